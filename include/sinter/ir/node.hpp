@@ -1,0 +1,47 @@
+// ir/node.hpp: the record of one operation.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "../base/location.hpp"
+#include "dim.hpp"
+#include "op.hpp"
+
+namespace sinter::ir {
+
+using node_id = std::uint32_t;
+inline constexpr node_id no_node = ~node_id{0};
+
+using shape = std::vector<dim>;
+
+/// A literal in the widest type of its kind.
+struct scalar {
+  double f = 0;        ///< the value of a floating literal
+  std::int64_t i = 0;  ///< the value of any other; the bits of a u64
+
+  static scalar of(dtype t, double x) { return is_float(t) ? scalar{x, 0} : scalar{0, static_cast<std::int64_t>(x)}; }
+  bool operator==(const scalar&) const = default;
+};
+
+/// What an op needs besides its operands; structural.hpp says which fields each op reads.
+struct attributes {
+  dtype type = dtype::f32;         ///< input, constant, iota, cast: the dtype of the result
+  op combiner = op::add;           ///< reduce: add mul maximum minimum bit_or bit_and; arg_reduce: maximum minimum
+  std::vector<std::int64_t> ints;  ///< axes, a permutation, steps, counts
+  std::vector<dim> dims;           ///< the result's extents, or starts
+  scalar literal{};                ///< constant, pad: the value
+
+  bool operator==(const attributes&) const = default;
+};
+
+struct node {
+  op code = op::input;
+  std::vector<node_id> in;
+  attributes attr;
+  dtype type = dtype::f32;  ///< inferred by graph::push
+  shape extents;            ///< inferred by graph::push
+  location where;
+};
+
+}  // namespace sinter::ir

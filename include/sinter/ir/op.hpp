@@ -1,0 +1,108 @@
+// ir/op.hpp: the primitive operations and the facts about them that every stage shares.
+#pragma once
+
+#include <cstdint>
+
+#include "../base/dtype.hpp"
+
+namespace sinter::ir {
+
+enum class op : std::uint8_t {
+#define SINTER_POINTWISE(name, arity, rule, value, da, db, dc) name,
+#include "ops.def"
+  // The structural ones; structural.hpp says what each means.
+  input,
+  constant,
+  iota,
+  reshape,
+  permute,
+  broadcast,
+  slice,
+  pad,
+  concat,
+  reduce,
+  arg_reduce,
+  gather,
+  scatter_add,
+  dot,
+};
+
+inline constexpr int pointwise_count = static_cast<int>(op::input);
+
+constexpr bool is_pointwise(op o) { return static_cast<int>(o) < pointwise_count; }
+
+/// Which dtypes a pointwise op takes, and which it gives.
+enum class dtype_rule : std::uint8_t {
+  arithmetic,  ///< equal operands, any but bool; the same
+  floating,    ///< equal floating operands; the same
+  integer,     ///< equal integer operands; the same
+  bits,        ///< equal integer or bool operands; the same
+  comparison,  ///< equal operands; bool
+  test,        ///< a floating operand; bool
+  selection,   ///< bool, then two equal operands; the type of those
+  conversion,  ///< any; the type that the node names
+  any,         ///< any; the same
+  random,      ///< two u64; u64
+};
+
+struct pointwise_row {
+  const char* name;
+  int arity;
+  dtype_rule rule;
+  const char* value;
+};
+
+inline constexpr pointwise_row pointwise_rows[] = {
+#define SINTER_POINTWISE(name, arity, rule, value, da, db, dc) {#name, arity, dtype_rule::rule, #value},
+#include "ops.def"
+};
+
+constexpr const pointwise_row& row(op o) { return pointwise_rows[static_cast<int>(o)]; }
+
+constexpr const char* name(op o) {
+  if (is_pointwise(o)) return row(o).name;
+  constexpr const char* structural[] = {"input",  "constant", "iota",       "reshape", "permute",     "broadcast", "slice", "pad",
+                                        "concat", "reduce",   "arg_reduce", "gather",  "scatter_add", "dot"};
+  return structural[static_cast<int>(o) - pointwise_count];
+}
+
+/// True for the ops that only rename coordinates: they cost nothing when their input is in memory.
+constexpr bool is_view(op o) { return o == op::reshape || o == op::permute || o == op::broadcast || o == op::slice; }
+
+/// The error of operand dtypes under a rule, or nullptr; `result` receives the dtype of the result.
+/// `target` is the type that a conversion names.
+constexpr const char* apply(dtype_rule rule, const dtype* in, int arity, dtype target, dtype& result) {
+  const int first = rule == dtype_rule::selection ? 1 : 0;
+  for (int i = first + 1; i < arity; ++i)
+    if (in[i] != in[first]) return "operands have different dtypes; cast one with cast<T>(x)";
+  const dtype t = in[first];
+  result = t;
+  switch (rule) {
+    case dtype_rule::arithmetic:
+      return is_bool(t) ? "takes numbers, not bool; cast with cast<T>(x)" : nullptr;
+    case dtype_rule::floating:
+      return is_float(t) ? nullptr : "takes a floating dtype; cast with cast<float>(x)";
+    case dtype_rule::integer:
+      return is_integer(t) ? nullptr : "takes an integer dtype";
+    case dtype_rule::bits:
+      return is_float(t) ? "takes integers or bool" : nullptr;
+    case dtype_rule::comparison:
+      result = dtype::b8;
+      return nullptr;
+    case dtype_rule::test:
+      result = dtype::b8;
+      return is_float(t) ? nullptr : "takes a floating dtype; cast with cast<float>(x)";
+    case dtype_rule::selection:
+      return is_bool(in[0]) ? nullptr : "takes a bool condition";
+    case dtype_rule::conversion:
+      result = target;
+      return nullptr;
+    case dtype_rule::any:
+      return nullptr;
+    case dtype_rule::random:
+      return t == dtype::u64 ? nullptr : "takes u64 operands";
+  }
+  return "unknown rule";
+}
+
+}  // namespace sinter::ir

@@ -1,0 +1,108 @@
+// ir/value.hpp: graph nodes as values with operators: how derivatives and rewrite rules are written.
+#pragma once
+
+#include "graph.hpp"
+
+namespace sinter::ir {
+
+/// A node and the graph it is in; building an expression of values pushes nodes. Scalars take the other operand's
+/// dtype and extents. An empty value is "no node" (a derivative that does not flow).
+class value {
+ public:
+  value() = default;
+  value(graph& g, node_id id, location where = {}) : graph_(&g), id_(id), where_(where) {}
+
+  explicit operator bool() const { return graph_ != nullptr; }
+  node_id id() const { return id_; }
+  graph& owner() const { return *graph_; }
+  location where() const { return where_; }
+  const node& get() const { return (*graph_)[id_]; }
+  dtype type() const { return get().type; }
+  const shape& extents() const { return get().extents; }
+  int rank() const { return static_cast<int>(get().extents.size()); }
+
+  /// A literal with this value's dtype and extents.
+  value like(double x) const { return {*graph_, graph_->constant(type(), x, extents(), where_), where_}; }
+
+ private:
+  graph* graph_ = nullptr;
+  node_id id_ = no_node;
+  location where_;
+};
+
+inline value push(op code, std::initializer_list<value> in, attributes attr = {}) {
+  const value& first = *in.begin();
+  std::vector<node_id> ids;
+  for (const auto& v : in) ids.push_back(v.id());
+  return {first.owner(), first.owner().push(code, std::move(ids), std::move(attr), first.where()), first.where()};
+}
+
+#define SINTER_UNARY(NAME) \
+  inline value NAME(const value& a) { return push(op::NAME, {a}); }
+#define SINTER_BINARY(NAME)                                                             \
+  inline value NAME(const value& a, const value& b) { return push(op::NAME, {a, b}); }  \
+  inline value NAME(const value& a, double b) { return push(op::NAME, {a, a.like(b)}); } \
+  inline value NAME(double a, const value& b) { return push(op::NAME, {b.like(a), b}); }
+SINTER_UNARY(neg) SINTER_UNARY(sign) SINTER_UNARY(exp) SINTER_UNARY(log) SINTER_UNARY(sqrt) SINTER_UNARY(rsqrt)
+SINTER_UNARY(sin) SINTER_UNARY(cos) SINTER_UNARY(sinh) SINTER_UNARY(cosh) SINTER_UNARY(trunc) SINTER_UNARY(bit_not)
+SINTER_BINARY(add) SINTER_BINARY(sub) SINTER_BINARY(mul) SINTER_BINARY(div) SINTER_BINARY(pow)
+SINTER_BINARY(maximum) SINTER_BINARY(minimum) SINTER_BINARY(bit_and)
+SINTER_BINARY(eq) SINTER_BINARY(lt) SINTER_BINARY(gt) SINTER_BINARY(ge)
+#undef SINTER_UNARY
+#undef SINTER_BINARY
+
+#define SINTER_OPERATOR(SYMBOL, NAME)                                                \
+  inline value operator SYMBOL(const value& a, const value& b) { return NAME(a, b); } \
+  inline value operator SYMBOL(const value& a, double b) { return NAME(a, b); }       \
+  inline value operator SYMBOL(double a, const value& b) { return NAME(a, b); }
+SINTER_OPERATOR(+, add) SINTER_OPERATOR(-, sub) SINTER_OPERATOR(*, mul) SINTER_OPERATOR(/, div)
+#undef SINTER_OPERATOR
+inline value operator-(const value& a) { return neg(a); }
+
+inline value select(const value& c, const value& a, const value& b) { return push(op::select, {c, a, b}); }
+inline value select(const value& c, const value& a, double b) { return select(c, a, a.like(b)); }
+inline value select(const value& c, double a, const value& b) { return select(c, b.like(a), b); }
+
+inline value cast(const value& x, dtype type) {
+  if (x.type() == type) return x;
+  attributes a;
+  a.type = type;
+  return push(op::cast, {x}, a);
+}
+
+inline value reshape(const value& x, shape extents) {
+  if (x.extents() == extents) return x;
+  attributes a;
+  a.dims = std::move(extents);
+  return push(op::reshape, {x}, std::move(a));
+}
+
+inline value permute(const value& x, std::vector<std::int64_t> perm) {
+  attributes a;
+  a.ints = std::move(perm);
+  return push(op::permute, {x}, std::move(a));
+}
+
+inline value broadcast(const value& x, shape extents) {
+  if (x.extents() == extents) return x;
+  attributes a;
+  a.dims = std::move(extents);
+  return push(op::broadcast, {x}, std::move(a));
+}
+
+inline value reduce(const value& x, op combiner, std::vector<std::int64_t> axes) {
+  if (axes.empty()) return x;
+  attributes a;
+  a.combiner = combiner;
+  a.ints = std::move(axes);
+  return push(op::reduce, {x}, std::move(a));
+}
+
+/// The inverse of dropping `axes`: extents of 1 put back, then broadcast to `extents`.
+inline value expand(const value& x, const std::vector<std::int64_t>& axes, const shape& extents) {
+  shape kept = extents;
+  for (auto axis : axes) kept[static_cast<std::size_t>(axis)] = 1;
+  return broadcast(reshape(x, std::move(kept)), extents);
+}
+
+}  // namespace sinter::ir
