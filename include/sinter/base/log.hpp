@@ -1,4 +1,5 @@
 // base/log.hpp: SINTER_LOGS; a comma-separated list of channels that print to stderr.
+// The namespace is `logs` because `sinter::log` is the logarithm.
 #pragma once
 
 #include <cstdio>
@@ -8,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace sinter::log {
+namespace sinter::logs {
 
 /// True when SINTER_LOGS lists `channel` or "all". Read at each call: no hit's path logs.
 inline bool enabled(std::string_view channel) {
@@ -46,4 +47,4 @@ inline void warn_once(const std::string& text) {
   if (seen.insert(text).second) write("warning", text);
 }
 
-}  // namespace sinter::log
+}  // namespace sinter::logs
