@@ -1,0 +1,114 @@
+#!/bin/sh
+# run.sh: the newcomer's commands.
+#   ./run.sh demo    build and run the digits example; what follows is passed on to it
+#   ./run.sh test    build and run the test suite; what follows is passed on to ctest
+#   ./run.sh bench   build and run the benchmarks
+set -eu
+cd "$(dirname "$0")"
+
+jobs=$(nproc 2>/dev/null || echo 2)
+
+usage() {
+  sed -n '2,5s/^# \{0,1\}//p' run.sh
+  exit "$1"
+}
+
+has() { command -v "$1" >/dev/null 2>&1; }
+
+# True when the compiler finds a header.
+has_header() { printf '#include <%s>\n' "$1" | ${CXX:-c++} -std=c++20 -E -x c++ - >/dev/null 2>&1; }
+
+# need PACKAGE CHECK...: notes a Debian package when the check fails.
+missing=
+need() {
+  package=$1
+  shift
+  "$@" || missing="$missing $package"
+}
+
+# install_missing TARGET: brings what is missing with apt, or says what to install.
+install_missing() {
+  need g++ has "${CXX:-c++}"
+  need cmake has cmake
+  need ninja-build has ninja
+  need libboost-dev has_header boost/hana.hpp
+  need libxsimd-dev has_header xsimd/xsimd.hpp
+  if [ "$1" = test ]; then
+    need doctest-dev has_header doctest/doctest.h
+    need python3 has python3
+  fi
+  [ -n "$missing" ] || return 0
+  root=
+  if [ "$(id -u)" != 0 ]; then
+    root=unavailable
+    if has sudo && sudo -n true 2>/dev/null; then root=sudo; fi
+  fi
+  if ! has apt-get || [ "$root" = unavailable ]; then
+    echo "sinter needs these packages (names as in Debian and Ubuntu):$missing" >&2
+    if has apt-get; then
+      echo "install them with: sudo apt-get install$missing" >&2
+    else
+      echo "elsewhere: a C++20 compiler (g++ 12 or clang++ 14, or newer), CMake 3.22, Ninja, the headers of Boost (Hana)," >&2
+      echo "xsimd 8 or newer and, for the tests, doctest and Python 3" >&2
+    fi
+    exit 1
+  fi
+  echo "installing:$missing"
+  export DEBIAN_FRONTEND=noninteractive
+  # Headers are probed with the compiler, so a machine without one lists them all; apt skips what it has.
+  $root apt-get update -qq
+  # shellcheck disable=SC2086
+  $root apt-get install -qq -y --no-install-recommends $missing >/dev/null
+}
+
+# quietly COMMAND...: shows a command's output only when it fails.
+quietly() {
+  log=$(mktemp)
+  if "$@" >"$log" 2>&1; then
+    rm -f "$log"
+  else
+    status=$?
+    cat "$log" >&2
+    rm -f "$log"
+    exit $status
+  fi
+}
+
+# configure FOLDER ARGUMENTS...: with Ninja, unless the folder was made with another generator.
+configure() {
+  folder=$1
+  shift
+  if [ ! -f "$folder/CMakeCache.txt" ]; then set -- -G Ninja "$@"; fi
+  quietly cmake -B "$folder" "$@"
+}
+
+[ $# -gt 0 ] || usage 1
+what=$1
+shift
+case $what in
+  demo)
+    install_missing demo
+    configure build/demo -S . -DCMAKE_BUILD_TYPE=Release -DSINTER_TESTS=OFF -DSINTER_BENCH=OFF
+    echo "building examples/digits.cpp ..."
+    quietly cmake --build build/demo --target example_digits --parallel "$jobs"
+    exec build/demo/examples/digits "$@"
+    ;;
+  test)
+    install_missing test
+    configure build/dev --preset dev
+    cmake --build build/dev --parallel "$jobs"
+    ctest --test-dir build/dev --output-on-failure --parallel "$jobs" "$@"
+    ;;
+  bench)
+    install_missing bench
+    configure build/release --preset release
+    quietly cmake --build build/release --parallel "$jobs"
+    for program in build/release/bench/*; do
+      [ -f "$program" ] && [ -x "$program" ] || continue
+      echo "== $(basename "$program")"
+      "$program" "$@"
+    done
+    ;;
+  -h | --help | help) usage 0 ;;
+  *) usage 1 ;;
+esac

@@ -1,0 +1,222 @@
+#!/usr/bin/env python3
+"""Checks that every line of include/sinter is in its room: the include graph against the layers of docs/architecture.md,
+where vector code, OpenMP, system calls and the names of single ops may stand, first lines and file lengths.
+
+    check_layers.py ROOT         checks ROOT/include/sinter, prints one line a violation
+    check_layers.py --self-test  proves that a planted violation of each rule is found
+"""
+import os
+import re
+import sys
+import tempfile
+
+# What each folder may include; "." stands for the headers that lie beside the folders.
+SEES = {
+    "base": {"base"},
+    "ir": {"base", "ir"},
+    "front": {"base", "ir", "front", "engine.hpp"},
+    "autodiff": {"base", "ir", "autodiff", "engine.hpp"},  # engine.hpp declares gradient(), which autodiff/ defines
+    "rewrite": {"base", "ir", "rewrite"},
+    "plan": {"base", "ir", "plan"},
+    "emit": {"base", "ir", "autodiff", "rewrite", "plan", "emit"},
+    "run": {"base", "run"},
+    "engine.hpp": {"base", "ir", "jit.hpp"},
+    "jit.hpp": {"base", "ir", "autodiff", "rewrite", "plan", "emit", "run", "engine.hpp"},
+    "sinter.hpp": {"base", "front", "engine.hpp"},
+    "nn": {"sinter.hpp", "nn"},
+    "optim": {"sinter.hpp", "optim"},
+    "io": {"sinter.hpp", "io"},
+    "dist": {"sinter.hpp", "dist"},
+}
+
+# The one edge that closes a circle: header-only, the seam brings the engine along.
+SEAM = ("engine.hpp", "jit.hpp")
+
+# Text that belongs to some rooms only: what, pattern, files where it may stand.
+ROOMS = [
+    ("OpenMP", re.compile(r"#\s*pragma\s+omp|_Pragma\(\s*\"omp"), re.compile(r"emit/|front/(eager|simd)\w*\.hpp$")),
+    ("vector code", re.compile(r"\bxsimd\b"), re.compile(r"emit/|front/(eager|simd)\w*\.hpp$")),
+    ("GPU code", re.compile(r"__global__|__device__|__shared__"), re.compile(r"emit/")),
+    ("a call of the operating system",
+     re.compile(r"\b(dlopen|dlsym|dlclose|posix_spawnp?|waitpid|flock|fopen|mkstemp|std::filesystem)\b"),
+     re.compile(r"run/")),
+]
+
+# One particular pointwise op: a row of ops.def, not a line of the stages that treat all ops alike.
+NAMED_OP_ROOMS = re.compile(r"^(plan|emit)/(?!prelude)")
+
+NEUTRAL_OPS = {"identity"}  # stands for no operation at all
+
+# Slow to compile or not for every user: behind the seam only.
+BEHIND_THE_SEAM = {"iostream", "regex", "fstream", "filesystem", "future", "dlfcn.h", "spawn.h", "unistd.h", "fcntl.h",
+                   "sys/wait.h", "sys/stat.h", "sys/file.h", "cuda.h", "nvrtc.h", "mpi.h"}
+
+MAX_LINES = 400
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', re.M)
+COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+OP_NAME = re.compile(r"\bop::(\w+)")
+
+
+def folder_of(path):
+    return path.split("/")[0]
+
+
+def read_sources(root):
+    """Path relative to include/sinter -> text."""
+    top = os.path.join(root, "include", "sinter")
+    sources = {}
+    for folder, _, names in os.walk(top):
+        for name in names:
+            if name.endswith((".hpp", ".def")):
+                full = os.path.join(folder, name)
+                with open(full, encoding="utf-8") as f:
+                    sources[os.path.relpath(full, top)] = f.read()
+    return sources
+
+
+def includes_of(path, text):
+    """(own headers by path, other headers by name)."""
+    own, others = [], []
+    for quoted, angled in INCLUDE.findall(text):
+        if quoted:
+            own.append(os.path.normpath(os.path.join(os.path.dirname(path), quoted)))
+        elif angled.startswith("sinter/"):
+            own.append(angled[len("sinter/"):])
+        else:
+            others.append(angled)
+    return own, others
+
+
+def check(sources):
+    found = []
+
+    def report(path, message, line=0):
+        found.append(f"include/sinter/{path}{f':{line}' if line else ''}: {message}")
+
+    pointwise = set(re.findall(r"^SINTER_POINTWISE\((\w+)", sources.get("ir/ops.def", ""), re.M))
+    graph, system = {}, {}
+    for path, text in sorted(sources.items()):
+        own, system[path] = includes_of(path, text)
+        graph[path] = [to for to in own if to in sources]
+        here = folder_of(path)
+        if here not in SEES:
+            report(path, "lies in no known room; add its folder to SEES in tests/check_layers.py and to the docs")
+            continue
+        for to in own:
+            if to not in sources:
+                report(path, f"includes {to}, which does not exist")
+            elif folder_of(to) not in SEES[here]:
+                report(path, f"includes {to}; {here} sees only {', '.join(sorted(SEES[here]))}")
+        lines = text.split("\n")
+        if not re.match(rf"// {re.escape(path)}: \S", lines[0]):
+            report(path, f"the first line is not '// {path}: what room it is.'", 1)
+        if path.endswith(".hpp") and "#pragma once" not in lines:
+            report(path, "has no #pragma once")
+        if len(lines) - 1 > MAX_LINES:
+            report(path, f"is {len(lines) - 1} lines long; split it (at most {MAX_LINES})")
+        code = COMMENT.sub(lambda m: "\n" * m.group().count("\n"), text).split("\n")
+        for number, line in enumerate(code, 1):
+            for what, pattern, where in ROOMS:
+                if pattern.search(line) and not where.match(path):
+                    report(path, f"{what} outside its room", number)
+            if NAMED_OP_ROOMS.match(path):
+                for name in OP_NAME.findall(line):
+                    if name in pointwise - NEUTRAL_OPS:
+                        report(path, f"names op::{name}; facts about one pointwise op belong in ir/ops.def", number)
+
+    state = {}
+
+    def visit(path, trail):
+        state[path] = "open"
+        for to in graph[path]:
+            if (path, to) == SEAM:
+                continue
+            if state.get(to) == "open":
+                report(path, "include circle: " + " -> ".join(trail[trail.index(to):] + [to]))
+            elif to not in state:
+                visit(to, trail + [to])
+        state[path] = "done"
+
+    for path in sorted(graph):
+        if path not in state:
+            visit(path, [path])
+
+    front, queue = set(), ["sinter.hpp"] if "sinter.hpp" in graph else []
+    while queue:
+        path = queue.pop()
+        if path not in front:
+            front.add(path)
+            queue += [to for to in graph[path] if (path, to) != SEAM]
+    for path in sorted(front):
+        for name in system[path]:
+            if name in BEHIND_THE_SEAM:
+                report(path, f"<{name}> stands in front of the seam; every user would compile it")
+    return found
+
+
+def self_test():
+    """A small clean tree, then the same tree with one fault at a time."""
+    clean = {
+        "base/a.hpp": "// base/a.hpp: a.\n#pragma once\n#include <string>\n",
+        "ir/ops.def": "// ir/ops.def: rows.\nSINTER_POINTWISE(exp, 1, floating, exp(a), g * r, none, none)\n",
+        "ir/g.hpp": '// ir/g.hpp: g.\n#pragma once\n#include "../base/a.hpp"\n',
+        "front/t.hpp": '// front/t.hpp: t.\n#pragma once\n#include "../engine.hpp"\n',
+        "plan/p.hpp": '// plan/p.hpp: p.\n#pragma once\n#include "../ir/g.hpp"\n// op::exp in a comment is fine\n',
+        "run/r.hpp": "// run/r.hpp: r.\n#pragma once\n#include <dlfcn.h>\n",
+        "engine.hpp": '// engine.hpp: e.\n#pragma once\n#include "ir/g.hpp"\n#include "jit.hpp"\n',
+        "jit.hpp": '// jit.hpp: j.\n#pragma once\n#include "engine.hpp"\n#include "plan/p.hpp"\n#include "run/r.hpp"\n',
+        "sinter.hpp": "// sinter.hpp: s.\n#pragma once\n#include <sinter/front/t.hpp>\n",
+    }
+    faults = [
+        ("base/a.hpp", '#include "../ir/g.hpp"', "base sees only"),
+        ("plan/p.hpp", "#include <sinter/front/t.hpp>", "plan sees only"),
+        ("run/r.hpp", '#include "../ir/g.hpp"', "run sees only"),
+        ("front/t.hpp", '#include "../jit.hpp"', "front sees only"),
+        ("ir/g.hpp", '#include "none.hpp"', "does not exist"),
+        ("ir/g.hpp", '#include "g.hpp"', "include circle"),
+        ("plan/p.hpp", "int x = op::exp;", "names op::exp"),
+        ("plan/p.hpp", "#pragma omp parallel", "OpenMP outside"),
+        ("ir/g.hpp", "xsimd::batch<float> b;", "vector code outside"),
+        ("ir/g.hpp", "__global__ void f();", "GPU code outside"),
+        ("front/t.hpp", "void* h = dlopen(p, 0);", "operating system outside"),
+        ("front/t.hpp", "#include <regex>", "in front of the seam"),
+        ("ir/g.hpp", "\n" * MAX_LINES, "lines long"),
+        ("misc/x.hpp", "", "no known room"),
+        ("ir/h.hpp", "#pragma once", "first line"),
+        ("ir/i.hpp", "// ir/i.hpp: i.", "no #pragma once"),
+    ]
+
+    def run(files):
+        with tempfile.TemporaryDirectory() as root:
+            for path, text in files.items():
+                full = os.path.join(root, "include", "sinter", path)
+                os.makedirs(os.path.dirname(full), exist_ok=True)
+                with open(full, "w", encoding="utf-8") as f:
+                    f.write(text)
+            return check(read_sources(root))
+
+    failures = [f"the clean tree is refused: {line}" for line in run(clean)]
+    for path, text, expected in faults:
+        found = run({**clean, path: clean.get(path, "") + text + "\n"})
+        if not any(expected in line for line in found):
+            failures.append(f"'{text.strip()[:40]}' planted in {path} is not found as '{expected}': {found}")
+    print("\n".join(failures) if failures else f"{len(faults)} planted violations found")
+    return 1 if failures else 0
+
+
+def main():
+    if sys.argv[1:] == ["--self-test"]:
+        return self_test()
+    root = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+    sources = read_sources(root)
+    if not sources:
+        print(f"no headers under {root}/include/sinter")
+        return 1
+    found = check(sources)
+    print("\n".join(found) if found else f"{len(sources)} headers, every line in its room")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
