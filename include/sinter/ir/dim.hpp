@@ -125,6 +125,10 @@ class dim {
     return r;
   }
 
+  /// A number that no binding goes below (symbols are at least 2), as far as the signs of the terms tell.
+  std::int64_t lower_bound() const { return bound(1); }
+  std::int64_t upper_bound() const { return bound(-1); }
+
   /// The value under `sizes`, indexed by symbol.
   std::int64_t evaluate(std::span<const std::int64_t> sizes) const {
     std::int64_t total = constant_;
@@ -169,6 +173,18 @@ class dim {
   }
 
  private:
+  /// The least value (side 1) or the greatest (side -1); a huge number of that sign where there is none.
+  std::int64_t bound(int side) const {
+    std::int64_t total = constant_;
+    for (const auto& t : terms_) {
+      std::int64_t least = t.coefficient;
+      for (const auto& f : t.factors) least *= f->symbol >= 0 ? 2 : 0;
+      if ((t.coefficient > 0) != (side > 0)) return -side * (std::int64_t{1} << 62);
+      total += least;
+    }
+    return total;
+  }
+
   void add(detail::term t) {
     if (t.coefficient == 0) return;
     const std::string key = t.key();

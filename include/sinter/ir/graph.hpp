@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <deque>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -47,7 +48,7 @@ class graph {
   SINTER_API std::vector<node_id> live() const;
 
  private:
-  std::vector<node> nodes_;
+  std::deque<node> nodes_;  ///< references to nodes survive a push
   std::unordered_map<std::string, node_id> interned_;
   std::int64_t marks_ = 0;
 };
@@ -78,3 +79,8 @@ SINTER_API std::vector<literal_array> evaluate(const graph& g, std::span<const l
                                                std::span<const std::int64_t> sizes = {});
 
 }  // namespace sinter::ir
+
+// Header-only: whoever sees the declarations has the definitions as well.
+#if !defined(SINTER_COMPILED)
+#include "define.hpp"
+#endif

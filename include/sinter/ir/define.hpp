@@ -1,0 +1,7 @@
+// ir/define.hpp: every definition that graph.hpp declares; the compiled engine includes it once.
+#pragma once
+
+#include "check.hpp"
+#include "print.hpp"
+#include "push.hpp"
+#include "structural.hpp"

@@ -1,0 +1,94 @@
+// ir/push.hpp: the door into a graph: interning, marks, liveness.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "graph.hpp"
+
+namespace sinter::ir {
+
+namespace detail {
+
+template <class T>
+void append(std::string& key, T x) {
+  char bytes[sizeof(T)];
+  std::memcpy(bytes, &x, sizeof(T));
+  key.append(bytes, sizeof(T));
+}
+
+/// Equal for operations of equal meaning; doubles count by their bits, locations do not count.
+inline std::string intern_key(op code, const std::vector<node_id>& in, const attributes& attr) {
+  std::string key;
+  key.reserve(48 + 4 * in.size() + 8 * attr.ints.size() + 9 * attr.dims.size());
+  append(key, static_cast<std::uint8_t>(code));
+  append(key, static_cast<std::uint8_t>(attr.type));
+  append(key, static_cast<std::uint8_t>(attr.combiner));
+  append(key, std::bit_cast<std::uint64_t>(attr.literal.f));
+  append(key, attr.literal.i);
+  append(key, static_cast<std::uint32_t>(in.size()));
+  append(key, static_cast<std::uint32_t>(attr.ints.size()));
+  for (auto id : in) append(key, id);
+  for (auto x : attr.ints) append(key, x);
+  for (const auto& d : attr.dims) {
+    key += d.is_number() ? 'n' : 's';
+    if (const auto number = d.number()) append(key, *number);
+    else key += d.text() + ';';
+  }
+  return key;
+}
+
+}  // namespace detail
+
+SINTER_API node_id graph::push(op code, std::vector<node_id> in, attributes attr, location where) {
+  ensure(code != op::input, "inputs enter through add_input");
+  std::string key = detail::intern_key(code, in, attr);
+  if (const auto found = interned_.find(key); found != interned_.end()) return found->second;
+  node n{code, std::move(in), std::move(attr), {}, {}, where};
+  infer(*this, n);
+  ensure(nodes_.size() < no_node, "a graph has fewer than 2^32 nodes");
+  const auto id = static_cast<node_id>(nodes_.size());
+  // A copied mark keeps its tag; later marks must differ from it.
+  if (code == op::identity && !n.attr.ints.empty()) marks_ = std::max(marks_, n.attr.ints[0] + 1);
+  nodes_.push_back(std::move(n));
+  interned_.emplace(std::move(key), id);
+  return id;
+}
+
+SINTER_API node_id graph::add_input(dtype type, shape extents, location where) {
+  node n;
+  n.attr.type = type;
+  n.attr.dims = std::move(extents);
+  n.attr.ints = {static_cast<std::int64_t>(inputs.size())};
+  n.where = where;
+  infer(*this, n);
+  ensure(nodes_.size() < no_node, "a graph has fewer than 2^32 nodes");
+  const auto id = static_cast<node_id>(nodes_.size());
+  nodes_.push_back(std::move(n));
+  inputs.push_back(id);
+  return id;
+}
+
+SINTER_API node_id graph::mark(node_id x) {
+  ensure(x < nodes_.size(), "a marked node is in the graph");
+  attributes a;
+  a.ints = {marks_};
+  return push(op::identity, {x}, std::move(a), nodes_[x].where);
+}
+
+SINTER_API std::vector<node_id> graph::live() const {
+  std::vector<bool> needed(nodes_.size(), false);
+  for (auto id : inputs) needed[id] = true;
+  for (auto id : outputs) needed[id] = true;
+  std::vector<node_id> ids;
+  for (std::size_t i = nodes_.size(); i-- > 0;) {
+    if (!needed[i]) continue;
+    ids.push_back(static_cast<node_id>(i));
+    for (auto operand : nodes_[i].in) needed[operand] = true;
+  }
+  std::reverse(ids.begin(), ids.end());
+  return ids;
+}
+
+}  // namespace sinter::ir

@@ -1,0 +1,235 @@
+// ir/vocabulary.hpp: the prelude of C++ scalars: what the value texts of ops.def mean for arithmetic types.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "op.hpp"
+
+namespace sinter::vocabulary {
+
+template <class T>
+inline constexpr bool is_half = std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
+
+/// Integers, bool excluded.
+template <class T>
+inline constexpr bool is_whole = std::is_integral_v<T> && !std::is_same_v<T, bool>;
+
+/// Where + - * of integers are computed, so that they wrap: unsigned, and wide enough not to promote to int.
+template <class T>
+using wrapping = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+
+/// Float to integer truncates, saturates and takes NaN to 0; integers wrap; bool is != 0; the rest is nearest.
+template <class R, class A>
+constexpr R convert(A a) {
+  if constexpr (is_half<A>) {
+    if constexpr (std::is_same_v<R, A>) return a;
+    else return convert<R>(static_cast<float>(a));
+  } else if constexpr (std::is_same_v<R, bool>) {
+    return a != A(0);
+  } else if constexpr (is_half<R>) {
+    return R(static_cast<float>(a));
+  } else if constexpr (is_whole<R> && std::is_floating_point_v<A>) {
+    constexpr A low = static_cast<A>(std::numeric_limits<R>::min());
+    constexpr A beyond = A(2) * static_cast<A>(R(1) << (std::numeric_limits<R>::digits - 1));
+    if (a != a) return R(0);
+    if (a <= low) return std::numeric_limits<R>::min();
+    return a >= beyond ? std::numeric_limits<R>::max() : static_cast<R>(a);
+  } else {
+    return static_cast<R>(a);
+  }
+}
+
+/// Floats: a / b. Integers truncate; x / 0 = 0, MIN / -1 = MIN.
+template <class T>
+constexpr T divide(T a, T b) {
+  if constexpr (is_whole<T>) {
+    if (b == 0) return T(0);
+    if constexpr (std::is_signed_v<T>)
+      if (b == T(-1)) return static_cast<T>(wrapping<T>(0) - static_cast<wrapping<T>>(a));
+    return static_cast<T>(a / b);
+  } else {
+    return a / b;
+  }
+}
+
+/// Floats: fmod. Integers: C's %; x % 0 = 0, MIN % -1 = 0.
+template <class T>
+constexpr T remainder(T a, T b) {
+  if constexpr (is_whole<T>) {
+    if (b == 0) return T(0);
+    if constexpr (std::is_signed_v<T>)
+      if (b == T(-1)) return T(0);
+    return static_cast<T>(a % b);
+  } else {
+    return std::fmod(a, b);
+  }
+}
+
+/// Floats: pow. Integers by squaring, wrapping; a negative exponent gives 1 for 1, ±1 for -1, else 0.
+template <class T>
+constexpr T power(T a, T b) {
+  if constexpr (is_whole<T>) {
+    if constexpr (std::is_signed_v<T>)
+      if (b < 0) return a == 1 ? T(1) : a != T(-1) ? T(0) : b % 2 != 0 ? T(-1) : T(1);
+    wrapping<T> result = 1, square = static_cast<wrapping<T>>(a);
+    for (auto n = static_cast<wrapping<T>>(b); n != 0; n >>= 1, square *= square)
+      if (n & 1) result *= square;
+    return static_cast<T>(result);
+  } else {
+    return std::pow(a, b);
+  }
+}
+
+/// NaN if either is NaN.
+template <class T>
+constexpr T maximum(T a, T b) {
+  return a > b || a != a ? a : b;
+}
+template <class T>
+constexpr T minimum(T a, T b) {
+  return a < b || a != a ? a : b;
+}
+
+/// -1, 0 or 1; NaN stays NaN.
+template <class T>
+constexpr T sign(T a) {
+  if constexpr (std::is_unsigned_v<T>) return static_cast<T>(a != 0);
+  else return a != a ? a : static_cast<T>((a > T(0)) - (a < T(0)));
+}
+
+template <class T>
+constexpr T negate(T a) {
+  if constexpr (is_whole<T>) return static_cast<T>(wrapping<T>(0) - static_cast<wrapping<T>>(a));
+  else return -a;
+}
+
+/// The least integer stays itself.
+template <class T>
+constexpr T abs(T a) {
+  if constexpr (std::is_unsigned_v<T>) return a;
+  else if constexpr (is_whole<T>) return a < 0 ? negate(a) : a;
+  else return std::fabs(a);
+}
+
+// clang-format off
+template <class T> constexpr bool equal(T a, T b) { return a == b; }
+template <class T> constexpr bool not_equal(T a, T b) { return a != b; }
+template <class T> constexpr bool less(T a, T b) { return a < b; }
+template <class T> constexpr bool less_equal(T a, T b) { return a <= b; }
+template <class T> constexpr bool greater(T a, T b) { return a > b; }
+template <class T> constexpr bool greater_equal(T a, T b) { return a >= b; }
+template <class T> constexpr T select(bool mask, T a, T b) { return mask ? a : b; }
+// clang-format on
+
+/// ~ on integers, ! on bool.
+template <class T>
+constexpr T bit_not(T a) {
+  if constexpr (std::is_same_v<T, bool>) return !a;
+  else return static_cast<T>(~a);
+}
+
+/// Amounts (as unsigned) of at least the width give 0.
+template <class T>
+constexpr T shift_left(T a, T b) {
+  using U = std::make_unsigned_t<T>;
+  if (static_cast<U>(b) >= std::numeric_limits<U>::digits) return T(0);
+  return static_cast<T>(static_cast<wrapping<T>>(a) << static_cast<U>(b));
+}
+
+/// Amounts (as unsigned) of at least the width give 0, or the sign's fill.
+template <class T>
+constexpr T shift_right(T a, T b) {
+  using U = std::make_unsigned_t<T>;
+  constexpr U width = std::numeric_limits<U>::digits;
+  if (static_cast<U>(b) >= width) return std::is_signed_v<T> ? static_cast<T>(a >> (width - 1)) : T(0);
+  return static_cast<T>(a >> static_cast<U>(b));
+}
+
+#define SINTER_UNARY(NAME)   \
+  template <class T>         \
+  inline T NAME(T a) {       \
+    return std::NAME(a);     \
+  }
+// clang-format off
+SINTER_UNARY(exp) SINTER_UNARY(exp2) SINTER_UNARY(expm1) SINTER_UNARY(log) SINTER_UNARY(log2) SINTER_UNARY(log1p)
+SINTER_UNARY(sqrt) SINTER_UNARY(cbrt) SINTER_UNARY(sin) SINTER_UNARY(cos) SINTER_UNARY(tan) SINTER_UNARY(asin)
+SINTER_UNARY(acos) SINTER_UNARY(atan) SINTER_UNARY(sinh) SINTER_UNARY(cosh) SINTER_UNARY(tanh) SINTER_UNARY(erf)
+SINTER_UNARY(erfc) SINTER_UNARY(floor) SINTER_UNARY(ceil) SINTER_UNARY(trunc)
+// clang-format on
+#undef SINTER_UNARY
+
+template <class T>
+inline T atan2(T a, T b) {
+  return std::atan2(a, b);
+}
+template <class T>
+inline T rsqrt(T a) {
+  return T(1) / std::sqrt(a);
+}
+template <class T>
+inline T sigmoid(T a) {
+  return T(1) / (T(1) + std::exp(-a));
+}
+/// Half to even, as the default rounding mode does.
+template <class T>
+inline T round(T a) {
+  return std::nearbyint(a);
+}
+
+// clang-format off
+template <class T> constexpr bool isnan(T a) { return a != a; }
+template <class T> constexpr bool isfinite(T a) { return a - a == T(0); }
+template <class T> constexpr bool isinf(T a) { return a == a && !isfinite(a); }
+// clang-format on
+
+/// Philox4x32-10 (Salmon et al., SC'11) of counter words (lo, hi, 0, 0) under key words (lo, hi): words 0 and 1.
+constexpr std::uint64_t philox(std::uint64_t key, std::uint64_t counter) {
+  auto k0 = static_cast<std::uint32_t>(key), k1 = static_cast<std::uint32_t>(key >> 32);
+  std::uint32_t c[4] = {static_cast<std::uint32_t>(counter), static_cast<std::uint32_t>(counter >> 32), 0, 0};
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t p = std::uint64_t{0xD2511F53u} * c[0], q = std::uint64_t{0xCD9E8D57u} * c[2];
+    c[0] = static_cast<std::uint32_t>(q >> 32) ^ c[1] ^ k0;
+    c[1] = static_cast<std::uint32_t>(q);
+    c[2] = static_cast<std::uint32_t>(p >> 32) ^ c[3] ^ k1;
+    c[3] = static_cast<std::uint32_t>(p);
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+  return c[0] | static_cast<std::uint64_t>(c[1]) << 32;
+}
+
+namespace detail {
+
+/// The value column of one row.
+template <ir::op O>
+struct row_value;
+
+#define SINTER_POINTWISE(name, arity, rule, value, da, db, dc)                                           \
+  template <>                                                                                            \
+  struct row_value<ir::op::name> {                                                                       \
+    template <class R, class A, class B, class C>                                                        \
+    static constexpr R apply([[maybe_unused]] A a, [[maybe_unused]] B b, [[maybe_unused]] C c) {         \
+      return static_cast<R>(value);                                                                      \
+    }                                                                                                    \
+  };
+#include "ops.def"
+
+/// The rows whose text is an operator that overflows on signed integers.
+constexpr bool overflows(ir::op o) { return o == ir::op::add || o == ir::op::sub || o == ir::op::mul; }
+
+}  // namespace detail
+
+/// Row O of ops.def on scalars: R is the result's type; operands beyond the arity are ignored. float and double,
+/// integers and bool; halves are converted to float by the caller.
+template <ir::op O, class R, class A, class B = A, class C = A>
+constexpr R apply_row(A a, B b = {}, C c = {}) {
+  if constexpr (detail::overflows(O) && is_whole<A>)
+    return detail::row_value<O>::template apply<R>(static_cast<wrapping<A>>(a), static_cast<wrapping<B>>(b), c);
+  else return detail::row_value<O>::template apply<R>(a, b, c);
+}
+
+}  // namespace sinter::vocabulary
