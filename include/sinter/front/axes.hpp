@@ -19,7 +19,7 @@ struct keepdims_t {};
 /// Leaves an extent of 1 in place of every reduced axis: `sum(x, axis<-1>, keepdims)`.
 inline constexpr keepdims_t keepdims{};
 
-namespace shape_rules {
+namespace op_shapes {
 
 /// Axes in [0, rank), in the order given; `error` says why some are not.
 struct axis_list {
@@ -72,14 +72,14 @@ constexpr axis_list all_axes(int rank) {
   return list;
 }
 
-}  // namespace shape_rules
+}  // namespace op_shapes
 
 namespace detail {
 
 /// The axes in [0, Rank) that an axis<…> names; no axes name all of them.
 template <int Rank, int... Axes>
-consteval shape_rules::axis_list checked_axes() {
-  constexpr auto list = sizeof...(Axes) == 0 ? shape_rules::all_axes(Rank) : shape_rules::normalize({Axes...}, Rank);
+consteval op_shapes::axis_list checked_axes() {
+  constexpr auto list = sizeof...(Axes) == 0 ? op_shapes::all_axes(Rank) : op_shapes::normalize({Axes...}, Rank);
   static_assert(list.error == nullptr, "[axis] an axis is out of range for the tensor's rank, or is given twice");
   return list;
 }

@@ -1,4 +1,4 @@
-// front/shape_rules.hpp: what shape each op gives: one constexpr function per op, for static and for concrete extents.
+// front/op_shapes.hpp: what shape each op gives: one constexpr function per op, for static and for concrete extents.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 #include "../base/text.hpp"
 #include "axes.hpp"
 
-namespace sinter::shape_rules {
+namespace sinter::op_shapes {
 
 /// A shape, or why there is none and what to write instead. Unknown extents agree with everything.
 struct outcome {
@@ -205,4 +205,4 @@ constexpr outcome scatter_add(const dims& base, const dims& index, const dims& u
   return {base};
 }
 
-}  // namespace sinter::shape_rules
+}  // namespace sinter::op_shapes
