@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+"""Holds what `#include <sinter/sinter.hpp>` plus one compiled lambda costs a user to its budget.
+
+    check.py -- COMPILER ARGUMENTS...
+
+CPU seconds (a loaded machine does not matter), best of three, of g++ -O2. On a machine slower than the one the budget
+was set on, told by a fixed reference program, the budget grows in proportion; on a faster one it stays.
+"""
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+
+BUDGET = {"header-only": ([], 4.0), "compiled": (["-DSINTER_COMPILED"], 1.5)}
+REFERENCE_SECONDS = 1.45  # reference.cpp where the budget was set
+
+
+def cpu_seconds(command, unit, repeats=3):
+    best = None
+    for _ in range(repeats):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = subprocess.run([*command, "-c", unit], capture_output=True, text=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        if done.returncode != 0:
+            sys.exit(f"{unit} does not compile:\n{done.stderr[:3000]}")
+        spent = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+        best = spent if best is None else min(best, spent)
+    return best
+
+
+def main():
+    here = os.path.dirname(os.path.abspath(__file__))
+    with tempfile.TemporaryDirectory() as work:
+        command = sys.argv[sys.argv.index("--") + 1:] + ["-O2", "-DNDEBUG", "-o", os.path.join(work, "out.o")]
+        reference = cpu_seconds(command, os.path.join(here, "reference.cpp"))
+        scale = max(1.0, reference / REFERENCE_SECONDS)
+        print(f"reference {reference:.2f} s; budgets × {scale:.2f}")
+        over = 0
+        for name, (flags, seconds) in BUDGET.items():
+            spent = cpu_seconds([*command, *flags], os.path.join(here, "program.cpp"))
+            over += spent > seconds * scale
+            print(f"{name}: {spent:.2f} s of {seconds * scale:.2f} s")
+    return 1 if over else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

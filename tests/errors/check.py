@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""Checks the compile errors that users meet: short, naming the op, pointing at the user's line.
+
+    check.py CASES_FOLDER -- COMPILER ARGUMENTS...     every *.cpp of the folder
+    check.py --self-test -- COMPILER ARGUMENTS...      proves that the harness finds each kind of failure
+
+A case begins with comment lines:
+    // expect: error        or: ok
+    // match: REGEX         the output must contain it; any number of these
+    // lines: N             the output has at most N lines
+An error case must also be named by file and line in the output, as the place that the user has to look at.
+"""
+import concurrent.futures
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+KEY = re.compile(r"// (expect|match|lines): (.*)")
+
+
+def read_case(path):
+    case = {"match": []}
+    with open(path, encoding="utf-8") as f:
+        for line in f:
+            found = KEY.fullmatch(line.rstrip("\n"))
+            if not found:
+                break
+            key, value = found.groups()
+            if key == "match":
+                case["match"].append(value)
+            else:
+                case[key] = value
+    return case
+
+
+def run_case(command, path):
+    """The reasons why a case fails; none when it holds."""
+    case = read_case(path)
+    expect = case.get("expect")
+    if expect not in ("error", "ok"):
+        return ["it does not begin with '// expect: error' or '// expect: ok'"]
+    if expect == "error" and not (case["match"] and "lines" in case):
+        return ["an error case needs '// match:' and '// lines:'"]
+    done = subprocess.run([*command, "-fsyntax-only", "-fdiagnostics-color=never", path], capture_output=True, text=True)
+    output = done.stdout + done.stderr
+    if expect == "ok":
+        return [] if done.returncode == 0 else [f"it should compile:\n{output[:3000]}"]
+    if done.returncode == 0:
+        return ["it compiles, and should not"]
+    reasons = [f"the output does not match '{regex}'" for regex in case["match"] if not re.search(regex, output)]
+    if not re.search(re.escape(os.path.basename(path)) + r":\d+", output):
+        reasons.append("the output does not name a line of the case")
+    count = len(output.splitlines())
+    if count > int(case["lines"]):
+        reasons.append(f"the output has {count} lines; at most {case['lines']} are allowed")
+    return reasons + ([f"output:\n{output[:4000]}"] if reasons else [])
+
+
+def run_all(command, folder):
+    cases = sorted(name for name in os.listdir(folder) if name.endswith(".cpp"))
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        return dict(zip(cases, pool.map(lambda name: run_case(command, os.path.join(folder, name)), cases)))
+
+
+def self_test(command):
+    error = 'template <int N> struct rank { static_assert(N == 2, "[matmul] wants rank 2"); };\nrank<3> r;\n'
+    cases = {  # name: (text, what the harness must say; None when it must be content)
+        "good_error": ("// expect: error\n// match: \\[matmul\\] wants rank 2\n// lines: 30\n" + error, None),
+        "good_ok": ("// expect: ok\nint main() {}\n", None),
+        "not_ok": ("// expect: ok\n" + error, "should compile"),
+        "compiles": ("// expect: error\n// match: x\n// lines: 9\nint main() {}\n", "it compiles"),
+        "other_text": ("// expect: error\n// match: \\[einsum\\]\n// lines: 30\n" + error, "does not match"),
+        "too_long": ("// expect: error\n// match: matmul\n// lines: 1\n" + error, "are allowed"),
+        "no_key": ("int main() {}\n", "does not begin"),
+        "no_match": ("// expect: error\n" + error, "needs '// match:'"),
+        "elsewhere": ('// expect: error\n// match: elsewhere\n// lines: 30\n#line 1 "other.hpp"\n#error elsewhere\n',
+                      "does not name a line"),
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        for name, (text, _) in cases.items():
+            with open(os.path.join(folder, name + ".cpp"), "w", encoding="utf-8") as f:
+                f.write(text)
+        results = run_all(command, folder)
+    wrong = 0
+    for name, (_, expected) in cases.items():
+        said = "\n".join(results[name + ".cpp"])
+        if bool(said) != bool(expected) or (expected and not re.search(expected, said)):
+            wrong += 1
+            print(f"{name}: expected {expected!r}, the harness said {said!r}")
+    print(f"{len(cases)} cases, {wrong} wrong")
+    return 1 if wrong else 0
+
+
+def main():
+    command = sys.argv[sys.argv.index("--") + 1:]
+    if sys.argv[1] == "--self-test":
+        return self_test(command)
+    results = run_all(command, sys.argv[1])
+    failed = {name: reasons for name, reasons in results.items() if reasons}
+    for name, reasons in failed.items():
+        print(f"{name}: " + "\n  ".join(reasons))
+    print(f"{len(results)} cases, {len(failed)} failures")
+    return 1 if failed or not results else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
