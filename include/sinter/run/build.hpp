@@ -1,0 +1,254 @@
+// run/build.hpp: kernel texts -> loaded modules; from memory, from disk, or by the host compiler, in parallel.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "../base/config.hpp"
+#include "../base/error.hpp"
+#include "../base/log.hpp"
+#include "../base/text.hpp"
+#include "cache.hpp"
+#include "host_compiler.hpp"
+#include "module.hpp"
+
+namespace sinter::run {
+
+struct built {
+  std::shared_ptr<const module> code;
+  bool from_cache = false;  ///< no compiler ran for it in this call
+  double milliseconds = 0;
+};
+
+/// The host compiler is missing, failed, was killed, hung or produced nothing.
+class compile_error : public system_error {
+ public:
+  compile_error(const std::string& message, outcome how, std::string source_path)
+      : system_error(message), how_(how), source_path_(std::move(source_path)) {}
+  outcome how() const noexcept { return how_; }
+  /// Where the kernel's text was saved; empty when no compiler was run.
+  const std::string& source_path() const noexcept { return source_path_; }
+
+ private:
+  outcome how_;
+  std::string source_path_;
+};
+
+/// False, and why with a remedy, when there is no C++ compiler that answers. It compiles nothing.
+SINTER_API bool compiler_usable(std::string& why) {
+  const auto compiler = find_compiler();
+  why = compiler->problem;
+  return !compiler->path.empty();
+}
+
+namespace detail {
+
+/// The modules in use in this process, by key. `building` is held by the thread that builds the kernel.
+struct live_entry {
+  std::mutex building;
+  std::mutex mutex;
+  std::weak_ptr<const module> code;
+
+  std::shared_ptr<const module> get() {
+    const std::lock_guard guard(mutex);
+    return code.lock();
+  }
+  /// Keeps the first module published; returns the one that everybody uses.
+  std::shared_ptr<const module> publish(std::shared_ptr<const module> loaded) {
+    const std::lock_guard guard(mutex);
+    if (auto earlier = code.lock()) return earlier;
+    code = loaded;
+    return loaded;
+  }
+};
+
+class live_table {
+ public:
+  std::shared_ptr<live_entry> at(const std::string& key) {
+    const std::lock_guard guard(mutex_);
+    auto& entry = entries_[key];
+    if (!entry) {
+      if (entries_.size() > prune_at_) prune();
+      auto& fresh = entries_[key];
+      fresh = std::make_shared<live_entry>();
+      return fresh;
+    }
+    return entry;
+  }
+
+ private:
+  void prune() {
+    std::erase_if(entries_, [](const auto& item) {
+      return !item.second || (item.second.use_count() == 1 && item.second->code.expired());
+    });
+    prune_at_ = std::max<std::size_t>(256, 2 * entries_.size());
+  }
+  std::mutex mutex_;
+  std::unordered_map<std::string, std::shared_ptr<live_entry>> entries_;
+  std::size_t prune_at_ = 256;
+};
+
+// Never destroyed: kernels may be built while static objects are destroyed.
+SINTER_API live_table& live_modules() {
+  static live_table* const instance = new live_table;
+  return *instance;
+}
+
+/// Saves a kernel that did not compile and returns the path; the same text keeps its path.
+SINTER_API std::string save_source(const std::string& source) {
+  static std::mutex mutex;
+  static std::unordered_map<std::string, std::string> saved;
+  const std::lock_guard guard(mutex);
+  auto& path = saved[source];
+  if (!path.empty() && read_file(path) == source) return path;
+  path = temporary_folder() + "/sinter-kernel-XXXXXX.cpp";
+  const file_handle fd(::mkostemps(path.data(), 4, O_CLOEXEC));
+  if (!fd || !write_all(fd.get(), source)) path = "";
+  return path;
+}
+
+inline std::string first_lines(const std::string& text, int count) {
+  std::size_t at = 0;
+  for (int i = 0; i < count && at != std::string::npos; ++i) at = text.find('\n', at == 0 ? 0 : at + 1);
+  return at == std::string::npos ? text : text.substr(0, at) + "\n...";
+}
+
+[[noreturn]] SINTER_API void fail_compile(const host_compiler& with, const std::string& source, const process_result& r) {
+  if (r.how == outcome::missing && with.path.empty()) throw compile_error("[compile] " + with.problem, r.how, "");
+  std::string what = with.path, remedy = "; set SINTER_CXX to a working g++ or clang++";
+  switch (r.how) {
+    case outcome::missing: what += " could not be started"; break;
+    case outcome::killed:
+      what += " was killed" + (r.code != 0 ? " by signal " + std::to_string(r.code) : "");
+      remedy = "; is there enough memory?";
+      break;
+    case outcome::timed_out:
+      what += " did not finish within " + text::number(compile_limit().count()) + " s and was stopped";
+      remedy = "; SINTER_COMPILE_TIMEOUT sets the limit in seconds, SINTER_CXX another compiler";
+      break;
+    case outcome::produced_nothing: what += " ended without an error but produced no shared object"; break;
+    default: what += " failed with exit status " + std::to_string(r.code); break;
+  }
+  const std::string path = save_source(source);
+  std::string message = "[compile] " + what + remedy;
+  if (!path.empty()) message += "; the kernel is in " + path;
+  if (!r.log.empty()) message += "\n" + first_lines(r.log, 30);
+  throw compile_error(message, r.how, path);
+}
+
+/// One distinct kernel on its way.
+struct job {
+  const std::string* source = nullptr;
+  std::string key;
+  std::shared_ptr<live_entry> entry;
+  built result;
+  std::exception_ptr error;
+
+  /// Looks in memory, then on disk; true when found.
+  bool look_up(const disk_cache& cache) {
+    result.from_cache = true;
+    result.code = entry->get();
+    if (result.code) return true;
+    const std::string image = cache.find(key);
+    if (image.empty()) return false;
+    try {
+      result.code = entry->publish(load(image));
+    } catch (const system_error& e) {
+      logs::warn_once(std::string(e.what()) + "; it is compiled again");
+      return false;
+    }
+    return true;
+  }
+
+  /// Compiles it unless another thread or process did so meanwhile.
+  void make(const disk_cache& cache, const host_compiler& with) {
+    const std::lock_guard in_process(entry->building);
+    const auto across_processes = cache.acquire(key, compile_limit());
+    if (look_up(cache)) return;
+    result.from_cache = false;
+    const compiled made = compile(with, *source);
+    if (made.result.how != outcome::ok) fail_compile(with, *source, made.result);
+    result.code = entry->publish(load(made.image));
+    cache.store(key, made.image);
+  }
+};
+
+inline double milliseconds_since(clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(clock::now() - start).count();
+}
+
+/// Runs the jobs on as many threads as there are cores; after an error no further job starts.
+SINTER_API void make_all(std::span<job* const> jobs, const disk_cache& cache, const host_compiler& with) {
+  std::atomic<std::size_t> next{0};
+  std::atomic<bool> stop{false};
+  const auto work = [&] {
+    for (std::size_t i; !stop && (i = next.fetch_add(1)) < jobs.size();) {
+      const auto start = clock::now();
+      try {
+        jobs[i]->make(cache, with);
+      } catch (...) {
+        jobs[i]->error = std::current_exception();
+        stop = true;
+      }
+      jobs[i]->result.milliseconds += milliseconds_since(start);
+    }
+  };
+  const std::size_t width = std::min<std::size_t>(jobs.size(), std::max(1u, std::thread::hardware_concurrency()));
+  std::vector<std::thread> threads;
+  try {
+    for (std::size_t i = 1; i < width; ++i) threads.emplace_back(work);
+  } catch (const std::system_error&) {
+    // Fewer threads do the same work.
+  }
+  work();
+  for (auto& t : threads) t.join();
+  for (job* const j : jobs)
+    if (j->error) std::rethrow_exception(j->error);
+}
+
+}  // namespace detail
+
+/// Loads one module per source, in order; equal sources share one. Thread-safe; a kernel is compiled at most once however
+/// many threads and processes ask for it. Throws compile_error.
+SINTER_API std::vector<built> build(std::span<const std::string> sources) {
+  const auto compiler = find_compiler();
+  const disk_cache cache;
+  std::vector<detail::job> jobs;
+  std::vector<std::size_t> job_of;
+  std::unordered_map<std::string_view, std::size_t> known;
+  for (const auto& source : sources) {
+    const auto [at, fresh] = known.emplace(source, jobs.size());
+    job_of.push_back(at->second);
+    if (!fresh) continue;
+    jobs.emplace_back();
+    jobs.back().source = &source;
+    jobs.back().key = key_text(*compiler, source);
+    jobs.back().entry = detail::live_modules().at(jobs.back().key);
+  }
+  std::vector<detail::job*> missing;
+  for (auto& j : jobs) {
+    const auto start = detail::clock::now();
+    const bool found = j.look_up(cache);
+    j.result.milliseconds = detail::milliseconds_since(start);
+    logs::to("cache", [&] {
+      return std::string(found ? "hit " : "miss ") + disk_cache::entry_name(j.key) + " in " + cache.path();
+    });
+    if (!found) missing.push_back(&j);
+  }
+  if (!missing.empty()) detail::make_all(missing, cache, *compiler);
+  std::vector<built> out;
+  for (const std::size_t at : job_of) out.push_back(jobs[at].result);
+  return out;
+}
+
+}  // namespace sinter::run
