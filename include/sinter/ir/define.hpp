@@ -4,4 +4,5 @@
 #include "check.hpp"
 #include "print.hpp"
 #include "push.hpp"
+#include "reference.hpp"
 #include "structural.hpp"

@@ -1,0 +1,349 @@
+// ir/reference.hpp: the interpreter that every backend is measured against; needs no compiler.
+#pragma once
+
+#include <algorithm>
+#include <new>
+#include <stdexcept>
+#include <utility>
+
+#include "../base/text.hpp"
+#include "reference_pointwise.hpp"
+
+namespace sinter::ir {
+
+namespace detail {
+
+using extents_t = std::vector<std::int64_t>;
+
+inline std::int64_t count_of(const extents_t& extents) {
+  std::int64_t n = 1;
+  for (auto e : extents) n *= e;
+  return n;
+}
+
+inline extents_t row_major(const extents_t& extents) {
+  extents_t strides(extents.size(), 1);
+  for (std::size_t i = extents.size(); i-- > 1;) strides[i - 1] = strides[i] * extents[i];
+  return strides;
+}
+
+/// body(p, q) for every coordinate in row-major order, where p and q are its offsets under two strides.
+template <class F>
+void walk(const extents_t& extents, const extents_t& ps, const extents_t& qs, std::int64_t p, std::int64_t q, F&& body,
+          std::size_t axis = 0) {
+  if (axis == extents.size()) return body(p, q);
+  const std::int64_t n = extents[axis], dp = ps[axis], dq = qs[axis];
+  if (axis + 1 == extents.size())
+    for (std::int64_t i = 0; i < n; ++i) body(p + i * dp, q + i * dq);
+  else
+    for (std::int64_t i = 0; i < n; ++i) walk(extents, ps, qs, p + i * dp, q + i * dq, body, axis + 1);
+}
+
+/// Copies a box of `extents` from offset p with strides ps to offset q with strides qs.
+inline void copy_box(const extents_t& extents, const literal_array& from, const extents_t& ps, std::int64_t p,
+                     literal_array& to, const extents_t& qs, std::int64_t q) {
+  with_elements(to, [&](auto* t) {
+    const auto* f = column<std::remove_pointer_t<decltype(t)>>(from);
+    walk(extents, ps, qs, p, q, [&](std::int64_t i, std::int64_t j) { t[j] = f[i]; });
+  });
+}
+
+inline void fill(literal_array& out, scalar literal) {
+  if (is_float(out.type)) std::fill(out.f.begin(), out.f.end(), literal.f);
+  else std::fill(out.i.begin(), out.i.end(), literal.i);
+}
+
+/// The value that a reduction of nothing has.
+template <op O, class T>
+constexpr T identity_of() {
+  if constexpr (O == op::mul) return T(1);
+  else if constexpr (O == op::bit_and) return static_cast<T>(~std::uint64_t{0});
+  else if constexpr (O == op::maximum)
+    return std::is_floating_point_v<T> ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
+  else if constexpr (O == op::minimum)
+    return std::is_floating_point_v<T> ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
+  else return T(0);
+}
+
+template <op O>
+void reduce_row(const literal_array& x, const extents_t& to_strides, literal_array& out) {
+  with_computed(x.type, [&](auto computed) {
+    using T = typename decltype(computed)::type;
+    if constexpr (takes<T>(row(O).rule)) {
+      auto* to = column<T>(out);
+      const auto* from = column<T>(x);
+      const auto count = static_cast<std::size_t>(count_of(out.extents));
+      std::fill(to, to + count, static_cast<std::remove_pointer_t<decltype(to)>>(identity_of<O, T>()));
+      walk(x.extents, row_major(x.extents), to_strides, 0, 0, [&](std::int64_t i, std::int64_t j) {
+        to[j] = vocabulary::apply_row<O, T>(static_cast<T>(to[j]), static_cast<T>(from[i]));
+      });
+    }
+  });
+}
+
+inline void reduce_array(const node& n, const literal_array& x, literal_array& out) {
+  extents_t strides(x.extents.size(), 0);
+  const extents_t kept = row_major(out.extents);
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < strides.size(); ++i)
+    if (std::find(n.attr.ints.begin(), n.attr.ints.end(), static_cast<std::int64_t>(i)) == n.attr.ints.end())
+      strides[i] = kept[next++];
+  switch (n.attr.combiner) {
+    case op::add: return reduce_row<op::add>(x, strides, out);
+    case op::mul: return reduce_row<op::mul>(x, strides, out);
+    case op::maximum: return reduce_row<op::maximum>(x, strides, out);
+    case op::minimum: return reduce_row<op::minimum>(x, strides, out);
+    case op::bit_or: return reduce_row<op::bit_or>(x, strides, out);
+    case op::bit_and: return reduce_row<op::bit_and>(x, strides, out);
+    default: throw internal_error("internal error: unknown combiner");
+  }
+}
+
+/// Extents split at an axis: what is before it, the axis, what is after it.
+struct split {
+  std::int64_t outer = 1, length = 1, inner = 1;
+
+  split(const extents_t& extents, std::size_t axis) : length(extents[axis]) {
+    for (std::size_t i = 0; i < extents.size(); ++i)
+      if (i != axis) (i < axis ? outer : inner) *= extents[i];
+  }
+};
+
+inline void arg_reduce_array(const node& n, const literal_array& x, literal_array& out) {
+  const split s(x.extents, static_cast<std::size_t>(n.attr.ints[0]));
+  const bool largest = n.attr.combiner == op::maximum;
+  with_computed(x.type, [&](auto computed) {
+    using T = typename decltype(computed)::type;
+    const auto* from = column<T>(x);
+    for (std::int64_t o = 0; o < s.outer; ++o)
+      for (std::int64_t k = 0; k < s.inner; ++k) {
+        const auto at = [&](std::int64_t i) { return static_cast<T>(from[(o * s.length + i) * s.inner + k]); };
+        std::int64_t best = 0;
+        for (std::int64_t i = 1; i < s.length; ++i) {
+          if (at(best) != at(best)) break;
+          if (at(i) != at(i) || (largest ? at(i) > at(best) : at(i) < at(best))) best = i;
+        }
+        out.i[static_cast<std::size_t>(o * s.inner + k)] = best;
+      }
+  });
+}
+
+/// body(index's offset, x's offset, the index, x's extent and stride on the axis) for every element of `index`.
+template <class F>
+void walk_index(const node& n, const literal_array& x, const literal_array& index, F&& body) {
+  const auto axis = static_cast<std::size_t>(n.attr.ints[0]);
+  extents_t strides = row_major(x.extents);
+  const std::int64_t extent = x.extents[axis], stride = std::exchange(strides[axis], 0);
+  walk(index.extents, row_major(index.extents), strides, 0, 0,
+       [&](std::int64_t i, std::int64_t j) { body(i, j, index.i[static_cast<std::size_t>(i)], extent, stride); });
+}
+
+inline void gather_array(const node& n, const literal_array& x, const literal_array& index, literal_array& out) {
+  with_elements(out, [&](auto* to) {
+    const auto* from = column<std::remove_pointer_t<decltype(to)>>(x);
+    walk_index(n, x, index, [&](auto i, auto base, std::int64_t at, std::int64_t extent, std::int64_t stride) {
+      to[i] = from[base + std::clamp<std::int64_t>(at, 0, extent - 1) * stride];
+    });
+  });
+}
+
+inline void scatter_add_array(const node& n, const literal_array& base, const literal_array& index,
+                              const literal_array& updates, literal_array& out) {
+  out.f = base.f;
+  out.i = base.i;
+  with_elements(out, [&](auto* to) {
+    using T = std::remove_pointer_t<decltype(to)>;
+    const auto* from = column<T>(updates);
+    walk_index(n, base, index, [&](auto i, auto at0, std::int64_t at, std::int64_t extent, std::int64_t stride) {
+      if (at < 0 || at >= extent) return;
+      T& slot = to[at0 + at * stride];
+      slot = vocabulary::apply_row<op::add, T>(slot, from[i]);
+    });
+  });
+}
+
+inline void dot_array(const node& n, const literal_array& a, const literal_array& b, literal_array& out) {
+  const auto nb = n.attr.ints[0], nk = n.attr.ints[1];
+  const auto part = [](const extents_t& e, std::int64_t from, std::int64_t to) {
+    return count_of(extents_t(e.begin() + from, e.begin() + to));
+  };
+  const auto ra = static_cast<std::int64_t>(a.extents.size()), rb = static_cast<std::int64_t>(b.extents.size());
+  const std::int64_t batch = part(a.extents, 0, nb), rows = part(a.extents, nb, ra - nk),
+                     inner = part(a.extents, ra - nk, ra), columns = part(b.extents, nb + nk, rb);
+  fill(out, {});
+  with_elements(out, [&](auto* to) {
+    using T = std::remove_pointer_t<decltype(to)>;
+    const auto *x = column<T>(a), *y = column<T>(b);
+    for (std::int64_t r = 0; r < batch * rows; ++r)
+      for (std::int64_t k = 0; k < inner; ++k) {
+        const T left = x[r * inner + k];
+        const auto* right = y + (r / rows * inner + k) * columns;
+        for (std::int64_t c = 0; c < columns; ++c) {
+          T& slot = to[r * columns + c];
+          slot = vocabulary::apply_row<op::add, T>(slot, vocabulary::apply_row<op::mul, T>(left, right[c]));
+        }
+      }
+  });
+}
+
+/// The operands of one node, bound to numbers.
+struct step {
+  const node& n;
+  std::vector<const literal_array*> in;
+  std::span<const std::int64_t> sizes;
+
+  std::int64_t bound(std::size_t k) const { return n.attr.dims[k].evaluate(sizes); }
+};
+
+inline void iota_array(const step& s, literal_array& out) {
+  const split at(out.extents, static_cast<std::size_t>(s.n.attr.ints[0]));
+  with_elements(out, [&](auto* to) {
+    using T = std::remove_pointer_t<decltype(to)>;
+    for (std::int64_t o = 0; o < at.outer * at.length; ++o)
+      std::fill_n(to + o * at.inner, at.inner, static_cast<T>(o % at.length));
+  });
+}
+
+/// permute, broadcast and slice: the result reads its operand at an offset, by strides.
+inline void view_array(const step& s, literal_array& out) {
+  const literal_array& x = *s.in[0];
+  const std::size_t rank = out.extents.size();
+  const extents_t from = row_major(x.extents);
+  extents_t strides(rank, 0);
+  std::int64_t offset = 0;
+  for (std::size_t i = 0; i < rank; ++i)
+    if (s.n.code == op::permute) strides[i] = from[static_cast<std::size_t>(s.n.attr.ints[i])];
+    else if (s.n.code == op::broadcast) strides[i] = x.extents[i] == out.extents[i] ? from[i] : 0;
+    else {
+      strides[i] = from[i] * s.n.attr.ints[i];
+      offset += from[i] * s.bound(rank + i);
+    }
+  if (count_of(out.extents) > 0) copy_box(out.extents, x, strides, offset, out, row_major(out.extents), 0);
+}
+
+inline void pad_array(const step& s, literal_array& out) {
+  fill(out, s.n.attr.literal);
+  const extents_t to = row_major(out.extents);
+  std::int64_t offset = 0;
+  for (std::size_t i = 0; i < to.size(); ++i) offset += to[i] * s.bound(i);
+  copy_box(s.in[0]->extents, *s.in[0], row_major(s.in[0]->extents), 0, out, to, offset);
+}
+
+inline void concat_array(const step& s, literal_array& out) {
+  const auto axis = static_cast<std::size_t>(s.n.attr.ints[0]);
+  const extents_t to = row_major(out.extents);
+  std::int64_t offset = 0;
+  for (const auto* x : s.in) {
+    copy_box(x->extents, *x, row_major(x->extents), 0, out, to, offset);
+    offset += to[axis] * x->extents[axis];
+  }
+}
+
+inline void structural(const step& s, literal_array& out) {
+  const auto& in = s.in;
+  switch (s.n.code) {
+    case op::constant: return fill(out, s.n.attr.literal);
+    case op::iota: return iota_array(s, out);
+    case op::reshape:
+      out.f = in[0]->f;
+      out.i = in[0]->i;
+      return;
+    case op::permute:
+    case op::broadcast:
+    case op::slice: return view_array(s, out);
+    case op::pad: return pad_array(s, out);
+    case op::concat: return concat_array(s, out);
+    case op::reduce: return reduce_array(s.n, *in[0], out);
+    case op::arg_reduce: return arg_reduce_array(s.n, *in[0], out);
+    case op::gather: return gather_array(s.n, *in[0], *in[1], out);
+    case op::scatter_add: return scatter_add_array(s.n, *in[0], *in[1], *in[2], out);
+    case op::dot: return dot_array(s.n, *in[0], *in[1], out);
+    default: throw internal_error("internal error: evaluate meets an unknown op");
+  }
+}
+
+inline extents_t bind(const shape& extents, std::span<const std::int64_t> sizes) {
+  extents_t e;
+  for (const auto& d : extents) e.push_back(d.evaluate(sizes));
+  return e;
+}
+
+[[noreturn]] inline void out_of_memory(const step& s, std::size_t count) {
+  throw system_error(sinter::detail::located("[" + std::string(name(s.n.code)) + "] out of memory: the reference needs " +
+                                                 std::to_string(8 * static_cast<double>(count) / (1 << 20)) +
+                                                 " MiB for a result of " + text_of(s.n.extents),
+                                             s.n.where));
+}
+
+inline literal_array compute(const step& s) {
+  literal_array out{s.n.type, bind(s.n.extents, s.sizes), {}, {}};
+  const auto count = static_cast<std::size_t>(count_of(out.extents));
+  try {
+    if (is_float(out.type)) out.f.resize(count);
+    else out.i.resize(count);
+    if (is_pointwise(s.n.code)) {
+      arrays in{};
+      std::copy(s.in.begin(), s.in.end(), in.begin());
+      pointwise(s.n.code, in, out);
+    } else {
+      structural(s, out);
+    }
+  } catch (const std::bad_alloc&) {
+    out_of_memory(s, count);
+  } catch (const std::length_error&) {
+    out_of_memory(s, count);
+  }
+  round_elements(out);
+  return out;
+}
+
+inline void check_input(const node& n, const literal_array& x, std::span<const std::int64_t> sizes) {
+  const auto extents = bind(n.extents, sizes);
+  const auto count = static_cast<std::size_t>(count_of(extents));
+  if (x.type != n.type || x.extents != extents || (is_float(x.type) ? x.f.size() : x.i.size()) != count)
+    fail("evaluate",
+         "input " + std::to_string(n.attr.ints[0]) + " is " + name(x.type) + " with " +
+             std::to_string(is_float(x.type) ? x.f.size() : x.i.size()) + " elements; the graph takes " + name(n.type) +
+             text_of(n.extents),
+         n.where);
+}
+
+}  // namespace detail
+
+SINTER_API std::vector<literal_array> evaluate(const graph& g, std::span<const literal_array> inputs,
+                                               std::span<const std::int64_t> sizes) {
+  if (inputs.size() != g.inputs.size())
+    fail("evaluate", "got " + std::to_string(inputs.size()) + " inputs; the graph takes " +
+                         std::to_string(g.inputs.size()));
+  const auto live = g.live();
+  std::vector<std::size_t> uses(g.size(), 0);
+  for (auto id : live)
+    for (auto operand : g[id].in) ++uses[operand];
+  for (auto id : g.outputs) ++uses[id];
+
+  std::vector<literal_array> computed(g.size());
+  std::vector<const literal_array*> at(g.size(), nullptr);
+  for (auto id : live) {
+    const node& n = g[id];
+    if (n.code == op::input) {
+      at[id] = &inputs[static_cast<std::size_t>(n.attr.ints[0])];
+      detail::check_input(n, *at[id], sizes);
+      continue;
+    }
+    detail::step s{n, {}, sizes};
+    for (auto operand : n.in) s.in.push_back(at[operand]);
+    computed[id] = detail::compute(s);
+    at[id] = &computed[id];
+    for (auto operand : n.in)
+      if (--uses[operand] == 0) computed[operand] = {};
+  }
+
+  std::vector<literal_array> results;
+  for (auto id : g.outputs) {
+    if (--uses[id] == 0 && at[id] == &computed[id]) results.push_back(std::move(computed[id]));
+    else results.push_back(*at[id]);
+  }
+  return results;
+}
+
+}  // namespace sinter::ir

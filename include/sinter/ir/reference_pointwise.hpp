@@ -1,0 +1,126 @@
+// ir/reference_pointwise.hpp: rows of ops.def over arrays of doubles and 64-bit integers, and rounding to a dtype.
+#pragma once
+
+#include <array>
+
+#include "graph.hpp"
+#include "vocabulary.hpp"
+
+namespace sinter::ir::detail {
+
+using arrays = std::array<const literal_array*, 3>;
+
+/// The elements as T is stored: double in f, anything else in i.
+template <class T>
+const auto* column(const literal_array& x) {
+  if constexpr (std::is_same_v<T, double>) return x.f.data();
+  else return x.i.data();
+}
+template <class T>
+auto* column(literal_array& x) {
+  if constexpr (std::is_same_v<T, double>) return x.f.data();
+  else return x.i.data();
+}
+
+/// f(double*) or f(int64*): the elements of `x`.
+template <class Array, class F>
+void with_elements(Array& x, F&& f) {
+  if (is_float(x.type)) f(x.f.data());
+  else f(x.i.data());
+}
+
+/// Calls f with the type in which a dtype is computed: double, int64, uint64 or bool.
+template <class F>
+void with_computed(dtype t, F&& f) {
+  if (is_float(t)) f(std::type_identity<double>{});
+  else if (is_bool(t)) f(std::type_identity<bool>{});
+  else if (is_unsigned(t)) f(std::type_identity<std::uint64_t>{});
+  else f(std::type_identity<std::int64_t>{});
+}
+
+template <class T>
+constexpr bool takes(dtype_rule rule) {
+  constexpr bool floating = std::is_same_v<T, double>, boolean = std::is_same_v<T, bool>;
+  switch (rule) {
+    case dtype_rule::arithmetic: return !boolean;
+    case dtype_rule::floating:
+    case dtype_rule::test: return floating;
+    case dtype_rule::integer: return !floating && !boolean;
+    case dtype_rule::bits: return !floating;
+    case dtype_rule::random: return std::is_same_v<T, std::uint64_t>;
+    case dtype_rule::conversion: return false;
+    default: return true;
+  }
+}
+
+template <op O, class T>
+void row_loop(const arrays& in, literal_array& out) {
+  constexpr auto r = row(O);
+  constexpr bool to_bool = r.rule == dtype_rule::comparison || r.rule == dtype_rule::test;
+  constexpr bool selects = r.rule == dtype_rule::selection;
+  using A = std::conditional_t<selects, bool, T>;
+  using R = std::conditional_t<to_bool, bool, T>;
+  auto* to = column<R>(out);
+  const std::size_t count = is_float(out.type) ? out.f.size() : out.i.size();
+  const auto* a = column<A>(*in[0]);
+  if constexpr (r.arity == 1) {
+    for (std::size_t i = 0; i < count; ++i) to[i] = vocabulary::apply_row<O, R>(static_cast<A>(a[i]));
+  } else if constexpr (r.arity == 2) {
+    const auto* b = column<T>(*in[1]);
+    for (std::size_t i = 0; i < count; ++i)
+      to[i] = vocabulary::apply_row<O, R>(static_cast<A>(a[i]), static_cast<T>(b[i]));
+  } else {
+    const auto *b = column<T>(*in[1]), *c = column<T>(*in[2]);
+    for (std::size_t i = 0; i < count; ++i)
+      to[i] = vocabulary::apply_row<O, R>(static_cast<A>(a[i]), static_cast<T>(b[i]), static_cast<T>(c[i]));
+  }
+}
+
+/// A cast converts straight to the element type, so that it saturates and rounds once.
+inline void cast_loop(const literal_array& in, literal_array& out) {
+  with_computed(in.type, [&](auto from) {
+    using A = typename decltype(from)::type;
+    const auto* a = column<A>(in);
+    dispatch(out.type, [&](auto target) {
+      using R = typename decltype(target)::type;
+      with_elements(out, [&](auto* to) {
+        const std::size_t count = is_float(out.type) ? out.f.size() : out.i.size();
+        using S = std::remove_pointer_t<decltype(to)>;
+        for (std::size_t i = 0; i < count; ++i)
+          to[i] = vocabulary::convert<S>(vocabulary::convert<R>(static_cast<A>(a[i])));
+      });
+    });
+  });
+}
+
+/// Evaluates a pointwise op before rounding; `out` has its dtype and size.
+inline void pointwise(op code, const arrays& in, literal_array& out) {
+  if (row(code).rule == dtype_rule::conversion) return cast_loop(*in[0], out);
+  const dtype t = in[row(code).rule == dtype_rule::selection ? 1 : 0]->type;
+  with_computed(t, [&](auto computed) {
+    using T = typename decltype(computed)::type;
+    switch (code) {
+#define SINTER_POINTWISE(name, arity, rule, value, da, db, dc)                            \
+  case op::name:                                                                          \
+    if constexpr (takes<T>(dtype_rule::rule)) return row_loop<op::name, T>(in, out);      \
+    break;
+#include "ops.def"
+      default: break;
+    }
+    throw internal_error("internal error: no pointwise evaluation of " + std::string(name(code)));
+  });
+}
+
+/// Rounds elements to the dtype they have: floats to nearest even, integers by wrapping, bool to 0 or 1.
+inline void round_elements(literal_array& x) {
+  dispatch(x.type, [&](auto element) {
+    using T = typename decltype(element)::type;
+    if constexpr (std::is_same_v<T, double> || sizeof(T) == 8) return;
+    else if constexpr (std::is_floating_point_v<T> || vocabulary::is_half<T>)
+      for (auto& v : x.f) v = static_cast<double>(static_cast<float>(vocabulary::convert<T>(v)));
+    else
+      for (auto& v : x.i) v = static_cast<std::int64_t>(vocabulary::convert<T>(v));
+  });
+}
+
+}  // namespace sinter::ir::detail
