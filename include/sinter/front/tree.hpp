@@ -1,0 +1,169 @@
+// front/tree.hpp: trees: tensors and numbers in tuples, vectors, optionals and plain structs; the walk over leaves.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "fields.hpp"
+#include "tensor.hpp"
+
+namespace sinter {
+namespace detail {
+
+/// A leaf that is not a tensor: configuration, part of a tree's structure.
+template <class T>
+concept scalar_leaf = (scalar_like<T> && !std::is_same_v<T, long double>) || std::is_enum_v<T>;
+
+template <class T>
+inline constexpr bool is_vector = false;
+template <class T, class A>
+inline constexpr bool is_vector<std::vector<T, A>> = true;
+template <class T>
+inline constexpr bool is_optional = false;
+template <class T>
+inline constexpr bool is_optional<std::optional<T>> = true;
+template <class T>
+inline constexpr bool is_array = false;
+template <class T, std::size_t N>
+inline constexpr bool is_array<std::array<T, N>> = true;
+template <class T>
+inline constexpr bool is_pair = false;
+template <class A, class B>
+inline constexpr bool is_pair<std::pair<A, B>> = true;
+template <class T>
+inline constexpr bool is_tuple = is_pair<T>;
+template <class... T>
+inline constexpr bool is_tuple<std::tuple<T...>> = true;
+template <class... T>
+inline constexpr bool is_tuple<boost::hana::tuple<T...>> = true;
+
+/// What a type is in a tree.
+enum class branch { tensor, scalar, array, vector, optional, tuple, structure };
+
+template <class T>
+constexpr branch branch_of() {
+  if constexpr (tensor_like<T>) return branch::tensor;
+  else if constexpr (scalar_leaf<T>) return branch::scalar;
+  else if constexpr (is_array<T>) return branch::array;
+  else if constexpr (is_vector<T>) return branch::vector;
+  else if constexpr (is_optional<T>) return branch::optional;
+  else if constexpr (is_tuple<T>) return branch::tuple;
+  else {
+    static_assert(!std::is_array_v<T>, "[tree] a tree cannot hold a C array; use std::array");
+    static_assert(!std::is_pointer_v<T>, "[tree] a tree cannot hold a pointer");
+    constexpr bool refused = std::is_array_v<T> || std::is_pointer_v<T>;
+    static_assert(refused || std::is_empty_v<T> || adapted_struct<T> || plain_struct<T>,
+                  "[tree] a tree holds tensors, numbers, enums, std::tuple, pair, array, vector, optional and structs "
+                  "without constructors; describe any other class with BOOST_HANA_ADAPT_STRUCT");
+    return branch::structure;
+  }
+}
+
+template <class T>
+inline constexpr bool is_leaf = branch_of<T>() == branch::tensor || branch_of<T>() == branch::scalar;
+
+/// Calls f with a reference to each child of a tuple or struct.
+template <class T, class F>
+constexpr decltype(auto) with_children(T& t, F&& f) {
+  using U = std::remove_const_t<T>;
+  if constexpr (std::is_empty_v<U>) return f();
+  else if constexpr (branch_of<U>() == branch::structure) return with_fields(t, f);
+  else if constexpr (is_pair<U>) return f(t.first, t.second);
+  else if constexpr (requires { std::tuple_size<U>::value; }) return std::apply(f, t);
+  else return boost::hana::unpack(t, f);
+}
+
+template <class... T>
+struct type_list {};
+
+struct child_types {
+  template <class... T>
+  constexpr type_list<std::remove_const_t<T>...> operator()(T&...) const {
+    return {};
+  }
+};
+struct child_references {
+  template <class... T>
+  constexpr std::tuple<T&...> operator()(T&... x) const {
+    return {x...};
+  }
+};
+
+/// What is known of a tree from its type.
+struct tree_facts {
+  int tensors = 0;   ///< tensors and expressions
+  int statics = 0;   ///< scalars
+  bool fixed = true; ///< no vector and no optional: the two counts are exact; else they only tell none from some
+  bool lazy = false; ///< holds expressions
+};
+
+template <class T>
+constexpr tree_facts facts();
+
+template <class... T>
+constexpr tree_facts facts(type_list<T...>) {
+  tree_facts sum;
+  const tree_facts each[] = {tree_facts{}, facts<T>()...};
+  for (const auto& f : each) {
+    sum.tensors += f.tensors;
+    sum.statics += f.statics;
+    sum.fixed = sum.fixed && f.fixed;
+    sum.lazy = sum.lazy || f.lazy;
+  }
+  return sum;
+}
+
+template <class T>
+constexpr tree_facts facts() {
+  constexpr branch b = branch_of<T>();
+  if constexpr (b == branch::tensor) return {1, 0, true, !is_tensor<T>};
+  else if constexpr (b == branch::scalar) return {0, 1, true, false};
+  else if constexpr (b == branch::array) {
+    constexpr tree_facts f = facts<typename T::value_type>();
+    constexpr int n = static_cast<int>(std::tuple_size_v<T>);
+    return {f.tensors * n, f.statics * n, f.fixed, f.lazy};
+  } else if constexpr (b == branch::vector || b == branch::optional) {
+    constexpr tree_facts f = facts<typename T::value_type>();
+    return {f.tensors, f.statics, false, f.lazy};
+  } else {
+    return facts(decltype(with_children(std::declval<T&>(), child_types{})){});
+  }
+}
+
+template <class T>
+inline constexpr tree_facts facts_of = facts<std::remove_cvref_t<T>>();
+
+struct ignore_lengths {
+  constexpr void operator()(std::uint64_t) const {}
+};
+
+/// Calls leaf(x) for every tensor, expression and scalar in order, and length(n) for every vector (its size) and
+/// optional (0 or 1) before its content.
+template <class T, class Leaf, class Length = ignore_lengths>
+constexpr void for_each_leaf(T& t, Leaf&& leaf, Length&& length = {}) {
+  constexpr branch b = branch_of<std::remove_const_t<T>>();
+  if constexpr (b == branch::tensor || b == branch::scalar) {
+    leaf(t);
+  } else if constexpr (b == branch::array || b == branch::vector) {
+    if constexpr (b == branch::vector) length(static_cast<std::uint64_t>(t.size()));
+    for (auto&& x : t) {
+      if constexpr (std::is_lvalue_reference_v<decltype(x)>) for_each_leaf(x, leaf, length);
+      else leaf(static_cast<bool>(x));  // std::vector<bool>
+    }
+  } else if constexpr (b == branch::optional) {
+    length(t.has_value());
+    if (t) for_each_leaf(*t, leaf, length);
+  } else {
+    with_children(t, [&](auto&... child) { (for_each_leaf(child, leaf, length), ...); });
+  }
+}
+
+}  // namespace detail
+
+}  // namespace sinter

@@ -1,0 +1,274 @@
+// front/tree_map.hpp: functions over trees: map, reduce, the list of leaves and their names.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "tree.hpp"
+
+namespace sinter {
+namespace detail {
+
+/// A leaf that can be stored: expressions become tensors.
+template <class R>
+constexpr auto settle(R&& result) {
+  using T = std::remove_cvref_t<R>;
+  if constexpr (tensor_like<T> && !is_tensor<T>) return tensor<typename T::value_type, T::static_shape>(result);
+  else return T(std::forward<R>(result));
+}
+
+/// Where in a tree a visitor is; lives on the visitor's stack.
+struct tree_place {
+  const tree_place* up = nullptr;
+  std::size_t index = 0;
+  const char* name = nullptr;
+
+  std::string text() const {
+    if (!up) return "";
+    return up->text() + (name ? "." + std::string(name) : "[" + std::to_string(index) + "]");
+  }
+};
+
+template <class T, std::size_t I>
+constexpr const char* child_name() {
+  constexpr auto names = field_names<T>();
+  if constexpr (I < names.size()) return names[I];
+  else return nullptr;
+}
+
+/// Rebuilds trees from the results of `f`. Scalars: whether f sees them; else they are copied from the first tree.
+template <class F, bool Scalars>
+struct tree_mapper {
+  F& f;
+  const char* op;
+  location where;
+
+  template <class T, class... Ts>
+  constexpr auto operator()(const tree_place& at, const T& t, const Ts&... ts) const {
+    constexpr branch b = branch_of<T>();
+    static_assert((... && (is_leaf<Ts> == is_leaf<T>)),
+                  "[tree] the trees differ: one has a leaf where another has a container");
+    if constexpr (b == branch::tensor || (b == branch::scalar && Scalars)) return settle(f(t, ts...));
+    else if constexpr (b == branch::scalar) return t;
+    else if constexpr (b == branch::array) return map_array(at, t, ts...);
+    else if constexpr (b == branch::vector) return map_vector(at, t, ts...);
+    else if constexpr (b == branch::optional) return map_optional(at, t, ts...);
+    else if constexpr (std::is_empty_v<T>) return t;
+    else
+      return map_children(
+          at, t, std::make_tuple(with_children(t, child_references{}), with_children(ts, child_references{})...));
+  }
+
+ private:
+  template <class T, std::size_t N, class... Ts>
+  constexpr auto map_array(const tree_place& at, const std::array<T, N>& t, const Ts&... ts) const {
+    static_assert((... && (std::tuple_size_v<Ts> == N)),
+                  "[tree] the trees differ: arrays of different lengths");
+    std::array<decltype((*this)(at, t[0], ts[0]...)), N> out{};
+    for (std::size_t i = 0; i < N; ++i) out[i] = (*this)(tree_place{&at, i}, t[i], ts[i]...);
+    return out;
+  }
+
+  template <class T, class... Ts>
+  auto map_vector(const tree_place& at, const T& t, const Ts&... ts) const {
+    static_assert((... && is_vector<Ts>), "[tree] the trees differ: a std::vector and something else");
+    (same(at, "std::vector of length ", t.size(), ts.size()), ...);
+    std::vector<decltype((*this)(at, t[0], ts[0]...))> out;
+    out.reserve(t.size());
+    for (std::size_t i = 0; i < t.size(); ++i) out.push_back((*this)(tree_place{&at, i}, t[i], ts[i]...));
+    return out;
+  }
+
+  template <class T, class... Ts>
+  constexpr auto map_optional(const tree_place& at, const T& t, const Ts&... ts) const {
+    static_assert((... && is_optional<Ts>), "[tree] the trees differ: a std::optional and something else");
+    (same(at, "std::optional with values: ", t.has_value(), ts.has_value()), ...);
+    using result = std::optional<decltype((*this)(at, *t, *ts...))>;
+    return t ? result((*this)(tree_place{&at, 0}, *t, *ts...)) : result();
+  }
+
+  void same(const tree_place& at, const char* what, std::size_t first, std::size_t other) const {
+    if (first == other) return;
+    const std::string place = at.text();
+    fail(op, "the trees differ" + (place.empty() ? "" : " at " + place) + ": the first has a " + what +
+                 std::to_string(first) + ", another a " + what + std::to_string(other),
+         where);
+  }
+
+  template <class T, class... Refs>
+  constexpr auto map_children(const tree_place& at, const T& t, const std::tuple<Refs...>& children) const {
+    constexpr std::size_t count = std::tuple_size_v<std::tuple_element_t<0, std::tuple<Refs...>>>;
+    static_assert((... && (std::tuple_size_v<Refs> == count)), "[tree] the trees differ: different numbers of fields");
+    const auto child = [&](auto i) {
+      const tree_place place{&at, i, child_name<T, i>()};
+      return std::apply([&](const auto&... refs) { return (*this)(place, std::get<i>(refs)...); }, children);
+    };
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      if constexpr (branch_of<T>() == branch::structure) {
+        return rebuild(t, std::get<0>(children), child, std::index_sequence<I...>{});
+      } else if constexpr (is_pair<T>) {
+        auto first = child(std::integral_constant<std::size_t, 0>{});
+        return std::pair{std::move(first), child(std::integral_constant<std::size_t, 1>{})};
+      } else if constexpr (requires { std::tuple_size<T>::value; }) {
+        return std::tuple<decltype(child(std::integral_constant<std::size_t, I>{}))...>{
+            child(std::integral_constant<std::size_t, I>{})...};
+      } else {
+        return boost::hana::tuple<decltype(child(std::integral_constant<std::size_t, I>{}))...>{
+            child(std::integral_constant<std::size_t, I>{})...};
+      }
+    }(std::make_index_sequence<count>{});
+  }
+
+  template <class T, class... Field, class Child, std::size_t... I>
+  static constexpr T rebuild(const T& t, const std::tuple<Field&...>&, const Child& child, std::index_sequence<I...>) {
+    if constexpr (plain_struct<T>) {
+      return T{hold<std::remove_const_t<Field>>(child(std::integral_constant<std::size_t, I>{}))...};
+    } else {
+      T out = t;
+      const auto fields = with_children(out, child_references{});
+      ((std::get<I>(fields) = hold<std::remove_const_t<Field>>(child(std::integral_constant<std::size_t, I>{}))), ...);
+      return out;
+    }
+  }
+
+  template <class Field, class Result>
+  static constexpr Field hold(Result&& result) {
+    using R = std::remove_cvref_t<Result>;
+    constexpr bool truncates = std::is_floating_point_v<R> && std::is_integral_v<Field>;
+    constexpr bool fits = std::is_convertible_v<R, Field> && !truncates;
+    static_assert(fits, "[tree] the function's result does not fit the struct's field; return the field's type");
+    if constexpr (fits) return static_cast<Field>(std::forward<Result>(result));
+    else return Field{};
+  }
+};
+
+template <class F, class T, class... Ts>
+constexpr auto map_tree(const char* op, location where, F&& f, const T& t, const Ts&... ts) {
+  return tree_mapper<std::remove_reference_t<F>, facts_of<T>.tensors == 0>{f, op, where}(tree_place{}, t, ts...);
+}
+
+struct mixed_leaves {};
+
+/// A leaf type in a fold: void where there is none, mixed_leaves where types differ.
+template <class T>
+struct leaf_kind {
+  using type = T;
+  template <class U>
+  constexpr auto operator+(leaf_kind<U>) const {
+    if constexpr (std::is_void_v<T>) return leaf_kind<U>{};
+    else if constexpr (std::is_void_v<U> || std::is_same_v<T, U>) return leaf_kind<T>{};
+    else return leaf_kind<mixed_leaves>{};
+  }
+};
+
+template <class T, bool Scalars>
+constexpr auto kind_of_leaves();
+
+template <bool Scalars, class... T>
+constexpr auto kind_of_leaves(type_list<T...>) {
+  return (leaf_kind<void>{} + ... + kind_of_leaves<T, Scalars>());
+}
+
+template <class T, bool Scalars>
+constexpr auto kind_of_leaves() {
+  constexpr branch b = branch_of<T>();
+  if constexpr (b == branch::tensor) return leaf_kind<tensor<typename T::value_type, T::static_shape>>{};
+  else if constexpr (b == branch::scalar) return leaf_kind<std::conditional_t<Scalars, T, void>>{};
+  else if constexpr (b == branch::array || b == branch::vector || b == branch::optional)
+    return kind_of_leaves<typename T::value_type, Scalars>();
+  else return kind_of_leaves<Scalars>(decltype(with_children(std::declval<T&>(), child_types{})){});
+}
+
+/// The leaves of a tree of fixed size, one type each.
+template <bool Scalars, class T>
+constexpr auto leaf_tuple(const T& t) {
+  constexpr branch b = branch_of<T>();
+  const auto all = [](const auto&... x) { return std::tuple_cat(leaf_tuple<Scalars>(x)...); };
+  if constexpr (b == branch::tensor || (b == branch::scalar && Scalars)) return std::tuple{settle(t)};
+  else if constexpr (b == branch::scalar) return std::tuple<>{};
+  else if constexpr (b == branch::array) return std::apply(all, t);
+  else return with_children(t, all);
+}
+
+}  // namespace detail
+
+/// The tree of f(leaf of t, leaf of each other tree) over all tensors. Expressions become tensors. The trees must have
+/// one structure: equal containers, vector lengths and engaged optionals (else user_error); leaf types may differ.
+/// Structs keep their type and must be able to hold the results; tuples and vectors take the results' types. Numbers,
+/// enums and flags beside tensors are configuration: they come from the first tree as they are. In a tree without any
+/// tensor they are the leaves.
+template <class F, class T>
+constexpr auto tree_map(F&& f, const T& t, location where = location::current()) {
+  return detail::map_tree("tree_map", where, f, t);
+}
+template <class F, class T, class T2>
+constexpr auto tree_map(F&& f, const T& t, const T2& t2, location where = location::current()) {
+  return detail::map_tree("tree_map", where, f, t, t2);
+}
+template <class F, class T, class T2, class T3>
+constexpr auto tree_map(F&& f, const T& t, const T2& t2, const T3& t3, location where = location::current()) {
+  return detail::map_tree("tree_map", where, f, t, t2, t3);
+}
+template <class F, class T, class T2, class T3, class T4>
+constexpr auto tree_map(F&& f, const T& t, const T2& t2, const T3& t3, const T4& t4,
+                        location where = location::current()) {
+  return detail::map_tree("tree_map", where, f, t, t2, t3, t4);
+}
+template <class F, class T, class T2, class T3, class T4, class... More>
+  requires(sizeof...(More) > 0 && !(... || std::is_same_v<More, location>))
+constexpr auto tree_map(F&& f, const T& t, const T2& t2, const T3& t3, const T4& t4, const More&... more) {
+  return detail::map_tree("tree_map", {}, f, t, t2, t3, t4, more...);
+}
+
+/// f(… f(f(init, first leaf), second leaf) …, last leaf), over the leaves that tree_map visits. Every result is
+/// converted to init's type: to add up tensors, start from a tensor.
+template <class F, class T, class Init>
+constexpr auto tree_reduce(F&& f, const T& t, const Init& init) {
+  using total_type = decltype(detail::settle(init));
+  total_type total = detail::settle(init);
+  constexpr bool scalars = detail::facts_of<T>.tensors == 0;
+  detail::for_each_leaf(t, [&]<class Leaf>(const Leaf& x) {
+    if constexpr (tensor_like<Leaf> || scalars) {
+      static_assert(std::is_convertible_v<std::invoke_result_t<F&, total_type, const Leaf&>, total_type>,
+                    "[tree_reduce] the function must return init's type; to add up tensors, start from a tensor");
+      total = f(std::move(total), x);
+    }
+  });
+  return total;
+}
+
+/// The leaves that tree_map visits, in order: a std::array when there are a fixed number of one type, a std::vector when
+/// there are vectors or optionals, a std::tuple when the types differ.
+template <class T>
+constexpr auto tree_leaves(const T& t) {
+  constexpr detail::tree_facts facts = detail::facts_of<T>;
+  constexpr bool scalars = facts.tensors == 0;
+  using leaf = typename decltype(detail::kind_of_leaves<T, scalars>())::type;
+  const auto each = [&t](auto&& take) {
+    detail::for_each_leaf(t, [&]<class Leaf>(const Leaf& x) {
+      if constexpr (tensor_like<Leaf> || scalars) take(detail::settle(x));
+    });
+  };
+  if constexpr (std::is_void_v<leaf>) {
+    return std::tuple<>{};
+  } else if constexpr (std::is_same_v<leaf, detail::mixed_leaves>) {
+    static_assert(facts.fixed, "[tree_leaves] leaves of several types in a vector or optional; use tree_reduce");
+    if constexpr (facts.fixed) return detail::leaf_tuple<scalars>(t);
+  } else if constexpr (facts.fixed) {
+    std::array<leaf, static_cast<std::size_t>(scalars ? facts.statics : facts.tensors)> out{};
+    std::size_t n = 0;
+    each([&](leaf x) { out[n++] = std::move(x); });
+    return out;
+  } else {
+    std::vector<leaf> out;
+    each([&](leaf x) { out.push_back(std::move(x)); });
+    return out;
+  }
+}
+
+}  // namespace sinter
