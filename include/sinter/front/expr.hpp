@@ -1,0 +1,234 @@
+// front/expr.hpp: lazy pointwise expressions: they own their operands, so returning one from a function is safe.
+#pragma once
+
+#include <boost/hana/tuple.hpp>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "tensor.hpp"
+
+namespace sinter {
+
+namespace detail {
+
+namespace hana = boost::hana;
+
+/// A C++ number inside an expression.
+template <class T>
+struct literal {
+  using value_type = T;
+  static constexpr int rank = 0;
+  static constexpr dims static_shape{};
+  T value;
+};
+
+template <class E>
+inline constexpr bool is_literal = false;
+template <class T>
+inline constexpr bool is_literal<literal<T>> = true;
+
+/// The extents of a tensor, a literal or an expression, checked. `at` stands in where an op has no place of its own.
+template <class E>
+index_array<E::rank> extents_of(const E& e, location at);
+
+/// The dtypes of an expression's operands and result, and what is wrong with them.
+template <ir::op Op, class R, class... Operands>
+struct signature {
+  static constexpr ir::dtype_rule rule = ir::row(Op).rule;
+  static constexpr dtype operand[] = {dtype_of<typename Operands::value_type>...};
+  static constexpr dtype target = [] {
+    if constexpr (std::is_void_v<R>) return operand[0];
+    else return dtype_of<R>;
+  }();
+  static constexpr const char* problem = [] {
+    dtype result{};
+    return ir::apply(rule, operand, sizeof...(Operands), target, result);
+  }();
+  static constexpr bool same_dtype = [] {
+    for (int i = rule == ir::dtype_rule::selection ? 2 : 1; i < int(sizeof...(Operands)); ++i)
+      if (operand[i] != operand[rule == ir::dtype_rule::selection ? 1 : 0]) return false;
+    return true;
+  }();
+  static constexpr dims shape = broadcast(Operands::static_shape...);
+};
+
+}  // namespace detail
+
+/// Op applied to operands: tensors, expressions and literals, by value. T is the result's dtype, Shape its static shape.
+/// Converting it to a tensor, or using it in a structural op, evaluates it.
+template <ir::op Op, class T, dims Shape, class... Operands>
+class expr : public detail::operators<expr<Op, T, Shape, Operands...>> {
+ public:
+  using value_type = T;
+  using tensor_like_tag = void;
+  static constexpr int rank = Shape.rank;
+  static constexpr dims static_shape = Shape;
+  static constexpr ir::op code = Op;
+
+  constexpr expr(location at, Operands... operand) : operands(std::move(operand)...), where(at) {}
+
+  /// The extents of the result. user_error when the operands do not broadcast.
+  index_array<rank> shape(location at = location::current()) const { return detail::extents_of(*this, at); }
+  std::int64_t size(int axis, location at = location::current()) const {
+    return size_at(shape(at), axis, at);
+  }
+  std::int64_t numel(location at = location::current()) const { return detail::product(shape(at)); }
+
+  /// The tensor of its values.
+  tensor<T, Shape> eval(location at = location::current()) const { return tensor<T, Shape>(*this, at); }
+  T item(location at = location::current()) const { return eval(at).item(at); }
+  std::vector<T> to_vector(location at = location::current()) const { return eval(at).to_vector(at); }
+
+  detail::hana::tuple<Operands...> operands;
+  location where;
+
+ private:
+  static std::int64_t size_at(const index_array<rank>& extents, int axis, location at) {
+    const int i = detail::normalize_axis(axis, rank);
+    if (i < 0) fail("size", "axis " + std::to_string(axis) + " of an expression of rank " + std::to_string(rank), at);
+    return extents[static_cast<std::size_t>(i)];
+  }
+};
+
+namespace detail {
+
+template <class E>
+inline constexpr bool is_expr = false;
+template <ir::op Op, class T, dims Shape, class... Operands>
+inline constexpr bool is_expr<expr<Op, T, Shape, Operands...>> = true;
+
+/// The index along an axis, or for axis -1 the row-major position: what iota is to a graph.
+template <class T, dims Shape>
+class index_leaf : public operators<index_leaf<T, Shape>> {
+ public:
+  using value_type = T;
+  using tensor_like_tag = void;
+  static constexpr int rank = Shape.rank;
+  static constexpr dims static_shape = Shape;
+
+  index_leaf(const index_array<rank>& e, int a) : extents(e), axis(a) {}
+  const index_array<rank>& shape() const { return extents; }
+
+  index_array<rank> extents;
+  int axis;
+};
+
+template <class E>
+inline constexpr bool is_index_leaf = false;
+template <class T, dims Shape>
+inline constexpr bool is_index_leaf<index_leaf<T, Shape>> = true;
+
+/// The element type that scalar operands take: that of the first tensor among them.
+template <bool Selection, class First, class... Rest>
+struct scalar_target {
+  using type = typename std::conditional_t<tensor_like<First> && !Selection, std::type_identity<First>,
+                                           scalar_target<false, Rest...>>::type;
+};
+template <class First>
+struct scalar_target<false, First> {
+  using type = First;
+};
+
+template <class E>
+struct value_type_of {
+  using type = E;
+};
+template <tensor_like E>
+struct value_type_of<E> {
+  using type = typename E::value_type;
+};
+
+/// What an argument becomes inside an expression.
+template <class T, class Arg>
+using operand = std::conditional_t<tensor_like<Arg>, Arg, literal<T>>;
+
+template <class T, class Arg>
+constexpr decltype(auto) as_operand(const Arg& x) {
+  if constexpr (tensor_like<Arg>) return (x);
+  else return literal<T>{static_cast<T>(x)};
+}
+
+template <class T, class Arg>
+inline constexpr bool scalar_fits = tensor_like<Arg> || std::is_same_v<T, Arg> ||
+                                    (is_float(dtype_of<T>) && !std::is_same_v<T, bool>) ||
+                                    (std::is_integral_v<Arg> && (is_integer(dtype_of<T>) || std::is_same_v<Arg, bool>));
+
+/// Reports a wrong operand of op Op; its template arguments show the op, the dtypes and the static shapes.
+template <ir::op Op, class R, class... Operands>
+constexpr bool check_operands() {
+  using s = signature<Op, R, Operands...>;
+  using enum ir::dtype_rule;
+  constexpr bool bad = s::problem != nullptr && s::same_dtype;
+  static_assert(s::same_dtype, "sinter: the operands have different dtypes; cast one of them with cast<T>(x)");
+  static_assert(!(bad && s::rule == arithmetic), "sinter: this op takes numbers, not bool; cast with cast<T>(x)");
+  static_assert(!(bad && (s::rule == floating || s::rule == test)), "sinter: this op takes a floating dtype; cast with cast<float>(x)");
+  static_assert(!(bad && s::rule == integer), "sinter: this op takes an integer dtype; cast with cast<T>(x)");
+  static_assert(!(bad && s::rule == bits), "sinter: this op takes integers or bool");
+  static_assert(!(bad && s::rule == selection), "sinter: the condition must be bool; compare, for example x != 0");
+  static_assert(!(bad && s::rule == random), "sinter: philox takes u64 operands");
+  static_assert(s::shape.rank >= 0, "sinter: the static extents do not broadcast");
+  return s::problem == nullptr && s::shape.rank >= 0;
+}
+
+template <ir::op Op, class R, class T>
+constexpr auto result_type() {
+  using enum ir::dtype_rule;
+  constexpr auto rule = ir::row(Op).rule;
+  if constexpr (rule == conversion) return std::type_identity<R>{};
+  else if constexpr (rule == comparison || rule == test) return std::type_identity<bool>{};
+  else return std::type_identity<T>{};
+}
+
+template <ir::op Op, class R, class... Args>
+constexpr auto make(location at, const Args&... args) {
+  static_assert(sizeof...(Args) == ir::row(Op).arity, "sinter: wrong number of operands");
+  constexpr bool selection = ir::row(Op).rule == ir::dtype_rule::selection;
+  using T = typename value_type_of<typename scalar_target<selection, Args...>::type>::type;
+  constexpr bool scalars_fit = (scalar_fits<T, Args> && ...);
+  static_assert(scalars_fit, "sinter: this C++ number does not fit the tensor's dtype; cast the tensor with cast<T>(x)");
+  if constexpr (!scalars_fit) {
+    return std::get<0>(std::tie(args...));
+  } else if constexpr (!check_operands<Op, R, operand<T, Args>...>()) {
+    return std::get<0>(std::tie(args...));
+  } else {
+    using result = typename decltype(result_type<Op, R, T>())::type;
+    return expr<Op, result, signature<Op, R, operand<T, Args>...>::shape, operand<T, Args>...>(at, as_operand<T>(args)...);
+  }
+}
+
+template <ir::op Op, class... Args>
+constexpr auto make_logical(location at, const Args&... args) {
+  constexpr bool logical = (std::is_same_v<typename value_type_of<Args>::type, bool> && ...);
+  static_assert(logical, "sinter: && || ! take bool tensors; compare first, or use & | ~ on integers");
+  if constexpr (logical) return make<Op>(at, args...);
+}
+
+[[noreturn]] inline void fail_broadcast(const char* op, const std::string& shapes, location at) {
+  fail(op, "shapes do not broadcast: " + shapes + "; extents must be equal or 1, counted from the last axis", at);
+}
+
+template <class E>
+index_array<E::rank> extents_of(const E& e, location at) {
+  if constexpr (is_literal<E>) {
+    return {};
+  } else if constexpr (!is_expr<E>) {
+    return e.shape();
+  } else {
+    return hana::unpack(e.operands, [&](const auto&... operand) {
+      index_array<E::rank> out;
+      out.fill(1);
+      const auto add = [&](const auto& x) { return broadcast_into(out.data(), E::rank, x.data(), static_cast<int>(x.size())); };
+      if (!(add(extents_of(operand, at)) && ...)) {
+        std::string shapes;
+        ((shapes += (shapes.empty() ? "" : " and ") + shape_text(extents_of(operand, at))), ...);
+        fail_broadcast(ir::name(E::code), shapes, e.where.line ? e.where : at);
+      }
+      return out;
+    });
+  }
+}
+
+}  // namespace detail
+
+}  // namespace sinter

@@ -1,0 +1,181 @@
+// front/loop.hpp: the iteration space of an eager loop: which leaves an expression reads, and where.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <type_traits>
+
+#if defined(_OPENMP)
+#include <omp.h>
+#endif
+
+#include "../ir/vocabulary.hpp"
+#include "expr.hpp"
+
+#define SINTER_INLINE inline __attribute__((always_inline))
+
+namespace sinter::detail {
+
+/// Halves are computed in float.
+template <class T>
+using compute_type = std::conditional_t<vocabulary::is_half<T>, float, T>;
+
+/// How many tensors and index leaves an expression reads, counting repetitions.
+template <class E>
+inline constexpr int leaf_count = is_literal<E> ? 0 : 1;
+template <ir::op Op, class T, dims Shape, class... Operands>
+inline constexpr int leaf_count<expr<Op, T, Shape, Operands...>> = (leaf_count<Operands> + ... + 0);
+
+/// One leaf, broadcast to the space: bytes from one index to the next along each axis. An index leaf counts by elements.
+struct leaf {
+  const char* data = nullptr;
+  std::int64_t base = 0;
+  std::int64_t stride[max_rank] = {};
+};
+
+/// Axes in loop order, the last one innermost.
+struct space {
+  int rank = 0;
+  std::int64_t extent[max_rank] = {};
+
+  std::int64_t size() const {
+    std::int64_t n = 1;
+    for (int i = 0; i < rank; ++i) n *= extent[i];
+    return n;
+  }
+};
+
+/// Aligns a leaf's axes with the last axes of a space of `rank`; an axis of extent 1 does not move.
+inline void bind_leaf(leaf& l, const std::int64_t* extents, const std::int64_t* strides, int leaf_rank, int rank, std::int64_t scale) {
+  for (int i = 0; i < leaf_rank; ++i)
+    l.stride[rank - leaf_rank + i] = extents[i] == 1 ? 0 : strides[i] * scale;
+}
+
+/// Fills the leaves of `e` in the order in which evaluation meets them.
+template <class E>
+void bind_leaves(const E& e, int rank, leaf*& out, location at) {
+  if constexpr (is_expr<E>) {
+    hana::unpack(e.operands, [&](const auto&... operand) { (bind_leaves(operand, rank, out, at), ...); });
+  } else if constexpr (is_index_leaf<E>) {
+    const auto strides = row_major(e.extents);
+    leaf& l = *out++;
+    bind_leaf(l, e.extents.data(), strides.data(), E::rank, rank, 1);
+    if (e.axis >= 0)
+      for (int i = 0; i < rank; ++i) l.stride[i] = i == rank - E::rank + e.axis && e.extents[static_cast<std::size_t>(e.axis)] != 1;
+  } else if constexpr (!is_literal<E>) {
+    if (e.is_traced()) fail("tensor", "a traced tensor is used after its trace ended; return it from the traced function instead", at);
+    if (!e.defined()) fail("tensor", "the tensor is default-constructed and holds nothing", at);
+    leaf& l = *out++;
+    l.data = reinterpret_cast<const char*>(access::data(e));
+    bind_leaf(l, e.shape().data(), e.strides().data(), E::rank, rank, sizeof(typename E::value_type));
+  }
+}
+
+/// Drops axes of extent 1 from first to last and merges neighbours that every leaf walks as one. Returns how many remain.
+inline int collapse(std::int64_t* extent, int first, int last, leaf* leaves, int count) {
+  int kept = first;
+  for (int i = first; i < last; ++i) {
+    if (extent[i] == 1) continue;
+    bool merge = kept > first;
+    for (int k = 0; merge && k < count; ++k) merge = leaves[k].stride[kept - 1] == leaves[k].stride[i] * extent[i];
+    const int to = merge ? kept - 1 : kept++;
+    extent[to] = merge ? extent[to] * extent[i] : extent[i];
+    for (int k = 0; k < count; ++k) leaves[k].stride[to] = leaves[k].stride[i];
+  }
+  return kept - first;
+}
+
+/// The leaves' offsets at one point of the outer axes; steps through them in row-major order.
+template <int N>
+class walker {
+ public:
+  /// Starts at the `position`-th point of axes first…last-1 of `extent`.
+  walker(const std::int64_t* extent, int first, int last, const leaf* leaves, std::int64_t position)
+      : extent_(extent), leaves_(leaves), first_(first), last_(last) {
+    for (int i = last; i-- > first;) {
+      index_[i] = position % extent[i];
+      position /= extent[i];
+      for (int k = 0; k < N; ++k) offset_[k] += index_[i] * leaves[k].stride[i];
+    }
+  }
+  void next() {
+    for (int i = last_; i-- > first_;) {
+      for (int k = 0; k < N; ++k) offset_[k] += leaves_[k].stride[i];
+      if (++index_[i] < extent_[i]) return;
+      for (int k = 0; k < N; ++k) offset_[k] -= leaves_[k].stride[i] * extent_[i];
+      index_[i] = 0;
+    }
+  }
+  std::int64_t offset(int k) const { return offset_[k]; }
+
+ private:
+  const std::int64_t* extent_;
+  const leaf* leaves_;
+  int first_, last_;
+  std::int64_t index_[max_rank] = {};
+  std::int64_t offset_[N > 0 ? N : 1] = {};
+};
+
+/// The leaves along one innermost axis.
+template <int N>
+struct row {
+  const char* data[N > 0 ? N : 1];
+  std::int64_t base[N > 0 ? N : 1];
+  std::int64_t step[N > 0 ? N : 1];
+};
+
+/// The value of `e` at position i of a row, its leaves numbered from First.
+template <int First, class E, int N>
+SINTER_INLINE auto value_at(const E& e, const row<N>& r, std::int64_t i) {
+  using T = typename E::value_type;
+  if constexpr (is_literal<E>) {
+    return static_cast<compute_type<T>>(e.value);
+  } else if constexpr (is_index_leaf<E>) {
+    return static_cast<T>(r.base[First] + i * r.step[First]);
+  } else if constexpr (!is_expr<E>) {
+    return static_cast<compute_type<T>>(*reinterpret_cast<const T*>(r.data[First] + i * r.step[First]));
+  } else {
+    // A cast rounds to T, other ops compute in T's compute type.
+    using R = std::conditional_t<E::code == ir::op::cast, T, compute_type<T>>;
+    constexpr int arity = ir::row(E::code).arity;
+    const auto& first = hana::at_c<0>(e.operands);
+    const auto a = value_at<First>(first, r, i);
+    if constexpr (arity == 1) {
+      return static_cast<compute_type<T>>(vocabulary::apply_row<E::code, R>(a));
+    } else {
+      constexpr int second_leaf = First + leaf_count<std::remove_cvref_t<decltype(first)>>;
+      const auto& second = hana::at_c<1>(e.operands);
+      const auto b = value_at<second_leaf>(second, r, i);
+      if constexpr (arity == 2) {
+        return static_cast<compute_type<T>>(vocabulary::apply_row<E::code, R>(a, b));
+      } else {
+        constexpr int third_leaf = second_leaf + leaf_count<std::remove_cvref_t<decltype(second)>>;
+        const auto c = value_at<third_leaf>(hana::at_c<2>(e.operands), r, i);
+        return static_cast<compute_type<T>>(vocabulary::apply_row<E::code, R>(a, b, c));
+      }
+    }
+  }
+}
+
+/// Loops smaller than this run on the calling thread.
+inline constexpr std::int64_t parallel_threshold = 1 << 15;
+
+/// f(begin, end) over [0, n) in one piece per thread; `work` is the number of elements behind it.
+template <class F>
+void parallel(std::int64_t n, [[maybe_unused]] std::int64_t work, F&& f) {
+#if defined(_OPENMP)
+  if (work >= parallel_threshold && n > 1 && omp_get_max_threads() > 1 && !omp_in_parallel()) {
+#pragma omp parallel
+    {
+      const std::int64_t threads = omp_get_num_threads(), t = omp_get_thread_num();
+      const std::int64_t begin = n / threads * t + (t < n % threads ? t : n % threads);
+      const std::int64_t end = begin + n / threads + (t < n % threads ? 1 : 0);
+      if (begin < end) f(begin, end);
+    }
+    return;
+  }
+#endif
+  f(std::int64_t{0}, n);
+}
+
+}  // namespace sinter::detail

@@ -1,0 +1,129 @@
+// front/pointwise.hpp: pointwise functions: one for every row of ops.def, and those composed of them.
+#pragma once
+
+#include "expr.hpp"
+
+namespace sinter {
+
+namespace detail {
+
+template <class... Args>
+concept some_tensor = (operand_like<Args> && ...) && (tensor_like<Args> || ...);
+
+}  // namespace detail
+
+// Every row of ops.def is a function of its arity: exp(x), pow(x, y), select(mask, x, y). Operands are tensors,
+// expressions or C++ numbers; they broadcast. Results are lazy. Wrong dtypes and static extents are compile-time errors.
+#define SINTER_POINTWISE(name, arity, rule, value, da, db, dc) SINTER_FUNCTION_##arity(name, rule)
+#define SINTER_FUNCTION_1(NAME, RULE)                                               \
+  template <tensor_like A>                                                          \
+    requires(ir::dtype_rule::RULE != ir::dtype_rule::conversion)                    \
+  constexpr auto NAME(const A& a, location at = location::current()) {              \
+    return detail::make<ir::op::NAME>(at, a);                                       \
+  }
+#define SINTER_FUNCTION_2(NAME, RULE)                                               \
+  template <class A, class B>                                                       \
+    requires detail::some_tensor<A, B>                                              \
+  constexpr auto NAME(const A& a, const B& b, location at = location::current()) {  \
+    return detail::make<ir::op::NAME>(at, a, b);                                    \
+  }
+#define SINTER_FUNCTION_3(NAME, RULE)                                                           \
+  template <class A, class B, class C>                                                          \
+    requires detail::some_tensor<A, B, C>                                                       \
+  constexpr auto NAME(const A& a, const B& b, const C& c, location at = location::current()) {  \
+    return detail::make<ir::op::NAME>(at, a, b, c);                                             \
+  }
+#include "../ir/ops.def"
+#undef SINTER_FUNCTION_1
+#undef SINTER_FUNCTION_2
+#undef SINTER_FUNCTION_3
+
+/// x as dtype R. Floats truncate to integers, saturating, NaN gives 0; integers wrap; anything to bool is x != 0.
+template <element R, tensor_like X>
+constexpr auto cast(const X& x, location at = location::current()) {
+  return detail::make<ir::op::cast, R>(at, x);
+}
+
+/// x where the condition holds, else y. The condition is a bool tensor.
+template <tensor_like Condition, operand_like X, operand_like Y>
+constexpr auto where(const Condition& condition, const X& x, const Y& y, location at = location::current()) {
+  return detail::make<ir::op::select>(at, condition, x, y);
+}
+
+/// x limited to [low, high]; NaN stays NaN.
+template <tensor_like X, operand_like Low, operand_like High>
+constexpr auto clamp(const X& x, const Low& low, const High& high, location at = location::current()) {
+  return minimum(maximum(x, low, at), high, at);
+}
+
+/// max(x, 0), for any dtype but bool.
+template <tensor_like X>
+constexpr auto relu(const X& x, location at = location::current()) {
+  return maximum(x, 0, at);
+}
+
+/// How gelu is computed.
+enum class approximate : std::uint8_t { none, tanh };
+
+/// x Φ(x) = x/2 · (1 + erf(x/√2)), floating dtypes (Hendrycks and Gimpel, 2016).
+template <tensor_like X>
+constexpr auto gelu(const X& x, location at = location::current()) {
+  return detail::make<ir::op::mul>(at, mul(x, 0.5, at), add(erf(mul(x, 0.7071067811865476, at), at), 1, at));
+}
+
+/// The tanh form of gelu, as x·σ(2√(2/π)·(x + 0.044715 x³)), which equals it.
+template <tensor_like X>
+constexpr auto gelu_tanh(const X& x, location at = location::current()) {
+  return mul(x, sigmoid(mul(x, add(mul(mul(x, x, at), 0.044715 * 1.5957691216057308, at), 1.5957691216057308, at), at), at), at);
+}
+
+/// gelu with the approximation as a constant: gelu<approximate::tanh>(x).
+template <approximate How, tensor_like X>
+constexpr auto gelu(const X& x, location at = location::current()) {
+  if constexpr (How == approximate::tanh) return gelu_tanh(x, at);
+  else return gelu(x, at);
+}
+
+/// x · σ(x), floating dtypes.
+template <tensor_like X>
+constexpr auto silu(const X& x, location at = location::current()) {
+  return mul(x, sigmoid(x, at), at);
+}
+
+/// log(1 + exp(x)), as max(x, 0) + log1p(exp(-|x|)), which does not overflow.
+template <tensor_like X>
+constexpr auto softplus(const X& x, location at = location::current()) {
+  return add(maximum(x, 0, at), log1p(exp(neg(abs(x, at), at), at), at), at);
+}
+
+/// x / (1 + |x|), floating dtypes.
+template <tensor_like X>
+constexpr auto softsign(const X& x, location at = location::current()) {
+  return div(x, add(abs(x, at), 1, at), at);
+}
+
+/// x for x > 0, else alpha · (exp(x) - 1), floating dtypes.
+template <tensor_like X>
+constexpr auto elu(const X& x, double alpha = 1, location at = location::current()) {
+  return where(gt(x, 0, at), x, mul(expm1(minimum(x, 0, at), at), alpha, at), at);
+}
+
+/// x for x > 0, else slope · x, floating dtypes.
+template <tensor_like X>
+constexpr auto leaky_relu(const X& x, double slope = 0.01, location at = location::current()) {
+  return where(gt(x, 0, at), x, mul(x, slope, at), at);
+}
+
+/// x · min(max(x + 3, 0), 6) / 6, floating dtypes (Howard et al., 2019).
+template <tensor_like X>
+constexpr auto hardswish(const X& x, location at = location::current()) {
+  return mul(x, mul(clamp(add(x, 3, at), 0, 6, at), 1.0 / 6, at), at);
+}
+
+/// x · tanh(softplus(x)), floating dtypes (Misra, 2019).
+template <tensor_like X>
+constexpr auto mish(const X& x, location at = location::current()) {
+  return mul(x, tanh(softplus(x, at), at), at);
+}
+
+}  // namespace sinter

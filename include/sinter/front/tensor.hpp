@@ -1,0 +1,284 @@
+// front/tensor.hpp: the one tensor type: a handle to storage, or to a node of a graph under construction.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "../base/storage.hpp"
+#include "../ir/node.hpp"
+#include "operators.hpp"
+#include "shape_rules.hpp"
+
+namespace sinter {
+
+namespace engine {
+class tracer;
+}
+
+template <class T, dims Shape>
+class tensor;
+
+namespace detail {
+
+struct access;
+
+/// initializer_list nested R deep.
+template <class T, int R>
+struct nested {
+  using type = std::initializer_list<typename nested<T, R - 1>::type>;
+};
+template <class T>
+struct nested<T, 0> {
+  using type = T;
+};
+
+/// The extents of nested lists; user_error when they are ragged.
+template <class T, int R, class List>
+void nested_extents(const List& list, std::int64_t* extents, bool first, location at) {
+  const auto n = static_cast<std::int64_t>(list.size());
+  if (first) *extents = n;
+  else if (*extents != n) fail("tensor", "nested braces are ragged: a list of " + std::to_string(n) + " among lists of " +
+                                             std::to_string(*extents), at);
+  if constexpr (R > 1)
+    for (const auto& inner : list) {
+      nested_extents<T, R - 1>(inner, extents + 1, first, at);
+      first = false;
+    }
+}
+
+template <class T, int R, class List>
+T* nested_copy(const List& list, T* out) {
+  for (const auto& inner : list) {
+    if constexpr (R > 1) out = nested_copy<T, R - 1>(inner, out);
+    else *out++ = inner;
+  }
+  return out;
+}
+
+/// A tensor that evaluates `e`, or that stands for its nodes while tracing. (evaluate.hpp)
+template <tensor_like E>
+auto evaluate(const E& e, location at);
+
+[[noreturn]] inline void fail_traced(const char* what, location at) {
+  fail(what, "the tensor is being traced and has no values yet; return it from the traced function and read the result, "
+             "or select with where(condition, a, b)", at);
+}
+
+/// Empty: nothing to refuse. (trace_push.hpp)
+template <class T, class Tensor>
+void store_scalar(Tensor& out, T value, location at);
+
+template <class T>
+inline constexpr bool is_tensor = false;
+template <class T, dims Shape>
+inline constexpr bool is_tensor<tensor<T, Shape>> = true;
+
+template <class E, class T, int Rank>
+concept same_kind = tensor_like<E> && dtype_of<typename E::value_type> == dtype_of<T> && E::rank == Rank;
+
+}  // namespace detail
+
+/// A tensor type.
+template <class X>
+concept any_tensor = detail::is_tensor<std::remove_cvref_t<X>>;
+
+/// `Shape` is a rank (`tensor<float, 2>`) or a static shape (`tensor<float, dims{dyn, 64}>`). A copy is a handle to the
+/// same elements. Elements may be strided: views share storage.
+template <class T, dims Shape>
+class tensor : public detail::operators<tensor<T, Shape>>, public detail::assignment_operators<tensor<T, Shape>> {
+  static_assert(element<T>, "sinter: not an element type; see base/dtype.hpp");
+  static_assert(Shape.rank <= max_rank, "sinter: tensors have at most 8 axes");
+
+ public:
+  using value_type = T;
+  using tensor_like_tag = void;
+  static constexpr int rank = Shape.rank;
+  static constexpr dims static_shape = Shape;
+
+  /// A handle to nothing; only assignment, destruction and defined() make sense.
+  tensor() = default;
+
+  /// Evaluates an expression (a stage point), or views a tensor under another static shape.
+  /// user_error when the extents do not fit the static shape.
+  template <detail::same_kind<T, rank> E>
+    requires(!std::is_same_v<E, tensor>)
+  tensor(const E& e, location at = location::current()) {
+    static_assert(fits(Shape, E::static_shape), "sinter: [tensor] the static shapes differ");
+    if constexpr (any_tensor<E>) {
+      adopt(e, at);
+    } else {
+      adopt(detail::evaluate(e, at), at);
+    }
+  }
+
+  template <tensor_like E>
+    requires(!detail::same_kind<E, T, rank>)
+  tensor(const E&) = delete;  // another dtype or rank: write cast<T>(x), or reshape it
+
+  /// A rank-0 tensor of one value.
+  template <scalar_like A>
+    requires(rank == 0)
+  tensor(A value, location at = location::current()) {
+    detail::store_scalar(*this, static_cast<T>(value), at);
+  }
+
+  /// From nested braces: `tensor<float, 2>{{1, 2}, {3, 4}}`. user_error when they are ragged.
+  tensor(typename detail::nested<T, rank>::type list, location at = location::current())
+    requires(rank > 0)
+  {
+    detail::nested_extents<T, rank>(list, extents_.data(), true, at);
+    detail::check_static<Shape>("tensor", extents_, at);
+    allocate(at);
+    detail::nested_copy<T, rank>(list, data_);
+  }
+
+  /// False for a default-constructed handle.
+  bool defined() const { return tracer_ || memory_; }
+  /// True for a value of a graph under construction.
+  bool is_traced() const { return tracer_ != nullptr; }
+
+  const index_array<rank>& shape() const { return extents_; }
+  /// The extent of an axis; negative ones count from the end.
+  std::int64_t size(int axis, location at = location::current()) const {
+    const int i = detail::normalize_axis(axis, rank);
+    if (i < 0) fail("size", "axis " + std::to_string(axis) + " of a tensor of rank " + std::to_string(rank), at);
+    return extents_[static_cast<std::size_t>(i)];
+  }
+  std::int64_t numel() const { return detail::product(extents_); }
+  /// Steps between neighbours along each axis, in elements.
+  const index_array<rank>& strides() const { return strides_; }
+  bool is_contiguous() const {
+    std::int64_t step = 1;
+    for (std::size_t i = rank; i-- > 0;) {
+      if (extents_[i] != 1 && strides_[i] != step) return numel() == 0;
+      step *= extents_[i];
+    }
+    return true;
+  }
+
+  /// The first element. user_error while traced.
+  T* data(location at = location::current()) const {
+    concrete("data", at);
+    return data_;
+  }
+  /// The only element. user_error while traced, or unless there is exactly one.
+  T item(location at = location::current()) const {
+    concrete("item", at);
+    if (numel() != 1) fail("item", "needs one element; the shape is " + detail::shape_text(extents_), at);
+    return *data_;
+  }
+  /// The elements in row-major order. user_error while traced.
+  std::vector<T> to_vector(location at = location::current()) const {
+    concrete("to_vector", at);
+    std::vector<T> out;
+    out.reserve(static_cast<std::size_t>(numel()));
+    append(out, 0, data_);
+    return out;
+  }
+  /// Row-major elements: this handle when they are already, or a copy.
+  tensor contiguous(location at = location::current()) const;
+
+  /// One element, bounds-checked; assigning to it writes the shared storage. user_error while traced.
+  template <std::integral... I>
+    requires(sizeof...(I) == rank)
+  T& operator()(I... index) const {
+    concrete("element access", {});
+    const index_array<rank> at{static_cast<std::int64_t>(index)...};
+    std::int64_t offset = 0;
+    for (std::size_t i = 0; i < rank; ++i) {
+      if (at[i] < 0 || at[i] >= extents_[i])
+        fail("element access", "index " + detail::shape_text(at) + " is out of range for shape " + detail::shape_text(extents_));
+      offset += at[i] * strides_[i];
+    }
+    return data_[offset];
+  }
+
+  /// Writes one value everywhere, through every handle. user_error while traced.
+  const tensor& fill(T value, location at = location::current()) const {
+    concrete("fill", at);
+    each(0, data_, [value](T& x) { x = value; });
+    return *this;
+  }
+
+ private:
+  friend struct detail::access;
+  template <class U, dims Other>
+  friend class tensor;
+
+  template <class E>
+  void adopt(const E& e, location at) {
+    if constexpr (!fits(E::static_shape, Shape) || E::static_shape != Shape) detail::check_static<Shape>("tensor", e.extents_, at);
+    memory_ = e.memory_;
+    if constexpr (std::is_same_v<T, typename E::value_type>) data_ = e.data_;
+    else data_ = reinterpret_cast<T*>(e.data_);  // the two 64-bit integers
+    extents_ = e.extents_;
+    strides_ = e.strides_;
+    tracer_ = e.tracer_;
+    node_ = e.node_;
+  }
+  void allocate(location at);
+  void concrete(const char* what, location at) const {
+    if (tracer_) detail::fail_traced(what, at);
+    if (!memory_) fail(what, "the tensor is default-constructed and holds nothing", at);
+  }
+  template <class F>
+  void each(std::size_t axis, T* p, F&& f) const {
+    if (axis == rank) return f(*p);
+    for (std::int64_t i = 0; i < extents_[axis]; ++i, p += strides_[axis]) each(axis + 1, p, f);
+  }
+  void append(std::vector<T>& out, std::size_t axis, T* p) const {
+    each(axis, p, [&out](const T& x) { out.push_back(x); });
+  }
+
+  storage memory_;
+  T* data_ = nullptr;
+  index_array<rank> extents_{};
+  index_array<rank> strides_{};
+  std::shared_ptr<engine::tracer> tracer_;
+  ir::node_id node_ = ir::no_node;
+};
+
+template <tensor_like E>
+tensor(const E&) -> tensor<typename E::value_type, E::static_shape>;
+
+namespace detail {
+
+/// Makes tensors from parts and takes them apart; for the rest of front/.
+struct access {
+  /// A tensor over `memory`; `data` points into it.
+  template <class T, dims Shape>
+  static tensor<T, Shape> make(storage memory, T* data, const index_array<Shape.rank>& extents,
+                               const index_array<Shape.rank>& strides) {
+    tensor<T, Shape> t;
+    t.memory_ = std::move(memory);
+    t.data_ = data;
+    t.extents_ = extents;
+    t.strides_ = strides;
+    return t;
+  }
+  /// The value of a node; its extents are numbers.
+  template <class T, dims Shape>
+  static tensor<T, Shape> traced(std::shared_ptr<engine::tracer> tracer, ir::node_id node, const index_array<Shape.rank>& extents) {
+    tensor<T, Shape> t;
+    t.extents_ = extents;
+    t.strides_ = row_major(extents);
+    t.tracer_ = std::move(tracer);
+    t.node_ = node;
+    return t;
+  }
+  template <class T, dims Shape>
+  static const storage& memory(const tensor<T, Shape>& t) { return t.memory_; }
+  template <class T, dims Shape>
+  static T* data(const tensor<T, Shape>& t) { return t.data_; }
+  template <class T, dims Shape>
+  static const std::shared_ptr<engine::tracer>& tracer(const tensor<T, Shape>& t) { return t.tracer_; }
+  template <class T, dims Shape>
+  static ir::node_id node(const tensor<T, Shape>& t) { return t.node_; }
+};
+
+}  // namespace detail
+}  // namespace sinter
