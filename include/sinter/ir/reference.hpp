@@ -54,31 +54,17 @@ inline void fill(literal_array& out, scalar literal) {
 }
 
 /// The value that a reduction of nothing has.
-template <op O, class T>
-constexpr T identity_of() {
-  if constexpr (O == op::mul) return T(1);
-  else if constexpr (O == op::bit_and) return static_cast<T>(~std::uint64_t{0});
-  else if constexpr (O == op::maximum)
-    return std::is_floating_point_v<T> ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
-  else if constexpr (O == op::minimum)
-    return std::is_floating_point_v<T> ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
-  else return T(0);
-}
-
-template <op O>
-void reduce_row(const literal_array& x, const extents_t& to_strides, literal_array& out) {
-  with_computed(x.type, [&](auto computed) {
-    using T = typename decltype(computed)::type;
-    if constexpr (takes<T>(row(O).rule)) {
-      auto* to = column<T>(out);
-      const auto* from = column<T>(x);
-      const auto count = static_cast<std::size_t>(count_of(out.extents));
-      std::fill(to, to + count, static_cast<std::remove_pointer_t<decltype(to)>>(identity_of<O, T>()));
-      walk(x.extents, row_major(x.extents), to_strides, 0, 0, [&](std::int64_t i, std::int64_t j) {
-        to[j] = vocabulary::apply_row<O, T>(static_cast<T>(to[j]), static_cast<T>(from[i]));
-      });
-    }
-  });
+template <class T>
+T identity_of(op combiner) {
+  using limits = std::numeric_limits<T>;
+  constexpr bool infinite = limits::has_infinity;
+  switch (combiner) {
+    case op::mul: return T(1);
+    case op::bit_and: return static_cast<T>(~std::uint64_t{0});
+    case op::maximum: return infinite ? -limits::infinity() : limits::lowest();
+    case op::minimum: return infinite ? limits::infinity() : limits::max();
+    default: return T(0);
+  }
 }
 
 inline void reduce_array(const node& n, const literal_array& x, literal_array& out) {
@@ -88,15 +74,17 @@ inline void reduce_array(const node& n, const literal_array& x, literal_array& o
   for (std::size_t i = 0; i < strides.size(); ++i)
     if (std::find(n.attr.ints.begin(), n.attr.ints.end(), static_cast<std::int64_t>(i)) == n.attr.ints.end())
       strides[i] = kept[next++];
-  switch (n.attr.combiner) {
-    case op::add: return reduce_row<op::add>(x, strides, out);
-    case op::mul: return reduce_row<op::mul>(x, strides, out);
-    case op::maximum: return reduce_row<op::maximum>(x, strides, out);
-    case op::minimum: return reduce_row<op::minimum>(x, strides, out);
-    case op::bit_or: return reduce_row<op::bit_or>(x, strides, out);
-    case op::bit_and: return reduce_row<op::bit_and>(x, strides, out);
-    default: throw internal_error("internal error: unknown combiner");
-  }
+  with_computed(x.type, [&](auto computed) {
+    using T = typename decltype(computed)::type;
+    auto* to = column<T>(out);
+    const auto* from = column<T>(x);
+    using S = std::remove_pointer_t<decltype(to)>;
+    std::fill_n(to, size_of(out), static_cast<S>(identity_of<T>(n.attr.combiner)));
+    walk(x.extents, row_major(x.extents), strides, 0, 0, [&](std::int64_t i, std::int64_t j) {
+      to[j] = static_cast<S>(
+          pointwise_scalar<T>(n.attr.combiner, static_cast<T>(to[j]), static_cast<T>(from[i]), T{}));
+    });
+  });
 }
 
 /// Extents split at an axis: what is before it, the axis, what is after it.
@@ -300,10 +288,10 @@ inline literal_array compute(const step& s) {
 inline void check_input(const node& n, const literal_array& x, std::span<const std::int64_t> sizes) {
   const auto extents = bind(n.extents, sizes);
   const auto count = static_cast<std::size_t>(count_of(extents));
-  if (x.type != n.type || x.extents != extents || (is_float(x.type) ? x.f.size() : x.i.size()) != count)
+  if (x.type != n.type || x.extents != extents || size_of(x) != count)
     fail("evaluate",
          "input " + std::to_string(n.attr.ints[0]) + " is " + name(x.type) + " with " +
-             std::to_string(is_float(x.type) ? x.f.size() : x.i.size()) + " elements; the graph takes " + name(n.type) +
+             std::to_string(size_of(x)) + " elements; the graph takes " + name(n.type) +
              text_of(n.extents),
          n.where);
 }

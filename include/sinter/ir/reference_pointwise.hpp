@@ -53,61 +53,52 @@ constexpr bool takes(dtype_rule rule) {
   }
 }
 
-template <op O, class T>
-void row_loop(const arrays& in, literal_array& out) {
-  constexpr auto r = row(O);
-  constexpr bool to_bool = r.rule == dtype_rule::comparison || r.rule == dtype_rule::test;
-  constexpr bool selects = r.rule == dtype_rule::selection;
-  using A = std::conditional_t<selects, bool, T>;
-  using R = std::conditional_t<to_bool, bool, T>;
-  auto* to = column<R>(out);
-  const std::size_t count = is_float(out.type) ? out.f.size() : out.i.size();
-  const auto* a = column<A>(*in[0]);
-  if constexpr (r.arity == 1) {
-    for (std::size_t i = 0; i < count; ++i) to[i] = vocabulary::apply_row<O, R>(static_cast<A>(a[i]));
-  } else if constexpr (r.arity == 2) {
-    const auto* b = column<T>(*in[1]);
-    for (std::size_t i = 0; i < count; ++i)
-      to[i] = vocabulary::apply_row<O, R>(static_cast<A>(a[i]), static_cast<T>(b[i]));
-  } else {
-    const auto *b = column<T>(*in[1]), *c = column<T>(*in[2]);
-    for (std::size_t i = 0; i < count; ++i)
-      to[i] = vocabulary::apply_row<O, R>(static_cast<A>(a[i]), static_cast<T>(b[i]), static_cast<T>(c[i]));
+/// Row `code` on scalars computed in T; a bool result is 0 or 1. One switch, so that the rows cost little to compile.
+template <class T>
+T pointwise_scalar(op code, T a, T b, T c) {
+  switch (code) {
+#define SINTER_POINTWISE(name, arity, rule, value, da, db, dc)                                                     \
+  case op::name:                                                                                                   \
+    if constexpr (takes<T>(dtype_rule::rule)) return static_cast<T>(vocabulary::apply_row<op::name, T>(a, b, c));  \
+    break;
+#include "ops.def"
+    default: break;
   }
+  throw internal_error("internal error: no pointwise evaluation of " + std::string(name(code)));
 }
 
+inline std::size_t size_of(const literal_array& x) { return is_float(x.type) ? x.f.size() : x.i.size(); }
+
 /// A cast converts straight to the element type, so that it saturates and rounds once.
-inline void cast_loop(const literal_array& in, literal_array& out) {
-  with_computed(in.type, [&](auto from) {
-    using A = typename decltype(from)::type;
+inline void cast_array(const literal_array& in, literal_array& out) {
+  with_computed(in.type, [&](auto computed) {
+    using A = typename decltype(computed)::type;
     const auto* a = column<A>(in);
-    dispatch(out.type, [&](auto target) {
-      using R = typename decltype(target)::type;
-      with_elements(out, [&](auto* to) {
-        const std::size_t count = is_float(out.type) ? out.f.size() : out.i.size();
-        using S = std::remove_pointer_t<decltype(to)>;
-        for (std::size_t i = 0; i < count; ++i)
-          to[i] = vocabulary::convert<S>(vocabulary::convert<R>(static_cast<A>(a[i])));
+    for (std::size_t i = 0; i < size_of(out); ++i)
+      dispatch(out.type, [&](auto target) {
+        using R = typename decltype(target)::type;
+        const R r = vocabulary::convert<R>(static_cast<A>(a[i]));
+        if constexpr (is_float(dtype_of<R>)) out.f[i] = vocabulary::convert<double>(r);
+        else out.i[i] = vocabulary::convert<std::int64_t>(r);
       });
-    });
   });
 }
 
 /// Evaluates a pointwise op before rounding; `out` has its dtype and size.
 inline void pointwise(op code, const arrays& in, literal_array& out) {
-  if (row(code).rule == dtype_rule::conversion) return cast_loop(*in[0], out);
-  const dtype t = in[row(code).rule == dtype_rule::selection ? 1 : 0]->type;
-  with_computed(t, [&](auto computed) {
+  const auto& r = row(code);
+  if (r.rule == dtype_rule::conversion) return cast_array(*in[0], out);
+  const bool selects = r.rule == dtype_rule::selection;
+  with_computed(in[selects ? 1 : 0]->type, [&](auto computed) {
     using T = typename decltype(computed)::type;
-    switch (code) {
-#define SINTER_POINTWISE(name, arity, rule, value, da, db, dc)                            \
-  case op::name:                                                                          \
-    if constexpr (takes<T>(dtype_rule::rule)) return row_loop<op::name, T>(in, out);      \
-    break;
-#include "ops.def"
-      default: break;
-    }
-    throw internal_error("internal error: no pointwise evaluation of " + std::string(name(code)));
+    const auto *a = column<T>(*in[0]), *b = r.arity > 1 ? column<T>(*in[1]) : a, *c = r.arity > 2 ? column<T>(*in[2]) : a;
+    const auto* mask = in[0]->i.data();
+    with_elements(out, [&](auto* to) {
+      using S = std::remove_pointer_t<decltype(to)>;
+      for (std::size_t i = 0, n = size_of(out); i < n; ++i)
+        to[i] = static_cast<S>(pointwise_scalar<T>(code, static_cast<T>(selects ? mask[i] : a[i]),
+                                                   static_cast<T>(b[i]), static_cast<T>(c[i])));
+    });
   });
 }
 
