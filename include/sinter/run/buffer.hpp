@@ -70,8 +70,7 @@ inline void return_to_system(block* b, std::size_t index) noexcept {
 inline void* take_from_system(std::size_t index) noexcept {
   const std::size_t size = bytes_of(index);
   if (size < huge_page) return std::aligned_alloc(64, size);
-  void* const mapped =
-      ::mmap(nullptr, size + huge_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* const mapped = ::mmap(nullptr, size + huge_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) return nullptr;
   const auto begin = reinterpret_cast<std::uintptr_t>(mapped);
   const auto aligned = (begin + huge_page - 1) / huge_page * huge_page;
@@ -88,8 +87,9 @@ class pool {
  public:
   pool() {
     const long pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGESIZE);
-    const std::size_t memory = pages > 0 && page > 0 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(page) : 0;
-    limit_ = std::max(memory / 4, std::size_t{64} << 20);
+    limit_ = std::size_t{64} << 20;
+    if (pages > 0 && page > 0)
+      limit_ = std::max(limit_, static_cast<std::size_t>(pages) * static_cast<std::size_t>(page) / 4);
   }
 
   block* take(std::size_t index) noexcept {
@@ -208,8 +208,8 @@ inline std::string megabytes(std::size_t bytes) {
 
 }  // namespace detail
 
-/// Memory for `bytes` bytes, 64-byte aligned and uninitialised; also for 0 bytes data() is not null. Reuses freed blocks.
-/// Thread-safe. Throws system_error with the size when the system has no more.
+/// Memory for `bytes` bytes, 64-byte aligned and uninitialised; also for 0 bytes data() is not null. Reuses freed
+/// blocks. Thread-safe. Throws system_error with the size when the system has no more.
 SINTER_API storage allocate(std::size_t bytes) {
   if (bytes > detail::largest_request)
     throw system_error("out of memory: a tensor of " + detail::megabytes(bytes) + " cannot be allocated");

@@ -123,7 +123,8 @@ inline std::string first_lines(const std::string& text, int count) {
   return at == std::string::npos ? text : text.substr(0, at) + "\n...";
 }
 
-[[noreturn]] SINTER_API void fail_compile(const host_compiler& with, const std::string& source, const process_result& r) {
+[[noreturn]] SINTER_API void fail_compile(const host_compiler& with, const std::string& source,
+                                          const process_result& r) {
   if (r.how == outcome::missing && with.path.empty()) throw compile_error("[compile] " + with.problem, r.how, "");
   std::string what = with.path, remedy = "; set SINTER_CXX to a working g++ or clang++";
   switch (r.how) {
@@ -165,6 +166,7 @@ struct job {
       result.code = entry->publish(load(image));
     } catch (const system_error& e) {
       logs::warn_once(std::string(e.what()) + "; it is compiled again");
+      cache.discard(key);
       return false;
     }
     return true;
@@ -218,8 +220,8 @@ SINTER_API void make_all(std::span<job* const> jobs, const disk_cache& cache, co
 
 }  // namespace detail
 
-/// Loads one module per source, in order; equal sources share one. Thread-safe; a kernel is compiled at most once however
-/// many threads and processes ask for it. Throws compile_error.
+/// Loads one module per source, in order; equal sources share one. Thread-safe; a kernel is compiled at most once
+/// however many threads and processes ask for it. Throws compile_error.
 SINTER_API std::vector<built> build(std::span<const std::string> sources) {
   const auto compiler = find_compiler();
   const disk_cache cache;

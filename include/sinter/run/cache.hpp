@@ -1,4 +1,4 @@
-// run/cache.hpp: the disk cache of compiled kernels; private, verified, written atomically, built once across processes.
+// run/cache.hpp: the disk cache of compiled kernels; private, verified, atomic, each built once across processes.
 #pragma once
 
 #include <fcntl.h>
@@ -165,8 +165,8 @@ class disk_cache {
     return text::hex(d.first) + text::hex(d.second) + ".kernel";
   }
 
-  /// The shared object stored for exactly this key, or "". An entry that is damaged or not private is removed when it is
-  /// this user's, and never used.
+  /// The shared object stored for exactly this key, or "". An entry that is damaged or not private is never used, and
+  /// removed when it is this user's.
   std::string find(const std::string& key) const {
     if (!folder_) return "";
     const std::string name = entry_name(key);
@@ -209,6 +209,11 @@ class disk_cache {
     if (problem == 0) problem = errno;
     ::unlinkat(folder_.get(), temporary.c_str(), 0);
     warn(std::string("cannot be written: ") + std::strerror(problem));
+  }
+
+  /// Removes the entry for a key.
+  void discard(const std::string& key) const {
+    if (folder_) ::unlinkat(folder_.get(), entry_name(key).c_str(), 0);
   }
 
   /// Held by the process that compiles a key; others wait for it.

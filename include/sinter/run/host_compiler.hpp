@@ -94,7 +94,7 @@ inline std::string file_stamp(const std::string& path) {
 SINTER_API host_compiler probe(const std::string& path, const std::string& stamp) {
   const scratch_folder scratch;
   const auto limit = std::min(compile_limit(), std::chrono::duration<double>(10));
-  const process_result r = run_process({path, "--version"}, scratch.path() + "/log", limit);
+  const process_result r = run_process({path, "--version"}, scratch.path(), limit);
   const std::string line = r.log.substr(0, r.log.find('\n'));
   host_compiler found;
   if (r.how == outcome::timed_out)
@@ -118,8 +118,8 @@ inline std::vector<std::string> candidates(const std::string& chosen) {
 
 }  // namespace detail
 
-/// The host compiler. Looked for again when $SINTER_CXX, $PATH or the compiler's file changes. Never throws for a missing
-/// one: `problem` tells.
+/// The host compiler. Looked for again when $SINTER_CXX, $PATH or the compiler's file changes. Never throws for a
+/// missing one: `problem` tells.
 SINTER_API std::shared_ptr<const host_compiler> find_compiler() {
   static std::mutex mutex;
   static std::shared_ptr<const host_compiler> known;
@@ -143,7 +143,8 @@ SINTER_API std::shared_ptr<const host_compiler> find_compiler() {
     problems += "; " + found.problem;
   }
   if (found.path.empty())
-    found.problem = (chosen.empty() ? "no C++ compiler was found" : "SINTER_CXX=" + chosen + " is not a usable C++ compiler") +
+    found.problem = (chosen.empty() ? "no C++ compiler was found"
+                                    : "SINTER_CXX=" + chosen + " is not a usable C++ compiler") +
                     problems + "; install g++ or clang++, or set SINTER_CXX to the path of one";
   known = std::make_shared<const host_compiler>(std::move(found));
   known_for = state;
@@ -199,7 +200,7 @@ SINTER_API compiled compile(const host_compiler& with, const std::string& source
   for (auto& flag : compile_flags(with)) argv.push_back(std::move(flag));
   argv.insert(argv.end(), {text, "-o", object});
   for (auto& library : detail::libraries(with)) argv.push_back(std::move(library));
-  out.result = run_process(argv, scratch.path() + "/log", compile_limit());
+  out.result = run_process(argv, scratch.path(), compile_limit());
   // The driver reports a killed pass as an ordinary failure.
   if (out.result.how == outcome::failed && out.result.log.find("signal terminated program") != std::string::npos) {
     out.result.how = outcome::killed;

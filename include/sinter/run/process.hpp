@@ -92,17 +92,24 @@ class spawn_setup {
 
 }  // namespace detail
 
-/// Runs argv[0], a path, with these arguments; stdout and stderr go to the file `log_path`. Past `limit` the program and
-/// its children are killed.
-SINTER_API process_result run_process(const std::vector<std::string>& argv, const std::string& log_path,
+/// Runs argv[0], a path, with these arguments; stdout and stderr go to `folder`/log, and temporary files into `folder`.
+/// Past `limit` the program and its children are killed.
+SINTER_API process_result run_process(const std::vector<std::string>& argv, const std::string& folder,
                                       std::chrono::duration<double> limit) {
-  std::vector<char*> arguments;
+  std::vector<char*> arguments, variables;
   for (const auto& a : argv) arguments.push_back(const_cast<char*>(a.c_str()));
   arguments.push_back(nullptr);
+  std::string temporary = "TMPDIR=" + folder;
+  for (char** v = environ; *v != nullptr; ++v)
+    if (std::strncmp(*v, "TMPDIR=", 7) != 0) variables.push_back(*v);
+  variables.push_back(temporary.data());
+  variables.push_back(nullptr);
+  const std::string log_path = folder + "/log";
   detail::spawn_setup setup(log_path);
   const auto deadline = detail::clock::now() + std::chrono::duration_cast<detail::clock::duration>(limit);
   pid_t child = 0;
-  if (const int e = ::posix_spawn(&child, arguments[0], setup.actions(), setup.attributes(), arguments.data(), environ))
+  if (const int e = ::posix_spawn(&child, arguments[0], setup.actions(), setup.attributes(), arguments.data(),
+                                  variables.data()))
     return {outcome::missing, e, std::strerror(e)};
   process_result result;
   int status = 0;

@@ -1,0 +1,296 @@
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <thread>
+
+#include "support.hpp"
+
+using namespace sinter;
+using support::folder, support::kernel, support::variable;
+
+namespace {
+
+struct failure {
+  run::outcome how = run::outcome::ok;
+  std::string message, source_path;
+};
+
+/// What build() throws for one kernel; outcome::ok when it throws nothing.
+failure failure_of(const std::string& source) {
+  try {
+    run::build(std::vector<std::string>{source});
+  } catch (const run::compile_error& e) {
+    return {e.how(), e.what(), e.source_path()};
+  }
+  return {};
+}
+
+/// A private cache and a private folder for temporary files.
+struct sandbox {
+  folder root;
+  variable cache{"SINTER_CACHE_DIR", root.at("cache")};
+  variable temporary{"TMPDIR", root.path};
+};
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
+TEST_CASE("a kernel is compiled, loaded and called") {
+  const sandbox box;
+  const auto b = run::build(std::vector<std::string>{kernel(42, "plain")});
+  CHECK_FALSE(b[0].from_cache);
+  CHECK(b[0].milliseconds > 0);
+  CHECK(support::answer(b[0]) == 42);
+  CHECK(b[0].code->find("no_such_symbol") == nullptr);
+  CHECK_THROWS_WITH_AS(b[0].code->symbol<void()>("no_such_symbol"),
+                       "a compiled kernel lacks its entry point 'no_such_symbol'", system_error);
+  // Nothing but the cache is left behind.
+  CHECK(support::files(box.root.path) == std::vector<std::string>{box.root.at("cache")});
+}
+
+TEST_CASE("kernels may use OpenMP, the math library and its vectors") {
+  const sandbox box;
+  const std::string source = R"(
+extern "C" double exp(double);
+extern "C" int omp_get_num_threads();
+#if SINTER_LIBMVEC
+typedef double v2 __attribute__((vector_size(16)));
+extern "C" v2 _ZGVbN2v_exp(v2);
+extern "C" double both() { v2 r = _ZGVbN2v_exp(v2{0.0, 1.0}); return r[0] + r[1]; }
+#else
+extern "C" double both() { return exp(0.0) + exp(1.0); }
+#endif
+extern "C" long sum(long n) {
+  long s = 0;
+#pragma omp parallel for reduction(+ : s)
+  for (long i = 0; i < n; ++i) s += i;
+  return s;
+}
+)";
+  // Unloaded and loaded again: the threads of the OpenMP runtime must survive it.
+  for (int i = 0; i < 3; ++i) {
+    const auto b = run::build(std::vector<std::string>{source});
+    CHECK(b[0].from_cache == (i > 0));
+    CHECK(b[0].code->symbol<double()>("both")() == doctest::Approx(1 + 2.718281828459045));
+    CHECK(b[0].code->symbol<long(long)>("sum")(100'000) == 4'999'950'000L);
+  }
+}
+
+TEST_CASE("no compiler where SINTER_CXX points") {
+  const sandbox box;
+  for (const char* name : {"/no/such/compiler", "no-such-compiler", "/tmp", "/etc/hostname"}) {
+    const variable chosen("SINTER_CXX", name);
+    std::string why;
+    CHECK_FALSE(run::compiler_usable(why));
+    CHECK(support::contains(why, name));
+    CHECK(support::contains(why, "install g++ or clang++"));
+    const failure f = failure_of(kernel(1, "missing"));
+    CHECK(f.how == run::outcome::missing);
+    CHECK(support::contains(f.message, "[compile] SINTER_CXX=" + std::string(name) + " is not a usable C++ compiler"));
+  }
+  std::string why;
+  CHECK(run::compiler_usable(why));
+  CHECK(why.empty());
+}
+
+TEST_CASE("a name without a slash is looked up in PATH; nothing reaches a shell") {
+  const sandbox box;
+  support::script(box.root, "my c++", "exec " + support::quoted(support::real_compiler()) + " \"$@\"");
+  {
+    const variable path("PATH", box.root.path + ":" + support::search_path());
+    const variable chosen("SINTER_CXX", "my c++");
+    CHECK(run::find_compiler()->path == box.root.at("my c++"));
+    CHECK(support::answer(run::build(std::vector<std::string>{kernel(5, "path")})[0]) == 5);
+  }
+  const std::string trap = box.root.at("trap");
+  const variable chosen("SINTER_CXX", "c++; touch " + support::quoted(trap));
+  std::string why;
+  CHECK_FALSE(run::compiler_usable(why));
+  const variable flags("SINTER_CXXFLAGS", "$(touch " + trap + ")");
+  failure_of(kernel(5, "shell"));
+  CHECK_FALSE(support::fs::exists(trap));
+}
+
+TEST_CASE("a compiler and folders with spaces and quotes in their names") {
+  const sandbox box;
+  const std::string odd = "a \"b\" 'c' $HOME `d` c++";
+  const std::string log = box.root.at("log");
+  const variable chosen("SINTER_CXX", support::script(box.root, odd,
+                                                      "echo run >> " + support::quoted(log) + "\nexec " +
+                                                          support::quoted(support::real_compiler()) + " \"$@\""));
+  const auto b = run::build(std::vector<std::string>{kernel(6, "odd")});
+  CHECK(support::answer(b[0]) == 6);
+  CHECK(support::lines(log) == 1);
+}
+
+TEST_CASE("an error in a kernel shows the compiler's words and saves the kernel") {
+  const sandbox box;
+  std::string source = "// broken\nextern \"C\" int answer() { return undeclared_name; }\n";
+  const failure f = failure_of(source);
+  CHECK(f.how == run::outcome::failed);
+  CHECK(support::contains(f.message, "failed with exit status 1"));
+  CHECK(support::contains(f.message, "undeclared_name"));
+  CHECK(support::contains(f.message, f.source_path));
+  CHECK(support::contents(f.source_path) == source);
+  CHECK(failure_of(source).source_path == f.source_path);
+  for (int i = 0; i < 200; ++i) source += "int broken_" + std::to_string(i) + " = missing;\n";
+  const std::string message = failure_of(source).message;
+  CHECK(std::count(message.begin(), message.end(), '\n') <= 31);
+}
+
+TEST_CASE("one broken kernel among good ones is an error; the good ones build") {
+  const sandbox box;
+  const std::vector<std::string> sources = {kernel(1, "mixed"), "#error no\n", kernel(2, "mixed")};
+  CHECK_THROWS_AS(run::build(sources), run::compile_error);
+  const auto b = run::build(std::vector<std::string>{sources[0], sources[2], sources[0]});
+  CHECK(support::answer(b[0]) == 1);
+  CHECK(support::answer(b[1]) == 2);
+  CHECK(b[0].code == b[2].code);
+}
+
+TEST_CASE("a compiler that fails, is killed or produces nothing") {
+  const sandbox box;
+  const auto with = [&](const std::string& body) {
+    const variable chosen("SINTER_CXX", support::script(box.root, "bad c++", body));
+    return failure_of(kernel(1, body));
+  };
+  failure f = with("echo out of cheese >&2; exit 3");
+  CHECK(f.how == run::outcome::failed);
+  CHECK(support::contains(f.message, "failed with exit status 3"));
+  CHECK(support::contains(f.message, "out of cheese"));
+  CHECK(support::contains(f.message, "SINTER_CXX"));
+  CHECK(support::contents(f.source_path) == kernel(1, "echo out of cheese >&2; exit 3"));
+
+  f = with("kill -9 $$");
+  CHECK(f.how == run::outcome::killed);
+  CHECK(support::contains(f.message, "was killed by signal 9"));
+
+  f = with("echo 'c++: fatal error: Killed signal terminated program cc1plus'; exit 1");
+  CHECK(f.how == run::outcome::killed);
+  CHECK(support::contains(f.message, "was killed; is there enough memory?"));
+
+  f = with("exit 0");
+  CHECK(f.how == run::outcome::produced_nothing);
+  f = with("for a; do o=$a; if [ \"$p\" = -o ]; then echo garbage > \"$a\"; fi; p=$a; done");
+  CHECK(f.how == run::outcome::produced_nothing);
+  CHECK(support::contains(f.message, "produced no shared object"));
+}
+
+TEST_CASE("an object that the loader refuses is an error") {
+  const sandbox box;
+  const std::string body = "for a; do if [ \"$p\" = -o ]; then printf '\\177ELFgarbage' > \"$a\"; fi; p=$a; done";
+  const variable chosen("SINTER_CXX", support::script(box.root, "liar c++", body));
+  CHECK_THROWS_AS(run::build(std::vector<std::string>{kernel(1, "liar")}), system_error);
+  CHECK(support::files(box.root.at("cache")).empty());
+}
+
+TEST_CASE("a hanging compiler is stopped with its children") {
+  const sandbox box;
+  const std::string pid_file = box.root.at("pid");
+  const std::string body = "sleep 1000 &\necho $! > " + support::quoted(pid_file) + "\nwait";
+  const variable chosen("SINTER_CXX", support::script(box.root, "slow c++", body));
+  const variable limit("SINTER_COMPILE_TIMEOUT", "0.5");
+  const auto start = std::chrono::steady_clock::now();
+  const failure f = failure_of(kernel(1, "hang"));
+  CHECK(seconds_since(start) >= 0.5);
+  CHECK(seconds_since(start) < 20);
+  CHECK(f.how == run::outcome::timed_out);
+  CHECK(support::contains(f.message, "did not finish within 0.5 s and was stopped"));
+  CHECK(support::contains(f.message, "SINTER_COMPILE_TIMEOUT"));
+  const pid_t grandchild = std::atoi(support::contents(pid_file).c_str());
+  REQUIRE(grandchild > 1);
+  bool gone = false;
+  for (int i = 0; i < 200 && !gone; ++i) {
+    // Where nobody reaps orphans the process stays as a zombie.
+    const std::string status = support::contents("/proc/" + std::to_string(grandchild) + "/stat");
+    gone = status.empty() || support::contains(status, ") Z ");
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  CHECK(gone);
+}
+
+TEST_CASE("a compiler that hangs on --version is not usable") {
+  const sandbox box;
+  support::write(box.root.at("mute"), "#!/bin/sh\nexec sleep 1000\n");
+  ::chmod(box.root.at("mute").c_str(), 0755);
+  const variable chosen("SINTER_CXX", box.root.at("mute"));
+  const variable limit("SINTER_COMPILE_TIMEOUT", "0.3");
+  std::string why;
+  CHECK_FALSE(run::compiler_usable(why));
+  CHECK(support::contains(why, "did not answer in time"));
+}
+
+TEST_CASE("a nonsensical time limit is a warning") {
+  for (const char* text : {"abc", "-1", "0", "nan", "1e9", "5s"}) {
+    const variable limit("SINTER_COMPILE_TIMEOUT", text);
+    const auto r = support::in_child([] { return run::compile_limit().count() == 60 ? 0 : 1; });
+    CHECK(r.status == 0);
+    CHECK(support::contains(r.error_text, std::string("SINTER_COMPILE_TIMEOUT=") + text));
+  }
+}
+
+TEST_CASE("a changed compiler or other flags mean another kernel") {
+  const sandbox box;
+  const std::vector<std::string> sources = {
+      "#ifndef ANSWER\n#define ANSWER 1\n#endif\nextern \"C\" int answer() { return ANSWER + 0; }\n"};
+  CHECK(support::answer(run::build(sources)[0]) == 1);
+  {
+    const variable flags("SINTER_CXXFLAGS", "  -DANSWER=7   -DUNUSED ");
+    const auto b = run::build(sources);
+    CHECK_FALSE(b[0].from_cache);
+    CHECK(support::answer(b[0]) == 7);
+  }
+  const std::string real = support::quoted(support::real_compiler());
+  for (int version : {10, 200}) {
+    const std::string body = "exec " + real + " -DANSWER=" + std::to_string(version) + " \"$@\"";
+    const variable chosen("SINTER_CXX", support::script(box.root, "changing c++", body));
+    const auto b = run::build(sources);
+    CHECK_FALSE(b[0].from_cache);
+    CHECK(support::answer(b[0]) == version);
+  }
+  CHECK(run::build(sources)[0].from_cache);
+}
+
+TEST_CASE("a program that ignores or reaps its children still gets its kernels") {
+  const auto r = support::in_child([] {
+    const sandbox box;
+    ::signal(SIGCHLD, SIG_IGN);
+    return support::answer(run::build(std::vector<std::string>{kernel(8, "reaped")})[0]) == 8 ? 0 : 1;
+  });
+  CHECK_MESSAGE(r.status == 0, r.error_text);
+}
+
+TEST_CASE("no room for temporary files is a clear error") {
+  const folder root;
+  const variable cache("SINTER_CACHE_DIR", root.at("cache"));
+  run::find_compiler();
+  const variable temporary("TMPDIR", "/no/such/folder");
+  std::string what;
+  try {
+    run::build(std::vector<std::string>{kernel(1, "no temporary")});
+  } catch (const system_error& e) {
+    what = e.what();
+  }
+  CHECK(support::contains(what, "/no/such/folder"));
+  CHECK(support::contains(what, "set TMPDIR"));
+}
+
+TEST_CASE("modules loaded through the same descriptor number stay apart") {
+  const sandbox box;
+  std::vector<std::string> images;
+  const auto compiler = run::find_compiler();
+  for (int i = 0; i < 3; ++i) images.push_back(run::compile(*compiler, kernel(i, "apart")).image);
+  std::vector<std::shared_ptr<const run::module>> loaded;
+  for (int i = 0; i < 12; ++i) loaded.push_back(run::load(images[static_cast<std::size_t>(i % 3)]));
+  for (int i = 0; i < 12; ++i) CHECK(loaded[static_cast<std::size_t>(i)]->symbol<int()>("answer")() == i % 3);
+  std::string why;
+  void* const handle = run::detail::load_temporary_file(images[2], why);
+  REQUIRE_MESSAGE(handle != nullptr, why);
+  const run::module from_file(handle);
+  CHECK(from_file.symbol<int()>("answer")() == 2);
+  CHECK_THROWS_AS(run::load("\177ELF nonsense"), system_error);
+}
