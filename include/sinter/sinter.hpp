@@ -1,6 +1,9 @@
 // sinter.hpp: the one header.
 #pragma once
 
-#include "front/evaluate.hpp"
-#include "front/pointwise.hpp"
 #include "engine.hpp"
+#include "front/evaluate.hpp"
+#include "front/factories.hpp"
+#include "front/pointwise.hpp"
+#include "front/print.hpp"
+#include "front/random.hpp"

@@ -67,10 +67,6 @@ void tensor<T, Shape>::allocate(location at) {
   *this = detail::empty<T, Shape>("tensor", index_array<rank>(extents_), at);
 }
 
-/// The value of any expression as a tensor: a stage point. A tensor is returned as it is.
-template <tensor_like E>
-auto evaluate(const E& e, location at = location::current()) {
-  return detail::evaluate(e, at);
-}
+using detail::evaluate;
 
 }  // namespace sinter

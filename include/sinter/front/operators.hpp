@@ -45,15 +45,23 @@ constexpr auto make(location at, const Args&... args);
 template <ir::op Op, class... Args>
 constexpr auto make_logical(location at, const Args&... args);
 
+// Not concepts: neither operand rule may be the more constrained one, or `x == 1` would match `1 == x` reversed.
+template <class A>
+inline constexpr bool is_scalar_operand = scalar_like<A>;
+template <class A>
+inline constexpr bool is_operand = operand_like<A>;
+
 /// Base of everything that has operators. The friends' first parameter is not deduced, so it converts to `here`.
 template <class E>
 struct operators {
 #define SINTER_X(SYMBOL, MAKE)                                                                               \
-  template <operand_like B>                                                                                  \
+  template <class B>                                                                                         \
+    requires is_operand<B>                                                                                   \
   friend constexpr auto operator SYMBOL(here<E> a, const B& b) {                                          \
     return MAKE(a.at, a.value, b);                                                                           \
   }                                                                                                          \
-  template <scalar_like A>                                                                                   \
+  template <class A>                                                                                         \
+    requires is_scalar_operand<A>                                                                            \
   friend constexpr auto operator SYMBOL(A a, here<E> b) {                                                 \
     return MAKE(b.at, a, b.value);                                                                           \
   }

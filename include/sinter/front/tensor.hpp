@@ -61,7 +61,7 @@ T* nested_copy(const List& list, T* out) {
 
 /// A tensor that evaluates `e`, or that stands for its nodes while tracing. (evaluate.hpp)
 template <tensor_like E>
-auto evaluate(const E& e, location at);
+auto evaluate(const E& e, location at = location::current());
 
 [[noreturn]] inline void fail_traced(const char* what, location at) {
   fail(what, "the tensor is being traced and has no values yet; return it from the traced function and read the result, "

@@ -1,0 +1,229 @@
+// front/factories.hpp: tensors from extents, ranges and foreign memory. While tracing, values become nodes.
+#pragma once
+
+#include <cmath>
+#include <cstring>
+#include <iterator>
+#include <span>
+
+#include "evaluate.hpp"
+#include "pointwise.hpp"
+
+namespace sinter {
+
+namespace detail {
+
+/// The first extent of a list, and the place where it was written.
+struct extent_here {
+  std::int64_t value;
+  location at;
+  template <std::integral I>
+  constexpr extent_here(I n, location where = location::current()) : value(static_cast<std::int64_t>(n)), at(where) {}
+};
+
+template <std::size_t R>
+inline constexpr dims of_rank = dims(static_cast<int>(R));
+template <class... I>
+inline constexpr dims count_dims = of_rank<1 + sizeof...(I)>;
+
+template <class... I>
+index_array<1 + sizeof...(I)> extents_from(extent_here first, I... rest) {
+  return {first.value, static_cast<std::int64_t>(rest)...};
+}
+
+template <dims Shape>
+constexpr index_array<Shape.rank> known_extents() {
+  static_assert(Shape.known(), "sinter: give the dynamic extents as arguments: every extent, in order");
+  index_array<Shape.rank> out{};
+  for (int i = 0; i < Shape.rank; ++i) out[static_cast<std::size_t>(i)] = Shape[i];
+  return out;
+}
+
+}  // namespace detail
+
+/// Zeros or ones: `zeros<float>(3, 4)`, `zeros<float, dims{3, 4}>()`, `zeros<float, dims{dyn, 4}>(n, 4)`, `zeros<float>()`
+/// of rank 0. user_error for negative extents, or more bytes than there can be.
+#define SINTER_X(NAME, VALUE)                                                                            \
+  template <element T>                                                                                   \
+  tensor<T, 0> NAME(location at = location::current()) {                                                 \
+    return detail::filled<T, dims(0)>(#NAME, static_cast<T>(VALUE), {}, at);                             \
+  }                                                                                                      \
+  template <element T, std::integral... I>                                                               \
+  tensor<T, detail::count_dims<I...>> NAME(detail::extent_here first, I... rest) {                   \
+    return detail::filled<T, detail::count_dims<I...>>(#NAME, static_cast<T>(VALUE),                 \
+                                                           detail::extents_from(first, rest...), first.at); \
+  }                                                                                                      \
+  template <element T, std::size_t R>                                                                    \
+  tensor<T, detail::of_rank<R>> NAME(const std::array<std::int64_t, R>& extents, location at = location::current()) { \
+    return detail::filled<T, detail::of_rank<R>>(#NAME, static_cast<T>(VALUE), extents, at);                   \
+  }                                                                                                      \
+  template <element T, dims Shape>                                                                       \
+  tensor<T, Shape> NAME(location at = location::current()) {                                             \
+    return detail::filled<T, Shape>(#NAME, static_cast<T>(VALUE), detail::known_extents<Shape>(), at);   \
+  }                                                                                                      \
+  template <element T, dims Shape, std::integral... I>                                                   \
+    requires(1 + sizeof...(I) == Shape.rank)                                                       \
+  tensor<T, Shape> NAME(detail::extent_here first, I... rest) {                                          \
+    return detail::filled<T, Shape>(#NAME, static_cast<T>(VALUE), detail::extents_from(first, rest...), first.at); \
+  }                                                                                                      \
+  template <tensor_like X>                                                                               \
+  auto NAME##_like(const X& x, location at = location::current()) {                                      \
+    using T = typename X::value_type;                                                                    \
+    return detail::filled<T, X::static_shape>(#NAME, static_cast<T>(VALUE), detail::extents_of(x, at), at); \
+  }
+SINTER_X(zeros, 0)
+SINTER_X(ones, 1)
+#undef SINTER_X
+
+/// One value everywhere: `full<float>(1.5f, 3, 4)`, `full<float, dims{3, 4}>(1.5f)`.
+template <element T, std::integral... I>
+tensor<T, detail::count_dims<I...>> full(std::type_identity_t<T> value, detail::extent_here first, I... rest) {
+  return detail::filled<T, detail::count_dims<I...>>("full", value, detail::extents_from(first, rest...), first.at);
+}
+template <element T, std::size_t R>
+tensor<T, detail::of_rank<R>> full(std::type_identity_t<T> value, const std::array<std::int64_t, R>& extents,
+                             location at = location::current()) {
+  return detail::filled<T, detail::of_rank<R>>("full", value, extents, at);
+}
+template <element T, dims Shape>
+tensor<T, Shape> full(std::type_identity_t<T> value, location at = location::current()) {
+  return detail::filled<T, Shape>("full", value, detail::known_extents<Shape>(), at);
+}
+template <tensor_like X, scalar_like A>
+auto full_like(const X& x, A value, location at = location::current()) {
+  using T = typename X::value_type;
+  return detail::filled<T, X::static_shape>("full", static_cast<T>(value), detail::extents_of(x, at), at);
+}
+
+namespace detail {
+
+/// The number of steps from start to before stop.
+template <class T>
+std::int64_t arange_count(T start, T stop, T step, location at) {
+  if constexpr (is_float(dtype_of<T>)) {
+    const double n = std::ceil((static_cast<double>(stop) - static_cast<double>(start)) / static_cast<double>(step));
+    if (!(std::fabs(n) < 0x1p62)) fail("arange", "needs finite bounds and a step that is not 0", at);
+    return n > 0 ? static_cast<std::int64_t>(n) : 0;
+  } else {
+    if (step == 0) fail("arange", "needs a step that is not 0", at);
+    if (step > 0 ? start >= stop : start <= stop) return 0;
+    const auto low = static_cast<std::uint64_t>(start), high = static_cast<std::uint64_t>(stop), by = static_cast<std::uint64_t>(step);
+    const std::uint64_t n = step > 0 ? (high - low - 1) / by + 1 : (low - high - 1) / (0 - by) + 1;
+    if (n > std::uint64_t{1} << 62) fail("arange", "too many elements", at);
+    return static_cast<std::int64_t>(n);
+  }
+}
+
+/// Positions 0…n-1 along one axis.
+inline index_leaf<std::int64_t, dims(1)> positions(const char* op, std::int64_t n, std::size_t element, location at) {
+  checked_numel(op, dims{n}, element, at);
+  return {index_array<1>{n}, 0};
+}
+
+}  // namespace detail
+
+/// start, start + step, … before stop. Numbers only. user_error for a step of 0 or bounds that are not finite.
+template <element T>
+  requires(!std::is_same_v<T, bool>)
+tensor<T, 1> arange(std::type_identity_t<T> start, std::type_identity_t<T> stop, std::type_identity_t<T> step = T(1),
+                    location at = location::current()) {
+  const auto i = detail::positions("arange", detail::arange_count<T>(start, stop, step, at), sizeof(T), at);
+  using Work = detail::compute_type<T>;
+  const auto value = add(mul(cast<Work>(i, at), static_cast<Work>(step), at), static_cast<Work>(start), at);
+  if constexpr (std::is_same_v<T, Work>) return detail::evaluate(value, at);
+  else return detail::evaluate(cast<T>(value, at), at);
+}
+
+/// 0, 1, … before stop.
+template <element T>
+  requires(!std::is_same_v<T, bool>)
+tensor<T, 1> arange(std::type_identity_t<T> stop, location at = location::current()) {
+  return arange<T>(T(0), stop, T(1), at);
+}
+
+/// n values from start to stop, both included, at equal distances computed in f64. Floating dtypes.
+template <element T>
+  requires(is_float(dtype_of<T>))
+tensor<T, 1> linspace(double start, double stop, std::int64_t n, location at = location::current()) {
+  const auto i = detail::positions("linspace", n, sizeof(T), at);
+  const double step = n > 1 ? (stop - start) / static_cast<double>(n - 1) : 0;
+  const auto inside = add(mul(cast<double>(i, at), step, at), start, at);
+  const auto value = where(eq(i, n > 1 ? n - 1 : -1, at), stop, inside, at);
+  return detail::evaluate(cast<T>(value, at), at);
+}
+
+/// Ones on the diagonal: `eye<float>(3)`, `eye<float>(3, 4)`.
+template <element T>
+tensor<T, 2> eye(std::int64_t rows, std::int64_t columns, location at = location::current()) {
+  detail::checked_numel("eye", dims{rows, columns}, sizeof(T), at);
+  const index_array<2> extents{rows, columns};
+  const detail::index_leaf<std::int64_t, dims(2)> row(extents, 0), column(extents, 1);
+  return detail::evaluate(cast<T>(eq(row, column, at), at), at);
+}
+template <element T>
+tensor<T, 2> eye(std::int64_t n, location at = location::current()) {
+  return eye<T>(n, n, at);
+}
+
+namespace detail {
+
+template <class T, dims Shape>
+tensor<T, Shape> copy_from(const T* data, std::size_t size, const index_array<Shape.rank>& extents, location at) {
+  auto out = empty<T, Shape>("from_span", extents, at);
+  if (static_cast<std::size_t>(out.numel()) != size)
+    fail("from_span", std::to_string(size) + " elements do not fill shape " + shape_text(extents), at);
+  if (size) std::memcpy(access::data(out), data, size * sizeof(T));
+  return out;
+}
+
+template <class Range>
+using range_element = std::remove_cvref_t<decltype(*std::data(std::declval<const Range&>()))>;
+
+}  // namespace detail
+
+/// A copy of a contiguous range in row-major order: `from_span(v, 3, 4)`. user_error when the sizes differ.
+template <class Range, std::integral... I>
+  requires element<detail::range_element<Range>>
+auto from_span(const Range& range, detail::extent_here first, I... rest) {
+  return detail::copy_from<detail::range_element<Range>, detail::count_dims<I...>>(
+      std::data(range), std::size(range), detail::extents_from(first, rest...), first.at);
+}
+template <class Range, std::size_t R>
+  requires element<detail::range_element<Range>>
+auto from_span(const Range& range, const std::array<std::int64_t, R>& extents, location at = location::current()) {
+  return detail::copy_from<detail::range_element<Range>, detail::of_rank<R>>(std::data(range), std::size(range), extents, at);
+}
+/// A copy of a contiguous range, of rank 1.
+template <class Range>
+  requires element<detail::range_element<Range>>
+auto from_span(const Range& range, location at = location::current()) {
+  return detail::copy_from<detail::range_element<Range>, dims(1)>(
+      std::data(range), std::size(range), {static_cast<std::int64_t>(std::size(range))}, at);
+}
+
+/// A tensor over foreign memory, which is not copied: row-major elements at `data`, which `deleter(data)` releases when the
+/// last handle goes; it must not throw. `from_external(p, {3, 4}, [](float* p) { delete[] p; })`. On an exception the
+/// memory stays the caller's.
+template <element T, std::size_t R, class Deleter>
+tensor<T, detail::of_rank<R>> from_external(T* data, const std::int64_t (&extents)[R], Deleter deleter,
+                                      location at = location::current()) {
+  struct owner : detail::block {
+    explicit owner(Deleter d) : deleter(std::move(d)) {}
+    Deleter deleter;
+  };
+  std::array<std::int64_t, R> e{};
+  std::copy(extents, extents + R, e.begin());
+  const std::int64_t n = detail::checked_numel("from_external", detail::to_dims(e), sizeof(T), at);
+  if (!data && n > 0) fail("from_external", "the pointer is null", at);
+  auto* b = new owner(std::move(deleter));
+  b->data = data;
+  b->bytes = static_cast<std::size_t>(n) * sizeof(T);
+  b->release = [](detail::block* x) noexcept {
+    auto* mine = static_cast<owner*>(x);
+    mine->deleter(static_cast<T*>(mine->data));
+    delete mine;
+  };
+  return detail::access::make<T, detail::of_rank<R>>(storage(b), data, e, detail::row_major(e));
+}
+
+}  // namespace sinter

@@ -1,0 +1,163 @@
+// front/random.hpp: random tensors from explicit keys: Philox 4x32-10 (Salmon et al., SC'11), one counter per element.
+#pragma once
+
+#include <array>
+#include <numbers>
+#include <utility>
+#include <vector>
+
+#include "factories.hpp"
+
+namespace sinter {
+
+/// What random numbers are a function of. The same key gives the same numbers on every backend; use each key once, and
+/// split it for more.
+struct key {
+  tensor<std::uint64_t, 0> state;
+};
+
+/// A key from a seed.
+inline key make_key(std::uint64_t seed, location at = location::current()) {
+  return {tensor<std::uint64_t, 0>(seed, at)};
+}
+
+namespace detail {
+
+// Elements draw counters below 2^62, second words from 2^62; children of a key draw counters from 2^63.
+inline constexpr std::uint64_t second_word = std::uint64_t{1} << 62, first_child = std::uint64_t{1} << 63;
+
+inline key child(const key& k, std::uint64_t i, location at) {
+  return {evaluate(philox(k.state, first_child + i, at), at)};
+}
+
+template <dims Shape>
+auto counters(const char* op, const index_array<Shape.rank>& extents, std::size_t element, location at) {
+  check_static<Shape>(op, extents, at);
+  checked_numel(op, to_dims(extents), element, at);
+  return index_leaf<std::uint64_t, Shape>(extents, -1);
+}
+
+/// The significand bits of a floating type.
+template <class T>
+inline constexpr int significand = std::is_same_v<T, double> ? 53 : std::is_same_v<T, f16> ? 11 : std::is_same_v<T, bf16> ? 8 : 24;
+
+/// The top bits of words as multiples of 2^-n in [0, 1): exact in T.
+template <class T, class Words>
+auto unit(const Words& words, location at) {
+  constexpr int n = significand<T>;
+  return mul(cast<T>(shr(words, 64 - n, at), at), 1.0 / static_cast<double>(std::uint64_t{1} << n), at);
+}
+
+template <class T>
+concept random_float = element<T> && is_float(dtype_of<T>);
+
+template <random_float T, dims Shape>
+tensor<T, Shape> draw_uniform(const key& k, const index_array<Shape.rank>& extents, location at) {
+  return evaluate(unit<T>(philox(k.state, counters<Shape>("uniform", extents, sizeof(T), at), at), at), at);
+}
+
+/// √(-2 ln u) · cos(2π v) of uniforms u in (0, 1] and v (Box and Muller, 1958), in f32, or f64 for double.
+template <random_float T, dims Shape>
+tensor<T, Shape> draw_normal(const key& k, const index_array<Shape.rank>& extents, location at) {
+  using Work = compute_type<T>;
+  const auto index = counters<Shape>("normal", extents, sizeof(T), at);
+  const auto u = sub(1, unit<Work>(philox(k.state, index, at), at), at);
+  const auto v = unit<Work>(philox(k.state, add(index, second_word, at), at), at);
+  const auto value = mul(sqrt(mul(log(u, at), -2, at), at), cos(mul(v, 2 * std::numbers::pi, at), at), at);
+  if constexpr (std::is_same_v<T, Work>) return evaluate(value, at);
+  else return evaluate(cast<T>(value, at), at);
+}
+
+template <dims Shape>
+tensor<bool, Shape> draw_bernoulli(const key& k, double p, const index_array<Shape.rank>& extents, location at) {
+  if (!(p >= 0 && p <= 1)) fail("bernoulli", "the probability must be in [0, 1]; it is " + text::number(p), at);
+  return evaluate(lt(unit<double>(philox(k.state, counters<Shape>("bernoulli", extents, 1, at), at), at), p, at), at);
+}
+
+template <element T, dims Shape>
+tensor<T, Shape> draw_randint(const key& k, T low, T high, const index_array<Shape.rank>& extents, location at) {
+  static_assert(is_integer(dtype_of<T>), "sinter: [randint] gives integers; use uniform for floating dtypes");
+  if (!(low < high)) fail("randint", "needs low < high; they are " + std::to_string(low) + " and " + std::to_string(high), at);
+  const std::uint64_t width = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
+  const auto words = philox(k.state, counters<Shape>("randint", extents, sizeof(T), at), at);
+  return evaluate(add(cast<T>(fmod(words, width, at), at), low, at), at);
+}
+
+}  // namespace detail
+
+/// Two keys whose numbers are independent of each other's and of `k`'s.
+inline std::pair<key, key> split(const key& k, location at = location::current()) {
+  return {detail::child(k, 0, at), detail::child(k, 1, at)};
+}
+/// `n` such keys.
+inline std::vector<key> split(const key& k, int n, location at = location::current()) {
+  if (n < 0) fail("split", "the number of keys must not be negative; it is " + std::to_string(n), at);
+  std::vector<key> out;
+  for (int i = 0; i < n; ++i) out.push_back(detail::child(k, static_cast<std::uint64_t>(i), at));
+  return out;
+}
+/// N such keys, for structured bindings: `auto [a, b, c] = split<3>(k)`.
+template <int N>
+  requires(N > 0)
+std::array<key, static_cast<std::size_t>(N)> split(const key& k, location at = location::current()) {
+  std::array<key, static_cast<std::size_t>(N)> out;
+  for (int i = 0; i < N; ++i) out[static_cast<std::size_t>(i)] = detail::child(k, static_cast<std::uint64_t>(i), at);
+  return out;
+}
+
+/// uniform<T>(key, extents…): floats in [0, 1). normal<T>(key, extents…): mean 0, variance 1. Both also as
+/// uniform<T, dims{3, 4}>(key), with an array of extents, and of rank 0 as uniform<T>(key).
+#define SINTER_X(NAME)                                                                                        \
+  template <detail::random_float T>                                                                           \
+  tensor<T, 0> NAME(const key& k, location at = location::current()) {                                        \
+    return detail::draw_##NAME<T, dims(0)>(k, {}, at);                                                        \
+  }                                                                                                           \
+  template <detail::random_float T, std::integral... I>                                                       \
+  tensor<T, detail::count_dims<I...>> NAME(const key& k, detail::extent_here first, I... rest) {          \
+    return detail::draw_##NAME<T, detail::count_dims<I...>>(k, detail::extents_from(first, rest...), first.at); \
+  }                                                                                                           \
+  template <detail::random_float T, std::size_t R>                                                            \
+  tensor<T, detail::of_rank<R>> NAME(const key& k, const std::array<std::int64_t, R>& extents, location at = location::current()) { \
+    return detail::draw_##NAME<T, detail::of_rank<R>>(k, extents, at);                                              \
+  }                                                                                                           \
+  template <detail::random_float T, dims Shape>                                                               \
+  tensor<T, Shape> NAME(const key& k, location at = location::current()) {                                    \
+    return detail::draw_##NAME<T, Shape>(k, detail::known_extents<Shape>(), at);                              \
+  }
+SINTER_X(uniform)
+SINTER_X(normal)
+#undef SINTER_X
+
+/// bernoulli(key, p, extents…): true with probability p. user_error unless p is in [0, 1].
+template <std::integral... I>
+tensor<bool, detail::count_dims<I...>> bernoulli(const key& k, double p, detail::extent_here first, I... rest) {
+  return detail::draw_bernoulli<detail::count_dims<I...>>(k, p, detail::extents_from(first, rest...), first.at);
+}
+template <std::size_t R>
+tensor<bool, detail::of_rank<R>> bernoulli(const key& k, double p, const std::array<std::int64_t, R>& extents,
+                                     location at = location::current()) {
+  return detail::draw_bernoulli<detail::of_rank<R>>(k, p, extents, at);
+}
+template <dims Shape>
+tensor<bool, Shape> bernoulli(const key& k, double p, location at = location::current()) {
+  return detail::draw_bernoulli<Shape>(k, p, detail::known_extents<Shape>(), at);
+}
+
+/// randint<T>(key, low, high, extents…): integers in [low, high); the bias is below (high - low) / 2^64.
+/// user_error unless low < high.
+template <element T, std::integral... I>
+tensor<T, detail::count_dims<I...>> randint(const key& k, std::type_identity_t<T> low, std::type_identity_t<T> high,
+                                                detail::extent_here first, I... rest) {
+  return detail::draw_randint<T, detail::count_dims<I...>>(k, low, high, detail::extents_from(first, rest...), first.at);
+}
+template <element T, std::size_t R>
+tensor<T, detail::of_rank<R>> randint(const key& k, std::type_identity_t<T> low, std::type_identity_t<T> high,
+                                const std::array<std::int64_t, R>& extents, location at = location::current()) {
+  return detail::draw_randint<T, detail::of_rank<R>>(k, low, high, extents, at);
+}
+template <element T, dims Shape>
+tensor<T, Shape> randint(const key& k, std::type_identity_t<T> low, std::type_identity_t<T> high, location at = location::current()) {
+  return detail::draw_randint<T, Shape>(k, low, high, detail::known_extents<Shape>(), at);
+}
+
+}  // namespace sinter
