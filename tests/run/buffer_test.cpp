@@ -103,7 +103,7 @@ TEST_CASE("a request that cannot be met names its size") {
   }
 }
 
-#if !defined(__SANITIZE_ADDRESS__)
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST_CASE("under a memory limit free blocks of other sizes make room, and failure leaves everything usable") {
   const auto r = support::in_child([] {
     run::trim();
