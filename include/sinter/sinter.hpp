@@ -2,8 +2,12 @@
 #pragma once
 
 #include "engine.hpp"
+#include "front/compile.hpp"
 #include "front/evaluate.hpp"
 #include "front/factories.hpp"
 #include "front/pointwise.hpp"
 #include "front/print.hpp"
 #include "front/random.hpp"
+#include "front/trace.hpp"
+#include "front/transforms.hpp"
+#include "front/tree_map.hpp"

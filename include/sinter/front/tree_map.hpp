@@ -242,8 +242,8 @@ constexpr auto tree_reduce(F&& f, const T& t, const Init& init) {
   return total;
 }
 
-/// The leaves that tree_map visits, in order: a std::array when there are a fixed number of one type, a std::vector when
-/// there are vectors or optionals, a std::tuple when the types differ.
+/// The leaves that tree_map visits, in order: a std::array when there are a fixed number of one type, a std::vector
+/// when there are vectors or optionals, a std::tuple when the types differ.
 template <class T>
 constexpr auto tree_leaves(const T& t) {
   constexpr detail::tree_facts facts = detail::facts_of<T>;

@@ -1,0 +1,193 @@
+// front/call.hpp: a call in the engine's terms: arguments as leaves, a function as a graph, outputs as a result tree.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "../engine.hpp"
+#include "evaluate.hpp"
+#include "tree_map.hpp"
+
+namespace sinter::detail {
+
+/// A tree with its expressions evaluated: a stage point.
+template <class T>
+auto settle_tree(T&& t) {
+  using tree_type = std::remove_cvref_t<T>;
+  if constexpr (facts_of<T>.lazy) return map_tree("tree", {}, [](const auto& x) { return x; }, t);
+  else return tree_type(std::forward<T>(t));
+}
+
+template <class T>
+using settled = decltype(settle_tree(std::declval<T>()));
+
+template <class Result>
+struct call_result {
+  using type = settled<Result>;
+};
+template <>
+struct call_result<void> {
+  using type = void;
+};
+
+/// The result of calling F with the trees Args by value, as a tree of tensors; void stays void.
+template <class F, class... Args>
+using call_result_t = typename call_result<std::invoke_result_t<F&, Args...>>::type;
+
+/// n items, on the stack unless a tree of run-time size has very many leaves.
+template <class T, std::size_t Few>
+class items {
+ public:
+  explicit items(std::size_t n) : size_(n) {
+    if (n > Few) more_ = std::make_unique<T[]>(n);
+  }
+  T* data() { return size_ > Few ? more_.get() : few_.data(); }
+  std::span<T> all() { return {data(), size_}; }
+  std::span<const T> first(std::size_t n) { return {data(), n}; }
+
+ private:
+  std::size_t size_;
+  std::array<T, Few> few_;
+  std::unique_ptr<T[]> more_;
+};
+
+/// Room for the leaves of a tree: exact where the type tells, else 32.
+constexpr std::size_t room(bool fixed, int count) { return fixed ? static_cast<std::size_t>(count) : 32; }
+
+template <class T>
+std::uint64_t bits_of(T x) {
+  if constexpr (std::is_enum_v<T>) return static_cast<std::uint64_t>(static_cast<std::underlying_type_t<T>>(x));
+  else if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>) return x.bits;
+  else if constexpr (std::is_same_v<T, float>) return std::bit_cast<std::uint32_t>(x);
+  else if constexpr (std::is_same_v<T, double>) return std::bit_cast<std::uint64_t>(x);
+  else return static_cast<std::uint64_t>(x);
+}
+
+[[noreturn]] inline void fail_argument(const std::string& name, bool traced, location where) {
+  fail(name, traced ? "an argument was traced by a function that has returned; return it from there and pass the result"
+                    : "an argument holds a default-constructed tensor; assign to it first",
+       where);
+}
+
+/// The leaves of a call's arguments, as guards and kernels see them. Points into the arguments.
+template <class... Args>
+class flat_arguments {
+  static constexpr tree_facts known = facts(type_list<Args...>{});
+
+ public:
+  flat_arguments(const std::string& name, location where, const Args&... args)
+      : tensors_(count<true>(args...)), statics_(count<false>(args...)) {
+    engine::argument* next = tensors_.data();
+    std::uint64_t* value = statics_.data();
+    const auto leaf = [&]<class Leaf>(const Leaf& x) {
+      if constexpr (tensor_like<Leaf>) {
+        if (!access::memory(x)) fail_argument(name, x.is_traced(), where);
+        constexpr dtype type = dtype_of<typename Leaf::value_type>;
+        *next++ = {access::data(x), &access::memory(x), type, Leaf::rank, x.shape().data(), x.strides().data()};
+      } else {
+        *value++ = bits_of(x);
+      }
+    };
+    (for_each_leaf(args, leaf, [&](std::uint64_t n) { *value++ = n; }), ...);
+  }
+
+  std::span<const engine::argument> tensors() { return tensors_.all(); }
+  std::span<const std::uint64_t> statics() { return statics_.all(); }
+
+ private:
+  template <bool Tensors>
+  static std::size_t count(const Args&... args) {
+    if constexpr (known.fixed) {
+      return static_cast<std::size_t>(Tensors ? known.tensors : known.statics);
+    } else {
+      std::size_t n = 0;
+      const auto leaf = [&]<class Leaf>(const Leaf&) { n += tensor_like<Leaf> == Tensors; };
+      (for_each_leaf(args, leaf, [&](std::uint64_t) { n += !Tensors; }), ...);
+      return n;
+    }
+  }
+
+  items<engine::argument, room(known.fixed, known.tensors)> tensors_;
+  items<std::uint64_t, room(known.fixed, known.statics)> statics_;
+};
+
+/// The tree with every tensor replaced by a new input of the graph.
+template <class T>
+T input_tree(const std::shared_ptr<engine::tracer>& tracer, const T& t, location where) {
+  if constexpr (facts_of<T>.tensors == 0) return t;
+  else
+    return map_tree(
+        "trace", where,
+        [&]<class E, dims Shape>(const tensor<E, Shape>& x) {
+          const ir::node_id node = tracer->graph.add_input(dtype_of<E>, to_shape(x.shape()), where);
+          return access::traced<E, Shape>(tracer, node, x.shape());
+        },
+        t);
+}
+
+/// The tree with handles to nothing.
+template <class T>
+T hollow(const T& t) {
+  if constexpr (facts_of<T>.tensors == 0) return t;
+  else return map_tree("trace", {}, []<class E, dims Shape>(const tensor<E, Shape>&) { return tensor<E, Shape>(); }, t);
+}
+
+/// Calls fn once on inputs shaped like `args` and keeps what it did. Whatever fn throws passes through.
+template <class F, class... Args>
+engine::traced trace_call(F& fn, location where, const Args&... args) {
+  using result_type = call_result_t<F, Args...>;
+  engine::traced out{std::make_shared<engine::tracer>(), nullptr};
+  const engine::tracing_scope scope(out.graph);
+  std::tuple<Args...> inputs{input_tree(out.graph, args, where)...};
+  if constexpr (std::is_void_v<result_type>) {
+    std::apply([&](Args&... input) { std::invoke(fn, std::move(input)...); }, inputs);
+  } else {
+    const result_type result =
+        std::apply([&](Args&... input) { return settle_tree(std::invoke(fn, std::move(input)...)); }, inputs);
+    for_each_leaf(result, [&]<class Leaf>(const Leaf& x) {
+      if constexpr (tensor_like<Leaf>) out.graph->graph.outputs.push_back(push(*out.graph, x, where));
+    });
+    out.skeleton = std::make_shared<const result_type>(hollow(result));
+  }
+  return out;
+}
+
+/// Runs a program and puts its outputs where the skeleton has tensors.
+template <class Result>
+Result run_program(const engine::program& code, const void* skeleton, std::span<const engine::argument> arguments,
+                   std::span<const std::uint8_t> donate) {
+  constexpr tree_facts known = [] {
+    if constexpr (std::is_void_v<Result>) return tree_facts{};
+    else return facts_of<Result>;
+  }();
+  items<engine::output, room(known.fixed, known.tensors)> outputs(code.output_count());
+  code.run(arguments, donate, outputs.data());
+  if constexpr (!std::is_void_v<Result>) {
+    const Result& shape = *static_cast<const Result*>(skeleton);
+    if constexpr (known.tensors == 0) return shape;
+    else {
+      engine::output* next = outputs.data();
+      return map_tree(
+          "run", {},
+          [&]<class E, dims Shape>(const tensor<E, Shape>&) {
+            engine::output& out = *next++;
+            index_array<Shape.rank> extents;
+            std::copy_n(out.extents, Shape.rank, extents.data());
+            E* data = static_cast<E*>(out.memory.data());
+            return access::make<E, Shape>(std::move(out.memory), data, extents, row_major(extents));
+          },
+          shape);
+    }
+  }
+}
+
+}  // namespace sinter::detail

@@ -1,0 +1,125 @@
+// front/compile.hpp: compile(fn): a function that is traced once per specialisation and then runs as kernels.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "call.hpp"
+
+namespace sinter {
+
+namespace detail {
+
+/// Its address stands for a list of argument types.
+template <class... Args>
+inline char signature_of = 0;
+
+/// Flags for every leaf of the donated arguments.
+template <class... Args>
+class donations {
+  static constexpr tree_facts known = facts(type_list<std::remove_cvref_t<Args>...>{});
+
+ public:
+  donations(const options& how, std::size_t leaves, const std::remove_cvref_t<Args>&... args) : flags_(leaves) {
+    std::fill_n(flags_.data(), leaves, std::uint8_t{0});
+    if (how.donate.empty()) return;
+    std::uint8_t* next = flags_.data();
+    int index = 0;
+    const auto one = [&]<class T>(const T& tree, bool may_take) {
+      const bool taken = may_take && std::find(how.donate.begin(), how.donate.end(), index) != how.donate.end();
+      for_each_leaf(tree, [&]<class Leaf>(const Leaf&) {
+        if constexpr (tensor_like<Leaf>) *next++ = taken;
+      });
+      ++index;
+    };
+    (one(args, !std::is_lvalue_reference_v<Args>), ...);
+  }
+
+  std::span<const std::uint8_t> flags() { return flags_.all(); }
+
+ private:
+  items<std::uint8_t, room(known.fixed, known.tensors)> flags_;
+};
+
+}  // namespace detail
+
+/// A compiled function: a handle, so copies share the specialisations. Calls are safe from many threads at once.
+template <class F>
+class compiled {
+ public:
+  compiled(F fn, options how, location where)
+      : state_(std::make_shared<state>(state{std::move(fn), engine::make_function(std::move(how)), where})) {}
+
+  /// The function's result for trees of tensors. Tensors guard by dtype, extents and layout; numbers, enums, flags,
+  /// vector lengths and engaged optionals by value: a call that differs is traced anew. Inside another trace the
+  /// function is traced as part of that one. Expressions in the result become tensors.
+  template <class... Args>
+  auto operator()(Args&&... args) const {
+    using result_type = detail::call_result_t<F, detail::settled<Args>...>;
+    if (engine::current()) {
+      if constexpr (std::is_void_v<result_type>)
+        std::invoke(state_->fn, detail::settle_tree(std::forward<Args>(args))...);
+      else
+        return detail::settle_tree(std::invoke(state_->fn, detail::settle_tree(std::forward<Args>(args))...));
+    } else {
+      return call<result_type>(evaluated<Args>(args)...);
+    }
+  }
+
+  /// What compilation did for the specialisation used last.
+  sinter::report report() const { return state_->specialised->last(); }
+  /// Number of specialisations held.
+  std::size_t specialisations() const { return state_->specialised->size(); }
+
+ private:
+  struct state {
+    F fn;
+    std::shared_ptr<engine::function> specialised;
+    location where;
+  };
+
+  /// The argument itself, or its values when it holds expressions.
+  template <class Arg>
+  static decltype(auto) evaluated(std::remove_reference_t<Arg>& arg) {
+    if constexpr (detail::facts_of<Arg>.lazy) return detail::settle_tree(arg);
+    else return static_cast<Arg&&>(arg);
+  }
+
+  template <class Result, class... Args>
+  Result call(Args&&... args) const {
+    const state& s = *state_;
+    const options& how = s.specialised->how();
+    detail::flat_arguments<std::remove_cvref_t<Args>...> flat(how.name, s.where, args...);
+    const auto trace = [&] {
+      for (int index : how.donate)
+        if (index < 0 || index >= static_cast<int>(sizeof...(Args)))
+          fail(how.name, "options.donate names argument " + std::to_string(index) + " of " +
+                             std::to_string(sizeof...(Args)), s.where);
+      return detail::trace_call(state_->fn, s.where, args...);
+    };
+    const engine::call c{&detail::signature_of<std::remove_cvref_t<Args>...>, flat.tensors(), flat.statics()};
+    // One pointer fits into std::function without an allocation.
+    const engine::specialisation found = s.specialised->find(c, [&trace] { return trace(); });
+    detail::donations<Args...> donated(how, flat.tensors().size(), args...);
+    return detail::run_program<Result>(*found.code, found.skeleton.get(), flat.tensors(), donated.flags());
+  }
+
+  std::shared_ptr<state> state_;
+};
+
+/// Compiles a function of trees of tensors. The first call with a new kind of arguments traces `fn`, differentiates,
+/// fuses, emits, compiles and loads; later ones run the kernels. `fn` takes its arguments by value or const reference
+/// and runs while tracing only: what else it does happens once per specialisation. A concrete tensor that it captures
+/// is read by every call. options.donate lets a call reuse the memory of arguments passed as rvalues, so
+/// `p = step(std::move(p), x)` updates p in place.
+/// What `fn` throws while it is traced passes through, and the compiled function is as before.
+template <class F>
+auto compile(F&& fn, options how = {}, location where = location::current()) {
+  return compiled<std::decay_t<F>>(std::forward<F>(fn), std::move(how), where);
+}
+
+}  // namespace sinter
