@@ -46,8 +46,8 @@ inline value push(op code, std::initializer_list<value> in, attributes attr = {}
 SINTER_UNARY(neg) SINTER_UNARY(sign) SINTER_UNARY(exp) SINTER_UNARY(log) SINTER_UNARY(sqrt) SINTER_UNARY(rsqrt)
 SINTER_UNARY(sin) SINTER_UNARY(cos) SINTER_UNARY(sinh) SINTER_UNARY(cosh) SINTER_UNARY(trunc) SINTER_UNARY(bit_not)
 SINTER_BINARY(add) SINTER_BINARY(sub) SINTER_BINARY(mul) SINTER_BINARY(div) SINTER_BINARY(pow)
-SINTER_BINARY(maximum) SINTER_BINARY(minimum) SINTER_BINARY(bit_and)
-SINTER_BINARY(eq) SINTER_BINARY(lt) SINTER_BINARY(gt) SINTER_BINARY(ge)
+SINTER_BINARY(maximum) SINTER_BINARY(minimum) SINTER_BINARY(bit_and) SINTER_BINARY(bit_or)
+SINTER_BINARY(eq) SINTER_BINARY(ne) SINTER_BINARY(lt) SINTER_BINARY(le) SINTER_BINARY(gt) SINTER_BINARY(ge)
 #undef SINTER_UNARY
 #undef SINTER_BINARY
 
@@ -96,6 +96,50 @@ inline value reduce(const value& x, op combiner, std::vector<std::int64_t> axes)
   a.combiner = combiner;
   a.ints = std::move(axes);
   return push(op::reduce, {x}, std::move(a));
+}
+
+/// `count` elements of each axis from `start` by `steps`.
+inline value slice(const value& x, shape count, const shape& start, std::vector<std::int64_t> steps) {
+  attributes a;
+  a.dims = std::move(count);
+  a.dims.insert(a.dims.end(), start.begin(), start.end());
+  a.ints = std::move(steps);
+  return push(op::slice, {x}, std::move(a));
+}
+
+inline value pad(const value& x, shape low, const shape& high, double literal) {
+  attributes a;
+  a.dims = std::move(low);
+  a.dims.insert(a.dims.end(), high.begin(), high.end());
+  a.literal = scalar::of(x.type(), literal);
+  return push(op::pad, {x}, std::move(a));
+}
+
+/// The index along `axis`, in the graph of `near`.
+inline value iota(const value& near, dtype type, shape extents, std::int64_t axis) {
+  attributes a;
+  a.type = type;
+  a.dims = std::move(extents);
+  a.ints = {axis};
+  return {near.owner(), near.owner().push(op::iota, {}, std::move(a), near.where()), near.where()};
+}
+
+inline value gather(const value& x, const value& index, std::int64_t axis) {
+  attributes a;
+  a.ints = {axis};
+  return push(op::gather, {x, index}, std::move(a));
+}
+
+inline value scatter_add(const value& base, const value& index, const value& updates, std::int64_t axis) {
+  attributes a;
+  a.ints = {axis};
+  return push(op::scatter_add, {base, index, updates}, std::move(a));
+}
+
+inline value dot(const value& a, const value& b, std::int64_t batch, std::int64_t inner) {
+  attributes attr;
+  attr.ints = {batch, inner};
+  return push(op::dot, {a, b}, std::move(attr));
 }
 
 /// The inverse of dropping `axes`: extents of 1 put back, then broadcast to `extents`.

@@ -1,0 +1,41 @@
+// autodiff/partials.hpp: derivatives of the pointwise ops, compiled from the partials columns of ops.def.
+#pragma once
+
+#include <string_view>
+
+#include "../ir/value.hpp"
+
+namespace sinter::autodiff {
+
+using ir::value;
+
+/// What operand k receives for the cotangent g; equally what its tangent g gives the result. Empty where none flows.
+/// a, b, c are the operands, r the result.
+inline value partial(ir::op code, std::size_t k, const value& g, const value& a, const value& b, const value& c,
+                     const value& r) {
+  const value none;
+  switch (code) {
+#define SINTER_POINTWISE(name, arity, rule, text, da, db, dc) \
+  case ir::op::name:                                          \
+    return k == 0 ? value(da) : k == 1 ? value(db) : value(dc);
+#include "../ir/ops.def"
+    default: break;
+  }
+  (void)a, (void)b, (void)c, (void)r;
+  return none;
+}
+
+/// Whether the derivative by each operand is more than `none`.
+inline constexpr bool smooth[][3] = {
+#define SINTER_POINTWISE(name, arity, rule, text, da, db, dc) \
+  {std::string_view(#da) != "none", std::string_view(#db) != "none", std::string_view(#dc) != "none"},
+#include "../ir/ops.def"
+};
+
+/// True where a change of operand k changes the result smoothly.
+inline bool flows(const ir::graph& g, const ir::node& n, std::size_t k) {
+  if (!is_float(n.type) || !is_float(g[n.in[k]].type)) return false;
+  return !is_pointwise(n.code) || smooth[static_cast<std::size_t>(n.code)][k];
+}
+
+}  // namespace sinter::autodiff
