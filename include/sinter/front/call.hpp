@@ -88,7 +88,7 @@ class flat_arguments {
       : tensors_(count<true>(args...)), statics_(count<false>(args...)) {
     engine::argument* next = tensors_.data();
     std::uint64_t* value = statics_.data();
-    const auto leaf = [&]<class Leaf>(const Leaf& x) {
+    [[maybe_unused]] const auto leaf = [&]<class Leaf>(const Leaf& x) {
       if constexpr (tensor_like<Leaf>) {
         if (!access::memory(x)) fail_argument(name, x.is_traced(), where);
         constexpr dtype type = dtype_of<typename Leaf::value_type>;

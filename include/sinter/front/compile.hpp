@@ -29,7 +29,7 @@ class donations {
     if (how.donate.empty()) return;
     std::uint8_t* next = flags_.data();
     int index = 0;
-    const auto one = [&]<class T>(const T& tree, bool may_take) {
+    [[maybe_unused]] const auto one = [&]<class T>(const T& tree, bool may_take) {
       const bool taken = may_take && std::find(how.donate.begin(), how.donate.end(), index) != how.donate.end();
       for_each_leaf(tree, [&]<class Leaf>(const Leaf&) {
         if constexpr (tensor_like<Leaf>) *next++ = taken;
