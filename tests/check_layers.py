@@ -33,7 +33,7 @@ SEES = {
 SEAMS = {("engine.hpp", "jit.hpp"), ("ir/graph.hpp", "ir/define.hpp")}
 
 # The eager loops: the one place outside emitted text that knows vectors and threads.
-EAGER = r"front/(eager|loop|simd|gemm|handle)\w*\.hpp$"
+EAGER = r"front/(eager|loop|simd|gemm|matmul|handle)\w*\.hpp$"
 
 # Text that belongs to some rooms only: what, pattern, files where it may stand.
 ROOMS = [
@@ -48,7 +48,8 @@ ROOMS = [
 # One particular pointwise op: a row of ops.def, not a line of the stages that treat all ops alike.
 NAMED_OP_ROOMS = re.compile(r"^(plan|emit)/(?!prelude)")
 
-GLUE_OPS = {"identity", "cast", "maximum", "minimum"}  # no operation, conversion, and the clamp of an index
+GLUE_OPS = {"identity", "cast"}  # no operation, and conversion
+GLUE_OPS |= {"add", "mul", "maximum", "minimum", "bit_or", "bit_and"}  # the combiners of reductions
 
 # Slow to compile or not for every user: behind the seam only.
 BEHIND_THE_SEAM = {"iostream", "regex", "fstream", "filesystem", "future", "dlfcn.h", "spawn.h", "unistd.h", "fcntl.h",
