@@ -117,7 +117,7 @@ SX_T V abs(V a) {
 }
 SX_T V sign(V a) {
   const V one = splat<V>(1);
-  if constexpr (tr<V>::kind == 3) return a > 0 ? one : a < 0 ? (V)-one : a;
+  if constexpr (tr<V>::kind == 3) return a > 0 ? one : a < 0 ? -one : a != a ? a : splat<V>(0);
   else if constexpr (tr<V>::kind == 2) return a > 0 ? one : a;
   else return a > 0 ? one : a < 0 ? (V)-one : a;
 }

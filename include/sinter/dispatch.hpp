@@ -1,0 +1,116 @@
+// dispatch.hpp: guards: which specialisation of a compiled function accepts a call.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+
+#include "base/log.hpp"
+#include "engine.hpp"
+
+namespace sinter::engine {
+
+namespace detail {
+
+/// What a specialisation assumes: everything that the trace and the plan took as given.
+class guard {
+ public:
+  explicit guard(const call& c) : signature_(c.signature), statics_(c.statics.begin(), c.statics.end()) {
+    for (const auto& t : c.tensors) {
+      layout_.push_back(static_cast<std::int64_t>(t.type));
+      layout_.insert(layout_.end(), t.extents, t.extents + t.rank);
+      layout_.insert(layout_.end(), t.strides, t.strides + t.rank);
+    }
+  }
+
+  bool accepts(const call& c) const {
+    if (c.signature != signature_ || c.statics.size() != statics_.size()) return false;
+    if (!std::equal(statics_.begin(), statics_.end(), c.statics.begin())) return false;
+    const std::int64_t* want = layout_.data();
+    const std::int64_t* const end = want + layout_.size();
+    for (const auto& t : c.tensors) {
+      if (end - want < 1 + 2 * t.rank || *want++ != static_cast<std::int64_t>(t.type)) return false;
+      for (int d = 0; d < t.rank; ++d)
+        if (want[d] != t.extents[d] || want[t.rank + d] != t.strides[d]) return false;
+      want += 2 * t.rank;
+    }
+    return want == end;
+  }
+
+ private:
+  const void* signature_;
+  std::vector<std::uint64_t> statics_;
+  std::vector<std::int64_t> layout_;  ///< per tensor: dtype, extents, strides
+};
+
+class specialisations final : public function {
+ public:
+  explicit specialisations(options how) : how_(std::move(how)) {}
+
+  specialisation find(const call& c, const std::function<traced()>& trace) override {
+    if (auto hit = look_up(c); hit.code) return hit;
+    const std::lock_guard one_build(building_);
+    if (auto hit = look_up(c); hit.code) return hit;
+    logs::to("recompiles", [&] { return how_.name + ": no guard accepts " + describe(c); });
+    traced t = trace();
+    entry made{guard(c), {build(std::move(t.graph), c.tensors, how_), std::move(t.skeleton)}};
+    const specialisation result = made.what;
+    const std::lock_guard lock(mutex_);
+    entries_.insert(entries_.begin(), std::move(made));
+    if (static_cast<int>(entries_.size()) > std::max(how_.recompile_limit, 1)) {
+      logs::warn_once(how_.name + " has more than " + std::to_string(how_.recompile_limit) +
+                      " specialisations; the least recently used is dropped. Raise .recompile_limit, or call it with fewer distinct shapes.");
+      entries_.pop_back();
+    }
+    return result;
+  }
+
+  const options& how() const override { return how_; }
+
+  report last() const override {
+    const std::lock_guard lock(mutex_);
+    return entries_.empty() ? report{} : entries_.front().what.code->describe();
+  }
+
+  std::size_t size() const override {
+    const std::lock_guard lock(mutex_);
+    return entries_.size();
+  }
+
+ private:
+  struct entry {
+    guard when;
+    specialisation what;
+  };
+
+  specialisation look_up(const call& c) {
+    const std::lock_guard lock(mutex_);
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+      if (!entries_[i].when.accepts(c)) continue;
+      if (i > 0) std::rotate(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(i), entries_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+      return entries_.front().what;
+    }
+    return {};
+  }
+
+  static std::string describe(const call& c) {
+    std::string out;
+    for (const auto& t : c.tensors) {
+      out += std::string(out.empty() ? "" : ", ") + sinter::name(t.type) + "(";
+      for (int d = 0; d < t.rank; ++d) out += (d ? ", " : "") + std::to_string(t.extents[d]);
+      out += ")";
+    }
+    return out;
+  }
+
+  options how_;
+  mutable std::mutex mutex_;      ///< guards entries_
+  std::mutex building_;           ///< held while a specialisation is made
+  std::vector<entry> entries_;    ///< most recently used first
+};
+
+}  // namespace detail
+
+SINTER_API std::shared_ptr<function> make_function(options how) { return std::make_shared<detail::specialisations>(std::move(how)); }
+
+}  // namespace sinter::engine

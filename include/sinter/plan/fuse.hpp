@@ -1,0 +1,371 @@
+// plan/fuse.hpp: graph -> kernels: chooses what is stored, and which stored values share a kernel.
+#pragma once
+
+#include <string>
+
+#include "../base/log.hpp"
+#include "schedule.hpp"
+
+namespace sinter::plan {
+
+/// Most instructions in a kernel that fusion builds.
+inline constexpr std::size_t most_instructions = 160;
+/// Recomputing a value in a second kernel costs at most this much (a costly op counts 10) before it is stored instead.
+inline constexpr int most_recomputation = 20;
+
+/// The kernels of a graph, in an order that respects their dependences; buffer ids are node ids.
+struct fused {
+  std::vector<kernel> kernels;
+  std::size_t unfused = 0;            ///< kernels if every op had one of its own
+  std::vector<std::string> refusals;  ///< "%3 | %7: reason": neighbours that stayed apart
+};
+
+namespace detail {
+
+struct group {
+  std::vector<root> roots;
+  kernel code;
+};
+
+class fusion {
+ public:
+  fusion(const ir::graph& g, const memory_map& inputs) : g_(g), memory_(inputs) {}
+
+  fused run() {
+    choose_roots();
+    for (;;) {
+      lower_all();
+      merge_all();
+      if (!store_shared()) break;
+    }
+    fused out;
+    out.unfused = count_ops();
+    for (auto i : order()) out.kernels.push_back(std::move(groups_[i].code));
+    out.refusals = std::move(refusals_);
+    return out;
+  }
+
+ private:
+  bool always_root(node_id id) const {
+    switch (g_[id].code) {
+      case ir::op::reduce:
+      case ir::op::arg_reduce:
+      case ir::op::dot:
+      case ir::op::scatter_add:
+      case ir::op::concat:
+      case ir::op::pad:
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  void choose_roots() {
+    live_ = g_.live();
+    memory_.stored.assign(g_.size(), 0);
+    memory_.strides.resize(g_.size());
+    for (auto id : g_.inputs) memory_.stored[id] = 1;
+    for (auto id : live_)
+      if (always_root(id)) store_node(id);
+    for (auto id : g_.outputs)
+      if (!memory_.stored[id]) store_node(id);
+  }
+
+  void store_node(node_id id) {
+    memory_.stored[id] = 1;
+    const ir::node& v = g_[id];
+    auto whole = [&](node_id value) {
+      root r;
+      r.value = value;
+      r.target = id;
+      r.extents = g_[value].extents;
+      return r;
+    };
+    switch (v.code) {
+      case ir::op::reduce:
+      case ir::op::arg_reduce: {
+        root r = whole(id);
+        r.extents = g_[v.in[0]].extents;
+        return roots_.push_back(std::move(r));
+      }
+      case ir::op::scatter_add: {
+        roots_.push_back(whole(v.in[0]));
+        root r = whole(v.in[2]);
+        r.scatter = true;
+        return roots_.push_back(std::move(r));
+      }
+      case ir::op::concat: {
+        const auto axis = static_cast<std::size_t>(v.attr.ints[0]);
+        std::vector<dim> start(v.extents.size());
+        for (auto in : v.in) {
+          root r = whole(in);
+          r.start = start;
+          start[axis] += g_[in].extents[axis];
+          roots_.push_back(std::move(r));
+        }
+        return;
+      }
+      case ir::op::pad:
+        return store_pad(id);
+      default:
+        return roots_.push_back(whole(id));
+    }
+  }
+
+  /// The operand in the middle, and two slabs a dimension that cover the rest without overlap.
+  void store_pad(node_id id) {
+    const ir::node& v = g_[id];
+    const ir::shape& in = g_[v.in[0]].extents;
+    const std::size_t rank = in.size();
+    root middle;
+    middle.value = v.in[0];
+    middle.target = id;
+    middle.extents = in;
+    middle.start.assign(v.attr.dims.begin(), v.attr.dims.begin() + static_cast<std::ptrdiff_t>(rank));
+    for (std::size_t d = 0; d < rank; ++d)
+      for (const bool high : {false, true}) {
+        const dim& width = v.attr.dims[(high ? rank : 0) + d];
+        if (width.is(0)) continue;
+        root slab;
+        slab.target = id;
+        slab.fill = v.attr.literal;
+        slab.extents = v.extents;
+        slab.start.assign(rank, 0);
+        for (std::size_t e = 0; e < d; ++e) {
+          slab.extents[e] = in[e];
+          slab.start[e] = v.attr.dims[e];
+        }
+        slab.extents[d] = width;
+        if (high) slab.start[d] = v.extents[d] - width;
+        roots_.push_back(std::move(slab));
+      }
+    roots_.push_back(std::move(middle));
+  }
+
+  kernel lowered(const std::vector<root>& roots) const {
+    kernel k = lower(g_, roots, memory_);
+    schedule(k, memory_.hints);
+    return k;
+  }
+
+  /// One group per root; stores whatever a root turns out to need in memory.
+  void lower_all() {
+    groups_.clear();
+    for (std::size_t r = 0; r < roots_.size(); ++r) {
+      for (;;) {
+        try {
+          groups_.push_back({{roots_[r]}, lowered({roots_[r]})});
+          break;
+        } catch (const refusal& no) {
+          ensure(no.needs_memory != ir::no_node && no.needs_memory != roots_[r].target && !memory_.stored[no.needs_memory],
+                 no.why.c_str());
+          store_node(no.needs_memory);
+        }
+      }
+    }
+  }
+
+  bool writes(const group& x, int buffer) const {
+    for (const auto& b : x.code.buffers)
+      if (b.id == buffer && b.written) return true;
+    return false;
+  }
+
+  static bool scatters(const group& x) { return x.roots.size() == 1 && x.roots[0].scatter; }
+
+  /// True when `b` has to run after `a`.
+  bool feeds(const group& a, const group& b) const {
+    for (const auto& r : a.roots)
+      for (const auto& u : b.code.buffers)
+        if (u.id == static_cast<int>(r.target) && (!u.written || (scatters(b) && !scatters(a)))) return true;
+    return false;
+  }
+
+  void link() {
+    const std::size_t n = groups_.size();
+    next_.assign(n, {});
+    for (std::size_t a = 0; a < n; ++a)
+      for (std::size_t b = 0; b < n; ++b)
+        if (a != b && feeds(groups_[a], groups_[b])) next_[a].push_back(b);
+  }
+
+  /// True when a path from `a` to `b` leaves them in between.
+  bool path_around(std::size_t a, std::size_t b) const {
+    std::vector<char> seen(groups_.size());
+    std::vector<std::size_t> stack;
+    for (auto s : next_[a])
+      if (s != b) stack.push_back(s);
+    while (!stack.empty()) {
+      const auto x = stack.back();
+      stack.pop_back();
+      if (x == b) return true;
+      if (seen[x]++) continue;
+      stack.insert(stack.end(), next_[x].begin(), next_[x].end());
+    }
+    return false;
+  }
+
+  std::int64_t bytes(int buffer) const {
+    const ir::node& v = g_[static_cast<node_id>(buffer)];
+    return ir::product(v.extents).evaluate(memory_.hints) * static_cast<std::int64_t>(size_of(v.type));
+  }
+
+  /// Bytes that a common kernel would not move twice; 0 when the groups are strangers.
+  std::int64_t saving(const group& a, const group& b) const {
+    std::int64_t total = 0;
+    for (const auto& x : a.code.buffers)
+      for (const auto& y : b.code.buffers)
+        if (x.id == y.id && !(x.written && y.written)) total += (x.written || y.written ? 2 : 1) * bytes(x.id);
+    return total;
+  }
+
+  std::int64_t work(const group& x) const {
+    std::int64_t n = 1;
+    for (const auto& a : x.code.axes) n *= a.extent.evaluate(memory_.hints);
+    return n;
+  }
+
+  /// The group of both, or the reason against it.
+  group together(const group& a, const group& b) const {
+    if (scatters(a) || scatters(b)) throw refusal{"a scatter_add has a kernel of its own", ir::no_node};
+    group both;
+    both.roots = a.roots;
+    both.roots.insert(both.roots.end(), b.roots.begin(), b.roots.end());
+    std::stable_sort(both.roots.begin(), both.roots.end(), [](const root& x, const root& y) { return x.target < y.target; });
+    both.code = lowered(both.roots);
+    if (both.code.body.size() > most_instructions) throw refusal{"too many instructions", ir::no_node};
+    const std::int64_t inner = both.code.extent(role::inner).evaluate(memory_.hints);
+    const std::int64_t rows = work(both) / std::max<std::int64_t>(inner, 1);
+    if (!both.code.is_product() && both.code.stages > 1 && rows < 8 && inner > 2 * block_elements)
+      throw refusal{"too few rows to share among threads", ir::no_node};
+    return both;
+  }
+
+  void merge_all() {
+    struct pair {
+      std::int64_t score;
+      std::size_t a, b;
+    };
+    std::set<std::pair<node_id, node_id>> refused;
+    refusals_.clear();
+    for (bool merged = true; merged;) {
+      merged = false;
+      link();
+      std::vector<pair> pairs;
+      for (std::size_t a = 0; a < groups_.size(); ++a)
+        for (std::size_t b = a + 1; b < groups_.size(); ++b)
+          if (const auto s = saving(groups_[a], groups_[b]))
+            if (feeds(groups_[a], groups_[b]) || feeds(groups_[b], groups_[a]) || 4 * s >= std::min(traffic(a), traffic(b)))
+              pairs.push_back({s, a, b});
+      std::stable_sort(pairs.begin(), pairs.end(), [](const pair& x, const pair& y) { return x.score > y.score; });
+      for (const auto& p : pairs) {
+        group &x = groups_[p.a], &y = groups_[p.b];
+        const std::pair names(first_target(x), first_target(y));
+        if (refused.count(names) || path_around(p.a, p.b) || path_around(p.b, p.a)) continue;
+        try {
+          x = together(x, y);
+        } catch (const refusal& no) {
+          refused.insert(names);
+          refusals_.push_back("%" + std::to_string(names.first) + " | %" + std::to_string(names.second) + ": " + no.why);
+          continue;
+        } catch (const split_request&) {
+          continue;
+        }
+        groups_.erase(groups_.begin() + static_cast<std::ptrdiff_t>(p.b));
+        std::erase_if(refused, [&](const auto& r) {
+          return r.first == names.first || r.second == names.first || r.first == names.second || r.second == names.second;
+        });
+        merged = true;
+        break;
+      }
+    }
+  }
+
+  std::int64_t traffic(std::size_t x) const {
+    std::int64_t total = 0;
+    for (const auto& b : groups_[x].code.buffers) total += bytes(b.id);
+    return total;
+  }
+
+  static node_id first_target(const group& x) { return x.roots[0].target; }
+
+  /// Cost of computing node `id` anew from what is in memory.
+  int recomputation(node_id id, std::set<node_id>& seen) const {
+    if (memory_.stored[id] || !seen.insert(id).second) return memory_.stored[id] ? 1 : 0;
+    int cost = ir::is_pointwise(g_[id].code) ? (is_expensive(g_[id].code) ? 10 : 1) : 0;
+    for (auto in : g_[id].in) cost += recomputation(in, seen);
+    return cost;
+  }
+
+  /// Stores the topmost costly values that several kernels compute; true when there were any.
+  bool store_shared() {
+    std::map<node_id, int> kernels;
+    for (const auto& x : groups_) {
+      std::set<node_id> mine;
+      for (const auto& i : x.code.body)
+        if (i.kind == kind::compute && i.node != ir::no_node && i.axes) mine.insert(i.node);
+      for (auto id : mine) ++kernels[id];
+    }
+    bool any = false;
+    for (auto it = kernels.rbegin(); it != kernels.rend(); ++it) {
+      const auto& [id, count] = *it;
+      if (count < 2 || memory_.stored[id]) continue;
+      std::set<node_id> seen;
+      if (recomputation(id, seen) < most_recomputation) continue;
+      if (ir::product(g_[id].extents).evaluate(memory_.hints) < 1024) continue;
+      store_node(id);
+      any = true;
+      break;
+    }
+    return any;
+  }
+
+  std::vector<std::size_t> order() {
+    link();
+    std::vector<std::size_t> waiting(groups_.size()), out;
+    for (const auto& n : next_)
+      for (auto s : n) ++waiting[s];
+    std::set<std::pair<node_id, std::size_t>> ready;
+    for (std::size_t i = 0; i < groups_.size(); ++i)
+      if (!waiting[i]) ready.emplace(first_target(groups_[i]), i);
+    while (!ready.empty()) {
+      const auto i = ready.begin()->second;
+      ready.erase(ready.begin());
+      out.push_back(i);
+      for (auto s : next_[i])
+        if (!--waiting[s]) ready.emplace(first_target(groups_[s]), s);
+    }
+    ensure(out.size() == groups_.size(), "kernels have no circular dependences");
+    return out;
+  }
+
+  std::size_t count_ops() const {
+    std::size_t n = 0;
+    for (auto id : live_)
+      n += !ir::is_view(g_[id].code) && g_[id].code != ir::op::input && g_[id].code != ir::op::constant && g_[id].code != ir::op::iota;
+    return n;
+  }
+
+  const ir::graph& g_;
+  memory_map memory_;
+  std::vector<node_id> live_;
+  std::vector<root> roots_;
+  std::vector<group> groups_;
+  std::vector<std::vector<std::size_t>> next_;
+  std::vector<std::string> refusals_;
+};
+
+}  // namespace detail
+
+/// Partitions the live graph into kernels. `inputs` gives the inputs' strides and example sizes.
+SINTER_API fused fuse(const ir::graph& g, const memory_map& inputs) {
+  fused out = detail::fusion(g, inputs).run();
+  logs::to("fusion", [&] {
+    std::string text = std::to_string(out.unfused) + " ops in " + std::to_string(out.kernels.size()) + " kernels";
+    for (const auto& r : out.refusals) text += "\n  apart " + r;
+    return text;
+  });
+  return out;
+}
+
+}  // namespace sinter::plan

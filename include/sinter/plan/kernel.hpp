@@ -1,0 +1,128 @@
+// plan/kernel.hpp: what an emitter prints: an iteration space, a body of scalar operations, loads and stores.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "../ir/graph.hpp"
+
+namespace sinter::plan {
+
+using ir::dim;
+using ir::node_id;
+
+/// True for the ops that cost much more than a load.
+constexpr bool is_expensive(ir::op o) {
+  return ir::is_pointwise(o) && (ir::row(o).rule == ir::dtype_rule::floating || ir::row(o).rule == ir::dtype_rule::random ||
+                                 o == ir::op::pow || o == ir::op::fmod);
+}
+
+/// What the loops do with an axis. Loops nest in this order.
+enum class role : std::uint8_t {
+  outer,  ///< parallel; no reduction runs along it
+  row,    ///< parallel in chunks; reductions along it are combined over the chunks
+  inner,  ///< a sequence of passes over it for each row; the last inner axis is the vector
+};
+
+struct axis {
+  dim extent;
+  plan::role role = role::inner;
+};
+
+/// An affine function of the axes, and of at most one loaded index.
+struct affine {
+  dim offset;
+  std::vector<dim> stride;  ///< per axis of the kernel
+  dim indirect;             ///< multiplies the value of the instruction `index`
+  int index = -1;
+
+  bool operator==(const affine&) const = default;
+};
+
+/// A memory operand: an element of a buffer.
+struct access {
+  int buffer = -1;  ///< index into kernel::buffers
+  affine at;
+
+  bool operator==(const access&) const = default;
+};
+
+enum class kind : std::uint8_t {
+  literal,     ///< instruction::literal
+  position,    ///< the affine `at.at` itself, as an i64
+  load,        ///< memory at `at`
+  compute,     ///< the pointwise op `code` of args
+  reduce,      ///< `code` over args[0] along `over`
+  arg_reduce,  ///< index along `over` of the first extreme (code maximum or minimum) of args[0]
+  product,     ///< the element of the kernel's matrix product
+};
+
+/// Which axes a reduction runs along.
+enum class span_of : std::uint8_t { none, inner, row, both };
+
+struct instruction {
+  plan::kind kind = kind::literal;
+  ir::op code = ir::op::identity;
+  dtype type = dtype::f32;
+  std::vector<int> args;
+  access at;
+  ir::scalar literal{};
+  std::vector<int> over;   ///< reduce: kernel axes
+  std::uint32_t axes = 0;  ///< bit a: the value varies along axis a
+  span_of span = span_of::none;
+  int stage = 0;            ///< number of inner reductions that must have finished
+  bool after_rows = false;  ///< needs a reduction along the rows: runs when all chunks are combined
+  bool kept = false;        ///< saved per row for later passes instead of being computed again
+  node_id node = ir::no_node;  ///< compute: what it is the value of, if of a node
+  location where;
+};
+
+struct store {
+  int value = -1;
+  access at;
+  bool accumulate = false;  ///< adds to what is there, at at.at.index; indices outside [0, bound) are dropped
+  dim bound;
+};
+
+struct buffer_use {
+  int id = -1;  ///< the plan's buffer
+  dtype type = dtype::f32;
+  bool written = false;
+};
+
+/// The operands of a matrix product (B…, M…, K…) · (B…, K…, N…); offsets are affine in batch, m, n and k separately.
+struct product {
+  access a, b;              ///< over the kernel's axes followed by the k axes
+  std::vector<dim> k;       ///< extents of the k axes
+  int batch = 0, m = 0;     ///< axes [0, batch) are batch, [batch, batch + m) rows of a, the rest columns of b
+  dtype type = dtype::f32;  ///< of the result
+};
+
+struct kernel {
+  std::vector<axis> axes;
+  std::vector<instruction> body;  ///< operands precede users
+  std::vector<store> stores;
+  std::vector<buffer_use> buffers;
+  std::vector<plan::product> products;  ///< one for a matrix product, none otherwise
+  std::string label;                    ///< the ops in it, for logs: "sub exp reduce"
+  int symbols = 0;                      ///< size symbols that may occur in extents and strides
+  int stages = 1;                       ///< passes over the inner axes
+  std::int64_t block = 0;               ///< not 0: the only axis is inner; its blocks of this length are the rows
+  int chunks = 1;                       ///< the rows are summed in this many runs, then the runs are combined
+
+  bool is_product() const { return !products.empty(); }
+  std::uint32_t mask(plan::role r) const {
+    std::uint32_t m = 0;
+    for (std::size_t a = 0; a < axes.size(); ++a)
+      if (axes[a].role == r) m |= 1u << a;
+    return m;
+  }
+  dim extent(plan::role r) const {
+    dim n = 1;
+    for (const auto& a : axes)
+      if (a.role == r) n *= a.extent;
+    return n;
+  }
+};
+
+}  // namespace sinter::plan

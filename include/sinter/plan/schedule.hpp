@@ -1,0 +1,265 @@
+// plan/schedule.hpp: a lowered kernel -> the same kernel with loops: roles of axes, passes, chunks, values to keep.
+#pragma once
+
+#include <algorithm>
+#include <set>
+
+#include "lower.hpp"
+
+namespace sinter::plan {
+
+/// Longest row, in bytes of all kept values, that lives on a thread's stack.
+inline constexpr std::int64_t kept_row_bytes = 128 << 10;
+/// Elements in a block of a one-dimensional kernel.
+inline constexpr std::int64_t block_elements = 16 << 10;
+/// Rows are summed in at most this many chunks, whatever the number of threads: results do not depend on it.
+inline constexpr std::int64_t most_chunks = 64;
+
+namespace detail {
+
+/// Calls f(affine&) for every index map over the kernel's axes.
+template <class F>
+void for_each_map(kernel& k, F&& f) {
+  for (auto& i : k.body)
+    if (i.kind == kind::load || i.kind == kind::position || i.kind == kind::arg_reduce) f(i.at.at);
+  for (auto& s : k.stores) f(s.at.at);
+  for (auto& p : k.products) f(p.a.at), f(p.b.at);
+}
+
+inline std::uint32_t moved(std::uint32_t mask, const std::vector<std::size_t>& order) {
+  std::uint32_t out = 0;
+  for (std::size_t a = 0; a < order.size(); ++a) out |= (mask >> order[a] & 1u) << a;
+  return out;
+}
+
+/// Renumbers the axes: new axis a is old axis order[a].
+inline void reorder(kernel& k, const std::vector<std::size_t>& order) {
+  std::vector<axis> axes;
+  for (auto a : order) axes.push_back(k.axes[a]);
+  k.axes = std::move(axes);
+  for_each_map(k, [&](affine& m) {
+    std::vector<dim> strides;
+    for (auto a : order) strides.push_back(m.stride[a]);
+    strides.insert(strides.end(), m.stride.begin() + static_cast<std::ptrdiff_t>(order.size()), m.stride.end());
+    m.stride = std::move(strides);
+  });
+  for (auto& i : k.body) {
+    i.axes = moved(i.axes, order);
+    std::vector<int> over;
+    for (std::size_t a = 0; a < order.size(); ++a)
+      if (std::count(i.over.begin(), i.over.end(), static_cast<int>(order[a]))) over.push_back(static_cast<int>(a));
+    i.over = std::move(over);
+  }
+}
+
+/// Merges axis a + 1 into axis a.
+inline void merge(kernel& k, std::size_t a) {
+  k.axes[a].extent *= k.axes[a + 1].extent;
+  k.axes.erase(k.axes.begin() + static_cast<std::ptrdiff_t>(a) + 1);
+  for_each_map(k, [&](affine& m) { m.stride.erase(m.stride.begin() + static_cast<std::ptrdiff_t>(a)); });
+  const std::uint32_t low = (1u << (a + 1)) - 1;
+  for (auto& i : k.body) {
+    i.axes = (i.axes & low) | (i.axes >> (a + 1) & 1u) << a | (i.axes >> 1 & ~low);
+    std::vector<int> over;
+    for (int o : i.over)
+      if (const int to = o > static_cast<int>(a) ? o - 1 : o; over.empty() || over.back() != to) over.push_back(to);
+    i.over = std::move(over);
+  }
+}
+
+/// True when axes a and a + 1 are one axis to every index map and reduction.
+inline bool mergeable(kernel& k, std::size_t a) {
+  if (k.axes[a].role != k.axes[a + 1].role) return false;
+  bool same = true;
+  const dim& e = k.axes[a + 1].extent;
+  for_each_map(k, [&](const affine& m) { same = same && m.stride[a] == m.stride[a + 1] * e; });
+  for (const auto& i : k.body) {
+    auto has = [&](std::size_t x) { return std::count(i.over.begin(), i.over.end(), static_cast<int>(x)) > 0; };
+    same = same && has(a) == has(a + 1);
+  }
+  return same;
+}
+
+/// The axes that only one reduction set keeps apart: which are reduced within a row, and which across rows.
+struct division {
+  std::uint32_t inner = 0, row = 0;
+};
+
+inline division divide_axes(const kernel& k) {
+  const std::uint32_t all = (1u << k.axes.size()) - 1, last = k.axes.empty() ? 0 : 1u << (k.axes.size() - 1);
+  std::set<std::uint32_t> sets;
+  for (const auto& i : k.body)
+    if (i.kind == kind::reduce || i.kind == kind::arg_reduce) {
+      std::uint32_t s = 0;
+      for (int a : i.over) s |= 1u << a;
+      sets.insert(s);
+    }
+  division d;
+  if (sets.count(all) && sets.size() == 1) {
+    d.inner = last;
+    d.row = all & ~last;
+    for (const auto& i : k.body)
+      if (i.kind == kind::arg_reduce) d = {all, 0};
+    return d;
+  }
+  const bool full = sets.erase(all) > 0;
+  for (auto s : sets) (s & last ? d.inner : d.row) |= s;
+  if (full && !d.row) d.row = all & ~d.inner;
+  if (full && !d.inner) d.inner = all & ~d.row;
+  if (!d.inner)  // the kept axes behind the last reduced one
+    for (std::size_t a = k.axes.size(); a-- > 0 && !(d.row >> a & 1u);) d.inner |= 1u << a;
+  if (d.inner & d.row) throw refusal{"reductions along different axes", ir::no_node};
+  for (auto s : sets)
+    if (s != d.inner && s != d.row) throw refusal{"reductions along different axes", ir::no_node};
+  if (full && (d.inner | d.row) != all) throw refusal{"reductions along different axes", ir::no_node};
+  return d;
+}
+
+/// A scatter_add's rows run in order; the axes along which addresses differ are parallel.
+inline division divide_scatter(const kernel& k) {
+  division d;
+  const std::uint32_t last = 1u << (k.axes.size() - 1);
+  d.inner = last;
+  for (const auto& s : k.stores)
+    for (std::size_t a = 0; s.accumulate && a < k.axes.size(); ++a)
+      if (s.at.at.stride[a].is(0) && !(last >> a & 1u)) d.row |= 1u << a;
+  return d;
+}
+
+inline void assign_roles(kernel& k) {
+  bool reduces = false, scatters = false;
+  for (const auto& i : k.body) reduces |= i.kind == kind::reduce || i.kind == kind::arg_reduce;
+  for (const auto& s : k.stores) scatters |= s.accumulate;
+  if (reduces && scatters) throw refusal{"a scatter_add and a reduction", ir::no_node};
+  if (scatters && k.stores.size() > 1) throw refusal{"a scatter_add has a kernel of its own", ir::no_node};
+  if (k.axes.empty()) return;
+  division d;
+  if (reduces) {
+    d = divide_axes(k);
+  } else if (scatters) {
+    d = divide_scatter(k);
+  } else {
+    for (std::size_t a = k.axes.size() - 1; a-- > 0;)
+      if (mergeable(k, a)) merge(k, a);
+    d.inner = 1u << (k.axes.size() - 1);
+  }
+  std::vector<std::size_t> order;
+  for (auto r : {role::outer, role::row, role::inner})
+    for (std::size_t a = 0; a < k.axes.size(); ++a) {
+      const role mine = d.inner >> a & 1u ? role::inner : d.row >> a & 1u ? role::row : role::outer;
+      if (mine == r) order.push_back(a);
+      if (mine == r) k.axes[a].role = r;
+    }
+  reorder(k, order);
+}
+
+/// Stages of values; which reductions end with a row, and which only with all rows.
+inline void assign_stages(kernel& k) {
+  const std::uint32_t inner = k.mask(role::inner), row = k.mask(role::row);
+  for (auto& i : k.body) {
+    auto follow = [&](int arg) {
+      const auto& a = k.body[static_cast<std::size_t>(arg)];
+      i.stage = std::max(i.stage, a.stage);
+      i.after_rows |= a.after_rows;
+    };
+    for (int a : i.args) follow(a);
+    if (i.at.at.index >= 0) follow(i.at.at.index);
+    if (i.kind == kind::reduce || i.kind == kind::arg_reduce) {
+      std::uint32_t over = 0;
+      for (int a : i.over) over |= 1u << a;
+      if (i.after_rows) throw refusal{"a reduction of what is known only after all rows", ir::no_node};
+      i.span = over == inner && !(k.block && !row) ? span_of::inner : over == row ? span_of::row : span_of::both;
+      if (i.span == span_of::both && over != (inner | row)) throw refusal{"reductions along different axes", ir::no_node};
+      if (i.kind == kind::arg_reduce && i.span != span_of::inner)
+        throw refusal{"an index of an extreme is found along the rows' own axis", ir::no_node};
+      if (i.span == span_of::inner) ++i.stage;
+      else i.after_rows = true;
+    }
+    for (int arg : i.args) {
+      const auto& a = k.body[static_cast<std::size_t>(arg)];
+      if (i.after_rows && i.kind == kind::compute && !a.after_rows && a.stage > 0)
+        throw refusal{"a row's result is needed after all rows were", ir::no_node};
+    }
+    if (i.after_rows && (i.axes & (k.block ? inner : row))) throw refusal{"a row is needed after all rows were", ir::no_node};
+    k.stages = std::max(k.stages, i.stage + 1);
+  }
+}
+
+/// Marks the costly values of one pass that a later pass needs.
+inline void keep_costly(kernel& k) {
+  const auto row = k.extent(role::inner).number();
+  if (!row || k.block) return;
+  const std::uint32_t inner = k.mask(role::inner);
+  std::int64_t bytes = 0;
+  std::vector<std::pair<int, int>> seen;
+  auto visit = [&](auto&& self, int id, int pass) -> void {
+    if (std::find(seen.begin(), seen.end(), std::pair(id, pass)) != seen.end()) return;
+    seen.emplace_back(id, pass);
+    auto& i = k.body[static_cast<std::size_t>(id)];
+    if (!(i.axes & inner) || i.kind == kind::reduce || i.kind == kind::arg_reduce) return;
+    const std::int64_t size = *row * static_cast<std::int64_t>(std::max<std::size_t>(size_of(i.type), 4));
+    if (!i.kept && i.stage < pass && i.kind == kind::compute && is_expensive(i.code) && bytes + size <= kept_row_bytes) {
+      i.kept = true;
+      bytes += size;
+    }
+    if (i.kept && i.stage < pass) return;
+    for (int a : i.args) self(self, a, pass);
+    if (i.at.at.index >= 0) self(self, i.at.at.index, pass);
+  };
+  for (const auto& s : k.stores)
+    if (const auto& v = k.body[static_cast<std::size_t>(s.value)]; !v.after_rows) visit(visit, s.value, v.stage);
+  for (std::size_t b = 0; b < k.body.size(); ++b)
+    if (k.body[b].kind == kind::reduce)
+      visit(visit, k.body[b].args[0], k.body[static_cast<std::size_t>(k.body[b].args[0])].stage);
+}
+
+inline void choose_chunks(kernel& k, std::span<const std::int64_t> hints) {
+  bool combines = false;
+  for (const auto& i : k.body) combines |= i.span == span_of::row || i.span == span_of::both;
+  if (!combines) return;
+  const std::int64_t inner = k.extent(role::inner).evaluate(hints), row = k.extent(role::row).evaluate(hints);
+  const std::int64_t outer = std::max<std::int64_t>(k.extent(role::outer).evaluate(hints), 1);
+  const std::int64_t rows = k.block ? (inner + k.block - 1) / k.block : row;
+  const std::int64_t work = k.block ? inner : inner * row;
+  const std::int64_t wanted = std::min({work / block_elements, rows, std::max<std::int64_t>(most_chunks / outer, 1)});
+  k.chunks = static_cast<int>(std::max<std::int64_t>(wanted, 1));
+}
+
+/// Merges the batch, the row and the column axes of a matrix product, each group for itself, where accesses allow it.
+inline void group_product_axes(kernel& k) {
+  auto& p = k.products[0];
+  for (std::size_t a = k.axes.size(); a-- > 1;) {
+    const int low = static_cast<int>(a) - 1, high = static_cast<int>(a);
+    const bool divided = high == p.batch || high == p.batch + p.m;
+    if (divided || !mergeable(k, static_cast<std::size_t>(low))) continue;
+    merge(k, static_cast<std::size_t>(low));
+    if (high < p.batch) --p.batch;
+    else if (high < p.batch + p.m) --p.m;
+  }
+}
+
+}  // namespace detail
+
+/// Gives the axes of a lowered kernel their roles, merges those that every access walks as one, and orders the passes.
+/// Throws refusal when the kernel's reductions do not fit one loop nest.
+SINTER_API void schedule(kernel& k, std::span<const std::int64_t> hints) {
+  if (k.is_product()) {
+    for (const auto& i : k.body)
+      if (i.kind == kind::reduce || i.kind == kind::arg_reduce) throw refusal{"a reduction behind a matrix product", ir::no_node};
+    for (const auto& s : k.stores)
+      if (s.accumulate) throw refusal{"a scatter_add behind a matrix product", ir::no_node};
+    return detail::group_product_axes(k);
+  }
+  detail::assign_roles(k);
+  for (std::size_t a = k.axes.size(); a-- > 1;)
+    if (detail::mergeable(k, a - 1)) detail::merge(k, a - 1);
+  bool ordered = false;
+  for (const auto& s : k.stores) ordered |= s.accumulate;
+  for (const auto& i : k.body) ordered |= i.kind == kind::arg_reduce;
+  if (k.axes.size() == 1 && !ordered && k.axes[0].extent.evaluate(hints) >= 2 * block_elements) k.block = block_elements;
+  detail::assign_stages(k);
+  detail::keep_costly(k);
+  detail::choose_chunks(k, hints);
+}
+
+}  // namespace sinter::plan
