@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../engine.hpp"
-#include "loop.hpp"
+#include "vector_loop.hpp"
 
 namespace sinter::detail {
 
@@ -15,9 +15,23 @@ tensor<T, Shape> empty(const char* op, const index_array<Shape.rank>& extents, l
   return access::make<T, Shape>(std::move(memory), data, extents, row_major(extents));
 }
 
-/// Writes elements [begin, end) of the innermost axis of one row; out points at the first of them.
+/// Writes elements [begin, end) of one row; out points at the first of them.
 template <class E, class T, int N>
 void fill_row(const E& e, const row<N>& r, std::int64_t begin, std::int64_t end, T* out) {
+  if constexpr (vectorizable<E>) {
+    using R = std::conditional_t<std::is_same_v<T, bool>, bool, lane_type<E>>;
+    constexpr int width = vector_row<E>::width;
+    vector_row<E> v;
+    if (end - begin >= width && v.prepare(r)) {
+      auto* to = reinterpret_cast<R*>(out);
+      const auto step = [&](std::int64_t i) { vector_at<lane_type<E>, 0>(e, v.r, i).store(to + (i - begin)); };
+      std::int64_t i = begin;
+      for (; i + width <= end; i += width) step(i);
+      // The last vector overlaps the one before.
+      if (i < end) step(end - width);
+      return;
+    }
+  }
   for (std::int64_t i = begin; i < end; ++i) *out++ = static_cast<T>(value_at<0>(e, r, i));
 }
 
