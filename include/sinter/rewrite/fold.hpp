@@ -1,0 +1,31 @@
+// rewrite/fold.hpp: pointwise operations on constants become constants, by the reference's own evaluation.
+#pragma once
+
+#include "../ir/reference_pointwise.hpp"
+#include "match.hpp"
+#include "rebuild.hpp"
+
+namespace sinter::rewrite {
+
+/// The constant that a pointwise operation on constants is, or the operation itself.
+inline ir::value folded(const ir::value& v) {
+  const ir::node& n = v.get();
+  if (!is_pointwise(n.code)) return v;
+  std::vector<ir::literal_array> elements;
+  for (auto id : n.in) {
+    const ir::node& c = v.owner()[id];
+    if (c.code != ir::op::constant) return v;
+    const auto literal = rounded(c.type, c.attr.literal);
+    elements.push_back({c.type, {}, {literal.f}, {literal.i}});
+  }
+  ir::detail::arrays in{};
+  for (std::size_t k = 0; k < elements.size(); ++k) in[k] = &elements[k];
+  ir::literal_array r{n.type, {}, {0}, {0}};
+  ir::detail::pointwise(n.code, in, r);
+  const auto literal = rounded(n.type, {r.f[0], r.i[0]});
+  return {v.owner(), v.owner().constant(n.type, literal, n.extents, v.where()), v.where()};
+}
+
+inline ir::graph fold(const ir::graph& g) { return rebuild(g, folded); }
+
+}  // namespace sinter::rewrite

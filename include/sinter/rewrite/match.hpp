@@ -1,0 +1,103 @@
+// rewrite/match.hpp: what a rule sees of the node it may replace.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "../ir/value.hpp"
+#include "../ir/vocabulary.hpp"
+
+namespace sinter::rewrite {
+
+using ir::dim;
+using ir::node;
+using ir::op;
+using ir::scalar;
+using ir::shape;
+using ir::value;
+using axes_t = std::vector<std::int64_t>;
+
+/// A literal as its dtype holds it.
+inline scalar rounded(dtype t, const scalar& x) {
+  return dispatch(t, [&](auto element) -> scalar {
+    using T = typename decltype(element)::type;
+    if constexpr (is_float(dtype_of<T>)) return {vocabulary::convert<double>(vocabulary::convert<T>(x.f)), 0};
+    else return {0, vocabulary::convert<std::int64_t>(vocabulary::convert<T>(x.i))};
+  });
+}
+
+/// A node under rewriting, with its operands as values that carry its location.
+struct site {
+  value v;
+
+  const node& n() const { return v.get(); }
+  dtype type() const { return n().type; }
+  std::size_t arity() const { return n().in.size(); }
+  value in(std::size_t k) const { return {v.owner(), n().in[k], v.where()}; }
+  const node& operand(std::size_t k) const { return v.owner()[n().in[k]]; }
+
+  /// Operand k when an operation of this kind made it, else null.
+  const node* made_by(op code, std::size_t k = 0) const { return operand(k).code == code ? &operand(k) : nullptr; }
+  /// Operand j of operand k.
+  value through(std::size_t k, std::size_t j = 0) const { return {v.owner(), operand(k).in[j], v.where()}; }
+
+  /// The value of operand k when it is a constant.
+  std::optional<scalar> literal(std::size_t k) const {
+    const node* c = made_by(op::constant, k);
+    return c ? std::optional(rounded(c->type, c->attr.literal)) : std::nullopt;
+  }
+  /// True when operand k is the constant c; 0.0 and -0.0 are both 0.
+  bool is(std::size_t k, double c) const {
+    const auto x = literal(k);
+    if (!x) return false;
+    const dtype t = operand(k).type;
+    if (is_float(t)) return x->f == c;
+    return (is_unsigned(t) ? static_cast<double>(static_cast<std::uint64_t>(x->i)) : static_cast<double>(x->i)) == c;
+  }
+  /// True when adding operand k changes nothing: x + 0.0 would turn -0.0 into 0.0.
+  bool adds_nothing(std::size_t k) const { return is(k, 0) && (!is_float(type()) || std::signbit(literal(k)->f)); }
+  bool subtracts_nothing(std::size_t k) const {
+    return is(k, 0) && (!is_float(type()) || !std::signbit(literal(k)->f));
+  }
+  bool all_ones(std::size_t k) const {
+    const auto x = literal(k);
+    return x && *x == rounded(type(), {0, is_bool(type()) ? 1 : -1});
+  }
+
+  /// A constant with this node's dtype and extents.
+  value constant(double x) const { return v.like(x); }
+  value constant(scalar x) const {
+    return {v.owner(), v.owner().constant(type(), x, n().extents, v.where()), v.where()};
+  }
+};
+
+/// True when every value of dtype a is a value of dtype b.
+inline bool exact(dtype a, dtype b) {
+  if (a == b || is_bool(a)) return true;
+  if (is_bool(b)) return false;
+  const auto digits = [](dtype t) {
+    return dispatch(t, [](auto e) {
+      using T = typename decltype(e)::type;
+      if constexpr (std::is_same_v<T, f16>) return 11;
+      else if constexpr (std::is_same_v<T, bf16>) return 8;
+      else return std::numeric_limits<T>::digits;
+    });
+  };
+  const int da = digits(a), db = digits(b);
+  // The exponents of bf16 and f32 exceed those of f16.
+  if (is_float(a)) return is_float(b) && da <= db && (b == dtype::f32 || b == dtype::f64);
+  if (is_float(b)) return da <= db;
+  return is_unsigned(b) ? is_unsigned(a) && da <= db : da <= db;
+}
+
+/// True when casting x: A to B and then to C is casting x to C.
+inline bool collapses(dtype a, dtype b, dtype c) {
+  if (!exact(a, b)) return false;
+  // Integers wrap into C, floats saturate.
+  const bool whole_through_float = !is_float(a) && is_float(b);
+  return !whole_through_float || is_float(c) || is_bool(c) || exact(a, c);
+}
+
+}  // namespace sinter::rewrite

@@ -1,0 +1,160 @@
+// rewrite/movement.hpp: the longer replacements of the rules for structural ops.
+#pragma once
+
+#include "match.hpp"
+
+namespace sinter::rewrite {
+
+inline bool contains(const axes_t& axes, std::size_t axis) {
+  return std::find(axes.begin(), axes.end(), static_cast<std::int64_t>(axis)) != axes.end();
+}
+
+inline value compose_permutes(const site& s) {
+  if (!s.made_by(op::permute)) return {};
+  axes_t both;
+  for (auto p : s.n().attr.ints) both.push_back(s.operand(0).attr.ints[static_cast<std::size_t>(p)]);
+  return permute(s.through(0), std::move(both));
+}
+
+inline value compose_slices(const site& s) {
+  if (!s.made_by(op::slice)) return {};
+  const auto &outer = s.n().attr, &inner = s.operand(0).attr;
+  const std::size_t rank = outer.ints.size();
+  axes_t steps(rank);
+  shape count, start;
+  for (std::size_t i = 0; i < rank; ++i) {
+    if (outer.dims[i].is(0) || __builtin_mul_overflow(outer.ints[i], inner.ints[i], &steps[i])) return {};
+    count.push_back(outer.dims[i]);
+    start.push_back(inner.dims[rank + i] + outer.dims[rank + i] * dim(inner.ints[i]));
+  }
+  return slice(s.through(0), std::move(count), start, std::move(steps));
+}
+
+inline value slice_of_everything(const site& s) {
+  const auto& a = s.n().attr;
+  const bool whole = s.operand(0).extents == s.n().extents &&
+                     std::all_of(a.ints.begin(), a.ints.end(), [](auto step) { return step == 1; });
+  return whole ? s.in(0) : value();
+}
+
+inline value pad_of_nothing(const site& s) {
+  const auto& widths = s.n().attr.dims;
+  const bool none = std::all_of(widths.begin(), widths.end(), [](const dim& d) { return d.is(0); });
+  return none ? s.in(0) : value();
+}
+
+inline value permute_of_nothing(const site& s) {
+  const auto& perm = s.n().attr.ints;
+  for (std::size_t i = 0; i < perm.size(); ++i)
+    if (perm[i] != static_cast<std::int64_t>(i)) return {};
+  return s.in(0);
+}
+
+inline value moved_constant(const site& s) {
+  const auto x = s.literal(0);
+  return x ? s.constant(*x) : value();
+}
+
+/// Computes before repeating: f(broadcast a, broadcast b, constant) = broadcast f(a, b, constant).
+inline value pointwise_of_broadcasts(const site& s) {
+  const shape* from = nullptr;
+  for (std::size_t k = 0; k < s.arity(); ++k) {
+    if (s.literal(k)) continue;
+    const node* b = s.made_by(op::broadcast, k);
+    if (!b) return {};
+    const shape& extents = s.through(k).extents();
+    if (from && !(*from == extents)) return {};
+    from = &extents;
+  }
+  if (!from) return {};
+  const shape small = *from;
+  std::vector<ir::node_id> in;
+  ir::graph& g = s.v.owner();
+  for (std::size_t k = 0; k < s.arity(); ++k)
+    in.push_back(s.literal(k) ? g.constant(s.operand(k).type, *s.literal(k), small, s.v.where()) : s.through(k).id());
+  const value result(g, g.push(s.n().code, std::move(in), s.n().attr, s.v.where()), s.v.where());
+  return broadcast(result, s.n().extents);
+}
+
+inline value reduce_of_nothing(const site& s) { return s.n().attr.ints.empty() ? s.in(0) : value(); }
+
+inline value reduce_of_reduce(const site& s) {
+  if (!s.made_by(op::reduce) || s.operand(0).attr.combiner != s.n().attr.combiner) return {};
+  const axes_t& inner = s.operand(0).attr.ints;
+  axes_t all = inner;
+  std::int64_t kept = 0;
+  for (std::int64_t i = 0; i < s.through(0).rank(); ++i) {
+    if (contains(inner, static_cast<std::size_t>(i))) continue;
+    if (contains(s.n().attr.ints, static_cast<std::size_t>(kept++))) all.push_back(i);
+  }
+  std::sort(all.begin(), all.end());
+  return reduce(s.through(0), s.n().attr.combiner, std::move(all));
+}
+
+/// Axes of extent 1 need no reduction.
+inline value reduce_over_ones(const site& s) {
+  const shape& extents = s.operand(0).extents;
+  shape kept;
+  axes_t axes;
+  for (std::size_t i = 0; i < extents.size(); ++i) {
+    const bool reduced = contains(s.n().attr.ints, i);
+    if (reduced && extents[i].is(1)) continue;
+    if (reduced) axes.push_back(static_cast<std::int64_t>(kept.size()));
+    kept.push_back(extents[i]);
+  }
+  if (kept.size() == extents.size()) return {};
+  return reduce(reshape(s.in(0), std::move(kept)), s.n().attr.combiner, std::move(axes));
+}
+
+/// True when n is a number that dtype t holds exactly.
+inline bool holds(dtype t, std::int64_t n) {
+  if (t == dtype::f16) return n <= 2048;
+  if (t == dtype::bf16) return n <= 256;
+  if (t == dtype::f32) return n <= std::int64_t{1} << 24;
+  return n <= std::int64_t{1} << 53;
+}
+
+/// A sum of equal elements is a product, an extreme of equal elements is one of them.
+inline value combine_equal(const site& s, const value& r, const std::vector<dim>& counts) {
+  std::int64_t n = 1;
+  for (const auto& c : counts) {
+    if (c.is(0)) return {};
+    if (s.n().attr.combiner == op::add && (!c.is_number() || __builtin_mul_overflow(n, *c.number(), &n))) return {};
+  }
+  if (s.n().attr.combiner != op::add) return r;
+  return holds(s.type(), n) ? r * s.constant(rounded(s.type(), scalar{static_cast<double>(n), n})) : value();
+}
+
+/// Reduces what was repeated only along the axes that were not.
+inline value reduce_of_broadcast(const site& s) {
+  if (!s.made_by(op::broadcast) || s.n().attr.combiner == op::mul) return {};
+  const value x = s.through(0);
+  shape narrow = s.operand(0).extents;
+  std::vector<dim> counts;
+  for (std::size_t i = 0; i < narrow.size(); ++i)
+    if (contains(s.n().attr.ints, i) && x.extents()[i].is(1) && !narrow[i].is(1)) {
+      counts.push_back(narrow[i]);
+      narrow[i] = 1;
+    }
+  if (counts.empty() || std::any_of(counts.begin(), counts.end(), [](const dim& c) { return c.is(0); })) return {};
+  return combine_equal(s, reduce(broadcast(x, std::move(narrow)), s.n().attr.combiner, s.n().attr.ints), counts);
+}
+
+inline value reduce_of_constant(const site& s) {
+  if (!s.literal(0) || s.n().attr.combiner == op::mul) return {};
+  std::vector<dim> counts;
+  for (auto a : s.n().attr.ints) counts.push_back(s.operand(0).extents[static_cast<std::size_t>(a)]);
+  return combine_equal(s, s.constant(*s.literal(0)), counts);
+}
+
+/// One index a row into zeros: each element of the result compares its place with the row's index.
+inline value scatter_of_one(const site& s) {
+  const auto axis = static_cast<std::size_t>(s.n().attr.ints[0]);
+  const value index = s.in(1), updates = s.in(2);
+  if (!s.is(0, 0) || !index.extents()[axis].is(1)) return {};
+  const shape& extents = s.n().extents;
+  const value here = eq(iota(index, index.type(), extents, s.n().attr.ints[0]), broadcast(index, extents));
+  return select(here, broadcast(updates, extents), s.constant(*s.literal(0)));
+}
+
+}  // namespace sinter::rewrite

@@ -1,0 +1,27 @@
+// rewrite/rebuild.hpp: how a pass copies a graph: node by node, in order, each replaced by what the pass makes of it.
+#pragma once
+
+#include "../ir/value.hpp"
+
+namespace sinter::rewrite {
+
+/// A copy of the live part of `g`. Each operation is pushed with its operands mapped; `replace(value)` may return
+/// another node of the new graph to stand for it. Inputs stay in order; locations survive.
+template <class F>
+ir::graph rebuild(const ir::graph& g, F&& replace) {
+  ir::graph out;
+  std::vector<ir::node_id> moved(g.size(), ir::no_node);
+  for (auto id : g.inputs) moved[id] = out.add_input(g[id].type, g[id].extents, g[id].where);
+  for (auto id : g.live()) {
+    const ir::node& n = g[id];
+    if (n.code == ir::op::input) continue;
+    std::vector<ir::node_id> in;
+    for (auto operand : n.in) in.push_back(moved[operand]);
+    const ir::node_id pushed = out.push(n.code, std::move(in), n.attr, n.where);
+    moved[id] = replace(ir::value(out, pushed, n.where)).id();
+  }
+  for (auto id : g.outputs) out.outputs.push_back(moved[id]);
+  return out;
+}
+
+}  // namespace sinter::rewrite

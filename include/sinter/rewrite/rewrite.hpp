@@ -1,0 +1,46 @@
+// rewrite/rewrite.hpp: the passes, one line each, and running them to a fixpoint.
+#pragma once
+
+#include "../base/config.hpp"
+#include "../base/log.hpp"
+#include "dead_code.hpp"
+#include "fold.hpp"
+#include "simplify.hpp"
+
+namespace sinter::rewrite {
+
+/// graph -> equal graph.
+struct pass {
+  const char* name;
+  ir::graph (*run)(const ir::graph&);
+};
+
+inline constexpr pass passes[] = {
+    {"fold", fold},
+    {"simplify", simplify},
+    {"dead_code", dead_code},
+};
+
+/// The graph after every pass, repeated until none changes it. Logs node counts on channel "rewrite"; checks the graph
+/// after each pass in debug builds.
+inline ir::graph run_all(ir::graph g) {
+  constexpr int most_rounds = 100;
+  std::string before = ir::print(g);
+  for (int round = 0; round < most_rounds; ++round) {
+    for (const auto& p : passes) {
+      ir::graph next = p.run(g);
+      if (SINTER_CHECK_PASSES) ir::check(next, p.name);
+      logs::to("rewrite", [&] {
+        return std::string(p.name) + ": " + std::to_string(g.live().size()) + " -> " +
+               std::to_string(next.live().size()) + " nodes";
+      });
+      g = std::move(next);
+    }
+    std::string after = ir::print(g);
+    if (after == before) break;
+    before = std::move(after);
+  }
+  return g;
+}
+
+}  // namespace sinter::rewrite
