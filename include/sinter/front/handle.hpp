@@ -1,0 +1,200 @@
+// front/handle.hpp: a tensor without its static type: what movement and products work on, so that they are compiled once.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <initializer_list>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "../engine.hpp"
+#include "evaluate.hpp"
+#include "op_shapes.hpp"
+#include "tensor.hpp"
+#include "trace_push.hpp"
+
+namespace sinter::detail {
+
+struct handle {
+  dims extents, strides;  ///< strides in elements
+  dtype type = dtype::f32;
+  storage memory;
+  std::byte* data = nullptr;
+  std::shared_ptr<engine::tracer> tracer;  ///< set for a value of a graph
+  ir::node_id node = ir::no_node;
+
+  std::int64_t item_bytes() const { return static_cast<std::int64_t>(size_of(type)); }
+};
+
+template <int R>
+constexpr index_array<R> to_index(const dims& d) {
+  index_array<R> a{};
+  for (int i = 0; i < R; ++i) a[static_cast<std::size_t>(i)] = d[i];
+  return a;
+}
+constexpr dims row_major_strides(const dims& extents) {
+  dims s(extents.rank);
+  std::int64_t step = 1;
+  for (int i = extents.rank; i-- > 0; step *= extents[i]) s[i] = step;
+  return s;
+}
+
+/// The tensor type of an expression's values.
+template <tensor_like E>
+using tensor_of = tensor<typename E::value_type, E::static_shape>;
+
+/// A stage point: the tensor itself, or the expression's values.
+template <tensor_like E>
+tensor_of<E> stage(const E& e, location at) {
+  if constexpr (any_tensor<E>) {
+    if (!e.defined()) fail("tensor", "the tensor is default-constructed and holds nothing; assign to it first", at);
+    if (e.is_traced()) check_tracer(access::tracer(e).get(), engine::current().get(), at);
+    return e;
+  } else {
+    return detail::evaluate(e, at);
+  }
+}
+
+template <tensor_like E>
+handle untyped(const E& e, location at) {
+  const auto t = stage(e, at);
+  handle h;
+  h.extents = to_dims(t.shape());
+  h.strides = to_dims(t.strides());
+  h.type = dtype_of<typename E::value_type>;
+  h.memory = access::memory(t);
+  h.data = reinterpret_cast<std::byte*>(access::data(t));
+  h.tracer = access::tracer(t);
+  h.node = access::node(t);
+  return h;
+}
+
+/// The tensor that a handle is; an internal error unless its dtype and extents are those promised.
+template <class T, dims Shape>
+tensor<T, Shape> typed(handle h, location at) {
+  ensure(h.type == dtype_of<T> && fits(Shape, h.extents), "an op gives the dtype and extents that its rule promises", at);
+  if (h.tracer) return access::traced<T, Shape>(std::move(h.tracer), h.node, to_index<Shape.rank>(h.extents));
+  return access::make<T, Shape>(std::move(h.memory), reinterpret_cast<T*>(h.data), to_index<Shape.rank>(h.extents),
+                                to_index<Shape.rank>(h.strides));
+}
+
+/// The node of a handle in the current graph; concrete elements become a captured input.
+inline ir::node_id node_of(const handle& x, location at) {
+  const auto& tracer = engine::current();
+  if (x.tracer) return x.node;
+  engine::argument a;
+  a.data = x.data;
+  a.owner = &x.memory;
+  a.type = x.type;
+  a.rank = x.extents.rank;
+  a.extents = x.extents.extent;
+  a.strides = x.strides.extent;
+  return tracer->capture(a, at);
+}
+
+inline bool tracing() { return engine::current() != nullptr; }
+
+/// The handle of a node of the current graph.
+inline handle of_node(ir::node_id id) {
+  handle h;
+  h.tracer = engine::current();
+  h.node = id;
+  const auto& n = h.tracer->graph[id];
+  h.type = n.type;
+  for (const auto& e : n.extents) h.extents.push(*e.number());
+  h.strides = row_major_strides(h.extents);
+  return h;
+}
+
+/// Pushes an op on the current graph.
+inline handle push_op(ir::op code, std::initializer_list<handle> in, ir::attributes attr, location at) {
+  std::vector<ir::node_id> ids;
+  for (const auto& x : in) ids.push_back(node_of(x, at));
+  return of_node(engine::current()->graph.push(code, std::move(ids), std::move(attr), at));
+}
+
+inline std::vector<ir::dim> to_ir(const dims& d) { return {d.begin(), d.end()}; }
+inline std::vector<std::int64_t> to_ints(const op_shapes::axis_list& a) { return {a.begin(), a.end()}; }
+
+/// New memory for a tensor of these extents, row-major, uninitialised.
+inline handle allocate(const char* op, dtype type, const dims& extents, location at) {
+  handle h;
+  h.type = type;
+  h.extents = extents;
+  h.strides = row_major_strides(extents);
+  h.memory = engine::allocate(static_cast<std::size_t>(checked_numel(op, extents, size_of(type), at)) * size_of(type));
+  h.data = static_cast<std::byte*>(h.memory.data());
+  return h;
+}
+
+/// Drops axes of extent 1 and joins neighbours that step alike in both; the loops that remain.
+struct copy_loops {
+  dims extents, to, from;
+
+  copy_loops(const dims& e, const dims& to_strides, const dims& from_strides) {
+    for (int i = 0; i < e.rank; ++i) {
+      if (e[i] == 1) continue;
+      const int last = extents.rank - 1;
+      if (last >= 0 && to[last] == to_strides[i] * e[i] && from[last] == from_strides[i] * e[i]) {
+        extents[last] *= e[i];
+        to[last] = to_strides[i];
+        from[last] = from_strides[i];
+      } else {
+        extents.push(e[i]);
+        to.push(to_strides[i]);
+        from.push(from_strides[i]);
+      }
+    }
+    if (extents.rank == 0) {
+      extents.push(1);
+      to.push(1);
+      from.push(1);
+    }
+  }
+};
+
+template <std::size_t Bytes>
+void copy_row(std::byte* to, std::int64_t to_step, const std::byte* from, std::int64_t from_step, std::int64_t count) {
+  if (to_step == 1 && from_step == 1) {
+    std::memcpy(to, from, static_cast<std::size_t>(count) * Bytes);
+    return;
+  }
+  constexpr auto bytes = static_cast<std::int64_t>(Bytes);
+  for (std::int64_t i = 0; i < count; ++i) std::memcpy(to + i * to_step * bytes, from + i * from_step * bytes, Bytes);
+}
+
+/// to = from, element by element; both have to's extents, and do not overlap.
+inline void copy_elements(const handle& to, const handle& from) {
+  const std::int64_t total = to.extents.numel(), bytes = to.item_bytes();
+  if (total == 0) return;
+  const copy_loops loops(to.extents, to.strides, from.strides);
+  const int inner = loops.extents.rank - 1;
+  const std::int64_t count = loops.extents[inner], rows = total / count;
+  const bool large = total > 1 << 15;
+  (void)large;
+#pragma omp parallel for if (large)
+  for (std::int64_t r = 0; r < rows; ++r) {
+    std::byte* t = to.data;
+    const std::byte* f = from.data;
+    std::int64_t rest = r;
+    for (int i = inner; i-- > 0; rest /= loops.extents[i]) {
+      t += rest % loops.extents[i] * loops.to[i] * bytes;
+      f += rest % loops.extents[i] * loops.from[i] * bytes;
+    }
+    switch (bytes) {
+      case 1: copy_row<1>(t, loops.to[inner], f, loops.from[inner], count); break;
+      case 2: copy_row<2>(t, loops.to[inner], f, loops.from[inner], count); break;
+      case 4: copy_row<4>(t, loops.to[inner], f, loops.from[inner], count); break;
+      default: copy_row<8>(t, loops.to[inner], f, loops.from[inner], count);
+    }
+  }
+}
+
+inline handle contiguous(const handle& x, location at) {
+  handle c = allocate("contiguous", x.type, x.extents, at);
+  copy_elements(c, x);
+  return c;
+}
+
+}  // namespace sinter::detail

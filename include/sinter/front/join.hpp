@@ -1,0 +1,147 @@
+// front/join.hpp: functions that put tensors together or take them apart: concat, stack, split, pad, tile.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "movement.hpp"
+
+namespace sinter {
+
+namespace detail {
+
+template <int Axis, class First, class... Rest>
+auto concat_all(location at, const First& first, const Rest&... rest) {
+  static_assert(((First::rank == Rest::rank) && ...), "sinter: [concat] the ranks differ");
+  static_assert(((dtype_of<typename First::value_type> == dtype_of<typename Rest::value_type>) && ...),
+                "sinter: [concat] the dtypes differ; cast one with cast<T>(x)");
+  constexpr int place = checked_axes<First::rank, Axis>()[0];
+  constexpr dims shapes[] = {First::static_shape, Rest::static_shape...};
+  constexpr auto r = op_shapes::concat(shapes, place);
+  static_assert(r.error == nullptr, "sinter: [concat] static extents differ off the joined axis");
+  const handle parts[] = {untyped(first, at), untyped(rest, at)...};
+  return typed<typename First::value_type, r.shape>(views::concat(parts, place, at), at);
+}
+
+}  // namespace detail
+
+/// The operands one after the other along an axis; their other extents are equal (user_error). Two to four of them, or a
+/// vector. Copies.
+template <int Axis = 0, tensor_like A, tensor_like B>
+auto concat(const A& a, const B& b, location at = location::current()) {
+  return detail::concat_all<Axis>(at, a, b);
+}
+template <int Axis = 0, tensor_like A, tensor_like B, tensor_like C>
+auto concat(const A& a, const B& b, const C& c, location at = location::current()) {
+  return detail::concat_all<Axis>(at, a, b, c);
+}
+template <int Axis = 0, tensor_like A, tensor_like B, tensor_like C, tensor_like D>
+auto concat(const A& a, const B& b, const C& c, const D& d, location at = location::current()) {
+  return detail::concat_all<Axis>(at, a, b, c, d);
+}
+template <int Axis = 0, tensor_like X>
+auto concat(const std::vector<X>& xs, location at = location::current()) {
+  constexpr int place = detail::checked_axes<X::rank, Axis>()[0];
+  if (xs.empty()) fail("concat", "there is nothing to join; give at least one tensor", at);
+  std::vector<detail::handle> parts;
+  for (const auto& x : xs) parts.push_back(detail::untyped(x, at));
+  return detail::typed<typename X::value_type, detail::with_extent(X::static_shape, place, dyn)>(
+      detail::views::concat(parts, place, at), at);
+}
+
+/// The operands, of equal extents, along a new axis at position Axis of the result. Two to four of them, or a vector.
+template <int Axis = 0, tensor_like A, tensor_like B>
+auto stack(const A& a, const B& b, location at = location::current()) {
+  return detail::concat_all<Axis>(at, expand_dims<Axis>(a, at), expand_dims<Axis>(b, at));
+}
+template <int Axis = 0, tensor_like A, tensor_like B, tensor_like C>
+auto stack(const A& a, const B& b, const C& c, location at = location::current()) {
+  return detail::concat_all<Axis>(at, expand_dims<Axis>(a, at), expand_dims<Axis>(b, at), expand_dims<Axis>(c, at));
+}
+template <int Axis = 0, tensor_like A, tensor_like B, tensor_like C, tensor_like D>
+auto stack(const A& a, const B& b, const C& c, const D& d, location at = location::current()) {
+  return detail::concat_all<Axis>(at, expand_dims<Axis>(a, at), expand_dims<Axis>(b, at), expand_dims<Axis>(c, at),
+                                  expand_dims<Axis>(d, at));
+}
+template <int Axis = 0, tensor_like X>
+auto stack(const std::vector<X>& xs, location at = location::current()) {
+  if (xs.empty()) fail("stack", "there is nothing to join; give at least one tensor", at);
+  std::vector<decltype(expand_dims<Axis>(xs[0], at))> parts;
+  for (const auto& x : xs) parts.push_back(expand_dims<Axis>(x, at));
+  return concat<Axis>(parts, at);
+}
+
+/// x cut into `sections` equal parts along an axis; user_error when its extent does not divide. Views.
+template <int Axis = 0, tensor_like X>
+auto split(const X& x, std::int64_t sections, location at = location::current()) {
+  constexpr int place = detail::checked_axes<X::rank, Axis>()[0];
+  constexpr dims shape = detail::with_extent(X::static_shape, place, dyn);
+  const auto h = detail::untyped(x, at);
+  const std::int64_t n = h.extents[place];
+  if (sections <= 0 || n % sections != 0)
+    fail("split", "axis " + std::to_string(place) + " of " + text::shape(h.extents) + " does not divide into " +
+                      std::to_string(sections) + " equal parts; slice it instead", at);
+  std::vector<tensor<typename X::value_type, shape>> parts;
+  for (std::int64_t i = 0; i < sections; ++i)
+    parts.push_back(detail::typed<typename X::value_type, shape>(
+        detail::views::slice_axis(h, place, {i * (n / sections), n / sections, 1}, at), at));
+  return parts;
+}
+
+/// As split(x, sections) with the number of parts known to the compiler: an array, for structured bindings.
+template <int Axis, int Sections, tensor_like X>
+auto split(const X& x, location at = location::current()) {
+  constexpr int place = detail::checked_axes<X::rank, Axis>()[0];
+  constexpr std::int64_t n = X::static_shape[place];
+  static_assert(Sections > 0 && (n == dyn || n % Sections == 0), "sinter: [split] the static extent does not divide");
+  constexpr dims shape = detail::with_extent(X::static_shape, place, n == dyn ? dyn : n / Sections);
+  const auto parts = split<Axis>(x, Sections, at);
+  std::array<tensor<typename X::value_type, shape>, Sections> out;
+  for (std::size_t i = 0; i < Sections; ++i) out[i] = tensor<typename X::value_type, shape>(parts[i], at);
+  return out;
+}
+
+/// How many elements go before and after an axis.
+struct pad_width {
+  std::int64_t low, high;
+};
+
+/// x surrounded by `value`: pad(x, {{1, 2}, {0, 0}}) adds one row before and two after. Widths are 0 or more. Copies.
+template <tensor_like X, std::size_t R>
+auto pad(const X& x, const pad_width (&widths)[R], typename X::value_type value = typename X::value_type{},
+         location at = location::current()) {
+  static_assert(X::rank == int(R), "sinter: [pad] give one {low, high} for each axis");
+  dims low, high;
+  for (const auto& w : widths) {
+    if (w.low < 0 || w.high < 0) fail("pad", "a width is negative; slice removes elements", at);
+    low.push(w.low);
+    high.push(w.high);
+  }
+  return detail::typed<typename X::value_type, dims(X::rank)>(
+      detail::views::pad(detail::untyped(x, at), low, high, detail::to_scalar(value), &value, at), at);
+}
+
+/// x repeated repeats[i] times along axis i, as NumPy: missing leading repeats are 1, missing leading axes are added. Copies.
+template <tensor_like X, std::size_t R>
+auto tile(const X& x, const std::int64_t (&repeats)[R], location at = location::current()) {
+  constexpr int rank = X::rank > int(R) ? X::rank : int(R);
+  static_assert(rank <= max_rank, "sinter: [tile] the result would have more than 8 axes");
+  auto h = detail::untyped(x, at);
+  dims extents(rank);
+  for (int i = 0; i < rank; ++i) extents[i] = i < rank - X::rank ? 1 : h.extents[i - (rank - X::rank)];
+  h = detail::views::reshape(h, extents, at);
+  for (int i = rank - int(R); i < rank; ++i) {
+    const std::int64_t times = repeats[i - (rank - int(R))];
+    if (times < 0) fail("tile", "a number of repeats is negative; give 0 or more", at);
+    if (times == 1) continue;
+    const std::int64_t before = op_shapes::part(extents, 0, i).numel(), rest = op_shapes::part(extents, i, rank).numel();
+    h = detail::views::reshape(h, dims{before, 1, rest}, at);
+    h = detail::views::broadcast(h, dims{before, times, rest}, at);
+    extents[i] *= times;
+    h = detail::views::reshape(h, extents, at);
+  }
+  return detail::typed<typename X::value_type, dims(rank)>(h, at);
+}
+
+}  // namespace sinter
