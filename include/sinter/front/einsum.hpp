@@ -1,0 +1,163 @@
+// front/einsum.hpp: products and sums by labels: einsum<"bhqd,bhkd->bhqk">(q, k).
+#pragma once
+
+#include "einsum_parse.hpp"
+#include "matmul.hpp"
+#include "reductions.hpp"
+
+namespace sinter {
+
+namespace detail {
+
+using einsum_rules::labels;
+
+template <fixed_string Text>
+consteval einsum_rules::notation parsed() {
+  using einsum_rules::fault;
+  constexpr auto n = einsum_rules::parse(Text.text);
+  static_assert(n.error != fault::character, "sinter: [einsum] labels are letters; only ',', '->' and spaces stand between them");
+  static_assert(n.error != fault::ellipsis, "sinter: [einsum] '...' is not supported; write a label for every axis");
+  static_assert(n.error != fault::repeated, "sinter: [einsum] a label repeats within one operand; mask with eye and sum to take a diagonal");
+  static_assert(n.error != fault::rank, "sinter: [einsum] more than 8 labels");
+  static_assert(n.error != fault::operands, "sinter: [einsum] more than 8 operands");
+  static_assert(n.error != fault::arrow, "sinter: [einsum] write the operands, then '->', then the result, once");
+  static_assert(n.error != fault::result_repeated, "sinter: [einsum] a label repeats in the result");
+  static_assert(n.error != fault::result_unknown, "sinter: [einsum] a label of the result is in no operand");
+  return n;
+}
+
+/// Where each of `wanted` is in `from`.
+constexpr op_shapes::axis_list places(const labels& wanted, const labels& from) {
+  op_shapes::axis_list p;
+  for (char c : wanted) p.at[p.count++] = from.find(c);
+  return p;
+}
+constexpr labels operator+(labels a, const labels& b) {
+  for (char c : b) a.push(c);
+  return a;
+}
+constexpr labels without(const labels& a, const labels& dropped) {
+  labels r;
+  for (char c : a)
+    if (!dropped.has(c)) r.push(c);
+  return r;
+}
+constexpr bool too_many(const labels& a, const labels& b) { return a.count + b.count > max_rank; }
+
+template <labels From, labels To, class X>
+auto reorder(const X& x, location at) {
+  constexpr auto perm = places(To, From);
+  constexpr dims shape = op_shapes::permute(X::static_shape, perm).shape;
+  return typed<element_of<X>, shape>(views::permute(untyped(x, at), perm, at), at);
+}
+
+/// x summed over the labels of Dropped.
+template <labels From, labels Dropped, class X>
+auto sum_labels(const X& x, location at) {
+  if constexpr (Dropped.count == 0) return x;
+  else return sum_over<places(Dropped, From).sorted(), false>(x, at);
+}
+
+/// x with Gap axes of extent 1 before axis Split and After ones at the end: two operands so spaced multiply pointwise.
+template <int Split, int Gap, int After, class X>
+auto spaced(const X& x, location at) {
+  const handle h = untyped(x, at);
+  dims d = op_shapes::part(h.extents, 0, Split);
+  for (int i = 0; i < Gap; ++i) d.push(1);
+  for (int i = Split; i < X::rank; ++i) d.push(h.extents[i]);
+  for (int i = 0; i < After; ++i) d.push(1);
+  return typed<element_of<X>, any_shape(X::rank + Gap + After)>(views::reshape(h, d, at), at);
+}
+
+/// The product of two operands, each with no label of its own to sum, as (batch, rows, cols).
+template <einsum_rules::contraction C, labels La, labels Lb, class A, class B>
+auto multiply_labels(const A& a, const B& b, location at) {
+  using T = element_of<A>;
+  constexpr int batch = C.batch.count, rows = C.rows.count, cols = C.cols.count;
+  const auto left = reorder<La, C.batch + C.rows + C.inner>(a, at);
+  if constexpr (rows == 0 && cols == 0) {
+    const auto right = reorder<Lb, C.batch + C.inner>(b, at);
+    constexpr auto summed = places(C.inner, C.batch + C.inner);
+    return reduce<ir::op::add, summed, false>(mul(left, right, at), "einsum", at);
+  } else if constexpr (C.inner.count == 0) {
+    const auto right = reorder<Lb, C.batch + C.cols>(b, at);
+    return detail::evaluate(mul(spaced<batch + rows, 0, cols>(left, at), spaced<batch, rows, 0>(right, at), at), at);
+  } else {
+    const auto right = reorder<Lb, C.batch + C.inner + C.cols>(b, at);
+    return typed<T, any_shape(batch + rows + cols)>(dot<T>(untyped(left, at), untyped(right, at), batch, C.inner.count, at), at);
+  }
+}
+
+/// The labels of an intermediate product.
+constexpr labels product_labels(const einsum_rules::contraction& c) { return c.batch + c.rows + c.cols; }
+
+/// Labels of the result and of the operands from First on.
+constexpr labels still_needed(const einsum_rules::notation& n, int first) {
+  labels r = n.result;
+  for (int i = first; i < n.count; ++i)
+    for (char c : n.operand[i])
+      if (!r.has(c)) r.push(c);
+  return r;
+}
+
+template <einsum_rules::notation N, int Next, labels La, class A>
+auto contract(location at, const A& a) {
+  const auto summed = sum_labels<La, without(La, N.result)>(a, at);
+  return reorder<without(La, without(La, N.result)), N.result>(summed, at);
+}
+
+/// Multiplies the operands from left to right, summing each label as soon as no later operand has it.
+template <einsum_rules::notation N, int Next, labels La, class A, class B, class... Rest>
+auto contract(location at, const A& a, const B& b, const Rest&... rest) {
+  constexpr labels lb = N.operand[Next];
+  constexpr auto c = einsum_rules::classify(La, lb, still_needed(N, Next + 1));
+  static_assert(!too_many(c.batch + c.rows, c.cols), "sinter: [einsum] a product of two operands would have more than 8 axes");
+  const auto left = sum_labels<La, c.a_summed>(a, at);
+  const auto right = sum_labels<lb, c.b_summed>(b, at);
+  const auto product = multiply_labels<c, without(La, c.a_summed), without(lb, c.b_summed)>(left, right, at);
+  return contract<N, Next + 1, product_labels(c)>(at, product, rest...);
+}
+
+template <fixed_string Text, class First, class... Rest>
+auto einsum_all(location at, const First& first, const Rest&... rest) {
+  using T = element_of<First>;
+  constexpr auto n = parsed<Text>();
+  static_assert(n.count == 1 + int(sizeof...(Rest)), "sinter: [einsum] the text names another number of operands");
+  static_assert(((dtype_of<T> == dtype_of<element_of<Rest>>) && ...), "sinter: [einsum] the operands have different dtypes; cast one");
+  static_assert(!is_bool(dtype_of<T>), "sinter: [einsum] takes numbers, not bool; cast with cast<T>(x)");
+  constexpr dims shapes[] = {First::static_shape, Rest::static_shape...};
+  constexpr auto result = einsum_rules::shape(n, shapes);
+  static_assert(result.error == nullptr, "sinter: [einsum] write one label per axis, and give equal static extents to equal labels");
+  const dims extents[] = {to_dims(extents_of(first, at)), to_dims(extents_of(rest, at))...};
+  const auto checked = einsum_rules::shape(n, extents);
+  if (checked.error)
+    fail("einsum", std::string(checked.error) + " in \"" + Text.text + "\": the operands are " +
+                       text::join(extents, ", ", [](const dims& d) { return text::shape(d); }) + "; " + checked.hint, at);
+  const auto value = contract<n, 1, n.operand[0]>(at, stage(first, at), stage(rest, at)...);
+  return tensor<T, result.shape>(value, at);
+}
+
+}  // namespace detail
+
+/// Sums of products by Einstein's notation: equal labels in different operands multiply along, labels missing from the result
+/// are summed; without '->' the result has the labels that occur once, in alphabetical order. One to four operands of one
+/// numeric dtype, contracted from left to right. Labels that repeat within an operand and '...' are compile-time errors;
+/// a label with two extents is one too, or a user_error.
+template <fixed_string Text, tensor_like A>
+auto einsum(const A& a, location at = location::current()) {
+  return detail::einsum_all<Text>(at, a);
+}
+template <fixed_string Text, tensor_like A, tensor_like B>
+auto einsum(const A& a, const B& b, location at = location::current()) {
+  return detail::einsum_all<Text>(at, a, b);
+}
+template <fixed_string Text, tensor_like A, tensor_like B, tensor_like C>
+auto einsum(const A& a, const B& b, const C& c, location at = location::current()) {
+  return detail::einsum_all<Text>(at, a, b, c);
+}
+template <fixed_string Text, tensor_like A, tensor_like B, tensor_like C, tensor_like D>
+auto einsum(const A& a, const B& b, const C& c, const D& d, location at = location::current()) {
+  return detail::einsum_all<Text>(at, a, b, c, d);
+}
+
+}  // namespace sinter

@@ -1,0 +1,144 @@
+// front/nn.hpp: softmax, normalisation and losses, as ordinary functions over the primitives.
+#pragma once
+
+#include "indexing.hpp"
+#include "reductions.hpp"
+
+namespace sinter {
+
+namespace detail {
+
+/// exp(x - max) and its sum along the axis; the maximum has no derivative, since it cancels.
+template <axis_list Axes, class Y>
+auto shifted(const Y& y, location at) {
+  return sub(y, detail::evaluate(stop_gradient(max_over<Axes, true>(y, at), at), at), at);
+}
+
+template <int Axis, class X>
+auto softmax_over(const X& x, location at) {
+  check_statistics<X>();
+  constexpr auto axes = checked_axes<X::rank, Axis>();
+  const auto y = detail::evaluate(wide(x, at), at);
+  const auto e = detail::evaluate(exp(shifted<axes>(y, at), at), at);
+  return narrow<element_of<X>>(div(e, sum_over<axes, true>(e, at), at), at);
+}
+
+template <int Axis, class X>
+auto log_softmax_over(const X& x, location at) {
+  check_statistics<X>();
+  constexpr auto axes = checked_axes<X::rank, Axis>();
+  const auto y = detail::evaluate(wide(x, at), at);
+  const auto z = shifted<axes>(y, at);
+  return narrow<element_of<X>>(sub(z, log(sum_over<axes, true>(exp(z, at), at), at), at), at);
+}
+
+/// The element of z that each label names, along z's last axis. While tracing a sum over a mask: with its derivative it
+/// fuses into the loops over the row, where a gather's derivative would be a scatter.
+template <class Z, class Labels>
+auto at_labels(const Z& z, const Labels& labels, location at) {
+  using L = typename Labels::value_type;
+  constexpr auto axes = op_shapes::normalize({-1}, Z::rank);
+  if (tracing()) {
+    const index_leaf<L, dims{dyn}> classes({extents_of(z, at)[Z::rank - 1]}, 0);
+    const auto picked = where(eq(expand_dims<-1>(labels, at), classes, at), z, 0, at);
+    return sum_over<axes, false>(picked, at);
+  } else {
+    return drop_kept<axes, false>(take_along_axis(z, expand_dims<-1>(labels, at), axis<-1>, at), at);
+  }
+}
+
+template <dims Logits, dims Labels>
+constexpr void check_labels() {
+  static_assert(Labels.rank == Logits.rank - 1, "sinter: [cross_entropy] labels have one axis less than the logits");
+  static_assert(fits(op_shapes::part(Logits, 0, Logits.rank - 1), Labels),
+                "sinter: [cross_entropy] the static shapes of logits and labels differ before the last axis");
+}
+
+/// (x - mean) / sqrt(variance + eps) over the last axis, in f32 or f64.
+template <class Y>
+auto standardised(const Y& y, double eps, location at) {
+  constexpr auto axes = op_shapes::normalize({-1}, Y::rank);
+  const auto d = sub(y, mean_over<axes, true>(y, at), at);
+  const auto v = mean_over<axes, true>(mul(d, d, at), at);
+  return mul(d, rsqrt(add(v, eps, at), at), at);
+}
+
+}  // namespace detail
+
+/// exp(x) / sum(exp(x)) along an axis, the last by default, relative to the maximum. Floating dtypes; f16 and bf16 are
+/// computed in f32. A row of -inf gives NaN.
+template <int Axis = -1, tensor_like X>
+auto softmax(const X& x, location at = location::current()) {
+  return detail::softmax_over<Axis>(x, at);
+}
+template <tensor_like X, int A>
+auto softmax(const X& x, axis_t<A>, location at = location::current()) {
+  return detail::softmax_over<A>(x, at);
+}
+
+/// log(softmax(x)), as x - max - log(sum(exp(x - max))).
+template <int Axis = -1, tensor_like X>
+auto log_softmax(const X& x, location at = location::current()) {
+  return detail::log_softmax_over<Axis>(x, at);
+}
+template <tensor_like X, int A>
+auto log_softmax(const X& x, axis_t<A>, location at = location::current()) {
+  return detail::log_softmax_over<A>(x, at);
+}
+
+/// (x - mean) / sqrt(var + eps) over the last axis (Ba, Kiros and Hinton, 2016). Floating dtypes.
+template <tensor_like X>
+auto layer_norm(const X& x, double eps = 1e-5, location at = location::current()) {
+  detail::check_statistics<X>();
+  const auto y = detail::evaluate(detail::wide(x, at), at);
+  return detail::narrow<typename X::value_type>(detail::standardised(y, eps, at), at);
+}
+/// layer_norm(x) · gamma + beta; gamma and beta broadcast against x.
+template <tensor_like X, tensor_like Gamma, tensor_like Beta>
+auto layer_norm(const X& x, const Gamma& gamma, const Beta& beta, double eps = 1e-5, location at = location::current()) {
+  detail::check_statistics<X>();
+  const auto y = detail::evaluate(detail::wide(x, at), at);
+  const auto scaled = mul(detail::standardised(y, eps, at), detail::wide(gamma, at), at);
+  return detail::narrow<typename X::value_type>(add(scaled, detail::wide(beta, at), at), at);
+}
+
+/// x / sqrt(mean(x²) + eps) · gamma over the last axis (Zhang and Sennrich, 2019). Floating dtypes.
+template <tensor_like X, tensor_like Gamma>
+auto rms_norm(const X& x, const Gamma& gamma, double eps = 1e-5, location at = location::current()) {
+  detail::check_statistics<X>();
+  constexpr auto axes = op_shapes::normalize({-1}, X::rank);
+  const auto y = detail::evaluate(detail::wide(x, at), at);
+  const auto r = rsqrt(add(detail::mean_over<axes, true>(mul(y, y, at), at), eps, at), at);
+  return detail::narrow<typename X::value_type>(mul(mul(y, r, at), detail::wide(gamma, at), at), at);
+}
+
+/// The mean over all rows of -log(softmax(logits))[label]: logits (…, classes), labels (…) of i32 or i64. A label outside
+/// [0, classes) is a user_error; in compiled code it contributes log(sum(exp(x - max))), as if its logit were the largest.
+template <tensor_like X, tensor_like Labels>
+auto cross_entropy(const X& logits, const Labels& labels, location at = location::current()) {
+  detail::check_statistics<X>();
+  detail::check_index_dtype<Labels>();
+  detail::check_labels<X::static_shape, Labels::static_shape>();
+  constexpr auto axes = op_shapes::normalize({-1}, X::rank);
+  const auto y = detail::evaluate(detail::wide(logits, at), at);
+  const dims rows = detail::to_dims(y.shape()), classes = detail::to_dims(detail::extents_of(labels, at));
+  if (op_shapes::part(rows, 0, X::rank - 1) != classes)
+    fail("cross_entropy", "logits are " + text::shape(rows) + ", labels are " + text::shape(classes) +
+                              "; labels have the logits' extents without the last", at);
+  const auto z = detail::shifted<axes>(y, at);
+  const auto all = log(detail::sum_over<axes, false>(exp(z, at), at), at);
+  const auto loss = sub(all, detail::at_labels(z, labels, at), at);
+  return detail::narrow<typename X::value_type>(detail::mean_over<op_shapes::all_axes(X::rank - 1), false>(loss, at), at);
+}
+
+/// The mean of (a - b)² over all elements, floating dtypes; a and b broadcast.
+template <tensor_like A, tensor_like B>
+auto mse_loss(const A& a, const B& b, location at = location::current()) {
+  detail::check_statistics<A>();
+  const auto d = sub(detail::wide(a, at), detail::wide(b, at), at);
+  using D = decltype(d);
+  return detail::narrow<typename A::value_type>(
+      detail::mean_over<op_shapes::all_axes(std::remove_cvref_t<D>::rank), false>(mul(d, d, at), at), at);
+}
+
+}  // namespace sinter

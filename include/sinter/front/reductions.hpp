@@ -1,0 +1,243 @@
+// front/reductions.hpp: functions that combine elements over axes; pointwise operands are read once and never stored.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "arg_reduce.hpp"
+#include "axes.hpp"
+#include "evaluate.hpp"
+#include "pointwise.hpp"
+#include "reduce.hpp"
+
+namespace sinter {
+
+namespace detail {
+
+using op_shapes::axis_list;
+
+template <class X>
+using element_of = typename X::value_type;
+
+/// Statistics of halves are computed in f32 and rounded once.
+template <class X>
+constexpr decltype(auto) wide(const X& x, location at) {
+  if constexpr (vocabulary::is_half<element_of<X>>) return sinter::cast<float>(x, at);
+  else return (x);
+}
+template <class T, class X>
+auto narrow(const X& x, location at) {
+  if constexpr (vocabulary::is_half<T>) return detail::evaluate(sinter::cast<T>(x, at), at);
+  else return detail::evaluate(x, at);
+}
+
+/// How many elements a reduction combines into one.
+template <axis_list Axes, class X>
+std::int64_t combined(const X& x, location at) {
+  const auto e = extents_of(x, at);
+  std::int64_t n = 1;
+  for (int a : Axes) n *= e[static_cast<std::size_t>(a)];
+  return n;
+}
+
+template <axis_list Axes, bool Keep, class X>
+auto sum_over(const X& x, location at) {
+  static_assert(!is_bool(dtype_of<element_of<X>>), "sinter: [sum] takes numbers, not bool; count with sum(cast<std::int64_t>(x))");
+  return reduce<ir::op::add, Axes, Keep>(x, "sum", at);
+}
+
+template <axis_list Axes, bool Keep, class X>
+auto prod_over(const X& x, location at) {
+  static_assert(!is_bool(dtype_of<element_of<X>>), "sinter: [prod] takes numbers, not bool; cast with cast<std::int64_t>(x)");
+  return reduce<ir::op::mul, Axes, Keep>(x, "prod", at);
+}
+
+template <axis_list Axes, bool Keep, class X>
+auto max_over(const X& x, location at) {
+  static_assert(!is_bool(dtype_of<element_of<X>>), "sinter: [max] takes numbers, not bool; use any(x)");
+  return reduce<ir::op::maximum, Axes, Keep>(x, "max", at);
+}
+
+template <axis_list Axes, bool Keep, class X>
+auto min_over(const X& x, location at) {
+  static_assert(!is_bool(dtype_of<element_of<X>>), "sinter: [min] takes numbers, not bool; use all(x)");
+  return reduce<ir::op::minimum, Axes, Keep>(x, "min", at);
+}
+
+template <axis_list Axes, bool Keep, class X>
+auto any_over(const X& x, location at) {
+  if constexpr (is_bool(dtype_of<element_of<X>>)) return reduce<ir::op::bit_or, Axes, Keep>(x, "any", at);
+  else return reduce<ir::op::bit_or, Axes, Keep>(ne(x, 0, at), "any", at);
+}
+
+template <axis_list Axes, bool Keep, class X>
+auto all_over(const X& x, location at) {
+  if constexpr (is_bool(dtype_of<element_of<X>>)) return reduce<ir::op::bit_and, Axes, Keep>(x, "all", at);
+  else return reduce<ir::op::bit_and, Axes, Keep>(ne(x, 0, at), "all", at);
+}
+
+template <class X>
+constexpr void check_statistics() {
+  static_assert(is_float(dtype_of<element_of<X>>), "sinter: means, deviations and norms take a floating dtype; cast with cast<float>(x)");
+}
+
+template <axis_list Axes, bool Keep, class X>
+auto mean_over(const X& x, location at) {
+  check_statistics<X>();
+  const auto n = static_cast<double>(combined<Axes>(x, at));
+  return narrow<element_of<X>>(div(sum_over<Axes, Keep>(wide(x, at), at), n, at), at);
+}
+
+/// Two passes: the mean, then the mean square of what is left. Divides by n - ddof, or by 0 when that is less.
+template <axis_list Axes, bool Keep, class X>
+auto variance(const X& x, int ddof, location at) {
+  check_statistics<X>();
+  const auto y = detail::evaluate(wide(x, at), at);
+  const auto d = sub(y, mean_over<Axes, true>(y, at), at);
+  const std::int64_t n = combined<Axes>(x, at) - ddof;
+  return div(sum_over<Axes, Keep>(mul(d, d, at), at), static_cast<double>(n < 0 ? 0 : n), at);
+}
+template <axis_list Axes, bool Keep, class X>
+auto var_over(const X& x, int ddof, location at) {
+  return narrow<element_of<X>>(variance<Axes, Keep>(x, ddof, at), at);
+}
+template <axis_list Axes, bool Keep, class X>
+auto std_over(const X& x, int ddof, location at) {
+  return narrow<element_of<X>>(sqrt(variance<Axes, Keep>(x, ddof, at), at), at);
+}
+
+/// The maximum with no derivative, and 0 in place of infinities and NaN: what exponents are taken relative to.
+template <axis_list Axes, class X>
+auto finite_max(const X& x, location at) {
+  const auto m = max_over<Axes, true>(x, at);
+  return detail::evaluate(stop_gradient(where(isfinite(m, at), m, 0, at), at), at);
+}
+
+template <axis_list Axes, bool Keep, class X>
+auto drop_kept(const X& x, location at) {
+  if constexpr (Keep) return x;
+  else return typed<element_of<X>, op_shapes::reduce(X::static_shape, Axes, false).shape>(
+      views::reshape(untyped(x, at), op_shapes::reduce(to_dims(x.shape()), Axes, false).shape, at), at);
+}
+
+template <axis_list Axes, bool Keep, class X>
+auto logsumexp_over(const X& x, location at) {
+  check_statistics<X>();
+  const auto y = detail::evaluate(wide(x, at), at);
+  const auto m = finite_max<Axes>(y, at);
+  const auto s = sum_over<Axes, Keep>(exp(sub(y, m, at), at), at);
+  return narrow<element_of<X>>(add(log(s, at), drop_kept<Axes, Keep>(m, at), at), at);
+}
+
+template <int Ord, axis_list Axes, bool Keep, class X>
+auto norm_over(const X& x, location at) {
+  check_statistics<X>();
+  using T = element_of<X>;
+  if constexpr (Ord == 1) {
+    return narrow<T>(sum_over<Axes, Keep>(abs(wide(x, at), at), at), at);
+  } else if constexpr (Ord == std::numeric_limits<int>::max()) {
+    return max_over<Axes, Keep>(abs(x, at), at);
+  } else {
+    static_assert(Ord == 2, "sinter: [norm] the order is 1, 2 or norm_max");
+    const auto& y = wide(x, at);
+    return narrow<T>(sqrt(sum_over<Axes, Keep>(mul(y, y, at), at), at), at);
+  }
+}
+
+}  // namespace detail
+
+/// As norm's order: the largest magnitude.
+inline constexpr int norm_max = std::numeric_limits<int>::max();
+
+// NAME(x), NAME(x, axis<…>), NAME(x, axis<…>, keepdims), NAME(x, keepdims).
+#define SINTER_REDUCTION(NAME)                                                                                       \
+  template <tensor_like X, int... A>                                                                                 \
+  auto NAME(const X& x, axis_t<A...> = {}, location at = location::current()) {                                      \
+    return detail::NAME##_over<detail::checked_axes<X::rank, A...>().sorted(), false>(x, at);                        \
+  }                                                                                                                  \
+  template <tensor_like X, int... A>                                                                                 \
+  auto NAME(const X& x, axis_t<A...>, keepdims_t, location at = location::current()) {                               \
+    return detail::NAME##_over<detail::checked_axes<X::rank, A...>().sorted(), true>(x, at);                         \
+  }                                                                                                                  \
+  template <tensor_like X>                                                                                           \
+  auto NAME(const X& x, keepdims_t, location at = location::current()) {                                             \
+    return detail::NAME##_over<op_shapes::all_axes(X::rank), true>(x, at);                                           \
+  }
+
+/// The sum over axes, all by default. Numbers; keeps the dtype: integers wrap, f16 and bf16 sum in f32. Of nothing: 0.
+SINTER_REDUCTION(sum)
+/// The product over axes. Numbers; integers wrap. Of nothing: 1.
+SINTER_REDUCTION(prod)
+/// The largest element over axes; NaN if any is NaN. Numbers. user_error over an axis of extent 0.
+SINTER_REDUCTION(max)
+/// The smallest element over axes; NaN if any is NaN. Numbers. user_error over an axis of extent 0.
+SINTER_REDUCTION(min)
+/// True where some element is not 0. Any dtype; of nothing: false.
+SINTER_REDUCTION(any)
+/// True where no element is 0. Any dtype; of nothing: true.
+SINTER_REDUCTION(all)
+/// The mean over axes, floating dtypes. Of nothing: NaN.
+SINTER_REDUCTION(mean)
+/// log(sum(exp(x))) over axes, as m + log(sum(exp(x - m))) with m the largest finite element: no overflow; -inf where every
+/// element is. Floating dtypes; user_error over an axis of extent 0.
+SINTER_REDUCTION(logsumexp)
+#undef SINTER_REDUCTION
+
+// NAME(x, axis<…>, keepdims, ddof): ddof may follow any of the forms above.
+#define SINTER_DEVIATION(NAME)                                                                                       \
+  template <tensor_like X, int... A>                                                                                 \
+  auto NAME(const X& x, axis_t<A...> = {}, int ddof = 0, location at = location::current()) {                        \
+    return detail::NAME##_over<detail::checked_axes<X::rank, A...>().sorted(), false>(x, ddof, at);                  \
+  }                                                                                                                  \
+  template <tensor_like X, int... A>                                                                                 \
+  auto NAME(const X& x, axis_t<A...>, keepdims_t, int ddof = 0, location at = location::current()) {                 \
+    return detail::NAME##_over<detail::checked_axes<X::rank, A...>().sorted(), true>(x, ddof, at);                   \
+  }                                                                                                                  \
+  template <tensor_like X>                                                                                           \
+  auto NAME(const X& x, keepdims_t, int ddof = 0, location at = location::current()) {                               \
+    return detail::NAME##_over<op_shapes::all_axes(X::rank), true>(x, ddof, at);                                     \
+  }
+
+/// The variance over axes, divided by n - ddof (0 by default), in two passes. Floating dtypes. Of nothing: NaN.
+SINTER_DEVIATION(var)
+/// The square root of var.
+SINTER_DEVIATION(std)
+#undef SINTER_DEVIATION
+
+/// The 2-norm over axes, sqrt(sum(x²)); norm<1> sums magnitudes, norm<norm_max> is the largest. Floating dtypes.
+template <int Ord = 2, tensor_like X, int... A>
+auto norm(const X& x, axis_t<A...> = {}, location at = location::current()) {
+  return detail::norm_over<Ord, detail::checked_axes<X::rank, A...>().sorted(), false>(x, at);
+}
+template <int Ord = 2, tensor_like X, int... A>
+auto norm(const X& x, axis_t<A...>, keepdims_t, location at = location::current()) {
+  return detail::norm_over<Ord, detail::checked_axes<X::rank, A...>().sorted(), true>(x, at);
+}
+template <int Ord = 2, tensor_like X>
+auto norm(const X& x, keepdims_t, location at = location::current()) {
+  return detail::norm_over<Ord, op_shapes::all_axes(X::rank), true>(x, at);
+}
+
+// The index of the first extreme along one axis, or in row-major order over all: NAME(x), NAME(x, axis<1>, keepdims).
+#define SINTER_ARG(NAME, COMBINER)                                                                            \
+  template <tensor_like X>                                                                                    \
+  auto NAME(const X& x, location at = location::current()) {                                                  \
+    return detail::arg_reduce<COMBINER, 0, false>(flatten(x, at), #NAME, at);                                 \
+  }                                                                                                           \
+  template <tensor_like X, int A>                                                                             \
+  auto NAME(const X& x, axis_t<A>, location at = location::current()) {                                       \
+    return detail::arg_reduce<COMBINER, detail::checked_axes<X::rank, A>()[0], false>(x, #NAME, at);          \
+  }                                                                                                           \
+  template <tensor_like X, int A>                                                                             \
+  auto NAME(const X& x, axis_t<A>, keepdims_t, location at = location::current()) {                           \
+    return detail::arg_reduce<COMBINER, detail::checked_axes<X::rank, A>()[0], true>(x, #NAME, at);           \
+  }
+
+/// The i64 index of the first largest element, NaN counting as largest. Numbers; user_error over an axis of extent 0.
+SINTER_ARG(argmax, ir::op::maximum)
+/// The i64 index of the first smallest element, NaN counting as smallest. Numbers; user_error over an axis of extent 0.
+SINTER_ARG(argmin, ir::op::minimum)
+#undef SINTER_ARG
+
+}  // namespace sinter
