@@ -1,0 +1,10 @@
+// expect: error
+// match: sum
+// match: given twice
+// lines: 20
+
+#include <sinter/sinter.hpp>
+
+using namespace sinter;
+
+auto wrong(tensor<float, 2> a) { return sum(a, axis<1, -1>); }

@@ -1,0 +1,10 @@
+// expect: error
+// match: takes a floating dtype; cast with cast<float>\(x\)
+// match: exp
+// lines: 20
+
+#include <sinter/sinter.hpp>
+
+using namespace sinter;
+
+auto wrong(tensor<int, 2> a) { return exp(a); }

@@ -1,0 +1,10 @@
+// expect: error
+// match: different dtypes; cast one of them with cast<T>\(x\)
+// match: add
+// lines: 20
+
+#include <sinter/sinter.hpp>
+
+using namespace sinter;
+
+auto wrong(tensor<float, 2> a, tensor<double, 2> b) { return a + b; }

@@ -1,0 +1,10 @@
+// expect: error
+// match: permute
+// match: axis is out of range
+// lines: 20
+
+#include <sinter/sinter.hpp>
+
+using namespace sinter;
+
+auto wrong(tensor<float, 2> a) { return permute(a, axis<0, 2>); }

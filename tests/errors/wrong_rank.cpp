@@ -1,0 +1,10 @@
+// expect: error
+// match: deleted
+// match: rank
+// lines: 20
+
+#include <sinter/sinter.hpp>
+
+using namespace sinter;
+
+tensor<float, 1> wrong(tensor<float, 2> a) { return a; }
