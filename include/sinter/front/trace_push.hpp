@@ -71,7 +71,7 @@ template <class T, dims Shape>
 ir::node_id push(engine::tracer& t, const index_leaf<T, Shape>& x, location at) {
   ir::attributes attr;
   attr.type = dtype_of<T>;
-  attr.ints = {x.axis < 0 ? 0 : x.axis};
+  attr.ints = {std::max(x.axis, 0)};
   if (x.axis >= 0) {
     attr.dims = to_shape(x.extents);
     return t.graph.push(ir::op::iota, {}, std::move(attr), at);
