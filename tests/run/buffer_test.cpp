@@ -181,12 +181,15 @@ TEST_CASE("tensors may be destroyed with the static objects and by ending thread
     static storage outlives;
     outlives = run::allocate(5000);
     fill(outlives, 3);
+    run::trim();
     std::thread([] {
       // Constructed before the thread's free lists, hence destroyed after them.
       static thread_local std::vector<storage> late;
       late.push_back(run::allocate(128));
       late.push_back(run::allocate(3 * MiB));
     }).join();
+    using run::detail::bytes_of, run::detail::class_of;
+    if (run::cached_bytes() != bytes_of(class_of(128 + 64)) + bytes_of(class_of(3 * MiB + 64))) return 1;
     std::exit(7);
     return 0;
   });

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 #include <sched.h>
+#include <sinter/run/build.hpp>
 #include <sys/mount.h>
 #include <sys/resource.h>
 
@@ -351,24 +352,29 @@ TEST_CASE("processes that start cold together compile each kernel once") {
   CHECK(box.entries().size() == 3);
 }
 
-TEST_CASE("threads that ask together compile each kernel once and share it") {
-  const counted box;
-  std::vector<std::thread> threads;
-  std::vector<std::vector<run::built>> got(8);
-  for (std::size_t t = 0; t < got.size(); ++t)
-    threads.emplace_back([&got, t] {
-      std::vector<std::string> sources = {kernel(41, "threads"), kernel(42, "threads")};
-      if (t % 2) std::swap(sources[0], sources[1]);
-      got[t] = run::build(sources);
-      if (t % 2) std::swap(got[t][0], got[t][1]);
-    });
-  for (auto& t : threads) t.join();
-  for (const auto& b : got) {
-    CHECK(b[0].code == got[0][0].code);
-    CHECK(support::answer(b[0]) == 41);
-    CHECK(support::answer(b[1]) == 42);
+TEST_CASE("threads that ask together compile each kernel once and share it, with a disk cache and without") {
+  for (const bool disk : {true, false}) {
+    const counted box;
+    support::fs::create_directory(box.root.at("cache"));
+    REQUIRE(::chmod(box.root.at("cache").c_str(), disk ? 0700 : 0770) == 0);
+    std::vector<std::thread> threads;
+    std::vector<std::vector<run::built>> got(8);
+    for (std::size_t t = 0; t < got.size(); ++t)
+      threads.emplace_back([&got, t] {
+        std::vector<std::string> sources = {kernel(41, "threads"), kernel(42, "threads")};
+        if (t % 2) std::swap(sources[0], sources[1]);
+        got[t] = run::build(sources);
+        if (t % 2) std::swap(got[t][0], got[t][1]);
+      });
+    for (auto& t : threads) t.join();
+    for (const auto& b : got) {
+      CHECK(b[0].code == got[0][0].code);
+      CHECK(support::answer(b[0]) == 41);
+      CHECK(support::answer(b[1]) == 42);
+    }
+    CHECK(box.runs() == 2);
+    CHECK(box.entries().size() == (disk ? 2 : 0));
   }
-  CHECK(box.runs() == 2);
 }
 
 TEST_CASE("a process that dies while compiling does not block the next; waiting is bounded") {

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 #include <signal.h>
+#include <sinter/run/build.hpp>
 
 #include <chrono>
 #include <thread>
