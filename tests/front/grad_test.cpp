@@ -1,0 +1,194 @@
+// grad and value_and_grad: against finite differences, through trees, nested, and with captured tensors constant.
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <sinter/sinter.hpp>
+
+using namespace sinter;
+
+namespace gradients {
+
+struct layer {
+  tensor<double, 2> w;
+  tensor<double, 1> b;
+};
+
+struct model {
+  std::vector<layer> layers;
+  std::optional<tensor<double, 1>> scale;
+  tensor<std::int64_t, 1> steps;
+  tensor<bool, 1> mask;
+  int width = 2;
+};
+
+}  // namespace gradients
+
+using namespace gradients;
+
+namespace {
+
+using number = tensor<double, 0>;
+using vec = tensor<double, 1>;
+using doubles = std::vector<double>;
+
+/// Central differences of f along every element of one leaf.
+doubles differences(auto&& f, auto leaf) {
+  constexpr double step = 1e-6;
+  doubles out;
+  double* x = leaf.data();
+  for (std::int64_t i = 0; i < leaf.numel(); ++i) {
+    const double at = x[i];
+    x[i] = at + step;
+    const double above = f();
+    x[i] = at - step;
+    const double below = f();
+    x[i] = at;
+    out.push_back((above - below) / (2 * step));
+  }
+  return out;
+}
+
+void check_close(const doubles& a, const doubles& b) {
+  REQUIRE(a.size() == b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) CHECK(a[i] == doctest::Approx(b[i]).epsilon(1e-6));
+}
+
+model make_model() {
+  model m;
+  m.layers.push_back({tensor<double, 2>{{0.5, -0.3}, {0.2, 0.8}}, vec{0.1, -0.2}});
+  m.layers.push_back({tensor<double, 2>{{-0.7, 0.4}, {0.9, 0.6}}, vec{0.3, 0.05}});
+  m.scale = vec{1.5, -0.5};
+  m.steps = tensor<std::int64_t, 1>{3, 4};
+  m.mask = tensor<bool, 1>{true, false};
+  return m;
+}
+
+auto energy(const model& m, const tensor<double, 2>& x) {
+  tensor<double, 2> h = x;
+  for (const auto& l : m.layers) h = tanh(matmul(h, l.w) + l.b) * static_cast<double>(m.width);
+  if (m.scale) h = h * *m.scale;
+  return mean(h * h + exp(h));
+}
+
+}  // namespace
+
+TEST_CASE("derivatives of a function of one number, to the third order") {
+  const auto f = [](auto x) { return x * x * x + sin(x); };
+  const number x = 0.7;
+  CHECK(grad(f)(x).item() == doctest::Approx(3 * 0.7 * 0.7 + std::cos(0.7)));
+  CHECK(grad(grad(f))(x).item() == doctest::Approx(6 * 0.7 - std::sin(0.7)));
+  CHECK(grad(grad(grad(f)))(x).item() == doctest::Approx(6 - std::cos(0.7)));
+  const auto [value, slope] = value_and_grad(f)(x);
+  CHECK(value.item() == doctest::Approx(0.7 * 0.7 * 0.7 + std::sin(0.7)));
+  CHECK(slope.item() == doctest::Approx(3 * 0.7 * 0.7 + std::cos(0.7)));
+  static_assert(std::is_same_v<decltype(grad(f)(x)), number>);
+}
+
+TEST_CASE("the gradient of a tree is a tree of its type") {
+  const model m = make_model();
+  const tensor<double, 2> x{{0.3, -1.2}, {0.8, 0.1}, {-0.4, 0.9}};
+  const auto loss = [&] { return number(energy(m, x)).item(); };
+  const auto [value, g] = value_and_grad([](const model& m, const auto& x) { return energy(m, x); })(m, x);
+  static_assert(std::is_same_v<decltype(g), const model>);
+  CHECK(value.item() == doctest::Approx(loss()));
+  REQUIRE(g.layers.size() == 2);
+  for (std::size_t i = 0; i < 2; ++i) {
+    check_close(g.layers[i].w.to_vector(), differences(loss, m.layers[i].w));
+    check_close(g.layers[i].b.to_vector(), differences(loss, m.layers[i].b));
+  }
+  check_close(g.scale->to_vector(), differences(loss, *m.scale));
+  CHECK(g.steps.to_vector() == std::vector<std::int64_t>{0, 0});
+  CHECK(g.mask.to_vector() == std::vector<bool>{false, false});
+  CHECK(g.width == 2);
+
+  const auto by_x = grad<1>([](const model& m, const auto& x) { return energy(m, x); })(m, x);
+  static_assert(std::is_same_v<decltype(by_x), const tensor<double, 2>>);
+  check_close(by_x.to_vector(), differences(loss, x));
+}
+
+TEST_CASE("inside compile it is part of the graph, and gives the same") {
+  const model m = make_model();
+  const tensor<double, 2> x{{0.3, -1.2}};
+  const auto loss = [](const model& m, const auto& x) { return energy(m, x); };
+  const auto step = compile([&](model m, tensor<double, 2> x) {
+    const auto [l, g] = value_and_grad(loss)(m, x);
+    const auto update = []<class T>(const T& p, const T& d) {
+      if constexpr (std::is_same_v<typename T::value_type, double>) return T(p - 0.1 * d);
+      else return p;
+    };
+    return std::tuple{l, tree_map(update, m, g)};
+  });
+  const auto [l, next] = step(m, x);
+  const auto g = grad(loss)(m, x);
+  CHECK(l.item() == doctest::Approx(number(energy(m, x)).item()));
+  check_close(next.layers[0].w.to_vector(), flatten(m.layers[0].w - 0.1 * g.layers[0].w).to_vector());
+  CHECK(next.steps.to_vector() == std::vector<std::int64_t>{3, 4});
+  CHECK(next.width == 2);
+  CHECK(step.specialisations() == 1);
+}
+
+TEST_CASE("only the argument varies") {
+  const number one = 1.0, three = 3.0;
+  // d/dx of x · (d/dy of x + y): the inner derivative is 1, and x inside it is constant to y.
+  CHECK(grad([&](auto x) { return x * grad([&](auto y) { return x + y; })(one); })(one).item() == 1);
+  CHECK(grad([&](auto x) { return x * grad([&](auto y) { return x * y; })(x); })(three).item() == 6);
+  // The tensor that is the argument is also captured.
+  CHECK(grad([&](auto y) { return y * three; })(three).item() == 3);
+  const auto same = compile([](number x) { return grad([&](auto y) { return x * y; })(x); });
+  CHECK(same(three).item() == 3);
+  CHECK(grad([&](auto x) { return x * stop_gradient(x); })(three).item() == 3);
+  CHECK(grad([&](auto) { return three * 2.0; })(three).item() == 0);
+}
+
+TEST_CASE("more than a value may be returned") {
+  const auto f = [](auto x, int k) {
+    return std::pair{x * x * static_cast<double>(k), std::tuple{x + 1.0, k, std::vector{x}}};
+  };
+  const auto [result, g] = value_and_grad(f, has_aux)(number(3.0), 2);
+  CHECK(result.first.item() == 18);
+  CHECK(std::get<0>(result.second).item() == 4);
+  CHECK(std::get<1>(result.second) == 2);
+  CHECK(std::get<2>(result.second)[0].item() == 3);
+  CHECK(g.item() == 12);
+  const auto [slope, more] = grad(f, has_aux)(number(3.0), 2);
+  CHECK(slope.item() == 12);
+  CHECK(std::get<0>(more).item() == 4);
+  const auto in_graph = compile([&](number x) { return value_and_grad(f, has_aux)(x, 5); });
+  CHECK(in_graph(number(3.0)).second.item() == 30);
+}
+
+TEST_CASE("float32, a compiled function, a captured tensor, expressions as arguments") {
+  const tensor<float, 1> w{1, 2}, x{3, 4};
+  const auto f = compile([w](tensor<float, 1> x) { return sum(x * x * w); });
+  CHECK(grad(f)(x).to_vector() == std::vector<float>{6, 16});
+  CHECK(grad(f)(x + 1.f).to_vector() == std::vector<float>{8, 20});
+  CHECK(f(x).item() == 41);
+  CHECK(compile(grad(f))(x).to_vector() == std::vector<float>{6, 16});
+}
+
+TEST_CASE("the second derivative of a sum, along a direction") {
+  const vec x{0.2, -0.7, 1.1}, v{1, 2, -1};
+  const auto f = [](auto x) { return sum(exp(x) * x) * sum(x); };
+  const auto slope = [&](auto x) { return sum(grad(f)(x) * v); };
+  const auto along = [&] { return number(slope(x)).item(); };
+  check_close(grad(slope)(x).to_vector(), differences(along, x));
+}
+
+TEST_CASE("mistakes") {
+  const auto message = [](auto&& f) {
+    try {
+      f();
+    } catch (const user_error& e) {
+      return std::string(e.what());
+    }
+    return std::string("no error");
+  };
+  const auto text = message([] { grad([](auto x) { return sum(x); })(vec()); });
+  CHECK(text.find("[grad] an argument holds a default-constructed tensor") == 0);
+  CHECK(text.find("grad_test.cpp:") != std::string::npos);
+}
