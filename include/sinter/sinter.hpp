@@ -11,4 +11,5 @@
 #include "front/pointwise.hpp"
 #include "front/print.hpp"
 #include "front/random.hpp"
+#include "front/trace.hpp"
 #include "front/transforms.hpp"
