@@ -2,6 +2,7 @@
 #pragma once
 
 #include "check.hpp"
+#include "polynomial.hpp"
 #include "print.hpp"
 #include "push.hpp"
 #include "reference.hpp"

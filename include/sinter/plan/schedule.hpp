@@ -95,13 +95,11 @@ inline division divide_axes(const kernel& k) {
       sets.insert(s);
     }
   division d;
-  if (sets.count(all) && sets.size() == 1) {
-    d.inner = last;
-    d.row = all & ~last;
-    for (const auto& i : k.body)
-      if (i.kind == kind::arg_reduce) d = {all, 0};
-    return d;
-  }
+  for (const auto& i : k.body)  // an index is found in one walk
+    if (i.kind == kind::arg_reduce)
+      for (int a : i.over) d.inner |= 1u << a;
+  if (d.inner && sets.size() == 1) return d;
+  if (sets.count(all) && sets.size() == 1) return {last, all & ~last};
   const bool full = sets.erase(all) > 0;
   for (auto s : sets) (s & last ? d.inner : d.row) |= s;
   if (full && !d.row) d.row = all & ~d.inner;

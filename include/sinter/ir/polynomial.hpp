@@ -1,0 +1,214 @@
+// ir/polynomial.hpp: the symbolic half of dim: canonical polynomials over size symbols and rounded quotients.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "dim.hpp"
+
+namespace sinter::ir {
+
+namespace detail {
+
+/// What a polynomial multiplies: a size symbol, or a quotient rounded down.
+struct atom {
+  std::string text;  ///< identifies it, and is its C spelling
+  int symbol = -1;   ///< index of a size symbol; -1 for a quotient
+  dim dividend, divisor;
+};
+
+struct term {
+  std::int64_t coefficient = 0;
+  std::vector<std::shared_ptr<const atom>> factors;  ///< sorted by text
+};
+
+struct polynomial {
+  std::int64_t constant = 0;
+  std::map<std::string, term> terms;  ///< by the text of their factors; no zero coefficients
+};
+
+SINTER_API std::string key_of(const term& t) {
+  std::string k;
+  for (const auto& f : t.factors) {
+    if (!k.empty()) k += '*';
+    k += f->text;
+  }
+  return k;
+}
+
+SINTER_API void add_term(polynomial& p, term t) {
+  if (t.coefficient == 0) return;
+  std::string key = key_of(t);
+  const auto at = p.terms.find(key);
+  if (at == p.terms.end()) p.terms.emplace(std::move(key), std::move(t));
+  else if ((at->second.coefficient += t.coefficient) == 0) p.terms.erase(at);
+}
+
+SINTER_API std::string text_of(const polynomial& p) {
+  std::string out;
+  for (const auto& [key, t] : p.terms) {
+    if (!out.empty()) out += t.coefficient < 0 ? " - " : " + ";
+    else if (t.coefficient < 0) out += '-';
+    out += key;
+    const std::int64_t c = t.coefficient < 0 ? -t.coefficient : t.coefficient;
+    if (c != 1) out.append("*").append(std::to_string(c));
+  }
+  if (p.constant != 0) out.append(p.constant < 0 ? " - " : " + ").append(std::to_string(p.constant < 0 ? -p.constant : p.constant));
+  return out;
+}
+
+/// The one dim that is equal to `p`.
+SINTER_API dim interned(polynomial p) {
+  if (p.terms.empty()) return dim(p.constant);
+  static std::mutex mutex;
+  static auto& table = *new std::map<std::string, std::unique_ptr<const polynomial>>;
+  std::string key = text_of(p);
+  const std::lock_guard lock(mutex);
+  auto& slot = table[std::move(key)];
+  if (!slot) slot = std::make_unique<const polynomial>(std::move(p));
+  return dim::of(slot.get());
+}
+
+SINTER_API polynomial expanded(const dim& d) {
+  if (d.symbolic()) return *d.symbolic();
+  polynomial p;
+  p.constant = *d.number();
+  return p;
+}
+
+SINTER_API dim of_atom(atom a) {
+  polynomial p;
+  add_term(p, {1, {std::make_shared<const atom>(std::move(a))}});
+  return interned(std::move(p));
+}
+
+/// t / by, for a monomial `by`.
+SINTER_API bool divide_term(term& t, const term& by) {
+  if (t.coefficient % by.coefficient != 0) return false;
+  t.coefficient /= by.coefficient;
+  for (const auto& f : by.factors) {
+    const auto at = std::find_if(t.factors.begin(), t.factors.end(), [&](const auto& x) { return x->text == f->text; });
+    if (at == t.factors.end()) return false;
+    t.factors.erase(at);
+  }
+  return true;
+}
+
+}  // namespace detail
+
+SINTER_API dim dim::symbol(int index) {
+  detail::atom a;
+  a.text = "s" + std::to_string(index);
+  a.symbol = index;
+  return detail::of_atom(std::move(a));
+}
+
+SINTER_API dim dim::add(const dim& a, const dim& b) {
+  detail::polynomial sum = detail::expanded(a);
+  const detail::polynomial other = detail::expanded(b);
+  sum.constant += other.constant;
+  for (const auto& [key, t] : other.terms) detail::add_term(sum, t);
+  return detail::interned(std::move(sum));
+}
+
+SINTER_API dim dim::multiply(const dim& a, const dim& b) {
+  detail::polynomial x = detail::expanded(a), y = detail::expanded(b), product;
+  product.constant = x.constant * y.constant;
+  for (const auto& [key, t] : x.terms) detail::add_term(product, {t.coefficient * y.constant, t.factors});
+  for (const auto& [key, t] : y.terms) detail::add_term(product, {t.coefficient * x.constant, t.factors});
+  for (const auto& [kx, s] : x.terms)
+    for (const auto& [ky, t] : y.terms) {
+      detail::term both{s.coefficient * t.coefficient, s.factors};
+      for (const auto& f : t.factors) {
+        auto at = both.factors.begin();
+        while (at != both.factors.end() && (*at)->text < f->text) ++at;
+        both.factors.insert(at, f);
+      }
+      detail::add_term(product, std::move(both));
+    }
+  return detail::interned(std::move(product));
+}
+
+SINTER_API std::optional<dim> dim::divided_by(const dim& d) const {
+  if (*this == d) return dim(1);
+  if (d.is(1)) return *this;
+  if (d.is(0)) return std::nullopt;
+  if (is_number() && d.is_number()) return number_ % d.number_ == 0 ? std::optional(dim(number_ / d.number_)) : std::nullopt;
+  const detail::polynomial from = detail::expanded(*this), by = detail::expanded(d);
+  detail::term divisor{by.constant, {}};
+  if (!by.terms.empty()) {
+    if (by.constant != 0 || by.terms.size() != 1) return std::nullopt;
+    divisor = by.terms.begin()->second;
+  }
+  detail::polynomial quotient;
+  detail::term constant{from.constant, {}};
+  if (from.constant != 0 && !detail::divide_term(constant, divisor)) return std::nullopt;
+  quotient.constant = constant.coefficient;
+  for (const auto& [key, t] : from.terms) {
+    detail::term q = t;
+    if (!detail::divide_term(q, divisor)) return std::nullopt;
+    if (q.factors.empty()) quotient.constant += q.coefficient;
+    else detail::add_term(quotient, std::move(q));
+  }
+  return detail::interned(std::move(quotient));
+}
+
+SINTER_API dim floor_div(const dim& a, const dim& b) {
+  if (const auto exact = a.divided_by(b)) return *exact;
+  if (a.is_number() && b.is_number()) {
+    ensure(*b.number() > 0, "floor_div by a positive number");
+    return dim(*a.number() / *b.number());
+  }
+  detail::atom q;
+  q.text = "((" + a.text() + ")/(" + b.text() + "))";
+  q.dividend = a;
+  q.divisor = b;
+  return detail::of_atom(std::move(q));
+}
+
+SINTER_API std::int64_t dim::bound(int side) const {
+  std::int64_t total = symbolic_->constant;
+  for (const auto& [key, t] : symbolic_->terms) {
+    if ((t.coefficient > 0) != (side > 0)) return -side * (std::int64_t{1} << 62);
+    std::int64_t least = t.coefficient;
+    for (const auto& f : t.factors) least *= f->symbol >= 0 ? 2 : 0;
+    total += least;
+  }
+  return total;
+}
+
+SINTER_API std::int64_t dim::value(std::span<const std::int64_t> sizes) const {
+  std::int64_t total = symbolic_->constant;
+  for (const auto& [key, t] : symbolic_->terms) {
+    std::int64_t product = t.coefficient;
+    for (const auto& f : t.factors) {
+      if (f->symbol >= 0) {
+        ensure(static_cast<std::size_t>(f->symbol) < sizes.size(), "dim::evaluate: every symbol is bound");
+        product *= sizes[static_cast<std::size_t>(f->symbol)];
+      } else {
+        const std::int64_t by = f->divisor.evaluate(sizes);
+        ensure(by > 0, "dim::evaluate: positive divisor");
+        product *= f->dividend.evaluate(sizes) / by;
+      }
+    }
+    total += product;
+  }
+  return total;
+}
+
+SINTER_API std::string dim::text() const { return symbolic_ ? detail::text_of(*symbolic_) : std::to_string(number_); }
+
+SINTER_API std::string text_of(std::span<const dim> extents) {
+  std::string out = "(";
+  for (std::size_t i = 0; i < extents.size(); ++i) {
+    if (i) out += ", ";
+    out += extents[i].text();
+  }
+  return out += extents.size() == 1 ? ",)" : ")";
+}
+
+}  // namespace sinter::ir
