@@ -192,6 +192,10 @@ auto eager_reduce(const E& e, const int* axes, int count, location at) {
     fail(ir::name(C), "nothing to reduce: the shape is " + shape_text(extents) + "; pad it, or skip the reduction", at);
 
   T* out = access::data(result);
+  if (s.reduced == 0) {
+    std::fill(out, out + s.results, static_cast<T>(identity_of<C, Total>()));
+    return result;
+  }
   const bool columns = s.columns && s.kept > 0 && s.extent[s.kept - 1] >= 8;
   const std::int64_t tile = columns ? std::min(s.extent[s.kept - 1], reduce_columns) : 1;
   const std::int64_t inner = columns ? s.extent[s.kept - 1] : 1, tiles = (inner + tile - 1) / tile;

@@ -134,7 +134,7 @@ auto einsum_all(location at, const First& first, const Rest&... rest) {
     fail("einsum", std::string(checked.error) + " in \"" + Text.text + "\": the operands are " +
                        text::join(extents, ", ", [](const dims& d) { return text::shape(d); }) + "; " + checked.hint, at);
   const auto value = contract<n, 1, n.operand[0]>(at, stage(first, at), stage(rest, at)...);
-  return tensor<T, result.shape>(value, at);
+  return fitted<result.shape>(value, at);
 }
 
 }  // namespace detail

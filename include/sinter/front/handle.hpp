@@ -79,6 +79,13 @@ tensor<T, Shape> typed(handle h, location at) {
                                 to_index<Shape.rank>(h.strides));
 }
 
+/// x under the static shape S, which its extents must fit.
+template <dims S, any_tensor X>
+tensor<typename X::value_type, S> fitted(const X& x, location at) {
+  if constexpr (X::static_shape == S) return x;
+  else return tensor<typename X::value_type, S>(x, at);
+}
+
 /// The node of a handle in the current graph; concrete elements become a captured input.
 inline ir::node_id node_of(const handle& x, location at) {
   const auto& tracer = engine::current();

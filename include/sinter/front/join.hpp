@@ -98,7 +98,7 @@ auto split(const X& x, location at = location::current()) {
   constexpr dims shape = detail::with_extent(X::static_shape, place, n == dyn ? dyn : n / Sections);
   const auto parts = split<Axis>(x, Sections, at);
   std::array<tensor<typename X::value_type, shape>, Sections> out;
-  for (std::size_t i = 0; i < Sections; ++i) out[i] = tensor<typename X::value_type, shape>(parts[i], at);
+  for (std::size_t i = 0; i < Sections; ++i) out[i] = detail::fitted<shape>(parts[i], at);
   return out;
 }
 

@@ -15,7 +15,7 @@ auto reduce(const X& x, const char* name, location at) {
   constexpr dims dropped = op_shapes::reduce(X::static_shape, Axes, false).shape;
   constexpr dims shape = op_shapes::reduce(X::static_shape, Axes, Keep).shape;
   if constexpr (Axes.count == 0) {
-    return tensor<T, shape>(detail::evaluate(x, at), at);
+    return detail::evaluate(x, at);
   } else {
     const dims extents = to_dims(extents_of(x, at));
     for (int a : Axes)
