@@ -1,6 +1,7 @@
 // A small network learns to read handwritten digits. Forward pass, backward pass and Adam are one compiled function.
 //
 //   digits [--epochs N] [--data digits.csv] [--svg digits_loss.svg]
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -104,7 +105,7 @@ dataset rows(const dataset& d, const std::int64_t* begin, std::size_t count) {
 
 dataset load(const std::string& path) {
   const table t = read_csv(path);
-  if (t.columns != 65) throw std::runtime_error(path + " has " + std::to_string(t.columns) + " columns; 65 are expected");
+  if (t.columns != 65) throw std::runtime_error(path + ": expected 64 pixels and a label in every row");
   const tensor<float, 2> all = from_span(t.values, t.rows(), t.columns);
   return {slice<1>(all, 0, 64) / 16.f, cast<std::int64_t>(reshape(slice<1>(all, 64), t.rows()))};
 }
@@ -146,7 +147,7 @@ int run(const settings& chosen) {
   const std::size_t held_out = order.size() / 5;
   const dataset test = rows(all, order.data(), held_out);
   const dataset train = rows(all, order.data() + held_out, order.size() - held_out);
-  const std::size_t batches = order.size() / batch - held_out / batch - 1;
+  const std::size_t batches = (order.size() - held_out) / batch;
   std::printf("digits: %d to learn from, %d held out\n", int(train.y.numel()), int(test.y.numel()));
 
   const auto [k1, k2, k3] = split<3>(net_key);
@@ -163,33 +164,36 @@ int run(const settings& chosen) {
       {.donate = {0}, .name = "step"});
   const auto score = compile(accuracy, {.name = "score"});
 
-  std::vector<double> losses;
-  double first = 0, later = 0;
+  std::vector<double> losses, times;
+  const auto epoch_keys = split(shuffle_key, chosen.epochs);
   progress bar(chosen.epochs);
   for (int epoch = 0; epoch < chosen.epochs; ++epoch) {
-    const auto shuffled = permutation(split(shuffle_key, chosen.epochs)[static_cast<std::size_t>(epoch)], train.y.numel());
+    const auto shuffled = permutation(epoch_keys[static_cast<std::size_t>(epoch)], train.y.numel());
     for (std::size_t i = 0; i < batches; ++i) {
       const dataset part = rows(train, shuffled.data() + i * batch, batch);
-      const double time = milliseconds([&] {
+      times.push_back(milliseconds([&] {
         auto [l, next] = step(std::move(state), part.x, part.y);
         state = std::move(next);
         losses.push_back(l.item());
-      });
-      if (losses.size() == 1) first = time;
-      else later = losses.size() == 2 ? time : std::min(later, time);
+      }));
     }
     const float right = score(state.net, test.x, test.y).item();
     char words[96];
-    std::snprintf(words, sizeof words, "epoch %2d   loss %.4f   held-out accuracy %.2f %%", epoch + 1, losses.back(), 100 * right);
+    std::snprintf(words, sizeof words, "epoch %2d   loss %.4f   held-out accuracy %.2f %%", epoch + 1, losses.back(),
+                  100 * right);
     bar.show(epoch + 1, words);
   }
 
   const float right = score(state.net, test.x, test.y).item();
   const report r = step.report();
   std::printf("held-out accuracy  %.2f %%\n", 100 * right);
-  std::printf("one step           %.1f ms the first time (trace, differentiate, fuse, compile), %.3f ms later\n", first, later);
+  std::printf("first step         %.1f ms: trace, differentiate, fuse, compile, load, run\n", times.front());
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  std::printf("later steps        %.3f ms, the median\n", *middle);
   std::printf("graph              %zu nodes traced, %zu after rewriting\n", r.nodes_traced, r.nodes_rewritten);
-  std::printf("kernels            %zu before fusion, %zu after, on backend \"%s\"\n", r.kernels_unfused, r.kernels, r.backend.c_str());
+  std::printf("kernels            %zu before fusion, %zu after\n", r.kernels_unfused, r.kernels);
+  std::printf("backend            %s\n", r.backend.c_str());
   write_curve(chosen.svg, "digits: training loss", "step", losses);
   std::printf("loss curve         %s\n", chosen.svg.c_str());
   if (!chosen.changed && right < 0.96f) {

@@ -23,7 +23,9 @@ inline table read_csv(const std::string& path) {
   table t;
   std::string line;
   for (std::size_t row = 1; std::getline(file, line); ++row) {
-    const auto wrong = [&](const char* what) { throw std::runtime_error(path + ":" + std::to_string(row) + ": " + what); };
+    const auto wrong = [&](const std::string& what) {
+      throw std::runtime_error(path + ":" + std::to_string(row) + ": " + what);
+    };
     if (!line.empty() && line.back() == '\r') line.pop_back();
     const std::size_t before = t.values.size();
     for (const char *p = line.data(), *end = p + line.size(); p < end; ++p) {

@@ -38,7 +38,8 @@ inline void write_curve(const std::string& path, const std::string& title, const
   if (values.empty()) return;
   for (auto& v : values) v = std::isfinite(v) ? std::max(v, 1e-9) : 1e9;
   const auto [least, most] = std::minmax_element(values.begin(), values.end());
-  const int low = static_cast<int>(std::floor(std::log10(*least))), high = static_cast<int>(std::floor(std::log10(*most))) + 1;
+  const int low = static_cast<int>(std::floor(std::log10(*least)));
+  const int high = static_cast<int>(std::floor(std::log10(*most))) + 1;
 
   constexpr double left = 64, right = 696, top = 52, bottom = 352;
   const double last = std::max<double>(1, static_cast<double>(values.size() - 1));
@@ -57,11 +58,13 @@ inline void write_curve(const std::string& path, const std::string& title, const
   for (int power = low; power <= high; ++power) {
     const std::string y = number("%.1f", y_of(std::pow(10, power)));
     svg += "<line x1=\"64\" x2=\"696\" y1=\"" + y + "\" y2=\"" + y + "\" stroke=\"#ddd\"/>\n";
-    svg += "<text x=\"56\" y=\"" + y + "\" dy=\"4\" text-anchor=\"end\">" + number("%g", std::pow(10, power)) + "</text>\n";
+    svg += "<text x=\"56\" y=\"" + y + "\" dy=\"4\" text-anchor=\"end\">";
+    svg += number("%g", std::pow(10, power)) + "</text>\n";
   }
   for (int quarter = 0; quarter <= 4; ++quarter) {
     const double i = last * quarter / 4;
-    svg += "<text x=\"" + number("%.1f", x_of(i)) + "\" y=\"370\" text-anchor=\"middle\">" + number("%.0f", i) + "</text>\n";
+    svg += "<text x=\"" + number("%.1f", x_of(i)) + "\" y=\"370\" text-anchor=\"middle\">";
+    svg += number("%.0f", i) + "</text>\n";
   }
   svg += "<text x=\"380\" y=\"390\" text-anchor=\"middle\">" + x_name + "</text>\n";
   svg += line(values, "stroke=\"#9ec5e8\" stroke-width=\"1\"");

@@ -17,7 +17,8 @@ class progress {
       const int filled = width * done / total_;
       std::string bar;
       for (int i = 0; i < width; ++i) bar += i < filled ? "█" : "░";
-      std::printf("\r  %s %3d %%  %s\x1b[K%s", bar.c_str(), 100 * done / total_, words.c_str(), done == total_ ? "\n" : "");
+      const char* end = done == total_ ? "\n" : "";
+      std::printf("\r  %s %3d %%  %s\x1b[K%s", bar.c_str(), 100 * done / total_, words.c_str(), end);
     } else if (10 * done / total_ != tenth_) {
       tenth_ = 10 * done / total_;
       std::printf("  %3d %%  %s\n", 100 * done / total_, words.c_str());
