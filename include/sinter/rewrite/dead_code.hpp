@@ -1,12 +1,34 @@
-// rewrite/dead_code.hpp: drops what no output needs and numbers the rest densely.
+// rewrite/dead_code.hpp: drops what no output needs and numbers the rest densely, in one canonical order.
 #pragma once
 
 #include "rebuild.hpp"
 
 namespace sinter::rewrite {
 
+/// The nodes that the outputs need in the order of a depth-first walk: it depends on the graph's structure alone, where
+/// the order of pushing may depend on how a compiler orders the arguments of a call.
+inline std::vector<ir::node_id> canonical_order(const ir::graph& g) {
+  std::vector<ir::node_id> order;
+  std::vector<std::uint32_t> visited(g.size(), 0);  // operands walked so far, plus one
+  std::vector<ir::node_id> stack;
+  for (auto output : g.outputs) {
+    if (visited[output] == 0) stack.push_back(output);
+    while (!stack.empty()) {
+      const ir::node_id id = stack.back();
+      const auto k = visited[id]++;
+      if (k < g[id].in.size()) {
+        if (visited[g[id].in[k]] == 0) stack.push_back(g[id].in[k]);
+      } else {
+        stack.pop_back();
+        order.push_back(id);
+      }
+    }
+  }
+  return order;
+}
+
 inline ir::graph dead_code(const ir::graph& g) {
-  return rebuild(g, [](const ir::value& v) { return v; });
+  return rebuild(g, canonical_order(g), [](const ir::value& v) { return v; });
 }
 
 }  // namespace sinter::rewrite

@@ -1,18 +1,20 @@
 // rewrite/rebuild.hpp: how a pass copies a graph: node by node, in order, each replaced by what the pass makes of it.
 #pragma once
 
+#include <utility>
+
 #include "../ir/value.hpp"
 
 namespace sinter::rewrite {
 
-/// A copy of the live part of `g`. Each operation is pushed with its operands mapped; `replace(value)` may return
-/// another node of the new graph to stand for it. Inputs stay in order; locations survive.
+/// A copy of the nodes `order` of `g`, operands first. Each operation is pushed with its operands mapped;
+/// `replace(value)` may return another node of the new graph to stand for it. Inputs stay in order; locations survive.
 template <class F>
-ir::graph rebuild(const ir::graph& g, F&& replace) {
+ir::graph rebuild(const ir::graph& g, const std::vector<ir::node_id>& order, F&& replace) {
   ir::graph out;
   std::vector<ir::node_id> moved(g.size(), ir::no_node);
   for (auto id : g.inputs) moved[id] = out.add_input(g[id].type, g[id].extents, g[id].where);
-  for (auto id : g.live()) {
+  for (auto id : order) {
     const ir::node& n = g[id];
     if (n.code == ir::op::input) continue;
     std::vector<ir::node_id> in;
@@ -22,6 +24,12 @@ ir::graph rebuild(const ir::graph& g, F&& replace) {
   }
   for (auto id : g.outputs) out.outputs.push_back(moved[id]);
   return out;
+}
+
+/// A copy of the live part of `g`, in the order in which it was pushed.
+template <class F>
+ir::graph rebuild(const ir::graph& g, F&& replace) {
+  return rebuild(g, g.live(), std::forward<F>(replace));
 }
 
 }  // namespace sinter::rewrite

@@ -1,0 +1,91 @@
+#include <sinter/ir/graph.hpp>
+
+#include <doctest/doctest.h>
+
+#include <random>
+
+using sinter::ir::dim;
+using sinter::ir::product;
+
+namespace {
+const dim a = dim::symbol(0), b = dim::symbol(1);
+}
+
+TEST_CASE("equality is equality of canonical forms") {
+  CHECK(a + b == b + a);
+  CHECK(a * b == b * a);
+  CHECK((a + 1) * (a - 1) == a * a - 1);
+  CHECK((a + b) * (a + b) == a * a + 2 * (a * b) + b * b);
+  CHECK(a - a == dim(0));
+  CHECK((a - a).is_number());
+  CHECK_FALSE(a == b);
+  CHECK_FALSE(a == a + 1);
+  CHECK(a * dim(0) == dim(0));
+}
+
+TEST_CASE("numbers") {
+  CHECK(dim(3) + 4 == dim(7));
+  CHECK((dim(3) * 4).is(12));
+  CHECK(dim(7).number() == 7);
+  CHECK_FALSE(a.number().has_value());
+}
+
+TEST_CASE("text is C and is the same whatever the order of building") {
+  CHECK((a * 64 + 1).text() == "s0*64 + 1");
+  CHECK((1 + dim(64) * a).text() == "s0*64 + 1");
+  CHECK((b - a).text() == (dim(-1) * a + b).text());
+  CHECK(dim(-3).text() == "-3");
+  const dim extents[] = {a, 4};
+  CHECK(sinter::ir::text_of(extents) == "(s0, 4)");
+  CHECK(sinter::ir::text_of(std::span(extents, 1)) == "(s0,)");
+  CHECK(sinter::ir::text_of({}) == "()");
+}
+
+TEST_CASE("exact quotients") {
+  CHECK((a * b).divided_by(b) == a);
+  CHECK((a * 6 + b * 4).divided_by(2) == a * 3 + b * 2);
+  CHECK((a * a * b + a).divided_by(a) == a * b + 1);
+  CHECK_FALSE((a + 1).divided_by(a).has_value());
+  CHECK_FALSE((a * 3).divided_by(2).has_value());
+  CHECK_FALSE(a.divided_by(0).has_value());
+}
+
+TEST_CASE("rounded quotients evaluate as floor") {
+  const dim q = floor_div(a + 1, 2);
+  for (std::int64_t n = 2; n < 9; ++n) CHECK(q.evaluate(std::vector<std::int64_t>{n}) == (n + 1) / 2);
+  CHECK(floor_div(dim(7), 2) == dim(3));
+  CHECK(floor_div(a * b, b) == a);
+  CHECK(q == floor_div(1 + a, 2));
+}
+
+TEST_CASE("bounds hold for every binding from 2 up") {
+  CHECK(a.lower_bound() == 2);
+  CHECK((a * b - 3).lower_bound() == 1);
+  CHECK((dim(5) - a).upper_bound() == 3);
+  CHECK((a - b).lower_bound() < -1000000);
+}
+
+TEST_CASE("random polynomials evaluate as their parts do") {
+  std::mt19937 random(3);
+  const std::vector<std::int64_t> sizes{5, 7};
+  for (int i = 0; i < 300; ++i) {
+    dim x = 1;
+    std::int64_t expected = 1;
+    for (int step = 0; step < 6; ++step) {
+      const auto n = static_cast<std::int64_t>(random() % 7) - 3;
+      const int which = static_cast<int>(random() % 3);
+      const dim term = which == 2 ? dim(n) : dim::symbol(which);
+      const std::int64_t value = which == 2 ? n : sizes[static_cast<std::size_t>(which)];
+      switch (random() % 3) {
+        case 0: x += term, expected += value; break;
+        case 1: x = x - term, expected -= value; break;
+        default: x *= term, expected *= value; break;
+      }
+    }
+    CHECK(x.evaluate(sizes) == expected);
+  }
+}
+
+TEST_CASE("an unbound symbol is an internal error") {
+  CHECK_THROWS_AS(b.evaluate(std::vector<std::int64_t>{4}), sinter::internal_error);
+}
