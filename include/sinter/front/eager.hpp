@@ -42,12 +42,11 @@ auto eager_evaluate(const E& e, location at) {
   constexpr int count = leaf_count<E>;
   const auto extents = extents_of(e, at);
   auto result = empty<T, E::static_shape>("tensor", extents, at);
-  const std::int64_t total = product(extents);
-  if (total == 0) return result;
-
   leaf leaves[count > 0 ? count : 1];
   leaf* end_of_leaves = leaves;
   bind_leaves(e, E::rank, end_of_leaves, at);
+  const std::int64_t total = product(extents);
+  if (total == 0) return result;
   space s;
   for (int i = 0; i < E::rank; ++i) s.extent[i] = extents[static_cast<std::size_t>(i)];
   s.rank = collapse(s.extent, 0, E::rank, leaves, count);

@@ -143,10 +143,17 @@ struct value_type_of<E> {
 template <class T, class Arg>
 using operand = std::conditional_t<tensor_like<Arg>, Arg, literal<T>>;
 
-template <class T, class Arg>
-constexpr decltype(auto) as_operand(const Arg& x) {
-  if constexpr (tensor_like<Arg>) return (x);
-  else return literal<T>{static_cast<T>(x)};
+/// user_error for an integer that T cannot hold.
+template <ir::op Op, class T, class Arg>
+constexpr decltype(auto) as_operand(const Arg& x, location at) {
+  if constexpr (tensor_like<Arg>) {
+    return (x);
+  } else {
+    if constexpr (std::is_integral_v<Arg> && std::is_integral_v<T>)
+      if (static_cast<Arg>(static_cast<T>(x)) != x || (x < Arg(0)) != (static_cast<T>(x) < T(0)))
+        fail(ir::name(Op), "the number " + std::to_string(x) + " does not fit " + name(dtype_of<T>) + "; cast the tensor with cast<T>(x)", at);
+    return literal<T>{static_cast<T>(x)};
+  }
 }
 
 template <class T, class Arg>
@@ -193,7 +200,7 @@ constexpr auto make(location at, const Args&... args) {
     return std::get<0>(std::tie(args...));
   } else {
     using result = typename decltype(result_type<Op, R, T>())::type;
-    return expr<Op, result, signature<Op, R, operand<T, Args>...>::shape, operand<T, Args>...>(at, as_operand<T>(args)...);
+    return expr<Op, result, signature<Op, R, operand<T, Args>...>::shape, operand<T, Args>...>(at, as_operand<Op, T>(args, at)...);
   }
 }
 

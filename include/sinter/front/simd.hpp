@@ -40,8 +40,8 @@ struct mask {
 
 /// True for the lane types that eager loops use.
 template <class T>
-inline constexpr bool is_lane = std::is_same_v<T, float> || std::is_same_v<T, double> ||
-                                (std::is_integral_v<T> && sizeof(T) >= 4 && !std::is_same_v<T, bool>);
+inline constexpr bool is_lane = std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, std::int32_t> ||
+                                std::is_same_v<T, std::uint32_t> || std::is_same_v<T, std::int64_t> || std::is_same_v<T, std::uint64_t>;
 
 /// f lane by lane, for what xsimd lacks or computes badly.
 template <class T, class F, class... Vec>
