@@ -1,0 +1,134 @@
+// tests/front/factories_test.cpp: tensors from extents, ranges and foreign memory, eagerly and traced.
+#include <doctest/doctest.h>
+
+#include <limits>
+#include <sinter/sinter.hpp>
+#include <string>
+
+#include "ops_support.hpp"
+
+using namespace sinter;
+
+TEST_CASE_TEMPLATE("zeros, ones and full of every dtype", T, bool, std::int8_t, std::int16_t, std::int32_t, std::int64_t,
+                   std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t, f16, bf16, float, double) {
+  const auto z = zeros<T>(2, 3);
+  static_assert(std::is_same_v<decltype(z), const tensor<T, 2>>);
+  CHECK(z.shape() == index_array<2>{2, 3});
+  for (std::int64_t i = 0; i < 2; ++i)
+    for (std::int64_t j = 0; j < 3; ++j) CHECK(static_cast<float>(z(i, j)) == 0);
+  const auto o = ones<T, dims{2}>();
+  static_assert(std::is_same_v<decltype(o), const tensor<T, dims{2}>>);
+  CHECK(static_cast<float>(o(1)) == 1);
+  const auto f = full<T>(T(1), 4);
+  CHECK(static_cast<float>(f(3)) == 1);
+  CHECK(static_cast<float>(zeros<T>().item()) == 0);
+  CHECK(static_cast<float>(ones_like(z)(1, 2)) == 1);
+}
+
+TEST_CASE("static extents and arrays of extents") {
+  const auto x = zeros<float, dims{dyn, 4}>(3, 4);
+  static_assert(decltype(x)::static_shape == dims{dyn, 4});
+  CHECK(x.shape() == index_array<2>{3, 4});
+  const auto wrong = [] { zeros<float, dims{dyn, 4}>(3, 5); };
+  CHECK(ops::contains(ops::error_of(wrong), "[zeros] a tensor of static shape (dyn, 4) cannot hold extents (3, 5)"));
+  CHECK(ones<int>(index_array<2>{2, 0}).numel() == 0);
+  CHECK(full<float, dims{2, 2}>(1.5f)(1, 1) == 1.5f);
+  CHECK(full_like(x, 7)(2, 3) == 7);
+  CHECK(zeros_like(x + 1).shape() == x.shape());
+  const std::size_t n = 5;
+  CHECK(ones<float>(n).numel() == 5);
+}
+
+TEST_CASE("extents that cannot be are user errors with a place") {
+  const std::string text = ops::error_of([] { zeros<float>(3, -1); });
+  CHECK(ops::contains(text, "[zeros] extents must not be negative"));
+  CHECK(ops::contains(text, "factories_test.cpp:" + std::to_string(__LINE__ - 2)));
+  const std::int64_t big = std::int64_t{1} << 40;
+  CHECK(ops::contains(ops::error_of([&] { zeros<float>(big, big); }), "too many elements"));
+  CHECK(ops::contains(ops::error_of([&] { full<float>(1, -2); }), "[full] extents must not be negative"));
+  CHECK(zeros<float>(big, 0, big).numel() == 0);
+  const engine::tracing_scope scope(std::make_shared<engine::tracer>());
+  CHECK(ops::contains(ops::error_of([] { zeros<float>(3, -1); }), "[zeros] extents must not be negative"));
+}
+
+TEST_CASE("arange") {
+  CHECK(arange<int>(4).to_vector() == std::vector<int>{0, 1, 2, 3});
+  CHECK(arange<int>(2, 9, 3).to_vector() == std::vector<int>{2, 5, 8});
+  CHECK(arange<int>(5, 0, -2).to_vector() == std::vector<int>{5, 3, 1});
+  CHECK(arange<int>(3, 3).numel() == 0);
+  CHECK(arange<int>(3, 5, -1).numel() == 0);
+  CHECK(arange<float>(0, 1, 0.25f).to_vector() == std::vector<float>{0, 0.25f, 0.5f, 0.75f});
+  CHECK(arange<double>(-1.5).numel() == 0);
+  CHECK(arange<f16>(3).to_vector()[2] == 2.0f);
+  using limits = std::numeric_limits<std::int64_t>;
+  CHECK(arange<std::int64_t>(limits::max() - 2, limits::max()).to_vector() ==
+        std::vector<std::int64_t>{limits::max() - 2, limits::max() - 1});
+  CHECK(arange<std::int64_t>(limits::min(), limits::max(), limits::max()).numel() == 3);
+  CHECK(arange<std::uint8_t>(250, 255, 2).to_vector() == std::vector<std::uint8_t>{250, 252, 254});
+  CHECK(ops::contains(ops::error_of([] { arange<int>(0, 5, 0); }), "[arange] needs a step that is not 0"));
+  CHECK(ops::contains(ops::error_of([] { arange<float>(0, 5, 0); }), "[arange]"));
+  CHECK(ops::contains(ops::error_of([] { arange<double>(0, std::numeric_limits<double>::infinity()); }), "[arange]"));
+}
+
+TEST_CASE("linspace ends where it should") {
+  const auto x = linspace<float>(-1, 1, 5);
+  CHECK(x.to_vector() == std::vector<float>{-1, -0.5f, 0, 0.5f, 1});
+  CHECK(linspace<double>(0, 0.3, 4)(3) == 0.3);
+  CHECK(linspace<double>(2, 5, 1).to_vector() == std::vector<double>{2});
+  CHECK(linspace<double>(2, 5, 0).numel() == 0);
+  CHECK(ops::contains(ops::error_of([] { linspace<double>(0, 1, -1); }), "[linspace] extents must not be negative"));
+}
+
+TEST_CASE("eye") {
+  CHECK(eye<int>(2).to_vector() == std::vector<int>{1, 0, 0, 1});
+  CHECK(eye<float>(2, 3).to_vector() == std::vector<float>{1, 0, 0, 0, 1, 0});
+  CHECK(eye<bool>(1).item());
+  CHECK(eye<double>(0, 3).shape() == index_array<2>{0, 3});
+}
+
+TEST_CASE("from_span copies") {
+  std::vector<float> v{1, 2, 3, 4};
+  const auto x = from_span(v, 2, 2);
+  v[0] = 9;
+  CHECK(x(0, 0) == 1);
+  CHECK(from_span(v).shape() == index_array<1>{4});
+  const int raw[] = {1, 2, 3};
+  CHECK(from_span(raw, 3, 1).to_vector() == std::vector<int>{1, 2, 3});
+  CHECK(from_span(std::vector<double>{}).numel() == 0);
+  CHECK(from_span(v, index_array<2>{4, 1}).shape() == index_array<2>{4, 1});
+  const std::string text = ops::error_of([&] { from_span(v, 2, 3); });
+  CHECK(ops::contains(text, "[from_span] 4 elements do not fill shape (2, 3)"));
+}
+
+TEST_CASE("from_external shares memory and releases it once") {
+  int released = 0;
+  float memory[] = {1, 2, 3, 4, 5, 6};
+  {
+    const auto x = from_external(memory, {2, 3}, [&released](float*) { ++released; });
+    CHECK(x.data() == memory);
+    memory[4] = 50;
+    CHECK(x(1, 1) == 50);
+    const tensor<float, dims{2, 3}> y = x;
+    const auto lazy = y + 1;
+    CHECK(released == 0);
+    CHECK(lazy.to_vector()[4] == 51);
+  }
+  CHECK(released == 1);
+  float* none = nullptr;
+  CHECK(ops::contains(ops::error_of([&] { from_external(none, {2}, [&](float*) { ++released; }); }), "the pointer is null"));
+  CHECK(ops::contains(ops::error_of([&] { from_external(memory, {-2}, [&](float*) { ++released; }); }), "negative"));
+  CHECK(released == 1);
+}
+
+TEST_CASE("while tracing, factories push nodes that mean the same") {
+  const tensor<float, 2> x{{1, 2}, {3, 4}};
+  const auto f = [](const auto& v) {
+    return v * eye<float>(2) + zeros<float>(2, 2) + ones<float>(2) * full<float>(0.5f, 1) + arange<float>(0, 4, 2) +
+           linspace<float>(0, 1, 2) + tensor<float, 0>(3) + cast<float>(detail::index_leaf<std::int64_t, dims(2)>({2, 2}, -1));
+  };
+  const auto want = ops::make({2, 2}, [&](const ops::coord& c) {
+    const auto column = static_cast<double>(c[1]);
+    return (c[0] == c[1] ? x(c[0], c[1]) : 0) + 0.5 + 2 * column + column + 3 + static_cast<double>(2 * c[0] + c[1]);
+  });
+  ops::check_both(want, 1e-6, f, x);
+}
