@@ -40,6 +40,7 @@ inline const std::vector<piece>& pieces() {
       {prelude_core, {}},
       {prelude_memory, {}},
       {prelude_fold, {"fold_add", "fold_mul", "fold_maximum", "fold_minimum", "fold_bit_or", "fold_bit_and", "gemm"}},
+      {prelude_transpose, {"transpose"}},
       {prelude_arithmetic, {"divide", "remainder", "power", "shift_left", "shift_right", "sigmoid", "rsqrt"}},
       {prelude_round, {"sqrt", "rsqrt", "floor", "ceil", "round", "trunc"}},
       {prelude_math,

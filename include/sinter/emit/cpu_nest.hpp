@@ -8,7 +8,7 @@
 
 #include <map>
 
-#include "cpu_body.hpp"
+#include "cpu_tile.hpp"
 
 namespace sinter::emit {
 
@@ -36,6 +36,10 @@ class nest_printer {
       if (is_uniform(id)) body_.define(id, false, false);
     for (const auto& s : k_.stores)
       if (is_uniform_store(s)) body_.store(s, false, false, false);
+    if (const auto t = find_tiling(k_)) {
+      tiles(*t);
+      return scratch_;
+    }
     const std::string tasks = product({k_.extent(role::outer).text(), std::to_string(k_.chunks)});
     if (k_.block && !combines_) {
       parallel_for("b", "(" + extent(last()) + " + " + number(k_.block - 1) + ")/" + number(k_.block), [&] { rows_of_task(); });
@@ -99,6 +103,26 @@ class nest_printer {
     out_.block("for (long " + variable + " = 0; " + variable + " < " + count + "; ++" + variable + ")", inside);
   }
 
+  /// A task is a run of the tiling's axis at one position of the other outer axes.
+  void tiles(const tiling& t) {
+    std::vector<const plan::store*> stores;
+    for (const auto& s : k_.stores)
+      if (!is_uniform_store(s)) stores.push_back(&s);
+    const std::string runs = "((" + extent(t.axis) + " + " + number(tile_task - 1) + ")/" + number(tile_task) + ")";
+    std::vector<std::size_t> others;
+    for (std::size_t a = 0; a + 1 < k_.axes.size(); ++a)
+      if (a != t.axis) others.push_back(a);
+    std::vector<std::string> counts{runs};
+    for (auto a : others) counts.push_back(extent(a));
+    parallel_for("t", product(counts), [&] {
+      out_.line("const long low = t%" + runs + "*" + number(tile_task) + ", high = low + " + number(tile_task) + " < " + extent(t.axis) + " ? low + " +
+                number(tile_task) + " : " + extent(t.axis) + ";");
+      out_.line("const long o = t/" + runs + ";");
+      unravel("o", others);
+      print_tile(k_, t, body_, out_, [&](int id) { return is_uniform(id); }, stores, [&](const plan::store& s) { return streams(s); });
+    });
+  }
+
   std::string omp() const {
     ir::dim total = 1;
     for (const auto& a : k_.axes) total *= a.extent;
@@ -113,6 +137,9 @@ class nest_printer {
     std::vector<std::size_t> axes;
     for (std::size_t a = 0; a < k_.axes.size(); ++a)
       if (k_.axes[a].role == r) axes.push_back(a);
+    unravel(flat, axes);
+  }
+  void unravel(const std::string& flat, const std::vector<std::size_t>& axes) {
     std::string divisor;
     for (std::size_t j = axes.size(); j-- > 0;) {
       std::string value = divisor.empty() ? flat : flat + "/(" + divisor + ")";
@@ -271,7 +298,7 @@ class nest_printer {
       if (!n || (a != last() && *n % 16 != 0)) return false;
     }
     const auto offset = s.at.at.offset.number();
-    return offset && *offset % 16 == 0 && k_.stages == 1;
+    return offset && *offset % 16 == 0;
   }
 
   // Reductions

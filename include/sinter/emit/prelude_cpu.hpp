@@ -13,7 +13,6 @@ namespace sinter::emit {
 
 /// Types, traits and the helpers that every other piece uses. Everything lives in namespace sx, which the kernel sees.
 inline constexpr std::string_view prelude_core = R"prelude(
-#pragma GCC diagnostic ignored "-Wpsabi"
 #define SX_IN inline __attribute__((always_inline))
 #define SX static SX_IN
 #define SX_T template <class V> SX
@@ -389,6 +388,34 @@ SX s_b8 fold_bit_or(v_b8 a) { return fold_bit_or(a.m); }
 SX_T s_of<V> fold_bit_and(V a) { SX_HALVES return a[0]; }
 SX s_b8 fold_bit_and(v_b8 a) { return fold_bit_and(a.m); }
 #undef SX_STEP
+}  // namespace sx
+)prelude";
+
+/// A square of lanes transposed in place, by swapping blocks of 1, 2, 4, … lanes.
+inline constexpr std::string_view prelude_transpose = R"prelude(
+namespace sx {
+template <int S, class V> SX void swap_blocks(V* t) {
+#define SX_LOW(l) ((l) & S ? SINTER_W + (l) - S : (l))
+#define SX_HIGH(l) ((l) & S ? SINTER_W + (l) : (l) + S)
+  for (int i = 0; i < SINTER_W; ++i) {
+    if (i & S) continue;
+    const V a = t[i], b = t[i + S];
+    t[i] = __builtin_shufflevector(a, b, SX_LANES(SX_LOW));
+    t[i + S] = __builtin_shufflevector(a, b, SX_LANES(SX_HIGH));
+  }
+#undef SX_LOW
+#undef SX_HIGH
+}
+SX_T void transpose(V* t) {
+  swap_blocks<1>(t);
+  swap_blocks<2>(t);
+#if SINTER_W >= 8
+  swap_blocks<4>(t);
+#endif
+#if SINTER_W >= 16
+  swap_blocks<8>(t);
+#endif
+}
 }  // namespace sx
 )prelude";
 

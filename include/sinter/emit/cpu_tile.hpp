@@ -1,0 +1,82 @@
+// emit/cpu_tile.hpp: a pointwise kernel that reads along one axis and writes along another -> loops over square tiles,
+// transposed in registers.
+#pragma once
+
+#include "cpu_body.hpp"
+
+namespace sinter::emit {
+
+/// Elements of the read axis that a task takes: whole cache lines of every row that it reads.
+inline constexpr std::int64_t tile_task = 64;
+
+/// The loads of a kernel that run along an axis other than the vector's.
+struct tiling {
+  std::size_t axis = 0;  ///< the axis along which they are contiguous
+  std::vector<int> loads;
+};
+
+/// The tiling that pays for a kernel, if any: no reductions, and a load contiguous along an axis that is not the last.
+SINTER_API std::optional<tiling> find_tiling(const kernel& k) {
+  if (k.is_product() || k.axes.size() < 2 || k.stages > 1) return std::nullopt;
+  for (const auto& i : k.body)
+    if (i.kind == kind::reduce || i.kind == kind::arg_reduce) return std::nullopt;
+  for (const auto& s : k.stores)
+    if (s.accumulate) return std::nullopt;
+  const std::size_t last = k.axes.size() - 1;
+  auto wide = [&](std::size_t a) { return k.axes[a].extent.number().value_or(0) >= 16; };
+  if (!wide(last)) return std::nullopt;
+  tiling best;
+  for (std::size_t a = 0; a < last; ++a) {
+    tiling t{a, {}};
+    for (int id = 0; id < static_cast<int>(k.body.size()); ++id) {
+      const auto& i = k.body[static_cast<std::size_t>(id)];
+      if (i.kind != kind::load || i.at.at.index >= 0 || is_bool(i.type)) continue;
+      const dim &along = i.at.at.stride[a], &across = i.at.at.stride[last];
+      if (along.is(1) && across.is_number() && !across.is(0) && !across.is(1)) t.loads.push_back(id);
+    }
+    if (wide(a) && t.loads.size() > best.loads.size()) best = std::move(t);
+  }
+  return best.loads.empty() ? std::nullopt : std::optional(best);
+}
+
+/// Prints the body of a kernel in tiles over [low, high) of the tiling's axis. `defined` tells the values that exist
+/// already; `stores` are those to print, `stream` tells which bypass the caches.
+template <class Defined, class Stream>
+void print_tile(const kernel& k, const tiling& t, body_printer& body, writer& out, Defined&& defined,
+                const std::vector<const plan::store*>& stores, Stream&& stream) {
+  const std::size_t last = k.axes.size() - 1;
+  const std::string q = "i" + std::to_string(t.axis), r = "i" + std::to_string(last), columns = k.axes[last].extent.text();
+  auto values = [&](bool tail) {
+    for (int id = 0; id < static_cast<int>(k.body.size()); ++id) {
+      if (defined(id)) continue;
+      const bool tiled = std::count(t.loads.begin(), t.loads.end(), id) > 0;
+      const std::string type = vector_type(body.at(id).type);
+      if (tiled) out.line("const " + type + " " + body.name(id) + " = tile" + std::to_string(id) + "[" + q + " - q];");
+      else body.define(id, body.is_vector(id), tail);
+    }
+    for (const auto* s : stores) body.store(*s, true, tail, stream(*s));
+  };
+  out.block("for (long " + r + " = 0; " + r + " < " + columns + "; " + r + " += SINTER_W)", [&] {
+    out.line("const long n = " + columns + " - " + r + " < SINTER_W ? " + columns + " - " + r + " : SINTER_W;");
+    out.block("for (long q = low; q < high; q += SINTER_W)", [&] {
+      out.line("const long m = high - q < SINTER_W ? high - q : SINTER_W;");
+      for (int id : t.loads) {
+        const auto& i = body.at(id);
+        const std::string name = "tile" + std::to_string(id);
+        out.line(vector_type(i.type) + " " + name + "[SINTER_W];");
+        const std::string at = body.pointer(i.at.buffer) + " + (" + index_text(i.at.at, [&](std::size_t a) { return a != t.axis; }) + " + q + l*(" +
+                               i.at.at.stride[last].text() + "))";
+        out.line("if (m == SINTER_W) for (long l = 0; l < n; ++l) " + name + "[l] = load(" + at + ");");
+        out.line("else for (long l = 0; l < n; ++l) " + name + "[l] = load(" + at + ", m);");
+        out.line("transpose(" + name + ");");
+      }
+      const std::string rows = "for (long " + q + " = q; " + q + " < q + m; ++" + q + ")";
+      const auto exact = k.axes[last].extent.number();
+      if (exact && *exact % 16 == 0) return out.block(rows, [&] { values(false); });
+      out.block("if (n == SINTER_W) " + rows, [&] { values(false); });
+      out.block("else " + rows, [&] { values(true); });
+    });
+  });
+}
+
+}  // namespace sinter::emit
