@@ -548,17 +548,27 @@ class guarded {
 
 // The epilogue adds to what is there, so that a missing or repeated call shows; `bias` has an element a column.
 constexpr std::string_view products = R"(
-#define PRODUCT(name, S, T, row_a, column_a, row_b, column_b) \
+#define PRODUCT(name, m_, n_, k_, S, T, row_a, column_a, row_b, column_b) \
   extern "C" void product_##name(void** p, long m, long n, long k, const long* s, const long* const* o, int parallel) { \
     t_##S* c = (t_##S*)p[2]; \
     const t_##S* bias = (const t_##S*)p[3]; \
-    gemm<s_##S>(m, n, k, matrix_of((const t_##T*)p[0], row_a, column_a), matrix_of((const t_##T*)p[1], row_b, column_b), \
+    gemm<s_##S>(m_, n_, k_, matrix_of((const t_##T*)p[0], row_a, column_a), matrix_of((const t_##T*)p[1], row_b, column_b), \
                 [=](long i, long j, v_##S v, int lanes) { t_##S* to = c + i * n + j; store(to, load(to, lanes) + v + load(bias + j, lanes), lanes); }, parallel); \
   }
-#define LINEAR(name, S, T) PRODUCT(name, S, T, linear{s[0]}, linear{s[1]}, linear{s[2]}, linear{s[3]})
+#define LINEAR(name, S, T) PRODUCT(name, m, n, k, S, T, linear{s[0]}, linear{s[1]}, linear{s[2]}, linear{s[3]})
 LINEAR(f32, f32, f32) LINEAR(f64, f64, f64) LINEAR(i32, i32, i32) LINEAR(i8, i8, i8) LINEAR(u64, u64, u64) LINEAR(f16, f32, f16) LINEAR(bf16, f32, bf16)
-PRODUCT(tables, f32, f32, table{o[0]}, table{o[1]}, table{o[2]}, table{o[3]})
-PRODUCT(half_tables, f64, f64, linear{s[0]}, table{o[1]}, table{o[2]}, linear{s[3]})
+PRODUCT(tables, m, n, k, f32, f32, table{o[0]}, table{o[1]}, table{o[2]}, table{o[3]})
+PRODUCT(half_tables, m, n, k, f64, f64, linear{s[0]}, table{o[1]}, table{o[2]}, linear{s[3]})
+PRODUCT(row, fixed<1>{}, n, k, f32, f32, linear{s[0]}, linear{s[1]}, linear{s[2]}, linear{s[3]})
+PRODUCT(column, m, fixed<1>{}, k, f32, f32, linear{s[0]}, linear{s[1]}, linear{s[2]}, linear{s[3]})
+PRODUCT(row_f64, fixed<1>{}, n, k, f64, f64, linear{s[0]}, linear{s[1]}, linear{s[2]}, linear{s[3]})
+PRODUCT(column_i8, m, fixed<1>{}, k, i8, i8, linear{s[0]}, linear{s[1]}, linear{s[2]}, linear{s[3]})
+#define FIXED(name, M, N, K) \
+  PRODUCT(name##_00, fixed<M>{}, fixed<N>{}, fixed<K>{}, f32, f32, along<K>{}, along<1>{}, along<N>{}, along<1>{}) \
+  PRODUCT(name##_01, fixed<M>{}, fixed<N>{}, fixed<K>{}, f32, f32, along<K>{}, along<1>{}, along<1>{}, along<K>{}) \
+  PRODUCT(name##_10, fixed<M>{}, fixed<N>{}, fixed<K>{}, f32, f32, along<1>{}, along<M>{}, along<N>{}, along<1>{}) \
+  PRODUCT(name##_11, fixed<M>{}, fixed<N>{}, fixed<K>{}, f32, f16, along<1>{}, along<M>{}, along<1>{}, along<K>{})
+FIXED(hidden, 30, 64, 65) FIXED(wide, 70, 260, 300) FIXED(narrow, 19, 10, 64) FIXED(one_row, 1, 70, 33) FIXED(one_column, 70, 1, 33) FIXED(none, 5, 40, 0) FIXED(large, 170, 200, 400)
 )";
 
 /// Strides of an r by c operand: by rows, by columns, spread out.
@@ -646,6 +656,33 @@ TEST_CASE("the product is right for every shape, layout, dtype, and never reads 
         check_product<float, std::uint16_t>(*code, "f16", m, n, k, la, lb, [](int x) { return half[x + 8]; }, decode_f16);
         check_product<float, std::uint16_t>(*code, "bf16", m, n, k, la, lb, small_bf16, decode_bf16);
       }
+  }
+}
+
+TEST_CASE("the product is right where extents and strides are known when it is compiled") {
+  static std::uint16_t half[17];
+  for (int i = 0; i < 17; ++i) half[i] = small_f16(i - 8);
+  const struct {
+    const char* name;
+    long m, n, k;
+  } known[] = {{"hidden", 30, 64, 65}, {"wide", 70, 260, 300}, {"narrow", 19, 10, 64}, {"one_row", 1, 70, 33}, {"one_column", 70, 1, 33}, {"none", 5, 40, 0}, {"large", 170, 200, 400}};
+  for (const auto& t : targets()) {
+    const std::string flags = t.flags;
+    CAPTURE(t.lanes);
+    CAPTURE(flags);
+    const auto code = build(t, products);
+    for (const auto& [name, m, n, k] : known) {
+      for (const char* layout : {"_00", "_01", "_10"}) check_product<float, float>(*code, std::string(name) + layout, m, n, k, layout[1] - '0', layout[2] - '0', plain, value);
+      check_product<float, std::uint16_t>(*code, std::string(name) + "_11", m, n, k, 1, 1, [](int x) { return half[x + 8]; }, decode_f16);
+    }
+    for (const long n : {1L, 2L, 5L, 16L, 70L, 300L, 5000L})
+      for (const long k : {0L, 1L, 7L, 64L, 301L})
+        for (int layouts = 0; layouts < 9; ++layouts) {
+          check_product<float, float>(*code, "row", 1, n, k, layouts / 3, layouts % 3, plain, value);
+          check_product<float, float>(*code, "column", n, 1, k, layouts / 3, layouts % 3, plain, value);
+          check_product<double, double>(*code, "row_f64", 1, n, k, layouts / 3, layouts % 3, plain, value);
+          check_product<std::int8_t, std::int8_t>(*code, "column_i8", n, 1, k, layouts / 3, layouts % 3, plain, value);
+        }
   }
 }
 
