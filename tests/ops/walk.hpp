@@ -46,7 +46,7 @@ class walk {
   /// Checks f(x…) against `want`, eagerly here and compiled in run().
   template <class F, class... X>
   void row(const char* name, const array& want, double tolerance, F f, const X&... x) {
-    INFO("row ", name);
+    INFO("row ", std::string(name));
     check_equal(values(f(x...)), want, tolerance);
     const sinter::engine::tracing_scope scope(tracer_);
     const auto y = sinter::detail::evaluate(f(sinter::detail::push_value(tracer_, x, {})...), location{});

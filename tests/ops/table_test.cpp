@@ -1,0 +1,135 @@
+// Every row of ops.def in every dtype that its rule allows, compiled against the reference, on special values; every cast.
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <optional>
+
+#include "walk.hpp"
+
+using namespace sinter;
+
+namespace {
+
+const double inf = std::numeric_limits<double>::infinity();
+
+/// Values that every kind of dtype has an opinion about; in integers they wrap or saturate.
+const std::vector<double> interesting = {0,     -0.0,   1,     -1,  2,    -2,           3,             7,            -7,     0.5,     -0.5, 1.5,  2.5,   -2.5, 63,  64,          -64,
+                                         100,   127,    -128,  255, 32767, -32768,      65504,         1e6,          -1e6,   2147483647.0, -2147483648.0, 4294967295.0,
+                                         9.2e18, -9.2e18, 1e30, -1e30, 1e-30, inf, -inf, std::nan("")};
+
+/// Pairs of the values: operand 0 runs over the first, 1 over the second, 2 over another.
+detail::handle operand(dtype type, int which) {
+  const auto n = static_cast<std::int64_t>(interesting.size());
+  const auto h = detail::allocate("operand", type, dims{n, n}, {});
+  dispatch(type, [&]<class T>(std::type_identity<T>) {
+    for (std::int64_t i = 0; i < n * n; ++i) {
+      const std::int64_t k = which == 0 ? i / n : which == 1 ? i % n : (i / n + i % n) % n;
+      const T x = vocabulary::convert<T>(interesting[static_cast<std::size_t>(k)]);
+      std::memcpy(h.data + i * static_cast<std::int64_t>(sizeof(T)), &x, sizeof(T));
+    }
+  });
+  return h;
+}
+
+struct result {
+  std::string row;
+  dtype type;
+  std::vector<double> floats;
+  std::vector<std::int64_t> others;
+};
+
+std::vector<result> run(const engine::tracer& t, const std::vector<std::string>& names, const char* backend) {
+  options how;
+  how.backend = backend;
+  const auto program = engine::build(std::make_shared<engine::tracer>(t), {}, how);
+  REQUIRE(program->describe().backend == std::string(backend));
+  std::vector<engine::output> outputs(program->output_count());
+  program->run({}, {}, outputs.data());
+  std::vector<result> all;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    result r{names[i], outputs[i].type, {}, {}};
+    dispatch(r.type, [&]<class T>(std::type_identity<T>) {
+      const T* p = static_cast<const T*>(outputs[i].memory.data());
+      for (std::size_t k = 0; k < interesting.size() * interesting.size(); ++k) {
+        if constexpr (is_float(dtype_of<T>)) r.floats.push_back(static_cast<double>(p[k]));
+        else r.others.push_back(static_cast<std::int64_t>(p[k]));
+      }
+    });
+    all.push_back(std::move(r));
+  }
+  return all;
+}
+
+double tolerance(dtype t) {
+  return t == dtype::f64 ? 4e-15 : t == dtype::f32 ? 1e-6 : t == dtype::f16 ? 1e-3 : 8e-3;
+}
+
+void compare(const engine::tracer& t, const std::vector<std::string>& names) {
+  const auto want = run(t, names, "reference"), got = run(t, names, "cpu");
+  const std::size_t n = interesting.size();
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    INFO("row ", want[i].row, " gives ", std::string(name(want[i].type)));
+    std::optional<std::size_t> wrong;
+    for (std::size_t k = 0; k < n * n && !wrong; ++k) {
+      const bool same = is_float(want[i].type) ? ops::close(got[i].floats[k], want[i].floats[k], tolerance(want[i].type))
+                                               : got[i].others[k] == want[i].others[k];
+      if (!same) wrong = k;
+    }
+    if (!wrong) continue;
+    const std::size_t k = *wrong;
+    if (is_float(want[i].type)) FAIL_CHECK("of ", interesting[k / n], " and ", interesting[k % n], " is ", got[i].floats[k], ", expected ", want[i].floats[k]);
+    else FAIL_CHECK("of ", interesting[k / n], " and ", interesting[k % n], " is ", got[i].others[k], ", expected ", want[i].others[k]);
+  }
+}
+
+constexpr dtype all_dtypes[] = {
+#define SINTER_X(name, type, kind) dtype::name,
+    SINTER_DTYPES(SINTER_X)
+#undef SINTER_X
+};
+
+}  // namespace
+
+TEST_CASE("every pointwise row in every dtype") {
+  for (const dtype type : all_dtypes) {
+    INFO("dtype ", std::string(name(type)));
+    const auto tracer = std::make_shared<engine::tracer>();
+    const engine::tracing_scope scope(tracer);
+    const ir::node_id x[] = {detail::node_of(operand(type, 0), {}), detail::node_of(operand(type, 1), {}), detail::node_of(operand(type, 2), {})};
+    const ir::node_id condition = detail::node_of(operand(dtype::b8, 2), {});
+    std::vector<std::string> names;
+    for (int o = 0; o < ir::pointwise_count; ++o) {
+      const auto code = static_cast<ir::op>(o);
+      const auto& row = ir::row(code);
+      if (row.rule == ir::dtype_rule::conversion) continue;
+      std::vector<ir::node_id> in;
+      if (row.rule == ir::dtype_rule::selection) in = {condition, x[0], x[1]};
+      else in.assign(x, x + row.arity);
+      std::vector<dtype> types;
+      for (auto id : in) types.push_back(tracer->graph[id].type);
+      dtype gives{};
+      if (ir::apply(row.rule, types.data(), row.arity, type, gives)) continue;
+      tracer->graph.outputs.push_back(tracer->graph.push(code, in));
+      names.emplace_back(row.name);
+    }
+    compare(*tracer, names);
+  }
+}
+
+TEST_CASE("every cast") {
+  for (const dtype type : all_dtypes) {
+    INFO("from ", std::string(name(type)));
+    const auto tracer = std::make_shared<engine::tracer>();
+    const engine::tracing_scope scope(tracer);
+    const auto x = detail::node_of(operand(type, 0), {});
+    std::vector<std::string> names;
+    for (const dtype to : all_dtypes) {
+      if (to == type) continue;
+      ir::attributes attr;
+      attr.type = to;
+      tracer->graph.outputs.push_back(tracer->graph.push(ir::op::cast, {x}, attr));
+      names.emplace_back(name(to));
+    }
+    compare(*tracer, names);
+  }
+}
