@@ -278,7 +278,7 @@ class nest_printer {
       ensure(p == final_pass && i.span == span_of::row, "a vector of column sums is read when the rows are done");
       return total(id, tail);
     }
-    if (i.kept && i.stage < p && p != final_pass) {
+    if (i.kept && p != final_pass && kept_in_.try_emplace(id, p).first->second < p) {
       out_.line("const " + vector_type(i.type) + " " + body_.name(id) + " = load(k" + number(id) + " + " + flat_inner() + ");");
       return;
     }
@@ -500,6 +500,7 @@ class nest_printer {
   bool combines_ = false;
   ir::dim scratch_ = 0;
   std::map<int, ir::dim> offsets_;
+  std::map<int, int> kept_in_;  ///< the pass that saves a kept value
 };
 
 }  // namespace sinter::emit

@@ -40,7 +40,10 @@ class fusion {
     }
     fused out;
     out.unfused = count_ops();
-    for (auto i : order()) out.kernels.push_back(std::move(groups_[i].code));
+    for (auto i : order()) {
+      out.kernels.push_back(std::move(groups_[i].code));
+      out.kernels.back().symbols = static_cast<int>(memory_.hints.size());
+    }
     out.refusals = std::move(refusals_);
     return out;
   }
@@ -105,6 +108,8 @@ class fusion {
         }
         return;
       }
+      case ir::op::reshape:
+        return roots_.push_back(whole(v.in[0]));
       case ir::op::pad:
         return store_pad(id);
       default:

@@ -93,7 +93,9 @@ class lowering {
     }
     for (std::size_t d = 0; d < r.start.size(); ++d) to[d] = to[d] + constant_coordinate(r.start[d], n());
     out.value = value;
-    out.at = {buffer(r.target, true), linear(to, row_major(target.extents), n())};
+    // A reshape is stored in the order of its operand.
+    const bool operand_order = r.value != r.target && target.code == ir::op::reshape;
+    out.at = {buffer(r.target, true), linear(to, row_major(operand_order ? r.extents : target.extents), n())};
     k_.stores.push_back(std::move(out));
     if (r.value == r.target) placed_[r.target] = {std::move(to), value};
   }
@@ -257,7 +259,8 @@ class lowering {
         return v.type == dtype::i64 ? i : converted(i, v.type);
       }
       case ir::op::reshape:
-        return value_at(v.in[0], reshaped(v.in[0], linear(at, row_major(v.extents), n()), axes_));
+        if (is_dense(v.in[0])) return load_from(v.in[0], linear(at, row_major(v.extents), n()));
+        return value_at(v.in[0], reshaped(id, linear(at, row_major(v.extents), n()), axes_));
       case ir::op::permute:
       case ir::op::broadcast:
       case ir::op::slice:
@@ -275,19 +278,28 @@ class lowering {
     }
   }
 
-  coordinates reshaped(node_id below, affine offset, const std::vector<dim>& axes) {
+  /// The coordinates of the operand of the reshape `id`; where there are none, one of the two has to be in memory.
+  coordinates reshaped(node_id id, affine offset, const std::vector<dim>& axes) {
+    const node_id below = g_[id].in[0];
     auto at = digits(std::move(offset), g_[below].extents, axes);
     if (const auto* split = std::get_if<split_request>(&at); split && split->axis < n()) throw *split;
     if (auto* c = std::get_if<coordinates>(&at)) return std::move(*c);
-    throw refusal{"a reshape to " + ir::text_of(g_[below].extents) + " does not follow the axes", below};
+    throw refusal{"a reshape to " + ir::text_of(g_[below].extents) + " does not follow the axes", memory_.stored[below] ? id : below};
   }
 
-  int load(node_id id, const coordinates& at) {
+  /// True for what is in memory in row-major order before this kernel runs: an offset is all that a reshape of it needs.
+  bool is_dense(node_id id) const {
+    return memory_.stored[id] && !targets_.count(id) && (memory_.strides[id].empty() || memory_.strides[id] == row_major(g_[id].extents));
+  }
+
+  int load(node_id id, const coordinates& at) { return load_from(id, linear(at, strides_of(id), n())); }
+
+  int load_from(node_id id, affine offset) {
     instruction i;
     i.kind = kind::load;
     i.type = g_[id].type;
     i.where = g_[id].where;
-    i.at = {buffer(id, false), linear(at, strides_of(id), n())};
+    i.at = {buffer(id, false), std::move(offset)};
     i.axes = axes_of(i.at.at);
     for (std::size_t k = 0; k < k_.body.size(); ++k)
       if (k_.body[k].kind == kind::load && k_.body[k].at == i.at) return static_cast<int>(k);
@@ -303,7 +315,8 @@ class lowering {
       if (targets_.count(id)) throw refusal{"%" + std::to_string(id) + " is complete only when its kernel ends", ir::no_node};
       if (memory_.stored[id]) return {buffer(id, false), linear(at, strides_of(id), axes.size())};
       if (!ir::is_view(v.code)) throw refusal{"an operand of a matrix product has to be in memory", id};
-      at = v.code == ir::op::reshape ? reshaped(v.in[0], linear(at, row_major(v.extents), axes.size()), axes)
+      if (v.code == ir::op::reshape && is_dense(v.in[0])) return {buffer(v.in[0], false), linear(at, row_major(v.extents), axes.size())};
+      at = v.code == ir::op::reshape ? reshaped(id, linear(at, row_major(v.extents), axes.size()), axes)
                                      : through_view(v, g_[v.in[0]].extents, at, axes.size());
       id = v.in[0];
     }

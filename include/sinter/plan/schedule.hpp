@@ -183,32 +183,35 @@ inline void assign_stages(kernel& k) {
   }
 }
 
-/// Marks the costly values of one pass that a later pass needs.
+/// Marks the costly values of one pass that a later pass needs too.
 inline void keep_costly(kernel& k) {
   const auto row = k.extent(role::inner).number();
   if (!row || k.block) return;
   const std::uint32_t inner = k.mask(role::inner);
   std::int64_t bytes = 0;
-  std::vector<std::pair<int, int>> seen;
+  std::set<std::pair<int, int>> seen;
+  std::vector<int> first(k.body.size(), k.stages);
   auto visit = [&](auto&& self, int id, int pass) -> void {
-    if (std::find(seen.begin(), seen.end(), std::pair(id, pass)) != seen.end()) return;
-    seen.emplace_back(id, pass);
     auto& i = k.body[static_cast<std::size_t>(id)];
-    if (!(i.axes & inner) || i.kind == kind::reduce || i.kind == kind::arg_reduce) return;
+    if (!(i.axes & inner) || i.kind == kind::reduce || i.kind == kind::arg_reduce || !seen.emplace(id, pass).second) return;
+    int& computed = first[static_cast<std::size_t>(id)];
+    computed = std::min(computed, pass);
     const std::int64_t size = *row * static_cast<std::int64_t>(std::max<std::size_t>(size_of(i.type), 4));
-    if (!i.kept && i.stage < pass && i.kind == kind::compute && is_expensive(i.code) && bytes + size <= kept_row_bytes) {
+    if (!i.kept && computed < pass && i.kind == kind::compute && is_expensive(i.code) && bytes + size <= kept_row_bytes) {
       i.kept = true;
       bytes += size;
     }
-    if (i.kept && i.stage < pass) return;
+    if (i.kept && computed < pass) return;
     for (int a : i.args) self(self, a, pass);
     if (i.at.at.index >= 0) self(self, i.at.at.index, pass);
   };
-  for (const auto& s : k.stores)
-    if (const auto& v = k.body[static_cast<std::size_t>(s.value)]; !v.after_rows) visit(visit, s.value, v.stage);
-  for (std::size_t b = 0; b < k.body.size(); ++b)
-    if (k.body[b].kind == kind::reduce)
-      visit(visit, k.body[b].args[0], k.body[static_cast<std::size_t>(k.body[b].args[0])].stage);
+  for (int pass = 0; pass < k.stages; ++pass) {
+    for (std::size_t b = 0; b < k.body.size(); ++b)
+      if (k.body[b].kind == kind::reduce || k.body[b].kind == kind::arg_reduce)
+        if (const int arg = k.body[b].args[0]; k.body[static_cast<std::size_t>(arg)].stage == pass) visit(visit, arg, pass);
+    for (const auto& s : k.stores)
+      if (const auto& v = k.body[static_cast<std::size_t>(s.value)]; !v.after_rows && v.stage == pass) visit(visit, s.value, pass);
+  }
 }
 
 inline void choose_chunks(kernel& k, std::span<const std::int64_t> hints) {
