@@ -227,14 +227,14 @@ SINTER_API std::vector<built> build(std::span<const std::string> sources) {
   const disk_cache cache;
   std::vector<detail::job> jobs;
   std::vector<std::size_t> job_of;
-  std::unordered_map<std::string_view, std::size_t> known;
+  std::unordered_map<std::string, std::size_t> known;
   for (const auto& source : sources) {
-    const auto [at, fresh] = known.emplace(source, jobs.size());
+    const auto [at, fresh] = known.emplace(key_text(*compiler, source), jobs.size());
     job_of.push_back(at->second);
     if (!fresh) continue;
     jobs.emplace_back();
     jobs.back().source = &source;
-    jobs.back().key = key_text(*compiler, source);
+    jobs.back().key = at->first;
     jobs.back().entry = detail::live_modules().at(jobs.back().key);
   }
   std::vector<detail::job*> missing;

@@ -75,11 +75,24 @@ SINTER_API const std::string& instruction_set() {
   return found;
 }
 
+/// The text without its #line directives, which name places but decide no instruction.
+SINTER_API std::string without_places(std::string_view source) {
+  constexpr std::string_view directive = "#line ";
+  std::string out;
+  out.reserve(source.size());
+  while (!source.empty()) {
+    const std::size_t end = std::min(source.find('\n'), source.size() - 1) + 1;
+    if (!source.starts_with(directive)) out.append(source.substr(0, end));
+    source.remove_prefix(end);
+  }
+  return out;
+}
+
 /// Everything that decides a kernel's bytes, as text.
 SINTER_API std::string key_text(const host_compiler& with, std::string_view source) {
   std::string key = "sinter " SINTER_VERSION "\ncompiler " + with.identity + "\nisa " + instruction_set() + "\nflags";
   for (const auto& flag : compile_flags(with)) key.append(" ").append(flag);
-  return key.append("\nsource\n").append(source);
+  return key.append("\nsource\n").append(without_places(source));
 }
 
 namespace detail {
