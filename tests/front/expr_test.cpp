@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <sinter/sinter.hpp>
 #include <string>
@@ -38,17 +39,16 @@ void check_near(double got, double want, double at) {
 }
 
 /// f on tensors of T against g in f64: by the eager loop (vectors), through a strided view (scalars), and as a graph.
-template <class T, class F, class G>
-void check_function(F f, G g, double low, double high) {
+template <class T>
+void check_function(const std::function<tensor<T, 1>(const tensor<T, 1>&)>& f, double (*g)(double), double low, double high) {
   const auto x = probes<T>(low, high);
   const auto n = x.numel();
-  const auto y = evaluate(f(x));
-  static_assert(std::is_same_v<std::remove_cvref_t<decltype(y)>, tensor<T, 1>>);
+  const tensor<T, 1> y = f(x);
   const auto spaced = zeros<T>(2 * n);
   for (std::int64_t i = 0; i < n; ++i) spaced(2 * i) = x(i);
   const auto view = detail::access::make<T, dims(1)>(detail::access::memory(spaced), spaced.data(), {n}, {2});
-  const auto z = evaluate(f(view));
-  const auto traced = ops::traced([&](const auto& v) { return f(v); }, x);
+  const tensor<T, 1> z = f(view);
+  const auto traced = ops::traced(f, x);
   for (std::int64_t i = 0; i < n; ++i) {
     const double want = g(static_cast<double>(x(i)));
     check_near<T>(static_cast<double>(y(i)), want, static_cast<double>(x(i)));
@@ -59,6 +59,16 @@ void check_function(F f, G g, double low, double high) {
 
 double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
 double softplus_of(double x) { return std::isnan(x) ? x : std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }
+
+void check_activation(const std::function<tensor<double, 1>(const tensor<double, 1>&)>& f,
+                      const std::function<tensor<float, 1>(const tensor<float, 1>&)>& single, double (*g)(double)) {
+  const auto x = linspace<double>(-6, 6, 61);
+  const auto want = ops::make({61}, [&](const ops::coord& at) { return g(x(at[0])); });
+  ops::check_both(want, 1e-13, f, x);
+  ops::check_both(want, 1e-6, single, tensor<float, 1>(cast<float>(x)));
+}
+
+const double tanh_scale = std::sqrt(2 / std::acos(-1.0));
 
 }  // namespace
 
@@ -118,22 +128,17 @@ TEST_CASE("rounding and signs") {
 #define CHECK_ACTIVATION(NAME, WANT)                                                                       \
   {                                                                                                        \
     INFO(#NAME);                                                                                           \
-    const auto x = linspace<double>(-6, 6, 61);                                                            \
-    const auto want = ops::make({61}, [&](const ops::coord& at) {                                          \
-      const double x = -6 + 12.0 * static_cast<double>(at[0]) / 60;                                         \
-      return WANT;                                                                                         \
-    });                                                                                                    \
-    ops::check_both(want, 1e-13, [](const auto& v) { return NAME; }, x);                                   \
-    ops::check_both(want, 1e-6, [](const auto& v) { return NAME; }, tensor<float, 1>(cast<float>(x)));     \
+    check_activation([](const tensor<double, 1>& v) -> tensor<double, 1> { return NAME; },                 \
+                     [](const tensor<float, 1>& v) -> tensor<float, 1> { return NAME; },                   \
+                     [](double x) -> double { return WANT; });                                             \
   }
 
 TEST_CASE("activations") {
   CHECK_ACTIVATION(relu(v), x > 0 ? x : 0);
   CHECK_ACTIVATION(gelu(v), x * 0.5 * std::erfc(-x / std::sqrt(2.0)));
   CHECK_ACTIVATION(gelu<approximate::none>(v), x * 0.5 * std::erfc(-x / std::sqrt(2.0)));
-  const double c = std::sqrt(2 / std::acos(-1.0));
-  CHECK_ACTIVATION(gelu_tanh(v), 0.5 * x * (1 + std::tanh(c * (x + 0.044715 * x * x * x))));
-  CHECK_ACTIVATION(gelu<approximate::tanh>(v), 0.5 * x * (1 + std::tanh(c * (x + 0.044715 * x * x * x))));
+  CHECK_ACTIVATION(gelu_tanh(v), 0.5 * x * (1 + std::tanh(tanh_scale * (x + 0.044715 * x * x * x))));
+  CHECK_ACTIVATION(gelu<approximate::tanh>(v), 0.5 * x * (1 + std::tanh(tanh_scale * (x + 0.044715 * x * x * x))));
   CHECK_ACTIVATION(silu(v), x * sigmoid_of(x));
   CHECK_ACTIVATION(softplus(v), softplus_of(x));
   CHECK_ACTIVATION(softsign(v), x / (1 + std::fabs(x)));
@@ -173,11 +178,18 @@ TEST_CASE("floating binary operations") {
   const auto a = probes<double>(-4, 4);
   const tensor<double, 1> b = zeros<double>(a.numel());
   for (std::int64_t i = 0; i < b.numel(); ++i) b(i) = a((i * 7 + 3) % a.numel());
-  const auto check = [&](auto f, auto g) {
+  using function = std::function<tensor<double, 1>(const tensor<double, 1>&, const tensor<double, 1>&)>;
+  using test = std::function<tensor<bool, 1>(const tensor<double, 1>&, const tensor<double, 1>&)>;
+  const auto check = [&](const function& f, double (*g)(double, double)) {
     const auto want = ops::make({a.numel()}, [&](const ops::coord& c) { return g(a(c[0]), b(c[0])); });
     ops::check_both(want, 1e-14, f, a, b);
   };
+  const auto check_test = [&](const test& f, bool (*g)(double, double)) {
+    const auto want = ops::make({a.numel()}, [&](const ops::coord& c) { return g(a(c[0]), b(c[0])); });
+    ops::check_both(want, 0, f, a, b);
+  };
 #define CHECK_BINARY(EXPRESSION) check([](const auto& x, const auto& y) { return EXPRESSION; }, [](double x, double y) { return EXPRESSION; })
+#define CHECK_TEST(EXPRESSION) check_test([](const auto& x, const auto& y) { return EXPRESSION; }, [](double x, double y) { return EXPRESSION; })
   CHECK_BINARY(x + y);
   CHECK_BINARY(x - y);
   CHECK_BINARY(x * y);
@@ -192,10 +204,11 @@ TEST_CASE("floating binary operations") {
   check([](const auto& x, const auto& y) { return minimum(x, y); },
         [](double x, double y) { return std::isnan(x) || std::isnan(y) ? not_a_number : std::min(x, y); });
   check([](const auto& x, const auto& y) { return where(x < y, x, y); }, [](double x, double y) { return x < y ? x : y; });
-  check([](const auto& x, const auto& y) { return x == y; }, [](double x, double y) { return x == y; });
-  check([](const auto& x, const auto& y) { return x != y; }, [](double x, double y) { return x != y; });
-  check([](const auto& x, const auto& y) { return x <= y || x > y; }, [](double x, double y) { return x <= y || x > y; });
-  check([](const auto& x, const auto& y) { return !(x >= y) && y < 1; }, [](double x, double y) { return !(x >= y) && y < 1; });
+  CHECK_TEST(x == y);
+  CHECK_TEST(x != y);
+  CHECK_TEST(x <= y || x > y);
+  CHECK_TEST(!(x >= y) && y < 1);
+#undef CHECK_TEST
 }
 
 TEST_CASE_TEMPLATE("integer semantics", T, std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t, std::uint16_t,
@@ -209,8 +222,8 @@ TEST_CASE_TEMPLATE("integer semantics", T, std::int8_t, std::int16_t, std::int32
   const auto n = static_cast<std::size_t>(a.numel());
   // Exact in 128 bits, then wrapped.
   using wide = __int128;
-  const auto check = [&](const auto& e, auto f) {
-    const auto got = evaluate(e).to_vector();
+  const auto check = [&](const auto& e, wide (*f)(wide, wide)) {
+    const auto got = e.to_vector();
     std::size_t wrong = 0;
     for (std::size_t i = 0; i < n; ++i) {
       const T want = static_cast<T>(f(static_cast<wide>(left[i]), static_cast<wide>(right[i])));
@@ -220,35 +233,35 @@ TEST_CASE_TEMPLATE("integer semantics", T, std::int8_t, std::int16_t, std::int32
     CHECK(wrong == 0);
   };
   constexpr int bits = static_cast<int>(sizeof(T) * 8);
-  check(a + b, [](wide x, wide y) { return x + y; });
-  check(a - b, [](wide x, wide y) { return x - y; });
-  check(a * b, [](wide x, wide y) { return static_cast<unsigned __int128>(x) * static_cast<unsigned __int128>(y); });
-  check(a / b, [](wide x, wide y) { return y == 0 ? 0 : x / y; });
-  check(a % b, [](wide x, wide y) { return y == 0 ? 0 : x % y; });
-  check(a & b, [](wide x, wide y) { return x & y; });
-  check(a | b, [](wide x, wide y) { return x | y; });
-  check(a ^ b, [](wide x, wide y) { return x ^ y; });
-  check(~a, [](wide x, wide) { return ~x; });
-  check(-a, [](wide x, wide) { return -x; });
-  check(abs(a), [](wide x, wide) { return x < 0 ? -x : x; });
-  check(sign(a), [](wide x, wide) { return (x > 0) - (x < 0); });
-  check(maximum(a, b), [](wide x, wide y) { return x > y ? x : y; });
-  check(minimum(a, b), [](wide x, wide y) { return x < y ? x : y; });
-  check(a << b, [](wide x, wide y) {
+  check(a + b, [](wide x, wide y) -> wide { return x + y; });
+  check(a - b, [](wide x, wide y) -> wide { return x - y; });
+  check(a * b, [](wide x, wide y) -> wide { return static_cast<wide>(static_cast<unsigned __int128>(x) * static_cast<unsigned __int128>(y)); });
+  check(a / b, [](wide x, wide y) -> wide { return y == 0 ? 0 : x / y; });
+  check(a % b, [](wide x, wide y) -> wide { return y == 0 ? 0 : x % y; });
+  check(a & b, [](wide x, wide y) -> wide { return x & y; });
+  check(a | b, [](wide x, wide y) -> wide { return x | y; });
+  check(a ^ b, [](wide x, wide y) -> wide { return x ^ y; });
+  check(~a, [](wide x, wide) -> wide { return ~x; });
+  check(-a, [](wide x, wide) -> wide { return -x; });
+  check(abs(a), [](wide x, wide) -> wide { return x < 0 ? -x : x; });
+  check(sign(a), [](wide x, wide) -> wide { return (x > 0) - (x < 0); });
+  check(maximum(a, b), [](wide x, wide y) -> wide { return x > y ? x : y; });
+  check(minimum(a, b), [](wide x, wide y) -> wide { return x < y ? x : y; });
+  check(a << b, [](wide x, wide y) -> wide {
     const auto by = static_cast<std::uint64_t>(static_cast<std::make_unsigned_t<T>>(y));
     return by >= bits ? 0 : static_cast<wide>(static_cast<unsigned __int128>(x) << by);
   });
-  check(a >> b, [](wide x, wide y) {
+  check(a >> b, [](wide x, wide y) -> wide {
     const auto by = static_cast<std::uint64_t>(static_cast<std::make_unsigned_t<T>>(y));
     return by >= bits ? (x < 0 ? -1 : 0) : x >> by;
   });
-  check(a == b, [](wide x, wide y) { return x == y; });
-  check(a != b, [](wide x, wide y) { return x != y; });
-  check(a < b, [](wide x, wide y) { return x < y; });
-  check(a <= b, [](wide x, wide y) { return x <= y; });
-  check(a > b, [](wide x, wide y) { return x > y; });
-  check(a >= b, [](wide x, wide y) { return x >= y; });
-  check(where(a < b, a, b), [](wide x, wide y) { return x < y ? x : y; });
+  check(a == b, [](wide x, wide y) -> wide { return x == y; });
+  check(a != b, [](wide x, wide y) -> wide { return x != y; });
+  check(a < b, [](wide x, wide y) -> wide { return x < y; });
+  check(a <= b, [](wide x, wide y) -> wide { return x <= y; });
+  check(a > b, [](wide x, wide y) -> wide { return x > y; });
+  check(a >= b, [](wide x, wide y) -> wide { return x >= y; });
+  check(where(a < b, a, b), [](wide x, wide y) -> wide { return x < y ? x : y; });
   check(pow(a, b), [](wide x, wide y) -> wide {
     if (y < 0) return x == 1 ? 1 : x == -1 ? (y % 2 ? -1 : 1) : 0;
     std::uint64_t r = 1, s = static_cast<std::uint64_t>(x);
