@@ -31,7 +31,7 @@ void every_pair() {
       const __int128 x = a, y = b;
       REQUIRE(v::apply_row<op::add, T>(a, b) == wrap<T>(x + y));
       REQUIRE(v::apply_row<op::sub, T>(a, b) == wrap<T>(x - y));
-      REQUIRE(v::apply_row<op::mul, T>(a, b) == wrap<T>(x * y));
+      REQUIRE(v::apply_row<op::mul, T>(a, b) == wrap<T>(__int128(static_cast<unsigned __int128>(x) * static_cast<unsigned __int128>(y))));
       REQUIRE(v::divide(a, b) == wrap<T>(y == 0 ? 0 : x / y));
       REQUIRE(v::remainder(a, b) == wrap<T>(y == 0 ? 0 : x % y));
       REQUIRE(v::negate(a) == wrap<T>(-x));
@@ -41,7 +41,7 @@ void every_pair() {
       REQUIRE(v::minimum(a, b) == wrap<T>(x < y ? x : y));
       const int width = 8 * int(sizeof(T));
       const bool far = y < 0 || y >= width;
-      REQUIRE(v::shift_left(a, b) == (far ? T(0) : wrap<T>(x * (__int128(1) << int(y)))));
+      REQUIRE(v::shift_left(a, b) == (far ? T(0) : wrap<T>(__int128(static_cast<unsigned __int128>(x) << int(y)))));
       const __int128 divisor = __int128(1) << (far ? 100 : int(y)), quotient = x / divisor - (x % divisor < 0);
       REQUIRE(v::shift_right(a, b) == wrap<T>(quotient));
     }
