@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Installs into an empty folder, then configures, builds and runs a project that knows sinter by find_package alone.
 
-    check.py CMAKE BUILD_FOLDER COMPILER GENERATOR FLAGS
+    check.py CMAKE BUILD_FOLDER COMPILER GENERATOR CONFIGURE_ARGUMENTS...
 """
 import os
 import subprocess
@@ -16,13 +16,13 @@ def run(*command):
 
 
 def main():
-    cmake, build, compiler, generator, flags = sys.argv[1:]
+    cmake, build, compiler, generator, *arguments = sys.argv[1:]
     consumer = os.path.join(os.path.dirname(os.path.abspath(__file__)), "consumer")
     with tempfile.TemporaryDirectory() as work:
         prefix, out = os.path.join(work, "prefix"), os.path.join(work, "build")
         run(cmake, "--install", build, "--prefix", prefix)
         run(cmake, "-S", consumer, "-B", out, "-G", generator, f"-DCMAKE_CXX_COMPILER={compiler}",
-            f"-DCMAKE_PREFIX_PATH={prefix}", f"-DCMAKE_CXX_FLAGS={flags}", "-DCMAKE_BUILD_TYPE=Debug")
+            f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Debug", *arguments)
         run(cmake, "--build", out, "--parallel", "2")
         for program in ("header_only", "compiled"):
             run(os.path.join(out, program))
