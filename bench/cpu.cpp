@@ -1,0 +1,188 @@
+// What compiled functions cost on the CPU, as ratios within one run: memory-bound kernels against a threaded copy of the
+// same bytes, products against the machine's own peak, calls and first calls in time.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <sinter/sinter.hpp>
+
+using namespace sinter;
+using bench_clock = std::chrono::steady_clock;
+
+namespace {
+
+double seconds_of(const std::function<void()>& f) {
+  const auto start = bench_clock::now();
+  f();
+  return std::chrono::duration<double>(bench_clock::now() - start).count();
+}
+
+/// Median seconds of a call, after one that warms up.
+double median(const std::function<void()>& f, int runs = 21) {
+  f();
+  std::vector<double> times;
+  for (int i = 0; i < runs; ++i) times.push_back(seconds_of(f));
+  std::nth_element(times.begin(), times.begin() + runs / 2, times.end());
+  return times[static_cast<std::size_t>(runs / 2)];
+}
+
+constexpr std::int64_t rows = 4096, columns = 4096;
+constexpr std::size_t plane = rows * columns * sizeof(float);  // 64 MiB
+
+/// Median seconds to copy `bytes` from one buffer to another with all threads.
+double threaded_copy(std::size_t bytes) {
+  const std::int64_t n = static_cast<std::int64_t>(bytes / sizeof(float));
+  const tensor<float, 1> from = normal<float>(make_key(1), n);
+  tensor<float, 1> to = full<float>(1.f, n);
+  const char* const source = reinterpret_cast<const char*>(from.data());
+  char* const target = reinterpret_cast<char*>(to.data());
+  constexpr std::int64_t pieces = 64;
+  const std::size_t piece = bytes / pieces;
+  return median([&] {
+#pragma omp parallel for schedule(static)
+    for (std::int64_t i = 0; i < pieces; ++i) std::memcpy(target + piece * static_cast<std::size_t>(i), source + piece * static_cast<std::size_t>(i), piece);
+  });
+}
+
+void row(const char* name, double seconds, double limit, const char* what, double goal) {
+  std::printf("%-28s %10.1f us   %5.2f x %s", name, seconds * 1e6, seconds / limit, what);
+  if (goal > 0) std::printf("   (goal %.2f)", goal);
+  std::printf("\n");
+  std::fflush(stdout);
+}
+
+void memory_bound() {
+  const auto k = split(make_key(7), 8);
+  const tensor<float, 2> x = normal<float>(k[0], rows, columns), r = normal<float>(k[1], rows, columns);
+  const tensor<float, 1> b = normal<float>(k[2], columns), g = normal<float>(k[3], columns);
+  const double one = threaded_copy(plane), two = 2 * one;
+  std::printf("threaded copy of 64 MiB: %.1f us, %.1f GB/s read and written\n", one * 1e6, 2e-9 * static_cast<double>(plane) / one);
+
+  const auto bias_gelu = compile([](auto x, auto b) { return gelu_tanh(x + b); }, {.name = "bias_gelu"});
+  row("bias_gelu", median([&] { bias_gelu(x, b); }), one, "copy", 1.3);
+
+  const auto norm = compile(
+      [](auto x, auto r, auto g) {
+        const auto h = x + r;
+        return std::tuple{h * rsqrt(mean(h * h, axis<-1>, keepdims) + 1e-6f) * g, h};
+      },
+      {.name = "rmsnorm_residual"});
+  row("rmsnorm_residual", median([&] { norm(x, r, g); }), two, "copy", 1.3);
+
+  const auto soft = compile([](auto x) { return softmax(x * 0.125f); }, {.name = "softmax"});
+  row("softmax", median([&] { soft(x); }), one, "copy", 1.5);
+
+  const auto layer = compile(
+      [](auto x, auto g, auto b, auto t) {
+        return grad([&](auto all) {
+          const auto& [x, g, b] = all;
+          return sum(layer_norm(x, g, b, 1e-5f) * t);
+        })(std::tuple{x, g, b});
+      },
+      {.name = "layernorm_fwdbwd"});
+  row("layernorm_fwdbwd", median([&] { layer(x, g, b, r); }), 1.5 * one, "copy", 0);
+
+  const auto turned = compile([](auto x, auto r) { return transpose(x) + r; }, {.name = "transpose_add"});
+  row("transpose_add", median([&] { turned(x, r); }), 1.5 * one, "copy", 0);
+
+  const auto column = compile([](auto x) { return sum(x * x, axis<0>); }, {.name = "column_sum"});
+  row("column_sum", median([&] { column(x); }), 0.5 * one, "copy", 0);
+
+  const auto whole = compile([](auto x, auto r) { return sum((x - r) * (x - r)); }, {.name = "full_reduce"});
+  row("full_reduce", median([&] { whole(x, r); }), one, "copy", 0);
+
+  row("eager gelu(x + b)", median([&] { tensor<float, 2> y = gelu_tanh(x + b); }), one, "copy", 0);
+  row("eager sum((x - r)^2)", median([&] { tensor<float, 0> y = sum((x - r) * (x - r)); }), one, "copy", 0);
+}
+
+void products() {
+  const auto k = split(make_key(9), 3);
+  const tensor<float, 2> a = normal<float>(k[0], 1024, 1024), b = normal<float>(k[1], 1024, 1024);
+  const tensor<float, 1> c = normal<float>(k[2], 1024);
+  const auto plain = compile([](auto a, auto b) { return matmul(a, b); }, {.name = "gemm"});
+  const auto fused = compile([](auto a, auto b, auto c) { return relu(matmul(a, b) + c); }, {.name = "gemm_bias_relu"});
+  const double t = median([&] { plain(a, b); });
+  std::printf("%-28s %10.1f us   %5.1f GFLOP/s\n", "gemm f32 1024^3", t * 1e6, 2.0 * 1024 * 1024 * 1024 / t * 1e-9);
+  row("gemm + bias + relu", median([&] { fused(a, b, c); }), t, "gemm", 0);
+  row("eager matmul", median([&] { tensor<float, 2> y = matmul(a, b); }), t, "gemm", 0);
+}
+
+void calls() {
+  const auto f = compile([](auto x) { return x * 2.f + 1.f; }, {.mode = mode::reduce_overhead, .name = "tiny"});
+  const tensor<float, 1> x = normal<float>(make_key(2), 8);
+  constexpr int repeats = 20000;
+  const double t = median([&] {
+    for (int i = 0; i < repeats; ++i) f(x);
+  });
+  std::printf("%-28s %10.1f ns a call   (goal 1000)\n", "hit: x * 2 + 1 of 8", t / repeats * 1e9);
+}
+
+/// The digits network's step: what a first call of it costs.
+struct layer {
+  tensor<float, 2> w;
+  tensor<float, 1> b;
+};
+struct network {
+  layer first, second, last;
+};
+
+int first_call() {
+  const auto k = split(make_key(3), 8);
+  auto make = [&](int i, int in, int out) { return layer{normal<float>(k[static_cast<std::size_t>(i)], in, out) * 0.1f, full<float>(0.01f, out)}; };
+  const network p{make(0, 64, 128), make(1, 128, 64), make(2, 64, 10)}, m{make(3, 64, 128), make(4, 128, 64), make(5, 64, 10)};
+  const tensor<float, 2> x = normal<float>(k[6], 32, 64);
+  const tensor<std::int64_t, 1> y = randint<std::int64_t>(k[7], 0, 10, 32);
+  const auto step = compile(
+      [](network p, network m, network v, auto x, auto y) {
+        const auto loss = [&](const network& p) {
+          const tensor<float, 2> a = relu(matmul(x, p.first.w) + p.first.b), b = relu(matmul(a, p.second.w) + p.second.b);
+          return cross_entropy(matmul(b, p.last.w) + p.last.b, y);
+        };
+        auto [l, g] = value_and_grad(loss)(p);
+        const auto m2 = tree_map([](auto m, auto g) { return 0.9f * m + 0.1f * g; }, m, g);
+        const auto v2 = tree_map([](auto v, auto g) { return 0.999f * v + 0.001f * g * g; }, v, g);
+        const auto p2 = tree_map([](auto p, auto m, auto v) { return p - 0.001f * m / (sqrt(abs(v)) + 1e-8f); }, p, m2, v2);
+        return std::tuple{l, p2, m2, v2};
+      },
+      {.name = "digits_step"});
+  const double t = seconds_of([&] { step(p, m, m, x, y); });
+  const report r = step.report();
+  std::printf("%.1f ms, %zu kernels of %zu ops, %zu compiled\n", t * 1e3, r.kernels, r.kernels_unfused, r.compiled);
+  return 0;
+}
+
+/// Runs this program again to measure a first call in a process of its own.
+void first_calls(const char* self) {
+  std::string folder = "/tmp/sinter-bench-XXXXXX";
+  if (!mkdtemp(folder.data())) return;
+  setenv("SINTER_CACHE_DIR", folder.c_str(), 1);
+  for (const char* what : {"cold (goal 2000 ms)", "warm disk cache (goal 100 ms)"}) {
+    std::printf("%-28s ", (std::string("first call, ") + what).c_str());
+    std::fflush(stdout);
+    std::string name = self, option = "--first-call";
+    char* const arguments[] = {name.data(), option.data(), nullptr};
+    pid_t child = 0;
+    int status = 0;
+    if (posix_spawn(&child, self, nullptr, nullptr, arguments, environ) == 0) waitpid(child, &status, 0);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc > 1 && std::string(argv[1]) == "--first-call") return first_call();
+  memory_bound();
+  products();
+  calls();
+  first_calls(argv[0]);
+}
