@@ -1,6 +1,6 @@
 // expect: error
 // match: \[tree\] a tree cannot hold a pointer
-// lines: 30
+// lines: 50
 
 #include <sinter/sinter.hpp>
 

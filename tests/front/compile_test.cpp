@@ -274,6 +274,12 @@ TEST_CASE("donated rvalues lend their memory; lvalues and shared tensors keep it
   block s = r;
   for (int i = 0; i < 3; ++i) s = step(std::move(s), g);
   CHECK(s.w.to_vector() == floats{-3, -2, -1});
+  const float* const memory = s.w.data();
+  s = step(std::move(s), g);
+  CHECK(s.w.data() == memory);
+  const block t = step(s, g);
+  CHECK(t.w.data() != memory);
+  CHECK(s.w.to_vector() == floats{-4, -3, -2});
   CHECK(r.w.to_vector() == floats{0, 1, 2});
 }
 

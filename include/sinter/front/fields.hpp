@@ -99,13 +99,21 @@ constexpr int count_fields() {
 template <class T>
 inline constexpr int field_count = count_fields<T>();
 
+/// Whether a plain struct can be taken apart; a compile-time error says why not.
+template <class T>
+constexpr bool is_plain_tree() {
+  constexpr bool defaults = requires { T{}; };
+  constexpr bool derived = derived_aggregate<T>;
+  constexpr bool few = field_count<T> <= max_fields;
+  static_assert(defaults, "[tree] every field of a struct in a tree must have a default value");
+  static_assert(!derived, "[tree] a struct in a tree has no base class; make the base a field");
+  static_assert(few, "[tree] a struct in a tree has at most 32 fields; group them in nested structs");
+  return defaults && !derived && few;
+}
+
 template <class T, class F>
 constexpr decltype(auto) with_plain_fields(T& t, F&& f) {
-  using struct_type = std::remove_const_t<T>;
-  static_assert(requires { struct_type{}; }, "[tree] every field of a struct in a tree must have a default value");
-  static_assert(!derived_aggregate<struct_type>, "[tree] a struct in a tree has no base class; make the base a field");
-  constexpr int count = field_count<struct_type>;
-  static_assert(count <= max_fields, "[tree] a struct in a tree has at most 32 fields; group them in nested structs");
+  constexpr int count = field_count<std::remove_const_t<T>>;
   if constexpr (count == 0) return f();
 #define SINTER_X(N)                              \
   if constexpr (count == N) {                    \

@@ -36,10 +36,11 @@ constexpr bool any_differentiable(type_list<T...>) {
 template <class T>
 constexpr bool any_differentiable() {
   constexpr branch b = branch_of<T>();
-  if constexpr (b == branch::tensor || b == branch::scalar) return differentiable<T>;
+  if constexpr (b == branch::refused) return true;
+  else if constexpr (b == branch::tensor || b == branch::scalar) return differentiable<T>;
   else if constexpr (b == branch::array || b == branch::vector || b == branch::optional)
     return any_differentiable<typename T::value_type>();
-  else return any_differentiable(decltype(with_children(std::declval<T&>(), child_types{})){});
+  else return any_differentiable(children_of<T>{});
 }
 
 template <class V>
@@ -56,9 +57,12 @@ class differentiated {
 
   template <class... Args>
   auto operator()(Args&&... args) const {
-    static_assert(Index >= 0 && Index < static_cast<int>(sizeof...(Args)), "[grad] the function has no such argument");
-    if (engine::current()) return under_trace(settle_tree(std::forward<Args>(args))...);
-    return eager(settle_tree(std::forward<Args>(args))...);
+    constexpr bool exists = Index >= 0 && Index < static_cast<int>(sizeof...(Args));
+    static_assert(exists, "[grad] the function has no such argument");
+    if constexpr (exists) {
+      if (engine::current()) return under_trace(settle_tree(std::forward<Args>(args))...);
+      return eager(settle_tree(std::forward<Args>(args))...);
+    }
   }
 
  private:

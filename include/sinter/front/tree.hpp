@@ -43,41 +43,8 @@ inline constexpr bool is_tuple<std::tuple<T...>> = true;
 template <class... T>
 inline constexpr bool is_tuple<boost::hana::tuple<T...>> = true;
 
-/// What a type is in a tree.
-enum class branch { tensor, scalar, array, vector, optional, tuple, structure };
-
-template <class T>
-constexpr branch branch_of() {
-  if constexpr (tensor_like<T>) return branch::tensor;
-  else if constexpr (scalar_leaf<T>) return branch::scalar;
-  else if constexpr (is_array<T>) return branch::array;
-  else if constexpr (is_vector<T>) return branch::vector;
-  else if constexpr (is_optional<T>) return branch::optional;
-  else if constexpr (is_tuple<T>) return branch::tuple;
-  else {
-    static_assert(!std::is_array_v<T>, "[tree] a tree cannot hold a C array; use std::array");
-    static_assert(!std::is_pointer_v<T>, "[tree] a tree cannot hold a pointer");
-    constexpr bool refused = std::is_array_v<T> || std::is_pointer_v<T>;
-    static_assert(refused || std::is_empty_v<T> || adapted_struct<T> || plain_struct<T>,
-                  "[tree] a tree holds tensors, numbers, enums, std::tuple, pair, array, vector, optional and structs "
-                  "without constructors; describe any other class with BOOST_HANA_ADAPT_STRUCT");
-    return branch::structure;
-  }
-}
-
-template <class T>
-inline constexpr bool is_leaf = branch_of<T>() == branch::tensor || branch_of<T>() == branch::scalar;
-
-/// Calls f with a reference to each child of a tuple or struct.
 template <class T, class F>
-constexpr decltype(auto) with_children(T& t, F&& f) {
-  using U = std::remove_const_t<T>;
-  if constexpr (std::is_empty_v<U>) return f();
-  else if constexpr (branch_of<U>() == branch::structure) return with_fields(t, f);
-  else if constexpr (is_pair<U>) return f(t.first, t.second);
-  else if constexpr (requires { std::tuple_size<U>::value; }) return std::apply(f, t);
-  else return boost::hana::unpack(t, f);
-}
+constexpr decltype(auto) with_children(T& t, F&& f);
 
 template <class... T>
 struct type_list {};
@@ -88,6 +55,67 @@ struct child_types {
     return {};
   }
 };
+
+template <class T>
+using children_of = decltype(with_children(std::declval<T&>(), child_types{}));
+
+/// Whether a type can be in a tree. Each reason against it is one compile-time error; what follows is cut short.
+template <class T>
+constexpr bool is_tree();
+
+template <class... T>
+constexpr bool are_trees(type_list<T...>) {
+  return (... && is_tree<T>());
+}
+
+template <class T>
+constexpr bool is_tree() {
+  if constexpr (tensor_like<T> || scalar_leaf<T> || std::is_empty_v<T>) return true;
+  else if constexpr (is_array<T> || is_vector<T> || is_optional<T>) return is_tree<typename T::value_type>();
+  else if constexpr (is_tuple<T> || adapted_struct<T>) return are_trees(children_of<T>{});
+  else if constexpr (plain_struct<T>) {
+    if constexpr (is_plain_tree<T>()) return are_trees(children_of<T>{});
+    else return false;
+  } else {
+    constexpr bool array = std::is_array_v<T>, pointer = std::is_pointer_v<T>;
+    static_assert(!array, "[tree] a tree cannot hold a C array; use std::array");
+    static_assert(!pointer, "[tree] a tree cannot hold a pointer");
+    static_assert(array || pointer,
+                  "[tree] a tree holds tensors, numbers, enums, std::tuple, pair, array, vector, optional and structs "
+                  "without constructors; describe any other class with BOOST_HANA_ADAPT_STRUCT");
+    return false;
+  }
+}
+
+/// What a type is in a tree.
+enum class branch { tensor, scalar, array, vector, optional, tuple, structure, refused };
+
+template <class T>
+constexpr branch branch_of() {
+  if constexpr (tensor_like<T>) return branch::tensor;
+  else if constexpr (scalar_leaf<T>) return branch::scalar;
+  else if constexpr (!is_tree<T>()) return branch::refused;
+  else if constexpr (is_array<T>) return branch::array;
+  else if constexpr (is_vector<T>) return branch::vector;
+  else if constexpr (is_optional<T>) return branch::optional;
+  else if constexpr (is_tuple<T>) return branch::tuple;
+  else return branch::structure;
+}
+
+template <class T>
+inline constexpr bool is_leaf = branch_of<T>() == branch::tensor || branch_of<T>() == branch::scalar;
+
+/// Calls f with a reference to each child of a tuple or struct.
+template <class T, class F>
+constexpr decltype(auto) with_children(T& t, F&& f) {
+  using U = std::remove_const_t<T>;
+  if constexpr (std::is_empty_v<U>) return f();
+  else if constexpr (!is_tuple<U>) return with_fields(t, f);
+  else if constexpr (is_pair<U>) return f(t.first, t.second);
+  else if constexpr (requires { std::tuple_size<U>::value; }) return std::apply(f, t);
+  else return boost::hana::unpack(t, f);
+}
+
 struct child_references {
   template <class... T>
   constexpr std::tuple<T&...> operator()(T&... x) const {
@@ -122,7 +150,8 @@ constexpr tree_facts facts(type_list<T...>) {
 template <class T>
 constexpr tree_facts facts() {
   constexpr branch b = branch_of<T>();
-  if constexpr (b == branch::tensor) return {1, 0, true, !is_tensor<T>};
+  if constexpr (b == branch::refused) return {};
+  else if constexpr (b == branch::tensor) return {1, 0, true, !is_tensor<T>};
   else if constexpr (b == branch::scalar) return {0, 1, true, false};
   else if constexpr (b == branch::array) {
     constexpr tree_facts f = facts<typename T::value_type>();
@@ -132,7 +161,7 @@ constexpr tree_facts facts() {
     constexpr tree_facts f = facts<typename T::value_type>();
     return {f.tensors, f.statics, false, f.lazy};
   } else {
-    return facts(decltype(with_children(std::declval<T&>(), child_types{})){});
+    return facts(children_of<T>{});
   }
 }
 
@@ -159,7 +188,7 @@ constexpr void for_each_leaf(T& t, Leaf&& leaf, Length&& length = {}) {
   } else if constexpr (b == branch::optional) {
     length(t.has_value());
     if (t) for_each_leaf(*t, leaf, length);
-  } else {
+  } else if constexpr (b != branch::refused) {
     with_children(t, [&](auto&... child) { (for_each_leaf(child, leaf, length), ...); });
   }
 }

@@ -41,6 +41,24 @@ constexpr const char* child_name() {
   else return nullptr;
 }
 
+template <class... T>
+constexpr std::size_t count_types(type_list<T...>) {
+  return sizeof...(T);
+}
+
+/// Whether two types have one structure at their roots; vectors and optionals are compared when they are there.
+template <class T, class U>
+constexpr bool same_branch() {
+  constexpr branch b = branch_of<T>(), c = branch_of<U>();
+  if constexpr (b == branch::refused || c == branch::refused) return true;
+  else if constexpr (is_leaf<T> || is_leaf<U>) return is_leaf<T> == is_leaf<U>;
+  else if constexpr (b == branch::vector || b == branch::optional) return b == c;
+  else if constexpr (b == branch::array && c == branch::array) return std::tuple_size_v<T> == std::tuple_size_v<U>;
+  else if constexpr (b == branch::array || c == branch::array) return false;
+  else if constexpr (c == branch::vector || c == branch::optional) return false;
+  else return count_types(children_of<T>{}) == count_types(children_of<U>{});
+}
+
 /// Rebuilds trees from the results of `f`. Scalars: whether f sees them; else they are copied from the first tree.
 template <class F, bool Scalars>
 struct tree_mapper {
@@ -51,9 +69,10 @@ struct tree_mapper {
   template <class T, class... Ts>
   constexpr auto operator()(const tree_place& at, const T& t, const Ts&... ts) const {
     constexpr branch b = branch_of<T>();
-    static_assert((... && (is_leaf<Ts> == is_leaf<T>)),
-                  "[tree] the trees differ: one has a leaf where another has a container");
-    if constexpr (b == branch::tensor || (b == branch::scalar && Scalars)) return settle(f(t, ts...));
+    constexpr bool alike = (... && same_branch<T, Ts>());
+    static_assert(alike, "[tree] the trees differ: containers, array lengths and numbers of fields must be equal");
+    if constexpr (!alike || b == branch::refused) return t;
+    else if constexpr (b == branch::tensor || (b == branch::scalar && Scalars)) return settle(f(t, ts...));
     else if constexpr (b == branch::scalar) return t;
     else if constexpr (b == branch::array) return map_array(at, t, ts...);
     else if constexpr (b == branch::vector) return map_vector(at, t, ts...);
@@ -67,8 +86,6 @@ struct tree_mapper {
  private:
   template <class T, std::size_t N, class... Ts>
   constexpr auto map_array(const tree_place& at, const std::array<T, N>& t, const Ts&... ts) const {
-    static_assert((... && (std::tuple_size_v<Ts> == N)),
-                  "[tree] the trees differ: arrays of different lengths");
     std::array<decltype((*this)(at, t[0], ts[0]...)), N> out{};
     for (std::size_t i = 0; i < N; ++i) out[i] = (*this)(tree_place{&at, i}, t[i], ts[i]...);
     return out;
@@ -76,7 +93,6 @@ struct tree_mapper {
 
   template <class T, class... Ts>
   auto map_vector(const tree_place& at, const T& t, const Ts&... ts) const {
-    static_assert((... && is_vector<Ts>), "[tree] the trees differ: a std::vector and something else");
     (same(at, "std::vector of length ", t.size(), ts.size()), ...);
     std::vector<decltype((*this)(at, t[0], ts[0]...))> out;
     out.reserve(t.size());
@@ -86,7 +102,6 @@ struct tree_mapper {
 
   template <class T, class... Ts>
   constexpr auto map_optional(const tree_place& at, const T& t, const Ts&... ts) const {
-    static_assert((... && is_optional<Ts>), "[tree] the trees differ: a std::optional and something else");
     (same(at, "std::optional with values: ", t.has_value(), ts.has_value()), ...);
     using result = std::optional<decltype((*this)(at, *t, *ts...))>;
     return t ? result((*this)(tree_place{&at, 0}, *t, *ts...)) : result();
@@ -103,7 +118,6 @@ struct tree_mapper {
   template <class T, class... Refs>
   constexpr auto map_children(const tree_place& at, const T& t, const std::tuple<Refs...>& children) const {
     constexpr std::size_t count = std::tuple_size_v<std::tuple_element_t<0, std::tuple<Refs...>>>;
-    static_assert((... && (std::tuple_size_v<Refs> == count)), "[tree] the trees differ: different numbers of fields");
     const auto child = [&](auto i) {
       const tree_place place{&at, i, child_name<T, i>()};
       return std::apply([&](const auto&... refs) { return (*this)(place, std::get<i>(refs)...); }, children);
@@ -177,11 +191,12 @@ constexpr auto kind_of_leaves(type_list<T...>) {
 template <class T, bool Scalars>
 constexpr auto kind_of_leaves() {
   constexpr branch b = branch_of<T>();
-  if constexpr (b == branch::tensor) return leaf_kind<tensor<typename T::value_type, T::static_shape>>{};
+  if constexpr (b == branch::refused) return leaf_kind<void>{};
+  else if constexpr (b == branch::tensor) return leaf_kind<tensor<typename T::value_type, T::static_shape>>{};
   else if constexpr (b == branch::scalar) return leaf_kind<std::conditional_t<Scalars, T, void>>{};
   else if constexpr (b == branch::array || b == branch::vector || b == branch::optional)
     return kind_of_leaves<typename T::value_type, Scalars>();
-  else return kind_of_leaves<Scalars>(decltype(with_children(std::declval<T&>(), child_types{})){});
+  else return kind_of_leaves<Scalars>(children_of<T>{});
 }
 
 /// The leaves of a tree of fixed size, one type each.
