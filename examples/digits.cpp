@@ -138,7 +138,7 @@ double milliseconds(auto&& f) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
-int run(const settings& chosen) {
+int train_and_report(const settings& chosen) {
   constexpr std::size_t batch = 32;
   const auto [data_key, net_key, shuffle_key] = split<3>(make_key(2024));
 
@@ -205,7 +205,7 @@ int run(const settings& chosen) {
 
 int main(int argc, char** argv) {
   try {
-    return run(read_arguments(argc, argv));
+    return train_and_report(read_arguments(argc, argv));
   } catch (const std::exception& e) {
     std::fprintf(stderr, "digits: %s\n", e.what());
     return 2;
