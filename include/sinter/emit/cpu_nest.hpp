@@ -82,6 +82,7 @@ class nest_printer {
     return i.axes == 0 && i.stage == 0 && !i.after_rows && !is_reduction(i);
   }
   bool varies(const plan::store& s, std::uint32_t axes) const {
+    if (s.accumulate) return axes != 0;  // adds at every position, be it the same
     std::uint32_t mask = at(s.value).axes;
     if (s.at.at.index >= 0) mask |= at(s.at.at.index).axes;
     for (std::size_t a = 0; a < s.at.at.stride.size(); ++a)

@@ -153,19 +153,18 @@ class fusion {
     return k;
   }
 
-  /// One group per root; stores whatever a root turns out to need in memory.
+  /// One group per root; stores whatever a root turns out to need in memory, and then starts again, since what is in
+  /// memory decides what every other root reads.
   void lower_all() {
     groups_.clear();
     for (std::size_t r = 0; r < roots_.size(); ++r) {
-      for (;;) {
-        try {
-          groups_.push_back({{roots_[r]}, lowered({roots_[r]})});
-          break;
-        } catch (const refusal& no) {
-          ensure(no.needs_memory != ir::no_node && no.needs_memory != roots_[r].target && !memory_.stored[no.needs_memory],
-                 no.why.c_str());
-          store_node(no.needs_memory);
-        }
+      try {
+        groups_.push_back({{roots_[r]}, lowered({roots_[r]})});
+      } catch (const refusal& no) {
+        ensure(no.needs_memory != ir::no_node && no.needs_memory != roots_[r].target && !memory_.stored[no.needs_memory], no.why.c_str());
+        store_node(no.needs_memory);
+        groups_.clear();
+        r = static_cast<std::size_t>(-1);
       }
     }
   }
