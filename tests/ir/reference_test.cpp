@@ -224,7 +224,9 @@ TEST_CASE("reductions equal loops over the reduced axes") {
   x.f[17] = std::nan("");
   const auto whole = random(dtype::i32, {3, 5, 4}, 3, -4, 4);
   for (const auto& in : {x, whole})
-    for (const auto& [combiner, f] : combiners) {
+    for (const auto& entry : combiners) {
+      const op code = entry.first;
+      const auto& f = entry.second;
       literal_array expected{in.type, {3, 4}, {}, {}};
       each({3, 4}, [&](const index_t& c) {
         double total = element(in, {c[0], 0, c[1]});
@@ -232,8 +234,7 @@ TEST_CASE("reductions equal loops over the reduced axes") {
         if (is_float(in.type)) expected.f.push_back(total);
         else expected.i.push_back(static_cast<std::int64_t>(total));
       });
-      CAPTURE(std::string(name(combiner)));
-      const op code = combiner;
+      CAPTURE(std::string(name(code)));
       CHECK(arrays::difference(run1([&](const auto& v) { return reduce(v[0], code, {1}); }, {in}), expected, 1e-14) == "");
     }
 }

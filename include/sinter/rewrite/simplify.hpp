@@ -18,9 +18,10 @@ using firings = std::array<std::size_t, rule_count>;
 inline value simplified(value v, firings& fired) {
   for (bool changed = true; changed;) {
     changed = false;
+    const op code = v.get().code;
     for (std::size_t i = 0; i < rule_count && !changed; ++i) {
       const rule& r = rules[i];
-      if (r.code != v.get().code && !(r.code == any_pointwise && is_pointwise(v.get().code))) continue;
+      if (r.code != code && !(r.code == any_pointwise && is_pointwise(code))) continue;
       const value replacement = r.apply(site{v});
       if (!replacement) continue;
       ensure(replacement.type() == v.type() && replacement.extents() == v.extents(), r.name);
