@@ -1,7 +1,7 @@
 // expect: error
 // match: sum
 // match: axis is out of range
-// lines: 20
+// lines: 30
 
 #include <sinter/sinter.hpp>
 

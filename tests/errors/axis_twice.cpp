@@ -1,7 +1,7 @@
 // expect: error
 // match: sum
 // match: given twice
-// lines: 20
+// lines: 30
 
 #include <sinter/sinter.hpp>
 

@@ -1,7 +1,7 @@
 // expect: error
 // match: takes numbers, not bool; cast with cast<T>\(x\)
 // match: mul
-// lines: 20
+// lines: 30
 
 #include <sinter/sinter.hpp>
 

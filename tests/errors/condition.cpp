@@ -1,7 +1,7 @@
 // expect: error
 // match: condition must be bool
 // match: select
-// lines: 20
+// lines: 30
 
 #include <sinter/sinter.hpp>
 

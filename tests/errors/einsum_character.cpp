@@ -1,6 +1,6 @@
 // expect: error
 // match: \[einsum\] labels are letters
-// lines: 20
+// lines: 30
 
 #include <sinter/sinter.hpp>
 

@@ -1,6 +1,6 @@
 // expect: error
 // match: \[einsum\] the text names another number of operands
-// lines: 20
+// lines: 30
 
 #include <sinter/sinter.hpp>
 

@@ -1,6 +1,6 @@
 // expect: error
 // match: \[einsum\] write one label per axis
-// lines: 20
+// lines: 30
 
 #include <sinter/sinter.hpp>
 

@@ -1,6 +1,6 @@
 // expect: error
 // match: \[einsum\] a label of the result is in no operand
-// lines: 20
+// lines: 30
 
 #include <sinter/sinter.hpp>
 

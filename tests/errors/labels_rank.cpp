@@ -1,6 +1,6 @@
 // expect: error
 // match: \[cross_entropy\] labels have one axis less
-// lines: 20
+// lines: 30
 
 #include <sinter/sinter.hpp>
 

@@ -2,7 +2,7 @@
 // match: \[matmul\].*inner extents
 // match: 64
 // match: 32
-// lines: 20
+// lines: 30
 
 #include <sinter/sinter.hpp>
 

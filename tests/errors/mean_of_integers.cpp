@@ -1,7 +1,7 @@
 // expect: error
 // match: floating dtype; cast with cast<float>\(x\)
 // match: mean
-// lines: 20
+// lines: 30
 
 #include <sinter/sinter.hpp>
 

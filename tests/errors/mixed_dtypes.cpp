@@ -1,7 +1,7 @@
 // expect: error
 // match: different dtypes; cast one of them with cast<T>\(x\)
 // match: add
-// lines: 20
+// lines: 30
 
 #include <sinter/sinter.hpp>
 

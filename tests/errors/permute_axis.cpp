@@ -1,7 +1,7 @@
 // expect: error
 // match: permute
 // match: axis is out of range
-// lines: 20
+// lines: 30
 
 #include <sinter/sinter.hpp>
 

@@ -3,7 +3,7 @@
 // match: add
 // match: 64
 // match: 32
-// lines: 20
+// lines: 30
 
 #include <sinter/sinter.hpp>
 

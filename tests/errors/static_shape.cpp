@@ -2,7 +2,7 @@
 // match: the static shapes differ
 // match: 64
 // match: 32
-// lines: 20
+// lines: 30
 
 #include <sinter/sinter.hpp>
 

@@ -1,7 +1,7 @@
 // expect: error
 // match: take
 // match: index is neither i32 nor i64; cast
-// lines: 20
+// lines: 30
 
 #include <sinter/sinter.hpp>
 

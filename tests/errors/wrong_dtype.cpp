@@ -1,7 +1,7 @@
 // expect: error
 // match: deleted
 // match: cast<T>
-// lines: 20
+// lines: 30
 
 #include <sinter/sinter.hpp>
 

@@ -1,7 +1,7 @@
 // expect: error
 // match: deleted
 // match: rank
-// lines: 20
+// lines: 30
 
 #include <sinter/sinter.hpp>
 
