@@ -84,7 +84,7 @@ class body_printer {
 
   /// Per-lane offsets of an access whose index is a vector.
   std::string lane_offsets(const plan::affine& a) const {
-    std::string text = operand(a.index, true) + "*" + a.indirect.text();
+    std::string text = scaled(a.indirect, operand(a.index, true));
     const dim step = last_ >= 0 ? a.stride[static_cast<std::size_t>(last_)] : dim(0);
     if (!step.is(0)) text += " + lanes()*(" + step.text() + ")";
     return text;
@@ -109,7 +109,7 @@ class body_printer {
     if (!vector) return a.index < 0 ? base : base + " + " + scaled(a.indirect, name(a.index));
     std::string text = "splat<v_i64>(" + base + ")";
     if (!step(a).is(0)) text += " + lanes()*(" + step(a).text() + ")";
-    if (a.index >= 0) text += " + " + operand(a.index, true) + "*" + a.indirect.text();
+    if (a.index >= 0) text += " + " + scaled(a.indirect, operand(a.index, true));
     return text;
   }
 

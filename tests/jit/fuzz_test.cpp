@@ -1,0 +1,96 @@
+// Random graphs, compiled and run, against the reference with bounds on every element.
+// SINTER_FUZZ_SEED sets the first seed, SINTER_FUZZ_COUNT how many graphs of each kind there are.
+#include <doctest/doctest.h>
+
+#include <sinter/jit.hpp>
+
+#include "kernels.hpp"
+
+namespace {
+
+std::uint64_t setting(const char* name, std::uint64_t otherwise) {
+  const char* s = std::getenv(name);
+  return s != nullptr && *s != '\0' ? std::strtoull(s, nullptr, 10) : otherwise;
+}
+
+using sinter::ir::dim;
+
+fuzz::recipe small(std::mt19937_64& bits) {
+  static const std::int64_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64, 70};
+  fuzz::recipe r;
+  for (int i = 0; i < 3; ++i) r.theme.push_back(sizes[bits() % std::size(sizes)]);
+  if (bits() % 12 == 0) r.theme.push_back(0);
+  return r;
+}
+
+/// Enough elements for blocks, chunks and threads.
+fuzz::recipe large(std::mt19937_64& bits) {
+  static const std::vector<dim> themes[] = {{40000, 2}, {257, 300}, {3, 20000}, {130, 2, 131}, {70001}, {32, 1024, 2}, {2, 3, 16384}, {5000, 17}, {65536}};
+  fuzz::recipe r;
+  r.theme = themes[bits() % std::size(themes)];
+  r.most_elements = 100000;
+  r.steps = 8;
+  return r;
+}
+
+fuzz::recipe symbolic(std::mt19937_64& bits) {
+  fuzz::recipe r;
+  r.theme = {dim::symbol(0), dim::symbol(1), static_cast<std::int64_t>(1 + bits() % 9)};
+  r.hints = {5 + static_cast<std::int64_t>(bits() % 20), 17};
+  r.steps = 10;
+  return r;
+}
+
+struct item {
+  std::uint64_t seed;
+  fuzz::planned code;
+};
+
+template <class Recipe>
+void fuzz_kernels(const std::string& what, std::uint64_t count, Recipe&& recipe, bool symbols) {
+  const std::uint64_t first = setting("SINTER_FUZZ_SEED", 1), many = setting("SINTER_FUZZ_COUNT", count);
+  fuzz::tally tally;
+  for (std::uint64_t done = 0; done < many; done += 100) {
+    fuzz::batch batch;
+    std::vector<item> items;
+    for (std::uint64_t seed = first + done; seed < first + std::min(done + 100, many); ++seed) {
+      std::mt19937_64 bits(seed);
+      const auto how = recipe(bits);
+      fuzz::random_graph made(bits(), how);
+      INFO(what << " seed " << seed << "\n" << sinter::ir::print(made.graph));
+      try {
+        items.push_back({seed, fuzz::plan_graph(made.graph, bits, how.hints)});
+        batch.add(items.back().code);
+      } catch (const std::exception& e) {
+        FAIL_CHECK(std::string(e.what()));
+        items.erase(items.end() - (items.size() > 0 && items.back().seed == seed), items.end());
+      }
+    }
+    try {
+      batch.build();
+    } catch (const std::exception& e) {
+      FAIL(what << " seeds " << first + done << " and on do not compile: " << std::string(e.what()));
+    }
+    for (auto& i : items) {
+      std::mt19937_64 bits(i.seed + 1);
+      for (int again = 0; again < (symbols ? 3 : 2); ++again) {
+        std::vector<std::int64_t> sizes;
+        if (symbols) sizes = {2 + static_cast<std::int64_t>(bits() % 40), 2 + static_cast<std::int64_t>(bits() % 33)};
+        const std::string why = fuzz::run(i.code, batch, bits, sizes, tally);
+        if (why.empty()) continue;
+        std::string sources;
+        for (const auto& s : i.code.sources) sources += s.text.substr(s.text.find("extern \"C\" void sinter_kernel"));
+        FAIL_CHECK(what << " seed " << i.seed << ": " << why << "\n" << sinter::ir::print(i.code.graph) << sources);
+        break;
+      }
+    }
+  }
+  MESSAGE(what << ": " << tally.compared << " of " << tally.seen << " elements compared; " << tally.unfused << " ops in " << tally.kernels << " kernels");
+  CHECK(tally.compared > tally.seen / 2);
+}
+
+}  // namespace
+
+TEST_CASE("random small graphs") { fuzz_kernels("small", 100, small, false); }
+TEST_CASE("random graphs with symbolic extents") { fuzz_kernels("symbolic", 40, symbolic, true); }
+TEST_CASE("random large graphs") { fuzz_kernels("large", 20, large, false); }

@@ -1,0 +1,303 @@
+// tests/jit/kernels.hpp: many graphs' kernels in one compilation, and calls of them on guarded, poisoned memory.
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <sinter/emit/cpu.hpp>
+#include <sinter/ir/define.hpp>
+#include <sinter/plan/memory.hpp>
+#include <sinter/run/build.hpp>
+#include <sinter/run/program.hpp>
+#include <string>
+#include <vector>
+
+#include "bounds.hpp"
+#include "random_graph.hpp"
+
+namespace fuzz {
+
+/// Memory whose every byte is poisoned, between guards that must stay as they are.
+class guarded {
+ public:
+  guarded(std::size_t bytes, unsigned char poison) : bytes_(bytes), memory_(bytes + 2 * guard + 64, poison) {
+    const auto start = reinterpret_cast<std::uintptr_t>(memory_.data()) + guard;
+    data_ = memory_.data() + guard + (64 - start % 64) % 64;
+    for (std::size_t i = 0; i < guard; ++i) data_[-1 - static_cast<std::ptrdiff_t>(i)] = data_[bytes_ + i] = mark(i);
+  }
+  unsigned char* data() const { return data_; }
+  bool intact() const {
+    for (std::size_t i = 0; i < guard; ++i)
+      if (data_[-1 - static_cast<std::ptrdiff_t>(i)] != mark(i) || data_[bytes_ + i] != mark(i)) return false;
+    return true;
+  }
+
+ private:
+  static constexpr std::size_t guard = 256;
+  static unsigned char mark(std::size_t i) { return static_cast<unsigned char>(0x5a ^ (i & 7)); }
+  std::size_t bytes_;
+  std::vector<unsigned char> memory_;
+  unsigned char* data_ = nullptr;
+};
+
+/// How an input lies in memory; strides in elements, which may be negative or 0.
+struct layout {
+  std::vector<std::int64_t> strides;
+  std::int64_t low = 0, high = 0;  ///< offsets of the first and the last element from that at index 0
+};
+
+/// Row-major, permuted, with gaps, reversed, or broadcast.
+inline layout random_layout(std::mt19937_64& bits, const std::vector<std::int64_t>& extents) {
+  layout l;
+  const std::size_t rank = extents.size();
+  l.strides.assign(rank, 0);
+  std::vector<std::size_t> order(rank);
+  for (std::size_t i = 0; i < rank; ++i) order[i] = rank - 1 - i;
+  const auto style = bits() % 10;
+  if (style >= 6) std::shuffle(order.begin(), order.end(), bits);
+  std::int64_t s = style == 9 ? 2 : 1;
+  for (auto d : order) {
+    l.strides[d] = s;
+    s *= std::max<std::int64_t>(extents[d], 1) + (style == 7 ? 1 : 0);
+    if (style == 8 && bits() % 2) l.strides[d] = -l.strides[d];
+    if (style == 5 && bits() % 2) l.strides[d] = 0;
+  }
+  for (std::size_t d = 0; d < rank; ++d) {
+    const std::int64_t reach = (extents[d] - 1) * l.strides[d];
+    (reach < 0 ? l.low : l.high) += reach;
+  }
+  return l;
+}
+
+/// f(offset, index) for every element in row-major order.
+template <class F>
+void for_each_element(const std::vector<std::int64_t>& extents, const std::vector<std::int64_t>& strides, F&& f) {
+  std::size_t n = 1;
+  for (auto e : extents) n *= static_cast<std::size_t>(e);
+  std::vector<std::int64_t> at(extents.size());
+  std::int64_t offset = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    f(offset, i);
+    for (std::size_t d = extents.size(); d-- > 0;) {
+      offset += strides[d];
+      if (++at[d] < extents[d]) break;
+      offset -= at[d] * strides[d];
+      at[d] = 0;
+    }
+  }
+}
+
+/// An input in memory; where its strides are 0, `x` takes the last value written to the element.
+struct operand {
+  std::unique_ptr<guarded> memory;
+  unsigned char* data = nullptr;
+
+  operand(literal_array& x, const layout& l) {
+    const std::size_t size = size_of(x.type);
+    bool empty = false;
+    for (auto e : x.extents) empty = empty || e == 0;
+    memory = std::make_unique<guarded>(empty ? 0 : static_cast<std::size_t>(l.high - l.low + 1) * size, 0xff);
+    data = memory->data() - (empty ? 0 : l.low * static_cast<std::int64_t>(size));
+    sinter::dispatch(x.type, [&]<class T>(std::type_identity<T>) {
+      T* const p = reinterpret_cast<T*>(data);
+      for_each_element(x.extents, l.strides, [&](std::int64_t offset, std::size_t i) {
+        if constexpr (std::is_same_v<T, double>) p[offset] = x.f[i];
+        else if constexpr (sinter::is_float(sinter::dtype_of<T>)) p[offset] = T(static_cast<float>(x.f[i]));
+        else p[offset] = static_cast<T>(x.i[i]);
+      });
+      for_each_element(x.extents, l.strides, [&](std::int64_t offset, std::size_t i) {
+        if constexpr (std::is_same_v<T, double>) x.f[i] = p[offset];
+        else if constexpr (sinter::is_float(sinter::dtype_of<T>)) x.f[i] = static_cast<double>(static_cast<float>(p[offset]));
+        else x.i[i] = static_cast<std::int64_t>(p[offset]);
+      });
+    });
+  }
+};
+
+/// Why an element of a result in memory is wrong; "" when all are right. `compared` counts those with a bound.
+inline std::string difference(const bounded& want, const unsigned char* got, std::size_t& compared, std::size_t& seen) {
+  std::string why;
+  const dtype t = want.value.type;
+  sinter::dispatch(t, [&]<class T>(std::type_identity<T>) {
+    for (std::size_t i = 0; i < want.bound.size() && why.empty(); ++i) {
+      ++seen;
+      if (sinter::is_bool(t) && got[i] > 1) {
+        why = "element " + std::to_string(i) + ": a bool is the byte " + std::to_string(got[i]);
+        return;
+      }
+      const double e = want.bound[i];
+      if (e == unknown) continue;
+      ++compared;
+      T x;
+      std::memcpy(&x, got + i * sizeof(T), sizeof(T));
+      if constexpr (sinter::is_float(sinter::dtype_of<T>)) {
+        const double r = want.value.f[i];
+        double y = 0;
+        if constexpr (std::is_same_v<T, double>) y = x;
+        else y = static_cast<double>(static_cast<float>(x));
+        const double allowed = e > 0 ? 2 * e + detail::unit(t) * std::fabs(r) : 0;
+        const bool same = r == y || (std::isnan(r) && std::isnan(y)) || std::fabs(r - y) <= allowed;
+        if (!same) why = "element " + std::to_string(i) + ": " + sinter::text::number(y) + ", not " + sinter::text::number(r) + " +- " + sinter::text::number(allowed);
+      } else if (static_cast<std::int64_t>(x) != want.value.i[i]) {
+        why = "element " + std::to_string(i) + ": " + std::to_string(static_cast<std::int64_t>(x)) + ", not " + std::to_string(want.value.i[i]);
+      }
+    }
+  });
+  return why;
+}
+
+/// A graph planned for one layout of its inputs.
+struct planned {
+  sinter::ir::graph graph;
+  std::vector<layout> layouts;
+  sinter::plan::fused kernels;
+  std::vector<sinter::emit::source> sources;
+  std::size_t first = 0;  ///< of its kernels in the batch
+};
+
+inline std::vector<std::int64_t> extents_of(const shape& s, std::span<const std::int64_t> sizes) {
+  std::vector<std::int64_t> e;
+  for (const auto& d : s) e.push_back(d.evaluate(sizes));
+  return e;
+}
+
+/// Plans and prints. With symbols, inputs are row-major.
+inline planned plan_graph(sinter::ir::graph g, std::mt19937_64& bits, std::vector<std::int64_t> hints) {
+  planned p;
+  sinter::plan::memory_map memory;
+  memory.hints = hints;
+  memory.strides.resize(g.size());
+  for (auto id : g.inputs) {
+    const auto extents = extents_of(g[id].extents, hints);
+    if (!hints.empty()) {
+      p.layouts.emplace_back();
+      continue;
+    }
+    p.layouts.push_back(random_layout(bits, extents));
+    memory.strides[id].assign(p.layouts.back().strides.begin(), p.layouts.back().strides.end());
+  }
+  p.kernels = sinter::plan::fuse(g, memory);
+  for (const auto& k : p.kernels.kernels) p.sources.push_back(sinter::emit::cpu(k));
+  p.graph = std::move(g);
+  return p;
+}
+
+/// Kernels of many graphs, each batch of one vector width compiled as one text.
+class batch {
+ public:
+  void add(planned& p) {
+    p.first = place_.size();
+    for (const auto& s : p.sources) {
+      const std::string head = "extern \"C\" void sinter_kernel(";
+      const auto at = s.text.find(head);
+      std::string prelude = s.text.substr(s.text.find('\n') + 1, at - s.text.find('\n') - 1);
+      const auto width = prelude.find("/ 8)") != std::string::npos ? 1u : 0u;
+      auto& mine = texts_[width];
+      auto& chunk = mine.empty() || mine.back().kernels >= 24 ? mine.emplace_back() : mine.back();
+      place_.push_back({width, mine.size() - 1, "kernel_" + std::to_string(place_.size())});
+      chunk.body += "extern \"C\" void " + place_.back().name + "(" + s.text.substr(at + head.size());
+      ++chunk.kernels;
+    }
+  }
+
+  void build() {
+    std::vector<std::string> sources;
+    for (auto& width : texts_)
+      for (auto& c : width) {
+        c.index = sources.size();
+        const bool wide = &width == &texts_[1];
+        std::string text = std::string("#if defined(__AVX512F__)\n#define SINTER_W ") + (wide ? "8" : "16") +
+                           "\n#elif defined(__AVX2__)\n#define SINTER_W " + (wide ? "4" : "8") + "\n#else\n#define SINTER_W 4\n#endif\n";
+        for (const auto& piece : sinter::emit::detail::pieces()) text += piece.text;
+        sources.push_back(text + c.body);
+      }
+    modules_ = sinter::run::build(sources);
+  }
+
+  sinter::run::kernel_function* entry(std::size_t kernel) const {
+    const auto& p = place_[kernel];
+    return modules_[texts_[p.width][p.chunk].index].code->symbol<sinter::run::kernel_function>(p.name);
+  }
+  std::size_t kernels() const { return place_.size(); }
+
+ private:
+  struct chunk {
+    std::string body;
+    int kernels = 0;
+    std::size_t index = 0;
+  };
+  struct place {
+    unsigned width;
+    std::size_t chunk;
+    std::string name;
+  };
+  std::vector<chunk> texts_[2];
+  std::vector<place> place_;
+  std::vector<sinter::run::built> modules_;
+};
+
+struct tally {
+  std::size_t compared = 0, seen = 0, kernels = 0, unfused = 0;
+};
+
+/// Runs a planned graph on random inputs; the first thing that is wrong, or "".
+inline std::string run(const planned& p, const batch& b, std::mt19937_64& bits, const std::vector<std::int64_t>& sizes, tally& count) {
+  const auto& g = p.graph;
+  std::vector<literal_array> inputs;
+  std::vector<operand> operands;
+  std::vector<std::unique_ptr<guarded>> results;
+  std::vector<void*> table;
+  std::map<int, int> slot;
+  for (std::size_t i = 0; i < g.inputs.size(); ++i) {
+    const auto& n = g[g.inputs[i]];
+    inputs.push_back(random_values(bits, n.type, extents_of(n.extents, sizes)));
+    layout l = p.layouts[i];
+    if (!sizes.empty()) {
+      std::int64_t s = 1;
+      l.strides.assign(n.extents.size(), 0);
+      for (std::size_t d = l.strides.size(); d-- > 0; s *= inputs[i].extents[d]) l.strides[d] = s;
+      l.high = s - 1;
+    }
+    operands.emplace_back(inputs.back(), l);
+    slot[static_cast<int>(g.inputs[i])] = static_cast<int>(table.size());
+    table.push_back(operands.back().data);
+  }
+  std::set<int> given;
+  for (auto id : g.inputs) given.insert(static_cast<int>(id));
+  for (auto id : g.outputs) {
+    const auto& n = g[id];
+    const bool floating = sinter::is_float(n.type);
+    const auto bytes = static_cast<std::size_t>(sinter::ir::product(n.extents).evaluate(sizes)) * size_of(n.type);
+    results.push_back(std::make_unique<guarded>(bytes, floating ? 0xff : 0xa5));
+    slot[static_cast<int>(id)] = static_cast<int>(table.size());
+    table.push_back(results.back()->data());
+    given.insert(static_cast<int>(id));
+  }
+  const auto lives = sinter::plan::lifetimes(g, p.kernels.kernels, given, sizes);
+  const auto arena = sinter::plan::place(lives);
+  const guarded scratch(static_cast<std::size_t>(arena.bytes), 0xff);
+  for (const auto& life : lives) {
+    slot[life.buffer] = static_cast<int>(table.size());
+    table.push_back(scratch.data() + arena.offset.at(life.buffer));
+  }
+  count.kernels += p.kernels.kernels.size();
+  count.unfused += p.kernels.unfused;
+  for (std::size_t k = 0; k < p.kernels.kernels.size(); ++k) {
+    std::vector<void*> args;
+    for (const auto& u : p.kernels.kernels[k].buffers) args.push_back(table[static_cast<std::size_t>(slot.at(u.id))]);
+    const guarded local(static_cast<std::size_t>(p.sources[k].scratch.evaluate(sizes)), 0xff);
+    b.entry(p.first + k)(args.data(), reinterpret_cast<char*>(local.data()), sizes.data());
+    if (!local.intact()) return "kernel " + std::to_string(k) + " writes outside its scratch memory";
+  }
+  if (!scratch.intact()) return "a kernel writes outside the intermediates";
+  for (const auto& o : operands)
+    if (!o.memory->intact()) return "a kernel writes around an input";
+  const auto want = evaluate(g, inputs, sizes);
+  for (std::size_t k = 0; k < g.outputs.size(); ++k) {
+    if (!results[k]->intact()) return "a kernel writes around result " + std::to_string(k);
+    const std::string why = difference(want[g.outputs[k]], results[k]->data(), count.compared, count.seen);
+    if (!why.empty()) return "result " + std::to_string(k) + " (%" + std::to_string(g.outputs[k]) + "): " + why;
+  }
+  return "";
+}
+
+}  // namespace fuzz

@@ -1,0 +1,489 @@
+// tests/jit/random_graph.hpp: random graphs over every op, and random inputs in random layouts.
+#pragma once
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <sinter/ir/graph.hpp>
+#include <string>
+#include <vector>
+
+namespace fuzz {
+
+using sinter::dtype;
+using sinter::user_error;
+using sinter::ir::attributes;
+using sinter::ir::dim;
+using sinter::ir::literal_array;
+using sinter::ir::node_id;
+using sinter::ir::op;
+using sinter::ir::scalar;
+using sinter::ir::shape;
+
+struct recipe {
+  std::vector<dim> theme;            ///< extents that tensors are made of
+  std::vector<std::int64_t> hints;   ///< values of the symbols in them
+  std::int64_t most_elements = 4096;
+  int steps = 14;
+};
+
+class random_graph {
+ public:
+  random_graph(std::uint64_t seed, recipe how) : bits_(seed), how_(std::move(how)) {
+    for (int i = 0; i < 2; ++i) keep(input(any_type(), any_shape(4)));
+    for (int i = 0; i < how_.steps; ++i) {
+      try {
+        step();
+      } catch (const user_error&) {
+        // Shapes that do not fit: another step is drawn.
+      }
+    }
+    choose_outputs();
+  }
+
+  sinter::ir::graph graph;
+
+  std::uint64_t below(std::uint64_t n) { return bits_() % n; }
+  bool chance(int percent) { return static_cast<int>(below(100)) < percent; }
+
+ private:
+  template <class T>
+  const T& pick(const std::vector<T>& from) { return from[below(from.size())]; }
+  template <class T>
+  T one_of(std::initializer_list<T> from) { return from.begin()[below(from.size())]; }
+
+  std::int64_t numel(const shape& s) const {
+    std::int64_t n = 1;
+    for (const auto& e : s) n *= e.evaluate(how_.hints);
+    return n;
+  }
+  const shape& shape_of(node_id x) const { return graph[x].extents; }
+  dtype type_of(node_id x) const { return graph[x].type; }
+  std::size_t rank(node_id x) const { return shape_of(x).size(); }
+
+  dtype any_type() {
+    return one_of({dtype::f32, dtype::f32, dtype::f32, dtype::f64, dtype::f16, dtype::bf16, dtype::i32, dtype::i64, dtype::i8, dtype::i16, dtype::u8,
+                   dtype::u16, dtype::u32, dtype::u64, dtype::b8});
+  }
+  shape any_shape(std::size_t most_rank) {
+    shape s;
+    for (std::size_t r = below(most_rank + 1); r > 0; --r) s.push_back(chance(12) ? dim(1) : pick(how_.theme));
+    while (numel(s) > how_.most_elements) s.pop_back();
+    return s;
+  }
+  node_id keep(node_id x) {
+    if (numel(shape_of(x)) <= 4 * how_.most_elements) pool_.push_back(x);
+    return x;
+  }
+  /// A recent node more often than an old one.
+  node_id any() {
+    const auto n = pool_.size();
+    return pool_[n - 1 - std::min(below(n), below(n))];
+  }
+
+  node_id push(op code, std::vector<node_id> in, attributes a = {}) {
+    lines_ += 1;
+    return graph.push(code, std::move(in), std::move(a), {"fuzz.cpp", lines_});
+  }
+  node_id input(dtype t, shape s) { return graph.add_input(t, std::move(s)); }
+  node_id cast(node_id x, dtype t) {
+    if (type_of(x) == t) return x;
+    attributes a;
+    a.type = t;
+    return push(op::cast, {x}, a);
+  }
+  node_id reshape(node_id x, shape s) {
+    attributes a;
+    a.dims = std::move(s);
+    return push(op::reshape, {x}, a);
+  }
+  node_id broadcast(node_id x, shape s) {
+    attributes a;
+    a.dims = std::move(s);
+    return push(op::broadcast, {x}, a);
+  }
+  node_id permute(node_id x, std::vector<std::int64_t> p) {
+    attributes a;
+    a.ints = std::move(p);
+    return push(op::permute, {x}, a);
+  }
+  node_id reduce(node_id x, op combiner, std::vector<std::int64_t> axes) {
+    attributes a;
+    a.combiner = combiner;
+    a.ints = std::move(axes);
+    return push(op::reduce, {x}, a);
+  }
+  node_id literal(dtype t, const shape& s) {
+    const double x = one_of({0.0, 1.0, 2.0, -1.0, 0.5, 3.0, 7.0});
+    return graph.constant(t, sinter::is_bool(t) ? scalar{0, x > 0} : scalar::of(t, x), s);
+  }
+  node_id iota(dtype t, const shape& s) {
+    attributes a;
+    a.type = sinter::is_bool(t) ? dtype::i32 : t;
+    a.dims = s;
+    a.ints = {static_cast<std::int64_t>(below(s.size()))};
+    return cast(push(op::iota, {}, a), t);
+  }
+
+  /// Some tensor of this dtype and shape: one that exists, a broadcast, an input, a literal.
+  node_id tensor(dtype t, const shape& s) {
+    if (numel(s) > 4 * how_.most_elements) throw user_error("too large");
+    std::vector<node_id> same, exact;
+    for (auto x : pool_)
+      if (shape_of(x) == s) (type_of(x) == t ? exact : same).push_back(x);
+    if (!exact.empty() && chance(70)) return pick(exact);
+    if (!same.empty() && chance(60)) return cast(pick(same), t);
+    if (!s.empty() && chance(35)) {
+      // Something smaller, broadcast.
+      shape small = s;
+      for (auto& e : small)
+        if (chance(50)) e = 1;
+      std::vector<node_id> fits;
+      for (auto x : pool_)
+        if (shape_of(x).size() < s.size() && numel(shape_of(x)) == numel(small)) fits.push_back(x);
+      if (!fits.empty() && chance(60)) {
+        const node_id x = pick(fits);
+        try {
+          return broadcast(reshape(cast(x, t), small), s);
+        } catch (const user_error&) {
+        }
+      }
+      if (graph.inputs.size() < 10) return broadcast(keep(input(t, small)), s);
+    }
+    if (!s.empty() && chance(12)) return iota(t, s);
+    if (chance(15) || graph.inputs.size() >= 10) return literal(t, s);
+    return keep(input(t, s));
+  }
+
+  std::vector<std::int64_t> some_axes(node_id x) {
+    std::vector<std::int64_t> axes;
+    const auto r = static_cast<std::int64_t>(rank(x));
+    if (chance(25)) {
+      for (std::int64_t a = 0; a < r; ++a) axes.push_back(a);
+    } else if (chance(50) && r > 0) {
+      axes.push_back(chance(60) ? r - 1 : static_cast<std::int64_t>(below(rank(x))));
+    } else {
+      for (std::int64_t a = 0; a < r; ++a)
+        if (chance(50)) axes.push_back(a);
+    }
+    return axes;
+  }
+  op combiner_for(dtype t) {
+    if (sinter::is_bool(t)) return one_of({op::bit_or, op::bit_and});
+    if (sinter::is_float(t)) return one_of({op::add, op::add, op::add, op::maximum, op::minimum, op::mul});
+    return one_of({op::add, op::add, op::maximum, op::minimum, op::mul, op::bit_or, op::bit_and});
+  }
+
+  void step() {
+    switch (below(16)) {
+      case 0:
+      case 1:
+      case 2: return pointwise();
+      case 3:
+      case 4: return pointwise();
+      case 5: return reshaped();
+      case 6: return permuted();
+      case 7: return sliced();
+      case 8:
+      case 9: return reduced();
+      case 10: return normalised();
+      case 11: return padded();
+      case 12: return joined();
+      case 13: return indexed();
+      case 14: return product();
+      default: return chance(50) ? extreme() : arithmetic_chain();
+    }
+  }
+
+  void pointwise() {
+    const op code = static_cast<op>(below(static_cast<std::uint64_t>(sinter::ir::pointwise_count)));
+    const auto& r = sinter::ir::row(code);
+    const node_id x = any();
+    const shape s = shape_of(x);
+    dtype t = type_of(x);
+    attributes a;
+    using rule = sinter::ir::dtype_rule;
+    switch (r.rule) {
+      case rule::arithmetic:
+        if (sinter::is_bool(t)) t = dtype::f32;
+        break;
+      case rule::floating:
+      case rule::test:
+        if (!sinter::is_float(t)) t = one_of({dtype::f32, dtype::f64, dtype::f16});
+        break;
+      case rule::integer:
+      case rule::bits:
+        if (sinter::is_float(t)) t = one_of({dtype::i32, dtype::u8, dtype::i64, dtype::u16});
+        if (sinter::is_bool(t) && r.rule == rule::integer) t = dtype::i16;
+        break;
+      case rule::selection: {
+        const node_id m = tensor(dtype::b8, s);
+        keep(push(code, {m, x, tensor(t, s)}));
+        return;
+      }
+      case rule::conversion: a.type = any_type(); break;
+      case rule::random: t = dtype::u64; break;
+      default: break;
+    }
+    std::vector<node_id> in{cast(x, t)};
+    for (int k = 1; k < r.arity; ++k) in.push_back(tensor(t, s));
+    if (in.size() == 2 && chance(30)) std::swap(in[0], in[1]);
+    keep(push(code, in, a));
+  }
+
+  /// Smooth arithmetic that keeps values in range, so that comparisons stay meaningful.
+  void arithmetic_chain() {
+    node_id x = any();
+    if (!sinter::is_float(type_of(x))) x = cast(x, dtype::f32);
+    for (int i = 0; i < 3; ++i) {
+      const op unary = one_of({op::tanh, op::sigmoid, op::sin, op::abs, op::neg, op::erf});
+      const op binary = one_of({op::add, op::sub, op::mul, op::maximum});
+      x = chance(50) ? push(unary, {x}) : push(binary, {x, tensor(type_of(x), shape_of(x))});
+    }
+    keep(x);
+  }
+
+  void reshaped() {
+    const node_id x = any();
+    shape s = shape_of(x);
+    for (std::uint64_t n = 1 + below(3); n > 0; --n) {
+      const auto at = static_cast<std::ptrdiff_t>(s.empty() ? 0 : below(s.size()));
+      const auto i = static_cast<std::size_t>(at);
+      switch (below(5)) {
+        case 0: s.insert(s.begin() + at, dim(1)); break;
+        case 1:
+          if (!s.empty() && s[i].is(1)) s.erase(s.begin() + at);
+          break;
+        case 2:
+        case 3:
+          if (i + 1 < s.size()) {
+            s[i] *= s[i + 1];
+            s.erase(s.begin() + at + 1);
+          }
+          break;
+        default:
+          if (s.empty() || s[i].is(0)) break;
+          for (const auto& t : how_.theme) {
+            if (t.is(0)) continue;
+            const auto q = s[i].divided_by(t);
+            if (!q || chance(30)) continue;
+            s[i] = chance(50) ? *q : t;
+            s.insert(s.begin() + at + 1, s[i] == t ? *q : t);
+            break;
+          }
+      }
+    }
+    if (s.size() <= 7) keep(reshape(x, s));
+  }
+
+  void permuted() {
+    const node_id x = any();
+    std::vector<std::int64_t> p(rank(x));
+    for (std::size_t i = 0; i < p.size(); ++i) p[i] = static_cast<std::int64_t>(i);
+    std::shuffle(p.begin(), p.end(), bits_);
+    const node_id y = keep(permute(x, p));
+    if (rank(x) > 0 && shape_of(x) == shape_of(y) && chance(60)) keep(push(op::eq, {x, y}));
+  }
+
+  void sliced() {
+    const node_id x = any();
+    const shape& s = shape_of(x);
+    attributes a;
+    shape starts;
+    for (const auto& e : s) {
+      if (!e.is_number() || e.is(0) || chance(30)) {
+        // A symbol is at least 2: whole, reversed, or all but the ends.
+        const auto how = e.is(0) || (e.is_number() && *e.number() < 2) ? 0 : below(4);
+        a.ints.push_back(how == 1 ? -1 : 1);
+        a.dims.push_back(how >= 2 ? e - dim(1) : e);
+        starts.push_back(how == 1 ? e - dim(1) : how == 2 ? dim(1) : dim(0));
+        continue;
+      }
+      const auto n = *e.number();
+      const auto stride = static_cast<std::int64_t>(1 + below(3));
+      const auto count = static_cast<std::int64_t>(below(static_cast<std::uint64_t>((n + stride - 1) / stride))) + (chance(5) ? 0 : 1);
+      const auto reach = std::max<std::int64_t>((count - 1) * stride, 0);
+      const auto start = static_cast<std::int64_t>(below(static_cast<std::uint64_t>(n - reach)));
+      const bool backwards = chance(40);
+      a.ints.push_back(backwards ? -stride : stride);
+      a.dims.push_back(count);
+      starts.push_back(backwards ? start + reach : start);
+    }
+    a.dims.insert(a.dims.end(), starts.begin(), starts.end());
+    keep(push(op::slice, {x}, a));
+  }
+
+  void reduced() {
+    const node_id x = any();
+    const auto axes = some_axes(x);
+    if (!axes.empty()) keep(reduce(x, combiner_for(type_of(x)), axes));
+  }
+
+  /// x with a reduction of itself, as softmax and the normalisations do; twice at times.
+  void normalised() {
+    node_id x = any();
+    if (!sinter::is_float(type_of(x))) x = cast(x, one_of({dtype::f32, dtype::f64}));
+    const auto axes = some_axes(x);
+    if (axes.empty()) return;
+    shape kept = shape_of(x);
+    for (auto a : axes) kept[static_cast<std::size_t>(a)] = 1;
+    for (std::uint64_t n = 1 + below(2); n > 0; --n) {
+      const node_id r = reduce(x, one_of({op::add, op::maximum, op::minimum}), axes);
+      if (chance(20)) keep(r);
+      node_id back = broadcast(reshape(r, kept), shape_of(x));
+      x = push(one_of({op::sub, op::maximum, op::add, op::mul}), {chance(60) ? x : push(op::tanh, {x}), back});
+      if (chance(50)) x = push(one_of({op::sigmoid, op::tanh, op::sin}), {x});
+    }
+    keep(x);
+    if (chance(50)) {
+      // What follows a sum over rows: a bias gradient next to a row reduction.
+      const auto other = some_axes(x);
+      if (!other.empty()) keep(reduce(x, op::add, other));
+    }
+  }
+
+  void padded() {
+    const node_id x = any();
+    attributes a;
+    const std::size_t r = rank(x);
+    for (std::size_t i = 0; i < 2 * r; ++i) a.dims.push_back(chance(45) ? dim(0) : dim(static_cast<std::int64_t>(below(4))));
+    const dtype t = type_of(x);
+    a.literal = sinter::is_bool(t) ? scalar{0, static_cast<std::int64_t>(below(2))} : scalar::of(t, static_cast<double>(below(3)));
+    keep(push(op::pad, {x}, a));
+  }
+
+  void joined() {
+    const node_id x = any();
+    if (rank(x) == 0) return;
+    const auto axis = below(rank(x));
+    std::vector<node_id> in;
+    for (std::uint64_t n = 1 + below(3); n > 0; --n) {
+      shape s = shape_of(x);
+      if (chance(30)) s[axis] = pick(how_.theme);
+      in.push_back(chance(40) ? x : tensor(type_of(x), s));
+    }
+    attributes a;
+    a.ints = {static_cast<std::int64_t>(axis)};
+    keep(push(op::concat, in, a));
+  }
+
+  void extreme() {
+    node_id x = any();
+    if (rank(x) == 0) return;
+    if (sinter::is_bool(type_of(x))) x = cast(x, dtype::u8);
+    attributes a;
+    a.combiner = chance(50) ? op::maximum : op::minimum;
+    a.ints = {static_cast<std::int64_t>(below(rank(x)))};
+    keep(push(op::arg_reduce, {x}, a));
+  }
+
+  void indexed() {
+    node_id x = any();
+    if (rank(x) == 0) return;
+    const auto axis = below(rank(x));
+    shape s = shape_of(x);
+    if (chance(70)) s[axis] = pick(how_.theme);
+    const dtype it = chance(50) ? dtype::i32 : dtype::i64;
+    attributes a;
+    a.ints = {static_cast<std::int64_t>(axis)};
+    if (chance(55)) {
+      keep(push(op::gather, {x, tensor(it, s)}, a));
+    } else {
+      if (sinter::is_bool(type_of(x))) x = cast(x, dtype::i32);
+      const node_id index = tensor(it, s);
+      keep(push(op::scatter_add, {x, index, tensor(type_of(x), s)}, a));
+    }
+  }
+
+  void product() {
+    const auto nb = chance(35) ? 1 : 0, nk = static_cast<int>(chance(75) ? 1 : below(3));
+    const auto nm = chance(70) ? 1 : below(3), nn = chance(70) ? 1 : below(3);
+    shape b, m, k, n;
+    for (int i = 0; i < nb; ++i) b.push_back(pick(how_.theme));
+    for (int i = 0; i < nk; ++i) k.push_back(pick(how_.theme));
+    for (std::uint64_t i = 0; i < nm; ++i) m.push_back(pick(how_.theme));
+    for (std::uint64_t i = 0; i < nn; ++i) n.push_back(pick(how_.theme));
+    if (numel(b) * std::max<std::int64_t>(numel(k), 1) * numel(m) * numel(n) > 40 * how_.most_elements) return;
+    dtype t = type_of(any());
+    if (sinter::is_bool(t)) t = dtype::f32;
+    auto join = [](std::initializer_list<shape> parts) {
+      shape s;
+      for (const auto& p : parts) s.insert(s.end(), p.begin(), p.end());
+      return s;
+    };
+    attributes a;
+    a.ints = {nb, nk};
+    node_id y = push(op::dot, {operand(t, join({b, m, k})), operand(t, join({b, k, n}))}, a);
+    if (chance(50)) y = push(op::add, {y, tensor(t, shape_of(y))});
+    if (chance(30)) y = push(op::maximum, {y, literal(t, shape_of(y))});
+    keep(y);
+  }
+
+  /// An operand of a product: as it is, or transposed.
+  node_id operand(dtype t, const shape& s) {
+    if (s.size() < 2 || chance(50)) return tensor(t, s);
+    std::vector<std::int64_t> p(s.size()), inverse(s.size());
+    for (std::size_t i = 0; i < p.size(); ++i) p[i] = static_cast<std::int64_t>(i);
+    std::shuffle(p.begin(), p.end(), bits_);
+    shape before(s.size());
+    for (std::size_t i = 0; i < p.size(); ++i) before[static_cast<std::size_t>(p[i])] = s[i];
+    return permute(tensor(t, before), p);
+  }
+
+  /// What nothing uses, and some of what is used.
+  void choose_outputs() {
+    std::vector<char> used(graph.size());
+    for (node_id id = 0; id < graph.size(); ++id)
+      for (auto in : graph[id].in) used[in] = 1;
+    std::vector<node_id> chosen;
+    for (auto x : pool_)
+      if (!used[x] || chance(12)) chosen.push_back(x);
+    std::vector<char> taken(graph.size());
+    for (auto x : chosen) {
+      if (taken[x]++) continue;
+      graph.outputs.push_back(graph[x].code == op::input || graph[x].code == op::reshape ? graph.mark(x) : x);
+    }
+  }
+
+  std::mt19937_64 bits_;
+  recipe how_;
+  std::vector<node_id> pool_;
+  int lines_ = 0;
+};
+
+/// Values of a dtype: of moderate size mostly, at times small integers, special values, or any bits.
+inline literal_array random_values(std::mt19937_64& bits, dtype t, std::vector<std::int64_t> extents) {
+  literal_array x{t, std::move(extents), {}, {}};
+  std::size_t n = 1;
+  for (auto e : x.extents) n *= static_cast<std::size_t>(e);
+  const auto style = bits() % 10;
+  for (std::size_t i = 0; i < n; ++i) {
+    const double unit = static_cast<double>(bits() >> 11) * 0x1p-53;
+    const auto small = static_cast<double>(static_cast<std::int64_t>(bits() % 9) - 4);
+    double v = 4 * unit - 2;
+    if (style < 3) v = small;
+    else if (style == 3) v = unit + 0.125;
+    else if (style == 4 && bits() % 7 == 0) {
+      const double special[] = {0.0, -0.0, 1e30, -1e-30, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN(), 100.0, -7.5};
+      v = special[bits() % 8];
+    }
+    if (sinter::is_bool(t)) {
+      x.i.push_back(static_cast<std::int64_t>(bits() & 1));
+    } else if (sinter::is_float(t)) {
+      sinter::dispatch(t, [&]<class T>(std::type_identity<T>) {
+        if constexpr (sinter::is_float(sinter::dtype_of<T>)) {
+          if constexpr (sizeof(T) == 8) x.f.push_back(v);
+          else x.f.push_back(static_cast<double>(static_cast<float>(T(static_cast<float>(v)))));
+        }
+      });
+    } else {
+      sinter::dispatch(t, [&]<class T>(std::type_identity<T>) {
+        if constexpr (std::is_integral_v<T>)
+          x.i.push_back(static_cast<std::int64_t>(style < 8 ? static_cast<T>(static_cast<std::int64_t>(small)) : static_cast<T>(bits())));
+      });
+    }
+  }
+  return x;
+}
+
+}  // namespace fuzz
