@@ -59,7 +59,8 @@ class specialisations final : public function {
     entries_.insert(entries_.begin(), std::move(made));
     if (static_cast<int>(entries_.size()) > std::max(how_.recompile_limit, 1)) {
       logs::warn_once(how_.name + " has more than " + std::to_string(how_.recompile_limit) +
-                      " specialisations; the least recently used is dropped. Raise .recompile_limit, or call it with fewer distinct shapes.");
+                      " specialisations; the least recently used is dropped. Raise .recompile_limit, or call it with "
+                      "fewer distinct shapes.");
       entries_.pop_back();
     }
     return result;
@@ -87,7 +88,9 @@ class specialisations final : public function {
     const std::lock_guard lock(mutex_);
     for (std::size_t i = 0; i < entries_.size(); ++i) {
       if (!entries_[i].when.accepts(c)) continue;
-      if (i > 0) std::rotate(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(i), entries_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+      if (i > 0)
+        std::rotate(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(i),
+                    entries_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
       return entries_.front().what;
     }
     return {};
@@ -104,13 +107,15 @@ class specialisations final : public function {
   }
 
   options how_;
-  mutable std::mutex mutex_;      ///< guards entries_
-  std::mutex building_;           ///< held while a specialisation is made
-  std::vector<entry> entries_;    ///< most recently used first
+  mutable std::mutex mutex_;    ///< guards entries_
+  std::mutex building_;         ///< held while a specialisation is made
+  std::vector<entry> entries_;  ///< most recently used first
 };
 
 }  // namespace detail
 
-SINTER_API std::shared_ptr<function> make_function(options how) { return std::make_shared<detail::specialisations>(std::move(how)); }
+SINTER_API std::shared_ptr<function> make_function(options how) {
+  return std::make_shared<detail::specialisations>(std::move(how));
+}
 
 }  // namespace sinter::engine

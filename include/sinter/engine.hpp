@@ -37,16 +37,16 @@ struct options {
 
 /// What compilation of one specialisation did.
 struct report {
-  std::size_t nodes_traced = 0;     ///< live nodes as traced, derivatives included
-  std::size_t nodes_rewritten = 0;  ///< after the rewrites
-  std::size_t kernels_unfused = 0;  ///< one per op that is not a view, an input or a constant
-  std::size_t kernels = 0;          ///< after fusion
-  std::size_t compiled = 0;         ///< kernels that the host compiler built; the rest came from a cache
-  std::size_t scratch_bytes = 0;    ///< planned memory for intermediates
-  double milliseconds = 0;          ///< trace to loaded
-  std::string backend;              ///< the one that runs: "reference" where no compiler works
-  std::string graph;                ///< the rewritten graph
-  std::vector<std::string> sources; ///< one text per kernel
+  std::size_t nodes_traced = 0;      ///< live nodes as traced, derivatives included
+  std::size_t nodes_rewritten = 0;   ///< after the rewrites
+  std::size_t kernels_unfused = 0;   ///< one per op that is not a view, an input or a constant
+  std::size_t kernels = 0;           ///< after fusion
+  std::size_t compiled = 0;          ///< kernels that the host compiler built; the rest came from a cache
+  std::size_t scratch_bytes = 0;     ///< planned memory for intermediates
+  double milliseconds = 0;           ///< trace to loaded
+  std::string backend;               ///< the one that runs: "reference" where no compiler works
+  std::string graph;                 ///< the rewritten graph
+  std::vector<std::string> sources;  ///< one text per kernel
 };
 
 namespace engine {
@@ -101,7 +101,8 @@ class tracing_scope {
 };
 
 /// Pushes the cotangents of `wrt` for a rank-0 floating node `y` and returns their nodes, in order. (autodiff/vjp.hpp)
-SINTER_API std::vector<ir::node_id> gradient(ir::graph& g, ir::node_id y, std::span<const ir::node_id> wrt, location where);
+SINTER_API std::vector<ir::node_id> gradient(ir::graph& g, ir::node_id y, std::span<const ir::node_id> wrt,
+                                             location where);
 
 /// A result: contiguous, in memory of its own.
 struct output {
@@ -117,7 +118,8 @@ class program {
   virtual ~program() = default;
   /// Runs it; `arguments` match the graph's inputs less the captures. Fills outputs.size() results.
   /// Input k may be overwritten when donate[k]. Thread-safe.
-  virtual void run(std::span<const argument> arguments, std::span<const std::uint8_t> donate, output* outputs) const = 0;
+  virtual void run(std::span<const argument> arguments, std::span<const std::uint8_t> donate,
+                   output* outputs) const = 0;
   /// Number of results.
   virtual std::size_t output_count() const = 0;
   virtual const report& describe() const = 0;
@@ -130,9 +132,9 @@ SINTER_API std::shared_ptr<const program> build(std::shared_ptr<tracer> traced, 
 
 /// One call of a compiled function, as guards see it.
 struct call {
-  const void* signature = nullptr;            ///< one address per C++ argument type list
-  std::span<const argument> tensors;          ///< leaves in order
-  std::span<const std::uint64_t> statics;     ///< other leaves by value: integers, bools, enums, lengths
+  const void* signature = nullptr;         ///< one address per C++ argument type list
+  std::span<const argument> tensors;       ///< leaves in order
+  std::span<const std::uint64_t> statics;  ///< other leaves by value: integers, bools, enums, lengths
 };
 
 /// What a trace yields: the graph with its outputs set, and the result tree in which the front end puts them.

@@ -26,7 +26,8 @@ SINTER_API std::shared_ptr<tracer>& current() {
 SINTER_API ir::node_id tracer::capture(const argument& x, location where) {
   for (std::size_t i = 0; i < captures.size(); ++i) {
     const captured& c = captures[i];
-    if (c.data == x.data && c.type == x.type && std::equal(c.extents.begin(), c.extents.end(), x.extents, x.extents + x.rank) &&
+    if (c.data == x.data && c.type == x.type &&
+        std::equal(c.extents.begin(), c.extents.end(), x.extents, x.extents + x.rank) &&
         std::equal(c.strides.begin(), c.strides.end(), x.strides, x.strides + x.rank))
       return capture_nodes_[i];
   }
@@ -78,7 +79,9 @@ inline ir::literal_array read(const argument& x) {
         rest /= x.extents[d];
       }
       const T value = static_cast<const T*>(x.data)[offset];
-      if constexpr (is_float(dtype_of<T>)) out.f.push_back(static_cast<double>(static_cast<std::conditional_t<std::is_same_v<T, double>, double, float>>(value)));
+      if constexpr (is_float(dtype_of<T>))
+        out.f.push_back(
+            static_cast<double>(static_cast<std::conditional_t<std::is_same_v<T, double>, double, float>>(value)));
       else out.i.push_back(static_cast<std::int64_t>(value));
     }
   });
@@ -89,7 +92,8 @@ inline void write(const ir::literal_array& x, void* to) {
   dispatch(x.type, [&]<class T>(std::type_identity<T>) {
     T* const p = static_cast<T*>(to);
     if constexpr (std::is_same_v<T, double>) std::copy(x.f.begin(), x.f.end(), p);
-    else if constexpr (is_float(dtype_of<T>)) std::transform(x.f.begin(), x.f.end(), p, [](double v) { return T(static_cast<float>(v)); });
+    else if constexpr (is_float(dtype_of<T>))
+      std::transform(x.f.begin(), x.f.end(), p, [](double v) { return T(static_cast<float>(v)); });
     else std::transform(x.i.begin(), x.i.end(), p, [](std::int64_t v) { return static_cast<T>(v); });
   });
 }
@@ -132,7 +136,8 @@ inline std::vector<result_spec> separate_results(ir::graph& g) {
 inline plan::memory_map layout_of(const ir::graph& g, std::span<const argument> arguments) {
   plan::memory_map m;
   m.strides.resize(g.size());
-  for (std::size_t i = 0; i < g.inputs.size(); ++i) m.strides[g.inputs[i]].assign(arguments[i].strides, arguments[i].strides + arguments[i].rank);
+  for (std::size_t i = 0; i < g.inputs.size(); ++i)
+    m.strides[g.inputs[i]].assign(arguments[i].strides, arguments[i].strides + arguments[i].rank);
   return m;
 }
 
@@ -172,8 +177,9 @@ inline void assemble(code& c, const ir::graph& g, const plan::fused& plan, const
     r.may_replace.resize(arguments.size());
     for (std::size_t i = 0; i < arguments.size(); ++i) {
       const argument& a = arguments[i];
-      r.may_replace[i] = a.type == r.type && std::equal(r.extents.begin(), r.extents.end(), a.extents, a.extents + a.rank) && is_row_major(a) &&
-                         plan::may_replace(plan.kernels, static_cast<int>(g.inputs[i]), static_cast<int>(r.node));
+      r.may_replace[i] =
+          a.type == r.type && std::equal(r.extents.begin(), r.extents.end(), a.extents, a.extents + a.rank) &&
+          is_row_major(a) && plan::may_replace(plan.kernels, static_cast<int>(g.inputs[i]), static_cast<int>(r.node));
     }
   }
 }
@@ -209,7 +215,8 @@ inline void interpret_instead(code& c) {
   }
 }
 
-inline std::shared_ptr<const code> compile(const ir::graph& traced, std::span<const argument> arguments, const options& how) {
+inline std::shared_ptr<const code> compile(const ir::graph& traced, std::span<const argument> arguments,
+                                           const options& how) {
   const auto start = std::chrono::steady_clock::now();
   auto c = std::make_shared<code>();
   c->about.backend = how.backend;
@@ -238,15 +245,17 @@ inline std::shared_ptr<const code> compile(const ir::graph& traced, std::span<co
   }
   c->about.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   logs::to("perf", [&] {
-    return how.name + ": " + std::to_string(c->about.nodes_traced) + " nodes, " + std::to_string(c->about.nodes_rewritten) + " rewritten, " +
-           std::to_string(c->about.kernels) + " kernels, " + std::to_string(c->about.compiled) + " compiled, " + text::number(c->about.milliseconds) + " ms";
+    return how.name + ": " + std::to_string(c->about.nodes_traced) + " nodes, " +
+           std::to_string(c->about.nodes_rewritten) + " rewritten, " + std::to_string(c->about.kernels) + " kernels, " +
+           std::to_string(c->about.compiled) + " compiled, " + text::number(c->about.milliseconds) + " ms";
   });
   return c;
 }
 
 class bound_program final : public program {
  public:
-  bound_program(std::shared_ptr<const code> c, std::vector<captured> captures) : code_(std::move(c)), captures_(std::move(captures)) {}
+  bound_program(std::shared_ptr<const code> c, std::vector<captured> captures)
+      : code_(std::move(c)), captures_(std::move(captures)) {}
 
   void run(std::span<const argument> arguments, std::span<const std::uint8_t> donate, output* outputs) const override {
     const auto& results = code_->results;
@@ -284,11 +293,13 @@ class bound_program final : public program {
   }
 
   /// The storage of a donated argument that nobody else holds and that the result's kernel may overwrite.
-  static storage donated(const result_spec& r, std::span<const argument> arguments, std::span<const std::uint8_t> donate, std::uint64_t& replaced) {
+  static storage donated(const result_spec& r, std::span<const argument> arguments,
+                         std::span<const std::uint8_t> donate, std::uint64_t& replaced) {
     for (std::size_t i = 0; i < donate.size() && i < r.may_replace.size() && i < 64; ++i) {
       if (!donate[i] || !r.may_replace[i] || replaced >> i & 1) continue;
       const argument& a = arguments[i];
-      if (!a.owner->unique() || a.data != a.owner->data() || reinterpret_cast<std::uintptr_t>(a.data) % 64 != 0) continue;
+      if (!a.owner->unique() || a.data != a.owner->data() || reinterpret_cast<std::uintptr_t>(a.data) % 64 != 0)
+        continue;
       replaced |= std::uint64_t{1} << i;
       return *a.owner;
     }
@@ -326,7 +337,8 @@ class code_table {
 
 }  // namespace detail
 
-SINTER_API std::shared_ptr<const program> build(std::shared_ptr<tracer> traced, std::span<const argument> arguments, const options& how) {
+SINTER_API std::shared_ptr<const program> build(std::shared_ptr<tracer> traced, std::span<const argument> arguments,
+                                                const options& how) {
   static detail::code_table table;
   const auto all = detail::all_arguments(arguments, traced->captures);
   return std::make_shared<detail::bound_program>(table.get(traced->graph, all, how), std::move(traced->captures));

@@ -80,9 +80,9 @@ constexpr bool is_integer(dtype t) { return !is_float(t) && !is_bool(t); }
 namespace detail {
 template <class T>
 struct dtype_of_impl;
-#define SINTER_X(name, type, kind) \
-  template <>                      \
-  struct dtype_of_impl<type> {     \
+#define SINTER_X(name, type, kind)              \
+  template <>                                   \
+  struct dtype_of_impl<type> {                  \
     static constexpr dtype value = dtype::name; \
   };
 SINTER_DTYPES(SINTER_X)
@@ -101,7 +101,9 @@ struct dtype_of_impl<std::make_unsigned_t<other_i64>> {
 
 /// True for the C++ types that a tensor can hold.
 template <class T>
-concept element = requires { detail::dtype_of_impl<T>::value; };
+concept element = requires {
+  detail::dtype_of_impl<T>::value;
+};
 
 /// The dtype of an element type.
 template <element T>

@@ -14,7 +14,7 @@ struct f16 {
   f16() = default;
   constexpr f16(float x) : bits(round(x)) {}
   template <class T>
-    requires std::is_arithmetic_v<T>
+  requires std::is_arithmetic_v<T>
   constexpr explicit f16(T x) : f16(static_cast<float>(x)) {}
 
   constexpr operator float() const {
@@ -56,7 +56,7 @@ struct bf16 {
   bf16() = default;
   constexpr bf16(float x) : bits(round(x)) {}
   template <class T>
-    requires std::is_arithmetic_v<T>
+  requires std::is_arithmetic_v<T>
   constexpr explicit bf16(T x) : bf16(static_cast<float>(x)) {}
 
   constexpr operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }

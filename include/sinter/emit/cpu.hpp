@@ -24,7 +24,8 @@ inline bool calls(const std::string& text, std::string_view function) {
   for (auto at = text.find(function); at != std::string::npos; at = text.find(function, at + 1)) {
     const char before = at ? text[at - 1] : ' ';
     const char after = at + function.size() < text.size() ? text[at + function.size()] : ' ';
-    if (!std::isalnum(static_cast<unsigned char>(before)) && before != '_' && (after == '(' || after == '<')) return true;
+    if (!std::isalnum(static_cast<unsigned char>(before)) && before != '_' && (after == '(' || after == '<'))
+      return true;
   }
   return false;
 }
@@ -43,9 +44,8 @@ inline const std::vector<piece>& pieces() {
       {prelude_transpose, {"transpose"}},
       {prelude_arithmetic, {"divide", "remainder", "power", "shift_left", "shift_right", "sigmoid", "rsqrt"}},
       {prelude_round, {"sqrt", "rsqrt", "floor", "ceil", "round", "trunc"}},
-      {prelude_math,
-       {"exp", "exp2", "expm1", "log", "log2", "log1p", "cbrt", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "sigmoid", "erf",
-        "erfc", "power"}},
+      {prelude_math, {"exp",  "exp2", "expm1", "log",  "log2", "log1p", "cbrt",    "sin", "cos",  "tan",  "asin",
+                      "acos", "atan", "atan2", "sinh", "cosh", "tanh",  "sigmoid", "erf", "erfc", "power"}},
       {prelude_random, {"philox"}},
       {prelude_gemm, {"gemm"}},
   };
@@ -68,17 +68,20 @@ inline std::size_t widest(const kernel& k) {
 SINTER_API source cpu(const kernel& k) {
   writer out;
   source result;
-  out.block(std::string("extern \"C\" void ") + cpu_entry + "(void* const* buffers, char* scratch, const long* sizes)", [&] {
-    for (std::size_t b = 0; b < k.buffers.size(); ++b) {
-      const std::string type = (k.buffers[b].written ? "" : "const ") + memory_type(k.buffers[b].type) + "*";
-      out.line(type + " const p" + std::to_string(b) + " = (" + type + ")buffers[" + std::to_string(b) + "];");
-    }
-    for (int s = 0; s < k.symbols; ++s) out.line("const long s" + std::to_string(s) + " = sizes[" + std::to_string(s) + "];");
-    result.scratch = k.is_product() ? product_printer(k, out).print() : nest_printer(k, out).print();
-  });
+  out.block(
+      std::string("extern \"C\" void ") + cpu_entry + "(void* const* buffers, char* scratch, const long* sizes)", [&] {
+        for (std::size_t b = 0; b < k.buffers.size(); ++b) {
+          const std::string type = (k.buffers[b].written ? "" : "const ") + memory_type(k.buffers[b].type) + "*";
+          out.line(type + " const p" + std::to_string(b) + " = (" + type + ")buffers[" + std::to_string(b) + "];");
+        }
+        for (int s = 0; s < k.symbols; ++s)
+          out.line("const long s" + std::to_string(s) + " = sizes[" + std::to_string(s) + "];");
+        result.scratch = k.is_product() ? product_printer(k, out).print() : nest_printer(k, out).print();
+      });
   const std::string widest = std::to_string(detail::widest(k));
-  std::string text = "// " + k.label + "\n#if defined(__AVX512F__)\n#define SINTER_W (64 / " + widest + ")\n#elif defined(__AVX2__)\n#define SINTER_W " +
-                     (widest == "8" ? "4" : "8") + "\n#else\n#define SINTER_W 4\n#endif\n";
+  std::string text = "// " + k.label + "\n#if defined(__AVX512F__)\n#define SINTER_W (64 / " + widest +
+                     ")\n#elif defined(__AVX2__)\n#define SINTER_W " + (widest == "8" ? "4" : "8") +
+                     "\n#else\n#define SINTER_W 4\n#endif\n";
   for (const auto& p : detail::pieces()) {
     bool needed = p.functions.empty();
     for (auto f : p.functions) needed = needed || detail::calls(out.text(), f);

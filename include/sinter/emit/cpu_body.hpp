@@ -41,7 +41,9 @@ inline std::string identity_of(ir::op combiner, dtype t) {
       } else {
         const int bits = static_cast<int>(size_of(c)) * 8;
         if (is_unsigned(c)) x.i = low ? 0 : static_cast<std::int64_t>(~0ull >> (64 - bits));
-        else x.i = low ? -static_cast<std::int64_t>(1ull << (bits - 1) >> 1) * 2 : static_cast<std::int64_t>(~0ull >> (65 - bits));
+        else
+          x.i = low ? -static_cast<std::int64_t>(1ull << (bits - 1) >> 1) * 2
+                    : static_cast<std::int64_t>(~0ull >> (65 - bits));
       }
       break;
     }
@@ -165,17 +167,19 @@ class body_printer {
     const std::string bound = s.bound.text(), index = name(s.at.at.index);
     const std::string memory = "const auto q = " + address(s.at) + ";";
     if (!vector) {
-      out_.line("if ((s_u64)" + index + " < (s_u64)(" + bound + ")) { " + memory + " store1(q, load1(q) + " + name(s.value) + "); }");
+      out_.line("if ((s_u64)" + index + " < (s_u64)(" + bound + ")) { " + memory + " store1(q, load1(q) + " +
+                name(s.value) + "); }");
     } else if (!scattered(s.at.at) && step(s.at.at).is(1)) {
       const std::string n = tail ? ", n" : "";
-      out_.line("if ((s_u64)" + index + " < (s_u64)(" + bound + ")) { " + memory + " store(q, load(q" + n + ") + " + operand(s.value, true) +
-                n + "); }");
+      out_.line("if ((s_u64)" + index + " < (s_u64)(" + bound + ")) { " + memory + " store(q, load(q" + n + ") + " +
+                operand(s.value, true) + n + "); }");
     } else {
       // Lanes in order: two of them may meet in one element.
       const std::string at_lane = scattered(s.at.at) ? "[l]" : "";
       out_.block("for (long l = 0; l < " + std::string(tail ? "n" : "SINTER_W") + "; ++l)", [&] {
         out_.line("if ((s_u64)" + index + at_lane + " >= (s_u64)(" + bound + ")) continue;");
-        out_.line("const auto q = " + address(s.at) + (scattered(s.at.at) ? " + " + scaled(s.at.at.indirect, index + at_lane) : "") + " + l*(" +
+        out_.line("const auto q = " + address(s.at) +
+                  (scattered(s.at.at) ? " + " + scaled(s.at.at.indirect, index + at_lane) : "") + " + l*(" +
                   step(s.at.at).text() + ");");
         out_.line("store1(q, load1(q) + " + (is_vector(s.value) ? name(s.value) + "[l]" : name(s.value)) + ");");
       });

@@ -6,14 +6,11 @@
 //   then, when reductions ran along the rows: combine the chunks, and what depends on them.
 #pragma once
 
-#include <map>
-
+#include "cpu_reduce.hpp"
 #include "cpu_tile.hpp"
 
 namespace sinter::emit {
 
-/// Rows' accumulators up to this many bytes live on the thread's stack.
-inline constexpr std::int64_t stack_bytes = 64 << 10;
 /// Elements, weighted by cost, below which a kernel stays on one thread.
 inline constexpr std::int64_t parallel_work = 32 << 10;
 /// Buffers from this size on, written and not read again, bypass the caches.
@@ -21,7 +18,7 @@ inline constexpr std::int64_t stream_bytes = 16 << 20;
 
 class nest_printer {
  public:
-  nest_printer(const kernel& k, writer& out) : k_(k), out_(out), body_(k, out) {
+  nest_printer(const kernel& k, writer& out) : k_(k), out_(out), body_(k, out), sums_(k, out, body_) {
     inner_ = k.mask(role::inner);
     row_ = k.mask(role::row);
     for (std::size_t a = 0; a < k.axes.size(); ++a)
@@ -31,18 +28,19 @@ class nest_printer {
 
   /// Prints the loops; returns the bytes of scratch memory that they use.
   ir::dim print() {
-    plan_scratch();
+    sums_.plan_scratch();
     for (int id = 0; id < size(); ++id)
       if (is_uniform(id)) body_.define(id, false, false);
     for (const auto& s : k_.stores)
       if (is_uniform_store(s)) body_.store(s, false, false, false);
     if (const auto t = find_tiling(k_)) {
       tiles(*t);
-      return scratch_;
+      return sums_.scratch();
     }
     const std::string tasks = product({k_.extent(role::outer).text(), std::to_string(k_.chunks)});
     if (k_.block && !combines_) {
-      parallel_for("b", "(" + extent(last()) + " + " + number(k_.block - 1) + ")/" + number(k_.block), [&] { rows_of_task(); });
+      parallel_for("b", "(" + extent(last()) + " + " + number(k_.block - 1) + ")/" + number(k_.block),
+                   [&] { rows_of_task(); });
     } else {
       parallel_for("t", tasks, [&] {
         if (k_.chunks > 1) out_.line("const long o = t/" + number(k_.chunks) + ", c = t%" + number(k_.chunks) + ";");
@@ -58,7 +56,7 @@ class nest_printer {
         finish();
       });
     }
-    return scratch_;
+    return sums_.scratch();
   }
 
  private:
@@ -116,11 +114,13 @@ class nest_printer {
     std::vector<std::string> counts{runs};
     for (auto a : others) counts.push_back(extent(a));
     parallel_for("t", product(counts), [&] {
-      out_.line("const long low = t%" + runs + "*" + number(tile_task) + ", high = low + " + number(tile_task) + " < " + extent(t.axis) + " ? low + " +
-                number(tile_task) + " : " + extent(t.axis) + ";");
+      out_.line("const long low = t%" + runs + "*" + number(tile_task) + ", high = low + " + number(tile_task) + " < " +
+                extent(t.axis) + " ? low + " + number(tile_task) + " : " + extent(t.axis) + ";");
       out_.line("const long o = t/" + runs + ";");
       unravel("o", others);
-      print_tile(k_, t, body_, out_, [&](int id) { return is_uniform(id); }, stores, [&](const plan::store& s) { return streams(s); });
+      print_tile(
+          k_, t, body_, out_, [&](int id) { return is_uniform(id); }, stores,
+          [&](const plan::store& s) { return streams(s); });
     });
   }
 
@@ -128,9 +128,11 @@ class nest_printer {
     ir::dim total = 1;
     for (const auto& a : k_.axes) total *= a.extent;
     std::int64_t weight = 1;
-    for (const auto& i : k_.body) weight += i.kind == kind::compute && plan::is_expensive(i.code) ? 4 : 0;
-    if (const auto n = total.number()) return *n * weight < parallel_work ? "" : "#pragma omp parallel for schedule(static)";
-    return "#pragma omp parallel for schedule(static) if ((" + total.text() + ")*" + number(weight) + " >= " + number(parallel_work) + ")";
+    for (const auto& i : k_.body) weight += i.kind == kind::compute && ir::is_expensive(i.code) ? 4 : 0;
+    if (const auto n = total.number())
+      return *n * weight < parallel_work ? "" : "#pragma omp parallel for schedule(static)";
+    return "#pragma omp parallel for schedule(static) if ((" + total.text() + ")*" + number(weight) +
+           " >= " + number(parallel_work) + ")";
   }
 
   /// Declares the axes of a role from their flat position.
@@ -151,16 +153,17 @@ class nest_printer {
   }
 
   void rows_of_task() {
-    if (combines_) begin_accumulators();
+    if (combines_) sums_.begin_accumulators();
     if (k_.block) {
       const std::string blocks = "(" + extent(last()) + " + " + number(k_.block - 1) + ")/" + number(k_.block);
       auto block = [&] {
-        out_.line("const long low = b*" + number(k_.block) + ", high = low + " + number(k_.block) + " < " + extent(last()) + " ? low + " +
-                  number(k_.block) + " : " + extent(last()) + ";");
+        out_.line("const long low = b*" + number(k_.block) + ", high = low + " + number(k_.block) + " < " +
+                  extent(last()) + " ? low + " + number(k_.block) + " : " + extent(last()) + ";");
         row();
       };
       if (!combines_) return block();
-      out_.block("for (long b = " + chunk_bound(blocks, "c") + "; b < " + chunk_bound(blocks, "(c + 1)") + "; ++b)", block);
+      out_.block("for (long b = " + chunk_bound(blocks, "c") + "; b < " + chunk_bound(blocks, "(c + 1)") + "; ++b)",
+                 block);
     } else if (row_) {
       const std::string rows = k_.extent(role::row).text();
       out_.block("for (long r = " + chunk_bound(rows, "c") + "; r < " + chunk_bound(rows, "(c + 1)") + "; ++r)", [&] {
@@ -170,7 +173,7 @@ class nest_printer {
     } else {
       row();
     }
-    if (combines_) end_accumulators();
+    if (combines_) sums_.end_accumulators();
   }
 
   std::string chunk_bound(const std::string& rows, const std::string& c) const {
@@ -188,9 +191,11 @@ class nest_printer {
       }
       for (int id = 0; id < size(); ++id)
         if (at(id).span == span_of::row && !body_.is_vector(at(id).args[0]) && at(at(id).args[0]).stage == s)
-          out_.line(acc(id) + " = " + body_.combine(at(id).code, acc(id), body_.name(at(id).args[0])) + ";");
+          out_.line(sums_.acc(id) + " = " + body_.combine(at(id).code, sums_.acc(id), body_.name(at(id).args[0])) +
+                    ";");
       for (const auto& st : k_.stores)
-        if (!is_uniform_store(st) && !is_final_store(st) && !varies(st, inner_) && at(st.value).stage == s) body_.store(st, false, false, false);
+        if (!is_uniform_store(st) && !is_final_store(st) && !varies(st, inner_) && at(st.value).stage == s)
+          body_.store(st, false, false, false);
       pass(s);
     }
   }
@@ -213,7 +218,8 @@ class nest_printer {
     }
     for (const auto& s : k_.stores) {
       if (is_uniform_store(s) || !varies(s, inner_)) continue;
-      if (pass == final_pass ? is_final_store(s) : !is_final_store(s) && at(s.value).stage == pass) w.stores.push_back(&s);
+      if (pass == final_pass ? is_final_store(s) : !is_final_store(s) && at(s.value).stage == pass)
+        w.stores.push_back(&s);
     }
     return w;
   }
@@ -221,12 +227,12 @@ class nest_printer {
   void pass(int p) {
     const work w = work_of(p);
     if (w.empty()) return;
-    for (int id : w.reductions) begin_reduction(id);
+    for (int id : w.reductions) sums_.begin_reduction(id);
     over_inner([&](bool tail) {
       std::set<int> done;
       for (int id : w.reductions) {
         value(at(id).args[0], p, done, tail);
-        accumulate(id, tail);
+        sums_.accumulate(id, tail);
       }
       for (const auto* s : w.stores) {
         value(s->value, p, done, tail);
@@ -235,7 +241,7 @@ class nest_printer {
       // Last, so that a result may take the memory of an operand.
       for (const auto* s : w.stores) body_.store(*s, true, tail, streams(*s));
     });
-    for (int id : w.reductions) end_reduction(id);
+    for (int id : w.reductions) sums_.end_reduction(id);
   }
 
   /// The loops over the inner axes; `inside` prints for whole vectors, and for the first n lanes where there is a rest.
@@ -261,7 +267,8 @@ class nest_printer {
     auto nest = [&](auto&& self, std::size_t j) -> void {
       if (j + 1 == inner_axes_.size()) return vector_loop();
       const std::string i = "i" + number(static_cast<std::int64_t>(inner_axes_[j]));
-      out_.block("for (long " + i + " = 0; " + i + " < " + extent(inner_axes_[j]) + "; ++" + i + ")", [&] { self(self, j + 1); });
+      out_.block("for (long " + i + " = 0; " + i + " < " + extent(inner_axes_[j]) + "; ++" + i + ")",
+                 [&] { self(self, j + 1); });
     };
     out_.block("", [&] { nest(nest, 0); });
   }
@@ -277,16 +284,18 @@ class nest_printer {
     const auto& i = at(id);
     if (is_reduction(i)) {
       ensure(p == final_pass && i.span == span_of::row, "a vector of column sums is read when the rows are done");
-      return total(id, tail);
+      return sums_.total(id);
     }
     if (i.kept && p != final_pass && kept_in_.try_emplace(id, p).first->second < p) {
-      out_.line("const " + vector_type(i.type) + " " + body_.name(id) + " = load(k" + number(id) + " + " + flat_inner() + ");");
+      out_.line("const " + vector_type(i.type) + " " + body_.name(id) + " = load(k" + number(id) + " + " +
+                sums_.flat_inner() + ");");
       return;
     }
     for (int a : i.args) value(a, p, done, tail);
     if (i.at.at.index >= 0) value(i.at.at.index, p, done, tail);
     body_.define(id, true, tail);
-    if (i.kept && p != final_pass) out_.line("store(k" + number(id) + " + " + flat_inner() + ", " + body_.name(id) + ");");
+    if (i.kept && p != final_pass)
+      out_.line("store(k" + number(id) + " + " + sums_.flat_inner() + ", " + body_.name(id) + ");");
   }
 
   bool streams(const plan::store& s) const {
@@ -302,183 +311,13 @@ class nest_printer {
     return offset && *offset % 16 == 0;
   }
 
-  // Reductions
-
-  static std::string acc(int id) { return "a" + std::to_string(id); }
-
-  void begin_reduction(int id) {
-    const auto& i = at(id);
-    if (i.kind == kind::arg_reduce) {
-      const dtype t = at(i.args[0]).type;
-      out_.line(vector_type(t) + " " + acc(id) + " = splat<" + vector_type(t) + ">(" + identity_of(i.code, t) + ");");
-      out_.line("v_i64 x" + number(id) + " = splat<v_i64>(-1);");
-    } else if (i.span == span_of::inner) {
-      out_.line(vector_type(i.type) + " " + acc(id) + " = splat<" + vector_type(i.type) + ">(" + identity_of(i.code, i.type) + ");");
-    }
-  }
-
-  void accumulate(int id, bool tail) {
-    const auto& i = at(id);
-    std::string x = body_.operand(i.args[0], true);
-    if (i.kind == kind::arg_reduce) {
-      // A lane takes the new value when it has none, or the value is a more extreme one, or a first NaN.
-      instruction where = i;
-      where.kind = kind::position;
-      const std::string better = std::string(i.code == ir::op::maximum ? "greater" : "less") + "(" + x + ", " + acc(id) + ")";
-      out_.block("", [&] {
-        out_.line("v_b8 m = equal(x" + number(id) + ", splat<v_i64>(-1)) | " + better + ";");
-        if (is_float(at(i.args[0]).type)) out_.line("m = m & bit_not(isnan(" + acc(id) + ")) | (isnan(" + x + ") & bit_not(isnan(" + acc(id) + ")));");
-        if (tail) out_.line("m = m & less(lanes(), splat<v_i64>(n));");
-        out_.line("x" + number(id) + " = select(m, " + body_.position(where, true) + ", x" + number(id) + ");");
-        out_.line(acc(id) + " = select(m, " + x + ", " + acc(id) + ");");
-      });
-      return;
-    }
-    if (i.span == span_of::row) {
-      const std::string memory = acc(id) + " + " + flat_inner();
-      const std::string old = "load(" + memory + ")";
-      out_.line("store(" + memory + ", " + body_.combine(i.code, old, x) + ");");
-      return;
-    }
-    if (tail) x = "keep(" + x + ", n, " + identity_of(i.code, i.type) + ")";
-    out_.line(acc(id) + " = " + body_.combine(i.code, acc(id), x) + ";");
-  }
-
-  void end_reduction(int id) {
-    const auto& i = at(id);
-    if (i.kind == kind::arg_reduce) {
-      const dtype t = at(i.args[0]).type;
-      const std::string n = number(id);
-      out_.line("s_i64 " + body_.name(id) + " = x" + n + "[0];");
-      out_.block("", [&] {
-        out_.line(scalar_type(t) + " best = " + lane(acc(id), t, "0") + ";");
-        out_.block("for (int l = 1; l < SINTER_W; ++l)", [&] {
-          out_.line("if (x" + n + "[l] < 0) continue;");
-          out_.line("const " + scalar_type(t) + " e = " + lane(acc(id), t, "l") + ";");
-          const std::string nan_e = is_float(t) ? "(e != e)" : "false", nan_best = is_float(t) ? "(best != best)" : "false";
-          const std::string better = i.code == ir::op::maximum ? "e > best" : "e < best";
-          out_.line("const bool more = " + nan_e + " ? !" + nan_best + " : !" + nan_best + " && " + better + ";");
-          out_.line("const bool same = (" + nan_e + " && " + nan_best + ") || e == best;");
-          out_.line("if (" + body_.name(id) + " < 0 || more || (same && x" + n + "[l] < " + body_.name(id) + ")) best = e, " + body_.name(id) + " = x" + n +
-                    "[l];");
-        });
-      });
-      return;
-    }
-    if (i.span == span_of::inner) out_.line("const " + scalar_type(i.type) + " " + body_.name(id) + " = " + fold(i.code, acc(id)) + ";");
-  }
-
-  static std::string lane(const std::string& v, dtype t, const std::string& l) { return is_bool(t) ? "(" + v + ".m[" + l + "] != 0)" : v + "[" + l + "]"; }
-  static std::string fold(ir::op combiner, const std::string& v) { return std::string("fold_") + ir::name(combiner) + "(" + v + ")"; }
-
-  // Accumulators along the rows
-
-  bool is_array(int id) const { return at(id).span == span_of::row && body_.is_vector(at(id).args[0]); }
-
-  /// Elements of one copy of the inner axes, the vector axis padded to whole vectors.
-  ir::dim padded_inner() const {
-    ir::dim n = 1;
-    for (std::size_t j = 0; j + 1 < inner_axes_.size(); ++j) n *= k_.axes[inner_axes_[j]].extent;
-    return n * padded_last();
-  }
-  ir::dim padded_last() const {
-    const ir::dim& e = k_.axes[last()].extent;
-    if (const auto n = e.number()) return (*n + 15) / 16 * 16;
-    return floor_div(e + ir::dim(15), 16) * ir::dim(16);
-  }
-  std::string flat_inner() const {
-    std::string flat;
-    for (std::size_t j = 0; j + 1 < inner_axes_.size(); ++j) {
-      const std::string i = "i" + number(static_cast<std::int64_t>(inner_axes_[j]));
-      flat = flat.empty() ? i : "(" + flat + ")*" + extent(inner_axes_[j]) + " + " + i;
-    }
-    const std::string v = "i" + number(static_cast<std::int64_t>(last()));
-    return flat.empty() ? v : "((" + flat + ")*(" + padded_last().text() + ") + " + v + ")";
-  }
-
-  bool on_stack() const {
-    std::int64_t bytes = 0;
-    const auto n = padded_inner().number();
-    if (!n || k_.chunks > 1) return false;
-    for (int id = 0; id < size(); ++id)
-      if (is_array(id)) bytes += *n * static_cast<std::int64_t>(size_of(compute_type(at(id).type)));
-    return bytes <= stack_bytes;
-  }
-
-  void plan_scratch() {
-    if (!combines_) return;
-    const ir::dim tasks = k_.extent(role::outer) * ir::dim(k_.chunks);
-    for (int id = 0; id < size(); ++id) {
-      if (at(id).span != span_of::row && at(id).span != span_of::both) continue;
-      if (is_array(id) ? on_stack() : k_.chunks == 1) continue;
-      offsets_[id] = scratch_;
-      scratch_ += tasks * (is_array(id) ? padded_inner() * ir::dim(static_cast<std::int64_t>(size_of(compute_type(at(id).type)))) : ir::dim(64));
-    }
-  }
-
-  std::string slot(int id, const std::string& task) const {
-    const std::string type = memory_of(id);
-    const std::string per_task = is_array(id) ? padded_inner().text() : number(static_cast<std::int64_t>(64 / size_of(compute_type(at(id).type))));
-    return "((" + type + "*)(scratch + " + offsets_.at(id).text() + ") + (" + task + ")*(" + per_task + "))";
-  }
-  std::string memory_of(int id) const { return memory_type(compute_type(at(id).type)); }
-
-  void begin_accumulators() {
-    for (int id = 0; id < size(); ++id) {
-      const auto& i = at(id);
-      if (i.span != span_of::row && i.span != span_of::both) continue;
-      const std::string zero = identity_of(i.code, i.type);
-      if (!is_array(id)) {
-        if (i.span == span_of::row) out_.line(scalar_type(i.type) + " " + acc(id) + " = " + zero + ";");
-        else out_.line(vector_type(i.type) + " " + acc(id) + " = splat<" + vector_type(i.type) + ">(" + zero + ");");
-        continue;
-      }
-      if (on_stack()) out_.line("alignas(64) " + memory_of(id) + " " + acc(id) + "[" + padded_inner().text() + "];");
-      else out_.line(memory_of(id) + "* const " + acc(id) + " = " + slot(id, "t") + ";");
-      out_.line("for (long z = 0; z < " + padded_inner().text() + "; z += SINTER_W) store(" + acc(id) + " + z, splat<" + vector_type(i.type) + ">(" + zero +
-                "));");
-    }
-  }
-
-  void end_accumulators() {
-    for (int id = 0; id < size(); ++id) {
-      const auto& i = at(id);
-      if ((i.span != span_of::row && i.span != span_of::both) || is_array(id)) continue;
-      const std::string sum = i.span == span_of::both ? fold(i.code, acc(id)) : acc(id);
-      if (k_.chunks > 1) out_.line("store1(" + slot(id, "t") + ", " + sum + ");");
-      else out_.line("const " + scalar_type(i.type) + " " + body_.name(id) + " = " + sum + ";");
-    }
-  }
-
-  /// A scalar over all rows, from its chunks in order.
-  void total_of_scalars(int id) {
-    const auto& i = at(id);
-    if (k_.chunks == 1) return;
-    out_.line(scalar_type(i.type) + " " + body_.name(id) + " = " + identity_of(i.code, i.type) + ";");
-    const std::string next = "load1(" + slot(id, "o*" + number(k_.chunks) + " + c") + ")";
-    out_.line("for (long c = 0; c < " + number(k_.chunks) + "; ++c) " + body_.name(id) + " = " + body_.combine(i.code, body_.name(id), next) + ";");
-  }
-
-  /// A vector over all rows, from its chunks in order.
-  void total(int id, bool) {
-    const auto& i = at(id);
-    const std::string v = body_.name(id), type = vector_type(i.type);
-    if (k_.chunks == 1) {
-      out_.line("const " + type + " " + v + " = load(" + acc(id) + " + " + flat_inner() + ");");
-      return;
-    }
-    out_.line(type + " " + v + " = splat<" + type + ">(" + identity_of(i.code, i.type) + ");");
-    const std::string next = "load(" + slot(id, "o*" + number(k_.chunks) + " + c") + " + " + flat_inner() + ")";
-    out_.line("for (long c = 0; c < " + number(k_.chunks) + "; ++c) " + v + " = " + body_.combine(i.code, v, next) + ";");
-  }
-
   /// What follows when the rows of an outer position are all done.
   void finish() {
     for (int id = 0; id < size(); ++id) {
       const auto& i = at(id);
       if (body_.is_vector(id) || is_uniform(id)) continue;
       if (is_reduction(i)) {
-        if (i.after_rows) total_of_scalars(id);
+        if (i.after_rows) sums_.total_of_scalars(id);
       } else if (i.after_rows || (i.stage == 0 && !(i.axes & row_))) {
         body_.define(id, false, false);
       }
@@ -490,7 +329,8 @@ class nest_printer {
 
   void declare_kept() {
     for (int id = 0; id < size(); ++id)
-      if (at(id).kept) out_.line("alignas(64) " + memory_of(id) + " k" + number(id) + "[" + padded_inner().text() + "];");
+      if (at(id).kept)
+        out_.line("alignas(64) " + sums_.memory_of(id) + " k" + number(id) + "[" + sums_.padded_inner().text() + "];");
   }
 
   const kernel& k_;
@@ -499,8 +339,7 @@ class nest_printer {
   std::uint32_t inner_ = 0, row_ = 0;
   std::vector<std::size_t> inner_axes_;
   bool combines_ = false;
-  ir::dim scratch_ = 0;
-  std::map<int, ir::dim> offsets_;
+  reduction_printer sums_;
   std::map<int, int> kept_in_;  ///< the pass that saves a kept value
 };
 

@@ -34,15 +34,17 @@ class product_printer {
       epilogue();
       out_.line("};");
       const std::string s = scalar_type(p_.type);
-      out_.line("gemm<" + s + ">(" + extent_of(m_).text() + ", " + extent_of(n_).text() + ", " + extent_of(ks_).text() + ", matrix_of(" + base(p_.a) +
-                ", " + a_row + ", " + a_column + "), matrix_of(" + base(p_.b) + ", " + b_row + ", " + b_column + "), epilogue, " +
-                (over_loops ? "false" : "true") + ");");
+      out_.line("gemm<" + s + ">(" + extent_of(m_).text() + ", " + extent_of(n_).text() + ", " + extent_of(ks_).text() +
+                ", matrix_of(" + base(p_.a) + ", " + a_row + ", " + a_column + "), matrix_of(" + base(p_.b) + ", " +
+                b_row + ", " + b_column + "), epilogue, " + (over_loops ? "false" : "true") + ");");
     });
     return scratch_;
   }
 
  private:
-  const ir::dim& extent(std::size_t a) const { return a < k_.axes.size() ? k_.axes[a].extent : p_.k[a - k_.axes.size()]; }
+  const ir::dim& extent(std::size_t a) const {
+    return a < k_.axes.size() ? k_.axes[a].extent : p_.k[a - k_.axes.size()];
+  }
   ir::dim extent_of(const std::vector<std::size_t>& axes) const {
     ir::dim n = 1;
     for (auto a : axes) n *= extent(a);
@@ -74,7 +76,8 @@ class product_printer {
   std::string walk(const plan::affine& at, const std::vector<std::size_t>& axes, const std::string& table) {
     if (axes.empty()) return "linear{0}";
     bool linear = true;
-    for (std::size_t j = 0; j + 1 < axes.size(); ++j) linear = linear && at.stride[axes[j]] == at.stride[axes[j + 1]] * extent(axes[j + 1]);
+    for (std::size_t j = 0; j + 1 < axes.size(); ++j)
+      linear = linear && at.stride[axes[j]] == at.stride[axes[j + 1]] * extent(axes[j + 1]);
     if (linear) return "linear{" + at.stride[axes.back()].text() + "}";
     const std::string n = extent_of(axes).text();
     out_.line("long* const " + table + " = (long*)(scratch + " + scratch_.text() + ");");

@@ -45,7 +45,8 @@ template <class Defined, class Stream>
 void print_tile(const kernel& k, const tiling& t, body_printer& body, writer& out, Defined&& defined,
                 const std::vector<const plan::store*>& stores, Stream&& stream) {
   const std::size_t last = k.axes.size() - 1;
-  const std::string q = "i" + std::to_string(t.axis), r = "i" + std::to_string(last), columns = k.axes[last].extent.text();
+  const std::string q = "i" + std::to_string(t.axis), r = "i" + std::to_string(last),
+                    columns = k.axes[last].extent.text();
   auto values = [&](bool tail) {
     for (int id = 0; id < static_cast<int>(k.body.size()); ++id) {
       if (defined(id)) continue;
@@ -64,7 +65,8 @@ void print_tile(const kernel& k, const tiling& t, body_printer& body, writer& ou
         const auto& i = body.at(id);
         const std::string name = "tile" + std::to_string(id);
         out.line(vector_type(i.type) + " " + name + "[SINTER_W];");
-        const std::string at = body.pointer(i.at.buffer) + " + (" + index_text(i.at.at, [&](std::size_t a) { return a != t.axis; }) + " + q + l*(" +
+        const std::string at = body.pointer(i.at.buffer) + " + (" +
+                               index_text(i.at.at, [&](std::size_t a) { return a != t.axis; }) + " + q + l*(" +
                                i.at.at.stride[last].text() + "))";
         out.line("if (m == SINTER_W) for (long l = 0; l < n; ++l) " + name + "[l] = load(" + at + ");");
         out.line("else for (long l = 0; l < n; ++l) " + name + "[l] = load(" + at + ", m);");

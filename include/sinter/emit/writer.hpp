@@ -64,7 +64,8 @@ inline std::string literal(dtype type, ir::scalar x) {
 }
 
 /// The `value` column of ops.def with its identifiers replaced: a, b, c by operands, R by the result's type.
-inline std::string substitute(std::string_view value, const std::vector<std::string>& args, std::string_view result_type) {
+inline std::string substitute(std::string_view value, const std::vector<std::string>& args,
+                              std::string_view result_type) {
   std::string out;
   auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
   for (std::size_t i = 0; i < value.size();) {

@@ -69,6 +69,12 @@ constexpr const char* name(op o) {
 /// True for the ops that only rename coordinates: they cost nothing when their input is in memory.
 constexpr bool is_view(op o) { return o == op::reshape || o == op::permute || o == op::broadcast || o == op::slice; }
 
+/// True for the ops that cost much more than a load.
+constexpr bool is_expensive(op o) {
+  return is_pointwise(o) && (row(o).rule == dtype_rule::floating || row(o).rule == dtype_rule::random ||
+                                 o == op::pow || o == op::fmod);
+}
+
 /// The error of operand dtypes under a rule, or nullptr; `result` receives the dtype of the result.
 /// `target` is the type that a conversion names.
 constexpr const char* apply(dtype_rule rule, const dtype* in, int arity, dtype target, dtype& result) {

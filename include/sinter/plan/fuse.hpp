@@ -161,7 +161,9 @@ class fusion {
       try {
         groups_.push_back({{roots_[r]}, lowered({roots_[r]})});
       } catch (const refusal& no) {
-        ensure(no.needs_memory != ir::no_node && no.needs_memory != roots_[r].target && !memory_.stored[no.needs_memory], no.why.c_str());
+        ensure(
+            no.needs_memory != ir::no_node && no.needs_memory != roots_[r].target && !memory_.stored[no.needs_memory],
+            no.why.c_str());
         store_node(no.needs_memory);
         groups_.clear();
         r = static_cast<std::size_t>(-1);
@@ -235,7 +237,8 @@ class fusion {
     group both;
     both.roots = a.roots;
     both.roots.insert(both.roots.end(), b.roots.begin(), b.roots.end());
-    std::stable_sort(both.roots.begin(), both.roots.end(), [](const root& x, const root& y) { return x.target < y.target; });
+    std::stable_sort(both.roots.begin(), both.roots.end(),
+                     [](const root& x, const root& y) { return x.target < y.target; });
     both.code = lowered(both.roots);
     if (both.code.body.size() > most_instructions) throw refusal{"too many instructions", ir::no_node};
     const std::int64_t inner = both.code.extent(role::inner).evaluate(memory_.hints);
@@ -259,7 +262,8 @@ class fusion {
       for (std::size_t a = 0; a < groups_.size(); ++a)
         for (std::size_t b = a + 1; b < groups_.size(); ++b)
           if (const auto s = saving(groups_[a], groups_[b]))
-            if (feeds(groups_[a], groups_[b]) || feeds(groups_[b], groups_[a]) || 4 * s >= std::min(traffic(a), traffic(b)))
+            if (feeds(groups_[a], groups_[b]) || feeds(groups_[b], groups_[a]) ||
+                4 * s >= std::min(traffic(a), traffic(b)))
               pairs.push_back({s, a, b});
       std::stable_sort(pairs.begin(), pairs.end(), [](const pair& x, const pair& y) { return x.score > y.score; });
       for (const auto& p : pairs) {
@@ -270,14 +274,16 @@ class fusion {
           x = together(x, y);
         } catch (const refusal& no) {
           refused.insert(names);
-          refusals_.push_back("%" + std::to_string(names.first) + " | %" + std::to_string(names.second) + ": " + no.why);
+          refusals_.push_back("%" + std::to_string(names.first) + " | %" + std::to_string(names.second) + ": " +
+                              no.why);
           continue;
         } catch (const split_request&) {
           continue;
         }
         groups_.erase(groups_.begin() + static_cast<std::ptrdiff_t>(p.b));
         std::erase_if(refused, [&](const auto& r) {
-          return r.first == names.first || r.second == names.first || r.first == names.second || r.second == names.second;
+          return r.first == names.first || r.second == names.first || r.first == names.second ||
+                 r.second == names.second;
         });
         merged = true;
         break;
@@ -296,7 +302,7 @@ class fusion {
   /// Cost of computing node `id` anew from what is in memory.
   int recomputation(node_id id, std::set<node_id>& seen) const {
     if (memory_.stored[id] || !seen.insert(id).second) return memory_.stored[id] ? 1 : 0;
-    int cost = ir::is_pointwise(g_[id].code) ? (is_expensive(g_[id].code) ? 10 : 1) : 0;
+    int cost = ir::is_pointwise(g_[id].code) ? (ir::is_expensive(g_[id].code) ? 10 : 1) : 0;
     for (auto in : g_[id].in) cost += recomputation(in, seen);
     return cost;
   }
@@ -346,7 +352,8 @@ class fusion {
   std::size_t count_ops() const {
     std::size_t n = 0;
     for (auto id : live_)
-      n += !ir::is_view(g_[id].code) && g_[id].code != ir::op::input && g_[id].code != ir::op::constant && g_[id].code != ir::op::iota;
+      n += !ir::is_view(g_[id].code) && g_[id].code != ir::op::input && g_[id].code != ir::op::constant &&
+           g_[id].code != ir::op::iota;
     return n;
   }
 

@@ -11,7 +11,9 @@ namespace sinter::plan {
 /// One affine coordinate per dimension of a node.
 using coordinates = std::vector<affine>;
 
-inline affine constant_coordinate(dim offset, std::size_t axes) { return {std::move(offset), std::vector<dim>(axes), {}, -1}; }
+inline affine constant_coordinate(dim offset, std::size_t axes) {
+  return {std::move(offset), std::vector<dim>(axes), {}, -1};
+}
 
 inline affine axis_coordinate(std::size_t axis, std::size_t axes) {
   affine c = constant_coordinate(0, axes);
@@ -70,6 +72,7 @@ struct split_request {
 inline std::variant<std::monostate, coordinates, split_request> digits(affine offset, const ir::shape& in,
                                                                        const std::vector<dim>& axes) {
   coordinates at(in.size(), constant_coordinate(0, axes.size()));
+  if (ir::product(in).is(0)) return at;  // nothing is read
   for (std::size_t d = in.size(); d-- > 1;) {
     const dim& n = in[d];
     if (n.is(1)) continue;
@@ -90,7 +93,8 @@ inline std::variant<std::monostate, coordinates, split_request> digits(affine of
         least += reach;
       } else {
         const auto inner = n.divided_by(c.upper_bound() < 0 ? dim(0) - c : c);
-        if (inner && !inner->is(1) && axes[a].divided_by(*inner) && !(*inner == axes[a])) return split_request{a, *inner};
+        if (inner && !inner->is(1) && axes[a].divided_by(*inner) && !(*inner == axes[a]))
+          return split_request{a, *inner};
         return {};
       }
       low.stride[a] = c;

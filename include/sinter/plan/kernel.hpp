@@ -11,12 +11,6 @@ namespace sinter::plan {
 using ir::dim;
 using ir::node_id;
 
-/// True for the ops that cost much more than a load.
-constexpr bool is_expensive(ir::op o) {
-  return ir::is_pointwise(o) && (ir::row(o).rule == ir::dtype_rule::floating || ir::row(o).rule == ir::dtype_rule::random ||
-                                 o == ir::op::pow || o == ir::op::fmod);
-}
-
 /// What the loops do with an axis. Loops nest in this order.
 enum class role : std::uint8_t {
   outer,  ///< parallel; no reduction runs along it
@@ -70,9 +64,9 @@ struct instruction {
   std::vector<int> over;   ///< reduce: kernel axes
   std::uint32_t axes = 0;  ///< bit a: the value varies along axis a
   span_of span = span_of::none;
-  int stage = 0;            ///< number of inner reductions that must have finished
-  bool after_rows = false;  ///< needs a reduction along the rows: runs when all chunks are combined
-  bool kept = false;        ///< saved per row for later passes instead of being computed again
+  int stage = 0;               ///< number of inner reductions that must have finished
+  bool after_rows = false;     ///< needs a reduction along the rows: runs when all chunks are combined
+  bool kept = false;           ///< saved per row for later passes instead of being computed again
   node_id node = ir::no_node;  ///< compute: what it is the value of, if of a node
   location where;
 };

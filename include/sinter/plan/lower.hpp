@@ -4,32 +4,11 @@
 #include <map>
 #include <set>
 
+#include "body.hpp"
 #include "index.hpp"
+#include "root.hpp"
 
 namespace sinter::plan {
-
-/// A value that some kernel stores: iterated over `extents`, written to the buffer of `target`.
-struct root {
-  node_id value = ir::no_node;  ///< what is computed; no_node: `fill`
-  node_id target = ir::no_node;
-  ir::shape extents;       ///< of the iteration: the operand's for a reduction, else the value's
-  std::vector<dim> start;  ///< where in the target, per dimension; empty: the whole of it
-  ir::scalar fill{};
-  bool scatter = false;  ///< adds `value` at the indices of `target`, a scatter_add
-};
-
-/// Which nodes are in memory when a kernel runs, and how inputs are laid out.
-struct memory_map {
-  std::vector<char> stored;               ///< per node
-  std::vector<std::vector<dim>> strides;  ///< per node; empty: row-major
-  std::vector<std::int64_t> hints;        ///< example values of the size symbols, for cost decisions
-};
-
-/// Why roots cannot share a kernel.
-struct refusal {
-  std::string why;
-  node_id needs_memory = ir::no_node;  ///< a node that would have to be stored first
-};
 
 namespace detail {
 
@@ -50,7 +29,8 @@ class lowering {
 
   void place(const root& r) {
     if (r.value != ir::no_node && g_[r.value].code == ir::op::dot && r.value == r.target) return place_product(r);
-    std::string why = "iterates over " + ir::text_of(r.extents) + " where the kernel iterates over " + ir::text_of(axes_);
+    std::string why =
+        "iterates over " + ir::text_of(r.extents) + " where the kernel iterates over " + ir::text_of(axes_);
     for (const auto& candidate : candidates()) {
       const auto at = align(r.extents, candidate, candidate.size() == n());
       if (!at) continue;
@@ -77,8 +57,9 @@ class lowering {
     affine address;
     plan::store out;
     if (r.value == ir::no_node) {
-      value = literal(target.type, r.fill);
-    } else if (const ir::node& v = g_[r.value]; r.value == r.target && (v.code == ir::op::reduce || v.code == ir::op::arg_reduce)) {
+      value = literal(k_, target.type, r.fill);
+    } else if (const ir::node& v = g_[r.value];
+               r.value == r.target && (v.code == ir::op::reduce || v.code == ir::op::arg_reduce)) {
       value = reduction(v, at, to);
     } else if (r.value == r.target) {
       value = compute(r.value, at);
@@ -95,7 +76,7 @@ class lowering {
     out.value = value;
     // A reshape is stored in the order of its operand.
     const bool operand_order = r.value != r.target && target.code == ir::op::reshape;
-    out.at = {buffer(r.target, true), linear(to, row_major(operand_order ? r.extents : target.extents), n())};
+    out.at = {buffer(k_, g_, r.target, true), linear(to, row_major(operand_order ? r.extents : target.extents), n())};
     k_.stores.push_back(std::move(out));
     if (r.value == r.target) placed_[r.target] = {std::move(to), value};
   }
@@ -118,7 +99,7 @@ class lowering {
     i.over.assign(over.begin(), over.end());
     if (over.empty()) {
       if (i.kind == kind::reduce) return i.args[0];
-      return literal(v.type, {});
+      return literal(k_, v.type, {});
     }
     i.axes = k_.body[static_cast<std::size_t>(i.args[0])].axes;
     for (auto a : over) i.axes &= ~(1u << a);
@@ -129,7 +110,7 @@ class lowering {
     kept_.emplace_back();
     for (std::size_t a = 0; a < n(); ++a)
       if (!over.count(a)) kept_.back().push_back(a);
-    return add(std::move(i));
+    return add(k_, std::move(i));
   }
 
   void place_product(const root& r) {
@@ -182,8 +163,8 @@ class lowering {
     i.type = v.type;
     i.where = v.where;
     i.axes = ~0u;
-    const int value = add(std::move(i));
-    k_.stores.push_back({value, {buffer(r.target, true), linear(*at, row_major(v.extents), n())}, false, {}});
+    const int value = add(k_, std::move(i));
+    k_.stores.push_back({value, {buffer(k_, g_, r.target, true), linear(*at, row_major(v.extents), n())}, false, {}});
     placed_[r.target] = {*at, value};
   }
 
@@ -196,7 +177,8 @@ class lowering {
     return out;
   }
 
-  std::optional<coordinates> align(const ir::shape& extents, const std::vector<std::size_t>& along, bool may_split) const {
+  std::optional<coordinates> align(const ir::shape& extents, const std::vector<std::size_t>& along,
+                                   bool may_split) const {
     coordinates at;
     std::size_t j = 0;
     for (const dim& e : extents) {
@@ -224,10 +206,12 @@ class lowering {
     for (std::size_t d = 0; d < at.size(); ++d)
       if (v.extents[d].is(1)) at[d] = constant_coordinate(0, n());
     if (const auto p = placed_.find(id); p != placed_.end()) {
-      if (!(p->second.first == at)) throw refusal{"%" + std::to_string(id) + " is read at another index than it is computed at", ir::no_node};
+      if (!(p->second.first == at))
+        throw refusal{"%" + std::to_string(id) + " is read at another index than it is computed at", ir::no_node};
       return p->second.second;
     }
-    if (targets_.count(id)) throw refusal{"%" + std::to_string(id) + " is complete only when its kernel ends", ir::no_node};
+    if (targets_.count(id))
+      throw refusal{"%" + std::to_string(id) + " is complete only when its kernel ends", ir::no_node};
     auto& known = memo_[id];
     for (const auto& [where, value] : known)
       if (where == at) return value;
@@ -249,14 +233,14 @@ class lowering {
         i.args.push_back(value_at(in, at));
         i.axes |= k_.body[static_cast<std::size_t>(i.args.back())].axes;
       }
-      return add(std::move(i));
+      return add(k_, std::move(i));
     }
     switch (v.code) {
       case ir::op::constant:
-        return literal(v.type, v.attr.literal);
+        return literal(k_, v.type, v.attr.literal);
       case ir::op::iota: {
-        const int i = position(at[static_cast<std::size_t>(v.attr.ints[0])]);
-        return v.type == dtype::i64 ? i : converted(i, v.type);
+        const int i = position(k_, at[static_cast<std::size_t>(v.attr.ints[0])]);
+        return v.type == dtype::i64 ? i : converted(k_, i, v.type);
       }
       case ir::op::reshape:
         if (is_dense(v.in[0])) return load_from(v.in[0], linear(at, row_major(v.extents), n()));
@@ -284,12 +268,14 @@ class lowering {
     auto at = digits(std::move(offset), g_[below].extents, axes);
     if (const auto* split = std::get_if<split_request>(&at); split && split->axis < n()) throw *split;
     if (auto* c = std::get_if<coordinates>(&at)) return std::move(*c);
-    throw refusal{"a reshape to " + ir::text_of(g_[below].extents) + " does not follow the axes", memory_.stored[below] ? id : below};
+    throw refusal{"a reshape to " + ir::text_of(g_[below].extents) + " does not follow the axes",
+                  memory_.stored[below] ? id : below};
   }
 
   /// True for what is in memory in row-major order before this kernel runs: an offset is all that a reshape of it needs.
   bool is_dense(node_id id) const {
-    return memory_.stored[id] && !targets_.count(id) && (memory_.strides[id].empty() || memory_.strides[id] == row_major(g_[id].extents));
+    return memory_.stored[id] && !targets_.count(id) &&
+           (memory_.strides[id].empty() || memory_.strides[id] == row_major(g_[id].extents));
   }
 
   int load(node_id id, const coordinates& at) { return load_from(id, linear(at, strides_of(id), n())); }
@@ -299,11 +285,11 @@ class lowering {
     i.kind = kind::load;
     i.type = g_[id].type;
     i.where = g_[id].where;
-    i.at = {buffer(id, false), std::move(offset)};
-    i.axes = axes_of(i.at.at);
+    i.at = {buffer(k_, g_, id, false), std::move(offset)};
+    i.axes = axes_of(k_, i.at.at);
     for (std::size_t k = 0; k < k_.body.size(); ++k)
       if (k_.body[k].kind == kind::load && k_.body[k].at == i.at) return static_cast<int>(k);
-    return add(std::move(i));
+    return add(k_, std::move(i));
   }
 
   /// The memory operand that `id` is, through views, at coordinates over `axes` (which may extend the kernel's).
@@ -312,10 +298,12 @@ class lowering {
       const ir::node& v = g_[id];
       for (std::size_t d = 0; d < at.size(); ++d)
         if (v.extents[d].is(1)) at[d] = constant_coordinate(0, axes.size());
-      if (targets_.count(id)) throw refusal{"%" + std::to_string(id) + " is complete only when its kernel ends", ir::no_node};
-      if (memory_.stored[id]) return {buffer(id, false), linear(at, strides_of(id), axes.size())};
+      if (targets_.count(id))
+        throw refusal{"%" + std::to_string(id) + " is complete only when its kernel ends", ir::no_node};
+      if (memory_.stored[id]) return {buffer(k_, g_, id, false), linear(at, strides_of(id), axes.size())};
       if (!ir::is_view(v.code)) throw refusal{"an operand of a matrix product has to be in memory", id};
-      if (v.code == ir::op::reshape && is_dense(v.in[0])) return {buffer(v.in[0], false), linear(at, row_major(v.extents), axes.size())};
+      if (v.code == ir::op::reshape && is_dense(v.in[0]))
+        return {buffer(k_, g_, v.in[0], false), linear(at, row_major(v.extents), axes.size())};
       at = v.code == ir::op::reshape ? reshaped(id, linear(at, row_major(v.extents), axes.size()), axes)
                                      : through_view(v, g_[v.in[0]].extents, at, axes.size());
       id = v.in[0];
@@ -326,77 +314,17 @@ class lowering {
     return memory_.strides[id].empty() ? row_major(g_[id].extents) : memory_.strides[id];
   }
 
-  std::uint32_t axes_of(const affine& at) const {
-    std::uint32_t mask = at.index >= 0 ? k_.body[static_cast<std::size_t>(at.index)].axes : 0;
-    for (std::size_t a = 0; a < n(); ++a)
-      if (!at.stride[a].is(0)) mask |= 1u << a;
-    return mask;
-  }
-
   affine indirect(int index) {
     affine c = constant_coordinate(0, n());
     c.indirect = 1;
-    c.index = k_.body[static_cast<std::size_t>(index)].type == dtype::i64 ? index : converted(index, dtype::i64);
+    c.index = k_.body[static_cast<std::size_t>(index)].type == dtype::i64 ? index : converted(k_, index, dtype::i64);
     return c;
   }
 
   int clamped(int index, const dim& extent) {
-    if (k_.body[static_cast<std::size_t>(index)].type != dtype::i64) index = converted(index, dtype::i64);
-    const int low = combined(ir::op::maximum, index, literal(dtype::i64, {}));
-    return combined(ir::op::minimum, low, position(constant_coordinate(extent - dim(1), n())));
-  }
-
-  int position(const affine& at) {
-    instruction i;
-    i.kind = kind::position;
-    i.type = dtype::i64;
-    i.at.at = at;
-    i.axes = axes_of(at);
-    return add(std::move(i));
-  }
-
-  int literal(dtype type, ir::scalar x) {
-    instruction i;
-    i.kind = kind::literal;
-    i.type = type;
-    i.literal = x;
-    return add(std::move(i));
-  }
-
-  int converted(int arg, dtype type) {
-    instruction i;
-    i.kind = kind::compute;
-    i.code = ir::op::cast;
-    i.type = type;
-    i.args = {arg};
-    i.axes = k_.body[static_cast<std::size_t>(arg)].axes;
-    return add(std::move(i));
-  }
-
-  int combined(ir::op code, int a, int b) {
-    instruction i;
-    i.kind = kind::compute;
-    i.code = code;
-    i.type = k_.body[static_cast<std::size_t>(a)].type;
-    i.args = {a, b};
-    i.axes = k_.body[static_cast<std::size_t>(a)].axes | k_.body[static_cast<std::size_t>(b)].axes;
-    return add(std::move(i));
-  }
-
-  int add(instruction i) {
-    k_.body.push_back(std::move(i));
-    return static_cast<int>(k_.body.size()) - 1;
-  }
-
-  /// The kernel's slot for the memory of a node; buffer ids are node ids until memory is planned.
-  int buffer(node_id id, bool written) {
-    for (std::size_t b = 0; b < k_.buffers.size(); ++b)
-      if (k_.buffers[b].id == static_cast<int>(id)) {
-        k_.buffers[b].written |= written;
-        return static_cast<int>(b);
-      }
-    k_.buffers.push_back({static_cast<int>(id), g_[id].type, written});
-    return static_cast<int>(k_.buffers.size()) - 1;
+    if (k_.body[static_cast<std::size_t>(index)].type != dtype::i64) index = converted(k_, index, dtype::i64);
+    const int low = combined(k_, ir::op::maximum, index, literal(k_, dtype::i64, {}));
+    return combined(k_, ir::op::minimum, low, position(k_, constant_coordinate(extent - dim(1), n())));
   }
 
   const ir::graph& g_;

@@ -22,14 +22,16 @@ struct arena {
 /// Offsets, multiples of 64, such that blocks alive together do not overlap; the largest are placed first, each as low
 /// as it fits.
 SINTER_API arena place(std::vector<lifetime> blocks) {
-  std::stable_sort(blocks.begin(), blocks.end(), [](const lifetime& a, const lifetime& b) { return a.bytes > b.bytes; });
+  std::stable_sort(blocks.begin(), blocks.end(),
+                   [](const lifetime& a, const lifetime& b) { return a.bytes > b.bytes; });
   arena out;
   std::vector<lifetime> placed;
   for (auto& b : blocks) {
     b.bytes = (b.bytes + 63) / 64 * 64;
     std::vector<std::pair<std::int64_t, std::int64_t>> taken;
     for (const auto& p : placed)
-      if (p.first <= b.last && b.first <= p.last) taken.emplace_back(out.offset[p.buffer], out.offset[p.buffer] + p.bytes);
+      if (p.first <= b.last && b.first <= p.last)
+        taken.emplace_back(out.offset[p.buffer], out.offset[p.buffer] + p.bytes);
     std::sort(taken.begin(), taken.end());
     std::int64_t at = 0;
     for (const auto& [from, to] : taken) {
@@ -44,8 +46,8 @@ SINTER_API arena place(std::vector<lifetime> blocks) {
 }
 
 /// The buffers that kernels write, but for those in `elsewhere`, with the kernels between first and last use.
-SINTER_API std::vector<lifetime> lifetimes(const ir::graph& g, const std::vector<kernel>& kernels, const std::set<int>& elsewhere,
-                                           std::span<const std::int64_t> sizes) {
+SINTER_API std::vector<lifetime> lifetimes(const ir::graph& g, const std::vector<kernel>& kernels,
+                                           const std::set<int>& elsewhere, std::span<const std::int64_t> sizes) {
   std::map<int, lifetime> found;
   for (std::size_t k = 0; k < kernels.size(); ++k)
     for (const auto& b : kernels[k].buffers) {

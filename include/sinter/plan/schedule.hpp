@@ -167,7 +167,8 @@ inline void assign_stages(kernel& k) {
       for (int a : i.over) over |= 1u << a;
       if (i.after_rows) throw refusal{"a reduction of what is known only after all rows", ir::no_node};
       i.span = over == inner && !(k.block && !row) ? span_of::inner : over == row ? span_of::row : span_of::both;
-      if (i.span == span_of::both && over != (inner | row)) throw refusal{"reductions along different axes", ir::no_node};
+      if (i.span == span_of::both && over != (inner | row))
+        throw refusal{"reductions along different axes", ir::no_node};
       if (i.kind == kind::arg_reduce && i.span != span_of::inner)
         throw refusal{"an index of an extreme is found along the rows' own axis", ir::no_node};
       if (i.span == span_of::inner) ++i.stage;
@@ -178,7 +179,8 @@ inline void assign_stages(kernel& k) {
       if (i.after_rows && i.kind == kind::compute && !a.after_rows && a.stage > 0)
         throw refusal{"a row's result is needed after all rows were", ir::no_node};
     }
-    if (i.after_rows && (i.axes & (k.block ? inner : row))) throw refusal{"a row is needed after all rows were", ir::no_node};
+    if (i.after_rows && (i.axes & (k.block ? inner : row)))
+      throw refusal{"a row is needed after all rows were", ir::no_node};
     k.stages = std::max(k.stages, i.stage + 1);
   }
 }
@@ -193,11 +195,13 @@ inline void keep_costly(kernel& k) {
   std::vector<int> first(k.body.size(), k.stages);
   auto visit = [&](auto&& self, int id, int pass) -> void {
     auto& i = k.body[static_cast<std::size_t>(id)];
-    if (!(i.axes & inner) || i.kind == kind::reduce || i.kind == kind::arg_reduce || !seen.emplace(id, pass).second) return;
+    if (!(i.axes & inner) || i.kind == kind::reduce || i.kind == kind::arg_reduce || !seen.emplace(id, pass).second)
+      return;
     int& computed = first[static_cast<std::size_t>(id)];
     computed = std::min(computed, pass);
     const std::int64_t size = *row * static_cast<std::int64_t>(std::max<std::size_t>(size_of(i.type), 4));
-    if (!i.kept && computed < pass && i.kind == kind::compute && is_expensive(i.code) && bytes + size <= kept_row_bytes) {
+    if (!i.kept && computed < pass && i.kind == kind::compute && ir::is_expensive(i.code) &&
+        bytes + size <= kept_row_bytes) {
       i.kept = true;
       bytes += size;
     }
@@ -208,9 +212,11 @@ inline void keep_costly(kernel& k) {
   for (int pass = 0; pass < k.stages; ++pass) {
     for (std::size_t b = 0; b < k.body.size(); ++b)
       if (k.body[b].kind == kind::reduce || k.body[b].kind == kind::arg_reduce)
-        if (const int arg = k.body[b].args[0]; k.body[static_cast<std::size_t>(arg)].stage == pass) visit(visit, arg, pass);
+        if (const int arg = k.body[b].args[0]; k.body[static_cast<std::size_t>(arg)].stage == pass)
+          visit(visit, arg, pass);
     for (const auto& s : k.stores)
-      if (const auto& v = k.body[static_cast<std::size_t>(s.value)]; !v.after_rows && v.stage == pass) visit(visit, s.value, pass);
+      if (const auto& v = k.body[static_cast<std::size_t>(s.value)]; !v.after_rows && v.stage == pass)
+        visit(visit, s.value, pass);
   }
 }
 
@@ -246,7 +252,8 @@ inline void group_product_axes(kernel& k) {
 SINTER_API void schedule(kernel& k, std::span<const std::int64_t> hints) {
   if (k.is_product()) {
     for (const auto& i : k.body)
-      if (i.kind == kind::reduce || i.kind == kind::arg_reduce) throw refusal{"a reduction behind a matrix product", ir::no_node};
+      if (i.kind == kind::reduce || i.kind == kind::arg_reduce)
+        throw refusal{"a reduction behind a matrix product", ir::no_node};
     for (const auto& s : k.stores)
       if (s.accumulate) throw refusal{"a scatter_add behind a matrix product", ir::no_node};
     return detail::group_product_axes(k);
@@ -257,7 +264,8 @@ SINTER_API void schedule(kernel& k, std::span<const std::int64_t> hints) {
   bool ordered = false;
   for (const auto& s : k.stores) ordered |= s.accumulate;
   for (const auto& i : k.body) ordered |= i.kind == kind::arg_reduce;
-  if (k.axes.size() == 1 && !ordered && k.axes[0].extent.evaluate(hints) >= 2 * block_elements) k.block = block_elements;
+  if (k.axes.size() == 1 && !ordered && k.axes[0].extent.evaluate(hints) >= 2 * block_elements)
+    k.block = block_elements;
   detail::assign_stages(k);
   detail::keep_costly(k);
   detail::choose_chunks(k, hints);

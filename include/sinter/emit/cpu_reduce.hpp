@@ -1,0 +1,218 @@
+// emit/cpu_reduce.hpp: the accumulators of a kernel: of a row, and along the rows over chunks that are combined in order.
+#pragma once
+
+#include <map>
+
+#include "cpu_body.hpp"
+
+namespace sinter::emit {
+
+/// Rows' accumulators up to this many bytes live on the thread's stack.
+inline constexpr std::int64_t stack_bytes = 64 << 10;
+
+class reduction_printer {
+ public:
+  reduction_printer(const kernel& k, writer& out, const body_printer& body) : k_(k), out_(out), body_(body) {
+    for (std::size_t a = 0; a < k.axes.size(); ++a)
+      if (k.axes[a].role == role::inner) inner_axes_.push_back(a);
+  }
+
+  /// Bytes of scratch memory of the chunks' sums.
+  const ir::dim& scratch() const { return scratch_; }
+
+  static std::string acc(int id) { return "a" + std::to_string(id); }
+
+  void begin_reduction(int id) {
+    const auto& i = at(id);
+    if (i.kind == kind::arg_reduce) {
+      const dtype t = at(i.args[0]).type;
+      out_.line(vector_type(t) + " " + acc(id) + " = splat<" + vector_type(t) + ">(" + identity_of(i.code, t) + ");");
+      out_.line("v_i64 x" + number(id) + " = splat<v_i64>(-1);");
+    } else if (i.span == span_of::inner) {
+      out_.line(vector_type(i.type) + " " + acc(id) + " = splat<" + vector_type(i.type) + ">(" +
+                identity_of(i.code, i.type) + ");");
+    }
+  }
+
+  void accumulate(int id, bool tail) {
+    const auto& i = at(id);
+    std::string x = body_.operand(i.args[0], true);
+    if (i.kind == kind::arg_reduce) {
+      // A lane takes the new value when it has none, or the value is a more extreme one, or a first NaN.
+      instruction where = i;
+      where.kind = kind::position;
+      const std::string better =
+          std::string(i.code == ir::op::maximum ? "greater" : "less") + "(" + x + ", " + acc(id) + ")";
+      out_.block("", [&] {
+        out_.line("v_b8 m = equal(x" + number(id) + ", splat<v_i64>(-1)) | " + better + ";");
+        if (is_float(at(i.args[0]).type))
+          out_.line("m = m & bit_not(isnan(" + acc(id) + ")) | (isnan(" + x + ") & bit_not(isnan(" + acc(id) + ")));");
+        if (tail) out_.line("m = m & less(lanes(), splat<v_i64>(n));");
+        out_.line("x" + number(id) + " = select(m, " + body_.position(where, true) + ", x" + number(id) + ");");
+        out_.line(acc(id) + " = select(m, " + x + ", " + acc(id) + ");");
+      });
+      return;
+    }
+    if (i.span == span_of::row) {
+      const std::string memory = acc(id) + " + " + flat_inner();
+      const std::string old = "load(" + memory + ")";
+      out_.line("store(" + memory + ", " + body_.combine(i.code, old, x) + ");");
+      return;
+    }
+    if (tail) x = "keep(" + x + ", n, " + identity_of(i.code, i.type) + ")";
+    out_.line(acc(id) + " = " + body_.combine(i.code, acc(id), x) + ";");
+  }
+
+  void end_reduction(int id) {
+    const auto& i = at(id);
+    if (i.kind == kind::arg_reduce) {
+      const dtype t = at(i.args[0]).type;
+      const std::string n = number(id);
+      out_.line("s_i64 " + body_.name(id) + " = x" + n + "[0];");
+      out_.block("", [&] {
+        out_.line(scalar_type(t) + " best = " + lane(acc(id), t, "0") + ";");
+        out_.block("for (int l = 1; l < SINTER_W; ++l)", [&] {
+          out_.line("if (x" + n + "[l] < 0) continue;");
+          out_.line("const " + scalar_type(t) + " e = " + lane(acc(id), t, "l") + ";");
+          const std::string nan_e = is_float(t) ? "(e != e)" : "false",
+                            nan_best = is_float(t) ? "(best != best)" : "false";
+          const std::string better = i.code == ir::op::maximum ? "e > best" : "e < best";
+          out_.line("const bool more = " + nan_e + " ? !" + nan_best + " : !" + nan_best + " && " + better + ";");
+          out_.line("const bool same = (" + nan_e + " && " + nan_best + ") || e == best;");
+          out_.line("if (" + body_.name(id) + " < 0 || more || (same && x" + n + "[l] < " + body_.name(id) +
+                    ")) best = e, " + body_.name(id) + " = x" + n + "[l];");
+        });
+      });
+      return;
+    }
+    if (i.span == span_of::inner)
+      out_.line("const " + scalar_type(i.type) + " " + body_.name(id) + " = " + fold(i.code, acc(id)) + ";");
+  }
+
+  static std::string lane(const std::string& v, dtype t, const std::string& l) {
+    return is_bool(t) ? "(" + v + ".m[" + l + "] != 0)" : v + "[" + l + "]";
+  }
+  static std::string fold(ir::op combiner, const std::string& v) {
+    return std::string("fold_") + ir::name(combiner) + "(" + v + ")";
+  }
+
+  bool is_array(int id) const { return at(id).span == span_of::row && body_.is_vector(at(id).args[0]); }
+
+  /// Elements of one copy of the inner axes, the vector axis padded to whole vectors.
+  ir::dim padded_inner() const {
+    ir::dim n = 1;
+    for (std::size_t j = 0; j + 1 < inner_axes_.size(); ++j) n *= k_.axes[inner_axes_[j]].extent;
+    return n * padded_last();
+  }
+  ir::dim padded_last() const {
+    const ir::dim& e = k_.axes[last()].extent;
+    if (const auto n = e.number()) return (*n + 15) / 16 * 16;
+    return floor_div(e + ir::dim(15), 16) * ir::dim(16);
+  }
+  std::string flat_inner() const {
+    std::string flat;
+    for (std::size_t j = 0; j + 1 < inner_axes_.size(); ++j) {
+      const std::string i = "i" + number(static_cast<std::int64_t>(inner_axes_[j]));
+      flat = flat.empty() ? i : "(" + flat + ")*" + extent(inner_axes_[j]) + " + " + i;
+    }
+    const std::string v = "i" + number(static_cast<std::int64_t>(last()));
+    return flat.empty() ? v : "((" + flat + ")*(" + padded_last().text() + ") + " + v + ")";
+  }
+
+  bool on_stack() const {
+    std::int64_t bytes = 0;
+    const auto n = padded_inner().number();
+    if (!n || k_.chunks > 1) return false;
+    for (int id = 0; id < size(); ++id)
+      if (is_array(id)) bytes += *n * static_cast<std::int64_t>(size_of(compute_type(at(id).type)));
+    return bytes <= stack_bytes;
+  }
+
+  void plan_scratch() {
+    const ir::dim tasks = k_.extent(role::outer) * ir::dim(k_.chunks);
+    for (int id = 0; id < size(); ++id) {
+      if (at(id).span != span_of::row && at(id).span != span_of::both) continue;
+      if (is_array(id) ? on_stack() : k_.chunks == 1) continue;
+      offsets_[id] = scratch_;
+      scratch_ += tasks * (is_array(id)
+                               ? padded_inner() * ir::dim(static_cast<std::int64_t>(size_of(compute_type(at(id).type))))
+                               : ir::dim(64));
+    }
+  }
+
+  std::string slot(int id, const std::string& task) const {
+    const std::string type = memory_of(id);
+    const std::string per_task = is_array(id)
+                                     ? padded_inner().text()
+                                     : number(static_cast<std::int64_t>(64 / size_of(compute_type(at(id).type))));
+    return "((" + type + "*)(scratch + " + offsets_.at(id).text() + ") + (" + task + ")*(" + per_task + "))";
+  }
+  std::string memory_of(int id) const { return memory_type(compute_type(at(id).type)); }
+
+  void begin_accumulators() {
+    for (int id = 0; id < size(); ++id) {
+      const auto& i = at(id);
+      if (i.span != span_of::row && i.span != span_of::both) continue;
+      const std::string zero = identity_of(i.code, i.type);
+      if (!is_array(id)) {
+        if (i.span == span_of::row) out_.line(scalar_type(i.type) + " " + acc(id) + " = " + zero + ";");
+        else out_.line(vector_type(i.type) + " " + acc(id) + " = splat<" + vector_type(i.type) + ">(" + zero + ");");
+        continue;
+      }
+      if (on_stack()) out_.line("alignas(64) " + memory_of(id) + " " + acc(id) + "[" + padded_inner().text() + "];");
+      else out_.line(memory_of(id) + "* const " + acc(id) + " = " + slot(id, "t") + ";");
+      out_.line("for (long z = 0; z < " + padded_inner().text() + "; z += SINTER_W) store(" + acc(id) + " + z, splat<" +
+                vector_type(i.type) + ">(" + zero + "));");
+    }
+  }
+
+  void end_accumulators() {
+    for (int id = 0; id < size(); ++id) {
+      const auto& i = at(id);
+      if ((i.span != span_of::row && i.span != span_of::both) || is_array(id)) continue;
+      const std::string sum = i.span == span_of::both ? fold(i.code, acc(id)) : acc(id);
+      if (k_.chunks > 1) out_.line("store1(" + slot(id, "t") + ", " + sum + ");");
+      else out_.line("const " + scalar_type(i.type) + " " + body_.name(id) + " = " + sum + ";");
+    }
+  }
+
+  /// A scalar over all rows, from its chunks in order.
+  void total_of_scalars(int id) {
+    const auto& i = at(id);
+    if (k_.chunks == 1) return;
+    out_.line(scalar_type(i.type) + " " + body_.name(id) + " = " + identity_of(i.code, i.type) + ";");
+    const std::string next = "load1(" + slot(id, "o*" + number(k_.chunks) + " + c") + ")";
+    out_.line("for (long c = 0; c < " + number(k_.chunks) + "; ++c) " + body_.name(id) + " = " +
+              body_.combine(i.code, body_.name(id), next) + ";");
+  }
+
+  /// A vector over all rows, from its chunks in order.
+  void total(int id) {
+    const auto& i = at(id);
+    const std::string v = body_.name(id), type = vector_type(i.type);
+    if (k_.chunks == 1) {
+      out_.line("const " + type + " " + v + " = load(" + acc(id) + " + " + flat_inner() + ");");
+      return;
+    }
+    out_.line(type + " " + v + " = splat<" + type + ">(" + identity_of(i.code, i.type) + ");");
+    const std::string next = "load(" + slot(id, "o*" + number(k_.chunks) + " + c") + " + " + flat_inner() + ")";
+    out_.line("for (long c = 0; c < " + number(k_.chunks) + "; ++c) " + v + " = " + body_.combine(i.code, v, next) +
+              ";");
+  }
+
+ private:
+  int size() const { return static_cast<int>(k_.body.size()); }
+  const instruction& at(int id) const { return k_.body[static_cast<std::size_t>(id)]; }
+  static std::string number(std::int64_t n) { return std::to_string(n); }
+  std::size_t last() const { return inner_axes_.back(); }
+  std::string extent(std::size_t a) const { return "(" + k_.axes[a].extent.text() + ")"; }
+
+  const kernel& k_;
+  writer& out_;
+  const body_printer& body_;
+  std::vector<std::size_t> inner_axes_;
+  ir::dim scratch_ = 0;
+  std::map<int, ir::dim> offsets_;
+};
+
+}  // namespace sinter::emit

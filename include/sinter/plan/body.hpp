@@ -1,0 +1,66 @@
+// plan/body.hpp: the instructions of a kernel under construction.
+#pragma once
+
+#include "kernel.hpp"
+
+namespace sinter::plan {
+
+SINTER_API int add(kernel& k, instruction i) {
+  k.body.push_back(std::move(i));
+  return static_cast<int>(k.body.size()) - 1;
+}
+
+SINTER_API int literal(kernel& k, dtype type, ir::scalar x) {
+  instruction i;
+  i.kind = kind::literal;
+  i.type = type;
+  i.literal = x;
+  return add(k, std::move(i));
+}
+
+/// The pointwise op `code` of args.
+SINTER_API int compute(kernel& k, ir::op code, dtype type, std::vector<int> args) {
+  instruction i;
+  i.kind = kind::compute;
+  i.code = code;
+  i.type = type;
+  for (int a : args) i.axes |= k.body[static_cast<std::size_t>(a)].axes;
+  i.args = std::move(args);
+  return add(k, std::move(i));
+}
+
+SINTER_API int converted(kernel& k, int arg, dtype type) { return compute(k, ir::op::cast, type, {arg}); }
+
+SINTER_API int combined(kernel& k, ir::op code, int a, int b) {
+  return compute(k, code, k.body[static_cast<std::size_t>(a)].type, {a, b});
+}
+
+/// The axes along which an index map varies.
+SINTER_API std::uint32_t axes_of(const kernel& k, const affine& at) {
+  std::uint32_t mask = at.index >= 0 ? k.body[static_cast<std::size_t>(at.index)].axes : 0;
+  for (std::size_t a = 0; a < at.stride.size(); ++a)
+    if (!at.stride[a].is(0)) mask |= 1u << a;
+  return mask;
+}
+
+SINTER_API int position(kernel& k, const affine& at) {
+  instruction i;
+  i.kind = kind::position;
+  i.type = dtype::i64;
+  i.at.at = at;
+  i.axes = axes_of(k, at);
+  return add(k, std::move(i));
+}
+
+/// The kernel's slot for the memory of a node; buffer ids are node ids until memory is planned.
+SINTER_API int buffer(kernel& k, const ir::graph& g, node_id id, bool written) {
+  for (std::size_t b = 0; b < k.buffers.size(); ++b)
+    if (k.buffers[b].id == static_cast<int>(id)) {
+      k.buffers[b].written |= written;
+      return static_cast<int>(b);
+    }
+  k.buffers.push_back({static_cast<int>(id), g[id].type, written});
+  return static_cast<int>(k.buffers.size()) - 1;
+}
+
+}  // namespace sinter::plan
