@@ -105,6 +105,9 @@ SX_OUT void micro(long k, const S* __restrict a, const long* at, long a_step, co
   }
   for (; k > 0; --k, a += a_step, b += b_step) {
     V x[NV];
+    // Rows of an unpacked b may lie pages apart, where the machine does not look ahead.
+#pragma GCC unroll 16
+    for (int v = 0; v < NV; v += 64 / sizeof(V) > 1 ? 64 / sizeof(V) : 1) __builtin_prefetch(b + 8 * b_step + v * SINTER_W);
 #pragma GCC unroll 16
     for (int v = 0; v < NV; ++v) x[v] = load(b + v * SINTER_W);
 #pragma GCC unroll 16
@@ -141,7 +144,15 @@ SX_OUT void pack(S* __restrict to, const T* __restrict p, X across, D deep, long
     for (long x = 0; x < width; ++x) {
       if (x < valid) {
         const T* q = p + across(from + x);
-        for (long d = d0; d < end; ++d) to[d * width + x] = load1(q + deep(d));
+        long d = d0;
+        if constexpr (D::may_be_1 && __is_same(S, typename mem<T>::s) && !__is_same(S, T))
+          if (deep.step == 1)
+            for (; d + SINTER_W <= end; d += SINTER_W) {
+              S decoded[SINTER_W];
+              store(decoded, load(q + d));
+              SX_EACH to[(d + l) * width + x] = decoded[l];
+            }
+        for (; d < end; ++d) to[d * width + x] = load1(q + deep(d));
       } else {
         for (long d = d0; d < end; ++d) to[d * width + x] = 0;
       }
@@ -284,6 +295,18 @@ SX void vector_product(long count, long k, const S* x, long x_step, const S* acr
   });
 }
 
+// Element by element, when there is no memory to pack into.
+template <class S, class A, class B, class F> __attribute__((cold)) SX_OUT void unpacked(long m, long n, long k, A a, B b, F& f) {
+  for (long i = 0; i < m; ++i)
+    for (long j = 0; j < n; j += SINTER_W) {
+      S sum[SINTER_W]{};
+      const int lanes = n - j < SINTER_W ? n - j : SINTER_W;
+      for (long d = 0; d < k; ++d)
+        for (int l = 0; l < lanes; ++l) sum[l] += (S)(load1(a.p + a.row(i) + a.column(d)) * load1(b.p + b.row(d) + b.column(j + l)));
+      f(i, j, load(sum), lanes);
+    }
+}
+
 template <class S, class M, class N, class K, class A, class B, class F> static void gemm(M m_, N n_, K k_, A a, B b, F f, bool parallel) {
   typedef blocks<S> Z;
   const long m = m_, n = n_, k = k_;
@@ -319,7 +342,7 @@ template <class S, class M, class N, class K, class A, class B, class F> static 
     const long a_size = g.a_packed ? a_panels * Z::MR * k : 0, b_size = g.b_packed ? columns * k : 0, edge_size = edge_packed ? edge_width * k : 0;
     if (a_size + b_size + edge_size > 0) {
       scratch = (char*)__builtin_malloc((a_size + b_size + edge_size) * sizeof(S) + 64);
-      if (!scratch) __builtin_trap();
+      if (!scratch) return unpacked<S>(m, n, k, a, b, f);
       S* const pb = (S*)(((unsigned long)scratch + 63) & ~63ul);
       S *const pe = pb + b_size, *const pa = pe + edge_size;
       if (g.a_packed) g.a = pa, g.a_step = Z::MR;
