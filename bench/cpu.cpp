@@ -50,7 +50,8 @@ double threaded_copy(std::size_t bytes) {
   const std::size_t piece = bytes / pieces;
   return median([&] {
 #pragma omp parallel for schedule(static)
-    for (std::int64_t i = 0; i < pieces; ++i) std::memcpy(target + piece * static_cast<std::size_t>(i), source + piece * static_cast<std::size_t>(i), piece);
+    for (std::int64_t i = 0; i < pieces; ++i)
+      std::memcpy(target + piece * static_cast<std::size_t>(i), source + piece * static_cast<std::size_t>(i), piece);
   });
 }
 
@@ -66,7 +67,8 @@ void memory_bound() {
   const tensor<float, 2> x = normal<float>(k[0], rows, columns), r = normal<float>(k[1], rows, columns);
   const tensor<float, 1> b = normal<float>(k[2], columns), g = normal<float>(k[3], columns);
   const double one = threaded_copy(plane), two = 2 * one;
-  std::printf("threaded copy of 64 MiB: %.1f us, %.1f GB/s read and written\n", one * 1e6, 2e-9 * static_cast<double>(plane) / one);
+  std::printf("threaded copy of 64 MiB: %.1f us, %.1f GB/s read and written\n", one * 1e6,
+              2e-9 * static_cast<double>(plane) / one);
 
   const auto bias_gelu = compile([](auto x, auto b) { return gelu_tanh(x + b); }, {.name = "bias_gelu"});
   row("bias_gelu", median([&] { bias_gelu(x, b); }), one, "copy", 1.3);
@@ -138,20 +140,25 @@ struct network {
 
 int first_call() {
   const auto k = split(make_key(3), 8);
-  auto make = [&](int i, int in, int out) { return layer{normal<float>(k[static_cast<std::size_t>(i)], in, out) * 0.1f, full<float>(0.01f, out)}; };
-  const network p{make(0, 64, 128), make(1, 128, 64), make(2, 64, 10)}, m{make(3, 64, 128), make(4, 128, 64), make(5, 64, 10)};
+  auto make = [&](int i, int in, int out) {
+    return layer{normal<float>(k[static_cast<std::size_t>(i)], in, out) * 0.1f, full<float>(0.01f, out)};
+  };
+  const network p{make(0, 64, 128), make(1, 128, 64), make(2, 64, 10)},
+      m{make(3, 64, 128), make(4, 128, 64), make(5, 64, 10)};
   const tensor<float, 2> x = normal<float>(k[6], 32, 64);
   const tensor<std::int64_t, 1> y = randint<std::int64_t>(k[7], 0, 10, 32);
   const auto step = compile(
       [](network p, network m, network v, auto x, auto y) {
         const auto loss = [&](const network& p) {
-          const tensor<float, 2> a = relu(matmul(x, p.first.w) + p.first.b), b = relu(matmul(a, p.second.w) + p.second.b);
+          const tensor<float, 2> a = relu(matmul(x, p.first.w) + p.first.b),
+                                 b = relu(matmul(a, p.second.w) + p.second.b);
           return cross_entropy(matmul(b, p.last.w) + p.last.b, y);
         };
         auto [l, g] = value_and_grad(loss)(p);
         const auto m2 = tree_map([](auto m, auto g) { return 0.9f * m + 0.1f * g; }, m, g);
         const auto v2 = tree_map([](auto v, auto g) { return 0.999f * v + 0.001f * g * g; }, v, g);
-        const auto p2 = tree_map([](auto p, auto m, auto v) { return p - 0.001f * m / (sqrt(abs(v)) + 1e-8f); }, p, m2, v2);
+        const auto p2 =
+            tree_map([](auto p, auto m, auto v) { return p - 0.001f * m / (sqrt(abs(v)) + 1e-8f); }, p, m2, v2);
         return std::tuple{l, p2, m2, v2};
       },
       {.name = "digits_step"});

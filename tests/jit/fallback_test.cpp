@@ -1,0 +1,96 @@
+// What compiled functions do where kernels cannot be compiled, kept or loaded: the work is still done.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <unistd.h>
+
+#include <doctest/doctest.h>
+#include <sinter/sinter.hpp>
+
+using namespace sinter;
+
+namespace {
+
+/// An environment variable for the length of a scope.
+class environment_value {
+ public:
+  environment_value(const char* name, const std::string& value) : name_(name) {
+    if (const char* old = std::getenv(name)) old_ = old;
+    setenv(name, value.c_str(), 1);
+  }
+  ~environment_value() {
+    if (old_.empty()) unsetenv(name_);
+    else setenv(name_, old_.c_str(), 1);
+  }
+
+ private:
+  const char* name_;
+  std::string old_;
+};
+
+/// A folder that goes with the scope.
+class scratch_folder {
+ public:
+  scratch_folder() {
+    std::string name = "/tmp/sinter-test-XXXXXX";
+    path = mkdtemp(name.data());
+  }
+  ~scratch_folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+  std::string path;
+};
+
+std::string script(const scratch_folder& in, const std::string& body) {
+  const std::string path = in.path + "/compiler";
+  std::ofstream(path) << "#!/bin/sh\n" << body << "\n";
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  return path;
+}
+
+/// Compiles a function that no other test compiles, and checks its answer; which backend gave it.
+std::string answer(float unique) {
+  const auto f = compile([unique](auto x) { return x * unique + 1.f; }, {.name = "fallback"});
+  const tensor<float, 1> x{1.f, -2.f, 3.f};
+  const auto y = f(x);
+  for (std::int64_t i = 0; i < 3; ++i) CHECK(y(i) == doctest::Approx(x(i) * unique + 1.f));
+  return f.report().backend;
+}
+
+}  // namespace
+
+TEST_CASE("without a compiler the reference backend answers, and a compiler found later is used") {
+  const scratch_folder cache;
+  const environment_value where("SINTER_CACHE_DIR", cache.path);
+  {
+    const environment_value none("SINTER_CXX", "/nonexistent/c++");
+    CHECK(answer(1.25f) == "reference");
+  }
+  CHECK(answer(1.25f) == "cpu");
+}
+
+TEST_CASE("a compiler that fails, dies or hangs leaves the work to the reference backend") {
+  const scratch_folder cache, tools;
+  const environment_value where("SINTER_CACHE_DIR", cache.path), limit("SINTER_COMPILE_TIMEOUT", "1");
+  for (const char* body : {"echo no >&2; exit 1", "kill -9 $$", "sleep 30", "exit 0"}) {
+    CAPTURE(body);
+    const environment_value bad("SINTER_CXX",
+                                script(tools, std::string("case $1 in --version) echo c++ 1; exit 0;; esac\n") + body));
+    CHECK(answer(2.5f) == "reference");
+  }
+}
+
+TEST_CASE("a cache folder that cannot be made does not stop compilation") {
+  const scratch_folder folder;
+  std::ofstream(folder.path + "/file") << "not a folder";
+  const environment_value where("SINTER_CACHE_DIR", folder.path + "/file/cache");
+  CHECK(answer(3.75f) == "cpu");
+}
+
+TEST_CASE("an unknown backend is a user's error that names the choices") {
+  const auto f = compile([](auto x) { return x + 1.f; }, {.backend = "tpu"});
+  CHECK_THROWS_WITH_AS(f(tensor<float, 1>{1.f}), doctest::Contains("\"reference\""), user_error);
+}
