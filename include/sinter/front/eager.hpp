@@ -16,22 +16,27 @@ tensor<T, Shape> empty(const char* op, const index_array<Shape.rank>& extents, l
 }
 
 /// Writes elements [begin, end) of one row; out points at the first of them.
-template <class E, class T, int N>
-void fill_row(const E& e, const row<N>& r, std::int64_t begin, std::int64_t end, T* out) {
+template <class E>
+void fill_row(const void* expression, const cursor* at, std::int64_t begin, std::int64_t end, void* to) {
+  using T = typename E::value_type;
+  const E& e = *static_cast<const E*>(expression);
   if constexpr (vectorizable<E>) {
-    using R = std::conditional_t<std::is_same_v<T, bool>, bool, lane_type<E>>;
     constexpr int width = vector_row<E>::width;
-    vector_row<E> v;
-    if (end - begin >= width && v.prepare(r)) {
-      auto* to = reinterpret_cast<R*>(out);
-      const auto step = [&](std::int64_t i) { vector_at<lane_type<E>, 0>(e, v.r, i).store(to + (i - begin)); };
-      std::int64_t i = begin;
-      for (; i + width <= end; i += width) step(i);
-      // The last vector overlaps the one before.
-      if (i < end) step(end - width);
-      return;
+    if (end - begin >= width) {
+      const vector_row<E> v(at);
+      if (v.ok) {
+        auto* out = static_cast<stored<E, T>*>(to);
+        for (std::int64_t i = begin; i < end; i += width) {
+          // The last vector overlaps the one before.
+          i = std::min(i, end - width);
+          v(e, i).store(out + (i - begin));
+        }
+        return;
+      }
     }
   }
+  const row<leaf_count<E>> r(at);
+  T* out = static_cast<T*>(to);
   for (std::int64_t i = begin; i < end; ++i) *out++ = static_cast<T>(value_at<0>(e, r, i));
 }
 
@@ -45,29 +50,10 @@ auto eager_evaluate(const E& e, location at) {
   leaf leaves[count > 0 ? count : 1];
   leaf* end_of_leaves = leaves;
   bind_leaves(e, E::rank, end_of_leaves, at);
-  const std::int64_t total = product(extents);
-  if (total == 0) return result;
   space s;
-  for (int i = 0; i < E::rank; ++i) s.extent[i] = extents[static_cast<std::size_t>(i)];
-  s.rank = collapse(s.extent, 0, E::rank, leaves, count);
-  const int outer = s.rank > 0 ? s.rank - 1 : 0;
-  const std::int64_t inner = s.rank > 0 ? s.extent[outer] : 1;
-  T* out = access::data(result);
-
-  parallel(total, total, [&, out](std::int64_t begin, std::int64_t end) {
-    walker<count> w(s.extent, 0, outer, leaves, begin / inner);
-    for (std::int64_t at_ = begin; at_ < end; w.next()) {
-      row<count> r;
-      for (int k = 0; k < count; ++k) {
-        r.data[k] = leaves[k].data ? leaves[k].data + w.offset(k) : nullptr;
-        r.base[k] = leaves[k].base + w.offset(k);
-        r.step[k] = s.rank > 0 ? leaves[k].stride[outer] : 0;
-      }
-      const std::int64_t first = at_ % inner, n = std::min(inner - first, end - at_);
-      fill_row(e, r, first, first + n, out + at_);
-      at_ += n;
-    }
-  });
+  s.rank = E::rank;
+  std::copy(extents.begin(), extents.end(), s.extent);
+  for_each_row(s, leaves, count, &e, &fill_row<E>, reinterpret_cast<char*>(access::data(result)), sizeof(T));
   return result;
 }
 

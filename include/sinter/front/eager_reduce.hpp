@@ -1,9 +1,10 @@
 // front/eager_reduce.hpp: a reduction of a pointwise expression as one fused loop.
 #pragma once
 
+#include <algorithm>
 #include <limits>
-#include <memory>
 #include <type_traits>
+#include <vector>
 
 #include "eager.hpp"
 
@@ -41,190 +42,186 @@ inline constexpr std::int64_t reduce_columns = 256;
 template <ir::op C, class T>
 using total_type = std::conditional_t<std::is_floating_point_v<T> && (C == ir::op::add || C == ir::op::mul), double, T>;
 
-/// C over elements [begin, end) of one row.
-template <ir::op C, class E, int N>
-auto reduce_row(const E& e, const row<N>& r, std::int64_t begin, std::int64_t end) {
+/// C over elements [begin, end) of one row of E.
+template <ir::op C, class E>
+compute_type<typename E::value_type> reduce_row(const void* expression, const cursor* at, std::int64_t begin, std::int64_t end) {
   using T = compute_type<typename E::value_type>;
+  const E& e = *static_cast<const E*>(expression);
   T total = identity_of<C, T>();
-  std::int64_t i = begin;
   if constexpr (vectorizable<E>) {
-    using R = std::conditional_t<std::is_same_v<T, bool>, bool, lane_type<E>>;
-    constexpr int width = vector_row<E>::width;
-    vector_row<E> v;
-    if (end - begin >= 4 * width && v.prepare(r)) {
-      const auto at = [&](std::int64_t j) { return vector_at<lane_type<E>, 0>(e, v.r, j); };
-      auto a = at(i), b = at(i + width), c = at(i + 2 * width), d = at(i + 3 * width);
-      for (i += 4 * width; i + 4 * width <= end; i += 4 * width) {
-        a = simd::apply_row<C, R>(a, at(i));
-        b = simd::apply_row<C, R>(b, at(i + width));
-        c = simd::apply_row<C, R>(c, at(i + 2 * width));
-        d = simd::apply_row<C, R>(d, at(i + 3 * width));
+    using R = stored<E, T>;
+    constexpr int width = vector_row<E>::width, unroll = 4;
+    if (end - begin >= unroll * width) {
+      const vector_row<E> v(at);
+      if (v.ok) {
+        const auto start = decltype(v(e, 0))(identity_of<C, R>());
+        decltype(v(e, 0)) sum[unroll] = {start, start, start, start};
+        for (; begin + unroll * width <= end; begin += unroll * width)
+          for (int k = 0; k < unroll; ++k) sum[k] = simd::apply_row<C, R>(sum[k], v(e, begin + k * width));
+        R lanes[width];
+        simd::apply_row<C, R>(simd::apply_row<C, R>(sum[0], sum[1]), simd::apply_row<C, R>(sum[2], sum[3])).store(lanes);
+        for (R x : lanes) total = combine<C>(total, static_cast<T>(x));
       }
-      R lanes[width];
-      simd::apply_row<C, R>(simd::apply_row<C, R>(a, b), simd::apply_row<C, R>(c, d)).store(lanes);
-      for (R x : lanes) total = combine<C>(total, static_cast<T>(x));
     }
   }
-  for (; i < end; ++i) total = combine<C, T>(total, value_at<0>(e, r, i));
+  const row<leaf_count<E>> r(at);
+  for (; begin < end; ++begin) total = combine<C, T>(total, value_at<0>(e, r, begin));
   return total;
 }
 
-/// Combines elements [begin, end) of one row into as many totals.
-template <ir::op C, class E, int N, class T>
-void combine_row(const E& e, const row<N>& r, std::int64_t begin, std::int64_t end, T* totals) {
-  std::int64_t i = begin;
+/// Combines elements [begin, end) of one row of E into as many totals.
+template <ir::op C, class E>
+void combine_row(const void* expression, const cursor* at, std::int64_t begin, std::int64_t end, compute_type<typename E::value_type>* totals) {
+  using T = compute_type<typename E::value_type>;
+  const E& e = *static_cast<const E*>(expression);
   if constexpr (vectorizable<E>) {
-    using R = std::conditional_t<std::is_same_v<T, bool>, bool, lane_type<E>>;
     constexpr int width = vector_row<E>::width;
-    vector_row<E> v;
-    if (end - begin >= width && v.prepare(r)) {
-      for (; i + width <= end; i += width) {
-        R* to = reinterpret_cast<R*>(totals) + (i - begin);
-        const auto x = vector_at<lane_type<E>, 0>(e, v.r, i);
-        simd::apply_row<C, R>(decltype(x)::load(to), x).store(to);
+    if (end - begin >= width) {
+      const vector_row<E> v(at);
+      for (; v.ok && begin + width <= end; begin += width, totals += width) {
+        auto* to = reinterpret_cast<stored<E, T>*>(totals);
+        const auto x = v(e, begin);
+        simd::apply_row<C, stored<E, T>>(decltype(v(e, 0))::load(to), x).store(to);
       }
     }
   }
-  for (; i < end; ++i) totals[i - begin] = combine<C, T>(totals[i - begin], value_at<0>(e, r, i));
+  const row<leaf_count<E>> r(at);
+  for (; begin < end; ++begin, ++totals) *totals = combine<C, T>(*totals, value_at<0>(e, r, begin));
 }
 
 /// A reduction's axes: kept ones at [0, kept), reduced ones at [first, last), with neighbours merged.
-template <int N>
 struct reduction_space {
-  leaf leaves[N > 0 ? N : 1];
+  leaf* leaves;
+  int count;
   std::int64_t extent[max_rank] = {};
   int kept = 0, first = 0, last = 0;
   std::int64_t results = 1, reduced = 1;
   bool columns = false;  ///< the innermost axis of the expression is kept
 
-  template <class E>
-  reduction_space(const E& e, const index_array<E::rank>& extents, const int* axes, int count, location at) {
-    leaf* end = leaves;
-    bind_leaves(e, E::rank, end, at);
-    const auto is_reduced = [&](int axis) { return std::find(axes, axes + count, axis) != axes + count; };
-    leaf from[N > 0 ? N : 1];
-    std::copy(leaves, leaves + N, from);
+  reduction_space(leaf* bound, int leaf_count, const std::int64_t* extents, int rank, const int* axes, int axis_count)
+      : leaves(bound), count(leaf_count) {
+    const auto is_reduced = [&](int axis) { return std::find(axes, axes + axis_count, axis) != axes + axis_count; };
+    const std::vector<leaf> from(leaves, leaves + count);
     int to = 0;
     for (const bool pass : {false, true}) {
       if (pass) first = to;
-      for (int i = 0; i < E::rank; ++i) {
+      for (int i = 0; i < rank; ++i) {
         if (is_reduced(i) != pass) continue;
-        const std::int64_t n = extents[static_cast<std::size_t>(i)];
-        (pass ? reduced : results) *= n;
-        for (int k = 0; k < N; ++k) leaves[k].stride[to] = from[k].stride[i];
-        extent[to++] = n;
+        (pass ? reduced : results) *= extents[i];
+        for (int k = 0; k < count; ++k) leaves[k].stride[to] = from[static_cast<std::size_t>(k)].stride[i];
+        extent[to++] = extents[i];
       }
     }
-    int innermost = E::rank - 1;
-    while (innermost > 0 && extents[static_cast<std::size_t>(innermost)] == 1) --innermost;
+    int innermost = rank - 1;
+    while (innermost > 0 && extents[innermost] == 1) --innermost;
     columns = innermost >= 0 && !is_reduced(innermost);
-    kept = collapse(extent, 0, first, leaves, N);
-    last = first + collapse(extent, first, to, leaves, N);
-  }
-
-  /// The row along `axis` (or none) from an offset of each leaf.
-  template <class Offset>
-  row<N> at(int axis, Offset&& offset) const {
-    row<N> r;
-    for (int k = 0; k < N; ++k) {
-      const std::int64_t o = offset(k);
-      r.data[k] = leaves[k].data ? leaves[k].data + o : nullptr;
-      r.base[k] = leaves[k].base + o;
-      r.step[k] = axis >= 0 ? leaves[k].stride[axis] : 0;
-    }
-    return r;
+    kept = collapse(extent, 0, first, leaves, count);
+    last = first + collapse(extent, first, to, leaves, count);
   }
 };
 
-/// C over reduced positions [begin, end) for one result.
-template <ir::op C, class E, int N>
-auto reduce_piece(const E& e, const reduction_space<N>& s, const walker<N>& result, std::int64_t begin, std::int64_t end) {
-  using T = compute_type<typename E::value_type>;
+/// One reduction with its expression's type erased: all of the same C and dtype share one loop.
+template <ir::op C, class Out>
+class reduction {
+  using T = compute_type<Out>;
   using Total = total_type<C, T>;
-  const int axis = s.last > s.first ? s.last - 1 : -1;
-  const std::int64_t inner = axis >= 0 ? s.extent[axis] : 1;
-  Total total = identity_of<C, Total>();
-  walker<N> w(s.extent, s.first, axis >= 0 ? axis : s.first, s.leaves, begin / inner);
-  for (std::int64_t i = begin; i < end; w.next()) {
-    const row<N> r = s.at(axis, [&](int k) { return result.offset(k) + w.offset(k); });
-    const std::int64_t first = i % inner, row_end = std::min(inner, first + (end - i));
-    for (std::int64_t j = first; j < row_end; j += reduce_block)
-      total = combine<C, Total>(total, reduce_row<C>(e, r, j, std::min(row_end, j + reduce_block)));
-    i += row_end - first;
-  }
-  return total;
-}
 
-/// C over reduced positions [begin, end) for results [low, high) along the innermost kept axis.
-template <ir::op C, class E, int N, class Total>
-void reduce_columns_piece(const E& e, const reduction_space<N>& s, const walker<N>& outer, std::int64_t low, std::int64_t high,
-                          std::int64_t begin, std::int64_t end, Total* totals) {
-  using T = compute_type<typename E::value_type>;
-  constexpr std::int64_t rows = std::is_same_v<T, Total> ? std::numeric_limits<std::int64_t>::max() : 64;
-  const std::int64_t n = high - low;
-  std::fill(totals, totals + n, identity_of<C, Total>());
-  walker<N> w(s.extent, s.first, s.last, s.leaves, begin);
-  T block[reduce_columns];
-  for (std::int64_t i = begin; i < end;) {
-    std::fill(block, block + n, identity_of<C, T>());
-    const std::int64_t stop = end - i > rows ? i + rows : end;
-    for (; i < stop; ++i, w.next())
-      combine_row<C>(e, s.at(s.kept - 1, [&](int k) { return outer.offset(k) + w.offset(k); }), low, high, block);
-    for (std::int64_t j = 0; j < n; ++j) totals[j] = combine<C, Total>(totals[j], block[j]);
+ public:
+  const void* expression;
+  T (*row)(const void*, const cursor*, std::int64_t, std::int64_t);
+  void (*combine_rows)(const void*, const cursor*, std::int64_t, std::int64_t, T*);
+
+  /// Writes every result of a space that has some.
+  void run(const reduction_space& s, Out* out) const {
+    const bool columns = s.columns && s.kept > 0 && s.extent[s.kept - 1] >= 8;
+    const std::int64_t inner = columns ? s.extent[s.kept - 1] : 1;
+    const std::int64_t tile = std::min(inner, reduce_columns), tiles = (inner + tile - 1) / tile;
+    const std::int64_t chunk = std::max<std::int64_t>(reduce_chunk / tile, 1);
+    const std::int64_t chunks = (s.reduced + chunk - 1) / chunk;
+    std::vector<Total> partial(static_cast<std::size_t>(chunks > 1 ? chunks * s.results : 0));
+
+    // A piece is one chunk of one tile of results.
+    parallel(s.results / inner * tiles * chunks, s.results * s.reduced, [&](std::int64_t from, std::int64_t to) {
+      Total totals[reduce_columns];
+      std::vector<cursor> at(static_cast<std::size_t>(s.count));
+      for (std::int64_t piece = from; piece < to; ++piece) {
+        const std::int64_t c = piece % chunks, low = piece / chunks % tiles * tile, outer = piece / chunks / tiles;
+        const std::int64_t high = std::min(inner, low + tile), begin = c * chunk, end = std::min(s.reduced, begin + chunk);
+        const walker w(s.extent, 0, columns ? s.kept - 1 : s.kept, s.leaves, s.count, outer);
+        if (columns) over_columns(s, w, at.data(), low, high, begin, end, totals);
+        else totals[0] = over_rows(s, w, at.data(), begin, end);
+        const std::int64_t first = outer * inner + low;
+        for (std::int64_t i = 0; i < high - low; ++i) {
+          if (chunks > 1) partial[static_cast<std::size_t>(c * s.results + first + i)] = totals[i];
+          else out[first + i] = static_cast<Out>(totals[i]);
+        }
+      }
+    });
+    for (std::int64_t i = 0; chunks > 1 && i < s.results; ++i) {
+      Total total = partial[static_cast<std::size_t>(i)];
+      for (std::int64_t c = 1; c < chunks; ++c) total = combine<C, Total>(total, partial[static_cast<std::size_t>(c * s.results + i)]);
+      out[i] = static_cast<Out>(total);
+    }
   }
-}
+
+ private:
+  /// C over reduced positions [begin, end) for one result.
+  Total over_rows(const reduction_space& s, const walker& result, cursor* at, std::int64_t begin, std::int64_t end) const {
+    const int axis = s.last > s.first ? s.last - 1 : -1;
+    const std::int64_t inner = axis >= 0 ? s.extent[axis] : 1;
+    Total total = identity_of<C, Total>();
+    walker w(s.extent, s.first, axis >= 0 ? axis : s.first, s.leaves, s.count, begin / inner);
+    for (std::int64_t i = begin; i < end; w.next()) {
+      place(at, s.leaves, s.count, axis, result, w);
+      const std::int64_t first = i % inner, row_end = std::min(inner, first + (end - i));
+      for (std::int64_t j = first; j < row_end; j += reduce_block)
+        total = combine<C, Total>(total, row(expression, at, j, std::min(row_end, j + reduce_block)));
+      i += row_end - first;
+    }
+    return total;
+  }
+
+  /// C over reduced positions [begin, end) for results [low, high) along the innermost kept axis.
+  void over_columns(const reduction_space& s, const walker& outer, cursor* at, std::int64_t low, std::int64_t high,
+                    std::int64_t begin, std::int64_t end, Total* totals) const {
+    constexpr std::int64_t rows = std::is_same_v<T, Total> ? std::numeric_limits<std::int64_t>::max() : 64;
+    const std::int64_t n = high - low;
+    std::fill(totals, totals + n, identity_of<C, Total>());
+    walker w(s.extent, s.first, s.last, s.leaves, s.count, begin);
+    T block[reduce_columns];
+    for (std::int64_t i = begin; i < end;) {
+      std::fill(block, block + n, identity_of<C, T>());
+      const std::int64_t stop = end - i > rows ? i + rows : end;
+      for (; i < stop; ++i, w.next()) {
+        place(at, s.leaves, s.count, s.kept - 1, outer, w);
+        combine_rows(expression, at, low, high, block);
+      }
+      for (std::int64_t j = 0; j < n; ++j) totals[j] = combine<C, Total>(totals[j], block[j]);
+    }
+  }
+};
 
 /// Reduces `e` over `count` axes with C: add, mul, maximum, minimum, bit_or or bit_and. The axes are dropped; Result is
 /// the static shape that remains. user_error for the maximum or minimum of nothing.
 template <ir::op C, dims Result, class E>
 auto eager_reduce(const E& e, const int* axes, int count, location at) {
   using T = typename E::value_type;
-  using Total = total_type<C, compute_type<T>>;
-  constexpr int N = leaf_count<E>;
+  constexpr int leaf_number = leaf_count<E>;
   const auto extents = extents_of(e, at);
   index_array<Result.rank> kept{};
   for (int i = 0, to = 0; i < E::rank; ++i)
     if (std::find(axes, axes + count, i) == axes + count) kept[static_cast<std::size_t>(to++)] = extents[static_cast<std::size_t>(i)];
   auto result = empty<T, Result>("reduce", kept, at);
-  const reduction_space<N> s(e, extents, axes, count, at);
+  leaf leaves[leaf_number > 0 ? leaf_number : 1];
+  leaf* end_of_leaves = leaves;
+  bind_leaves(e, E::rank, end_of_leaves, at);
+  const reduction_space s(leaves, leaf_number, extents.data(), E::rank, axes, count);
   if (s.results == 0) return result;
   if ((C == ir::op::maximum || C == ir::op::minimum) && s.reduced == 0)
     fail(ir::name(C), "nothing to reduce: the shape is " + shape_text(extents) + "; pad it, or skip the reduction", at);
-
   T* out = access::data(result);
-  if (s.reduced == 0) {
-    std::fill(out, out + s.results, static_cast<T>(identity_of<C, Total>()));
-    return result;
-  }
-  const bool columns = s.columns && s.kept > 0 && s.extent[s.kept - 1] >= 8;
-  const std::int64_t tile = columns ? std::min(s.extent[s.kept - 1], reduce_columns) : 1;
-  const std::int64_t inner = columns ? s.extent[s.kept - 1] : 1, tiles = (inner + tile - 1) / tile;
-  const std::int64_t chunk = std::max<std::int64_t>(reduce_chunk / tile, 1);
-  const std::int64_t chunks = std::max<std::int64_t>((s.reduced + chunk - 1) / chunk, 1);
-  std::unique_ptr<Total[]> partial(chunks > 1 ? new Total[static_cast<std::size_t>(chunks * s.results)] : nullptr);
-
-  // A piece is one chunk of one tile of results.
-  const std::int64_t pieces = s.results / inner * tiles * chunks;
-  parallel(pieces, s.results * std::max<std::int64_t>(s.reduced, 1), [&](std::int64_t from, std::int64_t to) {
-    Total totals[reduce_columns];
-    for (std::int64_t piece = from; piece < to; ++piece) {
-      const std::int64_t c = piece % chunks, low = piece / chunks % tiles * tile, outer = piece / chunks / tiles;
-      const std::int64_t high = std::min(inner, low + tile), begin = c * chunk, end = std::min(s.reduced, begin + chunk);
-      const walker<N> w(s.extent, 0, columns ? s.kept - 1 : s.kept, s.leaves, outer);
-      if (columns) reduce_columns_piece<C>(e, s, w, low, high, begin, end, totals);
-      else totals[0] = reduce_piece<C>(e, s, w, begin, end);
-      const std::int64_t first = outer * inner + low;
-      for (std::int64_t i = 0; i < high - low; ++i) {
-        if (partial) partial[static_cast<std::size_t>(c * s.results + first + i)] = totals[i];
-        else out[first + i] = static_cast<T>(totals[i]);
-      }
-    }
-  });
-  for (std::int64_t i = 0; partial && i < s.results; ++i) {
-    Total total = partial[static_cast<std::size_t>(i)];
-    for (std::int64_t c = 1; c < chunks; ++c) total = combine<C, Total>(total, partial[static_cast<std::size_t>(c * s.results + i)]);
-    out[i] = static_cast<T>(total);
-  }
+  if (s.reduced == 0) std::fill(out, out + s.results, static_cast<T>(identity_of<C, compute_type<T>>()));
+  else reduction<C, T>{&e, &reduce_row<C, E>, &combine_row<C, E>}.run(s, out);
   return result;
 }
 

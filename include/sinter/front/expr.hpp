@@ -66,7 +66,7 @@ class expr : public detail::operators<expr<Op, T, Shape, Operands...>> {
   static constexpr dims static_shape = Shape;
   static constexpr ir::op code = Op;
 
-  constexpr expr(location at, Operands... operand) : operands(std::move(operand)...), where(at) {}
+  constexpr expr(location at, const Operands&... operand) : operands(operand...), where(at) {}
 
   /// The extents of the result. user_error when the operands do not broadcast.
   index_array<rank> shape(location at = location::current()) const { return detail::extents_of(*this, at); }
@@ -211,8 +211,9 @@ constexpr auto make_logical(location at, const Args&... args) {
   if constexpr (logical) return make<Op>(at, args...);
 }
 
-[[noreturn]] inline void fail_broadcast(const char* op, const std::string& shapes, location at) {
-  fail(op, "shapes do not broadcast: " + shapes + "; extents must be equal or 1, counted from the last axis", at);
+[[noreturn]] inline void fail_broadcast(const char* op, std::initializer_list<dims> shapes, location at) {
+  fail(op, "shapes do not broadcast: " + text::join(shapes, " and ", [](const dims& d) { return text::shape(d); }) +
+               "; extents must be equal or 1, counted from the last axis", at);
 }
 
 template <class E>
@@ -226,11 +227,8 @@ index_array<E::rank> extents_of(const E& e, location at) {
       index_array<E::rank> out;
       out.fill(1);
       const auto add = [&](const auto& x) { return broadcast_into(out.data(), E::rank, x.data(), static_cast<int>(x.size())); };
-      if (!(add(extents_of(operand, at)) && ...)) {
-        std::string shapes;
-        ((shapes += (shapes.empty() ? "" : " and ") + shape_text(extents_of(operand, at))), ...);
-        fail_broadcast(ir::name(E::code), shapes, e.where.line ? e.where : at);
-      }
+      if (!(add(extents_of(operand, at)) && ...))
+        fail_broadcast(ir::name(E::code), {to_dims(extents_of(operand, at))...}, e.where.line ? e.where : at);
       return out;
     });
   }

@@ -1,9 +1,10 @@
 // front/loop.hpp: the iteration space of an eager loop: which leaves an expression reads, and where.
 #pragma once
 
-#include <array>
+#include <algorithm>
 #include <cstdint>
 #include <type_traits>
+#include <vector>
 
 #if defined(_OPENMP)
 #include <omp.h>
@@ -85,44 +86,64 @@ inline int collapse(std::int64_t* extent, int first, int last, leaf* leaves, int
   return kept - first;
 }
 
-/// The leaves' offsets at one point of the outer axes; steps through them in row-major order.
+/// One leaf along the innermost axis.
+struct cursor {
+  const char* data = nullptr;
+  std::int64_t base = 0;
+  std::int64_t step = 0;
+};
+
+/// The leaves of an expression along the innermost axis.
 template <int N>
+struct row {
+  explicit row(const cursor* from) { std::copy(from, from + N, at); }
+  cursor at[N > 0 ? N : 1];
+};
+
+/// The leaves' offsets at one point of some axes; steps through the points in row-major order.
 class walker {
  public:
   /// Starts at the `position`-th point of axes first…last-1 of `extent`.
-  walker(const std::int64_t* extent, int first, int last, const leaf* leaves, std::int64_t position)
-      : extent_(extent), leaves_(leaves), first_(first), last_(last) {
+  walker(const std::int64_t* extent, int first, int last, const leaf* leaves, int count, std::int64_t position)
+      : extent_(extent), leaves_(leaves), first_(first), last_(last), offset_(static_cast<std::size_t>(count)) {
     for (int i = last; i-- > first;) {
       index_[i] = position % extent[i];
       position /= extent[i];
-      for (int k = 0; k < N; ++k) offset_[k] += index_[i] * leaves[k].stride[i];
+      move(i, index_[i]);
     }
   }
   void next() {
     for (int i = last_; i-- > first_;) {
-      for (int k = 0; k < N; ++k) offset_[k] += leaves_[k].stride[i];
+      move(i, 1);
       if (++index_[i] < extent_[i]) return;
-      for (int k = 0; k < N; ++k) offset_[k] -= leaves_[k].stride[i] * extent_[i];
+      move(i, -extent_[i]);
       index_[i] = 0;
     }
   }
-  std::int64_t offset(int k) const { return offset_[k]; }
+  std::int64_t offset(std::size_t k) const { return offset_[k]; }
 
  private:
+  void move(int axis, std::int64_t steps) {
+    for (std::size_t k = 0; k < offset_.size(); ++k) offset_[k] += leaves_[k].stride[axis] * steps;
+  }
+
   const std::int64_t* extent_;
   const leaf* leaves_;
   int first_, last_;
   std::int64_t index_[max_rank] = {};
-  std::int64_t offset_[N > 0 ? N : 1] = {};
+  std::vector<std::int64_t> offset_;
 };
 
-/// The leaves along one innermost axis.
-template <int N>
-struct row {
-  const char* data[N > 0 ? N : 1];
-  std::int64_t base[N > 0 ? N : 1];
-  std::int64_t step[N > 0 ? N : 1];
-};
+/// Where `count` leaves start and how they step along `axis` (none: -1), at the walkers' points together.
+template <class... Walker>
+void place(cursor* to, const leaf* leaves, int count, int axis, const Walker&... w) {
+  for (int k = 0; k < count; ++k) {
+    const std::int64_t offset = (w.offset(static_cast<std::size_t>(k)) + ...);
+    to[k].data = leaves[k].data ? leaves[k].data + offset : nullptr;
+    to[k].base = leaves[k].base + offset;
+    to[k].step = axis >= 0 ? leaves[k].stride[axis] : 0;
+  }
+}
 
 /// The value of `e` at position i of a row, its leaves numbered from First.
 template <int First, class E, int N>
@@ -131,9 +152,9 @@ SINTER_INLINE auto value_at(const E& e, const row<N>& r, std::int64_t i) {
   if constexpr (is_literal<E>) {
     return static_cast<compute_type<T>>(e.value);
   } else if constexpr (is_index_leaf<E>) {
-    return static_cast<T>(r.base[First] + i * r.step[First]);
+    return static_cast<T>(r.at[First].base + i * r.at[First].step);
   } else if constexpr (!is_expr<E>) {
-    return static_cast<compute_type<T>>(*reinterpret_cast<const T*>(r.data[First] + i * r.step[First]));
+    return static_cast<compute_type<T>>(*reinterpret_cast<const T*>(r.at[First].data + i * r.at[First].step));
   } else {
     // A cast rounds to T, other ops compute in T's compute type.
     using R = std::conditional_t<E::code == ir::op::cast, T, compute_type<T>>;
@@ -176,6 +197,28 @@ void parallel(std::int64_t n, [[maybe_unused]] std::int64_t work, F&& f) {
   }
 #endif
   f(std::int64_t{0}, n);
+}
+
+/// Computes elements [begin, end) of one row into `out`; `e` is the expression.
+using row_function = void (*)(const void* e, const cursor* at, std::int64_t begin, std::int64_t end, void* out);
+
+/// Computes every element of the space, in row-major order, into `out`. Not a template: expressions share it.
+inline void for_each_row(space s, leaf* leaves, int count, const void* e, row_function f, char* out, std::int64_t element) {
+  const std::int64_t total = s.size();
+  if (total == 0) return;
+  s.rank = collapse(s.extent, 0, s.rank, leaves, count);
+  const int outer = s.rank > 0 ? s.rank - 1 : 0, axis = s.rank - 1;
+  const std::int64_t inner = s.rank > 0 ? s.extent[outer] : 1;
+  parallel(total, total, [&](std::int64_t begin, std::int64_t end) {
+    walker w(s.extent, 0, outer, leaves, count, begin / inner);
+    std::vector<cursor> at(static_cast<std::size_t>(count));
+    for (std::int64_t i = begin; i < end; w.next()) {
+      place(at.data(), leaves, count, axis, w);
+      const std::int64_t first = i % inner, n = std::min(inner - first, end - i);
+      f(e, at.data(), first, first + n, out + i * element);
+      i += n;
+    }
+  });
 }
 
 }  // namespace sinter::detail

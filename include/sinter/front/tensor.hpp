@@ -59,6 +59,34 @@ T* nested_copy(const List& list, T* out) {
   return out;
 }
 
+/// A tensor's tracer, or nothing. One pointer, and copies of nothing are free: most tensors are not traced.
+class trace_handle {
+ public:
+  trace_handle() = default;
+  explicit trace_handle(std::shared_ptr<engine::tracer> t) : tracer_(new std::shared_ptr<engine::tracer>(std::move(t))) {}
+  trace_handle(const trace_handle& other) : tracer_(other.tracer_ ? copy(*other.tracer_) : nullptr) {}
+  trace_handle(trace_handle&& other) noexcept : tracer_(std::exchange(other.tracer_, nullptr)) {}
+  trace_handle& operator=(trace_handle other) noexcept {
+    std::swap(tracer_, other.tracer_);
+    return *this;
+  }
+  ~trace_handle() {
+    if (tracer_) release(tracer_);
+  }
+  explicit operator bool() const { return tracer_ != nullptr; }
+  const std::shared_ptr<engine::tracer>& get() const {
+    static const std::shared_ptr<engine::tracer> none;
+    return tracer_ ? *tracer_ : none;
+  }
+
+ private:
+  using pointer = std::shared_ptr<engine::tracer>*;
+  __attribute__((noinline)) static pointer copy(const std::shared_ptr<engine::tracer>& t) { return new std::shared_ptr(t); }
+  __attribute__((noinline)) static void release(pointer p) noexcept { delete p; }
+
+  pointer tracer_ = nullptr;
+};
+
 /// A tensor that evaluates `e`, or that stands for its nodes while tracing. (evaluate.hpp)
 template <tensor_like E>
 auto evaluate(const E& e, location at = location::current());
@@ -137,9 +165,9 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   }
 
   /// False for a default-constructed handle.
-  bool defined() const { return tracer_ || memory_; }
+  bool defined() const { return is_traced() || memory_; }
   /// True for a value of a graph under construction.
-  bool is_traced() const { return tracer_ != nullptr; }
+  bool is_traced() const { return static_cast<bool>(tracer_); }
 
   const index_array<rank>& shape() const { return extents_; }
   /// The extent of an axis; negative ones count from the end.
@@ -238,7 +266,7 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   T* data_ = nullptr;
   index_array<rank> extents_{};
   index_array<rank> strides_{};
-  std::shared_ptr<engine::tracer> tracer_;
+  detail::trace_handle tracer_;
   ir::node_id node_ = ir::no_node;
 };
 
@@ -266,7 +294,7 @@ struct access {
     tensor<T, Shape> t;
     t.extents_ = extents;
     t.strides_ = row_major(extents);
-    t.tracer_ = std::move(tracer);
+    t.tracer_ = trace_handle(std::move(tracer));
     t.node_ = node;
     return t;
   }
@@ -275,7 +303,7 @@ struct access {
   template <class T, dims Shape>
   static T* data(const tensor<T, Shape>& t) { return t.data_; }
   template <class T, dims Shape>
-  static const std::shared_ptr<engine::tracer>& tracer(const tensor<T, Shape>& t) { return t.tracer_; }
+  static const std::shared_ptr<engine::tracer>& tracer(const tensor<T, Shape>& t) { return t.tracer_.get(); }
   template <class T, dims Shape>
   static ir::node_id node(const tensor<T, Shape>& t) { return t.node_; }
 };

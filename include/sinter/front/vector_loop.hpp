@@ -59,7 +59,7 @@ SINTER_INLINE auto vector_at(const E& e, const row<N>& r, std::int64_t i) {
   if constexpr (is_literal<E>) {
     return vector(static_cast<R>(e.value));
   } else if constexpr (!is_expr<E>) {
-    return vector::load(reinterpret_cast<const R*>(r.data[First] + i * r.step[First]));
+    return vector::load(reinterpret_cast<const R*>(r.at[First].data + i * r.at[First].step));
   } else {
     constexpr int arity = ir::row(E::code).arity;
     const auto& first = hana::at_c<0>(e.operands);
@@ -92,29 +92,39 @@ void leaf_sizes(int*& out) {
   }(std::type_identity<E>{}, out);
 }
 
-/// A row prepared for vectors: leaves that do not move read from copies of their element.
+/// Replaces leaves that do not move by copies of their element; false when one steps by more than an element.
+inline bool prepare_vectors(cursor* at, const int* size, int count, char* splat, int splat_bytes) {
+  for (int k = 0; k < count; ++k, splat += splat_bytes) {
+    if (at[k].step == size[k]) continue;
+    if (at[k].step != 0) return false;
+    for (int i = 0; i < splat_bytes; i += size[k]) std::memcpy(splat + i, at[k].data, static_cast<std::size_t>(size[k]));
+    at[k].data = splat;
+  }
+  return true;
+}
+
+/// A row prepared for vectors.
 template <class E>
 struct vector_row {
   static constexpr int count = leaf_count<E>;
   static constexpr int width = simd::vec<lane_type<E>>::width;
+  static constexpr int splat_bytes = width * static_cast<int>(sizeof(lane_type<E>));
 
-  /// True when every leaf steps by 0 or by one element.
-  bool prepare(const row<count>& from) {
-    r = from;
+  explicit vector_row(const cursor* from) : r(from) {
     int size[count > 0 ? count : 1];
     int* end = size;
     leaf_sizes<E>(end);
-    for (int k = 0; k < count; ++k) {
-      if (r.step[k] == size[k]) continue;
-      if (r.step[k] != 0) return false;
-      for (int i = 0; i < width; ++i) std::memcpy(splat[k] + i * size[k], from.data[k], static_cast<std::size_t>(size[k]));
-      r.data[k] = splat[k];
-    }
-    return true;
+    ok = prepare_vectors(r.at, size, count, splat, splat_bytes);
   }
+  SINTER_INLINE auto operator()(const E& e, std::int64_t i) const { return vector_at<lane_type<E>, 0>(e, r, i); }
 
   row<count> r;
-  alignas(64) char splat[count > 0 ? count : 1][static_cast<std::size_t>(width) * sizeof(lane_type<E>)];
+  bool ok;
+  alignas(64) char splat[static_cast<std::size_t>(splat_bytes * (count > 0 ? count : 1))];
 };
+
+/// What a vector of values of type T holds.
+template <class E, class T>
+using stored = std::conditional_t<std::is_same_v<T, bool>, bool, lane_type<E>>;
 
 }  // namespace sinter::detail

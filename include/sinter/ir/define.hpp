@@ -5,5 +5,6 @@
 #include "polynomial.hpp"
 #include "print.hpp"
 #include "push.hpp"
+#include "push_concrete.hpp"
 #include "reference.hpp"
 #include "structural.hpp"
