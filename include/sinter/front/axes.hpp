@@ -76,12 +76,14 @@ constexpr axis_list all_axes(int rank) {
 
 namespace detail {
 
-/// The axes in [0, Rank) that an axis<…> names; no axes name all of them.
+/// The axes in [0, Rank) that an axis<…> names; no axes name all of them. After an error the first axes, so that
+/// nothing further goes wrong.
 template <int Rank, int... Axes>
 consteval op_shapes::axis_list checked_axes() {
   constexpr auto list = sizeof...(Axes) == 0 ? op_shapes::all_axes(Rank) : op_shapes::normalize({Axes...}, Rank);
-  static_assert(list.error == nullptr, "[axis] an axis is out of range for the tensor's rank, or is given twice");
-  return list;
+  static_assert(list.error == nullptr, "sinter: [axis] an axis is out of range for the tensor's rank, or is given twice");
+  if (!list.error) return list;
+  return op_shapes::all_axes(int(sizeof...(Axes)) < Rank ? int(sizeof...(Axes)) : Rank);
 }
 
 }  // namespace detail

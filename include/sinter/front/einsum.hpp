@@ -118,23 +118,41 @@ auto contract(location at, const A& a, const B& b, const Rest&... rest) {
   return contract<N, Next + 1, product_labels(c)>(at, product, rest...);
 }
 
+/// The compile-time errors of operands that the notation does not fit; false after one.
+template <einsum_rules::notation N, class First, class... Rest>
+constexpr bool check_operands_of() {
+  constexpr bool count = N.count == 1 + int(sizeof...(Rest));
+  constexpr bool dtypes = ((dtype_of<element_of<First>> == dtype_of<element_of<Rest>>) && ...);
+  constexpr bool numbers = !is_bool(dtype_of<element_of<First>>);
+  static_assert(count, "sinter: [einsum] the text names another number of operands");
+  static_assert(dtypes, "sinter: [einsum] the operands have different dtypes; cast one with cast<T>(x)");
+  static_assert(numbers, "sinter: [einsum] takes numbers, not bool; cast with cast<T>(x)");
+  if constexpr (count && dtypes && numbers) {
+    constexpr dims shapes[] = {First::static_shape, Rest::static_shape...};
+    constexpr bool fits = einsum_rules::shape(N, shapes).error == nullptr;
+    static_assert(fits, "sinter: [einsum] write one label per axis, and give equal static extents to equal labels");
+    return fits;
+  }
+  return false;
+}
+
 template <fixed_string Text, class First, class... Rest>
 auto einsum_all(location at, const First& first, const Rest&... rest) {
-  using T = element_of<First>;
   constexpr auto n = parsed<Text>();
-  static_assert(n.count == 1 + int(sizeof...(Rest)), "sinter: [einsum] the text names another number of operands");
-  static_assert(((dtype_of<T> == dtype_of<element_of<Rest>>) && ...), "sinter: [einsum] the operands have different dtypes; cast one");
-  static_assert(!is_bool(dtype_of<T>), "sinter: [einsum] takes numbers, not bool; cast with cast<T>(x)");
-  constexpr dims shapes[] = {First::static_shape, Rest::static_shape...};
-  constexpr auto result = einsum_rules::shape(n, shapes);
-  static_assert(result.error == nullptr, "sinter: [einsum] write one label per axis, and give equal static extents to equal labels");
-  const dims extents[] = {to_dims(extents_of(first, at)), to_dims(extents_of(rest, at))...};
-  const auto checked = einsum_rules::shape(n, extents);
-  if (checked.error)
-    fail("einsum", std::string(checked.error) + " in \"" + Text.text + "\": the operands are " +
-                       text::join(extents, ", ", [](const dims& d) { return text::shape(d); }) + "; " + checked.hint, at);
-  const auto value = contract<n, 1, n.operand[0]>(at, stage(first, at), stage(rest, at)...);
-  return fitted<result.shape>(value, at);
+  if constexpr (n.error != einsum_rules::fault::none) {
+    return stage(first, at);
+  } else if constexpr (!check_operands_of<n, First, Rest...>()) {
+    return stage(first, at);
+  } else {
+    constexpr dims shapes[] = {First::static_shape, Rest::static_shape...};
+    constexpr dims result = einsum_rules::shape(n, shapes).shape;
+    const dims extents[] = {to_dims(extents_of(first, at)), to_dims(extents_of(rest, at))...};
+    const auto checked = einsum_rules::shape(n, extents);
+    if (checked.error)
+      fail("einsum", std::string(checked.error) + " in \"" + Text.text + "\": the operands are " +
+                         text::join(extents, ", ", [](const dims& d) { return text::shape(d); }) + "; " + checked.hint, at);
+    return fitted<result>(contract<n, 1, n.operand[0]>(at, stage(first, at), stage(rest, at)...), at);
+  }
 }
 
 }  // namespace detail

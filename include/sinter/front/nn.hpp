@@ -16,20 +16,22 @@ auto shifted(const Y& y, location at) {
 
 template <int Axis, class X>
 auto softmax_over(const X& x, location at) {
-  check_statistics<X>();
-  constexpr auto axes = checked_axes<X::rank, Axis>();
-  const auto y = detail::evaluate(wide(x, at), at);
-  const auto e = detail::evaluate(exp(shifted<axes>(y, at), at), at);
-  return narrow<element_of<X>>(div(e, sum_over<axes, true>(e, at), at), at);
+  if constexpr (check_statistics<X>()) {
+    constexpr auto axes = checked_axes<X::rank, Axis>();
+    const auto y = detail::evaluate(wide(x, at), at);
+    const auto e = detail::evaluate(exp(shifted<axes>(y, at), at), at);
+    return narrow<element_of<X>>(div(e, sum_over<axes, true>(e, at), at), at);
+  }
 }
 
 template <int Axis, class X>
 auto log_softmax_over(const X& x, location at) {
-  check_statistics<X>();
-  constexpr auto axes = checked_axes<X::rank, Axis>();
-  const auto y = detail::evaluate(wide(x, at), at);
-  const auto z = shifted<axes>(y, at);
-  return narrow<element_of<X>>(sub(z, log(sum_over<axes, true>(exp(z, at), at), at), at), at);
+  if constexpr (check_statistics<X>()) {
+    constexpr auto axes = checked_axes<X::rank, Axis>();
+    const auto y = detail::evaluate(wide(x, at), at);
+    const auto z = shifted<axes>(y, at);
+    return narrow<element_of<X>>(sub(z, log(sum_over<axes, true>(exp(z, at), at), at), at), at);
+  }
 }
 
 /// The element of z that each label names, along z's last axis. While tracing a sum over a mask: with its derivative it
@@ -48,10 +50,26 @@ auto at_labels(const Z& z, const Labels& labels, location at) {
 }
 
 template <dims Logits, dims Labels>
-constexpr void check_labels() {
-  static_assert(Labels.rank == Logits.rank - 1, "sinter: [cross_entropy] labels have one axis less than the logits");
-  static_assert(fits(op_shapes::part(Logits, 0, Logits.rank - 1), Labels),
-                "sinter: [cross_entropy] the static shapes of logits and labels differ before the last axis");
+constexpr bool check_labels() {
+  constexpr bool rank = Labels.rank == Logits.rank - 1;
+  constexpr bool extents = !rank || fits(op_shapes::part(Logits, 0, Logits.rank - 1), Labels);
+  static_assert(rank, "sinter: [cross_entropy] labels have one axis less than the logits");
+  static_assert(extents, "sinter: [cross_entropy] the static shapes of logits and labels differ before the last axis");
+  return rank && extents;
+}
+
+template <class T, class X, class Labels>
+tensor<T, dims{}> cross_entropy_of(const X& logits, const Labels& labels, location at) {
+  constexpr auto axes = op_shapes::normalize({-1}, X::rank);
+  const auto y = detail::evaluate(wide(logits, at), at);
+  const dims rows = to_dims(y.shape()), classes = to_dims(extents_of(labels, at));
+  if (op_shapes::part(rows, 0, X::rank - 1) != classes)
+    fail("cross_entropy", "logits are " + text::shape(rows) + ", labels are " + text::shape(classes) +
+                              "; labels have the logits' extents without the last", at);
+  const auto z = shifted<axes>(y, at);
+  const auto all = log(sum_over<axes, false>(exp(z, at), at), at);
+  const auto loss = sub(all, at_labels(z, labels, at), at);
+  return narrow<T>(mean_over<op_shapes::all_axes(X::rank - 1), false>(loss, at), at);
 }
 
 /// (x - mean) / sqrt(variance + eps) over the last axis, in f32 or f64.
@@ -116,19 +134,11 @@ auto rms_norm(const X& x, const Gamma& gamma, double eps = 1e-5, location at = l
 /// [0, classes) is a user_error; in compiled code it contributes log(sum(exp(x - max))), as if its logit were the largest.
 template <tensor_like X, tensor_like Labels>
 auto cross_entropy(const X& logits, const Labels& labels, location at = location::current()) {
+  using T = typename X::value_type;
   detail::check_statistics<X>();
   detail::check_index_dtype<Labels>();
-  detail::check_labels<X::static_shape, Labels::static_shape>();
-  constexpr auto axes = op_shapes::normalize({-1}, X::rank);
-  const auto y = detail::evaluate(detail::wide(logits, at), at);
-  const dims rows = detail::to_dims(y.shape()), classes = detail::to_dims(detail::extents_of(labels, at));
-  if (op_shapes::part(rows, 0, X::rank - 1) != classes)
-    fail("cross_entropy", "logits are " + text::shape(rows) + ", labels are " + text::shape(classes) +
-                              "; labels have the logits' extents without the last", at);
-  const auto z = detail::shifted<axes>(y, at);
-  const auto all = log(detail::sum_over<axes, false>(exp(z, at), at), at);
-  const auto loss = sub(all, detail::at_labels(z, labels, at), at);
-  return detail::narrow<typename X::value_type>(detail::mean_over<op_shapes::all_axes(X::rank - 1), false>(loss, at), at);
+  if constexpr (detail::check_labels<X::static_shape, Labels::static_shape>()) return detail::cross_entropy_of<T>(logits, labels, at);
+  else return tensor<T, dims{}>();
 }
 
 /// The mean of (a - b)² over all elements, floating dtypes; a and b broadcast.

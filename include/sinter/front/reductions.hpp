@@ -77,26 +77,31 @@ auto all_over(const X& x, location at) {
   else return reduce<ir::op::bit_and, Axes, Keep>(ne(x, 0, at), "all", at);
 }
 
+/// False after the compile-time error: callers then compute nothing.
 template <class X>
-constexpr void check_statistics() {
-  static_assert(is_float(dtype_of<element_of<X>>), "sinter: means, deviations and norms take a floating dtype; cast with cast<float>(x)");
+constexpr bool check_statistics() {
+  constexpr bool floating = is_float(dtype_of<element_of<X>>);
+  static_assert(floating, "sinter: means, deviations, norms and softmax take a floating dtype; cast with cast<float>(x)");
+  return floating;
 }
 
 template <axis_list Axes, bool Keep, class X>
 auto mean_over(const X& x, location at) {
-  check_statistics<X>();
-  const auto n = static_cast<double>(combined<Axes>(x, at));
-  return narrow<element_of<X>>(div(sum_over<Axes, Keep>(wide(x, at), at), n, at), at);
+  if constexpr (check_statistics<X>()) {
+    const auto n = static_cast<double>(combined<Axes>(x, at));
+    return narrow<element_of<X>>(div(sum_over<Axes, Keep>(wide(x, at), at), n, at), at);
+  }
 }
 
 /// Two passes: the mean, then the mean square of what is left. Divides by n - ddof, or by 0 when that is less.
 template <axis_list Axes, bool Keep, class X>
 auto variance(const X& x, int ddof, location at) {
-  check_statistics<X>();
-  const auto y = detail::evaluate(wide(x, at), at);
-  const auto d = sub(y, mean_over<Axes, true>(y, at), at);
-  const std::int64_t n = combined<Axes>(x, at) - ddof;
-  return div(sum_over<Axes, Keep>(mul(d, d, at), at), static_cast<double>(n < 0 ? 0 : n), at);
+  if constexpr (check_statistics<X>()) {
+    const auto y = detail::evaluate(wide(x, at), at);
+    const auto d = sub(y, mean_over<Axes, true>(y, at), at);
+    const std::int64_t n = combined<Axes>(x, at) - ddof;
+    return div(sum_over<Axes, Keep>(mul(d, d, at), at), static_cast<double>(n < 0 ? 0 : n), at);
+  }
 }
 template <axis_list Axes, bool Keep, class X>
 auto var_over(const X& x, int ddof, location at) {
@@ -123,25 +128,27 @@ auto drop_kept(const X& x, location at) {
 
 template <axis_list Axes, bool Keep, class X>
 auto logsumexp_over(const X& x, location at) {
-  check_statistics<X>();
-  const auto y = detail::evaluate(wide(x, at), at);
-  const auto m = finite_max<Axes>(y, at);
-  const auto s = sum_over<Axes, Keep>(exp(sub(y, m, at), at), at);
-  return narrow<element_of<X>>(add(log(s, at), drop_kept<Axes, Keep>(m, at), at), at);
+  if constexpr (check_statistics<X>()) {
+    const auto y = detail::evaluate(wide(x, at), at);
+    const auto m = finite_max<Axes>(y, at);
+    const auto s = sum_over<Axes, Keep>(exp(sub(y, m, at), at), at);
+    return narrow<element_of<X>>(add(log(s, at), drop_kept<Axes, Keep>(m, at), at), at);
+  }
 }
 
 template <int Ord, axis_list Axes, bool Keep, class X>
 auto norm_over(const X& x, location at) {
-  check_statistics<X>();
-  using T = element_of<X>;
-  if constexpr (Ord == 1) {
-    return narrow<T>(sum_over<Axes, Keep>(abs(wide(x, at), at), at), at);
-  } else if constexpr (Ord == std::numeric_limits<int>::max()) {
-    return max_over<Axes, Keep>(abs(x, at), at);
-  } else {
-    static_assert(Ord == 2, "sinter: [norm] the order is 1, 2 or norm_max");
-    const auto& y = wide(x, at);
-    return narrow<T>(sqrt(sum_over<Axes, Keep>(mul(y, y, at), at), at), at);
+  if constexpr (check_statistics<X>()) {
+    using T = element_of<X>;
+    if constexpr (Ord == 1) {
+      return narrow<T>(sum_over<Axes, Keep>(abs(wide(x, at), at), at), at);
+    } else if constexpr (Ord == std::numeric_limits<int>::max()) {
+      return max_over<Axes, Keep>(abs(x, at), at);
+    } else {
+      static_assert(Ord == 2, "sinter: [norm] the order is 1, 2 or norm_max");
+      const auto& y = wide(x, at);
+      return narrow<T>(sqrt(sum_over<Axes, Keep>(mul(y, y, at), at), at), at);
+    }
   }
 }
 
