@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 #include <sinter/emit/prelude_cpu.hpp>
 #include <sinter/emit/prelude_gemm.hpp>
+#include <sinter/emit/prelude_math.hpp>
 #include <sinter/ir/vocabulary.hpp>
 #include <sinter/run/build.hpp>
 

@@ -5,6 +5,7 @@
 #include "cpu_product.hpp"
 #include "prelude_cpu.hpp"
 #include "prelude_gemm.hpp"
+#include "prelude_math.hpp"
 
 namespace sinter::emit {
 

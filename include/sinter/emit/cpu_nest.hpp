@@ -99,7 +99,11 @@ class nest_printer {
   template <class F>
   void parallel_for(const std::string& variable, const std::string& count, F&& inside) {
     if (const std::string pragma = omp(); !pragma.empty()) out_.line(pragma);
-    out_.block("for (long " + variable + " = 0; " + variable + " < " + count + "; ++" + variable + ")", inside);
+    out_.block("for (long " + variable + " = 0; " + variable + " < " + count + "; ++" + variable + ")", [&] {
+      inside();
+      if (std::any_of(k_.stores.begin(), k_.stores.end(), [&](const auto& s) { return streams(s); }))
+        out_.line("stream_end();");
+    });
   }
 
   /// A task is a run of the tiling's axis at one position of the other outer axes.
@@ -166,7 +170,10 @@ class nest_printer {
                  block);
     } else if (row_) {
       const std::string rows = k_.extent(role::row).text();
-      out_.block("for (long r = " + chunk_bound(rows, "c") + "; r < " + chunk_bound(rows, "(c + 1)") + "; ++r)", [&] {
+      out_.line("long r = " + chunk_bound(rows, "c") + ";");
+      out_.line("const long rows = " + chunk_bound(rows, "(c + 1)") + ";");
+      if (only_sums_rows()) several_rows();
+      out_.block("for (; r < rows; ++r)", [&] {
         unravel("r", role::row);
         row();
       });
@@ -174,6 +181,36 @@ class nest_printer {
       row();
     }
     if (combines_) sums_.end_accumulators();
+  }
+
+  /// True when rows do nothing but add to vectors of sums.
+  bool only_sums_rows() const {
+    bool sums = combines_ && k_.stages == 1;
+    for (const auto& i : k_.body)
+      if (is_reduction(i)) sums = sums && i.span == span_of::row && body_.is_vector(i.args[0]);
+    for (const auto& s : k_.stores) sums = sums && (is_final_store(s) || is_uniform_store(s));
+    return sums;
+  }
+
+  /// Rows by fours, so that a vector of sums is loaded and stored once for four of them.
+  void several_rows() {
+    out_.block("for (; r + 4 <= rows; r += 4)", [&] {
+      over_inner([&](bool tail) {
+        for (int id : work_of(0).reductions) sums_.load(id);
+        out_.line("#pragma GCC unroll 4");
+        out_.block("for (long u = 0; u < 4; ++u)", [&] {
+          unravel("(r + u)", role::row);
+          std::set<int> done;
+          for (int id = 0; id < size(); ++id)
+            if (!body_.is_vector(id) && !is_uniform(id) && !at(id).after_rows) body_.define(id, false, false);
+          for (int id : work_of(0).reductions) {
+            value(at(id).args[0], 0, done, tail);
+            sums_.add(id);
+          }
+        });
+        for (int id : work_of(0).reductions) sums_.store(id);
+      });
+    });
   }
 
   std::string chunk_bound(const std::string& rows, const std::string& c) const {

@@ -34,9 +34,9 @@ class product_printer {
       epilogue();
       out_.line("};");
       const std::string s = scalar_type(p_.type);
-      out_.line("gemm<" + s + ">(" + extent_of(m_).text() + ", " + extent_of(n_).text() + ", " + extent_of(ks_).text() +
-                ", matrix_of(" + base(p_.a) + ", " + a_row + ", " + a_column + "), matrix_of(" + base(p_.b) + ", " +
-                b_row + ", " + b_column + "), epilogue, " + (over_loops ? "false" : "true") + ");");
+      out_.line("gemm<" + s + ">(" + length(m_) + ", " + length(n_) + ", " + length(ks_) + ", matrix_of(" + base(p_.a) +
+                ", " + a_row + ", " + a_column + "), matrix_of(" + base(p_.b) + ", " + b_row + ", " + b_column +
+                "), epilogue, " + (over_loops ? "false" : "true") + ");");
     });
     return scratch_;
   }
@@ -72,13 +72,20 @@ class product_printer {
            index_text(a.at, [&](std::size_t axis) { return std::count(loops_.begin(), loops_.end(), axis) > 0; }) + ")";
   }
 
+  /// A number as a type, which the product is compiled for, or a number at run time.
+  std::string length(const std::vector<std::size_t>& axes) const {
+    const ir::dim n = extent_of(axes);
+    return n.is_number() ? "fixed<" + n.text() + ">{}" : "(long)(" + n.text() + ")";
+  }
+
   /// How an operand is walked along a group of axes: linear where they are one axis to it, else through a table.
   std::string walk(const plan::affine& at, const std::vector<std::size_t>& axes, const std::string& table) {
-    if (axes.empty()) return "linear{0}";
+    if (axes.empty()) return "along<0>{}";
     bool linear = true;
     for (std::size_t j = 0; j + 1 < axes.size(); ++j)
       linear = linear && at.stride[axes[j]] == at.stride[axes[j + 1]] * extent(axes[j + 1]);
-    if (linear) return "linear{" + at.stride[axes.back()].text() + "}";
+    const ir::dim& step = at.stride[axes.back()];
+    if (linear) return step.is_number() ? "along<" + step.text() + ">{}" : "linear{" + step.text() + "}";
     const std::string n = extent_of(axes).text();
     out_.line("long* const " + table + " = (long*)(scratch + " + scratch_.text() + ");");
     out_.block("for (long z = 0; z < " + n + "; ++z)", [&] {

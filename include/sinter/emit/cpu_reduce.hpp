@@ -63,6 +63,16 @@ class reduction_printer {
     out_.line(acc(id) + " = " + body_.combine(i.code, acc(id), x) + ";");
   }
 
+  /// A vector of sums in a register, over several rows.
+  void load(int id) {
+    out_.line(vector_type(at(id).type) + " w" + number(id) + " = load(" + acc(id) + " + " + flat_inner() + ");");
+  }
+  void add(int id) {
+    const std::string w = "w" + number(id);
+    out_.line(w + " = " + body_.combine(at(id).code, w, body_.operand(at(id).args[0], true)) + ";");
+  }
+  void store(int id) { out_.line("store(" + acc(id) + " + " + flat_inner() + ", w" + number(id) + ");"); }
+
   void end_reduction(int id) {
     const auto& i = at(id);
     if (i.kind == kind::arg_reduce) {

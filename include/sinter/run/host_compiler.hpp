@@ -160,7 +160,7 @@ SINTER_API std::vector<std::string> compile_flags(const host_compiler& with) {
                                     "-mcpu=native",
 #endif
                                     "-O3", "-fopenmp", "-fPIC", "-shared", "-pipe", "-fno-math-errno",
-                                    "-fno-trapping-math", "-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing", "-w"};
+                                    "-fno-trapping-math", "-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing", "-w", "-Wno-psabi"};
   if (has_libmvec()) flags.push_back("-DSINTER_LIBMVEC=1");
   const std::string extra = detail::environment("SINTER_CXXFLAGS");
   for (std::size_t at = 0; at < extra.size();) {

@@ -1,0 +1,275 @@
+// emit/prelude_math.hpp: the parts of the prelude that a kernel gets when it calls them: folds, transposes, arithmetic with
+// rules of its own, rounding, transcendental functions, random bits. Follows prelude_core and prelude_memory.
+#pragma once
+
+#include <string_view>
+
+namespace sinter::emit {
+
+/// Vector to scalar, lane l with lane l + half each time, so that the order never varies.
+inline constexpr std::string_view prelude_fold = R"prelude(
+namespace sx {
+#if SINTER_W == 16
+#define SX_ROTATE(a, k) __builtin_shufflevector(a, a, k, 1 ^ k, 2 ^ k, 3 ^ k, 4 ^ k, 5 ^ k, 6 ^ k, 7 ^ k, 8 ^ k, 9 ^ k, 10 ^ k, 11 ^ k, 12 ^ k, 13 ^ k, 14 ^ k, 15 ^ k)
+#define SX_HALVES SX_HALVE(8) SX_HALVE(4) SX_HALVE(2) SX_HALVE(1)
+#elif SINTER_W == 8
+#define SX_ROTATE(a, k) __builtin_shufflevector(a, a, k, 1 ^ k, 2 ^ k, 3 ^ k, 4 ^ k, 5 ^ k, 6 ^ k, 7 ^ k)
+#define SX_HALVES SX_HALVE(4) SX_HALVE(2) SX_HALVE(1)
+#else
+#define SX_ROTATE(a, k) __builtin_shufflevector(a, a, k, 1 ^ k, 2 ^ k, 3 ^ k)
+#define SX_HALVES SX_HALVE(2) SX_HALVE(1)
+#endif
+#define SX_HALVE(k) { const V b = SX_ROTATE(a, k); a = SX_STEP; }
+#define SX_STEP a + b
+SX_T s_of<V> fold_add(V a) { SX_HALVES return a[0]; }
+#undef SX_STEP
+#define SX_STEP a * b
+SX_T s_of<V> fold_mul(V a) { SX_HALVES return a[0]; }
+#undef SX_STEP
+#define SX_STEP maximum(a, b)
+SX_T s_of<V> fold_maximum(V a) { SX_HALVES return a[0]; }
+#undef SX_STEP
+#define SX_STEP minimum(a, b)
+SX_T s_of<V> fold_minimum(V a) { SX_HALVES return a[0]; }
+#undef SX_STEP
+#define SX_STEP a | b
+SX_T s_of<V> fold_bit_or(V a) { SX_HALVES return a[0]; }
+SX s_b8 fold_bit_or(v_b8 a) { return fold_bit_or(a.m); }
+#undef SX_STEP
+#define SX_STEP a & b
+SX_T s_of<V> fold_bit_and(V a) { SX_HALVES return a[0]; }
+SX s_b8 fold_bit_and(v_b8 a) { return fold_bit_and(a.m); }
+#undef SX_STEP
+}  // namespace sx
+)prelude";
+
+/// A square of lanes transposed in place, by swapping blocks of 1, 2, 4, … lanes.
+inline constexpr std::string_view prelude_transpose = R"prelude(
+namespace sx {
+template <int S, class V> SX void swap_blocks(V* t) {
+#define SX_LOW(l) ((l) & S ? SINTER_W + (l) - S : (l))
+#define SX_HIGH(l) ((l) & S ? SINTER_W + (l) : (l) + S)
+  for (int i = 0; i < SINTER_W; ++i) {
+    if (i & S) continue;
+    const V a = t[i], b = t[i + S];
+    t[i] = __builtin_shufflevector(a, b, SX_LANES(SX_LOW));
+    t[i + S] = __builtin_shufflevector(a, b, SX_LANES(SX_HIGH));
+  }
+#undef SX_LOW
+#undef SX_HIGH
+}
+SX_T void transpose(V* t) {
+  swap_blocks<1>(t);
+  swap_blocks<2>(t);
+#if SINTER_W >= 8
+  swap_blocks<4>(t);
+#endif
+#if SINTER_W >= 16
+  swap_blocks<8>(t);
+#endif
+}
+}  // namespace sx
+)prelude";
+
+/// divide and remainder of every type, power of integers, shift_left, shift_right.
+inline constexpr std::string_view prelude_arithmetic = R"prelude(
+namespace sx {
+template <class S> SX S divide1(S a, S b) {
+  if constexpr (tr<S>::kind == 3) return a / b;
+  else if constexpr (tr<S>::kind == 2) return b == 0 ? 0 : a / b;
+  else return b == 0 ? 0 : b == -1 ? (S)-a : (S)(a / b);
+}
+template <class S> SX S remainder1(S a, S b) {
+  if constexpr (__is_same(S, s_f32)) return __builtin_fmodf(a, b);
+  else if constexpr (__is_same(S, s_f64)) return __builtin_fmod(a, b);
+  else if constexpr (tr<S>::kind == 2) return b == 0 ? 0 : a % b;
+  else return b == 0 || b == -1 ? 0 : a % b;
+}
+template <class S> static S power1(S a, S b) {
+  if (b < 0) return a == 1 ? 1 : a == (S)-1 ? (b & 1 ? (S)-1 : 1) : 0;
+  u_of<S> r = 1, x = a;
+  for (; b != 0; b >>= 1) {
+    if (b & 1) r *= (unsigned long)x;
+    x *= (unsigned long)x;
+  }
+  return r;
+}
+#define SX_PER_LANE(call) V r{}; SX_EACH r[l] = call; return r;
+// Quotients of at most 32 bits are exact in f64 before they are truncated.
+SX_T V divide(V a, V b) {
+  if constexpr (!tr<V>::vec) return divide1(a, b);
+  else if constexpr (tr<V>::kind == 3) return a / b;
+  else if constexpr (sizeof(s_of<V>) == 8) { SX_PER_LANE(divide1<s_of<V>>(a[l], b[l])) }
+  else {
+    V safe = b == 0 ? V{} + 1 : b, q;
+    if constexpr (tr<V>::kind == 1) safe = b == -1 ? V{} + 1 : safe;
+    if constexpr (sizeof(s_of<V>) == 4) q = cv<V>(cv<v_f64>(a) / cv<v_f64>(safe));
+    else q = cv<V>(cv<v_i32>(cv<v_f32>(a) / cv<v_f32>(safe)));
+    if constexpr (tr<V>::kind == 1) q = b == -1 ? -a : q;
+    return b == 0 ? V{} : q;
+  }
+}
+SX_T V remainder(V a, V b) {
+  if constexpr (!tr<V>::vec) return remainder1(a, b);
+  else if constexpr (tr<V>::kind == 3 || sizeof(s_of<V>) == 8) { SX_PER_LANE(remainder1<s_of<V>>(a[l], b[l])) }
+  else return b == 0 ? V{} : a - divide(a, b) * b;
+}
+SX_T V power(V a, V b) {
+  if constexpr (!tr<V>::vec) return power1(a, b);
+  else { SX_PER_LANE(power1<s_of<V>>(a[l], b[l])) }
+}
+SX_T V shift_left(V a, V b) {
+  typedef u_of<V> U;
+  constexpr s_of<U> w = 8 * sizeof(s_of<V>);
+  return (U)b < w ? (V)(a << (b & (s_of<V>)(w - 1))) : V{};
+}
+SX_T V shift_right(V a, V b) {
+  typedef u_of<V> U;
+  constexpr s_of<U> w = 8 * sizeof(s_of<V>);
+  const V last = splat<V>(w - 1), n = (U)b < w ? b : last, r = a >> n;
+  if constexpr (tr<V>::kind == 1) return r;
+  else return (U)b < w ? r : V{};
+}
+}  // namespace sx
+)prelude";
+
+/// sqrt rsqrt floor ceil round trunc: what the machine does in an instruction.
+inline constexpr std::string_view prelude_round = R"prelude(
+namespace sx {
+#define SX_PER_LANE1(call) V r{}; SX_EACH r[l] = call(a[l]); return r;
+#define SX_ROUNDING(name, call, mode) \
+  SX s_f32 name(s_f32 a) { return call##f(a); } \
+  SX s_f64 name(s_f64 a) { return call(a); } \
+  SX v_f32 name(v_f32 a) { typedef v_f32 V; SX_ROUND32(call##f, mode) } \
+  SX v_f64 name(v_f64 a) { typedef v_f64 V; SX_ROUND64(call, mode) }
+#if __AVX512F__ && SINTER_W == 16
+#define SX_ROUND32(call, mode) return (v_f32)__builtin_ia32_rndscaleps_mask(a, mode, a, -1, 4);
+#elif __AVX__ && SINTER_W == 8
+#define SX_ROUND32(call, mode) return (v_f32)__builtin_ia32_roundps256(a, mode);
+#elif __SSE4_1__ && SINTER_W == 4
+#define SX_ROUND32(call, mode) return (v_f32)__builtin_ia32_roundps(a, mode);
+#else
+#define SX_ROUND32(call, mode) SX_PER_LANE1(call)
+#endif
+#if __AVX512F__ && SINTER_W == 8
+#define SX_ROUND64(call, mode) return (v_f64)__builtin_ia32_rndscalepd_mask(a, mode, a, -1, 4);
+#elif __AVX__ && SINTER_W == 4
+#define SX_ROUND64(call, mode) return (v_f64)__builtin_ia32_roundpd256(a, mode);
+#else
+#define SX_ROUND64(call, mode) SX_PER_LANE1(call)
+#endif
+SX_ROUNDING(round, __builtin_rint, 8) SX_ROUNDING(floor, __builtin_floor, 9) SX_ROUNDING(ceil, __builtin_ceil, 10) SX_ROUNDING(trunc, __builtin_trunc, 11)
+
+SX s_f32 sqrt(s_f32 a) { return __builtin_sqrtf(a); }
+SX s_f64 sqrt(s_f64 a) { return __builtin_sqrt(a); }
+SX v_f32 sqrt(v_f32 a) { typedef v_f32 V; SX_PER_LANE1(__builtin_sqrtf) }
+SX v_f64 sqrt(v_f64 a) { typedef v_f64 V; SX_PER_LANE1(__builtin_sqrt) }
+SX_T V rsqrt(V a) { return splat<V>(1) / sqrt(a); }
+}  // namespace sx
+)prelude";
+
+/// The transcendental functions and power of floats: libmvec where SINTER_LIBMVEC is set, lane by lane otherwise.
+inline constexpr std::string_view prelude_math = R"prelude(
+namespace sx {
+#if SINTER_LIBMVEC
+// The machine vectors, which may be shorter than ours.
+#if __AVX512F__ && SINTER_W == 16
+#define SX_L32 16
+#define SX_MV32(args, name) _ZGVeN16##args##_##name##f
+#elif __AVX2__ && SINTER_W >= 8
+#define SX_L32 8
+#define SX_MV32(args, name) _ZGVdN8##args##_##name##f
+#else
+#define SX_L32 4
+#define SX_MV32(args, name) _ZGVbN4##args##_##name##f
+#endif
+#if __AVX512F__ && SINTER_W >= 8
+#define SX_L64 8
+#define SX_MV64(args, name) _ZGVeN8##args##_##name
+#elif __AVX2__
+#define SX_L64 4
+#define SX_MV64(args, name) _ZGVdN4##args##_##name
+#else
+#define SX_L64 2
+#define SX_MV64(args, name) _ZGVbN2##args##_##name
+#endif
+typedef s_f32 m_f32 __attribute__((vector_size(4 * SX_L32)));
+typedef s_f64 m_f64 __attribute__((vector_size(8 * SX_L64)));
+template <class M, class V> SX V in_parts(M (*f)(M), V a) {
+  if constexpr (sizeof(M) == sizeof(V)) return f(a);
+  else {
+    constexpr int n = sizeof(V) / sizeof(M);
+    M x[n];
+    __builtin_memcpy(x, &a, sizeof a);
+    for (int k = 0; k < n; ++k) x[k] = f(x[k]);
+    __builtin_memcpy(&a, x, sizeof a);
+    return a;
+  }
+}
+template <class M, class V> SX V in_parts(M (*f)(M, M), V a, V b) {
+  if constexpr (sizeof(M) == sizeof(V)) return f(a, b);
+  else {
+    constexpr int n = sizeof(V) / sizeof(M);
+    M x[n], y[n];
+    __builtin_memcpy(x, &a, sizeof a);
+    __builtin_memcpy(y, &b, sizeof b);
+    for (int k = 0; k < n; ++k) x[k] = f(x[k], y[k]);
+    __builtin_memcpy(&a, x, sizeof a);
+    return a;
+  }
+}
+#define SX_UNARY_VECTOR(name) \
+  extern "C" m_f32 SX_MV32(v, name)(m_f32); \
+  extern "C" m_f64 SX_MV64(v, name)(m_f64); \
+  SX v_f32 name(v_f32 a) { return in_parts(SX_MV32(v, name), a); } \
+  SX v_f64 name(v_f64 a) { return in_parts(SX_MV64(v, name), a); }
+#define SX_BINARY_VECTOR(ours, name) \
+  extern "C" m_f32 SX_MV32(vv, name)(m_f32, m_f32); \
+  extern "C" m_f64 SX_MV64(vv, name)(m_f64, m_f64); \
+  SX v_f32 ours(v_f32 a, v_f32 b) { return in_parts(SX_MV32(vv, name), a, b); } \
+  SX v_f64 ours(v_f64 a, v_f64 b) { return in_parts(SX_MV64(vv, name), a, b); }
+#else
+#define SX_UNARY_VECTOR(name) \
+  SX v_f32 name(v_f32 a) { SX_EACH a[l] = __builtin_##name##f(a[l]); return a; } \
+  SX v_f64 name(v_f64 a) { SX_EACH a[l] = __builtin_##name(a[l]); return a; }
+#define SX_BINARY_VECTOR(ours, name) \
+  SX v_f32 ours(v_f32 a, v_f32 b) { SX_EACH a[l] = __builtin_##name##f(a[l], b[l]); return a; } \
+  SX v_f64 ours(v_f64 a, v_f64 b) { SX_EACH a[l] = __builtin_##name(a[l], b[l]); return a; }
+#endif
+#define SX_UNARY(name) \
+  SX s_f32 name(s_f32 a) { return __builtin_##name##f(a); } \
+  SX s_f64 name(s_f64 a) { return __builtin_##name(a); } \
+  SX_UNARY_VECTOR(name)
+#define SX_BINARY(ours, name) \
+  SX s_f32 ours(s_f32 a, s_f32 b) { return __builtin_##name##f(a, b); } \
+  SX s_f64 ours(s_f64 a, s_f64 b) { return __builtin_##name(a, b); } \
+  SX_BINARY_VECTOR(ours, name)
+SX_UNARY(exp) SX_UNARY(exp2) SX_UNARY(expm1) SX_UNARY(log) SX_UNARY(log2) SX_UNARY(log1p) SX_UNARY(cbrt)
+SX_UNARY(sin) SX_UNARY(cos) SX_UNARY(tan) SX_UNARY(asin) SX_UNARY(acos) SX_UNARY(atan)
+SX_UNARY(sinh) SX_UNARY(cosh) SX_UNARY(tanh) SX_UNARY(erf) SX_UNARY(erfc)
+SX_BINARY(atan2, atan2)
+SX_BINARY(power, pow)
+SX_T V sigmoid(V a) { return splat<V>(1) / (splat<V>(1) + exp(-a)); }
+}  // namespace sx
+)prelude";
+
+/// philox(key, counter): Philox4x32-10, word0 | word1 << 32.
+inline constexpr std::string_view prelude_random = R"prelude(
+namespace sx {
+SX_T V philox(V key, V counter) {
+  V k0 = key & 0xffffffffu, k1 = key >> 32, c0 = counter & 0xffffffffu, c1 = counter >> 32, c2 = V{}, c3 = V{};
+  for (int i = 0; i < 10; ++i) {
+    const V a = c0 * 0xD2511F53ul, b = c2 * 0xCD9E8D57ul;
+    c0 = (b >> 32) ^ c1 ^ k0;
+    c1 = b & 0xffffffffu;
+    c2 = (a >> 32) ^ c3 ^ k1;
+    c3 = a & 0xffffffffu;
+    k0 = (k0 + 0x9E3779B9u) & 0xffffffffu;
+    k1 = (k1 + 0xBB67AE85u) & 0xffffffffu;
+  }
+  return c0 | c1 << 32;
+}
+}  // namespace sx
+)prelude";
+
+}  // namespace sinter::emit
