@@ -46,6 +46,26 @@ struct item {
   fuzz::planned code;
 };
 
+std::string kernels_of(const fuzz::planned& p) {
+  std::string text;
+  for (const auto& s : p.sources) text += s.text.substr(s.text.find("extern \"C\" void sinter_kernel"));
+  return text;
+}
+
+/// Compiles each graph by itself, to name the one at fault.
+void report_uncompilable(const std::string& what, std::vector<item>& items) {
+  for (auto& i : items) {
+    fuzz::batch alone;
+    try {
+      alone.add(i.code);
+      alone.build();
+    } catch (const std::exception& e) {
+      FAIL_CHECK(what << " seed " << i.seed << ": " << std::string(e.what()) << "\n" << sinter::ir::print(i.code.graph) << kernels_of(i.code));
+      return;
+    }
+  }
+}
+
 template <class Recipe>
 void fuzz_kernels(const std::string& what, std::uint64_t count, Recipe&& recipe, bool symbols) {
   const std::uint64_t first = setting("SINTER_FUZZ_SEED", 1), many = setting("SINTER_FUZZ_COUNT", count);
@@ -69,6 +89,7 @@ void fuzz_kernels(const std::string& what, std::uint64_t count, Recipe&& recipe,
     try {
       batch.build();
     } catch (const std::exception& e) {
+      report_uncompilable(what, items);
       FAIL(what << " seeds " << first + done << " and on do not compile: " << std::string(e.what()));
     }
     for (auto& i : items) {
@@ -78,9 +99,7 @@ void fuzz_kernels(const std::string& what, std::uint64_t count, Recipe&& recipe,
         if (symbols) sizes = {2 + static_cast<std::int64_t>(bits() % 40), 2 + static_cast<std::int64_t>(bits() % 33)};
         const std::string why = fuzz::run(i.code, batch, bits, sizes, tally);
         if (why.empty()) continue;
-        std::string sources;
-        for (const auto& s : i.code.sources) sources += s.text.substr(s.text.find("extern \"C\" void sinter_kernel"));
-        FAIL_CHECK(what << " seed " << i.seed << ": " << why << "\n" << sinter::ir::print(i.code.graph) << sources);
+        FAIL_CHECK(what << " seed " << i.seed << ": " << why << "\n" << sinter::ir::print(i.code.graph) << kernels_of(i.code));
         break;
       }
     }

@@ -61,10 +61,10 @@ inline bool always_less(const dim& a, const dim& b) {
   return gap.lower_bound() > 0;
 }
 
-/// That an axis must be two, the inner one of this extent, before a reshape can be followed.
+/// That an axis must be two before a reshape can be followed.
 struct split_request {
   std::size_t axis;
-  dim inner;
+  dim outer, inner;
 };
 
 /// The coordinates of an operand of extents `in`, whose row-major offset is `offset`: the offset as mixed-radix digits.
@@ -93,8 +93,8 @@ inline std::variant<std::monostate, coordinates, split_request> digits(affine of
         least += reach;
       } else {
         const auto inner = n.divided_by(c.upper_bound() < 0 ? dim(0) - c : c);
-        if (inner && !inner->is(1) && axes[a].divided_by(*inner) && !(*inner == axes[a]))
-          return split_request{a, *inner};
+        const auto outer = inner ? axes[a].divided_by(*inner) : std::nullopt;
+        if (outer && !inner->is(1) && !outer->is(1)) return split_request{a, *outer, *inner};
         return {};
       }
       low.stride[a] = c;

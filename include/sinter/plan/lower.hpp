@@ -183,13 +183,23 @@ class lowering {
     std::size_t j = 0;
     for (const dim& e : extents) {
       affine c = constant_coordinate(0, n());
+      if (const auto end = run_of(e, along, j); end > j) {
+        dim stride = 1;
+        for (std::size_t x = end; x-- > j;) {
+          c.stride[along[x]] = stride;
+          stride *= axes_[along[x]];
+        }
+        j = end;
+        at.push_back(std::move(c));
+        continue;
+      }
       for (dim rest = e; !rest.is(1);) {
         if (j == along.size()) return std::nullopt;
         const dim& axis = axes_[along[j]];
         const auto q = rest.divided_by(axis);
         if (!q) {
           const auto inner = axis.divided_by(rest);
-          if (may_split && inner && !inner->is(1) && !rest.is(0) && !axis.is(0)) throw split_request{along[j], *inner};
+          if (may_split && inner && !inner->is(1) && !rest.is(0) && !axis.is(0)) throw split_request{along[j], rest, *inner};
           return std::nullopt;
         }
         c.stride[along[j++]] = *q;
@@ -198,6 +208,16 @@ class lowering {
       at.push_back(std::move(c));
     }
     return j == along.size() ? std::optional(std::move(at)) : std::nullopt;
+  }
+
+  /// The end of the axes along[j…] whose extents multiply to `e`; j when there are none.
+  std::size_t run_of(const dim& e, const std::vector<std::size_t>& along, std::size_t j) const {
+    dim covered = 1;
+    for (std::size_t x = j; x < along.size(); ++x) {
+      covered *= axes_[along[x]];
+      if (covered == e) return x + 1;
+    }
+    return j;
   }
 
   /// The instruction for node `id` at coordinates `at`.
@@ -353,9 +373,7 @@ SINTER_API kernel lower(const ir::graph& g, std::span<const root> roots, const m
     try {
       return detail::lowering(g, roots, memory, axes).run();
     } catch (const split_request& split) {
-      const auto outer = axes[split.axis].divided_by(split.inner);
-      ensure(outer.has_value(), "an axis is split evenly");
-      axes[split.axis] = *outer;
+      axes[split.axis] = split.outer;
       axes.insert(axes.begin() + static_cast<std::ptrdiff_t>(split.axis) + 1, split.inner);
     }
   }

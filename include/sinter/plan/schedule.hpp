@@ -183,6 +183,13 @@ inline void assign_stages(kernel& k) {
       throw refusal{"a row is needed after all rows were", ir::no_node};
     k.stages = std::max(k.stages, i.stage + 1);
   }
+  for (const auto& s : k.stores) {
+    const auto& v = k.body[static_cast<std::size_t>(s.value)];
+    std::uint32_t varies = v.axes;
+    for (std::size_t a = 0; a < k.axes.size(); ++a)
+      if (!s.at.at.stride[a].is(0)) varies |= 1u << a;
+    if (row && !(varies & row) && v.stage > 0 && !v.after_rows) throw refusal{"a row's result is stored once for all rows", ir::no_node};
+  }
 }
 
 /// Marks the costly values of one pass that a later pass needs too.
