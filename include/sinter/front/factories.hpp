@@ -114,9 +114,14 @@ std::int64_t arange_count(T start, T stop, T step, location at) {
   }
 }
 
+/// std::int64_t, but known only with T: expressions of it are then compiled where they are used.
+template <class T>
+using index_for = std::conditional_t<true, std::int64_t, T>;
+
 /// Positions 0…n-1 along one axis.
-inline index_leaf<std::int64_t, dims(1)> positions(const char* op, std::int64_t n, std::size_t element, location at) {
-  checked_numel(op, dims{n}, element, at);
+template <class T>
+index_leaf<index_for<T>, dims(1)> positions(const char* op, std::int64_t n, location at) {
+  checked_numel(op, dims{n}, sizeof(T), at);
   return {index_array<1>{n}, 0};
 }
 
@@ -127,7 +132,7 @@ template <element T>
   requires(!std::is_same_v<T, bool>)
 tensor<T, 1> arange(std::type_identity_t<T> start, std::type_identity_t<T> stop, std::type_identity_t<T> step = T(1),
                     location at = location::current()) {
-  const auto i = detail::positions("arange", detail::arange_count<T>(start, stop, step, at), sizeof(T), at);
+  const auto i = detail::positions<T>("arange", detail::arange_count<T>(start, stop, step, at), at);
   using Work = detail::compute_type<T>;
   const auto value = add(mul(cast<Work>(i, at), static_cast<Work>(step), at), static_cast<Work>(start), at);
   if constexpr (std::is_same_v<T, Work>) return detail::evaluate(value, at);
@@ -145,7 +150,7 @@ tensor<T, 1> arange(std::type_identity_t<T> stop, location at = location::curren
 template <element T>
   requires(is_float(dtype_of<T>))
 tensor<T, 1> linspace(double start, double stop, std::int64_t n, location at = location::current()) {
-  const auto i = detail::positions("linspace", n, sizeof(T), at);
+  const auto i = detail::positions<T>("linspace", n, at);
   const double step = n > 1 ? (stop - start) / static_cast<double>(n - 1) : 0;
   const auto inside = add(mul(cast<double>(i, at), step, at), start, at);
   const auto value = where(eq(i, n > 1 ? n - 1 : -1, at), stop, inside, at);
@@ -157,7 +162,7 @@ template <element T>
 tensor<T, 2> eye(std::int64_t rows, std::int64_t columns, location at = location::current()) {
   detail::checked_numel("eye", dims{rows, columns}, sizeof(T), at);
   const index_array<2> extents{rows, columns};
-  const detail::index_leaf<std::int64_t, dims(2)> row(extents, 0), column(extents, 1);
+  const detail::index_leaf<detail::index_for<T>, dims(2)> row(extents, 0), column(extents, 1);
   return detail::evaluate(cast<T>(eq(row, column, at), at), at);
 }
 template <element T>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <numbers>
 #include <utility>
 #include <vector>
@@ -17,8 +18,9 @@ struct key {
 };
 
 /// A key from a seed.
-inline key make_key(std::uint64_t seed, location at = location::current()) {
-  return {tensor<std::uint64_t, 0>(seed, at)};
+template <std::integral Seed>
+key make_key(Seed seed, location at = location::current()) {
+  return {tensor<std::uint64_t, 0>(static_cast<std::uint64_t>(seed), at)};
 }
 
 namespace detail {
@@ -26,7 +28,8 @@ namespace detail {
 // Elements draw counters below 2^62, second words from 2^62; children of a key draw counters from 2^63.
 inline constexpr std::uint64_t second_word = std::uint64_t{1} << 62, first_child = std::uint64_t{1} << 63;
 
-inline key child(const key& k, std::uint64_t i, location at) {
+template <std::same_as<key> Key>
+Key child(const Key& k, std::uint64_t i, location at) {
   return {evaluate(philox(k.state, first_child + i, at), at)};
 }
 
@@ -86,13 +89,15 @@ tensor<T, Shape> draw_randint(const key& k, T low, T high, const index_array<Sha
 }  // namespace detail
 
 /// Two keys whose numbers are independent of each other's and of `k`'s.
-inline std::pair<key, key> split(const key& k, location at = location::current()) {
+template <std::same_as<key> Key>
+std::pair<Key, Key> split(const Key& k, location at = location::current()) {
   return {detail::child(k, 0, at), detail::child(k, 1, at)};
 }
 /// `n` such keys.
-inline std::vector<key> split(const key& k, int n, location at = location::current()) {
+template <std::same_as<key> Key>
+std::vector<Key> split(const Key& k, int n, location at = location::current()) {
   if (n < 0) fail("split", "the number of keys must not be negative; it is " + std::to_string(n), at);
-  std::vector<key> out;
+  std::vector<Key> out;
   for (int i = 0; i < n; ++i) out.push_back(detail::child(k, static_cast<std::uint64_t>(i), at));
   return out;
 }
