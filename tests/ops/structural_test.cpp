@@ -130,3 +130,22 @@ TEST_CASE("reductions") { on_layouts(reductions); }
 TEST_CASE("indexing") { on_layouts(indexing); }
 TEST_CASE("products") { on_layouts(products); }
 TEST_CASE("networks") { on_layouts(networks); }
+
+TEST_CASE("one element and nothing") {
+  rows r;
+  const auto walk = [&](const tensor<f64, 2>& x, const tensor<f64, 2>& m) {
+    r.smooth("movement", [](const auto& t) { return concat<0>(transpose(flip<1>(t)), reshape(t * 2.0, t.size(1), t.size(0))); }, x);
+    r.smooth("sum", [](const auto& t) { return sum(t * t, axis<0>); }, x);
+    r.smooth("prod", [](const auto& t) { return prod(t, axis<0>, keepdims); }, x);
+    r.smooth("softmax", [](const auto& t) { return softmax(t); }, x);
+    r.smooth("layer_norm", [](const auto& t) { return layer_norm(t); }, x);
+    r.smooth("matmul", [](const auto& a, const auto& b) { return matmul(a, b); }, x, m);
+    r.smooth("inner product", [](const auto& a, const auto& b) { return matmul(transpose(a), transpose(b)); }, m, x);
+    r.smooth("pad", [](const auto& t) { return pad(t, {{1, 0}, {0, 2}}, 3); }, x);
+    r.smooth("tril", [](const auto& t) { return tril(t); }, x);
+  };
+  walk(ops::between<f64, 2>({1, 1}, 0.5, 2), ops::between<f64, 2>({1, 1}, -1, 1, 2));
+  walk(ops::between<f64, 2>({0, 3}, 0, 1), ops::between<f64, 2>({3, 4}, -1, 1, 2));
+  walk(ops::between<f64, 2>({1, 5}, -2, 2), ops::between<f64, 2>({5, 1}, -1, 1, 2));
+  r.w.run();
+}

@@ -133,3 +133,87 @@ TEST_CASE("every cast") {
     compare(*tracer, names);
   }
 }
+
+namespace {
+
+/// Powers of two: sums and products of a few are exact in every floating dtype.
+detail::handle exact(dtype type, int seed) {
+  const auto n = static_cast<std::int64_t>(interesting.size());
+  const auto h = detail::allocate("exact", type, dims{n, n}, {});
+  dispatch(type, [&]<class T>(std::type_identity<T>) {
+    constexpr double values[] = {1, -1, 2, 0.5, 1, -2, 1};
+    for (std::int64_t i = 0; i < n * n; ++i) {
+      const T x = vocabulary::convert<T>(values[(i * 5 + i / n + seed) % 7]);
+      std::memcpy(h.data + i * static_cast<std::int64_t>(sizeof(T)), &x, sizeof(T));
+    }
+  });
+  return h;
+}
+
+/// Pushes one structural op, repeated along the axis that it dropped so that every row has one shape.
+struct structural_rows {
+  engine::tracer& t;
+  std::vector<std::string> names;
+
+  void add(std::string name, ir::node_id y) {
+    const auto n = static_cast<std::int64_t>(interesting.size());
+    if (t.graph[y].extents.size() == 1) {
+      ir::attributes attr;
+      attr.dims = {1, n};
+      y = t.graph.push(ir::op::reshape, {y}, attr);
+      attr.dims = {n, n};
+      y = t.graph.push(ir::op::broadcast, {y}, attr);
+    }
+    t.graph.outputs.push_back(y);
+    names.push_back(std::move(name));
+  }
+  void reduce(ir::op code, ir::op combiner, ir::node_id x, std::int64_t axis) {
+    ir::attributes attr;
+    attr.combiner = combiner;
+    attr.ints = {axis};
+    add(std::string(ir::name(code)) + " " + ir::name(combiner) + " " + std::to_string(axis), t.graph.push(code, {x}, attr));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("every reduction, product, gather and scatter in every dtype") {
+  const auto n = static_cast<std::int64_t>(interesting.size());
+  for (const dtype type : all_dtypes) {
+    INFO("dtype ", std::string(name(type)));
+    const auto tracer = std::make_shared<engine::tracer>();
+    const engine::tracing_scope scope(tracer);
+    structural_rows rows{*tracer, {}};
+    const auto x = detail::node_of(operand(type, 1), {}), a = detail::node_of(exact(type, 1), {}), b = detail::node_of(exact(type, 4), {});
+    ir::attributes steps;
+    steps.type = dtype::i64;
+    steps.dims = {n, n};
+    steps.ints = {0};
+    const auto index = tracer->graph.push(ir::op::iota, {}, steps);
+    ir::attributes axis;
+    axis.ints = {1};
+    rows.add("gather", tracer->graph.push(ir::op::gather, {x, index}, axis));
+    for (const std::int64_t along : {0, 1}) {
+      if (!is_float(type)) {
+        rows.reduce(ir::op::reduce, ir::op::bit_or, x, along);
+        rows.reduce(ir::op::reduce, ir::op::bit_and, x, along);
+      }
+      if (is_bool(type)) continue;
+      rows.reduce(ir::op::reduce, ir::op::add, a, along);
+      rows.reduce(ir::op::reduce, ir::op::mul, a, along);
+      for (const auto combiner : {ir::op::maximum, ir::op::minimum}) {
+        rows.reduce(ir::op::reduce, combiner, x, along);
+        rows.reduce(ir::op::reduce, combiner, a, along);
+        rows.reduce(ir::op::arg_reduce, combiner, x, along);
+        rows.reduce(ir::op::arg_reduce, combiner, a, along);
+      }
+    }
+    if (!is_bool(type)) {
+      ir::attributes one;
+      one.ints = {0, 1};
+      rows.add("dot", tracer->graph.push(ir::op::dot, {a, b}, one));
+      rows.add("scatter_add", tracer->graph.push(ir::op::scatter_add, {a, index, b}, axis));
+    }
+    compare(*tracer, rows.names);
+  }
+}
