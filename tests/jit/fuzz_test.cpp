@@ -69,6 +69,7 @@ void report_uncompilable(const std::string& what, std::vector<item>& items) {
 template <class Recipe>
 void fuzz_kernels(const std::string& what, std::uint64_t count, Recipe&& recipe, bool symbols) {
   const std::uint64_t first = setting("SINTER_FUZZ_SEED", 1), many = setting("SINTER_FUZZ_COUNT", count);
+  ::setenv("SINTER_COMPILE_TIMEOUT", "280", 0);  // a dozen kernels a text, on a busy machine
   fuzz::tally tally;
   for (std::uint64_t done = 0; done < many; done += 100) {
     fuzz::batch batch;

@@ -16,27 +16,37 @@
 
 namespace fuzz {
 
-/// Memory whose every byte is poisoned, between guards that must stay as they are.
+/// Memory whose every byte is poisoned, between guards that must stay as they are. Under the address sanitizer there
+/// are no guards, so that it sees what is read beyond the ends as well.
 class guarded {
  public:
-  guarded(std::size_t bytes, unsigned char poison) : bytes_(bytes), memory_(bytes + 2 * guard + 64, poison) {
-    const auto start = reinterpret_cast<std::uintptr_t>(memory_.data()) + guard;
-    data_ = memory_.data() + guard + (64 - start % 64) % 64;
-    for (std::size_t i = 0; i < guard; ++i) data_[-1 - static_cast<std::ptrdiff_t>(i)] = data_[bytes_ + i] = mark(i);
+  guarded(std::size_t bytes, unsigned char poison) : bytes_(bytes), memory_(allocate(bytes + 2 * guard)) {
+    std::memset(data(), poison, bytes_);
+    for (std::size_t i = 0; i < guard; ++i) before(i) = after(i) = mark(i);
   }
-  unsigned char* data() const { return data_; }
+  unsigned char* data() const { return memory_.get() + guard; }
   bool intact() const {
     for (std::size_t i = 0; i < guard; ++i)
-      if (data_[-1 - static_cast<std::ptrdiff_t>(i)] != mark(i) || data_[bytes_ + i] != mark(i)) return false;
+      if (before(i) != mark(i) || after(i) != mark(i)) return false;
     return true;
   }
 
  private:
+#if defined(__SANITIZE_ADDRESS__)
+  static constexpr std::size_t guard = 0;
+#else
   static constexpr std::size_t guard = 256;
+#endif
+  struct release {
+    void operator()(unsigned char* p) const { ::operator delete(p, std::align_val_t{64}); }
+  };
+  static unsigned char* allocate(std::size_t bytes) { return static_cast<unsigned char*>(::operator new(bytes, std::align_val_t{64})); }
   static unsigned char mark(std::size_t i) { return static_cast<unsigned char>(0x5a ^ (i & 7)); }
+  unsigned char& before(std::size_t i) const { return memory_.get()[i]; }
+  unsigned char& after(std::size_t i) const { return memory_.get()[guard + bytes_ + i]; }
+
   std::size_t bytes_;
-  std::vector<unsigned char> memory_;
-  unsigned char* data_ = nullptr;
+  std::unique_ptr<unsigned char, release> memory_;
 };
 
 /// How an input lies in memory; strides in elements, which may be negative or 0.
@@ -192,7 +202,7 @@ class batch {
       std::string prelude = s.text.substr(s.text.find('\n') + 1, at - s.text.find('\n') - 1);
       const auto width = prelude.find("/ 8)") != std::string::npos ? 1u : 0u;
       auto& mine = texts_[width];
-      auto& chunk = mine.empty() || mine.back().kernels >= 24 ? mine.emplace_back() : mine.back();
+      auto& chunk = mine.empty() || mine.back().kernels >= 12 ? mine.emplace_back() : mine.back();
       place_.push_back({width, mine.size() - 1, "kernel_" + std::to_string(place_.size())});
       chunk.body += "extern \"C\" void " + place_.back().name + "(" + s.text.substr(at + head.size());
       ++chunk.kernels;

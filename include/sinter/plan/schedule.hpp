@@ -188,7 +188,10 @@ inline void assign_stages(kernel& k) {
     std::uint32_t varies = v.axes;
     for (std::size_t a = 0; a < k.axes.size(); ++a)
       if (!s.at.at.stride[a].is(0)) varies |= 1u << a;
-    if (row && !(varies & row) && v.stage > 0 && !v.after_rows) throw refusal{"a row's result is stored once for all rows", ir::no_node};
+    if (v.after_rows && (varies & (k.block ? inner : row)))
+      throw refusal{"a row is stored after all rows were read", ir::no_node};
+    if (row && !(varies & row) && v.stage > 0 && !v.after_rows)
+      throw refusal{"a row's result is stored once for all rows", ir::no_node};
   }
 }
 
