@@ -52,10 +52,10 @@ class random_graph {
   template <class T>
   T one_of(std::initializer_list<T> from) { return from.begin()[below(from.size())]; }
 
-  /// Elements; no more than 2^40.
+  /// Elements; no more than 2^31.
   std::int64_t numel(const shape& s) const {
     std::int64_t n = 1;
-    for (const auto& e : s) n = std::min(n * e.evaluate(how_.hints), std::int64_t{1} << 40);
+    for (const auto& e : s) n = std::min(n * e.evaluate(how_.hints), std::int64_t{1} << 31);
     return n;
   }
   const shape& shape_of(node_id x) const { return graph[x].extents; }

@@ -1,0 +1,165 @@
+// Which programs become how many kernels.
+#include "graphs.hpp"
+
+#include <sinter/autodiff/vjp.hpp>
+#include <sinter/rewrite/rewrite.hpp>
+
+using namespace graphs;
+
+namespace {
+
+std::string apart(const fused& f) {
+  std::string out;
+  for (const auto& r : f.refusals) out += r + "\n";
+  return out;
+}
+
+/// Kernels of the gradient of sum(y * weight) by each of `wrt`, after the rewrites.
+fused fuse_gradient(graph& g, const value& y, const value& weight, std::vector<value> wrt) {
+  std::vector<std::int64_t> all;
+  for (int d = 0; d < y.rank(); ++d) all.push_back(d);
+  std::vector<node_id> by;
+  for (const auto& v : wrt) by.push_back(v.id());
+  const value loss = sum(y * weight, all);
+  g.outputs = sinter::engine::gradient(g, loss.id(), by, {});
+  const graph rewritten = sinter::rewrite::run_all(g);
+  memory_map m;
+  m.strides.resize(rewritten.size());
+  return fuse(rewritten, m);
+}
+
+}  // namespace
+
+TEST_CASE("a chain of pointwise ops is one kernel") {
+  graph g;
+  const value x = input(g, {64, 32}), b = input(g, {32});
+  const value y = exp(x + expand(b, {0}, {64, 32})) * 0.5 + x;
+  const fused f = fuse_to({y});
+  CHECK(f.kernels.size() == 1);
+  CHECK(f.unfused == 4);
+}
+
+TEST_CASE("softmax and its gradient are one kernel each") {
+  graph g;
+  const value x = input(g, {64, 100}), w = input(g, {64, 100});
+  const value y = softmax(x);
+  CHECK(fuse_to({y}).kernels.size() == 1);
+  const fused back = fuse_gradient(g, y, w, {x});
+  INFO(apart(back));
+  CHECK(back.kernels.size() == 1);
+}
+
+TEST_CASE("layer_norm and its gradient by all three are one kernel each") {
+  graph g;
+  const value x = input(g, {64, 100}), w = input(g, {64, 100}), gain = input(g, {100}), bias = input(g, {100});
+  const value y = layer_norm(x, gain, bias);
+  CHECK(fuse_to({y}).kernels.size() == 1);
+  const fused back = fuse_gradient(g, y, w, {x, gain, bias});
+  INFO(apart(back));
+  CHECK(back.kernels.size() == 1);
+}
+
+TEST_CASE("a product takes its bias and relu along") {
+  graph g;
+  const value a = input(g, {32, 16}), b = input(g, {16, 24}), c = input(g, {24});
+  const value y = maximum(dot(a, b, 0, 1) + expand(c, {0}, {32, 24}), 0.0);
+  const fused f = fuse_to({y});
+  REQUIRE(f.kernels.size() == 1);
+  CHECK(f.kernels[0].is_product());
+  CHECK(f.kernels[0].stores.size() <= 2);
+}
+
+TEST_CASE("siblings that read the same are one kernel") {
+  graph g;
+  const value x = input(g, {64, 32}), y = input(g, {64, 32});
+  CHECK(fuse_to({exp(x) + y, x * y, sum(x * y, {1})}).kernels.size() == 1);
+}
+
+TEST_CASE("strangers stay apart") {
+  graph g;
+  const value x = input(g, {64, 32}), y = input(g, {64, 32});
+  CHECK(fuse_to({exp(x), exp(y)}).kernels.size() == 2);
+}
+
+TEST_CASE("a costly value that kernels share is stored, a cheap one is computed again") {
+  auto kernels_writing = [](const fused& f, const value& v) {
+    int n = 0;
+    for (const auto& k : f.kernels)
+      for (const auto& b : k.buffers) n += b.written && b.id == static_cast<int>(v.id());
+    return n;
+  };
+  graph g;
+  const value x = input(g, {128, 64}), e = exp(exp(exp(x)));
+  // Sums along either axis of both orders cannot share one walk with a product.
+  const fused f = fuse_to({dot(e, permute(e, {1, 0}), 0, 1), sum(e, {0}), sum(permute(e, {1, 0}) * 2.0, {0})});
+  CHECK(kernels_writing(f, e) == 1);
+  graph h;
+  const value a = input(h, {1, 4096}), c = a + 1.0;
+  const fused cheap = fuse_to({scatter_add(c, input(h, {1, 4096}, dtype::i64), c, 1), sum(c, {0, 1})});
+  CHECK(kernels_writing(cheap, c) == 0);
+}
+
+TEST_CASE("kernels come in the order of what they read, without circles") {
+  graph g;
+  const value x = input(g, {30, 40});
+  value y = x;
+  for (int i = 0; i < 4; ++i) {
+    const value columns = sum(y, {0});
+    y = y - expand(columns, {0}, {30, 40}) * 0.1 + expand(exp(columns), {0}, {30, 40});
+  }
+  const fused f = fuse_to({y, sum(y, {1})});
+  std::set<int> known{static_cast<int>(x.id())};
+  for (const auto& k : f.kernels) {
+    for (const auto& b : k.buffers)
+      if (!b.written) CHECK(known.count(b.id) == 1);
+    for (const auto& b : k.buffers)
+      if (b.written) known.insert(b.id);
+  }
+  CHECK(known.count(static_cast<int>(y.id())) == 1);
+}
+
+TEST_CASE("what a later root needs in memory, every root reads from there") {
+  // The gather makes %4 be stored after a root that computes it was lowered.
+  graph g;
+  const value x = input(g, {17, 17}), i = input(g, {17, 17}, dtype::i64), j = input(g, {17, 33}, dtype::i64);
+  const value picked = gather(x, i, 1), least = reduce(picked, op::minimum, {0, 1});
+  const value again = gather(picked, j, 1), all = picked - expand(least, {0, 1}, {17, 17});
+  const fused f = fuse_to({again, reduce(all, op::minimum, {0, 1}), all});
+  CHECK(f.kernels.size() >= 2);
+}
+
+TEST_CASE("every write of a padded or joined result is somewhere, once") {
+  graph g;
+  const value x = input(g, {3, 4}), p = pad(x, {1, 0}, {2, 3}, 5);
+  const fused f = fuse_to({p});
+  std::vector<int> written(6 * 7);
+  for (const auto& k : f.kernels)
+    for (const auto& s : k.stores) {
+      std::int64_t n = 1;
+      for (const auto& a : k.axes) n *= *a.extent.number();
+      for (std::int64_t e = 0; e < n; ++e) {
+        std::int64_t rest = e, at = *s.at.at.offset.number();
+        for (std::size_t a = k.axes.size(); a-- > 0; rest /= *k.axes[a].extent.number())
+          at += rest % *k.axes[a].extent.number() * *s.at.at.stride[a].number();
+        ++written.at(static_cast<std::size_t>(at));
+      }
+    }
+  for (int n : written) CHECK(n == 1);
+}
+
+TEST_CASE("kernels know how many symbols there are") {
+  graph g;
+  const value x = input(g, {dim::symbol(0), dim::symbol(1)});
+  const fused f = fuse_to({exp(x)}, {5, 9});
+  REQUIRE(f.kernels.size() == 1);
+  CHECK(f.kernels[0].symbols == 2);
+}
+
+TEST_CASE("refusals are told with both kernels and the reason") {
+  graph g;
+  const value x = input(g, {30, 40}), columns = sum(x, {0});
+  const fused f = fuse_to({columns, x - expand(columns, {0}, {30, 40})});
+  CHECK(f.kernels.size() == 2);
+  REQUIRE(!f.refusals.empty());
+  CHECK(f.refusals[0].find("%" + std::to_string(columns.id()) + " | %") != std::string::npos);
+}
