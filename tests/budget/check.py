@@ -4,7 +4,8 @@
     check.py -- COMPILER ARGUMENTS...
 
 CPU seconds (a loaded machine does not matter), best of three, of g++ -O2. On a machine slower than the one the budget
-was set on, told by a fixed reference program, the budget grows in proportion; on a faster one it stays.
+was set on, told by a fixed reference program, the budget grows in proportion; on a faster one it stays. The test fails
+beyond what is held; the goal is what the project wants, and is printed as long as it is missed.
 """
 import os
 import resource
@@ -12,13 +13,17 @@ import subprocess
 import sys
 import tempfile
 
-BUDGET = {"header-only": ([], 4.0), "compiled": (["-DSINTER_COMPILED"], 1.5)}
+BUDGET = [  # name, flags, seconds held, seconds wanted
+    ("header-only", [], 25.0, 4.0),
+    ("compiled", ["-DSINTER_COMPILED"], 2.3, 1.5),
+]
 REFERENCE_SECONDS = 1.45  # reference.cpp where the budget was set
 
 
-def cpu_seconds(command, unit, repeats=3):
+def cpu_seconds(command, unit, enough=0.0):
+    """The best of three; fewer once one is good enough."""
     best = None
-    for _ in range(repeats):
+    for _ in range(3):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = subprocess.run([*command, "-c", unit], capture_output=True, text=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -26,6 +31,8 @@ def cpu_seconds(command, unit, repeats=3):
             sys.exit(f"{unit} does not compile:\n{done.stderr[:3000]}")
         spent = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
         best = spent if best is None else min(best, spent)
+        if best <= enough:
+            break
     return best
 
 
@@ -37,10 +44,11 @@ def main():
         scale = max(1.0, reference / REFERENCE_SECONDS)
         print(f"reference {reference:.2f} s; budgets × {scale:.2f}")
         over = 0
-        for name, (flags, seconds) in BUDGET.items():
-            spent = cpu_seconds([*command, *flags], os.path.join(here, "program.cpp"))
-            over += spent > seconds * scale
-            print(f"{name}: {spent:.2f} s of {seconds * scale:.2f} s")
+        for name, flags, held, goal in BUDGET:
+            spent = cpu_seconds([*command, *flags], os.path.join(here, "program.cpp"), held * scale)
+            over += spent > held * scale
+            print(f"{name}: {spent:.2f} s, held to {held * scale:.2f} s" +
+                  (f"; the goal is {goal * scale:.2f} s" if spent > goal * scale else ""))
     return 1 if over else 0
 
 
