@@ -85,6 +85,21 @@ inline void add_rounding(bounded& out, const std::vector<double>& exact, double 
   }
 }
 
+/// True where values between the moved operands may do what their ends do not show: poles, periods, equality.
+inline bool hides_between(op code, double a, double ea, double b, double eb) {
+  switch (code) {
+    case op::tan: return ea > 0.02;
+    case op::sin:
+    case op::cos: return ea > 0.5;
+    case op::div: return std::fabs(b) <= 1.5 * eb && eb > 0;
+    case op::pow: return std::fabs(a) <= 1.5 * ea && ea > 0;
+    case op::fmod: return (ea > 0 || eb > 0) && !(std::fabs(a) * eb + ea * std::fabs(b) < 0.01 * b * b);
+    case op::eq:
+    case op::ne: return ea + eb > 0 && std::fabs(a - b) <= 1.5 * (ea + eb);
+    default: return false;
+  }
+}
+
 inline bounded pointwise(const sinter::ir::node& n, const std::vector<const bounded*>& in) {
   const std::size_t arity = in.size();
   bounded out;
@@ -146,6 +161,11 @@ inline bounded pointwise(const sinter::ir::node& n, const std::vector<const boun
       const double d = std::fabs(a - b);
       out.bound[i] = std::isnan(d) ? unknown : std::max(out.bound[i], d);
     }
+  }
+  if (sinter::is_float(in[0]->value.type)) {
+    const bounded& second = *in[arity > 1 ? 1 : 0];
+    for (std::size_t i = 0; i < count; ++i)
+      if (hides_between(n.code, in[0]->value.f[i], in[0]->bound[i], second.value.f[i], second.bound[i])) out.bound[i] = unknown;
   }
   for (std::size_t i = 0; i < count; ++i)
     for (std::size_t k = 0; k < arity; ++k)

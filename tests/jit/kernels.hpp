@@ -25,6 +25,7 @@ class guarded {
     for (std::size_t i = 0; i < guard; ++i) before(i) = after(i) = mark(i);
   }
   unsigned char* data() const { return memory_.get() + guard; }
+  std::size_t size() const { return bytes_; }
   bool intact() const {
     for (std::size_t i = 0; i < guard; ++i)
       if (before(i) != mark(i) || after(i) != mark(i)) return false;
@@ -75,6 +76,15 @@ inline layout random_layout(std::mt19937_64& bits, const std::vector<std::int64_
     const std::int64_t reach = (extents[d] - 1) * l.strides[d];
     (reach < 0 ? l.low : l.high) += reach;
   }
+  return l;
+}
+
+inline layout row_major_layout(const std::vector<std::int64_t>& extents) {
+  layout l;
+  l.strides.assign(extents.size(), 0);
+  std::int64_t s = 1;
+  for (std::size_t d = extents.size(); d-- > 0; s *= extents[d]) l.strides[d] = s;
+  l.high = s - 1;
   return l;
 }
 
@@ -260,13 +270,7 @@ inline std::string run(const planned& p, const batch& b, std::mt19937_64& bits, 
   for (std::size_t i = 0; i < g.inputs.size(); ++i) {
     const auto& n = g[g.inputs[i]];
     inputs.push_back(random_values(bits, n.type, extents_of(n.extents, sizes)));
-    layout l = p.layouts[i];
-    if (!sizes.empty()) {
-      std::int64_t s = 1;
-      l.strides.assign(n.extents.size(), 0);
-      for (std::size_t d = l.strides.size(); d-- > 0; s *= inputs[i].extents[d]) l.strides[d] = s;
-      l.high = s - 1;
-    }
+    const layout l = sizes.empty() ? p.layouts[i] : row_major_layout(inputs[i].extents);
     operands.emplace_back(inputs.back(), l);
     slot[static_cast<int>(g.inputs[i])] = static_cast<int>(table.size());
     table.push_back(operands.back().data);
