@@ -404,7 +404,6 @@ class random_graph {
     for (int i = 0; i < nk; ++i) k.push_back(pick(how_.theme));
     for (std::uint64_t i = 0; i < nm; ++i) m.push_back(pick(how_.theme));
     for (std::uint64_t i = 0; i < nn; ++i) n.push_back(pick(how_.theme));
-    if (numel(b) * std::max<std::int64_t>(numel(k), 1) * numel(m) * numel(n) > 40 * how_.most_elements) return;
     dtype t = type_of(any());
     if (sinter::is_bool(t)) t = dtype::f32;
     auto join = [](std::initializer_list<shape> parts) {
@@ -412,6 +411,7 @@ class random_graph {
       for (const auto& p : parts) s.insert(s.end(), p.begin(), p.end());
       return s;
     };
+    if (numel(join({b, m, k, n})) > 40 * how_.most_elements) return;
     attributes a;
     a.ints = {nb, nk};
     node_id y = push(op::dot, {operand(t, join({b, m, k})), operand(t, join({b, k, n}))}, a);
