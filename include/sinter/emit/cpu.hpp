@@ -63,9 +63,16 @@ inline std::size_t widest(const kernel& k) {
   return bytes;
 }
 
+/// What may stand in a comment: nothing that could end or continue it.
+inline std::string comment(std::string text) {
+  for (char& c : text)
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '.') c = ' ';
+  return text;
+}
+
 }  // namespace detail
 
-/// The source of one kernel; deterministic, and equal for kernels that differ only in names or places.
+/// The source of one kernel; deterministic, and equal but for #line where kernels differ only in places.
 SINTER_API source cpu(const kernel& k) {
   writer out;
   source result;
@@ -80,7 +87,7 @@ SINTER_API source cpu(const kernel& k) {
         result.scratch = k.is_product() ? product_printer(k, out).print() : nest_printer(k, out).print();
       });
   const std::string widest = std::to_string(detail::widest(k));
-  std::string text = "// " + k.label + "\n#if defined(__AVX512F__)\n#define SINTER_W (64 / " + widest +
+  std::string text = "// " + detail::comment(k.label) + "\n#if defined(__AVX512F__)\n#define SINTER_W (64 / " + widest +
                      ")\n#elif defined(__AVX2__)\n#define SINTER_W " + (widest == "8" ? "4" : "8") +
                      "\n#else\n#define SINTER_W 4\n#endif\n";
   for (const auto& p : detail::pieces()) {

@@ -27,6 +27,22 @@ struct group {
   kernel code;
 };
 
+/// The distinct ops of a kernel in order, a dozen at most.
+inline std::string label_of(const kernel& k) {
+  std::vector<std::string> names;
+  for (const auto& i : k.body) {
+    std::string name;
+    if (i.kind == kind::compute) name = ir::name(i.code);
+    else if (i.kind == kind::reduce) name = std::string("reduce_") + ir::name(i.code);
+    else if (i.kind == kind::arg_reduce) name = std::string("arg_") + ir::name(i.code);
+    else if (i.kind == kind::product) name = "dot";
+    if (!name.empty() && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  std::string label;
+  for (std::size_t n = 0; n < names.size() && n < 12; ++n) label += (n ? " " : "") + names[n];
+  return names.empty() ? "copy" : names.size() > 12 ? label + " ..." : label;
+}
+
 class fusion {
  public:
   fusion(const ir::graph& g, const memory_map& inputs) : g_(g), memory_(inputs) {}
@@ -43,6 +59,7 @@ class fusion {
     for (auto i : order()) {
       out.kernels.push_back(std::move(groups_[i].code));
       out.kernels.back().symbols = static_cast<int>(memory_.hints.size());
+      out.kernels.back().label = label_of(out.kernels.back());
     }
     out.refusals = std::move(refusals_);
     return out;
