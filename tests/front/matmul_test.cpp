@@ -42,7 +42,8 @@ array product(array a, array b) {
 
 template <class T, int RA, int RB>
 void check(const std::array<std::int64_t, RA>& a, const std::array<std::int64_t, RB>& b) {
-  const auto x = ops::sample<T, RA>(a, 3), y = ops::sample<T, RB>(b, 4);
+  const auto x = ops::sample<T, RA>(a, 3);
+  const auto y = ops::sample<T, RB>(b, 4);
   check_both(product(ops::values(x), ops::values(y)), ops::tolerance_of<T>(), [](const auto& p, const auto& q) { return matmul(p, q); }, x, y);
 }
 
