@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "config.hpp"
 #include "location.hpp"
 
 namespace sinter {
@@ -32,21 +33,23 @@ class system_error : public error {
   using error::error;
 };
 
-namespace detail {
-inline std::string located(const std::string& message, location at) {
-  if (at.line == 0) return message;
-  return message + " (at " + at.file + ":" + std::to_string(at.line) + ")";
-}
-}  // namespace detail
+/// Throws user_error "[op] message (at file:line)". (define.hpp)
+[[noreturn]] SINTER_API void fail(const std::string& op, const std::string& message, location at = {});
+[[noreturn]] SINTER_API void fail(const char* op, const char* message, location at = {});
 
-/// Throws user_error "[op] message (at file:line)".
-[[noreturn]] inline void fail(const std::string& op, const std::string& message, location at = {}) {
-  throw user_error(detail::located("[" + op + "] " + message, at));
-}
+namespace detail {
+/// "message (at file:line)".
+SINTER_API std::string located(const std::string& message, location at);
+[[noreturn]] SINTER_API void fail_ensure(const char* what, location at);
+}  // namespace detail
 
 /// Throws internal_error unless `holds`.
 inline void ensure(bool holds, const char* what, location at = location::current()) {
-  if (!holds) throw internal_error(detail::located(std::string("internal error: ") + what, at));
+  if (!holds) detail::fail_ensure(what, at);
 }
 
 }  // namespace sinter
+
+#if !defined(SINTER_COMPILED)
+#include "define.hpp"
+#endif

@@ -1,29 +1,18 @@
 // base/text.hpp: small text helpers; locale-free and deterministic.
 #pragma once
 
-#include <charconv>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
+#include "config.hpp"
 #include "dims.hpp"
 
 namespace sinter::text {
 
-/// Shortest decimal that reads back as the same double; "inf", "-inf" and "nan" for the others.
-inline std::string number(double x) {
-  char buffer[32];
-  const auto [end, ec] = std::to_chars(buffer, buffer + sizeof buffer, x);
-  (void)ec;
-  return std::string(buffer, end);
-}
-
-inline std::string number(float x) {
-  char buffer[32];
-  const auto [end, ec] = std::to_chars(buffer, buffer + sizeof buffer, x);
-  (void)ec;
-  return std::string(buffer, end);
-}
+/// Shortest decimal that reads back as the same number; "inf", "-inf" and "nan" for the others.
+SINTER_API std::string number(double x);
+SINTER_API std::string number(float x);
 
 /// f(item) of every item, separated by `separator`.
 template <class Range, class F>
@@ -39,10 +28,7 @@ std::string join(const Range& range, std::string_view separator, F&& f) {
 }
 
 /// "(3, 4)", "(5,)", "()"; a dynamic extent prints as "dyn".
-inline std::string shape(const dims& d) {
-  return "(" + join(d, ", ", [](std::int64_t e) { return e == dyn ? std::string("dyn") : std::to_string(e); }) +
-         (d.rank == 1 ? ",)" : ")");
-}
+SINTER_API std::string shape(const dims& d);
 
 /// 64-bit FNV-1a; `seed` chains several pieces.
 constexpr std::uint64_t hash(std::string_view s, std::uint64_t seed = 0xcbf29ce484222325ull) {
@@ -58,3 +44,7 @@ inline std::string hex(std::uint64_t x) {
 }
 
 }  // namespace sinter::text
+
+#if !defined(SINTER_COMPILED)
+#include "define.hpp"
+#endif

@@ -86,7 +86,7 @@ class expr : public detail::operators<expr<Op, T, Shape, Operands...>> {
  private:
   static std::int64_t size_at(const index_array<rank>& extents, int axis, location at) {
     const int i = detail::normalize_axis(axis, rank);
-    if (i < 0) fail("size", "axis " + std::to_string(axis) + " of an expression of rank " + std::to_string(rank), at);
+    if (i < 0) detail::fail_axis("size", axis, rank, at);
     return extents[static_cast<std::size_t>(i)];
   }
 };
@@ -211,9 +211,10 @@ constexpr auto make_logical(location at, const Args&... args) {
   if constexpr (logical) return make<Op>(at, args...);
 }
 
-[[noreturn]] inline void fail_broadcast(const char* op, std::initializer_list<dims> shapes, location at) {
-  fail(op, "shapes do not broadcast: " + text::join(shapes, " and ", [](const dims& d) { return text::shape(d); }) +
-               "; extents must be equal or 1, counted from the last axis", at);
+template <class... Dims>
+[[noreturn]] void fail_extents(const char* op, location at, const Dims&... extents) {
+  const dims shapes[] = {extents...};
+  fail_broadcast(op, shapes, sizeof...(Dims), at);
 }
 
 template <class E>
@@ -228,7 +229,7 @@ index_array<E::rank> extents_of(const E& e, location at) {
       out.fill(1);
       const auto add = [&](const auto& x) { return broadcast_into(out.data(), E::rank, x.data(), static_cast<int>(x.size())); };
       if (!(add(extents_of(operand, at)) && ...))
-        fail_broadcast(ir::name(E::code), {to_dims(extents_of(operand, at))...}, e.where.line ? e.where : at);
+        fail_extents(ir::name(E::code), e.where.line ? e.where : at, to_dims(extents_of(operand, at))...);
       return out;
     });
   }

@@ -64,8 +64,8 @@ void bind_leaves(const E& e, int rank, leaf*& out, location at) {
     if (e.axis >= 0)
       for (int i = 0; i < rank; ++i) l.stride[i] = i == rank - E::rank + e.axis && e.extents[static_cast<std::size_t>(e.axis)] != 1;
   } else if constexpr (!is_literal<E>) {
-    if (e.is_traced()) fail("tensor", "a traced tensor is used after its trace ended; return it from the traced function instead", at);
-    if (!e.defined()) fail("tensor", "the tensor is default-constructed and holds nothing", at);
+    if (e.is_traced()) fail_trace_ended(false, at);
+    if (!e.defined()) fail_undefined("tensor", at);
     leaf& l = *out++;
     l.data = reinterpret_cast<const char*>(access::data(e));
     bind_leaf(l, e.shape().data(), e.strides().data(), E::rank, rank, sizeof(typename E::value_type));

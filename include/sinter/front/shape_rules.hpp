@@ -7,6 +7,7 @@
 
 #include "../base/dims.hpp"
 #include "../base/error.hpp"
+#include "../base/shape_errors.hpp"
 #include "../base/text.hpp"
 
 namespace sinter {
@@ -95,24 +96,10 @@ constexpr std::int64_t product(const std::array<std::int64_t, R>& extents) {
   return n;
 }
 
-/// The number of elements; user_error for a negative extent, or when the bytes do not fit a pointer.
-inline std::int64_t checked_numel(const char* op, const dims& extents, std::size_t element, location at) {
-  bool empty = false;
-  for (auto e : extents) {
-    if (e < 0) fail(op, "extents must not be negative: the first one that is, is " + std::to_string(e), at);
-    empty |= e == 0;
-  }
-  std::int64_t n = static_cast<std::int64_t>(element);
-  for (auto e : extents)
-    if (!empty && __builtin_mul_overflow(n, e, &n)) fail(op, "too many elements: " + text::shape(extents), at);
-  return empty ? 0 : n / static_cast<std::int64_t>(element);
-}
-
 /// user_error unless the extents fit the static shape.
 template <dims Shape>
 void check_static(const char* op, const index_array<Shape.rank>& extents, location at) {
-  if (!fits(Shape, to_dims(extents)))
-    fail(op, "a tensor of static shape " + text::shape(Shape) + " cannot hold extents " + shape_text(extents), at);
+  if (!fits(Shape, to_dims(extents))) fail_static_shape(op, Shape, to_dims(extents), at);
 }
 
 }  // namespace detail

@@ -41,8 +41,7 @@ template <class T, int R, class List>
 void nested_extents(const List& list, std::int64_t* extents, bool first, location at) {
   const auto n = static_cast<std::int64_t>(list.size());
   if (first) *extents = n;
-  else if (*extents != n) fail("tensor", "nested braces are ragged: a list of " + std::to_string(n) + " among lists of " +
-                                             std::to_string(*extents), at);
+  else if (*extents != n) fail_ragged(n, *extents, at);
   if constexpr (R > 1)
     for (const auto& inner : list) {
       nested_extents<T, R - 1>(inner, extents + 1, first, at);
@@ -90,11 +89,6 @@ class trace_handle {
 /// A tensor that evaluates `e`, or that stands for its nodes while tracing. (evaluate.hpp)
 template <tensor_like E>
 auto evaluate(const E& e, location at = location::current());
-
-[[noreturn]] inline void fail_traced(const char* what, location at) {
-  fail(what, "the tensor is being traced and has no values yet; return it from the traced function and read the result, "
-             "or select with where(condition, a, b)", at);
-}
 
 /// Empty: nothing to refuse. (trace_push.hpp)
 template <class T, class Tensor>
@@ -173,7 +167,7 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   /// The extent of an axis; negative ones count from the end.
   std::int64_t size(int axis, location at = location::current()) const {
     const int i = detail::normalize_axis(axis, rank);
-    if (i < 0) fail("size", "axis " + std::to_string(axis) + " of a tensor of rank " + std::to_string(rank), at);
+    if (i < 0) detail::fail_axis("size", axis, rank, at);
     return extents_[static_cast<std::size_t>(i)];
   }
   std::int64_t numel() const { return detail::product(extents_); }
@@ -196,7 +190,7 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   /// The only element. user_error while traced, or unless there is exactly one.
   T item(location at = location::current()) const {
     concrete("item", at);
-    if (numel() != 1) fail("item", "needs one element; the shape is " + detail::shape_text(extents_), at);
+    if (numel() != 1) detail::fail_one_element("item", detail::to_dims(extents_), at);
     return *data_;
   }
   /// The elements in row-major order. user_error while traced.
@@ -218,8 +212,7 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
     const index_array<rank> at{static_cast<std::int64_t>(index)...};
     std::int64_t offset = 0;
     for (std::size_t i = 0; i < rank; ++i) {
-      if (at[i] < 0 || at[i] >= extents_[i])
-        fail("element access", "index " + detail::shape_text(at) + " is out of range for shape " + detail::shape_text(extents_));
+      if (at[i] < 0 || at[i] >= extents_[i]) detail::fail_index(detail::to_dims(at), detail::to_dims(extents_));
       offset += at[i] * strides_[i];
     }
     return data_[offset];
@@ -251,7 +244,7 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   void allocate(location at);
   void concrete(const char* what, location at) const {
     if (tracer_) detail::fail_traced(what, at);
-    if (!memory_) fail(what, "the tensor is default-constructed and holds nothing", at);
+    if (!memory_) detail::fail_undefined(what, at);
   }
   template <class F>
   void each(std::size_t axis, T* p, F&& f) const {

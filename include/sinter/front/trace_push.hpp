@@ -26,15 +26,13 @@ ir::scalar to_scalar(T x) {
 }
 
 inline void check_tracer(const engine::tracer* of_tensor, const engine::tracer* current, location at) {
-  if (of_tensor != current)
-    fail("tensor", current ? "a tensor traced by another trace is used in this one; pass it as an argument"
-                           : "a traced tensor is used after its trace ended; return it from the traced function instead", at);
+  if (of_tensor != current) fail_trace_ended(current != nullptr, at);
 }
 
 /// The input that stands for a concrete tensor.
 inline ir::node_id capture(engine::tracer& t, const storage& memory, void* data, dtype type, int rank, const std::int64_t* extents,
                            const std::int64_t* strides, location at) {
-  if (!memory) fail("tensor", "the tensor is default-constructed and holds nothing", at);
+  if (!memory) fail_undefined("tensor", at);
   return t.capture({data, &memory, type, rank, extents, strides}, at);
 }
 

@@ -1,6 +1,7 @@
 // ir/define.hpp: every definition that graph.hpp declares; the compiled engine includes it once.
 #pragma once
 
+#include "../base/define.hpp"
 #include "check.hpp"
 #include "polynomial.hpp"
 #include "print.hpp"

@@ -1,0 +1,96 @@
+// base/define.hpp: what error.hpp, text.hpp and shape_errors.hpp declare; the compiled engine includes it once.
+#pragma once
+
+#include <charconv>
+#include <string>
+
+#include "dims.hpp"
+#include "error.hpp"
+#include "shape_errors.hpp"
+#include "text.hpp"
+
+namespace sinter {
+
+namespace detail {
+SINTER_API std::string located(const std::string& message, location at) {
+  if (at.line == 0) return message;
+  return message + " (at " + at.file + ":" + std::to_string(at.line) + ")";
+}
+}  // namespace detail
+
+[[noreturn]] SINTER_API void fail(const std::string& op, const std::string& message, location at) {
+  throw user_error(detail::located("[" + op + "] " + message, at));
+}
+[[noreturn]] SINTER_API void fail(const char* op, const char* message, location at) {
+  fail(std::string(op), std::string(message), at);
+}
+
+namespace text {
+
+SINTER_API std::string number(double x) {
+  char buffer[32];
+  return std::string(buffer, std::to_chars(buffer, buffer + sizeof buffer, x).ptr);
+}
+SINTER_API std::string number(float x) {
+  char buffer[32];
+  return std::string(buffer, std::to_chars(buffer, buffer + sizeof buffer, x).ptr);
+}
+
+SINTER_API std::string shape(const dims& d) {
+  return "(" + join(d, ", ", [](std::int64_t e) { return e == dyn ? std::string("dyn") : std::to_string(e); }) +
+         (d.rank == 1 ? ",)" : ")");
+}
+
+}  // namespace text
+
+namespace detail {
+
+[[noreturn]] SINTER_API void fail_ensure(const char* what, location at) {
+  throw internal_error(located(std::string("internal error: ") + what, at));
+}
+[[noreturn]] SINTER_API void fail_ragged(std::int64_t length, std::int64_t expected, location at) {
+  fail("tensor", "nested braces are ragged: a list of " + std::to_string(length) + " among lists of " + std::to_string(expected), at);
+}
+[[noreturn]] SINTER_API void fail_static_shape(const char* op, const dims& shape, const dims& extents, location at) {
+  fail(op, "a tensor of static shape " + text::shape(shape) + " cannot hold extents " + text::shape(extents), at);
+}
+[[noreturn]] SINTER_API void fail_axis(const char* op, int axis, int rank, location at) {
+  fail(op, "axis " + std::to_string(axis) + " of a tensor of rank " + std::to_string(rank), at);
+}
+[[noreturn]] SINTER_API void fail_one_element(const char* op, const dims& extents, location at) {
+  fail(op, "needs one element; the shape is " + text::shape(extents), at);
+}
+[[noreturn]] SINTER_API void fail_index(const dims& index, const dims& extents) {
+  fail("element access", "index " + text::shape(index) + " is out of range for shape " + text::shape(extents));
+}
+[[noreturn]] SINTER_API void fail_broadcast(const char* op, const dims* shapes, int count, location at) {
+  std::string list;
+  for (int i = 0; i < count; ++i) list += (i ? " and " : "") + text::shape(shapes[i]);
+  fail(op, "shapes do not broadcast: " + list + "; extents must be equal or 1, counted from the last axis", at);
+}
+[[noreturn]] SINTER_API void fail_traced(const char* op, location at) {
+  fail(op, "the tensor is being traced and has no values yet; return it from the traced function and read the result, "
+           "or select with where(condition, a, b)", at);
+}
+[[noreturn]] SINTER_API void fail_trace_ended(bool another, location at) {
+  fail("tensor", another ? "a tensor traced by another trace is used in this one; pass it as an argument"
+                         : "a traced tensor is used after its trace ended; return it from the traced function instead", at);
+}
+[[noreturn]] SINTER_API void fail_undefined(const char* op, location at) {
+  fail(op, "the tensor is default-constructed and holds nothing; assign to it first", at);
+}
+
+SINTER_API std::int64_t checked_numel(const char* op, const dims& extents, std::size_t element, location at) {
+  bool empty = false;
+  for (auto e : extents) {
+    if (e < 0) fail(op, "extents must not be negative; one is " + std::to_string(e), at);
+    empty |= e == 0;
+  }
+  std::int64_t n = static_cast<std::int64_t>(element);
+  for (auto e : extents)
+    if (!empty && __builtin_mul_overflow(n, e, &n)) fail(op, "too many elements: " + text::shape(extents), at);
+  return empty ? 0 : n / static_cast<std::int64_t>(element);
+}
+
+}  // namespace detail
+}  // namespace sinter

@@ -1,0 +1,30 @@
+// base/shape_errors.hpp: the errors about shapes; out of line, since every program that includes sinter refers to them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "config.hpp"
+#include "dims.hpp"
+#include "location.hpp"
+
+namespace sinter::detail {
+
+[[noreturn]] SINTER_API void fail_ragged(std::int64_t length, std::int64_t expected, location at);
+[[noreturn]] SINTER_API void fail_static_shape(const char* op, const dims& shape, const dims& extents, location at);
+[[noreturn]] SINTER_API void fail_axis(const char* op, int axis, int rank, location at);
+[[noreturn]] SINTER_API void fail_one_element(const char* op, const dims& extents, location at);
+[[noreturn]] SINTER_API void fail_index(const dims& index, const dims& extents);
+[[noreturn]] SINTER_API void fail_broadcast(const char* op, const dims* shapes, int count, location at);
+[[noreturn]] SINTER_API void fail_traced(const char* op, location at);
+[[noreturn]] SINTER_API void fail_trace_ended(bool another, location at);
+[[noreturn]] SINTER_API void fail_undefined(const char* op, location at);
+
+/// The number of elements; user_error for a negative extent, or when the bytes do not fit a pointer.
+SINTER_API std::int64_t checked_numel(const char* op, const dims& extents, std::size_t element, location at);
+
+}  // namespace sinter::detail
+
+#if !defined(SINTER_COMPILED)
+#include "define.hpp"
+#endif
