@@ -193,10 +193,10 @@ inline void unknown_where_positive(std::vector<double>& e) {
   for (auto& v : e) v = v > 0 ? unknown : 0;
 }
 
-/// What the roundings of a sum of `terms` terms of total magnitude `size` come to. The reference adds doubles one after
-/// the other; kernels add in lanes and chunks.
-inline double sum_rounding(double terms, double size, dtype t) {
-  return size * computed_unit(t) * (8 + (t == dtype::f64 ? terms : terms / 32 + 2 * std::sqrt(terms)));
+/// What the roundings of a sum of `terms` terms of total magnitude `size` come to, when it is added in `runs` runs side
+/// by side. Kernels reduce in lanes and chunks; the reference and products add one term after the other.
+inline double sum_rounding(double terms, double size, dtype t, double runs) {
+  return size * computed_unit(t) * (8 + terms / (t == dtype::f64 ? 1 : runs) + 2 * std::sqrt(terms));
 }
 
 inline bool whole(const std::vector<double>& x) {
@@ -242,7 +242,7 @@ inline bounded reduction(const sinter::ir::node& n, const bounded& x, std::span<
     const auto total = apply(sum, {doubles(extents, size)}, sizes).f;
     const bool integers = whole(x.value.f) && all_zero(x.bound);
     for (std::size_t i = 0; i < exact.size(); ++i)
-      if (!(integers && total[i] * computed_unit(n.type) <= 1)) out.bound[i] += sum_rounding(terms, total[i], n.type);
+      if (!(integers && total[i] * computed_unit(n.type) <= 1)) out.bound[i] += sum_rounding(terms, total[i], n.type, 32);
   } else {
     std::vector<double> wide = size, up = size, down = size;
     for (std::size_t i = 0; i < wide.size(); ++i) {
@@ -304,7 +304,7 @@ inline bounded dotted(const sinter::ir::node& n, const bounded& a, const bounded
   const bool integers = whole(a.value.f) && whole(b.value.f) && all_zero(a.bound) && all_zero(b.bound);
   for (std::size_t i = 0; i < exact.size(); ++i) {
     out.bound[i] += left[i] + both[i];
-    if (!(integers && total[i] * computed_unit(n.type) <= 1)) out.bound[i] += sum_rounding(terms, total[i], n.type);
+    if (!(integers && total[i] * computed_unit(n.type) <= 1)) out.bound[i] += sum_rounding(terms, total[i], n.type, 1);
     if (!(total[i] < most(n.type)) && std::isfinite(exact[i])) out.bound[i] = unknown;
   }
   add_rounding(out, exact, 0.5);

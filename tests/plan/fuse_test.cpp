@@ -66,7 +66,28 @@ TEST_CASE("a product takes its bias and relu along") {
   const fused f = fuse_to({y});
   REQUIRE(f.kernels.size() == 1);
   CHECK(f.kernels[0].is_product());
-  CHECK(f.kernels[0].stores.size() <= 2);
+  CHECK(f.kernels[0].stores.size() == 1);
+}
+
+TEST_CASE("what only its own kernel uses is not stored") {
+  graph g;
+  const value x = input(g, {64, 100}), y = softmax(x);
+  const fused f = fuse_to({y});
+  REQUIRE(f.kernels.size() == 1);
+  CHECK(f.kernels[0].stores.size() == 1);
+  CHECK(f.kernels[0].buffers.size() == 2);
+  graph h;
+  const value z = input(h, {64, 100}), m = reduce(z, op::maximum, {1});
+  const fused g2 = fuse_to({z - expand(m, {1}, {64, 100}), m});
+  REQUIRE(g2.kernels.size() == 1);
+  CHECK(g2.kernels[0].stores.size() == 2);
+}
+
+TEST_CASE("a number that follows from row sums is part of their kernel") {
+  graph g;
+  const value x = input(g, {64, 100});
+  const value rows = sum(exp(x), {1}), mean = sum(log(rows), {0}) * (1.0 / 64);
+  CHECK(fuse_to({mean}).kernels.size() == 1);
 }
 
 TEST_CASE("siblings that read the same are one kernel") {

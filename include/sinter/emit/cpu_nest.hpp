@@ -98,7 +98,7 @@ class nest_printer {
 
   template <class F>
   void parallel_for(const std::string& variable, const std::string& count, F&& inside) {
-    if (const std::string pragma = omp(); !pragma.empty()) out_.line(pragma);
+    if (const std::string pragma = omp(); !pragma.empty() && count != "1") out_.line(pragma);
     out_.block("for (long " + variable + " = 0; " + variable + " < " + count + "; ++" + variable + ")", [&] {
       inside();
       if (std::any_of(k_.stores.begin(), k_.stores.end(), [&](const auto& s) { return streams(s); }))

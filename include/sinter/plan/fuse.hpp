@@ -61,11 +61,46 @@ class fusion {
       out.kernels.back().symbols = static_cast<int>(memory_.hints.size());
       out.kernels.back().label = label_of(out.kernels.back());
     }
+    drop_unread(out.kernels);
     out.refusals = std::move(refusals_);
     return out;
   }
 
  private:
+  /// Removes the stores of what is used only within the kernel that computes it.
+  void drop_unread(std::vector<kernel>& kernels) const {
+    std::set<int> read(g_.outputs.begin(), g_.outputs.end());
+    for (const auto& k : kernels) {
+      for (const auto& b : k.buffers)
+        if (!b.written) read.insert(b.id);
+      for (const auto& s : k.stores)
+        if (s.accumulate) read.insert(k.buffers[static_cast<std::size_t>(s.at.buffer)].id);
+    }
+    for (auto& k : kernels) {
+      auto unread = [&](const store& s) { return read.count(k.buffers[static_cast<std::size_t>(s.at.buffer)].id) == 0; };
+      if (std::erase_if(k.stores, unread)) number_buffers(k);
+    }
+  }
+
+  /// Leaves only the buffers that something in the kernel refers to.
+  static void number_buffers(kernel& k) {
+    std::vector<int> place(k.buffers.size(), -1);
+    std::vector<buffer_use> used;
+    auto visit = [&](access& a) {
+      int& at = place[static_cast<std::size_t>(a.buffer)];
+      if (at < 0) {
+        at = static_cast<int>(used.size());
+        used.push_back(k.buffers[static_cast<std::size_t>(a.buffer)]);
+      }
+      a.buffer = at;
+    };
+    for (auto& p : k.products) visit(p.a), visit(p.b);
+    for (auto& i : k.body)
+      if (i.kind == kind::load) visit(i.at);
+    for (auto& s : k.stores) visit(s.at);
+    k.buffers = std::move(used);
+  }
+
   bool always_root(node_id id) const {
     switch (g_[id].code) {
       case ir::op::reduce:

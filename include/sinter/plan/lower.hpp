@@ -108,8 +108,11 @@ class lowering {
       i.at.at = at[static_cast<std::size_t>(v.attr.ints[0])];
     }
     kept_.emplace_back();
-    for (std::size_t a = 0; a < n(); ++a)
-      if (!over.count(a)) kept_.back().push_back(a);
+    for (std::size_t a = 0; a < n(); ++a) {
+      bool walked = false;
+      for (const auto& c : at) walked = walked || !c.stride[a].is(0);
+      if (walked && !over.count(a)) kept_.back().push_back(a);
+    }
     return add(k_, std::move(i));
   }
 
