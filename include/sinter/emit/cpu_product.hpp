@@ -30,9 +30,9 @@ class product_printer {
     if (over_loops) out_.line("#pragma omp parallel for schedule(static) if ((" + work() + ") >= 1048576)");
     out_.block("for (long t = 0; t < " + extent_of(loops_).text() + "; ++t)", [&] {
       unravel("t", loops_);
-      out_.line("const auto epilogue = [&](long i, long j, " + vector_type(p_.type) + " sum, long n) {");
-      epilogue();
-      out_.line("};");
+      out_.block(
+          "const auto epilogue = [&](long i, long j, " + vector_type(p_.type) + " sum, long n)", [&] { epilogue(); },
+          "};");
       const std::string s = scalar_type(p_.type);
       out_.line("gemm<" + s + ">(" + length(m_) + ", " + length(n_) + ", " + length(ks_) + ", matrix_of(" + base(p_.a) +
                 ", " + a_row + ", " + a_column + "), matrix_of(" + base(p_.b) + ", " + b_row + ", " + b_column +

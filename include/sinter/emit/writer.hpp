@@ -17,14 +17,14 @@ class writer {
     body_.append(2 * depth_, ' ').append(text).push_back('\n');
     return *this;
   }
-  /// "head {" … "}"
+  /// "head {" … end
   template <class F>
-  void block(const std::string& head, F&& inside) {
-    line(head + " {");
+  void block(const std::string& head, F&& inside, const std::string& end = "}") {
+    line(head.empty() ? "{" : head + " {");
     ++depth_;
     inside();
     --depth_;
-    line("}");
+    line(end);
   }
   /// A #line directive for what follows, when the place is known and new. The file's name is escaped.
   void at(location where) {

@@ -1,0 +1,142 @@
+// The kernels of a dozen programs, as text, against the files of tests/golden: what is fused with what, and which loops
+// it became, is read in review. The prelude and #line are left out.
+// SINTER_UPDATE_GOLDEN=1 ctest -R emit/golden writes the files anew; look at their diff before committing them.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sinter/sinter.hpp>
+#include <sstream>
+#include <string>
+#include <tuple>
+#include <vector>
+
+using namespace sinter;
+
+namespace {
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> out;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) out.push_back(line);
+  return out;
+}
+
+/// The label and the function, without #line.
+std::string kernel_of(const std::string& source) {
+  std::string out = source.substr(0, source.find('\n') + 1);
+  for (const auto& line : lines_of(source.substr(source.find("extern \"C\" void sinter_kernel("))))
+    if (line.compare(0, 5, "#line") != 0) out += line + "\n";
+  return out;
+}
+
+/// What differs, as lines with - and +, between what is common at both ends.
+std::string difference(const std::string& want, const std::string& got) {
+  const auto a = lines_of(want), b = lines_of(got);
+  std::size_t head = 0, tail = 0;
+  while (head < std::min(a.size(), b.size()) && a[head] == b[head]) ++head;
+  while (tail < std::min(a.size(), b.size()) - head && a[a.size() - 1 - tail] == b[b.size() - 1 - tail]) ++tail;
+  std::string out = "line " + std::to_string(head + 1) + "\n";
+  for (std::size_t i = head - std::min<std::size_t>(head, 3); i < head; ++i) out += "  " + a[i] + "\n";
+  for (std::size_t i = head; i + tail < a.size(); ++i) out += "- " + a[i] + "\n";
+  for (std::size_t i = head; i + tail < b.size(); ++i) out += "+ " + b[i] + "\n";
+  return out;
+}
+
+template <class F, class... Args>
+void golden(const std::string& name, F f, const Args&... args) {
+  auto compiled = compile(f);
+  compiled(args...);
+  const auto report = compiled.report();
+  REQUIRE(report.backend == "cpu");
+  std::string got;
+  for (const auto& s : report.sources) got += (got.empty() ? "" : "\n") + kernel_of(s);
+  const std::string path = std::string(SINTER_TEST_DATA) + "/golden/" + name + ".txt";
+  const char* update = std::getenv("SINTER_UPDATE_GOLDEN");
+  if (update != nullptr && *update == '1') {
+    std::ofstream(path) << got;
+    return;
+  }
+  std::ifstream file(path);
+  REQUIRE_MESSAGE(file.good(), path << " is missing; SINTER_UPDATE_GOLDEN=1 writes it");
+  std::stringstream want;
+  want << file.rdbuf();
+  if (want.str() != got) FAIL_CHECK(path << " differs from the kernels: " << difference(want.str(), got));
+}
+
+using matrix = tensor<float, 2>;
+using vec = tensor<float, 1>;
+using labels = tensor<std::int64_t, 1>;
+
+matrix m(std::int64_t rows, std::int64_t columns) { return zeros<float>(rows, columns); }
+vec v(std::int64_t n) { return zeros<float>(n); }
+
+}  // namespace
+
+TEST_CASE("bias and gelu are one pass over the matrix") {
+  golden("bias_gelu", [](matrix x, vec b) { return gelu(x + b); }, m(256, 512), v(512));
+}
+
+TEST_CASE("softmax is three passes over each row") {
+  golden("softmax", [](matrix x) { return softmax(x); }, m(128, 100));
+}
+
+TEST_CASE("layer_norm is three passes over each row") {
+  golden("layer_norm", [](matrix x, vec g, vec b) { return layer_norm(x, g, b); }, m(128, 100), v(100), v(100));
+}
+
+TEST_CASE("layer_norm with its gradients, in which sums along rows and columns meet") {
+  const auto f = [](matrix x, vec g, vec b, matrix w) {
+    return value_and_grad([](std::tuple<matrix, vec, vec> p, matrix w) {
+      return sum(layer_norm(std::get<0>(p), std::get<1>(p), std::get<2>(p)) * w);
+    })(std::tuple{x, g, b}, w);
+  };
+  golden("layer_norm_gradient", f, m(128, 100), v(100), v(100), m(128, 100));
+}
+
+TEST_CASE("rms_norm after a residual sum") {
+  const auto f = [](matrix x, matrix r, vec g) {
+    const matrix h = x + r;
+    return std::pair{h, rms_norm(h, g)};
+  };
+  golden("rmsnorm_residual", f, m(128, 256), m(128, 256), v(256));
+}
+
+TEST_CASE("cross_entropy with its gradient") {
+  const auto f = [](matrix x, labels y) { return value_and_grad([](matrix x, labels y) { return cross_entropy(x, y); })(x, y); };
+  golden("cross_entropy_gradient", f, m(64, 10), labels(zeros<std::int64_t>(64)));
+}
+
+TEST_CASE("sums of columns run in chunks of rows") {
+  golden("column_sum", [](matrix x) { return sum(x, axis<0>); }, m(4096, 64));
+}
+
+TEST_CASE("the sum of everything runs in blocks") {
+  golden("full_sum", [](matrix x) { return sum(x); }, m(1000, 300));
+}
+
+TEST_CASE("a matrix plus its transpose") {
+  golden("transpose_add", [](matrix x) { return x + transpose(x); }, m(200, 200));
+}
+
+TEST_CASE("a product takes bias and relu along") {
+  golden("matmul_bias_relu", [](matrix x, matrix w, vec b) { return relu(matmul(x, w) + b); }, m(64, 48), m(48, 80), v(80));
+}
+
+TEST_CASE("an Adam step is one kernel that reads four and writes three") {
+  const auto f = [](vec p, vec g, vec first, vec second, tensor<float, 0> t) {
+    const vec a = 0.9f * first + 0.1f * g, b = 0.999f * second + 0.001f * g * g;
+    const auto down = 1.f - pow(0.9f, t), under = 1.f - pow(0.999f, t);
+    return std::tuple{vec(p - 0.001f * (a / down) / (sqrt(b / under) + 1e-8f)), a, b};
+  };
+  golden("adam", f, v(5000), v(5000), v(5000), v(5000), tensor<float, 0>(1.f));
+}
+
+TEST_CASE("rows of a table") {
+  golden("embedding", [](matrix table, labels i) { return take(table, i); }, m(50, 32), labels(zeros<std::int64_t>(20)));
+}
+
+TEST_CASE("rows added to a table") {
+  golden("scatter_add", [](matrix table, labels i, matrix u) { return scatter_add(table, i, u); }, m(50, 32), labels(zeros<std::int64_t>(20)),
+         m(20, 32));
+}
