@@ -40,8 +40,9 @@ struct mask {
 
 /// True for the lane types that eager loops use.
 template <class T>
-inline constexpr bool is_lane = std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, std::int32_t> ||
-                                std::is_same_v<T, std::uint32_t> || std::is_same_v<T, std::int64_t> || std::is_same_v<T, std::uint64_t>;
+inline constexpr bool is_lane =
+    std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, std::int32_t> ||
+    std::is_same_v<T, std::uint32_t> || std::is_same_v<T, std::int64_t> || std::is_same_v<T, std::uint64_t>;
 
 /// f lane by lane, for what xsimd lacks or computes badly.
 template <class T, class F, class... Vec>
@@ -57,15 +58,25 @@ __attribute__((noinline)) vec<T> lanes(F f, Vec... x) {
   return vec<T>::load(out);
 }
 
-#define SINTER_X(SYMBOL)                                                           \
-  template <class T>                                                               \
-  SINTER_INLINE vec<T> operator SYMBOL(vec<T> a, vec<T> b) { return a.v SYMBOL b.v; }
-SINTER_X(+) SINTER_X(-) SINTER_X(&) SINTER_X(|) SINTER_X(^)
+#define SINTER_X(SYMBOL)                                     \
+  template <class T>                                         \
+  SINTER_INLINE vec<T> operator SYMBOL(vec<T> a, vec<T> b) { \
+    return a.v SYMBOL b.v;                                   \
+  }
+SINTER_X(+)
+SINTER_X(-)
+SINTER_X(&)
+SINTER_X(|)
+SINTER_X(^)
 #undef SINTER_X
-#define SINTER_X(SYMBOL)                                                              \
-  template <class T>                                                                  \
-  SINTER_INLINE mask<T> operator SYMBOL(mask<T> a, mask<T> b) { return a.v SYMBOL b.v; }
-SINTER_X(&) SINTER_X(|) SINTER_X(^)
+#define SINTER_X(SYMBOL)                                        \
+  template <class T>                                            \
+  SINTER_INLINE mask<T> operator SYMBOL(mask<T> a, mask<T> b) { \
+    return a.v SYMBOL b.v;                                      \
+  }
+SINTER_X(&)
+SINTER_X(|)
+SINTER_X(^)
 #undef SINTER_X
 
 template <class T>
@@ -74,35 +85,62 @@ SINTER_INLINE vec<T> operator*(vec<T> a, vec<T> b) {
   else return lanes<T>([](T x, T y) { return vocabulary::apply_row<ir::op::mul, T>(x, y); }, a, b);
 }
 
-#define SINTER_X(NAME, SYMBOL, OF_MASKS)                                                     \
-  template <class T>                                                                         \
-  SINTER_INLINE mask<T> NAME(vec<T> a, vec<T> b) { return mask<T>(a.v SYMBOL b.v); }         \
-  template <class T>                                                                         \
-  SINTER_INLINE mask<T> NAME(mask<T> a, mask<T> b) { return mask<T>(OF_MASKS); }
+#define SINTER_X(NAME, SYMBOL, OF_MASKS)             \
+  template <class T>                                 \
+  SINTER_INLINE mask<T> NAME(vec<T> a, vec<T> b) {   \
+    return mask<T>(a.v SYMBOL b.v);                  \
+  }                                                  \
+  template <class T>                                 \
+  SINTER_INLINE mask<T> NAME(mask<T> a, mask<T> b) { \
+    return mask<T>(OF_MASKS);                        \
+  }
 SINTER_X(equal, ==, ~(a.v ^ b.v))
-SINTER_X(not_equal, !=, a.v ^ b.v)
-SINTER_X(less, <, ~a.v & b.v)
+SINTER_X(less, <, ~a.v& b.v)
 SINTER_X(less_equal, <=, ~a.v | b.v)
 SINTER_X(greater, >, a.v & ~b.v)
 SINTER_X(greater_equal, >=, a.v | ~b.v)
 #undef SINTER_X
 
+// Not xsimd's !=, which is false for NaN with AVX.
 template <class T>
-SINTER_INLINE vec<T> select(mask<T> c, vec<T> a, vec<T> b) { return xsimd::select(c.v, a.v, b.v); }
+SINTER_INLINE mask<T> not_equal(vec<T> a, vec<T> b) {
+  return mask<T>(~(a.v == b.v));
+}
 template <class T>
-SINTER_INLINE mask<T> select(mask<T> c, mask<T> a, mask<T> b) { return (c.v & a.v) | (~c.v & b.v); }
+SINTER_INLINE mask<T> not_equal(mask<T> a, mask<T> b) {
+  return mask<T>(a.v ^ b.v);
+}
 
 template <class T>
-SINTER_INLINE vec<T> bit_not(vec<T> a) { return ~a.v; }
+SINTER_INLINE vec<T> select(mask<T> c, vec<T> a, vec<T> b) {
+  return xsimd::select(c.v, a.v, b.v);
+}
 template <class T>
-SINTER_INLINE mask<T> bit_not(mask<T> a) { return ~a.v; }
+SINTER_INLINE mask<T> select(mask<T> c, mask<T> a, mask<T> b) {
+  return (c.v & a.v) | (~c.v & b.v);
+}
 
 template <class T>
-SINTER_INLINE mask<T> isnan(vec<T> a) { return not_equal(a, a); }
+SINTER_INLINE vec<T> bit_not(vec<T> a) {
+  return ~a.v;
+}
 template <class T>
-SINTER_INLINE mask<T> isfinite(vec<T> a) { return equal(vec<T>(a.v - a.v), vec<T>(T(0))); }
+SINTER_INLINE mask<T> bit_not(mask<T> a) {
+  return ~a.v;
+}
+
 template <class T>
-SINTER_INLINE mask<T> isinf(vec<T> a) { return bit_not(isfinite(a)) & equal(a, a); }
+SINTER_INLINE mask<T> isnan(vec<T> a) {
+  return not_equal(a, a);
+}
+template <class T>
+SINTER_INLINE mask<T> isfinite(vec<T> a) {
+  return equal(vec<T>(a.v - a.v), vec<T>(T(0)));
+}
+template <class T>
+SINTER_INLINE mask<T> isinf(vec<T> a) {
+  return bit_not(isfinite(a)) & equal(a, a);
+}
 
 template <class R, class T>
 SINTER_INLINE auto convert(vec<T> a) {
@@ -152,31 +190,43 @@ SINTER_INLINE vec<T> divide(vec<T> a, vec<T> b) {
 }
 
 // Lane by lane: exact integer semantics, and libm where xsimd is far from it.
-#define SINTER_X(NAME)                                                                             \
-  template <class T>                                                                               \
-  SINTER_INLINE vec<T> NAME(vec<T> a, vec<T> b) {                                                  \
-    return lanes<T>([](T x, T y) { return static_cast<T>(vocabulary::NAME(x, y)); }, a, b);        \
+#define SINTER_X(NAME)                                                                      \
+  template <class T>                                                                        \
+  SINTER_INLINE vec<T> NAME(vec<T> a, vec<T> b) {                                           \
+    return lanes<T>([](T x, T y) { return static_cast<T>(vocabulary::NAME(x, y)); }, a, b); \
   }
-SINTER_X(remainder) SINTER_X(power) SINTER_X(shift_left) SINTER_X(shift_right) SINTER_X(atan2) SINTER_X(philox)
+SINTER_X(remainder)
+SINTER_X(power)
+SINTER_X(shift_left)
+SINTER_X(shift_right)
+SINTER_X(atan2)
+SINTER_X(philox)
 #undef SINTER_X
 
 template <class T>
-SINTER_INLINE vec<T> sqrt(vec<T> a) { return xsimd::sqrt(a.v); }
+SINTER_INLINE vec<T> sqrt(vec<T> a) {
+  return xsimd::sqrt(a.v);
+}
 template <class T>
-SINTER_INLINE vec<T> rsqrt(vec<T> a) { return typename vec<T>::batch(T(1)) / xsimd::sqrt(a.v); }
+SINTER_INLINE vec<T> rsqrt(vec<T> a) {
+  return typename vec<T>::batch(T(1)) / xsimd::sqrt(a.v);
+}
 /// Half to even.
 template <class T>
-SINTER_INLINE vec<T> round(vec<T> a) { return xsimd::nearbyint(a.v); }
+SINTER_INLINE vec<T> round(vec<T> a) {
+  return xsimd::nearbyint(a.v);
+}
 
 // xsimd's function where every lane is inside the range in which it is accurate (2 ulp) and defined, else libm's: beyond
 // it xsimd overflows early, takes subnormals for 0, or converts what no integer holds. Out of line: the bodies are large.
-#define SINTER_X(NAME, LOW32, HIGH32, LOW64, HIGH64)                                              \
-  template <class T>                                                                              \
-  __attribute__((noinline)) vec<T> NAME(vec<T> a) {                                               \
-    using batch = typename vec<T>::batch;                                                         \
-    constexpr T low = static_cast<T>(sizeof(T) == 4 ? LOW32 : LOW64), high = static_cast<T>(sizeof(T) == 4 ? HIGH32 : HIGH64); \
-    if (xsimd::all((a.v >= batch(low)) & (a.v <= batch(high)))) return xsimd::NAME(a.v);          \
-    return lanes<T>([](T x) { return vocabulary::NAME(x); }, a);                                  \
+#define SINTER_X(NAME, LOW32, HIGH32, LOW64, HIGH64)                                     \
+  template <class T>                                                                     \
+  __attribute__((noinline)) vec<T> NAME(vec<T> a) {                                      \
+    using batch = typename vec<T>::batch;                                                \
+    constexpr T low = static_cast<T>(sizeof(T) == 4 ? LOW32 : LOW64),                    \
+                high = static_cast<T>(sizeof(T) == 4 ? HIGH32 : HIGH64);                 \
+    if (xsimd::all((a.v >= batch(low)) & (a.v <= batch(high)))) return xsimd::NAME(a.v); \
+    return lanes<T>([](T x) { return vocabulary::NAME(x); }, a);                         \
   }
 SINTER_X(exp, -87, 88, -708, 709)
 SINTER_X(exp2, -126, 127, -1022, 1023)
@@ -223,13 +273,13 @@ namespace detail {
 template <ir::op O>
 struct row_value;
 
-#define SINTER_POINTWISE(name, arity, rule, value, da, db, dc)                                        \
-  template <>                                                                                         \
-  struct row_value<ir::op::name> {                                                                    \
-    template <class R, class A, class B, class C>                                                     \
+#define SINTER_POINTWISE(name, arity, rule, value, da, db, dc)                                          \
+  template <>                                                                                           \
+  struct row_value<ir::op::name> {                                                                      \
+    template <class R, class A, class B, class C>                                                       \
     static SINTER_INLINE auto apply([[maybe_unused]] A a, [[maybe_unused]] B b, [[maybe_unused]] C c) { \
-      return value;                                                                                   \
-    }                                                                                                 \
+      return value;                                                                                     \
+    }                                                                                                   \
   };
 #include "../ir/ops.def"
 
