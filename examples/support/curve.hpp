@@ -52,8 +52,9 @@ inline void write_curve(const std::string& path, const std::string& title, const
     return "<polyline fill=\"none\" " + std::string(style) + " points=\"" + points + "\"/>\n";
   };
 
-  std::string svg = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 720 400\" font-family=\"sans-serif\" "
-                    "font-size=\"12\" fill=\"#444\">\n<rect width=\"720\" height=\"400\" fill=\"#fff\"/>\n";
+  std::string svg =
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 720 400\" font-family=\"sans-serif\" "
+      "font-size=\"12\" fill=\"#444\">\n<rect width=\"720\" height=\"400\" fill=\"#fff\"/>\n";
   svg += "<text x=\"64\" y=\"30\" font-size=\"16\" fill=\"#222\">" + title + "</text>\n";
   for (int power = low; power <= high; ++power) {
     const std::string y = number("%.1f", y_of(std::pow(10, power)));

@@ -88,8 +88,12 @@ TEST_CASE("movement") {
   const auto squared = [](const std::function<value(const value&)>& move) {
     return function([move](const std::vector<value>& in) { return move(in[0] * in[0] * in[0]); });
   };
-  SUBCASE("reshape") { check_twice(squared([](const value& v) { return reshape(v, {2, 30}); }), {x}); }
-  SUBCASE("permute") { check_twice(squared([](const value& v) { return permute(v, {2, 0, 1}); }), {x}); }
+  SUBCASE("reshape") {
+    check_twice(squared([](const value& v) { return reshape(v, {2, 30}); }), {x});
+  }
+  SUBCASE("permute") {
+    check_twice(squared([](const value& v) { return permute(v, {2, 0, 1}); }), {x});
+  }
   SUBCASE("broadcast") {
     check_twice(squared([](const value& v) { return broadcast(v, {3, 4, 5}); }), {positive({3, 1, 5}, 12)});
     check_twice(squared([](const value& v) { return broadcast(v, {3, 1, 5}); }), {positive({1, 1, 1}, 12)});
@@ -212,7 +216,9 @@ TEST_CASE("what is not a floating scalar is refused") {
   graph g;
   const node_id x = g.add_input(f64, {3}), i = g.add_input(dtype::i32, {});
   const node_id wrt[] = {x};
-  CHECK(arrays::message([&] { sinter::engine::gradient(g, x, wrt, {"user.cpp", 12}); }) ==
+  CHECK(arrays::message([&] {
+          sinter::engine::gradient(g, x, wrt, {"user.cpp", 12});
+        }) ==
         "[grad] the function returns f64(3,); it must return a floating scalar: reduce it with sum or mean "
         "(at user.cpp:12)");
   CHECK(arrays::message([&] { sinter::engine::gradient(g, i, wrt, {}); }).find("i32()") != std::string::npos);

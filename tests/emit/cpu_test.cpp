@@ -49,7 +49,9 @@ std::string without_lines(const std::string& text) {
   return out;
 }
 
-value input(ir::graph& g, ir::shape s, location where = {}) { return {g, g.add_input(dtype::f32, std::move(s), where), where}; }
+value input(ir::graph& g, ir::shape s, location where = {}) {
+  return {g, g.add_input(dtype::f32, std::move(s), where), where};
+}
 
 /// softmax(x @ w + b) and its column sums, from a place.
 ir::graph sample(location where) {
@@ -77,7 +79,8 @@ TEST_CASE("a kernel includes nothing") {
 TEST_CASE("the same graph gives the same text") { CHECK(texts(sample({"a.cpp", 3})) == texts(sample({"a.cpp", 3}))); }
 
 TEST_CASE("places are in #line alone") {
-  const auto here = texts(sample({"a.cpp", 3})), there = texts(sample({"other/b.cpp", 99})), nowhere = texts(sample({}));
+  const auto here = texts(sample({"a.cpp", 3})), there = texts(sample({"other/b.cpp", 99})),
+             nowhere = texts(sample({}));
   REQUIRE(here.size() == there.size());
   REQUIRE(here.size() == nowhere.size());
   bool differ = false;

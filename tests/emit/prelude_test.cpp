@@ -53,8 +53,8 @@ std::vector<target> product_targets() {
 
 std::shared_ptr<const run::module> build(const target& t, std::string_view kernels) {
   std::string text = "#define SINTER_W " + std::to_string(t.lanes) + "\n";
-  for (const auto piece : {emit::prelude_core, emit::prelude_memory, emit::prelude_fold, emit::prelude_arithmetic, emit::prelude_round,
-                           emit::prelude_math, emit::prelude_random, emit::prelude_gemm})
+  for (const auto piece : {emit::prelude_core, emit::prelude_memory, emit::prelude_fold, emit::prelude_arithmetic,
+                           emit::prelude_round, emit::prelude_math, emit::prelude_random, emit::prelude_gemm})
     text += piece;
   text += kernels;
   ::setenv("SINTER_CXXFLAGS", ("-O1 " + std::string(t.flags)).c_str(), 1);
@@ -71,10 +71,51 @@ std::vector<T> values(std::size_t count) {
   std::vector<T> v;
   if constexpr (std::is_floating_point_v<T>) {
     using L = limits<T>;
-    for (T x : {T(0), L::infinity(), L::denorm_min(), T(3) * L::denorm_min(), L::min() - L::denorm_min(), L::min(), L::epsilon(), T(1e-3), T(0.25), T(0.5), T(1) - L::epsilon() / 2,
-                T(1), T(1) + L::epsilon(), T(1.5), T(2), T(2.5), T(3), T(10), T(88.5), T(89), T(104), T(127.5), T(128), T(255), T(300), T(709.5), T(710.5), T(746), T(1024), T(32767.5),
-                T(65504), T(65519.996), T(65520), T(1e6) + T(0.5), T(8388607.5), T(16777216), T(2147483648.0), T(4294967296.0), T(9223372036854775808.0), T(18446744073709551616.0),
-                T(1e10), T(1e22), T(1e30), L::max() / 2, L::max()})
+    for (T x : {T(0),
+                L::infinity(),
+                L::denorm_min(),
+                T(3) * L::denorm_min(),
+                L::min() - L::denorm_min(),
+                L::min(),
+                L::epsilon(),
+                T(1e-3),
+                T(0.25),
+                T(0.5),
+                T(1) - L::epsilon() / 2,
+                T(1),
+                T(1) + L::epsilon(),
+                T(1.5),
+                T(2),
+                T(2.5),
+                T(3),
+                T(10),
+                T(88.5),
+                T(89),
+                T(104),
+                T(127.5),
+                T(128),
+                T(255),
+                T(300),
+                T(709.5),
+                T(710.5),
+                T(746),
+                T(1024),
+                T(32767.5),
+                T(65504),
+                T(65519.996),
+                T(65520),
+                T(1e6) + T(0.5),
+                T(8388607.5),
+                T(16777216),
+                T(2147483648.0),
+                T(4294967296.0),
+                T(9223372036854775808.0),
+                T(18446744073709551616.0),
+                T(1e10),
+                T(1e22),
+                T(1e30),
+                L::max() / 2,
+                L::max()})
       v.insert(v.end(), {x, -x});
     v.push_back(L::quiet_NaN());
     std::uniform_real_distribution<T> small(-2, 2), wide(-100, 100);
@@ -89,7 +130,8 @@ std::vector<T> values(std::size_t count) {
   } else {
     for (int x : {0, 1, -1, 2, -2, 3, 7, 8, 15, 16, 31, 32, 63, 64, 100}) v.push_back(static_cast<T>(x));
     for (T x : {limits<T>::min(), limits<T>::max(), T(limits<T>::min() + 1), T(limits<T>::max() - 1)}) v.push_back(x);
-    while (v.size() < count) v.insert(v.end(), {static_cast<T>(random_bits()), static_cast<T>(static_cast<int>(random_bits() % 41) - 20)});
+    while (v.size() < count)
+      v.insert(v.end(), {static_cast<T>(random_bits()), static_cast<T>(static_cast<int>(random_bits() % 41) - 20)});
   }
   v.resize(std::max(count, v.size()));
   return v;
@@ -117,7 +159,8 @@ double ulps(T got, long double exact) {
   int e = 0;
   std::frexp(exact, &e);
   const long double unit = std::ldexp(1.0L, std::max(e, limits<T>::min_exponent) - limits<T>::digits);
-  const long double g = std::isinf(got) ? std::copysign(std::ldexp(1.0L, limits<T>::max_exponent), got) : static_cast<long double>(got);
+  const long double g =
+      std::isinf(got) ? std::copysign(std::ldexp(1.0L, limits<T>::max_exponent), got) : static_cast<long double>(got);
   return static_cast<double>(std::fabs(g - exact) / unit);
 }
 
@@ -132,7 +175,8 @@ using kernel = void(const void* const*, long);
 /// Runs kernel `name` in its vector form with every tail, and in its scalar form; the results must be within `limit`
 /// ulps of expected(i), and nothing past the end may be written.
 template <class R, class Expected>
-void check(const run::module& code, const std::string& name, std::vector<const void*> in, std::size_t n, Expected expected, double limit = 0) {
+void check(const run::module& code, const std::string& name, std::vector<const void*> in, std::size_t n,
+           Expected expected, double limit = 0) {
   for (const char* form : {"_v", "_s"}) {
     auto* f = code.symbol<kernel>((name + form).c_str());
     for (const std::size_t count : {n, n - 1, n - 5, n - 11, std::size_t{1}, std::size_t{0}}) {
@@ -198,8 +242,9 @@ constexpr std::string_view wrappers = R"(
 
 const char* const integers[] = {"i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"};
 const char* const floats[] = {"f32", "f64"};
-const char* const unary_math[] = {"exp",  "exp2", "expm1", "log",  "log2", "log1p",   "sqrt", "rsqrt", "cbrt",  "sin",  "cos",   "tan", "asin",
-                                  "acos", "atan", "sinh",  "cosh", "tanh", "sigmoid", "erf",  "erfc",  "floor", "ceil", "round", "trunc"};
+const char* const unary_math[] = {"exp",     "exp2", "expm1", "log",   "log2", "log1p", "sqrt", "rsqrt", "cbrt",
+                                  "sin",     "cos",  "tan",   "asin",  "acos", "atan",  "sinh", "cosh",  "tanh",
+                                  "sigmoid", "erf",  "erfc",  "floor", "ceil", "round", "trunc"};
 
 std::string line(std::initializer_list<std::string> parts) {
   std::string out;
@@ -231,18 +276,21 @@ std::string every_kernel() {
   }
   t += "#undef LAST\n#define LAST 2\n";
   for (const auto& a : all)
-    for (const char* f : {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}) t += line({"K2", f, a, "b8"});
+    for (const char* f : {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"})
+      t += line({"K2", f, a, "b8"});
   for (const auto& a : numbers) {
     for (const char* f : {"divide", "remainder", "power", "maximum", "minimum"}) t += line({"K2", f, a, a});
     t += line({"KO", "add", "+", a}) + line({"KO", "sub", "-", a}) + line({"KO", "mul", "*", a});
   }
   for (const char* a : integers) t += line({"K2", "shift_left", a, a}) + line({"K2", "shift_right", a, a});
   for (const auto& a : all)
-    if (a[0] != 'f') t += line({"KO", "bit_and", "&", a}) + line({"KO", "bit_or", "|", a}) + line({"KO", "bit_xor", "^", a});
+    if (a[0] != 'f')
+      t += line({"KO", "bit_and", "&", a}) + line({"KO", "bit_or", "|", a}) + line({"KO", "bit_xor", "^", a});
   t += "K2(atan2, f32, f32)\nK2(atan2, f64, f64)\nK2(philox, u64, u64)\n#undef LAST\n#define LAST 3\n";
   for (const auto& a : all) t += line({"K3", "select", a});
   for (const auto& a : numbers) {
-    t += line({"KF", "fold_add", a, "0"}) + line({"KF", "fold_mul", a, "1"}) + line({"KF", "fold_maximum", a, "load1((const t_" + a + "*)p[0])"}) +
+    t += line({"KF", "fold_add", a, "0"}) + line({"KF", "fold_mul", a, "1"}) +
+         line({"KF", "fold_maximum", a, "load1((const t_" + a + "*)p[0])"}) +
          line({"KF", "fold_minimum", a, "load1((const t_" + a + "*)p[0])"});
     if (a[0] != 'f') t += line({"KF", "fold_bit_or", a, "0"}) + line({"KF", "fold_bit_and", a, "-1"});
   }
@@ -256,7 +304,8 @@ std::string dtype_name() {
 
 template <class F>
 void for_integers(F f) {
-  f(std::int8_t{}), f(std::int16_t{}), f(std::int32_t{}), f(std::int64_t{}), f(std::uint8_t{}), f(std::uint16_t{}), f(std::uint32_t{}), f(std::uint64_t{});
+  f(std::int8_t{}), f(std::int16_t{}), f(std::int32_t{}), f(std::int64_t{}), f(std::uint8_t{}), f(std::uint16_t{}),
+      f(std::uint32_t{}), f(std::uint64_t{});
 }
 template <class F>
 void for_numbers(F f) {
@@ -293,7 +342,8 @@ void check_casts(const run::module& code) {
       const auto expected = [&](std::size_t i) { return static_cast<long double>(voc::convert<R>(a[i])); };
       check<R>(code, "convert_" + dtype_name<A>() + "_" + dtype_name<R>(), {a.data()}, a.size, expected);
     });
-    check<A>(code, "copy_" + dtype_name<A>() + "_" + dtype_name<A>(), {a.data()}, a.size, [&](std::size_t i) { return static_cast<long double>(a[i]); });
+    check<A>(code, "copy_" + dtype_name<A>() + "_" + dtype_name<A>(), {a.data()}, a.size,
+             [&](std::size_t i) { return static_cast<long double>(a[i]); });
   });
 }
 
@@ -303,8 +353,13 @@ void check_arithmetic(const run::module& code) {
   const array<T> v(values<T>(1003));
   const auto [pa, pb] = pairs<T>();
   const array<T> a(pa), b(pb);
-  const auto one = [&](const char* f, auto g) { check<T>(code, f + n, {v.data()}, v.size, [&](std::size_t i) { return static_cast<long double>(g(v[i])); }); };
-  const auto two = [&]<class R>(R, const char* f, auto g) { check<R>(code, f + n, {a.data(), b.data()}, a.size, [&](std::size_t i) { return static_cast<long double>(g(a[i], b[i])); }); };
+  const auto one = [&](const char* f, auto g) {
+    check<T>(code, f + n, {v.data()}, v.size, [&](std::size_t i) { return static_cast<long double>(g(v[i])); });
+  };
+  const auto two = [&]<class R>(R, const char* f, auto g) {
+    check<R>(code, f + n, {a.data(), b.data()}, a.size,
+             [&](std::size_t i) { return static_cast<long double>(g(a[i], b[i])); });
+  };
   if constexpr (!std::is_same_v<T, bool>) {
     one("negate", [](T x) { return voc::negate(x); });
     one("abs", [](T x) { return voc::abs(x); });
@@ -340,7 +395,8 @@ void check_arithmetic(const run::module& code) {
   two(bool{}, "greater", [](T x, T y) { return x > y; });
   two(bool{}, "greater_equal", [](T x, T y) { return x >= y; });
   const array<bool> m(values<bool>(a.size));
-  check<T>(code, "select" + n, {m.data(), a.data(), b.data()}, a.size, [&](std::size_t i) { return static_cast<long double>(m[i] ? a[i] : b[i]); });
+  check<T>(code, "select" + n, {m.data(), a.data(), b.data()}, a.size,
+           [&](std::size_t i) { return static_cast<long double>(m[i] ? a[i] : b[i]); });
 }
 
 template <class T>
@@ -348,7 +404,10 @@ void check_math(const run::module& code) {
   using L = long double;
   const std::string n = "_" + dtype_name<T>();
   const array<T> v(values<T>(6007));
-  const auto one = [&](const char* f, double limit, auto g) { check<T>(code, f + n, {v.data()}, v.size, [&](std::size_t i) { return static_cast<L>(g(static_cast<L>(v[i]))); }, limit); };
+  const auto one = [&](const char* f, double limit, auto g) {
+    check<T>(
+        code, f + n, {v.data()}, v.size, [&](std::size_t i) { return static_cast<L>(g(static_cast<L>(v[i]))); }, limit);
+  };
   one("exp", 4, [](L x) { return std::exp(x); });
   one("exp2", 4, [](L x) { return std::exp2(x); });
   one("expm1", 4, [](L x) { return std::expm1(x); });
@@ -375,7 +434,9 @@ void check_math(const run::module& code) {
   one("ceil", 0, [](L x) { return std::ceil(x); });
   one("round", 0, [](L x) { return std::nearbyint(x); });
   one("trunc", 0, [](L x) { return std::trunc(x); });
-  const auto test = [&](const char* f, auto g) { check<bool>(code, f + n, {v.data()}, v.size, [&](std::size_t i) { return static_cast<L>(g(v[i])); }); };
+  const auto test = [&](const char* f, auto g) {
+    check<bool>(code, f + n, {v.data()}, v.size, [&](std::size_t i) { return static_cast<L>(g(v[i])); });
+  };
   test("isnan", [](T x) { return std::isnan(x); });
   test("isinf", [](T x) { return std::isinf(x); });
   test("isfinite", [](T x) { return std::isfinite(x); });
@@ -383,10 +444,13 @@ void check_math(const run::module& code) {
   const array<T> a(pa), b(pb);
   // x87's pow of an infinity mistakes large even exponents for odd ones.
   const auto exact_power = [&](std::size_t i) {
-    return std::isinf(a[i]) ? static_cast<L>(std::pow(static_cast<double>(a[i]), static_cast<double>(b[i]))) : std::pow(static_cast<L>(a[i]), static_cast<L>(b[i]));
+    return std::isinf(a[i]) ? static_cast<L>(std::pow(static_cast<double>(a[i]), static_cast<double>(b[i])))
+                            : std::pow(static_cast<L>(a[i]), static_cast<L>(b[i]));
   };
   check<T>(code, "power" + n, {a.data(), b.data()}, a.size, exact_power, 4);
-  check<T>(code, "atan2" + n, {a.data(), b.data()}, a.size, [&](std::size_t i) { return std::atan2(static_cast<L>(a[i]), static_cast<L>(b[i])); }, 4);
+  check<T>(
+      code, "atan2" + n, {a.data(), b.data()}, a.size,
+      [&](std::size_t i) { return std::atan2(static_cast<L>(a[i]), static_cast<L>(b[i])); }, 4);
 }
 
 /// The nearest value with `digits` significant bits and least exponent `least`, ties to even; `top` and above overflow.
@@ -425,7 +489,11 @@ void check_halves(const run::module& code) {
       std::memcpy(&f, &u, 4);
       source.push_back(f);
       const auto m = static_cast<std::uint16_t>(i);
-      source.push_back(std::nextafter(static_cast<float>((decode_f16(m) + decode_f16(static_cast<std::uint16_t>(m + 1))) / 2), off == 0x7fff ? 0.f : off == 0x8001 ? INFINITY : 1.f));
+      source.push_back(std::nextafter(
+          static_cast<float>((decode_f16(m) + decode_f16(static_cast<std::uint16_t>(m + 1))) / 2), off == 0x7fff ? 0.f
+                                                                                                   : off == 0x8001
+                                                                                                       ? INFINITY
+                                                                                                       : 1.f));
       source.push_back(static_cast<float>((decode_f16(m) + decode_f16(static_cast<std::uint16_t>(m + 1))) / 2));
     }
   const array<float> v(source);
@@ -437,7 +505,8 @@ void check_halves(const run::module& code) {
     for (const char* form : {"_v", "_s"}) {
       std::vector<std::uint16_t> out(v.size);
       const void* p[] = {v.data(), out.data()};
-      code.symbol<kernel>(((brain ? "copy_f32_bf16" : "copy_f32_f16") + std::string(form)).c_str())(p, static_cast<long>(v.size));
+      code.symbol<kernel>(((brain ? "copy_f32_bf16" : "copy_f32_f16") + std::string(form)).c_str())(
+          p, static_cast<long>(v.size));
       std::size_t wrong = 0;
       for (std::size_t i = 0; i < v.size; ++i) {
         const double got = brain ? decode_bf16(out[i]) : decode_f16(out[i]), want = brain ? bf16_of(i) : f16_of(i);
@@ -453,7 +522,8 @@ void check_memory(const run::module& code, const std::string& type) {
   for (const long n : {0L, 1L, 3L, 5L, 13L, 16L, 37L, 64L})
     for (const long stride : {1L, 2L, 3L, -2L}) {
       const long first = stride < 0 ? -n * stride : 0;
-      std::vector<T> in(static_cast<std::size_t>(n * std::abs(stride) + n + 1)), strided(in.size(), T{2}), gathered(static_cast<std::size_t>(n) + 1, T{2});
+      std::vector<T> in(static_cast<std::size_t>(n * std::abs(stride) + n + 1)), strided(in.size(), T{2}),
+          gathered(static_cast<std::size_t>(n) + 1, T{2});
       for (auto& x : in) x = static_cast<T>(random_bits() % 2);
       struct alignas(64) line {
         T at[128];
@@ -463,7 +533,8 @@ void check_memory(const run::module& code, const std::string& type) {
       bool good = gathered[static_cast<std::size_t>(n)] == T{2};
       for (long i = 0; i < n; ++i) {
         const auto at = static_cast<std::size_t>(first + i * stride);
-        good = good && strided[at] == in[at] && gathered[static_cast<std::size_t>(i)] == in[at] && streamed.at[i] == in[static_cast<std::size_t>(first + i)];
+        good = good && strided[at] == in[at] && gathered[static_cast<std::size_t>(i)] == in[at] &&
+               streamed.at[i] == in[static_cast<std::size_t>(first + i)];
         strided[at] = T{2};
       }
       for (const T x : strided) good = good && x == T{2};
@@ -489,7 +560,8 @@ void check_folds(const run::module& code, int lanes) {
         T sum = 0, product = 1, top = v[0], bottom = v[0];
         for (long i = 0; i < m; ++i) {
           const T y = v[static_cast<std::size_t>(i)];
-          sum = static_cast<T>(sum + y), product = static_cast<T>(product * y), top = std::max(top, y), bottom = std::min(bottom, y);
+          sum = static_cast<T>(sum + y), product = static_cast<T>(product * y), top = std::max(top, y),
+          bottom = std::min(bottom, y);
         }
         CHECK(fold("fold_add", m, v) == sum);
         CHECK(fold("fold_mul", m, v) == product);
@@ -498,7 +570,9 @@ void check_folds(const run::module& code, int lanes) {
       }
       if constexpr (!std::is_floating_point_v<T>) {
         T any = v[0], both = v[0];
-        for (long i = 0; i < m; ++i) any = static_cast<T>(any | v[static_cast<std::size_t>(i)]), both = static_cast<T>(both & v[static_cast<std::size_t>(i)]);
+        for (long i = 0; i < m; ++i)
+          any = static_cast<T>(any | v[static_cast<std::size_t>(i)]),
+          both = static_cast<T>(both & v[static_cast<std::size_t>(i)]);
         CHECK(fold("fold_bit_or", m, v) == any);
         CHECK(fold("fold_bit_and", m, v) == both);
       } else {
@@ -544,7 +618,8 @@ template <class T>
 class guarded {
  public:
   explicit guarded(const std::vector<T>& v) : bytes_(v.size() * sizeof(T)), room_((bytes_ + page - 1) / page * page) {
-    base_ = static_cast<char*>(::mmap(nullptr, room_ + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    base_ =
+        static_cast<char*>(::mmap(nullptr, room_ + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     REQUIRE(base_ != MAP_FAILED);
     ::mprotect(base_ + room_, page, PROT_NONE);
     if (bytes_ > 0) std::memcpy(data(), v.data(), bytes_);
@@ -599,10 +674,13 @@ std::pair<long, long> strides(int layout, long r, long c) {
 }
 
 template <class S, class T>
-void check_product(const run::module& code, const std::string& name, long m, long n, long k, int la, int lb, T (*encode)(int), double (*decode)(T)) {
+void check_product(const run::module& code, const std::string& name, long m, long n, long k, int la, int lb,
+                   T (*encode)(int), double (*decode)(T)) {
   const auto [ar, ac] = strides(la, m, k);
   const auto [br, bc] = strides(lb, k, n);
-  const auto span = [](long r, long rs, long c, long cs) { return r == 0 || c == 0 ? std::size_t{0} : static_cast<std::size_t>((r - 1) * rs + (c - 1) * cs + 1); };
+  const auto span = [](long r, long rs, long c, long cs) {
+    return r == 0 || c == 0 ? std::size_t{0} : static_cast<std::size_t>((r - 1) * rs + (c - 1) * cs + 1);
+  };
   std::vector<T> a(span(m, ar, k, ac)), b(span(k, br, n, bc));
   for (auto* v : {&a, &b})
     for (auto& x : *v) x = encode(static_cast<int>(random_bits() % 17) - 8);
@@ -617,18 +695,21 @@ void check_product(const run::module& code, const std::string& name, long m, lon
   const long* tables[] = {offsets[0].data(), offsets[1].data(), offsets[2].data(), offsets[3].data()};
   const long steps[] = {ar, ac, br, bc};
   void* p[] = {in_a.data(), in_b.data(), out.data(), in_bias.data()};
-  code.symbol<void(void**, long, long, long, const long*, const long* const*, int)>("product_" + name)(p, m, n, k, steps, tables, 1);
+  code.symbol<void(void**, long, long, long, const long*, const long* const*, int)>("product_" + name)(
+      p, m, n, k, steps, tables, 1);
   // Sums of small integers are exact in every type. Rows of a and columns of b, in order:
   std::vector<int> left, right;
   for (long i = 0; i < m; ++i)
     for (long d = 0; d < k; ++d) left.push_back(static_cast<int>(decode(a[static_cast<std::size_t>(i * ar + d * ac)])));
   for (long j = 0; j < n; ++j)
-    for (long d = 0; d < k; ++d) right.push_back(static_cast<int>(decode(b[static_cast<std::size_t>(d * br + j * bc)])));
+    for (long d = 0; d < k; ++d)
+      right.push_back(static_cast<int>(decode(b[static_cast<std::size_t>(d * br + j * bc)])));
   long wrong = 0;
   for (long i = 0; i < m; ++i)
     for (long j = 0; j < n; ++j) {
       const int first = static_cast<int>(bias[static_cast<std::size_t>(j)]);
-      const int sum = std::inner_product(left.begin() + i * k, left.begin() + (i + 1) * k, right.begin() + j * k, first);
+      const int sum =
+          std::inner_product(left.begin() + i * k, left.begin() + (i + 1) * k, right.begin() + j * k, first);
       wrong += out.data()[i * n + j] != static_cast<S>(sum);
     }
   CHECK_MESSAGE(wrong == 0, name, " ", m, "x", k, "x", n, " layouts ", la, lb, ": ", wrong, " wrong");
@@ -656,9 +737,11 @@ std::uint16_t small_f16(int x) {
 }
 
 TEST_CASE("the product is right for every shape, layout, dtype, and never reads out of bounds") {
-  constexpr long shapes[][3] = {{0, 3, 4},   {3, 0, 4},    {3, 4, 0},     {1, 1, 0},      {1, 1, 1},     {1, 17, 5},   {17, 1, 5},     {1, 300, 70},   {300, 1, 71},  {2, 3, 4},
-                                {7, 9, 11},  {8, 32, 16},  {9, 33, 17},   {33, 65, 257},  {70, 40, 600}, {65, 300, 3}, {130, 140, 150}, {16, 16, 1025}, {1, 513, 130}, {513, 1, 130},
-                                {70, 150, 70}, {1, 5000, 90}, {5000, 1, 90}, {200, 260, 90}};
+  constexpr long shapes[][3] = {{0, 3, 4},     {3, 0, 4},       {3, 4, 0},      {1, 1, 0},     {1, 1, 1},
+                                {1, 17, 5},    {17, 1, 5},      {1, 300, 70},   {300, 1, 71},  {2, 3, 4},
+                                {7, 9, 11},    {8, 32, 16},     {9, 33, 17},    {33, 65, 257}, {70, 40, 600},
+                                {65, 300, 3},  {130, 140, 150}, {16, 16, 1025}, {1, 513, 130}, {513, 1, 130},
+                                {70, 150, 70}, {1, 5000, 90},   {5000, 1, 90},  {200, 260, 90}};
   std::uint16_t halves[17];
   for (int i = 0; i < 17; ++i) halves[i] = small_f16(i - 8);
   static const std::uint16_t* const half = halves;
@@ -677,8 +760,11 @@ TEST_CASE("the product is right for every shape, layout, dtype, and never reads 
         check_product<double, double>(*code, "f64", m, n, k, la, lb, plain, value);
         check_product<std::int32_t, std::int32_t>(*code, "i32", m, n, k, la, lb, plain, value);
         check_product<std::int8_t, std::int8_t>(*code, "i8", m, n, k, la, lb, plain, value);
-        check_product<std::uint64_t, std::uint64_t>(*code, "u64", m, n, k, la, lb, plain, [](std::uint64_t x) { return static_cast<double>(static_cast<std::int64_t>(x)); });
-        check_product<float, std::uint16_t>(*code, "f16", m, n, k, la, lb, [](int x) { return half[x + 8]; }, decode_f16);
+        check_product<std::uint64_t, std::uint64_t>(*code, "u64", m, n, k, la, lb, plain, [](std::uint64_t x) {
+          return static_cast<double>(static_cast<std::int64_t>(x));
+        });
+        check_product<float, std::uint16_t>(
+            *code, "f16", m, n, k, la, lb, [](int x) { return half[x + 8]; }, decode_f16);
         check_product<float, std::uint16_t>(*code, "bf16", m, n, k, la, lb, small_bf16, decode_bf16);
       }
   }
@@ -690,15 +776,20 @@ TEST_CASE("the product is right where extents and strides are known when it is c
   const struct {
     const char* name;
     long m, n, k;
-  } known[] = {{"hidden", 30, 64, 65}, {"wide", 70, 260, 300}, {"narrow", 19, 10, 64}, {"one_row", 1, 70, 33}, {"one_column", 70, 1, 33}, {"none", 5, 40, 0}, {"large", 170, 200, 400}};
+  } known[] = {{"hidden", 30, 64, 65},    {"wide", 70, 260, 300}, {"narrow", 19, 10, 64},  {"one_row", 1, 70, 33},
+               {"one_column", 70, 1, 33}, {"none", 5, 40, 0},     {"large", 170, 200, 400}};
   for (const auto& t : product_targets()) {
     const std::string flags = t.flags;
     CAPTURE(t.lanes);
     CAPTURE(flags);
-    const auto code = build(t, std::string(product) + fixed_products), linear = build(t, std::string(product) + products);
+    const auto code = build(t, std::string(product) + fixed_products),
+               linear = build(t, std::string(product) + products);
     for (const auto& [name, m, n, k] : known) {
-      for (const char* layout : {"_00", "_01", "_10"}) check_product<float, float>(*code, std::string(name) + layout, m, n, k, layout[1] - '0', layout[2] - '0', plain, value);
-      check_product<float, std::uint16_t>(*code, std::string(name) + "_11", m, n, k, 1, 1, [](int x) { return half[x + 8]; }, decode_f16);
+      for (const char* layout : {"_00", "_01", "_10"})
+        check_product<float, float>(*code, std::string(name) + layout, m, n, k, layout[1] - '0', layout[2] - '0', plain,
+                                    value);
+      check_product<float, std::uint16_t>(
+          *code, std::string(name) + "_11", m, n, k, 1, 1, [](int x) { return half[x + 8]; }, decode_f16);
     }
     for (const long n : {1L, 2L, 5L, 16L, 70L, 300L, 5000L})
       for (const long k : {0L, 1L, 7L, 64L, 301L})
@@ -706,7 +797,8 @@ TEST_CASE("the product is right where extents and strides are known when it is c
           check_product<float, float>(*linear, "row", 1, n, k, layouts / 3, layouts % 3, plain, value);
           check_product<float, float>(*linear, "column", n, 1, k, layouts / 3, layouts % 3, plain, value);
           check_product<double, double>(*linear, "row_f64", 1, n, k, layouts / 3, layouts % 3, plain, value);
-          check_product<std::int8_t, std::int8_t>(*linear, "column_i8", n, 1, k, layouts / 3, layouts % 3, plain, value);
+          check_product<std::int8_t, std::int8_t>(*linear, "column_i8", n, 1, k, layouts / 3, layouts % 3, plain,
+                                                  value);
         }
   }
 }
@@ -714,8 +806,10 @@ TEST_CASE("the product is right where extents and strides are known when it is c
 TEST_CASE("the product does not depend on the number of threads") {
   const auto code = build({16, ""}, std::string(product) + products);
   auto* f = code->symbol<void(void**, long, long, long, const long*, const long* const*, int)>("product_f32");
-  for (const auto& [m, n, k] : {std::array{190L, 210L, 700L}, std::array{1L, 5000L, 300L}, std::array{5000L, 1L, 300L}}) {
-    std::vector<float> a(static_cast<std::size_t>(m * k)), b(static_cast<std::size_t>(k * n)), bias(static_cast<std::size_t>(n));
+  for (const auto& [m, n, k] :
+       {std::array{190L, 210L, 700L}, std::array{1L, 5000L, 300L}, std::array{5000L, 1L, 300L}}) {
+    std::vector<float> a(static_cast<std::size_t>(m * k)), b(static_cast<std::size_t>(k * n)),
+        bias(static_cast<std::size_t>(n));
     std::uniform_real_distribution<float> any(-1, 1);
     for (auto* v : {&a, &b})
       for (auto& x : *v) x = any(random_bits);
@@ -736,7 +830,8 @@ TEST_CASE("the product needs no memory of its own to be right") {
   const auto code = build({16, ""}, std::string(product) + products);
   auto* f = code->symbol<void(void**, long, long, long, const long*, const long* const*, int)>("product_f32");
   const long m = 70, n = 40, k = 100'000;
-  std::vector<float> a(static_cast<std::size_t>(m * k), 1), b(static_cast<std::size_t>(k * n), 1), bias(static_cast<std::size_t>(n), 2), out(static_cast<std::size_t>(m * n));
+  std::vector<float> a(static_cast<std::size_t>(m * k), 1), b(static_cast<std::size_t>(k * n), 1),
+      bias(static_cast<std::size_t>(n), 2), out(static_cast<std::size_t>(m * n));
   const long steps[] = {k, 1, n, 1};
   void* p[] = {a.data(), b.data(), out.data(), bias.data()};
   long pages = 0;
@@ -760,7 +855,8 @@ TEST_CASE("loads of the first lanes never touch what follows") {
     const auto code = build(t, every_kernel());
     for_numbers([&]<class T>(T) {
       for (long n = 1; n <= t.lanes; ++n) {
-        const guarded<T> in(std::vector<T>(static_cast<std::size_t>(n), T(3))), out(std::vector<T>(static_cast<std::size_t>(n)));
+        const guarded<T> in(std::vector<T>(static_cast<std::size_t>(n), T(3))),
+            out(std::vector<T>(static_cast<std::size_t>(n)));
         const void* p[] = {in.data(), out.data()};
         code->symbol<kernel>("copy_" + dtype_name<T>() + "_" + dtype_name<T>() + "_v")(p, n);
         for (long i = 0; i < n; ++i) REQUIRE(out.data()[i] == T(3));

@@ -10,6 +10,4 @@ struct weights : base {
   sinter::tensor<float, 1> b;
 };
 
-auto f(const weights& p) {
-  return sinter::tree_leaves(p);
-}
+auto f(const weights& p) { return sinter::tree_leaves(p); }

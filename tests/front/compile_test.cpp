@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include <boost/hana/define_struct.hpp>
 #include <doctest/doctest.h>
+#include <boost/hana/define_struct.hpp>
 
 #include <sinter/sinter.hpp>
 
@@ -74,15 +74,15 @@ TEST_CASE("a function is traced once and computes every time") {
 }
 
 TEST_CASE("argument trees of every kind") {
-  const auto f = compile([](const block& b, std::tuple<vec, int> t, std::pair<vec, vec> p, std::array<vec, 2> a,
-                            described d, nothing) {
-    vec out = b.w * b.scale;
-    for (const auto& m : b.more) out = out + m;
-    if (b.bias) out = out + *b.bias;
-    if (b.act == activation::twice) out = out * 2.f;
-    return out + std::get<0>(t) * static_cast<float>(std::get<1>(t)) + p.first - p.second + a[0] * a[1] +
-           d.gain * static_cast<float>(d.times);
-  });
+  const auto f = compile(
+      [](const block& b, std::tuple<vec, int> t, std::pair<vec, vec> p, std::array<vec, 2> a, described d, nothing) {
+        vec out = b.w * b.scale;
+        for (const auto& m : b.more) out = out + m;
+        if (b.bias) out = out + *b.bias;
+        if (b.act == activation::twice) out = out * 2.f;
+        return out + std::get<0>(t) * static_cast<float>(std::get<1>(t)) + p.first - p.second + a[0] * a[1] +
+               d.gain * static_cast<float>(d.times);
+      });
   const vec one{1, 1}, two{2, 2}, three{3, 3};
   block b{one, {two, three}, two, activation::twice, 3};
   const auto call = [&] {
@@ -108,8 +108,14 @@ TEST_CASE("argument trees of every kind") {
 TEST_CASE("result trees of every kind") {
   const vec x{1, 2};
   const auto many = compile([](vec x) {
-    return std::tuple{x + 1.f, 7, std::vector{vec(x * 2.f), x}, std::optional<vec>(x), std::optional<vec>(),
-                      block{x * 3.f, {x}, {}, activation::twice, 2.5f}, described{x * 4.f, 9}, std::array{x * 5.f}};
+    return std::tuple{x + 1.f,
+                      7,
+                      std::vector{vec(x * 2.f), x},
+                      std::optional<vec>(x),
+                      std::optional<vec>(),
+                      block{x * 3.f, {x}, {}, activation::twice, 2.5f},
+                      described{x * 4.f, 9},
+                      std::array{x * 5.f}};
   });
   for (int call = 0; call < 2; ++call) {
     const auto [sum, seven, list, some, none, b, d, array] = many(x);

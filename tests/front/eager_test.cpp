@@ -33,13 +33,16 @@ tensor<T, 3> scattered(const tensor<T, 3>& x, bool reverse) {
   return view;
 }
 
-const index_array<3> shapes[] = {{3, 5, 7}, {1, 1, 1}, {2, 1, 9}, {1, 33, 1}, {4, 17, 3}, {0, 3, 2}, {3, 2, 0}, {64, 40, 33}};
+const index_array<3> shapes[] = {{3, 5, 7},  {1, 1, 1}, {2, 1, 9}, {1, 33, 1},
+                                 {4, 17, 3}, {0, 3, 2}, {3, 2, 0}, {64, 40, 33}};
 
 /// The reduction of want's elements over `axes`, by a plain loop.
 template <class F>
 ops::array reduced(const ops::array& x, const std::vector<int>& axes, double start, F&& f) {
   ops::coord kept;
-  const auto keeps = [&](std::size_t axis) { return std::find(axes.begin(), axes.end(), static_cast<int>(axis)) == axes.end(); };
+  const auto keeps = [&](std::size_t axis) {
+    return std::find(axes.begin(), axes.end(), static_cast<int>(axis)) == axes.end();
+  };
   for (std::size_t i = 0; i < x.extents.size(); ++i)
     if (keeps(i)) kept.push_back(x.extents[i]);
   ops::array out = ops::make(kept, [&](const ops::coord&) { return start; });
@@ -66,8 +69,10 @@ void check_reductions(const E& e, const ops::array& x, const std::vector<int>& a
   reduce_all(e, axes, [&](const auto& sum, const auto& top, const auto& bottom) {
     ops::check_equal(ops::values(sum), reduced(x, axes, 0, [](double a, double b) { return a + b; }), tolerance);
     if (top.numel() == 0 || x.at.empty()) return;
-    ops::check_equal(ops::values(top), reduced(x, axes, -worst, [](double a, double b) { return std::max(a, b); }), tolerance);
-    ops::check_equal(ops::values(bottom), reduced(x, axes, worst, [](double a, double b) { return std::min(a, b); }), tolerance);
+    ops::check_equal(ops::values(top), reduced(x, axes, -worst, [](double a, double b) { return std::max(a, b); }),
+                     tolerance);
+    ops::check_equal(ops::values(bottom), reduced(x, axes, worst, [](double a, double b) { return std::min(a, b); }),
+                     tolerance);
   });
 }
 
@@ -79,7 +84,8 @@ void check_all_axes(const E& e, const ops::array& x) {
         const auto sum = reduce<ir::op::add, Kept>(f, a);
         // Nothing has no maximum.
         const bool nothing = f.numel() == 0;
-        then(sum, nothing ? sum : reduce<ir::op::maximum, Kept>(f, a), nothing ? sum : reduce<ir::op::minimum, Kept>(f, a));
+        then(sum, nothing ? sum : reduce<ir::op::maximum, Kept>(f, a),
+             nothing ? sum : reduce<ir::op::minimum, Kept>(f, a));
       });
   };
   over.template operator()<2>({{0}, {1}, {2}});
@@ -89,7 +95,8 @@ void check_all_axes(const E& e, const ops::array& x) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("pointwise loops over odd shapes and views", T, std::int16_t, int, std::int64_t, float, double, f16) {
+TEST_CASE_TEMPLATE("pointwise loops over odd shapes and views", T, std::int16_t, int, std::int64_t, float, double,
+                   f16) {
   for (const auto& shape : shapes) {
     const auto a = ops::sample<T, 3>(shape, 1), b = ops::sample<T, 3>(shape, 2);
     const auto want = ops::make({shape.begin(), shape.end()}, [&](const ops::coord& c) {
@@ -128,11 +135,13 @@ TEST_CASE_TEMPLATE("reductions of expressions over every set of axes", T, int, f
 }
 
 TEST_CASE("long reductions are cut into pieces and joined") {
-  for (const auto& shape : {index_array<3>{70000, 3, 1}, {2, 50000, 2}, {3, 9, 12000}, {40000, 1, 9}, {1, 100000, 300}}) {
+  for (const auto& shape :
+       {index_array<3>{70000, 3, 1}, {2, 50000, 2}, {3, 9, 12000}, {40000, 1, 9}, {1, 100000, 300}}) {
     const auto a = ops::sample<float, 3>(shape, 4);
     const auto x = ops::values(a);
     const auto over = [&]<int Kept>(const std::vector<int>& axes) {
-      ops::check_equal(ops::values(reduce<ir::op::add, Kept>(a, axes)), reduced(x, axes, 0, [](double p, double q) { return p + q; }), 1e-6);
+      ops::check_equal(ops::values(reduce<ir::op::add, Kept>(a, axes)),
+                       reduced(x, axes, 0, [](double p, double q) { return p + q; }), 1e-6);
     };
     over.template operator()<2>({0});
     over.template operator()<2>({1});
@@ -146,7 +155,8 @@ TEST_CASE("an f32 sum of 2^24 elements is accurate") {
   const std::int64_t n = 1 << 24;
   const auto tenths = full<float>(0.1f, n);
   CHECK(reduce<ir::op::add, 0>(tenths, {0}).item() == doctest::Approx(0.1f * static_cast<double>(n)).epsilon(1e-6));
-  const tensor<float, 2> tall = detail::access::make<float, dims(2)>(detail::access::memory(tenths), tenths.data(), {n / 16, 16}, {16, 1});
+  const tensor<float, 2> tall =
+      detail::access::make<float, dims(2)>(detail::access::memory(tenths), tenths.data(), {n / 16, 16}, {16, 1});
   const auto columns = reduce<ir::op::add, 1>(tall, {0});
   for (auto c : columns.to_vector()) CHECK(c == doctest::Approx(0.1f * static_cast<double>(n / 16)).epsilon(1e-6));
 }

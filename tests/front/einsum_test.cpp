@@ -54,10 +54,12 @@ array loops(const std::string& text, const std::vector<array>& x) {
 
 template <fixed_string Text, class... X>
 void check(const X&... x) {
-  check_both(loops(Text.text, {ops::values(x)...}), 1e-13, [](const auto&... t) { return einsum<Text>(t...); }, x...);
+  check_both(
+      loops(Text.text, {ops::values(x)...}), 1e-13, [](const auto&... t) { return einsum<Text>(t...); }, x...);
 }
 
-const auto ij = ops::sample<double, 2>({3, 4}, 1), jk = ops::sample<double, 2>({4, 5}, 2), kj = ops::sample<double, 2>({5, 4}, 3);
+const auto ij = ops::sample<double, 2>({3, 4}, 1), jk = ops::sample<double, 2>({4, 5}, 2),
+           kj = ops::sample<double, 2>({5, 4}, 3);
 const auto v3 = ops::sample<double, 1>({3}, 4), v4 = ops::sample<double, 1>({4}, 5);
 const auto q = ops::sample<double, 4>({2, 3, 4, 5}, 6), k = ops::sample<double, 4>({2, 3, 6, 5}, 7);
 
@@ -97,20 +99,23 @@ TEST_CASE("three and four operands, from left to right") {
 TEST_CASE("without an arrow the result has the labels that occur once, in alphabetical order") {
   ops::check_equal(ops::values(einsum<"ij,jk">(ij, jk)), loops("ij,jk->ik", {ops::values(ij), ops::values(jk)}), 1e-13);
   ops::check_equal(ops::values(einsum<"ba">(ij)), loops("ba->ab", {ops::values(ij)}), 1e-13);
-  ops::check_equal(ops::values(einsum<" i j , j k -> k i ">(ij, jk)), loops("ij,jk->ki", {ops::values(ij), ops::values(jk)}), 1e-13);
+  ops::check_equal(ops::values(einsum<" i j , j k -> k i ">(ij, jk)),
+                   loops("ij,jk->ki", {ops::values(ij), ops::values(jk)}), 1e-13);
 }
 
 TEST_CASE("views, expressions, empty extents and other dtypes") {
   check<"ji,jk->ik">(transpose(ij), jk);
   check<"ij,kj->ki">(flip(ij), slice<0>(kj, 0, 5, 2));
-  ops::check_equal(ops::values(einsum<"ij,j->i">(ij * 2.0, v4 + 1.0)), loops("ij,j->i", {ops::values(ij * 2.0), ops::values(v4 + 1.0)}), 1e-13);
+  ops::check_equal(ops::values(einsum<"ij,j->i">(ij * 2.0, v4 + 1.0)),
+                   loops("ij,j->i", {ops::values(ij * 2.0), ops::values(v4 + 1.0)}), 1e-13);
   check<"ij,jk->ik">(ops::sample<double, 2>({3, 0}), ops::sample<double, 2>({0, 5}));
   check<"ij,jk->ik">(ops::sample<double, 2>({0, 4}), jk);
   check<"ij,jk->ik">(ops::sample<std::int16_t, 2>({3, 4}), ops::sample<std::int16_t, 2>({4, 2}));
 }
 
 TEST_CASE("static extents, and errors of the notation and of extents") {
-  static_assert(decltype(einsum<"ij,jk->ik">(tensor<float, dims{3, dyn}>(), tensor<float, dims{4, 5}>()))::static_shape == dims{3, 5});
+  static_assert(decltype(einsum<"ij,jk->ik">(tensor<float, dims{3, dyn}>(),
+                                             tensor<float, dims{4, 5}>()))::static_shape == dims{3, 5});
   static_assert(decltype(einsum<"ij,jk->j">(tensor<float, 2>(), tensor<float, dims{4, 5}>()))::static_shape == dims{4});
   using namespace einsum_rules;
   static_assert(parse("ii->i").error == fault::repeated);

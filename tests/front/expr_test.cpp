@@ -19,7 +19,8 @@ constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 /// Values that find mistakes at edges, then a run of ordinary ones; an odd count, so that tails are met.
 template <class T>
 tensor<T, 1> probes(double low, double high) {
-  std::vector<double> v{0, -0.0, 1, -1, infinite, -infinite, not_a_number, 0.5, -0.5, 2, 3, 1e-3, -1e-3, 88.5, -88.5, 100, -100, 1e4, -1e4};
+  std::vector<double> v{0, -0.0, 1,     -1,   infinite, -infinite, not_a_number, 0.5, -0.5, 2,
+                        3, 1e-3, -1e-3, 88.5, -88.5,    100,       -100,         1e4, -1e4};
   for (int i = 0; i < 60; ++i) v.push_back(low + (high - low) * (i + 0.37) / 60);
   tensor<T, 1> x = zeros<T>(v.size());
   for (std::size_t i = 0; i < v.size(); ++i) x(i) = static_cast<T>(v[i]);
@@ -29,9 +30,13 @@ tensor<T, 1> probes(double low, double high) {
 /// How many units of T's last place a result may be off.
 template <class T>
 void check_near(double got, double want, double at) {
-  const double epsilon = std::is_same_v<T, double> ? 1e-14 : std::is_same_v<T, float> ? 6e-7 : std::is_same_v<T, f16> ? 1e-3 : 8e-3;
+  const double epsilon = std::is_same_v<T, double>  ? 1e-14
+                         : std::is_same_v<T, float> ? 6e-7
+                         : std::is_same_v<T, f16>   ? 1e-3
+                                                    : 8e-3;
   const double least = std::is_same_v<T, double> ? 1e-300 : std::is_same_v<T, f16> ? 6e-8 : 1e-37;
-  const auto rounded = static_cast<double>(static_cast<T>(static_cast<std::conditional_t<std::is_same_v<T, double>, double, float>>(want)));
+  const auto rounded = static_cast<double>(
+      static_cast<T>(static_cast<std::conditional_t<std::is_same_v<T, double>, double, float>>(want)));
   INFO("at ", at);
   if (std::isnan(want)) CHECK(std::isnan(got));
   else if (std::isinf(rounded) || std::isinf(got)) CHECK(got == rounded);
@@ -40,7 +45,8 @@ void check_near(double got, double want, double at) {
 
 /// f on tensors of T against g in f64: by the eager loop (vectors), through a strided view (scalars), and as a graph.
 template <class T>
-void check_function(const std::function<tensor<T, 1>(const tensor<T, 1>&)>& f, double (*g)(double), double low, double high) {
+void check_function(const std::function<tensor<T, 1>(const tensor<T, 1>&)>& f, double (*g)(double), double low,
+                    double high) {
   const auto x = probes<T>(low, high);
   const auto n = x.numel();
   const tensor<T, 1> y = f(x);
@@ -72,13 +78,13 @@ const double tanh_scale = std::sqrt(2 / std::acos(-1.0));
 
 }  // namespace
 
-#define CHECK_FUNCTION(NAME, LOW, HIGH, WANT)                                                              \
-  {                                                                                                        \
-    INFO(#NAME);                                                                                           \
-    const auto f = [](const auto& v) { return NAME(v); };                                                  \
-    const auto g = [](double x) -> double { return WANT; };                                                \
-    check_function<float>(f, g, LOW, HIGH);                                                                \
-    check_function<double>(f, g, LOW, HIGH);                                                               \
+#define CHECK_FUNCTION(NAME, LOW, HIGH, WANT)               \
+  {                                                         \
+    INFO(#NAME);                                            \
+    const auto f = [](const auto& v) { return NAME(v); };   \
+    const auto g = [](double x) -> double { return WANT; }; \
+    check_function<float>(f, g, LOW, HIGH);                 \
+    check_function<double>(f, g, LOW, HIGH);                \
   }
 
 TEST_CASE("exponentials and logarithms") {
@@ -125,12 +131,12 @@ TEST_CASE("rounding and signs") {
 
 #undef CHECK_FUNCTION
 // Composed functions add a few roundings of cancelling terms: compared where they are well conditioned.
-#define CHECK_ACTIVATION(NAME, WANT)                                                                       \
-  {                                                                                                        \
-    INFO(#NAME);                                                                                           \
-    check_activation([](const tensor<double, 1>& v) -> tensor<double, 1> { return NAME; },                 \
-                     [](const tensor<float, 1>& v) -> tensor<float, 1> { return NAME; },                   \
-                     [](double x) -> double { return WANT; });                                             \
+#define CHECK_ACTIVATION(NAME, WANT)                                                       \
+  {                                                                                        \
+    INFO(#NAME);                                                                           \
+    check_activation([](const tensor<double, 1>& v) -> tensor<double, 1> { return NAME; }, \
+                     [](const tensor<float, 1>& v) -> tensor<float, 1> { return NAME; },   \
+                     [](double x) -> double { return WANT; });                             \
   }
 
 TEST_CASE("activations") {
@@ -168,7 +174,8 @@ TEST_CASE("softplus and elu do not overflow; NaN passes through maximum, minimum
 }
 
 TEST_CASE("tests of values") {
-  const tensor<float, 1> x{0, static_cast<float>(not_a_number), static_cast<float>(infinite), static_cast<float>(-infinite), 1, 3e38f};
+  const tensor<float, 1> x{
+      0, static_cast<float>(not_a_number), static_cast<float>(infinite), static_cast<float>(-infinite), 1, 3e38f};
   CHECK(isnan(x).to_vector() == std::vector<bool>{false, true, false, false, false, false});
   CHECK(isinf(x).to_vector() == std::vector<bool>{false, false, true, true, false, false});
   CHECK(isfinite(x).to_vector() == std::vector<bool>{true, false, false, false, true, true});
@@ -188,8 +195,10 @@ TEST_CASE("floating binary operations") {
     const auto want = ops::make({a.numel()}, [&](const ops::coord& c) { return g(a(c[0]), b(c[0])); });
     ops::check_both(want, 0, f, a, b);
   };
-#define CHECK_BINARY(EXPRESSION) check([](const auto& x, const auto& y) { return EXPRESSION; }, [](double x, double y) { return EXPRESSION; })
-#define CHECK_TEST(EXPRESSION) check_test([](const auto& x, const auto& y) { return EXPRESSION; }, [](double x, double y) { return EXPRESSION; })
+#define CHECK_BINARY(EXPRESSION) \
+  check([](const auto& x, const auto& y) { return EXPRESSION; }, [](double x, double y) { return EXPRESSION; })
+#define CHECK_TEST(EXPRESSION) \
+  check_test([](const auto& x, const auto& y) { return EXPRESSION; }, [](double x, double y) { return EXPRESSION; })
   CHECK_BINARY(x + y);
   CHECK_BINARY(x - y);
   CHECK_BINARY(x * y);
@@ -203,7 +212,8 @@ TEST_CASE("floating binary operations") {
         [](double x, double y) { return std::isnan(x) || std::isnan(y) ? not_a_number : std::max(x, y); });
   check([](const auto& x, const auto& y) { return minimum(x, y); },
         [](double x, double y) { return std::isnan(x) || std::isnan(y) ? not_a_number : std::min(x, y); });
-  check([](const auto& x, const auto& y) { return where(x < y, x, y); }, [](double x, double y) { return x < y ? x : y; });
+  check([](const auto& x, const auto& y) { return where(x < y, x, y); },
+        [](double x, double y) { return x < y ? x : y; });
   CHECK_TEST(x == y);
   CHECK_TEST(x != y);
   CHECK_TEST(x <= y || x > y);
@@ -211,10 +221,19 @@ TEST_CASE("floating binary operations") {
 #undef CHECK_TEST
 }
 
-TEST_CASE_TEMPLATE("integer semantics", T, std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t, std::uint16_t,
-                   std::uint32_t, std::uint64_t) {
+TEST_CASE_TEMPLATE("integer semantics", T, std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t,
+                   std::uint16_t, std::uint32_t, std::uint64_t) {
   using limits = std::numeric_limits<T>;
-  std::vector<T> v{0, 1, 2, 3, 7, limits::min(), limits::max(), static_cast<T>(limits::max() / 3), static_cast<T>(-1), static_cast<T>(-2)};
+  std::vector<T> v{0,
+                   1,
+                   2,
+                   3,
+                   7,
+                   limits::min(),
+                   limits::max(),
+                   static_cast<T>(limits::max() / 3),
+                   static_cast<T>(-1),
+                   static_cast<T>(-2)};
   std::vector<T> left, right;
   for (T a : v)
     for (T b : v) left.push_back(a), right.push_back(b);
@@ -235,7 +254,9 @@ TEST_CASE_TEMPLATE("integer semantics", T, std::int8_t, std::int16_t, std::int32
   constexpr int bits = static_cast<int>(sizeof(T) * 8);
   check(a + b, [](wide x, wide y) -> wide { return x + y; });
   check(a - b, [](wide x, wide y) -> wide { return x - y; });
-  check(a * b, [](wide x, wide y) -> wide { return static_cast<wide>(static_cast<unsigned __int128>(x) * static_cast<unsigned __int128>(y)); });
+  check(a * b, [](wide x, wide y) -> wide {
+    return static_cast<wide>(static_cast<unsigned __int128>(x) * static_cast<unsigned __int128>(y));
+  });
   check(a / b, [](wide x, wide y) -> wide { return y == 0 ? 0 : x / y; });
   check(a % b, [](wide x, wide y) -> wide { return y == 0 ? 0 : x % y; });
   check(a & b, [](wide x, wide y) -> wide { return x & y; });
@@ -293,7 +314,8 @@ TEST_CASE("bool operations are logical") {
 
 TEST_CASE_TEMPLATE("casts", T, bool, std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t, std::uint16_t,
                    std::uint32_t, std::uint64_t, f16, bf16, float, double) {
-  const tensor<double, 1> x{0, 1, -1, 2.5, -2.5, 100, 300, -300, 70000, 1e10, -1e10, 1e20, -1e20, 1e39, infinite, -infinite, not_a_number};
+  const tensor<double, 1> x{0,    1,     -1,   2.5,   -2.5, 100,      300,       -300,        70000,
+                            1e10, -1e10, 1e20, -1e20, 1e39, infinite, -infinite, not_a_number};
   const auto got = evaluate(cast<T>(x));
   for (std::int64_t i = 0; i < x.numel(); ++i) {
     const double v = x(i);
@@ -302,8 +324,10 @@ TEST_CASE_TEMPLATE("casts", T, bool, std::int8_t, std::int16_t, std::int32_t, st
       CHECK(got(i) == (v != 0));
     } else if constexpr (std::is_integral_v<T>) {
       using limits = std::numeric_limits<T>;
-      const T want = std::isnan(v) ? T(0) : v <= static_cast<double>(limits::min()) ? limits::min()
-                   : v >= static_cast<double>(limits::max()) ? limits::max() : static_cast<T>(v);
+      const T want = std::isnan(v)                             ? T(0)
+                     : v <= static_cast<double>(limits::min()) ? limits::min()
+                     : v >= static_cast<double>(limits::max()) ? limits::max()
+                                                               : static_cast<T>(v);
       CHECK(got(i) == want);
     } else {
       const auto want = static_cast<double>(std::is_same_v<T, double> ? T(v) : T(static_cast<float>(v)));
@@ -330,16 +354,18 @@ TEST_CASE_TEMPLATE("halves compute in float and round when stored or cast", T, f
 TEST_CASE("broadcasting follows NumPy, statically and at run time") {
   const auto a = ops::sample<float, 3>({4, 1, 5}), row = ops::sample<float, 3>({1, 3, 1}, 2);
   const auto v = ops::sample<float, 1>({5}, 3);
-  const auto want = ops::make({4, 3, 5}, [&](const ops::coord& c) {
-    return a(c[0], 0, c[2]) * row(0, c[1], 0) + v(c[2]) * 2 - 1;
-  });
-  ops::check_both(want, 1e-6, [](const auto& x, const auto& y, const auto& z) { return x * y + z * 2 - 1; }, a, row, v);
+  const auto want =
+      ops::make({4, 3, 5}, [&](const ops::coord& c) { return a(c[0], 0, c[2]) * row(0, c[1], 0) + v(c[2]) * 2 - 1; });
+  ops::check_both(
+      want, 1e-6, [](const auto& x, const auto& y, const auto& z) { return x * y + z * 2 - 1; }, a, row, v);
 
   using left = tensor<float, dims{dyn, 1, 5}>;
   using right = tensor<float, dims{3, 1}>;
   static_assert(decltype(std::declval<left>() + std::declval<right>())::static_shape == dims{dyn, 3, 5});
-  static_assert(decltype(std::declval<tensor<float, 1>>() + std::declval<tensor<float, dims{4}>>())::static_shape == dims{4});
-  static_assert(decltype(std::declval<tensor<float, 1>>() + std::declval<tensor<float, dims{1}>>())::static_shape == dims{dyn});
+  static_assert(decltype(std::declval<tensor<float, 1>>() + std::declval<tensor<float, dims{4}>>())::static_shape ==
+                dims{4});
+  static_assert(decltype(std::declval<tensor<float, 1>>() + std::declval<tensor<float, dims{1}>>())::static_shape ==
+                dims{dyn});
   static_assert(detail::broadcast(dims{3}, dims{4}).rank == -1);
   static_assert(detail::broadcast(dims{0}, dims{1}) == dims{0});
   static_assert(detail::broadcast(dims{0}, dims{3}).rank == -1);

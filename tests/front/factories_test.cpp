@@ -9,8 +9,8 @@
 
 using namespace sinter;
 
-TEST_CASE_TEMPLATE("zeros, ones and full of every dtype", T, bool, std::int8_t, std::int16_t, std::int32_t, std::int64_t,
-                   std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t, f16, bf16, float, double) {
+TEST_CASE_TEMPLATE("zeros, ones and full of every dtype", T, bool, std::int8_t, std::int16_t, std::int32_t,
+                   std::int64_t, std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t, f16, bf16, float, double) {
   const auto z = zeros<T>(2, 3);
   static_assert(std::is_same_v<decltype(z), const tensor<T, 2>>);
   CHECK(z.shape() == index_array<2>{2, 3});
@@ -115,7 +115,8 @@ TEST_CASE("from_external shares memory and releases it once") {
   }
   CHECK(released == 1);
   float* none = nullptr;
-  CHECK(ops::contains(ops::error_of([&] { from_external(none, {2}, [&](float*) { ++released; }); }), "the pointer is null"));
+  CHECK(ops::contains(ops::error_of([&] { from_external(none, {2}, [&](float*) { ++released; }); }),
+                      "the pointer is null"));
   CHECK(ops::contains(ops::error_of([&] { from_external(memory, {-2}, [&](float*) { ++released; }); }), "negative"));
   CHECK(released == 1);
 }
@@ -124,7 +125,8 @@ TEST_CASE("while tracing, factories push nodes that mean the same") {
   const tensor<float, 2> x{{1, 2}, {3, 4}};
   const auto f = [](const auto& v) {
     return v * eye<float>(2) + zeros<float>(2, 2) + ones<float>(2) * full<float>(0.5f, 1) + arange<float>(0, 4, 2) +
-           linspace<float>(0, 1, 2) + tensor<float, 0>(3) + cast<float>(detail::index_leaf<std::int64_t, dims(2)>({2, 2}, -1));
+           linspace<float>(0, 1, 2) + tensor<float, 0>(3) +
+           cast<float>(detail::index_leaf<std::int64_t, dims(2)>({2, 2}, -1));
   };
   const auto want = ops::make({2, 2}, [&](const ops::coord& c) {
     const auto column = static_cast<double>(c[1]);

@@ -24,9 +24,12 @@ array product(array a, array b) {
   extents[rank - 2] = a.extents[ra - 2];
   extents[rank - 1] = b.extents[rb - 1];
   auto c = ops::make(extents, [&](const coord& at) {
-    coord ia(at.end() - static_cast<std::ptrdiff_t>(ra), at.end()), ib(at.end() - static_cast<std::ptrdiff_t>(rb), at.end());
-    for (std::size_t i = 0; i + 2 < ra; ++i) if (a.extents[i] == 1) ia[i] = 0;
-    for (std::size_t i = 0; i + 2 < rb; ++i) if (b.extents[i] == 1) ib[i] = 0;
+    coord ia(at.end() - static_cast<std::ptrdiff_t>(ra), at.end()),
+        ib(at.end() - static_cast<std::ptrdiff_t>(rb), at.end());
+    for (std::size_t i = 0; i + 2 < ra; ++i)
+      if (a.extents[i] == 1) ia[i] = 0;
+    for (std::size_t i = 0; i + 2 < rb; ++i)
+      if (b.extents[i] == 1) ib[i] = 0;
     double sum = 0;
     for (std::int64_t k = 0; k < a.extents[ra - 1]; ++k) {
       ia[ra - 1] = k;
@@ -44,7 +47,9 @@ template <class T, int RA, int RB>
 void check(const std::array<std::int64_t, RA>& a, const std::array<std::int64_t, RB>& b) {
   const auto x = ops::sample<T, RA>(a, 3);
   const auto y = ops::sample<T, RB>(b, 4);
-  check_both(product(ops::values(x), ops::values(y)), ops::tolerance_of<T>(), [](const auto& p, const auto& q) { return matmul(p, q); }, x, y);
+  check_both(
+      product(ops::values(x), ops::values(y)), ops::tolerance_of<T>(),
+      [](const auto& p, const auto& q) { return matmul(p, q); }, x, y);
 }
 
 }  // namespace
@@ -84,13 +89,16 @@ TEST_CASE("matmul of sizes around the blocks") {
 TEST_CASE("matmul of views: transposed, stepped, reversed, broadcast, and expressions") {
   const auto x = ops::sample<float, 2>({6, 8}, 5), y = ops::sample<float, 2>({6, 8}, 6);
   const auto check_views = [&](auto f, auto g) {
-    check_both(product(ops::values(f(x)), ops::values(g(y))), 1e-5, [&](const auto& p, const auto& q) { return matmul(f(p), g(q)); }, x, y);
+    check_both(
+        product(ops::values(f(x)), ops::values(g(y))), 1e-5,
+        [&](const auto& p, const auto& q) { return matmul(f(p), g(q)); }, x, y);
   };
   check_views([](const auto& t) { return transpose(t); }, [](const auto& t) { return tensor(t); });
   check_views([](const auto& t) { return tensor(t); }, [](const auto& t) { return transpose(t); });
   check_views([](const auto& t) { return flip(t); }, [](const auto& t) { return transpose(flip<0>(t)); });
   check_views([](const auto& t) { return slice<1>(t, 0, 8, 3); }, [](const auto& t) { return slice<0>(t, 5, 2, -1); });
-  check_views([](const auto& t) { return broadcast_to(slice<0>(t, 2, 3), 4, 8); }, [](const auto& t) { return transpose(t); });
+  check_views([](const auto& t) { return broadcast_to(slice<0>(t, 2, 3), 4, 8); },
+              [](const auto& t) { return transpose(t); });
   check_views([](const auto& t) { return broadcast_to(slice<0>(t, 2, 3), 3, 4, 8); },
               [](const auto& t) { return permute<1, 0, 2>(reshape(t, 8, 3, 2)); });
   check_views([](const auto& t) { return t * 2.f; }, [](const auto& t) { return transpose(t + 1.f); });
@@ -112,14 +120,17 @@ TEST_CASE("matmul of nothing is zero, and of extents that differ an error") {
 TEST_CASE("matmul keeps NaN, infinity, and the accuracy of long f16 sums") {
   const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
   const tensor<float, 2> a{{1, inf}, {0, nan}, {2, 3}, {0, inf}, {1, 1}}, b{{1, 0, 2, 1}, {1, 1, 0, -1}};
-  check_both(product(ops::values(a), ops::values(b)), 0, [](const auto& p, const auto& q) { return matmul(p, q); }, a, b);
+  check_both(
+      product(ops::values(a), ops::values(b)), 0, [](const auto& p, const auto& q) { return matmul(p, q); }, a, b);
   auto ones = ops::sample<f16, 2>({8, 4096});
   ones.fill(f16(1.f));
   CHECK(static_cast<float>(matmul(ones, transpose(ones))(3, 4)) == 4096.f);
 }
 
 TEST_CASE("matmul knows static extents") {
-  static_assert(decltype(matmul(tensor<float, dims{dyn, 64}>(), tensor<float, dims{64, 10}>()))::static_shape == dims{dyn, 10});
-  static_assert(decltype(matmul(tensor<float, dims{7, 1, 3, 4}>(), tensor<float, dims{dyn, 4, 6}>()))::static_shape == dims{7, dyn, 3, 6});
+  static_assert(decltype(matmul(tensor<float, dims{dyn, 64}>(), tensor<float, dims{64, 10}>()))::static_shape ==
+                dims{dyn, 10});
+  static_assert(decltype(matmul(tensor<float, dims{7, 1, 3, 4}>(), tensor<float, dims{dyn, 4, 6}>()))::static_shape ==
+                dims{7, dyn, 3, 6});
   static_assert(decltype(matmul(tensor<float, 1>(), tensor<float, 1>()))::rank == 0);
 }

@@ -32,11 +32,22 @@ array permuted(const array& a, const std::vector<std::size_t>& perm) {
 
 TEST_CASE("reshape keeps row-major order, for views too, and shares storage where strides allow") {
   const auto a = ops::values(x234);
-  check_both(reshaped(a, {6, 4}), 0, [](const auto& x) { return reshape(x, 6, -1); }, x234);
-  check_both(reshaped(a, {4, 1, 6}), 0, [](const auto& x) { return reshape(x, {4, 1, 6}); }, x234);
-  check_both(reshaped(a, {24}), 0, [](const auto& x) { return flatten(x); }, x234);
-  check_both(reshaped(permuted(a, {2, 0, 1}), {8, 3}), 0, [](const auto& x) { return reshape(permute<2, 0, 1>(x), 8, 3); }, x234);
-  check_both(reshaped(permuted(a, {1, 0, 2}), {6, 4}), 0, [](const auto& x) { return reshape(permute<1, 0, 2>(x), 6, 4); }, x234);
+  check_both(
+      reshaped(a, {6, 4}), 0, [](const auto& x) { return reshape(x, 6, -1); }, x234);
+  check_both(
+      reshaped(a, {4, 1, 6}), 0,
+      [](const auto& x) {
+        return reshape(x, {4, 1, 6});
+      },
+      x234);
+  check_both(
+      reshaped(a, {24}), 0, [](const auto& x) { return flatten(x); }, x234);
+  check_both(
+      reshaped(permuted(a, {2, 0, 1}), {8, 3}), 0, [](const auto& x) { return reshape(permute<2, 0, 1>(x), 8, 3); },
+      x234);
+  check_both(
+      reshaped(permuted(a, {1, 0, 2}), {6, 4}), 0, [](const auto& x) { return reshape(permute<1, 0, 2>(x), 6, 4); },
+      x234);
   CHECK(reshape(x234, 3, 8).data() == x234.data());
   // The last axis of this view splits without a copy; joining its first two axes needs one.
   const auto view = permute<1, 0, 2>(x234);
@@ -60,9 +71,12 @@ TEST_CASE("reshape of empty tensors, and of extents that do not fit") {
 
 TEST_CASE("permute and transpose are views") {
   const auto a = ops::values(x234);
-  check_both(permuted(a, {2, 0, 1}), 0, [](const auto& x) { return permute(x, axis<2, 0, 1>); }, x234);
-  check_both(permuted(a, {0, 2, 1}), 0, [](const auto& x) { return transpose(x); }, x234);
-  check_both(permuted(a, {2, 1, 0}), 0, [](const auto& x) { return transpose<0, -1>(x); }, x234);
+  check_both(
+      permuted(a, {2, 0, 1}), 0, [](const auto& x) { return permute(x, axis<2, 0, 1>); }, x234);
+  check_both(
+      permuted(a, {0, 2, 1}), 0, [](const auto& x) { return transpose(x); }, x234);
+  check_both(
+      permuted(a, {2, 1, 0}), 0, [](const auto& x) { return transpose<0, -1>(x); }, x234);
   CHECK(transpose(x234).data() == x234.data());
   static_assert(decltype(transpose(tensor<float, dims{3, dyn, 5}>()))::static_shape == dims{3, 5, dyn});
 }
@@ -70,9 +84,20 @@ TEST_CASE("permute and transpose are views") {
 TEST_CASE("broadcast_to repeats extents of 1 and adds leading axes") {
   const auto x = ops::sample<double, 2>({3, 1});
   const auto want = ops::make({2, 3, 4}, [&](const coord& c) { return ops::get(ops::values(x), {c[1], 0}); });
-  check_both(want, 0, [](const auto& t) { return broadcast_to(t, 2, 3, 4); }, x);
-  check_both(want, 0, [](const auto& t) { return broadcast_to(t, {2, -1, 4}); }, x);
-  check_both(want, 0, [](const auto& t) { return broadcast_to<dims{2, dyn, 4}>(t); }, x);
+  check_both(
+      want, 0, [](const auto& t) { return broadcast_to(t, 2, 3, 4); }, x);
+  check_both(
+      want, 0,
+      [](const auto& t) {
+        return broadcast_to(t, {2, -1, 4});
+      },
+      x);
+  check_both(
+      want, 0,
+      [](const auto& t) {
+        return broadcast_to<dims{2, dyn, 4}>(t);
+      },
+      x);
   CHECK(broadcast_to(x, 2, 3, 4).data() == x.data());
   CHECK(ops::contains(ops::error_of([&] { (void)broadcast_to(x, 2, 4); }), "[broadcast_to]"));
   CHECK(ops::contains(ops::error_of([&] { (void)broadcast_to(x, {4}); }), "more axes"));
@@ -81,10 +106,14 @@ TEST_CASE("broadcast_to repeats extents of 1 and adds leading axes") {
 
 TEST_CASE("expand_dims and squeeze") {
   const auto a = ops::values(x234);
-  check_both(reshaped(a, {2, 1, 3, 4}), 0, [](const auto& x) { return expand_dims<1>(x); }, x234);
-  check_both(reshaped(a, {2, 3, 4, 1}), 0, [](const auto& x) { return expand_dims(x, axis<-1>); }, x234);
-  check_both(a, 0, [](const auto& x) { return squeeze<0, -1>(reshape(x, 1, 2, 3, 4, 1)); }, x234);
-  CHECK(ops::contains(ops::error_of([] { (void)squeeze<1>(x234); }), "[squeeze] an axis to squeeze is not of extent 1"));
+  check_both(
+      reshaped(a, {2, 1, 3, 4}), 0, [](const auto& x) { return expand_dims<1>(x); }, x234);
+  check_both(
+      reshaped(a, {2, 3, 4, 1}), 0, [](const auto& x) { return expand_dims(x, axis<-1>); }, x234);
+  check_both(
+      a, 0, [](const auto& x) { return squeeze<0, -1>(reshape(x, 1, 2, 3, 4, 1)); }, x234);
+  CHECK(
+      ops::contains(ops::error_of([] { (void)squeeze<1>(x234); }), "[squeeze] an axis to squeeze is not of extent 1"));
 }
 
 TEST_CASE("slice follows Python's start, stop and step") {
@@ -93,48 +122,85 @@ TEST_CASE("slice follows Python's start, stop and step") {
   const auto python = [&](std::int64_t first, std::int64_t count, std::int64_t step) {
     return ops::make({2, count}, [&](const coord& c) { return ops::get(a, {c[0], first + c[1] * step}); });
   };
-  check_both(python(2, 3, 1), 0, [](const auto& t) { return slice<1>(t, 2, 5); }, x);
-  check_both(python(1, 3, 2), 0, [](const auto& t) { return slice<1>(t, 1, 6, 2); }, x);
-  check_both(python(4, 3, 1), 0, [](const auto& t) { return slice<-1>(t, -3); }, x);
-  check_both(python(6, 7, -1), 0, [](const auto& t) { return slice<1>(t, -1, to_end, -1); }, x);
-  check_both(python(5, 2, -3), 0, [](const auto& t) { return slice<1>(t, 5, 0, -3); }, x);
-  check_both(python(0, 7, 1), 0, [](const auto& t) { return slice<1>(t, -100, 100); }, x);
-  check_both(python(0, 0, 1), 0, [](const auto& t) { return slice<1>(t, 5, 2); }, x);
-  check_both(python(0, 0, 1), 0, [](const auto& t) { return slice<1>(t, 9); }, x);
-  check_both(python(3, 1, 1), 0, [](const auto& t) { return slice<1>(t, 3, 7, std::int64_t{1} << 62); }, x);
-  check_both(python(6, 1, 1), 0, [](const auto& t) { return slice<1>(t, 6, to_end, std::numeric_limits<std::int64_t>::min()); }, x);
+  check_both(
+      python(2, 3, 1), 0, [](const auto& t) { return slice<1>(t, 2, 5); }, x);
+  check_both(
+      python(1, 3, 2), 0, [](const auto& t) { return slice<1>(t, 1, 6, 2); }, x);
+  check_both(
+      python(4, 3, 1), 0, [](const auto& t) { return slice<-1>(t, -3); }, x);
+  check_both(
+      python(6, 7, -1), 0, [](const auto& t) { return slice<1>(t, -1, to_end, -1); }, x);
+  check_both(
+      python(5, 2, -3), 0, [](const auto& t) { return slice<1>(t, 5, 0, -3); }, x);
+  check_both(
+      python(0, 7, 1), 0, [](const auto& t) { return slice<1>(t, -100, 100); }, x);
+  check_both(
+      python(0, 0, 1), 0, [](const auto& t) { return slice<1>(t, 5, 2); }, x);
+  check_both(
+      python(0, 0, 1), 0, [](const auto& t) { return slice<1>(t, 9); }, x);
+  check_both(
+      python(3, 1, 1), 0, [](const auto& t) { return slice<1>(t, 3, 7, std::int64_t{1} << 62); }, x);
+  check_both(
+      python(6, 1, 1), 0,
+      [](const auto& t) { return slice<1>(t, 6, to_end, std::numeric_limits<std::int64_t>::min()); }, x);
   CHECK(slice<1>(x, 2, 5).data() == x.data() + 2);
   CHECK(ops::contains(ops::error_of([&] { (void)slice<0>(x, 0, 1, 0); }), "[slice] the step is 0"));
 }
 
 TEST_CASE("flip, of some axes and of all") {
   const auto a = ops::values(x234);
-  check_both(ops::make({2, 3, 4}, [&](const coord& c) { return ops::get(a, {1 - c[0], c[1], 3 - c[2]}); }), 0,
-             [](const auto& x) { return flip<0, -1>(x); }, x234);
-  check_both(ops::make({2, 3, 4}, [&](const coord& c) { return ops::get(a, {1 - c[0], 2 - c[1], 3 - c[2]}); }), 0,
-             [](const auto& x) { return flip(x); }, x234);
+  check_both(
+      ops::make({2, 3, 4},
+                [&](const coord& c) {
+                  return ops::get(a, {1 - c[0], c[1], 3 - c[2]});
+                }),
+      0, [](const auto& x) { return flip<0, -1>(x); }, x234);
+  check_both(
+      ops::make({2, 3, 4},
+                [&](const coord& c) {
+                  return ops::get(a, {1 - c[0], 2 - c[1], 3 - c[2]});
+                }),
+      0, [](const auto& x) { return flip(x); }, x234);
   CHECK(flip(ops::sample<float, 2>({0, 3})).numel() == 0);
 }
 
 TEST_CASE("concat and stack") {
-  const auto x = ops::sample<float, 2>({2, 3}, 1), y = ops::sample<float, 2>({2, 4}, 2), none = ops::sample<float, 2>({2, 0}, 3);
+  const auto x = ops::sample<float, 2>({2, 3}, 1), y = ops::sample<float, 2>({2, 4}, 2),
+             none = ops::sample<float, 2>({2, 0}, 3);
   const auto a = ops::values(x), b = ops::values(y);
-  const auto along = ops::make({2, 7}, [&](const coord& c) { return c[1] < 3 ? ops::get(a, c) : ops::get(b, {c[0], c[1] - 3}); });
-  check_both(along, 0, [](const auto& p, const auto& q, const auto& r) { return concat<1>(p, q, r); }, x, y, none);
-  check_both(along, 0, [](const auto& p, const auto& q) { return flip<1>(concat<-1>(flip<1>(q), flip<1>(p))); }, x, y);
-  const auto stacked = ops::make({2, 2, 3}, [&](const coord& c) { return ops::get(a, {c[0], c[2]}) * (c[1] == 0 ? 1 : -1); });
-  check_both(stacked, 0, [](const auto& p) { return stack<1>(p, -p); }, x);
-  check_both(stacked, 0, [](const auto& p) { return stack<1>(std::vector{tensor<float, 2>(p), tensor<float, 2>(-p)}); }, x);
+  const auto along = ops::make({2, 7}, [&](const coord& c) {
+    return c[1] < 3 ? ops::get(a, c) : ops::get(b, {c[0], c[1] - 3});
+  });
+  check_both(
+      along, 0, [](const auto& p, const auto& q, const auto& r) { return concat<1>(p, q, r); }, x, y, none);
+  check_both(
+      along, 0, [](const auto& p, const auto& q) { return flip<1>(concat<-1>(flip<1>(q), flip<1>(p))); }, x, y);
+  const auto stacked = ops::make({2, 2, 3}, [&](const coord& c) {
+    return ops::get(a, {c[0], c[2]}) * (c[1] == 0 ? 1 : -1);
+  });
+  check_both(
+      stacked, 0, [](const auto& p) { return stack<1>(p, -p); }, x);
+  check_both(
+      stacked, 0,
+      [](const auto& p) {
+        return stack<1>(std::vector{tensor<float, 2>(p), tensor<float, 2>(-p)});
+      },
+      x);
   CHECK(ops::contains(ops::error_of([&] { (void)concat<0>(x, y); }), "(2, 3), (2, 4)"));
-  CHECK(ops::contains(ops::error_of([&] { (void)concat<0>(std::vector<tensor<float, 2>>{}); }), "[concat] there is nothing"));
-  static_assert(decltype(concat<0>(tensor<int, dims{2, 3}>(), tensor<int, dims{4, dyn}>()))::static_shape == dims{6, 3});
+  CHECK(ops::contains(ops::error_of([&] { (void)concat<0>(std::vector<tensor<float, 2>>{}); }),
+                      "[concat] there is nothing"));
+  static_assert(decltype(concat<0>(tensor<int, dims{2, 3}>(), tensor<int, dims{4, dyn}>()))::static_shape ==
+                dims{6, 3});
 }
 
 TEST_CASE("split") {
   const auto a = ops::values(x234);
-  const auto part = [&](std::int64_t i) { return ops::make({2, 3, 2}, [&](const coord& c) { return ops::get(a, {c[0], c[1], c[2] + 2 * i}); }); };
+  const auto part = [&](std::int64_t i) {
+    return ops::make({2, 3, 2}, [&](const coord& c) { return ops::get(a, {c[0], c[1], c[2] + 2 * i}); });
+  };
   for (int i = 0; i < 2; ++i)
-    check_both(part(i), 0, [i](const auto& x) { return split<2>(x, 2)[static_cast<std::size_t>(i)]; }, x234);
+    check_both(
+        part(i), 0, [i](const auto& x) { return split<2>(x, 2)[static_cast<std::size_t>(i)]; }, x234);
   const auto [left, right] = split<-1, 2>(tensor<float, dims{2, 3, 4}>(x234));
   static_assert(std::remove_cvref_t<decltype(left)>::static_shape == dims{2, 3, 2});
   ops::check_equal(ops::values(right), part(1));
@@ -149,30 +215,50 @@ TEST_CASE("pad and tile") {
     const bool inside = c[0] >= 1 && c[0] < 3 && c[1] < 3;
     return inside ? ops::get(a, {c[0] - 1, c[1]}) : 7.0;
   });
-  check_both(padded, 0, [](const auto& t) { return pad(t, {{1, 1}, {0, 2}}, 7); }, x);
+  check_both(
+      padded, 0,
+      [](const auto& t) {
+        return pad(t, {{1, 1}, {0, 2}}, 7);
+      },
+      x);
   CHECK(ops::contains(ops::error_of([&] { (void)pad(x, {{0, -1}, {0, 0}}); }), "[pad] a width is negative"));
   const auto tiled = ops::make({2, 4, 3}, [&](const coord& c) { return ops::get(a, {c[1] % 2, c[2] % 3}); });
-  check_both(tiled, 0, [](const auto& t) { return tile(t, {2, 2, 1}); }, x);
-  check_both(ops::make({2, 9}, [&](const coord& c) { return ops::get(a, {c[0], c[1] % 3}); }), 0,
-             [](const auto& t) { return tile(transpose(transpose(t)), {3}); }, x);
+  check_both(
+      tiled, 0,
+      [](const auto& t) {
+        return tile(t, {2, 2, 1});
+      },
+      x);
+  check_both(
+      ops::make({2, 9},
+                [&](const coord& c) {
+                  return ops::get(a, {c[0], c[1] % 3});
+                }),
+      0, [](const auto& t) { return tile(transpose(transpose(t)), {3}); }, x);
   CHECK(tile(x, {0, 2}).shape() == index_array<2>{0, 6});
 }
 
 TEST_CASE("tril and triu of the last two axes") {
   const auto a = ops::values(x234);
   for (const std::int64_t k : {-2, 0, 1, 9}) {
-    check_both(ops::make({2, 3, 4}, [&](const coord& c) { return c[2] - c[1] <= k ? ops::get(a, c) : 0; }), 0,
-               [k](const auto& x) { return tril(x, k); }, x234);
-    check_both(ops::make({2, 3, 4}, [&](const coord& c) { return c[2] - c[1] >= k ? ops::get(a, c) : 0; }), 0,
-               [k](const auto& x) { return triu(x, k); }, x234);
+    check_both(
+        ops::make({2, 3, 4}, [&](const coord& c) { return c[2] - c[1] <= k ? ops::get(a, c) : 0; }), 0,
+        [k](const auto& x) { return tril(x, k); }, x234);
+    check_both(
+        ops::make({2, 3, 4}, [&](const coord& c) { return c[2] - c[1] >= k ? ops::get(a, c) : 0; }), 0,
+        [k](const auto& x) { return triu(x, k); }, x234);
   }
 }
 
 TEST_CASE("every element size moves") {
   const auto walk = [](const auto& x) {
     const auto a = ops::values(x);
-    check_both(ops::make({3, 4}, [&](const coord& c) { return c[1] < 2 ? ops::get(a, {c[1], 2 - c[0]}) : ops::get(a, {c[1] - 2, c[0]}); }), 0,
-               [](const auto& t) { return concat<1>(transpose(flip<1>(t)), transpose(t)); }, x);
+    check_both(
+        ops::make({3, 4},
+                  [&](const coord& c) {
+                    return c[1] < 2 ? ops::get(a, {c[1], 2 - c[0]}) : ops::get(a, {c[1] - 2, c[0]});
+                  }),
+        0, [](const auto& t) { return concat<1>(transpose(flip<1>(t)), transpose(t)); }, x);
   };
   walk(ops::sample<bool, 2>({2, 3}));
   walk(ops::sample<std::uint8_t, 2>({2, 3}));

@@ -104,11 +104,16 @@ inline void check_equal(const array& got, const array& want, double tolerance = 
 template <class T>
 double tolerance_of() {
   switch (sinter::dtype_of<T>) {
-    case sinter::dtype::f64: return 1e-13;
-    case sinter::dtype::f32: return 2e-6;
-    case sinter::dtype::f16: return 4e-3;
-    case sinter::dtype::bf16: return 3e-2;
-    default: return 0;
+    case sinter::dtype::f64:
+      return 1e-13;
+    case sinter::dtype::f32:
+      return 2e-6;
+    case sinter::dtype::f16:
+      return 4e-3;
+    case sinter::dtype::bf16:
+      return 3e-2;
+    default:
+      return 0;
   }
 }
 
@@ -137,7 +142,8 @@ array traced(F&& f, const tensor<T, S>&... x) {
     sinter::engine::tracing_scope scope(t);
     const auto input = [&](const auto& concrete) {
       using X = std::remove_cvref_t<decltype(concrete)>;
-      const auto node = t->graph.add_input(sinter::dtype_of<typename X::value_type>, sinter::detail::to_shape(concrete.shape()));
+      const auto node =
+          t->graph.add_input(sinter::dtype_of<typename X::value_type>, sinter::detail::to_shape(concrete.shape()));
       return sinter::detail::access::traced<typename X::value_type, X::static_shape>(t, node, concrete.shape());
     };
     const std::tuple inputs{input(x)...};  // braces: in argument order
@@ -152,7 +158,9 @@ array traced(F&& f, const tensor<T, S>&... x) {
   CHECK(out.type == type);
   array a{out.extents, out.f};
   if (!sinter::is_float(type))
-    for (auto v : out.i) a.at.push_back(type == sinter::dtype::u64 ? static_cast<double>(static_cast<std::uint64_t>(v)) : static_cast<double>(v));
+    for (auto v : out.i)
+      a.at.push_back(type == sinter::dtype::u64 ? static_cast<double>(static_cast<std::uint64_t>(v))
+                                                : static_cast<double>(v));
   return a;
 }
 

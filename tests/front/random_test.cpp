@@ -122,5 +122,7 @@ TEST_CASE("tracing gives the same bits") {
   same([](const auto& s) { return uniform<double>(key{s}, 9); });
   same([](const auto& s) { return bernoulli(split(key{s}).second, 0.5, 33); });
   same([](const auto& s) { return randint<int>(key{s}, -10, 10, 33); });
-  ops::check_both(ops::values(normal<double>(key{state}, 31)), 1e-13, [](const auto& s) { return normal<double>(key{s}, 31); }, state);
+  ops::check_both(
+      ops::values(normal<double>(key{state}, 31)), 1e-13, [](const auto& s) { return normal<double>(key{s}, 31); },
+      state);
 }

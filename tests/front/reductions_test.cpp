@@ -91,12 +91,18 @@ const auto x345 = ops::sample<double, 3>({3, 4, 5}, 7);
 
 TEST_CASE("axes, keepdims and their order") {
   const auto a = ops::values(x345);
-  check_both(fold(a, {0, 1, 2}, false, total), 1e-14, [](const auto& x) { return sum(x); }, x345);
-  check_both(fold(a, {0, 1, 2}, true, total), 1e-14, [](const auto& x) { return sum(x, keepdims); }, x345);
-  check_both(fold(a, {0}, false, total), 1e-14, [](const auto& x) { return sum(x, axis<0>); }, x345);
-  check_both(fold(a, {1}, true, total), 1e-14, [](const auto& x) { return sum(x, axis<-2>, keepdims); }, x345);
-  check_both(fold(a, {0, 2}, false, total), 1e-14, [](const auto& x) { return sum(x, axis<-1, 0>); }, x345);
-  check_both(fold(a, {1, 2}, true, total), 1e-14, [](const auto& x) { return sum(x, axis<1, 2>, keepdims); }, x345);
+  check_both(
+      fold(a, {0, 1, 2}, false, total), 1e-14, [](const auto& x) { return sum(x); }, x345);
+  check_both(
+      fold(a, {0, 1, 2}, true, total), 1e-14, [](const auto& x) { return sum(x, keepdims); }, x345);
+  check_both(
+      fold(a, {0}, false, total), 1e-14, [](const auto& x) { return sum(x, axis<0>); }, x345);
+  check_both(
+      fold(a, {1}, true, total), 1e-14, [](const auto& x) { return sum(x, axis<-2>, keepdims); }, x345);
+  check_both(
+      fold(a, {0, 2}, false, total), 1e-14, [](const auto& x) { return sum(x, axis<-1, 0>); }, x345);
+  check_both(
+      fold(a, {1, 2}, true, total), 1e-14, [](const auto& x) { return sum(x, axis<1, 2>, keepdims); }, x345);
   static_assert(decltype(sum(tensor<float, dims{2, dyn, 4}>(), axis<-1>, keepdims))::static_shape == dims{2, dyn, 1});
   static_assert(decltype(mean(tensor<float, dims{2, dyn, 4}>(), axis<0>))::static_shape == dims{dyn, 4});
   const tensor<double, 0> scalar = sum(x345);
@@ -106,28 +112,64 @@ TEST_CASE("axes, keepdims and their order") {
 TEST_CASE("every reduction along an axis, of a view of an expression") {
   const auto e = [](const auto& x) { return flip<2>(permute<1, 0, 2>(x)) * 0.5 + 1.0; };
   const auto a = ops::values(e(x345));
-  check_both(fold(a, {1}, false, total), 1e-14, [&](const auto& x) { return sum(e(x), axis<1>); }, x345);
-  check_both(fold(a, {1}, false, product), 1e-14, [&](const auto& x) { return prod(e(x), axis<1>); }, x345);
-  check_both(fold(a, {1}, false, largest), 0, [&](const auto& x) { return max(e(x), axis<1>); }, x345);
-  check_both(fold(a, {2}, false, smallest), 0, [&](const auto& x) { return min(e(x), axis<2>); }, x345);
-  check_both(fold(a, {2}, false, average), 1e-14, [&](const auto& x) { return mean(e(x), axis<2>); }, x345);
-  check_both(fold(a, {2}, true, [](const run& r) { return variance(r, 1); }), 1e-14, [&](const auto& x) { return var(e(x), axis<2>, keepdims, 1); }, x345);
-  check_both(fold(a, {0, 1}, false, [](const run& r) { return std::sqrt(variance(r)); }), 1e-14,
-             [&](const auto& x) { return sinter::std(e(x), axis<0, 1>); }, x345);
-  check_both(fold(a, {0}, false, log_sum_exp), 1e-14, [&](const auto& x) { return logsumexp(e(x), axis<0>); }, x345);
-  check_both(fold(a, {0, 2}, false, log_sum_exp), 1e-14, [&](const auto& x) { return logsumexp(e(x), axis<0, 2>); }, x345);
-  const auto norm2 = [](const run& r) { double s = 0; for (double x : r) s += x * x; return std::sqrt(s); };
-  const auto norm1 = [](const run& r) { double s = 0; for (double x : r) s += std::abs(x); return s; };
-  const auto norm_inf = [](const run& r) { double s = 0; for (double x : r) s = std::max(s, std::abs(x)); return s; };
-  check_both(fold(a, {1}, false, norm2), 1e-14, [&](const auto& x) { return norm(e(x), axis<1>); }, x345);
-  check_both(fold(a, {1}, true, norm1), 1e-14, [&](const auto& x) { return norm<1>(e(x), axis<1>, keepdims); }, x345);
-  check_both(fold(a, {0, 1, 2}, false, norm_inf), 1e-14, [&](const auto& x) { return norm<norm_max>(e(x)); }, x345);
-  check_both(fold(a, {2}, false, first_largest), 0, [&](const auto& x) { return argmax(e(x), axis<2>); }, x345);
-  check_both(fold(a, {0, 1, 2}, false, first_largest), 0, [&](const auto& x) { return argmax(e(x)); }, x345);
-  check_both(fold(a, {1}, true, [](run r) { for (auto& x : r) x = -x; return first_largest(r); }), 0,
-             [&](const auto& x) { return argmin(e(x), axis<1>, keepdims); }, x345);
-  check_both(fold(a, {1}, false, [](const run& r) { return largest(r) > 1.5; }), 0, [&](const auto& x) { return any(e(x) > 1.5, axis<1>); }, x345);
-  check_both(fold(a, {1}, true, [](const run& r) { return smallest(r) > 0.5; }), 0, [&](const auto& x) { return all(e(x) > 0.5, axis<1>, keepdims); }, x345);
+  check_both(
+      fold(a, {1}, false, total), 1e-14, [&](const auto& x) { return sum(e(x), axis<1>); }, x345);
+  check_both(
+      fold(a, {1}, false, product), 1e-14, [&](const auto& x) { return prod(e(x), axis<1>); }, x345);
+  check_both(
+      fold(a, {1}, false, largest), 0, [&](const auto& x) { return max(e(x), axis<1>); }, x345);
+  check_both(
+      fold(a, {2}, false, smallest), 0, [&](const auto& x) { return min(e(x), axis<2>); }, x345);
+  check_both(
+      fold(a, {2}, false, average), 1e-14, [&](const auto& x) { return mean(e(x), axis<2>); }, x345);
+  check_both(
+      fold(a, {2}, true, [](const run& r) { return variance(r, 1); }), 1e-14,
+      [&](const auto& x) { return var(e(x), axis<2>, keepdims, 1); }, x345);
+  check_both(
+      fold(a, {0, 1}, false, [](const run& r) { return std::sqrt(variance(r)); }), 1e-14,
+      [&](const auto& x) { return sinter::std(e(x), axis<0, 1>); }, x345);
+  check_both(
+      fold(a, {0}, false, log_sum_exp), 1e-14, [&](const auto& x) { return logsumexp(e(x), axis<0>); }, x345);
+  check_both(
+      fold(a, {0, 2}, false, log_sum_exp), 1e-14, [&](const auto& x) { return logsumexp(e(x), axis<0, 2>); }, x345);
+  const auto norm2 = [](const run& r) {
+    double s = 0;
+    for (double x : r) s += x * x;
+    return std::sqrt(s);
+  };
+  const auto norm1 = [](const run& r) {
+    double s = 0;
+    for (double x : r) s += std::abs(x);
+    return s;
+  };
+  const auto norm_inf = [](const run& r) {
+    double s = 0;
+    for (double x : r) s = std::max(s, std::abs(x));
+    return s;
+  };
+  check_both(
+      fold(a, {1}, false, norm2), 1e-14, [&](const auto& x) { return norm(e(x), axis<1>); }, x345);
+  check_both(
+      fold(a, {1}, true, norm1), 1e-14, [&](const auto& x) { return norm<1>(e(x), axis<1>, keepdims); }, x345);
+  check_both(
+      fold(a, {0, 1, 2}, false, norm_inf), 1e-14, [&](const auto& x) { return norm<norm_max>(e(x)); }, x345);
+  check_both(
+      fold(a, {2}, false, first_largest), 0, [&](const auto& x) { return argmax(e(x), axis<2>); }, x345);
+  check_both(
+      fold(a, {0, 1, 2}, false, first_largest), 0, [&](const auto& x) { return argmax(e(x)); }, x345);
+  check_both(
+      fold(a, {1}, true,
+           [](run r) {
+             for (auto& x : r) x = -x;
+             return first_largest(r);
+           }),
+      0, [&](const auto& x) { return argmin(e(x), axis<1>, keepdims); }, x345);
+  check_both(
+      fold(a, {1}, false, [](const run& r) { return largest(r) > 1.5; }), 0,
+      [&](const auto& x) { return any(e(x) > 1.5, axis<1>); }, x345);
+  check_both(
+      fold(a, {1}, true, [](const run& r) { return smallest(r) > 0.5; }), 0,
+      [&](const auto& x) { return all(e(x) > 0.5, axis<1>, keepdims); }, x345);
 }
 
 namespace {
@@ -140,16 +182,29 @@ void check_dtype() {
     if constexpr (std::is_integral_v<T>) return static_cast<double>(static_cast<T>(static_cast<std::int64_t>(v)));
     else return v;
   };
-  check_both(fold(a, {1}, false, [&](const run& r) { return wrapped(total(r)); }), tolerance, [](const auto& t) { return sum(t, axis<1>); }, x);
-  check_both(fold(a, {1}, false, [&](const run& r) { return wrapped(product(r)); }), 4 * tolerance, [](const auto& t) { return prod(t, axis<1>); }, x);
-  check_both(fold(a, {0}, false, largest), tolerance, [](const auto& t) { return max(t, axis<0>); }, x);
-  check_both(fold(a, {0, 1}, false, smallest), tolerance, [](const auto& t) { return min(t); }, x);
-  check_both(fold(a, {1}, false, first_largest), 0, [](const auto& t) { return argmax(t, axis<1>); }, x);
-  check_both(fold(a, {1}, false, [](const run& r) { return product(r) != 0; }), 0, [](const auto& t) { return all(t, axis<1>); }, x);
+  check_both(
+      fold(a, {1}, false, [&](const run& r) { return wrapped(total(r)); }), tolerance,
+      [](const auto& t) { return sum(t, axis<1>); }, x);
+  check_both(
+      fold(a, {1}, false, [&](const run& r) { return wrapped(product(r)); }), 4 * tolerance,
+      [](const auto& t) { return prod(t, axis<1>); }, x);
+  check_both(
+      fold(a, {0}, false, largest), tolerance, [](const auto& t) { return max(t, axis<0>); }, x);
+  check_both(
+      fold(a, {0, 1}, false, smallest), tolerance, [](const auto& t) { return min(t); }, x);
+  check_both(
+      fold(a, {1}, false, first_largest), 0, [](const auto& t) { return argmax(t, axis<1>); }, x);
+  check_both(
+      fold(a, {1}, false, [](const run& r) { return product(r) != 0; }), 0,
+      [](const auto& t) { return all(t, axis<1>); }, x);
   if constexpr (is_float(dtype_of<T>)) {
-    check_both(fold(a, {1}, false, average), tolerance, [](const auto& t) { return mean(t, axis<1>); }, x);
-    check_both(fold(a, {1}, false, log_sum_exp), tolerance, [](const auto& t) { return logsumexp(t, axis<1>); }, x);
-    check_both(fold(a, {0}, false, [](const run& r) { return variance(r); }), tolerance, [](const auto& t) { return var(t, axis<0>); }, x);
+    check_both(
+        fold(a, {1}, false, average), tolerance, [](const auto& t) { return mean(t, axis<1>); }, x);
+    check_both(
+        fold(a, {1}, false, log_sum_exp), tolerance, [](const auto& t) { return logsumexp(t, axis<1>); }, x);
+    check_both(
+        fold(a, {0}, false, [](const run& r) { return variance(r); }), tolerance,
+        [](const auto& t) { return var(t, axis<0>); }, x);
   }
 }
 }  // namespace
@@ -180,40 +235,61 @@ TEST_CASE("integer sums wrap in their dtype, f16 sums in f32") {
 TEST_CASE("nothing: sums are 0, products 1, extremes an error") {
   const auto x = ops::sample<float, 2>({3, 0});
   const auto each = [](double v) { return array{{3}, {v, v, v}}; };
-  check_both(each(0), 0, [](const auto& t) { return sum(t, axis<1>); }, x);
-  check_both(each(1), 0, [](const auto& t) { return prod(t, axis<1>); }, x);
-  check_both(each(not_a_number), 0, [](const auto& t) { return mean(t, axis<1>); }, x);
-  check_both(each(not_a_number), 0, [](const auto& t) { return var(t, axis<1>); }, x);
-  check_both(each(0), 0, [](const auto& t) { return any(t > 0.f, axis<1>); }, x);
-  check_both(each(1), 0, [](const auto& t) { return all(t > 0.f, axis<1>); }, x);
-  check_both(array{{0}, {}}, 0, [](const auto& t) { return max(t, axis<0>); }, x);
+  check_both(
+      each(0), 0, [](const auto& t) { return sum(t, axis<1>); }, x);
+  check_both(
+      each(1), 0, [](const auto& t) { return prod(t, axis<1>); }, x);
+  check_both(
+      each(not_a_number), 0, [](const auto& t) { return mean(t, axis<1>); }, x);
+  check_both(
+      each(not_a_number), 0, [](const auto& t) { return var(t, axis<1>); }, x);
+  check_both(
+      each(0), 0, [](const auto& t) { return any(t > 0.f, axis<1>); }, x);
+  check_both(
+      each(1), 0, [](const auto& t) { return all(t > 0.f, axis<1>); }, x);
+  check_both(
+      array{{0}, {}}, 0, [](const auto& t) { return max(t, axis<0>); }, x);
   CHECK(ops::contains(ops::error_of([&] { (void)max(x, axis<1>); }), "[max] of nothing: axis 1 of (3, 0) is empty"));
   CHECK(ops::contains(ops::error_of([&] { (void)min(x); }), "[min] of nothing"));
   CHECK(ops::contains(ops::error_of([&] { (void)argmax(x, axis<1>); }), "[argmax] axis 1 of (3, 0) is empty"));
   CHECK(ops::contains(ops::error_of([&] { (void)argmin(x); }), "[argmin]"));
-  CHECK(ops::contains(ops::error_of([&] { (void)ops::traced([](const auto& t) { return max(t, axis<1>); }, x); }), "[max] of nothing"));
+  CHECK(ops::contains(ops::error_of([&] { (void)ops::traced([](const auto& t) { return max(t, axis<1>); }, x); }),
+                      "[max] of nothing"));
   CHECK(ops::contains(ops::error_of([&] { (void)max(x, axis<1>); }), "reductions_test.cpp:"));
 }
 
 TEST_CASE("NaN, infinities and large magnitudes") {
-  const tensor<double, 2> x{{1, not_a_number, 3}, {inf, 2, -inf}, {-inf, -inf, -inf}, {1e300, 1e300, -1e300}, {-0.0, 0.0, 1e-300}, {inf, 1, 2}};
+  const tensor<double, 2> x{{1, not_a_number, 3},   {inf, 2, -inf},      {-inf, -inf, -inf},
+                            {1e300, 1e300, -1e300}, {-0.0, 0.0, 1e-300}, {inf, 1, 2}};
   const auto a = ops::values(x);
-  check_both(fold(a, {1}, false, largest), 0, [](const auto& t) { return max(t, axis<1>); }, x);
-  check_both(fold(a, {1}, false, smallest), 0, [](const auto& t) { return min(t, axis<1>); }, x);
-  check_both(fold(a, {1}, false, total), 1e-14, [](const auto& t) { return sum(t, axis<1>); }, x);
-  check_both(fold(a, {1}, false, log_sum_exp), 1e-14, [](const auto& t) { return logsumexp(t, axis<1>); }, x);
-  check_both(fold(a, {1}, false, first_largest), 0, [](const auto& t) { return argmax(t, axis<1>); }, x);
-  check_both(array{{6}, {1, 1, 1, 1, 1, 1}}, 0, [](const auto& t) { return all(t != 0.0 || t == 0.0 || isnan(t), axis<1>); }, x);
+  check_both(
+      fold(a, {1}, false, largest), 0, [](const auto& t) { return max(t, axis<1>); }, x);
+  check_both(
+      fold(a, {1}, false, smallest), 0, [](const auto& t) { return min(t, axis<1>); }, x);
+  check_both(
+      fold(a, {1}, false, total), 1e-14, [](const auto& t) { return sum(t, axis<1>); }, x);
+  check_both(
+      fold(a, {1}, false, log_sum_exp), 1e-14, [](const auto& t) { return logsumexp(t, axis<1>); }, x);
+  check_both(
+      fold(a, {1}, false, first_largest), 0, [](const auto& t) { return argmax(t, axis<1>); }, x);
+  check_both(
+      array{{6}, {1, 1, 1, 1, 1, 1}}, 0, [](const auto& t) { return all(t != 0.0 || t == 0.0 || isnan(t), axis<1>); },
+      x);
   // Two passes keep the variance of values far from 0.
   const tensor<float, 1> far{10000.f, 10001.f, 10002.f};
-  check_both(array{{}, {2.0 / 3}}, 1e-6, [](const auto& t) { return var(t); }, far);
-  check_both(array{{}, {inf}}, 0, [](const auto& t) { return var(t, axis<>, 3) + 0.0f; }, far);
+  check_both(
+      array{{}, {2.0 / 3}}, 1e-6, [](const auto& t) { return var(t); }, far);
+  check_both(
+      array{{}, {inf}}, 0, [](const auto& t) { return var(t, axis<>, 3) + 0.0f; }, far);
 }
 
 TEST_CASE("reductions longer than a block, in rows and in columns") {
   const auto x = ops::sample<float, 2>({2100, 33}, 3);
   const auto a = ops::values(x);
-  check_both(fold(a, {0}, false, total), 1e-5, [](const auto& t) { return sum(t, axis<0>); }, x);
-  check_both(fold(a, {0, 1}, false, total), 1e-5, [](const auto& t) { return sum(t); }, x);
-  check_both(fold(a, {0}, false, largest), 0, [](const auto& t) { return max(t, axis<0>); }, x);
+  check_both(
+      fold(a, {0}, false, total), 1e-5, [](const auto& t) { return sum(t, axis<0>); }, x);
+  check_both(
+      fold(a, {0, 1}, false, total), 1e-5, [](const auto& t) { return sum(t); }, x);
+  check_both(
+      fold(a, {0}, false, largest), 0, [](const auto& t) { return max(t, axis<0>); }, x);
 }

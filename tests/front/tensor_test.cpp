@@ -52,7 +52,10 @@ TEST_CASE("braces give extents and row-major elements") {
 TEST_CASE("ragged braces are a user error") {
   CHECK(has(error_of([] { tensor<float, 2>{{1, 2}, {3}}; }), "[tensor] nested braces are ragged"));
   CHECK(has(error_of([] { tensor<float, 2>{{}, {3}}; }), "ragged"));
-  CHECK(has(error_of([] { tensor<float, dims{2, 3}>{{1, 2}, {3, 4}}; }), "static shape (2, 3) cannot hold extents (2, 2)"));
+  CHECK(has(error_of([] {
+              tensor<float, dims{2, 3}>{{1, 2}, {3, 4}};
+            }),
+            "static shape (2, 3) cannot hold extents (2, 2)"));
 }
 
 TEST_CASE("rank 0 holds one value") {

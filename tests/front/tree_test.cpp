@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include <doctest/doctest.h>
 #include <boost/hana/adapt_struct.hpp>
 #include <boost/hana/tuple.hpp>
-#include <doctest/doctest.h>
 
 #include <sinter/sinter.hpp>
 
@@ -122,7 +122,8 @@ TEST_CASE("a walk meets every leaf in order, lengths before contents") {
         else seen.push_back("s");
       },
       [&](std::uint64_t k) { seen.push_back("#" + std::to_string(k)); });
-  const std::vector<std::string> expected{"#2", "t1", "t3", "t1", "t4", "#1", "t5", "t6", "t7", "t8", "s", "s", "s", "s"};
+  const std::vector<std::string> expected{"#2", "t1", "t3", "t1", "t4", "#1", "t5",
+                                          "t6", "t7", "t8", "s",  "s",  "s",  "s"};
   CHECK(seen == expected);
 
   int sum = 0;

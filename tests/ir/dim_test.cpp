@@ -77,9 +77,15 @@ TEST_CASE("random polynomials evaluate as their parts do") {
       const dim term = which == 2 ? dim(n) : dim::symbol(which);
       const std::int64_t value = which == 2 ? n : sizes[static_cast<std::size_t>(which)];
       switch (random() % 3) {
-        case 0: x += term, expected += value; break;
-        case 1: x = x - term, expected -= value; break;
-        default: x *= term, expected *= value; break;
+        case 0:
+          x += term, expected += value;
+          break;
+        case 1:
+          x = x - term, expected -= value;
+          break;
+        default:
+          x *= term, expected *= value;
+          break;
       }
     }
     CHECK(x.evaluate(sizes) == expected);

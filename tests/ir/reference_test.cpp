@@ -77,13 +77,12 @@ void check_row() {
         if (apply(r.rule, types.data(), r.arity, t, result)) return;
         constexpr bool floating = is_float(dtype_of<T>), boolean = std::is_same_v<T, bool>;
         constexpr auto rule = row(O).rule;
-        constexpr bool fits =
-            rule == dtype_rule::floating || rule == dtype_rule::test ? floating
-            : rule == dtype_rule::integer                            ? !floating && !boolean
-            : rule == dtype_rule::bits                               ? !floating
-            : rule == dtype_rule::random                             ? std::is_same_v<T, std::uint64_t>
-            : rule == dtype_rule::arithmetic                         ? !boolean
-                                                                     : true;
+        constexpr bool fits = rule == dtype_rule::floating || rule == dtype_rule::test ? floating
+                              : rule == dtype_rule::integer                            ? !floating && !boolean
+                              : rule == dtype_rule::bits                               ? !floating
+                              : rule == dtype_rule::random     ? std::is_same_v<T, std::uint64_t>
+                              : rule == dtype_rule::arithmetic ? !boolean
+                                                               : true;
         if constexpr (fits) {
           graph g;
           std::vector<literal_array> in;
@@ -162,7 +161,8 @@ TEST_CASE("casts between every two dtypes convert once") {
       dispatch(from, [&](auto a) {
         dispatch(to, [&](auto b) {
           for (std::size_t i = 0; i < 91; ++i)
-            put(expected, sinter::vocabulary::convert<typename decltype(b)::type>(at<typename decltype(a)::type>(x, i)));
+            put(expected,
+                sinter::vocabulary::convert<typename decltype(b)::type>(at<typename decltype(a)::type>(x, i)));
         });
       });
       attributes a;
@@ -176,7 +176,8 @@ TEST_CASE("casts between every two dtypes convert once") {
 TEST_CASE("each result rounds to its dtype") {
   CHECK(run1([](const auto& in) { return in[0] + in[0]; }, {of(dtype::f16, {1}, {40000})}).f[0] ==
         std::numeric_limits<double>::infinity());
-  CHECK(run1([](const auto& in) { return in[0] * 3.0; }, {of(dtype::f32, {1}, {double(0.1f)})}).f[0] == double(0.1f * 3.0f));
+  CHECK(run1([](const auto& in) { return in[0] * 3.0; }, {of(dtype::f32, {1}, {double(0.1f)})}).f[0] ==
+        double(0.1f * 3.0f));
   CHECK(run1([](const auto& in) { return in[0] + 1.0; }, {of(dtype::bf16, {1}, {256})}).f[0] == 256);
   CHECK(run1([](const auto& in) { return in[0] * 2.0; }, {of(dtype::i8, {1}, {100})}).i[0] == -56);
 }
@@ -188,29 +189,70 @@ TEST_CASE("movement equals index functions") {
                           const std::function<value(const std::vector<value>&)>& build) {
       CHECK(arrays::difference(run1(build, {x}), tabulate(t, e, f)) == "");
     };
-    same({4, 3, 5}, [&](const auto& c) { return element(x, {c[1], c[2], c[0]}); },
-         [](const auto& in) { return permute(in[0], {2, 0, 1}); });
-    same({6, 10}, [&](const auto& c) {
-      const auto n = c[0] * 10 + c[1];
-      return element(x, {n / 20, n / 4 % 5, n % 4});
-    }, [](const auto& in) { return reshape(in[0], {6, 10}); });
-    same({2, 2, 4}, [&](const auto& c) { return element(x, {c[0] * 2, 4 - 3 * c[1], 3 - c[2]}); },
-         [](const auto& in) { return slice(in[0], {2, 2, 4}, {0, 4, 3}, {2, -3, -1}); });
-    same({0, 5, 4}, [](const auto&) { return 0.0; },
-         [](const auto& in) { return slice(in[0], {0, 5, 4}, {3, 0, 0}, {1, 1, 1}); });
-    same({4, 5, 7}, [&](const auto& c) {
-      const bool inside = c[0] >= 1 && c[2] >= 2 && c[2] < 6;
-      return inside ? element(x, {c[0] - 1, c[1], c[2] - 2}) : 1.0;
-    }, [](const auto& in) { return pad(in[0], {1, 0, 2}, {0, 0, 1}, 1.0); });
-    same({3, 10, 4}, [&](const auto& c) { return element(x, {c[0], c[1] % 5, c[2]}); },
-         [](const auto& in) { return make(op::concat, {in[0], in[0]}, {1}); });
+    same(
+        {4, 3, 5},
+        [&](const auto& c) {
+          return element(x, {c[1], c[2], c[0]});
+        },
+        [](const auto& in) {
+          return permute(in[0], {2, 0, 1});
+        });
+    same(
+        {6, 10},
+        [&](const auto& c) {
+          const auto n = c[0] * 10 + c[1];
+          return element(x, {n / 20, n / 4 % 5, n % 4});
+        },
+        [](const auto& in) {
+          return reshape(in[0], {6, 10});
+        });
+    same(
+        {2, 2, 4},
+        [&](const auto& c) {
+          return element(x, {c[0] * 2, 4 - 3 * c[1], 3 - c[2]});
+        },
+        [](const auto& in) {
+          return slice(in[0], {2, 2, 4}, {0, 4, 3}, {2, -3, -1});
+        });
+    same(
+        {0, 5, 4}, [](const auto&) { return 0.0; },
+        [](const auto& in) {
+          return slice(in[0], {0, 5, 4}, {3, 0, 0}, {1, 1, 1});
+        });
+    same(
+        {4, 5, 7},
+        [&](const auto& c) {
+          const bool inside = c[0] >= 1 && c[2] >= 2 && c[2] < 6;
+          return inside ? element(x, {c[0] - 1, c[1], c[2] - 2}) : 1.0;
+        },
+        [](const auto& in) {
+          return pad(in[0], {1, 0, 2}, {0, 0, 1}, 1.0);
+        });
+    same(
+        {3, 10, 4},
+        [&](const auto& c) {
+          return element(x, {c[0], c[1] % 5, c[2]});
+        },
+        [](const auto& in) {
+          return make(op::concat, {in[0], in[0]}, {1});
+        });
     const auto row = random(t, {3, 1, 4}, 2);
-    CHECK(arrays::difference(run1([](const auto& in) { return broadcast(in[0], {3, 6, 4}); }, {row}),
-                             tabulate(t, {3, 6, 4}, [&](const auto& c) { return element(row, {c[0], 0, c[2]}); })) == "");
+    CHECK(arrays::difference(run1(
+                                 [](const auto& in) {
+                                   return broadcast(in[0], {3, 6, 4});
+                                 },
+                                 {row}),
+                             tabulate(t, {3, 6, 4}, [&](const auto& c) {
+                               return element(row, {c[0], 0, c[2]});
+                             })) == "");
     CHECK(run1([](const auto& in) { return broadcast(in[0], {3, 0, 4}); }, {row}).extents == extents_t{3, 0, 4});
   }
-  CHECK(run1([](const auto& in) { return iota(in[0], dtype::u8, {2, 3}, 1); }, {of(dtype::f32, {}, {0})}).i ==
-        std::vector<std::int64_t>{0, 1, 2, 0, 1, 2});
+  CHECK(run1(
+            [](const auto& in) {
+              return iota(in[0], dtype::u8, {2, 3}, 1);
+            },
+            {of(dtype::f32, {}, {0})})
+            .i == std::vector<std::int64_t>{0, 1, 2, 0, 1, 2});
   CHECK(run1([](const auto& in) { return iota(in[0], dtype::i8, {200}, 0); }, {of(dtype::f32, {}, {0})}).i[199] == -57);
 }
 
@@ -235,7 +277,8 @@ TEST_CASE("reductions equal loops over the reduced axes") {
         else expected.i.push_back(static_cast<std::int64_t>(total));
       });
       CAPTURE(std::string(name(code)));
-      CHECK(arrays::difference(run1([&](const auto& v) { return reduce(v[0], code, {1}); }, {in}), expected, 1e-14) == "");
+      CHECK(arrays::difference(run1([&](const auto& v) { return reduce(v[0], code, {1}); }, {in}), expected, 1e-14) ==
+            "");
     }
 }
 
@@ -276,7 +319,8 @@ TEST_CASE("gather clamps, scatter_add drops and accumulates") {
   const auto updates = of(dtype::f32, {4, 2}, {1, 2, 4, 8, 16, 32, 64, 128});
   CHECK(run1([](const auto& in) { return scatter_add(in[0], in[1], in[2], 0); }, {x, index, updates}).f ==
         std::vector<double>{1, 33, 74, 147, 20, 23});
-  const auto bytes = of(dtype::i8, {1}, {100}), twice = of(dtype::i64, {2}, {0, 0}), more = of(dtype::i8, {2}, {100, 3});
+  const auto bytes = of(dtype::i8, {1}, {100}), twice = of(dtype::i64, {2}, {0, 0}),
+             more = of(dtype::i8, {2}, {100, 3});
   CHECK(run1([](const auto& in) { return scatter_add(in[0], in[1], in[2], 0); }, {bytes, twice, more}).i ==
         std::vector<std::int64_t>{-53});
 }
@@ -291,12 +335,15 @@ TEST_CASE("dot equals its definition") {
       });
       return sum;
     });
-    CHECK(arrays::difference(run1([](const auto& in) { return dot(in[0], in[1], 1, 2); }, {a, b}), expected, 1e-13) == "");
+    CHECK(arrays::difference(run1([](const auto& in) { return dot(in[0], in[1], 1, 2); }, {a, b}), expected, 1e-13) ==
+          "");
   }
   CHECK(run1([](const auto& in) { return dot(in[0], in[1], 0, 1); },
-             {of(dtype::f32, {2, 0}, {}), of(dtype::f32, {0, 2}, {})}).f == std::vector<double>{0, 0, 0, 0});
+             {of(dtype::f32, {2, 0}, {}), of(dtype::f32, {0, 2}, {})})
+            .f == std::vector<double>{0, 0, 0, 0});
   CHECK(run1([](const auto& in) { return dot(in[0], in[1], 0, 1); },
-             {of(dtype::u8, {1, 2}, {200, 100}), of(dtype::u8, {2, 1}, {2, 3})}).i == std::vector<std::int64_t>{188});
+             {of(dtype::u8, {1, 2}, {200, 100}), of(dtype::u8, {2, 1}, {2, 3})})
+            .i == std::vector<std::int64_t>{188});
 }
 
 TEST_CASE("symbols are bound by sizes; repeated and input outputs are given each") {
@@ -317,9 +364,11 @@ TEST_CASE("wrong inputs and impossible sizes are clear errors") {
   const value x(g, g.add_input(dtype::f32, {3}));
   g.outputs = {broadcast(reshape(x, {3, 1}), {3, std::int64_t{1} << 60}).id()};
   CHECK(arrays::message([&] { arrays::run(g, {}); }) == "[evaluate] got 0 inputs; the graph takes 1");
-  CHECK(arrays::message([&] { arrays::run(g, {of(dtype::f32, {2}, {1, 2})}); }) ==
-        "[evaluate] input 0 is f32 with 2 elements; the graph takes f32(3,)");
-  CHECK(arrays::message([&] { arrays::run(g, {of(dtype::f64, {3}, {1, 2, 3})}); }).find("the graph takes f32(3,)") !=
-        std::string::npos);
+  CHECK(arrays::message([&] {
+          arrays::run(g, {of(dtype::f32, {2}, {1, 2})});
+        }) == "[evaluate] input 0 is f32 with 2 elements; the graph takes f32(3,)");
+  CHECK(arrays::message([&] {
+          arrays::run(g, {of(dtype::f64, {3}, {1, 2, 3})});
+        }).find("the graph takes f32(3,)") != std::string::npos);
   CHECK_THROWS_AS(arrays::run(g, {of(dtype::f32, {3}, {1, 2, 3})}), sinter::system_error);
 }

@@ -3,8 +3,8 @@
 #include "arrays.hpp"
 
 using namespace sinter::ir;
-using sinter::dtype;
 using arrays::message;
+using sinter::dtype;
 
 namespace {
 
@@ -30,7 +30,8 @@ value make(op code, std::vector<value> in, std::vector<std::int64_t> ints, op co
 
 TEST_CASE_FIXTURE(fixture, "pointwise: dtypes and shapes") {
   REFUSES(real({3, 4}) + real({5, 6}), "[add] shapes differ: (3, 4) and (5, 6); broadcast_to gives them one shape");
-  REFUSES(real({3}) + index({3}), "[add] operands have different dtypes; cast one with cast<T>(x); operands are f32 and i64");
+  REFUSES(real({3}) + index({3}),
+          "[add] operands have different dtypes; cast one with cast<T>(x); operands are f32 and i64");
   REFUSES(in(dtype::b8, {3}) * in(dtype::b8, {3}),
           "[mul] takes numbers, not bool; cast with cast<T>(x); operands are bool and bool");
   REFUSES(exp(index({3})), "[exp] takes a floating dtype; cast with cast<float>(x); the operand is i64");
@@ -48,18 +49,22 @@ TEST_CASE_FIXTURE(fixture, "movement") {
   REFUSES(permute(real({3, 4}), {0, 0}), "[permute] [0, 0] does not order the 2 axes of (3, 4); name each axis once");
   REFUSES(permute(real({3, 4}), {0, 2}), "[permute] [0, 2] does not order the 2 axes of (3, 4); name each axis once");
   REFUSES(permute(real({3, 4}), {0}), "[permute] [0] does not order the 2 axes of (3, 4); name each axis once");
-  REFUSES(broadcast(real({3, 4}), {3, 5}), "[broadcast] (3, 4) does not broadcast to (3, 5); each extent must be equal or 1");
-  REFUSES(broadcast(real({3}), {3, 5}), "[broadcast] (3,) does not broadcast to (3, 5); each extent must be equal or 1");
+  REFUSES(broadcast(real({3, 4}), {3, 5}),
+          "[broadcast] (3, 4) does not broadcast to (3, 5); each extent must be equal or 1");
+  REFUSES(broadcast(real({3}), {3, 5}),
+          "[broadcast] (3,) does not broadcast to (3, 5); each extent must be equal or 1");
   REFUSES(slice(real({9}), {3}, {0}, {0}), "[slice] the step of axis 0 is 0; use a positive or a negative step");
   REFUSES(slice(real({9}), {3}, {5}, {2}), "[slice] axis 0 of (9,): 3 elements from 5 by 2 do not stay within [0, 9)");
-  REFUSES(slice(real({9}), {3}, {3}, {-2}), "[slice] axis 0 of (9,): 3 elements from 3 by -2 do not stay within [0, 9)");
+  REFUSES(slice(real({9}), {3}, {3}, {-2}),
+          "[slice] axis 0 of (9,): 3 elements from 3 by -2 do not stay within [0, 9)");
   REFUSES(slice(real({9}), {3}, {0}, {INT64_MAX}),
           "[slice] axis 0 of (9,): 3 elements from 0 by 9223372036854775807 do not stay within [0, 9)");
   REFUSES(pad(real({9}), {-1}, {0}, 0),
           "[pad] widths of axis 0 are -1 and 0; they must not be negative (slice removes elements)");
   REFUSES(make(op::concat, {real({3, 4}), real({3, 5})}, {0}),
           "[concat] (3, 4) and (3, 5) differ off axis 0; only the extents of the joined axis may differ");
-  REFUSES(make(op::concat, {real({3}), index({3})}, {0}), "[concat] dtypes differ: f32 and i64; cast one with cast<T>(x)");
+  REFUSES(make(op::concat, {real({3}), index({3})}, {0}),
+          "[concat] dtypes differ: f32 and i64; cast one with cast<T>(x)");
   REFUSES(make(op::concat, {real({3})}, {1}), "[concat] axis 1 of a tensor of rank 1; axes are 0 to rank - 1");
   CHECK(message([&] { g.push(op::concat, {}, {}, {}); }) == "[concat] nothing to join; pass at least one tensor");
   CHECK(slice(real({9}), {3}, {8}, {-4}).extents() == shape{3});
@@ -70,8 +75,10 @@ TEST_CASE_FIXTURE(fixture, "movement") {
 }
 
 TEST_CASE_FIXTURE(fixture, "reductions") {
-  REFUSES(make(op::reduce, {real({3, 4})}, {1, 0}), "[reduce] axes [1, 0] of (3, 4); axes are ascending, from 0 to rank - 1");
-  REFUSES(make(op::reduce, {real({3, 4})}, {0, 0}), "[reduce] axes [0, 0] of (3, 4); axes are ascending, from 0 to rank - 1");
+  REFUSES(make(op::reduce, {real({3, 4})}, {1, 0}),
+          "[reduce] axes [1, 0] of (3, 4); axes are ascending, from 0 to rank - 1");
+  REFUSES(make(op::reduce, {real({3, 4})}, {0, 0}),
+          "[reduce] axes [0, 0] of (3, 4); axes are ascending, from 0 to rank - 1");
   REFUSES(make(op::reduce, {real({3, 4})}, {2}), "[reduce] axes [2] of (3, 4); axes are ascending, from 0 to rank - 1");
   REFUSES(make(op::reduce, {real({3})}, {0}, op::sub), "[reduce] sub does not combine a reduction");
   REFUSES(make(op::reduce, {in(dtype::b8, {3})}, {0}, op::add),
@@ -94,7 +101,8 @@ TEST_CASE_FIXTURE(fixture, "reductions") {
 
 TEST_CASE_FIXTURE(fixture, "indexing") {
   REFUSES(gather(real({3, 4}), real({3, 4}), 0), "[gather] the index is f32; cast it with cast<std::int64_t>(index)");
-  REFUSES(gather(real({3, 4}), in(dtype::u8, {3, 4}), 0), "[gather] the index is u8; cast it with cast<std::int64_t>(index)");
+  REFUSES(gather(real({3, 4}), in(dtype::u8, {3, 4}), 0),
+          "[gather] the index is u8; cast it with cast<std::int64_t>(index)");
   REFUSES(gather(real({3, 4}), index({2, 5}), 0),
           "[gather] (3, 4) and the index (2, 5) differ off axis 0; broadcast_to gives the index the same extents");
   REFUSES(gather(real({3, 4}), index({2}), 0),
@@ -118,7 +126,8 @@ TEST_CASE_FIXTURE(fixture, "dot") {
   REFUSES(dot(real({2, 3, 4}), real({3, 4, 6}), 1, 1),
           "[dot] batch extents differ: a is (2, 3, 4), b is (3, 4, 6); broadcast_to gives them one batch");
   REFUSES(dot(real({3, 4}), index({4, 6}), 0, 1), "[dot] a is f32, b is i64; cast one with cast<T>(x)");
-  REFUSES(dot(in(dtype::b8, {3, 4}), in(dtype::b8, {4, 6}), 0, 1), "[dot] takes numbers, not bool; cast with cast<T>(x)");
+  REFUSES(dot(in(dtype::b8, {3, 4}), in(dtype::b8, {4, 6}), 0, 1),
+          "[dot] takes numbers, not bool; cast with cast<T>(x)");
   CHECK(dot(real({2, 3, 4}), real({2, 4, 6}), 1, 1).extents() == shape{2, 3, 6});
   CHECK(dot(real({3}), real({3}), 0, 1).extents() == shape{});
   CHECK(dot(real({3}), real({4}), 0, 0).extents() == shape{3, 4});
@@ -146,7 +155,8 @@ TEST_CASE_FIXTURE(fixture, "symbols: what can be proven passes, the rest is refu
   REFUSES(real({n}) + real({m}), "[add] shapes differ: (s0,) and (s1,); broadcast_to gives them one shape");
   REFUSES(broadcast(real({n}), {m}), "[broadcast] (s0,) does not broadcast to (s1,); each extent must be equal or 1");
   REFUSES(reshape(real({n}), {m}), "[reshape] (s0,) has s0 elements, (s1,) has s1; the counts must be equal");
-  REFUSES(slice(real({n}), {3}, {0}, {1}), "[slice] axis 0 of (s0,): 3 elements from 0 by 1 do not stay within [0, s0)");
+  REFUSES(slice(real({n}), {3}, {0}, {1}),
+          "[slice] axis 0 of (s0,): 3 elements from 0 by 1 do not stay within [0, s0)");
 }
 
 TEST_CASE_FIXTURE(fixture, "what no builder makes is an internal error") {

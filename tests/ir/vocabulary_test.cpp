@@ -31,7 +31,8 @@ void every_pair() {
       const __int128 x = a, y = b;
       REQUIRE(v::apply_row<op::add, T>(a, b) == wrap<T>(x + y));
       REQUIRE(v::apply_row<op::sub, T>(a, b) == wrap<T>(x - y));
-      REQUIRE(v::apply_row<op::mul, T>(a, b) == wrap<T>(__int128(static_cast<unsigned __int128>(x) * static_cast<unsigned __int128>(y))));
+      REQUIRE(v::apply_row<op::mul, T>(a, b) ==
+              wrap<T>(__int128(static_cast<unsigned __int128>(x) * static_cast<unsigned __int128>(y))));
       REQUIRE(v::divide(a, b) == wrap<T>(y == 0 ? 0 : x / y));
       REQUIRE(v::remainder(a, b) == wrap<T>(y == 0 ? 0 : x % y));
       REQUIRE(v::negate(a) == wrap<T>(-x));

@@ -29,16 +29,26 @@ using sinter::ir::literal_array;
 using sinter::ir::op;
 namespace reference = sinter::ir::detail;
 
-inline double unit(dtype t) { return t == dtype::f64 ? 0x1p-53 : t == dtype::f32 ? 0x1p-24 : t == dtype::f16 ? 0x1p-11 : 0x1p-8; }
+inline double unit(dtype t) {
+  return t == dtype::f64 ? 0x1p-53 : t == dtype::f32 ? 0x1p-24 : t == dtype::f16 ? 0x1p-11 : 0x1p-8;
+}
 /// Of the type that kernels compute in.
 inline double computed_unit(dtype t) { return t == dtype::f64 ? 0x1p-53 : 0x1p-24; }
 inline double least(dtype t) { return t == dtype::f64 ? 0x1p-1022 : t == dtype::f16 ? 0x1p-24 : 0x1p-126; }
-inline double most(dtype t) { return t == dtype::f64 ? 0x1.fffffffffffffp1023 : t == dtype::f16 ? 65504.0 : t == dtype::f32 ? 0x1.fffffep127 : 0x1.fep127; }
+inline double most(dtype t) {
+  return t == dtype::f64   ? 0x1.fffffffffffffp1023
+         : t == dtype::f16 ? 65504.0
+         : t == dtype::f32 ? 0x1.fffffep127
+                           : 0x1.fep127;
+}
 
-inline literal_array doubles(const std::vector<std::int64_t>& extents, std::vector<double> x) { return {dtype::f64, extents, std::move(x), {}}; }
+inline literal_array doubles(const std::vector<std::int64_t>& extents, std::vector<double> x) {
+  return {dtype::f64, extents, std::move(x), {}};
+}
 
 /// The op of `n` on arrays, in f64 or as it is, without rounding to the dtype of the result.
-inline literal_array evaluate(sinter::ir::node n, const std::vector<const literal_array*>& in, std::span<const std::int64_t> sizes, bool in_f64) {
+inline literal_array evaluate(sinter::ir::node n, const std::vector<const literal_array*>& in,
+                              std::span<const std::int64_t> sizes, bool in_f64) {
   if (in_f64) n.type = n.attr.type = dtype::f64;
   reference::step s{n, in, sizes};
   return reference::compute(s);
@@ -59,12 +69,15 @@ inline double own_units(op code) {
     case op::round:
     case op::trunc:
     case op::identity:
-    case op::stop_gradient: return 0;
+    case op::stop_gradient:
+      return 0;
     case op::add:
     case op::sub:
     case op::mul:
-    case op::cast: return 1.1;
-    default: break;
+    case op::cast:
+      return 1.1;
+    default:
+      break;
   }
   // divide: exact operands divide exactly, but a rewrite may multiply by the reciprocal.
   return sinter::ir::row(code).rule == rule::floating || code == op::pow ? 16 : 3;
@@ -88,15 +101,22 @@ inline void add_rounding(bounded& out, const std::vector<double>& exact, double 
 /// True where values between the moved operands may do what their ends do not show: poles, periods, equality.
 inline bool hides_between(op code, double a, double ea, double b, double eb) {
   switch (code) {
-    case op::tan: return ea > 0.02;
+    case op::tan:
+      return ea > 0.02;
     case op::sin:
-    case op::cos: return ea > 0.5;
-    case op::div: return std::fabs(b) <= 1.5 * eb && eb > 0;
-    case op::pow: return std::fabs(a) <= 1.5 * ea && ea > 0;
-    case op::fmod: return (ea > 0 || eb > 0) && !(std::fabs(a) * eb + ea * std::fabs(b) < 0.01 * b * b);
+    case op::cos:
+      return ea > 0.5;
+    case op::div:
+      return std::fabs(b) <= 1.5 * eb && eb > 0;
+    case op::pow:
+      return std::fabs(a) <= 1.5 * ea && ea > 0;
+    case op::fmod:
+      return (ea > 0 || eb > 0) && !(std::fabs(a) * eb + ea * std::fabs(b) < 0.01 * b * b);
     case op::eq:
-    case op::ne: return ea + eb > 0 && std::fabs(a - b) <= 1.5 * (ea + eb);
-    default: return false;
+    case op::ne:
+      return ea + eb > 0 && std::fabs(a - b) <= 1.5 * (ea + eb);
+    default:
+      return false;
   }
 }
 
@@ -165,12 +185,14 @@ inline bounded pointwise(const sinter::ir::node& n, const std::vector<const boun
   if (sinter::is_float(in[0]->value.type)) {
     const bounded& second = *in[arity > 1 ? 1 : 0];
     for (std::size_t i = 0; i < count; ++i)
-      if (hides_between(n.code, in[0]->value.f[i], in[0]->bound[i], second.value.f[i], second.bound[i])) out.bound[i] = unknown;
+      if (hides_between(n.code, in[0]->value.f[i], in[0]->bound[i], second.value.f[i], second.bound[i]))
+        out.bound[i] = unknown;
   }
   for (std::size_t i = 0; i < count; ++i)
     for (std::size_t k = 0; k < arity; ++k)
       if (in[k]->bound[i] == unknown) {
-        const bool unread = n.code == op::select && in[0]->bound[i] == 0 && k > 0 && (in[0]->value.i[i] != 0) == (k == 2);
+        const bool unread =
+            n.code == op::select && in[0]->bound[i] == 0 && k > 0 && (in[0]->value.i[i] != 0) == (k == 2);
         if (!unread) out.bound[i] = unknown;
       }
   if (result_float) add_rounding(out, exact.f, own_units(n.code));
@@ -210,7 +232,8 @@ inline bool all_zero(const std::vector<double>& x) {
   return true;
 }
 
-inline literal_array apply(const sinter::ir::node& n, std::vector<literal_array> x, std::span<const std::int64_t> sizes) {
+inline literal_array apply(const sinter::ir::node& n, std::vector<literal_array> x,
+                           std::span<const std::int64_t> sizes) {
   std::vector<const literal_array*> at;
   for (auto& a : x) at.push_back(&a);
   sinter::ir::node f = n;
@@ -236,13 +259,15 @@ inline bounded reduction(const sinter::ir::node& n, const bounded& x, std::span<
   const auto exact = apply(n, {doubles(extents, x.value.f)}, sizes).f;
   const auto size = map(x.value.f, std::fabs);
   if (n.attr.combiner == op::maximum || n.attr.combiner == op::minimum) {
-    out.bound = x.bound.empty() ? std::vector<double>(exact.size()) : apply(largest, {doubles(extents, x.bound)}, sizes).f;
+    out.bound =
+        x.bound.empty() ? std::vector<double>(exact.size()) : apply(largest, {doubles(extents, x.bound)}, sizes).f;
   } else if (n.attr.combiner == op::add) {
     out.bound = apply(sum, {doubles(extents, x.bound)}, sizes).f;
     const auto total = apply(sum, {doubles(extents, size)}, sizes).f;
     const bool integers = whole(x.value.f) && all_zero(x.bound);
     for (std::size_t i = 0; i < exact.size(); ++i)
-      if (!(integers && total[i] * computed_unit(n.type) <= 1)) out.bound[i] += sum_rounding(terms, total[i], n.type, 32);
+      if (!(integers && total[i] * computed_unit(n.type) <= 1))
+        out.bound[i] += sum_rounding(terms, total[i], n.type, 32);
   } else {
     std::vector<double> wide = size, up = size, down = size;
     for (std::size_t i = 0; i < wide.size(); ++i) {
@@ -250,7 +275,8 @@ inline bounded reduction(const sinter::ir::node& n, const bounded& x, std::span<
       up[i] = std::max(wide[i], 1.0);
       down[i] = size[i] == 0 ? 1 : std::min(size[i] - x.bound[i], 1.0);
     }
-    const auto outer = apply(product, {doubles(extents, wide)}, sizes).f, top = apply(product, {doubles(extents, up)}, sizes).f,
+    const auto outer = apply(product, {doubles(extents, wide)}, sizes).f,
+               top = apply(product, {doubles(extents, up)}, sizes).f,
                bottom = apply(product, {doubles(extents, down)}, sizes).f;
     out.bound.assign(exact.size(), 0);
     for (std::size_t i = 0; i < exact.size(); ++i) {
@@ -284,11 +310,14 @@ inline bounded extreme(const sinter::ir::node& n, const bounded& x, std::span<co
   return out;
 }
 
-inline bounded dotted(const sinter::ir::node& n, const bounded& a, const bounded& b, std::span<const std::int64_t> sizes) {
+inline bounded dotted(const sinter::ir::node& n, const bounded& a, const bounded& b,
+                      std::span<const std::int64_t> sizes) {
   bounded out;
   out.value = evaluate(n, {&a.value, &b.value}, sizes, false);
   const auto &ea = a.value.extents, &eb = b.value.extents;
-  auto times = [&](std::vector<double> x, std::vector<double> y) { return apply(n, {doubles(ea, std::move(x)), doubles(eb, std::move(y))}, sizes).f; };
+  auto times = [&](std::vector<double> x, std::vector<double> y) {
+    return apply(n, {doubles(ea, std::move(x)), doubles(eb, std::move(y))}, sizes).f;
+  };
   if (!sinter::is_float(n.type)) {
     out.bound = times(infinities(a.bound), std::vector<double>(b.bound.size(), 1));
     const auto other = times(std::vector<double>(a.bound.size(), 1), infinities(b.bound));
@@ -297,7 +326,8 @@ inline bounded dotted(const sinter::ir::node& n, const bounded& a, const bounded
     return out;
   }
   double terms = 1;
-  for (std::size_t d = ea.size() - static_cast<std::size_t>(n.attr.ints[1]); d < ea.size(); ++d) terms *= static_cast<double>(ea[d]);
+  for (std::size_t d = ea.size() - static_cast<std::size_t>(n.attr.ints[1]); d < ea.size(); ++d)
+    terms *= static_cast<double>(ea[d]);
   const auto exact = times(a.value.f, b.value.f), total = times(map(a.value.f, std::fabs), map(b.value.f, std::fabs));
   out.bound = times(map(a.value.f, std::fabs), b.bound);
   const auto left = times(a.bound, map(b.value.f, std::fabs)), both = times(a.bound, b.bound);
@@ -326,9 +356,11 @@ inline bounded scattered(const sinter::ir::node& n, const bounded& base, const b
     unknown_where_positive(out.bound);
     return out;
   }
-  const auto exact = on(base.value.f, updates.value.f), total = on(map(base.value.f, std::fabs), map(updates.value.f, std::fabs));
+  const auto exact = on(base.value.f, updates.value.f),
+             total = on(map(base.value.f, std::fabs), map(updates.value.f, std::fabs));
   const auto hits = on(std::vector<double>(base.bound.size(), 0), std::vector<double>(updates.bound.size(), 1));
-  const bool integers = whole(base.value.f) && whole(updates.value.f) && all_zero(base.bound) && all_zero(updates.bound);
+  const bool integers =
+      whole(base.value.f) && whole(updates.value.f) && all_zero(base.bound) && all_zero(updates.bound);
   for (std::size_t i = 0; i < exact.size(); ++i) {
     // Memory is rounded after every addition.
     if (!(integers && total[i] * unit(n.type) <= 1)) out.bound[i] += total[i] * unit(n.type) * (hits[i] + 1);
@@ -339,7 +371,8 @@ inline bounded scattered(const sinter::ir::node& n, const bounded& base, const b
 }
 
 /// Leaves, views, pad, concat, gather: elements move.
-inline bounded movement(const sinter::ir::node& n, const std::vector<const bounded*>& in, std::span<const std::int64_t> sizes) {
+inline bounded movement(const sinter::ir::node& n, const std::vector<const bounded*>& in,
+                        std::span<const std::int64_t> sizes) {
   bounded out;
   std::vector<const literal_array*> values;
   std::vector<literal_array> bounds;

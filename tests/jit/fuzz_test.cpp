@@ -25,7 +25,8 @@ fuzz::recipe small(std::mt19937_64& bits) {
 
 /// Enough elements for blocks, chunks and threads.
 fuzz::recipe large(std::mt19937_64& bits) {
-  static const std::vector<dim> themes[] = {{40000, 2}, {257, 300}, {3, 20000}, {130, 2, 131}, {70001}, {32, 1024, 2}, {2, 3, 16384}, {5000, 17}, {65536}};
+  static const std::vector<dim> themes[] = {{40000, 2},    {257, 300},    {3, 20000}, {130, 2, 131}, {70001},
+                                            {32, 1024, 2}, {2, 3, 16384}, {5000, 17}, {65536}};
   fuzz::recipe r;
   r.theme = themes[bits() % std::size(themes)];
   r.most_elements = 100000;
@@ -60,7 +61,8 @@ void report_uncompilable(const std::string& what, std::vector<item>& items) {
       alone.add(i.code);
       alone.build();
     } catch (const std::exception& e) {
-      FAIL_CHECK(what << " seed " << i.seed << ": " << std::string(e.what()) << "\n" << sinter::ir::print(i.code.graph) << kernels_of(i.code));
+      FAIL_CHECK(what << " seed " << i.seed << ": " << std::string(e.what()) << "\n"
+                      << sinter::ir::print(i.code.graph) << kernels_of(i.code));
       return;
     }
   }
@@ -100,12 +102,14 @@ void fuzz_kernels(const std::string& what, std::uint64_t count, Recipe&& recipe,
         if (symbols) sizes = {2 + static_cast<std::int64_t>(bits() % 40), 2 + static_cast<std::int64_t>(bits() % 33)};
         const std::string why = fuzz::run(i.code, batch, bits, sizes, tally);
         if (why.empty()) continue;
-        FAIL_CHECK(what << " seed " << i.seed << ": " << why << "\n" << sinter::ir::print(i.code.graph) << kernels_of(i.code));
+        FAIL_CHECK(what << " seed " << i.seed << ": " << why << "\n"
+                        << sinter::ir::print(i.code.graph) << kernels_of(i.code));
         break;
       }
     }
   }
-  MESSAGE(what << ": " << tally.compared << " of " << tally.seen << " elements compared; " << tally.unfused << " ops in " << tally.kernels << " kernels");
+  MESSAGE(what << ": " << tally.compared << " of " << tally.seen << " elements compared; " << tally.unfused
+               << " ops in " << tally.kernels << " kernels");
   CHECK(tally.compared > tally.seen / 2);
 }
 
@@ -137,7 +141,8 @@ TEST_CASE("random graphs through engine::build, twice, the second time in place"
       std::memcpy(blocks.back().data(), x.memory->data(), x.memory->size());
     }
     for (std::size_t i = 0; i < values.size(); ++i)
-      arguments.push_back({blocks[i].data(), &blocks[i], values[i].type, static_cast<int>(strides[i].size()), values[i].extents.data(), strides[i].data()});
+      arguments.push_back({blocks[i].data(), &blocks[i], values[i].type, static_cast<int>(strides[i].size()),
+                           values[i].extents.data(), strides[i].data()});
     const auto want = fuzz::evaluate(graph, values, {});
     const auto program = sinter::engine::build(traced, arguments, {});
     CHECK(program->describe().backend == "cpu");
@@ -153,8 +158,10 @@ TEST_CASE("random graphs through engine::build, twice, the second time in place"
       std::size_t compared = 0, seen = 0;
       for (std::size_t k = 0; k < results.size(); ++k) {
         INFO("result " << k);
-        CHECK(std::vector<std::int64_t>(results[k].extents, results[k].extents + results[k].rank) == want[graph.outputs[k]].value.extents);
-        CHECK(fuzz::difference(want[graph.outputs[k]], static_cast<const unsigned char*>(results[k].memory.data()), compared, seen) == "");
+        CHECK(std::vector<std::int64_t>(results[k].extents, results[k].extents + results[k].rank) ==
+              want[graph.outputs[k]].value.extents);
+        CHECK(fuzz::difference(want[graph.outputs[k]], static_cast<const unsigned char*>(results[k].memory.data()),
+                               compared, seen) == "");
       }
     }
   }

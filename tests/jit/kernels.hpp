@@ -39,9 +39,11 @@ class guarded {
   static constexpr std::size_t guard = 256;
 #endif
   struct release {
-    void operator()(unsigned char* p) const { ::operator delete(p, std::align_val_t{64}); }
+    void operator()(unsigned char* p) const { ::operator delete (p, std::align_val_t{64}); }
   };
-  static unsigned char* allocate(std::size_t bytes) { return static_cast<unsigned char*>(::operator new(bytes, std::align_val_t{64})); }
+  static unsigned char* allocate(std::size_t bytes) {
+    return static_cast<unsigned char*>(::operator new (bytes, std::align_val_t{64}));
+  }
   static unsigned char mark(std::size_t i) { return static_cast<unsigned char>(0x5a ^ (i & 7)); }
   unsigned char& before(std::size_t i) const { return memory_.get()[i]; }
   unsigned char& after(std::size_t i) const { return memory_.get()[guard + bytes_ + i]; }
@@ -126,7 +128,8 @@ struct operand {
       });
       for_each_element(x.extents, l.strides, [&](std::int64_t offset, std::size_t i) {
         if constexpr (std::is_same_v<T, double>) x.f[i] = p[offset];
-        else if constexpr (sinter::is_float(sinter::dtype_of<T>)) x.f[i] = static_cast<double>(static_cast<float>(p[offset]));
+        else if constexpr (sinter::is_float(sinter::dtype_of<T>))
+          x.f[i] = static_cast<double>(static_cast<float>(p[offset]));
         else x.i[i] = static_cast<std::int64_t>(p[offset]);
       });
     });
@@ -156,9 +159,12 @@ inline std::string difference(const bounded& want, const unsigned char* got, std
         else y = static_cast<double>(static_cast<float>(x));
         const double allowed = e > 0 ? 2 * e + detail::unit(t) * std::fabs(r) : 0;
         const bool same = r == y || (std::isnan(r) && std::isnan(y)) || std::fabs(r - y) <= allowed;
-        if (!same) why = "element " + std::to_string(i) + ": " + sinter::text::number(y) + ", not " + sinter::text::number(r) + " +- " + sinter::text::number(allowed);
+        if (!same)
+          why = "element " + std::to_string(i) + ": " + sinter::text::number(y) + ", not " + sinter::text::number(r) +
+                " +- " + sinter::text::number(allowed);
       } else if (static_cast<std::int64_t>(x) != want.value.i[i]) {
-        why = "element " + std::to_string(i) + ": " + std::to_string(static_cast<std::int64_t>(x)) + ", not " + std::to_string(want.value.i[i]);
+        why = "element " + std::to_string(i) + ": " + std::to_string(static_cast<std::int64_t>(x)) + ", not " +
+              std::to_string(want.value.i[i]);
       }
     }
   });
@@ -226,7 +232,8 @@ class batch {
         c.index = sources.size();
         const bool wide = &width == &texts_[1];
         std::string text = std::string("#if defined(__AVX512F__)\n#define SINTER_W ") + (wide ? "8" : "16") +
-                           "\n#elif defined(__AVX2__)\n#define SINTER_W " + (wide ? "4" : "8") + "\n#else\n#define SINTER_W 4\n#endif\n";
+                           "\n#elif defined(__AVX2__)\n#define SINTER_W " + (wide ? "4" : "8") +
+                           "\n#else\n#define SINTER_W 4\n#endif\n";
         for (const auto& piece : sinter::emit::detail::pieces()) text += piece.text;
         sources.push_back(text + c.body);
       }
@@ -260,7 +267,8 @@ struct tally {
 };
 
 /// Runs a planned graph on random inputs; the first thing that is wrong, or "".
-inline std::string run(const planned& p, const batch& b, std::mt19937_64& bits, const std::vector<std::int64_t>& sizes, tally& count) {
+inline std::string run(const planned& p, const batch& b, std::mt19937_64& bits, const std::vector<std::int64_t>& sizes,
+                       tally& count) {
   const auto& g = p.graph;
   std::vector<literal_array> inputs;
   std::vector<operand> operands;

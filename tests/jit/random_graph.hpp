@@ -21,8 +21,8 @@ using sinter::ir::scalar;
 using sinter::ir::shape;
 
 struct recipe {
-  std::vector<dim> theme;            ///< extents that tensors are made of
-  std::vector<std::int64_t> hints;   ///< values of the symbols in them
+  std::vector<dim> theme;           ///< extents that tensors are made of
+  std::vector<std::int64_t> hints;  ///< values of the symbols in them
   std::int64_t most_elements = 4096;
   int steps = 14;
 };
@@ -48,9 +48,13 @@ class random_graph {
 
  private:
   template <class T>
-  const T& pick(const std::vector<T>& from) { return from[below(from.size())]; }
+  const T& pick(const std::vector<T>& from) {
+    return from[below(from.size())];
+  }
   template <class T>
-  T one_of(std::initializer_list<T> from) { return from.begin()[below(from.size())]; }
+  T one_of(std::initializer_list<T> from) {
+    return from.begin()[below(from.size())];
+  }
 
   /// Elements; no more than 2^31.
   std::int64_t numel(const shape& s) const {
@@ -63,8 +67,8 @@ class random_graph {
   std::size_t rank(node_id x) const { return shape_of(x).size(); }
 
   dtype any_type() {
-    return one_of({dtype::f32, dtype::f32, dtype::f32, dtype::f64, dtype::f16, dtype::bf16, dtype::i32, dtype::i64, dtype::i8, dtype::i16, dtype::u8,
-                   dtype::u16, dtype::u32, dtype::u64, dtype::b8});
+    return one_of({dtype::f32, dtype::f32, dtype::f32, dtype::f64, dtype::f16, dtype::bf16, dtype::i32, dtype::i64,
+                   dtype::i8, dtype::i16, dtype::u8, dtype::u16, dtype::u32, dtype::u64, dtype::b8});
   }
   shape any_shape(std::size_t most_rank) {
     shape s;
@@ -146,8 +150,7 @@ class random_graph {
         const node_id x = pick(fits);
         try {
           return broadcast(reshape(cast(x, t), small), s);
-        } catch (const user_error&) {
-        }
+        } catch (const user_error&) {}
       }
       if (graph.inputs.size() < 10) return broadcast(keep(input(t, small)), s);
     }
@@ -179,20 +182,32 @@ class random_graph {
     switch (below(16)) {
       case 0:
       case 1:
-      case 2: return pointwise();
+      case 2:
+        return pointwise();
       case 3:
-      case 4: return pointwise();
-      case 5: return reshaped();
-      case 6: return permuted();
-      case 7: return sliced();
+      case 4:
+        return pointwise();
+      case 5:
+        return reshaped();
+      case 6:
+        return permuted();
+      case 7:
+        return sliced();
       case 8:
-      case 9: return reduced();
-      case 10: return normalised();
-      case 11: return padded();
-      case 12: return joined();
-      case 13: return indexed();
-      case 14: return product();
-      default: return chance(50) ? extreme() : arithmetic_chain();
+      case 9:
+        return reduced();
+      case 10:
+        return normalised();
+      case 11:
+        return padded();
+      case 12:
+        return joined();
+      case 13:
+        return indexed();
+      case 14:
+        return product();
+      default:
+        return chance(50) ? extreme() : arithmetic_chain();
     }
   }
 
@@ -222,9 +237,14 @@ class random_graph {
         keep(push(code, {m, x, tensor(t, s)}));
         return;
       }
-      case rule::conversion: a.type = any_type(); break;
-      case rule::random: t = dtype::u64; break;
-      default: break;
+      case rule::conversion:
+        a.type = any_type();
+        break;
+      case rule::random:
+        t = dtype::u64;
+        break;
+      default:
+        break;
     }
     std::vector<node_id> in{cast(x, t)};
     for (int k = 1; k < r.arity; ++k) in.push_back(tensor(t, s));
@@ -251,7 +271,9 @@ class random_graph {
       const auto at = static_cast<std::ptrdiff_t>(s.empty() ? 0 : below(s.size()));
       const auto i = static_cast<std::size_t>(at);
       switch (below(5)) {
-        case 0: s.insert(s.begin() + at, dim(1)); break;
+        case 0:
+          s.insert(s.begin() + at, dim(1));
+          break;
         case 1:
           if (!s.empty() && s[i].is(1)) s.erase(s.begin() + at);
           break;
@@ -302,7 +324,8 @@ class random_graph {
       }
       const auto n = *e.number();
       const auto stride = static_cast<std::int64_t>(1 + below(3));
-      const auto count = static_cast<std::int64_t>(below(static_cast<std::uint64_t>((n + stride - 1) / stride))) + (chance(5) ? 0 : 1);
+      const auto count =
+          static_cast<std::int64_t>(below(static_cast<std::uint64_t>((n + stride - 1) / stride))) + (chance(5) ? 0 : 1);
       const auto reach = std::max<std::int64_t>((count - 1) * stride, 0);
       const auto start = static_cast<std::int64_t>(below(static_cast<std::uint64_t>(n - reach)));
       const bool backwards = chance(40);
@@ -347,9 +370,11 @@ class random_graph {
     const node_id x = any();
     attributes a;
     const std::size_t r = rank(x);
-    for (std::size_t i = 0; i < 2 * r; ++i) a.dims.push_back(chance(45) ? dim(0) : dim(static_cast<std::int64_t>(below(4))));
+    for (std::size_t i = 0; i < 2 * r; ++i)
+      a.dims.push_back(chance(45) ? dim(0) : dim(static_cast<std::int64_t>(below(4))));
     const dtype t = type_of(x);
-    a.literal = sinter::is_bool(t) ? scalar{0, static_cast<std::int64_t>(below(2))} : scalar::of(t, static_cast<double>(below(3)));
+    a.literal = sinter::is_bool(t) ? scalar{0, static_cast<std::int64_t>(below(2))}
+                                   : scalar::of(t, static_cast<double>(below(3)));
     keep(push(op::pad, {x}, a));
   }
 
@@ -465,7 +490,9 @@ inline literal_array random_values(std::mt19937_64& bits, dtype t, std::vector<s
     if (style < 3) v = small;
     else if (style == 3) v = unit + 0.125;
     else if (style == 4 && bits() % 7 == 0) {
-      const double special[] = {0.0, -0.0, 1e30, -1e-30, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN(), 100.0, -7.5};
+      const double special[] = {
+          0.0,   -0.0, 1e30, -1e-30, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN(),
+          100.0, -7.5};
       v = special[bits() % 8];
     }
     if (sinter::is_bool(t)) {
@@ -480,7 +507,8 @@ inline literal_array random_values(std::mt19937_64& bits, dtype t, std::vector<s
     } else {
       sinter::dispatch(t, [&]<class T>(std::type_identity<T>) {
         if constexpr (std::is_integral_v<T>)
-          x.i.push_back(static_cast<std::int64_t>(style < 8 ? static_cast<T>(static_cast<std::int64_t>(small)) : static_cast<T>(bits())));
+          x.i.push_back(static_cast<std::int64_t>(style < 8 ? static_cast<T>(static_cast<std::int64_t>(small))
+                                                            : static_cast<T>(bits())));
       });
     }
   }

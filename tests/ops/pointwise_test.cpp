@@ -28,18 +28,23 @@ struct rows {
     else w.row(name, want, tolerance, f, x...);
   }
   template <class F, class G, class X>
-  void one(const char* name, F f, G g, const X& x) { add(name, ops::map(ops::values(x), g), f, x); }
+  void one(const char* name, F f, G g, const X& x) {
+    add(name, ops::map(ops::values(x), g), f, x);
+  }
   /// x and y have one shape; g computes in T.
   template <class F, class G, class X, class Y>
   void two(const char* name, F f, G g, const X& x, const Y& y) {
     auto want = ops::values(x);
     const auto b = ops::values(y);
-    for (std::size_t i = 0; i < want.at.size(); ++i) want.at[i] = g(static_cast<T>(want.at[i]), static_cast<T>(b.at[i]));
+    for (std::size_t i = 0; i < want.at.size(); ++i)
+      want.at[i] = g(static_cast<T>(want.at[i]), static_cast<T>(b.at[i]));
     add(name, want, f, x, y);
   }
 };
 
-#define ROW(NAME, X, WANT) r.one(#NAME, [](const auto& t) { return NAME(t); }, [](double x) { return static_cast<double>(WANT); }, X)
+#define ROW(NAME, X, WANT) \
+  r.one(                   \
+      #NAME, [](const auto& t) { return NAME(t); }, [](double x) { return static_cast<double>(WANT); }, X)
 
 template <class R, class X>
 void elementary(R& r, const X& any, const X& positive, const X& unit) {
@@ -88,8 +93,10 @@ void activations(R& r, const X& any) {
 }
 #undef ROW
 
-#define ROW(NAME, EXPRESSION, X, Y, WANT) \
-  r.two(NAME, [](const auto& a, const auto& b) { return EXPRESSION; }, [](auto x, auto y) { return static_cast<double>(WANT); }, X, Y)
+#define ROW(NAME, EXPRESSION, X, Y, WANT)                            \
+  r.two(                                                             \
+      NAME, [](const auto& a, const auto& b) { return EXPRESSION; }, \
+      [](auto x, auto y) { return static_cast<double>(WANT); }, X, Y)
 
 template <class R, class X>
 void binary(R& r, const X& x1, const X& x2, const X& positive) {
@@ -122,7 +129,9 @@ void tests(R& r, const X& x1, const X& x2) {
 #undef ROW
 
 template <class T>
-auto sample(double low, double high, int seed) { return ops::between<T, 2>({3, 7}, low, high, seed); }
+auto sample(double low, double high, int seed) {
+  return ops::between<T, 2>({3, 7}, low, high, seed);
+}
 
 }  // namespace
 

@@ -19,9 +19,13 @@ array eager(F f, const X&... x) {
 struct rows {
   ops::walk w;
   template <class F, class... X>
-  void smooth(const char* name, F f, const X&... x) { w.smooth(name, eager(f, x...), 1e-13, f, x...); }
+  void smooth(const char* name, F f, const X&... x) {
+    w.smooth(name, eager(f, x...), 1e-13, f, x...);
+  }
   template <class F, class... X>
-  void exact(const char* name, F f, const X&... x) { w.row(name, eager(f, x...), 0, f, x...); }
+  void exact(const char* name, F f, const X&... x) {
+    w.row(name, eager(f, x...), 0, f, x...);
+  }
 };
 
 /// A (4, 3, 5) view with steps, reversed and permuted.
@@ -29,52 +33,104 @@ const auto base = ops::between<f64, 3>({5, 8, 3}, -2, 2, 1);
 const auto view = permute<1, 2, 0>(slice<1>(flip<0>(base), 7, to_end, -2));
 
 void movement(rows& r, const tensor<f64, 3>& x) {
-  r.smooth("reshape", [](const auto& t) { return reshape(t, -1, 2); }, slice<0>(x, 0, 2));
-  r.smooth("permute", [](const auto& t) { return permute<2, 0, 1>(t); }, x);
-  r.smooth("transpose, reshape", [](const auto& t) { return flatten(transpose(t)); }, x);
-  r.smooth("broadcast_to", [](const auto& t) { return broadcast_to(slice<1>(t, 1, 2), 2, -1, 4, -1); }, x);
-  r.smooth("expand_dims, squeeze", [](const auto& t) { return squeeze<0>(slice<0>(expand_dims<1>(t), 1, 2)); }, x);
-  r.smooth("slice", [](const auto& t) { return slice<2>(slice<0>(t, 1, 4, 2), -1, to_end, -2); }, x);
-  r.smooth("flip", [](const auto& t) { return flip<0, 2>(t); }, x);
-  r.smooth("concat", [](const auto& t, const auto& u) { return concat<1>(t, u, t * 2.0); }, x, slice<1>(x, 0, 1));
-  r.smooth("stack", [](const auto& t) { return stack<1>(t, exp(t)); }, x);
-  r.smooth("split", [](const auto& t) { auto p = split<0>(t, 2); return p[0] * p[1]; }, x);
-  r.smooth("pad", [](const auto& t) { return pad(t, {{1, 0}, {0, 2}, {0, 0}}, 3); }, x);
-  r.smooth("tile", [](const auto& t) { return tile(t, {2, 1, 3}); }, x);
-  r.smooth("tril", [](const auto& t) { return tril(t, 1); }, x);
-  r.smooth("triu", [](const auto& t) { return triu(t, -1) * t; }, x);
+  r.smooth(
+      "reshape", [](const auto& t) { return reshape(t, -1, 2); }, slice<0>(x, 0, 2));
+  r.smooth(
+      "permute", [](const auto& t) { return permute<2, 0, 1>(t); }, x);
+  r.smooth(
+      "transpose, reshape", [](const auto& t) { return flatten(transpose(t)); }, x);
+  r.smooth(
+      "broadcast_to", [](const auto& t) { return broadcast_to(slice<1>(t, 1, 2), 2, -1, 4, -1); }, x);
+  r.smooth(
+      "expand_dims, squeeze", [](const auto& t) { return squeeze<0>(slice<0>(expand_dims<1>(t), 1, 2)); }, x);
+  r.smooth(
+      "slice", [](const auto& t) { return slice<2>(slice<0>(t, 1, 4, 2), -1, to_end, -2); }, x);
+  r.smooth(
+      "flip", [](const auto& t) { return flip<0, 2>(t); }, x);
+  r.smooth(
+      "concat", [](const auto& t, const auto& u) { return concat<1>(t, u, t * 2.0); }, x, slice<1>(x, 0, 1));
+  r.smooth(
+      "stack", [](const auto& t) { return stack<1>(t, exp(t)); }, x);
+  r.smooth(
+      "split",
+      [](const auto& t) {
+        auto p = split<0>(t, 2);
+        return p[0] * p[1];
+      },
+      x);
+  r.smooth(
+      "pad",
+      [](const auto& t) {
+        return pad(t, {{1, 0}, {0, 2}, {0, 0}}, 3);
+      },
+      x);
+  r.smooth(
+      "tile",
+      [](const auto& t) {
+        return tile(t, {2, 1, 3});
+      },
+      x);
+  r.smooth(
+      "tril", [](const auto& t) { return tril(t, 1); }, x);
+  r.smooth(
+      "triu", [](const auto& t) { return triu(t, -1) * t; }, x);
 }
 
 void reductions(rows& r, const tensor<f64, 3>& x) {
-  r.smooth("sum", [](const auto& t) { return sum(t * t, axis<0, 2>); }, x);
-  r.smooth("sum of all", [](const auto& t) { return sum(sin(t)); }, x);
-  r.smooth("prod", [](const auto& t) { return prod(t, axis<1>); }, x);
-  r.smooth("max", [](const auto& t) { return max(t, axis<1>, keepdims); }, x);
-  r.smooth("min", [](const auto& t) { return min(t, axis<0, 1>); }, x);
-  r.smooth("mean", [](const auto& t) { return mean(t, axis<-1>) * 2.0; }, x);
-  r.smooth("var", [](const auto& t) { return var(t, axis<1>, keepdims, 1); }, x);
-  r.smooth("std", [](const auto& t) { return sinter::std(t, axis<2>); }, x);
-  r.smooth("logsumexp", [](const auto& t) { return logsumexp(t, axis<1>); }, x);
-  r.smooth("norm", [](const auto& t) { return norm(t, axis<0>, keepdims) * t; }, x);
-  r.smooth("norm 1", [](const auto& t) { return norm<1>(t); }, x);
-  r.smooth("norm of the largest", [](const auto& t) { return norm<norm_max>(t, axis<2>); }, x);
-  r.exact("any, all", [](const auto& t) { return any(t > 1.5, axis<1>) ^ all(t > -1.0, axis<1>); }, x);
-  r.exact("argmax", [](const auto& t) { return argmax(t, axis<1>); }, x);
-  r.exact("argmax of all", [](const auto& t) { return argmax(t * t); }, x);
-  r.exact("argmin", [](const auto& t) { return argmin(t, axis<2>, keepdims); }, x);
+  r.smooth(
+      "sum", [](const auto& t) { return sum(t * t, axis<0, 2>); }, x);
+  r.smooth(
+      "sum of all", [](const auto& t) { return sum(sin(t)); }, x);
+  r.smooth(
+      "prod", [](const auto& t) { return prod(t, axis<1>); }, x);
+  r.smooth(
+      "max", [](const auto& t) { return max(t, axis<1>, keepdims); }, x);
+  r.smooth(
+      "min", [](const auto& t) { return min(t, axis<0, 1>); }, x);
+  r.smooth(
+      "mean", [](const auto& t) { return mean(t, axis<-1>) * 2.0; }, x);
+  r.smooth(
+      "var", [](const auto& t) { return var(t, axis<1>, keepdims, 1); }, x);
+  r.smooth(
+      "std", [](const auto& t) { return sinter::std(t, axis<2>); }, x);
+  r.smooth(
+      "logsumexp", [](const auto& t) { return logsumexp(t, axis<1>); }, x);
+  r.smooth(
+      "norm", [](const auto& t) { return norm(t, axis<0>, keepdims) * t; }, x);
+  r.smooth(
+      "norm 1", [](const auto& t) { return norm<1>(t); }, x);
+  r.smooth(
+      "norm of the largest", [](const auto& t) { return norm<norm_max>(t, axis<2>); }, x);
+  r.exact(
+      "any, all", [](const auto& t) { return any(t > 1.5, axis<1>) ^ all(t > -1.0, axis<1>); }, x);
+  r.exact(
+      "argmax", [](const auto& t) { return argmax(t, axis<1>); }, x);
+  r.exact(
+      "argmax of all", [](const auto& t) { return argmax(t * t); }, x);
+  r.exact(
+      "argmin", [](const auto& t) { return argmin(t, axis<2>, keepdims); }, x);
 }
 
 void indexing(rows& r, const tensor<f64, 3>& x) {
   const tensor<i64, 2> index{{0, 2, 1}, {2, 2, 0}};
   const tensor<std::int32_t, 3> each{{{2}, {0}, {1}}};
-  r.smooth("take", [](const auto& t, const auto& i) { return take(t, i, axis<1>); }, x, index);
-  r.smooth("take rows", [](const auto& t, const auto& i) { return take(t, i); }, x, index);
-  r.smooth("take of one axis", [](const auto& t, const auto& i) { return take(t, i); }, squeeze<1, 2>(slice<2>(slice<1>(x, 0, 1), 0, 1)), index);
-  r.smooth("take_along_axis", [](const auto& t, const auto& i) { return take_along_axis(t, i); }, x, each);
-  r.exact("one_hot", [](const auto& i) { return one_hot<f64>(i, 3); }, index);
-  r.smooth("scatter_add", [](const auto& t, const auto& i, const auto& u) { return scatter_add(t, i, u * u); }, x, slice<0>(flatten(index), 0, 4), x);
-  r.smooth("scatter_add elements", [](const auto& t, const auto& i, const auto& u) { return scatter_add(t, i, u, axis<1>); },
-           slice<2>(slice<0>(x, 0, 1), 0, 1), slice<1>(each, 0, 2), slice<2>(slice<1>(slice<0>(x, 1, 2), 0, 2), 2, 3));
+  r.smooth(
+      "take", [](const auto& t, const auto& i) { return take(t, i, axis<1>); }, x, index);
+  r.smooth(
+      "take rows", [](const auto& t, const auto& i) { return take(t, i); }, x, index);
+  r.smooth(
+      "take of one axis", [](const auto& t, const auto& i) { return take(t, i); },
+      squeeze<1, 2>(slice<2>(slice<1>(x, 0, 1), 0, 1)), index);
+  r.smooth(
+      "take_along_axis", [](const auto& t, const auto& i) { return take_along_axis(t, i); }, x, each);
+  r.exact(
+      "one_hot", [](const auto& i) { return one_hot<f64>(i, 3); }, index);
+  r.smooth(
+      "scatter_add", [](const auto& t, const auto& i, const auto& u) { return scatter_add(t, i, u * u); }, x,
+      slice<0>(flatten(index), 0, 4), x);
+  r.smooth(
+      "scatter_add elements", [](const auto& t, const auto& i, const auto& u) { return scatter_add(t, i, u, axis<1>); },
+      slice<2>(slice<0>(x, 0, 1), 0, 1), slice<1>(each, 0, 2), slice<2>(slice<1>(slice<0>(x, 1, 2), 0, 2), 2, 3));
 }
 
 void products(rows& r, const tensor<f64, 3>& x) {
@@ -84,29 +140,46 @@ void products(rows& r, const tensor<f64, 3>& x) {
   r.smooth("matmul", mul, squeeze<0>(slice<0>(x, 1, 2)), m);
   r.smooth("matmul with a batch on the left", mul, x, m);
   r.smooth("matmul with a batch on the right", mul, n, x);
-  r.smooth("matmul of batches", [](const auto& a) { return matmul(a, transpose(a * 2.0)); }, x);
+  r.smooth(
+      "matmul of batches", [](const auto& a) { return matmul(a, transpose(a * 2.0)); }, x);
   r.smooth("matmul of a batch that broadcasts", mul, expand_dims<1>(x), broadcast_to(m, 2, 5, 6));
   r.smooth("matmul of vectors", mul, v, flip(v));
   r.smooth("matmul, vector first", mul, u, x);
   r.smooth("matmul, vector last", mul, x, v);
-  r.smooth("matmul and an epilogue", [](const auto& a, const auto& b, const auto& c) { return relu(matmul(a, b) + c) * 2.0; }, x, m, slice<0>(m, 0, 1));
-  r.smooth("einsum attention", [](const auto& a) { return einsum<"bqd,bkd->bqk">(a, a + 1.0); }, x);
-  r.smooth("einsum outer", [](const auto& a, const auto& b) { return einsum<"i,j->ji">(a, b); }, u, v);
-  r.smooth("einsum of three", [](const auto& a, const auto& b, const auto& c) { return einsum<"bqd,de,q->be">(a, b, c); }, x, m, u);
-  r.smooth("einsum that sums alone", [](const auto& a, const auto& b) { return einsum<"bqd,e->b">(a, b); }, x, v);
+  r.smooth(
+      "matmul and an epilogue",
+      [](const auto& a, const auto& b, const auto& c) { return relu(matmul(a, b) + c) * 2.0; }, x, m,
+      slice<0>(m, 0, 1));
+  r.smooth(
+      "einsum attention", [](const auto& a) { return einsum<"bqd,bkd->bqk">(a, a + 1.0); }, x);
+  r.smooth(
+      "einsum outer", [](const auto& a, const auto& b) { return einsum<"i,j->ji">(a, b); }, u, v);
+  r.smooth(
+      "einsum of three", [](const auto& a, const auto& b, const auto& c) { return einsum<"bqd,de,q->be">(a, b, c); }, x,
+      m, u);
+  r.smooth(
+      "einsum that sums alone", [](const auto& a, const auto& b) { return einsum<"bqd,e->b">(a, b); }, x, v);
 }
 
 void networks(rows& r, const tensor<f64, 3>& x) {
   const tensor<i64, 2> labels = argmax(ops::between<f64, 3>({4, 3, 5}, 0, 1, 8), axis<2>);
   const auto gamma = ops::between<f64, 1>({5}, 0.5, 2, 9), beta = ops::between<f64, 1>({5}, -1, 1, 10);
-  r.smooth("softmax", [](const auto& t) { return softmax(t); }, x);
-  r.smooth("softmax of the first axis", [](const auto& t) { return softmax<0>(t); }, x);
-  r.smooth("log_softmax", [](const auto& t) { return log_softmax<1>(t); }, x);
-  r.smooth("layer_norm", [](const auto& t, const auto& g, const auto& b) { return layer_norm(t, g, b); }, x, gamma, beta);
-  r.smooth("layer_norm, plain", [](const auto& t) { return layer_norm(t); }, x);
-  r.smooth("rms_norm", [](const auto& t, const auto& g) { return rms_norm(t, g); }, x, gamma);
-  r.smooth("cross_entropy", [](const auto& t, const auto& y) { return cross_entropy(t * 3.0, y); }, x, labels);
-  r.smooth("mse_loss", [](const auto& t, const auto& g) { return mse_loss(t, g); }, x, gamma);
+  r.smooth(
+      "softmax", [](const auto& t) { return softmax(t); }, x);
+  r.smooth(
+      "softmax of the first axis", [](const auto& t) { return softmax<0>(t); }, x);
+  r.smooth(
+      "log_softmax", [](const auto& t) { return log_softmax<1>(t); }, x);
+  r.smooth(
+      "layer_norm", [](const auto& t, const auto& g, const auto& b) { return layer_norm(t, g, b); }, x, gamma, beta);
+  r.smooth(
+      "layer_norm, plain", [](const auto& t) { return layer_norm(t); }, x);
+  r.smooth(
+      "rms_norm", [](const auto& t, const auto& g) { return rms_norm(t, g); }, x, gamma);
+  r.smooth(
+      "cross_entropy", [](const auto& t, const auto& y) { return cross_entropy(t * 3.0, y); }, x, labels);
+  r.smooth(
+      "mse_loss", [](const auto& t, const auto& g) { return mse_loss(t, g); }, x, gamma);
 }
 
 template <class F>
@@ -134,15 +207,29 @@ TEST_CASE("networks") { on_layouts(networks); }
 TEST_CASE("one element and nothing") {
   rows r;
   const auto walk = [&](const tensor<f64, 2>& x, const tensor<f64, 2>& m) {
-    r.smooth("movement", [](const auto& t) { return concat<0>(transpose(flip<1>(t)), reshape(t * 2.0, t.size(1), t.size(0))); }, x);
-    r.smooth("sum", [](const auto& t) { return sum(t * t, axis<0>); }, x);
-    r.smooth("prod", [](const auto& t) { return prod(t, axis<0>, keepdims); }, x);
-    r.smooth("softmax", [](const auto& t) { return softmax(t); }, x);
-    r.smooth("layer_norm", [](const auto& t) { return layer_norm(t); }, x);
-    r.smooth("matmul", [](const auto& a, const auto& b) { return matmul(a, b); }, x, m);
-    r.smooth("inner product", [](const auto& a, const auto& b) { return matmul(transpose(a), transpose(b)); }, m, x);
-    r.smooth("pad", [](const auto& t) { return pad(t, {{1, 0}, {0, 2}}, 3); }, x);
-    r.smooth("tril", [](const auto& t) { return tril(t); }, x);
+    r.smooth(
+        "movement",
+        [](const auto& t) { return concat<0>(transpose(flip<1>(t)), reshape(t * 2.0, t.size(1), t.size(0))); }, x);
+    r.smooth(
+        "sum", [](const auto& t) { return sum(t * t, axis<0>); }, x);
+    r.smooth(
+        "prod", [](const auto& t) { return prod(t, axis<0>, keepdims); }, x);
+    r.smooth(
+        "softmax", [](const auto& t) { return softmax(t); }, x);
+    r.smooth(
+        "layer_norm", [](const auto& t) { return layer_norm(t); }, x);
+    r.smooth(
+        "matmul", [](const auto& a, const auto& b) { return matmul(a, b); }, x, m);
+    r.smooth(
+        "inner product", [](const auto& a, const auto& b) { return matmul(transpose(a), transpose(b)); }, m, x);
+    r.smooth(
+        "pad",
+        [](const auto& t) {
+          return pad(t, {{1, 0}, {0, 2}}, 3);
+        },
+        x);
+    r.smooth(
+        "tril", [](const auto& t) { return tril(t); }, x);
   };
   walk(ops::between<f64, 2>({1, 1}, 0.5, 2), ops::between<f64, 2>({1, 1}, -1, 1, 2));
   walk(ops::between<f64, 2>({0, 3}, 0, 1), ops::between<f64, 2>({3, 4}, -1, 1, 2));

@@ -13,9 +13,43 @@ namespace {
 const double inf = std::numeric_limits<double>::infinity();
 
 /// Values that every kind of dtype has an opinion about; in integers they wrap or saturate.
-const std::vector<double> interesting = {0,     -0.0,   1,     -1,  2,    -2,           3,             7,            -7,     0.5,     -0.5, 1.5,  2.5,   -2.5, 63,  64,          -64,
-                                         100,   127,    -128,  255, 32767, -32768,      65504,         1e6,          -1e6,   2147483647.0, -2147483648.0, 4294967295.0,
-                                         9.2e18, -9.2e18, 1e30, -1e30, 1e-30, inf, -inf, std::nan("")};
+const std::vector<double> interesting = {0,
+                                         -0.0,
+                                         1,
+                                         -1,
+                                         2,
+                                         -2,
+                                         3,
+                                         7,
+                                         -7,
+                                         0.5,
+                                         -0.5,
+                                         1.5,
+                                         2.5,
+                                         -2.5,
+                                         63,
+                                         64,
+                                         -64,
+                                         100,
+                                         127,
+                                         -128,
+                                         255,
+                                         32767,
+                                         -32768,
+                                         65504,
+                                         1e6,
+                                         -1e6,
+                                         2147483647.0,
+                                         -2147483648.0,
+                                         4294967295.0,
+                                         9.2e18,
+                                         -9.2e18,
+                                         1e30,
+                                         -1e30,
+                                         1e-30,
+                                         inf,
+                                         -inf,
+                                         std::nan("")};
 
 /// Pairs of the values: operand 0 runs over the first, 1 over the second, 2 over another.
 detail::handle operand(dtype type, int which) {
@@ -60,9 +94,7 @@ std::vector<result> run(const engine::tracer& t, const std::vector<std::string>&
   return all;
 }
 
-double tolerance(dtype t) {
-  return t == dtype::f64 ? 4e-15 : t == dtype::f32 ? 1e-6 : t == dtype::f16 ? 1e-3 : 8e-3;
-}
+double tolerance(dtype t) { return t == dtype::f64 ? 4e-15 : t == dtype::f32 ? 1e-6 : t == dtype::f16 ? 1e-3 : 8e-3; }
 
 void compare(const engine::tracer& t, const std::vector<std::string>& names) {
   const auto want = run(t, names, "reference"), got = run(t, names, "cpu");
@@ -71,14 +103,19 @@ void compare(const engine::tracer& t, const std::vector<std::string>& names) {
     INFO("row ", want[i].row, " gives ", std::string(name(want[i].type)));
     std::optional<std::size_t> wrong;
     for (std::size_t k = 0; k < n * n && !wrong; ++k) {
-      const bool same = is_float(want[i].type) ? ops::close(got[i].floats[k], want[i].floats[k], tolerance(want[i].type))
-                                               : got[i].others[k] == want[i].others[k];
+      const bool same = is_float(want[i].type)
+                            ? ops::close(got[i].floats[k], want[i].floats[k], tolerance(want[i].type))
+                            : got[i].others[k] == want[i].others[k];
       if (!same) wrong = k;
     }
     if (!wrong) continue;
     const std::size_t k = *wrong;
-    if (is_float(want[i].type)) FAIL_CHECK("of ", interesting[k / n], " and ", interesting[k % n], " is ", got[i].floats[k], ", expected ", want[i].floats[k]);
-    else FAIL_CHECK("of ", interesting[k / n], " and ", interesting[k % n], " is ", got[i].others[k], ", expected ", want[i].others[k]);
+    if (is_float(want[i].type))
+      FAIL_CHECK("of ", interesting[k / n], " and ", interesting[k % n], " is ", got[i].floats[k], ", expected ",
+                 want[i].floats[k]);
+    else
+      FAIL_CHECK("of ", interesting[k / n], " and ", interesting[k % n], " is ", got[i].others[k], ", expected ",
+                 want[i].others[k]);
   }
 }
 
@@ -95,7 +132,8 @@ TEST_CASE("every pointwise row in every dtype") {
     INFO("dtype ", std::string(name(type)));
     const auto tracer = std::make_shared<engine::tracer>();
     const engine::tracing_scope scope(tracer);
-    const ir::node_id x[] = {detail::node_of(operand(type, 0), {}), detail::node_of(operand(type, 1), {}), detail::node_of(operand(type, 2), {})};
+    const ir::node_id x[] = {detail::node_of(operand(type, 0), {}), detail::node_of(operand(type, 1), {}),
+                             detail::node_of(operand(type, 2), {})};
     const ir::node_id condition = detail::node_of(operand(dtype::b8, 2), {});
     std::vector<std::string> names;
     for (int o = 0; o < ir::pointwise_count; ++o) {
@@ -171,7 +209,8 @@ struct structural_rows {
     ir::attributes attr;
     attr.combiner = combiner;
     attr.ints = {axis};
-    add(std::string(ir::name(code)) + " " + ir::name(combiner) + " " + std::to_string(axis), t.graph.push(code, {x}, attr));
+    add(std::string(ir::name(code)) + " " + ir::name(combiner) + " " + std::to_string(axis),
+        t.graph.push(code, {x}, attr));
   }
 };
 
@@ -184,7 +223,8 @@ TEST_CASE("every reduction, product, gather and scatter in every dtype") {
     const auto tracer = std::make_shared<engine::tracer>();
     const engine::tracing_scope scope(tracer);
     structural_rows rows{*tracer, {}};
-    const auto x = detail::node_of(operand(type, 1), {}), a = detail::node_of(exact(type, 1), {}), b = detail::node_of(exact(type, 4), {});
+    const auto x = detail::node_of(operand(type, 1), {}), a = detail::node_of(exact(type, 1), {}),
+               b = detail::node_of(exact(type, 4), {});
     ir::attributes steps;
     steps.type = dtype::i64;
     steps.dims = {n, n};

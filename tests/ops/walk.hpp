@@ -13,7 +13,8 @@ namespace ops {
 
 /// A tensor with irregular values in [low, high]; no two calls of a program need equal ones.
 template <class T, int R>
-tensor<T, R> between(const std::array<std::int64_t, static_cast<std::size_t>(R)>& extents, double low, double high, int seed = 1) {
+tensor<T, R> between(const std::array<std::int64_t, static_cast<std::size_t>(R)>& extents, double low, double high,
+                     int seed = 1) {
   auto t = sinter::detail::empty<T, dims(R)>("between", extents, {});
   std::uint64_t state = static_cast<std::uint64_t>(seed) * 0x9e3779b97f4a7c15u;
   for (std::int64_t i = 0, n = t.numel(); i < n; ++i) {
@@ -63,7 +64,8 @@ class walk {
     std::vector<sinter::ir::node_id> marks;
     const std::tuple inputs{marked(x, marks)...};  // braces: in argument order
     const auto y = sinter::detail::evaluate(std::apply(f, inputs), location{});
-    const auto gradients = sinter::engine::gradient(tracer_->graph, weighted_sum(sinter::detail::access::node(y)), marks, {});
+    const auto gradients =
+        sinter::engine::gradient(tracer_->graph, weighted_sum(sinter::detail::access::node(y)), marks, {});
     REQUIRE(gradients.size() == slopes.size());
     for (std::size_t i = 0; i < slopes.size(); ++i)
       expect(std::string("derivative ") + std::to_string(i) + " of " + name, gradients[i], slopes[i], 2e-7);
@@ -137,7 +139,8 @@ class walk {
       extents.push(*e.number());
     }
     const auto weights = sinter::detail::allocate("weights", sinter::dtype::f64, extents, {});
-    for (std::int64_t i = 0; i < extents.numel(); ++i) reinterpret_cast<double*>(weights.data)[i] = weight(static_cast<std::size_t>(i));
+    for (std::int64_t i = 0; i < extents.numel(); ++i)
+      reinterpret_cast<double*>(weights.data)[i] = weight(static_cast<std::size_t>(i));
     auto& g = tracer_->graph;
     const auto product = g.push(sinter::ir::op::mul, {y, sinter::detail::node_of(weights, {})});
     if (axes.empty()) return product;

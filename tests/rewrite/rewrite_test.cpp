@@ -18,8 +18,7 @@ TEST_CASE("dead code goes, inputs stay, locations survive") {
   CHECK(after.size() == 3);
   CHECK(after.inputs.size() == 2);
   CHECK(after[after.outputs[1]].where.line == 9);
-  CHECK(sinter::ir::print(after) ==
-        "%0 = f32(3,) input 0\n%1 = f32(3,) input 1\n%2 = f32(3,) log %0\nreturn %0 %2\n");
+  CHECK(sinter::ir::print(after) == "%0 = f32(3,) input 0\n%1 = f32(3,) input 1\n%2 = f32(3,) log %0\nreturn %0 %2\n");
 }
 
 TEST_CASE("constants fold as their dtype computes") {
@@ -73,20 +72,48 @@ value random_program(graph& g, std::mt19937& random, dtype t) {
     const value a = pick(), b = pick();
     value r;
     switch (random() % 14) {
-      case 0: r = a + b; break;
-      case 1: r = a - b; break;
-      case 2: r = a * b; break;
-      case 3: r = a / b; break;
-      case 4: r = -a; break;
-      case 5: r = maximum(a, b); break;
-      case 6: r = select(lt(a, b), a, pick()); break;
-      case 7: r = reshape(permute(reshape(permute(a, {1, 0}), {2, 6}), {1, 0}), full); break;
-      case 8: r = expand(reduce(a, random() % 2 ? op::add : op::maximum, {1}), {1}, full); break;
-      case 9: r = expand(reduce(a, op::minimum, {0, 1}), {0, 1}, full); break;
-      case 10: r = slice(slice(a, full, {2, 3}, {-1, -1}), full, {2, 0}, {-1, 1}); break;
-      case 11: r = slice(pad(a, {1, 0}, {0, 2}, 1.0), full, {0, 1}, {1, 1}); break;
-      case 12: r = pow(a, static_cast<double>(random() % 3)); break;
-      default: r = cast(cast(a, is_float(t) ? dtype::f64 : dtype::i64), t); break;
+      case 0:
+        r = a + b;
+        break;
+      case 1:
+        r = a - b;
+        break;
+      case 2:
+        r = a * b;
+        break;
+      case 3:
+        r = a / b;
+        break;
+      case 4:
+        r = -a;
+        break;
+      case 5:
+        r = maximum(a, b);
+        break;
+      case 6:
+        r = select(lt(a, b), a, pick());
+        break;
+      case 7:
+        r = reshape(permute(reshape(permute(a, {1, 0}), {2, 6}), {1, 0}), full);
+        break;
+      case 8:
+        r = expand(reduce(a, random() % 2 ? op::add : op::maximum, {1}), {1}, full);
+        break;
+      case 9:
+        r = expand(reduce(a, op::minimum, {0, 1}), {0, 1}, full);
+        break;
+      case 10:
+        r = slice(slice(a, full, {2, 3}, {-1, -1}), full, {2, 0}, {-1, 1});
+        break;
+      case 11:
+        r = slice(pad(a, {1, 0}, {0, 2}, 1.0), full, {0, 1}, {1, 1});
+        break;
+      case 12:
+        r = pow(a, static_cast<double>(random() % 3));
+        break;
+      default:
+        r = cast(cast(a, is_float(t) ? dtype::f64 : dtype::i64), t);
+        break;
     }
     pool.push_back(r);
   }

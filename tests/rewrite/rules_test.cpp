@@ -65,7 +65,10 @@ const std::vector<rule_case> cases{
     {"c * x = x * c", numbers, [](const auto& o) { return 3.0 * o.x; }},
     {"c & x = x & c", bits, [](const auto& o) { return bit_and(1.0, o.x); }},
     {"c | x = x | c", bits, [](const auto& o) { return bit_or(1.0, o.x); }},
-    {"c ^ x = x ^ c", bits, [](const auto& o) { return push(op::bit_xor, {o.x.like(1.0), o.x}); }},
+    {"c ^ x = x ^ c", bits,
+     [](const auto& o) {
+       return push(op::bit_xor, {o.x.like(1.0), o.x});
+     }},
     {"x + 0 = x", numbers, [](const auto& o) { return o.x + -0.0; }},
     {"x - 0 = x", numbers, [](const auto& o) { return o.x - 0.0; }},
     {"0 - x = -x", wholes, [](const auto& o) { return 0.0 - o.x; }},
@@ -97,52 +100,116 @@ const std::vector<rule_case> cases{
     {"x & ~0 = x", bits, [](const auto& o) { return bit_and(o.x, bit_not(o.x.like(0.0))); }},
     {"x | 0 = x", bits, [](const auto& o) { return bit_or(o.x, 0.0); }},
     {"x | ~0 = ~0", bits, [](const auto& o) { return bit_or(o.x, bit_not(o.x.like(0.0))); }},
-    {"x ^ 0 = x", bits, [](const auto& o) { return push(op::bit_xor, {o.x, o.x.like(0.0)}); }},
+    {"x ^ 0 = x", bits,
+     [](const auto& o) {
+       return push(op::bit_xor, {o.x, o.x.like(0.0)});
+     }},
     {"~ ~x = x", bits, [](const auto& o) { return bit_not(bit_not(o.x)); }},
-    {"x << 0 = x", wholes, [](const auto& o) { return push(op::shl, {o.x, o.x.like(0.0)}); }},
-    {"x >> 0 = x", wholes, [](const auto& o) { return push(op::shr, {o.x, o.x.like(0.0)}); }},
+    {"x << 0 = x", wholes,
+     [](const auto& o) {
+       return push(op::shl, {o.x, o.x.like(0.0)});
+     }},
+    {"x >> 0 = x", wholes,
+     [](const auto& o) {
+       return push(op::shr, {o.x, o.x.like(0.0)});
+     }},
     {"select(constant, x, y)", any, [](const auto& o) { return select(o.c.like(0.0), o.x, o.y); }},
     {"select(c, x, x) = x", any, [](const auto& o) { return select(o.c, o.x, o.x); }},
     {"select(!c, x, y) = select(c, y, x)", any, [](const auto& o) { return select(bit_not(o.c), o.x, o.y); }},
     {"select(c, select(c, x, y), z)", any, [](const auto& o) { return select(o.c, select(o.c, o.x, o.y), o.y); }},
     {"select(c, x, select(c, y, z))", any, [](const auto& o) { return select(o.c, o.x, select(o.c, o.x, o.y)); }},
     {"cast to the same dtype", any, [](const auto& o) { return to(o.x, o.x.type()); }},
-    {"cast of an exact cast", {dtype::f32, dtype::i16, dtype::u8, dtype::b8},
+    {"cast of an exact cast",
+     {dtype::f32, dtype::i16, dtype::u8, dtype::b8},
      [](const auto& o) { return to(to(o.x, dtype::f64), dtype::f16); }},
     {"pointwise of broadcasts", numbers,
-     [](const auto& o) { return broadcast(o.u, shape{4, 11}) * broadcast(o.u + o.u, shape{4, 11}) + 3.0; }},
-    {"reshape to the same extents", any, [](const auto& o) { return raw(op::reshape, o.x, {4, 11}); }},
-    {"reshape of reshape", any, [](const auto& o) { return reshape(reshape(o.x, {44}), {2, 22}); }},
+     [](const auto& o) {
+       return broadcast(o.u, shape{4, 11}) * broadcast(o.u + o.u, shape{4, 11}) + 3.0;
+     }},
+    {"reshape to the same extents", any,
+     [](const auto& o) {
+       return raw(op::reshape, o.x, {4, 11});
+     }},
+    {"reshape of reshape", any,
+     [](const auto& o) {
+       return reshape(reshape(o.x, {44}), {2, 22});
+     }},
     {"reshape of constant", any, [](const auto& o) { return reshape(o.x.like(1.0), {44}); }},
-    {"permute of nothing", any, [](const auto& o) { return permute(o.x, {0, 1}); }},
+    {"permute of nothing", any,
+     [](const auto& o) {
+       return permute(o.x, {0, 1});
+     }},
     {"permute of permute", any,
-     [](const auto& o) { return permute(permute(reshape(o.x, {2, 2, 11}), {1, 2, 0}), {0, 2, 1}); }},
-    {"permute of constant", any, [](const auto& o) { return permute(o.x.like(1.0), {1, 0}); }},
-    {"broadcast to the same extents", any, [](const auto& o) { return raw(op::broadcast, o.x, {4, 11}); }},
+     [](const auto& o) {
+       return permute(permute(reshape(o.x, {2, 2, 11}), {1, 2, 0}), {0, 2, 1});
+     }},
+    {"permute of constant", any,
+     [](const auto& o) {
+       return permute(o.x.like(1.0), {1, 0});
+     }},
+    {"broadcast to the same extents", any,
+     [](const auto& o) {
+       return raw(op::broadcast, o.x, {4, 11});
+     }},
     {"broadcast of broadcast", any,
-     [](const auto& o) { return broadcast(broadcast(reshape(o.u, {1, 4, 1}), {1, 4, 3}), {2, 4, 3}); }},
-    {"broadcast of constant", any, [](const auto& o) { return broadcast(o.u.like(1.0), {4, 11}); }},
-    {"slice of everything", any, [](const auto& o) { return slice(o.x, {4, 11}, {0, 0}, {1, 1}); }},
+     [](const auto& o) {
+       return broadcast(broadcast(reshape(o.u, {1, 4, 1}), {1, 4, 3}), {2, 4, 3});
+     }},
+    {"broadcast of constant", any,
+     [](const auto& o) {
+       return broadcast(o.u.like(1.0), {4, 11});
+     }},
+    {"slice of everything", any,
+     [](const auto& o) {
+       return slice(o.x, {4, 11}, {0, 0}, {1, 1});
+     }},
     {"slice of slice", any,
-     [](const auto& o) { return slice(slice(o.x, {3, 5}, {3, 1}, {-1, 2}), {2, 2}, {2, 3}, {-2, -2}); }},
-    {"slice of constant", any, [](const auto& o) { return slice(o.x.like(1.0), {2, 2}, {2, 3}, {-2, -2}); }},
-    {"pad of nothing", any, [](const auto& o) { return pad(o.x, {0, 0}, {0, 0}, 1.0); }},
+     [](const auto& o) {
+       return slice(slice(o.x, {3, 5}, {3, 1}, {-1, 2}), {2, 2}, {2, 3}, {-2, -2});
+     }},
+    {"slice of constant", any,
+     [](const auto& o) {
+       return slice(o.x.like(1.0), {2, 2}, {2, 3}, {-2, -2});
+     }},
+    {"pad of nothing", any,
+     [](const auto& o) {
+       return pad(o.x, {0, 0}, {0, 0}, 1.0);
+     }},
     {"concat of one", any, [](const auto& o) { return concat_one(o.x); }},
     {"gather of constant", any, [](const auto& o) { return gather(o.x.like(1.0), o.index, 1); }},
     {"reduce of nothing", numbers, [](const auto& o) { return raw_reduce(o.x, op::add, {}); }},
-    {"reduce over extent 1", numbers, [](const auto& o) { return raw_reduce(o.u, op::maximum, {0, 1}); }},
-    {"reduce of reduce", {dtype::i32, dtype::u8},
-     [](const auto& o) { return reduce(reduce(reshape(o.x, {2, 2, 11}), op::add, {1}), op::add, {0}); }},
-    {"reduce of reduce", {dtype::f32, dtype::i32},
-     [](const auto& o) { return reduce(reduce(reshape(o.x, {2, 11, 2}), op::minimum, {1}), op::minimum, {1}); }},
-    {"reduce of constant", {dtype::i8, dtype::u64, dtype::f32},
+    {"reduce over extent 1", numbers,
+     [](const auto& o) {
+       return raw_reduce(o.u, op::maximum, {0, 1});
+     }},
+    {"reduce of reduce",
+     {dtype::i32, dtype::u8},
+     [](const auto& o) {
+       return reduce(reduce(reshape(o.x, {2, 2, 11}), op::add, {1}), op::add, {0});
+     }},
+    {"reduce of reduce",
+     {dtype::f32, dtype::i32},
+     [](const auto& o) {
+       return reduce(reduce(reshape(o.x, {2, 11, 2}), op::minimum, {1}), op::minimum, {1});
+     }},
+    {"reduce of constant",
+     {dtype::i8, dtype::u64, dtype::f32},
      [](const auto& o) { return reduce(o.x.like(3.0), op::add, {1}); }},
-    {"reduce of constant", {dtype::i8, dtype::f16}, [](const auto& o) { return reduce(o.x.like(3.0), op::maximum, {1}); }},
-    {"reduce of broadcast", {dtype::i8, dtype::u64, dtype::f32},
-     [](const auto& o) { return reduce(broadcast(o.u, {4, 300}), op::add, {0, 1}); }},
-    {"reduce of broadcast", {dtype::i8, dtype::f16},
-     [](const auto& o) { return reduce(broadcast(o.u, {4, 11}), op::minimum, {0, 1}); }},
-    {"scatter_add of one index per row", {dtype::f32, dtype::i8},
+    {"reduce of constant",
+     {dtype::i8, dtype::f16},
+     [](const auto& o) { return reduce(o.x.like(3.0), op::maximum, {1}); }},
+    {"reduce of broadcast",
+     {dtype::i8, dtype::u64, dtype::f32},
+     [](const auto& o) {
+       return reduce(broadcast(o.u, {4, 300}), op::add, {0, 1});
+     }},
+    {"reduce of broadcast",
+     {dtype::i8, dtype::f16},
+     [](const auto& o) {
+       return reduce(broadcast(o.u, {4, 11}), op::minimum, {0, 1});
+     }},
+    {"scatter_add of one index per row",
+     {dtype::f32, dtype::i8},
      [](const auto& o) { return scatter_add(o.x.like(0.0), o.index, o.u, 1); }},
 };
 
@@ -200,7 +267,8 @@ TEST_CASE("every rule fires, and its replacement is equal, special values includ
         const graph after = simplify(folded, fired);
         sinter::ir::check(after, c.name);
         bool did = false;
-        for (std::size_t i = 0; i < rule_count; ++i) did = did || (fired[i] > 0 && std::strcmp(rules[i].name, c.name) == 0);
+        for (std::size_t i = 0; i < rule_count; ++i)
+          did = did || (fired[i] > 0 && std::strcmp(rules[i].name, c.name) == 0);
         CHECK(did);
         const auto expected = arrays::run(p.g, p.inputs);
         for (const graph& g : {after, run_all(p.g)}) {

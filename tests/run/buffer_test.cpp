@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
-#include <sinter/run/buffer.hpp>
 #include <sys/resource.h>
+#include <sinter/run/buffer.hpp>
 
 #include <chrono>
 #include <cstring>
@@ -117,8 +117,7 @@ TEST_CASE("under a memory limit free blocks of other sizes make room, and failur
     try {
       auto none = run::allocate(300 * MiB);
       return 3;
-    } catch (const system_error&) {
-    }
+    } catch (const system_error&) {}
     fill(larger, 1);
     larger = {};
     fill(run::allocate(8 * MiB), 1);

@@ -1,8 +1,8 @@
 #include <doctest/doctest.h>
 #include <sched.h>
-#include <sinter/run/build.hpp>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sinter/run/build.hpp>
 
 #include <chrono>
 #include <set>
@@ -157,8 +157,8 @@ TEST_CASE("an entry for another key, of another format or of another version is 
 
   const std::string other = kernel(13, "version");
   CHECK(built_answer(other) == 13);
-  support::write(path, support::contents(box.root.at("cache/" + run::disk_cache::entry_name(
-                                                                    run::key_text(*run::find_compiler(), other)))));
+  support::write(path, support::contents(box.root.at(
+                           "cache/" + run::disk_cache::entry_name(run::key_text(*run::find_compiler(), other)))));
   CHECK(built_answer(source) == 12);
   CHECK(box.runs() == 5);
   CHECK(built_answer(source) == 12);
@@ -171,8 +171,8 @@ TEST_CASE("a truncated or damaged kernel is compiled again and stored again") {
   CHECK(built_answer(source) == 14);
   const std::string path = box.entries()[0], good = support::contents(path);
   int expected = 1;
-  for (const std::size_t length : {std::size_t{0}, std::size_t{1}, std::size_t{47}, std::size_t{48}, good.size() / 2,
-                                   good.size() - 1}) {
+  for (const std::size_t length :
+       {std::size_t{0}, std::size_t{1}, std::size_t{47}, std::size_t{48}, good.size() / 2, good.size() - 1}) {
     support::write(path, good.substr(0, length));
     CHECK(built_answer(source) == 14);
     CHECK(box.runs() == ++expected);

@@ -92,8 +92,8 @@ inline std::string script(const folder& where, const std::string& name, const st
 
 /// A compiler that appends a line to `log` each time it compiles.
 inline std::string counting_compiler(const folder& where, const std::string& log, const std::string& before = "") {
-  return script(where, "counting c++", before + "\necho run >> " + quoted(log) + "\nexec " + quoted(real_compiler()) +
-                                           " \"$@\"");
+  return script(where, "counting c++",
+                before + "\necho run >> " + quoted(log) + "\nexec " + quoted(real_compiler()) + " \"$@\"");
 }
 
 inline int lines(const std::string& path) {

@@ -12,15 +12,18 @@ inline value push_reduce(const site& s, const value& t) {
   const axes_t& axes = s.n().attr.ints;
   const value x = s.in(0);
   switch (s.n().attr.combiner) {
-    case op::add: return reduce(t, op::add, axes);
-    case op::mul: return reduce(t * product_slopes(x, axes), op::add, axes);
+    case op::add:
+      return reduce(t, op::add, axes);
+    case op::mul:
+      return reduce(t * product_slopes(x, axes), op::add, axes);
     case op::maximum:
     case op::minimum: {
       value count;
       const value at = extremes(x, s.result(), axes, count);
       return reduce(select(at, t, 0.0), op::add, axes) / count;
     }
-    default: return {};
+    default:
+      return {};
   }
 }
 
@@ -38,14 +41,18 @@ inline value push_forward(const site& s, const tangents_t& t) {
     return sum;
   }
   switch (n.code) {
-    case op::reduce: return push_reduce(s, t[0]);
-    case op::gather: return gather(t[0], s.in(1), s.axis());
-    case op::scatter_add: return scatter_add(or_zeros(0), s.in(1), or_zeros(2), s.axis());
+    case op::reduce:
+      return push_reduce(s, t[0]);
+    case op::gather:
+      return gather(t[0], s.in(1), s.axis());
+    case op::scatter_add:
+      return scatter_add(or_zeros(0), s.in(1), or_zeros(2), s.axis());
     case op::dot:
       if (t[0]) add_to_sum(dot(t[0], s.in(1), n.attr.ints[0], n.attr.ints[1]));
       if (t[1]) add_to_sum(dot(s.in(0), t[1], n.attr.ints[0], n.attr.ints[1]));
       return sum;
-    default: break;
+    default:
+      break;
   }
   ir::attributes linear = n.attr;
   linear.literal = {};

@@ -19,7 +19,8 @@ inline value partial(ir::op code, std::size_t k, const value& g, const value& a,
   case ir::op::name:                                          \
     return k == 0 ? value(da) : k == 1 ? value(db) : value(dc);
 #include "../ir/ops.def"
-    default: break;
+    default:
+      break;
   }
   (void)a, (void)b, (void)c, (void)r;
   return none;

@@ -23,15 +23,18 @@ inline value transpose_reduce(const site& s, const value& ct) {
   const axes_t& axes = s.n().attr.ints;
   const value x = s.in(0);
   switch (s.n().attr.combiner) {
-    case op::add: return expand(ct, axes, x.extents());
-    case op::mul: return expand(ct, axes, x.extents()) * product_slopes(x, axes);
+    case op::add:
+      return expand(ct, axes, x.extents());
+    case op::mul:
+      return expand(ct, axes, x.extents()) * product_slopes(x, axes);
     case op::maximum:
     case op::minimum: {
       value count;
       const value at = extremes(x, s.result(), axes, count);
       return select(at, expand(ct / count, axes, x.extents()), 0.0);
     }
-    default: return {};
+    default:
+      return {};
   }
 }
 
@@ -84,17 +87,28 @@ inline value pull(const site& s, std::size_t k, const value& ct) {
   const value x = s.in(k);
   const auto rank = n.extents.size();
   switch (n.code) {
-    case op::reshape: return reshape(ct, x.extents());
-    case op::permute: return permute(ct, inverse(n.attr.ints));
-    case op::broadcast: return reshape(reduce(ct, op::add, repeated(x.extents(), n.extents)), x.extents());
-    case op::slice: return unslice(ct, x.extents(), part(n.attr.dims, rank, 2 * rank), n.attr.ints);
-    case op::pad: return slice(ct, x.extents(), part(n.attr.dims, 0, rank), axes_t(rank, 1));
-    case op::concat: return transpose_concat(s, k, ct);
-    case op::reduce: return transpose_reduce(s, ct);
-    case op::gather: return transpose_gather(s, ct);
-    case op::scatter_add: return transpose_scatter_add(s, k, ct);
-    case op::dot: return transpose_dot(s, k, ct);
-    default: return {};
+    case op::reshape:
+      return reshape(ct, x.extents());
+    case op::permute:
+      return permute(ct, inverse(n.attr.ints));
+    case op::broadcast:
+      return reshape(reduce(ct, op::add, repeated(x.extents(), n.extents)), x.extents());
+    case op::slice:
+      return unslice(ct, x.extents(), part(n.attr.dims, rank, 2 * rank), n.attr.ints);
+    case op::pad:
+      return slice(ct, x.extents(), part(n.attr.dims, 0, rank), axes_t(rank, 1));
+    case op::concat:
+      return transpose_concat(s, k, ct);
+    case op::reduce:
+      return transpose_reduce(s, ct);
+    case op::gather:
+      return transpose_gather(s, ct);
+    case op::scatter_add:
+      return transpose_scatter_add(s, k, ct);
+    case op::dot:
+      return transpose_dot(s, k, ct);
+    default:
+      return {};
   }
 }
 
@@ -110,8 +124,9 @@ SINTER_API std::vector<ir::node_id> gradient(ir::graph& g, ir::node_id y, std::s
   using ir::value;
   ensure(y < g.size(), "the differentiated node is in the graph");
   if (!g[y].extents.empty() || !is_float(g[y].type))
-    fail("grad", std::string("the function returns ") + name(g[y].type) + ir::text_of(g[y].extents) +
-                     "; it must return a floating scalar: reduce it with sum or mean",
+    fail("grad",
+         std::string("the function returns ") + name(g[y].type) + ir::text_of(g[y].extents) +
+             "; it must return a floating scalar: reduce it with sum or mean",
          where);
 
   // Nodes that depend on wrt.

@@ -49,7 +49,9 @@ namespace detail {
   throw internal_error(located(std::string("internal error: ") + what, at));
 }
 [[noreturn]] SINTER_API void fail_ragged(std::int64_t length, std::int64_t expected, location at) {
-  fail("tensor", "nested braces are ragged: a list of " + std::to_string(length) + " among lists of " + std::to_string(expected), at);
+  fail("tensor",
+       "nested braces are ragged: a list of " + std::to_string(length) + " among lists of " + std::to_string(expected),
+       at);
 }
 [[noreturn]] SINTER_API void fail_static_shape(const char* op, const dims& shape, const dims& extents, location at) {
   fail(op, "a tensor of static shape " + text::shape(shape) + " cannot hold extents " + text::shape(extents), at);
@@ -69,12 +71,16 @@ namespace detail {
   fail(op, "shapes do not broadcast: " + list + "; extents must be equal or 1, counted from the last axis", at);
 }
 [[noreturn]] SINTER_API void fail_traced(const char* op, location at) {
-  fail(op, "the tensor is being traced and has no values yet; return it from the traced function and read the result, "
-           "or select with where(condition, a, b)", at);
+  fail(op,
+       "the tensor is being traced and has no values yet; return it from the traced function and read the result, "
+       "or select with where(condition, a, b)",
+       at);
 }
 [[noreturn]] SINTER_API void fail_trace_ended(bool another, location at) {
-  fail("tensor", another ? "a tensor traced by another trace is used in this one; pass it as an argument"
-                         : "a traced tensor is used after its trace ended; return it from the traced function instead", at);
+  fail("tensor",
+       another ? "a tensor traced by another trace is used in this one; pass it as an argument"
+               : "a traced tensor is used after its trace ended; return it from the traced function instead",
+       at);
 }
 [[noreturn]] SINTER_API void fail_undefined(const char* op, location at) {
   fail(op, "the tensor is default-constructed and holds nothing; assign to it first", at);

@@ -25,8 +25,10 @@ std::int64_t first_extreme(const T* p, std::int64_t step, std::int64_t count) {
 
 template <ir::op Combiner, class T>
 handle eager_arg_reduce(const handle& x, int axis, const char* op, location at) {
-  const dims shape = op_shapes::joined(op_shapes::part(x.extents, 0, axis), op_shapes::part(x.extents, axis + 1, x.extents.rank));
-  const dims strides = op_shapes::joined(op_shapes::part(x.strides, 0, axis), op_shapes::part(x.strides, axis + 1, x.extents.rank));
+  const dims shape =
+      op_shapes::joined(op_shapes::part(x.extents, 0, axis), op_shapes::part(x.extents, axis + 1, x.extents.rank));
+  const dims strides =
+      op_shapes::joined(op_shapes::part(x.strides, 0, axis), op_shapes::part(x.strides, axis + 1, x.extents.rank));
   handle out = allocate(op, dtype::i64, shape, at);
   const std::int64_t n = shape.numel(), count = x.extents[axis], step = x.strides[axis];
   auto* const to = reinterpret_cast<std::int64_t*>(out.data);
@@ -47,7 +49,10 @@ auto arg_reduce(const X& x, const char* op, location at) {
   constexpr auto axes = op_shapes::normalize({Axis}, X::rank);
   const handle h = untyped(x, at);
   if (h.extents[Axis] == 0)
-    fail(op, "axis " + std::to_string(Axis) + " of " + text::shape(h.extents) + " is empty and has no extreme; test the extent before", at);
+    fail(op,
+         "axis " + std::to_string(Axis) + " of " + text::shape(h.extents) +
+             " is empty and has no extreme; test the extent before",
+         at);
   handle r;
   if (tracing()) {
     ir::attributes attr;

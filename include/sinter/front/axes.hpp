@@ -81,7 +81,8 @@ namespace detail {
 template <int Rank, int... Axes>
 consteval op_shapes::axis_list checked_axes() {
   constexpr auto list = sizeof...(Axes) == 0 ? op_shapes::all_axes(Rank) : op_shapes::normalize({Axes...}, Rank);
-  static_assert(list.error == nullptr, "sinter: [axis] an axis is out of range for the tensor's rank, or is given twice");
+  static_assert(list.error == nullptr,
+                "sinter: [axis] an axis is out of range for the tensor's rank, or is given twice");
   if (!list.error) return list;
   return op_shapes::all_axes(int(sizeof...(Axes)) < Rank ? int(sizeof...(Axes)) : Rank);
 }

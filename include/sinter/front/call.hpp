@@ -23,7 +23,9 @@ namespace sinter::detail {
 template <class T>
 auto settle_tree(T&& t) {
   using tree_type = std::remove_cvref_t<T>;
-  if constexpr (facts_of<T>.lazy) return map_tree("tree", {}, [](const auto& x) { return x; }, t);
+  if constexpr (facts_of<T>.lazy)
+    return map_tree(
+        "tree", {}, [](const auto& x) { return x; }, t);
   else return tree_type(std::forward<T>(t));
 }
 
@@ -73,8 +75,9 @@ std::uint64_t bits_of(T x) {
 }
 
 [[noreturn]] inline void fail_argument(const std::string& name, bool traced, location where) {
-  fail(name, traced ? "an argument was traced by a function that has returned; return it from there and pass the result"
-                    : "an argument holds a default-constructed tensor; assign to it first",
+  fail(name,
+       traced ? "an argument was traced by a function that has returned; return it from there and pass the result"
+              : "an argument holds a default-constructed tensor; assign to it first",
        where);
 }
 
@@ -138,7 +141,9 @@ T input_tree(const std::shared_ptr<engine::tracer>& tracer, const T& t, location
 template <class T>
 T hollow(const T& t) {
   if constexpr (facts_of<T>.tensors == 0) return t;
-  else return map_tree("trace", {}, []<class E, dims Shape>(const tensor<E, Shape>&) { return tensor<E, Shape>(); }, t);
+  else
+    return map_tree(
+        "trace", {}, []<class E, dims Shape>(const tensor<E, Shape>&) { return tensor<E, Shape>(); }, t);
 }
 
 /// Calls fn once on inputs shaped like `args` and keeps what it did. Whatever fn throws passes through.

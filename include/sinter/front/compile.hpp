@@ -63,8 +63,7 @@ class compiled {
     if (engine::current()) {
       if constexpr (std::is_void_v<result_type>)
         std::invoke(state_->fn, detail::settle_tree(std::forward<Args>(args))...);
-      else
-        return detail::settle_tree(std::invoke(state_->fn, detail::settle_tree(std::forward<Args>(args))...));
+      else return detail::settle_tree(std::invoke(state_->fn, detail::settle_tree(std::forward<Args>(args))...));
     } else {
       return call<result_type>(evaluated<Args>(args)...);
     }
@@ -97,8 +96,9 @@ class compiled {
     const auto trace = [&] {
       for (int index : how.donate)
         if (index < 0 || index >= static_cast<int>(sizeof...(Args)))
-          fail(how.name, "options.donate names argument " + std::to_string(index) + " of " +
-                             std::to_string(sizeof...(Args)), s.where);
+          fail(how.name,
+               "options.donate names argument " + std::to_string(index) + " of " + std::to_string(sizeof...(Args)),
+               s.where);
       return detail::trace_call(state_->fn, s.where, args...);
     };
     const engine::call c{&detail::signature_of<std::remove_cvref_t<Args>...>, flat.tensors(), flat.statics()};

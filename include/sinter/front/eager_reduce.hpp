@@ -44,7 +44,8 @@ using total_type = std::conditional_t<std::is_floating_point_v<T> && (C == ir::o
 
 /// C over elements [begin, end) of one row of E.
 template <ir::op C, class E>
-compute_type<typename E::value_type> reduce_row(const void* expression, const cursor* at, std::int64_t begin, std::int64_t end) {
+compute_type<typename E::value_type> reduce_row(const void* expression, const cursor* at, std::int64_t begin,
+                                                std::int64_t end) {
   using T = compute_type<typename E::value_type>;
   const E& e = *static_cast<const E*>(expression);
   T total = identity_of<C, T>();
@@ -59,7 +60,8 @@ compute_type<typename E::value_type> reduce_row(const void* expression, const cu
         for (; begin + unroll * width <= end; begin += unroll * width)
           for (int k = 0; k < unroll; ++k) sum[k] = simd::apply_row<C, R>(sum[k], v(e, begin + k * width));
         R lanes[width];
-        simd::apply_row<C, R>(simd::apply_row<C, R>(sum[0], sum[1]), simd::apply_row<C, R>(sum[2], sum[3])).store(lanes);
+        simd::apply_row<C, R>(simd::apply_row<C, R>(sum[0], sum[1]), simd::apply_row<C, R>(sum[2], sum[3]))
+            .store(lanes);
         for (R x : lanes) total = combine<C>(total, static_cast<T>(x));
       }
     }
@@ -71,7 +73,8 @@ compute_type<typename E::value_type> reduce_row(const void* expression, const cu
 
 /// Combines elements [begin, end) of one row of E into as many totals.
 template <ir::op C, class E>
-void combine_row(const void* expression, const cursor* at, std::int64_t begin, std::int64_t end, compute_type<typename E::value_type>* totals) {
+void combine_row(const void* expression, const cursor* at, std::int64_t begin, std::int64_t end,
+                 compute_type<typename E::value_type>* totals) {
   using T = compute_type<typename E::value_type>;
   const E& e = *static_cast<const E*>(expression);
   if constexpr (vectorizable<E>) {
@@ -146,7 +149,8 @@ class reduction {
       std::vector<cursor> at(static_cast<std::size_t>(s.count));
       for (std::int64_t piece = from; piece < to; ++piece) {
         const std::int64_t c = piece % chunks, low = piece / chunks % tiles * tile, outer = piece / chunks / tiles;
-        const std::int64_t high = std::min(inner, low + tile), begin = c * chunk, end = std::min(s.reduced, begin + chunk);
+        const std::int64_t high = std::min(inner, low + tile), begin = c * chunk,
+                           end = std::min(s.reduced, begin + chunk);
         const walker w(s.extent, 0, columns ? s.kept - 1 : s.kept, s.leaves, s.count, outer);
         if (columns) over_columns(s, w, at.data(), low, high, begin, end, totals);
         else totals[0] = over_rows(s, w, at.data(), begin, end);
@@ -159,14 +163,16 @@ class reduction {
     });
     for (std::int64_t i = 0; chunks > 1 && i < s.results; ++i) {
       Total total = partial[static_cast<std::size_t>(i)];
-      for (std::int64_t c = 1; c < chunks; ++c) total = combine<C, Total>(total, partial[static_cast<std::size_t>(c * s.results + i)]);
+      for (std::int64_t c = 1; c < chunks; ++c)
+        total = combine<C, Total>(total, partial[static_cast<std::size_t>(c * s.results + i)]);
       out[i] = static_cast<Out>(total);
     }
   }
 
  private:
   /// C over reduced positions [begin, end) for one result.
-  Total over_rows(const reduction_space& s, const walker& result, cursor* at, std::int64_t begin, std::int64_t end) const {
+  Total over_rows(const reduction_space& s, const walker& result, cursor* at, std::int64_t begin,
+                  std::int64_t end) const {
     const int axis = s.last > s.first ? s.last - 1 : -1;
     const std::int64_t inner = axis >= 0 ? s.extent[axis] : 1;
     Total total = identity_of<C, Total>();
@@ -210,7 +216,8 @@ auto eager_reduce(const E& e, const int* axes, int count, location at) {
   const auto extents = extents_of(e, at);
   index_array<Result.rank> kept{};
   for (int i = 0, to = 0; i < E::rank; ++i)
-    if (std::find(axes, axes + count, i) == axes + count) kept[static_cast<std::size_t>(to++)] = extents[static_cast<std::size_t>(i)];
+    if (std::find(axes, axes + count, i) == axes + count)
+      kept[static_cast<std::size_t>(to++)] = extents[static_cast<std::size_t>(i)];
   auto result = empty<T, Result>("reduce", kept, at);
   leaf leaves[leaf_number > 0 ? leaf_number : 1];
   leaf* end_of_leaves = leaves;

@@ -15,9 +15,11 @@ template <fixed_string Text>
 consteval einsum_rules::notation parsed() {
   using einsum_rules::fault;
   constexpr auto n = einsum_rules::parse(Text.text);
-  static_assert(n.error != fault::character, "sinter: [einsum] labels are letters; only ',', '->' and spaces stand between them");
+  static_assert(n.error != fault::character,
+                "sinter: [einsum] labels are letters; only ',', '->' and spaces stand between them");
   static_assert(n.error != fault::ellipsis, "sinter: [einsum] '...' is not supported; write a label for every axis");
-  static_assert(n.error != fault::repeated, "sinter: [einsum] a label repeats within one operand; mask with eye and sum to take a diagonal");
+  static_assert(n.error != fault::repeated,
+                "sinter: [einsum] a label repeats within one operand; mask with eye and sum to take a diagonal");
   static_assert(n.error != fault::rank, "sinter: [einsum] more than 8 labels");
   static_assert(n.error != fault::operands, "sinter: [einsum] more than 8 operands");
   static_assert(n.error != fault::arrow, "sinter: [einsum] write the operands, then '->', then the result, once");
@@ -84,7 +86,8 @@ auto multiply_labels(const A& a, const B& b, location at) {
     return detail::evaluate(mul(spaced<batch + rows, 0, cols>(left, at), spaced<batch, rows, 0>(right, at), at), at);
   } else {
     const auto right = reorder<Lb, C.batch + C.inner + C.cols>(b, at);
-    return typed<T, any_shape(batch + rows + cols)>(dot<T>(untyped(left, at), untyped(right, at), batch, C.inner.count, at), at);
+    return typed<T, any_shape(batch + rows + cols)>(
+        dot<T>(untyped(left, at), untyped(right, at), batch, C.inner.count, at), at);
   }
 }
 
@@ -111,7 +114,8 @@ template <einsum_rules::notation N, int Next, labels La, class A, class B, class
 auto contract(location at, const A& a, const B& b, const Rest&... rest) {
   constexpr labels lb = N.operand[Next];
   constexpr auto c = einsum_rules::classify(La, lb, still_needed(N, Next + 1));
-  static_assert(!too_many(c.batch + c.rows, c.cols), "sinter: [einsum] a product of two operands would have more than 8 axes");
+  static_assert(!too_many(c.batch + c.rows, c.cols),
+                "sinter: [einsum] a product of two operands would have more than 8 axes");
   const auto left = sum_labels<La, c.a_summed>(a, at);
   const auto right = sum_labels<lb, c.b_summed>(b, at);
   const auto product = multiply_labels<c, without(La, c.a_summed), without(lb, c.b_summed)>(left, right, at);
@@ -122,7 +126,7 @@ auto contract(location at, const A& a, const B& b, const Rest&... rest) {
 template <einsum_rules::notation N, class First, class... Rest>
 constexpr bool check_operands_of() {
   constexpr bool count = N.count == 1 + int(sizeof...(Rest));
-  constexpr bool dtypes = ((dtype_of<element_of<First>> == dtype_of<element_of<Rest>>) && ...);
+  constexpr bool dtypes = ((dtype_of<element_of<First>> == dtype_of<element_of<Rest>>)&&...);
   constexpr bool numbers = !is_bool(dtype_of<element_of<First>>);
   static_assert(count, "sinter: [einsum] the text names another number of operands");
   static_assert(dtypes, "sinter: [einsum] the operands have different dtypes; cast one with cast<T>(x)");
@@ -149,8 +153,10 @@ auto einsum_all(location at, const First& first, const Rest&... rest) {
     const dims extents[] = {to_dims(extents_of(first, at)), to_dims(extents_of(rest, at))...};
     const auto checked = einsum_rules::shape(n, extents);
     if (checked.error)
-      fail("einsum", std::string(checked.error) + " in \"" + Text.text + "\": the operands are " +
-                         text::join(extents, ", ", [](const dims& d) { return text::shape(d); }) + "; " + checked.hint, at);
+      fail("einsum",
+           std::string(checked.error) + " in \"" + Text.text + "\": the operands are " +
+               text::join(extents, ", ", [](const dims& d) { return text::shape(d); }) + "; " + checked.hint,
+           at);
     return fitted<result>(contract<n, 1, n.operand[0]>(at, stage(first, at), stage(rest, at)...), at);
   }
 }

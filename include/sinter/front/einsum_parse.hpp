@@ -40,7 +40,17 @@ struct labels {
   constexpr const char* end() const { return at + count; }
 };
 
-enum class fault : std::uint8_t { none, character, ellipsis, repeated, rank, operands, arrow, result_repeated, result_unknown };
+enum class fault : std::uint8_t {
+  none,
+  character,
+  ellipsis,
+  repeated,
+  rank,
+  operands,
+  arrow,
+  result_repeated,
+  result_unknown
+};
 
 struct notation {
   int count = 0;
@@ -116,7 +126,8 @@ constexpr op_shapes::outcome shape(const notation& n, std::span<const dims> oper
       return op_shapes::refuse("an operand's rank is not its number of labels", "write one label per axis");
     for (int j = 0; j < d.rank; ++j) {
       std::int64_t& e = extent[static_cast<int>(n.operand[i][j])];
-      if (!op_shapes::agree(e, d[j])) return op_shapes::refuse("a label has two extents", "give equal extents to equal labels");
+      if (!op_shapes::agree(e, d[j]))
+        return op_shapes::refuse("a label has two extents", "give equal extents to equal labels");
       e = op_shapes::either(e, d[j]);
     }
   }
@@ -127,8 +138,8 @@ constexpr op_shapes::outcome shape(const notation& n, std::span<const dims> oper
 
 /// How the labels of two operands take part in their product.
 struct contraction {
-  labels batch, rows, cols, inner;     ///< in both and kept; in a; in b; in both and summed
-  labels a_summed, b_summed;           ///< in one operand only and not kept
+  labels batch, rows, cols, inner;  ///< in both and kept; in a; in b; in both and summed
+  labels a_summed, b_summed;        ///< in one operand only and not kept
 };
 
 constexpr contraction classify(const labels& a, const labels& b, const labels& kept) {

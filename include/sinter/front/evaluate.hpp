@@ -39,7 +39,8 @@ tensor<T, Shape> filled(const char* op, T value, const index_array<Shape.rank>& 
   check_static<Shape>(op, extents, at);
   if (const auto& t = engine::current()) {
     checked_numel(op, to_dims(extents), sizeof(T), at);
-    return access::traced<T, Shape>(t, ir::push_constant(t->graph, dtype_of<T>, to_scalar(value), extents.data(), Shape.rank, at), extents);
+    return access::traced<T, Shape>(
+        t, ir::push_constant(t->graph, dtype_of<T>, to_scalar(value), extents.data(), Shape.rank, at), extents);
   }
   auto out = empty<T, Shape>(op, extents, at);
   const std::int64_t n = out.numel();

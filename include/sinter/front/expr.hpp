@@ -70,9 +70,7 @@ class expr : public detail::operators<expr<Op, T, Shape, Operands...>> {
 
   /// The extents of the result. user_error when the operands do not broadcast.
   index_array<rank> shape(location at = location::current()) const { return detail::extents_of(*this, at); }
-  std::int64_t size(int axis, location at = location::current()) const {
-    return size_at(shape(at), axis, at);
-  }
+  std::int64_t size(int axis, location at = location::current()) const { return size_at(shape(at), axis, at); }
   std::int64_t numel(location at = location::current()) const { return detail::product(shape(at)); }
 
   /// The tensor of its values.
@@ -151,7 +149,10 @@ constexpr decltype(auto) as_operand(const Arg& x, location at) {
   } else {
     if constexpr (std::is_integral_v<Arg> && std::is_integral_v<T>)
       if (static_cast<Arg>(static_cast<T>(x)) != x || (x < Arg(0)) != (static_cast<T>(x) < T(0)))
-        fail(ir::name(Op), "the number " + std::to_string(x) + " does not fit " + name(dtype_of<T>) + "; cast the tensor with cast<T>(x)", at);
+        fail(ir::name(Op),
+             "the number " + std::to_string(x) + " does not fit " + name(dtype_of<T>) +
+                 "; cast the tensor with cast<T>(x)",
+             at);
     return literal<T>{static_cast<T>(x)};
   }
 }
@@ -169,7 +170,8 @@ constexpr bool check_operands() {
   constexpr bool bad = s::problem != nullptr && s::same_dtype;
   static_assert(s::same_dtype, "sinter: the operands have different dtypes; cast one of them with cast<T>(x)");
   static_assert(!(bad && s::rule == arithmetic), "sinter: this op takes numbers, not bool; cast with cast<T>(x)");
-  static_assert(!(bad && (s::rule == floating || s::rule == test)), "sinter: this op takes a floating dtype; cast with cast<float>(x)");
+  static_assert(!(bad && (s::rule == floating || s::rule == test)),
+                "sinter: this op takes a floating dtype; cast with cast<float>(x)");
   static_assert(!(bad && s::rule == integer), "sinter: this op takes an integer dtype; cast with cast<T>(x)");
   static_assert(!(bad && s::rule == bits), "sinter: this op takes integers or bool");
   static_assert(!(bad && s::rule == selection), "sinter: the condition must be bool; compare, for example x != 0");
@@ -193,14 +195,16 @@ constexpr auto make(location at, const Args&... args) {
   constexpr bool selection = ir::row(Op).rule == ir::dtype_rule::selection;
   using T = typename value_type_of<typename scalar_target<selection, Args...>::type>::type;
   constexpr bool scalars_fit = (scalar_fits<T, Args> && ...);
-  static_assert(scalars_fit, "sinter: this C++ number does not fit the tensor's dtype; cast the tensor with cast<T>(x)");
+  static_assert(scalars_fit,
+                "sinter: this C++ number does not fit the tensor's dtype; cast the tensor with cast<T>(x)");
   if constexpr (!scalars_fit) {
     return std::get<0>(std::tie(args...));
   } else if constexpr (!check_operands<Op, R, operand<T, Args>...>()) {
     return std::get<0>(std::tie(args...));
   } else {
     using result = typename decltype(result_type<Op, R, T>())::type;
-    return expr<Op, result, signature<Op, R, operand<T, Args>...>::shape, operand<T, Args>...>(at, as_operand<Op, T>(args, at)...);
+    return expr<Op, result, signature<Op, R, operand<T, Args>...>::shape, operand<T, Args>...>(
+        at, as_operand<Op, T>(args, at)...);
   }
 }
 
@@ -227,7 +231,9 @@ index_array<E::rank> extents_of(const E& e, location at) {
     return hana::unpack(e.operands, [&](const auto&... operand) {
       index_array<E::rank> out;
       out.fill(1);
-      const auto add = [&](const auto& x) { return broadcast_into(out.data(), E::rank, x.data(), static_cast<int>(x.size())); };
+      const auto add = [&](const auto& x) {
+        return broadcast_into(out.data(), E::rank, x.data(), static_cast<int>(x.size()));
+      };
       if (!(add(extents_of(operand, at)) && ...))
         fail_extents(ir::name(E::code), e.where.line ? e.where : at, to_dims(extents_of(operand, at))...);
       return out;

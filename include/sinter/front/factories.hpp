@@ -43,33 +43,32 @@ constexpr index_array<Shape.rank> known_extents() {
 
 /// Zeros or ones: `zeros<float>(3, 4)`, `zeros<float, dims{3, 4}>()`, `zeros<float, dims{dyn, 4}>(n, 4)`, `zeros<float>()`
 /// of rank 0. user_error for negative extents, or more bytes than there can be.
-#define SINTER_X(NAME, VALUE)                                                                            \
-  template <element T>                                                                                   \
-  tensor<T, 0> NAME(location at = location::current()) {                                                 \
-    return detail::filled<T, dims(0)>(#NAME, static_cast<T>(VALUE), {}, at);                             \
-  }                                                                                                      \
-  template <element T, std::integral... I>                                                               \
-  tensor<T, detail::count_dims<I...>> NAME(detail::extent_here first, I... rest) {                   \
-    return detail::filled<T, detail::count_dims<I...>>(#NAME, static_cast<T>(VALUE),                 \
-                                                           detail::extents_from(first, rest...), first.at); \
-  }                                                                                                      \
-  template <element T, std::size_t R>                                                                    \
+#define SINTER_X(NAME, VALUE)                                                                                         \
+  template <element T>                                                                                                \
+  tensor<T, 0> NAME(location at = location::current()) {                                                              \
+    return detail::filled<T, dims(0)>(#NAME, static_cast<T>(VALUE), {}, at);                                          \
+  }                                                                                                                   \
+  template <element T, std::integral... I>                                                                            \
+  tensor<T, detail::count_dims<I...>> NAME(detail::extent_here first, I... rest) {                                    \
+    return detail::filled<T, detail::count_dims<I...>>(#NAME, static_cast<T>(VALUE),                                  \
+                                                       detail::extents_from(first, rest...), first.at);               \
+  }                                                                                                                   \
+  template <element T, std::size_t R>                                                                                 \
   tensor<T, detail::of_rank<R>> NAME(const std::array<std::int64_t, R>& extents, location at = location::current()) { \
-    return detail::filled<T, detail::of_rank<R>>(#NAME, static_cast<T>(VALUE), extents, at);                   \
-  }                                                                                                      \
-  template <element T, dims Shape>                                                                       \
-  tensor<T, Shape> NAME(location at = location::current()) {                                             \
-    return detail::filled<T, Shape>(#NAME, static_cast<T>(VALUE), detail::known_extents<Shape>(), at);   \
-  }                                                                                                      \
-  template <element T, dims Shape, std::integral... I>                                                   \
-    requires(1 + sizeof...(I) == Shape.rank)                                                       \
-  tensor<T, Shape> NAME(detail::extent_here first, I... rest) {                                          \
-    return detail::filled<T, Shape>(#NAME, static_cast<T>(VALUE), detail::extents_from(first, rest...), first.at); \
-  }                                                                                                      \
-  template <tensor_like X>                                                                               \
-  auto NAME##_like(const X& x, location at = location::current()) {                                      \
-    using T = typename X::value_type;                                                                    \
-    return detail::filled<T, X::static_shape>(#NAME, static_cast<T>(VALUE), detail::extents_of(x, at), at); \
+    return detail::filled<T, detail::of_rank<R>>(#NAME, static_cast<T>(VALUE), extents, at);                          \
+  }                                                                                                                   \
+  template <element T, dims Shape>                                                                                    \
+  tensor<T, Shape> NAME(location at = location::current()) {                                                          \
+    return detail::filled<T, Shape>(#NAME, static_cast<T>(VALUE), detail::known_extents<Shape>(), at);                \
+  }                                                                                                                   \
+  template <element T, dims Shape, std::integral... I>                                                                \
+  requires(1 + sizeof...(I) == Shape.rank) tensor<T, Shape> NAME(detail::extent_here first, I... rest) {              \
+    return detail::filled<T, Shape>(#NAME, static_cast<T>(VALUE), detail::extents_from(first, rest...), first.at);    \
+  }                                                                                                                   \
+  template <tensor_like X>                                                                                            \
+  auto NAME##_like(const X& x, location at = location::current()) {                                                   \
+    using T = typename X::value_type;                                                                                 \
+    return detail::filled<T, X::static_shape>(#NAME, static_cast<T>(VALUE), detail::extents_of(x, at), at);           \
   }
 SINTER_X(zeros, 0)
 SINTER_X(ones, 1)
@@ -82,7 +81,7 @@ tensor<T, detail::count_dims<I...>> full(std::type_identity_t<T> value, detail::
 }
 template <element T, std::size_t R>
 tensor<T, detail::of_rank<R>> full(std::type_identity_t<T> value, const std::array<std::int64_t, R>& extents,
-                             location at = location::current()) {
+                                   location at = location::current()) {
   return detail::filled<T, detail::of_rank<R>>("full", value, extents, at);
 }
 template <element T, dims Shape>
@@ -107,7 +106,8 @@ std::int64_t arange_count(T start, T stop, T step, location at) {
   } else {
     if (step == 0) fail("arange", "needs a step that is not 0", at);
     if (step > 0 ? start >= stop : start <= stop) return 0;
-    const auto low = static_cast<std::uint64_t>(start), high = static_cast<std::uint64_t>(stop), by = static_cast<std::uint64_t>(step);
+    const auto low = static_cast<std::uint64_t>(start), high = static_cast<std::uint64_t>(stop),
+               by = static_cast<std::uint64_t>(step);
     const std::uint64_t n = step > 0 ? (high - low - 1) / by + 1 : (low - high - 1) / (0 - by) + 1;
     if (n > std::uint64_t{1} << 62) fail("arange", "too many elements", at);
     return static_cast<std::int64_t>(n);
@@ -129,9 +129,9 @@ index_leaf<index_for<T>, dims(1)> positions(const char* op, std::int64_t n, loca
 
 /// start, start + step, … before stop. Numbers only. user_error for a step of 0 or bounds that are not finite.
 template <element T>
-  requires(!std::is_same_v<T, bool>)
-tensor<T, 1> arange(std::type_identity_t<T> start, std::type_identity_t<T> stop, std::type_identity_t<T> step = T(1),
-                    location at = location::current()) {
+requires(!std::is_same_v<T, bool>) tensor<T, 1> arange(std::type_identity_t<T> start, std::type_identity_t<T> stop,
+                                                       std::type_identity_t<T> step = T(1),
+                                                       location at = location::current()) {
   const auto i = detail::positions<T>("arange", detail::arange_count<T>(start, stop, step, at), at);
   using Work = detail::compute_type<T>;
   const auto value = add(mul(cast<Work>(i, at), static_cast<Work>(step), at), static_cast<Work>(start), at);
@@ -141,15 +141,15 @@ tensor<T, 1> arange(std::type_identity_t<T> start, std::type_identity_t<T> stop,
 
 /// 0, 1, … before stop.
 template <element T>
-  requires(!std::is_same_v<T, bool>)
-tensor<T, 1> arange(std::type_identity_t<T> stop, location at = location::current()) {
+requires(!std::is_same_v<T, bool>) tensor<T, 1> arange(std::type_identity_t<T> stop,
+                                                       location at = location::current()) {
   return arange<T>(T(0), stop, T(1), at);
 }
 
 /// n values from start to stop, both included, at equal distances computed in f64. Floating dtypes.
 template <element T>
-  requires(is_float(dtype_of<T>))
-tensor<T, 1> linspace(double start, double stop, std::int64_t n, location at = location::current()) {
+requires(is_float(dtype_of<T>)) tensor<T, 1> linspace(double start, double stop, std::int64_t n,
+                                                      location at = location::current()) {
   const auto i = detail::positions<T>("linspace", n, at);
   const double step = n > 1 ? (stop - start) / static_cast<double>(n - 1) : 0;
   const auto inside = add(mul(cast<double>(i, at), step, at), start, at);
@@ -188,22 +188,23 @@ using range_element = std::remove_cvref_t<decltype(*std::data(std::declval<const
 
 /// A copy of a contiguous range in row-major order: `from_span(v, 3, 4)`. user_error when the sizes differ.
 template <class Range, std::integral... I>
-  requires element<detail::range_element<Range>>
+requires element<detail::range_element<Range>>
 auto from_span(const Range& range, detail::extent_here first, I... rest) {
   return detail::copy_from<detail::range_element<Range>, detail::count_dims<I...>>(
       std::data(range), std::size(range), detail::extents_from(first, rest...), first.at);
 }
 template <class Range, std::size_t R>
-  requires element<detail::range_element<Range>>
+requires element<detail::range_element<Range>>
 auto from_span(const Range& range, const std::array<std::int64_t, R>& extents, location at = location::current()) {
-  return detail::copy_from<detail::range_element<Range>, detail::of_rank<R>>(std::data(range), std::size(range), extents, at);
+  return detail::copy_from<detail::range_element<Range>, detail::of_rank<R>>(std::data(range), std::size(range),
+                                                                             extents, at);
 }
 /// A copy of a contiguous range, of rank 1.
 template <class Range>
-  requires element<detail::range_element<Range>>
+requires element<detail::range_element<Range>>
 auto from_span(const Range& range, location at = location::current()) {
-  return detail::copy_from<detail::range_element<Range>, dims(1)>(
-      std::data(range), std::size(range), {static_cast<std::int64_t>(std::size(range))}, at);
+  return detail::copy_from<detail::range_element<Range>, dims(1)>(std::data(range), std::size(range),
+                                                                  {static_cast<std::int64_t>(std::size(range))}, at);
 }
 
 /// A tensor over foreign memory, which is not copied: row-major elements at `data`, which `deleter(data)` releases when the
@@ -211,7 +212,7 @@ auto from_span(const Range& range, location at = location::current()) {
 /// memory stays the caller's.
 template <element T, std::size_t R, class Deleter>
 tensor<T, detail::of_rank<R>> from_external(T* data, const std::int64_t (&extents)[R], Deleter deleter,
-                                      location at = location::current()) {
+                                            location at = location::current()) {
   struct owner : detail::block {
     explicit owner(Deleter d) : deleter(std::move(d)) {}
     Deleter deleter;

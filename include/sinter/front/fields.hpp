@@ -34,15 +34,17 @@ concept plain_struct = std::is_class_v<T> && std::is_aggregate_v<T> && !adapted_
 template <class T>
 struct any_base_of {
   template <class Base>
-    requires(std::is_base_of_v<Base, T> && !std::is_same_v<Base, T>)
-  operator Base() const;
+  requires(std::is_base_of_v<Base, T> && !std::is_same_v<Base, T>) operator Base() const;
 };
 
 struct any_nothing {};
 
 /// A derived aggregate's first element is its base. A first field that takes whatever it is given proves nothing.
 template <class T>
-concept derived_aggregate = requires { T{any_base_of<T>{}}; } && !requires { T{any_nothing{}}; };
+concept derived_aggregate = requires {
+  T{any_base_of<T>{}};
+}
+&&!requires { T{any_nothing{}}; };
 
 // clang-format off
 // SINTER_FIELDS_n(F) is F(x1), …, F(xn).
@@ -88,8 +90,9 @@ concept derived_aggregate = requires { T{any_base_of<T>{}}; } && !requires { T{a
 /// Number of fields of a plain struct: the most empty initialisers that it takes. An array is one field.
 template <plain_struct T>
 constexpr int count_fields() {
-#define SINTER_X(N) \
-  if constexpr (!requires { T{SINTER_FIELDS_##N(SINTER_BRACES)}; }) return N - 1; else
+#define SINTER_X(N)                                                               \
+  if constexpr (!requires { T{SINTER_FIELDS_##N(SINTER_BRACES)}; }) return N - 1; \
+  else
   SINTER_FIELD_COUNTS(SINTER_X)
 #undef SINTER_X
   if constexpr (requires { T{SINTER_FIELDS_32(SINTER_BRACES), {}}; }) return max_fields + 1;
@@ -115,10 +118,10 @@ template <class T, class F>
 constexpr decltype(auto) with_plain_fields(T& t, F&& f) {
   constexpr int count = field_count<std::remove_const_t<T>>;
   if constexpr (count == 0) return f();
-#define SINTER_X(N)                              \
-  if constexpr (count == N) {                    \
-    auto& [SINTER_FIELDS_##N(SINTER_NAME)] = t;  \
-    return f(SINTER_FIELDS_##N(SINTER_NAME));    \
+#define SINTER_X(N)                             \
+  if constexpr (count == N) {                   \
+    auto& [SINTER_FIELDS_##N(SINTER_NAME)] = t; \
+    return f(SINTER_FIELDS_##N(SINTER_NAME));   \
   }
   SINTER_FIELD_COUNTS(SINTER_X)
 #undef SINTER_X

@@ -34,30 +34,30 @@ inline constexpr int tile_rows = 6;
 // c (6 rows, two vectors wide) += a (packed by columns) · b (packed by rows). The body is a macro because a function keeps
 // only its own instruction set: the same vectors compiled for another one would be taken apart before inlining.
 // Vector extensions rather than xsimd here: the instruction set is chosen at run time, not by the user's flags.
-#define SINTER_TILE_ROW(R) \
+#define SINTER_TILE_ROW(R)       \
   const vec a##R = vec{} + a[R]; \
   x##R += a##R * b0;             \
   y##R += a##R * b1;
-#define SINTER_TILE_STORE(R)                                                        \
-  {                                                                                 \
-    Acc* const to = c + R * stride;                                                 \
-    *reinterpret_cast<loose*>(to) = *reinterpret_cast<const loose*>(to) + x##R;     \
+#define SINTER_TILE_STORE(R)                                                                    \
+  {                                                                                             \
+    Acc* const to = c + R * stride;                                                             \
+    *reinterpret_cast<loose*>(to) = *reinterpret_cast<const loose*>(to) + x##R;                 \
     *reinterpret_cast<loose*>(to + lanes) = *reinterpret_cast<const loose*>(to + lanes) + y##R; \
   }
-#define SINTER_GEMM_TILE(NAME, TARGET, BYTES)                                                              \
-  template <class Acc>                                                                                     \
-  TARGET void NAME(std::int64_t depth, const Acc* a, const Acc* b, Acc* c, std::int64_t stride) {          \
-    typedef Acc vec __attribute__((vector_size(BYTES)));                                                   \
-    typedef Acc loose __attribute__((vector_size(BYTES), aligned(sizeof(Acc)), may_alias));                \
-    constexpr int lanes = BYTES / static_cast<int>(sizeof(Acc));                                           \
-    vec x0{}, x1{}, x2{}, x3{}, x4{}, x5{}, y0{}, y1{}, y2{}, y3{}, y4{}, y5{};                             \
-    for (; depth > 0; --depth, a += tile_rows, b += 2 * lanes) {                                           \
-      const vec b0 = *reinterpret_cast<const loose*>(b), b1 = *reinterpret_cast<const loose*>(b + lanes);  \
-      SINTER_TILE_ROW(0) SINTER_TILE_ROW(1) SINTER_TILE_ROW(2)                                             \
-      SINTER_TILE_ROW(3) SINTER_TILE_ROW(4) SINTER_TILE_ROW(5)                                             \
-    }                                                                                                      \
-    SINTER_TILE_STORE(0) SINTER_TILE_STORE(1) SINTER_TILE_STORE(2)                                         \
-    SINTER_TILE_STORE(3) SINTER_TILE_STORE(4) SINTER_TILE_STORE(5)                                         \
+#define SINTER_GEMM_TILE(NAME, TARGET, BYTES)                                                                \
+  template <class Acc>                                                                                       \
+  TARGET void NAME(std::int64_t depth, const Acc* a, const Acc* b, Acc* c, std::int64_t stride) {            \
+    typedef Acc vec __attribute__((vector_size(BYTES)));                                                     \
+    typedef Acc loose __attribute__((vector_size(BYTES), aligned(sizeof(Acc)), may_alias));                  \
+    constexpr int lanes = BYTES / static_cast<int>(sizeof(Acc));                                             \
+    vec x0{}, x1{}, x2{}, x3{}, x4{}, x5{}, y0{}, y1{}, y2{}, y3{}, y4{}, y5{};                              \
+    for (; depth > 0; --depth, a += tile_rows, b += 2 * lanes) {                                             \
+      const vec b0 = *reinterpret_cast<const loose*>(b), b1 = *reinterpret_cast<const loose*>(b + lanes);    \
+      SINTER_TILE_ROW(0)                                                                                     \
+      SINTER_TILE_ROW(1) SINTER_TILE_ROW(2) SINTER_TILE_ROW(3) SINTER_TILE_ROW(4) SINTER_TILE_ROW(5)         \
+    }                                                                                                        \
+    SINTER_TILE_STORE(0)                                                                                     \
+    SINTER_TILE_STORE(1) SINTER_TILE_STORE(2) SINTER_TILE_STORE(3) SINTER_TILE_STORE(4) SINTER_TILE_STORE(5) \
   }
 
 SINTER_GEMM_TILE(tile_16, , 16)
@@ -92,19 +92,20 @@ struct tile {
 };
 
 struct aligned_delete {
-  void operator()(void* p) const noexcept { ::operator delete(p, std::align_val_t{64}); }
+  void operator()(void* p) const noexcept { ::operator delete (p, std::align_val_t{64}); }
 };
 template <class Acc>
 std::unique_ptr<Acc[], aligned_delete> scratch(std::int64_t count) {
   const auto bytes = static_cast<std::size_t>(count) * sizeof(Acc);
-  return std::unique_ptr<Acc[], aligned_delete>(static_cast<Acc*>(::operator new(bytes, std::align_val_t{64})));
+  return std::unique_ptr<Acc[], aligned_delete>(static_cast<Acc*>(::operator new (bytes, std::align_val_t{64})));
 }
 
 constexpr std::int64_t panels(std::int64_t n, std::int64_t width) { return (n + width - 1) / width; }
 
 /// Writes columns [from, from + depth) of the rows [first, first + width), column after column; rows past the end are 0.
 template <class Acc, class T>
-void pack(const matrix<const T>& m, std::int64_t first, std::int64_t width, std::int64_t from, std::int64_t depth, Acc* to) {
+void pack(const matrix<const T>& m, std::int64_t first, std::int64_t width, std::int64_t from, std::int64_t depth,
+          Acc* to) {
   const std::int64_t valid = std::min(width, m.rows - first);
   const T* base = m.data + first * m.row_stride + from * m.col_stride;
   for (std::int64_t k = 0; k < depth; ++k, base += m.col_stride, to += width) {
@@ -195,7 +196,8 @@ void few_rows(const matrix<const T>& a, const matrix<const T>& b, const matrix<A
           const T* right = &b.at(0, from + j);
           Acc sum{};
 #pragma omp simd reduction(+ : sum)
-          for (std::int64_t k = 0; k < a.cols; ++k) sum += static_cast<Acc>(left[k * a.col_stride]) * static_cast<Acc>(right[k]);
+          for (std::int64_t k = 0; k < a.cols; ++k)
+            sum += static_cast<Acc>(left[k * a.col_stride]) * static_cast<Acc>(right[k]);
           sums[j] = sum;
         }
       } else {

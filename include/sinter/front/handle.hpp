@@ -73,7 +73,8 @@ handle untyped(const E& e, location at) {
 /// The tensor that a handle is; an internal error unless its dtype and extents are those promised.
 template <class T, dims Shape>
 tensor<T, Shape> typed(handle h, location at) {
-  ensure(h.type == dtype_of<T> && fits(Shape, h.extents), "an op gives the dtype and extents that its rule promises", at);
+  ensure(h.type == dtype_of<T> && fits(Shape, h.extents), "an op gives the dtype and extents that its rule promises",
+         at);
   if (h.tracer) return access::traced<T, Shape>(std::move(h.tracer), h.node, to_index<Shape.rank>(h.extents));
   return access::make<T, Shape>(std::move(h.memory), reinterpret_cast<T*>(h.data), to_index<Shape.rank>(h.extents),
                                 to_index<Shape.rank>(h.strides));
@@ -190,10 +191,17 @@ inline void copy_elements(const handle& to, const handle& from) {
       f += rest % loops.extents[i] * loops.from[i] * bytes;
     }
     switch (bytes) {
-      case 1: copy_row<1>(t, loops.to[inner], f, loops.from[inner], count); break;
-      case 2: copy_row<2>(t, loops.to[inner], f, loops.from[inner], count); break;
-      case 4: copy_row<4>(t, loops.to[inner], f, loops.from[inner], count); break;
-      default: copy_row<8>(t, loops.to[inner], f, loops.from[inner], count);
+      case 1:
+        copy_row<1>(t, loops.to[inner], f, loops.from[inner], count);
+        break;
+      case 2:
+        copy_row<2>(t, loops.to[inner], f, loops.from[inner], count);
+        break;
+      case 4:
+        copy_row<4>(t, loops.to[inner], f, loops.from[inner], count);
+        break;
+      default:
+        copy_row<8>(t, loops.to[inner], f, loops.from[inner], count);
     }
   }
 }

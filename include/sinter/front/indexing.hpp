@@ -20,17 +20,21 @@ constexpr void check_index_dtype() {
 }
 
 /// Concrete indices in row-major order; user_error for one outside [0, extent), naming it and its place.
-inline std::vector<std::int64_t> checked_indices(const char* op, const handle& index, std::int64_t extent, location at) {
+inline std::vector<std::int64_t> checked_indices(const char* op, const handle& index, std::int64_t extent,
+                                                 location at) {
   const handle c = contiguous(index, at);
   std::vector<std::int64_t> out(static_cast<std::size_t>(index.extents.numel()));
   for (std::size_t i = 0; i < out.size(); ++i) {
-    out[i] = c.type == dtype::i32 ? reinterpret_cast<const std::int32_t*>(c.data)[i] : reinterpret_cast<const std::int64_t*>(c.data)[i];
+    out[i] = c.type == dtype::i32 ? reinterpret_cast<const std::int32_t*>(c.data)[i]
+                                  : reinterpret_cast<const std::int64_t*>(c.data)[i];
     if (out[i] >= 0 && out[i] < extent) continue;
     dims place = index.extents;
     auto rest = static_cast<std::int64_t>(i);
     for (int k = place.rank; k-- > 0; rest /= index.extents[k]) place[k] = rest % index.extents[k];
-    fail(op, "index " + std::to_string(out[i]) + " at position " + text::shape(place) + " is out of range for an axis of extent " +
-                 std::to_string(extent) + "; indices run from 0 to extent - 1", at);
+    fail(op,
+         "index " + std::to_string(out[i]) + " at position " + text::shape(place) +
+             " is out of range for an axis of extent " + std::to_string(extent) + "; indices run from 0 to extent - 1",
+         at);
   }
   return out;
 }
@@ -39,16 +43,22 @@ inline std::vector<std::int64_t> checked_indices(const char* op, const handle& i
 struct around_axis {
   std::int64_t before, extent, after;
   around_axis(const dims& d, int axis)
-      : before(op_shapes::part(d, 0, axis).numel()), extent(d[axis]), after(op_shapes::part(d, axis + 1, d.rank).numel()) {}
+      : before(op_shapes::part(d, 0, axis).numel()),
+        extent(d[axis]),
+        after(op_shapes::part(d, axis + 1, d.rank).numel()) {}
 };
 
 template <class F>
 void with_bytes(std::int64_t bytes, F&& f) {
   switch (bytes) {
-    case 1: return f(std::integral_constant<std::size_t, 1>{});
-    case 2: return f(std::integral_constant<std::size_t, 2>{});
-    case 4: return f(std::integral_constant<std::size_t, 4>{});
-    default: return f(std::integral_constant<std::size_t, 8>{});
+    case 1:
+      return f(std::integral_constant<std::size_t, 1>{});
+    case 2:
+      return f(std::integral_constant<std::size_t, 2>{});
+    case 4:
+      return f(std::integral_constant<std::size_t, 4>{});
+    default:
+      return f(std::integral_constant<std::size_t, 8>{});
   }
 }
 
@@ -61,7 +71,8 @@ inline handle eager_take(const handle& x, const handle& index, int axis, const d
   parallel(part.before * count, part.before * count * part.after, [&](std::int64_t begin, std::int64_t end) {
     with_bytes(bytes, [&](auto size) {
       for (std::int64_t i = begin; i < end; ++i) {
-        const std::int64_t offset = i / count * from.strides[0] + rows[static_cast<std::size_t>(i % count)] * from.strides[1];
+        const std::int64_t offset =
+            i / count * from.strides[0] + rows[static_cast<std::size_t>(i % count)] * from.strides[1];
         copy_row<size()>(out.data + i * part.after * bytes, 1, from.data + offset * bytes, from.strides[2], part.after);
       }
     });
@@ -86,7 +97,8 @@ inline handle take_at(const handle& x, const handle& index, int axis, const dims
   }
   attr.ints = {1};
   const handle from = views::reshape(x, dims{part.before, part.extent, part.after}, at);
-  return views::reshape(push_op(ir::op::gather, {from, spread_index(index, part, at)}, std::move(attr), at), result, at);
+  return views::reshape(push_op(ir::op::gather, {from, spread_index(index, part, at)}, std::move(attr), at), result,
+                        at);
 }
 
 /// One element for each of index's; x and index have equal extents off the axis.
@@ -108,7 +120,8 @@ inline handle gather_elements(const handle& x, const handle& index, int axis, lo
       with_bytes(bytes, [&](auto size) {
         for (std::int64_t j = 0; j < row; ++j) {
           const std::int64_t i = r * row + j;
-          const std::int64_t from = base + (axis == last ? 0 : j * x.strides[last]) + at_axis[static_cast<std::size_t>(i)] * x.strides[axis];
+          const std::int64_t from =
+              base + (axis == last ? 0 : j * x.strides[last]) + at_axis[static_cast<std::size_t>(i)] * x.strides[axis];
           std::memcpy(out.data + i * bytes, x.data + from * bytes, size());
         }
       });
@@ -129,7 +142,8 @@ T plus(T a, T b) {
 
 /// base (before, n, after) plus updates (before, k, after) at the rows that index names.
 template <class T>
-handle eager_scatter_rows(const handle& base, const handle& index, const handle& updates, const around_axis& part, location at) {
+handle eager_scatter_rows(const handle& base, const handle& index, const handle& updates, const around_axis& part,
+                          location at) {
   const auto rows = checked_indices("scatter_add", index, part.extent, at);
   handle out = contiguous(base, at);
   const handle add = contiguous(updates, at);
@@ -167,7 +181,8 @@ template <class T>
 handle scatter(const handle& base, const handle& index, const handle& updates, int axis, bool along, location at) {
   const around_axis part(base.extents, axis);
   if (!tracing()) {
-    return along ? eager_scatter_elements<T>(base, index, updates, axis, at) : eager_scatter_rows<T>(base, index, updates, part, at);
+    return along ? eager_scatter_elements<T>(base, index, updates, axis, at)
+                 : eager_scatter_rows<T>(base, index, updates, part, at);
   }
   ir::attributes attr;
   if (along) {
@@ -177,8 +192,9 @@ handle scatter(const handle& base, const handle& index, const handle& updates, i
   attr.ints = {1};
   const handle spread = spread_index(index, part, at);
   const handle rows = views::reshape(base, dims{part.before, part.extent, part.after}, at);
-  return views::reshape(push_op(ir::op::scatter_add, {rows, spread, views::reshape(updates, spread.extents, at)}, std::move(attr), at),
-                        base.extents, at);
+  return views::reshape(
+      push_op(ir::op::scatter_add, {rows, spread, views::reshape(updates, spread.extents, at)}, std::move(attr), at),
+      base.extents, at);
 }
 
 }  // namespace detail
@@ -203,13 +219,16 @@ auto take_along_axis(const X& x, const I& index, axis_t<A> = {}, location at = l
   detail::check_index_dtype<I>();
   constexpr int place = detail::checked_axes<X::rank, A>()[0];
   constexpr auto shape = op_shapes::take_along_axis(X::static_shape, I::static_shape, place);
-  static_assert(shape.error == nullptr, "sinter: [take_along_axis] the index has another rank, or extents that do not broadcast off the axis");
+  static_assert(shape.error == nullptr,
+                "sinter: [take_along_axis] the index has another rank, or extents that do not broadcast off the axis");
   const auto from = detail::untyped(x, at), indices = detail::untyped(index, at);
   const auto r = op_shapes::take_along_axis(from.extents, indices.extents, place);
   op_shapes::demand("take_along_axis", r, at, {from.extents, indices.extents});
   const dims source = detail::with_extent(r.shape, place, from.extents[place]);
   return detail::typed<typename X::value_type, shape.shape>(
-      detail::gather_elements(detail::views::broadcast(from, source, at), detail::views::broadcast(indices, r.shape, at), place, at), at);
+      detail::gather_elements(detail::views::broadcast(from, source, at),
+                              detail::views::broadcast(indices, r.shape, at), place, at),
+      at);
 }
 
 /// A new last axis of extent n with 1 at the index and 0 elsewhere; an index outside [0, n) gives zeros. Lazy.
@@ -229,7 +248,8 @@ template <tensor_like X, tensor_like I, tensor_like U, int A = 0>
 auto scatter_add(const X& base, const I& index, const U& updates, axis_t<A> = {}, location at = location::current()) {
   using T = typename X::value_type;
   detail::check_index_dtype<I>();
-  static_assert(dtype_of<T> == dtype_of<typename U::value_type>, "sinter: [scatter_add] base and updates have different dtypes; cast one");
+  static_assert(dtype_of<T> == dtype_of<typename U::value_type>,
+                "sinter: [scatter_add] base and updates have different dtypes; cast one");
   static_assert(!is_bool(dtype_of<T>), "sinter: [scatter_add] takes numbers, not bool; cast with cast<T>(x)");
   constexpr int place = detail::checked_axes<X::rank, A>()[0];
   constexpr auto shape = op_shapes::scatter_add(X::static_shape, I::static_shape, U::static_shape, place);

@@ -14,7 +14,7 @@ namespace detail {
 template <int Axis, class First, class... Rest>
 auto concat_all(location at, const First& first, const Rest&... rest) {
   static_assert(((First::rank == Rest::rank) && ...), "sinter: [concat] the ranks differ");
-  static_assert(((dtype_of<typename First::value_type> == dtype_of<typename Rest::value_type>) && ...),
+  static_assert(((dtype_of<typename First::value_type> == dtype_of<typename Rest::value_type>)&&...),
                 "sinter: [concat] the dtypes differ; cast one with cast<T>(x)");
   constexpr int place = checked_axes<First::rank, Axis>()[0];
   constexpr dims shapes[] = {First::static_shape, Rest::static_shape...};
@@ -80,8 +80,10 @@ auto split(const X& x, std::int64_t sections, location at = location::current())
   const auto h = detail::untyped(x, at);
   const std::int64_t n = h.extents[place];
   if (sections <= 0 || n % sections != 0)
-    fail("split", "axis " + std::to_string(place) + " of " + text::shape(h.extents) + " does not divide into " +
-                      std::to_string(sections) + " equal parts; slice it instead", at);
+    fail("split",
+         "axis " + std::to_string(place) + " of " + text::shape(h.extents) + " does not divide into " +
+             std::to_string(sections) + " equal parts; slice it instead",
+         at);
   std::vector<tensor<typename X::value_type, shape>> parts;
   for (std::int64_t i = 0; i < sections; ++i)
     parts.push_back(detail::typed<typename X::value_type, shape>(
@@ -135,7 +137,8 @@ auto tile(const X& x, const std::int64_t (&repeats)[R], location at = location::
     const std::int64_t times = repeats[i - (rank - int(R))];
     if (times < 0) fail("tile", "a number of repeats is negative; give 0 or more", at);
     if (times == 1) continue;
-    const std::int64_t before = op_shapes::part(extents, 0, i).numel(), rest = op_shapes::part(extents, i, rank).numel();
+    const std::int64_t before = op_shapes::part(extents, 0, i).numel(),
+                       rest = op_shapes::part(extents, i, rank).numel();
     h = detail::views::reshape(h, dims{before, 1, rest}, at);
     h = detail::views::broadcast(h, dims{before, times, rest}, at);
     extents[i] *= times;

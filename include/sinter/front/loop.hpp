@@ -47,9 +47,9 @@ struct space {
 };
 
 /// Aligns a leaf's axes with the last axes of a space of `rank`; an axis of extent 1 does not move.
-inline void bind_leaf(leaf& l, const std::int64_t* extents, const std::int64_t* strides, int leaf_rank, int rank, std::int64_t scale) {
-  for (int i = 0; i < leaf_rank; ++i)
-    l.stride[rank - leaf_rank + i] = extents[i] == 1 ? 0 : strides[i] * scale;
+inline void bind_leaf(leaf& l, const std::int64_t* extents, const std::int64_t* strides, int leaf_rank, int rank,
+                      std::int64_t scale) {
+  for (int i = 0; i < leaf_rank; ++i) l.stride[rank - leaf_rank + i] = extents[i] == 1 ? 0 : strides[i] * scale;
 }
 
 /// Fills the leaves of `e` in the order in which evaluation meets them.
@@ -62,7 +62,8 @@ void bind_leaves(const E& e, int rank, leaf*& out, location at) {
     leaf& l = *out++;
     bind_leaf(l, e.extents.data(), strides.data(), E::rank, rank, 1);
     if (e.axis >= 0)
-      for (int i = 0; i < rank; ++i) l.stride[i] = i == rank - E::rank + e.axis && e.extents[static_cast<std::size_t>(e.axis)] != 1;
+      for (int i = 0; i < rank; ++i)
+        l.stride[i] = i == rank - E::rank + e.axis && e.extents[static_cast<std::size_t>(e.axis)] != 1;
   } else if constexpr (!is_literal<E>) {
     if (e.is_traced()) fail_trace_ended(false, at);
     if (!e.defined()) fail_undefined("tensor", at);
@@ -203,7 +204,8 @@ void parallel(std::int64_t n, [[maybe_unused]] std::int64_t work, F&& f) {
 using row_function = void (*)(const void* e, const cursor* at, std::int64_t begin, std::int64_t end, void* out);
 
 /// Computes every element of the space, in row-major order, into `out`. Not a template: expressions share it.
-inline void for_each_row(space s, leaf* leaves, int count, const void* e, row_function f, char* out, std::int64_t element) {
+inline void for_each_row(space s, leaf* leaves, int count, const void* e, row_function f, char* out,
+                         std::int64_t element) {
   const std::int64_t total = s.size();
   if (total == 0) return;
   s.rank = collapse(s.extent, 0, s.rank, leaves, count);

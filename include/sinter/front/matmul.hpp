@@ -82,8 +82,9 @@ handle product_of(const handle& a, const handle& b, const dims& result, location
 template <dims A, dims B>
 consteval dims matmul_shape() {
   constexpr auto r = op_shapes::matmul(A, B);
-  static_assert(r.error == nullptr, "sinter: [matmul] the static shapes A and B do not fit: inner extents must be equal, leading "
-                                    "ones must broadcast, and no operand has rank 0");
+  static_assert(r.error == nullptr,
+                "sinter: [matmul] the static shapes A and B do not fit: inner extents must be equal, leading "
+                "ones must broadcast, and no operand has rank 0");
   return r.shape;
 }
 
@@ -91,7 +92,8 @@ template <class A, class B>
 constexpr void check_factors() {
   static_assert(dtype_of<typename A::value_type> == dtype_of<typename B::value_type>,
                 "sinter: [matmul] the operands have different dtypes; cast one with cast<T>(x)");
-  static_assert(!is_bool(dtype_of<typename A::value_type>), "sinter: [matmul] takes numbers, not bool; cast with cast<T>(x)");
+  static_assert(!is_bool(dtype_of<typename A::value_type>),
+                "sinter: [matmul] takes numbers, not bool; cast with cast<T>(x)");
 }
 
 }  // namespace detail

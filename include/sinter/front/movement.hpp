@@ -21,19 +21,21 @@ struct placed_extent {
 };
 
 /// Checks a shape rule on static extents: a compile-time error when it refuses.
-#define SINTER_STATIC_SHAPE(NAME, RULE, MESSAGE)                      \
-  template <dims X, auto... Rest>                                     \
-  consteval dims NAME() {                                             \
-    constexpr op_shapes::outcome result = RULE;                       \
-    static_assert(result.error == nullptr, "sinter: " MESSAGE);       \
-    return result.shape;                                              \
+#define SINTER_STATIC_SHAPE(NAME, RULE, MESSAGE)                \
+  template <dims X, auto... Rest>                               \
+  consteval dims NAME() {                                       \
+    constexpr op_shapes::outcome result = RULE;                 \
+    static_assert(result.error == nullptr, "sinter: " MESSAGE); \
+    return result.shape;                                        \
   }
-SINTER_STATIC_SHAPE(reshape_shape, op_shapes::reshape(X, Rest...), "[reshape] the static shape X has another number of elements")
+SINTER_STATIC_SHAPE(reshape_shape, op_shapes::reshape(X, Rest...),
+                    "[reshape] the static shape X has another number of elements")
 SINTER_STATIC_SHAPE(permute_shape, op_shapes::permute(X, Rest...), "[permute] name every axis of X once")
 SINTER_STATIC_SHAPE(broadcast_to_shape, op_shapes::broadcast_to(X, Rest...),
                     "[broadcast_to] an extent of X is neither 1 nor the wanted one, or X has more axes")
 SINTER_STATIC_SHAPE(squeeze_shape, op_shapes::squeeze(X, Rest...), "[squeeze] an axis of X to drop is not of extent 1")
-SINTER_STATIC_SHAPE(expand_shape, op_shapes::expand_dims(X, Rest...), "[expand_dims] the result would have more than 8 axes")
+SINTER_STATIC_SHAPE(expand_shape, op_shapes::expand_dims(X, Rest...),
+                    "[expand_dims] the result would have more than 8 axes")
 #undef SINTER_STATIC_SHAPE
 
 template <class X, dims To>
@@ -50,7 +52,8 @@ auto broadcast_to_extents(const X& x, dims to, location at) {
   const auto r = op_shapes::broadcast_to(h.extents, to);
   if (r.error) op_shapes::demand("broadcast_to", r, at, {h.extents, to});
   for (auto e : r.shape)
-    if (e < 0) fail("broadcast_to", "an extent is negative in " + text::shape(r.shape) + "; give extents of 0 or more", at);
+    if (e < 0)
+      fail("broadcast_to", "an extent is negative in " + text::shape(r.shape) + "; give extents of 0 or more", at);
   return typed<typename X::value_type, To>(views::broadcast(h, r.shape, at), at);
 }
 
@@ -81,7 +84,8 @@ auto reshape(const X& x, const std::int64_t (&extents)[R], location at = locatio
 /// As `reshape(x, {2, -1})`, written reshape(x, 2, -1).
 template <tensor_like X, std::integral... I>
 auto reshape(const X& x, detail::placed_extent first, I... rest) {
-  return detail::reshape_to<X, detail::any_shape(1 + int(sizeof...(I)))>(x, dims{first.value, static_cast<std::int64_t>(rest)...}, first.at);
+  return detail::reshape_to<X, detail::any_shape(1 + int(sizeof...(I)))>(
+      x, dims{first.value, static_cast<std::int64_t>(rest)...}, first.at);
 }
 /// With static extents, of which one may be `dyn`: reshape<dims{dyn, 64}>(x).
 template <dims To, tensor_like X>
@@ -130,7 +134,8 @@ auto broadcast_to(const X& x, const std::int64_t (&extents)[R], location at = lo
 }
 template <tensor_like X, std::integral... I>
 auto broadcast_to(const X& x, detail::placed_extent first, I... rest) {
-  return detail::broadcast_to_extents<X, detail::any_shape(1 + int(sizeof...(I)))>(x, dims{first.value, static_cast<std::int64_t>(rest)...}, first.at);
+  return detail::broadcast_to_extents<X, detail::any_shape(1 + int(sizeof...(I)))>(
+      x, dims{first.value, static_cast<std::int64_t>(rest)...}, first.at);
 }
 template <dims To, tensor_like X>
 auto broadcast_to(const X& x, location at = location::current()) {
@@ -185,7 +190,8 @@ auto slice(const X& x, axis_t<A>, std::int64_t start, std::int64_t stop = to_end
       detail::views::slice_axis(h, place, range, at), at);
 }
 template <int A, tensor_like X>
-auto slice(const X& x, std::int64_t start, std::int64_t stop = to_end, std::int64_t step = 1, location at = location::current()) {
+auto slice(const X& x, std::int64_t start, std::int64_t stop = to_end, std::int64_t step = 1,
+           location at = location::current()) {
   return slice(x, axis<A>, start, stop, step, at);
 }
 
@@ -193,7 +199,8 @@ auto slice(const X& x, std::int64_t start, std::int64_t stop = to_end, std::int6
 template <tensor_like X, int... Axes>
 auto flip(const X& x, axis_t<Axes...>, location at = location::current()) {
   constexpr auto axes = detail::checked_axes<X::rank, Axes...>();
-  return detail::typed<typename X::value_type, X::static_shape>(detail::views::flip(detail::untyped(x, at), axes, at), at);
+  return detail::typed<typename X::value_type, X::static_shape>(detail::views::flip(detail::untyped(x, at), axes, at),
+                                                                at);
 }
 template <int... Axes, tensor_like X>
 auto flip(const X& x, location at = location::current()) {

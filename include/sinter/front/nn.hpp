@@ -64,8 +64,10 @@ tensor<T, dims{}> cross_entropy_of(const X& logits, const Labels& labels, locati
   const auto y = detail::evaluate(wide(logits, at), at);
   const dims rows = to_dims(y.shape()), classes = to_dims(extents_of(labels, at));
   if (op_shapes::part(rows, 0, X::rank - 1) != classes)
-    fail("cross_entropy", "logits are " + text::shape(rows) + ", labels are " + text::shape(classes) +
-                              "; labels have the logits' extents without the last", at);
+    fail("cross_entropy",
+         "logits are " + text::shape(rows) + ", labels are " + text::shape(classes) +
+             "; labels have the logits' extents without the last",
+         at);
   const auto z = shifted<axes>(y, at);
   const auto all = log(sum_over<axes, false>(exp(z, at), at), at);
   const auto loss = sub(all, at_labels(z, labels, at), at);
@@ -113,7 +115,8 @@ auto layer_norm(const X& x, double eps = 1e-5, location at = location::current()
 }
 /// layer_norm(x) · gamma + beta; gamma and beta broadcast against x.
 template <tensor_like X, tensor_like Gamma, tensor_like Beta>
-auto layer_norm(const X& x, const Gamma& gamma, const Beta& beta, double eps = 1e-5, location at = location::current()) {
+auto layer_norm(const X& x, const Gamma& gamma, const Beta& beta, double eps = 1e-5,
+                location at = location::current()) {
   detail::check_statistics<X>();
   const auto y = detail::evaluate(detail::wide(x, at), at);
   const auto scaled = mul(detail::standardised(y, eps, at), detail::wide(gamma, at), at);
@@ -137,7 +140,8 @@ auto cross_entropy(const X& logits, const Labels& labels, location at = location
   using T = typename X::value_type;
   detail::check_statistics<X>();
   detail::check_index_dtype<Labels>();
-  if constexpr (detail::check_labels<X::static_shape, Labels::static_shape>()) return detail::cross_entropy_of<T>(logits, labels, at);
+  if constexpr (detail::check_labels<X::static_shape, Labels::static_shape>())
+    return detail::cross_entropy_of<T>(logits, labels, at);
   else return tensor<T, dims{}>();
 }
 

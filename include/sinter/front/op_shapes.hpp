@@ -23,7 +23,8 @@ struct outcome {
 constexpr outcome refuse(const char* error, const char* hint) { return {{}, error, hint}; }
 
 constexpr outcome limited(const dims& d) {
-  return d.rank > max_rank ? refuse("the result would have more than 8 axes", "join axes with reshape first") : outcome{d};
+  return d.rank > max_rank ? refuse("the result would have more than 8 axes", "join axes with reshape first")
+                           : outcome{d};
 }
 
 /// Throws "[op] error: a is (…), b is (…); hint" for an outcome that is an error.
@@ -66,7 +67,8 @@ constexpr outcome broadcast(const dims& a, const dims& b) {
   for (int i = 0; i < rank; ++i) {
     const int ia = i - (rank - a.rank), ib = i - (rank - b.rank);
     const std::int64_t ea = ia < 0 ? 1 : a[ia], eb = ib < 0 ? 1 : b[ib];
-    if (!broadcasts(ea, eb)) return refuse("the shapes do not broadcast", "make extents equal or 1, counted from the last axis");
+    if (!broadcasts(ea, eb))
+      return refuse("the shapes do not broadcast", "make extents equal or 1, counted from the last axis");
     d[i] = common(ea, eb);
   }
   return {d};
@@ -94,11 +96,13 @@ constexpr outcome reshape(const dims& x, dims to) {
   }
   const std::int64_t n = x.numel();
   if (open < 0) {
-    if (n != dyn && n != rest) return refuse("the number of elements differs", "give extents whose product is the same");
+    if (n != dyn && n != rest)
+      return refuse("the number of elements differs", "give extents whose product is the same");
     return {to};
   }
   if (n == dyn) return {to};
-  if (rest == 0 || n % rest != 0) return refuse("no extent fits in place of -1", "give extents that divide the number of elements");
+  if (rest == 0 || n % rest != 0)
+    return refuse("no extent fits in place of -1", "give extents that divide the number of elements");
   to[open] = n / rest;
   return {to};
 }
@@ -116,7 +120,8 @@ constexpr outcome broadcast_to(const dims& x, const dims& to) {
   dims d = to;
   for (int i = 0; i < x.rank; ++i) {
     std::int64_t& e = d[to.rank - x.rank + i];
-    if (x[i] != 1 && !agree(x[i], e)) return refuse("an extent is neither 1 nor the wanted one", "broadcast from extents of 1");
+    if (x[i] != 1 && !agree(x[i], e))
+      return refuse("an extent is neither 1 nor the wanted one", "broadcast from extents of 1");
     if (x[i] != 1 && e == dyn) e = x[i];
   }
   return {d};
@@ -130,7 +135,8 @@ constexpr outcome expand_dims(const dims& x, int at) {
 
 constexpr outcome squeeze(const dims& x, const axis_list& axes) {
   for (int a : axes)
-    if (!agree(x[a], 1)) return refuse("an axis to squeeze is not of extent 1", "squeeze axes of extent 1, or slice first");
+    if (!agree(x[a], 1))
+      return refuse("an axis to squeeze is not of extent 1", "squeeze axes of extent 1, or slice first");
   return reduce(x, axes, false);
 }
 
@@ -169,7 +175,8 @@ constexpr outcome concat(std::span<const dims> operands, int axis) {
 constexpr outcome matmul(const dims& a, const dims& b) {
   if (a.rank == 0 || b.rank == 0) return refuse("an operand has rank 0", "use * for a scalar factor");
   const std::int64_t ka = a[a.rank - 1], kb = b[b.rank == 1 ? 0 : b.rank - 2];
-  if (!agree(ka, kb)) return refuse("inner extents differ", "the last extent of a and the last but one of b must be equal");
+  if (!agree(ka, kb))
+    return refuse("inner extents differ", "the last extent of a and the last but one of b must be equal");
   const outcome batch = broadcast(part(a, 0, a.rank > 1 ? a.rank - 2 : 0), part(b, 0, b.rank > 1 ? b.rank - 2 : 0));
   if (batch.error) return refuse("batch extents do not broadcast", "make leading extents equal or 1");
   dims d = batch.shape;
@@ -185,7 +192,8 @@ constexpr outcome take(const dims& x, const dims& index, int axis) {
 
 /// index's extents, broadcast against x's off the axis.
 constexpr outcome take_along_axis(const dims& x, const dims& index, int axis) {
-  if (x.rank != index.rank) return refuse("the index has another rank", "give an index of the operand's rank, or use take");
+  if (x.rank != index.rank)
+    return refuse("the index has another rank", "give an index of the operand's rank, or use take");
   dims d = index;
   for (int i = 0; i < x.rank; ++i) {
     if (i == axis) continue;
@@ -201,7 +209,8 @@ constexpr outcome scatter_add(const dims& base, const dims& index, const dims& u
   const outcome wanted = along ? take_along_axis(base, index, axis) : take(base, index, axis);
   if (wanted.error) return wanted;
   if (!fits(wanted.shape, updates) || (along && !fits(index, updates)))
-    return refuse("the updates' shape does not follow from base and index", "give updates shaped like take(a, b, axis)");
+    return refuse("the updates' shape does not follow from base and index",
+                  "give updates shaped like take(a, b, axis)");
   return {base};
 }
 

@@ -11,7 +11,9 @@ namespace sinter {
 
 /// A tensor, or a lazy expression of tensors.
 template <class E>
-concept tensor_like = requires { typename std::remove_cvref_t<E>::tensor_like_tag; };
+concept tensor_like = requires {
+  typename std::remove_cvref_t<E>::tensor_like_tag;
+};
 
 /// A C++ number; beside a tensor it takes the tensor's dtype.
 template <class A>
@@ -54,17 +56,13 @@ inline constexpr bool is_operand = operand_like<A>;
 /// Base of everything that has operators. The friends' first parameter is not deduced, so it converts to `here`.
 template <class E>
 struct operators {
-#define SINTER_X(SYMBOL, MAKE)                                                                               \
-  template <class B>                                                                                         \
-    requires is_operand<B>                                                                                   \
-  friend constexpr auto operator SYMBOL(here<E> a, const B& b) {                                          \
-    return MAKE(a.at, a.value, b);                                                                           \
-  }                                                                                                          \
-  template <class A>                                                                                         \
-    requires is_scalar_operand<A>                                                                            \
-  friend constexpr auto operator SYMBOL(A a, here<E> b) {                                                 \
-    return MAKE(b.at, a, b.value);                                                                           \
-  }
+#define SINTER_X(SYMBOL, MAKE)                                                                    \
+  template <class B>                                                                              \
+  requires is_operand<B>                                                                          \
+  friend constexpr auto operator SYMBOL(here<E> a, const B& b) { return MAKE(a.at, a.value, b); } \
+  template <class A>                                                                              \
+  requires is_scalar_operand<A>                                                                   \
+  friend constexpr auto operator SYMBOL(A a, here<E> b) { return MAKE(b.at, a, b.value); }
   SINTER_X(+, make<ir::op::add>)
   SINTER_X(-, make<ir::op::sub>)
   SINTER_X(*, make<ir::op::mul>)
@@ -93,10 +91,10 @@ struct operators {
 /// Compound assignment rebinds the handle: `a += b` is `a = a + b`. Other handles of a's storage keep their values.
 template <class E>
 struct assignment_operators {
-#define SINTER_X(SYMBOL, OP)                                            \
-  template <operand_like B>                                             \
-  friend E& operator SYMBOL(target_here<E> a, const B& b) {          \
-    return a.value = E(make<ir::op::OP>(a.at, a.value, b), a.at);       \
+#define SINTER_X(SYMBOL, OP)                                      \
+  template <operand_like B>                                       \
+  friend E& operator SYMBOL(target_here<E> a, const B& b) {       \
+    return a.value = E(make<ir::op::OP>(a.at, a.value, b), a.at); \
   }
   SINTER_X(+=, add)
   SINTER_X(-=, sub)

@@ -17,21 +17,21 @@ concept some_tensor = (operand_like<Args> && ...) && (tensor_like<Args> || ...);
 #define SINTER_POINTWISE(name, arity, rule, value, da, db, dc) SINTER_FUNCTION_##arity(name, rule)
 #define SINTER_FUNCTION_1(NAME, RULE)                                               \
   template <tensor_like A>                                                          \
-    requires(ir::dtype_rule::RULE != ir::dtype_rule::conversion)                    \
-  constexpr auto NAME(const A& a, location at = location::current()) {              \
+  requires(ir::dtype_rule::RULE != ir::dtype_rule::conversion) constexpr auto NAME( \
+      const A& a, location at = location::current()) {                              \
     return detail::make<ir::op::NAME>(at, a);                                       \
   }
-#define SINTER_FUNCTION_2(NAME, RULE)                                               \
-  template <class A, class B>                                                       \
-    requires detail::some_tensor<A, B>                                              \
-  constexpr auto NAME(const A& a, const B& b, location at = location::current()) {  \
-    return detail::make<ir::op::NAME>(at, a, b);                                    \
+#define SINTER_FUNCTION_2(NAME, RULE)                                              \
+  template <class A, class B>                                                      \
+  requires detail::some_tensor<A, B>                                               \
+  constexpr auto NAME(const A& a, const B& b, location at = location::current()) { \
+    return detail::make<ir::op::NAME>(at, a, b);                                   \
   }
-#define SINTER_FUNCTION_3(NAME, RULE)                                                           \
-  template <class A, class B, class C>                                                          \
-    requires detail::some_tensor<A, B, C>                                                       \
-  constexpr auto NAME(const A& a, const B& b, const C& c, location at = location::current()) {  \
-    return detail::make<ir::op::NAME>(at, a, b, c);                                             \
+#define SINTER_FUNCTION_3(NAME, RULE)                                                          \
+  template <class A, class B, class C>                                                         \
+  requires detail::some_tensor<A, B, C>                                                        \
+  constexpr auto NAME(const A& a, const B& b, const C& c, location at = location::current()) { \
+    return detail::make<ir::op::NAME>(at, a, b, c);                                            \
   }
 #include "../ir/ops.def"
 #undef SINTER_FUNCTION_1
@@ -74,7 +74,9 @@ constexpr auto gelu(const X& x, location at = location::current()) {
 /// The tanh form of gelu, as x·σ(2√(2/π)·(x + 0.044715 x³)), which equals it.
 template <tensor_like X>
 constexpr auto gelu_tanh(const X& x, location at = location::current()) {
-  return mul(x, sigmoid(mul(x, add(mul(mul(x, x, at), 0.044715 * 1.5957691216057308, at), 1.5957691216057308, at), at), at), at);
+  return mul(
+      x, sigmoid(mul(x, add(mul(mul(x, x, at), 0.044715 * 1.5957691216057308, at), 1.5957691216057308, at), at), at),
+      at);
 }
 
 /// gelu with the approximation as a constant: gelu<approximate::tanh>(x).

@@ -22,7 +22,8 @@ std::string element_text(T x) {
 }
 
 template <class T>
-void print_axis(std::string& out, const T* p, const std::int64_t* extents, const std::int64_t* strides, int rank, int depth, bool shorten) {
+void print_axis(std::string& out, const T* p, const std::int64_t* extents, const std::int64_t* strides, int rank,
+                int depth, bool shorten) {
   if (rank == 0) {
     out += element_text(*p);
     return;

@@ -42,7 +42,10 @@ auto counters(const char* op, const index_array<Shape.rank>& extents, std::size_
 
 /// The significand bits of a floating type.
 template <class T>
-inline constexpr int significand = std::is_same_v<T, double> ? 53 : std::is_same_v<T, f16> ? 11 : std::is_same_v<T, bf16> ? 8 : 24;
+inline constexpr int significand = std::is_same_v<T, double> ? 53
+                                   : std::is_same_v<T, f16>  ? 11
+                                   : std::is_same_v<T, bf16> ? 8
+                                                             : 24;
 
 /// The top bits of words as multiples of 2^-n in [0, 1): exact in T.
 template <class T, class Words>
@@ -80,7 +83,8 @@ tensor<bool, Shape> draw_bernoulli(const key& k, double p, const index_array<Sha
 template <element T, dims Shape>
 tensor<T, Shape> draw_randint(const key& k, T low, T high, const index_array<Shape.rank>& extents, location at) {
   static_assert(is_integer(dtype_of<T>), "sinter: [randint] gives integers; use uniform for floating dtypes");
-  if (!(low < high)) fail("randint", "needs low < high; they are " + std::to_string(low) + " and " + std::to_string(high), at);
+  if (!(low < high))
+    fail("randint", "needs low < high; they are " + std::to_string(low) + " and " + std::to_string(high), at);
   const std::uint64_t width = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
   const auto words = philox(k.state, counters<Shape>("randint", extents, sizeof(T), at), at);
   return evaluate(add(cast<T>(fmod(words, width, at), at), low, at), at);
@@ -103,8 +107,8 @@ std::vector<Key> split(const Key& k, int n, location at = location::current()) {
 }
 /// N such keys, for structured bindings: `auto [a, b, c] = split<3>(k)`.
 template <int N>
-  requires(N > 0)
-std::array<key, static_cast<std::size_t>(N)> split(const key& k, location at = location::current()) {
+requires(N > 0) std::array < key, static_cast<std::size_t>(N)
+> split(const key& k, location at = location::current()) {
   std::array<key, static_cast<std::size_t>(N)> out;
   for (int i = 0; i < N; ++i) out[static_cast<std::size_t>(i)] = detail::child(k, static_cast<std::uint64_t>(i), at);
   return out;
@@ -112,22 +116,23 @@ std::array<key, static_cast<std::size_t>(N)> split(const key& k, location at = l
 
 /// uniform<T>(key, extents…): floats in [0, 1). normal<T>(key, extents…): mean 0, variance 1. Both also as
 /// uniform<T, dims{3, 4}>(key), with an array of extents, and of rank 0 as uniform<T>(key).
-#define SINTER_X(NAME)                                                                                        \
-  template <detail::random_float T>                                                                           \
-  tensor<T, 0> NAME(const key& k, location at = location::current()) {                                        \
-    return detail::draw_##NAME<T, dims(0)>(k, {}, at);                                                        \
-  }                                                                                                           \
-  template <detail::random_float T, std::integral... I>                                                       \
-  tensor<T, detail::count_dims<I...>> NAME(const key& k, detail::extent_here first, I... rest) {          \
+#define SINTER_X(NAME)                                                                                          \
+  template <detail::random_float T>                                                                             \
+  tensor<T, 0> NAME(const key& k, location at = location::current()) {                                          \
+    return detail::draw_##NAME<T, dims(0)>(k, {}, at);                                                          \
+  }                                                                                                             \
+  template <detail::random_float T, std::integral... I>                                                         \
+  tensor<T, detail::count_dims<I...>> NAME(const key& k, detail::extent_here first, I... rest) {                \
     return detail::draw_##NAME<T, detail::count_dims<I...>>(k, detail::extents_from(first, rest...), first.at); \
-  }                                                                                                           \
-  template <detail::random_float T, std::size_t R>                                                            \
-  tensor<T, detail::of_rank<R>> NAME(const key& k, const std::array<std::int64_t, R>& extents, location at = location::current()) { \
-    return detail::draw_##NAME<T, detail::of_rank<R>>(k, extents, at);                                              \
-  }                                                                                                           \
-  template <detail::random_float T, dims Shape>                                                               \
-  tensor<T, Shape> NAME(const key& k, location at = location::current()) {                                    \
-    return detail::draw_##NAME<T, Shape>(k, detail::known_extents<Shape>(), at);                              \
+  }                                                                                                             \
+  template <detail::random_float T, std::size_t R>                                                              \
+  tensor<T, detail::of_rank<R>> NAME(const key& k, const std::array<std::int64_t, R>& extents,                  \
+                                     location at = location::current()) {                                       \
+    return detail::draw_##NAME<T, detail::of_rank<R>>(k, extents, at);                                          \
+  }                                                                                                             \
+  template <detail::random_float T, dims Shape>                                                                 \
+  tensor<T, Shape> NAME(const key& k, location at = location::current()) {                                      \
+    return detail::draw_##NAME<T, Shape>(k, detail::known_extents<Shape>(), at);                                \
   }
 SINTER_X(uniform)
 SINTER_X(normal)
@@ -140,7 +145,7 @@ tensor<bool, detail::count_dims<I...>> bernoulli(const key& k, double p, detail:
 }
 template <std::size_t R>
 tensor<bool, detail::of_rank<R>> bernoulli(const key& k, double p, const std::array<std::int64_t, R>& extents,
-                                     location at = location::current()) {
+                                           location at = location::current()) {
   return detail::draw_bernoulli<detail::of_rank<R>>(k, p, extents, at);
 }
 template <dims Shape>
@@ -152,16 +157,18 @@ tensor<bool, Shape> bernoulli(const key& k, double p, location at = location::cu
 /// user_error unless low < high.
 template <element T, std::integral... I>
 tensor<T, detail::count_dims<I...>> randint(const key& k, std::type_identity_t<T> low, std::type_identity_t<T> high,
-                                                detail::extent_here first, I... rest) {
-  return detail::draw_randint<T, detail::count_dims<I...>>(k, low, high, detail::extents_from(first, rest...), first.at);
+                                            detail::extent_here first, I... rest) {
+  return detail::draw_randint<T, detail::count_dims<I...>>(k, low, high, detail::extents_from(first, rest...),
+                                                           first.at);
 }
 template <element T, std::size_t R>
 tensor<T, detail::of_rank<R>> randint(const key& k, std::type_identity_t<T> low, std::type_identity_t<T> high,
-                                const std::array<std::int64_t, R>& extents, location at = location::current()) {
+                                      const std::array<std::int64_t, R>& extents, location at = location::current()) {
   return detail::draw_randint<T, detail::of_rank<R>>(k, low, high, extents, at);
 }
 template <element T, dims Shape>
-tensor<T, Shape> randint(const key& k, std::type_identity_t<T> low, std::type_identity_t<T> high, location at = location::current()) {
+tensor<T, Shape> randint(const key& k, std::type_identity_t<T> low, std::type_identity_t<T> high,
+                         location at = location::current()) {
   return detail::draw_randint<T, Shape>(k, low, high, detail::known_extents<Shape>(), at);
 }
 

@@ -20,17 +20,22 @@ auto reduce(const X& x, const char* name, location at) {
     const dims extents = to_dims(extents_of(x, at));
     for (int a : Axes)
       if ((Combiner == ir::op::maximum || Combiner == ir::op::minimum) && extents[a] == 0)
-        fail(name, "of nothing: axis " + std::to_string(a) + " of " + text::shape(extents) + " is empty; test the extent before, or pad", at);
+        fail(name,
+             "of nothing: axis " + std::to_string(a) + " of " + text::shape(extents) +
+                 " is empty; test the extent before, or pad",
+             at);
     tensor<T, dropped> result;
     if (const auto& tracer = engine::current()) {
       ir::attributes attr;
       attr.combiner = Combiner;
       attr.ints = to_ints(Axes);
-      result = typed<T, dropped>(of_node(tracer->graph.push(ir::op::reduce, {push(*tracer, x, at)}, std::move(attr), at)), at);
+      result = typed<T, dropped>(
+          of_node(tracer->graph.push(ir::op::reduce, {push(*tracer, x, at)}, std::move(attr), at)), at);
     } else {
       result = eager_reduce<Combiner, dropped>(x, Axes.at, Axes.count, at);
     }
-    if constexpr (Keep) return typed<T, shape>(views::reshape(untyped(result, at), op_shapes::reduce(extents, Axes, true).shape, at), at);
+    if constexpr (Keep)
+      return typed<T, shape>(views::reshape(untyped(result, at), op_shapes::reduce(extents, Axes, true).shape, at), at);
     else return result;
   }
 }

@@ -43,13 +43,15 @@ std::int64_t combined(const X& x, location at) {
 
 template <axis_list Axes, bool Keep, class X>
 auto sum_over(const X& x, location at) {
-  static_assert(!is_bool(dtype_of<element_of<X>>), "sinter: [sum] takes numbers, not bool; count with sum(cast<std::int64_t>(x))");
+  static_assert(!is_bool(dtype_of<element_of<X>>),
+                "sinter: [sum] takes numbers, not bool; count with sum(cast<std::int64_t>(x))");
   return reduce<ir::op::add, Axes, Keep>(x, "sum", at);
 }
 
 template <axis_list Axes, bool Keep, class X>
 auto prod_over(const X& x, location at) {
-  static_assert(!is_bool(dtype_of<element_of<X>>), "sinter: [prod] takes numbers, not bool; cast with cast<std::int64_t>(x)");
+  static_assert(!is_bool(dtype_of<element_of<X>>),
+                "sinter: [prod] takes numbers, not bool; cast with cast<std::int64_t>(x)");
   return reduce<ir::op::mul, Axes, Keep>(x, "prod", at);
 }
 
@@ -81,7 +83,8 @@ auto all_over(const X& x, location at) {
 template <class X>
 constexpr bool check_statistics() {
   constexpr bool floating = is_float(dtype_of<element_of<X>>);
-  static_assert(floating, "sinter: means, deviations, norms and softmax take a floating dtype; cast with cast<float>(x)");
+  static_assert(floating,
+                "sinter: means, deviations, norms and softmax take a floating dtype; cast with cast<float>(x)");
   return floating;
 }
 
@@ -122,8 +125,9 @@ auto finite_max(const X& x, location at) {
 template <axis_list Axes, bool Keep, class X>
 auto drop_kept(const X& x, location at) {
   if constexpr (Keep) return x;
-  else return typed<element_of<X>, op_shapes::reduce(X::static_shape, Axes, false).shape>(
-      views::reshape(untyped(x, at), op_shapes::reduce(to_dims(x.shape()), Axes, false).shape, at), at);
+  else
+    return typed<element_of<X>, op_shapes::reduce(X::static_shape, Axes, false).shape>(
+        views::reshape(untyped(x, at), op_shapes::reduce(to_dims(x.shape()), Axes, false).shape, at), at);
 }
 
 template <axis_list Axes, bool Keep, class X>
@@ -158,18 +162,18 @@ auto norm_over(const X& x, location at) {
 inline constexpr int norm_max = std::numeric_limits<int>::max();
 
 // NAME(x), NAME(x, axis<…>), NAME(x, axis<…>, keepdims), NAME(x, keepdims).
-#define SINTER_REDUCTION(NAME)                                                                                       \
-  template <tensor_like X, int... A>                                                                                 \
-  auto NAME(const X& x, axis_t<A...> = {}, location at = location::current()) {                                      \
-    return detail::NAME##_over<detail::checked_axes<X::rank, A...>().sorted(), false>(x, at);                        \
-  }                                                                                                                  \
-  template <tensor_like X, int... A>                                                                                 \
-  auto NAME(const X& x, axis_t<A...>, keepdims_t, location at = location::current()) {                               \
-    return detail::NAME##_over<detail::checked_axes<X::rank, A...>().sorted(), true>(x, at);                         \
-  }                                                                                                                  \
-  template <tensor_like X>                                                                                           \
-  auto NAME(const X& x, keepdims_t, location at = location::current()) {                                             \
-    return detail::NAME##_over<op_shapes::all_axes(X::rank), true>(x, at);                                           \
+#define SINTER_REDUCTION(NAME)                                                                \
+  template <tensor_like X, int... A>                                                          \
+  auto NAME(const X& x, axis_t<A...> = {}, location at = location::current()) {               \
+    return detail::NAME##_over<detail::checked_axes<X::rank, A...>().sorted(), false>(x, at); \
+  }                                                                                           \
+  template <tensor_like X, int... A>                                                          \
+  auto NAME(const X& x, axis_t<A...>, keepdims_t, location at = location::current()) {        \
+    return detail::NAME##_over<detail::checked_axes<X::rank, A...>().sorted(), true>(x, at);  \
+  }                                                                                           \
+  template <tensor_like X>                                                                    \
+  auto NAME(const X& x, keepdims_t, location at = location::current()) {                      \
+    return detail::NAME##_over<op_shapes::all_axes(X::rank), true>(x, at);                    \
   }
 
 /// The sum over axes, all by default. Numbers; keeps the dtype: integers wrap, f16 and bf16 sum in f32. Of nothing: 0.
@@ -192,18 +196,18 @@ SINTER_REDUCTION(logsumexp)
 #undef SINTER_REDUCTION
 
 // NAME(x, axis<…>, keepdims, ddof): ddof may follow any of the forms above.
-#define SINTER_DEVIATION(NAME)                                                                                       \
-  template <tensor_like X, int... A>                                                                                 \
-  auto NAME(const X& x, axis_t<A...> = {}, int ddof = 0, location at = location::current()) {                        \
-    return detail::NAME##_over<detail::checked_axes<X::rank, A...>().sorted(), false>(x, ddof, at);                  \
-  }                                                                                                                  \
-  template <tensor_like X, int... A>                                                                                 \
-  auto NAME(const X& x, axis_t<A...>, keepdims_t, int ddof = 0, location at = location::current()) {                 \
-    return detail::NAME##_over<detail::checked_axes<X::rank, A...>().sorted(), true>(x, ddof, at);                   \
-  }                                                                                                                  \
-  template <tensor_like X>                                                                                           \
-  auto NAME(const X& x, keepdims_t, int ddof = 0, location at = location::current()) {                               \
-    return detail::NAME##_over<op_shapes::all_axes(X::rank), true>(x, ddof, at);                                     \
+#define SINTER_DEVIATION(NAME)                                                                       \
+  template <tensor_like X, int... A>                                                                 \
+  auto NAME(const X& x, axis_t<A...> = {}, int ddof = 0, location at = location::current()) {        \
+    return detail::NAME##_over<detail::checked_axes<X::rank, A...>().sorted(), false>(x, ddof, at);  \
+  }                                                                                                  \
+  template <tensor_like X, int... A>                                                                 \
+  auto NAME(const X& x, axis_t<A...>, keepdims_t, int ddof = 0, location at = location::current()) { \
+    return detail::NAME##_over<detail::checked_axes<X::rank, A...>().sorted(), true>(x, ddof, at);   \
+  }                                                                                                  \
+  template <tensor_like X>                                                                           \
+  auto NAME(const X& x, keepdims_t, int ddof = 0, location at = location::current()) {               \
+    return detail::NAME##_over<op_shapes::all_axes(X::rank), true>(x, ddof, at);                     \
   }
 
 /// The variance over axes, divided by n - ddof (0 by default), in two passes. Floating dtypes. Of nothing: NaN.
@@ -227,18 +231,18 @@ auto norm(const X& x, keepdims_t, location at = location::current()) {
 }
 
 // The index of the first extreme along one axis, or in row-major order over all: NAME(x), NAME(x, axis<1>, keepdims).
-#define SINTER_ARG(NAME, COMBINER)                                                                            \
-  template <tensor_like X>                                                                                    \
-  auto NAME(const X& x, location at = location::current()) {                                                  \
-    return detail::arg_reduce<COMBINER, 0, false>(flatten(x, at), #NAME, at);                                 \
-  }                                                                                                           \
-  template <tensor_like X, int A>                                                                             \
-  auto NAME(const X& x, axis_t<A>, location at = location::current()) {                                       \
-    return detail::arg_reduce<COMBINER, detail::checked_axes<X::rank, A>()[0], false>(x, #NAME, at);          \
-  }                                                                                                           \
-  template <tensor_like X, int A>                                                                             \
-  auto NAME(const X& x, axis_t<A>, keepdims_t, location at = location::current()) {                           \
-    return detail::arg_reduce<COMBINER, detail::checked_axes<X::rank, A>()[0], true>(x, #NAME, at);           \
+#define SINTER_ARG(NAME, COMBINER)                                                                   \
+  template <tensor_like X>                                                                           \
+  auto NAME(const X& x, location at = location::current()) {                                         \
+    return detail::arg_reduce<COMBINER, 0, false>(flatten(x, at), #NAME, at);                        \
+  }                                                                                                  \
+  template <tensor_like X, int A>                                                                    \
+  auto NAME(const X& x, axis_t<A>, location at = location::current()) {                              \
+    return detail::arg_reduce<COMBINER, detail::checked_axes<X::rank, A>()[0], false>(x, #NAME, at); \
+  }                                                                                                  \
+  template <tensor_like X, int A>                                                                    \
+  auto NAME(const X& x, axis_t<A>, keepdims_t, location at = location::current()) {                  \
+    return detail::arg_reduce<COMBINER, detail::checked_axes<X::rank, A>()[0], true>(x, #NAME, at);  \
   }
 
 /// The i64 index of the first largest element, NaN counting as largest. Numbers; user_error over an axis of extent 0.

@@ -62,7 +62,8 @@ T* nested_copy(const List& list, T* out) {
 class trace_handle {
  public:
   trace_handle() = default;
-  explicit trace_handle(std::shared_ptr<engine::tracer> t) : tracer_(new std::shared_ptr<engine::tracer>(std::move(t))) {}
+  explicit trace_handle(std::shared_ptr<engine::tracer> t)
+      : tracer_(new std::shared_ptr<engine::tracer>(std::move(t))) {}
   trace_handle(const trace_handle& other) : tracer_(other.tracer_ ? copy(*other.tracer_) : nullptr) {}
   trace_handle(trace_handle&& other) noexcept : tracer_(std::exchange(other.tracer_, nullptr)) {}
   trace_handle& operator=(trace_handle other) noexcept {
@@ -80,7 +81,9 @@ class trace_handle {
 
  private:
   using pointer = std::shared_ptr<engine::tracer>*;
-  __attribute__((noinline)) static pointer copy(const std::shared_ptr<engine::tracer>& t) { return new std::shared_ptr(t); }
+  __attribute__((noinline)) static pointer copy(const std::shared_ptr<engine::tracer>& t) {
+    return new std::shared_ptr(t);
+  }
   __attribute__((noinline)) static void release(pointer p) noexcept { delete p; }
 
   pointer tracer_ = nullptr;
@@ -100,7 +103,8 @@ template <class T, dims Shape>
 inline constexpr bool is_tensor<tensor<T, Shape>> = true;
 
 template <class E, class T, int Rank>
-concept same_kind = tensor_like<E> && dtype_of<typename E::value_type> == dtype_of<T> && E::rank == Rank;
+concept same_kind = tensor_like<E> && dtype_of<typename E::value_type>
+== dtype_of<T>&& E::rank == Rank;
 
 }  // namespace detail
 
@@ -127,8 +131,7 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   /// Evaluates an expression (a stage point), or views a tensor under another static shape.
   /// user_error when the extents do not fit the static shape.
   template <detail::same_kind<T, rank> E>
-    requires(!std::is_same_v<E, tensor>)
-  tensor(const E& e, location at = location::current()) {
+  requires(!std::is_same_v<E, tensor>) tensor(const E& e, location at = location::current()) {
     static_assert(fits(Shape, E::static_shape), "sinter: [tensor] the static shapes differ");
     if constexpr (any_tensor<E>) {
       adopt(e, at);
@@ -138,20 +141,17 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   }
 
   template <tensor_like E>
-    requires(!detail::same_kind<E, T, rank>)
-  tensor(const E&) = delete;  // another dtype or rank: write cast<T>(x), or reshape it
+  requires(!detail::same_kind<E, T, rank>) tensor(const E&)
+  = delete;  // another dtype or rank: write cast<T>(x), or reshape it
 
   /// A rank-0 tensor of one value.
   template <scalar_like A>
-    requires(rank == 0)
-  tensor(A value, location at = location::current()) {
+  requires(rank == 0) tensor(A value, location at = location::current()) {
     detail::store_scalar(*this, static_cast<T>(value), at);
   }
 
   /// From nested braces: `tensor<float, 2>{{1, 2}, {3, 4}}`. user_error when they are ragged.
-  tensor(typename detail::nested<T, rank>::type list, location at = location::current())
-    requires(rank > 0)
-  {
+  tensor(typename detail::nested<T, rank>::type list, location at = location::current()) requires(rank > 0) {
     detail::nested_extents<T, rank>(list, extents_.data(), true, at);
     detail::check_static<Shape>("tensor", extents_, at);
     allocate(at);
@@ -206,8 +206,7 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
 
   /// One element, bounds-checked; assigning to it writes the shared storage. user_error while traced.
   template <std::integral... I>
-    requires(sizeof...(I) == rank)
-  T& operator()(I... index) const {
+  requires(sizeof...(I) == rank) T& operator()(I... index) const {
     concrete("element access", {});
     const index_array<rank> at{static_cast<std::int64_t>(index)...};
     std::int64_t offset = 0;
@@ -232,7 +231,8 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
 
   template <class E>
   void adopt(const E& e, location at) {
-    if constexpr (!fits(E::static_shape, Shape) || E::static_shape != Shape) detail::check_static<Shape>("tensor", e.extents_, at);
+    if constexpr (!fits(E::static_shape, Shape) || E::static_shape != Shape)
+      detail::check_static<Shape>("tensor", e.extents_, at);
     memory_ = e.memory_;
     if constexpr (std::is_same_v<T, typename E::value_type>) data_ = e.data_;
     else data_ = reinterpret_cast<T*>(e.data_);  // the two 64-bit integers
@@ -283,7 +283,8 @@ struct access {
   }
   /// The value of a node; its extents are numbers.
   template <class T, dims Shape>
-  static tensor<T, Shape> traced(std::shared_ptr<engine::tracer> tracer, ir::node_id node, const index_array<Shape.rank>& extents) {
+  static tensor<T, Shape> traced(std::shared_ptr<engine::tracer> tracer, ir::node_id node,
+                                 const index_array<Shape.rank>& extents) {
     tensor<T, Shape> t;
     t.extents_ = extents;
     t.strides_ = row_major(extents);
@@ -292,13 +293,21 @@ struct access {
     return t;
   }
   template <class T, dims Shape>
-  static const storage& memory(const tensor<T, Shape>& t) { return t.memory_; }
+  static const storage& memory(const tensor<T, Shape>& t) {
+    return t.memory_;
+  }
   template <class T, dims Shape>
-  static T* data(const tensor<T, Shape>& t) { return t.data_; }
+  static T* data(const tensor<T, Shape>& t) {
+    return t.data_;
+  }
   template <class T, dims Shape>
-  static const std::shared_ptr<engine::tracer>& tracer(const tensor<T, Shape>& t) { return t.tracer_.get(); }
+  static const std::shared_ptr<engine::tracer>& tracer(const tensor<T, Shape>& t) {
+    return t.tracer_.get();
+  }
   template <class T, dims Shape>
-  static ir::node_id node(const tensor<T, Shape>& t) { return t.node_; }
+  static ir::node_id node(const tensor<T, Shape>& t) {
+    return t.node_;
+  }
 };
 
 }  // namespace detail

@@ -23,7 +23,7 @@ class traced_graph {
   const ir::graph& graph() const { return tracer_->graph; }
 
   template <class Stream>
-    requires requires(Stream& s, const std::string& text) { s << text; }
+  requires requires(Stream& s, const std::string& text) { s << text; }
   friend Stream& operator<<(Stream& stream, const traced_graph& traced) {
     stream << traced.text();
     return stream;

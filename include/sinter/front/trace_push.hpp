@@ -21,7 +21,8 @@ using ir::push_broadcast;
 /// A C++ number as the literal of a node.
 template <element T>
 ir::scalar to_scalar(T x) {
-  if constexpr (is_float(dtype_of<T>)) return {static_cast<double>(static_cast<std::conditional_t<std::is_same_v<T, double>, double, float>>(x)), 0};
+  if constexpr (is_float(dtype_of<T>))
+    return {static_cast<double>(static_cast<std::conditional_t<std::is_same_v<T, double>, double, float>>(x)), 0};
   else return {0, static_cast<std::int64_t>(x)};
 }
 
@@ -30,8 +31,8 @@ inline void check_tracer(const engine::tracer* of_tensor, const engine::tracer* 
 }
 
 /// The input that stands for a concrete tensor.
-inline ir::node_id capture(engine::tracer& t, const storage& memory, void* data, dtype type, int rank, const std::int64_t* extents,
-                           const std::int64_t* strides, location at) {
+inline ir::node_id capture(engine::tracer& t, const storage& memory, void* data, dtype type, int rank,
+                           const std::int64_t* extents, const std::int64_t* strides, location at) {
   if (!memory) fail_undefined("tensor", at);
   return t.capture({data, &memory, type, rank, extents, strides}, at);
 }
@@ -40,7 +41,8 @@ inline ir::node_id capture(engine::tracer& t, const storage& memory, void* data,
 template <class T, dims Shape>
 ir::node_id push(engine::tracer& t, const tensor<T, Shape>& x, location at) {
   if (!x.is_traced())
-    return capture(t, access::memory(x), access::data(x), dtype_of<T>, Shape.rank, x.shape().data(), x.strides().data(), at);
+    return capture(t, access::memory(x), access::data(x), dtype_of<T>, Shape.rank, x.shape().data(), x.strides().data(),
+                   at);
   check_tracer(access::tracer(x).get(), &t, at);
   return access::node(x);
 }
@@ -58,10 +60,12 @@ ir::node_id push(engine::tracer& t, const expr<Op, T, Shape, Operands...>& e, lo
   const auto one = [&](const auto& operand) {
     using Operand = std::remove_cvref_t<decltype(operand)>;
     if constexpr (is_literal<Operand>) {
-      return ir::push_constant(t.graph, dtype_of<typename Operand::value_type>, to_scalar(operand.value), out.data(), Shape.rank, where);
+      return ir::push_constant(t.graph, dtype_of<typename Operand::value_type>, to_scalar(operand.value), out.data(),
+                               Shape.rank, where);
     } else {
       const auto from = extents_of(operand, at);
-      return push_broadcast(t.graph, push(t, operand, where), from.data(), Operand::rank, out.data(), Shape.rank, where);
+      return push_broadcast(t.graph, push(t, operand, where), from.data(), Operand::rank, out.data(), Shape.rank,
+                            where);
     }
   };
   return hana::unpack(e.operands, [&](const auto&... operand) {

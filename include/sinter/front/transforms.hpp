@@ -85,19 +85,23 @@ class differentiated {
     const auto gradients = [&](const argument& original, ir::node_id y) {
       const auto nodes = engine::gradient(tracer->graph, y, marks, where_);
       auto next = nodes.begin();
-      return map_tree("grad", where_, [&]<class X>(const X& x) {
-        if constexpr (differentiable<X>)
-          return access::traced<typename X::value_type, X::static_shape>(tracer, *next++, x.shape());
-        else
-          return filled<typename X::value_type, X::static_shape>("grad", {}, x.shape(), where_);
-      }, original);
+      return map_tree(
+          "grad", where_,
+          [&]<class X>(const X& x) {
+            if constexpr (differentiable<X>)
+              return access::traced<typename X::value_type, X::static_shape>(tracer, *next++, x.shape());
+            else return filled<typename X::value_type, X::static_shape>("grad", {}, x.shape(), where_);
+          },
+          original);
     };
     const std::tuple<const Args&...> all(args...);
     const argument& original = std::get<static_cast<std::size_t>(Index)>(all);
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
-      return results(std::invoke(f_, marked<I>(std::get<I>(all), mark)...),
-                     [&](ir::node_id y) { return gradients(original, y); }, *tracer);
-    }(std::index_sequence_for<Args...>{});
+      return results(
+          std::invoke(f_, marked<I>(std::get<I>(all), mark)...), [&](ir::node_id y) { return gradients(original, y); },
+          *tracer);
+    }
+    (std::index_sequence_for<Args...>{});
   }
 
   template <std::size_t I, class T, class Mark>

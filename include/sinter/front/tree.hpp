@@ -125,10 +125,10 @@ struct child_references {
 
 /// What is known of a tree from its type.
 struct tree_facts {
-  int tensors = 0;   ///< tensors and expressions
-  int statics = 0;   ///< scalars
-  bool fixed = true; ///< no vector and no optional: the two counts are exact; else they only tell none from some
-  bool lazy = false; ///< holds expressions
+  int tensors = 0;    ///< tensors and expressions
+  int statics = 0;    ///< scalars
+  bool fixed = true;  ///< no vector and no optional: the two counts are exact; else they only tell none from some
+  bool lazy = false;  ///< holds expressions
 };
 
 template <class T>

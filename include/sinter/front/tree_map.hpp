@@ -110,8 +110,9 @@ struct tree_mapper {
   void same(const tree_place& at, const char* what, std::size_t first, std::size_t other) const {
     if (first == other) return;
     const std::string place = at.text();
-    fail(op, "the trees differ" + (place.empty() ? "" : " at " + place) + ": the first has a " + what +
-                 std::to_string(first) + ", another a " + what + std::to_string(other),
+    fail(op,
+         "the trees differ" + (place.empty() ? "" : " at " + place) + ": the first has a " + what +
+             std::to_string(first) + ", another a " + what + std::to_string(other),
          where);
   }
 
@@ -135,7 +136,8 @@ struct tree_mapper {
         return boost::hana::tuple<decltype(child(std::integral_constant<std::size_t, I>{}))...>{
             child(std::integral_constant<std::size_t, I>{})...};
       }
-    }(std::make_index_sequence<count>{});
+    }
+    (std::make_index_sequence<count>{});
   }
 
   template <class T, class... Field, class Child, std::size_t... I>
@@ -235,8 +237,8 @@ constexpr auto tree_map(F&& f, const T& t, const T2& t2, const T3& t3, const T4&
   return detail::map_tree("tree_map", where, f, t, t2, t3, t4);
 }
 template <class F, class T, class T2, class T3, class T4, class... More>
-  requires(sizeof...(More) > 0 && !(... || std::is_same_v<More, location>))
-constexpr auto tree_map(F&& f, const T& t, const T2& t2, const T3& t3, const T4& t4, const More&... more) {
+requires(sizeof...(More) > 0 && !(... || std::is_same_v<More, location>)) constexpr auto tree_map(
+    F&& f, const T& t, const T2& t2, const T3& t3, const T4& t4, const More&... more) {
   return detail::map_tree("tree_map", {}, f, t, t2, t3, t4, more...);
 }
 

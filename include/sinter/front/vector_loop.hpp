@@ -14,8 +14,7 @@ struct lane_of {
   using type = T;
 };
 template <class T>
-  requires(std::is_integral_v<T> && sizeof(T) == 8)
-struct lane_of<T> {
+requires(std::is_integral_v<T> && sizeof(T) == 8) struct lane_of<T> {
   using type = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
 };
 template <class T>
@@ -24,7 +23,8 @@ using lane = typename lane_of<T>::type;
 /// The one type, bool aside, of everything in an expression: void when there is none, `mixed` when there are several.
 struct mixed {};
 template <class A, class B>
-using common_lane = std::conditional_t<std::is_void_v<A> || std::is_same_v<A, B>, B, std::conditional_t<std::is_void_v<B>, A, mixed>>;
+using common_lane =
+    std::conditional_t<std::is_void_v<A> || std::is_same_v<A, B>, B, std::conditional_t<std::is_void_v<B>, A, mixed>>;
 template <class E>
 struct expression_lane {
   using T = typename E::value_type;
@@ -85,11 +85,13 @@ void leaf_sizes(int*& out) {
   if constexpr (!is_literal<E>) *out++ = static_cast<int>(sizeof(typename E::value_type));
 }
 template <class E>
-  requires is_expr<E>
+requires is_expr<E>
 void leaf_sizes(int*& out) {
-  []<ir::op Op, class T, dims Shape, class... Operands>(std::type_identity<expr<Op, T, Shape, Operands...>>, int*& sizes) {
+  []<ir::op Op, class T, dims Shape, class... Operands>(std::type_identity<expr<Op, T, Shape, Operands...>>,
+                                                        int*& sizes) {
     (leaf_sizes<Operands>(sizes), ...);
-  }(std::type_identity<E>{}, out);
+  }
+  (std::type_identity<E>{}, out);
 }
 
 /// Replaces leaves that do not move by copies of their element; false when one steps by more than an element.
@@ -97,7 +99,8 @@ inline bool prepare_vectors(cursor* at, const int* size, int count, char* splat,
   for (int k = 0; k < count; ++k, splat += splat_bytes) {
     if (at[k].step == size[k]) continue;
     if (at[k].step != 0) return false;
-    for (int i = 0; i < splat_bytes; i += size[k]) std::memcpy(splat + i, at[k].data, static_cast<std::size_t>(size[k]));
+    for (int i = 0; i < splat_bytes; i += size[k])
+      std::memcpy(splat + i, at[k].data, static_cast<std::size_t>(size[k]));
     at[k].data = splat;
   }
   return true;

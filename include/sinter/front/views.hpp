@@ -89,7 +89,8 @@ inline handle transpose(const handle& x, location at) {
 inline handle broadcast(const handle& x, const dims& to, location at) {
   if (x.extents == to) return x;
   if (tracing()) {
-    const auto id = push_broadcast(engine::current()->graph, node_of(x, at), x.extents.extent, x.extents.rank, to.extent, to.rank, at);
+    const auto id = push_broadcast(engine::current()->graph, node_of(x, at), x.extents.extent, x.extents.rank,
+                                   to.extent, to.rank, at);
     return of_node(id);
   }
   dims strides(to.rank);
@@ -169,7 +170,8 @@ inline handle concat(std::span<const handle> parts, int axis, location at) {
 }
 
 /// x surrounded by low and high copies of `value`; widths are 0 or more.
-inline handle pad(const handle& x, const dims& low, const dims& high, ir::scalar literal, const void* value, location at) {
+inline handle pad(const handle& x, const dims& low, const dims& high, ir::scalar literal, const void* value,
+                  location at) {
   dims extents;
   std::int64_t offset = 0;
   for (int i = 0; i < x.extents.rank; ++i) extents.push(low[i] + x.extents[i] + high[i]);

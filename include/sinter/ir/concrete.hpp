@@ -9,7 +9,8 @@ namespace sinter::ir {
 SINTER_API node_id push_pointwise(graph& g, op code, dtype type, const node_id* in, int count, location where);
 
 /// A uniform tensor of one literal.
-SINTER_API node_id push_constant(graph& g, dtype type, scalar literal, const std::int64_t* extents, int rank, location where);
+SINTER_API node_id push_constant(graph& g, dtype type, scalar literal, const std::int64_t* extents, int rank,
+                                 location where);
 
 /// The index along an axis; for axis -1 the row-major position.
 SINTER_API node_id push_iota(graph& g, dtype type, const std::int64_t* extents, int rank, int axis, location where);

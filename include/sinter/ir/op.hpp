@@ -61,8 +61,8 @@ constexpr const pointwise_row& row(op o) { return pointwise_rows[static_cast<int
 
 constexpr const char* name(op o) {
   if (is_pointwise(o)) return row(o).name;
-  constexpr const char* structural[] = {"input",  "constant", "iota",       "reshape", "permute",     "broadcast", "slice", "pad",
-                                        "concat", "reduce",   "arg_reduce", "gather",  "scatter_add", "dot"};
+  constexpr const char* structural[] = {"input", "constant", "iota",   "reshape",    "permute", "broadcast",   "slice",
+                                        "pad",   "concat",   "reduce", "arg_reduce", "gather",  "scatter_add", "dot"};
   return structural[static_cast<int>(o) - pointwise_count];
 }
 
@@ -71,8 +71,8 @@ constexpr bool is_view(op o) { return o == op::reshape || o == op::permute || o 
 
 /// True for the ops that cost much more than a load.
 constexpr bool is_expensive(op o) {
-  return is_pointwise(o) && (row(o).rule == dtype_rule::floating || row(o).rule == dtype_rule::random ||
-                                 o == op::pow || o == op::fmod);
+  return is_pointwise(o) &&
+         (row(o).rule == dtype_rule::floating || row(o).rule == dtype_rule::random || o == op::pow || o == op::fmod);
 }
 
 /// The error of operand dtypes under a rule, or nullptr; `result` receives the dtype of the result.

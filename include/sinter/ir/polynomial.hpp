@@ -57,7 +57,8 @@ SINTER_API std::string text_of(const polynomial& p) {
     const std::int64_t c = t.coefficient < 0 ? -t.coefficient : t.coefficient;
     if (c != 1) out.append("*").append(std::to_string(c));
   }
-  if (p.constant != 0) out.append(p.constant < 0 ? " - " : " + ").append(std::to_string(p.constant < 0 ? -p.constant : p.constant));
+  if (p.constant != 0)
+    out.append(p.constant < 0 ? " - " : " + ").append(std::to_string(p.constant < 0 ? -p.constant : p.constant));
   return out;
 }
 
@@ -137,7 +138,8 @@ SINTER_API std::optional<dim> dim::divided_by(const dim& d) const {
   if (*this == d) return dim(1);
   if (d.is(1)) return *this;
   if (d.is(0)) return std::nullopt;
-  if (is_number() && d.is_number()) return number_ % d.number_ == 0 ? std::optional(dim(number_ / d.number_)) : std::nullopt;
+  if (is_number() && d.is_number())
+    return number_ % d.number_ == 0 ? std::optional(dim(number_ / d.number_)) : std::nullopt;
   const detail::polynomial from = detail::expanded(*this), by = detail::expanded(d);
   detail::term divisor{by.constant, {}};
   if (!by.terms.empty()) {

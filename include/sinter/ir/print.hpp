@@ -34,19 +34,29 @@ inline std::string attributes_text(const node& n) {
     return text_of(std::span(a.dims).subspan(second ? rank : 0, rank));
   };
   switch (n.code) {
-    case op::input: return " " + std::to_string(a.ints.at(0));
-    case op::constant: return " " + literal_text(n.type, a.literal);
+    case op::input:
+      return " " + std::to_string(a.ints.at(0));
+    case op::constant:
+      return " " + literal_text(n.type, a.literal);
     case op::iota:
     case op::concat:
     case op::gather:
-    case op::scatter_add: return " axis=" + std::to_string(a.ints.at(0));
-    case op::permute: return " " + ints_text(a.ints);
-    case op::slice: return " start=" + half(true) + " step=" + ints_text(a.ints);
-    case op::pad: return " low=" + half(false) + " high=" + half(true) + " value=" + literal_text(n.type, a.literal);
-    case op::reduce: return std::string(" ") + name(a.combiner) + " axes=" + ints_text(a.ints);
-    case op::arg_reduce: return std::string(" ") + name(a.combiner) + " axis=" + std::to_string(a.ints.at(0));
-    case op::dot: return " batch=" + std::to_string(a.ints.at(0)) + " inner=" + std::to_string(a.ints.at(1));
-    default: return a.ints.empty() ? "" : " mark=" + std::to_string(a.ints[0]);
+    case op::scatter_add:
+      return " axis=" + std::to_string(a.ints.at(0));
+    case op::permute:
+      return " " + ints_text(a.ints);
+    case op::slice:
+      return " start=" + half(true) + " step=" + ints_text(a.ints);
+    case op::pad:
+      return " low=" + half(false) + " high=" + half(true) + " value=" + literal_text(n.type, a.literal);
+    case op::reduce:
+      return std::string(" ") + name(a.combiner) + " axes=" + ints_text(a.ints);
+    case op::arg_reduce:
+      return std::string(" ") + name(a.combiner) + " axis=" + std::to_string(a.ints.at(0));
+    case op::dot:
+      return " batch=" + std::to_string(a.ints.at(0)) + " inner=" + std::to_string(a.ints.at(1));
+    default:
+      return a.ints.empty() ? "" : " mark=" + std::to_string(a.ints[0]);
   }
 }
 

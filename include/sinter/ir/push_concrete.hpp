@@ -11,7 +11,8 @@ SINTER_API node_id push_pointwise(graph& g, op code, dtype type, const node_id* 
   return g.push(code, std::vector<node_id>(in, in + count), std::move(attr), where);
 }
 
-SINTER_API node_id push_constant(graph& g, dtype type, scalar literal, const std::int64_t* extents, int rank, location where) {
+SINTER_API node_id push_constant(graph& g, dtype type, scalar literal, const std::int64_t* extents, int rank,
+                                 location where) {
   return g.constant(type, literal, shape(extents, extents + rank), where);
 }
 

@@ -59,11 +59,16 @@ T identity_of(op combiner) {
   using limits = std::numeric_limits<T>;
   constexpr bool infinite = limits::has_infinity;
   switch (combiner) {
-    case op::mul: return T(1);
-    case op::bit_and: return static_cast<T>(~std::uint64_t{0});
-    case op::maximum: return infinite ? -limits::infinity() : limits::lowest();
-    case op::minimum: return infinite ? limits::infinity() : limits::max();
-    default: return T(0);
+    case op::mul:
+      return T(1);
+    case op::bit_and:
+      return static_cast<T>(~std::uint64_t{0});
+    case op::maximum:
+      return infinite ? -limits::infinity() : limits::lowest();
+    case op::minimum:
+      return infinite ? limits::infinity() : limits::max();
+    default:
+      return T(0);
   }
 }
 
@@ -81,8 +86,7 @@ inline void reduce_array(const node& n, const literal_array& x, literal_array& o
     using S = std::remove_pointer_t<decltype(to)>;
     std::fill_n(to, size_of(out), static_cast<S>(identity_of<T>(n.attr.combiner)));
     walk(x.extents, row_major(x.extents), strides, 0, 0, [&](std::int64_t i, std::int64_t j) {
-      to[j] = static_cast<S>(
-          pointwise_scalar<T>(n.attr.combiner, static_cast<T>(to[j]), static_cast<T>(from[i]), T{}));
+      to[j] = static_cast<S>(pointwise_scalar<T>(n.attr.combiner, static_cast<T>(to[j]), static_cast<T>(from[i]), T{}));
     });
   });
 }
@@ -230,23 +234,34 @@ inline void concat_array(const step& s, literal_array& out) {
 inline void structural(const step& s, literal_array& out) {
   const auto& in = s.in;
   switch (s.n.code) {
-    case op::constant: return fill(out, s.n.attr.literal);
-    case op::iota: return iota_array(s, out);
+    case op::constant:
+      return fill(out, s.n.attr.literal);
+    case op::iota:
+      return iota_array(s, out);
     case op::reshape:
       out.f = in[0]->f;
       out.i = in[0]->i;
       return;
     case op::permute:
     case op::broadcast:
-    case op::slice: return view_array(s, out);
-    case op::pad: return pad_array(s, out);
-    case op::concat: return concat_array(s, out);
-    case op::reduce: return reduce_array(s.n, *in[0], out);
-    case op::arg_reduce: return arg_reduce_array(s.n, *in[0], out);
-    case op::gather: return gather_array(s.n, *in[0], *in[1], out);
-    case op::scatter_add: return scatter_add_array(s.n, *in[0], *in[1], *in[2], out);
-    case op::dot: return dot_array(s.n, *in[0], *in[1], out);
-    default: throw internal_error("internal error: evaluate meets an unknown op");
+    case op::slice:
+      return view_array(s, out);
+    case op::pad:
+      return pad_array(s, out);
+    case op::concat:
+      return concat_array(s, out);
+    case op::reduce:
+      return reduce_array(s.n, *in[0], out);
+    case op::arg_reduce:
+      return arg_reduce_array(s.n, *in[0], out);
+    case op::gather:
+      return gather_array(s.n, *in[0], *in[1], out);
+    case op::scatter_add:
+      return scatter_add_array(s.n, *in[0], *in[1], *in[2], out);
+    case op::dot:
+      return dot_array(s.n, *in[0], *in[1], out);
+    default:
+      throw internal_error("internal error: evaluate meets an unknown op");
   }
 }
 
@@ -257,10 +272,10 @@ inline extents_t bind(const shape& extents, std::span<const std::int64_t> sizes)
 }
 
 [[noreturn]] inline void out_of_memory(const step& s, std::size_t count) {
-  throw system_error(sinter::detail::located("[" + std::string(name(s.n.code)) + "] out of memory: the reference needs " +
-                                                 std::to_string(8 * static_cast<double>(count) / (1 << 20)) +
-                                                 " MiB for a result of " + text_of(s.n.extents),
-                                             s.n.where));
+  throw system_error(sinter::detail::located(
+      "[" + std::string(name(s.n.code)) + "] out of memory: the reference needs " +
+          std::to_string(8 * static_cast<double>(count) / (1 << 20)) + " MiB for a result of " + text_of(s.n.extents),
+      s.n.where));
 }
 
 inline literal_array compute(const step& s) {
@@ -290,9 +305,8 @@ inline void check_input(const node& n, const literal_array& x, std::span<const s
   const auto count = static_cast<std::size_t>(count_of(extents));
   if (x.type != n.type || x.extents != extents || size_of(x) != count)
     fail("evaluate",
-         "input " + std::to_string(n.attr.ints[0]) + " is " + name(x.type) + " with " +
-             std::to_string(size_of(x)) + " elements; the graph takes " + name(n.type) +
-             text_of(n.extents),
+         "input " + std::to_string(n.attr.ints[0]) + " is " + name(x.type) + " with " + std::to_string(size_of(x)) +
+             " elements; the graph takes " + name(n.type) + text_of(n.extents),
          n.where);
 }
 
@@ -301,8 +315,8 @@ inline void check_input(const node& n, const literal_array& x, std::span<const s
 SINTER_API std::vector<literal_array> evaluate(const graph& g, std::span<const literal_array> inputs,
                                                std::span<const std::int64_t> sizes) {
   if (inputs.size() != g.inputs.size())
-    fail("evaluate", "got " + std::to_string(inputs.size()) + " inputs; the graph takes " +
-                         std::to_string(g.inputs.size()));
+    fail("evaluate",
+         "got " + std::to_string(inputs.size()) + " inputs; the graph takes " + std::to_string(g.inputs.size()));
   const auto live = g.live();
   std::vector<std::size_t> uses(g.size(), 0);
   for (auto id : live)

@@ -42,14 +42,21 @@ template <class T>
 constexpr bool takes(dtype_rule rule) {
   constexpr bool floating = std::is_same_v<T, double>, boolean = std::is_same_v<T, bool>;
   switch (rule) {
-    case dtype_rule::arithmetic: return !boolean;
+    case dtype_rule::arithmetic:
+      return !boolean;
     case dtype_rule::floating:
-    case dtype_rule::test: return floating;
-    case dtype_rule::integer: return !floating && !boolean;
-    case dtype_rule::bits: return !floating;
-    case dtype_rule::random: return std::is_same_v<T, std::uint64_t>;
-    case dtype_rule::conversion: return false;
-    default: return true;
+    case dtype_rule::test:
+      return floating;
+    case dtype_rule::integer:
+      return !floating && !boolean;
+    case dtype_rule::bits:
+      return !floating;
+    case dtype_rule::random:
+      return std::is_same_v<T, std::uint64_t>;
+    case dtype_rule::conversion:
+      return false;
+    default:
+      return true;
   }
 }
 
@@ -57,12 +64,13 @@ constexpr bool takes(dtype_rule rule) {
 template <class T>
 T pointwise_scalar(op code, T a, T b, T c) {
   switch (code) {
-#define SINTER_POINTWISE(name, arity, rule, value, da, db, dc)                                                     \
-  case op::name:                                                                                                   \
-    if constexpr (takes<T>(dtype_rule::rule)) return static_cast<T>(vocabulary::apply_row<op::name, T>(a, b, c));  \
+#define SINTER_POINTWISE(name, arity, rule, value, da, db, dc)                                                    \
+  case op::name:                                                                                                  \
+    if constexpr (takes<T>(dtype_rule::rule)) return static_cast<T>(vocabulary::apply_row<op::name, T>(a, b, c)); \
     break;
 #include "ops.def"
-    default: break;
+    default:
+      break;
   }
   throw internal_error("internal error: no pointwise evaluation of " + std::string(name(code)));
 }
@@ -91,13 +99,14 @@ inline void pointwise(op code, const arrays& in, literal_array& out) {
   const bool selects = r.rule == dtype_rule::selection;
   with_computed(in[selects ? 1 : 0]->type, [&](auto computed) {
     using T = typename decltype(computed)::type;
-    const auto *a = column<T>(*in[0]), *b = r.arity > 1 ? column<T>(*in[1]) : a, *c = r.arity > 2 ? column<T>(*in[2]) : a;
+    const auto *a = column<T>(*in[0]), *b = r.arity > 1 ? column<T>(*in[1]) : a,
+               *c = r.arity > 2 ? column<T>(*in[2]) : a;
     const auto* mask = in[0]->i.data();
     with_elements(out, [&](auto* to) {
       using S = std::remove_pointer_t<decltype(to)>;
       for (std::size_t i = 0, n = size_of(out); i < n; ++i)
-        to[i] = static_cast<S>(pointwise_scalar<T>(code, static_cast<T>(selects ? mask[i] : a[i]),
-                                                   static_cast<T>(b[i]), static_cast<T>(c[i])));
+        to[i] = static_cast<S>(pointwise_scalar<T>(code, static_cast<T>(selects ? mask[i] : a[i]), static_cast<T>(b[i]),
+                                                   static_cast<T>(c[i])));
     });
   });
 }

@@ -91,8 +91,7 @@ struct inference {
   }
   void index_dtype(std::size_t k) const {
     const dtype t = operand(k).type;
-    if (t != dtype::i32 && t != dtype::i64)
-      refuse({"the index is ", t, "; cast it with cast<std::int64_t>(index)"});
+    if (t != dtype::i32 && t != dtype::i64) refuse({"the index is ", t, "; cast it with cast<std::int64_t>(index)"});
   }
 };
 
@@ -162,8 +161,7 @@ inline void infer_broadcast(inference& f) {
   const auto& from = f.extents();
   bool valid = from.size() == f.n.extents.size();
   for (std::size_t i = 0; valid && i < from.size(); ++i) valid = from[i].is(1) || from[i] == f.n.extents[i];
-  if (!valid)
-    f.refuse({from, " does not broadcast to ", f.n.extents, "; each extent must be equal or 1"});
+  if (!valid) f.refuse({from, " does not broadcast to ", f.n.extents, "; each extent must be equal or 1"});
 }
 
 /// Refuses unless start + i·step lies in [0, extent) for every i of [0, count).
@@ -200,7 +198,8 @@ inline void infer_pad(inference& f) {
   for (std::size_t i = 0; i < rank; ++i) {
     const dim &low = f.n.attr.dims[i], &high = f.n.attr.dims[rank + i];
     if (low.lower_bound() < 0 || high.lower_bound() < 0)
-      f.refuse({"widths of axis ", i, " are ", low, " and ", high, "; they must not be negative (slice removes elements)"});
+      f.refuse(
+          {"widths of axis ", i, " are ", low, " and ", high, "; they must not be negative (slice removes elements)"});
     f.n.extents.push_back(low + f.extents()[i] + high);
   }
 }
@@ -319,19 +318,32 @@ inline void infer_structural(inference& f) {
   switch (f.n.code) {
     case op::input:
     case op::constant:
-    case op::iota: return infer_leaf(f);
-    case op::reshape: return infer_reshape(f);
-    case op::permute: return infer_permute(f);
-    case op::broadcast: return infer_broadcast(f);
-    case op::slice: return infer_slice(f);
-    case op::pad: return infer_pad(f);
-    case op::concat: return infer_concat(f);
-    case op::reduce: return infer_reduce(f);
-    case op::arg_reduce: return infer_arg_reduce(f);
-    case op::gather: return infer_gather(f);
-    case op::scatter_add: return infer_scatter_add(f);
-    case op::dot: return infer_dot(f);
-    default: throw internal_error("internal error: infer meets an unknown op");
+    case op::iota:
+      return infer_leaf(f);
+    case op::reshape:
+      return infer_reshape(f);
+    case op::permute:
+      return infer_permute(f);
+    case op::broadcast:
+      return infer_broadcast(f);
+    case op::slice:
+      return infer_slice(f);
+    case op::pad:
+      return infer_pad(f);
+    case op::concat:
+      return infer_concat(f);
+    case op::reduce:
+      return infer_reduce(f);
+    case op::arg_reduce:
+      return infer_arg_reduce(f);
+    case op::gather:
+      return infer_gather(f);
+    case op::scatter_add:
+      return infer_scatter_add(f);
+    case op::dot:
+      return infer_dot(f);
+    default:
+      throw internal_error("internal error: infer meets an unknown op");
   }
 }
 

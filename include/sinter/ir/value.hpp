@@ -39,23 +39,48 @@ inline value push(op code, std::initializer_list<value> in, attributes attr = {}
 
 #define SINTER_UNARY(NAME) \
   inline value NAME(const value& a) { return push(op::NAME, {a}); }
-#define SINTER_BINARY(NAME)                                                             \
-  inline value NAME(const value& a, const value& b) { return push(op::NAME, {a, b}); }  \
+#define SINTER_BINARY(NAME)                                                              \
+  inline value NAME(const value& a, const value& b) { return push(op::NAME, {a, b}); }   \
   inline value NAME(const value& a, double b) { return push(op::NAME, {a, a.like(b)}); } \
   inline value NAME(double a, const value& b) { return push(op::NAME, {b.like(a), b}); }
-SINTER_UNARY(neg) SINTER_UNARY(sign) SINTER_UNARY(exp) SINTER_UNARY(log) SINTER_UNARY(sqrt) SINTER_UNARY(rsqrt)
-SINTER_UNARY(sin) SINTER_UNARY(cos) SINTER_UNARY(sinh) SINTER_UNARY(cosh) SINTER_UNARY(trunc) SINTER_UNARY(bit_not)
-SINTER_BINARY(add) SINTER_BINARY(sub) SINTER_BINARY(mul) SINTER_BINARY(div) SINTER_BINARY(pow)
-SINTER_BINARY(maximum) SINTER_BINARY(minimum) SINTER_BINARY(bit_and) SINTER_BINARY(bit_or)
-SINTER_BINARY(eq) SINTER_BINARY(ne) SINTER_BINARY(lt) SINTER_BINARY(le) SINTER_BINARY(gt) SINTER_BINARY(ge)
+SINTER_UNARY(neg)
+SINTER_UNARY(sign)
+SINTER_UNARY(exp)
+SINTER_UNARY(log)
+SINTER_UNARY(sqrt)
+SINTER_UNARY(rsqrt)
+SINTER_UNARY(sin)
+SINTER_UNARY(cos)
+SINTER_UNARY(sinh)
+SINTER_UNARY(cosh)
+SINTER_UNARY(trunc)
+SINTER_UNARY(bit_not)
+SINTER_BINARY(add)
+SINTER_BINARY(sub)
+SINTER_BINARY(mul)
+SINTER_BINARY(div)
+SINTER_BINARY(pow)
+SINTER_BINARY(maximum)
+SINTER_BINARY(minimum)
+SINTER_BINARY(bit_and)
+SINTER_BINARY(bit_or)
+SINTER_BINARY(eq)
+SINTER_BINARY(ne)
+SINTER_BINARY(lt)
+SINTER_BINARY(le)
+SINTER_BINARY(gt)
+SINTER_BINARY(ge)
 #undef SINTER_UNARY
 #undef SINTER_BINARY
 
-#define SINTER_OPERATOR(SYMBOL, NAME)                                                \
+#define SINTER_OPERATOR(SYMBOL, NAME)                                                 \
   inline value operator SYMBOL(const value& a, const value& b) { return NAME(a, b); } \
   inline value operator SYMBOL(const value& a, double b) { return NAME(a, b); }       \
   inline value operator SYMBOL(double a, const value& b) { return NAME(a, b); }
-SINTER_OPERATOR(+, add) SINTER_OPERATOR(-, sub) SINTER_OPERATOR(*, mul) SINTER_OPERATOR(/, div)
+SINTER_OPERATOR(+, add)
+SINTER_OPERATOR(-, sub)
+SINTER_OPERATOR(*, mul)
+SINTER_OPERATOR(/, div)
 #undef SINTER_OPERATOR
 inline value operator-(const value& a) { return neg(a); }
 

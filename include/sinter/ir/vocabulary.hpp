@@ -149,10 +149,10 @@ constexpr T shift_right(T a, T b) {
   return static_cast<T>(a >> static_cast<U>(b));
 }
 
-#define SINTER_UNARY(NAME)   \
-  template <class T>         \
-  inline T NAME(T a) {       \
-    return std::NAME(a);     \
+#define SINTER_UNARY(NAME) \
+  template <class T>       \
+  inline T NAME(T a) {     \
+    return std::NAME(a);   \
   }
 // clang-format off
 SINTER_UNARY(exp) SINTER_UNARY(exp2) SINTER_UNARY(expm1) SINTER_UNARY(log) SINTER_UNARY(log2) SINTER_UNARY(log1p)
@@ -208,13 +208,13 @@ namespace detail {
 template <ir::op O>
 struct row_value;
 
-#define SINTER_POINTWISE(name, arity, rule, value, da, db, dc)                                           \
-  template <>                                                                                            \
-  struct row_value<ir::op::name> {                                                                       \
-    template <class R, class A, class B, class C>                                                        \
-    static constexpr R apply([[maybe_unused]] A a, [[maybe_unused]] B b, [[maybe_unused]] C c) {         \
-      return static_cast<R>(value);                                                                      \
-    }                                                                                                    \
+#define SINTER_POINTWISE(name, arity, rule, value, da, db, dc)                                   \
+  template <>                                                                                    \
+  struct row_value<ir::op::name> {                                                               \
+    template <class R, class A, class B, class C>                                                \
+    static constexpr R apply([[maybe_unused]] A a, [[maybe_unused]] B b, [[maybe_unused]] C c) { \
+      return static_cast<R>(value);                                                              \
+    }                                                                                            \
   };
 #include "ops.def"
 

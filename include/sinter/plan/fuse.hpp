@@ -77,7 +77,9 @@ class fusion {
         if (s.accumulate) read.insert(k.buffers[static_cast<std::size_t>(s.at.buffer)].id);
     }
     for (auto& k : kernels) {
-      auto unread = [&](const store& s) { return read.count(k.buffers[static_cast<std::size_t>(s.at.buffer)].id) == 0; };
+      auto unread = [&](const store& s) {
+        return read.count(k.buffers[static_cast<std::size_t>(s.at.buffer)].id) == 0;
+      };
       if (std::erase_if(k.stores, unread)) number_buffers(k);
     }
   }
@@ -101,102 +103,20 @@ class fusion {
     k.buffers = std::move(used);
   }
 
-  bool always_root(node_id id) const {
-    switch (g_[id].code) {
-      case ir::op::reduce:
-      case ir::op::arg_reduce:
-      case ir::op::dot:
-      case ir::op::scatter_add:
-      case ir::op::concat:
-      case ir::op::pad:
-        return true;
-      default:
-        return false;
-    }
-  }
-
   void choose_roots() {
     live_ = g_.live();
     memory_.stored.assign(g_.size(), 0);
     memory_.strides.resize(g_.size());
     for (auto id : g_.inputs) memory_.stored[id] = 1;
     for (auto id : live_)
-      if (always_root(id)) store_node(id);
+      if (always_stored(g_[id].code)) store_node(id);
     for (auto id : g_.outputs)
       if (!memory_.stored[id]) store_node(id);
   }
 
   void store_node(node_id id) {
     memory_.stored[id] = 1;
-    const ir::node& v = g_[id];
-    auto whole = [&](node_id value) {
-      root r;
-      r.value = value;
-      r.target = id;
-      r.extents = g_[value].extents;
-      return r;
-    };
-    switch (v.code) {
-      case ir::op::reduce:
-      case ir::op::arg_reduce: {
-        root r = whole(id);
-        r.extents = g_[v.in[0]].extents;
-        return roots_.push_back(std::move(r));
-      }
-      case ir::op::scatter_add: {
-        roots_.push_back(whole(v.in[0]));
-        root r = whole(v.in[2]);
-        r.scatter = true;
-        return roots_.push_back(std::move(r));
-      }
-      case ir::op::concat: {
-        const auto axis = static_cast<std::size_t>(v.attr.ints[0]);
-        std::vector<dim> start(v.extents.size());
-        for (auto in : v.in) {
-          root r = whole(in);
-          r.start = start;
-          start[axis] += g_[in].extents[axis];
-          roots_.push_back(std::move(r));
-        }
-        return;
-      }
-      case ir::op::reshape:
-        return roots_.push_back(whole(v.in[0]));
-      case ir::op::pad:
-        return store_pad(id);
-      default:
-        return roots_.push_back(whole(id));
-    }
-  }
-
-  /// The operand in the middle, and two slabs a dimension that cover the rest without overlap.
-  void store_pad(node_id id) {
-    const ir::node& v = g_[id];
-    const ir::shape& in = g_[v.in[0]].extents;
-    const std::size_t rank = in.size();
-    root middle;
-    middle.value = v.in[0];
-    middle.target = id;
-    middle.extents = in;
-    middle.start.assign(v.attr.dims.begin(), v.attr.dims.begin() + static_cast<std::ptrdiff_t>(rank));
-    for (std::size_t d = 0; d < rank; ++d)
-      for (const bool high : {false, true}) {
-        const dim& width = v.attr.dims[(high ? rank : 0) + d];
-        if (width.is(0)) continue;
-        root slab;
-        slab.target = id;
-        slab.fill = v.attr.literal;
-        slab.extents = v.extents;
-        slab.start.assign(rank, 0);
-        for (std::size_t e = 0; e < d; ++e) {
-          slab.extents[e] = in[e];
-          slab.start[e] = v.attr.dims[e];
-        }
-        slab.extents[d] = width;
-        if (high) slab.start[d] = v.extents[d] - width;
-        roots_.push_back(std::move(slab));
-      }
-    roots_.push_back(std::move(middle));
+    append_roots(g_, id, roots_);
   }
 
   kernel lowered(const std::vector<root>& roots) const {

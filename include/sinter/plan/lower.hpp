@@ -202,7 +202,8 @@ class lowering {
         const auto q = rest.divided_by(axis);
         if (!q) {
           const auto inner = axis.divided_by(rest);
-          if (may_split && inner && !inner->is(1) && !rest.is(0) && !axis.is(0)) throw split_request{along[j], rest, *inner};
+          if (may_split && inner && !inner->is(1) && !rest.is(0) && !axis.is(0))
+            throw split_request{along[j], rest, *inner};
           return std::nullopt;
         }
         c.stride[along[j++]] = *q;

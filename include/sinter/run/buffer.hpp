@@ -60,10 +60,8 @@ inline block* next_of(const block* b) { return static_cast<block*>(b->context); 
 
 inline void return_to_system(block* b, std::size_t index) noexcept {
   const std::size_t size = bytes_of(index);
-  if (size >= huge_page)
-    ::munmap(b, size);
-  else
-    std::free(b);
+  if (size >= huge_page) ::munmap(b, size);
+  else std::free(b);
 }
 
 /// Fresh memory from the system, or null. Large blocks start on a huge page and ask for such pages.

@@ -128,7 +128,9 @@ inline std::string first_lines(const std::string& text, int count) {
   if (r.how == outcome::missing && with.path.empty()) throw compile_error("[compile] " + with.problem, r.how, "");
   std::string what = with.path, remedy = "; set SINTER_CXX to a working g++ or clang++";
   switch (r.how) {
-    case outcome::missing: what += " could not be started"; break;
+    case outcome::missing:
+      what += " could not be started";
+      break;
     case outcome::killed:
       what += " was killed" + (r.code != 0 ? " by signal " + std::to_string(r.code) : "");
       remedy = "; is there enough memory?";
@@ -137,8 +139,12 @@ inline std::string first_lines(const std::string& text, int count) {
       what += " did not finish within " + text::number(compile_limit().count()) + " s and was stopped";
       remedy = "; SINTER_COMPILE_TIMEOUT sets the limit in seconds, SINTER_CXX another compiler";
       break;
-    case outcome::produced_nothing: what += " ended without an error but produced no shared object"; break;
-    default: what += " failed with exit status " + std::to_string(r.code); break;
+    case outcome::produced_nothing:
+      what += " ended without an error but produced no shared object";
+      break;
+    default:
+      what += " failed with exit status " + std::to_string(r.code);
+      break;
   }
   const std::string path = save_source(source);
   std::string message = "[compile] " + what + remedy;

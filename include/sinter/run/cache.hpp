@@ -187,18 +187,12 @@ class disk_cache {
     if (!fd && errno == ENOENT) return "";
     struct stat info {};
     std::string entry, image, why;
-    if (!fd)
-      why = std::string("cannot be opened: ") + std::strerror(errno);
-    else if (::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode))
-      why = "is not a file";
-    else if (info.st_uid != ::geteuid())
-      why = "belongs to another user";
-    else if (!detail::is_private(info))
-      why = "can be written by others";
-    else if (!detail::read_all(fd.get(), entry))
-      why = std::string("cannot be read: ") + std::strerror(errno);
-    else
-      image = detail::unpack_entry(entry, key, why);
+    if (!fd) why = std::string("cannot be opened: ") + std::strerror(errno);
+    else if (::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) why = "is not a file";
+    else if (info.st_uid != ::geteuid()) why = "belongs to another user";
+    else if (!detail::is_private(info)) why = "can be written by others";
+    else if (!detail::read_all(fd.get(), entry)) why = std::string("cannot be read: ") + std::strerror(errno);
+    else image = detail::unpack_entry(entry, key, why);
     if (!image.empty()) return image;
     logs::warn_once("cache entry " + path_ + "/" + name + " " + why + "; the kernel is compiled again");
     if (fd && info.st_uid == ::geteuid()) ::unlinkat(folder_.get(), name.c_str(), 0);
@@ -256,7 +250,8 @@ class disk_cache {
       detail::file_handle fd(::openat(folder_.get(), name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
       if (!fd) return {-1, name, detail::file_handle()};
       if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) {
-        struct stat held {}, named {};
+        struct stat held {
+        }, named{};
         if (::fstat(fd.get(), &held) == 0 && ::fstatat(folder_.get(), name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
             held.st_ino == named.st_ino && held.st_dev == named.st_dev)
           return {folder_.get(), name, std::move(fd)};
@@ -275,7 +270,7 @@ class disk_cache {
   }
   void warn(const std::string& what) const {
     logs::warn_once("kernel cache " + path_ + " " + what + "; kernels are compiled anew by each process" +
-                   " (SINTER_CACHE_DIR names another folder)");
+                    " (SINTER_CACHE_DIR names another folder)");
   }
 
   std::string path_;

@@ -97,12 +97,10 @@ SINTER_API host_compiler probe(const std::string& path, const std::string& stamp
   const process_result r = run_process({path, "--version"}, scratch.path(), limit);
   const std::string line = r.log.substr(0, r.log.find('\n'));
   host_compiler found;
-  if (r.how == outcome::timed_out)
-    found.problem = path + " --version did not answer in time";
+  if (r.how == outcome::timed_out) found.problem = path + " --version did not answer in time";
   else if (r.how != outcome::ok || line.empty())
     found.problem = path + " --version failed" + (r.log.empty() ? "" : ": " + line);
-  else
-    found = {path, path + " | " + line + " | " + stamp, line.find("clang") != std::string::npos, ""};
+  else found = {path, path + " | " + line + " | " + stamp, line.find("clang") != std::string::npos, ""};
   return found;
 }
 
@@ -143,9 +141,9 @@ SINTER_API std::shared_ptr<const host_compiler> find_compiler() {
     problems += "; " + found.problem;
   }
   if (found.path.empty())
-    found.problem = (chosen.empty() ? "no C++ compiler was found"
-                                    : "SINTER_CXX=" + chosen + " is not a usable C++ compiler") +
-                    problems + "; install g++ or clang++, or set SINTER_CXX to the path of one";
+    found.problem =
+        (chosen.empty() ? "no C++ compiler was found" : "SINTER_CXX=" + chosen + " is not a usable C++ compiler") +
+        problems + "; install g++ or clang++, or set SINTER_CXX to the path of one";
   known = std::make_shared<const host_compiler>(std::move(found));
   known_for = state;
   return known;
@@ -153,14 +151,26 @@ SINTER_API std::shared_ptr<const host_compiler> find_compiler() {
 
 /// The arguments that decide what a kernel's text becomes; part of its cache key.
 SINTER_API std::vector<std::string> compile_flags(const host_compiler& with) {
-  std::vector<std::string> flags = {"-std=c++20",
+  std::vector<std::string> flags = {
+    "-std=c++20",
 #if defined(__x86_64__) || defined(__i386__)
-                                    "-march=native",
+    "-march=native",
 #else
-                                    "-mcpu=native",
+    "-mcpu=native",
 #endif
-                                    "-O3", "-fopenmp", "-fPIC", "-shared", "-pipe", "-fno-math-errno",
-                                    "-fno-trapping-math", "-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing", "-w", "-Wno-psabi"};
+    "-O3",
+    "-fopenmp",
+    "-fPIC",
+    "-shared",
+    "-pipe",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-ffp-contract=off",
+    "-fwrapv",
+    "-fno-strict-aliasing",
+    "-w",
+    "-Wno-psabi"
+  };
   if (has_libmvec()) flags.push_back("-DSINTER_LIBMVEC=1");
   const std::string extra = detail::environment("SINTER_CXXFLAGS");
   for (std::size_t at = 0; at < extra.size();) {

@@ -108,16 +108,15 @@ SINTER_API process_result run_process(const std::vector<std::string>& argv, cons
   detail::spawn_setup setup(log_path);
   const auto deadline = detail::clock::now() + std::chrono::duration_cast<detail::clock::duration>(limit);
   pid_t child = 0;
-  if (const int e = ::posix_spawn(&child, arguments[0], setup.actions(), setup.attributes(), arguments.data(),
-                                  variables.data()))
+  if (const int e =
+          ::posix_spawn(&child, arguments[0], setup.actions(), setup.attributes(), arguments.data(), variables.data()))
     return {outcome::missing, e, std::strerror(e)};
   process_result result;
   int status = 0;
   bool reaped = false;
   if (!detail::wait_until(child, deadline, status, reaped)) {
     ::kill(-child, SIGKILL);
-    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-    }
+    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {}
     result.how = outcome::timed_out;
   } else if (reaped && WIFSIGNALED(status)) {
     ::kill(-child, SIGKILL);
