@@ -140,9 +140,10 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
     }
   }
 
+  // clang-format off: the compiler's error quotes this line
   template <tensor_like E>
-  requires(!detail::same_kind<E, T, rank>) tensor(const E&)
-  = delete;  // another dtype or rank: write cast<T>(x), or reshape it
+  requires(!detail::same_kind<E, T, rank>) tensor(const E&) = delete;  // another dtype or rank: write cast<T>(x), or reshape it
+  // clang-format on
 
   /// A rank-0 tensor of one value.
   template <scalar_like A>
