@@ -140,7 +140,8 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
     }
   }
 
-  // clang-format off: the compiler's error quotes this line
+  // The compiler's error quotes the second line.
+  // clang-format off
   template <tensor_like E>
   requires(!detail::same_kind<E, T, rank>) tensor(const E&) = delete;  // another dtype or rank: write cast<T>(x), or reshape it
   // clang-format on

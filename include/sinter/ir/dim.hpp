@@ -85,3 +85,8 @@ inline dim product(std::span<const dim> extents) {
 }
 
 }  // namespace sinter::ir
+
+// Header-only: whoever sees the declarations has the definitions as well.
+#if !defined(SINTER_COMPILED)
+#include "polynomial.hpp"
+#endif

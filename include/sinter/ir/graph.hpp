@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "../base/config.hpp"
+#include "literal_array.hpp"
 #include "node.hpp"
 
 namespace sinter::ir {
@@ -64,14 +65,6 @@ SINTER_API std::string print(const graph& g);
 
 /// Throws internal_error naming `pass` unless every invariant of the graph holds. (check.hpp)
 SINTER_API void check(const graph& g, const char* pass);
-
-/// The value of one output in row-major order: doubles for floating dtypes, int64 bits for the others.
-struct literal_array {
-  dtype type = dtype::f32;
-  std::vector<std::int64_t> extents;
-  std::vector<double> f;
-  std::vector<std::int64_t> i;
-};
 
 /// Interprets the graph: every op computed in f64 or 64-bit integers, then rounded to the node's dtype. (reference.hpp)
 /// `sizes` binds the size symbols.

@@ -3,7 +3,8 @@
 
 #include <array>
 
-#include "graph.hpp"
+#include "literal_array.hpp"
+#include "op.hpp"
 #include "vocabulary.hpp"
 
 namespace sinter::ir::detail {
