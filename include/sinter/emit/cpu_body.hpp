@@ -53,6 +53,21 @@ inline std::string identity_of(ir::op combiner, dtype t) {
   return literal(c, x);
 }
 
+/// Elements, weighted by cost, below which a kernel stays on one thread.
+inline constexpr std::int64_t parallel_work = 32 << 10;
+
+/// The pragma for a kernel's outermost loop; empty when its work is known to be too little for several threads.
+SINTER_API std::string omp_for(const kernel& k) {
+  ir::dim total = 1;
+  for (const auto& a : k.axes) total *= a.extent;
+  std::int64_t weight = 1;
+  for (const auto& i : k.body) weight += i.kind == kind::compute && ir::is_expensive(i.code) ? 4 : 0;
+  const std::string pragma = "#pragma omp parallel for schedule(static)";
+  if (const auto n = total.number()) return *n * weight < parallel_work ? "" : pragma;
+  return pragma + " if ((" + total.text() + ")*" + std::to_string(weight) + " >= " + std::to_string(parallel_work) +
+         ")";
+}
+
 /// Prints the values of a kernel. What varies within a row is a vector, along the last axis; behind a matrix product,
 /// everything but a uniform value is.
 class body_printer {

@@ -11,8 +11,6 @@
 
 namespace sinter::emit {
 
-/// Elements, weighted by cost, below which a kernel stays on one thread.
-inline constexpr std::int64_t parallel_work = 32 << 10;
 /// Buffers from this size on, written and not read again, bypass the caches.
 inline constexpr std::int64_t stream_bytes = 16 << 20;
 
@@ -61,6 +59,7 @@ class nest_printer {
 
  private:
   static constexpr int final_pass = 1 << 20;
+  static constexpr int most_parts = 4;
 
   int size() const { return static_cast<int>(k_.body.size()); }
   const instruction& at(int id) const { return k_.body[static_cast<std::size_t>(id)]; }
@@ -98,7 +97,7 @@ class nest_printer {
 
   template <class F>
   void parallel_for(const std::string& variable, const std::string& count, F&& inside) {
-    if (const std::string pragma = omp(); !pragma.empty() && count != "1") out_.line(pragma);
+    if (const std::string pragma = omp_for(k_); !pragma.empty() && count != "1") out_.line(pragma);
     out_.block("for (long " + variable + " = 0; " + variable + " < " + count + "; ++" + variable + ")", [&] {
       inside();
       if (std::any_of(k_.stores.begin(), k_.stores.end(), [&](const auto& s) { return streams(s); }))
@@ -126,17 +125,6 @@ class nest_printer {
           k_, t, body_, out_, [&](int id) { return is_uniform(id); }, stores,
           [&](const plan::store& s) { return streams(s); });
     });
-  }
-
-  std::string omp() const {
-    ir::dim total = 1;
-    for (const auto& a : k_.axes) total *= a.extent;
-    std::int64_t weight = 1;
-    for (const auto& i : k_.body) weight += i.kind == kind::compute && ir::is_expensive(i.code) ? 4 : 0;
-    if (const auto n = total.number())
-      return *n * weight < parallel_work ? "" : "#pragma omp parallel for schedule(static)";
-    return "#pragma omp parallel for schedule(static) if ((" + total.text() + ")*" + number(weight) +
-           " >= " + number(parallel_work) + ")";
   }
 
   /// Declares the axes of a role from their flat position.
@@ -264,26 +252,39 @@ class nest_printer {
   void pass(int p) {
     const work w = work_of(p);
     if (w.empty()) return;
-    for (int id : w.reductions) sums_.begin_reduction(id);
-    over_inner([&](bool tail) {
-      std::set<int> done;
-      for (int id : w.reductions) {
-        value(at(id).args[0], p, done, tail);
-        sums_.accumulate(id, tail);
-      }
-      for (const auto* s : w.stores) {
-        value(s->value, p, done, tail);
-        if (s->at.at.index >= 0) value(s->at.at.index, p, done, tail);
-      }
-      // Last, so that a result may take the memory of an operand.
-      for (const auto* s : w.stores) body_.store(*s, true, tail, streams(*s));
-    });
-    for (int id : w.reductions) sums_.end_reduction(id);
+    const int parts = parts_of(w);
+    for (int id : w.reductions) sums_.begin_reduction(id, parts);
+    over_inner(
+        [&](bool tail) {
+          std::set<int> done;
+          for (int id : w.reductions) {
+            value(at(id).args[0], p, done, tail);
+            sums_.accumulate(id, tail);
+          }
+          for (const auto* s : w.stores) {
+            value(s->value, p, done, tail);
+            if (s->at.at.index >= 0) value(s->at.at.index, p, done, tail);
+          }
+          // Last, so that a result may take the memory of an operand.
+          for (const auto* s : w.stores) body_.store(*s, true, tail, streams(*s));
+        },
+        parts);
+    for (int id : w.reductions) sums_.end_reduction(id, parts);
+  }
+
+  /// How many vectors of a row a pass works on at once: each with accumulators of its own, so that one does not wait for
+  /// the one before.
+  int parts_of(const work& w) const {
+    const auto length = k_.axes[last()].extent.number();
+    if (w.reductions.empty() || k_.body.size() > 24 || (length && *length < 16 * 2 * most_parts)) return 1;
+    for (int id : w.reductions)
+      if (at(id).kind != kind::reduce || at(id).span != span_of::inner) return 1;
+    return most_parts;
   }
 
   /// The loops over the inner axes; `inside` prints for whole vectors, and for the first n lanes where there is a rest.
   template <class F>
-  void over_inner(F&& inside) {
+  void over_inner(F&& inside, int parts = 1) {
     const std::string v = "i" + number(static_cast<std::int64_t>(last()));
     auto vector_loop = [&] {
       const auto length = k_.block ? std::optional(k_.block) : k_.axes[last()].extent.number();
@@ -291,6 +292,19 @@ class nest_printer {
       const std::string low = k_.block ? "low" : "0", high = k_.block ? "high" : extent(last());
       if (!length || *length >= 4) {
         out_.line("long " + v + " = " + low + ";");
+        if (parts > 1) {
+          const std::string step = number(parts) + "*SINTER_W";
+          out_.block("for (long z = " + low + "; z + " + step + " <= " + high + "; z += " + step + ", " + v + " = z)",
+                     [&] {
+                       for (int part = 0; part < parts; ++part)
+                         out_.block("", [&] {
+                           out_.line("const long " + v + " = z + " + number(part) + "*SINTER_W;");
+                           sums_.choose(part);
+                           inside(false);
+                         });
+                       sums_.choose(0);
+                     });
+        }
         out_.block("for (; " + v + " + SINTER_W <= " + high + "; " + v + " += SINTER_W)", [&] { inside(false); });
       } else {
         out_.line("const long " + v + " = " + low + ";");

@@ -22,15 +22,19 @@ class reduction_printer {
 
   static std::string acc(int id) { return "a" + std::to_string(id); }
 
-  void begin_reduction(int id) {
+  /// Which accumulator of a row the next values go to.
+  void choose(int part) { part_ = part; }
+
+  void begin_reduction(int id, int parts) {
     const auto& i = at(id);
     if (i.kind == kind::arg_reduce) {
       const dtype t = at(i.args[0]).type;
       out_.line(vector_type(t) + " " + acc(id) + " = splat<" + vector_type(t) + ">(" + identity_of(i.code, t) + ");");
       out_.line("v_i64 x" + number(id) + " = splat<v_i64>(-1);");
     } else if (i.span == span_of::inner) {
-      out_.line(vector_type(i.type) + " " + acc(id) + " = splat<" + vector_type(i.type) + ">(" +
-                identity_of(i.code, i.type) + ");");
+      for (int p = 0; p < parts; ++p)
+        out_.line(vector_type(i.type) + " " + part(id, p) + " = splat<" + vector_type(i.type) + ">(" +
+                  identity_of(i.code, i.type) + ");");
     }
   }
 
@@ -60,7 +64,8 @@ class reduction_printer {
       return;
     }
     if (tail) x = "keep(" + x + ", n, " + identity_of(i.code, i.type) + ")";
-    out_.line(acc(id) + " = " + body_.combine(i.code, acc(id), x) + ";");
+    const std::string a = part(id, i.span == span_of::inner ? part_ : 0);
+    out_.line(a + " = " + body_.combine(i.code, a, x) + ";");
   }
 
   /// A vector of sums in a register, over several rows.
@@ -73,7 +78,7 @@ class reduction_printer {
   }
   void store(int id) { out_.line("store(" + acc(id) + " + " + flat_inner() + ", w" + number(id) + ");"); }
 
-  void end_reduction(int id) {
+  void end_reduction(int id, int parts) {
     const auto& i = at(id);
     if (i.kind == kind::arg_reduce) {
       const dtype t = at(i.args[0]).type;
@@ -95,6 +100,7 @@ class reduction_printer {
       });
       return;
     }
+    for (int p = 1; p < parts; ++p) out_.line(acc(id) + " = " + body_.combine(i.code, acc(id), part(id, p)) + ";");
     if (i.span == span_of::inner)
       out_.line("const " + scalar_type(i.type) + " " + body_.name(id) + " = " + fold(i.code, acc(id)) + ";");
   }
@@ -221,6 +227,9 @@ class reduction_printer {
   writer& out_;
   const body_printer& body_;
   std::vector<std::size_t> inner_axes_;
+  static std::string part(int id, int p) { return p ? acc(id) + "_" + number(p) : acc(id); }
+
+  int part_ = 0;
   ir::dim scratch_ = 0;
   std::map<int, ir::dim> offsets_;
 };
