@@ -149,5 +149,10 @@ TEST_CASE("... nor by parts, by adding, or by nothing at all") {
   const value base = input(h, {6, 4}), index = input(h, {6, 4}, dtype::i64), u = input(h, {6, 4});
   const value s = scatter_add(base, index, u, 0);
   CHECK(!replaces(fuse_to({s}), u, s));
+  const value other = input(h, {6, 4});
+  std::vector<kernel> adding = fuse_to({s}).kernels;
+  std::erase_if(adding, [](const kernel& k) { return !k.stores.at(0).accumulate; });
+  REQUIRE(adding.size() == 1);
+  CHECK(!may_replace(adding, static_cast<int>(other.id()), static_cast<int>(s.id())));
   CHECK(!may_replace({}, 0, 1));
 }
