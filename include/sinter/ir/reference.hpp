@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "../base/text.hpp"
+#include "graph.hpp"
 #include "reference_pointwise.hpp"
 
 namespace sinter::ir {
