@@ -74,15 +74,18 @@ vec v(std::int64_t n) { return zeros<float>(n); }
 }  // namespace
 
 TEST_CASE("bias and gelu are one pass over the matrix") {
-  golden("bias_gelu", [](matrix x, vec b) { return gelu(x + b); }, m(256, 512), v(512));
+  golden(
+      "bias_gelu", [](matrix x, vec b) { return gelu(x + b); }, m(256, 512), v(512));
 }
 
 TEST_CASE("softmax is three passes over each row") {
-  golden("softmax", [](matrix x) { return softmax(x); }, m(128, 100));
+  golden(
+      "softmax", [](matrix x) { return softmax(x); }, m(128, 100));
 }
 
 TEST_CASE("layer_norm is three passes over each row") {
-  golden("layer_norm", [](matrix x, vec g, vec b) { return layer_norm(x, g, b); }, m(128, 100), v(100), v(100));
+  golden(
+      "layer_norm", [](matrix x, vec g, vec b) { return layer_norm(x, g, b); }, m(128, 100), v(100), v(100));
 }
 
 TEST_CASE("layer_norm with its gradients, in which sums along rows and columns meet") {
@@ -103,24 +106,31 @@ TEST_CASE("rms_norm after a residual sum") {
 }
 
 TEST_CASE("cross_entropy with its gradient") {
-  const auto f = [](matrix x, labels y) { return value_and_grad([](matrix x, labels y) { return cross_entropy(x, y); })(x, y); };
+  const auto f = [](matrix x, labels y) {
+    return value_and_grad([](matrix x, labels y) { return cross_entropy(x, y); })(x, y);
+  };
   golden("cross_entropy_gradient", f, m(64, 10), labels(zeros<std::int64_t>(64)));
 }
 
 TEST_CASE("sums of columns run in chunks of rows") {
-  golden("column_sum", [](matrix x) { return sum(x, axis<0>); }, m(4096, 64));
+  golden(
+      "column_sum", [](matrix x) { return sum(x, axis<0>); }, m(4096, 64));
 }
 
 TEST_CASE("the sum of everything runs in blocks") {
-  golden("full_sum", [](matrix x) { return sum(x); }, m(1000, 300));
+  golden(
+      "full_sum", [](matrix x) { return sum(x); }, m(1000, 300));
 }
 
 TEST_CASE("a matrix plus its transpose") {
-  golden("transpose_add", [](matrix x) { return x + transpose(x); }, m(200, 200));
+  golden(
+      "transpose_add", [](matrix x) { return x + transpose(x); }, m(200, 200));
 }
 
 TEST_CASE("a product takes bias and relu along") {
-  golden("matmul_bias_relu", [](matrix x, matrix w, vec b) { return relu(matmul(x, w) + b); }, m(64, 48), m(48, 80), v(80));
+  golden(
+      "matmul_bias_relu", [](matrix x, matrix w, vec b) { return relu(matmul(x, w) + b); }, m(64, 48), m(48, 80),
+      v(80));
 }
 
 TEST_CASE("an Adam step is one kernel that reads four and writes three") {
@@ -133,10 +143,12 @@ TEST_CASE("an Adam step is one kernel that reads four and writes three") {
 }
 
 TEST_CASE("rows of a table") {
-  golden("embedding", [](matrix table, labels i) { return take(table, i); }, m(50, 32), labels(zeros<std::int64_t>(20)));
+  golden(
+      "embedding", [](matrix table, labels i) { return take(table, i); }, m(50, 32), labels(zeros<std::int64_t>(20)));
 }
 
 TEST_CASE("rows added to a table") {
-  golden("scatter_add", [](matrix table, labels i, matrix u) { return scatter_add(table, i, u); }, m(50, 32), labels(zeros<std::int64_t>(20)),
-         m(20, 32));
+  golden(
+      "scatter_add", [](matrix table, labels i, matrix u) { return scatter_add(table, i, u); }, m(50, 32),
+      labels(zeros<std::int64_t>(20)), m(20, 32));
 }
