@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/config.hpp"
+#include "base/device.hpp"
 #include "base/dims.hpp"
 #include "base/storage.hpp"
 #include "ir/graph.hpp"
@@ -18,19 +19,30 @@ namespace sinter {
 /// What a compiled function is tuned for.
 enum class mode : std::uint8_t {
   standard,
-  reduce_overhead,  ///< the least work per call
+  reduce_overhead,  ///< the least work per call: on a GPU each specialisation is replayed as one CUDA graph
+};
+
+/// How exact products of f32 matrices are on a GPU.
+enum class precision : std::uint8_t {
+  highest,  ///< f32 throughout
+  high,     ///< operands rounded to tf32 (10 bits of mantissa), sums in f32
 };
 
 /// How compile() treats a function.
 struct options {
   sinter::mode mode = sinter::mode::standard;
-  /// "cpu"; "reference": interprets the traced graph; "aot_reference": interprets it after every rewrite.
-  std::string backend = "cpu";
+  /// "auto": kernels for the device of the arguments; "reference": interprets the traced graph; "aot_reference":
+  /// interprets it after every rewrite. "cpu" and "cuda" are "auto" that refuses arguments of another device.
+  std::string backend = "auto";
   /// Indexes of arguments whose storage the call may overwrite with results of equal dtype and extents. A donated
   /// tensor that another handle or argument shares is left alone.
   std::vector<int> donate = {};
   /// Specialisations kept per function; beyond it the least recently used is dropped.
   int recompile_limit = 64;
+  /// Of f32 matrix products on a GPU.
+  sinter::precision precision = sinter::precision::highest;
+  /// scatter_add on a GPU sums in a fixed order, which is slower than atomic additions.
+  bool deterministic = false;
   /// Shown in logs and errors.
   std::string name = "fn";
 };
@@ -59,10 +71,38 @@ struct argument {
   int rank = 0;
   const std::int64_t* extents = nullptr;
   const std::int64_t* strides = nullptr;  ///< in elements
+  /// A rank-0 value in host memory that a GPU's kernels receive among their parameters.
+  bool by_value = false;
+
+  device where() const { return owner ? owner->where() : device{}; }
 };
 
-/// Memory for `bytes` bytes, 64-byte aligned and uninitialised; reuses freed blocks. Throws system_error with the size.
-SINTER_API storage allocate(std::size_t bytes);
+/// Memory for `bytes` bytes on a device, 64-byte aligned and uninitialised; reuses freed blocks. On a GPU it is ordered with
+/// the current stream. Throws system_error with the size, or when there is no such device.
+SINTER_API storage allocate(std::size_t bytes, device where = {});
+
+/// Copies between any two devices, in order with the work of the current streams; a copy to the host has arrived when
+/// this returns, and a copy from the host has been read.
+SINTER_API void copy(void* to, device to_where, const void* from, device from_where, std::size_t bytes);
+
+/// Waits until the device has done everything asked of it. Throws system_error for what failed there, naming the kernel.
+SINTER_API void synchronize(device where);
+
+/// Number of GPUs that can be used; 0, and why in `problem`, when there are none.
+SINTER_API int cuda_device_count(std::string& problem);
+
+/// What a device's allocator holds, in bytes.
+struct memory_statistics {
+  std::size_t allocated = 0;                            ///< in tensors
+  std::size_t peak = 0;                                 ///< the most there ever was in tensors
+  std::size_t reserved = 0;                             ///< taken from the driver, free blocks included
+  std::size_t total = 0;                                ///< of the device
+  std::size_t available = 0;                            ///< that the driver could still give
+  std::size_t allocations = 0, driver_allocations = 0;  ///< counted since the start
+};
+SINTER_API memory_statistics memory_stats(device where);
+/// Returns free blocks of the device to the driver.
+SINTER_API void trim_memory(device where);
 
 /// A concrete tensor that a traced function used without taking it as an argument.
 struct captured {
@@ -70,6 +110,7 @@ struct captured {
   void* data = nullptr;
   dtype type = dtype::f32;
   std::vector<std::int64_t> extents, strides;
+  bool by_value = false;
 };
 
 /// A graph under construction on this thread.
@@ -125,10 +166,11 @@ class program {
   virtual const report& describe() const = 0;
 };
 
-/// Rewrites, plans, emits, compiles and loads a traced graph for arguments laid out like `arguments`. Programs are kept by
-/// structure: an equal graph and layout give the same program. (jit.hpp)
+/// Rewrites, plans, emits, compiles and loads a traced graph for arguments laid out like `arguments`, for the device that
+/// they are on, or `where` when there are none. Programs are kept by structure: an equal graph and layout give the same
+/// program. user_error naming two arguments on different devices. (jit.hpp)
 SINTER_API std::shared_ptr<const program> build(std::shared_ptr<tracer> traced, std::span<const argument> arguments,
-                                                const options& how);
+                                                const options& how, device where = {});
 
 /// One call of a compiled function, as guards see it.
 struct call {

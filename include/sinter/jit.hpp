@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "autodiff/vjp.hpp"
+#include "devices.hpp"
 #include "dispatch.hpp"
 #include "emit/cpu.hpp"
 #include "engine.hpp"
@@ -15,8 +16,6 @@
 #include "run/program.hpp"
 
 namespace sinter::engine {
-
-SINTER_API storage allocate(std::size_t bytes) { return run::allocate(bytes); }
 
 SINTER_API std::shared_ptr<tracer>& current() {
   static thread_local std::shared_ptr<tracer> t;
@@ -31,7 +30,8 @@ SINTER_API ir::node_id tracer::capture(const argument& x, location where) {
         std::equal(c.strides.begin(), c.strides.end(), x.strides, x.strides + x.rank))
       return capture_nodes_[i];
   }
-  captures.push_back({*x.owner, x.data, x.type, {x.extents, x.extents + x.rank}, {x.strides, x.strides + x.rank}});
+  captures.push_back(
+      {*x.owner, x.data, x.type, {x.extents, x.extents + x.rank}, {x.strides, x.strides + x.rank}, x.by_value});
   capture_nodes_.push_back(graph.add_input(x.type, ir::shape(x.extents, x.extents + x.rank), where));
   return capture_nodes_.back();
 }
@@ -58,7 +58,8 @@ struct code {
 inline std::vector<argument> all_arguments(std::span<const argument> given, const std::vector<captured>& captures) {
   std::vector<argument> all(given.begin(), given.end());
   for (const auto& c : captures)
-    all.push_back({c.data, &c.memory, c.type, static_cast<int>(c.extents.size()), c.extents.data(), c.strides.data()});
+    all.push_back({c.data, &c.memory, c.type, static_cast<int>(c.extents.size()), c.extents.data(), c.strides.data(),
+                   c.by_value});
   return all;
 }
 
@@ -219,7 +220,7 @@ inline std::shared_ptr<const code> compile(const ir::graph& traced, std::span<co
                                            const options& how) {
   const auto start = std::chrono::steady_clock::now();
   auto c = std::make_shared<code>();
-  c->about.backend = how.backend;
+  c->about.backend = how.backend == "auto" ? "cpu" : how.backend;
   c->about.nodes_traced = traced.live().size();
   check_pass(traced, "trace");
   ir::graph g = traced;
@@ -230,7 +231,7 @@ inline std::shared_ptr<const code> compile(const ir::graph& traced, std::span<co
   c->graph = g;
   c->about.nodes_rewritten = g.live().size();
   c->about.graph = ir::print(g);
-  if (how.backend == "cpu") {
+  if (c->about.backend == "cpu") {
     try {
       generate(*c, std::move(g), arguments);
     } catch (const system_error& problem) {
@@ -241,7 +242,8 @@ inline std::shared_ptr<const code> compile(const ir::graph& traced, std::span<co
     interpret_instead(*c);
     c->about.backend = how.backend;
   } else {
-    fail("compile", "there is no backend '" + how.backend + "'; choose \"cpu\", \"reference\" or \"aot_reference\"");
+    fail("compile", "there is no backend '" + how.backend +
+                        "'; choose \"auto\", \"cpu\", \"cuda\", \"reference\" or \"aot_reference\"");
   }
   c->about.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   logs::to("perf", [&] {
@@ -323,7 +325,7 @@ class code_table {
     }
     auto made = compile(traced, arguments, how);
     // A fallback is not kept: the next function may find a compiler.
-    if (made->interpreted && how.backend == "cpu") return made;
+    if (made->interpreted && made->about.backend != how.backend) return made;
     const std::lock_guard lock(mutex_);
     if (known_.size() >= most_programs) known_.clear();
     return known_.emplace(std::move(key), std::move(made)).first->second;
@@ -338,7 +340,7 @@ class code_table {
 }  // namespace detail
 
 SINTER_API std::shared_ptr<const program> build(std::shared_ptr<tracer> traced, std::span<const argument> arguments,
-                                                const options& how) {
+                                                const options& how, device) {
   static detail::code_table table;
   const auto all = detail::all_arguments(arguments, traced->captures);
   return std::make_shared<detail::bound_program>(table.get(traced->graph, all, how), std::move(traced->captures));

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <utility>
 
+#include "device.hpp"
+
 namespace sinter {
 
 namespace detail {
@@ -15,6 +17,7 @@ struct block {
   /// Releases `data`, then the block itself.
   void (*release)(block*) noexcept = nullptr;
   void* context = nullptr;
+  device where;
 };
 }  // namespace detail
 
@@ -37,10 +40,14 @@ class storage {
 
   void* data() const noexcept { return block_ ? block_->data : nullptr; }
   std::size_t bytes() const noexcept { return block_ ? block_->bytes : 0; }
+  /// The device whose memory it is; a handle to nothing is the host's.
+  device where() const noexcept { return block_ ? block_->where : device{}; }
   explicit operator bool() const noexcept { return block_ != nullptr; }
   /// True when this handle is the only one.
   bool unique() const noexcept { return block_ && block_->references.load(std::memory_order_acquire) == 1; }
   bool operator==(const storage& other) const noexcept { return block_ == other.block_; }
+  /// For the allocator that made the block.
+  detail::block* get() const noexcept { return block_; }
 
  private:
   detail::block* block_ = nullptr;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernel.hpp"
+#include "root.hpp"
 
 namespace sinter::plan {
 
@@ -53,13 +54,16 @@ SINTER_API int position(kernel& k, const affine& at) {
 }
 
 /// The kernel's slot for the memory of a node; buffer ids are node ids until memory is planned.
-SINTER_API int buffer(kernel& k, const ir::graph& g, node_id id, bool written) {
+SINTER_API int buffer(kernel& k, const ir::graph& g, const memory_map& memory, node_id id, bool written) {
   for (std::size_t b = 0; b < k.buffers.size(); ++b)
     if (k.buffers[b].id == static_cast<int>(id)) {
       k.buffers[b].written |= written;
       return static_cast<int>(b);
     }
-  k.buffers.push_back({static_cast<int>(id), g[id].type, written});
+  buffer_use use{static_cast<int>(id), g[id].type, written};
+  if (id < memory.alignment.size() && memory.alignment[id] > 0) use.alignment = memory.alignment[id];
+  use.by_value = id < memory.by_value.size() && memory.by_value[id];
+  k.buffers.push_back(use);
   return static_cast<int>(k.buffers.size()) - 1;
 }
 

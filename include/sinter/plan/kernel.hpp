@@ -82,6 +82,8 @@ struct buffer_use {
   int id = -1;  ///< the plan's buffer
   dtype type = dtype::f32;
   bool written = false;
+  bool by_value = false;        ///< a single element that comes as the kernel's parameter itself
+  std::int64_t alignment = 64;  ///< bytes that the buffer's address is known to be a multiple of
 };
 
 /// The operands of a matrix product (B…, M…, K…) · (B…, K…, N…); offsets are affine in batch, m, n and k separately.

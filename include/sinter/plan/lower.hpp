@@ -76,7 +76,8 @@ class lowering {
     out.value = value;
     // A reshape is stored in the order of its operand.
     const bool operand_order = r.value != r.target && target.code == ir::op::reshape;
-    out.at = {buffer(k_, g_, r.target, true), linear(to, row_major(operand_order ? r.extents : target.extents), n())};
+    out.at = {buffer(k_, g_, memory_, r.target, true),
+              linear(to, row_major(operand_order ? r.extents : target.extents), n())};
     k_.stores.push_back(std::move(out));
     if (r.value == r.target) placed_[r.target] = {std::move(to), value};
   }
@@ -167,7 +168,8 @@ class lowering {
     i.where = v.where;
     i.axes = ~0u;
     const int value = add(k_, std::move(i));
-    k_.stores.push_back({value, {buffer(k_, g_, r.target, true), linear(*at, row_major(v.extents), n())}, false, {}});
+    k_.stores.push_back(
+        {value, {buffer(k_, g_, memory_, r.target, true), linear(*at, row_major(v.extents), n())}, false, {}});
     placed_[r.target] = {*at, value};
   }
 
@@ -309,7 +311,7 @@ class lowering {
     i.kind = kind::load;
     i.type = g_[id].type;
     i.where = g_[id].where;
-    i.at = {buffer(k_, g_, id, false), std::move(offset)};
+    i.at = {buffer(k_, g_, memory_, id, false), std::move(offset)};
     i.axes = axes_of(k_, i.at.at);
     for (std::size_t k = 0; k < k_.body.size(); ++k)
       if (k_.body[k].kind == kind::load && k_.body[k].at == i.at) return static_cast<int>(k);
@@ -324,10 +326,10 @@ class lowering {
         if (v.extents[d].is(1)) at[d] = constant_coordinate(0, axes.size());
       if (targets_.count(id))
         throw refusal{"%" + std::to_string(id) + " is complete only when its kernel ends", ir::no_node};
-      if (memory_.stored[id]) return {buffer(k_, g_, id, false), linear(at, strides_of(id), axes.size())};
+      if (memory_.stored[id]) return {buffer(k_, g_, memory_, id, false), linear(at, strides_of(id), axes.size())};
       if (!ir::is_view(v.code)) throw refusal{"an operand of a matrix product has to be in memory", id};
       if (v.code == ir::op::reshape && is_dense(v.in[0]))
-        return {buffer(k_, g_, v.in[0], false), linear(at, row_major(v.extents), axes.size())};
+        return {buffer(k_, g_, memory_, v.in[0], false), linear(at, row_major(v.extents), axes.size())};
       at = v.code == ir::op::reshape ? reshaped(id, linear(at, row_major(v.extents), axes.size()), axes)
                                      : through_view(v, g_[v.in[0]].extents, at, axes.size());
       id = v.in[0];

@@ -25,6 +25,8 @@ struct root {
 struct memory_map {
   std::vector<char> stored;               ///< per node
   std::vector<std::vector<dim>> strides;  ///< per node; empty: row-major
+  std::vector<std::int64_t> alignment;    ///< per node, in bytes; 0 or beyond the end: 64, as for what kernels write
+  std::vector<char> by_value;             ///< per node; beyond the end: not
   std::vector<std::int64_t> hints;        ///< example values of the size symbols, for cost decisions
 };
 
