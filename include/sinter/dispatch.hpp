@@ -12,12 +12,21 @@ namespace sinter::engine {
 
 namespace detail {
 
+/// What kernels assume of an argument besides extents and strides, as one number: its dtype and device, and for a GPU's
+/// vector accesses whether its address is a multiple of 16.
+inline std::int64_t kernel_facts(const argument& a) {
+  const device where = a.where();
+  const bool aligned = where.is_cuda() && reinterpret_cast<std::uintptr_t>(a.data) % 16 == 0;
+  return static_cast<std::int64_t>(a.type) | std::int64_t{a.by_value} << 8 | std::int64_t{where.is_cuda()} << 9 |
+         std::int64_t{aligned} << 10 | std::int64_t{where.index} << 16;
+}
+
 /// What a specialisation assumes: everything that the trace and the plan took as given.
 class guard {
  public:
   explicit guard(const call& c) : signature_(c.signature), statics_(c.statics.begin(), c.statics.end()) {
     for (const auto& t : c.tensors) {
-      layout_.push_back(static_cast<std::int64_t>(t.type));
+      layout_.push_back(kernel_facts(t));
       layout_.insert(layout_.end(), t.extents, t.extents + t.rank);
       layout_.insert(layout_.end(), t.strides, t.strides + t.rank);
     }
@@ -29,7 +38,7 @@ class guard {
     const std::int64_t* want = layout_.data();
     const std::int64_t* const end = want + layout_.size();
     for (const auto& t : c.tensors) {
-      if (end - want < 1 + 2 * t.rank || *want++ != static_cast<std::int64_t>(t.type)) return false;
+      if (end - want < 1 + 2 * t.rank || *want++ != kernel_facts(t)) return false;
       for (int d = 0; d < t.rank; ++d)
         if (want[d] != t.extents[d] || want[t.rank + d] != t.strides[d]) return false;
       want += 2 * t.rank;
@@ -40,7 +49,7 @@ class guard {
  private:
   const void* signature_;
   std::vector<std::uint64_t> statics_;
-  std::vector<std::int64_t> layout_;  ///< per tensor: dtype, extents, strides
+  std::vector<std::int64_t> layout_;  ///< per tensor: kernel_facts, extents, strides
 };
 
 class specialisations final : public function {

@@ -7,13 +7,11 @@
 #include "autodiff/vjp.hpp"
 #include "devices.hpp"
 #include "dispatch.hpp"
-#include "emit/cpu.hpp"
 #include "engine.hpp"
 #include "ir/define.hpp"
-#include "plan/memory.hpp"
+#include "jit/cpu.hpp"
+#include "jit/reference.hpp"
 #include "rewrite/rewrite.hpp"
-#include "run/build.hpp"
-#include "run/program.hpp"
 
 namespace sinter::engine {
 
@@ -38,76 +36,6 @@ SINTER_API ir::node_id tracer::capture(const argument& x, location where) {
 
 namespace detail {
 
-/// A result of a program: the node whose memory it is, and its extents.
-struct result_spec {
-  ir::node_id node = ir::no_node;
-  std::vector<std::int64_t> extents;
-  dtype type = dtype::f32;
-  std::vector<char> may_replace;  ///< per argument: its storage can hold the result
-};
-
-/// What every program of one structure and layout shares.
-struct code {
-  ir::graph graph;  ///< as the reference backend interprets it
-  bool interpreted = false;
-  run::sequence kernels;
-  std::vector<result_spec> results;
-  report about;
-};
-
-inline std::vector<argument> all_arguments(std::span<const argument> given, const std::vector<captured>& captures) {
-  std::vector<argument> all(given.begin(), given.end());
-  for (const auto& c : captures)
-    all.push_back({c.data, &c.memory, c.type, static_cast<int>(c.extents.size()), c.extents.data(), c.strides.data(),
-                   c.by_value});
-  return all;
-}
-
-// The reference backend
-
-inline ir::literal_array read(const argument& x) {
-  ir::literal_array out;
-  out.type = x.type;
-  out.extents.assign(x.extents, x.extents + x.rank);
-  std::int64_t n = 1;
-  for (auto e : out.extents) n *= e;
-  dispatch(x.type, [&]<class T>(std::type_identity<T>) {
-    std::vector<std::int64_t> at(static_cast<std::size_t>(x.rank));
-    for (std::int64_t i = 0; i < n; ++i) {
-      std::int64_t offset = 0, rest = i;
-      for (int d = x.rank; d-- > 0;) {
-        offset += rest % x.extents[d] * x.strides[d];
-        rest /= x.extents[d];
-      }
-      const T value = static_cast<const T*>(x.data)[offset];
-      if constexpr (is_float(dtype_of<T>))
-        out.f.push_back(
-            static_cast<double>(static_cast<std::conditional_t<std::is_same_v<T, double>, double, float>>(value)));
-      else out.i.push_back(static_cast<std::int64_t>(value));
-    }
-  });
-  return out;
-}
-
-inline void write(const ir::literal_array& x, void* to) {
-  dispatch(x.type, [&]<class T>(std::type_identity<T>) {
-    T* const p = static_cast<T*>(to);
-    if constexpr (std::is_same_v<T, double>) std::copy(x.f.begin(), x.f.end(), p);
-    else if constexpr (is_float(dtype_of<T>))
-      std::transform(x.f.begin(), x.f.end(), p, [](double v) { return T(static_cast<float>(v)); });
-    else std::transform(x.i.begin(), x.i.end(), p, [](std::int64_t v) { return static_cast<T>(v); });
-  });
-}
-
-inline void interpret(const code& c, std::span<const argument> arguments, output* outputs) {
-  std::vector<ir::literal_array> inputs;
-  for (const auto& a : arguments) inputs.push_back(read(a));
-  const auto values = ir::evaluate(c.graph, inputs);
-  for (std::size_t k = 0; k < values.size(); ++k) write(values[k], outputs[k].memory.data());
-}
-
-// Compilation
-
 inline void check_pass(const ir::graph& g, const char* pass) {
 #if SINTER_CHECK_PASSES
   ir::check(g, pass);
@@ -115,135 +43,66 @@ inline void check_pass(const ir::graph& g, const char* pass) {
   logs::to("graph", [&] { return std::string("after ") + pass + "\n" + ir::print(g); });
 }
 
-/// Results that share a node, or are inputs, get a node of their own; a reshaped result is its operand's memory.
-inline std::vector<result_spec> separate_results(ir::graph& g) {
-  std::vector<result_spec> results;
-  std::set<ir::node_id> taken(g.inputs.begin(), g.inputs.end());
-  for (auto& out : g.outputs) {
-    ir::node_id id = out;
-    while (g[id].code == ir::op::reshape) id = g[id].in[0];
-    if (taken.count(id)) id = g.mark(out);
-    taken.insert(id);
-    result_spec r;
-    r.node = id;
-    r.type = g[out].type;
-    for (const auto& e : g[out].extents) r.extents.push_back(e.evaluate({}));
-    out = id;
-    results.push_back(std::move(r));
+/// The device that all arguments are on, the captured ones behind the `given` included; `otherwise` when there are none.
+/// user_error naming two that disagree.
+inline device common_device(std::span<const argument> all, std::size_t given, const options& how, device otherwise) {
+  const argument* first = nullptr;
+  const auto named = [&](const argument& a) {
+    const auto index = static_cast<std::size_t>(&a - all.data());
+    dims extents(a.rank);
+    std::copy_n(a.extents, a.rank, extents.extent);
+    return (index < given ? "tensor " + std::to_string(index) + " of the arguments" : "a captured tensor") + ", " +
+           text::shape(extents) + ", is on " + a.where().text();
+  };
+  for (const auto& a : all) {
+    if (a.by_value) continue;
+    if (!first) first = &a;
+    else if (!(a.where() == first->where()))
+      fail(how.name, "the call mixes devices: " + named(*first) + "; " + named(a) + "; move one with .to(device)");
   }
-  return results;
+  return first ? first->where() : otherwise;
 }
 
-inline plan::memory_map layout_of(const ir::graph& g, std::span<const argument> arguments) {
-  plan::memory_map m;
-  m.strides.resize(g.size());
-  for (std::size_t i = 0; i < g.inputs.size(); ++i)
-    m.strides[g.inputs[i]].assign(arguments[i].strides, arguments[i].strides + arguments[i].rank);
-  return m;
-}
-
-inline bool is_row_major(const argument& a) {
-  std::int64_t s = 1;
-  for (int d = a.rank; d-- > 0; s *= a.extents[d])
-    if (a.extents[d] != 1 && a.strides[d] != s) return false;
-  return true;
-}
-
-/// Binds kernels to addresses: inputs, then results, then intermediates.
-inline void assemble(code& c, const ir::graph& g, const plan::fused& plan, const std::vector<emit::source>& sources,
-                     const std::vector<run::built>& modules, std::span<const argument> arguments) {
-  std::map<int, int> operand;
-  std::set<int> given;
-  for (auto id : g.inputs) operand.emplace(static_cast<int>(id), static_cast<int>(operand.size()));
-  for (auto& r : c.results) operand.emplace(static_cast<int>(r.node), static_cast<int>(operand.size()));
-  for (const auto& [id, at] : operand) given.insert(id);
-  const auto lives = plan::lifetimes(g, plan.kernels, given, {});
-  const plan::arena arena = plan::place(lives);
-  for (const auto& life : lives) {
-    operand.emplace(life.buffer, static_cast<int>(operand.size()));
-    c.kernels.intermediates.push_back(arena.offset.at(life.buffer));
-  }
-  std::int64_t most = 0;
-  for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
-    run::step s;
-    s.code = modules[k].code;
-    s.entry = s.code->symbol<run::kernel_function>(emit::cpu_entry);
-    for (const auto& b : plan.kernels[k].buffers) s.operands.push_back(operand.at(b.id));
-    s.scratch = arena.bytes;
-    most = std::max(most, sources[k].scratch.evaluate({}));
-    c.kernels.steps.push_back(std::move(s));
-  }
-  c.kernels.scratch_bytes = arena.bytes + most;
-  for (auto& r : c.results) {
-    r.may_replace.resize(arguments.size());
-    for (std::size_t i = 0; i < arguments.size(); ++i) {
-      const argument& a = arguments[i];
-      r.may_replace[i] =
-          a.type == r.type && std::equal(r.extents.begin(), r.extents.end(), a.extents, a.extents + a.rank) &&
-          is_row_major(a) && plan::may_replace(plan.kernels, static_cast<int>(g.inputs[i]), static_cast<int>(r.node));
-    }
-  }
-}
-
-inline void generate(code& c, ir::graph g, std::span<const argument> arguments) {
-  c.results = separate_results(g);
-  const plan::fused fused = plan::fuse(g, layout_of(g, arguments));
-  std::vector<emit::source> sources;
-  std::vector<std::string> texts;
-  for (const auto& k : fused.kernels) {
-    sources.push_back(emit::cpu(k));
-    texts.push_back(sources.back().text);
-    logs::to("output_code", [&] { return texts.back(); });
-  }
-  c.about.kernels_unfused = fused.unfused;
-  c.about.kernels = fused.kernels.size();
-  c.about.sources = texts;
-  const auto modules = run::build(texts);
-  for (const auto& m : modules) c.about.compiled += !m.from_cache;
-  assemble(c, g, fused, sources, modules, arguments);
-  c.about.scratch_bytes = static_cast<std::size_t>(c.kernels.scratch_bytes);
-}
-
-inline void interpret_instead(code& c) {
-  c.interpreted = true;
-  c.about.backend = "reference";
-  c.results.clear();
-  for (auto id : c.graph.outputs) {
-    result_spec r;
-    r.type = c.graph[id].type;
-    for (const auto& e : c.graph[id].extents) r.extents.push_back(e.evaluate({}));
-    c.results.push_back(std::move(r));
-  }
+/// The backend that options and device choose together.
+inline std::string backend_for(const options& how, device where) {
+  const std::string fitting = where.is_cuda() ? "cuda" : "cpu";
+  if (how.backend == "auto") return fitting;
+  if (how.backend == "reference" || how.backend == "aot_reference" || how.backend == fitting) return how.backend;
+  if (how.backend == "cpu" || how.backend == "cuda")
+    fail(how.name, "options.backend is \"" + how.backend + "\" but the arguments are on " + where.text() +
+                       "; move them with .to(device), or leave the backend \"auto\"");
+  fail(how.name, "there is no backend '" + how.backend +
+                     "'; choose \"auto\", \"cpu\", \"cuda\", \"reference\" or \"aot_reference\"");
 }
 
 inline std::shared_ptr<const code> compile(const ir::graph& traced, std::span<const argument> arguments,
-                                           const options& how) {
+                                           const options& how, device where) {
   const auto start = std::chrono::steady_clock::now();
   auto c = std::make_shared<code>();
-  c->about.backend = how.backend == "auto" ? "cpu" : how.backend;
+  c->where = where;
+  c->about.backend = backend_for(how, where);
   c->about.nodes_traced = traced.live().size();
   check_pass(traced, "trace");
   ir::graph g = traced;
-  if (how.backend != "reference") {
+  if (c->about.backend != "reference") {
     g = rewrite::run_all(traced);
     check_pass(g, "rewrite");
   }
   c->graph = g;
   c->about.nodes_rewritten = g.live().size();
   c->about.graph = ir::print(g);
-  if (c->about.backend == "cpu") {
+  if (c->about.backend == "cpu" || c->about.backend == "cuda") {
     try {
-      generate(*c, std::move(g), arguments);
+      if (where.is_cuda()) throw system_error("there is no GPU runtime");
+      generate_cpu(*c, std::move(g), arguments);
     } catch (const system_error& problem) {
       logs::warn_once(how.name + " runs on the reference backend, which is slow: " + problem.what());
       interpret_instead(*c);
     }
-  } else if (how.backend == "reference" || how.backend == "aot_reference") {
-    interpret_instead(*c);
-    c->about.backend = how.backend;
   } else {
-    fail("compile", "there is no backend '" + how.backend +
-                        "'; choose \"auto\", \"cpu\", \"cuda\", \"reference\" or \"aot_reference\"");
+    const std::string chosen = c->about.backend;
+    interpret_instead(*c);
+    c->about.backend = chosen;
   }
   c->about.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   logs::to("perf", [&] {
@@ -277,7 +136,7 @@ class bound_program final : public program {
       o.rank = static_cast<int>(r.extents.size());
       o.type = r.type;
       o.memory = donated(r, arguments, donate, replaced);
-      if (!o.memory) o.memory = allocate(bytes_of(r));
+      if (!o.memory) o.memory = allocate(bytes_of(r), code_->where);
       table[at++] = o.memory.data();
     }
     if (code_->interpreted) return interpret(*code_, all_arguments(arguments, captures_), outputs);
@@ -315,15 +174,20 @@ class bound_program final : public program {
 /// Programs of this process by structure.
 class code_table {
  public:
-  std::shared_ptr<const code> get(const ir::graph& traced, std::span<const argument> arguments, const options& how) {
-    std::string key = how.backend + "\n" + ir::print(traced);
-    for (const auto& a : arguments)
-      for (int d = 0; d < a.rank; ++d) key += std::to_string(a.strides[d]) + (d + 1 < a.rank ? "," : ";");
+  std::shared_ptr<const code> get(const ir::graph& traced, std::span<const argument> arguments, const options& how,
+                                  device where) {
+    std::string key = how.backend + " " + where.text() + (how.deterministic ? " d" : "") +
+                      (how.precision == precision::high ? " h\n" : "\n") + ir::print(traced);
+    for (const auto& a : arguments) {
+      key += std::to_string(kernel_facts(a));
+      for (int d = 0; d < a.rank; ++d) key += (d ? "," : " ") + std::to_string(a.strides[d]);
+      key += ";";
+    }
     {
       const std::lock_guard lock(mutex_);
       if (const auto at = known_.find(key); at != known_.end()) return at->second;
     }
-    auto made = compile(traced, arguments, how);
+    auto made = compile(traced, arguments, how, where);
     // A fallback is not kept: the next function may find a compiler.
     if (made->interpreted && made->about.backend != how.backend) return made;
     const std::lock_guard lock(mutex_);
@@ -340,10 +204,12 @@ class code_table {
 }  // namespace detail
 
 SINTER_API std::shared_ptr<const program> build(std::shared_ptr<tracer> traced, std::span<const argument> arguments,
-                                                const options& how, device) {
+                                                const options& how, device where) {
   static detail::code_table table;
   const auto all = detail::all_arguments(arguments, traced->captures);
-  return std::make_shared<detail::bound_program>(table.get(traced->graph, all, how), std::move(traced->captures));
+  const device common = detail::common_device(all, arguments.size(), how, where);
+  return std::make_shared<detail::bound_program>(table.get(traced->graph, all, how, common),
+                                                 std::move(traced->captures));
 }
 
 }  // namespace sinter::engine
