@@ -1,4 +1,4 @@
-// run/build.hpp: kernel texts -> loaded modules; from memory, from disk, or by the host compiler, in parallel.
+// run/build.hpp: kernel texts -> loaded modules; from memory, from disk, or by a compiler, in parallel.
 #pragma once
 
 #include <algorithm>
@@ -51,20 +51,34 @@ SINTER_API bool compiler_usable(std::string& why) {
   return !compiler->path.empty();
 }
 
+/// What makes an image of a kernel's text and loads it. Images are kept on disk and loaded modules in memory for all.
+class toolchain {
+ public:
+  virtual ~toolchain() = default;
+  /// Everything that decides the image's bytes, as text.
+  virtual std::string key(std::string_view source) const = 0;
+  /// Loaded modules are shared among equal keys of one domain only.
+  virtual std::string domain() const = 0;
+  /// Throws compile_error.
+  virtual std::string compile(const std::string& source) const = 0;
+  /// Throws system_error when the image is not one.
+  virtual std::shared_ptr<const void> load(const std::string& image) const = 0;
+};
+
 namespace detail {
 
 /// The modules in use in this process, by key. `building` is held by the thread that builds the kernel.
 struct live_entry {
   std::mutex building;
   std::mutex mutex;
-  std::weak_ptr<const module> code;
+  std::weak_ptr<const void> code;
 
-  std::shared_ptr<const module> get() {
+  std::shared_ptr<const void> get() {
     const std::lock_guard guard(mutex);
     return code.lock();
   }
   /// Keeps the first module published; returns the one that everybody uses.
-  std::shared_ptr<const module> publish(std::shared_ptr<const module> loaded) {
+  std::shared_ptr<const void> publish(std::shared_ptr<const void> loaded) {
     const std::lock_guard guard(mutex);
     if (auto earlier = code.lock()) return earlier;
     code = loaded;
@@ -104,16 +118,18 @@ SINTER_API live_table& live_modules() {
   return *instance;
 }
 
-/// Saves a kernel that did not compile and returns the path; the same text keeps its path.
-SINTER_API std::string save_source(const std::string& source) {
+/// Saves a kernel that did not compile, with `log` beside it when there is one, and returns the path; the same text keeps
+/// its path.
+SINTER_API std::string save_source(const std::string& source, const std::string& suffix, const std::string& log = "") {
   static std::mutex mutex;
   static std::unordered_map<std::string, std::string> saved;
   const std::lock_guard guard(mutex);
   auto& path = saved[source];
   if (!path.empty() && read_file(path) == source) return path;
-  path = temporary_folder() + "/sinter-kernel-XXXXXX.cpp";
-  const file_handle fd(::mkostemps(path.data(), 4, O_CLOEXEC));
+  path = temporary_folder() + "/sinter-kernel-XXXXXX" + suffix;
+  const file_handle fd(::mkostemps(path.data(), static_cast<int>(suffix.size()), O_CLOEXEC));
   if (!fd || !write_all(fd.get(), source)) path = "";
+  else if (!log.empty()) write_file(path + ".log", log);
   return path;
 }
 
@@ -146,7 +162,7 @@ inline std::string first_lines(const std::string& text, int count) {
       what += " failed with exit status " + std::to_string(r.code);
       break;
   }
-  const std::string path = save_source(source);
+  const std::string path = save_source(source, ".cpp");
   std::string message = "[compile] " + what + remedy;
   if (!path.empty()) message += "; the kernel is in " + path;
   if (!r.log.empty()) message += "\n" + first_lines(r.log, 30);
@@ -158,18 +174,20 @@ struct job {
   const std::string* source = nullptr;
   std::string key;
   std::shared_ptr<live_entry> entry;
-  built result;
+  std::shared_ptr<const void> code;
+  bool from_cache = false;
+  double milliseconds = 0;
   std::exception_ptr error;
 
   /// Looks in memory, then on disk; true when found.
-  bool look_up(const disk_cache& cache) {
-    result.from_cache = true;
-    result.code = entry->get();
-    if (result.code) return true;
+  bool look_up(const disk_cache& cache, const toolchain& with) {
+    from_cache = true;
+    code = entry->get();
+    if (code) return true;
     const std::string image = cache.find(key);
     if (image.empty()) return false;
     try {
-      result.code = entry->publish(load(image));
+      code = entry->publish(with.load(image));
     } catch (const system_error& e) {
       logs::warn_once(std::string(e.what()) + "; it is compiled again");
       cache.discard(key);
@@ -179,15 +197,14 @@ struct job {
   }
 
   /// Compiles it unless another thread or process did so meanwhile.
-  void make(const disk_cache& cache, const host_compiler& with) {
+  void make(const disk_cache& cache, const toolchain& with) {
     const std::lock_guard in_process(entry->building);
     const auto across_processes = cache.acquire(key, compile_limit());
-    if (look_up(cache)) return;
-    result.from_cache = false;
-    const compiled made = compile(with, *source);
-    if (made.result.how != outcome::ok) fail_compile(with, *source, made.result);
-    result.code = entry->publish(load(made.image));
-    cache.store(key, made.image);
+    if (look_up(cache, with)) return;
+    from_cache = false;
+    const std::string image = with.compile(*source);
+    code = entry->publish(with.load(image));
+    cache.store(key, image);
   }
 };
 
@@ -196,7 +213,7 @@ inline double milliseconds_since(clock::time_point start) {
 }
 
 /// Runs the jobs on as many threads as there are cores; after an error no further job starts.
-SINTER_API void make_all(std::span<job* const> jobs, const disk_cache& cache, const host_compiler& with) {
+SINTER_API void make_all(std::span<job* const> jobs, const disk_cache& cache, const toolchain& with) {
   std::atomic<std::size_t> next{0};
   std::atomic<bool> stop{false};
   const auto work = [&] {
@@ -208,7 +225,7 @@ SINTER_API void make_all(std::span<job* const> jobs, const disk_cache& cache, co
         jobs[i]->error = std::current_exception();
         stop = true;
       }
-      jobs[i]->result.milliseconds += milliseconds_since(start);
+      jobs[i]->milliseconds += milliseconds_since(start);
     }
   };
   const std::size_t width = std::min<std::size_t>(jobs.size(), std::max(1u, std::thread::hardware_concurrency()));
@@ -224,38 +241,60 @@ SINTER_API void make_all(std::span<job* const> jobs, const disk_cache& cache, co
     if (j->error) std::rethrow_exception(j->error);
 }
 
-}  // namespace detail
-
-/// Loads one module per source, in order; equal sources share one. Thread-safe; a kernel is compiled at most once
-/// however many threads and processes ask for it. Throws compile_error.
-SINTER_API std::vector<built> build(std::span<const std::string> sources) {
-  const auto compiler = find_compiler();
+/// One job per source, in order, done; equal sources share one.
+SINTER_API std::vector<job> make_modules(std::span<const std::string> sources, const toolchain& with) {
   const disk_cache cache;
-  std::vector<detail::job> jobs;
-  std::vector<std::size_t> job_of;
+  std::vector<job> jobs(sources.size());
   std::unordered_map<std::string, std::size_t> known;
-  for (const auto& source : sources) {
-    const auto [at, fresh] = known.emplace(key_text(*compiler, source), jobs.size());
-    job_of.push_back(at->second);
-    if (!fresh) continue;
-    jobs.emplace_back();
-    jobs.back().source = &source;
-    jobs.back().key = at->first;
-    jobs.back().entry = detail::live_modules().at(jobs.back().key);
-  }
-  std::vector<detail::job*> missing;
-  for (auto& j : jobs) {
-    const auto start = detail::clock::now();
-    const bool found = j.look_up(cache);
-    j.result.milliseconds = detail::milliseconds_since(start);
+  std::vector<job*> missing;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    job& j = jobs[i];
+    j.source = &sources[i];
+    j.key = with.key(sources[i]);
+    if (!known.emplace(j.key, i).second) continue;
+    j.entry = live_modules().at(with.domain() + j.key);
+    const auto start = clock::now();
+    const bool found = j.look_up(cache, with);
+    j.milliseconds = milliseconds_since(start);
     logs::to("cache", [&] {
       return std::string(found ? "hit " : "miss ") + disk_cache::entry_name(j.key) + " in " + cache.path();
     });
     if (!found) missing.push_back(&j);
   }
-  if (!missing.empty()) detail::make_all(missing, cache, *compiler);
+  if (!missing.empty()) make_all(missing, cache, with);
+  for (job& j : jobs) {
+    const job& first = jobs[known.at(j.key)];
+    j.code = first.code;
+    j.from_cache = first.from_cache;
+    j.milliseconds = first.milliseconds;
+  }
+  return jobs;
+}
+
+/// C++ by the host compiler, loaded as shared objects.
+class host_toolchain final : public toolchain {
+ public:
+  std::string key(std::string_view source) const override { return key_text(*compiler_, source); }
+  std::string domain() const override { return ""; }
+  std::string compile(const std::string& source) const override {
+    compiled made = run::compile(*compiler_, source);
+    if (made.result.how != outcome::ok) fail_compile(*compiler_, source, made.result);
+    return std::move(made.image);
+  }
+  std::shared_ptr<const void> load(const std::string& image) const override { return run::load(image); }
+
+ private:
+  std::shared_ptr<const host_compiler> compiler_ = find_compiler();
+};
+
+}  // namespace detail
+
+/// Loads one module per source, in order; equal sources share one. Thread-safe; a kernel is compiled at most once
+/// however many threads and processes ask for it. Throws compile_error.
+SINTER_API std::vector<built> build(std::span<const std::string> sources) {
   std::vector<built> out;
-  for (const std::size_t at : job_of) out.push_back(jobs[at].result);
+  for (auto& j : detail::make_modules(sources, detail::host_toolchain()))
+    out.push_back({std::static_pointer_cast<const module>(std::move(j.code)), j.from_cache, j.milliseconds});
   return out;
 }
 

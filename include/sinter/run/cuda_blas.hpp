@@ -1,0 +1,265 @@
+// run/cuda_blas.hpp: matrix products by cuBLASLt, opened on first use.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "cuda_matmul.hpp"
+#include "cuda_memory.hpp"
+
+namespace sinter::run::cuda {
+
+/// cuBLASLt as the "cuBLAS" manual (13.0) documents it; descriptors are opaque.
+struct blas_table {
+  struct heuristic {  // cublasLtMatmulHeuristicResult_t
+    std::uint64_t algorithm[8];
+    std::size_t workspace;
+    int state;
+    float waves;
+    int reserved[4];
+  };
+  int (*create)(void** handle) = nullptr;
+  int (*layout_create)(void** layout, int type, std::uint64_t rows, std::uint64_t columns, std::int64_t ld) = nullptr;
+  int (*layout_set)(void* layout, int attribute, const void* value, std::size_t bytes) = nullptr;
+  int (*layout_destroy)(void* layout) = nullptr;
+  int (*describe)(void** descriptor, int compute, int scale) = nullptr;
+  int (*describe_set)(void* descriptor, int attribute, const void* value, std::size_t bytes) = nullptr;
+  int (*describe_destroy)(void* descriptor) = nullptr;
+  int (*preference_create)(void** preference) = nullptr;
+  int (*preference_set)(void* preference, int attribute, const void* value, std::size_t bytes) = nullptr;
+  int (*preference_destroy)(void* preference) = nullptr;
+  int (*choose)(void* handle, void* descriptor, void* a, void* b, void* c, void* d, void* preference, int wanted,
+                heuristic* results, int* found) = nullptr;
+  int (*multiply)(void* handle, void* descriptor, const void* alpha, const void* a, void* a_layout, const void* b,
+                  void* b_layout, const void* beta, const void* c, void* c_layout, void* d, void* d_layout,
+                  const void* algorithm, void* workspace, std::size_t workspace_bytes, api::stream stream) = nullptr;
+  const char* (*words)(int status) = nullptr;
+  std::string problem;  ///< why there is none, and what to do
+};
+
+namespace detail {
+
+SINTER_API std::unique_ptr<const blas_table> open_blas() {
+  auto out = std::make_unique<blas_table>();
+  const library found = open_library(
+      {"SINTER_LIBCUBLASLT", {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"}, {"cu13", "cublas"}});
+  const std::string remedy =
+      "; install the CUDA toolkit's cuBLAS (or Python's nvidia-cublas) and set CUDA_HOME, or set SINTER_LIBCUBLASLT";
+  if (found.handle == nullptr) {
+    out->problem = "no cuBLASLt: " + found.problem + remedy;
+    return out;
+  }
+  const auto take = [&](auto& pointer, const char* name) {
+    pointer = reinterpret_cast<std::decay_t<decltype(pointer)>>(::dlsym(found.handle, name));
+    if (pointer == nullptr) out->problem = "cuBLASLt at " + found.path + " lacks " + name + remedy;
+  };
+  take(out->create, "cublasLtCreate");
+  take(out->layout_create, "cublasLtMatrixLayoutCreate");
+  take(out->layout_set, "cublasLtMatrixLayoutSetAttribute");
+  take(out->layout_destroy, "cublasLtMatrixLayoutDestroy");
+  take(out->describe, "cublasLtMatmulDescCreate");
+  take(out->describe_set, "cublasLtMatmulDescSetAttribute");
+  take(out->describe_destroy, "cublasLtMatmulDescDestroy");
+  take(out->preference_create, "cublasLtMatmulPreferenceCreate");
+  take(out->preference_set, "cublasLtMatmulPreferenceSetAttribute");
+  take(out->preference_destroy, "cublasLtMatmulPreferenceDestroy");
+  take(out->choose, "cublasLtMatmulAlgoGetHeuristic");
+  take(out->multiply, "cublasLtMatmul");
+  take(out->words, "cublasLtGetStatusString");
+  return out;
+}
+
+// Attributes and values of cublasLt.h, cublas_api.h and library_types.h.
+inline constexpr int desc_transpose_a = 3, desc_transpose_b = 4, desc_epilogue = 7, desc_bias = 8, layout_batch = 5,
+                     layout_batch_stride = 6, preference_workspace = 1, preference_alignment = 5, compute_f32 = 68,
+                     compute_f64 = 70, compute_tf32 = 77;
+
+inline int library_type(dtype t) {
+  switch (t) {
+    case dtype::f32:
+      return 0;
+    case dtype::f64:
+      return 1;
+    case dtype::f16:
+      return 2;
+    case dtype::bf16:
+      return 14;
+    default:
+      return -1;
+  }
+}
+
+inline int library_epilogue(epilogue e) {
+  constexpr std::array<int, 6> codes = {1, 4, 2, 6, 32, 36};
+  return codes[static_cast<std::size_t>(e)];
+}
+
+}  // namespace detail
+
+/// cuBLASLt, opened at the first call and looked for again while it is missing; `problem` tells.
+SINTER_API const blas_table& blas() {
+  static std::mutex mutex;
+  static std::atomic<const blas_table*> known{nullptr};
+  if (const auto* const found = known.load(std::memory_order_acquire)) return *found;
+  const std::lock_guard lock(mutex);
+  if (const auto* const found = known.load(std::memory_order_acquire)) return *found;
+  static std::unique_ptr<const blas_table> last;
+  last = detail::open_blas();
+  if (!last->problem.empty()) return *last;
+  known.store(last.get(), std::memory_order_release);
+  return *last.release();
+}
+
+/// A product ready to run on one GPU: descriptors and the chosen algorithm.
+struct product_plan {
+  matmul what;
+  int alignment = 16;
+  gpu* where = nullptr;
+  void* handle = nullptr;
+  void *descriptor = nullptr, *a = nullptr, *b = nullptr, *out = nullptr;
+  blas_table::heuristic choice{};
+  std::string problem;  ///< why cuBLASLt cannot do it, or ""
+  std::mutex bias;      ///< held while the descriptor's bias pointer is the caller's
+};
+
+namespace detail {
+
+/// The largest power of two up to 16 that divides all addresses.
+inline int common_alignment(const void* a, const void* b, const void* out, const void* bias) {
+  const auto bits_of = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p); };
+  const std::uintptr_t bits = bits_of(a) | bits_of(b) | bits_of(out) | bits_of(bias) | 16;
+  return static_cast<int>(bits & ~(bits - 1));
+}
+
+inline void set_batches(const blas_table& call, void* layout, std::int64_t count, std::int64_t stride) {
+  const auto batches = static_cast<std::int32_t>(count);
+  call.layout_set(layout, layout_batch, &batches, sizeof batches);
+  call.layout_set(layout, layout_batch_stride, &stride, sizeof stride);
+}
+
+/// Row-major matrices are the transposes of column-major ones: out' = op(b)' op(a)'.
+SINTER_API void make_plan(product_plan& p, const blas_table& call) {
+  const matmul& w = p.what;
+  const int type = library_type(w.type), result = library_type(w.result);
+  if (type < 0 || result < 0 || w.batch > std::numeric_limits<std::int32_t>::max()) {
+    p.problem = std::string("cuBLASLt has no products of ") + name(w.type) + " to " + name(w.result);
+    return;
+  }
+  const bool wide = w.type == dtype::f64;
+  const int compute = wide ? compute_f64 : w.tf32 && w.type == dtype::f32 ? compute_tf32 : compute_f32;
+  int r = call.describe(&p.descriptor, compute, wide ? 1 : 0);
+  const std::int32_t first = w.transpose_b, second = w.transpose_a, after = library_epilogue(w.after);
+  if (r == 0) r = call.describe_set(p.descriptor, desc_transpose_a, &first, sizeof first);
+  if (r == 0) r = call.describe_set(p.descriptor, desc_transpose_b, &second, sizeof second);
+  if (r == 0) r = call.describe_set(p.descriptor, desc_epilogue, &after, sizeof after);
+  const auto u = [](std::int64_t x) { return static_cast<std::uint64_t>(x); };
+  if (r == 0) r = call.layout_create(&p.b, type, u(w.transpose_b ? w.k : w.n), u(w.transpose_b ? w.n : w.k), w.row_b);
+  if (r == 0) r = call.layout_create(&p.a, type, u(w.transpose_a ? w.m : w.k), u(w.transpose_a ? w.k : w.m), w.row_a);
+  if (r == 0) r = call.layout_create(&p.out, result, u(w.n), u(w.m), w.row_out);
+  void* preference = nullptr;
+  if (r == 0) r = call.preference_create(&preference);
+  if (r == 0) {
+    if (w.batch > 1) {
+      set_batches(call, p.b, w.batch, w.batch_b);
+      set_batches(call, p.a, w.batch, w.batch_a);
+      set_batches(call, p.out, w.batch, w.batch_out);
+    }
+    const std::uint64_t most = p.where->capability >= 90 ? std::uint64_t{32} << 20 : std::uint64_t{4} << 20;
+    call.preference_set(preference, preference_workspace, &most, sizeof most);
+    const auto alignment = static_cast<std::uint32_t>(p.alignment);
+    for (int i = 0; i < 4; ++i) call.preference_set(preference, preference_alignment + i, &alignment, sizeof alignment);
+    int found = 0;
+    r = call.choose(p.handle, p.descriptor, p.b, p.a, p.out, p.out, preference, 1, &p.choice, &found);
+    if (r == 0 && (found == 0 || p.choice.state != 0)) r = found == 0 ? 15 : p.choice.state;
+    call.preference_destroy(preference);
+  }
+  if (r != 0) p.problem = std::string("cuBLASLt: ") + call.words(r);
+}
+
+struct blas_device {
+  std::mutex mutex;
+  void* handle = nullptr;
+  std::vector<std::unique_ptr<product_plan>> plans;
+};
+
+SINTER_API blas_device& blas_of(int device) {
+  static auto* const all = new std::array<blas_device, most_devices>;
+  return (*all)[static_cast<std::size_t>(device)];
+}
+
+inline std::string described(const matmul& w) {
+  return "(" + std::to_string(w.m) + ", " + std::to_string(w.k) + ") by (" + std::to_string(w.k) + ", " +
+         std::to_string(w.n) + ")" + (w.batch > 1 ? " times " + std::to_string(w.batch) : "") + " of " + name(w.type);
+}
+
+}  // namespace detail
+
+/// The plan for a product whose addresses are multiples of `alignment`; made once, and kept. Its `problem` tells when
+/// cuBLASLt cannot do it. Throws system_error when there is no cuBLASLt.
+SINTER_API product_plan& plan_product(const matmul& what, int alignment, int device) {
+  gpu& g = device_at(device);
+  const blas_table& call = blas();
+  if (!call.problem.empty()) throw system_error("[cuda] " + call.problem);
+  detail::blas_device& here = detail::blas_of(device);
+  const std::lock_guard lock(here.mutex);
+  for (const auto& p : here.plans)
+    if (p->alignment == alignment && p->what == what) return *p;
+  const context_scope scope(g);
+  if (here.handle == nullptr)
+    if (const int r = call.create(&here.handle); r != 0)
+      throw system_error(std::string("[cuda] cuBLASLt could not start: ") + call.words(r));
+  auto p = std::make_unique<product_plan>();
+  p->what = what;
+  p->alignment = alignment;
+  p->where = &g;
+  p->handle = here.handle;
+  detail::make_plan(*p, call);
+  here.plans.push_back(std::move(p));
+  return *here.plans.back();
+}
+
+/// True when cuBLASLt is there and does this product on 16-byte aligned addresses.
+SINTER_API bool can_multiply(const matmul& what, int device, std::string& why) {
+  why = blas().problem;
+  if (why.empty()) why = plan_product(what, 16, device).problem;
+  return why.empty();
+}
+
+/// Asks the queue for a product, with its GPU's context current; `workspace` holds what the plan's choice wants.
+SINTER_API void multiply(product_plan& p, const void* a, const void* b, void* out, const void* bias, void* workspace,
+                         queue& q) {
+  if (!p.problem.empty()) throw system_error("[cuda] the product " + detail::described(p.what) + ": " + p.problem);
+  const blas_table& call = blas();
+  const float one = 1, zero = 0;
+  const double wide_one = 1, wide_zero = 0;
+  const bool wide = p.what.type == dtype::f64;
+  const void* const alpha = wide ? static_cast<const void*>(&wide_one) : &one;
+  const void* const beta = wide ? static_cast<const void*>(&wide_zero) : &zero;
+  std::unique_lock<std::mutex> held;
+  int r = 0;
+  if (bias != nullptr) {
+    held = std::unique_lock(p.bias);
+    r = call.describe_set(p.descriptor, detail::desc_bias, &bias, sizeof bias);
+  }
+  if (r == 0)
+    r = call.multiply(p.handle, p.descriptor, alpha, b, p.b, a, p.a, beta, out, p.out, out, p.out, p.choice.algorithm,
+                      workspace, p.choice.workspace, q.handle);
+  if (r != 0)
+    throw system_error("[cuda] the product " + detail::described(p.what) + " failed: cuBLASLt: " + call.words(r));
+}
+
+/// Asks the queue for a product, with its GPU's context current; `bias` has n elements of the result's type. Throws
+/// system_error when there is no cuBLASLt, or it cannot do it.
+SINTER_API void multiply(const matmul& what, const void* a, const void* b, void* out, const void* bias, queue& q) {
+  if (what.m == 0 || what.n == 0 || what.batch == 0) return;
+  product_plan& p = plan_product(what, detail::common_alignment(a, b, out, bias), q.where->index);
+  const storage workspace = p.choice.workspace > 0 ? allocate(p.choice.workspace, q.where->index) : storage{};
+  multiply(p, a, b, out, bias, workspace.data(), q);
+}
+
+}  // namespace sinter::run::cuda

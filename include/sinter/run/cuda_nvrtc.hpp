@@ -1,0 +1,238 @@
+// run/cuda_nvrtc.hpp: CUDA C++ text -> CUBIN by NVRTC -> loaded module, through the caches that all kernels share.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "build.hpp"
+#include "cuda_module.hpp"
+
+namespace sinter::run::cuda {
+
+/// NVRTC as "NVRTC (Runtime Compilation) 13.0" documents it.
+struct nvrtc {
+  using program = struct program_tag*;
+  int (*version)(int* major, int* minor) = nullptr;
+  int (*supported_count)(int* count) = nullptr;
+  int (*supported)(int* architectures) = nullptr;
+  int (*create)(program* out, const char* source, const char* name, int headers, const char* const* texts,
+                const char* const* names) = nullptr;
+  int (*destroy)(program* which) = nullptr;
+  int (*compile)(program which, int options, const char* const* option) = nullptr;
+  int (*image_bytes)(program which, std::size_t* bytes) = nullptr;
+  int (*image)(program which, char* out) = nullptr;
+  int (*log_bytes)(program which, std::size_t* bytes) = nullptr;
+  int (*log)(program which, char* out) = nullptr;
+  const char* (*words)(int result) = nullptr;
+
+  std::string path;
+  std::string identity;  ///< path, version, size and time of change
+  int major = 0, minor = 0;
+  std::vector<int> capabilities;  ///< what it can compile for: 90 for sm_90
+  std::string problem;            ///< why there is none, and what to do
+};
+
+namespace detail {
+
+SINTER_API std::shared_ptr<const nvrtc> open_nvrtc() {
+  auto out = std::make_shared<nvrtc>();
+  nvrtc& n = *out;
+  const library found =
+      open_library({"SINTER_LIBNVRTC", {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}, {"cu13", "cuda_nvrtc"}});
+  const std::string remedy =
+      "; install the CUDA toolkit's NVRTC (or Python's nvidia-cuda-nvrtc) and set CUDA_HOME, or set SINTER_LIBNVRTC to "
+      "the path of libnvrtc.so";
+  if (found.handle == nullptr) {
+    n.problem = "no NVRTC: " + found.problem + remedy;
+    return out;
+  }
+  bool whole = true;
+  const auto take = [&](auto& pointer, const char* name) {
+    pointer = reinterpret_cast<std::decay_t<decltype(pointer)>>(::dlsym(found.handle, name));
+    whole &= pointer != nullptr;
+  };
+  take(n.version, "nvrtcVersion");
+  take(n.supported_count, "nvrtcGetNumSupportedArchs");
+  take(n.supported, "nvrtcGetSupportedArchs");
+  take(n.create, "nvrtcCreateProgram");
+  take(n.destroy, "nvrtcDestroyProgram");
+  take(n.compile, "nvrtcCompileProgram");
+  take(n.image_bytes, "nvrtcGetCUBINSize");
+  take(n.image, "nvrtcGetCUBIN");
+  take(n.log_bytes, "nvrtcGetProgramLogSize");
+  take(n.log, "nvrtcGetProgramLog");
+  take(n.words, "nvrtcGetErrorString");
+  int count = 0;
+  if (whole && n.version(&n.major, &n.minor) == 0 && n.supported_count(&count) == 0 && count > 0) {
+    n.capabilities.resize(static_cast<std::size_t>(count));
+    whole = n.supported(n.capabilities.data()) == 0;
+  }
+  if (!whole || n.major == 0) {
+    n.problem = "NVRTC at " + found.path + " is too old or damaged" + remedy;
+    return out;
+  }
+  std::string file = found.path;
+  if (Dl_info info{}; ::dladdr(reinterpret_cast<void*>(n.version), &info) != 0 && info.dli_fname != nullptr)
+    file = info.dli_fname;
+  n.path = file;
+  n.identity =
+      file + " | " + std::to_string(n.major) + "." + std::to_string(n.minor) + " | " + run::detail::file_stamp(file);
+  return out;
+}
+
+}  // namespace detail
+
+/// NVRTC, opened at the first call and looked for again while it is missing. Never throws for a missing one: `problem`
+/// tells.
+SINTER_API std::shared_ptr<const nvrtc> find_nvrtc() {
+  static std::mutex mutex;
+  static std::shared_ptr<const nvrtc> known;
+  const std::lock_guard lock(mutex);
+  if (!known || !known->problem.empty()) known = detail::open_nvrtc();
+  return known;
+}
+
+/// The options that decide what a kernel's text becomes. Products and sums contract to fused multiply-adds, which round
+/// once where the text rounds twice: results differ from the host's in the last place, and kernels are quicker.
+SINTER_API std::vector<std::string> nvrtc_options(int capability) {
+  std::vector<std::string> out = {"--gpu-architecture=sm_" + std::to_string(capability), "--std=c++17", "--fmad=true",
+                                  "-w"};
+  const std::string extra = detail::environment("SINTER_NVRTCFLAGS");
+  for (std::size_t at = 0; at < extra.size();) {
+    const std::size_t end = std::min(extra.find(' ', at), extra.size());
+    if (end > at) out.push_back(extra.substr(at, end - at));
+    at = end + 1;
+  }
+  return out;
+}
+
+namespace detail {
+
+/// The architecture to compile for: the GPU's, or the newest of its generation that NVRTC knows. Throws system_error.
+SINTER_API int target_of(const nvrtc& with, int capability) {
+  int best = 0;
+  for (const int known : with.capabilities)
+    if (known / 10 == capability / 10 && known <= capability) best = std::max(best, known);
+  if (best != 0) return best;
+  const auto [low, high] = std::minmax_element(with.capabilities.begin(), with.capabilities.end());
+  const std::string sm = "sm_" + std::to_string(capability);
+  throw system_error("[cuda] NVRTC " + std::to_string(with.major) + "." + std::to_string(with.minor) + " at " +
+                     with.path + " cannot compile for " + sm + " (it knows sm_" + std::to_string(*low) + " to sm_" +
+                     std::to_string(*high) + "); install " +
+                     (capability < *low ? "an older CUDA toolkit" : "a newer CUDA toolkit") +
+                     " and set SINTER_LIBNVRTC to its libnvrtc.so");
+}
+
+inline std::string log_of(const nvrtc& with, nvrtc::program program) {
+  std::size_t bytes = 0;
+  std::string log;
+  if (with.log_bytes(program, &bytes) == 0 && bytes > 1) {
+    log.resize(bytes);
+    if (with.log(program, log.data()) != 0) log.clear();
+    while (!log.empty() && (log.back() == '\0' || log.back() == '\n')) log.pop_back();
+  }
+  return log;
+}
+
+[[noreturn]] SINTER_API void fail_nvrtc(const nvrtc& with, const std::string& what, const std::string& source,
+                                        const std::string& log) {
+  const std::string path = run::detail::save_source(source, ".cu", log);
+  std::string message = "[cuda] NVRTC " + std::to_string(with.major) + "." + std::to_string(with.minor) + ": " + what;
+  if (!path.empty()) message += "; the kernel is in " + path + (log.empty() ? "" : ", the log in " + path + ".log");
+  if (!log.empty()) message += "\n" + run::detail::first_lines(log, 30);
+  throw compile_error(message, outcome::failed, path);
+}
+
+}  // namespace detail
+
+/// Compiles self-contained CUDA C++ to a CUBIN; needs no GPU. Throws compile_error naming where source and log were
+/// saved, and system_error when NVRTC is missing or does not know the architecture.
+SINTER_API std::string compile(const nvrtc& with, const std::string& source, int capability) {
+  if (!with.problem.empty()) throw system_error("[cuda] " + with.problem);
+  nvrtc::program program = nullptr;
+  const auto options = nvrtc_options(detail::target_of(with, capability));
+  std::vector<const char*> option;
+  for (const auto& o : options) option.push_back(o.c_str());
+  int r = with.create(&program, source.c_str(), "kernel.cu", 0, nullptr, nullptr);
+  if (r != 0) detail::fail_nvrtc(with, with.words(r), source, "");
+  struct owner {
+    const nvrtc& with;
+    nvrtc::program& program;
+    ~owner() { with.destroy(&program); }
+  } const owned{with, program};
+  r = with.compile(program, static_cast<int>(option.size()), option.data());
+  if (r != 0) detail::fail_nvrtc(with, with.words(r), source, detail::log_of(with, program));
+  std::size_t bytes = 0;
+  std::string image;
+  r = with.image_bytes(program, &bytes);
+  if (r == 0 && bytes > 0) {
+    image.resize(bytes);
+    r = with.image(program, image.data());
+  }
+  if (r != 0) detail::fail_nvrtc(with, with.words(r), source, detail::log_of(with, program));
+  if (bytes == 0) detail::fail_nvrtc(with, "it produced no CUBIN", source, detail::log_of(with, program));
+  return image;
+}
+
+/// Everything that decides a kernel's CUBIN, as text.
+SINTER_API std::string key_text(const nvrtc& with, std::string_view source, int capability) {
+  std::string key = "sinter " SINTER_VERSION "\nnvrtc " + with.identity + "\nflags";
+  for (const auto& flag : nvrtc_options(capability)) key.append(" ").append(flag);
+  return key.append("\nsource\n").append(without_places(source));
+}
+
+/// A module on a GPU, and what building it took.
+struct built {
+  std::shared_ptr<const module> code;
+  bool from_cache = false;
+  double milliseconds = 0;
+};
+
+namespace detail {
+
+class nvrtc_toolchain final : public toolchain {
+ public:
+  nvrtc_toolchain(std::shared_ptr<const nvrtc> with, const gpu& g)
+      : with_(std::move(with)), device_(g.index), capability_(target_of(*with_, g.capability)) {}
+  std::string key(std::string_view source) const override { return key_text(*with_, source, capability_); }
+  std::string domain() const override { return "cuda " + std::to_string(device_) + "\n"; }
+  std::string compile(const std::string& source) const override { return cuda::compile(*with_, source, capability_); }
+  std::shared_ptr<const void> load(const std::string& image) const override {
+    return std::make_shared<const module>(image, device_);
+  }
+
+ private:
+  std::shared_ptr<const nvrtc> with_;
+  int device_, capability_;
+};
+
+/// The problem of a driver that cannot load what this NVRTC makes, or "".
+SINTER_API std::string mismatch(const nvrtc& with, int driver) {
+  if (driver / 1000 >= with.major) return "";
+  return "the driver supports CUDA " + std::to_string(driver / 1000) + "." + std::to_string(driver % 1000 / 10) +
+         " and is older than NVRTC " + std::to_string(with.major) + "." + std::to_string(with.minor) + " at " +
+         with.path + "; update the driver, or set SINTER_LIBNVRTC to the libnvrtc.so of CUDA " +
+         std::to_string(driver / 1000);
+}
+
+}  // namespace detail
+
+/// Loads one module per source on a GPU, in order; equal sources share one. Thread-safe; a kernel is compiled at most
+/// once however many threads and processes ask for it. Throws compile_error and system_error.
+SINTER_API std::vector<built> build(std::span<const std::string> sources, int device) {
+  const gpu& g = device_at(device);
+  auto with = find_nvrtc();
+  if (!with->problem.empty()) throw system_error("[cuda] " + with->problem);
+  if (const auto problem = detail::mismatch(*with, driver_version()); !problem.empty())
+    throw system_error("[cuda] " + problem);
+  std::vector<built> out;
+  for (auto& j : run::detail::make_modules(sources, detail::nvrtc_toolchain(std::move(with), g)))
+    out.push_back({std::static_pointer_cast<const module>(std::move(j.code)), j.from_cache, j.milliseconds});
+  return out;
+}
+
+}  // namespace sinter::run::cuda

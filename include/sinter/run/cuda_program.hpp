@@ -1,0 +1,165 @@
+// run/cuda_program.hpp: kernels of a GPU and where their operands live -> one call; knows no graph.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cuda_blas.hpp"
+#include "cuda_memory.hpp"
+#include "cuda_module.hpp"
+
+namespace sinter::run::cuda {
+
+/// An operand of a step: an index into a table of addresses (operands given by the caller, then intermediates at fixed
+/// offsets of one scratch block). With `bytes`, the given address is the host's and the value there is what the kernel
+/// receives.
+struct operand {
+  int index = 0;
+  int bytes = 0;
+};
+
+enum class action : std::uint8_t { launch, fill, product };
+
+/// One kernel launch, fill or matrix product.
+struct step {
+  action what = action::launch;
+  const char* label = "a kernel";  ///< from cuda::label()
+  std::vector<operand> operands;   ///< a kernel's in order; a fill's target; a product's a, b, out and bias
+
+  // Of a launch. Its parameters: the operands, the scratch address, the sizes.
+  std::shared_ptr<const module> code;
+  api::function entry = nullptr;
+  unsigned blocks = 0, threads = 0, shared = 0;
+  std::int64_t scratch = 0;  ///< offset of the kernel's own scratch
+
+  // Of a fill.
+  std::int64_t bytes = 0;
+  unsigned char value = 0;
+
+  matmul product;
+};
+
+struct sequence {
+  int device = 0;
+  std::vector<step> steps;
+  std::vector<std::int64_t> intermediates;  ///< offsets in the scratch block
+  std::int64_t scratch_bytes = 0;
+  int sizes = 0;  ///< number of size symbols
+};
+
+/// A launch of the entry `name`; blocks and threads are checked against the limits of CUDA. Throws system_error.
+SINTER_API step make_launch(std::shared_ptr<const module> code, const std::string& name, std::int64_t blocks,
+                            int threads, int shared, const char* label) {
+  if (blocks < 0 || blocks > std::numeric_limits<std::int32_t>::max())
+    throw system_error("[cuda] " + std::string(label) + " needs " + std::to_string(blocks) +
+                       " blocks; a grid has at most 2147483647");
+  if (threads < 1 || threads > 1024)
+    throw system_error("[cuda] " + std::string(label) + " needs blocks of " + std::to_string(threads) +
+                       " threads; a block has 1 to 1024");
+  step s;
+  s.label = label;
+  s.entry = code->find(name, shared);
+  s.code = std::move(code);
+  s.blocks = static_cast<unsigned>(blocks);
+  s.threads = static_cast<unsigned>(threads);
+  s.shared = static_cast<unsigned>(shared);
+  return s;
+}
+
+namespace detail {
+
+/// The addresses of a call's operands, and its parameter lists; on the stack unless there are many.
+class operand_table {
+ public:
+  operand_table(const sequence& s, std::span<void* const> given, char* scratch, const long* sizes)
+      : sequence_(s), given_(given), scratch_(scratch), sizes_(sizes) {
+    const std::size_t count = given.size() + s.intermediates.size();
+    if (count > few_.size()) many_.resize(count);
+    address_ = count > few_.size() ? many_.data() : few_.data();
+    for (std::size_t i = 0; i < given.size(); ++i) address_[i] = given[i];
+    for (std::size_t i = 0; i < s.intermediates.size(); ++i) address_[given.size() + i] = scratch + s.intermediates[i];
+  }
+  operand_table(const operand_table&) = delete;
+  operand_table& operator=(const operand_table&) = delete;
+
+  void* operator[](const operand& o) const { return address_[static_cast<std::size_t>(o.index)]; }
+
+  /// The parameters of a launch, as cuLaunchKernel wants them; valid until the next call.
+  void** parameters(const step& s) {
+    const std::size_t count = s.operands.size() + 1 + static_cast<std::size_t>(sequence_.sizes);
+    void** list = few_parameters_.data();
+    if (count > few_parameters_.size()) {
+      many_parameters_.resize(count);
+      list = many_parameters_.data();
+    }
+    void** at = list;
+    for (const operand& o : s.operands) {
+      void** const slot = address_ + o.index;
+      *at++ = o.bytes != 0 ? *slot : slot;
+    }
+    own_scratch_ = scratch_ + s.scratch;
+    *at++ = &own_scratch_;
+    for (int i = 0; i < sequence_.sizes; ++i) *at++ = const_cast<long*>(sizes_ + i);
+    return list;
+  }
+
+ private:
+  const sequence& sequence_;
+  std::span<void* const> given_;
+  char* scratch_;
+  char* own_scratch_ = nullptr;
+  const long* sizes_;
+  void** address_ = nullptr;
+  std::array<void*, 96> few_;
+  std::array<void*, 96> few_parameters_;
+  std::vector<void*> many_, many_parameters_;
+};
+
+/// Asks the stream for one step.
+inline void enqueue(const step& s, operand_table& table, queue& q, const driver_table& call) {
+  api::result r = api::success;
+  switch (s.what) {
+    case action::launch:
+      if (s.blocks == 0) return;
+      r = call.launch(s.entry, s.blocks, 1, 1, s.threads, 1, 1, s.shared, q.handle, table.parameters(s), nullptr);
+      break;
+    case action::fill:
+      if (s.bytes == 0) return;
+      r = call.fill(reinterpret_cast<api::address>(table[s.operands[0]]), s.value, static_cast<std::size_t>(s.bytes),
+                    q.handle);
+      break;
+    case action::product:
+      multiply(s.product, table[s.operands[0]], table[s.operands[1]], table[s.operands[2]],
+               s.operands.size() > 3 ? table[s.operands[3]] : nullptr, q);
+      break;
+  }
+  if (r != api::success) [[unlikely]] {
+    // An error that an earlier kernel left behind says nothing about this one.
+    if (lost_words(r) != nullptr) fail_result(r, "launching", nullptr);
+    fail_result(r, "launching", s.label);
+  }
+  remember(s.label);
+  if (synchronous()) [[unlikely]]
+    check(call.stream_synchronize(q.handle), "waiting for", s.label);
+}
+
+}  // namespace detail
+
+/// Asks this thread's current stream of the sequence's GPU for all steps and returns. `given` are the addresses of inputs
+/// and results; by-value operands are read before it returns. Throws system_error naming the step that failed.
+inline void execute(const sequence& s, std::span<void* const> given, const long* sizes) {
+  queue& q = current_queue(s.device);
+  const context_scope here(*q.where);
+  const driver_table& call = driver();
+  const storage scratch =
+      s.scratch_bytes > 0 ? allocate(static_cast<std::size_t>(s.scratch_bytes), s.device) : storage{};
+  detail::operand_table table(s, given, static_cast<char*>(scratch.data()), sizes);
+  for (const step& one : s.steps) detail::enqueue(one, table, q, call);
+}
+
+}  // namespace sinter::run::cuda
