@@ -1,6 +1,7 @@
 // jit/code.hpp: what a compiled graph is: results, and what runs to make them; what all backends share.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <set>
@@ -69,6 +70,63 @@ inline bool is_row_major(const argument& a) {
   for (int d = a.rank; d-- > 0; s *= a.extents[d])
     if (a.extents[d] != 1 && a.strides[d] != s) return false;
   return true;
+}
+
+/// Where kernels find their buffers.
+struct binding {
+  std::map<int, int> operand;               ///< per buffer: inputs, then results, then intermediates
+  std::vector<std::int64_t> intermediates;  ///< offsets in the scratch block
+  std::int64_t scratch_bytes = 0;
+};
+
+/// Numbers the buffers and lays out the intermediates; kernel k runs at step when[k], ascending, and kernels of one step at once.
+inline binding bind_operands(const code& c, const ir::graph& g, const std::vector<plan::kernel>& kernels,
+                             std::span<const std::size_t> when) {
+  binding b;
+  for (auto id : g.inputs) b.operand.emplace(static_cast<int>(id), static_cast<int>(b.operand.size()));
+  for (const auto& r : c.results) b.operand.emplace(static_cast<int>(r.node), static_cast<int>(b.operand.size()));
+  std::set<int> given;
+  for (const auto& [id, at] : b.operand) given.insert(id);
+  auto lives = plan::lifetimes(g, kernels, given, {});
+  for (auto& life : lives) {
+    life.first = when[life.first];
+    life.last = when[life.last];
+  }
+  const plan::arena arena = plan::place(lives);
+  for (const auto& life : lives) {
+    b.operand.emplace(life.buffer, static_cast<int>(b.operand.size()));
+    b.intermediates.push_back(arena.offset.at(life.buffer));
+  }
+  b.scratch_bytes = arena.bytes;
+  return b;
+}
+
+/// True when another kernel of the step that writes `output` touches `input`.
+inline bool shared_in_step(const std::vector<plan::kernel>& kernels, std::span<const std::size_t> when, int input,
+                           int output) {
+  const auto touches = [&](std::size_t k, int id) {
+    return std::any_of(kernels[k].buffers.begin(), kernels[k].buffers.end(), [&](const auto& b) { return b.id == id; });
+  };
+  for (std::size_t k = 0; k < kernels.size(); ++k)
+    for (std::size_t other = 0; other < kernels.size(); ++other)
+      if (k != other && when[k] == when[other] && touches(k, output) && touches(other, input)) return true;
+  return false;
+}
+
+/// Finds, for every result, the arguments whose storage can hold it.
+inline void find_replaceable(code& c, const ir::graph& g, const std::vector<plan::kernel>& kernels,
+                             std::span<const std::size_t> when, std::span<const argument> arguments) {
+  for (auto& r : c.results) {
+    r.may_replace.resize(arguments.size());
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      const argument& a = arguments[i];
+      const int input = static_cast<int>(g.inputs[i]), output = static_cast<int>(r.node);
+      r.may_replace[i] = !a.by_value && a.type == r.type &&
+                         std::equal(r.extents.begin(), r.extents.end(), a.extents, a.extents + a.rank) &&
+                         is_row_major(a) && plan::may_replace(kernels, input, output) &&
+                         !shared_in_step(kernels, when, input, output);
+    }
+  }
 }
 
 }  // namespace sinter::engine::detail
