@@ -13,6 +13,9 @@ inline constexpr std::size_t most_instructions = 160;
 /// Recomputing a value in a second kernel costs at most this much (a costly op counts 10) before it is stored instead.
 inline constexpr int most_recomputation = 20;
 
+/// Most arrays, but for small ones, of a GPU kernel that merges others without a value passing between them.
+inline constexpr std::size_t most_gpu_buffers = 16;
+
 /// The kernels of a graph, in an order that respects their dependences; buffer ids are node ids.
 struct fused {
   std::vector<kernel> kernels;
@@ -45,7 +48,7 @@ inline std::string label_of(const kernel& k) {
 
 class fusion {
  public:
-  fusion(const ir::graph& g, const memory_map& inputs) : g_(g), memory_(inputs) {}
+  fusion(const ir::graph& g, const memory_map& inputs, const target& t) : g_(g), memory_(inputs), target_(t) {}
 
   fused run() {
     choose_roots();
@@ -121,7 +124,7 @@ class fusion {
 
   kernel lowered(const std::vector<root>& roots) const {
     kernel k = lower(g_, roots, memory_);
-    schedule(k, memory_.hints);
+    schedule(k, memory_.hints, target_);
     return k;
   }
 
@@ -215,9 +218,21 @@ class fusion {
     if (both.code.body.size() > most_instructions) throw refusal{"too many instructions", ir::no_node};
     const std::int64_t inner = both.code.extent(role::inner).evaluate(memory_.hints);
     const std::int64_t rows = work(both) / std::max<std::int64_t>(inner, 1);
-    if (!both.code.is_product() && both.code.stages > 1 && rows < 8 && inner > 2 * block_elements)
+    if (!both.code.is_product() && both.code.stages > 1 && rows < few_rows() && inner > 2 * block_elements)
       throw refusal{"too few rows to share among threads", ir::no_node};
+    if (target_.gpu) check_on_gpu(a, b, both.code);
     return both;
+  }
+
+  /// A row is one block's work, or a few threads'.
+  std::int64_t few_rows() const { return target_.gpu ? target_.multiprocessors / 2 : 8; }
+
+  /// Kernels that read or write many large arrays at once run out of registers for the loads in flight.
+  void check_on_gpu(const group& a, const group& b, const kernel& both) const {
+    std::size_t large = 0;
+    for (const auto& u : both.buffers) large += bytes(u.id) >= 4096;
+    if (large > most_gpu_buffers && !feeds(a, b) && !feeds(b, a))
+      throw refusal{"too many arrays for one kernel", ir::no_node};
   }
 
   void merge_all() {
@@ -331,6 +346,7 @@ class fusion {
 
   const ir::graph& g_;
   memory_map memory_;
+  target target_;
   std::vector<node_id> live_;
   std::vector<root> roots_;
   std::vector<group> groups_;
@@ -341,8 +357,8 @@ class fusion {
 }  // namespace detail
 
 /// Partitions the live graph into kernels. `inputs` gives the inputs' strides and example sizes.
-SINTER_API fused fuse(const ir::graph& g, const memory_map& inputs) {
-  fused out = detail::fusion(g, inputs).run();
+SINTER_API fused fuse(const ir::graph& g, const memory_map& inputs, const target& t = {}) {
+  fused out = detail::fusion(g, inputs, t).run();
   logs::to("fusion", [&] {
     std::string text = std::to_string(out.unfused) + " ops in " + std::to_string(out.kernels.size()) + " kernels";
     for (const auto& r : out.refusals) text += "\n  apart " + r;

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "lower.hpp"
+#include "target.hpp"
 
 namespace sinter::plan {
 
@@ -85,7 +86,7 @@ struct division {
   std::uint32_t inner = 0, row = 0;
 };
 
-inline division divide_axes(const kernel& k) {
+inline division divide_axes(const kernel& k, const target& t) {
   const std::uint32_t all = (1u << k.axes.size()) - 1, last = k.axes.empty() ? 0 : 1u << (k.axes.size() - 1);
   std::set<std::uint32_t> sets;
   for (const auto& i : k.body)
@@ -99,7 +100,8 @@ inline division divide_axes(const kernel& k) {
     if (i.kind == kind::arg_reduce)
       for (int a : i.over) d.inner |= 1u << a;
   if (d.inner && sets.size() == 1) return d;
-  if (sets.count(all) && sets.size() == 1) return {last, all & ~last};
+  // A GPU splits one long row over its blocks.
+  if (sets.count(all) && sets.size() == 1) return t.gpu ? division{all, 0} : division{last, all & ~last};
   const bool full = sets.erase(all) > 0;
   for (auto s : sets) (s & last ? d.inner : d.row) |= s;
   if (full && !d.row) d.row = all & ~d.inner;
@@ -124,7 +126,7 @@ inline division divide_scatter(const kernel& k) {
   return d;
 }
 
-inline void assign_roles(kernel& k) {
+inline void assign_roles(kernel& k, const target& t) {
   bool reduces = false, scatters = false;
   for (const auto& i : k.body) reduces |= i.kind == kind::reduce || i.kind == kind::arg_reduce;
   for (const auto& s : k.stores) scatters |= s.accumulate;
@@ -133,7 +135,7 @@ inline void assign_roles(kernel& k) {
   if (k.axes.empty()) return;
   division d;
   if (reduces) {
-    d = divide_axes(k);
+    d = divide_axes(k, t);
   } else if (scatters) {
     d = divide_scatter(k);
   } else {
@@ -259,7 +261,8 @@ inline void group_product_axes(kernel& k) {
 
 /// Gives the axes of a lowered kernel their roles, merges those that every access walks as one, and orders the passes.
 /// Throws refusal when the kernel's reductions do not fit one loop nest.
-SINTER_API void schedule(kernel& k, std::span<const std::int64_t> hints) {
+/// For a GPU the emitter chooses blocks, chunks and what to keep.
+SINTER_API void schedule(kernel& k, std::span<const std::int64_t> hints, const target& t = {}) {
   if (k.is_product()) {
     for (const auto& i : k.body)
       if (i.kind == kind::reduce || i.kind == kind::arg_reduce)
@@ -268,15 +271,16 @@ SINTER_API void schedule(kernel& k, std::span<const std::int64_t> hints) {
       if (s.accumulate) throw refusal{"a scatter_add behind a matrix product", ir::no_node};
     return detail::group_product_axes(k);
   }
-  detail::assign_roles(k);
+  detail::assign_roles(k, t);
   for (std::size_t a = k.axes.size(); a-- > 1;)
     if (detail::mergeable(k, a - 1)) detail::merge(k, a - 1);
   bool ordered = false;
   for (const auto& s : k.stores) ordered |= s.accumulate;
   for (const auto& i : k.body) ordered |= i.kind == kind::arg_reduce;
-  if (k.axes.size() == 1 && !ordered && k.axes[0].extent.evaluate(hints) >= 2 * block_elements)
+  if (!t.gpu && k.axes.size() == 1 && !ordered && k.axes[0].extent.evaluate(hints) >= 2 * block_elements)
     k.block = block_elements;
   detail::assign_stages(k);
+  if (t.gpu) return;
   detail::keep_costly(k);
   detail::choose_chunks(k, hints);
 }

@@ -1,0 +1,121 @@
+// emit/cuda.hpp: kernel -> self-contained CUDA source for NVRTC, and how to launch it.
+#pragma once
+
+#include <span>
+
+#include "cpu.hpp"
+#include "cuda_pointwise.hpp"
+#include "prelude_cuda.hpp"
+#include "prelude_cuda_block.hpp"
+
+namespace sinter::emit {
+
+/// The entry of a kernel's first launch; a second one that finishes it is called sinter_finish.
+inline constexpr const char* cuda_entry = "sinter_kernel";
+
+namespace detail {
+
+inline const std::vector<piece>& cuda_pieces() {
+  static const std::vector<piece> all = {
+      {prelude_cuda_core, {}},
+      {prelude_cuda_arithmetic, {"divide", "remainder", "power", "shift_left", "shift_right"}},
+      {prelude_cuda_math, {"exp", "exp2", "expm1", "log",  "log2",  "log1p", "sqrt",  "cbrt",   "sin",
+                           "cos", "tan",  "asin",  "acos", "atan",  "atan2", "sinh",  "cosh",   "tanh",
+                           "erf", "erfc", "floor", "ceil", "round", "trunc", "rsqrt", "sigmoid"}},
+      {prelude_cuda_random, {"philox"}},
+      {prelude_cuda_reduce, {"group_all", "warps_all", "better", "extreme"}},
+      {prelude_cuda_atomic, {"atomic_add"}},
+  };
+  return all;
+}
+
+/// The parameters of every entry of a source.
+inline std::string cuda_parameters(std::span<const kernel* const> kernels) {
+  std::string text;
+  int n = 0, symbols = 0;
+  for (const auto* k : kernels) {
+    for (const auto& b : k->buffers) {
+      const std::string type = memory_type(b.type);
+      text += b.by_value ? "const " + type + " " : b.written ? type + "* " : "const " + type + "* ";
+      text += "p" + std::to_string(n++) + ", ";
+    }
+    symbols = std::max(symbols, k->symbols);
+  }
+  text += "char* scratch";
+  for (int s = 0; s < symbols; ++s) text += ", long s" + std::to_string(s);
+  return text;
+}
+
+/// Prints an entry; `inside` prints a block's work, which finds its number in `block`.
+template <class F>
+void cuda_launch_of(cuda_source& s, writer& out, std::span<const kernel* const> kernels, const std::string& name,
+                    dim blocks, int threads, int resident, F&& inside) {
+  const std::string bounds = std::to_string(threads) + (resident > 0 ? ", " + std::to_string(resident) : "");
+  const auto n = blocks.number();
+  out.block(
+      "extern \"C\" __global__ void __launch_bounds__(" + bounds + ") " + name + "(" + cuda_parameters(kernels) + ")",
+      [&] {
+        if (n && *n > most_blocks) {
+          out.block("for (long block = blockIdx.x; block < " + blocks.text() + "; block += gridDim.x)", [&] {
+            inside();
+            out.line("__syncthreads();");
+          });
+          return;
+        }
+        out.line(std::string("const ") + (n ? "int" : "long") + " block = blockIdx.x;");
+        inside();
+      });
+  s.launches.push_back({name, n && *n > most_blocks ? dim(most_blocks) : blocks, threads, 0});
+}
+
+inline std::string with_prelude(const std::string& label, const std::string& body) {
+  std::string text = "// " + comment(label) + "\n";
+  for (const auto& p : cuda_pieces()) {
+    bool needed = p.functions.empty();
+    for (auto f : p.functions) needed = needed || calls(body, f);
+    if (needed) text += p.text;
+  }
+  return text + "namespace sx {\n" + body + "}  // namespace sx\n";
+}
+
+inline bool has_reductions(const kernel& k) {
+  return std::any_of(k.body.begin(), k.body.end(), [](const auto& i) { return cuda_printer::is_reduction(i); });
+}
+
+/// At least one block where something is stored whatever the extents are.
+inline dim blocks_for(const cuda_printer& p, dim blocks) {
+  return blocks.is(0) && p.has_uniform_stores() ? dim(1) : blocks;
+}
+
+inline void print_cuda_pointwise(cuda_source& s, writer& out, const kernel& k, const cuda_target& t) {
+  const kernel* const only[] = {&k};
+  cuda_printer p(k, out);
+  if (scatters(k) && t.deterministic && k.stores.size() == 1) {
+    dim parallel = 1;
+    for (std::size_t a = 0; a < k.axes.size(); ++a)
+      if (!k.stores[0].at.at.stride[a].is(0)) parallel *= k.axes[a].extent;
+    constexpr int threads = 128;
+    return cuda_launch_of(s, out, only, cuda_entry, ceil_div(parallel, threads), threads, 0,
+                          [&] { print_ordered_scatter(p, parallel, threads); });
+  }
+  if (const auto tiles = tile_of(k))
+    return cuda_launch_of(s, out, only, cuda_entry, tiles->blocks, tiles->threads, 0, [&] { print_tiles(p, *tiles); });
+  const auto shape = shape_of(k, t);
+  cuda_launch_of(s, out, only, cuda_entry, blocks_for(p, shape.blocks), shape.threads, 0,
+                 [&] { print_pointwise(p, shape); });
+}
+
+}  // namespace detail
+
+/// The source of one kernel; deterministic, and equal but for #line where kernels differ only in places.
+SINTER_API cuda_source cuda(const kernel& k, const cuda_target& t) {
+  cuda_source s;
+  s.scratch = 0;
+  writer out;
+  ensure(!detail::has_reductions(k) && !k.is_product(), "a kernel for CUDA is pointwise");
+  detail::print_cuda_pointwise(s, out, k, t);
+  s.text = detail::with_prelude(k.label, out.text());
+  return s;
+}
+
+}  // namespace sinter::emit

@@ -1,0 +1,142 @@
+// emit/cuda_layout.hpp: what the index maps of a kernel allow on a GPU: 32-bit indices, vector accesses, how many elements.
+#pragma once
+
+#include <algorithm>
+
+#include "cpu_body.hpp"
+
+namespace sinter::emit {
+
+/// What the emitted kernels are tuned for.
+struct cuda_target {
+  int capability = 90;
+  int multiprocessors = 132;
+  bool deterministic = false;  ///< scatter_add sums in order
+  bool tf32 = false;           ///< products of f32 may round their operands to tf32
+};
+
+/// One launch of an entry of the source on a grid of blocks x 1 x 1; none when `blocks` evaluates to 0.
+struct cuda_launch {
+  std::string entry;
+  ir::dim blocks;
+  int threads = 0;
+  int shared = 0;  ///< bytes of dynamic shared memory
+};
+
+/// The launches run in order on one stream. Every entry has the same parameters: one per buffer (a pointer, or the
+/// element itself when by_value), `char* scratch`, one `long` per size symbol.
+struct cuda_source {
+  std::string text;
+  std::vector<cuda_launch> launches;
+  ir::dim scratch;  ///< bytes of device memory, uninitialised
+};
+
+/// Largest grid.
+inline constexpr std::int64_t most_blocks = 0x7fffffff;
+/// Larger buffers, touched once, are read and written past the caches: what comes next finds other things there.
+inline constexpr std::int64_t once_bytes = 48 << 20;
+
+inline bool divides(std::int64_t n, const dim& d) {
+  if (const auto x = d.number()) return *x % n == 0;
+  return d.divided_by(n).has_value();
+}
+inline dim ceil_div(const dim& a, std::int64_t b) {
+  if (const auto n = a.number()) return (*n + b - 1) / b;
+  return floor_div(a + dim(b - 1), b);
+}
+inline std::int64_t power_of_two(std::int64_t n) {
+  std::int64_t p = 1;
+  while (p < n) p *= 2;
+  return p;
+}
+inline std::int64_t round_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+/// True when offsets and counts may not fit 31 bits.
+inline bool needs_wide_index(const kernel& k) {
+  constexpr std::int64_t limit = 0x7fffffff - (1 << 24);
+  std::int64_t count = 1;
+  for (const auto& a : k.axes) {
+    const auto n = a.extent.number();
+    if (!n || (*n > 0 && count > limit / *n)) return true;
+    count *= *n;
+  }
+  auto beyond = [&](const plan::affine& at) {
+    std::int64_t reach = 0;
+    auto add = [&](const dim& by, const dim& n) {
+      const auto b = by.number(), e = n.number();
+      if (!b || !e || *b > limit || *b < -limit) return true;
+      if (*e > 1 && std::abs(*b) > limit / *e) return true;
+      reach += std::abs(*b) * std::max<std::int64_t>(*e, 1);
+      return reach > limit;
+    };
+    if (add(at.offset, 1)) return true;
+    for (std::size_t a = 0; a < at.stride.size(); ++a) {
+      const dim& n = a < k.axes.size() ? k.axes[a].extent : k.products[0].k[a - k.axes.size()];
+      if (add(at.stride[a], n)) return true;
+    }
+    return false;
+  };
+  for (const auto& i : k.body)
+    if ((i.kind == kind::load || i.kind == kind::position || i.kind == kind::arg_reduce) && beyond(i.at.at))
+      return true;
+  for (const auto& s : k.stores)
+    if (beyond(s.at.at)) return true;
+  for (const auto& p : k.products)
+    if (beyond(p.a.at) || beyond(p.b.at)) return true;
+  return false;
+}
+
+inline dtype type_of(const kernel& k, const plan::access& a) {
+  return k.buffers[static_cast<std::size_t>(a.buffer)].type;
+}
+
+/// True when `width` elements along `axis` are one access: contiguous, and aligned as they start at multiples of width.
+inline bool is_vector_access(const kernel& k, const plan::access& a, int axis, std::int64_t width) {
+  if (axis < 0 || !a.at.stride[static_cast<std::size_t>(axis)].is(1)) return false;
+  const auto& b = k.buffers[static_cast<std::size_t>(a.buffer)];
+  const auto bytes = std::min<std::int64_t>(width * static_cast<std::int64_t>(size_of(b.type)), 16);
+  if (b.by_value || b.alignment % bytes != 0) return false;
+  const std::int64_t unit = bytes / static_cast<std::int64_t>(size_of(b.type));
+  if (!divides(unit, a.at.offset) || (a.at.index >= 0 && !divides(unit, a.at.indirect))) return false;
+  if (a.at.index >= 0 && (k.body[static_cast<std::size_t>(a.at.index)].axes >> axis & 1u)) return false;
+  for (std::size_t x = 0; x < a.at.stride.size(); ++x)
+    if (static_cast<int>(x) != axis && !divides(unit, a.at.stride[x])) return false;
+  return true;
+}
+
+/// Elements along `axis` that a thread takes at once: 16 bytes of the widest contiguous operand, fewer where the extent
+/// or the addresses do not allow it. `only` is set when the axis is the only one: its end is handled apart.
+inline int vector_width(const kernel& k, int axis, bool only) {
+  if (axis < 0) return 1;
+  std::vector<const plan::access*> along;
+  for (const auto& i : k.body)
+    if (i.kind == kind::load && i.at.at.stride[static_cast<std::size_t>(axis)].is(1)) along.push_back(&i.at);
+  for (const auto& s : k.stores)
+    if (!s.accumulate && s.at.at.stride[static_cast<std::size_t>(axis)].is(1)) along.push_back(&s.at);
+  std::size_t widest = 0;
+  for (const auto* a : along) widest = std::max(widest, size_of(type_of(k, *a)));
+  if (!widest) return 1;
+  for (std::int64_t w = static_cast<std::int64_t>(16 / widest); w > 1; w /= 2) {
+    if (!only && !divides(w, k.axes[static_cast<std::size_t>(axis)].extent)) continue;
+    for (const auto* a : along)
+      if (is_vector_access(k, *a, axis, w)) return static_cast<int>(w);
+  }
+  return 1;
+}
+
+/// True for accesses of a large buffer whose elements are touched once.
+inline bool touches_once(const kernel& k, const plan::access& a) {
+  if (a.at.index >= 0) return false;
+  std::int64_t bytes = static_cast<std::int64_t>(size_of(type_of(k, a)));
+  for (std::size_t x = 0; x < k.axes.size(); ++x) {
+    const auto n = k.axes[x].extent.number();
+    if (!n || (a.at.stride[x].is(0) && *n > 1)) return false;
+    bytes *= *n;
+  }
+  int uses = 0;
+  for (const auto& i : k.body) uses += i.kind == kind::load && i.at.buffer == a.buffer;
+  for (const auto& s : k.stores) uses += s.at.buffer == a.buffer;
+  return bytes >= once_bytes && uses == 1;
+}
+
+}  // namespace sinter::emit

@@ -1,0 +1,64 @@
+// emit/prelude_cuda_block.hpp: the parts of the CUDA prelude in which threads work together: reductions over a warp or a
+// block, atomic additions, the tiles of a matrix product. Follows prelude_cuda_core.
+#pragma once
+
+#include <string_view>
+
+namespace sinter::emit {
+
+/// group_all<N>: every one of N ≤ 32 neighbouring threads gets the fold over them, in an order that never varies.
+inline constexpr std::string_view prelude_cuda_reduce = R"prelude(
+namespace sx {
+template <class T> struct extreme { T value; s_i64 index; };
+// The more extreme of two; a NaN is extreme, and of equals the first. An index of -1 is that of no element.
+template <bool Most, class T> SX extreme<T> better(extreme<T> a, extreme<T> b) {
+  if (a.index < 0 || b.index < 0) return a.index < 0 ? b : a;
+  const bool na = a.value != a.value, nb = b.value != b.value;
+  const bool same = (na && nb) || a.value == b.value;
+  if (same) return a.index < b.index ? a : b;
+  const bool first = na || (!nb && (Most ? a.value > b.value : a.value < b.value));
+  return first ? a : b;
+}
+SX_T T from_lane(T x, int mask) {
+  if constexpr (sizeof(T) < 4) return (T)__shfl_xor_sync(0xffffffffu, (int)x, mask);
+  else return __shfl_xor_sync(0xffffffffu, x, mask);
+}
+SX_T extreme<T> from_lane(extreme<T> x, int mask) { return {from_lane(x.value, mask), from_lane(x.index, mask)}; }
+template <int N, class T, class F> SX T group_all(T x, F f) {
+#pragma unroll
+  for (int m = N / 2; m > 0; m /= 2) x = f(x, from_lane(x, m));
+  return x;
+}
+// What N warps left in `slots`, folded for every thread.
+template <int N, class T, class F> SX T warps_all(const T* slots, F f) { return group_all<N>(slots[threadIdx.x & (N - 1)], f); }
+}  // namespace sx
+)prelude";
+
+/// atomic_add(p, x): *p += x, whoever else adds; elements of 8 and 16 bits through the word that holds them.
+inline constexpr std::string_view prelude_cuda_atomic = R"prelude(
+namespace sx {
+SX void atomic_add(t_f32* p, s_f32 x) { atomicAdd(p, x); }
+SX void atomic_add(t_f64* p, s_f64 x) { atomicAdd(p, x); }
+SX void atomic_add(t_i32* p, s_i32 x) { atomicAdd(p, x); }
+SX void atomic_add(t_u32* p, s_u32 x) { atomicAdd(p, x); }
+SX void atomic_add(t_i64* p, s_i64 x) { atomicAdd((unsigned long long*)p, (unsigned long long)x); }
+SX void atomic_add(t_u64* p, s_u64 x) { atomicAdd((unsigned long long*)p, (unsigned long long)x); }
+template <class M, class T> SX void atomic_add(M* p, T x) {
+  static_assert(sizeof(M) < 4);
+  typedef typename words<sizeof(M)>::t W;
+  const unsigned long at = (unsigned long)p;
+  unsigned* const word = (unsigned*)(at & ~3ul);
+  const unsigned shift = 8 * (unsigned)(at & 3), mask = (sizeof(M) == 1 ? 0xffu : 0xffffu) << shift;
+  unsigned old = *word, seen;
+  do {
+    seen = old;
+    union { W w; M m; } e;
+    e.w = (W)(seen >> shift);
+    e.m = encode<M>(decode(e.m) + x);
+    old = atomicCAS(word, seen, (seen & ~mask) | ((unsigned)e.w << shift & mask));
+  } while (old != seen);
+}
+}  // namespace sx
+)prelude";
+
+}  // namespace sinter::emit

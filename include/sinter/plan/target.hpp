@@ -1,0 +1,13 @@
+// plan/target.hpp: what kernels are planned for.
+#pragma once
+
+namespace sinter::plan {
+
+/// The default is the CPU.
+struct target {
+  bool gpu = false;
+  int multiprocessors = 132;
+  bool blas = true;  ///< of a GPU: products that a BLAS call can express, with what may follow them, become one
+};
+
+}  // namespace sinter::plan
