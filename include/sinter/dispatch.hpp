@@ -56,12 +56,12 @@ class specialisations final : public function {
  public:
   explicit specialisations(options how) : how_(std::move(how)) {}
 
-  specialisation find(const call& c, const std::function<traced()>& trace) override {
+  specialisation find(const call& c, tracing trace) override {
     if (auto hit = look_up(c); hit.code) return hit;
     const std::lock_guard one_build(building_);
     if (auto hit = look_up(c); hit.code) return hit;
     logs::to("recompiles", [&] { return how_.name + ": no guard accepts " + describe(c); });
-    traced t = trace();
+    traced t = trace.run(trace.what);
     entry made{guard(c), {build(std::move(t.graph), c.tensors, how_), std::move(t.skeleton)}};
     const specialisation result = made.what;
     const std::lock_guard lock(mutex_);
@@ -123,8 +123,8 @@ class specialisations final : public function {
 
 }  // namespace detail
 
-SINTER_API std::shared_ptr<function> make_function(options how) {
-  return std::make_shared<detail::specialisations>(std::move(how));
+SINTER_API std::shared_ptr<function> make_function(const options& how) {
+  return std::make_shared<detail::specialisations>(how);
 }
 
 }  // namespace sinter::engine

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -126,14 +125,17 @@ class tracer {
   std::vector<ir::node_id> capture_nodes_;
 };
 
+/// A tracer of an empty graph.
+SINTER_API std::shared_ptr<tracer> make_tracer();
+
 /// The tracer of the innermost trace on this thread, or null: then operations run eagerly.
 SINTER_API std::shared_ptr<tracer>& current();
 
 /// Makes `t` the current tracer until the end of the scope.
 class tracing_scope {
  public:
-  explicit tracing_scope(std::shared_ptr<tracer> t) : previous_(std::exchange(current(), std::move(t))) {}
-  ~tracing_scope() { current() = std::move(previous_); }
+  SINTER_API explicit tracing_scope(std::shared_ptr<tracer> t);
+  SINTER_API ~tracing_scope();
   tracing_scope(const tracing_scope&) = delete;
   tracing_scope& operator=(const tracing_scope&) = delete;
 
@@ -185,6 +187,12 @@ struct traced {
   std::shared_ptr<const void> skeleton;
 };
 
+/// How a call is traced, should no guard accept it: run(what).
+struct tracing {
+  traced (*run)(const void* what) = nullptr;
+  const void* what = nullptr;
+};
+
 struct specialisation {
   std::shared_ptr<const program> code;
   std::shared_ptr<const void> skeleton;
@@ -195,14 +203,14 @@ class function {
  public:
   virtual ~function() = default;
   /// The specialisation whose guards accept the call; traces and builds one when there is none, at most once at a time.
-  virtual specialisation find(const call& c, const std::function<traced()>& trace) = 0;
+  virtual specialisation find(const call& c, tracing trace) = 0;
   virtual const options& how() const = 0;
   /// The most recently used specialisation's report; empty before the first call.
   virtual report last() const = 0;
   virtual std::size_t size() const = 0;
 };
 
-SINTER_API std::shared_ptr<function> make_function(options how);
+SINTER_API std::shared_ptr<function> make_function(const options& how);
 
 }  // namespace engine
 }  // namespace sinter

@@ -20,6 +20,12 @@ SINTER_API std::shared_ptr<tracer>& current() {
   return t;
 }
 
+SINTER_API std::shared_ptr<tracer> make_tracer() { return std::make_shared<tracer>(); }
+
+SINTER_API tracing_scope::tracing_scope(std::shared_ptr<tracer> t)
+    : previous_(std::exchange(current(), std::move(t))) {}
+SINTER_API tracing_scope::~tracing_scope() { current() = std::move(previous_); }
+
 SINTER_API ir::node_id tracer::capture(const argument& x, location where) {
   for (std::size_t i = 0; i < captures.size(); ++i) {
     const captured& c = captures[i];

@@ -56,6 +56,9 @@ namespace detail {
 [[noreturn]] SINTER_API void fail_static_shape(const char* op, const dims& shape, const dims& extents, location at) {
   fail(op, "a tensor of static shape " + text::shape(shape) + " cannot hold extents " + text::shape(extents), at);
 }
+[[noreturn]] SINTER_API void fail_donation(const std::string& name, int index, std::size_t count, location at) {
+  fail(name, "options.donate names argument " + std::to_string(index) + " of " + std::to_string(count), at);
+}
 [[noreturn]] SINTER_API void fail_axis(const char* op, int axis, int rank, location at) {
   fail(op, "axis " + std::to_string(axis) + " of a tensor of rank " + std::to_string(rank), at);
 }

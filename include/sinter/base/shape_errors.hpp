@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "config.hpp"
 #include "dims.hpp"
@@ -12,6 +13,7 @@ namespace sinter::detail {
 
 [[noreturn]] SINTER_API void fail_ragged(std::int64_t length, std::int64_t expected, location at);
 [[noreturn]] SINTER_API void fail_static_shape(const char* op, const dims& shape, const dims& extents, location at);
+[[noreturn]] SINTER_API void fail_donation(const std::string& name, int index, std::size_t count, location at);
 [[noreturn]] SINTER_API void fail_axis(const char* op, int axis, int rank, location at);
 [[noreturn]] SINTER_API void fail_one_element(const char* op, const dims& extents, location at);
 [[noreturn]] SINTER_API void fail_index(const dims& index, const dims& extents);

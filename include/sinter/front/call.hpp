@@ -46,24 +46,36 @@ template <class F, class... Args>
 using call_result_t = typename call_result<std::invoke_result_t<F&, Args...>>::type;
 
 /// n items, on the stack unless a tree of run-time size has very many leaves.
-template <class T, std::size_t Few>
+template <class T, int Known>
 class items {
+  static constexpr std::size_t room = 32;
+
  public:
   explicit items(std::size_t n) : size_(n) {
-    if (n > Few) more_ = std::make_unique<T[]>(n);
+    if (n > room) more_ = new T[n];
   }
-  T* data() { return size_ > Few ? more_.get() : few_.data(); }
-  std::span<T> all() { return {data(), size_}; }
-  std::span<const T> first(std::size_t n) { return {data(), n}; }
+  items(const items&) = delete;
+  items& operator=(const items&) = delete;
+  ~items() { delete[] more_; }
+  T* data() { return more_ ? more_ : few_; }
+  std::span<const T> all() { return {data(), size_}; }
 
  private:
   std::size_t size_;
-  std::array<T, Few> few_;
-  std::unique_ptr<T[]> more_;
+  T* more_ = nullptr;
+  T few_[room];
 };
+/// Of a number that the type tells.
+template <class T, int Known>
+requires(Known >= 0) class items<T, Known> {
+ public:
+  explicit items(std::size_t) {}
+  T* data() { return all_; }
+  std::span<const T> all() { return {all_, static_cast<std::size_t>(Known)}; }
 
-/// Room for the leaves of a tree: exact where the type tells, else 32.
-constexpr std::size_t room(bool fixed, int count) { return fixed ? static_cast<std::size_t>(count) : 32; }
+ private:
+  T all_[Known > 0 ? Known : 1];
+};
 
 template <class T>
 std::uint64_t bits_of(T x) {
@@ -119,8 +131,8 @@ class flat_arguments {
     }
   }
 
-  items<engine::argument, room(known.fixed, known.tensors)> tensors_;
-  items<std::uint64_t, room(known.fixed, known.statics)> statics_;
+  items<engine::argument, known.fixed ? known.tensors : -1> tensors_;
+  items<std::uint64_t, known.fixed ? known.statics : -1> statics_;
 };
 
 /// The tree with every tensor replaced by a new input of the graph.
@@ -150,7 +162,7 @@ T hollow(const T& t) {
 template <class F, class... Args>
 engine::traced trace_call(F& fn, location where, const Args&... args) {
   using result_type = call_result_t<F, Args...>;
-  engine::traced out{std::make_shared<engine::tracer>(), nullptr};
+  engine::traced out{engine::make_tracer(), nullptr};
   const engine::tracing_scope scope(out.graph);
   std::tuple<Args...> inputs{input_tree(out.graph, args, where)...};
   if constexpr (std::is_void_v<result_type>) {
@@ -174,7 +186,7 @@ Result run_program(const engine::program& code, const void* skeleton, std::span<
     if constexpr (std::is_void_v<Result>) return tree_facts{};
     else return facts_of<Result>;
   }();
-  items<engine::output, room(known.fixed, known.tensors)> outputs(code.output_count());
+  items<engine::output, known.fixed ? known.tensors : -1> outputs(code.output_count());
   code.run(arguments, donate, outputs.data());
   if constexpr (!std::is_void_v<Result>) {
     const Result& shape = *static_cast<const Result*>(skeleton);

@@ -42,7 +42,7 @@ class donations {
   std::span<const std::uint8_t> flags() { return flags_.all(); }
 
  private:
-  items<std::uint8_t, room(known.fixed, known.tensors)> flags_;
+  items<std::uint8_t, known.fixed ? known.tensors : -1> flags_;
 };
 
 }  // namespace detail
@@ -51,8 +51,8 @@ class donations {
 template <class F>
 class compiled {
  public:
-  compiled(F fn, options how, location where)
-      : state_(std::make_shared<state>(state{std::move(fn), engine::make_function(std::move(how)), where})) {}
+  compiled(F fn, const options& how, location where)
+      : state_(std::make_shared<state>(state{std::move(fn), engine::make_function(how), where})) {}
 
   /// The function's result for trees of tensors. Tensors guard by dtype, extents and layout; numbers, enums, flags,
   /// vector lengths and engaged optionals by value: a call that differs is traced anew. Inside another trace the
@@ -96,14 +96,12 @@ class compiled {
     const auto trace = [&] {
       for (int index : how.donate)
         if (index < 0 || index >= static_cast<int>(sizeof...(Args)))
-          fail(how.name,
-               "options.donate names argument " + std::to_string(index) + " of " + std::to_string(sizeof...(Args)),
-               s.where);
+          detail::fail_donation(how.name, index, sizeof...(Args), s.where);
       return detail::trace_call(state_->fn, s.where, args...);
     };
     const engine::call c{&detail::signature_of<std::remove_cvref_t<Args>...>, flat.tensors(), flat.statics()};
-    // One pointer fits into std::function without an allocation.
-    const engine::specialisation found = s.specialised->find(c, [&trace] { return trace(); });
+    const engine::specialisation found =
+        s.specialised->find(c, {[](const void* what) { return (*static_cast<decltype(&trace)>(what))(); }, &trace});
     detail::donations<Args...> donated(how, flat.tensors().size(), args...);
     return detail::run_program<Result>(*found.code, found.skeleton.get(), flat.tensors(), donated.flags());
   }
@@ -118,8 +116,8 @@ class compiled {
 /// `p = step(std::move(p), x)` updates p in place.
 /// What `fn` throws while it is traced passes through, and the compiled function is as before.
 template <class F>
-auto compile(F&& fn, options how = {}, location where = location::current()) {
-  return compiled<std::decay_t<F>>(std::forward<F>(fn), std::move(how), where);
+auto compile(F&& fn, const options& how = {}, location where = location::current()) {
+  return compiled<std::decay_t<F>>(std::forward<F>(fn), how, where);
 }
 
 }  // namespace sinter

@@ -203,24 +203,13 @@ void parallel(std::int64_t n, [[maybe_unused]] std::int64_t work, F&& f) {
 /// Computes elements [begin, end) of one row into `out`; `e` is the expression.
 using row_function = void (*)(const void* e, const cursor* at, std::int64_t begin, std::int64_t end, void* out);
 
-/// Computes every element of the space, in row-major order, into `out`. Not a template: expressions share it.
-inline void for_each_row(space s, leaf* leaves, int count, const void* e, row_function f, char* out,
-                         std::int64_t element) {
-  const std::int64_t total = s.size();
-  if (total == 0) return;
-  s.rank = collapse(s.extent, 0, s.rank, leaves, count);
-  const int outer = s.rank > 0 ? s.rank - 1 : 0, axis = s.rank - 1;
-  const std::int64_t inner = s.rank > 0 ? s.extent[outer] : 1;
-  parallel(total, total, [&](std::int64_t begin, std::int64_t end) {
-    walker w(s.extent, 0, outer, leaves, count, begin / inner);
-    std::vector<cursor> at(static_cast<std::size_t>(count));
-    for (std::int64_t i = begin; i < end; w.next()) {
-      place(at.data(), leaves, count, axis, w);
-      const std::int64_t first = i % inner, n = std::min(inner - first, end - i);
-      f(e, at.data(), first, first + n, out + i * element);
-      i += n;
-    }
-  });
-}
+/// Computes every element of the space, in row-major order, into `out`; `element` is its size. (loop_rows.hpp)
+SINTER_API void for_each_row(space s, leaf* leaves, int count, const void* e, row_function f, char* out,
+                             std::int64_t element);
 
 }  // namespace sinter::detail
+
+// Header-only: whoever sees the declarations has the definitions as well.
+#if !defined(SINTER_COMPILED)
+#include "loop_rows.hpp"
+#endif

@@ -198,9 +198,8 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   /// The elements in row-major order. user_error while traced.
   std::vector<T> to_vector(location at = location::current()) const {
     concrete("to_vector", at);
-    std::vector<T> out;
-    out.reserve(static_cast<std::size_t>(numel()));
-    append(out, 0, data_);
+    std::vector<T> out(static_cast<std::size_t>(numel()));
+    each<0>(data_, [next = out.begin()](const T& x) mutable { *next++ = x; });
     return out;
   }
   /// Row-major elements: this handle when they are already, or a copy.
@@ -222,7 +221,7 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   /// Writes one value everywhere, through every handle. user_error while traced.
   const tensor& fill(T value, location at = location::current()) const {
     concrete("fill", at);
-    each(0, data_, [value](T& x) { x = value; });
+    each<0>(data_, [value](T& x) { x = value; });
     return *this;
   }
 
@@ -248,13 +247,11 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
     if (tracer_) detail::fail_traced(what, at);
     if (!memory_) detail::fail_undefined(what, at);
   }
-  template <class F>
-  void each(std::size_t axis, T* p, F&& f) const {
-    if (axis == rank) return f(*p);
-    for (std::int64_t i = 0; i < extents_[axis]; ++i, p += strides_[axis]) each(axis + 1, p, f);
-  }
-  void append(std::vector<T>& out, std::size_t axis, T* p) const {
-    each(axis, p, [&out](const T& x) { out.push_back(x); });
+  template <std::size_t Axis, class F>
+  void each(T* p, F&& f) const {
+    if constexpr (Axis == rank) f(*p);
+    else
+      for (std::int64_t i = 0; i < extents_[Axis]; ++i, p += strides_[Axis]) each<Axis + 1>(p, f);
   }
 
   storage memory_;
