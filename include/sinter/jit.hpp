@@ -10,6 +10,7 @@
 #include "engine.hpp"
 #include "ir/define.hpp"
 #include "jit/cpu.hpp"
+#include "jit/cuda.hpp"
 #include "jit/reference.hpp"
 #include "rewrite/rewrite.hpp"
 
@@ -99,8 +100,8 @@ inline std::shared_ptr<const code> compile(const ir::graph& traced, std::span<co
   c->about.graph = ir::print(g);
   if (c->about.backend == "cpu" || c->about.backend == "cuda") {
     try {
-      if (where.is_cuda()) throw system_error("there is no GPU runtime");
-      generate_cpu(*c, std::move(g), arguments);
+      if (where.is_cuda()) generate_cuda(*c, std::move(g), arguments, how);
+      else generate_cpu(*c, std::move(g), arguments);
     } catch (const system_error& problem) {
       logs::warn_once(how.name + " runs on the reference backend, which is slow: " + problem.what());
       interpret_instead(*c);
@@ -146,7 +147,13 @@ class bound_program final : public program {
       table[at++] = o.memory.data();
     }
     if (code_->interpreted) return interpret(*code_, all_arguments(arguments, captures_), outputs);
-    run::execute(code_->kernels, {table, count}, nullptr);
+    if (!code_->where.is_cuda()) return run::execute(code_->kernels, {table, count}, nullptr);
+    for (const auto& a : arguments)
+      if (!a.by_value) run::cuda::use(*a.owner, false);
+    for (const auto& c : captures_)
+      if (!c.by_value) run::cuda::use(c.memory, false);
+    for (std::size_t k = 0; replaced && k < results.size(); ++k) run::cuda::use(outputs[k].memory, true);
+    run::cuda::execute(code_->launches, {table, count}, nullptr);
   }
 
   std::size_t output_count() const override { return code_->results.size(); }

@@ -8,6 +8,7 @@
 
 #include "../engine.hpp"
 #include "../plan/memory.hpp"
+#include "../run/cuda_program.hpp"
 #include "../run/program.hpp"
 
 namespace sinter::engine::detail {
@@ -25,7 +26,8 @@ struct code {
   ir::graph graph;  ///< as the reference backend interprets it
   device where;
   bool interpreted = false;
-  run::sequence kernels;
+  run::sequence kernels;         ///< on the host
+  run::cuda::sequence launches;  ///< or on a GPU
   std::vector<result_spec> results;
   report about;
 };
