@@ -4,6 +4,7 @@
 #include <span>
 
 #include "cpu.hpp"
+#include "cuda_columns.hpp"
 #include "cuda_pointwise.hpp"
 #include "prelude_cuda.hpp"
 #include "prelude_cuda_block.hpp"
@@ -12,6 +13,7 @@ namespace sinter::emit {
 
 /// The entry of a kernel's first launch; a second one that finishes it is called sinter_finish.
 inline constexpr const char* cuda_entry = "sinter_kernel";
+inline constexpr const char* cuda_finish = "sinter_finish";
 
 namespace detail {
 
@@ -105,6 +107,60 @@ inline void print_cuda_pointwise(cuda_source& s, writer& out, const kernel& k, c
                  [&] { print_pointwise(p, shape); });
 }
 
+inline void print_cuda_rows(cuda_source& s, writer& out, const kernel& k, const cuda_target& t) {
+  const kernel* const only[] = {&k};
+  cuda_printer p(k, out);
+  row_shape shape = rows_of(p, t);
+  cuda_partials parts(p);
+  const dim rows = k.extent(role::outer);
+  row_shape split = shape;
+  split.held = false;
+  split.rows = 1;
+  split.group = 512;
+  split.keep.clear();
+  split.vectors = split.width == 1 ? 8 : 4;
+  split.chunks = chunks_of(p, split, t);
+  if (split.chunks == 1) {
+    const dim blocks = blocks_for(p, ceil_div(rows, shape.rows));
+    return cuda_launch_of(s, out, only, cuda_entry, blocks, shape.threads(), 0, [&] { print_rows(p, shape, parts); });
+  }
+  for (int id = 0; id < p.size(); ++id)
+    if (p.is_reduction(p.at(id))) parts.reserve(id, rows * dim(split.chunks));
+  s.scratch = parts.bytes();
+  cuda_launch_of(s, out, only, cuda_entry, rows * dim(split.chunks), split.threads(), 0,
+                 [&] { print_rows(p, split, parts); });
+  cuda_printer finish(k, out);
+  const int group = static_cast<int>(std::clamp<std::int64_t>(power_of_two(split.chunks), 32, 256));
+  cuda_launch_of(s, out, only, cuda_finish, rows, group, 0, [&] { print_rows_finish(finish, split, parts, group); });
+}
+
+inline void print_cuda_columns(cuda_source& s, writer& out, const kernel& k, const cuda_target& t) {
+  const kernel* const only[] = {&k};
+  cuda_printer p(k, out);
+  cuda_partials parts(p);
+  const dim outer = k.extent(role::outer);
+  std::int64_t count = 0;
+  if (only_columns(p)) {
+    const auto shape = columns_of(p, t);
+    count = shape.chunks;
+    reserve_parts(p, parts, count);
+    cuda_launch_of(s, out, only, cuda_entry, outer * shape.tiles * dim(shape.chunks), shape.threads(), 0,
+                   [&] { print_columns(p, shape, parts); });
+  } else {
+    const auto shape = walk_of(p, t);
+    count = shape.walkers;
+    reserve_parts(p, parts, count);
+    const int threads = shape.row.threads();
+    cuda_launch_of(s, out, only, cuda_entry, outer * dim(shape.walkers), threads, std::max(1, 1024 / threads),
+                   [&] { print_walk(p, shape, parts); });
+  }
+  s.scratch = parts.bytes();
+  cuda_printer last(k, out);
+  const auto finish = finish_of(last, count);
+  cuda_launch_of(s, out, only, cuda_finish, outer * finish.tiles(), finish.threads(), 0,
+                 [&] { print_finish(last, parts, finish); });
+}
+
 }  // namespace detail
 
 /// The source of one kernel; deterministic, and equal but for #line where kernels differ only in places.
@@ -112,8 +168,10 @@ SINTER_API cuda_source cuda(const kernel& k, const cuda_target& t) {
   cuda_source s;
   s.scratch = 0;
   writer out;
-  ensure(!detail::has_reductions(k) && !k.is_product(), "a kernel for CUDA is pointwise");
-  detail::print_cuda_pointwise(s, out, k, t);
+  ensure(!k.is_product(), "a kernel for CUDA is no product");
+  if (!detail::has_reductions(k)) detail::print_cuda_pointwise(s, out, k, t);
+  else if (k.mask(role::row)) detail::print_cuda_columns(s, out, k, t);
+  else detail::print_cuda_rows(s, out, k, t);
   s.text = detail::with_prelude(k.label, out.text());
   return s;
 }

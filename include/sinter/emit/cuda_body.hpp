@@ -80,7 +80,13 @@ class cuda_printer {
   std::set<int> scope() const { return known_; }
   void leave(std::set<int> outer) { known_ = std::move(outer); }
   void hold(int id) { held_.insert(id); }
-  void release() { held_.clear(); }
+  void drop(int id) { held_.erase(id); }
+  /// Loads whose one vector serves every position of a tile.
+  void read_once(const std::vector<int>& loads, cuda_tile t) {
+    t.vectors = 1;
+    read(loads, t);
+    single_.insert(loads.begin(), loads.end());
+  }
 
   /// Declares the axes `order` from a flat position, whose unit is `width` elements of the last of them.
   void unravel(const std::string& flat, const std::vector<std::size_t>& order, std::int64_t width = 1) {
@@ -343,7 +349,7 @@ class cuda_printer {
     if (knows(id)) return;
     const std::string lane = has_lanes(id, t) ? "l" : "0", type = "const " + scalar_type(i.type) + " ";
     if (i.kind == kind::load) {
-      out_.line(type + name(id) + " = get(x" + number(id) + "[u], " + lane + ");");
+      out_.line(type + name(id) + " = get(x" + number(id) + (single_.count(id) ? "[0], " : "[u], ") + lane + ");");
       known_.insert(id);
       return;
     }
@@ -372,7 +378,8 @@ class cuda_printer {
   bool wide_;
   int first_;
   std::set<int> known_;  ///< values that a name in scope has
-  std::set<int> held_;   ///< values that an array in scope has, of every position of the tile
+  std::set<int> single_;
+  std::set<int> held_;  ///< values that an array in scope has, of every position of the tile
 };
 
 }  // namespace sinter::emit
