@@ -4,6 +4,8 @@
 
 #include <cstdio>
 
+#include "emulator/select.hpp"
+
 namespace {
 
 unsigned cases_run = 0;
@@ -28,6 +30,7 @@ DOCTEST_REGISTER_LISTENER("counter", 1, counter);
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (const int result = emulator::select(); result != 0) return result;
   doctest::Context context(argc, argv);
   const int failed = context.run();
   if (context.shouldExit()) return failed;

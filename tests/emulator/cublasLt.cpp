@@ -1,0 +1,166 @@
+// tests/emulator/cublasLt.cpp: a stand-in for libcublasLt.so: column-major products with epilogues, in the stream's order.
+//
+// SINTER_EMULATOR_BLAS=refuse  finds no algorithm for any product
+#include <sinter/base/float16.hpp>
+
+#include <dlfcn.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <string>
+
+namespace {
+
+struct layout {
+  int type;
+  std::uint64_t rows, columns;
+  std::int64_t ld;
+  std::int32_t batch = 1;
+  std::int64_t stride = 0;
+};
+struct descriptor {
+  int compute, scale;
+  std::int32_t transpose_a = 0, transpose_b = 0, epilogue = 1;
+  const void* bias = nullptr;
+};
+struct heuristic {
+  std::uint64_t algorithm[8];
+  std::size_t workspace;
+  int state;
+  float waves;
+  int reserved[4];
+};
+
+double read(const void* p, int type, std::int64_t i) {
+  switch (type) {
+    case 0:
+      return static_cast<const float*>(p)[i];
+    case 1:
+      return static_cast<const double*>(p)[i];
+    case 2:
+      return static_cast<double>(static_cast<float>(static_cast<const sinter::f16*>(p)[i]));
+    default:
+      return static_cast<double>(static_cast<float>(static_cast<const sinter::bf16*>(p)[i]));
+  }
+}
+void write(void* p, int type, std::int64_t i, double x) {
+  switch (type) {
+    case 0:
+      static_cast<float*>(p)[i] = static_cast<float>(x);
+      break;
+    case 1:
+      static_cast<double*>(p)[i] = x;
+      break;
+    case 2:
+      static_cast<sinter::f16*>(p)[i] = sinter::f16(static_cast<float>(x));
+      break;
+    default:
+      static_cast<sinter::bf16*>(p)[i] = sinter::bf16(static_cast<float>(x));
+      break;
+  }
+}
+
+double finish(double x, int epilogue) {
+  if (epilogue & 2) return x > 0 || x != x ? x : 0;
+  if (epilogue & 32) return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+  return x;
+}
+
+void multiply(const descriptor& d, const void* a, const layout& la, const void* b, const layout& lb, void* out,
+              const layout& lo) {
+  const auto m = static_cast<std::int64_t>(lo.rows), n = static_cast<std::int64_t>(lo.columns);
+  const auto k = static_cast<std::int64_t>(d.transpose_a ? la.rows : la.columns);
+  for (std::int64_t i = 0; i < lo.batch; ++i)
+    for (std::int64_t r = 0; r < m; ++r)
+      for (std::int64_t c = 0; c < n; ++c) {
+        double sum = 0;
+        for (std::int64_t j = 0; j < k; ++j)
+          sum += read(a, la.type, i * la.stride + (d.transpose_a ? r * la.ld + j : j * la.ld + r)) *
+                 read(b, lb.type, i * lb.stride + (d.transpose_b ? j * lb.ld + c : c * lb.ld + j));
+        if (d.epilogue & 4) sum += read(d.bias, lo.type, r);
+        write(out, lo.type, i * lo.stride + c * lo.ld + r, finish(sum, d.epilogue));
+      }
+}
+
+bool refused() {
+  const char* const value = std::getenv("SINTER_EMULATOR_BLAS");
+  return value != nullptr && std::string(value) == "refuse";
+}
+
+}  // namespace
+
+// The emulated driver runs it in the stream's order.
+using enqueue_function = int(void* stream, void (*run)(void*), void* data);
+
+#define SINTER_EXPORT extern "C" __attribute__((visibility("default")))
+
+SINTER_EXPORT int cublasLtCreate(void** handle) { return *handle = new int, 0; }
+SINTER_EXPORT const char* cublasLtGetStatusString(int status) {
+  return status == 0 ? "success" : status == 15 ? "CUBLAS_STATUS_NOT_SUPPORTED" : "CUBLAS_STATUS_INVALID_VALUE";
+}
+SINTER_EXPORT int cublasLtMatrixLayoutCreate(layout** out, int type, std::uint64_t rows, std::uint64_t columns,
+                                             std::int64_t ld) {
+  if (rows == 0 || columns == 0 || ld < static_cast<std::int64_t>(rows)) return 7;
+  return *out = new layout{type, rows, columns, ld}, 0;
+}
+SINTER_EXPORT int cublasLtMatrixLayoutDestroy(layout* l) { return delete l, 0; }
+SINTER_EXPORT int cublasLtMatrixLayoutSetAttribute(layout* l, int attribute, const void* value, std::size_t bytes) {
+  if (attribute == 5 && bytes == 4) return std::memcpy(&l->batch, value, bytes), 0;
+  if (attribute == 6 && bytes == 8) return std::memcpy(&l->stride, value, bytes), 0;
+  return 7;
+}
+SINTER_EXPORT int cublasLtMatmulDescCreate(descriptor** out, int compute, int scale) {
+  *out = new descriptor;
+  (*out)->compute = compute;
+  (*out)->scale = scale;
+  return 0;
+}
+SINTER_EXPORT int cublasLtMatmulDescDestroy(descriptor* d) { return delete d, 0; }
+SINTER_EXPORT int cublasLtMatmulDescSetAttribute(descriptor* d, int attribute, const void* value, std::size_t bytes) {
+  void* const to = attribute == 3   ? static_cast<void*>(&d->transpose_a)
+                   : attribute == 4 ? &d->transpose_b
+                   : attribute == 7 ? &d->epilogue
+                   : attribute == 8 ? static_cast<void*>(&d->bias)
+                                    : nullptr;
+  if (to == nullptr || bytes != (attribute == 8 ? 8u : 4u)) return 7;
+  return std::memcpy(to, value, bytes), 0;
+}
+SINTER_EXPORT int cublasLtMatmulPreferenceCreate(void** out) { return *out = new int, 0; }
+SINTER_EXPORT int cublasLtMatmulPreferenceDestroy(void* p) { return delete static_cast<int*>(p), 0; }
+SINTER_EXPORT int cublasLtMatmulPreferenceSetAttribute(void*, int, const void*, std::size_t) { return 0; }
+SINTER_EXPORT int cublasLtMatmulAlgoGetHeuristic(void*, descriptor* d, layout* a, layout* b, layout* c, layout* out,
+                                                 void*, int, heuristic* results, int* found) {
+  *found = 0;
+  if (refused()) return 15;
+  const std::uint64_t m = d->transpose_a ? a->columns : a->rows, k = d->transpose_a ? a->rows : a->columns;
+  const std::uint64_t k2 = d->transpose_b ? b->columns : b->rows, n = d->transpose_b ? b->rows : b->columns;
+  if (k != k2 || m != out->rows || n != out->columns || c != out || a->type != b->type) return 7;
+  if (d->compute == 70 && d->epilogue != 1) return 15;
+  results[0] = {};
+  results[0].workspace = 1024;
+  *found = 1;
+  return 0;
+}
+SINTER_EXPORT int cublasLtMatmul(void*, descriptor* d, const void*, const void* a, layout* la, const void* b,
+                                 layout* lb, const void*, const void*, layout*, void* out, layout* lo, const void*,
+                                 void* workspace, std::size_t bytes, void* stream) {
+  if (bytes > 0 && workspace == nullptr) return 7;
+  if ((d->epilogue & 4) && d->bias == nullptr) return 7;
+  static enqueue_function* const enqueue = [] {
+    const char* const driver = std::getenv("SINTER_LIBCUDA");
+    void* const handle = driver != nullptr ? ::dlopen(driver, RTLD_NOW | RTLD_NOLOAD) : nullptr;
+    return reinterpret_cast<enqueue_function*>(handle != nullptr ? ::dlsym(handle, "sinterEnqueue") : nullptr);
+  }();
+  if (enqueue == nullptr) return 1;
+  auto* const work = new std::function<void()>([=, d = *d, la = *la, lb = *lb, lo = *lo] {
+    std::memset(workspace, 0xCD, bytes);
+    multiply(d, a, la, b, lb, out, lo);
+  });
+  return enqueue(
+             stream, [](void* data) { (*static_cast<std::function<void()>*>(data))(); }, work) == 0
+             ? 0
+             : 13;
+}

@@ -1,0 +1,346 @@
+// tests/emulator/device.hpp: CUDA C++ as a host compiler reads it; stands before the text of every emulated kernel.
+//
+// No standard header: kernels are compiled one by one, and quickly. A block's threads are fibers; what they share with
+// the emulated driver is the record below.
+#pragma once
+
+struct uint3 {
+  unsigned x, y, z;
+};
+typedef uint3 dim3;
+
+/// Set by the emulated driver before each thread runs, and asked by the built-ins.
+struct sinter_thread {
+  uint3 thread, block, block_dim, grid_dim;
+  int lane;
+  char* dynamic_shared;
+  /// Waits for all threads of the block; the sum of `value` over them.
+  int (*barrier)(int line, int value);
+  /// Waits for the lanes in `mask`, which give a value each; the values of all lanes.
+  const unsigned long long* (*exchange)(unsigned mask, int line, unsigned long long value);
+  unsigned (*active)();
+  /// Ends the kernel: 1 for a trap, 2 for a wrong shuffle.
+  void (*stop)(int why, int line);
+};
+extern "C" {
+__attribute__((visibility("default"))) sinter_thread* sinter_emulated = 0;
+}
+
+#define threadIdx (sinter_emulated->thread)
+#define blockIdx (sinter_emulated->block)
+#define blockDim (sinter_emulated->block_dim)
+#define gridDim (sinter_emulated->grid_dim)
+#define warpSize 32
+
+#define __global__ __attribute__((noinline))
+#define __device__
+#define __host__
+#define __constant__ const
+#define __forceinline__ inline
+#define __noinline__ __attribute__((noinline))
+#define __launch_bounds__(...)
+#define __grid_constant__
+#define __restrict__ __restrict
+#define __align__(n) __attribute__((aligned(n)))
+// Where the standard allows it in fewer places than CUDA's compilers.
+#define alignas(...) __attribute__((aligned(__VA_ARGS__)))
+// One block runs at a time; the section is poisoned between blocks.
+#define __shared__ static __attribute__((section("sinter_shared")))
+
+#define SINTER_VECTORS(T, name)                                             \
+  struct alignas(2 * sizeof(T)) name##2 {                                   \
+    T x, y;                                                                 \
+  };                                                                        \
+  struct name##3 {                                                          \
+    T x, y, z;                                                              \
+  };                                                                        \
+  struct alignas(4 * sizeof(T) < 16 ? 4 * sizeof(T) : 16) name##4 {         \
+    T x, y, z, w;                                                           \
+  };                                                                        \
+  static inline name##2 make_##name##2(T x, T y) { return {x, y}; }         \
+  static inline name##3 make_##name##3(T x, T y, T z) { return {x, y, z}; } \
+  static inline name##4 make_##name##4(T x, T y, T z, T w) { return {x, y, z, w}; }
+#define uint3 sinter_uint3
+SINTER_VECTORS(signed char, char)
+SINTER_VECTORS(unsigned char, uchar)
+SINTER_VECTORS(short, short)
+SINTER_VECTORS(unsigned short, ushort)
+SINTER_VECTORS(int, int)
+SINTER_VECTORS(unsigned, uint)
+SINTER_VECTORS(long, long)
+SINTER_VECTORS(unsigned long, ulong)
+SINTER_VECTORS(long long, longlong)
+SINTER_VECTORS(unsigned long long, ulonglong)
+SINTER_VECTORS(float, float)
+SINTER_VECTORS(double, double)
+#undef uint3
+
+// The C library's mathematics, in both widths.
+#define SINTER_MATH1(name)                 \
+  extern "C" double name(double) noexcept; \
+  extern "C" float name##f(float) noexcept;
+#define SINTER_MATH2(name)                         \
+  extern "C" double name(double, double) noexcept; \
+  extern "C" float name##f(float, float) noexcept;
+// clang-format off
+SINTER_MATH1(exp) SINTER_MATH1(exp2) SINTER_MATH1(exp10) SINTER_MATH1(expm1) SINTER_MATH1(log) SINTER_MATH1(log2)
+SINTER_MATH1(log10) SINTER_MATH1(log1p) SINTER_MATH1(sqrt) SINTER_MATH1(cbrt) SINTER_MATH1(sin) SINTER_MATH1(cos)
+SINTER_MATH1(tan) SINTER_MATH1(asin) SINTER_MATH1(acos) SINTER_MATH1(atan) SINTER_MATH1(sinh) SINTER_MATH1(cosh)
+SINTER_MATH1(tanh) SINTER_MATH1(asinh) SINTER_MATH1(acosh) SINTER_MATH1(atanh) SINTER_MATH1(erf) SINTER_MATH1(erfc)
+SINTER_MATH1(lgamma) SINTER_MATH1(tgamma) SINTER_MATH1(floor) SINTER_MATH1(ceil) SINTER_MATH1(trunc)
+SINTER_MATH1(rint) SINTER_MATH1(round) SINTER_MATH1(nearbyint) SINTER_MATH1(fabs)
+SINTER_MATH2(pow) SINTER_MATH2(fmod) SINTER_MATH2(atan2) SINTER_MATH2(fmin) SINTER_MATH2(fmax) SINTER_MATH2(hypot)
+SINTER_MATH2(copysign) SINTER_MATH2(nextafter) SINTER_MATH2(remainder)
+    // clang-format on
+    extern "C" double fma(double, double, double) noexcept;
+extern "C" float fmaf(float, float, float) noexcept;
+extern "C" int abs(int) noexcept;
+#define SINTER_FLOAT static inline float
+#define SINTER_DOUBLE static inline double
+SINTER_FLOAT rsqrtf(float a) { return 1 / sqrtf(a); }
+SINTER_DOUBLE rsqrt(double a) { return 1 / sqrt(a); }
+SINTER_FLOAT __expf(float a) { return expf(a); }
+SINTER_FLOAT __logf(float a) { return logf(a); }
+SINTER_FLOAT __log2f(float a) { return log2f(a); }
+SINTER_FLOAT __sinf(float a) { return sinf(a); }
+SINTER_FLOAT __cosf(float a) { return cosf(a); }
+SINTER_FLOAT __powf(float a, float b) { return powf(a, b); }
+SINTER_FLOAT __fdividef(float a, float b) { return a / b; }
+SINTER_FLOAT __frcp_rn(float a) { return 1 / a; }
+SINTER_FLOAT __frsqrt_rn(float a) { return 1 / sqrtf(a); }
+SINTER_FLOAT __fsqrt_rn(float a) { return sqrtf(a); }
+SINTER_FLOAT __fadd_rn(float a, float b) { return a + b; }
+SINTER_FLOAT __fsub_rn(float a, float b) { return a - b; }
+SINTER_FLOAT __fmul_rn(float a, float b) { return a * b; }
+SINTER_FLOAT __fdiv_rn(float a, float b) { return a / b; }
+SINTER_FLOAT __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
+SINTER_DOUBLE __dadd_rn(double a, double b) { return a + b; }
+SINTER_DOUBLE __dmul_rn(double a, double b) { return a * b; }
+SINTER_FLOAT __saturatef(float a) { return a >= 0 ? a < 1 ? a : 1 : 0; }
+template <class A, class B>
+static inline auto min(A a, B b) -> decltype(a + b) {
+  return a < b ? a : b;
+}
+template <class A, class B>
+static inline auto max(A a, B b) -> decltype(a + b) {
+  return a > b ? a : b;
+}
+
+template <class R, class A>
+static inline R sinter_bits(A a) {
+  static_assert(sizeof(R) == sizeof(A));
+  R r;
+  __builtin_memcpy(&r, &a, sizeof r);
+  return r;
+}
+static inline unsigned __float_as_uint(float a) { return sinter_bits<unsigned>(a); }
+static inline int __float_as_int(float a) { return sinter_bits<int>(a); }
+static inline float __uint_as_float(unsigned a) { return sinter_bits<float>(a); }
+static inline float __int_as_float(int a) { return sinter_bits<float>(a); }
+static inline long long __double_as_longlong(double a) { return sinter_bits<long long>(a); }
+static inline double __longlong_as_double(long long a) { return sinter_bits<double>(a); }
+static inline int __popc(unsigned a) { return __builtin_popcount(a); }
+static inline int __popcll(unsigned long long a) { return __builtin_popcountll(a); }
+static inline int __clz(int a) { return a == 0 ? 32 : __builtin_clz((unsigned)a); }
+static inline int __clzll(long long a) { return a == 0 ? 64 : __builtin_clzll((unsigned long long)a); }
+static inline int __ffs(int a) { return __builtin_ffs(a); }
+static inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((unsigned long long)a * b >> 32); }
+static inline int __mulhi(int a, int b) { return (int)((long long)a * b >> 32); }
+static inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
+  return (unsigned long long)((unsigned __int128)a * b >> 64);
+}
+static inline unsigned __brev(unsigned a) {
+  unsigned r = 0;
+  for (int i = 0; i < 32; ++i) r |= (a >> i & 1) << (31 - i);
+  return r;
+}
+static inline unsigned __byte_perm(unsigned a, unsigned b, unsigned s) {
+  const unsigned long long both = a | (unsigned long long)b << 32;
+  unsigned r = 0;
+  for (int i = 0; i < 4; ++i) r |= (unsigned)(both >> 8 * (s >> 4 * i & 7) & 255) << 8 * i;
+  return r;
+}
+
+template <class T>
+static inline T __ldg(const T* p) {
+  return *p;
+}
+template <class T>
+static inline T __ldca(const T* p) {
+  return *p;
+}
+template <class T>
+static inline T __ldcg(const T* p) {
+  return *p;
+}
+template <class T>
+static inline T __ldcs(const T* p) {
+  return *p;
+}
+template <class T>
+static inline T __ldlu(const T* p) {
+  return *p;
+}
+template <class T>
+static inline T __ldcv(const T* p) {
+  return *(const volatile T*)p;
+}
+template <class T, class V>
+static inline void __stwb(T* p, V v) {
+  *p = v;
+}
+template <class T, class V>
+static inline void __stcg(T* p, V v) {
+  *p = v;
+}
+template <class T, class V>
+static inline void __stcs(T* p, V v) {
+  *p = v;
+}
+template <class T, class V>
+static inline void __stwt(T* p, V v) {
+  *p = v;
+}
+
+// Threads take turns at barriers and exchanges only: anything between two of them is atomic.
+#define SINTER_ATOMIC(name, now)        \
+  template <class T, class V>           \
+  static inline T name(T* p, V value) { \
+    const T old = *p, v = (T)value;     \
+    *p = (now);                         \
+    return old;                         \
+  }
+SINTER_ATOMIC(atomicAdd, old + v)
+SINTER_ATOMIC(atomicSub, old - v)
+SINTER_ATOMIC(atomicExch, v)
+SINTER_ATOMIC(atomicMin, v < old ? v : old)
+SINTER_ATOMIC(atomicMax, v > old ? v : old)
+SINTER_ATOMIC(atomicAnd, old& v)
+SINTER_ATOMIC(atomicOr, old | v)
+SINTER_ATOMIC(atomicXor, old ^ v)
+SINTER_ATOMIC(atomicInc, old >= v ? 0 : old + 1)
+SINTER_ATOMIC(atomicDec, old == 0 || old > v ? v : old - 1)
+template <class T, class A, class B>
+static inline T atomicCAS(T* p, A expected, B value) {
+  const T old = *p;
+  if (old == (T)expected) *p = (T)value;
+  return old;
+}
+static inline void __threadfence() {}
+static inline void __threadfence_block() {}
+static inline void __threadfence_system() {}
+static inline void __nanosleep(unsigned) {}
+static inline void __assume(bool) {}
+#define __builtin_assume(x) ((void)0)
+static inline void __trap() { sinter_emulated->stop(1, 0); }
+static inline void __brkpt() {}
+static inline long long clock64() { return 0; }
+
+#define __syncthreads() ((void)sinter_emulated->barrier(__LINE__, 0))
+#define __syncthreads_count(p) sinter_emulated->barrier(__LINE__, (p) ? 1 : 0)
+#define __syncthreads_or(p) (sinter_emulated->barrier(__LINE__, (p) ? 1 : 0) != 0)
+#define __syncthreads_and(p) (sinter_emulated->barrier(__LINE__, (p) ? 0 : 1) == 0)
+static inline void __syncwarp(unsigned mask = 0xffffffffu) { sinter_emulated->exchange(mask, -1, 0); }
+static inline unsigned __activemask() { return sinter_emulated->active(); }
+
+/// The value that lane `from` gave, or this lane's own when `from` lies outside its part of the warp.
+template <class T>
+static inline T sinter_shuffle(unsigned mask, T own, int from, bool inside, int kind) {
+  static_assert(sizeof(T) <= 8);
+  unsigned long long bits = 0;
+  __builtin_memcpy(&bits, &own, sizeof own);
+  const unsigned long long* const all = sinter_emulated->exchange(mask, kind, bits);
+  if (!inside) return own;
+  if (!(mask >> from & 1)) sinter_emulated->stop(2, kind);
+  T out;
+  __builtin_memcpy(&out, all + from, sizeof out);
+  return out;
+}
+template <class T>
+static inline T __shfl_sync(unsigned mask, T x, int from, int width = 32) {
+  const int lane = sinter_emulated->lane;
+  return sinter_shuffle(mask, x, (lane & ~(width - 1)) | (from & (width - 1)), true, -2);
+}
+template <class T>
+static inline T __shfl_xor_sync(unsigned mask, T x, int with, int width = 32) {
+  const int lane = sinter_emulated->lane, from = lane ^ with;
+  return sinter_shuffle(mask, x, from, from < (lane & ~(width - 1)) + width, -3);
+}
+template <class T>
+static inline T __shfl_down_sync(unsigned mask, T x, unsigned by, int width = 32) {
+  const int lane = sinter_emulated->lane, from = lane + (int)by;
+  return sinter_shuffle(mask, x, from, from < (lane & ~(width - 1)) + width, -4);
+}
+template <class T>
+static inline T __shfl_up_sync(unsigned mask, T x, unsigned by, int width = 32) {
+  const int lane = sinter_emulated->lane, from = lane - (int)by;
+  return sinter_shuffle(mask, x, from, from >= (lane & ~(width - 1)), -5);
+}
+static inline unsigned __ballot_sync(unsigned mask, int predicate) {
+  const unsigned long long* const all = sinter_emulated->exchange(mask, -6, predicate != 0);
+  unsigned out = 0;
+  for (int i = 0; i < 32; ++i)
+    if (mask >> i & 1 && all[i] != 0) out |= 1u << i;
+  return out;
+}
+static inline int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) != 0; }
+static inline int __all_sync(unsigned mask, int predicate) { return __ballot_sync(mask, !predicate) == 0; }
+template <class T, class F>
+static inline T sinter_reduce(unsigned mask, T x, int kind, F f) {
+  const unsigned long long* const all = sinter_emulated->exchange(mask, kind, (unsigned long long)x);
+  bool first = true;
+  T out = x;
+  for (int i = 0; i < 32; ++i)
+    if (mask >> i & 1) out = first ? (T)all[i] : f(out, (T)all[i]), first = false;
+  return out;
+}
+template <class T>
+static inline T __reduce_add_sync(unsigned m, T x) {
+  return sinter_reduce(m, x, -7, [](T a, T b) { return (T)(a + b); });
+}
+template <class T>
+static inline T __reduce_max_sync(unsigned m, T x) {
+  return sinter_reduce(m, x, -8, [](T a, T b) { return a > b ? a : b; });
+}
+template <class T>
+static inline T __reduce_min_sync(unsigned m, T x) {
+  return sinter_reduce(m, x, -9, [](T a, T b) { return a < b ? a : b; });
+}
+
+/// Calls a kernel with parameters laid out as cuLaunchKernel takes them; `sizes` tells the driver about them: bytes,
+/// negative for a pointer, and 0 at the end.
+template <class T>
+constexpr int sinter_size = sizeof(T);
+template <class T>
+constexpr int sinter_size<T*> = -8;
+template <class... A>
+struct sinter_entry {
+  template <class T, T... I>
+  struct indices {};
+  static const int* sizes() {
+    static const int all[] = {sinter_size<A>..., 0};
+    return all;
+  }
+  template <unsigned long... I>
+  static void call(void (*f)(A...), void** p, indices<unsigned long, I...>) {
+    f(*(A*)p[I]...);
+  }
+#if defined(__clang__)
+  static void call(void (*f)(A...), void** p) {
+    call(f, p, __make_integer_seq<indices, unsigned long, sizeof...(A)>());
+  }
+#else
+  static void call(void (*f)(A...), void** p) { call(f, p, indices<unsigned long, __integer_pack(sizeof...(A))...>()); }
+#endif
+};
+template <class... A>
+static inline sinter_entry<A...> sinter_entry_of(void (*)(A...)) {
+  return {};
+}
+#define SINTER_EMULATE(name, qualified)                                                 \
+  extern "C" __attribute__((visibility("default"))) void sinter_call_##name(void** p) { \
+    decltype(sinter_entry_of(&qualified))::call(&qualified, p);                         \
+  }                                                                                     \
+  extern "C" __attribute__((visibility("default"))) const int* sinter_sizes_##name() {  \
+    return decltype(sinter_entry_of(&qualified))::sizes();                              \
+  }

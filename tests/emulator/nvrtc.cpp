@@ -1,0 +1,218 @@
+// tests/emulator/nvrtc.cpp: a stand-in for libnvrtc.so whose "CUBIN" is a shared object for the emulated driver.
+//
+// Where the real NVRTC is found it judges each source first, for sm_80 and sm_90: what it refuses is refused.
+// SINTER_EMULATOR_NVRTC  the real one's path; "none": do without
+#include <sinter/run/cuda_library.hpp>
+#include <sinter/run/host_compiler.hpp>
+
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#if !defined(SINTER_EMULATOR_DEVICE) || !defined(SINTER_EMULATOR_CXX)
+#error "the build says where device.hpp and the compiler are"
+#endif
+
+namespace {
+
+namespace run = sinter::run;
+
+struct program {
+  std::string source, log, image;
+};
+
+/// The real NVRTC's entry points; null where there is none.
+struct judge {
+  int (*create)(void** out, const char* source, const char* name, int, const char* const*,
+                const char* const*) = nullptr;
+  int (*destroy)(void** which) = nullptr;
+  int (*compile)(void* which, int options, const char* const* option) = nullptr;
+  int (*log_bytes)(void* which, std::size_t* bytes) = nullptr;
+  int (*log)(void* which, char* out) = nullptr;
+};
+
+const judge& real() {
+  static const judge found = [] {
+    judge j;
+    if (run::detail::environment("SINTER_EMULATOR_NVRTC") == "none") return j;
+    const auto library = run::cuda::open_library(
+        {"SINTER_EMULATOR_NVRTC", {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}, {"cu13", "cuda_nvrtc"}});
+    if (library.handle == nullptr) {
+      std::fputs("[emulator] no NVRTC: kernels are compiled by the host compiler only\n", stderr);
+      return j;
+    }
+    const auto take = [&](auto& pointer, const char* name) {
+      pointer = reinterpret_cast<std::decay_t<decltype(pointer)>>(::dlsym(library.handle, name));
+    };
+    take(j.create, "nvrtcCreateProgram");
+    take(j.destroy, "nvrtcDestroyProgram");
+    take(j.compile, "nvrtcCompileProgram");
+    take(j.log_bytes, "nvrtcGetProgramLogSize");
+    take(j.log, "nvrtcGetProgramLog");
+    return j;
+  }();
+  return found;
+}
+
+/// NVRTC's words when it refuses the source for an architecture; "" when it does not.
+std::string refusal(const std::string& source, const char* architecture) {
+  const judge& j = real();
+  if (j.create == nullptr) return "";
+  void* which = nullptr;
+  if (j.create(&which, source.c_str(), "kernel.cu", 0, nullptr, nullptr) != 0) return "NVRTC made no program";
+  const std::string option = std::string("--gpu-architecture=") + architecture;
+  const char* const options[] = {option.c_str(), "--std=c++17", "-w"};
+  std::string log;
+  if (j.compile(which, 3, options) != 0) {
+    std::size_t bytes = 0;
+    j.log_bytes(which, &bytes);
+    log.resize(bytes);
+    j.log(which, log.data());
+    while (!log.empty() && log.back() == '\0') log.pop_back();
+    log = std::string(architecture) + ": " + log;
+  }
+  j.destroy(&which);
+  return log;
+}
+
+/// The kernels of a text: their names, and these within their namespaces.
+std::vector<std::pair<std::string, std::string>> kernels_of(const std::string& text) {
+  std::vector<std::pair<std::string, std::string>> out;
+  std::vector<std::string> scopes;  // of each open brace: the namespace that it opens, or ""
+  std::string last, before_last;    // words
+  bool wants_name = false;
+  int parentheses = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '/' && text.compare(i, 2, "//") == 0) {
+      i = std::min(text.find('\n', i), text.size());
+    } else if (c == '/' && text.compare(i, 2, "/*") == 0) {
+      i = std::min(text.find("*/", i + 2), text.size()) + 1;
+    } else if (c == '#') {
+      while (i < text.size() && (text[i] != '\n' || text[i - 1] == '\\')) ++i;
+    } else if (c == '"' || c == '\'') {
+      for (++i; i < text.size() && text[i] != c; ++i)
+        if (text[i] == '\\') ++i;
+    } else if (std::isalpha(static_cast<unsigned char>(c)) || c == '_') {
+      std::size_t end = i;
+      while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) || text[end] == '_')) ++end;
+      before_last = last;
+      last = text.substr(i, end - i);
+      i = end - 1;
+      if (last == "__global__") wants_name = true;
+    } else if (c == '(') {
+      if (wants_name && parentheses == 0 && last != "__launch_bounds__") {
+        std::string scope;
+        for (const auto& s : scopes)
+          if (!s.empty()) scope += s + "::";
+        out.emplace_back(last, scope + last);
+        wants_name = false;
+      }
+      ++parentheses;
+    } else if (c == ')') {
+      --parentheses;
+    } else if (c == '{') {
+      scopes.push_back(before_last == "namespace" ? last : "");
+      last.clear();
+    } else if (c == '}' && !scopes.empty()) {
+      scopes.pop_back();
+      last.clear();
+    }
+  }
+  return out;
+}
+
+void replace_all(std::string& text, const std::string& what, const std::string& with) {
+  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += with.size())
+    text.replace(at, what.size(), with);
+}
+
+/// `extern __shared__ T name[];` becomes a pointer to the block's dynamic shared memory.
+void dynamic_shared(std::string& text) {
+  const std::string words = "extern __shared__";
+  for (std::size_t at = 0; (at = text.find(words, at)) != std::string::npos;) {
+    const std::size_t bracket = text.find('[', at), end = text.find(';', at);
+    if (bracket == std::string::npos || end == std::string::npos || bracket > end) return;
+    std::size_t stop = bracket;
+    while (text[stop - 1] == ' ') --stop;
+    std::size_t start = stop;
+    while (std::isalnum(static_cast<unsigned char>(text[start - 1])) || text[start - 1] == '_') --start;
+    const std::string name = text.substr(start, stop - start);
+    const std::string type = text.substr(at + words.size(), start - at - words.size());
+    const std::string made = "typedef " + type + " sinter_type_" + name + ";\n#define " + name + " ((sinter_type_" +
+                             name + "*)sinter_emulated->dynamic_shared)\n";
+    text.replace(at, end + 1 - at, made);
+    at += made.size();
+  }
+}
+
+std::string host_text(const std::string& source) {
+  std::string text = source;
+  dynamic_shared(text);
+  replace_all(text, "static __shared__", "__shared__");
+  std::string out = "#include \"" SINTER_EMULATOR_DEVICE "\"\n#line 1 \"kernel.cu\"\n" + text + "\n";
+  for (const auto& [name, qualified] : kernels_of(text)) out += "SINTER_EMULATE(" + name + ", " + qualified + ")\n";
+  if (text.find("__shared__") != std::string::npos)
+    out +=
+        "extern \"C\" char __start_sinter_shared[] __attribute__((weak)), __stop_sinter_shared[] "
+        "__attribute__((weak));\n"
+        "extern \"C\" __attribute__((visibility(\"default\"))) void sinter_shared_bounds(char** first, char** last) {\n"
+        "  *first = __start_sinter_shared;\n  *last = __stop_sinter_shared;\n}\n";
+  return out;
+}
+
+bool compile_for_host(program& p) {
+  const run::detail::scratch_folder scratch;
+  const std::string text = scratch.path() + "/kernel.cpp", object = scratch.path() + "/kernel.so";
+  run::detail::write_file(text, host_text(p.source));
+  const std::vector<std::string> argv = {SINTER_EMULATOR_CXX,
+                                         "-std=c++17",
+                                         "-O1",
+                                         "-shared",
+                                         "-fPIC",
+                                         "-fwrapv",
+                                         "-fno-strict-aliasing",
+                                         "-ffp-contract=off",
+                                         "-fvisibility=hidden",
+                                         "-w",
+                                         "-fsanitize=alignment,bounds",
+                                         "-fsanitize-undefined-trap-on-error",
+                                         text,
+                                         "-o",
+                                         object,
+                                         "-lm"};
+  const auto result = run::run_process(argv, scratch.path(), std::chrono::seconds(120));
+  p.log = result.log;
+  p.image = result.how == run::outcome::ok ? run::detail::read_file(object) : "";
+  if (p.image.empty()) {
+    p.log = "NVRTC accepts the kernel, the emulator's host compiler does not:\n" + p.log;
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+#define SINTER_EXPORT extern "C" __attribute__((visibility("default")))
+
+SINTER_EXPORT int nvrtcVersion(int* major, int* minor) { return *major = 13, *minor = 0, 0; }
+SINTER_EXPORT int nvrtcGetNumSupportedArchs(int* count) { return *count = 3, 0; }
+SINTER_EXPORT int nvrtcGetSupportedArchs(int* all) { return all[0] = 75, all[1] = 80, all[2] = 90, 0; }
+SINTER_EXPORT int nvrtcCreateProgram(program** out, const char* source, const char*, int, const char* const*,
+                                     const char* const*) {
+  return *out = new program{source, "", ""}, 0;
+}
+SINTER_EXPORT int nvrtcDestroyProgram(program** which) { return delete *which, *which = nullptr, 0; }
+SINTER_EXPORT int nvrtcCompileProgram(program* p, int, const char* const*) {
+  for (const char* architecture : {"sm_80", "sm_90"})
+    if (p->log = refusal(p->source, architecture); !p->log.empty()) return 6;
+  return compile_for_host(*p) ? 0 : 6;
+}
+SINTER_EXPORT int nvrtcGetCUBINSize(program* p, std::size_t* bytes) { return *bytes = p->image.size(), 0; }
+SINTER_EXPORT int nvrtcGetCUBIN(program* p, char* out) { return std::memcpy(out, p->image.data(), p->image.size()), 0; }
+SINTER_EXPORT int nvrtcGetProgramLogSize(program* p, std::size_t* bytes) { return *bytes = p->log.size() + 1, 0; }
+SINTER_EXPORT int nvrtcGetProgramLog(program* p, char* out) {
+  return std::memcpy(out, p->log.c_str(), p->log.size() + 1), 0;
+}
+SINTER_EXPORT const char* nvrtcGetErrorString(int r) { return r == 6 ? "NVRTC_ERROR_COMPILATION" : "NVRTC_ERROR"; }

@@ -1,0 +1,118 @@
+#include <doctest/doctest.h>
+
+#include <numeric>
+
+#include "cuda_support.hpp"
+
+using namespace sinter;
+using namespace support;
+
+TEST_CASE("a kernel is compiled, loaded, launched, and its result copied back") {
+  const std::int64_t n = 1000;
+  std::vector<float> in(n);
+  std::iota(in.begin(), in.end(), 1.0f);
+  const storage a = on_gpu(in), out = cuda::allocate(n * 4, 0);
+  CHECK(a.where() == device::cuda(0));
+  const float factor = 3;
+  void* const given[] = {out.data(), a.data(), const_cast<float*>(&factor)};
+  const long sizes[] = {n};
+  cuda::execute(scale_sequence(n), given, sizes);
+  const auto result = on_host<float>(out, n);
+  for (std::size_t i = 0; i < result.size(); ++i) REQUIRE(result[i] == in[i] * 3 + static_cast<float>(i));
+}
+
+TEST_CASE("a sequence: intermediates and a kernel's own scratch lie in one block, fills and launches go in order") {
+  const auto code = module_of(R"(
+extern "C" __global__ void spread(int* out, const int* in, char* scratch) {
+  int* const mine = (int*)scratch;
+  if (threadIdx.x == 0) mine[0] = in[0];
+  __syncthreads();
+  out[threadIdx.x] = mine[0] + (int)threadIdx.x;
+}
+extern "C" __global__ void total(int* out, const int* in, const int* base, char* scratch) {
+  __shared__ int part[2];
+  int x = in[threadIdx.x];
+  for (int m = 16; m > 0; m /= 2) x += __shfl_xor_sync(0xffffffffu, x, m);
+  if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = x;
+  __syncthreads();
+  if (threadIdx.x == 0) *out = part[0] + part[1] + *base;
+}
+)");
+  cuda::sequence s;
+  s.intermediates = {0, 512};
+  s.scratch_bytes = 2048;
+  s.steps.push_back(cuda::make_launch(code, "spread", 1, 64, 0, cuda::label("spread")));
+  s.steps.back().operands = {{2, 0}, {0, 0}};
+  s.steps.back().scratch = 1024;
+  cuda::step fill;
+  fill.what = cuda::action::fill;
+  fill.operands = {{3, 0}};
+  fill.bytes = 4;
+  fill.value = 1;
+  s.steps.push_back(fill);
+  s.steps.push_back(cuda::make_launch(code, "total", 1, 64, 0, cuda::label("total")));
+  s.steps.back().operands = {{1, 0}, {2, 0}, {3, 0}};
+  const storage in = on_gpu(std::vector<int>{5}), out = cuda::allocate(4, 0);
+  void* const given[] = {in.data(), out.data()};
+  for (int i = 0; i < 3; ++i) cuda::execute(s, given, nullptr);
+  CHECK(on_host<int>(out, 1)[0] == 64 * 5 + 63 * 32 + 0x01010101);
+}
+
+TEST_CASE("a launch of no blocks is none; grids, blocks and shared memory have limits") {
+  const auto code = module_of(scale_source);
+  void* const given[] = {nullptr, nullptr, nullptr};
+  const long sizes[] = {0};
+  cuda::execute(one_launch(code, "scale", {{0, 0}, {1, 0}, {0, 0}}, 0, 128, 1), given, sizes);
+  const auto refused = [&](std::int64_t blocks, int threads, int shared) {
+    return message_of([&] { cuda::make_launch(code, "scale", blocks, threads, shared, "wide (at a.cpp:3)"); });
+  };
+  CHECK(refused(2147483647, 1024, 0).empty());
+  CHECK(refused(2147483648, 128, 0) ==
+        "[cuda] wide (at a.cpp:3) needs 2147483648 blocks; a grid has at most 2147483647");
+  CHECK(contains(refused(1, 1025, 0), "needs blocks of 1025 threads; a block has 1 to 1024"));
+  CHECK(contains(refused(1, 128, 300 << 10), "needs 307200 bytes of shared memory"));
+  CHECK(message_of([&] { code->find("absent"); }) == "[cuda] a compiled kernel lacks its entry point 'absent'");
+}
+
+TEST_CASE("dynamic shared memory beyond 48 KiB is asked for") {
+  const auto code = module_of(R"(
+extern "C" __global__ void reverse(int* data, char* scratch) {
+  extern __shared__ int tile[];
+  for (int i = threadIdx.x; i < 15000; i += 256) tile[i] = data[i];
+  __syncthreads();
+  for (int i = threadIdx.x; i < 15000; i += 256) data[i] = tile[14999 - i];
+}
+)");
+  std::vector<int> values(15000);
+  std::iota(values.begin(), values.end(), 0);
+  const storage data = on_gpu(values);
+  void* const given[] = {data.data()};
+  cuda::execute(one_launch(code, "reverse", {{0, 0}}, 1, 256, 0, 60000), given, nullptr);
+  const auto result = on_host<int>(data, values.size());
+  CHECK(std::equal(values.rbegin(), values.rend(), result.begin()));
+}
+
+TEST_CASE("many operands and sizes") {
+  std::string parameters, sum;
+  constexpr int count = 150;
+  for (int i = 0; i < count; ++i) {
+    parameters += "const int* p" + std::to_string(i) + ", ";
+    sum += " + *p" + std::to_string(i);
+  }
+  const auto code = module_of("extern \"C\" __global__ void many(" + parameters +
+                              "int* out, char* scratch, long a, long b) { *out = 0" + sum + " + (int)(10 * a + b); }");
+  std::vector<storage> held;
+  std::vector<void*> given;
+  std::vector<cuda::operand> operands;
+  for (int i = 0; i < count; ++i) {
+    held.push_back(on_gpu(std::vector<int>{i}));
+    given.push_back(held.back().data());
+    operands.push_back({i, 0});
+  }
+  held.push_back(cuda::allocate(4, 0));
+  given.push_back(held.back().data());
+  operands.push_back({count, 0});
+  const long sizes[] = {7, 3};
+  cuda::execute(one_launch(code, "many", operands, 1, 1, 2), given, sizes);
+  CHECK(on_host<int>(held.back(), 1)[0] == count * (count - 1) / 2 + 73);
+}
