@@ -1,0 +1,310 @@
+// run/cuda_graph.hpp: a sequence recorded as a CUDA graph; a call updates what changed in it and launches it as one.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "cuda_program.hpp"
+
+namespace sinter::run::cuda {
+
+/// Scratch memory that all recordings of one function share; it grows to the largest need.
+class scratch_pool {
+ public:
+  /// Held from reserve() to the launch that uses the memory.
+  std::mutex mutex;
+
+  /// At least `bytes` bytes for work on this thread's current stream, after what used them before.
+  const storage& reserve(std::size_t bytes, int device) {
+    if (memory_.bytes() < bytes || memory_.where() != device::cuda(device)) memory_ = allocate(bytes, device);
+    use(memory_, true);
+    return memory_;
+  }
+
+ private:
+  using device = sinter::device;
+  storage memory_;
+};
+
+namespace detail {
+
+/// A stream for captures alone: nothing else is asked of it.
+struct capture_queue {
+  std::mutex mutex;
+  queue where;
+};
+
+SINTER_API capture_queue& capture_queue_of(int device) {
+  static auto* const all = new std::array<capture_queue, most_devices>;
+  capture_queue& c = (*all)[static_cast<std::size_t>(device)];
+  const std::lock_guard lock(c.mutex);
+  if (c.where.handle == nullptr) {
+    c.where.where = &device_at(device);
+    check(driver().stream_create(&c.where.handle, api::stream_non_blocking), "making a stream");
+  }
+  return c;
+}
+
+/// Owns a graph.
+class graph_handle {
+ public:
+  explicit graph_handle(api::graph g = nullptr) : graph_(g) {}
+  graph_handle(graph_handle&& other) noexcept : graph_(std::exchange(other.graph_, nullptr)) {}
+  graph_handle& operator=(graph_handle other) noexcept {
+    std::swap(graph_, other.graph_);
+    return *this;
+  }
+  ~graph_handle() {
+    if (graph_ != nullptr && driver_alive()) driver_instance().table.graph_destroy(graph_);
+  }
+  api::graph get() const noexcept { return graph_; }
+
+ private:
+  api::graph graph_;
+};
+
+/// What f asks of a stream, as a graph.
+template <class F>
+graph_handle captured(int device, F&& f) {
+  capture_queue& c = capture_queue_of(device);
+  const driver_table& call = driver();
+  const std::lock_guard lock(c.mutex);
+  check(call.capture_begin(c.where.handle, api::capture_relaxed), "recording a graph");
+  api::graph made = nullptr;
+  try {
+    f(c.where);
+  } catch (...) {
+    if (call.capture_end(c.where.handle, &made) == api::success) graph_handle{made};
+    throw;
+  }
+  check(call.capture_end(c.where.handle, &made), "recording a graph");
+  return graph_handle(made);
+}
+
+}  // namespace detail
+
+/// Calls of one sequence, recorded. The first call runs step by step, so that everything is loaded; the second records.
+/// Later ones change the nodes whose operands moved, in one of a few copies of the graph: a program whose buffers take
+/// turns changes nothing after its first turns. Thread-safe. The sequence must outlive it.
+class recording {
+ public:
+  recording(const sequence& s, std::shared_ptr<scratch_pool> pool) : sequence_(s), pool_(std::move(pool)) {}
+  recording(const recording&) = delete;
+  recording& operator=(const recording&) = delete;
+  ~recording() { forget(); }
+
+  /// As execute().
+  void launch(std::span<void* const> given, const long* sizes) {
+    std::unique_lock<std::mutex> lock(pool_->mutex);
+    if (calls_++ == 0 || sequence_.steps.size() < 2 || detail::synchronous()) {
+      lock.unlock();
+      return execute(sequence_, given, sizes);
+    }
+    queue& q = current_queue(sequence_.device);
+    const context_scope here(*q.where);
+    if (graph_.get() == nullptr) survey(given);
+    const storage& memory = pool_->reserve(static_cast<std::size_t>(workspace_at_) + workspace_, sequence_.device);
+    auto* const base = static_cast<char*>(memory.data());
+    detail::operand_table table(sequence_, given, base, sizes);
+    fingerprint(given, base, sizes);
+    variant* chosen = find();
+    if (chosen == nullptr) chosen = &fitted(table, base);
+    chosen->used = calls_;
+    const auto& steps = sequence_.steps;
+    for (std::size_t i = steps.size() - std::min<std::size_t>(steps.size(), 8); i < steps.size(); ++i)
+      detail::remember(steps[i].label);
+    check(driver().graph_launch(chosen->code, q.handle), "launching a recorded call that ends with",
+          steps.back().label);
+  }
+
+  /// Nodes that calls had to change, and copies of the graph made: for tests and logs.
+  std::size_t changed_nodes() const noexcept { return changed_; }
+  std::size_t copies() const noexcept { return variants_.size(); }
+
+ private:
+  static constexpr std::size_t most_variants = 4;
+
+  /// A copy of the graph, and the operands that its nodes have.
+  struct variant {
+    api::executable code = nullptr;
+    std::vector<std::uint64_t> key;
+    std::uint64_t used = 0;
+  };
+
+  /// Learns which operands are values, and what products want of scratch memory.
+  void survey(std::span<void* const> given) {
+    value_bytes_.assign(given.size(), 0);
+    workspace_at_ = (sequence_.scratch_bytes + 255) / 256 * 256;
+    workspace_ = 0;
+    for (const step& s : sequence_.steps) {
+      for (const operand& o : s.operands)
+        if (o.bytes != 0) value_bytes_[static_cast<std::size_t>(o.index)] = o.bytes;
+      // Of the plan for any alignment, the most that it may want.
+      if (s.what == action::product)
+        for (int alignment = 1; alignment <= 16; alignment *= 2)
+          workspace_ = std::max(workspace_, plan_product(s.product, alignment, sequence_.device).choice.workspace);
+    }
+  }
+
+  /// The operands of this call: addresses and values, then the scratch address, then the sizes.
+  void fingerprint(std::span<void* const> given, const char* base, const long* sizes) {
+    now_.resize(given.size() + 1 + static_cast<std::size_t>(sequence_.sizes));
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      now_[i] = 0;
+      if (value_bytes_[i] != 0) std::memcpy(&now_[i], given[i], static_cast<std::size_t>(value_bytes_[i]));
+      else now_[i] = reinterpret_cast<std::uintptr_t>(given[i]);
+    }
+    now_[given.size()] = reinterpret_cast<std::uintptr_t>(base);
+    for (int i = 0; i < sequence_.sizes; ++i)
+      now_[given.size() + 1 + static_cast<std::size_t>(i)] = static_cast<std::uint64_t>(sizes[i]);
+  }
+
+  variant* find() {
+    for (variant& v : variants_)
+      if (v.key == now_) return &v;
+    return nullptr;
+  }
+
+  /// A copy of the graph that has this call's operands.
+  variant& fitted(detail::operand_table& table, char* base) {
+    for (bool again = false;; again = true) {
+      if (graph_.get() == nullptr) record(table, base);
+      variant* v = nullptr;
+      if (variants_.size() < most_variants) {
+        variants_.reserve(most_variants);
+        variant fresh;
+        check(driver().graph_instantiate(&fresh.code, graph_.get(), 0), "preparing a recorded call");
+        fresh.key = recorded_;
+        variants_.push_back(std::move(fresh));
+        v = &variants_.back();
+      } else {
+        v = &*std::min_element(variants_.begin(), variants_.end(),
+                               [](const variant& a, const variant& b) { return a.used < b.used; });
+      }
+      if (update(*v, table, base)) return *v;
+      if (again) throw system_error("[cuda] a recorded call could not be changed for new operands");
+      // The library does this product otherwise now: what was recorded is of no use.
+      forget();
+    }
+  }
+
+  void forget() noexcept {
+    if (driver_alive())
+      for (variant& v : variants_) detail::driver_instance().table.graph_destroy_executable(v.code);
+    variants_.clear();
+    nodes_.clear();
+    graph_ = detail::graph_handle();
+  }
+
+  static api::kernel_node kernel_of(const step& s, detail::operand_table& table) {
+    api::kernel_node k;
+    k.entry = s.entry;
+    k.grid_x = s.blocks;
+    k.block_x = s.threads;
+    k.shared = s.shared;
+    k.parameters = table.parameters(s);
+    return k;
+  }
+  static api::memset_node fill_of(const step& s, const detail::operand_table& table) {
+    api::memset_node f;
+    f.to = reinterpret_cast<api::address>(table[s.operands[0]]);
+    f.value = s.value;
+    f.width = static_cast<std::size_t>(s.bytes);
+    return f;
+  }
+  detail::graph_handle product_of(const step& s, const detail::operand_table& table, char* base) const {
+    const void* const a = table[s.operands[0]];
+    const void* const b = table[s.operands[1]];
+    void* const out = table[s.operands[2]];
+    const void* const bias = s.operands.size() > 3 ? table[s.operands[3]] : nullptr;
+    product_plan& p = plan_product(s.product, detail::common_alignment(a, b, out, bias), sequence_.device);
+    return detail::captured(sequence_.device, [&](queue& q) { multiply(p, a, b, out, bias, base + workspace_at_, q); });
+  }
+
+  /// Makes the graph: the steps one after another.
+  void record(detail::operand_table& table, char* base) {
+    const driver_table& call = driver();
+    api::graph made = nullptr;
+    check(call.graph_create(&made, 0), "recording a graph");
+    detail::graph_handle owned(made);
+    std::vector<api::node> nodes;
+    api::node last = nullptr;
+    for (const step& s : sequence_.steps) {
+      api::node node = nullptr;
+      const std::size_t before = last != nullptr ? 1 : 0;
+      api::result r = api::success;
+      if (s.what == action::launch && s.blocks > 0) {
+        const api::kernel_node k = kernel_of(s, table);
+        r = call.graph_add_kernel(&node, made, &last, before, &k);
+      } else if (s.what == action::fill && s.bytes > 0) {
+        const api::memset_node f = fill_of(s, table);
+        r = call.graph_add_memset(&node, made, &last, before, &f, device_at(sequence_.device).context);
+      } else if (s.what == action::product) {
+        const detail::graph_handle child = product_of(s, table, base);
+        r = call.graph_add_child(&node, made, &last, before, child.get());
+      }
+      check(r, "recording", s.label);
+      nodes.push_back(node);
+      if (node != nullptr) last = node;
+    }
+    graph_ = std::move(owned);
+    nodes_ = std::move(nodes);
+    recorded_ = now_;
+  }
+
+  /// True when an operand of the step is not what the variant has.
+  bool moved(const variant& v, const step& s) const {
+    const std::size_t given = value_bytes_.size();
+    // Intermediates and the kernel's own scratch move with the scratch block.
+    if (!std::equal(now_.begin() + static_cast<std::ptrdiff_t>(given), now_.end(),
+                    v.key.begin() + static_cast<std::ptrdiff_t>(given)))
+      return true;
+    return std::any_of(s.operands.begin(), s.operands.end(), [&](const operand& o) {
+      const auto i = static_cast<std::size_t>(o.index);
+      return i < given && v.key[i] != now_[i];
+    });
+  }
+
+  /// Gives the variant this call's operands; false when a library's work does not fit its node any more.
+  bool update(variant& v, detail::operand_table& table, char* base) {
+    const driver_table& call = driver();
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      const step& s = sequence_.steps[i];
+      if (nodes_[i] == nullptr || !moved(v, s)) continue;
+      ++changed_;
+      api::result r = api::success;
+      if (s.what == action::launch) {
+        const api::kernel_node k = kernel_of(s, table);
+        r = call.graph_set_kernel(v.code, nodes_[i], &k);
+      } else if (s.what == action::fill) {
+        const api::memset_node f = fill_of(s, table);
+        r = call.graph_set_memset(v.code, nodes_[i], &f, device_at(sequence_.device).context);
+      } else {
+        const detail::graph_handle child = product_of(s, table, base);
+        r = call.graph_set_child(v.code, nodes_[i], child.get());
+        if (r == api::exec_update_failure || r == api::invalid_value) return false;
+      }
+      check(r, "changing a recorded call of", s.label);
+    }
+    v.key = now_;
+    return true;
+  }
+
+  const sequence& sequence_;
+  std::shared_ptr<scratch_pool> pool_;
+  std::uint64_t calls_ = 0;
+  std::vector<int> value_bytes_;  ///< per given operand: bytes of a value, 0 for an address
+  std::int64_t workspace_at_ = 0;
+  std::size_t workspace_ = 0;
+  detail::graph_handle graph_;
+  std::vector<api::node> nodes_;  ///< per step; null for one that does nothing
+  std::vector<std::uint64_t> recorded_, now_;
+  std::vector<variant> variants_;
+  std::size_t changed_ = 0;
+};
+
+}  // namespace sinter::run::cuda

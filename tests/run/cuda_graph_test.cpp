@@ -1,0 +1,194 @@
+#include <doctest/doctest.h>
+#include <sinter/run/cuda_graph.hpp>
+
+#include <numeric>
+#include <thread>
+
+#include "cuda_support.hpp"
+
+using namespace sinter;
+using namespace support;
+
+namespace {
+
+/// out = (in * 2 + i) * factor + i, through an intermediate, over a filled value; two launches and a fill.
+cuda::sequence two_steps(std::int64_t n) {
+  const auto code = module_of(scale_source);
+  cuda::sequence s = one_launch(code, "scale", {{3, 0}, {1, 0}, {2, 4}}, (n + 127) / 128, 128, 1);
+  cuda::step fill;
+  fill.what = cuda::action::fill;
+  fill.operands = {{4, 0}};
+  fill.bytes = 64;
+  fill.value = 7;
+  fill.label = "a fill";
+  s.steps.push_back(fill);
+  auto second = one_launch(code, "scale", {{0, 0}, {3, 0}, {2, 4}}, (n + 127) / 128, 128, 1);
+  s.steps.push_back(second.steps[0]);
+  s.intermediates = {0, 1 << 16};
+  s.scratch_bytes = (1 << 16) + 64;
+  return s;
+}
+
+struct call {
+  std::vector<float> in;
+  storage source, out;
+  float factor = 2;
+
+  explicit call(float first, std::int64_t n) : in(static_cast<std::size_t>(n)) {
+    std::iota(in.begin(), in.end(), first);
+    source = on_gpu(in);
+    out = cuda::allocate(in.size() * 4, 0);
+  }
+  template <class F>
+  void run(F&& launch) {
+    void* const given[] = {out.data(), source.data(), &factor};
+    const long sizes[] = {static_cast<long>(in.size())};
+    launch(std::span<void* const>(given), sizes);
+  }
+  bool right() const {
+    const auto result = on_host<float>(out, in.size());
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      const float x = static_cast<float>(i);
+      if (result[i] != (in[i] * factor + x) * factor + x) return false;
+    }
+    return true;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a recorded call gives what a plain one gives, whatever moves") {
+  const std::int64_t n = 1000;
+  const auto s = two_steps(n);
+  cuda::recording r(s, std::make_shared<cuda::scratch_pool>());
+  const auto launch = [&](auto given, auto sizes) { r.launch(given, sizes); };
+  call first(0, n);
+  first.run(launch);
+  CHECK(first.right());
+  CHECK(r.copies() == 0);
+  for (int i = 0; i < 3; ++i) {
+    first.out = cuda::allocate(n * 4, 0);
+    first.run(launch);
+    CHECK(first.right());
+  }
+  const std::size_t changed = r.changed_nodes();
+  first.run(launch);
+  CHECK(r.changed_nodes() == changed);
+  // A value given by the host.
+  first.factor = 5;
+  first.run(launch);
+  CHECK(first.right());
+  // Other buffers.
+  call second(100, n);
+  second.run(launch);
+  CHECK(second.right());
+  first.run(launch);
+  CHECK(first.right());
+  CHECK(second.right());
+}
+
+TEST_CASE("buffers that take turns need no changes after the first turns") {
+  const std::int64_t n = 500;
+  const auto s = two_steps(n);
+  cuda::recording r(s, std::make_shared<cuda::scratch_pool>());
+  std::vector<std::unique_ptr<call>> calls;
+  for (int i = 0; i < 3; ++i) calls.push_back(std::make_unique<call>(static_cast<float>(10 * i), n));
+  const auto round = [&] {
+    for (auto& c : calls) c->run([&](auto given, auto sizes) { r.launch(given, sizes); });
+  };
+  round();
+  round();
+  const std::size_t changed = r.changed_nodes();
+  for (int i = 0; i < 5; ++i) round();
+  CHECK(r.changed_nodes() == changed);
+  CHECK(r.copies() == 3);
+  for (auto& c : calls) CHECK(c->right());
+  // Six sets of buffers and four copies: they are changed again and again, and right.
+  for (int i = 3; i < 6; ++i) calls.push_back(std::make_unique<call>(static_cast<float>(10 * i), n));
+  for (int i = 0; i < 3; ++i) {
+    for (auto& c : calls) c->out = cuda::allocate(n * 4, 0);
+    round();
+    for (auto& c : calls) CHECK(c->right());
+  }
+  CHECK(r.copies() == 4);
+  CHECK(r.changed_nodes() > changed);
+}
+
+TEST_CASE("recordings of different sizes share one scratch block") {
+  const auto pool = std::make_shared<cuda::scratch_pool>();
+  const auto small = two_steps(100);
+  auto large = two_steps(10000);
+  large.scratch_bytes = 1 << 20;
+  cuda::recording a(small, pool), b(large, pool);
+  call x(1, 100), y(2, 10000);
+  for (int i = 0; i < 4; ++i) {
+    x.out = cuda::allocate(400, 0);
+    x.run([&](auto given, auto sizes) { a.launch(given, sizes); });
+    y.run([&](auto given, auto sizes) { b.launch(given, sizes); });
+    CHECK(x.right());
+    CHECK(y.right());
+  }
+}
+
+TEST_CASE("one recording, many threads and streams") {
+  const std::int64_t n = 300;
+  const auto s = two_steps(n);
+  cuda::recording r(s, std::make_shared<cuda::scratch_pool>());
+  std::vector<char> good(6);
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < good.size(); ++t)
+    threads.emplace_back([&, t] {
+      cuda::stream mine(0);
+      std::unique_ptr<cuda::stream_scope> scope;
+      if (t % 2 == 0) scope = std::make_unique<cuda::stream_scope>(mine.get());
+      bool right = true;
+      call c(static_cast<float>(t), n);
+      for (int i = 0; i < 10; ++i) {
+        c.factor = static_cast<float>(i);
+        c.run([&](auto given, auto sizes) { r.launch(given, sizes); });
+        right = right && c.right();
+      }
+      good[t] = right;
+    });
+  for (auto& t : threads) t.join();
+  CHECK(std::count(good.begin(), good.end(), 1) == static_cast<std::ptrdiff_t>(good.size()));
+}
+
+TEST_CASE("products are recorded too") {
+  std::string why;
+  cuda::matmul p{.m = 4, .n = 6, .k = 5, .row_a = 5, .row_b = 6, .row_out = 6};
+  p.after = cuda::epilogue::bias_relu;
+  if (!cuda::can_multiply(p, 0, why)) {
+    MESSAGE("SKIPPED: " << why);
+    return;
+  }
+  // out = scale(relu(a b + bias))
+  const auto code = module_of(scale_source);
+  cuda::sequence s = one_launch(code, "scale", {{3, 0}, {5, 0}, {4, 4}}, 1, 128, 1);
+  cuda::step product;
+  product.what = cuda::action::product;
+  product.label = "a product";
+  product.product = p;
+  product.operands = {{0, 0}, {1, 0}, {5, 0}, {2, 0}};
+  s.steps.insert(s.steps.begin(), product);
+  s.intermediates = {0};
+  s.scratch_bytes = 4 * 6 * 4;
+  cuda::recording r(s, std::make_shared<cuda::scratch_pool>());
+  for (int round = 0; round < 7; ++round) {
+    std::vector<float> a(20), b(30), bias(6);
+    std::iota(a.begin(), a.end(), static_cast<float>(round) - 8);
+    std::iota(b.begin(), b.end(), -12.0f);
+    std::iota(bias.begin(), bias.end(), 3.0f);
+    const storage ga = on_gpu(a), gb = on_gpu(b), gbias = on_gpu(bias), out = cuda::allocate(24 * 4, 0);
+    const float factor = 2;
+    void* const given[] = {ga.data(), gb.data(), gbias.data(), out.data(), const_cast<float*>(&factor)};
+    const long sizes[] = {24};
+    r.launch(given, sizes);
+    const auto result = on_host<float>(out, 24);
+    for (std::size_t i = 0; i < 24; ++i) {
+      float sum = bias[i % 6];
+      for (std::size_t k = 0; k < 5; ++k) sum += a[i / 6 * 5 + k] * b[k * 6 + i % 6];
+      CHECK(result[i] == doctest::Approx(std::max(sum, 0.0f) * 2 + static_cast<float>(i)));
+    }
+  }
+}
