@@ -6,6 +6,7 @@
 #include "cpu.hpp"
 #include "cuda_columns.hpp"
 #include "cuda_pointwise.hpp"
+#include "cuda_product.hpp"
 #include "prelude_cuda.hpp"
 #include "prelude_cuda_block.hpp"
 
@@ -27,6 +28,7 @@ inline const std::vector<piece>& cuda_pieces() {
       {prelude_cuda_random, {"philox"}},
       {prelude_cuda_reduce, {"group_all", "warps_all", "better", "extreme"}},
       {prelude_cuda_atomic, {"atomic_add"}},
+      {prelude_cuda_product, {"multiply_add"}},
   };
   return all;
 }
@@ -107,6 +109,13 @@ inline void print_cuda_pointwise(cuda_source& s, writer& out, const kernel& k, c
                  [&] { print_pointwise(p, shape); });
 }
 
+inline void print_cuda_product(cuda_source& s, writer& out, const kernel& k, const cuda_target& t) {
+  const kernel* const only[] = {&k};
+  cuda_printer p(k, out);
+  const auto shape = shape_of_product(k, t);
+  cuda_launch_of(s, out, only, cuda_entry, shape.blocks, 256, 0, [&] { print_product(p, shape); });
+}
+
 inline void print_cuda_rows(cuda_source& s, writer& out, const kernel& k, const cuda_target& t) {
   const kernel* const only[] = {&k};
   cuda_printer p(k, out);
@@ -168,8 +177,8 @@ SINTER_API cuda_source cuda(const kernel& k, const cuda_target& t) {
   cuda_source s;
   s.scratch = 0;
   writer out;
-  ensure(!k.is_product(), "a kernel for CUDA is no product");
-  if (!detail::has_reductions(k)) detail::print_cuda_pointwise(s, out, k, t);
+  if (k.is_product()) detail::print_cuda_product(s, out, k, t);
+  else if (!detail::has_reductions(k)) detail::print_cuda_pointwise(s, out, k, t);
   else if (k.mask(role::row)) detail::print_cuda_columns(s, out, k, t);
   else detail::print_cuda_rows(s, out, k, t);
   s.text = detail::with_prelude(k.label, out.text());

@@ -171,7 +171,7 @@ class cuda_row_printer {
     t.axis = s_.axis;
     t.guard = guard;
     const bool exact = first.empty() ? divides(std::int64_t{s_.group} * s_.vectors, s_.count) && s_.held
-                                     : divides(std::int64_t{s_.group} * s_.vectors * s_.chunks, s_.count);
+                                     : divides(std::int64_t{s_.group} * s_.vectors, s_.count);
     if (!exact) t.guard += (guard.empty() ? "" : " && ") + std::string("f < ") + p_.count(s_.count);
     t.place = [this, first] {
       p_.out().line("const " + p_.flat() + " f = " + (first.empty() ? "" : first + " + ") + "u*" + p_.number(s_.group) +

@@ -61,4 +61,15 @@ template <class M, class T> SX void atomic_add(M* p, T x) {
 }  // namespace sx
 )prelude";
 
+/// multiply_add(a, b, c): a * b + c, rounded once where it is a floating number, wrapping where it is an integer.
+inline constexpr std::string_view prelude_cuda_product = R"prelude(
+namespace sx {
+SX_T T multiply_add(T a, T b, T c) {
+  if constexpr (same<T, s_f32>) return ::fmaf(a, b, c);
+  else if constexpr (same<T, s_f64>) return ::fma(a, b, c);
+  else return (T)((typename tr<T>::u)a * (typename tr<T>::u)b + (typename tr<T>::u)c);
+}
+}  // namespace sx
+)prelude";
+
 }  // namespace sinter::emit
