@@ -107,6 +107,8 @@ class cuda_printer {
     if (n.is(0)) return "1";
     return n.is_number() ? n.text() + (wide_ ? "" : "u") : "(" + n.text() + ")";
   }
+  /// A bound of flat positions.
+  std::string limit(const dim& n) const { return n.is(0) ? "0" : count(n); }
   /// The type of flat positions: unsigned divides quicker.
   std::string flat() const { return wide_ ? "long" : "unsigned"; }
 
@@ -266,7 +268,7 @@ class cuda_printer {
     read(loads, t);
     for (int id : loads)
       if (is_indirect(id) && !knows(at(id).at.at.index)) late.push_back(id);
-    for (const auto& level : levels(late)) over_vectors(t, [&] { read_at_indices(level, t); });
+    for (const auto& level : load_levels(k_, late)) over_vectors(t, [&] { read_at_indices(level, t); });
     for (int id : keep)
       if (at(id).kind != kind::load && !held_.count(id) && std::count(ids.begin(), ids.end(), id))
         out_.line(scalar_type(at(id).type) + " k" + number(id) + "[" + number(t.vectors) + "][" +
@@ -312,25 +314,6 @@ class cuda_printer {
       return std::string(touches_once(k_, a) ? "load_once<" : "load<") + number(w) + ">(" + address(a) + ")";
     return "load_strided<" + number(w) + ">(" + address(a) + ", " +
            a.at.stride[static_cast<std::size_t>(t.axis)].text() + ")";
-  }
-
-  /// Loads at indices, such that what an index is computed from was read at an earlier level.
-  std::vector<std::vector<int>> levels(const std::vector<int>& late) const {
-    std::vector<std::vector<int>> out;
-    std::map<int, std::size_t> level;
-    auto depth = [&](auto&& self, int id) -> std::size_t {
-      std::size_t d = 0;
-      for (int a : at(id).args) d = std::max(d, self(self, a));
-      if (const auto l = level.find(id); l != level.end()) d = std::max(d, l->second + 1);
-      return d;
-    };
-    for (int id : late) {  // operands come first
-      const std::size_t d = depth(depth, at(id).at.at.index);
-      level.emplace(id, d);
-      if (out.size() <= d) out.resize(d + 1);
-      out[d].push_back(id);
-    }
-    return out;
   }
 
   void read_at_indices(const std::vector<int>& late, const cuda_tile& t) {

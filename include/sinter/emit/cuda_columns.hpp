@@ -61,6 +61,7 @@ inline finish_shape finish_of(const cuda_printer& p, std::int64_t parts) {
   f.parts = parts;
   f.columns = p.code().extent(role::inner);
   for (int id = 0; id < p.size(); ++id) f.arrays = f.arrays || (p.is_reduction(p.at(id)) && is_array(p, id));
+  for (const auto& s : p.code().stores) f.arrays = f.arrays || (is_final_store(p, s) && p.varies(s, p.inner()));
   // Four reads in a row at most, each of eight at once.
   f.across = static_cast<int>(std::clamp<std::int64_t>(power_of_two(parts / 16), 1, 16));
   std::int64_t shared = 0;
@@ -238,7 +239,7 @@ SINTER_API void print_walk(cuda_printer& p, const walk_shape& s, const cuda_part
   const kernel& k = p.code();
   const row_shape& r = s.row;
   cuda_row_printer rows(p, r);
-  const std::string flat = p.flat(), walkers = p.number(s.walkers), total = p.count(k.extent(role::row)),
+  const std::string flat = p.flat(), walkers = p.number(s.walkers), total = p.limit(k.extent(role::row)),
                     columns = "(" + k.extent(role::inner).text() + ")", width = p.number(r.width);
   const auto arrays = detail::arrays_of(p);
   std::vector<int> scalars;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <map>
 
 #include "cpu_body.hpp"
 
@@ -40,6 +41,8 @@ inline bool divides(std::int64_t n, const dim& d) {
   if (const auto x = d.number()) return *x % n == 0;
   return d.divided_by(n).has_value();
 }
+/// True when n divides a number of things that is not 0: then every group of n is whole.
+inline bool fills(std::int64_t n, const dim& d) { return !d.is(0) && divides(n, d); }
 inline dim ceil_div(const dim& a, std::int64_t b) {
   if (const auto n = a.number()) return (*n + b - 1) / b;
   return floor_div(a + dim(b - 1), b);
@@ -137,6 +140,25 @@ inline bool touches_once(const kernel& k, const plan::access& a) {
   for (const auto& i : k.body) uses += i.kind == kind::load && i.at.buffer == a.buffer;
   for (const auto& s : k.stores) uses += s.at.buffer == a.buffer;
   return bytes >= once_bytes && uses == 1;
+}
+
+/// Loads at indices, such that what an index is computed from was read at an earlier level.
+inline std::vector<std::vector<int>> load_levels(const kernel& k, const std::vector<int>& late) {
+  std::vector<std::vector<int>> out;
+  std::map<int, std::size_t> level;
+  auto depth = [&](auto&& self, int id) -> std::size_t {
+    std::size_t d = 0;
+    for (int a : k.body[static_cast<std::size_t>(id)].args) d = std::max(d, self(self, a));
+    if (const auto l = level.find(id); l != level.end()) d = std::max(d, l->second + 1);
+    return d;
+  };
+  for (int id : late) {  // operands come first
+    const std::size_t d = depth(depth, k.body[static_cast<std::size_t>(id)].at.at.index);
+    level.emplace(id, d);
+    if (out.size() <= d) out.resize(d + 1);
+    out[d].push_back(id);
+  }
+  return out;
 }
 
 }  // namespace sinter::emit

@@ -105,7 +105,7 @@ struct finish_shape {
   bool arrays = false;  ///< some reductions give arrays along the inner axes
   int across = 1;       ///< threads that share a column
   int threads() const { return arrays ? 32 * across : 256; }
-  dim tiles() const { return arrays ? ceil_div(columns, 32) : dim(1); }
+  dim tiles() const { return arrays && !columns.is(0) ? ceil_div(columns, 32) : dim(1); }
 };
 
 inline bool is_array(const cuda_printer& p, int id) {

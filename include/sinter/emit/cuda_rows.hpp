@@ -170,9 +170,9 @@ class cuda_row_printer {
     t.width = s_.width;
     t.axis = s_.axis;
     t.guard = guard;
-    const bool exact = first.empty() ? divides(std::int64_t{s_.group} * s_.vectors, s_.count) && s_.held
-                                     : divides(std::int64_t{s_.group} * s_.vectors, s_.count);
-    if (!exact) t.guard += (guard.empty() ? "" : " && ") + std::string("f < ") + p_.count(s_.count);
+    const bool exact = first.empty() ? fills(std::int64_t{s_.group} * s_.vectors, s_.count) && s_.held
+                                     : fills(std::int64_t{s_.group} * s_.vectors, s_.count);
+    if (!exact) t.guard += (guard.empty() ? "" : " && ") + std::string("f < ") + p_.limit(s_.count);
     t.place = [this, first] {
       p_.out().line("const " + p_.flat() + " f = " + (first.empty() ? "" : first + " + ") + "u*" + p_.number(s_.group) +
                     (first.empty() ? " + lane;" : ";"));
@@ -188,7 +188,7 @@ class cuda_row_printer {
     const std::string step = p_.number(std::int64_t{s_.group} * s_.vectors);
     const std::string first = s_.chunks > 1 ? "chunk*" + step + " + lane" : "lane";
     const auto outer = p_.scope();
-    p_.out().block("for (" + p_.flat() + " z = " + first + "; z < " + p_.count(s_.count) +
+    p_.out().block("for (" + p_.flat() + " z = " + first + "; z < " + p_.limit(s_.count) +
                        "; z += " + p_.number(std::int64_t{s_.group} * s_.vectors * s_.chunks) + ")",
                    [&] { inside(tile("z", guard)); });
     p_.leave(outer);
