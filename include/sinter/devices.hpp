@@ -1,6 +1,8 @@
 // devices.hpp: the engine's memory, copies and waits, by device.
 #pragma once
 
+#include <atomic>
+#include <cstdlib>
 #include <cstring>
 
 #include "engine.hpp"
@@ -34,6 +36,75 @@ SINTER_API memory_statistics memory_stats(device where) {
 SINTER_API void trim_memory(device where) {
   if (where.is_cuda()) run::cuda::trim(where.index);
   else run::trim();
+}
+
+namespace detail {
+
+/// The device that $SINTER_DEVICE names.
+inline device device_of_environment() {
+  const char* const text = std::getenv("SINTER_DEVICE");
+  if (!text || !*text) return {};
+  const std::string name = text;
+  device where;
+  if (name == "cuda") where = device::cuda(0);
+  else if (name.size() > 5 && name.size() < 10 && name.compare(0, 5, "cuda:") == 0 &&
+           name.find_first_not_of("0123456789", 5) == std::string::npos)
+    where = device::cuda(std::stoi(name.substr(5)));
+  else if (name != "cpu")
+    fail("SINTER_DEVICE",
+         "the environment variable is \"" + name + "\"; set it to cpu, cuda, or cuda:1 for a second GPU");
+  if (where.is_cuda()) {
+    std::string problem;
+    const int count = cuda_device_count(problem);
+    if (where.index >= count)
+      fail("SINTER_DEVICE", "the environment variable is \"" + name + "\", but " +
+                                (count == 0 ? problem : "there are " + std::to_string(count) + " GPUs") +
+                                "; set it to cpu, or to a device that there is");
+  }
+  return where;
+}
+
+/// A device as one word, so that it can be read while another thread sets it; -1 while nobody has.
+inline std::atomic<int>& chosen_device() {
+  static std::atomic<int> chosen{-1};
+  return chosen;
+}
+inline std::optional<device>& scoped_device() {
+  static thread_local std::optional<device> scoped;
+  return scoped;
+}
+
+}  // namespace detail
+
+SINTER_API device default_device() {
+  if (const auto& scoped = detail::scoped_device()) return *scoped;
+  int word = detail::chosen_device().load(std::memory_order_relaxed);
+  if (word < 0) {
+    const device where = detail::device_of_environment();
+    word = where.index * 2 + where.is_cuda();
+    detail::chosen_device().store(word, std::memory_order_relaxed);
+  }
+  return word % 2 ? device::cuda(word / 2) : device{};
+}
+
+SINTER_API void check_device(device where, const char* op, location at) {
+  if (where.is_cuda()) {
+    std::string problem;
+    const int count = cuda_device_count(problem);
+    if (where.index < 0 || where.index >= count)
+      fail(op,
+           "there is no " + where.text() + ": " +
+               (count == 0 ? problem : "the GPUs are numbered 0 to " + std::to_string(count - 1)),
+           at);
+  }
+}
+
+SINTER_API void set_default_device(device where) {
+  detail::chosen_device().store(where.index * 2 + where.is_cuda(), std::memory_order_relaxed);
+}
+
+SINTER_API std::optional<device> exchange_scoped_device(std::optional<device> where) {
+  return std::exchange(detail::scoped_device(), where);
 }
 
 }  // namespace sinter::engine

@@ -24,7 +24,8 @@ inline std::int64_t kernel_facts(const argument& a) {
 /// What a specialisation assumes: everything that the trace and the plan took as given.
 class guard {
  public:
-  explicit guard(const call& c) : signature_(c.signature), statics_(c.statics.begin(), c.statics.end()) {
+  explicit guard(const call& c)
+      : signature_(c.signature), where_(c.where), statics_(c.statics.begin(), c.statics.end()) {
     for (const auto& t : c.tensors) {
       layout_.push_back(kernel_facts(t));
       layout_.insert(layout_.end(), t.extents, t.extents + t.rank);
@@ -33,7 +34,7 @@ class guard {
   }
 
   bool accepts(const call& c) const {
-    if (c.signature != signature_ || c.statics.size() != statics_.size()) return false;
+    if (c.signature != signature_ || !(c.where == where_) || c.statics.size() != statics_.size()) return false;
     if (!std::equal(statics_.begin(), statics_.end(), c.statics.begin())) return false;
     const std::int64_t* want = layout_.data();
     const std::int64_t* const end = want + layout_.size();
@@ -48,6 +49,7 @@ class guard {
 
  private:
   const void* signature_;
+  device where_;
   std::vector<std::uint64_t> statics_;
   std::vector<std::int64_t> layout_;  ///< per tensor: kernel_facts, extents, strides
 };
@@ -62,7 +64,7 @@ class specialisations final : public function {
     if (auto hit = look_up(c); hit.code) return hit;
     logs::to("recompiles", [&] { return how_.name + ": no guard accepts " + describe(c); });
     traced t = trace.run(trace.what);
-    entry made{guard(c), {build(std::move(t.graph), c.tensors, how_), std::move(t.skeleton)}};
+    entry made{guard(c), {build(std::move(t.graph), c.tensors, how_, c.where), std::move(t.skeleton)}};
     const specialisation result = made.what;
     const std::lock_guard lock(mutex_);
     entries_.insert(entries_.begin(), std::move(made));

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -42,6 +43,8 @@ struct options {
   sinter::precision precision = sinter::precision::highest;
   /// scatter_add on a GPU sums in a fixed order, which is slower than atomic additions.
   bool deterministic = false;
+  /// Where a function without tensors among its arguments runs; by default on default_device().
+  std::optional<sinter::device> device = {};
   /// Shown in logs and errors.
   std::string name = "fn";
 };
@@ -103,6 +106,15 @@ SINTER_API memory_statistics memory_stats(device where);
 /// Returns free blocks of the device to the driver.
 SINTER_API void trim_memory(device where);
 
+/// Where new tensors of this thread go: what a device_scope says, else set_default_device, else $SINTER_DEVICE, else the
+/// host. user_error when the variable names no device that there is.
+SINTER_API device default_device();
+SINTER_API void set_default_device(device where);
+/// user_error naming `op` unless there is such a device.
+SINTER_API void check_device(device where, const char* op, location at);
+/// What this thread's innermost device_scope says. Returns what the one around it says.
+SINTER_API std::optional<device> exchange_scoped_device(std::optional<device> where);
+
 /// A concrete tensor that a traced function used without taking it as an argument.
 struct captured {
   storage memory;
@@ -117,6 +129,8 @@ class tracer {
  public:
   ir::graph graph;
   std::vector<captured> captures;  ///< the last captures.size() inputs of the graph
+  std::optional<device> where;     ///< where the traced function will run, once something tells
+  bool numbers_by_value = false;   ///< C++ numbers become rank-0 inputs instead of constants
 
   /// The input node that stands for a concrete tensor; the same storage, layout and dtype give the same node.
   SINTER_API ir::node_id capture(const argument& x, location where);
@@ -174,11 +188,38 @@ class program {
 SINTER_API std::shared_ptr<const program> build(std::shared_ptr<tracer> traced, std::span<const argument> arguments,
                                                 const options& how, device where = {});
 
+/// What an eager computation reads: a tensor; a C++ number, by value and without an owner; or, with neither, the positions
+/// along `axis`.
+struct operand : argument {
+  int axis = 0;
+
+  bool is_tensor() const { return owner != nullptr; }
+  bool is_number() const { return !owner && by_value; }
+};
+
+/// An eager computation on a GPU.
+struct stage {
+  const char* name = "";                ///< the op, for logs and errors
+  const void* signature = nullptr;      ///< one address per computation
+  std::span<const operand> operands;    ///< in any order, repetitions included
+  std::span<const std::int64_t> facts;  ///< what else the computation follows from
+  device where;
+  location at;
+};
+
+struct output;
+
+/// The one result of a stage. The first with its signature, operand layouts and facts calls `trace`, under a tracer, for the
+/// node to compute; later ones run the program that became of it. Numbers are constants of that program until one
+/// differs; from then on they are handed over by value. (stages.hpp)
+SINTER_API output run_stage(const stage& s, const std::function<ir::node_id()>& trace);
+
 /// One call of a compiled function, as guards see it.
 struct call {
   const void* signature = nullptr;         ///< one address per C++ argument type list
   std::span<const argument> tensors;       ///< leaves in order
   std::span<const std::uint64_t> statics;  ///< other leaves by value: integers, bools, enums, lengths
+  device where;                            ///< where it runs if no tensor tells
 };
 
 /// What a trace yields: the graph with its outputs set, and the result tree in which the front end puts them.

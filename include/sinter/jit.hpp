@@ -13,6 +13,7 @@
 #include "jit/cuda.hpp"
 #include "jit/reference.hpp"
 #include "rewrite/rewrite.hpp"
+#include "stages.hpp"
 
 namespace sinter::engine {
 
@@ -35,8 +36,13 @@ SINTER_API ir::node_id tracer::capture(const argument& x, location where) {
         std::equal(c.strides.begin(), c.strides.end(), x.strides, x.strides + x.rank))
       return capture_nodes_[i];
   }
-  captures.push_back(
-      {*x.owner, x.data, x.type, {x.extents, x.extents + x.rank}, {x.strides, x.strides + x.rank}, x.by_value});
+  if (!x.by_value && !this->where) this->where = x.where();
+  captures.push_back({x.owner ? *x.owner : storage(),
+                      x.data,
+                      x.type,
+                      {x.extents, x.extents + x.rank},
+                      {x.strides, x.strides + x.rank},
+                      x.by_value});
   capture_nodes_.push_back(graph.add_input(x.type, ir::shape(x.extents, x.extents + x.rank), where));
   return capture_nodes_.back();
 }

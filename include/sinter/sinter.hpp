@@ -3,6 +3,7 @@
 
 #include "engine.hpp"
 #include "front/compile.hpp"
+#include "front/devices.hpp"
 #include "front/einsum.hpp"
 #include "front/evaluate.hpp"
 #include "front/factories.hpp"

@@ -88,6 +88,26 @@ namespace detail {
 [[noreturn]] SINTER_API void fail_undefined(const char* op, location at) {
   fail(op, "the tensor is default-constructed and holds nothing; assign to it first", at);
 }
+[[noreturn]] SINTER_API void fail_devices(const char* op, const dims& a, device a_where, const dims& b, device b_where,
+                                          location at) {
+  fail(op,
+       "the operands are on different devices: " + text::shape(a) + " on " + a_where.text() + " and " + text::shape(b) +
+           " on " + b_where.text() + "; move one of them with .to(device::" +
+           (b_where.is_cuda() ? "cuda(" + std::to_string(b_where.index) + ")" : "cpu()") + ")",
+       at);
+}
+[[noreturn]] SINTER_API void fail_on_gpu(const char* op, const dims& extents, device where, location at) {
+  fail(op,
+       "the tensor, " + text::shape(extents) + ", is on " + where.text() +
+           "; copy it to the host first: x.to(device::cpu())",
+       at);
+}
+[[noreturn]] SINTER_API void fail_moved_while_traced(location at) {
+  fail("to",
+       "a traced function runs on the device of its arguments and cannot move tensors; move them before the call, "
+       "f(x.to(device)), or its results after it",
+       at);
+}
 
 SINTER_API std::int64_t checked_numel(const char* op, const dims& extents, std::size_t element, location at) {
   bool empty = false;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "config.hpp"
+#include "device.hpp"
 #include "dims.hpp"
 #include "location.hpp"
 
@@ -21,6 +22,15 @@ namespace sinter::detail {
 [[noreturn]] SINTER_API void fail_traced(const char* op, location at);
 [[noreturn]] SINTER_API void fail_trace_ended(bool another, location at);
 [[noreturn]] SINTER_API void fail_undefined(const char* op, location at);
+
+/// Two operands, each of a shape and on a device, that must be on one.
+[[noreturn]] SINTER_API void fail_devices(const char* op, const dims& a, device a_where, const dims& b, device b_where,
+                                          location at);
+/// A tensor of a GPU where the host would have to read or write elements.
+[[noreturn]] SINTER_API void fail_on_gpu(const char* op, const dims& extents, device where, location at);
+
+/// user_error: tensors move between devices before a trace, not in it.
+[[noreturn]] SINTER_API void fail_moved_while_traced(location at);
 
 /// The number of elements; user_error for a negative extent, or when the bytes do not fit a pointer.
 SINTER_API std::int64_t checked_numel(const char* op, const dims& extents, std::size_t element, location at);

@@ -42,6 +42,13 @@ handle eager_arg_reduce(const handle& x, int axis, const char* op, location at) 
   return out;
 }
 
+inline handle push_arg_reduce(ir::op combiner, const handle& x, int axis, location at) {
+  ir::attributes attr;
+  attr.ints = {axis};
+  attr.combiner = combiner;
+  return push_op(ir::op::arg_reduce, {x}, std::move(attr), at);
+}
+
 template <ir::op Combiner, int Axis, bool Keep, class X>
 auto arg_reduce(const X& x, const char* op, location at) {
   using T = typename X::value_type;
@@ -54,14 +61,12 @@ auto arg_reduce(const X& x, const char* op, location at) {
              " is empty and has no extreme; test the extent before",
          at);
   handle r;
-  if (tracing()) {
-    ir::attributes attr;
-    attr.ints = {Axis};
-    attr.combiner = Combiner;
-    r = push_op(ir::op::arg_reduce, {h}, std::move(attr), at);
-  } else {
-    r = eager_arg_reduce<Combiner, T>(h, Axis, op, at);
-  }
+  if (tracing()) r = push_arg_reduce(Combiner, h, Axis, at);
+  else if (on_gpu(op, {&h}, at))
+    r = launch(
+        op, {&h}, {Axis, static_cast<std::int64_t>(Combiner)}, [&] { return push_arg_reduce(Combiner, h, Axis, at); },
+        at);
+  else r = eager_arg_reduce<Combiner, T>(h, Axis, op, at);
   constexpr dims shape = op_shapes::reduce(X::static_shape, axes, Keep).shape;
   return typed<std::int64_t, shape>(views::reshape(r, op_shapes::reduce(h.extents, axes, Keep).shape, at), at);
 }

@@ -107,7 +107,8 @@ class flat_arguments {
       if constexpr (tensor_like<Leaf>) {
         if (!access::memory(x)) fail_argument(name, x.is_traced(), where);
         constexpr dtype type = dtype_of<typename Leaf::value_type>;
-        *next++ = {access::data(x), &access::memory(x), type, Leaf::rank, x.shape().data(), x.strides().data()};
+        *next = {access::data(x), &access::memory(x), type, Leaf::rank, x.shape().data(), x.strides().data()};
+        next++->by_value = Leaf::rank == 0 && !access::memory(x).where().is_cuda();
       } else {
         *value++ = bits_of(x);
       }
@@ -116,6 +117,12 @@ class flat_arguments {
   }
 
   std::span<const engine::argument> tensors() { return tensors_.all(); }
+  /// Where the call runs: where its tensors are, rank-0 ones of the host aside; else options.device, else the default.
+  device where(const options& how) {
+    for (const auto& t : tensors_.all())
+      if (!t.by_value) return t.where();
+    return how.device ? *how.device : engine::default_device();
+  }
   std::span<const std::uint64_t> statics() { return statics_.all(); }
 
  private:
@@ -158,11 +165,12 @@ T hollow(const T& t) {
         "trace", {}, []<class E, dims Shape>(const tensor<E, Shape>&) { return tensor<E, Shape>(); }, t);
 }
 
-/// Calls fn once on inputs shaped like `args` and keeps what it did. Whatever fn throws passes through.
+/// Calls fn once on inputs shaped like `args`, for a device, and keeps what it did. Whatever fn throws passes through.
 template <class F, class... Args>
-engine::traced trace_call(F& fn, location where, const Args&... args) {
+engine::traced trace_call(F& fn, device on, location where, const Args&... args) {
   using result_type = call_result_t<F, Args...>;
   engine::traced out{engine::make_tracer(), nullptr};
+  out.graph->where = on;
   const engine::tracing_scope scope(out.graph);
   std::tuple<Args...> inputs{input_tree(out.graph, args, where)...};
   if constexpr (std::is_void_v<result_type>) {

@@ -93,13 +93,14 @@ class compiled {
     const state& s = *state_;
     const options& how = s.specialised->how();
     detail::flat_arguments<std::remove_cvref_t<Args>...> flat(how.name, s.where, args...);
+    const device on = flat.where(how);
     const auto trace = [&] {
       for (int index : how.donate)
         if (index < 0 || index >= static_cast<int>(sizeof...(Args)))
           detail::fail_donation(how.name, index, sizeof...(Args), s.where);
-      return detail::trace_call(state_->fn, s.where, args...);
+      return detail::trace_call(state_->fn, on, s.where, args...);
     };
-    const engine::call c{&detail::signature_of<std::remove_cvref_t<Args>...>, flat.tensors(), flat.statics()};
+    const engine::call c{&detail::signature_of<std::remove_cvref_t<Args>...>, flat.tensors(), flat.statics(), on};
     const engine::specialisation found =
         s.specialised->find(c, {[](const void* what) { return (*static_cast<decltype(&trace)>(what))(); }, &trace});
     detail::donations<Args...> donated(how, flat.tensors().size(), args...);

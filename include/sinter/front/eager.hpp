@@ -1,7 +1,7 @@
 // front/eager.hpp: a pointwise expression as one fused loop without temporaries.
 #pragma once
 
-#include "../engine.hpp"
+#include "on_device.hpp"
 #include "vector_loop.hpp"
 
 namespace sinter::detail {
@@ -40,16 +40,23 @@ void fill_row(const void* expression, const cursor* at, std::int64_t begin, std:
   for (std::int64_t i = begin; i < end; ++i) *out++ = static_cast<T>(value_at<0>(e, r, i));
 }
 
-/// Evaluates `e` into new storage.
+/// Evaluates `e` into new storage, on the device of its tensors, or on `otherwise` when it has none.
 template <class E>
-auto eager_evaluate(const E& e, location at) {
+auto eager_evaluate(const E& e, location at, device otherwise = {}) {
   using T = typename E::value_type;
   constexpr int count = leaf_count<E>;
   const auto extents = extents_of(e, at);
+  engine::operand operands[operand_count<E>];
+  operand_list list{operands};
+  collect(e, list, at);
+  if (const device where = device_of(list, otherwise); where.is_cuda()) {
+    auto out = run_stage(stage_name<E>(), &stage_signature<E>, list, {}, where, at,
+                         [&] { return push(*engine::current(), e, at); });
+    return from_output<T, E::static_shape>(std::move(out), extents);
+  }
   auto result = empty<T, E::static_shape>("tensor", extents, at);
   leaf leaves[count > 0 ? count : 1];
-  leaf* end_of_leaves = leaves;
-  bind_leaves(e, E::rank, end_of_leaves, at);
+  bind_leaves(list, E::rank, leaves);
   space s;
   s.rank = E::rank;
   std::copy(extents.begin(), extents.end(), s.extent);

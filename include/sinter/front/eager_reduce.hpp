@@ -123,6 +123,17 @@ struct reduction_space {
   }
 };
 
+template <ir::op C>
+struct combiner_tag {};
+
+/// The reduction of a node of the current trace.
+inline ir::node_id push_reduce(ir::op combiner, ir::node_id x, std::vector<std::int64_t> axes, location at) {
+  ir::attributes attr;
+  attr.combiner = combiner;
+  attr.ints = std::move(axes);
+  return engine::current()->graph.push(ir::op::reduce, {x}, std::move(attr), at);
+}
+
 /// One reduction with its expression's type erased: all of the same C and dtype share one loop.
 template <ir::op C, class Out>
 class reduction {
@@ -218,10 +229,18 @@ auto eager_reduce(const E& e, const int* axes, int count, location at) {
   for (int i = 0, to = 0; i < E::rank; ++i)
     if (std::find(axes, axes + count, i) == axes + count)
       kept[static_cast<std::size_t>(to++)] = extents[static_cast<std::size_t>(i)];
+  engine::operand operands[operand_count<E>];
+  operand_list list{operands};
+  collect(e, list, at);
+  if (list.on_gpu) {
+    const std::vector<std::int64_t> facts(axes, axes + count);
+    const auto trace = [&] { return push_reduce(C, push(*engine::current(), e, at), facts, at); };
+    auto out = run_stage("reduce", &stage_signature<E, combiner_tag<C>>, list, facts, device_of(list, {}), at, trace);
+    return from_output<T, Result>(std::move(out), kept);
+  }
   auto result = empty<T, Result>("reduce", kept, at);
   leaf leaves[leaf_number > 0 ? leaf_number : 1];
-  leaf* end_of_leaves = leaves;
-  bind_leaves(e, E::rank, end_of_leaves, at);
+  bind_leaves(list, E::rank, leaves);
   const reduction_space s(leaves, leaf_number, extents.data(), E::rank, axes, count);
   if (s.results == 0) return result;
   if ((C == ir::op::maximum || C == ir::op::minimum) && s.reduced == 0)

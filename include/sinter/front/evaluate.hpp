@@ -15,16 +15,22 @@ auto push_value(const std::shared_ptr<engine::tracer>& t, const E& e, location a
   return access::traced<typename E::value_type, E::static_shape>(t, push(*t, e, at), extents);
 }
 
+/// The value of `e`, on the device of its tensors, or on `otherwise` when it has none.
 template <tensor_like E>
-auto evaluate(const E& e, location at) {
+auto evaluate_on(const E& e, device otherwise, location at) {
   const auto& t = engine::current();
   if (t) return push_value(t, e, at);
   if constexpr (any_tensor<E>) {
     if (e.is_traced()) check_tracer(access::tracer(e).get(), nullptr, at);
     return e;
   } else {
-    return eager_evaluate(e, at);
+    return eager_evaluate(e, at, otherwise);
   }
+}
+
+template <tensor_like E>
+auto evaluate(const E& e, location at) {
+  return evaluate_on(e, {}, at);
 }
 
 /// A row-major copy of a view; also of one whose storage is shared.
@@ -33,15 +39,53 @@ tensor<T, Shape> materialize(const tensor<T, Shape>& view, location at) {
   return eager_evaluate(view, at);
 }
 
+/// An element in every position of memory on a GPU.
+template <class T, dims Shape>
+tensor<T, Shape> filled_on_gpu(const char* op, T value, const index_array<Shape.rank>& extents, device where,
+                               location at) {
+  checked_numel(op, to_dims(extents), sizeof(T), at);
+  engine::operand number;
+  number.data = &value;
+  number.type = dtype_of<T>;
+  number.by_value = true;
+  const auto trace = [&] {
+    return push_number(*engine::current(), dtype_of<T>, &value, to_scalar(value), extents.data(), Shape.rank, at);
+  };
+  return from_output<T, Shape>(
+      run_stage(op, &stage_signature<tensor<T, Shape>, literal<T>>, {&number, 1}, extents, where, at, trace), extents);
+}
+
+/// Where a factory's result goes: a device that the caller gave, or else where new tensors go.
+struct target {
+  std::optional<device> given;
+  target() = default;
+  target(device where) : given(where) {}
+};
+
+/// The device that a factory works for. A traced function has one, the factory cannot choose another: user_error.
+inline device resolve(const char* op, const target& where, location at) {
+  const auto& t = engine::current();
+  if (!t) return where.given ? *where.given : engine::default_device();
+  if (where.given && !t->where) t->where = where.given;
+  if (where.given && !(*where.given == *t->where))
+    fail(op,
+         "the traced function runs on " + t->where->text() + ", where its arguments are, not on " +
+             where.given->text() + "; leave the device out",
+         at);
+  return t->where ? *t->where : engine::default_device();
+}
+
 /// An element in every position, as a constant node while tracing.
 template <class T, dims Shape>
-tensor<T, Shape> filled(const char* op, T value, const index_array<Shape.rank>& extents, location at) {
+tensor<T, Shape> filled(const char* op, T value, const index_array<Shape.rank>& extents, target where, location at) {
   check_static<Shape>(op, extents, at);
+  const device on = resolve(op, where, at);
   if (const auto& t = engine::current()) {
     checked_numel(op, to_dims(extents), sizeof(T), at);
     return access::traced<T, Shape>(
         t, ir::push_constant(t->graph, dtype_of<T>, to_scalar(value), extents.data(), Shape.rank, at), extents);
   }
+  if (on.is_cuda()) return filled_on_gpu<T, Shape>(op, value, extents, on, at);
   auto out = empty<T, Shape>(op, extents, at);
   const std::int64_t n = out.numel();
   T* data = access::data(out);
@@ -51,7 +95,14 @@ tensor<T, Shape> filled(const char* op, T value, const index_array<Shape.rank>& 
 
 template <class T, class Tensor>
 void store_scalar(Tensor& out, T value, location at) {
-  out = filled<T, Tensor::static_shape>("tensor", value, {}, at);
+  out = filled<T, Tensor::static_shape>("tensor", value, {}, {}, at);
+}
+
+/// New memory on a device with a copy of row-major bytes.
+inline storage copied(const void* from, device from_where, device to, std::size_t bytes) {
+  storage memory = engine::allocate(bytes, to);
+  if (bytes) engine::copy(memory.data(), to, from, from_where, bytes);
+  return memory;
 }
 
 }  // namespace detail
@@ -60,12 +111,56 @@ template <class T, dims Shape>
 tensor<T, Shape> tensor<T, Shape>::contiguous(location at) const {
   if (tracer_ || is_contiguous()) return *this;
   concrete("contiguous", at);
+  const engine::tracing_scope eagerly(nullptr);
   return detail::materialize(*this, at);
 }
 
 template <class T, dims Shape>
-void tensor<T, Shape>::allocate(location at) {
+sinter::device tensor<T, Shape>::device(location at) const {
+  if (tracer_) return tracer_.get()->where.value_or(engine::default_device());
+  concrete("device", at);
+  return memory_.where();
+}
+
+template <class T, dims Shape>
+tensor<T, Shape> tensor<T, Shape>::to(sinter::device where, location at) const {
+  if (tracer_) detail::fail_moved_while_traced(at);
+  concrete("to", at);
+  if (where == memory_.where()) return *this;
+  if (engine::current()) detail::fail_moved_while_traced(at);
+  const tensor packed = contiguous(at);
+  tensor out = *this;
+  out.memory_ = detail::copied(packed.data_, memory_.where(), where, static_cast<std::size_t>(numel()) * sizeof(T));
+  out.data_ = static_cast<T*>(out.memory_.data());
+  out.strides_ = detail::row_major(extents_);
+  return out;
+}
+
+template <class T, dims Shape>
+void tensor<T, Shape>::from_list(const typename detail::nested<T, rank>::type& list, location at) {
+  detail::nested_extents<T, rank>(list, extents_.data(), true, at);
+  detail::check_static<Shape>("tensor", extents_, at);
   *this = detail::empty<T, Shape>("tensor", index_array<rank>(extents_), at);
+  detail::nested_copy<T, rank>(list, data_);
+}
+
+template <class T, dims Shape>
+void tensor<T, Shape>::settle(std::optional<sinter::device> where, location at) {
+  const sinter::device to = detail::resolve("tensor", where ? detail::target(*where) : detail::target(), at);
+  if (!to.is_cuda()) return;
+  memory_ = detail::copied(data_, {}, to, static_cast<std::size_t>(numel()) * sizeof(T));
+  data_ = static_cast<T*>(memory_.data());
+}
+
+template <class T, dims Shape>
+void tensor<T, Shape>::fill_on_gpu(T value, location at) const {
+  if (!is_contiguous())
+    fail("fill",
+         "the tensor is a view with gaps on " + memory_.where().text() + "; fill a contiguous tensor, or use where()",
+         at);
+  const engine::tracing_scope eagerly(nullptr);
+  const auto from = detail::filled_on_gpu<T, Shape>("fill", value, extents_, memory_.where(), at);
+  engine::copy(data_, memory_.where(), from.data_, memory_.where(), static_cast<std::size_t>(numel()) * sizeof(T));
 }
 
 using detail::evaluate;

@@ -21,14 +21,52 @@ struct extent_here {
   constexpr extent_here(I n, location where = location::current()) : value(static_cast<std::int64_t>(n)), at(where) {}
 };
 
+template <class... I>
+inline constexpr int count_extents = 1 + (int(std::integral<I>) + ... + 0);
+
+/// Extents after the first, and then perhaps a device.
+template <class... I>
+concept extents_then_device = ((std::integral<I> || std::same_as<I, device>)&&...) && [] {
+  int left = int(sizeof...(I));
+  bool ok = true;
+  ((ok &= --left == 0 || std::integral<I>), ...);
+  return ok;
+}();
+
 template <std::size_t R>
 inline constexpr dims of_rank = dims(static_cast<int>(R));
 template <class... I>
-inline constexpr dims count_dims = of_rank<1 + sizeof...(I)>;
+inline constexpr dims count_dims = of_rank<count_extents<I...>>;
 
 template <class... I>
-index_array<1 + sizeof...(I)> extents_from(extent_here first, I... rest) {
-  return {first.value, static_cast<std::int64_t>(rest)...};
+index_array<count_extents<I...>> extents_from(extent_here first, I... rest) {
+  index_array<count_extents<I...>> out{first.value};
+  std::size_t next = 1;
+  const auto add = [&](auto x) {
+    if constexpr (std::integral<decltype(x)>) out[next++] = static_cast<std::int64_t>(x);
+  };
+  (add(rest), ...);
+  (void)next;
+  return out;
+}
+template <class... I>
+target target_from(I... rest) {
+  target where;
+  const auto look = [&](auto x) {
+    if constexpr (std::same_as<decltype(x), device>) where = x;
+  };
+  (look(rest), ...);
+  return where;
+}
+
+/// The device of an expression's tensors.
+template <class X>
+target same_device(const X& x, location at) {
+  if (engine::current()) return {};
+  engine::operand operands[operand_count<X>];
+  operand_list list{operands};
+  collect(x, list, at);
+  return device_of(list, {});
 }
 
 template <dims Shape>
@@ -42,56 +80,66 @@ constexpr index_array<Shape.rank> known_extents() {
 }  // namespace detail
 
 /// Zeros or ones: `zeros<float>(3, 4)`, `zeros<float, dims{3, 4}>()`, `zeros<float, dims{dyn, 4}>(n, 4)`, `zeros<float>()`
-/// of rank 0. user_error for negative extents, or more bytes than there can be.
-#define SINTER_X(NAME, VALUE)                                                                                         \
-  template <element T>                                                                                                \
-  tensor<T, 0> NAME(location at = location::current()) {                                                              \
-    return detail::filled<T, dims(0)>(#NAME, static_cast<T>(VALUE), {}, at);                                          \
-  }                                                                                                                   \
-  template <element T, std::integral... I>                                                                            \
-  tensor<T, detail::count_dims<I...>> NAME(detail::extent_here first, I... rest) {                                    \
-    return detail::filled<T, detail::count_dims<I...>>(#NAME, static_cast<T>(VALUE),                                  \
-                                                       detail::extents_from(first, rest...), first.at);               \
-  }                                                                                                                   \
-  template <element T, std::size_t R>                                                                                 \
-  tensor<T, detail::of_rank<R>> NAME(const std::array<std::int64_t, R>& extents, location at = location::current()) { \
-    return detail::filled<T, detail::of_rank<R>>(#NAME, static_cast<T>(VALUE), extents, at);                          \
-  }                                                                                                                   \
-  template <element T, dims Shape>                                                                                    \
-  tensor<T, Shape> NAME(location at = location::current()) {                                                          \
-    return detail::filled<T, Shape>(#NAME, static_cast<T>(VALUE), detail::known_extents<Shape>(), at);                \
-  }                                                                                                                   \
-  template <element T, dims Shape, std::integral... I>                                                                \
-  requires(1 + sizeof...(I) == Shape.rank) tensor<T, Shape> NAME(detail::extent_here first, I... rest) {              \
-    return detail::filled<T, Shape>(#NAME, static_cast<T>(VALUE), detail::extents_from(first, rest...), first.at);    \
-  }                                                                                                                   \
-  template <tensor_like X>                                                                                            \
-  auto NAME##_like(const X& x, location at = location::current()) {                                                   \
-    using T = typename X::value_type;                                                                                 \
-    return detail::filled<T, X::static_shape>(#NAME, static_cast<T>(VALUE), detail::extents_of(x, at), at);           \
+/// of rank 0. A device may stand last, in every factory: `zeros<float>(3, 4, device::cuda(0))`; by default tensors go to
+/// default_device(). user_error for negative extents, or more bytes than there can be.
+#define SINTER_X(NAME, VALUE)                                                                                        \
+  template <element T>                                                                                               \
+  tensor<T, 0> NAME(detail::target where = {}, location at = location::current()) {                                  \
+    return detail::filled<T, dims(0)>(#NAME, static_cast<T>(VALUE), {}, where, at);                                  \
+  }                                                                                                                  \
+  template <element T, class... I>                                                                                   \
+  requires detail::extents_then_device<I...> tensor<T, detail::count_dims<I...>> NAME(detail::extent_here first,     \
+                                                                                      I... rest) {                   \
+    return detail::filled<T, detail::count_dims<I...>>(                                                              \
+        #NAME, static_cast<T>(VALUE), detail::extents_from(first, rest...), detail::target_from(rest...), first.at); \
+  }                                                                                                                  \
+  template <element T, std::size_t R>                                                                                \
+  tensor<T, detail::of_rank<R>> NAME(const std::array<std::int64_t, R>& extents, detail::target where = {},          \
+                                     location at = location::current()) {                                            \
+    return detail::filled<T, detail::of_rank<R>>(#NAME, static_cast<T>(VALUE), extents, where, at);                  \
+  }                                                                                                                  \
+  template <element T, dims Shape>                                                                                   \
+  tensor<T, Shape> NAME(detail::target where = {}, location at = location::current()) {                              \
+    return detail::filled<T, Shape>(#NAME, static_cast<T>(VALUE), detail::known_extents<Shape>(), where, at);        \
+  }                                                                                                                  \
+  template <element T, dims Shape, class... I>                                                                       \
+  requires(detail::extents_then_device<I...> && detail::count_extents<I...> == Shape.rank) tensor<T, Shape> NAME(    \
+      detail::extent_here first, I... rest) {                                                                        \
+    return detail::filled<T, Shape>(#NAME, static_cast<T>(VALUE), detail::extents_from(first, rest...),              \
+                                    detail::target_from(rest...), first.at);                                         \
+  }                                                                                                                  \
+  template <tensor_like X>                                                                                           \
+  auto NAME##_like(const X& x, location at = location::current()) {                                                  \
+    using T = typename X::value_type;                                                                                \
+    return detail::filled<T, X::static_shape>(#NAME, static_cast<T>(VALUE), detail::extents_of(x, at),               \
+                                              detail::same_device(x, at), at);                                       \
   }
 SINTER_X(zeros, 0)
 SINTER_X(ones, 1)
 #undef SINTER_X
 
 /// One value everywhere: `full<float>(1.5f, 3, 4)`, `full<float, dims{3, 4}>(1.5f)`.
-template <element T, std::integral... I>
-tensor<T, detail::count_dims<I...>> full(std::type_identity_t<T> value, detail::extent_here first, I... rest) {
-  return detail::filled<T, detail::count_dims<I...>>("full", value, detail::extents_from(first, rest...), first.at);
+template <element T, class... I>
+requires detail::extents_then_device<I...> tensor<T, detail::count_dims<I...>> full(std::type_identity_t<T> value,
+                                                                                    detail::extent_here first,
+                                                                                    I... rest) {
+  return detail::filled<T, detail::count_dims<I...>>("full", value, detail::extents_from(first, rest...),
+                                                     detail::target_from(rest...), first.at);
 }
 template <element T, std::size_t R>
 tensor<T, detail::of_rank<R>> full(std::type_identity_t<T> value, const std::array<std::int64_t, R>& extents,
-                                   location at = location::current()) {
-  return detail::filled<T, detail::of_rank<R>>("full", value, extents, at);
+                                   detail::target where = {}, location at = location::current()) {
+  return detail::filled<T, detail::of_rank<R>>("full", value, extents, where, at);
 }
 template <element T, dims Shape>
-tensor<T, Shape> full(std::type_identity_t<T> value, location at = location::current()) {
-  return detail::filled<T, Shape>("full", value, detail::known_extents<Shape>(), at);
+tensor<T, Shape> full(std::type_identity_t<T> value, detail::target where = {}, location at = location::current()) {
+  return detail::filled<T, Shape>("full", value, detail::known_extents<Shape>(), where, at);
 }
 template <tensor_like X, scalar_like A>
 auto full_like(const X& x, A value, location at = location::current()) {
   using T = typename X::value_type;
-  return detail::filled<T, X::static_shape>("full", static_cast<T>(value), detail::extents_of(x, at), at);
+  return detail::filled<T, X::static_shape>("full", static_cast<T>(value), detail::extents_of(x, at),
+                                            detail::same_device(x, at), at);
 }
 
 namespace detail {
@@ -130,55 +178,58 @@ index_leaf<index_for<T>, dims(1)> positions(const char* op, std::int64_t n, loca
 /// start, start + step, … before stop. Numbers only. user_error for a step of 0 or bounds that are not finite.
 template <element T>
 requires(!std::is_same_v<T, bool>) tensor<T, 1> arange(std::type_identity_t<T> start, std::type_identity_t<T> stop,
-                                                       std::type_identity_t<T> step = T(1),
+                                                       std::type_identity_t<T> step = T(1), detail::target where = {},
                                                        location at = location::current()) {
+  const device on = detail::resolve("arange", where, at);
   const auto i = detail::positions<T>("arange", detail::arange_count<T>(start, stop, step, at), at);
   using Work = detail::compute_type<T>;
   const auto value = add(mul(cast<Work>(i, at), static_cast<Work>(step), at), static_cast<Work>(start), at);
-  if constexpr (std::is_same_v<T, Work>) return detail::evaluate(value, at);
-  else return detail::evaluate(cast<T>(value, at), at);
+  if constexpr (std::is_same_v<T, Work>) return detail::evaluate_on(value, on, at);
+  else return detail::evaluate_on(cast<T>(value, at), on, at);
 }
 
 /// 0, 1, … before stop.
 template <element T>
-requires(!std::is_same_v<T, bool>) tensor<T, 1> arange(std::type_identity_t<T> stop,
+requires(!std::is_same_v<T, bool>) tensor<T, 1> arange(std::type_identity_t<T> stop, detail::target where = {},
                                                        location at = location::current()) {
-  return arange<T>(T(0), stop, T(1), at);
+  return arange<T>(T(0), stop, T(1), where, at);
 }
 
 /// n values from start to stop, both included, at equal distances computed in f64. Floating dtypes.
 template <element T>
-requires(is_float(dtype_of<T>)) tensor<T, 1> linspace(double start, double stop, std::int64_t n,
+requires(is_float(dtype_of<T>)) tensor<T, 1> linspace(double start, double stop, std::int64_t n, detail::target on = {},
                                                       location at = location::current()) {
   const auto i = detail::positions<T>("linspace", n, at);
   const double step = n > 1 ? (stop - start) / static_cast<double>(n - 1) : 0;
   const auto inside = add(mul(cast<double>(i, at), step, at), start, at);
   const auto value = where(eq(i, n > 1 ? n - 1 : -1, at), stop, inside, at);
-  return detail::evaluate(cast<T>(value, at), at);
+  return detail::evaluate_on(cast<T>(value, at), detail::resolve("linspace", on, at), at);
 }
 
 /// Ones on the diagonal: `eye<float>(3)`, `eye<float>(3, 4)`.
 template <element T>
-tensor<T, 2> eye(std::int64_t rows, std::int64_t columns, location at = location::current()) {
+tensor<T, 2> eye(std::int64_t rows, std::int64_t columns, detail::target where = {},
+                 location at = location::current()) {
   detail::checked_numel("eye", dims{rows, columns}, sizeof(T), at);
   const index_array<2> extents{rows, columns};
   const detail::index_leaf<detail::index_for<T>, dims(2)> row(extents, 0), column(extents, 1);
-  return detail::evaluate(cast<T>(eq(row, column, at), at), at);
+  return detail::evaluate_on(cast<T>(eq(row, column, at), at), detail::resolve("eye", where, at), at);
 }
 template <element T>
-tensor<T, 2> eye(std::int64_t n, location at = location::current()) {
-  return eye<T>(n, n, at);
+tensor<T, 2> eye(std::int64_t n, detail::target where = {}, location at = location::current()) {
+  return eye<T>(n, n, where, at);
 }
 
 namespace detail {
 
 template <class T, dims Shape>
-tensor<T, Shape> copy_from(const T* data, std::size_t size, const index_array<Shape.rank>& extents, location at) {
-  auto out = empty<T, Shape>("from_span", extents, at);
-  if (static_cast<std::size_t>(out.numel()) != size)
+tensor<T, Shape> copy_from(const T* data, std::size_t size, const index_array<Shape.rank>& extents, target where,
+                           location at) {
+  if (static_cast<std::size_t>(checked_numel("from_span", to_dims(extents), sizeof(T), at)) != size)
     fail("from_span", std::to_string(size) + " elements do not fill shape " + shape_text(extents), at);
-  if (size) std::memcpy(access::data(out), data, size * sizeof(T));
-  return out;
+  storage memory = copied(data, {}, resolve("from_span", where, at), size * sizeof(T));
+  T* const first = static_cast<T*>(memory.data());
+  return access::make<T, Shape>(std::move(memory), first, extents, row_major(extents));
 }
 
 template <class Range>
@@ -186,33 +237,35 @@ using range_element = std::remove_cvref_t<decltype(*std::data(std::declval<const
 
 }  // namespace detail
 
-/// A copy of a contiguous range in row-major order: `from_span(v, 3, 4)`. user_error when the sizes differ.
-template <class Range, std::integral... I>
-requires element<detail::range_element<Range>>
-auto from_span(const Range& range, detail::extent_here first, I... rest) {
+/// A copy of a contiguous range of the host in row-major order: `from_span(v, 3, 4)`, `from_span(v, 3, 4, device::cuda(0))`.
+/// user_error when the sizes differ.
+template <class Range, class... I>
+requires(element<detail::range_element<Range>>&& detail::extents_then_device<I...>) auto from_span(
+    const Range& range, detail::extent_here first, I... rest) {
   return detail::copy_from<detail::range_element<Range>, detail::count_dims<I...>>(
-      std::data(range), std::size(range), detail::extents_from(first, rest...), first.at);
+      std::data(range), std::size(range), detail::extents_from(first, rest...), detail::target_from(rest...), first.at);
 }
 template <class Range, std::size_t R>
 requires element<detail::range_element<Range>>
-auto from_span(const Range& range, const std::array<std::int64_t, R>& extents, location at = location::current()) {
+auto from_span(const Range& range, const std::array<std::int64_t, R>& extents, detail::target where = {},
+               location at = location::current()) {
   return detail::copy_from<detail::range_element<Range>, detail::of_rank<R>>(std::data(range), std::size(range),
-                                                                             extents, at);
+                                                                             extents, where, at);
 }
 /// A copy of a contiguous range, of rank 1.
 template <class Range>
 requires element<detail::range_element<Range>>
-auto from_span(const Range& range, location at = location::current()) {
-  return detail::copy_from<detail::range_element<Range>, dims(1)>(std::data(range), std::size(range),
-                                                                  {static_cast<std::int64_t>(std::size(range))}, at);
+auto from_span(const Range& range, detail::target where = {}, location at = location::current()) {
+  return detail::copy_from<detail::range_element<Range>, dims(1)>(
+      std::data(range), std::size(range), {static_cast<std::int64_t>(std::size(range))}, where, at);
 }
 
 /// A tensor over foreign memory, which is not copied: row-major elements at `data`, which `deleter(data)` releases when the
-/// last handle goes; it must not throw. `from_external(p, {3, 4}, [](float* p) { delete[] p; })`. On an exception the
-/// memory stays the caller's.
+/// last handle goes; it must not throw. `from_external(p, {3, 4}, [](float* p) { delete[] p; })`; of a GPU with the device
+/// behind: `from_external(p, {3, 4}, free_it, device::cuda(0))`. On an exception the memory stays the caller's.
 template <element T, std::size_t R, class Deleter>
 tensor<T, detail::of_rank<R>> from_external(T* data, const std::int64_t (&extents)[R], Deleter deleter,
-                                            location at = location::current()) {
+                                            device where = {}, location at = location::current()) {
   struct owner : detail::block {
     explicit owner(Deleter d) : deleter(std::move(d)) {}
     Deleter deleter;
@@ -224,6 +277,7 @@ tensor<T, detail::of_rank<R>> from_external(T* data, const std::int64_t (&extent
   auto* b = new owner(std::move(deleter));
   b->data = data;
   b->bytes = static_cast<std::size_t>(n) * sizeof(T);
+  b->where = where;
   b->release = [](detail::block* x) noexcept {
     auto* mine = static_cast<owner*>(x);
     mine->deleter(static_cast<T*>(mine->data));

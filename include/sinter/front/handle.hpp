@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <cstring>
+#include <functional>
 #include <initializer_list>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -87,18 +89,22 @@ tensor<typename X::value_type, S> fitted(const X& x, location at) {
   else return tensor<typename X::value_type, S>(x, at);
 }
 
-/// The node of a handle in the current graph; concrete elements become a captured input.
-inline ir::node_id node_of(const handle& x, location at) {
-  const auto& tracer = engine::current();
-  if (x.tracer) return x.node;
-  engine::argument a;
+/// A handle's elements as engine functions take them.
+inline engine::operand operand_of(const handle& x) {
+  engine::operand a;
   a.data = x.data;
   a.owner = &x.memory;
   a.type = x.type;
   a.rank = x.extents.rank;
   a.extents = x.extents.extent;
   a.strides = x.strides.extent;
-  return tracer->capture(a, at);
+  return a;
+}
+
+/// The node of a handle in the current graph; concrete elements become a captured input.
+inline ir::node_id node_of(const handle& x, location at) {
+  if (x.tracer) return x.node;
+  return capture(*engine::current(), x.memory, x.data, x.type, x.extents.rank, x.extents.extent, x.strides.extent, at);
 }
 
 inline bool tracing() { return engine::current() != nullptr; }
@@ -206,7 +212,50 @@ inline void copy_elements(const handle& to, const handle& from) {
   }
 }
 
+/// What `trace` pushes, run on the GPU of the operands.
+inline handle launch_as(const char* op, const void* signature, std::span<const handle* const> operands,
+                        std::span<const std::int64_t> facts, const std::function<ir::node_id()>& trace, location at) {
+  std::vector<engine::operand> all;
+  for (const handle* x : operands) all.push_back(operand_of(*x));
+  const operand_list list{all.data(), static_cast<int>(all.size()), true};
+  engine::output out = run_stage(op, signature, list, facts, device_of(list, {}), at, trace);
+  handle h;
+  h.type = out.type;
+  for (int i = 0; i < out.rank; ++i) h.extents.push(out.extents[i]);
+  h.strides = row_major_strides(h.extents);
+  h.memory = std::move(out.memory);
+  h.data = static_cast<std::byte*>(h.memory.data());
+  return h;
+}
+
+/// Whether an op of these operands runs on a GPU. user_error when they are on different devices.
+inline bool on_gpu(const char* op, std::span<const handle* const> operands, location at) {
+  const handle* first = nullptr;
+  for (const handle* x : operands) {
+    if (x->tracer || !x->memory || (x->extents.rank == 0 && !x->memory.where().is_cuda())) continue;
+    if (!first) first = x;
+    else if (!(first->memory.where() == x->memory.where()))
+      fail_devices(op, first->extents, first->memory.where(), x->extents, x->memory.where(), at);
+  }
+  return first && first->memory.where().is_cuda();
+}
+inline bool on_gpu(const char* op, std::initializer_list<const handle*> operands, location at) {
+  return on_gpu(op, std::span(operands.begin(), operands.size()), at);
+}
+
+/// f() as a program of a GPU: traced once for each layout of the operands and `facts`, which are all that it follows from.
+template <class F>
+handle launch(const char* op, std::initializer_list<const handle*> operands, std::vector<std::int64_t> facts, F&& f,
+              location at) {
+  return launch_as(
+      op, &stage_signature<F>, std::span(operands.begin(), operands.size()), facts, [&] { return node_of(f(), at); },
+      at);
+}
+
 inline handle contiguous(const handle& x, location at) {
+  if (on_gpu("contiguous", {&x}, at))
+    return launch(
+        "contiguous", {&x}, {}, [&] { return x; }, at);
   handle c = allocate("contiguous", x.type, x.extents, at);
   copy_elements(c, x);
   return c;

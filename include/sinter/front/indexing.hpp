@@ -87,7 +87,11 @@ inline handle spread_index(const handle& index, const around_axis& part, locatio
 }
 
 inline handle take_at(const handle& x, const handle& index, int axis, const dims& result, location at) {
-  if (!tracing()) return eager_take(x, index, axis, result, at);
+  if (!tracing()) {
+    if (!on_gpu("take", {&x, &index}, at)) return eager_take(x, index, axis, result, at);
+    return launch(
+        "take", {&x, &index}, {axis}, [&] { return take_at(x, index, axis, result, at); }, at);
+  }
   const around_axis part(x.extents, axis);
   ir::attributes attr;
   if (x.extents.rank == 1) {
@@ -108,6 +112,9 @@ inline handle gather_elements(const handle& x, const handle& index, int axis, lo
     attr.ints = {axis};
     return push_op(ir::op::gather, {x, index}, std::move(attr), at);
   }
+  if (on_gpu("take_along_axis", {&x, &index}, at))
+    return launch(
+        "take_along_axis", {&x, &index}, {axis}, [&] { return gather_elements(x, index, axis, at); }, at);
   const auto at_axis = checked_indices("take_along_axis", index, x.extents[axis], at);
   handle out = allocate("take_along_axis", x.type, index.extents, at);
   const int last = index.extents.rank - 1;
@@ -181,6 +188,10 @@ template <class T>
 handle scatter(const handle& base, const handle& index, const handle& updates, int axis, bool along, location at) {
   const around_axis part(base.extents, axis);
   if (!tracing()) {
+    if (on_gpu("scatter_add", {&base, &index, &updates}, at))
+      return launch(
+          "scatter_add", {&base, &index, &updates}, {axis, along},
+          [&] { return scatter<T>(base, index, updates, axis, along, at); }, at);
     return along ? eager_scatter_elements<T>(base, index, updates, axis, at)
                  : eager_scatter_rows<T>(base, index, updates, part, at);
   }

@@ -10,6 +10,7 @@
 #include <omp.h>
 #endif
 
+#include "../engine.hpp"
 #include "../ir/vocabulary.hpp"
 #include "expr.hpp"
 
@@ -52,24 +53,85 @@ inline void bind_leaf(leaf& l, const std::int64_t* extents, const std::int64_t* 
   for (int i = 0; i < leaf_rank; ++i) l.stride[rank - leaf_rank + i] = extents[i] == 1 ? 0 : strides[i] * scale;
 }
 
-/// Fills the leaves of `e` in the order in which evaluation meets them.
+/// What an expression reads, in the order in which evaluation meets it.
+struct operand_list {
+  engine::operand* at;
+  int count = 0;
+  bool on_gpu = false;  ///< some tensor is
+};
+
+/// How many operands an expression has: leaves and numbers.
 template <class E>
-void bind_leaves(const E& e, int rank, leaf*& out, location at) {
+inline constexpr int operand_count = 1;
+template <ir::op Op, class T, dims Shape, class... Operands>
+inline constexpr int operand_count<expr<Op, T, Shape, Operands...>> = (operand_count<Operands> + ... + 0);
+
+/// user_error naming two operands that are on different devices.
+[[noreturn]] inline void fail_devices(const char* op, const engine::argument& a, const engine::argument& b,
+                                      location at) {
+  const auto extents = [](const engine::argument& x) {
+    dims d;
+    for (int i = 0; i < x.rank; ++i) d.push(x.extents[i]);
+    return d;
+  };
+  fail_devices(op, extents(a), a.where(), extents(b), b.where(), at);
+}
+
+/// user_error unless the operands from `first` on are on one device; rank-0 tensors of the host go anywhere.
+inline void check_devices(const operand_list& list, int first, const char* op, location at) {
+  const engine::operand* one = nullptr;
+  for (int i = first; i < list.count; ++i) {
+    const engine::operand& x = list.at[i];
+    if (!x.is_tensor() || (x.rank == 0 && !x.where().is_cuda())) continue;
+    if (!one) one = &x;
+    else if (!(one->where() == x.where())) fail_devices(op, *one, x, at);
+  }
+}
+
+/// Appends the operands of `e`. user_error for a tensor without values, and when devices mix.
+template <class E>
+void collect(const E& e, operand_list& list, location at) {
   if constexpr (is_expr<E>) {
-    hana::unpack(e.operands, [&](const auto&... operand) { (bind_leaves(operand, rank, out, at), ...); });
-  } else if constexpr (is_index_leaf<E>) {
-    const auto strides = row_major(e.extents);
+    const int first = list.count;
+    hana::unpack(e.operands, [&](const auto&... operand) { (collect(operand, list, at), ...); });
+    if (list.on_gpu) check_devices(list, first, ir::name(E::code), e.where.line ? e.where : at);
+  } else {
+    engine::operand& x = list.at[list.count++];
+    x.type = dtype_of<typename E::value_type>;
+    x.rank = E::rank;
+    if constexpr (is_literal<E>) {
+      x.data = const_cast<typename E::value_type*>(&e.value);
+      x.by_value = true;
+    } else if constexpr (is_index_leaf<E>) {
+      x.extents = e.extents.data();
+      x.axis = e.axis;
+    } else {
+      if (e.is_traced()) fail_trace_ended(false, at);
+      if (!e.defined()) fail_undefined("tensor", at);
+      x.data = access::data(e);
+      x.owner = &access::memory(e);
+      x.extents = e.shape().data();
+      x.strides = e.strides().data();
+      list.on_gpu |= x.where().is_cuda();
+    }
+  }
+}
+
+/// The leaves of operands, numbers left out, in a space of `rank`.
+inline void bind_leaves(const operand_list& list, int rank, leaf* out) {
+  for (int i = 0; i < list.count; ++i) {
+    const engine::operand& x = list.at[i];
+    if (x.is_number()) continue;
     leaf& l = *out++;
-    bind_leaf(l, e.extents.data(), strides.data(), E::rank, rank, 1);
-    if (e.axis >= 0)
-      for (int i = 0; i < rank; ++i)
-        l.stride[i] = i == rank - E::rank + e.axis && e.extents[static_cast<std::size_t>(e.axis)] != 1;
-  } else if constexpr (!is_literal<E>) {
-    if (e.is_traced()) fail_trace_ended(false, at);
-    if (!e.defined()) fail_undefined("tensor", at);
-    leaf& l = *out++;
-    l.data = reinterpret_cast<const char*>(access::data(e));
-    bind_leaf(l, e.shape().data(), e.strides().data(), E::rank, rank, sizeof(typename E::value_type));
+    if (x.is_tensor()) {
+      l.data = static_cast<const char*>(x.data);
+      bind_leaf(l, x.extents, x.strides, x.rank, rank, static_cast<std::int64_t>(size_of(x.type)));
+    } else if (x.axis >= 0) {
+      l.stride[rank - x.rank + x.axis] = x.extents[x.axis] != 1;
+    } else {
+      std::int64_t step = 1;
+      for (int k = x.rank; k-- > 0; step *= x.extents[k]) l.stride[rank - x.rank + k] = x.extents[k] == 1 ? 0 : step;
+    }
   }
 }
 

@@ -52,7 +52,12 @@ handle eager_dot(const handle& a, const handle& b, int batch, int inner, locatio
 /// (B…, M…, K…) · (B…, K…, N…) → (B…, M…, N…), with `batch` axes B and `inner` axes K; extents have been checked.
 template <class T>
 handle dot(const handle& a, const handle& b, int batch, int inner, location at) {
-  if (!tracing()) return eager_dot<T>(a, b, batch, inner, at);
+  if (!tracing()) {
+    if (on_gpu("matmul", {&a, &b}, at))
+      return launch(
+          "matmul", {&a, &b}, {batch, inner}, [&] { return dot<T>(a, b, batch, inner, at); }, at);
+    return eager_dot<T>(a, b, batch, inner, at);
+  }
   ir::attributes attr;
   attr.ints = {batch, inner};
   return push_op(ir::op::dot, {a, b}, std::move(attr), at);

@@ -34,13 +34,13 @@ auto log_softmax_over(const X& x, location at) {
   }
 }
 
-/// The element of z that each label names, along z's last axis. While tracing a sum over a mask: with its derivative it
+/// The element of z that each label names, along z's last axis. In kernels a sum over a mask: with its derivative it
 /// fuses into the loops over the row, where a gather's derivative would be a scatter.
 template <class Z, class Labels>
-auto at_labels(const Z& z, const Labels& labels, location at) {
+auto at_labels(const Z& z, const Labels& labels, bool in_kernels, location at) {
   using L = typename Labels::value_type;
   constexpr auto axes = op_shapes::normalize({-1}, Z::rank);
-  if (tracing()) {
+  if (in_kernels) {
     const index_leaf<L, dims{dyn}> classes({extents_of(z, at)[Z::rank - 1]}, 0);
     const auto picked = where(eq(expand_dims<-1>(labels, at), classes, at), z, 0, at);
     return sum_over<axes, false>(picked, at);
@@ -70,7 +70,8 @@ tensor<T, dims{}> cross_entropy_of(const X& logits, const Labels& labels, locati
          at);
   const auto z = shifted<axes>(y, at);
   const auto all = log(sum_over<axes, false>(exp(z, at), at), at);
-  const auto loss = sub(all, at_labels(z, labels, at), at);
+  const bool in_kernels = tracing() || y.device(at).is_cuda();
+  const auto loss = sub(all, at_labels(z, labels, in_kernels, at), at);
   return narrow<T>(mean_over<op_shapes::all_axes(X::rank - 1), false>(loss, at), at);
 }
 

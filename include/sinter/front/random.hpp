@@ -17,10 +17,11 @@ struct key {
   tensor<std::uint64_t, 0> state;
 };
 
-/// A key from a seed.
+/// A key from a seed, in the host's memory: numbers are drawn from it on any device.
 template <std::integral Seed>
 key make_key(Seed seed, location at = location::current()) {
-  return {tensor<std::uint64_t, 0>(static_cast<std::uint64_t>(seed), at)};
+  const detail::target host = engine::current() ? detail::target() : device::cpu();
+  return {detail::filled<std::uint64_t, dims(0)>("make_key", static_cast<std::uint64_t>(seed), {}, host, at)};
 }
 
 namespace detail {
@@ -57,37 +58,59 @@ auto unit(const Words& words, location at) {
 template <class T>
 concept random_float = element<T> && is_float(dtype_of<T>);
 
+/// A key's state, and the device that draws from it: the one given, or a GPU that the key is on, or the default.
+struct source {
+  tensor<std::uint64_t, 0> state;
+  device on;
+
+  source(const char* op, const key& k, const target& where, location at) : state(k.state) {
+    on = resolve(op, where, at);
+    if (engine::current()) return;
+    const device here = k.state.device(at);
+    if (!here.is_cuda()) return;
+    if (!where.given) on = here;
+    else state = k.state.to(on, at);
+  }
+};
+
 template <random_float T, dims Shape>
-tensor<T, Shape> draw_uniform(const key& k, const index_array<Shape.rank>& extents, location at) {
-  return evaluate(unit<T>(philox(k.state, counters<Shape>("uniform", extents, sizeof(T), at), at), at), at);
+tensor<T, Shape> draw_uniform(const key& k, const index_array<Shape.rank>& extents, const target& where, location at) {
+  const source s("uniform", k, where, at);
+  return evaluate_on(unit<T>(philox(s.state, counters<Shape>("uniform", extents, sizeof(T), at), at), at), s.on, at);
 }
 
 /// √(-2 ln u) · cos(2π v) of uniforms u in (0, 1] and v (Box and Muller, 1958), in f32, or f64 for double.
 template <random_float T, dims Shape>
-tensor<T, Shape> draw_normal(const key& k, const index_array<Shape.rank>& extents, location at) {
+tensor<T, Shape> draw_normal(const key& k, const index_array<Shape.rank>& extents, const target& where, location at) {
+  const source s("normal", k, where, at);
   using Work = compute_type<T>;
   const auto index = counters<Shape>("normal", extents, sizeof(T), at);
-  const auto u = sub(1, unit<Work>(philox(k.state, index, at), at), at);
-  const auto v = unit<Work>(philox(k.state, add(index, second_word, at), at), at);
+  const auto u = sub(1, unit<Work>(philox(s.state, index, at), at), at);
+  const auto v = unit<Work>(philox(s.state, add(index, second_word, at), at), at);
   const auto value = mul(sqrt(mul(log(u, at), -2, at), at), cos(mul(v, 2 * std::numbers::pi, at), at), at);
-  if constexpr (std::is_same_v<T, Work>) return evaluate(value, at);
-  else return evaluate(cast<T>(value, at), at);
+  if constexpr (std::is_same_v<T, Work>) return evaluate_on(value, s.on, at);
+  else return evaluate_on(cast<T>(value, at), s.on, at);
 }
 
 template <dims Shape>
-tensor<bool, Shape> draw_bernoulli(const key& k, double p, const index_array<Shape.rank>& extents, location at) {
+tensor<bool, Shape> draw_bernoulli(const key& k, double p, const index_array<Shape.rank>& extents, const target& where,
+                                   location at) {
   if (!(p >= 0 && p <= 1)) fail("bernoulli", "the probability must be in [0, 1]; it is " + text::number(p), at);
-  return evaluate(lt(unit<double>(philox(k.state, counters<Shape>("bernoulli", extents, 1, at), at), at), p, at), at);
+  const source s("bernoulli", k, where, at);
+  return evaluate_on(lt(unit<double>(philox(s.state, counters<Shape>("bernoulli", extents, 1, at), at), at), p, at),
+                     s.on, at);
 }
 
 template <element T, dims Shape>
-tensor<T, Shape> draw_randint(const key& k, T low, T high, const index_array<Shape.rank>& extents, location at) {
+tensor<T, Shape> draw_randint(const key& k, T low, T high, const index_array<Shape.rank>& extents, const target& where,
+                              location at) {
   static_assert(is_integer(dtype_of<T>), "sinter: [randint] gives integers; use uniform for floating dtypes");
   if (!(low < high))
     fail("randint", "needs low < high; they are " + std::to_string(low) + " and " + std::to_string(high), at);
   const std::uint64_t width = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
-  const auto words = philox(k.state, counters<Shape>("randint", extents, sizeof(T), at), at);
-  return evaluate(add(cast<T>(fmod(words, width, at), at), low, at), at);
+  const source s("randint", k, where, at);
+  const auto words = philox(s.state, counters<Shape>("randint", extents, sizeof(T), at), at);
+  return evaluate_on(add(cast<T>(fmod(words, width, at), at), low, at), s.on, at);
 }
 
 }  // namespace detail
@@ -115,61 +138,68 @@ requires(N > 0) std::array < key, static_cast<std::size_t>(N)
 }
 
 /// uniform<T>(key, extents…): floats in [0, 1). normal<T>(key, extents…): mean 0, variance 1. Both also as
-/// uniform<T, dims{3, 4}>(key), with an array of extents, and of rank 0 as uniform<T>(key).
-#define SINTER_X(NAME)                                                                                          \
-  template <detail::random_float T>                                                                             \
-  tensor<T, 0> NAME(const key& k, location at = location::current()) {                                          \
-    return detail::draw_##NAME<T, dims(0)>(k, {}, at);                                                          \
-  }                                                                                                             \
-  template <detail::random_float T, std::integral... I>                                                         \
-  tensor<T, detail::count_dims<I...>> NAME(const key& k, detail::extent_here first, I... rest) {                \
-    return detail::draw_##NAME<T, detail::count_dims<I...>>(k, detail::extents_from(first, rest...), first.at); \
-  }                                                                                                             \
-  template <detail::random_float T, std::size_t R>                                                              \
-  tensor<T, detail::of_rank<R>> NAME(const key& k, const std::array<std::int64_t, R>& extents,                  \
-                                     location at = location::current()) {                                       \
-    return detail::draw_##NAME<T, detail::of_rank<R>>(k, extents, at);                                          \
-  }                                                                                                             \
-  template <detail::random_float T, dims Shape>                                                                 \
-  tensor<T, Shape> NAME(const key& k, location at = location::current()) {                                      \
-    return detail::draw_##NAME<T, Shape>(k, detail::known_extents<Shape>(), at);                                \
+/// uniform<T, dims{3, 4}>(key), with an array of extents, and of rank 0 as uniform<T>(key). A device may stand last; by
+/// default numbers are drawn on the GPU that the key is on, else on default_device(). They are the same on every device.
+#define SINTER_X(NAME)                                                                                \
+  template <detail::random_float T>                                                                   \
+  tensor<T, 0> NAME(const key& k, detail::target where = {}, location at = location::current()) {     \
+    return detail::draw_##NAME<T, dims(0)>(k, {}, where, at);                                         \
+  }                                                                                                   \
+  template <detail::random_float T, class... I>                                                       \
+  requires detail::extents_then_device<I...> tensor<T, detail::count_dims<I...>> NAME(                \
+      const key& k, detail::extent_here first, I... rest) {                                           \
+    return detail::draw_##NAME<T, detail::count_dims<I...>>(k, detail::extents_from(first, rest...),  \
+                                                            detail::target_from(rest...), first.at);  \
+  }                                                                                                   \
+  template <detail::random_float T, std::size_t R>                                                    \
+  tensor<T, detail::of_rank<R>> NAME(const key& k, const std::array<std::int64_t, R>& extents,        \
+                                     detail::target where = {}, location at = location::current()) {  \
+    return detail::draw_##NAME<T, detail::of_rank<R>>(k, extents, where, at);                         \
+  }                                                                                                   \
+  template <detail::random_float T, dims Shape>                                                       \
+  tensor<T, Shape> NAME(const key& k, detail::target where = {}, location at = location::current()) { \
+    return detail::draw_##NAME<T, Shape>(k, detail::known_extents<Shape>(), where, at);               \
   }
 SINTER_X(uniform)
 SINTER_X(normal)
 #undef SINTER_X
 
 /// bernoulli(key, p, extents…): true with probability p. user_error unless p is in [0, 1].
-template <std::integral... I>
-tensor<bool, detail::count_dims<I...>> bernoulli(const key& k, double p, detail::extent_here first, I... rest) {
-  return detail::draw_bernoulli<detail::count_dims<I...>>(k, p, detail::extents_from(first, rest...), first.at);
+template <class... I>
+requires detail::extents_then_device<I...> tensor<bool, detail::count_dims<I...>> bernoulli(const key& k, double p,
+                                                                                            detail::extent_here first,
+                                                                                            I... rest) {
+  return detail::draw_bernoulli<detail::count_dims<I...>>(k, p, detail::extents_from(first, rest...),
+                                                          detail::target_from(rest...), first.at);
 }
 template <std::size_t R>
 tensor<bool, detail::of_rank<R>> bernoulli(const key& k, double p, const std::array<std::int64_t, R>& extents,
-                                           location at = location::current()) {
-  return detail::draw_bernoulli<detail::of_rank<R>>(k, p, extents, at);
+                                           detail::target where = {}, location at = location::current()) {
+  return detail::draw_bernoulli<detail::of_rank<R>>(k, p, extents, where, at);
 }
 template <dims Shape>
-tensor<bool, Shape> bernoulli(const key& k, double p, location at = location::current()) {
-  return detail::draw_bernoulli<Shape>(k, p, detail::known_extents<Shape>(), at);
+tensor<bool, Shape> bernoulli(const key& k, double p, detail::target where = {}, location at = location::current()) {
+  return detail::draw_bernoulli<Shape>(k, p, detail::known_extents<Shape>(), where, at);
 }
 
 /// randint<T>(key, low, high, extents…): integers in [low, high); the bias is below (high - low) / 2^64.
 /// user_error unless low < high.
-template <element T, std::integral... I>
-tensor<T, detail::count_dims<I...>> randint(const key& k, std::type_identity_t<T> low, std::type_identity_t<T> high,
-                                            detail::extent_here first, I... rest) {
+template <element T, class... I>
+requires detail::extents_then_device<I...> tensor<T, detail::count_dims<I...>> randint(
+    const key& k, std::type_identity_t<T> low, std::type_identity_t<T> high, detail::extent_here first, I... rest) {
   return detail::draw_randint<T, detail::count_dims<I...>>(k, low, high, detail::extents_from(first, rest...),
-                                                           first.at);
+                                                           detail::target_from(rest...), first.at);
 }
 template <element T, std::size_t R>
 tensor<T, detail::of_rank<R>> randint(const key& k, std::type_identity_t<T> low, std::type_identity_t<T> high,
-                                      const std::array<std::int64_t, R>& extents, location at = location::current()) {
-  return detail::draw_randint<T, detail::of_rank<R>>(k, low, high, extents, at);
+                                      const std::array<std::int64_t, R>& extents, detail::target where = {},
+                                      location at = location::current()) {
+  return detail::draw_randint<T, detail::of_rank<R>>(k, low, high, extents, where, at);
 }
 template <element T, dims Shape>
 tensor<T, Shape> randint(const key& k, std::type_identity_t<T> low, std::type_identity_t<T> high,
-                         location at = location::current()) {
-  return detail::draw_randint<T, Shape>(k, low, high, detail::known_extents<Shape>(), at);
+                         detail::target where = {}, location at = location::current()) {
+  return detail::draw_randint<T, Shape>(k, low, high, detail::known_extents<Shape>(), where, at);
 }
 
 }  // namespace sinter

@@ -26,11 +26,7 @@ auto reduce(const X& x, const char* name, location at) {
              at);
     tensor<T, dropped> result;
     if (const auto& tracer = engine::current()) {
-      ir::attributes attr;
-      attr.combiner = Combiner;
-      attr.ints = to_ints(Axes);
-      result = typed<T, dropped>(
-          of_node(tracer->graph.push(ir::op::reduce, {push(*tracer, x, at)}, std::move(attr), at)), at);
+      result = typed<T, dropped>(of_node(push_reduce(Combiner, push(*tracer, x, at), to_ints(Axes), at)), at);
     } else {
       result = eager_reduce<Combiner, dropped>(x, Axes.at, Axes.count, at);
     }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -154,10 +155,14 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
 
   /// From nested braces: `tensor<float, 2>{{1, 2}, {3, 4}}`. user_error when they are ragged.
   tensor(typename detail::nested<T, rank>::type list, location at = location::current()) requires(rank > 0) {
-    detail::nested_extents<T, rank>(list, extents_.data(), true, at);
-    detail::check_static<Shape>("tensor", extents_, at);
-    allocate(at);
-    detail::nested_copy<T, rank>(list, data_);
+    from_list(list, at);
+    settle({}, at);
+  }
+  /// The same on a device: `tensor<float, 2>({{1, 2}, {3, 4}}, device::cuda(0))`.
+  tensor(typename detail::nested<T, rank>::type list, sinter::device where,
+         location at = location::current()) requires(rank > 0) {
+    from_list(list, at);
+    settle(where, at);
   }
 
   /// False for a default-constructed handle.
@@ -184,7 +189,13 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
     return true;
   }
 
-  /// The first element. user_error while traced.
+  /// Where the elements are; for a traced tensor, where the traced function will run.
+  sinter::device device(location at = location::current()) const;
+  /// The elements on a device: this handle when they are there, or a row-major copy. Copies to the host wait for what the
+  /// elements depend on. user_error while traced.
+  tensor to(sinter::device where, location at = location::current()) const;
+
+  /// The first element, an address in the device's memory. user_error while traced.
   T* data(location at = location::current()) const {
     concrete("data", at);
     return data_;
@@ -193,11 +204,12 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   T item(location at = location::current()) const {
     concrete("item", at);
     if (numel() != 1) detail::fail_one_element("item", detail::to_dims(extents_), at);
-    return *data_;
+    return on_gpu() ? *to({}, at).data_ : *data_;
   }
   /// The elements in row-major order. user_error while traced.
   std::vector<T> to_vector(location at = location::current()) const {
     concrete("to_vector", at);
+    if (on_gpu()) return to({}, at).to_vector(at);
     std::vector<T> out(static_cast<std::size_t>(numel()));
     each<0>(data_, [next = out.begin()](const T& x) mutable { *next++ = x; });
     return out;
@@ -205,10 +217,11 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   /// Row-major elements: this handle when they are already, or a copy.
   tensor contiguous(location at = location::current()) const;
 
-  /// One element, bounds-checked; assigning to it writes the shared storage. user_error while traced.
+  /// One element, bounds-checked; assigning to it writes the shared storage. user_error while traced, and on a GPU.
   template <std::integral... I>
   requires(sizeof...(I) == rank) T& operator()(I... index) const {
     concrete("element access", {});
+    if (on_gpu()) detail::fail_on_gpu("element access", detail::to_dims(extents_), memory_.where(), {});
     const index_array<rank> at{static_cast<std::int64_t>(index)...};
     std::int64_t offset = 0;
     for (std::size_t i = 0; i < rank; ++i) {
@@ -218,10 +231,11 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
     return data_[offset];
   }
 
-  /// Writes one value everywhere, through every handle. user_error while traced.
+  /// Writes one value everywhere, through every handle. user_error while traced, and for a view with gaps on a GPU.
   const tensor& fill(T value, location at = location::current()) const {
     concrete("fill", at);
-    each<0>(data_, [value](T& x) { x = value; });
+    if (on_gpu()) fill_on_gpu(value, at);
+    else each<0>(data_, [value](T& x) { x = value; });
     return *this;
   }
 
@@ -242,7 +256,12 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
     tracer_ = e.tracer_;
     node_ = e.node_;
   }
-  void allocate(location at);
+  bool on_gpu() const { return memory_.where().is_cuda(); }
+  /// Row-major elements of the host.
+  void from_list(const typename detail::nested<T, rank>::type& list, location at);
+  /// Moves elements that the host has just written to where they belong: a device, or where new tensors go.
+  void settle(std::optional<sinter::device> where, location at);
+  void fill_on_gpu(T value, location at) const;
   void concrete(const char* what, location at) const {
     if (tracer_) detail::fail_traced(what, at);
     if (!memory_) detail::fail_undefined(what, at);

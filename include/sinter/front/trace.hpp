@@ -37,7 +37,10 @@ class traced_graph {
 template <class F>
 auto trace(F&& fn, location where = location::current()) {
   return [f = std::decay_t<F>(std::forward<F>(fn)), where](const auto&... args) mutable {
-    return traced_graph(detail::trace_call(f, where, detail::settle_tree(args)...).graph);
+    return [&]<class... T>(const T&... settled) {
+      const device on = detail::flat_arguments<T...>("trace", where, settled...).where({});
+      return traced_graph(detail::trace_call(f, on, where, settled...).graph);
+    }(detail::settle_tree(args)...);
   };
 }
 

@@ -34,7 +34,20 @@ inline void check_tracer(const engine::tracer* of_tensor, const engine::tracer* 
 inline ir::node_id capture(engine::tracer& t, const storage& memory, void* data, dtype type, int rank,
                            const std::int64_t* extents, const std::int64_t* strides, location at) {
   if (!memory) fail_undefined("tensor", at);
-  return t.capture({data, &memory, type, rank, extents, strides}, at);
+  engine::argument x{data, &memory, type, rank, extents, strides};
+  x.by_value = rank == 0 && t.where && t.where->is_cuda() && !x.where().is_cuda();
+  return t.capture(x, at);
+}
+
+/// A C++ number of some extents: a constant, or a rank-0 input.
+inline ir::node_id push_number(engine::tracer& t, dtype type, const void* value, ir::scalar literal,
+                               const std::int64_t* extents, int rank, location at) {
+  if (!t.numbers_by_value) return ir::push_constant(t.graph, type, literal, extents, rank, at);
+  engine::argument x;
+  x.data = const_cast<void*>(value);
+  x.type = type;
+  x.by_value = true;
+  return push_broadcast(t.graph, t.capture(x, at), nullptr, 0, extents, rank, at);
 }
 
 /// The node of a tensor in `t`: its own, or an input that captures its storage.
@@ -60,8 +73,8 @@ ir::node_id push(engine::tracer& t, const expr<Op, T, Shape, Operands...>& e, lo
   const auto one = [&](const auto& operand) {
     using Operand = std::remove_cvref_t<decltype(operand)>;
     if constexpr (is_literal<Operand>) {
-      return ir::push_constant(t.graph, dtype_of<typename Operand::value_type>, to_scalar(operand.value), out.data(),
-                               Shape.rank, where);
+      return push_number(t, dtype_of<typename Operand::value_type>, &operand.value, to_scalar(operand.value),
+                         out.data(), Shape.rank, where);
     } else {
       const auto from = extents_of(operand, at);
       return push_broadcast(t.graph, push(t, operand, where), from.data(), Operand::rank, out.data(), Shape.rank,

@@ -90,7 +90,7 @@ class differentiated {
           [&]<class X>(const X& x) {
             if constexpr (differentiable<X>)
               return access::traced<typename X::value_type, X::static_shape>(tracer, *next++, x.shape());
-            else return filled<typename X::value_type, X::static_shape>("grad", {}, x.shape(), where_);
+            else return filled<typename X::value_type, X::static_shape>("grad", {}, x.shape(), {}, where_);
           },
           original);
     };
@@ -139,8 +139,9 @@ class differentiated {
     how.name = "grad";
     flat_arguments<Args...> flat(how.name, where_, args...);
     const auto function = [this](auto&&... x) { return this->under_trace(std::move(x)...); };
-    const engine::traced traced = trace_call(function, where_, args...);
-    const auto code = engine::build(traced.graph, flat.tensors(), how);
+    const device on = flat.where(how);
+    const engine::traced traced = trace_call(function, on, where_, args...);
+    const auto code = engine::build(traced.graph, flat.tensors(), how, on);
     const std::vector<std::uint8_t> keep(flat.tensors().size(), 0);
     using result_type = call_result_t<decltype(function), Args...>;
     return run_program<result_type>(*code, traced.skeleton.get(), flat.tensors(), keep);

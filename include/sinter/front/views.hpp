@@ -1,6 +1,7 @@
 // front/views.hpp: movement on handles: strides where the elements can stay, a node while tracing.
 #pragma once
 
+#include <bit>
 #include <optional>
 #include <span>
 
@@ -160,6 +161,14 @@ inline handle concat(std::span<const handle> parts, int axis, location at) {
     attr.ints = {axis};
     return of_node(engine::current()->graph.push(ir::op::concat, std::move(ids), std::move(attr), at));
   }
+  std::vector<const handle*> operands;
+  for (const auto& p : parts) operands.push_back(&p);
+  if (on_gpu("concat", operands, at)) {
+    static constexpr char signature = 0;
+    const std::int64_t facts[] = {axis};
+    return launch_as(
+        "concat", &signature, operands, facts, [&] { return node_of(concat(parts, axis, at), at); }, at);
+  }
   handle out = allocate("concat", parts[0].type, r.shape, at);
   std::int64_t done = 0;
   for (const auto& p : parts) {
@@ -181,6 +190,13 @@ inline handle pad(const handle& x, const dims& low, const dims& high, ir::scalar
     for (auto e : high) attr.dims.emplace_back(e);
     attr.literal = literal;
     return push_op(ir::op::pad, {x}, std::move(attr), at);
+  }
+  if (on_gpu("pad", {&x}, at)) {
+    std::vector<std::int64_t> facts{std::bit_cast<std::int64_t>(literal.f), literal.i};
+    facts.insert(facts.end(), low.begin(), low.end());
+    facts.insert(facts.end(), high.begin(), high.end());
+    return launch(
+        "pad", {&x}, std::move(facts), [&] { return pad(x, low, high, literal, value, at); }, at);
   }
   handle out = allocate("pad", x.type, extents, at);
   handle fill = out;
