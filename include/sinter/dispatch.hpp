@@ -25,7 +25,7 @@ inline std::int64_t kernel_facts(const argument& a) {
 class guard {
  public:
   explicit guard(const call& c)
-      : signature_(c.signature), where_(c.where), statics_(c.statics.begin(), c.statics.end()) {
+      : signature_(c.signature), where_(c.where), setting_(c.setting), statics_(c.statics.begin(), c.statics.end()) {
     for (const auto& t : c.tensors) {
       layout_.push_back(kernel_facts(t));
       layout_.insert(layout_.end(), t.extents, t.extents + t.rank);
@@ -34,7 +34,8 @@ class guard {
   }
 
   bool accepts(const call& c) const {
-    if (c.signature != signature_ || !(c.where == where_) || c.statics.size() != statics_.size()) return false;
+    if (c.signature != signature_ || !(c.where == where_) || c.setting != setting_) return false;
+    if (c.statics.size() != statics_.size()) return false;
     if (!std::equal(statics_.begin(), statics_.end(), c.statics.begin())) return false;
     const std::int64_t* want = layout_.data();
     const std::int64_t* const end = want + layout_.size();
@@ -50,6 +51,7 @@ class guard {
  private:
   const void* signature_;
   device where_;
+  std::uint64_t setting_;
   std::vector<std::uint64_t> statics_;
   std::vector<std::int64_t> layout_;  ///< per tensor: kernel_facts, extents, strides
 };

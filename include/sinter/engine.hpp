@@ -220,6 +220,7 @@ struct call {
   std::span<const argument> tensors;       ///< leaves in order
   std::span<const std::uint64_t> statics;  ///< other leaves by value: integers, bools, enums, lengths
   device where;                            ///< where it runs if no tensor tells
+  std::uint64_t setting = 0;               ///< what else on this thread the trace follows: autocast's dtype
 };
 
 /// What a trace yields: the graph with its outputs set, and the result tree in which the front end puts them.

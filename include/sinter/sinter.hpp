@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine.hpp"
+#include "front/autocast.hpp"
 #include "front/compile.hpp"
 #include "front/devices.hpp"
 #include "front/einsum.hpp"

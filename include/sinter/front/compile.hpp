@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "autocast.hpp"
 #include "call.hpp"
 
 namespace sinter {
@@ -100,7 +101,8 @@ class compiled {
           detail::fail_donation(how.name, index, sizeof...(Args), s.where);
       return detail::trace_call(state_->fn, on, s.where, args...);
     };
-    const engine::call c{&detail::signature_of<std::remove_cvref_t<Args>...>, flat.tensors(), flat.statics(), on};
+    const engine::call c{&detail::signature_of<std::remove_cvref_t<Args>...>, flat.tensors(), flat.statics(), on,
+                         static_cast<std::uint64_t>(detail::product_dtype)};
     const engine::specialisation found =
         s.specialised->find(c, {[](const void* what) { return (*static_cast<decltype(&trace)>(what))(); }, &trace});
     detail::donations<Args...> donated(how, flat.tensors().size(), args...);

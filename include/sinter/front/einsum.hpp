@@ -71,6 +71,17 @@ auto spaced(const X& x, location at) {
   return typed<element_of<X>, any_shape(X::rank + Gap + After)>(views::reshape(h, d, at), at);
 }
 
+/// x, rounded under autocast when it is f32.
+template <class X>
+auto lowered(const X& x, location at) {
+  if constexpr (std::is_same_v<element_of<X>, float>) {
+    if (product_dtype == dtype::f32) return x;
+    return typed<float, X::static_shape>(rounded(untyped(x, at), at), at);
+  } else {
+    return x;
+  }
+}
+
 /// The product of two operands, each with no label of its own to sum, as (batch, rows, cols).
 template <einsum_rules::contraction C, labels La, labels Lb, class A, class B>
 auto multiply_labels(const A& a, const B& b, location at) {
@@ -80,10 +91,13 @@ auto multiply_labels(const A& a, const B& b, location at) {
   if constexpr (rows == 0 && cols == 0) {
     const auto right = reorder<Lb, C.batch + C.inner>(b, at);
     constexpr auto summed = places(C.inner, C.batch + C.inner);
-    return reduce<ir::op::add, summed, false>(mul(left, right, at), "einsum", at);
+    const auto product = mul(lowered(left, at), lowered(right, at), at);
+    return lowered(reduce<ir::op::add, summed, false>(product, "einsum", at), at);
   } else if constexpr (C.inner.count == 0) {
     const auto right = reorder<Lb, C.batch + C.cols>(b, at);
-    return detail::evaluate(mul(spaced<batch + rows, 0, cols>(left, at), spaced<batch, rows, 0>(right, at), at), at);
+    const auto product =
+        mul(spaced<batch + rows, 0, cols>(lowered(left, at), at), spaced<batch, rows, 0>(lowered(right, at), at), at);
+    return lowered(detail::evaluate(product, at), at);
   } else {
     const auto right = reorder<Lb, C.batch + C.inner + C.cols>(b, at);
     return typed<T, any_shape(batch + rows + cols)>(

@@ -41,18 +41,17 @@ inline constexpr dims count_dims = of_rank<count_extents<I...>>;
 template <class... I>
 index_array<count_extents<I...>> extents_from(extent_here first, I... rest) {
   index_array<count_extents<I...>> out{first.value};
-  std::size_t next = 1;
-  const auto add = [&](auto x) {
+  [[maybe_unused]] std::size_t next = 1;
+  [[maybe_unused]] const auto add = [&](auto x) {
     if constexpr (std::integral<decltype(x)>) out[next++] = static_cast<std::int64_t>(x);
   };
   (add(rest), ...);
-  (void)next;
   return out;
 }
 template <class... I>
 target target_from(I... rest) {
   target where;
-  const auto look = [&](auto x) {
+  [[maybe_unused]] const auto look = [&](auto x) {
     if constexpr (std::same_as<decltype(x), device>) where = x;
   };
   (look(rest), ...);

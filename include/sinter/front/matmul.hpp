@@ -1,6 +1,7 @@
 // front/matmul.hpp: products that sum over axes: matmul, and the canonical product that einsum shares.
 #pragma once
 
+#include "autocast.hpp"
 #include "gemm.hpp"
 #include "movement.hpp"
 
@@ -52,15 +53,21 @@ handle eager_dot(const handle& a, const handle& b, int batch, int inner, locatio
 /// (B…, M…, K…) · (B…, K…, N…) → (B…, M…, N…), with `batch` axes B and `inner` axes K; extents have been checked.
 template <class T>
 handle dot(const handle& a, const handle& b, int batch, int inner, location at) {
+  const bool lowered = std::is_same_v<T, float> && product_dtype != dtype::f32;
   if (!tracing()) {
-    if (on_gpu("matmul", {&a, &b}, at))
+    if (on_gpu("matmul", {&a, &b}, at)) {
+      const std::int64_t low = lowered ? static_cast<std::int64_t>(product_dtype) : -1;
       return launch(
-          "matmul", {&a, &b}, {batch, inner}, [&] { return dot<T>(a, b, batch, inner, at); }, at);
-    return eager_dot<T>(a, b, batch, inner, at);
+          "matmul", {&a, &b}, {batch, inner, low}, [&] { return dot<T>(a, b, batch, inner, at); }, at);
+    }
+    if (!lowered) return eager_dot<T>(a, b, batch, inner, at);
+    return rounded(eager_dot<T>(rounded(a, at), rounded(b, at), batch, inner, at), at);
   }
   ir::attributes attr;
   attr.ints = {batch, inner};
-  return push_op(ir::op::dot, {a, b}, std::move(attr), at);
+  if (!lowered) return push_op(ir::op::dot, {a, b}, std::move(attr), at);
+  const handle left = push_cast(a, product_dtype, at), right = push_cast(b, product_dtype, at);
+  return push_cast(push_op(ir::op::dot, {left, right}, std::move(attr), at), dtype::f32, at);
 }
 
 /// a of rank 2 or more times b of rank 2 or more.

@@ -1,0 +1,81 @@
+// front/autocast.hpp: autocast<bf16>(fn): products of f32 in 16 bits, everything else as written.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <type_traits>
+#include <utility>
+
+#include "views.hpp"
+
+namespace sinter {
+
+namespace detail {
+
+/// What products round f32 operands to on this thread; f32 leaves them alone.
+inline constinit thread_local dtype product_dtype = dtype::f32;
+
+class product_dtype_scope {
+ public:
+  explicit product_dtype_scope(dtype t) : before_(std::exchange(product_dtype, t)) {}
+  ~product_dtype_scope() { product_dtype = before_; }
+  product_dtype_scope(const product_dtype_scope&) = delete;
+  product_dtype_scope& operator=(const product_dtype_scope&) = delete;
+
+ private:
+  dtype before_;
+};
+
+inline handle push_cast(const handle& x, dtype type, location at) {
+  ir::attributes attr;
+  attr.type = type;
+  return push_op(ir::op::cast, {x}, std::move(attr), at);
+}
+
+/// f32 elements rounded to product_dtype, as f32.
+inline handle rounded(const handle& x, location at) {
+  if (tracing()) return push_cast(push_cast(x, product_dtype, at), dtype::f32, at);
+  if (on_gpu("autocast", {&x}, at))
+    return launch(
+        "autocast", {&x}, {static_cast<std::int64_t>(product_dtype)}, [&] { return rounded(x, at); }, at);
+  const handle out = contiguous(x, at);
+  auto* const p = reinterpret_cast<float*>(out.data);
+  const std::int64_t n = out.extents.numel();
+  const bool brain = product_dtype == dtype::bf16;
+  parallel(n, n, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      p[i] = brain ? static_cast<float>(bf16(p[i])) : static_cast<float>(f16(p[i]));
+  });
+  return out;
+}
+
+/// The function that autocast returns.
+template <element T, class F>
+class autocasting {
+ public:
+  explicit autocasting(F f) : f_(std::move(f)) {}
+
+  template <class... Args>
+  decltype(auto) operator()(Args&&... args) const {
+    const product_dtype_scope scope(dtype_of<T>);
+    return std::invoke(f_, std::forward<Args>(args)...);
+  }
+
+ private:
+  mutable F f_;
+};
+
+}  // namespace detail
+
+/// The function that does what fn does with the products (matmul, einsum) of f32 tensors in 16 bits: operands are rounded to
+/// T, sums are kept in f32, results are stored in T and seen as f32. Reductions, norms, softmax, losses and pointwise functions
+/// stay in f32, so do products of other dtypes. Derivatives follow: a product's cotangents are products in T. It holds for
+/// everything that fn calls on this thread, inside compile() and value_and_grad and around them; autocast<float> takes it back.
+template <element T, class F>
+auto autocast(F&& fn) {
+  constexpr bool low = std::is_same_v<T, bf16> || std::is_same_v<T, f16> || std::is_same_v<T, float>;
+  static_assert(low, "sinter: [autocast] the type is bf16, f16, or float to switch it off");
+  return detail::autocasting<T, std::decay_t<F>>(std::forward<F>(fn));
+}
+
+}  // namespace sinter

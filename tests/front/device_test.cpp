@@ -1,0 +1,424 @@
+// Devices: where tensors are, how they move, and that eager work on a GPU gives what the host gives.
+#include "ops_support.hpp"
+
+#include <cstdlib>
+#include <sstream>
+#include <thread>
+
+#include <sinter/sinter.hpp>
+
+namespace {
+
+using namespace sinter;
+using ops::check_equal;
+using ops::contains;
+using ops::error_of;
+using ops::sample;
+using ops::values;
+
+/// The GPU of these tests; without one they run on the host and check less.
+device gpu() { return device_count() > 0 ? device::cuda(0) : device::cpu(); }
+bool have_gpu() { return device_count() > 0; }
+
+/// f gives the same on the GPU as on the host, and gives it there.
+template <class F, class... X>
+void same(const char* name, double tolerance, F f, const X&... x) {
+  INFO("function ", name);
+  const auto host = detail::stage(f(x...), location{});
+  const auto there = detail::stage(f(x.to(gpu())...), location{});
+  CHECK(there.device() == gpu());
+  check_equal(values(there), values(host), tolerance);
+}
+
+struct layer {
+  tensor<float, 2> w;
+  tensor<float, 1> b;
+};
+
+}  // namespace
+
+TEST_CASE("a tensor knows its device, and stays itself when it is there already") {
+  const auto x = sample<float, 2>({3, 4});
+  CHECK(x.device() == device::cpu());
+  CHECK(x.to(device::cpu()).data() == x.data());
+  CHECK(transpose(x).to(device::cpu()).data() == x.data());
+  CHECK(error_of([] { tensor<float, 1>().device(); }) != "");
+  CHECK(error_of([] { tensor<float, 1>().to(device::cpu()); }) != "");
+}
+
+TEST_CASE("to copies there and back, views included") {
+  const auto x = sample<float, 2>({3, 4});
+  const auto there = x.to(gpu());
+  CHECK(there.device() == gpu());
+  check_equal(values(there.to(device::cpu())), values(x));
+  check_equal(values(transpose(there).to(device::cpu())), values(transpose(x)));
+  check_equal(values(slice<1>(there, 1, 4, 2)), values(slice<1>(x, 1, 4, 2)));
+  check_equal(values(flip<0>(there)), values(flip<0>(x)));
+  const auto packed = transpose(x).to(gpu());
+  if (have_gpu()) CHECK(packed.is_contiguous());
+  check_equal(values(transpose(there).contiguous()), values(transpose(x)));
+  const auto none = zeros<float>(0, 4).to(gpu());
+  CHECK(none.to(device::cpu()).numel() == 0);
+  check_equal(values(sample<bool, 1>({9}).to(gpu())), values(sample<bool, 1>({9})));
+}
+
+TEST_CASE("a tree moves as a whole") {
+  const layer p{sample<float, 2>({3, 4}), sample<float, 1>({4})};
+  const layer q = to(p, gpu());
+  CHECK(q.w.device() == gpu());
+  CHECK(q.b.device() == gpu());
+  check_equal(values(to(q, device::cpu()).w), values(p.w));
+}
+
+TEST_CASE("views of a GPU's tensor share its memory") {
+  const auto x = sample<float, 2>({4, 6}).to(gpu());
+  CHECK(transpose(x).data() == x.data());
+  CHECK(reshape(x, 2, 12).data() == x.data());
+  CHECK(slice<0>(x, 1).data() == x.data() + 6);
+  CHECK(broadcast_to(expand_dims<0>(x), 3, 4, 6).data() == x.data());
+  CHECK(squeeze<0>(expand_dims<0>(x)).data() == x.data());
+  check_equal(values(reshape(transpose(x), 24)), values(reshape(transpose(x.to(device::cpu())), 24)));
+}
+
+TEST_CASE("reading a tensor of a GPU copies it; element access is refused") {
+  const auto x = sample<float, 2>({3, 4});
+  const auto there = x.to(gpu());
+  CHECK(there.to_vector() == x.to_vector());
+  CHECK(slice<1>(slice<0>(there, 1, 2), 2, 3).item() == x(1, 2));
+  CHECK(to_string(there) == to_string(x));
+  std::ostringstream out;
+  out << there;
+  CHECK(out.str() == to_string(x));
+  check_equal(values(there.fill(3)), values(full<float>(3, 3, 4)));
+  if (!have_gpu()) return;
+  const auto message = error_of([&] { there(0, 0) = 1; });
+  CHECK(contains(message, "(3, 4)"));
+  CHECK(contains(message, "cuda(0)"));
+  CHECK(contains(message, ".to(device::cpu())"));
+  CHECK(contains(error_of([&] { slice<1>(there, 0, 2).fill(1); }), "view with gaps"));
+}
+
+TEST_CASE("factories take a device") {
+  const device g = gpu();
+  CHECK(zeros<float>(2, 3, g).device() == g);
+  check_equal(values(zeros<float>(2, 3, g)), values(zeros<float>(2, 3)));
+  check_equal(values(ones<std::int32_t>(g)), values(ones<std::int32_t>()));
+  check_equal(values(ones<bf16, dims{2, 2}>(g)), values(ones<bf16, dims{2, 2}>()));
+  check_equal(values(zeros<float, dims{dyn, 2}>(5, 2, g)), values(zeros<float, dims{dyn, 2}>(5, 2)));
+  check_equal(values(full<double>(2.5, 4, g)), values(full<double>(2.5, 4)));
+  check_equal(values(full<double>(3.5, 4, g)), values(full<double>(3.5, 4)));
+  check_equal(values(full<float>(1, std::array<std::int64_t, 2>{2, 2}, g)), values(ones<float>(2, 2)));
+  check_equal(values(full<bool, dims{3}>(true, g)), values(ones<bool>(3)));
+  check_equal(values(arange<float>(5, g)), values(arange<float>(5)));
+  check_equal(values(arange<std::int64_t>(10, 0, -3, g)), values(arange<std::int64_t>(10, 0, -3)));
+  check_equal(values(linspace<double>(0, 1, 7, g)), values(linspace<double>(0, 1, 7)), 1e-15);
+  check_equal(values(eye<float>(3, g)), values(eye<float>(3)));
+  check_equal(values(eye<float>(2, 4, g)), values(eye<float>(2, 4)));
+  const std::vector<float> v{1, 2, 3, 4, 5, 6};
+  CHECK(from_span(v, 2, 3, g).device() == g);
+  CHECK(from_span(v, g).to_vector() == v);
+  CHECK(from_span(v, std::array<std::int64_t, 2>{3, 2}, g).to_vector() == v);
+  const tensor<float, 2> braces({{1, 2}, {3, 4}}, g);
+  CHECK(braces.device() == g);
+  CHECK(braces.to_vector() == std::vector<float>{1, 2, 3, 4});
+  const auto x = sample<float, 2>({2, 3}).to(g);
+  CHECK(zeros_like(x).device() == g);
+  CHECK(ones_like(x + 1).device() == g);
+  CHECK(full_like(x, 2).device() == g);
+  CHECK(zeros<float>(0, 3, g).numel() == 0);
+}
+
+TEST_CASE("memory of a GPU that others own becomes a tensor") {
+  auto x = arange<float>(6, gpu());
+  bool released = false;
+  {
+    const auto y = from_external(
+        x.data(), {2, 3}, [&released, keep = x](float*) { released = true; }, gpu());
+    CHECK(y.device() == gpu());
+    CHECK(sum(y).item() == 15);
+  }
+  CHECK(released);
+}
+
+TEST_CASE("random numbers are the same everywhere, from keys of the host and of the GPU") {
+  const auto k = make_key(7);
+  const device g = gpu();
+  CHECK(k.state.device() == device::cpu());
+  CHECK(uniform<float>(k, 3, 4, g).device() == g);
+  check_equal(values(uniform<float>(k, 3, 4, g)), values(uniform<float>(k, 3, 4)));
+  check_equal(values(uniform<double>(k, g)), values(uniform<double>(k)));
+  check_equal(values(normal<float>(k, 100, g)), values(normal<float>(k, 100)), 1e-5);
+  check_equal(values(bernoulli(k, 0.3, 50, g)), values(bernoulli(k, 0.3, 50)));
+  check_equal(values(randint<std::int32_t>(k, -5, 5, 50, g)), values(randint<std::int32_t>(k, -5, 5, 50)));
+  const key there{k.state.to(g)};
+  CHECK(uniform<float>(there, 5).device() == g);
+  check_equal(values(uniform<float>(there, 5)), values(uniform<float>(k, 5)));
+  CHECK(uniform<float>(there, 5, device::cpu()).device() == device::cpu());
+  const auto [a, b] = split(k);
+  const auto [c, d] = split(there);
+  CHECK(a.state.item() == c.state.item());
+  CHECK(b.state.item() == d.state.item());
+}
+
+TEST_CASE("pointwise expressions run on the GPU as one kernel each") {
+  const auto x = sample<float, 2>({5, 7}, 1), y = sample<float, 2>({5, 7}, 2);
+  const auto row = sample<float, 1>({7}, 3);
+  same(
+      "add", 0, [](const auto& a, const auto& b) { return a + b; }, x, y);
+  same(
+      "scalars", 1e-6, [](const auto& a) { return (a * 2.5f + 1) / 3; }, x);
+  same(
+      "broadcast", 0, [](const auto& a, const auto& b) { return a * b + 1; }, x, row);
+  same(
+      "gelu", 1e-6, [](const auto& a) { return gelu(a); }, x);
+  same(
+      "one operand twice", 1e-6, [](const auto& a) { return a * a + a; }, x);
+  same(
+      "compare", 0, [](const auto& a, const auto& b) { return where(a < b, a, b); }, x, y);
+  same(
+      "views", 0, [](const auto& a, const auto& b) { return transpose(a) - transpose(b); }, x, y);
+  same(
+      "cast", 0, [](const auto& a) { return cast<std::int32_t>(a); }, x);
+  same(
+      "halves", 1e-2, [](const auto& a) { return a * a + 1; }, sample<bf16, 1>({33}));
+  same(
+      "integers", 0, [](const auto& a, const auto& b) { return (a ^ b) % 3; }, sample<std::int64_t, 1>({9}, 1),
+      sample<std::int64_t, 1>({9}, 2));
+  same(
+      "tril", 0, [](const auto& a) { return tril(a); }, x);
+  same(
+      "one_hot", 0, [](const auto& i) { return one_hot(i, 4); }, tensor<std::int64_t, 1>{0, 3, 1});
+  same(
+      "empty", 0, [](const auto& a) { return a + 1; }, zeros<float>(0, 3));
+}
+
+TEST_CASE("numbers of C++ do not compile new kernels") {
+  const auto x = sample<float, 1>({64}).to(gpu());
+  const auto host = x.to(device::cpu());
+  for (int i = 0; i < 8; ++i) {
+    const float factor = 1.5f + static_cast<float>(i);
+    check_equal(values(x * factor - factor), values(host * factor - factor), 1e-6);
+    check_equal(values(pow(x * x, factor)), values(pow(host * host, factor)), 1e-4);
+  }
+}
+
+TEST_CASE("reductions, products, joins and indexing run on the GPU") {
+  const auto x = sample<float, 2>({6, 8}, 1), y = sample<float, 2>({8, 5}, 2);
+  same(
+      "sum", 1e-6, [](const auto& a) { return sum(a); }, x);
+  same(
+      "sum of an expression", 1e-5, [](const auto& a) { return sum(a * a + 1, axis<0>); }, x);
+  same(
+      "keepdims", 1e-6, [](const auto& a) { return mean(a, axis<-1>, keepdims); }, x);
+  same(
+      "max", 0, [](const auto& a) { return max(a, axis<1>); }, x);
+  same(
+      "any", 0, [](const auto& a) { return any(a > 1, axis<1>); }, x);
+  same(
+      "argmax", 0, [](const auto& a) { return argmax(a, axis<1>); }, x);
+  same(
+      "argmin of all", 0, [](const auto& a) { return argmin(a); }, x);
+  same(
+      "var", 1e-5, [](const auto& a) { return var(a, axis<1>); }, x);
+  same(
+      "logsumexp", 1e-5, [](const auto& a) { return logsumexp(a, axis<1>); }, x);
+  same(
+      "norm", 1e-5, [](const auto& a) { return norm(a, axis<0>); }, x);
+  same(
+      "matmul", 1e-5, [](const auto& a, const auto& b) { return matmul(a, b); }, x, y);
+  same(
+      "matmul, transposed", 1e-5, [](const auto& a, const auto& b) { return matmul(transpose(b), transpose(a)); }, x,
+      y);
+  same(
+      "matmul, batched", 1e-5, [](const auto& a, const auto& b) { return matmul(a, b); }, sample<float, 3>({2, 3, 4}),
+      sample<float, 3>({2, 4, 5}));
+  same(
+      "einsum", 1e-5, [](const auto& a, const auto& b) { return einsum<"ij,jk->ki">(a, b); }, x, y);
+  same(
+      "einsum, outer", 1e-5, [](const auto& a, const auto& b) { return einsum<"ij,kl->ik">(a, b); }, x, y);
+  same(
+      "concat", 0, [](const auto& a) { return concat<1>(a, a * 2, transpose(transpose(a))); }, x);
+  same(
+      "stack", 0, [](const auto& a) { return stack(a, a); }, x);
+  same(
+      "pad", 0,
+      [](const auto& a) {
+        return pad(a, {{1, 2}, {0, 3}}, 7.0f);
+      },
+      x);
+  same(
+      "tile", 0,
+      [](const auto& a) {
+        return tile(a, {2, 3});
+      },
+      x);
+  const tensor<std::int64_t, 1> rows{5, 0, 5};
+  same(
+      "take", 0, [](const auto& a, const auto& i) { return take(a, i); }, x, rows);
+  same(
+      "take of an axis", 0, [](const auto& a, const auto& i) { return take(a, i, axis<1>); }, x, rows);
+  same(
+      "take_along_axis", 0, [](const auto& a, const auto& i) { return take_along_axis(a, expand_dims<0>(i)); }, x,
+      rows);
+  same(
+      "scatter_add", 1e-6, [](const auto& a, const auto& i) { return scatter_add(a, i, take(a, i) + 1); }, x, rows);
+  same(
+      "scatter_add along", 1e-6,
+      [](const auto& a, const auto& i) {
+        const auto where = broadcast_to(expand_dims<1>(i), 3, 8);
+        return scatter_add(a, where, slice<0>(a, 0, 3));
+      },
+      x, rows);
+  same(
+      "softmax", 1e-6, [](const auto& a) { return softmax(a); }, x);
+  same(
+      "log_softmax", 1e-5, [](const auto& a) { return log_softmax(a, axis<0>); }, x);
+  same(
+      "layer_norm", 1e-5, [](const auto& a) { return layer_norm(a); }, x);
+  same(
+      "rms_norm", 1e-5, [](const auto& a) { return rms_norm(a, ones_like(a)); }, x);
+  same(
+      "cross_entropy", 1e-5, [](const auto& a, const auto& l) { return cross_entropy(a, l); }, x,
+      tensor<std::int64_t, 1>{0, 1, 2, 3, 4, 7});
+  same(
+      "mse_loss", 1e-5, [](const auto& a) { return mse_loss(a, a * 2); }, x);
+}
+
+TEST_CASE("a GPU's indices are not checked: reads are clamped, additions dropped") {
+  if (!have_gpu()) return;
+  const auto x = arange<float>(4, gpu());
+  const auto i = tensor<std::int64_t, 1>({-1, 2, 9}, gpu());
+  CHECK(take(x, i).to_vector() == std::vector<float>{0, 2, 3});
+  CHECK(scatter_add(x, i, ones<float>(3, gpu())).to_vector() == std::vector<float>{0, 1, 3, 3});
+}
+
+TEST_CASE("a rank-0 tensor of the host goes with tensors of any device") {
+  const auto x = sample<float, 1>({5});
+  const tensor<float, 0> rate = 0.5f;
+  const auto y = evaluate(x.to(gpu()) * rate);
+  CHECK(y.device() == gpu());
+  check_equal(values(y), values(x * rate));
+  rate.fill(2);
+  check_equal(values(x.to(gpu()) * rate), values(x * rate));
+  const auto f = compile([](auto a, auto r) { return a * r; });
+  check_equal(values(f(x.to(gpu()), rate)), values(x * rate));
+  rate.fill(3);
+  check_equal(values(f(x.to(gpu()), rate)), values(x * rate));
+  const auto g = compile([&](auto a) { return a * rate; });
+  check_equal(values(g(x.to(gpu()))), values(x * rate));
+  rate.fill(4);
+  check_equal(values(g(x.to(gpu()))), values(x * rate));
+}
+
+TEST_CASE("devices do not mix: the error names both, the op and the line") {
+  if (!have_gpu()) return;
+  const auto x = sample<float, 2>({3, 4});
+  const auto y = x.to(gpu());
+  const auto message = error_of([&] { evaluate(exp(x) + y * 2); });
+  CHECK(contains(message, "[add]"));
+  CHECK(contains(message, "(3, 4) on cpu"));
+  CHECK(contains(message, "(3, 4) on cuda(0)"));
+  CHECK(contains(message, ".to(device::cuda(0))"));
+  CHECK(contains(message, "device_test.cpp:"));
+  CHECK(contains(error_of([&] { matmul(x, transpose(y)); }), "[matmul]"));
+  CHECK(contains(error_of([&] { concat(y, x); }), "[concat]"));
+  CHECK(contains(error_of([&] { sum(x * y); }), "[mul]"));
+  CHECK(contains(error_of([&] { take(y, tensor<std::int64_t, 1>{0}); }), "[take]"));
+  CHECK(contains(error_of([&] { scatter_add(y, tensor<std::int64_t, 1>{0}, slice<0>(y, 0, 1)); }), "[scatter_add]"));
+  const auto f = compile([](auto a, auto b) { return a + b; }, {.name = "mixer"});
+  const auto compiled = error_of([&] { f(y, x); });
+  CHECK(contains(compiled, "[mixer]"));
+  CHECK(contains(compiled, "cuda(0)"));
+  CHECK(contains(compiled, "cpu"));
+  CHECK(contains(compiled, ".to("));
+}
+
+TEST_CASE("compiled functions and gradients run where their arguments are") {
+  const auto x = sample<float, 2>({4, 3}, 1), w = sample<float, 2>({3, 2}, 2);
+  const auto loss = [](auto p, auto a) { return sum(matmul(a, p) * matmul(a, p)); };
+  same("compiled", 1e-5, compile(loss), w, x);
+  same("gradient", 1e-5, grad(loss), w, x);
+  const auto made = compile([](auto a) {
+    return a + zeros<float>(4, 3) + arange<float>(3) + uniform<float>(make_key(3), 4, 3) + tensor<float, 1>{1, 2, 3};
+  });
+  same("factories in a trace", 1e-6, made, x);
+  const auto noise = compile([](auto a, key k) { return a + uniform<float>(k, 3); });
+  check_equal(values(noise(ones<float>(3, gpu()), make_key(2))), values(noise(ones<float>(3), make_key(2))));
+}
+
+TEST_CASE("a trace has one device and does not move tensors") {
+  const auto x = sample<float, 1>({3}).to(gpu());
+  const auto moved = error_of([&] { compile([](auto a) { return a.to(device::cpu()); })(x); });
+  CHECK(contains(moved, "[to]"));
+  CHECK(contains(moved, "before the call"));
+  CHECK(contains(moved, "device_test.cpp:"));
+  device seen = device::cuda(9);
+  compile([&](auto a) {
+    seen = a.device();
+    return a + 1;
+  })(x);
+  CHECK(seen == gpu());
+  const auto elsewhere = error_of([&] { compile([](auto a) { return a + zeros<float>(3, device::cuda(3)); })(x); });
+  CHECK(contains(elsewhere, "cuda(3)"));
+  CHECK(contains(elsewhere, "leave the device out"));
+  const auto agree = compile([](auto a) { return a + ones<float>(3, a.device()); });
+  check_equal(values(agree(x)), values(x + 1));
+}
+
+TEST_CASE("a function without tensor arguments runs on options.device, or the default") {
+  const auto made = [] { return arange<float>(4) * 2; };
+  options there;
+  there.device = gpu();
+  CHECK(compile(made, there)().device() == gpu());
+  const auto here = compile(made);
+  CHECK(here().device() == device::cpu());
+  {
+    const device_scope scope(gpu());
+    CHECK(here().device() == gpu());
+  }
+  CHECK(here().device() == device::cpu());
+}
+
+TEST_CASE("the default device") {
+  CHECK(default_device() == device::cpu());
+  {
+    const device_scope scope(gpu());
+    CHECK(default_device() == gpu());
+    CHECK(zeros<float>(3).device() == gpu());
+    CHECK(arange<float>(3).device() == gpu());
+    CHECK(uniform<float>(make_key(1), 3).device() == gpu());
+    CHECK(tensor<float, 1>{1, 2}.device() == gpu());
+    CHECK(tensor<float, 0>(2.0f).device() == gpu());
+    CHECK(zeros<float>(3, device::cpu()).device() == device::cpu());
+    {
+      const device_scope inner(device::cpu());
+      CHECK(zeros<float>(3).device() == device::cpu());
+    }
+    CHECK(default_device() == gpu());
+    device other = gpu();
+    std::thread([&] { other = default_device(); }).join();
+    CHECK(other == device::cpu());
+  }
+  CHECK(default_device() == device::cpu());
+  set_default_device(gpu());
+  CHECK(zeros<float>(3).device() == gpu());
+  set_default_device(device::cpu());
+  const auto missing = error_of([] { set_default_device(device::cuda(77)); });
+  CHECK(contains(missing, "[set_default_device]"));
+  CHECK(contains(missing, "cuda(77)"));
+  CHECK(contains(missing, "device_test.cpp:"));
+  CHECK(contains(error_of([] { const device_scope scope(device::cuda(77)); }), "[device_scope]"));
+}
+
+TEST_CASE("memory and waiting") {
+  synchronize();
+  synchronize(gpu());
+  if (!have_gpu()) return;
+  const auto before = memory_stats(gpu()).allocated;
+  {
+    const auto x = zeros<float>(1024, gpu());
+    CHECK(memory_stats(gpu()).allocated >= before + 4096);
+  }
+  CHECK(memory_stats(gpu()).allocated == before);
+  trim_memory(gpu());
+}
