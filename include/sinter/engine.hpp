@@ -209,10 +209,15 @@ struct stage {
 
 struct output;
 
-/// The one result of a stage. The first with its signature, operand layouts and facts calls `trace`, under a tracer, for the
-/// node to compute; later ones run the program that became of it. Numbers are constants of that program until one
+/// How a stage is traced, should no program for it be known: run(what) gives the node to compute.
+struct pushing {
+  ir::node_id (*run)(const void* what) = nullptr;
+  const void* what = nullptr;
+};
+
+/// The one result of a stage. The first with its signature, operand layouts and facts calls `trace` under a tracer; later ones run the program that became of it. Numbers are constants of that program until one
 /// differs; from then on they are handed over by value. (stages.hpp)
-SINTER_API output run_stage(const stage& s, const std::function<ir::node_id()>& trace);
+SINTER_API output run_stage(const stage& s, pushing trace);
 
 /// One call of a compiled function, as guards see it.
 struct call {

@@ -77,8 +77,7 @@ class stage_key {
 class stage_table {
  public:
   /// The program for a stage, and its arguments.
-  std::pair<std::shared_ptr<const program>, std::vector<argument>> get(const stage& s,
-                                                                       const std::function<ir::node_id()>& trace) {
+  std::pair<std::shared_ptr<const program>, std::vector<argument>> get(const stage& s, pushing trace) {
     const stage_key key(s);
     bool exact = true;
     {
@@ -101,14 +100,14 @@ class stage_table {
 
  private:
   static std::shared_ptr<const program> make(const stage& s, std::span<const argument> arguments, bool numbers,
-                                             const std::function<ir::node_id()>& trace) {
+                                             pushing trace) {
     auto t = std::make_shared<tracer>();
     t->where = s.where;
     t->numbers_by_value = numbers;
     {
       const tracing_scope scope(t);
       for (const auto& a : arguments) t->capture(a, s.at);
-      t->graph.outputs = {trace()};
+      t->graph.outputs = {trace.run(trace.what)};
     }
     ensure(t->captures.size() == arguments.size(), "a stage reads the operands that it names");
     t->captures.clear();
@@ -124,7 +123,7 @@ class stage_table {
 
 }  // namespace detail
 
-SINTER_API output run_stage(const stage& s, const std::function<ir::node_id()>& trace) {
+SINTER_API output run_stage(const stage& s, pushing trace) {
   static detail::stage_table table;
   const auto [code, arguments] = table.get(s, trace);
   output out;

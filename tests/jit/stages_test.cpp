@@ -25,10 +25,11 @@ struct scaled_sum {
     engine::operand operands[4];
     detail::operand_list list{operands};
     detail::collect(e, list, {});
-    return engine::run_stage({"scaled_sum", &signature, {operands, 3}, facts, device::cpu(), {}}, [&] {
+    const auto trace = [&] {
       ++traces;
       return detail::push(*engine::current(), e, {});
-    });
+    };
+    return detail::run_stage("scaled_sum", &signature, list, facts, device::cpu(), {}, trace);
   }
 };
 
@@ -84,15 +85,14 @@ TEST_CASE("a stage that throws while it is traced leaves nothing behind") {
   static char signature;
   const tensor<float, 1> a{1, 2};
   engine::operand x;
-  x.data = a.data();
-  x.owner = &detail::access::memory(a);
-  x.rank = 1;
-  x.extents = a.shape().data();
-  x.strides = a.strides().data();
-  const engine::stage s{"thrower", &signature, {&x, 1}, {}, device::cpu(), {}};
-  CHECK_THROWS_AS(engine::run_stage(s, []() -> ir::node_id { throw user_error("no"); }), user_error);
+  detail::operand_list list{&x};
+  detail::collect(a, list, {});
+  const auto run = [&](const auto& trace) {
+    return detail::run_stage("thrower", &signature, list, {}, device::cpu(), {}, trace);
+  };
+  CHECK_THROWS_AS(run([]() -> ir::node_id { throw user_error("no"); }), user_error);
   CHECK(!engine::current());
-  const auto out = engine::run_stage(s, [&] { return detail::push(*engine::current(), a + 1, {}); });
+  const auto out = run([&] { return detail::push(*engine::current(), a + 1, {}); });
   CHECK(elements(out) == std::vector<float>{2, 3});
 }
 

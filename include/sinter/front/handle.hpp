@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstring>
-#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <span>
@@ -214,11 +213,11 @@ inline void copy_elements(const handle& to, const handle& from) {
 
 /// What `trace` pushes, run on the GPU of the operands.
 inline handle launch_as(const char* op, const void* signature, std::span<const handle* const> operands,
-                        std::span<const std::int64_t> facts, const std::function<ir::node_id()>& trace, location at) {
+                        std::span<const std::int64_t> facts, engine::pushing trace, location at) {
   std::vector<engine::operand> all;
   for (const handle* x : operands) all.push_back(operand_of(*x));
   const operand_list list{all.data(), static_cast<int>(all.size()), true};
-  engine::output out = run_stage(op, signature, list, facts, device_of(list, {}), at, trace);
+  engine::output out = run_stage_as(op, signature, list, facts, device_of(list, {}), at, trace);
   handle h;
   h.type = out.type;
   for (int i = 0; i < out.rank; ++i) h.extents.push(out.extents[i]);
@@ -240,16 +239,23 @@ inline bool on_gpu(const char* op, std::span<const handle* const> operands, loca
   return first && first->memory.where().is_cuda();
 }
 inline bool on_gpu(const char* op, std::initializer_list<const handle*> operands, location at) {
-  return on_gpu(op, std::span(operands.begin(), operands.size()), at);
+  return on_gpu(op, std::span<const handle* const>(operands.begin(), operands.size()), at);
 }
 
 /// f() as a program of a GPU: traced once for each layout of the operands and `facts`, which are all that it follows from.
 template <class F>
+handle launch(const char* op, std::span<const handle* const> operands, std::vector<std::int64_t> facts, F&& f,
+              location at) {
+  const auto node = [&] { return node_of(f(), at); };
+  using Node = decltype(node);
+  return launch_as(op, &stage_signature<F>, operands, facts,
+                   {[](const void* what) { return (*static_cast<const Node*>(what))(); }, &node}, at);
+}
+
+template <class F>
 handle launch(const char* op, std::initializer_list<const handle*> operands, std::vector<std::int64_t> facts, F&& f,
               location at) {
-  return launch_as(
-      op, &stage_signature<F>, std::span(operands.begin(), operands.size()), facts, [&] { return node_of(f(), at); },
-      at);
+  return launch(op, std::span<const handle* const>(operands.begin(), operands.size()), std::move(facts), f, at);
 }
 
 inline handle contiguous(const handle& x, location at) {

@@ -1,7 +1,6 @@
 // front/on_device.hpp: stage points on a GPU: the nodes that a trace would push, run as one program.
 #pragma once
 
-#include <functional>
 #include <span>
 #include <utility>
 
@@ -34,12 +33,18 @@ inline device device_of(const operand_list& list, device otherwise) {
 }
 
 /// Runs what `trace` pushes. Tensors of the host among the operands are rank-0: they go by value.
-inline engine::output run_stage(const char* name, const void* signature, const operand_list& list,
-                                std::span<const std::int64_t> facts, device where, location at,
-                                const std::function<ir::node_id()>& trace) {
+inline engine::output run_stage_as(const char* name, const void* signature, const operand_list& list,
+                                   std::span<const std::int64_t> facts, device where, location at,
+                                   engine::pushing trace) {
   for (int i = 0; i < list.count; ++i)
-    if (list.at[i].is_tensor() && !list.at[i].where().is_cuda()) list.at[i].by_value = true;
+    if (where.is_cuda() && list.at[i].is_tensor() && !list.at[i].where().is_cuda()) list.at[i].by_value = true;
   return engine::run_stage({name, signature, {list.at, static_cast<std::size_t>(list.count)}, facts, where, at}, trace);
+}
+template <class Trace>
+engine::output run_stage(const char* name, const void* signature, const operand_list& list,
+                         std::span<const std::int64_t> facts, device where, location at, const Trace& trace) {
+  return run_stage_as(name, signature, list, facts, where, at,
+                      {[](const void* what) { return (*static_cast<const Trace*>(what))(); }, &trace});
 }
 
 /// The tensor of a stage's result.

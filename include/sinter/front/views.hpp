@@ -163,12 +163,9 @@ inline handle concat(std::span<const handle> parts, int axis, location at) {
   }
   std::vector<const handle*> operands;
   for (const auto& p : parts) operands.push_back(&p);
-  if (on_gpu("concat", operands, at)) {
-    static constexpr char signature = 0;
-    const std::int64_t facts[] = {axis};
-    return launch_as(
-        "concat", &signature, operands, facts, [&] { return node_of(concat(parts, axis, at), at); }, at);
-  }
+  if (on_gpu("concat", operands, at))
+    return launch(
+        "concat", operands, {axis}, [&] { return concat(parts, axis, at); }, at);
   handle out = allocate("concat", parts[0].type, r.shape, at);
   std::int64_t done = 0;
   for (const auto& p : parts) {
