@@ -106,6 +106,35 @@ SINTER_API memory_statistics memory_stats(device where);
 /// Returns free blocks of the device to the driver.
 SINTER_API void trim_memory(device where);
 
+/// A queue of work of a GPU: what is asked of one is done in order. (streams.hpp)
+class stream_queue {
+ public:
+  virtual ~stream_queue() = default;
+  /// Everything asked of it is done.
+  virtual bool done() const = 0;
+  /// Waits for that. Throws system_error for what failed there.
+  virtual void synchronize() const = 0;
+  /// Makes it the current one of this thread on its GPU as long as the result lives.
+  virtual std::shared_ptr<void> enter() const = 0;
+};
+/// user_error for the host, which has none.
+SINTER_API std::shared_ptr<stream_queue> make_stream(device where, location at);
+
+/// A point in a stream's work.
+class stream_event {
+ public:
+  virtual ~stream_event() = default;
+  /// Marks the point after everything asked so far of the stream, or of this thread's current one.
+  virtual void record(const stream_queue* of) = 0;
+  /// The stream, or this thread's current one, does nothing more before the point is reached.
+  virtual void hold(const stream_queue* waiter) const = 0;
+  virtual bool done() const = 0;
+  virtual void synchronize() const = 0;
+  /// Milliseconds from start's point to this one, when both are timed.
+  virtual float since(const stream_event& start) const = 0;
+};
+SINTER_API std::shared_ptr<stream_event> make_event(device where, bool timed, location at);
+
 /// Where new tensors of this thread go: what a device_scope says, else set_default_device, else $SINTER_DEVICE, else the
 /// host. user_error when the variable names no device that there is.
 SINTER_API device default_device();

@@ -14,6 +14,7 @@
 #include "jit/reference.hpp"
 #include "rewrite/rewrite.hpp"
 #include "stages.hpp"
+#include "streams.hpp"
 
 namespace sinter::engine {
 

@@ -13,5 +13,6 @@
 #include "front/pointwise.hpp"
 #include "front/print.hpp"
 #include "front/random.hpp"
+#include "front/streams.hpp"
 #include "front/trace.hpp"
 #include "front/transforms.hpp"
