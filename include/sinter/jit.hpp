@@ -174,12 +174,13 @@ class bound_program final : public program {
   }
 
   /// The storage of a donated argument that nobody else holds and that the result's kernel may overwrite.
-  static storage donated(const result_spec& r, std::span<const argument> arguments,
-                         std::span<const std::uint8_t> donate, std::uint64_t& replaced) {
+  storage donated(const result_spec& r, std::span<const argument> arguments, std::span<const std::uint8_t> donate,
+                  std::uint64_t& replaced) const {
     for (std::size_t i = 0; i < donate.size() && i < r.may_replace.size() && i < 64; ++i) {
       if (!donate[i] || !r.may_replace[i] || replaced >> i & 1) continue;
       const argument& a = arguments[i];
-      if (!a.owner->unique() || a.data != a.owner->data() || reinterpret_cast<std::uintptr_t>(a.data) % 64 != 0)
+      if (!(a.where() == code_->where) || !a.owner->unique() || a.data != a.owner->data() ||
+          reinterpret_cast<std::uintptr_t>(a.data) % 64 != 0)
         continue;
       replaced |= std::uint64_t{1} << i;
       return *a.owner;
