@@ -1,7 +1,7 @@
 // expect: error
 // match: takes a floating dtype; cast with cast<float>\(x\)
 // match: exp
-// lines: 30
+// lines: 32
 
 #include <sinter/sinter.hpp>
 

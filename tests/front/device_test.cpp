@@ -1,7 +1,8 @@
 // Devices: where tensors are, how they move, and that eager work on a GPU gives what the host gives.
 #include "ops_support.hpp"
 
-#include <cstdlib>
+#include <cstdio>
+#include <filesystem>
 #include <sstream>
 #include <thread>
 
@@ -408,6 +409,45 @@ TEST_CASE("the default device") {
   CHECK(contains(missing, "cuda(77)"));
   CHECK(contains(missing, "device_test.cpp:"));
   CHECK(contains(error_of([] { const device_scope scope(device::cuda(77)); }), "[device_scope]"));
+}
+
+TEST_CASE("the environment names a device" * doctest::skip()) {  // run by the case below, in processes of their own
+  try {
+    std::printf("%s\n", default_device().text().c_str());
+  } catch (const user_error& e) {
+    std::printf("%s\n", e.what());
+  }
+}
+
+TEST_CASE("SINTER_DEVICE chooses the default device, or says what is wrong with it") {
+  const auto with = [](const char* value) {
+    const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
+    const std::string command =
+        "SINTER_DEVICE='" + std::string(value) + "' '" + self + "' --no-skip -tc='the environment names a device'";
+    std::string out;
+    FILE* const pipe = popen(command.c_str(), "r");
+    for (char line[512]; pipe && std::fgets(line, sizeof line, pipe);) out += line;
+    if (pipe) pclose(pipe);
+    return out;
+  };
+  CHECK(contains(with("cpu"), "cpu\n"));
+  CHECK(contains(with(""), "cpu\n"));
+  for (const char* bad : {"gpu", "cuda:", "cuda:x", "cuda:1x", "CPU", "cuda:-1", "cuda:12345678901"}) {
+    const auto said = with(bad);
+    INFO(said);
+    CHECK(contains(said, "[SINTER_DEVICE]"));
+    CHECK(contains(said, bad));
+    CHECK(contains(said, "set it to cpu, cuda"));
+  }
+  CHECK(contains(with("cuda:77"), "[SINTER_DEVICE]"));
+  if (have_gpu()) CHECK(contains(with("cuda"), "cuda(0)\n"));
+  else CHECK(contains(with("cuda"), "[SINTER_DEVICE]"));
+}
+
+TEST_CASE("streams and events are a GPU's") {
+  CHECK(contains(error_of([] { stream s(device::cpu()); }), "the host has no streams"));
+  CHECK(contains(error_of([] { event e(device::cpu()); }), "device_test.cpp:"));
+  CHECK(contains(error_of([] { stream s(device::cuda(77)); }), "[stream]"));
 }
 
 TEST_CASE("memory and waiting") {
