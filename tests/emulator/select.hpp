@@ -2,6 +2,8 @@
 #pragma once
 
 #include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -12,14 +14,21 @@ namespace emulator {
 /// True when this run is meant for a real GPU.
 inline bool real() { return std::getenv("SINTER_TEST_GPU") != nullptr; }
 
-/// True when the driver finds a GPU.
-inline bool gpu_present() {
+inline bool driver_finds_gpu() {
   void* const driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (driver == nullptr) return false;
   const auto init = reinterpret_cast<int (*)(unsigned)>(::dlsym(driver, "cuInit"));
   const auto count = reinterpret_cast<int (*)(int*)>(::dlsym(driver, "cuDeviceGetCount"));
   int devices = 0;
   return init != nullptr && count != nullptr && init(0) == 0 && count(&devices) == 0 && devices > 0;
+}
+
+/// True when the driver finds a GPU. Asked in a child: tests fork, and a parent that started CUDA spoils it for them.
+inline bool gpu_present() {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(driver_finds_gpu() ? 0 : 1);
+  int status = 1;
+  return child > 0 && ::waitpid(child, &status, 0) == child && status == 0;
 }
 
 inline constexpr int skipped = 77;

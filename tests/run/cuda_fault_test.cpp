@@ -1,0 +1,220 @@
+#include <doctest/doctest.h>
+
+#include "cuda_support.hpp"
+
+using namespace sinter;
+using namespace support;
+
+namespace {
+
+constexpr std::size_t mib = std::size_t{1} << 20;
+
+/// A GPU started, or not, in a fresh process with these variables set: what it said.
+template <class Body>
+child_result with(const std::vector<std::pair<const char*, std::string>>& settings, Body&& body) {
+  return in_child([&] {
+    for (const auto& [name, value] : settings) value.empty() ? ::unsetenv(name) : ::setenv(name, value.c_str(), 1);
+    const std::string words = message_of(body);
+    std::fprintf(stderr, "said: %s\n", words.c_str());
+    return 0;
+  });
+}
+
+/// True when CUDA was not started in this process, so that its children can start it as they like; as it is when this
+/// file's cases are run alone. What is not the emulator's to pretend is not tested either.
+bool fresh() {
+  if (cuda::driver_alive()) MESSAGE("SKIPPED: CUDA was started by an earlier test case; run this file's cases alone");
+  return !emulator::real() && !cuda::driver_alive();
+}
+
+child_result started_with(const char* name, const std::string& value, int index = 0) {
+  return with({{name, value}}, [&] { cuda::device_at(index); });
+}
+
+void expect(const child_result& r, const std::string& words) {
+  CHECK(r.status == 0);
+  CHECK_MESSAGE(contains(r.error_text, words), r.error_text);
+}
+
+const std::string bad_source = R"(
+extern "C" __global__ void fine(int* a, char* scratch) { a[threadIdx.x] = 1; }
+extern "C" __global__ void wild(int* a, char* scratch) { a[(long)threadIdx.x << 40] = 1; }
+extern "C" __global__ void trap(int* a, char* scratch) { if (a[0] != -1) __trap(); }
+extern "C" __global__ void skewed(int* a, char* scratch) { *(int4*)(a + 1) = make_int4(1, 2, 3, 4); }
+)";
+
+cuda::sequence bad_sequence(const std::string& entry) {
+  return one_launch(module_of(bad_source), entry, {{0, 0}}, 1, 32);
+}
+
+}  // namespace
+
+TEST_CASE("a missing, stubborn or empty driver is a clear error") {
+  if (!fresh()) return;
+  expect(
+      started_with("SINTER_LIBCUDA", "/nonexistent/libcuda.so.1"),
+      "[cuda] no CUDA driver: SINTER_LIBCUDA=/nonexistent/libcuda.so.1 cannot be opened; install NVIDIA's driver, or "
+      "set SINTER_LIBCUDA to the path of libcuda.so.1");
+  expect(started_with("SINTER_LIBCUDA", "libm.so.6"),
+         "the CUDA driver libm.so.6 is too old: it lacks cuInit; install a driver for CUDA 12.0 (525) or newer");
+  expect(started_with("SINTER_EMULATOR_DEVICES", "0"),
+         "[cuda] the CUDA driver finds no GPU; if there is one, see nvidia-smi and CUDA_VISIBLE_DEVICES "
+         "(CUDA_ERROR_NO_DEVICE");
+  expect(started_with("SINTER_EMULATOR_DRIVER", "11080"), "the CUDA driver is too old: it is for CUDA 11.8; install");
+  const auto counted = in_child([] {
+    ::setenv("SINTER_LIBCUDA", "/nonexistent/libcuda.so.1", 1);
+    std::string problem;
+    const int none = cuda::device_count(problem);
+    // It is looked for again.
+    ::setenv("SINTER_LIBCUDA", SINTER_TEST_EMULATOR "/libcuda.so", 1);
+    const bool told = contains(problem, "no CUDA driver");
+    return none == 0 && told && cuda::device_count(problem) == 1 && problem.empty() ? 0 : 1;
+  });
+  CHECK(counted.status == 0);
+}
+
+TEST_CASE("a GPU that is busy, full, too old or not there is a clear error") {
+  if (!fresh()) return;
+  expect(started_with("SINTER_EMULATOR_MODE", "exclusive"),
+         "[cuda] cuda(0), Emulated GPU, is in exclusive mode and used by another process "
+         "(CUDA_ERROR_DEVICE_UNAVAILABLE");
+  expect(started_with("SINTER_EMULATOR_MODE", "full"),
+         "[cuda] cuda(0), Emulated GPU, has no memory left to start with; another process uses it (see nvidia-smi)");
+  expect(started_with("SINTER_EMULATOR_CAPABILITY", "61"), "has compute capability 6.1; sinter needs 7.0 or newer");
+  expect(started_with("SINTER_EMULATOR_DEVICES", "2", 2),
+         "[cuda] there is no cuda(2); this process sees 2 GPUs, numbered from 0 (CUDA_VISIBLE_DEVICES)");
+  expect(started_with("SINTER_EMULATOR_DEVICES", "2", -1), "there is no cuda(-1)");
+}
+
+TEST_CASE("no NVRTC, and a driver older than NVRTC, are clear errors") {
+  if (!fresh()) return;
+  expect(
+      with({{"SINTER_LIBNVRTC", "/nonexistent/libnvrtc.so"}}, [] { module_of(bad_source); }),
+      "[cuda] no NVRTC: SINTER_LIBNVRTC=/nonexistent/libnvrtc.so cannot be opened; install the CUDA toolkit's NVRTC");
+  expect(with({{"SINTER_LIBNVRTC", "libm.so.6"}}, [] { module_of(bad_source); }),
+         "[cuda] NVRTC at libm.so.6 is too old or damaged");
+  expect(with({{"SINTER_EMULATOR_DRIVER", "12020"}}, [] { module_of(bad_source); }),
+         "[cuda] the driver supports CUDA 12.2 and is older than NVRTC 13.0 at ");
+  expect(with({{"SINTER_EMULATOR_CAPABILITY", "121"}}, [] { module_of(bad_source); }),
+         "cannot compile for sm_121 (it knows sm_75 to sm_90); install a newer CUDA toolkit");
+}
+
+TEST_CASE("out of memory: free blocks go back first; then the error has the sizes") {
+  if (!fresh()) return;
+  const auto r = in_child([] {
+    ::setenv("SINTER_EMULATOR_MEMORY", std::to_string(64 * mib).c_str(), 1);
+    std::vector<storage> kept;
+    // Free blocks of one size are given back for a request of another.
+    for (int i = 0; i < 3; ++i) kept.push_back(cuda::allocate(20 * mib, 0));
+    kept.clear();
+    if (cuda::memory_of(0).reserved != 60 * mib) return 1;
+    kept.push_back(cuda::allocate(50 * mib, 0));
+    if (cuda::memory_of(0).reserved != 50 * mib) return 2;
+    const std::string words = message_of([&] { kept.push_back(cuda::allocate(40 * mib, 0)); });
+    std::fprintf(stderr, "%s\n", words.c_str());
+    // What is left can still be had, though a whole segment cannot.
+    kept.push_back(cuda::allocate(12 * mib, 0));
+    return 0;
+  });
+  CHECK_MESSAGE(r.status == 0, r.error_text);
+  CHECK(contains(r.error_text,
+                 "[cuda] out of memory: a tensor of 41943040 bytes (40 MiB) cannot be allocated on cuda(0), Emulated "
+                 "GPU: tensors hold 52428800 bytes (50 MiB), free blocks among them 0 bytes (0 MiB); the driver has "
+                 "14680064 bytes (14 MiB) left of 67108864 bytes (64 MiB)"));
+}
+
+TEST_CASE("two GPUs: each has its memory; copies between them are in order with both") {
+  if (!fresh()) return;
+  const auto r = in_child([] {
+    ::setenv("SINTER_EMULATOR_DEVICES", "2", 1);
+    const std::vector<int> values = {1, 2, 3, 4};
+    const storage a = on_gpu(values, 0), b = cuda::allocate(16, 1);
+    if (b.where() != device::cuda(1)) return 1;
+    cuda::copy(b.data(), device::cuda(1), a.data(), device::cuda(0), 16);
+    const auto code = module_of(bad_source, 1);
+    void* const given[] = {b.data()};
+    if (on_host<int>(b, 4) != values) return 2;
+    cuda::execute(one_launch(code, "fine", {{0, 0}}, 1, 2), given, nullptr);
+    if (on_host<int>(b, 4) != std::vector<int>{1, 1, 3, 4}) return 3;
+    return cuda::memory_of(0).allocated == 512 && cuda::memory_of(1).allocated == 512 ? 0 : 4;
+  });
+  CHECK_MESSAGE(r.status == 0, r.error_text);
+}
+
+TEST_CASE("a process forked after the start of CUDA is told so") {
+  if (cuda::driver_alive()) return;
+  const auto r = in_child([] {
+    const storage kept = on_gpu(std::vector<int>{1});
+    const auto inner = in_child([&] {
+      std::string problem;
+      const int count = cuda::device_count(problem);
+      std::fprintf(stderr, "%d: %s\n", count, problem.c_str());
+      std::fprintf(stderr, "%s\n", message_of([] { cuda::allocate(4, 0); }).c_str());
+      std::fprintf(stderr, "%s\n", message_of([&] { on_host<int>(kept, 1); }).c_str());
+      return 0;
+    });
+    std::fputs(inner.error_text.c_str(), stderr);
+    return inner.status == 0 && on_host<int>(kept, 1)[0] == 1 ? 0 : 1;
+  });
+  CHECK_MESSAGE(r.status == 0, r.error_text);
+  const std::string words = "CUDA was started before this process was forked; start it after fork, or use exec";
+  CHECK(contains(r.error_text, "0: " + words));
+  CHECK_MESSAGE(contains(r.error_text, "[cuda] " + words), r.error_text);
+}
+
+TEST_CASE("a kernel that goes wrong is named: among the last ones, or exactly with SINTER_CUDA_SYNC") {
+  struct wrong {
+    const char *entry, *words;
+  };
+  if (cuda::driver_alive()) return;
+  for (const wrong w : {wrong{"wild", "an illegal memory access"}, wrong{"trap", "a trap"},
+                        wrong{"skewed", "a misaligned memory access"}}) {
+    for (const char* sync : {"", "1"}) {
+      const auto r = with({{"SINTER_CUDA_SYNC", sync}}, [&] {
+        const storage a = cuda::allocate(256, 0);
+        void* const given[] = {a.data()};
+        cuda::execute(bad_sequence("fine"), given, nullptr);
+        const auto run = [&] {
+          cuda::execute(bad_sequence(w.entry), given, nullptr);
+          cuda::synchronize(0);
+        };
+        const std::string first = message_of(run);
+        std::fprintf(stderr, "first: %s\n", first.c_str());
+        // Nothing works after it, and says why.
+        cuda::execute(bad_sequence("fine"), given, nullptr);
+        cuda::synchronize(0);
+      });
+      const std::string culprit = w.entry + std::string(" (at model.cpp:12)");
+      expect(r, *sync ? std::string(w.words) + " in " + culprit
+                      : std::string(w.words) + " in one of the last kernels: " + culprit + ", fine (at model.cpp:12)");
+      expect(r, "said: [cuda] ");
+      expect(r, "the GPU is of no use to this process after " + std::string(w.words));
+    }
+  }
+}
+
+TEST_CASE("a launch that the driver refuses names its kernel") {
+  if (!fresh()) return;
+  expect(with({{"SINTER_EMULATOR_REFUSE", "fine"}},
+              [] {
+                const storage a = cuda::allocate(256, 0);
+                void* const given[] = {a.data()};
+                cuda::execute(bad_sequence("fine"), given, nullptr);
+              }),
+         "said: [cuda] launching fine (at model.cpp:12) failed: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES");
+}
+
+TEST_CASE("a tensor freed while its kernel runs stays whole until the kernel is done") {
+  const std::int64_t n = 1 << 20;
+  storage in = on_gpu(std::vector<float>(n, 1.0f));
+  const storage out = cuda::allocate(n * 4, 0);
+  const float factor = 4;
+  void* const given[] = {out.data(), in.data(), const_cast<float*>(&factor)};
+  const long sizes[] = {n};
+  cuda::execute(scale_sequence(n), given, sizes);
+  in = storage();
+  // Overwrites the freed block, after the kernel.
+  const storage next = on_gpu(std::vector<float>(n, -1.0f));
+  const auto result = on_host<float>(out, n);
+  for (std::size_t i = 0; i < result.size(); i += 1001) REQUIRE(result[i] == 4 + static_cast<float>(i));
+}
