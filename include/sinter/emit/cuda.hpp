@@ -185,4 +185,43 @@ SINTER_API cuda_source cuda(const kernel& k, const cuda_target& t) {
   return s;
 }
 
+/// One launch that does the work of several pointwise kernels which do not depend on one another (plan::horizontal). The
+/// parameters are the first kernel's buffers, then the second's, and so on.
+SINTER_API cuda_source cuda(std::span<const kernel* const> kernels, const cuda_target& t) {
+  if (kernels.size() == 1) return cuda(*kernels[0], t);
+  constexpr int threads = 256;
+  cuda_source s;
+  s.scratch = 0;
+  std::vector<pointwise_shape> shapes;
+  dim blocks = 0;
+  std::string label;
+  for (const auto* k : kernels) {
+    ensure(!k->is_product() && !detail::has_reductions(*k) && !detail::scatters(*k),
+           "kernels that share a launch are pointwise");
+    writer unused;
+    shapes.push_back(detail::shape_of(*k, t, threads));
+    shapes.back().blocks = detail::blocks_for(cuda_printer(*k, unused), shapes.back().blocks);
+    blocks += shapes.back().blocks;
+    label += (label.empty() ? "" : " . ") + k->label;
+  }
+  writer out;
+  detail::cuda_launch_of(s, out, kernels, cuda_entry, blocks, threads, 0, [&] {
+    dim begin = 0;
+    int first = 0;
+    out.line("const long shared_block = block;");
+    for (std::size_t i = 0; i < kernels.size(); ++i) {
+      const dim end = begin + shapes[i].blocks;
+      out.block(std::string(i ? "else " : "") + "if (shared_block < " + end.text() + ")", [&] {
+        cuda_printer p(*kernels[i], out, first);
+        out.line("const " + p.idx() + " block = shared_block - (" + begin.text() + ");");
+        print_pointwise(p, shapes[i]);
+      });
+      begin = end;
+      first += static_cast<int>(kernels[i]->buffers.size());
+    }
+  });
+  s.text = detail::with_prelude(label, out.text());
+  return s;
+}
+
 }  // namespace sinter::emit

@@ -112,7 +112,10 @@ class cuda_printer {
   /// The type of flat positions: unsigned divides quicker.
   std::string flat() const { return wide_ ? "long" : "unsigned"; }
 
-  std::string pointer(int buffer) const { return "p" + std::to_string(first_ + buffer); }
+  std::string pointer(int buffer) const {
+    const std::string p = "p" + std::to_string(first_ + buffer);
+    return k_.buffers[static_cast<std::size_t>(buffer)].by_value ? "(&" + p + ")" : p;
+  }
   std::string offset(const plan::affine& a) const {
     std::string text = index_text(a, [](std::size_t) { return true; });
     if (a.index >= 0) text += " + " + scaled(a.indirect, name(a.index));
@@ -129,8 +132,7 @@ class cuda_printer {
     } else if (i.kind == kind::position) {
       value = position(i.at.at, lane);
     } else if (i.kind == kind::load) {
-      value = k_.buffers[static_cast<std::size_t>(i.at.buffer)].by_value ? "decode(" + pointer(i.at.buffer) + ")"
-                                                                         : "load1(" + address(i.at) + ")";
+      value = "load1(" + address(i.at) + ")";
     } else {
       std::vector<std::string> args;
       for (int a : i.args) args.push_back(name(a));

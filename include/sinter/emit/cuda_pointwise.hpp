@@ -27,7 +27,8 @@ inline bool scatters(const kernel& k) {
   return std::any_of(k.stores.begin(), k.stores.end(), [](const auto& s) { return s.accumulate; });
 }
 
-inline pointwise_shape shape_of(const kernel& k, const cuda_target& t) {
+/// `threads`: of a block, when it is given.
+inline pointwise_shape shape_of(const kernel& k, const cuda_target& t, int threads = 0) {
   pointwise_shape s;
   s.axis = static_cast<int>(k.axes.size()) - 1;
   const bool flat = k.axes.size() == 1;
@@ -43,7 +44,9 @@ inline pointwise_shape shape_of(const kernel& k, const cuda_target& t) {
   if (k.body.size() > 60) s.vectors = std::min(s.vectors, 2);
   const std::int64_t vectors = n.number().value_or(std::int64_t{1} << 24) / s.width;
   while (s.vectors > 1 && vectors / (s.vectors * s.threads) < 4 * t.multiprocessors) s.vectors /= 2;
-  while (s.threads > 64 && vectors < static_cast<std::int64_t>(s.threads) * t.multiprocessors) s.threads /= 2;
+  while (!threads && s.threads > 64 && vectors < static_cast<std::int64_t>(s.threads) * t.multiprocessors)
+    s.threads /= 2;
+  if (threads) s.threads = threads;
   s.blocks = s.rest ? ceil_div(n, std::int64_t{s.width} * s.vectors * s.threads)
                     : ceil_div(s.count, std::int64_t{s.vectors} * s.threads);
   return s;

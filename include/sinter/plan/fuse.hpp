@@ -4,6 +4,7 @@
 #include <string>
 
 #include "../base/log.hpp"
+#include "blas.hpp"
 #include "schedule.hpp"
 
 namespace sinter::plan {
@@ -227,8 +228,28 @@ class fusion {
   /// A row is one block's work, or a few threads'.
   std::int64_t few_rows() const { return target_.gpu ? target_.multiprocessors / 2 : 8; }
 
+  /// The kernel of both groups without the stores that nothing beyond it needs.
+  kernel without_unread(const group& a, const group& b, kernel both) const {
+    std::erase_if(both.stores, [&](const store& s) {
+      const int id = both.buffers[static_cast<std::size_t>(s.at.buffer)].id;
+      if (std::count(g_.outputs.begin(), g_.outputs.end(), static_cast<node_id>(id))) return false;
+      for (const auto& other : groups_)
+        if (&other != &a && &other != &b)
+          for (const auto& u : other.code.buffers)
+            if (u.id == id) return false;
+      return true;
+    });
+    return both;
+  }
+
   /// Kernels that read or write many large arrays at once run out of registers for the loads in flight.
   void check_on_gpu(const group& a, const group& b, const kernel& both) const {
+    if (target_.blas && both.is_product()) {
+      // A product that the library takes stays one.
+      const kernel& product = a.code.is_product() ? a.code : b.code;
+      if (as_blas(product) && !as_blas(without_unread(a, b, both)))
+        throw refusal{"the matrix library cannot do what follows", ir::no_node};
+    }
     std::size_t large = 0;
     for (const auto& u : both.buffers) large += bytes(u.id) >= 4096;
     if (large > most_gpu_buffers && !feeds(a, b) && !feeds(b, a))
