@@ -66,7 +66,7 @@ class specialisations final : public function {
     if (auto hit = look_up(c); hit.code) return hit;
     logs::to("recompiles", [&] { return how_.name + ": no guard accepts " + describe(c); });
     traced t = trace.run(trace.what);
-    entry made{guard(c), {build(std::move(t.graph), c.tensors, how_, c.where), std::move(t.skeleton)}};
+    entry made{guard(c), {build(std::move(t.graph), c.tensors, how_, c.where, &shared_), std::move(t.skeleton)}};
     const specialisation result = made.what;
     const std::lock_guard lock(mutex_);
     entries_.insert(entries_.begin(), std::move(made));
@@ -123,6 +123,7 @@ class specialisations final : public function {
   mutable std::mutex mutex_;    ///< guards entries_
   std::mutex building_;         ///< held while a specialisation is made
   std::vector<entry> entries_;  ///< most recently used first
+  std::shared_ptr<void> shared_;
 };
 
 }  // namespace detail

@@ -213,9 +213,11 @@ class program {
 
 /// Rewrites, plans, emits, compiles and loads a traced graph for arguments laid out like `arguments`, for the device that
 /// they are on, or `where` when there are none. Programs are kept by structure: an equal graph and layout give the same
-/// program. user_error naming two arguments on different devices. (jit.hpp)
+/// program. user_error naming two arguments on different devices. What the programs of one function have in common, the
+/// scratch memory of its recordings, is kept in `shared`. (jit.hpp)
 SINTER_API std::shared_ptr<const program> build(std::shared_ptr<tracer> traced, std::span<const argument> arguments,
-                                                const options& how, device where = {});
+                                                const options& how, device where = {},
+                                                std::shared_ptr<void>* shared = nullptr);
 
 /// What an eager computation reads: a tensor; a C++ number, by value and without an owner; or, with neither, the positions
 /// along `axis`.

@@ -129,8 +129,11 @@ inline std::shared_ptr<const code> compile(const ir::graph& traced, std::span<co
 
 class bound_program final : public program {
  public:
-  bound_program(std::shared_ptr<const code> c, std::vector<captured> captures)
-      : code_(std::move(c)), captures_(std::move(captures)) {}
+  bound_program(std::shared_ptr<const code> c, std::vector<captured> captures,
+                std::shared_ptr<run::cuda::scratch_pool> pool)
+      : code_(std::move(c)), captures_(std::move(captures)) {
+    if (pool) recording_ = std::make_unique<run::cuda::recording>(code_->launches, std::move(pool));
+  }
 
   void run(std::span<const argument> arguments, std::span<const std::uint8_t> donate, output* outputs) const override {
     const auto& results = code_->results;
@@ -160,7 +163,8 @@ class bound_program final : public program {
     for (const auto& c : captures_)
       if (!c.by_value) run::cuda::use(c.memory, false);
     for (std::size_t k = 0; replaced && k < results.size(); ++k) run::cuda::use(outputs[k].memory, true);
-    run::cuda::execute(code_->launches, {table, count}, nullptr);
+    if (recording_) recording_->launch({table, count}, nullptr);
+    else run::cuda::execute(code_->launches, {table, count}, nullptr);
   }
 
   std::size_t output_count() const override { return code_->results.size(); }
@@ -190,6 +194,7 @@ class bound_program final : public program {
 
   std::shared_ptr<const code> code_;
   std::vector<captured> captures_;
+  std::unique_ptr<run::cuda::recording> recording_;  ///< of mode::reduce_overhead on a GPU; thread-safe
 };
 
 /// Programs of this process by structure.
@@ -225,12 +230,18 @@ class code_table {
 }  // namespace detail
 
 SINTER_API std::shared_ptr<const program> build(std::shared_ptr<tracer> traced, std::span<const argument> arguments,
-                                                const options& how, device where) {
+                                                const options& how, device where, std::shared_ptr<void>* shared) {
   static detail::code_table table;
   const auto all = detail::all_arguments(arguments, traced->captures);
   const device common = detail::common_device(all, arguments.size(), how, where);
-  return std::make_shared<detail::bound_program>(table.get(traced->graph, all, how, common),
-                                                 std::move(traced->captures));
+  auto code = table.get(traced->graph, all, how, common);
+  std::shared_ptr<run::cuda::scratch_pool> pool;
+  if (how.mode == mode::reduce_overhead && common.is_cuda() && !code->interpreted) {
+    pool = shared ? std::static_pointer_cast<run::cuda::scratch_pool>(*shared) : nullptr;
+    if (!pool) pool = std::make_shared<run::cuda::scratch_pool>();
+    if (shared) *shared = pool;
+  }
+  return std::make_shared<detail::bound_program>(std::move(code), std::move(traced->captures), std::move(pool));
 }
 
 }  // namespace sinter::engine

@@ -8,7 +8,7 @@
 
 #include "../engine.hpp"
 #include "../plan/memory.hpp"
-#include "../run/cuda_program.hpp"
+#include "../run/cuda_graph.hpp"
 #include "../run/program.hpp"
 
 namespace sinter::engine::detail {

@@ -1,0 +1,206 @@
+// What compiled functions cost on a GPU. Prints one line a workload: name, median microseconds of a call, milliseconds of the
+// first call, fewest bytes that the workload moves. bench/gpu.py runs it beside its peers and prints the table.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <sinter/sinter.hpp>
+
+using namespace sinter;
+using bench_clock = std::chrono::steady_clock;
+
+namespace {
+
+const device gpu = device::cuda(0);
+std::vector<std::string> chosen;
+
+bool wanted(const std::string& name) {
+  return chosen.empty() || std::find(chosen.begin(), chosen.end(), name) != chosen.end();
+}
+
+double seconds_of(const std::function<void()>& f) {
+  const auto start = bench_clock::now();
+  f();
+  synchronize(gpu);
+  return std::chrono::duration<double>(bench_clock::now() - start).count();
+}
+
+/// Median microseconds of a call: batches of at least 2 ms between two events, about a second in all.
+double median_us(const std::function<void()>& f) {
+  for (int i = 0; i < 3; ++i) f();
+  const double one = seconds_of(f);
+  const int inner = std::max(1, static_cast<int>(2e-3 / std::max(one, 1e-7)));
+  const int batches = std::clamp(static_cast<int>(1.0 / std::max(one * inner, 1e-6)), 5, 400);
+  std::vector<double> times;
+  event before(gpu, timed), after(gpu, timed);
+  for (int b = 0; b < batches; ++b) {
+    before.record();
+    for (int i = 0; i < inner; ++i) f();
+    after.record();
+    after.synchronize();
+    times.push_back(double(after.since(before)) * 1e3 / inner);
+  }
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
+}
+
+template <class F, class... Args>
+void workload(const char* name, double bytes, options how, F fn, const Args&... args) {
+  if (!wanted(name)) return;
+  how.name = name;
+  const auto f = compile(std::move(fn), how);
+  synchronize(gpu);
+  const double first = seconds_of([&] { f(args...); });
+  const double us = median_us([&] { f(args...); });
+  const report r = f.report();
+  std::printf("%s %.3f %.3f %.0f %zu %s\n", name, us, first * 1e3, bytes, r.kernels, r.backend.c_str());
+  std::fflush(stdout);
+}
+
+template <class... Extents>
+auto random(std::uint64_t seed, Extents... extents) {
+  return normal<float>(make_key(seed), extents...).to(gpu);
+}
+
+constexpr std::int64_t n = 8192, d = 4096;
+constexpr double plane = 4.0 * n * d;
+
+void copies() {
+  if (!wanted("copy")) return;
+  const auto x = random(1, n, d);
+  const auto f = compile([](auto x) { return x * 1.0000001f; }, {.name = "copy"});
+  f(x);
+  std::printf("copy %.3f 0 %.0f 1 %s\n", median_us([&] { f(x); }), 2 * plane, f.report().backend.c_str());
+}
+
+void anchors() {
+  const auto x = random(1, n, d), r = random(2, n, d);
+  const auto b = random(3, d), g = random(4, d);
+  workload(
+      "bias_gelu", 2 * plane, {}, [](auto x, auto b) { return gelu_tanh(x + b); }, x, b);
+  workload(
+      "softmax", 2 * plane, {}, [](auto x) { return softmax(x * 0.125f); }, x);
+  workload(
+      "rmsnorm_residual", 4 * plane, {},
+      [](auto x, auto r, auto g) {
+        const auto h = x + r;
+        return std::tuple{h * rsqrt(mean(h * h, axis<-1>, keepdims) + 1e-6f) * g, h};
+      },
+      x, r, g);
+  workload(
+      "layernorm_fwdbwd", 3 * plane, {},
+      [](auto x, auto g, auto b, auto t) {
+        return grad([&](auto all) {
+          const auto& [x, g, b] = all;
+          return sum(layer_norm(x, g, b, 1e-5f) * t);
+        })(std::tuple{x, g, b});
+      },
+      x, g, b, r);
+  workload(
+      "column_sum", 2 * plane, {}, [](auto x) { return sum(x * x, axis<0>); }, random(5, 65536, 1024));
+  const std::int64_t many = 64 << 20;
+  workload(
+      "full_reduce", 8.0 * double(many), {}, [](auto x, auto y) { return sum((x - y) * (x - y)); }, random(6, many),
+      random(7, many));
+  workload(
+      "transpose_add", 12.0 * n * n, {}, [](auto a, auto b) { return transpose(a) + b; }, random(8, n, n),
+      random(9, n, n));
+}
+
+void overhead() {
+  workload(
+      "call_overhead", 0, {}, [](auto x) { return x * 2 + 1; }, random(10, 8));
+}
+
+struct layer {
+  tensor<float, 2> w;
+  tensor<float, 1> b;
+};
+struct network {
+  layer first, second, last;
+};
+
+void training() {
+  auto make = [&](std::uint64_t k, int in, int out) {
+    return layer{random(k, in, out) * std::sqrt(2.f / float(in)), random(k + 1, out) * 0.01f};
+  };
+  const network p{make(20, 784, 512), make(22, 512, 512), make(24, 512, 10)};
+  const network m{make(26, 784, 512), make(28, 512, 512), make(30, 512, 10)};
+  const network v = tree_map([](auto x) { return x * x; }, m);
+  const auto x = random(32, 1024, 784);
+  const auto y = randint<std::int64_t>(make_key(33), 0, 10, 1024).to(gpu);
+  options how{.mode = mode::reduce_overhead, .precision = precision::high};
+  workload(
+      "mlp_train", 0, how,
+      [](const network& p, const network& m, const network& v, auto x, auto y) {
+        const auto loss = [&](const network& p) {
+          const tensor<float, 2> a = relu(matmul(x, p.first.w) + p.first.b),
+                                 b = relu(matmul(a, p.second.w) + p.second.b);
+          return cross_entropy(matmul(b, p.last.w) + p.last.b, y);
+        };
+        const auto [l, g] = value_and_grad(loss)(p);
+        const auto m2 = tree_map([](auto m, auto g) { return 0.9f * m + 0.1f * g; }, m, g);
+        const auto v2 = tree_map([](auto v, auto g) { return 0.999f * v + 0.001f * g * g; }, v, g);
+        const auto p2 = tree_map([](auto p, auto m, auto v) { return p - 1e-3f * m / (sqrt(v) + 1e-8f); }, p, m2, v2);
+        return std::tuple{l, p2, m2, v2};
+      },
+      p, m, v, x, y);
+}
+
+/// Memory-bound functions of the kind people write.
+void everyday() {
+  const auto a = random(40, n, d), b = random(41, n, d);
+  workload(
+      "swiglu", 3 * plane, {}, [](auto a, auto b) { return silu(a) * b; }, a, b);
+  workload(
+      "adamw", 7 * plane, {},
+      [](auto p, auto g, auto m, auto v) {
+        const tensor<float, 2> m2 = 0.9f * m + 0.1f * g, v2 = 0.999f * v + 0.001f * g * g;
+        return std::tuple{p * (1.f - 1e-5f) - 1e-3f * m2 / (sqrt(v2) + 1e-8f), m2, v2};
+      },
+      a, b, random(42, n, d), abs(random(43, n, d)).eval());
+  workload(
+      "cross_entropy_fwdbwd", 2 * plane, {},
+      [](auto x, auto y) { return value_and_grad([&](auto x) { return cross_entropy(x, y); })(x); }, a,
+      randint<std::int64_t>(make_key(44), 0, d, n).to(gpu));
+  workload(
+      "huber_fwdbwd", 3 * plane, {},
+      [](auto x, auto y) {
+        return value_and_grad([&](auto x) {
+          const auto e = abs(x - y);
+          return mean(where(e < 1.f, 0.5f * e * e, e - 0.5f));
+        })(x);
+      },
+      a, b);
+  workload(
+      "wave_step", 12.0 * n * n, {},
+      [](auto u, auto old) {
+        const auto in = [&](int i, int j) { return slice<1>(slice<0>(u, 1 + i, n - 1 + i), 1 + j, n - 1 + j); };
+        const auto laplacian = in(1, 0) + in(-1, 0) + in(0, 1) + in(0, -1) - 4.f * in(0, 0);
+        const auto past = slice<1>(slice<0>(old, 1, n - 1), 1, n - 1);
+        return evaluate(2.f * in(0, 0) - past + 0.1f * laplacian);
+      },
+      random(45, n, n), random(46, n, n));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) chosen.emplace_back(argv[i]);
+  if (device_count() == 0) {
+    std::printf("no GPU: nothing to measure\n");
+    return 0;
+  }
+  copies();
+  anchors();
+  overhead();
+  training();
+  everyday();
+}
