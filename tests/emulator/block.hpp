@@ -37,8 +37,6 @@ extern "C" void sinter_switch(void** save, void* load);
 asm(R"(
 .text
 .p2align 4
-.globl sinter_switch
-.hidden sinter_switch
 .type sinter_switch, @function
 sinter_switch:
   pushq %rbp

@@ -93,7 +93,7 @@ bool refused() {
 }  // namespace
 
 // The emulated driver runs it in the stream's order.
-using enqueue_function = int(void* stream, void (*run)(void*), void* data);
+using enqueue_function = int(void* stream, void (*run)(void*), void* data, void (*release)(void*));
 
 #define SINTER_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -155,12 +155,12 @@ SINTER_EXPORT int cublasLtMatmul(void*, descriptor* d, const void*, const void* 
     return reinterpret_cast<enqueue_function*>(handle != nullptr ? ::dlsym(handle, "sinterEnqueue") : nullptr);
   }();
   if (enqueue == nullptr) return 1;
-  auto* const work = new std::function<void()>([=, d = *d, la = *la, lb = *lb, lo = *lo] {
+  using work = std::function<void()>;
+  auto* const kept = new work([=, d = *d, la = *la, lb = *lb, lo = *lo] {
     std::memset(workspace, 0xCD, bytes);
     multiply(d, a, la, b, lb, out, lo);
   });
-  return enqueue(
-             stream, [](void* data) { (*static_cast<std::function<void()>*>(data))(); }, work) == 0
-             ? 0
-             : 13;
+  const auto run = [](void* data) { (*static_cast<work*>(data))(); };
+  const auto release = [](void* data) { delete static_cast<work*>(data); };
+  return enqueue(stream, run, kept, release) == 0 ? 0 : 13;
 }

@@ -1,0 +1,193 @@
+// tests/emulator/cuda_streams.cpp: streams, events and graphs of the emulated driver.
+#include <utility>
+
+#include "call.hpp"
+
+using namespace emulator;
+
+namespace {
+
+struct kernel_node {
+  function* entry;
+  unsigned grid[3], block[3], shared;
+  void** parameters;
+};
+struct memset_node {
+  unsigned long long to;
+  std::size_t pitch;
+  unsigned value, element;
+  std::size_t width, height;
+};
+
+int add_node(graph::node** out, graph* g, operation o) {
+  auto n = std::make_unique<graph::node>();
+  n->work = std::move(o);
+  n->owner = g;
+  n->index = g->nodes.size();
+  *out = n.get();
+  g->nodes.push_back(std::move(n));
+  return success;
+}
+
+operation* node_of(executable* e, graph::node* n) {
+  const auto found = e->index.find(n);
+  return found == e->index.end() ? nullptr : &e->work[found->second];
+}
+
+bool same_shape(const std::vector<operation>& a, const graph& b) {
+  if (a.size() != b.nodes.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (a[i].what != b.nodes[i]->work.what) return false;
+  return true;
+}
+
+std::vector<operation> work_of(const graph& g) {
+  std::vector<operation> out;
+  for (const auto& n : g.nodes) out.push_back(n->work);
+  return out;
+}
+
+}  // namespace
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+int cuStreamCreate(stream** out, unsigned) {
+  call c;
+  if (c.problem != success) return c.problem;
+  *out = new stream;
+  (*out)->device = current->device;
+  c.w.streams.insert(*out);
+  return success;
+}
+int cuStreamSynchronize(stream* s) {
+  call c;
+  if (c.problem != success) return c.problem;
+  c.w.run_until(*s, s->asked);
+  return c.w.lost;
+}
+int cuStreamQuery(stream* s) {
+  call c;
+  if (c.problem != success) return c.problem;
+  const bool done = s->done == s->asked;
+  // Asking makes progress, as time does.
+  if (!done) c.w.run_until(*s, s->done + 1);
+  return done ? success : not_ready;
+}
+int cuStreamWaitEvent(stream* s, event* e, unsigned) {
+  call c;
+  if (c.problem != success) return c.problem;
+  if (e->where == nullptr) return success;
+  operation o;
+  o.what = operation::kind::wait;
+  o.other = e->where;
+  o.until = e->at;
+  c.w.enqueue(*s, std::move(o));
+  return success;
+}
+int cuStreamBeginCapture_v2(stream* s, int) {
+  call c;
+  if (c.problem != success) return c.problem;
+  return s->capture = new graph, success;
+}
+int cuStreamEndCapture(stream* s, graph** out) {
+  call c;
+  return *out = std::exchange(s->capture, nullptr), success;
+}
+
+int cuEventCreate(event** out, unsigned) { return *out = new event, success; }
+int cuEventDestroy_v2(event* e) { return delete e, success; }
+int cuEventRecord(event* e, stream* s) {
+  call c;
+  if (c.problem != success) return c.problem;
+  operation o;
+  o.call = [time = e->time] { *time = now(); };
+  c.w.enqueue(*s, std::move(o));
+  e->where = s;
+  e->at = s->asked;
+  return success;
+}
+int cuEventQuery(event* e) {
+  call c;
+  if (c.problem != success) return c.problem;
+  if (e->where == nullptr || e->where->done >= e->at) return success;
+  c.w.run_until(*e->where, e->where->done + 1);
+  return not_ready;
+}
+int cuEventSynchronize(event* e) {
+  call c;
+  if (c.problem != success) return c.problem;
+  if (e->where != nullptr) c.w.run_until(*e->where, e->at);
+  return c.w.lost;
+}
+int cuEventElapsedTime(float* out, event* start, event* end) {
+  return *out = static_cast<float>(*end->time - *start->time), success;
+}
+
+int cuGraphCreate(graph** out, unsigned) { return *out = new graph, success; }
+int cuGraphDestroy(graph* g) { return delete g, success; }
+int cuGraphAddKernelNode_v2(graph::node** out, graph* g, graph::node* const*, std::size_t, const kernel_node* p) {
+  call c;
+  if (c.problem != success) return c.problem;
+  const uint3 grid{p->grid[0], p->grid[1], p->grid[2]}, block{p->block[0], p->block[1], p->block[2]};
+  if (const int r = check_launch(*p->entry, grid, block, p->shared); r != success) return r;
+  return add_node(out, g, launch_of(p->entry, grid, block, p->shared, p->parameters));
+}
+int cuGraphAddMemsetNode(graph::node** out, graph* g, graph::node* const*, std::size_t, const memset_node* p,
+                         context*) {
+  return add_node(out, g, fill_of(p->to, p->value, p->width * p->element));
+}
+int cuGraphAddChildGraphNode(graph::node** out, graph* g, graph::node* const*, std::size_t, graph* child) {
+  operation o;
+  o.what = operation::kind::child;
+  o.inside = work_of(*child);
+  return add_node(out, g, std::move(o));
+}
+int cuGraphInstantiateWithFlags(executable** out, graph* g, unsigned long long) {
+  auto made = std::make_unique<executable>();
+  for (const auto& n : g->nodes) made->index[n.get()] = n->index;
+  made->work = work_of(*g);
+  return *out = made.release(), success;
+}
+int cuGraphExecKernelNodeSetParams_v2(executable* e, graph::node* n, const kernel_node* p) {
+  call c;
+  operation* const o = node_of(e, n);
+  if (o == nullptr || o->what != operation::kind::launch || o->entry != p->entry) return invalid_value;
+  o->parameters = packed(*p->entry, p->parameters);
+  o->grid = {p->grid[0], p->grid[1], p->grid[2]};
+  return success;
+}
+int cuGraphExecMemsetNodeSetParams(executable* e, graph::node* n, const memset_node* p, context*) {
+  call c;
+  operation* const o = node_of(e, n);
+  if (o == nullptr || o->what != operation::kind::fill || o->bytes != p->width * p->element) return invalid_value;
+  return *o = fill_of(p->to, p->value, p->width * p->element), success;
+}
+int cuGraphExecChildGraphNodeSetParams(executable* e, graph::node* n, graph* child) {
+  call c;
+  operation* const o = node_of(e, n);
+  if (o == nullptr || o->what != operation::kind::child) return invalid_value;
+  if (!same_shape(o->inside, *child)) return update_failure;
+  return o->inside = work_of(*child), success;
+}
+int cuGraphLaunch(executable* e, stream* s) {
+  call c;
+  if (c.problem != success) return c.problem;
+  for (const auto& o : e->work) c.w.enqueue(*s, o);
+  return success;
+}
+int cuGraphExecDestroy(executable* e) { return delete e, success; }
+
+/// For the stand-in of cuBLASLt: runs `run(data)` in the stream's order, as often as a graph is launched.
+int sinterEnqueue(stream* s, void (*run)(void*), void* data, void (*release)(void*)) {
+  call c;
+  const std::shared_ptr<void> kept(data, release);
+  if (c.problem != success) return c.problem;
+  operation o;
+  o.call = [=] { run(kept.get()); };
+  c.w.enqueue(*s, std::move(o));
+  return success;
+}
+
+}  // extern "C"
+#pragma GCC visibility pop
