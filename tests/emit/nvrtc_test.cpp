@@ -1,0 +1,168 @@
+// What NVRTC says of emitted CUDA: it compiles for every capability that is supported, nothing is spilled, and what should
+// move 16 bytes at a time does.
+#include <doctest/doctest.h>
+
+#include <cstdio>
+#include <sinter/ir/define.hpp>
+
+#include "../jit/random_graph.hpp"
+#include "gpu_graphs.hpp"
+#include "nvrtc_gate.hpp"
+
+using namespace sinter;
+using namespace graphs;
+
+namespace {
+
+const gate::nvrtc& compiler() {
+  static const gate::nvrtc one;
+  static const bool told = [] {
+    if (!one.present())
+      std::fputs("SKIPPED: no libnvrtc was found (SINTER_TEST_NVRTC names one); emitted CUDA was not compiled\n",
+                 stderr);
+    return true;
+  }();
+  (void)told;
+  return one;
+}
+
+void check_compiles(const emit::cuda_source& s, bool lean = false) {
+  if (!compiler().present()) return;
+  for (const int capability : {80, 90}) {
+    const auto v = compiler().judge(s.text, capability);
+    CHECK_MESSAGE(v.compiled, "sm_" << capability << ": " << v.log << "\n" << entries(s));
+    CHECK(v.binary.size() > 500);
+    const bool spills = v.log.find(" 0 bytes spill stores, 0 bytes spill loads") == std::string::npos ||
+                        v.log.find("0 bytes stack frame") == std::string::npos;
+    if (lean) CHECK_MESSAGE(!spills, v.log << entries(s));
+  }
+}
+
+void check_compile(const gpu_code& c, std::size_t kernels) {
+  CHECK(c.kernels.size() == kernels);
+  for (const auto& s : c.sources) check_compiles(s, true);
+}
+
+constexpr std::int64_t rows = 8192, columns = 4096;
+
+}  // namespace
+
+TEST_CASE("the gate lets nothing through that is no CUDA") {
+  if (!compiler().present()) return;
+  CHECK(!compiler().judge("extern \"C\" __global__ void f(float* p) { *p = undeclared; }", 90).compiled);
+  CHECK(compiler().judge("extern \"C\" __global__ void f(float* p) { *p = 1; }", 90).compiled);
+  const auto v = compiler().judge(
+      "extern \"C\" __global__ void f(float* p, int n) { float a[64]; for (int i = 0; i < 64; ++i) a[i * n & 63] = "
+      "p[i]; "
+      "p[0] = a[n & 63]; }",
+      90);
+  CHECK(v.log.find(" 0 bytes stack frame") == std::string::npos);
+}
+
+TEST_CASE("kernels of the benchmarks keep everything in registers") {
+  SUBCASE("bias and gelu") {
+    graph g;
+    const value x = input(g, {rows, columns}), b = input(g, {columns});
+    check_compile(gpu_kernels({gelu(with_columns(x, b))}), 1);
+  }
+  SUBCASE("softmax") {
+    graph g;
+    check_compile(gpu_kernels({softmax(input(g, {rows, columns}))}), 1);
+  }
+  SUBCASE("residual and rms_norm") {
+    graph g;
+    const value x = input(g, {rows, columns}), r = input(g, {rows, columns}), w = input(g, {columns});
+    const value h = x + r;
+    const value scale = rsqrt(along_rows(h * h, op::add) * (1.0 / columns) + 1e-6);
+    check_compile(gpu_kernels({h, h * scale * expand(w, {0}, h.extents())}), 1);
+  }
+  SUBCASE("layer_norm with its gradients is one kernel") {
+    graph g;
+    const value x = input(g, {rows, columns}), a = input(g, {columns}), b = input(g, {columns}),
+                w = input(g, {rows, columns});
+    const auto all = layer_norm_and_gradient(x, a, b, w);
+    const auto c = gpu_kernels({all[0], all[1], all[2], all[3]});
+    check_compile(c, 1);
+    CHECK(c.sources[0].launches.size() == 2);
+    CHECK(entries(c.sources[0]).find("__launch_bounds__(1024, 1)") != std::string::npos);
+  }
+  SUBCASE("sums of columns") {
+    graph g;
+    check_compile(gpu_kernels({sum(input(g, {65536, 1024}), {0})}), 1);
+  }
+  SUBCASE("the sum of everything") {
+    graph g;
+    const std::int64_t n = 64 << 20;
+    check_compile(gpu_kernels({sum(input(g, {n}) * input(g, {n}), {0})}), 1);
+  }
+  SUBCASE("a matrix plus its transpose") {
+    graph g;
+    const value x = input(g, {rows, rows}), y = input(g, {rows, rows});
+    check_compile(gpu_kernels({x + permute(y, {1, 0})}), 1);
+  }
+  SUBCASE("halves") {
+    graph g;
+    check_compile(gpu_kernels({softmax(input(g, {rows, columns}, dtype::bf16))}), 1);
+  }
+  SUBCASE("a product of our own") {
+    graph g;
+    const value a = input(g, {1024, 512}), b = input(g, {512, 2048});
+    check_compile(gpu_kernels({exp(dot(a, b, 0, 1))}), 1);
+  }
+}
+
+TEST_CASE("every row of the table, of every dtype that it takes") {
+  constexpr dtype types[] = {dtype::b8,  dtype::i8,  dtype::i16, dtype::i32,  dtype::i64, dtype::u8, dtype::u16,
+                             dtype::u32, dtype::u64, dtype::f16, dtype::bf16, dtype::f32, dtype::f64};
+  for (const dtype t : types) {
+    graph g;
+    std::vector<node_id> out;
+    for (int code = 0; code < ir::pointwise_count; ++code) {
+      const op o = static_cast<op>(code);
+      const auto& row = ir::row(o);
+      dtype in[3] = {t, t, t}, result{};
+      if (row.rule == ir::dtype_rule::selection) in[0] = dtype::b8;
+      for (const dtype target : types) {
+        if (ir::apply(row.rule, in, row.arity, target, result)) continue;
+        std::vector<node_id> args;
+        for (int a = 0; a < row.arity; ++a) args.push_back(g.add_input(in[a], {37}));
+        ir::attributes how;
+        how.type = target;
+        out.push_back(g.push(o, args, how));
+        if (row.rule != ir::dtype_rule::conversion) break;
+      }
+    }
+    // A few at a time, as a kernel has few buffers.
+    for (std::size_t i = 0; i < out.size(); i += 24) {
+      g.outputs.assign(out.begin() + static_cast<std::ptrdiff_t>(i),
+                       out.begin() + static_cast<std::ptrdiff_t>(std::min(i + 24, out.size())));
+      memory_map m;
+      m.strides.resize(g.size());
+      const auto fused = fuse(g, m, {.gpu = true});
+      std::vector<const kernel*> all;
+      for (const auto& k : fused.kernels) all.push_back(&k);
+      const auto s = emit::cuda(all, {});
+      CHECK(s.launches.size() == 1);
+      check_compiles(s);
+    }
+  }
+}
+
+TEST_CASE("kernels of random graphs") {
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+    std::mt19937_64 bits(seed);
+    fuzz::recipe r;
+    r.theme = {dim(16), dim(33), dim(5)};
+    if (seed % 3 == 0) {
+      r.theme = {dim::symbol(0), dim::symbol(1), 3};
+      r.hints = {20, 17};
+    }
+    fuzz::random_graph made(bits(), r);
+    memory_map m;
+    m.hints = r.hints;
+    m.strides.resize(made.graph.size());
+    emit::cuda_target how;
+    how.deterministic = seed % 2 == 0;
+    for (const auto& k : fuse(made.graph, m, {.gpu = true, .blas = false}).kernels) check_compiles(emit::cuda(k, how));
+  }
+}
