@@ -1,5 +1,5 @@
-// The kernels of a dozen programs, as text, against the files of tests/golden: what is fused with what, and which loops
-// it became, is read in review. The prelude and #line are left out.
+// The kernels of a dozen programs, as text, against the files of tests/golden (C++) and tests/golden/cuda: what is fused
+// with what, and which loops it became, is read in review. The prelude and #line are left out.
 // SINTER_UPDATE_GOLDEN=1 ctest -R emit/golden writes the files anew; look at their diff before committing them.
 #include <doctest/doctest.h>
 
@@ -43,14 +43,7 @@ std::string difference(const std::string& want, const std::string& got) {
   return out;
 }
 
-template <class F, class... Args>
-void golden(const std::string& name, F f, const Args&... args) {
-  auto compiled = compile(f);
-  compiled(args...);
-  const auto report = compiled.report();
-  REQUIRE(report.backend == "cpu");
-  std::string got;
-  for (const auto& s : report.sources) got += (got.empty() ? "" : "\n") + kernel_of(s);
+void compare(const std::string& name, const std::string& got) {
   const std::string path = std::string(SINTER_TEST_DATA) + "/golden/" + name + ".txt";
   const char* update = std::getenv("SINTER_UPDATE_GOLDEN");
   if (update != nullptr && *update == '1') {
@@ -62,6 +55,39 @@ void golden(const std::string& name, F f, const Args&... args) {
   std::stringstream want;
   want << file.rdbuf();
   if (want.str() != got) FAIL_CHECK(path << " differs from the kernels: " << difference(want.str(), got));
+}
+
+/// The launches of a GPU with 132 multiprocessors, and their code.
+std::string cuda_kernels(ir::graph g) {
+  g = rewrite::run_all(g);
+  engine::detail::separate_results(g);
+  plan::memory_map m;
+  m.strides.resize(g.size());
+  m.by_value.resize(g.size());
+  for (auto id : g.inputs) m.by_value[id] = g[id].extents.empty();
+  std::string out;
+  for (const auto& k : plan::fuse(g, m, {.gpu = true}).kernels) {
+    const auto s = emit::cuda(k, {});
+    if (!out.empty()) out += "\n";
+    out += s.text.substr(0, s.text.find('\n') + 1);
+    for (const auto& l : s.launches)
+      out += "// " + l.entry + ": " + l.blocks.text() + " blocks of " + std::to_string(l.threads) + " threads\n";
+    for (const auto& line : lines_of(s.text.substr(s.text.rfind("namespace sx {\nextern"))))
+      if (line.compare(0, 5, "#line") != 0) out += line + "\n";
+  }
+  return out;
+}
+
+template <class F, class... Args>
+void golden(const std::string& name, F f, const Args&... args) {
+  auto compiled = compile(f);
+  compiled(args...);
+  const auto report = compiled.report();
+  REQUIRE(report.backend == "cpu");
+  std::string got;
+  for (const auto& s : report.sources) got += (got.empty() ? "" : "\n") + kernel_of(s);
+  compare(name, got);
+  compare("cuda/" + name, cuda_kernels(trace(f)(args...).graph()));
 }
 
 using matrix = tensor<float, 2>;
