@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "base/log.hpp"
+#include "base/series.hpp"
 #include "engine.hpp"
 
 namespace sinter::engine {
@@ -52,8 +53,8 @@ class guard {
   const void* signature_;
   device where_;
   std::uint64_t setting_;
-  std::vector<std::uint64_t> statics_;
-  std::vector<std::int64_t> layout_;  ///< per tensor: kernel_facts, extents, strides
+  series<std::uint64_t> statics_;
+  series<std::int64_t> layout_;  ///< per tensor: kernel_facts, extents, strides
 };
 
 class specialisations final : public function {
@@ -120,9 +121,9 @@ class specialisations final : public function {
   }
 
   options how_;
-  mutable std::mutex mutex_;    ///< guards entries_
-  std::mutex building_;         ///< held while a specialisation is made
-  std::vector<entry> entries_;  ///< most recently used first
+  mutable std::mutex mutex_;  ///< guards entries_
+  std::mutex building_;       ///< held while a specialisation is made
+  series<entry> entries_;     ///< most recently used first
   std::shared_ptr<void> shared_;
 };
 

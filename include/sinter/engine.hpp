@@ -6,11 +6,11 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "base/config.hpp"
 #include "base/device.hpp"
 #include "base/dims.hpp"
+#include "base/series.hpp"
 #include "base/storage.hpp"
 #include "ir/graph.hpp"
 
@@ -36,7 +36,7 @@ struct options {
   std::string backend = "auto";
   /// Indexes of arguments whose storage the call may overwrite with results of equal dtype and extents. A donated
   /// tensor that another handle or argument shares is left alone.
-  std::vector<int> donate = {};
+  series<int> donate = {};
   /// Specialisations kept per function; beyond it the least recently used is dropped.
   int recompile_limit = 64;
   /// Of f32 matrix products on a GPU.
@@ -51,16 +51,16 @@ struct options {
 
 /// What compilation of one specialisation did.
 struct report {
-  std::size_t nodes_traced = 0;      ///< live nodes as traced, derivatives included
-  std::size_t nodes_rewritten = 0;   ///< after the rewrites
-  std::size_t kernels_unfused = 0;   ///< one per op that is not a view, an input or a constant
-  std::size_t kernels = 0;           ///< after fusion
-  std::size_t compiled = 0;          ///< kernels that the host compiler built; the rest came from a cache
-  std::size_t scratch_bytes = 0;     ///< planned memory for intermediates
-  double milliseconds = 0;           ///< trace to loaded
-  std::string backend;               ///< the one that runs: "reference" where no compiler works
-  std::string graph;                 ///< the rewritten graph
-  std::vector<std::string> sources;  ///< one text per kernel
+  std::size_t nodes_traced = 0;     ///< live nodes as traced, derivatives included
+  std::size_t nodes_rewritten = 0;  ///< after the rewrites
+  std::size_t kernels_unfused = 0;  ///< one per op that is not a view, an input or a constant
+  std::size_t kernels = 0;          ///< after fusion
+  std::size_t compiled = 0;         ///< kernels that the host compiler built; the rest came from a cache
+  std::size_t scratch_bytes = 0;    ///< planned memory for intermediates
+  double milliseconds = 0;          ///< trace to loaded
+  std::string backend;              ///< the one that runs: "reference" where no compiler works
+  std::string graph;                ///< the rewritten graph
+  series<std::string> sources;      ///< one text per kernel
 };
 
 namespace engine {
@@ -149,7 +149,7 @@ struct captured {
   storage memory;
   void* data = nullptr;
   dtype type = dtype::f32;
-  std::vector<std::int64_t> extents, strides;
+  series<std::int64_t> extents, strides;
   bool by_value = false;
 };
 
@@ -157,15 +157,15 @@ struct captured {
 class tracer {
  public:
   ir::graph graph;
-  std::vector<captured> captures;  ///< the last captures.size() inputs of the graph
-  std::optional<device> where;     ///< where the traced function will run, once something tells
-  bool numbers_by_value = false;   ///< C++ numbers become rank-0 inputs instead of constants
+  series<captured> captures;      ///< the last captures.size() inputs of the graph
+  std::optional<device> where;    ///< where the traced function will run, once something tells
+  bool numbers_by_value = false;  ///< C++ numbers become rank-0 inputs instead of constants
 
   /// The input node that stands for a concrete tensor; the same storage, layout and dtype give the same node.
   SINTER_API ir::node_id capture(const argument& x, location where);
 
  private:
-  std::vector<ir::node_id> capture_nodes_;
+  series<ir::node_id> capture_nodes_;
 };
 
 /// A tracer of an empty graph.
@@ -187,8 +187,7 @@ class tracing_scope {
 };
 
 /// Pushes the cotangents of `wrt` for a rank-0 floating node `y` and returns their nodes, in order. (autodiff/vjp.hpp)
-SINTER_API std::vector<ir::node_id> gradient(ir::graph& g, ir::node_id y, std::span<const ir::node_id> wrt,
-                                             location where);
+SINTER_API series<ir::node_id> gradient(ir::graph& g, ir::node_id y, std::span<const ir::node_id> wrt, location where);
 
 /// A result: contiguous, in memory of its own.
 struct output {

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "autodiff/vjp.hpp"
+#include "base/series.hpp"
 #include "devices.hpp"
 #include "dispatch.hpp"
 #include "engine.hpp"
@@ -129,8 +130,7 @@ inline std::shared_ptr<const code> compile(const ir::graph& traced, std::span<co
 
 class bound_program final : public program {
  public:
-  bound_program(std::shared_ptr<const code> c, std::vector<captured> captures,
-                std::shared_ptr<run::cuda::scratch_pool> pool)
+  bound_program(std::shared_ptr<const code> c, series<captured> captures, std::shared_ptr<run::cuda::scratch_pool> pool)
       : code_(std::move(c)), captures_(std::move(captures)) {
     if (pool) recording_ = std::make_unique<run::cuda::recording>(code_->launches, std::move(pool));
   }
@@ -138,7 +138,7 @@ class bound_program final : public program {
   void run(std::span<const argument> arguments, std::span<const std::uint8_t> donate, output* outputs) const override {
     const auto& results = code_->results;
     std::array<void*, 48> few;
-    std::vector<void*> many;
+    series<void*> many;
     const std::size_t count = arguments.size() + captures_.size() + results.size();
     if (count > few.size()) many.resize(count);
     void** const table = count > few.size() ? many.data() : few.data();
@@ -193,7 +193,7 @@ class bound_program final : public program {
   }
 
   std::shared_ptr<const code> code_;
-  std::vector<captured> captures_;
+  series<captured> captures_;
   std::unique_ptr<run::cuda::recording> recording_;  ///< of mode::reduce_overhead on a GPU; thread-safe
 };
 

@@ -260,7 +260,7 @@ inline bounded reduction(const sinter::ir::node& n, const bounded& x, std::span<
   const auto size = map(x.value.f, std::fabs);
   if (n.attr.combiner == op::maximum || n.attr.combiner == op::minimum) {
     out.bound =
-        x.bound.empty() ? std::vector<double>(exact.size()) : apply(largest, {doubles(extents, x.bound)}, sizes).f;
+        x.bound.empty() ? sinter::series<double>(exact.size()) : apply(largest, {doubles(extents, x.bound)}, sizes).f;
   } else if (n.attr.combiner == op::add) {
     out.bound = apply(sum, {doubles(extents, x.bound)}, sizes).f;
     const auto total = apply(sum, {doubles(extents, size)}, sizes).f;

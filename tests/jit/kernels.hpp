@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstring>
+#include <map>
 #include <memory>
 #include <sinter/emit/cpu.hpp>
 #include <sinter/ir/define.hpp>
@@ -283,7 +284,7 @@ inline std::string run(const planned& p, const batch& b, std::mt19937_64& bits, 
     slot[static_cast<int>(g.inputs[i])] = static_cast<int>(table.size());
     table.push_back(operands.back().data);
   }
-  std::set<int> given;
+  sinter::sorted_set<int> given;
   for (auto id : g.inputs) given.insert(static_cast<int>(id));
   for (auto id : g.outputs) {
     const auto& n = g[id];

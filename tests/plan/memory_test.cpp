@@ -51,7 +51,7 @@ TEST_CASE("an intermediate lives from the kernel that writes it to the last that
   const value z = sum(y * y, {0}), w = y * expand(z, {0}, {300, 400});
   const fused f = fuse_to({w});
   REQUIRE(f.kernels.size() >= 3);
-  const std::set<int> elsewhere{static_cast<int>(x.id()), static_cast<int>(w.id())};
+  const sinter::sorted_set<int> elsewhere{static_cast<int>(x.id()), static_cast<int>(w.id())};
   const auto lives = lifetimes(g, f.kernels, elsewhere, {});
   bool found = false;
   for (const auto& l : lives) {

@@ -1,12 +1,13 @@
 // autodiff/jvp.hpp: forward mode, graph -> bigger graph, over the same partials.
 #pragma once
 
+#include "../base/series.hpp"
 #include "vjp.hpp"
 
 namespace sinter::autodiff {
 
 /// Tangents of a node's operands; empty where zero.
-using tangents_t = std::vector<value>;
+using tangents_t = series<value>;
 
 inline value push_reduce(const site& s, const value& t) {
   const axes_t& axes = s.n().attr.ints;
@@ -56,17 +57,17 @@ inline value push_forward(const site& s, const tangents_t& t) {
   }
   ir::attributes linear = n.attr;
   linear.literal = {};
-  std::vector<ir::node_id> in;
+  series<ir::node_id> in;
   for (std::size_t k = 0; k < t.size(); ++k) in.push_back(or_zeros(k).id());
   return {s.g, s.g.push(n.code, std::move(in), std::move(linear), n.where), n.where};
 }
 
 /// Pushes the tangents of `outputs` for `tangents` of `wrt` and returns their nodes, in order; zeros where none flows.
 /// A tangent has the dtype and extents of its node.
-inline std::vector<ir::node_id> jvp(ir::graph& g, std::span<const ir::node_id> outputs,
-                                    std::span<const ir::node_id> wrt, std::span<const ir::node_id> tangents) {
+inline series<ir::node_id> jvp(ir::graph& g, std::span<const ir::node_id> outputs, std::span<const ir::node_id> wrt,
+                               std::span<const ir::node_id> tangents) {
   ensure(wrt.size() == tangents.size(), "one tangent for each node");
-  std::vector<value> tangent(g.size());
+  series<value> tangent(g.size());
   for (std::size_t i = 0; i < wrt.size(); ++i)
     if (is_float(g[wrt[i]].type)) tangent[wrt[i]] = value(g, tangents[i], g[wrt[i]].where);
   for (ir::node_id id = 0, end = static_cast<ir::node_id>(g.size()); id < end; ++id) {
@@ -81,7 +82,7 @@ inline std::vector<ir::node_id> jvp(ir::graph& g, std::span<const ir::node_id> o
     }
     if (any) tangent[id] = push_forward(s, t);
   }
-  std::vector<ir::node_id> result;
+  series<ir::node_id> result;
   for (auto id : outputs) result.push_back(tangent[id] ? tangent[id].id() : g.constant(g[id].type, 0.0, g[id].extents));
   return result;
 }

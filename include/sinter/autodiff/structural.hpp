@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "../base/series.hpp"
 #include "../ir/value.hpp"
 
 namespace sinter::autodiff {
@@ -12,7 +13,7 @@ using ir::dim;
 using ir::op;
 using ir::shape;
 using ir::value;
-using axes_t = std::vector<std::int64_t>;
+using axes_t = series<std::int64_t>;
 
 /// Zeros of the dtype of `near`.
 inline value zeros(const value& near, shape extents) {

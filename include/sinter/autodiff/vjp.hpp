@@ -3,6 +3,7 @@
 
 #include <span>
 
+#include "../base/series.hpp"
 #include "partials.hpp"
 #include "structural.hpp"
 
@@ -119,8 +120,7 @@ namespace sinter::engine {
 /// Cotangents of `wrt` for the rank-0 floating node y, in order, each with the dtype and extents of its node; zeros
 /// where y does not depend on it smoothly. Ties of a maximum or minimum reduction share the cotangent equally.
 /// Everything pushed is differentiable again. Throws user_error [grad] when y is not a floating scalar.
-SINTER_API std::vector<ir::node_id> gradient(ir::graph& g, ir::node_id y, std::span<const ir::node_id> wrt,
-                                             location where) {
+SINTER_API series<ir::node_id> gradient(ir::graph& g, ir::node_id y, std::span<const ir::node_id> wrt, location where) {
   using ir::value;
   ensure(y < g.size(), "the differentiated node is in the graph");
   if (!g[y].extents.empty() || !is_float(g[y].type))
@@ -130,7 +130,7 @@ SINTER_API std::vector<ir::node_id> gradient(ir::graph& g, ir::node_id y, std::s
          where);
 
   // Nodes that depend on wrt.
-  std::vector<bool> active(g.size(), false);
+  series<bool> active(g.size(), false);
   for (auto id : wrt) {
     ensure(id < g.size(), "a node to differentiate by is in the graph");
     active[id] = is_float(g[id].type);
@@ -139,7 +139,7 @@ SINTER_API std::vector<ir::node_id> gradient(ir::graph& g, ir::node_id y, std::s
     for (std::size_t k = 0; k < g[id].in.size() && !active[id]; ++k)
       active[id] = active[g[id].in[k]] && autodiff::flows(g, g[id], k);
 
-  std::vector<value> cotangent(g.size());
+  series<value> cotangent(g.size());
   if (active[y]) cotangent[y] = value(g, y, where).like(1.0);
   for (ir::node_id id = y + 1; id-- > 0;) {
     if (!cotangent[id]) continue;
@@ -153,7 +153,7 @@ SINTER_API std::vector<ir::node_id> gradient(ir::graph& g, ir::node_id y, std::s
     }
   }
 
-  std::vector<ir::node_id> result;
+  series<ir::node_id> result;
   for (auto id : wrt)
     result.push_back(cotangent[id] ? cotangent[id].id() : g.constant(g[id].type, 0.0, g[id].extents, where));
   return result;

@@ -11,6 +11,9 @@
 #define SINTER_API inline
 #endif
 
+// Parts of the engine that are small and not where time goes: compiled once, for size.
+#define SINTER_COLD [[gnu::cold, gnu::noinline]]
+
 #if !defined(NDEBUG)
 #define SINTER_CHECK_PASSES 1
 #else

@@ -1,6 +1,7 @@
 // emit/cpu.hpp: kernel -> self-contained C++ source for the host compiler.
 #pragma once
 
+#include "../base/series.hpp"
 #include "cpu_nest.hpp"
 #include "cpu_product.hpp"
 #include "prelude_cpu.hpp"
@@ -33,12 +34,12 @@ inline bool calls(const std::string& text, std::string_view function) {
 
 struct piece {
   std::string_view text;
-  std::vector<std::string_view> functions;
+  series<std::string_view> functions;
 };
 
 /// The parts of the prelude, in order, each with the functions that call for it; none: always.
-inline const std::vector<piece>& pieces() {
-  static const std::vector<piece> all = {
+inline const series<piece>& pieces() {
+  static const series<piece> all = {
       {prelude_core, {}},
       {prelude_memory, {}},
       {prelude_fold, {"fold_add", "fold_mul", "fold_maximum", "fold_minimum", "fold_bit_or", "fold_bit_and", "gemm"}},

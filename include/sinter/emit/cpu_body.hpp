@@ -1,8 +1,7 @@
 // emit/cpu_body.hpp: one scalar operation of a kernel -> one C++ statement on vectors or scalars.
 #pragma once
 
-#include <set>
-
+#include "../base/series.hpp"
 #include "writer.hpp"
 
 namespace sinter::emit {
@@ -131,7 +130,7 @@ class body_printer {
   }
 
   std::string compute(const instruction& i, bool vector) const {
-    std::vector<std::string> args;
+    series<std::string> args;
     for (int a : i.args) args.push_back(operand(a, vector));
     const std::string type = vector ? vector_type(i.type) : scalar_type(i.type);
     std::string text = substitute(ir::row(i.code).value, args, type);

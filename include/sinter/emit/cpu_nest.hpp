@@ -6,6 +6,7 @@
 //   then, when reductions ran along the rows: combine the chunks, and what depends on them.
 #pragma once
 
+#include "../base/sorted.hpp"
 #include "cpu_reduce.hpp"
 #include "cpu_tile.hpp"
 
@@ -66,7 +67,7 @@ class nest_printer {
   static std::string number(std::int64_t n) { return std::to_string(n); }
   std::size_t last() const { return inner_axes_.back(); }
   std::string extent(std::size_t a) const { return "(" + k_.axes[a].extent.text() + ")"; }
-  static std::string product(std::vector<std::string> factors) {
+  static std::string product(series<std::string> factors) {
     std::string out;
     for (const auto& f : factors)
       if (f != "1") out += (out.empty() ? "(" : "*(") + f + ")";
@@ -107,14 +108,14 @@ class nest_printer {
 
   /// A task is a run of the tiling's axis at one position of the other outer axes.
   void tiles(const tiling& t) {
-    std::vector<const plan::store*> stores;
+    series<const plan::store*> stores;
     for (const auto& s : k_.stores)
       if (!is_uniform_store(s)) stores.push_back(&s);
     const std::string runs = "((" + extent(t.axis) + " + " + number(tile_task - 1) + ")/" + number(tile_task) + ")";
-    std::vector<std::size_t> others;
+    series<std::size_t> others;
     for (std::size_t a = 0; a + 1 < k_.axes.size(); ++a)
       if (a != t.axis) others.push_back(a);
-    std::vector<std::string> counts{runs};
+    series<std::string> counts{runs};
     for (auto a : others) counts.push_back(extent(a));
     parallel_for("t", product(counts), [&] {
       out_.line("const long low = t%" + runs + "*" + number(tile_task) + ", high = low + " + number(tile_task) + " < " +
@@ -129,12 +130,12 @@ class nest_printer {
 
   /// Declares the axes of a role from their flat position.
   void unravel(const std::string& flat, role r) {
-    std::vector<std::size_t> axes;
+    series<std::size_t> axes;
     for (std::size_t a = 0; a < k_.axes.size(); ++a)
       if (k_.axes[a].role == r) axes.push_back(a);
     unravel(flat, axes);
   }
-  void unravel(const std::string& flat, const std::vector<std::size_t>& axes) {
+  void unravel(const std::string& flat, const series<std::size_t>& axes) {
     std::string divisor;
     for (std::size_t j = axes.size(); j-- > 0;) {
       std::string value = divisor.empty() ? flat : flat + "/(" + divisor + ")";
@@ -188,7 +189,7 @@ class nest_printer {
         out_.line("#pragma GCC unroll 4");
         out_.block("for (long u = 0; u < 4; ++u)", [&] {
           unravel("(r + u)", role::row);
-          std::set<int> done;
+          sorted_set<int> done;
           for (int id = 0; id < size(); ++id)
             if (!body_.is_vector(id) && !is_uniform(id) && !at(id).after_rows) body_.define(id, false, false);
           for (int id : work_of(0).reductions) {
@@ -228,8 +229,8 @@ class nest_printer {
   // Passes
 
   struct work {
-    std::vector<int> reductions;
-    std::vector<const plan::store*> stores;
+    series<int> reductions;
+    series<const plan::store*> stores;
     bool empty() const { return reductions.empty() && stores.empty(); }
   };
 
@@ -256,7 +257,7 @@ class nest_printer {
     for (int id : w.reductions) sums_.begin_reduction(id, parts);
     over_inner(
         [&](bool tail) {
-          std::set<int> done;
+          sorted_set<int> done;
           for (int id : w.reductions) {
             value(at(id).args[0], p, done, tail);
             sums_.accumulate(id, tail);
@@ -330,14 +331,14 @@ class nest_printer {
   }
 
   /// Defines a value that varies along the inner axes, and what it needs, once per pass.
-  void value(int id, int p, std::set<int>& done, bool tail) {
+  void value(int id, int p, sorted_set<int>& done, bool tail) {
     if (!body_.is_vector(id) || !done.insert(id).second) return;
     const auto& i = at(id);
     if (is_reduction(i)) {
       ensure(p == final_pass && i.span == span_of::row, "a vector of column sums is read when the rows are done");
       return sums_.total(id);
     }
-    if (i.kept && p != final_pass && kept_in_.try_emplace(id, p).first->second < p) {
+    if (i.kept && p != final_pass && kept_in_.emplace(id, p).first->second < p) {
       out_.line("const " + vector_type(i.type) + " " + body_.name(id) + " = load(k" + number(id) + " + " +
                 sums_.flat_inner() + ");");
       return;
@@ -388,10 +389,10 @@ class nest_printer {
   writer& out_;
   body_printer body_;
   std::uint32_t inner_ = 0, row_ = 0;
-  std::vector<std::size_t> inner_axes_;
+  series<std::size_t> inner_axes_;
   bool combines_ = false;
   reduction_printer sums_;
-  std::map<int, int> kept_in_;  ///< the pass that saves a kept value
+  sorted_map<int, int> kept_in_;  ///< the pass that saves a kept value
 };
 
 }  // namespace sinter::emit

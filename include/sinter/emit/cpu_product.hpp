@@ -1,6 +1,7 @@
 // emit/cpu_product.hpp: a matrix product with its epilogue -> a call of the prelude's gemm.
 #pragma once
 
+#include "../base/series.hpp"
 #include "cpu_body.hpp"
 
 namespace sinter::emit {
@@ -45,7 +46,7 @@ class product_printer {
   const ir::dim& extent(std::size_t a) const {
     return a < k_.axes.size() ? k_.axes[a].extent : p_.k[a - k_.axes.size()];
   }
-  ir::dim extent_of(const std::vector<std::size_t>& axes) const {
+  ir::dim extent_of(const series<std::size_t>& axes) const {
     ir::dim n = 1;
     for (auto a : axes) n *= extent(a);
     return n;
@@ -56,7 +57,7 @@ class product_printer {
     return n.text();
   }
 
-  void unravel(const std::string& flat, const std::vector<std::size_t>& axes) {
+  void unravel(const std::string& flat, const series<std::size_t>& axes) {
     std::string divisor;
     for (std::size_t j = axes.size(); j-- > 0;) {
       std::string value = divisor.empty() ? flat : flat + "/(" + divisor + ")";
@@ -73,13 +74,13 @@ class product_printer {
   }
 
   /// A number as a type, which the product is compiled for, or a number at run time.
-  std::string length(const std::vector<std::size_t>& axes) const {
+  std::string length(const series<std::size_t>& axes) const {
     const ir::dim n = extent_of(axes);
     return n.is_number() ? "fixed<" + n.text() + ">{}" : "(long)(" + n.text() + ")";
   }
 
   /// How an operand is walked along a group of axes: linear where they are one axis to it, else through a table.
-  std::string walk(const plan::affine& at, const std::vector<std::size_t>& axes, const std::string& table) {
+  std::string walk(const plan::affine& at, const series<std::size_t>& axes, const std::string& table) {
     if (axes.empty()) return "along<0>{}";
     bool linear = true;
     for (std::size_t j = 0; j + 1 < axes.size(); ++j)
@@ -90,7 +91,7 @@ class product_printer {
     out_.line("long* const " + table + " = (long*)(scratch + " + scratch_.text() + ");");
     out_.block("for (long z = 0; z < " + n + "; ++z)", [&] {
       unravel("z", axes);
-      std::vector<std::string> terms;
+      series<std::string> terms;
       for (auto a : axes) terms.push_back(scaled(at.stride[a], "i" + std::to_string(a)));
       out_.line(table + "[z] = " + sum(terms) + ";");
     });
@@ -119,7 +120,7 @@ class product_printer {
   const plan::product& p_;
   writer& out_;
   body_printer body_;
-  std::vector<std::size_t> loops_, m_, n_, ks_;
+  series<std::size_t> loops_, m_, n_, ks_;
   ir::dim scratch_ = 0;
 };
 

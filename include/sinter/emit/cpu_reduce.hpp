@@ -1,8 +1,7 @@
 // emit/cpu_reduce.hpp: the accumulators of a kernel: of a row, and along the rows over chunks that are combined in order.
 #pragma once
 
-#include <map>
-
+#include "../base/sorted.hpp"
 #include "cpu_body.hpp"
 
 namespace sinter::emit {
@@ -226,12 +225,12 @@ class reduction_printer {
   const kernel& k_;
   writer& out_;
   const body_printer& body_;
-  std::vector<std::size_t> inner_axes_;
+  series<std::size_t> inner_axes_;
   static std::string part(int id, int p) { return p ? acc(id) + "_" + number(p) : acc(id); }
 
   int part_ = 0;
   ir::dim scratch_ = 0;
-  std::map<int, ir::dim> offsets_;
+  sorted_map<int, ir::dim> offsets_;
 };
 
 }  // namespace sinter::emit

@@ -2,6 +2,7 @@
 // transposed in registers.
 #pragma once
 
+#include "../base/series.hpp"
 #include "cpu_body.hpp"
 
 namespace sinter::emit {
@@ -12,7 +13,7 @@ inline constexpr std::int64_t tile_task = 64;
 /// The loads of a kernel that run along an axis other than the vector's.
 struct tiling {
   std::size_t axis = 0;  ///< the axis along which they are contiguous
-  std::vector<int> loads;
+  series<int> loads;
 };
 
 /// The tiling that pays for a kernel, if any: no reductions, and a load contiguous along an axis that is not the last.
@@ -43,7 +44,7 @@ SINTER_API std::optional<tiling> find_tiling(const kernel& k) {
 /// already; `stores` are those to print, `stream` tells which bypass the caches.
 template <class Defined, class Stream>
 void print_tile(const kernel& k, const tiling& t, body_printer& body, writer& out, Defined&& defined,
-                const std::vector<const plan::store*>& stores, Stream&& stream) {
+                const series<const plan::store*>& stores, Stream&& stream) {
   const std::size_t last = k.axes.size() - 1;
   const std::string q = "i" + std::to_string(t.axis), r = "i" + std::to_string(last),
                     columns = k.axes[last].extent.text();

@@ -3,6 +3,7 @@
 
 #include <span>
 
+#include "../base/series.hpp"
 #include "cpu.hpp"
 #include "cuda_columns.hpp"
 #include "cuda_pointwise.hpp"
@@ -18,8 +19,8 @@ inline constexpr const char* cuda_finish = "sinter_finish";
 
 namespace detail {
 
-inline const std::vector<piece>& cuda_pieces() {
-  static const std::vector<piece> all = {
+inline const series<piece>& cuda_pieces() {
+  static const series<piece> all = {
       {prelude_cuda_core, {}},
       {prelude_cuda_arithmetic, {"divide", "remainder", "power", "shift_left", "shift_right"}},
       {prelude_cuda_math, {"exp", "exp2", "expm1", "log",  "log2",  "log1p", "sqrt",  "cbrt",   "sin",
@@ -192,7 +193,7 @@ SINTER_API cuda_source cuda(std::span<const kernel* const> kernels, const cuda_t
   constexpr int threads = 256;
   cuda_source s;
   s.scratch = 0;
-  std::vector<pointwise_shape> shapes;
+  series<pointwise_shape> shapes;
   dim blocks = 0;
   std::string label;
   for (const auto* k : kernels) {

@@ -2,8 +2,7 @@
 // which all are loaded before the first is used.
 #pragma once
 
-#include <map>
-
+#include "../base/sorted.hpp"
 #include "cuda_layout.hpp"
 #include "cuda_text.hpp"
 
@@ -20,8 +19,8 @@ struct cuda_tile {
 class cuda_printer {
  public:
   struct work {
-    std::vector<int> reductions;
-    std::vector<const plan::store*> stores;
+    series<int> reductions;
+    series<const plan::store*> stores;
     bool empty() const { return reductions.empty() && stores.empty(); }
   };
 
@@ -52,8 +51,8 @@ class cuda_printer {
     return e.is_number() ? e.text() : "(" + e.text() + ")";
   }
   static bool is_reduction(const instruction& i) { return i.kind == kind::reduce || i.kind == kind::arg_reduce; }
-  std::vector<std::size_t> axes_of(role r) const {
-    std::vector<std::size_t> out;
+  series<std::size_t> axes_of(role r) const {
+    series<std::size_t> out;
     for (std::size_t a = 0; a < k_.axes.size(); ++a)
       if (k_.axes[a].role == r) out.push_back(a);
     return out;
@@ -77,19 +76,19 @@ class cuda_printer {
 
   bool knows(int id) const { return known_.count(id) > 0; }
   void learn(int id) { known_.insert(id); }
-  std::set<int> scope() const { return known_; }
-  void leave(std::set<int> outer) { known_ = std::move(outer); }
+  sorted_set<int> scope() const { return known_; }
+  void leave(sorted_set<int> outer) { known_ = std::move(outer); }
   void hold(int id) { held_.insert(id); }
   void drop(int id) { held_.erase(id); }
   /// Loads whose one vector serves every position of a tile.
-  void read_once(const std::vector<int>& loads, cuda_tile t) {
+  void read_once(const series<int>& loads, cuda_tile t) {
     t.vectors = 1;
     read(loads, t);
     single_.insert(loads.begin(), loads.end());
   }
 
   /// Declares the axes `order` from a flat position, whose unit is `width` elements of the last of them.
-  void unravel(const std::string& flat, const std::vector<std::size_t>& order, std::int64_t width = 1) {
+  void unravel(const std::string& flat, const series<std::size_t>& order, std::int64_t width = 1) {
     dim below = 1;
     for (std::size_t j = order.size(); j-- > 0;) {
       const bool last = j + 1 == order.size();
@@ -134,7 +133,7 @@ class cuda_printer {
     } else if (i.kind == kind::load) {
       value = "load1(" + address(i.at) + ")";
     } else {
-      std::vector<std::string> args;
+      series<std::string> args;
       for (int a : i.args) args.push_back(name(a));
       value = cuda_expression(i.code, i.type, args, i.args.empty() ? i.type : at(i.args[0]).type);
     }
@@ -199,8 +198,8 @@ class cuda_printer {
   // Tiles
 
   /// The values that a pass has to compute beyond what is in scope, in order; `loads` of them are read before the rest.
-  std::vector<int> needed(const work& w) const {
-    std::set<int> ids;
+  series<int> needed(const work& w) const {
+    sorted_set<int> ids;
     auto visit = [&](auto&& self, int id) -> void {
       if (known_.count(id) || !ids.insert(id).second || held_.count(id)) return;
       for (int a : at(id).args) self(self, a);
@@ -219,7 +218,7 @@ class cuda_printer {
   bool is_indirect(int id) const { return at(id).kind == kind::load && at(id).at.at.index >= 0; }
 
   /// Declares the packs of loads and reads those that need no index; they are held from then on.
-  void read(const std::vector<int>& loads, const cuda_tile& t, const std::string& array = "x") {
+  void read(const series<int>& loads, const cuda_tile& t, const std::string& array = "x") {
     for (int id : loads) {
       declare_pack(id, t, array);
       held_.insert(id);
@@ -230,8 +229,8 @@ class cuda_printer {
     out_.line("pack<" + number(width_of(id, t)) + ", " + memory_type(at(id).type) + "> " + array + number(id) + "[" +
               number(t.vectors) + "];");
   }
-  void read_again(const std::vector<int>& loads, const cuda_tile& t, const std::string& array = "x") {
-    std::vector<int> direct;
+  void read_again(const series<int>& loads, const cuda_tile& t, const std::string& array = "x") {
+    series<int> direct;
     for (int id : loads)
       if (!is_indirect(id) || knows(at(id).at.at.index)) direct.push_back(id);
     if (direct.empty()) return;
@@ -262,9 +261,9 @@ class cuda_printer {
   /// Prints a pass: loads first, then values, sums and stores. `keep` are values that later passes read; `into` names the
   /// accumulator of a reduction, `l` counting lanes.
   template <class Into, class Store>
-  void pass(const cuda_tile& t, const work& w, const std::set<int>& keep, Into&& into, Store&& other_store) {
+  void pass(const cuda_tile& t, const work& w, const sorted_set<int>& keep, Into&& into, Store&& other_store) {
     const auto ids = needed(w);
-    std::vector<int> loads, late;
+    series<int> loads, late;
     for (int id : ids)
       if (at(id).kind == kind::load && !held_.count(id)) loads.push_back(id);
     read(loads, t);
@@ -318,8 +317,8 @@ class cuda_printer {
            a.at.stride[static_cast<std::size_t>(t.axis)].text() + ")";
   }
 
-  void read_at_indices(const std::vector<int>& late, const cuda_tile& t) {
-    std::set<int> before;
+  void read_at_indices(const series<int>& late, const cuda_tile& t) {
+    sorted_set<int> before;
     auto visit = [&](auto&& self, int id) -> void {
       if (known_.count(id) || !before.insert(id).second || held_with_value(id)) return;
       for (int a : at(id).args) self(self, a);
@@ -348,7 +347,7 @@ class cuda_printer {
   bool held_with_value(int id) const { return held_.count(id) && at(id).kind != kind::load; }
 
   /// A value at position u, lane l.
-  void value(int id, const cuda_tile& t, const std::set<int>& keep) {
+  void value(int id, const cuda_tile& t, const sorted_set<int>& keep) {
     const auto& i = at(id);
     if (knows(id)) return;
     const std::string lane = has_lanes(id, t) ? "l" : "0", type = "const " + scalar_type(i.type) + " ";
@@ -381,9 +380,9 @@ class cuda_printer {
   std::uint32_t inner_, row_;
   bool wide_;
   int first_;
-  std::set<int> known_;  ///< values that a name in scope has
-  std::set<int> single_;
-  std::set<int> held_;  ///< values that an array in scope has, of every position of the tile
+  sorted_set<int> known_;  ///< values that a name in scope has
+  sorted_set<int> single_;
+  sorted_set<int> held_;  ///< values that an array in scope has, of every position of the tile
 };
 
 }  // namespace sinter::emit

@@ -2,6 +2,7 @@
 // columns of one tensor together, by blocks that walk rows and keep the columns' sums in registers.
 #pragma once
 
+#include "../base/series.hpp"
 #include "cuda_rows.hpp"
 
 namespace sinter::emit {
@@ -79,8 +80,8 @@ inline void reserve_parts(cuda_printer& p, cuda_partials& parts, std::int64_t co
   }
 }
 
-inline std::vector<int> arrays_of(const cuda_printer& p) {
-  std::vector<int> ids;
+inline series<int> arrays_of(const cuda_printer& p) {
+  series<int> ids;
   for (int id = 0; id < p.size(); ++id)
     if (p.is_reduction(p.at(id)) && p.at(id).span != span_of::inner && is_array(p, id)) ids.push_back(id);
   return ids;
@@ -122,7 +123,7 @@ SINTER_API void print_columns(cuda_printer& p, const column_shape& s, const cuda
   column.axis = s.axis;
   column.guard = whole ? "" : "live";
   column.place = [] {};
-  std::vector<int> fixed;
+  series<int> fixed;
   for (int id : p.needed(w))
     if (p.at(id).kind == kind::load && !(p.at(id).axes & p.row()) && !p.is_indirect(id)) fixed.push_back(id);
   if (!fixed.empty()) p.read_once(fixed, column);
@@ -177,8 +178,8 @@ struct walk_shape {
 
 namespace detail {
 
-inline std::vector<int> loads_of(const cuda_printer& p, bool of_rows) {
-  std::vector<int> ids;
+inline series<int> loads_of(const cuda_printer& p, bool of_rows) {
+  series<int> ids;
   cuda_printer::work w;
   for (int stage = 0; stage < p.code().stages; ++stage) {
     const auto more = work_of(p, stage);
@@ -203,7 +204,7 @@ inline walk_shape walk_of(const cuda_printer& p, const cuda_target& t) {
   std::int64_t sums = 0;
   for (int id : arrays_of(p)) sums += static_cast<std::int64_t>(size_of(compute_type(p.at(id).type)));
   choose_keep(p, r);
-  auto bytes = [&](const std::vector<int>& ids) { return bytes_of(p, {ids.begin(), ids.end()}); };
+  auto bytes = [&](const series<int>& ids) { return bytes_of(p, {ids.begin(), ids.end()}); };
   const std::int64_t kept = bytes_of(p, r.keep) + sums, fixed = bytes(loads_of(p, false)),
                      rows = bytes(loads_of(p, true));
   r.rows = 1;
@@ -242,7 +243,7 @@ SINTER_API void print_walk(cuda_printer& p, const walk_shape& s, const cuda_part
   const std::string flat = p.flat(), walkers = p.number(s.walkers), total = p.limit(k.extent(role::row)),
                     columns = "(" + k.extent(role::inner).text() + ")", width = p.number(r.width);
   const auto arrays = detail::arrays_of(p);
-  std::vector<int> scalars;
+  series<int> scalars;
   for (int id = 0; id < p.size(); ++id)
     if (p.is_reduction(p.at(id)) && p.at(id).span != span_of::inner && !is_array(p, id)) scalars.push_back(id);
   detail::declare_folds(p);
@@ -293,7 +294,7 @@ SINTER_API void print_walk(cuda_printer& p, const walk_shape& s, const cuda_part
     p.unravel("r", p.axes_of(role::row));
   };
   const std::string live = exact ? "" : "live";
-  const auto ahead = s.ahead ? detail::loads_of(p, true) : std::vector<int>{};
+  const auto ahead = s.ahead ? detail::loads_of(p, true) : series<int>{};
   const std::string first = "walker*" + p.number(r.rows);
   if (!ahead.empty()) {
     for (int id : ahead) p.declare_pack(id, rows.tile("", live), "n");

@@ -2,8 +2,9 @@
 #pragma once
 
 #include <algorithm>
-#include <map>
 
+#include "../base/series.hpp"
+#include "../base/sorted.hpp"
 #include "cpu_body.hpp"
 
 namespace sinter::emit {
@@ -28,7 +29,7 @@ struct cuda_launch {
 /// element itself when by_value), `char* scratch`, one `long` per size symbol.
 struct cuda_source {
   std::string text;
-  std::vector<cuda_launch> launches;
+  series<cuda_launch> launches;
   ir::dim scratch;  ///< bytes of device memory, uninitialised
 };
 
@@ -111,7 +112,7 @@ inline bool is_vector_access(const kernel& k, const plan::access& a, int axis, s
 /// or the addresses do not allow it. `only` is set when the axis is the only one: its end is handled apart.
 inline int vector_width(const kernel& k, int axis, bool only) {
   if (axis < 0) return 1;
-  std::vector<const plan::access*> along;
+  series<const plan::access*> along;
   for (const auto& i : k.body)
     if (i.kind == kind::load && i.at.at.stride[static_cast<std::size_t>(axis)].is(1)) along.push_back(&i.at);
   for (const auto& s : k.stores)
@@ -143,9 +144,9 @@ inline bool touches_once(const kernel& k, const plan::access& a) {
 }
 
 /// Loads at indices, such that what an index is computed from was read at an earlier level.
-inline std::vector<std::vector<int>> load_levels(const kernel& k, const std::vector<int>& late) {
-  std::vector<std::vector<int>> out;
-  std::map<int, std::size_t> level;
+inline series<series<int>> load_levels(const kernel& k, const series<int>& late) {
+  series<series<int>> out;
+  sorted_map<int, std::size_t> level;
   auto depth = [&](auto&& self, int id) -> std::size_t {
     std::size_t d = 0;
     for (int a : k.body[static_cast<std::size_t>(id)].args) d = std::max(d, self(self, a));

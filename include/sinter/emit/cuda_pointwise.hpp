@@ -1,6 +1,7 @@
 // emit/cuda_pointwise.hpp: kernels without reductions -> CUDA: flattened vectors, scatter_add, tiles for transposes.
 #pragma once
 
+#include "../base/series.hpp"
 #include "cpu_tile.hpp"
 #include "cuda_body.hpp"
 
@@ -75,7 +76,7 @@ SINTER_API void print_pointwise(cuda_printer& p, const pointwise_shape& s) {
   for (const auto& st : k.stores)
     if (!p.is_uniform_store(st)) w.stores.push_back(&st);
   if (w.empty()) return;
-  std::vector<std::size_t> axes;
+  series<std::size_t> axes;
   for (std::size_t a = 0; a < k.axes.size(); ++a) axes.push_back(a);
   const std::string per_block = p.number(std::int64_t{s.vectors} * s.threads), count = p.count(s.count);
   auto add = [&](const plan::store& st, int lane) { print_add(p, st, lane, true); };
@@ -113,7 +114,7 @@ SINTER_API void print_ordered_scatter(cuda_printer& p, const dim& parallel, int 
   const kernel& k = p.code();
   writer& out = p.out();
   const auto& s = k.stores[0];
-  std::vector<std::size_t> apart, ordered;
+  series<std::size_t> apart, ordered;
   for (std::size_t a = 0; a < k.axes.size(); ++a) (s.at.at.stride[a].is(0) ? ordered : apart).push_back(a);
   p.uniform_values();
   out.line("const " + p.flat() + " f = (" + p.flat() + ")block*" + p.number(threads) + " + threadIdx.x;");
@@ -181,7 +182,7 @@ SINTER_API void print_tiles(cuda_printer& p, const tile_shape& s) {
   p.uniform_values();
   p.uniform_stores();
   const dim across = ceil_div(k.axes[q].extent, s.side), along = ceil_div(k.axes[last].extent, s.side);
-  std::vector<std::size_t> others;
+  series<std::size_t> others;
   for (std::size_t a = 0; a < last; ++a)
     if (a != q) others.push_back(a);
   // Neighbouring blocks go along the axis that is written.
@@ -221,7 +222,7 @@ SINTER_API void print_tiles(cuda_printer& p, const tile_shape& s) {
   for (const auto& st : k.stores)
     if (!p.is_uniform_store(st)) w.stores.push_back(&st);
   // What is read along the last axis is on its way while the tiles are turned.
-  std::vector<int> direct;
+  series<int> direct;
   for (int id : p.needed(w))
     if (p.at(id).kind == kind::load && !std::count(s.loads.loads.begin(), s.loads.loads.end(), id) &&
         !p.is_indirect(id))

@@ -1,6 +1,7 @@
 // emit/cuda_product.hpp: a matrix product with what follows it -> CUDA: tiles in shared memory, sums in registers.
 #pragma once
 
+#include "../base/series.hpp"
 #include "cuda_body.hpp"
 
 namespace sinter::emit {
@@ -15,7 +16,7 @@ struct product_shape {
 namespace detail {
 
 struct product_axes {
-  std::vector<std::size_t> batch, m, n, k;
+  series<std::size_t> batch, m, n, k;
 };
 
 inline product_axes axes_of_product(const kernel& c) {
@@ -32,7 +33,7 @@ inline product_axes axes_of_product(const kernel& c) {
 inline product_shape shape_of_product(const kernel& c, const cuda_target& t) {
   const auto x = axes_of_product(c);
   product_shape s;
-  auto extent = [&](const std::vector<std::size_t>& axes) {
+  auto extent = [&](const series<std::size_t>& axes) {
     dim n = 1;
     for (auto a : axes) n *= a < c.axes.size() ? c.axes[a].extent : c.products[0].k[a - c.axes.size()];
     return n;
@@ -51,13 +52,13 @@ inline product_shape shape_of_product(const kernel& c, const cuda_target& t) {
 }
 
 /// Σ stride·axis of one group of axes, by their flat position; declares the axes of k besides those of the kernel.
-inline std::string walk_text(const cuda_printer& p, const plan::affine& at, const std::vector<std::size_t>& axes,
+inline std::string walk_text(const cuda_printer& p, const plan::affine& at, const series<std::size_t>& axes,
                              const std::string& flat) {
   const kernel& c = p.code();
   auto extent = [&](std::size_t a) {
     return a < c.axes.size() ? c.axes[a].extent : c.products[0].k[a - c.axes.size()];
   };
-  std::vector<std::string> terms;
+  series<std::string> terms;
   dim below = 1;
   for (std::size_t j = axes.size(); j-- > 0;) {
     std::string i = below.is(1) ? flat : flat + "/(" + p.idx() + ")(" + below.text() + ")";
@@ -69,7 +70,7 @@ inline std::string walk_text(const cuda_printer& p, const plan::affine& at, cons
 }
 
 /// True when an operand is contiguous along k rather than along the other axis.
-inline bool runs_along(const plan::affine& at, const std::vector<std::size_t>& axes) {
+inline bool runs_along(const plan::affine& at, const series<std::size_t>& axes) {
   return !axes.empty() && at.stride[axes.back()].is(1);
 }
 
@@ -107,8 +108,8 @@ SINTER_API void print_product(cuda_printer& p, const product_shape& s) {
   out.line("#pragma unroll");
   out.line("for (int j = 0; j < " + each + "; ++j) sums[i][j] = 0;");
   // Neighbouring threads read neighbouring elements, whichever way an operand lies.
-  auto fill = [&](const char* operand, const plan::affine& at, const std::vector<std::size_t>& axes,
-                  const std::string& low, const std::string& end) {
+  auto fill = [&](const char* operand, const plan::affine& at, const series<std::size_t>& axes, const std::string& low,
+                  const std::string& end) {
     const bool along_k = detail::runs_along(at, x.k) && !detail::runs_along(at, axes);
     const std::string name = operand;
     out.block("for (int w = threadIdx.x; w < " + p.number(std::int64_t{s.side} * s.depth) + "; w += 256)", [&] {

@@ -2,6 +2,7 @@
 // launch that adds them in order.
 #pragma once
 
+#include "../base/sorted.hpp"
 #include "cuda_body.hpp"
 
 namespace sinter::emit {
@@ -31,7 +32,7 @@ class cuda_partials {
     return o.is_number() ? o.text() + "l" : "(" + o.text() + ")";
   }
   cuda_printer& p_;
-  std::map<int, dim> offsets_;
+  sorted_map<int, dim> offsets_;
   dim bytes_ = 0;
 };
 
@@ -46,7 +47,7 @@ inline void name_result(cuda_printer& p, int id) {
 }
 
 /// Shared memory for folds over more than a warp; `turns` copies where a loop comes back to it.
-inline void declare_slots(cuda_printer& p, const std::vector<int>& ids, int group, int turns) {
+inline void declare_slots(cuda_printer& p, const series<int>& ids, int group, int turns) {
   if (group <= 32) return;
   for (int id : ids)
     p.out().line("__shared__ " + p.accumulator_type(id) + " w" + p.number(id) + "[" + p.number(turns) + "][" +
@@ -54,7 +55,7 @@ inline void declare_slots(cuda_printer& p, const std::vector<int>& ids, int grou
 }
 
 /// Folds the accumulators of the group's threads; every thread gets the result as the reduction's value.
-inline void print_group_fold(cuda_printer& p, const std::vector<int>& ids, int group, const std::string& turn) {
+inline void print_group_fold(cuda_printer& p, const series<int>& ids, int group, const std::string& turn) {
   if (ids.empty()) return;
   writer& out = p.out();
   const int lanes = std::min(group, 32), warps = group / 32;
@@ -83,7 +84,7 @@ inline void begin_accumulator(cuda_printer& p, int id) {
 }
 
 /// Values that stores need, and the stores, by one thread.
-inline void print_final(cuda_printer& p, const std::vector<const plan::store*>& stores) {
+inline void print_final(cuda_printer& p, const series<const plan::store*>& stores) {
   cuda_printer::work w;
   w.stores = stores;
   for (int id : p.needed(w)) p.define(id, -1);
@@ -118,7 +119,7 @@ SINTER_API void print_finish(cuda_printer& p, const cuda_partials& parts, const 
   const kernel& k = p.code();
   detail::declare_folds(p);
   p.uniform_values();
-  std::vector<int> arrays, scalars;
+  series<int> arrays, scalars;
   for (int id = 0; id < p.size(); ++id)
     if (p.at(id).span == span_of::row || p.at(id).span == span_of::both)
       (is_array(p, id) ? arrays : scalars).push_back(id);
@@ -133,7 +134,7 @@ SINTER_API void print_finish(cuda_printer& p, const cuda_partials& parts, const 
     });
   }
   detail::print_group_fold(p, scalars, f.threads(), "0");
-  std::vector<const plan::store*> along, single;
+  series<const plan::store*> along, single;
   for (const auto& s : k.stores)
     if (detail::is_final_store(p, s)) (p.varies(s, p.inner()) ? along : single).push_back(&s);
   if (f.arrays) {

@@ -2,6 +2,7 @@
 // loop where it is longer, over several blocks where rows are few.
 #pragma once
 
+#include "../base/sorted.hpp"
 #include "cuda_reduce.hpp"
 
 namespace sinter::emit {
@@ -15,8 +16,8 @@ struct row_shape {
   bool held = false;  ///< a thread's part of a row is `vectors` vectors; otherwise it loops
   int chunks = 1;     ///< blocks of a row
   bool recompute = false;
-  std::set<int> keep;  ///< values in registers between passes
-  dim count;           ///< vectors of a row
+  sorted_set<int> keep;  ///< values in registers between passes
+  dim count;             ///< vectors of a row
   int threads() const { return group * rows; }
 };
 
@@ -39,15 +40,15 @@ inline cuda_printer::work work_of(const cuda_printer& p, int stage) {
 
 /// The values that one pass computes and a later one reads: as they are, or (recompute) what is read from memory or
 /// costly, the rest being computed again.
-inline std::set<int> values_to_keep(const cuda_printer& p, bool recompute) {
-  std::map<int, int> first;
-  std::set<int> keep;
+inline sorted_set<int> values_to_keep(const cuda_printer& p, bool recompute) {
+  sorted_map<int, int> first;
+  sorted_set<int> keep;
   for (int pass = 0; pass < p.code().stages; ++pass) {
-    std::set<int> seen;
+    sorted_set<int> seen;
     auto visit = [&](auto&& self, int id) -> void {
       const auto& i = p.at(id);
       if (!(i.axes & p.inner()) || p.is_reduction(i) || !seen.insert(id).second) return;
-      const bool again = !first.try_emplace(id, pass).second && first[id] < pass;
+      const bool again = !first.emplace(id, pass).second && first[id] < pass;
       if (again && i.kind != kind::position &&
           (!recompute || i.kind == kind::load || (i.kind == kind::compute && ir::is_expensive(i.code)))) {
         keep.insert(id);
@@ -63,7 +64,7 @@ inline std::set<int> values_to_keep(const cuda_printer& p, bool recompute) {
   return keep;
 }
 
-inline std::int64_t bytes_of(const cuda_printer& p, const std::set<int>& ids) {
+inline std::int64_t bytes_of(const cuda_printer& p, const sorted_set<int>& ids) {
   std::int64_t n = 0;
   for (int id : ids) {
     const auto& i = p.at(id);
@@ -161,7 +162,7 @@ class cuda_row_printer {
       if (p.is_reduction(p.at(id)) && p.at(id).span == span_of::inner) inner_.push_back(id);
   }
 
-  const std::vector<int>& inner_reductions() const { return inner_; }
+  const series<int>& inner_reductions() const { return inner_; }
 
   /// The tile of a thread: `first` is the vector where its positions begin, "" for those of a row that is held.
   cuda_tile tile(const std::string& first, const std::string& guard = "") {
@@ -202,7 +203,7 @@ class cuda_row_printer {
       return !(i.axes & p_.inner()) && i.stage == stage && !i.after_rows;
     });
     each();
-    std::vector<const plan::store*> stores;
+    series<const plan::store*> stores;
     for (const auto& s : p_.code().stores)
       if (!p_.is_uniform_store(s) && !detail::is_final_store(p_, s) && !p_.varies(s, p_.inner()) &&
           p_.at(s.value).stage == stage)
@@ -220,12 +221,12 @@ class cuda_row_printer {
     for (int id : w.reductions)
       if (p_.at(id).span == span_of::inner) detail::begin_accumulator(p_, id);
     over_row(live, [&](const cuda_tile& t) {
-      p_.pass(t, w, s_.held ? s_.keep : std::set<int>{}, into, [](const plan::store&, int) {});
+      p_.pass(t, w, s_.held ? s_.keep : sorted_set<int>{}, into, [](const plan::store&, int) {});
     });
   }
 
-  std::vector<int> folded_at(int stage) const {
-    std::vector<int> ids;
+  series<int> folded_at(int stage) const {
+    series<int> ids;
     for (int id : inner_)
       if (p_.at(p_.at(id).args[0]).stage == stage) ids.push_back(id);
     return ids;
@@ -243,7 +244,7 @@ class cuda_row_printer {
  private:
   cuda_printer& p_;
   const row_shape& s_;
-  std::vector<int> inner_;
+  series<int> inner_;
 };
 
 /// The body of a block of rows without reductions along them.

@@ -1,6 +1,7 @@
 // emit/cuda_text.hpp: literals and operations as CUDA expressions.
 #pragma once
 
+#include "../base/series.hpp"
 #include "cpu_body.hpp"
 
 namespace sinter::emit {
@@ -24,12 +25,12 @@ inline std::string cuda_identity(const instruction& i) {
 }
 
 /// The value column of an op; integers wrap, so operators on them are those of unsigned numbers.
-inline std::string cuda_expression(ir::op code, dtype result, const std::vector<std::string>& args, dtype operands) {
+inline std::string cuda_expression(ir::op code, dtype result, const series<std::string>& args, dtype operands) {
   const std::string_view value = ir::row(code).value;
   const dtype t = compute_type(result);
   if (is_integer(t) && is_integer(operands) && value.find('(') == std::string_view::npos && args.size() > 1) {
     const std::string u = size_of(operands) == 8 ? "(s_u64)" : "(s_u32)";
-    std::vector<std::string> wrapping;
+    series<std::string> wrapping;
     for (const auto& a : args) wrapping.push_back(u + a);
     return "(" + scalar_type(t) + ")(" + substitute(value, wrapping, scalar_type(t)) + ")";
   }

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "../base/series.hpp"
 #include "../base/text.hpp"
 #include "../plan/kernel.hpp"
 
@@ -64,8 +65,7 @@ inline std::string literal(dtype type, ir::scalar x) {
 }
 
 /// The `value` column of ops.def with its identifiers replaced: a, b, c by operands, R by the result's type.
-inline std::string substitute(std::string_view value, const std::vector<std::string>& args,
-                              std::string_view result_type) {
+inline std::string substitute(std::string_view value, const series<std::string>& args, std::string_view result_type) {
   std::string out;
   auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
   for (std::size_t i = 0; i < value.size();) {
@@ -92,7 +92,7 @@ inline std::string scaled(const ir::dim& factor, const std::string& variable) {
 }
 
 /// The sum of terms, "0" when there are none.
-inline std::string sum(const std::vector<std::string>& terms) {
+inline std::string sum(const series<std::string>& terms) {
   std::string out;
   for (const auto& t : terms) out += (out.empty() ? "" : " + ") + t;
   return out.empty() ? "0" : out;
@@ -100,7 +100,7 @@ inline std::string sum(const std::vector<std::string>& terms) {
 
 /// offset + Σ stride·i<axis> over the axes that `included` accepts; the indirect part is left out.
 inline std::string index_text(const plan::affine& at, const std::function<bool(std::size_t)>& included) {
-  std::vector<std::string> terms;
+  series<std::string> terms;
   for (std::size_t a = 0; a < at.stride.size(); ++a)
     if (!at.stride[a].is(0) && included(a)) terms.push_back(scaled(at.stride[a], "i" + std::to_string(a)));
   if (!at.offset.is(0)) terms.push_back(at.offset.is_number() ? at.offset.text() : "(" + at.offset.text() + ")");

@@ -6,9 +6,9 @@
 #include <span>
 #include <string>
 #include <unordered_map>
-#include <vector>
 
 #include "../base/config.hpp"
+#include "../base/series.hpp"
 #include "literal_array.hpp"
 #include "node.hpp"
 
@@ -17,15 +17,15 @@ namespace sinter::ir {
 /// A dataflow graph in topological order: a node's operands have smaller ids. Equal nodes are the same node.
 class graph {
  public:
-  std::vector<node_id> inputs;   ///< in argument order
-  std::vector<node_id> outputs;  ///< in result order
+  series<node_id> inputs;   ///< in argument order
+  series<node_id> outputs;  ///< in result order
 
   const node& operator[](node_id id) const { return nodes_[id]; }
   std::size_t size() const { return nodes_.size(); }
 
   /// Adds an operation, or finds the equal one that exists. Infers dtype and extents.
   /// Throws user_error naming the op, the shapes and `where` when the operands do not fit.
-  SINTER_API node_id push(op code, std::vector<node_id> in, attributes attr = {}, location where = {});
+  SINTER_API node_id push(op code, series<node_id> in, attributes attr = {}, location where = {});
 
   /// Adds an input of the given dtype and extents and appends it to `inputs`; inputs are never merged.
   SINTER_API node_id add_input(dtype type, shape extents, location where = {});
@@ -46,7 +46,7 @@ class graph {
   }
 
   /// Ids of the nodes that the outputs need, ascending; inputs are always among them.
-  SINTER_API std::vector<node_id> live() const;
+  SINTER_API series<node_id> live() const;
 
  private:
   std::deque<node> nodes_;  ///< references to nodes survive a push
@@ -68,8 +68,8 @@ SINTER_API void check(const graph& g, const char* pass);
 
 /// Interprets the graph: every op computed in f64 or 64-bit integers, then rounded to the node's dtype. (reference.hpp)
 /// `sizes` binds the size symbols.
-SINTER_API std::vector<literal_array> evaluate(const graph& g, std::span<const literal_array> inputs,
-                                               std::span<const std::int64_t> sizes = {});
+SINTER_API series<literal_array> evaluate(const graph& g, std::span<const literal_array> inputs,
+                                          std::span<const std::int64_t> sizes = {});
 
 }  // namespace sinter::ir
 

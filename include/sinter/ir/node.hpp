@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "../base/location.hpp"
+#include "../base/series.hpp"
 #include "dim.hpp"
 #include "op.hpp"
 
@@ -13,7 +13,7 @@ namespace sinter::ir {
 using node_id = std::uint32_t;
 inline constexpr node_id no_node = ~node_id{0};
 
-using shape = std::vector<dim>;
+using shape = series<dim>;
 
 /// A literal in the widest type of its kind.
 struct scalar {
@@ -26,18 +26,18 @@ struct scalar {
 
 /// What an op needs besides its operands; structural.hpp says which fields each op reads.
 struct attributes {
-  dtype type = dtype::f32;         ///< input, constant, iota, cast: the dtype of the result
-  op combiner = op::add;           ///< reduce: add mul maximum minimum bit_or bit_and; arg_reduce: maximum minimum
-  std::vector<std::int64_t> ints;  ///< axes, a permutation, steps, counts
-  std::vector<dim> dims;           ///< the result's extents, or starts
-  scalar literal{};                ///< constant, pad: the value
+  dtype type = dtype::f32;    ///< input, constant, iota, cast: the dtype of the result
+  op combiner = op::add;      ///< reduce: add mul maximum minimum bit_or bit_and; arg_reduce: maximum minimum
+  series<std::int64_t> ints;  ///< axes, a permutation, steps, counts
+  series<dim> dims;           ///< the result's extents, or starts
+  scalar literal{};           ///< constant, pad: the value
 
   bool operator==(const attributes&) const = default;
 };
 
 struct node {
   op code = op::input;
-  std::vector<node_id> in;
+  series<node_id> in;
   attributes attr;
   dtype type = dtype::f32;  ///< inferred by graph::push
   shape extents;            ///< inferred by graph::push

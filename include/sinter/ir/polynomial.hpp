@@ -2,12 +2,11 @@
 #pragma once
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <vector>
 
+#include "../base/sorted.hpp"
 #include "dim.hpp"
 
 namespace sinter::ir {
@@ -23,12 +22,12 @@ struct atom {
 
 struct term {
   std::int64_t coefficient = 0;
-  std::vector<std::shared_ptr<const atom>> factors;  ///< sorted by text
+  series<std::shared_ptr<const atom>> factors;  ///< sorted by text
 };
 
 struct polynomial {
   std::int64_t constant = 0;
-  std::map<std::string, term> terms;  ///< by the text of their factors; no zero coefficients
+  sorted_map<std::string, term> terms;  ///< by the text of their factors; no zero coefficients
 };
 
 SINTER_API std::string key_of(const term& t) {
@@ -66,7 +65,7 @@ SINTER_API std::string text_of(const polynomial& p) {
 SINTER_API dim interned(polynomial p) {
   if (p.terms.empty()) return dim(p.constant);
   static std::mutex mutex;
-  static auto& table = *new std::map<std::string, std::unique_ptr<const polynomial>>;
+  static auto& table = *new sorted_map<std::string, std::unique_ptr<const polynomial>>;
   std::string key = text_of(p);
   const std::lock_guard lock(mutex);
   auto& slot = table[std::move(key)];

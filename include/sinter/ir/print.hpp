@@ -4,6 +4,7 @@
 #include <bit>
 #include <limits>
 
+#include "../base/series.hpp"
 #include "../base/text.hpp"
 #include "graph.hpp"
 
@@ -22,7 +23,7 @@ inline std::string literal_text(dtype t, scalar literal) {
   return text::number(literal.f);
 }
 
-inline std::string ints_text(const std::vector<std::int64_t>& ints) {
+inline std::string ints_text(const series<std::int64_t>& ints) {
   return "[" + text::join(ints, ", ", [](std::int64_t x) { return std::to_string(x); }) + "]";
 }
 
@@ -77,7 +78,7 @@ SINTER_API std::string print(const graph& g, node_id id) {
 
 SINTER_API std::string print(const graph& g) {
   const auto live = g.live();
-  std::vector<node_id> dense(g.size(), no_node);
+  series<node_id> dense(g.size(), no_node);
   for (std::size_t i = 0; i < live.size(); ++i) dense[live[i]] = static_cast<node_id>(i);
   const auto number = [&](node_id id) { return dense[id]; };
   std::string out;

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 
+#include "../base/series.hpp"
 #include "graph.hpp"
 
 namespace sinter::ir {
@@ -19,7 +20,7 @@ void append(std::string& key, T x) {
 }
 
 /// Equal for operations of equal meaning; doubles count by their bits, locations do not count.
-inline std::string intern_key(op code, const std::vector<node_id>& in, const attributes& attr) {
+inline std::string intern_key(op code, const series<node_id>& in, const attributes& attr) {
   std::string key;
   key.reserve(48 + 4 * in.size() + 8 * attr.ints.size() + 9 * attr.dims.size());
   append(key, static_cast<std::uint8_t>(code));
@@ -41,7 +42,7 @@ inline std::string intern_key(op code, const std::vector<node_id>& in, const att
 
 }  // namespace detail
 
-SINTER_API node_id graph::push(op code, std::vector<node_id> in, attributes attr, location where) {
+SINTER_API node_id graph::push(op code, series<node_id> in, attributes attr, location where) {
   ensure(code != op::input, "inputs enter through add_input");
   std::string key = detail::intern_key(code, in, attr);
   if (const auto found = interned_.find(key); found != interned_.end()) return found->second;
@@ -77,11 +78,11 @@ SINTER_API node_id graph::mark(node_id x) {
   return push(op::identity, {x}, std::move(a), nodes_[x].where);
 }
 
-SINTER_API std::vector<node_id> graph::live() const {
-  std::vector<bool> needed(nodes_.size(), false);
+SINTER_API series<node_id> graph::live() const {
+  series<bool> needed(nodes_.size(), false);
   for (auto id : inputs) needed[id] = true;
   for (auto id : outputs) needed[id] = true;
-  std::vector<node_id> ids;
+  series<node_id> ids;
   for (std::size_t i = nodes_.size(); i-- > 0;) {
     if (!needed[i]) continue;
     ids.push_back(static_cast<node_id>(i));

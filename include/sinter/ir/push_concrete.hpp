@@ -1,6 +1,7 @@
 // ir/push_concrete.hpp: the definitions of concrete.hpp.
 #pragma once
 
+#include "../base/series.hpp"
 #include "concrete.hpp"
 
 namespace sinter::ir {
@@ -8,7 +9,7 @@ namespace sinter::ir {
 SINTER_API node_id push_pointwise(graph& g, op code, dtype type, const node_id* in, int count, location where) {
   attributes attr;
   if (code == op::cast) attr.type = type;
-  return g.push(code, std::vector<node_id>(in, in + count), std::move(attr), where);
+  return g.push(code, series<node_id>(in, in + count), std::move(attr), where);
 }
 
 SINTER_API node_id push_constant(graph& g, dtype type, scalar literal, const std::int64_t* extents, int rank,

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "../base/series.hpp"
 #include "../base/text.hpp"
 #include "graph.hpp"
 #include "reference_pointwise.hpp"
@@ -14,7 +15,7 @@ namespace sinter::ir {
 
 namespace detail {
 
-using extents_t = std::vector<std::int64_t>;
+using extents_t = series<std::int64_t>;
 
 inline std::int64_t count_of(const extents_t& extents) {
   std::int64_t n = 1;
@@ -182,7 +183,7 @@ inline void dot_array(const node& n, const literal_array& a, const literal_array
 /// The operands of one node, bound to numbers.
 struct step {
   const node& n;
-  std::vector<const literal_array*> in;
+  series<const literal_array*> in;
   std::span<const std::int64_t> sizes;
 
   std::int64_t bound(std::size_t k) const { return n.attr.dims[k].evaluate(sizes); }
@@ -313,19 +314,19 @@ inline void check_input(const node& n, const literal_array& x, std::span<const s
 
 }  // namespace detail
 
-SINTER_API std::vector<literal_array> evaluate(const graph& g, std::span<const literal_array> inputs,
-                                               std::span<const std::int64_t> sizes) {
+SINTER_API series<literal_array> evaluate(const graph& g, std::span<const literal_array> inputs,
+                                          std::span<const std::int64_t> sizes) {
   if (inputs.size() != g.inputs.size())
     fail("evaluate",
          "got " + std::to_string(inputs.size()) + " inputs; the graph takes " + std::to_string(g.inputs.size()));
   const auto live = g.live();
-  std::vector<std::size_t> uses(g.size(), 0);
+  series<std::size_t> uses(g.size(), 0);
   for (auto id : live)
     for (auto operand : g[id].in) ++uses[operand];
   for (auto id : g.outputs) ++uses[id];
 
-  std::vector<literal_array> computed(g.size());
-  std::vector<const literal_array*> at(g.size(), nullptr);
+  series<literal_array> computed(g.size());
+  series<const literal_array*> at(g.size(), nullptr);
   for (auto id : live) {
     const node& n = g[id];
     if (n.code == op::input) {
@@ -341,7 +342,7 @@ SINTER_API std::vector<literal_array> evaluate(const graph& g, std::span<const l
       if (--uses[operand] == 0) computed[operand] = {};
   }
 
-  std::vector<literal_array> results;
+  series<literal_array> results;
   for (auto id : g.outputs) {
     if (--uses[id] == 0 && at[id] == &computed[id]) results.push_back(std::move(computed[id]));
     else results.push_back(*at[id]);

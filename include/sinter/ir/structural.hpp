@@ -25,6 +25,7 @@
 #include <array>
 #include <initializer_list>
 
+#include "../base/series.hpp"
 #include "../base/text.hpp"
 #include "graph.hpp"
 
@@ -42,7 +43,7 @@ class piece {
   piece(std::int64_t n) : number_(n) {}
   piece(const dim& d) : dim_(&d) {}
   piece(const shape& s) : shape_(&s) {}
-  piece(const std::vector<std::int64_t>& v) : ints_(&v) {}
+  piece(const series<std::int64_t>& v) : ints_(&v) {}
 
   std::string text() const {
     if (text_) return text_;
@@ -57,7 +58,7 @@ class piece {
   std::int64_t number_ = 0;
   const dim* dim_ = nullptr;
   const shape* shape_ = nullptr;
-  const std::vector<std::int64_t>* ints_ = nullptr;
+  const series<std::int64_t>* ints_ = nullptr;
 };
 
 /// One node under inference: its operands, and errors that name it.
@@ -145,7 +146,7 @@ inline void infer_reshape(inference& f) {
 inline void infer_permute(inference& f) {
   f.expect(1, f.n.attr.ints.size(), 0);
   const auto& perm = f.n.attr.ints;
-  std::vector<bool> seen(f.rank(), false);
+  series<bool> seen(f.rank(), false);
   bool valid = perm.size() == f.rank();
   for (auto p : perm) {
     valid = valid && p >= 0 && p < static_cast<std::int64_t>(f.rank()) && !seen[static_cast<std::size_t>(p)];

@@ -1,6 +1,7 @@
 // ir/value.hpp: graph nodes as values with operators: how derivatives and rewrite rules are written.
 #pragma once
 
+#include "../base/series.hpp"
 #include "graph.hpp"
 
 namespace sinter::ir {
@@ -32,7 +33,7 @@ class value {
 
 inline value push(op code, std::initializer_list<value> in, attributes attr = {}) {
   const value& first = *in.begin();
-  std::vector<node_id> ids;
+  series<node_id> ids;
   for (const auto& v : in) ids.push_back(v.id());
   return {first.owner(), first.owner().push(code, std::move(ids), std::move(attr), first.where()), first.where()};
 }
@@ -102,7 +103,7 @@ inline value reshape(const value& x, shape extents) {
   return push(op::reshape, {x}, std::move(a));
 }
 
-inline value permute(const value& x, std::vector<std::int64_t> perm) {
+inline value permute(const value& x, series<std::int64_t> perm) {
   attributes a;
   a.ints = std::move(perm);
   return push(op::permute, {x}, std::move(a));
@@ -115,7 +116,7 @@ inline value broadcast(const value& x, shape extents) {
   return push(op::broadcast, {x}, std::move(a));
 }
 
-inline value reduce(const value& x, op combiner, std::vector<std::int64_t> axes) {
+inline value reduce(const value& x, op combiner, series<std::int64_t> axes) {
   if (axes.empty()) return x;
   attributes a;
   a.combiner = combiner;
@@ -124,7 +125,7 @@ inline value reduce(const value& x, op combiner, std::vector<std::int64_t> axes)
 }
 
 /// `count` elements of each axis from `start` by `steps`.
-inline value slice(const value& x, shape count, const shape& start, std::vector<std::int64_t> steps) {
+inline value slice(const value& x, shape count, const shape& start, series<std::int64_t> steps) {
   attributes a;
   a.dims = std::move(count);
   a.dims.insert(a.dims.end(), start.begin(), start.end());
@@ -168,7 +169,7 @@ inline value dot(const value& a, const value& b, std::int64_t batch, std::int64_
 }
 
 /// The inverse of dropping `axes`: extents of 1 put back, then broadcast to `extents`.
-inline value expand(const value& x, const std::vector<std::int64_t>& axes, const shape& extents) {
+inline value expand(const value& x, const series<std::int64_t>& axes, const shape& extents) {
   shape kept = extents;
   for (auto axis : axes) kept[static_cast<std::size_t>(axis)] = 1;
   return broadcast(reshape(x, std::move(kept)), extents);

@@ -2,10 +2,9 @@
 #pragma once
 
 #include <algorithm>
-#include <map>
 #include <memory>
-#include <set>
 
+#include "../base/sorted.hpp"
 #include "../engine.hpp"
 #include "../plan/memory.hpp"
 #include "../run/cuda_graph.hpp"
@@ -16,9 +15,9 @@ namespace sinter::engine::detail {
 /// A result of a program: the node whose memory it is, and its extents.
 struct result_spec {
   ir::node_id node = ir::no_node;
-  std::vector<std::int64_t> extents;
+  series<std::int64_t> extents;
   dtype type = dtype::f32;
-  std::vector<char> may_replace;  ///< per argument: its storage can hold the result
+  series<char> may_replace;  ///< per argument: its storage can hold the result
 };
 
 /// What every program of one structure and layout shares.
@@ -28,12 +27,12 @@ struct code {
   bool interpreted = false;
   run::sequence kernels;         ///< on the host
   run::cuda::sequence launches;  ///< or on a GPU
-  std::vector<result_spec> results;
+  series<result_spec> results;
   report about;
 };
 
-inline std::vector<argument> all_arguments(std::span<const argument> given, const std::vector<captured>& captures) {
-  std::vector<argument> all(given.begin(), given.end());
+inline series<argument> all_arguments(std::span<const argument> given, const series<captured>& captures) {
+  series<argument> all(given.begin(), given.end());
   for (const auto& c : captures)
     all.push_back({c.data, &c.memory, c.type, static_cast<int>(c.extents.size()), c.extents.data(), c.strides.data(),
                    c.by_value});
@@ -41,9 +40,9 @@ inline std::vector<argument> all_arguments(std::span<const argument> given, cons
 }
 
 /// Results that share a node, or are inputs, get a node of their own; a reshaped result is its operand's memory.
-inline std::vector<result_spec> separate_results(ir::graph& g) {
-  std::vector<result_spec> results;
-  std::set<ir::node_id> taken(g.inputs.begin(), g.inputs.end());
+inline series<result_spec> separate_results(ir::graph& g) {
+  series<result_spec> results;
+  sorted_set<ir::node_id> taken(g.inputs.begin(), g.inputs.end());
   for (auto& out : g.outputs) {
     ir::node_id id = out;
     while (g[id].code == ir::op::reshape) id = g[id].in[0];
@@ -76,18 +75,18 @@ inline bool is_row_major(const argument& a) {
 
 /// Where kernels find their buffers.
 struct binding {
-  std::map<int, int> operand;               ///< per buffer: inputs, then results, then intermediates
-  std::vector<std::int64_t> intermediates;  ///< offsets in the scratch block
+  sorted_map<int, int> operand;        ///< per buffer: inputs, then results, then intermediates
+  series<std::int64_t> intermediates;  ///< offsets in the scratch block
   std::int64_t scratch_bytes = 0;
 };
 
 /// Numbers the buffers and lays out the intermediates; kernel k runs at step when[k], ascending, and kernels of one step at once.
-inline binding bind_operands(const code& c, const ir::graph& g, const std::vector<plan::kernel>& kernels,
+inline binding bind_operands(const code& c, const ir::graph& g, const series<plan::kernel>& kernels,
                              std::span<const std::size_t> when) {
   binding b;
   for (auto id : g.inputs) b.operand.emplace(static_cast<int>(id), static_cast<int>(b.operand.size()));
   for (const auto& r : c.results) b.operand.emplace(static_cast<int>(r.node), static_cast<int>(b.operand.size()));
-  std::set<int> given;
+  sorted_set<int> given;
   for (const auto& [id, at] : b.operand) given.insert(id);
   auto lives = plan::lifetimes(g, kernels, given, {});
   for (auto& life : lives) {
@@ -104,7 +103,7 @@ inline binding bind_operands(const code& c, const ir::graph& g, const std::vecto
 }
 
 /// True when another kernel of the step that writes `output` touches `input`.
-inline bool shared_in_step(const std::vector<plan::kernel>& kernels, std::span<const std::size_t> when, int input,
+inline bool shared_in_step(const series<plan::kernel>& kernels, std::span<const std::size_t> when, int input,
                            int output) {
   const auto touches = [&](std::size_t k, int id) {
     return std::any_of(kernels[k].buffers.begin(), kernels[k].buffers.end(), [&](const auto& b) { return b.id == id; });
@@ -116,7 +115,7 @@ inline bool shared_in_step(const std::vector<plan::kernel>& kernels, std::span<c
 }
 
 /// Finds, for every result, the arguments whose storage can hold it.
-inline void find_replaceable(code& c, const ir::graph& g, const std::vector<plan::kernel>& kernels,
+inline void find_replaceable(code& c, const ir::graph& g, const series<plan::kernel>& kernels,
                              std::span<const std::size_t> when, std::span<const argument> arguments) {
   for (auto& r : c.results) {
     r.may_replace.resize(arguments.size());

@@ -3,6 +3,7 @@
 
 #include <numeric>
 
+#include "../base/series.hpp"
 #include "../emit/cpu.hpp"
 #include "../run/build.hpp"
 #include "code.hpp"
@@ -12,8 +13,8 @@ namespace sinter::engine::detail {
 inline void generate_cpu(code& c, ir::graph g, std::span<const argument> arguments) {
   c.results = separate_results(g);
   const plan::fused fused = plan::fuse(g, layout_of(g, arguments));
-  std::vector<emit::source> sources;
-  std::vector<std::string> texts;
+  series<emit::source> sources;
+  series<std::string> texts;
   for (const auto& k : fused.kernels) {
     sources.push_back(emit::cpu(k));
     texts.push_back(sources.back().text);
@@ -24,7 +25,7 @@ inline void generate_cpu(code& c, ir::graph g, std::span<const argument> argumen
   c.about.sources = texts;
   const auto modules = run::build(texts);
   for (const auto& m : modules) c.about.compiled += !m.from_cache;
-  std::vector<std::size_t> in_turn(fused.kernels.size());
+  series<std::size_t> in_turn(fused.kernels.size());
   std::iota(in_turn.begin(), in_turn.end(), std::size_t{0});
   const binding where = bind_operands(c, g, fused.kernels, in_turn);
   std::int64_t most = 0;

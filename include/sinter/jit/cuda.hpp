@@ -3,6 +3,7 @@
 
 #include <numeric>
 
+#include "../base/series.hpp"
 #include "../emit/cuda.hpp"
 #include "../run/cuda_nvrtc.hpp"
 #include "../run/cuda_program.hpp"
@@ -11,7 +12,7 @@
 namespace sinter::engine::detail {
 
 /// "mul exp reduce (at net.cpp:12)": what errors call a group of kernels.
-inline std::string label_of(const std::vector<plan::kernel>& kernels, const std::vector<std::size_t>& group) {
+inline std::string label_of(const series<plan::kernel>& kernels, const series<std::size_t>& group) {
   std::string label;
   location where;
   for (auto k : group) {
@@ -27,8 +28,7 @@ class cuda_assembly {
  public:
   cuda_assembly(code& c, const plan::fused& fused, const binding& where) : c_(c), fused_(fused), where_(where) {}
 
-  void add_launches(const emit::cuda_source& source, const run::cuda::built& module,
-                    const std::vector<std::size_t>& group) {
+  void add_launches(const emit::cuda_source& source, const run::cuda::built& module, const series<std::size_t>& group) {
     const char* const label = run::cuda::label(label_of(fused_.kernels, group));
     for (const auto& launch : source.launches) {
       run::cuda::step s = run::cuda::make_launch(module.code, launch.entry, launch.blocks.evaluate({}), launch.threads,
@@ -81,10 +81,10 @@ inline void generate_cuda(code& c, ir::graph g, std::span<const argument> argume
                                  .multiprocessors = gpu.multiprocessors,
                                  .deterministic = how.deterministic,
                                  .tf32 = how.precision == precision::high};
-  std::vector<std::size_t> when(fused.kernels.size());
+  series<std::size_t> when(fused.kernels.size());
   std::iota(when.begin(), when.end(), std::size_t{0});
-  std::vector<emit::cuda_source> sources;
-  std::vector<std::string> texts;
+  series<emit::cuda_source> sources;
+  series<std::string> texts;
   for (const auto& k : fused.kernels) {
     sources.push_back(emit::cuda(k, target));
     texts.push_back(sources.back().text);

@@ -1,6 +1,7 @@
 // jit/reference.hpp: the backend that interprets the graph; also what answers where there is no compiler.
 #pragma once
 
+#include "../base/series.hpp"
 #include "code.hpp"
 
 namespace sinter::engine::detail {
@@ -25,7 +26,7 @@ class host_view {
 
  private:
   const char* first_;
-  std::vector<char> copy_;
+  series<char> copy_;
 };
 
 inline ir::literal_array read(const argument& x) {
@@ -36,7 +37,7 @@ inline ir::literal_array read(const argument& x) {
   std::int64_t n = 1;
   for (auto e : out.extents) n *= e;
   dispatch(x.type, [&]<class T>(std::type_identity<T>) {
-    std::vector<std::int64_t> at(static_cast<std::size_t>(x.rank));
+    series<std::int64_t> at(static_cast<std::size_t>(x.rank));
     for (std::int64_t i = 0; i < n; ++i) {
       std::int64_t offset = 0, rest = i;
       for (int d = x.rank; d-- > 0;) {
@@ -64,7 +65,7 @@ inline void write(const ir::literal_array& x, void* to) {
 }
 
 inline void interpret(const code& c, std::span<const argument> arguments, output* outputs) {
-  std::vector<ir::literal_array> inputs;
+  series<ir::literal_array> inputs;
   for (const auto& a : arguments) inputs.push_back(read(a));
   const auto values = ir::evaluate(c.graph, inputs);
   for (std::size_t k = 0; k < values.size(); ++k) {

@@ -1,6 +1,7 @@
 // plan/body.hpp: the instructions of a kernel under construction.
 #pragma once
 
+#include "../base/series.hpp"
 #include "kernel.hpp"
 #include "root.hpp"
 
@@ -20,7 +21,7 @@ SINTER_API int literal(kernel& k, dtype type, ir::scalar x) {
 }
 
 /// The pointwise op `code` of args.
-SINTER_API int compute(kernel& k, ir::op code, dtype type, std::vector<int> args) {
+SINTER_API int compute(kernel& k, ir::op code, dtype type, series<int> args) {
   instruction i;
   i.kind = kind::compute;
   i.code = code;

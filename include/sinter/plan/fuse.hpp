@@ -19,21 +19,21 @@ inline constexpr std::size_t most_gpu_buffers = 16;
 
 /// The kernels of a graph, in an order that respects their dependences; buffer ids are node ids.
 struct fused {
-  std::vector<kernel> kernels;
-  std::size_t unfused = 0;            ///< kernels if every op had one of its own
-  std::vector<std::string> refusals;  ///< "%3 | %7: reason": neighbours that stayed apart
+  series<kernel> kernels;
+  std::size_t unfused = 0;       ///< kernels if every op had one of its own
+  series<std::string> refusals;  ///< "%3 | %7: reason": neighbours that stayed apart
 };
 
 namespace detail {
 
 struct group {
-  std::vector<root> roots;
+  series<root> roots;
   kernel code;
 };
 
 /// The distinct ops of a kernel in order, a dozen at most.
 inline std::string label_of(const kernel& k) {
-  std::vector<std::string> names;
+  series<std::string> names;
   for (const auto& i : k.body) {
     std::string name;
     if (i.kind == kind::compute) name = ir::name(i.code);
@@ -72,8 +72,8 @@ class fusion {
 
  private:
   /// Removes the stores of what is used only within the kernel that computes it.
-  void drop_unread(std::vector<kernel>& kernels) const {
-    std::set<int> read(g_.outputs.begin(), g_.outputs.end());
+  void drop_unread(series<kernel>& kernels) const {
+    sorted_set<int> read(g_.outputs.begin(), g_.outputs.end());
     for (const auto& k : kernels) {
       for (const auto& b : k.buffers)
         if (!b.written) read.insert(b.id);
@@ -84,14 +84,14 @@ class fusion {
       auto unread = [&](const store& s) {
         return read.count(k.buffers[static_cast<std::size_t>(s.at.buffer)].id) == 0;
       };
-      if (std::erase_if(k.stores, unread)) number_buffers(k);
+      if (erase_if(k.stores, unread)) number_buffers(k);
     }
   }
 
   /// Leaves only the buffers that something in the kernel refers to.
   static void number_buffers(kernel& k) {
-    std::vector<int> place(k.buffers.size(), -1);
-    std::vector<buffer_use> used;
+    series<int> place(k.buffers.size(), -1);
+    series<buffer_use> used;
     auto visit = [&](access& a) {
       int& at = place[static_cast<std::size_t>(a.buffer)];
       if (at < 0) {
@@ -123,7 +123,7 @@ class fusion {
     append_roots(g_, id, roots_);
   }
 
-  kernel lowered(const std::vector<root>& roots) const {
+  kernel lowered(const series<root>& roots) const {
     kernel k = lower(g_, roots, memory_);
     schedule(k, memory_.hints, target_);
     return k;
@@ -173,8 +173,8 @@ class fusion {
 
   /// True when a path from `a` to `b` leaves them in between.
   bool path_around(std::size_t a, std::size_t b) const {
-    std::vector<char> seen(groups_.size());
-    std::vector<std::size_t> stack;
+    series<char> seen(groups_.size());
+    series<std::size_t> stack;
     for (auto s : next_[a])
       if (s != b) stack.push_back(s);
     while (!stack.empty()) {
@@ -213,8 +213,7 @@ class fusion {
     group both;
     both.roots = a.roots;
     both.roots.insert(both.roots.end(), b.roots.begin(), b.roots.end());
-    std::stable_sort(both.roots.begin(), both.roots.end(),
-                     [](const root& x, const root& y) { return x.target < y.target; });
+    sort_stably(both.roots, [](const root& x, const root& y) { return x.target < y.target; });
     both.code = lowered(both.roots);
     if (both.code.body.size() > most_instructions) throw refusal{"too many instructions", ir::no_node};
     const std::int64_t inner = both.code.extent(role::inner).evaluate(memory_.hints);
@@ -230,7 +229,7 @@ class fusion {
 
   /// The kernel of both groups without the stores that nothing beyond it needs.
   kernel without_unread(const group& a, const group& b, kernel both) const {
-    std::erase_if(both.stores, [&](const store& s) {
+    erase_if(both.stores, [&](const store& s) {
       const int id = both.buffers[static_cast<std::size_t>(s.at.buffer)].id;
       if (std::count(g_.outputs.begin(), g_.outputs.end(), static_cast<node_id>(id))) return false;
       for (const auto& other : groups_)
@@ -261,19 +260,19 @@ class fusion {
       std::int64_t score;
       std::size_t a, b;
     };
-    std::set<std::pair<node_id, node_id>> refused;
+    sorted_set<std::pair<node_id, node_id>> refused;
     refusals_.clear();
     for (bool merged = true; merged;) {
       merged = false;
       link();
-      std::vector<pair> pairs;
+      series<pair> pairs;
       for (std::size_t a = 0; a < groups_.size(); ++a)
         for (std::size_t b = a + 1; b < groups_.size(); ++b)
           if (const auto s = saving(groups_[a], groups_[b]))
             if (feeds(groups_[a], groups_[b]) || feeds(groups_[b], groups_[a]) ||
                 4 * s >= std::min(traffic(a), traffic(b)))
               pairs.push_back({s, a, b});
-      std::stable_sort(pairs.begin(), pairs.end(), [](const pair& x, const pair& y) { return x.score > y.score; });
+      sort_stably(pairs, [](const pair& x, const pair& y) { return x.score > y.score; });
       for (const auto& p : pairs) {
         group &x = groups_[p.a], &y = groups_[p.b];
         const std::pair names(first_target(x), first_target(y));
@@ -289,7 +288,7 @@ class fusion {
           continue;
         }
         groups_.erase(groups_.begin() + static_cast<std::ptrdiff_t>(p.b));
-        std::erase_if(refused, [&](const auto& r) {
+        erase_if(refused, [&](const auto& r) {
           return r.first == names.first || r.second == names.first || r.first == names.second ||
                  r.second == names.second;
         });
@@ -308,7 +307,7 @@ class fusion {
   static node_id first_target(const group& x) { return x.roots[0].target; }
 
   /// Cost of computing node `id` anew from what is in memory.
-  int recomputation(node_id id, std::set<node_id>& seen) const {
+  int recomputation(node_id id, sorted_set<node_id>& seen) const {
     if (memory_.stored[id] || !seen.insert(id).second) return memory_.stored[id] ? 1 : 0;
     int cost = ir::is_pointwise(g_[id].code) ? (ir::is_expensive(g_[id].code) ? 10 : 1) : 0;
     for (auto in : g_[id].in) cost += recomputation(in, seen);
@@ -317,9 +316,9 @@ class fusion {
 
   /// Stores the topmost costly values that several kernels compute; true when there were any.
   bool store_shared() {
-    std::map<node_id, int> kernels;
+    sorted_map<node_id, int> kernels;
     for (const auto& x : groups_) {
-      std::set<node_id> mine;
+      sorted_set<node_id> mine;
       for (const auto& i : x.code.body)
         if (i.kind == kind::compute && i.node != ir::no_node && i.axes) mine.insert(i.node);
       for (auto id : mine) ++kernels[id];
@@ -328,7 +327,7 @@ class fusion {
     for (auto it = kernels.rbegin(); it != kernels.rend(); ++it) {
       const auto& [id, count] = *it;
       if (count < 2 || memory_.stored[id]) continue;
-      std::set<node_id> seen;
+      sorted_set<node_id> seen;
       if (recomputation(id, seen) < most_recomputation) continue;
       if (ir::product(g_[id].extents).evaluate(memory_.hints) < 1024) continue;
       store_node(id);
@@ -338,12 +337,12 @@ class fusion {
     return any;
   }
 
-  std::vector<std::size_t> order() {
+  series<std::size_t> order() {
     link();
-    std::vector<std::size_t> waiting(groups_.size()), out;
+    series<std::size_t> waiting(groups_.size()), out;
     for (const auto& n : next_)
       for (auto s : n) ++waiting[s];
-    std::set<std::pair<node_id, std::size_t>> ready;
+    sorted_set<std::pair<node_id, std::size_t>> ready;
     for (std::size_t i = 0; i < groups_.size(); ++i)
       if (!waiting[i]) ready.emplace(first_target(groups_[i]), i);
     while (!ready.empty()) {
@@ -368,11 +367,11 @@ class fusion {
   const ir::graph& g_;
   memory_map memory_;
   target target_;
-  std::vector<node_id> live_;
-  std::vector<root> roots_;
-  std::vector<group> groups_;
-  std::vector<std::vector<std::size_t>> next_;
-  std::vector<std::string> refusals_;
+  series<node_id> live_;
+  series<root> roots_;
+  series<group> groups_;
+  series<series<std::size_t>> next_;
+  series<std::string> refusals_;
 };
 
 }  // namespace detail

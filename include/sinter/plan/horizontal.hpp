@@ -2,8 +2,8 @@
 #pragma once
 
 #include <algorithm>
-#include <map>
 
+#include "../base/sorted.hpp"
 #include "kernel.hpp"
 #include "target.hpp"
 
@@ -30,9 +30,9 @@ inline bool can_share(const kernel& k) {
 
 /// The length of the longest chain of kernels that have to run before each: what reads or adds to a buffer follows those
 /// that wrote it.
-inline std::vector<std::size_t> levels_of(const std::vector<kernel>& kernels) {
-  std::vector<std::size_t> level(kernels.size());
-  std::map<int, std::size_t> written;  // one more than the level of the last writer
+inline series<std::size_t> levels_of(const series<kernel>& kernels) {
+  series<std::size_t> level(kernels.size());
+  sorted_map<int, std::size_t> written;  // one more than the level of the last writer
   for (std::size_t k = 0; k < kernels.size(); ++k) {
     bool adds = false;
     for (const auto& s : kernels[k].stores) adds = adds || s.accumulate;
@@ -49,12 +49,12 @@ inline std::vector<std::size_t> levels_of(const std::vector<kernel>& kernels) {
 
 /// The kernels by number, in groups that run one after another; those of a group run at once. Only small pointwise kernels
 /// share a group.
-SINTER_API std::vector<std::vector<std::size_t>> horizontal(const std::vector<kernel>& kernels) {
+SINTER_API series<series<std::size_t>> horizontal(const series<kernel>& kernels) {
   const auto level = detail::levels_of(kernels);
-  std::vector<std::size_t> order(kernels.size());
+  series<std::size_t> order(kernels.size());
   for (std::size_t k = 0; k < order.size(); ++k) order[k] = k;
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return level[a] < level[b]; });
-  std::vector<std::vector<std::size_t>> out;
+  sort_stably(order, [&](std::size_t a, std::size_t b) { return level[a] < level[b]; });
+  series<series<std::size_t>> out;
   std::size_t open = 0, buffers = 0, instructions = 0, at = 0;
   bool sharing = false;
   for (std::size_t k : order) {

@@ -4,15 +4,16 @@
 #include <optional>
 #include <variant>
 
+#include "../base/series.hpp"
 #include "kernel.hpp"
 
 namespace sinter::plan {
 
 /// One affine coordinate per dimension of a node.
-using coordinates = std::vector<affine>;
+using coordinates = series<affine>;
 
 inline affine constant_coordinate(dim offset, std::size_t axes) {
-  return {std::move(offset), std::vector<dim>(axes), {}, -1};
+  return {std::move(offset), series<dim>(axes), {}, -1};
 }
 
 inline affine axis_coordinate(std::size_t axis, std::size_t axes) {
@@ -37,8 +38,8 @@ inline affine operator+(affine x, const affine& y) {
   return x;
 }
 
-inline std::vector<dim> row_major(const ir::shape& extents) {
-  std::vector<dim> strides(extents.size());
+inline series<dim> row_major(const ir::shape& extents) {
+  series<dim> strides(extents.size());
   dim s = 1;
   for (std::size_t d = extents.size(); d-- > 0;) {
     strides[d] = s;
@@ -48,7 +49,7 @@ inline std::vector<dim> row_major(const ir::shape& extents) {
 }
 
 /// The element offset of coordinates under strides.
-inline affine linear(const coordinates& at, const std::vector<dim>& strides, std::size_t axes) {
+inline affine linear(const coordinates& at, const series<dim>& strides, std::size_t axes) {
   affine sum = constant_coordinate(0, axes);
   for (std::size_t d = 0; d < at.size(); ++d) sum = sum + strides[d] * at[d];
   return sum;
@@ -70,7 +71,7 @@ struct split_request {
 /// The coordinates of an operand of extents `in`, whose row-major offset is `offset`: the offset as mixed-radix digits.
 /// A split_request when an axis has to be split first; nothing when no split helps.
 inline std::variant<std::monostate, coordinates, split_request> digits(affine offset, const ir::shape& in,
-                                                                       const std::vector<dim>& axes) {
+                                                                       const series<dim>& axes) {
   coordinates at(in.size(), constant_coordinate(0, axes.size()));
   if (ir::product(in).is(0)) return at;  // nothing is read
   for (std::size_t d = in.size(); d-- > 1;) {

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
+#include "../base/series.hpp"
 #include "../ir/graph.hpp"
 
 namespace sinter::plan {
@@ -26,8 +26,8 @@ struct axis {
 /// An affine function of the axes, and of at most one loaded index.
 struct affine {
   dim offset;
-  std::vector<dim> stride;  ///< per axis of the kernel
-  dim indirect;             ///< multiplies the value of the instruction `index`
+  series<dim> stride;  ///< per axis of the kernel
+  dim indirect;        ///< multiplies the value of the instruction `index`
   int index = -1;
 
   bool operator==(const affine&) const = default;
@@ -58,10 +58,10 @@ struct instruction {
   plan::kind kind = kind::literal;
   ir::op code = ir::op::identity;
   dtype type = dtype::f32;
-  std::vector<int> args;
+  series<int> args;
   access at;
   ir::scalar literal{};
-  std::vector<int> over;   ///< reduce: kernel axes
+  series<int> over;        ///< reduce: kernel axes
   std::uint32_t axes = 0;  ///< bit a: the value varies along axis a
   span_of span = span_of::none;
   int stage = 0;               ///< number of inner reductions that must have finished
@@ -89,22 +89,22 @@ struct buffer_use {
 /// The operands of a matrix product (B…, M…, K…) · (B…, K…, N…); offsets are affine in batch, m, n and k separately.
 struct product {
   access a, b;              ///< over the kernel's axes followed by the k axes
-  std::vector<dim> k;       ///< extents of the k axes
+  series<dim> k;            ///< extents of the k axes
   int batch = 0, m = 0;     ///< axes [0, batch) are batch, [batch, batch + m) rows of a, the rest columns of b
   dtype type = dtype::f32;  ///< of the result
 };
 
 struct kernel {
-  std::vector<axis> axes;
-  std::vector<instruction> body;  ///< operands precede users
-  std::vector<store> stores;
-  std::vector<buffer_use> buffers;
-  std::vector<plan::product> products;  ///< one for a matrix product, none otherwise
-  std::string label;                    ///< the ops in it, for logs: "sub exp reduce"
-  int symbols = 0;                      ///< size symbols that may occur in extents and strides
-  int stages = 1;                       ///< passes over the inner axes
-  std::int64_t block = 0;               ///< not 0: the only axis is inner; its blocks of this length are the rows
-  int chunks = 1;                       ///< the rows are summed in this many runs, then the runs are combined
+  series<axis> axes;
+  series<instruction> body;  ///< operands precede users
+  series<store> stores;
+  series<buffer_use> buffers;
+  series<plan::product> products;  ///< one for a matrix product, none otherwise
+  std::string label;               ///< the ops in it, for logs: "sub exp reduce"
+  int symbols = 0;                 ///< size symbols that may occur in extents and strides
+  int stages = 1;                  ///< passes over the inner axes
+  std::int64_t block = 0;          ///< not 0: the only axis is inner; its blocks of this length are the rows
+  int chunks = 1;                  ///< the rows are summed in this many runs, then the runs are combined
 
   bool is_product() const { return !products.empty(); }
   std::uint32_t mask(plan::role r) const {

@@ -1,9 +1,7 @@
 // plan/lower.hpp: a set of roots -> one kernel, or the reason why they cannot share one.
 #pragma once
 
-#include <map>
-#include <set>
-
+#include "../base/sorted.hpp"
 #include "body.hpp"
 #include "index.hpp"
 #include "root.hpp"
@@ -14,7 +12,7 @@ namespace detail {
 
 class lowering {
  public:
-  lowering(const ir::graph& g, std::span<const root> roots, const memory_map& memory, std::vector<dim> axes)
+  lowering(const ir::graph& g, std::span<const root> roots, const memory_map& memory, series<dim> axes)
       : g_(g), roots_(roots), memory_(memory), axes_(std::move(axes)) {}
 
   kernel run() {
@@ -89,7 +87,7 @@ class lowering {
     i.type = v.type;
     i.where = v.where;
     i.args = {value_at(v.in[0], at)};
-    std::set<std::size_t> over;
+    sorted_set<std::size_t> over;
     to.clear();
     for (std::size_t d = 0; d < at.size(); ++d) {
       const bool reduced = std::count(v.attr.ints.begin(), v.attr.ints.end(), static_cast<std::int64_t>(d)) > 0;
@@ -123,13 +121,13 @@ class lowering {
     const auto nb = static_cast<std::size_t>(v.attr.ints[0]), nk = static_cast<std::size_t>(v.attr.ints[1]);
     const ir::node& a = g_[v.in[0]];
     const std::size_t nm = a.extents.size() - nb - nk;
-    std::vector<std::size_t> all(n());
+    series<std::size_t> all(n());
     for (std::size_t i = 0; i < n(); ++i) all[i] = i;
     const auto at = align(r.extents, all, true);
     if (!at) throw refusal{"the matrix product iterates over " + ir::text_of(r.extents), ir::no_node};
     plan::product p;
     p.type = v.type;
-    std::vector<dim> extended = axes_;
+    series<dim> extended = axes_;
     coordinates ks;
     for (std::size_t d = 0; d < nk; ++d) {
       const dim& e = a.extents[nb + nm + d];
@@ -174,16 +172,15 @@ class lowering {
   }
 
   /// The axis lists that a root's extents may run along: all, or what a placed reduction keeps.
-  std::vector<std::vector<std::size_t>> candidates() const {
-    std::vector<std::vector<std::size_t>> out(1);
+  series<series<std::size_t>> candidates() const {
+    series<series<std::size_t>> out(1);
     for (std::size_t a = 0; a < n(); ++a) out[0].push_back(a);
     for (const auto& k : kept_)
       if (std::find(out.begin(), out.end(), k) == out.end()) out.push_back(k);
     return out;
   }
 
-  std::optional<coordinates> align(const ir::shape& extents, const std::vector<std::size_t>& along,
-                                   bool may_split) const {
+  std::optional<coordinates> align(const ir::shape& extents, const series<std::size_t>& along, bool may_split) const {
     coordinates at;
     std::size_t j = 0;
     for (const dim& e : extents) {
@@ -217,7 +214,7 @@ class lowering {
   }
 
   /// The end of the axes along[j…] whose extents multiply to `e`; j when there are none.
-  std::size_t run_of(const dim& e, const std::vector<std::size_t>& along, std::size_t j) const {
+  std::size_t run_of(const dim& e, const series<std::size_t>& along, std::size_t j) const {
     dim covered = 1;
     for (std::size_t x = j; x < along.size(); ++x) {
       covered *= axes_[along[x]];
@@ -289,7 +286,7 @@ class lowering {
   }
 
   /// The coordinates of the operand of the reshape `id`; where there are none, one of the two has to be in memory.
-  coordinates reshaped(node_id id, affine offset, const std::vector<dim>& axes) {
+  coordinates reshaped(node_id id, affine offset, const series<dim>& axes) {
     const node_id below = g_[id].in[0];
     auto at = digits(std::move(offset), g_[below].extents, axes);
     if (const auto* split = std::get_if<split_request>(&at); split && split->axis < n()) throw *split;
@@ -319,7 +316,7 @@ class lowering {
   }
 
   /// The memory operand that `id` is, through views, at coordinates over `axes` (which may extend the kernel's).
-  access address(node_id id, coordinates at, const std::vector<dim>& axes) {
+  access address(node_id id, coordinates at, const series<dim>& axes) {
     for (;;) {
       const ir::node& v = g_[id];
       for (std::size_t d = 0; d < at.size(); ++d)
@@ -336,7 +333,7 @@ class lowering {
     }
   }
 
-  std::vector<dim> strides_of(node_id id) const {
+  series<dim> strides_of(node_id id) const {
     return memory_.strides[id].empty() ? row_major(g_[id].extents) : memory_.strides[id];
   }
 
@@ -356,12 +353,12 @@ class lowering {
   const ir::graph& g_;
   std::span<const root> roots_;
   const memory_map& memory_;
-  std::vector<dim> axes_;
+  series<dim> axes_;
   kernel k_;
-  std::set<node_id> targets_;
-  std::map<node_id, std::pair<coordinates, int>> placed_;  ///< roots of this kernel: where and what
-  std::map<node_id, std::vector<std::pair<coordinates, int>>> memo_;
-  std::vector<std::vector<std::size_t>> kept_;  ///< per placed reduction, the axes that it keeps
+  sorted_set<node_id> targets_;
+  sorted_map<node_id, std::pair<coordinates, int>> placed_;  ///< roots of this kernel: where and what
+  sorted_map<node_id, series<std::pair<coordinates, int>>> memo_;
+  series<series<std::size_t>> kept_;  ///< per placed reduction, the axes that it keeps
 };
 
 }  // namespace detail
@@ -372,7 +369,7 @@ SINTER_API kernel lower(const ir::graph& g, std::span<const root> roots, const m
   auto weight = [&](const root& r) { return ir::product(r.extents).evaluate(memory.hints); };
   for (const auto& r : roots)
     if (weight(r) > weight(*leader)) leader = &r;
-  std::vector<dim> axes;
+  series<dim> axes;
   for (const auto& e : leader->extents)
     if (!e.is(1)) axes.push_back(e);
   for (int attempt = 0; attempt < 32; ++attempt) {

@@ -1,8 +1,7 @@
 // plan/memory.hpp: where each buffer lives: which intermediates share scratch memory, which results replace an operand.
 #pragma once
 
-#include <map>
-
+#include "../base/sorted.hpp"
 #include "fuse.hpp"
 
 namespace sinter::plan {
@@ -15,24 +14,23 @@ struct lifetime {
 };
 
 struct arena {
-  std::map<int, std::int64_t> offset;  ///< per buffer
+  sorted_map<int, std::int64_t> offset;  ///< per buffer
   std::int64_t bytes = 0;
 };
 
 /// Offsets, multiples of 64, such that blocks alive together do not overlap; the largest are placed first, each as low
 /// as it fits.
-SINTER_API arena place(std::vector<lifetime> blocks) {
-  std::stable_sort(blocks.begin(), blocks.end(),
-                   [](const lifetime& a, const lifetime& b) { return a.bytes > b.bytes; });
+SINTER_API arena place(series<lifetime> blocks) {
+  sort_stably(blocks, [](const lifetime& a, const lifetime& b) { return a.bytes > b.bytes; });
   arena out;
-  std::vector<lifetime> placed;
+  series<lifetime> placed;
   for (auto& b : blocks) {
     b.bytes = (b.bytes + 63) / 64 * 64;
-    std::vector<std::pair<std::int64_t, std::int64_t>> taken;
+    series<std::pair<std::int64_t, std::int64_t>> taken;
     for (const auto& p : placed)
       if (p.first <= b.last && b.first <= p.last)
         taken.emplace_back(out.offset[p.buffer], out.offset[p.buffer] + p.bytes);
-    std::sort(taken.begin(), taken.end());
+    sort_stably(taken, std::less());
     std::int64_t at = 0;
     for (const auto& [from, to] : taken) {
       if (at + b.bytes <= from) break;
@@ -46,27 +44,27 @@ SINTER_API arena place(std::vector<lifetime> blocks) {
 }
 
 /// The buffers that kernels write, but for those in `elsewhere`, with the kernels between first and last use.
-SINTER_API std::vector<lifetime> lifetimes(const ir::graph& g, const std::vector<kernel>& kernels,
-                                           const std::set<int>& elsewhere, std::span<const std::int64_t> sizes) {
-  std::map<int, lifetime> found;
+SINTER_API series<lifetime> lifetimes(const ir::graph& g, const series<kernel>& kernels,
+                                      const sorted_set<int>& elsewhere, std::span<const std::int64_t> sizes) {
+  sorted_map<int, lifetime> found;
   for (std::size_t k = 0; k < kernels.size(); ++k)
     for (const auto& b : kernels[k].buffers) {
       if (elsewhere.count(b.id)) continue;
-      auto [at, fresh] = found.try_emplace(b.id);
+      auto [at, fresh] = found.emplace(b.id, {});
       if (fresh) {
         const ir::node& v = g[static_cast<node_id>(b.id)];
         at->second = {b.id, k, k, ir::product(v.extents).evaluate(sizes) * static_cast<std::int64_t>(size_of(v.type))};
       }
       at->second.last = k;
     }
-  std::vector<lifetime> out;
+  series<lifetime> out;
   for (auto& [id, life] : found) out.push_back(life);
   return out;
 }
 
 /// True when result `output` may be written over operand `input`, of equal dtype and extents and row-major: nothing reads the operand after
 /// the result's kernel, and that kernel reads each element just before it writes the same one.
-SINTER_API bool may_replace(const std::vector<kernel>& kernels, int input, int output) {
+SINTER_API bool may_replace(const series<kernel>& kernels, int input, int output) {
   bool written = false;
   for (const auto& k : kernels) {
     int in = -1, out = -1;

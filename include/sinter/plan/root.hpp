@@ -2,8 +2,8 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
+#include "../base/series.hpp"
 #include "../ir/graph.hpp"
 
 namespace sinter::plan {
@@ -15,19 +15,19 @@ using ir::node_id;
 struct root {
   node_id value = ir::no_node;  ///< what is computed; no_node: `fill`
   node_id target = ir::no_node;
-  ir::shape extents;       ///< of the iteration: the operand's for a reduction, else the value's
-  std::vector<dim> start;  ///< where in the target, per dimension; empty: the whole of it
+  ir::shape extents;  ///< of the iteration: the operand's for a reduction, else the value's
+  series<dim> start;  ///< where in the target, per dimension; empty: the whole of it
   ir::scalar fill{};
   bool scatter = false;  ///< adds `value` at the indices of `target`, a scatter_add
 };
 
 /// Which nodes are in memory when a kernel runs, and how inputs are laid out.
 struct memory_map {
-  std::vector<char> stored;               ///< per node
-  std::vector<std::vector<dim>> strides;  ///< per node; empty: row-major
-  std::vector<std::int64_t> alignment;    ///< per node, in bytes; 0 or beyond the end: 64, as for what kernels write
-  std::vector<char> by_value;             ///< per node; beyond the end: not
-  std::vector<std::int64_t> hints;        ///< example values of the size symbols, for cost decisions
+  series<char> stored;             ///< per node
+  series<series<dim>> strides;     ///< per node; empty: row-major
+  series<std::int64_t> alignment;  ///< per node, in bytes; 0 or beyond the end: 64, as for what kernels write
+  series<char> by_value;           ///< per node; beyond the end: not
+  series<std::int64_t> hints;      ///< example values of the size symbols, for cost decisions
 };
 
 /// Why roots cannot share a kernel.
@@ -54,7 +54,7 @@ constexpr bool always_stored(ir::op code) {
 namespace detail {
 
 /// The operand in the middle, and two slabs a dimension that cover the rest without overlap.
-SINTER_API void append_pad(const ir::graph& g, node_id id, std::vector<root>& out) {
+SINTER_API void append_pad(const ir::graph& g, node_id id, series<root>& out) {
   const ir::node& v = g[id];
   const ir::shape& in = g[v.in[0]].extents;
   const std::size_t rank = in.size();
@@ -86,7 +86,7 @@ SINTER_API void append_pad(const ir::graph& g, node_id id, std::vector<root>& ou
 }  // namespace detail
 
 /// Appends what has to be computed so that node `id` is in memory.
-SINTER_API void append_roots(const ir::graph& g, node_id id, std::vector<root>& out) {
+SINTER_API void append_roots(const ir::graph& g, node_id id, series<root>& out) {
   const ir::node& v = g[id];
   auto whole = [&](node_id value) {
     root r;
@@ -110,7 +110,7 @@ SINTER_API void append_roots(const ir::graph& g, node_id id, std::vector<root>& 
     }
     case ir::op::concat: {
       const auto axis = static_cast<std::size_t>(v.attr.ints[0]);
-      std::vector<dim> start(v.extents.size());
+      series<dim> start(v.extents.size());
       for (auto in : v.in) {
         root r = whole(in);
         r.start = start;

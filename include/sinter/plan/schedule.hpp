@@ -2,8 +2,8 @@
 #pragma once
 
 #include <algorithm>
-#include <set>
 
+#include "../base/sorted.hpp"
 #include "lower.hpp"
 #include "target.hpp"
 
@@ -27,26 +27,26 @@ void for_each_map(kernel& k, F&& f) {
   for (auto& p : k.products) f(p.a.at), f(p.b.at);
 }
 
-inline std::uint32_t moved(std::uint32_t mask, const std::vector<std::size_t>& order) {
+inline std::uint32_t moved(std::uint32_t mask, const series<std::size_t>& order) {
   std::uint32_t out = 0;
   for (std::size_t a = 0; a < order.size(); ++a) out |= (mask >> order[a] & 1u) << a;
   return out;
 }
 
 /// Renumbers the axes: new axis a is old axis order[a].
-inline void reorder(kernel& k, const std::vector<std::size_t>& order) {
-  std::vector<axis> axes;
+inline void reorder(kernel& k, const series<std::size_t>& order) {
+  series<axis> axes;
   for (auto a : order) axes.push_back(k.axes[a]);
   k.axes = std::move(axes);
   for_each_map(k, [&](affine& m) {
-    std::vector<dim> strides;
+    series<dim> strides;
     for (auto a : order) strides.push_back(m.stride[a]);
     strides.insert(strides.end(), m.stride.begin() + static_cast<std::ptrdiff_t>(order.size()), m.stride.end());
     m.stride = std::move(strides);
   });
   for (auto& i : k.body) {
     i.axes = moved(i.axes, order);
-    std::vector<int> over;
+    series<int> over;
     for (std::size_t a = 0; a < order.size(); ++a)
       if (std::count(i.over.begin(), i.over.end(), static_cast<int>(order[a]))) over.push_back(static_cast<int>(a));
     i.over = std::move(over);
@@ -61,7 +61,7 @@ inline void merge(kernel& k, std::size_t a) {
   const std::uint32_t low = (1u << (a + 1)) - 1;
   for (auto& i : k.body) {
     i.axes = (i.axes & low) | (i.axes >> (a + 1) & 1u) << a | (i.axes >> 1 & ~low);
-    std::vector<int> over;
+    series<int> over;
     for (int o : i.over)
       if (const int to = o > static_cast<int>(a) ? o - 1 : o; over.empty() || over.back() != to) over.push_back(to);
     i.over = std::move(over);
@@ -88,7 +88,7 @@ struct division {
 
 inline division divide_axes(const kernel& k, const target& t) {
   const std::uint32_t all = (1u << k.axes.size()) - 1, last = k.axes.empty() ? 0 : 1u << (k.axes.size() - 1);
-  std::set<std::uint32_t> sets;
+  sorted_set<std::uint32_t> sets;
   for (const auto& i : k.body)
     if (i.kind == kind::reduce || i.kind == kind::arg_reduce) {
       std::uint32_t s = 0;
@@ -143,7 +143,7 @@ inline void assign_roles(kernel& k, const target& t) {
       if (mergeable(k, a)) merge(k, a);
     d.inner = 1u << (k.axes.size() - 1);
   }
-  std::vector<std::size_t> order;
+  series<std::size_t> order;
   for (auto r : {role::outer, role::row, role::inner})
     for (std::size_t a = 0; a < k.axes.size(); ++a) {
       const role mine = d.inner >> a & 1u ? role::inner : d.row >> a & 1u ? role::row : role::outer;
@@ -203,8 +203,8 @@ inline void keep_costly(kernel& k) {
   if (!row || k.block) return;
   const std::uint32_t inner = k.mask(role::inner);
   std::int64_t bytes = 0;
-  std::set<std::pair<int, int>> seen;
-  std::vector<int> first(k.body.size(), k.stages);
+  sorted_set<std::pair<int, int>> seen;
+  series<int> first(k.body.size(), k.stages);
   auto visit = [&](auto&& self, int id, int pass) -> void {
     auto& i = k.body[static_cast<std::size_t>(id)];
     if (!(i.axes & inner) || i.kind == kind::reduce || i.kind == kind::arg_reduce || !seen.emplace(id, pass).second)

@@ -1,16 +1,17 @@
 // rewrite/dead_code.hpp: drops what no output needs and numbers the rest densely, in one canonical order.
 #pragma once
 
+#include "../base/series.hpp"
 #include "rebuild.hpp"
 
 namespace sinter::rewrite {
 
 /// The nodes that the outputs need in the order of a depth-first walk: it depends on the graph's structure alone, where
 /// the order of pushing may depend on how a compiler orders the arguments of a call.
-inline std::vector<ir::node_id> canonical_order(const ir::graph& g) {
-  std::vector<ir::node_id> order;
-  std::vector<std::uint32_t> visited(g.size(), 0);  // operands walked so far, plus one
-  std::vector<ir::node_id> stack;
+inline series<ir::node_id> canonical_order(const ir::graph& g) {
+  series<ir::node_id> order;
+  series<std::uint32_t> visited(g.size(), 0);  // operands walked so far, plus one
+  series<ir::node_id> stack;
   for (auto output : g.outputs) {
     if (visited[output] == 0) stack.push_back(output);
     while (!stack.empty()) {

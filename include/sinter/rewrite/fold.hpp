@@ -1,6 +1,7 @@
 // rewrite/fold.hpp: pointwise operations on constants become constants, by the reference's own evaluation.
 #pragma once
 
+#include "../base/series.hpp"
 #include "../ir/reference_pointwise.hpp"
 #include "match.hpp"
 #include "rebuild.hpp"
@@ -11,7 +12,7 @@ namespace sinter::rewrite {
 inline ir::value folded(const ir::value& v) {
   const ir::node& n = v.get();
   if (!is_pointwise(n.code)) return v;
-  std::vector<ir::literal_array> elements;
+  series<ir::literal_array> elements;
   for (auto id : n.in) {
     const ir::node& c = v.owner()[id];
     if (c.code != ir::op::constant) return v;

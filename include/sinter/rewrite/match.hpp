@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 
+#include "../base/series.hpp"
 #include "../ir/value.hpp"
 #include "../ir/vocabulary.hpp"
 
@@ -17,7 +18,7 @@ using ir::op;
 using ir::scalar;
 using ir::shape;
 using ir::value;
-using axes_t = std::vector<std::int64_t>;
+using axes_t = series<std::int64_t>;
 
 /// A literal as its dtype holds it.
 inline scalar rounded(dtype t, const scalar& x) {

@@ -1,6 +1,7 @@
 // rewrite/movement.hpp: the longer replacements of the rules for structural ops.
 #pragma once
 
+#include "../base/series.hpp"
 #include "match.hpp"
 
 namespace sinter::rewrite {
@@ -68,7 +69,7 @@ inline value pointwise_of_broadcasts(const site& s) {
   }
   if (!from) return {};
   const shape small = *from;
-  std::vector<ir::node_id> in;
+  series<ir::node_id> in;
   ir::graph& g = s.v.owner();
   for (std::size_t k = 0; k < s.arity(); ++k)
     in.push_back(s.literal(k) ? g.constant(s.operand(k).type, *s.literal(k), small, s.v.where()) : s.through(k).id());
@@ -87,7 +88,7 @@ inline value reduce_of_reduce(const site& s) {
     if (contains(inner, static_cast<std::size_t>(i))) continue;
     if (contains(s.n().attr.ints, static_cast<std::size_t>(kept++))) all.push_back(i);
   }
-  std::sort(all.begin(), all.end());
+  sort_stably(all, std::less());
   return reduce(s.through(0), s.n().attr.combiner, std::move(all));
 }
 
@@ -115,7 +116,7 @@ inline bool holds(dtype t, std::int64_t n) {
 }
 
 /// A sum of equal elements is a product, an extreme of equal elements is one of them.
-inline value combine_equal(const site& s, const value& r, const std::vector<dim>& counts) {
+inline value combine_equal(const site& s, const value& r, const series<dim>& counts) {
   std::int64_t n = 1;
   for (const auto& c : counts) {
     if (c.is(0)) return {};
@@ -130,7 +131,7 @@ inline value reduce_of_broadcast(const site& s) {
   if (!s.made_by(op::broadcast) || s.n().attr.combiner == op::mul) return {};
   const value x = s.through(0);
   shape narrow = s.operand(0).extents;
-  std::vector<dim> counts;
+  series<dim> counts;
   for (std::size_t i = 0; i < narrow.size(); ++i)
     if (contains(s.n().attr.ints, i) && x.extents()[i].is(1) && !narrow[i].is(1)) {
       counts.push_back(narrow[i]);
@@ -142,7 +143,7 @@ inline value reduce_of_broadcast(const site& s) {
 
 inline value reduce_of_constant(const site& s) {
   if (!s.literal(0) || s.n().attr.combiner == op::mul) return {};
-  std::vector<dim> counts;
+  series<dim> counts;
   for (auto a : s.n().attr.ints) counts.push_back(s.operand(0).extents[static_cast<std::size_t>(a)]);
   return combine_equal(s, s.constant(*s.literal(0)), counts);
 }

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "../base/series.hpp"
 #include "../ir/value.hpp"
 
 namespace sinter::rewrite {
@@ -10,14 +11,14 @@ namespace sinter::rewrite {
 /// A copy of the nodes `order` of `g`, operands first. Each operation is pushed with its operands mapped;
 /// `replace(value)` may return another node of the new graph to stand for it. Inputs stay in order; locations survive.
 template <class F>
-ir::graph rebuild(const ir::graph& g, const std::vector<ir::node_id>& order, F&& replace) {
+ir::graph rebuild(const ir::graph& g, const series<ir::node_id>& order, F&& replace) {
   ir::graph out;
-  std::vector<ir::node_id> moved(g.size(), ir::no_node);
+  series<ir::node_id> moved(g.size(), ir::no_node);
   for (auto id : g.inputs) moved[id] = out.add_input(g[id].type, g[id].extents, g[id].where);
   for (auto id : order) {
     const ir::node& n = g[id];
     if (n.code == ir::op::input) continue;
-    std::vector<ir::node_id> in;
+    series<ir::node_id> in;
     for (auto operand : n.in) in.push_back(moved[operand]);
     const ir::node_id pushed = out.push(n.code, std::move(in), n.attr, n.where);
     moved[id] = replace(ir::value(out, pushed, n.where)).id();

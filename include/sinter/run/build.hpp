@@ -12,11 +12,11 @@
 #include <string>
 #include <thread>
 #include <unordered_map>
-#include <vector>
 
 #include "../base/config.hpp"
 #include "../base/error.hpp"
 #include "../base/log.hpp"
+#include "../base/series.hpp"
 #include "../base/text.hpp"
 #include "cache.hpp"
 #include "host_compiler.hpp"
@@ -102,7 +102,7 @@ class live_table {
 
  private:
   void prune() {
-    std::erase_if(entries_, [](const auto& item) {
+    erase_if(entries_, [](const auto& item) {
       return !item.second || (item.second.use_count() == 1 && item.second->code.expired());
     });
     prune_at_ = std::max<std::size_t>(256, 2 * entries_.size());
@@ -229,7 +229,7 @@ SINTER_API void make_all(std::span<job* const> jobs, const disk_cache& cache, co
     }
   };
   const std::size_t width = std::min<std::size_t>(jobs.size(), std::max(1u, std::thread::hardware_concurrency()));
-  std::vector<std::thread> threads;
+  series<std::thread> threads;
   try {
     for (std::size_t i = 1; i < width; ++i) threads.emplace_back(work);
   } catch (const std::system_error&) {
@@ -242,11 +242,11 @@ SINTER_API void make_all(std::span<job* const> jobs, const disk_cache& cache, co
 }
 
 /// One job per source, in order, done; equal sources share one.
-SINTER_API std::vector<job> make_modules(std::span<const std::string> sources, const toolchain& with) {
+SINTER_API series<job> make_modules(std::span<const std::string> sources, const toolchain& with) {
   const disk_cache cache;
-  std::vector<job> jobs(sources.size());
+  series<job> jobs(sources.size());
   std::unordered_map<std::string, std::size_t> known;
-  std::vector<job*> missing;
+  series<job*> missing;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     job& j = jobs[i];
     j.source = &sources[i];
@@ -291,8 +291,8 @@ class host_toolchain final : public toolchain {
 
 /// Loads one module per source, in order; equal sources share one. Thread-safe; a kernel is compiled at most once
 /// however many threads and processes ask for it. Throws compile_error.
-SINTER_API std::vector<built> build(std::span<const std::string> sources) {
-  std::vector<built> out;
+SINTER_API series<built> build(std::span<const std::string> sources) {
+  series<built> out;
   for (auto& j : detail::make_modules(sources, detail::host_toolchain()))
     out.push_back({std::static_pointer_cast<const module>(std::move(j.code)), j.from_cache, j.milliseconds});
   return out;

@@ -7,8 +7,8 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <vector>
 
+#include "../base/series.hpp"
 #include "cuda_matmul.hpp"
 #include "cuda_memory.hpp"
 
@@ -184,7 +184,7 @@ SINTER_API void make_plan(product_plan& p, const blas_table& call) {
 struct blas_device {
   std::mutex mutex;
   void* handle = nullptr;
-  std::vector<std::unique_ptr<product_plan>> plans;
+  series<std::unique_ptr<product_plan>> plans;
 };
 
 SINTER_API blas_device& blas_of(int device) {

@@ -8,11 +8,11 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 
 #include "../base/config.hpp"
 #include "../base/error.hpp"
+#include "../base/sorted.hpp"
 #include "../base/text.hpp"
 #include "cuda_api.hpp"
 #include "cuda_library.hpp"
@@ -168,7 +168,7 @@ inline const char* lost_words(api::result r) {
 SINTER_API std::string recent_labels() {
   const driver_state& state = driver_instance();
   const unsigned count = state.launches.load(std::memory_order_acquire);
-  std::set<std::string> seen;
+  sorted_set<std::string> seen;
   std::string out;
   for (unsigned back = 1; back <= std::min(count, driver_state::remembered); ++back) {
     const char* const label = state.labels[(count - back) % driver_state::remembered].load(std::memory_order_acquire);
@@ -324,7 +324,7 @@ class context_scope {
 /// A text that lives as long as the process, for the label of a kernel: "softmax (at net.cpp:12)".
 SINTER_API const char* label(const std::string& text) {
   static std::mutex mutex;
-  static std::set<std::string>* const known = new std::set<std::string>;
+  static sorted_set<std::string>* const known = new sorted_set<std::string>;
   const std::lock_guard lock(mutex);
   return known->insert(text).first->c_str();
 }

@@ -6,8 +6,8 @@
 #include <memory>
 #include <mutex>
 #include <span>
-#include <vector>
 
+#include "../base/series.hpp"
 #include "cuda_program.hpp"
 
 namespace sinter::run::cuda {
@@ -131,7 +131,7 @@ class recording {
   /// A copy of the graph, and the operands that its nodes have.
   struct variant {
     api::executable code = nullptr;
-    std::vector<std::uint64_t> key;
+    series<std::uint64_t> key;
     std::uint64_t used = 0;
   };
 
@@ -231,7 +231,7 @@ class recording {
     api::graph made = nullptr;
     check(call.graph_create(&made, 0), "recording a graph");
     detail::graph_handle owned(made);
-    std::vector<api::node> nodes;
+    series<api::node> nodes;
     api::node last = nullptr;
     for (const step& s : sequence_.steps) {
       api::node node = nullptr;
@@ -297,13 +297,13 @@ class recording {
   const sequence& sequence_;
   std::shared_ptr<scratch_pool> pool_;
   std::uint64_t calls_ = 0;
-  std::vector<int> value_bytes_;  ///< per given operand: bytes of a value, 0 for an address
+  series<int> value_bytes_;  ///< per given operand: bytes of a value, 0 for an address
   std::int64_t workspace_at_ = 0;
   std::size_t workspace_ = 0;
   detail::graph_handle graph_;
-  std::vector<api::node> nodes_;  ///< per step; null for one that does nothing
-  std::vector<std::uint64_t> recorded_, now_;
-  std::vector<variant> variants_;
+  series<api::node> nodes_;  ///< per step; null for one that does nothing
+  series<std::uint64_t> recorded_, now_;
+  series<variant> variants_;
   std::size_t changed_ = 0;
 };
 

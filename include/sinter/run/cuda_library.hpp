@@ -7,18 +7,18 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "../base/config.hpp"
+#include "../base/series.hpp"
 #include "file.hpp"
 
 namespace sinter::run::cuda {
 
 /// One of NVIDIA's libraries and how it may be called.
 struct library_names {
-  const char* override_variable;    ///< names the file to open, and no other
-  std::vector<std::string> files;   ///< in order of preference
-  std::vector<std::string> wheels;  ///< folders of site-packages/nvidia that hold it
+  const char* override_variable;  ///< names the file to open, and no other
+  series<std::string> files;      ///< in order of preference
+  series<std::string> wheels;     ///< folders of site-packages/nvidia that hold it
 };
 
 /// An opened library; `handle` is null when there is none, and `problem` says what was tried.
@@ -33,8 +33,8 @@ namespace detail {
 using run::detail::environment;
 
 /// The folder's entries that begin with `prefix`, the greatest first.
-inline std::vector<std::string> entries(const std::string& folder, std::string_view prefix) {
-  std::vector<std::string> out;
+inline series<std::string> entries(const std::string& folder, std::string_view prefix) {
+  series<std::string> out;
   if (DIR* const listing = ::opendir(folder.c_str())) {
     while (const dirent* const entry = ::readdir(listing))
       if (std::string_view(entry->d_name).starts_with(prefix)) out.push_back(folder + "/" + entry->d_name);
@@ -44,8 +44,8 @@ inline std::vector<std::string> entries(const std::string& folder, std::string_v
   return out;
 }
 
-inline std::vector<std::string> split_path(const std::string& list) {
-  std::vector<std::string> out;
+inline series<std::string> split_path(const std::string& list) {
+  series<std::string> out;
   for (std::size_t at = 0; at < list.size();) {
     const std::size_t end = std::min(list.find(':', at), list.size());
     if (end > at) out.push_back(list.substr(at, end - at));
@@ -55,9 +55,9 @@ inline std::vector<std::string> split_path(const std::string& list) {
 }
 
 /// Folders of installed CUDA toolkits, then of Python's packages: $VIRTUAL_ENV, PYTHONPATH, and the interpreters in PATH.
-SINTER_API std::vector<std::string> library_folders(const library_names& names) {
-  std::vector<std::string> out;
-  std::vector<std::string> prefixes;
+SINTER_API series<std::string> library_folders(const library_names& names) {
+  series<std::string> out;
+  series<std::string> prefixes;
   for (const char* variable : {"CUDA_HOME", "CUDA_PATH"})
     if (auto prefix = environment(variable); !prefix.empty()) prefixes.push_back(std::move(prefix));
   prefixes.push_back("/usr/local/cuda");
@@ -65,8 +65,8 @@ SINTER_API std::vector<std::string> library_folders(const library_names& names) 
   for (const auto& prefix : prefixes)
     for (const char* folder : {"/lib64", "/lib"}) out.push_back(prefix + folder);
 
-  std::vector<std::string> packages = split_path(environment("PYTHONPATH"));
-  std::vector<std::string> pythons;
+  series<std::string> packages = split_path(environment("PYTHONPATH"));
+  series<std::string> pythons;
   if (auto active = environment("VIRTUAL_ENV"); !active.empty()) pythons.push_back(std::move(active));
   for (const auto& bin : split_path(environment("PATH"))) pythons.push_back(bin + "/..");
   for (const auto& python : pythons)

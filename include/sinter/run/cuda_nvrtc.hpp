@@ -6,8 +6,8 @@
 #include <mutex>
 #include <span>
 #include <string>
-#include <vector>
 
+#include "../base/series.hpp"
 #include "build.hpp"
 #include "cuda_module.hpp"
 
@@ -32,8 +32,8 @@ struct nvrtc {
   std::string path;
   std::string identity;  ///< path, version, size and time of change
   int major = 0, minor = 0;
-  std::vector<int> capabilities;  ///< what it can compile for: 90 for sm_90
-  std::string problem;            ///< why there is none, and what to do
+  series<int> capabilities;  ///< what it can compile for: 90 for sm_90
+  std::string problem;       ///< why there is none, and what to do
 };
 
 namespace detail {
@@ -98,9 +98,8 @@ SINTER_API std::shared_ptr<const nvrtc> find_nvrtc() {
 
 /// The options that decide what a kernel's text becomes. Products and sums contract to fused multiply-adds, which round
 /// once where the text rounds twice: results differ from the host's in the last place, and kernels are quicker.
-SINTER_API std::vector<std::string> nvrtc_options(int capability) {
-  std::vector<std::string> out = {"--gpu-architecture=sm_" + std::to_string(capability), "--std=c++17", "--fmad=true",
-                                  "-w"};
+SINTER_API series<std::string> nvrtc_options(int capability) {
+  series<std::string> out = {"--gpu-architecture=sm_" + std::to_string(capability), "--std=c++17", "--fmad=true", "-w"};
   const std::string extra = detail::environment("SINTER_NVRTCFLAGS");
   for (std::size_t at = 0; at < extra.size();) {
     const std::size_t end = std::min(extra.find(' ', at), extra.size());
@@ -155,7 +154,7 @@ SINTER_API std::string compile(const nvrtc& with, const std::string& source, int
   if (!with.problem.empty()) throw system_error("[cuda] " + with.problem);
   nvrtc::program program = nullptr;
   const auto options = nvrtc_options(detail::target_of(with, capability));
-  std::vector<const char*> option;
+  series<const char*> option;
   for (const auto& o : options) option.push_back(o.c_str());
   int r = with.create(&program, source.c_str(), "kernel.cu", 0, nullptr, nullptr);
   if (r != 0) detail::fail_nvrtc(with, with.words(r), source, "");
@@ -223,13 +222,13 @@ SINTER_API std::string mismatch(const nvrtc& with, int driver) {
 
 /// Loads one module per source on a GPU, in order; equal sources share one. Thread-safe; a kernel is compiled at most
 /// once however many threads and processes ask for it. Throws compile_error and system_error.
-SINTER_API std::vector<built> build(std::span<const std::string> sources, int device) {
+SINTER_API series<built> build(std::span<const std::string> sources, int device) {
   const gpu& g = device_at(device);
   auto with = find_nvrtc();
   if (!with->problem.empty()) throw system_error("[cuda] " + with->problem);
   if (const auto problem = detail::mismatch(*with, driver_version()); !problem.empty())
     throw system_error("[cuda] " + problem);
-  std::vector<built> out;
+  series<built> out;
   for (auto& j : run::detail::make_modules(sources, detail::nvrtc_toolchain(std::move(with), g)))
     out.push_back({std::static_pointer_cast<const module>(std::move(j.code)), j.from_cache, j.milliseconds});
   return out;

@@ -7,8 +7,8 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <vector>
 
+#include "../base/series.hpp"
 #include "cuda_blas.hpp"
 #include "cuda_memory.hpp"
 #include "cuda_module.hpp"
@@ -29,7 +29,7 @@ enum class action : std::uint8_t { launch, fill, product };
 struct step {
   action what = action::launch;
   const char* label = "a kernel";  ///< from cuda::label()
-  std::vector<operand> operands;   ///< a kernel's in order; a fill's target; a product's a, b, out and bias
+  series<operand> operands;        ///< a kernel's in order; a fill's target; a product's a, b, out and bias
 
   // Of a launch. Its parameters: the operands, the scratch address, the sizes.
   std::shared_ptr<const module> code;
@@ -46,8 +46,8 @@ struct step {
 
 struct sequence {
   int device = 0;
-  std::vector<step> steps;
-  std::vector<std::int64_t> intermediates;  ///< offsets in the scratch block
+  series<step> steps;
+  series<std::int64_t> intermediates;  ///< offsets in the scratch block
   std::int64_t scratch_bytes = 0;
   int sizes = 0;  ///< number of size symbols
 };
@@ -117,7 +117,7 @@ class operand_table {
   void** address_ = nullptr;
   std::array<void*, 96> few_;
   std::array<void*, 96> few_parameters_;
-  std::vector<void*> many_, many_parameters_;
+  series<void*> many_, many_parameters_;
 };
 
 /// Asks the stream for one step.

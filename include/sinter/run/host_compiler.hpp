@@ -14,9 +14,9 @@
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "../base/log.hpp"
+#include "../base/series.hpp"
 #include "process.hpp"
 
 namespace sinter::run {
@@ -105,7 +105,7 @@ SINTER_API host_compiler probe(const std::string& path, const std::string& stamp
 }
 
 /// The compilers to try, in order; a set $SINTER_CXX is the only one.
-inline std::vector<std::string> candidates(const std::string& chosen) {
+inline series<std::string> candidates(const std::string& chosen) {
   if (!chosen.empty()) return {chosen};
 #if defined(SINTER_BUILD_CXX)
   return {SINTER_BUILD_CXX, "c++", "g++", "clang++"};
@@ -124,7 +124,7 @@ SINTER_API std::shared_ptr<const host_compiler> find_compiler() {
   static std::string known_for;
   const std::lock_guard lock(mutex);
   const std::string chosen = detail::environment("SINTER_CXX");
-  std::vector<std::string> paths;
+  series<std::string> paths;
   std::string state = chosen;
   for (const auto& name : detail::candidates(chosen)) {
     const std::string path = detail::find_program(name);
@@ -150,8 +150,8 @@ SINTER_API std::shared_ptr<const host_compiler> find_compiler() {
 }
 
 /// The arguments that decide what a kernel's text becomes; part of its cache key.
-SINTER_API std::vector<std::string> compile_flags(const host_compiler& with) {
-  std::vector<std::string> flags = {
+SINTER_API series<std::string> compile_flags(const host_compiler& with) {
+  series<std::string> flags = {
     "-std=c++20",
 #if defined(__x86_64__) || defined(__i386__)
     "-march=native",
@@ -184,8 +184,8 @@ SINTER_API std::vector<std::string> compile_flags(const host_compiler& with) {
 }
 
 namespace detail {
-inline std::vector<std::string> libraries(const host_compiler& with) {
-  std::vector<std::string> out;
+inline series<std::string> libraries(const host_compiler& with) {
+  series<std::string> out;
   if (has_libmvec()) out.push_back("-lmvec");
   out.push_back("-lm");
   if (!with.is_clang) out.insert(out.end(), {"-lgomp", "-lgcc", "-lc"});
@@ -206,7 +206,7 @@ SINTER_API compiled compile(const host_compiler& with, const std::string& source
   if (!detail::write_file(text, source))
     throw system_error("a kernel's source cannot be written to " + text + ": " + std::strerror(errno) +
                        "; set TMPDIR to a folder with free space");
-  std::vector<std::string> argv = {with.path};
+  series<std::string> argv = {with.path};
   for (auto& flag : compile_flags(with)) argv.push_back(std::move(flag));
   argv.insert(argv.end(), {text, "-o", object});
   for (auto& library : detail::libraries(with)) argv.push_back(std::move(library));

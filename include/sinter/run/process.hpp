@@ -15,8 +15,8 @@
 #include <cstring>
 #include <string>
 #include <thread>
-#include <vector>
 
+#include "../base/series.hpp"
 #include "file.hpp"
 
 extern char** environ;
@@ -94,9 +94,9 @@ class spawn_setup {
 
 /// Runs argv[0], a path, with these arguments; stdout and stderr go to `folder`/log, and temporary files into `folder`.
 /// Past `limit` the program and its children are killed.
-SINTER_API process_result run_process(const std::vector<std::string>& argv, const std::string& folder,
+SINTER_API process_result run_process(const series<std::string>& argv, const std::string& folder,
                                       std::chrono::duration<double> limit) {
-  std::vector<char*> arguments, variables;
+  series<char*> arguments, variables;
   for (const auto& a : argv) arguments.push_back(const_cast<char*>(a.c_str()));
   arguments.push_back(nullptr);
   std::string temporary = "TMPDIR=" + folder;

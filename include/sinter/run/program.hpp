@@ -4,8 +4,8 @@
 #include <array>
 #include <memory>
 #include <span>
-#include <vector>
 
+#include "../base/series.hpp"
 #include "buffer.hpp"
 #include "module.hpp"
 
@@ -19,13 +19,13 @@ using kernel_function = void(void* const* buffers, char* scratch, const long* si
 struct step {
   std::shared_ptr<const module> code;
   kernel_function* entry = nullptr;
-  std::vector<int> operands;
+  series<int> operands;
   std::int64_t scratch = 0;  ///< offset of the kernel's own scratch
 };
 
 struct sequence {
-  std::vector<step> steps;
-  std::vector<std::int64_t> intermediates;  ///< offsets in the scratch block
+  series<step> steps;
+  series<std::int64_t> intermediates;  ///< offsets in the scratch block
   std::int64_t scratch_bytes = 0;
 };
 
@@ -38,7 +38,7 @@ inline void execute(const sequence& s, std::span<void* const> given, const long*
     return i < given.size() ? given[i] : base + s.intermediates[i - given.size()];
   };
   std::array<void*, 64> few;
-  std::vector<void*> many;
+  series<void*> many;
   for (const auto& step : s.steps) {
     void** table = few.data();
     if (step.operands.size() > few.size()) {

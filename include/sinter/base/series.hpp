@@ -1,0 +1,201 @@
+// base/series.hpp: the engine's std::vector: what moves elements is compiled once and out of line, so that a program that
+// includes the whole engine compiles soon.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <initializer_list>
+#include <iterator>
+#include <new>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "config.hpp"
+
+namespace sinter {
+
+/// Its members mean what std::vector's mean. T moves without throwing.
+template <class T>
+class series {
+ public:
+  using value_type = T;
+  using iterator = T*;
+  using const_iterator = const T*;
+  using reference = T&;
+  using const_reference = const T&;
+  using size_type = std::size_t;
+  using difference_type = std::ptrdiff_t;
+
+  series() = default;
+  SINTER_COLD explicit series(std::size_t n) { resize(n); }
+  SINTER_COLD series(std::size_t n, const T& x) { resize(n, x); }
+  SINTER_COLD series(std::initializer_list<T> xs) { append(xs.begin(), xs.size()); }
+  SINTER_COLD series(const series& x) { append(x.data_, x.size_); }
+  series(series&& x) noexcept
+      : data_(std::exchange(x.data_, nullptr)), size_(std::exchange(x.size_, 0)), room_(std::exchange(x.room_, 0)) {}
+  template <std::input_iterator I>
+  SINTER_COLD series(I first, I last) {
+    for (; first != last; ++first) push_back(T(*first));
+  }
+  SINTER_COLD series(const std::vector<T>& x) { append(x.data(), x.size()); }
+  ~series() {
+    if (data_) release();
+  }
+
+  SINTER_COLD series& operator=(const series& x) {
+    if (this == &x) return *this;
+    clear();
+    append(x.data_, x.size_);
+    return *this;
+  }
+  SINTER_COLD series& operator=(series&& x) noexcept {
+    series old = std::move(x);
+    swap(old);
+    return *this;
+  }
+
+  SINTER_COLD operator std::vector<T>() const { return std::vector<T>(begin(), end()); }
+
+  T* begin() { return data_; }
+  T* end() { return data_ + size_; }
+  const T* begin() const { return data_; }
+  const T* end() const { return data_ + size_; }
+  auto rbegin() const { return std::reverse_iterator(end()); }
+  auto rend() const { return std::reverse_iterator(begin()); }
+  auto rbegin() { return std::reverse_iterator(end()); }
+  auto rend() { return std::reverse_iterator(begin()); }
+  T* data() { return data_; }
+  const T* data() const { return data_; }
+  std::size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  T& operator[](std::size_t i) { return data_[i]; }
+  const T& operator[](std::size_t i) const { return data_[i]; }
+  SINTER_COLD const T& at(std::size_t i) const {
+    if (i >= size_) throw std::out_of_range("sinter::series::at");
+    return data_[i];
+  }
+  T& front() { return data_[0]; }
+  const T& front() const { return data_[0]; }
+  T& back() { return data_[size_ - 1]; }
+  const T& back() const { return data_[size_ - 1]; }
+
+  SINTER_COLD void push_back(T x) {
+    reserve(size_ + 1);
+    ::new (static_cast<void*>(data_ + size_++)) T(std::move(x));
+  }
+  template <class... X>
+  T& emplace_back(X&&... x) {
+    push_back(T(std::forward<X>(x)...));
+    return back();
+  }
+  void pop_back() { data_[--size_].~T(); }
+
+  SINTER_COLD T* insert(const T* at, T x) {
+    const std::size_t i = static_cast<std::size_t>(at - data_);
+    push_back(std::move(x));
+    for (std::size_t k = size_ - 1; k > i; --k) std::swap(data_[k], data_[k - 1]);
+    return data_ + i;
+  }
+  template <class I>
+  SINTER_COLD void insert(const T* at, I first, I last) {
+    for (std::size_t i = static_cast<std::size_t>(at - data_); first != last; ++first) insert(data_ + i++, T(*first));
+  }
+  void insert(const T* at, std::initializer_list<T> xs) { insert(at, xs.begin(), xs.end()); }
+  T* erase(const T* at) { return erase(at, at + 1); }
+  SINTER_COLD T* erase(const T* first, const T* last) {
+    T* const at = data_ + (first - data_);
+    T* to = at;
+    for (T* from = data_ + (last - data_); from != to && from != end();) *to++ = std::move(*from++);
+    for (std::size_t drop = static_cast<std::size_t>(last - first); drop > 0; --drop) pop_back();
+    return at;
+  }
+  SINTER_COLD void clear() {
+    while (size_) pop_back();
+  }
+  SINTER_COLD void resize(std::size_t n) {
+    while (size_ > n) pop_back();
+    for (reserve(n); size_ < n; ++size_) ::new (static_cast<void*>(data_ + size_)) T();
+  }
+  SINTER_COLD void resize(std::size_t n, const T& x) {
+    while (size_ > n) pop_back();
+    for (reserve(n); size_ < n; ++size_) ::new (static_cast<void*>(data_ + size_)) T(x);
+  }
+  void assign(std::size_t n, const T& x) { *this = series(n, x); }
+  template <std::input_iterator I>
+  void assign(I first, I last) {
+    *this = series(first, last);
+  }
+  void assign(std::initializer_list<T> xs) { *this = series(xs); }
+  SINTER_COLD void reserve(std::size_t n) {
+    if (n <= room_) return;
+    if (n < 2 * room_) n = 2 * room_;
+    T* const moved = static_cast<T*>(::operator new(n * sizeof(T)));
+    for (std::size_t i = 0; i < size_; ++i) {
+      ::new (static_cast<void*>(moved + i)) T(std::move(data_[i]));
+      data_[i].~T();
+    }
+    ::operator delete(data_);
+    data_ = moved;
+    room_ = n;
+  }
+  void swap(series& x) noexcept {
+    std::swap(data_, x.data_);
+    std::swap(size_, x.size_);
+    std::swap(room_, x.room_);
+  }
+
+  SINTER_COLD friend bool operator==(const series& a, const series& b) {
+    if (a.size_ != b.size_) return false;
+    for (std::size_t i = 0; i < a.size_; ++i)
+      if (!(a.data_[i] == b.data_[i])) return false;
+    return true;
+  }
+
+  /// Removes what `drop` accepts; how many those were.
+  template <class F>
+  SINTER_COLD friend std::size_t erase_if(series& x, F&& drop) {
+    T* to = x.begin();
+    for (T& item : x)
+      if (!drop(item)) {
+        if (to != &item) *to = std::move(item);
+        ++to;
+      }
+    const std::size_t dropped = static_cast<std::size_t>(x.end() - to);
+    x.erase(to, x.end());
+    return dropped;
+  }
+
+ private:
+  SINTER_COLD void release() {
+    clear();
+    ::operator delete(data_);
+  }
+  SINTER_COLD void append(const T* from, std::size_t n) {
+    for (reserve(size_ + n); n > 0; --n) ::new (static_cast<void*>(data_ + size_++)) T(*from++);
+  }
+
+  T* data_ = nullptr;
+  std::size_t size_ = 0, room_ = 0;
+};
+
+/// Merge sort, stable.
+template <class T, class Less>
+SINTER_COLD void sort_stably(series<T>& x, Less less) {
+  for (std::size_t width = 1; width < x.size(); width *= 2) {
+    series<T> merged;
+    merged.reserve(x.size());
+    for (std::size_t i = 0; i < x.size();) {
+      const std::size_t middle = std::min(i + width, x.size()), end = std::min(middle + width, x.size());
+      std::size_t k = middle;
+      while (i < middle || k < end) {
+        const bool later = k < end && (i == middle || less(x[k], x[i]));
+        merged.push_back(std::move(x[later ? k++ : i++]));
+      }
+      i = end;
+    }
+    x = std::move(merged);
+  }
+}
+
+}  // namespace sinter
