@@ -120,6 +120,43 @@ TEST_CASE("products with rows apart, and batches, one operand shared") {
   check_product<float>(w, 1e-6);
 }
 
+TEST_CASE("products inside of larger buffers, several calls of them") {
+  if (!available()) return;
+  // Two calls, each of three matrices; everything begins somewhere inside.
+  constexpr std::int64_t m = 3, n = 5, k = 4, calls = 2, batch = 3, lead = 7;
+  cuda::matmul w = plain(m, n, k);
+  w.batch = batch;
+  w.repeat = calls;
+  w.offset_a = w.offset_b = w.offset_out = w.offset_bias = lead;
+  w.repeat_a = batch * m * k;
+  w.repeat_b = 0;
+  w.repeat_out = batch * m * n;
+  w.after = epilogue::bias;
+  std::vector<float> a(lead + calls * batch * m * k), b(lead + batch * k * n), bias(lead + n);
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i % 11) - 5;
+  for (std::size_t i = 0; i < b.size(); ++i) b[i] = static_cast<float>(i % 7) - 3;
+  for (std::size_t i = 0; i < bias.size(); ++i) bias[i] = static_cast<float>(i);
+  const storage ga = on_gpu(a), gb = on_gpu(b), gbias = on_gpu(bias);
+  const std::size_t total = lead + calls * batch * m * n;
+  const storage out = on_gpu(std::vector<float>(total, -1.0f));
+  {
+    cuda::queue& q = cuda::current_queue(0);
+    const cuda::context_scope here(*q.where);
+    cuda::multiply(w, ga.data(), gb.data(), out.data(), gbias.data(), q);
+  }
+  const auto result = on_host<float>(out, total);
+  for (std::size_t i = 0; i < lead; ++i) CHECK(result[i] == -1);
+  for (std::int64_t c = 0; c < calls * batch; ++c)
+    for (std::int64_t r = 0; r < m; ++r)
+      for (std::int64_t j = 0; j < n; ++j) {
+        float sum = bias[static_cast<std::size_t>(lead + j)];
+        for (std::int64_t i = 0; i < k; ++i)
+          sum += a[static_cast<std::size_t>(lead + (c * m + r) * k + i)] *
+                 b[static_cast<std::size_t>(lead + (c % batch * k + i) * n + j)];
+        CHECK(result[static_cast<std::size_t>(lead + (c * m + r) * n + j)] == sum);
+      }
+}
+
 TEST_CASE("epilogues: bias, relu, gelu") {
   if (!available()) return;
   for (const epilogue e : {epilogue::bias, epilogue::relu, epilogue::bias_relu, epilogue::gelu, epilogue::bias_gelu}) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <type_traits>
 
 #include "../base/series.hpp"
 #include "cuda_matmul.hpp"
@@ -129,12 +130,46 @@ struct product_plan {
 
 namespace detail {
 
-/// The largest power of two up to 16 that divides all addresses.
-inline int common_alignment(const void* a, const void* b, const void* out, const void* bias) {
-  const auto bits_of = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p); };
-  const std::uintptr_t bits = bits_of(a) | bits_of(b) | bits_of(out) | bits_of(bias) | 16;
+/// The addresses of a product's first call; `bias` is null when there is none.
+struct product_addresses {
+  const void *a, *b;
+  void* out;
+  const void* bias;
+};
+
+template <class T>
+T* advanced(T* p, std::int64_t elements, dtype type) {
+  if (p == nullptr) return p;
+  using byte = std::conditional_t<std::is_const_v<T>, const char, char>;
+  return static_cast<byte*>(p) + elements * static_cast<std::int64_t>(size_of(type));
+}
+
+/// From the buffers' addresses to the first elements'.
+inline product_addresses offset(const matmul& w, const product_addresses& p) {
+  return {advanced(p.a, w.offset_a, w.type), advanced(p.b, w.offset_b, w.type), advanced(p.out, w.offset_out, w.result),
+          advanced(p.bias, w.offset_bias, w.result)};
+}
+
+/// The largest power of two up to 16 that divides the addresses of all calls.
+inline int common_alignment(const matmul& w, const product_addresses& p) {
+  const auto bits_of = [](const void* x) { return reinterpret_cast<std::uintptr_t>(x); };
+  const auto step = [](std::int64_t elements, dtype type) {
+    return static_cast<std::uintptr_t>(elements) * size_of(type);
+  };
+  const std::uintptr_t bits = bits_of(p.a) | bits_of(p.b) | bits_of(p.out) | bits_of(p.bias) | 16 |
+                              step(w.repeat_a | w.repeat_b, w.type) | step(w.repeat_out, w.result);
   return static_cast<int>(bits & ~(bits - 1));
 }
+
+/// What the library's plan depends on.
+inline matmul plan_key(matmul w) {
+  w.offset_a = w.offset_b = w.offset_out = w.offset_bias = 0;
+  w.repeat = 1;
+  w.repeat_a = w.repeat_b = w.repeat_out = 0;
+  return w;
+}
+
+inline bool is_empty(const matmul& w) { return w.m == 0 || w.n == 0 || w.batch == 0 || w.repeat == 0; }
 
 inline void set_batches(const blas_table& call, void* layout, std::int64_t count, std::int64_t stride) {
   const auto batches = static_cast<std::int32_t>(count);
@@ -201,7 +236,8 @@ inline std::string described(const matmul& w) {
 
 /// The plan for a product whose addresses are multiples of `alignment`; made once, and kept. Its `problem` tells when
 /// cuBLASLt cannot do it. Throws system_error when there is no cuBLASLt.
-SINTER_API product_plan& plan_product(const matmul& what, int alignment, int device) {
+SINTER_API product_plan& plan_product(const matmul& product, int alignment, int device) {
+  const matmul what = detail::plan_key(product);
   gpu& g = device_at(device);
   const blas_table& call = blas();
   if (!call.problem.empty()) throw system_error("[cuda] " + call.problem);
@@ -230,36 +266,41 @@ SINTER_API bool can_multiply(const matmul& what, int device, std::string& why) {
   return why.empty();
 }
 
-/// Asks the queue for a product, with its GPU's context current; `workspace` holds what the plan's choice wants.
-SINTER_API void multiply(product_plan& p, const void* a, const void* b, void* out, const void* bias, void* workspace,
-                         queue& q) {
+/// Asks the queue for a product at these addresses, with its GPU's context current; `workspace` holds what the plan's choice
+/// wants.
+SINTER_API void multiply(product_plan& p, const matmul& what, detail::product_addresses at, void* workspace, queue& q) {
   if (!p.problem.empty()) throw system_error("[cuda] the product " + detail::described(p.what) + ": " + p.problem);
   const blas_table& call = blas();
   const float one = 1, zero = 0;
   const double wide_one = 1, wide_zero = 0;
-  const bool wide = p.what.type == dtype::f64;
+  const bool wide = what.type == dtype::f64;
   const void* const alpha = wide ? static_cast<const void*>(&wide_one) : &one;
   const void* const beta = wide ? static_cast<const void*>(&wide_zero) : &zero;
   std::unique_lock<std::mutex> held;
   int r = 0;
-  if (bias != nullptr) {
+  if (at.bias != nullptr) {
     held = std::unique_lock(p.bias);
-    r = call.describe_set(p.descriptor, detail::desc_bias, &bias, sizeof bias);
+    r = call.describe_set(p.descriptor, detail::desc_bias, &at.bias, sizeof at.bias);
   }
-  if (r == 0)
-    r = call.multiply(p.handle, p.descriptor, alpha, b, p.b, a, p.a, beta, out, p.out, out, p.out, p.choice.algorithm,
-                      workspace, p.choice.workspace, q.handle);
+  for (std::int64_t i = 0; i < what.repeat && r == 0; ++i) {
+    r = call.multiply(p.handle, p.descriptor, alpha, at.b, p.b, at.a, p.a, beta, at.out, p.out, at.out, p.out,
+                      p.choice.algorithm, workspace, p.choice.workspace, q.handle);
+    at.a = detail::advanced(at.a, what.repeat_a, what.type);
+    at.b = detail::advanced(at.b, what.repeat_b, what.type);
+    at.out = detail::advanced(at.out, what.repeat_out, what.result);
+  }
   if (r != 0)
     throw system_error("[cuda] the product " + detail::described(p.what) + " failed: cuBLASLt: " + call.words(r));
 }
 
-/// Asks the queue for a product, with its GPU's context current; `bias` has n elements of the result's type. Throws
+/// Asks the queue for a product on buffers, with its GPU's context current; `bias` is null when there is none. Throws
 /// system_error when there is no cuBLASLt, or it cannot do it.
 SINTER_API void multiply(const matmul& what, const void* a, const void* b, void* out, const void* bias, queue& q) {
-  if (what.m == 0 || what.n == 0 || what.batch == 0) return;
-  product_plan& p = plan_product(what, detail::common_alignment(a, b, out, bias), q.where->index);
+  if (detail::is_empty(what)) return;
+  const detail::product_addresses at = detail::offset(what, {a, b, out, bias});
+  product_plan& p = plan_product(what, detail::common_alignment(what, at), q.where->index);
   const storage workspace = p.choice.workspace > 0 ? allocate(p.choice.workspace, q.where->index) : storage{};
-  multiply(p, a, b, out, bias, workspace.data(), q);
+  multiply(p, what, at, workspace.data(), q);
 }
 
 }  // namespace sinter::run::cuda

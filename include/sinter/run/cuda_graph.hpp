@@ -217,12 +217,11 @@ class recording {
     return f;
   }
   detail::graph_handle product_of(const step& s, const detail::operand_table& table, char* base) const {
-    const void* const a = table[s.operands[0]];
-    const void* const b = table[s.operands[1]];
-    void* const out = table[s.operands[2]];
-    const void* const bias = s.operands.size() > 3 ? table[s.operands[3]] : nullptr;
-    product_plan& p = plan_product(s.product, detail::common_alignment(a, b, out, bias), sequence_.device);
-    return detail::captured(sequence_.device, [&](queue& q) { multiply(p, a, b, out, bias, base + workspace_at_, q); });
+    const detail::product_addresses at =
+        detail::offset(s.product, {table[s.operands[0]], table[s.operands[1]], table[s.operands[2]],
+                                   s.operands.size() > 3 ? table[s.operands[3]] : nullptr});
+    product_plan& p = plan_product(s.product, detail::common_alignment(s.product, at), sequence_.device);
+    return detail::captured(sequence_.device, [&](queue& q) { multiply(p, s.product, at, base + workspace_at_, q); });
   }
 
   /// Makes the graph: the steps one after another.
@@ -243,7 +242,7 @@ class recording {
       } else if (s.what == action::fill && s.bytes > 0) {
         const api::memset_node f = fill_of(s, table);
         r = call.graph_add_memset(&node, made, &last, before, &f, device_at(sequence_.device).context);
-      } else if (s.what == action::product) {
+      } else if (s.what == action::product && !detail::is_empty(s.product)) {
         const detail::graph_handle child = product_of(s, table, base);
         r = call.graph_add_child(&node, made, &last, before, child.get());
       }
