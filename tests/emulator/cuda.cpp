@@ -137,7 +137,7 @@ int cuModuleLoadData(module** out, const void* image) {
   }
   // The loader takes an equal name for an equal library.
   static unsigned counter = 0;
-  std::string path = "/proc/self/fd/";
+  std::string path = "/proc/self//fd/";
   for (unsigned bits = ++counter; bits != 0; bits >>= 1) path += bits & 1 ? "./" : "/";
   void* const library = ::dlopen((path + std::to_string(fd)).c_str(), RTLD_NOW | RTLD_LOCAL);
   ::close(fd);

@@ -320,7 +320,7 @@ TEST_CASE("devices do not mix: the error names both, the op and the line") {
   CHECK(contains(message, "(3, 4) on cpu"));
   CHECK(contains(message, "(3, 4) on cuda(0)"));
   CHECK(contains(message, ".to(device::cuda(0))"));
-  CHECK(contains(message, "device_test.cpp:"));
+  CHECK(contains(message, "cuda_device_test.cpp:"));
   CHECK(contains(error_of([&] { matmul(x, transpose(y)); }), "[matmul]"));
   CHECK(contains(error_of([&] { concat(y, x); }), "[concat]"));
   CHECK(contains(error_of([&] { sum(x * y); }), "[mul]"));
@@ -352,7 +352,7 @@ TEST_CASE("a trace has one device and does not move tensors") {
   const auto moved = error_of([&] { compile([](auto a) { return a.to(device::cpu()); })(x); });
   CHECK(contains(moved, "[to]"));
   CHECK(contains(moved, "before the call"));
-  CHECK(contains(moved, "device_test.cpp:"));
+  CHECK(contains(moved, "cuda_device_test.cpp:"));
   device seen = device::cuda(9);
   compile([&](auto a) {
     seen = a.device();
@@ -407,7 +407,7 @@ TEST_CASE("the default device") {
   const auto missing = error_of([] { set_default_device(device::cuda(77)); });
   CHECK(contains(missing, "[set_default_device]"));
   CHECK(contains(missing, "cuda(77)"));
-  CHECK(contains(missing, "device_test.cpp:"));
+  CHECK(contains(missing, "cuda_device_test.cpp:"));
   CHECK(contains(error_of([] { const device_scope scope(device::cuda(77)); }), "[device_scope]"));
 }
 
@@ -446,7 +446,7 @@ TEST_CASE("SINTER_DEVICE chooses the default device, or says what is wrong with 
 
 TEST_CASE("streams and events are a GPU's") {
   CHECK(contains(error_of([] { stream s(device::cpu()); }), "the host has no streams"));
-  CHECK(contains(error_of([] { event e(device::cpu()); }), "device_test.cpp:"));
+  CHECK(contains(error_of([] { event e(device::cpu()); }), "cuda_device_test.cpp:"));
   CHECK(contains(error_of([] { stream s(device::cuda(77)); }), "[stream]"));
 }
 
