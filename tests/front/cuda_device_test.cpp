@@ -343,6 +343,7 @@ TEST_CASE("compiled functions and gradients run where their arguments are") {
     return a + zeros<float>(4, 3) + arange<float>(3) + uniform<float>(make_key(3), 4, 3) + tensor<float, 1>{1, 2, 3};
   });
   same("factories in a trace", 1e-6, made, x);
+  CHECK(made.report().backend == (have_gpu() ? "cuda" : "cpu"));
   const auto noise = compile([](auto a, key k) { return a + uniform<float>(k, 3); });
   check_equal(values(noise(ones<float>(3, gpu()), make_key(2))), values(noise(ones<float>(3), make_key(2))));
 }
@@ -448,6 +449,37 @@ TEST_CASE("streams and events are a GPU's") {
   CHECK(contains(error_of([] { stream s(device::cpu()); }), "the host has no streams"));
   CHECK(contains(error_of([] { event e(device::cpu()); }), "cuda_device_test.cpp:"));
   CHECK(contains(error_of([] { stream s(device::cuda(77)); }), "[stream]"));
+}
+
+TEST_CASE("work is ordered by streams and events") {
+  if (!have_gpu()) return;
+  const auto x = arange<float>(1000, gpu());
+  const auto f = compile([](auto a) { return exp(a * 0.001f) + 1; });
+  const auto want = values(f(x.to(device::cpu())));
+  stream s(gpu());
+  event ready(gpu(), timed), done(gpu(), timed);
+  ready.record();
+  s.wait(ready);
+  tensor<float, 1> y;
+  {
+    const stream_scope scope(s);
+    y = f(x);
+    y = y * 2 - y;
+    done.record(s);
+  }
+  done.wait();
+  check_equal(values(y), want, 1e-6);
+  s.synchronize();
+  CHECK(s.done());
+  done.synchronize();
+  CHECK(done.done());
+  CHECK(done.since(ready) >= 0);
+  CHECK(s.device() == gpu());
+  event plain(gpu());
+  plain.record();
+  CHECK(contains(error_of([&] { (void)plain.since(ready); }), "timed"));
+  event never(gpu(), timed);
+  CHECK(contains(error_of([&] { (void)never.since(ready); }), "recorded"));
 }
 
 TEST_CASE("memory and waiting") {

@@ -72,18 +72,21 @@ struct result {
   std::vector<std::int64_t> others;
 };
 
-std::vector<result> run(const engine::tracer& t, const std::vector<std::string>& names, const char* backend) {
+std::vector<result> run(const engine::tracer& t, const std::vector<std::string>& names, const std::string& backend) {
   options how;
   how.backend = backend;
-  const auto program = engine::build(std::make_shared<engine::tracer>(t), {}, how);
-  REQUIRE(program->describe().backend == std::string(backend));
+  const auto placed = std::make_shared<engine::tracer>(t);
+  ops::place(*placed, backend);
+  const auto program = engine::build(placed, {}, how);
+  REQUIRE(program->describe().backend == backend);
   std::vector<engine::output> outputs(program->output_count());
   program->run({}, {}, outputs.data());
   std::vector<result> all;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     result r{names[i], outputs[i].type, {}, {}};
     dispatch(r.type, [&]<class T>(std::type_identity<T>) {
-      const T* p = static_cast<const T*>(outputs[i].memory.data());
+      const auto memory = ops::on_host(outputs[i]);
+      const T* p = static_cast<const T*>(memory.data());
       for (std::size_t k = 0; k < interesting.size() * interesting.size(); ++k) {
         if constexpr (is_float(dtype_of<T>)) r.floats.push_back(static_cast<double>(p[k]));
         else r.others.push_back(static_cast<std::int64_t>(p[k]));
@@ -96,8 +99,9 @@ std::vector<result> run(const engine::tracer& t, const std::vector<std::string>&
 
 double tolerance(dtype t) { return t == dtype::f64 ? 4e-15 : t == dtype::f32 ? 1e-6 : t == dtype::f16 ? 1e-3 : 8e-3; }
 
-void compare(const engine::tracer& t, const std::vector<std::string>& names) {
-  const auto want = run(t, names, "reference"), got = run(t, names, "cpu");
+void compare(const engine::tracer& t, const std::vector<std::string>& names, const std::string& backend) {
+  INFO("backend ", backend);
+  const auto want = run(t, names, "reference"), got = run(t, names, backend);
   const std::size_t n = interesting.size();
   for (std::size_t i = 0; i < want.size(); ++i) {
     INFO("row ", want[i].row, " gives ", std::string(name(want[i].type)));
@@ -117,6 +121,11 @@ void compare(const engine::tracer& t, const std::vector<std::string>& names) {
       FAIL_CHECK("of ", interesting[k / n], " and ", interesting[k % n], " is ", got[i].others[k], ", expected ",
                  want[i].others[k]);
   }
+}
+
+void compare(const engine::tracer& t, const std::vector<std::string>& names) {
+  for (const auto& backend : ops::backends())
+    if (backend != "reference") compare(t, names, backend);
 }
 
 constexpr dtype all_dtypes[] = {

@@ -41,6 +41,28 @@ array map(array a, F&& f) {
 /// The weight of element i in the scalar that derivatives are taken of.
 inline double weight(std::size_t i) { return 0.5 + static_cast<double>(i * 7 % 11) / 8; }
 
+/// The backends that a graph is checked on: with a GPU, emulated or real, "cuda" too.
+inline std::vector<std::string> backends() {
+  if (sinter::device_count() > 0) return {"reference", "cpu", "cuda"};
+  return {"reference", "cpu"};
+}
+
+/// The captured tensors copied to the GPU, if the backend is "cuda".
+inline void place(sinter::engine::tracer& t, const std::string& backend) {
+  if (backend != "cuda") return;
+  const auto gpu = sinter::device::cuda(0);
+  for (auto& c : t.captures) {
+    const auto offset = static_cast<char*>(c.data) - static_cast<char*>(c.memory.data());
+    c.memory = sinter::detail::copied(c.memory.data(), sinter::device::cpu(), gpu, c.memory.bytes());
+    c.data = static_cast<char*>(c.memory.data()) + offset;
+  }
+}
+
+/// A result in memory of the host.
+inline sinter::storage on_host(const sinter::engine::output& o) {
+  return sinter::detail::copied(o.memory.data(), o.memory.where(), sinter::device::cpu(), o.memory.bytes());
+}
+
 /// Collects rows into one graph; run() builds it for each backend and checks every result.
 class walk {
  public:
@@ -71,8 +93,8 @@ class walk {
       expect(std::string("derivative ") + std::to_string(i) + " of " + name, gradients[i], slopes[i], 2e-7);
   }
 
-  void run(std::initializer_list<const char*> backends = {"reference", "cpu"}) const {
-    for (const std::string backend : backends) {
+  void run() const {
+    for (const std::string& backend : backends()) {
       INFO("backend ", backend);
       if (check(backend, expected_)) continue;
       FAIL_CHECK("all rows together do not build; the rows that fail alone follow");
@@ -96,6 +118,7 @@ class walk {
     // Building consumes the captures.
     const auto copy = std::make_shared<sinter::engine::tracer>(*tracer_);
     for (const auto& e : rows) copy->graph.outputs.push_back(e.node);
+    place(*copy, backend);
     sinter::options how;
     how.backend = backend;
     std::shared_ptr<const sinter::engine::program> program;
@@ -183,7 +206,8 @@ class walk {
   static array read(const sinter::engine::output& o) {
     array a{{o.extents, o.extents + o.rank}, {}};
     sinter::dispatch(o.type, [&]<class T>(std::type_identity<T>) {
-      const T* p = static_cast<const T*>(o.memory.data());
+      const auto memory = on_host(o);
+      const T* p = static_cast<const T*>(memory.data());
       for (std::int64_t i = 0, n = count(a.extents); i < n; ++i) a.at.push_back(static_cast<double>(p[i]));
     });
     return a;
