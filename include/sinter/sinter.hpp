@@ -13,6 +13,7 @@
 #include "front/pointwise.hpp"
 #include "front/print.hpp"
 #include "front/random.hpp"
+#include "front/scan.hpp"
 #include "front/streams.hpp"
 #include "front/trace.hpp"
 #include "front/transforms.hpp"

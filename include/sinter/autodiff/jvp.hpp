@@ -44,6 +44,8 @@ inline value push_forward(const site& s, const tangents_t& t) {
   switch (n.code) {
     case op::reduce:
       return push_reduce(s, t[0]);
+    case op::scan:
+      return push_scan(n, s.in(0), s.result(), t[0]);
     case op::gather:
       return gather(t[0], s.in(1), s.axis());
     case op::scatter_add:

@@ -5,6 +5,7 @@
 
 #include "../base/series.hpp"
 #include "partials.hpp"
+#include "scan.hpp"
 #include "structural.hpp"
 
 namespace sinter::autodiff {
@@ -108,6 +109,8 @@ inline value pull(const site& s, std::size_t k, const value& ct) {
       return transpose_scatter_add(s, k, ct);
     case op::dot:
       return transpose_dot(s, k, ct);
+    case op::scan:
+      return transpose_scan(n, x, s.result(), ct);
     default:
       return {};
   }

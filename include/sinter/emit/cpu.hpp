@@ -4,6 +4,7 @@
 #include "../base/series.hpp"
 #include "cpu_nest.hpp"
 #include "cpu_product.hpp"
+#include "cpu_scan.hpp"
 #include "prelude_cpu.hpp"
 #include "prelude_gemm.hpp"
 #include "prelude_math.hpp"
@@ -85,6 +86,7 @@ SINTER_API source cpu(const kernel& k) {
         }
         for (int s = 0; s < k.symbols; ++s)
           out.line("const long s" + std::to_string(s) + " = sizes[" + std::to_string(s) + "];");
+        if (k.is_scan()) return scan_printer(k, out).print();
         result.scratch = k.is_product() ? product_printer(k, out).print() : nest_printer(k, out).print();
       });
   const std::string widest = std::to_string(detail::widest(k));

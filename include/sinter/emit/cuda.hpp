@@ -8,6 +8,7 @@
 #include "cuda_columns.hpp"
 #include "cuda_pointwise.hpp"
 #include "cuda_product.hpp"
+#include "cuda_scan.hpp"
 #include "prelude_cuda.hpp"
 #include "prelude_cuda_block.hpp"
 
@@ -29,6 +30,7 @@ inline const series<piece>& cuda_pieces() {
       {prelude_cuda_random, {"philox"}},
       {prelude_cuda_reduce, {"group_all", "warps_all", "better", "extreme"}},
       {prelude_cuda_atomic, {"atomic_add"}},
+      {prelude_cuda_scan, {"shuffle_up"}},
       {prelude_cuda_product, {"multiply_add"}},
   };
   return all;
@@ -110,6 +112,13 @@ inline void print_cuda_pointwise(cuda_source& s, writer& out, const kernel& k, c
                  [&] { print_pointwise(p, shape); });
 }
 
+inline void print_cuda_scan(cuda_source& s, writer& out, const kernel& k) {
+  const kernel* const only[] = {&k};
+  cuda_printer p(k, out);
+  const auto shape = shape_of_scan(k);
+  cuda_launch_of(s, out, only, cuda_entry, shape.blocks, shape.threads, 0, [&] { print_scan(p, shape); });
+}
+
 inline void print_cuda_product(cuda_source& s, writer& out, const kernel& k, const cuda_target& t) {
   const kernel* const only[] = {&k};
   cuda_printer p(k, out);
@@ -179,6 +188,7 @@ SINTER_API cuda_source cuda(const kernel& k, const cuda_target& t) {
   s.scratch = 0;
   writer out;
   if (k.is_product()) detail::print_cuda_product(s, out, k, t);
+  else if (k.is_scan()) detail::print_cuda_scan(s, out, k);
   else if (!detail::has_reductions(k)) detail::print_cuda_pointwise(s, out, k, t);
   else if (k.mask(role::row)) detail::print_cuda_columns(s, out, k, t);
   else detail::print_cuda_rows(s, out, k, t);

@@ -34,6 +34,16 @@ template <int N, class T, class F> SX T warps_all(const T* slots, F f) { return 
 }  // namespace sx
 )prelude";
 
+/// shuffle_up(x, by): the x of the thread `by` lanes below in the warp.
+inline constexpr std::string_view prelude_cuda_scan = R"prelude(
+namespace sx {
+SX_T T shuffle_up(T x, int by) {
+  if constexpr (sizeof(T) < 4) return (T)__shfl_up_sync(0xffffffffu, (int)x, by);
+  else return __shfl_up_sync(0xffffffffu, x, by);
+}
+}  // namespace sx
+)prelude";
+
 /// atomic_add(p, x): *p += x, whoever else adds; elements of 8 and 16 bits through the word that holds them.
 inline constexpr std::string_view prelude_cuda_atomic = R"prelude(
 namespace sx {

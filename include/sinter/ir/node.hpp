@@ -26,8 +26,9 @@ struct scalar {
 
 /// What an op needs besides its operands; structural.hpp says which fields each op reads.
 struct attributes {
-  dtype type = dtype::f32;    ///< input, constant, iota, cast: the dtype of the result
-  op combiner = op::add;      ///< reduce: add mul maximum minimum bit_or bit_and; arg_reduce: maximum minimum
+  dtype type = dtype::f32;  ///< input, constant, iota, cast: the dtype of the result
+  /// reduce: add mul maximum minimum bit_or bit_and; scan: add mul maximum minimum; arg_reduce: maximum minimum
+  op combiner = op::add;
   series<std::int64_t> ints;  ///< axes, a permutation, steps, counts
   series<dim> dims;           ///< the result's extents, or starts
   scalar literal{};           ///< constant, pad: the value

@@ -54,6 +54,9 @@ inline std::string attributes_text(const node& n) {
       return std::string(" ") + name(a.combiner) + " axes=" + ints_text(a.ints);
     case op::arg_reduce:
       return std::string(" ") + name(a.combiner) + " axis=" + std::to_string(a.ints.at(0));
+    case op::scan:
+      return std::string(" ") + name(a.combiner) + " axis=" + std::to_string(a.ints.at(0)) +
+             (a.ints.at(1) ? " reverse" : "");
     case op::dot:
       return " batch=" + std::to_string(a.ints.at(0)) + " inner=" + std::to_string(a.ints.at(1));
     default:

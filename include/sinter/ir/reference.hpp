@@ -122,6 +122,25 @@ inline void arg_reduce_array(const node& n, const literal_array& x, literal_arra
   });
 }
 
+inline void scan_array(const node& n, const literal_array& x, literal_array& out) {
+  const split s(x.extents, static_cast<std::size_t>(n.attr.ints[0]));
+  const bool reverse = n.attr.ints[1] != 0;
+  with_computed(x.type, [&](auto computed) {
+    using T = typename decltype(computed)::type;
+    const auto* from = column<T>(x);
+    auto* to = column<T>(out);
+    for (std::int64_t o = 0; o < s.outer; ++o)
+      for (std::int64_t k = 0; k < s.inner; ++k) {
+        T running = identity_of<T>(n.attr.combiner);
+        for (std::int64_t step = 0; step < s.length; ++step) {
+          const std::int64_t i = (o * s.length + (reverse ? s.length - 1 - step : step)) * s.inner + k;
+          running = pointwise_scalar<T>(n.attr.combiner, running, static_cast<T>(from[i]), T{});
+          to[i] = static_cast<std::remove_reference_t<decltype(*to)>>(running);
+        }
+      }
+  });
+}
+
 /// body(index's offset, x's offset, the index, x's extent and stride on the axis) for every element of `index`.
 template <class F>
 void walk_index(const node& n, const literal_array& x, const literal_array& index, F&& body) {
@@ -262,6 +281,8 @@ inline void structural(const step& s, literal_array& out) {
       return scatter_add_array(s.n, *in[0], *in[1], *in[2], out);
     case op::dot:
       return dot_array(s.n, *in[0], *in[1], out);
+    case op::scan:
+      return scan_array(s.n, *in[0], out);
     default:
       throw internal_error("internal error: evaluate meets an unknown op");
   }

@@ -19,6 +19,8 @@
 //               Indices out of range are dropped.
 //   dot         (a, b) ints = {nb, nk}: a is (B…, M…, K…), b is (B…, K…, N…), result (B…, M…, N…), nb = |B|, nk = |K|.
 //               f16 and bf16 accumulate in f32.
+//   scan        (x) ints = {axis, reverse}, attr.combiner add, mul, maximum or minimum: element i along the axis combines x's
+//               elements 0 to i, or with reverse 1 those from i to the end. f16 and bf16 accumulate in f32.
 #pragma once
 
 #include <algorithm>
@@ -315,6 +317,16 @@ inline void infer_dot(inference& f) {
   f.n.extents.insert(f.n.extents.end(), b.begin() + nb + nk, b.end());
 }
 
+inline void infer_scan(inference& f) {
+  f.expect(1, 2, 0);
+  const op combiner = f.n.attr.combiner;
+  if (combiner != op::add && combiner != op::mul && combiner != op::maximum && combiner != op::minimum)
+    f.refuse({combiner, " does not combine a scan"});
+  f.numbers(f.n.type);
+  f.axis(f.rank());
+  f.n.extents = f.extents();
+}
+
 inline void infer_structural(inference& f) {
   switch (f.n.code) {
     case op::input:
@@ -343,6 +355,8 @@ inline void infer_structural(inference& f) {
       return infer_scatter_add(f);
     case op::dot:
       return infer_dot(f);
+    case op::scan:
+      return infer_scan(f);
     default:
       throw internal_error("internal error: infer meets an unknown op");
   }

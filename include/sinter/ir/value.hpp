@@ -150,6 +150,13 @@ inline value iota(const value& near, dtype type, shape extents, std::int64_t axi
   return {near.owner(), near.owner().push(op::iota, {}, std::move(a), near.where()), near.where()};
 }
 
+inline value scan(const value& x, op combiner, std::int64_t axis, bool reverse) {
+  attributes a;
+  a.combiner = combiner;
+  a.ints = {axis, reverse};
+  return push(op::scan, {x}, std::move(a));
+}
+
 inline value gather(const value& x, const value& index, std::int64_t axis) {
   attributes a;
   a.ints = {axis};

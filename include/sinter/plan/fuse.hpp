@@ -40,6 +40,7 @@ inline std::string label_of(const kernel& k) {
     else if (i.kind == kind::reduce) name = std::string("reduce_") + ir::name(i.code);
     else if (i.kind == kind::arg_reduce) name = std::string("arg_") + ir::name(i.code);
     else if (i.kind == kind::product) name = "dot";
+    else if (i.kind == kind::scan) name = std::string("scan_") + ir::name(i.code);
     if (!name.empty() && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   }
   std::string label;

@@ -17,7 +17,7 @@ inline constexpr std::size_t most_shared_kernels = 32, most_shared_buffers = 240
 namespace detail {
 
 inline bool can_share(const kernel& k) {
-  if (k.is_product()) return false;
+  if (k.is_product() || k.is_scan()) return false;
   std::int64_t count = 1;
   for (const auto& a : k.axes) count *= a.extent.number().value_or(most_shared_elements);
   if (count >= most_shared_elements) return false;

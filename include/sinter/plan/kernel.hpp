@@ -49,6 +49,7 @@ enum class kind : std::uint8_t {
   reduce,      ///< `code` over args[0] along `over`
   arg_reduce,  ///< index along `over` of the first extreme (code maximum or minimum) of args[0]
   product,     ///< the element of the kernel's matrix product
+  scan,  ///< `code` of args[0] at this and all earlier positions along `over`, the first axis slowest; see is_scan
 };
 
 /// Which axes a reduction runs along.
@@ -61,7 +62,8 @@ struct instruction {
   series<int> args;
   access at;
   ir::scalar literal{};
-  series<int> over;        ///< reduce: kernel axes
+  series<int> over;        ///< reduce, scan: kernel axes
+  bool reverse = false;    ///< scan: later positions instead of earlier ones
   std::uint32_t axes = 0;  ///< bit a: the value varies along axis a
   span_of span = span_of::none;
   int stage = 0;               ///< number of inner reductions that must have finished
@@ -107,6 +109,13 @@ struct kernel {
   int chunks = 1;                  ///< the rows are summed in this many runs, then the runs are combined
 
   bool is_product() const { return !products.empty(); }
+  /// A kernel with a scan has one, stores its value and nothing else, and no passes: outer axes are parallel, row axes are
+  /// scanned, at each of whose positions the whole body runs; an inner axis, at most one and the last, is the vector.
+  bool is_scan() const {
+    for (const auto& i : body)
+      if (i.kind == kind::scan) return true;
+    return false;
+  }
   std::uint32_t mask(plan::role r) const {
     std::uint32_t m = 0;
     for (std::size_t a = 0; a < axes.size(); ++a)

@@ -18,6 +18,7 @@ class lowering {
   kernel run() {
     for (const auto& r : roots_) targets_.insert(r.target);
     for (const auto& r : roots_) place(r);
+    if (k_.is_scan() && roots_.size() > 1) throw refusal{"a scan has a kernel of its own", ir::no_node};
     for (auto& e : axes_) k_.axes.push_back({e, role::inner});
     return std::move(k_);
   }
@@ -59,6 +60,8 @@ class lowering {
     } else if (const ir::node& v = g_[r.value];
                r.value == r.target && (v.code == ir::op::reduce || v.code == ir::op::arg_reduce)) {
       value = reduction(v, at, to);
+    } else if (r.value == r.target && v.code == ir::op::scan) {
+      value = scan(k_, v, value_at(v.in[0], at), at[static_cast<std::size_t>(v.attr.ints[0])]);
     } else if (r.value == r.target) {
       value = compute(r.value, at);
     } else {

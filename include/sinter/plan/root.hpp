@@ -45,6 +45,7 @@ constexpr bool always_stored(ir::op code) {
     case ir::op::scatter_add:
     case ir::op::concat:
     case ir::op::pad:
+    case ir::op::scan:
       return true;
     default:
       return false;

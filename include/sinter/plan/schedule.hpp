@@ -153,6 +153,24 @@ inline void assign_roles(kernel& k, const target& t) {
   reorder(k, order);
 }
 
+/// Scanned axes are rows, the last axis is the vector unless it is scanned.
+inline void assign_scan_roles(kernel& k) {
+  std::uint32_t over = 0;
+  for (const auto& i : k.body)
+    for (int a : i.over) over |= 1u << a;
+  const std::size_t last = k.axes.size() - 1;
+  std::vector<std::size_t> order;
+  for (auto r : {role::outer, role::row, role::inner})
+    for (std::size_t a = 0; a < k.axes.size(); ++a) {
+      const role mine = over >> a & 1u ? role::row : a == last ? role::inner : role::outer;
+      if (mine == r) order.push_back(a);
+      if (mine == r) k.axes[a].role = r;
+    }
+  reorder(k, order);
+  for (std::size_t a = k.axes.size(); a-- > 1;)
+    if (mergeable(k, a - 1)) merge(k, a - 1);
+}
+
 /// Stages of values; which reductions end with a row, and which only with all rows.
 inline void assign_stages(kernel& k) {
   const std::uint32_t inner = k.mask(role::inner), row = k.mask(role::row);
@@ -271,6 +289,7 @@ SINTER_API void schedule(kernel& k, std::span<const std::int64_t> hints, const t
       if (s.accumulate) throw refusal{"a scatter_add behind a matrix product", ir::no_node};
     return detail::group_product_axes(k);
   }
+  if (k.is_scan()) return detail::assign_scan_roles(k);
   detail::assign_roles(k, t);
   for (std::size_t a = k.axes.size(); a-- > 1;)
     if (detail::mergeable(k, a - 1)) detail::merge(k, a - 1);
