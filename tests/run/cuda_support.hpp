@@ -55,6 +55,8 @@ inline cuda::sequence one_launch(std::shared_ptr<const cuda::module> code, const
 }
 
 inline cuda::sequence scale_sequence(std::int64_t n, int where = 0) {
+  // Kept: unloading a module waits for the GPU, which would hide what does not wait.
+  static const auto kept = module_of(scale_source);
   return one_launch(module_of(scale_source, where), "scale", {{0, 0}, {1, 0}, {2, 4}}, (n + 127) / 128, 128, 1);
 }
 
