@@ -14,7 +14,13 @@ struct sandbox {
   folder root;
   variable cache{"SINTER_CACHE_DIR", root.at("cache")};
   variable temporary{"TMPDIR", root.path};
-  std::vector<std::string> entries() const { return files(root.at("cache")); }
+  // Of kernels: what is remembered of NVRTC is not counted.
+  std::vector<std::string> entries() const {
+    auto all = files(root.at("cache"));
+    const std::string other = sinter::run::disk_cache::entry_name(sinter::run::cuda::detail::search_text());
+    std::erase_if(all, [&](const std::string& path) { return path.ends_with(other); });
+    return all;
+  }
 };
 
 std::string answer_source(int value, const std::string& marker) {
@@ -46,6 +52,39 @@ TEST_CASE("a kernel is compiled once; then it comes from memory, then from disk"
   CHECK(third[0].from_cache);
   CHECK(answer_of(third[0].code) == 7);
   CHECK(box.entries().size() == 1);
+}
+
+TEST_CASE("a later process learns from the cache what NVRTC is, and does not open it unless it compiles") {
+  const sandbox box;
+  const sinter::run::disk_cache cache;
+  namespace detail = sinter::run::cuda::detail;
+  CHECK(detail::remembered_nvrtc(cache) == nullptr);
+  const auto opened = cuda::load_nvrtc();
+  REQUIRE(opened->problem.empty());
+  detail::remember(cache, *opened);
+  const auto known = detail::remembered_nvrtc(cache);
+  REQUIRE(known);
+  CHECK((known->create == nullptr));
+  CHECK(known->path == opened->path);
+  CHECK(known->identity == opened->identity);
+  CHECK(known->major == opened->major);
+  CHECK(known->capabilities == opened->capabilities);
+  // It compiles all the same.
+  CHECK_FALSE(cuda::compile(*known, answer_source(3, "known"), 80).empty());
+  // Another place to look, or another file there: it is opened again.
+  {
+    const variable elsewhere("CUDA_HOME", box.root.at("toolkit"));
+    CHECK(detail::remembered_nvrtc(cache) == nullptr);
+  }
+  cuda::nvrtc changed = *opened;
+  changed.identity += "1";
+  detail::remember(cache, changed);
+  CHECK(detail::remembered_nvrtc(cache) == nullptr);
+  CHECK(contains(message_of([&] {
+                   changed.create = nullptr;
+                   cuda::compile(changed, answer_source(3, "changed"), 80);
+                 }),
+                 "while this program ran; start it again"));
 }
 
 TEST_CASE("what decides a kernel's bytes is in its key: source, architecture, NVRTC and its options") {

@@ -28,6 +28,8 @@ class module {
     const driver_table& call = detail::driver_instance().table;
     api::context before = nullptr;
     if (call.context_get(&before) != api::success || call.context_set(gpu_.context) != api::success) return;
+    // A kernel of it may be running yet.
+    call.context_synchronize();
     call.module_unload(handle_);
     if (before != nullptr) call.context_set(before);
   }

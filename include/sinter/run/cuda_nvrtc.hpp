@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -84,15 +85,65 @@ SINTER_API std::shared_ptr<const nvrtc> open_nvrtc() {
   return out;
 }
 
+/// Where the search for NVRTC begins, as text.
+inline std::string search_text() {
+  std::string out = "sinter " SINTER_VERSION "\nwhere NVRTC is";
+  for (const char* name :
+       {"SINTER_LIBNVRTC", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "PYTHONPATH", "VIRTUAL_ENV", "PATH"})
+    out.append("\n").append(name).append("=").append(environment(name));
+  return out;
+}
+
+/// What an earlier process found, unless that file is no longer the same; opening the library costs more than loading a
+/// kernel from disk. Null when there is nothing of the kind.
+SINTER_API std::shared_ptr<const nvrtc> remembered_nvrtc(const disk_cache& cache) {
+  const std::string text = cache.find(search_text());
+  auto out = std::make_shared<nvrtc>();
+  series<std::string> lines;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    lines.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  if (lines.size() < 5) return nullptr;
+  out->path = lines[0];
+  out->identity = lines[1];
+  if (!out->identity.ends_with(" | " + run::detail::file_stamp(out->path))) return nullptr;
+  out->major = std::atoi(lines[2].c_str());
+  out->minor = std::atoi(lines[3].c_str());
+  for (std::size_t i = 4; i < lines.size(); ++i) out->capabilities.push_back(std::atoi(lines[i].c_str()));
+  return out;
+}
+
+inline void remember(const disk_cache& cache, const nvrtc& n) {
+  std::string text = n.path + "\n" + n.identity + "\n" + std::to_string(n.major) + "\n" + std::to_string(n.minor);
+  for (const int c : n.capabilities) text += "\n" + std::to_string(c);
+  cache.store(search_text(), text);
+}
+
 }  // namespace detail
 
 /// NVRTC, opened at the first call and looked for again while it is missing. Never throws for a missing one: `problem`
 /// tells.
-SINTER_API std::shared_ptr<const nvrtc> find_nvrtc() {
+SINTER_API std::shared_ptr<const nvrtc> load_nvrtc() {
   static std::mutex mutex;
   static std::shared_ptr<const nvrtc> known;
   const std::lock_guard lock(mutex);
   if (!known || !known->problem.empty()) known = detail::open_nvrtc();
+  return known;
+}
+
+/// The same, but where an earlier process found it, it is not opened yet: its functions are null.
+SINTER_API std::shared_ptr<const nvrtc> find_nvrtc() {
+  static std::mutex mutex;
+  static std::shared_ptr<const nvrtc> known;
+  const std::lock_guard lock(mutex);
+  if (known && known->problem.empty()) return known;
+  const disk_cache cache;
+  known = detail::remembered_nvrtc(cache);
+  if (known) return known;
+  known = load_nvrtc();
+  if (known->problem.empty()) detail::remember(cache, *known);
   return known;
 }
 
@@ -150,8 +201,13 @@ inline std::string log_of(const nvrtc& with, nvrtc::program program) {
 
 /// Compiles self-contained CUDA C++ to a CUBIN; needs no GPU. Throws compile_error naming where source and log were
 /// saved, and system_error when NVRTC is missing or does not know the architecture.
-SINTER_API std::string compile(const nvrtc& with, const std::string& source, int capability) {
+SINTER_API std::string compile(const nvrtc& found, const std::string& source, int capability) {
+  const auto loaded = found.create != nullptr ? nullptr : load_nvrtc();
+  const nvrtc& with = loaded ? *loaded : found;
   if (!with.problem.empty()) throw system_error("[cuda] " + with.problem);
+  if (with.identity != found.identity)
+    throw system_error("[cuda] NVRTC changed from " + found.identity + " to " + with.identity +
+                       " while this program ran; start it again");
   nvrtc::program program = nullptr;
   const auto options = nvrtc_options(detail::target_of(with, capability));
   series<const char*> option;
