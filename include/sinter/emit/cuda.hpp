@@ -146,7 +146,7 @@ inline void print_cuda_rows(cuda_source& s, writer& out, const kernel& k, const 
   for (int id = 0; id < p.size(); ++id)
     if (p.is_reduction(p.at(id))) parts.reserve(id, rows * dim(split.chunks));
   s.scratch = parts.bytes();
-  cuda_launch_of(s, out, only, cuda_entry, rows * dim(split.chunks), split.threads(), 0,
+  cuda_launch_of(s, out, only, cuda_entry, rows * dim(split.chunks), split.threads(), 2,
                  [&] { print_rows(p, split, parts); });
   cuda_printer finish(k, out);
   const int group = static_cast<int>(std::clamp<std::int64_t>(power_of_two(split.chunks), 32, 256));
@@ -163,7 +163,7 @@ inline void print_cuda_columns(cuda_source& s, writer& out, const kernel& k, con
     const auto shape = columns_of(p, t);
     count = shape.chunks;
     reserve_parts(p, parts, count);
-    cuda_launch_of(s, out, only, cuda_entry, outer * shape.tiles * dim(shape.chunks), shape.threads(), 0,
+    cuda_launch_of(s, out, only, cuda_entry, outer * shape.tiles * dim(shape.chunks), shape.threads(), 4,
                    [&] { print_columns(p, shape, parts); });
   } else {
     const auto shape = walk_of(p, t);

@@ -78,6 +78,8 @@ class cuda_printer {
   void learn(int id) { known_.insert(id); }
   sorted_set<int> scope() const { return known_; }
   void leave(sorted_set<int> outer) { known_ = std::move(outer); }
+  /// Loads come again: none bypasses the caches.
+  void read_repeatedly() { once_ = false; }
   void hold(int id) { held_.insert(id); }
   void drop(int id) { held_.erase(id); }
   /// Loads whose one vector serves every position of a tile.
@@ -312,7 +314,7 @@ class cuda_printer {
     const int w = width_of(id, t);
     if (w == 1) return "load<1>(" + address(a) + ")";
     if (is_vector_access(k_, a, t.axis, w))
-      return std::string(touches_once(k_, a) ? "load_once<" : "load<") + number(w) + ">(" + address(a) + ")";
+      return std::string(once_ && touches_once(k_, a) ? "load_once<" : "load<") + number(w) + ">(" + address(a) + ")";
     return "load_strided<" + number(w) + ">(" + address(a) + ", " +
            a.at.stride[static_cast<std::size_t>(t.axis)].text() + ")";
   }
@@ -378,7 +380,7 @@ class cuda_printer {
   const kernel& k_;
   writer& out_;
   std::uint32_t inner_, row_;
-  bool wide_;
+  bool wide_, once_ = true;
   int first_;
   sorted_set<int> known_;  ///< values that a name in scope has
   sorted_set<int> single_;

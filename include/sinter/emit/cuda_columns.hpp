@@ -42,8 +42,8 @@ inline column_shape columns_of(const cuda_printer& p, const cuda_target& t) {
                      tiles = std::max<std::int64_t>(
                          s.tiles.number().value_or(8) * k.extent(role::outer).number().value_or(1), 1);
   while (s.down > 1 && s.down / 2 >= rows) s.down /= 2;
-  // One wave of eight blocks to a multiprocessor.
-  const std::int64_t wave = round_up(8 * t.multiprocessors, tiles);
+  // One wave of 1024 threads to a multiprocessor: with 64 bytes each, 64 KiB are on their way.
+  const std::int64_t wave = round_up(std::int64_t{1024 / s.threads()} * t.multiprocessors, tiles);
   s.chunks = static_cast<int>(std::clamp<std::int64_t>(std::min(wave, rows / (s.down * s.vectors)), 1, 1024));
   return s;
 }
@@ -197,6 +197,7 @@ inline series<int> loads_of(const cuda_printer& p, bool of_rows) {
 
 /// Registers: 64 to a thread where 1024 share a multiprocessor, half of them for arithmetic and addresses.
 inline walk_shape walk_of(const cuda_printer& p, const cuda_target& t) {
+  const kernel& k = p.code();
   walk_shape s;
   s.row = rows_of(p, t);
   row_shape& r = s.row;
@@ -225,7 +226,8 @@ inline walk_shape walk_of(const cuda_printer& p, const cuda_target& t) {
     r.vectors = 2;
     r.keep.clear();
   } else {
-    s.ahead = fits(kept + rows);
+    s.ahead = k.extent(role::row).number().value_or(1 << 20) > std::int64_t{r.rows} * walkers_of(p, r, t) &&
+              fits(kept + rows);
     s.hoist = fits(kept + fixed + (s.ahead ? rows : 0));
   }
   s.walkers = walkers_of(p, r, t);

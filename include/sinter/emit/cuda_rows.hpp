@@ -139,7 +139,7 @@ inline row_shape rows_of(const cuda_printer& p, const cuda_target& t) {
   return s;
 }
 
-/// Blocks of a row where rows are few and long: a wave of four blocks to a multiprocessor. Every reduction has to be of
+/// Blocks of a row where rows are few and long: a wave of two blocks, 1024 threads, to a multiprocessor. Every reduction has to be of
 /// the first pass, and nothing may follow along the row.
 inline int chunks_of(const cuda_printer& p, const row_shape& s, const cuda_target& t) {
   const kernel& k = p.code();
@@ -147,7 +147,7 @@ inline int chunks_of(const cuda_printer& p, const row_shape& s, const cuda_targe
   if (!rows || *rows < 1 || *rows >= t.multiprocessors || (count && *count < 4096)) return 1;
   for (int stage = 1; stage < k.stages; ++stage)
     if (!work_of(p, stage).empty()) return 1;
-  const std::int64_t wave = round_up(4 * t.multiprocessors, *rows);
+  const std::int64_t wave = round_up(2 * t.multiprocessors, *rows);
   return static_cast<int>(std::max<std::int64_t>(count ? std::min(wave, *count / 1024) : wave, 1));
 }
 
@@ -160,6 +160,7 @@ class cuda_row_printer {
   cuda_row_printer(cuda_printer& p, const row_shape& s) : p_(p), s_(s) {
     for (int id = 0; id < p.size(); ++id)
       if (p.is_reduction(p.at(id)) && p.at(id).span == span_of::inner) inner_.push_back(id);
+    if (!s.held && p.code().stages > 1 && !detail::work_of(p, 1).empty()) p.read_repeatedly();
   }
 
   const series<int>& inner_reductions() const { return inner_; }

@@ -16,6 +16,8 @@ inline constexpr int most_recomputation = 20;
 
 /// Most arrays, but for small ones, of a GPU kernel that merges others without a value passing between them.
 inline constexpr std::size_t most_gpu_buffers = 16;
+/// Most reductions over rows of a GPU kernel: each has registers, and a block's part of the shared memory.
+inline constexpr std::size_t most_gpu_sums = 8;
 
 /// The kernels of a graph, in an order that respects their dependences; buffer ids are node ids.
 struct fused {
@@ -250,7 +252,9 @@ class fusion {
       if (as_blas(product) && !as_blas(without_unread(a, b, both)))
         throw refusal{"the matrix library cannot do what follows", ir::no_node};
     }
-    std::size_t large = 0;
+    std::size_t large = 0, sums = 0;
+    for (const auto& i : both.body) sums += i.span == span_of::row || i.span == span_of::both;
+    if (sums > most_gpu_sums) throw refusal{"too many sums over the rows", ir::no_node};
     for (const auto& u : both.buffers) large += bytes(u.id) >= 4096;
     if (large > most_gpu_buffers && !feeds(a, b) && !feeds(b, a))
       throw refusal{"too many arrays for one kernel", ir::no_node};

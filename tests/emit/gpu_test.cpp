@@ -1,0 +1,259 @@
+// CUDA text: what index maps, extents, alignments and options make of a kernel.
+#include <doctest/doctest.h>
+
+#include <sinter/ir/define.hpp>
+
+#include "gpu_graphs.hpp"
+#include "nvrtc_gate.hpp"
+
+using namespace sinter;
+using namespace graphs;
+
+namespace {
+
+bool has(const std::string& text, std::string_view what) { return text.find(what) != std::string::npos; }
+
+/// The only kernel of some outputs, and its text.
+struct one {
+  kernel code;
+  emit::cuda_source source;
+  std::string text;
+};
+
+one only(std::initializer_list<value> outputs, emit::cuda_target how = {}) {
+  auto c = gpu_kernels(outputs, how);
+  REQUIRE(c.sources.size() == 1);
+  return {c.kernels[0], c.sources[0], entries(c.sources[0])};
+}
+
+one with_memory(graph& g, const memory_map& m) {
+  auto kernels = fuse(g, m, {.gpu = true}).kernels;
+  REQUIRE(kernels.size() == 1);
+  const auto s = emit::cuda(kernels[0], {});
+  return {kernels[0], s, entries(s)};
+}
+
+void check_compiles(const one& o) {
+  static const gate::nvrtc compiler;
+  if (!compiler.present()) return;
+  const auto v = compiler.judge(o.source.text, 90);
+  CHECK_MESSAGE(v.compiled, v.log << o.text);
+}
+
+std::int64_t blocks(const one& o, std::size_t launch = 0) { return o.source.launches.at(launch).blocks.evaluate({}); }
+
+}  // namespace
+
+TEST_CASE("indices are 32-bit where they fit, 64-bit where they may not") {
+  graph g;
+  const auto small = only({exp(input(g, {1000, 1000}))});
+  CHECK(has(small.text, "const int i0"));
+  CHECK(!has(small.text, "long i0"));
+  graph h;
+  const auto large = only({input(h, {5'000'000'000}) * 2.0});
+  CHECK(has(large.text, "const long i0"));
+  CHECK(blocks(large) * large.source.launches[0].threads * 4 * 4 >= 5'000'000'000);
+  check_compiles(large);
+  graph strided;  // few elements, far apart
+  const value x = input(strided, {1000, 1000});
+  strided.outputs = {(x * 2.0).id()};
+  memory_map m;
+  m.strides.resize(strided.size());
+  m.strides[x.id()] = {4'000'000, 1};
+  CHECK(has(with_memory(strided, m).text, "const long i0"));
+  graph symbols;
+  const value y{symbols, symbols.add_input(dtype::f32, {dim::symbol(0), 64})};
+  const auto c = gpu_kernels({exp(y)}, {}, {100});
+  CHECK(has(entries(c.sources[0]), "const long i0"));
+  CHECK(has(entries(c.sources[0]), "char* scratch, long s0)"));
+  graph rows;
+  check_compiles(only({sum(input(rows, {3'000'000, 1000}), {1})}));
+  graph columns;
+  check_compiles(only({sum(input(columns, {3'000'000, 1000}), {0})}));
+}
+
+TEST_CASE("a grid that is too large is walked") {
+  graph g;
+  const std::int64_t rows = 40'000'000'000;
+  const auto o = only({sum(input(g, {rows, 100}, dtype::u8), {1})});
+  CHECK(blocks(o) == emit::most_blocks);
+  CHECK(has(o.text, "for (long block = blockIdx.x; block < "));
+  check_compiles(o);
+}
+
+TEST_CASE("nothing is launched for no elements, but what is stored all the same") {
+  graph g;
+  CHECK(blocks(only({exp(input(g, {0, 7}))})) == 0);
+  graph h;
+  CHECK(blocks(only({sum(input(h, {0, 7}), {0, 1})})) == 1);
+  graph k;
+  const auto columns = only({sum(input(k, {0, 7}), {0})});
+  CHECK(columns.source.launches.size() == 2);
+  CHECK(blocks(columns, 1) == 1);
+  graph r;
+  CHECK(blocks(only({sum(input(r, {5, 0}), {1})})) >= 1);
+}
+
+TEST_CASE("16 bytes at a time, where addresses, strides and extents are multiples") {
+  graph g;
+  CHECK(has(only({input(g, {1024}) * 2.0}).text, "load<4>"));
+  graph h;
+  CHECK(has(only({input(h, {4096}, dtype::bf16) * 2.0}).text, "load<8>"));
+  graph d;
+  CHECK(has(only({input(d, {1024}, dtype::f64) * 2.0}).text, "load<2>"));
+  graph odd;  // the last elements apart
+  const auto rest = only({input(odd, {1023}) * 2.0});
+  CHECK(has(rest.text, "load<4>"));
+  CHECK(has(rest.text, "for (int e = "));
+  graph rows;  // 1023 to a row, broadcast columns: no row but the first is aligned
+  const value x = input(rows, {64, 1023}), b = input(rows, {1023});
+  CHECK(!has(only({with_columns(x, b)}).text, "<4>"));
+  for (const std::int64_t alignment : {4, 8, 16}) {
+    graph a;
+    const value y = input(a, {1024});
+    a.outputs = {(y * 2.0).id()};
+    memory_map m;
+    m.strides.resize(a.size());
+    m.alignment.assign(a.size(), 0);
+    m.alignment[y.id()] = alignment;
+    const auto o = with_memory(a, m);
+    CHECK(has(o.text, alignment == 16 ? "= load<4>(p0" : "= load_strided<4>(p0"));
+    check_compiles(o);
+  }
+}
+
+TEST_CASE("a slice that starts in the middle of 16 bytes is read by elements") {
+  graph g;
+  const value x = input(g, {64, 128});
+  const auto o = only({slice(x, {64, 64}, {0, 1}, {1, 1}) * slice(x, {64, 64}, {0, 4}, {1, 1})});
+  CHECK(has(o.text, "load_strided<4>"));
+  CHECK(has(o.text, "load<4>"));
+}
+
+TEST_CASE("numbers by value are parameters") {
+  graph g;
+  const value x = input(g, {1024}), s = input(g, {});
+  g.outputs = {(x * broadcast(reshape(s, {1}), {1024})).id()};
+  memory_map m;
+  m.strides.resize(g.size());
+  m.by_value.assign(g.size(), 0);
+  m.by_value[s.id()] = 1;
+  const auto o = with_memory(g, m);
+  CHECK(has(o.text, "const t_f32 p1, "));
+  check_compiles(o);
+}
+
+TEST_CASE("rows: threads of a row by its length") {
+  auto threads = [](std::int64_t rows, std::int64_t columns) {
+    graph g;
+    const auto o = only({softmax(input(g, {rows, columns}))});
+    check_compiles(o);
+    return o.source.launches[0].threads;
+  };
+  CHECK(threads(100000, 8) == 256);  // two threads a row, many rows a block
+  CHECK(threads(8192, 4096) == 512);
+  CHECK(threads(8192, 16384) == 1024);
+  graph g;
+  const auto looped = only({softmax(input(g, {512, 200000}))});
+  CHECK(has(looped.text, "for (unsigned z = lane; z < "));
+  CHECK(looped.source.launches.size() == 1);
+}
+
+TEST_CASE("few long rows are split, and finished by a second launch") {
+  graph g;
+  const auto o = only({sum(input(g, {4, 1 << 22}), {1})});
+  CHECK(o.source.launches.size() == 2);
+  CHECK(blocks(o) >= 132);
+  CHECK(o.source.scratch.evaluate({}) >= blocks(o) * 4);
+  CHECK(o.source.launches[1].entry == emit::cuda_finish);
+  graph h;
+  const auto index = [&] {
+    ir::attributes how;
+    how.ints = {0};
+    how.combiner = op::maximum;
+    const value x = input(h, {1 << 22});
+    return value{h, h.push(op::arg_reduce, {x.id()}, how)};
+  }();
+  const auto arg = only({index});
+  CHECK(arg.source.launches.size() == 2);
+  check_compiles(arg);
+}
+
+TEST_CASE("scatter_add: atomic, or in order") {
+  for (const bool deterministic : {false, true}) {
+    graph g;
+    const value base = input(g, {50, 32}), index = input(g, {20, 32}, dtype::i64), updates = input(g, {20, 32});
+    emit::cuda_target how;
+    how.deterministic = deterministic;
+    const auto c = gpu_kernels({scatter_add(base, index, updates, 0)}, how);
+    const std::string last = entries(c.sources.back());
+    CHECK(has(last, "atomic_add(") == !deterministic);
+    CHECK(has(last, "< (s_u64)(50)"));
+  }
+}
+
+TEST_CASE("launches that kernels share") {
+  graph g;
+  const value a = input(g, {1000}), b = input(g, {300, 40}), c = input(g, {77}, dtype::f64);
+  g.outputs = {(a * 2.0).id(), exp(b).id(), (c + c).id(), sum(exp(a), {0}).id()};
+  memory_map m;
+  m.strides.resize(g.size());
+  const auto fused = fuse(g, m, {.gpu = true});
+  const auto groups = horizontal(fused.kernels);
+  std::size_t largest = 0;
+  std::vector<char> seen(fused.kernels.size());
+  for (const auto& group : groups) {
+    largest = std::max(largest, group.size());
+    for (auto k : group) CHECK(seen[k]++ == 0);
+    if (group.size() < 2) continue;
+    std::vector<const kernel*> all;
+    std::size_t buffers = 0;
+    for (auto k : group) all.push_back(&fused.kernels[k]), buffers += fused.kernels[k].buffers.size();
+    const auto s = emit::cuda(all, {});
+    CHECK(s.launches.size() == 1);
+    CHECK(has(s.text, "p" + std::to_string(buffers - 1) + ", char* scratch)"));
+    CHECK(!has(s.text, "p" + std::to_string(buffers) + ","));
+  }
+  CHECK(largest >= 2);
+  CHECK(std::count(seen.begin(), seen.end(), 1) == static_cast<std::ptrdiff_t>(seen.size()));
+}
+
+TEST_CASE("what depends on another kernel runs in a later group") {
+  graph g;
+  const value x = input(g, {100}), y = input(g, {100, 100});
+  const value s = sum(x, {0});
+  g.outputs = {(y * broadcast(reshape(s, {1, 1}), {100, 100})).id(), (y + 1.0).id()};
+  memory_map m;
+  m.strides.resize(g.size());
+  const auto fused = fuse(g, m, {.gpu = true});
+  std::set<int> written;
+  for (auto id : g.inputs) written.insert(static_cast<int>(id));
+  for (const auto& group : horizontal(fused.kernels)) {
+    for (auto k : group)
+      for (const auto& b : fused.kernels[k].buffers) CHECK((b.written || written.count(b.id) == 1));
+    for (auto k : group)
+      for (const auto& b : fused.kernels[k].buffers)
+        if (b.written) written.insert(b.id);
+  }
+}
+
+TEST_CASE("places are in #line alone, and labels stay in their comment") {
+  graph g, h;
+  const value x{g, g.add_input(dtype::f32, {64}, {"a.cpp", 3})}, y{h, h.add_input(dtype::f32, {64}, {"b\"\n.cpp", 9})};
+  const auto here = only({exp(x)}), there = only({exp(y)});
+  CHECK(here.text == there.text);
+  CHECK(!has(there.source.text, "b\"\n"));
+  auto k = here.code;
+  k.label = "x */ ? \\\n#error injected\n// \\";
+  CHECK(!has(emit::cuda(k, {}).text, "\n#error"));
+}
+
+TEST_CASE("the prelude has what the kernel calls, and no more") {
+  graph g, h;
+  const auto plain = only({input(g, {64}) + 1.0}), math = only({sum(exp(input(h, {64, 64})), {1})});
+  CHECK(!has(plain.source.text, emit::prelude_cuda_math));
+  CHECK(!has(plain.source.text, emit::prelude_cuda_reduce));
+  CHECK(has(math.source.text, emit::prelude_cuda_math));
+  CHECK(has(math.source.text, emit::prelude_cuda_reduce));
+  CHECK(!has(plain.source.text, "#include"));
+}
