@@ -1,10 +1,13 @@
 // jit/cuda.hpp: graph -> launches on a GPU, compiled by NVRTC and bound to operands.
 #pragma once
 
-#include <numeric>
+#include <optional>
 
 #include "../base/series.hpp"
 #include "../emit/cuda.hpp"
+#include "../plan/blas.hpp"
+#include "../plan/horizontal.hpp"
+#include "../run/cuda_blas.hpp"
 #include "../run/cuda_nvrtc.hpp"
 #include "../run/cuda_program.hpp"
 #include "code.hpp"
@@ -12,33 +15,82 @@
 namespace sinter::engine::detail {
 
 /// "mul exp reduce (at net.cpp:12)": what errors call a group of kernels.
-inline std::string label_of(const series<plan::kernel>& kernels, const series<std::size_t>& group) {
+inline const char* label_of(std::span<const plan::kernel> group) {
   std::string label;
   location where;
-  for (auto k : group) {
-    label += (label.empty() ? "" : " | ") + kernels[k].label;
-    for (const auto& i : kernels[k].body)
+  for (const auto& k : group) {
+    label += (label.empty() ? "" : " | ") + k.label;
+    for (const auto& i : k.body)
       if (where.line == 0) where = i.where;
   }
-  return sinter::detail::located(label, where);
+  return run::cuda::label(sinter::detail::located(label, where));
 }
+
+inline run::cuda::matmul to_matmul(const plan::blas_call& b, const options& how) {
+  using run::cuda::epilogue;
+  constexpr epilogue after[2][3] = {{epilogue::none, epilogue::relu, epilogue::gelu},
+                                    {epilogue::bias, epilogue::bias_relu, epilogue::bias_gelu}};
+  run::cuda::matmul m;
+  m.m = b.m;
+  m.n = b.n;
+  m.k = b.k;
+  m.batch = b.batch;
+  m.repeat = b.repeat;
+  m.type = b.type;
+  m.result = b.result;
+  const auto place = [](const plan::blas_operand& o, std::int64_t& row, std::int64_t& batch, std::int64_t& offset,
+                        std::int64_t& repeat) {
+    row = o.row;
+    batch = o.batch;
+    offset = o.offset;
+    repeat = o.repeat;
+    return o.transpose;
+  };
+  m.transpose_a = place(b.a, m.row_a, m.batch_a, m.offset_a, m.repeat_a);
+  m.transpose_b = place(b.b, m.row_b, m.batch_b, m.offset_b, m.repeat_b);
+  place(b.out, m.row_out, m.batch_out, m.offset_out, m.repeat_out);
+  m.offset_bias = b.bias_offset;
+  m.after = after[b.bias >= 0][static_cast<int>(b.after)];
+  m.tf32 = how.precision == precision::high;
+  return m;
+}
+
+/// Kernels that run at once, and how: a call of the matrix library, or printed.
+struct cuda_group {
+  std::size_t first = 0, count = 0;
+  std::optional<plan::blas_call> call;
+  emit::cuda_source source;
+};
 
 /// The steps of a program whose kernels have been printed, and where each kernel finds its operands.
 class cuda_assembly {
  public:
-  cuda_assembly(code& c, const plan::fused& fused, const binding& where) : c_(c), fused_(fused), where_(where) {}
+  cuda_assembly(code& c, const series<plan::kernel>& kernels, const binding& where)
+      : c_(c), kernels_(kernels), where_(where) {}
 
-  void add_launches(const emit::cuda_source& source, const run::cuda::built& module, const series<std::size_t>& group) {
-    const char* const label = run::cuda::label(label_of(fused_.kernels, group));
-    for (const auto& launch : source.launches) {
+  void add_product(const cuda_group& g, const options& how) {
+    const plan::blas_call& call = *g.call;
+    run::cuda::step s;
+    s.what = run::cuda::action::product;
+    s.label = label_of({&kernels_[g.first], 1});
+    s.product = to_matmul(call, how);
+    for (int b : {call.a.buffer, call.b.buffer, call.out.buffer, call.bias})
+      if (b >= 0) s.operands.push_back(operand_of(kernels_[g.first].buffers[static_cast<std::size_t>(b)]));
+    c_.launches.steps.push_back(std::move(s));
+  }
+
+  void add_launches(const cuda_group& g, const run::cuda::built& module) {
+    const std::span<const plan::kernel> group(&kernels_[g.first], g.count);
+    const char* const label = label_of(group);
+    for (const auto& launch : g.source.launches) {
       run::cuda::step s = run::cuda::make_launch(module.code, launch.entry, launch.blocks.evaluate({}), launch.threads,
                                                  launch.shared, label);
-      for (auto k : group)
-        for (const auto& b : fused_.kernels[k].buffers) s.operands.push_back(operand_of(b));
+      for (const auto& k : group)
+        for (const auto& b : k.buffers) s.operands.push_back(operand_of(b));
       s.scratch = where_.scratch_bytes;
       c_.launches.steps.push_back(std::move(s));
     }
-    scratch_ = std::max(scratch_, source.scratch.evaluate({}));
+    scratch_ = std::max(scratch_, g.source.scratch.evaluate({}));
   }
 
   void finish() {
@@ -53,7 +105,7 @@ class cuda_assembly {
   }
 
   code& c_;
-  const plan::fused& fused_;
+  const series<plan::kernel>& kernels_;
   const binding& where_;
   std::int64_t scratch_ = 0;
 };
@@ -72,34 +124,62 @@ inline plan::memory_map device_layout_of(const ir::graph& g, std::span<const arg
   return m;
 }
 
+/// The matrix library's call for a kernel, if there is a library and it can do that.
+inline std::optional<plan::blas_call> library_call(const plan::kernel& k, int device, const options& how) {
+  auto call = plan::as_blas(k, true);
+  std::string why;
+  if (call && !run::cuda::can_multiply(to_matmul(*call, how), device, why)) {
+    logs::to("fusion", [&] { return k.label + ": no library call: " + why; });
+    call.reset();
+  }
+  return call;
+}
+
 inline void generate_cuda(code& c, ir::graph g, std::span<const argument> arguments, const options& how) {
   const run::cuda::gpu& gpu = run::cuda::device_at(c.where.index);
+  const bool blas = run::cuda::blas().problem.empty();
   c.results = separate_results(g);
-  const plan::fused fused = plan::fuse(g, device_layout_of(g, arguments),
-                                       {.gpu = true, .multiprocessors = gpu.multiprocessors, .blas = false});
+  plan::fused fused = plan::fuse(g, device_layout_of(g, arguments),
+                                 {.gpu = true, .multiprocessors = gpu.multiprocessors, .blas = blas});
   const emit::cuda_target target{.capability = gpu.capability,
                                  .multiprocessors = gpu.multiprocessors,
                                  .deterministic = how.deterministic,
                                  .tf32 = how.precision == precision::high};
-  series<std::size_t> when(fused.kernels.size());
-  std::iota(when.begin(), when.end(), std::size_t{0});
-  series<emit::cuda_source> sources;
+  series<plan::kernel> kernels;
+  series<cuda_group> groups;
+  series<std::size_t> when;
   series<std::string> texts;
-  for (const auto& k : fused.kernels) {
-    sources.push_back(emit::cuda(k, target));
-    texts.push_back(sources.back().text);
+  for (const auto& together : plan::horizontal(fused.kernels)) {
+    cuda_group group{kernels.size(), together.size(), {}, {}};
+    for (auto k : together) {
+      kernels.push_back(std::move(fused.kernels[k]));
+      when.push_back(groups.size());
+    }
+    groups.push_back(std::move(group));
+  }
+  for (auto& group : groups) {
+    if (blas && group.count == 1) group.call = library_call(kernels[group.first], c.where.index, how);
+    if (group.call) continue;
+    series<const plan::kernel*> parts;
+    for (std::size_t k = 0; k < group.count; ++k) parts.push_back(&kernels[group.first + k]);
+    group.source = emit::cuda(parts, target);
+    texts.push_back(group.source.text);
     logs::to("output_code", [&] { return texts.back(); });
   }
   const auto modules = run::cuda::build(texts, c.where.index);
   for (const auto& m : modules) c.about.compiled += !m.from_cache;
   c.about.kernels_unfused = fused.unfused;
-  c.about.kernels = fused.kernels.size();
+  c.about.kernels = groups.size();
   c.about.sources = std::move(texts);
-  const binding where = bind_operands(c, g, fused.kernels, when);
-  cuda_assembly assembly(c, fused, where);
-  for (std::size_t k = 0; k < sources.size(); ++k) assembly.add_launches(sources[k], modules[k], {k});
+  const binding where = bind_operands(c, g, kernels, when);
+  cuda_assembly assembly(c, kernels, where);
+  std::size_t next = 0;
+  for (const auto& group : groups) {
+    if (group.call) assembly.add_product(group, how);
+    else assembly.add_launches(group, modules[next++]);
+  }
   assembly.finish();
-  find_replaceable(c, g, fused.kernels, when, arguments);
+  find_replaceable(c, g, kernels, when, arguments);
   c.about.scratch_bytes = static_cast<std::size_t>(c.launches.scratch_bytes);
 }
 
