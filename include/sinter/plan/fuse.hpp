@@ -221,7 +221,8 @@ class fusion {
     if (both.code.body.size() > most_instructions) throw refusal{"too many instructions", ir::no_node};
     const std::int64_t inner = both.code.extent(role::inner).evaluate(memory_.hints);
     const std::int64_t rows = work(both) / std::max<std::int64_t>(inner, 1);
-    if (!both.code.is_product() && both.code.stages > 1 && rows < few_rows() && inner > 2 * block_elements)
+    if (!both.code.is_product() && both.code.stages > 1 && rows < few_rows() && inner > 2 * block_elements &&
+        !(target_.gpu && walks_once(both.code)))
       throw refusal{"too few rows to share among threads", ir::no_node};
     if (target_.gpu) check_on_gpu(a, b, both.code);
     return both;

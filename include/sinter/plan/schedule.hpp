@@ -277,6 +277,21 @@ inline void group_product_axes(kernel& k) {
 
 }  // namespace detail
 
+/// True when each row is walked once: a GPU shares such rows among blocks, however few they are.
+SINTER_API bool walks_once(const kernel& k) {
+  const std::uint32_t inner = k.mask(role::inner);
+  const auto late = [&](int id) { return k.body[static_cast<std::size_t>(id)].stage > 0; };
+  for (const auto& i : k.body)
+    if ((i.kind == kind::reduce || i.kind == kind::arg_reduce) && late(i.args[0])) return false;
+  for (const auto& s : k.stores) {
+    std::uint32_t varies = k.body[static_cast<std::size_t>(s.value)].axes;
+    for (std::size_t a = 0; a < k.axes.size(); ++a)
+      if (!s.at.at.stride[a].is(0)) varies |= 1u << a;
+    if (late(s.value) && (varies & inner)) return false;
+  }
+  return true;
+}
+
 /// Gives the axes of a lowered kernel their roles, merges those that every access walks as one, and orders the passes.
 /// Throws refusal when the kernel's reductions do not fit one loop nest.
 /// For a GPU the emitter chooses blocks, chunks and what to keep.

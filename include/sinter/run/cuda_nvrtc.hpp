@@ -1,12 +1,15 @@
 // run/cuda_nvrtc.hpp: CUDA C++ text -> CUBIN by NVRTC -> loaded module, through the caches that all kernels share.
 #pragma once
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <span>
 #include <string>
+#include <thread>
 
 #include "../base/series.hpp"
 #include "build.hpp"
@@ -231,6 +234,24 @@ SINTER_API std::string compile(const nvrtc& found, const std::string& source, in
   if (r != 0) detail::fail_nvrtc(with, with.words(r), source, detail::log_of(with, program));
   if (bytes == 0) detail::fail_nvrtc(with, "it produced no CUBIN", source, detail::log_of(with, program));
   return image;
+}
+
+/// Opens NVRTC and compiles nothing on a thread of its own, once a process: the first real kernel then waits for
+/// its own compilation only. What goes wrong shows when a kernel is built.
+SINTER_API void prepare_nvrtc(int device) {
+  struct background {
+    pid_t process = ::getpid();
+    std::thread thread;
+    explicit background(int capability)
+        : thread([capability] {
+            try {
+              compile(*load_nvrtc(), "", capability);
+            } catch (const error&) {}
+          }) {}
+    // A forked child has no such thread to wait for.
+    ~background() { process == ::getpid() ? thread.join() : thread.detach(); }
+  };
+  static const background once(device_at(device).capability);
 }
 
 /// Everything that decides a kernel's CUBIN, as text.
