@@ -125,6 +125,8 @@ int cuCtxSynchronize() {
 int cuModuleLoadData(module** out, const void* image) {
   call c;
   if (c.problem != success) return c.problem;
+  // A kernel's code takes memory too.
+  if (memory_here().used() >= memory_here().total()) return out_of_memory;
   const auto* const bytes = static_cast<const unsigned char*>(image);
   if (std::memcmp(bytes, "\177ELF", 4) != 0) return invalid_image;
   const int fd = ::memfd_create("emulated-kernel", MFD_CLOEXEC);

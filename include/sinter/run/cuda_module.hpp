@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "cuda_driver.hpp"
+#include "cuda_memory.hpp"
 
 namespace sinter::run::cuda {
 
@@ -13,7 +13,7 @@ class module {
   /// Throws system_error when the GPU refuses the image.
   module(const std::string& image, int device) :gpu_(device_at(device)) {
     const context_scope here(gpu_);
-    const auto r = driver().module_load(&handle_, image.data());
+    const auto r = with_room(device, [&] { return driver().module_load(&handle_, image.data()); });
     if (r == api::no_binary_for_gpu || r == api::invalid_image || r == api::unsupported_ptx_version)
       throw system_error("[cuda] a compiled kernel does not suit " + gpu_.name + " or its driver for CUDA " +
                          std::to_string(driver_version() / 1000) + "." + std::to_string(driver_version() % 1000 / 10) +

@@ -126,7 +126,9 @@ inline void enqueue(const step& s, operand_table& table, queue& q, const driver_
   switch (s.what) {
     case action::launch:
       if (s.blocks == 0) return;
-      r = call.launch(s.entry, s.blocks, 1, 1, s.threads, 1, 1, s.shared, q.handle, table.parameters(s), nullptr);
+      r = with_room(q.where->index, [&] {
+        return call.launch(s.entry, s.blocks, 1, 1, s.threads, 1, 1, s.shared, q.handle, table.parameters(s), nullptr);
+      });
       break;
     case action::fill:
       if (s.bytes == 0) return;
