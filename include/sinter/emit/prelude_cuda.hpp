@@ -72,8 +72,14 @@ SX float widen(t_f16 x) {
 }
 // Round to nearest even; a NaN stays one.
 SX t_bf16 narrow(float a, t_bf16) {
+#if defined(__CUDA_ARCH__)
+  t_bf16 r;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(r.bits) : "f"(a));
+  return r;
+#else
   const unsigned u = __float_as_uint(a);
   return {(unsigned short)(a != a ? (u >> 16) | 64 : (u + 0x7fff + ((u >> 16) & 1)) >> 16)};
+#endif
 }
 SX t_f16 narrow(float a, t_f16) {
 #if defined(__CUDA_ARCH__)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 
 #include "../base/sorted.hpp"
 #include "lower.hpp"
@@ -86,6 +87,15 @@ struct division {
   std::uint32_t inner = 0, row = 0;
 };
 
+/// The axes along which a load is contiguous: bit a for axis a.
+inline std::uint32_t contiguous_axes(const kernel& k) {
+  std::uint32_t mask = 0;
+  for (const auto& i : k.body)
+    for (std::size_t a = 0; i.kind == kind::load && i.at.at.index < 0 && a < k.axes.size(); ++a)
+      if (i.at.at.stride[a].is(1)) mask |= 1u << a;
+  return mask;
+}
+
 inline division divide_axes(const kernel& k, const target& t) {
   const std::uint32_t all = (1u << k.axes.size()) - 1, last = k.axes.empty() ? 0 : 1u << (k.axes.size() - 1);
   sorted_set<std::uint32_t> sets;
@@ -102,6 +112,13 @@ inline division divide_axes(const kernel& k, const target& t) {
   if (d.inner && sets.size() == 1) return d;
   // A GPU splits one long row over its blocks.
   if (sets.count(all) && sets.size() == 1) return t.gpu ? division{all, 0} : division{last, all & ~last};
+  if (t.gpu && sets.size() == 1) {
+    // One set of axes is reduced: neighbouring threads go where neighbouring memory is.
+    const std::uint32_t reduced = *sets.begin(), contiguous = contiguous_axes(k);
+    if ((contiguous & reduced) && !(contiguous & ~reduced)) return {reduced, 0};
+    if ((contiguous & ~reduced) && !(contiguous & reduced) && std::has_single_bit(contiguous))
+      return {contiguous, reduced};
+  }
   const bool full = sets.erase(all) > 0;
   for (auto s : sets) (s & last ? d.inner : d.row) |= s;
   if (full && !d.row) d.row = all & ~d.inner;
