@@ -13,15 +13,6 @@ namespace sinter::engine {
 
 namespace detail {
 
-/// What kernels assume of an argument besides extents and strides, as one number: its dtype and device, and for a GPU's
-/// vector accesses whether its address is a multiple of 16.
-inline std::int64_t kernel_facts(const argument& a) {
-  const device where = a.where();
-  const bool aligned = where.is_cuda() && reinterpret_cast<std::uintptr_t>(a.data) % 16 == 0;
-  return static_cast<std::int64_t>(a.type) | std::int64_t{a.by_value} << 8 | std::int64_t{where.is_cuda()} << 9 |
-         std::int64_t{aligned} << 10 | std::int64_t{where.index} << 16;
-}
-
 /// What a specialisation assumes: everything that the trace and the plan took as given.
 class guard {
  public:

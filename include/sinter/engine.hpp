@@ -79,6 +79,17 @@ struct argument {
   device where() const { return owner ? owner->where() : device{}; }
 };
 
+namespace detail {
+/// What kernels assume of an argument besides extents and strides, as one number: its dtype and device, and for a GPU's
+/// vector accesses whether its address is a multiple of 16.
+inline std::int64_t kernel_facts(const argument& a) {
+  const device where = a.where();
+  const bool aligned = where.is_cuda() && reinterpret_cast<std::uintptr_t>(a.data) % 16 == 0;
+  return static_cast<std::int64_t>(a.type) | std::int64_t{a.by_value} << 8 | std::int64_t{where.is_cuda()} << 9 |
+         std::int64_t{aligned} << 10 | std::int64_t{where.index} << 16;
+}
+}  // namespace detail
+
 /// Memory for `bytes` bytes on a device, 64-byte aligned and uninitialised; reuses freed blocks. On a GPU it is ordered with
 /// the current stream. Throws system_error with the size, or when there is no such device.
 SINTER_API storage allocate(std::size_t bytes, device where = {});
