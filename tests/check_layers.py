@@ -59,9 +59,15 @@ NAMED_OP_ROOMS = re.compile(r"^(plan|emit)/(?!prelude)")
 GLUE_OPS = {"identity", "cast"}  # no operation, and conversion
 GLUE_OPS |= {"add", "mul", "maximum", "minimum", "bit_or", "bit_and"}  # the combiners of reductions
 
+# Rooms whose code is no part of the engine.
+IN_FRONT = {"front", "nn", "optim", "io", "dist"}
+
 # Slow to compile or not for every user: behind the seam only.
 BEHIND_THE_SEAM = {"iostream", "regex", "fstream", "filesystem", "future", "dlfcn.h", "spawn.h", "unistd.h", "fcntl.h",
                    "sys/wait.h", "sys/stat.h", "sys/file.h", "cuda.h", "nvrtc.h", "mpi.h"}
+
+# The two headers that mark a region; the first includes whatever the engine includes of the system.
+REGION = {"base/engine_begin.hpp", "base/engine_end.hpp"}
 
 MAX_LINES = 400
 
@@ -123,7 +129,7 @@ def check(sources):
         lines = text.split("\n")
         if not re.match(rf"// {re.escape(path)}: \S", lines[0]):
             report(path, f"the first line is not '// {path}: what room it is.'", 1)
-        if path.endswith(".hpp") and "#pragma once" not in lines:
+        if path.endswith(".hpp") and path not in REGION and "#pragma once" not in lines:
             report(path, "has no #pragma once")
         if len(lines) - 1 > MAX_LINES:
             report(path, f"is {len(lines) - 1} lines long; split it (at most {MAX_LINES})")
@@ -160,10 +166,15 @@ def check(sources):
         if path not in front:
             front.add(path)
             queue += [to for to in graph[path] if (path, to) not in SEAMS]
-    for path in sorted(front):
+    for path in sorted(front - REGION):
         for name in system[path]:
             if name in BEHIND_THE_SEAM:
                 report(path, f"<{name}> stands in front of the seam; every user would compile it")
+    begin = "base/engine_begin.hpp"
+    for path in sorted(system) if begin in system else []:
+        for name in system[path] if folder_of(path) not in IN_FRONT else []:
+            if name not in system[begin]:
+                report(path, f"includes <{name}>; {begin} has to include it too")
     return found
 
 
@@ -171,6 +182,7 @@ def self_test():
     """A small clean tree, then the same tree with one fault at a time."""
     clean = {
         "base/a.hpp": "// base/a.hpp: a.\n#pragma once\n#include <string>\n",
+        "base/engine_begin.hpp": "// base/engine_begin.hpp: b.\n#include <dlfcn.h>\n#include <string>\n",
         "ir/ops.def": "// ir/ops.def: rows.\nSINTER_POINTWISE(exp, 1, floating, exp(a), g * r, none, none)\n",
         "ir/g.hpp": '// ir/g.hpp: g.\n#pragma once\n#include "../base/a.hpp"\n',
         "front/t.hpp": '// front/t.hpp: t.\n#pragma once\n#include "../engine.hpp"\n',
@@ -194,6 +206,7 @@ def self_test():
         ("front/t.hpp", "void* h = dlopen(p, 0);", "operating system outside"),
         ("front/t.hpp", "#include <regex>", "in front of the seam"),
         ("ir/g.hpp", "\n" * MAX_LINES, "lines long"),
+        ("run/r.hpp", "#include <poll.h>", "has to include it too"),
         ("misc/x.hpp", "", "no known room"),
         ("ir/h.hpp", "#pragma once", "first line"),
         ("ir/i.hpp", "// ir/i.hpp: i.", "no #pragma once"),

@@ -4,25 +4,26 @@
 #include <chrono>
 #include <unordered_map>
 
-#include "autodiff/vjp.hpp"
+// What every call passes through, as fast as the program wants it.
 #include "base/series.hpp"
 #include "devices.hpp"
 #include "dispatch.hpp"
 #include "engine.hpp"
+#include "run/program.hpp"
+#include "stages.hpp"
+#include "streams.hpp"
+
+// What runs once a specialisation.
+#include "base/engine_begin.hpp"
+
+#include "autodiff/vjp.hpp"
 #include "ir/define.hpp"
 #include "jit/cpu.hpp"
 #include "jit/cuda.hpp"
 #include "jit/reference.hpp"
 #include "rewrite/rewrite.hpp"
-#include "stages.hpp"
-#include "streams.hpp"
 
 namespace sinter::engine {
-
-SINTER_API std::shared_ptr<tracer>& current() {
-  static thread_local std::shared_ptr<tracer> t;
-  return t;
-}
 
 SINTER_API std::shared_ptr<tracer> make_tracer() { return std::make_shared<tracer>(); }
 
@@ -127,6 +128,20 @@ inline std::shared_ptr<const code> compile(const ir::graph& traced, std::span<co
   });
   return c;
 }
+
+}  // namespace detail
+}  // namespace sinter::engine
+
+#include "base/engine_end.hpp"
+
+namespace sinter::engine {
+
+SINTER_API std::shared_ptr<tracer>& current() {
+  static thread_local std::shared_ptr<tracer> t;
+  return t;
+}
+
+namespace detail {
 
 class bound_program final : public program {
  public:

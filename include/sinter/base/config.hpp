@@ -11,8 +11,20 @@
 #define SINTER_API inline
 #endif
 
+// SINTER_FRUGAL: g++ should spend little on what runs once a specialisation, since every program that includes the whole
+// engine compiles it.
+#if defined(__OPTIMIZE__) && !defined(__clang__) && !defined(SINTER_COMPILED)
+#define SINTER_FRUGAL 1
+#else
+#define SINTER_FRUGAL 0
+#endif
+
 // Parts of the engine that are small and not where time goes: compiled once, for size.
-#define SINTER_COLD [[gnu::cold, gnu::noinline]]
+#if SINTER_FRUGAL
+#define SINTER_COLD __attribute__((cold, noinline, optimize("Og")))
+#else
+#define SINTER_COLD __attribute__((cold, noinline))
+#endif
 
 #if !defined(NDEBUG)
 #define SINTER_CHECK_PASSES 1

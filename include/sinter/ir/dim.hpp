@@ -88,5 +88,7 @@ inline dim product(std::span<const dim> extents) {
 
 // Header-only: whoever sees the declarations has the definitions as well.
 #if !defined(SINTER_COMPILED)
+#include "../base/engine_begin.hpp"
+#include "../base/engine_end.hpp"
 #include "polynomial.hpp"
 #endif

@@ -75,5 +75,7 @@ SINTER_API series<literal_array> evaluate(const graph& g, std::span<const litera
 
 // Header-only: whoever sees the declarations has the definitions as well.
 #if !defined(SINTER_COMPILED)
+#include "../base/engine_begin.hpp"
+#include "../base/engine_end.hpp"
 #include "define.hpp"
 #endif
