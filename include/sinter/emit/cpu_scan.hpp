@@ -1,6 +1,7 @@
 // emit/cpu_scan.hpp: a scan -> parallel rows, each walked in order with a running value.
 #pragma once
 
+#include "../base/series.hpp"
 #include "cpu_body.hpp"
 
 namespace sinter::emit {
@@ -75,7 +76,7 @@ class scan_printer {
   const kernel& k_;
   writer& out_;
   body_printer body_;
-  std::vector<std::size_t> outer_, scanned_;
+  series<std::size_t> outer_, scanned_;
   int lanes_ = -1, scan_ = -1;
 };
 

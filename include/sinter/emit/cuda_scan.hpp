@@ -1,6 +1,7 @@
 // emit/cuda_scan.hpp: a scan on a GPU: a thread for each row where neighbours are other rows, else a block for each row.
 #pragma once
 
+#include "../base/series.hpp"
 #include "cuda_body.hpp"
 
 namespace sinter::emit {
@@ -26,7 +27,7 @@ inline void print_scan_operand(cuda_printer& p, int scan) {
   p.define_scalars([&](int id) { return id < scan; });
 }
 
-inline void print_thread_scan(cuda_printer& p, int scan, const std::vector<std::size_t>& order, std::size_t j) {
+inline void print_thread_scan(cuda_printer& p, int scan, const series<std::size_t>& order, std::size_t j) {
   writer& out = p.out();
   const auto& s = p.at(scan);
   if (j < order.size()) {
@@ -102,7 +103,7 @@ inline void print_scan(cuda_printer& p, const scan_shape& shape) {
   const int scan = detail::scan_of(p);
   p.uniform_values();
   p.declare_fold(scan);
-  std::vector<std::size_t> rows = p.axes_of(role::outer);
+  series<std::size_t> rows = p.axes_of(role::outer);
   for (auto a : p.axes_of(role::inner)) rows.push_back(a);
   out.line("const " + p.flat() + " f = " +
            (shape.block_a_row ? "(" + p.flat() + ")block;"

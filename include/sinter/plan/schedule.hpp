@@ -176,7 +176,7 @@ inline void assign_scan_roles(kernel& k) {
   for (const auto& i : k.body)
     for (int a : i.over) over |= 1u << a;
   const std::size_t last = k.axes.size() - 1;
-  std::vector<std::size_t> order;
+  series<std::size_t> order;
   for (auto r : {role::outer, role::row, role::inner})
     for (std::size_t a = 0; a < k.axes.size(); ++a) {
       const role mine = over >> a & 1u ? role::row : a == last ? role::inner : role::outer;
