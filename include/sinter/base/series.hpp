@@ -130,6 +130,7 @@ class series {
   SINTER_COLD void reserve(std::size_t n) {
     if (n <= room_) return;
     if (n < 2 * room_) n = 2 * room_;
+    // NOLINTNEXTLINE(bugprone-sizeof-expression): T may be a pointer.
     T* const moved = static_cast<T*>(::operator new(n * sizeof(T)));
     for (std::size_t i = 0; i < size_; ++i) {
       ::new (static_cast<void*>(moved + i)) T(std::move(data_[i]));
