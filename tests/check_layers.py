@@ -37,8 +37,8 @@ SEES = {
 
 # The edges that close a circle: header-only, declarations bring their definitions along.
 SEAMS = {("engine.hpp", "jit.hpp"), ("ir/graph.hpp", "ir/define.hpp"), ("ir/dim.hpp", "ir/polynomial.hpp"),
-         ("front/loop.hpp", "front/loop_rows.hpp"),
-         *((f"base/{name}.hpp", "base/define.hpp") for name in ("error", "text", "shape_errors"))}
+         ("front/loop.hpp", "front/loop_rows.hpp"), ("front/evaluate.hpp", "front/resolve.hpp"),
+         *((f"base/{name}.hpp", "base/define.hpp") for name in ("device", "error", "text", "shape_errors"))}
 
 # The eager loops: the one place outside emitted text that knows vectors and threads.
 EAGER = r"front/(eager|loop|simd|gemm|matmul|handle)\w*\.hpp$"

@@ -1,9 +1,10 @@
-// base/define.hpp: what error.hpp, text.hpp and shape_errors.hpp declare; the compiled engine includes it once.
+// base/define.hpp: what error.hpp, text.hpp, device.hpp and shape_errors.hpp declare; the compiled engine includes it once.
 #pragma once
 
 #include <charconv>
 #include <string>
 
+#include "device.hpp"
 #include "dims.hpp"
 #include "error.hpp"
 #include "shape_errors.hpp"
@@ -24,6 +25,8 @@ SINTER_API std::string located(const std::string& message, location at) {
 [[noreturn]] SINTER_API void fail(const char* op, const char* message, location at) {
   fail(std::string(op), std::string(message), at);
 }
+
+SINTER_API std::string device::text() const { return is_cuda() ? "cuda(" + std::to_string(index) + ")" : "cpu"; }
 
 namespace text {
 

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "config.hpp"
+
 namespace sinter {
 
 /// A processor with its memory: the host, or one NVIDIA GPU.
@@ -20,7 +22,11 @@ struct device {
   constexpr bool is_cuda() const { return type == kind::cuda; }
   constexpr bool operator==(const device&) const = default;
   /// "cpu", "cuda(0)".
-  std::string text() const { return is_cuda() ? "cuda(" + std::to_string(index) + ")" : "cpu"; }
+  SINTER_API std::string text() const;
 };
 
 }  // namespace sinter
+
+#if !defined(SINTER_COMPILED)
+#include "define.hpp"
+#endif

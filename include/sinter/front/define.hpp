@@ -2,3 +2,4 @@
 #pragma once
 
 #include "loop_rows.hpp"
+#include "resolve.hpp"

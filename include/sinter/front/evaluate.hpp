@@ -63,17 +63,7 @@ struct target {
 };
 
 /// The device that a factory works for. A traced function has one, the factory cannot choose another: user_error.
-inline device resolve(const char* op, const target& where, location at) {
-  const auto& t = engine::current();
-  if (!t) return where.given ? *where.given : engine::default_device();
-  if (where.given && !t->where) t->where = where.given;
-  if (where.given && !(*where.given == *t->where))
-    fail(op,
-         "the traced function runs on " + t->where->text() + ", where its arguments are, not on " +
-             where.given->text() + "; leave the device out",
-         at);
-  return t->where ? *t->where : engine::default_device();
-}
+SINTER_API device resolve(const char* op, const target& where, location at);
 
 /// An element in every position, as a constant node while tracing.
 template <class T, dims Shape>
@@ -99,11 +89,7 @@ void store_scalar(Tensor& out, T value, location at) {
 }
 
 /// New memory on a device with a copy of row-major bytes.
-inline storage copied(const void* from, device from_where, device to, std::size_t bytes) {
-  storage memory = engine::allocate(bytes, to);
-  if (bytes) engine::copy(memory.data(), to, from, from_where, bytes);
-  return memory;
-}
+SINTER_API storage copied(const void* from, device from_where, device to, std::size_t bytes);
 
 }  // namespace detail
 
@@ -166,3 +152,8 @@ void tensor<T, Shape>::fill_on_gpu(T value, location at) const {
 using detail::evaluate;
 
 }  // namespace sinter
+
+// Header-only: whoever sees the declarations has the definitions as well.
+#if !defined(SINTER_COMPILED)
+#include "resolve.hpp"
+#endif

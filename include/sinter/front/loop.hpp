@@ -66,27 +66,8 @@ inline constexpr int operand_count = 1;
 template <ir::op Op, class T, dims Shape, class... Operands>
 inline constexpr int operand_count<expr<Op, T, Shape, Operands...>> = (operand_count<Operands> + ... + 0);
 
-/// user_error naming two operands that are on different devices.
-[[noreturn]] inline void fail_devices(const char* op, const engine::argument& a, const engine::argument& b,
-                                      location at) {
-  const auto extents = [](const engine::argument& x) {
-    dims d;
-    for (int i = 0; i < x.rank; ++i) d.push(x.extents[i]);
-    return d;
-  };
-  fail_devices(op, extents(a), a.where(), extents(b), b.where(), at);
-}
-
-/// user_error unless the operands from `first` on are on one device; rank-0 tensors of the host go anywhere.
-inline void check_devices(const operand_list& list, int first, const char* op, location at) {
-  const engine::operand* one = nullptr;
-  for (int i = first; i < list.count; ++i) {
-    const engine::operand& x = list.at[i];
-    if (!x.is_tensor() || (x.rank == 0 && !x.where().is_cuda())) continue;
-    if (!one) one = &x;
-    else if (!(one->where() == x.where())) fail_devices(op, *one, x, at);
-  }
-}
+/// user_error unless the operands from `first` on are on one device; rank-0 tensors of the host go anywhere. (loop_rows.hpp)
+SINTER_API void check_devices(const operand_list& list, int first, const char* op, location at);
 
 /// Appends the operands of `e`. user_error for a tensor without values, and when devices mix.
 template <class E>
