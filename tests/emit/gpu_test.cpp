@@ -88,8 +88,8 @@ TEST_CASE("nothing is launched for no elements, but what is stored all the same"
   CHECK(blocks(only({sum(input(h, {0, 7}), {0, 1})})) == 1);
   graph k;
   const auto columns = only({sum(input(k, {0, 7}), {0})});
-  CHECK(columns.source.launches.size() == 2);
-  CHECK(blocks(columns, 1) == 1);
+  CHECK(columns.source.launches.size() == 1);
+  CHECK(blocks(columns) == 1);
   graph r;
   CHECK(blocks(only({sum(input(r, {5, 0}), {1})})) >= 1);
 }
@@ -157,6 +157,19 @@ TEST_CASE("rows: threads of a row by its length") {
   const auto looped = only({softmax(input(g, {512, 200000}))});
   CHECK(has(looped.text, "for (unsigned z = lane; z < "));
   CHECK(looped.source.launches.size() == 1);
+}
+
+TEST_CASE("columns: a few rows in one launch, many in parts that a second one adds") {
+  graph g;
+  const auto small = only({sum(input(g, {1024, 512}), {0})});
+  CHECK(small.source.launches.size() == 1);
+  CHECK(blocks(small) == 16);
+  CHECK(small.source.scratch.is(0));
+  check_compiles(small);
+  graph h;
+  const auto large = only({sum(input(h, {65536, 1024}), {0})});
+  CHECK(large.source.launches.size() == 2);
+  CHECK(blocks(large) == 528);
 }
 
 TEST_CASE("few long rows are split, and finished by a second launch") {

@@ -162,9 +162,10 @@ inline void print_cuda_columns(cuda_source& s, writer& out, const kernel& k, con
   if (only_columns(p)) {
     const auto shape = columns_of(p, t);
     count = shape.chunks;
-    reserve_parts(p, parts, count);
-    cuda_launch_of(s, out, only, cuda_entry, outer * shape.tiles * dim(shape.chunks), shape.threads(), 4,
-                   [&] { print_columns(p, shape, parts); });
+    if (count > 1) reserve_parts(p, parts, count);
+    cuda_launch_of(s, out, only, cuda_entry, outer * shape.tiles * dim(shape.chunks), shape.threads(),
+                   std::max(1, 1024 / shape.threads()), [&] { print_columns(p, shape, parts); });
+    if (count == 1) return;
   } else {
     const auto shape = walk_of(p, t);
     count = shape.walkers;

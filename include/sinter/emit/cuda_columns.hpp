@@ -41,6 +41,18 @@ inline column_shape columns_of(const cuda_printer& p, const cuda_target& t) {
   const std::int64_t rows = k.extent(role::row).number().value_or(1 << 16),
                      tiles = std::max<std::int64_t>(
                          s.tiles.number().value_or(8) * k.extent(role::outer).number().value_or(1), 1);
+  if (k.extent(role::row).is_number() && rows * count * s.width <= 1 << 20) {
+    // Little enough for one launch: many threads down a column, lines of 128 bytes across.
+    s.across = std::min(s.across, 8);
+    s.tiles = s.count.is(0) ? dim(1) : ceil_div(s.count, s.across);
+    std::int64_t bytes = 0;
+    for (int id = 0; id < p.size(); ++id)
+      if (p.is_reduction(p.at(id)))
+        bytes += s.width * s.across * static_cast<std::int64_t>(size_of(compute_type(p.at(id).type)));
+    s.down = 1024 / s.across;
+    while (s.down > 32 / s.across && (s.down / 2 * s.vectors >= rows || bytes * s.down > (40 << 10))) s.down /= 2;
+    return s;
+  }
   while (s.down > 1 && s.down / 2 >= rows) s.down /= 2;
   // One wave of 1024 threads to a multiprocessor: with 64 bytes each, 64 KiB are on their way.
   const std::int64_t wave = round_up(std::int64_t{1024 / s.threads()} * t.multiprocessors, tiles);
@@ -104,8 +116,8 @@ SINTER_API void print_columns(cuda_printer& p, const column_shape& s, const cuda
   p.unravel("o", p.axes_of(role::outer));
   p.define_scalars([&](int id) { return !(p.at(id).axes & (p.inner() | p.row())) && !p.at(id).after_rows; });
   out.line("const " + flat + " f = tile*" + p.number(s.across) + " + x;");
-  const bool whole = divides(s.across, s.count);
-  if (!whole) out.line("const bool live = f < " + p.count(s.count) + ";");
+  const bool whole = fills(s.across, s.count);
+  if (!whole) out.line("const bool live = f < " + p.limit(s.count) + ";");
   p.unravel("f", p.axes_of(role::inner), s.width);
   const std::string rows = "(" + k.extent(role::row).text() + ")";
   const auto arrays = detail::arrays_of(p);
@@ -151,21 +163,34 @@ SINTER_API void print_columns(cuda_printer& p, const column_shape& s, const cuda
     out.line("#pragma unroll");
     out.line("for (int l = 0; l < " + width + "; ++l) " + m + "[y][x*" + width + " + l] = " + p.acc(id) + "[l];");
   }
+  if (s.down > 1)
+    out.block("for (int h = " + p.number(s.down / 2) + "; h > 0; h /= 2)", [&] {
+      out.line("__syncthreads();");
+      out.line("if (y >= h) continue;");
+      for (int id : arrays) {
+        const std::string m = "m" + p.number(id), at = "[x*" + p.number(s.width) + " + l]";
+        out.line("for (int l = 0; l < " + p.number(s.width) + "; ++l) " + m + "[y]" + at + " = " + p.fold(id) + "(" +
+                 m + "[y]" + at + ", " + m + "[y + h]" + at + ");");
+      }
+    });
   out.line("__syncthreads();");
-  const std::string columns = "(" + k.extent(role::inner).text() + ")";
-  out.block("for (int c = threadIdx.x; c < " + p.number(std::int64_t{s.across} * s.width) +
-                "; c += " + p.number(s.threads()) + ")",
-            [&] {
-              out.line("const long e = (long)tile*" + p.number(std::int64_t{s.across} * s.width) + " + c;");
-              out.line("if (e >= " + columns + ") break;");
-              for (int id : arrays) {
-                const std::string m = "m" + p.number(id), b = "b" + p.number(id);
-                out.line(p.accumulator_type(id) + " " + b + " = " + m + "[0][c];");
-                out.line("for (int j = 1; j < " + p.number(s.down) + "; ++j) " + b + " = " + p.fold(id) + "(" + b +
-                         ", " + m + "[j][c]);");
-                out.line(parts.at(id, "((long)o*" + chunks + " + chunk)*" + columns + " + e") + " = " + b + ";");
-              }
-            });
+  const std::string columns = "(" + k.extent(role::inner).text() + ")",
+                    block_columns = p.number(std::int64_t{s.across} * s.width);
+  const auto finals = detail::final_stores(p);
+  out.block("for (int c = threadIdx.x; c < " + block_columns + "; c += " + p.number(s.threads()) + ")", [&] {
+    out.line("const long e = (long)tile*" + block_columns + " + c;");
+    out.line("if (e >= " + columns + ") break;");
+    if (s.chunks == 1) p.unravel("(" + flat + ")e", p.axes_of(role::inner));
+    for (int id : arrays) {
+      const std::string m = "m" + p.number(id) + "[0][c]";
+      if (s.chunks == 1) detail::name_result(p, id, m);
+      else out.line(parts.at(id, "((long)o*" + chunks + " + chunk)*" + columns + " + e") + " = " + m + ";");
+    }
+    if (s.chunks == 1) detail::print_final(p, finals.along);
+  });
+  p.leave(outer);
+  if (s.chunks == 1 && !finals.single.empty())
+    out.block("if (tile == 0 && threadIdx.x == 0)", [&] { detail::print_final(p, finals.single); });
 }
 
 /// What a block that walks rows keeps in registers beyond its row.

@@ -39,9 +39,9 @@ class cuda_partials {
 namespace detail {
 
 /// "const s_f32 v3 = a3;"
-inline void name_result(cuda_printer& p, int id) {
+inline void name_result(cuda_printer& p, int id, const std::string& total) {
   const bool arg = p.at(id).kind == kind::arg_reduce;
-  p.out().line("const " + (arg ? "s_i64" : scalar_type(p.at(id).type)) + " " + p.name(id) + " = " + p.acc(id) +
+  p.out().line("const " + (arg ? "s_i64" : scalar_type(p.at(id).type)) + " " + p.name(id) + " = " + total +
                (arg ? ".index;" : ";"));
   p.learn(id);
 }
@@ -71,7 +71,7 @@ inline void print_group_fold(cuda_printer& p, const series<int>& ids, int group,
       out.line(p.acc(id) + " = warps_all<" + p.number(warps) + ">(w" + p.number(id) + "[" + turn + "], " + p.fold(id) +
                ");");
   }
-  for (int id : ids) name_result(p, id);
+  for (int id : ids) name_result(p, id, p.acc(id));
 }
 
 inline void declare_folds(cuda_printer& p) {
@@ -97,6 +97,16 @@ inline bool is_final_store(const cuda_printer& p, const plan::store& s) {
   return p.at(s.value).after_rows || (p.row() && !p.varies(s, p.row()));
 }
 
+struct finals {
+  series<const plan::store*> along, single;  ///< that vary along the inner axes, and that do not
+};
+inline finals final_stores(const cuda_printer& p) {
+  finals f;
+  for (const auto& s : p.code().stores)
+    if (is_final_store(p, s)) (p.varies(s, p.inner()) ? f.along : f.single).push_back(&s);
+  return f;
+}
+
 }  // namespace detail
 
 /// How the partial results of the rows become the result.
@@ -116,7 +126,6 @@ inline bool is_array(const cuda_printer& p, int id) {
 /// The body of the launch that adds what the blocks left, part by part in order, and stores what follows from it.
 SINTER_API void print_finish(cuda_printer& p, const cuda_partials& parts, const finish_shape& f) {
   writer& out = p.out();
-  const kernel& k = p.code();
   detail::declare_folds(p);
   p.uniform_values();
   series<int> arrays, scalars;
@@ -134,9 +143,7 @@ SINTER_API void print_finish(cuda_printer& p, const cuda_partials& parts, const 
     });
   }
   detail::print_group_fold(p, scalars, f.threads(), "0");
-  series<const plan::store*> along, single;
-  for (const auto& s : k.stores)
-    if (detail::is_final_store(p, s)) (p.varies(s, p.inner()) ? along : single).push_back(&s);
+  const auto [along, single] = detail::final_stores(p);
   if (f.arrays) {
     const std::string columns = "(" + f.columns.text() + ")";
     out.line("const int x = threadIdx.x%32, y = threadIdx.x/32;");
@@ -159,7 +166,7 @@ SINTER_API void print_finish(cuda_printer& p, const cuda_partials& parts, const 
         const std::string m = "m" + p.number(id);
         out.line("for (int j = 1; j < " + p.number(f.across) + "; ++j) " + p.acc(id) + " = " + p.fold(id) + "(" +
                  p.acc(id) + ", " + m + "[j][x]);");
-        detail::name_result(p, id);
+        detail::name_result(p, id, p.acc(id));
       }
       detail::print_final(p, along);
     });
