@@ -72,14 +72,6 @@ auto random(std::uint64_t seed, Extents... extents) {
 constexpr std::int64_t n = 8192, d = 4096;
 constexpr double plane = 4.0 * n * d;
 
-void copies() {
-  if (!wanted("copy")) return;
-  const auto x = random(1, n, d);
-  const auto f = compile([](auto x) { return x * 1.0000001f; }, {.name = "copy"});
-  f(x);
-  std::printf("copy %.3f 0 %.0f 1 %s\n", median_us([&] { f(x); }), 2 * plane, f.report().backend.c_str());
-}
-
 void anchors() {
   const auto x = random(1, n, d), r = random(2, n, d);
   const auto b = random(3, d), g = random(4, d);
@@ -198,7 +190,6 @@ int main(int argc, char** argv) {
     std::printf("no GPU: nothing to measure\n");
     return 0;
   }
-  copies();
   anchors();
   overhead();
   training();
