@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <sinter/run/cuda_graph.hpp>
+
 #include "cuda_support.hpp"
 
 using namespace sinter;
@@ -203,6 +205,26 @@ TEST_CASE("a kernel that goes wrong is named: among the last ones, or exactly wi
       expect(r, "the GPU is of no use to this process after " + std::string(w.words));
     }
   }
+}
+
+TEST_CASE("a recorded call that goes wrong names its kernels") {
+  if (!fresh()) return;
+  expect(with({{"SINTER_EMULATOR_FAULT", "fine"}},
+              [] {
+                const storage a = cuda::allocate(256, 0);
+                void* const given[] = {a.data()};
+                cuda::sequence s = bad_sequence("skewed");
+                s.steps[0].blocks = 0;
+                s.steps.push_back(bad_sequence("fine").steps[0]);
+                ::unsetenv("SINTER_EMULATOR_FAULT");
+                cuda::recording r(s, std::make_shared<cuda::scratch_pool>());
+                for (int i = 0; i < 3; ++i) r.launch(given, nullptr);
+                cuda::synchronize(0);
+                ::setenv("SINTER_EMULATOR_FAULT", "fine", 1);
+                r.launch(given, nullptr);
+                cuda::synchronize(0);
+              }),
+         "said: [cuda] an illegal memory access in one of the last kernels: fine (at model.cpp:12)");
 }
 
 TEST_CASE("a launch that the driver refuses names its kernel") {
