@@ -41,7 +41,7 @@ inline column_shape columns_of(const cuda_printer& p, const cuda_target& t) {
   const std::int64_t rows = k.extent(role::row).number().value_or(1 << 16),
                      tiles = std::max<std::int64_t>(
                          s.tiles.number().value_or(8) * k.extent(role::outer).number().value_or(1), 1);
-  if (k.extent(role::row).is_number() && rows * count * s.width <= 1 << 20) {
+  if (k.extent(role::row).is_number() && rows <= 2048 && rows * count * s.width <= 1 << 20) {
     // Little enough for one launch: many threads down a column, lines of 128 bytes across.
     s.across = std::min(s.across, 8);
     s.tiles = s.count.is(0) ? dim(1) : ceil_div(s.count, s.across);
