@@ -37,7 +37,8 @@ SEES = {
 
 # The edges that close a circle: header-only, declarations bring their definitions along.
 SEAMS = {("engine.hpp", "jit.hpp"), ("ir/graph.hpp", "ir/define.hpp"), ("ir/dim.hpp", "ir/polynomial.hpp"),
-         ("front/loop.hpp", "front/loop_rows.hpp"), ("front/evaluate.hpp", "front/resolve.hpp"),
+         ("front/loop.hpp", "front/loop_rows.hpp"), ("front/loop.hpp", "front/loop_moves.hpp"),
+         ("front/handle.hpp", "front/handle_rules.hpp"),
          *((f"base/{name}.hpp", "base/define.hpp") for name in ("device", "error", "text", "shape_errors"))}
 
 # The eager loops: the one place outside emitted text that knows vectors and threads.

@@ -1,6 +1,7 @@
 // stages.hpp: eager work on a GPU: the programs of stage points, by what they compute and how their operands lie.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <mutex>
 #include <unordered_map>

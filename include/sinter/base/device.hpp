@@ -21,7 +21,7 @@ struct device {
 
   constexpr bool is_cuda() const { return type == kind::cuda; }
   constexpr bool operator==(const device&) const = default;
-  /// "cpu", "cuda(0)".
+  /// "cpu", "cuda(0)". (define.hpp)
   SINTER_API std::string text() const;
 };
 

@@ -9,8 +9,7 @@ namespace sinter::detail {
 /// Uninitialised row-major memory. user_error when the extents are negative or too large.
 template <class T, dims Shape>
 tensor<T, Shape> empty(const char* op, const index_array<Shape.rank>& extents, location at) {
-  const std::int64_t n = checked_numel(op, to_dims(extents), sizeof(T), at);
-  storage memory = engine::allocate(static_cast<std::size_t>(n) * sizeof(T));
+  storage memory = new_memory(op, to_dims(extents), sizeof(T), at);
   T* data = static_cast<T*>(memory.data());
   return access::make<T, Shape>(std::move(memory), data, extents, row_major(extents));
 }
@@ -49,19 +48,21 @@ auto eager_evaluate(const E& e, location at, device otherwise = {}) {
   engine::operand operands[operand_count<E>];
   operand_list list{operands};
   collect(e, list, at);
+  storage memory;
   if (const device where = device_of(list, otherwise); where.is_cuda()) {
-    auto out = run_stage(stage_name<E>(), &stage_signature<E>, list, {}, where, at,
-                         [&] { return push(*engine::current(), e, at); });
-    return from_output<T, E::static_shape>(std::move(out), extents);
+    const auto trace = [&] { return push(*engine::current(), e, at); };
+    memory = run_stage(stage_name<E>(), &stage_signature<E>, list, {}, where, at, trace).memory;
+  } else {
+    memory = new_memory("tensor", to_dims(extents), sizeof(T), at);
+    leaf leaves[count > 0 ? count : 1];
+    bind_leaves(list, E::rank, leaves);
+    space s;
+    s.rank = E::rank;
+    std::copy(extents.begin(), extents.end(), s.extent);
+    for_each_row(s, leaves, count, &e, &fill_row<E>, static_cast<char*>(memory.data()), sizeof(T));
   }
-  auto result = empty<T, E::static_shape>("tensor", extents, at);
-  leaf leaves[count > 0 ? count : 1];
-  bind_leaves(list, E::rank, leaves);
-  space s;
-  s.rank = E::rank;
-  std::copy(extents.begin(), extents.end(), s.extent);
-  for_each_row(s, leaves, count, &e, &fill_row<E>, reinterpret_cast<char*>(access::data(result)), sizeof(T));
-  return result;
+  T* const first = static_cast<T*>(memory.data());
+  return access::make<T, E::static_shape>(std::move(memory), first, extents, row_major(extents));
 }
 
 }  // namespace sinter::detail

@@ -55,16 +55,6 @@ tensor<T, Shape> filled_on_gpu(const char* op, T value, const index_array<Shape.
       run_stage(op, &stage_signature<tensor<T, Shape>, literal<T>>, {&number, 1}, extents, where, at, trace), extents);
 }
 
-/// Where a factory's result goes: a device that the caller gave, or else where new tensors go.
-struct target {
-  std::optional<device> given;
-  target() = default;
-  target(device where) : given(where) {}
-};
-
-/// The device that a factory works for. A traced function has one, the factory cannot choose another: user_error.
-SINTER_API device resolve(const char* op, const target& where, location at);
-
 /// An element in every position, as a constant node while tracing.
 template <class T, dims Shape>
 tensor<T, Shape> filled(const char* op, T value, const index_array<Shape.rank>& extents, target where, location at) {
@@ -88,17 +78,13 @@ void store_scalar(Tensor& out, T value, location at) {
   out = filled<T, Tensor::static_shape>("tensor", value, {}, {}, at);
 }
 
-/// New memory on a device with a copy of row-major bytes.
-SINTER_API storage copied(const void* from, device from_where, device to, std::size_t bytes);
-
 }  // namespace detail
 
 template <class T, dims Shape>
 tensor<T, Shape> tensor<T, Shape>::contiguous(location at) const {
   if (tracer_ || is_contiguous()) return *this;
   concrete("contiguous", at);
-  const engine::tracing_scope eagerly(nullptr);
-  return detail::materialize(*this, at);
+  return moved(memory_.where(), at);
 }
 
 template <class T, dims Shape>
@@ -112,30 +98,31 @@ template <class T, dims Shape>
 tensor<T, Shape> tensor<T, Shape>::to(sinter::device where, location at) const {
   if (tracer_) detail::fail_moved_while_traced(at);
   concrete("to", at);
-  if (where == memory_.where()) return *this;
-  if (engine::current()) detail::fail_moved_while_traced(at);
-  const tensor packed = contiguous(at);
-  tensor out = *this;
-  out.memory_ = detail::copied(packed.data_, memory_.where(), where, static_cast<std::size_t>(numel()) * sizeof(T));
-  out.data_ = static_cast<T*>(out.memory_.data());
-  out.strides_ = detail::row_major(extents_);
-  return out;
+  return where == memory_.where() ? *this : moved(where, at);
 }
 
 template <class T, dims Shape>
-void tensor<T, Shape>::from_list(const typename detail::nested<T, rank>::type& list, location at) {
-  detail::nested_extents<T, rank>(list, extents_.data(), true, at);
-  detail::check_static<Shape>("tensor", extents_, at);
-  *this = detail::empty<T, Shape>("tensor", index_array<rank>(extents_), at);
-  detail::nested_copy<T, rank>(list, data_);
+tensor<T, Shape> tensor<T, Shape>::moved(sinter::device where, location at) const {
+  engine::operand x;
+  detail::operand_list list{&x};
+  detail::collect(*this, list, at);
+  storage memory = detail::moved(x, where, at);
+  T* const first = static_cast<T*>(memory.data());
+  return detail::access::make<T, Shape>(std::move(memory), first, extents_, detail::row_major(extents_));
 }
 
 template <class T, dims Shape>
-void tensor<T, Shape>::settle(std::optional<sinter::device> where, location at) {
-  const sinter::device to = detail::resolve("tensor", where ? detail::target(*where) : detail::target(), at);
-  if (!to.is_cuda()) return;
-  memory_ = detail::copied(data_, {}, to, static_cast<std::size_t>(numel()) * sizeof(T));
-  data_ = static_cast<T*>(memory_.data());
+void tensor<T, Shape>::from_list(const typename detail::nested<T, rank>::type& list, const detail::target& where,
+                                 location at) {
+  index_array<rank> extents{};
+  detail::nested_extents<T, rank>(list, extents.data(), true, at);
+  detail::check_static<Shape>("tensor", extents, at);
+  storage memory = detail::new_memory("tensor", detail::to_dims(extents), sizeof(T), at);
+  detail::nested_copy<T, rank>(list, static_cast<T*>(memory.data()));
+  if (const auto to = detail::resolve("tensor", where, at); to.is_cuda())
+    memory = detail::copied(memory.data(), {}, to, static_cast<std::size_t>(detail::product(extents)) * sizeof(T));
+  T* const first = static_cast<T*>(memory.data());
+  *this = detail::access::make<T, Shape>(std::move(memory), first, extents, detail::row_major(extents));
 }
 
 template <class T, dims Shape>
@@ -152,8 +139,3 @@ void tensor<T, Shape>::fill_on_gpu(T value, location at) const {
 using detail::evaluate;
 
 }  // namespace sinter
-
-// Header-only: whoever sees the declarations has the definitions as well.
-#if !defined(SINTER_COMPILED)
-#include "resolve.hpp"
-#endif

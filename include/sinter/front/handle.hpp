@@ -141,103 +141,17 @@ inline handle allocate(const char* op, dtype type, const dims& extents, location
   return h;
 }
 
-/// Drops axes of extent 1 and joins neighbours that step alike in both; the loops that remain.
-struct copy_loops {
-  dims extents, to, from;
-
-  copy_loops(const dims& e, const dims& to_strides, const dims& from_strides) {
-    for (int i = 0; i < e.rank; ++i) {
-      if (e[i] == 1) continue;
-      const int last = extents.rank - 1;
-      if (last >= 0 && to[last] == to_strides[i] * e[i] && from[last] == from_strides[i] * e[i]) {
-        extents[last] *= e[i];
-        to[last] = to_strides[i];
-        from[last] = from_strides[i];
-      } else {
-        extents.push(e[i]);
-        to.push(to_strides[i]);
-        from.push(from_strides[i]);
-      }
-    }
-    if (extents.rank == 0) {
-      extents.push(1);
-      to.push(1);
-      from.push(1);
-    }
-  }
-};
-
-template <std::size_t Bytes>
-void copy_row(std::byte* to, std::int64_t to_step, const std::byte* from, std::int64_t from_step, std::int64_t count) {
-  if (to_step == 1 && from_step == 1) {
-    std::memcpy(to, from, static_cast<std::size_t>(count) * Bytes);
-    return;
-  }
-  constexpr auto bytes = static_cast<std::int64_t>(Bytes);
-  for (std::int64_t i = 0; i < count; ++i) std::memcpy(to + i * to_step * bytes, from + i * from_step * bytes, Bytes);
-}
-
 /// to = from, element by element; both have to's extents, and do not overlap.
 inline void copy_elements(const handle& to, const handle& from) {
-  const std::int64_t total = to.extents.numel(), bytes = to.item_bytes();
-  if (total == 0) return;
-  const copy_loops loops(to.extents, to.strides, from.strides);
-  const int inner = loops.extents.rank - 1;
-  const std::int64_t count = loops.extents[inner], rows = total / count;
-  const bool large = total > 1 << 15;
-  (void)large;
-#pragma omp parallel for if (large)
-  for (std::int64_t r = 0; r < rows; ++r) {
-    std::byte* t = to.data;
-    const std::byte* f = from.data;
-    std::int64_t rest = r;
-    for (int i = inner; i-- > 0; rest /= loops.extents[i]) {
-      t += rest % loops.extents[i] * loops.to[i] * bytes;
-      f += rest % loops.extents[i] * loops.from[i] * bytes;
-    }
-    switch (bytes) {
-      case 1:
-        copy_row<1>(t, loops.to[inner], f, loops.from[inner], count);
-        break;
-      case 2:
-        copy_row<2>(t, loops.to[inner], f, loops.from[inner], count);
-        break;
-      case 4:
-        copy_row<4>(t, loops.to[inner], f, loops.from[inner], count);
-        break;
-      default:
-        copy_row<8>(t, loops.to[inner], f, loops.from[inner], count);
-    }
-  }
+  copy_elements(to.data, to.strides, from.data, from.strides, to.extents, to.item_bytes());
 }
 
-/// What `trace` pushes, run on the GPU of the operands.
-inline handle launch_as(const char* op, const void* signature, std::span<const handle* const> operands,
-                        std::span<const std::int64_t> facts, engine::pushing trace, location at) {
-  std::vector<engine::operand> all;
-  for (const handle* x : operands) all.push_back(operand_of(*x));
-  const operand_list list{all.data(), static_cast<int>(all.size()), true};
-  engine::output out = run_stage_as(op, signature, list, facts, device_of(list, {}), at, trace);
-  handle h;
-  h.type = out.type;
-  for (int i = 0; i < out.rank; ++i) h.extents.push(out.extents[i]);
-  h.strides = row_major_strides(h.extents);
-  h.memory = std::move(out.memory);
-  h.data = static_cast<std::byte*>(h.memory.data());
-  return h;
-}
+/// What `trace` pushes, run on the GPU of the operands. (handle_rules.hpp)
+SINTER_API handle launch_as(const char* op, const void* signature, std::span<const handle* const> operands,
+                            std::span<const std::int64_t> facts, engine::pushing trace, location at);
 
 /// Whether an op of these operands runs on a GPU. user_error when they are on different devices.
-inline bool on_gpu(const char* op, std::span<const handle* const> operands, location at) {
-  const handle* first = nullptr;
-  for (const handle* x : operands) {
-    if (x->tracer || !x->memory || (x->extents.rank == 0 && !x->memory.where().is_cuda())) continue;
-    if (!first) first = x;
-    else if (!(first->memory.where() == x->memory.where()))
-      fail_devices(op, first->extents, first->memory.where(), x->extents, x->memory.where(), at);
-  }
-  return first && first->memory.where().is_cuda();
-}
+SINTER_API bool on_gpu(const char* op, std::span<const handle* const> operands, location at);
 inline bool on_gpu(const char* op, std::initializer_list<const handle*> operands, location at) {
   return on_gpu(op, std::span<const handle* const>(operands.begin(), operands.size()), at);
 }
@@ -268,3 +182,8 @@ inline handle contiguous(const handle& x, location at) {
 }
 
 }  // namespace sinter::detail
+
+// Header-only: whoever sees the declarations has the definitions as well.
+#if !defined(SINTER_COMPILED)
+#include "handle_rules.hpp"
+#endif

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <type_traits>
 #include <vector>
 
@@ -66,8 +68,42 @@ inline constexpr int operand_count = 1;
 template <ir::op Op, class T, dims Shape, class... Operands>
 inline constexpr int operand_count<expr<Op, T, Shape, Operands...>> = (operand_count<Operands> + ... + 0);
 
-/// user_error unless the operands from `first` on are on one device; rank-0 tensors of the host go anywhere. (loop_rows.hpp)
+/// user_error unless the operands from `first` on are on one device; rank-0 tensors of the host go anywhere. (loop_moves.hpp)
 SINTER_API void check_devices(const operand_list& list, int first, const char* op, location at);
+
+/// The device that operands which agree are on; `otherwise` when there is no tensor, or only numbers of the host.
+SINTER_API device device_of(const operand_list& list, device otherwise);
+
+/// Runs what `trace` pushes on a device. Tensors of the host among a GPU's operands are rank-0: they go by value.
+SINTER_API engine::output run_stage_as(const char* name, const void* signature, const operand_list& list,
+                                       std::span<const std::int64_t> facts, device where, location at,
+                                       engine::pushing trace);
+
+template <std::size_t Bytes>
+void copy_row(std::byte* to, std::int64_t to_step, const std::byte* from, std::int64_t from_step, std::int64_t count) {
+  if (to_step == 1 && from_step == 1) {
+    std::memcpy(to, from, static_cast<std::size_t>(count) * Bytes);
+    return;
+  }
+  constexpr auto bytes = static_cast<std::int64_t>(Bytes);
+  for (std::int64_t i = 0; i < count; ++i) std::memcpy(to + i * to_step * bytes, from + i * from_step * bytes, Bytes);
+}
+
+/// to = from, element by element; `bytes` an element, strides in elements. They do not overlap.
+SINTER_API void copy_elements(void* to, const dims& to_strides, const void* from, const dims& from_strides,
+                              const dims& extents, std::int64_t bytes);
+
+/// Memory of the host for a tensor. user_error when the extents are negative or too large.
+SINTER_API storage new_memory(const char* op, const dims& extents, std::size_t element, location at);
+
+/// New memory on a device with a copy of row-major bytes.
+SINTER_API storage copied(const void* from, device from_where, device to, std::size_t bytes);
+
+/// New memory on a device with the elements of x in row-major order. user_error when a trace would have to move them.
+SINTER_API storage moved(const engine::operand& x, device to, location at);
+
+/// The device that a factory works for. A traced function has one, the factory cannot choose another: user_error.
+SINTER_API device resolve(const char* op, const target& where, location at);
 
 /// Appends the operands of `e`. user_error for a tensor without values, and when devices mix.
 template <class E>
@@ -99,22 +135,7 @@ void collect(const E& e, operand_list& list, location at) {
 }
 
 /// The leaves of operands, numbers left out, in a space of `rank`.
-inline void bind_leaves(const operand_list& list, int rank, leaf* out) {
-  for (int i = 0; i < list.count; ++i) {
-    const engine::operand& x = list.at[i];
-    if (x.is_number()) continue;
-    leaf& l = *out++;
-    if (x.is_tensor()) {
-      l.data = static_cast<const char*>(x.data);
-      bind_leaf(l, x.extents, x.strides, x.rank, rank, static_cast<std::int64_t>(size_of(x.type)));
-    } else if (x.axis >= 0) {
-      l.stride[rank - x.rank + x.axis] = x.extents[x.axis] != 1;
-    } else {
-      std::int64_t step = 1;
-      for (int k = x.rank; k-- > 0; step *= x.extents[k]) l.stride[rank - x.rank + k] = x.extents[k] == 1 ? 0 : step;
-    }
-  }
-}
+SINTER_API void bind_leaves(const operand_list& list, int rank, leaf* out);
 
 /// Drops axes of extent 1 from first to last and merges neighbours that every leaf walks as one. Returns how many remain.
 inline int collapse(std::int64_t* extent, int first, int last, leaf* leaves, int count) {
@@ -254,5 +275,6 @@ SINTER_API void for_each_row(space s, leaf* leaves, int count, const void* e, ro
 
 // Header-only: whoever sees the declarations has the definitions as well.
 #if !defined(SINTER_COMPILED)
+#include "loop_moves.hpp"
 #include "loop_rows.hpp"
 #endif

@@ -5,27 +5,6 @@
 
 namespace sinter::detail {
 
-/// user_error naming two operands that are on different devices.
-[[noreturn]] inline void fail_devices(const char* op, const engine::argument& a, const engine::argument& b,
-                                      location at) {
-  const auto extents = [](const engine::argument& x) {
-    dims d;
-    for (int i = 0; i < x.rank; ++i) d.push(x.extents[i]);
-    return d;
-  };
-  fail_devices(op, extents(a), a.where(), extents(b), b.where(), at);
-}
-
-SINTER_API void check_devices(const operand_list& list, int first, const char* op, location at) {
-  const engine::operand* one = nullptr;
-  for (int i = first; i < list.count; ++i) {
-    const engine::operand& x = list.at[i];
-    if (!x.is_tensor() || (x.rank == 0 && !x.where().is_cuda())) continue;
-    if (!one) one = &x;
-    else if (!(one->where() == x.where())) fail_devices(op, *one, x, at);
-  }
-}
-
 SINTER_API void for_each_row(space s, leaf* leaves, int count, const void* e, row_function f, char* out,
                              std::int64_t element) {
   const std::int64_t total = s.size();

@@ -27,6 +27,13 @@ namespace detail {
 
 struct access;
 
+/// Where a factory's result goes: a device that the caller gave, or else where new tensors go.
+struct target {
+  std::optional<device> given;
+  target() = default;
+  target(device where) : given(where) {}
+};
+
 /// initializer_list nested R deep.
 template <class T, int R>
 struct nested {
@@ -155,14 +162,12 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
 
   /// From nested braces: `tensor<float, 2>{{1, 2}, {3, 4}}`. user_error when they are ragged.
   tensor(typename detail::nested<T, rank>::type list, location at = location::current()) requires(rank > 0) {
-    from_list(list, at);
-    settle({}, at);
+    from_list(list, {}, at);
   }
   /// The same on a device: `tensor<float, 2>({{1, 2}, {3, 4}}, device::cuda(0))`.
   tensor(typename detail::nested<T, rank>::type list, sinter::device where,
          location at = location::current()) requires(rank > 0) {
-    from_list(list, at);
-    settle(where, at);
+    from_list(list, where, at);
   }
 
   /// False for a default-constructed handle.
@@ -256,11 +261,9 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
     tracer_ = e.tracer_;
     node_ = e.node_;
   }
+  tensor moved(sinter::device where, location at) const;
   bool on_gpu() const { return memory_.where().is_cuda(); }
-  /// Row-major elements of the host.
-  void from_list(const typename detail::nested<T, rank>::type& list, location at);
-  /// Moves elements that the host has just written to where they belong: a device, or where new tensors go.
-  void settle(std::optional<sinter::device> where, location at);
+  void from_list(const typename detail::nested<T, rank>::type& list, const detail::target& where, location at);
   void fill_on_gpu(T value, location at) const;
   void concrete(const char* what, location at) const {
     if (tracer_) detail::fail_traced(what, at);

@@ -1,0 +1,182 @@
+// front/loop_moves.hpp: which device operands are on, and moving elements between devices and layouts; compiled once.
+#pragma once
+
+#include "loop.hpp"
+
+namespace sinter::detail {
+
+/// user_error naming two operands that are on different devices.
+[[noreturn]] inline void fail_devices(const char* op, const engine::argument& a, const engine::argument& b,
+                                      location at) {
+  const auto extents = [](const engine::argument& x) {
+    dims d;
+    for (int i = 0; i < x.rank; ++i) d.push(x.extents[i]);
+    return d;
+  };
+  fail_devices(op, extents(a), a.where(), extents(b), b.where(), at);
+}
+
+SINTER_API void check_devices(const operand_list& list, int first, const char* op, location at) {
+  const engine::operand* one = nullptr;
+  for (int i = first; i < list.count; ++i) {
+    const engine::operand& x = list.at[i];
+    if (!x.is_tensor() || (x.rank == 0 && !x.where().is_cuda())) continue;
+    if (!one) one = &x;
+    else if (!(one->where() == x.where())) fail_devices(op, *one, x, at);
+  }
+}
+
+SINTER_API device device_of(const operand_list& list, device otherwise) {
+  bool any = false;
+  for (int i = 0; i < list.count; ++i) {
+    const engine::operand& x = list.at[i];
+    if (!x.is_tensor()) continue;
+    if (x.where().is_cuda()) return x.where();
+    any |= x.rank > 0;
+  }
+  return any ? device{} : otherwise;
+}
+
+SINTER_API engine::output run_stage_as(const char* name, const void* signature, const operand_list& list,
+                                       std::span<const std::int64_t> facts, device where, location at,
+                                       engine::pushing trace) {
+  for (int i = 0; i < list.count; ++i)
+    if (where.is_cuda() && list.at[i].is_tensor() && !list.at[i].where().is_cuda()) list.at[i].by_value = true;
+  return engine::run_stage({name, signature, {list.at, static_cast<std::size_t>(list.count)}, facts, where, at}, trace);
+}
+
+SINTER_API void bind_leaves(const operand_list& list, int rank, leaf* out) {
+  for (int i = 0; i < list.count; ++i) {
+    const engine::operand& x = list.at[i];
+    if (x.is_number()) continue;
+    leaf& l = *out++;
+    if (x.is_tensor()) {
+      l.data = static_cast<const char*>(x.data);
+      bind_leaf(l, x.extents, x.strides, x.rank, rank, static_cast<std::int64_t>(size_of(x.type)));
+    } else if (x.axis >= 0) {
+      l.stride[rank - x.rank + x.axis] = x.extents[x.axis] != 1;
+    } else {
+      std::int64_t step = 1;
+      for (int k = x.rank; k-- > 0; step *= x.extents[k]) l.stride[rank - x.rank + k] = x.extents[k] == 1 ? 0 : step;
+    }
+  }
+}
+
+SINTER_API device resolve(const char* op, const target& where, location at) {
+  const auto& t = engine::current();
+  if (!t) return where.given ? *where.given : engine::default_device();
+  if (where.given && !t->where) t->where = where.given;
+  if (where.given && !(*where.given == *t->where))
+    fail(op,
+         "the traced function runs on " + t->where->text() + ", where its arguments are, not on " +
+             where.given->text() + "; leave the device out",
+         at);
+  return t->where ? *t->where : engine::default_device();
+}
+
+/// Drops axes of extent 1 and joins neighbours that step alike in both; the loops that remain.
+struct copy_loops {
+  dims extents, to, from;
+
+  copy_loops(const dims& e, const dims& to_strides, const dims& from_strides) {
+    for (int i = 0; i < e.rank; ++i) {
+      if (e[i] == 1) continue;
+      const int last = extents.rank - 1;
+      if (last >= 0 && to[last] == to_strides[i] * e[i] && from[last] == from_strides[i] * e[i]) {
+        extents[last] *= e[i];
+        to[last] = to_strides[i];
+        from[last] = from_strides[i];
+      } else {
+        extents.push(e[i]);
+        to.push(to_strides[i]);
+        from.push(from_strides[i]);
+      }
+    }
+    if (extents.rank == 0) {
+      extents.push(1);
+      to.push(1);
+      from.push(1);
+    }
+  }
+};
+
+SINTER_API void copy_elements(void* to, const dims& to_strides, const void* from, const dims& from_strides,
+                              const dims& extents, std::int64_t bytes) {
+  const std::int64_t total = extents.numel();
+  if (total == 0) return;
+  const copy_loops loops(extents, to_strides, from_strides);
+  const int inner = loops.extents.rank - 1;
+  const std::int64_t count = loops.extents[inner], rows = total / count;
+  const bool large = total > 1 << 15;
+  (void)large;
+#pragma omp parallel for if (large)
+  for (std::int64_t r = 0; r < rows; ++r) {
+    std::byte* t = static_cast<std::byte*>(to);
+    const std::byte* f = static_cast<const std::byte*>(from);
+    std::int64_t rest = r;
+    for (int i = inner; i-- > 0; rest /= loops.extents[i]) {
+      t += rest % loops.extents[i] * loops.to[i] * bytes;
+      f += rest % loops.extents[i] * loops.from[i] * bytes;
+    }
+    switch (bytes) {
+      case 1:
+        copy_row<1>(t, loops.to[inner], f, loops.from[inner], count);
+        break;
+      case 2:
+        copy_row<2>(t, loops.to[inner], f, loops.from[inner], count);
+        break;
+      case 4:
+        copy_row<4>(t, loops.to[inner], f, loops.from[inner], count);
+        break;
+      default:
+        copy_row<8>(t, loops.to[inner], f, loops.from[inner], count);
+    }
+  }
+}
+
+SINTER_API storage new_memory(const char* op, const dims& extents, std::size_t element, location at) {
+  return engine::allocate(static_cast<std::size_t>(checked_numel(op, extents, element, at)) * element);
+}
+
+SINTER_API storage copied(const void* from, device from_where, device to, std::size_t bytes) {
+  storage memory = engine::allocate(bytes, to);
+  if (bytes) engine::copy(memory.data(), to, from, from_where, bytes);
+  return memory;
+}
+
+SINTER_API storage moved(const engine::operand& x, device to, location at) {
+  const device here = x.where();
+  if (!(here == to) && engine::current()) fail_moved_while_traced(at);
+  dims extents, strides, packed(x.rank);
+  for (int i = 0; i < x.rank; ++i) {
+    extents.push(x.extents[i]);
+    strides.push(x.strides[i]);
+  }
+  std::int64_t step = 1;
+  bool row_major = true;
+  for (int i = x.rank; i-- > 0; step *= extents[i]) {
+    packed[i] = step;
+    row_major &= extents[i] == 1 || strides[i] == step;
+  }
+  const std::size_t bytes = static_cast<std::size_t>(step) * size_of(x.type);
+  if (row_major || step == 0) return copied(x.data, here, to, bytes);
+  storage memory;
+  if (here.is_cuda()) {
+    static constexpr char signature = 0;
+    engine::operand operand = x;
+    const engine::tracing_scope eagerly(nullptr);
+    memory = run_stage_as("contiguous", &signature, {&operand, 1, true}, {}, here, at,
+                          {[](const void* what) {
+                             const auto& tensor = *static_cast<const engine::operand*>(what);
+                             return engine::current()->capture(tensor, {});
+                           },
+                           &operand})
+                 .memory;
+  } else {
+    memory = engine::allocate(bytes, here);
+    copy_elements(memory.data(), packed, x.data, strides, extents, static_cast<std::int64_t>(size_of(x.type)));
+  }
+  return here == to ? memory : copied(memory.data(), here, to, bytes);
+}
+
+}  // namespace sinter::detail
