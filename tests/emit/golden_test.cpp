@@ -178,3 +178,12 @@ TEST_CASE("rows added to a table") {
       "scatter_add", [](matrix table, labels i, matrix u) { return scatter_add(table, i, u); }, m(50, 32),
       labels(zeros<std::int64_t>(20)), m(20, 32));
 }
+
+TEST_CASE("running sums along rows and along columns") {
+  golden(
+      "cumsum",
+      [](matrix x) {
+        return std::pair{cumsum(x * 2.f), cumsum<0>(x)};
+      },
+      m(40, 300));
+}
