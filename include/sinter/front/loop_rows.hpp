@@ -1,4 +1,4 @@
-// front/loop_rows.hpp: what all eager loops share: the devices of their operands, the walk over rows.
+// front/loop_rows.hpp: the walk over the rows of an eager loop, which all expressions share.
 #pragma once
 
 #include "loop.hpp"
