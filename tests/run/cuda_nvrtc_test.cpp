@@ -135,7 +135,7 @@ TEST_CASE("what NVRTC refuses: source and log are saved, and named") {
   }
   CHECK(message.starts_with("[cuda] NVRTC "));
   CHECK(contains(message, "the kernel is in " + path + ", the log in " + path + ".log"));
-  CHECK(contains(message, "identifier \"undeclared\" is undefined"));
+  CHECK(contains(message, "undeclared"));
   CHECK(path.ends_with(".cu"));
   CHECK(contents(path) == source);
   CHECK(contains(contents(path + ".log"), "undeclared"));
