@@ -143,7 +143,9 @@ SINTER_API void print_finish(cuda_printer& p, const cuda_partials& parts, const 
     });
   }
   detail::print_group_fold(p, scalars, f.threads(), "0");
-  const auto [along, single] = detail::final_stores(p);
+  const auto last_stores = detail::final_stores(p);
+  const auto& along = last_stores.along;
+  const auto& single = last_stores.single;
   if (f.arrays) {
     const std::string columns = "(" + f.columns.text() + ")";
     out.line("const int x = threadIdx.x%32, y = threadIdx.x/32;");
