@@ -5,10 +5,10 @@
 
 #include "../base/series.hpp"
 #include "cpu.hpp"
-#include "cuda_columns.hpp"
 #include "cuda_pointwise.hpp"
 #include "cuda_product.hpp"
 #include "cuda_scan.hpp"
+#include "cuda_walk.hpp"
 #include "prelude_cuda.hpp"
 #include "prelude_cuda_block.hpp"
 
@@ -137,7 +137,7 @@ inline void print_cuda_rows(cuda_source& s, writer& out, const kernel& k, const 
   split.rows = 1;
   split.group = 512;
   split.keep.clear();
-  split.vectors = split.width == 1 ? 8 : 4;
+  split.vectors = split.width == 1 ? 8 : split.width == 8 || is_heavy(k) ? 2 : 4;
   split.chunks = chunks_of(p, split, t);
   if (split.chunks == 1) {
     const dim blocks = blocks_for(p, ceil_div(rows, shape.rows));
@@ -146,7 +146,7 @@ inline void print_cuda_rows(cuda_source& s, writer& out, const kernel& k, const 
   for (int id = 0; id < p.size(); ++id)
     if (p.is_reduction(p.at(id))) parts.reserve(id, rows * dim(split.chunks));
   s.scratch = parts.bytes();
-  cuda_launch_of(s, out, only, cuda_entry, rows * dim(split.chunks), split.threads(), 2,
+  cuda_launch_of(s, out, only, cuda_entry, rows * dim(split.chunks), split.threads(), is_heavy(k) ? 1 : 2,
                  [&] { print_rows(p, split, parts); });
   cuda_printer finish(k, out);
   const int group = static_cast<int>(std::clamp<std::int64_t>(power_of_two(split.chunks), 32, 256));
@@ -164,14 +164,14 @@ inline void print_cuda_columns(cuda_source& s, writer& out, const kernel& k, con
     count = shape.chunks;
     if (count > 1) reserve_parts(p, parts, count);
     cuda_launch_of(s, out, only, cuda_entry, outer * shape.tiles * dim(shape.chunks), shape.threads(),
-                   std::max(1, 1024 / shape.threads()), [&] { print_columns(p, shape, parts); });
+                   std::max(1, (is_heavy(k) ? 512 : 1024) / shape.threads()), [&] { print_columns(p, shape, parts); });
     if (count == 1) return;
   } else {
     const auto shape = walk_of(p, t);
     count = shape.walkers;
     reserve_parts(p, parts, count);
     const int threads = shape.row.threads();
-    cuda_launch_of(s, out, only, cuda_entry, outer * dim(shape.walkers), threads, std::max(1, 1024 / threads),
+    cuda_launch_of(s, out, only, cuda_entry, outer * dim(shape.walkers), threads, std::max(1, shape.resident / threads),
                    [&] { print_walk(p, shape, parts); });
   }
   s.scratch = parts.bytes();

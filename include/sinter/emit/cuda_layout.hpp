@@ -128,6 +128,20 @@ inline int vector_width(const kernel& k, int axis, bool only) {
   return 1;
 }
 
+/// Lanes of a kernel with reductions: each has accumulators and values of 4 bytes and more in registers.
+inline int reducing_width(const kernel& k, int axis) { return std::min(vector_width(k, axis, false), 8); }
+
+/// True for kernels whose values need more than 32 registers a thread besides those kept: blocks of 1024 threads would spill.
+inline bool is_heavy(const kernel& k) {
+  int costly = 0;
+  for (const auto& i : k.body) {
+    costly +=
+        i.kind == kind::compute && ir::is_expensive(i.code) && i.axes != 0 && (i.axes >> (k.axes.size() - 1) & 1u);
+    if (i.kind == kind::arg_reduce || i.type == dtype::f64) costly += 2;
+  }
+  return costly >= 2 || k.body.size() > 48;
+}
+
 /// True for accesses of a large buffer whose elements are touched once.
 inline bool touches_once(const kernel& k, const plan::access& a) {
   if (a.at.index >= 0) return false;

@@ -98,7 +98,7 @@ inline row_shape rows_of(const cuda_printer& p, const cuda_target& t) {
   const kernel& k = p.code();
   row_shape s;
   s.axis = static_cast<int>(k.axes.size()) - 1;
-  s.width = vector_width(k, s.axis, false);
+  s.width = reducing_width(k, s.axis);
   const dim n = k.extent(role::inner);
   s.count = s.width == 1 ? n : *n.divided_by(s.width);
   choose_keep(p, s);
@@ -114,6 +114,7 @@ inline row_shape rows_of(const cuda_printer& p, const cuda_target& t) {
   for (const auto& i : k.body) loads += i.kind == kind::load && (i.axes & p.inner()) != 0;
   const std::int64_t each = std::max<std::int64_t>(bytes_of(p, s.keep), 4) * s.width;  // bytes of a vector's values
   auto vectors = [&](std::int64_t group) { return round_up(*count, group); };
+  const int most = is_heavy(k) ? 512 : 1024;
   if (count && *count <= 32) {
     s.group = static_cast<int>(power_of_two(std::max<std::int64_t>(*count, 1)));
   } else if (count && *count <= 128 && vectors(32) * each <= 128) {
@@ -121,15 +122,16 @@ inline row_shape rows_of(const cuda_printer& p, const cuda_target& t) {
   } else {
     // 64 bytes of values in a thread's registers: enough loads in flight, enough threads on a multiprocessor.
     s.group = 64;
-    while (s.group < 1024 && (!count || vectors(s.group) * each > 64)) s.group *= 2;
+    while (s.group < most && (!count || vectors(s.group) * each > 64)) s.group *= 2;
   }
-  s.held = count && vectors(s.group) * each <= 144 && vectors(s.group) <= 16;
+  s.held = count && vectors(s.group) * each <= (most == 1024 ? 144 : 176) && vectors(s.group) <= 16;
   if (s.held) {
     s.vectors = static_cast<int>(std::max<std::int64_t>(vectors(s.group), 1));
   } else {
     s.group = count && *count < 1024 ? 256 : 512;
     s.vectors = loads <= 1 ? 4 : loads <= 3 ? 2 : 1;
     if (s.width == 1) s.vectors *= 2;
+    if (s.width == 8) s.vectors = std::max(s.vectors / 2, 1);
     s.keep.clear();
   }
   if (s.group <= 32) {
