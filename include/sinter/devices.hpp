@@ -9,14 +9,11 @@
 #include "run/buffer.hpp"
 #include "run/cuda_copy.hpp"
 #include "run/cuda_memory.hpp"
-#include "run/cuda_nvrtc.hpp"
 
 namespace sinter::engine {
 
 SINTER_API storage allocate(std::size_t bytes, device where) {
-  if (!where.is_cuda()) return run::allocate(bytes);
-  run::cuda::prepare_nvrtc(where.index);
-  return run::cuda::allocate(bytes, where.index);
+  return where.is_cuda() ? run::cuda::allocate(bytes, where.index) : run::allocate(bytes);
 }
 
 SINTER_API void copy(void* to, device to_where, const void* from, device from_where, std::size_t bytes) {

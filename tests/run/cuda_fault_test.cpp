@@ -181,7 +181,7 @@ TEST_CASE("a kernel that goes wrong is named: among the last ones, or exactly wi
     const char *entry, *words;
   };
   if (cuda::driver_alive()) return;
-  for (const wrong w : {wrong{"wild", "an illegal memory access"}, wrong{"trap", emulator::real() ? "a" : "a trap"},
+  for (const wrong w : {wrong{"wild", "an illegal memory access"}, wrong{"trap", "a trap"},
                         wrong{"skewed", "a misaligned memory access"}}) {
     for (const char* sync : {"", "1"}) {
       const auto r = with({{"SINTER_CUDA_SYNC", sync}}, [&] {

@@ -1,15 +1,12 @@
 // run/cuda_nvrtc.hpp: CUDA C++ text -> CUBIN by NVRTC -> loaded module, through the caches that all kernels share.
 #pragma once
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <span>
 #include <string>
-#include <thread>
 
 #include "../base/series.hpp"
 #include "build.hpp"
@@ -150,10 +147,12 @@ SINTER_API std::shared_ptr<const nvrtc> find_nvrtc() {
   return known;
 }
 
-/// The options that decide what a kernel's text becomes. Products and sums contract to fused multiply-adds, which round
-/// once where the text rounds twice: results differ from the host's in the last place, and kernels are quicker.
+/// The options that decide what a kernel's text becomes. Products and sums do not contract to fused multiply-adds: results
+/// are the host's to the bit where the functions are, and an intermediate that overflows does so everywhere. Kernels
+/// bound by memory lose nothing.
 SINTER_API series<std::string> nvrtc_options(int capability) {
-  series<std::string> out = {"--gpu-architecture=sm_" + std::to_string(capability), "--std=c++17", "--fmad=true", "-w"};
+  series<std::string> out = {"--gpu-architecture=sm_" + std::to_string(capability), "--std=c++17", "--fmad=false",
+                             "-w"};
   const std::string extra = detail::environment("SINTER_NVRTCFLAGS");
   for (std::size_t at = 0; at < extra.size();) {
     const std::size_t end = std::min(extra.find(' ', at), extra.size());
@@ -234,24 +233,6 @@ SINTER_API std::string compile(const nvrtc& found, const std::string& source, in
   if (r != 0) detail::fail_nvrtc(with, with.words(r), source, detail::log_of(with, program));
   if (bytes == 0) detail::fail_nvrtc(with, "it produced no CUBIN", source, detail::log_of(with, program));
   return image;
-}
-
-/// Opens NVRTC and compiles nothing on a thread of its own, once a process: the first real kernel then waits for
-/// its own compilation only. What goes wrong shows when a kernel is built.
-SINTER_API void prepare_nvrtc(int device) {
-  struct background {
-    pid_t process = ::getpid();
-    std::thread thread;
-    explicit background(int capability)
-        : thread([capability] {
-            try {
-              compile(*load_nvrtc(), "", capability);
-            } catch (const error&) {}
-          }) {}
-    // A forked child has no such thread to wait for.
-    ~background() { process == ::getpid() ? thread.join() : thread.detach(); }
-  };
-  static const background once(device_at(device).capability);
 }
 
 /// Everything that decides a kernel's CUBIN, as text.
