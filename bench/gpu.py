@@ -26,7 +26,8 @@ def sinter(program, names):
     rows = {}
     with tempfile.TemporaryDirectory() as cache:
         for temperature in ("cold", "warm"):
-            text = subprocess.run([program, *names], env={**os.environ, "SINTER_CACHE_DIR": cache}, check=True,
+            text = subprocess.run([program, *names], check=True,
+                                  env={**os.environ, "SINTER_CACHE_DIR": cache, "CUDA_CACHE_PATH": cache},
                                   stdout=subprocess.PIPE, text=True).stdout
             for line in text.splitlines():
                 fields = line.split()

@@ -52,6 +52,17 @@ inline walk_shape walk_of(const cuda_printer& p, const cuda_target& t) {
   s.row = rows_of(p, t);
   row_shape& r = s.row;
   const auto count = r.count.number();
+  if (arrays_of(p).empty() && r.held) {
+    // Nothing but the row is kept: more and smaller blocks, each with more of the row in flight, wait for one another less.
+    const std::int64_t vectors = round_up(*count, r.group / 2),
+                       each = std::max<std::int64_t>(bytes_of(p, r.keep), 4) * r.width;
+    if (r.group > 64 && vectors * each <= 144) {
+      r.group /= 2;
+      r.vectors = static_cast<int>(vectors);
+    }
+    s.walkers = walkers_of(p, r, s.resident, t);
+    return s;
+  }
   std::int64_t sums = 0;
   for (int id : arrays_of(p)) sums += static_cast<std::int64_t>(size_of(compute_type(p.at(id).type)));
   choose_keep(p, r);
