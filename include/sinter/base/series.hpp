@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <initializer_list>
 #include <iterator>
 #include <new>
@@ -130,8 +131,9 @@ class series {
   SINTER_COLD void reserve(std::size_t n) {
     if (n <= room_) return;
     if (n < 2 * room_) n = 2 * room_;
-    // NOLINTNEXTLINE(bugprone-sizeof-expression): T may be a pointer.
-    T* const moved = static_cast<T*>(::operator new(n * sizeof(T)));
+    constexpr std::size_t each = sizeof(T);  // NOLINT(bugprone-sizeof-expression): T may be a pointer
+    if (n > PTRDIFF_MAX / each) throw std::length_error("sinter::series");
+    T* const moved = static_cast<T*>(::operator new(n* each));
     for (std::size_t i = 0; i < size_; ++i) {
       ::new (static_cast<void*>(moved + i)) T(std::move(data_[i]));
       data_[i].~T();

@@ -130,7 +130,7 @@ struct combiner_tag {};
 inline ir::node_id push_reduce(ir::op combiner, ir::node_id x, std::vector<std::int64_t> axes, location at) {
   ir::attributes attr;
   attr.combiner = combiner;
-  attr.ints = std::move(axes);
+  attr.ints = axes;
   return engine::current()->graph.push(ir::op::reduce, {x}, std::move(attr), at);
 }
 

@@ -124,7 +124,7 @@ inline handle of_node(ir::node_id id) {
 inline handle push_op(ir::op code, std::initializer_list<handle> in, ir::attributes attr, location at) {
   std::vector<ir::node_id> ids;
   for (const auto& x : in) ids.push_back(node_of(x, at));
-  return of_node(engine::current()->graph.push(code, std::move(ids), std::move(attr), at));
+  return of_node(engine::current()->graph.push(code, ids, std::move(attr), at));
 }
 
 inline std::vector<ir::dim> to_ir(const dims& d) { return {d.begin(), d.end()}; }

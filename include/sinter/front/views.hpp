@@ -120,7 +120,7 @@ inline handle slice(const handle& x, std::span<const op_shapes::range> ranges, l
     ir::attributes attr;
     attr.dims = to_ir(extents);
     for (auto s : starts) attr.dims.emplace_back(s);
-    attr.ints = std::move(steps);
+    attr.ints = steps;
     return push_op(ir::op::slice, {x}, std::move(attr), at);
   }
   return with_layout(x, extents, strides, offset);
@@ -159,7 +159,7 @@ inline handle concat(std::span<const handle> parts, int axis, location at) {
     for (const auto& p : parts) ids.push_back(node_of(p, at));
     ir::attributes attr;
     attr.ints = {axis};
-    return of_node(engine::current()->graph.push(ir::op::concat, std::move(ids), std::move(attr), at));
+    return of_node(engine::current()->graph.push(ir::op::concat, ids, std::move(attr), at));
   }
   std::vector<const handle*> operands;
   for (const auto& p : parts) operands.push_back(&p);

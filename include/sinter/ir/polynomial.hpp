@@ -66,9 +66,9 @@ SINTER_API dim interned(polynomial p) {
   if (p.terms.empty()) return dim(p.constant);
   static std::mutex mutex;
   static auto& table = *new sorted_map<std::string, std::unique_ptr<const polynomial>>;
-  std::string key = text_of(p);
+  const std::string key = text_of(p);
   const std::lock_guard lock(mutex);
-  auto& slot = table[std::move(key)];
+  auto& slot = table[key];
   if (!slot) slot = std::make_unique<const polynomial>(std::move(p));
   return dim::of(slot.get());
 }
