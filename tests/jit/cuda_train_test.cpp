@@ -104,6 +104,32 @@ TEST_CASE("a recorded function's results are not overwritten by later calls, nor
   }
 }
 
+TEST_CASE("what follows a product keeps NaN and infinities, whoever does it") {
+  const auto host = [](auto x) { return x.to(device::cpu()).to_vector(); };
+  tensor<float, 2> a = normal<float>(make_key(1), 64, 96);
+  a(3, 5) = NAN;
+  a(7, 7) = INFINITY;
+  a(9, 1) = -INFINITY;
+  const tensor<float, 2> b = normal<float>(make_key(2), 96, 32);
+  const tensor<float, 1> c = normal<float>(make_key(3), 32);
+  const auto same = [&](auto f) {
+    const auto want = host(compile(f, {.backend = "reference"})(a, b, c));
+    const device gpu = device::cuda(0);
+    for (const precision p : {precision::highest, precision::high}) {
+      const auto got = host(compile(f, {.precision = p})(a.to(gpu), b.to(gpu), c.to(gpu)));
+      REQUIRE(got.size() == want.size());
+      for (std::size_t i = 0; i < got.size(); ++i) {
+        CHECK(std::isnan(got[i]) == std::isnan(want[i]));
+        CHECK(std::isinf(got[i]) == std::isinf(want[i]));
+      }
+    }
+  };
+  same([](auto a, auto b, auto) { return matmul(a, b); });
+  same([](auto a, auto b, auto) { return evaluate(relu(matmul(a, b))); });
+  same([](auto a, auto b, auto c) { return evaluate(relu(matmul(a, b) + c)); });
+  same([](auto a, auto b, auto c) { return evaluate(gelu_tanh(matmul(a, b) + c)); });
+}
+
 TEST_CASE("tensors of five billion elements") {
   if (!emulator::real()) {
     MESSAGE("SKIPPED: only a real GPU has the memory");
