@@ -28,9 +28,7 @@ SINTER_API void synchronize(device where) {
 SINTER_API int cuda_device_count(std::string& problem) { return run::cuda::device_count(problem); }
 
 SINTER_API memory_statistics memory_stats(device where) {
-  if (!where.is_cuda()) return {};
-  const auto c = run::cuda::memory_of(where.index);
-  return {c.allocated, c.peak, c.reserved, c.total, c.available, c.allocations, c.driver_allocations};
+  return where.is_cuda() ? run::cuda::memory_of(where.index) : memory_statistics{};
 }
 
 SINTER_API void trim_memory(device where) {

@@ -104,15 +104,7 @@ SINTER_API void synchronize(device where);
 /// Number of GPUs that can be used; 0, and why in `problem`, when there are none.
 SINTER_API int cuda_device_count(std::string& problem);
 
-/// What a device's allocator holds, in bytes.
-struct memory_statistics {
-  std::size_t allocated = 0;                            ///< in tensors
-  std::size_t peak = 0;                                 ///< the most there ever was in tensors
-  std::size_t reserved = 0;                             ///< taken from the driver, free blocks included
-  std::size_t total = 0;                                ///< of the device
-  std::size_t available = 0;                            ///< that the driver could still give
-  std::size_t allocations = 0, driver_allocations = 0;  ///< counted since the start
-};
+/// Zeros for the host.
 SINTER_API memory_statistics memory_stats(device where);
 /// Returns free blocks of the device to the driver.
 SINTER_API void trim_memory(device where);

@@ -1,6 +1,7 @@
 // base/device.hpp: where memory is and kernels run.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -23,6 +24,16 @@ struct device {
   constexpr bool operator==(const device&) const = default;
   /// "cpu", "cuda(0)". (define.hpp)
   SINTER_API std::string text() const;
+};
+
+/// What a device's allocator holds, in bytes.
+struct memory_statistics {
+  std::size_t allocated = 0;                            ///< in tensors
+  std::size_t peak = 0;                                 ///< the most there ever was in tensors
+  std::size_t reserved = 0;                             ///< taken from the driver, free blocks included
+  std::size_t total = 0;                                ///< of the device
+  std::size_t available = 0;                            ///< that the driver could still give
+  std::size_t allocations = 0, driver_allocations = 0;  ///< counted since the start
 };
 
 }  // namespace sinter

@@ -44,8 +44,6 @@ inline int device_count() {
 /// Waits until a device has done everything asked of it; system_error for what failed there.
 inline void synchronize(device where = default_device()) { engine::synchronize(where); }
 
-using memory_statistics = engine::memory_statistics;
-
 /// What a device's allocator holds, in bytes.
 inline memory_statistics memory_stats(device where = default_device()) { return engine::memory_stats(where); }
 

@@ -15,16 +15,6 @@
 
 namespace sinter::run::cuda {
 
-/// What a GPU's allocator holds, in bytes, and has done.
-struct memory_counts {
-  std::size_t allocated = 0;                            ///< in storages
-  std::size_t peak = 0;                                 ///< the most there ever was in storages
-  std::size_t reserved = 0;                             ///< taken from the driver, free blocks included
-  std::size_t total = 0;                                ///< of the GPU
-  std::size_t available = 0;                            ///< that the driver could still give
-  std::size_t allocations = 0, driver_allocations = 0;  ///< counted since the start
-};
-
 namespace detail {
 
 inline constexpr std::size_t small_request = std::size_t{1} << 20;
@@ -103,8 +93,8 @@ class pool {
     release_free();
   }
 
-  memory_counts counts() {
-    memory_counts out;
+  memory_statistics counts() {
+    memory_statistics out;
     {
       const std::lock_guard lock(mutex_);
       out = counts_;
@@ -241,7 +231,7 @@ class pool {
   std::mutex mutex_;
   std::array<std::unique_ptr<free_chunks>, 2 * most_queues> bins_;
   chunk* spare_ = nullptr;
-  memory_counts counts_;
+  memory_statistics counts_;
 };
 
 // Never destroyed: storages are released while static objects are destroyed.
@@ -310,7 +300,7 @@ inline void use(const storage& s, bool writes) {
 }
 
 /// What the GPU's allocator holds and has done.
-SINTER_API memory_counts memory_of(int device) { return detail::pool_of(device).counts(); }
+SINTER_API memory_statistics memory_of(int device) { return detail::pool_of(device).counts(); }
 
 /// Returns free memory to the driver; waits for the GPU when there is any.
 SINTER_API void trim(int device) { detail::pool_of(device).trim(); }
