@@ -16,8 +16,12 @@ namespace detail {
 /// What a specialisation assumes: everything that the trace and the plan took as given.
 class guard {
  public:
-  explicit guard(const call& c)
-      : signature_(c.signature), where_(c.where), setting_(c.setting), statics_(c.statics.begin(), c.statics.end()) {
+  guard(const call& c, assumptions given)
+      : signature_(c.signature),
+        where_(c.where),
+        setting_(c.setting),
+        statics_(c.statics.begin(), c.statics.end()),
+        given_(std::move(given)) {
     for (const auto& t : c.tensors) {
       layout_.push_back(kernel_facts(t));
       layout_.insert(layout_.end(), t.extents, t.extents + t.rank);
@@ -37,7 +41,7 @@ class guard {
         if (want[d] != t.extents[d] || want[t.rank + d] != t.strides[d]) return false;
       want += 2 * t.rank;
     }
-    return want == end;
+    return want == end && holds(given_, c);
   }
 
  private:
@@ -46,6 +50,7 @@ class guard {
   std::uint64_t setting_;
   series<std::uint64_t> statics_;
   series<std::int64_t> layout_;  ///< per tensor: kernel_facts, extents, strides
+  assumptions given_;
 };
 
 class specialisations final : public function {
@@ -57,8 +62,9 @@ class specialisations final : public function {
     const std::lock_guard one_build(building_);
     if (auto hit = look_up(c); hit.code) return hit;
     logs::to("recompiles", [&] { return how_.name + ": no guard accepts " + describe(c); });
-    traced t = trace.run(trace.what);
-    entry made{guard(c), {build(std::move(t.graph), c.tensors, how_, c.where, &shared_), std::move(t.skeleton)}};
+    traced t = trace.run(trace.what, {});
+    guard when(c, t.graph->assumed);
+    entry made{std::move(when), {build(std::move(t.graph), c.tensors, how_, c.where, &shared_), std::move(t.skeleton)}};
     const specialisation result = made.what;
     const std::lock_guard lock(mutex_);
     entries_.insert(entries_.begin(), std::move(made));
@@ -119,6 +125,17 @@ class specialisations final : public function {
 };
 
 }  // namespace detail
+
+SINTER_API bool holds(const assumptions& given, const call& c) {
+  for (const specialised& v : given.values) {
+    if (v.what.axis >= 0) continue;
+    const argument& x = c.tensors[static_cast<std::size_t>(v.what.tensor)];
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, x.data, size_of(x.type));
+    if (bits != v.bits) return false;
+  }
+  return true;
+}
 
 SINTER_API std::shared_ptr<function> make_function(const options& how) {
   return std::make_shared<detail::specialisations>(how);

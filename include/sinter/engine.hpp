@@ -7,61 +7,16 @@
 #include <span>
 #include <string>
 
+#include "assumptions.hpp"
 #include "base/config.hpp"
 #include "base/device.hpp"
 #include "base/dims.hpp"
 #include "base/series.hpp"
 #include "base/storage.hpp"
 #include "ir/graph.hpp"
+#include "options.hpp"
 
 namespace sinter {
-
-/// What a compiled function is tuned for.
-enum class mode : std::uint8_t {
-  standard,
-  reduce_overhead,  ///< the least work per call: on a GPU each specialisation is replayed as one CUDA graph
-};
-
-/// How exact products of f32 matrices are on a GPU.
-enum class precision : std::uint8_t {
-  highest,  ///< f32 throughout
-  high,     ///< operands rounded to tf32 (10 bits of mantissa), sums in f32
-};
-
-/// How compile() treats a function.
-struct options {
-  sinter::mode mode = sinter::mode::standard;
-  /// "auto": kernels for the device of the arguments; "reference": interprets the traced graph; "aot_reference":
-  /// interprets it after every rewrite. "cpu" and "cuda" are "auto" that refuses arguments of another device.
-  std::string backend = "auto";
-  /// Indexes of arguments whose storage the call may overwrite with results of equal dtype and extents. A donated
-  /// tensor that another handle or argument shares is left alone.
-  series<int> donate = {};
-  /// Specialisations kept per function; beyond it the least recently used is dropped.
-  int recompile_limit = 64;
-  /// Of f32 matrix products on a GPU.
-  sinter::precision precision = sinter::precision::highest;
-  /// scatter_add on a GPU sums in a fixed order, which is slower than atomic additions.
-  bool deterministic = false;
-  /// Where a function without tensors among its arguments runs; by default on default_device().
-  std::optional<sinter::device> device = {};
-  /// Shown in logs and errors.
-  std::string name = "fn";
-};
-
-/// What compilation of one specialisation did.
-struct report {
-  std::size_t nodes_traced = 0;     ///< live nodes as traced, derivatives included
-  std::size_t nodes_rewritten = 0;  ///< after the rewrites
-  std::size_t kernels_unfused = 0;  ///< one per op that is not a view, an input or a constant
-  std::size_t kernels = 0;          ///< after fusion
-  std::size_t compiled = 0;         ///< kernels that the host compiler built; the rest came from a cache
-  std::size_t scratch_bytes = 0;    ///< planned memory for intermediates
-  double milliseconds = 0;          ///< trace to loaded
-  std::string backend;              ///< the one that runs: "reference" where no compiler works
-  std::string graph;                ///< the rewritten graph
-  series<std::string> sources;      ///< one text per kernel
-};
 
 namespace engine {
 
@@ -163,6 +118,8 @@ class tracer {
   series<captured> captures;      ///< the last captures.size() inputs of the graph
   std::optional<device> where;    ///< where the traced function will run, once something tells
   bool numbers_by_value = false;  ///< C++ numbers become rank-0 inputs instead of constants
+  trace_request request;          ///< what the trace shall leave open
+  assumptions assumed;            ///< what it took as given so far
 
   /// The input node that stands for a concrete tensor; the same storage, layout and dtype give the same node.
   SINTER_API ir::node_id capture(const argument& x, location where);
@@ -261,15 +218,16 @@ struct call {
   std::uint64_t setting = 0;               ///< what else on this thread the trace follows: autocast's dtype
 };
 
-/// What a trace yields: the graph with its outputs set, and the result tree in which the front end puts them.
+/// What a trace yields: the graph with its outputs set and what it assumed, and the result tree in which the front end
+/// puts the outputs.
 struct traced {
   std::shared_ptr<tracer> graph;
   std::shared_ptr<const void> skeleton;
 };
 
-/// How a call is traced, should no guard accept it: run(what).
+/// How a call is traced, should no guard accept it: run(what, request). It may run several times.
 struct tracing {
-  traced (*run)(const void* what) = nullptr;
+  traced (*run)(const void* what, const trace_request& request) = nullptr;
   const void* what = nullptr;
 };
 

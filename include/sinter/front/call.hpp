@@ -167,10 +167,11 @@ T hollow(const T& t) {
 
 /// Calls fn once on inputs shaped like `args`, for a device, and keeps what it did. Whatever fn throws passes through.
 template <class F, class... Args>
-engine::traced trace_call(F& fn, device on, location where, const Args&... args) {
+engine::traced trace_call(F& fn, device on, location where, const engine::trace_request& request, const Args&... args) {
   using result_type = call_result_t<F, Args...>;
   engine::traced out{engine::make_tracer(), nullptr};
   out.graph->where = on;
+  out.graph->request = request;
   const engine::tracing_scope scope(out.graph);
   std::tuple<Args...> inputs{input_tree(out.graph, args, where)...};
   if constexpr (std::is_void_v<result_type>) {

@@ -95,16 +95,19 @@ class compiled {
     const options& how = s.specialised->how();
     detail::flat_arguments<std::remove_cvref_t<Args>...> flat(how.name, s.where, args...);
     const device on = flat.where(how);
-    const auto trace = [&] {
+    const auto trace = [&](const engine::trace_request& request) {
       for (int index : how.donate)
         if (index < 0 || index >= static_cast<int>(sizeof...(Args)))
           detail::fail_donation(how.name, index, sizeof...(Args), s.where);
-      return detail::trace_call(state_->fn, on, s.where, args...);
+      return detail::trace_call(state_->fn, on, s.where, request, args...);
     };
     const engine::call c{&detail::signature_of<std::remove_cvref_t<Args>...>, flat.tensors(), flat.statics(), on,
                          static_cast<std::uint64_t>(detail::product_dtype)};
     const engine::specialisation found =
-        s.specialised->find(c, {[](const void* what) { return (*static_cast<decltype(&trace)>(what))(); }, &trace});
+        s.specialised->find(c, {[](const void* what, const engine::trace_request& request) {
+                                  return (*static_cast<decltype(&trace)>(what))(request);
+                                },
+                                &trace});
     detail::donations<Args...> donated(how, flat.tensors().size(), args...);
     return detail::run_program<Result>(*found.code, found.skeleton.get(), flat.tensors(), donated.flags());
   }

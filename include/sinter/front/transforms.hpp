@@ -140,7 +140,7 @@ class differentiated {
     flat_arguments<Args...> flat(how.name, where_, args...);
     const auto function = [this](auto&&... x) { return this->under_trace(std::move(x)...); };
     const device on = flat.where(how);
-    const engine::traced traced = trace_call(function, on, where_, args...);
+    const engine::traced traced = trace_call(function, on, where_, {}, args...);
     const auto code = engine::build(traced.graph, flat.tensors(), how, on);
     const std::vector<std::uint8_t> keep(flat.tensors().size(), 0);
     using result_type = call_result_t<decltype(function), Args...>;

@@ -1,0 +1,87 @@
+// options.hpp: what a user asks of compile(), and what it reports back.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/device.hpp"
+#include "base/series.hpp"
+
+namespace sinter {
+
+/// What a compiled function is tuned for.
+enum class mode : std::uint8_t {
+  standard,
+  reduce_overhead,  ///< the least work per call: on a GPU each specialisation is replayed as one CUDA graph
+};
+
+/// How exact products of f32 matrices are on a GPU.
+enum class precision : std::uint8_t {
+  highest,  ///< f32 throughout
+  high,     ///< operands rounded to tf32 (10 bits of mantissa), sums in f32
+};
+
+/// Whether one specialisation serves many extents.
+enum class dynamic : std::uint8_t {
+  automatic,  ///< the first call specialises; an extent that is seen with a second value becomes a symbol
+  yes,        ///< every extent is a symbol from the first call on
+  no,         ///< every extent is a constant of its specialisation
+};
+
+/// What answers a call that would need one specialisation too many, when no dynamic one can serve it.
+enum class on_limit : std::uint8_t {
+  reference,  ///< the interpreter: right and slow
+  error,      ///< user_error that names the guard that kept failing
+  evict,      ///< a new specialisation in place of the least recently used one
+};
+
+/// Who waits for the compiler.
+enum class tier : std::uint8_t {
+  immediate,   ///< the call that needs the kernels
+  background,  ///< nobody: until they are there, calls are answered by the interpreter or by a dynamic specialisation
+};
+
+/// How compile() treats a function.
+struct options {
+  sinter::mode mode = sinter::mode::standard;
+  sinter::dynamic dynamic = sinter::dynamic::automatic;
+  /// A graph break is an error with its file:line.
+  bool fullgraph = false;
+  /// "auto": kernels for the device of the arguments; "reference": interprets the traced graph; "aot_reference":
+  /// interprets it after every rewrite. "cpu" and "cuda" are "auto" that refuses arguments of another device.
+  std::string backend = "auto";
+  /// Indexes of arguments whose storage the call may overwrite with results of equal dtype and extents. A donated
+  /// tensor that another handle or argument shares is left alone.
+  series<int> donate = {};
+  /// Specialisations per function. All functions that one line of the program makes share 64 beyond their first.
+  int recompile_limit = 8;
+  /// What happens beyond the limit.
+  sinter::on_limit on_limit = sinter::on_limit::reference;
+  sinter::tier tier = sinter::tier::immediate;
+  /// Of f32 matrix products on a GPU.
+  sinter::precision precision = sinter::precision::highest;
+  /// scatter_add on a GPU sums in a fixed order, which is slower than atomic additions.
+  bool deterministic = false;
+  /// Where a function without tensors among its arguments runs; by default on default_device().
+  std::optional<sinter::device> device = {};
+  /// Shown in logs and errors.
+  std::string name = "fn";
+};
+
+/// What compilation of one specialisation did.
+struct report {
+  std::size_t nodes_traced = 0;     ///< live nodes as traced, derivatives included
+  std::size_t nodes_rewritten = 0;  ///< after the rewrites
+  std::size_t kernels_unfused = 0;  ///< one per op that is not a view, an input or a constant
+  std::size_t kernels = 0;          ///< after fusion
+  std::size_t compiled = 0;         ///< kernels that the host compiler built; the rest came from a cache
+  std::size_t scratch_bytes = 0;    ///< planned memory for intermediates
+  double milliseconds = 0;          ///< trace to loaded
+  std::string backend;              ///< the one that runs: "reference" where no compiler works
+  std::string graph;                ///< the rewritten graph
+  series<std::string> sources;      ///< one text per kernel
+};
+
+}  // namespace sinter
