@@ -14,8 +14,9 @@ import sys
 import tempfile
 
 BUDGET = [  # name, flags, seconds held, seconds wanted
-    ("header-only", [], 21.0, 4.0),
-    ("compiled", ["-DSINTER_COMPILED"], 1.8, 1.5),
+    # What the CMake targets do; they keep the engine in a unit of its own, see tests/install. Wanted are 4 s of the first.
+    ("a unit of a program on sinter::sinter or sinter::compiled", ["-DSINTER_COMPILED"], 1.8, 1.5),
+    ("a unit that holds the engine too (sinter::headers)", [], 21.0, None),
 ]
 REFERENCE_SECONDS = 1.45  # reference.cpp where the budget was set
 
@@ -48,7 +49,7 @@ def main():
             spent = cpu_seconds([*command, *flags], os.path.join(here, "program.cpp"), held * scale)
             over += spent > held * scale
             print(f"{name}: {spent:.2f} s, held to {held * scale:.2f} s" +
-                  (f"; the goal is {goal * scale:.2f} s" if spent > goal * scale else ""))
+                  (f"; the goal is {goal * scale:.2f} s" if goal and spent > goal * scale else ""))
     return 1 if over else 0
 
 

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -45,11 +46,14 @@ class module {
 
 namespace detail {
 
-/// "/proc/self/fd/N" spelled as it was never spelled before: the loader takes an equal name for an equal library.
+/// "/proc/self/fd/N" spelled as no library in this process is: the loader takes an equal name for an equal library. The
+/// file's number in its file system tells it from those loaded by another engine in the process, in a plug-in say. Empty
+/// when there is no number.
 SINTER_API std::string unique_fd_path(int fd) {
-  static std::atomic<std::uint32_t> counter{1};
+  struct stat info {};
+  if (::fstat(fd, &info) != 0) return "";
   std::string path = "/proc/self/fd/";
-  for (std::uint32_t bits = counter.fetch_add(1); bits != 0; bits >>= 1) path += bits & 1 ? "./" : "/";
+  for (std::uint64_t bits = info.st_ino; bits != 0; bits >>= 1) path += bits & 1 ? "./" : "/";
   return path + std::to_string(fd);
 }
 
@@ -63,7 +67,8 @@ SINTER_API void pin_openmp() {
 inline void* load_memory_file(std::string_view image) {
   const file_handle fd(::memfd_create("sinter-kernel", MFD_CLOEXEC));
   if (!fd || !write_all(fd.get(), image)) return nullptr;
-  return ::dlopen(unique_fd_path(fd.get()).c_str(), RTLD_NOW | RTLD_LOCAL);
+  const std::string path = unique_fd_path(fd.get());
+  return path.empty() ? nullptr : ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
 }
 
 inline void* load_temporary_file(std::string_view image, std::string& why) {
