@@ -13,6 +13,7 @@
 #include "base/dims.hpp"
 #include "base/series.hpp"
 #include "base/storage.hpp"
+#include "explain.hpp"
 #include "ir/graph.hpp"
 #include "options.hpp"
 

@@ -93,7 +93,6 @@ inline std::string backend_for(const options& how, device where) {
 
 inline std::shared_ptr<const code> compile(const ir::graph& traced, std::span<const argument> arguments,
                                            const options& how, device where) {
-  const auto start = std::chrono::steady_clock::now();
   auto c = std::make_shared<code>();
   c->where = where;
   c->about.backend = backend_for(how, where);
@@ -103,6 +102,7 @@ inline std::shared_ptr<const code> compile(const ir::graph& traced, std::span<co
   if (c->about.backend != "reference") {
     g = rewrite::run_all(traced);
     check_pass(g, "rewrite");
+    c->stage("rewrite");
   }
   c->graph = g;
   c->about.nodes_rewritten = g.live().size();
@@ -120,7 +120,7 @@ inline std::shared_ptr<const code> compile(const ir::graph& traced, std::span<co
     interpret_instead(*c);
     c->about.backend = chosen;
   }
-  c->about.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  c->about.milliseconds = c->milliseconds(run::clock::now());
   logs::to("perf", [&] {
     return how.name + ": " + std::to_string(c->about.nodes_traced) + " nodes, " +
            std::to_string(c->about.nodes_rewritten) + " rewritten, " + std::to_string(c->about.kernels) + " kernels, " +

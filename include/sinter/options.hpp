@@ -1,4 +1,4 @@
-// options.hpp: what a user asks of compile(), and what it reports back.
+// options.hpp: what a user asks of compile().
 #pragma once
 
 #include <cstddef>
@@ -8,6 +8,7 @@
 
 #include "base/device.hpp"
 #include "base/series.hpp"
+#include "report.hpp"
 
 namespace sinter {
 
@@ -68,20 +69,6 @@ struct options {
   std::optional<sinter::device> device = {};
   /// Shown in logs and errors.
   std::string name = "fn";
-};
-
-/// What compilation of one specialisation did.
-struct report {
-  std::size_t nodes_traced = 0;     ///< live nodes as traced, derivatives included
-  std::size_t nodes_rewritten = 0;  ///< after the rewrites
-  std::size_t kernels_unfused = 0;  ///< one per op that is not a view, an input or a constant
-  std::size_t kernels = 0;          ///< after fusion
-  std::size_t compiled = 0;         ///< kernels that the host compiler built; the rest came from a cache
-  std::size_t scratch_bytes = 0;    ///< planned memory for intermediates
-  double milliseconds = 0;          ///< trace to loaded
-  std::string backend;              ///< the one that runs: "reference" where no compiler works
-  std::string graph;                ///< the rewritten graph
-  series<std::string> sources;      ///< one text per kernel
 };
 
 }  // namespace sinter

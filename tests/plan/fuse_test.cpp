@@ -10,7 +10,7 @@ namespace {
 
 std::string apart(const fused& f) {
   std::string out;
-  for (const auto& r : f.refusals) out += r + "\n";
+  for (const auto& r : f.apart) out += std::to_string(r.first) + " | " + std::to_string(r.second) + ": " + r.why + "\n";
   return out;
 }
 
@@ -176,11 +176,33 @@ TEST_CASE("kernels know how many symbols there are") {
   CHECK(f.kernels[0].symbols == 2);
 }
 
-TEST_CASE("refusals are told with both kernels and the reason") {
+TEST_CASE("kernels that stay apart tell why, in the user's words") {
   graph g;
-  const value x = input(g, {30, 40}), columns = sum(x, {0});
-  const fused f = fuse_to({columns, x - expand(columns, {0}, {30, 40})});
-  CHECK(f.kernels.size() == 2);
-  REQUIRE(!f.refusals.empty());
-  CHECK(f.refusals[0].find("%" + std::to_string(columns.id()) + " | %") != std::string::npos);
+  const value x(g, g.add_input(dtype::f32, {30, 40}), {"net.cpp", 7});
+  const value columns = sum(x, {0}), y = x - expand(columns, {0}, {30, 40});
+  const fused f = fuse_to({columns, y});
+  REQUIRE(f.kernels.size() == 2);
+  REQUIRE(f.apart.size() == 1);
+  CHECK(f.apart[0].first == 0);
+  CHECK(f.apart[0].second == 1);
+  CHECK(f.apart[0].why == "a row is needed after all rows were");
+  CHECK(in_words(g, "%" + std::to_string(columns.id()) + " is read") ==
+        "%" + std::to_string(columns.id()) + " reduce (at net.cpp:7) is read");
+  CHECK(in_words(g, "100% of %9999 and %0") == "100% of %9999 and %0 input");
+}
+
+TEST_CASE("a kernel between two keeps them apart, and so does sharing little") {
+  graph g;
+  const value x = input(g, {64, 64}), w = input(g, {64, 64});
+  const value a = exp(x), p = dot(a, w, 0, 1), y = a + dot(p, w, 0, 1);
+  const fused f = fuse_to({a, y});
+  INFO(apart(f));
+  bool around = false;
+  for (const auto& n : f.apart) around |= n.why.find("needs one of them and feeds the other") != std::string::npos;
+  CHECK(around);
+  graph h;
+  const value small = input(h, {64}), u = input(h, {64, 512}), v = input(h, {512, 64});
+  const fused far = fuse_to({u + expand(small, {1}, {64, 512}), v + expand(small, {0}, {512, 64})});
+  REQUIRE(far.apart.size() == 1);
+  CHECK(far.apart[0].why.find("they share 256 of the ") == 0);
 }

@@ -7,6 +7,8 @@
 #include "../base/sorted.hpp"
 #include "../engine.hpp"
 #include "../plan/memory.hpp"
+#include "../report/kernels.hpp"
+#include "../run/build.hpp"
 #include "../run/cuda_graph.hpp"
 #include "../run/program.hpp"
 
@@ -29,7 +31,51 @@ struct code {
   run::cuda::sequence launches;  ///< or on a GPU
   series<result_spec> results;
   report about;
+  run::clock::time_point began = run::clock::now();
+
+  double milliseconds(run::clock::time_point at) const {
+    return std::chrono::duration<double, std::milli>(at - began).count();
+  }
+  /// What has happened since the last stage was `name`.
+  void stage(const char* name) {
+    double done = 0;
+    for (const auto& s : about.stages) done = s.started + s.milliseconds;
+    about.stages.push_back({name, done, milliseconds(run::clock::now()) - done});
+  }
 };
+
+/// Reports what the kernels are, and which stayed apart; step number[k] of the program is where kernel k runs.
+inline void report_kernels(code& c, const ir::graph& g, const series<plan::kernel>& kernels,
+                           std::span<const std::size_t> number, const series<plan::neighbours>& apart,
+                           std::span<const std::int64_t> sizes) {
+  auto& steps = c.about.steps;
+  for (std::size_t k = 0; k < kernels.size(); ++k) {
+    kernel_report r = reporting::describe(kernels[k], g, sizes);
+    if (number[k] == steps.size()) {
+      steps.push_back(std::move(r));
+      continue;
+    }
+    kernel_report& all = steps[number[k]];
+    all.name += " | " + r.name;
+    all.space += " | " + r.space;
+    all.ops.insert(all.ops.end(), r.ops.begin(), r.ops.end());
+    all.read += r.read;
+    all.written += r.written;
+    all.flops += r.flops;
+  }
+  for (const auto& a : apart)
+    if (number[a.first] != number[a.second])
+      c.about.apart.push_back({number[a.first], number[a.second], plan::in_words(g, a.why)});
+}
+
+/// Reports where the code of step k came from.
+inline void report_origin(code& c, std::size_t k, std::int64_t source, const run::origin& from) {
+  kernel_report& r = c.about.steps[k];
+  r.source = source;
+  r.tier = from.tier;
+  r.milliseconds = from.milliseconds;
+  r.started = std::max(0.0, c.milliseconds(from.began));
+}
 
 inline series<argument> all_arguments(std::span<const argument> given, const series<captured>& captures) {
   series<argument> all(given.begin(), given.end());

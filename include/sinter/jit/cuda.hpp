@@ -149,14 +149,25 @@ inline void generate_cuda(code& c, ir::graph g, std::span<const argument> argume
   series<cuda_group> groups;
   series<std::size_t> when;
   series<std::string> texts;
+  series<std::size_t> number(fused.kernels.size());
   for (const auto& together : plan::horizontal(fused.kernels)) {
     cuda_group group{kernels.size(), together.size(), {}, {}};
     for (auto k : together) {
+      number[k] = groups.size();
       kernels.push_back(std::move(fused.kernels[k]));
       when.push_back(groups.size());
     }
     groups.push_back(std::move(group));
   }
+  for (auto& a : fused.apart) {
+    // From here on kernels are numbered by launch.
+    a.first = number[a.first];
+    a.second = number[a.second];
+  }
+  report_kernels(c, g, kernels, when, {}, {});
+  for (const auto& a : fused.apart)
+    if (a.first != a.second) c.about.apart.push_back({a.first, a.second, plan::in_words(g, a.why)});
+  c.stage("plan");
   for (auto& group : groups) {
     if (blas && group.count == 1) group.call = library_call(kernels[group.first], c.where.index, how);
     if (group.call) continue;
@@ -166,8 +177,17 @@ inline void generate_cuda(code& c, ir::graph g, std::span<const argument> argume
     texts.push_back(group.source.text);
     logs::to("output_code", [&] { return texts.back(); });
   }
+  c.stage("emit");
   const auto modules = run::cuda::build(texts, c.where.index);
   for (const auto& m : modules) c.about.compiled += !m.from_cache;
+  std::size_t printed = 0;
+  for (std::size_t k = 0; k < groups.size(); ++k)
+    if (groups[k].call) c.about.steps[k].tier = "library";
+    else {
+      report_origin(c, k, static_cast<std::int64_t>(printed), modules[printed].from);
+      ++printed;
+    }
+  c.stage("compile");
   c.about.kernels_unfused = fused.unfused;
   c.about.kernels = groups.size();
   c.about.sources = std::move(texts);
@@ -181,6 +201,7 @@ inline void generate_cuda(code& c, ir::graph g, std::span<const argument> argume
   assembly.finish();
   find_replaceable(c, g, kernels, when, arguments);
   c.about.scratch_bytes = static_cast<std::size_t>(c.launches.scratch_bytes);
+  c.stage("bind");
 }
 
 }  // namespace sinter::engine::detail

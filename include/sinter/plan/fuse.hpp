@@ -5,6 +5,7 @@
 
 #include "../base/log.hpp"
 #include "blas.hpp"
+#include "finish.hpp"
 #include "schedule.hpp"
 
 namespace sinter::plan {
@@ -22,8 +23,8 @@ inline constexpr std::size_t most_gpu_sums = 8;
 /// The kernels of a graph, in an order that respects their dependences; buffer ids are node ids.
 struct fused {
   series<kernel> kernels;
-  std::size_t unfused = 0;       ///< kernels if every op had one of its own
-  series<std::string> refusals;  ///< "%3 | %7: reason": neighbours that stayed apart
+  std::size_t unfused = 0;   ///< kernels if every op had one of its own
+  series<neighbours> apart;  ///< every pair of kernels that touch an array in common
 };
 
 namespace detail {
@@ -32,23 +33,6 @@ struct group {
   series<root> roots;
   kernel code;
 };
-
-/// The distinct ops of a kernel in order, a dozen at most.
-inline std::string label_of(const kernel& k) {
-  series<std::string> names;
-  for (const auto& i : k.body) {
-    std::string name;
-    if (i.kind == kind::compute) name = ir::name(i.code);
-    else if (i.kind == kind::reduce) name = std::string("reduce_") + ir::name(i.code);
-    else if (i.kind == kind::arg_reduce) name = std::string("arg_") + ir::name(i.code);
-    else if (i.kind == kind::product) name = "dot";
-    else if (i.kind == kind::scan) name = std::string("scan_") + ir::name(i.code);
-    if (!name.empty() && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-  }
-  std::string label;
-  for (std::size_t n = 0; n < names.size() && n < 12; ++n) label += (n ? " " : "") + names[n];
-  return names.empty() ? "copy" : names.size() > 12 ? label + " ..." : label;
-}
 
 class fusion {
  public:
@@ -62,54 +46,19 @@ class fusion {
       if (!store_shared()) break;
     }
     fused out;
-    out.unfused = count_ops();
-    for (auto i : order()) {
+    out.unfused = count_ops(g_, live_);
+    const auto placed = order();
+    out.apart = apart(placed);
+    for (auto i : placed) {
       out.kernels.push_back(std::move(groups_[i].code));
       out.kernels.back().symbols = static_cast<int>(memory_.hints.size());
       out.kernels.back().label = label_of(out.kernels.back());
     }
-    drop_unread(out.kernels);
-    out.refusals = std::move(refusals_);
+    drop_unread(out.kernels, g_);
     return out;
   }
 
  private:
-  /// Removes the stores of what is used only within the kernel that computes it.
-  void drop_unread(series<kernel>& kernels) const {
-    sorted_set<int> read(g_.outputs.begin(), g_.outputs.end());
-    for (const auto& k : kernels) {
-      for (const auto& b : k.buffers)
-        if (!b.written) read.insert(b.id);
-      for (const auto& s : k.stores)
-        if (s.accumulate) read.insert(k.buffers[static_cast<std::size_t>(s.at.buffer)].id);
-    }
-    for (auto& k : kernels) {
-      auto unread = [&](const store& s) {
-        return read.count(k.buffers[static_cast<std::size_t>(s.at.buffer)].id) == 0;
-      };
-      if (erase_if(k.stores, unread)) number_buffers(k);
-    }
-  }
-
-  /// Leaves only the buffers that something in the kernel refers to.
-  static void number_buffers(kernel& k) {
-    series<int> place(k.buffers.size(), -1);
-    series<buffer_use> used;
-    auto visit = [&](access& a) {
-      int& at = place[static_cast<std::size_t>(a.buffer)];
-      if (at < 0) {
-        at = static_cast<int>(used.size());
-        used.push_back(k.buffers[static_cast<std::size_t>(a.buffer)]);
-      }
-      a.buffer = at;
-    };
-    for (auto& p : k.products) visit(p.a), visit(p.b);
-    for (auto& i : k.body)
-      if (i.kind == kind::load) visit(i.at);
-    for (auto& s : k.stores) visit(s.at);
-    k.buffers = std::move(used);
-  }
-
   void choose_roots() {
     live_ = g_.live();
     memory_.stored.assign(g_.size(), 0);
@@ -174,8 +123,10 @@ class fusion {
         if (a != b && feeds(groups_[a], groups_[b])) next_[a].push_back(b);
   }
 
-  /// True when a path from `a` to `b` leaves them in between.
-  bool path_around(std::size_t a, std::size_t b) const {
+  static constexpr std::size_t nowhere = static_cast<std::size_t>(-1);
+
+  /// A group between `a` and `b` on a path that leaves them; nowhere when there is none.
+  std::size_t between(std::size_t a, std::size_t b) const {
     series<char> seen(groups_.size());
     series<std::size_t> stack;
     for (auto s : next_[a])
@@ -183,12 +134,15 @@ class fusion {
     while (!stack.empty()) {
       const auto x = stack.back();
       stack.pop_back();
-      if (x == b) return true;
       if (seen[x]++) continue;
-      stack.insert(stack.end(), next_[x].begin(), next_[x].end());
+      for (auto s : next_[x]) {
+        if (s == b) return x;
+        stack.push_back(s);
+      }
     }
-    return false;
+    return nowhere;
   }
+  bool path_around(std::size_t a, std::size_t b) const { return between(a, b) != nowhere; }
 
   std::int64_t bytes(int buffer) const {
     const ir::node& v = g_[static_cast<node_id>(buffer)];
@@ -266,42 +220,76 @@ class fusion {
       std::int64_t score;
       std::size_t a, b;
     };
-    sorted_set<std::pair<node_id, node_id>> refused;
-    refusals_.clear();
+    refused_.clear();
     for (bool merged = true; merged;) {
       merged = false;
       link();
       series<pair> pairs;
       for (std::size_t a = 0; a < groups_.size(); ++a)
         for (std::size_t b = a + 1; b < groups_.size(); ++b)
-          if (const auto s = saving(groups_[a], groups_[b]))
-            if (feeds(groups_[a], groups_[b]) || feeds(groups_[b], groups_[a]) ||
-                4 * s >= std::min(traffic(a), traffic(b)))
-              pairs.push_back({s, a, b});
+          if (const auto s = saving(groups_[a], groups_[b]); s > 0 && worthwhile(a, b, s)) pairs.push_back({s, a, b});
       sort_stably(pairs, [](const pair& x, const pair& y) { return x.score > y.score; });
       for (const auto& p : pairs) {
         group &x = groups_[p.a], &y = groups_[p.b];
         const std::pair names(first_target(x), first_target(y));
-        if (refused.count(names) || path_around(p.a, p.b) || path_around(p.b, p.a)) continue;
+        if (refused_.contains(names) || path_around(p.a, p.b) || path_around(p.b, p.a)) continue;
         try {
           x = together(x, y);
         } catch (const refusal& no) {
-          refused.insert(names);
-          refusals_.push_back("%" + std::to_string(names.first) + " | %" + std::to_string(names.second) + ": " +
-                              no.why);
+          refused_.emplace(names, no.why);
           continue;
         } catch (const split_request&) {
+          refused_.emplace(names, "the axes have no common refinement");
           continue;
         }
         groups_.erase(groups_.begin() + static_cast<std::ptrdiff_t>(p.b));
-        erase_if(refused, [&](const auto& r) {
-          return r.first == names.first || r.second == names.first || r.first == names.second ||
-                 r.second == names.second;
-        });
+        forget(names.first);
+        forget(names.second);
         merged = true;
         break;
       }
     }
+  }
+
+  /// A value passes between the groups, or what they share is a good part of what the smaller one moves.
+  bool worthwhile(std::size_t a, std::size_t b, std::int64_t saved) const {
+    return feeds(groups_[a], groups_[b]) || feeds(groups_[b], groups_[a]) ||
+           4 * saved >= std::min(traffic(a), traffic(b));
+  }
+
+  /// What was refused to a group that has changed since.
+  void forget(node_id name) {
+    series<std::pair<node_id, node_id>> stale;
+    for (const auto& r : refused_)
+      if (r.first.first == name || r.first.second == name) stale.push_back(r.first);
+    for (const auto& s : stale) refused_.erase(refused_.find(s));
+  }
+
+  std::string why_apart(std::size_t a, std::size_t b) const {
+    if (const auto r = refused_.find(std::pair(first_target(groups_[a]), first_target(groups_[b])));
+        r != refused_.end())
+      return r->second;
+    for (const auto x : {between(a, b), between(b, a)})
+      if (x != nowhere)
+        return "%" + std::to_string(first_target(groups_[x])) + " needs one of them and feeds the other";
+    const auto saved = saving(groups_[a], groups_[b]);
+    return "they share " + std::to_string(saved) + " of the " + std::to_string(std::min(traffic(a), traffic(b))) +
+           " bytes that the smaller moves, less than a quarter";
+  }
+
+  /// Of groups numbered as `placed`, their order.
+  series<neighbours> apart(const series<std::size_t>& placed) const {
+    series<std::size_t> number(placed.size());
+    for (std::size_t i = 0; i < placed.size(); ++i) number[placed[i]] = i;
+    series<neighbours> out;
+    for (std::size_t a = 0; a < groups_.size(); ++a)
+      for (std::size_t b = a + 1; b < groups_.size(); ++b)
+        if (saving(groups_[a], groups_[b]) > 0)
+          out.push_back({std::min(number[a], number[b]), std::max(number[a], number[b]), why_apart(a, b)});
+    sort_stably(out, [](const neighbours& x, const neighbours& y) {
+      return std::pair(x.first, x.second) < std::pair(y.first, y.second);
+    });
+    return out;
   }
 
   std::int64_t traffic(std::size_t x) const {
@@ -362,14 +350,6 @@ class fusion {
     return out;
   }
 
-  std::size_t count_ops() const {
-    std::size_t n = 0;
-    for (auto id : live_)
-      n += !ir::is_view(g_[id].code) && g_[id].code != ir::op::input && g_[id].code != ir::op::constant &&
-           g_[id].code != ir::op::iota;
-    return n;
-  }
-
   const ir::graph& g_;
   memory_map memory_;
   target target_;
@@ -377,7 +357,7 @@ class fusion {
   series<root> roots_;
   series<group> groups_;
   series<series<std::size_t>> next_;
-  series<std::string> refusals_;
+  sorted_map<std::pair<node_id, node_id>, std::string> refused_;  ///< why, by the groups' first targets
 };
 
 }  // namespace detail
@@ -387,7 +367,10 @@ SINTER_API fused fuse(const ir::graph& g, const memory_map& inputs, const target
   fused out = detail::fusion(g, inputs, t).run();
   logs::to("fusion", [&] {
     std::string text = std::to_string(out.unfused) + " ops in " + std::to_string(out.kernels.size()) + " kernels";
-    for (const auto& r : out.refusals) text += "\n  apart " + r;
+    for (std::size_t k = 0; k < out.kernels.size(); ++k)
+      text += "\n  kernel " + std::to_string(k) + ": " + out.kernels[k].label;
+    for (const auto& a : out.apart)
+      text += "\n  " + std::to_string(a.first) + " | " + std::to_string(a.second) + " apart: " + in_words(g, a.why);
     return text;
   });
   return out;

@@ -24,10 +24,20 @@
 
 namespace sinter::run {
 
+using clock = std::chrono::steady_clock;
+
+/// What it took to get a kernel's code.
+struct origin {
+  const char* tier = "memory";  ///< "memory", "disk", or "compiled"
+  double milliseconds = 0;
+  clock::time_point began;
+};
+
 struct built {
   std::shared_ptr<const module> code;
   bool from_cache = false;  ///< no compiler ran for it in this call
   double milliseconds = 0;
+  origin from;
 };
 
 /// The host compiler is missing, failed, was killed, hung or produced nothing.
@@ -177,15 +187,21 @@ struct job {
   std::shared_ptr<const void> code;
   bool from_cache = false;
   double milliseconds = 0;
+  const char* tier = "memory";
+  clock::time_point began;
   std::exception_ptr error;
+
+  origin from() const { return {tier, milliseconds, began}; }
 
   /// Looks in memory, then on disk; true when found.
   bool look_up(const disk_cache& cache, const toolchain& with) {
     from_cache = true;
+    tier = "memory";
     code = entry->get();
     if (code) return true;
     const std::string image = cache.find(key);
     if (image.empty()) return false;
+    tier = "disk";
     try {
       code = entry->publish(with.load(image));
     } catch (const system_error& e) {
@@ -202,6 +218,7 @@ struct job {
     const auto across_processes = cache.acquire(key, compile_limit());
     if (look_up(cache, with)) return;
     from_cache = false;
+    tier = "compiled";
     const std::string image = with.compile(*source);
     code = entry->publish(with.load(image));
     cache.store(key, image);
@@ -219,6 +236,7 @@ SINTER_API void make_all(std::span<job* const> jobs, const disk_cache& cache, co
   const auto work = [&] {
     for (std::size_t i; !stop && (i = next.fetch_add(1)) < jobs.size();) {
       const auto start = clock::now();
+      jobs[i]->began = start;
       try {
         jobs[i]->make(cache, with);
       } catch (...) {
@@ -254,6 +272,7 @@ SINTER_API series<job> make_modules(std::span<const std::string> sources, const 
     if (!known.emplace(j.key, i).second) continue;
     j.entry = live_modules().at(with.domain() + j.key);
     const auto start = clock::now();
+    j.began = start;
     const bool found = j.look_up(cache, with);
     j.milliseconds = milliseconds_since(start);
     logs::to("cache", [&] {
@@ -267,6 +286,8 @@ SINTER_API series<job> make_modules(std::span<const std::string> sources, const 
     j.code = first.code;
     j.from_cache = first.from_cache;
     j.milliseconds = first.milliseconds;
+    j.tier = first.tier;
+    j.began = first.began;
   }
   return jobs;
 }
@@ -294,7 +315,7 @@ class host_toolchain final : public toolchain {
 SINTER_API series<built> build(std::span<const std::string> sources) {
   series<built> out;
   for (auto& j : detail::make_modules(sources, detail::host_toolchain()))
-    out.push_back({std::static_pointer_cast<const module>(std::move(j.code)), j.from_cache, j.milliseconds});
+    out.push_back({std::static_pointer_cast<const module>(std::move(j.code)), j.from_cache, j.milliseconds, j.from()});
   return out;
 }
 

@@ -247,6 +247,7 @@ struct built {
   std::shared_ptr<const module> code;
   bool from_cache = false;
   double milliseconds = 0;
+  origin from;
 };
 
 namespace detail {
@@ -288,7 +289,7 @@ SINTER_API series<built> build(std::span<const std::string> sources, int device)
     throw system_error("[cuda] " + problem);
   series<built> out;
   for (auto& j : run::detail::make_modules(sources, detail::nvrtc_toolchain(std::move(with), g)))
-    out.push_back({std::static_pointer_cast<const module>(std::move(j.code)), j.from_cache, j.milliseconds});
+    out.push_back({std::static_pointer_cast<const module>(std::move(j.code)), j.from_cache, j.milliseconds, j.from()});
   return out;
 }
 
