@@ -84,6 +84,14 @@ class specialisations final : public function {
     return entries_.empty() ? report{} : entries_.front().what.code->describe();
   }
 
+  explanation explain() const override {
+    const std::lock_guard lock(mutex_);
+    explanation out;
+    out.name = how_.name;
+    for (const auto& e : entries_) out.specialisations.push_back({"", {}, e.what.code->describe()});
+    return out;
+  }
+
   std::size_t size() const override {
     const std::lock_guard lock(mutex_);
     return entries_.size();

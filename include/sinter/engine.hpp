@@ -247,6 +247,8 @@ class function {
   /// The most recently used specialisation's report; empty before the first call.
   virtual report last() const = 0;
   virtual std::size_t size() const = 0;
+  /// All specialisations, the most recently used first.
+  virtual explanation explain() const = 0;
 };
 
 SINTER_API std::shared_ptr<function> make_function(const options& how);

@@ -21,6 +21,7 @@
 #include "jit/cpu.hpp"
 #include "jit/cuda.hpp"
 #include "jit/reference.hpp"
+#include "report/text.hpp"
 #include "rewrite/rewrite.hpp"
 
 namespace sinter::engine {

@@ -7,6 +7,7 @@
 #include "front/devices.hpp"
 #include "front/einsum.hpp"
 #include "front/evaluate.hpp"
+#include "front/explain.hpp"
 #include "front/factories.hpp"
 #include "front/join.hpp"
 #include "front/nn.hpp"

@@ -72,6 +72,8 @@ class compiled {
 
   /// What compilation did for the specialisation used last.
   sinter::report report() const { return state_->specialised->last(); }
+  /// What became of the function so far, the specialisation used last first.
+  explanation explain() const { return state_->specialised->explain(); }
   /// Number of specialisations held.
   std::size_t specialisations() const { return state_->specialised->size(); }
 

@@ -1,0 +1,38 @@
+// front/explain.hpp: explain(fn)(args...): a call that tells what became of the function.
+#pragma once
+
+#include <type_traits>
+#include <utility>
+
+#include "compile.hpp"
+
+namespace sinter {
+
+namespace detail {
+
+template <class>
+inline constexpr bool is_compiled = false;
+template <class F>
+inline constexpr bool is_compiled<compiled<F>> = true;
+
+/// The compiled function itself, or what compile() makes of another one.
+template <class F>
+auto as_compiled(F&& fn, const options& how, location where) {
+  if constexpr (is_compiled<std::decay_t<F>>) return std::decay_t<F>(fn);
+  else return compile(std::forward<F>(fn), how, where);
+}
+
+}  // namespace detail
+
+/// explain(fn)(args...) calls fn(args...), leaves the result, and says what became of fn: its specialisations with what each was
+/// made for, their guards, kernels and what kept neighbours apart, and its graph breaks. Arguments are not donated. `how`
+/// is for a function that is not compiled yet.
+template <class F>
+auto explain(F&& fn, const options& how = {}, location where = location::current()) {
+  return [f = detail::as_compiled(std::forward<F>(fn), how, where)](const auto&... args) {
+    static_cast<void>(f(args...));
+    return f.explain();
+  };
+}
+
+}  // namespace sinter

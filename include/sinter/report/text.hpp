@@ -1,0 +1,92 @@
+// report/text.hpp: explanations and reports for people, as plain text.
+#pragma once
+
+#include <cstdio>
+
+#include "../base/text.hpp"
+#include "../explain.hpp"
+
+namespace sinter::reporting {
+
+/// A number with at most `digits` behind the point.
+inline std::string fixed(double x, int digits) {
+  char buffer[64];
+  std::snprintf(buffer, sizeof buffer, "%.*f", digits, x);
+  return buffer;
+}
+
+/// "512 B", "1.5 KiB".
+inline std::string bytes(std::int64_t n) {
+  if (n < 1024) return std::to_string(n) + " B";
+  const char* const units[] = {"KiB", "MiB", "GiB", "TiB"};
+  double x = static_cast<double>(n) / 1024;
+  std::size_t u = 0;
+  for (; x >= 1024 && u < 3; ++u) x /= 1024;
+  return fixed(x, 1) + " " + units[u];
+}
+
+/// "net.cpp:12"; empty where nothing is known.
+inline std::string place(location at) {
+  return at.line == 0 ? "" : std::string(at.file) + ":" + std::to_string(at.line);
+}
+
+inline std::string line_of(const kernel_report& k) {
+  std::string out = k.name + " over " + k.space + ", reads " + bytes(k.read) + ", writes " + bytes(k.written) + ", " +
+                    std::to_string(k.flops) + " FLOPs";
+  if (k.tier == "library") return out + ", a library call";
+  if (k.tier == "compiled") return out + ", compiled in " + fixed(k.milliseconds, 1) + " ms";
+  return out + (k.tier.empty() ? "" : ", from " + k.tier);
+}
+
+/// The lines of one specialisation, each indented by two more than its heading.
+SINTER_API std::string text(const report& r) {
+  std::string out = "  " + std::to_string(r.nodes_traced) + " nodes traced, " + std::to_string(r.nodes_rewritten) +
+                    " after the rewrites; " + std::to_string(r.kernels_unfused) + " ops in " +
+                    std::to_string(r.kernels) + " kernels; backend " + r.backend + "; " +
+                    bytes(static_cast<std::int64_t>(r.scratch_bytes)) + " of scratch; " + fixed(r.milliseconds, 1) +
+                    " ms";
+  if (!r.stages.empty())
+    out += " (" +
+           text::join(r.stages, ", ", [](const stage_report& s) { return s.name + " " + fixed(s.milliseconds, 1); }) +
+           ")";
+  out += "\n";
+  for (std::size_t k = 0; k < r.steps.size(); ++k) {
+    out += "  kernel " + std::to_string(k) + ": " + line_of(r.steps[k]) + "\n";
+    for (const auto& o : r.steps[k].ops) {
+      const std::string at = place(o.where);
+      out += "    " + o.type + " " + o.name + (at.empty() ? "" : " at " + at) + "\n";
+    }
+  }
+  for (const auto& a : r.apart)
+    out +=
+        "  kernels " + std::to_string(a.first) + " and " + std::to_string(a.second) + " are not one: " + a.why + "\n";
+  return out;
+}
+
+}  // namespace sinter::reporting
+
+namespace sinter {
+
+SINTER_API std::string explanation::text() const {
+  std::string out = name + ": " + std::to_string(specialisations.size()) +
+                    (specialisations.size() == 1 ? " specialisation" : " specialisations") + ", " +
+                    std::to_string(breaks.size()) + (breaks.size() == 1 ? " graph break\n" : " graph breaks\n");
+  for (const auto& b : breaks) {
+    const std::string at = reporting::place(b.where);
+    out += "break: " + b.why + (at.empty() ? "" : " (at " + at + ")") + "\n";
+  }
+  for (std::size_t s = 0; s < specialisations.size(); ++s) {
+    const auto& one = specialisations[s];
+    out += "specialisation " + std::to_string(s) + (one.why.empty() ? "" : ", " + one.why) + "\n";
+    for (const auto& g : one.guards) out += "  guard: " + g + "\n";
+    out += reporting::text(one.what);
+    out += "  graph:\n";
+    for (std::size_t at = 0, end; at < one.what.graph.size(); at = end + 1) {
+      end = std::min(one.what.graph.find('\n', at), one.what.graph.size());
+      out += "    " + one.what.graph.substr(at, end - at) + "\n";
+    }
+  }
+  return out;
+}
+
+}  // namespace sinter

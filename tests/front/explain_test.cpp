@@ -1,0 +1,86 @@
+// explain(fn)(args...): kernels with their ops, lines, bytes and FLOPs, and why neighbours stayed apart.
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include <sinter/sinter.hpp>
+
+using namespace sinter;
+
+namespace {
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("explain tells kernels, their ops and lines, bytes and operations") {
+  const auto x = ones<float>(64, 100);
+  const int line = __LINE__ + 1;
+  const auto f = compile([](tensor<float, 2> a) { return exp(a) * 2.0f; }, {.name = "scaled"});
+  const explanation e = explain(f)(x);
+  CHECK(e.name == "scaled");
+  CHECK(e.breaks.empty());
+  REQUIRE(e.specialisations.size() == 1);
+  const report& r = e.specialisations[0].what;
+  REQUIRE(r.steps.size() == 1);
+  const kernel_report& k = r.steps[0];
+  CHECK(k.name == "exp mul");
+  CHECK(k.read == 64 * 100 * 4);
+  CHECK(k.written == 64 * 100 * 4);
+  CHECK(k.flops == 2 * 64 * 100);
+  REQUIRE(k.ops.size() == 2);
+  CHECK(k.ops[0].name == "exp");
+  CHECK(k.ops[0].where.line == line);
+  CHECK(contains(k.ops[0].where.file, "explain_test.cpp"));
+  REQUIRE(k.source == 0);
+  CHECK(contains(r.sources[0], "sinter_kernel"));
+  CHECK((k.tier == "compiled" || k.tier == "disk" || k.tier == "memory"));
+  std::string stages;
+  for (const auto& s : r.stages) stages += s.name + " ";
+  CHECK(stages == "rewrite plan emit compile bind ");
+  const std::string text = e.text();
+  CHECK(contains(text, "scaled: 1 specialisation, 0 graph breaks\n"));
+  CHECK(contains(text, "kernel 0: exp mul over (64, 100), reads 25.0 KiB, writes 25.0 KiB, 12800 FLOPs"));
+  CHECK(contains(text, "f32 exp at " + std::string(__FILE__) + ":" + std::to_string(line)));
+  CHECK(contains(text, "= f32(64, 100) exp %0"));
+}
+
+TEST_CASE("products count two operations a term, reductions one, slices what they read") {
+  const auto e = explain([](tensor<float, 2> a, tensor<float, 2> b) { return matmul(a, b); })(ones<float>(8, 16),
+                                                                                              ones<float>(16, 32));
+  REQUIRE(e.specialisations[0].what.steps.size() == 1);
+  CHECK(e.specialisations[0].what.steps[0].flops == 2 * 8 * 16 * 32);
+  CHECK(e.specialisations[0].what.steps[0].read == (8 * 16 + 16 * 32) * 4);
+  const auto s = explain([](tensor<float, 2> a) { return sum(a, axis<1>); })(ones<float>(8, 16));
+  CHECK(s.specialisations[0].what.steps[0].flops == 8 * 16);
+  CHECK(s.specialisations[0].what.steps[0].written == 8 * 4);
+}
+
+TEST_CASE("explain says why neighbours are not one kernel, in the user's words") {
+  const int line = __LINE__ + 2;
+  const auto f = [](tensor<float, 2> a, tensor<float, 2> b) {
+    const tensor<float, 2> p = matmul(a, b);
+    return std::pair(p, matmul(p, b));
+  };
+  const auto e = explain(f)(ones<float>(32, 32), ones<float>(32, 32));
+  const report& r = e.specialisations[0].what;
+  REQUIRE(r.steps.size() == 2);
+  REQUIRE(r.apart.size() == 1);
+  CHECK(r.apart[0].first == 0);
+  CHECK(r.apart[0].second == 1);
+  CHECK(r.apart[0].why == "two matrix products");
+  CHECK(contains(e.text(), "kernels 0 and 1 are not one: two matrix products"));
+  CHECK(r.steps[0].ops[0].where.line == line);
+}
+
+TEST_CASE("every specialisation is told, the one that served the call first; arguments are not donated") {
+  const auto f = compile([](tensor<float, 1> a) { return a + 1; }, {.dynamic = dynamic::no, .donate = {0}});
+  tensor<float, 1> x{1, 2, 3}, y{1, 2};
+  f(x);
+  f(y);
+  const auto e = explain(f)(x);
+  CHECK(x(0) == 1);
+  REQUIRE(e.specialisations.size() == 2);
+  CHECK(e.specialisations[0].what.steps[0].written == 12);
+  CHECK(e.specialisations[1].what.steps[0].written == 8);
+}
