@@ -64,17 +64,20 @@ inline value push_forward(const site& s, const tangents_t& t) {
   return {s.g, s.g.push(n.code, std::move(in), std::move(linear), n.where), n.where};
 }
 
-/// Pushes the tangents of `outputs` for `tangents` of `wrt` and returns their nodes, in order; zeros where none flows.
-/// A tangent has the dtype and extents of its node.
-inline series<ir::node_id> jvp(ir::graph& g, std::span<const ir::node_id> outputs, std::span<const ir::node_id> wrt,
-                               std::span<const ir::node_id> tangents) {
-  ensure(wrt.size() == tangents.size(), "one tangent for each node");
-  series<value> tangent(g.size());
+inline values push_forward(ir::graph& g, std::span<const ir::node_id> ys, std::span<const ir::node_id> wrt,
+                           const values& given) {
+  values tangent(g.size());
   for (std::size_t i = 0; i < wrt.size(); ++i)
-    if (is_float(g[wrt[i]].type)) tangent[wrt[i]] = value(g, tangents[i], g[wrt[i]].where);
+    if (is_float(g[wrt[i]].type)) tangent[wrt[i]] = given[i];
+  sorted_map<ir::node_id, values> results;  // of opaque nodes
   for (ir::node_id id = 0, end = static_cast<ir::node_id>(g.size()); id < end; ++id) {
     if (tangent[id]) continue;
     const site s{g, id};
+    if (s.n().code == op::pick) {
+      if (const auto found = results.find(s.n().in[0]); found != results.end())
+        tangent[id] = found->second[static_cast<std::size_t>(s.n().attr.ints[0])];
+      continue;
+    }
     tangents_t t;
     bool any = false;
     for (std::size_t k = 0; k < s.n().in.size(); ++k) {
@@ -82,10 +85,26 @@ inline series<ir::node_id> jvp(ir::graph& g, std::span<const ir::node_id> output
       t.push_back(v ? value(g, v.id(), s.n().where) : v);
       any = any || v;
     }
-    if (any) tangent[id] = push_forward(s, t);
+    if (!any) continue;
+    if (s.n().code == op::opaque) results.emplace(id, push_opaque(g, id, t));
+    else tangent[id] = push_forward(s, t);
   }
+  values out;
+  for (auto id : ys) out.push_back(id < tangent.size() ? tangent[id] : value());
+  return out;
+}
+
+/// Pushes the tangents of `outputs` for `tangents` of `wrt` and returns their nodes, in order; zeros where none flows.
+/// A tangent has the dtype and extents of its node.
+inline series<ir::node_id> jvp(ir::graph& g, std::span<const ir::node_id> outputs, std::span<const ir::node_id> wrt,
+                               std::span<const ir::node_id> tangents) {
+  ensure(wrt.size() == tangents.size(), "one tangent for each node");
+  values given;
+  for (std::size_t i = 0; i < wrt.size(); ++i) given.push_back(value(g, tangents[i], g[wrt[i]].where));
+  const values pushed = push_forward(g, outputs, wrt, given);
   series<ir::node_id> result;
-  for (auto id : outputs) result.push_back(tangent[id] ? tangent[id].id() : g.constant(g[id].type, 0.0, g[id].extents));
+  for (std::size_t k = 0; k < outputs.size(); ++k)
+    result.push_back(pushed[k] ? pushed[k].id() : g.constant(g[outputs[k]].type, 0.0, g[outputs[k]].extents));
   return result;
 }
 

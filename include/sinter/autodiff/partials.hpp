@@ -3,6 +3,7 @@
 
 #include <string_view>
 
+#include "../ir/graph.hpp"
 #include "../ir/value.hpp"
 
 namespace sinter::autodiff {
@@ -35,6 +36,8 @@ inline constexpr bool smooth[][3] = {
 
 /// True where a change of operand k changes the result smoothly.
 inline bool flows(const ir::graph& g, const ir::node& n, std::size_t k) {
+  if (n.code == ir::op::pick) return is_float(n.type);
+  if (n.code == ir::op::opaque) return is_float(g[n.in[k]].type) && n.attr.step->kind != ir::opaque_kind::host_call;
   if (!is_float(n.type) || !is_float(g[n.in[k]].type)) return false;
   return !is_pointwise(n.code) || smooth[static_cast<std::size_t>(n.code)][k];
 }

@@ -3,7 +3,8 @@
 
 #include <span>
 
-#include "../base/series.hpp"
+#include "../base/sorted.hpp"
+#include "opaque.hpp"
 #include "partials.hpp"
 #include "scan.hpp"
 #include "structural.hpp"
@@ -116,6 +117,73 @@ inline value pull(const site& s, std::size_t k, const value& ct) {
   }
 }
 
+/// Cotangents by node, from the results to what they depend on.
+class pulling {
+ public:
+  pulling(ir::graph& g, std::span<const ir::node_id> wrt) : g_(g), active_(g.size(), 0), cotangent_(g.size()) {
+    for (auto id : wrt) {
+      ensure(id < g.size(), "a node to differentiate by is in the graph");
+      active_[id] = is_float(g[id].type);
+    }
+    for (ir::node_id id = 0; id < active_.size(); ++id)
+      for (std::size_t k = 0; k < g[id].in.size() && !active_[id]; ++k)
+        active_[id] = active_[g[id].in[k]] && flows(g, g[id], k);
+  }
+
+  void add(ir::node_id id, const value& part) {
+    if (!part || !active_[id]) return;
+    cotangent_[id] = cotangent_[id] ? cotangent_[id] + part : part;
+  }
+
+  void run() {
+    for (auto id = static_cast<ir::node_id>(cotangent_.size()); id-- > 0;) {
+      if (g_[id].code == op::opaque) {
+        if (results_.count(id)) pull_results(id);
+        continue;
+      }
+      if (!cotangent_[id]) continue;
+      const site s{g_, id};
+      const value ct(g_, cotangent_[id].id(), s.n().where);
+      if (s.n().code == op::pick) {
+        values& all = results_[s.n().in[0]];
+        all.resize(g_[s.n().in[0]].attr.step->results.size());
+        all[static_cast<std::size_t>(s.n().attr.ints[0])] = ct;
+        continue;
+      }
+      for (std::size_t k = 0; k < s.n().in.size(); ++k)
+        if (active_[s.n().in[k]] && flows(g_, s.n(), k)) add(s.n().in[k], pull(s, k, ct));
+    }
+  }
+
+  /// Empty where nothing flows.
+  const value& of(ir::node_id id) const { return cotangent_[id]; }
+
+ private:
+  void pull_results(ir::node_id id) {
+    const ir::node& n = g_[id];
+    series<char> asked;
+    for (std::size_t k = 0; k < n.in.size(); ++k) asked.push_back(active_[n.in[k]] && flows(g_, n, k));
+    const values parts = pull_opaque(g_, id, results_.at(id), asked);
+    for (std::size_t k = 0; k < n.in.size(); ++k)
+      if (asked[k]) add(n.in[k], parts[k]);
+  }
+
+  ir::graph& g_;
+  series<char> active_;
+  values cotangent_;
+  sorted_map<ir::node_id, values> results_;  ///< of opaque nodes
+};
+
+inline values pull_back(ir::graph& g, std::span<const ir::node_id> ys, const values& seeds,
+                        std::span<const ir::node_id> wrt, location) {
+  pulling all(g, wrt);
+  for (std::size_t k = 0; k < ys.size(); ++k) all.add(ys[k], seeds[k]);
+  all.run();
+  values out;
+  for (auto id : wrt) out.push_back(all.of(id));
+  return out;
+}
+
 }  // namespace sinter::autodiff
 
 namespace sinter::engine {
@@ -132,33 +200,11 @@ SINTER_API series<ir::node_id> gradient(ir::graph& g, ir::node_id y, std::span<c
              "; it must return a floating scalar: reduce it with sum or mean",
          where);
 
-  // Nodes that depend on wrt.
-  series<bool> active(g.size(), false);
-  for (auto id : wrt) {
-    ensure(id < g.size(), "a node to differentiate by is in the graph");
-    active[id] = is_float(g[id].type);
-  }
-  for (ir::node_id id = 0; id <= y; ++id)
-    for (std::size_t k = 0; k < g[id].in.size() && !active[id]; ++k)
-      active[id] = active[g[id].in[k]] && autodiff::flows(g, g[id], k);
-
-  series<value> cotangent(g.size());
-  if (active[y]) cotangent[y] = value(g, y, where).like(1.0);
-  for (ir::node_id id = y + 1; id-- > 0;) {
-    if (!cotangent[id]) continue;
-    const autodiff::site s{g, id};
-    const value ct(g, cotangent[id].id(), s.n().where);
-    for (std::size_t k = 0; k < s.n().in.size(); ++k) {
-      const ir::node_id operand = s.n().in[k];
-      if (!active[operand] || !autodiff::flows(g, s.n(), k)) continue;
-      const value part = autodiff::pull(s, k, ct);
-      if (part) cotangent[operand] = cotangent[operand] ? cotangent[operand] + part : part;
-    }
-  }
-
+  const value seed = value(g, y, where).like(1.0);
+  const auto cotangents = autodiff::pull_back(g, {&y, 1}, {seed}, wrt, where);
   series<ir::node_id> result;
-  for (auto id : wrt)
-    result.push_back(cotangent[id] ? cotangent[id].id() : g.constant(g[id].type, 0.0, g[id].extents, where));
+  for (std::size_t k = 0; k < wrt.size(); ++k)
+    result.push_back(cotangents[k] ? cotangents[k].id() : g.constant(g[wrt[k]].type, 0.0, g[wrt[k]].extents, where));
   return result;
 }
 

@@ -7,5 +7,6 @@
 #include "print.hpp"
 #include "push.hpp"
 #include "push_concrete.hpp"
+#include "push_opaque.hpp"
 #include "reference.hpp"
 #include "structural.hpp"

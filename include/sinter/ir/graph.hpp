@@ -1,8 +1,10 @@
-// ir/graph.hpp: the arena of nodes; push() is the only door.
+// ir/graph.hpp: the arena of nodes, of which push() is the only door; and steps that it does not look into.
 #pragma once
 
 #include <cstddef>
 #include <deque>
+#include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -19,6 +21,7 @@ class graph {
  public:
   series<node_id> inputs;   ///< in argument order
   series<node_id> outputs;  ///< in result order
+  series<node_id> effects;  ///< opaque nodes that do more than compute, in the order in which they have to run
 
   const node& operator[](node_id id) const { return nodes_[id]; }
   std::size_t size() const { return nodes_.size(); }
@@ -45,7 +48,7 @@ class graph {
     return constant(type, scalar::of(type, x), std::move(extents), where);
   }
 
-  /// Ids of the nodes that the outputs need, ascending; inputs are always among them.
+  /// Ids of the nodes that the outputs and effects need, ascending; inputs are always among them.
   SINTER_API series<node_id> live() const;
 
  private:
@@ -53,6 +56,95 @@ class graph {
   std::unordered_map<std::string, node_id> interned_;
   std::int64_t marks_ = 0;
 };
+
+enum class opaque_kind : std::uint8_t {
+  cond,        ///< operands: a rank-0 bool, then what the branches take; parts: the branch for true, the one for false
+  loop,        ///< a number of steps known before; parts: the body
+  while_loop,  ///< as long as parts[0] says; parts[1] is the body
+  custom,      ///< a function of the user that computes
+  host_call,   ///< a function of the user that is called for what else it does
+};
+
+struct result_type {
+  dtype type = dtype::f32;
+  shape extents;
+};
+
+/// An operand or a result of a user's function: elements in row-major order.
+struct foreign_array {
+  void* data = nullptr;
+  dtype type = dtype::f32;
+  const std::int64_t* extents = nullptr;
+  int rank = 0;
+};
+
+using foreign_arrays = std::span<const foreign_array>;
+
+/// How a custom op runs on a GPU: text for the run-time compiler, or a function that launches.
+struct foreign_kernel {
+  std::string source;  ///< defines `entry`, extern "C", which takes the operands, the results, then their counts
+  std::string entry;
+  int threads = 256;  ///< of a block; there is a thread for each element of the first result
+  std::function<void(foreign_arrays operands, foreign_arrays results, void* stream)> launch;
+};
+
+/// A function of the user; its identity stands for it wherever graphs are compared.
+struct foreign {
+  std::string name;
+  std::uint64_t identity = 0;
+  std::function<void(foreign_arrays operands, foreign_arrays results)> host;  ///< on host memory
+  foreign_kernel gpu;
+  /// The derivative, if there is one: takes the operands, the results and the results' cotangents, floating or not; gives
+  /// the cotangents of the floating operands.
+  std::function<graph()> pull;
+};
+
+/// What an opaque node does. Parts are graphs of their own: what they read of the graph around them are operands.
+///
+/// loop: operands are the carried values as they start, then arrays that are read slice by slice along their first axis, then
+/// constants. The body takes the step's index (i64), then as many values, the slices without that axis; it gives the carried
+/// values for the next step, then values that are stacked along a new first axis. Results: the carried values at the end, the
+/// stacks, then for each carried value the stack of what it was before each step. With `reverse` steps run from the last to
+/// the first.
+/// while_loop: operands are the carried values, then constants; both parts take them. Results: the carried values.
+struct opaque {
+  opaque_kind kind = opaque_kind::cond;
+  series<graph> parts;
+  std::size_t carried = 0, sliced = 0, constants = 0, stacked = 0;
+  dim length;
+  bool reverse = false;
+  std::shared_ptr<const foreign> function;  ///< custom, host_call
+  series<result_type> results;              ///< custom: given; otherwise seal() finds them
+  bool is_rewritten = false;                ///< the parts are as the rewrites leave them
+  bool has_effect = false;                  ///< seal(): calls a host function somewhere
+  std::string head, text;                   ///< seal(): on one line; with the parts. Equal steps have equal text.
+};
+
+/// "loop", "cond": what errors and logs call it.
+SINTER_API const char* name(const opaque& step);
+
+/// Completes the record. (push_opaque.hpp)
+SINTER_API std::shared_ptr<const opaque> seal(opaque step);
+
+/// Adds an opaque node, and a pick of each of its results.
+SINTER_API series<node_id> push_opaque(graph& g, std::shared_ptr<const opaque> step, series<node_id> in,
+                                       location where);
+
+/// Result k of an opaque node.
+inline node_id push_pick(graph& g, node_id step, std::size_t k, location where) {
+  attributes a;
+  a.ints = {static_cast<std::int64_t>(k)};
+  return g.push(op::pick, {step}, std::move(a), where);
+}
+
+/// Pushes a copy of `part` on `g`, its inputs replaced by the given nodes, without its effects; gives its outputs.
+SINTER_API series<node_id> splice(graph& g, const graph& part, const series<node_id>& inputs);
+
+/// The nodes of an opaque node's results: pick k of it, or no_node where nothing picks it.
+SINTER_API series<node_id> picks_of(const graph& g, const series<node_id>& live, node_id step);
+
+/// A number for a function of the user, never given twice.
+SINTER_API std::uint64_t new_identity();
 
 /// Dtype and extents of the result of `n`, from its operands in `g`. Throws user_error. (structural.hpp)
 SINTER_API void infer(const graph& g, node& n);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "../base/location.hpp"
 #include "../base/series.hpp"
@@ -14,6 +15,8 @@ using node_id = std::uint32_t;
 inline constexpr node_id no_node = ~node_id{0};
 
 using shape = series<dim>;
+
+struct opaque;
 
 /// A literal in the widest type of its kind.
 struct scalar {
@@ -29,9 +32,10 @@ struct attributes {
   dtype type = dtype::f32;  ///< input, constant, iota, cast: the dtype of the result
   /// reduce: add mul maximum minimum bit_or bit_and; scan: add mul maximum minimum; arg_reduce: maximum minimum
   op combiner = op::add;
-  series<std::int64_t> ints;  ///< axes, a permutation, steps, counts
-  series<dim> dims;           ///< the result's extents, or starts
-  scalar literal{};           ///< constant, pad: the value
+  series<std::int64_t> ints;           ///< axes, a permutation, steps, counts
+  series<dim> dims;                    ///< the result's extents, or starts
+  scalar literal{};                    ///< constant, pad: the value
+  std::shared_ptr<const opaque> step;  ///< opaque: what it does; immutable
 
   bool operator==(const attributes&) const = default;
 };

@@ -26,6 +26,8 @@ enum class op : std::uint8_t {
   scatter_add,
   dot,
   scan,
+  opaque,
+  pick,
 };
 
 inline constexpr int pointwise_count = static_cast<int>(op::input);
@@ -62,9 +64,9 @@ constexpr const pointwise_row& row(op o) { return pointwise_rows[static_cast<int
 
 constexpr const char* name(op o) {
   if (is_pointwise(o)) return row(o).name;
-  constexpr const char* structural[] = {"input",      "constant", "iota",        "reshape", "permute",
-                                        "broadcast",  "slice",    "pad",         "concat",  "reduce",
-                                        "arg_reduce", "gather",   "scatter_add", "dot",     "scan"};
+  constexpr const char* structural[] = {"input",       "constant", "iota",   "reshape", "permute",    "broadcast",
+                                        "slice",       "pad",      "concat", "reduce",  "arg_reduce", "gather",
+                                        "scatter_add", "dot",      "scan",   "opaque",  "pick"};
   return structural[static_cast<int>(o) - pointwise_count];
 }
 

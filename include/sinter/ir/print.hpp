@@ -57,6 +57,10 @@ inline std::string attributes_text(const node& n) {
     case op::scan:
       return std::string(" ") + name(a.combiner) + " axis=" + std::to_string(a.ints.at(0)) +
              (a.ints.at(1) ? " reverse" : "");
+    case op::opaque:
+      return " " + a.step->head;
+    case op::pick:
+      return " " + std::to_string(a.ints.at(0));
     case op::dot:
       return " batch=" + std::to_string(a.ints.at(0)) + " inner=" + std::to_string(a.ints.at(1));
     default:
@@ -85,9 +89,15 @@ SINTER_API std::string print(const graph& g) {
   for (std::size_t i = 0; i < live.size(); ++i) dense[live[i]] = static_cast<node_id>(i);
   const auto number = [&](node_id id) { return dense[id]; };
   std::string out;
-  for (auto id : live) out += detail::node_text(g, id, number) + "\n";
+  for (auto id : live) {
+    out += detail::node_text(g, id, number);
+    if (const auto& step = g[id].attr.step) out += step->text.substr(step->head.size());
+    out += "\n";
+  }
   out += "return";
   for (auto id : g.outputs) out += " %" + std::to_string(dense[id]);
+  if (!g.effects.empty()) out += " after";
+  for (auto id : g.effects) out += " %" + std::to_string(dense[id]);
   return out + "\n";
 }
 

@@ -29,6 +29,7 @@ inline std::string intern_key(op code, const series<node_id>& in, const attribut
   append(key, std::bit_cast<std::uint64_t>(attr.literal.f));
   append(key, attr.literal.i);
   append(key, static_cast<std::uint32_t>(in.size()));
+  if (attr.step) key += attr.step->text;
   append(key, static_cast<std::uint32_t>(attr.ints.size()));
   for (auto id : in) append(key, id);
   for (auto x : attr.ints) append(key, x);
@@ -44,6 +45,8 @@ inline std::string intern_key(op code, const series<node_id>& in, const attribut
 
 SINTER_API node_id graph::push(op code, series<node_id> in, attributes attr, location where) {
   ensure(code != op::input, "inputs enter through add_input");
+  const bool has_effect = code == op::opaque && attr.step && attr.step->has_effect;
+  if (has_effect && attr.ints.empty()) attr.ints = {static_cast<std::int64_t>(effects.size())};
   std::string key = detail::intern_key(code, in, attr);
   if (const auto found = interned_.find(key); found != interned_.end()) return found->second;
   node n{code, std::move(in), std::move(attr), {}, {}, where};
@@ -52,6 +55,11 @@ SINTER_API node_id graph::push(op code, series<node_id> in, attributes attr, loc
   const auto id = static_cast<node_id>(nodes_.size());
   // A copied mark keeps its tag; later marks must differ from it.
   if (code == op::identity && !n.attr.ints.empty()) marks_ = std::max(marks_, n.attr.ints[0] + 1);
+  if (has_effect) {
+    const auto turn = static_cast<std::size_t>(n.attr.ints[0]);
+    if (effects.size() <= turn) effects.resize(turn + 1, no_node);
+    effects[turn] = id;
+  }
   nodes_.push_back(std::move(n));
   interned_.emplace(std::move(key), id);
   return id;
@@ -82,6 +90,7 @@ SINTER_API series<node_id> graph::live() const {
   series<bool> needed(nodes_.size(), false);
   for (auto id : inputs) needed[id] = true;
   for (auto id : outputs) needed[id] = true;
+  for (auto id : effects) needed[id] = true;
   series<node_id> ids;
   for (std::size_t i = nodes_.size(); i-- > 0;) {
     if (!needed[i]) continue;

@@ -6,9 +6,10 @@
 #include <stdexcept>
 #include <utility>
 
-#include "../base/series.hpp"
+#include "../base/sorted.hpp"
 #include "../base/text.hpp"
 #include "graph.hpp"
+#include "reference_opaque.hpp"
 #include "reference_pointwise.hpp"
 
 namespace sinter::ir {
@@ -348,6 +349,7 @@ SINTER_API series<literal_array> evaluate(const graph& g, std::span<const litera
 
   series<literal_array> computed(g.size());
   series<const literal_array*> at(g.size(), nullptr);
+  sorted_map<node_id, series<literal_array>> steps;  // results of the opaque nodes
   for (auto id : live) {
     const node& n = g[id];
     if (n.code == op::input) {
@@ -356,7 +358,17 @@ SINTER_API series<literal_array> evaluate(const graph& g, std::span<const litera
       continue;
     }
     detail::step s{n, {}, sizes};
+    if (n.code == op::pick) {
+      at[id] = &steps.at(n.in[0])[static_cast<std::size_t>(n.attr.ints[0])];
+      continue;
+    }
     for (auto operand : n.in) s.in.push_back(at[operand]);
+    if (n.code == op::opaque) {
+      steps[id] = detail::opaque_results(n, s.in, detail::is_picked(g, live, id), sizes);
+      for (auto operand : n.in)
+        if (--uses[operand] == 0) computed[operand] = {};
+      continue;
+    }
     computed[id] = detail::compute(s);
     at[id] = &computed[id];
     for (auto operand : n.in)

@@ -21,6 +21,8 @@
 //               f16 and bf16 accumulate in f32.
 //   scan        (x) ints = {axis, reverse}, attr.combiner add, mul, maximum or minimum: element i along the axis combines x's
 //               elements 0 to i, or with reverse 1 those from i to the end. f16 and bf16 accumulate in f32.
+//   opaque      (x…) attr.step; ints = {turn among graph::effects} if it has an effect, else {}. A token; graph.hpp.
+//   pick        (opaque) ints = {k}: result k of the opaque node.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +31,7 @@
 
 #include "../base/series.hpp"
 #include "../base/text.hpp"
-#include "graph.hpp"
+#include "push_opaque.hpp"
 
 namespace sinter::ir {
 
@@ -357,6 +359,10 @@ inline void infer_structural(inference& f) {
       return infer_dot(f);
     case op::scan:
       return infer_scan(f);
+    case op::opaque:
+      return infer_opaque(f.g, f.n);
+    case op::pick:
+      return infer_pick(f.g, f.n);
     default:
       throw internal_error("internal error: infer meets an unknown op");
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../base/series.hpp"
+#include "../ir/reference_opaque.hpp"
 #include "code.hpp"
 
 namespace sinter::engine::detail {
@@ -54,16 +55,6 @@ inline ir::literal_array read(const argument& x) {
   return out;
 }
 
-inline void write(const ir::literal_array& x, void* to) {
-  dispatch(x.type, [&]<class T>(std::type_identity<T>) {
-    T* const p = static_cast<T*>(to);
-    if constexpr (std::is_same_v<T, double>) std::copy(x.f.begin(), x.f.end(), p);
-    else if constexpr (is_float(dtype_of<T>))
-      std::transform(x.f.begin(), x.f.end(), p, [](double v) { return T(static_cast<float>(v)); });
-    else std::transform(x.i.begin(), x.i.end(), p, [](std::int64_t v) { return static_cast<T>(v); });
-  });
-}
-
 inline void interpret(const code& c, std::span<const argument> arguments, output* outputs) {
   series<ir::literal_array> inputs;
   for (const auto& a : arguments) inputs.push_back(read(a));
@@ -71,11 +62,11 @@ inline void interpret(const code& c, std::span<const argument> arguments, output
   for (std::size_t k = 0; k < values.size(); ++k) {
     const storage& to = outputs[k].memory;
     if (!to.where().is_cuda()) {
-      write(values[k], to.data());
+      ir::pack(values[k], to.data());
       continue;
     }
     const storage host = allocate(to.bytes());
-    write(values[k], host.data());
+    ir::pack(values[k], host.data());
     copy(to.data(), to.where(), host.data(), device::cpu(), to.bytes());
   }
 }

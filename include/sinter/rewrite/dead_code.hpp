@@ -6,13 +6,15 @@
 
 namespace sinter::rewrite {
 
-/// The nodes that the outputs need in the order of a depth-first walk: it depends on the graph's structure alone, where
+/// The nodes that effects and outputs need in the order of a depth-first walk: it depends on the graph's structure alone, where
 /// the order of pushing may depend on how a compiler orders the arguments of a call.
 inline series<ir::node_id> canonical_order(const ir::graph& g) {
   series<ir::node_id> order;
   series<std::uint32_t> visited(g.size(), 0);  // operands walked so far, plus one
   series<ir::node_id> stack;
-  for (auto output : g.outputs) {
+  series<ir::node_id> wanted = g.effects;
+  wanted.insert(wanted.end(), g.outputs.begin(), g.outputs.end());
+  for (auto output : wanted) {
     if (visited[output] == 0) stack.push_back(output);
     while (!stack.empty()) {
       const ir::node_id id = stack.back();

@@ -5,6 +5,7 @@
 #include "../base/log.hpp"
 #include "dead_code.hpp"
 #include "fold.hpp"
+#include "parts.hpp"
 #include "simplify.hpp"
 
 namespace sinter::rewrite {
@@ -16,6 +17,7 @@ struct pass {
 };
 
 inline constexpr pass passes[] = {
+    {"parts", rewrite_parts},
     {"fold", fold},
     {"simplify", simplify},
     {"dead_code", dead_code},

@@ -1,0 +1,334 @@
+// autodiff/opaque.hpp: derivatives of branches, loops and custom ops: opaque nodes again.
+#pragma once
+
+#include <span>
+
+#include "../ir/graph.hpp"
+#include "structural.hpp"
+
+namespace sinter::autodiff {
+
+using values = series<value>;
+
+/// Cotangents of `wrt` for those of `ys`; empty where none flows. (vjp.hpp)
+inline values pull_back(ir::graph& g, std::span<const ir::node_id> ys, const values& seeds,
+                        std::span<const ir::node_id> wrt, location where);
+
+/// Tangents of `ys` for those of `wrt`; empty where zero. (jvp.hpp)
+inline values push_forward(ir::graph& g, std::span<const ir::node_id> ys, std::span<const ir::node_id> wrt,
+                           const values& tangents);
+
+namespace detail {
+
+/// A node whose results are many, and its parts under construction.
+struct opaque_site {
+  ir::graph& g;
+  ir::node_id id;
+  const ir::node& n;
+  const ir::opaque& step;
+
+  opaque_site(ir::graph& graph, ir::node_id node) : g(graph), id(node), n(graph[node]), step(*n.attr.step) {}
+
+  value at(ir::node_id node) const { return {g, node, n.where}; }
+  value zeros(const ir::node& like) const { return at(g.constant(like.type, 0.0, like.extents, n.where)); }
+  value result(std::size_t k) const { return at(ir::push_pick(g, id, k, n.where)); }
+  values push(ir::opaque made, series<ir::node_id> in) const {
+    values out;
+    for (auto r : ir::push_opaque(g, ir::seal(std::move(made)), std::move(in), n.where)) out.push_back(at(r));
+    return out;
+  }
+};
+
+/// A part of a new node: inputs are added as operands are named.
+struct part_builder {
+  ir::graph& part;
+  series<ir::node_id>& in;
+
+  ir::node_id input(const value& operand) const {
+    in.push_back(operand.id());
+    return part.add_input(operand.type(), operand.extents(), operand.where());
+  }
+  /// A slice of the operand a step.
+  ir::node_id slice(const value& operand) const {
+    in.push_back(operand.id());
+    const shape& e = operand.extents();
+    return part.add_input(operand.type(), shape(e.begin() + 1, e.end()), operand.where());
+  }
+};
+
+inline value or_zeros(ir::graph& g, const value& v, ir::node_id like) {
+  return v ? v : value(g, g.constant(g[like].type, 0.0, g[like].extents, g[like].where), g[like].where);
+}
+
+inline series<ir::node_id> ids_of(const values& all) {
+  series<ir::node_id> out;
+  for (const auto& v : all) out.push_back(v.id());
+  return out;
+}
+
+}  // namespace detail
+
+inline values pull_cond(const detail::opaque_site& s, const values& cts, const series<char>& active) {
+  ir::opaque made;
+  series<ir::node_id> in;
+  for (const auto& part : s.step.parts) {
+    ir::graph g;
+    in = {s.n.in[0]};
+    const detail::part_builder b{g, in};
+    series<ir::node_id> inputs, wrt, ys;
+    values seeds;
+    for (std::size_t k = 1; k < s.n.in.size(); ++k) {
+      inputs.push_back(b.input(s.at(s.n.in[k])));
+      if (active[k]) wrt.push_back(inputs.back());
+    }
+    const auto outputs = ir::splice(g, part, inputs);
+    for (std::size_t k = 0; k < cts.size(); ++k)
+      if (cts[k]) {
+        ys.push_back(outputs[k]);
+        seeds.push_back(value(g, b.input(cts[k]), s.n.where));
+      }
+    const values pulled = pull_back(g, ys, seeds, wrt, s.n.where);
+    for (std::size_t k = 0; k < wrt.size(); ++k) g.outputs.push_back(detail::or_zeros(g, pulled[k], wrt[k]).id());
+    made.parts.push_back(std::move(g));
+  }
+  const values results = s.push(std::move(made), std::move(in));
+  values out(s.n.in.size());
+  for (std::size_t k = 1, next = 0; k < out.size(); ++k)
+    if (active[k]) out[k] = results[next++];
+  return out;
+}
+
+/// The steps in the other order, from what was carried before each: carries the cotangents of the carried values, and sums
+/// those of the constants.
+inline values pull_loop(const detail::opaque_site& s, const values& cts, const series<char>& active) {
+  const std::size_t carried = s.step.carried, sliced = s.step.sliced, stacked = s.step.stacked;
+  const ir::graph& body = s.step.parts[0];
+  const auto first_constant = carried + sliced;
+  ir::opaque made;
+  made.kind = ir::opaque_kind::loop;
+  made.length = s.step.length;
+  made.reverse = !s.step.reverse;
+  ir::graph g;
+  series<ir::node_id> in;
+  const detail::part_builder b{g, in};
+  series<ir::node_id> inputs(body.inputs.size());  // of the body, in the new one
+  inputs[0] = g.add_input(dtype::i64, {}, s.n.where);
+  // Carried: cotangents of what the body carries and of constants.
+  series<std::size_t> floating;
+  series<ir::node_id> carry_ct, constant_ct;
+  const auto start = [&](std::size_t k, const value& ct) { return b.input(ct ? ct : s.zeros(s.g[s.n.in[k]])); };
+  for (std::size_t k = 0; k < carried; ++k)
+    if (is_float(s.g[s.n.in[k]].type)) {
+      floating.push_back(k);
+      carry_ct.push_back(start(k, cts[k]));
+    }
+  for (std::size_t k = first_constant; k < s.n.in.size(); ++k)
+    if (active[k]) constant_ct.push_back(start(k, {}));
+  made.carried = in.size();
+  // Slices: the body's, what was carried, and cotangents of the stacks.
+  for (std::size_t k = carried; k < first_constant; ++k) inputs[k + 1] = b.slice(s.at(s.n.in[k]));
+  for (std::size_t k = 0; k < carried; ++k) inputs[k + 1] = b.slice(s.result(carried + stacked + k));
+  values stack_ct(stacked), history_ct(carried);
+  for (std::size_t k = 0; k < stacked; ++k)
+    if (cts[carried + k]) stack_ct[k] = value(g, b.slice(cts[carried + k]), s.n.where);
+  for (std::size_t k = 0; k < carried; ++k)
+    if (const value& ct = cts[carried + stacked + k]) history_ct[k] = value(g, b.slice(ct), s.n.where);
+  made.sliced = in.size() - made.carried;
+  for (std::size_t k = first_constant; k < s.n.in.size(); ++k) inputs[k + 1] = b.input(s.at(s.n.in[k]));
+  made.constants = in.size() - made.carried - made.sliced;
+
+  const auto outputs = ir::splice(g, body, inputs);
+  series<ir::node_id> ys, wrt;
+  values seeds;
+  for (std::size_t j = 0; j < floating.size(); ++j) {
+    ys.push_back(outputs[floating[j]]);
+    seeds.push_back(value(g, carry_ct[j], s.n.where));
+    wrt.push_back(inputs[floating[j] + 1]);
+  }
+  for (std::size_t k = 0; k < stacked; ++k)
+    if (stack_ct[k]) {
+      ys.push_back(outputs[carried + k]);
+      seeds.push_back(stack_ct[k]);
+    }
+  for (std::size_t k = carried; k < s.n.in.size(); ++k)
+    if (active[k]) wrt.push_back(inputs[k + 1]);
+  const values pulled = pull_back(g, ys, seeds, wrt, s.n.where);
+
+  std::size_t next = 0;
+  for (std::size_t j = 0; j < floating.size(); ++j, ++next) {
+    value ct = detail::or_zeros(g, pulled[next], wrt[next]);
+    if (history_ct[floating[j]]) ct = ct + history_ct[floating[j]];
+    g.outputs.push_back(ct.id());
+  }
+  series<ir::node_id> slices;
+  for (std::size_t k = carried; k < first_constant; ++k)
+    if (active[k]) {
+      slices.push_back(detail::or_zeros(g, pulled[next], wrt[next]).id());
+      ++next;
+    }
+  for (auto sum : constant_ct) {
+    const value before(g, sum, s.n.where);
+    g.outputs.push_back(pulled[next] ? (before + pulled[next]).id() : sum);
+    ++next;
+  }
+  made.stacked = slices.size();
+  g.outputs.insert(g.outputs.end(), slices.begin(), slices.end());
+  const std::size_t first_stack = made.carried;
+  made.parts.push_back(std::move(g));
+  const values results = s.push(std::move(made), std::move(in));
+
+  values out(s.n.in.size());
+  for (std::size_t j = 0; j < floating.size(); ++j) out[floating[j]] = results[j];
+  std::size_t at = floating.size(), stack = first_stack;
+  for (std::size_t k = carried; k < out.size(); ++k)
+    if (active[k]) out[k] = k < first_constant ? results[stack++] : results[at++];
+  return out;
+}
+
+inline values pull_custom(const detail::opaque_site& s, const values& cts) {
+  const ir::foreign& f = *s.step.function;
+  if (!f.pull)
+    fail(f.name, "the custom op has no derivative; give custom_op a vjp, or keep it out of what is differentiated",
+         s.n.where);
+  series<ir::node_id> in = s.n.in;
+  for (std::size_t k = 0; k < cts.size(); ++k) in.push_back(s.result(k).id());
+  for (std::size_t k = 0; k < cts.size(); ++k) {
+    const auto& r = s.step.results[k];
+    in.push_back(cts[k] ? cts[k].id() : s.g.constant(r.type, 0.0, r.extents, s.n.where));
+  }
+  const auto pulled = ir::splice(s.g, f.pull(), in);
+  values out(s.n.in.size());
+  for (std::size_t k = 0, next = 0; k < out.size(); ++k)
+    if (is_float(s.g[s.n.in[k]].type)) out[k] = s.at(pulled[next++]);
+  return out;
+}
+
+/// What each operand of an opaque node receives for the cotangents of its results; empty where none flows. `active`:
+/// which operands are asked for.
+inline values pull_opaque(ir::graph& g, ir::node_id id, const values& cts, const series<char>& active) {
+  const detail::opaque_site s(g, id);
+  switch (s.step.kind) {
+    case ir::opaque_kind::cond:
+      return pull_cond(s, cts, active);
+    case ir::opaque_kind::loop:
+      return pull_loop(s, cts, active);
+    case ir::opaque_kind::custom:
+      return pull_custom(s, cts);
+    default:
+      fail("while_loop",
+           "how many steps it takes is not known before, so it has no derivative by what goes in; use "
+           "fori_loop(lower, upper, body, init) or scan(f, init, xs), with where() to leave values as they are once "
+           "done",
+           s.n.where);
+  }
+}
+
+inline values push_cond(const detail::opaque_site& s, const values& tangents) {
+  ir::opaque made;
+  series<ir::node_id> in;
+  for (const auto& part : s.step.parts) {
+    ir::graph g;
+    in = {s.n.in[0]};
+    const detail::part_builder b{g, in};
+    series<ir::node_id> inputs, wrt;
+    values moved;
+    for (std::size_t k = 1; k < s.n.in.size(); ++k) inputs.push_back(b.input(s.at(s.n.in[k])));
+    for (std::size_t k = 1; k < s.n.in.size(); ++k)
+      if (tangents[k]) {
+        wrt.push_back(inputs[k - 1]);
+        moved.push_back(value(g, b.input(tangents[k]), s.n.where));
+      }
+    const auto outputs = ir::splice(g, part, inputs);
+    const values pushed = push_forward(g, outputs, wrt, moved);
+    for (std::size_t k = 0; k < outputs.size(); ++k)
+      if (is_float(g[outputs[k]].type)) g.outputs.push_back(detail::or_zeros(g, pushed[k], outputs[k]).id());
+    made.parts.push_back(std::move(g));
+  }
+  const values results = s.push(std::move(made), std::move(in));
+  values out(s.step.results.size());
+  for (std::size_t k = 0, next = 0; k < out.size(); ++k)
+    if (is_float(s.step.results[k].type)) out[k] = results[next++];
+  return out;
+}
+
+/// Carries tangents beside the carried values; a while_loop's test sees the values alone.
+inline values push_loop(const detail::opaque_site& s, const values& tangents) {
+  const bool loop = s.step.kind == ir::opaque_kind::loop;
+  const std::size_t carried = s.step.carried, sliced = s.step.sliced, stacked = s.step.stacked;
+  const std::size_t first_constant = carried + sliced;
+  ir::opaque made;
+  made.kind = s.step.kind;
+  made.length = s.step.length;
+  made.reverse = s.step.reverse;
+  series<ir::node_id> in;
+  series<std::size_t> floating;
+  for (std::size_t k = 0; k < carried; ++k)
+    if (is_float(s.g[s.n.in[k]].type)) floating.push_back(k);
+  for (std::size_t p = 0; p < s.step.parts.size(); ++p) {
+    const ir::graph& part = s.step.parts[p];
+    const bool tests = !loop && p == 0;
+    ir::graph g;
+    in = {};
+    const detail::part_builder b{g, in};
+    const std::size_t shift = loop ? 1 : 0;
+    series<ir::node_id> inputs(part.inputs.size()), wrt;
+    values moved;
+    const auto follow = [&](std::size_t k, ir::node_id tangent) {
+      wrt.push_back(inputs[k + shift]);
+      moved.push_back(value(g, tangent, s.n.where));
+    };
+    if (loop) inputs[0] = g.add_input(dtype::i64, {}, s.n.where);
+    for (std::size_t k = 0; k < carried; ++k) inputs[k + shift] = b.input(s.at(s.n.in[k]));
+    for (auto k : floating) follow(k, b.input(tangents[k] ? tangents[k] : s.zeros(s.g[s.n.in[k]])));
+    made.carried = in.size();
+    for (std::size_t k = carried; k < first_constant; ++k) inputs[k + shift] = b.slice(s.at(s.n.in[k]));
+    for (std::size_t k = carried; k < first_constant; ++k)
+      if (tangents[k]) follow(k, b.slice(tangents[k]));
+    made.sliced = in.size() - made.carried;
+    for (std::size_t k = first_constant; k < s.n.in.size(); ++k) inputs[k + shift] = b.input(s.at(s.n.in[k]));
+    for (std::size_t k = first_constant; k < s.n.in.size(); ++k)
+      if (tangents[k]) follow(k, b.input(tangents[k]));
+    made.constants = in.size() - made.carried - made.sliced;
+    const auto outputs = ir::splice(g, part, inputs);
+    if (tests) {
+      g.outputs = outputs;
+    } else {
+      const values pushed = push_forward(g, outputs, wrt, moved);
+      const auto tangent = [&](std::size_t k) { return detail::or_zeros(g, pushed[k], outputs[k]).id(); };
+      g.outputs.assign(outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(carried));
+      for (auto k : floating) g.outputs.push_back(tangent(k));
+      for (std::size_t k = carried; k < outputs.size(); ++k)
+        if (is_float(g[outputs[k]].type)) g.outputs.push_back(tangent(k));
+    }
+    made.stacked = tests ? 0 : g.outputs.size() - made.carried;
+    made.parts.push_back(std::move(g));
+  }
+  const std::size_t all = made.carried, stacks = made.stacked;
+  if (!loop) made.stacked = 0;
+  const values results = s.push(std::move(made), std::move(in));
+  values out(s.step.results.size());
+  std::size_t next = all;
+  for (std::size_t j = 0; j < floating.size(); ++j) {
+    out[floating[j]] = results[carried + j];
+    if (loop) out[carried + stacked + floating[j]] = results[all + stacks + carried + j];
+  }
+  for (std::size_t k = carried; k < carried + stacked; ++k)
+    if (is_float(s.step.results[k].type)) out[k] = results[next++];
+  return out;
+}
+
+/// The tangents of an opaque node's results for those of its operands.
+inline values push_opaque(ir::graph& g, ir::node_id id, const values& tangents) {
+  const detail::opaque_site s(g, id);
+  switch (s.step.kind) {
+    case ir::opaque_kind::cond:
+      return push_cond(s, tangents);
+    case ir::opaque_kind::loop:
+    case ir::opaque_kind::while_loop:
+      return push_loop(s, tangents);
+    default:
+      fail(s.step.function->name, "a custom op has no derivative in forward mode; differentiate with grad", s.n.where);
+  }
+}
+
+}  // namespace sinter::autodiff

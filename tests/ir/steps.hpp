@@ -1,0 +1,90 @@
+// tests/ir/steps.hpp: opaque nodes for tests, from functions on values.
+#pragma once
+
+#include <functional>
+#include <sinter/ir/graph.hpp>
+#include <sinter/ir/value.hpp>
+#include <utility>
+#include <vector>
+
+namespace steps {
+
+using sinter::ir::graph;
+using sinter::ir::node_id;
+using sinter::ir::opaque;
+using sinter::ir::opaque_kind;
+using sinter::ir::shape;
+using sinter::ir::value;
+using values = std::vector<value>;
+using part = std::function<values(const values&)>;
+
+inline void finish(graph& g, const values& outputs) {
+  for (const auto& v : outputs) g.outputs.push_back(v.id());
+}
+
+inline values push(const values& operands, opaque step, sinter::location where = {}) {
+  sinter::series<node_id> in;
+  for (const auto& v : operands) in.push_back(v.id());
+  graph& g = operands[0].owner();
+  values out;
+  for (auto id : sinter::ir::push_opaque(g, sinter::ir::seal(std::move(step)), in, where))
+    out.push_back({g, id, where});
+  return out;
+}
+
+/// operands: the predicate, then what both branches take.
+inline values cond(const values& operands, const part& yes, const part& no) {
+  opaque s;
+  for (const auto* branch : {&yes, &no}) {
+    graph g;
+    values in;
+    for (std::size_t k = 1; k < operands.size(); ++k)
+      in.push_back({g, g.add_input(operands[k].type(), operands[k].extents())});
+    finish(g, (*branch)(in));
+    s.parts.push_back(std::move(g));
+  }
+  return push(operands, std::move(s));
+}
+
+/// body(index, carried, slices, constants) gives what is carried and stacked.
+inline values loop(std::int64_t length, const values& init, const values& xs, const values& constants,
+                   const std::function<values(value, values, values, values)>& body, bool reverse = false) {
+  opaque s;
+  s.kind = opaque_kind::loop;
+  s.length = length;
+  s.reverse = reverse;
+  s.carried = init.size();
+  s.sliced = xs.size();
+  s.constants = constants.size();
+  graph g;
+  const value index(g, g.add_input(sinter::dtype::i64, {}));
+  values operands, groups[3];
+  const values* from[] = {&init, &xs, &constants};
+  for (int k = 0; k < 3; ++k)
+    for (const auto& v : *from[k]) {
+      const shape& e = v.extents();
+      groups[k].push_back({g, g.add_input(v.type(), k == 1 ? shape(e.begin() + 1, e.end()) : e)});
+      operands.push_back(v);
+    }
+  const values out = body(index, groups[0], groups[1], groups[2]);
+  s.stacked = out.size() - init.size();
+  finish(g, out);
+  s.parts.push_back(std::move(g));
+  return push(operands, std::move(s));
+}
+
+inline values while_loop(const values& init, const part& test, const part& body) {
+  opaque s;
+  s.kind = opaque_kind::while_loop;
+  s.carried = init.size();
+  for (const auto* f : {&test, &body}) {
+    graph g;
+    values in;
+    for (const auto& v : init) in.push_back({g, g.add_input(v.type(), v.extents())});
+    finish(g, (*f)(in));
+    s.parts.push_back(std::move(g));
+  }
+  return push(init, std::move(s));
+}
+
+}  // namespace steps
