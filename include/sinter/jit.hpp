@@ -92,16 +92,29 @@ inline std::string backend_for(const options& how, device where) {
                      "'; choose \"auto\", \"cpu\", \"cuda\", \"reference\" or \"aot_reference\"");
 }
 
+/// Keeps what passes made, for a page.
+class album final : public rewrite::observer {
+ public:
+  explicit album(reporting::page& p) : page_(p) {}
+  void after(const char* pass, const ir::graph& g) override { page_.graphs.push_back({pass, g}); }
+
+ private:
+  reporting::page& page_;
+};
+
 inline std::shared_ptr<const code> compile(const ir::graph& traced, std::span<const argument> arguments,
                                            const options& how, device where) {
   auto c = std::make_shared<code>();
   c->where = where;
+  reporting::page page{how.name, {{"trace", traced}}, {}, {}};
+  album kept(page);
+  if (run::is_traced()) c->page = &page;
   c->about.backend = backend_for(how, where);
   c->about.nodes_traced = traced.live().size();
   check_pass(traced, "trace");
   ir::graph g = traced;
   if (c->about.backend != "reference") {
-    g = rewrite::run_all(traced);
+    g = rewrite::run_all(traced, c->page ? &kept : nullptr);
     check_pass(g, "rewrite");
     c->stage("rewrite");
   }
@@ -127,6 +140,8 @@ inline std::shared_ptr<const code> compile(const ir::graph& traced, std::span<co
            std::to_string(c->about.nodes_rewritten) + " rewritten, " + std::to_string(c->about.kernels) + " kernels, " +
            std::to_string(c->about.compiled) + " compiled, " + text::number(c->about.milliseconds) + " ms";
   });
+  if (c->page) run::write_page(reporting::file_name(how.name), reporting::html(page, c->about));
+  c->page = nullptr;
   return c;
 }
 
@@ -146,12 +161,14 @@ namespace detail {
 
 class bound_program final : public program {
  public:
-  bound_program(std::shared_ptr<const code> c, series<captured> captures, std::shared_ptr<run::cuda::scratch_pool> pool)
-      : code_(std::move(c)), captures_(std::move(captures)) {
+  bound_program(std::shared_ptr<const code> c, series<captured> captures, std::shared_ptr<run::cuda::scratch_pool> pool,
+                std::string name)
+      : code_(std::move(c)), captures_(std::move(captures)), name_(std::move(name)) {
     if (pool) recording_ = std::make_unique<run::cuda::recording>(code_->launches, std::move(pool));
   }
 
   void run(std::span<const argument> arguments, std::span<const std::uint8_t> donate, output* outputs) const override {
+    const run::noted_span noted("call", name_);
     const auto& results = code_->results;
     std::array<void*, 48> few;
     series<void*> many;
@@ -210,6 +227,7 @@ class bound_program final : public program {
 
   std::shared_ptr<const code> code_;
   series<captured> captures_;
+  std::string name_;                                 ///< the function's
   std::unique_ptr<run::cuda::recording> recording_;  ///< of mode::reduce_overhead on a GPU; thread-safe
 };
 
@@ -257,7 +275,8 @@ SINTER_API std::shared_ptr<const program> build(std::shared_ptr<tracer> traced, 
     if (!pool) pool = std::make_shared<run::cuda::scratch_pool>();
     if (shared) *shared = pool;
   }
-  return std::make_shared<detail::bound_program>(std::move(code), std::move(traced->captures), std::move(pool));
+  return std::make_shared<detail::bound_program>(std::move(code), std::move(traced->captures), std::move(pool),
+                                                 how.name);
 }
 
 }  // namespace sinter::engine

@@ -11,20 +11,6 @@
 
 namespace sinter::logs {
 
-/// True when SINTER_LOGS lists `channel` or "all". Read at each call: no hit's path logs.
-inline bool enabled(std::string_view channel) {
-  const char* set = std::getenv("SINTER_LOGS");
-  if (!set) return false;
-  std::string_view rest = set;
-  while (!rest.empty()) {
-    const auto comma = rest.find(',');
-    const auto word = rest.substr(0, comma);
-    if (word == channel || word == "all") return true;
-    rest = comma == std::string_view::npos ? std::string_view{} : rest.substr(comma + 1);
-  }
-  return false;
-}
-
 /// Prints "[sinter:channel] text" to stderr in one write.
 inline void write(std::string_view channel, std::string_view text) {
   std::string line = "[sinter:";
@@ -33,18 +19,50 @@ inline void write(std::string_view channel, std::string_view text) {
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
-/// Prints make_text() when the channel is enabled; it is called only then.
-template <class F>
-void to(std::string_view channel, F&& make_text) {
-  if (enabled(channel)) write(channel, make_text());
-}
-
 /// Prints a warning once per process and distinct text; SINTER_LOGS does not silence it.
 inline void warn_once(const std::string& text) {
   static std::mutex mutex;
   static std::set<std::string> seen;
   const std::lock_guard lock(mutex);
   if (seen.insert(text).second) write("warning", text);
+}
+
+/// What SINTER_LOGS may list, and "all".
+inline constexpr std::string_view channels[] = {"guards", "recompiles",  "graph_breaks", "graph", "rewrite",
+                                                "fusion", "output_code", "cache",        "perf"};
+
+namespace detail {
+/// Warns of a word that is no channel.
+inline void check_word(std::string_view word) {
+  std::string known;
+  for (const auto channel : channels) {
+    if (word == channel) return;
+    known.append(channel).append(", ");
+  }
+  if (!word.empty() && word != "all")
+    warn_once("SINTER_LOGS names '" + std::string(word) + "', which is no channel; there are " + known + "and all");
+}
+}  // namespace detail
+
+/// True when SINTER_LOGS lists `channel` or "all". Read at each call: no hit's path logs.
+inline bool enabled(std::string_view channel) {
+  const char* set = std::getenv("SINTER_LOGS");
+  if (!set) return false;
+  bool found = false;
+  for (std::string_view rest = set; !rest.empty();) {
+    const auto comma = rest.find(',');
+    const auto word = rest.substr(0, comma);
+    detail::check_word(word);
+    found = found || word == channel || word == "all";
+    rest = comma == std::string_view::npos ? std::string_view{} : rest.substr(comma + 1);
+  }
+  return found;
+}
+
+/// Prints make_text() when the channel is enabled; it is called only then.
+template <class F>
+void to(std::string_view channel, F&& make_text) {
+  if (enabled(channel)) write(channel, make_text());
 }
 
 }  // namespace sinter::logs

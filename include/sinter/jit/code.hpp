@@ -8,6 +8,7 @@
 #include "../engine.hpp"
 #include "../plan/memory.hpp"
 #include "../report/kernels.hpp"
+#include "../report/page.hpp"
 #include "../run/build.hpp"
 #include "../run/cuda_graph.hpp"
 #include "../run/program.hpp"
@@ -31,6 +32,7 @@ struct code {
   run::cuda::sequence launches;  ///< or on a GPU
   series<result_spec> results;
   report about;
+  reporting::page* page = nullptr;  ///< while it is compiled, where SINTER_TRACE asks for one
   run::clock::time_point began = run::clock::now();
 
   double milliseconds(run::clock::time_point at) const {
@@ -123,6 +125,7 @@ inline bool is_row_major(const argument& a) {
 struct binding {
   sorted_map<int, int> operand;        ///< per buffer: inputs, then results, then intermediates
   series<std::int64_t> intermediates;  ///< offsets in the scratch block
+  series<plan::lifetime> lives;        ///< of the intermediates
   std::int64_t scratch_bytes = 0;
 };
 
@@ -145,7 +148,32 @@ inline binding bind_operands(const code& c, const ir::graph& g, const series<pla
     b.intermediates.push_back(arena.offset.at(life.buffer));
   }
   b.scratch_bytes = arena.bytes;
+  b.lives = std::move(lives);
   return b;
+}
+
+/// Draws the planned graph and its memory on the page, if there is one.
+inline void picture_plan(code& c, const ir::graph& g, const series<plan::kernel>& kernels,
+                         std::span<const std::size_t> when, const binding& where) {
+  if (!c.page) return;
+  c.page->graphs.push_back({"plan", g});
+  c.page->kernel.assign(g.size(), -1);
+  for (std::size_t k = kernels.size(); k-- > 0;) {
+    for (const auto& i : kernels[k].body)
+      if (i.node != ir::no_node) c.page->kernel[i.node] = static_cast<int>(when[k]);
+    for (const auto& b : kernels[k].buffers)
+      if (b.written) c.page->kernel[static_cast<std::size_t>(b.id)] = static_cast<int>(when[k]);
+  }
+  // What only one kernel uses and nobody stores: views, and reductions that are read where they are computed.
+  series<int> only(g.size(), -1);
+  for (auto id = static_cast<ir::node_id>(g.size()); id-- > 0;) {
+    int& k = c.page->kernel[id];
+    if (k < 0 && !g[id].in.empty() && only[id] >= 0) k = only[id];
+    for (auto in : g[id].in) only[in] = only[in] == -1 || only[in] == k ? k : -2;
+  }
+  for (const auto& life : where.lives)
+    c.page->memory.push_back({"%" + std::to_string(life.buffer), life.first, life.last,
+                              where.intermediates[c.page->memory.size()], life.bytes});
 }
 
 /// True when another kernel of the step that writes `output` touches `input`.

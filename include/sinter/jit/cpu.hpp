@@ -40,11 +40,13 @@ inline void generate_cpu(code& c, ir::graph g, std::span<const argument> argumen
     s.entry = s.code->symbol<run::kernel_function>(emit::cpu_entry);
     for (const auto& b : fused.kernels[k].buffers) s.operands.push_back(where.operand.at(b.id));
     s.scratch = where.scratch_bytes;
+    s.label = fused.kernels[k].label;
     most = std::max(most, sources[k].scratch.evaluate({}));
     c.kernels.steps.push_back(std::move(s));
   }
   c.kernels.intermediates = where.intermediates;
   c.kernels.scratch_bytes = where.scratch_bytes + most;
+  picture_plan(c, g, fused.kernels, in_turn, where);
   find_replaceable(c, g, fused.kernels, in_turn, arguments);
   c.about.scratch_bytes = static_cast<std::size_t>(c.kernels.scratch_bytes);
   c.stage("bind");

@@ -199,6 +199,7 @@ inline void generate_cuda(code& c, ir::graph g, std::span<const argument> argume
     else assembly.add_launches(group, modules[next++]);
   }
   assembly.finish();
+  picture_plan(c, g, kernels, when, where);
   find_replaceable(c, g, kernels, when, arguments);
   c.about.scratch_bytes = static_cast<std::size_t>(c.launches.scratch_bytes);
   c.stage("bind");

@@ -1,7 +1,8 @@
 // report/text.hpp: explanations and reports for people, as plain text.
 #pragma once
 
-#include <cstdio>
+#include <algorithm>
+#include <charconv>
 
 #include "../base/text.hpp"
 #include "../explain.hpp"
@@ -10,9 +11,8 @@ namespace sinter::reporting {
 
 /// A number with at most `digits` behind the point.
 inline std::string fixed(double x, int digits) {
-  char buffer[64];
-  std::snprintf(buffer, sizeof buffer, "%.*f", digits, x);
-  return buffer;
+  char buffer[400];
+  return std::string(buffer, std::to_chars(buffer, buffer + sizeof buffer, x, std::chars_format::fixed, digits).ptr);
 }
 
 /// "512 B", "1.5 KiB".

@@ -23,9 +23,17 @@ inline constexpr pass passes[] = {
     {"dead_code", dead_code},
 };
 
+/// Is told what a pass made.
+struct observer {
+  virtual void after(const char* pass, const ir::graph& g) = 0;
+
+ protected:
+  ~observer() = default;
+};
+
 /// The graph after every pass, repeated until none changes it. Logs node counts on channel "rewrite"; checks the graph
-/// after each pass in debug builds.
-inline ir::graph run_all(ir::graph g) {
+/// after each pass in debug builds. `seen` is told every graph that differs from the one before.
+inline ir::graph run_all(ir::graph g, observer* seen = nullptr) {
   constexpr int most_rounds = 100;
   std::string before = ir::print(g);
   for (int round = 0; round < most_rounds; ++round) {
@@ -36,6 +44,7 @@ inline ir::graph run_all(ir::graph g) {
         return std::string(p.name) + ": " + std::to_string(g.live().size()) + " -> " +
                std::to_string(next.live().size()) + " nodes";
       });
+      if (seen && ir::print(next) != ir::print(g)) seen->after(p.name, next);
       g = std::move(next);
     }
     std::string after = ir::print(g);

@@ -8,6 +8,7 @@
 #include "../base/series.hpp"
 #include "buffer.hpp"
 #include "module.hpp"
+#include "trace_file.hpp"
 
 namespace sinter::run {
 
@@ -21,6 +22,7 @@ struct step {
   kernel_function* entry = nullptr;
   series<int> operands;
   std::int64_t scratch = 0;  ///< offset of the kernel's own scratch
+  std::string label;         ///< the ops in it
 };
 
 struct sequence {
@@ -46,6 +48,7 @@ inline void execute(const sequence& s, std::span<void* const> given, const long*
       table = many.data();
     }
     for (std::size_t i = 0; i < step.operands.size(); ++i) table[i] = address(step.operands[i]);
+    const noted_span noted("kernel", step.label);
     step.entry(table, base + step.scratch, sizes);
   }
 }

@@ -1,0 +1,197 @@
+// run/trace_file.hpp: SINTER_TRACE: pages about what was compiled, and trace.json of the calls, which chrome://tracing reads.
+#pragma once
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "../base/config.hpp"
+#include "../base/log.hpp"
+#include "../base/series.hpp"
+#include "file.hpp"
+
+namespace sinter::run {
+
+namespace detail {
+
+/// 0: not asked yet, 1: off, 2: on.
+inline std::atomic<signed char> trace_state{0};
+
+/// Reads SINTER_TRACE, once a process.
+SINTER_API bool trace_wanted();
+
+}  // namespace detail
+
+/// True when SINTER_TRACE names a folder. One relaxed load where it does not.
+inline bool is_traced() {
+  const auto state = detail::trace_state.load(std::memory_order_relaxed);
+  return state != 1 && (state == 2 || detail::trace_wanted());
+}
+
+/// The folder; made on first use.
+SINTER_API const std::string& trace_folder();
+
+/// Notes that `what` ran on this thread. The first 200,000 of a process are kept, and written when it ends.
+SINTER_API void note_span(const char* category, const std::string& what, std::chrono::steady_clock::time_point from,
+                          std::chrono::steady_clock::time_point to);
+
+/// Notes its own life.
+class noted_span {
+ public:
+  noted_span(const char* category, const std::string& what) : category_(category), what_(what), noted_(is_traced()) {
+    if (noted_) [[unlikely]]
+      from_ = std::chrono::steady_clock::now();
+  }
+  noted_span(const noted_span&) = delete;
+  noted_span& operator=(const noted_span&) = delete;
+  ~noted_span() {
+    if (noted_) [[unlikely]]
+      note_span(category_, what_, from_, std::chrono::steady_clock::now());
+  }
+
+ private:
+  const char* category_;
+  const std::string& what_;
+  bool noted_;
+  std::chrono::steady_clock::time_point from_;
+};
+
+}  // namespace sinter::run
+
+#include "../base/engine_begin.hpp"
+
+namespace sinter::run {
+
+namespace detail {
+
+/// `text` in place of the file at `path`, whole or not at all. False, with errno, when it cannot be written.
+SINTER_API bool replace_file(const std::string& path, const std::string& text) {
+  const std::string temporary = path + "." + std::to_string(::getpid());
+  ::unlink(temporary.c_str());
+  if (write_file(temporary, text) && ::rename(temporary.c_str(), path.c_str()) == 0) return true;
+  const int why = errno;
+  ::unlink(temporary.c_str());
+  errno = why;
+  return false;
+}
+
+/// The calls of this process. Never destroyed: threads may still run when it is written.
+class trace_log {
+ public:
+  static trace_log& instance() {
+    static trace_log* const log = [] {
+      auto* made = new trace_log;
+      std::atexit([] { instance().write(); });
+      return made;
+    }();
+    return *log;
+  }
+
+  const std::string& folder() const { return folder_; }
+
+  void add(const char* category, const std::string& what, std::chrono::steady_clock::time_point from,
+           std::chrono::steady_clock::time_point to) {
+    static thread_local const int thread = threads_.fetch_add(1);
+    const std::lock_guard lock(mutex_);
+    if (spans_.size() >= most_spans) {
+      ++dropped_;
+      return;
+    }
+    const auto micros = [](auto t) { return std::chrono::duration<double, std::micro>(t).count(); };
+    spans_.push_back({category, &*names_.insert(what).first, micros(from - began_), micros(to - from), thread});
+  }
+
+ private:
+  static constexpr std::size_t most_spans = 200'000;
+  struct span {
+    const char* category;
+    const std::string* what;
+    double start, length;
+    int thread;
+  };
+
+  trace_log() : folder_(environment("SINTER_TRACE")) {
+    if (::mkdir(folder_.c_str(), 0777) != 0 && errno != EEXIST)
+      logs::warn_once("SINTER_TRACE=" + folder_ + " cannot be made: " + std::strerror(errno));
+  }
+
+  static void append_quoted(std::string& out, const std::string& s) {
+    out += '"';
+    for (const char c : s) {
+      if (c == '"' || c == '\\') out += '\\';
+      // Names that people chose may be in any encoding; JSON is UTF-8.
+      out += static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7e ? '?' : c;
+    }
+    out += '"';
+  }
+
+  void write() {
+    const std::lock_guard lock(mutex_);
+    const std::string process = std::to_string(::getpid());
+    std::string out =
+        "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"dropped\":" + std::to_string(dropped_) + "},\"traceEvents\":[";
+    for (std::size_t i = 0; i < spans_.size(); ++i) {
+      const span& s = spans_[i];
+      char numbers[160];
+      // Integers: no locale has a say.
+      const auto from = static_cast<long long>(s.start * 1e3), length = static_cast<long long>(s.length * 1e3);
+      std::snprintf(numbers, sizeof numbers,
+                    "\",\"ph\":\"X\",\"ts\":%lld.%03lld,\"dur\":%lld.%03lld,\"pid\":%s,\"tid\":%d}", from / 1000,
+                    from % 1000, length / 1000, length % 1000, process.c_str(), s.thread);
+      out += i ? ",\n{\"name\":" : "\n{\"name\":";
+      append_quoted(out, *s.what);
+      out.append(",\"cat\":\"").append(s.category).append(numbers);
+    }
+    out += "\n]}\n";
+    if (!replace_file(folder_ + "/trace.json", out))
+      logs::warn_once("SINTER_TRACE: trace.json cannot be written in " + folder_ + ": " + std::strerror(errno));
+  }
+
+  std::string folder_;
+  std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  std::mutex mutex_;
+  std::set<std::string> names_;
+  series<span> spans_;
+  std::size_t dropped_ = 0;
+  std::atomic<int> threads_{1};
+};
+
+SINTER_API bool trace_wanted() {
+  const bool wanted = !environment("SINTER_TRACE").empty();
+  if (wanted) trace_log::instance();
+  trace_state.store(wanted ? 2 : 1, std::memory_order_relaxed);
+  return wanted;
+}
+
+}  // namespace detail
+
+SINTER_API const std::string& trace_folder() { return detail::trace_log::instance().folder(); }
+
+SINTER_API void note_span(const char* category, const std::string& what, std::chrono::steady_clock::time_point from,
+                          std::chrono::steady_clock::time_point to) {
+  detail::trace_log::instance().add(category, what, from, to);
+}
+
+/// Writes a page to the folder; `name` is that of a file. A page that cannot be written is a warning: it is not what the program is for.
+SINTER_API void write_page(const std::string& name, const std::string& html) {
+  static std::atomic<int> serial{0};
+  char number[32];
+  std::snprintf(number, sizeof number, "-%d-%04d-", static_cast<int>(::getpid()), serial.fetch_add(1) + 1);
+  const std::string path = trace_folder() + "/sinter" + number + name + ".html";
+  if (!detail::replace_file(path, html))
+    logs::warn_once("SINTER_TRACE: " + path + " cannot be written: " + std::strerror(errno));
+}
+
+}  // namespace sinter::run
+
+#include "../base/engine_end.hpp"
