@@ -33,7 +33,7 @@ struct observer {
 
 /// The graph after every pass, repeated until none changes it. Logs node counts on channel "rewrite"; checks the graph
 /// after each pass in debug builds. `seen` is told every graph that differs from the one before.
-inline ir::graph run_all(ir::graph g, observer* seen = nullptr) {
+inline ir::graph run_all(ir::graph g, observer* seen) {
   constexpr int most_rounds = 100;
   std::string before = ir::print(g);
   for (int round = 0; round < most_rounds; ++round) {
@@ -53,5 +53,7 @@ inline ir::graph run_all(ir::graph g, observer* seen = nullptr) {
   }
   return g;
 }
+
+inline ir::graph run_all(ir::graph g) { return run_all(std::move(g), nullptr); }
 
 }  // namespace sinter::rewrite
