@@ -1,152 +1,280 @@
-// dispatch.hpp: guards: which specialisation of a compiled function accepts a call.
+// dispatch.hpp: which specialisation of a compiled function answers a call, and what happens when none does.
 #pragma once
 
 #include <algorithm>
-#include <cstring>
+#include <atomic>
+#include <exception>
+#include <memory>
 #include <mutex>
+#include <string>
+#include <utility>
 
 #include "base/log.hpp"
+#include "base/readers.hpp"
 #include "base/series.hpp"
+#include "base/text.hpp"
+#include "dispatch/guard.hpp"
+#include "dispatch/limits.hpp"
+#include "dispatch/specialisation.hpp"
+#include "dispatch/tiers.hpp"
 #include "engine.hpp"
 
 namespace sinter::engine {
 
 namespace detail {
 
-/// What a specialisation assumes: everything that the trace and the plan took as given.
-class guard {
+/// Guards that tests take away, as bits 1 << guard_kind, to see that they are needed. A hit does not look here.
+inline std::atomic<unsigned>& ignored_guards() {
+  static std::atomic<unsigned> ignored{0};
+  return ignored;
+}
+
+/// Calls read a table without a lock; misses make specialisations one at a time.
+class dispatcher final : public function, public std::enable_shared_from_this<dispatcher> {
  public:
-  guard(const call& c, assumptions given)
-      : signature_(c.signature),
-        where_(c.where),
-        setting_(c.setting),
-        statics_(c.statics.begin(), c.statics.end()),
-        given_(std::move(given)) {
-    for (const auto& t : c.tensors) {
-      layout_.push_back(kernel_facts(t));
-      layout_.insert(layout_.end(), t.extents, t.extents + t.rank);
-      layout_.insert(layout_.end(), t.strides, t.strides + t.rank);
+  dispatcher(const options& how, location where) : how_(how), where_(where), limits_(how_, where) {
+    table_.store(new specialisation_table({}));
+  }
+  ~dispatcher() override { delete table_.load(); }
+
+  found find(const call& c, const tracing& trace) override {
+    readers::count& in = readers_.enter();
+    if (specialisation* const e = table_.load()->look_up(c, clock_)) {
+      found hit = answer(e, in);
+      if (e->warmth && e->warmth->just_hot(hash_of(c))) warm(c, trace);
+      return hit;
     }
+    in.fetch_sub(1);
+    return miss(c, trace, how_.tier);
   }
 
-  bool accepts(const call& c) const {
-    if (c.signature != signature_ || !(c.where == where_) || c.setting != setting_) return false;
-    if (c.statics.size() != statics_.size()) return false;
-    if (!std::equal(statics_.begin(), statics_.end(), c.statics.begin())) return false;
-    const std::int64_t* want = layout_.data();
-    const std::int64_t* const end = want + layout_.size();
-    for (const auto& t : c.tensors) {
-      if (end - want < 1 + 2 * t.rank || *want++ != kernel_facts(t)) return false;
-      for (int d = 0; d < t.rank; ++d)
-        if (want[d] != t.extents[d] || want[t.rank + d] != t.strides[d]) return false;
-      want += 2 * t.rank;
-    }
-    return want == end && holds(given_, c);
+  void prepare(const call& c, const tracing& trace) override {
+    miss(c, trace, tier::immediate);
+    wait_ready();
   }
 
- private:
-  const void* signature_;
-  device where_;
-  std::uint64_t setting_;
-  series<std::uint64_t> statics_;
-  series<std::int64_t> layout_;  ///< per tensor: kernel_facts, extents, strides
-  assumptions given_;
-};
-
-class specialisations final : public function {
- public:
-  explicit specialisations(options how) : how_(std::move(how)) {}
-
-  specialisation find(const call& c, tracing trace) override {
-    if (auto hit = look_up(c); hit.code) return hit;
-    const std::lock_guard one_build(building_);
-    if (auto hit = look_up(c); hit.code) return hit;
-    logs::to("recompiles", [&] { return how_.name + ": no guard accepts " + describe(c); });
-    traced t = trace.run(trace.what, {});
-    guard when(c, t.graph->assumed);
-    entry made{std::move(when), {build(std::move(t.graph), c.tensors, how_, c.where, &shared_), std::move(t.skeleton)}};
-    const specialisation result = made.what;
-    const std::lock_guard lock(mutex_);
-    entries_.insert(entries_.begin(), std::move(made));
-    if (static_cast<int>(entries_.size()) > std::max(how_.recompile_limit, 1)) {
-      logs::warn_once(how_.name + " has more than " + std::to_string(how_.recompile_limit) +
-                      " specialisations; the least recently used is dropped. Raise .recompile_limit, or call it with "
-                      "fewer distinct shapes.");
-      entries_.pop_back();
-    }
-    return result;
-  }
+  void wait_ready() override { builds_.wait(); }
 
   const options& how() const override { return how_; }
 
   report last() const override {
-    const std::lock_guard lock(mutex_);
-    return entries_.empty() ? report{} : entries_.front().what.code->describe();
+    const reading now(*this);
+    const specialisation* const e = now->recent();
+    return e ? e->now.load(std::memory_order_acquire)->describe() : report{};
   }
 
   explanation explain() const override {
-    const std::lock_guard lock(mutex_);
+    const reading now(*this);
     explanation out;
     out.name = how_.name;
-    for (const auto& e : entries_) out.specialisations.push_back({"", {}, e.what.code->describe()});
+    series<const specialisation*> order;
+    for (const auto& e : now->all()) order.push_back(e.get());
+    sort_stably(order, [](const auto* a, const auto* b) { return a->used.load() > b->used.load(); });
+    for (const auto* e : order)
+      out.specialisations.push_back({e->why, e->when.in_words(), e->now.load(std::memory_order_acquire)->describe()});
     return out;
   }
 
   std::size_t size() const override {
-    const std::lock_guard lock(mutex_);
-    return entries_.size();
+    const reading now(*this);
+    return count(*now, standing::regular) + count(*now, standing::interpreted);
   }
 
  private:
-  struct entry {
-    guard when;
-    specialisation what;
+  using entry = std::shared_ptr<specialisation>;
+
+  /// The table for as long as this lives.
+  class reading {
+   public:
+    explicit reading(const dispatcher& d) : in_(d.readers_.enter()), table_(d.table_.load()) {}
+    ~reading() { in_.fetch_sub(1); }
+    reading(const reading&) = delete;
+    reading& operator=(const reading&) = delete;
+    const specialisation_table* operator->() const { return table_; }
+    const specialisation_table& operator*() const { return *table_; }
+
+   private:
+    readers::count& in_;
+    const specialisation_table* table_;
   };
 
-  specialisation look_up(const call& c) {
-    const std::lock_guard lock(mutex_);
-    for (std::size_t i = 0; i < entries_.size(); ++i) {
-      if (!entries_[i].when.accepts(c)) continue;
-      if (i > 0)
-        std::rotate(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(i),
-                    entries_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
-      return entries_.front().what;
-    }
-    return {};
+  static std::size_t count(const specialisation_table& t, standing kind) {
+    std::size_t n = 0;
+    for (const auto& e : t.all()) n += e->kind == kind;
+    return n;
   }
 
-  static std::string describe(const call& c) {
+  static found answer(const specialisation* e, readers::count& in) {
+    return {e->now.load(std::memory_order_acquire), e->skeleton.get(), &in};
+  }
+
+  found miss(const call& c, const tracing& trace, tier when) {
+    const std::lock_guard one_build(building_);
+    readers::count& in = readers_.enter();
+    found held(nullptr, nullptr, &in);  // leaves on every way out
+    specialisation* e = table_.load()->look_up(c, clock_);
+    if (!e) e = accepted_by_ignoring(c);
+    if (!e) e = make(c, trace, when);
+    if (e) held.code = e->now.load(std::memory_order_acquire), held.skeleton = e->skeleton.get();
+    return held;
+  }
+
+  /// A specialisation that would accept the call if tests' ignored guards were not there.
+  specialisation* accepted_by_ignoring(const call& c) const {
+    const unsigned ignored = ignored_guards().load(std::memory_order_relaxed);
+    if (!ignored) return nullptr;
+    for (const auto& e : table_.load()->all()) {
+      const auto all = e->when.differences(c);
+      if (std::all_of(all.begin(), all.end(),
+                      [&](const mismatch& m) { return ignored >> static_cast<int>(m.kind) & 1; }))
+        return e.get();
+    }
+    return nullptr;
+  }
+
+  /// A specialisation for a call that none accepts; null when the function is to be run as it is.
+  specialisation* make(const call& c, const tracing& trace, tier when) {
+    const std::string why = reason(c, trace);
+    logs::to("recompiles", [&] { return how_.name + ": " + why; });
+    if (current_stance == stance::eager_on_recompile) return nullptr;
+    if (current_stance == stance::fail_on_recompile)
+      fail(how_.name, "a stance forbids to compile, and no specialisation accepts this call: " + why, where_);
+    const std::size_t regular = count(*table_.load(), standing::regular);
+    const bool beyond = limits_.reached(regular);
+    traced t = trace_within_limit(trace, beyond);
+    const bool widened = !t.graph->assumed.open.empty();
+    const bool interpreted = beyond && !widened && how_.on_limit == on_limit::reference;
+    if (beyond && !widened) complain(regular);
+    auto made = std::make_shared<specialisation>(guard(c, t.graph->assumed), t.skeleton, why,
+                                                 interpreted ? standing::interpreted : standing::regular);
+    logs::to("guards", [&] {
+      return how_.name + ":\n" + text::join(made->when.in_words(), "\n", [](const auto& line) { return "  " + line; });
+    });
+    options how = how_;
+    if (interpreted || when == tier::background) how.backend = "reference";
+    made->serve(build(std::make_shared<tracer>(*t.graph), c.tensors, how, c.where, &shared_));
+    if (how_.tier == tier::background && !made->when.exact()) made->warmth = std::make_unique<heat>();
+    add(made);
+    if (when == tier::background && !interpreted)
+      builds_.start(t, c, how_, [made](std::shared_ptr<const program> p) { made->serve(std::move(p)); });
+    return made.get();
+  }
+
+  traced trace_within_limit(const tracing& trace, bool beyond) {
+    traced t = trace.run(trace.what, trace_request{});
+    if (beyond && how_.on_limit == on_limit::error && t.graph->assumed.open.empty())
+      fail(how_.name, limits_.complaint(count(*table_.load(), standing::regular)) + ". " + remedy(), where_);
+    return t;
+  }
+
+  /// Why no specialisation accepts the call: what differs from the most recently used one.
+  std::string reason(const call& c, const tracing& trace) {
+    const auto* const last = table_.load()->recent();
+    if (!last) return "the first call";
+    const auto all = last->when.differences(c);
     std::string out;
-    for (const auto& t : c.tensors) {
-      out += std::string(out.empty() ? "" : ", ") + sinter::name(t.type) + "(";
-      for (int d = 0; d < t.rank; ++d) out += (d ? ", " : "") + std::to_string(t.extents[d]);
-      out += ")";
+    for (const auto& m : all) {
+      const failed_guard f = in_words(m, c, trace);
+      limits_.note(f);
+      out += (out.empty() ? "" : "; ") + text_of(f);
     }
     return out;
   }
 
-  options how_;
-  mutable std::mutex mutex_;  ///< guards entries_
-  std::mutex building_;       ///< held while a specialisation is made
-  series<entry> entries_;     ///< most recently used first
+  static const char* remedy() {
+    return "Call it with fewer distinct values, raise .recompile_limit, or say .on_limit = on_limit::evict";
+  }
+
+  void complain(std::size_t regular) {
+    if (!limits_.warn_now()) return;
+    logs::warn_once(how_.name + ": " + limits_.complaint(regular) + ". " +
+                    (how_.on_limit == on_limit::evict ? "The least recently used one is dropped. "
+                                                      : "Calls that would need more are interpreted, which is slow. ") +
+                    remedy());
+  }
+
+  /// Puts a specialisation into the table, and takes out what is too much.
+  void add(const entry& made) {
+    const std::lock_guard lock(writing_);
+    series<entry> all = table_.load()->all();
+    const auto most = static_cast<std::size_t>(std::max(how_.recompile_limit, 1));
+    std::size_t alike = 0;
+    for (const auto& e : all) alike += e->kind == made->kind;
+    if (alike >= most) drop_oldest(all, [&](const specialisation& e) { return e.kind == made->kind; });
+    all.push_back(made);
+    while (all.size() > 1 && bytes_of(all) > how_.recompile_bytes)
+      drop_oldest(all, [&](const specialisation& e) { return &e != made.get(); });
+    std::size_t regular = 0;
+    for (const auto& e : all) regular += e->kind == standing::regular;
+    limits_.count(regular);
+    auto* const next = new specialisation_table(std::move(all));
+    const specialisation_table* const before = table_.exchange(next);
+    if (made->kind == standing::hot) {
+      if (auto* const last = before->recent()) next->touch(last, clock_);
+    } else {
+      next->touch(made.get(), clock_);
+    }
+    readers_.retire([before] { delete before; });
+  }
+
+  template <class Droppable>
+  void drop_oldest(series<entry>& all, Droppable droppable) {
+    entry* oldest = nullptr;
+    for (auto& e : all)
+      if (droppable(*e) && (!oldest || e->used.load() < (*oldest)->used.load())) oldest = &e;
+    if (!oldest) return;
+    logs::to("recompiles", [&] { return how_.name + ": dropped the specialisation made because " + (*oldest)->why; });
+    all.erase(oldest);
+  }
+
+  static std::size_t bytes_of(const series<entry>& all) {
+    std::size_t n = 0;
+    for (const auto& e : all) {
+      const report& r = e->now.load(std::memory_order_acquire)->describe();
+      n += r.graph.size();
+      for (const auto& s : r.sources) n += s.size();
+    }
+    return n;
+  }
+
+  /// Extents that a specialisation with open ones meets often get kernels of their own, made in the background.
+  void warm(const call& c, const tracing& trace) {
+    const std::unique_lock one_build(building_, std::try_to_lock);
+    if (!one_build) return;
+    if (count(*table_.load(), standing::hot) >= static_cast<std::size_t>(std::max(how_.recompile_limit, 1))) return;
+    traced t;
+    try {
+      t = trace.run(trace.what, trace_request{});
+    } catch (const std::exception& problem) {
+      return logs::warn_once(how_.name + ": frequent extents get no kernels of their own: " + problem.what());
+    }
+    auto made = std::make_shared<specialisation>(guard(c, t.graph->assumed), t.skeleton, "these extents are frequent",
+                                                 standing::hot);
+    builds_.start(t, c, how_, [made, self = weak_from_this()](std::shared_ptr<const program> p) {
+      made->serve(std::move(p));
+      if (const auto d = self.lock()) d->add(made);
+    });
+  }
+
+  const options how_;
+  const location where_;
+  limits limits_;        ///< under building_, but for count()
+  std::mutex building_;  ///< held while a specialisation is made
+  std::mutex writing_;   ///< held while the table is replaced
+  mutable readers readers_;
+  std::atomic<const specialisation_table*> table_{nullptr};
+  std::atomic<std::uint64_t> clock_{0};  ///< counts changes of the most recently used one
   std::shared_ptr<void> shared_;
+  background_builds builds_;
 };
 
 }  // namespace detail
 
-SINTER_API bool holds(const assumptions& given, const call& c) {
-  for (const specialised& v : given.values) {
-    if (v.what.axis >= 0) continue;
-    const argument& x = c.tensors[static_cast<std::size_t>(v.what.tensor)];
-    std::uint64_t bits = 0;
-    std::memcpy(&bits, x.data, size_of(x.type));
-    if (bits != v.bits) return false;
-  }
-  return true;
-}
+/// Numbers that were specialised are compared by the guard itself.
+SINTER_API bool holds(const assumptions&, const call&) { return true; }
 
-SINTER_API std::shared_ptr<function> make_function(const options& how) {
-  return std::make_shared<detail::specialisations>(how);
+SINTER_API std::shared_ptr<function> make_function(const options& how, location where) {
+  return std::make_shared<detail::dispatcher>(how, where);
 }
 
 }  // namespace sinter::engine

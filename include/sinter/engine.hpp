@@ -1,11 +1,13 @@
 // engine.hpp: the seam. Behind it nothing is a template on user types; in front of it nothing knows kernels.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "assumptions.hpp"
 #include "base/config.hpp"
@@ -43,6 +45,13 @@ inline std::int64_t kernel_facts(const argument& a) {
   const bool aligned = where.is_cuda() && reinterpret_cast<std::uintptr_t>(a.data) % 16 == 0;
   return static_cast<std::int64_t>(a.type) | std::int64_t{a.by_value} << 8 | std::int64_t{where.is_cuda()} << 9 |
          std::int64_t{aligned} << 10 | std::int64_t{where.index} << 16;
+}
+
+inline bool is_row_major(const argument& a) {
+  std::int64_t s = 1;
+  for (int d = a.rank; d-- > 0; s *= a.extents[d])
+    if (a.extents[d] != 1 && a.strides[d] != s) return false;
+  return true;
 }
 }  // namespace detail
 
@@ -226,23 +235,51 @@ struct traced {
   std::shared_ptr<const void> skeleton;
 };
 
-/// How a call is traced, should no guard accept it: run(what, request). It may run several times.
+/// What calls of compiled functions do on this thread.
+inline constinit thread_local stance current_stance = stance::normal;
+
+/// A leaf of a call's arguments in words: "argument 1", and for what is no tensor its value.
+struct leaf_text {
+  std::string name, value;
+};
+
+/// How a call is traced, should no guard accept it: run(what, request). It may run several times. describe(what, leaf,
+/// of_tensors) names a tensor, or the leaf that holds a word of the call's statics.
 struct tracing {
   traced (*run)(const void* what, const trace_request& request) = nullptr;
+  leaf_text (*describe)(const void* what, int leaf, bool of_tensors) = nullptr;
   const void* what = nullptr;
 };
 
-struct specialisation {
-  std::shared_ptr<const program> code;
-  std::shared_ptr<const void> skeleton;
+/// What answers a call; it stays as long as this lives. Without a program the function is to be run as it is.
+class found {
+ public:
+  found() = default;
+  /// `in` is decremented at the end.
+  found(const program* p, const void* tree, std::atomic<long>* in) : code(p), skeleton(tree), in_(in) {}
+  found(found&& x) noexcept : code(x.code), skeleton(x.skeleton), in_(std::exchange(x.in_, nullptr)) {}
+  found& operator=(found&&) = delete;
+  ~found() {
+    if (in_) in_->fetch_sub(1, std::memory_order_release);
+  }
+
+  const program* code = nullptr;
+  const void* skeleton = nullptr;
+
+ private:
+  std::atomic<long>* in_ = nullptr;
 };
 
-/// The specialisations of one compiled function; thread-safe. (jit.hpp)
+/// The specialisations of one compiled function; thread-safe. (dispatch.hpp)
 class function {
  public:
   virtual ~function() = default;
   /// The specialisation whose guards accept the call; traces and builds one when there is none, at most once at a time.
-  virtual specialisation find(const call& c, tracing trace) = 0;
+  virtual found find(const call& c, const tracing& trace) = 0;
+  /// As find, and returns when the kernels are there.
+  virtual void prepare(const call& c, const tracing& trace) = 0;
+  /// Waits for the kernels that are being made in the background.
+  virtual void wait_ready() = 0;
   virtual const options& how() const = 0;
   /// The most recently used specialisation's report; empty before the first call.
   virtual report last() const = 0;
@@ -251,7 +288,8 @@ class function {
   virtual explanation explain() const = 0;
 };
 
-SINTER_API std::shared_ptr<function> make_function(const options& how);
+/// `where` is the line that makes it.
+SINTER_API std::shared_ptr<function> make_function(const options& how, location where = {});
 
 }  // namespace engine
 }  // namespace sinter

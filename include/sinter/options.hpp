@@ -44,6 +44,14 @@ enum class tier : std::uint8_t {
   background,  ///< nobody: until they are there, calls are answered by the interpreter or by a dynamic specialisation
 };
 
+/// What calls of compiled functions do on a thread. (front/stance.hpp)
+enum class stance : std::uint8_t {
+  normal,
+  eager,               ///< run the function as it is written
+  fail_on_recompile,   ///< user_error that names the guard, when no specialisation accepts the call
+  eager_on_recompile,  ///< run the function as it is written, when no specialisation accepts the call
+};
+
 /// How compile() treats a function.
 struct options {
   sinter::mode mode = sinter::mode::standard;
@@ -58,6 +66,8 @@ struct options {
   series<int> donate = {};
   /// Specialisations per function. All functions that one line of the program makes share 64 beyond their first.
   int recompile_limit = 8;
+  /// Text of graphs and kernels that specialisations may hold; beyond it the least recently used ones are dropped.
+  std::size_t recompile_bytes = std::size_t{64} << 20;
   /// What happens beyond the limit.
   sinter::on_limit on_limit = sinter::on_limit::reference;
   sinter::tier tier = sinter::tier::immediate;

@@ -15,6 +15,7 @@
 #include "front/print.hpp"
 #include "front/random.hpp"
 #include "front/scan.hpp"
+#include "front/stance.hpp"
 #include "front/streams.hpp"
 #include "front/trace.hpp"
 #include "front/transforms.hpp"

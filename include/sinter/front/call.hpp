@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "../base/text.hpp"
 #include "../engine.hpp"
 #include "evaluate.hpp"
 #include "tree_map.hpp"
@@ -86,6 +87,16 @@ std::uint64_t bits_of(T x) {
   else return static_cast<std::uint64_t>(x);
 }
 
+/// A leaf that is no tensor, for people.
+template <class T>
+std::string value_text(T x) {
+  if constexpr (std::is_same_v<T, bool>) return x ? "true" : "false";
+  else if constexpr (std::is_enum_v<T>) return std::to_string(static_cast<std::int64_t>(x));
+  else if constexpr (std::is_integral_v<T>) return std::to_string(x);
+  else if constexpr (std::is_same_v<T, double>) return text::number(x);
+  else return text::number(static_cast<float>(x));
+}
+
 [[noreturn]] inline void fail_argument(const std::string& name, bool traced, location where) {
   fail(name,
        traced ? "an argument was traced by a function that has returned; return it from there and pass the result"
@@ -141,6 +152,38 @@ class flat_arguments {
   items<engine::argument, known.fixed ? known.tensors : -1> tensors_;
   items<std::uint64_t, known.fixed ? known.statics : -1> statics_;
 };
+
+/// "argument 1", or for a tree "argument 1 leaf 3", and the value of what is no tensor: the leaf-th tensor of a call, or what
+/// holds the leaf-th word of its statics.
+template <class... Args>
+engine::leaf_text describe_leaf(int leaf, bool of_tensors, const Args&... args) {
+  engine::leaf_text out;
+  int argument = 0;
+  const auto one = [&]<class T>(const T& tree) {
+    int within = 0;
+    const auto found = [&](std::string value) {
+      if (leaf-- != 0) return;
+      out.name = "argument " + std::to_string(argument) + (is_leaf<T> ? "" : " leaf " + std::to_string(within));
+      out.value = std::move(value);
+    };
+    for_each_leaf(
+        tree,
+        [&]<class Leaf>(const Leaf& x) {
+          if constexpr (tensor_like<Leaf>) {
+            if (of_tensors) found({});
+          } else if (!of_tensors) {
+            found(value_text(x));
+          }
+          ++within;
+        },
+        [&](std::uint64_t n) {
+          if (!of_tensors) found("of length " + std::to_string(n));
+        });
+    ++argument;
+  };
+  (one(args), ...);
+  return out;
+}
 
 /// The tree with every tensor replaced by a new input of the graph.
 template <class T>

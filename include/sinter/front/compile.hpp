@@ -53,7 +53,7 @@ template <class F>
 class compiled {
  public:
   compiled(F fn, const options& how, location where)
-      : state_(std::make_shared<state>(state{std::move(fn), engine::make_function(how), where})) {}
+      : state_(std::make_shared<state>(state{std::move(fn), engine::make_function(how, where), where})) {}
 
   /// The function's result for trees of tensors. Tensors guard by dtype, extents and layout; numbers, enums, flags,
   /// vector lengths and engaged optionals by value: a call that differs is traced anew. Inside another trace the
@@ -69,6 +69,19 @@ class compiled {
       return call<result_type>(evaluated<Args>(args)...);
     }
   }
+
+  /// Makes the kernels of calls with arguments like these ahead of such a call. Of tensors dtypes, extents, strides and
+  /// devices are read, and no elements: empty() ones will do.
+  template <class... Args>
+  void precompile(const Args&... args) const {
+    const auto prepare = [&](auto&, const engine::call& c, const engine::tracing& tracing) {
+      state_->specialised->prepare(c, tracing);
+    };
+    [&](const auto&... settled) { asked(prepare, settled...); }(detail::settle_tree(args)...);
+  }
+
+  /// Waits until kernels that are made in the background are there.
+  void wait_ready() const { state_->specialised->wait_ready(); }
 
   /// What compilation did for the specialisation used last.
   sinter::report report() const { return state_->specialised->last(); }
@@ -91,11 +104,19 @@ class compiled {
     else return static_cast<Arg&&>(arg);
   }
 
+  /// The function run as it is written.
   template <class Result, class... Args>
-  Result call(Args&&... args) const {
+  Result natively(Args&&... args) const {
+    if constexpr (std::is_void_v<Result>) std::invoke(state_->fn, detail::settle_tree(std::forward<Args>(args))...);
+    else return detail::settle_tree(std::invoke(state_->fn, detail::settle_tree(std::forward<Args>(args))...));
+  }
+
+  /// Asks the engine about a call: then(arguments, call, tracing).
+  template <class Then, class... Args>
+  auto asked(Then&& then, const Args&... args) const {
     const state& s = *state_;
     const options& how = s.specialised->how();
-    detail::flat_arguments<std::remove_cvref_t<Args>...> flat(how.name, s.where, args...);
+    detail::flat_arguments<Args...> flat(how.name, s.where, args...);
     const device on = flat.where(how);
     const auto trace = [&](const engine::trace_request& request) {
       for (int index : how.donate)
@@ -103,15 +124,32 @@ class compiled {
           detail::fail_donation(how.name, index, sizeof...(Args), s.where);
       return detail::trace_call(state_->fn, on, s.where, request, args...);
     };
-    const engine::call c{&detail::signature_of<std::remove_cvref_t<Args>...>, flat.tensors(), flat.statics(), on,
+    const auto describe = [&](int leaf, bool of_tensors) { return detail::describe_leaf(leaf, of_tensors, args...); };
+    const std::pair what(&trace, &describe);
+    const engine::tracing tracing{[](const void* w, const engine::trace_request& request) {
+                                    return (*static_cast<decltype(&what)>(w)->first)(request);
+                                  },
+                                  [](const void* w, int leaf, bool of_tensors) {
+                                    return (*static_cast<decltype(&what)>(w)->second)(leaf, of_tensors);
+                                  },
+                                  &what};
+    const engine::call c{&detail::signature_of<Args...>, flat.tensors(), flat.statics(), on,
                          static_cast<std::uint64_t>(detail::product_dtype)};
-    const engine::specialisation found =
-        s.specialised->find(c, {[](const void* what, const engine::trace_request& request) {
-                                  return (*static_cast<decltype(&trace)>(what))(request);
-                                },
-                                &trace});
-    detail::donations<Args...> donated(how, flat.tensors().size(), args...);
-    return detail::run_program<Result>(*found.code, found.skeleton.get(), flat.tensors(), donated.flags());
+    return then(flat, c, tracing);
+  }
+
+  template <class Result, class... Args>
+  Result call(Args&&... args) const {
+    if (engine::current_stance == stance::eager) return natively<Result>(std::forward<Args>(args)...);
+    return asked(
+        [&](auto& flat, const engine::call& c, const engine::tracing& tracing) -> Result {
+          engine::function& f = *state_->specialised;
+          const engine::found hit = f.find(c, tracing);
+          if (!hit.code) return natively<Result>(std::forward<Args>(args)...);
+          detail::donations<Args...> donated(f.how(), flat.tensors().size(), args...);
+          return detail::run_program<Result>(*hit.code, hit.skeleton, flat.tensors(), donated.flags());
+        },
+        std::as_const(args)...);
   }
 
   std::shared_ptr<state> state_;

@@ -114,13 +114,6 @@ inline plan::memory_map layout_of(const ir::graph& g, std::span<const argument> 
   return m;
 }
 
-inline bool is_row_major(const argument& a) {
-  std::int64_t s = 1;
-  for (int d = a.rank; d-- > 0; s *= a.extents[d])
-    if (a.extents[d] != 1 && a.strides[d] != s) return false;
-  return true;
-}
-
 /// Where kernels find their buffers.
 struct binding {
   sorted_map<int, int> operand;        ///< per buffer: inputs, then results, then intermediates

@@ -1,0 +1,213 @@
+// dispatch/guard.hpp: what a specialisation assumes of a call, checked without a branch that a hit does not need.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "../base/series.hpp"
+#include "../engine.hpp"
+
+namespace sinter::engine::detail {
+
+/// What a guard compares.
+enum class guard_kind : std::uint8_t {
+  signature,
+  device,
+  setting,
+  value,
+  dtype,
+  alignment,
+  extent,
+  stride,
+  number,
+  relation
+};
+
+inline const char* name(guard_kind k) {
+  constexpr const char* names[] = {"types",     "device", "setting", "value",  "dtype",
+                                   "alignment", "extent", "stride",  "number", "relation"};
+  return names[static_cast<int>(k)];
+}
+
+/// A comparison that failed: of a tensor's leaf, an axis of it, or the leaf-th word of the other arguments.
+struct mismatch {
+  guard_kind kind = guard_kind::signature;
+  int leaf = -1;
+  int axis = -1;
+  std::int64_t want = 0, got = 0;
+
+  bool same_guard(const mismatch& x) const { return kind == x.kind && leaf == x.leaf && axis == x.axis; }
+};
+
+/// The bits of a number in host memory.
+inline std::uint64_t bits_at(const argument& x) {
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, x.data, size_of(x.type));
+  return bits;
+}
+
+/// Of everything that a guard without open extents compares; specialised numbers and relations aside.
+inline std::uint64_t hash_of(const call& c) {
+  std::uint64_t sum = 0, step = 0x9e3779b97f4a7c15u;
+  const auto mix = [&](std::uint64_t word) {
+    step += 0x9e3779b97f4a7c15u;
+    const std::uint64_t m = (word ^ step) * 0xff51afd7ed558ccdu;  // words are mixed side by side, not in a chain
+    sum += m ^ m >> 32;
+  };
+  mix(reinterpret_cast<std::uintptr_t>(c.signature));
+  mix(c.setting);
+  mix(static_cast<std::uint64_t>(c.where.index) << 1 | c.where.is_cuda());
+  for (const auto word : c.statics) mix(word);
+  for (const auto& t : c.tensors) {
+    mix(static_cast<std::uint64_t>(kernel_facts(t)));
+    for (int d = 0; d < t.rank; ++d) mix(static_cast<std::uint64_t>(t.extents[d]));
+    for (int d = 0; d < t.rank; ++d) mix(static_cast<std::uint64_t>(t.strides[d]));
+  }
+  return sum ^ sum >> 29;
+}
+
+/// Everything that the trace and the plan took as given of a call.
+class guard {
+ public:
+  guard(const call& c, assumptions given)
+      : signature_(c.signature),
+        where_(c.where),
+        setting_(c.setting),
+        statics_(c.statics.begin(), c.statics.end()),
+        tensors_(c.tensors.size()),
+        given_(std::move(given)),
+        hash_(hash_of(c)),
+        exact_(given_.open.empty()),
+        plain_(exact_ && given_.values.empty()) {
+    for (std::size_t i = 0; i < tensors_; ++i) {
+      const argument& t = c.tensors[i];
+      ranks_.push_back(t.rank);
+      std::int64_t open = 0;
+      for (int d = 0; d < t.rank; ++d) open |= std::int64_t{given_.is_open({static_cast<int>(i), d})} << d;
+      layout_.push_back(kernel_facts(t));
+      layout_.push_back(open && is_row_major(t) ? open | follows : open);
+      layout_.insert(layout_.end(), t.extents, t.extents + t.rank);
+      layout_.insert(layout_.end(), t.strides, t.strides + t.rank);
+    }
+  }
+
+  /// The check of every call.
+  bool accepts(const call& c) const {
+    return check(c, [](const mismatch&) { return false; });
+  }
+
+  /// Everything in which a call differs, as far as one can compare.
+  series<mismatch> differences(const call& c) const {
+    series<mismatch> all;
+    check(c, [&](const mismatch& m) {
+      all.push_back(m);
+      return true;
+    });
+    return all;
+  }
+
+  /// One line a condition.
+  series<std::string> in_words() const {
+    series<std::string> lines;
+    const std::int64_t* want = layout_.data();
+    for (std::size_t i = 0; i < tensors_; ++i) {
+      const std::int64_t facts = want[0], open = want[1];
+      const int rank = ranks_[i];
+      std::string line = "tensor " + std::to_string(i) + ": " + sinter::name(static_cast<dtype>(facts & 0xff)) + " (";
+      for (int d = 0; d < rank; ++d)
+        line += (d ? ", " : "") + (open >> d & 1 ? std::string("any") : std::to_string(want[2 + d]));
+      line += ")";
+      if (open & follows) line += ", row-major";
+      for (int d = 0; d < rank && !(open & follows); ++d)
+        line += (d ? ", " : ", strides ") + std::to_string(want[2 + rank + d]);
+      if (facts >> 9 & 1)
+        line += ", on a GPU" + std::string(facts >> 10 & 1 ? ", 16-byte aligned" : ", not 16-byte aligned");
+      lines.push_back(line);
+      want += 2 + 2 * rank;
+    }
+    std::string words;
+    for (const auto w : statics_) words += (words.empty() ? "" : ", ") + std::to_string(as_signed(w));
+    if (!words.empty()) lines.push_back("numbers, flags, lengths and text by value: " + words);
+    for (const auto& v : given_.values)
+      if (v.what.axis < 0)
+        lines.push_back(sinter::detail::located("tensor " + std::to_string(v.what.tensor) + " by value", v.where));
+    return lines;
+  }
+
+  /// True when it accepts calls of one hash only.
+  bool exact() const { return exact_; }
+  std::uint64_t hash() const { return hash_; }
+  const assumptions& given() const { return given_; }
+
+ private:
+  static constexpr std::int64_t follows = 1 << 8;  ///< strides are those of row-major order, whatever the extents
+
+  /// Whether nothing differs. `go_on(mismatch)` is asked at each difference.
+  template <class GoOn>
+  bool check(const call& c, GoOn&& go_on) const {
+    bool same = true;
+    const auto differs = [&](guard_kind kind, std::size_t leaf, int axis, auto want, auto got) {
+      same = false;
+      return !go_on(
+          {kind, static_cast<int>(leaf), axis, static_cast<std::int64_t>(want), static_cast<std::int64_t>(got)});
+    };
+    if (c.signature != signature_) return differs(guard_kind::signature, 0, -1, 0, 0) && false;
+    if (c.setting != setting_ && differs(guard_kind::setting, 0, -1, setting_, c.setting)) return false;
+    if (!(c.where == where_) && differs(guard_kind::device, 0, -1, code_of(where_), code_of(c.where))) return false;
+    // Lengths of vectors and strings come before what they are the length of: the first difference is at an equal place.
+    for (std::size_t i = 0; i < statics_.size() && i < c.statics.size(); ++i)
+      if (statics_[i] != c.statics[i] && differs(guard_kind::value, i, -1, statics_[i], c.statics[i])) return false;
+    if (statics_.size() != c.statics.size() || tensors_ != c.tensors.size()) return false;
+    const std::int64_t* want = layout_.data();
+    for (std::size_t i = 0; i < tensors_; ++i) {
+      const argument& t = c.tensors[i];
+      const std::int64_t got = kernel_facts(t);
+      if (want[0] != got && differs(kind_of(want[0] ^ got), i, -1, want[0], got)) return false;
+      const std::int64_t open = want[1];
+      const std::int64_t *extents = want + 2, *strides = extents + t.rank;
+      want = strides + t.rank;
+      for (int d = 0; d < t.rank; ++d)
+        if (extents[d] != t.extents[d] && !(open >> d & 1) &&
+            differs(guard_kind::extent, i, d, extents[d], t.extents[d]))
+          return false;
+      if (open & follows) {
+        if (!is_row_major(t) && differs(guard_kind::stride, i, 0, strides[0], t.strides[0])) return false;
+        continue;
+      }
+      for (int d = 0; d < t.rank; ++d)
+        if (strides[d] != t.strides[d] && differs(guard_kind::stride, i, d, strides[d], t.strides[d])) return false;
+    }
+    if (plain_ || !same) return same;
+    for (const specialised& v : given_.values) {
+      if (v.what.axis >= 0) continue;
+      const auto leaf = static_cast<std::size_t>(v.what.tensor);
+      const std::uint64_t bits = bits_at(c.tensors[leaf]);
+      if (bits != v.bits && differs(guard_kind::number, leaf, -1, v.bits, bits)) return false;
+    }
+    if (same && !holds(given_, c)) differs(guard_kind::relation, 0, -1, 0, 0);
+    return same;
+  }
+
+  static guard_kind kind_of(std::int64_t difference) {
+    if (difference & 0xff) return guard_kind::dtype;
+    return difference == 1 << 10 ? guard_kind::alignment : guard_kind::device;
+  }
+  static std::int64_t as_signed(std::uint64_t x) { return static_cast<std::int64_t>(x); }
+  static std::int64_t code_of(device where) { return std::int64_t{where.index} << 1 | where.is_cuda(); }
+
+  const void* signature_;
+  device where_;
+  std::uint64_t setting_;
+  series<std::uint64_t> statics_;
+  std::size_t tensors_;
+  series<int> ranks_;
+  series<std::int64_t> layout_;  ///< per tensor: kernel_facts, which axes are open, extents, strides
+  assumptions given_;
+  std::uint64_t hash_;
+  bool exact_, plain_;
+};
+
+}  // namespace sinter::engine::detail

@@ -1,0 +1,187 @@
+// dispatch/limits.hpp: how many specialisations a function may have, and which guard kept failing.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include "../base/log.hpp"
+#include "../base/series.hpp"
+#include "../base/text.hpp"
+#include "../engine.hpp"
+#include "guard.hpp"
+
+namespace sinter::engine::detail {
+
+/// A comparison that failed, with everything in words.
+struct failed_guard {
+  mismatch what;
+  std::string place;      ///< "argument 0 axis 1"
+  std::string want, got;  ///< values
+};
+
+/// "argument 0 axis 1 is 37, was 36".
+inline std::string text_of(const failed_guard& f) {
+  if (f.what.kind == guard_kind::signature) return "the types of the arguments differ";
+  return f.place + (f.got.empty() ? " differs" : " is " + f.got + ", was " + f.want);
+}
+
+/// A number's value from its bits.
+inline std::string number_text(dtype type, std::int64_t bits) {
+  std::string out;
+  dispatch(type, [&]<class T>(std::type_identity<T>) {
+    T x;
+    std::memcpy(static_cast<void*>(&x), &bits, sizeof x);
+    if constexpr (std::is_same_v<T, double>) out = text::number(x);
+    else if constexpr (is_float(dtype_of<T>)) out = text::number(static_cast<float>(x));
+    else out = std::to_string(x);
+  });
+  return out;
+}
+
+inline failed_guard in_words(const mismatch& m, const call& c, const tracing& trace) {
+  failed_guard f{m, {}, std::to_string(m.want), std::to_string(m.got)};
+  const auto leaf = [&](bool of_tensors) {
+    return trace.describe ? trace.describe(trace.what, m.leaf, of_tensors)
+                          : leaf_text{"leaf " + std::to_string(m.leaf), {}};
+  };
+  switch (m.kind) {
+    case guard_kind::signature:
+      break;
+    case guard_kind::setting:
+      f.place = "autocast's dtype";
+      break;
+    case guard_kind::relation:
+      f.place = "a relation between extents", f.want.clear(), f.got.clear();
+      break;
+    case guard_kind::value: {
+      const leaf_text l = leaf(false);
+      f.place = l.name, f.got = l.value;
+      break;
+    }
+    case guard_kind::extent:
+      f.place = leaf(true).name + " axis " + std::to_string(m.axis);
+      break;
+    case guard_kind::stride:
+      f.place = "the stride of " + leaf(true).name + " axis " + std::to_string(m.axis);
+      break;
+    case guard_kind::number: {
+      const dtype type = c.tensors[static_cast<std::size_t>(m.leaf)].type;
+      f.place = leaf(true).name, f.want = number_text(type, m.want), f.got = number_text(type, m.got);
+      break;
+    }
+    case guard_kind::dtype:
+      f.place = "the dtype of " + leaf(true).name;
+      break;
+    case guard_kind::alignment:
+      f.place = "the address of " + leaf(true).name;
+      f.want = "another remainder modulo 16 bytes", f.got = "misaligned or aligned otherwise";
+      break;
+    case guard_kind::device:
+      f.place = "the device" + (c.tensors.empty() ? std::string() : " of " + leaf(true).name);
+      f.want.clear(), f.got.clear();
+      break;
+  }
+  return f;
+}
+
+/// Specialisations of all functions that one line makes, beyond the first of each.
+class place_count {
+ public:
+  place_count(const std::string& name, location where) {
+    static std::mutex mutex;
+    static auto& all = *new std::unordered_map<std::string, std::shared_ptr<std::atomic<int>>>;
+    const std::lock_guard lock(mutex);
+    auto& at = all[located_name(name, where)];
+    if (!at) at = std::make_shared<std::atomic<int>>(0);
+    total_ = at;
+  }
+  ~place_count() { total_->fetch_sub(mine_); }
+  place_count(const place_count&) = delete;
+  place_count& operator=(const place_count&) = delete;
+
+  void set(int specialisations) {
+    const int beyond = specialisations > 1 ? specialisations - 1 : 0;
+    total_->fetch_add(beyond - mine_);
+    mine_ = beyond;
+  }
+  int total() const { return total_->load(); }
+
+ private:
+  static std::string located_name(const std::string& name, location where) {
+    return name + "@" + where.file + ":" + std::to_string(where.line);
+  }
+
+  std::shared_ptr<std::atomic<int>> total_;
+  int mine_ = 0;
+};
+
+/// The history of a function's misses. Used under the lock of whoever builds.
+class limits {
+ public:
+  static constexpr int most_of_one_place = 64;
+
+  limits(const options& how, location where) : how_(how), place_(how.name, where) {}
+
+  /// Notes a guard that refused a call.
+  void note(const failed_guard& f) {
+    for (auto& t : tallies_)
+      if (t.guard.what.same_guard(f.what)) {
+        ++t.times;
+        if (t.values.size() < most_values && std::find(t.values.begin(), t.values.end(), f.got) == t.values.end())
+          t.values.push_back(f.got);
+        return;
+      }
+    tallies_.push_back({f, 1, {f.want, f.got}});
+  }
+
+  /// Whether `specialisations` are as many as there may be.
+  bool reached(std::size_t specialisations) const {
+    if (static_cast<int>(specialisations) >= std::max(how_.recompile_limit, 1)) return true;
+    return specialisations > 0 && place_.total() >= most_of_one_place;
+  }
+  void count(std::size_t specialisations) { place_.set(static_cast<int>(specialisations)); }
+
+  /// "argument 0 axis 1: 37, 38, 39, ...": the guard that failed most often.
+  std::string culprit() const {
+    const tally* most = nullptr;
+    for (const auto& t : tallies_)
+      if (!most || t.times > most->times) most = &t;
+    if (!most) return "the types of the arguments";
+    std::string out = most->guard.what.kind == guard_kind::signature ? "the types of the arguments" : most->guard.place;
+    for (std::size_t i = 0; i < most->values.size(); ++i)
+      if (!most->values[i].empty()) out += (i ? ", " : ": ") + most->values[i];
+    return out + (most->values.size() == most_values ? ", ..." : "");
+  }
+
+  /// What the one warning, or the error, says.
+  std::string complaint(std::size_t specialisations) const {
+    const bool mine = static_cast<int>(specialisations) >= std::max(how_.recompile_limit, 1);
+    return (mine ? "there are " + std::to_string(specialisations) +
+                       " specialisations, as many as .recompile_limit allows"
+                 : "this line of the program has made " + std::to_string(most_of_one_place) +
+                       " specialisations beyond the first of each of its functions") +
+           "; the guard that kept failing: " + culprit();
+  }
+
+  /// True the first time.
+  bool warn_now() { return !std::exchange(warned_, true); }
+
+ private:
+  static constexpr std::size_t most_values = 8;
+  struct tally {
+    failed_guard guard;
+    int times = 0;
+    series<std::string> values;
+  };
+
+  const options& how_;
+  place_count place_;
+  series<tally> tallies_;
+  bool warned_ = false;
+};
+
+}  // namespace sinter::engine::detail

@@ -1,0 +1,134 @@
+// dispatch/specialisation.hpp: one set of assumptions with what was made for it, and the table of those of a function.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "../base/series.hpp"
+#include "../engine.hpp"
+#include "guard.hpp"
+
+namespace sinter::engine::detail {
+
+/// Why a specialisation is there.
+enum class standing : std::uint8_t {
+  regular,
+  interpreted,  ///< made beyond the limit: the interpreter answers
+  hot,          ///< stands in for one with open extents, for extents that are frequent
+};
+
+/// Counts calls by their facts, roughly: a few at a time, the frequent ones stay.
+class heat {
+ public:
+  static constexpr std::uint32_t enough = 200;
+
+  /// True once, when `facts` were seen often enough.
+  bool just_hot(std::uint64_t facts) {
+    slot& s = slots_[facts % places];
+    if (s.facts.load(std::memory_order_relaxed) != facts) {
+      const std::uint32_t n = s.times.load(std::memory_order_relaxed);
+      if (n > 0) return s.times.store(n - 1, std::memory_order_relaxed), false;
+      s.facts.store(facts, std::memory_order_relaxed);
+    }
+    return s.times.fetch_add(1, std::memory_order_relaxed) + 1 == enough;
+  }
+
+ private:
+  static constexpr std::size_t places = 16;
+  struct slot {
+    std::atomic<std::uint64_t> facts{0};
+    std::atomic<std::uint32_t> times{0};
+  };
+  slot slots_[places];
+};
+
+struct specialisation {
+  specialisation(guard g, std::shared_ptr<const void> tree, std::string reason, standing k)
+      : when(std::move(g)), skeleton(std::move(tree)), why(std::move(reason)), kind(k) {}
+
+  /// What calls run from now on. Once, or once more when the kernels are there: what ran before stays.
+  void serve(std::shared_ptr<const program> p) {
+    (first_ ? ready_ : first_) = p;
+    now.store(p.get(), std::memory_order_release);
+  }
+
+  const guard when;
+  const std::shared_ptr<const void> skeleton;
+  const std::string why;
+  const standing kind;
+  std::atomic<const program*> now{nullptr};
+  std::atomic<std::uint64_t> used{0};  ///< when it last became the most recently used one
+  std::unique_ptr<heat> warmth;        ///< of one with open extents whose frequent extents get kernels of their own
+
+ private:
+  std::shared_ptr<const program> first_, ready_;
+};
+
+/// What callers read: replaced as a whole when a specialisation comes or goes.
+class specialisation_table {
+ public:
+  explicit specialisation_table(series<std::shared_ptr<specialisation>> entries) : all_(std::move(entries)) {
+    std::size_t room = 4;
+    while (room < 2 * all_.size()) room *= 2;
+    slots_.resize(room, nullptr);
+    for (const auto& e : all_) {
+      hot_ = hot_ || e->kind == standing::hot;
+      if (!e->when.exact()) {
+        open_.push_back(e.get());
+        continue;
+      }
+      std::size_t at = e->when.hash() & (room - 1);
+      while (slots_[at]) at = (at + 1) & (room - 1);
+      slots_[at] = e.get();
+    }
+  }
+
+  struct count_nothing {
+    void operator()() const {}
+  };
+
+  /// The specialisation that accepts a call, or null: the most recently used one, or else what has the call's hash, or else
+  /// one with open extents. `checked` is told of every guard that is checked.
+  template <class Checked = count_nothing>
+  specialisation* look_up(const call& c, std::atomic<std::uint64_t>& clock, Checked checked = {}) const {
+    const auto accepts = [&](const specialisation* e) {
+      checked();
+      return e->when.accepts(c);
+    };
+    specialisation* const last = recent_.load(std::memory_order_acquire);
+    specialisation* found = last && accepts(last) ? last : nullptr;
+    if (found && (!hot_ || found->when.exact())) return found;
+    const std::size_t mask = slots_.size() - 1;
+    const std::uint64_t hash = hash_of(c);
+    for (std::size_t at = hash & mask; slots_[at]; at = (at + 1) & mask)
+      if (slots_[at] != last && slots_[at]->when.hash() == hash && accepts(slots_[at])) {
+        found = slots_[at];
+        break;
+      }
+    for (std::size_t i = 0; !found && i < open_.size(); ++i)
+      if (open_[i] != last && accepts(open_[i])) found = open_[i];
+    if (found && found != last) touch(found, clock);
+    return found;
+  }
+
+  /// Makes it the most recently used one.
+  void touch(specialisation* e, std::atomic<std::uint64_t>& clock) const {
+    e->used.store(clock.fetch_add(1, std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    recent_.store(e, std::memory_order_release);
+  }
+
+  const series<std::shared_ptr<specialisation>>& all() const { return all_; }
+  specialisation* recent() const { return recent_.load(std::memory_order_acquire); }
+
+ private:
+  series<std::shared_ptr<specialisation>> all_;
+  series<specialisation*> slots_;  ///< exact ones by hash; a power of two, at least half empty
+  series<specialisation*> open_;   ///< those with open extents
+  bool hot_ = false;               ///< there are some that stand in for an open one
+  mutable std::atomic<specialisation*> recent_{nullptr};
+};
+
+}  // namespace sinter::engine::detail

@@ -1,0 +1,94 @@
+// dispatch/tiers.hpp: kernels made in the background while the interpreter answers.
+#pragma once
+
+#include <atomic>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "../base/log.hpp"
+#include "../base/series.hpp"
+#include "../engine.hpp"
+#include "../run/background.hpp"
+#include "specialisation.hpp"
+
+namespace sinter::engine::detail {
+
+/// What a build reads of a call's tensors, after the call: dtypes, layouts, devices and alignment, but no elements.
+class kept_arguments {
+ public:
+  explicit kept_arguments(std::span<const argument> given) : all_(given.begin(), given.end()) {
+    std::size_t total = 0;
+    for (const auto& a : given) total += 2 * static_cast<std::size_t>(a.rank);
+    numbers_.reserve(total);
+    owners_.reserve(given.size());
+    for (auto& a : all_) {
+      const std::int64_t* const first = numbers_.end();
+      for (int d = 0; d < a.rank; ++d) numbers_.push_back(a.extents[d]);
+      for (int d = 0; d < a.rank; ++d) numbers_.push_back(a.strides[d]);
+      a.extents = first;
+      a.strides = first + a.rank;
+      if (!a.owner) continue;
+      auto* const place = new sinter::detail::block;
+      place->where = a.where();
+      place->release = [](sinter::detail::block* b) noexcept { delete b; };
+      owners_.push_back(storage(place));
+      a.owner = &owners_.back();
+    }
+  }
+  kept_arguments(const kept_arguments&) = delete;
+  kept_arguments& operator=(const kept_arguments&) = delete;
+
+  std::span<const argument> all() const { return {all_.data(), all_.size()}; }
+
+ private:
+  series<argument> all_;
+  series<std::int64_t> numbers_;
+  series<storage> owners_;
+};
+
+/// The builds in the background of one function.
+class background_builds {
+ public:
+  /// Builds for a call like `c` and hands the program to `done`, on another thread. Should that fail, there is one warning.
+  void start(const traced& t, const call& c, const options& how,
+             std::function<void(std::shared_ptr<const program>)> done) {
+    struct job {
+      std::shared_ptr<tracer> graph;
+      kept_arguments arguments;
+      options how;
+      device where;
+      std::function<void(std::shared_ptr<const program>)> done;
+      std::shared_ptr<std::atomic<int>> open;
+
+      job(std::shared_ptr<tracer> g, const call& c, const options& o)
+          : graph(std::move(g)), arguments(c.tensors), how(o), where(c.where) {}
+    };
+    const auto j = std::make_shared<job>(std::make_shared<tracer>(*t.graph), c, how);
+    j->done = std::move(done);
+    j->open = open_;
+    open_->fetch_add(1);
+    run::background::get().submit([j] {
+      try {
+        j->done(build(j->graph, j->arguments.all(), j->how, j->where));
+      } catch (const std::exception& problem) {
+        logs::warn_once(
+            j->how.name +
+            " stays with what answers it now; its kernels could not be made in the background: " + problem.what());
+      }
+      j->open->fetch_sub(1);
+    });
+  }
+
+  /// Waits for all of them.
+  void wait() const {
+    if (open_->load() == 0) return;
+    run::background::get().wait([this] { return open_->load() == 0; });
+  }
+
+ private:
+  std::shared_ptr<std::atomic<int>> open_ = std::make_shared<std::atomic<int>>(0);
+};
+
+}  // namespace sinter::engine::detail

@@ -1,0 +1,128 @@
+// run/background.hpp: work that nobody waits for: a queue, a few threads, an orderly end.
+#pragma once
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdlib>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "../base/series.hpp"
+
+namespace sinter::run {
+
+/// Threads are started when there is work. At exit what is queued is dropped and what runs is waited for. A fork waits for
+/// what runs, so that the child finds no lock taken; the child starts threads of its own for what is queued.
+class background {
+ public:
+  /// Lives as long as the process: threads may use it until the last moment.
+  static background& get() {
+    static background* const instance = new background;
+    return *instance;
+  }
+
+  /// A job throws nothing. After exit has begun it is dropped.
+  void submit(std::function<void()> job) {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return;
+    queue_.push_back(std::move(job));
+    start();
+    changed_.notify_all();
+  }
+
+  /// Waits until a job has made `done` true; it is asked under a lock. False when exit has begun before.
+  template <class Done>
+  bool wait(Done done) {
+    std::unique_lock lock(mutex_);
+    start();
+    changed_.wait(lock, [&] { return stopping_ || done(); });
+    return done();
+  }
+
+ private:
+  background() {
+    pthread_atfork([] { get().pause(); }, [] { get().resume(false); }, [] { get().resume(true); });
+    std::atexit([] { get().stop(); });
+  }
+
+  static std::size_t most_threads() { return std::clamp<std::size_t>(std::thread::hardware_concurrency() / 2, 1, 8); }
+
+  /// Under the lock: a thread more when one is wanted. Signals go to the program's own threads.
+  void start() {
+    if (stopping_ || queue_.size() <= idle_ || threads_.size() >= most_threads()) return;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    threads_.emplace_back(new std::thread([this] { work(); }));
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+
+  void work() {
+    std::unique_lock lock(mutex_);
+    while (!stopping_) {
+      if (queue_.empty() || paused_) {
+        ++idle_;
+        changed_.wait(lock);
+        --idle_;
+        continue;
+      }
+      std::function<void()> job = std::move(queue_.front());
+      queue_.pop_front();
+      ++running_;
+      lock.unlock();
+      job();
+      job = nullptr;
+      lock.lock();
+      --running_;
+      changed_.notify_all();
+    }
+  }
+
+  void pause() {
+    std::unique_lock lock(mutex_);
+    paused_ = true;
+    changed_.wait(lock, [&] { return running_ == 0; });
+    lock.release();  // held until resume
+  }
+  void resume(bool in_child) {
+    if (in_child) {  // the threads stayed behind; what stood for them is left alone
+      threads_.clear();
+      idle_ = 0;
+      new (&changed_) std::condition_variable;
+    }
+    paused_ = false;
+    mutex_.unlock();
+    if (!in_child) changed_.notify_all();
+  }
+
+  void stop() {
+    std::deque<std::function<void()>> dropped;
+    series<std::thread*> last;
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+      dropped.swap(queue_);
+      last.swap(threads_);
+      changed_.notify_all();
+    }
+    for (std::thread* t : last) {
+      t->join();
+      delete t;
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> queue_;
+  series<std::thread*> threads_;
+  std::size_t idle_ = 0, running_ = 0;
+  bool paused_ = false, stopping_ = false;
+};
+
+}  // namespace sinter::run
