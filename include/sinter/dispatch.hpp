@@ -77,7 +77,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
 
   std::size_t size() const override {
     const reading now(*this);
-    return count(*now, standing::regular) + count(*now, standing::interpreted);
+    return count(now->all(), standing::regular) + count(now->all(), standing::interpreted);
   }
 
  private:
@@ -98,9 +98,10 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     const specialisation_table* table_;
   };
 
-  static std::size_t count(const specialisation_table& t, standing kind) {
+  /// How many there are of a kind, for arguments of some types or of all.
+  static std::size_t count(const series<entry>& all, standing kind, const void* signature = nullptr) {
     std::size_t n = 0;
-    for (const auto& e : t.all()) n += e->kind == kind;
+    for (const auto& e : all) n += e->kind == kind && (!signature || e->when.signature() == signature);
     return n;
   }
 
@@ -139,9 +140,9 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     if (current_stance == stance::eager_on_recompile) return nullptr;
     if (current_stance == stance::fail_on_recompile)
       fail(how_.name, "a stance forbids to compile, and no specialisation accepts this call: " + why, where_);
-    const std::size_t regular = count(*table_.load(), standing::regular);
+    const std::size_t regular = count(table_.load()->all(), standing::regular, c.signature);
     const bool beyond = limits_.reached(regular);
-    traced t = trace_within_limit(trace, beyond);
+    traced t = trace_within_limit(trace, beyond, regular);
     const bool widened = !t.graph->assumed.open.empty();
     const bool interpreted = beyond && !widened && how_.on_limit == on_limit::reference;
     if (beyond && !widened) complain(regular);
@@ -160,17 +161,19 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     return made.get();
   }
 
-  traced trace_within_limit(const tracing& trace, bool beyond) {
+  traced trace_within_limit(const tracing& trace, bool beyond, std::size_t regular) {
     traced t = trace.run(trace.what, trace_request{});
     if (beyond && how_.on_limit == on_limit::error && t.graph->assumed.open.empty())
-      fail(how_.name, limits_.complaint(count(*table_.load(), standing::regular)) + ". " + remedy(), where_);
+      fail(how_.name, limits_.complaint(regular) + ". " + remedy(), where_);
     return t;
   }
 
-  /// Why no specialisation accepts the call: what differs from the most recently used one.
+  /// Why no specialisation accepts the call: what differs from the most recently used one for its types.
   std::string reason(const call& c, const tracing& trace) {
-    const auto* const last = table_.load()->recent();
-    if (!last) return "the first call";
+    const specialisation* last = nullptr;
+    for (const auto& e : table_.load()->all())
+      if (e->when.signature() == c.signature && (!last || e->used.load() > last->used.load())) last = e.get();
+    if (!last) return "the first call with arguments of these types";
     const auto all = last->when.differences(c);
     std::string out;
     for (const auto& m : all) {
@@ -198,15 +201,14 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     const std::lock_guard lock(writing_);
     series<entry> all = table_.load()->all();
     const auto most = static_cast<std::size_t>(std::max(how_.recompile_limit, 1));
-    std::size_t alike = 0;
-    for (const auto& e : all) alike += e->kind == made->kind;
-    if (alike >= most) drop_oldest(all, [&](const specialisation& e) { return e.kind == made->kind; });
+    if (count(all, made->kind, made->when.signature()) >= most)
+      drop_oldest(all, [&](const specialisation& e) {
+        return e.kind == made->kind && e.when.signature() == made->when.signature();
+      });
     all.push_back(made);
     while (all.size() > 1 && bytes_of(all) > how_.recompile_bytes)
       drop_oldest(all, [&](const specialisation& e) { return &e != made.get(); });
-    std::size_t regular = 0;
-    for (const auto& e : all) regular += e->kind == standing::regular;
-    limits_.count(regular);
+    limits_.count(count(all, standing::regular));
     auto* const next = new specialisation_table(std::move(all));
     const specialisation_table* const before = table_.exchange(next);
     if (made->kind == standing::hot) {
@@ -241,7 +243,9 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
   void warm(const call& c, const tracing& trace) {
     const std::unique_lock one_build(building_, std::try_to_lock);
     if (!one_build) return;
-    if (count(*table_.load(), standing::hot) >= static_cast<std::size_t>(std::max(how_.recompile_limit, 1))) return;
+    if (count(table_.load()->all(), standing::hot, c.signature) >=
+        static_cast<std::size_t>(std::max(how_.recompile_limit, 1)))
+      return;
     traced t;
     try {
       t = trace.run(trace.what, trace_request{});

@@ -64,7 +64,8 @@ struct options {
   /// Indexes of arguments whose storage the call may overwrite with results of equal dtype and extents. A donated
   /// tensor that another handle or argument shares is left alone.
   series<int> donate = {};
-  /// Specialisations per function. All functions that one line of the program makes share 64 beyond their first.
+  /// Specialisations of a function for arguments of the same types. All functions that one line of the program makes share
+  /// 64 beyond the first of each.
   int recompile_limit = 8;
   /// Text of graphs and kernels that specialisations may hold; beyond it the least recently used ones are dropped.
   std::size_t recompile_bytes = std::size_t{64} << 20;

@@ -141,6 +141,7 @@ class guard {
   bool exact() const { return exact_; }
   std::uint64_t hash() const { return hash_; }
   const assumptions& given() const { return given_; }
+  const void* signature() const { return signature_; }
 
  private:
   static constexpr std::int64_t follows = 1 << 8;  ///< strides are those of row-major order, whatever the extents

@@ -25,7 +25,6 @@ struct failed_guard {
 
 /// "argument 0 axis 1 is 37, was 36".
 inline std::string text_of(const failed_guard& f) {
-  if (f.what.kind == guard_kind::signature) return "the types of the arguments differ";
   return f.place + (f.got.empty() ? " differs" : " is " + f.got + ", was " + f.want);
 }
 
@@ -150,8 +149,8 @@ class limits {
     const tally* most = nullptr;
     for (const auto& t : tallies_)
       if (!most || t.times > most->times) most = &t;
-    if (!most) return "the types of the arguments";
-    std::string out = most->guard.what.kind == guard_kind::signature ? "the types of the arguments" : most->guard.place;
+    if (!most) return "none; its first calls differ in types";
+    std::string out = most->guard.place;
     for (std::size_t i = 0; i < most->values.size(); ++i)
       if (!most->values[i].empty()) out += (i ? ", " : ": ") + most->values[i];
     return out + (most->values.size() == most_values ? ", ..." : "");

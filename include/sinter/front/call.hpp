@@ -159,7 +159,7 @@ template <class... Args>
 engine::leaf_text describe_leaf(int leaf, bool of_tensors, const Args&... args) {
   engine::leaf_text out;
   int argument = 0;
-  const auto one = [&]<class T>(const T& tree) {
+  [[maybe_unused]] const auto one = [&]<class T>(const T& tree) {
     int within = 0;
     const auto found = [&](std::string value) {
       if (leaf-- != 0) return;
