@@ -10,7 +10,6 @@
 #include "dispatch.hpp"
 #include "engine.hpp"
 #include "run/program.hpp"
-#include "segments.hpp"
 #include "stages.hpp"
 #include "streams.hpp"
 
@@ -21,7 +20,9 @@
 #include "ir/define.hpp"
 #include "jit/cpu.hpp"
 #include "jit/cuda.hpp"
+#include "jit/minimize.hpp"
 #include "jit/reference.hpp"
+#include "jit/verify.hpp"
 #include "report/text.hpp"
 #include "rewrite/rewrite.hpp"
 
@@ -29,20 +30,9 @@ namespace sinter::engine {
 
 SINTER_API std::shared_ptr<tracer> make_tracer() { return std::make_shared<tracer>(); }
 
-SINTER_API tracing_scope::tracing_scope(std::shared_ptr<tracer> t) : previous_(std::exchange(current(), std::move(t))) {
-  reads_count = current() && current()->call;
-}
-SINTER_API tracing_scope::~tracing_scope() {
-  current() = std::move(previous_);
-  reads_count = current() && current()->call;
-}
-
-SINTER_API void tracer::start_segment() {
-  graph = ir::graph();
-  captures.clear();
-  capture_nodes_.clear();
-  ++segment;
-}
+SINTER_API tracing_scope::tracing_scope(std::shared_ptr<tracer> t)
+    : previous_(std::exchange(current(), std::move(t))) {}
+SINTER_API tracing_scope::~tracing_scope() { current() = std::move(previous_); }
 
 SINTER_API ir::node_id tracer::capture(const argument& x, location where) {
   for (std::size_t i = 0; i < captures.size(); ++i) {
@@ -115,12 +105,13 @@ class album final : public rewrite::observer {
 };
 
 inline std::shared_ptr<const code> compile(const ir::graph& traced, std::span<const argument> arguments,
-                                           const options& how, device where) {
+                                           const options& how, device where, anatomy* inside) {
   auto c = std::make_shared<code>();
+  c->inside = inside;
   c->where = where;
   reporting::page page{how.name, {{"trace", traced}}, {}, {}};
   album kept(page);
-  if (run::is_traced()) c->page = &page;
+  if (run::is_traced() && !inside) c->page = &page;
   c->about.backend = backend_for(how, where);
   c->about.nodes_traced = traced.live().size();
   check_pass(traced, "trace");
@@ -140,6 +131,7 @@ inline std::shared_ptr<const code> compile(const ir::graph& traced, std::span<co
     } catch (const system_error& problem) {
       logs::warn_once(how.name + " runs on the reference backend, which is slow: " + problem.what());
       interpret_instead(*c);
+      c->about.problem = problem.what();
     }
   } else {
     const std::string chosen = c->about.backend;
@@ -154,6 +146,7 @@ inline std::shared_ptr<const code> compile(const ir::graph& traced, std::span<co
   });
   if (c->page) run::write_page(reporting::file_name(how.name), reporting::html(page, c->about));
   c->page = nullptr;
+  c->inside = nullptr;
   return c;
 }
 
@@ -259,7 +252,7 @@ class code_table {
       const std::lock_guard lock(mutex_);
       if (const auto at = known_.find(key); at != known_.end()) return at->second;
     }
-    auto made = compile(traced, arguments, how, where);
+    auto made = compile(traced, arguments, how, where, nullptr);
     // A fallback is not kept: the next function may find a compiler.
     if (made->interpreted && made->about.backend != how.backend) return made;
     const std::lock_guard lock(mutex_);

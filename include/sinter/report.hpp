@@ -46,12 +46,6 @@ struct stage_report {
   double milliseconds = 0;
 };
 
-/// A place where a traced value was read, which ended a graph.
-struct break_report {
-  std::string why;  ///< "item", "if", "printing"…
-  location where;
-};
-
 /// What compilation of one specialisation did.
 struct report {
   std::size_t nodes_traced = 0;     ///< live nodes as traced, derivatives included
@@ -62,13 +56,12 @@ struct report {
   std::size_t scratch_bytes = 0;    ///< planned memory for intermediates
   double milliseconds = 0;          ///< trace to loaded
   std::string backend;              ///< the one that runs: "reference" where no compiler works
+  std::string problem;              ///< why the interpreter answers where kernels were asked for
   std::string graph;                ///< the rewritten graph
   series<std::string> sources;      ///< one text per kernel
   series<kernel_report> steps;      ///< one per kernel, in the order in which they run
   series<apart_report> apart;       ///< every pair of kernels that touch an array in common
   series<stage_report> stages;      ///< of the compilation
-  /// Where the function reads values; the numbers above are then sums over the segments that its first call ran.
-  series<break_report> breaks;
 };
 
 }  // namespace sinter

@@ -5,7 +5,6 @@
 #include "front/autocast.hpp"
 #include "front/compile.hpp"
 #include "front/devices.hpp"
-#include "front/disable.hpp"
 #include "front/einsum.hpp"
 #include "front/evaluate.hpp"
 #include "front/explain.hpp"
@@ -20,3 +19,4 @@
 #include "front/streams.hpp"
 #include "front/trace.hpp"
 #include "front/transforms.hpp"
+#include "front/verify.hpp"

@@ -23,6 +23,14 @@ struct result_spec {
   series<char> may_replace;  ///< per argument: its storage can hold the result
 };
 
+/// What verify() has to know of a program.
+struct anatomy {
+  ir::graph graph;               ///< as it was planned
+  sorted_map<int, int> operand;  ///< per node in memory: its place in the table of addresses
+  series<series<int>> written;   ///< per kernel: the nodes that it stores to
+  series<std::size_t> kernel;    ///< per step: the kernel that it belongs to
+};
+
 /// What every program of one structure and layout shares.
 struct code {
   ir::graph graph;  ///< as the reference backend interprets it
@@ -33,6 +41,7 @@ struct code {
   series<result_spec> results;
   report about;
   reporting::page* page = nullptr;  ///< while it is compiled, where SINTER_TRACE asks for one
+  anatomy* inside = nullptr;        ///< while it is compiled, where somebody wants to know
   run::clock::time_point began = run::clock::now();
 
   double milliseconds(run::clock::time_point at) const {
@@ -145,9 +154,18 @@ inline binding bind_operands(const code& c, const ir::graph& g, const series<pla
   return b;
 }
 
-/// Draws the planned graph and its memory on the page, if there is one.
+/// Draws the planned graph and its memory on the page, if there is one, and dissects it, if somebody wants that.
 inline void picture_plan(code& c, const ir::graph& g, const series<plan::kernel>& kernels,
                          std::span<const std::size_t> when, const binding& where) {
+  if (c.inside) {
+    c.inside->graph = g;
+    c.inside->operand = where.operand;
+    for (std::size_t k = 0; k < kernels.size(); ++k) {
+      if (c.inside->written.size() <= when[k]) c.inside->written.resize(when[k] + 1);
+      for (const auto& b : kernels[k].buffers)
+        if (b.written) c.inside->written[when[k]].push_back(b.id);
+    }
+  }
   if (!c.page) return;
   c.page->graphs.push_back({"plan", g});
   c.page->kernel.assign(g.size(), -1);

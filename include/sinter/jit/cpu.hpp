@@ -43,6 +43,7 @@ inline void generate_cpu(code& c, ir::graph g, std::span<const argument> argumen
     s.label = fused.kernels[k].label;
     most = std::max(most, sources[k].scratch.evaluate({}));
     c.kernels.steps.push_back(std::move(s));
+    if (c.inside) c.inside->kernel.push_back(k);
   }
   c.kernels.intermediates = where.intermediates;
   c.kernels.scratch_bytes = where.scratch_bytes + most;

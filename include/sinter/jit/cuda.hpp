@@ -197,6 +197,8 @@ inline void generate_cuda(code& c, ir::graph g, std::span<const argument> argume
   for (const auto& group : groups) {
     if (group.call) assembly.add_product(group, how);
     else assembly.add_launches(group, modules[next++]);
+    const auto number_of = static_cast<std::size_t>(&group - groups.data());
+    while (c.inside && c.inside->kernel.size() < c.launches.steps.size()) c.inside->kernel.push_back(number_of);
   }
   assembly.finish();
   picture_plan(c, g, kernels, when, where);

@@ -50,6 +50,7 @@ SINTER_API std::string text(const report& r) {
            text::join(r.stages, ", ", [](const stage_report& s) { return s.name + " " + fixed(s.milliseconds, 1); }) +
            ")";
   out += "\n";
+  if (!r.problem.empty()) out += "  no kernels: " + r.problem + "\n";
   for (std::size_t k = 0; k < r.steps.size(); ++k) {
     out += "  kernel " + std::to_string(k) + ": " + line_of(r.steps[k]) + "\n";
     for (const auto& o : r.steps[k].ops) {
