@@ -60,7 +60,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
   report last() const override {
     const reading now(*this);
     const specialisation* const e = now->recent();
-    return e ? e->now.load(std::memory_order_acquire)->describe() : report{};
+    return e ? e->describe() : report{};
   }
 
   explanation explain() const override {
@@ -70,14 +70,17 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     series<const specialisation*> order;
     for (const auto& e : now->all()) order.push_back(e.get());
     sort_stably(order, [](const auto* a, const auto* b) { return a->used.load() > b->used.load(); });
-    for (const auto* e : order)
-      out.specialisations.push_back({e->why, e->when.in_words(), e->now.load(std::memory_order_acquire)->describe()});
+    for (const auto* e : order) {
+      out.specialisations.push_back({e->why, e->when.in_words(), e->describe()});
+      const auto& breaks = out.specialisations.back().what.breaks;
+      out.breaks.insert(out.breaks.end(), breaks.begin(), breaks.end());
+    }
     return out;
   }
 
   std::size_t size() const override {
     const reading now(*this);
-    return count(now->all(), standing::regular) + count(now->all(), standing::interpreted);
+    return now->all().size() - count(now->all(), standing::hot);
   }
 
  private:
@@ -106,7 +109,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
   }
 
   static found answer(const specialisation* e, readers::count& in) {
-    return {e->now.load(std::memory_order_acquire), e->skeleton.get(), &in};
+    return {e->now.load(std::memory_order_acquire), e->skeleton.get(), &in, e->kind == standing::native};
   }
 
   found miss(const call& c, const tracing& trace, tier when) {
@@ -116,7 +119,10 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     specialisation* e = table_.load()->look_up(c, clock_);
     if (!e) e = accepted_by_ignoring(c);
     if (!e) e = make(c, trace, when);
-    if (e) held.code = e->now.load(std::memory_order_acquire), held.skeleton = e->skeleton.get();
+    if (!e) return held;
+    held.code = e->now.load(std::memory_order_acquire);
+    held.skeleton = e->skeleton.get();
+    held.reads_values = e->kind == standing::native;
     return held;
   }
 
@@ -143,6 +149,12 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     const std::size_t regular = count(table_.load()->all(), standing::regular, c.signature);
     const bool beyond = limits_.reached(regular);
     traced t = trace_within_limit(trace, beyond, regular);
+    if (t.answer) {
+      const auto made = std::make_shared<specialisation>(guard(c), nullptr, why, standing::native);
+      made->about = std::move(t.about);
+      add(made);
+      return made.get();
+    }
     const bool widened = !t.graph->assumed.open.empty();
     const bool interpreted = beyond && !widened && how_.on_limit == on_limit::reference;
     if (beyond && !widened) complain(regular);
@@ -163,7 +175,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
 
   traced trace_within_limit(const tracing& trace, bool beyond, std::size_t regular) {
     traced t = trace.run(trace.what, trace_request{});
-    if (beyond && how_.on_limit == on_limit::error && t.graph->assumed.open.empty())
+    if (beyond && how_.on_limit == on_limit::error && !t.answer && t.graph->assumed.open.empty())
       fail(how_.name, limits_.complaint(regular) + ". " + remedy(), where_);
     return t;
   }
@@ -232,7 +244,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
   static std::size_t bytes_of(const series<entry>& all) {
     std::size_t n = 0;
     for (const auto& e : all) {
-      const report& r = e->now.load(std::memory_order_acquire)->describe();
+      const report& r = e->describe();
       n += r.graph.size();
       for (const auto& s : r.sources) n += s.size();
     }
@@ -252,6 +264,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     } catch (const std::exception& problem) {
       return logs::warn_once(how_.name + ": frequent extents get no kernels of their own: " + problem.what());
     }
+    if (t.answer) return;
     auto made = std::make_shared<specialisation>(guard(c, t.graph->assumed), t.skeleton, "these extents are frequent",
                                                  standing::hot);
     builds_.start(t, c, how_, [made, self = weak_from_this()](std::shared_ptr<const program> p) {
@@ -262,9 +275,9 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
 
   const options how_;
   const location where_;
-  limits limits_;        ///< under building_, but for count()
-  std::mutex building_;  ///< held while a specialisation is made
-  std::mutex writing_;   ///< held while the table is replaced
+  limits limits_;                  ///< under building_, but for count()
+  std::recursive_mutex building_;  ///< held while a specialisation is made; what is traced may call the function again
+  std::mutex writing_;             ///< held while the table is replaced
   mutable readers readers_;
   std::atomic<const specialisation_table*> table_{nullptr};
   std::atomic<std::uint64_t> clock_{0};  ///< counts changes of the most recently used one

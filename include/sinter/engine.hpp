@@ -18,24 +18,11 @@
 #include "explain.hpp"
 #include "ir/graph.hpp"
 #include "options.hpp"
+#include "tracer.hpp"
 
 namespace sinter {
 
 namespace engine {
-
-/// A tensor argument as kernels see it; points into the caller's tensor.
-struct argument {
-  void* data = nullptr;
-  const storage* owner = nullptr;
-  dtype type = dtype::f32;
-  int rank = 0;
-  const std::int64_t* extents = nullptr;
-  const std::int64_t* strides = nullptr;  ///< in elements
-  /// A rank-0 value in host memory that a GPU's kernels receive among their parameters.
-  bool by_value = false;
-
-  device where() const { return owner ? owner->where() : device{}; }
-};
 
 namespace detail {
 /// What kernels assume of an argument besides extents and strides, as one number: its dtype and device, and for a GPU's
@@ -111,50 +98,6 @@ SINTER_API void set_default_device(device where);
 SINTER_API void check_device(device where, const char* op, location at);
 /// What this thread's innermost device_scope says. Returns what the one around it says.
 SINTER_API std::optional<device> exchange_scoped_device(std::optional<device> where);
-
-/// A concrete tensor that a traced function used without taking it as an argument.
-struct captured {
-  storage memory;
-  void* data = nullptr;
-  dtype type = dtype::f32;
-  series<std::int64_t> extents, strides;
-  bool by_value = false;
-};
-
-/// A graph under construction on this thread.
-class tracer {
- public:
-  ir::graph graph;
-  series<captured> captures;      ///< the last captures.size() inputs of the graph
-  std::optional<device> where;    ///< where the traced function will run, once something tells
-  bool numbers_by_value = false;  ///< C++ numbers become rank-0 inputs instead of constants
-  trace_request request;          ///< what the trace shall leave open
-  assumptions assumed;            ///< what it took as given so far
-
-  /// The input node that stands for a concrete tensor; the same storage, layout and dtype give the same node.
-  SINTER_API ir::node_id capture(const argument& x, location where);
-
- private:
-  series<ir::node_id> capture_nodes_;
-};
-
-/// A tracer of an empty graph.
-SINTER_API std::shared_ptr<tracer> make_tracer();
-
-/// The tracer of the innermost trace on this thread, or null: then operations run eagerly.
-SINTER_API std::shared_ptr<tracer>& current();
-
-/// Makes `t` the current tracer until the end of the scope.
-class tracing_scope {
- public:
-  SINTER_API explicit tracing_scope(std::shared_ptr<tracer> t);
-  SINTER_API ~tracing_scope();
-  tracing_scope(const tracing_scope&) = delete;
-  tracing_scope& operator=(const tracing_scope&) = delete;
-
- private:
-  std::shared_ptr<tracer> previous_;
-};
 
 /// Pushes the cotangents of `wrt` for a rank-0 floating node `y` and returns their nodes, in order. (autodiff/vjp.hpp)
 SINTER_API series<ir::node_id> gradient(ir::graph& g, ir::node_id y, std::span<const ir::node_id> wrt, location where);
@@ -233,7 +176,13 @@ struct call {
 struct traced {
   std::shared_ptr<tracer> graph;
   std::shared_ptr<const void> skeleton;
+  std::optional<series<captured>> answer;  ///< of a function that read values: the results of this call
+  report about;                            ///< then
 };
+
+/// Ends a trace. Of a function that has read values, computes the elements of graph.outputs: the answer, in memory that
+/// nothing else refers to. (segments.hpp)
+SINTER_API void finish(traced& t);
 
 /// What calls of compiled functions do on this thread.
 inline constinit thread_local stance current_stance = stance::normal;
@@ -256,8 +205,10 @@ class found {
  public:
   found() = default;
   /// `in` is decremented at the end.
-  found(const program* p, const void* tree, std::atomic<long>* in) : code(p), skeleton(tree), in_(in) {}
-  found(found&& x) noexcept : code(x.code), skeleton(x.skeleton), in_(std::exchange(x.in_, nullptr)) {}
+  found(const program* p, const void* tree, std::atomic<long>* in, bool reads = false)
+      : code(p), skeleton(tree), reads_values(reads), in_(in) {}
+  found(found&& x) noexcept
+      : code(x.code), skeleton(x.skeleton), reads_values(x.reads_values), in_(std::exchange(x.in_, nullptr)) {}
   found& operator=(found&&) = delete;
   ~found() {
     if (in_) in_->fetch_sub(1, std::memory_order_release);
@@ -265,6 +216,7 @@ class found {
 
   const program* code = nullptr;
   const void* skeleton = nullptr;
+  bool reads_values = false;  ///< without a program: it is run in segments at each call
 
  private:
   std::atomic<long>* in_ = nullptr;

@@ -10,12 +10,6 @@
 
 namespace sinter {
 
-/// A place where a traced value was read, which ended a graph.
-struct break_report {
-  std::string why;
-  location where;
-};
-
 /// One set of assumptions and what was compiled for it.
 struct specialisation_report {
   std::string why;             ///< what made the call that it was made for a new one

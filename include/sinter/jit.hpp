@@ -10,6 +10,7 @@
 #include "dispatch.hpp"
 #include "engine.hpp"
 #include "run/program.hpp"
+#include "segments.hpp"
 #include "stages.hpp"
 #include "streams.hpp"
 
@@ -30,9 +31,20 @@ namespace sinter::engine {
 
 SINTER_API std::shared_ptr<tracer> make_tracer() { return std::make_shared<tracer>(); }
 
-SINTER_API tracing_scope::tracing_scope(std::shared_ptr<tracer> t)
-    : previous_(std::exchange(current(), std::move(t))) {}
-SINTER_API tracing_scope::~tracing_scope() { current() = std::move(previous_); }
+SINTER_API tracing_scope::tracing_scope(std::shared_ptr<tracer> t) : previous_(std::exchange(current(), std::move(t))) {
+  reads_count = current() && current()->call;
+}
+SINTER_API tracing_scope::~tracing_scope() {
+  current() = std::move(previous_);
+  reads_count = current() && current()->call;
+}
+
+SINTER_API void tracer::start_segment() {
+  graph = ir::graph();
+  captures.clear();
+  capture_nodes_.clear();
+  ++segment;
+}
 
 SINTER_API ir::node_id tracer::capture(const argument& x, location where) {
   for (std::size_t i = 0; i < captures.size(); ++i) {

@@ -46,6 +46,12 @@ struct stage_report {
   double milliseconds = 0;
 };
 
+/// A place where a traced value was read, which ended a graph.
+struct break_report {
+  std::string why;  ///< "item", "if", "printing"…
+  location where;
+};
+
 /// What compilation of one specialisation did.
 struct report {
   std::size_t nodes_traced = 0;     ///< live nodes as traced, derivatives included
@@ -62,6 +68,8 @@ struct report {
   series<kernel_report> steps;      ///< one per kernel, in the order in which they run
   series<apart_report> apart;       ///< every pair of kernels that touch an array in common
   series<stage_report> stages;      ///< of the compilation
+  /// Where the function reads values; the numbers above are then sums over the segments that its first call ran.
+  series<break_report> breaks;
 };
 
 }  // namespace sinter

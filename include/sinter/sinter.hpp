@@ -5,6 +5,7 @@
 #include "front/autocast.hpp"
 #include "front/compile.hpp"
 #include "front/devices.hpp"
+#include "front/disable.hpp"
 #include "front/einsum.hpp"
 #include "front/evaluate.hpp"
 #include "front/explain.hpp"

@@ -68,8 +68,8 @@ namespace detail {
 [[noreturn]] SINTER_API void fail_one_element(const char* op, const dims& extents, location at) {
   fail(op, "needs one element; the shape is " + text::shape(extents), at);
 }
-[[noreturn]] SINTER_API void fail_index(const dims& index, const dims& extents) {
-  fail("element access", "index " + text::shape(index) + " is out of range for shape " + text::shape(extents));
+[[noreturn]] SINTER_API void fail_index(const dims& index, const dims& extents, location at) {
+  fail("element access", "index " + text::shape(index) + " is out of range for shape " + text::shape(extents), at);
 }
 [[noreturn]] SINTER_API void fail_broadcast(const char* op, const dims* shapes, int count, location at) {
   std::string list;
@@ -78,14 +78,16 @@ namespace detail {
 }
 [[noreturn]] SINTER_API void fail_traced(const char* op, location at) {
   fail(op,
-       "the tensor is being traced and has no values yet; return it from the traced function and read the result, "
-       "or select with where(condition, a, b)",
+       "the tensor is being traced and has no values here; return it from the traced function and read the result, "
+       "or select with where(condition, a, b), cond and while_loop",
        at);
 }
 [[noreturn]] SINTER_API void fail_trace_ended(bool another, location at) {
   fail("tensor",
-       another ? "a tensor traced by another trace is used in this one; pass it as an argument"
-               : "a traced tensor is used after its trace ended; return it from the traced function instead",
+       another
+           ? "a tensor traced by another trace is used in this one; pass it as an argument"
+           : "a traced tensor is used after its trace ended; return it from the traced function instead, or pass it as "
+             "an argument to what disable(f) runs",
        at);
 }
 [[noreturn]] SINTER_API void fail_undefined(const char* op, location at) {

@@ -17,7 +17,7 @@ namespace sinter::detail {
 [[noreturn]] SINTER_API void fail_donation(const std::string& name, int index, std::size_t count, location at);
 [[noreturn]] SINTER_API void fail_axis(const char* op, int axis, int rank, location at);
 [[noreturn]] SINTER_API void fail_one_element(const char* op, const dims& extents, location at);
-[[noreturn]] SINTER_API void fail_index(const dims& index, const dims& extents);
+[[noreturn]] SINTER_API void fail_index(const dims& index, const dims& extents, location at);
 [[noreturn]] SINTER_API void fail_broadcast(const char* op, const dims* shapes, int count, location at);
 [[noreturn]] SINTER_API void fail_traced(const char* op, location at);
 [[noreturn]] SINTER_API void fail_trace_ended(bool another, location at);

@@ -94,6 +94,18 @@ class guard {
     }
   }
 
+  /// Of a function that is run again at each call: types, device, setting and what is no tensor.
+  explicit guard(const call& c)
+      : signature_(c.signature),
+        where_(c.where),
+        setting_(c.setting),
+        statics_(c.statics.begin(), c.statics.end()),
+        tensors_(c.tensors.size()),
+        hash_(0),
+        exact_(false),
+        plain_(true),
+        layouts_(false) {}
+
   /// The check of every call.
   bool accepts(const call& c) const {
     return check(c, [](const mismatch&) { return false; });
@@ -112,8 +124,9 @@ class guard {
   /// One line a condition.
   series<std::string> in_words() const {
     series<std::string> lines;
+    if (!layouts_) lines.push_back("tensors of any extents");
     const std::int64_t* want = layout_.data();
-    for (std::size_t i = 0; i < tensors_; ++i) {
+    for (std::size_t i = 0; i < tensors_ && layouts_; ++i) {
       const std::int64_t facts = want[0], open = want[1];
       const int rank = ranks_[i];
       std::string line = "tensor " + std::to_string(i) + ": " + sinter::name(static_cast<dtype>(facts & 0xff)) + " (";
@@ -162,6 +175,7 @@ class guard {
     for (std::size_t i = 0; i < statics_.size() && i < c.statics.size(); ++i)
       if (statics_[i] != c.statics[i] && differs(guard_kind::value, i, -1, statics_[i], c.statics[i])) return false;
     if (statics_.size() != c.statics.size() || tensors_ != c.tensors.size()) return false;
+    if (!layouts_) return same;
     const std::int64_t* want = layout_.data();
     for (std::size_t i = 0; i < tensors_; ++i) {
       const argument& t = c.tensors[i];
@@ -209,6 +223,7 @@ class guard {
   assumptions given_;
   std::uint64_t hash_;
   bool exact_, plain_;
+  bool layouts_ = true;  ///< extents and strides count
 };
 
 }  // namespace sinter::engine::detail

@@ -17,6 +17,7 @@ namespace sinter::engine::detail {
 enum class standing : std::uint8_t {
   regular,
   interpreted,  ///< made beyond the limit: the interpreter answers
+  native,       ///< the function reads values: calls run it again, in segments
   hot,          ///< stands in for one with open extents, for extents that are frequent
 };
 
@@ -55,11 +56,17 @@ struct specialisation {
     now.store(p.get(), std::memory_order_release);
   }
 
+  const report& describe() const {
+    const program* const p = now.load(std::memory_order_acquire);
+    return p ? p->describe() : about;
+  }
+
   const guard when;
   const std::shared_ptr<const void> skeleton;
   const std::string why;
   const standing kind;
   std::atomic<const program*> now{nullptr};
+  report about;                        ///< of a native one
   std::atomic<std::uint64_t> used{0};  ///< when it last became the most recently used one
   std::unique_ptr<heat> warmth;        ///< of one with open extents whose frequent extents get kernels of their own
 

@@ -208,26 +208,84 @@ T hollow(const T& t) {
         "trace", {}, []<class E, dims Shape>(const tensor<E, Shape>&) { return tensor<E, Shape>(); }, t);
 }
 
-/// Calls fn once on inputs shaped like `args`, for a device, and keeps what it did. Whatever fn throws passes through.
+/// For what a function is traced.
+struct trace_target {
+  device on;
+  location where;
+  engine::trace_request request = {};
+  /// With options, the call itself: its function may read values.
+  const options* how = nullptr;
+  std::span<const engine::argument> arguments = {};
+  bool answer = false;  ///< the call wants results, not a graph
+  bool whole = false;   ///< the graph is not cut
+};
+
+inline std::shared_ptr<engine::tracer> tracer_for(const trace_target& to) {
+  auto t = engine::make_tracer();
+  t->where = to.on;
+  t->request = to.request;
+  if (!to.how) return t;
+  t->call = std::make_shared<engine::live_call>();
+  t->call->how = to.how;
+  t->call->arguments = {to.arguments.begin(), to.arguments.end()};
+  t->call->fullgraph = to.how->fullgraph;
+  t->call->answers = to.answer;
+  t->call->whole = to.whole;
+  return t;
+}
+
+/// Calls fn once on inputs shaped like `args` and keeps what it did; of a function that reads values, the results. Whatever
+/// fn throws passes through.
 template <class F, class... Args>
-engine::traced trace_call(F& fn, device on, location where, const engine::trace_request& request, const Args&... args) {
+engine::traced trace_call(F& fn, const trace_target& to, const Args&... args) {
   using result_type = call_result_t<F, Args...>;
-  engine::traced out{engine::make_tracer(), nullptr};
-  out.graph->where = on;
-  out.graph->request = request;
+  const location where = to.where;
+  engine::traced out;
+  out.graph = tracer_for(to);
   const engine::tracing_scope scope(out.graph);
+  const engine::live_scope until_here(*out.graph);
   std::tuple<Args...> inputs{input_tree(out.graph, args, where)...};
   if constexpr (std::is_void_v<result_type>) {
     std::apply([&](Args&... input) { std::invoke(fn, std::move(input)...); }, inputs);
   } else {
     const result_type result =
         std::apply([&](Args&... input) { return settle_tree(std::invoke(fn, std::move(input)...)); }, inputs);
+    series<ir::node_id> nodes;
     for_each_leaf(result, [&]<class Leaf>(const Leaf& x) {
-      if constexpr (tensor_like<Leaf>) out.graph->graph.outputs.push_back(push(*out.graph, x, where));
+      if constexpr (tensor_like<Leaf>) nodes.push_back(push(*out.graph, x, where));
     });
+    out.graph->graph.outputs = std::move(nodes);
     out.skeleton = std::make_shared<const result_type>(hollow(result));
   }
+  engine::finish(out);
   return out;
+}
+
+/// The result tree: the skeleton's tensors are what `next` gives, in order.
+template <class Result, class Next>
+Result assemble(const void* skeleton, Next&& next) {
+  const Result& shape = *static_cast<const Result*>(skeleton);
+  if constexpr (facts_of<Result>.tensors == 0) return shape;
+  else
+    return map_tree(
+        "run", {},
+        [&]<class E, dims Shape>(const tensor<E, Shape>&) {
+          auto& out = next();
+          index_array<Shape.rank> extents;
+          std::copy_n(&out.extents[0], Shape.rank, extents.data());
+          E* data = static_cast<E*>(out.memory.data());
+          return access::make<E, Shape>(std::move(out.memory), data, extents, row_major(extents));
+        },
+        shape);
+}
+
+/// What trace_call has answered.
+template <class Result>
+Result answer_of(engine::traced& t) {
+  if constexpr (!std::is_void_v<Result>) {
+    engine::captured* next = t.answer->data();
+    return assemble<Result>(t.skeleton.get(), [&]() -> engine::captured& { return *next++; });
+  }
 }
 
 /// Runs a program and puts its outputs where the skeleton has tensors.
@@ -241,21 +299,8 @@ Result run_program(const engine::program& code, const void* skeleton, std::span<
   items<engine::output, known.fixed ? known.tensors : -1> outputs(code.output_count());
   code.run(arguments, donate, outputs.data());
   if constexpr (!std::is_void_v<Result>) {
-    const Result& shape = *static_cast<const Result*>(skeleton);
-    if constexpr (known.tensors == 0) return shape;
-    else {
-      engine::output* next = outputs.data();
-      return map_tree(
-          "run", {},
-          [&]<class E, dims Shape>(const tensor<E, Shape>&) {
-            engine::output& out = *next++;
-            index_array<Shape.rank> extents;
-            std::copy_n(out.extents, Shape.rank, extents.data());
-            E* data = static_cast<E*>(out.memory.data());
-            return access::make<E, Shape>(std::move(out.memory), data, extents, row_major(extents));
-          },
-          shape);
-    }
+    engine::output* next = outputs.data();
+    return assemble<Result>(skeleton, [&]() -> engine::output& { return *next++; });
   }
 }
 

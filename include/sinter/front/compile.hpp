@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -61,7 +62,9 @@ class compiled {
   template <class... Args>
   auto operator()(Args&&... args) const {
     using result_type = detail::call_result_t<F, detail::settled<Args>...>;
-    if (engine::current()) {
+    if (const auto& outer = engine::current()) {
+      const bool unbroken = outer->call && state_->specialised->how().fullgraph;
+      const engine::counted_scope fullgraph(unbroken ? &outer->call->fullgraph : nullptr);
       if constexpr (std::is_void_v<result_type>)
         std::invoke(state_->fn, detail::settle_tree(std::forward<Args>(args))...);
       else return detail::settle_tree(std::invoke(state_->fn, detail::settle_tree(std::forward<Args>(args))...));
@@ -71,13 +74,14 @@ class compiled {
   }
 
   /// Makes the kernels of calls with arguments like these ahead of such a call. Of tensors dtypes, extents, strides and
-  /// devices are read, and no elements: empty() ones will do.
+  /// devices are read, and no elements: empty() ones will do. user_error for a function that reads values: its segments
+  /// are compiled by calls.
   template <class... Args>
   void precompile(const Args&... args) const {
-    const auto prepare = [&](auto&, const engine::call& c, const engine::tracing& tracing) {
+    const auto prepare = [&](auto&, const engine::call& c, const engine::tracing& tracing, auto&&...) {
       state_->specialised->prepare(c, tracing);
     };
-    [&](const auto&... settled) { asked(prepare, settled...); }(detail::settle_tree(args)...);
+    [&](const auto&... settled) { asked(false, prepare, settled...); }(detail::settle_tree(args)...);
   }
 
   /// Waits until kernels that are made in the background are there.
@@ -113,18 +117,26 @@ class compiled {
     else return detail::settle_tree(std::invoke(state_->fn, detail::settle_tree(std::forward<Args>(args))...));
   }
 
-  /// Asks the engine about a call: then(arguments, call, tracing).
+  /// Asks the engine about a call: then(arguments, call, tracing, target, answered), where `answered` is what tracing found
+  /// out, should the function read values. It may in a `live` call, whose tensors have elements.
   template <class Then, class... Args>
-  auto asked(Then&& then, const Args&... args) const {
+  auto asked(bool live, Then&& then, const Args&... args) const {
     const state& s = *state_;
     const options& how = s.specialised->how();
     detail::flat_arguments<Args...> flat(how.name, s.where, args...);
     const device on = flat.where(how);
+    detail::trace_target to{on, s.where};
+    to.how = live ? &how : nullptr;
+    to.arguments = flat.tensors();
+    std::optional<engine::traced> answered;
     const auto trace = [&](const engine::trace_request& request) {
       for (int index : how.donate)
         if (index < 0 || index >= static_cast<int>(sizeof...(Args)))
           detail::fail_donation(how.name, index, sizeof...(Args), s.where);
-      return detail::trace_call(state_->fn, on, s.where, request, args...);
+      to.request = request;
+      engine::traced made = detail::trace_call(state_->fn, to, args...);
+      if (made.answer) answered = made;
+      return made;
     };
     const auto describe = [&](int leaf, bool of_tensors) { return detail::describe_leaf(leaf, of_tensors, args...); };
     const std::pair what(&trace, &describe);
@@ -137,19 +149,28 @@ class compiled {
                                   &what};
     const engine::call c{&detail::signature_of<Args...>, flat.tensors(), flat.statics(), on,
                          static_cast<std::uint64_t>(detail::product_dtype)};
-    return then(flat, c, tracing);
+    return then(flat, c, tracing, to, answered);
   }
 
   template <class Result, class... Args>
   Result call(Args&&... args) const {
     if (engine::current_stance == stance::eager) return natively<Result>(std::forward<Args>(args)...);
     return asked(
-        [&](auto& flat, const engine::call& c, const engine::tracing& tracing) -> Result {
+        true,
+        [&](auto& flat, const engine::call& c, const engine::tracing& tracing, detail::trace_target& to,
+            std::optional<engine::traced>& answered) -> Result {
           engine::function& f = *state_->specialised;
-          const engine::found hit = f.find(c, tracing);
-          if (!hit.code) return natively<Result>(std::forward<Args>(args)...);
-          detail::donations<Args...> donated(f.how(), flat.tensors().size(), args...);
-          return detail::run_program<Result>(*hit.code, hit.skeleton, flat.tensors(), donated.flags());
+          {
+            const engine::found hit = f.find(c, tracing);
+            if (hit.code) {
+              detail::donations<Args...> donated(f.how(), flat.tensors().size(), args...);
+              return detail::run_program<Result>(*hit.code, hit.skeleton, flat.tensors(), donated.flags());
+            }
+            to.answer = hit.reads_values;
+          }
+          if (!to.answer) return natively<Result>(std::forward<Args>(args)...);
+          if (!answered) answered = detail::trace_call(state_->fn, to, std::as_const(args)...);
+          return detail::answer_of<Result>(*answered);
         },
         std::as_const(args)...);
   }

@@ -89,7 +89,7 @@ tensor<T, Shape> tensor<T, Shape>::contiguous(location at) const {
 
 template <class T, dims Shape>
 sinter::device tensor<T, Shape>::device(location at) const {
-  if (tracer_) return tracer_.get()->where.value_or(engine::default_device());
+  if (tracer_) return tracer_.tracer()->where.value_or(engine::default_device());
   concrete("device", at);
   return memory_.where();
 }
@@ -112,6 +112,39 @@ tensor<T, Shape> tensor<T, Shape>::moved(sinter::device where, location at) cons
 }
 
 template <class T, dims Shape>
+tensor<T, Shape> tensor<T, Shape>::now(const char* what, location at, bool for_good) const {
+  const engine::captured x = engine::read(*tracer_, what, at, for_good);
+  index_array<rank> extents, strides;
+  std::copy_n(x.extents.begin(), rank, extents.begin());
+  std::copy_n(x.strides.begin(), rank, strides.begin());
+  return detail::access::make<T, Shape>(x.memory, static_cast<T*>(x.data), extents, strides);
+}
+
+template <class T, dims Shape>
+tensor<T, Shape> tensor<T, Shape>::on_host(const char* what, location at) const {
+  if (!tracer_) {
+    concrete(what, at);
+    if (engine::reads_count) engine::count_read(what, memory_, false, at);
+    if (!on_gpu()) return *this;
+  }
+  const tensor x = tracer_ ? now(what, at) : *this;
+  const engine::tracing_scope eagerly(nullptr);
+  return x.to({}, at);
+}
+
+template <class T, dims Shape>
+T* tensor<T, Shape>::copy_to_read(const char* what, location at) const {
+  storage copy = engine::copy_to_read(*tracer_);
+  if (!copy) {
+    const tensor x = now(what, at);
+    const engine::tracing_scope eagerly(nullptr);
+    copy = x.moved(x.memory_.where(), at).memory_;
+    engine::keep_copy(*tracer_, copy, at);
+  }
+  return static_cast<T*>(copy.data());
+}
+
+template <class T, dims Shape>
 void tensor<T, Shape>::from_list(const typename detail::nested<T, rank>::type& list, const detail::target& where,
                                  location at) {
   index_array<rank> extents{};
@@ -121,6 +154,7 @@ void tensor<T, Shape>::from_list(const typename detail::nested<T, rank>::type& l
   detail::nested_copy<T, rank>(list, static_cast<T*>(memory.data()));
   if (const auto to = detail::resolve("tensor", where, at); to.is_cuda())
     memory = detail::copied(memory.data(), {}, to, static_cast<std::size_t>(detail::product(extents)) * sizeof(T));
+  if (engine::reads_count) engine::count_made(memory);
   T* const first = static_cast<T*>(memory.data());
   *this = detail::access::make<T, Shape>(std::move(memory), first, extents, detail::row_major(extents));
 }

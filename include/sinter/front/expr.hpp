@@ -76,6 +76,9 @@ class expr : public detail::operators<expr<Op, T, Shape, Operands...>> {
   /// The tensor of its values.
   tensor<T, Shape> eval(location at = location::current()) const { return tensor<T, Shape>(*this, at); }
   T item(location at = location::current()) const { return eval(at).item(at); }
+  explicit operator bool() const requires(rank == 0 && std::is_same_v<T, bool>) {
+    return static_cast<bool>(eval(where));
+  }
   std::vector<T> to_vector(location at = location::current()) const { return eval(at).to_vector(at); }
 
   detail::hana::tuple<Operands...> operands;

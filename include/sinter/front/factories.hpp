@@ -227,6 +227,7 @@ tensor<T, Shape> copy_from(const T* data, std::size_t size, const index_array<Sh
   if (static_cast<std::size_t>(checked_numel("from_span", to_dims(extents), sizeof(T), at)) != size)
     fail("from_span", std::to_string(size) + " elements do not fill shape " + shape_text(extents), at);
   storage memory = copied(data, {}, resolve("from_span", where, at), size * sizeof(T));
+  if (engine::reads_count) engine::count_made(memory);
   T* const first = static_cast<T*>(memory.data());
   return access::make<T, Shape>(std::move(memory), first, extents, row_major(extents));
 }

@@ -67,7 +67,7 @@ handle untyped(const E& e, location at) {
   h.memory = access::memory(t);
   h.data = reinterpret_cast<std::byte*>(access::data(t));
   h.tracer = access::tracer(t);
-  h.node = access::node(t);
+  if (h.tracer) h.node = access::node(t);
   return h;
 }
 

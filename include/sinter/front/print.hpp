@@ -43,13 +43,11 @@ void print_axis(std::string& out, const T* p, const std::int64_t* extents, const
 
 }  // namespace detail
 
-/// "f32(2, 3) [[1, 2, 3],\n [4, 5, 6]]". A traced tensor is a user_error.
+/// "f32(2, 3) [[1, 2, 3],\n [4, 5, 6]]". Of a traced tensor it ends the graph so far.
 template <tensor_like E>
 std::string to_string(const E& e, location at = location::current()) {
-  const auto there = detail::evaluate(e, at);
-  there.data(at);  // refuses a traced tensor
-  const auto x = there.to(device::cpu(), at);
-  const auto* data = x.data(at);
+  const auto x = detail::access::on_host(detail::evaluate(e, at), "printing", at);
+  const auto* data = detail::access::data(x);
   std::string out = std::string(name(dtype_of<typename E::value_type>)) + detail::shape_text(x.shape()) + ' ';
   detail::print_axis(out, data, x.shape().data(), x.strides().data(), E::rank, 0, x.numel() > detail::print_all);
   return out;

@@ -10,15 +10,12 @@
 #include <vector>
 
 #include "../base/storage.hpp"
+#include "../engine.hpp"
 #include "../ir/node.hpp"
 #include "operators.hpp"
 #include "shape_rules.hpp"
 
 namespace sinter {
-
-namespace engine {
-class tracer;
-}
 
 template <class T, dims Shape>
 class tensor;
@@ -66,35 +63,40 @@ T* nested_copy(const List& list, T* out) {
   return out;
 }
 
-/// A tensor's tracer, or nothing. One pointer, and copies of nothing are free: most tensors are not traced.
+/// The value of a graph that a tensor stands for, or nothing. One pointer, and copies of nothing are free: most tensors
+/// are not traced.
 class trace_handle {
  public:
   trace_handle() = default;
-  explicit trace_handle(std::shared_ptr<engine::tracer> t)
-      : tracer_(new std::shared_ptr<engine::tracer>(std::move(t))) {}
-  trace_handle(const trace_handle& other) : tracer_(other.tracer_ ? copy(*other.tracer_) : nullptr) {}
-  trace_handle(trace_handle&& other) noexcept : tracer_(std::exchange(other.tracer_, nullptr)) {}
+  trace_handle(std::shared_ptr<engine::tracer> t, ir::node_id node) : value_(engine::make_value(std::move(t), node)) {}
+  trace_handle(const trace_handle& other) noexcept : value_(other.value_) {
+    if (value_) value_->references.fetch_add(1, std::memory_order_relaxed);
+  }
+  trace_handle(trace_handle&& other) noexcept : value_(std::exchange(other.value_, nullptr)) {}
   trace_handle& operator=(trace_handle other) noexcept {
-    std::swap(tracer_, other.tracer_);
+    std::swap(value_, other.value_);
     return *this;
   }
   ~trace_handle() {
-    if (tracer_) release(tracer_);
+    if (value_) engine::release(value_);
   }
-  explicit operator bool() const { return tracer_ != nullptr; }
-  const std::shared_ptr<engine::tracer>& get() const {
+  explicit operator bool() const { return value_ != nullptr; }
+  engine::traced_value& operator*() const { return *value_; }
+  const std::shared_ptr<engine::tracer>& tracer() const {
     static const std::shared_ptr<engine::tracer> none;
-    return tracer_ ? *tracer_ : none;
+    return value_ ? value_->of : none;
   }
 
  private:
-  using pointer = std::shared_ptr<engine::tracer>*;
-  __attribute__((noinline)) static pointer copy(const std::shared_ptr<engine::tracer>& t) {
-    return new std::shared_ptr(t);
-  }
-  __attribute__((noinline)) static void release(pointer p) noexcept { delete p; }
+  engine::traced_value* value_ = nullptr;
+};
 
-  pointer tracer_ = nullptr;
+/// An index of an element, and where it is written.
+struct place_index {
+  template <std::integral I>
+  place_index(I i, location at = location::current()) : index(static_cast<std::int64_t>(i)), where(at) {}
+  std::int64_t index;
+  location where;
 };
 
 /// A tensor that evaluates `e`, or that stands for its nodes while tracing. (evaluate.hpp)
@@ -200,45 +202,40 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   /// elements depend on. user_error while traced.
   tensor to(sinter::device where, location at = location::current()) const;
 
-  /// The first element, an address in the device's memory. user_error while traced.
+  /// The first element, an address in the device's memory. While traced it ends the graph so far, and is a row-major copy
+  /// that lives until the traced function returns, to be read and not written.
   T* data(location at = location::current()) const {
+    if (tracer_) return copy_to_read("data", at);
     concrete("data", at);
+    if (engine::reads_count) engine::count_read("data", memory_, true, at);
     return data_;
   }
-  /// The only element. user_error while traced, or unless there is exactly one.
-  T item(location at = location::current()) const {
-    concrete("item", at);
-    if (numel() != 1) detail::fail_one_element("item", detail::to_dims(extents_), at);
-    return on_gpu() ? *to({}, at).data_ : *data_;
-  }
-  /// The elements in row-major order. user_error while traced.
+  /// The only element; user_error unless there is exactly one. While traced it ends the graph so far.
+  T item(location at = location::current()) const { return only("item", at); }
+  /// What `if (x.item())` tests.
+  explicit operator bool() const requires(rank == 0 && std::is_same_v<T, bool>) { return only("if", {}); }
+  /// The elements in row-major order. While traced it ends the graph so far.
   std::vector<T> to_vector(location at = location::current()) const {
-    concrete("to_vector", at);
-    if (on_gpu()) return to({}, at).to_vector(at);
+    const tensor here = on_host("to_vector", at);
     std::vector<T> out(static_cast<std::size_t>(numel()));
-    each<0>(data_, [next = out.begin()](const T& x) mutable { *next++ = x; });
+    here.template each<0>(here.data_, [next = out.begin()](const T& x) mutable { *next++ = x; });
     return out;
   }
   /// Row-major elements: this handle when they are already, or a copy.
   tensor contiguous(location at = location::current()) const;
 
-  /// One element, bounds-checked; assigning to it writes the shared storage. user_error while traced, and on a GPU.
+  /// One element, bounds-checked; assigning to it writes the shared storage. user_error on a GPU. While traced it ends the
+  /// graph so far, and the element is for reading.
   template <std::integral... I>
-  requires(sizeof...(I) == rank) T& operator()(I... index) const {
-    concrete("element access", {});
-    if (on_gpu()) detail::fail_on_gpu("element access", detail::to_dims(extents_), memory_.where(), {});
-    const index_array<rank> at{static_cast<std::int64_t>(index)...};
-    std::int64_t offset = 0;
-    for (std::size_t i = 0; i < rank; ++i) {
-      if (at[i] < 0 || at[i] >= extents_[i]) detail::fail_index(detail::to_dims(at), detail::to_dims(extents_));
-      offset += at[i] * strides_[i];
-    }
-    return data_[offset];
+  requires(rank > 0 && sizeof...(I) + 1 == rank) T& operator()(detail::place_index first, I... rest) const {
+    return element_at({first.index, static_cast<std::int64_t>(rest)...}, first.where);
   }
+  T& operator()(location at = location::current()) const requires(rank == 0) { return element_at({}, at); }
 
   /// Writes one value everywhere, through every handle. user_error while traced, and for a view with gaps on a GPU.
   const tensor& fill(T value, location at = location::current()) const {
     concrete("fill", at);
+    if (engine::reads_count) engine::count_read("fill", memory_, true, at);
     if (on_gpu()) fill_on_gpu(value, at);
     else each<0>(data_, [value](T& x) { x = value; });
     return *this;
@@ -259,8 +256,29 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
     extents_ = e.extents_;
     strides_ = e.strides_;
     tracer_ = e.tracer_;
-    node_ = e.node_;
   }
+  T only(const char* what, location at) const {
+    if (numel() != 1) detail::fail_one_element(what, detail::to_dims(extents_), at);
+    if (data_ && !engine::reads_count && !on_gpu()) return *data_;
+    return *on_host(what, at).data_;
+  }
+  T& element_at(const index_array<rank>& index, location at) const {
+    if (!tracer_) concrete("element access", at);
+    if (engine::reads_count && !tracer_) engine::count_read("element access", memory_, true, at);
+    if (on_gpu()) detail::fail_on_gpu("element access", detail::to_dims(extents_), memory_.where(), at);
+    std::int64_t offset = 0;
+    for (std::size_t i = 0; i < rank; ++i) {
+      if (index[i] < 0 || index[i] >= extents_[i])
+        detail::fail_index(detail::to_dims(index), detail::to_dims(extents_), at);
+      offset += index[i] * strides_[i];
+    }
+    return (tracer_ ? copy_to_read("element access", at) : data_)[offset];
+  }
+  /// The concrete tensor of a traced one: what the call made of it.
+  tensor now(const char* what, location at, bool for_good = false) const;
+  /// The elements in host memory, to be read at once.
+  tensor on_host(const char* what, location at) const;
+  T* copy_to_read(const char* what, location at) const;
   tensor moved(sinter::device where, location at) const;
   bool on_gpu() const { return memory_.where().is_cuda(); }
   void from_list(const typename detail::nested<T, rank>::type& list, const detail::target& where, location at);
@@ -281,7 +299,6 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   index_array<rank> extents_{};
   index_array<rank> strides_{};
   detail::trace_handle tracer_;
-  ir::node_id node_ = ir::no_node;
 };
 
 template <tensor_like E>
@@ -309,8 +326,7 @@ struct access {
     tensor<T, Shape> t;
     t.extents_ = extents;
     t.strides_ = row_major(extents);
-    t.tracer_ = trace_handle(std::move(tracer));
-    t.node_ = node;
+    t.tracer_ = trace_handle(std::move(tracer), node);
     return t;
   }
   template <class T, dims Shape>
@@ -323,11 +339,20 @@ struct access {
   }
   template <class T, dims Shape>
   static const std::shared_ptr<engine::tracer>& tracer(const tensor<T, Shape>& t) {
-    return t.tracer_.get();
+    return t.tracer_.tracer();
   }
+  /// The node of a traced tensor in the graph as it is now.
   template <class T, dims Shape>
   static ir::node_id node(const tensor<T, Shape>& t) {
-    return t.node_;
+    return engine::node_of(*t.tracer_);
+  }
+  template <class T, dims Shape>
+  static tensor<T, Shape> known(const tensor<T, Shape>& t, const char* what, location at) {
+    return t.now(what, at, true);
+  }
+  template <class T, dims Shape>
+  static tensor<T, Shape> on_host(const tensor<T, Shape>& t, const char* what, location at) {
+    return t.on_host(what, at);
   }
 };
 

@@ -39,7 +39,7 @@ auto trace(F&& fn, location where = location::current()) {
   return [f = std::decay_t<F>(std::forward<F>(fn)), where](const auto&... args) mutable {
     return [&]<class... T>(const T&... settled) {
       const device on = detail::flat_arguments<T...>("trace", where, settled...).where({});
-      return traced_graph(detail::trace_call(f, on, where, {}, settled...).graph);
+      return traced_graph(detail::trace_call(f, {on, where}, settled...).graph);
     }(detail::settle_tree(args)...);
   };
 }

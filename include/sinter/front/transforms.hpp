@@ -73,6 +73,7 @@ class differentiated {
     using argument = std::tuple_element_t<static_cast<std::size_t>(Index), std::tuple<Args...>>;
     static_assert(any_differentiable<argument>(), "[grad] the argument holds no floating tensor");
     const auto tracer = engine::current();
+    const engine::counted_scope uncut(tracer->call ? &tracer->call->whole : nullptr);
     std::vector<ir::node_id> marks;
     const auto mark = [&]<class X>(const X& x) {
       if constexpr (differentiable<X>) {
@@ -140,10 +141,15 @@ class differentiated {
     flat_arguments<Args...> flat(how.name, where_, args...);
     const auto function = [this](auto&&... x) { return this->under_trace(std::move(x)...); };
     const device on = flat.where(how);
-    const engine::traced traced = trace_call(function, on, where_, {}, args...);
+    using result_type = call_result_t<decltype(function), Args...>;
+    trace_target to{on, where_};
+    to.how = &how;
+    to.arguments = flat.tensors();
+    to.whole = true;
+    engine::traced traced = trace_call(function, to, args...);
+    if (traced.answer) return answer_of<result_type>(traced);
     const auto code = engine::build(traced.graph, flat.tensors(), how, on);
     const std::vector<std::uint8_t> keep(flat.tensors().size(), 0);
-    using result_type = call_result_t<decltype(function), Args...>;
     return run_program<result_type>(*code, traced.skeleton.get(), flat.tensors(), keep);
   }
 

@@ -19,10 +19,7 @@ void append(std::string& key, T x) {
   key.append(bytes, sizeof(T));
 }
 
-/// Equal for operations of equal meaning; doubles count by their bits, locations do not count.
-inline std::string intern_key(op code, const series<node_id>& in, const attributes& attr) {
-  std::string key;
-  key.reserve(48 + 4 * in.size() + 8 * attr.ints.size() + 9 * attr.dims.size());
+inline void append_intern_key(std::string& key, op code, const series<node_id>& in, const attributes& attr) {
   append(key, static_cast<std::uint8_t>(code));
   append(key, static_cast<std::uint8_t>(attr.type));
   append(key, static_cast<std::uint8_t>(attr.combiner));
@@ -38,6 +35,13 @@ inline std::string intern_key(op code, const series<node_id>& in, const attribut
     if (const auto number = d.number()) append(key, *number);
     else key += d.text() + ';';
   }
+}
+
+/// Equal for operations of equal meaning; doubles count by their bits, locations do not count.
+inline std::string intern_key(op code, const series<node_id>& in, const attributes& attr) {
+  std::string key;
+  key.reserve(48 + 4 * in.size() + 8 * attr.ints.size() + 9 * attr.dims.size());
+  append_intern_key(key, code, in, attr);
   return key;
 }
 
@@ -84,6 +88,14 @@ SINTER_API node_id graph::mark(node_id x) {
   attributes a;
   a.ints = {marks_};
   return push(op::identity, {x}, std::move(a), nodes_[x].where);
+}
+
+SINTER_API void append_structure(std::string& key, const graph& g) {
+  for (std::size_t i = 0; i < g.size(); ++i) {
+    const node& n = g[static_cast<node_id>(i)];
+    detail::append_intern_key(key, n.code, n.in, n.attr);
+  }
+  for (auto id : g.outputs) detail::append(key, id);
 }
 
 SINTER_API series<node_id> graph::live() const {

@@ -1,0 +1,384 @@
+// segments.hpp: reading a traced value: the graph so far runs as a segment, and the function goes on with what it gave.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <mutex>
+#include <string_view>
+#include <unordered_map>
+
+#include "base/log.hpp"
+#include "base/series.hpp"
+#include "base/shape_errors.hpp"
+#include "engine.hpp"
+
+namespace sinter::engine {
+
+namespace detail {
+
+/// The programs of segments, by the nodes of their graph in order and by how their inputs lie. Nodes have been pushed in
+/// the order in which the function does, so that a function's next call finds its segments without printing them.
+class segment_table {
+ public:
+  std::shared_ptr<const program> get(const ir::graph& g, std::span<const argument> inputs, const options& how,
+                                     device where) {
+    std::string key = how.backend;
+    const auto add = [&key](std::int64_t x) {
+      char bytes[sizeof x];
+      std::memcpy(bytes, &x, sizeof x);
+      key.append(bytes, sizeof x);
+    };
+    add(where.index * 2 + where.is_cuda());
+    add(static_cast<std::int64_t>(how.mode) | static_cast<std::int64_t>(how.precision) << 8 |
+        std::int64_t{how.deterministic} << 16);
+    for (const auto& x : inputs) {
+      add(kernel_facts(x));
+      for (int d = 0; d < x.rank; ++d) add(x.strides[d]);
+    }
+    ir::append_structure(key, g);
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto at = known_.find(key); at != known_.end()) return at->second.code;
+    }
+    auto t = make_tracer();
+    t->graph = g;
+    entry made{build(std::move(t), inputs, how, where), g};
+    auto code = made.code;
+    const std::lock_guard lock(mutex_);
+    if (known_.size() >= most_segments) known_.clear();
+    known_.insert_or_assign(std::move(key), std::move(made));
+    return code;
+  }
+
+ private:
+  struct entry {
+    std::shared_ptr<const program> code;
+    ir::graph graph;  ///< keeps alive what the key names by its address
+  };
+
+  static constexpr std::size_t most_segments = 4096;
+  std::mutex mutex_;
+  std::unordered_map<std::string, entry> known_;
+};
+
+inline argument to_argument(const captured& x, const tracer& t) {
+  argument a;
+  a.data = x.data;
+  a.owner = x.memory ? &x.memory : nullptr;
+  a.type = x.type;
+  a.rank = static_cast<int>(x.extents.size());
+  a.extents = x.extents.data();
+  a.strides = x.strides.data();
+  a.by_value = x.by_value || (a.rank == 0 && t.where && t.where->is_cuda() && !x.memory.where().is_cuda());
+  return a;
+}
+
+inline captured to_captured(const argument& a) {
+  return {a.owner ? *a.owner : storage(),  a.data,    a.type, {a.extents, a.extents + a.rank},
+          {a.strides, a.strides + a.rank}, a.by_value};
+}
+
+inline captured to_captured(const output& o) {
+  captured x{o.memory, o.memory.data(), o.type, {o.extents, o.extents + o.rank}, {}, false};
+  x.strides.resize(x.extents.size());
+  std::int64_t step = 1;
+  for (std::size_t d = x.extents.size(); d-- > 0; step *= x.extents[d]) x.strides[d] = step;
+  return x;
+}
+
+/// What the inputs of the graph stand for, in order.
+inline series<argument> inputs_of(const tracer& t) {
+  series<argument> all;
+  if (t.segment == 0) all = t.call->arguments;
+  for (const auto& c : t.captures) all.push_back(to_argument(c, t));
+  return all;
+}
+
+/// Runs g for a call.
+inline series<output> run_segment(tracer& t, const ir::graph& g, std::span<const argument> inputs) {
+  static segment_table table;
+  const auto code = table.get(g, inputs, *t.call->how, t.where.value_or(device{}));
+  series<output> results(code->output_count());
+  code->run(inputs, {}, results.data());
+  const report& did = code->describe();
+  report& sum = t.call->about;
+  sum.nodes_traced += did.nodes_traced;
+  sum.nodes_rewritten += did.nodes_rewritten;
+  sum.kernels_unfused += did.kernels_unfused;
+  sum.kernels += did.kernels;
+  sum.compiled += did.compiled;
+  sum.scratch_bytes = std::max(sum.scratch_bytes, did.scratch_bytes);
+  sum.milliseconds += did.milliseconds;
+  sum.backend = did.backend;
+  return results;
+}
+
+inline bool is_input(const traced_value& v) {
+  return v.segment == v.of->segment && v.of->graph[v.node].code == ir::op::input;
+}
+
+inline void set_elements(traced_value& v, captured x) {
+  if (v.segment == v.of->segment) v.where = v.of->graph[v.node].where;
+  if (!x.memory) {  // a number of the call, in the caller's frame
+    x.memory = allocate(size_of(x.type));
+    std::memcpy(x.memory.data(), x.data, size_of(x.type));
+    x.data = x.memory.data();
+  }
+  v.elements = std::make_unique<captured>(std::move(x));
+}
+
+inline void set_elements_of_input(traced_value& v, const tracer& t) {
+  const auto index = static_cast<std::size_t>(t.graph[v.node].attr.ints[0]);
+  const std::size_t given = t.segment == 0 ? t.call->arguments.size() : 0;
+  set_elements(v, index < given ? to_captured(t.call->arguments[index]) : t.captures[index - given]);
+}
+
+/// Ends the graph: every value that a tensor refers to gets its elements.
+inline void cut_graph(tracer& t) {
+  ir::graph& g = t.graph;
+  g.outputs.clear();
+  for (const traced_value* v : t.values.all)
+    if (v->segment == t.segment && !v->elements && !is_input(*v)) g.outputs.push_back(v->node);
+  std::sort(g.outputs.begin(), g.outputs.end());
+  g.outputs.erase(std::unique(g.outputs.begin(), g.outputs.end()), g.outputs.end());
+  const series<ir::node_id> wanted = g.outputs;
+  series<output> results;
+  if (!wanted.empty() || !g.effects.empty()) results = run_segment(t, g, inputs_of(t));
+  for (traced_value* v : t.values.all) {
+    if (v->segment != t.segment || v->elements) continue;
+    if (is_input(*v)) {
+      set_elements_of_input(*v, t);
+      continue;
+    }
+    const auto at = std::lower_bound(wanted.begin(), wanted.end(), v->node) - wanted.begin();
+    set_elements(*v, to_captured(results[static_cast<std::size_t>(at)]));
+  }
+  for (auto& r : results) t.call->results.push_back(std::move(r.memory));
+  t.start_segment();
+}
+
+/// Computes one value without touching the graph. user_error when that would repeat an effect.
+inline void compute_apart(traced_value& v, const char* what, location at) {
+  tracer& t = *v.of;
+  series<bool> needed(t.graph.size(), false);
+  needed[v.node] = true;
+  for (std::size_t i = v.node + 1; i-- > 0;)
+    if (needed[i])
+      for (auto operand : t.graph[static_cast<ir::node_id>(i)].in) needed[operand] = true;
+  const series<argument> all = inputs_of(t);
+  series<argument> inputs;
+  series<ir::node_id> renamed(t.graph.size(), ir::no_node);
+  ir::graph g;
+  for (std::size_t i = 0; i <= v.node; ++i) {
+    if (!needed[i]) continue;
+    const ir::node& n = t.graph[static_cast<ir::node_id>(i)];
+    if (n.code == ir::op::opaque && n.attr.step->has_effect)
+      fail(what,
+           "inside grad the value is computed apart, and would repeat the effect of a host_call that it depends on; "
+           "read it "
+           "outside grad, or return it with has_aux",
+           at);
+    if (n.code == ir::op::input) {
+      inputs.push_back(all[static_cast<std::size_t>(n.attr.ints[0])]);
+      renamed[i] = g.add_input(n.type, n.extents, n.where);
+      continue;
+    }
+    series<ir::node_id> in;
+    for (auto operand : n.in) in.push_back(renamed[operand]);
+    renamed[i] = g.push(n.code, std::move(in), n.attr, n.where);
+  }
+  g.outputs = {renamed[v.node]};
+  set_elements(v, to_captured(run_segment(t, g, inputs)[0]));
+}
+
+/// From here on what the function does holds for this call alone.
+inline void note_break(tracer& t, const std::string& reason, location at) {
+  live_call& call = *t.call;
+  if (call.fullgraph > 0)
+    fail(call.how->name,
+         "options.fullgraph is set, but " + reason +
+             " of a traced tensor ends the graph here; select with where(condition, a, b), branch and loop with cond "
+             "and "
+             "while_loop, return the tensor and read it from the result, or drop .fullgraph",
+         at);
+  call.answers = true;
+  const auto same = [&](const break_report& b) {
+    return b.why == reason && b.where.line == at.line && std::string_view(b.where.file) == at.file;
+  };
+  if (std::any_of(call.about.breaks.begin(), call.about.breaks.end(), same)) return;
+  logs::to("graph_breaks", [&] { return call.how->name + ": " + sinter::detail::located(reason, at); });
+  call.about.breaks.push_back({reason, at});
+}
+
+/// Refuses a value that no call can compute.
+inline void check_readable(const tracer& t, const char* what, location at) {
+  if (current().get() != &t) sinter::detail::fail_trace_ended(current() != nullptr, at);
+  if (!t.call) sinter::detail::fail_traced(what, at);
+}
+
+inline std::size_t hash_of(const storage& memory) {
+  if (!memory.where().is_cuda())
+    return std::hash<std::string_view>()({static_cast<const char*>(memory.data()), memory.bytes()});
+  const storage host = allocate(memory.bytes());
+  copy(host.data(), device::cpu(), memory.data(), memory.where(), memory.bytes());
+  return hash_of(host);
+}
+
+/// The same elements in memory of their own.
+inline void snapshot(storage& memory, void*& data) {
+  storage own = allocate(memory.bytes(), memory.where());
+  copy(own.data(), own.where(), memory.data(), memory.where(), memory.bytes());
+  data = static_cast<char*>(own.data()) + (static_cast<char*>(data) - static_cast<char*>(memory.data()));
+  memory = std::move(own);
+}
+
+inline void check_copies(const live_call& call) {
+  for (const auto& c : call.copies)
+    if (hash_of(c.memory) != c.hash)
+      fail(call.how->name,
+           "the function writes through the address of a traced tensor's elements, which is a copy to be read; compute "
+           "the "
+           "new tensor, for example with where(), or write inside disable(f)",
+           c.where);
+}
+
+/// The results of the function: what earlier segments computed for it alone as it is, the rest by a last segment.
+inline series<captured> answer_of(tracer& t) {
+  auto& own = t.call->results;
+  const series<argument> inputs = inputs_of(t);
+  series<captured> answer(t.graph.outputs.size());
+  series<ir::node_id> rest;
+  series<std::size_t> places;
+  for (std::size_t k = 0; k < answer.size(); ++k) {
+    const ir::node& n = t.graph[t.graph.outputs[k]];
+    if (n.code == ir::op::input) {
+      const argument& a = inputs[static_cast<std::size_t>(n.attr.ints[0])];
+      if (a.owner && erase_if(own, [&](const storage& s) { return s == *a.owner; })) {
+        answer[k] = to_captured(a);
+        continue;
+      }
+    }
+    rest.push_back(t.graph.outputs[k]);
+    places.push_back(k);
+  }
+  if (rest.empty() && t.graph.effects.empty()) return answer;
+  t.graph.outputs = rest;
+  const auto results = run_segment(t, t.graph, inputs);
+  for (std::size_t i = 0; i < places.size(); ++i) answer[places[i]] = to_captured(results[i]);
+  return answer;
+}
+
+class values_lock {
+ public:
+  explicit values_lock(tracer& t) : t_(t.values) {
+    while (t_.busy.test_and_set(std::memory_order_acquire)) {}
+  }
+  ~values_lock() { t_.busy.clear(std::memory_order_release); }
+  values_lock(const values_lock&) = delete;
+  values_lock& operator=(const values_lock&) = delete;
+
+ private:
+  value_list& t_;
+};
+
+}  // namespace detail
+
+SINTER_API traced_value* make_value(std::shared_ptr<tracer> of, ir::node_id node) {
+  auto v = std::make_unique<traced_value>();
+  v->node = node;
+  v->segment = of->segment;
+  v->of = std::move(of);
+  const detail::values_lock lock(*v->of);
+  v->place = v->of->values.all.size();
+  v->of->values.all.push_back(v.get());
+  return v.release();
+}
+
+SINTER_API void release(traced_value* v) noexcept {
+  if (v->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  {
+    const detail::values_lock lock(*v->of);
+    auto& all = v->of->values.all;
+    all[v->place] = all.back();
+    all[v->place]->place = v->place;
+    all.pop_back();
+  }
+  delete v;
+}
+
+SINTER_API ir::node_id node_of(traced_value& v) {
+  tracer& t = *v.of;
+  if (v.segment != t.segment) {
+    ensure(v.elements != nullptr, "a value of an earlier segment has elements");
+    v.node = t.capture(detail::to_argument(*v.elements, t), v.where);
+    v.segment = t.segment;
+  }
+  return v.node;
+}
+
+SINTER_API captured read(traced_value& v, const char* what, location at, bool for_good) {
+  tracer& t = *v.of;
+  detail::check_readable(t, what, at);
+  if (at.line == 0) at = v.segment == t.segment ? t.graph[v.node].where : v.where;
+  detail::note_break(t, what, at);
+  if (!v.elements) {
+    if (detail::is_input(v)) detail::set_elements_of_input(v, t);
+    else if (t.call->whole > 0) detail::compute_apart(v, what, at);
+    else detail::cut_graph(t);
+  }
+  if (for_good) erase_if(t.call->results, [&](const storage& s) { return s == v.elements->memory; });
+  return *v.elements;
+}
+
+SINTER_API void cut(tracer& t, const char* what, location at) {
+  detail::check_readable(t, what, at);
+  if (t.call->whole > 0)
+    fail(what,
+         "inside grad and value_and_grad derivatives flow through the whole graph, which cannot end here; do it before "
+         "or "
+         "after, or return the values with has_aux",
+         at);
+  detail::note_break(t, what, at);
+  detail::cut_graph(t);
+}
+
+SINTER_API void count_read(const char* what, const storage& memory, bool may_write, location at) {
+  const auto t = current();
+  if (!t || !t->call) return;
+  live_call& call = *t->call;
+  if (std::find(call.made.begin(), call.made.end(), memory) == call.made.end())
+    detail::note_break(*t, std::string(what) + " of a tensor with memory", at);
+  if (!may_write) return;
+  for (auto& c : t->captures)
+    if (c.memory == memory) detail::snapshot(c.memory, c.data);
+  if (t->segment > 0) return;
+  for (auto& a : call.arguments) {
+    if (!a.owner || !(*a.owner == memory)) continue;
+    storage own = memory;
+    detail::snapshot(own, a.data);
+    call.replaced.push_back(std::make_unique<storage>(std::move(own)));
+    a.owner = call.replaced.back().get();
+  }
+}
+
+SINTER_API void count_made(const storage& memory) {
+  if (const auto& t = current(); t && t->call) t->call->made.push_back(memory);
+}
+
+SINTER_API storage copy_to_read(const traced_value& v) { return v.copy; }
+
+SINTER_API void keep_copy(traced_value& v, storage copy, location at) {
+  v.of->call->copies.push_back({copy, detail::hash_of(copy), at});
+  v.copy = std::move(copy);
+}
+
+SINTER_API void finish(traced& out) {
+  tracer& t = *out.graph;
+  if (!t.call || !t.call->answers) return;
+  detail::check_copies(*t.call);
+  out.answer = detail::answer_of(t);
+  out.about = std::move(t.call->about);
+}
+
+}  // namespace sinter::engine
