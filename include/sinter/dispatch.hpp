@@ -191,7 +191,17 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     for (const auto& m : all) {
       const failed_guard f = in_words(m, c, trace);
       limits_.note(f);
-      out += (out.empty() ? "" : "; ") + text_of(f);
+      if (m.kind == guard_kind::number)
+        logs::warn_once(
+            how_.name + ": " + f.place +
+            " becomes a C++ number in the function, so every value of it is compiled anew; take it as auto or "
+            "as tensor<float, 0> and compute with it as with a tensor");
+      else if (f.floating)
+        logs::warn_once(how_.name + ": " + f.place +
+                        " is a C++ number within a tree, so every value of it is compiled anew; make it a "
+                        "tensor<float, 0>, or an argument of its own");
+      const std::string text = text_of(f);
+      if (out.find(text) == std::string::npos) out += (out.empty() ? "" : "; ") + text;
     }
     return out;
   }

@@ -190,6 +190,7 @@ inline constinit thread_local stance current_stance = stance::normal;
 /// A leaf of a call's arguments in words: "argument 1", and for what is no tensor its value.
 struct leaf_text {
   std::string name, value;
+  bool floating = false;  ///< a C++ number that calls cannot leave open, since it is within a tree
 };
 
 /// How a call is traced, should no guard accept it: run(what, request). It may run several times. describe(what, leaf,

@@ -65,6 +65,14 @@ SINTER_API ir::node_id tracer::capture(const argument& x, location where) {
   return capture_nodes_.back();
 }
 
+SINTER_API void tracer::specialise(std::uint64_t which) {
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const auto same = [&](const specialised& v) { return v.what == numbers[i].what; };
+    if (which >> i & 1 && !std::any_of(assumed.values.begin(), assumed.values.end(), same))
+      assumed.values.push_back(numbers[i]);
+  }
+}
+
 namespace detail {
 
 inline void check_pass(const ir::graph& g, const char* pass) {

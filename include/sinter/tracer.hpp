@@ -95,6 +95,10 @@ class tracer {
   std::shared_ptr<live_call> call;  ///< null where values cannot be read: trace(fn), the bodies of loops
   std::uint32_t segment = 0;        ///< how often the graph was cut
   value_list values;                ///< those that a tensor refers to
+  series<specialised> numbers;      ///< the floating arguments, at most 64, should a value be wanted
+
+  /// Assumes the values of the numbers in a set of bits.
+  SINTER_API void specialise(std::uint64_t which);
 
   /// The input node that stands for a concrete tensor; the same storage, layout and dtype give the same node.
   SINTER_API ir::node_id capture(const argument& x, location where);

@@ -21,11 +21,13 @@ struct failed_guard {
   mismatch what;
   std::string place;      ///< "argument 0 axis 1"
   std::string want, got;  ///< values
+  bool floating = false;  ///< of a C++ number within a tree
 };
 
 /// "argument 0 axis 1 is 37, was 36".
 inline std::string text_of(const failed_guard& f) {
-  return f.place + (f.got.empty() ? " differs" : " is " + f.got + ", was " + f.want);
+  if (f.got.empty()) return f.place + " differs";
+  return f.place + " is " + f.got + (f.want.empty() ? "" : ", was " + f.want);
 }
 
 /// A number's value from its bits.
@@ -58,7 +60,8 @@ inline failed_guard in_words(const mismatch& m, const call& c, const tracing& tr
       break;
     case guard_kind::value: {
       const leaf_text l = leaf(false);
-      f.place = l.name, f.got = l.value;
+      f.place = l.name, f.got = l.value, f.floating = l.floating;
+      if (f.got != f.want && f.got != std::to_string(m.got)) f.want.clear();
       break;
     }
     case guard_kind::extent:

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <span>
@@ -16,6 +17,7 @@
 #include "../base/text.hpp"
 #include "../engine.hpp"
 #include "evaluate.hpp"
+#include "number.hpp"
 #include "tree_map.hpp"
 
 namespace sinter::detail {
@@ -32,6 +34,27 @@ auto settle_tree(T&& t) {
 
 template <class T>
 using settled = decltype(settle_tree(std::declval<T>()));
+
+/// A C++ number that a call can leave open.
+template <class T>
+inline constexpr bool is_floating_scalar = false;
+template <scalar_like T>
+inline constexpr bool is_floating_scalar<T> = !std::is_integral_v<T> && !std::is_same_v<T, long double>;
+
+/// What a function is given for an argument: floating ones are numbers, if Numbers; expressions are tensors.
+template <bool Numbers, class T>
+decltype(auto) given(T&& x) {
+  using value = std::remove_cvref_t<T>;
+  if constexpr (is_floating_scalar<value> && Numbers) return number<value>(x);
+  else if constexpr (facts_of<T>.lazy && !is_number<value>) return settle_tree(std::forward<T>(x));
+  else return static_cast<T&&>(x);
+}
+template <bool Numbers, class T>
+using given_t = std::remove_cvref_t<decltype(given<Numbers>(std::declval<T>()))>;
+
+/// Whether F takes its floating arguments as numbers.
+template <class F, class... Args>
+inline constexpr bool takes_numbers = std::is_invocable_v<F&, given_t<true, Args>...>;
 
 template <class Result>
 struct call_result {
@@ -87,10 +110,41 @@ std::uint64_t bits_of(T x) {
   else return static_cast<std::uint64_t>(x);
 }
 
+/// How many words a leaf that is no tensor is.
+template <class T>
+std::size_t words_of(const T& x) {
+  if constexpr (text_leaf<T>) return 1 + (x.size() + 7) / 8;
+  else if constexpr (bytes_leaf<T>) return (sizeof(T) + 7) / 8;
+  else return 1;
+}
+
+inline std::uint64_t* put_bytes(const void* from, std::size_t bytes, std::uint64_t* to) {
+  const std::size_t words = (bytes + 7) / 8;
+  if (words > 0) to[words - 1] = 0;
+  std::memcpy(to, from, bytes);
+  return to + words;
+}
+
+/// Writes those words: all that there is to know of the leaf. Text begins with its length.
+template <class T>
+std::uint64_t* put_words(const T& x, std::uint64_t* to) {
+  if constexpr (text_leaf<T>) {
+    *to = x.size();
+    return put_bytes(x.data(), x.size(), to + 1);
+  } else if constexpr (bytes_leaf<T>) {
+    return put_bytes(&x, sizeof x, to);
+  } else {
+    *to = bits_of(x);
+    return to + 1;
+  }
+}
+
 /// A leaf that is no tensor, for people.
 template <class T>
-std::string value_text(T x) {
-  if constexpr (std::is_same_v<T, bool>) return x ? "true" : "false";
+std::string value_text(const T& x) {
+  if constexpr (text_leaf<T>) return "\"" + std::string(x) + "\"";
+  else if constexpr (bytes_leaf<T>) return {};
+  else if constexpr (std::is_same_v<T, bool>) return x ? "true" : "false";
   else if constexpr (std::is_enum_v<T>) return std::to_string(static_cast<std::int64_t>(x));
   else if constexpr (std::is_integral_v<T>) return std::to_string(x);
   else if constexpr (std::is_same_v<T, double>) return text::number(x);
@@ -115,13 +169,18 @@ class flat_arguments {
     engine::argument* next = tensors_.data();
     std::uint64_t* value = statics_.data();
     [[maybe_unused]] const auto leaf = [&]<class Leaf>(const Leaf& x) {
-      if constexpr (tensor_like<Leaf>) {
+      if constexpr (is_number<Leaf>) {
+        *next = {};
+        next->data = const_cast<typename Leaf::value_type*>(x.address());
+        next->type = dtype_of<typename Leaf::value_type>;
+        next++->by_value = true;
+      } else if constexpr (tensor_like<Leaf>) {
         if (!access::memory(x)) fail_argument(name, x.is_traced(), where);
         constexpr dtype type = dtype_of<typename Leaf::value_type>;
         *next = {access::data(x), &access::memory(x), type, Leaf::rank, x.shape().data(), x.strides().data()};
         next++->by_value = Leaf::rank == 0 && !access::memory(x).where().is_cuda();
       } else {
-        *value++ = bits_of(x);
+        value = put_words(x, value);
       }
     };
     (for_each_leaf(args, leaf, [&](std::uint64_t n) { *value++ = n; }), ...);
@@ -143,7 +202,10 @@ class flat_arguments {
       return static_cast<std::size_t>(Tensors ? known.tensors : known.statics);
     } else {
       std::size_t n = 0;
-      const auto leaf = [&]<class Leaf>(const Leaf&) { n += tensor_like<Leaf> == Tensors; };
+      const auto leaf = [&]<class Leaf>([[maybe_unused]] const Leaf& x) {
+        if constexpr (tensor_like<Leaf>) n += Tensors;
+        else if constexpr (!Tensors) n += words_of(x);
+      };
       (for_each_leaf(args, leaf, [&](std::uint64_t) { n += !Tensors; }), ...);
       return n;
     }
@@ -161,10 +223,12 @@ engine::leaf_text describe_leaf(int leaf, bool of_tensors, const Args&... args) 
   int argument = 0;
   [[maybe_unused]] const auto one = [&]<class T>(const T& tree) {
     int within = 0;
-    const auto found = [&](std::string value) {
-      if (leaf-- != 0) return;
+    const auto found = [&](std::string value, std::size_t words = 1, bool floating = false) {
+      const int first = std::exchange(leaf, leaf - static_cast<int>(words));
+      if (first < 0 || leaf >= 0) return;
       out.name = "argument " + std::to_string(argument) + (is_leaf<T> ? "" : " leaf " + std::to_string(within));
       out.value = std::move(value);
+      out.floating = floating;
     };
     for_each_leaf(
         tree,
@@ -172,7 +236,7 @@ engine::leaf_text describe_leaf(int leaf, bool of_tensors, const Args&... args) 
           if constexpr (tensor_like<Leaf>) {
             if (of_tensors) found({});
           } else if (!of_tensors) {
-            found(value_text(x));
+            found(value_text(x), words_of(x), is_floating_scalar<Leaf>);
           }
           ++within;
         },
@@ -197,6 +261,21 @@ T input_tree(const std::shared_ptr<engine::tracer>& tracer, const T& t, location
           return access::traced<E, Shape>(tracer, node, x.shape());
         },
         t);
+}
+
+/// The number as an input of the graph. One too many for the tracer's bits is taken by its value.
+template <class T>
+number<T> input_tree(const std::shared_ptr<engine::tracer>& tracer, const number<T>& x, location where) {
+  const auto leaf = static_cast<int>(tracer->graph.inputs.size());
+  const ir::node_id node = tracer->graph.add_input(dtype_of<T>, {}, where);
+  const engine::specialised value{{leaf, -1}, bits_of(*x.address()), where};
+  const std::size_t bit = tracer->numbers.size();
+  if (bit == 64) {
+    tracer->assumed.values.push_back(value);
+    return x;
+  }
+  tracer->numbers.push_back(value);
+  return number<T>(*x.address(), tracer, node, std::uint64_t{1} << bit);
 }
 
 /// The tree with handles to nothing.

@@ -56,21 +56,19 @@ class compiled {
   compiled(F fn, const options& how, location where)
       : state_(std::make_shared<state>(state{std::move(fn), engine::make_function(how, where), where})) {}
 
-  /// The function's result for trees of tensors. Tensors guard by dtype, extents and layout; numbers, enums, flags,
-  /// vector lengths and engaged optionals by value: a call that differs is traced anew. Inside another trace the
+  /// The function's result for trees of tensors. Tensors guard by dtype, extents and layout; integers, enums, flags, text,
+  /// vector lengths and engaged optionals by value: a call that differs is traced anew. A floating argument is a
+  /// number<T> in the function, and read at each call; in a struct it is compared by value. Inside another trace the
   /// function is traced as part of that one. Expressions in the result become tensors.
   template <class... Args>
   auto operator()(Args&&... args) const {
-    using result_type = detail::call_result_t<F, detail::settled<Args>...>;
-    if (const auto& outer = engine::current()) {
-      const bool unbroken = outer->call && state_->specialised->how().fullgraph;
-      const engine::counted_scope fullgraph(unbroken ? &outer->call->fullgraph : nullptr);
-      if constexpr (std::is_void_v<result_type>)
-        std::invoke(state_->fn, detail::settle_tree(std::forward<Args>(args))...);
-      else return detail::settle_tree(std::invoke(state_->fn, detail::settle_tree(std::forward<Args>(args))...));
-    } else {
-      return call<result_type>(evaluated<Args>(args)...);
-    }
+    constexpr bool numbers = detail::takes_numbers<F, Args...>;
+    using result_type = detail::call_result_t<F, detail::given_t<numbers, Args>...>;
+    const auto& outer = engine::current();
+    if (!outer) return call<result_type>(detail::given<numbers>(std::forward<Args>(args))...);
+    const bool unbroken = outer->call && state_->specialised->how().fullgraph;
+    const engine::counted_scope fullgraph(unbroken ? &outer->call->fullgraph : nullptr);
+    return natively<result_type>(detail::given<numbers>(std::forward<Args>(args))...);
   }
 
   /// Makes the kernels of calls with arguments like these ahead of such a call. Of tensors dtypes, extents, strides and
@@ -81,7 +79,8 @@ class compiled {
     const auto prepare = [&](auto&, const engine::call& c, const engine::tracing& tracing, auto&&...) {
       state_->specialised->prepare(c, tracing);
     };
-    [&](const auto&... settled) { asked(false, prepare, settled...); }(detail::settle_tree(args)...);
+    constexpr bool numbers = detail::takes_numbers<F, const Args&...>;
+    [&](const auto&... settled) { asked(false, prepare, settled...); }(detail::given<numbers>(args)...);
   }
 
   /// Waits until kernels that are made in the background are there.
@@ -103,18 +102,15 @@ class compiled {
     location where;
   };
 
-  /// The argument itself, or its values when it holds expressions.
-  template <class Arg>
-  static decltype(auto) evaluated(std::remove_reference_t<Arg>& arg) {
-    if constexpr (detail::facts_of<Arg>.lazy) return detail::settle_tree(arg);
-    else return static_cast<Arg&&>(arg);
-  }
-
   /// The function run as it is written.
   template <class Result, class... Args>
   Result natively(Args&&... args) const {
-    if constexpr (std::is_void_v<Result>) std::invoke(state_->fn, detail::settle_tree(std::forward<Args>(args))...);
-    else return detail::settle_tree(std::invoke(state_->fn, detail::settle_tree(std::forward<Args>(args))...));
+    if constexpr (std::is_void_v<Result>) std::invoke(state_->fn, copied(std::forward<Args>(args))...);
+    else return detail::settle_tree(std::invoke(state_->fn, copied(std::forward<Args>(args))...));
+  }
+  template <class T>
+  static std::remove_cvref_t<T> copied(T&& x) {
+    return std::forward<T>(x);
   }
 
   /// Asks the engine about a call: then(arguments, call, tracing, target, answered), where `answered` is what tracing found

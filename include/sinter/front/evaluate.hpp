@@ -15,6 +15,10 @@ auto push_value(const std::shared_ptr<engine::tracer>& t, const E& e, location a
   return access::traced<typename E::value_type, E::static_shape>(t, push(*t, e, at), extents);
 }
 
+/// An element in every position. (below)
+template <class T, dims Shape>
+tensor<T, Shape> filled(const char* op, T value, const index_array<Shape.rank>& extents, target where, location at);
+
 /// The value of `e`, on the device of its tensors, or on `otherwise` when it has none.
 template <tensor_like E>
 auto evaluate_on(const E& e, device otherwise, location at) {
@@ -23,6 +27,9 @@ auto evaluate_on(const E& e, device otherwise, location at) {
   if constexpr (any_tensor<E>) {
     if (e.is_traced()) check_tracer(access::tracer(e).get(), nullptr, at);
     return e;
+  } else if constexpr (is_number<E>) {
+    e.check_traced_now(at);
+    return filled<typename E::value_type, dims{}>("tensor", e, {}, otherwise, at);
   } else {
     return eager_evaluate(e, at, otherwise);
   }

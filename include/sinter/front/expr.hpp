@@ -23,8 +23,21 @@ struct literal {
   T value;
 };
 
+/// A number inside an expression: a literal, or while it is an argument of a trace a rank-0 node of dtype `type`. Its value
+/// may be read eagerly; in a trace whoever reads it calls specialise first.
+template <class T>
+struct weak : literal<T> {
+  trace_handle traced;
+  dtype type = dtype_of<T>;
+};
+
 template <class E>
-inline constexpr bool is_literal = false;
+inline constexpr bool is_weak = false;
+template <class T>
+inline constexpr bool is_weak<weak<T>> = true;
+
+template <class E>
+inline constexpr bool is_literal = is_weak<E>;
 template <class T>
 inline constexpr bool is_literal<literal<T>> = true;
 
@@ -120,16 +133,16 @@ inline constexpr bool is_index_leaf = false;
 template <class T, dims Shape>
 inline constexpr bool is_index_leaf<index_leaf<T, Shape>> = true;
 
-/// The element type that scalar operands take: that of the first tensor among them.
-template <bool Selection, class First, class... Rest>
-struct scalar_target {
-  using type = typename std::conditional_t<tensor_like<First> && !Selection, std::type_identity<First>,
-                                           scalar_target<false, Rest...>>::type;
-};
-template <class First>
-struct scalar_target<false, First> {
-  using type = First;
-};
+/// The place of the operand whose element type scalars take: the first tensor, else the first number.
+template <bool Selection, class... Args>
+constexpr std::size_t scalar_target() {
+  constexpr bool tensors[] = {(tensor_like<Args> && !is_number<Args>)...}, numbers[] = {is_number<Args>...};
+  for (std::size_t i = Selection; i < sizeof...(Args); ++i)
+    if (tensors[i]) return i;
+  for (std::size_t i = Selection; i < sizeof...(Args); ++i)
+    if (numbers[i]) return i;
+  return sizeof...(Args) - 1;
+}
 
 template <class E>
 struct value_type_of {
@@ -142,12 +155,22 @@ struct value_type_of<E> {
 
 /// What an argument becomes inside an expression.
 template <class T, class Arg>
-using operand = std::conditional_t<tensor_like<Arg>, Arg, literal<T>>;
+struct operand_of_argument {
+  using type = std::conditional_t<tensor_like<Arg>, Arg, literal<T>>;
+};
+template <class T, class U>
+struct operand_of_argument<T, number<U>> {
+  using type = weak<std::conditional_t<std::is_same_v<U, bool>, bool, T>>;
+};
+template <class T, class Arg>
+using operand = typename operand_of_argument<T, Arg>::type;
 
 /// user_error for an integer that T cannot hold.
 template <ir::op Op, class T, class Arg>
 constexpr decltype(auto) as_operand(const Arg& x, location at) {
-  if constexpr (tensor_like<Arg>) {
+  if constexpr (is_number<Arg>) {
+    return x.template as<typename operand<T, Arg>::value_type>();
+  } else if constexpr (tensor_like<Arg>) {
     return (x);
   } else {
     if constexpr (std::is_integral_v<Arg> && std::is_integral_v<T>)
@@ -161,9 +184,11 @@ constexpr decltype(auto) as_operand(const Arg& x, location at) {
 }
 
 template <class T, class Arg>
-inline constexpr bool scalar_fits = tensor_like<Arg> || std::is_same_v<T, Arg> ||
-                                    (is_float(dtype_of<T>) && !std::is_same_v<T, bool>) ||
-                                    (std::is_integral_v<Arg> && (is_integer(dtype_of<T>) || std::is_same_v<Arg, bool>));
+inline constexpr bool scalar_fits = is_number<Arg> ? is_float(dtype_of<T>) || std::is_same_v<Arg, number<bool>>
+                                                   : tensor_like<Arg> || std::is_same_v<T, Arg> ||
+                                                         (is_float(dtype_of<T>) && !std::is_same_v<T, bool>) ||
+                                                         (std::is_integral_v<Arg> &&
+                                                          (is_integer(dtype_of<T>) || std::is_same_v<Arg, bool>));
 
 /// Reports a wrong operand of op Op; its template arguments show the op, the dtypes and the static shapes.
 template <ir::op Op, class R, class... Operands>
@@ -196,7 +221,8 @@ template <ir::op Op, class R, class... Args>
 constexpr auto make(location at, const Args&... args) {
   static_assert(sizeof...(Args) == ir::row(Op).arity, "sinter: wrong number of operands");
   constexpr bool selection = ir::row(Op).rule == ir::dtype_rule::selection;
-  using T = typename value_type_of<typename scalar_target<selection, Args...>::type>::type;
+  using T =
+      typename value_type_of<std::tuple_element_t<scalar_target<selection, Args...>(), std::tuple<Args...>>>::type;
   constexpr bool scalars_fit = (scalar_fits<T, Args> && ...);
   static_assert(scalars_fit,
                 "sinter: this C++ number does not fit the tensor's dtype; cast the tensor with cast<T>(x)");

@@ -22,7 +22,15 @@ concept scalar_like = std::is_arithmetic_v<A> || std::is_same_v<A, f16> || std::
 template <class A>
 concept operand_like = tensor_like<A> || scalar_like<A>;
 
+template <class T>
+class number;
+
 namespace detail {
+
+template <class A>
+inline constexpr bool is_number = false;
+template <class T>
+inline constexpr bool is_number<number<T>> = true;
 
 /// An operand and the place where it was written: the conversion's default argument is the operator's caller.
 template <class E>

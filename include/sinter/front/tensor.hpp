@@ -153,7 +153,7 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   // The compiler's error quotes the second line.
   // clang-format off
   template <tensor_like E>
-  requires(!detail::same_kind<E, T, rank>) tensor(const E&) = delete;  // another dtype or rank: write cast<T>(x), or reshape it
+  requires(!detail::same_kind<E, T, rank> && !(rank == 0 && detail::is_number<E>)) tensor(const E&) = delete;  // another dtype or rank: write cast<T>(x), or reshape it
   // clang-format on
 
   /// A rank-0 tensor of one value.

@@ -6,6 +6,7 @@
 #include "../engine.hpp"
 #include "../ir/concrete.hpp"
 #include "expr.hpp"
+#include "number.hpp"
 
 namespace sinter::detail {
 
@@ -60,6 +61,20 @@ ir::node_id push(engine::tracer& t, const tensor<T, Shape>& x, location at) {
   return access::node(x);
 }
 
+/// The node of a number, of T's dtype: what it is in the trace, or a constant.
+template <class T>
+ir::node_id push(engine::tracer& t, const weak<T>& x, location at) {
+  if (!x.traced) return push_number(t, dtype_of<T>, &x.value, to_scalar(x.value), nullptr, 0, at);
+  check_tracer(x.traced.tracer().get(), &t, at);
+  const ir::node_id node = engine::node_of(*x.traced);
+  if (x.type == dtype_of<T>) return node;
+  return ir::push_pointwise(t.graph, ir::op::cast, dtype_of<T>, &node, 1, at);
+}
+template <class T>
+ir::node_id push(engine::tracer& t, const number<T>& x, location at) {
+  return push(t, x.template as<T>(), at);
+}
+
 template <class T, dims Shape>
 ir::node_id push(engine::tracer& t, const index_leaf<T, Shape>& x, location at) {
   return ir::push_iota(t.graph, dtype_of<T>, x.extents.data(), Shape.rank, x.axis, at);
@@ -72,6 +87,10 @@ ir::node_id push(engine::tracer& t, const expr<Op, T, Shape, Operands...>& e, lo
   const auto out = extents_of(e, at);
   const auto one = [&](const auto& operand) {
     using Operand = std::remove_cvref_t<decltype(operand)>;
+    if constexpr (is_weak<Operand>) {
+      if (operand.traced)
+        return push_broadcast(t.graph, push(t, operand, where), nullptr, 0, out.data(), Shape.rank, where);
+    }
     if constexpr (is_literal<Operand>) {
       return push_number(t, dtype_of<typename Operand::value_type>, &operand.value, to_scalar(operand.value),
                          out.data(), Shape.rank, where);

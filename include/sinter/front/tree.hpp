@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -14,11 +16,24 @@
 #include "tensor.hpp"
 
 namespace sinter {
+
+/// True for a class that compiled functions compare by its bytes; specialise it for one that holds no pointer:
+/// `template <> inline constexpr bool sinter::is_value<std::chrono::seconds> = true;`
+template <class T>
+inline constexpr bool is_value = false;
+
 namespace detail {
+
+template <class T>
+concept text_leaf = std::is_same_v<T, std::string> || std::is_same_v<T, std::string_view>;
+
+template <class T>
+concept bytes_leaf = is_value<T>;
 
 /// A leaf that is not a tensor: configuration, part of a tree's structure.
 template <class T>
-concept scalar_leaf = (scalar_like<T> && !std::is_same_v<T, long double>) || std::is_enum_v<T>;
+concept scalar_leaf =
+    (scalar_like<T> && !std::is_same_v<T, long double>) || std::is_enum_v<T> || text_leaf<T> || bytes_leaf<T>;
 
 template <class T>
 inline constexpr bool is_vector = false;
@@ -70,7 +85,11 @@ constexpr bool are_trees(type_list<T...>) {
 
 template <class T>
 constexpr bool is_tree() {
-  if constexpr (tensor_like<T> || scalar_leaf<T> || std::is_empty_v<T>) return true;
+  if constexpr (bytes_leaf<T>) {
+    constexpr bool bytes = std::is_trivially_copyable_v<T> && std::has_unique_object_representations_v<T>;
+    static_assert(bytes, "[tree] sinter::is_value is for classes whose equal values have equal bytes");
+    return bytes;
+  } else if constexpr (tensor_like<T> || scalar_leaf<T> || std::is_empty_v<T>) return true;
   else if constexpr (is_array<T> || is_vector<T> || is_optional<T>) return is_tree<typename T::value_type>();
   else if constexpr (is_tuple<T> || adapted_struct<T>) return are_trees(children_of<T>{});
   else if constexpr (plain_struct<T>) {
@@ -80,9 +99,10 @@ constexpr bool is_tree() {
     constexpr bool array = std::is_array_v<T>, pointer = std::is_pointer_v<T>;
     static_assert(!array, "[tree] a tree cannot hold a C array; use std::array");
     static_assert(!pointer, "[tree] a tree cannot hold a pointer");
-    static_assert(array || pointer,
-                  "[tree] a tree holds tensors, numbers, enums, std::tuple, pair, array, vector, optional and structs "
-                  "without constructors; describe any other class with BOOST_HANA_ADAPT_STRUCT");
+    static_assert(
+        array || pointer,
+        "[tree] a tree holds tensors, numbers, enums, text, std::tuple, pair, array, vector, optional and structs "
+        "without constructors; describe any other class with BOOST_HANA_ADAPT_STRUCT");
     return false;
   }
 }
@@ -125,9 +145,10 @@ struct child_references {
 
 /// What is known of a tree from its type.
 struct tree_facts {
-  int tensors = 0;    ///< tensors and expressions
-  int statics = 0;    ///< scalars
-  bool fixed = true;  ///< no vector and no optional: the two counts are exact; else they only tell none from some
+  int tensors = 0;  ///< tensors and expressions
+  int statics = 0;  ///< words of scalars
+  bool fixed =
+      true;  ///< no vector, no optional and no text: the two counts are exact; else they only tell none from some
   bool lazy = false;  ///< holds expressions
 };
 
@@ -152,6 +173,8 @@ constexpr tree_facts facts() {
   constexpr branch b = branch_of<T>();
   if constexpr (b == branch::refused) return {};
   else if constexpr (b == branch::tensor) return {1, 0, true, !is_tensor<T>};
+  else if constexpr (text_leaf<T>) return {0, 1, false, false};
+  else if constexpr (bytes_leaf<T>) return {0, static_cast<int>((sizeof(T) + 7) / 8), true, false};
   else if constexpr (b == branch::scalar) return {0, 1, true, false};
   else if constexpr (b == branch::array) {
     constexpr tree_facts f = facts<typename T::value_type>();
