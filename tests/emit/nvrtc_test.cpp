@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <sinter/ir/define.hpp>
 
-#include "../jit/random_graph.hpp"
+#include "../fuzz/random_graph.hpp"
 #include "gpu_graphs.hpp"
 #include "nvrtc_gate.hpp"
 

@@ -1,4 +1,4 @@
-// tests/jit/bounds.hpp: the reference's values with a bound, per element, on what another evaluation may differ by.
+// tests/fuzz/bounds.hpp: the reference's values with a bound, per element, on what another evaluation may differ by.
 //
 // A kernel computes f16 and bf16 in f32, adds in another order, and uses functions that are a few ulps off. A bound
 // follows each value: an operation is evaluated at its operands moved by their bounds, and its own rounding is added.
@@ -9,7 +9,6 @@
 #include <limits>
 #include <sinter/ir/define.hpp>
 #include <sinter/ir/graph.hpp>
-#include <sinter/plan/kernel.hpp>
 #include <string>
 #include <vector>
 
@@ -290,6 +289,57 @@ inline bounded reduction(const sinter::ir::node& n, const bounded& x, std::span<
   return out;
 }
 
+/// Element i of a scan, by reductions of what comes before it.
+inline bounded scanned(const sinter::ir::node& n, const bounded& x, std::span<const std::int64_t> sizes) {
+  bounded out;
+  out.value = evaluate(n, {&x.value}, sizes, false);
+  const auto& extents = x.value.extents;
+  sinter::ir::node sum = n, product = n, largest = n;
+  sum.attr.combiner = op::add;
+  product.attr.combiner = op::mul;
+  largest.attr.combiner = op::maximum;
+  const bool floating = sinter::is_float(n.type), adds = n.attr.combiner == op::add, times = n.attr.combiner == op::mul;
+  if (!floating || !(adds || times)) {
+    // Which element sets an extreme does not matter: the extreme moves by no more than the most that one of them does.
+    out.bound = x.bound;
+    if (!out.bound.empty()) out.bound = apply(largest, {doubles(extents, x.bound)}, sizes).f;
+    if (!floating) unknown_where_positive(out.bound);
+    return out;
+  }
+  const auto exact = apply(n, {doubles(extents, x.value.f)}, sizes).f;
+  const auto size = map(x.value.f, std::fabs);
+  const auto terms = static_cast<double>(extents[static_cast<std::size_t>(n.attr.ints[0])]);
+  out.bound.assign(exact.size(), 0);
+  if (adds) {
+    out.bound = apply(sum, {doubles(extents, x.bound)}, sizes).f;
+    const auto total = apply(sum, {doubles(extents, size)}, sizes).f;
+    const bool integers = whole(x.value.f) && all_zero(x.bound);
+    for (std::size_t i = 0; i < exact.size(); ++i) {
+      if (!(integers && total[i] * computed_unit(n.type) <= 1))
+        out.bound[i] += sum_rounding(terms, total[i], n.type, 1);
+      if (!(total[i] < most(n.type)) && std::isfinite(exact[i])) out.bound[i] = unknown;
+    }
+  } else {
+    std::vector<double> wide = size, up = size, down = size;
+    for (std::size_t i = 0; i < wide.size(); ++i) {
+      wide[i] = size[i] * (1 + 2 * computed_unit(n.type)) + x.bound[i];
+      up[i] = std::max(wide[i], 1.0);
+      down[i] = size[i] == 0 ? 1 : std::min(size[i] - x.bound[i], 1.0);
+    }
+    const auto outer = apply(product, {doubles(extents, wide)}, sizes).f,
+               top = apply(product, {doubles(extents, up)}, sizes).f,
+               bottom = apply(product, {doubles(extents, down)}, sizes).f;
+    for (std::size_t i = 0; i < exact.size(); ++i) {
+      out.bound[i] = 1.1 * (outer[i] - std::fabs(exact[i]));
+      if (!(top[i] < most(n.type)) || !(bottom[i] > least(n.type) * 1e3)) out.bound[i] = unknown;
+    }
+  }
+  for (std::size_t i = 0; i < exact.size(); ++i)
+    if (out.bound[i] != out.bound[i]) out.bound[i] = unknown;
+  add_rounding(out, exact, times ? 16 : 0.5);
+  return out;
+}
+
 inline bounded extreme(const sinter::ir::node& n, const bounded& x, std::span<const std::int64_t> sizes) {
   bounded out;
   out.value = evaluate(n, {&x.value}, sizes, false);
@@ -408,6 +458,8 @@ inline std::vector<bounded> evaluate(const sinter::ir::graph& g, const std::vect
       all[id] = detail::pointwise(n, in);
     } else if (n.code == op::reduce) {
       all[id] = detail::reduction(n, *in[0], sizes);
+    } else if (n.code == op::scan) {
+      all[id] = detail::scanned(n, *in[0], sizes);
     } else if (n.code == op::arg_reduce) {
       all[id] = detail::extreme(n, *in[0], sizes);
     } else if (n.code == op::dot) {

@@ -1,9 +1,11 @@
-// tests/jit/random_graph.hpp: random graphs over every op, and random inputs in random layouts.
+// tests/fuzz/random_graph.hpp: random graphs over every op, and random inputs in random layouts.
 #pragma once
 
 #include <cmath>
 #include <limits>
 #include <random>
+#include <sinter/autodiff/jvp.hpp>
+#include <sinter/ir/define.hpp>
 #include <sinter/ir/graph.hpp>
 #include <string>
 #include <vector>
@@ -25,6 +27,7 @@ struct recipe {
   std::vector<std::int64_t> hints;  ///< values of the symbols in them
   std::int64_t most_elements = 4096;
   int steps = 14;
+  int derivatives = 0;  ///< gradients taken of what was drawn
 };
 
 class random_graph {
@@ -38,7 +41,22 @@ class random_graph {
         // Shapes that do not fit: another step is drawn.
       }
     }
+    for (int i = 0; i < how_.derivatives; ++i) {
+      try {
+        differentiated();
+      } catch (const user_error&) {
+        // A product along a symbolic axis has no derivative.
+      }
+    }
     choose_outputs();
+  }
+
+  /// Floating nodes that a derivative can be taken of.
+  std::vector<node_id> floating() const {
+    std::vector<node_id> found;
+    for (auto x : pool_)
+      if (sinter::is_float(type_of(x))) found.push_back(x);
+    return found;
   }
 
   sinter::ir::graph graph;
@@ -179,7 +197,7 @@ class random_graph {
   }
 
   void step() {
-    switch (below(16)) {
+    switch (below(18)) {
       case 0:
       case 1:
       case 2:
@@ -206,6 +224,10 @@ class random_graph {
         return indexed();
       case 14:
         return product();
+      case 15:
+        return scanned();
+      case 16:
+        return anything();
       default:
         return chance(50) ? extreme() : arithmetic_chain();
     }
@@ -401,6 +423,111 @@ class random_graph {
     a.combiner = chance(50) ? op::maximum : op::minimum;
     a.ints = {static_cast<std::int64_t>(below(rank(x)))};
     keep(push(op::arg_reduce, {x}, a));
+  }
+
+  void scanned() {
+    node_id x = any();
+    if (rank(x) == 0) return;
+    if (sinter::is_bool(type_of(x))) x = cast(x, dtype::i16);
+    attributes a;
+    a.combiner = one_of({op::add, op::add, op::mul, op::maximum, op::minimum});
+    a.ints = {static_cast<std::int64_t>(below(rank(x))), static_cast<std::int64_t>(below(2))};
+    keep(push(op::scan, {x}, a));
+  }
+
+  /// Any op on any operands with any attributes: most are refused, and the rest has to work like everything else.
+  void anything() {
+    for (int tries = 0; tries < 6; ++tries) {
+      const op code = static_cast<op>(below(static_cast<std::uint64_t>(op::scan) + 1));
+      const auto few = [&] { return static_cast<std::int64_t>(below(4)) - (chance(20) ? 1 : 0); };
+      if (code == op::input) continue;
+      attributes a;
+      a.type = any_type();
+      a.combiner = static_cast<op>(below(static_cast<std::uint64_t>(sinter::ir::pointwise_count)));
+      std::size_t operands = code == op::constant || code == op::iota ? 0
+                             : code == op::gather || code == op::dot  ? 2
+                             : code == op::scatter_add                ? 3
+                             : code == op::concat                     ? below(4)
+                             : sinter::ir::is_pointwise(code)         ? static_cast<std::size_t>(row(code).arity)
+                                                                      : 1;
+      std::vector<node_id> in;
+      for (; operands > 0; --operands) in.push_back(chance(40) && !in.empty() ? in[0] : any());
+      const std::size_t r = in.empty() ? below(4) : rank(in[0]);
+      std::size_t ints = 0, dims = 0;
+      switch (code) {
+        case op::constant:
+        case op::reshape:
+        case op::broadcast:
+          dims = chance(70) ? r : below(5);
+          break;
+        case op::pad:
+          dims = 2 * r;
+          break;
+        case op::slice:
+          ints = r;
+          dims = 2 * r;
+          break;
+        case op::permute:
+        case op::reduce:
+          ints = code == op::reduce ? below(r + 1) : r;
+          break;
+        case op::iota:
+        case op::concat:
+        case op::arg_reduce:
+        case op::gather:
+        case op::scatter_add:
+          ints = 1;
+          dims = code == op::iota ? r : 0;
+          break;
+        case op::scan:
+          a.ints = {few(), static_cast<std::int64_t>(below(2))};
+          break;
+        case op::dot: {
+          const auto most = std::min(rank(in[0]), rank(in[1]));
+          const auto batch = below(most + 1);
+          a.ints = {static_cast<std::int64_t>(batch), static_cast<std::int64_t>(below(most - batch + 1))};
+          break;
+        }
+        default:
+          break;
+      }
+      for (; ints > 0; --ints) a.ints.push_back(few());
+      for (; dims > 0; --dims) a.dims.push_back(chance(30) ? pick(how_.theme) : dim(few()));
+      if (code == op::constant || code == op::iota || code == op::broadcast || code == op::pad) {
+        std::int64_t n = 1;
+        for (const auto& e : a.dims) n *= std::max<std::int64_t>(e.evaluate(how_.hints), 1);
+        if (n > how_.most_elements) continue;
+      }
+      try {
+        const node_id y = push(code, std::move(in), std::move(a));
+        if (rank(y) <= 7) keep(y);
+        return;
+      } catch (const user_error&) {
+        // Refused, as it has to be.
+      }
+    }
+  }
+
+  /// Derivatives of a scalar by some of what it follows from.
+  void differentiated() {
+    const auto from = floating();
+    if (from.empty() || graph.size() > 400) return;
+    node_id y = from[from.size() - 1 - std::min(below(from.size()), below(from.size()))];
+    // A cotangent that varies.
+    if (chance(50)) y = push(op::mul, {y, tensor(type_of(y), shape_of(y))});
+    if (rank(y) > 0) {
+      std::vector<std::int64_t> axes(rank(y));
+      for (std::size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<std::int64_t>(i);
+      y = reduce(y, op::add, axes);
+    }
+    std::vector<node_id> wrt;
+    for (std::uint64_t n = 1 + below(3); n > 0; --n) {
+      const node_id x = pick(from);
+      if (x < y) wrt.push_back(x);
+    }
+    if (wrt.empty()) return;
+    for (auto d : sinter::engine::gradient(graph, y, wrt, {"fuzz.cpp", ++lines_})) keep(d);
+    if (graph.size() > 1200) throw user_error("too many nodes");
   }
 
   void indexed() {

@@ -1,4 +1,4 @@
-// tests/jit/kernels.hpp: many graphs' kernels in one compilation, and calls of them on guarded, poisoned memory.
+// tests/fuzz/kernels.hpp: many graphs' kernels in one compilation, and calls of them on guarded, poisoned memory.
 #pragma once
 
 #include <cstring>
@@ -187,30 +187,51 @@ inline std::vector<std::int64_t> extents_of(const shape& s, std::span<const std:
   return e;
 }
 
-/// Plans and prints. With symbols, inputs are row-major.
-inline planned plan_graph(sinter::ir::graph g, std::mt19937_64& bits, std::vector<std::int64_t> hints) {
+/// Results get a node each, which is no input; a reshaped result is its operand's memory.
+inline void separate_results(sinter::ir::graph& g) {
+  std::vector<node_id> taken(g.inputs.begin(), g.inputs.end());
+  for (auto& out : g.outputs) {
+    node_id id = out;
+    while (g[id].code == op::reshape) id = g[id].in[0];
+    if (std::find(taken.begin(), taken.end(), id) != taken.end()) id = g.mark(out);
+    taken.push_back(id);
+    out = id;
+  }
+}
+
+/// A layout for each input. With symbols, inputs are row-major, which an empty layout says.
+inline std::vector<layout> layouts_of(const sinter::ir::graph& g, std::mt19937_64& bits, bool symbols) {
+  std::vector<layout> all;
+  for (auto id : g.inputs) all.push_back(symbols ? layout() : random_layout(bits, extents_of(g[id].extents, {})));
+  return all;
+}
+
+/// Plans and prints.
+inline planned plan_graph(sinter::ir::graph g, std::vector<layout> layouts, std::vector<std::int64_t> hints) {
   planned p;
+  separate_results(g);
   sinter::plan::memory_map memory;
   memory.hints = hints;
   memory.strides.resize(g.size());
-  for (auto id : g.inputs) {
-    const auto extents = extents_of(g[id].extents, hints);
-    if (!hints.empty()) {
-      p.layouts.emplace_back();
-      continue;
-    }
-    p.layouts.push_back(random_layout(bits, extents));
-    memory.strides[id].assign(p.layouts.back().strides.begin(), p.layouts.back().strides.end());
-  }
+  for (std::size_t i = 0; i < g.inputs.size() && hints.empty(); ++i)
+    memory.strides[g.inputs[i]].assign(layouts[i].strides.begin(), layouts[i].strides.end());
+  p.layouts = std::move(layouts);
   p.kernels = sinter::plan::fuse(g, memory);
   for (const auto& k : p.kernels.kernels) p.sources.push_back(sinter::emit::cpu(k));
   p.graph = std::move(g);
   return p;
 }
 
+inline planned plan_graph(sinter::ir::graph g, std::mt19937_64& bits, std::vector<std::int64_t> hints) {
+  auto layouts = layouts_of(g, bits, !hints.empty());
+  return plan_graph(std::move(g), std::move(layouts), std::move(hints));
+}
+
 /// Kernels of many graphs, each batch of one vector width compiled as one text.
 class batch {
  public:
+  explicit batch(int kernels_a_text = 12) : most_(kernels_a_text) {}
+
   void add(planned& p) {
     p.first = place_.size();
     for (const auto& s : p.sources) {
@@ -219,7 +240,7 @@ class batch {
       std::string prelude = s.text.substr(s.text.find('\n') + 1, at - s.text.find('\n') - 1);
       const auto width = prelude.find("/ 8)") != std::string::npos ? 1u : 0u;
       auto& mine = texts_[width];
-      auto& chunk = mine.empty() || mine.back().kernels >= 12 ? mine.emplace_back() : mine.back();
+      auto& chunk = mine.empty() || mine.back().kernels >= most_ ? mine.emplace_back() : mine.back();
       place_.push_back({width, mine.size() - 1, "kernel_" + std::to_string(place_.size())});
       chunk.body += "extern \"C\" void " + place_.back().name + "(" + s.text.substr(at + head.size());
       ++chunk.kernels;
@@ -258,6 +279,7 @@ class batch {
     std::size_t chunk;
     std::string name;
   };
+  int most_;
   std::vector<chunk> texts_[2];
   std::vector<place> place_;
   std::vector<sinter::run::built> modules_;
@@ -265,24 +287,41 @@ class batch {
 
 struct tally {
   std::size_t compared = 0, seen = 0, kernels = 0, unfused = 0;
+
+  tally& operator+=(const tally& t) {
+    compared += t.compared;
+    seen += t.seen;
+    kernels += t.kernels;
+    unfused += t.unfused;
+    return *this;
+  }
 };
 
-/// Runs a planned graph on random inputs; the first thing that is wrong, or "".
-inline std::string run(const planned& p, const batch& b, std::mt19937_64& bits, const std::vector<std::int64_t>& sizes,
-                       tally& count) {
-  const auto& g = p.graph;
-  std::vector<literal_array> inputs;
+/// Random inputs in memory, and their values as the reference reads them.
+struct inputs {
+  std::vector<literal_array> values;
   std::vector<operand> operands;
+
+  inputs(const sinter::ir::graph& g, const std::vector<layout>& layouts, std::mt19937_64& bits,
+         const std::vector<std::int64_t>& sizes) {
+    for (std::size_t i = 0; i < g.inputs.size(); ++i) {
+      const auto& n = g[g.inputs[i]];
+      values.push_back(random_values(bits, n.type, extents_of(n.extents, sizes)));
+      operands.emplace_back(values.back(), sizes.empty() ? layouts[i] : row_major_layout(values.back().extents));
+    }
+  }
+};
+
+/// Runs a planned graph on poisoned memory; the first thing that is wrong with a result, as `wanted`, or "".
+inline std::string run(const planned& p, const batch& b, const inputs& in, const std::vector<const bounded*>& wanted,
+                       const std::vector<std::int64_t>& sizes, tally& count) {
+  const auto& g = p.graph;
   std::vector<std::unique_ptr<guarded>> results;
-  std::vector<void*> table;
   std::map<int, int> slot;
+  std::vector<void*> table;
   for (std::size_t i = 0; i < g.inputs.size(); ++i) {
-    const auto& n = g[g.inputs[i]];
-    inputs.push_back(random_values(bits, n.type, extents_of(n.extents, sizes)));
-    const layout l = sizes.empty() ? p.layouts[i] : row_major_layout(inputs[i].extents);
-    operands.emplace_back(inputs.back(), l);
     slot[static_cast<int>(g.inputs[i])] = static_cast<int>(table.size());
-    table.push_back(operands.back().data);
+    table.push_back(in.operands[i].data);
   }
   sinter::sorted_set<int> given;
   for (auto id : g.inputs) given.insert(static_cast<int>(id));
@@ -312,15 +351,24 @@ inline std::string run(const planned& p, const batch& b, std::mt19937_64& bits, 
     if (!local.intact()) return "kernel " + std::to_string(k) + " writes outside its scratch memory";
   }
   if (!scratch.intact()) return "a kernel writes outside the intermediates";
-  for (const auto& o : operands)
+  for (const auto& o : in.operands)
     if (!o.memory->intact()) return "a kernel writes around an input";
-  const auto want = evaluate(g, inputs, sizes);
   for (std::size_t k = 0; k < g.outputs.size(); ++k) {
     if (!results[k]->intact()) return "a kernel writes around result " + std::to_string(k);
-    const std::string why = difference(want[g.outputs[k]], results[k]->data(), count.compared, count.seen);
-    if (!why.empty()) return "result " + std::to_string(k) + " (%" + std::to_string(g.outputs[k]) + "): " + why;
+    const std::string why = difference(*wanted[k], results[k]->data(), count.compared, count.seen);
+    if (!why.empty()) return "result " + std::to_string(k) + ", " + why;
   }
   return "";
+}
+
+/// The same on random inputs.
+inline std::string run(const planned& p, const batch& b, std::mt19937_64& bits, const std::vector<std::int64_t>& sizes,
+                       tally& count) {
+  const inputs in(p.graph, p.layouts, bits, sizes);
+  const auto want = evaluate(p.graph, in.values, sizes);
+  std::vector<const bounded*> wanted;
+  for (auto id : p.graph.outputs) wanted.push_back(&want[id]);
+  return run(p, b, in, wanted, sizes, count);
 }
 
 }  // namespace fuzz

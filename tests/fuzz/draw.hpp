@@ -1,0 +1,167 @@
+// tests/fuzz/draw.hpp: what a seed stands for: a graph, layouts of its inputs, sizes of its symbols.
+#pragma once
+
+#include <array>
+#include <sinter/rewrite/rewrite.hpp>
+
+#include "kernels.hpp"
+
+namespace fuzz {
+
+struct drawn {
+  std::uint64_t seed = 0;
+  std::string kind;
+  recipe how;
+  sinter::ir::graph graph;      ///< as a user would trace it
+  sinter::ir::graph rewritten;  ///< after every pass
+  std::vector<layout> layouts;
+  std::vector<std::vector<std::int64_t>> sizes;  ///< of the symbols, to run it at; one empty list where there are none
+
+  bool symbolic() const { return !how.hints.empty(); }
+  /// What inputs are drawn with.
+  std::mt19937_64 values() const { return std::mt19937_64(seed * 2 + 1); }
+};
+
+inline recipe small_recipe(std::mt19937_64& bits) {
+  static const std::int64_t extents[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64, 70, 256};
+  recipe r;
+  for (int i = 0; i < 3; ++i) r.theme.push_back(extents[bits() % std::size(extents)]);
+  if (bits() % 12 == 0) r.theme.push_back(0);
+  return r;
+}
+
+/// Enough elements for blocks, chunks and threads.
+inline recipe large_recipe(std::mt19937_64& bits) {
+  static const std::vector<dim> themes[] = {{40000, 2},    {257, 300},    {3, 20000}, {130, 2, 131}, {70001},
+                                            {32, 1024, 2}, {2, 3, 16384}, {5000, 17}, {65536},       {64, 1200}};
+  recipe r;
+  r.theme = themes[bits() % std::size(themes)];
+  r.most_elements = 100000;
+  r.steps = 8;
+  return r;
+}
+
+inline recipe symbolic_recipe(std::mt19937_64& bits) {
+  recipe r;
+  r.theme = {dim::symbol(0), dim::symbol(1), static_cast<std::int64_t>(1 + bits() % 9)};
+  r.hints = {5 + static_cast<std::int64_t>(bits() % 20), 17};
+  r.steps = 10;
+  return r;
+}
+
+/// Draws the graph of a seed without rewriting it.
+inline drawn draw(std::uint64_t seed, bool symbols) {
+  std::mt19937_64 bits(seed);
+  drawn d;
+  d.seed = seed;
+  const auto style = bits() % 100;
+  if (style < 66) {
+    d.kind = "small";
+    d.how = small_recipe(bits);
+    d.how.most_elements = 512;
+    d.how.steps = 2 + static_cast<int>(bits() % 7);
+  } else if (style < 75) {
+    d.kind = "medium";
+    d.how = small_recipe(bits);
+  } else if (style < 78) {
+    d.kind = "large";
+    d.how = large_recipe(bits);
+  } else if (symbols) {
+    d.kind = "symbolic";
+    d.how = symbolic_recipe(bits);
+  } else {
+    d.kind = "small";
+    d.how = small_recipe(bits);
+    d.how.steps = 10;
+  }
+  if (bits() % 4 == 0) {
+    d.kind += " with gradients";
+    d.how.derivatives = 1 + static_cast<int>(bits() % 2);
+    d.how.steps = std::min(d.how.steps, 6);
+    d.how.most_elements = std::min<std::int64_t>(d.how.most_elements, 20000);
+  }
+  d.graph = random_graph(bits(), d.how).graph;
+  d.layouts = layouts_of(d.graph, bits, d.symbolic());
+  d.sizes.emplace_back();
+  if (d.symbolic()) d.sizes = {d.how.hints};
+  for (int again = 0; d.symbolic() && again < 2; ++again)
+    d.sizes.push_back({2 + static_cast<std::int64_t>(bits() % 40), 2 + static_cast<std::int64_t>(bits() % 33)});
+  return d;
+}
+
+/// The reference's values against an evaluation of an equal graph; "" when they agree.
+inline std::string difference(const bounded& want, const literal_array& got, tally& count) {
+  if (got.type != want.value.type) return "which has another dtype";
+  if (got.extents != want.value.extents) return "which has other extents";
+  for (std::size_t i = 0; i < want.bound.size(); ++i) {
+    ++count.seen;
+    if (want.bound[i] == unknown) continue;
+    ++count.compared;
+    if (sinter::is_float(got.type)) {
+      const double r = want.value.f[i], y = got.f[i], e = want.bound[i];
+      const double allowed = e > 0 ? 2 * e + detail::unit(got.type) * std::fabs(r) : 0;
+      if (r == y || (std::isnan(r) && std::isnan(y)) || std::fabs(r - y) <= allowed) continue;
+      return "element " + std::to_string(i) + ": " + sinter::text::number(y) + ", not " + sinter::text::number(r) +
+             " +- " + sinter::text::number(allowed);
+    }
+    if (got.i[i] != want.value.i[i])
+      return "element " + std::to_string(i) + ": " + std::to_string(got.i[i]) + ", not " +
+             std::to_string(want.value.i[i]);
+  }
+  return "";
+}
+
+/// Whether the graph after every rewrite means what it did before.
+inline std::string run_rewritten(const sinter::ir::graph& rewritten, const inputs& in,
+                                 const std::vector<const bounded*>& wanted, const std::vector<std::int64_t>& sizes,
+                                 tally& count) {
+  const auto got = sinter::ir::evaluate(rewritten, in.values, sizes);
+  for (std::size_t k = 0; k < got.size(); ++k) {
+    const std::string why = difference(*wanted[k], got[k], count);
+    if (!why.empty()) return "result " + std::to_string(k) + ", " + why;
+  }
+  return "";
+}
+
+/// Whether reverse and forward mode agree on d y / d x of two of the graph's nodes: for random c and t, c·(J t) and
+/// (Jᵀ c)·t are equal within the bounds of both sums. "" also where a sum is not finite, or nothing is known about it.
+inline std::string run_derivatives(const drawn& d, tally& count) {
+  std::mt19937_64 bits(d.seed * 3 + 2);
+  sinter::ir::graph g = d.graph;
+  std::vector<node_id> floating;
+  for (auto id : g.live())
+    if (sinter::is_float(g[id].type)) floating.push_back(id);
+  if (floating.size() < 2) return "";
+  const node_id y = floating[floating.size() - 1 - bits() % std::min<std::size_t>(floating.size() - 1, 4)];
+  const node_id x = floating[bits() % floating.size()];
+  if (x >= y) return "";
+  const auto sum = [&](node_id a, node_id b) {
+    const sinter::ir::value v = sinter::ir::value(g, a, {}) * sinter::ir::value(g, b, {});
+    std::vector<std::int64_t> axes(v.extents().size());
+    for (std::size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<std::int64_t>(i);
+    return reduce(v, op::add, axes).id();
+  };
+  try {
+    const node_id c = g.add_input(g[y].type, g[y].extents), t = g.add_input(g[x].type, g[x].extents);
+    const auto forward = sinter::autodiff::jvp(g, std::array{y}, std::array{x}, std::array{t});
+    const auto reverse = sinter::engine::gradient(g, sum(c, y), std::array{x}, {});
+    g.outputs = {sum(c, forward[0]), sum(reverse[0], t)};
+  } catch (const user_error&) {
+    return "";  // a product along a symbolic axis has no derivative
+  }
+  const auto& sizes = d.sizes.back();
+  std::vector<literal_array> values;
+  for (auto id : g.inputs) values.push_back(random_values(bits, g[id].type, extents_of(g[id].extents, sizes)));
+  const auto all = evaluate(g, values, sizes);
+  const bounded &a = all[g.outputs[0]], &b = all[g.outputs[1]];
+  ++count.seen;
+  const double along = a.value.f[0], back = b.value.f[0], allowed = 2 * (a.bound[0] + b.bound[0]);
+  if (!std::isfinite(along) || !std::isfinite(back) || !(allowed < unknown)) return "";
+  ++count.compared;
+  if (std::fabs(along - back) <= allowed) return "";
+  return "d %" + std::to_string(y) + " / d %" + std::to_string(x) + ": forward mode gives " +
+         sinter::text::number(along) + ", reverse mode " + sinter::text::number(back) + " +- " +
+         sinter::text::number(allowed) + "\n" + sinter::ir::print(g);
+}
+
+}  // namespace fuzz

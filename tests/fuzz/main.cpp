@@ -1,0 +1,361 @@
+// test_fuzz: random graphs, each against the reference with a bound on every element.
+//
+//   test_fuzz --seeds 1..10000 [--backend cpu|cuda|reference] [--replay FILE] [--seconds S] [--threads N]
+//
+// A seed stands for a graph, layouts of its inputs, their values, and sizes of its symbols (draw.hpp). For each, the graph
+// is interpreted with bounds (bounds.hpp) and compared with: itself after every rewrite; forward with reverse derivatives;
+// and what the backend computes. `cpu` compiles the kernels of many graphs as one text, at $SINTER_CXXFLAGS (else -Og,
+// and -O3 every twentieth time); `cuda` builds each graph by itself, N at once; `reference` compiles nothing.
+// Exits with 1 after the last seed when any failed; prints what reruns just that one.
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <mutex>
+#include <sstream>
+#include <thread>
+
+#include "../emulator/select.hpp"
+#include "draw.hpp"
+#include "programs.hpp"
+
+namespace {
+
+using fuzz::bounded;
+using fuzz::drawn;
+using fuzz::inputs;
+using fuzz::tally;
+
+struct settings {
+  std::vector<std::uint64_t> replayed;
+  std::uint64_t first = 1, last = 0;
+  std::string backend = "cpu";
+  double seconds = 1e9;
+  unsigned threads = 1;
+  std::uint64_t batch = 400;
+};
+
+struct totals {
+  tally kernels, rewrites, derivatives;
+  std::uint64_t graphs = 0, nodes = 0, compiled = 0, failed = 0;
+  double build_seconds = 0;
+};
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+// Where a signal finds the process.
+thread_local std::uint64_t current_seed = 0;
+thread_local const char* current_step = "";
+
+void on_signal(int number) {
+  char text[200];
+  const int n = std::snprintf(text, sizeof text, "FAILED seed %llu: signal %d while %s\n",
+                              static_cast<unsigned long long>(current_seed), number, current_step);
+  if (::write(2, text, static_cast<std::size_t>(n)) < 0) ::_exit(3);
+  ::signal(number, SIG_DFL);
+  ::raise(number);
+}
+
+std::mutex printing;
+
+void report(const settings& how, const drawn& d, const std::string& what, totals& all) {
+  const std::lock_guard lock(printing);
+  ++all.failed;
+  std::printf("FAILED seed %llu (%s): %s\n%s", static_cast<unsigned long long>(d.seed), d.kind.c_str(), what.c_str(),
+              sinter::ir::print(d.graph).c_str());
+  std::printf("rerun: test_fuzz --seeds %llu..%llu --backend %s\n\n", static_cast<unsigned long long>(d.seed),
+              static_cast<unsigned long long>(d.seed), how.backend.c_str());
+  std::fflush(stdout);
+}
+
+/// The reference's values of a graph's results, with bounds.
+struct expected {
+  std::vector<bounded> nodes;
+  std::vector<const bounded*> results;
+
+  expected(const sinter::ir::graph& g, const inputs& in, const std::vector<std::int64_t>& sizes)
+      : nodes(fuzz::evaluate(g, in.values, sizes)) {
+    for (auto id : g.outputs) results.push_back(&nodes[id]);
+  }
+};
+
+sinter::options options_of(const drawn& d) {
+  sinter::options o;
+  o.deterministic = d.seed % 2 == 0;
+  o.mode = d.seed % 3 == 0 ? sinter::mode::reduce_overhead : sinter::mode::standard;
+  return o;
+}
+
+std::string run_on_gpu(const drawn& d, const sinter::ir::graph& g, tally& count) {
+  auto bits = d.values();
+  const inputs in(g, d.layouts, bits, {});
+  const expected want(g, in, {});
+  return fuzz::run_program(g, in, d.layouts, want.results, options_of(d), sinter::device::cuda(0), count);
+}
+
+/// Each node of the graph as the only result of a graph of its own; the first that is wrong.
+std::string first_difference(const drawn& d, const std::string& stage) {
+  std::vector<drawn> alone;
+  for (auto id : d.graph.live()) {
+    const auto code = d.graph[id].code;
+    if (code == sinter::ir::op::input || code == sinter::ir::op::constant) continue;
+    drawn one = d;
+    one.graph.outputs = {id};
+    one.rewritten = sinter::rewrite::run_all(one.graph);
+    alone.push_back(std::move(one));
+  }
+  fuzz::batch batch(60);
+  std::vector<fuzz::planned> planned;
+  if (stage == "cpu") {
+    for (const auto& one : alone) planned.push_back(fuzz::plan_graph(one.rewritten, one.layouts, one.how.hints));
+    for (auto& p : planned) batch.add(p);
+    batch.build();
+  }
+  for (std::size_t i = 0; i < alone.size(); ++i) {
+    auto bits = d.values();
+    for (const auto& sizes : d.sizes) {
+      tally count;
+      std::string why;
+      if (stage == "cuda") {
+        why = run_on_gpu(d, alone[i].graph, count);
+      } else {
+        const inputs in(alone[i].graph, d.layouts, bits, sizes);
+        const expected want(alone[i].graph, in, sizes);
+        why = stage == "cpu" ? fuzz::run(planned[i], batch, in, want.results, sizes, count)
+                             : fuzz::run_rewritten(alone[i].rewritten, in, want.results, sizes, count);
+      }
+      if (!why.empty()) return "first: " + sinter::ir::print(d.graph, alone[i].graph.outputs[0]) + "\n  " + why;
+    }
+  }
+  return "no node by itself differs: only together";
+}
+
+std::string located(const drawn& d, const std::string& stage, const std::string& what) {
+  std::string where;
+  try {
+    where = first_difference(d, stage);
+  } catch (const std::exception& e) {
+    where = "(looking for the first node that differs: " + std::string(e.what()) + ")";
+  }
+  return stage + ": " + what + "\n" + where;
+}
+
+/// Draws a seed and checks what needs no compiler. False when it failed.
+bool prepare(const settings& how, std::uint64_t seed, drawn& d, totals& all) {
+  current_seed = seed;
+  ::alarm(120);
+  d.seed = seed;
+  try {
+    current_step = "drawing";
+    d = fuzz::draw(seed, how.backend != "cuda");
+    current_step = "rewriting";
+    sinter::ir::check(d.graph, "trace");
+    d.rewritten = sinter::rewrite::run_all(d.graph);
+    sinter::ir::check(d.rewritten, "rewrite");
+    current_step = "interpreting";
+    auto bits = d.values();
+    tally rewrites, derivatives;
+    for (const auto& sizes : d.sizes) {
+      const inputs in(d.graph, d.layouts, bits, sizes);
+      const expected want(d.graph, in, sizes);
+      const std::string why = fuzz::run_rewritten(d.rewritten, in, want.results, sizes, rewrites);
+      if (!why.empty()) return report(how, d, located(d, "aot_reference", why), all), false;
+    }
+    current_step = "differentiating";
+    const std::string why = fuzz::run_derivatives(d, derivatives);
+    {
+      const std::lock_guard lock(printing);
+      ++all.graphs;
+      all.nodes += d.graph.live().size();
+      all.rewrites += rewrites;
+      all.derivatives += derivatives;
+    }
+    if (!why.empty()) report(how, d, "derivatives: " + why, all);
+    return why.empty();
+  } catch (const std::exception& e) {
+    report(how, d, std::string(current_step) + ": " + e.what(), all);
+    return false;
+  }
+}
+
+struct item {
+  drawn d;
+  fuzz::planned code;
+};
+
+/// Halves what does not compile together until the graphs at fault are alone.
+void report_uncompilable(const settings& how, std::span<item> items, const std::string& error, totals& all) {
+  if (items.size() == 1) return report(how, items[0].d, "compiling: " + error, all);
+  bool found = false;
+  for (const auto half : {items.first(items.size() / 2), items.subspan(items.size() / 2)}) {
+    fuzz::batch alone(60);
+    try {
+      for (auto& i : half) alone.add(i.code);
+      alone.build();
+    } catch (const std::exception& e) {
+      report_uncompilable(how, half, e.what(), all);
+      found = true;
+    }
+  }
+  if (!found) report(how, items[0].d, "compiling this and the next: " + error, all);
+}
+
+void run_on_host(const settings& how, std::span<const std::uint64_t> seeds, std::uint64_t number, totals& all) {
+  fuzz::batch batch(280);  // fewer would parse the prelude more often, more would leave a core idle
+  std::vector<item> items;
+  for (auto seed : seeds) {
+    item i;
+    if (!prepare(how, seed, i.d, all)) continue;
+    if (how.backend == "reference") continue;
+    try {
+      current_step = "planning";
+      i.code = fuzz::plan_graph(i.d.rewritten, i.d.layouts, i.d.how.hints);
+      batch.add(i.code);
+      items.push_back(std::move(i));
+    } catch (const std::exception& e) {
+      report(how, i.d, std::string("planning: ") + e.what(), all);
+    }
+  }
+  if (items.empty()) return;
+  ::alarm(0);
+  current_step = "compiling";
+  const double start = now();
+  static const bool chosen = std::getenv("SINTER_CXXFLAGS") != nullptr;
+  if (!chosen) ::setenv("SINTER_CXXFLAGS", number % 20 == 19 ? "-O3" : "-Og", 1);
+  try {
+    batch.build();
+  } catch (const std::exception& e) {
+    return report_uncompilable(how, items, e.what(), all);
+  }
+  all.build_seconds += now() - start;
+  for (auto& i : items) {
+    current_seed = i.d.seed;
+    current_step = "running";
+    ::alarm(120);
+    auto bits = i.d.values();
+    std::string why;
+    for (const auto& sizes : i.d.sizes) {
+      const inputs in(i.d.graph, i.d.layouts, bits, sizes);
+      const expected want(i.d.graph, in, sizes);
+      why = fuzz::run(i.code, batch, in, want.results, sizes, all.kernels);
+      if (!why.empty()) break;
+    }
+    ++all.compiled;
+    if (!why.empty()) report(how, i.d, located(i.d, "cpu", why), all);
+  }
+  ::alarm(0);
+}
+
+void run_each_on_gpu(const settings& how, std::span<const std::uint64_t> seeds, totals& all) {
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i; (i = next.fetch_add(1)) < seeds.size();) {
+      drawn d;
+      if (!prepare(how, seeds[i], d, all)) continue;
+      tally count;
+      std::string why;
+      try {
+        current_step = "running";
+        why = run_on_gpu(d, d.graph, count);
+        if (!why.empty()) why = located(d, "cuda", why);
+      } catch (const std::exception& e) {
+        why = e.what();
+      }
+      {
+        const std::lock_guard lock(printing);
+        all.kernels += count;
+        ++all.compiled;
+      }
+      if (!why.empty()) report(how, d, why, all);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (unsigned t = 1; t < how.threads; ++t) threads.emplace_back(work);
+  work();
+  for (auto& t : threads) t.join();
+}
+
+settings parse(int argc, char** argv) {
+  settings s;
+  const auto usage = [] {
+    std::fputs("test_fuzz --seeds A..B [--backend cpu|cuda|reference] [--replay FILE] [--seconds S] [--threads N]\n",
+               stderr);
+    std::exit(2);
+  };
+  for (int i = 1; i < argc; i += 2) {
+    const std::string name = argv[i], text = i + 1 < argc ? argv[i + 1] : (usage(), "");
+    if (name == "--seeds") {
+      const auto dots = text.find("..");
+      s.first = std::strtoull(text.c_str(), nullptr, 10);
+      s.last = dots == std::string::npos ? s.first : std::strtoull(text.c_str() + dots + 2, nullptr, 10);
+    } else if (name == "--backend" && (text == "cpu" || text == "cuda" || text == "reference")) {
+      s.backend = text;
+    } else if (name == "--replay") {
+      std::ifstream file(text);
+      if (!file) usage();
+      for (std::string line; std::getline(file, line);)
+        if (!line.empty() && line[0] != '#') s.replayed.push_back(std::strtoull(line.c_str(), nullptr, 10));
+    } else if (name == "--seconds") {
+      s.seconds = std::strtod(text.c_str(), nullptr);
+    } else if (name == "--threads") {
+      s.threads = static_cast<unsigned>(std::max(1, std::atoi(text.c_str())));
+    } else if (name == "--batch") {
+      s.batch = std::strtoull(text.c_str(), nullptr, 10);
+    } else {
+      usage();
+    }
+  }
+  return s;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const settings how = parse(argc, argv);
+  if (how.backend == "cuda")
+    if (const int result = emulator::select(); result != 0) return result;
+  for (int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGALRM}) ::signal(number, on_signal);
+  ::setenv("SINTER_COMPILE_TIMEOUT", "600", 0);
+  // What is compiled here is never asked for again.
+  namespace files = std::filesystem;
+  const files::path kernels = files::temp_directory_path() / ("sinter_fuzz." + std::to_string(::getpid()));
+  ::setenv("SINTER_CACHE_DIR", kernels.c_str(), 1);
+
+  totals all;
+  const double start = now();
+  std::vector<std::uint64_t> seeds = how.replayed;
+  std::uint64_t next = how.first, number = 0;
+  while (now() - start < how.seconds && (!seeds.empty() || next <= how.last)) {
+    while (seeds.size() < how.batch && next <= how.last) seeds.push_back(next++);
+    if (how.backend == "cuda") run_each_on_gpu(how, seeds, all);
+    else run_on_host(how, seeds, number++, all);
+    seeds.clear();
+    std::error_code ignored;
+    files::remove_all(kernels, ignored);
+  }
+  const auto share = [](const tally& t) { return t.seen ? 100.0 * static_cast<double>(t.compared) / t.seen : 0.0; };
+  std::printf(
+      "%llu graphs, %llu nodes, %llu on %s; %zu ops in %zu kernels; compared: %.1f%% of %zu elements, after rewrites "
+      "%.1f%% of %zu, derivatives %.1f%% of %zu; %.0f s, %.0f s of it in the compiler; %llu failed\n",
+      static_cast<unsigned long long>(all.graphs), static_cast<unsigned long long>(all.nodes),
+      static_cast<unsigned long long>(all.compiled), how.backend.c_str(), all.kernels.unfused, all.kernels.kernels,
+      share(all.kernels), all.kernels.seen, share(all.rewrites), all.rewrites.seen, share(all.derivatives),
+      all.derivatives.seen, now() - start, all.build_seconds, static_cast<unsigned long long>(all.failed));
+  if (all.failed > 0) return 1;
+  // A comparison that knows nothing about most elements would find nothing.
+  if (2 * all.rewrites.compared < all.rewrites.seen) {
+    std::puts("less than half of the elements could be compared");
+    return 1;
+  }
+  if (all.graphs == 0 || (how.backend != "reference" && all.compiled == 0)) {
+    std::puts("no graph was tested");
+    return 1;
+  }
+  return 0;
+}
