@@ -33,7 +33,7 @@ SEES = {
     "devices.hpp": {"base", "run", "engine.hpp"},
     "streams.hpp": {"base", "run", "engine.hpp"},
     "stages.hpp": {"base", "ir", "engine.hpp", "dispatch.hpp"},
-    "segments.hpp": {"base", "ir", "report.hpp", "engine.hpp"},
+    "segments.hpp": {"base", "ir", "report.hpp", "report", "engine.hpp"},
     "jit": {"base", "ir", "plan", "emit", "run", "report", "report.hpp", "explain.hpp", "verify.hpp", "engine.hpp", "jit"},
     "jit.hpp": {"devices.hpp", "dispatch.hpp", "segments.hpp", "stages.hpp", "streams.hpp", "base", "ir", "autodiff", "rewrite", "plan", "emit", "run", "jit", "report", "explain.hpp", "verify.hpp",
                 "engine.hpp"},

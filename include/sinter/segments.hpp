@@ -12,6 +12,7 @@
 #include "base/series.hpp"
 #include "base/shape_errors.hpp"
 #include "engine.hpp"
+#include "report/join.hpp"
 
 namespace sinter::engine {
 
@@ -101,16 +102,7 @@ inline series<output> run_segment(tracer& t, const ir::graph& g, std::span<const
   const auto code = table.get(g, inputs, *t.call->how, t.where.value_or(device{}));
   series<output> results(code->output_count());
   code->run(inputs, {}, results.data());
-  const report& did = code->describe();
-  report& sum = t.call->about;
-  sum.nodes_traced += did.nodes_traced;
-  sum.nodes_rewritten += did.nodes_rewritten;
-  sum.kernels_unfused += did.kernels_unfused;
-  sum.kernels += did.kernels;
-  sum.compiled += did.compiled;
-  sum.scratch_bytes = std::max(sum.scratch_bytes, did.scratch_bytes);
-  sum.milliseconds += did.milliseconds;
-  sum.backend = did.backend;
+  reporting::join(t.call->about, code->describe());
   return results;
 }
 

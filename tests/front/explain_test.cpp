@@ -84,3 +84,44 @@ TEST_CASE("every specialisation is told, the one that served the call first; arg
   CHECK(e.specialisations[0].what.steps[0].written == 12);
   CHECK(e.specialisations[1].what.steps[0].written == 8);
 }
+
+TEST_CASE("explain says what each specialisation assumes and why it was made") {
+  const auto f = compile([](tensor<float, 1> a, int n) { return a * n; }, {.dynamic = dynamic::no});
+  const tensor<float, 1> x{1, 2, 3}, y{1, 2};
+  f(x, 2);
+  f(x, 3);
+  const auto e = explain(f)(y, 3);
+  REQUIRE(e.specialisations.size() == 3);
+  const std::string text = e.text();
+  INFO(text);
+  CHECK(contains(e.specialisations[2].why, "the first call"));
+  CHECK(contains(e.specialisations[1].why, "3"));
+  CHECK(contains(e.specialisations[1].why, "2"));
+  CHECK(e.specialisations[0].why == "argument 0 axis 0 is 2, was 3");
+  CHECK(!e.specialisations[0].guards.empty());
+  CHECK(contains(text, "specialisation 0: " + e.specialisations[0].why));
+  CHECK(contains(text, "  guard: " + e.specialisations[0].guards[0]));
+}
+
+TEST_CASE("explain tells graph breaks with their lines, and the kernels of all segments") {
+  const auto f = compile([](tensor<float, 1> a) -> tensor<float, 1> {
+    const tensor<float, 1> b = exp(a);
+    if (sum(b).item() > 0) return b + 1;
+    return b * 2;
+  });
+  const int line = __LINE__ - 3;
+  const auto e = explain(f)(ones<float>(8));
+  const std::string text = e.text();
+  INFO(text);
+  REQUIRE(e.breaks.size() == 1);
+  CHECK(e.breaks[0].where.line == line);
+  CHECK(contains(text, ", 1 graph break\n"));
+  CHECK(contains(text, "explain_test.cpp:" + std::to_string(line)));
+  REQUIRE(e.specialisations.size() == 1);
+  const report& r = e.specialisations[0].what;
+  CHECK(r.steps.size() == r.kernels);
+  REQUIRE(r.steps.size() >= 2);
+  CHECK(contains(r.steps.front().name, "exp"));
+  CHECK(r.steps.back().name == "add");
+  CHECK(contains(r.sources[static_cast<std::size_t>(r.steps.back().source)], "+"));
+}

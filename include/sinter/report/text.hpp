@@ -78,7 +78,7 @@ SINTER_API std::string explanation::text() const {
   }
   for (std::size_t s = 0; s < specialisations.size(); ++s) {
     const auto& one = specialisations[s];
-    out += "specialisation " + std::to_string(s) + (one.why.empty() ? "" : ", " + one.why) + "\n";
+    out += "specialisation " + std::to_string(s) + (one.why.empty() ? "" : ": " + one.why) + "\n";
     for (const auto& g : one.guards) out += "  guard: " + g + "\n";
     out += reporting::text(one.what);
     out += "  graph:\n";

@@ -1,0 +1,34 @@
+// report/join.hpp: the reports of a function's segments as one.
+#pragma once
+
+#include <algorithm>
+
+#include "../base/config.hpp"
+#include "../report.hpp"
+
+namespace sinter::reporting {
+
+/// Adds what a segment did: numbers are summed, kernels follow those of earlier segments.
+SINTER_API void join(report& sum, const report& did) {
+  const std::size_t kernels = sum.steps.size(), sources = sum.sources.size();
+  sum.nodes_traced += did.nodes_traced;
+  sum.nodes_rewritten += did.nodes_rewritten;
+  sum.kernels_unfused += did.kernels_unfused;
+  sum.kernels += did.kernels;
+  sum.compiled += did.compiled;
+  sum.scratch_bytes = std::max(sum.scratch_bytes, did.scratch_bytes);
+  sum.backend = did.backend;
+  if (!did.problem.empty()) sum.problem = did.problem;
+  sum.graph += did.graph;
+  sum.sources.insert(sum.sources.end(), did.sources.begin(), did.sources.end());
+  for (kernel_report k : did.steps) {
+    if (k.source >= 0) k.source += static_cast<std::int64_t>(sources);
+    k.started += sum.milliseconds;
+    sum.steps.push_back(std::move(k));
+  }
+  for (const auto& a : did.apart) sum.apart.push_back({a.first + kernels, a.second + kernels, a.why});
+  for (const auto& s : did.stages) sum.stages.push_back({s.name, s.started + sum.milliseconds, s.milliseconds});
+  sum.milliseconds += did.milliseconds;
+}
+
+}  // namespace sinter::reporting
