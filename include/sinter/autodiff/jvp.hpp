@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../base/series.hpp"
+#include "opaque_forward.hpp"
 #include "vjp.hpp"
 
 namespace sinter::autodiff {
