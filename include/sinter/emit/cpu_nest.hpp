@@ -351,8 +351,9 @@ class nest_printer {
   }
 
   bool streams(const plan::store& s) const {
-    if (k_.chunks != 1 || s.accumulate || !body_.step(s.at.at).is(1)) return false;
-    std::int64_t total = static_cast<std::int64_t>(size_of(k_.buffers[static_cast<std::size_t>(s.at.buffer)].type));
+    const auto& to = k_.buffers[static_cast<std::size_t>(s.at.buffer)];
+    if (k_.chunks != 1 || s.accumulate || to.alignment % 64 != 0 || !body_.step(s.at.at).is(1)) return false;
+    std::int64_t total = static_cast<std::int64_t>(size_of(to.type));
     for (const auto& a : k_.axes) total *= a.extent.number().value_or(0);
     if (total < stream_bytes) return false;
     for (std::size_t a = 0; a < s.at.at.stride.size(); ++a) {

@@ -132,11 +132,11 @@ struct binding {
 };
 
 /// Numbers the buffers and lays out the intermediates; kernel k runs at step when[k], ascending, and kernels of one step at once.
-inline binding bind_operands(const code& c, const ir::graph& g, const series<plan::kernel>& kernels,
-                             std::span<const std::size_t> when) {
+inline binding bind_operands(const series<result_spec>& results, const ir::graph& g,
+                             const series<plan::kernel>& kernels, std::span<const std::size_t> when) {
   binding b;
   for (auto id : g.inputs) b.operand.emplace(static_cast<int>(id), static_cast<int>(b.operand.size()));
-  for (const auto& r : c.results) b.operand.emplace(static_cast<int>(r.node), static_cast<int>(b.operand.size()));
+  for (const auto& r : results) b.operand.emplace(static_cast<int>(r.node), static_cast<int>(b.operand.size()));
   sorted_set<int> given;
   for (const auto& [id, at] : b.operand) given.insert(id);
   auto lives = plan::lifetimes(g, kernels, given, {});

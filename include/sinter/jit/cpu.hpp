@@ -7,48 +7,129 @@
 #include "../emit/cpu.hpp"
 #include "../run/build.hpp"
 #include "code.hpp"
+#include "cpu_parts.hpp"
 
 namespace sinter::engine::detail {
 
-inline void generate_cpu(code& c, ir::graph g, std::span<const argument> arguments) {
-  c.results = separate_results(g);
-  const plan::fused fused = plan::fuse(g, layout_of(g, arguments));
-  series<std::size_t> in_turn(fused.kernels.size());
-  std::iota(in_turn.begin(), in_turn.end(), std::size_t{0});
-  report_kernels(c, g, fused.kernels, in_turn, fused.apart, {});
-  c.stage("plan");
-  series<emit::source> sources;
-  series<std::string> texts;
-  for (const auto& k : fused.kernels) {
-    sources.push_back(emit::cpu(k));
-    texts.push_back(sources.back().text);
-    logs::to("output_code", [&] { return texts.back(); });
+/// A graph planned for the host, its kernels not compiled yet.
+struct cpu_plan {
+  ir::graph graph;
+  series<result_spec> results;
+  plan::fused fused;
+  series<emit::source> sources;    ///< per kernel; nothing for an opaque step
+  std::size_t first_step = 0;      ///< of the report
+  std::size_t first_text = 0;      ///< of all that are compiled
+  series<series<cpu_plan>> parts;  ///< per kernel; of an opaque step
+
+  series<std::size_t> in_turn() const {
+    series<std::size_t> out(fused.kernels.size());
+    std::iota(out.begin(), out.end(), std::size_t{0});
+    return out;
   }
-  c.about.kernels_unfused = fused.unfused;
-  c.about.kernels = fused.kernels.size();
+};
+
+/// The plans of all parts, one after the other behind the plan that they belong to.
+template <class Plan, class F>
+void for_each_plan(Plan& p, F&& f) {
+  f(p);
+  for (auto& parts : p.parts)
+    for (auto& part : parts) for_each_plan(part, f);
+}
+
+inline cpu_plan plan_cpu(code& c, const ir::graph& g, const series<char>& copied, const memory_rule& memory,
+                         const std::string& within) {
+  cpu_plan p;
+  p.graph = with_dense_operands(g, copied);
+  p.results = separate_results(p.graph);
+  p.fused = plan::fuse(p.graph, memory(p.graph, p.results));
+  p.first_step = c.about.steps.size();
+  series<std::size_t> number = p.in_turn();
+  for (auto& n : number) n += p.first_step;
+  report_kernels(c, p.graph, p.fused.kernels, number, p.fused.apart, {});
+  for (auto i : number) c.about.steps[i].name = within + c.about.steps[i].name;
+  c.about.kernels_unfused += p.fused.unfused;
+  for (const auto& k : p.fused.kernels) {
+    p.parts.emplace_back();
+    if (!k.is_opaque()) continue;
+    const ir::opaque& step = *p.graph[k.opaque].attr.step;
+    for (std::size_t part = 0; part < step.parts.size(); ++part) {
+      const part_layout given = layout_of_part(p.graph, k, part, false);
+      p.parts.back().push_back(plan_cpu(
+          c, step.parts[part], series<char>(step.parts[part].inputs.size(), 0),
+          [&](const ir::graph& body, const series<result_spec>& results) {
+            return memory_of_part(body, results, given);
+          },
+          within + ir::name(step) + ": "));
+    }
+  }
+  return p;
+}
+
+/// The steps of a plan, from the modules of all plans.
+inline run::sequence assemble_cpu(const cpu_plan& p, std::span<const run::built> modules) {
+  const binding where = bind_operands(p.results, p.graph, p.fused.kernels, p.in_turn());
+  run::sequence out;
+  std::int64_t most = 0;
+  std::size_t next = p.first_text;
+  for (std::size_t k = 0; k < p.fused.kernels.size(); ++k) {
+    const plan::kernel& kernel = p.fused.kernels[k];
+    run::step s;
+    s.scratch = where.scratch_bytes;
+    s.label = kernel.label;
+    if (kernel.is_opaque()) {
+      series<run::sequence> parts;
+      for (const auto& part : p.parts[k]) parts.push_back(assemble_cpu(part, modules));
+      s.call = host_routine(p.graph, p.graph[kernel.opaque], std::move(parts));
+      for (int place : kernel.places)
+        s.operands.push_back(place < 0 ? -1 : where.operand.at(kernel.buffers[static_cast<std::size_t>(place)].id));
+      most = std::max(most, s.call->scratch_bytes());
+    } else {
+      s.code = modules[next++].code;
+      s.entry = s.code->symbol<run::kernel_function>(emit::cpu_entry);
+      for (const auto& b : kernel.buffers) s.operands.push_back(where.operand.at(b.id));
+      most = std::max(most, p.sources[k].scratch.evaluate({}));
+    }
+    out.steps.push_back(std::move(s));
+  }
+  out.intermediates = where.intermediates;
+  out.scratch_bytes = where.scratch_bytes + most;
+  return out;
+}
+
+inline void generate_cpu(code& c, const ir::graph& g, std::span<const argument> arguments) {
+  series<char> copied;
+  for (const auto& a : arguments) copied.push_back(!is_row_major(a));
+  cpu_plan p = plan_cpu(
+      c, g, copied,
+      [&](const ir::graph& separate, const series<result_spec>&) { return layout_of(separate, arguments); }, "");
+  c.results = p.results;
+  c.stage("plan");
+  series<std::string> texts;
+  series<std::size_t> step_of;
+  for_each_plan(p, [&](cpu_plan& one) {
+    one.first_text = texts.size();
+    for (std::size_t k = 0; k < one.fused.kernels.size(); ++k) {
+      one.sources.emplace_back();
+      if (one.fused.kernels[k].is_opaque()) continue;
+      one.sources.back() = emit::cpu(one.fused.kernels[k]);
+      texts.push_back(one.sources.back().text);
+      step_of.push_back(one.first_step + k);
+      logs::to("output_code", [&] { return texts.back(); });
+    }
+  });
+  c.about.kernels = texts.size();
   c.about.sources = texts;
   c.stage("emit");
   const auto modules = run::build(texts);
   for (const auto& m : modules) c.about.compiled += !m.from_cache;
-  for (std::size_t k = 0; k < modules.size(); ++k) report_origin(c, k, static_cast<std::int64_t>(k), modules[k].from);
+  for (std::size_t k = 0; k < modules.size(); ++k)
+    report_origin(c, step_of[k], static_cast<std::int64_t>(k), modules[k].from);
   c.stage("compile");
-  const binding where = bind_operands(c, g, fused.kernels, in_turn);
-  std::int64_t most = 0;
-  for (std::size_t k = 0; k < fused.kernels.size(); ++k) {
-    run::step s;
-    s.code = modules[k].code;
-    s.entry = s.code->symbol<run::kernel_function>(emit::cpu_entry);
-    for (const auto& b : fused.kernels[k].buffers) s.operands.push_back(where.operand.at(b.id));
-    s.scratch = where.scratch_bytes;
-    s.label = fused.kernels[k].label;
-    most = std::max(most, sources[k].scratch.evaluate({}));
-    c.kernels.steps.push_back(std::move(s));
-    if (c.inside) c.inside->kernel.push_back(k);
-  }
-  c.kernels.intermediates = where.intermediates;
-  c.kernels.scratch_bytes = where.scratch_bytes + most;
-  picture_plan(c, g, fused.kernels, in_turn, where);
-  find_replaceable(c, g, fused.kernels, in_turn, arguments);
+  c.kernels = assemble_cpu(p, modules);
+  for (std::size_t k = 0; c.inside && k < p.fused.kernels.size(); ++k) c.inside->kernel.push_back(k);
+  picture_plan(c, p.graph, p.fused.kernels, p.in_turn(),
+               bind_operands(p.results, p.graph, p.fused.kernels, p.in_turn()));
+  find_replaceable(c, p.graph, p.fused.kernels, p.in_turn(), arguments);
   c.about.scratch_bytes = static_cast<std::size_t>(c.kernels.scratch_bytes);
   c.stage("bind");
 }

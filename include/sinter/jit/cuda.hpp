@@ -191,7 +191,7 @@ inline void generate_cuda(code& c, ir::graph g, std::span<const argument> argume
   c.about.kernels_unfused = fused.unfused;
   c.about.kernels = groups.size();
   c.about.sources = std::move(texts);
-  const binding where = bind_operands(c, g, kernels, when);
+  const binding where = bind_operands(c.results, g, kernels, when);
   cuda_assembly assembly(c, kernels, where);
   std::size_t next = 0;
   for (const auto& group : groups) {

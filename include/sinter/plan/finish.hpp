@@ -87,7 +87,7 @@ inline std::size_t count_ops(const ir::graph& g, const series<node_id>& live) {
   std::size_t n = 0;
   for (auto id : live)
     n += !ir::is_view(g[id].code) && g[id].code != ir::op::input && g[id].code != ir::op::constant &&
-         g[id].code != ir::op::iota;
+         g[id].code != ir::op::iota && g[id].code != ir::op::pick;
   return n;
 }
 

@@ -6,6 +6,7 @@
 #include "../base/log.hpp"
 #include "blas.hpp"
 #include "finish.hpp"
+#include "opaque.hpp"
 #include "schedule.hpp"
 
 namespace sinter::plan {
@@ -52,7 +53,7 @@ class fusion {
     for (auto i : placed) {
       out.kernels.push_back(std::move(groups_[i].code));
       out.kernels.back().symbols = static_cast<int>(memory_.hints.size());
-      out.kernels.back().label = label_of(out.kernels.back());
+      if (!out.kernels.back().is_opaque()) out.kernels.back().label = label_of(out.kernels.back());
     }
     drop_unread(out.kernels, g_);
     return out;
@@ -66,6 +67,13 @@ class fusion {
     for (auto id : g_.inputs) memory_.stored[id] = 1;
     for (auto id : live_)
       if (always_stored(g_[id].code)) store_node(id);
+    for (auto id : live_) {
+      if (g_[id].code == ir::op::pick) memory_.stored[id] = 1;
+      if (g_[id].code != ir::op::opaque) continue;
+      for (auto operand : g_[id].in)
+        if (const node_id x = memory_behind(g_, operand); !memory_.stored[x] && g_[x].code != ir::op::pick)
+          store_node(x);
+    }
     for (auto id : g_.outputs)
       if (!memory_.stored[id]) store_node(id);
   }
@@ -97,6 +105,9 @@ class fusion {
         r = static_cast<std::size_t>(-1);
       }
     }
+    for (auto id : live_)
+      if (g_[id].code == ir::op::opaque)
+        groups_.push_back({opaque_roots(g_, live_, id), opaque_step(g_, live_, id, memory_)});
   }
 
   bool writes(const group& x, int buffer) const {
@@ -109,6 +120,7 @@ class fusion {
 
   /// True when `b` has to run after `a`.
   bool feeds(const group& a, const group& b) const {
+    if (a.code.has_effect && b.code.has_effect) return a.code.opaque < b.code.opaque;
     for (const auto& r : a.roots)
       for (const auto& u : b.code.buffers)
         if (u.id == static_cast<int>(r.target) && (!u.written || (scatters(b) && !scatters(a)))) return true;
@@ -166,6 +178,7 @@ class fusion {
 
   /// The group of both, or the reason against it.
   group together(const group& a, const group& b) const {
+    if (a.code.is_opaque() || b.code.is_opaque()) throw refusal{"an opaque step is no kernel", ir::no_node};
     if (scatters(a) || scatters(b)) throw refusal{"a scatter_add has a kernel of its own", ir::no_node};
     group both;
     both.roots = a.roots;

@@ -17,7 +17,7 @@ inline constexpr std::size_t most_shared_kernels = 32, most_shared_buffers = 240
 namespace detail {
 
 inline bool can_share(const kernel& k) {
-  if (k.is_product() || k.is_scan()) return false;
+  if (k.is_product() || k.is_scan() || k.is_opaque()) return false;
   std::int64_t count = 1;
   for (const auto& a : k.axes) count *= a.extent.number().value_or(most_shared_elements);
   if (count >= most_shared_elements) return false;
@@ -33,12 +33,17 @@ inline bool can_share(const kernel& k) {
 inline series<std::size_t> levels_of(const series<kernel>& kernels) {
   series<std::size_t> level(kernels.size());
   sorted_map<int, std::size_t> written;  // one more than the level of the last writer
+  std::size_t effects = 0;               // one more than the level of the last
   for (std::size_t k = 0; k < kernels.size(); ++k) {
     bool adds = false;
     for (const auto& s : kernels[k].stores) adds = adds || s.accumulate;
     for (const auto& b : kernels[k].buffers)
       if (const auto w = written.find(b.id); w != written.end() && (!b.written || adds))
         level[k] = std::max(level[k], w->second);
+    if (kernels[k].has_effect) {
+      level[k] = std::max(level[k], effects);
+      effects = level[k] + 1;
+    }
     for (const auto& b : kernels[k].buffers)
       if (b.written) written[b.id] = std::max(written[b.id], level[k] + 1);
   }

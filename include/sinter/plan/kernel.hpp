@@ -108,6 +108,13 @@ struct kernel {
   std::int64_t block = 0;          ///< not 0: the only axis is inner; its blocks of this length are the rows
   int chunks = 1;                  ///< the rows are summed in this many runs, then the runs are combined
 
+  /// Of an opaque node, which is no kernel but a step among them: its number, and per operand, then per result, an index into
+  /// buffers, -1 for a result that nothing reads.
+  node_id opaque = ir::no_node;
+  series<int> places;
+  bool has_effect = false;
+
+  bool is_opaque() const { return opaque != ir::no_node; }
   bool is_product() const { return !products.empty(); }
   /// A kernel with a scan has one, stores its value and nothing else, and no passes: outer axes are parallel, row axes are
   /// scanned, at each of whose positions the whole body runs; an inner axis, at most one and the last, is the vector.

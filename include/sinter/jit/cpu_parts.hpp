@@ -1,0 +1,51 @@
+// jit/cpu_parts.hpp: opaque steps on the host.
+#pragma once
+
+#include "../run/host_control.hpp"
+#include "parts.hpp"
+
+namespace sinter::engine::detail {
+
+/// A function of the user, in the parent's buffers; results that nothing reads are in scratch memory.
+class host_function final : public run::routine {
+ public:
+  host_function(std::shared_ptr<const ir::foreign> f, foreign_shapes shapes)
+      : function_(std::move(f)), shapes_(std::move(shapes)) {
+    run::layout at;
+    for (std::size_t k = shapes_.operands(); k < shapes_.size(); ++k) unread_.push_back(at.add(shapes_.bytes(k)));
+    bytes_ = at.bytes();
+  }
+  void run(void* const* buffers, char* scratch, const long*) const override {
+    auto all = shapes_.at(buffers);
+    for (std::size_t k = shapes_.operands(); k < all.size(); ++k)
+      if (!all[k].data) all[k].data = scratch + unread_[k - shapes_.operands()];
+    shapes_.call(function_->host, all);
+  }
+  std::int64_t scratch_bytes() const override { return bytes_; }
+
+ private:
+  std::shared_ptr<const ir::foreign> function_;
+  foreign_shapes shapes_;
+  series<std::int64_t> unread_;
+  std::int64_t bytes_ = 0;
+};
+
+/// What an opaque node does, from its parts' steps.
+inline std::shared_ptr<const run::routine> host_routine(const ir::graph& g, const ir::node& n,
+                                                        series<run::sequence> parts) {
+  const ir::opaque& step = *n.attr.step;
+  switch (step.kind) {
+    case ir::opaque_kind::cond:
+      return std::make_shared<run::host_branch>(std::move(parts[0]), std::move(parts[1]), n.in.size(),
+                                                bytes_of_results(step));
+    case ir::opaque_kind::loop:
+      return std::make_shared<run::host_loop>(std::move(parts[0]), shape_of_loop(g, n));
+    case ir::opaque_kind::while_loop:
+      return std::make_shared<run::host_while>(std::move(parts[0]), std::move(parts[1]), bytes_of_carried(g, n),
+                                               step.constants);
+    default:
+      return std::make_shared<host_function>(step.function, foreign_shapes(g, n));
+  }
+}
+
+}  // namespace sinter::engine::detail
