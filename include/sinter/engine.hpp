@@ -99,6 +99,26 @@ SINTER_API void check_device(device where, const char* op, location at);
 /// What this thread's innermost device_scope says. Returns what the one around it says.
 SINTER_API std::optional<device> exchange_scoped_device(std::optional<device> where);
 
+/// A tracer for a part of what the current one traces: the same device, values of the current one at hand.
+SINTER_API std::shared_ptr<tracer> make_inner_tracer();
+
+/// The results of a branch: one of two parts without inputs of their own. (control.hpp)
+SINTER_API series<ir::node_id> push_cond(tracer& t, ir::node_id predicate, tracer& yes, tracer& no, location where);
+
+/// The carried values and the stacks of a loop. `operands` are the carried values as they start, then what is read slice by slice;
+/// the body's inputs are the index, the carried values and the slices.
+SINTER_API series<ir::node_id> push_loop(tracer& t, tracer& body, std::size_t carried, series<ir::node_id> operands,
+                                         ir::dim length, location where);
+
+/// The carried values at the end of a loop that runs while a part says so.
+SINTER_API series<ir::node_id> push_while(tracer& t, tracer& test, tracer& body, series<ir::node_id> init,
+                                          location where);
+
+/// The results of a function of the user.
+SINTER_API series<ir::node_id> push_foreign(tracer& t, std::shared_ptr<const ir::foreign> function, bool has_effect,
+                                            series<ir::node_id> operands, series<ir::result_type> results,
+                                            location where);
+
 /// Pushes the cotangents of `wrt` for a rank-0 floating node `y` and returns their nodes, in order. (autodiff/vjp.hpp)
 SINTER_API series<ir::node_id> gradient(ir::graph& g, ir::node_id y, std::span<const ir::node_id> wrt, location where);
 

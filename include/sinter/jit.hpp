@@ -6,6 +6,7 @@
 
 // What every call passes through, as fast as the program wants it.
 #include "base/series.hpp"
+#include "control.hpp"
 #include "devices.hpp"
 #include "dispatch.hpp"
 #include "engine.hpp"
@@ -47,6 +48,11 @@ SINTER_API void tracer::start_segment() {
 }
 
 SINTER_API ir::node_id tracer::capture(const argument& x, location where) {
+  if (outer) {
+    const ir::node_id around = outer->capture(x, where);
+    this->where = outer->where;
+    return adopt(outer.get(), around, where);
+  }
   for (std::size_t i = 0; i < captures.size(); ++i) {
     const captured& c = captures[i];
     if (c.data == x.data && c.type == x.type &&

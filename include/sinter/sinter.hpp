@@ -4,6 +4,7 @@
 #include "engine.hpp"
 #include "front/autocast.hpp"
 #include "front/compile.hpp"
+#include "front/control.hpp"
 #include "front/devices.hpp"
 #include "front/disable.hpp"
 #include "front/einsum.hpp"

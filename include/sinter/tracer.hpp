@@ -97,6 +97,16 @@ class tracer {
   value_list values;                ///< those that a tensor refers to
   series<specialised> numbers;      ///< the floating arguments, at most 64, should a value be wanted
 
+  std::shared_ptr<tracer> outer;  ///< of the trace around a branch or a body, whose values this one may use
+  series<ir::node_id> imported;   ///< nodes of `outer` that the last imported.size() inputs stand for
+
+  /// The node that stands here for node x of `of`: this tracer or one around it, else user_error. (control.hpp)
+  SINTER_API ir::node_id adopt(const tracer* of, ir::node_id x, location where);
+  /// True for this tracer and those around it.
+  bool is_within(const tracer* of) const { return of == this || (outer && outer->is_within(of)); }
+  /// The trace around all.
+  tracer& outermost() { return outer ? outer->outermost() : *this; }
+
   /// Assumes the values of the numbers in a set of bits.
   SINTER_API void specialise(std::uint64_t which);
 

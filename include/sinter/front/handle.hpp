@@ -50,7 +50,13 @@ template <tensor_like E>
 tensor_of<E> stage(const E& e, location at) {
   if constexpr (any_tensor<E>) {
     if (!e.defined()) fail("tensor", "the tensor is default-constructed and holds nothing; assign to it first", at);
-    if (e.is_traced()) check_tracer(access::tracer(e).get(), engine::current().get(), at);
+    if (e.is_traced()) {
+      const auto& t = engine::current();
+      if (access::tracer(e) != t) {
+        if (!t) check_tracer(access::tracer(e).get(), nullptr, at);
+        return access::traced<typename E::value_type, E::static_shape>(t, push(*t, e, at), e.shape());
+      }
+    }
     return e;
   } else {
     return detail::evaluate(e, at);

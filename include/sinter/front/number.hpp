@@ -81,7 +81,7 @@ class number {
 
   /// user_error for a number of a trace that has ended.
   void check_traced_now(location at) const {
-    if (x_.traced && x_.traced.tracer() != engine::current())
+    if (x_.traced && !(engine::current() && engine::current()->is_within(x_.traced.tracer().get())))
       detail::fail_trace_ended(engine::current() != nullptr, at);
   }
   /// For calls: where the value is.
@@ -98,9 +98,11 @@ class number {
     const auto x = part<M>(a), y = part<M>(b);
     number out(static_cast<T>(f(x.value, y.value)));
     if (!x.traced && !y.traced) return out;
-    const auto& tracer = (x.traced ? x : y).traced.tracer();
-    out.x_.traced = x.traced ? x.traced : y.traced;
-    out.check_traced_now({});
+    for (const auto& operand : {x, y}) {
+      out.x_.traced = operand.traced;
+      out.check_traced_now({});
+    }
+    const auto& tracer = engine::current();
     engine::tracer& t = *tracer;
     const ir::node_id in[] = {push(t, x, {}), push(t, y, {})};
     out.x_.traced = detail::trace_handle(tracer, ir::push_pointwise(t.graph, Op, dtype_of<T>, in, 2, {}));

@@ -57,16 +57,14 @@ ir::node_id push(engine::tracer& t, const tensor<T, Shape>& x, location at) {
   if (!x.is_traced())
     return capture(t, access::memory(x), access::data(x), dtype_of<T>, Shape.rank, x.shape().data(), x.strides().data(),
                    at);
-  check_tracer(access::tracer(x).get(), &t, at);
-  return access::node(x);
+  return t.adopt(access::tracer(x).get(), access::node(x), at);
 }
 
 /// The node of a number, of T's dtype: what it is in the trace, or a constant.
 template <class T>
 ir::node_id push(engine::tracer& t, const weak<T>& x, location at) {
   if (!x.traced) return push_number(t, dtype_of<T>, &x.value, to_scalar(x.value), nullptr, 0, at);
-  check_tracer(x.traced.tracer().get(), &t, at);
-  const ir::node_id node = engine::node_of(*x.traced);
+  const ir::node_id node = t.adopt(x.traced.tracer().get(), engine::node_of(*x.traced), at);
   if (x.type == dtype_of<T>) return node;
   return ir::push_pointwise(t.graph, ir::op::cast, dtype_of<T>, &node, 1, at);
 }

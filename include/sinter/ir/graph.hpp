@@ -33,6 +33,12 @@ class graph {
   /// Adds an input of the given dtype and extents and appends it to `inputs`; inputs are never merged.
   SINTER_API node_id add_input(dtype type, shape extents, location where = {});
 
+  /// Puts the inputs in another order.
+  void order_inputs(series<node_id> order) {
+    inputs = std::move(order);
+    for (std::size_t k = 0; k < inputs.size(); ++k) nodes_[inputs[k]].attr.ints = {static_cast<std::int64_t>(k)};
+  }
+
   /// A node equal in value to `x` that nothing else refers to: what a derivative is taken with respect to.
   SINTER_API node_id mark(node_id x);
 

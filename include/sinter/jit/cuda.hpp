@@ -136,6 +136,8 @@ inline std::optional<plan::blas_call> library_call(const plan::kernel& k, int de
 }
 
 inline void generate_cuda(code& c, ir::graph g, std::span<const argument> arguments, const options& how) {
+  for (auto id : g.live())
+    if (g[id].code == ir::op::opaque) throw system_error("[cuda] branches and loops run on the host");
   const run::cuda::gpu& gpu = run::cuda::device_at(c.where.index);
   const bool blas = run::cuda::blas().problem.empty();
   c.results = separate_results(g);
