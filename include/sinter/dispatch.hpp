@@ -48,6 +48,12 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     return miss(c, trace, how_.tier);
   }
 
+  void answered(const call& c, report did) override {
+    const reading now(*this);
+    for (const auto& e : now->all())
+      if (e->kind == standing::native && e->when.accepts(c)) return e->note(std::move(did));
+  }
+
   void prepare(const call& c, const tracing& trace) override {
     miss(c, trace, tier::immediate);
     wait_ready();
@@ -151,7 +157,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     traced t = trace_within_limit(trace, beyond, regular);
     if (t.answer) {
       const auto made = std::make_shared<specialisation>(guard(c), nullptr, why, standing::native);
-      made->about = std::move(t.about);
+      made->note(std::move(t.about));
       add(made);
       return made.get();
     }
@@ -254,7 +260,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
   static std::size_t bytes_of(const series<entry>& all) {
     std::size_t n = 0;
     for (const auto& e : all) {
-      const report& r = e->describe();
+      const report r = e->describe();
       n += r.graph.size();
       for (const auto& s : r.sources) n += s.size();
     }

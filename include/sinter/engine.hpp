@@ -249,6 +249,8 @@ class function {
   virtual ~function() = default;
   /// The specialisation whose guards accept the call; traces and builds one when there is none, at most once at a time.
   virtual found find(const call& c, const tracing& trace) = 0;
+  /// What a function that reads values did when it was run again.
+  virtual void answered(const call& c, report did) = 0;
   /// As find, and returns when the kernels are there.
   virtual void prepare(const call& c, const tracing& trace) = 0;
   /// Waits for the kernels that are being made in the background.

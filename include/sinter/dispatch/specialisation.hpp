@@ -1,9 +1,12 @@
 // dispatch/specialisation.hpp: one set of assumptions with what was made for it, and the table of those of a function.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -56,9 +59,23 @@ struct specialisation {
     now.store(p.get(), std::memory_order_release);
   }
 
-  const report& describe() const {
-    const program* const p = now.load(std::memory_order_acquire);
-    return p ? p->describe() : about;
+  report describe() const {
+    if (const program* const p = now.load(std::memory_order_acquire)) return p->describe();
+    const std::lock_guard lock(reading_);
+    return about_;
+  }
+
+  /// Of a native one: what its last call did, and all breaks so far.
+  void note(report r) {
+    const std::lock_guard lock(reading_);
+    for (const auto& b : r.breaks) {
+      const auto same = [&](const break_report& x) {
+        return x.why == b.why && x.where.line == b.where.line && std::strcmp(x.where.file, b.where.file) == 0;
+      };
+      if (std::none_of(about_.breaks.begin(), about_.breaks.end(), same)) about_.breaks.push_back(b);
+    }
+    r.breaks = std::move(about_.breaks);
+    about_ = std::move(r);
   }
 
   const guard when;
@@ -66,12 +83,13 @@ struct specialisation {
   const std::string why;
   const standing kind;
   std::atomic<const program*> now{nullptr};
-  report about;                        ///< of a native one
   std::atomic<std::uint64_t> used{0};  ///< when it last became the most recently used one
   std::unique_ptr<heat> warmth;        ///< of one with open extents whose frequent extents get kernels of their own
 
  private:
   std::shared_ptr<const program> first_, ready_;
+  mutable std::mutex reading_;
+  report about_;
 };
 
 /// What callers read: replaced as a whole when a specialisation comes or goes.

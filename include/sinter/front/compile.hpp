@@ -165,7 +165,10 @@ class compiled {
             to.answer = hit.reads_values;
           }
           if (!to.answer) return natively<Result>(std::forward<Args>(args)...);
-          if (!answered) answered = detail::trace_call(state_->fn, to, std::as_const(args)...);
+          if (!answered) {
+            answered = detail::trace_call(state_->fn, to, std::as_const(args)...);
+            f.answered(c, std::move(answered->about));
+          }
           return detail::answer_of<Result>(*answered);
         },
         std::as_const(args)...);
