@@ -359,6 +359,25 @@ TEST_CASE("disable runs a function as it is, on what was computed") {
   CHECK(contains(message([&] { leak(vec{1}); }), "pass it as an argument"));
 }
 
+TEST_CASE("floating arguments stay numbers across breaks") {
+  int runs = 0;
+  const auto f = compile([&](vec x, auto rate) {
+    ++runs;
+    const auto half = rate * 0.5f;
+    const vec y = x * rate;
+    const float total = sum(y).item();
+    const vec z = disable([](const vec& v, float k) { return v + k; })(y, half);
+    return std::pair{z * half + total, static_cast<float>(half)};
+  });
+  for (const float rate : {2.f, 4.f, 6.f}) {
+    const auto [z, half] = f(vec{1, 2}, rate);
+    CHECK(half == rate / 2);
+    CHECK(z.to_vector() == floats{1.5f * rate * half + 3 * rate, 2.5f * rate * half + 3 * rate});
+  }
+  CHECK(runs == 3);
+  CHECK(f.specialisations() == 1);
+}
+
 TEST_CASE("a function may call itself and others across breaks") {
   const auto halve = compile([](vec x) { return max(x).item() > 1.f ? vec(x * 0.5f) : x; });
   const auto twice = compile([&](vec x) { return halve(halve(x)) + 1.f; });

@@ -21,6 +21,14 @@ T known_tree(const T& t, location where) {
         t);
 }
 
+/// An argument of a function that is not traced: expressions are tensors, numbers their values.
+template <class T>
+auto untraced(T&& x) {
+  using value = std::remove_cvref_t<T>;
+  if constexpr (is_number<value>) return static_cast<typename value::value_type>(x);
+  else return settle_tree(std::forward<T>(x));
+}
+
 /// The function that disable returns.
 template <class F>
 class disabled {
@@ -29,8 +37,8 @@ class disabled {
 
   template <class... Args>
   auto operator()(Args&&... args) const {
-    if (!engine::current()) return eager(settle_tree(std::forward<Args>(args))...);
-    return between(settle_tree(std::forward<Args>(args))...);
+    if (!engine::current()) return eager(untraced(std::forward<Args>(args))...);
+    return between(untraced(std::forward<Args>(args))...);
   }
 
  private:

@@ -272,7 +272,11 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
         detail::fail_index(detail::to_dims(index), detail::to_dims(extents_), at);
       offset += index[i] * strides_[i];
     }
-    return (tracer_ ? copy_to_read("element access", at) : data_)[offset];
+    if (!tracer_) return data_[offset];
+    T* const copy = copy_to_read("element access", at);
+    if (const auto where = engine::copy_to_read(*tracer_).where(); where.is_cuda())
+      detail::fail_on_gpu("element access", detail::to_dims(extents_), where, at);
+    return copy[offset];
   }
   /// The concrete tensor of a traced one: what the call made of it.
   tensor now(const char* what, location at, bool for_good = false) const;
