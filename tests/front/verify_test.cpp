@@ -111,6 +111,9 @@ TEST_CASE("other dtypes, views, indices, scans, results that are arguments") {
   agree(verify([](tensor<float, 2> a) { return std::pair(argmax(a, axis<1>), cumsum(a, axis<1>)); })(x));
   agree(verify([](tensor<float, 2> a) { return std::tuple(a, transpose(a), cast<int>(a * 100) % 7); })(x));
   agree(verify([](tensor<float, 2> a) { return sum(a * 1e-3f) + sum(a, axis<0>); })(transpose(x)));
+  // A number is an input; a captured tensor as well.
+  const auto shift = ones<float>(30);
+  agree(verify([shift](tensor<float, 2> a, auto rate) { return a * rate + shift; })(x, 0.5f));
   const auto f = compile([](tensor<double, 2> a) { return layer_norm(a); }, {.name = "norm"});
   agree(verify(f)(cast<double>(x)));
 }
@@ -196,6 +199,7 @@ TEST_CASE("nothing is minimised where nothing fails; the interpreter has no kern
   const auto v = verify([](tensor<float, 1> a) { return a + 1; }, {.backend = "reference"})(ones<float>(4));
   CHECK(v.found == outcome::no_kernels);
   CHECK(v.problem == "the backend is reference");
+  CHECK_THROWS_AS(verify([](tensor<float, 1> a) { return a * sum(a).item(); })(ones<float>(4)), user_error);
   CHECK_THROWS_AS(verify([](tensor<float, 1> a, tensor<float, 1> b) { return a + b; })(ones<float>(4), ones<float>(5)),
                   user_error);
 }

@@ -83,6 +83,17 @@ class compiled {
     [&](const auto&... settled) { asked(false, prepare, settled...); }(detail::given<numbers>(args)...);
   }
 
+  /// use(graph, tensors, options, device) for a call with these arguments, traced with all extents fixed. user_error for a
+  /// function that reads values.
+  template <class Use, class... Args>
+  auto inspect(const Use& use, const Args&... args) const {
+    const auto look = [&](auto& flat, const engine::call& c, const engine::tracing& tracing, auto&&...) {
+      return use(tracing.run(tracing.what, {}).graph, flat.tensors(), how(), c.where);
+    };
+    constexpr bool numbers = detail::takes_numbers<F, const Args&...>;
+    return [&](const auto&... settled) { return asked(false, look, settled...); }(detail::given<numbers>(args)...);
+  }
+
   /// Waits until kernels that are made in the background are there.
   void wait_ready() const { state_->specialised->wait_ready(); }
 

@@ -1,0 +1,58 @@
+// explain and verify on a GPU; without one the same on the host.
+#include "ops_support.hpp"
+
+#include <sinter/sinter.hpp>
+
+using namespace sinter;
+
+namespace {
+
+device gpu() { return device_count() > 0 ? device::cuda(0) : device::cpu(); }
+
+auto network() {
+  return [](tensor<float, 2> x, tensor<float, 2> w, tensor<float, 1> b) {
+    const tensor<float, 2> h = tanh(matmul(x, w) + b);
+    const tensor<float, 2> p = softmax(matmul(h, w), axis<1>);
+    return std::tuple(sum(p * h, axis<0>), exp(h) - mean(x), transpose(p) + 1.0f);
+  };
+}
+
+}  // namespace
+
+TEST_CASE("a program of a GPU is verified launch by launch") {
+  const auto x = ops::sample<float, 2>({48, 40}).to(gpu()), w = ops::sample<float, 2>({40, 40}).to(gpu());
+  const auto b = ops::sample<float, 1>({40}).to(gpu());
+  const verification v = verify(network())(x, w, b);
+  INFO(v.text());
+  CHECK(v);
+  CHECK(v.kernels >= 4);
+  CHECK(v.compared >= 3 * 48 * 40);
+  CHECK(verify([](tensor<float, 2> a, auto rate) { return a * rate + sum(a, axis<0>); })(x, 0.5f));
+}
+
+TEST_CASE("launches and library calls are explained") {
+  const auto x = ops::sample<float, 2>({48, 40}).to(gpu()), w = ops::sample<float, 2>({40, 40}).to(gpu());
+  const auto b = ops::sample<float, 1>({40}).to(gpu());
+  const auto e = explain(network())(x, w, b);
+  INFO(e.text());
+  REQUIRE(e.specialisations.size() == 1);
+  const report& r = e.specialisations[0].what;
+  CHECK(r.backend == (device_count() > 0 ? "cuda" : "cpu"));
+  CHECK(r.steps.size() == r.kernels);
+  CHECK(!r.apart.empty());
+  std::int64_t flops = 0;
+  std::size_t printed = 0;
+  for (const auto& k : r.steps) {
+    flops += k.flops;
+    CHECK((k.source < 0) == (k.tier == "library"));
+    printed += k.source >= 0;
+    for (const auto& o : k.ops) CHECK(o.where.line > 0);
+  }
+  CHECK(printed == r.sources.size());
+  CHECK(flops >= 2 * 2 * 48 * 40 * 40);
+  for (const auto& a : r.apart) {
+    CHECK(a.first < a.second);
+    CHECK(a.second < r.steps.size());
+    CHECK(!a.why.empty());
+  }
+}
