@@ -127,6 +127,17 @@ void calls() {
     for (int i = 0; i < repeats; ++i) f(x);
   });
   std::printf("%-28s %10.1f ns a call   (goal 1000)\n", "hit: x * 2 + 1 of 8", t / repeats * 1e9);
+
+  const auto broken = compile(
+      [](tensor<float, 1> x) {
+        const tensor<float, 1> y = x * 2.f + 1.f;
+        return sum(y).item() > 1e9f ? tensor<float, 1>(y - 1.f) : tensor<float, 1>(y * y);
+      },
+      {.name = "broken"});
+  const double b = median([&] {
+    for (int i = 0; i < repeats / 10; ++i) broken(x);
+  });
+  std::printf("%-28s %10.1f ns a call\n", "one break, two segments of 8", b / (repeats / 10) * 1e9);
 }
 
 /// The digits network's step: what a first call of it costs.

@@ -48,10 +48,10 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     return miss(c, trace, how_.tier);
   }
 
-  void answered(const call& c, report did) override {
+  void answered(const call& c, const segments_run& did) override {
     const reading now(*this);
     for (const auto& e : now->all())
-      if (e->kind == standing::native && e->when.accepts(c)) return e->note(std::move(did));
+      if (e->kind == standing::native && e->when.accepts(c)) return e->note(did);
   }
 
   void prepare(const call& c, const tracing& trace) override {
@@ -157,7 +157,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     traced t = trace_within_limit(trace, beyond, regular);
     if (t.answer) {
       const auto made = std::make_shared<specialisation>(guard(c), nullptr, why, standing::native);
-      made->note(std::move(t.about));
+      made->note(t.did);
       add(made);
       return made.get();
     }

@@ -197,7 +197,7 @@ struct traced {
   std::shared_ptr<tracer> graph;
   std::shared_ptr<const void> skeleton;
   std::optional<series<captured>> answer;  ///< of a function that read values: the results of this call
-  report about;                            ///< then
+  segments_run did;                        ///< then
 };
 
 /// Ends a trace. Of a function that has read values, computes the elements of graph.outputs: the answer, in memory that
@@ -250,7 +250,7 @@ class function {
   /// The specialisation whose guards accept the call; traces and builds one when there is none, at most once at a time.
   virtual found find(const call& c, const tracing& trace) = 0;
   /// What a function that reads values did when it was run again.
-  virtual void answered(const call& c, report did) = 0;
+  virtual void answered(const call& c, const segments_run& did) = 0;
   /// As find, and returns when the kernels are there.
   virtual void prepare(const call& c, const tracing& trace) = 0;
   /// Waits for the kernels that are being made in the background.

@@ -68,7 +68,7 @@ struct report {
   series<kernel_report> steps;      ///< one per kernel, in the order in which they run
   series<apart_report> apart;       ///< every pair of kernels that touch an array in common
   series<stage_report> stages;      ///< of the compilation
-  /// Where the function reads values; the numbers above are then sums over the segments that its last call ran.
+  /// Where the function reads values; the numbers above are then sums over the segments that have run.
   series<break_report> breaks;
 };
 

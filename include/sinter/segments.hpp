@@ -102,7 +102,8 @@ inline series<output> run_segment(tracer& t, const ir::graph& g, std::span<const
   const auto code = table.get(g, inputs, *t.call->how, t.where.value_or(device{}));
   series<output> results(code->output_count());
   code->run(inputs, {}, results.data());
-  reporting::join(t.call->about, code->describe());
+  auto& programs = t.call->did.programs;
+  if (std::find(programs.begin(), programs.end(), code) == programs.end()) programs.push_back(code);
   return results;
 }
 
@@ -184,6 +185,12 @@ inline void compute_apart(traced_value& v, const char* what, location at) {
   set_elements(v, to_captured(run_segment(t, g, inputs)[0]));
 }
 
+inline bool contains(const series<break_report>& all, const break_report& b) {
+  return std::any_of(all.begin(), all.end(), [&](const break_report& x) {
+    return x.why == b.why && x.where.line == b.where.line && std::string_view(x.where.file) == b.where.file;
+  });
+}
+
 /// From here on what the function does holds for this call alone.
 inline void note_break(tracer& t, const std::string& reason, location at) {
   live_call& call = *t.call;
@@ -195,18 +202,16 @@ inline void note_break(tracer& t, const std::string& reason, location at) {
              "while_loop, return the tensor and read it from the result, or drop .fullgraph",
          at);
   call.answers = true;
-  const auto same = [&](const break_report& b) {
-    return b.why == reason && b.where.line == at.line && std::string_view(b.where.file) == at.file;
-  };
-  if (std::any_of(call.about.breaks.begin(), call.about.breaks.end(), same)) return;
+  if (contains(call.did.breaks, {reason, at})) return;
   logs::to("graph_breaks", [&] { return call.how->name + ": " + sinter::detail::located(reason, at); });
-  call.about.breaks.push_back({reason, at});
+  call.did.breaks.push_back({reason, at});
 }
 
 /// Refuses a value that no call can compute.
 inline void check_readable(const tracer& t, const char* what, location at) {
-  if (current().get() != &t) sinter::detail::fail_trace_ended(current() != nullptr, at);
-  if (!t.call) sinter::detail::fail_traced(what, at);
+  const tracer* const now = current().get();
+  if (now ? !now->call : !t.call) sinter::detail::fail_traced(what, at);
+  if (now != &t) sinter::detail::fail_trace_ended(now != nullptr, at);
 }
 
 inline std::size_t hash_of(const storage& memory) {
@@ -275,6 +280,20 @@ class values_lock {
 };
 
 }  // namespace detail
+
+SINTER_API void segments_run::add(const segments_run& more) {
+  for (const auto& p : more.programs)
+    if (std::find(programs.begin(), programs.end(), p) == programs.end()) programs.push_back(p);
+  for (const auto& b : more.breaks)
+    if (!detail::contains(breaks, b)) breaks.push_back(b);
+}
+
+SINTER_API report segments_run::describe() const {
+  report all;
+  for (const auto& p : programs) reporting::join(all, p->describe());
+  all.breaks = breaks;
+  return all;
+}
 
 SINTER_API traced_value* make_value(std::shared_ptr<tracer> of, ir::node_id node) {
   auto v = std::make_unique<traced_value>();
@@ -370,7 +389,7 @@ SINTER_API void finish(traced& out) {
   if (!t.call || !t.call->answers) return;
   detail::check_copies(*t.call);
   out.answer = detail::answer_of(t);
-  out.about = std::move(t.call->about);
+  out.did = std::move(t.call->did);
 }
 
 }  // namespace sinter::engine

@@ -18,6 +18,7 @@
 namespace sinter::engine {
 
 class tracer;
+class program;
 
 /// A tensor argument as kernels see it; points into the caller's tensor.
 struct argument {
@@ -42,6 +43,16 @@ struct captured {
   bool by_value = false;
 };
 
+/// What answered a call in place of one program.
+struct segments_run {
+  series<std::shared_ptr<const program>> programs;  ///< each once
+  series<break_report> breaks;                      ///< each once
+
+  SINTER_API void add(const segments_run& more);
+  /// All programs as one.
+  SINTER_API report describe() const;
+};
+
 /// What it takes to read a value while the traced function still runs: the call that it is traced for.
 struct live_call {
   const options* how = nullptr;
@@ -49,9 +60,9 @@ struct live_call {
   int whole = 0;               ///< above 0, inside grad: the graph is not cut
   int fullgraph = 0;           ///< above 0: reading is an error
   bool answers = false;        ///< the function has read a value: the call is answered by its segments
-  report about;                ///< of the segments that have run
-  series<storage> results;     ///< of theirs, what the function has no address of
-  series<storage> made;        ///< concrete tensors that the function made of C++ values
+  segments_run did;
+  series<storage> results;  ///< of theirs, what the function has no address of
+  series<storage> made;     ///< concrete tensors that the function made of C++ values
   struct copy {
     storage memory;
     std::size_t hash = 0;

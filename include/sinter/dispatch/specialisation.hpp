@@ -1,10 +1,8 @@
 // dispatch/specialisation.hpp: one set of assumptions with what was made for it, and the table of those of a function.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -62,20 +60,13 @@ struct specialisation {
   report describe() const {
     if (const program* const p = now.load(std::memory_order_acquire)) return p->describe();
     const std::lock_guard lock(reading_);
-    return about_;
+    return did_.describe();
   }
 
-  /// Of a native one: what its last call did, and all breaks so far.
-  void note(report r) {
+  /// Of a native one: what a call of it did.
+  void note(const segments_run& did) {
     const std::lock_guard lock(reading_);
-    for (const auto& b : r.breaks) {
-      const auto same = [&](const break_report& x) {
-        return x.why == b.why && x.where.line == b.where.line && std::strcmp(x.where.file, b.where.file) == 0;
-      };
-      if (std::none_of(about_.breaks.begin(), about_.breaks.end(), same)) about_.breaks.push_back(b);
-    }
-    r.breaks = std::move(about_.breaks);
-    about_ = std::move(r);
+    if (did_.programs.size() < most_noted) did_.add(did);
   }
 
   const guard when;
@@ -88,8 +79,9 @@ struct specialisation {
 
  private:
   std::shared_ptr<const program> first_, ready_;
+  static constexpr std::size_t most_noted = 256;
   mutable std::mutex reading_;
-  report about_;
+  segments_run did_;
 };
 
 /// What callers read: replaced as a whole when a specialisation comes or goes.

@@ -178,7 +178,7 @@ class compiled {
           if (!to.answer) return natively<Result>(std::forward<Args>(args)...);
           if (!answered) {
             answered = detail::trace_call(state_->fn, to, std::as_const(args)...);
-            f.answered(c, std::move(answered->about));
+            f.answered(c, answered->did);
           }
           return detail::answer_of<Result>(*answered);
         },
