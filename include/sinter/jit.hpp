@@ -268,6 +268,7 @@ class code_table {
   std::shared_ptr<const code> get(const ir::graph& traced, std::span<const argument> arguments, const options& how,
                                   device where) {
     std::string key = how.backend + " " + where.text() + (how.deterministic ? " d" : "") +
+                      (how.mode == mode::reduce_overhead ? " r" : "") +
                       (how.precision == precision::high ? " h\n" : "\n") + ir::print(traced);
     for (const auto& a : arguments) {
       key += std::to_string(kernel_facts(a));

@@ -8,7 +8,7 @@
 // SINTER_EMULATOR_FAULT     name of a kernel that makes an illegal access
 // SINTER_EMULATOR_REFUSE    name of a kernel whose launch is refused
 // SINTER_EMULATOR_DEFER=1   work waits until the host waits for it
-// SINTER_EMULATOR_ORDER=reverse  threads and blocks run from the last to the first
+// SINTER_EMULATOR_ORDER=reverse  threads, blocks and the independent nodes of graphs run from the last to the first
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -1,4 +1,5 @@
 // tests/emulator/cuda_streams.cpp: streams, events and graphs of the emulated driver.
+#include <algorithm>
 #include <utility>
 
 #include "call.hpp"
@@ -19,11 +20,12 @@ struct memset_node {
   std::size_t width, height;
 };
 
-int add_node(graph::node** out, graph* g, operation o) {
+int add_node(graph::node** out, graph* g, graph::node* const* before, std::size_t count, operation o) {
   auto n = std::make_unique<graph::node>();
   n->work = std::move(o);
   n->owner = g;
   n->index = g->nodes.size();
+  for (std::size_t i = 0; i < count; ++i) n->before.push_back(before[i]->index);
   *out = n.get();
   g->nodes.push_back(std::move(n));
   return success;
@@ -44,6 +46,24 @@ bool same_shape(const std::vector<operation>& a, const graph& b) {
 std::vector<operation> work_of(const graph& g) {
   std::vector<operation> out;
   for (const auto& n : g.nodes) out.push_back(n->work);
+  return out;
+}
+
+/// An order that the nodes' dependencies allow: that of their addition, or, `reverse`d, the latest that may run first.
+std::vector<std::size_t> order_of(const graph& g, bool reverse) {
+  std::vector<std::size_t> out;
+  std::vector<bool> ran(g.nodes.size());
+  while (out.size() < g.nodes.size()) {
+    std::size_t chosen = g.nodes.size();
+    for (std::size_t i = 0; i < g.nodes.size(); ++i) {
+      if (ran[i]) continue;
+      const auto& before = g.nodes[i]->before;
+      const bool ready = std::all_of(before.begin(), before.end(), [&](std::size_t b) { return ran[b]; });
+      if (ready && (reverse || chosen == g.nodes.size())) chosen = i;
+    }
+    ran[chosen] = true;
+    out.push_back(chosen);
+  }
   return out;
 }
 
@@ -126,27 +146,30 @@ int cuEventElapsedTime(float* out, event* start, event* end) {
 
 int cuGraphCreate(graph** out, unsigned) { return *out = new graph, success; }
 int cuGraphDestroy(graph* g) { return delete g, success; }
-int cuGraphAddKernelNode_v2(graph::node** out, graph* g, graph::node* const*, std::size_t, const kernel_node* p) {
+int cuGraphAddKernelNode_v2(graph::node** out, graph* g, graph::node* const* before, std::size_t count,
+                            const kernel_node* p) {
   call c;
   if (c.problem != success) return c.problem;
   const uint3 grid{p->grid[0], p->grid[1], p->grid[2]}, block{p->block[0], p->block[1], p->block[2]};
   if (const int r = check_launch(*p->entry, grid, block, p->shared); r != success) return r;
-  return add_node(out, g, launch_of(p->entry, grid, block, p->shared, p->parameters));
+  return add_node(out, g, before, count, launch_of(p->entry, grid, block, p->shared, p->parameters));
 }
-int cuGraphAddMemsetNode(graph::node** out, graph* g, graph::node* const*, std::size_t, const memset_node* p,
-                         context*) {
-  return add_node(out, g, fill_of(p->to, p->value, p->width * p->element));
+int cuGraphAddMemsetNode(graph::node** out, graph* g, graph::node* const* before, std::size_t count,
+                         const memset_node* p, context*) {
+  return add_node(out, g, before, count, fill_of(p->to, p->value, p->width * p->element));
 }
-int cuGraphAddChildGraphNode(graph::node** out, graph* g, graph::node* const*, std::size_t, graph* child) {
+int cuGraphAddChildGraphNode(graph::node** out, graph* g, graph::node* const* before, std::size_t count, graph* child) {
   operation o;
   o.what = operation::kind::child;
   o.inside = work_of(*child);
-  return add_node(out, g, std::move(o));
+  return add_node(out, g, before, count, std::move(o));
 }
 int cuGraphInstantiateWithFlags(executable** out, graph* g, unsigned long long) {
   auto made = std::make_unique<executable>();
   for (const auto& n : g->nodes) made->index[n.get()] = n->index;
   made->work = work_of(*g);
+  call c;
+  made->order = order_of(*g, c.w.reverse);
   return *out = made.release(), success;
 }
 int cuGraphExecKernelNodeSetParams_v2(executable* e, graph::node* n, const kernel_node* p) {
@@ -173,7 +196,7 @@ int cuGraphExecChildGraphNodeSetParams(executable* e, graph::node* n, graph* chi
 int cuGraphLaunch(executable* e, stream* s) {
   call c;
   if (c.problem != success) return c.problem;
-  for (const auto& o : e->work) c.w.enqueue(*s, o);
+  for (const std::size_t i : e->order) c.w.enqueue(*s, e->work[i]);
   return success;
 }
 int cuGraphExecDestroy(executable* e) { return delete e, success; }

@@ -61,6 +61,7 @@ struct graph {
     operation work;
     graph* owner = nullptr;
     std::size_t index = 0;
+    std::vector<std::size_t> before;  ///< nodes that have to end first
   };
   std::vector<std::unique_ptr<node>> nodes;
 };
@@ -68,6 +69,7 @@ struct graph {
 struct executable {
   std::map<graph::node*, std::size_t> index;
   std::vector<operation> work;
+  std::vector<std::size_t> order;
 };
 
 struct stream {

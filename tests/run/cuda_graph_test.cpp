@@ -14,17 +14,19 @@ namespace {
 /// out = (in * 2 + i) * factor + i, through an intermediate, over a filled value; two launches and a fill.
 cuda::sequence two_steps(std::int64_t n) {
   const auto code = module_of(scale_source);
-  cuda::sequence s = one_launch(code, "scale", {{3, 0}, {1, 0}, {2, 4}}, (n + 127) / 128, 128, 1);
+  cuda::sequence s = one_launch(code, "scale", {{3, 0, true}, {1, 0}, {2, 4}}, (n + 127) / 128, 128, 1);
   cuda::step fill;
   fill.what = cuda::action::fill;
-  fill.operands = {{4, 0}};
+  fill.operands = {{4, 0, true}};
   fill.bytes = 64;
   fill.value = 7;
   fill.label = "a fill";
   s.steps.push_back(fill);
-  auto second = one_launch(code, "scale", {{0, 0}, {3, 0}, {2, 4}}, (n + 127) / 128, 128, 1);
+  auto second = one_launch(code, "scale", {{0, 0, true}, {3, 0}, {2, 4}}, (n + 127) / 128, 128, 1);
   s.steps.push_back(second.steps[0]);
+  s.given = 3;
   s.intermediates = {0, 1 << 16};
+  s.intermediate_bytes = {1 << 16, 64};
   s.scratch_bytes = (1 << 16) + 64;
   return s;
 }
@@ -164,14 +166,16 @@ TEST_CASE("products are recorded too") {
   }
   // out = scale(relu(a b + bias))
   const auto code = module_of(scale_source);
-  cuda::sequence s = one_launch(code, "scale", {{3, 0}, {5, 0}, {4, 4}}, 1, 128, 1);
+  cuda::sequence s = one_launch(code, "scale", {{3, 0, true}, {5, 0}, {4, 4}}, 1, 128, 1);
   cuda::step product;
   product.what = cuda::action::product;
   product.label = "a product";
   product.product = p;
-  product.operands = {{0, 0}, {1, 0}, {5, 0}, {2, 0}};
+  product.operands = {{0, 0}, {1, 0}, {5, 0, true}, {2, 0}};
   s.steps.insert(s.steps.begin(), product);
+  s.given = 5;
   s.intermediates = {0};
+  s.intermediate_bytes = {4 * 6 * 4};
   s.scratch_bytes = 4 * 6 * 4;
   cuda::recording r(s, std::make_shared<cuda::scratch_pool>());
   for (int round = 0; round < 7; ++round) {
@@ -191,4 +195,44 @@ TEST_CASE("products are recorded too") {
       CHECK(result[i] == doctest::Approx(std::max(sum, 0.0f) * 2 + static_cast<float>(i)));
     }
   }
+}
+
+TEST_CASE("a step waits for those whose memory it needs, and for no others") {
+  // Operands 0 to 3 are given, 4 to 6 lie in scratch memory; 5 and 6 share it.
+  cuda::sequence s;
+  s.given = 4;
+  s.intermediates = {0, 64, 96};
+  s.intermediate_bytes = {64, 64, 64};
+  const auto add = [&](std::vector<cuda::operand> operands, std::int64_t scratch = 0, std::int64_t bytes = 0) {
+    cuda::step one;
+    one.operands = operands;
+    one.scratch = scratch;
+    one.scratch_bytes = bytes;
+    s.steps.push_back(one);
+  };
+  add({{0, 0}, {4, 0, true}});          // 0: makes 4
+  add({{4, 0}, {5, 0, true}});          // 1: reads 4
+  add({{4, 0}, {2, 0, true}});          // 2: reads 4 too
+  add({{0, 0}, {6, 0, true}});          // 3: takes memory of 5
+  add({{6, 0}, {2, 0}, {3, 0, true}});  // 4: reads results of 2 and 3
+  add({{1, 0}}, 256, 128);              // 5: nothing but scratch memory of its own
+  add({{0, 0}}, 256, 128);              // 6: the same scratch memory
+  const auto waits = cuda::dependencies(s);
+  const auto list = [&](std::size_t i) { return std::vector<int>(waits[i].begin(), waits[i].end()); };
+  CHECK(list(0).empty());
+  CHECK(list(1) == std::vector{0});
+  CHECK(list(2) == std::vector{0});
+  CHECK(list(3) == std::vector{1});
+  CHECK(list(4) == std::vector{3, 2});
+  CHECK(list(5).empty());
+  CHECK(list(6) == std::vector{5});
+  // A result that may have an argument's storage waits for the argument's readers.
+  s.shared = {{2, 1}};
+  add({{2, 0, true}});
+  CHECK(cuda::dependencies(s)[7].size() == 2);
+  s.steps.pop_back();
+  s.steps.erase(s.steps.begin() + 2);
+  add({{2, 0, true}});
+  const auto shared = cuda::dependencies(s);
+  CHECK(std::vector<int>(shared[6].begin(), shared[6].end()) == std::vector{4, 3});
 }

@@ -132,8 +132,10 @@ struct binding {
 };
 
 /// Numbers the buffers and lays out the intermediates; kernel k runs at step when[k], ascending, and kernels of one step at once.
+/// Where steps may overlap, intermediates share no memory unless they need more than `most_apart` bytes.
 inline binding bind_operands(const series<result_spec>& results, const ir::graph& g,
-                             const series<plan::kernel>& kernels, std::span<const std::size_t> when) {
+                             const series<plan::kernel>& kernels, std::span<const std::size_t> when,
+                             std::int64_t most_apart = 0) {
   binding b;
   for (auto id : g.inputs) b.operand.emplace(static_cast<int>(id), static_cast<int>(b.operand.size()));
   for (const auto& r : results) b.operand.emplace(static_cast<int>(r.node), static_cast<int>(b.operand.size()));
@@ -144,6 +146,13 @@ inline binding bind_operands(const series<result_spec>& results, const ir::graph
     life.first = when[life.first];
     life.last = when[life.last];
   }
+  std::int64_t total = 0;
+  for (const auto& life : lives) total += life.bytes;
+  if (total <= most_apart)
+    for (auto& life : lives) {
+      life.first = 0;
+      life.last = when.size();
+    }
   const plan::arena arena = plan::place(lives);
   for (const auto& life : lives) {
     b.operand.emplace(life.buffer, static_cast<int>(b.operand.size()));

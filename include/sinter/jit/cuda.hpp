@@ -55,6 +55,9 @@ inline run::cuda::matmul to_matmul(const plan::blas_call& b, const options& how)
   return m;
 }
 
+/// What intermediates may take where none shares another's memory.
+inline constexpr std::int64_t most_scratch_apart = std::int64_t{256} << 20;
+
 /// Kernels that run at once, and how: a call of the matrix library, or printed.
 struct cuda_group {
   std::size_t first = 0, count = 0;
@@ -65,8 +68,9 @@ struct cuda_group {
 /// The steps of a program whose kernels have been printed, and where each kernel finds its operands.
 class cuda_assembly {
  public:
-  cuda_assembly(code& c, const series<plan::kernel>& kernels, const binding& where)
-      : c_(c), kernels_(kernels), where_(where) {}
+  /// With `apart`, kernels have scratch memory of their own each, so that they may overlap.
+  cuda_assembly(code& c, const series<plan::kernel>& kernels, const binding& where, bool apart)
+      : c_(c), kernels_(kernels), where_(where), apart_(apart) {}
 
   void add_product(const cuda_group& g, const options& how) {
     const plan::blas_call& call = *g.call;
@@ -82,31 +86,43 @@ class cuda_assembly {
   void add_launches(const cuda_group& g, const run::cuda::built& module) {
     const std::span<const plan::kernel> group(&kernels_[g.first], g.count);
     const char* const label = label_of(group);
+    const std::int64_t own = g.source.scratch.evaluate({}), at = apart_ ? round_up(scratch_, 256) : 0;
     for (const auto& launch : g.source.launches) {
       run::cuda::step s = run::cuda::make_launch(module.code, launch.entry, launch.blocks.evaluate({}), launch.threads,
                                                  launch.shared, label);
       for (const auto& k : group)
         for (const auto& b : k.buffers) s.operands.push_back(operand_of(b));
-      s.scratch = where_.scratch_bytes;
+      s.scratch = scratch_begin() + at;
+      s.scratch_bytes = own;
       c_.launches.steps.push_back(std::move(s));
     }
-    scratch_ = std::max(scratch_, g.source.scratch.evaluate({}));
+    scratch_ = std::max(scratch_, at + own);
   }
 
+  /// After find_replaceable.
   void finish() {
-    c_.launches.device = c_.where.index;
-    c_.launches.intermediates = where_.intermediates;
-    c_.launches.scratch_bytes = where_.scratch_bytes + scratch_;
+    run::cuda::sequence& s = c_.launches;
+    s.device = c_.where.index;
+    s.given = static_cast<int>(where_.operand.size() - where_.intermediates.size());
+    s.intermediates = where_.intermediates;
+    for (const auto& life : where_.lives) s.intermediate_bytes.push_back(life.bytes);
+    s.scratch_bytes = scratch_begin() + scratch_;
+    for (const auto& r : c_.results)
+      for (std::size_t i = 0; i < r.may_replace.size(); ++i)
+        if (r.may_replace[i]) s.shared.push_back({where_.operand.at(static_cast<int>(r.node)), static_cast<int>(i)});
   }
 
  private:
   run::cuda::operand operand_of(const plan::buffer_use& b) const {
-    return {where_.operand.at(b.id), b.by_value ? static_cast<int>(size_of(b.type)) : 0};
+    return {where_.operand.at(b.id), b.by_value ? static_cast<int>(size_of(b.type)) : 0, b.written};
   }
+  std::int64_t scratch_begin() const { return round_up(where_.scratch_bytes, 256); }
+  static std::int64_t round_up(std::int64_t n, std::int64_t unit) { return (n + unit - 1) / unit * unit; }
 
   code& c_;
   const series<plan::kernel>& kernels_;
   const binding& where_;
+  bool apart_;
   std::int64_t scratch_ = 0;
 };
 
@@ -139,7 +155,10 @@ inline void generate_cuda(code& c, ir::graph g, std::span<const argument> argume
   for (auto id : g.live())
     if (g[id].code == ir::op::opaque) throw system_error("[cuda] branches and loops run on the host");
   const run::cuda::gpu& gpu = run::cuda::device_at(c.where.index);
-  const bool blas = run::cuda::blas().problem.empty();
+  // The library is large: it is opened for products only.
+  const auto live = g.live();
+  const bool blas = std::any_of(live.begin(), live.end(), [&](auto id) { return g[id].code == ir::op::dot; }) &&
+                    run::cuda::blas().problem.empty();
   c.results = separate_results(g);
   plan::fused fused = plan::fuse(g, device_layout_of(g, arguments),
                                  {.gpu = true, .multiprocessors = gpu.multiprocessors, .blas = blas});
@@ -193,8 +212,10 @@ inline void generate_cuda(code& c, ir::graph g, std::span<const argument> argume
   c.about.kernels_unfused = fused.unfused;
   c.about.kernels = groups.size();
   c.about.sources = std::move(texts);
-  const binding where = bind_operands(c.results, g, kernels, when);
-  cuda_assembly assembly(c, kernels, where);
+  // A recorded call runs side by side what does not wait for one another.
+  const bool apart = how.mode == mode::reduce_overhead;
+  const binding where = bind_operands(c.results, g, kernels, when, apart ? most_scratch_apart : 0);
+  cuda_assembly assembly(c, kernels, where, apart && where.scratch_bytes <= most_scratch_apart);
   std::size_t next = 0;
   for (const auto& group : groups) {
     if (group.call) assembly.add_product(group, how);
@@ -202,9 +223,9 @@ inline void generate_cuda(code& c, ir::graph g, std::span<const argument> argume
     const auto number_of = static_cast<std::size_t>(&group - groups.data());
     while (c.inside && c.inside->kernel.size() < c.launches.steps.size()) c.inside->kernel.push_back(number_of);
   }
-  assembly.finish();
   picture_plan(c, g, kernels, when, where);
   find_replaceable(c, g, kernels, when, arguments);
+  assembly.finish();
   c.about.scratch_bytes = static_cast<std::size_t>(c.launches.scratch_bytes);
   c.stage("bind");
 }

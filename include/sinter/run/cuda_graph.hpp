@@ -8,6 +8,7 @@
 #include <span>
 
 #include "../base/series.hpp"
+#include "cuda_order.hpp"
 #include "cuda_program.hpp"
 
 namespace sinter::run::cuda {
@@ -107,7 +108,7 @@ class recording {
     queue& q = current_queue(sequence_.device);
     const context_scope here(*q.where);
     if (graph_.get() == nullptr) survey(given);
-    const storage& memory = pool_->reserve(static_cast<std::size_t>(workspace_at_) + workspace_, sequence_.device);
+    const storage& memory = pool_->reserve(static_cast<std::size_t>(scratch_end_), sequence_.device);
     auto* const base = static_cast<char*>(memory.data());
     detail::operand_table table(sequence_, given, base, sizes);
     fingerprint(given, base, sizes);
@@ -138,15 +139,19 @@ class recording {
   /// Learns which operands are values, and what products want of scratch memory.
   void survey(std::span<void* const> given) {
     value_bytes_.assign(given.size(), 0);
-    workspace_at_ = (sequence_.scratch_bytes + 255) / 256 * 256;
-    workspace_ = 0;
+    scratch_end_ = sequence_.scratch_bytes;
+    workspace_.clear();
     for (const step& s : sequence_.steps) {
       for (const operand& o : s.operands)
         if (o.bytes != 0) value_bytes_[static_cast<std::size_t>(o.index)] = o.bytes;
-      // Of the plan for any alignment, the most that it may want.
+      // Of the plan for any alignment, the most that it may want; products may run at once.
+      std::size_t most = 0;
       if (s.what == action::product)
         for (int alignment = 1; alignment <= 16; alignment *= 2)
-          workspace_ = std::max(workspace_, plan_product(s.product, alignment, sequence_.device).choice.workspace);
+          most = std::max(most, plan_product(s.product, alignment, sequence_.device).choice.workspace);
+      const std::int64_t at = (scratch_end_ + 255) / 256 * 256;
+      workspace_.push_back(at);
+      if (most > 0) scratch_end_ = at + static_cast<std::int64_t>(most);
     }
   }
 
@@ -217,39 +222,63 @@ class recording {
     f.width = static_cast<std::size_t>(s.bytes);
     return f;
   }
-  detail::graph_handle product_of(const step& s, const detail::operand_table& table, char* base) const {
+  detail::graph_handle product_of(std::size_t index, const detail::operand_table& table, char* base) const {
+    const step& s = sequence_.steps[index];
     const detail::product_addresses at =
         detail::offset(s.product, {table[s.operands[0]], table[s.operands[1]], table[s.operands[2]],
                                    s.operands.size() > 3 ? table[s.operands[3]] : nullptr});
     product_plan& p = plan_product(s.product, detail::common_alignment(s.product, at), sequence_.device);
-    return detail::captured(sequence_.device, [&](queue& q) { multiply(p, s.product, at, base + workspace_at_, q); });
+    return detail::captured(sequence_.device,
+                            [&](queue& q) { multiply(p, s.product, at, base + workspace_[index], q); });
   }
 
-  /// Makes the graph: the steps one after another.
+  static bool does_nothing(const step& s) {
+    switch (s.what) {
+      case action::launch:
+        return s.blocks == 0;
+      case action::fill:
+        return s.bytes == 0;
+      case action::product:
+        return detail::is_empty(s.product);
+    }
+    return false;
+  }
+
+  /// Makes the graph: a step waits for those whose memory it needs, and for nothing else.
   void record(detail::operand_table& table, char* base) {
     const driver_table& call = driver();
     api::graph made = nullptr;
     check(call.graph_create(&made, 0), "recording a graph");
     detail::graph_handle owned(made);
     series<api::node> nodes;
-    api::node last = nullptr;
-    for (const step& s : sequence_.steps) {
+    const auto waits = dependencies(sequence_);
+    for (std::size_t i = 0; i < sequence_.steps.size(); ++i) {
+      const step& s = sequence_.steps[i];
+      // A step that does nothing stands for what it waits for.
+      series<api::node> before;
+      const auto after = [&](auto&& self, int j) -> void {
+        if (const api::node n = nodes[static_cast<std::size_t>(j)]; n != nullptr) {
+          if (std::find(before.begin(), before.end(), n) == before.end()) before.push_back(n);
+        } else {
+          for (int k : waits[static_cast<std::size_t>(j)]) self(self, k);
+        }
+      };
+      for (int j : waits[i]) after(after, j);
       api::node node = nullptr;
-      const std::size_t before = last != nullptr ? 1 : 0;
       api::result r = api::success;
-      if (s.what == action::launch && s.blocks > 0) {
+      if (does_nothing(s)) {
+      } else if (s.what == action::launch) {
         const api::kernel_node k = kernel_of(s, table);
-        r = call.graph_add_kernel(&node, made, &last, before, &k);
-      } else if (s.what == action::fill && s.bytes > 0) {
+        r = call.graph_add_kernel(&node, made, before.data(), before.size(), &k);
+      } else if (s.what == action::fill) {
         const api::memset_node f = fill_of(s, table);
-        r = call.graph_add_memset(&node, made, &last, before, &f, device_at(sequence_.device).context);
-      } else if (s.what == action::product && !detail::is_empty(s.product)) {
-        const detail::graph_handle child = product_of(s, table, base);
-        r = call.graph_add_child(&node, made, &last, before, child.get());
+        r = call.graph_add_memset(&node, made, before.data(), before.size(), &f, device_at(sequence_.device).context);
+      } else {
+        const detail::graph_handle child = product_of(i, table, base);
+        r = call.graph_add_child(&node, made, before.data(), before.size(), child.get());
       }
       check(r, "recording", s.label);
       nodes.push_back(node);
-      if (node != nullptr) last = node;
     }
     graph_ = std::move(owned);
     nodes_ = std::move(nodes);
@@ -284,7 +313,7 @@ class recording {
         const api::memset_node f = fill_of(s, table);
         r = call.graph_set_memset(v.code, nodes_[i], &f, device_at(sequence_.device).context);
       } else {
-        const detail::graph_handle child = product_of(s, table, base);
+        const detail::graph_handle child = product_of(i, table, base);
         r = call.graph_set_child(v.code, nodes_[i], child.get());
         if (r == api::exec_update_failure || r == api::invalid_value) return false;
       }
@@ -297,9 +326,9 @@ class recording {
   const sequence& sequence_;
   std::shared_ptr<scratch_pool> pool_;
   std::uint64_t calls_ = 0;
-  series<int> value_bytes_;  ///< per given operand: bytes of a value, 0 for an address
-  std::int64_t workspace_at_ = 0;
-  std::size_t workspace_ = 0;
+  series<int> value_bytes_;         ///< per given operand: bytes of a value, 0 for an address
+  series<std::int64_t> workspace_;  ///< per step: offset of a product's own scratch memory
+  std::int64_t scratch_end_ = 0;
   detail::graph_handle graph_;
   series<api::node> nodes_;  ///< per step; null for one that does nothing
   series<std::uint64_t> recorded_, now_;

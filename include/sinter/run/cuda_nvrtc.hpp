@@ -150,9 +150,11 @@ SINTER_API std::shared_ptr<const nvrtc> find_nvrtc() {
 /// The options that decide what a kernel's text becomes. Products and sums do not contract to fused multiply-adds: results
 /// are the host's to the bit where the functions are, and an intermediate that overflows does so everywhere. Kernels
 /// bound by memory lose nothing.
-SINTER_API series<std::string> nvrtc_options(int capability) {
+SINTER_API series<std::string> nvrtc_options(const nvrtc& with, int capability) {
   series<std::string> out = {"--gpu-architecture=sm_" + std::to_string(capability), "--std=c++17", "--fmad=false",
                              "-w"};
+  // Kernels use no textures and no device runtime; without their declarations a compilation touches half the memory.
+  if (with.major >= 13) out.push_back("--minimal");
   const std::string extra = detail::environment("SINTER_NVRTCFLAGS");
   for (std::size_t at = 0; at < extra.size();) {
     const std::size_t end = std::min(extra.find(' ', at), extra.size());
@@ -211,7 +213,7 @@ SINTER_API std::string compile(const nvrtc& found, const std::string& source, in
     throw system_error("[cuda] NVRTC changed from " + found.identity + " to " + with.identity +
                        " while this program ran; start it again");
   nvrtc::program program = nullptr;
-  const auto options = nvrtc_options(detail::target_of(with, capability));
+  const auto options = nvrtc_options(with, detail::target_of(with, capability));
   series<const char*> option;
   for (const auto& o : options) option.push_back(o.c_str());
   int r = with.create(&program, source.c_str(), "kernel.cu", 0, nullptr, nullptr);
@@ -238,7 +240,7 @@ SINTER_API std::string compile(const nvrtc& found, const std::string& source, in
 /// Everything that decides a kernel's CUBIN, as text.
 SINTER_API std::string key_text(const nvrtc& with, std::string_view source, int capability) {
   std::string key = "sinter " SINTER_VERSION "\nnvrtc " + with.identity + "\nflags";
-  for (const auto& flag : nvrtc_options(capability)) key.append(" ").append(flag);
+  for (const auto& flag : nvrtc_options(with, capability)) key.append(" ").append(flag);
   return key.append("\nsource\n").append(without_places(source));
 }
 

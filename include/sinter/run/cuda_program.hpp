@@ -21,6 +21,12 @@ namespace sinter::run::cuda {
 struct operand {
   int index = 0;
   int bytes = 0;
+  bool written = false;
+};
+
+/// A result that may have an argument's storage, as indexes into the table.
+struct sharing {
+  int result = 0, argument = 0;
 };
 
 enum class action : std::uint8_t { launch, fill, product };
@@ -35,7 +41,8 @@ struct step {
   std::shared_ptr<const module> code;
   api::function entry = nullptr;
   unsigned blocks = 0, threads = 0, shared = 0;
-  std::int64_t scratch = 0;  ///< offset of the kernel's own scratch
+  std::int64_t scratch = 0;        ///< offset of the kernel's own scratch
+  std::int64_t scratch_bytes = 0;  ///< and its size
 
   // Of a fill.
   std::int64_t bytes = 0;
@@ -47,7 +54,10 @@ struct step {
 struct sequence {
   int device = 0;
   series<step> steps;
-  series<std::int64_t> intermediates;  ///< offsets in the scratch block
+  int given = 0;                            ///< operands that the caller gives
+  series<sharing> shared;                   ///< what of them may be the same memory, where one is written
+  series<std::int64_t> intermediates;       ///< offsets in the scratch block
+  series<std::int64_t> intermediate_bytes;  ///< and sizes
   std::int64_t scratch_bytes = 0;
   int sizes = 0;  ///< number of size symbols
 };

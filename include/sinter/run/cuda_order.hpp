@@ -1,0 +1,73 @@
+// run/cuda_order.hpp: which steps of a sequence wait for which: those that touch the same memory, when one of them writes it.
+#pragma once
+
+#include <algorithm>
+
+#include "../base/series.hpp"
+#include "cuda_program.hpp"
+
+namespace sinter::run::cuda {
+
+namespace detail {
+
+/// What a step touches: an operand of the table; of scratch memory, the bytes.
+struct access {
+  int index = -1;  ///< -1: scratch memory of the step's own
+  std::int64_t from = 0, to = 0;
+  bool written = false;
+};
+
+inline series<access> accesses(const sequence& s, const step& of) {
+  const auto given = static_cast<std::size_t>(s.given);
+  series<access> out;
+  for (const operand& o : of.operands) {
+    access a{o.index, 0, 0, o.written};
+    if (const auto i = static_cast<std::size_t>(o.index); i >= given) {
+      a.from = s.intermediates[i - given];
+      a.to = a.from + s.intermediate_bytes[i - given];
+    }
+    out.push_back(a);
+  }
+  if (of.scratch_bytes > 0) out.push_back({-1, of.scratch, of.scratch + of.scratch_bytes, true});
+  return out;
+}
+
+/// True when two accesses may meet: they name one operand, share scratch memory, or are a result and the argument whose
+/// storage it may have.
+inline bool meet(const sequence& s, const access& a, const access& b) {
+  if (!a.written && !b.written) return false;
+  if (a.index >= 0 && a.index == b.index) return true;
+  if (a.to > a.from && b.to > b.from) return a.from < b.to && b.from < a.to;
+  return std::any_of(s.shared.begin(), s.shared.end(), [&](const sharing& w) {
+    return (w.result == a.index && w.argument == b.index) || (w.result == b.index && w.argument == a.index);
+  });
+}
+
+}  // namespace detail
+
+/// Per step, the earlier ones that have to end before it begins, less those that another of them waits for.
+SINTER_API series<series<int>> dependencies(const sequence& s) {
+  const std::size_t count = s.steps.size();
+  series<series<detail::access>> touched;
+  for (const step& one : s.steps) touched.push_back(detail::accesses(s, one));
+  series<series<int>> out(count);
+  series<series<bool>> reached(count);
+  for (std::size_t j = 0; j < count; ++j) {
+    reached[j].resize(count);
+    for (std::size_t i = j; i-- > 0;) {
+      if (reached[j][i]) continue;
+      const bool waits = std::any_of(touched[i].begin(), touched[i].end(), [&](const detail::access& a) {
+        return std::any_of(touched[j].begin(), touched[j].end(),
+                           [&](const detail::access& b) { return detail::meet(s, a, b); });
+      });
+      if (!waits) continue;
+      out[j].push_back(static_cast<int>(i));
+      reached[j][i] = true;
+      for (std::size_t k = 0; k < i; ++k)
+        if (reached[i][k]) reached[j][k] = true;
+    }
+  }
+  return out;
+}
+
+}  // namespace sinter::run::cuda
