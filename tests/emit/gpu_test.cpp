@@ -163,13 +163,50 @@ TEST_CASE("columns: a few rows in one launch, many in parts that a second one ad
   graph g;
   const auto small = only({sum(input(g, {1024, 512}), {0})});
   CHECK(small.source.launches.size() == 1);
-  CHECK(blocks(small) == 16);
+  // Sectors of 32 bytes: 16 blocks of whole lines would leave most of the GPU idle.
+  CHECK(blocks(small) == 64);
   CHECK(small.source.scratch.is(0));
   check_compiles(small);
   graph h;
   const auto large = only({sum(input(h, {65536, 1024}), {0})});
   CHECK(large.source.launches.size() == 2);
   CHECK(blocks(large) == 528);
+}
+
+TEST_CASE("a norm's backward pass copies its rows ahead into shared memory where there is such a copy") {
+  const auto norm = [](std::int64_t columns, int capability, dtype type = dtype::f32) {
+    graph g;
+    const value x = input(g, {8192, columns}, type), w = input(g, {8192, columns}, type),
+                gain = input(g, {columns}, type), bias = input(g, {columns}, type);
+    const auto all = layer_norm_and_gradient(x, gain, bias, w);
+    emit::cuda_target how;
+    how.capability = capability;
+    auto c = gpu_kernels({all[1], all[2], all[3]}, how);
+    REQUIRE(c.sources.size() == 1);
+    one o{c.kernels[0], c.sources[0], entries(c.sources[0])};
+    if (capability == 90) check_compiles(o);
+    return o;
+  };
+  const auto h200 = norm(4096, 90), a100 = norm(4096, 80), old = norm(4096, 75), odd = norm(1023, 90);
+  CHECK(has(h200.text, "copy_async("));
+  CHECK(has(a100.text, "copy_async("));
+  CHECK(h200.source.launches[0].shared <= 224 << 10);
+  CHECK(a100.source.launches[0].shared <= 160 << 10);
+  CHECK(h200.source.launches[0].shared >= 2 * 2 * 4096 * 4);
+  for (const auto* o : {&old, &odd}) {
+    CHECK(!has(o->text, "copy_async("));
+    CHECK(o->source.launches[0].shared == 0);
+  }
+  CHECK(has(norm(256, 90).text, "copy_async("));
+  // What each of the two entries touches: the last one none of the operands.
+  const auto& touches = h200.source.launches[1].touches;
+  REQUIRE(touches.size() == h200.code.buffers.size());
+  for (std::size_t b = 0; b < touches.size(); ++b) {
+    const bool written = h200.code.buffers[b].written;
+    if (!written) CHECK(!touches[b]);
+    CHECK((touches[b] || h200.source.launches[0].touches[b]));
+    if (written) CHECK(touches[b] != h200.source.launches[0].touches[b]);
+  }
 }
 
 TEST_CASE("few long rows are split, and finished by a second launch") {

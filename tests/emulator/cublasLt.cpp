@@ -132,7 +132,7 @@ SINTER_EXPORT int cublasLtMatmulPreferenceCreate(void** out) { return *out = new
 SINTER_EXPORT int cublasLtMatmulPreferenceDestroy(void* p) { return delete static_cast<int*>(p), 0; }
 SINTER_EXPORT int cublasLtMatmulPreferenceSetAttribute(void*, int, const void*, std::size_t) { return 0; }
 SINTER_EXPORT int cublasLtMatmulAlgoGetHeuristic(void*, descriptor* d, layout* a, layout* b, layout* c, layout* out,
-                                                 void*, int, heuristic* results, int* found) {
+                                                 void*, int wanted, heuristic* results, int* found) {
   *found = 0;
   if (refused()) return 15;
   const std::uint64_t m = d->transpose_a ? a->columns : a->rows, k = d->transpose_a ? a->rows : a->columns;
@@ -141,7 +141,8 @@ SINTER_EXPORT int cublasLtMatmulAlgoGetHeuristic(void*, descriptor* d, layout* a
   if (d->compute == 70 && d->epilogue != 1) return 15;
   results[0] = {};
   results[0].workspace = 1024;
-  *found = 1;
+  *found = wanted < 2 ? 1 : 2;
+  if (*found == 2) results[1] = {};
   return 0;
 }
 SINTER_EXPORT int cublasLtMatmul(void*, descriptor* d, const void*, const void* a, layout* la, const void* b,

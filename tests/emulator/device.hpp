@@ -243,6 +243,36 @@ static inline long long clock64() { return 0; }
 static inline void __syncwarp(unsigned mask = 0xffffffffu) { sinter_emulated->exchange(mask, -1, 0); }
 static inline unsigned __activemask() { return sinter_emulated->active(); }
 
+/// Copies to shared memory that a thread has asked for: made when it waits for them, and not before.
+struct sinter_copies {
+  struct {
+    void* to;
+    const void* from;
+    long group;
+  } list[512];
+  int count;
+  long groups;
+};
+static sinter_copies sinter_pending[1024];
+namespace sx {
+static inline void copy_async(void* to, const void* from) {
+  sinter_copies& mine = sinter_pending[threadIdx.x];
+  if (mine.count == 512) sinter_emulated->stop(1, 0);
+  if (((unsigned long)to | (unsigned long)from) % 16 != 0) __builtin_trap();
+  mine.list[mine.count++] = {to, from, mine.groups};
+}
+static inline void end_copies() { ++sinter_pending[threadIdx.x].groups; }
+template <int N>
+static inline void await_copies() {
+  sinter_copies& mine = sinter_pending[threadIdx.x];
+  int left = 0;
+  for (int i = 0; i < mine.count; ++i)
+    if (mine.list[i].group < mine.groups - N) __builtin_memcpy(mine.list[i].to, mine.list[i].from, 16);
+    else mine.list[left++] = mine.list[i];
+  mine.count = left;
+}
+}  // namespace sx
+
 /// The value that lane `from` gave, or this lane's own when `from` lies outside its part of the warp.
 template <class T>
 static inline T sinter_shuffle(unsigned mask, T own, int from, bool inside, int kind) {

@@ -130,6 +130,34 @@ TEST_CASE("what follows a product keeps NaN and infinities, whoever does it") {
   same([](auto a, auto b, auto c) { return evaluate(gelu_tanh(matmul(a, b) + c)); });
 }
 
+TEST_CASE("rows that wait in shared memory: a norm's backward pass over more rows than there are blocks") {
+  const device gpu = device::cuda(0);
+  for (const std::int64_t columns : {132, 520, 4096}) {
+    const std::int64_t rows = columns > 1000 ? 300 : 700;
+    const tensor<float, 2> x = normal<float>(make_key(1), rows, columns), w = normal<float>(make_key(2), rows, columns);
+    const tensor<float, 1> g = normal<float>(make_key(3), columns), b = normal<float>(make_key(4), columns);
+    const auto f = [](auto x, auto g, auto b, auto w) {
+      return grad([&](auto all) {
+        const auto& [x, g, b] = all;
+        return sum(layer_norm(x, g, b, 1e-5f) * w);
+      })(std::tuple{x, g, b});
+    };
+    const auto on_gpu = compile(f);
+    const auto [dx, dg, db] = on_gpu(x.to(gpu), g.to(gpu), b.to(gpu), w.to(gpu));
+    const auto [want_x, want_g, want_b] = compile(f)(x, g, b, w);
+    const auto near = [](auto got, auto want) {
+      const auto a = got.to(device::cpu()).to_vector(), e = want.to_vector();
+      REQUIRE(a.size() == e.size());
+      for (std::size_t i = 0; i < a.size(); ++i)
+        CHECK(double(a[i]) == doctest::Approx(double(e[i])).epsilon(1e-4).scale(10));
+    };
+    CHECK(on_gpu.report().sources[0].find("copy_async(&ring") != std::string::npos);
+    near(dx, want_x);
+    near(dg, want_g);
+    near(db, want_b);
+  }
+}
+
 TEST_CASE("tensors of five billion elements") {
   if (!emulator::real()) {
     MESSAGE("SKIPPED: only a real GPU has the memory");

@@ -30,6 +30,7 @@ inline const series<piece>& cuda_pieces() {
       {prelude_cuda_random, {"philox"}},
       {prelude_cuda_reduce, {"group_all", "warps_all", "better", "extreme"}},
       {prelude_cuda_atomic, {"atomic_add"}},
+      {prelude_cuda_copy, {"copy_async"}},
       {prelude_cuda_scan, {"shuffle_up"}},
       {prelude_cuda_product, {"multiply_add"}},
   };
@@ -56,7 +57,7 @@ inline std::string cuda_parameters(std::span<const kernel* const> kernels) {
 /// Prints an entry; `inside` prints a block's work, which finds its number in `block`.
 template <class F>
 void cuda_launch_of(cuda_source& s, writer& out, std::span<const kernel* const> kernels, const std::string& name,
-                    dim blocks, int threads, int resident, F&& inside) {
+                    dim blocks, int threads, int resident, F&& inside, int shared = 0) {
   const std::string bounds = std::to_string(threads) + (resident > 0 ? ", " + std::to_string(resident) : "");
   const auto n = blocks.number();
   out.block(
@@ -72,11 +73,19 @@ void cuda_launch_of(cuda_source& s, writer& out, std::span<const kernel* const> 
         out.line(std::string("const ") + (n ? "int" : "long") + " block = blockIdx.x;");
         inside();
       });
-  s.launches.push_back({name, n && *n > most_blocks ? dim(most_blocks) : blocks, threads, 0});
+  s.launches.push_back({name, n && *n > most_blocks ? dim(most_blocks) : blocks, threads, shared, {}});
+}
+
+/// Of a kernel of two entries: tells what the last one printed, by `p`, reads and writes.
+inline void tell_touched(cuda_source& s, const cuda_printer& p) {
+  auto& touches = s.launches.back().touches;
+  touches.resize(p.code().buffers.size());
+  for (int b : p.touched()) touches[static_cast<std::size_t>(b)] = true;
 }
 
 inline std::string with_prelude(const std::string& label, const std::string& body) {
   std::string text = "// " + comment(label) + "\n";
+
   for (const auto& p : cuda_pieces()) {
     bool needed = p.functions.empty();
     for (auto f : p.functions) needed = needed || calls(body, f);
@@ -148,9 +157,11 @@ inline void print_cuda_rows(cuda_source& s, writer& out, const kernel& k, const 
   s.scratch = parts.bytes();
   cuda_launch_of(s, out, only, cuda_entry, rows * dim(split.chunks), split.threads(), is_heavy(k) ? 1 : 2,
                  [&] { print_rows(p, split, parts); });
+  tell_touched(s, p);
   cuda_printer finish(k, out);
   const int group = static_cast<int>(std::clamp<std::int64_t>(power_of_two(split.chunks), 32, 256));
   cuda_launch_of(s, out, only, cuda_finish, rows, group, 0, [&] { print_rows_finish(finish, split, parts, group); });
+  tell_touched(s, finish);
 }
 
 inline void print_cuda_columns(cuda_source& s, writer& out, const kernel& k, const cuda_target& t) {
@@ -171,14 +182,17 @@ inline void print_cuda_columns(cuda_source& s, writer& out, const kernel& k, con
     count = shape.walkers;
     reserve_parts(p, parts, count);
     const int threads = shape.row.threads();
-    cuda_launch_of(s, out, only, cuda_entry, outer * dim(shape.walkers), threads, std::max(1, shape.resident / threads),
-                   [&] { print_walk(p, shape, parts); });
+    cuda_launch_of(
+        s, out, only, cuda_entry, outer * dim(shape.walkers), threads, std::max(1, shape.resident / threads),
+        [&] { print_walk(p, shape, parts); }, shape.shared);
   }
+  tell_touched(s, p);
   s.scratch = parts.bytes();
   cuda_printer last(k, out);
   const auto finish = finish_of(last, count);
   cuda_launch_of(s, out, only, cuda_finish, outer * finish.tiles(), finish.threads(), 0,
                  [&] { print_finish(last, parts, finish); });
+  tell_touched(s, last);
 }
 
 }  // namespace detail

@@ -34,6 +34,8 @@ class cuda_printer {
         first_(first) {}
 
   writer& out() const { return out_; }
+  /// Buffers that the text printed so far reads or writes.
+  const sorted_set<int>& touched() const { return touched_; }
 
   const kernel& code() const { return k_; }
   int size() const { return static_cast<int>(k_.body.size()); }
@@ -114,6 +116,7 @@ class cuda_printer {
   std::string flat() const { return wide_ ? "long" : "unsigned"; }
 
   std::string pointer(int buffer) const {
+    touched_.insert(buffer);
     const std::string p = "p" + std::to_string(first_ + buffer);
     return k_.buffers[static_cast<std::size_t>(buffer)].by_value ? "(&" + p + ")" : p;
   }
@@ -383,6 +386,7 @@ class cuda_printer {
   bool wide_, once_ = true;
   int first_;
   sorted_set<int> known_;  ///< values that a name in scope has
+  mutable sorted_set<int> touched_;
   sorted_set<int> single_;
   sorted_set<int> held_;  ///< values that an array in scope has, of every position of the tile
 };

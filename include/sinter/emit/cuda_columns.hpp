@@ -43,8 +43,10 @@ inline column_shape columns_of(const cuda_printer& p, const cuda_target& t) {
                      tiles = std::max<std::int64_t>(
                          s.tiles.number().value_or(8) * k.extent(role::outer).number().value_or(1), 1);
   if (k.extent(role::row).is_number() && rows <= 2048 && rows * count * s.width <= 1 << 20) {
-    // Little enough for one launch: many threads down a column, lines of 128 bytes across.
+    // Little enough for one launch: many threads down a column. Lines of 128 bytes across, or, where those leave most
+    // multiprocessors idle, sectors of 32: what was just written is still in the cache.
     s.across = std::min(s.across, 8);
+    while (s.across > 1 && s.width * s.across > 8 && count / s.across * 2 <= t.multiprocessors) s.across /= 2;
     s.tiles = s.count.is(0) ? dim(1) : ceil_div(s.count, s.across);
     std::int64_t bytes = 0;
     for (int id = 0; id < p.size(); ++id)

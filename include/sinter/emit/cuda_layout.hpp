@@ -22,7 +22,8 @@ struct cuda_launch {
   std::string entry;
   ir::dim blocks;
   int threads = 0;
-  int shared = 0;  ///< bytes of dynamic shared memory
+  int shared = 0;        ///< bytes of dynamic shared memory
+  series<bool> touches;  ///< per buffer of its kernels: the entry reads or writes it
 };
 
 /// The launches run in order on one stream. Every entry has the same parameters: one per buffer (a pointer, or the

@@ -13,6 +13,8 @@ struct walk_shape {
   int resident = 1024;  ///< threads on a multiprocessor
   bool hoist = false;   ///< what varies along the row only is read once
   bool ahead = false;   ///< the next row is read while this one is worked on
+  int staged = 0;       ///< rows of a block in shared memory, copied there while earlier ones are worked on
+  int shared = 0;       ///< bytes of dynamic shared memory
 };
 
 namespace detail {
@@ -43,8 +45,41 @@ inline series<int> loads_of(const cuda_printer& p, bool of_rows) {
   return ids;
 }
 
+/// Shared memory of a multiprocessor that blocks can have, less what they hold for sums.
+inline std::int64_t shared_memory_of(int capability) {
+  return (capability == 80 || capability == 87 ? 160 : capability >= 90 && capability < 120 ? 220 : 96) << 10;
+}
+
+/// True when every thread can copy what it will read of a row into shared memory, 16 bytes at a time.
+inline bool can_stage(const cuda_printer& p, const row_shape& r, const cuda_target& t) {
+  const kernel& k = p.code();
+  const auto loads = loads_of(p, true);
+  if (t.capability < 80 || loads.empty() || r.count.number().value_or(0) <= 32) return false;
+  return std::all_of(loads.begin(), loads.end(), [&](int id) {
+    const plan::access& a = p.at(id).at;
+    const auto type = k.buffers[static_cast<std::size_t>(a.buffer)].type;
+    return (p.at(id).axes >> r.axis & 1u) && r.width * static_cast<std::int64_t>(size_of(type)) == 16 &&
+           is_vector_access(k, a, r.axis, r.width);
+  });
+}
+
+/// Rows that wait in shared memory, the one that is worked on among them: four where they fit.
+inline void stage_rows(const cuda_printer& p, walk_shape& s, const cuda_target& t) {
+  const row_shape& r = s.row;
+  const auto rows = p.code().extent(role::row).number();
+  const std::int64_t bytes = std::int64_t{16} * r.threads() * r.vectors *
+                             static_cast<std::int64_t>(loads_of(p, true).size()),
+                     room = shared_memory_of(t.capability) / std::max(1, s.resident / r.threads()) - (4 << 10),
+                     turns = rows ? round_up(*rows, s.walkers) : 16;
+  const auto depth = std::min<std::int64_t>({room / bytes, 4, turns});
+  if (depth < 2) return;
+  s.staged = static_cast<int>(depth);
+  s.shared = static_cast<int>(depth * bytes);
+  s.ahead = false;
+}
+
 /// Registers: 64 to a thread where 1024 share a multiprocessor, half of them for arithmetic and addresses; 128 where it is
-/// 512.
+/// 512. Rows that come through shared memory want few threads, which have more to do between their meetings.
 inline walk_shape walk_of(const cuda_printer& p, const cuda_target& t) {
   const kernel& k = p.code();
   walk_shape s;
@@ -53,14 +88,15 @@ inline walk_shape walk_of(const cuda_printer& p, const cuda_target& t) {
   row_shape& r = s.row;
   const auto count = r.count.number();
   if (arrays_of(p).empty() && r.held) {
-    // Nothing but the row is kept: more and smaller blocks, each with more of the row in flight, wait for one another less.
+    // Nothing but the row is kept: more and smaller blocks, each with more of the row in flight, wait for one another less;
+    // of several waves, since rows are many and blocks end apart.
     const std::int64_t vectors = round_up(*count, r.group / 2),
                        each = std::max<std::int64_t>(bytes_of(p, r.keep), 4) * r.width;
     if (r.group > 64 && vectors * each <= 144) {
       r.group /= 2;
       r.vectors = static_cast<int>(vectors);
     }
-    s.walkers = walkers_of(p, r, s.resident, t);
+    s.walkers = walkers_of(p, r, 12 * s.resident, t);
     return s;
   }
   std::int64_t sums = 0;
@@ -69,6 +105,8 @@ inline walk_shape walk_of(const cuda_printer& p, const cuda_target& t) {
   auto bytes = [&](const series<int>& ids) { return bytes_of(p, {ids.begin(), ids.end()}); };
   const std::int64_t kept = bytes_of(p, r.keep) + sums, fixed = bytes(loads_of(p, false)),
                      rows = bytes(loads_of(p, true));
+  const bool stage = can_stage(p, r, t) && round_up(*count, 512) * r.width * kept <= 320;
+  if (stage) s.resident = 512;
   const int most = s.resident > 512 ? 1024 : 512;
   r.rows = 1;
   if (count && *count <= 32) {
@@ -79,7 +117,7 @@ inline walk_shape walk_of(const cuda_printer& p, const cuda_target& t) {
     if (r.group == 32) r.rows = 4;
   }
   const std::int64_t vectors = count ? std::max<std::int64_t>(round_up(*count, r.group), 1) : 0;
-  auto fits = [&](std::int64_t each) { return each * r.width * vectors <= (most == 1024 ? 144 : 176); };
+  auto fits = [&](std::int64_t each) { return each * r.width * vectors <= (stage ? 320 : most == 1024 ? 144 : 176); };
   r.held = vectors > 0 && vectors <= 16 && fits(kept);
   r.vectors = static_cast<int>(vectors);
   if (!r.held) {
@@ -88,13 +126,65 @@ inline walk_shape walk_of(const cuda_printer& p, const cuda_target& t) {
     r.vectors = 2;
     r.keep.clear();
   } else {
-    s.ahead = k.extent(role::row).number().value_or(1 << 20) > std::int64_t{r.rows} * walkers_of(p, r, s.resident, t) &&
+    s.ahead = !stage &&
+              k.extent(role::row).number().value_or(1 << 20) > std::int64_t{r.rows} * walkers_of(p, r, s.resident, t) &&
               fits(kept + rows);
     s.hoist = fits(kept + fixed + (s.ahead ? rows : 0));
   }
   s.walkers = walkers_of(p, r, s.resident, t);
+  if (stage && r.held && r.rows == 1) stage_rows(p, s, t);
   return s;
 }
+
+/// Prints the rows' way through shared memory: slot `slot` has the row that is worked on, the other slots the next ones.
+class row_stage {
+ public:
+  row_stage(cuda_printer& p, const walk_shape& s)
+      : p_(p), s_(s), loads_(s.staged > 0 ? loads_of(p, true) : series<int>{}) {}
+
+  explicit operator bool() const { return s_.staged > 0; }
+  const series<int>& loads() const { return loads_; }
+
+  void declare() const { p_.out().line("extern __shared__ words<16>::t ring[];"); }
+  /// Asks for the row whose position place() prints, if `exists`, as the next group of copies.
+  template <class F>
+  void ask(const cuda_tile& t, const std::string& exists, const std::string& slot, F&& place) const {
+    p_.out().block("if (" + exists + ")", [&] {
+      place();
+      p_.over_vectors(t, [&] {
+        for (std::size_t j = 0; j < loads_.size(); ++j)
+          p_.out().line("copy_async(&ring[" + at(slot, j) + "], " + p_.address(p_.at(loads_[j]).at) + ");");
+      });
+    });
+    p_.out().line("end_copies();");
+  }
+  /// Waits for the row of `slot` and reads it.
+  void take(const cuda_tile& t, const std::string& slot) const {
+    writer& out = p_.out();
+    out.line("await_copies<" + p_.number(s_.staged - 1) + ">();");
+    for (int id : loads_) {
+      p_.declare_pack(id, t);
+      p_.hold(id);
+    }
+    out.line("#pragma unroll");
+    out.block("for (int u = 0; u < " + p_.number(t.vectors) + "; ++u)", [&] {
+      for (std::size_t j = 0; j < loads_.size(); ++j)
+        out.line("copied(x" + p_.number(loads_[j]) + "[u], ring[" + at(slot, j) + "]);");
+    });
+  }
+
+ private:
+  std::string at(const std::string& slot, std::size_t load) const {
+    const row_shape& r = s_.row;
+    return "((" + slot + "*" + p_.number(static_cast<std::int64_t>(loads_.size())) + " + " +
+           p_.number(static_cast<std::int64_t>(load)) + ")*" + p_.number(r.vectors) + " + u)*" +
+           p_.number(r.threads()) + " + threadIdx.x";
+  }
+
+  cuda_printer& p_;
+  const walk_shape& s_;
+  series<int> loads_;
+};
 
 }  // namespace detail
 
@@ -167,38 +257,58 @@ SINTER_API void print_walk(cuda_printer& p, const walk_shape& s, const cuda_part
       p.read_again(ahead, rows.tile("", live), "n");
     });
   }
+  const detail::row_stage stage_of(p, s);
+  const std::string depth = p.number(s.staged);
+  if (stage_of) {
+    stage_of.declare();
+    out.line("#pragma unroll");
+    out.block("for (int d = 0; d < " + depth + " - 1; ++d)", [&] {
+      out.line("const " + flat + " first = " + first + " + d*" + step + ";");
+      stage_of.ask(rows.tile("", live), "first < " + total, "d", [&] { place_row("first"); });
+    });
+    out.line("int slot = 0;");
+  }
   out.line("int turn = 0;");
   const auto outer = p.scope();
-  out.block("for (" + flat + " b = " + first + "; b < " + total + "; b += " + step + ", turn ^= 1)", [&] {
-    place_row("b");
-    if (!ahead.empty()) {
-      for (int id : ahead) {
-        p.declare_pack(id, rows.tile("", live));
-        p.hold(id);
-      }
-      out.line("#pragma unroll");
-      out.block("for (int u = 0; u < " + p.number(r.vectors) + "; ++u)", [&] {
-        for (int id : ahead) out.line("x" + p.number(id) + "[u] = n" + p.number(id) + "[u];");
-      });
-      out.block("if (b + " + step + " < " + total + ")", [&] {
-        out.line("const " + flat + " next = b + " + step + ";");
-        place_row("next");
-        p.read_again(ahead, rows.tile("", live), "n");
-      });
-    }
-    for (int stage = 0; stage < k.stages; ++stage) {
-      rows.row_values(stage, live, [&] {
-        for (int id : scalars)
-          if (p.at(id).span == span_of::row && p.at(p.at(id).args[0]).stage == stage)
-            out.block("if (" + live + (live.empty() ? "" : " && ") + "lane == 0)",
-                      [&] { p.accumulate(id, p.acc(id), -1); });
-      });
-      rows.pass(stage, live, into);
-      detail::print_group_fold(p, rows.folded_at(stage), r.group, "turn");
-    }
-  });
+  const std::string advance = stage_of ? ", slot = slot + 1 == " + depth + " ? 0 : slot + 1" : "";
+  out.block("for (" + flat + " b = " + first + "; b < " + total + "; b += " + step + ", turn ^= 1" + advance + ")",
+            [&] {
+              if (stage_of) {
+                out.line("const " + flat + " next = b + " + depth + "*" + step + " - " + step + ";");
+                stage_of.ask(rows.tile("", live), "next < " + total, "(slot == 0 ? " + depth + " - 1 : slot - 1)",
+                             [&] { place_row("next"); });
+              }
+              place_row("b");
+              if (stage_of) stage_of.take(rows.tile("", live), "slot");
+              if (!ahead.empty()) {
+                for (int id : ahead) {
+                  p.declare_pack(id, rows.tile("", live));
+                  p.hold(id);
+                }
+                out.line("#pragma unroll");
+                out.block("for (int u = 0; u < " + p.number(r.vectors) + "; ++u)", [&] {
+                  for (int id : ahead) out.line("x" + p.number(id) + "[u] = n" + p.number(id) + "[u];");
+                });
+                out.block("if (b + " + step + " < " + total + ")", [&] {
+                  out.line("const " + flat + " next = b + " + step + ";");
+                  place_row("next");
+                  p.read_again(ahead, rows.tile("", live), "n");
+                });
+              }
+              for (int stage = 0; stage < k.stages; ++stage) {
+                rows.row_values(stage, live, [&] {
+                  for (int id : scalars)
+                    if (p.at(id).span == span_of::row && p.at(p.at(id).args[0]).stage == stage)
+                      out.block("if (" + live + (live.empty() ? "" : " && ") + "lane == 0)",
+                                [&] { p.accumulate(id, p.acc(id), -1); });
+                });
+                rows.pass(stage, live, into);
+                detail::print_group_fold(p, rows.folded_at(stage), r.group, "turn");
+              }
+            });
   p.leave(outer);
   for (int id : ahead) p.drop(id);
+  for (int id : stage_of.loads()) p.drop(id);
   // What the block leaves.
   for (int id : arrays) {
     if (!r.held) break;

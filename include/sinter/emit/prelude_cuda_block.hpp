@@ -30,7 +30,32 @@ template <int N, class T, class F> SX T group_all(T x, F f) {
   return x;
 }
 // What N warps left in `slots`, folded for every thread.
-template <int N, class T, class F> SX T warps_all(const T* slots, F f) { return group_all<N>(slots[threadIdx.x & (N - 1)], f); }
+template <int N, class T, class F> SX T warps_all(const T* slots, F f) {
+  if constexpr (N > 8) return group_all<N>(slots[threadIdx.x & (N - 1)], f);
+  T x = slots[0];
+#pragma unroll
+  for (int i = 1; i < N; ++i) x = f(x, slots[i]);
+  return x;
+}
+}  // namespace sx
+)prelude";
+
+/// copy_async(to, from): 16 bytes from memory to shared memory while the thread goes on; end_copies() ends a group of them, and
+/// await_copies<N>() waits until all groups but the last N have arrived ("PTX ISA", cp.async).
+inline constexpr std::string_view prelude_cuda_copy = R"prelude(
+namespace sx {
+#if defined(__CUDACC_RTC__)
+SX void copy_async(void* to, const void* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory");
+}
+SX void end_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int N> SX void await_copies() { asm volatile("cp.async.wait_group %0;" :: "n"(N) : "memory"); }
+#endif
+template <class P, class W> SX void copied(P& x, const W& from) {
+  union { W w; P x; } r;
+  r.w = from;
+  x = r.x;
+}
 }  // namespace sx
 )prelude";
 

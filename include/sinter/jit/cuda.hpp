@@ -92,6 +92,7 @@ class cuda_assembly {
                                                  launch.shared, label);
       for (const auto& k : group)
         for (const auto& b : k.buffers) s.operands.push_back(operand_of(b));
+      for (std::size_t i = 0; i < launch.touches.size(); ++i) s.operands[i].touched = launch.touches[i];
       s.scratch = scratch_begin() + at;
       s.scratch_bytes = own;
       c_.launches.steps.push_back(std::move(s));
@@ -226,6 +227,7 @@ inline void generate_cuda(code& c, ir::graph g, std::span<const argument> argume
   picture_plan(c, g, kernels, when, where);
   find_replaceable(c, g, kernels, when, arguments);
   assembly.finish();
+  c.launches.tuned = apart && !how.deterministic;
   c.about.scratch_bytes = static_cast<std::size_t>(c.launches.scratch_bytes);
   c.stage("bind");
 }

@@ -78,7 +78,7 @@ SINTER_API std::unique_ptr<const blas_table> open_blas() {
 // Attributes and values of cublasLt.h, cublas_api.h and library_types.h.
 inline constexpr int desc_transpose_a = 3, desc_transpose_b = 4, desc_epilogue = 7, desc_bias = 8, layout_batch = 5,
                      layout_batch_stride = 6, preference_workspace = 1, preference_alignment = 5, compute_f32 = 68,
-                     compute_f64 = 70, compute_tf32 = 77;
+                     compute_f64 = 70, compute_tf32 = 77, status_not_supported = 15;
 
 inline int library_type(dtype t) {
   switch (t) {
@@ -177,6 +177,27 @@ inline void set_batches(const blas_table& call, void* layout, std::int64_t count
   call.layout_set(layout, layout_batch_stride, &stride, sizeof stride);
 }
 
+/// Up to `wanted` algorithms that can do the product, the library's favourite first; `status` says why there are none.
+SINTER_API series<blas_table::heuristic> offers_of(product_plan& p, int wanted, int* status = nullptr) {
+  const blas_table& call = blas();
+  series<blas_table::heuristic> offers(static_cast<std::size_t>(wanted));
+  void* preference = nullptr;
+  int found = 0, r = call.preference_create(&preference);
+  if (r == 0) {
+    const std::uint64_t most = std::uint64_t{p.where->capability >= 90 ? 32u : 4u} << 20;
+    call.preference_set(preference, preference_workspace, &most, sizeof most);
+    const auto alignment = static_cast<std::uint32_t>(p.alignment);
+    for (int i = 0; i < 4; ++i) call.preference_set(preference, preference_alignment + i, &alignment, sizeof alignment);
+    r = call.choose(p.handle, p.descriptor, p.b, p.a, p.out, p.out, preference, wanted, offers.data(), &found);
+    call.preference_destroy(preference);
+  }
+  if (status != nullptr) *status = r;
+  series<blas_table::heuristic> out;
+  for (int i = 0; r == 0 && i < found; ++i)
+    if (offers[static_cast<std::size_t>(i)].state == 0) out.push_back(offers[static_cast<std::size_t>(i)]);
+  return out;
+}
+
 /// Row-major matrices are the transposes of column-major ones: out' = op(b)' op(a)'.
 SINTER_API void make_plan(product_plan& p, const blas_table& call) {
   const matmul& w = p.what;
@@ -196,22 +217,15 @@ SINTER_API void make_plan(product_plan& p, const blas_table& call) {
   if (r == 0) r = call.layout_create(&p.b, type, u(w.transpose_b ? w.k : w.n), u(w.transpose_b ? w.n : w.k), w.row_b);
   if (r == 0) r = call.layout_create(&p.a, type, u(w.transpose_a ? w.m : w.k), u(w.transpose_a ? w.k : w.m), w.row_a);
   if (r == 0) r = call.layout_create(&p.out, result, u(w.n), u(w.m), w.row_out);
-  void* preference = nullptr;
-  if (r == 0) r = call.preference_create(&preference);
+  if (r == 0 && w.batch > 1) {
+    set_batches(call, p.b, w.batch, w.batch_b);
+    set_batches(call, p.a, w.batch, w.batch_a);
+    set_batches(call, p.out, w.batch, w.batch_out);
+  }
   if (r == 0) {
-    if (w.batch > 1) {
-      set_batches(call, p.b, w.batch, w.batch_b);
-      set_batches(call, p.a, w.batch, w.batch_a);
-      set_batches(call, p.out, w.batch, w.batch_out);
-    }
-    const std::uint64_t most = p.where->capability >= 90 ? std::uint64_t{32} << 20 : std::uint64_t{4} << 20;
-    call.preference_set(preference, preference_workspace, &most, sizeof most);
-    const auto alignment = static_cast<std::uint32_t>(p.alignment);
-    for (int i = 0; i < 4; ++i) call.preference_set(preference, preference_alignment + i, &alignment, sizeof alignment);
-    int found = 0;
-    r = call.choose(p.handle, p.descriptor, p.b, p.a, p.out, p.out, preference, 1, &p.choice, &found);
-    if (r == 0 && (found == 0 || p.choice.state != 0)) r = found == 0 ? 15 : p.choice.state;
-    call.preference_destroy(preference);
+    const auto offers = offers_of(p, 1, &r);
+    if (!offers.empty()) p.choice = offers[0];
+    else if (r == 0) r = status_not_supported;
   }
   if (r != 0) p.problem = std::string("cuBLASLt: ") + call.words(r);
 }
@@ -220,6 +234,8 @@ struct blas_device {
   std::mutex mutex;
   void* handle = nullptr;
   series<std::unique_ptr<product_plan>> plans;
+  std::mutex tuning;
+  series<std::unique_ptr<product_plan>> tuned;
 };
 
 SINTER_API blas_device& blas_of(int device) {

@@ -10,6 +10,7 @@
 #include "../base/series.hpp"
 #include "cuda_order.hpp"
 #include "cuda_program.hpp"
+#include "cuda_tune.hpp"
 
 namespace sinter::run::cuda {
 
@@ -30,63 +31,6 @@ class scratch_pool {
   using device = sinter::device;
   storage memory_;
 };
-
-namespace detail {
-
-/// A stream for captures alone: nothing else is asked of it.
-struct capture_queue {
-  std::mutex mutex;
-  queue where;
-};
-
-SINTER_API capture_queue& capture_queue_of(int device) {
-  static auto* const all = new std::array<capture_queue, most_devices>;
-  capture_queue& c = (*all)[static_cast<std::size_t>(device)];
-  const std::lock_guard lock(c.mutex);
-  if (c.where.handle == nullptr) {
-    c.where.where = &device_at(device);
-    check(driver().stream_create(&c.where.handle, api::stream_non_blocking), "making a stream");
-  }
-  return c;
-}
-
-/// Owns a graph.
-class graph_handle {
- public:
-  explicit graph_handle(api::graph g = nullptr) : graph_(g) {}
-  graph_handle(graph_handle&& other) noexcept : graph_(std::exchange(other.graph_, nullptr)) {}
-  graph_handle& operator=(graph_handle other) noexcept {
-    std::swap(graph_, other.graph_);
-    return *this;
-  }
-  ~graph_handle() {
-    if (graph_ != nullptr && driver_alive()) driver_instance().table.graph_destroy(graph_);
-  }
-  api::graph get() const noexcept { return graph_; }
-
- private:
-  api::graph graph_;
-};
-
-/// What f asks of a stream, as a graph.
-template <class F>
-graph_handle captured(int device, F&& f) {
-  capture_queue& c = capture_queue_of(device);
-  const driver_table& call = driver();
-  const std::lock_guard lock(c.mutex);
-  check(call.capture_begin(c.where.handle, api::capture_relaxed), "recording a graph");
-  api::graph made = nullptr;
-  try {
-    f(c.where);
-  } catch (...) {
-    if (call.capture_end(c.where.handle, &made) == api::success) graph_handle{made};
-    throw;
-  }
-  check(call.capture_end(c.where.handle, &made), "recording a graph");
-  return graph_handle(made);
-}
-
-}  // namespace detail
 
 /// Calls of one sequence, recorded. The first call runs step by step, so that everything is loaded; the second records.
 /// Later ones change the nodes whose operands moved, in one of a few copies of the graph: a program whose buffers take
@@ -148,7 +92,7 @@ class recording {
       std::size_t most = 0;
       if (s.what == action::product)
         for (int alignment = 1; alignment <= 16; alignment *= 2)
-          most = std::max(most, plan_product(s.product, alignment, sequence_.device).choice.workspace);
+          most = std::max(most, plan_of(s.product, alignment).choice.workspace);
       const std::int64_t at = (scratch_end_ + 255) / 256 * 256;
       workspace_.push_back(at);
       if (most > 0) scratch_end_ = at + static_cast<std::int64_t>(most);
@@ -222,12 +166,16 @@ class recording {
     f.width = static_cast<std::size_t>(s.bytes);
     return f;
   }
+  product_plan& plan_of(const matmul& product, int alignment) const {
+    return sequence_.tuned && alignment == 16 ? tuned_product(product, sequence_.device)
+                                              : plan_product(product, alignment, sequence_.device);
+  }
   detail::graph_handle product_of(std::size_t index, const detail::operand_table& table, char* base) const {
     const step& s = sequence_.steps[index];
     const detail::product_addresses at =
         detail::offset(s.product, {table[s.operands[0]], table[s.operands[1]], table[s.operands[2]],
                                    s.operands.size() > 3 ? table[s.operands[3]] : nullptr});
-    product_plan& p = plan_product(s.product, detail::common_alignment(s.product, at), sequence_.device);
+    product_plan& p = plan_of(s.product, detail::common_alignment(s.product, at));
     return detail::captured(sequence_.device,
                             [&](queue& q) { multiply(p, s.product, at, base + workspace_[index], q); });
   }

@@ -42,7 +42,8 @@ class module {
     const auto r = driver().module_function(&out, handle_, name.c_str());
     if (r == api::not_found) throw system_error("[cuda] a compiled kernel lacks its entry point '" + name + "'");
     check(r, "looking up a kernel");
-    if (shared > 48 * 1024) {
+    // What a kernel has without asking, 48 KiB, counts its static arrays as well.
+    if (shared > 0) {
       if (shared > gpu_.shared_per_block)
         throw system_error("[cuda] the kernel '" + name + "' needs " + std::to_string(shared) +
                            " bytes of shared memory; " + gpu_.name + " has " + std::to_string(gpu_.shared_per_block));

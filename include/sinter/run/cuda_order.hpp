@@ -21,6 +21,7 @@ inline series<access> accesses(const sequence& s, const step& of) {
   const auto given = static_cast<std::size_t>(s.given);
   series<access> out;
   for (const operand& o : of.operands) {
+    if (!o.touched) continue;
     access a{o.index, 0, 0, o.written};
     if (const auto i = static_cast<std::size_t>(o.index); i >= given) {
       a.from = s.intermediates[i - given];

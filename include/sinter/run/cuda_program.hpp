@@ -22,6 +22,7 @@ struct operand {
   int index = 0;
   int bytes = 0;
   bool written = false;
+  bool touched = true;  ///< false for a parameter that this entry does not look at
 };
 
 /// A result that may have an argument's storage, as indexes into the table.
@@ -59,7 +60,8 @@ struct sequence {
   series<std::int64_t> intermediates;       ///< offsets in the scratch block
   series<std::int64_t> intermediate_bytes;  ///< and sizes
   std::int64_t scratch_bytes = 0;
-  int sizes = 0;  ///< number of size symbols
+  int sizes = 0;       ///< number of size symbols
+  bool tuned = false;  ///< recorded products use the algorithm that is fastest when measured
 };
 
 /// A launch of the entry `name`; blocks and threads are checked against the limits of CUDA. Throws system_error.

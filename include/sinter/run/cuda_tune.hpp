@@ -1,0 +1,128 @@
+// run/cuda_tune.hpp: the fastest of the algorithms that cuBLASLt offers for a product, by measurement.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+
+#include "../base/series.hpp"
+#include "cuda_blas.hpp"
+#include "cuda_capture.hpp"
+
+namespace sinter::run::cuda {
+
+namespace detail {
+
+/// Bytes from a matrix's first element to its last, over all batches.
+inline std::int64_t reach_of(std::int64_t rows, std::int64_t columns, std::int64_t row, std::int64_t batch,
+                             std::int64_t batches, dtype type) {
+  return ((batches - 1) * batch + (rows - 1) * row + columns) * static_cast<std::int64_t>(size_of(type));
+}
+
+/// Operands to measure a product on: none is zero or special.
+class trial_operands {
+ public:
+  trial_operands(const matmul& w, std::size_t workspace, int device) {
+    const auto a = reach_of(w.transpose_a ? w.k : w.m, w.transpose_a ? w.m : w.k, w.row_a, w.batch_a, w.batch, w.type),
+               b = reach_of(w.transpose_b ? w.n : w.k, w.transpose_b ? w.k : w.n, w.row_b, w.batch_b, w.batch, w.type),
+               out = reach_of(w.m, w.n, w.row_out, w.batch_out, w.batch, w.result),
+               bias = w.n * static_cast<std::int64_t>(size_of(w.result));
+    const auto whole = [](std::int64_t bytes) { return (bytes + 255) / 256 * 256; };
+    memory_ = allocate(static_cast<std::size_t>(whole(a) + whole(b) + whole(out) + whole(bias)) + workspace, device);
+    auto* const base = static_cast<char*>(memory_.data());
+    check(driver().fill(reinterpret_cast<api::address>(base), 0x3c, static_cast<std::size_t>(whole(a) + whole(b)),
+                        current_queue(device).handle),
+          "filling memory");
+    at = {base, base + whole(a), base + whole(a) + whole(b),
+          w.after == epilogue::none || w.after == epilogue::relu || w.after == epilogue::gelu
+              ? nullptr
+              : base + whole(a) + whole(b) + whole(out)};
+    this->workspace = base + whole(a) + whole(b) + whole(out) + whole(bias);
+  }
+
+  product_addresses at{};
+  void* workspace = nullptr;
+
+ private:
+  storage memory_;
+};
+
+/// Milliseconds of a few products with the plan's present choice; the best of some tries.
+SINTER_API float measured(product_plan& p, const trial_operands& on, int device) {
+  constexpr int together = 8, tries = 4;
+  const driver_table& call = driver();
+  queue& q = current_queue(device);
+  const graph_handle graph = captured(device, [&](queue& c) {
+    for (int i = 0; i < together; ++i) multiply(p, p.what, on.at, on.workspace, c);
+  });
+  struct timing {
+    api::executable code = nullptr;
+    api::event begin = nullptr, end = nullptr;
+    ~timing() {
+      const driver_table& call = driver();
+      if (code != nullptr) call.graph_destroy_executable(code);
+      if (begin != nullptr) call.event_destroy(begin);
+      if (end != nullptr) call.event_destroy(end);
+    }
+  } t;
+  const char* const doing = "measuring a product";
+  check(call.graph_instantiate(&t.code, graph.get(), 0), doing);
+  check(call.event_create(&t.begin, api::event_default), doing);
+  check(call.event_create(&t.end, api::event_default), doing);
+  float best = std::numeric_limits<float>::infinity();
+  for (int i = 0; i < tries; ++i) {
+    float took = 0;
+    check(call.event_record(t.begin, q.handle), doing);
+    check(call.graph_launch(t.code, q.handle), doing);
+    check(call.event_record(t.end, q.handle), doing);
+    check(call.event_synchronize(t.end), doing);
+    check(call.event_elapsed(&took, t.begin, t.end), doing);
+    best = std::min(best, took);
+  }
+  return best;
+}
+
+/// Leaves the fastest of the library's offers as the plan's choice; its first one unless another is clearly faster.
+inline void tune(product_plan& p, int device) {
+  const series<blas_table::heuristic> offers = offers_of(p, 8);
+  if (offers.size() < 2) return;
+  std::size_t workspace = 0;
+  for (const auto& o : offers) workspace = std::max(workspace, o.workspace);
+  const trial_operands on(p.what, workspace, device);
+  p.choice = offers[0];
+  float best = 0.95f * measured(p, on, device);
+  std::size_t chosen = 0;
+  for (std::size_t i = 1; i < offers.size(); ++i) {
+    p.choice = offers[i];
+    const float took = measured(p, on, device);
+    if (took >= best) continue;
+    best = took;
+    chosen = i;
+  }
+  p.choice = offers[chosen];
+}
+
+}  // namespace detail
+
+/// The plan for a product on 16-byte aligned addresses with the algorithm that was fastest when this GPU tried those that
+/// cuBLASLt offers; measured at the first call, which waits for the GPU. Throws system_error when there is no cuBLASLt.
+SINTER_API product_plan& tuned_product(const matmul& product, int device) {
+  const matmul what = detail::plan_key(product);
+  product_plan& usual = plan_product(product, 16, device);
+  if (!usual.problem.empty() || detail::is_empty(what)) return usual;
+  detail::blas_device& here = detail::blas_of(device);
+  const std::lock_guard lock(here.tuning);
+  for (const auto& p : here.tuned)
+    if (p->what == what) return *p;
+  const context_scope scope(*usual.where);
+  auto p = std::make_unique<product_plan>();
+  p->what = what;
+  p->where = usual.where;
+  p->handle = usual.handle;
+  detail::make_plan(*p, blas());
+  if (p->problem.empty()) detail::tune(*p, device);
+  here.tuned.push_back(std::move(p));
+  return *here.tuned.back();
+}
+
+}  // namespace sinter::run::cuda
