@@ -105,7 +105,11 @@ inline walk_shape walk_of(const cuda_printer& p, const cuda_target& t) {
   auto bytes = [&](const series<int>& ids) { return bytes_of(p, {ids.begin(), ids.end()}); };
   const std::int64_t kept = bytes_of(p, r.keep) + sums, fixed = bytes(loads_of(p, false)),
                      rows = bytes(loads_of(p, true));
-  const bool stage = can_stage(p, r, t) && round_up(*count, 512) * r.width * kept <= 320;
+  // At least two rows for each of the blocks that run at once.
+  const std::int64_t blocks =
+      t.multiprocessors * (512 / std::min<std::int64_t>(power_of_two(count.value_or(512)), 512));
+  const bool stage = can_stage(p, r, t) && round_up(*count, 512) * r.width * kept <= 320 &&
+                     (k.extent(role::row) * k.extent(role::outer)).number().value_or(1 << 20) >= 2 * blocks;
   if (stage) s.resident = 512;
   const int most = s.resident > 512 ? 1024 : 512;
   r.rows = 1;

@@ -142,18 +142,19 @@ inline binding bind_operands(const series<result_spec>& results, const ir::graph
   sorted_set<int> given;
   for (const auto& [id, at] : b.operand) given.insert(id);
   auto lives = plan::lifetimes(g, kernels, given, {});
+  std::int64_t total = 0;
   for (auto& life : lives) {
     life.first = when[life.first];
     life.last = when[life.last];
+    total += life.bytes;
   }
-  std::int64_t total = 0;
-  for (const auto& life : lives) total += life.bytes;
+  auto held = lives;
   if (total <= most_apart)
-    for (auto& life : lives) {
+    for (auto& life : held) {
       life.first = 0;
       life.last = when.size();
     }
-  const plan::arena arena = plan::place(lives);
+  const plan::arena arena = plan::place(std::move(held));
   for (const auto& life : lives) {
     b.operand.emplace(life.buffer, static_cast<int>(b.operand.size()));
     b.intermediates.push_back(arena.offset.at(life.buffer));
