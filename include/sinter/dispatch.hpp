@@ -23,12 +23,6 @@ namespace sinter::engine {
 
 namespace detail {
 
-/// Guards that tests take away, as bits 1 << guard_kind, to see that they are needed. A hit does not look here.
-inline std::atomic<unsigned>& ignored_guards() {
-  static std::atomic<unsigned> ignored{0};
-  return ignored;
-}
-
 /// Calls read a table without a lock; misses make specialisations one at a time.
 class dispatcher final : public function, public std::enable_shared_from_this<dispatcher> {
  public:

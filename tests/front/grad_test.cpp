@@ -32,7 +32,7 @@ using namespace gradients;
 
 namespace {
 
-using number = tensor<double, 0>;
+using real = tensor<double, 0>;
 using vec = tensor<double, 1>;
 using doubles = std::vector<double>;
 
@@ -79,20 +79,20 @@ auto energy(const model& m, const tensor<double, 2>& x) {
 
 TEST_CASE("derivatives of a function of one number, to the third order") {
   const auto f = [](auto x) { return x * x * x + sin(x); };
-  const number x = 0.7;
+  const real x = 0.7;
   CHECK(grad(f)(x).item() == doctest::Approx(3 * 0.7 * 0.7 + std::cos(0.7)));
   CHECK(grad(grad(f))(x).item() == doctest::Approx(6 * 0.7 - std::sin(0.7)));
   CHECK(grad(grad(grad(f)))(x).item() == doctest::Approx(6 - std::cos(0.7)));
   const auto [value, slope] = value_and_grad(f)(x);
   CHECK(value.item() == doctest::Approx(0.7 * 0.7 * 0.7 + std::sin(0.7)));
   CHECK(slope.item() == doctest::Approx(3 * 0.7 * 0.7 + std::cos(0.7)));
-  static_assert(std::is_same_v<decltype(grad(f)(x)), number>);
+  static_assert(std::is_same_v<decltype(grad(f)(x)), real>);
 }
 
 TEST_CASE("the gradient of a tree is a tree of its type") {
   const model m = make_model();
   const tensor<double, 2> x{{0.3, -1.2}, {0.8, 0.1}, {-0.4, 0.9}};
-  const auto loss = [&] { return number(energy(m, x)).item(); };
+  const auto loss = [&] { return real(energy(m, x)).item(); };
   const auto [value, g] = value_and_grad([](const model& m, const auto& x) { return energy(m, x); })(m, x);
   static_assert(std::is_same_v<decltype(g), const model>);
   CHECK(value.item() == doctest::Approx(loss()));
@@ -125,7 +125,7 @@ TEST_CASE("inside compile it is part of the graph, and gives the same") {
   });
   const auto [l, next] = step(m, x);
   const auto g = grad(loss)(m, x);
-  CHECK(l.item() == doctest::Approx(number(energy(m, x)).item()));
+  CHECK(l.item() == doctest::Approx(real(energy(m, x)).item()));
   check_close(next.layers[0].w.to_vector(), flatten(m.layers[0].w - 0.1 * g.layers[0].w).to_vector());
   CHECK(next.steps.to_vector() == std::vector<std::int64_t>{3, 4});
   CHECK(next.width == 2);
@@ -133,13 +133,13 @@ TEST_CASE("inside compile it is part of the graph, and gives the same") {
 }
 
 TEST_CASE("only the argument varies") {
-  const number one = 1.0, three = 3.0;
+  const real one = 1.0, three = 3.0;
   // d/dx of x · (d/dy of x + y): the inner derivative is 1, and x inside it is constant to y.
   CHECK(grad([&](auto x) { return x * grad([&](auto y) { return x + y; })(one); })(one).item() == 1);
   CHECK(grad([&](auto x) { return x * grad([&](auto y) { return x * y; })(x); })(three).item() == 6);
   // The tensor that is the argument is also captured.
   CHECK(grad([&](auto y) { return y * three; })(three).item() == 3);
-  const auto same = compile([](number x) { return grad([&](auto y) { return x * y; })(x); });
+  const auto same = compile([](real x) { return grad([&](auto y) { return x * y; })(x); });
   CHECK(same(three).item() == 3);
   CHECK(grad([&](auto x) { return x * stop_gradient(x); })(three).item() == 3);
   CHECK(grad([&](auto) { return three * 2.0; })(three).item() == 0);
@@ -149,17 +149,17 @@ TEST_CASE("more than a value may be returned") {
   const auto f = [](auto x, int k) {
     return std::pair{x * x * static_cast<double>(k), std::tuple{x + 1.0, k, std::vector{x}}};
   };
-  const auto [result, g] = value_and_grad(f, has_aux)(number(3.0), 2);
+  const auto [result, g] = value_and_grad(f, has_aux)(real(3.0), 2);
   CHECK(result.first.item() == 18);
   CHECK(std::get<0>(result.second).item() == 4);
   CHECK(std::get<1>(result.second) == 2);
   CHECK(std::get<2>(result.second)[0].item() == 3);
   CHECK(g.item() == 12);
-  const auto [slope, more] = grad(f, has_aux)(number(3.0), 2);
+  const auto [slope, more] = grad(f, has_aux)(real(3.0), 2);
   CHECK(slope.item() == 12);
   CHECK(std::get<0>(more).item() == 4);
-  const auto in_graph = compile([&](number x) { return value_and_grad(f, has_aux)(x, 5); });
-  CHECK(in_graph(number(3.0)).second.item() == 30);
+  const auto in_graph = compile([&](real x) { return value_and_grad(f, has_aux)(x, 5); });
+  CHECK(in_graph(real(3.0)).second.item() == 30);
 }
 
 TEST_CASE("float32, a compiled function, a captured tensor, expressions as arguments") {
@@ -175,7 +175,7 @@ TEST_CASE("the second derivative of a sum, along a direction") {
   const vec x{0.2, -0.7, 1.1}, v{1, 2, -1};
   const auto f = [](auto x) { return sum(exp(x) * x) * sum(x); };
   const auto slope = [&](auto x) { return sum(grad(f)(x) * v); };
-  const auto along = [&] { return number(slope(x)).item(); };
+  const auto along = [&] { return real(slope(x)).item(); };
   check_close(grad(slope)(x).to_vector(), differences(along, x));
 }
 

@@ -49,6 +49,47 @@ class donations {
 
 }  // namespace detail
 
+/// A tensor that precompile() shall expect: its extents, and where it will be. `spec<tensor<float, 2>>{{64, 100}}`
+template <any_tensor X>
+struct spec {
+  index_array<X::rank> extents{};
+  device where = engine::default_device();
+};
+
+namespace detail {
+
+template <class T>
+inline constexpr bool is_spec = false;
+template <class X>
+inline constexpr bool is_spec<spec<X>> = true;
+template <class T>
+struct tensor_of_spec {
+  using type = T;
+};
+template <class X>
+struct tensor_of_spec<spec<X>> {
+  using type = X;
+};
+
+/// The argument itself; for a spec, a tensor whose elements nobody has written.
+template <bool Numbers, class T>
+decltype(auto) expected(const T& x, location at) {
+  if constexpr (is_spec<T>) {
+    return
+        []<class E, dims Shape>(std::type_identity<tensor<E, Shape>>, const auto& extents, device where, location at) {
+          check_static<Shape>("precompile", extents, at);
+          const auto n = checked_numel("precompile", to_dims(extents), sizeof(E), at);
+          storage memory = engine::allocate(static_cast<std::size_t>(n) * sizeof(E), where);
+          E* const first = static_cast<E*>(memory.data());
+          return access::make<E, Shape>(std::move(memory), first, extents, row_major(extents));
+        }(std::type_identity<typename tensor_of_spec<T>::type>{}, x.extents, x.where, at);
+  } else {
+    return given<Numbers>(x);
+  }
+}
+
+}  // namespace detail
+
 /// A compiled function: a handle, so copies share the specialisations. Calls are safe from many threads at once.
 template <class F>
 class compiled {
@@ -71,16 +112,18 @@ class compiled {
     return natively<result_type>(detail::given<numbers>(std::forward<Args>(args))...);
   }
 
-  /// Makes the kernels of calls with arguments like these ahead of such a call. Of tensors dtypes, extents, strides and
-  /// devices are read, and no elements: empty() ones will do. user_error for a function that reads values: its segments
-  /// are compiled by calls.
+  /// Makes the kernels of calls with arguments like these ahead of such a call. A spec stands for a tensor; of tensors
+  /// dtypes, extents, strides and devices are read, and no elements. user_error for a function that reads values: its
+  /// segments are compiled by calls.
   template <class... Args>
   void precompile(const Args&... args) const {
+    constexpr bool numbers = detail::takes_numbers<F, const typename detail::tensor_of_spec<Args>::type&...>;
     const auto prepare = [&](auto&, const engine::call& c, const engine::tracing& tracing, auto&&...) {
       state_->specialised->prepare(c, tracing);
     };
-    constexpr bool numbers = detail::takes_numbers<F, const Args&...>;
-    [&](const auto&... settled) { asked(false, prepare, settled...); }(detail::given<numbers>(args)...);
+    [&](const auto&... settled) {
+      asked(false, prepare, settled...);
+    }(detail::expected<numbers>(args, state_->where)...);
   }
 
   /// use(graph, tensors, options, device) for a call with these arguments, traced with all extents fixed. user_error for a

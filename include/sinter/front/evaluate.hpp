@@ -29,7 +29,8 @@ auto evaluate_on(const E& e, device otherwise, location at) {
     return e;
   } else if constexpr (is_number<E>) {
     e.check_traced_now(at);
-    return filled<typename E::value_type, dims{}>("tensor", e, {}, otherwise, at);
+    using T = typename E::value_type;
+    return filled<T, dims{}>("tensor", static_cast<T>(e), {}, otherwise, at);
   } else {
     return eager_evaluate(e, at, otherwise);
   }

@@ -121,11 +121,11 @@ struct assignment_operators {
 
 // `a == b` of two tensors matches itself reversed; an exact match decides. Its place is the stage point's.
 template <tensor_like A, tensor_like B>
-constexpr auto operator==(const A& a, const B& b) {
+requires(!detail::is_number<A>) constexpr auto operator==(const A& a, const B& b) {
   return detail::make<ir::op::eq>({}, a, b);
 }
 template <tensor_like A, tensor_like B>
-constexpr auto operator!=(const A& a, const B& b) {
+requires(!detail::is_number<A>) constexpr auto operator!=(const A& a, const B& b) {
   return detail::make<ir::op::ne>({}, a, b);
 }
 

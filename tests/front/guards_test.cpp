@@ -1,0 +1,200 @@
+// Guards: each kind is needed. Without it a call would be answered by a specialisation that does not fit.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <sinter/sinter.hpp>
+
+#include <sinter/dispatch/guard.hpp>
+
+namespace {
+
+using namespace sinter;
+using engine::detail::guard;
+using engine::detail::guard_kind;
+using engine::detail::mismatch;
+
+/// Takes a kind of guard away for its lifetime.
+class without {
+ public:
+  explicit without(guard_kind kind) { engine::detail::ignored_guards() = 1u << static_cast<int>(kind); }
+  ~without() { engine::detail::ignored_guards() = 0; }
+  without(const without&) = delete;
+  without& operator=(const without&) = delete;
+};
+
+template <class X>
+std::vector<float> elements(const X& x) {
+  return x.to(device::cpu()).to_vector();
+}
+
+/// fn(first), then fn(second) under a guard and without it. With the guard the second call is right; without it the first
+/// call's specialisation answers, and wrongly.
+template <class F, class First, class Second, class Want>
+void needs(guard_kind kind, F fn, const First& first, const Second& second, const Want& want) {
+  INFO("guard ", engine::detail::name(kind));
+  const auto guarded = compile(fn);
+  std::apply(guarded, first);
+  CHECK(elements(std::apply(guarded, second)) == want);
+  CHECK(guarded.specialisations() == 2);
+
+  const auto unguarded = compile(fn);
+  std::apply(unguarded, first);
+  const without none(kind);
+  CHECK(elements(std::apply(unguarded, second)) != want);
+  CHECK(unguarded.specialisations() == 1);
+}
+
+/// In what a call differs from another one of the same types.
+template <class... Args>
+std::vector<guard_kind> differences(const std::tuple<Args...>& made_for, const std::tuple<Args...>& asked) {
+  static char signature;
+  const auto with = [&](const auto& args, auto&& then) {
+    return std::apply(
+        [&](const auto&... x) {
+          detail::flat_arguments<Args...> flat("test", {}, x...);
+          return then(engine::call{&signature, flat.tensors(), flat.statics(), flat.where({})});
+        },
+        args);
+  };
+  const guard g = with(made_for, [](const engine::call& c) { return guard(c, {}); });
+  std::vector<guard_kind> kinds;
+  with(asked, [&](const engine::call& c) {
+    for (const mismatch& m : g.differences(c)) kinds.push_back(m.kind);
+    CHECK(g.accepts(c) == kinds.empty());
+  });
+  return kinds;
+}
+
+using kinds = std::vector<guard_kind>;
+using vec = tensor<float, 1>;
+using mat = tensor<float, 2>;
+
+}  // namespace
+
+TEST_CASE("types are guarded: another dtype is not read as this one") {
+  needs(
+      guard_kind::signature, [](auto x) { return cast<float>(x); }, std::tuple(vec{1, 2}),
+      std::tuple(tensor<std::int32_t, 1>{1, 2}), std::vector<float>{1, 2});
+}
+
+TEST_CASE("extents are guarded") {
+  needs(
+      guard_kind::extent, [](vec x) { return sum(x); }, std::tuple(vec{1, 2, 3, 4}), std::tuple(vec{1, 2, 3, 4, 5, 6}),
+      std::vector<float>{21});
+}
+
+TEST_CASE("strides are guarded") {
+  const vec x{1, 2, 3, 4, 5, 6};
+  needs(
+      guard_kind::stride, [](vec x) { return x * 2; }, std::tuple(vec{1, 2, 3}), std::tuple(slice<0>(x, 0, 6, 2)),
+      std::vector<float>{2, 6, 10});
+}
+
+TEST_CASE("integers, flags and enums are guarded") {
+  const vec x{1, 2};
+  const auto scaled = [](vec x, auto n) { return x * (static_cast<int>(n) + 1); };
+  needs(guard_kind::value, scaled, std::tuple(x, 1), std::tuple(x, 2), std::vector<float>{3, 6});
+  needs(guard_kind::value, scaled, std::tuple(x, false), std::tuple(x, true), std::vector<float>{2, 4});
+  enum class level : unsigned char { low, high };
+  needs(guard_kind::value, scaled, std::tuple(x, level::low), std::tuple(x, level::high), std::vector<float>{2, 4});
+}
+
+TEST_CASE("a float within a tree is guarded") {
+  const vec x{1, 2};
+  needs(
+      guard_kind::value, [](std::pair<vec, float> p) { return p.first * p.second; }, std::make_tuple(std::pair(x, 1.f)),
+      std::make_tuple(std::pair(x, 2.f)), std::vector<float>{2, 4});
+}
+
+TEST_CASE("lengths of vectors and engaged optionals are guarded") {
+  using many = std::vector<vec>;
+  CHECK(differences(std::tuple(many{{1}, {2}}), std::tuple(many{{1}})) == kinds{guard_kind::value});
+  CHECK(differences(std::tuple(many{{1}}), std::tuple(many{{1}, {2}})) == kinds{guard_kind::value});
+  using maybe = std::optional<vec>;
+  CHECK(differences(std::tuple(maybe{}), std::tuple(maybe{vec{1}})) == kinds{guard_kind::value});
+  CHECK(differences(std::tuple(many{{1}}), std::tuple(many{{2}})).empty());
+}
+
+TEST_CASE("text is guarded, all of it") {
+  const vec x{1, 2};
+  const auto chosen = [](vec x, const std::string& how) {
+    return how == "a long name: twice" ? vec(x * 2) : how == "a long name: thrice" ? vec(x * 3) : vec(-x);
+  };
+  using std::string;
+  needs(guard_kind::value, chosen, std::tuple(x, string("a long name: other")),
+        std::tuple(x, string("a long name: thrice")), std::vector<float>{3, 6});
+  needs(guard_kind::value, chosen, std::tuple(x, string("a long name: other")),
+        std::tuple(x, string("a long name: twice")), std::vector<float>{2, 4});
+  // Equal words, another length; and a zero at the end.
+  CHECK(differences(std::tuple(string("abc")), std::tuple(string("abc\0", 4))) == kinds{guard_kind::value});
+  CHECK(differences(std::tuple(string("abc")), std::tuple(string("abc"))).empty());
+  CHECK(differences(std::tuple(std::string_view("abc")), std::tuple(std::string_view("abd"))) ==
+        kinds{guard_kind::value});
+}
+
+TEST_CASE("the value of a number that became a C++ number is guarded") {
+  const vec x{1, 2};
+  const auto scaled = [](vec x, float by) { return x * by; };
+  needs(guard_kind::number, scaled, std::tuple(x, 1.f), std::tuple(x, 2.f), std::vector<float>{2, 4});
+  needs(
+      guard_kind::number, [](vec x, auto by) { return by > 1 ? vec(x * by) : x; }, std::tuple(x, 1.), std::tuple(x, 2.),
+      std::vector<float>{2, 4});
+}
+
+TEST_CASE("autocast's dtype is guarded") {
+  const mat a{{1 + 1.f / 1024}}, b{{1}};
+  const auto product = [](mat a, mat b) { return matmul(a, b); };
+  const auto f = compile(product);
+  const auto low = autocast<bf16>([&](mat a, mat b) { return f(a, b); });
+  CHECK(elements(low(a, b)) == std::vector<float>{1});
+  CHECK(elements(f(a, b)) == std::vector<float>{1 + 1.f / 1024});
+  CHECK(f.specialisations() == 2);
+
+  const auto g = compile(product);
+  autocast<bf16>([&](mat a, mat b) { return g(a, b); })(a, b);
+  const without none(guard_kind::setting);
+  CHECK(elements(g(a, b)) == std::vector<float>{1});
+}
+
+TEST_CASE("which device is guarded, and whether addresses are aligned on a GPU") {
+  if (device_count() == 0) return;
+  const vec host{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17};
+  const vec there = host.to(device::cuda(0));
+  CHECK(differences(std::tuple(host), std::tuple(there)) == kinds{guard_kind::device});
+  CHECK(differences(std::tuple(there), std::tuple(host)) == kinds{guard_kind::device});
+
+  const vec aligned = slice<0>(there, 0, 16), misaligned = slice<0>(there, 1, 17);
+  CHECK(differences(std::tuple(aligned), std::tuple(misaligned)) == kinds{guard_kind::alignment});
+  const auto twice = [](vec x) { return x * 2; };
+  const auto guarded = compile(twice);
+  guarded(aligned);
+  CHECK(elements(guarded(misaligned))[15] == 34);
+  CHECK(guarded.specialisations() == 2);
+}
+
+TEST_CASE("where a function without tensors runs is guarded, and so is a dtype that types do not tell") {
+  static char signature;
+  const float number = 1;
+  engine::argument x;
+  x.data = const_cast<float*>(&number);
+  x.by_value = true;
+  const engine::call one{&signature, {&x, 1}, {}, device::cpu()};
+  const guard g(one, {});
+  CHECK(g.accepts(one));
+  engine::call elsewhere = one;
+  elsewhere.where = device::cuda(1);
+  CHECK(g.differences(elsewhere).size() == 1);
+  CHECK(g.differences(elsewhere)[0].kind == guard_kind::device);
+  engine::argument y = x;
+  y.type = dtype::i32;
+  const engine::call other{&signature, {&y, 1}, {}, device::cpu()};
+  CHECK(g.differences(other)[0].kind == guard_kind::dtype);
+  CHECK(!g.accepts(other));
+}

@@ -1,0 +1,124 @@
+// tier::background: the interpreter answers while kernels are made; exit and fork meanwhile; what is frequent.
+#include "stderr_text.hpp"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <sinter/sinter.hpp>
+
+namespace {
+
+using namespace sinter;
+using vec = tensor<float, 1>;
+using floats = std::vector<float>;
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+/// A function whose kernels no cache has: the number in it is new in each process and call.
+auto fresh(const options& how) {
+  static float salt = static_cast<float>(getpid() % 1000);
+  salt += 1000;
+  return compile([s = salt](vec x) { return exp(x * 0) * s + x; }, how);
+}
+
+/// How a child process ends that runs f and exits.
+template <class F>
+int exit_of(F&& f) {
+  std::fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    f();
+    std::exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return status;
+}
+
+}  // namespace
+
+TEST_CASE("the interpreter answers until the kernels are there, and both answers are right") {
+  const auto f = fresh({.tier = tier::background});
+  const vec x{0, 1, 2};
+  const floats first = f(x).to_vector();
+  CHECK(f.report().backend == "reference");
+  CHECK(first[2] == first[0] + 2);
+  f.wait_ready();
+  CHECK(f.report().backend == "cpu");
+  CHECK(f(x).to_vector() == first);
+  CHECK(f.specialisations() == 1);
+}
+
+TEST_CASE("many threads call while the kernels are swapped in") {
+  const auto f = fresh({.tier = tier::background});
+  const vec x{0, 1, 2};
+  const floats want = f(x).to_vector();
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] {
+      while (f.report().backend == "reference") wrong += f(x).to_vector() != want;
+      wrong += f(x).to_vector() != want;
+    });
+  for (auto& t : threads) t.join();
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("precompile waits for the kernels, also where calls do not") {
+  const auto f = fresh({.tier = tier::background});
+  f.precompile(spec<vec>{{3}});
+  CHECK(f.report().backend == "cpu");
+}
+
+TEST_CASE("functions and arguments may go while their kernels are made") {
+  for (int i = 0; i < 3; ++i) {
+    const auto f = fresh({.tier = tier::background});
+    f(full<float>(1.f, 5 + i));
+  }
+  const auto last = fresh({.tier = tier::background});
+  last(vec{1});
+  last.wait_ready();
+  CHECK(last.report().backend == "cpu");
+}
+
+TEST_CASE("what fails in the background is one warning, and the interpreter stays") {
+  setenv("SINTER_CXX", "/nowhere/c++", 1);
+  const auto f = fresh({.tier = tier::background, .name = "unlucky"});
+  const std::string said = stderr_text([&] {
+    f(vec{0, 1});
+    f.wait_ready();
+    CHECK(f(vec{0, 1}).to_vector()[1] == f(vec{0, 1}).to_vector()[0] + 1);
+  });
+  unsetenv("SINTER_CXX");
+  CHECK(f.report().backend == "reference");
+  CHECK(contains(said, "[sinter:warning] unlucky"));
+  CHECK(said.find("warning") == said.rfind("warning"));
+}
+
+TEST_CASE("a process may exit while kernels are made") {
+  const auto started = [] {
+    for (int i = 0; i < 3; ++i) fresh({.tier = tier::background})(vec{0, 1});
+  };
+  CHECK(exit_of(started) == 0);
+  // The test process itself may have threads in the background now: a fork while they work.
+  const auto f = fresh({.tier = tier::background});
+  f(vec{0, 1});
+  CHECK(exit_of([&] {
+          f.wait_ready();
+          if (f.report().backend != "cpu") std::_Exit(1);
+          const auto g = fresh({.tier = tier::background});
+          g(vec{0, 1, 2});
+          g.wait_ready();
+          if (g.report().backend != "cpu") std::_Exit(2);
+        }) == 0);
+  f.wait_ready();
+  CHECK(f.report().backend == "cpu");
+}
