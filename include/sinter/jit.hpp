@@ -297,7 +297,7 @@ class code_table {
 
 SINTER_API std::shared_ptr<const program> build(std::shared_ptr<tracer> traced, std::span<const argument> arguments,
                                                 const options& how, device where, std::shared_ptr<void>* shared) {
-  static detail::code_table table;
+  static auto& table = *new detail::code_table;  // threads may outlive statics
   const auto all = detail::all_arguments(arguments, traced->captures);
   const device common = detail::common_device(all, arguments.size(), how, where);
   auto code = table.get(traced->graph, all, how, common);

@@ -22,7 +22,7 @@ inline void write(std::string_view channel, std::string_view text) {
 /// Prints a warning once per process and distinct text; SINTER_LOGS does not silence it.
 inline void warn_once(const std::string& text) {
   static std::mutex mutex;
-  static std::set<std::string> seen;
+  static auto& seen = *new std::set<std::string>;  // threads may outlive statics
   const std::lock_guard lock(mutex);
   if (seen.insert(text).second) write("warning", text);
 }

@@ -132,7 +132,7 @@ SINTER_API live_table& live_modules() {
 /// its path.
 SINTER_API std::string save_source(const std::string& source, const std::string& suffix, const std::string& log = "") {
   static std::mutex mutex;
-  static std::unordered_map<std::string, std::string> saved;
+  static auto& saved = *new std::unordered_map<std::string, std::string>;  // threads may outlive statics
   const std::lock_guard guard(mutex);
   auto& path = saved[source];
   if (!path.empty() && read_file(path) == source) return path;

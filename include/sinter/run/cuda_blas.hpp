@@ -109,7 +109,7 @@ SINTER_API const blas_table& blas() {
   if (const auto* const found = known.load(std::memory_order_acquire)) return *found;
   const std::lock_guard lock(mutex);
   if (const auto* const found = known.load(std::memory_order_acquire)) return *found;
-  static std::unique_ptr<const blas_table> last;
+  static auto& last = *new std::unique_ptr<const blas_table>;
   last = detail::open_blas();
   if (!last->problem.empty()) return *last;
   known.store(last.get(), std::memory_order_release);

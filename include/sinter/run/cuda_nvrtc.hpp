@@ -127,7 +127,7 @@ inline void remember(const disk_cache& cache, const nvrtc& n) {
 /// tells.
 SINTER_API std::shared_ptr<const nvrtc> load_nvrtc() {
   static std::mutex mutex;
-  static std::shared_ptr<const nvrtc> known;
+  static auto& known = *new std::shared_ptr<const nvrtc>;
   const std::lock_guard lock(mutex);
   if (!known || !known->problem.empty()) known = detail::open_nvrtc();
   return known;
@@ -136,7 +136,7 @@ SINTER_API std::shared_ptr<const nvrtc> load_nvrtc() {
 /// The same, but where an earlier process found it, it is not opened yet: its functions are null.
 SINTER_API std::shared_ptr<const nvrtc> find_nvrtc() {
   static std::mutex mutex;
-  static std::shared_ptr<const nvrtc> known;
+  static auto& known = *new std::shared_ptr<const nvrtc>;
   const std::lock_guard lock(mutex);
   if (known && known->problem.empty()) return known;
   const disk_cache cache;

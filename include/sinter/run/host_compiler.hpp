@@ -120,8 +120,8 @@ inline series<std::string> candidates(const std::string& chosen) {
 /// missing one: `problem` tells.
 SINTER_API std::shared_ptr<const host_compiler> find_compiler() {
   static std::mutex mutex;
-  static std::shared_ptr<const host_compiler> known;
-  static std::string known_for;
+  static auto& known = *new std::shared_ptr<const host_compiler>;  // threads may outlive statics
+  static auto& known_for = *new std::string;
   const std::lock_guard lock(mutex);
   const std::string chosen = detail::environment("SINTER_CXX");
   series<std::string> paths;
