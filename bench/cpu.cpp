@@ -119,14 +119,54 @@ void products() {
   row("eager matmul", median([&] { tensor<float, 2> y = matmul(a, b); }), t, "gemm", 0);
 }
 
+/// A struct of 60 tensors.
+template <int>
+struct quarter {
+  tensor<float, 1> a, b, c, d, e, f, g, h, i, j, k, l, m, n, o;
+};
+struct sixty {
+  quarter<0> a;
+  quarter<1> b;
+  quarter<2> c;
+  quarter<3> d;
+};
+
+/// What a call costs whose kernel has next to nothing to do.
+template <class F>
+void hit(const char* name, F call, double goal) {
+  constexpr int repeats = 20000;
+  const double t = median([&] {
+    for (int i = 0; i < repeats; ++i) call(i);
+  });
+  std::printf("%-28s %10.1f ns a call", name, t / repeats * 1e9);
+  if (goal > 0) std::printf("   (goal %.0f)", goal);
+  std::printf("\n");
+  std::fflush(stdout);
+}
+
 void calls() {
   const auto f = compile([](auto x) { return x * 2.f + 1.f; }, {.mode = mode::reduce_overhead, .name = "tiny"});
   const tensor<float, 1> x = normal<float>(make_key(2), 8);
-  constexpr int repeats = 20000;
-  const double t = median([&] {
-    for (int i = 0; i < repeats; ++i) f(x);
-  });
-  std::printf("%-28s %10.1f ns a call   (goal 1000)\n", "hit: x * 2 + 1 of 8", t / repeats * 1e9);
+  hit(
+      "hit: x * 2 + 1 of 8", [&](int) { f(x); }, 1000);
+  const auto three = compile([](auto x, auto y, auto z) { return x * y + z; }, {.name = "three"});
+  hit(
+      "hit: three tensors", [&](int) { three(x, x, x); }, 150);
+  const auto rate = compile([](auto x, auto r) { return x * r; }, {.name = "rate"});
+  hit(
+      "hit: a tensor, a new number", [&](int i) { rate(x, static_cast<float>(i)); }, 150);
+  sixty s;
+  detail::for_each_leaf(s, [&](tensor<float, 1>& leaf) { leaf = normal<float>(make_key(3), 8); });
+  const auto all = compile([](const sixty& s) { return s.a.a + s.d.o; }, {.name = "sixty"});
+  hit(
+      "hit: a struct of 60 tensors", [&](int) { all(s); }, 400);
+
+  std::vector<tensor<float, 1>> lengths;
+  for (int i = 0; i < 10; ++i) lengths.push_back(normal<float>(make_key(2), 8 + i));
+  const auto one_of_ten = compile([](auto x, auto y, auto z) { return x * y + z; },
+                                  {.dynamic = dynamic::no, .recompile_limit = 10, .name = "one_of_ten"});
+  hit(
+      "hit: ten specialisations", [&](int i) { one_of_ten(lengths[i % 10], lengths[i % 10], lengths[i % 10]); }, 200);
 
   const auto broken = compile(
       [](tensor<float, 1> x) {
@@ -134,10 +174,8 @@ void calls() {
         return sum(y).item() > 1e9f ? tensor<float, 1>(y - 1.f) : tensor<float, 1>(y * y);
       },
       {.name = "broken"});
-  const double b = median([&] {
-    for (int i = 0; i < repeats / 10; ++i) broken(x);
-  });
-  std::printf("%-28s %10.1f ns a call\n", "one break, two segments of 8", b / (repeats / 10) * 1e9);
+  hit(
+      "one break, two segments of 8", [&](int) { broken(x); }, 0);
 }
 
 /// The digits network's step: what a first call of it costs.

@@ -201,7 +201,7 @@ class bound_program final : public program {
   void run(std::span<const argument> arguments, std::span<const std::uint8_t> donate, output* outputs) const override {
     const run::noted_span noted("call", name_);
     const auto& results = code_->results;
-    std::array<void*, 48> few;
+    std::array<void*, 256> few;
     series<void*> many;
     const std::size_t count = arguments.size() + captures_.size() + results.size();
     if (count > few.size()) many.resize(count);

@@ -1,4 +1,7 @@
 // What a hit costs: guards checked, and allocations, counted.
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <new>
@@ -12,16 +15,17 @@
 
 namespace {
 constinit thread_local long allocations = 0;
-}
+char signature;
+}  // namespace
 
 // Every other form calls these.
-void* operator new(std::size_t bytes) {
+__attribute__((noinline)) void* operator new(std::size_t bytes) {
   ++allocations;
   if (void* const p = std::malloc(bytes ? bytes : 1)) return p;
   throw std::bad_alloc();
 }
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+__attribute__((noinline)) void operator delete(void* p) noexcept { std::free(p); }
+__attribute__((noinline)) void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 
 namespace {
 
@@ -31,7 +35,6 @@ using vec = tensor<float, 1>;
 /// The call of a function of one vector.
 template <class Then>
 auto with_call(const vec& x, Then&& then) {
-  static char signature;
   detail::flat_arguments<vec> flat("test", {}, x);
   return then(engine::call{&signature, flat.tensors(), flat.statics(), device::cpu()});
 }

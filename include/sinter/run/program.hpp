@@ -51,7 +51,7 @@ inline void execute_in(const sequence& s, std::span<void* const> given, char* ba
     const auto i = static_cast<std::size_t>(operand);
     return i < given.size() ? given[i] : base + s.intermediates[i - given.size()];
   };
-  std::array<void*, 64> few;
+  std::array<void*, 128> few;
   series<void*> many;
   for (const auto& step : s.steps) {
     void** table = few.data();
