@@ -118,6 +118,37 @@ TEST_CASE("other dtypes, views, indices, scans, results that are arguments") {
   agree(verify(f)(cast<double>(x)));
 }
 
+TEST_CASE("loops, branches and their gradients") {
+  const auto network = [](tensor<float, 2> w, tensor<float, 1> h, tensor<float, 2> xs) {
+    const auto [last, all] = scan(
+        [&](const tensor<float, 1>& h, const tensor<float, 1>& x) {
+          const tensor<float, 1> next = tanh(matmul(h, w) + x);
+          return std::pair{next, next * x};
+        },
+        h, xs);
+    return sum(last * last) + sum(exp(all));
+  };
+  const auto w = matrix(8, 8), xs = matrix(50, 8);
+  const verification v = verify(value_and_grad(network))(w, ones<float>(8), xs);
+  INFO(v.text());
+  CHECK(v);
+  CHECK(v.kernels >= 3);
+  CHECK(v.compared > 64);
+  CHECK(verify([](tensor<float, 2> a) {
+    const auto twice = [](const tensor<float, 2>& x) { return tensor<float, 2>(x * 2.0f); };
+    const auto squared = [](const tensor<float, 2>& x) { return tensor<float, 2>(x * x); };
+    return cond(sum(a) > 0.0f, twice, squared, a) + 1.0f;
+  })(w));
+  const faulty_compiler faulty(wrong_tanh);
+  const verification wrong = verify(network)(w, ones<float>(8), xs);
+  CHECK(wrong.found == outcome::differs);
+  CHECK(wrong.op == "loop");
+  const reproduction r = minimize(network)(w, ones<float>(8), xs);
+  CHECK(r.what.found == outcome::differs);
+  CHECK(r.source == "");
+  CHECK(contains(r.what.problem, "no program is written"));
+}
+
 TEST_CASE("an op whose code is wrong is named with its line, the index and both values") {
   const faulty_compiler faulty(wrong_tanh);
   int line = 0;

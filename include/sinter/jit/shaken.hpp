@@ -41,8 +41,9 @@ inline bool moves_only(const ir::node& n) {
 /// One evaluation. Sample 0 is the reference itself.
 class shaken {
  public:
-  shaken(const ir::graph& g, const arrays& known, std::span<const std::int64_t> sizes, unsigned sample)
-      : g_(g), known_(known), sizes_(sizes), sample_(sample) {}
+  shaken(const ir::graph& g, const arrays& known, std::span<const std::int64_t> sizes, unsigned sample,
+         shaken* exact = nullptr)
+      : g_(g), known_(known), sizes_(sizes), sample_(sample), exact_(exact) {}
 
   const ir::literal_array& operator()(ir::node_id id) {
     if (const auto k = known_.find(id); k != known_.end()) return k->second;
@@ -72,13 +73,34 @@ class shaken {
     }
     for (auto x : n.in) in.push_back(&at(x));
     if (n.code == ir::op::opaque) {
-      steps_.emplace(id, ir::detail::opaque_results(n, in, ir::detail::is_picked(g_, g_.live(), id), sizes_));
+      run_opaque(id, n, in);
       made_.emplace(id, {});
       return;
     }
     ir::literal_array out = ir::detail::compute({n, in, sizes_});
     if (sample_ > 0 && is_float(n.type) && !moves_only(n)) shake(out, n, in, id);
     made_.emplace(id, std::move(out));
+  }
+
+  /// What goes on inside is not seen: operands move by what as many roundings as there are steps may come to.
+  void run_opaque(ir::node_id id, const ir::node& n, const series<const ir::literal_array*>& in) {
+    const ir::opaque& step = *n.attr.step;
+    if (step.has_effect && sample_ > 0) {
+      exact_->operator()(id);
+      steps_.emplace(id, exact_->steps_.at(id));
+      return;
+    }
+    series<ir::literal_array> moved;
+    for (const auto* x : in) moved.push_back(*x);
+    const double steps = step.kind == ir::opaque_kind::loop ? static_cast<double>(step.length.evaluate(sizes_)) : 100;
+    for (auto& x : moved)
+      if (sample_ > 0 && is_float(x.type)) move(x, {}, 8 + 4 * std::sqrt(steps), unit_of(x.type), id);
+    series<const ir::literal_array*> of;
+    for (const auto& x : moved) of.push_back(&x);
+    auto results = ir::detail::opaque_results(n, of, ir::detail::is_picked(g_, g_.live(), id), sizes_);
+    for (auto& x : results)
+      if (sample_ > 0 && is_float(x.type)) move(x, {}, 8 + 4 * std::sqrt(steps), unit_of(x.type), id);
+    steps_.emplace(id, std::move(results));
   }
 
   void shake(ir::literal_array& out, const ir::node& n, const series<const ir::literal_array*>& in, ir::node_id id) {
@@ -110,13 +132,19 @@ class shaken {
       const double sum_unit = n.type == dtype::f64 || n.code == ir::op::scatter_add ? unit : 0x1p-24;
       for (std::size_t i = 0; i < spread.size(); ++i) spread[i] = sum_unit * rounding * total.f[i];
     }
+    move(out, spread, units, unit, id);
+  }
+
+  /// Each element by up to spread[i] and so many units, at random.
+  void move(ir::literal_array& x, const series<double>& spread, double units, double unit, ir::node_id id) const {
     std::uint64_t bits = 0x9e3779b97f4a7c15ull * (sample_ + 1) + id;
-    for (std::size_t i = 0; i < out.f.size(); ++i) {
+    for (std::size_t i = 0; i < x.f.size(); ++i) {
       bits ^= bits << 13, bits ^= bits >> 7, bits ^= bits << 17;
       const double by = static_cast<double>(bits >> 12) * 0x1p-52;  // in [0, 1)
       const double sign = bits & 1 ? 1 : -1;
-      double& v = out.f[i];
-      if (std::isfinite(v)) v += sign * (0.5 + by / 2) * (spread[i] + units * unit * std::fabs(v));
+      double& v = x.f[i];
+      if (std::isfinite(v))
+        v += sign * (0.5 + by / 2) * ((spread.empty() ? 0 : spread[i]) + units * unit * std::fabs(v));
     }
   }
 
@@ -124,6 +152,7 @@ class shaken {
   const arrays& known_;
   std::span<const std::int64_t> sizes_;
   unsigned sample_;
+  shaken* exact_;  ///< sample 0: functions with effects run once
   arrays made_;
   sorted_map<ir::node_id, series<ir::literal_array>> steps_;  ///< results of opaque nodes
 };
@@ -139,16 +168,20 @@ struct difference {
 class judge {
  public:
   judge(const ir::graph& g, const arrays& known, std::span<const std::int64_t> sizes)
-      : g_(g), samples_{{g, known, sizes, 0}, {g, known, sizes, 1}, {g, known, sizes, 2}, {g, known, sizes, 3}} {}
+      : g_(g),
+        exact_(g, known, sizes, 0),
+        moved_{{g, known, sizes, 1, &exact_}, {g, known, sizes, 2, &exact_}, {g, known, sizes, 3, &exact_}} {}
+  judge(const judge&) = delete;
+  judge& operator=(const judge&) = delete;
 
   const ir::graph& graph() const { return g_; }
-  const ir::literal_array& value(ir::node_id id) { return samples_[0](id); }
+  const ir::literal_array& value(ir::node_id id) { return exact_(id); }
 
   /// Elements that agree or differ beyond what rounding explains.
   difference compare(ir::node_id id, const ir::literal_array& got) {
     difference d;
-    const ir::literal_array& want = samples_[0](id);
-    const ir::literal_array* moved[] = {&samples_[1](id), &samples_[2](id), &samples_[3](id)};
+    const ir::literal_array& want = exact_(id);
+    const ir::literal_array* moved[] = {&moved_[0](id), &moved_[1](id), &moved_[2](id)};
     const bool floating = is_float(want.type);
     const std::size_t count = floating ? want.f.size() : want.i.size();
     for (std::size_t i = 0; i < count; ++i) {
@@ -192,7 +225,7 @@ class judge {
   }
 
   const ir::graph& g_;
-  shaken samples_[4];
+  shaken exact_, moved_[3];
 };
 
 }  // namespace sinter::engine::detail

@@ -183,9 +183,10 @@ class examination {
     out_.compared += d.compared;
     out_.undecided += d.undecided;
     if (!d.found) return false;
-    const ir::node& n = reference.graph()[id];
+    const ir::graph& g = reference.graph();
+    const ir::node& n = g[id].code == ir::op::pick ? g[g[id].in[0]] : g[id];
     out_.found = verification::outcome::differs;
-    out_.op = ir::name(n.code);
+    out_.op = n.attr.step ? ir::name(*n.attr.step) : ir::name(n.code);
     if (n.code == ir::op::reduce || n.code == ir::op::arg_reduce || n.code == ir::op::scan)
       out_.op += std::string("_") + ir::name(n.attr.combiner);
     out_.where = n.where;

@@ -53,6 +53,7 @@ inline void execute_in(const sequence& s, std::span<void* const> given, char* ba
   };
   std::array<void*, 128> few;
   series<void*> many;
+  const bool traced = is_traced();
   for (const auto& step : s.steps) {
     void** table = few.data();
     if (step.operands.size() > few.size()) {
@@ -60,7 +61,7 @@ inline void execute_in(const sequence& s, std::span<void* const> given, char* ba
       table = many.data();
     }
     for (std::size_t i = 0; i < step.operands.size(); ++i) table[i] = address(step.operands[i]);
-    const noted_span noted("kernel", step.label);
+    const noted_span noted("kernel", step.label, traced);
     if (step.entry != nullptr) step.entry(table, base + step.scratch, sizes);
     else step.call->run(table, base + step.scratch, sizes);
   }

@@ -48,7 +48,8 @@ SINTER_API void note_span(const char* category, const std::string& what, std::ch
 /// Notes its own life.
 class noted_span {
  public:
-  noted_span(const char* category, const std::string& what) : category_(category), what_(what), noted_(is_traced()) {
+  noted_span(const char* category, const std::string& what, bool noted = is_traced())
+      : category_(category), what_(what), noted_(noted) {
     if (noted_) [[unlikely]]
       from_ = std::chrono::steady_clock::now();
   }
