@@ -488,6 +488,29 @@ TEST_CASE("arguments that are views are read as they lie") {
   CHECK(contains(message([&] { f(tensor<float, 2>{{1}}); }), "out of range"));
 }
 
+TEST_CASE("loops of the graph and breaks go together; a loop's body cannot be read") {
+  const auto f = compile([](vec x) {
+    const vec y = while_loop([](vec v) { return norm(v) > 1.f; }, [](vec v) { return v * 0.5f; }, x);
+    const float total = sum(y).item();
+    return cond(
+        any(y > total), [&](vec v) { return v + y; }, [&](vec v) { return v * y; }, x);
+  });
+  CHECK(f(vec{3, 4}).to_vector() == floats{3 * 0.375f, 2});
+  CHECK(f(vec{-3, 4}).to_vector() == floats{-3.375f, 4.5f});
+  CHECK(f.report().breaks.size() == 1);
+  const auto inside = compile([](vec x) {
+    return fori_loop(
+        0, 3, [](auto, vec v) { return v * v.item(); }, x);
+  });
+  CHECK(contains(message([&] { inside(vec{1}); }), "[item] the tensor is being traced and has no values here"));
+  const auto around = compile([](vec x) {
+    return cond(
+        any(x > 0.f), [&](vec v) { return v * x.item(); }, [](vec v) { return v; }, x);
+  });
+  CHECK(contains(message([&] { around(vec{1}); }), "has no values here"));
+  CHECK(contains(message([&] { around(vec{1}); }), line(__LINE__ - 3)));
+}
+
 TEST_CASE("trace() computes nothing, so that reading is an error with advice") {
   const auto text = message([] { trace([](vec x) { return x * x(0); })(vec{1}); });
   CHECK(contains(text, "[element access] the tensor is being traced and has no values here"));

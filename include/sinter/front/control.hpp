@@ -236,6 +236,7 @@ tensor<bool, 0> predicate_of(const P& p, location at) {
   }();
   static_assert(valid, "sinter: a condition is a bool of rank 0: reduce it with any(x) or all(x), or compare numbers");
   if constexpr (!valid) return {};
+  else if constexpr (any_tensor<P>) return p;
   else return tensor<bool, 0>(p, at);
 }
 
