@@ -42,6 +42,11 @@ class segment_table {
       const std::lock_guard lock(mutex_);
       if (const auto at = known_.find(key); at != known_.end()) return at->second.code;
     }
+    if (current_stance == stance::fail_on_recompile)
+      fail(how.name,
+           "a stance forbids to compile, and the call takes a way between two graph breaks that is new: other branches "
+           "or "
+           "extents");
     auto t = make_tracer();
     t->graph = g;
     entry made{build(std::move(t), inputs, how, where), g};

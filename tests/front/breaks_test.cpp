@@ -401,6 +401,16 @@ TEST_CASE("a function may call itself and others across breaks") {
   CHECK(again(4) == 10);
 }
 
+TEST_CASE("a stance that forbids to compile lets known segments run") {
+  const auto f = compile([](vec x) { return sum(x) > 0.f ? vec(x * 3.f) : vec(x - 11.f); });
+  f(vec{1});
+  const stance_scope only(stance::fail_on_recompile);
+  CHECK(f(vec{2}).item() == 6);
+  CHECK(contains(message([&] { f(vec{-1}); }), "a stance forbids to compile"));
+  CHECK(contains(message([&] { f(vec{1, 2}); }), "a stance forbids to compile"));
+  CHECK(f(vec{3}).item() == 9);
+}
+
 TEST_CASE("what the function throws between segments passes through") {
   const auto f = compile([](vec x) {
     const vec y = x + 1.f;
