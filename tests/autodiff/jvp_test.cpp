@@ -1,3 +1,4 @@
+#include <array>
 #include <sinter/autodiff/jvp.hpp>
 
 #include "numeric.hpp"
@@ -51,4 +52,14 @@ TEST_CASE("forward and reverse mode agree") {
         {x, index, arrays::random(dtype::f64, {2, 4}, 4)});
   agree([](const auto& in) { return dot(in[0], permute(in[1] * in[0], {1, 0}), 0, 1); }, {x, y});
   agree([](const auto& in) { return select(gt(in[0], in[1]), in[0] * in[0], in[1]); }, {x, y});
+}
+
+TEST_CASE("the tangent of a cast has the dtype of its result") {
+  graph g;
+  const value x(g, g.add_input(dtype::f64, {3}), {}), t(g, g.add_input(dtype::f64, {3}), {});
+  const value y = cast(x, dtype::f32) * 2.0;
+  g.outputs = sinter::autodiff::jvp(g, std::array{y.id()}, std::array{x.id()}, std::array{t.id()});
+  CHECK(g[g.outputs[0]].type == dtype::f32);
+  const auto got = arrays::run(g, {arrays::of(dtype::f64, {3}, {1, 2, 3}), arrays::of(dtype::f64, {3}, {4, 0.1, -5})});
+  CHECK(got[0].f == std::vector<double>{8, 2.0 * static_cast<double>(0.1f), -10});
 }

@@ -39,7 +39,9 @@ inline value push_forward(const site& s, const tangents_t& t) {
   const auto or_zeros = [&](std::size_t k) { return t[k] ? t[k] : s.in(k).like(0.0); };
   if (is_pointwise(n.code)) {
     for (std::size_t k = 0; k < t.size(); ++k)
-      if (t[k]) add_to_sum(partial(n.code, k, t[k], s.in(0), s.in(1), s.in(2), s.result()));
+      // The partial of a cast names the operand's dtype, which is the cotangent's.
+      if (t[k] && n.code == op::cast) add_to_sum(cast(t[k], n.type));
+      else if (t[k]) add_to_sum(partial(n.code, k, t[k], s.in(0), s.in(1), s.in(2), s.result()));
     return sum;
   }
   switch (n.code) {
