@@ -101,7 +101,7 @@ inline void add_rounding(bounded& out, const std::vector<double>& exact, double 
 inline bool hides_between(op code, double a, double ea, double b, double eb) {
   switch (code) {
     case op::tan:
-      return ea > 0.02;
+      return ea > 0.02 || std::fabs(std::cos(a)) <= 3 * ea;
     case op::sin:
     case op::cos:
       return ea > 0.5;

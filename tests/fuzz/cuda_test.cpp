@@ -2,6 +2,8 @@
 // test_fuzz --backend cuda does the same for as many seeds as it is given.
 #include <doctest/doctest.h>
 
+#include <sinter/jit.hpp>
+
 #include "draw.hpp"
 #include "programs.hpp"
 

@@ -1,6 +1,8 @@
 // The whole pipeline on random graphs: memory that was in use before, inputs that may be overwritten.
 #include <doctest/doctest.h>
 
+#include <sinter/jit.hpp>
+
 #include "draw.hpp"
 #include "programs.hpp"
 
