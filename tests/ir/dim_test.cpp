@@ -63,6 +63,10 @@ TEST_CASE("bounds hold for every binding from 2 up") {
   CHECK((a * b - 3).lower_bound() == 1);
   CHECK((dim(5) - a).upper_bound() == 3);
   CHECK((a - b).lower_bound() < -1000000);
+  CHECK(((a - 1) * (b - 1) * 2).lower_bound() == 2);
+  CHECK((dim(3) - (a - 1) * (b - 2)).upper_bound() == 3);
+  CHECK((floor_div(a, 2) * (b - 1)).lower_bound() == 0);
+  CHECK((floor_div(a, 2) * (b - 3)).lower_bound() < -1000000);
 }
 
 TEST_CASE("random polynomials evaluate as their parts do") {
@@ -89,6 +93,10 @@ TEST_CASE("random polynomials evaluate as their parts do") {
       }
     }
     CHECK(x.evaluate(sizes) == expected);
+    for (const std::vector<std::int64_t>& at : {sizes, {2, 2}, {2, 9}, {11, 3}}) {
+      CHECK(x.lower_bound() <= x.evaluate(at));
+      CHECK(x.upper_bound() >= x.evaluate(at));
+    }
   }
 }
 

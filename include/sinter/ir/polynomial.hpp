@@ -172,13 +172,29 @@ SINTER_API dim floor_div(const dim& a, const dim& b) {
 }
 
 SINTER_API std::int64_t dim::bound(int side) const {
+  // With 2 + t for each symbol, t at least 0, the constant is the bound unless another term pulls away from it.
+  const std::int64_t none = -side * (std::int64_t{1} << 62);
   std::int64_t total = symbolic_->constant;
+  sorted_map<std::string, std::int64_t> shifted;
   for (const auto& [key, t] : symbolic_->terms) {
-    if ((t.coefficient > 0) != (side > 0)) return -side * (std::int64_t{1} << 62);
-    std::int64_t least = t.coefficient;
-    for (const auto& f : t.factors) least *= f->symbol >= 0 ? 2 : 0;
-    total += least;
+    const std::size_t n = t.factors.size();
+    if (n > 10) return none;
+    for (unsigned kept = 0; kept < 1u << n; ++kept) {
+      std::int64_t c = t.coefficient;
+      std::string name;
+      bool overflows = false, splits = false;
+      for (std::size_t i = 0; i < n; ++i)
+        if (kept >> i & 1) name += t.factors[i]->text + '*';
+        else if (t.factors[i]->symbol >= 0) overflows |= __builtin_mul_overflow(c, std::int64_t{2}, &c);
+        else splits = true;  // a quotient is no sum
+      if (overflows) return none;
+      if (splits) continue;
+      std::int64_t& sum = name.empty() ? total : shifted.emplace(std::move(name), 0).first->second;
+      if (__builtin_add_overflow(sum, c, &sum)) return none;
+    }
   }
+  for (const auto& [name, c] : shifted)
+    if (c != 0 && (c > 0) != (side > 0)) return none;
   return total;
 }
 
