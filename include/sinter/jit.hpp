@@ -302,7 +302,7 @@ SINTER_API std::shared_ptr<const program> build(std::shared_ptr<tracer> traced, 
   const device common = detail::common_device(all, arguments.size(), how, where);
   auto code = table.get(traced->graph, all, how, common);
   std::shared_ptr<run::cuda::scratch_pool> pool;
-  if (how.mode == mode::reduce_overhead && common.is_cuda() && !code->interpreted) {
+  if (how.mode == mode::reduce_overhead && common.is_cuda() && !code->interpreted && !code->launches.has_calls()) {
     pool = shared ? std::static_pointer_cast<run::cuda::scratch_pool>(*shared) : nullptr;
     if (!pool) pool = std::make_shared<run::cuda::scratch_pool>();
     if (shared) *shared = pool;

@@ -11,6 +11,7 @@
 #include "../run/cuda_nvrtc.hpp"
 #include "../run/cuda_program.hpp"
 #include "code.hpp"
+#include "cuda_parts.hpp"
 
 namespace sinter::engine::detail {
 
@@ -63,14 +64,15 @@ struct cuda_group {
   std::size_t first = 0, count = 0;
   std::optional<plan::blas_call> call;
   emit::cuda_source source;
+  int text = -1;  ///< of all that are compiled
 };
 
 /// The steps of a program whose kernels have been printed, and where each kernel finds its operands.
 class cuda_assembly {
  public:
   /// With `apart`, kernels have scratch memory of their own each, so that they may overlap.
-  cuda_assembly(code& c, const series<plan::kernel>& kernels, const binding& where, bool apart)
-      : c_(c), kernels_(kernels), where_(where), apart_(apart) {}
+  cuda_assembly(run::cuda::sequence& out, const series<plan::kernel>& kernels, const binding& where, bool apart)
+      : out_(out), kernels_(kernels), where_(where), apart_(apart) {}
 
   void add_product(const cuda_group& g, const options& how) {
     const plan::blas_call& call = *g.call;
@@ -80,7 +82,7 @@ class cuda_assembly {
     s.product = to_matmul(call, how);
     for (int b : {call.a.buffer, call.b.buffer, call.out.buffer, call.bias})
       if (b >= 0) s.operands.push_back(operand_of(kernels_[g.first].buffers[static_cast<std::size_t>(b)]));
-    c_.launches.steps.push_back(std::move(s));
+    out_.steps.push_back(std::move(s));
   }
 
   void add_launches(const cuda_group& g, const run::cuda::built& module) {
@@ -95,22 +97,31 @@ class cuda_assembly {
       for (std::size_t i = 0; i < launch.touches.size(); ++i) s.operands[i].touched = launch.touches[i];
       s.scratch = scratch_begin() + at;
       s.scratch_bytes = own;
-      c_.launches.steps.push_back(std::move(s));
+      out_.steps.push_back(std::move(s));
     }
     scratch_ = std::max(scratch_, at + own);
   }
 
-  /// After find_replaceable.
-  void finish() {
-    run::cuda::sequence& s = c_.launches;
-    s.device = c_.where.index;
-    s.given = static_cast<int>(where_.operand.size() - where_.intermediates.size());
-    s.intermediates = where_.intermediates;
-    for (const auto& life : where_.lives) s.intermediate_bytes.push_back(life.bytes);
-    s.scratch_bytes = scratch_begin() + scratch_;
-    for (const auto& r : c_.results)
-      for (std::size_t i = 0; i < r.may_replace.size(); ++i)
-        if (r.may_replace[i]) s.shared.push_back({where_.operand.at(static_cast<int>(r.node)), static_cast<int>(i)});
+  void add_call(const cuda_group& g, std::shared_ptr<const run::cuda::routine> call) {
+    const plan::kernel& k = kernels_[g.first];
+    run::cuda::step s;
+    s.what = run::cuda::action::call;
+    s.label = run::cuda::label(k.label);
+    for (int place : k.places)
+      if (place >= 0) s.operands.push_back(operand_of(k.buffers[static_cast<std::size_t>(place)]));
+      else s.operands.push_back({-1});
+    s.scratch = scratch_begin();
+    scratch_ = std::max(scratch_, call->scratch_bytes());
+    s.call = std::move(call);
+    out_.steps.push_back(std::move(s));
+  }
+
+  void finish(int device) {
+    out_.device = device;
+    out_.given = static_cast<int>(where_.operand.size() - where_.intermediates.size());
+    out_.intermediates = where_.intermediates;
+    for (const auto& life : where_.lives) out_.intermediate_bytes.push_back(life.bytes);
+    out_.scratch_bytes = scratch_begin() + scratch_;
   }
 
  private:
@@ -120,7 +131,7 @@ class cuda_assembly {
   std::int64_t scratch_begin() const { return round_up(where_.scratch_bytes, 256); }
   static std::int64_t round_up(std::int64_t n, std::int64_t unit) { return (n + unit - 1) / unit * unit; }
 
-  code& c_;
+  run::cuda::sequence& out_;
   const series<plan::kernel>& kernels_;
   const binding& where_;
   bool apart_;
@@ -152,81 +163,175 @@ inline std::optional<plan::blas_call> library_call(const plan::kernel& k, int de
   return call;
 }
 
-inline void generate_cuda(code& c, ir::graph g, std::span<const argument> arguments, const options& how) {
-  for (auto id : g.live())
-    if (g[id].code == ir::op::opaque) throw system_error("[cuda] branches and loops run on the host");
+/// A graph planned for a GPU, its kernels not compiled yet.
+struct cuda_plan {
+  ir::graph graph;
+  series<result_spec> results;
+  series<plan::kernel> kernels;  ///< in the order of the groups
+  series<cuda_group> groups;
+  series<std::size_t> when;         ///< per kernel: its group
+  std::size_t first_step = 0;       ///< of the report
+  series<series<cuda_plan>> parts;  ///< per group; of an opaque step
+};
+
+inline cuda_plan plan_cuda(code& c, const ir::graph& g, const series<char>& copied, const memory_rule& memory,
+                           const plan::target& target, const std::string& within) {
+  cuda_plan p;
+  p.graph = with_dense_operands(g, copied);
+  p.results = separate_results(p.graph);
+  plan::fused fused = plan::fuse(p.graph, memory(p.graph, p.results), target);
+  p.first_step = c.about.steps.size();
+  series<std::size_t> number(fused.kernels.size()), reported;
+  for (const auto& together : plan::horizontal(fused.kernels)) {
+    cuda_group group;
+    group.first = p.kernels.size();
+    group.count = together.size();
+    for (auto k : together) {
+      number[k] = p.groups.size();
+      p.kernels.push_back(std::move(fused.kernels[k]));
+      p.when.push_back(p.groups.size());
+      reported.push_back(p.first_step + p.groups.size());
+    }
+    p.groups.push_back(std::move(group));
+  }
+  report_kernels(c, p.graph, p.kernels, reported, {}, {});
+  for (std::size_t k = 0; k < p.groups.size(); ++k) {
+    std::string& name = c.about.steps[p.first_step + k].name;
+    name = within + name;
+  }
+  for (const auto& a : fused.apart)
+    // Kernels are numbered by launch.
+    if (number[a.first] != number[a.second])
+      c.about.apart.push_back(
+          {p.first_step + number[a.first], p.first_step + number[a.second], plan::in_words(p.graph, a.why)});
+  c.about.kernels_unfused += fused.unfused;
+  for (const auto& group : p.groups) {
+    p.parts.emplace_back();
+    const plan::kernel& k = p.kernels[group.first];
+    if (!k.is_opaque()) continue;
+    const ir::opaque& step = *p.graph[k.opaque].attr.step;
+    for (std::size_t part = 0; part < step.parts.size(); ++part) {
+      const part_layout given = layout_of_part(p.graph, k, part, true);
+      series<char> by_value(step.parts[part].inputs.size(), 0);
+      if (given.by_value >= 0) by_value[static_cast<std::size_t>(given.by_value)] = 1;
+      p.parts.back().push_back(plan_cuda(
+          c, step.parts[part], by_value,
+          [&](const ir::graph& body, const series<result_spec>& results) {
+            return memory_of_part(body, results, given);
+          },
+          target, within + ir::name(step) + ": "));
+    }
+  }
+  return p;
+}
+
+/// Prints what the matrix library does not do; the user's kernels are texts too.
+inline void print_cuda(code& c, cuda_plan& p, const emit::cuda_target& target, bool blas, const options& how,
+                       series<std::string>& texts, series<std::size_t>& step_of) {
+  for (std::size_t n = 0; n < p.groups.size(); ++n) {
+    cuda_group& group = p.groups[n];
+    const plan::kernel& first = p.kernels[group.first];
+    std::string text;
+    if (first.is_opaque()) {
+      if (const auto& f = p.graph[first.opaque].attr.step->function) text = f->gpu.source;
+    } else {
+      if (blas && group.count == 1) group.call = library_call(first, c.where.index, how);
+      if (group.call) {
+        c.about.steps[p.first_step + n].tier = "library";
+        ++c.about.kernels;
+        continue;
+      }
+      series<const plan::kernel*> parts;
+      for (std::size_t k = 0; k < group.count; ++k) parts.push_back(&p.kernels[group.first + k]);
+      group.source = emit::cuda(parts, target);
+      text = group.source.text;
+    }
+    if (!text.empty()) {
+      group.text = static_cast<int>(texts.size());
+      texts.push_back(std::move(text));
+      step_of.push_back(p.first_step + n);
+      ++c.about.kernels;
+      logs::to("output_code", [&] { return texts.back(); });
+    }
+    for (auto& part : p.parts[n]) print_cuda(c, part, target, blas, how, texts, step_of);
+  }
+}
+
+/// The steps of a plan bound as `where`, from the modules of all plans. `apart`: steps may overlap.
+inline run::cuda::sequence assemble_cuda(const cuda_plan& p, const binding& where, bool apart,
+                                         std::span<const run::cuda::built> modules, int device, const options& how,
+                                         anatomy* inside) {
+  run::cuda::sequence out;
+  cuda_assembly assembly(out, p.kernels, where, apart);
+  for (std::size_t n = 0; n < p.groups.size(); ++n) {
+    const cuda_group& group = p.groups[n];
+    const plan::kernel& first = p.kernels[group.first];
+    const run::cuda::built* const module = group.text < 0 ? nullptr : &modules[static_cast<std::size_t>(group.text)];
+    if (first.is_opaque()) {
+      series<run::cuda::sequence> parts;
+      for (const auto& part : p.parts[n])
+        parts.push_back(assemble_cuda(part, bind_operands(part.results, part.graph, part.kernels, part.when), false,
+                                      modules, device, how, nullptr));
+      assembly.add_call(group, device_routine(p.graph, p.graph[first.opaque], std::move(parts), module, device));
+    } else if (group.call) {
+      assembly.add_product(group, how);
+    } else {
+      assembly.add_launches(group, *module);
+    }
+    while (inside && inside->kernel.size() < out.steps.size()) inside->kernel.push_back(n);
+  }
+  assembly.finish(device);
+  return out;
+}
+
+/// Whether the graph or a part of it multiplies matrices.
+inline bool has_products(const ir::graph& g) {
+  const auto live = g.live();
+  return std::any_of(live.begin(), live.end(), [&](auto id) {
+    const auto& step = g[id].attr.step;
+    return g[id].code == ir::op::dot || (step && std::any_of(step->parts.begin(), step->parts.end(), has_products));
+  });
+}
+
+inline void generate_cuda(code& c, const ir::graph& g, std::span<const argument> arguments, const options& how) {
   const run::cuda::gpu& gpu = run::cuda::device_at(c.where.index);
   // The library is large: it is opened for products only.
-  const auto live = g.live();
-  const bool blas = std::any_of(live.begin(), live.end(), [&](auto id) { return g[id].code == ir::op::dot; }) &&
-                    run::cuda::blas().problem.empty();
-  c.results = separate_results(g);
-  plan::fused fused = plan::fuse(g, device_layout_of(g, arguments),
-                                 {.gpu = true, .multiprocessors = gpu.multiprocessors, .blas = blas});
-  const emit::cuda_target target{.capability = gpu.capability,
-                                 .multiprocessors = gpu.multiprocessors,
-                                 .deterministic = how.deterministic,
-                                 .tf32 = how.precision == precision::high};
-  series<plan::kernel> kernels;
-  series<cuda_group> groups;
-  series<std::size_t> when;
-  series<std::string> texts;
-  series<std::size_t> number(fused.kernels.size());
-  for (const auto& together : plan::horizontal(fused.kernels)) {
-    cuda_group group{kernels.size(), together.size(), {}, {}};
-    for (auto k : together) {
-      number[k] = groups.size();
-      kernels.push_back(std::move(fused.kernels[k]));
-      when.push_back(groups.size());
-    }
-    groups.push_back(std::move(group));
-  }
-  for (auto& a : fused.apart) {
-    // From here on kernels are numbered by launch.
-    a.first = number[a.first];
-    a.second = number[a.second];
-  }
-  report_kernels(c, g, kernels, when, {}, {});
-  for (const auto& a : fused.apart)
-    if (a.first != a.second) c.about.apart.push_back({a.first, a.second, plan::in_words(g, a.why)});
+  const bool blas = has_products(g) && run::cuda::blas().problem.empty();
+  series<char> copied;
+  for (const auto& a : arguments) copied.push_back(a.by_value || !is_row_major(a));
+  cuda_plan p = plan_cuda(
+      c, g, copied,
+      [&](const ir::graph& separate, const series<result_spec>&) { return device_layout_of(separate, arguments); },
+      {.gpu = true, .multiprocessors = gpu.multiprocessors, .blas = blas}, "");
+  c.results = p.results;
   c.stage("plan");
-  for (auto& group : groups) {
-    if (blas && group.count == 1) group.call = library_call(kernels[group.first], c.where.index, how);
-    if (group.call) continue;
-    series<const plan::kernel*> parts;
-    for (std::size_t k = 0; k < group.count; ++k) parts.push_back(&kernels[group.first + k]);
-    group.source = emit::cuda(parts, target);
-    texts.push_back(group.source.text);
-    logs::to("output_code", [&] { return texts.back(); });
-  }
+  series<std::string> texts;
+  series<std::size_t> step_of;
+  print_cuda(c, p,
+             {.capability = gpu.capability,
+              .multiprocessors = gpu.multiprocessors,
+              .deterministic = how.deterministic,
+              .tf32 = how.precision == precision::high},
+             blas, how, texts, step_of);
   c.stage("emit");
   const auto modules = run::cuda::build(texts, c.where.index);
   for (const auto& m : modules) c.about.compiled += !m.from_cache;
-  std::size_t printed = 0;
-  for (std::size_t k = 0; k < groups.size(); ++k)
-    if (groups[k].call) c.about.steps[k].tier = "library";
-    else {
-      report_origin(c, k, static_cast<std::int64_t>(printed), modules[printed].from);
-      ++printed;
-    }
-  c.stage("compile");
-  c.about.kernels_unfused = fused.unfused;
-  c.about.kernels = groups.size();
+  for (std::size_t k = 0; k < modules.size(); ++k)
+    report_origin(c, step_of[k], static_cast<std::int64_t>(k), modules[k].from);
   c.about.sources = std::move(texts);
-  // A recorded call runs side by side what does not wait for one another.
-  const bool apart = how.mode == mode::reduce_overhead;
-  const binding where = bind_operands(c.results, g, kernels, when, apart ? most_scratch_apart : 0);
-  cuda_assembly assembly(c, kernels, where, apart && where.scratch_bytes <= most_scratch_apart);
-  std::size_t next = 0;
-  for (const auto& group : groups) {
-    if (group.call) assembly.add_product(group, how);
-    else assembly.add_launches(group, modules[next++]);
-    const auto number_of = static_cast<std::size_t>(&group - groups.data());
-    while (c.inside && c.inside->kernel.size() < c.launches.steps.size()) c.inside->kernel.push_back(number_of);
-  }
-  picture_plan(c, g, kernels, when, where);
-  find_replaceable(c, g, kernels, when, arguments);
-  assembly.finish();
+  c.stage("compile");
+  // A recorded call runs side by side what does not wait for one another; one with opaque steps is not recorded.
+  const bool apart = how.mode == mode::reduce_overhead &&
+                     std::none_of(p.kernels.begin(), p.kernels.end(), [](const auto& k) { return k.is_opaque(); });
+  const binding where = bind_operands(p.results, p.graph, p.kernels, p.when, apart ? most_scratch_apart : 0);
+  c.launches = assemble_cuda(p, where, apart && where.scratch_bytes <= most_scratch_apart, modules, c.where.index, how,
+                             c.inside);
+  picture_plan(c, p.graph, p.kernels, p.when, where);
+  find_replaceable(c, p.graph, p.kernels, p.when, arguments);
+  for (const auto& r : c.results)
+    for (std::size_t i = 0; i < r.may_replace.size(); ++i)
+      if (r.may_replace[i])
+        c.launches.shared.push_back({where.operand.at(static_cast<int>(r.node)), static_cast<int>(i)});
   c.launches.tuned = apart && !how.deterministic;
   c.about.scratch_bytes = static_cast<std::size_t>(c.launches.scratch_bytes);
   c.stage("bind");

@@ -188,6 +188,8 @@ class recording {
         return s.bytes == 0;
       case action::product:
         return detail::is_empty(s.product);
+      case action::call:
+        return false;
     }
     return false;
   }

@@ -30,9 +30,21 @@ struct sharing {
   int result = 0, argument = 0;
 };
 
-enum class action : std::uint8_t { launch, fill, product };
+enum class action : std::uint8_t { launch, fill, product, call };
 
-/// One kernel launch, fill or matrix product.
+/// A step that is more than one kernel: a branch, a loop, a function of the user.
+class routine {
+ public:
+  routine() = default;
+  routine(const routine&) = delete;
+  routine& operator=(const routine&) = delete;
+  virtual ~routine() = default;
+  /// `buffers` are its operands, then its results, null for one that nothing reads; it may use scratch_bytes() at `scratch`.
+  virtual void run(void* const* buffers, char* scratch, queue& q) const = 0;
+  virtual std::int64_t scratch_bytes() const { return 0; }
+};
+
+/// One kernel launch, fill, matrix product, or call of a routine.
 struct step {
   action what = action::launch;
   const char* label = "a kernel";  ///< from cuda::label()
@@ -50,6 +62,7 @@ struct step {
   unsigned char value = 0;
 
   matmul product;
+  std::shared_ptr<const routine> call;  ///< its operands may have index -1: a result that nothing reads
 };
 
 struct sequence {
@@ -62,6 +75,13 @@ struct sequence {
   std::int64_t scratch_bytes = 0;
   int sizes = 0;       ///< number of size symbols
   bool tuned = false;  ///< recorded products use the algorithm that is fastest when measured
+
+  /// Some step is a call, which the host has to make each time: no recording can hold it.
+  bool has_calls() const {
+    for (const step& one : steps)
+      if (one.what == action::call) return true;
+    return false;
+  }
 };
 
 /// A launch of the entry `name`; blocks and threads are checked against the limits of CUDA. Throws system_error.
@@ -99,6 +119,7 @@ class operand_table {
   operand_table(const operand_table&) = delete;
   operand_table& operator=(const operand_table&) = delete;
 
+  char* scratch() const { return scratch_; }
   void* operator[](const operand& o) const { return address_[static_cast<std::size_t>(o.index)]; }
 
   /// The parameters of a launch, as cuLaunchKernel wants them; valid until the next call.
@@ -147,6 +168,11 @@ inline void enqueue(const step& s, operand_table& table, queue& q, const driver_
       r = call.fill(reinterpret_cast<api::address>(table[s.operands[0]]), s.value, static_cast<std::size_t>(s.bytes),
                     q.handle);
       break;
+    case action::call: {
+      series<void*> buffers;
+      for (const operand& o : s.operands) buffers.push_back(o.index < 0 ? nullptr : table[o]);
+      return s.call->run(buffers.data(), table.scratch() + s.scratch, q);
+    }
     case action::product:
       multiply(s.product, table[s.operands[0]], table[s.operands[1]], table[s.operands[2]],
                s.operands.size() > 3 ? table[s.operands[3]] : nullptr, q);
@@ -164,16 +190,21 @@ inline void enqueue(const step& s, operand_table& table, queue& q, const driver_
 
 }  // namespace detail
 
+/// Asks a stream, whose context is current, for all steps, with scratch_bytes at `base`.
+inline void execute_in(const sequence& s, std::span<void* const> given, char* base, const long* sizes, queue& q) {
+  const driver_table& call = driver();
+  detail::operand_table table(s, given, base, sizes);
+  for (const step& one : s.steps) detail::enqueue(one, table, q, call);
+}
+
 /// Asks this thread's current stream of the sequence's GPU for all steps and returns. `given` are the addresses of inputs
 /// and results; by-value operands are read before it returns. Throws system_error naming the step that failed.
 inline void execute(const sequence& s, std::span<void* const> given, const long* sizes) {
   queue& q = current_queue(s.device);
   const context_scope here(*q.where);
-  const driver_table& call = driver();
   const storage scratch =
       s.scratch_bytes > 0 ? allocate(static_cast<std::size_t>(s.scratch_bytes), s.device) : storage{};
-  detail::operand_table table(s, given, static_cast<char*>(scratch.data()), sizes);
-  for (const step& one : s.steps) detail::enqueue(one, table, q, call);
+  execute_in(s, given, static_cast<char*>(scratch.data()), sizes, q);
 }
 
 }  // namespace sinter::run::cuda

@@ -1,0 +1,100 @@
+// cond, scan, fori_loop, while_loop, custom_op and host_call on a GPU: against the host.
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <sinter/sinter.hpp>
+
+using namespace sinter;
+
+namespace {
+
+using scalar = tensor<float, 0>;
+using vec = tensor<float, 1>;
+using matrix = tensor<float, 2>;
+
+/// Without a GPU these run on the host and check less.
+const device gpu = device_count() > 0 ? device::cuda(0) : device::cpu();
+const char* const backend = device_count() > 0 ? "cuda" : "cpu";
+
+matrix inputs(std::int64_t steps, std::int64_t n) {
+  return sin(reshape(cast<float>(arange<std::int64_t>(steps * n)), {steps, n}) * 0.37f);
+}
+
+template <class A, class B>
+void check_close(const A& a, const B& b) {
+  const auto x = a.to_vector(), y = b.to_vector();
+  REQUIRE(x.size() == y.size());
+  for (std::size_t i = 0; i < x.size(); ++i) CHECK(x[i] == doctest::Approx(y[i]).epsilon(2e-5));
+}
+
+}  // namespace
+
+TEST_CASE("a recurrent network by scan on a GPU: values and gradients, slices of odd lengths, nested loops") {
+  const auto loss = [](const matrix& w, const vec& h, const matrix& xs) {
+    const auto [last, all] = scan(
+        [&](const vec& h, const vec& x) {
+          const vec mixed = fori_loop(
+              0, 2, [&](const auto& i, const vec& c) { return tanh(matmul(c, w) + x * cast<float>(i + 1)); }, h);
+          return std::pair{mixed, mixed * x};
+        },
+        h, xs);
+    return sum(last * last) + sum(all);
+  };
+  const auto f = compile(value_and_grad(loss));
+  const auto g = compile(value_and_grad<2>(loss));
+  for (std::int64_t n : {5, 8}) {
+    const matrix w = inputs(n, n), xs = inputs(6, n);
+    const vec h = sin(cast<float>(arange<std::int64_t>(n)));
+    const auto [a, da] = f(w, h, xs);
+    const auto [b, db] = f(w.to(gpu), h.to(gpu), xs.to(gpu));
+    CHECK(f.report().backend == backend);
+    check_close(b.to({}), a);
+    check_close(db.to({}), da);
+    check_close(g(w.to(gpu), h.to(gpu), xs.to(gpu)).second.to({}), g(w, h, xs).second);
+    check_close(scalar(loss(w.to(gpu), h.to(gpu), xs.to(gpu))).to({}), a);
+  }
+}
+
+TEST_CASE("cond and while_loop read their tests from the GPU; steps that nothing runs") {
+  const auto f = [](const scalar& p, const vec& x) {
+    const vec chosen = cond(
+        p > 0.0f, [&] { return vec(x * 2.0f); }, [&] { return vec(x - 1.0f); });
+    return while_loop([](const vec& v) { return sum(v * v) < 500.0f; }, [](const vec& v) { return v * 1.7f; }, chosen);
+  };
+  for (const auto mode : {mode::standard, mode::reduce_overhead}) {
+    const auto g = compile(f, {.mode = mode});
+    for (float p : {1.0f, -1.0f, 1.0f})
+      for (float scale : {1.0f, 100.0f}) {
+        const vec x = vec{1, 2, 3} * scale;
+        const vec want = f(scalar(p), x);
+        check_close(g(scalar(p).to(gpu), x.to(gpu)).to({}), want);
+        check_close(f(scalar(p).to(gpu), x.to(gpu)).to({}), want);
+      }
+    CHECK(g.report().backend == backend);
+  }
+  const auto none = compile([](const vec& x, const matrix& xs) {
+    return scan([](const vec& c, const vec& r) { return std::pair{vec(c + r), c}; }, x, xs);
+  });
+  const auto [last, ys] = none(vec{1, 2}.to(gpu), zeros<float>(0, 2, gpu));
+  check_close(last.to({}), vec{1, 2});
+  CHECK(ys.shape() == index_array<2>{0, 2});
+}
+
+TEST_CASE("views, host numbers and repeated calls") {
+  const auto f = [](const matrix& m, const vec& x, const scalar& by) {
+    return scan(
+               [&](const vec& c, const vec& r) {
+                 return std::pair{vec(c * by + r), vec(c - r)};
+               },
+               x, transpose(m))
+        .second;
+  };
+  const auto g = compile(f, {.mode = mode::reduce_overhead});
+  const matrix m = inputs(3, 5);
+  const vec x{1, 2, 3};
+  for (float by : {0.5f, 0.25f, 2.0f}) check_close(g(m.to(gpu), x.to(gpu), scalar(by)).to({}), f(m, x, scalar(by)));
+}
