@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "../sanitizers.hpp"
 #include "bounds.hpp"
 #include "random_graph.hpp"
 
@@ -34,7 +35,7 @@ class guarded {
   }
 
  private:
-#if defined(__SANITIZE_ADDRESS__)
+#if SINTER_TEST_ADDRESS_SANITIZER
   static constexpr std::size_t guard = 0;
 #else
   static constexpr std::size_t guard = 256;
