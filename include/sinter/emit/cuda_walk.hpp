@@ -90,11 +90,13 @@ inline walk_shape walk_of(const cuda_printer& p, const cuda_target& t) {
   if (arrays_of(p).empty() && r.held) {
     // Nothing but the row is kept: more and smaller blocks, each with more of the row in flight, wait for one another less;
     // of several waves, since rows are many and blocks end apart.
-    const std::int64_t vectors = round_up(*count, r.group / 2),
-                       each = std::max<std::int64_t>(bytes_of(p, r.keep), 4) * r.width;
-    if (r.group > 64 && vectors * each <= 144) {
-      r.group /= 2;
-      r.vectors = static_cast<int>(vectors);
+    if (r.group > 64) {
+      const std::int64_t vectors = round_up(*count, r.group / 2),
+                         each = std::max<std::int64_t>(bytes_of(p, r.keep), 4) * r.width;
+      if (vectors * each <= 144) {
+        r.group /= 2;
+        r.vectors = static_cast<int>(vectors);
+      }
     }
     s.walkers = walkers_of(p, r, 12 * s.resident, t);
     return s;
