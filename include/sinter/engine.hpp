@@ -22,6 +22,14 @@
 
 namespace sinter {
 
+/// What a cache folder holds.
+struct cache_contents {
+  std::string folder;
+  std::size_t kernels = 0;
+  std::uint64_t bytes = 0;  ///< of disk space
+  std::uint64_t limit = 0;  ///< of it; all ones when there is none
+};
+
 namespace engine {
 
 namespace detail {
@@ -60,6 +68,12 @@ SINTER_API int cuda_device_count(std::string& problem);
 SINTER_API memory_statistics memory_stats(device where);
 /// Returns free blocks of the device to the driver.
 SINTER_API void trim_memory(device where);
+
+/// Of front/cache.hpp. (caches.hpp)
+SINTER_API std::size_t save_cache(const std::string& path, location at);
+SINTER_API std::size_t load_cache(const std::string& path, location at);
+SINTER_API std::size_t clear_cache(const std::string& folder);
+SINTER_API cache_contents cache_info(const std::string& folder);
 
 /// A queue of work of a GPU: what is asked of one is done in order. (streams.hpp)
 class stream_queue {

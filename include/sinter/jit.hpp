@@ -6,6 +6,7 @@
 
 // What every call passes through, as fast as the program wants it.
 #include "base/series.hpp"
+#include "caches.hpp"
 #include "control.hpp"
 #include "devices.hpp"
 #include "dispatch.hpp"
@@ -151,6 +152,7 @@ inline std::shared_ptr<const code> compile(const ir::graph& traced, std::span<co
   c->about.nodes_rewritten = g.live().size();
   c->about.graph = ir::print(g);
   if (c->about.backend == "cpu" || c->about.backend == "cuda") {
+    const run::cache_folder_scope cached(how.cache_dir);
     try {
       if (where.is_cuda()) generate_cuda(*c, std::move(g), arguments, how);
       else generate_cpu(*c, std::move(g), arguments);

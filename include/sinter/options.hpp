@@ -78,6 +78,8 @@ struct options {
   bool deterministic = false;
   /// Where a function without tensors among its arguments runs; by default on default_device().
   std::optional<sinter::device> device = {};
+  /// The folder of its compiled kernels; empty: $SINTER_CACHE_DIR, $XDG_CACHE_HOME/sinter, ~/.cache/sinter.
+  std::string cache_dir = "";
   /// Shown in logs and errors.
   std::string name = "fn";
 };

@@ -3,6 +3,7 @@
 
 #include "engine.hpp"
 #include "front/autocast.hpp"
+#include "front/cache.hpp"
 #include "front/compile.hpp"
 #include "front/control.hpp"
 #include "front/custom_op.hpp"

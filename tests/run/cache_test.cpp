@@ -323,7 +323,7 @@ TEST_CASE("processes that start cold together compile each kernel once") {
   int gate[2];
   REQUIRE(::pipe(gate) == 0);
   std::vector<pid_t> children;
-  for (int c = 0; c < 4; ++c) {
+  for (int c = 0; c < 8; ++c) {
     const pid_t child = ::fork();
     if (child == 0) {
       char byte;

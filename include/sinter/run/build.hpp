@@ -18,6 +18,7 @@
 #include "../base/log.hpp"
 #include "../base/series.hpp"
 #include "../base/text.hpp"
+#include "bundle.hpp"
 #include "cache.hpp"
 #include "host_compiler.hpp"
 #include "module.hpp"
@@ -28,7 +29,7 @@ using clock = std::chrono::steady_clock;
 
 /// What it took to get a kernel's code.
 struct origin {
-  const char* tier = "memory";  ///< "memory", "disk", or "compiled"
+  const char* tier = "memory";  ///< "memory", "disk", "bundle" or "compiled"
   double milliseconds = 0;
   clock::time_point began;
 };
@@ -67,6 +68,8 @@ class toolchain {
   virtual ~toolchain() = default;
   /// Everything that decides the image's bytes, as text.
   virtual std::string key(std::string_view source) const = 0;
+  /// The lines of a portable key (bundle.hpp) between its first and the text: the target, then flags.
+  virtual std::string portable() const = 0;
   /// Loaded modules are shared among equal keys of one domain only.
   virtual std::string domain() const = 0;
   /// Throws compile_error.
@@ -82,6 +85,8 @@ struct live_entry {
   std::mutex building;
   std::mutex mutex;
   std::weak_ptr<const void> code;
+  std::string key, portable;  ///< on disk and in bundles, once it is loaded
+  std::string folder, image;  ///< the cache folder that has its image, or else the image
 
   std::shared_ptr<const void> get() {
     const std::lock_guard guard(mutex);
@@ -93,6 +98,15 @@ struct live_entry {
     if (auto earlier = code.lock()) return earlier;
     code = loaded;
     return loaded;
+  }
+  /// Where its image is to be had, for bundles.
+  void note(const std::string& disk_key, const std::string& portable_key, const std::string& in_folder,
+            std::string_view kept) {
+    const std::lock_guard guard(mutex);
+    key = disk_key;
+    portable = portable_key;
+    folder = in_folder;
+    image = kept;
   }
 };
 
@@ -108,6 +122,15 @@ class live_table {
       return fresh;
     }
     return entry;
+  }
+
+  /// Those of the modules in use.
+  series<std::shared_ptr<live_entry>> all() {
+    series<std::shared_ptr<live_entry>> out;
+    const std::lock_guard guard(mutex_);
+    for (const auto& [key, entry] : entries_)
+      if (entry && entry->get()) out.push_back(entry);
+    return out;
   }
 
  private:
@@ -193,23 +216,37 @@ struct job {
 
   origin from() const { return {tier, milliseconds, began}; }
 
-  /// Looks in memory, then on disk; true when found.
+  std::string portable(const toolchain& with) const {
+    return "sinter " SINTER_VERSION "\n" + with.portable() + key.substr(key.find("\nsource\n"));
+  }
+
+  /// Looks in memory, then on disk, then in bundles; true when found.
   bool look_up(const disk_cache& cache, const toolchain& with) {
     from_cache = true;
     tier = "memory";
     code = entry->get();
     if (code) return true;
-    const std::string image = cache.find(key);
-    if (image.empty()) return false;
     tier = "disk";
+    std::string image = cache.find(key);
+    const std::string elsewhere = portable(with);
+    if (!image.empty() && use(image, with)) return entry->note(key, elsewhere, cache.path(), ""), true;
+    if (!image.empty()) cache.discard(key);
+    tier = "bundle";
+    image = bundle_table::get().find(elsewhere);
+    if (image.empty() || !use(image, with)) return false;
+    entry->note(key, elsewhere, "", image);
+    return true;
+  }
+
+  /// False, after a warning, when it cannot be loaded.
+  bool use(const std::string& image, const toolchain& with) {
     try {
       code = entry->publish(with.load(image));
+      return true;
     } catch (const system_error& e) {
       logs::warn_once(std::string(e.what()) + "; it is compiled again");
-      cache.discard(key);
       return false;
     }
-    return true;
   }
 
   /// Compiles it unless another thread or process did so meanwhile.
@@ -221,7 +258,8 @@ struct job {
     tier = "compiled";
     const std::string image = with.compile(*source);
     code = entry->publish(with.load(image));
-    cache.store(key, image);
+    const bool stored = cache.store(key, image);
+    entry->note(key, portable(with), stored ? cache.path() : "", stored ? "" : image);
   }
 };
 
@@ -296,6 +334,13 @@ SINTER_API series<job> make_modules(std::span<const std::string> sources, const 
 class host_toolchain final : public toolchain {
  public:
   std::string key(std::string_view source) const override { return key_text(*compiler_, source); }
+  std::string portable() const override {
+    series<std::string> flags = compile_flags(*compiler_);
+    flags.pop_back();  // the compiler's own
+    std::string out = host_target() + "\nflags";
+    for (const auto& flag : flags) out.append(" ").append(flag);
+    return out;
+  }
   std::string domain() const override { return ""; }
   std::string compile(const std::string& source) const override {
     compiled made = run::compile(*compiler_, source);

@@ -5,11 +5,6 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#if defined(__x86_64__) || defined(__i386__)
-#include <cpuid.h>
-#elif defined(__linux__)
-#include <sys/auxv.h>
-#endif
 
 #include <atomic>
 #include <bit>
@@ -23,8 +18,10 @@
 
 #include "../base/log.hpp"
 #include "../base/text.hpp"
+#include "cache_files.hpp"
 #include "file.hpp"
 #include "host_compiler.hpp"
+#include "isa.hpp"
 
 namespace sinter::run {
 
@@ -43,36 +40,6 @@ SINTER_API digest digest_of(std::string_view bytes, digest seed = {0xcbf29ce4842
     h ^= h >> 32;
   }
   return {text::hash(bytes, seed.first), h};
-}
-
-/// The instruction set as `-march=native` sees it, in text.
-SINTER_API const std::string& instruction_set() {
-  static const std::string found = [] {
-    std::string out;
-#if defined(__x86_64__) || defined(__i386__)
-    const auto leaf = [&out](unsigned number, unsigned sub, bool with_ebx) {
-      unsigned a = 0, b = 0, c = 0, d = 0;
-      if (!__get_cpuid_count(number, sub, &a, &b, &c, &d)) return 0u;
-      for (const unsigned word : {a, with_ebx ? b : 0u, c, d}) out += text::hex(word).substr(8) + " ";
-      return c;
-    };
-    leaf(0, 0, true);
-    // ebx of leaf 1 numbers the core.
-    const unsigned features = leaf(1, 0, false);
-    leaf(7, 0, true);
-    leaf(7, 1, true);
-    leaf(0x80000001u, 0, true);
-    if (features >> 27 & 1) {
-      unsigned low = 0, high = 0;
-      __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-      out += text::hex(low);
-    }
-#elif defined(__linux__)
-    out = text::hex(::getauxval(AT_HWCAP)) + " " + text::hex(::getauxval(AT_HWCAP2));
-#endif
-    return out;
-  }();
-  return found;
 }
 
 /// The text without its #line directives, which name places but decide no instruction.
@@ -131,8 +98,16 @@ SINTER_API std::string unpack_entry(std::string_view entry, std::string_view key
   return std::string(entry);
 }
 
-/// Where the cache is: $SINTER_CACHE_DIR, $XDG_CACHE_HOME/sinter, $HOME/.cache/sinter or /tmp/sinter-<uid>.
+/// The folder of the caches that this thread opens; empty where the environment says.
+SINTER_API std::string& chosen_folder() {
+  static thread_local std::string folder;
+  return folder;
+}
+
+/// Where the cache is: what this thread chose, $SINTER_CACHE_DIR, $XDG_CACHE_HOME/sinter, $HOME/.cache/sinter or
+/// /tmp/sinter-<uid>.
 inline std::string cache_path() {
+  if (!chosen_folder().empty()) return chosen_folder();
   if (auto chosen = environment("SINTER_CACHE_DIR"); !chosen.empty()) return chosen;
   if (auto base = environment("XDG_CACHE_HOME"); base.starts_with('/')) return base + "/sinter";
   if (auto home = environment("HOME"); home.starts_with('/')) return home + "/.cache/sinter";
@@ -151,6 +126,19 @@ inline bool make_folders(const std::string& path) {
 }
 
 }  // namespace detail
+
+/// Caches that this thread opens are in `folder` until the end of the scope; an empty one changes nothing.
+class cache_folder_scope {
+ public:
+  explicit cache_folder_scope(std::string folder)
+      : before_(folder.empty() ? detail::chosen_folder() : std::exchange(detail::chosen_folder(), std::move(folder))) {}
+  ~cache_folder_scope() { detail::chosen_folder() = std::move(before_); }
+  cache_folder_scope(const cache_folder_scope&) = delete;
+  cache_folder_scope& operator=(const cache_folder_scope&) = delete;
+
+ private:
+  std::string before_;
+};
 
 /// An opened cache folder. With a folder that cannot be used every look-up misses and nothing is stored.
 class disk_cache {
@@ -193,29 +181,41 @@ class disk_cache {
     else if (!detail::is_private(info)) why = "can be written by others";
     else if (!detail::read_all(fd.get(), entry)) why = std::string("cannot be read: ") + std::strerror(errno);
     else image = detail::unpack_entry(entry, key, why);
-    if (!image.empty()) return image;
+    if (!image.empty()) {
+      // The time of its last use; where it cannot be set, kernels leave in the order in which they came.
+      ::futimens(fd.get(), nullptr);
+      return image;
+    }
     logs::warn_once("cache entry " + path_ + "/" + name + " " + why + "; the kernel is compiled again");
     if (fd && info.st_uid == ::geteuid()) ::unlinkat(folder_.get(), name.c_str(), 0);
     return "";
   }
 
-  /// Stores a shared object: under a temporary name first, then renamed. A full or read-only folder is a warning.
-  void store(const std::string& key, std::string_view image) const {
-    if (!folder_) return;
-    static std::atomic<unsigned> counter{0};
+  /// Stores a shared object: under a temporary name first, then renamed. A full or read-only folder is a warning, and
+  /// false. Kernels that were not used for longest leave when the folder holds more than its limit.
+  bool store(const std::string& key, std::string_view image) const {
+    if (!folder_) return false;
     const std::string name = entry_name(key);
-    const std::string temporary = name + "." + std::to_string(::getpid()) + "." + std::to_string(counter.fetch_add(1));
-    int problem = 0;
-    {
-      const detail::file_handle fd(
-          ::openat(folder_.get(), temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
-      if (!fd) return warn(std::string("cannot be written: ") + std::strerror(errno));
-      if (!detail::write_all(fd.get(), detail::pack_entry(key, image))) problem = errno;
+    std::string temporary;
+    const detail::file_handle fd = detail::make_temporary(folder_.get(), name, temporary);
+    if (!fd) return warn(std::string("cannot be written: ") + std::strerror(errno)), false;
+    const std::string entry = detail::pack_entry(key, image);
+    int problem = detail::write_all(fd.get(), entry) ? 0 : errno;
+    if (problem == 0 && ::renameat(folder_.get(), temporary.c_str(), folder_.get(), name.c_str()) != 0) problem = errno;
+    if (problem != 0) {
+      ::unlinkat(folder_.get(), temporary.c_str(), 0);
+      return warn(std::string("cannot be written: ") + std::strerror(problem)), false;
     }
-    if (problem == 0 && ::renameat(folder_.get(), temporary.c_str(), folder_.get(), name.c_str()) == 0) return;
-    if (problem == 0) problem = errno;
-    ::unlinkat(folder_.get(), temporary.c_str(), 0);
-    warn(std::string("cannot be written: ") + std::strerror(problem));
+    detail::keep_below(folder_.get(), path_, cache_limit(), name, entry.size());
+    return true;
+  }
+
+  /// Removes every kernel, and what processes that died have left. Returns the number of kernels.
+  std::size_t clear() const { return folder_ ? detail::sweep(folder_.get(), 0, "").removed : 0; }
+
+  /// What the folder holds.
+  detail::folder_contents contents() const {
+    return folder_ ? detail::sweep(folder_.get(), ~std::uint64_t{0}, "") : detail::folder_contents{};
   }
 
   /// Removes the entry for a key.
@@ -250,11 +250,7 @@ class disk_cache {
       detail::file_handle fd(::openat(folder_.get(), name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
       if (!fd) return {-1, name, detail::file_handle()};
       if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) {
-        struct stat held {
-        }, named{};
-        if (::fstat(fd.get(), &held) == 0 && ::fstatat(folder_.get(), name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-            held.st_ino == named.st_ino && held.st_dev == named.st_dev)
-          return {folder_.get(), name, std::move(fd)};
+        if (detail::is_named(folder_.get(), name, fd.get())) return {folder_.get(), name, std::move(fd)};
         continue;
       }
       if (errno != EWOULDBLOCK && errno != EINTR) return {-1, name, detail::file_handle()};

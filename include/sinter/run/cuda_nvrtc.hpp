@@ -254,22 +254,6 @@ struct built {
 
 namespace detail {
 
-class nvrtc_toolchain final : public toolchain {
- public:
-  nvrtc_toolchain(std::shared_ptr<const nvrtc> with, const gpu& g)
-      : with_(std::move(with)), device_(g.index), capability_(target_of(*with_, g.capability)) {}
-  std::string key(std::string_view source) const override { return key_text(*with_, source, capability_); }
-  std::string domain() const override { return "cuda " + std::to_string(device_) + "\n"; }
-  std::string compile(const std::string& source) const override { return cuda::compile(*with_, source, capability_); }
-  std::shared_ptr<const void> load(const std::string& image) const override {
-    return std::make_shared<const module>(image, device_);
-  }
-
- private:
-  std::shared_ptr<const nvrtc> with_;
-  int device_, capability_;
-};
-
 /// The problem of a driver that cannot load what this NVRTC makes, or "".
 SINTER_API std::string mismatch(const nvrtc& with, int driver) {
   if (driver / 1000 >= with.major) return "";
@@ -279,16 +263,55 @@ SINTER_API std::string mismatch(const nvrtc& with, int driver) {
          std::to_string(driver / 1000);
 }
 
+/// Without NVRTC kernels still come from the disk or from a bundle.
+class nvrtc_toolchain final : public toolchain {
+ public:
+  nvrtc_toolchain(std::shared_ptr<const nvrtc> with, const gpu& g)
+      : with_(std::move(with)),
+        device_(g.index),
+        capability_(with_->problem.empty() ? target_of(*with_, g.capability) : g.capability) {}
+  std::string key(std::string_view source) const override { return key_text(*with_, source, capability_); }
+  std::string portable() const override {
+    std::string out = target() + "\nflags";
+    // But those of one version of NVRTC.
+    for (const auto& flag : nvrtc_options(nvrtc{}, capability_)) out.append(" ").append(flag);
+    return out;
+  }
+  /// What bundles call the GPU.
+  std::string target() const { return "cuda sm_" + std::to_string(capability_); }
+  std::string domain() const override { return "cuda " + std::to_string(device_) + "\n"; }
+  std::string compile(const std::string& source) const override {
+    if (!with_->problem.empty()) throw system_error("[cuda] " + with_->problem);
+    return cuda::compile(*with_, source, capability_);
+  }
+  std::shared_ptr<const void> load(const std::string& image) const override {
+    return std::make_shared<const module>(image, device_);
+  }
+
+ private:
+  std::shared_ptr<const nvrtc> with_;
+  int device_, capability_;
+};
+
 }  // namespace detail
+
+/// What bundles call the GPUs of this machine.
+SINTER_API series<std::string> targets() {
+  series<std::string> out;
+  std::string problem;
+  for (int i = 0; i < device_count(problem); ++i)
+    out.push_back(detail::nvrtc_toolchain(find_nvrtc(), device_at(i)).target());
+  return out;
+}
 
 /// Loads one module per source on a GPU, in order; equal sources share one. Thread-safe; a kernel is compiled at most
 /// once however many threads and processes ask for it. Throws compile_error and system_error.
 SINTER_API series<built> build(std::span<const std::string> sources, int device) {
   const gpu& g = device_at(device);
   auto with = find_nvrtc();
-  if (!with->problem.empty()) throw system_error("[cuda] " + with->problem);
-  if (const auto problem = detail::mismatch(*with, driver_version()); !problem.empty())
-    throw system_error("[cuda] " + problem);
+  if (with->problem.empty())
+    if (const auto problem = detail::mismatch(*with, driver_version()); !problem.empty())
+      throw system_error("[cuda] " + problem);
   series<built> out;
   for (auto& j : run::detail::make_modules(sources, detail::nvrtc_toolchain(std::move(with), g)))
     out.push_back({std::static_pointer_cast<const module>(std::move(j.code)), j.from_cache, j.milliseconds, j.from()});
