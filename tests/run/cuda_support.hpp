@@ -5,6 +5,7 @@
 #include <sinter/run/cuda_nvrtc.hpp>
 #include <sinter/run/cuda_program.hpp>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,7 @@ inline cuda::sequence one_launch(std::shared_ptr<const cuda::module> code, const
   s.device = code->where().index;
   s.sizes = sizes;
   s.steps.push_back(cuda::make_launch(code, entry, blocks, threads, shared, cuda::label(entry + " (at model.cpp:12)")));
+  for (const auto& o : operands) s.given = std::max(s.given, o.index + 1);
   s.steps.back().operands = std::move(operands);
   return s;
 }
