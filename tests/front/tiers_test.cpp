@@ -4,7 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
+#include <atomic>
 #include <cstdlib>
 #include <string>
 #include <thread>
@@ -103,6 +103,14 @@ TEST_CASE("what fails in the background is one warning, and the interpreter stay
   CHECK(said.find("warning") == said.rfind("warning"));
 }
 
+#if defined(__has_feature)
+#define SINTER_TEST_HAS(x) __has_feature(x)
+#else
+#define SINTER_TEST_HAS(x) 0
+#endif
+// ThreadSanitizer ends a forked process that starts threads.
+#if !defined(__SANITIZE_THREAD__) && !SINTER_TEST_HAS(thread_sanitizer)
+
 TEST_CASE("a process may exit while kernels are made") {
   const auto started = [] {
     for (int i = 0; i < 3; ++i) fresh({.tier = tier::background})(vec{0, 1});
@@ -122,3 +130,5 @@ TEST_CASE("a process may exit while kernels are made") {
   f.wait_ready();
   CHECK(f.report().backend == "cpu");
 }
+
+#endif

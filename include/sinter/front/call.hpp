@@ -7,6 +7,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <new>
 #include <span>
 #include <string>
 #include <tuple>
@@ -89,9 +90,21 @@ class items {
   T* more_ = nullptr;
   T few_[room];
 };
-/// Of a number that the type tells.
+/// Of a number that the type tells. What needs no destructor is not initialised: it is written before it is read.
 template <class T, int Known>
-requires(Known >= 0) class items<T, Known> {
+requires(Known > 0 && std::is_trivially_destructible_v<T>) class items<T, Known> {
+ public:
+  explicit items(std::size_t) {}
+  items(const items&) = delete;
+  items& operator=(const items&) = delete;
+  T* data() { return reinterpret_cast<T*>(all_); }
+  std::span<const T> all() { return {data(), static_cast<std::size_t>(Known)}; }
+
+ private:
+  alignas(T) unsigned char all_[static_cast<std::size_t>(Known) * sizeof(T)];
+};
+template <class T, int Known>
+requires(Known == 0 || (Known > 0 && !std::is_trivially_destructible_v<T>)) class items<T, Known> {
  public:
   explicit items(std::size_t) {}
   T* data() { return all_; }
@@ -170,14 +183,15 @@ class flat_arguments {
     std::uint64_t* value = statics_.data();
     [[maybe_unused]] const auto leaf = [&]<class Leaf>(const Leaf& x) {
       if constexpr (is_number<Leaf>) {
-        *next = {};
+        ::new (static_cast<void*>(next)) engine::argument;
         next->data = const_cast<typename Leaf::value_type*>(x.address());
         next->type = dtype_of<typename Leaf::value_type>;
         next++->by_value = true;
       } else if constexpr (tensor_like<Leaf>) {
         if (!access::memory(x)) fail_argument(name, x.is_traced(), where);
         constexpr dtype type = dtype_of<typename Leaf::value_type>;
-        *next = {access::data(x), &access::memory(x), type, Leaf::rank, x.shape().data(), x.strides().data()};
+        ::new (static_cast<void*>(next)) engine::argument{access::data(x), &access::memory(x), type,
+                                                          Leaf::rank,      x.shape().data(),   x.strides().data()};
         next++->by_value = Leaf::rank == 0 && !access::memory(x).where().is_cuda();
       } else {
         value = put_words(x, value);
