@@ -21,7 +21,6 @@ SEES = {
     "emit": {"base", "ir", "autodiff", "rewrite", "plan", "emit"},
     "run": {"base", "run"},
     "options.hpp": {"base", "report.hpp"},
-    "assumptions.hpp": {"base", "ir"},
     "report": {"base", "ir", "plan", "report.hpp", "explain.hpp", "report"},
     "report.hpp": {"base"},
     "explain.hpp": {"base", "report.hpp"},
@@ -30,14 +29,18 @@ SEES = {
     "engine.hpp": {"base", "ir", "tracer.hpp", "explain.hpp", "options.hpp", "assumptions.hpp", "jit.hpp"},
     "dispatch": {"base", "ir", "run", "engine.hpp", "dispatch"},
     "control.hpp": {"base", "ir", "engine.hpp"},
-    "dispatch.hpp": {"base", "ir", "engine.hpp", "dispatch"},
+    "dispatch.hpp": {"base", "ir", "engine.hpp", "size_guards.hpp", "dispatch"},
+    "assumptions.hpp": {"base", "ir", "options.hpp"},
+    "size_space.hpp": {"base", "ir", "engine.hpp"},
+    "sizes.hpp": {"base", "ir", "engine.hpp", "size_space.hpp"},
+    "size_guards.hpp": {"base", "ir", "engine.hpp"},
     "caches.hpp": {"base", "run", "engine.hpp"},
     "devices.hpp": {"base", "run", "engine.hpp"},
     "streams.hpp": {"base", "run", "engine.hpp"},
     "stages.hpp": {"base", "ir", "engine.hpp", "dispatch.hpp"},
     "segments.hpp": {"base", "ir", "report.hpp", "report", "engine.hpp"},
-    "jit": {"base", "ir", "plan", "emit", "run", "report", "report.hpp", "explain.hpp", "verify.hpp", "engine.hpp", "jit"},
-    "jit.hpp": {"caches.hpp", "control.hpp", "devices.hpp", "dispatch.hpp", "segments.hpp", "stages.hpp", "streams.hpp", "base", "ir", "autodiff", "rewrite", "plan", "emit", "run", "jit", "report", "explain.hpp", "verify.hpp",
+    "jit": {"base", "ir", "plan", "emit", "run", "size_space.hpp", "report", "report.hpp", "explain.hpp", "verify.hpp", "engine.hpp", "jit"},
+    "jit.hpp": {"caches.hpp", "control.hpp", "devices.hpp", "dispatch.hpp", "sizes.hpp", "size_space.hpp", "size_guards.hpp", "segments.hpp", "stages.hpp", "streams.hpp", "base", "ir", "autodiff", "rewrite", "plan", "emit", "run", "jit", "report", "explain.hpp", "verify.hpp",
                 "engine.hpp"},
     "sinter.hpp": {"base", "front", "engine.hpp"},
     "nn": {"sinter.hpp", "nn"},
@@ -47,10 +50,10 @@ SEES = {
 }
 
 # The edges that close a circle: header-only, declarations bring their definitions along.
-SEAMS = {("engine.hpp", "jit.hpp"), ("ir/graph.hpp", "ir/define.hpp"), ("ir/dim.hpp", "ir/polynomial.hpp"),
+SEAMS = {("engine.hpp", "jit.hpp"), ("ir/graph.hpp", "ir/define.hpp"), ("ir/dim.hpp", "ir/polynomial.hpp"), ("base/extent.hpp", "base/dims.hpp"),
          ("front/loop.hpp", "front/loop_rows.hpp"), ("front/loop.hpp", "front/loop_moves.hpp"),
          ("front/handle.hpp", "front/handle_rules.hpp"),
-         *((f"base/{name}.hpp", "base/define.hpp") for name in ("device", "error", "text", "shape_errors"))}
+         *((f"base/{name}.hpp", "base/define.hpp") for name in ("device", "dims", "error", "text", "shape_errors"))}
 
 # The eager loops: the one place outside emitted text that knows vectors and threads.
 EAGER = r"front/(eager|loop|simd|gemm|matmul|handle)\w*\.hpp$"

@@ -2,14 +2,21 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string>
 
 #include "base/config.hpp"
 #include "base/location.hpp"
 #include "base/series.hpp"
+#include "ir/dim.hpp"
+#include "options.hpp"
 
 namespace sinter::engine {
 
 struct call;
+struct argument;
+struct tracing;
+struct traced;
 
 /// One extent of a call's tensors, or with axis -1 the value of a number.
 struct fact_of {
@@ -18,9 +25,59 @@ struct fact_of {
   bool operator==(const fact_of&) const = default;
 };
 
+/// Extents that are equal in the traced call: factor·s + offset for the symbol s<index in size_layout::sizes>, which is at
+/// least 2 and at most `most`; or what other symbols give; or a number after all.
+struct open_size {
+  series<fact_of> extents;
+  std::int64_t number = 0;  ///< the extent in the traced call
+  std::int64_t factor = 1, offset = 0;
+  std::int64_t most = std::int64_t{1} << 62;
+  bool derived = false;  ///< the extent is `value`: of other symbols, or a number
+  ir::dim value;
+  int narrowings = 0;  ///< how often factor and offset changed
+  std::string why;     ///< why it is less open than asked for; empty: it is as open
+  location where;
+
+  /// The symbol's value in the traced call.
+  std::int64_t hint() const { return derived ? 0 : (number - offset) / factor; }
+  bool is_fixed() const { return derived && value.is_number(); }
+};
+
+/// A relation between sizes that the traced function asked for: value = 0, or value > 0, or not.
+struct size_guard {
+  ir::dim value;
+  bool positive = false;
+  bool holds = true;
+  location where;
+};
+
+/// How one tensor lies: its axes from the slowest to the fastest without gaps between them, or at fixed strides.
+struct tensor_layout {
+  int rank = 0, first = 0;  ///< its axes are numbers first… of all tensors' axes
+  bool open = false;        ///< has an extent that is not a number
+  bool dense = false;
+  series<int> order;  ///< of a dense one
+};
+
+/// The extents and strides of a call's tensors as far as a specialisation fixes them; no sizes: they are all numbers.
+struct size_layout {
+  series<open_size> sizes;
+  series<tensor_layout> tensors;
+  series<std::int64_t> extents, strides;  ///< of the traced call, all tensors' axes one after another
+  series<int> size_of_axis;               ///< per axis an index into `sizes`, or -1: a number
+  series<size_guard> guards;
+
+  bool any_open() const {
+    for (const auto& s : sizes)
+      if (!s.is_fixed()) return true;
+    return false;
+  }
+};
+
 /// What a trace shall leave open.
 struct trace_request {
-  series<fact_of> open;  ///< extents that become symbols
+  series<fact_of> open;  ///< extents and numbers that become inputs of the specialisation
+  size_layout layout;
 };
 
 /// A number that the traced function turned into a C++ value: it holds for that value alone.
@@ -34,6 +91,7 @@ struct specialised {
 struct assumptions {
   series<fact_of> open;  ///< extents that it did not fix
   series<specialised> values;
+  size_layout layout;  ///< with open sizes it tells all that is to be known of extents and strides
 
   bool is_open(fact_of x) const {
     for (const auto& o : open)
@@ -42,7 +100,32 @@ struct assumptions {
   }
 };
 
-/// Whether a call satisfies what goes beyond equal layouts.
+/// Whether a call satisfies what goes beyond equal layouts. Where the layout has open sizes, this is the whole check of
+/// extents and strides.
 SINTER_API bool holds(const assumptions& given, const call& c);
+
+/// The values that a call gives to the symbols: one per size of the layout. False when it does not fit.
+SINTER_API bool bind_sizes(const size_layout& layout, std::span<const argument> tensors, std::int64_t* sizes);
+
+/// Which extents of one function's arguments become symbols. Not thread-safe. (sizes.hpp)
+class size_policy {
+ public:
+  /// The layout to ask a trace of this call for.
+  SINTER_API size_layout layout_for(const call& c, dynamic how);
+
+ private:
+  struct seen {
+    const void* signature = nullptr;
+    series<std::int64_t> extents;  ///< of the first call
+    series<char> varies;
+    series<std::int64_t> divisor;  ///< that all extents seen had in common
+  };
+  static constexpr std::size_t most_seen = 64;
+  series<seen> seen_;
+};
+
+/// Traces a call with the extents of `layout` open. What the function asks of them that no symbol can give fixes them: then
+/// it runs again. assumed.layout of the result says what came of it.
+SINTER_API traced trace_sizes(const call& c, const tracing& t, size_layout layout);
 
 }  // namespace sinter::engine

@@ -18,6 +18,7 @@
 #include "dispatch/specialisation.hpp"
 #include "dispatch/tiers.hpp"
 #include "engine.hpp"
+#include "size_guards.hpp"
 
 namespace sinter::engine {
 
@@ -148,7 +149,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
       fail(how_.name, "a stance forbids to compile, and no specialisation accepts this call: " + why, where_);
     const std::size_t regular = count(table_.load()->all(), standing::regular, c.signature);
     const bool beyond = limits_.reached(regular);
-    traced t = trace_within_limit(trace, beyond, regular);
+    traced t = trace_within_limit(c, trace, beyond, regular);
     if (t.answer) {
       const auto made = std::make_shared<specialisation>(guard(c), nullptr, why, standing::native);
       made->note(t.did);
@@ -173,8 +174,8 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     return made.get();
   }
 
-  traced trace_within_limit(const tracing& trace, bool beyond, std::size_t regular) {
-    traced t = trace.run(trace.what, trace_request{});
+  traced trace_within_limit(const call& c, const tracing& trace, bool beyond, std::size_t regular) {
+    traced t = trace_sizes(c, trace, sizes_.layout_for(c, how_.dynamic));
     if (beyond && how_.on_limit == on_limit::error && !t.answer && t.graph->assumed.open.empty())
       fail(how_.name, limits_.complaint(regular) + ". " + remedy(), where_);
     return t;
@@ -286,6 +287,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
   const options how_;
   const location where_;
   limits limits_;                  ///< under building_, but for count()
+  size_policy sizes_;              ///< under building_
   std::recursive_mutex building_;  ///< held while a specialisation is made; what is traced may call the function again
   std::mutex writing_;             ///< held while the table is replaced
   mutable readers readers_;
@@ -298,7 +300,9 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
 }  // namespace detail
 
 /// Numbers that were specialised are compared by the guard itself.
-SINTER_API bool holds(const assumptions&, const call&) { return true; }
+SINTER_API bool holds(const assumptions& given, const call& c) {
+  return given.layout.sizes.empty() || detail::sizes_hold(given.layout, c.tensors);
+}
 
 SINTER_API std::shared_ptr<function> make_function(const options& how, location where) {
   return std::make_shared<detail::dispatcher>(how, where);

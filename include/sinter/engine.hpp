@@ -13,6 +13,7 @@
 #include "base/config.hpp"
 #include "base/device.hpp"
 #include "base/dims.hpp"
+#include "base/extent.hpp"
 #include "base/series.hpp"
 #include "base/storage.hpp"
 #include "explain.hpp"
@@ -133,13 +134,28 @@ SINTER_API series<ir::node_id> push_foreign(tracer& t, std::shared_ptr<const ir:
                                             series<ir::node_id> operands, series<ir::result_type> results,
                                             location where);
 
+/// An extent as the graph has it, and as the front end has it: of the current trace.
+SINTER_API ir::dim to_ir(dim d);
+inline ir::shape to_ir(const dim* extents, int rank) {
+  ir::shape s;
+  for (int i = 0; i < rank; ++i) s.push_back(to_ir(extents[i]));
+  return s;
+}
+SINTER_API dim from_ir(const ir::dim& d);
+
+/// Makes all extents of a trace numbers: unless they are, the trace ends with an exception and repeats.
+SINTER_API void fix_sizes(tracer& t, const std::string& why, location where);
+
+/// `marks` with an axis marked as dynamic, with extents from `least` to `most`, or as static. (sizes.hpp)
+SINTER_API std::uint32_t add_mark(std::uint32_t marks, int axis, bool dynamic, std::int64_t least, std::int64_t most);
+
 /// Pushes the cotangents of `wrt` for a rank-0 floating node `y` and returns their nodes, in order. (autodiff/vjp.hpp)
 SINTER_API series<ir::node_id> gradient(ir::graph& g, ir::node_id y, std::span<const ir::node_id> wrt, location where);
 
 /// A result: contiguous, in memory of its own.
 struct output {
   storage memory;
-  const std::int64_t* extents = nullptr;  ///< valid as long as the program
+  std::int64_t extents[max_rank] = {};
   int rank = 0;
   dtype type = dtype::f32;
 };

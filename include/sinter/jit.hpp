@@ -13,6 +13,7 @@
 #include "engine.hpp"
 #include "run/program.hpp"
 #include "segments.hpp"
+#include "size_guards.hpp"
 #include "stages.hpp"
 #include "streams.hpp"
 
@@ -28,17 +29,24 @@
 #include "jit/verify.hpp"
 #include "report/text.hpp"
 #include "rewrite/rewrite.hpp"
+#include "sizes.hpp"
 
 namespace sinter::engine {
 
-SINTER_API std::shared_ptr<tracer> make_tracer() { return std::make_shared<tracer>(); }
+SINTER_API std::shared_ptr<tracer> make_tracer() {
+  auto t = std::make_shared<tracer>();
+  if (current()) t->sizes = current()->sizes;
+  return t;
+}
 
 SINTER_API tracing_scope::tracing_scope(std::shared_ptr<tracer> t) : previous_(std::exchange(current(), std::move(t))) {
   reads_count = current() && current()->call;
+  sinter::detail::current_sizes() = current() ? current()->sizes.get() : nullptr;
 }
 SINTER_API tracing_scope::~tracing_scope() {
   current() = std::move(previous_);
   reads_count = current() && current()->call;
+  sinter::detail::current_sizes() = current() ? current()->sizes.get() : nullptr;
 }
 
 SINTER_API void tracer::start_segment() {
@@ -132,9 +140,11 @@ class album final : public rewrite::observer {
 };
 
 inline std::shared_ptr<const code> compile(const ir::graph& traced, std::span<const argument> arguments,
-                                           const options& how, device where, anatomy* inside) {
+                                           const options& how, device where, const size_layout& layout,
+                                           anatomy* inside) {
   auto c = std::make_shared<code>();
   c->inside = inside;
+  c->layout = layout;
   c->where = where;
   reporting::page page{how.name, {{"trace", traced}}, {}, {}};
   album kept(page);
@@ -197,11 +207,47 @@ class bound_program final : public program {
   bound_program(std::shared_ptr<const code> c, series<captured> captures, std::shared_ptr<run::cuda::scratch_pool> pool,
                 std::string name)
       : code_(std::move(c)), captures_(std::move(captures)), name_(std::move(name)) {
-    if (pool) recording_ = std::make_unique<run::cuda::recording>(code_->launches, std::move(pool));
+    // What is recorded has one set of numbers.
+    if (pool && code_->fixed)
+      recording_ = std::make_unique<run::cuda::recording>(code_->fixed->launches, std::move(pool));
   }
 
   void run(std::span<const argument> arguments, std::span<const std::uint8_t> donate, output* outputs) const override {
     const run::noted_span noted("call", name_);
+    if (code_->fixed) return run_sized(*code_->fixed, arguments, donate, outputs);
+    const std::shared_ptr<const sized> s = sized_for(arguments);
+    run_sized(*s, arguments, donate, outputs);
+  }
+
+  std::size_t output_count() const override { return code_->results.size(); }
+  const report& describe() const override { return code_->about; }
+
+ private:
+  /// The numbers for a call's sizes, kept for the last few.
+  std::shared_ptr<const sized> sized_for(std::span<const argument> arguments) const {
+    std::int64_t few[few_sizes];
+    series<std::int64_t> many;
+    const std::size_t count = code_->layout.sizes.size();
+    if (count > few_sizes) many.resize(count);
+    std::int64_t* const sizes = count > few_sizes ? many.data() : few;
+    read_sizes(code_->layout, arguments, sizes);
+    {
+      const std::lock_guard lock(sized_mutex_);
+      for (std::size_t i = 0; i < sized_.size(); ++i)
+        if (std::equal(sizes, sizes + count, sized_[i]->sizes.begin())) {
+          if (i > 0) std::swap(sized_[i], sized_[i / 2]);
+          return sized_[i / 2];
+        }
+    }
+    auto made = make_sized(*code_, {sizes, count});
+    const std::lock_guard lock(sized_mutex_);
+    if (sized_.size() == most_sized) sized_.pop_back();
+    sized_.push_back(made);
+    return made;
+  }
+
+  void run_sized(const sized& s, std::span<const argument> arguments, std::span<const std::uint8_t> donate,
+                 output* outputs) const {
     const auto& results = code_->results;
     std::array<void*, 256> few;
     series<void*> many;
@@ -215,32 +261,23 @@ class bound_program final : public program {
     for (std::size_t k = 0; k < results.size(); ++k) {
       const result_spec& r = results[k];
       output& o = outputs[k];
-      o.extents = r.extents.data();
+      std::copy_n(s.results[k].extents, r.extents.size(), o.extents);
       o.rank = static_cast<int>(r.extents.size());
       o.type = r.type;
       o.memory = donated(r, arguments, donate, replaced);
-      if (!o.memory) o.memory = allocate(bytes_of(r), code_->where);
+      if (!o.memory) o.memory = allocate(s.results[k].bytes, code_->where);
       table[at++] = o.memory.data();
     }
-    if (code_->interpreted) return interpret(*code_, all_arguments(arguments, captures_), outputs);
-    if (!code_->where.is_cuda()) return run::execute(code_->kernels, {table, count}, nullptr);
+    const std::span<const std::int64_t> sizes(s.sizes.data(), s.sizes.size());
+    if (code_->interpreted) return interpret(*code_, all_arguments(arguments, captures_), sizes, outputs);
+    if (!code_->where.is_cuda()) return run::execute(s.kernels, {table, count}, sizes.data());
     for (const auto& a : arguments)
       if (!a.by_value) run::cuda::use(*a.owner, false);
     for (const auto& c : captures_)
       if (!c.by_value) run::cuda::use(c.memory, false);
     for (std::size_t k = 0; replaced && k < results.size(); ++k) run::cuda::use(outputs[k].memory, true);
     if (recording_) recording_->launch({table, count}, nullptr);
-    else run::cuda::execute(code_->launches, {table, count}, nullptr);
-  }
-
-  std::size_t output_count() const override { return code_->results.size(); }
-  const report& describe() const override { return code_->about; }
-
- private:
-  static std::size_t bytes_of(const result_spec& r) {
-    std::size_t n = size_of(r.type);
-    for (auto e : r.extents) n *= static_cast<std::size_t>(e);
-    return n;
+    else run::cuda::execute(s.launches, {table, count}, sizes.data());
   }
 
   /// The storage of a donated argument that nobody else holds and that the result's kernel may overwrite.
@@ -260,7 +297,10 @@ class bound_program final : public program {
 
   std::shared_ptr<const code> code_;
   series<captured> captures_;
-  std::string name_;                                 ///< the function's
+  std::string name_;  ///< the function's
+  static constexpr std::size_t most_sized = 16;
+  mutable std::mutex sized_mutex_;
+  mutable series<std::shared_ptr<const sized>> sized_;
   std::unique_ptr<run::cuda::recording> recording_;  ///< of mode::reduce_overhead on a GPU; thread-safe
 };
 
@@ -268,20 +308,27 @@ class bound_program final : public program {
 class code_table {
  public:
   std::shared_ptr<const code> get(const ir::graph& traced, std::span<const argument> arguments, const options& how,
-                                  device where) {
+                                  device where, const size_layout& layout) {
     std::string key = how.backend + " " + where.text() + (how.deterministic ? " d" : "") +
                       (how.mode == mode::reduce_overhead ? " r" : "") +
                       (how.precision == precision::high ? " h\n" : "\n") + ir::print(traced);
-    for (const auto& a : arguments) {
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      const argument& a = arguments[i];
       key += std::to_string(kernel_facts(a));
-      for (int d = 0; d < a.rank; ++d) key += (d ? "," : " ") + std::to_string(a.strides[d]);
+      series<ir::dim> strides(a.strides, a.strides + a.rank);
+      if (i < layout.tensors.size()) strides = open_strides(layout, i);
+      for (int d = 0; d < a.rank; ++d) key += (d ? "," : " ") + strides[static_cast<std::size_t>(d)].text();
       key += ";";
     }
+    // Where a call's extents tell the symbols, and how.
+    for (const open_size& s : layout.sizes)
+      key += std::to_string(s.extents[0].tensor) + "." + std::to_string(s.extents[0].axis) + " " +
+             (s.derived ? s.value.text() : std::to_string(s.factor) + "+" + std::to_string(s.offset)) + ";";
     {
       const std::lock_guard lock(mutex_);
       if (const auto at = known_.find(key); at != known_.end()) return at->second;
     }
-    auto made = compile(traced, arguments, how, where, nullptr);
+    auto made = compile(traced, arguments, how, where, layout, nullptr);
     // A fallback is not kept: the next function may find a compiler.
     if (made->interpreted && made->about.backend != how.backend) return made;
     const std::lock_guard lock(mutex_);
@@ -302,9 +349,10 @@ SINTER_API std::shared_ptr<const program> build(std::shared_ptr<tracer> traced, 
   static auto& table = *new detail::code_table;  // threads may outlive statics
   const auto all = detail::all_arguments(arguments, traced->captures);
   const device common = detail::common_device(all, arguments.size(), how, where);
-  auto code = table.get(traced->graph, all, how, common);
+  auto code = table.get(traced->graph, all, how, common, traced->assumed.layout);
   std::shared_ptr<run::cuda::scratch_pool> pool;
-  if (how.mode == mode::reduce_overhead && common.is_cuda() && !code->interpreted && !code->launches.has_calls()) {
+  if (how.mode == mode::reduce_overhead && common.is_cuda() && !code->interpreted && code->fixed &&
+      !code->fixed->launches.has_calls()) {
     pool = shared ? std::static_pointer_cast<run::cuda::scratch_pool>(*shared) : nullptr;
     if (!pool) pool = std::make_shared<run::cuda::scratch_pool>();
     if (shared) *shared = pool;

@@ -174,8 +174,7 @@ inline void compute_apart(traced_value& v, const char* what, location at) {
     if (n.code == ir::op::opaque && n.attr.step->has_effect)
       fail(what,
            "inside grad the value is computed apart, and would repeat the effect of a host_call that it depends on; "
-           "read it "
-           "outside grad, or return it with has_aux",
+           "read it outside grad, or return it with has_aux",
            at);
     if (n.code == ir::op::input) {
       inputs.push_back(all[static_cast<std::size_t>(n.attr.ints[0])]);
@@ -198,6 +197,7 @@ inline bool contains(const series<break_report>& all, const break_report& b) {
 
 /// From here on what the function does holds for this call alone.
 inline void note_break(tracer& t, const std::string& reason, location at) {
+  fix_sizes(t, reason + " ends the graph", at);
   live_call& call = *t.call;
   if (call.fullgraph > 0)
     fail(call.how->name,
@@ -240,8 +240,7 @@ inline void check_copies(const live_call& call) {
     if (hash_of(c.memory) != c.hash)
       fail(call.how->name,
            "the function writes through the address of a traced tensor's elements, which is a copy to be read; compute "
-           "the "
-           "new tensor, for example with where(), or write inside disable(f)",
+           "the new tensor, for example with where(), or write inside disable(f)",
            c.where);
 }
 

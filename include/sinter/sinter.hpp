@@ -9,6 +9,7 @@
 #include "front/custom_op.hpp"
 #include "front/devices.hpp"
 #include "front/disable.hpp"
+#include "front/dynamic.hpp"
 #include "front/einsum.hpp"
 #include "front/evaluate.hpp"
 #include "front/explain.hpp"

@@ -9,6 +9,7 @@
 #include "assumptions.hpp"
 #include "base/config.hpp"
 #include "base/device.hpp"
+#include "base/extent.hpp"
 #include "base/series.hpp"
 #include "base/storage.hpp"
 #include "ir/graph.hpp"
@@ -30,6 +31,8 @@ struct argument {
   const std::int64_t* strides = nullptr;  ///< in elements
   /// A rank-0 value in host memory that a GPU's kernels receive among their parameters.
   bool by_value = false;
+  /// What mark_dynamic and mark_static said of its axes, by add_mark(); 0: nothing.
+  std::uint32_t marks = 0;
 
   device where() const { return owner ? owner->where() : device{}; }
 };
@@ -106,7 +109,15 @@ class tracer {
   std::shared_ptr<live_call> call;  ///< null where values cannot be read: trace(fn), the bodies of loops
   std::uint32_t segment = 0;        ///< how often the graph was cut
   value_list values;                ///< those that a tensor refers to
-  series<specialised> numbers;      ///< the floating arguments, at most 64, should a value be wanted
+  /// The sizes that the trace keeps open, shared with traces inside this one; null: all extents are numbers.
+  std::shared_ptr<sinter::detail::size_arithmetic> sizes;
+
+  /// Makes `sizes` of the request.
+  SINTER_API void open_sizes();
+  /// Replaces the extents of tensor `leaf` of the traced call by those that the request keeps open.
+  SINTER_API void input_extents(int leaf, dim* extents, int rank) const;
+
+  series<specialised> numbers;  ///< the floating arguments, at most 64, should a value be wanted
 
   std::shared_ptr<tracer> outer;  ///< of the trace around a branch or a body, whose values this one may use
   series<ir::node_id> imported;   ///< nodes of `outer` that the last imported.size() inputs stand for
@@ -130,7 +141,7 @@ class tracer {
   series<ir::node_id> capture_nodes_;
 };
 
-/// A tracer of an empty graph.
+/// A tracer of an empty graph; inside a trace it shares that one's sizes.
 SINTER_API std::shared_ptr<tracer> make_tracer();
 
 /// The tracer of the innermost trace on this thread, or null: then operations run eagerly.

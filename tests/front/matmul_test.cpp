@@ -44,7 +44,7 @@ array product(array a, array b) {
 }
 
 template <class T, int RA, int RB>
-void check(const std::array<std::int64_t, RA>& a, const std::array<std::int64_t, RB>& b) {
+void check(const std::array<dim, RA>& a, const std::array<dim, RB>& b) {
   const auto x = ops::sample<T, RA>(a, 3);
   const auto y = ops::sample<T, RB>(b, 4);
   check_both(

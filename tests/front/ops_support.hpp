@@ -62,7 +62,7 @@ array values(const X& x) {
 
 /// A tensor of a type and a rank with small values, positive and negative, that every dtype holds exactly.
 template <class T, int R>
-tensor<T, R> sample(const std::array<std::int64_t, static_cast<std::size_t>(R)>& extents, int seed = 1) {
+tensor<T, R> sample(const sinter::index_array<R>& extents, int seed = 1) {
   auto t = sinter::detail::empty<T, dims(R)>("sample", extents, {});
   T* p = t.data();
   unsigned state = static_cast<unsigned>(seed) * 2654435761u + 12345u;

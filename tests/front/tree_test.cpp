@@ -146,7 +146,7 @@ TEST_CASE("tree_map keeps structs and configuration") {
 
 TEST_CASE("tree_map takes the result's type where the container allows") {
   const auto x = vec({1.f, 2.f}), y = vec({3.f});
-  const auto count = [](const auto& t) { return t.numel(); };
+  const auto count = [](const auto& t) -> std::int64_t { return t.numel(); };
   const auto sizes = tree_map(count, std::tuple{x, std::vector{y, x}, std::pair{y, 2}});
   using n = std::int64_t;
   static_assert(std::is_same_v<decltype(sizes), const std::tuple<n, std::vector<n>, std::pair<n, int>>>);

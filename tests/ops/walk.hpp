@@ -13,8 +13,7 @@ namespace ops {
 
 /// A tensor with irregular values in [low, high]; no two calls of a program need equal ones.
 template <class T, int R>
-tensor<T, R> between(const std::array<std::int64_t, static_cast<std::size_t>(R)>& extents, double low, double high,
-                     int seed = 1) {
+tensor<T, R> between(const sinter::index_array<R>& extents, double low, double high, int seed = 1) {
   auto t = sinter::detail::empty<T, dims(R)>("between", extents, {});
   std::uint64_t state = static_cast<std::uint64_t>(seed) * 0x9e3779b97f4a7c15u;
   for (std::int64_t i = 0, n = t.numel(); i < n; ++i) {

@@ -7,6 +7,7 @@
 #include "device.hpp"
 #include "dims.hpp"
 #include "error.hpp"
+#include "extent.hpp"
 #include "shape_errors.hpp"
 #include "text.hpp"
 
@@ -28,6 +29,31 @@ SINTER_API std::string located(const std::string& message, location at) {
 
 SINTER_API std::string device::text() const { return is_cuda() ? "cuda(" + std::to_string(index) + ")" : "cpu"; }
 
+namespace detail {
+
+SINTER_API size_arithmetic*& current_sizes() {
+  static thread_local size_arithmetic* current = nullptr;
+  return current;
+}
+
+/// The sizes that a symbolic extent belongs to.
+inline size_arithmetic& sizes_here() {
+  if (size_arithmetic* const here = current_sizes()) return *here;
+  fail("size",
+       "an extent of a traced tensor is used after its trace ended; return what depends on it from the traced "
+       "function instead");
+}
+SINTER_API dim combine_sizes(size_op what, dim a, dim b) { return sizes_here().combine(what, a, b); }
+SINTER_API bool compare_sizes(size_relation what, dim a, dim b) { return sizes_here().compare(what, a, b); }
+SINTER_API std::int64_t fixed_size(dim a) { return sizes_here().fix(a); }
+SINTER_API dim size_read_at(dim a, location where) { return sizes_here().read_at(a, where); }
+
+}  // namespace detail
+
+SINTER_API std::string dim::text() const {
+  return is_symbolic() ? detail::sizes_here().text(*this) : std::to_string(bits);
+}
+
 namespace text {
 
 SINTER_API std::string number(double x) {
@@ -40,7 +66,7 @@ SINTER_API std::string number(float x) {
 }
 
 SINTER_API std::string shape(const dims& d) {
-  return "(" + join(d, ", ", [](std::int64_t e) { return e == dyn ? std::string("dyn") : std::to_string(e); }) +
+  return "(" + join(d, ", ", [](dim e) { return e.bits == dyn ? std::string("dyn") : e.text(); }) +
          (d.rank == 1 ? ",)" : ")");
 }
 
@@ -114,15 +140,17 @@ namespace detail {
        at);
 }
 
-SINTER_API std::int64_t checked_numel(const char* op, const dims& extents, std::size_t element, location at) {
-  bool empty = false;
+SINTER_API dim checked_numel(const char* op, const dims& extents, std::size_t element, location at) {
+  bool empty = false, open = false;
   for (auto e : extents) {
-    if (e < 0) fail(op, "extents must not be negative; one is " + std::to_string(e), at);
+    if (e < 0) fail(op, "extents must not be negative; one is " + e.text(), at);
     empty |= e == 0;
+    open |= e.is_symbolic();
   }
+  if (open) return extents.numel();
   std::int64_t n = static_cast<std::int64_t>(element);
   for (auto e : extents)
-    if (!empty && __builtin_mul_overflow(n, e, &n)) fail(op, "too many elements: " + text::shape(extents), at);
+    if (!empty && __builtin_mul_overflow(n, e.bits, &n)) fail(op, "too many elements: " + text::shape(extents), at);
   return empty ? 0 : n / static_cast<std::int64_t>(element);
 }
 

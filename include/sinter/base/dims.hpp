@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <initializer_list>
 
+#include "extent.hpp"
+
 namespace sinter {
 
 /// An extent known at run time only.
@@ -14,25 +16,31 @@ inline constexpr int max_rank = 8;
 /// Rank and extents; `dims(2)` is rank 2 with both extents dynamic, `dims{dyn, 64}` fixes the second.
 struct dims {
   int rank = 0;
-  std::int64_t extent[max_rank] = {};
+  dim extent[max_rank] = {};
 
   constexpr dims() = default;
   constexpr dims(int r) : rank(r) {
     for (int i = 0; i < r && i < max_rank; ++i) extent[i] = dyn;
   }
-  constexpr dims(std::initializer_list<std::int64_t> extents) {
+  constexpr dims(std::initializer_list<dim> extents) {
     for (auto e : extents) push(e);
   }
 
-  constexpr void push(std::int64_t e) {
+  constexpr void push(dim e) {
     if (rank < max_rank) extent[rank] = e;
     ++rank;
   }
-  constexpr std::int64_t operator[](int i) const { return extent[i]; }
-  constexpr std::int64_t& operator[](int i) { return extent[i]; }
-  constexpr const std::int64_t* begin() const { return extent; }
-  constexpr const std::int64_t* end() const { return extent + rank; }
-  constexpr bool operator==(const dims&) const = default;
+  constexpr const dim& operator[](int i) const { return extent[i]; }
+  constexpr dim& operator[](int i) { return extent[i]; }
+  constexpr const dim* begin() const { return extent; }
+  constexpr const dim* end() const { return extent + rank; }
+  // Not by default: g++ 12 takes the comparison of an array of classes for a modification of it.
+  constexpr bool operator==(const dims& other) const {
+    if (rank != other.rank) return false;
+    for (int i = 0; i < max_rank; ++i)
+      if (extent[i] != other.extent[i]) return false;
+    return true;
+  }
 
   /// True when every extent is a number.
   constexpr bool known() const {
@@ -41,8 +49,8 @@ struct dims {
     return true;
   }
   /// Number of elements; `dyn` unless every extent is known.
-  constexpr std::int64_t numel() const {
-    std::int64_t n = 1;
+  constexpr dim numel() const {
+    dim n = 1;
     for (auto e : *this) {
       if (e == dyn) return dyn;
       n *= e;
@@ -60,3 +68,7 @@ constexpr bool fits(const dims& pattern, const dims& concrete) {
 }
 
 }  // namespace sinter
+
+#if !defined(SINTER_COMPILED)
+#include "define.hpp"
+#endif

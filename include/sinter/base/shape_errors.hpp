@@ -33,7 +33,7 @@ namespace sinter::detail {
 [[noreturn]] SINTER_API void fail_moved_while_traced(location at);
 
 /// The number of elements; user_error for a negative extent, or when the bytes do not fit a pointer.
-SINTER_API std::int64_t checked_numel(const char* op, const dims& extents, std::size_t element, location at);
+SINTER_API dim checked_numel(const char* op, const dims& extents, std::size_t element, location at);
 
 }  // namespace sinter::detail
 

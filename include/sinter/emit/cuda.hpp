@@ -50,8 +50,21 @@ inline std::string cuda_parameters(std::span<const kernel* const> kernels) {
     symbols = std::max(symbols, k->symbols);
   }
   text += "char* scratch";
-  for (int s = 0; s < symbols; ++s) text += ", long s" + std::to_string(s);
+  for (int s = 0; s < symbols; ++s) text += ", long z" + std::to_string(s);
   return text;
+}
+
+/// The sizes in the type of the kernels' indices.
+inline void declare_sizes(writer& out, std::span<const kernel* const> kernels) {
+  int symbols = 0;
+  bool wide = false;
+  for (const auto* k : kernels) {
+    symbols = std::max(symbols, k->symbols);
+    wide = wide || needs_wide_index(*k);
+  }
+  for (int s = 0; s < symbols; ++s)
+    out.line(std::string("const ") + (wide ? "long" : "int") + " s" + std::to_string(s) + " = z" + std::to_string(s) +
+             ";");
 }
 
 /// Prints an entry; `inside` prints a block's work, which finds its number in `block`.
@@ -63,6 +76,7 @@ void cuda_launch_of(cuda_source& s, writer& out, std::span<const kernel* const> 
   out.block(
       "extern \"C\" __global__ void __launch_bounds__(" + bounds + ") " + name + "(" + cuda_parameters(kernels) + ")",
       [&] {
+        declare_sizes(out, kernels);
         if (n && *n > most_blocks) {
           out.block("for (long block = blockIdx.x; block < " + blocks.text() + "; block += gridDim.x)", [&] {
             inside();

@@ -58,6 +58,7 @@ inline std::int64_t round_up(std::int64_t a, std::int64_t b) { return (a + b - 1
 
 /// True when offsets and counts may not fit 31 bits.
 inline bool needs_wide_index(const kernel& k) {
+  if (k.symbols > 0 && k.small) return false;
   constexpr std::int64_t limit = 0x7fffffff - (1 << 24);
   std::int64_t count = 1;
   for (const auto& a : k.axes) {

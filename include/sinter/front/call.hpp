@@ -190,8 +190,10 @@ class flat_arguments {
       } else if constexpr (tensor_like<Leaf>) {
         if (!access::memory(x)) fail_argument(name, x.is_traced(), where);
         constexpr dtype type = dtype_of<typename Leaf::value_type>;
-        ::new (static_cast<void*>(next)) engine::argument{access::data(x), &access::memory(x), type,
-                                                          Leaf::rank,      x.shape().data(),   x.strides().data()};
+        ::new (static_cast<void*>(next))
+            engine::argument{access::data(x), &access::memory(x),           type,
+                             Leaf::rank,      as_numbers(x.shape().data()), as_numbers(x.strides().data())};
+        next->marks = access::marks(x);
         next++->by_value = Leaf::rank == 0 && !access::memory(x).where().is_cuda();
       } else {
         value = put_words(x, value);
@@ -271,8 +273,12 @@ T input_tree(const std::shared_ptr<engine::tracer>& tracer, const T& t, location
     return map_tree(
         "trace", where,
         [&]<class E, dims Shape>(const tensor<E, Shape>& x) {
-          const ir::node_id node = tracer->graph.add_input(dtype_of<E>, to_shape(x.shape()), where);
-          return access::traced<E, Shape>(tracer, node, x.shape());
+          index_array<Shape.rank> extents = x.shape();
+          tracer->input_extents(static_cast<int>(tracer->graph.inputs.size()), extents.data(), Shape.rank);
+          check_static<Shape>("trace", extents, where);
+          const ir::node_id node =
+              tracer->graph.add_input(dtype_of<E>, engine::to_ir(extents.data(), Shape.rank), where);
+          return access::traced<E, Shape>(tracer, node, extents);
         },
         t);
 }
@@ -317,6 +323,7 @@ inline std::shared_ptr<engine::tracer> tracer_for(const trace_target& to) {
   auto t = engine::make_tracer();
   t->where = to.on;
   t->request = to.request;
+  t->open_sizes();
   if (!to.how) return t;
   t->call = std::make_shared<engine::live_call>();
   t->call->how = to.how;
@@ -346,6 +353,7 @@ engine::traced trace_call(F& fn, const trace_target& to, const Args&... args) {
     series<ir::node_id> nodes;
     for_each_leaf(result, [&]<class Leaf>(const Leaf& x) {
       if constexpr (tensor_like<Leaf>) nodes.push_back(push(*out.graph, x, where));
+      else if constexpr (std::is_same_v<Leaf, dim>) static_cast<void>(static_cast<std::int64_t>(x));
     });
     out.graph->graph.outputs = std::move(nodes);
     out.skeleton = std::make_shared<const result_type>(hollow(result));

@@ -241,7 +241,7 @@ auto eager_reduce(const E& e, const int* axes, int count, location at) {
   auto result = empty<T, Result>("reduce", kept, at);
   leaf leaves[leaf_number > 0 ? leaf_number : 1];
   bind_leaves(list, E::rank, leaves);
-  const reduction_space s(leaves, leaf_number, extents.data(), E::rank, axes, count);
+  const reduction_space s(leaves, leaf_number, as_numbers(extents.data()), E::rank, axes, count);
   if (s.results == 0) return result;
   if ((C == ir::op::maximum || C == ir::op::minimum) && s.reduced == 0)
     fail(ir::name(C), "nothing to reduce: the shape is " + shape_text(extents) + "; pad it, or skip the reduction", at);

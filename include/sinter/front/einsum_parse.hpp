@@ -118,14 +118,14 @@ constexpr notation parse(const char* s) {
 
 /// The extent of every label, from the operands that carry it; the result's shape.
 constexpr op_shapes::outcome shape(const notation& n, std::span<const dims> operands) {
-  std::int64_t extent[128] = {};
+  dim extent[128] = {};
   for (auto& e : extent) e = dyn;
   for (int i = 0; i < n.count; ++i) {
     const dims& d = operands[static_cast<std::size_t>(i)];
     if (d.rank != n.operand[i].count)
       return op_shapes::refuse("an operand's rank is not its number of labels", "write one label per axis");
     for (int j = 0; j < d.rank; ++j) {
-      std::int64_t& e = extent[static_cast<int>(n.operand[i][j])];
+      dim& e = extent[static_cast<int>(n.operand[i][j])];
       if (!op_shapes::agree(e, d[j]))
         return op_shapes::refuse("a label has two extents", "give equal extents to equal labels");
       e = op_shapes::either(e, d[j]);

@@ -59,8 +59,9 @@ tensor<T, Shape> filled_on_gpu(const char* op, T value, const index_array<Shape.
   const auto trace = [&] {
     return push_number(*engine::current(), dtype_of<T>, &value, to_scalar(value), extents.data(), Shape.rank, at);
   };
-  return from_output<T, Shape>(
-      run_stage(op, &stage_signature<tensor<T, Shape>, literal<T>>, {&number, 1}, extents, where, at, trace), extents);
+  return from_output<T, Shape>(run_stage(op, &stage_signature<tensor<T, Shape>, literal<T>>, {&number, 1},
+                                         {as_numbers(extents.data()), extents.size()}, where, at, trace),
+                               extents);
 }
 
 /// An element in every position, as a constant node while tracing.
@@ -71,7 +72,7 @@ tensor<T, Shape> filled(const char* op, T value, const index_array<Shape.rank>& 
   if (const auto& t = engine::current()) {
     checked_numel(op, to_dims(extents), sizeof(T), at);
     return access::traced<T, Shape>(
-        t, ir::push_constant(t->graph, dtype_of<T>, to_scalar(value), extents.data(), Shape.rank, at), extents);
+        t, push_constant(t->graph, dtype_of<T>, to_scalar(value), extents.data(), Shape.rank, at), extents);
   }
   if (on.is_cuda()) return filled_on_gpu<T, Shape>(op, value, extents, on, at);
   auto out = empty<T, Shape>(op, extents, at);
@@ -79,6 +80,15 @@ tensor<T, Shape> filled(const char* op, T value, const index_array<Shape.rank>& 
   T* data = access::data(out);
   parallel(n, n, [=](std::int64_t begin, std::int64_t end) { std::fill(data + begin, data + end, value); });
   return out;
+}
+
+/// A size as a rank-0 tensor: while tracing what each call has for it.
+template <class T>
+tensor<T, dims{}> size_value(dim n, location at) {
+  const auto& t = engine::current();
+  if (n.is_symbolic())
+    return access::traced<T, dims{}>(t, ir::push_size(t->graph, dtype_of<T>, engine::to_ir(n), at), {});
+  return filled<T, dims{}>("size", static_cast<T>(n.bits), {}, t ? target() : target(device::cpu()), at);
 }
 
 template <class T, class Tensor>

@@ -83,8 +83,8 @@ class expr : public detail::operators<expr<Op, T, Shape, Operands...>> {
 
   /// The extents of the result. user_error when the operands do not broadcast.
   index_array<rank> shape(location at = location::current()) const { return detail::extents_of(*this, at); }
-  std::int64_t size(int axis, location at = location::current()) const { return size_at(shape(at), axis, at); }
-  std::int64_t numel(location at = location::current()) const { return detail::product(shape(at)); }
+  dim size(int axis, location at = location::current()) const { return size_at(shape(at), axis, at); }
+  dim numel(location at = location::current()) const { return detail::product(shape(at)); }
 
   /// The tensor of its values.
   tensor<T, Shape> eval(location at = location::current()) const { return tensor<T, Shape>(*this, at); }
@@ -98,10 +98,10 @@ class expr : public detail::operators<expr<Op, T, Shape, Operands...>> {
   location where;
 
  private:
-  static std::int64_t size_at(const index_array<rank>& extents, int axis, location at) {
+  static dim size_at(const index_array<rank>& extents, int axis, location at) {
     const int i = detail::normalize_axis(axis, rank);
     if (i < 0) detail::fail_axis("size", axis, rank, at);
-    return extents[static_cast<std::size_t>(i)];
+    return detail::read_at(extents[static_cast<std::size_t>(i)], at);
   }
 };
 
@@ -153,10 +153,18 @@ struct value_type_of<E> {
   using type = typename E::value_type;
 };
 
+/// A size as a value. (evaluate.hpp)
+template <class T>
+tensor<T, dims{}> size_value(dim n, location at);
+
 /// What an argument becomes inside an expression.
 template <class T, class Arg>
 struct operand_of_argument {
   using type = std::conditional_t<tensor_like<Arg>, Arg, literal<T>>;
+};
+template <class T>
+struct operand_of_argument<T, dim> {
+  using type = tensor<T, dims{}>;
 };
 template <class T, class U>
 struct operand_of_argument<T, number<U>> {
@@ -172,6 +180,8 @@ constexpr decltype(auto) as_operand(const Arg& x, location at) {
     return x.template as<typename operand<T, Arg>::value_type>();
   } else if constexpr (tensor_like<Arg>) {
     return (x);
+  } else if constexpr (std::is_same_v<Arg, dim>) {
+    return size_value<T>(x, at);
   } else {
     if constexpr (std::is_integral_v<Arg> && std::is_integral_v<T>)
       if (static_cast<Arg>(static_cast<T>(x)) != x || (x < Arg(0)) != (static_cast<T>(x) < T(0)))
@@ -187,7 +197,7 @@ template <class T, class Arg>
 inline constexpr bool scalar_fits = is_number<Arg> ? is_float(dtype_of<T>) || std::is_same_v<Arg, number<bool>>
                                                    : tensor_like<Arg> || std::is_same_v<T, Arg> ||
                                                          (is_float(dtype_of<T>) && !std::is_same_v<T, bool>) ||
-                                                         (std::is_integral_v<Arg> &&
+                                                         (extent_like<Arg> &&
                                                           (is_integer(dtype_of<T>) || std::is_same_v<Arg, bool>));
 
 /// Reports a wrong operand of op Op; its template arguments show the op, the dtypes and the static shapes.

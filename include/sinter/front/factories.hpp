@@ -15,21 +15,21 @@ namespace detail {
 
 /// The first extent of a list, and the place where it was written.
 struct extent_here {
-  std::int64_t value;
+  dim value;
   location at;
-  template <std::integral I>
-  constexpr extent_here(I n, location where = location::current()) : value(static_cast<std::int64_t>(n)), at(where) {}
+  template <extent_like I>
+  constexpr extent_here(I n, location where = location::current()) : value(n), at(where) {}
 };
 
 template <class... I>
-inline constexpr int count_extents = 1 + (int(std::integral<I>) + ... + 0);
+inline constexpr int count_extents = 1 + (int(extent_like<I>) + ... + 0);
 
 /// Extents after the first, and then perhaps a device.
 template <class... I>
-concept extents_then_device = ((std::integral<I> || std::same_as<I, device>)&&...) && [] {
+concept extents_then_device = ((extent_like<I> || std::same_as<I, device>)&&...) && [] {
   int left = int(sizeof...(I));
   bool ok = true;
-  ((ok &= --left == 0 || std::integral<I>), ...);
+  ((ok &= --left == 0 || extent_like<I>), ...);
   return ok;
 }();
 
@@ -43,7 +43,7 @@ index_array<count_extents<I...>> extents_from(extent_here first, I... rest) {
   index_array<count_extents<I...>> out{first.value};
   [[maybe_unused]] std::size_t next = 1;
   [[maybe_unused]] const auto add = [&](auto x) {
-    if constexpr (std::integral<decltype(x)>) out[next++] = static_cast<std::int64_t>(x);
+    if constexpr (extent_like<decltype(x)>) out[next++] = x;
   };
   (add(rest), ...);
   return out;
@@ -92,10 +92,11 @@ constexpr index_array<Shape.rank> known_extents() {
     return detail::filled<T, detail::count_dims<I...>>(                                                              \
         #NAME, static_cast<T>(VALUE), detail::extents_from(first, rest...), detail::target_from(rest...), first.at); \
   }                                                                                                                  \
-  template <element T, std::size_t R>                                                                                \
-  tensor<T, detail::of_rank<R>> NAME(const std::array<std::int64_t, R>& extents, detail::target where = {},          \
+  template <element T, extent_like I, std::size_t R>                                                                 \
+  tensor<T, detail::of_rank<R>> NAME(const std::array<I, R>& extents, detail::target where = {},                     \
                                      location at = location::current()) {                                            \
-    return detail::filled<T, detail::of_rank<R>>(#NAME, static_cast<T>(VALUE), extents, where, at);                  \
+    return detail::filled<T, detail::of_rank<R>>(#NAME, static_cast<T>(VALUE), detail::as_extents(extents), where,   \
+                                                 at);                                                                \
   }                                                                                                                  \
   template <element T, dims Shape>                                                                                   \
   tensor<T, Shape> NAME(detail::target where = {}, location at = location::current()) {                              \
@@ -125,10 +126,10 @@ requires detail::extents_then_device<I...> tensor<T, detail::count_dims<I...>> f
   return detail::filled<T, detail::count_dims<I...>>("full", value, detail::extents_from(first, rest...),
                                                      detail::target_from(rest...), first.at);
 }
-template <element T, std::size_t R>
-tensor<T, detail::of_rank<R>> full(std::type_identity_t<T> value, const std::array<std::int64_t, R>& extents,
+template <element T, extent_like I, std::size_t R>
+tensor<T, detail::of_rank<R>> full(std::type_identity_t<T> value, const std::array<I, R>& extents,
                                    detail::target where = {}, location at = location::current()) {
-  return detail::filled<T, detail::of_rank<R>>("full", value, extents, where, at);
+  return detail::filled<T, detail::of_rank<R>>("full", value, detail::as_extents(extents), where, at);
 }
 template <element T, dims Shape>
 tensor<T, Shape> full(std::type_identity_t<T> value, detail::target where = {}, location at = location::current()) {
@@ -167,7 +168,7 @@ using index_for = std::conditional_t<true, std::int64_t, T>;
 
 /// Positions 0…n-1 along one axis.
 template <class T>
-index_leaf<index_for<T>, dims(1)> positions(const char* op, std::int64_t n, location at) {
+index_leaf<index_for<T>, dims(1)> positions(const char* op, dim n, location at) {
   checked_numel(op, dims{n}, sizeof(T), at);
   return {index_array<1>{n}, 0};
 }
@@ -194,6 +195,15 @@ requires(!std::is_same_v<T, bool>) tensor<T, 1> arange(std::type_identity_t<T> s
   return arange<T>(T(0), stop, T(1), where, at);
 }
 
+/// As arange<T>(n) for an extent, which stays symbolic while traced.
+template <element T, std::same_as<dim> Extent>
+requires(!std::is_same_v<T, bool>) tensor<T, 1> arange(Extent n, detail::target where = {},
+                                                       location at = location::current()) {
+  if (!n.is_symbolic()) return arange<T>(static_cast<T>(n.bits), where, at);
+  return detail::evaluate_on(cast<T>(detail::positions<T>("arange", n, at), at), detail::resolve("arange", where, at),
+                             at);
+}
+
 /// n values from start to stop, both included, at equal distances computed in f64. Floating dtypes.
 template <element T>
 requires(is_float(dtype_of<T>)) tensor<T, 1> linspace(double start, double stop, std::int64_t n, detail::target on = {},
@@ -207,15 +217,14 @@ requires(is_float(dtype_of<T>)) tensor<T, 1> linspace(double start, double stop,
 
 /// Ones on the diagonal: `eye<float>(3)`, `eye<float>(3, 4)`.
 template <element T>
-tensor<T, 2> eye(std::int64_t rows, std::int64_t columns, detail::target where = {},
-                 location at = location::current()) {
+tensor<T, 2> eye(dim rows, dim columns, detail::target where = {}, location at = location::current()) {
   detail::checked_numel("eye", dims{rows, columns}, sizeof(T), at);
   const index_array<2> extents{rows, columns};
   const detail::index_leaf<detail::index_for<T>, dims(2)> row(extents, 0), column(extents, 1);
   return detail::evaluate_on(cast<T>(eq(row, column, at), at), detail::resolve("eye", where, at), at);
 }
 template <element T>
-tensor<T, 2> eye(std::int64_t n, detail::target where = {}, location at = location::current()) {
+tensor<T, 2> eye(dim n, detail::target where = {}, location at = location::current()) {
   return eye<T>(n, n, where, at);
 }
 
@@ -245,12 +254,12 @@ requires(element<detail::range_element<Range>>&& detail::extents_then_device<I..
   return detail::copy_from<detail::range_element<Range>, detail::count_dims<I...>>(
       std::data(range), std::size(range), detail::extents_from(first, rest...), detail::target_from(rest...), first.at);
 }
-template <class Range, std::size_t R>
+template <class Range, extent_like I, std::size_t R>
 requires element<detail::range_element<Range>>
-auto from_span(const Range& range, const std::array<std::int64_t, R>& extents, detail::target where = {},
+auto from_span(const Range& range, const std::array<I, R>& extents, detail::target where = {},
                location at = location::current()) {
   return detail::copy_from<detail::range_element<Range>, detail::of_rank<R>>(std::data(range), std::size(range),
-                                                                             extents, where, at);
+                                                                             detail::as_extents(extents), where, at);
 }
 /// A copy of a contiguous range, of rank 1.
 template <class Range>
@@ -270,7 +279,7 @@ tensor<T, detail::of_rank<R>> from_external(T* data, const std::int64_t (&extent
     explicit owner(Deleter d) : deleter(std::move(d)) {}
     Deleter deleter;
   };
-  std::array<std::int64_t, R> e{};
+  std::array<dim, R> e{};
   std::copy(extents, extents + R, e.begin());
   const std::int64_t n = detail::checked_numel("from_external", detail::to_dims(e), sizeof(T), at);
   if (!data && n > 0) fail("from_external", "the pointer is null", at);

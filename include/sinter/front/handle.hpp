@@ -36,7 +36,7 @@ constexpr index_array<R> to_index(const dims& d) {
 }
 constexpr dims row_major_strides(const dims& extents) {
   dims s(extents.rank);
-  std::int64_t step = 1;
+  dim step = 1;
   for (int i = extents.rank; i-- > 0; step *= extents[i]) s[i] = step;
   return s;
 }
@@ -101,8 +101,8 @@ inline engine::operand operand_of(const handle& x) {
   a.owner = &x.memory;
   a.type = x.type;
   a.rank = x.extents.rank;
-  a.extents = x.extents.extent;
-  a.strides = x.strides.extent;
+  a.extents = as_numbers(x.extents.extent);
+  a.strides = as_numbers(x.strides.extent);
   return a;
 }
 
@@ -121,7 +121,7 @@ inline handle of_node(ir::node_id id) {
   h.node = id;
   const auto& n = h.tracer->graph[id];
   h.type = n.type;
-  for (const auto& e : n.extents) h.extents.push(*e.number());
+  for (const auto& e : n.extents) h.extents.push(engine::from_ir(e));
   h.strides = row_major_strides(h.extents);
   return h;
 }
@@ -133,7 +133,7 @@ inline handle push_op(ir::op code, std::initializer_list<handle> in, ir::attribu
   return of_node(engine::current()->graph.push(code, ids, std::move(attr), at));
 }
 
-inline std::vector<ir::dim> to_ir(const dims& d) { return {d.begin(), d.end()}; }
+inline ir::shape to_ir(const dims& d) { return engine::to_ir(d.extent, d.rank); }
 inline std::vector<std::int64_t> to_ints(const op_shapes::axis_list& a) { return {a.begin(), a.end()}; }
 
 /// New memory for a tensor of these extents, row-major, uninitialised.

@@ -41,7 +41,7 @@ inline std::vector<std::int64_t> checked_indices(const char* op, const handle& i
 
 /// The extents before an axis, of it, and after it, each as one.
 struct around_axis {
-  std::int64_t before, extent, after;
+  dim before, extent, after;
   around_axis(const dims& d, int axis)
       : before(op_shapes::part(d, 0, axis).numel()),
         extent(d[axis]),
@@ -82,7 +82,7 @@ inline handle eager_take(const handle& x, const handle& index, int axis, const d
 
 /// The flat index (k) or a tensor (…) as (before, k, after), repeated along the axes that are not k.
 inline handle spread_index(const handle& index, const around_axis& part, location at) {
-  const std::int64_t count = index.extents.numel();
+  const dim count = index.extents.numel();
   return views::broadcast(views::reshape(index, dims{1, count, 1}, at), dims{part.before, count, part.after}, at);
 }
 
@@ -118,7 +118,9 @@ inline handle gather_elements(const handle& x, const handle& index, int axis, lo
   const auto at_axis = checked_indices("take_along_axis", index, x.extents[axis], at);
   handle out = allocate("take_along_axis", x.type, index.extents, at);
   const int last = index.extents.rank - 1;
-  const std::int64_t total = index.extents.numel(), row = total == 0 ? 1 : index.extents[last], bytes = x.item_bytes();
+  const std::int64_t total = index.extents.numel(), bytes = x.item_bytes(),
+                     row = total == 0 ? std::int64_t{1} : std::int64_t{index.extents[last]},
+                     read = axis == last ? std::int64_t{0} : std::int64_t{x.strides[last]}, step = x.strides[axis];
   parallel(total / row, total, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {
       std::int64_t base = 0, rest = r;
@@ -127,8 +129,7 @@ inline handle gather_elements(const handle& x, const handle& index, int axis, lo
       with_bytes(bytes, [&](auto size) {
         for (std::int64_t j = 0; j < row; ++j) {
           const std::int64_t i = r * row + j;
-          const std::int64_t from =
-              base + (axis == last ? 0 : j * x.strides[last]) + at_axis[static_cast<std::size_t>(i)] * x.strides[axis];
+          const std::int64_t from = base + j * read + at_axis[static_cast<std::size_t>(i)] * step;
           std::memcpy(out.data + i * bytes, x.data + from * bytes, size());
         }
       });
@@ -244,9 +245,9 @@ auto take_along_axis(const X& x, const I& index, axis_t<A> = {}, location at = l
 
 /// A new last axis of extent n with 1 at the index and 0 elsewhere; an index outside [0, n) gives zeros. Lazy.
 template <element T = float, tensor_like I>
-auto one_hot(const I& index, std::int64_t n, location at = location::current()) {
+auto one_hot(const I& index, dim n, location at = location::current()) {
   detail::check_index_dtype<I>();
-  if (n < 0) fail("one_hot", "the number of classes is negative: " + std::to_string(n), at);
+  if (n < 0) fail("one_hot", "the number of classes is negative: " + n.text(), at);
   const auto rows = expand_dims<-1>(index, at);
   const detail::index_leaf<typename I::value_type, dims{dyn}> classes({n}, 0);
   return cast<T>(eq(rows, classes, at), at);

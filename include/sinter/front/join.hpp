@@ -78,7 +78,7 @@ auto split(const X& x, std::int64_t sections, location at = location::current())
   constexpr int place = detail::checked_axes<X::rank, Axis>()[0];
   constexpr dims shape = detail::with_extent(X::static_shape, place, dyn);
   const auto h = detail::untyped(x, at);
-  const std::int64_t n = h.extents[place];
+  const dim n = h.extents[place];
   if (sections <= 0 || n % sections != 0)
     fail("split",
          "axis " + std::to_string(place) + " of " + text::shape(h.extents) + " does not divide into " +
@@ -95,9 +95,9 @@ auto split(const X& x, std::int64_t sections, location at = location::current())
 template <int Axis, int Sections, tensor_like X>
 auto split(const X& x, location at = location::current()) {
   constexpr int place = detail::checked_axes<X::rank, Axis>()[0];
-  constexpr std::int64_t n = X::static_shape[place];
+  constexpr dim n = X::static_shape[place];
   static_assert(Sections > 0 && (n == dyn || n % Sections == 0), "sinter: [split] the static extent does not divide");
-  constexpr dims shape = detail::with_extent(X::static_shape, place, n == dyn ? dyn : n / Sections);
+  constexpr dims shape = detail::with_extent(X::static_shape, place, n == dyn ? dim(dyn) : n / Sections);
   const auto parts = split<Axis>(x, Sections, at);
   std::array<tensor<typename X::value_type, shape>, Sections> out;
   for (std::size_t i = 0; i < Sections; ++i) out[i] = detail::fitted<shape>(parts[i], at);
@@ -106,7 +106,7 @@ auto split(const X& x, location at = location::current()) {
 
 /// How many elements go before and after an axis.
 struct pad_width {
-  std::int64_t low, high;
+  dim low, high;
 };
 
 /// x surrounded by `value`: pad(x, {{1, 2}, {0, 0}}) adds one row before and two after. Widths are 0 or more. Copies.
@@ -126,19 +126,18 @@ auto pad(const X& x, const pad_width (&widths)[R], typename X::value_type value 
 
 /// x repeated repeats[i] times along axis i, as NumPy: missing leading repeats are 1, missing leading axes are added. Copies.
 template <tensor_like X, std::size_t R>
-auto tile(const X& x, const std::int64_t (&repeats)[R], location at = location::current()) {
+auto tile(const X& x, const dim (&repeats)[R], location at = location::current()) {
   constexpr int rank = X::rank > int(R) ? X::rank : int(R);
   static_assert(rank <= max_rank, "sinter: [tile] the result would have more than 8 axes");
   auto h = detail::untyped(x, at);
   dims extents(rank);
-  for (int i = 0; i < rank; ++i) extents[i] = i < rank - X::rank ? 1 : h.extents[i - (rank - X::rank)];
+  for (int i = 0; i < rank; ++i) extents[i] = i < rank - X::rank ? dim(1) : h.extents[i - (rank - X::rank)];
   h = detail::views::reshape(h, extents, at);
   for (int i = rank - int(R); i < rank; ++i) {
-    const std::int64_t times = repeats[i - (rank - int(R))];
+    const dim times = repeats[i - (rank - int(R))];
     if (times < 0) fail("tile", "a number of repeats is negative; give 0 or more", at);
     if (times == 1) continue;
-    const std::int64_t before = op_shapes::part(extents, 0, i).numel(),
-                       rest = op_shapes::part(extents, i, rank).numel();
+    const dim before = op_shapes::part(extents, 0, i).numel(), rest = op_shapes::part(extents, i, rank).numel();
     h = detail::views::reshape(h, dims{before, 1, rest}, at);
     h = detail::views::broadcast(h, dims{before, times, rest}, at);
     extents[i] *= times;

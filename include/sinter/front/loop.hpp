@@ -121,15 +121,15 @@ void collect(const E& e, operand_list& list, location at) {
       x.data = const_cast<typename E::value_type*>(&e.value);
       x.by_value = true;
     } else if constexpr (is_index_leaf<E>) {
-      x.extents = e.extents.data();
+      x.extents = as_numbers(e.extents.data());
       x.axis = e.axis;
     } else {
       if (e.is_traced()) fail_trace_ended(false, at);
       if (!e.defined()) fail_undefined("tensor", at);
       x.data = access::data(e);
       x.owner = &access::memory(e);
-      x.extents = e.shape().data();
-      x.strides = e.strides().data();
+      x.extents = as_numbers(e.shape().data());
+      x.strides = as_numbers(e.strides().data());
       list.on_gpu |= x.where().is_cuda();
     }
   }

@@ -14,10 +14,10 @@ namespace detail {
 
 /// An extent, and where it was written: for functions that end in a list of extents.
 struct placed_extent {
-  std::int64_t value;
+  dim value;
   location at;
-  template <std::integral I>
-  constexpr placed_extent(I v, location where = location::current()) : value(static_cast<std::int64_t>(v)), at(where) {}
+  template <extent_like I>
+  constexpr placed_extent(I v, location where = location::current()) : value(v), at(where) {}
 };
 
 /// Checks a shape rule on static extents: a compile-time error when it refuses.
@@ -57,8 +57,8 @@ auto broadcast_to_extents(const X& x, dims to, location at) {
   return typed<typename X::value_type, To>(views::broadcast(h, r.shape, at), at);
 }
 
-template <std::size_t R>
-constexpr dims listed(const std::int64_t (&extents)[R]) {
+template <extent_like I, std::size_t R>
+constexpr dims listed(const I (&extents)[R]) {
   dims d;
   for (auto e : extents) d.push(e);
   return d;
@@ -68,7 +68,7 @@ constexpr dims listed(const std::int64_t (&extents)[R]) {
 constexpr dims any_shape(int rank) { return dims(rank); }
 
 /// A static shape with one extent replaced.
-constexpr dims with_extent(dims d, int axis, std::int64_t extent) {
+constexpr dims with_extent(dims d, int axis, dim extent) {
   d[axis] = extent;
   return d;
 }
@@ -78,14 +78,17 @@ constexpr dims with_extent(dims d, int axis, std::int64_t extent) {
 /// The same elements in row-major order under other extents, one of which may be -1: what is left over. Shares x's storage
 /// where strides allow it. user_error when the number of elements differs.
 template <tensor_like X, std::size_t R>
-auto reshape(const X& x, const std::int64_t (&extents)[R], location at = location::current()) {
+auto reshape(const X& x, const dim (&extents)[R], location at = location::current()) {
+  return detail::reshape_to<X, detail::any_shape(int(R))>(x, detail::listed(extents), at);
+}
+template <tensor_like X, std::integral I, std::size_t R>
+auto reshape(const X& x, const I (&extents)[R], location at = location::current()) {
   return detail::reshape_to<X, detail::any_shape(int(R))>(x, detail::listed(extents), at);
 }
 /// As `reshape(x, {2, -1})`, written reshape(x, 2, -1).
-template <tensor_like X, std::integral... I>
+template <tensor_like X, extent_like... I>
 auto reshape(const X& x, detail::placed_extent first, I... rest) {
-  return detail::reshape_to<X, detail::any_shape(1 + int(sizeof...(I)))>(
-      x, dims{first.value, static_cast<std::int64_t>(rest)...}, first.at);
+  return detail::reshape_to<X, detail::any_shape(1 + int(sizeof...(I)))>(x, dims{first.value, dim(rest)...}, first.at);
 }
 /// With static extents, of which one may be `dyn`: reshape<dims{dyn, 64}>(x).
 template <dims To, tensor_like X>
@@ -129,13 +132,17 @@ auto transpose(const X& x, location at = location::current()) {
 
 /// x repeated along axes of extent 1 and along new leading axes; -1 keeps x's extent. A view.
 template <tensor_like X, std::size_t R>
-auto broadcast_to(const X& x, const std::int64_t (&extents)[R], location at = location::current()) {
+auto broadcast_to(const X& x, const dim (&extents)[R], location at = location::current()) {
   return detail::broadcast_to_extents<X, detail::any_shape(int(R))>(x, detail::listed(extents), at);
 }
-template <tensor_like X, std::integral... I>
+template <tensor_like X, std::integral I, std::size_t R>
+auto broadcast_to(const X& x, const I (&extents)[R], location at = location::current()) {
+  return detail::broadcast_to_extents<X, detail::any_shape(int(R))>(x, detail::listed(extents), at);
+}
+template <tensor_like X, extent_like... I>
 auto broadcast_to(const X& x, detail::placed_extent first, I... rest) {
-  return detail::broadcast_to_extents<X, detail::any_shape(1 + int(sizeof...(I)))>(
-      x, dims{first.value, static_cast<std::int64_t>(rest)...}, first.at);
+  return detail::broadcast_to_extents<X, detail::any_shape(1 + int(sizeof...(I)))>(x, dims{first.value, dim(rest)...},
+                                                                                   first.at);
 }
 template <dims To, tensor_like X>
 auto broadcast_to(const X& x, location at = location::current()) {
@@ -179,19 +186,18 @@ inline constexpr std::int64_t to_end = std::numeric_limits<std::int64_t>::max();
 /// Elements start, start + step, … before stop along one axis, as Python's start:stop:step: negative indices count from
 /// the end, indices past the ends are clamped. user_error for a step of 0. A view.
 template <tensor_like X, int A>
-auto slice(const X& x, axis_t<A>, std::int64_t start, std::int64_t stop = to_end, std::int64_t step = 1,
+auto slice(const X& x, axis_t<A>, dim start, dim stop = to_end, std::int64_t step = 1,
            location at = location::current()) {
   constexpr int place = detail::checked_axes<X::rank, A>()[0];
   if (step == 0) fail("slice", "the step is 0; give a positive or a negative step", at);
   const auto h = detail::untyped(x, at);
-  if (step < 0 && stop == to_end) stop = std::numeric_limits<std::int64_t>::min();
+  if (step < 0 && stop.bits == to_end) stop = -to_end / 2;
   const auto range = op_shapes::resolve(h.extents[place], start, stop, step);
   return detail::typed<typename X::value_type, detail::with_extent(X::static_shape, place, dyn)>(
       detail::views::slice_axis(h, place, range, at), at);
 }
 template <int A, tensor_like X>
-auto slice(const X& x, std::int64_t start, std::int64_t stop = to_end, std::int64_t step = 1,
-           location at = location::current()) {
+auto slice(const X& x, dim start, dim stop = to_end, std::int64_t step = 1, location at = location::current()) {
   return slice(x, axis<A>, start, stop, step, at);
 }
 

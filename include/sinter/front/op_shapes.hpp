@@ -42,12 +42,12 @@ inline void demand(const char* op, const outcome& r, location at, std::initializ
   fail(op, message, at);
 }
 
-constexpr bool agree(std::int64_t a, std::int64_t b) { return a == dyn || b == dyn || a == b; }
-constexpr std::int64_t either(std::int64_t a, std::int64_t b) { return a == dyn ? b : a; }
+constexpr bool agree(dim a, dim b) { return a == dyn || b == dyn || a == b; }
+constexpr dim either(dim a, dim b) { return a == dyn ? b : a; }
 
 /// The common extent of two axes that broadcast: the one that is not 1. An unknown extent gives way to a known one.
-constexpr std::int64_t common(std::int64_t a, std::int64_t b) { return a == 1 ? b : b == 1 ? a : either(a, b); }
-constexpr bool broadcasts(std::int64_t a, std::int64_t b) { return a == 1 || b == 1 || agree(a, b); }
+constexpr dim common(dim a, dim b) { return a == 1 ? b : b == 1 ? a : either(a, b); }
+constexpr bool broadcasts(dim a, dim b) { return a == 1 || b == 1 || agree(a, b); }
 
 constexpr dims part(const dims& x, int from, int to) {
   dims d;
@@ -66,7 +66,7 @@ constexpr outcome broadcast(const dims& a, const dims& b) {
   dims d(rank);
   for (int i = 0; i < rank; ++i) {
     const int ia = i - (rank - a.rank), ib = i - (rank - b.rank);
-    const std::int64_t ea = ia < 0 ? 1 : a[ia], eb = ib < 0 ? 1 : b[ib];
+    const dim ea = ia < 0 ? dim(1) : a[ia], eb = ib < 0 ? dim(1) : b[ib];
     if (!broadcasts(ea, eb))
       return refuse("the shapes do not broadcast", "make extents equal or 1, counted from the last axis");
     d[i] = common(ea, eb);
@@ -87,14 +87,14 @@ constexpr outcome reduce(const dims& x, const axis_list& axes, bool keep) {
 constexpr outcome reshape(const dims& x, dims to) {
   if (to.rank > max_rank) return refuse("more than 8 extents", "join axes");
   int open = -1;
-  std::int64_t rest = 1;
+  dim rest = 1;
   for (int i = 0; i < to.rank; ++i) {
     if (to[i] < dyn) return refuse("an extent is negative", "give extents of 0 or more, and -1 at most once");
     if (to[i] == dyn && open >= 0) return refuse("more than one extent is -1", "give all extents but one");
     if (to[i] == dyn) open = i;
     else rest *= to[i];
   }
-  const std::int64_t n = x.numel();
+  const dim n = x.numel();
   if (open < 0) {
     if (n != dyn && n != rest)
       return refuse("the number of elements differs", "give extents whose product is the same");
@@ -119,7 +119,7 @@ constexpr outcome broadcast_to(const dims& x, const dims& to) {
   if (x.rank > to.rank) return refuse("the operand has more axes than the result", "squeeze or reshape it first");
   dims d = to;
   for (int i = 0; i < x.rank; ++i) {
-    std::int64_t& e = d[to.rank - x.rank + i];
+    dim& e = d[to.rank - x.rank + i];
     if (x[i] != 1 && !agree(x[i], e))
       return refuse("an extent is neither 1 nor the wanted one", "broadcast from extents of 1");
     if (x[i] != 1 && e == dyn) e = x[i];
@@ -142,19 +142,21 @@ constexpr outcome squeeze(const dims& x, const axis_list& axes) {
 
 /// The concrete range that Python's start:stop:step means on an axis of extent n: first index and count.
 struct range {
-  std::int64_t start = 0, count = 0, step = 1;
+  dim start = 0, count = 0;
+  std::int64_t step = 1;
 };
-constexpr range resolve(std::int64_t n, std::int64_t start, std::int64_t stop, std::int64_t step) {
-  const std::int64_t low = step > 0 ? 0 : -1, high = step > 0 ? n : n - 1;
-  const auto clamp = [&](std::int64_t i) {
+constexpr range resolve(dim n, dim start, dim stop, std::int64_t step) {
+  const dim low = step > 0 ? 0 : -1, high = step > 0 ? n : n - 1;
+  const auto clamp = [&](dim i) {
     if (i < 0) i += n;
     return i < low ? low : i > high ? high : i;
   };
-  const std::int64_t from = clamp(start), to = clamp(stop);
-  const std::int64_t span = step > 0 ? to - from : from - to;
+  const dim from = clamp(start), to = clamp(stop);
+  const dim span = step > 0 ? to - from : from - to;
   // The unsigned magnitude: −step overflows for the least integer.
   const std::uint64_t stride = step > 0 ? static_cast<std::uint64_t>(step) : 0 - static_cast<std::uint64_t>(step);
-  if (span <= 0) return {from < 0 ? 0 : from, 0, step};
+  if (span <= 0) return {from < 0 ? dim(0) : from, 0, step};
+  if (span.is_symbolic()) return {from, stride == 1 ? span : (span - 1) / dim(stride) + 1, step};
   return {from, static_cast<std::int64_t>((static_cast<std::uint64_t>(span) - 1) / stride) + 1, step};
 }
 
@@ -164,7 +166,7 @@ constexpr outcome concat(std::span<const dims> operands, int axis) {
   for (const dims& x : operands.subspan(1)) {
     if (x.rank != d.rank) return refuse("the ranks differ", "expand_dims the smaller one");
     for (int i = 0; i < d.rank; ++i) {
-      if (i == axis) d[i] = d[i] == dyn || x[i] == dyn ? dyn : d[i] + x[i];
+      if (i == axis) d[i] = d[i] == dyn || x[i] == dyn ? dim(dyn) : d[i] + x[i];
       else if (!agree(d[i], x[i])) return refuse("extents differ off the joined axis", "pad or slice to equal extents");
       else d[i] = either(d[i], x[i]);
     }
@@ -174,7 +176,7 @@ constexpr outcome concat(std::span<const dims> operands, int axis) {
 
 constexpr outcome matmul(const dims& a, const dims& b) {
   if (a.rank == 0 || b.rank == 0) return refuse("an operand has rank 0", "use * for a scalar factor");
-  const std::int64_t ka = a[a.rank - 1], kb = b[b.rank == 1 ? 0 : b.rank - 2];
+  const dim ka = a[a.rank - 1], kb = b[b.rank == 1 ? 0 : b.rank - 2];
   if (!agree(ka, kb))
     return refuse("inner extents differ", "the last extent of a and the last but one of b must be equal");
   const outcome batch = broadcast(part(a, 0, a.rank > 1 ? a.rank - 2 : 0), part(b, 0, b.rank > 1 ? b.rank - 2 : 0));

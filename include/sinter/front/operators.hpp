@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "../base/dtype.hpp"
+#include "../base/extent.hpp"
 #include "../base/location.hpp"
 #include "../ir/op.hpp"
 
@@ -15,9 +16,10 @@ concept tensor_like = requires {
   typename std::remove_cvref_t<E>::tensor_like_tag;
 };
 
-/// A C++ number; beside a tensor it takes the tensor's dtype.
+/// A C++ number or an extent; beside a tensor it takes the tensor's dtype.
 template <class A>
-concept scalar_like = std::is_arithmetic_v<A> || std::is_same_v<A, f16> || std::is_same_v<A, bf16>;
+concept scalar_like =
+    std::is_arithmetic_v<A> || std::is_same_v<A, f16> || std::is_same_v<A, bf16> || std::is_same_v<A, dim>;
 
 template <class A>
 concept operand_like = tensor_like<A> || scalar_like<A>;

@@ -49,7 +49,8 @@ std::string to_string(const E& e, location at = location::current()) {
   const auto x = detail::access::on_host(detail::evaluate(e, at), "printing", at);
   const auto* data = detail::access::data(x);
   std::string out = std::string(name(dtype_of<typename E::value_type>)) + detail::shape_text(x.shape()) + ' ';
-  detail::print_axis(out, data, x.shape().data(), x.strides().data(), E::rank, 0, x.numel() > detail::print_all);
+  detail::print_axis(out, data, detail::as_numbers(x.shape().data()), detail::as_numbers(x.strides().data()), E::rank,
+                     0, x.numel() > detail::print_all);
   return out;
 }
 

@@ -140,25 +140,25 @@ requires(N > 0) std::array < key, static_cast<std::size_t>(N)
 /// uniform<T>(key, extents…): floats in [0, 1). normal<T>(key, extents…): mean 0, variance 1. Both also as
 /// uniform<T, dims{3, 4}>(key), with an array of extents, and of rank 0 as uniform<T>(key). A device may stand last; by
 /// default numbers are drawn on the GPU that the key is on, else on default_device(). They are the same on every device.
-#define SINTER_X(NAME)                                                                                \
-  template <detail::random_float T>                                                                   \
-  tensor<T, 0> NAME(const key& k, detail::target where = {}, location at = location::current()) {     \
-    return detail::draw_##NAME<T, dims(0)>(k, {}, where, at);                                         \
-  }                                                                                                   \
-  template <detail::random_float T, class... I>                                                       \
-  requires detail::extents_then_device<I...> tensor<T, detail::count_dims<I...>> NAME(                \
-      const key& k, detail::extent_here first, I... rest) {                                           \
-    return detail::draw_##NAME<T, detail::count_dims<I...>>(k, detail::extents_from(first, rest...),  \
-                                                            detail::target_from(rest...), first.at);  \
-  }                                                                                                   \
-  template <detail::random_float T, std::size_t R>                                                    \
-  tensor<T, detail::of_rank<R>> NAME(const key& k, const std::array<std::int64_t, R>& extents,        \
-                                     detail::target where = {}, location at = location::current()) {  \
-    return detail::draw_##NAME<T, detail::of_rank<R>>(k, extents, where, at);                         \
-  }                                                                                                   \
-  template <detail::random_float T, dims Shape>                                                       \
-  tensor<T, Shape> NAME(const key& k, detail::target where = {}, location at = location::current()) { \
-    return detail::draw_##NAME<T, Shape>(k, detail::known_extents<Shape>(), where, at);               \
+#define SINTER_X(NAME)                                                                                         \
+  template <detail::random_float T>                                                                            \
+  tensor<T, 0> NAME(const key& k, detail::target where = {}, location at = location::current()) {              \
+    return detail::draw_##NAME<T, dims(0)>(k, {}, where, at);                                                  \
+  }                                                                                                            \
+  template <detail::random_float T, class... I>                                                                \
+  requires detail::extents_then_device<I...> tensor<T, detail::count_dims<I...>> NAME(                         \
+      const key& k, detail::extent_here first, I... rest) {                                                    \
+    return detail::draw_##NAME<T, detail::count_dims<I...>>(k, detail::extents_from(first, rest...),           \
+                                                            detail::target_from(rest...), first.at);           \
+  }                                                                                                            \
+  template <detail::random_float T, extent_like I, std::size_t R>                                              \
+  tensor<T, detail::of_rank<R>> NAME(const key& k, const std::array<I, R>& extents, detail::target where = {}, \
+                                     location at = location::current()) {                                      \
+    return detail::draw_##NAME<T, detail::of_rank<R>>(k, detail::as_extents(extents), where, at);              \
+  }                                                                                                            \
+  template <detail::random_float T, dims Shape>                                                                \
+  tensor<T, Shape> NAME(const key& k, detail::target where = {}, location at = location::current()) {          \
+    return detail::draw_##NAME<T, Shape>(k, detail::known_extents<Shape>(), where, at);                        \
   }
 SINTER_X(uniform)
 SINTER_X(normal)
@@ -172,10 +172,10 @@ requires detail::extents_then_device<I...> tensor<bool, detail::count_dims<I...>
   return detail::draw_bernoulli<detail::count_dims<I...>>(k, p, detail::extents_from(first, rest...),
                                                           detail::target_from(rest...), first.at);
 }
-template <std::size_t R>
-tensor<bool, detail::of_rank<R>> bernoulli(const key& k, double p, const std::array<std::int64_t, R>& extents,
+template <extent_like I, std::size_t R>
+tensor<bool, detail::of_rank<R>> bernoulli(const key& k, double p, const std::array<I, R>& extents,
                                            detail::target where = {}, location at = location::current()) {
-  return detail::draw_bernoulli<detail::of_rank<R>>(k, p, extents, where, at);
+  return detail::draw_bernoulli<detail::of_rank<R>>(k, p, detail::as_extents(extents), where, at);
 }
 template <dims Shape>
 tensor<bool, Shape> bernoulli(const key& k, double p, detail::target where = {}, location at = location::current()) {
@@ -190,11 +190,11 @@ requires detail::extents_then_device<I...> tensor<T, detail::count_dims<I...>> r
   return detail::draw_randint<T, detail::count_dims<I...>>(k, low, high, detail::extents_from(first, rest...),
                                                            detail::target_from(rest...), first.at);
 }
-template <element T, std::size_t R>
+template <element T, extent_like I, std::size_t R>
 tensor<T, detail::of_rank<R>> randint(const key& k, std::type_identity_t<T> low, std::type_identity_t<T> high,
-                                      const std::array<std::int64_t, R>& extents, detail::target where = {},
+                                      const std::array<I, R>& extents, detail::target where = {},
                                       location at = location::current()) {
-  return detail::draw_randint<T, detail::of_rank<R>>(k, low, high, extents, where, at);
+  return detail::draw_randint<T, detail::of_rank<R>>(k, low, high, detail::as_extents(extents), where, at);
 }
 template <element T, dims Shape>
 tensor<T, Shape> randint(const key& k, std::type_identity_t<T> low, std::type_identity_t<T> high,

@@ -34,9 +34,9 @@ auto narrow(const X& x, location at) {
 
 /// How many elements a reduction combines into one.
 template <axis_list Axes, class X>
-std::int64_t combined(const X& x, location at) {
+dim combined(const X& x, location at) {
   const auto e = extents_of(x, at);
-  std::int64_t n = 1;
+  dim n = 1;
   for (int a : Axes) n *= e[static_cast<std::size_t>(a)];
   return n;
 }
@@ -88,11 +88,17 @@ constexpr bool check_statistics() {
   return floating;
 }
 
+/// x / n.
+template <class X>
+auto divided(const X& x, dim n, location at) {
+  if (n.is_symbolic()) return detail::evaluate(div(x, n, at), at);
+  return detail::evaluate(div(x, static_cast<double>(n.bits), at), at);
+}
+
 template <axis_list Axes, bool Keep, class X>
 auto mean_over(const X& x, location at) {
   if constexpr (check_statistics<X>()) {
-    const auto n = static_cast<double>(combined<Axes>(x, at));
-    return narrow<element_of<X>>(div(sum_over<Axes, Keep>(wide(x, at), at), n, at), at);
+    return narrow<element_of<X>>(divided(sum_over<Axes, Keep>(wide(x, at), at), combined<Axes>(x, at), at), at);
   }
 }
 
@@ -102,8 +108,8 @@ auto variance(const X& x, int ddof, location at) {
   if constexpr (check_statistics<X>()) {
     const auto y = detail::evaluate(wide(x, at), at);
     const auto d = sub(y, mean_over<Axes, true>(y, at), at);
-    const std::int64_t n = combined<Axes>(x, at) - ddof;
-    return div(sum_over<Axes, Keep>(mul(d, d, at), at), static_cast<double>(n < 0 ? 0 : n), at);
+    const dim n = combined<Axes>(x, at) - ddof;
+    return divided(sum_over<Axes, Keep>(mul(d, d, at), at), n < 0 ? dim(0) : n, at);
   }
 }
 template <axis_list Axes, bool Keep, class X>

@@ -14,15 +14,15 @@ namespace sinter {
 
 /// Extents, strides or coordinates of a tensor of rank R.
 template <int R>
-using index_array = std::array<std::int64_t, static_cast<std::size_t>(R)>;
+using index_array = std::array<dim, static_cast<std::size_t>(R)>;
 
 namespace detail {
 
 /// The NumPy broadcast of two extents; either may be `dyn`. -2: they differ.
-constexpr std::int64_t broadcast_extent(std::int64_t a, std::int64_t b) {
+constexpr dim broadcast_extent(dim a, dim b) {
   if (a == b || b == 1) return a;
   if (a == 1 || a == dyn) return b;
-  return b == dyn ? a : -2;
+  return b == dyn ? a : dim(-2);
 }
 
 /// The NumPy broadcast of static shapes; rank -1 when they do not broadcast.
@@ -30,7 +30,7 @@ constexpr dims broadcast(const dims& a, const dims& b) {
   const int rank = a.rank > b.rank ? a.rank : b.rank;
   dims out(rank);
   for (int i = 1; i <= rank; ++i) {
-    const std::int64_t x = i <= a.rank ? a[a.rank - i] : 1, y = i <= b.rank ? b[b.rank - i] : 1;
+    const dim x = i <= a.rank ? a[a.rank - i] : dim(1), y = i <= b.rank ? b[b.rank - i] : dim(1);
     out[rank - i] = broadcast_extent(x, y);
     if (out[rank - i] == -2) {
       out.rank = -1;
@@ -49,10 +49,10 @@ constexpr dims broadcast(const dims& a, const dims& b, const dims& c, const More
 }
 
 /// Broadcasts x's extents into `out`, whose rank is at least as large. False when they differ.
-constexpr bool broadcast_into(std::int64_t* out, int rank, const std::int64_t* x, int x_rank) {
+constexpr bool broadcast_into(dim* out, int rank, const dim* x, int x_rank) {
   for (int i = 1; i <= x_rank; ++i) {
-    std::int64_t& o = out[rank - i];
-    const std::int64_t e = x[x_rank - i];
+    dim& o = out[rank - i];
+    const dim e = x[x_rank - i];
     if (e == o || e == 1) continue;
     if (o != 1) return false;
     o = e;
@@ -67,21 +67,29 @@ constexpr int normalize_axis(int axis, int rank) {
 }
 
 template <std::size_t R>
-constexpr dims to_dims(const std::array<std::int64_t, R>& extents) {
+constexpr dims to_dims(const std::array<dim, R>& extents) {
   dims d;
   for (auto e : extents) d.push(e);
   return d;
 }
 
+/// Extents given as integers.
+template <extent_like I, std::size_t R>
+constexpr std::array<dim, R> as_extents(const std::array<I, R>& extents) {
+  std::array<dim, R> out{};
+  for (std::size_t i = 0; i < R; ++i) out[i] = extents[i];
+  return out;
+}
+
 template <std::size_t R>
-std::string shape_text(const std::array<std::int64_t, R>& extents) {
+std::string shape_text(const std::array<dim, R>& extents) {
   return text::shape(to_dims(extents));
 }
 
 template <std::size_t R>
-constexpr std::array<std::int64_t, R> row_major(const std::array<std::int64_t, R>& extents) {
-  std::array<std::int64_t, R> strides{};
-  std::int64_t step = 1;
+constexpr std::array<dim, R> row_major(const std::array<dim, R>& extents) {
+  std::array<dim, R> strides{};
+  dim step = 1;
   for (std::size_t i = R; i-- > 0;) {
     strides[i] = step;
     step *= extents[i];
@@ -90,8 +98,8 @@ constexpr std::array<std::int64_t, R> row_major(const std::array<std::int64_t, R
 }
 
 template <std::size_t R>
-constexpr std::int64_t product(const std::array<std::int64_t, R>& extents) {
-  std::int64_t n = 1;
+constexpr dim product(const std::array<dim, R>& extents) {
+  dim n = 1;
   for (auto e : extents) n *= e;
   return n;
 }

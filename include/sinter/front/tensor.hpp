@@ -43,7 +43,7 @@ struct nested<T, 0> {
 
 /// The extents of nested lists; user_error when they are ragged.
 template <class T, int R, class List>
-void nested_extents(const List& list, std::int64_t* extents, bool first, location at) {
+void nested_extents(const List& list, dim* extents, bool first, location at) {
   const auto n = static_cast<std::int64_t>(list.size());
   if (first) *extents = n;
   else if (*extents != n) fail_ragged(n, *extents, at);
@@ -93,7 +93,7 @@ class trace_handle {
 
 /// An index of an element, and where it is written.
 struct place_index {
-  template <std::integral I>
+  template <extent_like I>
   place_index(I i, location at = location::current()) : index(static_cast<std::int64_t>(i)), where(at) {}
   std::int64_t index;
   location where;
@@ -102,6 +102,10 @@ struct place_index {
 /// A tensor that evaluates `e`, or that stands for its nodes while tracing. (evaluate.hpp)
 template <tensor_like E>
 auto evaluate(const E& e, location at = location::current());
+
+/// A size as a rank-0 tensor. (evaluate.hpp)
+template <class T>
+tensor<T, dims{}> size_value(dim n, location at);
 
 /// Empty: nothing to refuse. (trace_push.hpp)
 template <class T, class Tensor>
@@ -159,7 +163,8 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   /// A rank-0 tensor of one value.
   template <scalar_like A>
   requires(rank == 0) tensor(A value, location at = location::current()) {
-    detail::store_scalar(*this, static_cast<T>(value), at);
+    if constexpr (std::is_same_v<A, dim>) *this = detail::size_value<T>(value, at);
+    else detail::store_scalar(*this, static_cast<T>(value), at);
   }
 
   /// From nested braces: `tensor<float, 2>{{1, 2}, {3, 4}}`. user_error when they are ragged.
@@ -179,16 +184,16 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
 
   const index_array<rank>& shape() const { return extents_; }
   /// The extent of an axis; negative ones count from the end.
-  std::int64_t size(int axis, location at = location::current()) const {
+  dim size(int axis, location at = location::current()) const {
     const int i = detail::normalize_axis(axis, rank);
     if (i < 0) detail::fail_axis("size", axis, rank, at);
-    return extents_[static_cast<std::size_t>(i)];
+    return detail::read_at(extents_[static_cast<std::size_t>(i)], at);
   }
-  std::int64_t numel() const { return detail::product(extents_); }
+  dim numel() const { return detail::product(extents_); }
   /// Steps between neighbours along each axis, in elements.
   const index_array<rank>& strides() const { return strides_; }
   bool is_contiguous() const {
-    std::int64_t step = 1;
+    dim step = 1;
     for (std::size_t i = rank; i-- > 0;) {
       if (extents_[i] != 1 && strides_[i] != step) return numel() == 0;
       step *= extents_[i];
@@ -226,7 +231,7 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
 
   /// One element, bounds-checked; assigning to it writes the shared storage. user_error on a GPU. While traced it ends the
   /// graph so far, and the element is for reading.
-  template <std::integral... I>
+  template <extent_like... I>
   requires(rank > 0 && sizeof...(I) + 1 == rank) T& operator()(detail::place_index first, I... rest) const {
     return element_at({first.index, static_cast<std::int64_t>(rest)...}, first.where);
   }
@@ -255,6 +260,7 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
     else data_ = reinterpret_cast<T*>(e.data_);  // the two 64-bit integers
     extents_ = e.extents_;
     strides_ = e.strides_;
+    marks_ = e.marks_;
     tracer_ = e.tracer_;
   }
   T only(const char* what, location at) const {
@@ -302,6 +308,7 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   T* data_ = nullptr;
   index_array<rank> extents_{};
   index_array<rank> strides_{};
+  std::uint32_t marks_ = 0;  ///< see engine::add_mark
   detail::trace_handle tracer_;
 };
 
@@ -357,6 +364,15 @@ struct access {
   template <class T, dims Shape>
   static tensor<T, Shape> on_host(const tensor<T, Shape>& t, const char* what, location at) {
     return t.on_host(what, at);
+  }
+  /// What mark_dynamic and mark_static said of the axes.
+  template <class T, dims Shape>
+  static std::uint32_t& marks(tensor<T, Shape>& t) {
+    return t.marks_;
+  }
+  template <class T, dims Shape>
+  static std::uint32_t marks(const tensor<T, Shape>& t) {
+    return t.marks_;
   }
 };
 

@@ -10,14 +10,20 @@
 
 namespace sinter::detail {
 
-inline ir::shape to_shape(const std::int64_t* extents, int rank) { return ir::shape(extents, extents + rank); }
-
 template <std::size_t R>
-ir::shape to_shape(const std::array<std::int64_t, R>& extents) {
-  return to_shape(extents.data(), static_cast<int>(R));
+ir::shape to_shape(const std::array<dim, R>& extents) {
+  return engine::to_ir(extents.data(), static_cast<int>(R));
 }
 
-using ir::push_broadcast;
+inline ir::node_id push_broadcast(ir::graph& g, ir::node_id x, const dim* from, int from_rank, const dim* to,
+                                  int to_rank, location where) {
+  return ir::push_broadcast(g, x, engine::to_ir(from, from_rank).data(), from_rank, engine::to_ir(to, to_rank).data(),
+                            to_rank, where);
+}
+inline ir::node_id push_constant(ir::graph& g, dtype type, ir::scalar literal, const dim* extents, int rank,
+                                 location where) {
+  return ir::push_constant(g, type, literal, engine::to_ir(extents, rank).data(), rank, where);
+}
 
 /// A C++ number as the literal of a node.
 template <element T>
@@ -33,17 +39,17 @@ inline void check_tracer(const engine::tracer* of_tensor, const engine::tracer* 
 
 /// The input that stands for a concrete tensor.
 inline ir::node_id capture(engine::tracer& t, const storage& memory, void* data, dtype type, int rank,
-                           const std::int64_t* extents, const std::int64_t* strides, location at) {
+                           const dim* extents, const dim* strides, location at) {
   if (!memory) fail_undefined("tensor", at);
-  engine::argument x{data, &memory, type, rank, extents, strides};
+  engine::argument x{data, &memory, type, rank, as_numbers(extents), as_numbers(strides)};
   x.by_value = rank == 0 && t.where && t.where->is_cuda() && !x.where().is_cuda();
   return t.capture(x, at);
 }
 
 /// A C++ number of some extents: a constant, or a rank-0 input.
-inline ir::node_id push_number(engine::tracer& t, dtype type, const void* value, ir::scalar literal,
-                               const std::int64_t* extents, int rank, location at) {
-  if (!t.numbers_by_value) return ir::push_constant(t.graph, type, literal, extents, rank, at);
+inline ir::node_id push_number(engine::tracer& t, dtype type, const void* value, ir::scalar literal, const dim* extents,
+                               int rank, location at) {
+  if (!t.numbers_by_value) return push_constant(t.graph, type, literal, extents, rank, at);
   engine::argument x;
   x.data = const_cast<void*>(value);
   x.type = type;
@@ -75,7 +81,8 @@ ir::node_id push(engine::tracer& t, const number<T>& x, location at) {
 
 template <class T, dims Shape>
 ir::node_id push(engine::tracer& t, const index_leaf<T, Shape>& x, location at) {
-  return ir::push_iota(t.graph, dtype_of<T>, x.extents.data(), Shape.rank, x.axis, at);
+  return ir::push_iota(t.graph, dtype_of<T>, engine::to_ir(x.extents.data(), Shape.rank).data(), Shape.rank, x.axis,
+                       at);
 }
 
 /// The node of an expression; broadcasting becomes explicit, scalars become constants of the operand's extents.

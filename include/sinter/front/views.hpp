@@ -97,7 +97,7 @@ inline handle broadcast(const handle& x, const dims& to, location at) {
   dims strides(to.rank);
   for (int i = 0; i < to.rank; ++i) {
     const int j = i - (to.rank - x.extents.rank);
-    strides[i] = j < 0 || x.extents[j] != to[i] ? 0 : x.strides[j];
+    strides[i] = j < 0 || x.extents[j] != to[i] ? dim(0) : x.strides[j];
   }
   return with_layout(x, to, strides);
 }
@@ -105,11 +105,11 @@ inline handle broadcast(const handle& x, const dims& to, location at) {
 inline handle slice(const handle& x, std::span<const op_shapes::range> ranges, location at) {
   dims extents, starts, strides;
   std::vector<std::int64_t> steps;
-  std::int64_t offset = 0;
+  dim offset = 0;
   for (int i = 0; i < x.extents.rank; ++i) {
     const auto& r = ranges[static_cast<std::size_t>(i)];
     extents.push(r.count);
-    starts.push(r.count == 0 ? 0 : r.start);
+    starts.push(r.count == 0 ? dim(0) : r.start);
     // One element or none has no neighbour: any step will do, and a huge one must not overflow.
     steps.push_back(r.count > 1 ? r.step : 1);
     strides.push(x.strides[i] * steps.back());
@@ -119,7 +119,7 @@ inline handle slice(const handle& x, std::span<const op_shapes::range> ranges, l
   if (tracing()) {
     ir::attributes attr;
     attr.dims = to_ir(extents);
-    for (auto s : starts) attr.dims.emplace_back(s);
+    for (auto s : starts) attr.dims.push_back(engine::to_ir(s));
     attr.ints = steps;
     return push_op(ir::op::slice, {x}, std::move(attr), at);
   }
@@ -184,14 +184,14 @@ inline handle pad(const handle& x, const dims& low, const dims& high, ir::scalar
   if (tracing()) {
     ir::attributes attr;
     attr.dims = to_ir(low);
-    for (auto e : high) attr.dims.emplace_back(e);
+    for (auto e : high) attr.dims.push_back(engine::to_ir(e));
     attr.literal = literal;
     return push_op(ir::op::pad, {x}, std::move(attr), at);
   }
   if (on_gpu("pad", {&x}, at)) {
     std::vector<std::int64_t> facts{std::bit_cast<std::int64_t>(literal.f), literal.i};
-    facts.insert(facts.end(), low.begin(), low.end());
-    facts.insert(facts.end(), high.begin(), high.end());
+    facts.insert(facts.end(), as_numbers(low.begin()), as_numbers(low.end()));
+    facts.insert(facts.end(), as_numbers(high.begin()), as_numbers(high.end()));
     return launch(
         "pad", {&x}, std::move(facts), [&] { return pad(x, low, high, literal, value, at); }, at);
   }

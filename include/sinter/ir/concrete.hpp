@@ -1,4 +1,4 @@
-// ir/concrete.hpp: pushing nodes whose extents are numbers: what the front end does, without vectors of dims in its headers.
+// ir/concrete.hpp: what the front end pushes, without vectors of dims in its headers.
 #pragma once
 
 #include "graph.hpp"
@@ -9,14 +9,16 @@ namespace sinter::ir {
 SINTER_API node_id push_pointwise(graph& g, op code, dtype type, const node_id* in, int count, location where);
 
 /// A uniform tensor of one literal.
-SINTER_API node_id push_constant(graph& g, dtype type, scalar literal, const std::int64_t* extents, int rank,
-                                 location where);
+SINTER_API node_id push_constant(graph& g, dtype type, scalar literal, const dim* extents, int rank, location where);
+
+/// A size as a rank-0 value of a dtype.
+SINTER_API node_id push_size(graph& g, dtype type, const dim& size, location where);
 
 /// The index along an axis; for axis -1 the row-major position.
-SINTER_API node_id push_iota(graph& g, dtype type, const std::int64_t* extents, int rank, int axis, location where);
+SINTER_API node_id push_iota(graph& g, dtype type, const dim* extents, int rank, int axis, location where);
 
 /// Gives x, of extents `from`, the extents `to`, by a reshape that adds leading axes of 1, and a broadcast, as needed.
-SINTER_API node_id push_broadcast(graph& g, node_id x, const std::int64_t* from, int from_rank, const std::int64_t* to,
-                                  int to_rank, location where);
+SINTER_API node_id push_broadcast(graph& g, node_id x, const dim* from, int from_rank, const dim* to, int to_rank,
+                                  location where);
 
 }  // namespace sinter::ir

@@ -75,6 +75,24 @@ class dim {
 
 SINTER_API dim floor_div(const dim& a, const dim& b);
 
+/// Whether the value depends on the symbol s<index>.
+SINTER_API bool depends_on(const dim& d, int symbol);
+/// d with s<index> replaced.
+SINTER_API dim substituted(const dim& d, int symbol, const dim& value);
+
+/// d as coefficient·s<symbol> + rest, where nothing else in d depends on the symbol.
+struct linear_form {
+  std::int64_t coefficient = 0;
+  dim rest;
+};
+SINTER_API std::optional<linear_form> linear_in(const dim& d, int symbol);
+
+/// The least and the largest value when s<i> is at least 2 and at most most[i]; ±2^62 stand for no bound.
+struct size_range {
+  std::int64_t least = 0, most = 0;
+};
+SINTER_API size_range range_of(const dim& d, std::span<const std::int64_t> most);
+
 /// "(3, s0*4)".
 SINTER_API std::string text_of(std::span<const dim> extents);
 

@@ -28,6 +28,7 @@ enum class op : std::uint8_t {
   scan,
   opaque,
   pick,
+  size,
 };
 
 inline constexpr int pointwise_count = static_cast<int>(op::input);
@@ -66,7 +67,7 @@ constexpr const char* name(op o) {
   if (is_pointwise(o)) return row(o).name;
   constexpr const char* structural[] = {"input",       "constant", "iota",   "reshape", "permute",    "broadcast",
                                         "slice",       "pad",      "concat", "reduce",  "arg_reduce", "gather",
-                                        "scatter_add", "dot",      "scan",   "opaque",  "pick"};
+                                        "scatter_add", "dot",      "scan",   "opaque",  "pick",       "size"};
   return structural[static_cast<int>(o) - pointwise_count];
 }
 

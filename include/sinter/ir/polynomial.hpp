@@ -217,6 +217,82 @@ SINTER_API std::int64_t dim::value(std::span<const std::int64_t> sizes) const {
   return total;
 }
 
+namespace detail {
+
+inline constexpr std::int64_t no_bound = std::int64_t{1} << 62;
+
+SINTER_API std::int64_t clamped_product(std::int64_t a, std::int64_t b) {
+  std::int64_t p = 0;
+  if (a == 0 || b == 0) return 0;
+  if (__builtin_mul_overflow(a, b, &p) || p > no_bound || p < -no_bound)
+    return (a < 0) == (b < 0) ? no_bound : -no_bound;
+  return p;
+}
+SINTER_API std::int64_t clamped_sum(std::int64_t a, std::int64_t b) {
+  return std::min(std::max(a + b, -no_bound), no_bound);  // each is at most 2^62
+}
+
+}  // namespace detail
+
+SINTER_API bool depends_on(const dim& d, int symbol) {
+  if (!d.symbolic()) return false;
+  for (const auto& [key, t] : d.symbolic()->terms)
+    for (const auto& f : t.factors)
+      if (f->symbol >= 0 ? f->symbol == symbol : depends_on(f->dividend, symbol) || depends_on(f->divisor, symbol))
+        return true;
+  return false;
+}
+
+SINTER_API dim substituted(const dim& d, int symbol, const dim& value) {
+  if (!depends_on(d, symbol)) return d;
+  dim sum = d.symbolic()->constant;
+  for (const auto& [key, t] : d.symbolic()->terms) {
+    dim product = t.coefficient;
+    for (const auto& f : t.factors) {
+      if (f->symbol >= 0) product *= f->symbol == symbol ? value : dim::symbol(f->symbol);
+      else product *= floor_div(substituted(f->dividend, symbol, value), substituted(f->divisor, symbol, value));
+    }
+    sum += product;
+  }
+  return sum;
+}
+
+SINTER_API std::optional<linear_form> linear_in(const dim& d, int symbol) {
+  if (!d.symbolic()) return std::nullopt;
+  for (const auto& [key, t] : d.symbolic()->terms)
+    if (t.factors.size() == 1 && t.factors[0]->symbol == symbol) {
+      linear_form form{t.coefficient, d - dim::symbol(symbol) * dim(t.coefficient)};
+      if (depends_on(form.rest, symbol)) return std::nullopt;
+      return form;
+    }
+  return std::nullopt;
+}
+
+SINTER_API size_range range_of(const dim& d, std::span<const std::int64_t> most) {
+  if (const auto n = d.number()) return {*n, *n};
+  size_range sum{d.symbolic()->constant, d.symbolic()->constant};
+  for (const auto& [key, t] : d.symbolic()->terms) {
+    // Symbols are positive and quotients are not negative.
+    size_range product{1, 1};
+    for (const auto& f : t.factors) {
+      size_range r{2, detail::no_bound};
+      if (f->symbol >= 0) {
+        if (static_cast<std::size_t>(f->symbol) < most.size())
+          r.most = std::min(detail::no_bound, most[static_cast<std::size_t>(f->symbol)]);
+      } else {
+        const size_range a = range_of(f->dividend, most), b = range_of(f->divisor, most);
+        r = {b.most < detail::no_bound && b.most > 0 ? std::max<std::int64_t>(a.least, 0) / b.most : 0,
+             a.most < detail::no_bound && b.least > 0 ? a.most / b.least : detail::no_bound};
+      }
+      product = {detail::clamped_product(product.least, r.least), detail::clamped_product(product.most, r.most)};
+    }
+    const std::int64_t low = detail::clamped_product(t.coefficient, t.coefficient > 0 ? product.least : product.most);
+    const std::int64_t high = detail::clamped_product(t.coefficient, t.coefficient > 0 ? product.most : product.least);
+    sum = {detail::clamped_sum(sum.least, low), detail::clamped_sum(sum.most, high)};
+  }
+  return sum;
+}
+
 SINTER_API std::string dim::text() const { return symbolic_ ? detail::text_of(*symbolic_) : std::to_string(number_); }
 
 SINTER_API std::string text_of(std::span<const dim> extents) {

@@ -61,6 +61,8 @@ inline std::string attributes_text(const node& n) {
       return " " + a.step->head;
     case op::pick:
       return " " + std::to_string(a.ints.at(0));
+    case op::size:
+      return " " + a.dims.at(0).text();
     case op::dot:
       return " batch=" + std::to_string(a.ints.at(0)) + " inner=" + std::to_string(a.ints.at(1));
     default:

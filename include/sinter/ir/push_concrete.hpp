@@ -12,12 +12,18 @@ SINTER_API node_id push_pointwise(graph& g, op code, dtype type, const node_id* 
   return g.push(code, series<node_id>(in, in + count), std::move(attr), where);
 }
 
-SINTER_API node_id push_constant(graph& g, dtype type, scalar literal, const std::int64_t* extents, int rank,
-                                 location where) {
+SINTER_API node_id push_constant(graph& g, dtype type, scalar literal, const dim* extents, int rank, location where) {
   return g.constant(type, literal, shape(extents, extents + rank), where);
 }
 
-SINTER_API node_id push_iota(graph& g, dtype type, const std::int64_t* extents, int rank, int axis, location where) {
+SINTER_API node_id push_size(graph& g, dtype type, const dim& size, location where) {
+  attributes attr;
+  attr.dims = {size};
+  const node_id id = g.push(op::size, {}, std::move(attr), where);
+  return type == dtype::i64 ? id : push_pointwise(g, op::cast, type, &id, 1, where);
+}
+
+SINTER_API node_id push_iota(graph& g, dtype type, const dim* extents, int rank, int axis, location where) {
   attributes attr;
   attr.type = type;
   attr.dims.assign(extents, extents + rank);
@@ -30,13 +36,13 @@ SINTER_API node_id push_iota(graph& g, dtype type, const std::int64_t* extents, 
   return g.push(op::reshape, {flat}, std::move(reshaped), where);
 }
 
-SINTER_API node_id push_broadcast(graph& g, node_id x, const std::int64_t* from, int from_rank, const std::int64_t* to,
-                                  int to_rank, location where) {
+SINTER_API node_id push_broadcast(graph& g, node_id x, const dim* from, int from_rank, const dim* to, int to_rank,
+                                  location where) {
   const auto missing = static_cast<std::size_t>(to_rank - from_rank);
   shape extents(missing, dim(1));
   extents.insert(extents.end(), from, from + from_rank);
   bool equal = true;
-  for (std::size_t i = 0; i < extents.size(); ++i) equal &= extents[i].is(to[i]);
+  for (std::size_t i = 0; i < extents.size(); ++i) equal &= extents[i] == to[i];
   if (missing > 0) {
     attributes attr;
     attr.dims = std::move(extents);

@@ -282,6 +282,8 @@ inline void structural(const step& s, literal_array& out) {
       return scatter_add_array(s.n, *in[0], *in[1], *in[2], out);
     case op::dot:
       return dot_array(s.n, *in[0], *in[1], out);
+    case op::size:
+      return fill(out, {0, s.bound(0)});
     case op::scan:
       return scan_array(s.n, *in[0], out);
     default:

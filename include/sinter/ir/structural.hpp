@@ -23,6 +23,7 @@
 //               elements 0 to i, or with reverse 1 those from i to the end. f16 and bf16 accumulate in f32.
 //   opaque      (x…) attr.step; ints = {turn among graph::effects} if it has an effect, else {}. A token; graph.hpp.
 //   pick        (opaque) ints = {k}: result k of the opaque node.
+//   size        attr.dims = {value}: a rank-0 i64.
 #pragma once
 
 #include <algorithm>
@@ -329,6 +330,11 @@ inline void infer_scan(inference& f) {
   f.n.extents = f.extents();
 }
 
+inline void infer_size(inference& f) {
+  f.expect(0, 0, 1);
+  f.n.type = dtype::i64;
+}
+
 inline void infer_structural(inference& f) {
   switch (f.n.code) {
     case op::input:
@@ -363,6 +369,8 @@ inline void infer_structural(inference& f) {
       return infer_opaque(f.g, f.n);
     case op::pick:
       return infer_pick(f.g, f.n);
+    case op::size:
+      return infer_size(f);
     default:
       throw internal_error("internal error: infer meets an unknown op");
   }

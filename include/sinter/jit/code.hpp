@@ -12,13 +12,14 @@
 #include "../run/build.hpp"
 #include "../run/cuda_graph.hpp"
 #include "../run/program.hpp"
+#include "../size_space.hpp"
 
 namespace sinter::engine::detail {
 
 /// A result of a program: the node whose memory it is, and its extents.
 struct result_spec {
   ir::node_id node = ir::no_node;
-  series<std::int64_t> extents;
+  ir::shape extents;
   dtype type = dtype::f32;
   series<char> may_replace;  ///< per argument: its storage can hold the result
 };
@@ -31,14 +32,30 @@ struct anatomy {
   series<std::size_t> kernel;    ///< per step: the kernel that it belongs to
 };
 
+/// A result for one set of sizes.
+struct sized_result {
+  std::int64_t extents[max_rank] = {};
+  std::size_t bytes = 0;
+};
+
+/// The numbers of a program for one set of sizes.
+struct sized {
+  series<std::int64_t> sizes;
+  series<sized_result> results;
+  run::sequence kernels;         ///< on the host
+  run::cuda::sequence launches;  ///< or on a GPU
+};
+
 /// What every program of one structure and layout shares.
 struct code {
   ir::graph graph;  ///< as the reference backend interprets it
   device where;
   bool interpreted = false;
-  run::sequence kernels;         ///< on the host
-  run::cuda::sequence launches;  ///< or on a GPU
+  size_layout layout;  ///< where symbols come from; without open sizes everything is a number
   series<result_spec> results;
+  void (*fill)(void* plan, sized&) = nullptr;  ///< adds the steps, with the numbers for some sizes
+  std::shared_ptr<void> plan;                  ///< what it needs
+  std::shared_ptr<const sized> fixed;          ///< where there are no open sizes
   report about;
   reporting::page* page = nullptr;  ///< while it is compiled, where SINTER_TRACE asks for one
   anatomy* inside = nullptr;        ///< while it is compiled, where somebody wants to know
@@ -108,19 +125,37 @@ inline series<result_spec> separate_results(ir::graph& g) {
     result_spec r;
     r.node = id;
     r.type = g[out].type;
-    for (const auto& e : g[out].extents) r.extents.push_back(e.evaluate({}));
+    r.extents = g[out].extents;
     out = id;
     results.push_back(std::move(r));
   }
   return results;
 }
 
-inline plan::memory_map layout_of(const ir::graph& g, std::span<const argument> arguments) {
+inline series<std::int64_t> hints_of(const size_layout& l) {
+  series<std::int64_t> hints;
+  if (l.any_open())
+    for (const open_size& s : l.sizes) hints.push_back(s.hint());
+  return hints;
+}
+
+inline plan::memory_map layout_of(const ir::graph& g, std::span<const argument> arguments, const size_layout& l) {
   plan::memory_map m;
   m.strides.resize(g.size());
-  for (std::size_t i = 0; i < g.inputs.size(); ++i)
-    m.strides[g.inputs[i]].assign(arguments[i].strides, arguments[i].strides + arguments[i].rank);
+  m.hints = hints_of(l);
+  for (std::size_t i = 0; i < g.inputs.size(); ++i) {
+    auto& strides = m.strides[g.inputs[i]];
+    if (i < l.tensors.size()) strides = open_strides(l, i);
+    else strides.assign(arguments[i].strides, arguments[i].strides + arguments[i].rank);
+  }
   return m;
+}
+
+inline bool is_row_major(const ir::shape& extents, const series<ir::dim>& strides) {
+  ir::dim step = 1;
+  for (std::size_t d = extents.size(); d-- > 0; step *= extents[d])
+    if (!extents[d].is(1) && strides[d] != step) return false;
+  return true;
 }
 
 /// Where kernels find their buffers.
@@ -131,30 +166,33 @@ struct binding {
   std::int64_t scratch_bytes = 0;
 };
 
-/// Numbers the buffers and lays out the intermediates; kernel k runs at step when[k], ascending, and kernels of one step at once.
 /// Where steps may overlap, intermediates share no memory unless they need more than `most_apart` bytes.
+inline plan::arena place_apart(series<plan::lifetime> lives, std::size_t steps, std::int64_t most_apart) {
+  std::int64_t total = 0;
+  for (const auto& life : lives) total += life.bytes;
+  for (auto& life : lives)
+    if (total <= most_apart) {
+      life.first = 0;
+      life.last = steps;
+    }
+  return plan::place(std::move(lives));
+}
+
+/// Numbers the buffers and lays out the intermediates; kernel k runs at step when[k], ascending, and kernels of one step at once.
 inline binding bind_operands(const series<result_spec>& results, const ir::graph& g,
                              const series<plan::kernel>& kernels, std::span<const std::size_t> when,
-                             std::int64_t most_apart = 0) {
+                             std::span<const std::int64_t> sizes, std::int64_t most_apart = 0) {
   binding b;
   for (auto id : g.inputs) b.operand.emplace(static_cast<int>(id), static_cast<int>(b.operand.size()));
   for (const auto& r : results) b.operand.emplace(static_cast<int>(r.node), static_cast<int>(b.operand.size()));
   sorted_set<int> given;
   for (const auto& [id, at] : b.operand) given.insert(id);
-  auto lives = plan::lifetimes(g, kernels, given, {});
-  std::int64_t total = 0;
+  auto lives = plan::lifetimes(g, kernels, given, sizes);
   for (auto& life : lives) {
     life.first = when[life.first];
     life.last = when[life.last];
-    total += life.bytes;
   }
-  auto held = lives;
-  if (total <= most_apart)
-    for (auto& life : held) {
-      life.first = 0;
-      life.last = when.size();
-    }
-  const plan::arena arena = plan::place(std::move(held));
+  const plan::arena arena = place_apart(lives, when.size(), most_apart);
   for (const auto& life : lives) {
     b.operand.emplace(life.buffer, static_cast<int>(b.operand.size()));
     b.intermediates.push_back(arena.offset.at(life.buffer));
@@ -212,17 +250,45 @@ inline bool shared_in_step(const series<plan::kernel>& kernels, std::span<const 
 /// Finds, for every result, the arguments whose storage can hold it.
 inline void find_replaceable(code& c, const ir::graph& g, const series<plan::kernel>& kernels,
                              std::span<const std::size_t> when, std::span<const argument> arguments) {
+  const plan::memory_map layout = layout_of(g, arguments, c.layout);
   for (auto& r : c.results) {
     r.may_replace.resize(arguments.size());
     for (std::size_t i = 0; i < arguments.size(); ++i) {
       const argument& a = arguments[i];
       const int input = static_cast<int>(g.inputs[i]), output = static_cast<int>(r.node);
-      r.may_replace[i] = !a.by_value && a.type == r.type &&
-                         std::equal(r.extents.begin(), r.extents.end(), a.extents, a.extents + a.rank) &&
-                         is_row_major(a) && plan::may_replace(kernels, input, output) &&
-                         !shared_in_step(kernels, when, input, output);
+      r.may_replace[i] = !a.by_value && a.type == r.type && r.extents == g[g.inputs[i]].extents &&
+                         is_row_major(r.extents, layout.strides[g.inputs[i]]) &&
+                         plan::may_replace(kernels, input, output) && !shared_in_step(kernels, when, input, output);
     }
   }
+}
+
+/// The numbers of a program for some sizes.
+inline std::shared_ptr<const sized> make_sized(const code& c, std::span<const std::int64_t> sizes) {
+  auto out = std::make_shared<sized>();
+  out->sizes.assign(sizes.begin(), sizes.end());
+  for (const auto& r : c.results) {
+    sized_result one;
+    one.bytes = size_of(r.type);
+    for (std::size_t d = 0; d < r.extents.size(); ++d) {
+      one.extents[d] = r.extents[d].evaluate(sizes);
+      one.bytes *= static_cast<std::size_t>(one.extents[d]);
+    }
+    out->results.push_back(one);
+  }
+  if (c.interpreted) return out;
+  c.fill(c.plan.get(), *out);
+  return out;
+}
+
+/// Ends the making of a program: the numbers, for the sizes of the traced call.
+inline void settle(code& c) {
+  const auto first = make_sized(c, hints_of(c.layout));
+  c.about.scratch_bytes =
+      static_cast<std::size_t>(c.where.is_cuda() ? first->launches.scratch_bytes : first->kernels.scratch_bytes);
+  if (c.layout.any_open()) return;
+  c.fixed = first;
+  c.plan = nullptr;
 }
 
 }  // namespace sinter::engine::detail

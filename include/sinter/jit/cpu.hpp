@@ -45,7 +45,7 @@ inline cpu_plan plan_cpu(code& c, const ir::graph& g, const series<char>& copied
   p.first_step = c.about.steps.size();
   series<std::size_t> number = p.in_turn();
   for (auto& n : number) n += p.first_step;
-  report_kernels(c, p.graph, p.fused.kernels, number, p.fused.apart, {});
+  report_kernels(c, p.graph, p.fused.kernels, number, p.fused.apart, hints_of(c.layout));
   for (auto i : number) c.about.steps[i].name = within + c.about.steps[i].name;
   c.about.kernels_unfused += p.fused.unfused;
   for (const auto& k : p.fused.kernels) {
@@ -66,8 +66,9 @@ inline cpu_plan plan_cpu(code& c, const ir::graph& g, const series<char>& copied
 }
 
 /// The steps of a plan, from the modules of all plans.
-inline run::sequence assemble_cpu(const cpu_plan& p, std::span<const run::built> modules) {
-  const binding where = bind_operands(p.results, p.graph, p.fused.kernels, p.in_turn());
+inline run::sequence assemble_cpu(const cpu_plan& p, std::span<const run::built> modules,
+                                  std::span<const std::int64_t> sizes) {
+  const binding where = bind_operands(p.results, p.graph, p.fused.kernels, p.in_turn(), sizes);
   run::sequence out;
   std::int64_t most = 0;
   std::size_t next = p.first_text;
@@ -78,7 +79,7 @@ inline run::sequence assemble_cpu(const cpu_plan& p, std::span<const run::built>
     s.label = kernel.label;
     if (kernel.is_opaque()) {
       series<run::sequence> parts;
-      for (const auto& part : p.parts[k]) parts.push_back(assemble_cpu(part, modules));
+      for (const auto& part : p.parts[k]) parts.push_back(assemble_cpu(part, modules, sizes));
       s.call = host_routine(p.graph, p.graph[kernel.opaque], std::move(parts));
       for (int place : kernel.places)
         s.operands.push_back(place < 0 ? -1 : where.operand.at(kernel.buffers[static_cast<std::size_t>(place)].id));
@@ -87,7 +88,7 @@ inline run::sequence assemble_cpu(const cpu_plan& p, std::span<const run::built>
       s.code = modules[next++].code;
       s.entry = s.code->symbol<run::kernel_function>(emit::cpu_entry);
       for (const auto& b : kernel.buffers) s.operands.push_back(where.operand.at(b.id));
-      most = std::max(most, p.sources[k].scratch.evaluate({}));
+      most = std::max(most, p.sources[k].scratch.evaluate(sizes));
     }
     out.steps.push_back(std::move(s));
   }
@@ -101,7 +102,8 @@ inline void generate_cpu(code& c, const ir::graph& g, std::span<const argument> 
   for (const auto& a : arguments) copied.push_back(!is_row_major(a));
   cpu_plan p = plan_cpu(
       c, g, copied,
-      [&](const ir::graph& separate, const series<result_spec>&) { return layout_of(separate, arguments); }, "");
+      [&](const ir::graph& separate, const series<result_spec>&) { return layout_of(separate, arguments, c.layout); },
+      "");
   c.results = p.results;
   c.stage("plan");
   series<std::string> texts;
@@ -125,12 +127,20 @@ inline void generate_cpu(code& c, const ir::graph& g, std::span<const argument> 
   for (std::size_t k = 0; k < modules.size(); ++k)
     report_origin(c, step_of[k], static_cast<std::int64_t>(k), modules[k].from);
   c.stage("compile");
-  c.kernels = assemble_cpu(p, modules);
   for (std::size_t k = 0; c.inside && k < p.fused.kernels.size(); ++k) c.inside->kernel.push_back(k);
   picture_plan(c, p.graph, p.fused.kernels, p.in_turn(),
-               bind_operands(p.results, p.graph, p.fused.kernels, p.in_turn()));
+               bind_operands(p.results, p.graph, p.fused.kernels, p.in_turn(), hints_of(c.layout)));
   find_replaceable(c, p.graph, p.fused.kernels, p.in_turn(), arguments);
-  c.about.scratch_bytes = static_cast<std::size_t>(c.kernels.scratch_bytes);
+  struct assembly {
+    cpu_plan plan;
+    series<run::built> modules;
+  };
+  c.plan = std::make_shared<assembly>(assembly{std::move(p), {modules.begin(), modules.end()}});
+  c.fill = [](void* from, sized& to) {
+    const auto& a = *static_cast<const assembly*>(from);
+    to.kernels = assemble_cpu(a.plan, {a.modules.data(), a.modules.size()}, {to.sizes.data(), to.sizes.size()});
+  };
+  settle(c);
   c.stage("bind");
 }
 

@@ -55,10 +55,11 @@ inline ir::literal_array read(const argument& x) {
   return out;
 }
 
-inline void interpret(const code& c, std::span<const argument> arguments, output* outputs) {
+inline void interpret(const code& c, std::span<const argument> arguments, std::span<const std::int64_t> sizes,
+                      output* outputs) {
   series<ir::literal_array> inputs;
   for (const auto& a : arguments) inputs.push_back(read(a));
-  const auto values = ir::evaluate(c.graph, inputs);
+  const auto values = ir::evaluate(c.graph, inputs, sizes);
   for (std::size_t k = 0; k < values.size(); ++k) {
     const storage& to = outputs[k].memory;
     if (!to.where().is_cuda()) {
@@ -78,9 +79,10 @@ inline void interpret_instead(code& c) {
   for (auto id : c.graph.outputs) {
     result_spec r;
     r.type = c.graph[id].type;
-    for (const auto& e : c.graph[id].extents) r.extents.push_back(e.evaluate({}));
+    r.extents = c.graph[id].extents;
     c.results.push_back(std::move(r));
   }
+  settle(c);
 }
 
 }  // namespace sinter::engine::detail

@@ -9,7 +9,8 @@ namespace sinter::engine::detail {
 
 inline device common_device(std::span<const argument> all, std::size_t given, const options& how, device otherwise);
 inline std::shared_ptr<const code> compile(const ir::graph& traced, std::span<const argument> arguments,
-                                           const options& how, device where, anatomy* inside);
+                                           const options& how, device where, const size_layout& layout,
+                                           anatomy* inside);
 
 /// Memory of a node of its own, row-major.
 struct held {
@@ -103,15 +104,15 @@ class specimen {
 
   void run(std::size_t step) const {
     if (c_.where.is_cuda()) {
-      run::cuda::sequence one = c_.launches;
-      one.steps = {c_.launches.steps[step]};
+      run::cuda::sequence one = c_.fixed->launches;
+      one.steps = {c_.fixed->launches.steps[step]};
       one.intermediates.clear();
       run::cuda::execute(one, {table_.data(), table_.size()}, nullptr);
       return;
     }
     run::sequence one;
-    one.steps = {c_.kernels.steps[step]};
-    one.scratch_bytes = c_.kernels.scratch_bytes;
+    one.steps = {c_.fixed->kernels.steps[step]};
+    one.scratch_bytes = c_.fixed->kernels.scratch_bytes;
     run::execute(one, {table_.data(), table_.size()}, nullptr);
   }
   void run_all() const {
@@ -137,7 +138,7 @@ class examination {
   verification run() {
     try {
       anatomy inside;
-      const auto made = compile(traced_, all_, how_, where_, &inside);
+      const auto made = compile(traced_, all_, how_, where_, {}, &inside);
       if (made->interpreted) {
         out_.found = verification::outcome::no_kernels;
         out_.problem = made->about.problem.empty() ? "the backend is " + made->about.backend : made->about.problem;
@@ -232,7 +233,7 @@ class examination {
     const laid_out memory(operands, where_);
     const auto arguments = memory.arguments();
     anatomy inside;
-    const auto made = compile(one, arguments, how_, where_, &inside);
+    const auto made = compile(one, arguments, how_, where_, {}, &inside);
     if (made->interpreted) return false;
     const specimen s(*made, inside, arguments);
     s.run_all();

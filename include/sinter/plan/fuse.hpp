@@ -8,6 +8,7 @@
 #include "finish.hpp"
 #include "opaque.hpp"
 #include "schedule.hpp"
+#include "sized.hpp"
 
 namespace sinter::plan {
 
@@ -217,7 +218,8 @@ class fusion {
     if (target_.blas && both.is_product()) {
       // A product that the library takes stays one.
       const kernel& product = a.code.is_product() ? a.code : b.code;
-      if (as_blas(product) && !as_blas(without_unread(a, b, both)))
+      if (as_blas(with_sizes(product, memory_.hints)) &&
+          !as_blas(with_sizes(without_unread(a, b, both), memory_.hints)))
         throw refusal{"the matrix library cannot do what follows", ir::no_node};
     }
     std::size_t large = 0, sums = 0;

@@ -104,6 +104,7 @@ struct kernel {
   series<plan::product> products;  ///< one for a matrix product, none otherwise
   std::string label;               ///< the ops in it, for logs: "sub exp reduce"
   int symbols = 0;                 ///< size symbols that may occur in extents and strides
+  bool small = false;              ///< with symbols: whoever runs it sees to it that counts and offsets fit 31 bits
   int stages = 1;                  ///< passes over the inner axes
   std::int64_t block = 0;          ///< not 0: the only axis is inner; its blocks of this length are the rows
   int chunks = 1;                  ///< the rows are summed in this many runs, then the runs are combined

@@ -264,6 +264,8 @@ class lowering {
     switch (v.code) {
       case ir::op::constant:
         return literal(k_, v.type, v.attr.literal);
+      case ir::op::size:
+        return position(k_, constant_coordinate(v.attr.dims[0], n()));
       case ir::op::iota: {
         const int i = position(k_, at[static_cast<std::size_t>(v.attr.ints[0])]);
         return v.type == dtype::i64 ? i : converted(k_, i, v.type);

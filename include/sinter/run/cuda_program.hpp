@@ -84,12 +84,17 @@ struct sequence {
   }
 };
 
+/// The grid of a launch. Throws system_error when it is larger than CUDA allows.
+SINTER_API void set_blocks(step& s, std::int64_t blocks) {
+  if (blocks < 0 || blocks > std::numeric_limits<std::int32_t>::max())
+    throw system_error("[cuda] " + std::string(s.label) + " needs " + std::to_string(blocks) +
+                       " blocks; a grid has at most 2147483647");
+  s.blocks = static_cast<unsigned>(blocks);
+}
+
 /// A launch of the entry `name`; blocks and threads are checked against the limits of CUDA. Throws system_error.
 SINTER_API step make_launch(std::shared_ptr<const module> code, const std::string& name, std::int64_t blocks,
                             int threads, int shared, const char* label) {
-  if (blocks < 0 || blocks > std::numeric_limits<std::int32_t>::max())
-    throw system_error("[cuda] " + std::string(label) + " needs " + std::to_string(blocks) +
-                       " blocks; a grid has at most 2147483647");
   if (threads < 1 || threads > 1024)
     throw system_error("[cuda] " + std::string(label) + " needs blocks of " + std::to_string(threads) +
                        " threads; a block has 1 to 1024");
@@ -97,7 +102,7 @@ SINTER_API step make_launch(std::shared_ptr<const module> code, const std::strin
   s.label = label;
   s.entry = code->find(name, shared);
   s.code = std::move(code);
-  s.blocks = static_cast<unsigned>(blocks);
+  set_blocks(s, blocks);
   s.threads = static_cast<unsigned>(threads);
   s.shared = static_cast<unsigned>(shared);
   return s;

@@ -1,0 +1,134 @@
+// base/extent.hpp: an extent as a C++ value: a number, or, while a function is traced, a size that its calls will have.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <string>
+
+#include "config.hpp"
+#include "location.hpp"
+
+namespace sinter {
+
+struct dim;
+
+namespace detail {
+
+enum class size_op : std::uint8_t { add, sub, mul, div, mod };
+enum class size_relation : std::uint8_t { equal, less, less_equal };
+
+/// What sizes mean to the trace that they belong to.
+class size_arithmetic {
+ public:
+  virtual ~size_arithmetic() = default;
+  virtual dim combine(size_op what, dim a, dim b) = 0;
+  /// Whether the relation holds in the call that is traced; the trace is for calls that agree.
+  virtual bool compare(size_relation what, dim a, dim b) = 0;
+  /// The size in the call that is traced; the trace is for calls of that size alone.
+  virtual std::int64_t fix(dim a) = 0;
+  /// The same size, read at a place of the program.
+  virtual dim read_at(dim a, location where) = 0;
+  virtual std::string text(dim a) = 0;
+};
+
+/// Of the innermost trace on this thread, or null.
+SINTER_API size_arithmetic*& current_sizes();
+
+SINTER_API dim combine_sizes(size_op what, dim a, dim b);
+SINTER_API bool compare_sizes(size_relation what, dim a, dim b);
+SINTER_API std::int64_t fixed_size(dim a);
+SINTER_API dim size_read_at(dim a, location where);
+
+}  // namespace detail
+
+/// An extent. Outside a trace it is a number. Inside one it may be symbolic: arithmetic on it stays so; a comparison that
+/// follows from what is known of the sizes is decided, another one is answered as the traced call has it and becomes a
+/// guard; converting it to an integer specialises the trace to that number.
+struct dim {
+  /// The number; below -2^62 the mark of a symbolic size.
+  std::int64_t bits = 0;
+
+  constexpr dim() = default;
+  template <std::integral I>
+  constexpr dim(I n) : bits(static_cast<std::int64_t>(n)) {}
+
+  constexpr bool is_symbolic() const { return bits < -(std::int64_t{1} << 62); }
+  constexpr operator std::int64_t() const { return is_symbolic() ? detail::fixed_size(*this) : bits; }
+  /// "64", or "s0*4" for a symbolic size.
+  SINTER_API std::string text() const;
+
+#define SINTER_X(SYMBOL, NAME)                                                                         \
+  friend constexpr dim operator SYMBOL(dim a, dim b) {                                                 \
+    if (a.is_symbolic() || b.is_symbolic()) return detail::combine_sizes(detail::size_op::NAME, a, b); \
+    return dim(a.bits SYMBOL b.bits);                                                                  \
+  }                                                                                                    \
+  template <std::integral I>                                                                           \
+  friend constexpr dim operator SYMBOL(dim a, I b) {                                                   \
+    return a SYMBOL dim(b);                                                                            \
+  }                                                                                                    \
+  template <std::integral I>                                                                           \
+  friend constexpr dim operator SYMBOL(I a, dim b) {                                                   \
+    return dim(a) SYMBOL b;                                                                            \
+  }                                                                                                    \
+  constexpr dim& operator SYMBOL##=(dim b) { return *this = *this SYMBOL b; }
+  SINTER_X(+, add)
+  SINTER_X(-, sub)
+  SINTER_X(*, mul)
+  SINTER_X(/, div)
+  SINTER_X(%, mod)
+#undef SINTER_X
+  constexpr dim operator-() const { return dim(0) - *this; }
+  constexpr dim& operator++() { return *this += 1; }
+  constexpr dim& operator--() { return *this -= 1; }
+  constexpr dim operator++(int) {
+    const dim before = *this;
+    ++*this;
+    return before;
+  }
+  constexpr dim operator--(int) {
+    const dim before = *this;
+    --*this;
+    return before;
+  }
+
+#define SINTER_X(SYMBOL, NAME, A, B, NEGATION)                                                                        \
+  friend constexpr bool operator SYMBOL(const dim& a, const dim& b) {                                                 \
+    if (a.is_symbolic() || b.is_symbolic()) return NEGATION detail::compare_sizes(detail::size_relation::NAME, A, B); \
+    return a.bits SYMBOL b.bits;                                                                                      \
+  }                                                                                                                   \
+  template <std::integral I>                                                                                          \
+  friend constexpr bool operator SYMBOL(dim a, I b) {                                                                 \
+    return a SYMBOL dim(b);                                                                                           \
+  }                                                                                                                   \
+  template <std::integral I>                                                                                          \
+  friend constexpr bool operator SYMBOL(I a, dim b) {                                                                 \
+    return dim(a) SYMBOL b;                                                                                           \
+  }
+  SINTER_X(==, equal, a, b, )
+  SINTER_X(!=, equal, a, b, !)
+  SINTER_X(<, less, a, b, )
+  SINTER_X(<=, less_equal, a, b, )
+  SINTER_X(>, less, b, a, )
+  SINTER_X(>=, less_equal, b, a, )
+#undef SINTER_X
+};
+
+static_assert(sizeof(dim) == sizeof(std::int64_t));
+
+namespace detail {
+/// An extent that the program reads at a place.
+inline dim read_at(dim e, location where) { return e.is_symbolic() ? size_read_at(e, where) : e; }
+
+/// Extents that are numbers, as such.
+inline const std::int64_t* as_numbers(const dim* extents) { return reinterpret_cast<const std::int64_t*>(extents); }
+}  // namespace detail
+
+/// A C++ integer or an extent.
+template <class I>
+concept extent_like = std::integral<I> || std::same_as<I, dim>;
+
+}  // namespace sinter
+
+#if !defined(SINTER_COMPILED)
+#include "dims.hpp"
+#endif

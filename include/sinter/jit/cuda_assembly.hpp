@@ -1,0 +1,185 @@
+// jit/cuda_assembly.hpp: printed kernels and library calls -> the steps of a program on a GPU, with numbers for some sizes.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "../base/series.hpp"
+#include "../emit/cuda.hpp"
+#include "../plan/blas.hpp"
+#include "../run/cuda_blas.hpp"
+#include "../run/cuda_nvrtc.hpp"
+#include "../run/cuda_program.hpp"
+#include "code.hpp"
+
+namespace sinter::engine::detail {
+
+/// "mul exp reduce (at net.cpp:12)": what errors call a group of kernels.
+inline const char* label_of(std::span<const plan::kernel> group) {
+  std::string label;
+  location where;
+  for (const auto& k : group) {
+    label += (label.empty() ? "" : " | ") + k.label;
+    for (const auto& i : k.body)
+      if (where.line == 0) where = i.where;
+  }
+  return run::cuda::label(sinter::detail::located(label, where));
+}
+
+inline run::cuda::matmul to_matmul(const plan::blas_call& b, const options& how) {
+  using run::cuda::epilogue;
+  constexpr epilogue after[2][3] = {{epilogue::none, epilogue::relu, epilogue::gelu},
+                                    {epilogue::bias, epilogue::bias_relu, epilogue::bias_gelu}};
+  run::cuda::matmul m;
+  m.m = b.m;
+  m.n = b.n;
+  m.k = b.k;
+  m.batch = b.batch;
+  m.repeat = b.repeat;
+  m.type = b.type;
+  m.result = b.result;
+  const auto place = [](const plan::blas_operand& o, std::int64_t& row, std::int64_t& batch, std::int64_t& offset,
+                        std::int64_t& repeat) {
+    row = o.row;
+    batch = o.batch;
+    offset = o.offset;
+    repeat = o.repeat;
+    return o.transpose;
+  };
+  m.transpose_a = place(b.a, m.row_a, m.batch_a, m.offset_a, m.repeat_a);
+  m.transpose_b = place(b.b, m.row_b, m.batch_b, m.offset_b, m.repeat_b);
+  place(b.out, m.row_out, m.batch_out, m.offset_out, m.repeat_out);
+  m.offset_bias = b.bias_offset;
+  m.after = after[b.bias >= 0][static_cast<int>(b.after)];
+  m.tf32 = how.precision == precision::high;
+  return m;
+}
+
+/// What intermediates may take where none shares another's memory.
+inline constexpr std::int64_t most_scratch_apart = std::int64_t{256} << 20;
+
+/// Kernels that run at once, and how: a call of the matrix library, or printed.
+struct cuda_group {
+  std::size_t first = 0, count = 0;
+  std::optional<plan::blas_call> call;  ///< for the sizes of the traced call
+  emit::cuda_source source;
+  int text = -1;      ///< of all that are compiled
+  bool wide = false;  ///< the source has 64-bit indices; with symbols, sizes may ask for them later
+};
+
+/// Kernels that other sizes ask for than those of the traced call; they are made when first met.
+class late_cuda_kernels {
+ public:
+  struct made {
+    const cuda_group* group = nullptr;
+    bool wide = false;
+    emit::cuda_source source;
+    run::cuda::built module;
+  };
+
+  late_cuda_kernels(int device, const emit::cuda_target& target) : device_(device), target_(target) {}
+
+  const made& get(const cuda_group& group, const series<plan::kernel>& kernels, bool wide) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& m : all_)
+      if (m->group == &group && m->wide == wide) return *m;
+    series<plan::kernel> copies(kernels.begin() + static_cast<std::ptrdiff_t>(group.first),
+                                kernels.begin() + static_cast<std::ptrdiff_t>(group.first + group.count));
+    series<const plan::kernel*> parts;
+    for (auto& k : copies) {
+      k.small = !wide;
+      parts.push_back(&k);
+    }
+    auto m = std::make_unique<made>();
+    m->group = &group;
+    m->wide = wide;
+    m->source = emit::cuda(parts, target_);
+    logs::to("output_code", [&] { return m->source.text; });
+    const series<std::string> text{m->source.text};
+    m->module = run::cuda::build(text, device_)[0];
+    all_.push_back(std::move(m));
+    return *all_.back();
+  }
+
+ private:
+  int device_;
+  emit::cuda_target target_;
+  std::mutex mutex_;
+  series<std::unique_ptr<made>> all_;
+};
+
+/// The steps of a program whose kernels have been printed, and where each kernel finds its operands.
+class cuda_assembly {
+ public:
+  /// With `apart`, kernels have scratch memory of their own each, so that they may overlap.
+  cuda_assembly(run::cuda::sequence& out, const series<plan::kernel>& kernels, const binding& where, bool apart,
+                std::span<const std::int64_t> sizes)
+      : out_(out), kernels_(kernels), where_(where), apart_(apart), sizes_(sizes) {}
+
+  void add_product(const cuda_group& g, const plan::blas_call& call, const options& how) {
+    run::cuda::step s;
+    s.what = run::cuda::action::product;
+    s.label = label_of({&kernels_[g.first], 1});
+    s.product = to_matmul(call, how);
+    for (int b : {call.a.buffer, call.b.buffer, call.out.buffer, call.bias})
+      if (b >= 0) s.operands.push_back(operand_of(kernels_[g.first].buffers[static_cast<std::size_t>(b)]));
+    out_.steps.push_back(std::move(s));
+  }
+
+  void add_launches(const cuda_group& g, const emit::cuda_source& source, const run::cuda::built& module) {
+    const std::span<const plan::kernel> group(&kernels_[g.first], g.count);
+    const char* const label = label_of(group);
+    const std::int64_t own = source.scratch.evaluate(sizes_), at = apart_ ? round_up(scratch_, 256) : 0;
+    for (const auto& launch : source.launches) {
+      run::cuda::step s = run::cuda::make_launch(module.code, launch.entry, launch.blocks.evaluate(sizes_),
+                                                 launch.threads, launch.shared, label);
+      for (const auto& k : group)
+        for (const auto& b : k.buffers) s.operands.push_back(operand_of(b));
+      for (std::size_t i = 0; i < launch.touches.size(); ++i) s.operands[i].touched = launch.touches[i];
+      s.scratch = scratch_begin() + at;
+      s.scratch_bytes = own;
+      out_.steps.push_back(std::move(s));
+    }
+    scratch_ = std::max(scratch_, at + own);
+  }
+
+  void add_call(const cuda_group& g, std::shared_ptr<const run::cuda::routine> call) {
+    const plan::kernel& k = kernels_[g.first];
+    run::cuda::step s;
+    s.what = run::cuda::action::call;
+    s.label = run::cuda::label(k.label);
+    for (int place : k.places)
+      if (place >= 0) s.operands.push_back(operand_of(k.buffers[static_cast<std::size_t>(place)]));
+      else s.operands.push_back({-1});
+    s.scratch = scratch_begin();
+    scratch_ = std::max(scratch_, call->scratch_bytes());
+    s.call = std::move(call);
+    out_.steps.push_back(std::move(s));
+  }
+
+  void finish(int device) {
+    out_.device = device;
+    out_.sizes = static_cast<int>(sizes_.size());
+    out_.given = static_cast<int>(where_.operand.size() - where_.intermediates.size());
+    out_.intermediates = where_.intermediates;
+    for (const auto& life : where_.lives) out_.intermediate_bytes.push_back(life.bytes);
+    out_.scratch_bytes = scratch_begin() + scratch_;
+  }
+
+ private:
+  run::cuda::operand operand_of(const plan::buffer_use& b) const {
+    return {where_.operand.at(b.id), b.by_value ? static_cast<int>(size_of(b.type)) : 0, b.written};
+  }
+  std::int64_t scratch_begin() const { return round_up(where_.scratch_bytes, 256); }
+  static std::int64_t round_up(std::int64_t n, std::int64_t unit) { return (n + unit - 1) / unit * unit; }
+
+  run::cuda::sequence& out_;
+  const series<plan::kernel>& kernels_;
+  const binding& where_;
+  bool apart_;
+  std::span<const std::int64_t> sizes_;
+  std::int64_t scratch_ = 0;
+};
+
+}  // namespace sinter::engine::detail

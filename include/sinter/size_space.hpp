@@ -1,0 +1,275 @@
+// size_space.hpp: the open sizes of one trace: arithmetic on them, and what becomes of the questions that a function asks.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <numeric>
+
+#include "engine.hpp"
+
+#include "base/engine_begin.hpp"
+
+namespace sinter::engine::detail {
+
+/// The extent of an axis, counted over all tensors' axes.
+inline ir::dim extent_at(const size_layout& l, std::size_t axis) {
+  const int k = l.size_of_axis[axis];
+  if (k < 0) return l.extents[axis];
+  const open_size& s = l.sizes[static_cast<std::size_t>(k)];
+  return s.derived ? s.value : ir::dim::symbol(k) * ir::dim(s.factor) + ir::dim(s.offset);
+}
+
+/// The extents or strides of one tensor, in symbols.
+inline series<ir::dim> open_extents(const size_layout& l, std::size_t tensor) {
+  series<ir::dim> out;
+  const tensor_layout& t = l.tensors[tensor];
+  for (int a = 0; a < t.rank; ++a) out.push_back(extent_at(l, static_cast<std::size_t>(t.first + a)));
+  return out;
+}
+inline series<ir::dim> open_strides(const size_layout& l, std::size_t tensor) {
+  const tensor_layout& t = l.tensors[tensor];
+  const auto given = l.strides.begin() + t.first;
+  series<ir::dim> out(given, given + t.rank);
+  ir::dim step = 1;
+  for (std::size_t i = t.order.size(); t.dense && i-- > 0;) {
+    out[static_cast<std::size_t>(t.order[i])] = step;
+    step *= extent_at(l, static_cast<std::size_t>(t.first + t.order[i]));
+  }
+  return out;
+}
+
+/// Thrown out of a traced function that asked more of its sizes than the trace had left open.
+struct retrace {
+  size_layout layout;
+};
+
+/// The sizes of one trace.
+class size_space final : public sinter::detail::size_arithmetic {
+ public:
+  explicit size_space(size_layout layout) : layout_(std::move(layout)), serial_(next_serial()) {
+    for (const open_size& s : layout_.sizes) {
+      hints_.push_back(s.hint());
+      most_.push_back(s.derived ? 0 : (s.most - s.offset) / s.factor);
+    }
+  }
+
+  const size_layout& layout() const { return layout_; }
+  /// What a retrace would have asked for, when one was thrown; the traced function may have caught it.
+  const std::optional<size_layout>& wanted() const { return wanted_; }
+
+  dim in_front(const ir::dim& d, location where = {}) {
+    if (const auto n = d.number()) return dim(*n);
+    for (std::size_t i = 0; i < values_.size(); ++i)
+      if (values_[i].value == d && values_[i].where.line == where.line && values_[i].where.file == where.file)
+        return handle(i);
+    values_.push_back({d, where});
+    return handle(values_.size() - 1);
+  }
+  ir::dim behind(dim d) const { return d.is_symbolic() ? entry_of(d).value : ir::dim(d.bits); }
+
+  dim combine(sinter::detail::size_op what, dim a, dim b) override {
+    using enum sinter::detail::size_op;
+    const ir::dim x = behind(a), y = behind(b);
+    const location where = place(a, b);
+    switch (what) {
+      case add:
+        return in_front(x + y, where);
+      case sub:
+        return in_front(x - y, where);
+      case mul:
+        return in_front(x * y, where);
+      default:
+        break;
+    }
+    if (const auto exact = x.divided_by(y)) return what == div ? in_front(*exact, where) : dim(0);
+    if (ir::range_of(x, most_).least < 0 || ir::range_of(y, most_).least <= 0) {
+      // Quotients of sizes are rounded down; of what may be negative C++ has other rules.
+      fix_all(x, where, "divided, and may be negative");
+      fix_all(y, where, "a divisor that may not be positive");
+    }
+    if (what == mod && x.evaluate(hints_) % y.evaluate(hints_) == 0) make_divisible(x, y, where);
+    const ir::dim quotient = floor_div(x, y);
+    return in_front(what == div ? quotient : x - quotient * y, where);
+  }
+
+  bool compare(sinter::detail::size_relation what, dim a, dim b) override {
+    using enum sinter::detail::size_relation;
+    const ir::dim x = behind(a), y = behind(b);
+    const location where = place(a, b);
+    if (what == equal) return is_zero(x - y, where);
+    if (what == less) return is_positive(y - x, where);
+    return !is_positive(x - y, where);
+  }
+
+  std::int64_t fix(dim a) override {
+    const Entry e = entry_of(a);
+    fix_all(e.value, e.where, "converted to an integer");
+    return e.value.evaluate(hints_);
+  }
+
+  dim read_at(dim a, location where) override { return in_front(behind(a), where); }
+  std::string text(dim a) override { return behind(a).text(); }
+
+  /// Gives up all symbols: the trace repeats with numbers. Returns when there are none.
+  void fix_everything(const std::string& why, location where) {
+    size_layout next = layout_;
+    bool any = false;
+    for (open_size& s : next.sizes) any |= fixed(s, why, where);
+    if (any) again(std::move(next));
+  }
+
+ private:
+  struct Entry {
+    ir::dim value;
+    location where;
+  };
+  /// How often a size is narrowed before it is fixed: a loop that counts up to it would narrow it once a turn.
+  static constexpr int most_narrowings = 6;
+
+  static std::int64_t next_serial() {
+    static std::atomic<std::int64_t> last{0};
+    return ++last % ((std::int64_t{1} << 28) - 1) + 1;
+  }
+  dim handle(std::size_t i) const { return dim(INT64_MIN + (serial_ << 32) + static_cast<std::int64_t>(i)); }
+  const Entry& entry_of(dim d) const {
+    const std::int64_t offset = d.bits - INT64_MIN;
+    const auto i = static_cast<std::size_t>(offset & 0xffffffff);
+    if (offset >> 32 != serial_ || i >= values_.size())
+      fail("size",
+           "an extent of a traced tensor is used after its trace ended, or in another one; read it there again");
+    return values_[i];
+  }
+  location place(dim a, dim b) const {
+    for (dim d : {a, b})
+      if (d.is_symbolic())
+        if (const Entry& e = entry_of(d); e.where.line) return e.where;
+    return {};
+  }
+
+  [[noreturn]] void again(size_layout next) {
+    next.guards.clear();
+    wanted_ = next;
+    throw retrace{std::move(next)};
+  }
+
+  static bool fixed(open_size& s, const std::string& why, location where) {
+    if (s.is_fixed()) return false;
+    s.derived = true;
+    s.value = s.number;
+    s.why = why;
+    s.where = where;
+    return true;
+  }
+
+  /// Repeats the trace with every size that `d` depends on a number; returns when there is none.
+  void fix_all(const ir::dim& d, location where, const std::string& why) {
+    if (d.is_number()) return;
+    size_layout next = layout_;
+    for (std::size_t k = 0; k < next.sizes.size(); ++k) {
+      if (!depends_on(d, static_cast<int>(k))) continue;
+      const ir::dim number = next.sizes[k].hint();
+      fixed(next.sizes[k], why, where);
+      for (open_size& s : next.sizes)
+        if (s.derived) s.value = substituted(s.value, static_cast<int>(k), number);
+    }
+    again(std::move(next));
+  }
+
+  /// Repeats the trace with extent k = factor·s + offset for another factor and offset.
+  [[noreturn]] void narrow(std::size_t k, std::int64_t factor, std::int64_t offset, location where, const char* why) {
+    size_layout next = layout_;
+    open_size& s = next.sizes[k];
+    if (++s.narrowings > most_narrowings || s.number - offset < 2 * factor)
+      fix_all(ir::dim::symbol(static_cast<int>(k)), where, "compared with other sizes again and again");
+    const ir::dim old =
+        ir::dim::symbol(static_cast<int>(k)) * ir::dim(factor / s.factor) + ir::dim((offset - s.offset) / s.factor);
+    for (open_size& other : next.sizes)
+      if (other.derived) other.value = substituted(other.value, static_cast<int>(k), old);
+    s.factor = factor;
+    s.offset = offset;
+    s.why = why;
+    s.where = where;
+    again(std::move(next));
+  }
+
+  bool is_zero(const ir::dim& d, location where) {
+    const ir::size_range r = ir::range_of(d, most_);
+    if (r.least > 0 || r.most < 0) return false;
+    if (d.is_number()) return true;
+    if (d.evaluate(hints_) == 0) make_zero(d, where);
+    return take({d, false, false, where});
+  }
+
+  bool is_positive(const ir::dim& d, location where) {
+    const ir::size_range r = ir::range_of(d, most_);
+    if (r.least > 0) return true;
+    if (r.most <= 0) return false;
+    const bool holds = d.evaluate(hints_) > 0;
+    narrow_to_positive(holds ? d : ir::dim(1) - d, where);
+    return take({d, true, holds, where});
+  }
+
+  bool take(size_guard g) {
+    for (const size_guard& known : layout_.guards)
+      if (known.value == g.value && known.positive == g.positive) return known.holds;
+    layout_.guards.push_back(g);
+    return g.holds;
+  }
+
+  /// Where d > 0 is a lower bound of one size, the trace repeats with that size counted from the bound: then it is known
+  /// wherever it matters.
+  void narrow_to_positive(const ir::dim& d, location where) {
+    for (std::size_t k = 0; k < layout_.sizes.size(); ++k) {
+      const auto form = linear_in(d, static_cast<int>(k));
+      if (!form || form->coefficient <= 0 || !form->rest.is_number()) continue;
+      const std::int64_t c = form->coefficient,
+                         least = (c - *form->rest.number()) / c;  // ceil((1 - rest) / c), when > 0
+      const open_size& s = layout_.sizes[k];
+      narrow(k, s.factor, s.offset + s.factor * (least - 2), where, "compared with a number");
+    }
+  }
+
+  /// Repeats the trace with d = 0 for all calls.
+  [[noreturn]] void make_zero(const ir::dim& d, location where) {
+    for (std::size_t k = layout_.sizes.size(); k-- > 0;) {
+      const auto form = linear_in(d, static_cast<int>(k));
+      if (!form) continue;
+      const auto solution = (form->rest * ir::dim(-1)).divided_by(form->coefficient);
+      if (!solution) continue;
+      size_layout next = layout_;
+      open_size& s = next.sizes[k];
+      s.value = *solution * ir::dim(s.factor) + ir::dim(s.offset);
+      s.derived = true;
+      s.why = "equal to " + s.value.text();
+      s.where = where;
+      for (open_size& other : next.sizes)
+        if (other.derived) other.value = substituted(other.value, static_cast<int>(k), *solution);
+      again(std::move(next));
+    }
+    fix_all(d, where, "equal to another size");
+    throw internal_error("internal error: a size that is a number was compared as a symbol");
+  }
+
+  /// Repeats the trace with x a multiple of y for all calls.
+  [[noreturn]] void make_divisible(const ir::dim& x, const ir::dim& y, location where) {
+    for (std::size_t k = 0; y.is_number() && k < layout_.sizes.size(); ++k) {
+      const auto form = linear_in(x, static_cast<int>(k));
+      if (!form || !form->rest.is_number() || *form->rest.number() % *y.number() != 0) continue;
+      const open_size& s = layout_.sizes[k];
+      const std::int64_t more = *y.number() / std::gcd(*y.number(), form->coefficient);
+      narrow(k, s.factor * more, s.offset, where, "divisible");
+    }
+    fix_all(x * y, where, "divisible by another size");
+    throw internal_error("internal error: a size that is a number was divided as a symbol");
+  }
+
+  size_layout layout_;
+  std::int64_t serial_;
+  series<std::int64_t> hints_, most_;
+  series<Entry> values_;
+  std::optional<size_layout> wanted_;
+};
+
+}  // namespace sinter::engine::detail
+
+#include "base/engine_end.hpp"
