@@ -18,6 +18,7 @@
 #include "../base/text.hpp"
 #include "../engine.hpp"
 #include "evaluate.hpp"
+#include "items.hpp"
 #include "number.hpp"
 #include "tree_map.hpp"
 
@@ -40,7 +41,8 @@ using settled = decltype(settle_tree(std::declval<T>()));
 template <class T>
 inline constexpr bool is_floating_scalar = false;
 template <scalar_like T>
-inline constexpr bool is_floating_scalar<T> = !std::is_integral_v<T> && !std::is_same_v<T, long double>;
+inline constexpr bool is_floating_scalar<T> =
+    !std::is_integral_v<T> && !std::is_same_v<T, long double> && !std::is_same_v<T, dim>;
 
 /// What a function is given for an argument: floating ones are numbers, if Numbers; expressions are tensors.
 template <bool Numbers, class T>
@@ -69,50 +71,6 @@ struct call_result<void> {
 /// The result of calling F with the trees Args by value, as a tree of tensors; void stays void.
 template <class F, class... Args>
 using call_result_t = typename call_result<std::invoke_result_t<F&, Args...>>::type;
-
-/// n items, on the stack unless a tree of run-time size has very many leaves.
-template <class T, int Known>
-class items {
-  static constexpr std::size_t room = 32;
-
- public:
-  explicit items(std::size_t n) : size_(n) {
-    if (n > room) more_ = new T[n];
-  }
-  items(const items&) = delete;
-  items& operator=(const items&) = delete;
-  ~items() { delete[] more_; }
-  T* data() { return more_ ? more_ : few_; }
-  std::span<const T> all() { return {data(), size_}; }
-
- private:
-  std::size_t size_;
-  T* more_ = nullptr;
-  T few_[room];
-};
-/// Of a number that the type tells. What needs no destructor is not initialised: it is written before it is read.
-template <class T, int Known>
-requires(Known > 0 && std::is_trivially_destructible_v<T>) class items<T, Known> {
- public:
-  explicit items(std::size_t) {}
-  items(const items&) = delete;
-  items& operator=(const items&) = delete;
-  T* data() { return reinterpret_cast<T*>(all_); }
-  std::span<const T> all() { return {data(), static_cast<std::size_t>(Known)}; }
-
- private:
-  alignas(T) unsigned char all_[static_cast<std::size_t>(Known) * sizeof(T)];
-};
-template <class T, int Known>
-requires(Known == 0 || (Known > 0 && !std::is_trivially_destructible_v<T>)) class items<T, Known> {
- public:
-  explicit items(std::size_t) {}
-  T* data() { return all_; }
-  std::span<const T> all() { return {all_, static_cast<std::size_t>(Known)}; }
-
- private:
-  T all_[Known > 0 ? Known : 1];
-};
 
 template <class T>
 std::uint64_t bits_of(T x) {
@@ -157,6 +115,7 @@ template <class T>
 std::string value_text(const T& x) {
   if constexpr (text_leaf<T>) return "\"" + std::string(x) + "\"";
   else if constexpr (bytes_leaf<T>) return {};
+  else if constexpr (std::is_same_v<T, dim>) return x.text();
   else if constexpr (std::is_same_v<T, bool>) return x ? "true" : "false";
   else if constexpr (std::is_enum_v<T>) return std::to_string(static_cast<std::int64_t>(x));
   else if constexpr (std::is_integral_v<T>) return std::to_string(x);
