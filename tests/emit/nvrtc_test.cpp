@@ -84,7 +84,7 @@ TEST_CASE("kernels of the benchmarks keep everything in registers") {
     const auto c = gpu_kernels({all[0], all[1], all[2], all[3]});
     check_compile(c, 1);
     CHECK(c.sources[0].launches.size() == 2);
-    CHECK(entries(c.sources[0]).find("__launch_bounds__(1024, 1)") != std::string::npos);
+    CHECK(entries(c.sources[0]).find("__launch_bounds__(512, 1)") != std::string::npos);
   }
   SUBCASE("sums of columns") {
     graph g;
