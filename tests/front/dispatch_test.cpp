@@ -227,7 +227,8 @@ TEST_CASE("specialisations are bounded by what they hold, too") {
 }
 
 TEST_CASE("the limit is for arguments of the same types") {
-  const auto f = compile([](auto x) { return x + x; }, {.recompile_limit = 1, .on_limit = on_limit::error});
+  const auto f = compile([](auto x) { return x + x; },
+                         {.dynamic = dynamic::no, .recompile_limit = 1, .on_limit = on_limit::error});
   f(vec{1});
   f(tensor<double, 1>{1});
   f(tensor<std::int32_t, 1>{1});

@@ -30,7 +30,7 @@ class without {
 };
 
 template <class X>
-std::vector<float> elements(const X& x) {
+std::vector<float> values_of(const X& x) {
   return x.to(device::cpu()).to_vector();
 }
 
@@ -41,13 +41,13 @@ void needs(guard_kind kind, F fn, const First& first, const Second& second, cons
   INFO("guard ", engine::detail::name(kind));
   const auto guarded = compile(fn);
   std::apply(guarded, first);
-  CHECK(elements(std::apply(guarded, second)) == want);
+  CHECK(values_of(std::apply(guarded, second)) == want);
   CHECK(guarded.specialisations() == 2);
 
   const auto unguarded = compile(fn);
   std::apply(unguarded, first);
   const without none(kind);
-  CHECK(elements(std::apply(unguarded, second)) != want);
+  CHECK(values_of(std::apply(unguarded, second)) != want);
   CHECK(unguarded.specialisations() == 1);
 }
 
@@ -153,14 +153,30 @@ TEST_CASE("autocast's dtype is guarded") {
   const auto product = [](mat a, mat b) { return matmul(a, b); };
   const auto f = compile(product);
   const auto low = autocast<bf16>([&](mat a, mat b) { return f(a, b); });
-  CHECK(elements(low(a, b)) == std::vector<float>{1});
-  CHECK(elements(f(a, b)) == std::vector<float>{1 + 1.f / 1024});
+  CHECK(values_of(low(a, b)) == std::vector<float>{1});
+  CHECK(values_of(f(a, b)) == std::vector<float>{1 + 1.f / 1024});
   CHECK(f.specialisations() == 2);
 
   const auto g = compile(product);
   autocast<bf16>([&](mat a, mat b) { return g(a, b); })(a, b);
   const without none(guard_kind::setting);
-  CHECK(elements(g(a, b)) == std::vector<float>{1});
+  CHECK(values_of(g(a, b)) == std::vector<float>{1});
+}
+
+TEST_CASE("what a function asked of open extents is guarded") {
+  const vec y{1, 2, 3, 4, 5};
+  const auto longer = [](vec x) { return x.size(0) > 4 ? vec(x * 2) : vec(-x); };
+  const auto guarded = compile(longer, {.dynamic = dynamic::yes});
+  CHECK(values_of(guarded(vec{1, 2, 3})) == std::vector<float>{-1, -2, -3});
+  CHECK(values_of(guarded(vec{1, 2})) == std::vector<float>{-1, -2});
+  CHECK(guarded.specialisations() == 1);
+  CHECK(values_of(guarded(y)) == std::vector<float>{2, 4, 6, 8, 10});
+  CHECK(guarded.specialisations() == 2);
+
+  const auto unguarded = compile(longer, {.dynamic = dynamic::yes});
+  unguarded(vec{1, 2, 3});
+  const without none(guard_kind::relation);
+  CHECK(values_of(unguarded(y)) == std::vector<float>{-1, -2, -3, -4, -5});
 }
 
 TEST_CASE("which device is guarded, and whether addresses are aligned on a GPU") {
@@ -175,7 +191,7 @@ TEST_CASE("which device is guarded, and whether addresses are aligned on a GPU")
   const auto twice = [](vec x) { return x * 2; };
   const auto guarded = compile(twice);
   guarded(aligned);
-  CHECK(elements(guarded(misaligned))[15] == 34);
+  CHECK(values_of(guarded(misaligned))[15] == 34);
   CHECK(guarded.specialisations() == 2);
 }
 

@@ -78,6 +78,26 @@ TEST_CASE("precompile waits for the kernels, also where calls do not") {
   CHECK(f.report().backend == "cpu");
 }
 
+TEST_CASE("extents that a dynamic specialisation meets often get kernels of their own") {
+  const auto f = fresh({.tier = tier::background});
+  for (const int n : {5, 6, 7}) f(full<float>(1.f, n));
+  f.wait_ready();
+  const std::size_t before = f.explain().specialisations.size();
+  const vec often = full<float>(2.f, 12);
+  const floats want = f(often).to_vector();
+  CHECK(f.explain().specialisations.size() == before);
+  int wrong = 0;
+  for (int i = 0; i < 300; ++i) wrong += f(often).to_vector() != want;
+  f.wait_ready();
+  for (int i = 0; i < 10; ++i) wrong += f(often).to_vector() != want;
+  CHECK(wrong == 0);
+  const auto now = f.explain();
+  CHECK(now.specialisations.size() == before + 1);
+  CHECK(now.specialisations[0].why == "these extents are frequent");
+  CHECK(f.specialisations() == before);  // it takes no place of another
+  CHECK(f(full<float>(1.f, 13)).to_vector() != want);
+}
+
 TEST_CASE("functions and arguments may go while their kernels are made") {
   for (int i = 0; i < 3; ++i) {
     const auto f = fresh({.tier = tier::background});
