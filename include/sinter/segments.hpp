@@ -4,69 +4,18 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
-#include <mutex>
 #include <string_view>
-#include <unordered_map>
 
 #include "base/log.hpp"
 #include "base/series.hpp"
 #include "base/shape_errors.hpp"
 #include "engine.hpp"
 #include "report/join.hpp"
+#include "segment_programs.hpp"
 
 namespace sinter::engine {
 
 namespace detail {
-
-/// The programs of segments, by the nodes of their graph in order and by how their inputs lie. Nodes have been pushed in
-/// the order in which the function does, so that a function's next call finds its segments without printing them.
-class segment_table {
- public:
-  std::shared_ptr<const program> get(const ir::graph& g, std::span<const argument> inputs, const options& how,
-                                     device where) {
-    std::string key = how.backend;
-    const auto add = [&key](std::int64_t x) {
-      char bytes[sizeof x];
-      std::memcpy(bytes, &x, sizeof x);
-      key.append(bytes, sizeof x);
-    };
-    add(where.index * 2 + where.is_cuda());
-    add(static_cast<std::int64_t>(how.mode) | static_cast<std::int64_t>(how.precision) << 8 |
-        std::int64_t{how.deterministic} << 16);
-    for (const auto& x : inputs) {
-      add(kernel_facts(x));
-      for (int d = 0; d < x.rank; ++d) add(x.strides[d]);
-    }
-    ir::append_structure(key, g);
-    {
-      const std::lock_guard lock(mutex_);
-      if (const auto at = known_.find(key); at != known_.end()) return at->second.code;
-    }
-    if (current_stance == stance::fail_on_recompile)
-      fail(how.name,
-           "a stance forbids to compile, and the call takes a way between two graph breaks that is new: other branches "
-           "or "
-           "extents");
-    auto t = make_tracer();
-    t->graph = g;
-    entry made{build(std::move(t), inputs, how, where), g};
-    auto code = made.code;
-    const std::lock_guard lock(mutex_);
-    if (known_.size() >= most_segments) known_.clear();
-    known_.insert_or_assign(std::move(key), std::move(made));
-    return code;
-  }
-
- private:
-  struct entry {
-    std::shared_ptr<const program> code;
-    ir::graph graph;  ///< keeps alive what the key names by its address
-  };
-
-  static constexpr std::size_t most_segments = 4096;
-  std::mutex mutex_;
-  std::unordered_map<std::string, entry> known_;
-};
 
 inline argument to_argument(const captured& x, const tracer& t) {
   argument a;
@@ -152,6 +101,7 @@ inline void cut_graph(tracer& t) {
     const auto at = std::lower_bound(wanted.begin(), wanted.end(), v->node) - wanted.begin();
     set_elements(*v, to_captured(results[static_cast<std::size_t>(at)]));
   }
+  erase_if(t.call->results, [](const storage& r) { return r.unique(); });
   for (auto& r : results) t.call->results.push_back(std::move(r.memory));
   t.start_segment();
 }
@@ -202,9 +152,8 @@ inline void note_break(tracer& t, const std::string& reason, location at) {
   if (call.fullgraph > 0)
     fail(call.how->name,
          "options.fullgraph is set, but " + reason +
-             " of a traced tensor ends the graph here; select with where(condition, a, b), branch and loop with cond "
-             "and "
-             "while_loop, return the tensor and read it from the result, or drop .fullgraph",
+             " needs elements at each call, which ends the graph here; select with where(condition, a, b), branch and "
+             "loop with cond and while_loop, return the tensor and read it from the result, or drop .fullgraph",
          at);
   call.answers = true;
   if (contains(call.did.breaks, {reason, at})) return;
@@ -235,13 +184,35 @@ inline void snapshot(storage& memory, void*& data) {
   memory = std::move(own);
 }
 
-inline void check_copies(const live_call& call) {
+/// Whether the graph has an input in this memory.
+inline bool is_read(const tracer& t, const storage& memory) {
+  const auto all = inputs_of(t);
+  return std::any_of(all.begin(), all.end(), [&](const argument& a) { return a.owner && *a.owner == memory; });
+}
+
+/// What the graph reads of this memory it reads from a copy instead.
+inline void keep_old(tracer& t, const storage& memory) {
+  for (auto& c : t.captures)
+    if (c.memory == memory) snapshot(c.memory, c.data);
+  if (t.segment > 0) return;
+  for (auto& a : t.call->arguments) {
+    if (!a.owner || !(*a.owner == memory)) continue;
+    auto own = std::make_unique<storage>(memory);
+    snapshot(*own, a.data);
+    a.owner = own.get();
+    t.call->replaced.push_back(std::move(own));
+  }
+}
+
+/// Refuses copies that were written, and drops those whose tensors are gone.
+inline void check_copies(live_call& call, bool all) {
   for (const auto& c : call.copies)
-    if (hash_of(c.memory) != c.hash)
+    if ((all || c.memory.unique()) && hash_of(c.memory) != c.hash)
       fail(call.how->name,
            "the function writes through the address of a traced tensor's elements, which is a copy to be read; compute "
            "the new tensor, for example with where(), or write inside disable(f)",
            c.where);
+  erase_if(call.copies, [](const auto& c) { return c.memory.unique(); });
 }
 
 /// The results of the function: what earlier segments computed for it alone as it is, the rest by a last segment.
@@ -361,29 +332,25 @@ SINTER_API void cut(tracer& t, const char* what, location at) {
 SINTER_API void count_read(const char* what, const storage& memory, bool may_write, location at) {
   const auto t = current();
   if (!t || !t->call) return;
-  live_call& call = *t->call;
-  if (std::find(call.made.begin(), call.made.end(), memory) == call.made.end())
-    detail::note_break(*t, std::string(what) + " of a tensor with memory", at);
-  if (!may_write) return;
-  for (auto& c : t->captures)
-    if (c.memory == memory) detail::snapshot(c.memory, c.data);
-  if (t->segment > 0) return;
-  for (auto& a : call.arguments) {
-    if (!a.owner || !(*a.owner == memory)) continue;
-    storage own = memory;
-    detail::snapshot(own, a.data);
-    call.replaced.push_back(std::make_unique<storage>(std::move(own)));
-    a.owner = call.replaced.back().get();
-  }
+  const auto& made = t->call->made;
+  const bool counts = std::find(made.begin(), made.end(), memory) == made.end();
+  if (counts) detail::note_break(*t, std::string(what) + " of a tensor with memory", at);
+  if (!may_write || !detail::is_read(*t, memory)) return;
+  if (counts && t->call->whole == 0) detail::cut_graph(*t);
+  else detail::keep_old(*t, memory);
 }
 
 SINTER_API void count_made(const storage& memory) {
-  if (const auto& t = current(); t && t->call) t->call->made.push_back(memory);
+  const auto& t = current();
+  if (!t || !t->call) return;
+  erase_if(t->call->made, [](const storage& m) { return m.unique(); });
+  t->call->made.push_back(memory);
 }
 
 SINTER_API storage copy_to_read(const traced_value& v) { return v.copy; }
 
 SINTER_API void keep_copy(traced_value& v, storage copy, location at) {
+  detail::check_copies(*v.of->call, false);
   v.of->call->copies.push_back({copy, detail::hash_of(copy), at});
   v.copy = std::move(copy);
 }
@@ -391,7 +358,7 @@ SINTER_API void keep_copy(traced_value& v, storage copy, location at) {
 SINTER_API void finish(traced& out) {
   tracer& t = *out.graph;
   if (!t.call || !t.call->answers) return;
-  detail::check_copies(*t.call);
+  detail::check_copies(*t.call, true);
   out.answer = detail::answer_of(t);
   out.did = std::move(t.call->did);
 }

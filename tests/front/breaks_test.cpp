@@ -1,5 +1,6 @@
 // Graph breaks: a compiled function that reads values goes on with them, and does what it says at every call.
 #include <atomic>
+#include <cstdio>
 #include <functional>
 #include <memory>
 #include <sstream>
@@ -486,6 +487,27 @@ TEST_CASE("elements are handed out to be read: writing them is an error") {
   CHECK(mine.to_vector() == floats{1, 2});
 }
 
+TEST_CASE("a long loop keeps no memory of the rounds that are over") {
+  const auto f = compile([](tensor<float, 1> x) {
+    for (int i = 0; i < 200; ++i) x = x + x(0) * 0.f + 1.f;
+    return x;
+  });
+  constexpr std::int64_t many = 1 << 16;
+  const auto resident = [] {
+    long pages = 0, all = 0;
+    std::FILE* const file = std::fopen("/proc/self/statm", "r");
+    REQUIRE(file);
+    REQUIRE(std::fscanf(file, "%ld %ld", &all, &pages) == 2);
+    std::fclose(file);
+    return pages * 4096;
+  };
+  f(full<float>(0.f, many));
+  const long before = resident();
+  const auto y = f(full<float>(0.f, many));
+  CHECK(y(many - 1) == 200);
+  CHECK(resident() - before < 200 * many);  // all rounds together would be 4 times that, and their copies again
+}
+
 TEST_CASE("arguments that are views are read as they lie") {
   const auto f = compile([](tensor<float, 2> x) {
     const float corner = x(0, 1);
@@ -587,12 +609,26 @@ TEST_CASE("what was pushed before a captured tensor is written has read the old 
   // Also when it is an argument as well.
   const auto g = compile([&](vec x) {
     const vec before = x * 1.f;
-    count.data()[0] = 50;
-    return std::pair{before, count + 0.f};
+    count.data()[0] += 50;
+    return std::tuple{before, count + 0.f, x + 0.f};
   });
-  const auto [before, after] = g(count);
-  CHECK(before.item() == 3);
-  CHECK(after.item() == 50);
+  for (const float call : {0.f, 50.f}) {
+    const auto [before, after, argument] = g(count);
+    CHECK(before.item() == 3 + call);
+    CHECK(after.item() == 53 + call);
+    CHECK(argument.item() == 53 + call);
+  }
+  // Inside grad the graph is not cut, and yet keeps what it has read.
+  const auto h = compile([&](vec x) {
+    return value_and_grad([&](vec y) {
+      const auto before = sum(y * count);
+      count.data()[0] = 7;
+      return tensor<float, 0>(before + sum(y * count));
+    })(x);
+  });
+  count.data()[0] = 2;
+  CHECK(h(vec{3}).first.item() == 27);
+  CHECK(h(vec{3}).second.item() == 14);
 }
 
 TEST_CASE("explain lists breaks; other shapes and the reference backend work alike") {
