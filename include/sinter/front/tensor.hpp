@@ -208,7 +208,7 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   tensor to(sinter::device where, location at = location::current()) const;
 
   /// The first element, an address in the device's memory. While traced it ends the graph so far, and is a row-major copy
-  /// that lives until the traced function returns, to be read and not written.
+  /// that lives as long as a tensor refers to the value, to be read and not written.
   T* data(location at = location::current()) const {
     if (tracer_) return copy_to_read("data", at);
     concrete("data", at);
