@@ -543,6 +543,42 @@ TEST_CASE("loops of the graph and breaks go together; a loop's body cannot be re
   CHECK(contains(message([&] { around(vec{1}); }), line(__LINE__ - 3)));
 }
 
+TEST_CASE("a trace with open sizes starts again at its first break, and never after it") {
+  int begun = 0, middle = 0, ended = 0;
+  const auto f = compile(
+      [&](vec x) {
+        ++begun;
+        const vec y = x * static_cast<float>(2) + reshape(x, x.size(0));
+        const float total = sum(y).item();
+        ++middle;
+        const vec z = y + total;
+        ended += z.size(0) > 1 && max(z) > 0.f ? 1 : 0;
+        return z / static_cast<float>(x.numel());
+      },
+      {.dynamic = dynamic::yes});
+  CHECK(f(vec{1, 2}).to_vector() == floats{6, 7.5f});
+  CHECK(begun == 2);  // once with open sizes, and once with numbers
+  CHECK(middle == 1);
+  CHECK(ended == 1);
+  CHECK(f(vec{1, 1, 2}).to_vector() == floats{5, 5, 6});
+  CHECK(f(vec{1, 2}).to_vector() == floats{6, 7.5f});
+  CHECK(begun == 4);
+  CHECK(middle == 3);
+  CHECK(f.specialisations() == 1);
+  // A break that a later trace meets first.
+  int calls = 0;
+  const auto g = compile([&](vec x) {
+    ++calls;
+    return x.size(0) > 3 ? vec(x * sum(x).item()) : vec(x + 1.f);
+  });
+  CHECK(g(vec{1}).to_vector() == floats{2});
+  CHECK(g(vec{1, 2}).to_vector() == floats{2, 3});
+  CHECK(g(vec{1, 2, 3}).to_vector() == floats{2, 3, 4});
+  CHECK(g(vec{1, 1, 1, 1}).to_vector() == floats{4, 4, 4, 4});
+  CHECK(g(vec{1, 1, 1, 2}).to_vector() == floats{5, 5, 5, 10});
+  CHECK(g(vec{5, 6}).to_vector() == floats{6, 7});
+}
+
 TEST_CASE("host calls happen before the break that follows them, once") {
   std::vector<float> seen;
   const auto f = compile([&](vec x) {
