@@ -99,7 +99,8 @@ inline void check_pass(const ir::graph& g, const char* pass) {
 
 /// The device that all arguments are on, the captured ones behind the `given` included; `otherwise` when there are none.
 /// user_error naming two that disagree.
-inline device common_device(std::span<const argument> all, std::size_t given, const options& how, device otherwise) {
+SINTER_API device common_device(std::span<const argument> all, std::size_t given, const options& how,
+                                device otherwise) {
   const argument* first = nullptr;
   const auto named = [&](const argument& a) {
     const auto index = static_cast<std::size_t>(&a - all.data());
@@ -139,9 +140,9 @@ class album final : public rewrite::observer {
   reporting::page& page_;
 };
 
-inline std::shared_ptr<const code> compile(const ir::graph& traced, std::span<const argument> arguments,
-                                           const options& how, device where, const size_layout& layout,
-                                           anatomy* inside) {
+SINTER_API std::shared_ptr<const code> compile(const ir::graph& traced, std::span<const argument> arguments,
+                                               const options& how, device where, const size_layout& layout,
+                                               anatomy* inside) {
   auto c = std::make_shared<code>();
   c->inside = inside;
   c->layout = layout;

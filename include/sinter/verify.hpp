@@ -60,9 +60,9 @@ struct example {
 /// Normal numbers, or small integers, that follow from the seed.
 SINTER_API ir::literal_array random_values(dtype type, const series<std::int64_t>& extents, std::uint64_t seed);
 
-/// Compiles the graph for these inputs, runs it kernel by kernel, and compares what each stores with the reference's result from
-/// the same operands, within what rounding explains. Where one differs, its ops are compiled one by one to find which.
-/// Arguments of the inputs, captures excluded.
+/// Compiles the graph for these inputs, runs it kernel by kernel, and compares what each stores with the reference's result
+/// from the same operands, within what rounding explains. Where one differs, its ops are compiled one by one to find which.
+/// `arguments` are the inputs but for the captures.
 SINTER_API verification verify(std::shared_ptr<tracer> traced, std::span<const argument> arguments, const options& how,
                                device where = {});
 /// For a graph without captures.

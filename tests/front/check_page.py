@@ -60,6 +60,7 @@ def check_page(path):
     p.feed(text)
     p.close()
     assert not p.open, f"left open: {p.open}"
+    assert {"svg", "table", "pre"} <= p.tags, p.tags
     assert not p.tags & {"script", "link", "img", "iframe", "object"}, p.tags
     assert all(link.startswith("#") and link[1:] in p.ids for link in p.links), p.links
     assert not re.search(r"url\(|@import|https?://(?!www\.w3\.org/2000/svg\")", text), "something outside"

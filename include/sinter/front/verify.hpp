@@ -1,4 +1,4 @@
-// front/verify.hpp: verify(fn)(args...) and minimize(fn)(args...): is what kernels compute right, and if not, which op is wrong.
+// front/verify.hpp: verify(fn)(args...) and minimize(fn)(args...): do kernels compute what they should; if not, which op.
 #pragma once
 
 #include <utility>
@@ -9,10 +9,10 @@
 
 namespace sinter {
 
-/// verify(fn)(args...) traces fn for these arguments with all extents fixed, compiles it, and runs it kernel by kernel beside the
-/// reference: what each kernel stores is compared with the reference's result from the same operands, within what rounding
-/// explains. The first op that differs is named with its line, the index and both values. Slow; fn's results are not
-/// returned. `how` is for a function that is not compiled yet. user_error for one that reads traced values.
+/// verify(fn)(args...) traces fn for these arguments with all extents fixed, compiles it, and runs it kernel by kernel beside
+/// the reference: what each kernel stores is compared with the reference's result from the same operands, within what
+/// rounding explains. The first op that differs is named with its line, the index and both values. Slow; fn's results are
+/// not returned. `how` is for a function that is not compiled yet. user_error for one that reads traced values.
 template <class F>
 auto verify(F&& fn, const options& how = {}, location where = location::current()) {
   return [f = detail::as_compiled(std::forward<F>(fn), how, where)](const auto&... args) {
@@ -20,8 +20,8 @@ auto verify(F&& fn, const options& how = {}, location where = location::current(
   };
 }
 
-/// minimize(fn)(args...): where verify(fn)(args...) fails, or fn does not compile, the smallest part of it that fails in the
-/// same way, and a program that shows it: save reproduction.source as a .cpp.
+/// minimize(fn)(args...): where verify(fn)(args...) fails, or fn does not compile, the smallest part of it that fails in
+/// the same way, and a program that shows it: save reproduction.source as a .cpp.
 template <class F>
 auto minimize(F&& fn, const options& how = {}, location where = location::current()) {
   return [f = detail::as_compiled(std::forward<F>(fn), how, where)](const auto&... args) {

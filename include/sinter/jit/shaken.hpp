@@ -1,4 +1,4 @@
-// jit/shaken.hpp: the reference's values of some nodes, and how far rounding may move them: each is computed again with every
+// jit/shaken.hpp: the reference's values of nodes, and how far rounding may move them: they are computed again with every
 // result on the way moved by what its rounding may come to.
 #pragma once
 
@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "../base/sorted.hpp"
+#include "../ir/define.hpp"
 #include "code.hpp"
 
 namespace sinter::engine::detail {

@@ -7,10 +7,10 @@
 
 namespace sinter::engine::detail {
 
-inline device common_device(std::span<const argument> all, std::size_t given, const options& how, device otherwise);
-inline std::shared_ptr<const code> compile(const ir::graph& traced, std::span<const argument> arguments,
-                                           const options& how, device where, const size_layout& layout,
-                                           anatomy* inside);
+SINTER_API device common_device(std::span<const argument> all, std::size_t given, const options& how, device otherwise);
+SINTER_API std::shared_ptr<const code> compile(const ir::graph& traced, std::span<const argument> arguments,
+                                               const options& how, device where, const size_layout& layout,
+                                               anatomy* inside);
 
 /// Memory of a node of its own, row-major.
 struct held {

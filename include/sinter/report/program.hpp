@@ -79,8 +79,8 @@ inline std::string comment(const std::string& text) {
 
 }  // namespace detail
 
-/// A program that returns 1 as long as verify() finds something wrong with the graph, whose nodes are all live. `settings` are
-/// fields of options.
+/// A program that returns 1 as long as verify() finds something wrong with the graph, whose nodes are all live. `settings`
+/// are fields of options.
 SINTER_API std::string program(const ir::graph& g, const series<spelled_input>& inputs, const std::string& what,
                                const std::string& settings, const std::string& device) {
   std::string out = detail::comment("Written by sinter::minimize. It found:\n" + what) +

@@ -1,4 +1,4 @@
-// run/trace_file.hpp: SINTER_TRACE: pages about what was compiled, and trace.json of the calls, which chrome://tracing reads.
+// run/trace_file.hpp: SINTER_TRACE: pages about what was compiled, and trace.json of the calls, for chrome://tracing.
 #pragma once
 
 #include <sys/stat.h>
@@ -183,7 +183,8 @@ SINTER_API void note_span(const char* category, const std::string& what, std::ch
   detail::trace_log::instance().add(category, what, from, to);
 }
 
-/// Writes a page to the folder; `name` is that of a file. A page that cannot be written is a warning: it is not what the program is for.
+/// Writes a page to the folder; `name` is that of a file. One that cannot be written is a warning: it is not what the
+/// program is for.
 SINTER_API void write_page(const std::string& name, const std::string& html) {
   static std::atomic<int> serial{0};
   char number[32];
