@@ -133,6 +133,10 @@ class shaken {
       const double sum_unit = n.type == dtype::f64 || n.code == ir::op::scatter_add ? unit : 0x1p-24;
       for (std::size_t i = 0; i < spread.size(); ++i) spread[i] = sum_unit * rounding * total.f[i];
     }
+    // Kernels compute f16 in f32, where what overflows here is a number.
+    if (n.type == dtype::f16)
+      for (double& v : out.f)
+        if (std::isinf(v)) v = std::copysign(65536.0 * (1 + sample_), v);
     move(out, spread, units, unit, id);
   }
 
