@@ -259,6 +259,14 @@ class size_space final : public sinter::detail::size_arithmetic {
       const std::int64_t more = *y.number() / std::gcd(*y.number(), form->coefficient);
       narrow(k, s.factor * more, s.offset, where, "divisible");
     }
+    // A product of sizes: one of them has the divisor.
+    for (std::size_t k = 0; y.is_number() && k < layout_.sizes.size(); ++k) {
+      const open_size& s = layout_.sizes[k];
+      if (!depends_on(x, static_cast<int>(k)) || !x.divided_by(ir::dim::symbol(static_cast<int>(k))) ||
+          hints_[k] % *y.number() != 0)
+        continue;
+      narrow(k, s.factor * *y.number(), s.offset, where, "divisible");
+    }
     fix_all(x * y, where, "divisible by another size");
     throw internal_error("internal error: a size that is a number was divided as a symbol");
   }

@@ -1,0 +1,335 @@
+#include <doctest/doctest.h>
+
+#include <random>
+#include <sinter/sinter.hpp>
+
+#include "ops_support.hpp"
+
+using namespace sinter;
+
+namespace {
+
+using matrix = tensor<float, 2>;
+using vector = tensor<float, 1>;
+
+matrix sample(dim rows, dim columns, int seed = 1) { return normal<float>(make_key(seed), rows, columns); }
+
+template <class A, class B>
+void check_close(const A& a, const B& b) {
+  REQUIRE(a.shape() == b.shape());
+  const auto x = a.to_vector(), y = b.to_vector();
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double want = static_cast<double>(y[i]), got = static_cast<double>(x[i]);
+    if (!(want != want && got != got)) CHECK(got == doctest::Approx(want).epsilon(1e-4));
+  }
+}
+
+template <class F, class... T>
+auto freshly(const F& fn, const T&... args) {
+  return compile(fn, {.dynamic = dynamic::no})(args...);
+}
+
+/// fn of matrices with every number of rows, against a program made for that number alone. All numbers of rows share one
+/// specialisation, but for 0 and 1; where the function makes tensors of fewer rows, these must not have 0 or 1 either.
+template <class F>
+void check_rows(const std::string& name, F fn, std::initializer_list<int> rows = {6, 4, 9, 33, 64, 2}) {
+  CAPTURE(name);
+  const auto f = compile(fn, {.dynamic = dynamic::yes});
+  for (const int n : rows) {
+    CAPTURE(n);
+    const auto x = sample(n, 5, n);
+    check_close(f(x), freshly(fn, x));
+  }
+  CHECK(f.specialisations() == 1);
+}
+
+}  // namespace
+
+TEST_CASE("an extent that changes becomes a symbol: all others but 0 and 1 need nothing new") {
+  const auto fn = [](matrix x, vector b) { return relu(x * 2.f + b); };
+  const auto f = compile(fn);
+  const auto b = sample(1, 5)(0, 0) + arange<float>(5);
+  std::size_t expected[] = {1, 2, 2, 2, 3, 4, 4, 4, 4};
+  int k = 0;
+  for (const int n : {7, 3, 100, 2, 1, 0, 5, 1, 7}) {
+    const auto x = sample(n, 5, n);
+    check_close(f(x, b), freshly(fn, x, b));
+    CHECK(f.specialisations() == expected[k++]);
+  }
+  const auto fixed = compile(fn, {.dynamic = dynamic::no});
+  for (const int n : {7, 3, 100}) (void)fixed(sample(n, 5), b);
+  CHECK(fixed.specialisations() == 3);
+}
+
+TEST_CASE("ops keep extents open") {
+  check_rows("pointwise", [](matrix x) { return (exp(x) + 1.f).eval(); });
+  check_rows("sum of rows", [](matrix x) { return sum(x, axis<1>); });
+  check_rows("sum of columns", [](matrix x) { return sum(x, axis<0>); });
+  check_rows("sum of all", [](matrix x) { return sum(x, keepdims); });
+  check_rows("mean", [](matrix x) { return mean(x, axis<0>); });
+  check_rows("var", [](matrix x) { return var(x, axis<0>); });
+  check_rows("std", [](matrix x) { return sinter::std(x, axis<0>, keepdims); });
+  check_rows("norm", [](matrix x) { return norm(x); });
+  check_rows("max", [](matrix x) { return max(x, axis<0>); });
+  check_rows("argmax", [](matrix x) { return argmax(x, axis<0>); });
+  check_rows("argmax of all", [](matrix x) { return argmax(x); });
+  check_rows("logsumexp", [](matrix x) { return logsumexp(x, axis<0>); });
+  check_rows("softmax", [](matrix x) { return softmax<0>(x); });
+  check_rows("layer_norm", [](matrix x) { return layer_norm(x); });
+  check_rows("matmul", [](matrix x) { return matmul(transpose(x), x); });
+  check_rows("outer matmul", [](matrix x) { return matmul(x, transpose(x)); });
+  check_rows("einsum", [](matrix x) { return einsum<"ij,kj->ik">(x, x); });
+  check_rows("transpose", [](matrix x) { return (transpose(x) + 1.f).eval(); });
+  check_rows("flatten", [](matrix x) { return (flatten(x) * 2.f).eval(); });
+  check_rows("reshape", [](matrix x) { return (reshape(x, {5, -1}) * 2.f).eval(); });
+  check_rows("reshape to a size", [](matrix x) { return (reshape(x, x.size(1), x.size(0)) * 2.f).eval(); });
+  check_rows("broadcast_to", [](matrix x) { return (broadcast_to(sum(x, axis<0>), {x.size(0), 5}) + x).eval(); });
+  check_rows("concat", [](matrix x) { return concat(x, x * 2.f); });
+  check_rows("stack", [](matrix x) { return stack(x, x * 2.f); });
+  check_rows("pad", [](matrix x) { return pad(x, {{1, 2}, {0, 1}}); });
+  check_rows("tile", [](matrix x) { return tile(x, {2, 3}); });
+  check_rows("flip", [](matrix x) { return (flip<0>(x) + x).eval(); });
+  check_rows("last row", [](matrix x) { return (slice<0>(x, -1) * 2.f).eval(); });
+  check_rows("rows from the first", [](matrix x) { return (slice<0>(x, 1) * 2.f).eval(); }, {6, 4, 9, 33, 3});
+  check_rows("shifted rows", [](matrix x) { return (slice<0>(x, 1) - slice<0>(x, 0, -1)).eval(); }, {6, 4, 9, 33, 3});
+  check_rows("split", [](matrix x) { return split<1>(x, 5)[2] + 0.f; });
+  check_rows("take", [](matrix x) { return take(x, cast<std::int64_t>(arange<float>(x.size(0)) * 0.5f)); });
+  check_rows("take_along_axis", [](matrix x) { return take_along_axis(x, argmax(x, axis<0>, keepdims), axis<0>); });
+  check_rows("one_hot", [](matrix x) { return one_hot(argmax(x, axis<1>), x.size(0)); });
+  check_rows("scatter_add",
+             [](matrix x) { return scatter_add(zeros<float>(x.size(0), 5), argmax(x, axis<1>) * 0, x); });
+  check_rows("cumsum", [](matrix x) { return cumsum<0>(x); });
+  check_rows("zeros", [](matrix x) { return (zeros<float>(x.size(0), 3) + 1.f).eval(); });
+  check_rows("zeros_like", [](matrix x) { return zeros_like(x); });
+  check_rows("arange", [](matrix x) { return (x + expand_dims<1>(arange<float>(x.size(0)))).eval(); });
+  check_rows("eye", [](matrix x) { return matmul(eye<float>(x.size(0)), x); });
+  check_rows("tril", [](matrix x) { return tril(x).eval(); });
+  check_rows("uniform", [](matrix x) { return uniform<float>(make_key(3), x.size(0), 2); });
+  check_rows("a size as a value", [](matrix x) { return (x * x.size(0) + x.size(0)).eval(); });
+  check_rows("arithmetic on sizes",
+             [](matrix x) { return (zeros<float>(2 * x.size(0) + 1, 3) + x.size(0) * x.size(1)).eval(); });
+}
+
+TEST_CASE("where sizes alone cannot answer, numbers do") {
+  // That half of the rows are among the rows does not follow from the bounds of a size.
+  const auto fn = [](matrix x) { return (slice<0>(x, 0, (x.size(0) + 1) / 2) * 2.f).eval(); };
+  const auto f = compile(fn, {.dynamic = dynamic::yes});
+  for (const int n : {6, 4, 9}) check_close(f(sample(n, 5)), fn(sample(n, 5)));
+  CHECK(f.specialisations() == 3);
+}
+
+TEST_CASE("derivatives keep extents open") {
+  const auto loss = [](matrix w, matrix x, tensor<std::int64_t, 1> y) { return cross_entropy(matmul(x, w), y); };
+  const auto step = [&](matrix w, matrix x, tensor<std::int64_t, 1> y) {
+    auto [l, g] = value_and_grad(loss)(w, x, y);
+    return std::tuple{l, (w - 0.1f * g).eval()};
+  };
+  const auto f = compile(step);
+  for (const int n : {4, 7, 2, 33, 64}) {
+    const auto w = sample(5, 3), x = sample(n, 5, n);
+    const auto y = randint<std::int64_t>(make_key(n), 0, 3, n);
+    const auto [l, next] = f(w, x, y);
+    const auto [want_l, want] = freshly(step, w, x, y);
+    check_close(l, want_l);
+    check_close(next, want);
+  }
+  CHECK(f.specialisations() == 2);
+  check_rows("of a mean", [](matrix x) { return grad([](matrix a) { return mean(a * a); })(x); });
+  check_rows("of a slice", [](matrix x) { return grad([](matrix a) { return sum(exp(slice<0>(a, 1))); })(x); },
+             {6, 4, 9, 33, 3});
+  check_rows("of a concatenation", [](matrix x) { return grad([](matrix a) { return sum(exp(concat(a, a))); })(x); });
+  check_rows("of a cumsum", [](matrix x) { return grad([](matrix a) { return sum(exp(cumsum<0>(a))); })(x); });
+  check_rows("of a max", [](matrix x) { return grad([](matrix a) { return sum(max(a, axis<0>)); })(x); });
+}
+
+TEST_CASE("shapes in any order give what a program of their own gives") {
+  const auto fn = [](matrix x, matrix w, vector b) { return layer_norm(relu(matmul(x, w) + b)); };
+  const auto f = compile(fn, {.recompile_limit = 100});
+  std::mt19937 random(7);
+  const int extents[] = {0, 1, 2, 3, 16, 17, 40};
+  for (int round = 0; round < 60; ++round) {
+    const auto pick = [&] { return extents[random() % std::size(extents)]; };
+    const int n = pick(), k = pick(), m = std::max(pick(), 1);
+    CAPTURE(n);
+    CAPTURE(k);
+    CAPTURE(m);
+    const auto x = sample(n, k, round), w = sample(k, m, round + 1);
+    const auto b = sum(sample(2, m, round), axis<0>);
+    check_close(f(x, w, b), fn(x, w, b));
+  }
+  CHECK(f.specialisations() < 40);
+}
+
+TEST_CASE("extents that share a symbol are guarded to be equal") {
+  const auto fn = [](vector x, vector y) { return std::pair{sum(x) * 2.f, sum(y) * x.size(0)}; };
+  const auto f = compile(fn, {.dynamic = dynamic::yes});
+  const auto check = [&](int n, int m) {
+    const vector x = arange<float>(n), y = arange<float>(m) + 1.f;
+    const auto [a, b] = f(x, y);
+    CHECK(a.item() == doctest::Approx(n * (n - 1)));
+    CHECK(b.item() == doctest::Approx(m * (m + 1) / 2.0 * n));
+  };
+  check(4, 4);
+  check(9, 9);
+  CHECK(f.specialisations() == 1);
+  check(5, 7);
+  check(7, 5);
+  check(6, 6);
+  CHECK(f.specialisations() == 2);
+}
+
+TEST_CASE("a comparison of sizes branches and is guarded") {
+  const auto fn = [](matrix x) {
+    if (x.size(0) > 10) return (x * 2.f).eval();
+    return (x + 1.f).eval();
+  };
+  const auto f = compile(fn, {.dynamic = dynamic::yes});
+  for (const int n : {4, 100, 10, 11, 12, 5, 64, 2}) {
+    const auto x = sample(n, 3, n);
+    check_close(f(x), fn(x));
+  }
+  CHECK(f.specialisations() == 2);
+  const auto even = [](vector x) {
+    return x.size(0) % 2 == 0 ? (reshape(x, {2, -1}) * 2.f).eval() : reshape(x, {1, -1});
+  };
+  const auto g = compile(even, {.dynamic = dynamic::yes});
+  for (const int n : {6, 8, 9, 33, 10, 7}) {
+    const auto x = arange<float>(n);
+    check_close(g(x), even(x));
+  }
+  CHECK(g.specialisations() == 2);
+  const auto related = [](vector x, vector y) { return x.size(0) == 2 * y.size(0) ? sum(x) : sum(y); };
+  const auto h = compile(related, {.dynamic = dynamic::yes});
+  for (const auto& [n, m] : {std::pair{8, 4}, {6, 3}, {9, 4}, {10, 5}, {5, 9}}) {
+    const vector x = arange<float>(n), y = arange<float>(m) + 5.f;
+    check_close(h(x, y), related(x, y));
+  }
+  CHECK(h.specialisations() == 2);
+}
+
+TEST_CASE("operands whose sizes were found equal fit one another") {
+  const auto fn = [](matrix x, matrix y, matrix z) { return (concat(x, y) + z).eval(); };
+  const auto f = compile(fn, {.dynamic = dynamic::yes});
+  for (const auto& [n, m] : {std::pair{3, 4}, {5, 2}, {20, 7}}) {
+    const auto x = sample(n, 6), y = sample(m, 6, 2), z = sample(n + m, 6, 3);
+    check_close(f(x, y, z), fn(x, y, z));
+  }
+  CHECK(f.specialisations() <= 2);
+}
+
+TEST_CASE("an extent that becomes an integer specialises") {
+  const auto fn = [](vector x) {
+    const int n = x.size(0);
+    vector y = x;
+    for (int i = 0; i < n; ++i) y = y + 1.f;
+    return y;
+  };
+  const auto f = compile(fn, {.dynamic = dynamic::yes});
+  for (const int n : {3, 5, 3})
+    CHECK(f(zeros<float>(n)).to_vector() == std::vector<float>(static_cast<std::size_t>(n), n));
+  CHECK(f.specialisations() == 2);
+  // A loop up to a size compares it again and again.
+  const auto g = compile(
+      [](vector x) {
+        vector y = x;
+        for (int i = 0; i < x.size(0); ++i) y = y + 1.f;
+        return y;
+      },
+      {.dynamic = dynamic::yes});
+  for (const int n : {3, 20, 30})
+    CHECK(g(zeros<float>(n)).to_vector() == std::vector<float>(static_cast<std::size_t>(n), n));
+}
+
+TEST_CASE("marks") {
+  const auto fn = [](matrix x) { return sum(x, axis<0>); };
+  auto x = sample(7, 5);
+  mark_dynamic(x, 0, {2, 50});
+  const auto f = compile(fn);
+  check_close(f(x), fn(x));
+  check_close(f(sample(9, 5)), fn(sample(9, 5)));
+  CHECK(f.specialisations() == 1);
+  check_close(f(sample(51, 5)), fn(sample(51, 5)));
+  CHECK(f.specialisations() == 2);
+  auto y = sample(6, 5);
+  mark_static(y, 0);
+  const auto g = compile(fn, {.dynamic = dynamic::yes});
+  check_close(g(y), fn(y));
+  check_close(g(sample(9, 5)), fn(sample(9, 5)));
+  CHECK(g.specialisations() == 2);
+  CHECK(ops::contains(ops::error_of([&] { mark_dynamic(x, 0, {10, 20}); }), "which is not from 10 to 20"));
+  CHECK(ops::contains(ops::error_of([&] { mark_dynamic(x, 2); }), "axis 2"));
+}
+
+TEST_CASE("layouts of open tensors") {
+  const auto fn = [](matrix x) { return (x * 2.f + sum(x, axis<0>)).eval(); };
+  const auto f = compile(fn, {.dynamic = dynamic::yes});
+  for (const int n : {4, 7, 20}) {
+    const auto x = sample(5, n, n);
+    check_close(f(transpose(x)), fn(transpose(x)));
+  }
+  CHECK(f.specialisations() == 1);
+  for (const int n : {4, 7, 20}) {
+    const auto x = slice<1>(sample(n, 9, n), 2, 7);
+    check_close(f(x), fn(x));
+  }
+  CHECK(f.specialisations() == 2);
+}
+
+TEST_CASE("donated memory is reused for every size") {
+  const auto f = compile([](matrix x) { return (x * 2.f).eval(); }, {.dynamic = dynamic::yes, .donate = {0}});
+  for (const int n : {4, 7, 20}) {
+    auto x = ones<float>(n, 3);
+    const float* const place = x.data();
+    const auto y = f(std::move(x));
+    CHECK(y.data() == place);
+    CHECK(sum(y).item() == n * 6);
+  }
+  CHECK(f.specialisations() == 1);
+}
+
+TEST_CASE("the interpreter follows sizes") {
+  for (const char* backend : {"reference", "aot_reference"}) {
+    const auto fn = [](matrix x) { return softmax<0>(x * x.size(0)); };
+    const auto f = compile(fn, {.dynamic = dynamic::yes, .backend = backend});
+    for (const int n : {4, 7, 20}) check_close(f(sample(n, 3, n)), fn(sample(n, 3, n)));
+    CHECK(f.specialisations() == 1);
+  }
+}
+
+TEST_CASE("sizes do not outlive their trace") {
+  dim leaked;
+  const auto f = compile(
+      [&](vector x) {
+        leaked = x.size(0) + 1;
+        return (x * 2.f).eval();
+      },
+      {.dynamic = dynamic::yes});
+  (void)f(zeros<float>(5));
+  CHECK(leaked.is_symbolic());
+  CHECK(ops::contains(ops::error_of([&] { (void)(leaked + 1); }), "after its trace ended"));
+  CHECK(ops::contains(ops::error_of([&] { (void)zeros<float>(leaked); }), "after its trace ended"));
+}
+
+TEST_CASE("what cannot be done is an error with numbers") {
+  const auto f = compile([](matrix x, matrix y) { return (x + y).eval(); }, {.dynamic = dynamic::yes});
+  const auto message = ops::error_of([&] { (void)f(sample(3, 4), sample(5, 4)); });
+  CHECK(ops::contains(message, "(3, 4)"));
+  CHECK(ops::contains(message, "(5, 4)"));
+}
+
+TEST_CASE("extents outside a trace are numbers") {
+  const matrix x = zeros<float>(3, 4);
+  const dim n = x.size(0);
+  CHECK(!n.is_symbolic());
+  CHECK(n == 3);
+  CHECK(4 > n);
+  CHECK(n * 2 - 1 == 5);
+  CHECK(7 / n == 2);
+  CHECK(7 % n == 1);
+  CHECK(-n == -3);
+  CHECK(min(n, 2) == 2);
+  CHECK(n.text() == "3");
+  const std::int64_t i = n;
+  CHECK(i == 3);
+  CHECK(1.5 * n == 4.5);
+}
