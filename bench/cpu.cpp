@@ -107,6 +107,37 @@ void memory_bound() {
   row("eager sum((x - r)^2)", median([&] { tensor<float, 0> y = sum((x - r) * (x - r)); }), one, "copy", 0);
 }
 
+/// One function with its extents as numbers, with open rows, and with all extents open; calls take turns.
+template <class F, class... T>
+void against_numbers(const std::string& name, F fn, const T&... x) {
+  const auto fixed = compile(fn, {.dynamic = dynamic::no, .name = name});
+  const auto rows_open = compile(fn, {.name = name}), all_open = compile(fn, {.dynamic = dynamic::yes, .name = name});
+  const auto opened = [](auto t) {
+    if constexpr (decltype(t)::rank == 2) mark_dynamic(t, 0);
+    return t;
+  };
+  const double t = median([&] { fixed(x...); });
+  row((name + ", open rows").c_str(), median([&] { rows_open(opened(x)...); }), t, "numbers", 1.15);
+  row((name + ", all open").c_str(), median([&] { all_open(x...); }), t, "numbers", 1.15);
+}
+
+void dynamic_shapes() {
+  const auto k = split(make_key(7), 8);
+  const tensor<float, 2> x = normal<float>(k[0], rows, columns), r = normal<float>(k[1], rows, columns);
+  const tensor<float, 1> b = normal<float>(k[2], columns), g = normal<float>(k[3], columns);
+  against_numbers(
+      "bias_gelu", [](auto x, auto b) { return gelu_tanh(x + b); }, x, b);
+  against_numbers(
+      "rmsnorm_residual",
+      [](auto x, auto r, auto g) {
+        const auto h = x + r;
+        return std::tuple{h * rsqrt(mean(h * h, axis<-1>, keepdims) + 1e-6f) * g, h};
+      },
+      x, r, g);
+  against_numbers(
+      "softmax", [](auto x) { return softmax(x * 0.125f); }, x);
+}
+
 void products() {
   const auto k = split(make_key(9), 3);
   const tensor<float, 2> a = normal<float>(k[0], 1024, 1024), b = normal<float>(k[1], 1024, 1024);
@@ -160,6 +191,11 @@ void calls() {
   const auto all = compile([](const sixty& s) { return s.a.a + s.d.o; }, {.name = "sixty"});
   hit(
       "hit: a struct of 60 tensors", [&](int) { all(s); }, 400);
+
+  const auto open =
+      compile([](auto x, auto y, auto z) { return x * y + z; }, {.dynamic = dynamic::yes, .name = "open"});
+  hit(
+      "hit: three open tensors", [&](int) { open(x, x, x); }, 0);
 
   std::vector<tensor<float, 1>> lengths;
   for (int i = 0; i < 10; ++i) lengths.push_back(normal<float>(make_key(2), 8 + i));
@@ -242,7 +278,9 @@ void first_calls(const char* self) {
 int main(int argc, char** argv) {
   if (argc > 1 && std::string(argv[1]) == "--first-call") return first_call(tier::immediate);
   if (argc > 1 && std::string(argv[1]) == "--first-answer") return first_call(tier::background);
+  if (argc > 1 && std::string(argv[1]) == "--dynamic") return dynamic_shapes(), 0;
   memory_bound();
+  dynamic_shapes();
   products();
   calls();
   first_calls(argv[0]);

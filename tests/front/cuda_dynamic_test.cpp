@@ -1,0 +1,88 @@
+#include <doctest/doctest.h>
+
+#include <sinter/sinter.hpp>
+
+#include "ops_support.hpp"
+
+using namespace sinter;
+
+namespace {
+
+using matrix = tensor<float, 2>;
+
+/// fn on the host against one compiled function on a GPU, for every number of rows.
+template <class F>
+void check_rows(const std::string& name, F fn, std::size_t specialisations, const options& how,
+                std::initializer_list<int> rows) {
+  CAPTURE(name);
+  const auto f = compile(fn, how);
+  for (const int n : rows) {
+    CAPTURE(n);
+    const matrix x = normal<float>(make_key(n), n, 12);
+    const auto got = f(x.to(device::cuda(0))).to(device::cpu()).to_vector();
+    const auto want = evaluate(fn(x)).to_vector();
+    REQUIRE(got.size() == want.size());
+    for (std::size_t i = 0; i < got.size(); ++i)
+      CHECK(static_cast<double>(got[i]) == doctest::Approx(static_cast<double>(want[i])).epsilon(1e-4));
+  }
+  CHECK(f.specialisations() == specialisations);
+}
+
+}  // namespace
+
+TEST_CASE("open extents on a GPU") {
+  const options open{.dynamic = dynamic::yes};
+  const auto rows = {6, 14, 34, 2, 62};  // twice an odd number: one symbol, of steps of 2, but for 2 itself
+  check_rows(
+      "pointwise", [](matrix x) { return (exp(x) + sum(x, axis<0>)).eval(); }, 2, open, rows);
+  check_rows(
+      "sum of columns", [](matrix x) { return sum(x, axis<0>); }, 2, open, rows);
+  check_rows(
+      "sum of rows", [](matrix x) { return sum(x * x, axis<1>); }, 2, open, rows);
+  check_rows(
+      "sum of all", [](matrix x) { return sum(x, keepdims); }, 2, open, rows);
+  check_rows(
+      "mean", [](matrix x) { return mean(x, axis<0>); }, 2, open, rows);
+  check_rows(
+      "argmax", [](matrix x) { return argmax(x, axis<0>); }, 2, open, rows);
+  check_rows(
+      "softmax", [](matrix x) { return softmax(x); }, 2, open, rows);
+  check_rows(
+      "softmax of columns", [](matrix x) { return softmax<0>(x); }, 2, open, rows);
+  check_rows(
+      "layer_norm", [](matrix x) { return layer_norm(x); }, 2, open, rows);
+  check_rows(
+      "matmul", [](matrix x) { return relu(matmul(x, transpose(x))).eval(); }, 2, open, rows);
+  check_rows(
+      "inner matmul", [](matrix x) { return matmul(transpose(x), x); }, 2, open, rows);
+  check_rows(
+      "transpose", [](matrix x) { return (transpose(x) + 1.f).eval(); }, 2, open, rows);
+  check_rows(
+      "concat", [](matrix x) { return concat(x, x * 2.f); }, 2, open, rows);
+  check_rows(
+      "pad",
+      [](matrix x) {
+        return pad(x, {{1, 2}, {0, 1}});
+      },
+      2, open, rows);
+  check_rows(
+      "cumsum", [](matrix x) { return cumsum<0>(x); }, 2, open, rows);
+  check_rows(
+      "take", [](matrix x) { return take(x, argmax(x, axis<1>) * 0); }, 2, open, rows);
+  check_rows(
+      "a size as a value", [](matrix x) { return (x * x.size(0) + x.size(0)).eval(); }, 2, open, rows);
+  check_rows(
+      "of a mean", [](matrix x) { return grad([](matrix a) { return mean(exp(a)); })(x); }, 2, open, rows);
+  check_rows(
+      "of a norm", [](matrix x) { return grad([](matrix a) { return sum(exp(layer_norm(a))); })(x); }, 2, open, rows);
+}
+
+TEST_CASE("extents with a common step share kernels that count on it; another extent makes one for any") {
+  const auto fn = [](matrix x) { return softmax(x * 2.f); };
+  check_rows("softmax", fn, 3, {}, {16, 32, 64, 48, 33, 7, 16, 80, 5});
+}
+
+TEST_CASE("recorded calls: open sizes are launched, numbers are recorded") {
+  const auto fn = [](matrix x) { return softmax(matmul(x, transpose(x))); };
+  check_rows("recorded", fn, 2, {.mode = mode::reduce_overhead}, {5, 5, 5, 7, 9, 7, 5, 5});
+}
