@@ -26,7 +26,7 @@ def ways(header):
     compiled = ["-DSINTER_COMPILED"]
     if header in ("sinter.hpp", "jit.hpp"):
         return [[], compiled]
-    if header == "engine.hpp" or header.split("/")[0] in ("front", "jit", "nn", "optim", "io", "dist"):
+    if header == "engine.hpp" or header.split("/")[0] in ("front", "jit", "dispatch", "nn", "optim", "io", "dist"):
         return [compiled]
     return [[]]
 

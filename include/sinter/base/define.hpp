@@ -66,8 +66,9 @@ SINTER_API std::string number(float x) {
 }
 
 SINTER_API std::string shape(const dims& d) {
-  return "(" + join(d, ", ", [](dim e) { return e.bits == dyn ? std::string("dyn") : e.text(); }) +
-         (d.rank == 1 ? ",)" : ")");
+  std::string out = "(";
+  for (int i = 0; i < d.rank; ++i) out += (i ? ", " : "") + (d[i].bits == dyn ? std::string("dyn") : d[i].text());
+  return out + (d.rank == 1 ? ",)" : ")");
 }
 
 }  // namespace text

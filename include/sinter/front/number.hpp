@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "../engine.hpp"
+#include "../ir/concrete.hpp"
 #include "expr.hpp"
 
 namespace sinter {
