@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <new>
 #include <span>
@@ -332,7 +333,7 @@ Result assemble(const void* skeleton, Next&& next) {
         [&]<class E, dims Shape>(const tensor<E, Shape>&) {
           auto& out = next();
           index_array<Shape.rank> extents;
-          std::copy_n(&out.extents[0], Shape.rank, extents.data());
+          std::copy_n(std::data(out.extents), Shape.rank, extents.data());
           E* data = static_cast<E*>(out.memory.data());
           return access::make<E, Shape>(std::move(out.memory), data, extents, row_major(extents));
         },
