@@ -72,8 +72,6 @@ auto stacked_tree(const Y& y, std::int64_t length, location at, Leaf&& leaf) {
 /// A body traced within the current trace, or alone to learn what it returns.
 template <class F, class C, class X>
 auto trace_step(F& f, const std::shared_ptr<engine::tracer>& body, const C& init, const X& xs, location at) {
-  using result = std::remove_cvref_t<std::invoke_result_t<F&, C, decltype(slices(nullptr, body, xs, 0, at))>>;
-  static_assert(is_tuple<result>, "sinter: [scan] f returns a pair: the next carry, and what is stacked");
   body->graph.add_input(dtype::i64, {}, at);
   const C before = input_tree(body, init, at);
   auto x = slices(body.get(), body, xs, 0, at);
@@ -81,6 +79,19 @@ auto trace_step(F& f, const std::shared_ptr<engine::tracer>& body, const C& init
   auto out = std::invoke(f, C(before), std::move(x));
   C next = carried("scan", before, settle_tree(std::get<0>(out)), at);
   return std::pair{std::move(next), settle_tree(std::get<1>(out))};
+}
+
+/// What f returns for a step.
+template <class F, class C, class X>
+constexpr bool check_step() {
+  using slice = decltype(slices(nullptr, {}, std::declval<const X&>(), 0, {}));
+  using result = std::remove_cvref_t<std::invoke_result_t<F&, C, slice>>;
+  constexpr bool pair = [] {
+    if constexpr (!is_tuple<result>) return false;
+    else return count_types(children_of<result>{}) == 2;
+  }();
+  static_assert(pair, "sinter: [scan] f returns a pair: the next carry, and what is stacked");
+  return pair;
 }
 
 template <class F, class C, class X>
@@ -198,15 +209,21 @@ auto traced_cond(const tensor<bool, 0>& predicate, F& f, G& g, location at, cons
 
 /// Both branches return the same: equal types, or trees that differ in static extents alone.
 template <class A, class B>
-constexpr void check_branches() {
-  static_assert(std::is_void_v<A> == std::is_void_v<B>, "sinter: [cond] one branch returns nothing, the other a value");
-  if constexpr (!std::is_void_v<A> && !std::is_void_v<B>) {
-    static_assert(facts_of<A>.tensors > 0 && facts_of<A>.statics == 0 && facts_of<B>.statics == 0,
+constexpr bool check_branches() {
+  constexpr bool both = std::is_void_v<A> == std::is_void_v<B>;
+  static_assert(both, "sinter: [cond] one branch returns nothing, the other a value");
+  if constexpr (!both || std::is_void_v<A>) return both;
+  else {
+    constexpr bool tensors = facts_of<A>.tensors > 0 && facts_of<A>.statics == 0 && facts_of<B>.statics == 0;
+    static_assert(tensors,
                   "sinter: [cond] the branches return tensors; write a number as a rank-0 tensor: tensor<float, 0>(0)");
-    if constexpr (!std::is_same_v<A, B>)
+    if constexpr (!tensors || std::is_same_v<A, B>) return tensors;
+    else {
+      constexpr bool fit = std::is_same_v<decltype(relaxed(std::declval<A>())), decltype(relaxed(std::declval<B>()))>;
       static_assert(
-          std::is_same_v<decltype(relaxed(std::declval<A>())), decltype(relaxed(std::declval<B>()))>,
-          "sinter: [cond] the branches return other structures, dtypes or ranks; both have to return the same");
+          fit, "sinter: [cond] the branches return other structures, dtypes or ranks; both have to return the same");
+      return fit;
+    }
   }
 }
 
@@ -214,10 +231,12 @@ template <class F, class G, class... Args>
 auto cond_of(const tensor<bool, 0>& predicate, F& f, G& g, location at, const Args&... args) {
   using yes_type = call_result_t<F, Args...>;
   using no_type = call_result_t<G, Args...>;
-  check_branches<yes_type, no_type>();
-  if (engine::current()) return traced_cond(predicate, f, g, at, args...);
+  constexpr bool fit = check_branches<yes_type, no_type>();
+  if constexpr (!fit) return yes_type();
+  else if (engine::current()) return traced_cond(predicate, f, g, at, args...);
   const bool yes = predicate.item(at);
-  if constexpr (std::is_void_v<yes_type>) {
+  if constexpr (!fit) return yes_type();
+  else if constexpr (std::is_void_v<yes_type>) {
     if (yes) std::invoke(f, Args(args)...);
     else std::invoke(g, Args(args)...);
   } else if constexpr (std::is_same_v<yes_type, no_type>) {
@@ -324,8 +343,10 @@ auto scan(F&& f, const C& init, const X& xs, location at = location::current()) 
   static_assert(detail::facts_of<X>.tensors > 0, "sinter: [scan] xs holds no tensor; fori_loop counts instead");
   const auto start = detail::settle_tree(init);
   const auto all = detail::settle_tree(xs);
-  if (engine::current()) return detail::traced_scan(f, start, all, at);
-  return detail::eager_scan(f, start, all, at);
+  using tree = std::remove_const_t<decltype(start)>;
+  if constexpr (!detail::check_step<F, tree, decltype(all)>()) return std::pair{start, all};
+  else if (engine::current()) return detail::traced_scan(f, start, all, at);
+  else return detail::eager_scan(f, start, all, at);
 }
 
 /// body(i, … body(lower + 1, body(lower, init))) for i below `upper`; i is a tensor<std::int64_t, 0>. Inside compile() it is
