@@ -74,7 +74,6 @@ SINTER_API bool may_replace(const series<kernel>& kernels, int input, int output
     }
     if (written && (in >= 0 || out >= 0)) return false;
     if (out < 0) continue;
-    if (k.is_opaque()) return false;
     written = true;
     if (k.stages > 1) return false;
     const store* to = nullptr;
