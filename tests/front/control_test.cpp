@@ -320,3 +320,20 @@ TEST_CASE("what does not fit is refused with both shapes and the user's line") {
   }));
   CHECK(message([&] { endless(x); }).find("fori_loop") != std::string::npos);
 }
+
+TEST_CASE("bodies read floating arguments at each call, are made for numbers, and read no values") {
+  const auto f = [](const vec& x, auto rate) {
+    return fori_loop(
+        0, 3, [&](auto, const vec& c) { return vec(c * rate + x); }, x);
+  };
+  const auto g = compile(f, {.dynamic = dynamic::yes});
+  for (double rate : {0.5, 0.25, 2.0}) check_close(g(vec{1, 2}, rate).to_vector(), f(vec{1, 2}, rate).to_vector());
+  CHECK(g.specialisations() == 1);
+  check_close(g(vec{1, 2, 3, 4}, 0.5).to_vector(), f(vec{1, 2, 3, 4}, 0.5).to_vector());
+  CHECK(g.specialisations() == 2);
+  const auto reads = compile([](const vec& x) {
+    return fori_loop(
+        0, 3, [](auto, const vec& c) { return vec(c * sum(c).item()); }, x);
+  });
+  CHECK(message([&] { reads(vec{1, 2}); }).find("[item]") == 0);
+}

@@ -1,6 +1,7 @@
 // front/custom_op.hpp: ops of the user's own, and calls of the host, as nodes that nothing is fused into.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <string>
@@ -19,7 +20,7 @@ namespace sinter {
 template <class T, int Rank>
 struct elements {
   T* data = nullptr;
-  index_array<Rank> extents{};
+  std::array<std::int64_t, Rank> extents{};
 
   std::int64_t size() const {
     std::int64_t n = 1;
@@ -187,7 +188,7 @@ auto run_alone(const char* name, const F& fn, location at, const X&... x) {
 template <class... X>
 series<ir::foreign_array> arrays_of(const X&... x) {
   series<ir::foreign_array> out;
-  (out.push_back({access::data(x), dtype_of<typename X::value_type>, x.shape().data(), X::rank}), ...);
+  (out.push_back({access::data(x), dtype_of<typename X::value_type>, as_numbers(x.shape().data()), X::rank}), ...);
   return out;
 }
 
