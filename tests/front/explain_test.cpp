@@ -125,3 +125,17 @@ TEST_CASE("explain tells graph breaks with their lines, and the kernels of all s
   CHECK(r.steps.back().name == "add");
   CHECK(contains(r.sources[static_cast<std::size_t>(r.steps.back().source)], "+"));
 }
+
+TEST_CASE("a specialisation with open extents is told by symbols, and costs what its first call does") {
+  const auto f = compile([](tensor<float, 2> a) { return exp(a); });
+  f(ones<float>(64, 10));
+  const auto e = explain(f)(ones<float>(32, 10));
+  REQUIRE(e.specialisations.size() == 2);
+  const auto& open = e.specialisations[0];
+  INFO(e.text());
+  CHECK(open.why == "argument 0 axis 0 is 32, was 64");
+  CHECK(contains(open.what.graph, "f32(s0, 10) exp"));
+  CHECK(contains(open.what.steps[0].space, "s0"));
+  CHECK(open.what.steps[0].written == 32 * 10 * 4);
+  CHECK(open.what.steps[0].flops == 32 * 10);
+}
