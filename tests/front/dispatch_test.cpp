@@ -87,6 +87,11 @@ TEST_CASE("a number is a rank-0 tensor to functions, derivatives, trees and resu
   CHECK(slope(vec{1, 2}, 3.f).item() == 18);
   CHECK(slope(vec{1, 2}, 5.f).item() == 30);
   CHECK(slope.specialisations() == 1);
+  // A number that does not vary takes the dtype of the tensor beside it, in grad too.
+  const auto weak = compile([](auto x, auto a) { return grad([](auto x, auto b) { return sum(x * b * x); })(x, a); });
+  CHECK(weak(tensor<double, 1>{1, 2}, 3.f).to_vector() == std::vector<double>{6, 12});
+  CHECK(weak(tensor<double, 1>{1, 2}, 4.f).to_vector() == std::vector<double>{8, 16});
+  CHECK(weak.specialisations() == 1);
 
   const auto typed = compile([](vec x, tensor<float, 0> a) { return x * a; });
   typed(vec{1}, 1.f);

@@ -60,12 +60,23 @@ class differentiated {
     constexpr bool exists = Index >= 0 && Index < static_cast<int>(sizeof...(Args));
     static_assert(exists, "[grad] the function has no such argument");
     if constexpr (exists) {
-      if (engine::current()) return under_trace(settle_tree(std::forward<Args>(args))...);
-      return eager(settle_tree(std::forward<Args>(args))...);
+      return [&]<std::size_t... I>(std::index_sequence<I...>) {
+        if (engine::current()) return under_trace(passed<I>(std::forward<Args>(args))...);
+        return eager(passed<I>(std::forward<Args>(args))...);
+      }
+      (std::index_sequence_for<Args...>{});
     }
   }
 
  private:
+  /// An argument as the function takes it: a number stays one, unless it is what varies.
+  template <std::size_t I, class T>
+  static auto passed(T&& x) {
+    if constexpr (is_number<std::remove_cvref_t<T>> && I != static_cast<std::size_t>(Index))
+      return std::remove_cvref_t<T>(x);
+    else return settle_tree(std::forward<T>(x));
+  }
+
   /// Marks make the argument's leaves distinct from everything else in the graph: what the function captured is
   /// constant to this derivative, also when it is the same tensor.
   template <class... Args>
