@@ -11,18 +11,18 @@ using counter = tensor<std::int64_t, 0>;
 TEST_CASE("shapes interleaved: branches and loops of the graph") {
   interleave(
       "cond",
-      [](const arguments& a) {
+      [](const arguments& a, [[maybe_unused]] double scale) {
         return matrix(cond(
             sum(a.x) > 0.0, [&](const matrix& x) { return matrix(x * 2.0 + a.v); },
-            [&](const matrix& x) { return matrix(layer_norm(x) * a.scale); }, a.x));
+            [&](const matrix& x) { return matrix(layer_norm(x) * scale); }, a.x));
       },
       21, many);
   interleave(
       "scan",
-      [](const arguments& a) {
+      [](const arguments& a, [[maybe_unused]] double scale) {
         const auto [last, all] = scan(
             [&](const line& h, const line& x) {
-              const line next = tanh(h * a.scale + x);
+              const line next = tanh(h * scale + x);
               return std::pair{next, scalar(sum(next * a.v))};
             },
             line(a.v * 0.5), a.x);
@@ -31,7 +31,7 @@ TEST_CASE("shapes interleaved: branches and loops of the graph") {
       22, many);
   interleave(
       "fori",
-      [](const arguments& a) {
+      [](const arguments& a, [[maybe_unused]] double scale) {
         const matrix looped = fori_loop(
             0, a.times + 2, [&](const counter& i, const matrix& c) { return matrix(sin(c) + cast<double>(i) * a.v); },
             a.y);
@@ -40,7 +40,7 @@ TEST_CASE("shapes interleaved: branches and loops of the graph") {
       23, many);
   interleave(
       "while",
-      [](const arguments& a) {
+      [](const arguments& a, [[maybe_unused]] double scale) {
         return line(while_loop([](const line& v) { return sum(v) < 50.0; }, [](const line& v) { return line(v * 1.5); },
                                line(abs(a.v) + 0.5)));
       },
@@ -50,7 +50,7 @@ TEST_CASE("shapes interleaved: branches and loops of the graph") {
 TEST_CASE("shapes interleaved: derivatives of branches and loops") {
   interleave(
       "gradient of scan",
-      [](const arguments& a) {
+      [](const arguments& a, [[maybe_unused]] double scale) {
         const auto loss = [](line start, matrix xs) {
           const auto [last, all] = scan(
               [](const line& h, const line& x) {
@@ -65,7 +65,7 @@ TEST_CASE("shapes interleaved: derivatives of branches and loops") {
       25, many);
   interleave(
       "gradient of cond in fori",
-      [](const arguments& a) {
+      [](const arguments& a, [[maybe_unused]] double scale) {
         const auto loss = [](matrix x, double s) {
           const matrix c = fori_loop(
               0, 3,
@@ -76,7 +76,7 @@ TEST_CASE("shapes interleaved: derivatives of branches and loops") {
               x);
           return sum(c * c);
         };
-        return matrix(grad(loss)(a.x, a.scale));
+        return matrix(grad(loss)(a.x, scale));
       },
       26, many);
 }
