@@ -346,3 +346,20 @@ TEST_CASE("exact says which dtypes hold which, checked on every value of 8 and 1
     }
   }
 }
+
+// Found by the fuzzer: an unsigned -x is no absolute value's opposite, and -MIN is MIN.
+TEST_CASE("negated integers are not taken for negated numbers") {
+  const auto same = [](dtype t, std::vector<std::int64_t> values, std::vector<std::int64_t> divisors) {
+    graph g;
+    const auto n = static_cast<std::int64_t>(values.size());
+    const value x(g, g.add_input(t, {n}), {}), y(g, g.add_input(t, {n}), {});
+    g.outputs = {push(sinter::ir::op::abs, {-x}).id(), (-x / -y).id()};
+    literal_array a{t, {n}, {}, {values.begin(), values.end()}}, b{t, {n}, {}, {divisors.begin(), divisors.end()}};
+    const auto before = arrays::run(g, {a, b}), after = arrays::run(run_all(g), {a, b});
+    for (std::size_t k = 0; k < 2; ++k)
+      CHECK(std::vector<std::int64_t>(before[k].i) == std::vector<std::int64_t>(after[k].i));
+  };
+  same(dtype::u16, {1, 2, 40000}, {3, 1, 7});
+  same(dtype::u64, {1, 5, 9}, {2, 3, 4});
+  same(dtype::i8, {-128, 3, -7}, {2, -128, 5});
+}
