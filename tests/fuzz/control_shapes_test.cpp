@@ -11,7 +11,7 @@ using counter = tensor<std::int64_t, 0>;
 TEST_CASE("shapes interleaved: branches and loops of the graph") {
   interleave(
       "cond",
-      [](const arguments& a, [[maybe_unused]] double scale) {
+      [](const arguments& a, [[maybe_unused]] const auto& scale) {
         return matrix(cond(
             sum(a.x) > 0.0, [&](const matrix& x) { return matrix(x * 2.0 + a.v); },
             [&](const matrix& x) { return matrix(layer_norm(x) * scale); }, a.x));
@@ -19,7 +19,7 @@ TEST_CASE("shapes interleaved: branches and loops of the graph") {
       21, many);
   interleave(
       "scan",
-      [](const arguments& a, [[maybe_unused]] double scale) {
+      [](const arguments& a, [[maybe_unused]] const auto& scale) {
         const auto [last, all] = scan(
             [&](const line& h, const line& x) {
               const line next = tanh(h * scale + x);
@@ -31,7 +31,7 @@ TEST_CASE("shapes interleaved: branches and loops of the graph") {
       22, many);
   interleave(
       "fori",
-      [](const arguments& a, [[maybe_unused]] double scale) {
+      [](const arguments& a, [[maybe_unused]] const auto& scale) {
         const matrix looped = fori_loop(
             0, a.times + 2, [&](const counter& i, const matrix& c) { return matrix(sin(c) + cast<double>(i) * a.v); },
             a.y);
@@ -40,7 +40,7 @@ TEST_CASE("shapes interleaved: branches and loops of the graph") {
       23, many);
   interleave(
       "while",
-      [](const arguments& a, [[maybe_unused]] double scale) {
+      [](const arguments& a, [[maybe_unused]] const auto& scale) {
         return line(while_loop([](const line& v) { return sum(v) < 50.0; }, [](const line& v) { return line(v * 1.5); },
                                line(abs(a.v) + 0.5)));
       },
@@ -50,7 +50,7 @@ TEST_CASE("shapes interleaved: branches and loops of the graph") {
 TEST_CASE("shapes interleaved: derivatives of branches and loops") {
   interleave(
       "gradient of scan",
-      [](const arguments& a, [[maybe_unused]] double scale) {
+      [](const arguments& a, [[maybe_unused]] const auto& scale) {
         const auto loss = [](line start, matrix xs) {
           const auto [last, all] = scan(
               [](const line& h, const line& x) {
@@ -65,8 +65,8 @@ TEST_CASE("shapes interleaved: derivatives of branches and loops") {
       25, many);
   interleave(
       "gradient of cond in fori",
-      [](const arguments& a, [[maybe_unused]] double scale) {
-        const auto loss = [](matrix x, double s) {
+      [](const arguments& a, [[maybe_unused]] const auto& scale) {
+        const auto loss = [](matrix x, auto s) {
           const matrix c = fori_loop(
               0, 3,
               [&](const counter& i, const matrix& c) {

@@ -157,6 +157,6 @@ void interleave(const char* name, const F& f, std::uint64_t seed, int calls) {
                             << dynamic_only.specialisations() << " where all extents are symbols");
 }
 
-constexpr int many = 24;
+constexpr int many = 16;
 
 }  // namespace interleaved
