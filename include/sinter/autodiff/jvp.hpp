@@ -89,7 +89,7 @@ inline values push_forward(ir::graph& g, std::span<const ir::node_id> ys, std::s
       any = any || v;
     }
     if (!any) continue;
-    if (s.n().code == op::opaque) results.emplace(id, push_opaque(g, id, t));
+    if (s.n().code == op::opaque) results.emplace(id, push_opaque(g, id, t, push_forward));
     else tangent[id] = push_forward(s, t);
   }
   values out;

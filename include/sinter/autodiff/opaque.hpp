@@ -10,9 +10,9 @@ namespace sinter::autodiff {
 
 using values = series<value>;
 
-/// Cotangents of `wrt` for those of `ys`; empty where none flows. (vjp.hpp)
-inline values pull_back(ir::graph& g, std::span<const ir::node_id> ys, const values& seeds,
-                        std::span<const ir::node_id> wrt, location where);
+/// Cotangents of `wrt` for those of `ys`; empty where none flows. In a part, too: vjp.hpp has the one that there is.
+using pull_rule = values (*)(ir::graph& g, std::span<const ir::node_id> ys, const values& seeds,
+                             std::span<const ir::node_id> wrt, location where);
 
 namespace detail {
 
@@ -64,7 +64,8 @@ inline series<ir::node_id> ids_of(const values& all) {
 
 }  // namespace detail
 
-inline values pull_cond(const detail::opaque_site& s, const values& cts, const series<char>& active) {
+inline values pull_cond(const detail::opaque_site& s, const values& cts, const series<char>& active,
+                        pull_rule pull_back) {
   ir::opaque made;
   series<ir::node_id> in;
   for (const auto& part : s.step.parts) {
@@ -96,7 +97,8 @@ inline values pull_cond(const detail::opaque_site& s, const values& cts, const s
 
 /// The steps in the other order, from what was carried before each: carries the cotangents of the carried values, and sums
 /// those of the constants.
-inline values pull_loop(const detail::opaque_site& s, const values& cts, const series<char>& active) {
+inline values pull_loop(const detail::opaque_site& s, const values& cts, const series<char>& active,
+                        pull_rule pull_back) {
   const std::size_t carried = s.step.carried, sliced = s.step.sliced, stacked = s.step.stacked;
   const ir::graph& body = s.step.parts[0];
   const auto first_constant = carried + sliced;
@@ -201,13 +203,14 @@ inline values pull_custom(const detail::opaque_site& s, const values& cts) {
 
 /// What each operand of an opaque node receives for the cotangents of its results; empty where none flows. `active`:
 /// which operands are asked for.
-inline values pull_opaque(ir::graph& g, ir::node_id id, const values& cts, const series<char>& active) {
+inline values pull_opaque(ir::graph& g, ir::node_id id, const values& cts, const series<char>& active,
+                          pull_rule pull_back) {
   const detail::opaque_site s(g, id);
   switch (s.step.kind) {
     case ir::opaque_kind::cond:
-      return pull_cond(s, cts, active);
+      return pull_cond(s, cts, active, pull_back);
     case ir::opaque_kind::loop:
-      return pull_loop(s, cts, active);
+      return pull_loop(s, cts, active, pull_back);
     case ir::opaque_kind::custom:
       return pull_custom(s, cts);
     default:

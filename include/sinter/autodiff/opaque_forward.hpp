@@ -5,11 +5,11 @@
 
 namespace sinter::autodiff {
 
-/// Tangents of `ys` for those of `wrt`; empty where zero. (jvp.hpp)
-inline values push_forward(ir::graph& g, std::span<const ir::node_id> ys, std::span<const ir::node_id> wrt,
-                           const values& tangents);
+/// Tangents of `ys` for those of `wrt`; empty where zero. In a part, too: jvp.hpp has the one that there is.
+using push_rule = values (*)(ir::graph& g, std::span<const ir::node_id> ys, std::span<const ir::node_id> wrt,
+                             const values& tangents);
 
-inline values push_cond(const detail::opaque_site& s, const values& tangents) {
+inline values push_cond(const detail::opaque_site& s, const values& tangents, push_rule push_forward) {
   ir::opaque made;
   series<ir::node_id> in;
   for (const auto& part : s.step.parts) {
@@ -38,7 +38,7 @@ inline values push_cond(const detail::opaque_site& s, const values& tangents) {
 }
 
 /// Carries tangents beside the carried values; a while_loop's test sees the values alone.
-inline values push_loop(const detail::opaque_site& s, const values& tangents) {
+inline values push_loop(const detail::opaque_site& s, const values& tangents, push_rule push_forward) {
   const bool loop = s.step.kind == ir::opaque_kind::loop;
   const std::size_t carried = s.step.carried, sliced = s.step.sliced, stacked = s.step.stacked;
   const std::size_t first_constant = carried + sliced;
@@ -104,14 +104,14 @@ inline values push_loop(const detail::opaque_site& s, const values& tangents) {
 }
 
 /// The tangents of an opaque node's results for those of its operands.
-inline values push_opaque(ir::graph& g, ir::node_id id, const values& tangents) {
+inline values push_opaque(ir::graph& g, ir::node_id id, const values& tangents, push_rule push_forward) {
   const detail::opaque_site s(g, id);
   switch (s.step.kind) {
     case ir::opaque_kind::cond:
-      return push_cond(s, tangents);
+      return push_cond(s, tangents, push_forward);
     case ir::opaque_kind::loop:
     case ir::opaque_kind::while_loop:
-      return push_loop(s, tangents);
+      return push_loop(s, tangents, push_forward);
     default:
       fail(s.step.function->name, "a custom op has no derivative in forward mode; differentiate with grad", s.n.where);
   }

@@ -117,6 +117,9 @@ inline value pull(const site& s, std::size_t k, const value& ct) {
   }
 }
 
+inline values pull_back(ir::graph& g, std::span<const ir::node_id> ys, const values& seeds,
+                        std::span<const ir::node_id> wrt, location where);
+
 /// Cotangents by node, from the results to what they depend on.
 class pulling {
  public:
@@ -163,7 +166,7 @@ class pulling {
     const ir::node& n = g_[id];
     series<char> asked;
     for (std::size_t k = 0; k < n.in.size(); ++k) asked.push_back(active_[n.in[k]] && flows(g_, n, k));
-    const values parts = pull_opaque(g_, id, results_.at(id), asked);
+    const values parts = pull_opaque(g_, id, results_.at(id), asked, pull_back);
     for (std::size_t k = 0; k < n.in.size(); ++k)
       if (asked[k]) add(n.in[k], parts[k]);
   }

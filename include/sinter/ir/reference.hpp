@@ -336,6 +336,10 @@ inline void check_input(const node& n, const literal_array& x, std::span<const s
          n.where);
 }
 
+inline series<char> is_picked(const graph& g, const series<node_id>& live, node_id id);
+inline series<literal_array> opaque_results(const node& n, const series<const literal_array*>& in,
+                                            const series<char>& picked, std::span<const std::int64_t> sizes);
+
 }  // namespace detail
 
 SINTER_API series<literal_array> evaluate(const graph& g, std::span<const literal_array> inputs,

@@ -335,6 +335,9 @@ inline void infer_size(inference& f) {
   f.n.type = dtype::i64;
 }
 
+inline void infer_opaque(const graph& g, node& n);
+inline void infer_pick(const graph& g, node& n);
+
 inline void infer_structural(inference& f) {
   switch (f.n.code) {
     case op::input:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../run/cuda_control.hpp"
+#include "../run/cuda_nvrtc.hpp"
 #include "parts.hpp"
 
 namespace sinter::engine::detail {

@@ -8,7 +8,8 @@
 
 namespace sinter::rewrite {
 
-inline ir::graph run_all(ir::graph g);
+/// How a part is rewritten.
+using part_rule = ir::graph (*)(ir::graph);
 
 namespace detail {
 
@@ -46,12 +47,13 @@ inline series<char> read_inputs(const ir::graph& part) {
 /// One opaque node on its way into a new graph.
 class narrowing {
  public:
-  narrowing(const ir::graph& g, const ir::node& n, const series<ir::node_id>& picks) : step_(*n.attr.step), in_(n.in) {
+  narrowing(const ir::graph& g, const ir::node& n, const series<ir::node_id>& picks, part_rule rule)
+      : step_(*n.attr.step), in_(n.in) {
     for (std::size_t k = 0; k < picks.size(); ++k) place_.push_back(k);
     if (step_.parts.empty()) return;
     const bool fewer = drop_results(picks);
     if (fewer || !step_.is_rewritten)
-      for (auto& part : step_.parts) part = run_all(std::move(part));
+      for (auto& part : step_.parts) part = rule(std::move(part));
     changed_ = fewer || !step_.is_rewritten;
     step_.is_rewritten = true;
     drop_operands(g);
@@ -117,8 +119,8 @@ class narrowing {
 
 }  // namespace detail
 
-/// Every pass in the parts of opaque nodes.
-inline ir::graph rewrite_parts(const ir::graph& g) {
+/// `rule` in the parts of opaque nodes.
+inline ir::graph rewrite_parts(const ir::graph& g, part_rule rule) {
   const auto live = g.live();
   bool any = false;
   for (auto id : live) any = any || g[id].code == ir::op::opaque;
@@ -134,7 +136,7 @@ inline ir::graph rewrite_parts(const ir::graph& g) {
     series<ir::node_id> operands = n.in;
     if (n.code == ir::op::opaque) {
       const auto picks = ir::picks_of(g, live, id);
-      detail::narrowing narrow(g, n, picks);
+      detail::narrowing narrow(g, n, picks, rule);
       series<std::size_t> place;
       for (std::size_t k = 0; k < picks.size(); ++k) place.push_back(narrow.place(k));
       places.emplace(id, std::move(place));

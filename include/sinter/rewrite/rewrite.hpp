@@ -16,8 +16,11 @@ struct pass {
   ir::graph (*run)(const ir::graph&);
 };
 
+inline ir::graph run_all(ir::graph g);
+inline ir::graph parts(const ir::graph& g) { return rewrite_parts(g, run_all); }
+
 inline constexpr pass passes[] = {
-    {"parts", rewrite_parts},
+    {"parts", parts},
     {"fold", fold},
     {"simplify", simplify},
     {"dead_code", dead_code},
