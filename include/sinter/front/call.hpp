@@ -294,6 +294,25 @@ inline std::shared_ptr<engine::tracer> tracer_for(const trace_target& to) {
   return t;
 }
 
+template <class T>
+constexpr bool holds_view();
+
+template <class... T>
+constexpr bool holds_view(type_list<T...>) {
+  return (... || holds_view<T>());
+}
+
+/// Whether a tree has text that it does not own.
+template <class T>
+constexpr bool holds_view() {
+  constexpr branch b = branch_of<T>();
+  if constexpr (b == branch::refused || b == branch::tensor) return false;
+  else if constexpr (b == branch::scalar) return std::is_same_v<T, std::string_view>;
+  else if constexpr (b == branch::array || b == branch::vector || b == branch::optional)
+    return holds_view<typename T::value_type>();
+  else return holds_view(children_of<T>{});
+}
+
 /// Calls fn once on inputs shaped like `args` and keeps what it did; of a function that reads values, the results. Whatever
 /// fn throws passes through.
 template <class F, class... Args>
@@ -308,6 +327,10 @@ engine::traced trace_call(F& fn, const trace_target& to, const Args&... args) {
   if constexpr (std::is_void_v<result_type>) {
     std::apply([&](Args&... input) { std::invoke(fn, std::move(input)...); }, inputs);
   } else {
+    constexpr bool owned = !holds_view<result_type>();
+    static_assert(
+        owned,
+        "[compile] the result holds a std::string_view, which later calls would return too; return a std::string");
     const result_type result =
         std::apply([&](Args&... input) { return settle_tree(std::invoke(fn, std::move(input)...)); }, inputs);
     series<ir::node_id> nodes;
