@@ -165,13 +165,16 @@ class body_printer {
     out_.line("const " + (vector ? vector_type(i.type) : scalar_type(i.type)) + " " + name(id) + " = " + value + ";");
   }
 
-  void store(const plan::store& s, bool vector, bool tail, bool stream) {
+  /// `stream`: when it bypasses the caches: "" never, "true" always, else a condition on the sizes.
+  void store(const plan::store& s, bool vector, bool tail, const std::string& stream) {
     const std::string n = tail ? ", n" : "";
     const std::string value = operand(s.value, vector);
     if (s.accumulate) return accumulate(s, vector, tail);
     const dim by = step(s.at.at);
     if (!vector) out_.line("store1(" + address(s.at) + ", " + value + ");");
-    else if (by.is(1) && stream && !tail) out_.line("store_stream(" + address(s.at) + ", " + value + ");");
+    else if (by.is(1) && !stream.empty() && !tail)
+      out_.line((stream == "true" ? "" : "if (" + stream + ") ") + "store_stream(" + address(s.at) + ", " + value +
+                ");" + (stream == "true" ? "" : " else store(" + address(s.at) + ", " + value + ");"));
     else if (by.is(1)) out_.line("store(" + address(s.at) + ", " + value + n + ");");
     else out_.line("store_strided(" + address(s.at) + ", " + by.text() + ", " + value + n + ");");
   }

@@ -28,10 +28,13 @@ class nest_printer {
   /// Prints the loops; returns the bytes of scratch memory that they use.
   ir::dim print() {
     sums_.plan_scratch();
+    for (const auto& s : k_.stores)
+      if (const std::string name = streams(s); name.starts_with("stream"))
+        out_.line("const bool " + name + " = " + stream_rule(s) + ";");
     for (int id = 0; id < size(); ++id)
       if (is_uniform(id)) body_.define(id, false, false);
     for (const auto& s : k_.stores)
-      if (is_uniform_store(s)) body_.store(s, false, false, false);
+      if (is_uniform_store(s)) body_.store(s, false, false, "");
     if (const auto t = find_tiling(k_)) {
       tiles(*t);
       return sums_.scratch();
@@ -101,7 +104,7 @@ class nest_printer {
     if (const std::string pragma = omp_for(k_); !pragma.empty() && count != "1") out_.line(pragma);
     out_.block("for (long " + variable + " = 0; " + variable + " < " + count + "; ++" + variable + ")", [&] {
       inside();
-      if (std::any_of(k_.stores.begin(), k_.stores.end(), [&](const auto& s) { return streams(s); }))
+      if (std::any_of(k_.stores.begin(), k_.stores.end(), [&](const auto& s) { return !streams(s).empty(); }))
         out_.line("stream_end();");
     });
   }
@@ -221,7 +224,7 @@ class nest_printer {
                     ";");
       for (const auto& st : k_.stores)
         if (!is_uniform_store(st) && !is_final_store(st) && !varies(st, inner_) && at(st.value).stage == s)
-          body_.store(st, false, false, false);
+          body_.store(st, false, false, "");
       pass(s);
     }
   }
@@ -350,18 +353,29 @@ class nest_printer {
       out_.line("store(k" + number(id) + " + " + sums_.flat_inner() + ", " + body_.name(id) + ");");
   }
 
-  bool streams(const plan::store& s) const {
-    const auto& to = k_.buffers[static_cast<std::size_t>(s.at.buffer)];
-    if (k_.chunks != 1 || s.accumulate || to.alignment % 64 != 0 || !body_.step(s.at.at).is(1)) return false;
-    std::int64_t total = static_cast<std::int64_t>(size_of(to.type));
-    for (const auto& a : k_.axes) total *= a.extent.number().value_or(0);
-    if (total < stream_bytes) return false;
-    for (std::size_t a = 0; a < s.at.at.stride.size(); ++a) {
-      const auto n = s.at.at.stride[a].number();
-      if (!n || (a != last() && *n % 16 != 0)) return false;
-    }
-    const auto offset = s.at.at.offset.number();
-    return offset && *offset % 16 == 0;
+  /// When a result bypasses the caches: it is larger than they are, and its vectors are aligned. As body_printer::store.
+  std::string stream_rule(const plan::store& s) const {
+    if (k_.chunks != 1 || s.accumulate || !body_.step(s.at.at).is(1)) return "";
+    std::string rule;
+    bool aligned = true;
+    const auto add = [&](const std::string& condition) { rule += (rule.empty() ? "" : " && ") + condition; };
+    const auto align = [&](const dim& d) {
+      if (d.divided_by(16)) return;
+      if (d.is_number()) aligned = false;
+      else add("(" + d.text() + ")%16 == 0");
+    };
+    dim total = static_cast<std::int64_t>(size_of(k_.buffers[static_cast<std::size_t>(s.at.buffer)].type));
+    for (const auto& a : k_.axes) total *= a.extent;
+    if (const auto n = total.number()) aligned = *n >= stream_bytes;
+    else add("(" + total.text() + ") >= " + number(stream_bytes));
+    for (std::size_t a = 0; a < s.at.at.stride.size(); ++a)
+      if (a != last()) align(s.at.at.stride[a]);
+    align(s.at.at.offset);
+    return !aligned ? "" : rule.empty() ? "true" : rule;
+  }
+  std::string streams(const plan::store& s) const {
+    const std::string rule = stream_rule(s);
+    return rule.empty() || rule == "true" ? rule : "stream" + number(&s - k_.stores.begin());
   }
 
   /// What follows when the rows of an outer position are all done.
@@ -376,7 +390,7 @@ class nest_printer {
       }
     }
     for (const auto& s : k_.stores)
-      if (is_final_store(s) && !varies(s, inner_)) body_.store(s, false, false, false);
+      if (is_final_store(s) && !varies(s, inner_)) body_.store(s, false, false, "");
     pass(final_pass);
   }
 

@@ -113,7 +113,7 @@ class product_printer {
       if (i.kind == kind::product) out_.line("const " + vector_type(i.type) + " " + body_.name(id) + " = sum;");
       else body_.define(id, true, tail);
     }
-    for (const auto& s : k_.stores) body_.store(s, true, tail, false);
+    for (const auto& s : k_.stores) body_.store(s, true, tail, "");
   }
 
   const kernel& k_;

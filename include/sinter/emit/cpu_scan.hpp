@@ -70,7 +70,7 @@ class scan_printer {
     out_.at(s.where);
     out_.line("running = " + body_.combine(s.code, "running", body_.operand(s.args[0], vector)) + ";");
     out_.line("const auto " + body_.name(scan_) + " = running;");
-    for (const auto& to : k_.stores) body_.store(to, vector, tail, false);
+    for (const auto& to : k_.stores) body_.store(to, vector, tail, "");
   }
 
   const kernel& k_;
