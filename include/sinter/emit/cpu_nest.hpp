@@ -8,12 +8,10 @@
 
 #include "../base/sorted.hpp"
 #include "cpu_reduce.hpp"
+#include "cpu_stream.hpp"
 #include "cpu_tile.hpp"
 
 namespace sinter::emit {
-
-/// Buffers from this size on, written and not read again, bypass the caches.
-inline constexpr std::int64_t stream_bytes = 16 << 20;
 
 class nest_printer {
  public:
@@ -30,7 +28,7 @@ class nest_printer {
     sums_.plan_scratch();
     for (const auto& s : k_.stores)
       if (const std::string name = streams(s); name.starts_with("stream"))
-        out_.line("const bool " + name + " = " + stream_rule(s) + ";");
+        out_.line("const bool " + name + " = " + stream_rule(k_, s, last()) + ";");
     for (int id = 0; id < size(); ++id)
       if (is_uniform(id)) body_.define(id, false, false);
     for (const auto& s : k_.stores)
@@ -353,28 +351,9 @@ class nest_printer {
       out_.line("store(k" + number(id) + " + " + sums_.flat_inner() + ", " + body_.name(id) + ");");
   }
 
-  /// When a result bypasses the caches: it is larger than they are, and its vectors are aligned. As body_printer::store.
-  std::string stream_rule(const plan::store& s) const {
-    if (k_.chunks != 1 || s.accumulate || !body_.step(s.at.at).is(1)) return "";
-    std::string rule;
-    bool aligned = true;
-    const auto add = [&](const std::string& condition) { rule += (rule.empty() ? "" : " && ") + condition; };
-    const auto align = [&](const dim& d) {
-      if (d.divided_by(16)) return;
-      if (d.is_number()) aligned = false;
-      else add("(" + d.text() + ")%16 == 0");
-    };
-    dim total = static_cast<std::int64_t>(size_of(k_.buffers[static_cast<std::size_t>(s.at.buffer)].type));
-    for (const auto& a : k_.axes) total *= a.extent;
-    if (const auto n = total.number()) aligned = *n >= stream_bytes;
-    else add("(" + total.text() + ") >= " + number(stream_bytes));
-    for (std::size_t a = 0; a < s.at.at.stride.size(); ++a)
-      if (a != last()) align(s.at.at.stride[a]);
-    align(s.at.at.offset);
-    return !aligned ? "" : rule.empty() ? "true" : rule;
-  }
+  /// As stream_rule, by name where it is a condition.
   std::string streams(const plan::store& s) const {
-    const std::string rule = stream_rule(s);
+    const std::string rule = inner_axes_.empty() ? "" : stream_rule(k_, s, last());
     return rule.empty() || rule == "true" ? rule : "stream" + number(&s - k_.stores.begin());
   }
 

@@ -1,0 +1,32 @@
+// emit/cpu_stream.hpp: which results are written past the caches.
+#pragma once
+
+#include "cpu_body.hpp"
+
+namespace sinter::emit {
+
+/// Buffers from this size on, written and not read again, bypass the caches.
+inline constexpr std::int64_t stream_bytes = 16 << 20;
+
+/// When a result bypasses the caches: it is larger than they are, and its vectors are aligned. As body_printer::store.
+SINTER_API std::string stream_rule(const kernel& k, const plan::store& s, std::size_t last) {
+  if (k.chunks != 1 || s.accumulate || !s.at.at.stride[last].is(1)) return "";
+  std::string rule;
+  bool aligned = true;
+  const auto add = [&](const std::string& condition) { rule += (rule.empty() ? "" : " && ") + condition; };
+  const auto align = [&](const dim& d) {
+    if (d.divided_by(16)) return;
+    if (d.is_number()) aligned = false;
+    else add("(" + d.text() + ")%16 == 0");
+  };
+  dim total = static_cast<std::int64_t>(size_of(k.buffers[static_cast<std::size_t>(s.at.buffer)].type));
+  for (const auto& a : k.axes) total *= a.extent;
+  if (const auto n = total.number()) aligned = *n >= stream_bytes;
+  else add("(" + total.text() + ") >= " + std::to_string(stream_bytes));
+  for (std::size_t a = 0; a < s.at.at.stride.size(); ++a)
+    if (a != last) align(s.at.at.stride[a]);
+  align(s.at.at.offset);
+  return !aligned ? "" : rule.empty() ? "true" : rule;
+}
+
+}  // namespace sinter::emit
