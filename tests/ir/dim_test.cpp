@@ -103,3 +103,44 @@ TEST_CASE("random polynomials evaluate as their parts do") {
 TEST_CASE("an unbound symbol is an internal error") {
   CHECK_THROWS_AS(b.evaluate(std::vector<std::int64_t>{4}), sinter::internal_error);
 }
+
+TEST_CASE("symbols are replaced everywhere, in quotients too") {
+  const dim s0 = dim::symbol(0), s1 = dim::symbol(1);
+  const dim d = s0 * s1 * dim(2) + floor_div(s0 + dim(1), 4) + s1;
+  CHECK(depends_on(d, 0));
+  CHECK(!depends_on(s1 + dim(3), 0));
+  const dim e = substituted(d, 0, s1 + dim(5));
+  CHECK(!depends_on(e, 0));
+  for (const std::int64_t n : {2, 3, 10}) {
+    const std::int64_t was[] = {n + 5, n}, is[] = {0, n};
+    CHECK(d.evaluate(was) == e.evaluate(is));
+  }
+}
+
+TEST_CASE("a dim is solved for a symbol that occurs once, alone") {
+  const dim s0 = dim::symbol(0), s1 = dim::symbol(1);
+  const auto form = linear_in(s0 * dim(3) - s1 + dim(7), 0);
+  REQUIRE(form);
+  CHECK(form->coefficient == 3);
+  CHECK(form->rest == dim(7) - s1);
+  CHECK(!linear_in(s0 * s1, 0));
+  CHECK(!linear_in(s0 + floor_div(s0, 4), 0));
+}
+
+TEST_CASE("ranges hold every value") {
+  const dim s0 = dim::symbol(0), s1 = dim::symbol(1);
+  const std::int64_t most[] = {9, 5};
+  for (const dim& d :
+       {s0 - dim(4), s0 * s1 - s0, dim(20) - s0 * dim(2), floor_div(s0 + s1, 3), s0 * s1 - s1 * dim(7)}) {
+    const auto r = range_of(d, most);
+    for (std::int64_t a = 2; a <= 9; ++a)
+      for (std::int64_t b = 2; b <= 5; ++b) {
+        const std::int64_t sizes[] = {a, b};
+        CHECK(d.evaluate(sizes) >= r.least);
+        CHECK(d.evaluate(sizes) <= r.most);
+      }
+  }
+  const auto open = range_of(s0 - s1, {});
+  CHECK(open.least < -1000000);
+  CHECK(open.most > 1000000);
+}
