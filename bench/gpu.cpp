@@ -1,5 +1,6 @@
 // What compiled functions cost on a GPU. Prints one line a workload: name, median microseconds of a call, milliseconds of the
-// first call, fewest bytes that the workload moves. bench/gpu.py runs it beside its peers and prints the table.
+// first call, fewest bytes that the workload moves. With --dynamic extents are symbols. bench/gpu.py runs it beside its peers and
+// prints the table.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -19,6 +20,7 @@ namespace {
 
 const device gpu = device::cuda(0);
 std::vector<std::string> chosen;
+dynamic extents = dynamic::no;
 
 bool wanted(const std::string& name) {
   return chosen.empty() || std::find(chosen.begin(), chosen.end(), name) != chosen.end();
@@ -55,6 +57,7 @@ template <class F, class... Args>
 void workload(const char* name, double bytes, options how, F fn, const Args&... args) {
   if (!wanted(name)) return;
   how.name = name;
+  how.dynamic = extents;
   const auto f = compile(std::move(fn), how);
   synchronize(gpu);
   const double first = seconds_of([&] { f(args...); });
@@ -185,7 +188,10 @@ void everyday() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  for (int i = 1; i < argc; ++i) chosen.emplace_back(argv[i]);
+  for (int i = 1; i < argc; ++i) {
+    if (std::string(argv[i]) == "--dynamic") extents = dynamic::yes;
+    else chosen.emplace_back(argv[i]);
+  }
   if (device_count() == 0) {
     std::printf("no GPU: nothing to measure\n");
     return 0;
