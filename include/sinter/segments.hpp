@@ -9,9 +9,9 @@
 #include "base/log.hpp"
 #include "base/series.hpp"
 #include "base/shape_errors.hpp"
+#include "dispatch/segment_programs.hpp"
 #include "engine.hpp"
 #include "report/join.hpp"
-#include "segment_programs.hpp"
 
 namespace sinter::engine {
 

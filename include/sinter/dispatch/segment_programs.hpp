@@ -1,4 +1,4 @@
-// segment_programs.hpp: the programs of the graphs between two breaks, by their structure.
+// dispatch/segment_programs.hpp: the programs of the graphs between two breaks, by their structure.
 #pragma once
 
 #include <cstring>
@@ -6,7 +6,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "engine.hpp"
+#include "../engine.hpp"
 
 namespace sinter::engine::detail {
 
