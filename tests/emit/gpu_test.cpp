@@ -62,7 +62,7 @@ TEST_CASE("indices are 32-bit where they fit, 64-bit where they may not") {
   m.strides[x.id()] = {4'000'000, 1};
   CHECK(has(with_memory(strided, m).text, "const long i0"));
   graph symbols;
-  const value y{symbols, symbols.add_input(dtype::f32, {dim::symbol(0), 64})};
+  const value y{symbols, symbols.add_input(dtype::f32, {ir::dim::symbol(0), 64})};
   const auto c = gpu_kernels({exp(y)}, {}, {100});
   CHECK(has(entries(c.sources[0]), "const long i0"));
   CHECK(has(entries(c.sources[0]), "char* scratch, long s0)"));

@@ -152,9 +152,9 @@ TEST_CASE("kernels of random graphs") {
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     std::mt19937_64 bits(seed);
     fuzz::recipe r;
-    r.theme = {dim(16), dim(33), dim(5)};
+    r.theme = {ir::dim(16), ir::dim(33), ir::dim(5)};
     if (seed % 3 == 0) {
-      r.theme = {dim::symbol(0), dim::symbol(1), 3};
+      r.theme = {ir::dim::symbol(0), ir::dim::symbol(1), 3};
       r.hints = {20, 17};
     }
     fuzz::random_graph made(bits(), r);

@@ -63,7 +63,8 @@ inline value pointwise_of_broadcasts(const site& s) {
     if (s.literal(k)) continue;
     const node* b = s.made_by(op::broadcast, k);
     if (!b) return {};
-    const shape& extents = s.through(k).extents();
+    const value operand = s.through(k);
+    const shape& extents = operand.extents();
     if (from && !(*from == extents)) return {};
     from = &extents;
   }
