@@ -79,7 +79,7 @@ template <class View>
 View view_of(const ir::foreign_array& a) {
   View v;
   v.data = static_cast<decltype(v.data)>(a.data);
-  std::copy_n(a.extents, a.rank, v.extents.begin());
+  for (std::size_t d = 0; d < v.extents.size(); ++d) v.extents[d] = a.extents[d];
   return v;
 }
 

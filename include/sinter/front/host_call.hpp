@@ -33,10 +33,10 @@ T copied_tree(const T& like, const ir::foreign_array*& next) {
         [&]<class E, dims S>(const tensor<E, S>&) {
           const ir::foreign_array& from = *next++;
           index_array<S.rank> extents{};
-          std::copy_n(from.extents, S.rank, extents.begin());
+          for (std::size_t d = 0; d < extents.size(); ++d) extents[d] = from.extents[d];
           const auto bytes = static_cast<std::size_t>(product(extents)) * sizeof(E);
           storage memory = engine::allocate(bytes);
-          std::memcpy(memory.data(), from.data, bytes);
+          if (bytes > 0) std::memcpy(memory.data(), from.data, bytes);
           E* const data = static_cast<E*>(memory.data());
           return access::make<E, S>(std::move(memory), data, extents, row_major(extents));
         },
