@@ -51,7 +51,7 @@ void needs(guard_kind kind, F fn, const First& first, const Second& second, cons
   CHECK(unguarded.specialisations() == 1);
 }
 
-/// In what a call differs from another one of the same types.
+/// In what a call differs from another one of the same types; the call's device and its tensors' are one kind.
 template <class... Args>
 std::vector<guard_kind> differences(const std::tuple<Args...>& made_for, const std::tuple<Args...>& asked) {
   static char signature;
@@ -66,7 +66,8 @@ std::vector<guard_kind> differences(const std::tuple<Args...>& made_for, const s
   const guard g = with(made_for, [](const engine::call& c) { return guard(c, {}); });
   std::vector<guard_kind> kinds;
   with(asked, [&](const engine::call& c) {
-    for (const mismatch& m : g.differences(c)) kinds.push_back(m.kind);
+    for (const mismatch& m : g.differences(c))
+      if (kinds.empty() || kinds.back() != m.kind) kinds.push_back(m.kind);
     CHECK(g.accepts(c) == kinds.empty());
   });
   return kinds;

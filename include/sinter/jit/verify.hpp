@@ -102,21 +102,31 @@ class specimen {
 
   arrays known;  ///< what is in memory and complete
 
-  void run(std::size_t step) const {
+  /// How many steps from this one on are of the same kernel: they share scratch memory.
+  std::size_t together(std::size_t step) const {
+    std::size_t n = 1;
+    while (step + n < inside_.kernel.size() && inside_.kernel[step + n] == inside_.kernel[step]) ++n;
+    return n;
+  }
+  void run(std::size_t first, std::size_t count) const {
+    const auto only = [&](auto& one, const auto& all) {
+      for (std::size_t s = first; s < first + count; ++s) one.steps.push_back(all.steps[s]);
+    };
     if (c_.where.is_cuda()) {
       run::cuda::sequence one = c_.fixed->launches;
-      one.steps = {c_.fixed->launches.steps[step]};
+      one.steps.clear();
+      only(one, c_.fixed->launches);
       one.intermediates.clear();
       run::cuda::execute(one, {table_.data(), table_.size()}, nullptr);
       return;
     }
     run::sequence one;
-    one.steps = {c_.fixed->kernels.steps[step]};
+    only(one, c_.fixed->kernels);
     one.scratch_bytes = c_.fixed->kernels.scratch_bytes;
     run::execute(one, {table_.data(), table_.size()}, nullptr);
   }
   void run_all() const {
-    for (std::size_t s = 0; s < inside_.kernel.size(); ++s) run(s);
+    for (std::size_t s = 0; s < inside_.kernel.size(); s += together(s)) run(s, together(s));
   }
   ir::literal_array values(ir::node_id id) const { return memory_.at(id).values(); }
 
@@ -158,10 +168,9 @@ class examination {
     sorted_map<int, std::size_t> complete;  // the last kernel that writes a node
     for (std::size_t k = 0; k < inside.written.size(); ++k)
       for (int id : inside.written[k]) complete[id] = k;
-    for (std::size_t step = 0; step < inside.kernel.size(); ++step) {
+    for (std::size_t step = 0; step < inside.kernel.size(); step += s.together(step)) {
       const std::size_t k = inside.kernel[step];
-      s.run(step);
-      if (step + 1 < inside.kernel.size() && inside.kernel[step + 1] == k) continue;
+      s.run(step, s.together(step));
       judge reference(inside.graph, s.known, {});
       ++out_.kernels;
       arrays made;
