@@ -3,7 +3,7 @@
 
     check.py ROOT -- COMPILER ARGUMENTS...
 
-Front-end headers are compiled as users of sinter::compiled see them, sinter.hpp and jit.hpp both ways. A planted header
+Headers of the front end and beside it are compiled as users of sinter::compiled see them, sinter.hpp and jit.hpp both ways. A planted header
 that needs another one first must be refused, or the check itself is broken.
 """
 import concurrent.futures
@@ -26,7 +26,7 @@ def ways(header):
     compiled = ["-DSINTER_COMPILED"]
     if header in ("sinter.hpp", "jit.hpp"):
         return [[], compiled]
-    if header == "engine.hpp" or header.split("/")[0] in ("front", "jit", "dispatch", "nn", "optim", "io", "dist"):
+    if "/" not in header or header.split("/")[0] in ("front", "jit", "dispatch", "nn", "optim", "io", "dist"):
         return [compiled]
     return [[]]
 
