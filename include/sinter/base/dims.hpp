@@ -1,6 +1,7 @@
 // base/dims.hpp: a static shape; a structural value, so that it can be a template argument.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 
@@ -19,7 +20,9 @@ struct dims {
   dim extent[max_rank] = {};
 
   constexpr dims() = default;
-  constexpr dims(int r) : rank(r) {
+  // A template: clang 14 would take it for dims{dyn}, whose only element is no int.
+  template <std::same_as<int> Rank>
+  constexpr dims(Rank r) : rank(r) {
     for (int i = 0; i < r && i < max_rank; ++i) extent[i] = dyn;
   }
   constexpr dims(std::initializer_list<dim> extents) {
