@@ -5,6 +5,14 @@
 #include <cstdio>
 
 #include "emulator/select.hpp"
+#include "sanitizers.hpp"
+
+#if SINTER_TEST_ADDRESS_SANITIZER
+/// Background threads are never joined where a process forks or exits: what they hold is no leak.
+extern "C" const char* __lsan_default_suppressions() {
+  return "leak:sinter::run::background\nleak:__cxa_thread_atexit_impl\n";
+}
+#endif
 
 namespace {
 

@@ -219,7 +219,7 @@ SINTER_API std::int64_t dim::value(std::span<const std::int64_t> sizes) const {
 
 namespace detail {
 
-inline constexpr std::int64_t no_bound = std::int64_t{1} << 62;
+inline constexpr std::int64_t no_bound = std::int64_t{1} << 61;  ///< two of them can be added
 
 SINTER_API std::int64_t clamped_product(std::int64_t a, std::int64_t b) {
   std::int64_t p = 0;
@@ -229,7 +229,7 @@ SINTER_API std::int64_t clamped_product(std::int64_t a, std::int64_t b) {
   return p;
 }
 SINTER_API std::int64_t clamped_sum(std::int64_t a, std::int64_t b) {
-  return std::min(std::max(a + b, -no_bound), no_bound);  // each is at most 2^62
+  return std::min(std::max(a + b, -no_bound), no_bound);  // each is at most 2^61
 }
 
 }  // namespace detail

@@ -159,7 +159,9 @@ class fusion {
 
   std::int64_t bytes(int buffer) const {
     const ir::node& v = g_[static_cast<node_id>(buffer)];
-    return ir::product(v.extents).evaluate(memory_.hints) * static_cast<std::int64_t>(size_of(v.type));
+    // What no memory holds is planned all the same: sums of such sizes stay numbers.
+    constexpr std::int64_t most = std::int64_t{1} << 52;
+    return std::min(ir::product(v.extents).evaluate(memory_.hints), most) * static_cast<std::int64_t>(size_of(v.type));
   }
 
   /// Bytes that a common kernel would not move twice; 0 when the groups are strangers.
