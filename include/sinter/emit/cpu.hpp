@@ -40,7 +40,7 @@ struct piece {
 
 /// The parts of the prelude, in order, each with the functions that call for it; none: always.
 inline const series<piece>& pieces() {
-  static const series<piece> all = {
+  static const auto& all = *new series<piece>{
       {prelude_core, {}},
       {prelude_memory, {}},
       {prelude_fold, {"fold_add", "fold_mul", "fold_maximum", "fold_minimum", "fold_bit_or", "fold_bit_and", "gemm"}},

@@ -21,7 +21,7 @@ inline constexpr const char* cuda_finish = "sinter_finish";
 namespace detail {
 
 inline const series<piece>& cuda_pieces() {
-  static const series<piece> all = {
+  static const auto& all = *new series<piece>{
       {prelude_cuda_core, {}},
       {prelude_cuda_arithmetic, {"divide", "remainder", "power", "shift_left", "shift_right"}},
       {prelude_cuda_math, {"exp", "exp2", "expm1", "log",  "log2",  "log1p", "sqrt",  "cbrt",   "sin",

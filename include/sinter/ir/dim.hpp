@@ -40,7 +40,9 @@ class dim {
     return a.is_number() && b.is_number() ? dim(a.number_ + b.number_) : add(a, b);
   }
   friend dim operator*(const dim& a, const dim& b) {
-    return a.is_number() && b.is_number() ? dim(a.number_ * b.number_) : multiply(a, b);
+    std::int64_t product = 0;
+    const bool fits = a.is_number() && b.is_number() && !__builtin_mul_overflow(a.number_, b.number_, &product);
+    return fits ? dim(product) : multiply(a, b);
   }
   friend dim operator-(const dim& a, const dim& b) { return a + b * dim(-1); }
   dim& operator+=(const dim& b) { return *this = *this + b; }

@@ -116,6 +116,9 @@ SINTER_API dim dim::add(const dim& a, const dim& b) {
 }
 
 SINTER_API dim dim::multiply(const dim& a, const dim& b) {
+  if (a.is_number() && b.is_number())
+    fail("extents",
+         "the product of " + a.text() + " and " + b.text() + " does not fit in 64 bits; use smaller extents");
   detail::polynomial x = detail::expanded(a), y = detail::expanded(b), product;
   product.constant = x.constant * y.constant;
   for (const auto& [key, t] : x.terms) detail::add_term(product, {t.coefficient * y.constant, t.factors});

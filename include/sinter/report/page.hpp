@@ -35,7 +35,7 @@ inline bool is_word(char c) {
 }
 
 inline bool is_keyword(std::string_view w) {
-  static const sorted_set<std::string_view> words = {
+  static const auto& words = *new sorted_set<std::string_view>{
       "alignas",  "auto",     "bool",     "break",    "case",  "char",   "const",  "constexpr", "continue", "double",
       "else",     "enum",     "extern",   "float",    "for",   "if",     "inline", "int",       "long",     "namespace",
       "operator", "requires", "restrict", "return",   "short", "signed", "sizeof", "static",    "struct",   "switch",

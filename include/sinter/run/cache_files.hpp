@@ -137,7 +137,7 @@ SINTER_API folder_contents sweep(int folder, std::uint64_t limit, std::string_vi
 SINTER_API void keep_below(int folder, const std::string& path, std::uint64_t limit, std::string_view added,
                            std::uint64_t bytes) {
   static std::mutex mutex;
-  static series<std::pair<std::string, std::uint64_t>> added_to;
+  static auto& added_to = *new series<std::pair<std::string, std::uint64_t>>;
   {
     const std::lock_guard lock(mutex);
     auto at = std::find_if(added_to.begin(), added_to.end(), [&](const auto& a) { return a.first == path; });

@@ -60,13 +60,14 @@ inline std::string cpuid_text(bool) { return "unknown"; }
 
 /// The processor as `-march=native` sees it.
 SINTER_API const std::string& instruction_set() {
-  static const std::string found = detail::cpuid_text(false);
+  // Threads in the background may read it while the process ends.
+  static const std::string& found = *new std::string(detail::cpuid_text(false));
   return found;
 }
 
 /// The instructions that kernels may use: equal on machines that can run each other's.
 SINTER_API const std::string& instructions() {
-  static const std::string found = detail::cpuid_text(true);
+  static const std::string& found = *new std::string(detail::cpuid_text(true));
   return found;
 }
 
