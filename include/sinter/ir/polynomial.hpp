@@ -115,10 +115,13 @@ SINTER_API dim dim::add(const dim& a, const dim& b) {
   return detail::interned(std::move(sum));
 }
 
+namespace detail {
+SINTER_API std::int64_t clamped_product(std::int64_t a, std::int64_t b);
+}
+
 SINTER_API dim dim::multiply(const dim& a, const dim& b) {
-  if (a.is_number() && b.is_number())
-    fail("extents",
-         "the product of " + a.text() + " and " + b.text() + " does not fit in 64 bits; use smaller extents");
+  // More than any memory holds: it stays more, where plans for it are compared, and allocating it fails.
+  if (a.is_number() && b.is_number()) return detail::clamped_product(a.number_, b.number_);
   detail::polynomial x = detail::expanded(a), y = detail::expanded(b), product;
   product.constant = x.constant * y.constant;
   for (const auto& [key, t] : x.terms) detail::add_term(product, {t.coefficient * y.constant, t.factors});
