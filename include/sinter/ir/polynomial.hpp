@@ -116,8 +116,21 @@ SINTER_API dim dim::add(const dim& a, const dim& b) {
 }
 
 namespace detail {
-SINTER_API std::int64_t clamped_product(std::int64_t a, std::int64_t b);
+
+inline constexpr std::int64_t no_bound = std::int64_t{1} << 61;  ///< two of them can be added
+
+SINTER_API std::int64_t clamped_product(std::int64_t a, std::int64_t b) {
+  std::int64_t p = 0;
+  if (a == 0 || b == 0) return 0;
+  if (__builtin_mul_overflow(a, b, &p) || p > no_bound || p < -no_bound)
+    return (a < 0) == (b < 0) ? no_bound : -no_bound;
+  return p;
 }
+SINTER_API std::int64_t clamped_sum(std::int64_t a, std::int64_t b) {
+  return std::min(std::max(a + b, -no_bound), no_bound);  // each is at most 2^61
+}
+
+}  // namespace detail
 
 SINTER_API dim dim::multiply(const dim& a, const dim& b) {
   // More than any memory holds: it stays more, where plans for it are compared, and allocating it fails.
@@ -222,23 +235,6 @@ SINTER_API std::int64_t dim::value(std::span<const std::int64_t> sizes) const {
   }
   return total;
 }
-
-namespace detail {
-
-inline constexpr std::int64_t no_bound = std::int64_t{1} << 61;  ///< two of them can be added
-
-SINTER_API std::int64_t clamped_product(std::int64_t a, std::int64_t b) {
-  std::int64_t p = 0;
-  if (a == 0 || b == 0) return 0;
-  if (__builtin_mul_overflow(a, b, &p) || p > no_bound || p < -no_bound)
-    return (a < 0) == (b < 0) ? no_bound : -no_bound;
-  return p;
-}
-SINTER_API std::int64_t clamped_sum(std::int64_t a, std::int64_t b) {
-  return std::min(std::max(a + b, -no_bound), no_bound);  // each is at most 2^61
-}
-
-}  // namespace detail
 
 SINTER_API bool depends_on(const dim& d, int symbol) {
   if (!d.symbolic()) return false;
