@@ -71,8 +71,11 @@ inline layout random_layout(std::mt19937_64& bits, const std::vector<std::int64_
   if (style >= 6) std::shuffle(order.begin(), order.end(), bits);
   std::int64_t s = style == 9 ? 2 : 1;
   for (auto d : order) {
-    l.strides[d] = s;
-    s *= std::max<std::int64_t>(extents[d], 1) + (style == 7 ? 1 : 0);
+    const std::int64_t n = std::max<std::int64_t>(extents[d], 1) + (style == 7 ? 1 : 0);
+    // An empty array's other extents may multiply to more than 64 bits; nothing is read there.
+    const bool fits = s < (std::int64_t{1} << 60) / n;
+    l.strides[d] = fits ? s : 0;
+    s = fits ? s * n : 0;
     if (style == 8 && bits() % 2) l.strides[d] = -l.strides[d];
     if (style == 5 && bits() % 2) l.strides[d] = 0;
   }

@@ -164,7 +164,8 @@ class random_graph {
   /// Elements; no more than 2^31.
   std::int64_t numel(const shape& s) const {
     std::int64_t n = 1;
-    for (const auto& e : s) n = std::min(n * e.evaluate(how_.hints), std::int64_t{1} << 31);
+    for (const auto& e : s)
+      if (__builtin_mul_overflow(n, e.evaluate(how_.hints), &n) || n > std::int64_t{1} << 31) n = std::int64_t{1} << 31;
     return n;
   }
   const shape& shape_of(node_id x) const { return graph[x].extents; }

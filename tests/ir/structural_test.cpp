@@ -138,7 +138,7 @@ TEST_CASE_FIXTURE(fixture, "ranks and sizes beyond the limits") {
           "[reshape] the result (4, 1, 1, 1, 1, 1, 1, 1, 1) has rank 9; the highest rank is 8");
   const std::int64_t big = std::int64_t{1} << 40;
   REFUSES(broadcast(real({1, 1}), {big, big}),
-          "[broadcast] the result (1099511627776, 1099511627776) has more than 2^63 elements");
+          "[broadcast] the result (1099511627776, 1099511627776) has more than 2^56 elements");
   CHECK(message([&] { g.add_input(dtype::f32, {-1}); }) ==
         "[input] the result (-1,) has a negative extent; extents are 0 or more");
 }

@@ -62,7 +62,7 @@ SINTER_API std::string omp_for(const kernel& k) {
   std::int64_t weight = 1;
   for (const auto& i : k.body) weight += i.kind == kind::compute && ir::is_expensive(i.code) ? 4 : 0;
   const std::string pragma = "#pragma omp parallel for schedule(static)";
-  if (const auto n = total.number()) return *n * weight < parallel_work ? "" : pragma;
+  if (const auto n = total.number()) return *n <= (parallel_work - 1) / weight ? "" : pragma;
   return pragma + " if ((" + total.text() + ")*" + std::to_string(weight) + " >= " + std::to_string(parallel_work) +
          ")";
 }

@@ -40,9 +40,11 @@ inline column_shape columns_of(const cuda_printer& p, const cuda_target& t) {
   s.down = 256 / s.across;
   s.tiles = ceil_div(s.count, s.across);
   const std::int64_t rows = k.extent(role::row).number().value_or(1 << 16),
-                     tiles = std::max<std::int64_t>(
-                         s.tiles.number().value_or(8) * k.extent(role::outer).number().value_or(1), 1);
-  if (k.extent(role::row).is_number() && rows <= 2048 && rows * count * s.width <= 1 << 20) {
+                     outer = k.extent(role::outer).number().value_or(1),
+                     tiles =
+                         std::max<std::int64_t>((dim(s.tiles.number().value_or(8)) * outer).number().value_or(1), 1);
+  if (k.extent(role::row).is_number() && rows <= 2048 &&
+      count <= (1 << 20) / (std::max<std::int64_t>(rows, 1) * s.width)) {
     // Little enough for one launch: many threads down a column. Lines of 128 bytes across, or, where those leave most
     // multiprocessors idle, sectors of 32: what was just written is still in the cache.
     s.across = std::min(s.across, 8);

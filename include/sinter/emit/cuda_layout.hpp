@@ -147,16 +147,16 @@ inline bool is_heavy(const kernel& k) {
 /// True for accesses of a large buffer whose elements are touched once.
 inline bool touches_once(const kernel& k, const plan::access& a) {
   if (a.at.index >= 0) return false;
-  std::int64_t bytes = static_cast<std::int64_t>(size_of(type_of(k, a)));
+  dim bytes = static_cast<std::int64_t>(size_of(type_of(k, a)));  // of more than 64 bits, too
   for (std::size_t x = 0; x < k.axes.size(); ++x) {
     const auto n = k.axes[x].extent.number();
     if (!n || (a.at.stride[x].is(0) && *n > 1)) return false;
-    bytes *= *n;
+    bytes *= k.axes[x].extent;
   }
   int uses = 0;
   for (const auto& i : k.body) uses += i.kind == kind::load && i.at.buffer == a.buffer;
   for (const auto& s : k.stores) uses += s.at.buffer == a.buffer;
-  return bytes >= once_bytes && uses == 1;
+  return bytes.number().value_or(0) >= once_bytes && uses == 1;
 }
 
 /// Loads at indices, such that what an index is computed from was read at an earlier level.

@@ -37,7 +37,9 @@ class dim {
   }
 
   friend dim operator+(const dim& a, const dim& b) {
-    return a.is_number() && b.is_number() ? dim(a.number_ + b.number_) : add(a, b);
+    std::int64_t sum = 0;
+    const bool fits = a.is_number() && b.is_number() && !__builtin_add_overflow(a.number_, b.number_, &sum);
+    return fits ? dim(sum) : add(a, b);
   }
   friend dim operator*(const dim& a, const dim& b) {
     std::int64_t product = 0;

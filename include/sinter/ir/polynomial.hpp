@@ -30,6 +30,17 @@ struct polynomial {
   sorted_map<std::string, term> terms;  ///< by the text of their factors; no zero coefficients
 };
 
+inline constexpr std::int64_t no_bound = std::int64_t{1} << 61;  ///< two of them can be added
+
+// More than any memory holds stays more, where plans for it are compared; allocating it fails.
+SINTER_API std::int64_t clamped(std::int64_t n) { return std::min(std::max(n, -no_bound), no_bound); }
+SINTER_API std::int64_t clamped_product(std::int64_t a, std::int64_t b) {
+  std::int64_t p = 0;
+  if (__builtin_mul_overflow(a, b, &p)) return (a < 0) == (b < 0) ? no_bound : -no_bound;
+  return clamped(p);
+}
+SINTER_API std::int64_t clamped_sum(std::int64_t a, std::int64_t b) { return clamped(clamped(a) + clamped(b)); }
+
 SINTER_API std::string key_of(const term& t) {
   std::string k;
   for (const auto& f : t.factors) {
@@ -44,7 +55,7 @@ SINTER_API void add_term(polynomial& p, term t) {
   std::string key = key_of(t);
   const auto at = p.terms.find(key);
   if (at == p.terms.end()) p.terms.emplace(std::move(key), std::move(t));
-  else if ((at->second.coefficient += t.coefficient) == 0) p.terms.erase(at);
+  else if ((at->second.coefficient = clamped_sum(at->second.coefficient, t.coefficient)) == 0) p.terms.erase(at);
 }
 
 SINTER_API std::string text_of(const polynomial& p) {
@@ -110,38 +121,22 @@ SINTER_API dim dim::symbol(int index) {
 SINTER_API dim dim::add(const dim& a, const dim& b) {
   detail::polynomial sum = detail::expanded(a);
   const detail::polynomial other = detail::expanded(b);
-  sum.constant += other.constant;
+  sum.constant = detail::clamped_sum(sum.constant, other.constant);
   for (const auto& [key, t] : other.terms) detail::add_term(sum, t);
   return detail::interned(std::move(sum));
 }
 
-namespace detail {
-
-inline constexpr std::int64_t no_bound = std::int64_t{1} << 61;  ///< two of them can be added
-
-SINTER_API std::int64_t clamped_product(std::int64_t a, std::int64_t b) {
-  std::int64_t p = 0;
-  if (a == 0 || b == 0) return 0;
-  if (__builtin_mul_overflow(a, b, &p) || p > no_bound || p < -no_bound)
-    return (a < 0) == (b < 0) ? no_bound : -no_bound;
-  return p;
-}
-SINTER_API std::int64_t clamped_sum(std::int64_t a, std::int64_t b) {
-  return std::min(std::max(a + b, -no_bound), no_bound);  // each is at most 2^61
-}
-
-}  // namespace detail
-
 SINTER_API dim dim::multiply(const dim& a, const dim& b) {
-  // More than any memory holds: it stays more, where plans for it are compared, and allocating it fails.
   if (a.is_number() && b.is_number()) return detail::clamped_product(a.number_, b.number_);
   detail::polynomial x = detail::expanded(a), y = detail::expanded(b), product;
-  product.constant = x.constant * y.constant;
-  for (const auto& [key, t] : x.terms) detail::add_term(product, {t.coefficient * y.constant, t.factors});
-  for (const auto& [key, t] : y.terms) detail::add_term(product, {t.coefficient * x.constant, t.factors});
+  product.constant = detail::clamped_product(x.constant, y.constant);
+  for (const auto& [key, t] : x.terms)
+    detail::add_term(product, {detail::clamped_product(t.coefficient, y.constant), t.factors});
+  for (const auto& [key, t] : y.terms)
+    detail::add_term(product, {detail::clamped_product(t.coefficient, x.constant), t.factors});
   for (const auto& [kx, s] : x.terms)
     for (const auto& [ky, t] : y.terms) {
-      detail::term both{s.coefficient * t.coefficient, s.factors};
+      detail::term both{detail::clamped_product(s.coefficient, t.coefficient), s.factors};
       for (const auto& f : t.factors) {
         auto at = both.factors.begin();
         while (at != both.factors.end() && (*at)->text < f->text) ++at;
@@ -224,14 +219,14 @@ SINTER_API std::int64_t dim::value(std::span<const std::int64_t> sizes) const {
     for (const auto& f : t.factors) {
       if (f->symbol >= 0) {
         ensure(static_cast<std::size_t>(f->symbol) < sizes.size(), "dim::evaluate: every symbol is bound");
-        product *= sizes[static_cast<std::size_t>(f->symbol)];
+        product = detail::clamped_product(product, sizes[static_cast<std::size_t>(f->symbol)]);
       } else {
         const std::int64_t by = f->divisor.evaluate(sizes);
         ensure(by > 0, "dim::evaluate: positive divisor");
-        product *= f->dividend.evaluate(sizes) / by;
+        product = detail::clamped_product(product, f->dividend.evaluate(sizes) / by);
       }
     }
-    total += product;
+    total = detail::clamped_sum(total, product);
   }
   return total;
 }

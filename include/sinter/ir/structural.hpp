@@ -101,7 +101,8 @@ struct inference {
   }
 };
 
-/// Refuses a rank above max_rank, an extent that may be negative, and a count beyond 63 bits.
+/// Refuses a rank above max_rank, an extent that may be negative, and a count that no memory holds, zero extents left out:
+/// a plan's sums of bytes fit into 64 bits.
 inline void check_result(const inference& f) {
   const auto& extents = f.n.extents;
   if (extents.size() > static_cast<std::size_t>(max_rank))
@@ -109,8 +110,9 @@ inline void check_result(const inference& f) {
   std::int64_t count = 1;
   for (const auto& e : extents) {
     if (e.lower_bound() < 0) f.refuse({"the result ", extents, " has a negative extent; extents are 0 or more"});
-    if (e.is_number() && __builtin_mul_overflow(count, std::max<std::int64_t>(*e.number(), 1), &count))
-      f.refuse({"the result ", extents, " has more than 2^63 elements"});
+    if (e.is_number() && (__builtin_mul_overflow(count, std::max<std::int64_t>(*e.number(), 1), &count) ||
+                          count > std::int64_t{1} << 56))
+      f.refuse({"the result ", extents, " has more than 2^56 elements"});
   }
 }
 

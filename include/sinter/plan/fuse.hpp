@@ -161,7 +161,8 @@ class fusion {
     const ir::node& v = g_[static_cast<node_id>(buffer)];
     // What no memory holds is planned all the same: sums of such sizes stay numbers.
     constexpr std::int64_t most = std::int64_t{1} << 52;
-    return std::min(ir::product(v.extents).evaluate(memory_.hints), most) * static_cast<std::int64_t>(size_of(v.type));
+    return std::clamp<std::int64_t>(ir::product(v.extents).evaluate(memory_.hints), 0, most) *
+           static_cast<std::int64_t>(size_of(v.type));
   }
 
   /// Bytes that a common kernel would not move twice; 0 when the groups are strangers.
@@ -174,9 +175,9 @@ class fusion {
   }
 
   std::int64_t work(const group& x) const {
-    std::int64_t n = 1;
-    for (const auto& a : x.code.axes) n *= a.extent.evaluate(memory_.hints);
-    return n;
+    dim n = 1;
+    for (const auto& a : x.code.axes) n *= a.extent;
+    return n.evaluate(memory_.hints);
   }
 
   /// The group of both, or the reason against it.

@@ -18,9 +18,9 @@ namespace detail {
 
 inline bool can_share(const kernel& k) {
   if (k.is_product() || k.is_scan() || k.is_opaque()) return false;
-  std::int64_t count = 1;
+  dim count = 1;
   for (const auto& a : k.axes) count *= a.extent.number().value_or(most_shared_elements);
-  if (count >= most_shared_elements) return false;
+  if (count.number().value_or(most_shared_elements) >= most_shared_elements) return false;
   for (const auto& i : k.body)
     if (i.kind == kind::reduce || i.kind == kind::arg_reduce) return false;
   for (const auto& s : k.stores)

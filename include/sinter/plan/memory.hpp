@@ -53,7 +53,7 @@ SINTER_API series<lifetime> lifetimes(const ir::graph& g, const series<kernel>& 
       auto [at, fresh] = found.emplace(b.id, {});
       if (fresh) {
         const ir::node& v = g[static_cast<node_id>(b.id)];
-        at->second = {b.id, k, k, ir::product(v.extents).evaluate(sizes) * static_cast<std::int64_t>(size_of(v.type))};
+        at->second = {b.id, k, k, (ir::product(v.extents) * size_of(v.type)).evaluate(sizes)};
       }
       at->second.last = k;
     }

@@ -274,7 +274,7 @@ inline void choose_chunks(kernel& k, std::span<const std::int64_t> hints) {
   const std::int64_t inner = k.extent(role::inner).evaluate(hints), row = k.extent(role::row).evaluate(hints);
   const std::int64_t outer = std::max<std::int64_t>(k.extent(role::outer).evaluate(hints), 1);
   const std::int64_t rows = k.block ? (inner + k.block - 1) / k.block : row;
-  const std::int64_t work = k.block ? inner : inner * row;
+  const std::int64_t work = k.block ? inner : (dim(inner) * row).evaluate({});
   const std::int64_t wanted = std::min({work / block_elements, rows, std::max<std::int64_t>(most_chunks / outer, 1)});
   k.chunks = static_cast<int>(std::max<std::int64_t>(wanted, 1));
 }
