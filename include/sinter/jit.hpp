@@ -165,8 +165,8 @@ SINTER_API std::shared_ptr<const code> compile(const ir::graph& traced, std::spa
   if (c->about.backend == "cpu" || c->about.backend == "cuda") {
     const run::cache_folder_scope cached(how.cache_dir);
     try {
-      if (where.is_cuda()) generate_cuda(*c, std::move(g), arguments, how);
-      else generate_cpu(*c, std::move(g), arguments);
+      if (where.is_cuda()) generate_cuda(*c, g, arguments, how);
+      else generate_cpu(*c, g, arguments);
     } catch (const system_error& problem) {
       logs::warn_once(how.name + " runs on the reference backend, which is slow: " + problem.what());
       interpret_instead(*c);
