@@ -10,7 +10,7 @@
 #if SINTER_TEST_ADDRESS_SANITIZER
 /// Background threads are never joined where a process forks or exits: what they hold is no leak.
 extern "C" const char* __lsan_default_suppressions() {
-  return "leak:sinter::run::background\nleak:__cxa_thread_atexit_impl\n";
+  return "leak:sinter::engine::run::background\nleak:__cxa_thread_atexit_impl\n";
 }
 #endif
 

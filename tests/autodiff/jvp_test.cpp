@@ -20,7 +20,7 @@ void agree(const function& f, const std::vector<literal_array>& at) {
   }
   const value y = weigh(f(in));
   const node_id outputs[] = {y.id()};
-  const auto forward = sinter::autodiff::jvp(g, outputs, ids(in), ids(directions));
+  const auto forward = sinter::engine::autodiff::jvp(g, outputs, ids(in), ids(directions));
   const auto slopes = sinter::engine::gradient(g, y.id(), ids(in), {});
   value backward;
   for (std::size_t k = 0; k < in.size(); ++k) {
@@ -58,7 +58,7 @@ TEST_CASE("the tangent of a cast has the dtype of its result") {
   graph g;
   const value x(g, g.add_input(dtype::f64, {3}), {}), t(g, g.add_input(dtype::f64, {3}), {});
   const value y = cast(x, dtype::f32) * 2.0;
-  g.outputs = sinter::autodiff::jvp(g, std::array{y.id()}, std::array{x.id()}, std::array{t.id()});
+  g.outputs = sinter::engine::autodiff::jvp(g, std::array{y.id()}, std::array{x.id()}, std::array{t.id()});
   CHECK(g[g.outputs[0]].type == dtype::f32);
   const auto got = arrays::run(g, {arrays::of(dtype::f64, {3}, {1, 2, 3}), arrays::of(dtype::f64, {3}, {4, 0.1, -5})});
   CHECK(got[0].f == std::vector<double>{8, 2.0 * static_cast<double>(0.1f), -10});

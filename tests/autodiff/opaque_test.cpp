@@ -102,7 +102,7 @@ TEST_CASE("forward mode agrees with reverse mode; a while_loop has the former on
     }
     const value y = weigh(f(in));
     const node_id outputs[] = {y.id()};
-    const auto forward = sinter::autodiff::jvp(g, outputs, ids(in), ids(along));
+    const auto forward = sinter::engine::autodiff::jvp(g, outputs, ids(in), ids(along));
     const auto slopes = sinter::engine::gradient(g, y.id(), ids(in), {});
     value backward;
     for (std::size_t k = 0; k < in.size(); ++k) {
@@ -133,7 +133,7 @@ TEST_CASE("forward mode agrees with reverse mode; a while_loop has the former on
       {x}, [](const values& v) { return values{lt(v[0], 100.0)}; },
       [](const values& v) { return values{v[0] * v[0]}; })[0];
   const node_id wrt[] = {x.id()}, outputs[] = {y.id()};
-  g.outputs = sinter::autodiff::jvp(g, outputs, wrt, std::vector<node_id>{g.constant(f64, 1.0, {})});
+  g.outputs = sinter::engine::autodiff::jvp(g, outputs, wrt, std::vector<node_id>{g.constant(f64, 1.0, {})});
   sinter::ir::check(g, "jvp");
   CHECK(arrays::run(g, {arrays::of(f64, {}, {3})})[0].f[0] == doctest::Approx(8 * std::pow(3.0, 7)));
   CHECK(arrays::message([&] { sinter::engine::gradient(g, y.id(), wrt, {}); }).find("fori_loop") != std::string::npos);

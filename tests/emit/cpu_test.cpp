@@ -16,16 +16,16 @@ using ir::value;
 
 namespace {
 
-std::vector<plan::kernel> kernels(const ir::graph& g, std::vector<std::int64_t> hints = {}) {
-  plan::memory_map m;
+std::vector<engine::plan::kernel> kernels(const ir::graph& g, std::vector<std::int64_t> hints = {}) {
+  engine::plan::memory_map m;
   m.strides.resize(g.size());
   m.hints = std::move(hints);
-  return plan::fuse(g, m).kernels;
+  return engine::plan::fuse(g, m).kernels;
 }
 
 std::vector<std::string> texts(const ir::graph& g) {
   std::vector<std::string> out;
-  for (const auto& k : kernels(g)) out.push_back(emit::cpu(k).text);
+  for (const auto& k : kernels(g)) out.push_back(engine::emit::cpu(k).text);
   return out;
 }
 
@@ -96,9 +96,9 @@ TEST_CASE("places are in #line alone") {
 TEST_CASE("a file's name cannot leave its quotes") {
   const std::string t = source_of(single("a\"b\\c\nd\r.cpp"));
   CHECK(t.find("#line 7 \"a\\\"b\\\\cd.cpp\"\n") != std::string::npos);
-  CHECK(run::build(std::vector<std::string>{t}).size() == 1);
+  CHECK(engine::run::build(std::vector<std::string>{t}).size() == 1);
   const std::string evil = source_of(single("x.cpp\"\n#error injected\n\""));
-  CHECK(run::build(std::vector<std::string>{evil}).size() == 1);
+  CHECK(engine::run::build(std::vector<std::string>{evil}).size() == 1);
   CHECK(evil.find("\n#error") == std::string::npos);
 }
 
@@ -106,13 +106,14 @@ TEST_CASE("a label cannot leave its comment") {
   auto k = kernels(single("a.cpp")).at(0);
   CHECK(k.label == "exp");
   k.label = "x */ ? \\\n#error injected\n// \\";
-  const std::string t = emit::cpu(k).text;
+  const std::string t = engine::emit::cpu(k).text;
   const std::string first = t.substr(0, t.find('\n'));
   CHECK(first.find('\\') == std::string::npos);
   CHECK(first.find('?') == std::string::npos);
   CHECK(first.find("injected") != std::string::npos);
   CHECK(t.find("\n#error") == std::string::npos);
-  CHECK(t.substr(first.size()) == emit::cpu(kernels(single("a.cpp")).at(0)).text.substr(std::string("// exp").size()));
+  CHECK(t.substr(first.size()) ==
+        engine::emit::cpu(kernels(single("a.cpp")).at(0)).text.substr(std::string("// exp").size()));
 }
 
 TEST_CASE("labels name the ops") {
@@ -127,7 +128,7 @@ TEST_CASE("labels name the ops") {
 }
 
 TEST_CASE("literals are read back as they were") {
-  using emit::literal;
+  using engine::emit::literal;
   CHECK(literal(dtype::b8, {0, 1}) == "true");
   CHECK(literal(dtype::i64, {0, INT64_MIN}) == "(-9223372036854775807l - 1)");
   CHECK(literal(dtype::i32, {0, INT32_MIN}) == "-2147483648");
@@ -144,7 +145,7 @@ TEST_CASE("literals are read back as they were") {
 }
 
 TEST_CASE("operands replace whole words only") {
-  using emit::substitute;
+  using engine::emit::substitute;
   CHECK(substitute("a + b", {"v1", "v2"}, "") == "v1 + v2");
   CHECK(substitute("atan2(a, b)", {"x", "y"}, "") == "atan2(x, y)");
   CHECK(substitute("convert<R>(a)", {"c"}, "v_f32") == "convert<v_f32>(c)");
@@ -154,13 +155,13 @@ TEST_CASE("operands replace whole words only") {
 TEST_CASE("indices are one expression, whatever the multipliers are") {
   using ir::dim;
   const dim s = dim::symbol(0);
-  CHECK(emit::scaled(dim(1), "i0") == "i0");
-  CHECK(emit::scaled(dim(-3), "i0") == "i0*(-3)");
-  CHECK(emit::scaled(s * dim(2) + dim(1), "i0") == "i0*(s0*2 + 1)");
-  plan::affine a{s + dim(3), {s, dim(0), dim(1)}, {}, -1};
-  CHECK(emit::index_text(a, [](std::size_t) { return true; }) == "i0*(s0) + i2 + (s0 + 3)");
-  CHECK(emit::index_text(a, [](std::size_t axis) { return axis == 2; }) == "i2 + (s0 + 3)");
-  CHECK(emit::index_text(plan::affine{0, {0}, {}, -1}, [](std::size_t) { return true; }) == "0");
+  CHECK(engine::emit::scaled(dim(1), "i0") == "i0");
+  CHECK(engine::emit::scaled(dim(-3), "i0") == "i0*(-3)");
+  CHECK(engine::emit::scaled(s * dim(2) + dim(1), "i0") == "i0*(s0*2 + 1)");
+  engine::plan::affine a{s + dim(3), {s, dim(0), dim(1)}, {}, -1};
+  CHECK(engine::emit::index_text(a, [](std::size_t) { return true; }) == "i0*(s0) + i2 + (s0 + 3)");
+  CHECK(engine::emit::index_text(a, [](std::size_t axis) { return axis == 2; }) == "i2 + (s0 + 3)");
+  CHECK(engine::emit::index_text(engine::plan::affine{0, {0}, {}, -1}, [](std::size_t) { return true; }) == "0");
 }
 
 TEST_CASE("the prelude has what the kernel calls, and no more") {
@@ -169,18 +170,18 @@ TEST_CASE("the prelude has what the kernel calls, and no more") {
   const value x = input(g, {64}), y = input(g, {64});
   g.outputs = {(x + y).id()};
   const std::string plain = source_of(g);
-  CHECK(has(plain, emit::prelude_core));
-  CHECK(has(plain, emit::prelude_memory));
-  CHECK(!has(plain, emit::prelude_math));
-  CHECK(!has(plain, emit::prelude_fold));
-  CHECK(!has(plain, emit::prelude_gemm));
+  CHECK(has(plain, engine::emit::prelude_core));
+  CHECK(has(plain, engine::emit::prelude_memory));
+  CHECK(!has(plain, engine::emit::prelude_math));
+  CHECK(!has(plain, engine::emit::prelude_fold));
+  CHECK(!has(plain, engine::emit::prelude_gemm));
   ir::graph h;
   const value z = input(h, {64});
   h.outputs = {reduce(exp(z), op::add, {0}).id()};
-  CHECK(has(source_of(h), emit::prelude_math));
-  CHECK(has(source_of(h), emit::prelude_fold));
-  CHECK(!emit::detail::calls("my_exp(x) exp2(x) expx", "exp"));
-  CHECK(emit::detail::calls("1 + exp(x)", "exp"));
+  CHECK(has(source_of(h), engine::emit::prelude_math));
+  CHECK(has(source_of(h), engine::emit::prelude_fold));
+  CHECK(!engine::emit::detail::calls("my_exp(x) exp2(x) expx", "exp"));
+  CHECK(engine::emit::detail::calls("1 + exp(x)", "exp"));
 }
 
 TEST_CASE("double kernels have half the lanes") {
@@ -198,7 +199,7 @@ TEST_CASE("sizes are read once, and symbolic loops have a rest") {
   g.outputs = {exp(x).id()};
   const auto k = kernels(g, {7, 9});
   REQUIRE(k.size() == 1);
-  const std::string t = body(emit::cpu(k[0]).text);
+  const std::string t = body(engine::emit::cpu(k[0]).text);
   CHECK(t.find("const long s0 = sizes[0];") != std::string::npos);
   CHECK(t.find("const long s1 = sizes[1];") != std::string::npos);
   CHECK(t.find("const long n = ") != std::string::npos);
@@ -210,8 +211,8 @@ TEST_CASE("a kernel runs on what it is given") {
   g.outputs = {reduce(x * x, op::add, {1}).id()};
   const auto k = kernels(g);
   REQUIRE(k.size() == 1);
-  const auto made = run::build(std::vector<std::string>{emit::cpu(k[0]).text});
-  auto* entry = made[0].code->symbol<run::kernel_function>(emit::cpu_entry);
+  const auto made = engine::run::build(std::vector<std::string>{engine::emit::cpu(k[0]).text});
+  auto* entry = made[0].code->symbol<engine::run::kernel_function>(engine::emit::cpu_entry);
   std::vector<float> in(15), out(3);
   for (std::size_t i = 0; i < 15; ++i) in[i] = static_cast<float>(i);
   std::vector<void*> buffers;

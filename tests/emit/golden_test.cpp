@@ -59,15 +59,15 @@ void compare(const std::string& name, const std::string& got) {
 
 /// The launches of a GPU with 132 multiprocessors, and their code.
 std::string cuda_kernels(ir::graph g) {
-  g = rewrite::run_all(g);
+  g = engine::rewrite::run_all(g);
   engine::detail::separate_results(g);
-  plan::memory_map m;
+  engine::plan::memory_map m;
   m.strides.resize(g.size());
   m.by_value.resize(g.size());
   for (auto id : g.inputs) m.by_value[id] = g[id].extents.empty();
   std::string out;
-  for (const auto& k : plan::fuse(g, m, {.gpu = true}).kernels) {
-    const auto s = emit::cuda(k, {});
+  for (const auto& k : engine::plan::fuse(g, m, {.gpu = true}).kernels) {
+    const auto s = engine::emit::cuda(k, {});
     if (!out.empty()) out += "\n";
     out += s.text.substr(0, s.text.find('\n') + 1);
     for (const auto& l : s.launches)

@@ -10,10 +10,10 @@ namespace graphs {
 
 struct gpu_code {
   std::vector<kernel> kernels;
-  std::vector<sinter::emit::cuda_source> sources;
+  std::vector<sinter::engine::emit::cuda_source> sources;
 };
 
-inline gpu_code gpu_kernels(std::initializer_list<value> outputs, sinter::emit::cuda_target how = {},
+inline gpu_code gpu_kernels(std::initializer_list<value> outputs, sinter::engine::emit::cuda_target how = {},
                             std::vector<std::int64_t> hints = {}) {
   graph& g = outputs.begin()->owner();
   for (const auto& v : outputs) g.outputs.push_back(v.id());
@@ -22,12 +22,12 @@ inline gpu_code gpu_kernels(std::initializer_list<value> outputs, sinter::emit::
   m.hints = std::move(hints);
   gpu_code out;
   out.kernels = fuse(g, m, {.gpu = true, .multiprocessors = how.multiprocessors, .blas = false}).kernels;
-  for (const auto& k : out.kernels) out.sources.push_back(sinter::emit::cuda(k, how));
+  for (const auto& k : out.kernels) out.sources.push_back(sinter::engine::emit::cuda(k, how));
   return out;
 }
 
 /// The entries, without the prelude and #line.
-inline std::string entries(const sinter::emit::cuda_source& s) {
+inline std::string entries(const sinter::engine::emit::cuda_source& s) {
   const std::size_t at = s.text.rfind("namespace sx {\nextern");
   std::string out;
   for (std::size_t line = at; line < s.text.size();) {

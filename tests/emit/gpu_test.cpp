@@ -16,11 +16,11 @@ bool has(const std::string& text, std::string_view what) { return text.find(what
 /// The only kernel of some outputs, and its text.
 struct one {
   kernel code;
-  emit::cuda_source source;
+  engine::emit::cuda_source source;
   std::string text;
 };
 
-one only(std::initializer_list<value> outputs, emit::cuda_target how = {}) {
+one only(std::initializer_list<value> outputs, engine::emit::cuda_target how = {}) {
   auto c = gpu_kernels(outputs, how);
   REQUIRE(c.sources.size() == 1);
   return {c.kernels[0], c.sources[0], entries(c.sources[0])};
@@ -29,7 +29,7 @@ one only(std::initializer_list<value> outputs, emit::cuda_target how = {}) {
 one with_memory(graph& g, const memory_map& m) {
   auto kernels = fuse(g, m, {.gpu = true}).kernels;
   REQUIRE(kernels.size() == 1);
-  const auto s = emit::cuda(kernels[0], {});
+  const auto s = engine::emit::cuda(kernels[0], {});
   return {kernels[0], s, entries(s)};
 }
 
@@ -76,7 +76,7 @@ TEST_CASE("a grid that is too large is walked") {
   graph g;
   const std::int64_t rows = 40'000'000'000;
   const auto o = only({sum(input(g, {rows, 100}, dtype::u8), {1})});
-  CHECK(blocks(o) == emit::most_blocks);
+  CHECK(blocks(o) == engine::emit::most_blocks);
   CHECK(has(o.text, "for (long block = blockIdx.x; block < "));
   check_compiles(o);
 }
@@ -179,7 +179,7 @@ TEST_CASE("a norm's backward pass copies its rows ahead into shared memory where
     const value x = input(g, {8192, columns}, type), w = input(g, {8192, columns}, type),
                 gain = input(g, {columns}, type), bias = input(g, {columns}, type);
     const auto all = layer_norm_and_gradient(x, gain, bias, w);
-    emit::cuda_target how;
+    engine::emit::cuda_target how;
     how.capability = capability;
     auto c = gpu_kernels({all[1], all[2], all[3]}, how);
     REQUIRE(c.sources.size() == 1);
@@ -215,7 +215,7 @@ TEST_CASE("few long rows are split, and finished by a second launch") {
   CHECK(o.source.launches.size() == 2);
   CHECK(blocks(o) >= 132);
   CHECK(o.source.scratch.evaluate({}) >= blocks(o) * 4);
-  CHECK(o.source.launches[1].entry == emit::cuda_finish);
+  CHECK(o.source.launches[1].entry == engine::emit::cuda_finish);
   graph h;
   const auto index = [&] {
     ir::attributes how;
@@ -233,7 +233,7 @@ TEST_CASE("scatter_add: atomic, or in order") {
   for (const bool deterministic : {false, true}) {
     graph g;
     const value base = input(g, {50, 32}), index = input(g, {20, 32}, dtype::i64), updates = input(g, {20, 32});
-    emit::cuda_target how;
+    engine::emit::cuda_target how;
     how.deterministic = deterministic;
     const auto c = gpu_kernels({scatter_add(base, index, updates, 0)}, how);
     const std::string last = entries(c.sources.back());
@@ -259,7 +259,7 @@ TEST_CASE("launches that kernels share") {
     std::vector<const kernel*> all;
     std::size_t buffers = 0;
     for (auto k : group) all.push_back(&fused.kernels[k]), buffers += fused.kernels[k].buffers.size();
-    const auto s = emit::cuda(all, {});
+    const auto s = engine::emit::cuda(all, {});
     CHECK(s.launches.size() == 1);
     CHECK(has(s.text, "p" + std::to_string(buffers - 1) + ", char* scratch)"));
     CHECK(!has(s.text, "p" + std::to_string(buffers) + ","));
@@ -295,15 +295,15 @@ TEST_CASE("places are in #line alone, and labels stay in their comment") {
   CHECK(!has(there.source.text, "b\"\n"));
   auto k = here.code;
   k.label = "x */ ? \\\n#error injected\n// \\";
-  CHECK(!has(emit::cuda(k, {}).text, "\n#error"));
+  CHECK(!has(engine::emit::cuda(k, {}).text, "\n#error"));
 }
 
 TEST_CASE("the prelude has what the kernel calls, and no more") {
   graph g, h;
   const auto plain = only({input(g, {64}) + 1.0}), math = only({sum(exp(input(h, {64, 64})), {1})});
-  CHECK(!has(plain.source.text, emit::prelude_cuda_math));
-  CHECK(!has(plain.source.text, emit::prelude_cuda_reduce));
-  CHECK(has(math.source.text, emit::prelude_cuda_math));
-  CHECK(has(math.source.text, emit::prelude_cuda_reduce));
+  CHECK(!has(plain.source.text, engine::emit::prelude_cuda_math));
+  CHECK(!has(plain.source.text, engine::emit::prelude_cuda_reduce));
+  CHECK(has(math.source.text, engine::emit::prelude_cuda_math));
+  CHECK(has(math.source.text, engine::emit::prelude_cuda_reduce));
   CHECK(!has(plain.source.text, "#include"));
 }

@@ -26,7 +26,7 @@ const gate::nvrtc& compiler() {
   return one;
 }
 
-void check_compiles(const emit::cuda_source& s, bool lean = false) {
+void check_compiles(const engine::emit::cuda_source& s, bool lean = false) {
   if (!compiler().present()) return;
   for (const int capability : {80, 90}) {
     const auto v = compiler().judge(s.text, capability);
@@ -141,7 +141,7 @@ TEST_CASE("every row of the table, of every dtype that it takes") {
       const auto fused = fuse(g, m, {.gpu = true});
       std::vector<const kernel*> all;
       for (const auto& k : fused.kernels) all.push_back(&k);
-      const auto s = emit::cuda(all, {});
+      const auto s = engine::emit::cuda(all, {});
       CHECK(s.launches.size() == 1);
       check_compiles(s);
     }
@@ -161,8 +161,9 @@ TEST_CASE("kernels of random graphs") {
     memory_map m;
     m.hints = r.hints;
     m.strides.resize(made.graph.size());
-    emit::cuda_target how;
+    engine::emit::cuda_target how;
     how.deterministic = seed % 2 == 0;
-    for (const auto& k : fuse(made.graph, m, {.gpu = true, .blas = false}).kernels) check_compiles(emit::cuda(k, how));
+    for (const auto& k : fuse(made.graph, m, {.gpu = true, .blas = false}).kernels)
+      check_compiles(engine::emit::cuda(k, how));
   }
 }

@@ -53,15 +53,16 @@ std::vector<target> product_targets() {
   return all;
 }
 
-std::shared_ptr<const run::module> build(const target& t, std::string_view kernels) {
+std::shared_ptr<const engine::run::module> build(const target& t, std::string_view kernels) {
   std::string text = "#define SINTER_W " + std::to_string(t.lanes) + "\n";
-  for (const auto piece : {emit::prelude_core, emit::prelude_memory, emit::prelude_fold, emit::prelude_arithmetic,
-                           emit::prelude_round, emit::prelude_math, emit::prelude_random, emit::prelude_gemm})
+  for (const auto piece : {engine::emit::prelude_core, engine::emit::prelude_memory, engine::emit::prelude_fold,
+                           engine::emit::prelude_arithmetic, engine::emit::prelude_round, engine::emit::prelude_math,
+                           engine::emit::prelude_random, engine::emit::prelude_gemm})
     text += piece;
   text += kernels;
   ::setenv("SINTER_CXXFLAGS", ("-O1 " + std::string(t.flags)).c_str(), 1);
   const std::string sources[] = {text};
-  auto made = run::build(sources);
+  auto made = engine::run::build(sources);
   ::unsetenv("SINTER_CXXFLAGS");
   return made[0].code;
 }
@@ -177,7 +178,7 @@ using kernel = void(const void* const*, long);
 /// Runs kernel `name` in its vector form with every tail, and in its scalar form; the results must be within `limit`
 /// ulps of expected(i), and nothing past the end may be written.
 template <class R, class Expected>
-void check(const run::module& code, const std::string& name, std::vector<const void*> in, std::size_t n,
+void check(const engine::run::module& code, const std::string& name, std::vector<const void*> in, std::size_t n,
            Expected expected, double limit = 0) {
   for (const char* form : {"_v", "_s"}) {
     auto* f = code.symbol<kernel>((name + form).c_str());
@@ -337,7 +338,7 @@ struct array {
   std::vector<unsigned char> bytes;
 };
 
-void check_casts(const run::module& code) {
+void check_casts(const engine::run::module& code) {
   for_all([&]<class A>(A) {
     const array<A> a(values<A>(1003));
     for_all([&]<class R>(R) {
@@ -350,7 +351,7 @@ void check_casts(const run::module& code) {
 }
 
 template <class T>
-void check_arithmetic(const run::module& code) {
+void check_arithmetic(const engine::run::module& code) {
   const std::string n = "_" + dtype_name<T>();
   const array<T> v(values<T>(1003));
   const auto [pa, pb] = pairs<T>();
@@ -402,7 +403,7 @@ void check_arithmetic(const run::module& code) {
 }
 
 template <class T>
-void check_math(const run::module& code) {
+void check_math(const engine::run::module& code) {
   using L = long double;
   const std::string n = "_" + dtype_name<T>();
   const array<T> v(values<T>(6007));
@@ -476,7 +477,7 @@ double decode_bf16(std::uint16_t h) {
   return f;
 }
 
-void check_halves(const run::module& code) {
+void check_halves(const engine::run::module& code) {
   std::vector<std::uint16_t> every(65536);
   for (std::size_t i = 0; i < every.size(); ++i) every[i] = static_cast<std::uint16_t>(i);
   const array<std::uint16_t> h(every);
@@ -519,7 +520,7 @@ void check_halves(const run::module& code) {
 }
 
 template <class T>
-void check_memory(const run::module& code, const std::string& type) {
+void check_memory(const engine::run::module& code, const std::string& type) {
   auto* f = code.symbol<void(const void* const*, long, long)>(("memory_" + type).c_str());
   for (const long n : {0L, 1L, 3L, 5L, 13L, 16L, 37L, 64L})
     for (const long stride : {1L, 2L, 3L, -2L}) {
@@ -545,7 +546,7 @@ void check_memory(const run::module& code, const std::string& type) {
 }
 
 template <class T>
-void check_folds(const run::module& code, int lanes) {
+void check_folds(const engine::run::module& code, int lanes) {
   const auto fold = [&](const char* name, long m, const array<T>& v) {
     T out{};
     const void* p[] = {v.data(), &out};
@@ -678,7 +679,7 @@ std::pair<long, long> strides(int layout, long r, long c) {
 }
 
 template <class S, class T>
-void check_product(const run::module& code, const std::string& name, long m, long n, long k, int la, int lb,
+void check_product(const engine::run::module& code, const std::string& name, long m, long n, long k, int la, int lb,
                    T (*encode)(int), double (*decode)(T)) {
   const auto [ar, ac] = strides(la, m, k);
   const auto [br, bc] = strides(lb, k, n);

@@ -16,7 +16,7 @@
 
 namespace {
 
-namespace run = sinter::run;
+namespace run = sinter::engine::run;
 
 struct program {
   std::string source, log, image;

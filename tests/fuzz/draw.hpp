@@ -143,7 +143,7 @@ inline std::string run_derivatives(const drawn& d, tally& count) {
   };
   const node_id c = g.add_input(g[y].type, g[y].extents), t = g.add_input(g[x].type, g[x].extents);
   const bool smooth = differentiates([&] {
-    const auto forward = sinter::autodiff::jvp(g, std::array{y}, std::array{x}, std::array{t});
+    const auto forward = sinter::engine::autodiff::jvp(g, std::array{y}, std::array{x}, std::array{t});
     const auto reverse = sinter::engine::gradient(g, sum(c, y), std::array{x}, {});
     g.outputs = {sum(c, forward[0]), sum(reverse[0], t)};
   });

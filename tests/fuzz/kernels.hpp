@@ -180,8 +180,8 @@ inline std::string difference(const bounded& want, const unsigned char* got, std
 struct planned {
   sinter::ir::graph graph;
   std::vector<layout> layouts;
-  sinter::plan::fused kernels;
-  std::vector<sinter::emit::source> sources;
+  sinter::engine::plan::fused kernels;
+  std::vector<sinter::engine::emit::source> sources;
   std::size_t first = 0;  ///< of its kernels in the batch
 };
 
@@ -214,14 +214,14 @@ inline std::vector<layout> layouts_of(const sinter::ir::graph& g, std::mt19937_6
 inline planned plan_graph(sinter::ir::graph g, std::vector<layout> layouts, std::vector<std::int64_t> hints) {
   planned p;
   separate_results(g);
-  sinter::plan::memory_map memory;
+  sinter::engine::plan::memory_map memory;
   memory.hints = hints;
   memory.strides.resize(g.size());
   for (std::size_t i = 0; i < g.inputs.size() && hints.empty(); ++i)
     memory.strides[g.inputs[i]].assign(layouts[i].strides.begin(), layouts[i].strides.end());
   p.layouts = std::move(layouts);
-  p.kernels = sinter::plan::fuse(g, memory);
-  for (const auto& k : p.kernels.kernels) p.sources.push_back(sinter::emit::cpu(k));
+  p.kernels = sinter::engine::plan::fuse(g, memory);
+  for (const auto& k : p.kernels.kernels) p.sources.push_back(sinter::engine::emit::cpu(k));
   p.graph = std::move(g);
   return p;
 }
@@ -260,15 +260,15 @@ class batch {
         std::string text = std::string("#if defined(__AVX512F__)\n#define SINTER_W ") + (wide ? "8" : "16") +
                            "\n#elif defined(__AVX2__)\n#define SINTER_W " + (wide ? "4" : "8") +
                            "\n#else\n#define SINTER_W 4\n#endif\n";
-        for (const auto& piece : sinter::emit::detail::pieces()) text += piece.text;
+        for (const auto& piece : sinter::engine::emit::detail::pieces()) text += piece.text;
         sources.push_back(text + c.body);
       }
-    modules_ = sinter::run::build(sources);
+    modules_ = sinter::engine::run::build(sources);
   }
 
-  sinter::run::kernel_function* entry(std::size_t kernel) const {
+  sinter::engine::run::kernel_function* entry(std::size_t kernel) const {
     const auto& p = place_[kernel];
-    return modules_[texts_[p.width][p.chunk].index].code->symbol<sinter::run::kernel_function>(p.name);
+    return modules_[texts_[p.width][p.chunk].index].code->symbol<sinter::engine::run::kernel_function>(p.name);
   }
   std::size_t kernels() const { return place_.size(); }
 
@@ -286,7 +286,7 @@ class batch {
   int most_;
   std::vector<chunk> texts_[2];
   std::vector<place> place_;
-  std::vector<sinter::run::built> modules_;
+  std::vector<sinter::engine::run::built> modules_;
 };
 
 struct tally {
@@ -338,8 +338,8 @@ inline std::string run(const planned& p, const batch& b, const inputs& in, const
     table.push_back(results.back()->data());
     given.insert(static_cast<int>(id));
   }
-  const auto lives = sinter::plan::lifetimes(g, p.kernels.kernels, given, sizes);
-  const auto arena = sinter::plan::place(lives);
+  const auto lives = sinter::engine::plan::lifetimes(g, p.kernels.kernels, given, sizes);
+  const auto arena = sinter::engine::plan::place(lives);
   const guarded scratch(static_cast<std::size_t>(arena.bytes), 0xff);
   for (const auto& life : lives) {
     slot[life.buffer] = static_cast<int>(table.size());

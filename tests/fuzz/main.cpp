@@ -107,7 +107,7 @@ std::string first_difference(const drawn& d, const std::string& stage) {
     if (code == sinter::ir::op::input || code == sinter::ir::op::constant) continue;
     drawn one = d;
     one.graph.outputs = {id};
-    one.rewritten = sinter::rewrite::run_all(one.graph);
+    one.rewritten = sinter::engine::rewrite::run_all(one.graph);
     alone.push_back(std::move(one));
   }
   fuzz::batch batch(60);
@@ -156,7 +156,7 @@ bool prepare(const settings& how, std::uint64_t seed, drawn& d, totals& all) {
     d = fuzz::draw(seed, how.backend != "cuda");
     current_step = "rewriting";
     sinter::ir::check(d.graph, "trace");
-    d.rewritten = sinter::rewrite::run_all(d.graph);
+    d.rewritten = sinter::engine::rewrite::run_all(d.graph);
     sinter::ir::check(d.rewritten, "rewrite");
     current_step = "interpreting";
     auto bits = d.values();

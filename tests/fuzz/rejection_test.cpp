@@ -22,15 +22,15 @@ TEST_CASE("graphs far too large to run are refused or planned, on the host and f
       nodes += made.graph.size();
       INFO("seed " << seed << "\n" << sinter::ir::print(made.graph));
       sinter::ir::check(made.graph, "test");
-      const auto rewritten = sinter::rewrite::run_all(made.graph);
+      const auto rewritten = sinter::engine::rewrite::run_all(made.graph);
       sinter::ir::check(rewritten, "rewrite");
       CHECK_NOTHROW(fuzz::plan_graph(rewritten, bits, how.hints));
-      sinter::plan::memory_map memory;
+      sinter::engine::plan::memory_map memory;
       memory.hints = how.hints;
       memory.strides.resize(rewritten.size());
       CHECK_NOTHROW([&] {
-        for (const auto& k : sinter::plan::fuse(rewritten, memory, {.gpu = true, .blas = false}).kernels)
-          sinter::emit::cuda(k, {});
+        for (const auto& k : sinter::engine::plan::fuse(rewritten, memory, {.gpu = true, .blas = false}).kernels)
+          sinter::engine::emit::cuda(k, {});
       }());
     } catch (const std::exception& e) {
       FAIL_CHECK("seed " << seed << ": " << std::string(e.what()));

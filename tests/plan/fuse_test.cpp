@@ -22,7 +22,7 @@ fused fuse_gradient(graph& g, const value& y, const value& weight, std::vector<v
   for (const auto& v : wrt) by.push_back(v.id());
   const value loss = sum(y * weight, all);
   g.outputs = sinter::engine::gradient(g, loss.id(), by, {});
-  const graph rewritten = sinter::rewrite::run_all(g);
+  const graph rewritten = sinter::engine::rewrite::run_all(g);
   memory_map m;
   m.strides.resize(rewritten.size());
   return fuse(rewritten, m);

@@ -12,7 +12,7 @@
 
 namespace graphs {
 
-using namespace sinter::plan;
+using namespace sinter::engine::plan;
 using sinter::dtype;
 using sinter::ir::graph;
 using sinter::ir::op;
@@ -73,7 +73,7 @@ inline fused fuse_to(std::initializer_list<value> outputs, std::vector<std::int6
 }
 
 inline std::string text(const affine& at) {
-  return sinter::emit::index_text(at, [](std::size_t) { return true; });
+  return sinter::engine::emit::index_text(at, [](std::size_t) { return true; });
 }
 
 /// Index maps of the loads, in order, joined by "; ".

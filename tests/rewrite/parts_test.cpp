@@ -5,7 +5,7 @@
 #include "../ir/arrays.hpp"
 #include "../ir/steps.hpp"
 
-using namespace sinter::rewrite;
+using namespace sinter::engine::rewrite;
 using sinter::dtype;
 using sinter::ir::graph;
 using sinter::ir::node_id;

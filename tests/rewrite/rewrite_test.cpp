@@ -3,7 +3,7 @@
 
 #include "../ir/arrays.hpp"
 
-using namespace sinter::rewrite;
+using namespace sinter::engine::rewrite;
 using arrays::literal_array;
 using sinter::dtype;
 using sinter::ir::graph;

@@ -6,7 +6,7 @@
 
 #include "../ir/arrays.hpp"
 
-using namespace sinter::rewrite;
+using namespace sinter::engine::rewrite;
 using arrays::extents_t;
 using arrays::literal_array;
 using sinter::dtype;

@@ -37,7 +37,7 @@ bool holds(const storage& s, unsigned char expected) {
 }  // namespace
 
 TEST_CASE("every size class is the smallest that fits, and wastes little") {
-  using run::detail::bytes_of, run::detail::class_of;
+  using engine::run::detail::bytes_of, engine::run::detail::class_of;
   std::vector<std::size_t> sizes;
   for (std::size_t n = 1; n < 5000; ++n) sizes.push_back(n);
   for (int bit = 13; bit <= 46; ++bit)
@@ -45,11 +45,11 @@ TEST_CASE("every size class is the smallest that fits, and wastes little") {
       sizes.push_back((std::size_t{1} << bit) + static_cast<std::size_t>(delta));
   for (const std::size_t n : sizes) {
     const std::size_t c = class_of(n);
-    REQUIRE(c < run::detail::class_count);
+    REQUIRE(c < engine::run::detail::class_count);
     REQUIRE(bytes_of(c) >= n);
     REQUIRE(bytes_of(c) % 64 == 0);
-    if (c > 0 && bytes_of(c) < run::detail::huge_page) REQUIRE(bytes_of(c - 1) < n);
-    REQUIRE(bytes_of(c) <= std::max(n + n / 8 + 64, n + n / 8 + run::detail::huge_page * (n >= MiB)));
+    if (c > 0 && bytes_of(c) < engine::run::detail::huge_page) REQUIRE(bytes_of(c - 1) < n);
+    REQUIRE(bytes_of(c) <= std::max(n + n / 8 + 64, n + n / 8 + engine::run::detail::huge_page * (n >= MiB)));
   }
 }
 
@@ -58,7 +58,7 @@ TEST_CASE("blocks are aligned, disjoint and as large as asked for") {
   unsigned char tag = 0;
   for (std::size_t bytes : {0, 1, 7, 63, 64, 65, 960, 961, 4096, 65536, 1000000, 2097088, 2097089, 5000000})
     for (int i = 0; i < 3; ++i) {
-      live.push_back(run::allocate(bytes));
+      live.push_back(engine::run::allocate(bytes));
       CHECK(live.back().bytes() == bytes);
       CHECK(live.back().data() != nullptr);
       CHECK(reinterpret_cast<std::uintptr_t>(live.back().data()) % 64 == 0);
@@ -70,33 +70,33 @@ TEST_CASE("blocks are aligned, disjoint and as large as asked for") {
 
 TEST_CASE("a freed block serves the next request of its size") {
   for (std::size_t bytes : {100u, 10'000u, 300'000u, 9'000'000u}) {
-    storage a = run::allocate(bytes);
+    storage a = engine::run::allocate(bytes);
     void* const first = a.data();
     a = {};
-    a = run::allocate(bytes);
+    a = engine::run::allocate(bytes);
     CHECK(a.data() == first);
   }
 }
 
 TEST_CASE("page faults of a large buffer are paid once") {
-  fill(run::allocate(64 * MiB), 1);
+  fill(engine::run::allocate(64 * MiB), 1);
   const long before = page_faults();
-  for (int i = 0; i < 8; ++i) fill(run::allocate(64 * MiB), 2);
+  for (int i = 0; i < 8; ++i) fill(engine::run::allocate(64 * MiB), 2);
   CHECK(page_faults() - before < 256);
 }
 
 TEST_CASE("trim returns what is free to the system") {
-  { auto a = run::allocate(32 * MiB); }
-  CHECK(run::cached_bytes() >= 32 * MiB);
-  run::trim();
-  CHECK(run::cached_bytes() == 0);
+  { auto a = engine::run::allocate(32 * MiB); }
+  CHECK(engine::run::cached_bytes() >= 32 * MiB);
+  engine::run::trim();
+  CHECK(engine::run::cached_bytes() == 0);
 }
 
 TEST_CASE("a request that cannot be met names its size") {
   for (std::size_t bytes : {std::size_t{1} << 44, std::size_t{1} << 62, ~std::size_t{0}}) {
     std::string what;
     try {
-      auto a = run::allocate(bytes);
+      auto a = engine::run::allocate(bytes);
     } catch (const system_error& e) {
       what = e.what();
     }
@@ -107,21 +107,21 @@ TEST_CASE("a request that cannot be met names its size") {
 #if !SINTER_TEST_MANY_ADDRESSES
 TEST_CASE("under a memory limit free blocks of other sizes make room, and failure leaves everything usable") {
   const auto r = support::in_child([] {
-    run::trim();
+    engine::run::trim();
     rlimit limit{};
     limit.rlim_cur = limit.rlim_max = 600 * MiB;
     ::setrlimit(RLIMIT_AS, &limit);
-    { auto cached = run::allocate(200 * MiB); }
-    if (run::cached_bytes() < 200 * MiB) return 1;
-    auto larger = run::allocate(400 * MiB);
-    if (run::cached_bytes() != 0) return 2;
+    { auto cached = engine::run::allocate(200 * MiB); }
+    if (engine::run::cached_bytes() < 200 * MiB) return 1;
+    auto larger = engine::run::allocate(400 * MiB);
+    if (engine::run::cached_bytes() != 0) return 2;
     try {
-      auto none = run::allocate(300 * MiB);
+      auto none = engine::run::allocate(300 * MiB);
       return 3;
     } catch (const system_error&) {}
     fill(larger, 1);
     larger = {};
-    fill(run::allocate(8 * MiB), 1);
+    fill(engine::run::allocate(8 * MiB), 1);
     return 0;
   });
   CHECK_MESSAGE(r.status == 0, r.error_text);
@@ -138,7 +138,7 @@ TEST_CASE("many threads allocate, free and hand over blocks") {
     for (int i = 0; i < 4000; ++i) {
       const std::size_t scale = std::size_t{1} << random() % 18;
       const auto tag = static_cast<unsigned char>(random());
-      mine.emplace_back(run::allocate(random() % scale), tag);
+      mine.emplace_back(engine::run::allocate(random() % scale), tag);
       fill(mine.back().first, tag);
       if (mine.size() > 20) {
         std::swap(mine[random() % mine.size()], mine.back());
@@ -166,11 +166,11 @@ TEST_CASE("many threads allocate, free and hand over blocks") {
 
 TEST_CASE("what an ended thread had freed is available to others") {
   void* first = nullptr;
-  std::thread([&] { first = run::allocate(777).data(); }).join();
+  std::thread([&] { first = engine::run::allocate(777).data(); }).join();
   std::vector<storage> live;
   bool found = false;
   for (int i = 0; i < 300 && !found; ++i) {
-    live.push_back(run::allocate(777));
+    live.push_back(engine::run::allocate(777));
     found = live.back().data() == first;
   }
   CHECK(found);
@@ -179,17 +179,17 @@ TEST_CASE("what an ended thread had freed is available to others") {
 TEST_CASE("tensors may be destroyed with the static objects and by ending threads") {
   const auto r = support::in_child([] {
     static storage outlives;
-    outlives = run::allocate(5000);
+    outlives = engine::run::allocate(5000);
     fill(outlives, 3);
-    run::trim();
+    engine::run::trim();
     std::thread([] {
       // Constructed before the thread's free lists, hence destroyed after them.
       static thread_local std::vector<storage> late;
-      late.push_back(run::allocate(128));
-      late.push_back(run::allocate(3 * MiB));
+      late.push_back(engine::run::allocate(128));
+      late.push_back(engine::run::allocate(3 * MiB));
     }).join();
-    using run::detail::bytes_of, run::detail::class_of;
-    if (run::cached_bytes() != bytes_of(class_of(128 + 64)) + bytes_of(class_of(3 * MiB + 64))) return 1;
+    using engine::run::detail::bytes_of, engine::run::detail::class_of;
+    if (engine::run::cached_bytes() != bytes_of(class_of(128 + 64)) + bytes_of(class_of(3 * MiB + 64))) return 1;
     std::exit(7);
     return 0;
   });
@@ -200,7 +200,7 @@ TEST_CASE("adopted memory stays in place and is released once") {
   int calls = 0;
   char bytes[100];
   {
-    storage a = run::adopt(bytes, sizeof bytes, [&](void* p) { calls += p == bytes ? 1 : 100; });
+    storage a = engine::run::adopt(bytes, sizeof bytes, [&](void* p) { calls += p == bytes ? 1 : 100; });
     storage b = a;
     CHECK(b.data() == bytes);
     CHECK(b.bytes() == 100);
@@ -210,7 +210,7 @@ TEST_CASE("adopted memory stays in place and is released once") {
   CHECK(calls == 1);
   auto owned = std::make_unique<int>(5);
   int* const raw = owned.get();
-  storage c = run::adopt(raw, sizeof(int), [keep = std::move(owned)](void*) {});
+  storage c = engine::run::adopt(raw, sizeof(int), [keep = std::move(owned)](void*) {});
   CHECK(*static_cast<int*>(c.data()) == 5);
 }
 
@@ -219,7 +219,7 @@ TEST_CASE("a small allocation takes well under a microsecond") {
   for (int repeat = 0; repeat < 5; ++repeat) {
     const auto start = std::chrono::steady_clock::now();
     for (int i = 0; i < 100'000; ++i) {
-      const storage a = run::allocate(256);
+      const storage a = engine::run::allocate(256);
       __asm__ volatile("" ::"r"(a.data()) : "memory");
     }
     const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - start;

@@ -30,7 +30,9 @@ struct counted {
 };
 
 /// The kernel's answer; the module is gone afterwards, so the next call looks on disk.
-int built_answer(const std::string& source) { return support::answer(run::build(std::vector<std::string>{source})[0]); }
+int built_answer(const std::string& source) {
+  return support::answer(engine::run::build(std::vector<std::string>{source})[0]);
+}
 
 void flip(const std::string& path, std::size_t at, int bit) {
   std::string bytes = support::contents(path);
@@ -49,13 +51,13 @@ TEST_CASE("a kernel is compiled once; then it comes from memory, then from disk"
   const counted box;
   const std::string source = kernel(11, "once");
   {
-    const auto first = run::build(std::vector<std::string>{source});
+    const auto first = engine::run::build(std::vector<std::string>{source});
     CHECK_FALSE(first[0].from_cache);
-    const auto second = run::build(std::vector<std::string>{source});
+    const auto second = engine::run::build(std::vector<std::string>{source});
     CHECK(second[0].from_cache);
     CHECK(second[0].code == first[0].code);
   }
-  const auto third = run::build(std::vector<std::string>{source, source});
+  const auto third = engine::run::build(std::vector<std::string>{source, source});
   CHECK(third[0].from_cache);
   CHECK(third[0].code == third[1].code);
   CHECK(support::answer(third[0]) == 11);
@@ -73,7 +75,7 @@ TEST_CASE("the folder is made, private, and found where the environment says") {
   };
   {
     const variable xdg("XDG_CACHE_HOME", root.at("x/y"));
-    const run::disk_cache cache;
+    const engine::run::disk_cache cache;
     CHECK(cache.path() == root.at("x/y/sinter"));
     CHECK(mode(cache.path()) == 0700);
     cache.store("key", "image");
@@ -85,19 +87,19 @@ TEST_CASE("the folder is made, private, and found where the environment says") {
   const variable relative("XDG_CACHE_HOME", "not/absolute");
   {
     const variable home("HOME", root.path);
-    CHECK(run::disk_cache().path() == root.at(".cache/sinter"));
+    CHECK(engine::run::disk_cache().path() == root.at(".cache/sinter"));
   }
   const variable homeless("HOME", nullptr);
-  CHECK(run::detail::cache_path() == "/tmp/sinter-" + std::to_string(::geteuid()));
+  CHECK(engine::run::detail::cache_path() == "/tmp/sinter-" + std::to_string(::geteuid()));
 }
 
 TEST_CASE("no flipped bit of an entry is ever loaded") {
   const folder root;
   const variable chosen("SINTER_CACHE_DIR", root.at("cache"));
   const auto r = support::in_child([&] {
-    const run::disk_cache cache;
+    const engine::run::disk_cache cache;
     const std::string key = "the key of a small kernel", image = "\177ELF and the bytes of it";
-    const std::string path = root.at("cache/" + run::disk_cache::entry_name(key));
+    const std::string path = root.at("cache/" + engine::run::disk_cache::entry_name(key));
     cache.store(key, image);
     const std::string good = support::contents(path);
     if (good.size() < key.size() + image.size() || cache.find(key) != image) return 1;
@@ -126,9 +128,9 @@ TEST_CASE("sizes in a forged header are not believed") {
   const std::string key = "key", image = "image";
   for (std::uint64_t forged : {std::uint64_t{0}, std::uint64_t{4}, std::uint64_t{1} << 40, ~std::uint64_t{0}})
     for (std::size_t field : {16u, 24u}) {
-      std::string entry = run::detail::pack_entry(key, image), why;
+      std::string entry = engine::run::detail::pack_entry(key, image), why;
       std::memcpy(entry.data() + field, &forged, sizeof forged);
-      CHECK(run::detail::unpack_entry(entry, key, why).empty());
+      CHECK(engine::run::detail::unpack_entry(entry, key, why).empty());
       CHECK_FALSE(why.empty());
     }
 }
@@ -140,11 +142,11 @@ TEST_CASE("an entry for another key, of another format or of another version is 
   const std::string path = box.entries()[0], good = support::contents(path);
 
   // The same kernel as another version of sinter stored it, under this one's name.
-  std::string key = run::key_text(*run::find_compiler(), source);
-  const std::string image = good.substr(sizeof(run::detail::entry_header) + key.size());
+  std::string key = engine::run::key_text(*engine::run::find_compiler(), source);
+  const std::string image = good.substr(sizeof(engine::run::detail::entry_header) + key.size());
   CHECK(support::contains(key, "sinter " SINTER_VERSION "\n"));
   key.replace(key.find(SINTER_VERSION), std::string(SINTER_VERSION).size(), "0.0.9");
-  support::write(path, run::detail::pack_entry(key, image));
+  support::write(path, engine::run::detail::pack_entry(key, image));
   CHECK(built_answer(source) == 12);
   CHECK(box.runs() == 2);
 
@@ -157,8 +159,9 @@ TEST_CASE("an entry for another key, of another format or of another version is 
 
   const std::string other = kernel(13, "version");
   CHECK(built_answer(other) == 13);
-  support::write(path, support::contents(box.root.at(
-                           "cache/" + run::disk_cache::entry_name(run::key_text(*run::find_compiler(), other)))));
+  support::write(path,
+                 support::contents(box.root.at("cache/" + engine::run::disk_cache::entry_name(engine::run::key_text(
+                                                              *engine::run::find_compiler(), other)))));
   CHECK(built_answer(source) == 12);
   CHECK(box.runs() == 5);
   CHECK(built_answer(source) == 12);
@@ -184,7 +187,8 @@ TEST_CASE("a truncated or damaged kernel is compiled again and stored again") {
     CHECK(box.runs() == ++expected);
   }
   // Intact, yet not a shared object.
-  support::write(path, run::detail::pack_entry(run::key_text(*run::find_compiler(), source), "\177ELF nonsense"));
+  support::write(path, engine::run::detail::pack_entry(engine::run::key_text(*engine::run::find_compiler(), source),
+                                                       "\177ELF nonsense"));
   CHECK(built_answer(source) == 14);
   CHECK(box.runs() == ++expected);
   CHECK(built_answer(source) == 14);
@@ -304,7 +308,7 @@ TEST_CASE("a file size limit costs a warning and not the program") {
   const counted box;
   const std::string source = kernel(20, std::string(40'000, 'x'));
   const auto r = support::in_child([&] {
-    const std::size_t image = run::compile(*run::find_compiler(), source).image.size();
+    const std::size_t image = engine::run::compile(*engine::run::find_compiler(), source).image.size();
     rlimit limit{};
     limit.rlim_cur = limit.rlim_max = std::max(image, source.size()) + 1000;
     if (image < 2000 || ::setrlimit(RLIMIT_FSIZE, &limit) != 0) return 1;
@@ -317,7 +321,7 @@ TEST_CASE("a file size limit costs a warning and not the program") {
 
 TEST_CASE("processes that start cold together compile each kernel once") {
   const counted box("sleep 0.2");
-  run::find_compiler();
+  engine::run::find_compiler();
   std::vector<std::string> sources;
   for (int i = 0; i < 3; ++i) sources.push_back(kernel(30 + i, "cold"));
   int gate[2];
@@ -331,7 +335,7 @@ TEST_CASE("processes that start cold together compile each kernel once") {
       const bool started = ::read(gate[0], &byte, 1) == 0;
       int status = started ? 0 : 1;
       try {
-        const auto b = run::build(sources);
+        const auto b = engine::run::build(sources);
         for (int i = 0; i < 3; ++i)
           if (support::answer(b[static_cast<std::size_t>(i)]) != 30 + i) status = 2;
       } catch (...) {
@@ -358,12 +362,12 @@ TEST_CASE("threads that ask together compile each kernel once and share it, with
     support::fs::create_directory(box.root.at("cache"));
     REQUIRE(::chmod(box.root.at("cache").c_str(), disk ? 0700 : 0770) == 0);
     std::vector<std::thread> threads;
-    std::vector<std::vector<run::built>> got(8);
+    std::vector<std::vector<engine::run::built>> got(8);
     for (std::size_t t = 0; t < got.size(); ++t)
       threads.emplace_back([&got, t] {
         std::vector<std::string> sources = {kernel(41, "threads"), kernel(42, "threads")};
         if (t % 2) std::swap(sources[0], sources[1]);
-        got[t] = run::build(sources);
+        got[t] = engine::run::build(sources);
         if (t % 2) std::swap(got[t][0], got[t][1]);
       });
     for (auto& t : threads) t.join();
@@ -383,14 +387,14 @@ TEST_CASE("a process that dies while compiling does not block the next; waiting 
   REQUIRE(::pipe(ready) == 0);
   const pid_t child = ::fork();
   if (child == 0) {
-    const run::disk_cache cache;
+    const engine::run::disk_cache cache;
     const auto lock = cache.acquire("key", std::chrono::seconds(5));
     if (::write(ready[1], "x", 1) == 1) ::pause();
     ::_exit(0);
   }
   char byte;
   REQUIRE(::read(ready[0], &byte, 1) == 1);
-  const run::disk_cache cache;
+  const engine::run::disk_cache cache;
   const auto start = std::chrono::steady_clock::now();
   const auto waited = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
   { const auto bounded = cache.acquire("key", std::chrono::duration<double>(0.2)); }
@@ -412,7 +416,7 @@ TEST_CASE("digests differ in both halves for texts that differ anywhere") {
   std::string text(100, 'a');
   std::size_t count = 0;
   const auto add = [&](std::string_view t) {
-    const run::digest d = run::digest_of(t);
+    const engine::run::digest d = engine::run::digest_of(t);
     first.insert(d.first);
     second.insert(d.second);
     ++count;
@@ -433,10 +437,10 @@ TEST_CASE("a warm start costs no more than a few milliseconds a kernel") {
   const counted box;
   std::vector<std::string> sources;
   for (int i = 0; i < 8; ++i) sources.push_back(kernel(i, "warm"));
-  run::build(sources);
+  engine::run::build(sources);
   double best = 1e9;
   for (int repeat = 0; repeat < 5; ++repeat)
-    for (const auto& b : run::build(sources)) {
+    for (const auto& b : engine::run::build(sources)) {
       CHECK(b.from_cache);
       best = std::min(best, b.milliseconds);
     }

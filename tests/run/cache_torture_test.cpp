@@ -33,22 +33,22 @@ std::string image_of(int i) {
 }
 
 /// Sets the time of last use of an entry, in seconds from now.
-void date(const run::disk_cache& cache, int i, long seconds) {
+void date(const engine::run::disk_cache& cache, int i, long seconds) {
   const timespec at{std::time(nullptr) + seconds, 0};
   const timespec both[] = {at, at};
-  const std::string path = cache.path() + "/" + run::disk_cache::entry_name(key_of(i));
+  const std::string path = cache.path() + "/" + engine::run::disk_cache::entry_name(key_of(i));
   REQUIRE(::utimensat(AT_FDCWD, path.c_str(), both, 0) == 0);
 }
 
-bool has(const run::disk_cache& cache, int i) {
-  return support::fs::exists(cache.path() + "/" + run::disk_cache::entry_name(key_of(i)));
+bool has(const engine::run::disk_cache& cache, int i) {
+  return support::fs::exists(cache.path() + "/" + engine::run::disk_cache::entry_name(key_of(i)));
 }
 
 }  // namespace
 
 TEST_CASE("beyond its limit a folder loses what was not used for longest") {
   const limited box("640K");  // ten entries of 60 KiB on the disk
-  const run::disk_cache cache;
+  const engine::run::disk_cache cache;
   for (int i = 0; i < 10; ++i) {
     REQUIRE(cache.store(key_of(i), image_of(i)));
     date(cache, i, -1000 + i);
@@ -68,7 +68,7 @@ TEST_CASE("beyond its limit a folder loses what was not used for longest") {
 
 TEST_CASE("what was stored just now stays, however large, and what others keep in the folder") {
   const limited box("1K");
-  const run::disk_cache cache;
+  const engine::run::disk_cache cache;
   const std::string foreign = cache.path() + "/notes.txt", similar = cache.path() + "/0123.kernel";
   support::write(foreign, std::string(100'000, 'x'));
   support::write(similar, "x");
@@ -86,7 +86,7 @@ TEST_CASE("what was stored just now stays, however large, and what others keep i
 TEST_CASE("the limit is read from the environment; nonsense is told") {
   const auto limit = [](const char* text) {
     const variable bound("SINTER_CACHE_LIMIT", text);
-    return run::cache_limit();
+    return engine::run::cache_limit();
   };
   CHECK(limit(nullptr) == std::uint64_t{1} << 30);
   CHECK(limit("700") == 700);
@@ -104,7 +104,7 @@ TEST_CASE("the limit is read from the environment; nonsense is told") {
 TEST_CASE("clocks that were set wrong break neither look-ups, nor locks, nor the order in which kernels leave") {
   constexpr long year = 365 * 86'400;
   const limited box("640K");
-  const run::disk_cache cache;
+  const engine::run::disk_cache cache;
   for (int i = 0; i < 10; ++i) REQUIRE(cache.store(key_of(i), image_of(i)));
   // 0 to 4 were written when the clock was a year ahead, 5 to 8 when it stood at 1970.
   for (int i = 0; i < 5; ++i) date(cache, i, year + i);
@@ -116,7 +116,7 @@ TEST_CASE("clocks that were set wrong break neither look-ups, nor locks, nor the
   for (int i : {0, 5, 9, 10, 11, 12, 13}) CHECK(has(cache, i));
 
   for (const long away : {-10 * year, 10 * year}) {
-    const std::string name = run::disk_cache::entry_name("locked") + ".lock";
+    const std::string name = engine::run::disk_cache::entry_name("locked") + ".lock";
     const std::string path = cache.path() + "/" + name;
     support::write(path, "");
     const timespec at{std::time(nullptr) + away, 0}, both[] = {at, at};
@@ -135,7 +135,7 @@ TEST_CASE("processes killed while they write leave nothing that is loaded, and w
   for (int round = 0; round < 40; ++round) {
     const pid_t child = ::fork();
     if (child == 0) {
-      const run::disk_cache cache;
+      const engine::run::disk_cache cache;
       for (int i = 0;; i = (i + 1) % 8) {
         const auto lock = cache.acquire(key_of(i), std::chrono::seconds(5));
         cache.store(key_of(i), image_of(i));
@@ -144,7 +144,7 @@ TEST_CASE("processes killed while they write leave nothing that is loaded, and w
     std::this_thread::sleep_for(std::chrono::microseconds(2000 + random() % 8000));
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
-    const run::disk_cache cache;
+    const engine::run::disk_cache cache;
     for (const auto& path : support::files(cache.path())) kills_in_writing += !path.ends_with(".kernel");
     // Nothing damaged is there, so nothing is removed for it.
     const std::size_t before = support::files(cache.path(), ".kernel").size();
@@ -165,11 +165,11 @@ TEST_CASE("processes killed while they write leave nothing that is loaded, and w
 
 TEST_CASE("what a living process is writing is not cleaned up") {
   const limited box("64M");
-  const run::disk_cache cache;
+  const engine::run::disk_cache cache;
   std::string name;
   const int folder = ::open(cache.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   {
-    const auto held = run::detail::make_temporary(folder, run::disk_cache::entry_name("key"), name);
+    const auto held = engine::run::detail::make_temporary(folder, engine::run::disk_cache::entry_name("key"), name);
     const auto lock = cache.acquire("key", std::chrono::seconds(5));
     CHECK(cache.contents().kernels == 0);
     CHECK(support::files(cache.path()).size() == 2);
@@ -188,7 +188,7 @@ TEST_CASE("a disk that fills up in the middle of a write keeps what was whole") 
     if (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
         ::mount("tmpfs", root.at("cache").c_str(), "tmpfs", 0, "size=200k,mode=0700") != 0)
       return 77;
-    const run::disk_cache cache;
+    const engine::run::disk_cache cache;
     int stored = 0;
     for (int i = 0; i < 6; ++i) stored += cache.store(key_of(i), image_of(i));
     if (stored != 3) return 1;
@@ -214,7 +214,7 @@ TEST_CASE("8 processes store, look up, evict and clear in one folder: an image i
     const pid_t child = ::fork();
     if (child == 0) {
       std::mt19937 random(c);
-      const run::disk_cache cache;
+      const engine::run::disk_cache cache;
       int status = 0;
       for (int step = 0; step < 300 && status == 0; ++step) {
         const int i = static_cast<int>(random() % 12);
@@ -233,6 +233,6 @@ TEST_CASE("8 processes store, look up, evict and clear in one folder: an image i
     ::waitpid(child, &raw, 0);
     CHECK(support::status_of(raw) == 0);
   }
-  const run::disk_cache cache;
+  const engine::run::disk_cache cache;
   CHECK(cache.contents().bytes <= 400 << 10);
 }

@@ -13,15 +13,15 @@ using support::folder, support::kernel, support::variable;
 namespace {
 
 struct failure {
-  run::outcome how = run::outcome::ok;
+  engine::run::outcome how = engine::run::outcome::ok;
   std::string message, source_path;
 };
 
 /// What build() throws for one kernel; outcome::ok when it throws nothing.
 failure failure_of(const std::string& source) {
   try {
-    run::build(std::vector<std::string>{source});
-  } catch (const run::compile_error& e) {
+    engine::run::build(std::vector<std::string>{source});
+  } catch (const engine::run::compile_error& e) {
     return {e.how(), e.what(), e.source_path()};
   }
   return {};
@@ -42,7 +42,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 TEST_CASE("a kernel is compiled, loaded and called") {
   const sandbox box;
-  const auto b = run::build(std::vector<std::string>{kernel(42, "plain")});
+  const auto b = engine::run::build(std::vector<std::string>{kernel(42, "plain")});
   CHECK_FALSE(b[0].from_cache);
   CHECK(b[0].milliseconds > 0);
   CHECK(support::answer(b[0]) == 42);
@@ -74,7 +74,7 @@ extern "C" long sum(long n) {
 )";
   // Unloaded and loaded again: the threads of the OpenMP runtime must survive it.
   for (int i = 0; i < 3; ++i) {
-    const auto b = run::build(std::vector<std::string>{source});
+    const auto b = engine::run::build(std::vector<std::string>{source});
     CHECK(b[0].from_cache == (i > 0));
     CHECK(b[0].code->symbol<double()>("both")() == doctest::Approx(1 + 2.718281828459045));
     CHECK(b[0].code->symbol<long(long)>("sum")(100'000) == 4'999'950'000L);
@@ -86,15 +86,15 @@ TEST_CASE("no compiler where SINTER_CXX points") {
   for (const char* name : {"/no/such/compiler", "no-such-compiler", "/tmp", "/etc/hostname"}) {
     const variable chosen("SINTER_CXX", name);
     std::string why;
-    CHECK_FALSE(run::compiler_usable(why));
+    CHECK_FALSE(engine::run::compiler_usable(why));
     CHECK(support::contains(why, name));
     CHECK(support::contains(why, "install g++ or clang++"));
     const failure f = failure_of(kernel(1, "missing"));
-    CHECK(f.how == run::outcome::missing);
+    CHECK(f.how == engine::run::outcome::missing);
     CHECK(support::contains(f.message, "[compile] SINTER_CXX=" + std::string(name) + " is not a usable C++ compiler"));
   }
   std::string why;
-  CHECK(run::compiler_usable(why));
+  CHECK(engine::run::compiler_usable(why));
   CHECK(why.empty());
 }
 
@@ -104,13 +104,13 @@ TEST_CASE("a name without a slash is looked up in PATH; nothing reaches a shell"
   {
     const variable path("PATH", box.root.path + ":" + support::search_path());
     const variable chosen("SINTER_CXX", "my c++");
-    CHECK(run::find_compiler()->path == box.root.at("my c++"));
-    CHECK(support::answer(run::build(std::vector<std::string>{kernel(5, "path")})[0]) == 5);
+    CHECK(engine::run::find_compiler()->path == box.root.at("my c++"));
+    CHECK(support::answer(engine::run::build(std::vector<std::string>{kernel(5, "path")})[0]) == 5);
   }
   const std::string trap = box.root.at("trap");
   const variable chosen("SINTER_CXX", "c++; touch " + support::quoted(trap));
   std::string why;
-  CHECK_FALSE(run::compiler_usable(why));
+  CHECK_FALSE(engine::run::compiler_usable(why));
   const variable flags("SINTER_CXXFLAGS", "$(touch " + trap + ")");
   failure_of(kernel(5, "shell"));
   CHECK_FALSE(support::fs::exists(trap));
@@ -123,7 +123,7 @@ TEST_CASE("a compiler and folders with spaces and quotes in their names") {
   const variable chosen("SINTER_CXX", support::script(box.root, odd,
                                                       "echo run >> " + support::quoted(log) + "\nexec " +
                                                           support::quoted(support::real_compiler()) + " \"$@\""));
-  const auto b = run::build(std::vector<std::string>{kernel(6, "odd")});
+  const auto b = engine::run::build(std::vector<std::string>{kernel(6, "odd")});
   CHECK(support::answer(b[0]) == 6);
   CHECK(support::lines(log) == 1);
 }
@@ -132,7 +132,7 @@ TEST_CASE("an error in a kernel shows the compiler's words and saves the kernel"
   const sandbox box;
   std::string source = "// broken\nextern \"C\" int answer() { return undeclared_name; }\n";
   const failure f = failure_of(source);
-  CHECK(f.how == run::outcome::failed);
+  CHECK(f.how == engine::run::outcome::failed);
   CHECK(support::contains(f.message, "failed with exit status 1"));
   CHECK(support::contains(f.message, "undeclared_name"));
   CHECK(support::contains(f.message, f.source_path));
@@ -146,8 +146,8 @@ TEST_CASE("an error in a kernel shows the compiler's words and saves the kernel"
 TEST_CASE("one broken kernel among good ones is an error; the good ones build") {
   const sandbox box;
   const std::vector<std::string> sources = {kernel(1, "mixed"), "#error no\n", kernel(2, "mixed")};
-  CHECK_THROWS_AS(run::build(sources), run::compile_error);
-  const auto b = run::build(std::vector<std::string>{sources[0], sources[2], sources[0]});
+  CHECK_THROWS_AS(engine::run::build(sources), engine::run::compile_error);
+  const auto b = engine::run::build(std::vector<std::string>{sources[0], sources[2], sources[0]});
   CHECK(support::answer(b[0]) == 1);
   CHECK(support::answer(b[1]) == 2);
   CHECK(b[0].code == b[2].code);
@@ -160,24 +160,24 @@ TEST_CASE("a compiler that fails, is killed or produces nothing") {
     return failure_of(kernel(1, body));
   };
   failure f = with("echo out of cheese >&2; exit 3");
-  CHECK(f.how == run::outcome::failed);
+  CHECK(f.how == engine::run::outcome::failed);
   CHECK(support::contains(f.message, "failed with exit status 3"));
   CHECK(support::contains(f.message, "out of cheese"));
   CHECK(support::contains(f.message, "SINTER_CXX"));
   CHECK(support::contents(f.source_path) == kernel(1, "echo out of cheese >&2; exit 3"));
 
   f = with("kill -9 $$");
-  CHECK(f.how == run::outcome::killed);
+  CHECK(f.how == engine::run::outcome::killed);
   CHECK(support::contains(f.message, "was killed by signal 9"));
 
   f = with("echo 'c++: fatal error: Killed signal terminated program cc1plus'; exit 1");
-  CHECK(f.how == run::outcome::killed);
+  CHECK(f.how == engine::run::outcome::killed);
   CHECK(support::contains(f.message, "was killed; is there enough memory?"));
 
   f = with("exit 0");
-  CHECK(f.how == run::outcome::produced_nothing);
+  CHECK(f.how == engine::run::outcome::produced_nothing);
   f = with("for a; do o=$a; if [ \"$p\" = -o ]; then echo garbage > \"$a\"; fi; p=$a; done");
-  CHECK(f.how == run::outcome::produced_nothing);
+  CHECK(f.how == engine::run::outcome::produced_nothing);
   CHECK(support::contains(f.message, "produced no shared object"));
 }
 
@@ -185,7 +185,7 @@ TEST_CASE("an object that the loader refuses is an error") {
   const sandbox box;
   const std::string body = "for a; do if [ \"$p\" = -o ]; then printf '\\177ELFgarbage' > \"$a\"; fi; p=$a; done";
   const variable chosen("SINTER_CXX", support::script(box.root, "liar c++", body));
-  CHECK_THROWS_AS(run::build(std::vector<std::string>{kernel(1, "liar")}), system_error);
+  CHECK_THROWS_AS(engine::run::build(std::vector<std::string>{kernel(1, "liar")}), system_error);
   CHECK(support::files(box.root.at("cache")).empty());
 }
 
@@ -199,7 +199,7 @@ TEST_CASE("a hanging compiler is stopped with its children") {
   const failure f = failure_of(kernel(1, "hang"));
   CHECK(seconds_since(start) >= 0.5);
   CHECK(seconds_since(start) < 20);
-  CHECK(f.how == run::outcome::timed_out);
+  CHECK(f.how == engine::run::outcome::timed_out);
   CHECK(support::contains(f.message, "did not finish within 0.5 s and was stopped"));
   CHECK(support::contains(f.message, "SINTER_COMPILE_TIMEOUT"));
   const pid_t grandchild = std::atoi(support::contents(pid_file).c_str());
@@ -221,14 +221,14 @@ TEST_CASE("a compiler that hangs on --version is not usable") {
   const variable chosen("SINTER_CXX", box.root.at("mute"));
   const variable limit("SINTER_COMPILE_TIMEOUT", "0.3");
   std::string why;
-  CHECK_FALSE(run::compiler_usable(why));
+  CHECK_FALSE(engine::run::compiler_usable(why));
   CHECK(support::contains(why, "did not answer in time"));
 }
 
 TEST_CASE("a nonsensical time limit is a warning") {
   for (const char* text : {"abc", "-1", "0", "nan", "1e9", "5s"}) {
     const variable limit("SINTER_COMPILE_TIMEOUT", text);
-    const auto r = support::in_child([] { return run::compile_limit().count() == 60 ? 0 : 1; });
+    const auto r = support::in_child([] { return engine::run::compile_limit().count() == 60 ? 0 : 1; });
     CHECK(r.status == 0);
     CHECK(support::contains(r.error_text, std::string("SINTER_COMPILE_TIMEOUT=") + text));
   }
@@ -238,10 +238,10 @@ TEST_CASE("a changed compiler or other flags mean another kernel") {
   const sandbox box;
   const std::vector<std::string> sources = {
       "#ifndef ANSWER\n#define ANSWER 1\n#endif\nextern \"C\" int answer() { return ANSWER + 0; }\n"};
-  CHECK(support::answer(run::build(sources)[0]) == 1);
+  CHECK(support::answer(engine::run::build(sources)[0]) == 1);
   {
     const variable flags("SINTER_CXXFLAGS", "  -DANSWER=7   -DUNUSED ");
-    const auto b = run::build(sources);
+    const auto b = engine::run::build(sources);
     CHECK_FALSE(b[0].from_cache);
     CHECK(support::answer(b[0]) == 7);
   }
@@ -249,18 +249,18 @@ TEST_CASE("a changed compiler or other flags mean another kernel") {
   for (int version : {10, 200}) {
     const std::string body = "exec " + real + " -DANSWER=" + std::to_string(version) + " \"$@\"";
     const variable chosen("SINTER_CXX", support::script(box.root, "changing c++", body));
-    const auto b = run::build(sources);
+    const auto b = engine::run::build(sources);
     CHECK_FALSE(b[0].from_cache);
     CHECK(support::answer(b[0]) == version);
   }
-  CHECK(run::build(sources)[0].from_cache);
+  CHECK(engine::run::build(sources)[0].from_cache);
 }
 
 TEST_CASE("a program that ignores or reaps its children still gets its kernels") {
   const auto r = support::in_child([] {
     const sandbox box;
     ::signal(SIGCHLD, SIG_IGN);
-    return support::answer(run::build(std::vector<std::string>{kernel(8, "reaped")})[0]) == 8 ? 0 : 1;
+    return support::answer(engine::run::build(std::vector<std::string>{kernel(8, "reaped")})[0]) == 8 ? 0 : 1;
   });
   CHECK_MESSAGE(r.status == 0, r.error_text);
 }
@@ -268,11 +268,11 @@ TEST_CASE("a program that ignores or reaps its children still gets its kernels")
 TEST_CASE("no room for temporary files is a clear error") {
   const folder root;
   const variable cache("SINTER_CACHE_DIR", root.at("cache"));
-  run::find_compiler();
+  engine::run::find_compiler();
   const variable temporary("TMPDIR", "/no/such/folder");
   std::string what;
   try {
-    run::build(std::vector<std::string>{kernel(1, "no temporary")});
+    engine::run::build(std::vector<std::string>{kernel(1, "no temporary")});
   } catch (const system_error& e) {
     what = e.what();
   }
@@ -283,15 +283,15 @@ TEST_CASE("no room for temporary files is a clear error") {
 TEST_CASE("modules loaded through the same descriptor number stay apart") {
   const sandbox box;
   std::vector<std::string> images;
-  const auto compiler = run::find_compiler();
-  for (int i = 0; i < 3; ++i) images.push_back(run::compile(*compiler, kernel(i, "apart")).image);
-  std::vector<std::shared_ptr<const run::module>> loaded;
-  for (int i = 0; i < 12; ++i) loaded.push_back(run::load(images[static_cast<std::size_t>(i % 3)]));
+  const auto compiler = engine::run::find_compiler();
+  for (int i = 0; i < 3; ++i) images.push_back(engine::run::compile(*compiler, kernel(i, "apart")).image);
+  std::vector<std::shared_ptr<const engine::run::module>> loaded;
+  for (int i = 0; i < 12; ++i) loaded.push_back(engine::run::load(images[static_cast<std::size_t>(i % 3)]));
   for (int i = 0; i < 12; ++i) CHECK(loaded[static_cast<std::size_t>(i)]->symbol<int()>("answer")() == i % 3);
   std::string why;
-  void* const handle = run::detail::load_temporary_file(images[2], why);
+  void* const handle = engine::run::detail::load_temporary_file(images[2], why);
   REQUIRE_MESSAGE(handle != nullptr, why);
-  const run::module from_file(handle);
+  const engine::run::module from_file(handle);
   CHECK(from_file.symbol<int()>("answer")() == 2);
-  CHECK_THROWS_AS(run::load("\177ELF nonsense"), system_error);
+  CHECK_THROWS_AS(engine::run::load("\177ELF nonsense"), system_error);
 }

@@ -17,7 +17,8 @@ struct sandbox {
   // Of kernels: what is remembered of NVRTC is not counted.
   std::vector<std::string> entries() const {
     auto all = files(root.at("cache"));
-    const std::string other = sinter::run::disk_cache::entry_name(sinter::run::cuda::detail::search_text());
+    const std::string other =
+        sinter::engine::run::disk_cache::entry_name(sinter::engine::run::cuda::detail::search_text());
     std::erase_if(all, [&](const std::string& path) { return path.ends_with(other); });
     return all;
   }
@@ -56,8 +57,8 @@ TEST_CASE("a kernel is compiled once; then it comes from memory, then from disk"
 
 TEST_CASE("a later process learns from the cache what NVRTC is, and does not open it unless it compiles") {
   const sandbox box;
-  const sinter::run::disk_cache cache;
-  namespace detail = sinter::run::cuda::detail;
+  const sinter::engine::run::disk_cache cache;
+  namespace detail = sinter::engine::run::cuda::detail;
   CHECK(detail::remembered_nvrtc(cache) == nullptr);
   const auto opened = cuda::load_nvrtc();
   REQUIRE(opened->problem.empty());
@@ -115,8 +116,8 @@ TEST_CASE("a damaged entry, and one that the driver refuses, are compiled again"
   CHECK(answer_of(module_of(source)) == 9);
   const auto with = cuda::find_nvrtc();
   const std::string key =
-      cuda::key_text(*with, source, sinter::run::cuda::detail::target_of(*with, cuda::device_at(0).capability));
-  write(path, sinter::run::detail::pack_entry(key, std::string(4096, 'x')));
+      cuda::key_text(*with, source, sinter::engine::run::cuda::detail::target_of(*with, cuda::device_at(0).capability));
+  write(path, sinter::engine::run::detail::pack_entry(key, std::string(4096, 'x')));
   const auto r = cuda::build(std::vector<std::string>{source}, 0);
   CHECK_FALSE(r[0].from_cache);
   CHECK(answer_of(r[0].code) == 9);
@@ -128,10 +129,10 @@ TEST_CASE("what NVRTC refuses: source and log are saved, and named") {
   std::string message, path;
   try {
     module_of(source);
-  } catch (const sinter::run::compile_error& e) {
+  } catch (const sinter::engine::run::compile_error& e) {
     message = e.what();
     path = e.source_path();
-    CHECK(e.how() == sinter::run::outcome::failed);
+    CHECK(e.how() == sinter::engine::run::outcome::failed);
   }
   CHECK(message.starts_with("[cuda] NVRTC "));
   CHECK(contains(message, "the kernel is in " + path + ", the log in " + path + ".log"));
@@ -163,7 +164,7 @@ TEST_CASE("a driver and an NVRTC fit when the driver is of the same generation o
   cuda::nvrtc with;
   with.path = "libnvrtc.so.13";
   with.major = 13;
-  using sinter::run::cuda::detail::mismatch;
+  using sinter::engine::run::cuda::detail::mismatch;
   CHECK(mismatch(with, 13000).empty());
   CHECK(mismatch(with, 14010).empty());
   CHECK(mismatch(with, 12040) ==
@@ -176,7 +177,7 @@ TEST_CASE("an architecture that NVRTC does not know is refused; an older one of 
   known.path = "libnvrtc.so.13";
   known.major = 13;
   known.capabilities = {75, 80, 86, 90};
-  using sinter::run::cuda::detail::target_of;
+  using sinter::engine::run::cuda::detail::target_of;
   CHECK(target_of(known, 90) == 90);
   CHECK(target_of(known, 87) == 86);
   CHECK(message_of([&] { target_of(known, 70); }) ==
@@ -192,7 +193,8 @@ TEST_CASE("libraries are looked for in toolkits and beside Python's packages") {
   const variable environment("VIRTUAL_ENV", root.at("env"));
   const variable python("PYTHONPATH", root.at("mine") + ":" + root.at("yours"));
   fs::create_directories(root.at("env/lib/python3.12"));
-  const auto folders = sinter::run::cuda::detail::library_folders({"SINTER_LIBNONE", {"libnone.so"}, {"cu13", "none"}});
+  const auto folders =
+      sinter::engine::run::cuda::detail::library_folders({"SINTER_LIBNONE", {"libnone.so"}, {"cu13", "none"}});
   const auto has = [&](const std::string& path) {
     return std::count(folders.begin(), folders.end(), root.at(path)) == 1;
   };

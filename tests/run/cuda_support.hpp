@@ -14,7 +14,7 @@
 
 namespace support {
 
-namespace cuda = sinter::run::cuda;
+namespace cuda = sinter::engine::run::cuda;
 using sinter::device;
 
 inline std::shared_ptr<const cuda::module> module_of(const std::string& source, int where = 0) {

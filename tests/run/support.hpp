@@ -40,7 +40,7 @@ class variable {
 class folder {
  public:
   folder() {
-    std::string base = sinter::run::detail::temporary_folder() + "/sinter test \"it's\" XXXXXX";
+    std::string base = sinter::engine::run::detail::temporary_folder() + "/sinter test \"it's\" XXXXXX";
     if (::mkdtemp(base.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
     path = base;
   }
@@ -78,9 +78,9 @@ inline std::string quoted(const std::string& text) {
   return out + "'";
 }
 
-inline std::string search_path() { return sinter::run::detail::environment("PATH"); }
+inline std::string search_path() { return sinter::engine::run::detail::environment("PATH"); }
 
-inline std::string real_compiler() { return sinter::run::find_compiler()->path; }
+inline std::string real_compiler() { return sinter::engine::run::find_compiler()->path; }
 
 /// A shell script that answers --version as the real compiler does and otherwise runs `body`.
 inline std::string script(const folder& where, const std::string& name, const std::string& body) {
@@ -106,7 +106,7 @@ inline std::string kernel(int value, const std::string& marker) {
   return "// " + marker + "\nextern \"C\" int answer() { return " + std::to_string(value) + "; }\n";
 }
 
-inline int answer(const sinter::run::built& b) { return b.code->symbol<int()>("answer")(); }
+inline int answer(const sinter::engine::run::built& b) { return b.code->symbol<int()>("answer")(); }
 
 struct child_result {
   int status = 0;  ///< exit status, or 1000 + signal

@@ -5,7 +5,7 @@
 #include "opaque_forward.hpp"
 #include "vjp.hpp"
 
-namespace sinter::autodiff {
+namespace sinter::engine::autodiff {
 
 /// Tangents of a node's operands; empty where zero.
 using tangents_t = series<value>;
@@ -111,4 +111,4 @@ inline series<ir::node_id> jvp(ir::graph& g, std::span<const ir::node_id> output
   return result;
 }
 
-}  // namespace sinter::autodiff
+}  // namespace sinter::engine::autodiff

@@ -6,7 +6,7 @@
 #include "../ir/graph.hpp"
 #include "structural.hpp"
 
-namespace sinter::autodiff {
+namespace sinter::engine::autodiff {
 
 using values = series<value>;
 
@@ -222,4 +222,4 @@ inline values pull_opaque(ir::graph& g, ir::node_id id, const values& cts, const
   }
 }
 
-}  // namespace sinter::autodiff
+}  // namespace sinter::engine::autodiff

@@ -3,7 +3,7 @@
 
 #include "opaque.hpp"
 
-namespace sinter::autodiff {
+namespace sinter::engine::autodiff {
 
 /// Tangents of `ys` for those of `wrt`; empty where zero. In a part, too: jvp.hpp has the one that there is.
 using push_rule = values (*)(ir::graph& g, std::span<const ir::node_id> ys, std::span<const ir::node_id> wrt,
@@ -117,4 +117,4 @@ inline values push_opaque(ir::graph& g, ir::node_id id, const values& tangents, 
   }
 }
 
-}  // namespace sinter::autodiff
+}  // namespace sinter::engine::autodiff

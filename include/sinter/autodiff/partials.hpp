@@ -6,7 +6,7 @@
 #include "../ir/graph.hpp"
 #include "../ir/value.hpp"
 
-namespace sinter::autodiff {
+namespace sinter::engine::autodiff {
 
 using ir::value;
 
@@ -42,4 +42,4 @@ inline bool flows(const ir::graph& g, const ir::node& n, std::size_t k) {
   return !is_pointwise(n.code) || smooth[static_cast<std::size_t>(n.code)][k];
 }
 
-}  // namespace sinter::autodiff
+}  // namespace sinter::engine::autodiff

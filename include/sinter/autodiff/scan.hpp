@@ -3,7 +3,7 @@
 
 #include "structural.hpp"
 
-namespace sinter::autodiff {
+namespace sinter::engine::autodiff {
 
 namespace detail {
 
@@ -76,4 +76,4 @@ inline value push_scan(const ir::node& n, const value& x, const value& y, const 
   return turned(detail::recurrence(turned(t) * before, turned(x), a));
 }
 
-}  // namespace sinter::autodiff
+}  // namespace sinter::engine::autodiff

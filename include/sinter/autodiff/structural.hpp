@@ -7,7 +7,7 @@
 #include "../base/series.hpp"
 #include "../ir/value.hpp"
 
-namespace sinter::autodiff {
+namespace sinter::engine::autodiff {
 
 using ir::dim;
 using ir::op;
@@ -130,4 +130,4 @@ inline value last_index(const value& index, const dim& extent) {
   return broadcast(reshape(last, shape(index.extents().size(), 1)), index.extents());
 }
 
-}  // namespace sinter::autodiff
+}  // namespace sinter::engine::autodiff

@@ -9,7 +9,7 @@
 #include "scan.hpp"
 #include "structural.hpp"
 
-namespace sinter::autodiff {
+namespace sinter::engine::autodiff {
 
 /// One node of the forward graph, as the transposes see it.
 struct site {
@@ -187,7 +187,7 @@ inline values pull_back(ir::graph& g, std::span<const ir::node_id> ys, const val
   return out;
 }
 
-}  // namespace sinter::autodiff
+}  // namespace sinter::engine::autodiff
 
 namespace sinter::engine {
 

@@ -9,7 +9,7 @@
 #include "prelude_gemm.hpp"
 #include "prelude_math.hpp"
 
-namespace sinter::emit {
+namespace sinter::engine::emit {
 
 /// The function that every kernel's source defines:
 /// extern "C" void sinter_kernel(void* const* buffers, char* scratch, const long* sizes).
@@ -102,4 +102,4 @@ SINTER_API source cpu(const kernel& k) {
   return result;
 }
 
-}  // namespace sinter::emit
+}  // namespace sinter::engine::emit

@@ -4,7 +4,7 @@
 #include "../base/series.hpp"
 #include "writer.hpp"
 
-namespace sinter::emit {
+namespace sinter::engine::emit {
 
 using ir::dim;
 using plan::instruction;
@@ -209,4 +209,4 @@ class body_printer {
   int last_;
 };
 
-}  // namespace sinter::emit
+}  // namespace sinter::engine::emit

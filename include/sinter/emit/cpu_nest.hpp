@@ -11,7 +11,7 @@
 #include "cpu_stream.hpp"
 #include "cpu_tile.hpp"
 
-namespace sinter::emit {
+namespace sinter::engine::emit {
 
 class nest_printer {
  public:
@@ -389,4 +389,4 @@ class nest_printer {
   sorted_map<int, int> kept_in_;  ///< the pass that saves a kept value
 };
 
-}  // namespace sinter::emit
+}  // namespace sinter::engine::emit

@@ -4,7 +4,7 @@
 #include "../base/series.hpp"
 #include "cpu_body.hpp"
 
-namespace sinter::emit {
+namespace sinter::engine::emit {
 
 class product_printer {
  public:
@@ -124,4 +124,4 @@ class product_printer {
   ir::dim scratch_ = 0;
 };
 
-}  // namespace sinter::emit
+}  // namespace sinter::engine::emit

@@ -4,7 +4,7 @@
 #include "../base/sorted.hpp"
 #include "cpu_body.hpp"
 
-namespace sinter::emit {
+namespace sinter::engine::emit {
 
 /// Rows' accumulators up to this many bytes live on the thread's stack.
 inline constexpr std::int64_t stack_bytes = 64 << 10;
@@ -233,4 +233,4 @@ class reduction_printer {
   sorted_map<int, ir::dim> offsets_;
 };
 
-}  // namespace sinter::emit
+}  // namespace sinter::engine::emit

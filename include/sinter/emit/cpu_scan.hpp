@@ -4,7 +4,7 @@
 #include "../base/series.hpp"
 #include "cpu_body.hpp"
 
-namespace sinter::emit {
+namespace sinter::engine::emit {
 
 class scan_printer {
  public:
@@ -80,4 +80,4 @@ class scan_printer {
   int lanes_ = -1, scan_ = -1;
 };
 
-}  // namespace sinter::emit
+}  // namespace sinter::engine::emit

@@ -3,7 +3,7 @@
 
 #include "cpu_body.hpp"
 
-namespace sinter::emit {
+namespace sinter::engine::emit {
 
 /// Buffers from this size on, written and not read again, bypass the caches.
 inline constexpr std::int64_t stream_bytes = 16 << 20;
@@ -29,4 +29,4 @@ SINTER_API std::string stream_rule(const kernel& k, const plan::store& s, std::s
   return !aligned ? "" : rule.empty() ? "true" : rule;
 }
 
-}  // namespace sinter::emit
+}  // namespace sinter::engine::emit

@@ -5,7 +5,7 @@
 #include "../base/series.hpp"
 #include "cpu_body.hpp"
 
-namespace sinter::emit {
+namespace sinter::engine::emit {
 
 /// Elements of the read axis that a task takes: whole cache lines of every row that it reads.
 inline constexpr std::int64_t tile_task = 64;
@@ -82,4 +82,4 @@ void print_tile(const kernel& k, const tiling& t, body_printer& body, writer& ou
   });
 }
 
-}  // namespace sinter::emit
+}  // namespace sinter::engine::emit

@@ -12,7 +12,7 @@
 #include "prelude_cuda.hpp"
 #include "prelude_cuda_block.hpp"
 
-namespace sinter::emit {
+namespace sinter::engine::emit {
 
 /// The entry of a kernel's first launch; a second one that finishes it is called sinter_finish.
 inline constexpr const char* cuda_entry = "sinter_kernel";
@@ -264,4 +264,4 @@ SINTER_API cuda_source cuda(std::span<const kernel* const> kernels, const cuda_t
   return s;
 }
 
-}  // namespace sinter::emit
+}  // namespace sinter::engine::emit

@@ -6,7 +6,7 @@
 #include "cuda_layout.hpp"
 #include "cuda_text.hpp"
 
-namespace sinter::emit {
+namespace sinter::engine::emit {
 
 /// How a thread walks its part of an iteration space: `vectors` positions, `width` lanes along `axis` at each.
 struct cuda_tile {
@@ -391,4 +391,4 @@ class cuda_printer {
   sorted_set<int> held_;  ///< values that an array in scope has, of every position of the tile
 };
 
-}  // namespace sinter::emit
+}  // namespace sinter::engine::emit

@@ -5,7 +5,7 @@
 #include "../base/series.hpp"
 #include "cuda_rows.hpp"
 
-namespace sinter::emit {
+namespace sinter::engine::emit {
 
 /// How column sums are spread over threads: `across` by `down` threads a block, each `width` columns of every down-th row.
 struct column_shape {
@@ -189,4 +189,4 @@ SINTER_API void print_columns(cuda_printer& p, const column_shape& s, const cuda
     out.block("if (tile == 0 && threadIdx.x == 0)", [&] { detail::print_final(p, finals.single); });
 }
 
-}  // namespace sinter::emit
+}  // namespace sinter::engine::emit

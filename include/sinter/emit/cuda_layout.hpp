@@ -7,7 +7,7 @@
 #include "../base/sorted.hpp"
 #include "cpu_body.hpp"
 
-namespace sinter::emit {
+namespace sinter::engine::emit {
 
 /// What the emitted kernels are tuned for.
 struct cuda_target {
@@ -178,4 +178,4 @@ inline series<series<int>> load_levels(const kernel& k, const series<int>& late)
   return out;
 }
 
-}  // namespace sinter::emit
+}  // namespace sinter::engine::emit

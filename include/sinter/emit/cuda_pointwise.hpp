@@ -5,7 +5,7 @@
 #include "cpu_tile.hpp"
 #include "cuda_body.hpp"
 
-namespace sinter::emit {
+namespace sinter::engine::emit {
 
 /// How a kernel without reductions is spread over threads.
 struct pointwise_shape {
@@ -249,4 +249,4 @@ SINTER_API void print_tiles(cuda_printer& p, const tile_shape& s) {
       through, w, {}, [](int) { return std::string(); }, [](const plan::store&, int) {});
 }
 
-}  // namespace sinter::emit
+}  // namespace sinter::engine::emit

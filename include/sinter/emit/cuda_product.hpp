@@ -4,7 +4,7 @@
 #include "../base/series.hpp"
 #include "cuda_body.hpp"
 
-namespace sinter::emit {
+namespace sinter::engine::emit {
 
 /// A block makes a tile of the result of `side` by `side` elements, a thread of 16 by 16 every 16th of both.
 struct product_shape {
@@ -161,4 +161,4 @@ SINTER_API void print_product(cuda_printer& p, const product_shape& s) {
   });
 }
 
-}  // namespace sinter::emit
+}  // namespace sinter::engine::emit

@@ -5,7 +5,7 @@
 #include "../base/sorted.hpp"
 #include "cuda_body.hpp"
 
-namespace sinter::emit {
+namespace sinter::engine::emit {
 
 /// Accumulators that blocks leave in scratch memory, `parts` for each outer position.
 class cuda_partials {
@@ -177,4 +177,4 @@ SINTER_API void print_finish(cuda_printer& p, const cuda_partials& parts, const 
   if (!single.empty()) out.block("if (tile == 0 && threadIdx.x == 0)", [&] { detail::print_final(p, single); });
 }
 
-}  // namespace sinter::emit
+}  // namespace sinter::engine::emit

@@ -5,7 +5,7 @@
 #include "../base/sorted.hpp"
 #include "cuda_reduce.hpp"
 
-namespace sinter::emit {
+namespace sinter::engine::emit {
 
 /// How rows are spread over threads.
 struct row_shape {
@@ -318,4 +318,4 @@ SINTER_API void print_rows_finish(cuda_printer& p, const row_shape& s, const cud
   }
 }
 
-}  // namespace sinter::emit
+}  // namespace sinter::engine::emit

@@ -4,7 +4,7 @@
 #include "../base/series.hpp"
 #include "cuda_body.hpp"
 
-namespace sinter::emit {
+namespace sinter::engine::emit {
 
 /// How a scan's rows are spread: one block of `threads` each, or one thread each.
 struct scan_shape {
@@ -118,4 +118,4 @@ inline void print_scan(cuda_printer& p, const scan_shape& shape) {
   out.block("if (f < " + p.limit(k.extent(role::outer) * k.extent(role::inner)) + ")", row);
 }
 
-}  // namespace sinter::emit
+}  // namespace sinter::engine::emit

@@ -4,7 +4,7 @@
 #include "../base/series.hpp"
 #include "cpu_body.hpp"
 
-namespace sinter::emit {
+namespace sinter::engine::emit {
 
 /// A literal of a dtype's compute type.
 inline std::string cuda_literal(dtype type, ir::scalar x) {
@@ -40,4 +40,4 @@ inline std::string cuda_expression(ir::op code, dtype result, const series<std::
   return text;
 }
 
-}  // namespace sinter::emit
+}  // namespace sinter::engine::emit

@@ -4,7 +4,7 @@
 
 #include "cuda_columns.hpp"
 
-namespace sinter::emit {
+namespace sinter::engine::emit {
 
 /// What a block that walks rows keeps in registers beyond its row.
 struct walk_shape {
@@ -349,4 +349,4 @@ SINTER_API void print_walk(cuda_printer& p, const walk_shape& s, const cuda_part
   });
 }
 
-}  // namespace sinter::emit
+}  // namespace sinter::engine::emit

@@ -9,7 +9,7 @@
 
 #include <string_view>
 
-namespace sinter::emit {
+namespace sinter::engine::emit {
 
 /// Types, traits and the helpers that every other piece uses. Everything lives in namespace sx, which the kernel sees.
 inline constexpr std::string_view prelude_core = R"prelude(
@@ -354,4 +354,4 @@ SX void stream_end() {
 }  // namespace sx
 )prelude";
 
-}  // namespace sinter::emit
+}  // namespace sinter::engine::emit

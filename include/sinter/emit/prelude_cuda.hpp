@@ -9,7 +9,7 @@
 
 #include <string_view>
 
-namespace sinter::emit {
+namespace sinter::engine::emit {
 
 /// Types, memory and what nearly every kernel calls.
 inline constexpr std::string_view prelude_cuda_core = R"prelude(
@@ -268,4 +268,4 @@ SX s_u64 philox(s_u64 key, s_u64 counter) {
 }  // namespace sx
 )prelude";
 
-}  // namespace sinter::emit
+}  // namespace sinter::engine::emit

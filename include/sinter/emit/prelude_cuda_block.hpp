@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-namespace sinter::emit {
+namespace sinter::engine::emit {
 
 /// group_all<N>: every one of N ≤ 32 neighbouring threads gets the fold over them, in an order that never varies.
 inline constexpr std::string_view prelude_cuda_reduce = R"prelude(
@@ -107,4 +107,4 @@ SX_T T multiply_add(T a, T b, T c) {
 }  // namespace sx
 )prelude";
 
-}  // namespace sinter::emit
+}  // namespace sinter::engine::emit

@@ -11,7 +11,7 @@
 
 #include <string_view>
 
-namespace sinter::emit {
+namespace sinter::engine::emit {
 
 /// Register blocks of MR rows by NV vectors, sums carried over blocks of KC of the k axis in a tile of MC by NC. Operands
 /// are packed where they are not linear, not of type S, or large. The order of every sum depends on m, n, k and the
@@ -385,4 +385,4 @@ template <class S, class M, class N, class K, class A, class B, class F> static 
 }  // namespace sx
 )prelude";
 
-}  // namespace sinter::emit
+}  // namespace sinter::engine::emit

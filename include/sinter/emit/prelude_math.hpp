@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-namespace sinter::emit {
+namespace sinter::engine::emit {
 
 /// Vector to scalar, lane l with lane l + half each time, so that the order never varies.
 inline constexpr std::string_view prelude_fold = R"prelude(
@@ -272,4 +272,4 @@ SX_T V philox(V key, V counter) {
 }  // namespace sx
 )prelude";
 
-}  // namespace sinter::emit
+}  // namespace sinter::engine::emit

@@ -10,7 +10,7 @@
 #include "../base/text.hpp"
 #include "../plan/kernel.hpp"
 
-namespace sinter::emit {
+namespace sinter::engine::emit {
 
 class writer {
  public:
@@ -107,4 +107,4 @@ inline std::string index_text(const plan::affine& at, const std::function<bool(s
   return sum(terms);
 }
 
-}  // namespace sinter::emit
+}  // namespace sinter::engine::emit

@@ -7,7 +7,7 @@
 #include "../ir/reference_pointwise.hpp"
 #include "kernel.hpp"
 
-namespace sinter::plan {
+namespace sinter::engine::plan {
 
 /// What follows a product before it is stored, after a bias, if any, is added.
 enum class blas_activation : std::uint8_t { none, relu, gelu_tanh };
@@ -195,4 +195,4 @@ SINTER_API std::optional<blas_call> as_blas(const kernel& c, bool may_repeat = f
   return call;
 }
 
-}  // namespace sinter::plan
+}  // namespace sinter::engine::plan

@@ -5,7 +5,7 @@
 #include "kernel.hpp"
 #include "root.hpp"
 
-namespace sinter::plan {
+namespace sinter::engine::plan {
 
 SINTER_API int add(kernel& k, instruction i) {
   k.body.push_back(std::move(i));
@@ -84,4 +84,4 @@ SINTER_API int buffer(kernel& k, const ir::graph& g, const memory_map& memory, n
   return static_cast<int>(k.buffers.size()) - 1;
 }
 
-}  // namespace sinter::plan
+}  // namespace sinter::engine::plan

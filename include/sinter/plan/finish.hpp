@@ -7,7 +7,7 @@
 #include "../base/sorted.hpp"
 #include "kernel.hpp"
 
-namespace sinter::plan {
+namespace sinter::engine::plan {
 
 /// Two kernels, by number, that touch an array in common, and why they are not one. "%7" in the reason is a node.
 struct neighbours {
@@ -92,4 +92,4 @@ inline std::size_t count_ops(const ir::graph& g, const series<node_id>& live) {
 }
 
 }  // namespace detail
-}  // namespace sinter::plan
+}  // namespace sinter::engine::plan

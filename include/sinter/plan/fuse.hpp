@@ -10,7 +10,7 @@
 #include "schedule.hpp"
 #include "sized.hpp"
 
-namespace sinter::plan {
+namespace sinter::engine::plan {
 
 /// Most instructions in a kernel that fusion builds.
 inline constexpr std::size_t most_instructions = 160;
@@ -394,4 +394,4 @@ SINTER_API fused fuse(const ir::graph& g, const memory_map& inputs, const target
   return out;
 }
 
-}  // namespace sinter::plan
+}  // namespace sinter::engine::plan

@@ -7,7 +7,7 @@
 #include "kernel.hpp"
 #include "target.hpp"
 
-namespace sinter::plan {
+namespace sinter::engine::plan {
 
 /// Elements from which on a kernel fills a GPU by itself.
 inline constexpr std::int64_t most_shared_elements = 4 << 20;
@@ -86,4 +86,4 @@ SINTER_API series<series<std::size_t>> horizontal(const series<kernel>& kernels)
   return out;
 }
 
-}  // namespace sinter::plan
+}  // namespace sinter::engine::plan

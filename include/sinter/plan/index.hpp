@@ -7,7 +7,7 @@
 #include "../base/series.hpp"
 #include "kernel.hpp"
 
-namespace sinter::plan {
+namespace sinter::engine::plan {
 
 /// One affine coordinate per dimension of a node.
 using coordinates = series<affine>;
@@ -142,4 +142,4 @@ inline coordinates through_view(const ir::node& view, const ir::shape& in, const
   return below;
 }
 
-}  // namespace sinter::plan
+}  // namespace sinter::engine::plan

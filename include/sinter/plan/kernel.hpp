@@ -6,7 +6,7 @@
 #include "../base/series.hpp"
 #include "../ir/graph.hpp"
 
-namespace sinter::plan {
+namespace sinter::engine::plan {
 
 using ir::dim;
 using ir::node_id;
@@ -138,4 +138,4 @@ struct kernel {
   }
 };
 
-}  // namespace sinter::plan
+}  // namespace sinter::engine::plan

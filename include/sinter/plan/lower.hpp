@@ -6,7 +6,7 @@
 #include "index.hpp"
 #include "root.hpp"
 
-namespace sinter::plan {
+namespace sinter::engine::plan {
 
 namespace detail {
 
@@ -388,4 +388,4 @@ SINTER_API kernel lower(const ir::graph& g, std::span<const root> roots, const m
   throw refusal{"the axes have no common refinement", ir::no_node};
 }
 
-}  // namespace sinter::plan
+}  // namespace sinter::engine::plan

@@ -4,7 +4,7 @@
 #include "../base/sorted.hpp"
 #include "fuse.hpp"
 
-namespace sinter::plan {
+namespace sinter::engine::plan {
 
 /// A block of scratch memory that kernels [first, last] use.
 struct lifetime {
@@ -91,4 +91,4 @@ SINTER_API bool may_replace(const series<kernel>& kernels, int input, int output
   return written;
 }
 
-}  // namespace sinter::plan
+}  // namespace sinter::engine::plan

@@ -5,7 +5,7 @@
 #include "kernel.hpp"
 #include "root.hpp"
 
-namespace sinter::plan {
+namespace sinter::engine::plan {
 
 /// The node whose memory node `id` has: reshapes rename it.
 SINTER_API node_id memory_behind(const ir::graph& g, node_id id) {
@@ -55,4 +55,4 @@ inline kernel opaque_step(const ir::graph& g, const series<node_id>& live, node_
 }
 
 }  // namespace detail
-}  // namespace sinter::plan
+}  // namespace sinter::engine::plan

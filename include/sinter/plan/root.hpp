@@ -6,7 +6,7 @@
 #include "../base/series.hpp"
 #include "../ir/graph.hpp"
 
-namespace sinter::plan {
+namespace sinter::engine::plan {
 
 using ir::dim;
 using ir::node_id;
@@ -129,4 +129,4 @@ SINTER_API void append_roots(const ir::graph& g, node_id id, series<root>& out) 
   }
 }
 
-}  // namespace sinter::plan
+}  // namespace sinter::engine::plan

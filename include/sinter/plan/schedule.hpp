@@ -8,7 +8,7 @@
 #include "lower.hpp"
 #include "target.hpp"
 
-namespace sinter::plan {
+namespace sinter::engine::plan {
 
 /// Longest row, in bytes of all kept values, that lives on a thread's stack.
 inline constexpr std::int64_t kept_row_bytes = 128 << 10;
@@ -336,4 +336,4 @@ SINTER_API void schedule(kernel& k, std::span<const std::int64_t> hints, const t
   detail::choose_chunks(k, hints);
 }
 
-}  // namespace sinter::plan
+}  // namespace sinter::engine::plan

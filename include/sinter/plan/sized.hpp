@@ -3,7 +3,7 @@
 
 #include "kernel.hpp"
 
-namespace sinter::plan {
+namespace sinter::engine::plan {
 
 /// The kernel with every size a number.
 SINTER_API kernel with_sizes(kernel k, std::span<const std::int64_t> sizes) {
@@ -25,4 +25,4 @@ SINTER_API kernel with_sizes(kernel k, std::span<const std::int64_t> sizes) {
   return k;
 }
 
-}  // namespace sinter::plan
+}  // namespace sinter::engine::plan

@@ -1,7 +1,7 @@
 // plan/target.hpp: what kernels are planned for.
 #pragma once
 
-namespace sinter::plan {
+namespace sinter::engine::plan {
 
 /// The default is the CPU.
 struct target {
@@ -10,4 +10,4 @@ struct target {
   bool blas = true;  ///< of a GPU: products that a BLAS call can express, with what may follow them, become one
 };
 
-}  // namespace sinter::plan
+}  // namespace sinter::engine::plan

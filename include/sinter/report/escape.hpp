@@ -6,7 +6,7 @@
 
 #include "../base/config.hpp"
 
-namespace sinter::reporting {
+namespace sinter::engine::reporting {
 
 namespace detail {
 
@@ -66,4 +66,4 @@ inline std::string file_name(std::string_view s) {
   return out;
 }
 
-}  // namespace sinter::reporting
+}  // namespace sinter::engine::reporting

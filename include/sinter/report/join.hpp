@@ -6,7 +6,7 @@
 #include "../base/config.hpp"
 #include "../report.hpp"
 
-namespace sinter::reporting {
+namespace sinter::engine::reporting {
 
 /// Adds what a segment did: numbers are summed, kernels follow those of earlier segments.
 SINTER_API void join(report& sum, const report& did) {
@@ -31,4 +31,4 @@ SINTER_API void join(report& sum, const report& did) {
   sum.milliseconds += did.milliseconds;
 }
 
-}  // namespace sinter::reporting
+}  // namespace sinter::engine::reporting

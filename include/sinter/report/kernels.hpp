@@ -7,7 +7,7 @@
 #include "../plan/fuse.hpp"
 #include "../report.hpp"
 
-namespace sinter::reporting {
+namespace sinter::engine::reporting {
 
 namespace detail {
 
@@ -118,4 +118,4 @@ SINTER_API kernel_report describe(const plan::kernel& k, const ir::graph& g, std
   return out;
 }
 
-}  // namespace sinter::reporting
+}  // namespace sinter::engine::reporting

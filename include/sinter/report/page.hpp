@@ -3,7 +3,7 @@
 
 #include "picture.hpp"
 
-namespace sinter::reporting {
+namespace sinter::engine::reporting {
 
 /// What a page shows besides the report.
 struct page {
@@ -141,4 +141,4 @@ SINTER_API std::string html(const page& p, const report& r) {
   return out + "</body>\n</html>\n";
 }
 
-}  // namespace sinter::reporting
+}  // namespace sinter::engine::reporting

@@ -9,7 +9,7 @@
 #include "escape.hpp"
 #include "text.hpp"
 
-namespace sinter::reporting {
+namespace sinter::engine::reporting {
 
 /// A block of scratch memory that kernels [first, last] use.
 struct block {
@@ -189,4 +189,4 @@ SINTER_API std::string memory_plan(const series<block>& blocks, std::size_t kern
   return detail::svg(column * static_cast<double>(kernels) + 10, 372, "scratch memory by kernel and offset", inside);
 }
 
-}  // namespace sinter::reporting
+}  // namespace sinter::engine::reporting

@@ -7,7 +7,7 @@
 #include "../base/text.hpp"
 #include "../ir/graph.hpp"
 
-namespace sinter::reporting {
+namespace sinter::engine::reporting {
 
 /// An input as the program spells it.
 struct spelled_input {
@@ -113,4 +113,4 @@ SINTER_API std::string program(const ir::graph& g, const series<spelled_input>& 
          ");\n  std::puts(found.text().c_str());\n  return found ? 0 : 1;\n}\n";
 }
 
-}  // namespace sinter::reporting
+}  // namespace sinter::engine::reporting

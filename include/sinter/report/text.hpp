@@ -7,7 +7,7 @@
 #include "../base/text.hpp"
 #include "../explain.hpp"
 
-namespace sinter::reporting {
+namespace sinter::engine::reporting {
 
 /// A number with at most `digits` behind the point.
 inline std::string fixed(double x, int digits) {
@@ -64,7 +64,7 @@ SINTER_API std::string text(const report& r) {
   return out;
 }
 
-}  // namespace sinter::reporting
+}  // namespace sinter::engine::reporting
 
 namespace sinter {
 
@@ -73,14 +73,14 @@ SINTER_API std::string explanation::text() const {
                     (specialisations.size() == 1 ? " specialisation" : " specialisations") + ", " +
                     std::to_string(breaks.size()) + (breaks.size() == 1 ? " graph break\n" : " graph breaks\n");
   for (const auto& b : breaks) {
-    const std::string at = reporting::place(b.where);
+    const std::string at = engine::reporting::place(b.where);
     out += "break: " + b.why + (at.empty() ? "" : " (at " + at + ")") + "\n";
   }
   for (std::size_t s = 0; s < specialisations.size(); ++s) {
     const auto& one = specialisations[s];
     out += "specialisation " + std::to_string(s) + (one.why.empty() ? "" : ": " + one.why) + "\n";
     for (const auto& g : one.guards) out += "  guard: " + g + "\n";
-    out += reporting::text(one.what);
+    out += engine::reporting::text(one.what);
     out += "  graph:\n";
     for (std::size_t at = 0, end; at < one.what.graph.size(); at = end + 1) {
       end = std::min(one.what.graph.find('\n', at), one.what.graph.size());

@@ -4,7 +4,7 @@
 #include "../base/series.hpp"
 #include "rebuild.hpp"
 
-namespace sinter::rewrite {
+namespace sinter::engine::rewrite {
 
 /// The nodes that effects and outputs need in the order of a depth-first walk: it depends on the graph's structure alone, where
 /// the order of pushing may depend on how a compiler orders the arguments of a call.
@@ -34,4 +34,4 @@ inline ir::graph dead_code(const ir::graph& g) {
   return rebuild(g, canonical_order(g), [](const ir::value& v) { return v; });
 }
 
-}  // namespace sinter::rewrite
+}  // namespace sinter::engine::rewrite

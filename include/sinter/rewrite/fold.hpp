@@ -6,7 +6,7 @@
 #include "match.hpp"
 #include "rebuild.hpp"
 
-namespace sinter::rewrite {
+namespace sinter::engine::rewrite {
 
 /// The constant that a pointwise operation on constants is, or the operation itself.
 inline ir::value folded(const ir::value& v) {
@@ -29,4 +29,4 @@ inline ir::value folded(const ir::value& v) {
 
 inline ir::graph fold(const ir::graph& g) { return rebuild(g, folded); }
 
-}  // namespace sinter::rewrite
+}  // namespace sinter::engine::rewrite

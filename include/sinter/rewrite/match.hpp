@@ -10,7 +10,7 @@
 #include "../ir/value.hpp"
 #include "../ir/vocabulary.hpp"
 
-namespace sinter::rewrite {
+namespace sinter::engine::rewrite {
 
 using ir::dim;
 using ir::node;
@@ -101,4 +101,4 @@ inline bool collapses(dtype a, dtype b, dtype c) {
   return !whole_through_float || is_float(c) || is_bool(c) || exact(a, c);
 }
 
-}  // namespace sinter::rewrite
+}  // namespace sinter::engine::rewrite

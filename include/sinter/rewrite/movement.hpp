@@ -4,7 +4,7 @@
 #include "../base/series.hpp"
 #include "match.hpp"
 
-namespace sinter::rewrite {
+namespace sinter::engine::rewrite {
 
 inline bool contains(const axes_t& axes, std::size_t axis) {
   return std::find(axes.begin(), axes.end(), static_cast<std::int64_t>(axis)) != axes.end();
@@ -159,4 +159,4 @@ inline value scatter_of_one(const site& s) {
   return select(here, broadcast(updates, extents), s.constant(*s.literal(0)));
 }
 
-}  // namespace sinter::rewrite
+}  // namespace sinter::engine::rewrite

@@ -6,7 +6,7 @@
 #include "../base/sorted.hpp"
 #include "../ir/graph.hpp"
 
-namespace sinter::rewrite {
+namespace sinter::engine::rewrite {
 
 /// How a part is rewritten.
 using part_rule = ir::graph (*)(ir::graph);
@@ -153,4 +153,4 @@ inline ir::graph rewrite_parts(const ir::graph& g, part_rule rule) {
   return out;
 }
 
-}  // namespace sinter::rewrite
+}  // namespace sinter::engine::rewrite

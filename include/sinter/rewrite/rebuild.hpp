@@ -6,7 +6,7 @@
 #include "../base/series.hpp"
 #include "../ir/value.hpp"
 
-namespace sinter::rewrite {
+namespace sinter::engine::rewrite {
 
 /// A copy of the nodes `order` of `g`, operands first. Each operation is pushed with its operands mapped;
 /// `replace(value)` may return another node of the new graph to stand for it. Inputs stay in order; locations survive.
@@ -33,4 +33,4 @@ ir::graph rebuild(const ir::graph& g, F&& replace) {
   return rebuild(g, g.live(), std::forward<F>(replace));
 }
 
-}  // namespace sinter::rewrite
+}  // namespace sinter::engine::rewrite

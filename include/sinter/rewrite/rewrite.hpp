@@ -8,7 +8,7 @@
 #include "parts.hpp"
 #include "simplify.hpp"
 
-namespace sinter::rewrite {
+namespace sinter::engine::rewrite {
 
 /// graph -> equal graph.
 struct pass {
@@ -59,4 +59,4 @@ inline ir::graph run_all(ir::graph g, observer* seen) {
 
 inline ir::graph run_all(ir::graph g) { return run_all(std::move(g), nullptr); }
 
-}  // namespace sinter::rewrite
+}  // namespace sinter::engine::rewrite

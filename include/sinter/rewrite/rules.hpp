@@ -3,7 +3,7 @@
 
 #include "movement.hpp"
 
-namespace sinter::rewrite {
+namespace sinter::engine::rewrite {
 
 /// A replacement equal in value to the node, or an empty value where the rule does not apply. Floating rules are exact
 /// (NaN, infinities, signs of zeros) but for sums of equal elements, which become one product, and merged sums.
@@ -122,4 +122,4 @@ inline constexpr rule rules[] = {
 
 #undef SINTER_WHEN
 
-}  // namespace sinter::rewrite
+}  // namespace sinter::engine::rewrite

@@ -7,7 +7,7 @@
 #include "rebuild.hpp"
 #include "rules.hpp"
 
-namespace sinter::rewrite {
+namespace sinter::engine::rewrite {
 
 inline constexpr std::size_t rule_count = sizeof(rules) / sizeof(rules[0]);
 
@@ -51,4 +51,4 @@ inline ir::graph simplify(const ir::graph& g) {
   return out;
 }
 
-}  // namespace sinter::rewrite
+}  // namespace sinter::engine::rewrite

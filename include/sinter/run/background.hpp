@@ -15,7 +15,7 @@
 
 #include "../base/series.hpp"
 
-namespace sinter::run {
+namespace sinter::engine::run {
 
 /// Threads are started when there is work. At exit what is queued is dropped and what runs is waited for. A fork waits for
 /// what runs, so that the child finds no lock taken; the child starts threads of its own for what is queued.
@@ -125,4 +125,4 @@ class background {
   bool paused_ = false, stopping_ = false;
 };
 
-}  // namespace sinter::run
+}  // namespace sinter::engine::run

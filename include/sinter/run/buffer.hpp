@@ -20,7 +20,7 @@
 #include "../base/error.hpp"
 #include "../base/storage.hpp"
 
-namespace sinter::run {
+namespace sinter::engine::run {
 
 namespace detail {
 
@@ -261,4 +261,4 @@ SINTER_API void trim() {
 /// Bytes of free blocks that all threads share.
 SINTER_API std::size_t cached_bytes() { return detail::shared_pool().cached(); }
 
-}  // namespace sinter::run
+}  // namespace sinter::engine::run

@@ -23,7 +23,7 @@
 #include "host_compiler.hpp"
 #include "module.hpp"
 
-namespace sinter::run {
+namespace sinter::engine::run {
 
 using clock = std::chrono::steady_clock;
 
@@ -364,4 +364,4 @@ SINTER_API series<built> build(std::span<const std::string> sources) {
   return out;
 }
 
-}  // namespace sinter::run
+}  // namespace sinter::engine::run

@@ -22,7 +22,7 @@
 #include "cache.hpp"
 #include "file.hpp"
 
-namespace sinter::run {
+namespace sinter::engine::run {
 
 /// A kernel as bundles hold it. `key` is all that decides what the code does, and where it runs, but not who compiled it:
 /// a line for the version, one for the target, and more.
@@ -195,4 +195,4 @@ SINTER_API std::size_t read_bundle(const std::string& path, std::span<const std:
   return usable.size();
 }
 
-}  // namespace sinter::run
+}  // namespace sinter::engine::run

@@ -23,7 +23,7 @@
 #include "host_compiler.hpp"
 #include "isa.hpp"
 
-namespace sinter::run {
+namespace sinter::engine::run {
 
 /// 128 bits out of two unrelated hashes.
 struct digest {
@@ -273,4 +273,4 @@ class disk_cache {
   detail::file_handle folder_;
 };
 
-}  // namespace sinter::run
+}  // namespace sinter::engine::run

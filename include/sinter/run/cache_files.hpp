@@ -22,7 +22,7 @@
 #include "../base/text.hpp"
 #include "file.hpp"
 
-namespace sinter::run {
+namespace sinter::engine::run {
 
 /// Bytes that a cache folder may hold: $SINTER_CACHE_LIMIT, a number with K, M or G; 0 is no limit; 1G if not set.
 SINTER_API std::uint64_t cache_limit() {
@@ -159,4 +159,4 @@ SINTER_API void keep_below(int folder, const std::string& path, std::uint64_t li
 }
 
 }  // namespace detail
-}  // namespace sinter::run
+}  // namespace sinter::engine::run

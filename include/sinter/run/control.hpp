@@ -7,7 +7,7 @@
 
 #include "../base/series.hpp"
 
-namespace sinter::run {
+namespace sinter::engine::run {
 
 /// Where things lie in the scratch memory of a routine: blocks at multiples of 64 bytes.
 class layout {
@@ -125,4 +125,4 @@ inline series<void*> branch_buffers(void* const* buffers, std::size_t operands, 
   return given;
 }
 
-}  // namespace sinter::run
+}  // namespace sinter::engine::run

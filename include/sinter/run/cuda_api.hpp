@@ -4,7 +4,7 @@
 #include <cstddef>
 
 /// Types and constants of the "CUDA Driver API" reference manual (13.0), under names of our own.
-namespace sinter::run::cuda::api {
+namespace sinter::engine::run::cuda::api {
 
 using result = int;                     // CUresult
 using device = int;                     // CUdevice
@@ -70,7 +70,7 @@ struct update_info {
   node failed = nullptr, failed_from = nullptr;
 };
 
-}  // namespace sinter::run::cuda::api
+}  // namespace sinter::engine::run::cuda::api
 
 // The entry points: member of driver_table, exported name, parameters.
 // clang-format off
@@ -142,7 +142,7 @@ struct update_info {
   row(graph_destroy_executable, cuGraphExecDestroy, (api::executable executable))
 // clang-format on
 
-namespace sinter::run::cuda {
+namespace sinter::engine::run::cuda {
 
 /// The driver's entry points.
 struct driver_table {
@@ -151,4 +151,4 @@ struct driver_table {
 #undef SINTER_ROW
 };
 
-}  // namespace sinter::run::cuda
+}  // namespace sinter::engine::run::cuda

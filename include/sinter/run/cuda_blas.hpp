@@ -13,7 +13,7 @@
 #include "cuda_matmul.hpp"
 #include "cuda_memory.hpp"
 
-namespace sinter::run::cuda {
+namespace sinter::engine::run::cuda {
 
 /// cuBLASLt as the "cuBLAS" manual (13.0) documents it; descriptors are opaque.
 struct blas_table {
@@ -319,4 +319,4 @@ SINTER_API void multiply(const matmul& what, const void* a, const void* b, void*
   multiply(p, what, at, workspace.data(), q);
 }
 
-}  // namespace sinter::run::cuda
+}  // namespace sinter::engine::run::cuda

@@ -7,7 +7,7 @@
 
 #include "cuda_stream.hpp"
 
-namespace sinter::run::cuda::detail {
+namespace sinter::engine::run::cuda::detail {
 
 /// A stream for captures alone: nothing else is asked of it.
 struct capture_queue {
@@ -62,4 +62,4 @@ graph_handle captured(int device, F&& f) {
   return graph_handle(made);
 }
 
-}  // namespace sinter::run::cuda::detail
+}  // namespace sinter::engine::run::cuda::detail

@@ -8,7 +8,7 @@
 
 #include "../base/storage.hpp"
 
-namespace sinter::run::cuda::detail {
+namespace sinter::engine::run::cuda::detail {
 
 inline constexpr std::size_t memory_unit = 512;
 inline constexpr std::size_t largest_memory_request = std::size_t{1} << 46;
@@ -85,4 +85,4 @@ class free_chunks {
   std::array<std::uint64_t, bin_count / 64> filled_{};
 };
 
-}  // namespace sinter::run::cuda::detail
+}  // namespace sinter::engine::run::cuda::detail

@@ -5,7 +5,7 @@
 #include "cuda_copy.hpp"
 #include "cuda_program.hpp"
 
-namespace sinter::run::cuda {
+namespace sinter::engine::run::cuda {
 
 namespace detail {
 
@@ -133,4 +133,4 @@ class user_kernel final : public routine {
   std::int64_t bytes_ = 0;
 };
 
-}  // namespace sinter::run::cuda
+}  // namespace sinter::engine::run::cuda

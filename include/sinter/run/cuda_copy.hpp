@@ -10,7 +10,7 @@
 #include "../base/device.hpp"
 #include "cuda_memory.hpp"
 
-namespace sinter::run::cuda {
+namespace sinter::engine::run::cuda {
 
 namespace detail {
 
@@ -127,4 +127,4 @@ SINTER_API void copy(void* to, device to_where, const void* from, device from_wh
   join(source, target);
 }
 
-}  // namespace sinter::run::cuda
+}  // namespace sinter::engine::run::cuda

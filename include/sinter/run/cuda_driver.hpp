@@ -17,7 +17,7 @@
 #include "cuda_api.hpp"
 #include "cuda_library.hpp"
 
-namespace sinter::run::cuda {
+namespace sinter::engine::run::cuda {
 
 inline constexpr int most_devices = 64;
 
@@ -339,4 +339,4 @@ inline void remember(const char* label) {
 }
 }  // namespace detail
 
-}  // namespace sinter::run::cuda
+}  // namespace sinter::engine::run::cuda

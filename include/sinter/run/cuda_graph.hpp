@@ -12,7 +12,7 @@
 #include "cuda_program.hpp"
 #include "cuda_tune.hpp"
 
-namespace sinter::run::cuda {
+namespace sinter::engine::run::cuda {
 
 /// Scratch memory that all recordings of one function share; it grows to the largest need.
 class scratch_pool {
@@ -286,4 +286,4 @@ class recording {
   std::size_t changed_ = 0;
 };
 
-}  // namespace sinter::run::cuda
+}  // namespace sinter::engine::run::cuda

@@ -12,7 +12,7 @@
 #include "../base/series.hpp"
 #include "file.hpp"
 
-namespace sinter::run::cuda {
+namespace sinter::engine::run::cuda {
 
 /// One of NVIDIA's libraries and how it may be called.
 struct library_names {
@@ -110,4 +110,4 @@ SINTER_API library open_library(const library_names& names) {
   return found;
 }
 
-}  // namespace sinter::run::cuda
+}  // namespace sinter::engine::run::cuda

@@ -5,7 +5,7 @@
 
 #include "../base/dtype.hpp"
 
-namespace sinter::run::cuda {
+namespace sinter::engine::run::cuda {
 
 /// What is applied to a product before it is stored: max(x, 0), or the tanh form of gelu, after adding a bias.
 enum class epilogue : std::uint8_t { none, bias, relu, bias_relu, gelu, bias_gelu };
@@ -27,4 +27,4 @@ struct matmul {
   bool operator==(const matmul&) const = default;
 };
 
-}  // namespace sinter::run::cuda
+}  // namespace sinter::engine::run::cuda

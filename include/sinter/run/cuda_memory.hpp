@@ -13,7 +13,7 @@
 #include "cuda_chunks.hpp"
 #include "cuda_stream.hpp"
 
-namespace sinter::run::cuda {
+namespace sinter::engine::run::cuda {
 
 namespace detail {
 
@@ -316,4 +316,4 @@ api::result with_room(int device, F&& f) {
   return r;
 }
 
-}  // namespace sinter::run::cuda
+}  // namespace sinter::engine::run::cuda

@@ -6,7 +6,7 @@
 
 #include "cuda_memory.hpp"
 
-namespace sinter::run::cuda {
+namespace sinter::engine::run::cuda {
 
 class module {
  public:
@@ -58,4 +58,4 @@ class module {
   api::module handle_ = nullptr;
 };
 
-}  // namespace sinter::run::cuda
+}  // namespace sinter::engine::run::cuda

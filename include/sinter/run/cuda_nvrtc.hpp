@@ -12,7 +12,7 @@
 #include "build.hpp"
 #include "cuda_module.hpp"
 
-namespace sinter::run::cuda {
+namespace sinter::engine::run::cuda {
 
 /// NVRTC as "NVRTC (Runtime Compilation) 13.0" documents it.
 struct nvrtc {
@@ -318,4 +318,4 @@ SINTER_API series<built> build(std::span<const std::string> sources, int device)
   return out;
 }
 
-}  // namespace sinter::run::cuda
+}  // namespace sinter::engine::run::cuda

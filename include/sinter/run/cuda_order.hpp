@@ -6,7 +6,7 @@
 #include "../base/series.hpp"
 #include "cuda_program.hpp"
 
-namespace sinter::run::cuda {
+namespace sinter::engine::run::cuda {
 
 namespace detail {
 
@@ -71,4 +71,4 @@ SINTER_API series<series<int>> dependencies(const sequence& s) {
   return out;
 }
 
-}  // namespace sinter::run::cuda
+}  // namespace sinter::engine::run::cuda

@@ -13,7 +13,7 @@
 #include "cuda_memory.hpp"
 #include "cuda_module.hpp"
 
-namespace sinter::run::cuda {
+namespace sinter::engine::run::cuda {
 
 /// An operand of a step: an index into a table of addresses (operands given by the caller, then intermediates at fixed
 /// offsets of one scratch block). With `bytes`, the given address is the host's and the value there is what the kernel
@@ -212,4 +212,4 @@ inline void execute(const sequence& s, std::span<void* const> given, const long*
   execute_in(s, given, static_cast<char*>(scratch.data()), sizes, q);
 }
 
-}  // namespace sinter::run::cuda
+}  // namespace sinter::engine::run::cuda

@@ -11,7 +11,7 @@
 
 #include "cuda_driver.hpp"
 
-namespace sinter::run::cuda {
+namespace sinter::engine::run::cuda {
 
 inline constexpr int most_queues = 64;
 
@@ -195,4 +195,4 @@ class event {
   api::event handle_ = nullptr;
 };
 
-}  // namespace sinter::run::cuda
+}  // namespace sinter::engine::run::cuda

@@ -9,7 +9,7 @@
 #include "cuda_blas.hpp"
 #include "cuda_capture.hpp"
 
-namespace sinter::run::cuda {
+namespace sinter::engine::run::cuda {
 
 namespace detail {
 
@@ -125,4 +125,4 @@ SINTER_API product_plan& tuned_product(const matmul& product, int device) {
   return *here.tuned.back();
 }
 
-}  // namespace sinter::run::cuda
+}  // namespace sinter::engine::run::cuda

@@ -19,7 +19,7 @@
 #include "../base/config.hpp"
 #include "../base/error.hpp"
 
-namespace sinter::run::detail {
+namespace sinter::engine::run::detail {
 
 /// The value of an environment variable; empty when unset.
 inline std::string environment(const char* name) {
@@ -145,4 +145,4 @@ class scratch_folder {
   std::string path_;
 };
 
-}  // namespace sinter::run::detail
+}  // namespace sinter::engine::run::detail

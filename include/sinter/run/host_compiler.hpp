@@ -19,7 +19,7 @@
 #include "../base/series.hpp"
 #include "process.hpp"
 
-namespace sinter::run {
+namespace sinter::engine::run {
 
 /// A usable compiler; `path` is empty when there is none, and `problem` says why and what to do.
 struct host_compiler {
@@ -225,4 +225,4 @@ SINTER_API compiled compile(const host_compiler& with, const std::string& source
   return out;
 }
 
-}  // namespace sinter::run
+}  // namespace sinter::engine::run

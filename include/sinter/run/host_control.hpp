@@ -6,7 +6,7 @@
 #include "control.hpp"
 #include "program.hpp"
 
-namespace sinter::run {
+namespace sinter::engine::run {
 
 namespace detail {
 
@@ -91,4 +91,4 @@ class host_while final : public routine {
   while_scratch at_;
 };
 
-}  // namespace sinter::run
+}  // namespace sinter::engine::run

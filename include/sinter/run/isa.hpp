@@ -11,7 +11,7 @@
 
 #include "../base/text.hpp"
 
-namespace sinter::run {
+namespace sinter::engine::run {
 
 namespace detail {
 
@@ -74,4 +74,4 @@ SINTER_API const std::string& instructions() {
 /// What bundles call this machine's processor.
 inline std::string host_target() { return "cpu " + instructions(); }
 
-}  // namespace sinter::run
+}  // namespace sinter::engine::run

@@ -20,7 +20,7 @@
 #include "../base/error.hpp"
 #include "file.hpp"
 
-namespace sinter::run {
+namespace sinter::engine::run {
 
 class module {
  public:
@@ -107,4 +107,4 @@ SINTER_API std::shared_ptr<const module> load(std::string_view image) {
   }
 }
 
-}  // namespace sinter::run
+}  // namespace sinter::engine::run

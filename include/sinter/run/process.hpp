@@ -21,7 +21,7 @@
 
 extern char** environ;
 
-namespace sinter::run {
+namespace sinter::engine::run {
 
 /// How a program ended.
 enum class outcome : unsigned char { ok, missing, failed, killed, timed_out, produced_nothing };
@@ -130,4 +130,4 @@ SINTER_API process_result run_process(const series<std::string>& argv, const std
   return result;
 }
 
-}  // namespace sinter::run
+}  // namespace sinter::engine::run

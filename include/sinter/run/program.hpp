@@ -10,7 +10,7 @@
 #include "module.hpp"
 #include "trace_file.hpp"
 
-namespace sinter::run {
+namespace sinter::engine::run {
 
 /// The signature of every emitted kernel.
 using kernel_function = void(void* const* buffers, char* scratch, const long* sizes);
@@ -73,4 +73,4 @@ inline void execute(const sequence& s, std::span<void* const> given, const long*
   execute_in(s, given, static_cast<char*>(scratch.data()), sizes);
 }
 
-}  // namespace sinter::run
+}  // namespace sinter::engine::run

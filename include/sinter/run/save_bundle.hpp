@@ -13,7 +13,7 @@
 #include "bundle.hpp"
 #include "cache.hpp"
 
-namespace sinter::run {
+namespace sinter::engine::run {
 
 /// Writes the kernels that this process has in use to one file. Throws user_error when there is none, system_error when the
 /// file cannot be written or a kernel's image has left its cache folder meanwhile. Returns their number.
@@ -45,4 +45,4 @@ SINTER_API std::size_t save_bundle(const std::string& path, const char* op, loca
   return kernels.size();
 }
 
-}  // namespace sinter::run
+}  // namespace sinter::engine::run

@@ -20,7 +20,7 @@
 #include "../base/series.hpp"
 #include "file.hpp"
 
-namespace sinter::run {
+namespace sinter::engine::run {
 
 namespace detail {
 
@@ -67,11 +67,11 @@ class noted_span {
   std::chrono::steady_clock::time_point from_;
 };
 
-}  // namespace sinter::run
+}  // namespace sinter::engine::run
 
 #include "../base/engine_begin.hpp"
 
-namespace sinter::run {
+namespace sinter::engine::run {
 
 namespace detail {
 
@@ -194,6 +194,6 @@ SINTER_API void write_page(const std::string& name, const std::string& html) {
     logs::warn_once("SINTER_TRACE: " + path + " cannot be written: " + std::strerror(errno));
 }
 
-}  // namespace sinter::run
+}  // namespace sinter::engine::run
 
 #include "../base/engine_end.hpp"
