@@ -96,7 +96,7 @@ TEST_CASE("graphs that once went wrong") {
     INFO(all[i].name);
     sinter::ir::check(all[i].g, "test");
     planned.push_back(fuzz::plan_graph(all[i].g, bits, all[i].hints));
-    batch.add(planned.back());
+    planned.back().first = batch.add(planned.back().sources);
   }
   batch.build();
   for (std::size_t i = 0; i < all.size(); ++i) {

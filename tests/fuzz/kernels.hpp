@@ -1,4 +1,4 @@
-// tests/fuzz/kernels.hpp: many graphs' kernels in one compilation, and calls of them on guarded, poisoned memory.
+// tests/fuzz/kernels.hpp: graphs planned and printed, and calls of their kernels on guarded, poisoned memory.
 #pragma once
 
 #include <cstring>
@@ -7,12 +7,12 @@
 #include <sinter/emit/cpu.hpp>
 #include <sinter/ir/define.hpp>
 #include <sinter/plan/memory.hpp>
-#include <sinter/run/build.hpp>
 #include <sinter/run/program.hpp>
 #include <string>
 #include <vector>
 
 #include "../sanitizers.hpp"
+#include "batch.hpp"
 #include "bounds.hpp"
 #include "random_graph.hpp"
 
@@ -230,64 +230,6 @@ inline planned plan_graph(sinter::ir::graph g, std::mt19937_64& bits, std::vecto
   auto layouts = layouts_of(g, bits, !hints.empty());
   return plan_graph(std::move(g), std::move(layouts), std::move(hints));
 }
-
-/// Kernels of many graphs, each batch of one vector width compiled as one text.
-class batch {
- public:
-  explicit batch(int kernels_a_text = 12) : most_(kernels_a_text) {}
-
-  void add(planned& p) {
-    p.first = place_.size();
-    for (const auto& s : p.sources) {
-      const std::string head = "extern \"C\" void sinter_kernel(";
-      const auto at = s.text.find(head);
-      std::string prelude = s.text.substr(s.text.find('\n') + 1, at - s.text.find('\n') - 1);
-      const auto width = prelude.find("/ 8)") != std::string::npos ? 1u : 0u;
-      auto& mine = texts_[width];
-      auto& chunk = mine.empty() || mine.back().kernels >= most_ ? mine.emplace_back() : mine.back();
-      place_.push_back({width, mine.size() - 1, "kernel_" + std::to_string(place_.size())});
-      chunk.body += "extern \"C\" void " + place_.back().name + "(" + s.text.substr(at + head.size());
-      ++chunk.kernels;
-    }
-  }
-
-  void build() {
-    std::vector<std::string> sources;
-    for (auto& width : texts_)
-      for (auto& c : width) {
-        c.index = sources.size();
-        const bool wide = &width == &texts_[1];
-        std::string text = std::string("#if defined(__AVX512F__)\n#define SINTER_W ") + (wide ? "8" : "16") +
-                           "\n#elif defined(__AVX2__)\n#define SINTER_W " + (wide ? "4" : "8") +
-                           "\n#else\n#define SINTER_W 4\n#endif\n";
-        for (const auto& piece : sinter::engine::emit::detail::pieces()) text += piece.text;
-        sources.push_back(text + c.body);
-      }
-    modules_ = sinter::engine::run::build(sources);
-  }
-
-  sinter::engine::run::kernel_function* entry(std::size_t kernel) const {
-    const auto& p = place_[kernel];
-    return modules_[texts_[p.width][p.chunk].index].code->symbol<sinter::engine::run::kernel_function>(p.name);
-  }
-  std::size_t kernels() const { return place_.size(); }
-
- private:
-  struct chunk {
-    std::string body;
-    int kernels = 0;
-    std::size_t index = 0;
-  };
-  struct place {
-    unsigned width;
-    std::size_t chunk;
-    std::string name;
-  };
-  int most_;
-  std::vector<chunk> texts_[2];
-  std::vector<place> place_;
-  std::vector<sinter::engine::run::built> modules_;
-};
 
 struct tally {
   std::size_t compared = 0, seen = 0, kernels = 0, unfused = 0;

@@ -4,14 +4,13 @@
 //
 // A seed stands for a graph, layouts of its inputs, their values, and sizes of its symbols (draw.hpp). For each, the graph
 // is interpreted with bounds (bounds.hpp) and compared with: itself after every rewrite; forward with reverse derivatives;
-// and what the backend computes. `cpu` compiles the kernels of many graphs as one text, at $SINTER_CXXFLAGS (else -Og,
-// and -O3 every twentieth time); `cuda` builds each graph by itself, N at once; `reference` compiles nothing.
+// and what the backend computes. `cpu` compiles the kernels of two hundred seeds as one text, by the quickest compiler that
+// there is, every twentieth time by what users get (batch.hpp); `cuda` builds each graph by itself; `reference` compiles
+// nothing. N threads do so at once.
 // Exits with 1 after the last seed when any failed; prints what reruns just that one.
-#include <signal.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -24,12 +23,15 @@
 #include "../emulator/select.hpp"
 #include "draw.hpp"
 #include "programs.hpp"
+#include "watch.hpp"
 
 namespace {
 
 using fuzz::bounded;
 using fuzz::drawn;
 using fuzz::inputs;
+using fuzz::now;
+using fuzz::now_at;
 using fuzz::tally;
 
 struct settings {
@@ -37,8 +39,7 @@ struct settings {
   std::uint64_t first = 1, last = 0;
   std::string backend = "cpu";
   double seconds = 1e9;
-  unsigned threads = 1;
-  std::uint64_t batch = 400;
+  unsigned threads = std::max(1u, std::thread::hardware_concurrency());
 };
 
 struct totals {
@@ -47,20 +48,11 @@ struct totals {
   double build_seconds = 0;
 };
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-// Where a signal finds the process.
-thread_local std::uint64_t current_seed = 0;
-thread_local const char* current_step = "";
-
-void on_signal(int number) {
-  char text[200];
-  const int n = std::snprintf(text, sizeof text, "FAILED seed %llu: signal %d while %s\n",
-                              static_cast<unsigned long long>(current_seed), number, current_step);
-  if (::write(2, text, static_cast<std::size_t>(n)) < 0) ::_exit(3);
-  ::signal(number, SIG_DFL);
-  ::raise(number);
-}
+/// Two hundred seeds, and what compiles their kernels.
+struct block {
+  std::vector<std::uint64_t> seeds;
+  const fuzz::toolset* tools = nullptr;
+};
 
 std::mutex printing;
 
@@ -100,7 +92,7 @@ std::string run_on_gpu(const drawn& d, const sinter::ir::graph& g, tally& count)
 }
 
 /// Each node of the graph as the only result of a graph of its own; the first that is wrong.
-std::string first_difference(const drawn& d, const std::string& stage) {
+std::string first_difference(const drawn& d, const std::string& stage, const fuzz::toolset* tools) {
   std::vector<drawn> alone;
   for (auto id : d.graph.live()) {
     const auto code = d.graph[id].code;
@@ -114,8 +106,8 @@ std::string first_difference(const drawn& d, const std::string& stage) {
   std::vector<fuzz::planned> planned;
   if (stage == "cpu") {
     for (const auto& one : alone) planned.push_back(fuzz::plan_graph(one.rewritten, one.layouts, one.how.hints));
-    for (auto& p : planned) batch.add(p);
-    batch.build();
+    for (auto& p : planned) p.first = batch.add(p.sources);
+    batch.build(*tools);
   }
   for (std::size_t i = 0; i < alone.size(); ++i) {
     auto bits = d.values();
@@ -136,29 +128,29 @@ std::string first_difference(const drawn& d, const std::string& stage) {
   return "no node by itself differs: only together";
 }
 
-std::string located(const drawn& d, const std::string& stage, const std::string& what) {
+std::string located(const drawn& d, const std::string& stage, const std::string& what,
+                    const fuzz::toolset* tools = nullptr) {
+  fuzz::now_compiling();
   std::string where;
   try {
-    where = first_difference(d, stage);
+    where = first_difference(d, stage, tools);
   } catch (const std::exception& e) {
     where = "(looking for the first node that differs: " + std::string(e.what()) + ")";
   }
-  return stage + ": " + what + "\n" + where;
+  return stage + (tools != nullptr ? " (" + tools->name() + ")" : "") + ": " + what + "\n" + where;
 }
 
 /// Draws a seed and checks what needs no compiler. False when it failed.
 bool prepare(const settings& how, std::uint64_t seed, drawn& d, totals& all) {
-  current_seed = seed;
-  ::alarm(120);
+  now_at(seed, "drawing");
   d.seed = seed;
   try {
-    current_step = "drawing";
     d = fuzz::draw(seed, how.backend != "cuda");
-    current_step = "rewriting";
+    now_at(seed, "rewriting");
     sinter::ir::check(d.graph, "trace");
     d.rewritten = sinter::engine::rewrite::run_all(d.graph);
     sinter::ir::check(d.rewritten, "rewrite");
-    current_step = "interpreting";
+    now_at(seed, "interpreting");
     auto bits = d.values();
     tally rewrites, derivatives;
     for (const auto& sizes : d.sizes) {
@@ -167,7 +159,7 @@ bool prepare(const settings& how, std::uint64_t seed, drawn& d, totals& all) {
       const std::string why = fuzz::run_rewritten(d.rewritten, in, want.results, sizes, rewrites);
       if (!why.empty()) return report(how, d, located(d, "aot_reference", why), all), false;
     }
-    current_step = "differentiating";
+    now_at(seed, "differentiating");
     const std::string why = fuzz::run_derivatives(d, derivatives);
     {
       const std::lock_guard lock(printing);
@@ -179,7 +171,7 @@ bool prepare(const settings& how, std::uint64_t seed, drawn& d, totals& all) {
     if (!why.empty()) report(how, d, "derivatives: " + why, all);
     return why.empty();
   } catch (const std::exception& e) {
-    report(how, d, std::string(current_step) + ": " + e.what(), all);
+    report(how, d, std::string(fuzz::here->step.load()) + ": " + e.what(), all);
     return false;
   }
 }
@@ -190,94 +182,133 @@ struct item {
 };
 
 /// Halves what does not compile together until the graphs at fault are alone.
-void report_uncompilable(const settings& how, std::span<item> items, const std::string& error, totals& all) {
+void report_uncompilable(const settings& how, std::span<item> items, const fuzz::toolset& tools,
+                         const std::string& error, totals& all) {
   if (items.size() == 1) return report(how, items[0].d, "compiling: " + error, all);
   bool found = false;
   for (const auto half : {items.first(items.size() / 2), items.subspan(items.size() / 2)}) {
     fuzz::batch alone(60);
     try {
-      for (auto& i : half) alone.add(i.code);
-      alone.build();
+      for (auto& i : half) alone.add(i.code.sources);
+      alone.build(tools);
     } catch (const std::exception& e) {
-      report_uncompilable(how, half, e.what(), all);
+      report_uncompilable(how, half, tools, e.what(), all);
       found = true;
     }
   }
   if (!found) report(how, items[0].d, "compiling this and the next: " + error, all);
 }
 
-void run_on_host(const settings& how, std::span<const std::uint64_t> seeds, std::uint64_t number, totals& all) {
-  fuzz::batch batch(280);  // fewer would parse the prelude more often, more would leave a core idle
+void run_on_host(const settings& how, const block& b, totals& all) {
+  fuzz::batch batch(1000);
   std::vector<item> items;
-  for (auto seed : seeds) {
+  for (auto seed : b.seeds) {
     item i;
     if (!prepare(how, seed, i.d, all)) continue;
     if (how.backend == "reference") continue;
     try {
-      current_step = "planning";
+      now_at(seed, "planning");
       i.code = fuzz::plan_graph(i.d.rewritten, i.d.layouts, i.d.how.hints);
-      batch.add(i.code);
+      i.code.first = batch.add(i.code.sources);
       items.push_back(std::move(i));
     } catch (const std::exception& e) {
       report(how, i.d, std::string("planning: ") + e.what(), all);
     }
   }
   if (items.empty()) return;
-  ::alarm(0);
-  current_step = "compiling";
+  fuzz::now_compiling();
   const double start = now();
-  static const bool chosen = std::getenv("SINTER_CXXFLAGS") != nullptr;
-  if (!chosen) ::setenv("SINTER_CXXFLAGS", number % 20 == 19 ? "-O3" : "-Og", 1);
   try {
-    batch.build();
+    batch.build(*b.tools);
   } catch (const std::exception& e) {
-    return report_uncompilable(how, items, e.what(), all);
+    return report_uncompilable(how, items, *b.tools, e.what(), all);
   }
-  all.build_seconds += now() - start;
+  const double built = now();
+  tally count;
   for (auto& i : items) {
-    current_seed = i.d.seed;
-    current_step = "running";
-    ::alarm(120);
+    now_at(i.d.seed, "running");
     auto bits = i.d.values();
     std::string why;
     for (const auto& sizes : i.d.sizes) {
       const inputs in(i.d.graph, i.d.layouts, bits, sizes);
       const expected want(i.d.graph, in, sizes);
-      why = fuzz::run(i.code, batch, in, want.results, sizes, all.kernels);
+      why = fuzz::run(i.code, batch, in, want.results, sizes, count);
       if (!why.empty()) break;
     }
-    ++all.compiled;
-    if (!why.empty()) report(how, i.d, located(i.d, "cpu", why), all);
+    if (!why.empty()) report(how, i.d, located(i.d, "cpu", why, b.tools), all);
   }
-  ::alarm(0);
+  const std::lock_guard lock(printing);
+  all.kernels += count;
+  all.compiled += items.size();
+  all.build_seconds += built - start;
 }
 
-void run_each_on_gpu(const settings& how, std::span<const std::uint64_t> seeds, totals& all) {
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i; (i = next.fetch_add(1)) < seeds.size();) {
-      drawn d;
-      if (!prepare(how, seeds[i], d, all)) continue;
-      tally count;
-      std::string why;
-      try {
-        current_step = "running";
-        why = run_on_gpu(d, d.graph, count);
-        if (!why.empty()) why = located(d, "cuda", why);
-      } catch (const std::exception& e) {
-        why = e.what();
-      }
-      {
-        const std::lock_guard lock(printing);
-        all.kernels += count;
-        ++all.compiled;
-      }
-      if (!why.empty()) report(how, d, why, all);
+void run_on_gpu(const settings& how, const block& b, totals& all) {
+  for (auto seed : b.seeds) {
+    drawn d;
+    if (!prepare(how, seed, d, all)) continue;
+    tally count;
+    std::string why;
+    try {
+      now_at(seed, "running");
+      why = run_on_gpu(d, d.graph, count);
+      if (!why.empty()) why = located(d, "cuda", why);
+    } catch (const std::exception& e) {
+      why = e.what();
     }
+    {
+      const std::lock_guard lock(printing);
+      all.kernels += count;
+      ++all.compiled;
+    }
+    if (!why.empty()) report(how, d, why, all);
+  }
+}
+
+/// Cuts the seeds into blocks. A seed is always compiled by the same tools, so that a failure comes back when it is rerun.
+class supply {
+ public:
+  explicit supply(const settings& how) : how_(how), next_(how.first) {
+    for (auto seed : how.replayed) (users(seed) ? replayed_[1] : replayed_[0]).push_back(seed);
+    if (how.backend == "cpu") quick_ = fuzz::quick_tools();
+  }
+
+  /// False when there are no more.
+  bool take(block& b) {
+    const std::lock_guard lock(mutex_);
+    b.seeds.clear();
+    for (auto& some : replayed_)
+      if (b.seeds.empty()) b.seeds.swap(some);
+    const bool fresh = b.seeds.empty();
+    const std::uint64_t step = how_.backend == "cuda" ? 1 : 200;
+    while (fresh && next_ <= how_.last && (b.seeds.empty() || next_ % step != 0)) b.seeds.push_back(next_++);
+    if (b.seeds.empty()) return false;
+    b.tools = users(b.seeds[0]) ? &users_ : &quick_;
+    return true;
+  }
+
+ private:
+  static bool users(std::uint64_t seed) { return seed / 200 % 20 == 5; }
+
+  const settings& how_;
+  std::uint64_t next_;
+  std::vector<std::uint64_t> replayed_[2];
+  fuzz::toolset users_ = fuzz::users_tools(), quick_;
+  std::mutex mutex_;
+};
+
+void run_all(const settings& how, totals& all) {
+  const double start = now();
+  supply blocks(how);
+  const auto work = [&](unsigned thread) {
+    fuzz::here = &fuzz::places[thread];
+    for (block b; now() - start < how.seconds && blocks.take(b);)
+      how.backend == "cuda" ? run_on_gpu(how, b, all) : run_on_host(how, b, all);
+    fuzz::here->since = 0;
   };
   std::vector<std::thread> threads;
-  for (unsigned t = 1; t < how.threads; ++t) threads.emplace_back(work);
-  work();
+  for (unsigned t = 1; t < how.threads; ++t) threads.emplace_back(work, t);
+  work(0);
   for (auto& t : threads) t.join();
 }
 
@@ -304,9 +335,7 @@ settings parse(int argc, char** argv) {
     } else if (name == "--seconds") {
       s.seconds = std::strtod(text.c_str(), nullptr);
     } else if (name == "--threads") {
-      s.threads = static_cast<unsigned>(std::max(1, std::atoi(text.c_str())));
-    } else if (name == "--batch") {
-      s.batch = std::strtoull(text.c_str(), nullptr, 10);
+      s.threads = static_cast<unsigned>(std::clamp<int>(std::atoi(text.c_str()), 1, fuzz::most_threads));
     } else {
       usage();
     }
@@ -320,8 +349,10 @@ int main(int argc, char** argv) {
   const settings how = parse(argc, argv);
   if (how.backend == "cuda")
     if (const int result = emulator::select(); result != 0) return result;
-  for (int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGALRM}) ::signal(number, on_signal);
+  fuzz::start_watching(120);
   ::setenv("SINTER_COMPILE_TIMEOUT", "600", 0);
+  // Runtimes of several compilers share the cores; their threads are not to wait busily.
+  ::setenv("OMP_WAIT_POLICY", "passive", 0);
   // What is compiled here is never asked for again.
   namespace files = std::filesystem;
   const files::path kernels = files::temp_directory_path() / ("sinter_fuzz." + std::to_string(::getpid()));
@@ -329,24 +360,18 @@ int main(int argc, char** argv) {
 
   totals all;
   const double start = now();
-  std::vector<std::uint64_t> seeds = how.replayed;
-  std::uint64_t next = how.first, number = 0;
-  while (now() - start < how.seconds && (!seeds.empty() || next <= how.last)) {
-    while (seeds.size() < how.batch && next <= how.last) seeds.push_back(next++);
-    if (how.backend == "cuda") run_each_on_gpu(how, seeds, all);
-    else run_on_host(how, seeds, number++, all);
-    seeds.clear();
-    std::error_code ignored;
-    files::remove_all(kernels, ignored);
-  }
+  run_all(how, all);
+  std::error_code ignored;
+  files::remove_all(kernels, ignored);
   const auto share = [](const tally& t) { return t.seen ? 100.0 * static_cast<double>(t.compared) / t.seen : 0.0; };
   std::printf(
       "%llu graphs, %llu nodes, %llu on %s; %zu ops in %zu kernels; compared: %.1f%% of %zu elements, after rewrites "
-      "%.1f%% of %zu, derivatives %.1f%% of %zu; %.0f s, %.0f s of it in the compiler; %llu failed\n",
+      "%.1f%% of %zu, derivatives %.1f%% of %zu; %.0f s, %.0f s of "
+      "%u threads in the compiler; %llu failed\n",
       static_cast<unsigned long long>(all.graphs), static_cast<unsigned long long>(all.nodes),
       static_cast<unsigned long long>(all.compiled), how.backend.c_str(), all.kernels.unfused, all.kernels.kernels,
       share(all.kernels), all.kernels.seen, share(all.rewrites), all.rewrites.seen, share(all.derivatives),
-      all.derivatives.seen, now() - start, all.build_seconds, static_cast<unsigned long long>(all.failed));
+      all.derivatives.seen, now() - start, all.build_seconds, how.threads, static_cast<unsigned long long>(all.failed));
   if (all.failed > 0) return 1;
   // A comparison that knows nothing about most elements would find nothing.
   if (2 * all.rewrites.compared < all.rewrites.seen) {
