@@ -17,6 +17,7 @@
 #include "dispatch/limits.hpp"
 #include "dispatch/specialisation.hpp"
 #include "dispatch/tiers.hpp"
+#include "dispatch/values.hpp"
 #include "engine.hpp"
 #include "size_guards.hpp"
 

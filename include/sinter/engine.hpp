@@ -243,6 +243,15 @@ struct leaf_text {
   bool floating = false;  ///< a C++ number that calls cannot leave open, since it is within a tree
 };
 
+/// A class whose values compare by == and std::hash.
+struct value_class {
+  bool (*equal)(const void*, const void*);
+  std::shared_ptr<const void> (*copy)(const void*);
+};
+
+/// A number that equal values share, and no others. Thread-safe. (dispatch/values.hpp)
+SINTER_API std::uint64_t value_number(const value_class& type, std::size_t hash, const void* value);
+
 /// How a call is traced, should no guard accept it: run(what, request). It may run several times. describe(what, leaf,
 /// of_tensors) names a tensor, or the leaf that holds a word of the call's statics.
 struct tracing {

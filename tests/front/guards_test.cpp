@@ -1,6 +1,7 @@
 // Guards: each kind is needed. Without it a call would be answered by a specialisation that does not fit.
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -12,6 +13,22 @@
 #include <sinter/sinter.hpp>
 
 #include <sinter/dispatch/guard.hpp>
+
+/// A class with a state of its own; its values collide.
+class version {
+ public:
+  explicit version(int major, std::string name) : major_(major), name_(std::move(name)) {}
+  int major() const { return major_; }
+  bool operator==(const version&) const = default;
+
+ private:
+  int major_;
+  std::string name_;
+};
+template <>
+struct std::hash<version> {
+  std::size_t operator()(const version& v) const { return static_cast<std::size_t>(v.major() % 2); }
+};
 
 namespace {
 
@@ -138,6 +155,41 @@ TEST_CASE("text is guarded, all of it") {
   CHECK(differences(std::tuple(string("abc")), std::tuple(string("abc"))).empty());
   CHECK(differences(std::tuple(std::string_view("abc")), std::tuple(std::string_view("abd"))) ==
         kinds{guard_kind::value});
+}
+
+TEST_CASE("values of hashable classes are compared by ==, in trees and results as well") {
+  int traces = 0;
+  auto f = compile([&](tensor<float, 1> x, std::vector<version> v) {
+    ++traces;
+    return std::tuple{x * v.at(0).major(), v.back()};
+  });
+  const tensor<float, 1> x{1, 2};
+  for (const int major : {1, 3, 1, 3}) {
+    const auto [y, v] = f(x, std::vector{version(major, "a")});
+    CHECK(y.to_vector() == std::vector{float(major), float(2 * major)});
+    CHECK(v == version(major, "a"));
+  }
+  CHECK(traces == 2);
+  f(x, std::vector{version(1, "b")});
+  CHECK(traces == 3);
+  f(x, std::vector{version(1, "b"), version(1, "a")});
+  CHECK(traces == 4);
+  CHECK(f.explain().text().find("of hash 1") != std::string::npos);
+}
+
+TEST_CASE("numbers of values: equal ones share one, others never get it, what is in use keeps it") {
+  const auto number = [](int major) {
+    const version v(major, "n");
+    return engine::value_number(detail::value_class_of<version>, std::hash<version>()(v), &v);
+  };
+  const auto first = number(-1);
+  std::set<std::uint64_t> seen{first};
+  for (int major = 0; major < 3000; ++major) {
+    CHECK(seen.insert(number(major)).second);
+    if (major % 100 == 0) CHECK(number(-1) == first);
+  }
+  for (int major = 3000; major < 12000; ++major) number(major);
+  CHECK(seen.insert(number(-1)).second);  // long forgotten: a new number, not one that was given
 }
 
 TEST_CASE("the value of a number that became a C++ number is guarded") {

@@ -97,6 +97,11 @@ inline std::uint64_t* put_bytes(const void* from, std::size_t bytes, std::uint64
   return to + words;
 }
 
+template <class T>
+inline constexpr engine::value_class value_class_of = {
+    [](const void* a, const void* b) { return bool(*static_cast<const T*>(a) == *static_cast<const T*>(b)); },
+    [](const void* x) -> std::shared_ptr<const void> { return std::make_shared<const T>(*static_cast<const T*>(x)); }};
+
 /// Writes those words: all that there is to know of the leaf. Text begins with its length.
 template <class T>
 std::uint64_t* put_words(const T& x, std::uint64_t* to) {
@@ -105,6 +110,9 @@ std::uint64_t* put_words(const T& x, std::uint64_t* to) {
     return put_bytes(x.data(), x.size(), to + 1);
   } else if constexpr (bytes_leaf<T>) {
     return put_bytes(&x, sizeof x, to);
+  } else if constexpr (hashable_leaf<T>) {
+    *to = engine::value_number(value_class_of<T>, std::hash<T>()(x), &x);
+    return to + 1;
   } else {
     *to = bits_of(x);
     return to + 1;
@@ -116,6 +124,7 @@ template <class T>
 std::string value_text(const T& x) {
   if constexpr (text_leaf<T>) return "\"" + std::string(x) + "\"";
   else if constexpr (bytes_leaf<T>) return {};
+  else if constexpr (hashable_leaf<T>) return "of hash " + std::to_string(std::hash<T>()(x));
   else if constexpr (std::is_same_v<T, dim>) return x.text();
   else if constexpr (std::is_same_v<T, bool>) return x ? "true" : "false";
   else if constexpr (std::is_enum_v<T>) return std::to_string(static_cast<std::int64_t>(x));

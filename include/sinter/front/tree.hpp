@@ -30,11 +30,6 @@ concept text_leaf = std::is_same_v<T, std::string> || std::is_same_v<T, std::str
 template <class T>
 concept bytes_leaf = is_value<T>;
 
-/// A leaf that is not a tensor: configuration, part of a tree's structure.
-template <class T>
-concept scalar_leaf =
-    (scalar_like<T> && !std::is_same_v<T, long double>) || std::is_enum_v<T> || text_leaf<T> || bytes_leaf<T>;
-
 template <class T>
 inline constexpr bool is_vector = false;
 template <class T, class A>
@@ -57,6 +52,26 @@ template <class... T>
 inline constexpr bool is_tuple<std::tuple<T...>> = true;
 template <class... T>
 inline constexpr bool is_tuple<boost::hana::tuple<T...>> = true;
+
+/// True for a class that is a value to its own == and std::hash, and neither a struct of fields nor a pointer.
+template <class T>
+inline constexpr bool is_hashable = false;
+template <class T>
+requires(std::is_class_v<T> && !std::is_aggregate_v<T> && !tensor_like<T> && !is_vector<T> && !is_optional<T> &&
+         !is_tuple<T> && !adapted_struct<T>) inline constexpr bool is_hashable<T> = requires(const T& x) {
+  std::size_t{std::hash<T>()(x)};
+  bool(x == x);
+  T(x);
+}
+&&!requires(const T& x) { x.operator->(); };
+
+template <class T>
+concept hashable_leaf = is_hashable<T> && !scalar_like<T> && !text_leaf<T> && !bytes_leaf<T>;
+
+/// A leaf that is not a tensor: configuration, part of a tree's structure.
+template <class T>
+concept scalar_leaf = (scalar_like<T> && !std::is_same_v<T, long double>) || std::is_enum_v<T> || text_leaf<T> ||
+                      bytes_leaf<T> || hashable_leaf<T>;
 
 template <class T, class F>
 constexpr decltype(auto) with_children(T& t, F&& f);
@@ -102,7 +117,7 @@ constexpr bool is_tree() {
     static_assert(
         array || pointer,
         "[tree] a tree holds tensors, numbers, enums, text, std::tuple, pair, array, vector, optional and structs "
-        "without constructors; describe any other class with BOOST_HANA_ADAPT_STRUCT");
+        "without constructors; describe any other class with BOOST_HANA_ADAPT_STRUCT, or give it std::hash and ==");
     return false;
   }
 }
