@@ -205,6 +205,29 @@ TEST_CASE("sizes are read once, and symbolic loops have a rest") {
   CHECK(t.find("const long n = ") != std::string::npos);
 }
 
+TEST_CASE("open rows are kept, and turned in tiles, as rows of the traced call's length are") {
+  ir::graph g;
+  const value x{g, g.add_input(dtype::f32, {ir::dim::symbol(0), ir::dim::symbol(1)})};
+  const value e = exp(x);
+  g.outputs = {(e / broadcast(reshape(reduce(e, op::add, {1}), {ir::dim::symbol(0), 1}), x.extents())).id()};
+  const auto text_for = [](const ir::graph& of, std::initializer_list<std::int64_t> hints) {
+    const auto k = kernels(of, hints);
+    REQUIRE(k.size() == 1);
+    return body(emit::cpu(k[0]).text);
+  };
+  const auto has = [](const std::string& t, const std::string& what) { return t.find(what) != std::string::npos; };
+  // 128 KiB of the stack, whatever the row; a longer one computes again.
+  const std::string kept = text_for(g, {100, 500});
+  CHECK(has(kept, "[32768];"));
+  CHECK(has(kept, " <= 32768)"));
+  CHECK(!has(text_for(g, {100, 50000}), "[32768];"));
+  ir::graph h;
+  const value y{h, h.add_input(dtype::f32, {ir::dim::symbol(0), ir::dim::symbol(1)})};
+  h.outputs = {(permute(y, {1, 0}) * 2.0).id()};
+  CHECK(has(text_for(h, {100, 500}), "transpose("));
+  CHECK(has(text_for(h, {100, 3}), "load_strided("));
+}
+
 TEST_CASE("a kernel runs on what it is given") {
   ir::graph g;
   const value x = input(g, {3, 5});

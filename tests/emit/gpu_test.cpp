@@ -65,7 +65,7 @@ TEST_CASE("indices are 32-bit where they fit, 64-bit where they may not") {
   const value y{symbols, symbols.add_input(dtype::f32, {ir::dim::symbol(0), 64})};
   const auto c = gpu_kernels({exp(y)}, {}, {100});
   CHECK(has(entries(c.sources[0]), "const long i0"));
-  CHECK(has(entries(c.sources[0]), "char* scratch, long z0)"));
+  CHECK(has(entries(c.sources[0]), "char* scratch, long size0)"));
   graph rows;
   check_compiles(only({sum(input(rows, {3'000'000, 1000}), {1})}));
   graph columns;

@@ -142,6 +142,21 @@ TEST_CASE("derivatives keep extents open") {
   check_rows("of a max", [](matrix x) { return grad([](matrix a) { return sum(max(a, axis<0>)); })(x); });
 }
 
+TEST_CASE("rows are kept, or turned in tiles, whatever lengths come after those that were traced") {
+  const auto soft = [](matrix x) { return softmax(x * 0.5f); };
+  const auto turned = [](matrix x, matrix y) { return (transpose(x) + y).eval(); };
+  const auto f = compile(soft, {.dynamic = dynamic::yes});
+  const auto g = compile(turned, {.dynamic = dynamic::yes});
+  for (const auto& [rows, columns] : {std::pair{30, 40}, {3, 5000}, {2, 32768}, {3, 40000}, {70, 16}, {17, 33}}) {
+    CAPTURE(columns);
+    const auto x = sample(rows, columns), y = sample(columns, rows, 2);
+    check_close(f(x), freshly(soft, x));
+    check_close(g(x, y), freshly(turned, x, y));
+  }
+  CHECK(f.specialisations() == 1);
+  CHECK(g.specialisations() == 1);
+}
+
 TEST_CASE("shapes in any order give what a program of their own gives") {
   const auto fn = [](matrix x, matrix w, vector b) { return layer_norm(relu(matmul(x, w) + b)); };
   const auto f = compile(fn, {.recompile_limit = 100});

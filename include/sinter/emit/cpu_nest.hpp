@@ -208,8 +208,18 @@ class nest_printer {
     return "(" + rows + ")*" + c + "/" + number(k_.chunks);
   }
 
+  /// An open row that is too long for its values to be kept has its passes compute them again.
   void row() {
-    declare_kept();
+    const std::int64_t most = sums_.most_kept();
+    if (!most || sums_.padded_inner().is_number()) return passes(most > 0);
+    out_.block("if (" + sums_.padded_inner().text() + " <= " + number(most) + ")", [&] { passes(true); });
+    out_.block("else", [&] { passes(false); });
+  }
+
+  void passes(bool keeps) {
+    keeps_ = keeps;
+    kept_in_.clear();
+    if (keeps) sums_.declare_kept();
     for (int s = 0; s < k_.stages; ++s) {
       for (int id = 0; id < size(); ++id) {
         const auto& i = at(id);
@@ -339,7 +349,8 @@ class nest_printer {
       ensure(p == final_pass && i.span == span_of::row, "a vector of column sums is read when the rows are done");
       return sums_.total(id);
     }
-    if (i.kept && p != final_pass && kept_in_.emplace(id, p).first->second < p) {
+    const bool kept = i.kept && keeps_ && p != final_pass;
+    if (kept && kept_in_.emplace(id, p).first->second < p) {
       out_.line("const " + vector_type(i.type) + " " + body_.name(id) + " = load(k" + number(id) + " + " +
                 sums_.flat_inner() + ");");
       return;
@@ -347,8 +358,7 @@ class nest_printer {
     for (int a : i.args) value(a, p, done, tail);
     if (i.at.at.index >= 0) value(i.at.at.index, p, done, tail);
     body_.define(id, true, tail);
-    if (i.kept && p != final_pass)
-      out_.line("store(k" + number(id) + " + " + sums_.flat_inner() + ", " + body_.name(id) + ");");
+    if (kept) out_.line("store(k" + number(id) + " + " + sums_.flat_inner() + ", " + body_.name(id) + ");");
   }
 
   /// As stream_rule, by name where it is a condition.
@@ -373,12 +383,6 @@ class nest_printer {
     pass(final_pass);
   }
 
-  void declare_kept() {
-    for (int id = 0; id < size(); ++id)
-      if (at(id).kept)
-        out_.line("alignas(64) " + sums_.memory_of(id) + " k" + number(id) + "[" + sums_.padded_inner().text() + "];");
-  }
-
   const kernel& k_;
   writer& out_;
   body_printer body_;
@@ -386,6 +390,7 @@ class nest_printer {
   series<std::size_t> inner_axes_;
   bool combines_ = false;
   reduction_printer sums_;
+  bool keeps_ = false;            ///< kept values are saved in the passes that are printed
   sorted_map<int, int> kept_in_;  ///< the pass that saves a kept value
 };
 

@@ -164,6 +164,20 @@ class reduction_printer {
   }
   std::string memory_of(int id) const { return memory_type(compute_type(at(id).type)); }
 
+  /// The longest open row whose values are kept, in elements; 0: nothing is.
+  std::int64_t most_kept() const {
+    std::int64_t bytes = 0;
+    for (int id = 0; id < size(); ++id)
+      if (at(id).kept) bytes += static_cast<std::int64_t>(size_of(compute_type(at(id).type)));
+    return bytes ? plan::kept_row_bytes / bytes / 16 * 16 : 0;
+  }
+
+  void declare_kept() {
+    const std::string length = number(padded_inner().number().value_or(most_kept()));
+    for (int id = 0; id < size(); ++id)
+      if (at(id).kept) out_.line("alignas(64) " + memory_of(id) + " k" + number(id) + "[" + length + "];");
+  }
+
   void begin_accumulators() {
     for (int id = 0; id < size(); ++id) {
       const auto& i = at(id);

@@ -24,7 +24,7 @@ SINTER_API std::optional<tiling> find_tiling(const kernel& k) {
   for (const auto& s : k.stores)
     if (s.accumulate) return std::nullopt;
   const std::size_t last = k.axes.size() - 1;
-  auto wide = [&](std::size_t a) { return k.axes[a].extent.number().value_or(0) >= 16; };
+  auto wide = [&](std::size_t a) { return k.axes[a].extent.number().value_or(k.axes[a].hint) >= 16; };
   if (!wide(last)) return std::nullopt;
   tiling best;
   for (std::size_t a = 0; a < last; ++a) {
@@ -33,7 +33,7 @@ SINTER_API std::optional<tiling> find_tiling(const kernel& k) {
       const auto& i = k.body[static_cast<std::size_t>(id)];
       if (i.kind != kind::load || i.at.at.index >= 0 || is_bool(i.type)) continue;
       const dim &along = i.at.at.stride[a], &across = i.at.at.stride[last];
-      if (along.is(1) && across.is_number() && !across.is(0) && !across.is(1)) t.loads.push_back(id);
+      if (along.is(1) && !across.is(0) && !across.is(1)) t.loads.push_back(id);
     }
     if (wide(a) && t.loads.size() > best.loads.size()) best = std::move(t);
   }
@@ -48,6 +48,7 @@ void print_tile(const kernel& k, const tiling& t, body_printer& body, writer& ou
   const std::size_t last = k.axes.size() - 1;
   const std::string q = "i" + std::to_string(t.axis), r = "i" + std::to_string(last),
                     columns = k.axes[last].extent.text();
+  const bool exact = k.axes[last].extent.number().value_or(1) % 16 == 0;
   auto values = [&](bool tail) {
     for (int id = 0; id < static_cast<int>(k.body.size()); ++id) {
       if (defined(id)) continue;
@@ -69,13 +70,16 @@ void print_tile(const kernel& k, const tiling& t, body_printer& body, writer& ou
         const std::string at = body.pointer(i.at.buffer) + " + (" +
                                index_text(i.at.at, [&](std::size_t a) { return a != t.axis; }) + " + q + l*(" +
                                i.at.at.stride[last].text() + "))";
-        out.line("if (m == SINTER_W) for (long l = 0; l < n; ++l) " + name + "[l] = load(" + at + ");");
+        if (!exact)  // a count that is known is unrolled
+          out.line("if (m == SINTER_W && n == SINTER_W) for (long l = 0; l < SINTER_W; ++l) " + name + "[l] = load(" +
+                   at + ");");
+        out.line((exact ? "if" : "else if") + std::string(" (m == SINTER_W) for (long l = 0; l < n; ++l) ") + name +
+                 "[l] = load(" + at + ");");
         out.line("else for (long l = 0; l < n; ++l) " + name + "[l] = load(" + at + ", m);");
         out.line("transpose(" + name + ");");
       }
       const std::string rows = "for (long " + q + " = q; " + q + " < q + m; ++" + q + ")";
-      const auto exact = k.axes[last].extent.number();
-      if (exact && *exact % 16 == 0) return out.block(rows, [&] { values(false); });
+      if (exact) return out.block(rows, [&] { values(false); });
       out.block("if (n == SINTER_W) " + rows, [&] { values(false); });
       out.block("else " + rows, [&] { values(true); });
     });

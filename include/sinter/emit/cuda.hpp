@@ -50,7 +50,7 @@ inline std::string cuda_parameters(std::span<const kernel* const> kernels) {
     symbols = std::max(symbols, k->symbols);
   }
   text += "char* scratch";
-  for (int s = 0; s < symbols; ++s) text += ", long z" + std::to_string(s);
+  for (int s = 0; s < symbols; ++s) text += ", long size" + std::to_string(s);
   return text;
 }
 
@@ -63,8 +63,8 @@ inline void declare_sizes(writer& out, std::span<const kernel* const> kernels) {
     wide = wide || needs_wide_index(*k);
   }
   for (int s = 0; s < symbols; ++s)
-    out.line(std::string("const ") + (wide ? "long" : "int") + " s" + std::to_string(s) + " = z" + std::to_string(s) +
-             ";");
+    out.line(std::string("const ") + (wide ? "long" : "int") + " s" + std::to_string(s) + " = size" +
+             std::to_string(s) + ";");
 }
 
 /// Prints an entry; `inside` prints a block's work, which finds its number in `block`.

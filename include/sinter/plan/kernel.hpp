@@ -21,6 +21,7 @@ enum class role : std::uint8_t {
 struct axis {
   dim extent;
   plan::role role = role::inner;
+  std::int64_t hint = 0;  ///< of a scheduled kernel: the extent in the traced call
 };
 
 /// An affine function of the axes, and of at most one loaded index.
@@ -54,6 +55,9 @@ enum class kind : std::uint8_t {
 
 /// Which axes a reduction runs along.
 enum class span_of : std::uint8_t { none, inner, row, both };
+
+/// Longest row, in bytes of all kept values, that lives on a thread's stack.
+inline constexpr std::int64_t kept_row_bytes = 128 << 10;
 
 struct instruction {
   plan::kind kind = kind::literal;

@@ -10,8 +10,6 @@
 
 namespace sinter::engine::plan {
 
-/// Longest row, in bytes of all kept values, that lives on a thread's stack.
-inline constexpr std::int64_t kept_row_bytes = 128 << 10;
 /// Elements in a block of a one-dimensional kernel.
 inline constexpr std::int64_t block_elements = 16 << 10;
 /// Rows are summed in at most this many chunks, whatever the number of threads: results do not depend on it.
@@ -232,10 +230,10 @@ inline void assign_stages(kernel& k) {
   }
 }
 
-/// Marks the costly values of one pass that a later pass needs too.
-inline void keep_costly(kernel& k) {
-  const auto row = k.extent(role::inner).number();
-  if (!row || k.block) return;
+/// Marks the costly values of one pass that a later pass needs too; of an open row, those that fit the hints.
+inline void keep_costly(kernel& k, std::span<const std::int64_t> hints) {
+  if (k.block) return;
+  const std::int64_t row = k.extent(role::inner).evaluate(hints);
   const std::uint32_t inner = k.mask(role::inner);
   std::int64_t bytes = 0;
   sorted_set<std::pair<int, int>> seen;
@@ -246,7 +244,7 @@ inline void keep_costly(kernel& k) {
       return;
     int& computed = first[static_cast<std::size_t>(id)];
     computed = std::min(computed, pass);
-    const std::int64_t size = *row * static_cast<std::int64_t>(std::max<std::size_t>(size_of(i.type), 4));
+    const std::int64_t size = row * static_cast<std::int64_t>(std::max<std::size_t>(size_of(i.type), 4));
     if (!i.kept && computed < pass && i.kind == kind::compute && ir::is_expensive(i.code) &&
         bytes + size <= kept_row_bytes) {
       i.kept = true;
@@ -331,8 +329,9 @@ SINTER_API void schedule(kernel& k, std::span<const std::int64_t> hints, const t
   if (!t.gpu && k.axes.size() == 1 && !ordered && k.axes[0].extent.evaluate(hints) >= 2 * block_elements)
     k.block = block_elements;
   detail::assign_stages(k);
+  for (axis& a : k.axes) a.hint = a.extent.evaluate(hints);
   if (t.gpu) return;
-  detail::keep_costly(k);
+  detail::keep_costly(k, hints);
   detail::choose_chunks(k, hints);
 }
 
