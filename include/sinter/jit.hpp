@@ -207,25 +207,34 @@ class bound_program final : public program {
  public:
   bound_program(std::shared_ptr<const code> c, series<captured> captures, std::shared_ptr<run::cuda::scratch_pool> pool,
                 std::string name)
-      : code_(std::move(c)), captures_(std::move(captures)), name_(std::move(name)) {
-    // What is recorded has one set of numbers.
-    if (pool && code_->fixed)
-      recording_ = std::make_unique<run::cuda::recording>(code_->fixed->launches, std::move(pool));
+      : code_(std::move(c)), captures_(std::move(captures)), pool_(std::move(pool)), name_(std::move(name)) {
+    if (code_->fixed) fixed_ = std::make_shared<const instance>(code_->fixed, pool_, 1);
   }
 
   void run(std::span<const argument> arguments, std::span<const std::uint8_t> donate, output* outputs) const override {
     const run::noted_span noted("call", name_);
-    if (code_->fixed) return run_sized(*code_->fixed, arguments, donate, outputs);
-    const std::shared_ptr<const sized> s = sized_for(arguments);
-    run_sized(*s, arguments, donate, outputs);
+    if (fixed_) return run_instance(*fixed_, arguments, donate, outputs);
+    const std::shared_ptr<const instance> one = instance_for(arguments);
+    run_instance(*one, arguments, donate, outputs);
   }
 
   std::size_t output_count() const override { return code_->results.size(); }
   const report& describe() const override { return code_->about; }
 
  private:
-  /// The numbers for a call's sizes, kept for the last few.
-  std::shared_ptr<const sized> sized_for(std::span<const argument> arguments) const {
+  /// The numbers for some sizes, and on a GPU their recorded calls.
+  struct instance {
+    instance(std::shared_ptr<const sized> n, const std::shared_ptr<run::cuda::scratch_pool>& pool, std::uint64_t alone)
+        : numbers(std::move(n)) {
+      if (pool && !numbers->launches.has_calls())
+        recorded = std::make_unique<run::cuda::recording>(numbers->launches, pool, alone);
+    }
+    std::shared_ptr<const sized> numbers;
+    std::unique_ptr<run::cuda::recording> recorded;  ///< thread-safe
+  };
+
+  /// What the last few sizes have had; the call's among them.
+  std::shared_ptr<const instance> instance_for(std::span<const argument> arguments) const {
     std::int64_t few[few_sizes];
     series<std::int64_t> many;
     const std::size_t count = code_->layout.sizes.size();
@@ -233,22 +242,23 @@ class bound_program final : public program {
     std::int64_t* const sizes = count > few_sizes ? many.data() : few;
     read_sizes(code_->layout, arguments, sizes);
     {
-      const std::lock_guard lock(sized_mutex_);
-      for (std::size_t i = 0; i < sized_.size(); ++i)
-        if (std::equal(sizes, sizes + count, sized_[i]->sizes.begin())) {
-          if (i > 0) std::swap(sized_[i], sized_[i / 2]);
-          return sized_[i / 2];
+      const std::lock_guard lock(mutex_);
+      for (std::size_t i = 0; i < open_.size(); ++i)
+        if (std::equal(sizes, sizes + count, open_[i]->numbers->sizes.begin())) {
+          if (i > 0) std::swap(open_[i], open_[i / 2]);
+          return open_[i / 2];
         }
     }
-    auto made = make_sized(*code_, {sizes, count});
-    const std::lock_guard lock(sized_mutex_);
-    if (sized_.size() == most_sized) sized_.pop_back();
-    sized_.push_back(made);
+    auto made = std::make_shared<const instance>(make_sized(*code_, {sizes, count}), pool_, hot_calls);
+    const std::lock_guard lock(mutex_);
+    if (open_.size() == most_instances) open_.pop_back();
+    open_.push_back(made);
     return made;
   }
 
-  void run_sized(const sized& s, std::span<const argument> arguments, std::span<const std::uint8_t> donate,
-                 output* outputs) const {
+  void run_instance(const instance& one, std::span<const argument> arguments, std::span<const std::uint8_t> donate,
+                    output* outputs) const {
+    const sized& s = *one.numbers;
     const auto& results = code_->results;
     std::array<void*, 256> few;
     series<void*> many;
@@ -277,7 +287,7 @@ class bound_program final : public program {
     for (const auto& c : captures_)
       if (!c.by_value) run::cuda::use(c.memory, false);
     for (std::size_t k = 0; replaced && k < results.size(); ++k) run::cuda::use(outputs[k].memory, true);
-    if (recording_) recording_->launch({table, count}, nullptr);
+    if (one.recorded) one.recorded->launch({table, count}, sizes.data());
     else run::cuda::execute(s.launches, {table, count}, sizes.data());
   }
 
@@ -298,11 +308,14 @@ class bound_program final : public program {
 
   std::shared_ptr<const code> code_;
   series<captured> captures_;
-  std::string name_;  ///< the function's
-  static constexpr std::size_t most_sized = 16;
-  mutable std::mutex sized_mutex_;
-  mutable series<std::shared_ptr<const sized>> sized_;
-  std::unique_ptr<run::cuda::recording> recording_;  ///< of mode::reduce_overhead on a GPU; thread-safe
+  std::shared_ptr<run::cuda::scratch_pool> pool_;  ///< of mode::reduce_overhead on a GPU
+  std::string name_;                               ///< the function's
+  std::shared_ptr<const instance> fixed_;          ///< of one whose sizes are numbers
+
+  static constexpr std::size_t most_instances = 16;
+  static constexpr std::uint64_t hot_calls = 8;  ///< sizes are called so often before they are recorded
+  mutable std::mutex mutex_;
+  mutable series<std::shared_ptr<const instance>> open_;
 };
 
 /// Programs of this process by structure.
@@ -352,8 +365,7 @@ SINTER_API std::shared_ptr<const program> build(std::shared_ptr<tracer> traced, 
   const device common = detail::common_device(all, arguments.size(), how, where);
   auto code = table.get(traced->graph, all, how, common, traced->assumed.layout);
   std::shared_ptr<run::cuda::scratch_pool> pool;
-  if (how.mode == mode::reduce_overhead && common.is_cuda() && !code->interpreted && code->fixed &&
-      !code->fixed->launches.has_calls()) {
+  if (how.mode == mode::reduce_overhead && common.is_cuda() && !code->interpreted) {
     pool = shared ? std::static_pointer_cast<run::cuda::scratch_pool>(*shared) : nullptr;
     if (!pool) pool = std::make_shared<run::cuda::scratch_pool>();
     if (shared) *shared = pool;

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <span>
 
+#include "../base/log.hpp"
 #include "../base/series.hpp"
 #include "cuda_order.hpp"
 #include "cuda_program.hpp"
@@ -32,12 +33,13 @@ class scratch_pool {
   storage memory_;
 };
 
-/// Calls of one sequence, recorded. The first call runs step by step, so that everything is loaded; the second records.
+/// Calls of one sequence, recorded. The first `alone` run step by step, so that everything is loaded; the next one records.
 /// Later ones change the nodes whose operands moved, in one of a few copies of the graph: a program whose buffers take
 /// turns changes nothing after its first turns. Thread-safe. The sequence must outlive it.
 class recording {
  public:
-  recording(const sequence& s, std::shared_ptr<scratch_pool> pool) : sequence_(s), pool_(std::move(pool)) {}
+  recording(const sequence& s, std::shared_ptr<scratch_pool> pool, std::uint64_t alone = 1)
+      : sequence_(s), pool_(std::move(pool)), alone_(alone) {}
   recording(const recording&) = delete;
   recording& operator=(const recording&) = delete;
   ~recording() { forget(); }
@@ -45,7 +47,7 @@ class recording {
   /// As execute().
   void launch(std::span<void* const> given, const long* sizes) {
     std::unique_lock<std::mutex> lock(pool_->mutex);
-    if (calls_++ == 0 || sequence_.steps.size() < 2 || detail::synchronous()) {
+    if (calls_++ < alone_ || sequence_.steps.size() < 2 || detail::synchronous()) {
       lock.unlock();
       return execute(sequence_, given, sizes);
     }
@@ -233,6 +235,9 @@ class recording {
     graph_ = std::move(owned);
     nodes_ = std::move(nodes);
     recorded_ = now_;
+    logs::to("perf", [&] {
+      return "recorded " + std::to_string(sequence_.steps.size()) + " steps, the last " + sequence_.steps.back().label;
+    });
   }
 
   /// True when an operand of the step is not what the variant has.
@@ -275,7 +280,7 @@ class recording {
 
   const sequence& sequence_;
   std::shared_ptr<scratch_pool> pool_;
-  std::uint64_t calls_ = 0;
+  std::uint64_t alone_, calls_ = 0;
   series<int> value_bytes_;         ///< per given operand: bytes of a value, 0 for an address
   series<std::int64_t> workspace_;  ///< per step: offset of a product's own scratch memory
   std::int64_t scratch_end_ = 0;
