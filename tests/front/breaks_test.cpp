@@ -15,7 +15,11 @@
 
 #include <sinter/sinter.hpp>
 
+#include "../texts.hpp"
+
 using namespace sinter;
+using texts::contains;
+using texts::error_of;
 
 namespace breaking {
 struct state {
@@ -31,17 +35,6 @@ namespace {
 
 using vec = tensor<float, 1>;
 using floats = std::vector<float>;
-
-std::string message(auto&& f) {
-  try {
-    f();
-  } catch (const user_error& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 /// "breaks_test.cpp:LINE", as errors and reports name a line of this file.
 std::string line(int n) { return "breaks_test.cpp:" + std::to_string(n); }
@@ -101,7 +94,7 @@ TEST_CASE("a tensor<bool, 0> decides, eagerly too") {
   while (sum(x) > 0.f) taken = 2;
   CHECK(taken == 1);
   CHECK((any(x > 0.f) && any(x < 0.f) ? 1 : 0) == 1);
-  CHECK(contains(message([] { static_cast<void>(static_cast<bool>(tensor<bool, 0>())); }), "[if]"));
+  CHECK(contains(error_of([] { static_cast<void>(static_cast<bool>(tensor<bool, 0>())); }), "[if]"));
 }
 
 TEST_CASE("both branches are right, and each is compiled when it is first taken") {
@@ -310,23 +303,23 @@ TEST_CASE("within grad the value is read and the derivatives are those of the br
 
 TEST_CASE("fullgraph: a break is an error that names the line") {
   const options whole{.fullgraph = true, .name = "step"};
-  const auto item = message([&] { compile([](vec x) { return x * sum(x).item(); }, whole)(vec{1}); });
+  const auto item = error_of([&] { compile([](vec x) { return x * sum(x).item(); }, whole)(vec{1}); });
   CHECK(contains(item, line(__LINE__ - 1)));
   CHECK(contains(item, "[step] options.fullgraph is set, but item needs elements at each call"));
   CHECK(contains(item, "where("));
-  const auto decision = message([&] { compile([](vec x) { return any(x > 0.f) ? x : x + 1.f; }, whole)(vec{1}); });
+  const auto decision = error_of([&] { compile([](vec x) { return any(x > 0.f) ? x : x + 1.f; }, whole)(vec{1}); });
   CHECK(contains(decision, "but if needs"));
   CHECK(contains(decision, line(__LINE__ - 2)));
-  CHECK(contains(message([&] { compile([](vec x) { return to_string(x).size(); }, whole)(vec{1}); }), "printing"));
-  CHECK(contains(message([&] { compile([](vec x) { return x * x(0); }, whole)(vec{1}); }), line(__LINE__)));
-  CHECK(contains(message([&] { compile([](vec x) { return disable([](vec y) { return y; })(x); }, whole)(vec{1}); }),
+  CHECK(contains(error_of([&] { compile([](vec x) { return to_string(x).size(); }, whole)(vec{1}); }), "printing"));
+  CHECK(contains(error_of([&] { compile([](vec x) { return x * x(0); }, whole)(vec{1}); }), line(__LINE__)));
+  CHECK(contains(error_of([&] { compile([](vec x) { return disable([](vec y) { return y; })(x); }, whole)(vec{1}); }),
                  "disable"));
   // Where it is whole, nothing changes; inside another function it still holds.
   const auto fine = compile([](vec x) { return x + 1.f; }, whole);
   CHECK(fine(vec{1}).item() == 2);
   const auto inner = compile([](vec x) { return x * sum(x).item(); }, whole);
   const auto outer = compile([&](vec x) { return inner(x) + x.item(); });
-  CHECK(contains(message([&] { outer(vec{1}); }), "fullgraph"));
+  CHECK(contains(error_of([&] { outer(vec{1}); }), "fullgraph"));
 }
 
 TEST_CASE("disable runs a function as it is, on what was computed") {
@@ -352,12 +345,12 @@ TEST_CASE("disable runs a function as it is, on what was computed") {
   CHECK(disable([](vec x) { return x + 1.f; })(vec{1}).item() == 2);
   disable([](vec) {})(vec{1});
   const auto inside = [](vec x) { return sum(disable([](vec y) { return y * 2.f; })(x)); };
-  const auto text = message([&] { compile(grad(inside))(vec{1}); });
+  const auto text = error_of([&] { compile(grad(inside))(vec{1}); });
   CHECK(contains(text, "[disable] inside grad"));
   CHECK(contains(text, line(__LINE__ - 3)));
-  CHECK(contains(message([&] { trace(inside)(vec{1}); }), "[disable]"));
+  CHECK(contains(error_of([&] { trace(inside)(vec{1}); }), "[disable]"));
   const auto leak = compile([](vec x) { return disable([&] { return x + 1.f; })(); });
-  CHECK(contains(message([&] { leak(vec{1}); }), "pass it as an argument"));
+  CHECK(contains(error_of([&] { leak(vec{1}); }), "pass it as an argument"));
 }
 
 TEST_CASE("floating arguments stay numbers across breaks") {
@@ -407,8 +400,8 @@ TEST_CASE("a stance that forbids to compile lets known segments run") {
   f(vec{1});
   const stance_scope only(stance::fail_on_recompile);
   CHECK(f(vec{2}).item() == 6);
-  CHECK(contains(message([&] { f(vec{-1}); }), "a stance forbids to compile"));
-  CHECK(contains(message([&] { f(vec{1, 2}); }), "a stance forbids to compile"));
+  CHECK(contains(error_of([&] { f(vec{-1}); }), "a stance forbids to compile"));
+  CHECK(contains(error_of([&] { f(vec{1, 2}); }), "a stance forbids to compile"));
   CHECK(f(vec{3}).item() == 9);
 }
 
@@ -475,7 +468,7 @@ TEST_CASE("elements are handed out to be read: writing them is an error") {
     return y * y(0);
   });
   CHECK(f(vec{1, 2}, false).to_vector() == floats{4, 6});
-  const auto text = message([&] { f(vec{1, 2}, true); });
+  const auto text = error_of([&] { f(vec{1, 2}, true); });
   CHECK(contains(text, "copy to be read"));
   CHECK(contains(text, line(__LINE__ - 6)));
   const vec mine{1, 2};
@@ -483,7 +476,7 @@ TEST_CASE("elements are handed out to be read: writing them is an error") {
     x.data()[0] = 9;
     return x;
   });
-  CHECK(contains(message([&] { g(mine); }), "copy to be read"));
+  CHECK(contains(error_of([&] { g(mine); }), "copy to be read"));
   CHECK(mine.to_vector() == floats{1, 2});
 }
 
@@ -517,7 +510,7 @@ TEST_CASE("arguments that are views are read as they lie") {
   const auto [y, list] = f(transpose(x));
   CHECK(y.to_vector() == floats{5, 8, 6, 9, 7, 10});
   CHECK(list == floats{1, 4, 2, 5, 3, 6});
-  CHECK(contains(message([&] { f(tensor<float, 2>{{1}}); }), "out of range"));
+  CHECK(contains(error_of([&] { f(tensor<float, 2>{{1}}); }), "out of range"));
 }
 
 TEST_CASE("loops of the graph and breaks go together; a loop's body cannot be read") {
@@ -534,13 +527,13 @@ TEST_CASE("loops of the graph and breaks go together; a loop's body cannot be re
     return fori_loop(
         0, 3, [](auto, vec v) { return v * v.item(); }, x);
   });
-  CHECK(contains(message([&] { inside(vec{1}); }), "[item] the tensor is being traced and has no values here"));
+  CHECK(contains(error_of([&] { inside(vec{1}); }), "[item] the tensor is being traced and has no values here"));
   const auto around = compile([](vec x) {
     return cond(
         any(x > 0.f), [&](vec v) { return v * x.item(); }, [](vec v) { return v; }, x);
   });
-  CHECK(contains(message([&] { around(vec{1}); }), "has no values here"));
-  CHECK(contains(message([&] { around(vec{1}); }), line(__LINE__ - 3)));
+  CHECK(contains(error_of([&] { around(vec{1}); }), "has no values here"));
+  CHECK(contains(error_of([&] { around(vec{1}); }), line(__LINE__ - 3)));
 }
 
 TEST_CASE("a trace with open sizes starts again at its first break, and never after it") {
@@ -595,10 +588,10 @@ TEST_CASE("host calls happen before the break that follows them, once") {
 }
 
 TEST_CASE("trace() computes nothing, so that reading is an error with advice") {
-  const auto text = message([] { trace([](vec x) { return x * x(0); })(vec{1}); });
+  const auto text = error_of([] { trace([](vec x) { return x * x(0); })(vec{1}); });
   CHECK(contains(text, "[element access] the tensor is being traced and has no values here"));
   CHECK(contains(text, line(__LINE__ - 2)));
-  CHECK(contains(message([] { trace([](vec x) { return x * sum(x).item(); })(vec{1}); }), "where("));
+  CHECK(contains(error_of([] { trace([](vec x) { return x * sum(x).item(); })(vec{1}); }), "where("));
 }
 
 TEST_CASE("captured tensors: what their storage holds is read by each call; the handle is that of the trace") {
@@ -633,7 +626,8 @@ TEST_CASE("reading a captured tensor's elements makes the function run at each c
   CHECK(f(vec{3}).item() == -3);
   REQUIRE(f.report().breaks.size() == 1);
   CHECK(contains(f.report().breaks[0].why, "element access of a tensor with memory"));
-  CHECK(contains(message([&] { compile([w](vec x) { return x * w(1); }, {.fullgraph = true})(vec{1}); }), "fullgraph"));
+  CHECK(
+      contains(error_of([&] { compile([w](vec x) { return x * w(1); }, {.fullgraph = true})(vec{1}); }), "fullgraph"));
   // A table that the function makes of C++ values is as frozen as these.
   const auto table = compile([](vec x) {
     const vec t{1, 2, 4};

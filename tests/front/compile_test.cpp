@@ -15,7 +15,11 @@
 
 #include <sinter/sinter.hpp>
 
+#include "../texts.hpp"
+
 using namespace sinter;
+using texts::contains;
+using texts::error_of;
 
 namespace compiling {
 
@@ -43,17 +47,6 @@ namespace {
 
 using vec = tensor<float, 1>;
 using floats = std::vector<float>;
-
-std::string message(auto&& f) {
-  try {
-    f();
-  } catch (const user_error& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
-bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 
@@ -247,7 +240,7 @@ TEST_CASE("what the function throws passes through, and a later call works") {
 
 TEST_CASE("mistakes are named") {
   const auto f = compile([](vec x) { return x + 1.f; }, {.name = "step"});
-  const auto undefined = message([&] { f(vec()); });
+  const auto undefined = error_of([&] { f(vec()); });
   CHECK(contains(undefined, "[step] an argument holds a default-constructed tensor"));
   CHECK(contains(undefined, "compile_test.cpp:"));
   vec leaked;
@@ -256,11 +249,11 @@ TEST_CASE("mistakes are named") {
     return x + 1.f;
   });
   leak(vec{1});
-  CHECK(contains(message([&] { f(leaked); }), "traced by a function that has returned"));
-  CHECK(contains(message([&] { vec(leaked + 1.f); }), "after its trace ended"));
-  CHECK(contains(message([&] { compile([](vec x) { return x.fill(1) + x; })(vec{1}); }), "[fill]"));
-  CHECK(contains(message([&] { compile([](vec x) { return x; }, {.donate = {1}})(vec{1}); }), "argument 1 of 1"));
-  CHECK(contains(message([&] { compile([](vec x, vec y) { return x + y; })(vec{1, 2}, vec{1, 2, 3}); }), "(3,)"));
+  CHECK(contains(error_of([&] { f(leaked); }), "traced by a function that has returned"));
+  CHECK(contains(error_of([&] { vec(leaked + 1.f); }), "after its trace ended"));
+  CHECK(contains(error_of([&] { compile([](vec x) { return x.fill(1) + x; })(vec{1}); }), "[fill]"));
+  CHECK(contains(error_of([&] { compile([](vec x) { return x; }, {.donate = {1}})(vec{1}); }), "argument 1 of 1"));
+  CHECK(contains(error_of([&] { compile([](vec x, vec y) { return x + y; })(vec{1, 2}, vec{1, 2, 3}); }), "(3,)"));
 }
 
 TEST_CASE("donated rvalues lend their memory; lvalues and shared tensors keep it") {

@@ -8,7 +8,10 @@
 
 #include <sinter/sinter.hpp>
 
+#include "../texts.hpp"
+
 using namespace sinter;
+using texts::error_of;
 
 namespace {
 
@@ -38,16 +41,6 @@ vec step_of(const cell& p, const vec& h, const vec& x) { return tanh(matmul(h, p
 void check_close(const doubles& a, const doubles& b, double tolerance = 1e-9) {
   REQUIRE(a.size() == b.size());
   for (std::size_t i = 0; i < a.size(); ++i) CHECK(a[i] == doctest::Approx(b[i]).epsilon(tolerance));
-}
-
-template <class F>
-std::string message(F&& f) {
-  try {
-    f();
-  } catch (const user_error& e) {
-    return e.what();
-  }
-  return "";
 }
 
 }  // namespace
@@ -297,17 +290,17 @@ TEST_CASE("what does not fit is refused with both shapes and the user's line") {
     return fori_loop(
         0, 3, [](auto, const vec& c) { return concat(c, c); }, x);
   });
-  const std::string carry = message([&] { grows(x); });
+  const std::string carry = error_of([&] { grows(x); });
   CHECK(carry.find("[fori_loop] the carry is (3,) at the start and (6,) after a step") == 0);
   CHECK(carry.find("control_test.cpp:") != std::string::npos);
   const auto uneven = compile([](const scalar& p, const vec& x) {
     return cond(
         p > 0.0, [&] { return vec(x * 2.0); }, [&] { return concat(x, x); });
   });
-  const std::string branches = message([&] { uneven(scalar(1.0), x); });
+  const std::string branches = error_of([&] { uneven(scalar(1.0), x); });
   CHECK(branches.find("[cond] one branch returns (3,), the other (6,)") == 0);
   CHECK(branches.find("control_test.cpp:") != std::string::npos);
-  const auto lengths = message([&] {
+  const auto lengths = error_of([&] {
     scan(
         [](const vec& c, const std::pair<vec, vec>& r) {
           return std::pair{vec(c + r.first), c};
@@ -318,7 +311,7 @@ TEST_CASE("what does not fit is refused with both shapes and the user's line") {
   const auto endless = compile(grad([](const vec& x) {
     return sum(while_loop([](const vec& v) { return sum(v) < 10.0; }, [](const vec& v) { return v * 2.0; }, x));
   }));
-  CHECK(message([&] { endless(x); }).find("fori_loop") != std::string::npos);
+  CHECK(error_of([&] { endless(x); }).find("fori_loop") != std::string::npos);
 }
 
 TEST_CASE("bodies read floating arguments at each call, are made for numbers, and read no values") {
@@ -335,5 +328,5 @@ TEST_CASE("bodies read floating arguments at each call, are made for numbers, an
     return fori_loop(
         0, 3, [](auto, const vec& c) { return vec(c * sum(c).item()); }, x);
   });
-  CHECK(message([&] { reads(vec{1, 2}); }).find("[item]") == 0);
+  CHECK(error_of([&] { reads(vec{1, 2}); }).find("[item]") == 0);
 }

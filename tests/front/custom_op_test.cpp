@@ -9,7 +9,10 @@
 
 #include <sinter/sinter.hpp>
 
+#include "../texts.hpp"
+
 using namespace sinter;
+using texts::error_of;
 
 namespace {
 
@@ -21,16 +24,6 @@ using doubles = std::vector<double>;
 void check_close(const doubles& a, const doubles& b) {
   REQUIRE(a.size() == b.size());
   for (std::size_t i = 0; i < a.size(); ++i) CHECK(a[i] == doctest::Approx(b[i]).epsilon(1e-9));
-}
-
-template <class F>
-std::string message(F&& f) {
-  try {
-    f();
-  } catch (const user_error& e) {
-    return e.what();
-  }
-  return "";
 }
 
 /// x·|y| of each element, with its derivative.
@@ -127,14 +120,14 @@ TEST_CASE("what a custom op lacks is a clear error") {
       [](const auto& x) { return result_of<double, 1>{x}; });
   const vec x{1, 2};
   check_close(op(x).to_vector(), {1, 2});
-  const std::string why = message([&] { grad([&](const vec& v) { return sum(op(v)); })(x); });
+  const std::string why = error_of([&] { grad([&](const vec& v) { return sum(op(v)); })(x); });
   CHECK(why.find("[plain] the custom op has no derivative; give custom_op a vjp") == 0);
   CHECK(why.find("custom_op_test.cpp:") != std::string::npos);
   const auto wrong =
       custom_op<"wrong">([](elements<const double, 1>, elements<double, 1> y) { std::fill(y.begin(), y.end(), 0.0); },
                          none, [](const auto& x) { return result_of<double, 1>{x}; },
                          [](const vec&, const vec&, const vec& ct) { return concat(ct, ct); });
-  CHECK(message([&] {
+  CHECK(error_of([&] {
           grad([&](const vec& v) { return sum(wrong(v)); })(x);
         }).find("[wrong] its vjp returns a cotangent of shape (4,) for an operand of shape (2,)") == 0);
 }

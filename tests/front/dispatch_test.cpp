@@ -1,4 +1,5 @@
 // Which calls are compiled and which are answered: numbers, limits and what they say, stances, precompile, threads.
+#include "../texts.hpp"
 #include "stderr_text.hpp"
 
 #include <atomic>
@@ -20,20 +21,10 @@ inline constexpr bool sinter::is_value<std::chrono::seconds> = true;
 namespace {
 
 using namespace sinter;
+using texts::contains;
+using texts::error_of;
 using vec = tensor<float, 1>;
 using floats = std::vector<float>;
-
-template <class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const user_error& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 vec ones(std::int64_t n) { return full<float>(1.f, n); }
 

@@ -5,13 +5,12 @@
 
 #include <sinter/sinter.hpp>
 
+#include "../texts.hpp"
+
 using namespace sinter;
+using texts::contains;
 
-namespace {
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-}  // namespace
+namespace {}  // namespace
 
 TEST_CASE("explain tells kernels, their ops and lines, bytes and operations") {
   const auto x = ones<float>(64, 100);

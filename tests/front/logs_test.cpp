@@ -8,11 +8,12 @@
 
 #include <sinter/sinter.hpp>
 
+#include "../texts.hpp"
+
 using namespace sinter;
+using texts::contains;
 
 namespace {
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 /// What the logged program prints to stderr with these channels.
 std::string logged(const std::string& channels) {

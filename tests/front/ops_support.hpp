@@ -13,7 +13,12 @@
 #include <sinter/engine.hpp>
 #include <sinter/front/handle.hpp>
 
+#include "../texts.hpp"
+
 namespace ops {
+
+using texts::contains;
+using texts::error_of;
 
 using sinter::dims;
 using sinter::dyn;
@@ -176,18 +181,5 @@ void check_both(const array& want, double tolerance, F&& f, const tensor<T, S>&.
     check_equal(traced(f, x...), want, tolerance);
   }
 }
-
-/// The message of the user_error that f throws; empty when it throws none.
-template <class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const sinter::user_error& e) {
-    return e.what();
-  }
-  return {};
-}
-
-inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace ops

@@ -1,4 +1,5 @@
 // tier::background: the interpreter answers while kernels are made; exit and fork meanwhile; what is frequent.
+#include "../texts.hpp"
 #include "stderr_text.hpp"
 
 #include <sys/wait.h>
@@ -17,10 +18,9 @@
 namespace {
 
 using namespace sinter;
+using texts::contains;
 using vec = tensor<float, 1>;
 using floats = std::vector<float>;
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 /// A function whose kernels no cache has: the number in it is new in each process and call.
 auto fresh(const options& how) {

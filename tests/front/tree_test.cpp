@@ -12,7 +12,10 @@
 
 #include <sinter/sinter.hpp>
 
+#include "../texts.hpp"
+
 using namespace sinter;
+using texts::error_of;
 
 namespace trees {
 
@@ -78,15 +81,6 @@ net make_net(int layers) {
   n.pair = {tensor<float, 0>(6.f), tensor<float, 0>(7.f)};
   n.rest = {tensor<std::int64_t, 1>{8, 9}, config{4, 0.5f, true, kind::large}};
   return n;
-}
-
-std::string message(auto&& f) {
-  try {
-    f();
-  } catch (const user_error& e) {
-    return e.what();
-  }
-  return "no error";
 }
 
 }  // namespace
@@ -192,7 +186,7 @@ TEST_CASE("adapted structs keep what is not described, and name their fields") {
 
   const named one{vec({1.f}), {vec({1.f})}}, two{vec({1.f}), {vec({1.f}), vec({2.f})}};
   const auto first = [](const auto& a, const auto&) { return a; };
-  const auto text = message([&] { tree_map(first, std::vector{two, one}, std::vector{two, two}); });
+  const auto text = error_of([&] { tree_map(first, std::vector{two, one}, std::vector{two, two}); });
   CHECK(text.find("[tree_map] the trees differ at [1].parts: the first has a std::vector of length 1, another a "
                   "std::vector of length 2") == 0);
   CHECK(text.find("tree_test.cpp:") != std::string::npos);
@@ -203,8 +197,8 @@ TEST_CASE("optionals must be engaged alike") {
   std::optional<tensor<float, 1>> some = vec({1.f}), none;
   CHECK(tree_map(add, some, some)->item() == 2);
   CHECK(!tree_map(add, none, none));
-  CHECK(message([&] { tree_map(add, some, none); }).find("std::optional") != std::string::npos);
-  CHECK(message([&] { tree_map(add, none, some); }).find("std::optional") != std::string::npos);
+  CHECK(error_of([&] { tree_map(add, some, none); }).find("std::optional") != std::string::npos);
+  CHECK(error_of([&] { tree_map(add, none, some); }).find("std::optional") != std::string::npos);
 }
 
 TEST_CASE("tree_reduce and tree_leaves") {

@@ -9,13 +9,14 @@
 
 #include <sinter/sinter.hpp>
 
+#include "../texts.hpp"
+
 using namespace sinter;
+using texts::contains;
 
 namespace {
 
 using outcome = verification::outcome;
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 int shell(const std::string& command) { return std::system(command.c_str()); }
 

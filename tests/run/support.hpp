@@ -15,7 +15,11 @@
 #include <string>
 #include <vector>
 
+#include "../texts.hpp"
+
 namespace support {
+
+using texts::contains;
 
 namespace fs = std::filesystem;
 
@@ -141,7 +145,5 @@ child_result in_child(Body&& body) {
   std::fclose(log);
   return out;
 }
-
-inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace support
