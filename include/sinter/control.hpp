@@ -45,8 +45,6 @@ SINTER_API ir::node_id tracer::adopt(const tracer* of, ir::node_id x, location w
 }
 
 SINTER_API std::shared_ptr<tracer> make_inner_tracer() {
-  // Steps that are graphs of their own are planned for numbers.
-  if (current()) fix_sizes(*current(), "a branch or a loop is made for these sizes", {});
   auto t = make_tracer();
   if (const auto& around = current()) {
     t->outer = around;
@@ -99,7 +97,6 @@ SINTER_API series<ir::node_id> push_while(tracer& t, tracer& test, tracer& body,
 SINTER_API series<ir::node_id> push_foreign(tracer& t, std::shared_ptr<const ir::foreign> function, bool has_effect,
                                             series<ir::node_id> operands, series<ir::result_type> results,
                                             location where) {
-  fix_sizes(t, "a function of the user sees these sizes", where);
   ir::opaque step;
   step.kind = has_effect ? ir::opaque_kind::host_call : ir::opaque_kind::custom;
   step.function = std::move(function);

@@ -147,7 +147,8 @@ TEST_CASE("rows are kept, or turned in tiles, whatever lengths come after those 
   const auto turned = [](matrix x, matrix y) { return (transpose(x) + y).eval(); };
   const auto f = compile(soft, {.dynamic = dynamic::yes});
   const auto g = compile(turned, {.dynamic = dynamic::yes});
-  for (const auto& [rows, columns] : {std::pair{30, 40}, {3, 5000}, {2, 32768}, {3, 40000}, {70, 16}, {17, 33}}) {
+  for (const auto& size : {std::pair{30, 40}, {3, 5000}, {2, 32768}, {3, 40000}, {70, 16}, {17, 33}}) {
+    const int rows = size.first, columns = size.second;
     CAPTURE(columns);
     const auto x = sample(rows, columns), y = sample(columns, rows, 2);
     check_close(f(x), freshly(soft, x));

@@ -10,7 +10,8 @@ inline constexpr std::int64_t stream_bytes = 16 << 20;
 
 /// When a result bypasses the caches: it is larger than they are, and its vectors are aligned. As body_printer::store.
 SINTER_API std::string stream_rule(const kernel& k, const plan::store& s, std::size_t last) {
-  if (k.chunks != 1 || s.accumulate || !s.at.at.stride[last].is(1)) return "";
+  const plan::buffer_use& target = k.buffers[static_cast<std::size_t>(s.at.buffer)];
+  if (k.chunks != 1 || s.accumulate || !s.at.at.stride[last].is(1) || target.alignment % 64 != 0) return "";
   std::string rule;
   bool aligned = true;
   const auto add = [&](const std::string& condition) { rule += (rule.empty() ? "" : " && ") + condition; };
@@ -19,7 +20,7 @@ SINTER_API std::string stream_rule(const kernel& k, const plan::store& s, std::s
     if (d.is_number()) aligned = false;
     else add("(" + d.text() + ")%16 == 0");
   };
-  dim total = static_cast<std::int64_t>(size_of(k.buffers[static_cast<std::size_t>(s.at.buffer)].type));
+  dim total = static_cast<std::int64_t>(size_of(target.type));
   for (const auto& a : k.axes) total *= a.extent;
   if (const auto n = total.number()) aligned = *n >= stream_bytes;
   else add("(" + total.text() + ") >= " + std::to_string(stream_bytes));

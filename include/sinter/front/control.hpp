@@ -19,22 +19,22 @@ namespace detail {
 
 /// The common extent of first axes.
 template <class X>
-std::int64_t length_of(const X& xs, location at) {
-  std::int64_t length = -1;
+dim length_of(const X& xs, location at) {
+  std::optional<dim> length;
   for_each_leaf(xs, [&]<class Leaf>(const Leaf& x) {
     if constexpr (tensor_like<Leaf>) {
       static_assert(Leaf::rank > 0, "sinter: [scan] xs are read along their first axis; one of them has none");
       if constexpr (Leaf::rank > 0) {
-        if (length >= 0 && x.shape()[0] != length)
+        if (length && x.shape()[0] != *length)
           fail("scan",
-               "the first axes of xs differ: " + std::to_string(length) + " and " + std::to_string(x.shape()[0]) +
+               "the first axes of xs differ: " + length->text() + " and " + x.shape()[0].text() +
                    "; all of xs are read step by step together",
                at);
         length = x.shape()[0];
       }
     }
   });
-  return length;
+  return *length;
 }
 
 /// Step i's part of xs, in the storage of xs; while tracing, new inputs.
@@ -56,7 +56,7 @@ auto slices(engine::tracer* t, const std::shared_ptr<engine::tracer>& handle, co
 
 /// The tree of stacks for one step's results.
 template <class Y, class Leaf>
-auto stacked_tree(const Y& y, std::int64_t length, location at, Leaf&& leaf) {
+auto stacked_tree(const Y& y, dim length, location at, Leaf&& leaf) {
   return map_tree(
       "scan", at,
       [&]<class E, dims S>(const tensor<E, S>& x) {
@@ -98,7 +98,7 @@ template <class F, class C, class X>
 auto traced_scan(F& f, const C& init, const X& xs, location at) {
   const auto outer = engine::current();
   const auto body = engine::make_inner_tracer();
-  const std::int64_t length = length_of(xs, at);
+  const dim length = length_of(xs, at);
   series<ir::node_id> operands;
   push_leaves(*outer, init, operands, at);
   const std::size_t carried = operands.size();
@@ -109,7 +109,7 @@ auto traced_scan(F& f, const C& init, const X& xs, location at) {
     push_leaves(*body, next, body->graph.outputs, at);
     push_leaves(*body, y, body->graph.outputs, at);
   }
-  const auto results = engine::push_loop(*outer, *body, carried, std::move(operands), length, at);
+  const auto results = engine::push_loop(*outer, *body, carried, std::move(operands), engine::to_ir(length), at);
   const ir::node_id* node = results.begin();
   C last = traced_tree(outer, init, node);
   auto ys = stacked_tree(y, length, at, [&]<class E, dims S>(const auto&, tensor<E, S>, const auto& extents) {
@@ -296,12 +296,12 @@ C while_of(Test& test, Body& body, C carry, location at) {
 }
 
 template <class Body, class C>
-C fori_of(std::int64_t lower, std::int64_t upper, Body& body, C carry, location at) {
+C fori_of(dim lower, dim upper, Body& body, C carry, location at) {
   check_carry<C>();
   using index = tensor<std::int64_t, 0>;
   const auto outer = engine::current();
   if (!outer) {
-    for (std::int64_t i = lower; i < upper; ++i)
+    for (std::int64_t i = lower, end = upper; i < end; ++i)
       carry = carried("fori_loop", carry, settle_tree(std::invoke(body, index(i), C(carry))), at);
     return carry;
   }
@@ -317,8 +317,8 @@ C fori_of(std::int64_t lower, std::int64_t upper, Body& body, C carry, location 
     push_leaves(*inner, carried("fori_loop", before, settle_tree(std::invoke(body, index(i), C(before))), at),
                 inner->graph.outputs, at);
   }
-  const auto results =
-      engine::push_loop(*outer, *inner, count, std::move(operands), std::max<std::int64_t>(upper - lower, 0), at);
+  const dim length = lower < upper ? upper - lower : dim(0);
+  const auto results = engine::push_loop(*outer, *inner, count, std::move(operands), engine::to_ir(length), at);
   const ir::node_id* node = results.begin();
   return traced_tree(outer, carry, node);
 }
@@ -351,10 +351,9 @@ auto scan(F&& f, const C& init, const X& xs, location at = location::current()) 
 
 /// body(i, … body(lower + 1, body(lower, init))) for i below `upper`; i is a tensor<std::int64_t, 0>. Inside compile() it is
 /// one node, and differentiable as scan is.
-template <std::integral Lower, std::integral Upper, class Body, class C>
+template <extent_like Lower, extent_like Upper, class Body, class C>
 auto fori_loop(Lower lower, Upper upper, Body&& body, const C& init, location at = location::current()) {
-  return detail::fori_of(static_cast<std::int64_t>(lower), static_cast<std::int64_t>(upper), body,
-                         detail::settle_tree(init), at);
+  return detail::fori_of(dim(lower), dim(upper), body, detail::settle_tree(init), at);
 }
 
 /// body(… body(init)) as long as test(carry), a bool of rank 0, holds. Inside compile() it is one node; gradients by what goes

@@ -139,7 +139,7 @@ ir::graph trace_pull(const F& f, const std::string& name, const std::tuple<X...>
         const auto one = [&]<class C>(const C& c) {
           if (at_k++ != k) return;
           if constexpr (alike<C, Operand>) {
-            if (to_dims(c.shape()) != to_dims(x.shape())) fail_pull(name, to_dims(x.shape()), to_dims(c.shape()), at);
+            if (c.shape() != x.shape()) fail_pull(name, to_dims(x.shape()), to_dims(c.shape()), at);
             t->graph.outputs.push_back(push(*t, c, at));
           } else {
             fail(name, "its vjp returns a cotangent of another dtype or rank than the operand's", at);

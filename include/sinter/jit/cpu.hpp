@@ -57,7 +57,7 @@ inline cpu_plan plan_cpu(code& c, const ir::graph& g, const series<char>& copied
       p.parts.back().push_back(plan_cpu(
           c, step.parts[part], series<char>(step.parts[part].inputs.size(), 0),
           [&](const ir::graph& body, const series<result_spec>& results) {
-            return memory_of_part(body, results, given);
+            return memory_of_part(body, results, given, hints_of(c.layout));
           },
           within + ir::name(step) + ": "));
     }
@@ -80,7 +80,7 @@ inline run::sequence assemble_cpu(const cpu_plan& p, std::span<const run::built>
     if (kernel.is_opaque()) {
       series<run::sequence> parts;
       for (const auto& part : p.parts[k]) parts.push_back(assemble_cpu(part, modules, sizes));
-      s.call = host_routine(p.graph, p.graph[kernel.opaque], std::move(parts));
+      s.call = host_routine(p.graph, p.graph[kernel.opaque], std::move(parts), sizes);
       for (int place : kernel.places)
         s.operands.push_back(place < 0 ? -1 : where.operand.at(kernel.buffers[static_cast<std::size_t>(place)].id));
       most = std::max(most, s.call->scratch_bytes());

@@ -32,19 +32,19 @@ class host_function final : public run::routine {
 
 /// What an opaque node does, from its parts' steps.
 inline std::shared_ptr<const run::routine> host_routine(const ir::graph& g, const ir::node& n,
-                                                        series<run::sequence> parts) {
+                                                        series<run::sequence> parts, bound_sizes sizes) {
   const ir::opaque& step = *n.attr.step;
   switch (step.kind) {
     case ir::opaque_kind::cond:
       return std::make_shared<run::host_branch>(std::move(parts[0]), std::move(parts[1]), n.in.size(),
-                                                bytes_of_results(step));
+                                                bytes_of_results(step, sizes));
     case ir::opaque_kind::loop:
-      return std::make_shared<run::host_loop>(std::move(parts[0]), shape_of_loop(g, n));
+      return std::make_shared<run::host_loop>(std::move(parts[0]), shape_of_loop(g, n, sizes));
     case ir::opaque_kind::while_loop:
-      return std::make_shared<run::host_while>(std::move(parts[0]), std::move(parts[1]), bytes_of_carried(g, n),
+      return std::make_shared<run::host_while>(std::move(parts[0]), std::move(parts[1]), bytes_of_carried(g, n, sizes),
                                                step.constants);
     default:
-      return std::make_shared<host_function>(step.function, foreign_shapes(g, n));
+      return std::make_shared<host_function>(step.function, foreign_shapes(g, n, sizes));
   }
 }
 

@@ -99,7 +99,7 @@ inline cuda_plan plan_cuda(code& c, const ir::graph& g, const series<char>& copi
       p.parts.back().push_back(plan_cuda(
           c, step.parts[part], by_value,
           [&](const ir::graph& body, const series<result_spec>& results) {
-            return memory_of_part(body, results, given);
+            return memory_of_part(body, results, given, hints);
           },
           target, within + ir::name(step) + ": "));
     }
@@ -159,7 +159,7 @@ inline run::cuda::sequence assemble_cuda(const cuda_plan& p, const binding& wher
       for (const auto& part : p.parts[n])
         parts.push_back(assemble_cuda(part, bind_operands(part.results, part.graph, part.kernels, part.when, sizes),
                                       false, modules, device, how, nullptr, sizes, late));
-      assembly.add_call(group, device_routine(p.graph, p.graph[first.opaque], std::move(parts), module, device));
+      assembly.add_call(group, device_routine(p.graph, p.graph[first.opaque], std::move(parts), module, device, sizes));
     } else {
       bool wide = group.wide;
       auto call = group.call;

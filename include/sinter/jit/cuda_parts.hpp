@@ -16,7 +16,7 @@ class device_function final : public run::cuda::routine {
     for (std::size_t k = shapes_.operands(); k < shapes_.size(); ++k) unread_.push_back(at.add(shapes_.bytes(k)));
     bytes_ = at.bytes();
   }
-  void run(void* const* buffers, char* scratch, run::cuda::queue& q) const override {
+  void run(void* const* buffers, char* scratch, const long*, run::cuda::queue& q) const override {
     auto all = shapes_.at(buffers);
     for (std::size_t k = shapes_.operands(); k < all.size(); ++k)
       if (!all[k].data) all[k].data = scratch + unread_[k - shapes_.operands()];
@@ -47,9 +47,9 @@ class device_function final : public run::cuda::routine {
 
 /// The user's kernel, loaded: a thread for each element of the first result.
 inline std::shared_ptr<const run::cuda::routine> user_kernel(const ir::graph& g, const ir::node& n,
-                                                             const run::cuda::built& module) {
+                                                             const run::cuda::built& module, bound_sizes sizes) {
   const ir::foreign& f = *n.attr.step->function;
-  const foreign_shapes shapes(g, n);
+  const foreign_shapes shapes(g, n, sizes);
   series<long long> numbers;
   for (std::size_t k = 0; k < shapes.size(); ++k)
     for (auto e : shapes.extents(k)) numbers.push_back(e);
@@ -57,30 +57,31 @@ inline std::shared_ptr<const run::cuda::routine> user_kernel(const ir::graph& g,
   return std::make_shared<run::cuda::user_kernel>(
       run::cuda::make_launch(module.code, f.gpu.entry, (count + threads - 1) / threads, f.gpu.threads, 0,
                              run::cuda::label(sinter::detail::located("custom_op " + f.name, n.where))),
-      shapes.operands(), bytes_of_results(*n.attr.step), std::move(numbers));
+      shapes.operands(), bytes_of_results(*n.attr.step, sizes), std::move(numbers));
 }
 
 /// What an opaque node does, from its parts' steps, or from the user's kernel.
 inline std::shared_ptr<const run::cuda::routine> device_routine(const ir::graph& g, const ir::node& n,
                                                                 series<run::cuda::sequence> parts,
-                                                                const run::cuda::built* module, int device) {
+                                                                const run::cuda::built* module, int device,
+                                                                bound_sizes sizes) {
   const ir::opaque& step = *n.attr.step;
   switch (step.kind) {
     case ir::opaque_kind::cond:
       return std::make_shared<run::cuda::branch>(std::move(parts[0]), std::move(parts[1]), n.in.size(),
-                                                 bytes_of_results(step));
+                                                 bytes_of_results(step, sizes));
     case ir::opaque_kind::loop:
-      return std::make_shared<run::cuda::loop>(std::move(parts[0]), shape_of_loop(g, n));
+      return std::make_shared<run::cuda::loop>(std::move(parts[0]), shape_of_loop(g, n, sizes));
     case ir::opaque_kind::while_loop:
-      return std::make_shared<run::cuda::while_loop>(std::move(parts[0]), std::move(parts[1]), bytes_of_carried(g, n),
-                                                     step.constants);
+      return std::make_shared<run::cuda::while_loop>(std::move(parts[0]), std::move(parts[1]),
+                                                     bytes_of_carried(g, n, sizes), step.constants);
     default:
-      if (module) return user_kernel(g, n, *module);
+      if (module) return user_kernel(g, n, *module, sizes);
       if (step.kind == ir::opaque_kind::custom && !step.function->gpu.launch)
         logs::warn_once("custom_op " + step.function->name +
                         " has no kernel for a GPU: its operands are copied to the host and its results back at each "
                         "call; give custom_op CUDA source or a function that launches");
-      return std::make_shared<device_function>(step.function, foreign_shapes(g, n), device);
+      return std::make_shared<device_function>(step.function, foreign_shapes(g, n, sizes), device);
   }
 }
 

@@ -18,14 +18,16 @@ struct part_layout {
   int by_value = -1;                     ///< the input that kernels receive as a parameter
 };
 
-inline std::int64_t bytes_of(dtype type, const ir::shape& extents) {
-  return ir::product(extents).evaluate({}) * static_cast<std::int64_t>(size_of(type));
+inline ir::dim bytes_of(dtype type, const ir::shape& extents) {
+  return ir::product(extents) * ir::dim(static_cast<std::int64_t>(size_of(type)));
 }
-inline std::int64_t bytes_of(const ir::graph& g, ir::node_id id) { return bytes_of(g[id].type, g[id].extents); }
+inline ir::dim bytes_of(const ir::graph& g, ir::node_id id) { return bytes_of(g[id].type, g[id].extents); }
 
-/// The largest power of two, 64 at most, that divides the addresses of blocks of so many bytes one after the other.
-inline std::int64_t alignment_of_slices(std::int64_t bytes) {
-  return bytes == 0 ? 64 : std::min<std::int64_t>(64, bytes & -bytes);
+/// The largest power of two, 64 at most, that is known to divide the addresses of blocks of so many bytes one after the other.
+inline std::int64_t alignment_of_slices(const ir::dim& bytes) {
+  std::int64_t step = 64;
+  while (step > 1 && !bytes.divided_by(step)) step /= 2;
+  return step;
 }
 
 /// A copy of the graph in which opaque nodes read copies of the inputs that `copied` tells.
@@ -59,7 +61,9 @@ inline part_layout layout_of_part(const ir::graph& g, const plan::kernel& k, std
   const ir::node& n = g[k.opaque];
   const ir::opaque& step = *n.attr.step;
   const ir::graph& body = step.parts[part];
-  const auto operand = [&](std::size_t i) { return k.buffers[static_cast<std::size_t>(k.places[i])].alignment; };
+  const auto operand = [&](std::size_t i) {
+    return k.places[i] < 0 ? 64 : k.buffers[static_cast<std::size_t>(k.places[i])].alignment;
+  };
   part_layout out;
   const auto slice = [&](ir::node_id id) { return alignment_of_slices(bytes_of(body, id)); };
   const bool loop = step.kind == ir::opaque_kind::loop, cond = step.kind == ir::opaque_kind::cond;
@@ -71,14 +75,16 @@ inline part_layout layout_of_part(const ir::graph& g, const plan::kernel& k, std
     const bool moves = loop && i < step.carried + step.sliced;
     out.inputs.push_back(moves ? std::min(operand(i), slice(body.inputs[i + 1])) : operand(i));
   }
-  for (auto id : body.outputs) out.results.push_back(loop ? slice(id) : 64);
+  for (std::size_t r = 0; r < body.outputs.size(); ++r)
+    out.results.push_back(loop ? slice(body.outputs[r]) : cond ? operand(n.in.size() + r) : 64);
   return out;
 }
 
-/// What a plan of a part knows of memory.
-inline plan::memory_map memory_of_part(const ir::graph& g, const series<result_spec>& results,
-                                       const part_layout& given) {
+/// What a plan of a part knows of memory; its symbols are those of the graph around, whose hints these are.
+inline plan::memory_map memory_of_part(const ir::graph& g, const series<result_spec>& results, const part_layout& given,
+                                       series<std::int64_t> hints) {
   plan::memory_map m;
+  m.hints = std::move(hints);
   m.strides.resize(g.size());
   m.alignment.resize(g.size());
   m.by_value.resize(g.size());
@@ -88,37 +94,42 @@ inline plan::memory_map memory_of_part(const ir::graph& g, const series<result_s
   return m;
 }
 
-inline run::loop_shape shape_of_loop(const ir::graph& g, const ir::node& n) {
+/// Numbers for some sizes.
+using bound_sizes = std::span<const std::int64_t>;
+
+inline run::loop_shape shape_of_loop(const ir::graph& g, const ir::node& n, bound_sizes sizes) {
   const ir::opaque& step = *n.attr.step;
   const ir::graph& body = step.parts[0];
   run::loop_shape s;
-  s.length = step.length.evaluate({});
+  s.length = step.length.evaluate(sizes);
   s.reverse = step.reverse;
   s.constants = step.constants;
-  for (std::size_t k = 0; k < step.carried; ++k) s.carried.push_back(bytes_of(g, n.in[k]));
-  for (std::size_t k = 0; k < step.sliced; ++k) s.sliced.push_back(bytes_of(body, body.inputs[1 + step.carried + k]));
-  for (std::size_t k = 0; k < step.stacked; ++k) s.stacked.push_back(bytes_of(body, body.outputs[step.carried + k]));
+  for (std::size_t k = 0; k < step.carried; ++k) s.carried.push_back(bytes_of(g, n.in[k]).evaluate(sizes));
+  for (std::size_t k = 0; k < step.sliced; ++k)
+    s.sliced.push_back(bytes_of(body, body.inputs[1 + step.carried + k]).evaluate(sizes));
+  for (std::size_t k = 0; k < step.stacked; ++k)
+    s.stacked.push_back(bytes_of(body, body.outputs[step.carried + k]).evaluate(sizes));
   return s;
 }
 
-inline series<std::int64_t> bytes_of_carried(const ir::graph& g, const ir::node& n) {
+inline series<std::int64_t> bytes_of_carried(const ir::graph& g, const ir::node& n, bound_sizes sizes) {
   series<std::int64_t> out;
-  for (std::size_t k = 0; k < n.attr.step->carried; ++k) out.push_back(bytes_of(g, n.in[k]));
+  for (std::size_t k = 0; k < n.attr.step->carried; ++k) out.push_back(bytes_of(g, n.in[k]).evaluate(sizes));
   return out;
 }
 
-inline series<std::int64_t> bytes_of_results(const ir::opaque& step) {
+inline series<std::int64_t> bytes_of_results(const ir::opaque& step, bound_sizes sizes) {
   series<std::int64_t> out;
-  for (const auto& r : step.results) out.push_back(bytes_of(r.type, r.extents));
+  for (const auto& r : step.results) out.push_back(bytes_of(r.type, r.extents).evaluate(sizes));
   return out;
 }
 
 /// The operands and results of a user's function, but for their addresses.
 class foreign_shapes {
  public:
-  foreign_shapes(const ir::graph& g, const ir::node& n) : operands_(n.in.size()) {
-    for (auto id : n.in) add(g[id].type, g[id].extents);
-    for (const auto& r : n.attr.step->results) add(r.type, r.extents);
+  foreign_shapes(const ir::graph& g, const ir::node& n, bound_sizes sizes) : operands_(n.in.size()) {
+    for (auto id : n.in) add(g[id].type, g[id].extents, sizes);
+    for (const auto& r : n.attr.step->results) add(r.type, r.extents, sizes);
   }
   std::size_t operands() const { return operands_; }
   std::size_t size() const { return types_.size(); }
@@ -143,10 +154,10 @@ class foreign_shapes {
   }
 
  private:
-  void add(dtype type, const ir::shape& extents) {
+  void add(dtype type, const ir::shape& extents, bound_sizes sizes) {
     types_.push_back(type);
     series<std::int64_t> e;
-    for (const auto& d : extents) e.push_back(d.evaluate({}));
+    for (const auto& d : extents) e.push_back(d.evaluate(sizes));
     extents_.push_back(std::move(e));
   }
 

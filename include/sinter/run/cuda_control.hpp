@@ -12,6 +12,7 @@ namespace detail {
 /// What branches and loops do on one stream.
 struct part_runner {
   queue& q;
+  const long* sizes;
 
   void copy(void* to, const void* from, std::int64_t bytes) const {
     if (bytes > 0)
@@ -25,7 +26,7 @@ struct part_runner {
     return value;
   }
   void run(const sequence& s, const series<void*>& given, char* scratch) const {
-    execute_in(s, {given.data(), given.size()}, scratch, nullptr, q);
+    execute_in(s, {given.data(), given.size()}, scratch, sizes, q);
   }
 };
 
@@ -40,8 +41,8 @@ class branch final : public routine {
     part_ = at.add(std::max(parts_[0].scratch_bytes, parts_[1].scratch_bytes));
     bytes_ = at.bytes();
   }
-  void run(void* const* buffers, char* scratch, queue& q) const override {
-    const detail::part_runner machine{q};
+  void run(void* const* buffers, char* scratch, const long* sizes, queue& q) const override {
+    const detail::part_runner machine{q, sizes};
     const auto given = branch_buffers(buffers, operands_, unread_, scratch);
     machine.run(parts_[machine.read(buffers[0])], given, scratch + part_);
   }
@@ -58,11 +59,11 @@ class loop final : public routine {
  public:
   loop(sequence body, loop_shape shape)
       : body_(std::move(body)), shape_(std::move(shape)), at_(shape_, body_.scratch_bytes) {}
-  void run(void* const* buffers, char* scratch, queue& q) const override {
+  void run(void* const* buffers, char* scratch, const long* sizes, queue& q) const override {
     struct : detail::part_runner {
       const sequence* steps;
       void body(const series<void*>& given, char* at) const { run(*steps, given, at); }
-    } const machine{{q}, &body_};
+    } const machine{{q, sizes}, &body_};
     run_loop(shape_, at_, buffers, scratch, machine);
   }
   std::int64_t scratch_bytes() const override { return at_.bytes; }
@@ -81,7 +82,7 @@ class while_loop final : public routine {
         carried_(std::move(carried)),
         constants_(constants),
         at_(carried_, std::max(test_.scratch_bytes, body_.scratch_bytes)) {}
-  void run(void* const* buffers, char* scratch, queue& q) const override {
+  void run(void* const* buffers, char* scratch, const long* sizes, queue& q) const override {
     struct : detail::part_runner {
       const sequence *tested, *steps;
       bool test(const series<void*>& given, char* at) const {
@@ -89,7 +90,7 @@ class while_loop final : public routine {
         return read(given.back());
       }
       void body(const series<void*>& given, char* at) const { run(*steps, given, at); }
-    } const machine{{q}, &test_, &body_};
+    } const machine{{q, sizes}, &test_, &body_};
     run_while(carried_, constants_, at_, buffers, scratch, machine);
   }
   std::int64_t scratch_bytes() const override { return at_.bytes; }
@@ -110,7 +111,7 @@ class user_kernel final : public routine {
     for (auto n : result_bytes) unread_.push_back(at.add(n));
     bytes_ = at.bytes();
   }
-  void run(void* const* buffers, char* scratch, queue& q) const override {
+  void run(void* const* buffers, char* scratch, const long*, queue& q) const override {
     if (launch_.blocks == 0) return;
     series<void*> addresses(buffers, buffers + operands_ + unread_.size());
     for (std::size_t k = 0; k < unread_.size(); ++k)

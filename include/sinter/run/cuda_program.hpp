@@ -40,7 +40,7 @@ class routine {
   routine& operator=(const routine&) = delete;
   virtual ~routine() = default;
   /// `buffers` are its operands, then its results, null for one that nothing reads; it may use scratch_bytes() at `scratch`.
-  virtual void run(void* const* buffers, char* scratch, queue& q) const = 0;
+  virtual void run(void* const* buffers, char* scratch, const long* sizes, queue& q) const = 0;
   virtual std::int64_t scratch_bytes() const { return 0; }
 };
 
@@ -125,6 +125,7 @@ class operand_table {
   operand_table& operator=(const operand_table&) = delete;
 
   char* scratch() const { return scratch_; }
+  const long* sizes() const { return sizes_; }
   void* operator[](const operand& o) const { return address_[static_cast<std::size_t>(o.index)]; }
 
   /// The parameters of a launch, as cuLaunchKernel wants them; valid until the next call.
@@ -176,7 +177,7 @@ inline void enqueue(const step& s, operand_table& table, queue& q, const driver_
     case action::call: {
       series<void*> buffers;
       for (const operand& o : s.operands) buffers.push_back(o.index < 0 ? nullptr : table[o]);
-      return s.call->run(buffers.data(), table.scratch() + s.scratch, q);
+      return s.call->run(buffers.data(), table.scratch() + s.scratch, table.sizes(), q);
     }
     case action::product:
       multiply(s.product, table[s.operands[0]], table[s.operands[1]], table[s.operands[2]],
