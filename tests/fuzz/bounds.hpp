@@ -41,6 +41,9 @@ inline double most(dtype t) {
                            : 0x1.fep127;
 }
 
+/// What rounding moves a result near 0 by: half the distance of subnormals, and a little.
+inline double rounding_near_zero(dtype t) { return t == dtype::f16 ? 0x1.2p-25 : least(t) * unit(t) * 2; }
+
 inline literal_array doubles(const std::vector<std::int64_t>& extents, std::vector<double> x) {
   return {dtype::f64, extents, std::move(x), {}};
 }
@@ -96,7 +99,7 @@ inline void add_rounding(bounded& out, const std::vector<double>& exact, double 
     if (!std::isfinite(x) || e == unknown) continue;
     const bool precise = !any_order && r == x && e == 0 && units <= 1.1;
     if (!precise) e += units * computed_unit(t) * std::fabs(x) + (units > 3 ? 4 * least(t) : 0);
-    if (!precise && (e > 0 || r != x)) e += 1.1 * unit(t) * std::fabs(x) + least(t) * unit(t) * 2;
+    if (!precise && (e > 0 || r != x)) e += 1.1 * unit(t) * std::fabs(x) + rounding_near_zero(t);
   }
 }
 

@@ -49,6 +49,14 @@ inline recipe symbolic_recipe(std::mt19937_64& bits) {
   return r;
 }
 
+/// Of all values that are computed.
+inline std::int64_t elements(const sinter::ir::graph& g, const std::vector<std::int64_t>& sizes) {
+  std::int64_t n = 0;
+  for (auto id : g.live())
+    if (__builtin_add_overflow(n, sinter::ir::product(g[id].extents).evaluate(sizes), &n)) return INT64_MAX;
+  return n;
+}
+
 /// Draws the graph of a seed without rewriting it.
 inline drawn draw(std::uint64_t seed, bool symbols) {
   std::mt19937_64 bits(seed);
@@ -84,8 +92,14 @@ inline drawn draw(std::uint64_t seed, bool symbols) {
   d.layouts = layouts_of(d.graph, bits, d.symbolic());
   d.sizes.emplace_back();
   if (d.symbolic()) d.sizes = {d.how.hints};
-  for (int again = 0; d.symbolic() && again < 2; ++again)
-    d.sizes.push_back({2 + static_cast<std::int64_t>(bits() % 40), 2 + static_cast<std::int64_t>(bits() % 33)});
+  for (int again = 0; d.symbolic() && again < 2; ++again) {
+    std::vector<std::int64_t> sizes{2 + static_cast<std::int64_t>(bits() % 40),
+                                    2 + static_cast<std::int64_t>(bits() % 33)};
+    // Extents multiply: what the reference has no memory for is drawn smaller.
+    while (elements(d.graph, sizes) > 20'000'000 && sizes != std::vector<std::int64_t>{2, 2})
+      for (auto& s : sizes) s = std::max<std::int64_t>(s / 2, 2);
+    d.sizes.push_back(std::move(sizes));
+  }
   return d;
 }
 
@@ -149,9 +163,7 @@ inline std::string run_derivatives(const drawn& d, tally& count) {
   });
   if (!smooth) return "";
   const auto& sizes = d.sizes.back();
-  std::int64_t elements = 0;
-  for (auto id : g.live()) elements += sinter::ir::product(g[id].extents).evaluate(sizes);
-  if (elements > 20'000'000) return "";
+  if (elements(g, sizes) > 20'000'000) return "";
   std::vector<literal_array> values;
   for (auto id : g.inputs) values.push_back(random_values(bits, g[id].type, extents_of(g[id].extents, sizes)));
   detail::any_order = true;

@@ -15,6 +15,7 @@
 #include "batch.hpp"
 #include "bounds.hpp"
 #include "random_graph.hpp"
+#include "random_values.hpp"
 
 namespace fuzz {
 

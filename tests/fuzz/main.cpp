@@ -349,7 +349,7 @@ int main(int argc, char** argv) {
   const settings how = parse(argc, argv);
   if (how.backend == "cuda")
     if (const int result = emulator::select(); result != 0) return result;
-  fuzz::start_watching(120);
+  fuzz::start_watching(600);
   ::setenv("SINTER_COMPILE_TIMEOUT", "600", 0);
   // Runtimes of several compilers share the cores; their threads are not to wait busily.
   ::setenv("OMP_WAIT_POLICY", "passive", 0);

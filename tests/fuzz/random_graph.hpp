@@ -1,51 +1,13 @@
-// tests/fuzz/random_graph.hpp: random graphs over every op, and random inputs in random layouts.
+// tests/fuzz/random_graph.hpp: random graphs over every op.
 #pragma once
 
-#include <cmath>
-#include <limits>
-#include <random>
-#include <sinter/autodiff/jvp.hpp>
-#include <sinter/ir/define.hpp>
-#include <sinter/ir/graph.hpp>
-#include <string>
-#include <vector>
+#include "growing_graph.hpp"
 
 namespace fuzz {
 
-using sinter::dtype;
-using sinter::user_error;
-using sinter::ir::attributes;
-using sinter::ir::dim;
-using sinter::ir::literal_array;
-using sinter::ir::node_id;
-using sinter::ir::op;
-using sinter::ir::scalar;
-using sinter::ir::shape;
-
-struct recipe {
-  std::vector<dim> theme;           ///< extents that tensors are made of
-  std::vector<std::int64_t> hints;  ///< values of the symbols in them
-  std::int64_t most_elements = 4096;
-  int steps = 14;
-  int derivatives = 0;  ///< gradients taken of what was drawn
-};
-
-/// Derivatives of what is differentiable do not fail. The one that there is none of: a running product along a symbolic axis.
-template <class F>
-bool differentiates(F&& push) {
-  try {
-    push();
-    return true;
-  } catch (const user_error& e) {
-    const std::string why = e.what();
-    if (why.find("its derivative needs the extent of the axis as a number") != std::string::npos) return false;
-    throw std::runtime_error("a derivative is refused: " + why);
-  }
-}
-
-class random_graph {
+class random_graph : public growing_graph {
  public:
-  random_graph(std::uint64_t seed, recipe how) : bits_(seed), how_(std::move(how)) {
+  random_graph(std::uint64_t seed, recipe how) : growing_graph(seed, std::move(how)) {
     for (int i = 0; i < 2; ++i) keep(input(any_type(), any_shape(4)));
     for (int i = 0; i < how_.steps; ++i) {
       try {
@@ -138,152 +100,7 @@ class random_graph {
     }
   }
 
-  /// Floating nodes that a derivative can be taken of.
-  std::vector<node_id> floating() const {
-    std::vector<node_id> found;
-    for (auto x : pool_)
-      if (sinter::is_float(type_of(x))) found.push_back(x);
-    return found;
-  }
-
-  sinter::ir::graph graph;
-
-  std::uint64_t below(std::uint64_t n) { return bits_() % n; }
-  bool chance(int percent) { return static_cast<int>(below(100)) < percent; }
-
  private:
-  template <class T>
-  const T& pick(const std::vector<T>& from) {
-    return from[below(from.size())];
-  }
-  template <class T>
-  T one_of(std::initializer_list<T> from) {
-    return from.begin()[below(from.size())];
-  }
-
-  /// Elements; no more than 2^31.
-  std::int64_t numel(const shape& s) const {
-    std::int64_t n = 1;
-    for (const auto& e : s)
-      if (__builtin_mul_overflow(n, e.evaluate(how_.hints), &n) || n > std::int64_t{1} << 31) n = std::int64_t{1} << 31;
-    return n;
-  }
-  const shape& shape_of(node_id x) const { return graph[x].extents; }
-  dtype type_of(node_id x) const { return graph[x].type; }
-  std::size_t rank(node_id x) const { return shape_of(x).size(); }
-
-  dtype any_type() {
-    return one_of({dtype::f32, dtype::f32, dtype::f32, dtype::f64, dtype::f16, dtype::bf16, dtype::i32, dtype::i64,
-                   dtype::i8, dtype::i16, dtype::u8, dtype::u16, dtype::u32, dtype::u64, dtype::b8});
-  }
-  shape any_shape(std::size_t most_rank) {
-    shape s;
-    for (std::size_t r = below(most_rank + 1); r > 0; --r) s.push_back(chance(12) ? dim(1) : pick(how_.theme));
-    while (numel(s) > how_.most_elements) s.pop_back();
-    return s;
-  }
-  node_id keep(node_id x) {
-    if (numel(shape_of(x)) <= 4 * how_.most_elements) pool_.push_back(x);
-    return x;
-  }
-  /// A recent node more often than an old one.
-  node_id any() {
-    const auto n = pool_.size();
-    return pool_[n - 1 - std::min(below(n), below(n))];
-  }
-
-  node_id push(op code, std::vector<node_id> in, attributes a = {}) {
-    lines_ += 1;
-    return graph.push(code, std::move(in), std::move(a), {"fuzz.cpp", lines_});
-  }
-  node_id input(dtype t, shape s) { return graph.add_input(t, std::move(s)); }
-  node_id cast(node_id x, dtype t) {
-    if (type_of(x) == t) return x;
-    attributes a;
-    a.type = t;
-    return push(op::cast, {x}, a);
-  }
-  node_id reshape(node_id x, shape s) {
-    attributes a;
-    a.dims = std::move(s);
-    return push(op::reshape, {x}, a);
-  }
-  node_id broadcast(node_id x, shape s) {
-    attributes a;
-    a.dims = std::move(s);
-    return push(op::broadcast, {x}, a);
-  }
-  node_id permute(node_id x, std::vector<std::int64_t> p) {
-    attributes a;
-    a.ints = std::move(p);
-    return push(op::permute, {x}, a);
-  }
-  node_id reduce(node_id x, op combiner, std::vector<std::int64_t> axes) {
-    attributes a;
-    a.combiner = combiner;
-    a.ints = std::move(axes);
-    return push(op::reduce, {x}, a);
-  }
-  node_id literal(dtype t, const shape& s) {
-    const double x = one_of({0.0, 1.0, 2.0, -1.0, 0.5, 3.0, 7.0});
-    return graph.constant(t, sinter::is_bool(t) ? scalar{0, x > 0} : scalar::of(t, x), s);
-  }
-  node_id iota(dtype t, const shape& s) {
-    attributes a;
-    a.type = sinter::is_bool(t) ? dtype::i32 : t;
-    a.dims = s;
-    a.ints = {static_cast<std::int64_t>(below(s.size()))};
-    return cast(push(op::iota, {}, a), t);
-  }
-
-  /// Some tensor of this dtype and shape: one that exists, a broadcast, an input, a literal.
-  node_id tensor(dtype t, const shape& s) {
-    if (numel(s) > 4 * how_.most_elements) throw user_error("too large");
-    std::vector<node_id> same, exact;
-    for (auto x : pool_)
-      if (shape_of(x) == s) (type_of(x) == t ? exact : same).push_back(x);
-    if (!exact.empty() && chance(70)) return pick(exact);
-    if (!same.empty() && chance(60)) return cast(pick(same), t);
-    if (!s.empty() && chance(35)) {
-      // Something smaller, broadcast.
-      shape small = s;
-      for (auto& e : small)
-        if (chance(50)) e = 1;
-      std::vector<node_id> fits;
-      for (auto x : pool_)
-        if (shape_of(x).size() < s.size() && numel(shape_of(x)) == numel(small)) fits.push_back(x);
-      if (!fits.empty() && chance(60)) {
-        const node_id x = pick(fits);
-        try {
-          return broadcast(reshape(cast(x, t), small), s);
-        } catch (const user_error&) {}
-      }
-      if (graph.inputs.size() < 10) return broadcast(keep(input(t, small)), s);
-    }
-    if (!s.empty() && chance(12)) return iota(t, s);
-    if (chance(15) || graph.inputs.size() >= 10) return literal(t, s);
-    return keep(input(t, s));
-  }
-
-  std::vector<std::int64_t> some_axes(node_id x) {
-    std::vector<std::int64_t> axes;
-    const auto r = static_cast<std::int64_t>(rank(x));
-    if (chance(25)) {
-      for (std::int64_t a = 0; a < r; ++a) axes.push_back(a);
-    } else if (chance(50) && r > 0) {
-      axes.push_back(chance(60) ? r - 1 : static_cast<std::int64_t>(below(rank(x))));
-    } else {
-      for (std::int64_t a = 0; a < r; ++a)
-        if (chance(50)) axes.push_back(a);
-    }
-    return axes;
-  }
-  op combiner_for(dtype t) {
-    if (sinter::is_bool(t)) return one_of({op::bit_or, op::bit_and});
-    if (sinter::is_float(t)) return one_of({op::add, op::add, op::add, op::maximum, op::minimum, op::mul});
-    return one_of({op::add, op::add, op::maximum, op::minimum, op::mul, op::bit_or, op::bit_and});
-  }
-
   void step() {
     switch (below(18)) {
       case 0:
@@ -615,49 +432,6 @@ class random_graph {
       graph.outputs.push_back(graph[x].code == op::input || graph[x].code == op::reshape ? graph.mark(x) : x);
     }
   }
-
-  std::mt19937_64 bits_;
-  recipe how_;
-  std::vector<node_id> pool_;
-  int lines_ = 0;
 };
-
-/// Values of a dtype: of moderate size mostly, at times small integers, special values, or any bits.
-inline literal_array random_values(std::mt19937_64& bits, dtype t, std::vector<std::int64_t> extents) {
-  literal_array x{t, std::move(extents), {}, {}};
-  std::size_t n = 1;
-  for (auto e : x.extents) n *= static_cast<std::size_t>(e);
-  const auto style = bits() % 10;
-  for (std::size_t i = 0; i < n; ++i) {
-    const double unit = static_cast<double>(bits() >> 11) * 0x1p-53;
-    const auto small = static_cast<double>(static_cast<std::int64_t>(bits() % 9) - 4);
-    double v = 4 * unit - 2;
-    if (style < 3) v = small;
-    else if (style == 3) v = unit + 0.125;
-    else if (style == 4 && bits() % 7 == 0) {
-      const double special[] = {
-          0.0,   -0.0, 1e30, -1e-30, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN(),
-          100.0, -7.5};
-      v = special[bits() % 8];
-    }
-    if (sinter::is_bool(t)) {
-      x.i.push_back(static_cast<std::int64_t>(bits() & 1));
-    } else if (sinter::is_float(t)) {
-      sinter::dispatch(t, [&]<class T>(std::type_identity<T>) {
-        if constexpr (sinter::is_float(sinter::dtype_of<T>)) {
-          if constexpr (sizeof(T) == 8) x.f.push_back(v);
-          else x.f.push_back(static_cast<double>(static_cast<float>(T(static_cast<float>(v)))));
-        }
-      });
-    } else {
-      sinter::dispatch(t, [&]<class T>(std::type_identity<T>) {
-        if constexpr (std::is_integral_v<T>)
-          x.i.push_back(static_cast<std::int64_t>(style < 8 ? static_cast<T>(static_cast<std::int64_t>(small))
-                                                            : static_cast<T>(bits())));
-      });
-    }
-  }
-  return x;
-}
 
 }  // namespace fuzz

@@ -24,6 +24,16 @@ TEST_CASE("the strides of an input are those of its memory") {
   CHECK(loads(lowered(y, m)) == "i0*5 + i1*(-1)");
 }
 
+TEST_CASE("an element of nothing is read in the loop of no step, whatever its strides") {
+  graph g;
+  const value x = input(g, {4, 0, 3});
+  memory_map m = inputs_only(g);
+  m.strides[x.id()] = {65536, 0, 0};
+  const kernel k = lowered(exp(x), m);
+  CHECK(loads(k) == "i1*3 + i2");
+  CHECK(k.body[0].axes == 0b110);
+}
+
 TEST_CASE("axes of extent 1 are no loops") {
   graph g;
   const value x = input(g, {1, 5, 1});

@@ -112,7 +112,9 @@ class series {
     return at;
   }
   SINTER_COLD void clear() {
-    while (size_) pop_back();
+    if constexpr (std::is_trivially_destructible_v<T>) size_ = 0;
+    else
+      while (size_) pop_back();
   }
   SINTER_COLD void resize(std::size_t n) {
     while (size_ > n) pop_back();

@@ -338,8 +338,10 @@ class lowering {
     }
   }
 
+  /// Row-major of nothing, so that its reads stay in loops of no step: strides of 0 would let them out.
   series<dim> strides_of(node_id id) const {
-    return memory_.strides[id].empty() ? row_major(g_[id].extents) : memory_.strides[id];
+    const bool nothing = ir::product(g_[id].extents).is(0);
+    return nothing || memory_.strides[id].empty() ? row_major(g_[id].extents) : memory_.strides[id];
   }
 
   affine indirect(int index) {
