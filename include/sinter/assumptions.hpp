@@ -87,11 +87,20 @@ struct specialised {
   location where;
 };
 
+/// An extent that is less open than a trace was asked to leave it.
+struct narrowed_size {
+  fact_of what;
+  std::string how;  ///< "fixed at 64", "at least 5"
+  std::string why;
+  location where;
+};
+
 /// What a trace took as given.
 struct assumptions {
   series<fact_of> open;  ///< extents that it did not fix
   series<specialised> values;
   size_layout layout;  ///< with open sizes it tells all that is to be known of extents and strides
+  series<narrowed_size> narrowed;
 
   bool is_open(fact_of x) const {
     for (const auto& o : open)

@@ -73,7 +73,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     for (const auto& e : now->all()) order.push_back(e.get());
     sort_stably(order, [](const auto* a, const auto* b) { return a->used.load() > b->used.load(); });
     for (const auto* e : order) {
-      out.specialisations.push_back({e->why, e->when.in_words(), e->describe()});
+      out.specialisations.push_back({e->why, e->when.in_words(), sizes_of(*e), e->describe()});
       const auto& breaks = out.specialisations.back().what.breaks;
       out.breaks.insert(out.breaks.end(), breaks.begin(), breaks.end());
     }
@@ -108,6 +108,12 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     std::size_t n = 0;
     for (const auto& e : all) n += e->kind == kind && (!signature || e->when.signature() == signature);
     return n;
+  }
+
+  static series<size_report> sizes_of(const specialisation& e) {
+    series<size_report> out;
+    for (const auto& n : e.when.given().narrowed) out.push_back({n.what.tensor, n.what.axis, n.how, n.why, n.where});
+    return out;
   }
 
   static found answer(const specialisation* e, readers::count& in) {
@@ -163,7 +169,8 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     auto made = std::make_shared<specialisation>(guard(c, t.graph->assumed), t.skeleton, why,
                                                  interpreted ? standing::interpreted : standing::regular);
     logs::to("guards", [&] {
-      return how_.name + ":\n" + text::join(made->when.in_words(), "\n", [](const auto& line) { return "  " + line; });
+      return how_.name + ":\n" + text::join(made->when.in_words(), "\n", [](const auto& line) { return "  " + line; }) +
+             text::join(sizes_of(*made), "", [](const size_report& s) { return "\n  " + s.text(); });
     });
     options how = how_;
     if (interpreted || when == tier::background) how.backend = "reference";

@@ -190,6 +190,25 @@ SINTER_API size_layout size_policy::layout_for(const call& c, dynamic how) {
   return out;
 }
 
+namespace detail {
+
+/// What a layout has come to, in words.
+inline series<narrowed_size> narrowed_sizes(const size_layout& l) {
+  series<narrowed_size> out;
+  for (const open_size& s : l.sizes) {
+    if (s.why.empty()) continue;
+    std::string how = "open";
+    if (s.is_fixed()) how = "fixed at " + std::to_string(s.number);
+    else if (s.derived) how = s.value.text();
+    else if (s.factor > 1) how = "of the form " + (ir::dim::symbol(0) * ir::dim(s.factor) + ir::dim(s.offset)).text();
+    else if (s.offset > 0) how = "at least " + std::to_string(s.offset + 2);
+    for (const fact_of& f : s.extents) out.push_back({f, how, s.why, s.where});
+  }
+  return out;
+}
+
+}  // namespace detail
+
 SINTER_API traced trace_sizes(const call& c, const tracing& t, size_layout layout) {
   ensure(!layout.any_open() || layout.tensors.size() == c.tensors.size(), "a layout of this call");
   for (;;) {
@@ -201,6 +220,7 @@ SINTER_API traced trace_sizes(const call& c, const tracing& t, size_layout layou
       traced out = t.run(t.what, request);
       if (const auto* sizes = detail::space_of(*out.graph)) again = sizes->wanted();
       if (!again) {
+        out.graph->assumed.narrowed = detail::narrowed_sizes(open ? detail::space_of(*out.graph)->layout() : layout);
         if (!open) return out;
         out.graph->assumed.layout = detail::space_of(*out.graph)->layout();
         for (const open_size& s : out.graph->assumed.layout.sizes)

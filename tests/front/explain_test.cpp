@@ -138,3 +138,54 @@ TEST_CASE("a specialisation with open extents is told by symbols, and costs what
   CHECK(open.what.steps[0].written == 32 * 10 * 4);
   CHECK(open.what.steps[0].flops == 32 * 10);
 }
+
+TEST_CASE("explain says which line keeps an extent from being open") {
+  const auto f = compile(
+      [](tensor<float, 2> x, tensor<float, 1> y) {
+        const std::int64_t n = x.size(0);
+        float factor = static_cast<float>(n);
+        if (x.size(1) > 10) factor += 1;
+        if (y.size(0) == 2 * x.size(1)) factor += 2;
+        return (sum(x) * factor + sum(y)).eval();
+      },
+      {.dynamic = dynamic::yes, .name = "sized"});
+  const int line = __LINE__ - 7;
+  const auto e = explain(f)(ones<float>(64, 20), ones<float>(40));
+  INFO(e.text());
+  REQUIRE(e.specialisations.size() == 1);
+  const auto& sizes = e.specialisations[0].sizes;
+  REQUIRE(sizes.size() == 3);
+  const auto check = [&](const size_report& s, int tensor, int axis, int at, const std::string& words) {
+    CHECK(s.tensor == tensor);
+    CHECK(s.axis == axis);
+    CHECK(s.where.line == at);
+    CHECK(contains(s.text(), words));
+    CHECK(contains(e.text(), "\n  " + s.text() + "\n"));
+  };
+  check(sizes[0], 0, 0, line, "size(0) of tensor 0 is fixed at 64: converted to an integer (at ");
+  check(sizes[1], 0, 1, line + 2, "size(1) of tensor 0 is at least 11: compared with a number (at ");
+  check(sizes[2], 1, 0, line + 3, "size(0) of tensor 1 is s1*2 + 18: equal to s1*2 + 18 (at ");
+  // Where all are numbers in the end it is told as well.
+  const auto g = compile([](tensor<float, 1> x) { return x * static_cast<float>(static_cast<int>(x.size(0))); },
+                         {.dynamic = dynamic::yes});
+  const auto all = explain(g)(ones<float>(7));
+  REQUIRE(all.specialisations[0].sizes.size() == 1);
+  CHECK(contains(all.text(), "size(0) of tensor 0 is fixed at 7: converted to an integer (at "));
+  // An op of the user whose rule wants numbers.
+  const auto rigid = custom_op<"rigid">(
+      [](elements<const float, 1> x, elements<float, 1> y) {
+        for (std::int64_t i = 0; i < y.size(); ++i) y[i] = x[i];
+      },
+      none,
+      [](const index_array<1>& x) {
+        const std::int64_t n = x[0];
+        return result_of<float, 1>{{n}};
+      },
+      none);
+  const int made = __LINE__ - 1;
+  const auto h = compile([=](tensor<float, 1> x) { return rigid(x) * 2.f; }, {.dynamic = dynamic::yes});
+  const auto told = explain(h)(ones<float>(7));
+  REQUIRE(told.specialisations[0].sizes.size() == 1);
+  CHECK(told.specialisations[0].sizes[0].where.line > made - 12);
+  CHECK(told.specialisations[0].sizes[0].where.line <= made);
+}

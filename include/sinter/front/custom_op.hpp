@@ -231,7 +231,11 @@ class custom {
 
   template <class... X>
   auto apply(location at, const X&... x) const {
-    const auto shapes = detail::results_tuple(state_->shape(x.shape()...));
+    const auto read = [&](auto extents) {
+      for (dim& e : extents) e = detail::read_at(e, at);
+      return extents;
+    };
+    const auto shapes = detail::results_tuple(state_->shape(read(x.shape())...));
     using results = std::remove_cvref_t<decltype(shapes)>;
     using call = detail::foreign_call<std::tuple<X...>, results>;
     constexpr bool fits = requires(const Cpu& f, ir::foreign_arrays a) { call::run(f, a, a); };

@@ -68,6 +68,11 @@ SINTER_API std::string text(const report& r) {
 
 namespace sinter {
 
+SINTER_API std::string size_report::text() const {
+  return detail::located(
+      "size(" + std::to_string(axis) + ") of tensor " + std::to_string(tensor) + " is " + how + ": " + why, where);
+}
+
 SINTER_API std::string explanation::text() const {
   std::string out = name + ": " + std::to_string(specialisations.size()) +
                     (specialisations.size() == 1 ? " specialisation" : " specialisations") + ", " +
@@ -80,6 +85,7 @@ SINTER_API std::string explanation::text() const {
     const auto& one = specialisations[s];
     out += "specialisation " + std::to_string(s) + (one.why.empty() ? "" : ": " + one.why) + "\n";
     for (const auto& g : one.guards) out += "  guard: " + g + "\n";
+    for (const auto& s : one.sizes) out += "  " + s.text() + "\n";
     out += engine::reporting::text(one.what);
     out += "  graph:\n";
     for (std::size_t at = 0, end; at < one.what.graph.size(); at = end + 1) {
