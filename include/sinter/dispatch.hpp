@@ -37,7 +37,8 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     readers::count& in = readers_.enter();
     if (specialisation* const e = table_.load()->look_up(c, clock_)) {
       found hit = answer(e, in);
-      if (e->warmth && e->warmth->just_hot(hash_of(c))) warm(c, trace);
+      if (e->warmth && e->warmth->counts() && current_stance == stance::normal && e->warmth->just_hot(hash_of(c)))
+        warm(c, trace);
       return hit;
     }
     in.fetch_sub(1);
@@ -175,7 +176,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     options how = how_;
     if (interpreted || when == tier::background) how.backend = "reference";
     made->serve(build(std::make_shared<tracer>(*t.graph), c.tensors, how, c.where, &shared_));
-    if (how_.tier == tier::background && !made->when.exact()) made->warmth = std::make_unique<heat>();
+    if (wants_hot_kernels() && !made->when.exact()) made->warmth = std::make_unique<heat>(how_.hot_calls);
     add(made);
     if (when == tier::background && !interpreted)
       builds_.start(t, c, how_, [made](std::shared_ptr<const program> p) { made->serve(std::move(p)); });
@@ -237,6 +238,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
         return e.kind == made->kind && e.when.signature() == made->when.signature();
       });
     all.push_back(made);
+    if (made->kind == standing::hot && bytes_of(all) > how_.recompile_bytes) return;  // they take nobody's place
     while (all.size() > 1 && bytes_of(all) > how_.recompile_bytes)
       drop_oldest(all, [&](const specialisation& e) { return &e != made.get(); });
     limits_.count(count(all, standing::regular));
@@ -268,6 +270,12 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
       for (const auto& s : r.sources) n += s.size();
     }
     return n;
+  }
+
+  bool wants_hot_kernels() const {
+    const bool may = how_.tier == tier::background || how_.dynamic == dynamic::automatic;
+    return may && how_.hot_calls > 0 && !how_.deterministic && how_.backend != "reference" &&
+           how_.backend != "aot_reference";
   }
 
   /// Extents that a specialisation with open ones meets often get kernels of their own, made in the background.

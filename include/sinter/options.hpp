@@ -72,6 +72,10 @@ struct options {
   /// What happens beyond the limit.
   sinter::on_limit on_limit = sinter::on_limit::reference;
   sinter::tier tier = sinter::tier::immediate;
+  /// About how many calls with the same extents a specialisation with symbols answers before these extents get kernels of
+  /// their own, made in the background; 0: never. Not where extents are symbols by dynamic::yes, unless tier::background is
+  /// asked for, and not with `deterministic`.
+  int hot_calls = 1000;
   /// Of f32 matrix products on a GPU.
   sinter::precision precision = sinter::precision::highest;
   /// scatter_add on a GPU sums in a fixed order, which is slower than atomic additions.

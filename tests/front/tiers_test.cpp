@@ -79,7 +79,10 @@ TEST_CASE("precompile waits for the kernels, also where calls do not") {
 }
 
 TEST_CASE("extents that a dynamic specialisation meets often get kernels of their own") {
-  const auto f = fresh({.tier = tier::background});
+  tier when = tier::immediate;
+  SUBCASE("where calls wait for kernels") {}
+  SUBCASE("where they do not") { when = tier::background; }
+  const auto f = fresh({.tier = when, .hot_calls = 200});
   for (const int n : {5, 6, 7}) f(full<float>(1.f, n));
   f.wait_ready();
   const std::size_t before = f.explain().specialisations.size();
@@ -96,6 +99,24 @@ TEST_CASE("extents that a dynamic specialisation meets often get kernels of thei
   CHECK(now.specialisations[0].why == "these extents are frequent");
   CHECK(f.specialisations() == before);  // it takes no place of another
   CHECK(f(full<float>(1.f, 13)).to_vector() != want);
+}
+
+TEST_CASE("frequent extents get no kernels of their own where these are not wanted") {
+  const auto count = [](const options& how, stance calls_are) {
+    const auto f = fresh(how);
+    for (const int n : {5, 6, 7}) f(full<float>(1.f, n));
+    const vec often = full<float>(2.f, 12);
+    const stance_scope scope(calls_are);
+    for (int i = 0; i < 300; ++i) f(often);
+    f.wait_ready();
+    return f.explain().specialisations.size();
+  };
+  CHECK(count({.hot_calls = 200}, stance::normal) == 3);
+  CHECK(count({.hot_calls = 0}, stance::normal) == 2);
+  CHECK(count({.hot_calls = 200}, stance::fail_on_recompile) == 2);
+  CHECK(count({.hot_calls = 200, .deterministic = true}, stance::normal) == 2);
+  CHECK(count({.dynamic = dynamic::yes, .hot_calls = 200}, stance::normal) == 1);
+  CHECK(count({.backend = "reference", .hot_calls = 200}, stance::normal) == 2);
 }
 
 TEST_CASE("functions and arguments may go while their kernels are made") {

@@ -1,6 +1,7 @@
 // dispatch/specialisation.hpp: one set of assumptions with what was made for it, and the table of those of a function.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -22,10 +23,17 @@ enum class standing : std::uint8_t {
   hot,          ///< stands in for one with open extents, for extents that are frequent
 };
 
-/// Counts calls by their facts, roughly: a few at a time, the frequent ones stay.
+/// Counts calls by their facts, roughly: some of them, a few facts at a time, the frequent ones stay.
 class heat {
  public:
-  static constexpr std::uint32_t enough = 200;
+  explicit heat(int calls) : enough_(static_cast<std::uint32_t>(std::max(calls / every, 1))) {}
+
+  /// Whether this call counts; those that do not cost next to nothing.
+  bool counts() {
+    const std::uint32_t n = calls_.load(std::memory_order_relaxed) + 1;
+    calls_.store(n == every ? 0 : n, std::memory_order_relaxed);
+    return n == every;
+  }
 
   /// True once, when `facts` were seen often enough.
   bool just_hot(std::uint64_t facts) {
@@ -35,16 +43,19 @@ class heat {
       if (n > 0) return s.times.store(n - 1, std::memory_order_relaxed), false;
       s.facts.store(facts, std::memory_order_relaxed);
     }
-    return s.times.fetch_add(1, std::memory_order_relaxed) + 1 == enough;
+    return s.times.fetch_add(1, std::memory_order_relaxed) + 1 == enough_;
   }
 
  private:
+  static constexpr int every = 7;
   static constexpr std::size_t places = 16;
   struct slot {
     std::atomic<std::uint64_t> facts{0};
     std::atomic<std::uint32_t> times{0};
   };
   slot slots_[places];
+  std::atomic<std::uint32_t> calls_{0};
+  const std::uint32_t enough_;
 };
 
 struct specialisation {

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <condition_variable>
@@ -17,7 +18,7 @@
 
 namespace sinter::engine::run {
 
-/// Threads are started when there is work. At exit what is queued is dropped and what runs is waited for. A fork waits for
+/// Threads, of low priority, are started when there is work. At exit what is queued is dropped and what runs is waited for. A fork waits for
 /// what runs, so that the child finds no lock taken; the child starts threads of its own for what is queued.
 class background {
  public:
@@ -64,6 +65,7 @@ class background {
   }
 
   void work() {
+    ::setpriority(PRIO_PROCESS, 0, 5);  // of this thread, and of the compilers that it starts
     std::unique_lock lock(mutex_);
     while (!stopping_) {
       if (queue_.empty() || paused_) {
