@@ -4,8 +4,11 @@
 #define SINTER_VERSION "0.1.0"
 
 // Engine functions are `inline` when everything is header-only; with SINTER_COMPILED they are
-// ordinary functions that one translation unit defines.
-#if defined(SINTER_COMPILED)
+// ordinary functions that one translation unit defines. With SINTER_INSIDE a unit sees the definitions as well and leaves
+// compiling them to that one: for tests of what is behind the seam.
+#if defined(SINTER_INSIDE)
+#define SINTER_API inline __attribute__((gnu_inline))
+#elif defined(SINTER_COMPILED)
 #define SINTER_API
 #else
 #define SINTER_API inline
