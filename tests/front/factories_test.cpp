@@ -46,7 +46,8 @@ TEST_CASE("extents that cannot be are user errors with a place") {
   const std::int64_t big = std::int64_t{1} << 40;
   CHECK(ops::contains(ops::error_of([&] { zeros<float>(big, big); }), "too many elements"));
   CHECK(ops::contains(ops::error_of([&] { full<float>(1, -2); }), "[full] extents must not be negative"));
-  CHECK(zeros<float>(big, 0, big).numel() == 0);
+  CHECK(ops::contains(ops::error_of([&] { zeros<float>(big, 0, big); }), "too many elements"));
+  CHECK(zeros<float>(big, 0, 3).numel() == 0);
   const engine::tracing_scope scope(std::make_shared<engine::tracer>());
   CHECK(ops::contains(ops::error_of([] { zeros<float>(3, -1); }), "[zeros] extents must not be negative"));
 }
@@ -68,6 +69,13 @@ TEST_CASE("arange") {
   CHECK(ops::contains(ops::error_of([] { arange<int>(0, 5, 0); }), "[arange] needs a step that is not 0"));
   CHECK(ops::contains(ops::error_of([] { arange<float>(0, 5, 0); }), "[arange]"));
   CHECK(ops::contains(ops::error_of([] { arange<double>(0, std::numeric_limits<double>::infinity()); }), "[arange]"));
+}
+
+TEST_CASE("arange of an extent has as many elements as that, wrapped to the dtype") {
+  const auto i = arange<std::int8_t>(zeros<bool>(300).size(0));
+  CHECK(i.numel() == 300);
+  CHECK(int(i(127)) == 127);
+  CHECK(int(i(128)) == -128);
 }
 
 TEST_CASE("linspace ends where it should") {

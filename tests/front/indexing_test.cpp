@@ -104,6 +104,9 @@ TEST_CASE("scatter_add adds rows like take's, and elements like take_along_axis'
       v);
   CHECK(ops::contains(ops::error_of([&] { (void)scatter_add(base, tensor<i64, 1>{1}, v); }),
                       "[scatter_add] the updates' shape"));
+  // Off the axis base has updates' extents: one row is not two.
+  CHECK(ops::contains(ops::error_of([&] { (void)scatter_add(slice<0>(base, 1), index, v, axis<1>); }),
+                      "[scatter_add] the updates' shape"));
 }
 
 TEST_CASE("indices out of range are errors that name the index, its place and the extent") {
@@ -125,6 +128,17 @@ TEST_CASE("indices out of range are errors that name the index, its place and th
                       }),
                       "axis of extent 0"));
   CHECK(ops::contains(ops::error_of([&] { (void)one_hot(bad, -1); }), "[one_hot]"));
+}
+
+TEST_CASE("nothing can be read from an empty axis, traced either") {
+  const auto x = ops::sample<float, 2>({2, 0});
+  const auto traced = [&](const auto& f, const auto& index) {
+    return ops::error_of([&] { (void)ops::traced(f, x, index); });
+  };
+  CHECK(ops::contains(traced([](const auto& t, const auto& i) { return take(t, i, axis<1>); }, tensor<i64, 1>{0}),
+                      "[take] axis 1 of (2, 0) is empty"));
+  CHECK(ops::contains(traced([](const auto& t, const auto& i) { return take_along_axis(t, i); }, tensor<i64, 2>{{0}}),
+                      "[take_along_axis] axis 1 of (2, 0) is empty"));
 }
 
 TEST_CASE("empty indices and empty rows") {

@@ -69,6 +69,18 @@ TEST_CASE("reshape of empty tensors, and of extents that do not fit") {
   CHECK(ops::contains(ops::error_of([] { (void)reshape(x234, 5, 5); }), "movement_test.cpp:"));
 }
 
+TEST_CASE("views of more elements than a number can count are refused") {
+  const std::int64_t big = std::int64_t{1} << 32;
+  const tensor<float, 1> one{1}, none = ops::sample<float, 1>({0});
+  CHECK(
+      ops::contains(ops::error_of([&] { (void)reshape(none, big, big); }), "[reshape] the result would have too many"));
+  CHECK(ops::contains(ops::error_of([&] { (void)broadcast_to(one, big, big); }),
+                      "[broadcast_to] the result would have too many"));
+  CHECK(broadcast_to(one, big, big / 4).numel() == big * (big / 4));
+  CHECK(ops::contains(ops::error_of([&] { (void)tile(one, {big, big}); }), "[tile] (4294967296, 1) repeated"));
+  CHECK(ops::contains(ops::error_of([&] { (void)pad(one, {{big * (big / 4), 0}}); }), "[pad] the width"));
+}
+
 TEST_CASE("permute and transpose are views") {
   const auto a = ops::values(x234);
   check_both(

@@ -96,7 +96,9 @@ namespace detail {
   fail(op, "needs one element; the shape is " + text::shape(extents), at);
 }
 [[noreturn]] SINTER_API void fail_index(const dims& index, const dims& extents, location at) {
-  fail("element access", "index " + text::shape(index) + " is out of range for shape " + text::shape(extents), at);
+  const auto place = text::join(index, ", ", [](dim i) { return i.text(); });
+  fail("element access",
+       "index (" + place + (index.rank == 1 ? ",)" : ")") + " is out of range for shape " + text::shape(extents), at);
 }
 [[noreturn]] SINTER_API void fail_broadcast(const char* op, const dims* shapes, int count, location at) {
   std::string list;
@@ -151,7 +153,7 @@ SINTER_API dim checked_numel(const char* op, const dims& extents, std::size_t el
   if (open) return extents.numel();
   std::int64_t n = static_cast<std::int64_t>(element);
   for (auto e : extents)
-    if (!empty && __builtin_mul_overflow(n, e.bits, &n)) fail(op, "too many elements: " + text::shape(extents), at);
+    if (e > 0 && __builtin_mul_overflow(n, e.bits, &n)) fail(op, "too many elements: " + text::shape(extents), at);
   return empty ? 0 : n / static_cast<std::int64_t>(element);
 }
 

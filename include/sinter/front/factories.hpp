@@ -195,11 +195,10 @@ requires(!std::is_same_v<T, bool>) tensor<T, 1> arange(std::type_identity_t<T> s
   return arange<T>(T(0), stop, T(1), where, at);
 }
 
-/// As arange<T>(n) for an extent, which stays symbolic while traced.
+/// n values 0, 1, …, as T has them, for an extent, which stays symbolic while traced.
 template <element T, std::same_as<dim> Extent>
 requires(!std::is_same_v<T, bool>) tensor<T, 1> arange(Extent n, detail::target where = {},
                                                        location at = location::current()) {
-  if (!n.is_symbolic()) return arange<T>(static_cast<T>(n.bits), where, at);
   return detail::evaluate_on(cast<T>(detail::positions<T>("arange", n, at), at), detail::resolve("arange", where, at),
                              at);
 }

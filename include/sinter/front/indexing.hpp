@@ -39,6 +39,12 @@ inline std::vector<std::int64_t> checked_indices(const char* op, const handle& i
   return out;
 }
 
+/// user_error while tracing when elements are wanted from an axis that has none: no index can be clamped to it.
+inline void check_readable(const char* op, const dims& x, int axis, const dims& result, location at) {
+  if (tracing() && x[axis] == 0 && result.numel() != 0)
+    fail(op, "axis " + std::to_string(axis) + " of " + text::shape(x) + " is empty; test the extent before", at);
+}
+
 /// The extents before an axis, of it, and after it, each as one.
 struct around_axis {
   dim before, extent, after;
@@ -221,6 +227,7 @@ auto take(const X& x, const I& index, axis_t<A> = {}, location at = location::cu
   static_assert(shape.error == nullptr, "sinter: [take] the result would have more than 8 axes");
   const auto from = detail::untyped(x, at), indices = detail::untyped(index, at);
   const dims result = op_shapes::take(from.extents, indices.extents, place).shape;
+  detail::check_readable("take", from.extents, place, result, at);
   return detail::typed<typename X::value_type, shape.shape>(detail::take_at(from, indices, place, result, at), at);
 }
 
@@ -236,6 +243,7 @@ auto take_along_axis(const X& x, const I& index, axis_t<A> = {}, location at = l
   const auto from = detail::untyped(x, at), indices = detail::untyped(index, at);
   const auto r = op_shapes::take_along_axis(from.extents, indices.extents, place);
   op_shapes::demand("take_along_axis", r, at, {from.extents, indices.extents});
+  detail::check_readable("take_along_axis", from.extents, place, r.shape, at);
   const dims source = detail::with_extent(r.shape, place, from.extents[place]);
   return detail::typed<typename X::value_type, shape.shape>(
       detail::gather_elements(detail::views::broadcast(from, source, at),

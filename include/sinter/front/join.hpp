@@ -117,6 +117,9 @@ auto pad(const X& x, const pad_width (&widths)[R], typename X::value_type value 
   dims low, high;
   for (const auto& w : widths) {
     if (w.low < 0 || w.high < 0) fail("pad", "a width is negative; slice removes elements", at);
+    for (const dim e : {w.low, w.high})
+      if (!e.is_symbolic() && e.bits > std::int64_t{1} << 60)
+        fail("pad", "the width " + e.text() + " is too large", at);
     low.push(w.low);
     high.push(w.high);
   }
@@ -137,6 +140,8 @@ auto tile(const X& x, const dim (&repeats)[R], location at = location::current()
     const dim times = repeats[i - (rank - int(R))];
     if (times < 0) fail("tile", "a number of repeats is negative; give 0 or more", at);
     if (times == 1) continue;
+    if (op_shapes::too_many(op_shapes::joined(extents, dims{times})))
+      fail("tile", text::shape(extents) + " repeated " + times.text() + " times would have too many elements", at);
     const dim before = op_shapes::part(extents, 0, i).numel(), rest = op_shapes::part(extents, i, rank).numel();
     h = detail::views::reshape(h, dims{before, 1, rest}, at);
     h = detail::views::broadcast(h, dims{before, times, rest}, at);

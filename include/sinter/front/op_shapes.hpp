@@ -42,6 +42,17 @@ inline void demand(const char* op, const outcome& r, location at, std::initializ
   fail(op, message, at);
 }
 
+/// More elements than a number can count. Sizes that are open are not counted.
+constexpr bool too_many(const dims& d) {
+  std::int64_t n = 1;
+  for (auto e : d)
+    if (!e.is_symbolic() && e.bits > 0 && __builtin_mul_overflow(n, e.bits, &n)) return true;
+  return false;
+}
+constexpr outcome refuse_size() {
+  return refuse("the result would have too many elements", "64 bits count the elements of a tensor");
+}
+
 constexpr bool agree(dim a, dim b) { return a == dyn || b == dyn || a == b; }
 constexpr dim either(dim a, dim b) { return a == dyn ? b : a; }
 
@@ -86,6 +97,7 @@ constexpr outcome reduce(const dims& x, const axis_list& axes, bool keep) {
 /// `to` may hold one `dyn`: the extent that the others leave over.
 constexpr outcome reshape(const dims& x, dims to) {
   if (to.rank > max_rank) return refuse("more than 8 extents", "join axes");
+  if (too_many(to)) return refuse_size();
   int open = -1;
   dim rest = 1;
   for (int i = 0; i < to.rank; ++i) {
@@ -124,7 +136,7 @@ constexpr outcome broadcast_to(const dims& x, const dims& to) {
       return refuse("an extent is neither 1 nor the wanted one", "broadcast from extents of 1");
     if (x[i] != 1 && e == dyn) e = x[i];
   }
-  return {d};
+  return too_many(d) ? refuse_size() : outcome{d};
 }
 
 /// An axis of extent 1 at position `at` of the result.
@@ -210,7 +222,9 @@ constexpr outcome scatter_add(const dims& base, const dims& index, const dims& u
   const bool along = index.rank == base.rank && updates.rank == base.rank;
   const outcome wanted = along ? take_along_axis(base, index, axis) : take(base, index, axis);
   if (wanted.error) return wanted;
-  if (!fits(wanted.shape, updates) || (along && !fits(index, updates)))
+  dims places = base;  // what updates along an axis are like: base, but for the axis
+  if (along) places[axis] = index[axis];
+  if (!fits(wanted.shape, updates) || (along && !(fits(index, updates) && fits(places, updates))))
     return refuse("the updates' shape does not follow from base and index",
                   "give updates shaped like take(a, b, axis)");
   return {base};
