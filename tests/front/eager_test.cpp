@@ -161,6 +161,20 @@ TEST_CASE("an f32 sum of 2^24 elements is accurate") {
   for (auto c : columns.to_vector()) CHECK(c == doctest::Approx(0.1f * static_cast<double>(n / 16)).epsilon(1e-6));
 }
 
+TEST_CASE_TEMPLATE("floor, ceil and trunc keep the sign of zero", T, float, double) {
+  const auto x = full<T>(T(-0.0), 37);
+  x(5) = T(-0.25);
+  const auto negative = [](const auto& y) {
+    bool all = true;
+    for (const T v : y.eval().to_vector()) all = all && v == 0 && std::signbit(v);
+    return all;
+  };
+  CHECK(negative(ceil(x)));
+  CHECK(negative(trunc(x)));
+  x(5) = T(-0.0);
+  CHECK(negative(floor(x)));
+}
+
 TEST_CASE("maximum and minimum pass NaN on, wherever it stands") {
   for (std::int64_t at : {0, 1, 40, 98, 99}) {
     const auto x = arange<float>(100);

@@ -244,9 +244,19 @@ SINTER_X(atan, -0x1p100, 0x1p100, -0x1p100, 0x1p100)
 SINTER_X(sinh, -87, 87, -700, 700)
 SINTER_X(cosh, -87, 87, -700, 700)
 SINTER_X(tanh, -40, 40, -300, 300)
-SINTER_X(floor, -0x1p22, 0x1p22, -0x1p51, 0x1p51)
-SINTER_X(ceil, -0x1p22, 0x1p22, -0x1p51, 0x1p51)
-SINTER_X(trunc, -0x1p22, 0x1p22, -0x1p51, 0x1p51)
+#undef SINTER_X
+// Without SSE4.1 xsimd's go through integers, which have no -0.
+#define SINTER_X(NAME)                                                                              \
+  template <class T>                                                                                \
+  __attribute__((noinline)) vec<T> NAME(vec<T> a) {                                                 \
+    using batch = typename vec<T>::batch;                                                           \
+    constexpr T whole = static_cast<T>(sizeof(T) == 4 ? 0x1p22 : 0x1p51);                           \
+    if (xsimd::all(xsimd::abs(a.v) <= batch(whole))) return xsimd::copysign(xsimd::NAME(a.v), a.v); \
+    return lanes<T>([](T x) { return vocabulary::NAME(x); }, a);                                    \
+  }
+SINTER_X(floor)
+SINTER_X(ceil)
+SINTER_X(trunc)
 #undef SINTER_X
 
 /// As above in f32; in f64 xsimd's is off by 68 ulp.
