@@ -256,6 +256,8 @@ TEST_CASE("nothing: sums are 0, products 1, extremes an error") {
   CHECK(ops::contains(ops::error_of([&] { (void)ops::traced([](const auto& t) { return max(t, axis<1>); }, x); }),
                       "[max] of nothing"));
   CHECK(ops::contains(ops::error_of([&] { (void)max(x, axis<1>); }), "reductions_test.cpp:"));
+  CHECK(ops::contains(ops::error_of([&] { (void)logsumexp(x); }), "[logsumexp] of nothing"));
+  CHECK(ops::contains(ops::error_of([&] { (void)norm<norm_max>(x); }), "[norm] of nothing"));
 }
 
 TEST_CASE("NaN, infinities and large magnitudes") {

@@ -87,5 +87,12 @@ consteval op_shapes::axis_list checked_axes() {
   return op_shapes::all_axes(int(sizeof...(Axes)) < Rank ? int(sizeof...(Axes)) : Rank);
 }
 
+/// The axis in [0, Rank) that an axis<…> of one names.
+template <int Rank, int... Axes>
+consteval int one_axis() {
+  static_assert(sizeof...(Axes) == 1, "sinter: [argmax, argmin] name one axis; flatten the tensor to search several");
+  return checked_axes<Rank, Axes...>()[0];
+}
+
 }  // namespace detail
 }  // namespace sinter

@@ -104,12 +104,18 @@ class compiled {
   template <class... Args>
   auto operator()(Args&&... args) const {
     constexpr bool numbers = detail::takes_numbers<F, Args...>;
-    using result_type = detail::call_result_t<F, detail::given_t<numbers, Args>...>;
-    const auto& outer = engine::current();
-    if (!outer) return call<result_type>(detail::given<numbers>(std::forward<Args>(args))...);
-    const bool unbroken = outer->call && state_->specialised->how().fullgraph;
-    const engine::counted_scope fullgraph(unbroken ? &outer->call->fullgraph : nullptr);
-    return natively<result_type>(detail::given<numbers>(std::forward<Args>(args))...);
+    constexpr bool accepts = numbers || std::is_invocable_v<F&, detail::given_t<false, Args>...>;
+    static_assert(
+        accepts,
+        "sinter: [compile] the function does not take these arguments: their number, a dtype or a rank differs");
+    if constexpr (accepts) {
+      using result_type = detail::call_result_t<F, detail::given_t<numbers, Args>...>;
+      const auto& outer = engine::current();
+      if (!outer) return call<result_type>(detail::given<numbers>(std::forward<Args>(args))...);
+      const bool unbroken = outer->call && state_->specialised->how().fullgraph;
+      const engine::counted_scope fullgraph(unbroken ? &outer->call->fullgraph : nullptr);
+      return natively<result_type>(detail::given<numbers>(std::forward<Args>(args))...);
+    }
   }
 
   /// Makes the kernels of calls with arguments like these ahead of such a call. A spec stands for a tensor; of tensors

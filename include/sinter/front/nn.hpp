@@ -10,8 +10,8 @@ namespace detail {
 
 /// exp(x - max) and its sum along the axis; the maximum has no derivative, since it cancels.
 template <axis_list Axes, class Y>
-auto shifted(const Y& y, location at) {
-  return sub(y, detail::evaluate(stop_gradient(max_over<Axes, true>(y, at), at), at), at);
+auto shifted(const Y& y, const char* op, location at) {
+  return sub(y, detail::evaluate(stop_gradient(max_over<Axes, true>(y, at, op), at), at), at);
 }
 
 template <int Axis, class X>
@@ -19,7 +19,7 @@ auto softmax_over(const X& x, location at) {
   if constexpr (check_statistics<X>()) {
     constexpr auto axes = checked_axes<X::rank, Axis>();
     const auto y = detail::evaluate(wide(x, at), at);
-    const auto e = detail::evaluate(exp(shifted<axes>(y, at), at), at);
+    const auto e = detail::evaluate(exp(shifted<axes>(y, "softmax", at), at), at);
     return narrow<element_of<X>>(div(e, sum_over<axes, true>(e, at), at), at);
   }
 }
@@ -29,7 +29,7 @@ auto log_softmax_over(const X& x, location at) {
   if constexpr (check_statistics<X>()) {
     constexpr auto axes = checked_axes<X::rank, Axis>();
     const auto y = detail::evaluate(wide(x, at), at);
-    const auto z = shifted<axes>(y, at);
+    const auto z = shifted<axes>(y, "log_softmax", at);
     return narrow<element_of<X>>(sub(z, log(sum_over<axes, true>(exp(z, at), at), at), at), at);
   }
 }
@@ -45,6 +45,7 @@ auto at_labels(const Z& z, const Labels& labels, bool in_kernels, location at) {
     const auto picked = where(eq(expand_dims<-1>(labels, at), classes, at), z, 0, at);
     return sum_over<axes, false>(picked, at);
   } else {
+    checked_indices("cross_entropy", untyped(labels, at), extents_of(z, at)[Z::rank - 1], at);
     return drop_kept<axes, false>(take_along_axis(z, expand_dims<-1>(labels, at), axis<-1>, at), at);
   }
 }
@@ -68,17 +69,24 @@ tensor<T, dims{}> cross_entropy_of(const X& logits, const Labels& labels, locati
          "logits are " + text::shape(rows) + ", labels are " + text::shape(classes) +
              "; labels have the logits' extents without the last",
          at);
-  const auto z = shifted<axes>(y, at);
+  const auto z = shifted<axes>(y, "cross_entropy", at);
   const auto all = log(sum_over<axes, false>(exp(z, at), at), at);
   const bool in_kernels = tracing() || y.device(at).is_cuda();
   const auto loss = sub(all, at_labels(z, labels, in_kernels, at), at);
   return narrow<T>(mean_over<op_shapes::all_axes(X::rank - 1), false>(loss, at), at);
 }
 
+/// The last axis, of which there has to be one.
+template <int Rank>
+consteval axis_list last_axis() {
+  static_assert(Rank > 0, "sinter: [layer_norm, rms_norm] need an axis; the tensor has rank 0");
+  return checked_axes < Rank == 0 ? 1 : Rank, -1 > ();
+}
+
 /// (x - mean) / sqrt(variance + eps) over the last axis, in f32 or f64.
 template <class Y>
 auto standardised(const Y& y, double eps, location at) {
-  constexpr auto axes = op_shapes::normalize({-1}, Y::rank);
+  constexpr auto axes = last_axis<Y::rank>();
   const auto d = sub(y, mean_over<axes, true>(y, at), at);
   const auto v = mean_over<axes, true>(mul(d, d, at), at);
   return mul(d, rsqrt(add(v, eps, at), at), at);
@@ -128,7 +136,7 @@ auto layer_norm(const X& x, const Gamma& gamma, const Beta& beta, double eps = 1
 template <tensor_like X, tensor_like Gamma>
 auto rms_norm(const X& x, const Gamma& gamma, double eps = 1e-5, location at = location::current()) {
   detail::check_statistics<X>();
-  constexpr auto axes = op_shapes::normalize({-1}, X::rank);
+  constexpr auto axes = detail::last_axis<X::rank>();
   const auto y = detail::evaluate(detail::wide(x, at), at);
   const auto r = rsqrt(add(detail::mean_over<axes, true>(mul(y, y, at), at), eps, at), at);
   return detail::narrow<typename X::value_type>(mul(mul(y, r, at), detail::wide(gamma, at), at), at);

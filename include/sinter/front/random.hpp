@@ -55,8 +55,12 @@ auto unit(const Words& words, location at) {
   return mul(cast<T>(shr(words, 64 - n, at), at), 1.0 / static_cast<double>(std::uint64_t{1} << n), at);
 }
 
+/// False after the compile-time error.
 template <class T>
-concept random_float = element<T> && is_float(dtype_of<T>);
+constexpr bool check_random_dtype() {
+  static_assert(is_float(dtype_of<T>), "sinter: [uniform, normal] give floating dtypes; use randint for integers");
+  return is_float(dtype_of<T>);
+}
 
 /// A key's state, and the device that draws from it: the one given, or a GPU that the key is on, or the default.
 struct source {
@@ -73,23 +77,31 @@ struct source {
   }
 };
 
-template <random_float T, dims Shape>
+template <element T, dims Shape>
 tensor<T, Shape> draw_uniform(const key& k, const index_array<Shape.rank>& extents, const target& where, location at) {
-  const source s("uniform", k, where, at);
-  return evaluate_on(unit<T>(philox(s.state, counters<Shape>("uniform", extents, sizeof(T), at), at), at), s.on, at);
+  if constexpr (check_random_dtype<T>()) {
+    const source s("uniform", k, where, at);
+    return evaluate_on(unit<T>(philox(s.state, counters<Shape>("uniform", extents, sizeof(T), at), at), at), s.on, at);
+  } else {
+    return tensor<T, Shape>();
+  }
 }
 
 /// √(-2 ln u) · cos(2π v) of uniforms u in (0, 1] and v (Box and Muller, 1958), in f32, or f64 for double.
-template <random_float T, dims Shape>
+template <element T, dims Shape>
 tensor<T, Shape> draw_normal(const key& k, const index_array<Shape.rank>& extents, const target& where, location at) {
-  const source s("normal", k, where, at);
-  using Work = compute_type<T>;
-  const auto index = counters<Shape>("normal", extents, sizeof(T), at);
-  const auto u = sub(1, unit<Work>(philox(s.state, index, at), at), at);
-  const auto v = unit<Work>(philox(s.state, add(index, second_word, at), at), at);
-  const auto value = mul(sqrt(mul(log(u, at), -2, at), at), cos(mul(v, 2 * std::numbers::pi, at), at), at);
-  if constexpr (std::is_same_v<T, Work>) return evaluate_on(value, s.on, at);
-  else return evaluate_on(cast<T>(value, at), s.on, at);
+  if constexpr (check_random_dtype<T>()) {
+    const source s("normal", k, where, at);
+    using Work = compute_type<T>;
+    const auto index = counters<Shape>("normal", extents, sizeof(T), at);
+    const auto u = sub(1, unit<Work>(philox(s.state, index, at), at), at);
+    const auto v = unit<Work>(philox(s.state, add(index, second_word, at), at), at);
+    const auto value = mul(sqrt(mul(log(u, at), -2, at), at), cos(mul(v, 2 * std::numbers::pi, at), at), at);
+    if constexpr (std::is_same_v<T, Work>) return evaluate_on(value, s.on, at);
+    else return evaluate_on(cast<T>(value, at), s.on, at);
+  } else {
+    return tensor<T, Shape>();
+  }
 }
 
 template <dims Shape>
@@ -141,22 +153,22 @@ requires(N > 0) std::array < key, static_cast<std::size_t>(N)
 /// uniform<T, dims{3, 4}>(key), with an array of extents, and of rank 0 as uniform<T>(key). A device may stand last; by
 /// default numbers are drawn on the GPU that the key is on, else on default_device(). They are the same on every device.
 #define SINTER_X(NAME)                                                                                         \
-  template <detail::random_float T>                                                                            \
+  template <element T>                                                                                         \
   tensor<T, 0> NAME(const key& k, detail::target where = {}, location at = location::current()) {              \
     return detail::draw_##NAME<T, dims(0)>(k, {}, where, at);                                                  \
   }                                                                                                            \
-  template <detail::random_float T, class... I>                                                                \
+  template <element T, class... I>                                                                             \
   requires detail::extents_then_device<I...> tensor<T, detail::count_dims<I...>> NAME(                         \
       const key& k, detail::extent_here first, I... rest) {                                                    \
     return detail::draw_##NAME<T, detail::count_dims<I...>>(k, detail::extents_from(first, rest...),           \
                                                             detail::target_from(rest...), first.at);           \
   }                                                                                                            \
-  template <detail::random_float T, extent_like I, std::size_t R>                                              \
+  template <element T, extent_like I, std::size_t R>                                                           \
   tensor<T, detail::of_rank<R>> NAME(const key& k, const std::array<I, R>& extents, detail::target where = {}, \
                                      location at = location::current()) {                                      \
     return detail::draw_##NAME<T, detail::of_rank<R>>(k, detail::as_extents(extents), where, at);              \
   }                                                                                                            \
-  template <detail::random_float T, dims Shape>                                                                \
+  template <element T, dims Shape>                                                                             \
   tensor<T, Shape> NAME(const key& k, detail::target where = {}, location at = location::current()) {          \
     return detail::draw_##NAME<T, Shape>(k, detail::known_extents<Shape>(), where, at);                        \
   }

@@ -55,10 +55,11 @@ auto prod_over(const X& x, location at) {
   return reduce<ir::op::mul, Axes, Keep>(x, "prod", at);
 }
 
+/// `op` is what the user called.
 template <axis_list Axes, bool Keep, class X>
-auto max_over(const X& x, location at) {
+auto max_over(const X& x, location at, const char* op = "max") {
   static_assert(!is_bool(dtype_of<element_of<X>>), "sinter: [max] takes numbers, not bool; use any(x)");
-  return reduce<ir::op::maximum, Axes, Keep>(x, "max", at);
+  return reduce<ir::op::maximum, Axes, Keep>(x, op, at);
 }
 
 template <axis_list Axes, bool Keep, class X>
@@ -124,7 +125,7 @@ auto std_over(const X& x, int ddof, location at) {
 /// The maximum with no derivative, and 0 in place of infinities and NaN: what exponents are taken relative to.
 template <axis_list Axes, class X>
 auto finite_max(const X& x, location at) {
-  const auto m = max_over<Axes, true>(x, at);
+  const auto m = max_over<Axes, true>(x, at, "logsumexp");
   return detail::evaluate(stop_gradient(where(isfinite(m, at), m, 0, at), at), at);
 }
 
@@ -153,7 +154,7 @@ auto norm_over(const X& x, location at) {
     if constexpr (Ord == 1) {
       return narrow<T>(sum_over<Axes, Keep>(abs(wide(x, at), at), at), at);
     } else if constexpr (Ord == std::numeric_limits<int>::max()) {
-      return max_over<Axes, Keep>(abs(x, at), at);
+      return max_over<Axes, Keep>(abs(x, at), at, "norm");
     } else {
       static_assert(Ord == 2, "sinter: [norm] the order is 1, 2 or norm_max");
       const auto& y = wide(x, at);
@@ -218,7 +219,7 @@ SINTER_REDUCTION(logsumexp)
 
 /// The variance over axes, divided by n - ddof (0 by default), in two passes. Floating dtypes. Of nothing: NaN.
 SINTER_DEVIATION(var)
-/// The square root of var.
+/// The square root of var. Write sinter::std: beside `using namespace sinter` the bare name is also the namespace.
 SINTER_DEVIATION(std)
 #undef SINTER_DEVIATION
 
@@ -237,18 +238,18 @@ auto norm(const X& x, keepdims_t, location at = location::current()) {
 }
 
 // The index of the first extreme along one axis, or in row-major order over all: NAME(x), NAME(x, axis<1>, keepdims).
-#define SINTER_ARG(NAME, COMBINER)                                                                   \
-  template <tensor_like X>                                                                           \
-  auto NAME(const X& x, location at = location::current()) {                                         \
-    return detail::arg_reduce<COMBINER, 0, false>(flatten(x, at), #NAME, at);                        \
-  }                                                                                                  \
-  template <tensor_like X, int A>                                                                    \
-  auto NAME(const X& x, axis_t<A>, location at = location::current()) {                              \
-    return detail::arg_reduce<COMBINER, detail::checked_axes<X::rank, A>()[0], false>(x, #NAME, at); \
-  }                                                                                                  \
-  template <tensor_like X, int A>                                                                    \
-  auto NAME(const X& x, axis_t<A>, keepdims_t, location at = location::current()) {                  \
-    return detail::arg_reduce<COMBINER, detail::checked_axes<X::rank, A>()[0], true>(x, #NAME, at);  \
+#define SINTER_ARG(NAME, COMBINER)                                                               \
+  template <tensor_like X>                                                                       \
+  auto NAME(const X& x, location at = location::current()) {                                     \
+    return detail::arg_reduce<COMBINER, 0, false>(flatten(x, at), #NAME, at);                    \
+  }                                                                                              \
+  template <tensor_like X, int... A>                                                             \
+  auto NAME(const X& x, axis_t<A...>, location at = location::current()) {                       \
+    return detail::arg_reduce<COMBINER, detail::one_axis<X::rank, A...>(), false>(x, #NAME, at); \
+  }                                                                                              \
+  template <tensor_like X, int... A>                                                             \
+  auto NAME(const X& x, axis_t<A...>, keepdims_t, location at = location::current()) {           \
+    return detail::arg_reduce<COMBINER, detail::one_axis<X::rank, A...>(), true>(x, #NAME, at);  \
   }
 
 /// The i64 index of the first largest element, NaN counting as largest. Numbers; user_error over an axis of extent 0.

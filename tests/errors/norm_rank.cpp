@@ -1,0 +1,9 @@
+// expect: error
+// match: \[layer_norm, rms_norm\] need an axis
+// lines: 30
+
+#include <sinter/sinter.hpp>
+
+using namespace sinter;
+
+auto wrong(tensor<float, 0> a) { return layer_norm(a); }
