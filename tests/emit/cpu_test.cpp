@@ -213,7 +213,7 @@ TEST_CASE("open rows are kept, and turned in tiles, as rows of the traced call's
   const auto text_for = [](const ir::graph& of, std::initializer_list<std::int64_t> hints) {
     const auto k = kernels(of, hints);
     REQUIRE(k.size() == 1);
-    return body(emit::cpu(k[0]).text);
+    return body(engine::emit::cpu(k[0]).text);
   };
   const auto has = [](const std::string& t, const std::string& what) { return t.find(what) != std::string::npos; };
   // 128 KiB of the stack, whatever the row; a longer one computes again.
