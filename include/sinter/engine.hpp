@@ -292,6 +292,8 @@ class function {
   virtual void answered(const call& c, const segments_run& did) = 0;
   /// As find, and returns when the kernels are there.
   virtual void prepare(const call& c, const tracing& trace) = 0;
+  /// The sizes that are open in the specialisation which accepts the call; empty where all are numbers or there is none.
+  virtual size_layout open_sizes(const call& c) = 0;
   /// Waits for the kernels that are being made in the background.
   virtual void wait_ready() = 0;
   virtual const options& how() const = 0;

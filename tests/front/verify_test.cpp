@@ -182,6 +182,67 @@ TEST_CASE("a fault that needs two ops is blamed on their kernel") {
   CHECK(r.nodes == 3);
 }
 
+TEST_CASE("kernels with open extents are verified for the call's sizes") {
+  const auto fn = [](tensor<float, 2> a, tensor<float, 2> w) {
+    const tensor<float, 2> h = softmax(tanh(matmul(a, w)));
+    const auto last = scan(
+                          [](tensor<float, 1> c, tensor<float, 1> row) {
+                            const tensor<float, 1> next = c * 0.5f + exp(row);
+                            return std::pair{next, std::tuple<>{}};
+                          },
+                          zeros<float>(a.size(1)), h)
+                          .first;
+    return std::tuple(last, mean(h, axis<0>), exp(h) - a);
+  };
+  // A fault of kernels that are told sizes.
+  const faulty_compiler faulty(
+      "grep -q 'sizes.0.' \"$kernel\" && sed -i 's/= tanh(\\(v[0-9]*\\));/= tanh(\\1) * 1.01f;/' \"$kernel\"");
+  const auto w = matrix(8, 8);
+  const auto f = compile(fn), right = compile(fn, {.dynamic = dynamic::no});
+  f(matrix(9, 8), w);
+  CHECK(verify(f)(matrix(9, 8), w).found == outcome::agrees);
+  f(matrix(12, 8), w);
+  const verification v = verify(f)(matrix(20, 8), w);
+  INFO(v.text());
+  CHECK(v.found == outcome::differs);
+  CHECK(contains(v.kernel, "tanh"));
+  CHECK(contains(v.problem, "agree when each is compiled alone"));
+  REQUIRE(v.index.size() == 2);
+  CHECK(verify(right)(matrix(20, 8), w).found == outcome::agrees);
+}
+
+TEST_CASE("what is right with open extents is verified") {
+  const auto f = compile(
+      [](tensor<float, 2> a, tensor<float, 2> w) {
+        const tensor<float, 2> h = softmax(matmul(a, w));
+        return grad([&](tensor<float, 2> x) {
+          const auto [last, all] = scan(
+              [](tensor<float, 1> c, tensor<float, 1> row) {
+                const tensor<float, 1> next = tanh(c * 0.5f + row);
+                return std::pair{next, sum(next)};
+              },
+              zeros<float>(x.size(1)), x);
+          return sum(last) + sum(all * all);
+        })(h);
+      },
+      {.dynamic = dynamic::yes});
+  for (const device on : {device::cpu(), device_count() > 0 ? device::cuda(0) : device::cpu()}) {
+    const auto w = matrix(6, 14).to(on);
+    f(matrix(10, 6).to(on), w);
+    const std::size_t made = f.specialisations();
+    for (const int n : {10, 22, 34}) {
+      const auto x = matrix(n, 6).to(on);
+      const verification v = verify(f)(x, w);
+      INFO(v.text());
+      CHECK(v.found == outcome::agrees);
+      CHECK(v.kernels >= 3);
+      CHECK(v.compared > static_cast<std::size_t>(n * 14));
+      f(x, w);
+      CHECK(f.specialisations() == made);  // it was the one with open extents
+    }
+  }
+}
+
 TEST_CASE("a wrong result is minimised to a program that shows it") {
   int line = 0;
   const auto x = matrix(32, 24), w = matrix(24, 24);

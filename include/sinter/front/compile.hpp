@@ -132,12 +132,13 @@ class compiled {
     }(detail::expected<numbers>(args, state_->where)...);
   }
 
-  /// use(graph, tensors, options, device) for a call with these arguments, traced with all extents fixed. user_error for a
-  /// function that reads values.
-  template <class Use, class... Args>
+  /// use(graph, tensors, options, device) for a call with these arguments, traced with all extents fixed; or, with Open,
+  /// with those open that are so in the specialisation which would answer it. user_error for a function that reads values.
+  template <bool Open = false, class Use, class... Args>
   auto inspect(const Use& use, const Args&... args) const {
     const auto look = [&](auto& flat, const engine::call& c, const engine::tracing& tracing, auto&&...) {
-      return use(tracing.run(tracing.what, {}).graph, flat.tensors(), how(), c.where);
+      auto sizes = Open ? state_->specialised->open_sizes(c) : engine::size_layout{};
+      return use(engine::trace_sizes(c, tracing, std::move(sizes)).graph, flat.tensors(), how(), c.where);
     };
     constexpr bool numbers = detail::takes_numbers<F, const Args&...>;
     return [&](const auto&... settled) { return asked(false, look, settled...); }(detail::given<numbers>(args)...);

@@ -24,12 +24,16 @@ struct result_spec {
   series<char> may_replace;  ///< per argument: its storage can hold the result
 };
 
+struct sized;
+
 /// What verify() has to know of a program.
 struct anatomy {
-  ir::graph graph;               ///< as it was planned
-  sorted_map<int, int> operand;  ///< per node in memory: its place in the table of addresses
-  series<series<int>> written;   ///< per kernel: the nodes that it stores to
-  series<std::size_t> kernel;    ///< per step: the kernel that it belongs to
+  series<std::int64_t> sizes;            ///< to look at, of a layout with open ones
+  std::shared_ptr<const sized> numbers;  ///< the steps for them
+  ir::graph graph;                       ///< as it was planned
+  sorted_map<int, int> operand;          ///< per node in memory: its place in the table of addresses
+  series<series<int>> written;           ///< per kernel: the nodes that it stores to
+  series<std::size_t> kernel;            ///< per step: the kernel that it belongs to
 };
 
 /// A result for one set of sizes.
@@ -283,7 +287,8 @@ inline std::shared_ptr<const sized> make_sized(const code& c, std::span<const st
 
 /// Ends the making of a program: the numbers, for the sizes of the traced call.
 inline void settle(code& c) {
-  const auto first = make_sized(c, hints_of(c.layout));
+  const auto first = make_sized(c, c.inside && c.layout.any_open() ? c.inside->sizes : hints_of(c.layout));
+  if (c.inside) c.inside->numbers = first;
   c.about.scratch_bytes =
       static_cast<std::size_t>(c.where.is_cuda() ? first->launches.scratch_bytes : first->kernels.scratch_bytes);
   if (c.layout.any_open()) return;

@@ -18,8 +18,8 @@ struct held {
   dtype type = dtype::f32;
   storage memory;
 
-  held(const ir::node& n, device where) : type(n.type) {
-    for (const auto& e : n.extents) extents.push_back(e.evaluate({}));
+  held(const ir::node& n, device where, std::span<const std::int64_t> sizes) : type(n.type) {
+    for (const auto& e : n.extents) extents.push_back(e.evaluate(sizes));
     std::int64_t count = 1;
     strides.resize(extents.size());
     for (std::size_t d = extents.size(); d-- > 0; count *= extents[d]) strides[d] = count;
@@ -94,7 +94,7 @@ class specimen {
     for (const auto& [id, at] : inside.operand) {
       const auto node = static_cast<ir::node_id>(id);
       if (inside.graph[node].code == ir::op::input) continue;
-      held h(inside.graph[node], c.where);
+      held h(inside.graph[node], c.where, sizes());
       table_[static_cast<std::size_t>(at)] = h.memory.data();
       memory_.emplace(node, std::move(h));
     }
@@ -113,22 +113,23 @@ class specimen {
       for (std::size_t s = first; s < first + count; ++s) one.steps.push_back(all.steps[s]);
     };
     if (c_.where.is_cuda()) {
-      run::cuda::sequence one = c_.fixed->launches;
+      run::cuda::sequence one = inside_.numbers->launches;
       one.steps.clear();
-      only(one, c_.fixed->launches);
+      only(one, inside_.numbers->launches);
       one.intermediates.clear();
-      run::cuda::execute(one, {table_.data(), table_.size()}, nullptr);
+      run::cuda::execute(one, {table_.data(), table_.size()}, sizes().data());
       return;
     }
     run::sequence one;
-    only(one, c_.fixed->kernels);
-    one.scratch_bytes = c_.fixed->kernels.scratch_bytes;
-    run::execute(one, {table_.data(), table_.size()}, nullptr);
+    only(one, inside_.numbers->kernels);
+    one.scratch_bytes = inside_.numbers->kernels.scratch_bytes;
+    run::execute(one, {table_.data(), table_.size()}, sizes().data());
   }
   void run_all() const {
     for (std::size_t s = 0; s < inside_.kernel.size(); s += together(s)) run(s, together(s));
   }
   ir::literal_array values(ir::node_id id) const { return memory_.at(id).values(); }
+  std::span<const std::int64_t> sizes() const { return {inside_.sizes.data(), inside_.sizes.size()}; }
 
  private:
   const code& c_;
@@ -140,15 +141,19 @@ class specimen {
 /// One program beside the reference.
 class examination {
  public:
-  examination(const ir::graph& traced, std::span<const argument> all, const options& how, device where)
-      : traced_(traced), all_(all), how_(how), where_(where) {
+  examination(const ir::graph& traced, std::span<const argument> all, const options& how, device where,
+              size_layout layout = {})
+      : traced_(traced), all_(all), how_(how), where_(where), layout_(std::move(layout)), sizes_(layout_.sizes.size()) {
     how_.mode = mode::standard;
+    const bool fits = sizes_.empty() || bind_sizes(layout_, all_.subspan(0, layout_.tensors.size()), sizes_.data());
+    ensure(fits, "a program is verified on a call that it is for");
   }
 
   verification run() {
     try {
       anatomy inside;
-      const auto made = compile(traced_, all_, how_, where_, {}, &inside);
+      inside.sizes = sizes_;
+      const auto made = compile(traced_, all_, how_, where_, layout_, &inside);
       if (made->interpreted) {
         out_.found = verification::outcome::no_kernels;
         out_.problem = made->about.problem.empty() ? "the backend is " + made->about.backend : made->about.problem;
@@ -171,7 +176,7 @@ class examination {
     for (std::size_t step = 0; step < inside.kernel.size(); step += s.together(step)) {
       const std::size_t k = inside.kernel[step];
       s.run(step, s.together(step));
-      judge reference(inside.graph, s.known, {});
+      judge reference(inside.graph, s.known, s.sizes());
       ++out_.kernels;
       arrays made;
       for (int id : inside.written[k])
@@ -226,19 +231,29 @@ class examination {
     }
   }
 
+  series<ir::dim> numbers(series<ir::dim> dims) const {
+    for (auto& d : dims) d = d.evaluate({sizes_.data(), sizes_.size()});
+    return dims;
+  }
+  ir::attributes numbers(ir::attributes a) const {
+    a.dims = numbers(std::move(a.dims));
+    return a;
+  }
+
+  /// With numbers, whatever was open around it.
   bool differs_alone(const ir::graph& g, const ir::node& n, judge& reference) {
     ir::graph one;
     series<example> operands;
     series<ir::node_id> in;
     for (const auto x : n.in) {
       if (g[x].code == ir::op::constant) {
-        in.push_back(one.push(ir::op::constant, {}, g[x].attr, g[x].where));
+        in.push_back(one.push(ir::op::constant, {}, numbers(g[x].attr), g[x].where));
         continue;
       }
-      in.push_back(one.add_input(g[x].type, g[x].extents, g[x].where));
+      in.push_back(one.add_input(g[x].type, numbers(g[x].extents), g[x].where));
       operands.push_back({reference.value(x)});
     }
-    one.outputs = {one.push(n.code, std::move(in), n.attr, n.where)};
+    one.outputs = {one.push(n.code, std::move(in), numbers(n.attr), n.where)};
     const laid_out memory(operands, where_);
     const auto arguments = memory.arguments();
     anatomy inside;
@@ -256,7 +271,7 @@ class examination {
   void compare_results(const anatomy& inside, const specimen& s) {
     arrays known;
     for (std::size_t i = 0; i < all_.size(); ++i) known.emplace(traced_.inputs[i], s.known.at(inside.graph.inputs[i]));
-    judge reference(traced_, known, {});
+    judge reference(traced_, known, s.sizes());
     for (std::size_t k = 0; k < traced_.outputs.size(); ++k) {
       const auto id = inside.graph.outputs[k];
       if (!differs(reference, traced_.outputs[k], s.values(id))) continue;
@@ -270,6 +285,8 @@ class examination {
   std::span<const argument> all_;
   options how_;
   device where_;
+  size_layout layout_;
+  series<std::int64_t> sizes_;
   verification out_;
 };
 
@@ -297,7 +314,8 @@ namespace engine {
 SINTER_API verification verify(std::shared_ptr<tracer> traced, std::span<const argument> arguments, const options& how,
                                device where) {
   const auto all = detail::all_arguments(arguments, traced->captures);
-  return detail::examination(traced->graph, all, how, detail::common_device(all, arguments.size(), how, where)).run();
+  const device on = detail::common_device(all, arguments.size(), how, where);
+  return detail::examination(traced->graph, all, how, on, traced->assumed.layout).run();
 }
 
 SINTER_API verification verify(const ir::graph& g, const series<example>& inputs, const options& how, device where) {
