@@ -5,6 +5,7 @@
 #include <sinter/rewrite/rewrite.hpp>
 
 #include "kernels.hpp"
+#include "unroll.hpp"
 
 namespace fuzz {
 
@@ -57,6 +58,21 @@ inline std::int64_t elements(const sinter::ir::graph& g, const std::vector<std::
   return n;
 }
 
+/// Draws layouts of the inputs and sizes of the symbols.
+inline void lay_out(drawn& d, std::mt19937_64& bits) {
+  d.layouts = layouts_of(d.graph, bits, d.symbolic());
+  d.sizes.emplace_back();
+  if (d.symbolic()) d.sizes = {d.how.hints};
+  for (int again = 0; d.symbolic() && again < 2; ++again) {
+    std::vector<std::int64_t> sizes{2 + static_cast<std::int64_t>(bits() % 40),
+                                    2 + static_cast<std::int64_t>(bits() % 33)};
+    // Extents multiply: what the reference has no memory for is drawn smaller.
+    while (elements(d.graph, sizes) > 20'000'000 && sizes != std::vector<std::int64_t>{2, 2})
+      for (auto& s : sizes) s = std::max<std::int64_t>(s / 2, 2);
+    d.sizes.push_back(std::move(sizes));
+  }
+}
+
 /// Draws the graph of a seed without rewriting it.
 inline drawn draw(std::uint64_t seed, bool symbols) {
   std::mt19937_64 bits(seed);
@@ -89,19 +105,45 @@ inline drawn draw(std::uint64_t seed, bool symbols) {
     d.how.most_elements = std::min<std::int64_t>(d.how.most_elements, 20000);
   }
   d.graph = random_graph(bits(), d.how).graph;
-  d.layouts = layouts_of(d.graph, bits, d.symbolic());
-  d.sizes.emplace_back();
-  if (d.symbolic()) d.sizes = {d.how.hints};
-  for (int again = 0; d.symbolic() && again < 2; ++again) {
-    std::vector<std::int64_t> sizes{2 + static_cast<std::int64_t>(bits() % 40),
-                                    2 + static_cast<std::int64_t>(bits() % 33)};
-    // Extents multiply: what the reference has no memory for is drawn smaller.
-    while (elements(d.graph, sizes) > 20'000'000 && sizes != std::vector<std::int64_t>{2, 2})
-      for (auto& s : sizes) s = std::max<std::int64_t>(s / 2, 2);
-    d.sizes.push_back(std::move(sizes));
-  }
+  lay_out(d, bits);
   return d;
 }
+
+/// Branches and loops, with derivatives at times. Their numbers of elements are small, since all steps are taken apart.
+inline drawn draw_control(std::uint64_t seed, bool symbols) {
+  std::mt19937_64 bits(seed);
+  drawn d;
+  d.seed = seed;
+  d.kind = "control";
+  d.how = symbols && bits() % 4 == 0 ? symbolic_recipe(bits) : small_recipe(bits);
+  if (d.symbolic()) d.kind += " symbolic";
+  d.how.most_elements = 200;
+  d.how.steps = 1 + static_cast<int>(bits() % 3);
+  if (bits() % 3 == 0) {
+    d.kind += " with gradients";
+    d.how.derivatives = 1;
+  }
+  d.graph = control_graph(bits(), d.how).graph;
+  lay_out(d, bits);
+  return d;
+}
+
+/// The values of a graph's results as the reference computes them without branches and loops, with bounds.
+struct expected {
+  sinter::ir::graph plain;
+  std::vector<bounded> nodes;
+  std::vector<const bounded*> results;
+
+  expected(const sinter::ir::graph& g, const std::vector<literal_array>& values,
+           const std::vector<std::int64_t>& sizes) {
+    const bool control = has_control(g);
+    if (control) plain = unrolled(g);
+    const sinter::ir::graph& from = control ? plain : g;
+    nodes = evaluate(from, values, sizes);
+    for (auto id : from.outputs) results.push_back(&nodes[id]);
+  }
+  expected(const expected&) = delete;
+};
 
 /// The reference's values against an evaluation of an equal graph; "" when they agree.
 inline std::string difference(const bounded& want, const literal_array& got, tally& count) {
@@ -125,8 +167,8 @@ inline std::string difference(const bounded& want, const literal_array& got, tal
   return "";
 }
 
-/// Whether the graph after every rewrite means what it did before.
-inline std::string run_rewritten(const sinter::ir::graph& rewritten, const inputs& in,
+/// Whether the graph after every rewrite, or with its loops, means what it did before.
+inline std::string run_reference(const sinter::ir::graph& rewritten, const inputs& in,
                                  const std::vector<const bounded*>& wanted, const std::vector<std::int64_t>& sizes,
                                  tally& count) {
   const auto got = sinter::ir::evaluate(rewritten, in.values, sizes);
@@ -135,6 +177,27 @@ inline std::string run_rewritten(const sinter::ir::graph& rewritten, const input
     if (!why.empty()) return "result " + std::to_string(k) + ", " + why;
   }
   return "";
+}
+
+/// Results of branches and loops.
+inline std::vector<node_id> floating_picks(const sinter::ir::graph& g) {
+  std::vector<node_id> found;
+  for (auto id : g.live())
+    if (g[id].code == op::pick && sinter::is_float(g[id].type)) found.push_back(id);
+  return found;
+}
+
+/// What y follows from.
+inline std::vector<node_id> floating_below(const sinter::ir::graph& g, node_id y) {
+  std::vector<char> reached(y + 1);
+  reached[y] = 1;
+  std::vector<node_id> found;
+  for (node_id id = y + 1; id-- > 0;) {
+    if (!reached[id]) continue;
+    for (auto in : g[id].in) reached[in] = 1;
+    if (id != y && sinter::is_float(g[id].type)) found.push_back(id);
+  }
+  return found;
 }
 
 /// Whether reverse and forward mode agree on d y / d x of two of the graph's nodes: for random c and t, c·(J t) and
@@ -146,8 +209,13 @@ inline std::string run_derivatives(const drawn& d, tally& count) {
   for (auto id : g.live())
     if (sinter::is_float(g[id].type)) floating.push_back(id);
   if (floating.size() < 2) return "";
-  const node_id y = floating[floating.size() - 1 - bits() % std::min<std::size_t>(floating.size() - 1, 4)];
-  const node_id x = floating[bits() % floating.size()];
+  node_id y = floating[floating.size() - 1 - bits() % std::min<std::size_t>(floating.size() - 1, 4)];
+  node_id x = floating[bits() % floating.size()];
+  if (const auto picks = floating_picks(g); !picks.empty()) {
+    y = picks[bits() % picks.size()];
+    const auto below = floating_below(g, y);
+    if (!below.empty()) x = below[bits() % below.size()];
+  }
   if (x >= y) return "";
   const auto sum = [&](node_id a, node_id b) {
     const sinter::ir::value v = sinter::ir::value(g, a, {}) * sinter::ir::value(g, b, {});
@@ -167,9 +235,9 @@ inline std::string run_derivatives(const drawn& d, tally& count) {
   std::vector<literal_array> values;
   for (auto id : g.inputs) values.push_back(random_values(bits, g[id].type, extents_of(g[id].extents, sizes)));
   detail::any_order = true;
-  const auto all = evaluate(g, values, sizes);
+  const expected all(g, values, sizes);
   detail::any_order = false;
-  const bounded &a = all[g.outputs[0]], &b = all[g.outputs[1]];
+  const bounded &a = *all.results[0], &b = *all.results[1];
   ++count.seen;
   const double along = a.value.f[0], back = b.value.f[0], allowed = 2 * (a.bound[0] + b.bound[0]);
   if (!std::isfinite(along) || !std::isfinite(back) || !(allowed < unknown)) return "";

@@ -26,9 +26,12 @@ struct recipe {
   std::int64_t most_elements = 4096;
   int steps = 14;
   int derivatives = 0;  ///< gradients taken of what was drawn
+  std::size_t most_inputs = 10;
+  int depth = 0;  ///< of branches and loops around it
 };
 
-/// Derivatives of what is differentiable do not fail. The one that there is none of: a running product along a symbolic axis.
+/// Derivatives of what is differentiable do not fail. Those that there are none of: a running product along a symbolic axis,
+/// and in reverse a loop of an unknown number of steps.
 template <class F>
 bool differentiates(F&& push) {
   try {
@@ -36,7 +39,9 @@ bool differentiates(F&& push) {
     return true;
   } catch (const user_error& e) {
     const std::string why = e.what();
-    if (why.find("its derivative needs the extent of the axis as a number") != std::string::npos) return false;
+    for (const char* known :
+         {"its derivative needs the extent of the axis as a number", "it has no derivative by what goes in"})
+      if (why.find(known) != std::string::npos) return false;
     throw std::runtime_error("a derivative is refused: " + why);
   }
 }
@@ -166,10 +171,10 @@ class growing_graph {
           return broadcast(reshape(cast(x, t), small), s);
         } catch (const user_error&) {}
       }
-      if (graph.inputs.size() < 10) return broadcast(keep(input(t, small)), s);
+      if (graph.inputs.size() < how_.most_inputs) return broadcast(keep(input(t, small)), s);
     }
     if (!s.empty() && chance(12)) return iota(t, s);
-    if (chance(15) || graph.inputs.size() >= 10) return literal(t, s);
+    if (chance(15) || graph.inputs.size() >= how_.most_inputs) return literal(t, s);
     return keep(input(t, s));
   }
 

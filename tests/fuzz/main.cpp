@@ -1,12 +1,14 @@
 // test_fuzz: random graphs, each against the reference with a bound on every element.
 //
-//   test_fuzz --seeds 1..10000 [--backend cpu|cuda|reference] [--replay FILE] [--seconds S] [--threads N]
+//   test_fuzz --seeds 1..10000 [--graphs plain|control] [--backend cpu|cuda|reference] [--replay FILE] [--seconds S]
+//             [--threads N]
 //
 // A seed stands for a graph, layouts of its inputs, their values, and sizes of its symbols (draw.hpp). For each, the graph
 // is interpreted with bounds (bounds.hpp) and compared with: itself after every rewrite; forward with reverse derivatives;
 // and what the backend computes. `cpu` compiles the kernels of two hundred seeds as one text, by the quickest compiler that
 // there is, every twentieth time by what users get (batch.hpp); `cuda` builds each graph by itself; `reference` compiles
-// nothing. N threads do so at once.
+// nothing. N threads do so at once. `--graphs control` draws branches and loops (control_graph.hpp): they are compared with
+// the graph in which they are unrolled, and built each by itself.
 // Exits with 1 after the last seed when any failed; prints what reruns just that one.
 #include <unistd.h>
 
@@ -29,15 +31,21 @@ namespace {
 
 using fuzz::bounded;
 using fuzz::drawn;
+using fuzz::expected;
 using fuzz::inputs;
 using fuzz::now;
 using fuzz::now_at;
+using fuzz::op;
 using fuzz::tally;
 
 struct settings {
+  /// Each graph is built by itself.
+  bool by_program() const { return backend == "cuda" || (control && backend == "cpu"); }
+
   std::vector<std::uint64_t> replayed;
   std::uint64_t first = 1, last = 0;
   std::string backend = "cpu";
+  bool control = false;  ///< graphs with branches and loops
   double seconds = 1e9;
   unsigned threads = std::max(1u, std::thread::hardware_concurrency());
 };
@@ -61,21 +69,10 @@ void report(const settings& how, const drawn& d, const std::string& what, totals
   ++all.failed;
   std::printf("FAILED seed %llu (%s): %s\n%s", static_cast<unsigned long long>(d.seed), d.kind.c_str(), what.c_str(),
               sinter::ir::print(d.graph).c_str());
-  std::printf("rerun: test_fuzz --seeds %llu..%llu --backend %s\n\n", static_cast<unsigned long long>(d.seed),
-              static_cast<unsigned long long>(d.seed), how.backend.c_str());
+  std::printf("rerun: test_fuzz --seeds %llu..%llu --backend %s%s\n\n", static_cast<unsigned long long>(d.seed),
+              static_cast<unsigned long long>(d.seed), how.backend.c_str(), how.control ? " --graphs control" : "");
   std::fflush(stdout);
 }
-
-/// The reference's values of a graph's results, with bounds.
-struct expected {
-  std::vector<bounded> nodes;
-  std::vector<const bounded*> results;
-
-  expected(const sinter::ir::graph& g, const inputs& in, const std::vector<std::int64_t>& sizes)
-      : nodes(fuzz::evaluate(g, in.values, sizes)) {
-    for (auto id : g.outputs) results.push_back(&nodes[id]);
-  }
-};
 
 sinter::options options_of(const drawn& d) {
   sinter::options o;
@@ -84,11 +81,13 @@ sinter::options options_of(const drawn& d) {
   return o;
 }
 
-std::string run_on_gpu(const drawn& d, const sinter::ir::graph& g, tally& count) {
+/// Through the whole engine.
+std::string run_program(const drawn& d, const sinter::ir::graph& g, const std::string& backend, tally& count) {
   auto bits = d.values();
   const inputs in(g, d.layouts, bits, {});
-  const expected want(g, in, {});
-  return fuzz::run_program(g, in, d.layouts, want.results, options_of(d), sinter::device::cuda(0), count);
+  const expected want(g, in.values, {});
+  const auto where = backend == "cuda" ? sinter::device::cuda(0) : sinter::device();
+  return fuzz::run_program(g, in, d.layouts, want.results, options_of(d), where, count);
 }
 
 /// Each node of the graph as the only result of a graph of its own; the first that is wrong.
@@ -96,7 +95,7 @@ std::string first_difference(const drawn& d, const std::string& stage, const fuz
   std::vector<drawn> alone;
   for (auto id : d.graph.live()) {
     const auto code = d.graph[id].code;
-    if (code == sinter::ir::op::input || code == sinter::ir::op::constant) continue;
+    if (code == op::input || code == op::constant || code == op::opaque) continue;
     drawn one = d;
     one.graph.outputs = {id};
     one.rewritten = sinter::engine::rewrite::run_all(one.graph);
@@ -104,7 +103,7 @@ std::string first_difference(const drawn& d, const std::string& stage, const fuz
   }
   fuzz::batch batch(60);
   std::vector<fuzz::planned> planned;
-  if (stage == "cpu") {
+  if (tools != nullptr) {
     for (const auto& one : alone) planned.push_back(fuzz::plan_graph(one.rewritten, one.layouts, one.how.hints));
     for (auto& p : planned) p.first = batch.add(p.sources);
     batch.build(*tools);
@@ -114,13 +113,13 @@ std::string first_difference(const drawn& d, const std::string& stage, const fuz
     for (const auto& sizes : d.sizes) {
       tally count;
       std::string why;
-      if (stage == "cuda") {
-        why = run_on_gpu(d, alone[i].graph, count);
+      if (tools == nullptr && stage != "reference") {
+        why = run_program(d, alone[i].graph, stage, count);
       } else {
         const inputs in(alone[i].graph, d.layouts, bits, sizes);
-        const expected want(alone[i].graph, in, sizes);
-        why = stage == "cpu" ? fuzz::run(planned[i], batch, in, want.results, sizes, count)
-                             : fuzz::run_rewritten(alone[i].rewritten, in, want.results, sizes, count);
+        const expected want(alone[i].graph, in.values, sizes);
+        why = tools != nullptr ? fuzz::run(planned[i], batch, in, want.results, sizes, count)
+                               : fuzz::run_reference(alone[i].rewritten, in, want.results, sizes, count);
       }
       if (!why.empty()) return "first: " + sinter::ir::print(d.graph, alone[i].graph.outputs[0]) + "\n  " + why;
     }
@@ -145,7 +144,7 @@ bool prepare(const settings& how, std::uint64_t seed, drawn& d, totals& all) {
   now_at(seed, "drawing");
   d.seed = seed;
   try {
-    d = fuzz::draw(seed, how.backend != "cuda");
+    d = how.control ? fuzz::draw_control(seed, how.backend == "reference") : fuzz::draw(seed, how.backend != "cuda");
     now_at(seed, "rewriting");
     sinter::ir::check(d.graph, "trace");
     d.rewritten = sinter::engine::rewrite::run_all(d.graph);
@@ -155,9 +154,9 @@ bool prepare(const settings& how, std::uint64_t seed, drawn& d, totals& all) {
     tally rewrites, derivatives;
     for (const auto& sizes : d.sizes) {
       const inputs in(d.graph, d.layouts, bits, sizes);
-      const expected want(d.graph, in, sizes);
-      const std::string why = fuzz::run_rewritten(d.rewritten, in, want.results, sizes, rewrites);
-      if (!why.empty()) return report(how, d, located(d, "aot_reference", why), all), false;
+      const expected want(d.graph, in.values, sizes);
+      const std::string why = fuzz::run_reference(d.rewritten, in, want.results, sizes, rewrites);
+      if (!why.empty()) return report(how, d, located(d, "reference", why), all), false;
     }
     now_at(seed, "differentiating");
     const std::string why = fuzz::run_derivatives(d, derivatives);
@@ -231,7 +230,7 @@ void run_on_host(const settings& how, const block& b, totals& all) {
     std::string why;
     for (const auto& sizes : i.d.sizes) {
       const inputs in(i.d.graph, i.d.layouts, bits, sizes);
-      const expected want(i.d.graph, in, sizes);
+      const expected want(i.d.graph, in.values, sizes);
       why = fuzz::run(i.code, batch, in, want.results, sizes, count);
       if (!why.empty()) break;
     }
@@ -243,7 +242,7 @@ void run_on_host(const settings& how, const block& b, totals& all) {
   all.build_seconds += built - start;
 }
 
-void run_on_gpu(const settings& how, const block& b, totals& all) {
+void run_each(const settings& how, const block& b, totals& all) {
   for (auto seed : b.seeds) {
     drawn d;
     if (!prepare(how, seed, d, all)) continue;
@@ -251,8 +250,8 @@ void run_on_gpu(const settings& how, const block& b, totals& all) {
     std::string why;
     try {
       now_at(seed, "running");
-      why = run_on_gpu(d, d.graph, count);
-      if (!why.empty()) why = located(d, "cuda", why);
+      why = run_program(d, d.graph, how.backend, count);
+      if (!why.empty()) why = located(d, how.backend, why);
     } catch (const std::exception& e) {
       why = e.what();
     }
@@ -270,7 +269,11 @@ class supply {
  public:
   explicit supply(const settings& how) : how_(how), next_(how.first) {
     for (auto seed : how.replayed) (users(seed) ? replayed_[1] : replayed_[0]).push_back(seed);
-    if (how.backend == "cpu") quick_ = fuzz::quick_tools();
+    if (how.backend != "cpu") return;
+    quick_ = fuzz::quick_tools();
+    if (!how.control) return;
+    ::setenv("SINTER_CXX", quick_.with->path.c_str(), 0);
+    ::setenv("SINTER_CXXFLAGS", quick_.flag.c_str(), 0);
   }
 
   /// False when there are no more.
@@ -280,7 +283,7 @@ class supply {
     for (auto& some : replayed_)
       if (b.seeds.empty()) b.seeds.swap(some);
     const bool fresh = b.seeds.empty();
-    const std::uint64_t step = how_.backend == "cuda" ? 1 : 200;
+    const std::uint64_t step = how_.by_program() ? 1 : 200;
     while (fresh && next_ <= how_.last && (b.seeds.empty() || next_ % step != 0)) b.seeds.push_back(next_++);
     if (b.seeds.empty()) return false;
     b.tools = users(b.seeds[0]) ? &users_ : &quick_;
@@ -303,7 +306,7 @@ void run_all(const settings& how, totals& all) {
   const auto work = [&](unsigned thread) {
     fuzz::here = &fuzz::places[thread];
     for (block b; now() - start < how.seconds && blocks.take(b);)
-      how.backend == "cuda" ? run_on_gpu(how, b, all) : run_on_host(how, b, all);
+      how.by_program() ? run_each(how, b, all) : run_on_host(how, b, all);
     fuzz::here->since = 0;
   };
   std::vector<std::thread> threads;
@@ -315,8 +318,10 @@ void run_all(const settings& how, totals& all) {
 settings parse(int argc, char** argv) {
   settings s;
   const auto usage = [] {
-    std::fputs("test_fuzz --seeds A..B [--backend cpu|cuda|reference] [--replay FILE] [--seconds S] [--threads N]\n",
-               stderr);
+    std::fputs(
+        "test_fuzz --seeds A..B [--graphs plain|control] [--backend cpu|cuda|reference] [--replay FILE]"
+        " [--seconds S] [--threads N]\n",
+        stderr);
     std::exit(2);
   };
   for (int i = 1; i < argc; i += 2) {
@@ -327,6 +332,8 @@ settings parse(int argc, char** argv) {
       s.last = dots == std::string::npos ? s.first : std::strtoull(text.c_str() + dots + 2, nullptr, 10);
     } else if (name == "--backend" && (text == "cpu" || text == "cuda" || text == "reference")) {
       s.backend = text;
+    } else if (name == "--graphs" && (text == "plain" || text == "control")) {
+      s.control = text == "control";
     } else if (name == "--replay") {
       std::ifstream file(text);
       if (!file) usage();

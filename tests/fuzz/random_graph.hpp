@@ -9,20 +9,8 @@ class random_graph : public growing_graph {
  public:
   random_graph(std::uint64_t seed, recipe how) : growing_graph(seed, std::move(how)) {
     for (int i = 0; i < 2; ++i) keep(input(any_type(), any_shape(4)));
-    for (int i = 0; i < how_.steps; ++i) {
-      try {
-        step();
-      } catch (const user_error&) {
-        // Shapes that do not fit: another step is drawn.
-      }
-    }
-    for (int i = 0; i < how_.derivatives; ++i) {
-      try {
-        differentiated();
-      } catch (const user_error&) {
-        // Nothing fits the cotangent.
-      }
-    }
+    grow(how_.steps);
+    derive(how_.derivatives);
     choose_outputs();
   }
 
@@ -100,7 +88,24 @@ class random_graph : public growing_graph {
     }
   }
 
- private:
+ protected:
+  struct unfinished {};
+  random_graph(std::uint64_t seed, recipe how, unfinished) : growing_graph(seed, std::move(how)) {}
+
+  /// f, unless shapes do not fit.
+  template <class F>
+  void attempt(F&& f) {
+    try {
+      f();
+    } catch (const user_error&) {}
+  }
+  void grow(int steps) {
+    for (int i = 0; i < steps; ++i) attempt([&] { step(); });
+  }
+  void derive(int times) {
+    for (int i = 0; i < times; ++i) attempt([&] { differentiated(); });
+  }
+
   void step() {
     switch (below(18)) {
       case 0:
