@@ -228,6 +228,13 @@ struct traced {
   std::shared_ptr<const void> skeleton;
   std::optional<series<captured>> answer;  ///< of a function that read values: the results of this call
   segments_run did;                        ///< then
+
+  SINTER_API traced();
+  SINTER_API traced(const traced& x);
+  SINTER_API traced(traced&& x) noexcept;
+  SINTER_API traced& operator=(const traced& x);
+  SINTER_API traced& operator=(traced&& x) noexcept;
+  SINTER_API ~traced();
 };
 
 /// Ends a trace. Of a function that has read values, computes the elements of graph.outputs: the answer, in memory that
@@ -242,6 +249,10 @@ struct leaf_text {
   std::string name, value;
   bool floating = false;  ///< a C++ number that calls cannot leave open, since it is within a tree
 };
+/// Names leaf `within` of an argument; the argument itself when that is -1.
+SINTER_API void name_leaf(leaf_text& out, int argument, int within);
+/// The value of a leaf that is the length of a vector.
+SINTER_API void name_length(leaf_text& out, std::uint64_t length);
 
 /// A class whose values compare by == and std::hash.
 struct value_class {

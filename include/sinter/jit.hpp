@@ -38,6 +38,21 @@ SINTER_API std::shared_ptr<tracer> make_tracer() {
   if (current()) t->sizes = current()->sizes;
   return t;
 }
+SINTER_API std::shared_ptr<tracer> make_tracer(const trace_target& to) {
+  auto t = make_tracer();
+  t->where = to.on;
+  if (to.request) t->request = *to.request;
+  t->open_sizes();
+  if (!to.how) return t;
+  t->call = std::make_shared<live_call>();
+  t->call->how = to.how;
+  t->call->arguments = {to.arguments.begin(), to.arguments.end()};
+  t->call->fullgraph = to.how->fullgraph;
+  t->call->answers = to.answer;
+  t->call->whole = to.whole;
+  return t;
+}
+SINTER_API live_scope::~live_scope() { t_.call.reset(); }
 
 SINTER_API tracing_scope::tracing_scope(std::shared_ptr<tracer> t) : previous_(std::exchange(current(), std::move(t))) {
   reads_count = current() && current()->call;

@@ -355,6 +355,19 @@ SINTER_API void keep_copy(traced_value& v, storage copy, location at) {
   v.copy = std::move(copy);
 }
 
+SINTER_API traced::traced() = default;
+SINTER_API traced::traced(const traced&) = default;
+SINTER_API traced::traced(traced&&) noexcept = default;
+SINTER_API traced& traced::operator=(const traced&) = default;
+SINTER_API traced& traced::operator=(traced&&) noexcept = default;
+SINTER_API traced::~traced() = default;
+
+SINTER_API void name_leaf(leaf_text& out, int argument, int within) {
+  out.name = "argument " + std::to_string(argument);
+  if (within >= 0) out.name += " leaf " + std::to_string(within);
+}
+SINTER_API void name_length(leaf_text& out, std::uint64_t length) { out.value = "of length " + std::to_string(length); }
+
 SINTER_API void finish(traced& out) {
   tracer& t = *out.graph;
   if (!t.call || !t.call->answers) return;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "assumptions.hpp"
 #include "base/config.hpp"
@@ -144,6 +145,19 @@ class tracer {
 /// A tracer of an empty graph; inside a trace it shares that one's sizes.
 SINTER_API std::shared_ptr<tracer> make_tracer();
 
+/// For what a function is traced.
+struct trace_target {
+  device on;
+  location where;
+  const trace_request* request = nullptr;  ///< null: all sizes are numbers
+  /// With options, the call itself: its function may read values.
+  const options* how = nullptr;
+  std::span<const argument> arguments = {};
+  bool answer = false;  ///< the call wants results, not a graph
+  bool whole = false;   ///< the graph is not cut
+};
+SINTER_API std::shared_ptr<tracer> make_tracer(const trace_target& to);
+
 /// The tracer of the innermost trace on this thread, or null: then operations run eagerly.
 SINTER_API std::shared_ptr<tracer>& current();
 
@@ -186,7 +200,7 @@ SINTER_API void keep_copy(traced_value& v, storage copy, location at);
 class live_scope {
  public:
   explicit live_scope(tracer& t) : t_(t) {}
-  ~live_scope() { t_.call.reset(); }
+  SINTER_API ~live_scope();
   live_scope(const live_scope&) = delete;
   live_scope& operator=(const live_scope&) = delete;
 

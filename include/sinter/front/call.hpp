@@ -208,25 +208,25 @@ engine::leaf_text describe_leaf(int leaf, bool of_tensors, const Args&... args) 
   int argument = 0;
   [[maybe_unused]] const auto one = [&]<class T>(const T& tree) {
     int within = 0;
-    const auto found = [&](std::string value, std::size_t words = 1, bool floating = false) {
+    const auto found = [&](std::size_t words) {
       const int first = std::exchange(leaf, leaf - static_cast<int>(words));
-      if (first < 0 || leaf >= 0) return;
-      out.name = "argument " + std::to_string(argument) + (is_leaf<T> ? "" : " leaf " + std::to_string(within));
-      out.value = std::move(value);
-      out.floating = floating;
+      if (first < 0 || leaf >= 0) return false;
+      engine::name_leaf(out, argument, is_leaf<T> ? -1 : within);
+      return true;
     };
     for_each_leaf(
         tree,
         [&]<class Leaf>(const Leaf& x) {
           if constexpr (tensor_like<Leaf>) {
-            if (of_tensors) found({});
-          } else if (!of_tensors) {
-            found(value_text(x), words_of(x), is_floating_scalar<Leaf>);
+            if (of_tensors) found(1);
+          } else if (!of_tensors && found(words_of(x))) {
+            out.value = value_text(x);
+            out.floating = is_floating_scalar<Leaf>;
           }
           ++within;
         },
         [&](std::uint64_t n) {
-          if (!of_tensors) found("of length " + std::to_string(n));
+          if (!of_tensors && found(1)) engine::name_length(out, n);
         });
     ++argument;
   };
@@ -276,33 +276,6 @@ T hollow(const T& t) {
         "trace", {}, []<class E, dims Shape>(const tensor<E, Shape>&) { return tensor<E, Shape>(); }, t);
 }
 
-/// For what a function is traced.
-struct trace_target {
-  device on;
-  location where;
-  engine::trace_request request = {};
-  /// With options, the call itself: its function may read values.
-  const options* how = nullptr;
-  std::span<const engine::argument> arguments = {};
-  bool answer = false;  ///< the call wants results, not a graph
-  bool whole = false;   ///< the graph is not cut
-};
-
-inline std::shared_ptr<engine::tracer> tracer_for(const trace_target& to) {
-  auto t = engine::make_tracer();
-  t->where = to.on;
-  t->request = to.request;
-  t->open_sizes();
-  if (!to.how) return t;
-  t->call = std::make_shared<engine::live_call>();
-  t->call->how = to.how;
-  t->call->arguments = {to.arguments.begin(), to.arguments.end()};
-  t->call->fullgraph = to.how->fullgraph;
-  t->call->answers = to.answer;
-  t->call->whole = to.whole;
-  return t;
-}
-
 template <class T>
 constexpr bool holds_view();
 
@@ -325,11 +298,11 @@ constexpr bool holds_view() {
 /// Calls fn once on inputs shaped like `args` and keeps what it did; of a function that reads values, the results. Whatever
 /// fn throws passes through.
 template <class F, class... Args>
-engine::traced trace_call(F& fn, const trace_target& to, const Args&... args) {
+engine::traced trace_call(F& fn, const engine::trace_target& to, const Args&... args) {
   using result_type = call_result_t<F, Args...>;
   const location where = to.where;
   engine::traced out;
-  out.graph = tracer_for(to);
+  out.graph = engine::make_tracer(to);
   const engine::tracing_scope scope(out.graph);
   const engine::live_scope until_here(*out.graph);
   std::tuple<Args...> inputs{input_tree(out.graph, args, where)...};

@@ -182,7 +182,7 @@ class compiled {
     const options& how = s.specialised->how();
     detail::flat_arguments<Args...> flat(how.name, s.where, args...);
     const device on = flat.where(how);
-    detail::trace_target to{on, s.where};
+    engine::trace_target to{on, s.where};
     to.how = live ? &how : nullptr;
     to.arguments = flat.tensors();
     std::optional<engine::traced> answered;
@@ -190,8 +190,9 @@ class compiled {
       for (int index : how.donate)
         if (index < 0 || index >= static_cast<int>(sizeof...(Args)))
           detail::fail_donation(how.name, index, sizeof...(Args), s.where);
-      to.request = request;
-      engine::traced made = detail::trace_call(state_->fn, to, args...);
+      engine::trace_target asked_for = to;
+      asked_for.request = &request;
+      engine::traced made = detail::trace_call(state_->fn, asked_for, args...);
       if (made.answer) answered = made;
       return made;
     };
@@ -214,7 +215,7 @@ class compiled {
     if (engine::current_stance == stance::eager) return natively<Result>(std::forward<Args>(args)...);
     return asked(
         true,
-        [&](auto& flat, const engine::call& c, const engine::tracing& tracing, detail::trace_target& to,
+        [&](auto& flat, const engine::call& c, const engine::tracing& tracing, engine::trace_target& to,
             std::optional<engine::traced>& answered) -> Result {
           engine::function& f = *state_->specialised;
           {

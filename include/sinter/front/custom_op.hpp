@@ -177,7 +177,7 @@ auto run_alone(const char* name, const F& fn, location at, const X&... x) {
   how.name = name;
   flat_arguments<X...> flat(how.name, at, x...);
   const device on = flat.where(how);
-  const trace_target to{on, at};
+  const engine::trace_target to{on, at};
   const engine::traced traced = trace_call(fn, to, x...);
   const auto code = engine::build(traced.graph, flat.tensors(), how, on);
   const std::vector<std::uint8_t> keep(flat.tensors().size(), 0);

@@ -153,7 +153,7 @@ class differentiated {
     const auto function = [this](auto&&... x) { return this->under_trace(std::move(x)...); };
     const device on = flat.where(how);
     using result_type = call_result_t<decltype(function), Args...>;
-    trace_target to{on, where_};
+    engine::trace_target to{on, where_};
     to.how = &how;
     to.arguments = flat.tensors();
     to.whole = true;
