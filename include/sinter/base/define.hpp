@@ -96,7 +96,8 @@ namespace detail {
   fail(op, "needs one element; the shape is " + text::shape(extents), at);
 }
 [[noreturn]] SINTER_API void fail_index(const dims& index, const dims& extents, location at) {
-  const auto place = text::join(index, ", ", [](dim i) { return i.text(); });
+  std::string place;
+  for (int i = 0; i < index.rank; ++i) place += (i ? ", " : "") + index[i].text();
   fail("element access",
        "index (" + place + (index.rank == 1 ? ",)" : ")") + " is out of range for shape " + text::shape(extents), at);
 }
