@@ -49,6 +49,80 @@ bool differentiates(F&& push) {
 /// A graph under construction. `pool_` has the values that the next ops choose from.
 class growing_graph {
  public:
+  /// Any op on any operands with any attributes. False when it is refused, as most are; what is accepted has to work like
+  /// everything else.
+  bool anything() {
+    const op code = static_cast<op>(below(static_cast<std::uint64_t>(op::scan) + 1));
+    const auto few = [&] { return static_cast<std::int64_t>(below(4)) - (chance(20) ? 1 : 0); };
+    if (code == op::input) return false;
+    attributes a;
+    a.type = any_type();
+    a.combiner = static_cast<op>(below(static_cast<std::uint64_t>(sinter::ir::pointwise_count)));
+    std::size_t operands = code == op::constant || code == op::iota ? 0
+                           : code == op::gather || code == op::dot  ? 2
+                           : code == op::scatter_add                ? 3
+                           : code == op::concat                     ? below(4)
+                           : sinter::ir::is_pointwise(code)         ? static_cast<std::size_t>(row(code).arity)
+                                                                    : 1;
+    std::vector<node_id> in;
+    for (; operands > 0; --operands) in.push_back(chance(40) && !in.empty() ? in[0] : any());
+    const std::size_t r = in.empty() ? below(4) : rank(in[0]);
+    std::size_t ints = 0, dims = 0;
+    switch (code) {
+      case op::constant:
+      case op::reshape:
+      case op::broadcast:
+        dims = chance(70) ? r : below(5);
+        break;
+      case op::pad:
+        dims = 2 * r;
+        break;
+      case op::slice:
+        ints = r;
+        dims = 2 * r;
+        break;
+      case op::permute:
+      case op::reduce:
+        ints = code == op::reduce ? below(r + 1) : r;
+        break;
+      case op::iota:
+      case op::concat:
+      case op::arg_reduce:
+      case op::gather:
+      case op::scatter_add:
+        ints = 1;
+        dims = code == op::iota ? r : 0;
+        break;
+      case op::scan:
+        a.ints = {few(), static_cast<std::int64_t>(below(2))};
+        break;
+      case op::dot: {
+        const auto most = std::min(rank(in[0]), rank(in[1]));
+        const auto batch = below(most + 1);
+        a.ints = {static_cast<std::int64_t>(batch), static_cast<std::int64_t>(below(most - batch + 1))};
+        break;
+      }
+      default:
+        break;
+    }
+    for (; ints > 0; --ints) a.ints.push_back(few());
+    for (; dims > 0; --dims) a.dims.push_back(chance(30) ? pick(how_.theme) : dim(few()));
+    if (code == op::constant || code == op::iota || code == op::broadcast || code == op::pad) {
+      std::int64_t n = 1;
+      for (const auto& e : a.dims) {
+        n *= std::clamp<std::int64_t>(e.evaluate(how_.hints), 1, std::int64_t{1} << 31);
+        if (n > how_.most_elements) return false;
+      }
+    }
+    try {
+      const node_id y = push(code, std::move(in), std::move(a));
+      if (rank(y) <= 7) keep(y);
+      return true;
+    } catch (const user_error&) {
+      return false;
+    }
+  }
+
   /// Floating nodes that a derivative can be taken of.
   std::vector<node_id> floating() const {
     std::vector<node_id> found;
