@@ -1,4 +1,6 @@
 // Movement functions against coordinate arithmetic, on contiguous tensors and on views, eagerly and traced.
+#include <limits>
+
 #include <sinter/front/join.hpp>
 #include <sinter/front/pointwise.hpp>
 
@@ -79,6 +81,8 @@ TEST_CASE("views of more elements than a number can count are refused") {
   CHECK(broadcast_to(one, big, big / 4).numel() == big * (big / 4));
   CHECK(ops::contains(ops::error_of([&] { (void)tile(one, {big, big}); }), "[tile] (4294967296, 1) repeated"));
   CHECK(ops::contains(ops::error_of([&] { (void)pad(one, {{big * (big / 4), 0}}); }), "[pad] the width"));
+  const auto half = broadcast_to(one, big * (big / 4));
+  CHECK(ops::contains(ops::error_of([&] { (void)concat(half, half); }), "[concat] the result would have too many"));
 }
 
 TEST_CASE("permute and transpose are views") {
@@ -148,6 +152,13 @@ TEST_CASE("slice follows Python's start, stop and step") {
       python(0, 7, 1), 0, [](const auto& t) { return slice<1>(t, -100, 100); }, x);
   check_both(
       python(0, 0, 1), 0, [](const auto& t) { return slice<1>(t, 5, 2); }, x);
+  // The extreme numbers are as far as any.
+  check_both(
+      python(4, 5, -1), 0, [](const auto& t) { return slice<1>(t, 4, std::numeric_limits<std::int64_t>::min(), -1); },
+      x);
+  check_both(
+      python(0, 7, 1), 0,
+      [](const auto& t) { return slice<1>(t, std::numeric_limits<std::int64_t>::min(), ~std::size_t{0}); }, x);
   check_both(
       python(0, 0, 1), 0, [](const auto& t) { return slice<1>(t, 9); }, x);
   check_both(

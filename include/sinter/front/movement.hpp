@@ -183,21 +183,40 @@ auto squeeze(const X& x, location at = location::current()) {
 /// As a stop: through the last element in the step's direction.
 inline constexpr std::int64_t to_end = std::numeric_limits<std::int64_t>::max();
 
+namespace detail {
+
+/// A place along an axis. Numbers that no axis reaches are all alike: far below them lie the marks of symbolic sizes.
+struct axis_position {
+  dim value;
+  template <extent_like I>
+  constexpr axis_position(I n) : value(n) {
+    constexpr std::int64_t far = to_end / 2;
+    if constexpr (std::is_unsigned_v<I>) {
+      if (n > static_cast<std::uint64_t>(to_end)) value = to_end;
+    } else if constexpr (std::integral<I>) {
+      if (n < -far) value = -far;
+    }
+  }
+};
+
+}  // namespace detail
+
 /// Elements start, start + step, … before stop along one axis, as Python's start:stop:step: negative indices count from
 /// the end, indices past the ends are clamped. user_error for a step of 0. A view.
 template <tensor_like X, int A>
-auto slice(const X& x, axis_t<A>, dim start, dim stop = to_end, std::int64_t step = 1,
-           location at = location::current()) {
+auto slice(const X& x, axis_t<A>, detail::axis_position first, detail::axis_position last = to_end,
+           std::int64_t step = 1, location at = location::current()) {
   constexpr int place = detail::checked_axes<X::rank, A>()[0];
   if (step == 0) fail("slice", "the step is 0; give a positive or a negative step", at);
   const auto h = detail::untyped(x, at);
-  if (step < 0 && stop.bits == to_end) stop = -to_end / 2;
-  const auto range = op_shapes::resolve(h.extents[place], start, stop, step);
+  const dim stop = step < 0 && last.value.bits == to_end ? dim(-to_end / 2) : last.value;
+  const auto range = op_shapes::resolve(h.extents[place], first.value, stop, step);
   return detail::typed<typename X::value_type, detail::with_extent(X::static_shape, place, dyn)>(
       detail::views::slice_axis(h, place, range, at), at);
 }
 template <int A, tensor_like X>
-auto slice(const X& x, dim start, dim stop = to_end, std::int64_t step = 1, location at = location::current()) {
+auto slice(const X& x, detail::axis_position start, detail::axis_position stop = to_end, std::int64_t step = 1,
+           location at = location::current()) {
   return slice(x, axis<A>, start, stop, step, at);
 }
 

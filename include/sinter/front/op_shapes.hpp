@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <span>
 #include <string>
 
@@ -178,6 +179,7 @@ constexpr outcome concat(std::span<const dims> operands, int axis) {
   for (const dims& x : operands.subspan(1)) {
     if (x.rank != d.rank) return refuse("the ranks differ", "expand_dims the smaller one");
     for (int i = 0; i < d.rank; ++i) {
+      if (i == axis && d[i].bits > std::numeric_limits<std::int64_t>::max() / 2) return refuse_size();
       if (i == axis) d[i] = d[i] == dyn || x[i] == dyn ? dim(dyn) : d[i] + x[i];
       else if (!agree(d[i], x[i])) return refuse("extents differ off the joined axis", "pad or slice to equal extents");
       else d[i] = either(d[i], x[i]);
