@@ -104,7 +104,11 @@ class compiled {
   template <class... Args>
   auto operator()(Args&&... args) const {
     constexpr bool numbers = detail::takes_numbers<F, Args...>;
-    constexpr bool accepts = numbers || std::is_invocable_v<F&, detail::given_t<false, Args>...>;
+    // Asked only where it matters: the question alone instantiates a generic function.
+    constexpr bool accepts = [] {
+      if constexpr (numbers) return true;
+      else return std::is_invocable_v<F&, detail::given_t<false, Args>...>;
+    }();
     static_assert(
         accepts,
         "sinter: [compile] the function does not take these arguments: their number, a dtype or a rank differs");
