@@ -79,7 +79,9 @@ inline std::vector<double> product_bounds(const sinter::ir::node& n, const bound
   return bounds;
 }
 
-inline bounded reduction(const sinter::ir::node& n, const bounded& x, std::span<const std::int64_t> sizes) {
+/// `merged`: terms that each element of x is the sum of; a rewrite makes one sum of sums.
+inline bounded reduction(const sinter::ir::node& n, const bounded& x, double merged,
+                         std::span<const std::int64_t> sizes) {
   bounded out;
   out.value = evaluate(n, {&x.value}, sizes, false);
   const auto& extents = x.value.extents;
@@ -100,9 +102,13 @@ inline bounded reduction(const sinter::ir::node& n, const bounded& x, std::span<
     out.bound = apply(sum, {doubles(extents, x.bound)}, sizes).f;
     const auto total = apply(sum, {doubles(extents, size)}, sizes).f;
     const bool integers = whole(x.value.f) && all_zero(x.bound);
-    for (std::size_t i = 0; i < exact.size(); ++i)
+    for (std::size_t i = 0; i < exact.size(); ++i) {
       if (!(integers && total[i] * computed_unit(n.type) <= 1))
-        out.bound[i] += sum_rounding(terms, total[i], n.type, 32);
+        out.bound[i] += sum_rounding(terms * merged, total[i], n.type, 32);
+      // In another order what is added up may leave the range on the way.
+      if (!(total[i] < most(n.type == dtype::f64 ? dtype::f64 : dtype::f32)) && std::isfinite(exact[i]))
+        out.bound[i] = unknown;
+    }
   } else {
     out.bound = product_bounds(n, x, exact, sizes);
   }
@@ -255,6 +261,7 @@ inline std::vector<bounded> evaluate(const sinter::ir::graph& g, const std::vect
                                      std::span<const std::int64_t> sizes) {
   using sinter::ir::op;
   std::vector<bounded> all(g.size());
+  std::vector<double> summed(g.size(), 1.0);  // terms that its elements are sums of
   for (auto id : g.live()) {
     const auto& n = g[id];
     std::vector<const bounded*> in;
@@ -265,7 +272,12 @@ inline std::vector<bounded> evaluate(const sinter::ir::graph& g, const std::vect
     } else if (sinter::ir::is_pointwise(n.code)) {
       all[id] = detail::pointwise(n, in);
     } else if (n.code == op::reduce) {
-      all[id] = detail::reduction(n, *in[0], sizes);
+      all[id] = detail::reduction(n, *in[0], summed[n.in[0]], sizes);
+      if (n.attr.combiner == op::add && sinter::is_float(n.type)) {
+        const auto& extents = in[0]->value.extents;
+        summed[id] = summed[n.in[0]];
+        for (auto a : n.attr.ints) summed[id] *= static_cast<double>(extents[static_cast<std::size_t>(a)]);
+      }
     } else if (n.code == op::scan) {
       all[id] = detail::scanned(n, *in[0], sizes);
     } else if (n.code == op::arg_reduce) {
@@ -276,6 +288,7 @@ inline std::vector<bounded> evaluate(const sinter::ir::graph& g, const std::vect
       all[id] = detail::scattered(n, *in[0], *in[1], *in[2], sizes);
     } else {
       all[id] = detail::movement(n, in, sizes);
+      if (sinter::ir::is_view(n.code)) summed[id] = summed[n.in[0]];
     }
   }
   return all;
