@@ -35,7 +35,7 @@ struct scaled_sum {
   }
 };
 
-std::vector<float> elements(const engine::output& out) {
+std::vector<float> elements_of(const engine::output& out) {
   const auto* p = static_cast<const float*>(out.memory.data());
   return {p, p + out.extents[0]};
 }
@@ -45,17 +45,17 @@ std::vector<float> elements(const engine::output& out) {
 TEST_CASE("a stage is traced once for each layout") {
   scaled_sum s{2};
   const tensor<float, 1> a{1, 2, 3}, b{10, 20, 30};
-  CHECK(elements(s.run(a, b)) == std::vector<float>{12, 24, 36});
-  CHECK(elements(s.run(b, a)) == std::vector<float>{21, 42, 63});
+  CHECK(elements_of(s.run(a, b)) == std::vector<float>{12, 24, 36});
+  CHECK(elements_of(s.run(b, a)) == std::vector<float>{21, 42, 63});
   CHECK(s.traces == 1);
   const tensor<float, 1> c{1, 2, 3, 4};
-  CHECK(elements(s.run(c, c)) == std::vector<float>{3, 6, 9, 12});
+  CHECK(elements_of(s.run(c, c)) == std::vector<float>{3, 6, 9, 12});
   CHECK(s.traces == 2);  // other extents, and one operand twice
-  CHECK(elements(s.run(a, a)) == std::vector<float>{3, 6, 9});
+  CHECK(elements_of(s.run(a, a)) == std::vector<float>{3, 6, 9});
   CHECK(s.traces == 3);
-  CHECK(elements(s.run(a, b, {1})) == std::vector<float>{12, 24, 36});
+  CHECK(elements_of(s.run(a, b, {1})) == std::vector<float>{12, 24, 36});
   CHECK(s.traces == 4);  // other facts
-  CHECK(elements(s.run(a, b)) == std::vector<float>{12, 24, 36});
+  CHECK(elements_of(s.run(a, b)) == std::vector<float>{12, 24, 36});
   CHECK(s.traces == 4);
 }
 
@@ -64,7 +64,7 @@ TEST_CASE("numbers are constants until one differs, then they are arguments") {
   const tensor<float, 1> a{1, 2, 3, 4, 5}, b{0, 0, 0, 0, 1};
   for (const float factor : {2.0f, 3.0f, 5.0f, -1.0f, 0.5f, 2.0f}) {
     s.factor = factor;
-    CHECK(elements(s.run(a, b)) == std::vector<float>{factor, 2 * factor, 3 * factor, 4 * factor, 5 * factor + 1});
+    CHECK(elements_of(s.run(a, b)) == std::vector<float>{factor, 2 * factor, 3 * factor, 4 * factor, 5 * factor + 1});
   }
   CHECK(s.traces == 2);
 }
@@ -77,7 +77,7 @@ TEST_CASE("stages are safe from many threads") {
       const auto n = static_cast<float>(i);
       scaled_sum s{n};
       const tensor<float, 1> a{1, 2}, b{n, n};
-      right[i] = elements(s.run(a, b)) == std::vector<float>{2 * n, 3 * n};
+      right[i] = elements_of(s.run(a, b)) == std::vector<float>{2 * n, 3 * n};
     });
   for (auto& t : all) t.join();
   for (const bool ok : right) CHECK(ok);
@@ -95,7 +95,7 @@ TEST_CASE("a stage that throws while it is traced leaves nothing behind") {
   CHECK_THROWS_AS(run([]() -> ir::node_id { throw user_error("no"); }), user_error);
   CHECK(!engine::current());
   const auto out = run([&] { return detail::push(*engine::current(), a + 1, {}); });
-  CHECK(elements(out) == std::vector<float>{2, 3});
+  CHECK(elements_of(out) == std::vector<float>{2, 3});
 }
 
 TEST_CASE("a hit is cheap") {
