@@ -289,7 +289,8 @@ std::string every_kernel() {
   for (const auto& a : all)
     if (a[0] != 'f')
       t += line({"KO", "bit_and", "&", a}) + line({"KO", "bit_or", "|", a}) + line({"KO", "bit_xor", "^", a});
-  t += "K2(atan2, f32, f32)\nK2(atan2, f64, f64)\nK2(philox, u64, u64)\n#undef LAST\n#define LAST 3\n";
+  t += "K2(atan2, f32, f32)\nK2(atan2, f64, f64)\nK2(philox, u64, u64)\nK2(gauss, u64, u64)\n#undef LAST\n#define LAST "
+       "3\n";
   for (const auto& a : all) t += line({"K3", "select", a});
   for (const auto& a : numbers) {
     t += line({"KF", "fold_add", a, "0"}) + line({"KF", "fold_mul", a, "1"}) +
@@ -606,15 +607,19 @@ TEST_CASE("the prelude computes the vocabulary on every dtype, width and tail") 
     for_all([&]<class T>(T) { check_folds<T>(*code, t.lanes); });
     const array<std::uint64_t> key(values<std::uint64_t>(500)), counter(values<std::uint64_t>(500));
     std::vector<unsigned char> out(500 * 8);
-    for (const char* form : {"philox_u64_v", "philox_u64_s"}) {
-      const void* p[] = {key.data(), counter.data(), out.data()};
-      code->symbol<kernel>(form)(p, 500);
-      for (std::size_t i = 0; i < 500; ++i) {
-        std::uint64_t got;
-        std::memcpy(&got, out.data() + 8 * i, 8);
-        REQUIRE(got == voc::philox(key[i], counter[i]));
+    const auto check_words = [&](const std::string& name, auto want) {
+      for (const char* form : {"_u64_v", "_u64_s"}) {
+        const void* p[] = {key.data(), counter.data(), out.data()};
+        code->symbol<kernel>((name + form).c_str())(p, 500);
+        for (std::size_t i = 0; i < 500; ++i) {
+          std::uint64_t got;
+          std::memcpy(&got, out.data() + 8 * i, 8);
+          REQUIRE(got == want(key[i], counter[i]));
+        }
       }
-    }
+    };
+    check_words("philox", voc::philox);
+    check_words("gauss", voc::gauss);
   }
 }
 

@@ -148,7 +148,7 @@ TEST_CASE("random numbers are the same everywhere, from keys of the host and of 
   CHECK(uniform<float>(k, 3, 4, g).device() == g);
   check_equal(values(uniform<float>(k, 3, 4, g)), values(uniform<float>(k, 3, 4)));
   check_equal(values(uniform<double>(k, g)), values(uniform<double>(k)));
-  check_equal(values(normal<float>(k, 100, g)), values(normal<float>(k, 100)), 1e-5);
+  CHECK(values(normal<float>(k, 100, g)).at == values(normal<float>(k, 100)).at);
   check_equal(values(bernoulli(k, 0.3, 50, g)), values(bernoulli(k, 0.3, 50)));
   check_equal(values(randint<std::int32_t>(k, -5, 5, 50, g)), values(randint<std::int32_t>(k, -5, 5, 50)));
   const key there{k.state.to(g)};

@@ -2,7 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <cstdint>
+#include <numbers>
+#include <vector>
 
 namespace v = sinter::vocabulary;
 using sinter::ir::op;
@@ -160,6 +163,23 @@ TEST_CASE("bits of bool are logical") {
   CHECK(v::apply_row<op::bit_xor, bool>(true, true) == false);
   CHECK(v::apply_row<op::bit_not, bool>(true) == false);
   CHECK(v::apply_row<op::bit_not, std::uint8_t>(std::uint8_t{1}) == 254);
+}
+
+TEST_CASE("gauss is Box and Muller's, also at the ends of its ranges") {
+  using wide = long double;
+  const auto check = [](std::uint64_t a, std::uint64_t b) {
+    const wide u = (static_cast<wide>(a >> 11) + 1) * 0x1p-53L, w = static_cast<wide>(b >> 11) * 0x1p-53L;
+    const wide radius = std::sqrt(-2 * std::log(u)), want = radius * std::cos(2 * std::numbers::pi_v<wide> * w);
+    const wide got = static_cast<wide>(static_cast<std::int64_t>(v::gauss(a, b))) * 0x1p-56L;
+    // The radius, the cosine and their product are each off by a rounding or two.
+    CHECK(std::fabs(got - want) < 5 * 0x1p-53L * (1 + radius));
+  };
+  constexpr std::uint64_t most = ~std::uint64_t{0};
+  std::vector<std::uint64_t> words{0, 1, most, most / 2, most / 4, most / 4 * 3, most / 8};
+  for (int k = 11; k < 64; ++k) words.push_back(std::uint64_t{1} << k);
+  for (std::uint64_t k = 0; k < 200; ++k) words.push_back(v::philox(5, k));
+  for (auto a : words)
+    for (auto b : words) check(a, b);
 }
 
 TEST_CASE("philox matches the published vectors") {

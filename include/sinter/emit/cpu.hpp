@@ -46,10 +46,10 @@ inline const series<piece>& pieces() {
       {prelude_fold, {"fold_add", "fold_mul", "fold_maximum", "fold_minimum", "fold_bit_or", "fold_bit_and", "gemm"}},
       {prelude_transpose, {"transpose"}},
       {prelude_arithmetic, {"divide", "remainder", "power", "shift_left", "shift_right", "sigmoid", "rsqrt"}},
-      {prelude_round, {"sqrt", "rsqrt", "floor", "ceil", "round", "trunc"}},
+      {prelude_round, {"sqrt", "rsqrt", "floor", "ceil", "round", "trunc", "gauss"}},
       {prelude_math, {"exp",  "exp2", "expm1", "log",  "log2", "log1p", "cbrt",    "sin", "cos",  "tan",  "asin",
                       "acos", "atan", "atan2", "sinh", "cosh", "tanh",  "sigmoid", "erf", "erfc", "power"}},
-      {prelude_random, {"philox"}},
+      {prelude_random, {"philox", "gauss"}},
       {prelude_gemm, {"gemm"}},
   };
   return all;

@@ -248,7 +248,7 @@ SX_T T sigmoid(T a) { return (T)1 / ((T)1 + exp(-a)); }
 }  // namespace sx
 )prelude";
 
-/// philox(key, counter): Philox4x32-10, word0 | word1 << 32.
+/// philox(key, counter): Philox4x32-10, word0 | word1 << 32. gauss(a, b) as ir/vocabulary.hpp has it.
 inline constexpr std::string_view prelude_cuda_random = R"prelude(
 namespace sx {
 SX s_u64 philox(s_u64 key, s_u64 counter) {
@@ -264,6 +264,26 @@ SX s_u64 philox(s_u64 key, s_u64 counter) {
     k1 += 0xBB67AE85u;
   }
   return c0 | (s_u64)c1 << 32;
+}
+SX s_u64 gauss(s_u64 a, s_u64 b) {
+  s_f64 m = (s_f64)((a >> 11) + 1) * 0x1p-53, e = 0;
+#pragma unroll
+  for (int k = 32; k > 0; k /= 2) {
+    const s_f64 scale = 1ul << k;
+    if (m < 1 / scale) m *= scale, e += k;
+  }
+  if (m < 0.70710678118654752) m *= 2, e += 1;
+  const s_f64 s = (m - 1) / (m + 1), q = s * s;
+  s_f64 p = 1.0 / 23;
+#pragma unroll
+  for (int k = 21; k > 0; k -= 2) p = p * q + 1.0 / k;
+  const s_f64 square = 2 * (e * 0.69314718055994531 - 2 * s * p);
+  const s_f64 v = (s_f64)(b >> 11) * 0x1p-53 - 0.5;
+  const s_f64 x = 6.2831853071795865 * ((v < 0 ? -v : v) - 0.25), y = x * x;
+  s_f64 c = 1;
+#pragma unroll
+  for (int k = 22; k > 0; k -= 2) c = 1 - y * (1.0 / (k * (k + 1))) * c;
+  return (s_u64)(s_i64)(::sqrt(square) * x * c * 0x1p56);
 }
 }  // namespace sx
 )prelude";

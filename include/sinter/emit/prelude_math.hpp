@@ -253,7 +253,7 @@ SX_T V sigmoid(V a) { return splat<V>(1) / (splat<V>(1) + exp(-a)); }
 }  // namespace sx
 )prelude";
 
-/// philox(key, counter): Philox4x32-10, word0 | word1 << 32.
+/// philox(key, counter): Philox4x32-10, word0 | word1 << 32. gauss(a, b) as ir/vocabulary.hpp has it.
 inline constexpr std::string_view prelude_random = R"prelude(
 namespace sx {
 SX_T V philox(V key, V counter) {
@@ -268,6 +268,31 @@ SX_T V philox(V key, V counter) {
     k1 = (k1 + 0xBB67AE85u) & 0xffffffffu;
   }
   return c0 | c1 << 32;
+}
+template <class F, class I, class V> SX V gauss_of(V a, V b) {
+  F m = cv<F>((V)((a >> 11) + 1)) * 0x1p-53, e{};
+  for (int k = 32; k > 0; k /= 2) {
+    const s_f64 scale = 1ul << k;
+    const auto low = m < 1.0 / scale;
+    m = low ? m * scale : m;
+    e = low ? e + (s_f64)k : e;
+  }
+  const auto low = m < 0.70710678118654752;
+  m = low ? m * 2.0 : m;
+  e = low ? e + 1.0 : e;
+  const F s = (m - 1.0) / (m + 1.0), q = s * s;
+  F p = F{} + 1.0 / 23;
+  for (int k = 21; k > 0; k -= 2) p = p * q + 1.0 / k;
+  const F square = 2.0 * (e * 0.69314718055994531 - 2.0 * s * p);
+  const F v = cv<F>((V)(b >> 11)) * 0x1p-53 - 0.5;
+  const F x = 6.2831853071795865 * ((v < 0.0 ? -v : v) - 0.25), y = x * x;
+  F c = F{} + 1.0;
+  for (int k = 22; k > 0; k -= 2) c = 1.0 - y * (1.0 / (k * (k + 1))) * c;
+  return (V)cv<I>((F)(sqrt(square) * x * c * 0x1p56));
+}
+SX_T V gauss(V a, V b) {
+  if constexpr (tr<V>::vec) return gauss_of<v_f64, v_i64>(a, b);
+  else return gauss_of<s_f64, s_i64>(a, b);
 }
 }  // namespace sx
 )prelude";

@@ -213,7 +213,7 @@ constexpr bool check_operands() {
   static_assert(!(bad && s::rule == integer), "sinter: this op takes an integer dtype; cast with cast<T>(x)");
   static_assert(!(bad && s::rule == bits), "sinter: this op takes integers or bool");
   static_assert(!(bad && s::rule == selection), "sinter: the condition must be bool; compare, for example x != 0");
-  static_assert(!(bad && s::rule == random), "sinter: philox takes u64 operands");
+  static_assert(!(bad && s::rule == random), "sinter: philox and gauss take u64 operands");
   static_assert(s::shape.rank >= 0, "sinter: the static extents do not broadcast");
   return s::problem == nullptr && s::shape.rank >= 0;
 }

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <concepts>
-#include <numbers>
 #include <utility>
 #include <vector>
 
@@ -87,18 +86,18 @@ tensor<T, Shape> draw_uniform(const key& k, const index_array<Shape.rank>& exten
   }
 }
 
-/// √(-2 ln u) · cos(2π v) of uniforms u in (0, 1] and v (Box and Muller, 1958), in f32, or f64 for double.
+/// Made in f64 whatever T is (gauss, ir/vocabulary.hpp), so that the tails are long and the bits everywhere the same.
 template <element T, dims Shape>
 tensor<T, Shape> draw_normal(const key& k, const index_array<Shape.rank>& extents, const target& where, location at) {
   if constexpr (check_random_dtype<T>()) {
     const source s("normal", k, where, at);
-    using Work = compute_type<T>;
     const auto index = counters<Shape>("normal", extents, sizeof(T), at);
-    const auto u = sub(1, unit<Work>(philox(s.state, index, at), at), at);
-    const auto v = unit<Work>(philox(s.state, add(index, second_word, at), at), at);
-    const auto value = mul(sqrt(mul(log(u, at), -2, at), at), cos(mul(v, 2 * std::numbers::pi, at), at), at);
-    if constexpr (std::is_same_v<T, Work>) return evaluate_on(value, s.on, at);
-    else return evaluate_on(cast<T>(value, at), s.on, at);
+    const auto words = gauss(philox(s.state, index, at), philox(s.state, add(index, second_word, at), at), at);
+    const auto value = mul(cast<double>(cast<std::int64_t>(words, at), at), 0x1p-56, at);
+    using work = compute_type<T>;
+    if constexpr (std::is_same_v<T, double>) return evaluate_on(value, s.on, at);
+    else if constexpr (std::is_same_v<T, work>) return evaluate_on(cast<T>(value, at), s.on, at);
+    else return evaluate_on(cast<T>(cast<work>(value, at), at), s.on, at);
   } else {
     return tensor<T, Shape>();
   }

@@ -201,6 +201,7 @@ SINTER_X(shift_left)
 SINTER_X(shift_right)
 SINTER_X(atan2)
 SINTER_X(philox)
+SINTER_X(gauss)
 #undef SINTER_X
 
 template <class T>

@@ -202,6 +202,37 @@ constexpr std::uint64_t philox(std::uint64_t key, std::uint64_t counter) {
   return c[0] | static_cast<std::uint64_t>(c[1]) << 32;
 }
 
+#if defined(__clang__)
+#define SINTER_AS_WRITTEN
+#else
+#define SINTER_AS_WRITTEN __attribute__((noinline, optimize("fp-contract=off")))
+#endif
+/// A normal number of two words, times 2^56: √(-2 ln u) · cos(2π v) with u in (0, 1] and v in [0, 1) (Box and Muller, 1958).
+/// Of operations that IEEE 754 rounds exactly, none of them fused, so that every backend has the same bits.
+SINTER_AS_WRITTEN inline std::uint64_t gauss(std::uint64_t a, std::uint64_t b) {
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF
+#endif
+  // u is m · 2^-e with m between √½ and √2; ln m is 2 artanh s.
+  double m = static_cast<double>((a >> 11) + 1) * 0x1p-53, e = 0;
+  for (int k = 32; k > 0; k /= 2) {
+    const auto scale = static_cast<double>(std::uint64_t{1} << k);
+    if (m < 1 / scale) m *= scale, e += k;
+  }
+  if (m < 0.70710678118654752) m *= 2, e += 1;
+  const double s = (m - 1) / (m + 1), q = s * s;
+  double p = 1.0 / 23;
+  for (int k = 21; k > 0; k -= 2) p = p * q + 1.0 / k;
+  const double square = 2 * (e * 0.69314718055994531 - 2 * s * p);
+  // cos(2π v) is sin x with x in [-π/2, π/2].
+  const double v = static_cast<double>(b >> 11) * 0x1p-53 - 0.5;
+  const double x = 6.2831853071795865 * ((v < 0 ? -v : v) - 0.25), y = x * x;
+  double c = 1;
+  for (int k = 22; k > 0; k -= 2) c = 1 - y * (1.0 / (k * (k + 1))) * c;
+  return static_cast<std::uint64_t>(static_cast<std::int64_t>(std::sqrt(square) * x * c * 0x1p56));
+}
+#undef SINTER_AS_WRITTEN
+
 namespace detail {
 
 /// The value column of one row.
