@@ -233,7 +233,7 @@ inline void assign_stages(kernel& k) {
 /// Marks the costly values of one pass that a later pass needs too; of an open row, those that fit the hints.
 inline void keep_costly(kernel& k, std::span<const std::int64_t> hints) {
   if (k.block) return;
-  const std::int64_t row = k.extent(role::inner).evaluate(hints);
+  const std::int64_t row = std::min(k.extent(role::inner).evaluate(hints), kept_row_bytes + 1);  // or too long for any
   const std::uint32_t inner = k.mask(role::inner);
   std::int64_t bytes = 0;
   sorted_set<std::pair<int, int>> seen;
