@@ -18,7 +18,7 @@ SINTER_API storage allocate(std::size_t bytes, device where) {
 
 SINTER_API void copy(void* to, device to_where, const void* from, device from_where, std::size_t bytes) {
   if (to_where.is_cuda() || from_where.is_cuda()) run::cuda::copy(to, to_where, from, from_where, bytes);
-  else std::memcpy(to, from, bytes);
+  else if (bytes > 0) std::memcpy(to, from, bytes);
 }
 
 SINTER_API void synchronize(device where) {

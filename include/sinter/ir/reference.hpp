@@ -307,6 +307,7 @@ inline extents_t bind(const shape& extents, std::span<const std::int64_t> sizes)
 inline literal_array compute(const step& s) {
   literal_array out{s.n.type, bind(s.n.extents, s.sizes), {}, {}};
   const auto count = static_cast<std::size_t>(count_of(out.extents));
+  if (count > std::size_t{1} << 44) out_of_memory(s, count);  // 2^47 bytes are all that a process can address
   try {
     if (is_float(out.type)) out.f.resize(count);
     else out.i.resize(count);
