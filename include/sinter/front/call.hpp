@@ -91,8 +91,9 @@ std::size_t words_of(const T& x) {
 }
 
 inline std::uint64_t* put_bytes(const void* from, std::size_t bytes, std::uint64_t* to) {
+  if (bytes == 0) return to;  // of a string_view of nothing `from` is null
   const std::size_t words = (bytes + 7) / 8;
-  if (words > 0) to[words - 1] = 0;
+  to[words - 1] = 0;
   std::memcpy(to, from, bytes);
   return to + words;
 }
