@@ -333,6 +333,37 @@ TEST_CASE("what cannot be done is an error with numbers") {
   CHECK(ops::contains(message, "(5, 4)"));
 }
 
+TEST_CASE("an axis that is empty at some sizes") {
+  const auto rest = [](const matrix& x) { return slice<0>(x, 2, x.size(0)); };
+  const auto rows = [](matrix x) { return slice<0>(x, 0, 2); };
+  const tensor<std::int64_t, 1> index{1, 0};
+  const auto read = compile([&](matrix x) { return take(rest(x), index); }, {.dynamic = dynamic::yes});
+  const auto along =
+      compile([&](matrix x) { return take_along_axis(rest(x), cast<std::int64_t>(rows(x)) * 0, axis<0>); },
+              {.dynamic = dynamic::yes});
+  const auto first = compile([&](matrix x) { return argmax(rest(x), axis<0>); }, {.dynamic = dynamic::yes});
+  const auto most = compile([&](matrix x) { return max(rest(x), axis<0>); }, {.dynamic = dynamic::yes});
+  // What is dropped has no derivative; there is nothing to read it from either.
+  const auto added = [&](matrix x) { return sum(exp(scatter_add(rest(x), index, rows(x)))) + sum(rows(x)); };
+  const auto slope = compile([&](matrix x) { return grad(added)(x); }, {.dynamic = dynamic::yes});
+  for (const int n : {5, 9, 2, 4, 2}) {
+    CAPTURE(n);
+    const auto x = sample(n, 3, n);
+    if (n > 2) {
+      check_close(read(x), take(rest(x), index % (n - 2)));
+      check_close(most(x), max(rest(x), axis<0>));
+      check_close(slope(x), freshly(grad(added), x));
+      continue;
+    }
+    CHECK(ops::contains(ops::error_of([&] { (void)read(x); }), "[take] axis 0 of (0, 3) is empty"));
+    CHECK(ops::contains(ops::error_of([&] { (void)along(x); }), "[take_along_axis] axis 0 of (0, 3) is empty"));
+    CHECK(ops::contains(ops::error_of([&] { (void)first(x); }), "[argmax] axis 0 of (0, 3) is empty"));
+    CHECK(ops::contains(ops::error_of([&] { (void)most(x); }), "[max] of nothing: axis 0 of (0, 3) is empty"));
+    check_close(slope(x), ones<float>(2, 3));
+  }
+  CHECK(read.specialisations() == 1);
+}
+
 TEST_CASE("extents outside a trace are numbers") {
   const matrix x = zeros<float>(3, 4);
   const dim n = x.size(0);

@@ -325,6 +325,24 @@ TEST_CASE("gather clamps, scatter_add drops and accumulates") {
         std::vector<std::int64_t>{-53});
 }
 
+TEST_CASE("an axis that turns out to be empty: gather reads 0, an extreme is nowhere") {
+  graph g;
+  const dim s = dim::symbol(0), rest = s - dim(2);
+  const value x(g, g.add_input(dtype::f32, {rest, 2})), index(g, g.add_input(dtype::i64, {1, 2}));
+  sinter::ir::attributes a;
+  a.ints = {0};
+  a.combiner = op::maximum;
+  g.outputs = {gather(x, index, 0).id(), push(op::arg_reduce, {x}, a).id(), reduce(x, op::minimum, {0}).id()};
+  const auto at = of(dtype::i64, {1, 2}, {0, 1});
+  const auto none = arrays::run(g, {of(dtype::f32, {0, 2}, {}), at}, {2});
+  CHECK(none[0].f == std::vector<double>{0, 0});
+  CHECK(none[1].i == std::vector<std::int64_t>{-1, -1});
+  CHECK(none[2].f == std::vector<double>(2, std::numeric_limits<double>::infinity()));
+  const auto some = arrays::run(g, {of(dtype::f32, {1, 2}, {3, 4}), at}, {3});
+  CHECK(some[0].f == std::vector<double>{3, 4});
+  CHECK(some[1].i == std::vector<std::int64_t>{0, 0});
+}
+
 TEST_CASE("dot equals its definition") {
   for (dtype t : {dtype::f64, dtype::i64}) {
     const auto a = random(t, {2, 3, 5, 4}, 1, -4, 4), b = random(t, {2, 5, 4, 2, 3}, 2, -4, 4);

@@ -41,7 +41,8 @@ inline std::vector<std::int64_t> checked_indices(const char* op, const handle& i
 
 /// user_error while tracing when elements are wanted from an axis that has none: no index can be clamped to it.
 inline void check_readable(const char* op, const dims& x, int axis, const dims& result, location at) {
-  if (tracing() && x[axis] == 0 && result.numel() != 0)
+  // Asked twice: "at least 1" is what the trace knows of the axis afterwards, and 0 makes it a number for the message.
+  if (tracing() && x[axis] < 1 && x[axis] == 0 && result.numel() != 0)
     fail(op, "axis " + std::to_string(axis) + " of " + text::shape(x) + " is empty; test the extent before", at);
 }
 

@@ -1,5 +1,7 @@
-// ir/check.hpp: the invariants of a graph, verified after every pass.
+// ir/check.hpp: the invariants of a graph, verified after every pass; what a plan relies on.
 #pragma once
+
+#include <algorithm>
 
 #include "graph.hpp"
 
@@ -40,6 +42,13 @@ SINTER_API void check(const graph& g, const char* pass) {
   }
   require(inputs == g.inputs.size(), "the inputs are not the input nodes");
   for (auto id : g.outputs) require(id < g.size(), "an output is not a node");
+}
+
+SINTER_API bool may_read_nothing(const graph& g, const node& gather) {
+  const dim& axis = g[gather.in[0]].extents[static_cast<std::size_t>(gather.attr.ints[0])];
+  if (axis.lower_bound() > 0) return false;
+  return std::none_of(gather.extents.begin(), gather.extents.end(),
+                      [&](const dim& e) { return e.is(0) || e.divided_by(axis); });
 }
 
 }  // namespace sinter::ir

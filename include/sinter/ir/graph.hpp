@@ -155,6 +155,9 @@ SINTER_API std::uint64_t new_identity();
 /// Dtype and extents of the result of `n`, from its operands in `g`. Throws user_error. (structural.hpp)
 SINTER_API void infer(const graph& g, node& n);
 
+/// Whether a gather has elements to give for some sizes where its axis has none. (check.hpp)
+SINTER_API bool may_read_nothing(const graph& g, const node& gather);
+
 /// One line for one node: "%5 = f32(8, 4) add %1 %2". (print.hpp)
 SINTER_API std::string print(const graph& g, node_id id);
 

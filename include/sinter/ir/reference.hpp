@@ -113,7 +113,7 @@ inline void arg_reduce_array(const node& n, const literal_array& x, literal_arra
     for (std::int64_t o = 0; o < s.outer; ++o)
       for (std::int64_t k = 0; k < s.inner; ++k) {
         const auto at = [&](std::int64_t i) { return static_cast<T>(from[(o * s.length + i) * s.inner + k]); };
-        std::int64_t best = 0;
+        std::int64_t best = s.length > 0 ? 0 : -1;
         for (std::int64_t i = 1; i < s.length; ++i) {
           if (at(best) != at(best)) break;
           if (at(i) != at(i) || (largest ? at(i) > at(best) : at(i) < at(best))) best = i;
@@ -156,7 +156,7 @@ inline void gather_array(const node& n, const literal_array& x, const literal_ar
   with_elements(out, [&](auto* to) {
     const auto* from = column<std::remove_pointer_t<decltype(to)>>(x);
     walk_index(n, x, index, [&](auto i, auto base, std::int64_t at, std::int64_t extent, std::int64_t stride) {
-      to[i] = from[base + std::clamp<std::int64_t>(at, 0, extent - 1) * stride];
+      if (extent > 0) to[i] = from[base + std::clamp<std::int64_t>(at, 0, extent - 1) * stride];
     });
   });
 }

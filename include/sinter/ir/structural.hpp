@@ -10,10 +10,12 @@
 //   pad         (x) attr.dims = low then high (2·rank, ≥ 0), attr.literal: x surrounded by the literal.
 //   concat      (x…) ints = {axis}.
 //   reduce      (x) ints = axes ascending, attr.combiner. Axes are dropped. An empty reduction gives the combiner's
-//               identity; maximum and minimum have none and refuse an extent known to be 0.
-//   arg_reduce  (x) ints = {axis}, attr.combiner maximum or minimum: i64 index of the first extreme; NaN is extreme.
+//               identity; maximum and minimum refuse an extent known to be 0, and start from the lowest or largest value.
+//   arg_reduce  (x) ints = {axis}, attr.combiner maximum or minimum: i64 index of the first extreme; NaN is extreme. An
+//               extent known to be 0 is refused; -1 where one turns out to be.
 //   gather      (x, index) ints = {axis}: result has index's extents, which equal x's off the axis; element c reads x at
-//               c with c[axis] = index[c]. index is i32 or i64. Indices are clamped to [0, extent).
+//               c with c[axis] = index[c]. index is i32 or i64. Indices are clamped to [0, extent). An extent known to be
+//               0 is refused unless the result is empty; 0 or false is read where one turns out to be.
 //   scatter_add (base, index, updates) ints = {axis}: base plus, for each c of updates, updates[c] at c with
 //               c[axis] = index[c]; index (i32 or i64) and updates have equal extents, which equal base's off the axis.
 //               Indices out of range are dropped.

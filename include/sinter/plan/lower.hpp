@@ -280,6 +280,7 @@ class lowering {
       case ir::op::gather: {
         for (const auto& c : at)
           if (c.index >= 0) throw refusal{"an index is read at an index", id};
+        ensure(!ir::may_read_nothing(g_, v), "what gather reads has an element");
         const auto axis = static_cast<std::size_t>(v.attr.ints[0]);
         coordinates below = at;
         below[axis] = indirect(clamped(value_at(v.in[1], at), g_[v.in[0]].extents[axis]));

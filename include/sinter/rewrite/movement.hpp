@@ -56,6 +56,20 @@ inline value moved_constant(const site& s) {
   return x ? s.constant(*x) : value();
 }
 
+/// Kernels read without asking: an axis that may turn out to have no element gets one more, 0, and the index stays below it.
+inline value gather_of_nothing(const site& s) {
+  if (!ir::may_read_nothing(s.v.owner(), s.n())) return {};
+  const value x = s.in(0), index = cast(s.in(1), dtype::i64);
+  const auto axis = static_cast<std::size_t>(s.n().attr.ints[0]);
+  shape none(static_cast<std::size_t>(x.rank()), 0), one = none;
+  one[axis] = 1;
+  ir::attributes last;
+  last.dims = {x.extents()[axis] - dim(1)};
+  const value most(s.v.owner(), s.v.owner().push(op::size, {}, std::move(last), s.v.where()), s.v.where());
+  const value kept = minimum(index, broadcast(reshape(most, shape(none.size(), 1)), index.extents()));
+  return gather(pad(x, std::move(none), one, 0.0), kept, s.n().attr.ints[0]);
+}
+
 /// Computes before repeating: f(broadcast a, broadcast b, constant) = broadcast f(a, b, constant).
 inline value pointwise_of_broadcasts(const site& s) {
   const shape* from = nullptr;

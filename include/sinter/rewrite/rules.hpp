@@ -109,6 +109,7 @@ inline constexpr rule rules[] = {
   {op::slice,     "slice of constant",            moved_constant},
   {op::pad,       "pad of nothing",               pad_of_nothing},
   {op::concat,    "concat of one",                SINTER_WHEN(s.arity() == 1, s.in(0))},
+  {op::gather,    "gather of what may be nothing", gather_of_nothing},
   {op::gather,    "gather of constant",           moved_constant},
 
   {op::reduce, "reduce of nothing",               reduce_of_nothing},
