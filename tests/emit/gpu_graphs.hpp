@@ -3,6 +3,7 @@
 
 #include <sinter/emit/cuda.hpp>
 #include <sinter/plan/horizontal.hpp>
+#include <sinter/plan/sized.hpp>
 
 #include "../plan/graphs.hpp"
 

@@ -3,6 +3,8 @@
 
 #include <sinter/ir/define.hpp>
 
+#include <array>
+
 #include "gpu_graphs.hpp"
 #include "nvrtc_gate.hpp"
 
@@ -207,6 +209,35 @@ TEST_CASE("a norm's backward pass copies its rows ahead into shared memory where
     CHECK((touches[b] || h200.source.launches[0].touches[b]));
     if (written) CHECK(touches[b] != h200.source.launches[0].touches[b]);
   }
+}
+
+TEST_CASE("open rows: in registers as far as sizes are known to reach, in a loop otherwise") {
+  graph g;
+  const auto c = gpu_kernels({softmax(input(g, {ir::dim::symbol(0), ir::dim::symbol(1) * 16}))}, {}, {8192, 256});
+  REQUIRE(c.kernels.size() == 1);
+  CHECK(has(entries(c.sources[0]), "for (long z = lane; "));
+  kernel k = c.kernels[0];
+  const auto printed = [&](std::int64_t rows, std::int64_t sixteenths) {
+    k.fit = engine::emit::fit_of(engine::plan::with_sizes(c.kernels[0], std::array{rows, sixteenths}));
+    const auto s = engine::emit::cuda(k, {});
+    const one o{k, s, entries(s)};
+    check_compiles(o);
+    return o;
+  };
+  const auto held = printed(8192, 256);
+  CHECK(k.fit.longest == 4096);
+  CHECK(!has(held.text, "for (unsigned z = lane; "));
+  CHECK(has(held.text, "f < "));
+  graph numbers;
+  CHECK(held.source.launches[0].threads == only({softmax(input(numbers, {8192, 4096}))}).source.launches[0].threads);
+  CHECK(printed(8192, 129).text == held.text);
+  CHECK(printed(8192, 128).text != held.text);
+  const auto wide = printed(std::int64_t{1} << 30, 256);
+  CHECK(k.fit.longest == 4096);
+  CHECK(has(wide.text, "const long r = block;"));
+  const auto looped = printed(3, 1 << 16);
+  CHECK(k.fit.longest == 0);
+  CHECK(has(looped.text, "for (unsigned z = lane; "));
 }
 
 TEST_CASE("few long rows are split, and finished by a second launch") {

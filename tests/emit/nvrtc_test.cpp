@@ -163,7 +163,9 @@ TEST_CASE("kernels of random graphs") {
     m.strides.resize(made.graph.size());
     engine::emit::cuda_target how;
     how.deterministic = seed % 2 == 0;
-    for (const auto& k : fuse(made.graph, m, {.gpu = true, .blas = false}).kernels)
+    for (auto k : fuse(made.graph, m, {.gpu = true, .blas = false}).kernels) {
+      if (!r.hints.empty()) k.fit = engine::emit::fit_of(engine::plan::with_sizes(k, r.hints));
       check_compiles(engine::emit::cuda(k, how));
+    }
   }
 }

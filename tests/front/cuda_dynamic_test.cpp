@@ -83,6 +83,40 @@ TEST_CASE("extents with a common step share kernels that count on it; another ex
   check_rows("softmax", fn, 3, {}, {16, 32, 64, 48, 33, 7, 16, 80, 5});
 }
 
+TEST_CASE("rows of any length are held in registers up to the next power of two, or read again and again") {
+  const auto check = [](const std::string& name, auto fn, double epsilon) {
+    CAPTURE(name);
+    const auto f = compile(fn, {.dynamic = dynamic::yes});
+    for (const int n : {8, 33, 40, 100, 900, 65, 1025, 5001, 70001, 200003, 64, 8}) {
+      CAPTURE(n);
+      const matrix x = normal<float>(make_key(n), n > 6000 ? 3 : 37, n);
+      const auto want = evaluate(fn(x)).to_vector();
+      const auto got = f(x.to(device::cuda(0))).to(device::cpu()).to_vector();
+      REQUIRE(got.size() == want.size());
+      double worst = 0, size = 1;
+      for (std::size_t i = 0; i < got.size(); ++i) {
+        const auto a = static_cast<double>(got[i]), b = static_cast<double>(want[i]);
+        worst = std::max(worst, a == b ? 0 : std::abs(a - b));
+        size = std::max(size, std::abs(b));
+      }
+      CHECK(worst <= epsilon * size);
+    }
+  };
+  check(
+      "softmax", [](matrix x) { return softmax(x * 0.125f); }, 1e-6);
+  check(
+      "argmax", [](matrix x) { return argmax(x, axis<1>); }, 0);
+  check(
+      "of a norm", [](matrix x) { return grad([](matrix a) { return sum(exp(layer_norm(a) * 0.5f)); })(x); }, 1e-4);
+  check(
+      "rows and columns",
+      [](matrix x) {
+        const tensor<float, 1> g = sum(x, axis<0>) * 0.01f;
+        return grad([&](tensor<float, 1> g) { return sum(exp(layer_norm(x, g, g) * 0.5f)); })(g);
+      },
+      1e-4);
+}
+
 TEST_CASE("recorded calls: numbers at once, open sizes when they are hot, with one pool of scratch memory") {
   const auto fn = [](matrix x) { return softmax(matmul(x, transpose(x))); };
   setenv("SINTER_LOGS", "perf", 1);

@@ -58,7 +58,7 @@ inline std::int64_t round_up(std::int64_t a, std::int64_t b) { return (a + b - 1
 
 /// True when offsets and counts may not fit 31 bits.
 inline bool needs_wide_index(const kernel& k) {
-  if (k.symbols > 0 && k.small) return false;
+  if (k.symbols > 0 && k.fit.small) return false;
   constexpr std::int64_t limit = 0x7fffffff - (1 << 24);
   std::int64_t count = 1;
   for (const auto& a : k.axes) {
@@ -90,6 +90,17 @@ inline bool needs_wide_index(const kernel& k) {
   for (const auto& p : k.products)
     if (beyond(p.a.at) || beyond(p.b.at)) return true;
   return false;
+}
+
+/// What code for the sizes of `k`, which are numbers, may count on and still serve others: rows up to the next power of two.
+inline plan::size_fit fit_of(const kernel& k) {
+  constexpr std::int64_t shortest = 32, longest = 1 << 17;  // beyond, no registers hold a row
+  plan::size_fit fit{.small = !needs_wide_index(k)};
+  const auto n = k.extent(role::inner).number().value_or(longest + 1);
+  const bool reduces = std::any_of(k.body.begin(), k.body.end(),
+                                   [](const auto& i) { return i.kind == kind::reduce || i.kind == kind::arg_reduce; });
+  if (reduces && n <= longest) fit.longest = power_of_two(std::max(n, shortest));
+  return fit;
 }
 
 inline dtype type_of(const kernel& k, const plan::access& a) {

@@ -16,8 +16,9 @@ struct row_shape {
   bool held = false;  ///< a thread's part of a row is `vectors` vectors; otherwise it loops
   int chunks = 1;     ///< blocks of a row
   bool recompute = false;
-  sorted_set<int> keep;  ///< values in registers between passes
-  dim count;             ///< vectors of a row
+  sorted_set<int> keep;              ///< values in registers between passes
+  dim count;                         ///< vectors of a row
+  std::optional<std::int64_t> most;  ///< how many they are, or may be
   int threads() const { return group * rows; }
 };
 
@@ -103,7 +104,9 @@ inline row_shape rows_of(const cuda_printer& p, const cuda_target& t) {
   s.count = s.width == 1 ? n : *n.divided_by(s.width);
   choose_keep(p, s);
   const auto rows = k.extent(role::outer).number();
-  const auto count = s.count.number();
+  if (s.count.is_number()) s.most = s.count.number();
+  else if (k.fit.longest > 0) s.most = round_up(k.fit.longest, s.width);
+  const auto count = s.most;
   if (rows_are_contiguous(k, s.axis) && rows.value_or(1 << 20) >= 4096) {
     s.rows = 128;
     s.vectors = 4;

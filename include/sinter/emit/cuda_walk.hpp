@@ -54,7 +54,7 @@ inline std::int64_t shared_memory_of(int capability) {
 inline bool can_stage(const cuda_printer& p, const row_shape& r, const cuda_target& t) {
   const kernel& k = p.code();
   const auto loads = loads_of(p, true);
-  if (t.capability < 80 || loads.empty() || r.count.number().value_or(0) <= 32) return false;
+  if (t.capability < 80 || loads.empty() || r.most.value_or(0) <= 32) return false;
   return std::all_of(loads.begin(), loads.end(), [&](int id) {
     const plan::access& a = p.at(id).at;
     const auto type = k.buffers[static_cast<std::size_t>(a.buffer)].type;
@@ -86,7 +86,7 @@ inline walk_shape walk_of(const cuda_printer& p, const cuda_target& t) {
   if (is_heavy(k)) s.resident = 512;
   s.row = rows_of(p, t);
   row_shape& r = s.row;
-  const auto count = r.count.number();
+  const auto count = r.most;
   if (arrays_of(p).empty() && r.held) {
     // Nothing but the row is kept: more and smaller blocks, each with more of the row in flight, wait for one another less;
     // of several waves, since rows are many and blocks end apart.

@@ -70,7 +70,6 @@ inline cuda_plan plan_cuda(code& c, const ir::graph& g, const series<char>& copi
     for (auto k : together) {
       number[k] = p.groups.size();
       p.kernels.push_back(std::move(fused.kernels[k]));
-      p.kernels.back().small = !emit::needs_wide_index(plan::with_sizes(p.kernels.back(), hints));
       p.when.push_back(p.groups.size());
       reported.push_back(p.first_step + p.groups.size());
     }
@@ -125,9 +124,10 @@ inline void print_cuda(code& c, cuda_plan& p, const emit::cuda_target& target, b
         continue;
       }
       series<const plan::kernel*> parts;
+      group.fit = group.fit_for(p.kernels, hints);
       for (std::size_t k = 0; k < group.count; ++k) {
+        p.kernels[group.first + k].fit = group.fit;
         parts.push_back(&p.kernels[group.first + k]);
-        group.wide = group.wide || !parts.back()->small;
       }
       group.source = emit::cuda(parts, target);
       text = group.source.text;
@@ -161,22 +161,15 @@ inline run::cuda::sequence assemble_cuda(const cuda_plan& p, const binding& wher
                                       false, modules, device, how, nullptr, sizes, late));
       assembly.add_call(group, device_routine(p.graph, p.graph[first.opaque], std::move(parts), module, device, sizes));
     } else {
-      bool wide = group.wide;
       auto call = group.call;
-      if (first.symbols > 0) {
-        wide = false;
-        for (std::size_t k = 0; k < group.count; ++k) {
-          const plan::kernel bound = plan::with_sizes(p.kernels[group.first + k], sizes);
-          wide = wide || emit::needs_wide_index(bound);
-          if (call) call = library_call(bound, device, how);
-        }
-      }
+      if (call && first.symbols > 0) call = library_call(plan::with_sizes(first, sizes), device, how);
+      const plan::size_fit fit = first.symbols > 0 ? group.fit_for(p.kernels, sizes) : group.fit;
       if (call) {
         assembly.add_product(group, *call, how);
-      } else if (module && wide == group.wide) {
+      } else if (module && fit == group.fit) {
         assembly.add_launches(group, group.source, *module);
       } else {
-        const auto& made = late.get(group, p.kernels, wide);
+        const auto& made = late.get(group, p.kernels, fit);
         assembly.add_launches(group, made.source, made.module);
       }
     }

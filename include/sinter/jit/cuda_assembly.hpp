@@ -8,6 +8,7 @@
 #include "../base/series.hpp"
 #include "../emit/cuda.hpp"
 #include "../plan/blas.hpp"
+#include "../plan/sized.hpp"
 #include "../run/cuda_blas.hpp"
 #include "../run/cuda_nvrtc.hpp"
 #include "../run/cuda_program.hpp"
@@ -64,8 +65,16 @@ struct cuda_group {
   std::size_t first = 0, count = 0;
   std::optional<plan::blas_call> call;  ///< for the sizes of the traced call
   emit::cuda_source source;
-  int text = -1;      ///< of all that are compiled
-  bool wide = false;  ///< the source has 64-bit indices; with symbols, sizes may ask for them later
+  int text = -1;       ///< of all that are compiled
+  plan::size_fit fit;  ///< of the source; with symbols, sizes may ask for another one later
+
+  /// What a source for `sizes` may count on.
+  plan::size_fit fit_for(const series<plan::kernel>& kernels, std::span<const std::int64_t> sizes) const {
+    plan::size_fit all = emit::fit_of(plan::with_sizes(kernels[first], sizes));
+    for (std::size_t k = 1; k < count; ++k)  // kernels that share a launch have no rows
+      all.small = all.small && emit::fit_of(plan::with_sizes(kernels[first + k], sizes)).small;
+    return all;
+  }
 };
 
 /// Kernels that other sizes ask for than those of the traced call; they are made when first met.
@@ -73,27 +82,27 @@ class late_cuda_kernels {
  public:
   struct made {
     const cuda_group* group = nullptr;
-    bool wide = false;
+    plan::size_fit fit;
     emit::cuda_source source;
     run::cuda::built module;
   };
 
   late_cuda_kernels(int device, const emit::cuda_target& target) : device_(device), target_(target) {}
 
-  const made& get(const cuda_group& group, const series<plan::kernel>& kernels, bool wide) {
+  const made& get(const cuda_group& group, const series<plan::kernel>& kernels, plan::size_fit fit) {
     const std::lock_guard lock(mutex_);
     for (const auto& m : all_)
-      if (m->group == &group && m->wide == wide) return *m;
+      if (m->group == &group && m->fit == fit) return *m;
     series<plan::kernel> copies(kernels.begin() + static_cast<std::ptrdiff_t>(group.first),
                                 kernels.begin() + static_cast<std::ptrdiff_t>(group.first + group.count));
     series<const plan::kernel*> parts;
     for (auto& k : copies) {
-      k.small = !wide;
+      k.fit = fit;
       parts.push_back(&k);
     }
     auto m = std::make_unique<made>();
     m->group = &group;
-    m->wide = wide;
+    m->fit = fit;
     m->source = emit::cuda(parts, target_);
     logs::to("output_code", [&] { return m->source.text; });
     const series<std::string> text{m->source.text};

@@ -100,6 +100,13 @@ struct product {
   dtype type = dtype::f32;  ///< of the result
 };
 
+/// What the code of a kernel with symbols counts on; whoever runs it sees to it.
+struct size_fit {
+  bool small = false;        ///< counts and offsets fit 31 bits
+  std::int64_t longest = 0;  ///< elements of a row at most; 0: any number
+  bool operator==(const size_fit&) const = default;
+};
+
 struct kernel {
   series<axis> axes;
   series<instruction> body;  ///< operands precede users
@@ -108,10 +115,10 @@ struct kernel {
   series<plan::product> products;  ///< one for a matrix product, none otherwise
   std::string label;               ///< the ops in it, for logs: "sub exp reduce"
   int symbols = 0;                 ///< size symbols that may occur in extents and strides
-  bool small = false;              ///< with symbols: whoever runs it sees to it that counts and offsets fit 31 bits
-  int stages = 1;                  ///< passes over the inner axes
-  std::int64_t block = 0;          ///< not 0: the only axis is inner; its blocks of this length are the rows
-  int chunks = 1;                  ///< the rows are summed in this many runs, then the runs are combined
+  size_fit fit;
+  int stages = 1;          ///< passes over the inner axes
+  std::int64_t block = 0;  ///< not 0: the only axis is inner; its blocks of this length are the rows
+  int chunks = 1;          ///< the rows are summed in this many runs, then the runs are combined
 
   /// Of an opaque node, which is no kernel but a step among them: its number, and per operand, then per result, an index into
   /// buffers, -1 for a result that nothing reads.
