@@ -124,6 +124,14 @@ TEST_CASE("16 bytes at a time, where addresses, strides and extents are multiple
   }
 }
 
+TEST_CASE("what is large and read once passes by the caches, unless as much is written") {
+  graph sums, copy, rows, few;
+  CHECK(has(only({sum(input(sums, {1 << 26}), {0})}).text, "load_once<4>"));
+  CHECK(has(only({sum(input(rows, {1 << 14, 1 << 12}), {1})}).text, "load_once<4>"));
+  CHECK(!has(only({input(copy, {1 << 26}) * 2.0}).text, "_once"));
+  CHECK(!has(only({sum(input(few, {1 << 20}), {0})}).text, "_once"));
+}
+
 TEST_CASE("a slice that starts in the middle of 16 bytes is read by elements") {
   graph g;
   const value x = input(g, {64, 128});

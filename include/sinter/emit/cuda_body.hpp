@@ -31,6 +31,7 @@ class cuda_printer {
         inner_(k.mask(role::inner)),
         row_(k.mask(role::row)),
         wide_(needs_wide_index(k)),
+        once_(!stores_much(k)),
         first_(first) {}
 
   writer& out() const { return out_; }
@@ -374,8 +375,7 @@ class cuda_printer {
   void store_vector(const plan::store& s, const cuda_tile& t) {
     if (!stores_lanes(s, t)) return store_scalar(s);
     if (is_vector_access(k_, s.at, t.axis, t.width))
-      return void(out_.line(std::string(touches_once(k_, s.at) ? "store_once" : "store") + "(" + address(s.at) + ", " +
-                            packed(s) + ");"));
+      return void(out_.line("store(" + address(s.at) + ", " + packed(s) + ");"));
     out_.line("store_strided(" + address(s.at) + ", " + s.at.at.stride[static_cast<std::size_t>(t.axis)].text() + ", " +
               packed(s) + ");");
   }
@@ -383,7 +383,7 @@ class cuda_printer {
   const kernel& k_;
   writer& out_;
   std::uint32_t inner_, row_;
-  bool wide_, once_ = true;
+  bool wide_, once_;
   int first_;
   sorted_set<int> known_;  ///< values that a name in scope has
   mutable sorted_set<int> touched_;

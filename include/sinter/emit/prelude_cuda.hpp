@@ -118,20 +118,13 @@ template <> struct words<2> { typedef short t; };
 template <> struct words<1> { typedef signed char t; };
 template <int V, class M> SX pack<V, M> load(const M* p) { return *(const pack<V, M>*)p; }
 template <int V, class M> SX void store(M* p, pack<V, M> x) { *(pack<V, M>*)p = x; }
-// The same for memory that nothing will read again before the cache is full of other things.
+// Past the caches.
 template <int V, class M> SX pack<V, M> load_once(const M* p) {
   constexpr int n = V * sizeof(M) < 16 ? V * sizeof(M) : 16;
   typedef typename words<n>::t W;
   union { pack<V, M> x; W w[V * sizeof(M) / n]; } r;
   for (int i = 0; i < (int)(V * sizeof(M) / n); ++i) r.w[i] = __ldcs((const W*)p + i);
   return r.x;
-}
-template <int V, class M> SX void store_once(M* p, pack<V, M> x) {
-  constexpr int n = V * sizeof(M) < 16 ? V * sizeof(M) : 16;
-  typedef typename words<n>::t W;
-  union { pack<V, M> x; W w[V * sizeof(M) / n]; } r;
-  r.x = x;
-  for (int i = 0; i < (int)(V * sizeof(M) / n); ++i) __stcs((W*)p + i, r.w[i]);
 }
 template <int V, class M> SX pack<V, M> load_strided(const M* p, long stride) {
   pack<V, M> r;
