@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""Runs the tests of a GPU (ctest -L cuda) under compute-sanitizer, several at once.
+
+    compute_sanitizer.py BUILD [--tool memcheck|racecheck|initcheck|synccheck] [--jobs N] [--timeout S] [--only REGEX]
+
+Each tensor has an allocation of its own there, and fresh memory is poisoned. Run ctest -L cuda first: then kernels come
+from the cache. Prints a line a test, and what the tool found; fails when it found anything, or a test failed.
+"""
+import argparse
+import concurrent.futures
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+
+def tests_of(build, only):
+    """Name, command and environment of each test."""
+    listed = subprocess.run(["ctest", "--show-only=json-v1", "-L", "^cuda$"], cwd=build, check=True, capture_output=True)
+    for test in json.loads(listed.stdout)["tests"]:
+        if not re.search(only, test["name"]):
+            continue
+        properties = {p["name"]: p["value"] for p in test["properties"]}
+        yield test["name"], test["command"], dict(e.split("=", 1) for e in properties.get("ENVIRONMENT", []))
+
+
+def run(tool, name, command, environment, timeout):
+    # What the tests call the driver with on purpose, and the compilers that they start, are not its business.
+    checked = [tool[0], "--tool", tool[1], "--target-processes", "application-only", "--report-api-errors", "no",
+               "--error-exitcode", "99", *command]
+    start = time.monotonic()
+    try:
+        done = subprocess.run(checked, capture_output=True, text=True, timeout=timeout, errors="replace",
+                              env={**os.environ, "SINTER_CUDA_NO_CACHE": "1", "SINTER_CUDA_POISON": "1", **environment})
+        code, text = done.returncode, done.stdout + done.stderr
+    except subprocess.TimeoutExpired as e:
+        code, text = "no end", (e.stdout or b"").decode(errors="replace")
+    return name, code, text, time.monotonic() - start
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build")
+    parser.add_argument("--tool", default="memcheck")
+    parser.add_argument("--jobs", type=int, default=8)
+    parser.add_argument("--timeout", type=float, default=1200)
+    parser.add_argument("--only", default="")
+    args = parser.parse_args()
+    sanitizer = shutil.which("compute-sanitizer") or sys.exit("compute-sanitizer is not on PATH")
+    bad = 0
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        waiting = [pool.submit(run, (sanitizer, args.tool), *test, args.timeout)
+                   for test in tests_of(args.build, args.only)]
+        for done in concurrent.futures.as_completed(waiting):
+            name, code, text, seconds = done.result()
+            summary = re.findall(r"^=+ ((?:ERROR|RACECHECK) SUMMARY: .*)$", text, re.M)
+            cases = re.findall(r"test cases: *(\d+) \| *(\d+) passed", text)
+            clean = code == 0 and summary and re.match(r".*SUMMARY: 0 (errors|hazards)", summary[-1])
+            bad += not clean
+            print(f"{'ok    ' if clean else 'FAILED'} {name:34} {seconds:6.1f} s  {code}  "
+                  f"{'/'.join(reversed(cases[-1])) if cases else '?'} cases  {summary[-1] if summary else 'no summary'}",
+                  flush=True)
+            if not clean:
+                lines = [l for l in text.splitlines() if re.match(r"=========|.*(ERROR|FATAL):", l)]
+                print("\n".join("    " + l for l in lines[:12] + lines[-12:]), flush=True)
+    if not waiting:
+        sys.exit("no tests")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
