@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <mutex>
 #include <span>
 #include <string>
 
@@ -78,6 +79,7 @@ struct size_layout {
 struct trace_request {
   series<fact_of> open;  ///< extents and numbers that become inputs of the specialisation
   size_layout layout;
+  bool* read = nullptr;  ///< set as soon as the function has read a value: it must not run again for this call
 };
 
 /// A number that the traced function turned into a C++ value: it holds for that value alone.
@@ -116,7 +118,7 @@ SINTER_API bool holds(const assumptions& given, const call& c);
 /// The values that a call gives to the symbols: one per size of the layout. False when it does not fit.
 SINTER_API bool bind_sizes(const size_layout& layout, std::span<const argument> tensors, std::int64_t* sizes);
 
-/// Which extents of one function's arguments become symbols. Not thread-safe. (sizes.hpp)
+/// Which extents of one function's arguments become symbols. Thread-safe. (sizes.hpp)
 class size_policy {
  public:
   /// The layout to ask a trace of this call for.
@@ -130,6 +132,7 @@ class size_policy {
     series<std::int64_t> divisor;  ///< that all extents seen had in common
   };
   static constexpr std::size_t most_seen = 64;
+  std::mutex mutex_;
   series<seen> seen_;
 };
 

@@ -15,6 +15,7 @@
 #include "base/text.hpp"
 #include "dispatch/guard.hpp"
 #include "dispatch/limits.hpp"
+#include "dispatch/segment_programs.hpp"
 #include "dispatch/specialisation.hpp"
 #include "dispatch/tiers.hpp"
 #include "dispatch/values.hpp"
@@ -37,8 +38,9 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     readers::count& in = readers_.enter();
     if (specialisation* const e = table_.load()->look_up(c, clock_)) {
       found hit = answer(e, in);
-      if (e->warmth && e->warmth->counts() && current_stance == stance::normal && e->warmth->just_hot(hash_of(c)))
-        warm(c, trace);
+      if (e->warmth && e->warmth->counts() && current_stance == stance::normal && e->warmth->just_hot(hash_of(c)) &&
+          !warm(c, trace))
+        e->warmth->ask_again(hash_of(c));
       return hit;
     }
     in.fetch_sub(1);
@@ -50,6 +52,17 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     for (const auto& e : now->all())
       if (e->kind == standing::native && e->when.accepts(c)) return e->note(did);
   }
+
+  size_layout segment_sizes(const call& c) override {
+    size_layout wanted = sizes_.layout_for(c, how_.dynamic);
+    if (!wanted.any_open()) return {};
+    const reading now(*this);
+    for (const auto& e : now->all())
+      if (e->kind == standing::native && e->when.accepts(c)) return e->opened(std::move(wanted));
+    return wanted;
+  }
+
+  segment_limits& segments() override { return segments_; }
 
   void prepare(const call& c, const tracing& trace) override {
     miss(c, trace, tier::immediate);
@@ -119,7 +132,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
 
   static series<size_report> sizes_of(const specialisation& e) {
     series<size_report> out;
-    for (const auto& n : e.when.given().narrowed) out.push_back({n.what.tensor, n.what.axis, n.how, n.why, n.where});
+    for (const auto& n : e.narrowed()) out.push_back({n.what.tensor, n.what.axis, n.how, n.why, n.where});
     return out;
   }
 
@@ -284,32 +297,36 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
            how_.backend != "aot_reference";
   }
 
-  /// Extents that a specialisation with open ones meets often get kernels of their own, made in the background.
-  void warm(const call& c, const tracing& trace) {
+  /// Extents that a specialisation with open ones meets often get kernels of their own, made in the background. False when
+  /// that has to wait, since another build is under way.
+  bool warm(const call& c, const tracing& trace) {
     const std::unique_lock one_build(building_, std::try_to_lock);
-    if (!one_build) return;
+    if (!one_build) return false;
     if (count(table_.load()->all(), standing::hot, c.signature) >=
         static_cast<std::size_t>(std::max(how_.recompile_limit, 1)))
-      return;
+      return true;
     traced t;
     try {
       t = trace.run(trace.what, trace_request{});
     } catch (const std::exception& problem) {
-      return logs::warn_once(how_.name + ": frequent extents get no kernels of their own: " + problem.what());
+      logs::warn_once(how_.name + ": frequent extents get no kernels of their own: " + problem.what());
+      return true;
     }
-    if (t.answer) return;
+    if (t.answer) return true;
     auto made = std::make_shared<specialisation>(guard(c, t.graph->assumed), t.skeleton, "these extents are frequent",
                                                  standing::hot);
     builds_.start(t, c, how_, [made, self = weak_from_this()](std::shared_ptr<const program> p) {
       made->serve(std::move(p));
       if (const auto d = self.lock()) d->add(made);
     });
+    return true;
   }
 
   const options how_;
   const location where_;
-  limits limits_;                  ///< under building_, but for count()
-  size_policy sizes_;              ///< under building_
+  limits limits_;  ///< under building_, but for count()
+  size_policy sizes_;
+  segment_limits segments_;
   std::recursive_mutex building_;  ///< held while a specialisation is made; what is traced may call the function again
   std::mutex writing_;             ///< held while the table is replaced
   mutable readers readers_;

@@ -143,8 +143,23 @@ inline ir::shape to_ir(const dim* extents, int rank) {
 }
 SINTER_API dim from_ir(const ir::dim& d);
 
-/// Makes all extents of a trace numbers: unless they are, the trace ends with an exception and repeats.
+/// An extent among the results: where the trace answers its call, what it is there; else it is fixed.
+SINTER_API std::int64_t returned_size(const tracer& t, dim d);
+
+/// Makes all extents of a trace numbers: unless they are, the trace ends with an exception and repeats; after stay() it goes
+/// on with numbers.
 SINTER_API void fix_sizes(tracer& t, const std::string& why, location where);
+/// The traced function has read a value and does not run again: what it asks of its sizes narrows them from here on.
+SINTER_API void stay(tracer& t);
+/// The trace's sizes are narrowed in this tracer's graph too.
+SINTER_API void watch_sizes(const std::shared_ptr<tracer>& t);
+/// Extents of an earlier segment as they are now.
+SINTER_API ir::shape resolved_sizes(const tracer& t, ir::shape extents);
+/// How the inputs of a segment tell the sizes that are open in its graph: the call's arguments, then what it captured. Empty
+/// where all are numbers. Puts what has been narrowed into g.
+SINTER_API size_layout segment_layout(tracer& t, ir::graph& g, std::span<const argument> inputs);
+/// What has been narrowed so far, in words.
+SINTER_API series<narrowed_size> narrowed_sizes(const tracer& t);
 
 /// `marks` with an axis marked as dynamic, with extents from `least` to `most`, or as static. (sizes.hpp)
 SINTER_API std::uint32_t add_mark(std::uint32_t marks, int axis, bool dynamic, std::int64_t least, std::int64_t most);
@@ -301,6 +316,10 @@ class function {
   virtual found find(const call& c, const tracing& trace) = 0;
   /// What a function that reads values did when it was run again.
   virtual void answered(const call& c, const segments_run& did) = 0;
+  /// The sizes that such a run keeps open.
+  virtual size_layout segment_sizes(const call& c) = 0;
+  /// What bounds its segments.
+  virtual segment_limits& segments() = 0;
   /// As find, and returns when the kernels are there.
   virtual void prepare(const call& c, const tracing& trace) = 0;
   /// The sizes that are open in the specialisation which accepts the call; empty where all are numbers or there is none.

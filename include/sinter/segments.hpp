@@ -30,30 +30,34 @@ inline argument to_argument(const captured& x, const tracer& t) {
 }
 
 inline captured to_captured(const argument& a) {
-  return {a.owner ? *a.owner : storage(),  a.data,    a.type, {a.extents, a.extents + a.rank},
-          {a.strides, a.strides + a.rank}, a.by_value};
+  return {a.owner ? *a.owner : storage(),  a.data,     a.type, {a.extents, a.extents + a.rank},
+          {a.strides, a.strides + a.rank}, a.by_value, {}};
 }
 
 inline captured to_captured(const output& o) {
-  captured x{o.memory, o.memory.data(), o.type, {o.extents, o.extents + o.rank}, {}, false};
+  captured x{o.memory, o.memory.data(), o.type, {o.extents, o.extents + o.rank}, {}, false, {}};
   x.strides.resize(x.extents.size());
   std::int64_t step = 1;
   for (std::size_t d = x.extents.size(); d-- > 0; step *= x.extents[d]) x.strides[d] = step;
   return x;
 }
 
+/// How many inputs of the graph are the call's tensors.
+inline std::size_t given_inputs(const tracer& t) { return t.segment == 0 || t.sizes ? t.call->arguments.size() : 0; }
+
 /// What the inputs of the graph stand for, in order.
 inline series<argument> inputs_of(const tracer& t) {
   series<argument> all;
-  if (t.segment == 0) all = t.call->arguments;
+  if (given_inputs(t) > 0) all = t.call->arguments;
   for (const auto& c : t.captures) all.push_back(to_argument(c, t));
   return all;
 }
 
 /// Runs g for a call.
-inline series<output> run_segment(tracer& t, const ir::graph& g, std::span<const argument> inputs) {
+inline series<output> run_segment(tracer& t, ir::graph& g, std::span<const argument> inputs) {
   static segment_table table;
-  const auto code = table.get(g, inputs, *t.call->how, t.where.value_or(device{}));
+  const size_layout layout = segment_layout(t, g, inputs);
+  const auto code = table.get(t, g, inputs, layout);
   series<output> results(code->output_count());
   code->run(inputs, {}, results.data());
   auto& programs = t.call->did.programs;
@@ -66,7 +70,12 @@ inline bool is_input(const traced_value& v) {
 }
 
 inline void set_elements(traced_value& v, captured x) {
-  if (v.segment == v.of->segment) v.where = v.of->graph[v.node].where;
+  if (v.segment == v.of->segment) {
+    const ir::node& n = v.of->graph[v.node];
+    v.where = n.where;
+    for (const auto& d : n.extents)
+      if (!d.is_number()) x.sizes = n.extents;
+  }
   if (!x.memory) {  // a number of the call, in the caller's frame
     x.memory = allocate(size_of(x.type));
     std::memcpy(x.memory.data(), x.data, size_of(x.type));
@@ -77,7 +86,7 @@ inline void set_elements(traced_value& v, captured x) {
 
 inline void set_elements_of_input(traced_value& v, const tracer& t) {
   const auto index = static_cast<std::size_t>(t.graph[v.node].attr.ints[0]);
-  const std::size_t given = t.segment == 0 ? t.call->arguments.size() : 0;
+  const std::size_t given = given_inputs(t);
   set_elements(v, index < given ? to_captured(t.call->arguments[index]) : t.captures[index - given]);
 }
 
@@ -111,6 +120,8 @@ inline void compute_apart(traced_value& v, const char* what, location at) {
   tracer& t = *v.of;
   series<bool> needed(t.graph.size(), false);
   needed[v.node] = true;
+  if (t.sizes)  // the sizes are read off the call's tensors
+    for (std::size_t i = 0; i < given_inputs(t); ++i) needed[t.graph.inputs[i]] = true;
   for (std::size_t i = v.node + 1; i-- > 0;)
     if (needed[i])
       for (auto operand : t.graph[static_cast<ir::node_id>(i)].in) needed[operand] = true;
@@ -147,7 +158,6 @@ inline bool contains(const series<break_report>& all, const break_report& b) {
 
 /// From here on what the function does holds for this call alone.
 inline void note_break(tracer& t, const std::string& reason, location at) {
-  fix_sizes(t, reason + " ends the graph", at);
   live_call& call = *t.call;
   if (call.fullgraph > 0)
     fail(call.how->name,
@@ -156,6 +166,7 @@ inline void note_break(tracer& t, const std::string& reason, location at) {
              "loop with cond and while_loop, return the tensor and read it from the result, or drop .fullgraph",
          at);
   call.answers = true;
+  stay(t);
   if (contains(call.did.breaks, {reason, at})) return;
   logs::to("graph_breaks", [&] { return call.how->name + ": " + sinter::detail::located(reason, at); });
   call.did.breaks.push_back({reason, at});
@@ -261,6 +272,13 @@ SINTER_API void segments_run::add(const segments_run& more) {
     if (std::find(programs.begin(), programs.end(), p) == programs.end()) programs.push_back(p);
   for (const auto& b : more.breaks)
     if (!detail::contains(breaks, b)) breaks.push_back(b);
+  for (const auto& n : more.narrowed) {
+    const auto same = [&](const narrowed_size& x) {
+      return x.what == n.what && x.why == n.why && x.where.line == n.where.line;
+    };
+    if (!std::any_of(narrowed.begin(), narrowed.end(), same)) narrowed.push_back(n);
+  }
+  if (!more.closes.why.empty()) closes = more.closes;
 }
 
 SINTER_API report segments_run::describe() const {
@@ -297,7 +315,7 @@ SINTER_API ir::node_id node_of(traced_value& v) {
   tracer& t = *v.of;
   if (v.segment != t.segment) {
     ensure(v.elements != nullptr, "a value of an earlier segment has elements");
-    v.node = t.capture(detail::to_argument(*v.elements, t), v.where);
+    v.node = t.capture(detail::to_argument(*v.elements, t), v.where, v.elements->sizes);
     v.segment = t.segment;
   }
   return v.node;
@@ -325,7 +343,11 @@ SINTER_API void cut(tracer& t, const char* what, location at) {
          "or "
          "after, or return the values with has_aux",
          at);
+  // What runs now may hold extents of the trace, and outside it they are numbers.
+  const std::string why = std::string(what) + " ends the graph, and what it runs takes numbers";
+  fix_sizes(t, why, at);
   detail::note_break(t, what, at);
+  t.call->did.closes = {why, at};
   detail::cut_graph(t);
 }
 
@@ -355,13 +377,6 @@ SINTER_API void keep_copy(traced_value& v, storage copy, location at) {
   v.copy = std::move(copy);
 }
 
-SINTER_API traced::traced() = default;
-SINTER_API traced::traced(const traced&) = default;
-SINTER_API traced::traced(traced&&) noexcept = default;
-SINTER_API traced& traced::operator=(const traced&) = default;
-SINTER_API traced& traced::operator=(traced&&) noexcept = default;
-SINTER_API traced::~traced() = default;
-
 SINTER_API void name_leaf(leaf_text& out, int argument, int within) {
   out.name = "argument " + std::to_string(argument);
   if (within >= 0) out.name += " leaf " + std::to_string(within);
@@ -373,6 +388,7 @@ SINTER_API void finish(traced& out) {
   if (!t.call || !t.call->answers) return;
   detail::check_copies(*t.call, true);
   out.answer = detail::answer_of(t);
+  t.call->did.narrowed = narrowed_sizes(t);
   out.did = std::move(t.call->did);
 }
 

@@ -99,6 +99,48 @@ inline void lay_out(size_layout& l, const call& c) {
   }
 }
 
+/// Adds a tensor whose extents follow from the sizes that the layout has.
+inline void lay_out_next(size_layout& l, const argument& x, const ir::shape& extents) {
+  tensor_layout t;
+  t.rank = x.rank;
+  t.first = static_cast<int>(l.extents.size());
+  for (int a = 0; a < x.rank; ++a) {
+    const ir::dim& e = extents[static_cast<std::size_t>(a)];
+    l.extents.push_back(x.extents[a]);
+    l.strides.push_back(x.strides[a]);
+    l.size_of_axis.push_back(e.is_number() ? -1 : static_cast<int>(l.sizes.size()));
+    if (e.is_number()) continue;
+    open_size s;
+    s.extents = {{static_cast<int>(l.tensors.size()), a}};
+    s.number = x.extents[a];
+    s.derived = true;
+    s.value = e;
+    l.sizes.push_back(std::move(s));
+    t.open = true;
+  }
+  if (t.open) {
+    t.order = dense_order(x);
+    t.dense = !t.order.empty();
+  }
+  l.tensors.push_back(std::move(t));
+}
+
+/// Whether an extent of the graph depends on a symbol.
+SINTER_API bool uses(const ir::graph& g, int symbol) {
+  const auto any = [&](const series<ir::dim>& dims) {
+    return std::any_of(dims.begin(), dims.end(), [&](const ir::dim& d) { return depends_on(d, symbol); });
+  };
+  for (std::size_t i = 0; i < g.size(); ++i) {
+    const ir::node& n = g[static_cast<ir::node_id>(i)];
+    if (any(n.extents) || any(n.attr.dims)) return true;
+    if (!n.attr.step) continue;
+    if (depends_on(n.attr.step->length, symbol)) return true;
+    for (const auto& part : n.attr.step->parts)
+      if (uses(part, symbol)) return true;
+  }
+  return false;
+}
+
 /// Keeps one extent open, under the symbol of equal ones.
 inline void open_axis(size_layout& l, fact_of f, std::size_t axis, std::int64_t step, const mark& m) {
   open_size wanted;
@@ -148,11 +190,63 @@ SINTER_API void tracer::input_extents(int leaf, dim* extents, int rank) const {
     extents[a] = detail::space_of(*this)->in_front(detail::extent_at(l, static_cast<std::size_t>(t.first + a)));
 }
 
+SINTER_API std::int64_t returned_size(const tracer& t, dim d) {
+  return d.is_symbolic() && t.call && t.call->answers ? detail::space_of(t)->present(d) : std::int64_t{d};
+}
+
 SINTER_API void fix_sizes(tracer& t, const std::string& why, location where) {
   if (t.sizes) detail::space_of(t)->fix_everything(why, where);
 }
 
+SINTER_API void stay(tracer& t) {
+  if (t.request.read) *t.request.read = true;
+  if (t.sizes) detail::space_of(t)->stay();
+}
+
+SINTER_API void watch_sizes(const std::shared_ptr<tracer>& t) {
+  if (t->sizes) detail::space_of(*t)->watch(t);
+}
+
+SINTER_API ir::shape resolved_sizes(const tracer& t, ir::shape extents) {
+  for (auto& d : extents) d = detail::space_of(t)->resolved(d);
+  return extents;
+}
+
+SINTER_API size_layout segment_layout(tracer& t, ir::graph& g, std::span<const argument> inputs) {
+  if (!t.sizes) return {};
+  const detail::size_space& space = *detail::space_of(t);
+  space.resolve(g);
+  size_layout l = space.layout();
+  l.guards.clear();
+  for (open_size& s : l.sizes) s.why.clear();
+  for (std::size_t i = l.tensors.size(); i < inputs.size(); ++i)
+    detail::lay_out_next(l, inputs[i], g[g.inputs[i]].extents);
+  return l;
+}
+
+SINTER_API size_layout detail::graph_layout(const ir::graph& g, std::span<const argument> inputs) {
+  size_layout l;
+  for (int k = 0; uses(g, k); ++k) {
+    open_size s;
+    for (std::size_t i = 0; i < inputs.size() && s.extents.empty(); ++i)
+      for (int a = 0; a < inputs[i].rank && s.extents.empty(); ++a) {
+        const auto form = linear_in(g[g.inputs[i]].extents[static_cast<std::size_t>(a)], k);
+        if (!form || form->coefficient < 1 || !form->rest.is_number()) continue;
+        s.extents = {{static_cast<int>(i), a}};
+        s.number = inputs[i].extents[a];
+        s.factor = form->coefficient;
+        s.offset = *form->rest.number();
+      }
+    if (s.extents.empty()) fail("verify", "no input has the size s" + std::to_string(k) + " of the graph");
+    l.sizes.push_back(std::move(s));
+  }
+  if (l.sizes.empty()) return l;
+  for (std::size_t i = 0; i < inputs.size(); ++i) lay_out_next(l, inputs[i], g[g.inputs[i]].extents);
+  return l;
+}
+
 SINTER_API size_layout size_policy::layout_for(const call& c, dynamic how) {
+  const std::lock_guard lock(mutex_);
   size_layout out;
   detail::lay_out(out, c);
   const auto& extents = out.extents;
@@ -209,15 +303,22 @@ inline series<narrowed_size> narrowed_sizes(const size_layout& l) {
 
 }  // namespace detail
 
+SINTER_API series<narrowed_size> narrowed_sizes(const tracer& t) {
+  return t.sizes ? detail::narrowed_sizes(detail::space_of(t)->layout()) : series<narrowed_size>{};
+}
+
 SINTER_API traced trace_sizes(const call& c, const tracing& t, size_layout layout) {
   ensure(!layout.any_open() || layout.tensors.size() == c.tensors.size(), "a layout of this call");
   for (;;) {
     const bool open = layout.any_open();
     trace_request request;
+    bool read = false;
+    request.read = &read;
     if (open) request.layout = layout;
     std::optional<size_layout> again;
     try {
       traced out = t.run(t.what, request);
+      if (out.answer) return out;
       if (const auto* sizes = detail::space_of(*out.graph)) again = sizes->wanted();
       if (!again) {
         out.graph->assumed.narrowed = detail::narrowed_sizes(open ? detail::space_of(*out.graph)->layout() : layout);
@@ -231,7 +332,7 @@ SINTER_API traced trace_sizes(const call& c, const tracing& t, size_layout layou
     } catch (const detail::retrace& r) {
       again = r.layout;
     } catch (const user_error& problem) {
-      if (!open) throw;
+      if (!open || read) throw;
       // Either it is the caller's mistake, and the trace with numbers says so, or sizes alone could not answer.
       logs::to("guards", [&] { return std::string("every size is fixed: ") + problem.what(); });
       again = layout;

@@ -21,6 +21,7 @@ namespace sinter::engine {
 
 class tracer;
 class program;
+class segment_limits;
 
 /// A tensor argument as kernels see it; points into the caller's tensor.
 struct argument {
@@ -45,12 +46,15 @@ struct captured {
   dtype type = dtype::f32;
   series<std::int64_t> extents, strides;
   bool by_value = false;
+  ir::shape sizes = {};  ///< of a segment's result, the extents as its trace knows them; empty: they are numbers
 };
 
 /// What answered a call in place of one program.
 struct segments_run {
   series<std::shared_ptr<const program>> programs;  ///< each once
   series<break_report> breaks;                      ///< each once
+  series<narrowed_size> narrowed;                   ///< sizes that are less open than asked for, each reason once
+  break_report closes;                              ///< with a reason: what keeps the function's sizes from being open
 
   SINTER_API void add(const segments_run& more);
   /// All programs as one.
@@ -60,10 +64,11 @@ struct segments_run {
 /// What it takes to read a value while the traced function still runs: the call that it is traced for.
 struct live_call {
   const options* how = nullptr;
-  series<argument> arguments;  ///< what the first inputs of the first segment stand for
-  int whole = 0;               ///< above 0, inside grad: the graph is not cut
-  int fullgraph = 0;           ///< above 0: reading is an error
-  bool answers = false;        ///< the function has read a value: the call is answered by its segments
+  segment_limits* limits = nullptr;  ///< the function's
+  series<argument> arguments;        ///< what the first inputs of the first segment stand for
+  int whole = 0;                     ///< above 0, inside grad: the graph is not cut
+  int fullgraph = 0;                 ///< above 0: reading is an error
+  bool answers = false;              ///< the function has read a value: the call is answered by its segments
   segments_run did;
   series<storage> results;  ///< of theirs, what the function has no address of
   series<storage> made;     ///< concrete tensors that the function made of C++ values
@@ -133,9 +138,10 @@ class tracer {
   /// Assumes the values of the numbers in a set of bits.
   SINTER_API void specialise(std::uint64_t which);
 
-  /// The input node that stands for a concrete tensor; the same storage, layout and dtype give the same node.
-  SINTER_API ir::node_id capture(const argument& x, location where);
-  /// An empty graph for the next segment.
+  /// The input node that stands for a concrete tensor; the same storage, layout and dtype give the same node. Extents that
+  /// are open are given too.
+  SINTER_API ir::node_id capture(const argument& x, location where, const ir::shape& sizes = {});
+  /// An empty graph for the next segment. Where sizes are open its first inputs are the call's tensors, which tell them.
   SINTER_API void start_segment();
 
  private:
@@ -152,6 +158,7 @@ struct trace_target {
   const trace_request* request = nullptr;  ///< null: all sizes are numbers
   /// With options, the call itself: its function may read values.
   const options* how = nullptr;
+  segment_limits* limits = nullptr;  ///< then
   std::span<const argument> arguments = {};
   bool answer = false;  ///< the call wants results, not a graph
   bool whole = false;   ///< the graph is not cut

@@ -101,6 +101,35 @@ TEST_CASE("extents that a dynamic specialisation meets often get kernels of thei
   CHECK(f(full<float>(1.f, 13)).to_vector() != want);
 }
 
+TEST_CASE("extents that become frequent while something else is built get their kernels after it") {
+  std::atomic<bool> hold = true, inside = false;
+  const auto f = compile(
+      [&](vec x, int times) {
+        if (times == 3) {
+          inside = true;
+          while (hold) std::this_thread::yield();
+        }
+        return vec(x * static_cast<float>(times));
+      },
+      {.hot_calls = 70});
+  for (const int n : {5, 6}) f(full<float>(1.f, n), 2);
+  std::thread other([&] { f(full<float>(1.f, 5), 3); });
+  while (!inside) std::this_thread::yield();
+  const vec often = full<float>(1.f, 12);
+  for (int i = 0; i < 300; ++i) f(often, 2);
+  hold = false;
+  other.join();
+  const auto frequent = [&] {
+    f.wait_ready();
+    std::size_t n = 0;
+    for (const auto& s : f.explain().specialisations) n += s.why == "these extents are frequent";
+    return n;
+  };
+  CHECK(frequent() == 0);
+  for (int i = 0; i < 20; ++i) f(often, 2);
+  CHECK(frequent() == 1);
+}
+
 TEST_CASE("frequent extents get no kernels of their own where these are not wanted") {
   const auto count = [](const options& how, stance calls_are) {
     const auto f = fresh(how);

@@ -269,6 +269,36 @@ TEST_CASE("a wrong result is minimised to a program that shows it") {
   std::filesystem::remove_all(folder);
 }
 
+TEST_CASE("a fault of kernels with open extents is minimised to a program that keeps them open") {
+  const auto fn = [](tensor<float, 2> a, tensor<float, 2> w) {
+    const tensor<float, 2> h = softmax(tanh(concat<0>(matmul(a, w), a)));
+    return std::tuple(mean(h, axis<0>), reshape(exp(h), h.numel()));
+  };
+  const auto w = matrix(8, 8);
+  reproduction r;
+  {
+    const faulty_compiler faulty(
+        "grep -q 'sizes.0.' \"$kernel\" && sed -i 's/= tanh(\\(v[0-9]*\\));/= tanh(\\1) * 1.01f;/' \"$kernel\"");
+    const auto f = compile(fn), right = compile(fn, {.dynamic = dynamic::no});
+    f(matrix(9, 8), w);
+    f(matrix(12, 8), w);
+    r = minimize(f)(matrix(20, 8), w);
+    INFO(r.source);
+    CHECK(r.what.found == outcome::differs);
+    CHECK(r.what.op == "tanh");
+    CHECK(r.nodes == 2);
+    CHECK(contains(r.source, "ir::dim s0 = ir::dim::symbol(0)"));
+    CHECK(contains(r.source, "{s0"));
+    CHECK(run_program(r.source, faulty.folder()) == 1);
+    CHECK(contains(read(faulty.folder() + "/out"), "[tanh] element ("));
+    CHECK(minimize(right)(matrix(20, 8), w).what.found == outcome::agrees);
+  }
+  const std::string folder = temporary_folder();
+  CHECK(run_program(r.source, folder) == 0);
+  CHECK(contains(read(folder + "/out"), "agree with the reference"));
+  std::filesystem::remove_all(folder);
+}
+
 TEST_CASE("a failing compile is minimised to a program that shows it") {
   const faulty_compiler faulty(no_tanh);
   int line = 0;

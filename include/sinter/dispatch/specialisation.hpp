@@ -46,6 +46,12 @@ class heat {
     return s.times.fetch_add(1, std::memory_order_relaxed) + 1 == enough_;
   }
 
+  /// Nothing came of it: the next call of these facts that counts is told once more.
+  void ask_again(std::uint64_t facts) {
+    slot& s = slots_[facts % places];
+    if (s.facts.load(std::memory_order_relaxed) == facts) s.times.store(enough_ - 1, std::memory_order_relaxed);
+  }
+
  private:
   static constexpr int every = 7;
   static constexpr std::size_t places = 16;
@@ -78,6 +84,27 @@ struct specialisation {
   void note(const segments_run& did) {
     const std::lock_guard lock(reading_);
     if (did_.programs.size() < most_noted) did_.add(did);
+    if (!did.closes.why.empty()) did_.closes = did.closes;
+  }
+
+  /// Of a native one, the sizes that a call keeps open: none where the function once did what needs numbers.
+  size_layout opened(size_layout wanted) {
+    const std::lock_guard lock(reading_);
+    if (did_.closes.why.empty()) return wanted;
+    segments_run fixed;
+    for (const open_size& s : wanted.sizes)
+      for (const fact_of& f : s.extents)
+        fixed.narrowed.push_back({f, "fixed at " + std::to_string(s.number), did_.closes.why, did_.closes.where});
+    did_.add(fixed);
+    return {};
+  }
+
+  /// Sizes that are less open than they were asked to be.
+  series<narrowed_size> narrowed() const {
+    series<narrowed_size> all = when.given().narrowed;
+    const std::lock_guard lock(reading_);
+    all.insert(all.end(), did_.narrowed.begin(), did_.narrowed.end());
+    return all;
   }
 
   const guard when;

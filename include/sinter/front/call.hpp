@@ -314,12 +314,13 @@ engine::traced trace_call(F& fn, const engine::trace_target& to, const Args&... 
     static_assert(
         owned,
         "[compile] the result holds a std::string_view, which later calls would return too; return a std::string");
-    const result_type result =
+    result_type result =
         std::apply([&](Args&... input) { return settle_tree(std::invoke(fn, std::move(input)...)); }, inputs);
     series<ir::node_id> nodes;
-    for_each_leaf(result, [&]<class Leaf>(const Leaf& x) {
-      if constexpr (tensor_like<Leaf>) nodes.push_back(push(*out.graph, x, where));
-      else if constexpr (std::is_same_v<Leaf, dim>) static_cast<void>(static_cast<std::int64_t>(x));
+    for_each_leaf(result, [&]<class Leaf>([[maybe_unused]] Leaf&& x) {
+      if constexpr (tensor_like<std::remove_cvref_t<Leaf>>) nodes.push_back(push(*out.graph, x, where));
+      else if constexpr (std::is_same_v<Leaf, dim&>) x = engine::returned_size(*out.graph, x);
+      else if constexpr (std::is_same_v<Leaf, const dim&>) static_cast<void>(static_cast<std::int64_t>(x));
     });
     out.graph->graph.outputs = std::move(nodes);
     out.skeleton = std::make_shared<const result_type>(hollow(result));

@@ -188,6 +188,7 @@ class compiled {
     const device on = flat.where(how);
     engine::trace_target to{on, s.where};
     to.how = live ? &how : nullptr;
+    to.limits = live ? &s.specialised->segments() : nullptr;
     to.arguments = flat.tensors();
     std::optional<engine::traced> answered;
     const auto trace = [&](const engine::trace_request& request) {
@@ -232,6 +233,9 @@ class compiled {
           }
           if (!to.answer) return natively<Result>(std::forward<Args>(args)...);
           if (!answered) {
+            engine::trace_request request;
+            request.layout = f.segment_sizes(c);
+            to.request = &request;
             answered = detail::trace_call(state_->fn, to, std::as_const(args)...);
             f.answered(c, answered->did);
           }

@@ -163,6 +163,20 @@ T* tensor<T, Shape>::copy_to_read(const char* what, location at) const {
 }
 
 template <class T, dims Shape>
+T& tensor<T, Shape>::element_of_copy(const index_array<rank>& index, location at) const {
+  T* const copy = copy_to_read("element access", at);
+  const tensor x = now("element access", at);
+  if (x.on_gpu()) detail::fail_on_gpu("element access", detail::to_dims(x.extents_), x.memory_.where(), at);
+  std::int64_t offset = 0;
+  for (std::size_t i = 0; i < rank; ++i) {
+    if (index[i] < 0 || index[i] >= x.extents_[i])
+      detail::fail_index(detail::to_dims(index), detail::to_dims(x.extents_), at);
+    offset = offset * x.extents_[i] + index[i];
+  }
+  return copy[offset];
+}
+
+template <class T, dims Shape>
 void tensor<T, Shape>::from_list(const typename detail::nested<T, rank>::type& list, const detail::target& where,
                                  location at) {
   index_array<rank> extents{};

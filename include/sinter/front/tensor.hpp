@@ -222,7 +222,7 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   /// The elements in row-major order. While traced it ends the graph so far.
   std::vector<T> to_vector(location at = location::current()) const {
     const tensor here = on_host("to_vector", at);
-    std::vector<T> out(static_cast<std::size_t>(numel()));
+    std::vector<T> out(static_cast<std::size_t>(here.numel()));
     here.template each<0>(here.data_, [next = out.begin()](const T& x) mutable { *next++ = x; });
     return out;
   }
@@ -269,8 +269,9 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
     return *on_host(what, at).data_;
   }
   T& element_at(const index_array<rank>& index, location at) const {
-    if (!tracer_) concrete("element access", at);
-    if (engine::reads_count && !tracer_) engine::count_read("element access", memory_, true, at);
+    if (tracer_) return element_of_copy(index, at);
+    concrete("element access", at);
+    if (engine::reads_count) engine::count_read("element access", memory_, true, at);
     if (on_gpu()) detail::fail_on_gpu("element access", detail::to_dims(extents_), memory_.where(), at);
     std::int64_t offset = 0;
     for (std::size_t i = 0; i < rank; ++i) {
@@ -278,17 +279,14 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
         detail::fail_index(detail::to_dims(index), detail::to_dims(extents_), at);
       offset += index[i] * strides_[i];
     }
-    if (!tracer_) return data_[offset];
-    T* const copy = copy_to_read("element access", at);
-    if (const auto where = engine::copy_to_read(*tracer_).where(); where.is_cuda())
-      detail::fail_on_gpu("element access", detail::to_dims(extents_), where, at);
-    return copy[offset];
+    return data_[offset];
   }
   /// The concrete tensor of a traced one: what the call made of it.
   tensor now(const char* what, location at, bool for_good = false) const;
   /// The elements in host memory, to be read at once.
   tensor on_host(const char* what, location at) const;
   T* copy_to_read(const char* what, location at) const;
+  T& element_of_copy(const index_array<rank>& index, location at) const;
   tensor moved(sinter::device where, location at) const;
   bool on_gpu() const { return memory_.where().is_cuda(); }
   void from_list(const typename detail::nested<T, rank>::type& list, const detail::target& where, location at);

@@ -20,11 +20,12 @@ auto verify(F&& fn, const options& how = {}, location where = location::current(
 }
 
 /// minimize(fn)(args...): where verify(fn)(args...) fails, or fn does not compile, the smallest part of it that fails in
-/// the same way, and a program that shows it: save reproduction.source as a .cpp.
+/// the same way, and a program that shows it: save reproduction.source as a .cpp. Extents are as verify has them; those
+/// that stay open in the program are what it takes to fail.
 template <class F>
 auto minimize(F&& fn, const options& how = {}, location where = location::current()) {
   return [f = detail::as_compiled(std::forward<F>(fn), how, where)](const auto&... args) {
-    return f.inspect([](const auto&... x) { return engine::minimize(x...); }, args...);
+    return f.template inspect<true>([](const auto&... x) { return engine::minimize(x...); }, args...);
   };
 }
 

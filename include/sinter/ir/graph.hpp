@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "../base/config.hpp"
+#include "../base/extent.hpp"
 #include "../base/series.hpp"
 #include "literal_array.hpp"
 #include "node.hpp"
@@ -54,6 +55,9 @@ class graph {
     return constant(type, scalar::of(type, x), std::move(extents), where);
   }
 
+  /// Puts value(d) in the place of every extent d, where both stand for the same in this call. Nodes keep their ids.
+  SINTER_API void replace_sizes(const std::function<dim(const dim&)>& value);
+
   /// Ids of the nodes that the outputs and effects need, ascending; inputs are always among them.
   SINTER_API series<node_id> live() const;
 
@@ -61,6 +65,13 @@ class graph {
   std::deque<node> nodes_;  ///< references to nodes survive a push
   std::unordered_map<std::string, node_id> interned_;
   std::int64_t marks_ = 0;
+};
+
+/// The sizes of a trace, should they be too open for a node that the call at hand could have.
+class open_sizes : public sinter::detail::size_arithmetic {
+ public:
+  /// Makes numbers of them, in the graphs of the trace and in a node that is to be pushed. False when nothing changed.
+  virtual bool give_up(attributes& of, const std::string& why, location where) = 0;
 };
 
 enum class opaque_kind : std::uint8_t {
@@ -131,6 +142,9 @@ SINTER_API const char* name(const opaque& step);
 
 /// Completes the record. (push_opaque.hpp)
 SINTER_API std::shared_ptr<const opaque> seal(opaque step);
+
+/// The record with its extents replaced, its parts' too; null when that changes nothing. (push_opaque.hpp)
+SINTER_API std::shared_ptr<const opaque> with_sizes(const opaque& step, const std::function<dim(const dim&)>& value);
 
 /// Adds an opaque node, and a pick of each of its results.
 SINTER_API series<node_id> push_opaque(graph& g, std::shared_ptr<const opaque> step, series<node_id> in,

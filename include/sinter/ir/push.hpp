@@ -33,7 +33,7 @@ inline void append_intern_key(std::string& key, op code, const series<node_id>& 
   for (const auto& d : attr.dims) {
     key += d.is_number() ? 'n' : 's';
     if (const auto number = d.number()) append(key, *number);
-    else key += d.text() + ';';
+    else append(key, d.symbolic());  // interned for the life of the process
   }
 }
 
@@ -54,7 +54,13 @@ SINTER_API node_id graph::push(op code, series<node_id> in, attributes attr, loc
   std::string key = detail::intern_key(code, in, attr);
   if (const auto found = interned_.find(key); found != interned_.end()) return found->second;
   node n{code, std::move(in), std::move(attr), {}, {}, where};
-  infer(*this, n);
+  try {
+    infer(*this, n);
+  } catch (const user_error& problem) {
+    auto* const sizes = static_cast<open_sizes*>(sinter::detail::current_sizes());
+    if (!sizes || !sizes->give_up(n.attr, problem.what(), where)) throw;
+    return push(code, std::move(n.in), std::move(n.attr), where);
+  }
   ensure(nodes_.size() < no_node, "a graph has fewer than 2^32 nodes");
   const auto id = static_cast<node_id>(nodes_.size());
   // A copied mark keeps its tag; later marks must differ from it.
@@ -88,6 +94,18 @@ SINTER_API node_id graph::mark(node_id x) {
   attributes a;
   a.ints = {marks_};
   return push(op::identity, {x}, std::move(a), nodes_[x].where);
+}
+
+SINTER_API void graph::replace_sizes(const std::function<dim(const dim&)>& value) {
+  interned_.clear();
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    node& n = nodes_[i];
+    for (auto& d : n.attr.dims) d = value(d);
+    for (auto& d : n.extents) d = value(d);
+    if (n.attr.step)
+      if (auto step = with_sizes(*n.attr.step, value)) n.attr.step = std::move(step);
+    if (n.code != op::input) interned_.emplace(detail::intern_key(n.code, n.in, n.attr), static_cast<node_id>(i));
+  }
 }
 
 SINTER_API void append_structure(std::string& key, const graph& g) {

@@ -73,6 +73,16 @@ SINTER_API std::shared_ptr<const opaque> seal(opaque s) {
   return std::make_shared<const opaque>(std::move(s));
 }
 
+SINTER_API std::shared_ptr<const opaque> with_sizes(const opaque& step, const std::function<dim(const dim&)>& value) {
+  opaque s = step;
+  s.length = value(s.length);
+  for (auto& r : s.results)
+    for (auto& d : r.extents) d = value(d);
+  for (auto& part : s.parts) part.replace_sizes(value);
+  auto sealed = seal(std::move(s));
+  return sealed->text == step.text ? nullptr : sealed;
+}
+
 SINTER_API series<node_id> push_opaque(graph& g, std::shared_ptr<const opaque> step, series<node_id> in,
                                        location where) {
   attributes a;

@@ -32,7 +32,31 @@ namespace detail {
 struct suspect {
   ir::graph g;
   series<reporting::spelled_input> inputs;
+  series<std::int64_t> sizes;  ///< of the graph's symbols
 };
+
+/// Whether some input's extent tells a size symbol.
+inline bool is_told(const ir::graph& g, int symbol) {
+  for (auto id : g.inputs)
+    for (const auto& e : g[id].extents)
+      if (const auto form = linear_in(e, symbol); form && form->coefficient > 0 && form->rest.is_number()) return true;
+  return false;
+}
+
+/// Makes a number of symbol s<fixed>, if any, and of those that no input tells; numbers the others without gaps.
+inline void close_sizes(suspect& s, int fixed = -1) {
+  series<std::int64_t> kept;
+  for (int k = 0; k < static_cast<int>(s.sizes.size()); ++k) {
+    const std::int64_t number = s.sizes[static_cast<std::size_t>(k)];
+    const auto next = static_cast<int>(kept.size());
+    const bool stays = k != fixed && is_told(s.g, k) && uses(s.g, k);
+    if (!stays || next != k)
+      s.g.replace_sizes(
+          [&](const ir::dim& d) { return substituted(d, k, stays ? ir::dim::symbol(next) : ir::dim(number)); });
+    if (stays) kept.push_back(number);
+  }
+  s.sizes = std::move(kept);
+}
 
 /// The part of `s` that `outputs` need; the node `cut`, if any, becomes an input of that value.
 inline suspect part_of(const suspect& s, series<ir::node_id> outputs, ir::node_id cut = ir::no_node,
@@ -60,6 +84,8 @@ inline suspect part_of(const suspect& s, series<ir::node_id> outputs, ir::node_i
     }
   }
   for (auto id : outputs) out.g.outputs.push_back(moved[id]);
+  out.sizes = s.sizes;
+  close_sizes(out);
   return out;
 }
 
@@ -71,6 +97,7 @@ class reduction {
     out_.what = examine(now_);
     kind_ = out_.what.found;
     if (kind_ == verification::outcome::agrees) return out_;
+    fewer_sizes();
     fewer_results();
     while (cut_one()) {}
     simpler_inputs();
@@ -100,6 +127,15 @@ class reduction {
     return true;
   }
 
+  /// Numbers for the sizes that need not be open.
+  void fewer_sizes() {
+    for (std::size_t k = now_.sizes.size(); k-- > 0;) {
+      suspect closed = now_;
+      close_sizes(closed, static_cast<int>(k));
+      accept(std::move(closed));
+    }
+  }
+
   /// The first node, in topological order, that fails on its own; else one of the results, if one does.
   void fewer_results() {
     for (ir::node_id id = 0; id < now_.g.size(); ++id) {
@@ -118,7 +154,7 @@ class reduction {
   bool cut_one() {
     arrays known;
     for (std::size_t i = 0; i < now_.inputs.size(); ++i) known.emplace(now_.g.inputs[i], now_.inputs[i].value);
-    shaken reference(now_.g, known, {}, 0);
+    shaken reference(now_.g, known, {now_.sizes.data(), now_.sizes.size()}, 0);
     const auto& outputs = now_.g.outputs;
     for (auto id = static_cast<ir::node_id>(now_.g.size()); id-- > 0;) {
       const ir::node& n = now_.g[id];
@@ -153,7 +189,7 @@ class reduction {
     if (how_.precision == precision::high) settings += ", .precision = precision::high";
     if (how_.deterministic) settings += ", .deterministic = true";
     const std::string where = where_.is_cuda() ? "device::cuda(" + std::to_string(where_.index) + ")" : "device::cpu()";
-    out_.source = reporting::program(now_.g, now_.inputs, out_.what.text(), settings, where);
+    out_.source = reporting::program(now_.g, now_.inputs, now_.sizes.size(), out_.what.text(), settings, where);
   }
 
   suspect now_;
@@ -168,7 +204,10 @@ class reduction {
 SINTER_API reproduction minimize(std::shared_ptr<tracer> traced, std::span<const argument> arguments,
                                  const options& how, device where) {
   const auto all = detail::all_arguments(arguments, traced->captures);
-  detail::suspect s{traced->graph, {}};
+  const size_layout& layout = traced->assumed.layout;
+  detail::suspect s{traced->graph, {}, series<std::int64_t>(layout.sizes.size())};
+  const bool fits = s.sizes.empty() || bind_sizes(layout, arguments, s.sizes.data());
+  ensure(fits, "a program is minimised on a call that it is for");
   for (const auto& a : all) {
     const bool plain = detail::is_row_major(a);
     s.inputs.push_back(

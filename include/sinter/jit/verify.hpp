@@ -12,6 +12,13 @@ SINTER_API std::shared_ptr<const code> compile(const ir::graph& traced, std::spa
                                                const options& how, device where, const size_layout& layout,
                                                anatomy* inside);
 
+/// Whether an extent of the graph depends on a symbol. (sizes.hpp)
+SINTER_API bool uses(const ir::graph& g, int symbol);
+
+/// How the inputs of a graph tell its size symbols, which are s0, s1, … without gaps: each from an extent that is a multiple
+/// of it and a number. Empty where there are none. user_error naming a symbol that no input tells. (sizes.hpp)
+SINTER_API size_layout graph_layout(const ir::graph& g, std::span<const argument> inputs);
+
 /// Memory of a node of its own, row-major.
 struct held {
   series<std::int64_t> extents, strides;
@@ -321,7 +328,7 @@ SINTER_API verification verify(std::shared_ptr<tracer> traced, std::span<const a
 SINTER_API verification verify(const ir::graph& g, const series<example>& inputs, const options& how, device where) {
   const detail::laid_out memory(inputs, where);
   const auto arguments = memory.arguments();
-  return detail::examination(g, arguments, how, where).run();
+  return detail::examination(g, arguments, how, where, detail::graph_layout(g, arguments)).run();
 }
 
 }  // namespace engine

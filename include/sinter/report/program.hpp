@@ -30,6 +30,25 @@ inline std::string spelled(double x) {
   return text::number(x);
 }
 
+inline std::string spelled(const ir::dim& d) { return d.is_number() ? spelled(*d.number()) : d.text(); }
+
+/// What the extents of a graph need besides + and *, and binary -.
+inline std::string operators(const ir::graph& g) {
+  bool divides = false, negates = false;
+  for (ir::node_id id = 0; id < g.size(); ++id)
+    for (const auto& d : g[id].attr.dims) {
+      const std::string text = d.is_number() ? "" : d.text();
+      divides = divides || text.find('/') != std::string::npos;
+      negates = negates || text.starts_with("-") || text.find("(-") != std::string::npos;
+    }
+  std::string out;
+  if (divides)
+    out +=
+        "sinter::ir::dim operator/(const sinter::ir::dim& a, const sinter::ir::dim& b) { return floor_div(a, b); }\n";
+  if (negates) out += "sinter::ir::dim operator-(const sinter::ir::dim& a) { return a * sinter::ir::dim(-1); }\n";
+  return out + (out.empty() ? "" : "\n");
+}
+
 template <class Range>
 std::string list(const Range& of) {
   std::string out = "{";
@@ -47,12 +66,6 @@ std::string list(const Range& of) {
   return out + "}";
 }
 
-inline series<std::int64_t> numbers(std::span<const ir::dim> dims) {
-  series<std::int64_t> out;
-  for (const auto& d : dims) out.push_back(d.evaluate({}));
-  return out;
-}
-
 inline std::string attributes(const ir::attributes& a) {
   const ir::attributes none;
   std::string out;
@@ -62,7 +75,7 @@ inline std::string attributes(const ir::attributes& a) {
   field(a.type != none.type, "type", spelled(a.type));
   field(a.combiner != none.combiner, "combiner", std::string("ir::op::") + ir::name(a.combiner));
   field(!a.ints.empty(), "ints", list(a.ints));
-  field(!a.dims.empty(), "dims", list(numbers(a.dims)));
+  field(!a.dims.empty(), "dims", list(a.dims));
   field(!(a.literal == none.literal), "literal", "{" + spelled(a.literal.f) + ", " + spelled(a.literal.i) + "}");
   return out.empty() ? "" : ", {" + out + "}";
 }
@@ -79,20 +92,24 @@ inline std::string comment(const std::string& text) {
 
 }  // namespace detail
 
-/// A program that returns 1 as long as verify() finds something wrong with the graph, whose nodes are all live. `settings`
-/// are fields of options.
-SINTER_API std::string program(const ir::graph& g, const series<spelled_input>& inputs, const std::string& what,
-                               const std::string& settings, const std::string& device) {
+/// A program that returns 1 as long as verify() finds something wrong with the graph, whose nodes are all live and whose
+/// size symbols are the first `symbols`. `settings` are fields of options.
+SINTER_API std::string program(const ir::graph& g, const series<spelled_input>& inputs, std::size_t symbols,
+                               const std::string& what, const std::string& settings, const std::string& device) {
   std::string out = detail::comment("Written by sinter::minimize. It found:\n" + what) +
                     "// Build it like any program that uses sinter; it returns 1 as long as this happens.\n"
                     "#include <cmath>\n#include <cstdio>\n#include <limits>\n\n"
-                    "#include <sinter/engine.hpp>\n#include <sinter/verify.hpp>\n\n"
+                    "#include <sinter/engine.hpp>\n#include <sinter/verify.hpp>\n\n" +
+                    detail::operators(g) +
                     "int main() {\n  using namespace sinter;\n  ir::graph g;\n  series<ir::node_id> n;\n";
+  for (std::size_t k = 0; k < symbols; ++k) {
+    const std::string index = std::to_string(k);
+    out += "  const ir::dim s" + index + " = ir::dim::symbol(" + index + ");\n";
+  }
   for (ir::node_id id = 0; id < g.size(); ++id) {
     const ir::node& x = g[id];
     if (x.code == ir::op::input) {
-      out += "  n.push_back(g.add_input(" + detail::spelled(x.type) + ", " + detail::list(detail::numbers(x.extents)) +
-             "));\n";
+      out += "  n.push_back(g.add_input(" + detail::spelled(x.type) + ", " + detail::list(x.extents) + "));\n";
       continue;
     }
     out += std::string("  n.push_back(g.push(ir::op::") + ir::name(x.code) + ", {" +
