@@ -34,7 +34,7 @@ inline bool gpu_present() {
 inline constexpr int skipped = 77;
 
 /// Chooses the libraries. Returns `skipped`, or 1 with SINTER_TEST_GPU=required, when a real GPU is wanted and there is
-/// none; else 0.
+/// none; else 0. With SINTER_TEST_GPU=assumed nobody looks: a child that starts CUDA would wait for compute-sanitizer.
 inline int select() {
 #if defined(SINTER_TEST_EMULATOR)
   if (!real()) {
@@ -44,7 +44,7 @@ inline int select() {
     return 0;
   }
 #endif
-  if (!real() || gpu_present()) return 0;
+  if (!real() || std::strcmp(std::getenv("SINTER_TEST_GPU"), "assumed") == 0 || gpu_present()) return 0;
   std::fputs("SKIPPED: no GPU was found on this machine; these tests ran on the emulator only\n", stderr);
   return std::strcmp(std::getenv("SINTER_TEST_GPU"), "required") == 0 ? 1 : skipped;
 }
