@@ -224,14 +224,16 @@ void calls() {
   hit(
       "hit: ten specialisations", [&](int i) { one_of_ten(lengths[i % 10], lengths[i % 10], lengths[i % 10]); }, 200);
 
-  const auto broken = compile(
-      [](tensor<float, 1> x) {
-        const tensor<float, 1> y = x * 2.f + 1.f;
-        return sum(y).item() > 1e9f ? tensor<float, 1>(y - 1.f) : tensor<float, 1>(y * y);
-      },
-      {.name = "broken"});
+  const auto breaking = [](tensor<float, 1> x) {
+    const tensor<float, 1> y = x * 2.f + 1.f;
+    return sum(y).item() > 1e9f ? tensor<float, 1>(y - 1.f) : tensor<float, 1>(y * y);
+  };
+  const auto broken = compile(breaking, {.name = "broken"});
   hit(
       "one break, two segments of 8", [&](int) { broken(x); }, 0);
+  const auto broken_open = compile(breaking, {.dynamic = dynamic::yes, .name = "broken_open"});
+  hit(
+      "the same with open sizes", [&](int) { broken_open(x); }, 0);
 }
 
 /// The digits network's step: what a first call of it costs.
@@ -299,6 +301,7 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::string(argv[1]) == "--first-call") return first_call(tier::immediate);
   if (argc > 1 && std::string(argv[1]) == "--first-answer") return first_call(tier::background);
   if (argc > 1 && std::string(argv[1]) == "--dynamic") return dynamic_shapes(), 0;
+  if (argc > 1 && std::string(argv[1]) == "--calls") return calls(), first_calls(argv[0]), 0;
   memory_bound();
   dynamic_shapes();
   products();

@@ -16,7 +16,9 @@ inline ir::dim extent_at(const size_layout& l, std::size_t axis) {
   const int k = l.size_of_axis[axis];
   if (k < 0) return l.extents[axis];
   const open_size& s = l.sizes[static_cast<std::size_t>(k)];
-  return s.derived ? s.value : ir::dim::symbol(k) * ir::dim(s.factor) + ir::dim(s.offset);
+  if (s.derived) return s.value;
+  const ir::dim symbol = ir::dim::symbol(k);
+  return s.factor == 1 && s.offset == 0 ? symbol : symbol * ir::dim(s.factor) + ir::dim(s.offset);
 }
 
 /// The extents or strides of one tensor, in symbols.
@@ -123,6 +125,7 @@ class size_space final : public ir::open_sizes {
   bool compare(sinter::detail::size_relation what, dim a, dim b) override {
     using enum sinter::detail::size_relation;
     const ir::dim x = behind(a), y = behind(b);
+    if (x == y) return what != less;
     const location where = place(a, b);
     if (what == equal) return is_zero(x - y, where);
     if (what == less) return is_positive(y - x, where);

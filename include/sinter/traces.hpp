@@ -44,7 +44,10 @@ SINTER_API std::shared_ptr<tracer> make_tracer(const trace_target& to) {
   if (to.answer) stay(*t);
   return t;
 }
-SINTER_API live_scope::~live_scope() { t_.call.reset(); }
+SINTER_API live_scope::~live_scope() {
+  t_.call.reset();
+  t_.request.read = nullptr;
+}
 
 SINTER_API tracing_scope::tracing_scope(std::shared_ptr<tracer> t) : previous_(std::exchange(current(), std::move(t))) {
   reads_count = current() && current()->call;

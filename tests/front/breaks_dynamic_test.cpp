@@ -169,6 +169,7 @@ TEST_CASE("policy and marks decide which sizes of a function with breaks are ope
     mark_dynamic(x, 0, {.min = 2, .max = 7});
     CHECK((new_ones(marked, x) > 0) == (n == 5));
   }
+  CHECK(new_ones(marked, positive(9, 14)) > 0);  // the same graph, but beyond what the others are for
   const auto still = compile(fn);
   for (const int n : {5, 6, 7}) {
     matrix x = positive(n, 15);

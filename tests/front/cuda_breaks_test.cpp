@@ -130,3 +130,29 @@ TEST_CASE("captured tensors on the GPU") {
   w.fill(-1);
   CHECK(g(vec{1, 1}.to(gpu())).to_vector() == floats{-1, -1});
 }
+
+TEST_CASE("segments on a GPU keep sizes open") {
+  const auto fn = [](tensor<float, 2> x, tensor<float, 0> scale) {
+    const tensor<float, 2> y = x * scale;
+    const bool up = mean(y).item() > 0;
+    tensor<float, 2> z = softmax(y) / x.size(0);
+    if (up) z = concat<0>(z, y);
+    if (x.size(0) > 6) z = z + 1.f;
+    const bool some = static_cast<bool>(any(z > 0.9f));
+    return some ? tensor<float, 2>(z * 2.f) : z;
+  };
+  const auto f = compile(fn);
+  std::size_t after = 0;
+  for (int call = 0; call < 24; ++call) {
+    const int n = 1 + call * 5 % 11;
+    const tensor<float, 2> x = normal<float>(make_key(call), n, 8) + (call % 2 ? 0.3f : -0.3f);
+    const tensor<float, 0> scale = 1.5f;
+    const floats got = f(x.to(gpu()), scale).to_vector(), want = fn(x, scale).to_vector();
+    REQUIRE(got.size() == want.size());
+    for (std::size_t i = 0; i < want.size(); ++i)
+      CHECK(static_cast<double>(got[i]) == doctest::Approx(static_cast<double>(want[i])).epsilon(1e-4));
+    if (call == 21) after = f.report().kernels;
+  }
+  CHECK(f.specialisations() == 1);
+  CHECK(f.report().kernels == after);
+}
