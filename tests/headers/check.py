@@ -3,32 +3,88 @@
 
     check.py ROOT -- COMPILER ARGUMENTS...
 
-Headers of the front end and beside it are compiled as users of sinter::compiled see them, sinter.hpp and jit.hpp both ways. A planted header
-that needs another one first must be refused, or the check itself is broken.
+They are compiled as the engine's unit and users of sinter::compiled see them; sinter.hpp, jit.hpp and ir without SINTER_COMPILED too.
+Planted headers that need another one first must be refused, or the check itself is broken.
+
+A header is read behind a precompiled one where that hides nothing: one that it includes, itself or through others, before
+its own first line, and that does not include it. Whoever on the way lacks that include is refused when its own turn comes.
 """
 import concurrent.futures
 import os
+import re
 import subprocess
 import sys
 import tempfile
 
 
-def compile_alone(command, header, flags, folder):
+COMPILED = ["-DSINTER_COMPILED"]
+# Large headers that many others begin with, the larger first.
+SHARED = ["jit/code.hpp", "front/evaluate.hpp", "front/tensor.hpp", "plan/fuse.hpp", "emit/writer.hpp", "plan/kernel.hpp", "ir/graph.hpp",
+          "run/cuda_memory.hpp", "ir/node.hpp", "run/file.hpp", "base/text.hpp"]
+
+
+def included(folder, header):
+    """What a header includes of sinter before its own first line, whatever the macros; and all that it may include when
+    SINTER_COMPILED is defined."""
+    first, ever, depth, begun, apart = [], [], 0, False, 0
+    with open(os.path.join(folder, header), encoding="utf-8") as f:
+        for line in map(str.strip, f):
+            found = not apart and re.match(r'#\s*include\s+(?:"([^"]+)"|<sinter/([^>]+)>)', line)
+            if found:
+                path = found[2] or os.path.normpath(os.path.join(os.path.dirname(header), found[1]))
+                ever.append(path)
+                if depth == 0 and not begun:
+                    first.append(path)
+            elif re.match(r"#\s*if", line):
+                depth += 1
+                apart = apart or (depth if line == "#if !defined(SINTER_COMPILED)" else 0)
+            elif re.match(r"#\s*endif", line):
+                apart = 0 if apart == depth else apart
+                depth -= 1
+            elif line and not line.startswith(("//", "#")):
+                begun = True
+    return first, ever
+
+
+def closure(table, header, which):
+    seen, left = set(), [header]
+    while left:
+        for path in table.get(left.pop(), ([], []))[which]:
+            if path not in seen:
+                seen.add(path)
+                left.append(path)
+    return seen
+
+
+def shared_of(table, header):
+    """The precompiled header that hides nothing from `header`, or None."""
+    before = closure(table, header, 0)
+    return next((s for s in SHARED if s in before and header not in closure(table, s, 1)), None)
+
+
+def precompiled(command, shared, folder):
+    """Precompiles a header; what a unit then includes first."""
+    path = os.path.join(folder, shared.replace("/", "_"))
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(f"#include <sinter/{shared}>\n")
+    subprocess.run([*command, "-Wall", "-Wextra", *COMPILED, "-x", "c++-header", path, "-o", path + ".gch"],
+                   capture_output=True, check=False)
+    return path
+
+
+def compile_alone(command, header, flags, folder, first=None):
     unit = os.path.join(folder, header.replace("/", "_") + ("_c" if flags else "") + ".cpp")
     with open(unit, "w", encoding="utf-8") as f:
         f.write(f"#include <sinter/{header}>\n#include <sinter/{header}>\nint main() {{}}\n")
-    done = subprocess.run([*command, "-fsyntax-only", "-Wall", "-Wextra", "-Werror", *flags, unit],
+    behind = ["-include", first] if first else []
+    done = subprocess.run([*command, "-fsyntax-only", "-Wall", "-Wextra", "-Winvalid-pch", "-Werror", *flags, *behind, unit],
                           capture_output=True, text=True)
     return done.returncode == 0, done.stdout + done.stderr
 
 
 def ways(header):
-    compiled = ["-DSINTER_COMPILED"]
-    if header in ("sinter.hpp", "jit.hpp"):
-        return [[], compiled]
-    if "/" not in header or header.split("/")[0] in ("front", "jit", "dispatch", "nn", "optim", "io", "dist"):
-        return [compiled]
-    return [[]]
+    # Without SINTER_COMPILED ir/graph.hpp ends with all of ir, which can but hide what others lack; not so within ir.
+    return [[], COMPILED] if header in ("sinter.hpp", "jit.hpp") or header.startswith("ir/") else [COMPILED]
 
 
 def main():
@@ -40,15 +96,27 @@ def main():
     failed = 0
     with tempfile.TemporaryDirectory() as work:
         os.makedirs(os.path.join(work, "sinter"))
-        with open(os.path.join(work, "sinter", "planted.hpp"), "w", encoding="utf-8") as f:
-            f.write("#pragma once\nstd::string planted();\n")
-        refused = not compile_alone([*command, f"-I{work}"], "planted.hpp", [], work)[0]
-        if not refused or not headers:
-            print("the check itself is broken: a header with a missing include was accepted, or no header was found")
-            return 1
-        jobs = [(h, flags) for h in headers for flags in ways(h)]
+        table = {h: included(top, h) for h in headers}
+        planted = {"planted.hpp": "std::string planted();", "lacks.hpp": "sinter::ir::graph planted();",
+                   "later.hpp": '#include "lacks.hpp"\n#include <sinter/ir/graph.hpp>'}
+        for name, text in planted.items():
+            with open(os.path.join(work, "sinter", name), "w", encoding="utf-8") as f:
+                f.write(f"#pragma once\n{text}\n")
+            table[name] = included(os.path.join(work, "sinter"), name)
+        firsts = {}
+
+        def check(header, flags):
+            return compile_alone([*command, f"-I{work}"], header, flags, work, firsts[shared_of(table, header)] if flags else None)
+
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            results = pool.map(lambda job: compile_alone(command, *job, work), jobs)
+            paths = pool.map(lambda s: precompiled(command, s, work), SHARED)
+            firsts = dict(zip(SHARED, paths)) | {None: None}
+            refused = [not check(name, COMPILED)[0] for name in ("planted.hpp", "lacks.hpp")]
+            if not all(refused) or not headers or shared_of(table, "later.hpp") != "ir/graph.hpp":
+                print("the check itself is broken: a header with a missing include was accepted, or no header was found")
+                return 1
+            jobs = [(h, flags) for h in headers for flags in ways(h)]
+            results = pool.map(lambda job: check(*job), jobs)
             for (header, flags), (good, output) in zip(jobs, results):
                 if not good:
                     failed += 1

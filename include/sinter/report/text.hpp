@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "../base/error.hpp"
 #include "../base/text.hpp"
 #include "../explain.hpp"
 
