@@ -8,7 +8,7 @@
 // and what the backend computes. `cpu` compiles the kernels of two hundred seeds as one text, by the quickest compiler that
 // there is, every twentieth time by what users get (batch.hpp); `cuda` builds each graph by itself; `reference` compiles
 // nothing. N threads do so at once. `--graphs control` draws branches and loops (control_graph.hpp): they are compared with
-// the graph in which they are unrolled, and built each by itself.
+// the graph in which they are unrolled, run as the host runs them with interpreted parts (steps.hpp), and built each by itself.
 // Exits with 1 after the last seed when any failed; prints what reruns just that one.
 #include <unistd.h>
 
@@ -25,6 +25,7 @@
 #include "../emulator/select.hpp"
 #include "draw.hpp"
 #include "programs.hpp"
+#include "steps.hpp"
 #include "watch.hpp"
 
 namespace {
@@ -157,6 +158,9 @@ bool prepare(const settings& how, std::uint64_t seed, drawn& d, totals& all) {
       const expected want(d.graph, in.values, sizes);
       const std::string why = fuzz::run_reference(d.rewritten, in, want.results, sizes, rewrites);
       if (!why.empty()) return report(how, d, located(d, "reference", why), all), false;
+      if (!how.control) continue;
+      const std::string stepped = fuzz::run_steps(d.rewritten, in, want.results, sizes, rewrites);
+      if (!stepped.empty()) return report(how, d, "the host's steps: " + stepped, all), false;
     }
     now_at(seed, "differentiating");
     const std::string why = fuzz::run_derivatives(d, derivatives);
