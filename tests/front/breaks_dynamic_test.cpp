@@ -301,6 +301,21 @@ TEST_CASE("segments for fixed sizes keep to the recompile limit") {
   CHECK(stderr_text([&] { many(evicting); }).empty());
 }
 
+TEST_CASE("values that become constants of segments are told once") {
+  const auto f =
+      compile([](vector x) { return vector(x * sum(x).item()); }, {.backend = "reference", .name = "constant"});
+  const std::string said = stderr_text([&] {
+    for (int n = 1; n < 100; ++n) CHECK(f(full<float>(static_cast<float>(n), 2)).to_vector()[0] == 2.f * n * n);
+  });
+  CHECK(contains(said, "constant: 64 segments between graph breaks"));
+  CHECK(said.find("constant:") == said.rfind("constant:"));
+  const auto g = compile([](vector x) { return vector(x * sum(x)) + (sum(x).item() > 50 ? 1.f : 0.f); },
+                         {.backend = "reference", .name = "kept"});
+  CHECK(stderr_text([&] {
+          for (int n = 1; n < 100; ++n) (void)g(full<float>(static_cast<float>(n), 2));
+        }).empty());
+}
+
 TEST_CASE("threads with sizes of their own in one function with breaks") {
   const auto fn = [](matrix x) {
     const bool up = sum(x).item() > 0;

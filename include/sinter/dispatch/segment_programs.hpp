@@ -30,6 +30,11 @@ class segment_limits {
     known.push_back(sizes);
     return true;
   }
+  /// Counts a segment that was made. True once, when these are more than structure and sizes explain.
+  bool too_many_now() {
+    const std::lock_guard lock(mutex_);
+    return ++made_ == most_expected;
+  }
   /// True once.
   bool warn_now() {
     const std::lock_guard lock(mutex_);
@@ -39,6 +44,8 @@ class segment_limits {
  private:
   std::mutex mutex_;
   std::unordered_map<std::string, series<std::string>> known_;
+  static constexpr int most_expected = 64;
+  int made_ = 0;
   bool warned_ = false;
 };
 
@@ -86,6 +93,12 @@ class segment_table {
     fresh->assumed.layout = layout;
     entry made{build(std::move(fresh), inputs, how, where), g, layout};
     auto code = made.code;
+    if (t.call->limits && t.call->limits->too_many_now())
+      logs::warn_once(
+          how.name +
+          ": 64 segments between graph breaks have been made so far, and more are; what differs from call to "
+          "call is part of their graphs: a value that is read and computed with as a C++ number, or the "
+          "counter of a loop. Keep it a tensor: x * loss, not x * loss.item()");
     const std::lock_guard lock(mutex_);
     if (known_.size() >= most_segments) known_.clear();
     known_.insert_or_assign(std::move(key), std::move(made));
