@@ -53,7 +53,8 @@ SEES = {
 # The edges that close a circle: header-only, declarations bring their definitions along.
 SEAMS = {("engine.hpp", "jit.hpp"), ("ir/graph.hpp", "ir/define.hpp"), ("ir/dim.hpp", "ir/polynomial.hpp"), ("base/extent.hpp", "base/dims.hpp"),
          ("front/loop.hpp", "front/loop_rows.hpp"), ("front/loop.hpp", "front/loop_moves.hpp"),
-         ("front/handle.hpp", "front/handle_rules.hpp"),
+         *((f"front/{name}.hpp", f"front/{rules}_rules.hpp") for name, rules in (
+             ("handle", "handle"), ("views", "view"), ("indexing", "index"), ("trace_push", "trace"), ("eager_reduce", "reduce"))),
          *((f"base/{name}.hpp", "base/define.hpp") for name in ("device", "dims", "error", "text", "shape_errors"))}
 
 # The eager loops: the one place outside emitted text that knows vectors and threads.

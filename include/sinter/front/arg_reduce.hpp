@@ -42,13 +42,6 @@ handle eager_arg_reduce(const handle& x, int axis, const char* op, location at) 
   return out;
 }
 
-inline handle push_arg_reduce(ir::op combiner, const handle& x, int axis, location at) {
-  ir::attributes attr;
-  attr.ints = {axis};
-  attr.combiner = combiner;
-  return push_op(ir::op::arg_reduce, {x}, std::move(attr), at);
-}
-
 template <ir::op Combiner, int Axis, bool Keep, class X>
 auto arg_reduce(const X& x, const char* op, location at) {
   using T = typename X::value_type;

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <type_traits>
 #include <utility>
 
+#include "../base/callback.hpp"
 #include "views.hpp"
 
 namespace sinter {
@@ -26,29 +26,6 @@ class product_dtype_scope {
   dtype before_;
 };
 
-inline handle push_cast(const handle& x, dtype type, location at) {
-  ir::attributes attr;
-  attr.type = type;
-  return push_op(ir::op::cast, {x}, std::move(attr), at);
-}
-
-/// f32 elements rounded to product_dtype, as f32.
-inline handle rounded(const handle& x, location at) {
-  if (tracing()) return push_cast(push_cast(x, product_dtype, at), dtype::f32, at);
-  if (on_gpu("autocast", {&x}, at))
-    return launch(
-        "autocast", {&x}, {static_cast<std::int64_t>(product_dtype)}, [&] { return rounded(x, at); }, at);
-  const handle out = contiguous(x, at);
-  auto* const p = reinterpret_cast<float*>(out.data);
-  const std::int64_t n = out.extents.numel();
-  const bool brain = product_dtype == dtype::bf16;
-  parallel(n, n, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i)
-      p[i] = brain ? static_cast<float>(bf16(p[i])) : static_cast<float>(f16(p[i]));
-  });
-  return out;
-}
-
 /// The function that autocast returns.
 template <element T, class F>
 class autocasting {
@@ -58,7 +35,7 @@ class autocasting {
   template <class... Args>
   decltype(auto) operator()(Args&&... args) const {
     const product_dtype_scope scope(dtype_of<T>);
-    return std::invoke(f_, std::forward<Args>(args)...);
+    return detail::invoke(f_, std::forward<Args>(args)...);
   }
 
  private:

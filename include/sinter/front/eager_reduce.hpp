@@ -101,38 +101,12 @@ struct reduction_space {
   std::int64_t results = 1, reduced = 1;
   bool columns = false;  ///< the innermost axis of the expression is kept
 
-  reduction_space(leaf* bound, int leaf_count, const std::int64_t* extents, int rank, const int* axes, int axis_count)
-      : leaves(bound), count(leaf_count) {
-    const auto is_reduced = [&](int axis) { return std::find(axes, axes + axis_count, axis) != axes + axis_count; };
-    const std::vector<leaf> from(leaves, leaves + count);
-    int to = 0;
-    for (const bool pass : {false, true}) {
-      if (pass) first = to;
-      for (int i = 0; i < rank; ++i) {
-        if (is_reduced(i) != pass) continue;
-        (pass ? reduced : results) *= extents[i];
-        for (int k = 0; k < count; ++k) leaves[k].stride[to] = from[static_cast<std::size_t>(k)].stride[i];
-        extent[to++] = extents[i];
-      }
-    }
-    int innermost = rank - 1;
-    while (innermost > 0 && extents[innermost] == 1) --innermost;
-    columns = innermost >= 0 && !is_reduced(innermost);
-    kept = collapse(extent, 0, first, leaves, count);
-    last = first + collapse(extent, first, to, leaves, count);
-  }
+  SINTER_API reduction_space(leaf* bound, int leaf_count, const std::int64_t* extents, int rank, const int* axes,
+                             int axis_count);
 };
 
 template <ir::op C>
 struct combiner_tag {};
-
-/// The reduction of a node of the current trace.
-inline ir::node_id push_reduce(ir::op combiner, ir::node_id x, std::vector<std::int64_t> axes, location at) {
-  ir::attributes attr;
-  attr.combiner = combiner;
-  attr.ints = axes;
-  return engine::current()->graph.push(ir::op::reduce, {x}, std::move(attr), at);
-}
 
 /// One reduction with its expression's type erased: all of the same C and dtype share one loop.
 template <ir::op C, class Out>
@@ -233,9 +207,11 @@ auto eager_reduce(const E& e, const int* axes, int count, location at) {
   operand_list list{operands};
   collect(e, list, at);
   if (list.on_gpu) {
-    const std::vector<std::int64_t> facts(axes, axes + count);
-    const auto trace = [&] { return push_reduce(C, push(*engine::current(), e, at), facts, at); };
-    auto out = run_stage("reduce", &stage_signature<E, combiner_tag<C>>, list, facts, device_of(list, {}), at, trace);
+    std::int64_t facts[max_rank];
+    std::copy(axes, axes + count, facts);
+    const auto trace = [&] { return push_reduce(C, push(*engine::current(), e, at), axes, count, at); };
+    auto out = run_stage("reduce", &stage_signature<E, combiner_tag<C>>, list, {facts, static_cast<std::size_t>(count)},
+                         device_of(list, {}), at, trace);
     return from_output<T, Result>(std::move(out), kept);
   }
   auto result = empty<T, Result>("reduce", kept, at);
@@ -252,3 +228,8 @@ auto eager_reduce(const E& e, const int* axes, int count, location at) {
 }
 
 }  // namespace sinter::detail
+
+// Header-only: whoever sees the declarations has the definitions as well.
+#if !defined(SINTER_COMPILED)
+#include "reduce_rules.hpp"
+#endif

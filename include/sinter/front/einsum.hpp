@@ -76,7 +76,7 @@ template <class X>
 auto lowered(const X& x, location at) {
   if constexpr (std::is_same_v<element_of<X>, float>) {
     if (product_dtype == dtype::f32) return x;
-    return typed<float, X::static_shape>(rounded(untyped(x, at), at), at);
+    return typed<float, X::static_shape>(rounded(untyped(x, at), product_dtype, at), at);
   } else {
     return x;
   }

@@ -94,63 +94,24 @@ tensor<typename X::value_type, S> fitted(const X& x, location at) {
   else return tensor<typename X::value_type, S>(x, at);
 }
 
-/// A handle's elements as engine functions take them.
-inline engine::operand operand_of(const handle& x) {
-  engine::operand a;
-  a.data = x.data;
-  a.owner = &x.memory;
-  a.type = x.type;
-  a.rank = x.extents.rank;
-  a.extents = as_numbers(x.extents.extent);
-  a.strides = as_numbers(x.strides.extent);
-  return a;
-}
-
 /// The node of a handle in the current graph; concrete elements become a captured input.
-inline ir::node_id node_of(const handle& x, location at) {
-  if (x.tracer) return x.node;
-  return capture(*engine::current(), x.memory, x.data, x.type, x.extents.rank, x.extents.extent, x.strides.extent, at);
-}
+SINTER_API ir::node_id node_of(const handle& x, location at);
 
 inline bool tracing() { return engine::current() != nullptr; }
 
 /// The handle of a node of the current graph.
-inline handle of_node(ir::node_id id) {
-  handle h;
-  h.tracer = engine::current();
-  h.node = id;
-  const auto& n = h.tracer->graph[id];
-  h.type = n.type;
-  for (const auto& e : n.extents) h.extents.push(engine::from_ir(e));
-  h.strides = row_major_strides(h.extents);
-  return h;
-}
+SINTER_API handle of_node(ir::node_id id);
 
 /// Pushes an op on the current graph.
-inline handle push_op(ir::op code, std::initializer_list<handle> in, ir::attributes attr, location at) {
-  std::vector<ir::node_id> ids;
-  for (const auto& x : in) ids.push_back(node_of(x, at));
-  return of_node(engine::current()->graph.push(code, ids, std::move(attr), at));
-}
+SINTER_API handle push_op(ir::op code, std::initializer_list<handle> in, ir::attributes attr, location at);
 
 inline ir::shape to_ir(const dims& d) { return engine::to_ir(d.extent, d.rank); }
-inline std::vector<std::int64_t> to_ints(const op_shapes::axis_list& a) { return {a.begin(), a.end()}; }
 
 /// New memory for a tensor of these extents, row-major, uninitialised.
-inline handle allocate(const char* op, dtype type, const dims& extents, location at) {
-  handle h;
-  h.type = type;
-  h.extents = extents;
-  h.strides = row_major_strides(extents);
-  h.memory = engine::allocate(static_cast<std::size_t>(checked_numel(op, extents, size_of(type), at)) * size_of(type));
-  h.data = static_cast<std::byte*>(h.memory.data());
-  return h;
-}
+SINTER_API handle allocate(const char* op, dtype type, const dims& extents, location at);
 
 /// to = from, element by element; both have to's extents, and do not overlap.
-inline void copy_elements(const handle& to, const handle& from) {
-  copy_elements(to.data, to.strides, from.data, from.strides, to.extents, to.item_bytes());
-}
+SINTER_API void copy_elements(const handle& to, const handle& from);
 
 /// What `trace` pushes, run on the GPU of the operands. (handle_rules.hpp)
 SINTER_API handle launch_as(const char* op, const void* signature, std::span<const handle* const> operands,
@@ -164,7 +125,7 @@ inline bool on_gpu(const char* op, std::initializer_list<const handle*> operands
 
 /// f() as a program of a GPU: traced once for each layout of the operands and `facts`, which are all that it follows from.
 template <class F>
-handle launch(const char* op, std::span<const handle* const> operands, std::vector<std::int64_t> facts, F&& f,
+handle launch(const char* op, std::span<const handle* const> operands, std::span<const std::int64_t> facts, F&& f,
               location at) {
   const auto node = [&] { return node_of(f(), at); };
   using Node = decltype(node);
@@ -173,19 +134,20 @@ handle launch(const char* op, std::span<const handle* const> operands, std::vect
 }
 
 template <class F>
-handle launch(const char* op, std::initializer_list<const handle*> operands, std::vector<std::int64_t> facts, F&& f,
-              location at) {
-  return launch(op, std::span<const handle* const>(operands.begin(), operands.size()), std::move(facts), f, at);
+handle launch(const char* op, std::initializer_list<const handle*> operands, std::initializer_list<std::int64_t> facts,
+              F&& f, location at) {
+  return launch(op, std::span<const handle* const>(operands.begin(), operands.size()), {facts.begin(), facts.size()}, f,
+                at);
 }
 
-inline handle contiguous(const handle& x, location at) {
-  if (on_gpu("contiguous", {&x}, at))
-    return launch(
-        "contiguous", {&x}, {}, [&] { return x; }, at);
-  handle c = allocate("contiguous", x.type, x.extents, at);
-  copy_elements(c, x);
-  return c;
-}
+SINTER_API handle contiguous(const handle& x, location at);
+
+SINTER_API handle push_cast(const handle& x, dtype type, location at);
+SINTER_API handle push_scan(ir::op combiner, const handle& x, int axis, location at);
+SINTER_API handle push_arg_reduce(ir::op combiner, const handle& x, int axis, location at);
+
+/// f32 elements rounded to bf16 or f16, as f32.
+SINTER_API handle rounded(const handle& x, dtype to, location at);
 
 }  // namespace sinter::detail
 

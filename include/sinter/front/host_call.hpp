@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstring>
-#include <functional>
 #include <memory>
 #include <tuple>
 #include <type_traits>
@@ -58,7 +57,7 @@ template <class F, class... Args>
 void host_call_of(const F& fn, location at, const Args&... args) {
   const auto t = engine::current();
   if (!t) {
-    std::invoke(fn, on_host(args, at)...);
+    detail::invoke(fn, on_host(args, at)...);
     return;
   }
   series<ir::node_id> operands;
@@ -73,7 +72,7 @@ void host_call_of(const F& fn, location at, const Args&... args) {
     std::apply(
         [&](const auto&... trees) {
           std::tuple<std::remove_cvref_t<decltype(trees)>...> all{copied_tree(trees, next)...};
-          std::apply([&](auto&... x) { std::invoke(fn, std::move(x)...); }, all);
+          std::apply([&](auto&... x) { detail::invoke(fn, std::move(x)...); }, all);
         },
         like);
   };

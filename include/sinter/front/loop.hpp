@@ -50,12 +50,6 @@ struct space {
   }
 };
 
-/// Aligns a leaf's axes with the last axes of a space of `rank`; an axis of extent 1 does not move.
-inline void bind_leaf(leaf& l, const std::int64_t* extents, const std::int64_t* strides, int leaf_rank, int rank,
-                      std::int64_t scale) {
-  for (int i = 0; i < leaf_rank; ++i) l.stride[rank - leaf_rank + i] = extents[i] == 1 ? 0 : strides[i] * scale;
-}
-
 /// What an expression reads, in the order in which evaluation meets it.
 struct operand_list {
   engine::operand* at;
@@ -139,18 +133,7 @@ void collect(const E& e, operand_list& list, location at) {
 SINTER_API void bind_leaves(const operand_list& list, int rank, leaf* out);
 
 /// Drops axes of extent 1 from first to last and merges neighbours that every leaf walks as one. Returns how many remain.
-inline int collapse(std::int64_t* extent, int first, int last, leaf* leaves, int count) {
-  int kept = first;
-  for (int i = first; i < last; ++i) {
-    if (extent[i] == 1) continue;
-    bool merge = kept > first;
-    for (int k = 0; merge && k < count; ++k) merge = leaves[k].stride[kept - 1] == leaves[k].stride[i] * extent[i];
-    const int to = merge ? kept - 1 : kept++;
-    extent[to] = merge ? extent[to] * extent[i] : extent[i];
-    for (int k = 0; k < count; ++k) leaves[k].stride[to] = leaves[k].stride[i];
-  }
-  return kept - first;
-}
+SINTER_API int collapse(std::int64_t* extent, int first, int last, leaf* leaves, int count);
 
 /// One leaf along the innermost axis.
 struct cursor {
@@ -170,14 +153,8 @@ struct row {
 class walker {
  public:
   /// Starts at the `position`-th point of axes first…last-1 of `extent`.
-  walker(const std::int64_t* extent, int first, int last, const leaf* leaves, int count, std::int64_t position)
-      : extent_(extent), leaves_(leaves), first_(first), last_(last), offset_(static_cast<std::size_t>(count)) {
-    for (int i = last; i-- > first;) {
-      index_[i] = position % extent[i];
-      position /= extent[i];
-      move(i, index_[i]);
-    }
-  }
+  SINTER_API walker(const std::int64_t* extent, int first, int last, const leaf* leaves, int count,
+                    std::int64_t position);
   void next() {
     for (int i = last_; i-- > first_;) {
       move(i, 1);

@@ -45,6 +45,12 @@ SINTER_API engine::output run_stage_as(const char* name, const void* signature, 
   return engine::run_stage({name, signature, {list.at, static_cast<std::size_t>(list.count)}, facts, where, at}, trace);
 }
 
+/// Aligns a leaf's axes with the last axes of a space of `rank`; an axis of extent 1 does not move.
+inline void bind_leaf(leaf& l, const std::int64_t* extents, const std::int64_t* strides, int leaf_rank, int rank,
+                      std::int64_t scale) {
+  for (int i = 0; i < leaf_rank; ++i) l.stride[rank - leaf_rank + i] = extents[i] == 1 ? 0 : strides[i] * scale;
+}
+
 SINTER_API void bind_leaves(const operand_list& list, int rank, leaf* out) {
   for (int i = 0; i < list.count; ++i) {
     const engine::operand& x = list.at[i];

@@ -5,6 +5,29 @@
 
 namespace sinter::detail {
 
+SINTER_API int collapse(std::int64_t* extent, int first, int last, leaf* leaves, int count) {
+  int kept = first;
+  for (int i = first; i < last; ++i) {
+    if (extent[i] == 1) continue;
+    bool merge = kept > first;
+    for (int k = 0; merge && k < count; ++k) merge = leaves[k].stride[kept - 1] == leaves[k].stride[i] * extent[i];
+    const int to = merge ? kept - 1 : kept++;
+    extent[to] = merge ? extent[to] * extent[i] : extent[i];
+    for (int k = 0; k < count; ++k) leaves[k].stride[to] = leaves[k].stride[i];
+  }
+  return kept - first;
+}
+
+SINTER_API walker::walker(const std::int64_t* extent, int first, int last, const leaf* leaves, int count,
+                          std::int64_t position)
+    : extent_(extent), leaves_(leaves), first_(first), last_(last), offset_(static_cast<std::size_t>(count)) {
+  for (int i = last; i-- > first;) {
+    index_[i] = position % extent[i];
+    position /= extent[i];
+    move(i, index_[i]);
+  }
+}
+
 SINTER_API void for_each_row(space s, leaf* leaves, int count, const void* e, row_function f, char* out,
                              std::int64_t element) {
   const std::int64_t total = s.size();

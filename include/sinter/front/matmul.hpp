@@ -9,22 +9,6 @@ namespace sinter {
 
 namespace detail {
 
-/// Joins axes [from, to) of x into one, copying only where their strides do not allow it.
-inline handle joined_axes(const handle& x, int from, int to, location at) {
-  dims d = op_shapes::part(x.extents, 0, from);
-  d.push(op_shapes::part(x.extents, from, to).numel());
-  for (int i = to; i < x.extents.rank; ++i) d.push(x.extents[i]);
-  if (const auto strides = views::reshaped_strides(x, d)) return views::with_layout(x, d, *strides);
-  return views::with_layout(contiguous(x, at), d, row_major_strides(d));
-}
-
-/// The offset of the i-th index of the first `axes` axes.
-inline std::int64_t batch_offset(const handle& x, int axes, std::int64_t i) {
-  std::int64_t offset = 0;
-  for (int k = axes; k-- > 0; i /= x.extents[k]) offset += i % x.extents[k] * x.strides[k];
-  return offset;
-}
-
 /// (B…, M…, K…) · (B…, K…, N…) on concrete elements.
 template <class T>
 handle eager_dot(const handle& a, const handle& b, int batch, int inner, location at) {
@@ -32,11 +16,12 @@ handle eager_dot(const handle& a, const handle& b, int batch, int inner, locatio
   dims shape = op_shapes::part(a.extents, 0, rows_end);
   shape = op_shapes::joined(shape, op_shapes::part(b.extents, batch + inner, b.extents.rank));
   handle out = allocate("matmul", dtype_of<T>, shape, at);
-  const handle left = joined_axes(joined_axes(a, rows_end, a.extents.rank, at), batch, rows_end, at);
-  const handle right = joined_axes(joined_axes(b, batch + inner, b.extents.rank, at), batch, batch + inner, at);
+  const handle left = views::joined_axes(views::joined_axes(a, rows_end, a.extents.rank, at), batch, rows_end, at);
+  const handle right =
+      views::joined_axes(views::joined_axes(b, batch + inner, b.extents.rank, at), batch, batch + inner, at);
   const auto matrix_at = [batch](const handle& x, std::int64_t i) {
-    return gemm::matrix<const T>{reinterpret_cast<const T*>(x.data) + batch_offset(x, batch, i), x.extents[batch],
-                                 x.extents[batch + 1], x.strides[batch], x.strides[batch + 1]};
+    return gemm::matrix<const T>{reinterpret_cast<const T*>(x.data) + views::batch_offset(x, batch, i),
+                                 x.extents[batch], x.extents[batch + 1], x.strides[batch], x.strides[batch + 1]};
   };
   const std::int64_t rows = left.extents[batch], cols = right.extents[batch + 1], depth = left.extents[batch + 1];
   const std::int64_t products = op_shapes::part(shape, 0, batch).numel();
@@ -61,7 +46,8 @@ handle dot(const handle& a, const handle& b, int batch, int inner, location at) 
           "matmul", {&a, &b}, {batch, inner, low}, [&] { return dot<T>(a, b, batch, inner, at); }, at);
     }
     if (!lowered) return eager_dot<T>(a, b, batch, inner, at);
-    return rounded(eager_dot<T>(rounded(a, at), rounded(b, at), batch, inner, at), at);
+    return rounded(eager_dot<T>(rounded(a, product_dtype, at), rounded(b, product_dtype, at), batch, inner, at),
+                   product_dtype, at);
   }
   ir::attributes attr;
   attr.ints = {batch, inner};

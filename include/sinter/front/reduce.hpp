@@ -26,7 +26,7 @@ auto reduce(const X& x, const char* name, location at) {
              at);
     tensor<T, dropped> result;
     if (const auto& tracer = engine::current()) {
-      result = typed<T, dropped>(of_node(push_reduce(Combiner, push(*tracer, x, at), to_ints(Axes), at)), at);
+      result = typed<T, dropped>(of_node(push_reduce(Combiner, push(*tracer, x, at), Axes.at, Axes.count, at)), at);
     } else {
       result = eager_reduce<Combiner, dropped>(x, Axes.at, Axes.count, at);
     }

@@ -7,13 +7,6 @@ namespace sinter {
 
 namespace detail {
 
-inline handle push_scan(ir::op combiner, const handle& x, int axis, location at) {
-  ir::attributes attr;
-  attr.ints = {axis, 0};
-  attr.combiner = combiner;
-  return push_op(ir::op::scan, {x}, std::move(attr), at);
-}
-
 template <ir::op Combiner, class T>
 handle eager_scan(const handle& x, int axis, const char* op, location at) {
   handle out = allocate(op, x.type, x.extents, at);

@@ -15,15 +15,10 @@ ir::shape to_shape(const std::array<dim, R>& extents) {
   return engine::to_ir(extents.data(), static_cast<int>(R));
 }
 
-inline ir::node_id push_broadcast(ir::graph& g, ir::node_id x, const dim* from, int from_rank, const dim* to,
-                                  int to_rank, location where) {
-  return ir::push_broadcast(g, x, engine::to_ir(from, from_rank).data(), from_rank, engine::to_ir(to, to_rank).data(),
-                            to_rank, where);
-}
-inline ir::node_id push_constant(ir::graph& g, dtype type, ir::scalar literal, const dim* extents, int rank,
-                                 location where) {
-  return ir::push_constant(g, type, literal, engine::to_ir(extents, rank).data(), rank, where);
-}
+SINTER_API ir::node_id push_broadcast(ir::graph& g, ir::node_id x, const dim* from, int from_rank, const dim* to,
+                                      int to_rank, location where);
+SINTER_API ir::node_id push_constant(ir::graph& g, dtype type, ir::scalar literal, const dim* extents, int rank,
+                                     location where);
 
 /// A C++ number as the literal of a node.
 template <element T>
@@ -38,24 +33,15 @@ inline void check_tracer(const engine::tracer* of_tensor, const engine::tracer* 
 }
 
 /// The input that stands for a concrete tensor.
-inline ir::node_id capture(engine::tracer& t, const storage& memory, void* data, dtype type, int rank,
-                           const dim* extents, const dim* strides, location at) {
-  if (!memory) fail_undefined("tensor", at);
-  engine::argument x{data, &memory, type, rank, as_numbers(extents), as_numbers(strides)};
-  x.by_value = rank == 0 && t.where && t.where->is_cuda() && !x.where().is_cuda();
-  return t.capture(x, at);
-}
+SINTER_API ir::node_id capture(engine::tracer& t, const storage& memory, void* data, dtype type, int rank,
+                               const dim* extents, const dim* strides, location at);
 
 /// A C++ number of some extents: a constant, or a rank-0 input.
-inline ir::node_id push_number(engine::tracer& t, dtype type, const void* value, ir::scalar literal, const dim* extents,
-                               int rank, location at) {
-  if (!t.numbers_by_value) return push_constant(t.graph, type, literal, extents, rank, at);
-  engine::argument x;
-  x.data = const_cast<void*>(value);
-  x.type = type;
-  x.by_value = true;
-  return push_broadcast(t.graph, t.capture(x, at), nullptr, 0, extents, rank, at);
-}
+SINTER_API ir::node_id push_number(engine::tracer& t, dtype type, const void* value, ir::scalar literal,
+                                   const dim* extents, int rank, location at);
+
+/// The reduction of a node of the current trace over `count` axes.
+SINTER_API ir::node_id push_reduce(ir::op combiner, ir::node_id x, const int* axes, int count, location at);
 
 /// The node of a tensor in `t`: its own, or an input that captures its storage.
 template <class T, dims Shape>
@@ -112,3 +98,8 @@ ir::node_id push(engine::tracer& t, const expr<Op, T, Shape, Operands...>& e, lo
 }
 
 }  // namespace sinter::detail
+
+// Header-only: whoever sees the declarations has the definitions as well.
+#if !defined(SINTER_COMPILED)
+#include "trace_rules.hpp"
+#endif

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -110,8 +109,8 @@ class differentiated {
     const argument& original = std::get<static_cast<std::size_t>(Index)>(all);
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
       return results(
-          std::invoke(f_, marked<I>(std::get<I>(all), mark)...), [&](ir::node_id y) { return gradients(original, y); },
-          *tracer);
+          detail::invoke(f_, marked<I>(std::get<I>(all), mark)...),
+          [&](ir::node_id y) { return gradients(original, y); }, *tracer);
     }
     (std::index_sequence_for<Args...>{});
   }

@@ -2,13 +2,11 @@
 #pragma once
 
 #include <cstddef>
-#include <deque>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
-#include <unordered_map>
 
+#include "../base/callback.hpp"
 #include "../base/config.hpp"
 #include "../base/extent.hpp"
 #include "../base/series.hpp"
@@ -24,8 +22,15 @@ class graph {
   series<node_id> outputs;  ///< in result order
   series<node_id> effects;  ///< opaque nodes that do more than compute, in the order in which they have to run
 
-  const node& operator[](node_id id) const { return nodes_[id]; }
-  std::size_t size() const { return nodes_.size(); }
+  SINTER_API graph();
+  SINTER_API graph(const graph& x);
+  SINTER_API graph(graph&& x) noexcept;
+  SINTER_API graph& operator=(graph x) noexcept;
+  SINTER_API ~graph();
+
+  /// References to nodes survive a push.
+  SINTER_API const node& operator[](node_id id) const;
+  SINTER_API std::size_t size() const;
 
   /// Adds an operation, or finds the equal one that exists. Infers dtype and extents.
   /// Throws user_error naming the op, the shapes and `where` when the operands do not fit.
@@ -35,35 +40,24 @@ class graph {
   SINTER_API node_id add_input(dtype type, shape extents, location where = {});
 
   /// Puts the inputs in another order.
-  void order_inputs(series<node_id> order) {
-    inputs = std::move(order);
-    for (std::size_t k = 0; k < inputs.size(); ++k) nodes_[inputs[k]].attr.ints = {static_cast<std::int64_t>(k)};
-  }
+  SINTER_API void order_inputs(series<node_id> order);
 
   /// A node equal in value to `x` that nothing else refers to: what a derivative is taken with respect to.
   SINTER_API node_id mark(node_id x);
 
   /// A uniform tensor of one literal.
-  node_id constant(dtype type, scalar literal, shape extents, location where = {}) {
-    attributes a;
-    a.type = type;
-    a.literal = literal;
-    a.dims = std::move(extents);
-    return push(op::constant, {}, std::move(a), where);
-  }
-  node_id constant(dtype type, double x, shape extents, location where = {}) {
-    return constant(type, scalar::of(type, x), std::move(extents), where);
-  }
+  SINTER_API node_id constant(dtype type, scalar literal, shape extents, location where = {});
+  SINTER_API node_id constant(dtype type, double x, shape extents, location where = {});
 
   /// Puts value(d) in the place of every extent d, where both stand for the same in this call. Nodes keep their ids.
-  SINTER_API void replace_sizes(const std::function<dim(const dim&)>& value);
+  SINTER_API void replace_sizes(const callback<dim(const dim&)>& value);
 
   /// Ids of the nodes that the outputs and effects need, ascending; inputs are always among them.
   SINTER_API series<node_id> live() const;
 
  private:
-  std::deque<node> nodes_;  ///< references to nodes survive a push
-  std::unordered_map<std::string, node_id> interned_;
+  struct table;  // (push.hpp)
+  std::unique_ptr<table> table_;
   std::int64_t marks_ = 0;
 };
 
@@ -102,18 +96,18 @@ struct foreign_kernel {
   std::string source;  ///< defines `entry`, extern "C", which takes the operands, the results, then their counts
   std::string entry;
   int threads = 256;  ///< of a block; there is a thread for each element of the first result
-  std::function<void(foreign_arrays operands, foreign_arrays results, void* stream)> launch;
+  callback<void(foreign_arrays operands, foreign_arrays results, void* stream)> launch;
 };
 
 /// A function of the user; its identity stands for it wherever graphs are compared.
 struct foreign {
   std::string name;
   std::uint64_t identity = 0;
-  std::function<void(foreign_arrays operands, foreign_arrays results)> host;  ///< on host memory
+  callback<void(foreign_arrays operands, foreign_arrays results)> host;  ///< on host memory
   foreign_kernel gpu;
   /// The derivative, if there is one: takes the operands, the results and the results' cotangents, floating or not; gives
   /// the cotangents of the floating operands.
-  std::function<graph()> pull;
+  callback<graph()> pull;
 };
 
 /// What an opaque node does. Parts are graphs of their own: what they read of the graph around them are operands.
@@ -144,18 +138,14 @@ SINTER_API const char* name(const opaque& step);
 SINTER_API std::shared_ptr<const opaque> seal(opaque step);
 
 /// The record with its extents replaced, its parts' too; null when that changes nothing. (push_opaque.hpp)
-SINTER_API std::shared_ptr<const opaque> with_sizes(const opaque& step, const std::function<dim(const dim&)>& value);
+SINTER_API std::shared_ptr<const opaque> with_sizes(const opaque& step, const callback<dim(const dim&)>& value);
 
 /// Adds an opaque node, and a pick of each of its results.
 SINTER_API series<node_id> push_opaque(graph& g, std::shared_ptr<const opaque> step, series<node_id> in,
                                        location where);
 
 /// Result k of an opaque node.
-inline node_id push_pick(graph& g, node_id step, std::size_t k, location where) {
-  attributes a;
-  a.ints = {static_cast<std::int64_t>(k)};
-  return g.push(op::pick, {step}, std::move(a), where);
-}
+SINTER_API node_id push_pick(graph& g, node_id step, std::size_t k, location where);
 
 /// Pushes a copy of `part` on `g`, its inputs replaced by the given nodes, without its effects; gives its outputs.
 SINTER_API series<node_id> splice(graph& g, const graph& part, const series<node_id>& inputs);

@@ -4,6 +4,10 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <deque>
+#include <memory>
+#include <string>
+#include <unordered_map>
 
 #include "../base/series.hpp"
 #include "graph.hpp"
@@ -47,12 +51,62 @@ inline std::string intern_key(op code, const series<node_id>& in, const attribut
 
 }  // namespace detail
 
+/// The nodes, and by what they mean those that later ones may equal.
+struct graph::table {
+  std::deque<node> nodes;
+  std::unordered_map<std::string, node_id> interned;
+};
+
+SINTER_API graph::graph() = default;
+SINTER_API graph::graph(const graph& x)
+    : inputs(x.inputs),
+      outputs(x.outputs),
+      effects(x.effects),
+      table_(x.table_ ? std::make_unique<table>(*x.table_) : nullptr),
+      marks_(x.marks_) {}
+SINTER_API graph::graph(graph&& x) noexcept = default;
+SINTER_API graph& graph::operator=(graph x) noexcept {
+  inputs.swap(x.inputs);
+  outputs.swap(x.outputs);
+  effects.swap(x.effects);
+  table_.swap(x.table_);
+  std::swap(marks_, x.marks_);
+  return *this;
+}
+SINTER_API graph::~graph() = default;
+
+SINTER_API const node& graph::operator[](node_id id) const { return table_->nodes[id]; }
+SINTER_API std::size_t graph::size() const { return table_ ? table_->nodes.size() : 0; }
+
+SINTER_API void graph::order_inputs(series<node_id> order) {
+  inputs = std::move(order);
+  for (std::size_t k = 0; k < inputs.size(); ++k) table_->nodes[inputs[k]].attr.ints = {static_cast<std::int64_t>(k)};
+}
+
+SINTER_API node_id graph::constant(dtype type, scalar literal, shape extents, location where) {
+  attributes a;
+  a.type = type;
+  a.literal = literal;
+  a.dims = std::move(extents);
+  return push(op::constant, {}, std::move(a), where);
+}
+SINTER_API node_id graph::constant(dtype type, double x, shape extents, location where) {
+  return constant(type, scalar::of(type, x), std::move(extents), where);
+}
+
+SINTER_API node_id push_pick(graph& g, node_id step, std::size_t k, location where) {
+  attributes a;
+  a.ints = {static_cast<std::int64_t>(k)};
+  return g.push(op::pick, {step}, std::move(a), where);
+}
+
 SINTER_API node_id graph::push(op code, series<node_id> in, attributes attr, location where) {
   ensure(code != op::input, "inputs enter through add_input");
   const bool has_effect = code == op::opaque && attr.step && attr.step->has_effect;
   if (has_effect && attr.ints.empty()) attr.ints = {static_cast<std::int64_t>(effects.size())};
   std::string key = detail::intern_key(code, in, attr);
-  if (const auto found = interned_.find(key); found != interned_.end()) return found->second;
+  if (!table_) table_ = std::make_unique<table>();
+  if (const auto found = table_->interned.find(key); found != table_->interned.end()) return found->second;
   node n{code, std::move(in), std::move(attr), {}, {}, where};
   try {
     infer(*this, n);
@@ -61,8 +115,8 @@ SINTER_API node_id graph::push(op code, series<node_id> in, attributes attr, loc
     if (!sizes || !sizes->give_up(n.attr, problem.what(), where)) throw;
     return push(code, std::move(n.in), std::move(n.attr), where);
   }
-  ensure(nodes_.size() < no_node, "a graph has fewer than 2^32 nodes");
-  const auto id = static_cast<node_id>(nodes_.size());
+  ensure(table_->nodes.size() < no_node, "a graph has fewer than 2^32 nodes");
+  const auto id = static_cast<node_id>(table_->nodes.size());
   // A copied mark keeps its tag; later marks must differ from it.
   if (code == op::identity && !n.attr.ints.empty()) marks_ = std::max(marks_, n.attr.ints[0] + 1);
   if (has_effect) {
@@ -70,8 +124,8 @@ SINTER_API node_id graph::push(op code, series<node_id> in, attributes attr, loc
     if (effects.size() <= turn) effects.resize(turn + 1, no_node);
     effects[turn] = id;
   }
-  nodes_.push_back(std::move(n));
-  interned_.emplace(std::move(key), id);
+  table_->nodes.push_back(std::move(n));
+  table_->interned.emplace(std::move(key), id);
   return id;
 }
 
@@ -82,29 +136,31 @@ SINTER_API node_id graph::add_input(dtype type, shape extents, location where) {
   n.attr.ints = {static_cast<std::int64_t>(inputs.size())};
   n.where = where;
   infer(*this, n);
-  ensure(nodes_.size() < no_node, "a graph has fewer than 2^32 nodes");
-  const auto id = static_cast<node_id>(nodes_.size());
-  nodes_.push_back(std::move(n));
+  ensure(size() < no_node, "a graph has fewer than 2^32 nodes");
+  if (!table_) table_ = std::make_unique<table>();
+  const auto id = static_cast<node_id>(size());
+  table_->nodes.push_back(std::move(n));
   inputs.push_back(id);
   return id;
 }
 
 SINTER_API node_id graph::mark(node_id x) {
-  ensure(x < nodes_.size(), "a marked node is in the graph");
+  ensure(x < size(), "a marked node is in the graph");
   attributes a;
   a.ints = {marks_};
-  return push(op::identity, {x}, std::move(a), nodes_[x].where);
+  return push(op::identity, {x}, std::move(a), table_->nodes[x].where);
 }
 
-SINTER_API void graph::replace_sizes(const std::function<dim(const dim&)>& value) {
-  interned_.clear();
-  for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    node& n = nodes_[i];
+SINTER_API void graph::replace_sizes(const callback<dim(const dim&)>& value) {
+  if (!table_) return;
+  table_->interned.clear();
+  for (std::size_t i = 0; i < size(); ++i) {
+    node& n = table_->nodes[i];
     for (auto& d : n.attr.dims) d = value(d);
     for (auto& d : n.extents) d = value(d);
     if (n.attr.step)
       if (auto step = with_sizes(*n.attr.step, value)) n.attr.step = std::move(step);
-    if (n.code != op::input) interned_.emplace(detail::intern_key(n.code, n.in, n.attr), static_cast<node_id>(i));
+    if (n.code != op::input) table_->interned.emplace(detail::intern_key(n.code, n.in, n.attr), static_cast<node_id>(i));
   }
 }
 
@@ -117,15 +173,15 @@ SINTER_API void append_structure(std::string& key, const graph& g) {
 }
 
 SINTER_API series<node_id> graph::live() const {
-  series<bool> needed(nodes_.size(), false);
+  series<bool> needed(size(), false);
   for (auto id : inputs) needed[id] = true;
   for (auto id : outputs) needed[id] = true;
   for (auto id : effects) needed[id] = true;
   series<node_id> ids;
-  for (std::size_t i = nodes_.size(); i-- > 0;) {
+  for (std::size_t i = size(); i-- > 0;) {
     if (!needed[i]) continue;
     ids.push_back(static_cast<node_id>(i));
-    for (auto operand : nodes_[i].in) needed[operand] = true;
+    for (auto operand : table_->nodes[i].in) needed[operand] = true;
   }
   std::reverse(ids.begin(), ids.end());
   return ids;

@@ -73,7 +73,7 @@ SINTER_API std::shared_ptr<const opaque> seal(opaque s) {
   return std::make_shared<const opaque>(std::move(s));
 }
 
-SINTER_API std::shared_ptr<const opaque> with_sizes(const opaque& step, const std::function<dim(const dim&)>& value) {
+SINTER_API std::shared_ptr<const opaque> with_sizes(const opaque& step, const callback<dim(const dim&)>& value) {
   opaque s = step;
   s.length = value(s.length);
   for (auto& r : s.results)

@@ -1,0 +1,43 @@
+// base/callback.hpp: std::function and std::invoke without what <functional> costs to include.
+#pragma once
+
+#include <memory>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+namespace sinter {
+
+template <class Signature>
+class callback;
+
+/// A function object whose type is forgotten. Copies share it, and call it as a const object.
+template <class R, class... A>
+class callback<R(A...)> {
+ public:
+  callback() = default;
+  template <class F>
+  callback(F f)
+      : call_([](const void* f, A... a) -> R { return (*static_cast<const F*>(f))(std::forward<A>(a)...); }),
+        function_(std::make_shared<const F>(std::move(f))) {}
+
+  explicit operator bool() const { return call_ != nullptr; }
+  R operator()(A... a) const { return call_(function_.get(), std::forward<A>(a)...); }
+
+ private:
+  R (*call_)(const void* f, A... a) = nullptr;
+  std::shared_ptr<const void> function_;
+};
+
+namespace detail {
+
+/// f(args...); f may be a pointer to a member of the first one.
+template <class F, class... Args>
+decltype(auto) invoke(F&& f, Args&&... args) {
+  if constexpr (std::is_member_pointer_v<std::remove_cvref_t<F>>)
+    return std::apply(std::forward<F>(f), std::forward_as_tuple(std::forward<Args>(args)...));
+  else return std::forward<F>(f)(std::forward<Args>(args)...);
+}
+
+}  // namespace detail
+}  // namespace sinter
