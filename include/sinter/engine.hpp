@@ -136,11 +136,7 @@ SINTER_API series<ir::node_id> push_foreign(tracer& t, std::shared_ptr<const ir:
 
 /// An extent as the graph has it, and as the front end has it: of the current trace.
 SINTER_API ir::dim to_ir(dim d);
-inline ir::shape to_ir(const dim* extents, int rank) {
-  ir::shape s;
-  for (int i = 0; i < rank; ++i) s.push_back(to_ir(extents[i]));
-  return s;
-}
+SINTER_API ir::shape to_ir(const dim* extents, int rank);
 SINTER_API dim from_ir(const ir::dim& d);
 
 /// An extent among the results: where the trace answers its call, what it is there; else it is fixed.

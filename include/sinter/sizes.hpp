@@ -170,6 +170,11 @@ SINTER_API ir::dim to_ir(dim d) {
   if (!sizes) sinter::detail::fixed_size(d);  // throws
   return sizes->behind(d);
 }
+SINTER_API ir::shape to_ir(const dim* extents, int rank) {
+  ir::shape s;
+  for (int i = 0; i < rank; ++i) s.push_back(to_ir(extents[i]));
+  return s;
+}
 SINTER_API dim from_ir(const ir::dim& d) {
   if (const auto n = d.number()) return dim(*n);
   auto* const sizes = static_cast<detail::size_space*>(sinter::detail::current_sizes());

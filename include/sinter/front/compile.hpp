@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -190,7 +189,7 @@ class compiled {
     to.how = live ? &how : nullptr;
     to.limits = live ? &s.specialised->segments() : nullptr;
     to.arguments = flat.tensors();
-    std::optional<engine::traced> answered;
+    engine::traced answered;
     const auto trace = [&](const engine::trace_request& request) {
       for (int index : how.donate)
         if (index < 0 || index >= static_cast<int>(sizeof...(Args)))
@@ -221,7 +220,7 @@ class compiled {
     return asked(
         true,
         [&](auto& flat, const engine::call& c, const engine::tracing& tracing, engine::trace_target& to,
-            std::optional<engine::traced>& answered) -> Result {
+            engine::traced& answered) -> Result {
           engine::function& f = *state_->specialised;
           {
             const engine::found hit = f.find(c, tracing);
@@ -232,14 +231,14 @@ class compiled {
             to.answer = hit.reads_values;
           }
           if (!to.answer) return natively<Result>(std::forward<Args>(args)...);
-          if (!answered) {
+          if (!answered.graph) {
             engine::trace_request request;
             request.layout = f.segment_sizes(c);
             to.request = &request;
             answered = detail::trace_call(state_->fn, to, std::as_const(args)...);
-            f.answered(c, answered->did);
+            f.answered(c, answered.did);
           }
-          return detail::answer_of<Result>(*answered);
+          return detail::answer_of<Result>(answered);
         },
         std::as_const(args)...);
   }

@@ -19,7 +19,7 @@ namespace detail {
 /// The common extent of first axes.
 template <class X>
 dim length_of(const X& xs, location at) {
-  std::optional<dim> length;
+  const dim* length = nullptr;
   for_each_leaf(xs, [&]<class Leaf>(const Leaf& x) {
     if constexpr (tensor_like<Leaf>) {
       static_assert(Leaf::rank > 0, "sinter: [scan] xs are read along their first axis; one of them has none");
@@ -29,7 +29,7 @@ dim length_of(const X& xs, location at) {
                "the first axes of xs differ: " + length->text() + " and " + x.shape()[0].text() +
                    "; all of xs are read step by step together",
                at);
-        length = x.shape()[0];
+        length = &x.shape()[0];
       }
     }
   });
@@ -297,7 +297,8 @@ C while_of(Test& test, Body& body, C carry, location at) {
 template <class Body, class C>
 C fori_of(dim lower, dim upper, Body& body, C carry, location at) {
   check_carry<C>();
-  using index = tensor<std::int64_t, 0>;
+  // Known only with C: what it does is then compiled where a loop is written.
+  using index = tensor<std::conditional_t<true, std::int64_t, C>, 0>;
   const auto outer = engine::current();
   if (!outer) {
     for (std::int64_t i = lower, end = upper; i < end; ++i)
@@ -312,7 +313,7 @@ C fori_of(dim lower, dim upper, Body& body, C carry, location at) {
   const C before = input_tree(inner, carry, at);
   {
     const part_scope scope(inner);
-    const index i = access::traced<std::int64_t, dims(0)>(inner, turn, {}) + lower;
+    const index i = access::traced<typename index::value_type, dims(0)>(inner, turn, {}) + lower;
     push_leaves(*inner, carried("fori_loop", before, settle_tree(detail::invoke(body, index(i), C(before))), at),
                 inner->graph.outputs, at);
   }

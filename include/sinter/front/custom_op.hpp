@@ -179,8 +179,9 @@ auto run_alone(const char* name, const F& fn, location at, const X&... x) {
   const engine::trace_target to{on, at};
   const engine::traced traced = trace_call(fn, to, x...);
   const auto code = engine::build(traced.graph, flat.tensors(), how, on);
-  const std::vector<std::uint8_t> keep(flat.tensors().size(), 0);
-  return run_program<call_result_t<const F, X...>>(*code, traced.skeleton.get(), flat.tensors(), keep);
+  const series<std::uint8_t> keep(flat.tensors().size());
+  return run_program<call_result_t<const F, X...>>(*code, traced.skeleton.get(), flat.tensors(),
+                                                   {keep.data(), keep.size()});
 }
 
 /// The arrays of trees' tensors, which are on the host.

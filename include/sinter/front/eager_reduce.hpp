@@ -131,7 +131,7 @@ class reduction {
     // A piece is one chunk of one tile of results.
     parallel(s.results / inner * tiles * chunks, s.results * s.reduced, [&](std::int64_t from, std::int64_t to) {
       Total totals[reduce_columns];
-      std::vector<cursor> at(static_cast<std::size_t>(s.count));
+      series<cursor> at(static_cast<std::size_t>(s.count));
       for (std::int64_t piece = from; piece < to; ++piece) {
         const std::int64_t c = piece % chunks, low = piece / chunks % tiles * tile, outer = piece / chunks / tiles;
         const std::int64_t high = std::min(inner, low + tile), begin = c * chunk,

@@ -44,10 +44,10 @@ template <int Axis = 0, tensor_like X>
 auto concat(const std::vector<X>& xs, location at = location::current()) {
   constexpr int place = detail::checked_axes<X::rank, Axis>()[0];
   if (xs.empty()) fail("concat", "there is nothing to join; give at least one tensor", at);
-  std::vector<detail::handle> parts;
+  series<detail::handle> parts;
   for (const auto& x : xs) parts.push_back(detail::untyped(x, at));
   return detail::typed<typename X::value_type, detail::with_extent(X::static_shape, place, dyn)>(
-      detail::views::concat(parts, place, at), at);
+      detail::views::concat({parts.data(), parts.size()}, place, at), at);
 }
 
 /// The operands, of equal extents, along a new axis at position Axis of the result. Two to four of them, or a vector.

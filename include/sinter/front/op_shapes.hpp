@@ -176,7 +176,8 @@ constexpr range resolve(dim n, dim start, dim stop, std::int64_t step) {
 constexpr outcome concat(std::span<const dims> operands, int axis) {
   if (operands.empty()) return refuse("there is nothing to join", "give at least one tensor");
   dims d = operands[0];
-  for (const dims& x : operands.subspan(1)) {
+  for (std::size_t k = 1; k < operands.size(); ++k) {
+    const dims& x = operands[k];
     if (x.rank != d.rank) return refuse("the ranks differ", "expand_dims the smaller one");
     for (int i = 0; i < d.rank; ++i) {
       if (i == axis && d[i].bits > std::numeric_limits<std::int64_t>::max() / 2) return refuse_size();

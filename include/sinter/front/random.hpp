@@ -66,7 +66,8 @@ struct source {
   tensor<std::uint64_t, 0> state;
   device on;
 
-  source(const char* op, const key& k, const target& where, location at) : state(k.state) {
+  template <std::same_as<key> Key>  // compiled where something is drawn
+  source(const char* op, const Key& k, const target& where, location at) : state(k.state) {
     on = resolve(op, where, at);
     if (engine::current()) return;
     const device here = k.state.device(at);

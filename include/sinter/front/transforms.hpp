@@ -84,7 +84,7 @@ class differentiated {
     static_assert(any_differentiable<argument>(), "[grad] the argument holds no floating tensor");
     const auto tracer = engine::current();
     const engine::counted_scope uncut(tracer->call ? &tracer->call->whole : nullptr);
-    std::vector<ir::node_id> marks;
+    series<ir::node_id> marks;
     const auto mark = [&]<class X>(const X& x) {
       if constexpr (differentiable<X>) {
         marks.push_back(tracer->graph.mark(push(*tracer, x, where_)));
@@ -94,7 +94,7 @@ class differentiated {
       }
     };
     const auto gradients = [&](const argument& original, ir::node_id y) {
-      const auto nodes = engine::gradient(tracer->graph, y, marks, where_);
+      const auto nodes = engine::gradient(tracer->graph, y, {marks.data(), marks.size()}, where_);
       auto next = nodes.begin();
       return map_tree(
           "grad", where_,
@@ -159,8 +159,8 @@ class differentiated {
     engine::traced traced = trace_call(function, to, args...);
     if (traced.answer) return answer_of<result_type>(traced);
     const auto code = engine::build(traced.graph, flat.tensors(), how, on);
-    const std::vector<std::uint8_t> keep(flat.tensors().size(), 0);
-    return run_program<result_type>(*code, traced.skeleton.get(), flat.tensors(), keep);
+    const series<std::uint8_t> keep(flat.tensors().size());
+    return run_program<result_type>(*code, traced.skeleton.get(), flat.tensors(), {keep.data(), keep.size()});
   }
 
   mutable F f_;

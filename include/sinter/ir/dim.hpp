@@ -28,7 +28,7 @@ class dim {
 
   constexpr bool is_number() const { return symbolic_ == nullptr; }
   constexpr bool is(std::int64_t n) const { return is_number() && number_ == n; }
-  std::optional<std::int64_t> number() const { return is_number() ? std::optional(number_) : std::nullopt; }
+  SINTER_API std::optional<std::int64_t> number() const;
   const detail::polynomial* symbolic() const { return symbolic_; }
   static dim of(const detail::polynomial* interned) {
     dim d;
@@ -100,11 +100,7 @@ SINTER_API size_range range_of(const dim& d, std::span<const std::int64_t> most)
 /// "(3, s0*4)".
 SINTER_API std::string text_of(std::span<const dim> extents);
 
-inline dim product(std::span<const dim> extents) {
-  dim n = 1;
-  for (const auto& e : extents) n *= e;
-  return n;
-}
+SINTER_API dim product(std::span<const dim> extents);
 
 }  // namespace sinter::ir
 

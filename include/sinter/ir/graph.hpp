@@ -56,8 +56,8 @@ class graph {
   SINTER_API series<node_id> live() const;
 
  private:
-  struct table;  // (push.hpp)
-  std::unique_ptr<table> table_;
+  struct table;             // (push.hpp)
+  table* table_ = nullptr;  ///< owned; null while there are no nodes
   std::int64_t marks_ = 0;
 };
 

@@ -5,9 +5,9 @@
 #include <bit>
 #include <cstring>
 #include <deque>
-#include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "../base/series.hpp"
 #include "graph.hpp"
@@ -62,18 +62,23 @@ SINTER_API graph::graph(const graph& x)
     : inputs(x.inputs),
       outputs(x.outputs),
       effects(x.effects),
-      table_(x.table_ ? std::make_unique<table>(*x.table_) : nullptr),
+      table_(x.table_ ? new table(*x.table_) : nullptr),
       marks_(x.marks_) {}
-SINTER_API graph::graph(graph&& x) noexcept = default;
+SINTER_API graph::graph(graph&& x) noexcept
+    : inputs(std::move(x.inputs)),
+      outputs(std::move(x.outputs)),
+      effects(std::move(x.effects)),
+      table_(std::exchange(x.table_, nullptr)),
+      marks_(std::exchange(x.marks_, 0)) {}
 SINTER_API graph& graph::operator=(graph x) noexcept {
   inputs.swap(x.inputs);
   outputs.swap(x.outputs);
   effects.swap(x.effects);
-  table_.swap(x.table_);
+  std::swap(table_, x.table_);
   std::swap(marks_, x.marks_);
   return *this;
 }
-SINTER_API graph::~graph() = default;
+SINTER_API graph::~graph() { delete table_; }
 
 SINTER_API const node& graph::operator[](node_id id) const { return table_->nodes[id]; }
 SINTER_API std::size_t graph::size() const { return table_ ? table_->nodes.size() : 0; }
@@ -105,7 +110,7 @@ SINTER_API node_id graph::push(op code, series<node_id> in, attributes attr, loc
   const bool has_effect = code == op::opaque && attr.step && attr.step->has_effect;
   if (has_effect && attr.ints.empty()) attr.ints = {static_cast<std::int64_t>(effects.size())};
   std::string key = detail::intern_key(code, in, attr);
-  if (!table_) table_ = std::make_unique<table>();
+  if (!table_) table_ = new table;
   if (const auto found = table_->interned.find(key); found != table_->interned.end()) return found->second;
   node n{code, std::move(in), std::move(attr), {}, {}, where};
   try {
@@ -137,7 +142,7 @@ SINTER_API node_id graph::add_input(dtype type, shape extents, location where) {
   n.where = where;
   infer(*this, n);
   ensure(size() < no_node, "a graph has fewer than 2^32 nodes");
-  if (!table_) table_ = std::make_unique<table>();
+  if (!table_) table_ = new table;
   const auto id = static_cast<node_id>(size());
   table_->nodes.push_back(std::move(n));
   inputs.push_back(id);
