@@ -1,4 +1,4 @@
-// base/callback.hpp: std::function and std::invoke without what <functional> costs to include.
+// base/callback.hpp: std::function, std::invoke and std::make_shared without what they cost to compile.
 #pragma once
 
 #include <memory>
@@ -6,7 +6,23 @@
 #include <type_traits>
 #include <utility>
 
+#include "config.hpp"
+
 namespace sinter {
+
+namespace detail {
+
+/// Shared ownership of what destroy(x) releases.
+SINTER_API std::shared_ptr<void> shared(void* x, void (*destroy)(void*));
+
+/// std::make_shared, of which little is compiled for each T.
+template <class T>
+std::shared_ptr<void> on_heap(T&& x) {
+  using kept = std::remove_cvref_t<T>;
+  return shared(new kept(std::forward<T>(x)), [](void* p) { delete static_cast<kept*>(p); });
+}
+
+}  // namespace detail
 
 template <class Signature>
 class callback;
@@ -19,7 +35,7 @@ class callback<R(A...)> {
   template <class F>
   callback(F f)
       : call_([](const void* f, A... a) -> R { return (*static_cast<const F*>(f))(std::forward<A>(a)...); }),
-        function_(std::make_shared<const F>(std::move(f))) {}
+        function_(detail::on_heap(std::move(f))) {}
 
   explicit operator bool() const { return call_ != nullptr; }
   R operator()(A... a) const { return call_(function_.get(), std::forward<A>(a)...); }
@@ -41,3 +57,7 @@ decltype(auto) invoke(F&& f, Args&&... args) {
 
 }  // namespace detail
 }  // namespace sinter
+
+#if !defined(SINTER_COMPILED)
+#include "define.hpp"
+#endif

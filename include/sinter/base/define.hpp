@@ -1,9 +1,10 @@
-// base/define.hpp: what error.hpp, text.hpp, device.hpp and shape_errors.hpp declare; the compiled engine includes it once.
+// base/define.hpp: what callback.hpp, error.hpp, text.hpp, device.hpp and shape_errors.hpp declare; the compiled engine includes it once.
 #pragma once
 
 #include <charconv>
 #include <string>
 
+#include "callback.hpp"
 #include "device.hpp"
 #include "dims.hpp"
 #include "error.hpp"
@@ -14,6 +15,8 @@
 namespace sinter {
 
 namespace detail {
+SINTER_API std::shared_ptr<void> shared(void* x, void (*destroy)(void*)) { return {x, destroy}; }
+
 SINTER_API std::string located(const std::string& message, location at) {
   if (at.line == 0) return message;
   return message + " (at " + at.file + ":" + std::to_string(at.line) + ")";

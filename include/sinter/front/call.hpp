@@ -101,7 +101,7 @@ inline std::uint64_t* put_bytes(const void* from, std::size_t bytes, std::uint64
 template <class T>
 inline constexpr engine::value_class value_class_of = {
     [](const void* a, const void* b) { return bool(*static_cast<const T*>(a) == *static_cast<const T*>(b)); },
-    [](const void* x) -> std::shared_ptr<const void> { return std::make_shared<const T>(*static_cast<const T*>(x)); }};
+    [](const void* x) -> std::shared_ptr<const void> { return on_heap(*static_cast<const T*>(x)); }};
 
 /// Writes those words: all that there is to know of the leaf. Text begins with its length.
 template <class T>
@@ -323,7 +323,7 @@ engine::traced trace_call(F& fn, const engine::trace_target& to, const Args&... 
       else if constexpr (std::is_same_v<Leaf, const dim&>) static_cast<void>(static_cast<std::int64_t>(x));
     });
     out.graph->graph.outputs = std::move(nodes);
-    out.skeleton = std::make_shared<const result_type>(hollow(result));
+    out.skeleton = on_heap(hollow(result));
   }
   engine::finish(out);
   return out;

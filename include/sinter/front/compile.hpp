@@ -94,7 +94,7 @@ template <class F>
 class compiled {
  public:
   compiled(F fn, const options& how, location where)
-      : state_(std::make_shared<state>(state{std::move(fn), engine::make_function(how, where), where})) {}
+      : state_(detail::on_heap(state{std::move(fn), engine::make_function(how, where), where})) {}
 
   /// The function's result for trees of tensors. Tensors guard by dtype, extents and layout; integers, enums, flags, text,
   /// vector lengths and engaged optionals by value: a call that differs is traced anew. A floating argument is a
@@ -115,7 +115,7 @@ class compiled {
       using result_type = detail::call_result_t<F, detail::given_t<numbers, Args>...>;
       const auto& outer = engine::current();
       if (!outer) return call<result_type>(detail::given<numbers>(std::forward<Args>(args))...);
-      const bool unbroken = outer->call && state_->specialised->how().fullgraph;
+      const bool unbroken = outer->call && self().specialised->how().fullgraph;
       const engine::counted_scope fullgraph(unbroken ? &outer->call->fullgraph : nullptr);
       return natively<result_type>(detail::given<numbers>(std::forward<Args>(args))...);
     }
@@ -128,11 +128,11 @@ class compiled {
   void precompile(const Args&... args) const {
     constexpr bool numbers = detail::takes_numbers<F, const typename detail::tensor_of_spec<Args>::type&...>;
     const auto prepare = [&](auto&, const engine::call& c, const engine::tracing& tracing, auto&&...) {
-      state_->specialised->prepare(c, tracing);
+      self().specialised->prepare(c, tracing);
     };
     [&](const auto&... settled) {
       asked(false, prepare, settled...);
-    }(detail::expected<numbers>(args, state_->where)...);
+    }(detail::expected<numbers>(args, self().where)...);
   }
 
   /// use(graph, tensors, options, device) for a call with these arguments, traced with all extents fixed; or, with Open,
@@ -140,7 +140,7 @@ class compiled {
   template <bool Open = false, class Use, class... Args>
   auto inspect(const Use& use, const Args&... args) const {
     const auto look = [&](auto& flat, const engine::call& c, const engine::tracing& tracing, auto&&...) {
-      auto sizes = Open ? state_->specialised->open_sizes(c) : engine::size_layout{};
+      auto sizes = Open ? self().specialised->open_sizes(c) : engine::size_layout{};
       return use(engine::trace_sizes(c, tracing, std::move(sizes)).graph, flat.tensors(), how(), c.where);
     };
     constexpr bool numbers = detail::takes_numbers<F, const Args&...>;
@@ -148,16 +148,16 @@ class compiled {
   }
 
   /// Waits until kernels that are made in the background are there.
-  void wait_ready() const { state_->specialised->wait_ready(); }
+  void wait_ready() const { self().specialised->wait_ready(); }
 
   /// What compilation did for the specialisation used last.
-  sinter::report report() const { return state_->specialised->last(); }
+  sinter::report report() const { return self().specialised->last(); }
   /// What became of the function so far, the specialisation used last first.
-  explanation explain() const { return state_->specialised->explain(); }
+  explanation explain() const { return self().specialised->explain(); }
   /// The options that it was made with.
-  const options& how() const { return state_->specialised->how(); }
+  const options& how() const { return self().specialised->how(); }
   /// Number of specialisations held.
-  std::size_t specialisations() const { return state_->specialised->size(); }
+  std::size_t specialisations() const { return self().specialised->size(); }
 
  private:
   struct state {
@@ -169,8 +169,8 @@ class compiled {
   /// The function run as it is written.
   template <class Result, class... Args>
   Result natively(Args&&... args) const {
-    if constexpr (std::is_void_v<Result>) detail::invoke(state_->fn, copied(std::forward<Args>(args))...);
-    else return detail::settle_tree(detail::invoke(state_->fn, copied(std::forward<Args>(args))...));
+    if constexpr (std::is_void_v<Result>) detail::invoke(self().fn, copied(std::forward<Args>(args))...);
+    else return detail::settle_tree(detail::invoke(self().fn, copied(std::forward<Args>(args))...));
   }
   template <class T>
   static std::remove_cvref_t<T> copied(T&& x) {
@@ -181,7 +181,7 @@ class compiled {
   /// out, should the function read values. It may in a `live` call, whose tensors have elements.
   template <class Then, class... Args>
   auto asked(bool live, Then&& then, const Args&... args) const {
-    const state& s = *state_;
+    const state& s = self();
     const options& how = s.specialised->how();
     detail::flat_arguments<Args...> flat(how.name, s.where, args...);
     const device on = flat.where(how);
@@ -196,7 +196,7 @@ class compiled {
           detail::fail_donation(how.name, index, sizeof...(Args), s.where);
       engine::trace_target asked_for = to;
       asked_for.request = &request;
-      engine::traced made = detail::trace_call(state_->fn, asked_for, args...);
+      engine::traced made = detail::trace_call(self().fn, asked_for, args...);
       if (made.answer) answered = made;
       return made;
     };
@@ -221,7 +221,7 @@ class compiled {
         true,
         [&](auto& flat, const engine::call& c, const engine::tracing& tracing, engine::trace_target& to,
             engine::traced& answered) -> Result {
-          engine::function& f = *state_->specialised;
+          engine::function& f = *self().specialised;
           {
             const engine::found hit = f.find(c, tracing);
             if (hit.code) {
@@ -235,7 +235,7 @@ class compiled {
             engine::trace_request request;
             request.layout = f.segment_sizes(c);
             to.request = &request;
-            answered = detail::trace_call(state_->fn, to, std::as_const(args)...);
+            answered = detail::trace_call(self().fn, to, std::as_const(args)...);
             f.answered(c, answered.did);
           }
           return detail::answer_of<Result>(answered);
@@ -243,7 +243,9 @@ class compiled {
         std::as_const(args)...);
   }
 
-  std::shared_ptr<state> state_;
+  state& self() const { return *static_cast<state*>(state_.get()); }
+
+  std::shared_ptr<void> state_;  ///< a state
 };
 
 /// Compiles a function of trees of tensors. The first call with a new kind of arguments traces `fn`, differentiates,

@@ -48,19 +48,15 @@ auto eager_evaluate(const E& e, location at, device otherwise = {}) {
   engine::operand operands[operand_count<E>];
   operand_list list{operands};
   collect(e, list, at);
-  storage memory;
-  if (const device where = device_of(list, otherwise); where.is_cuda()) {
-    const auto trace = [&] { return push(*engine::current(), e, at); };
-    memory = run_stage(stage_name<E>(), &stage_signature<E>, list, {}, where, at, trace).memory;
-  } else {
-    memory = new_memory("tensor", to_dims(extents), sizeof(T), at);
-    leaf leaves[count > 0 ? count : 1];
-    bind_leaves(list, E::rank, leaves);
-    space s;
-    s.rank = E::rank;
-    std::copy(extents.begin(), extents.end(), s.extent);
-    for_each_row(s, leaves, count, &e, &fill_row<E>, static_cast<char*>(memory.data()), sizeof(T));
-  }
+  const std::pair what(&e, at);
+  const engine::pushing trace{[](const void* w) {
+                                const auto& [expression, where] = *static_cast<decltype(&what)>(w);
+                                return push(*engine::current(), *expression, where);
+                              },
+                              &what};
+  leaf leaves[count > 0 ? count : 1];
+  storage memory = run_rows(list, leaves, count, extents.data(), E::rank, sizeof(T), &e, &fill_row<E>, stage_name<E>(),
+                            &stage_signature<E>, trace, otherwise, at);
   T* const first = static_cast<T*>(memory.data());
   return access::make<T, E::static_shape>(std::move(memory), first, extents, row_major(extents));
 }

@@ -140,14 +140,15 @@ tensor<T, Shape> tensor<T, Shape>::now(const char* what, location at, bool for_g
 
 template <class T, dims Shape>
 tensor<T, Shape> tensor<T, Shape>::on_host(const char* what, location at) const {
-  if (!tracer_) {
-    concrete(what, at);
-    if (engine::reads_count) engine::count_read(what, memory_, false, at);
-    if (!on_gpu()) return *this;
-  }
-  const tensor x = tracer_ ? now(what, at) : *this;
-  const engine::tracing_scope eagerly(nullptr);
-  return x.to({}, at);
+  if (memory_ && !engine::reads_count && !on_gpu()) return *this;
+  tensor here;
+  void* first = data_;
+  here.extents_ = extents_;
+  here.strides_ = strides_;
+  here.memory_ = detail::read_on_host(tracer_, memory_, dtype_of<T>, first, here.extents_.data(), here.strides_.data(),
+                                      rank, what, at);
+  here.data_ = static_cast<T*>(first);
+  return here;
 }
 
 template <class T, dims Shape>
@@ -184,9 +185,7 @@ void tensor<T, Shape>::from_list(const typename detail::nested<T, rank>::type& l
   detail::check_static<Shape>("tensor", extents, at);
   storage memory = detail::new_memory("tensor", detail::to_dims(extents), sizeof(T), at);
   detail::nested_copy<T, rank>(list, static_cast<T*>(memory.data()));
-  if (const auto to = detail::resolve("tensor", where, at); to.is_cuda())
-    memory = detail::copied(memory.data(), {}, to, static_cast<std::size_t>(detail::product(extents)) * sizeof(T));
-  if (engine::reads_count) engine::count_made(memory);
+  memory = detail::placed(std::move(memory), static_cast<std::size_t>(detail::product(extents)) * sizeof(T), where, at);
   T* const first = static_cast<T*>(memory.data());
   *this = detail::access::make<T, Shape>(std::move(memory), first, extents, detail::row_major(extents));
 }

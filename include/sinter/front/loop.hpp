@@ -249,6 +249,12 @@ using row_function = void (*)(const void* e, const cursor* at, std::int64_t begi
 SINTER_API void for_each_row(space s, leaf* leaves, int count, const void* e, row_function f, char* out,
                              std::int64_t element);
 
+/// The elements of an eager expression on the device of its operands, or on `otherwise` when it has none: in memory of the
+/// host `f` computes them; a GPU runs what `trace` pushes. `leaves` has room for those of the list. (loop_rows.hpp)
+SINTER_API storage run_rows(const operand_list& list, leaf* leaves, int count, const dim* extents, int rank,
+                            std::size_t element, const void* e, row_function f, const char* name, const void* signature,
+                            engine::pushing trace, device otherwise, location at);
+
 }  // namespace sinter::detail
 
 // Header-only: whoever sees the declarations has the definitions as well.

@@ -80,6 +80,41 @@ SINTER_API device resolve(const char* op, const target& where, location at) {
   return t->where ? *t->where : engine::default_device();
 }
 
+SINTER_API storage read_on_host(const trace_handle& traced, const storage& memory, dtype type, void*& data,
+                                dim* extents, dim* strides, int rank, const char* what, location at) {
+  storage from = memory;
+  if (traced) {
+    engine::captured x = engine::read(*traced, what, at);
+    std::copy_n(x.extents.begin(), rank, extents);
+    std::copy_n(x.strides.begin(), rank, strides);
+    from = std::move(x.memory);
+    data = x.data;
+  } else {
+    if (!memory) fail_undefined(what, at);
+    if (engine::reads_count) engine::count_read(what, memory, false, at);
+  }
+  if (!from.where().is_cuda()) return from;
+  const engine::tracing_scope eagerly(nullptr);
+  engine::operand x;
+  x.data = data;
+  x.owner = &from;
+  x.type = type;
+  x.rank = rank;
+  x.extents = as_numbers(extents);
+  x.strides = as_numbers(strides);
+  storage copy = moved(x, {}, at);
+  data = copy.data();
+  dim step = 1;
+  for (int i = rank; i-- > 0; step *= extents[i]) strides[i] = step;
+  return copy;
+}
+
+SINTER_API storage placed(storage written, std::size_t bytes, const target& where, location at) {
+  if (const device to = resolve("tensor", where, at); to.is_cuda()) written = copied(written.data(), {}, to, bytes);
+  if (engine::reads_count) engine::count_made(written);
+  return written;
+}
+
 /// Drops axes of extent 1 and joins neighbours that step alike in both; the loops that remain.
 struct copy_loops {
   dims extents, to, from;

@@ -47,4 +47,22 @@ SINTER_API void for_each_row(space s, leaf* leaves, int count, const void* e, ro
   });
 }
 
+SINTER_API storage run_rows(const operand_list& list, leaf* leaves, int count, const dim* extents, int rank,
+                            std::size_t element, const void* e, row_function f, const char* name, const void* signature,
+                            engine::pushing trace, device otherwise, location at) {
+  if (const device where = device_of(list, otherwise); where.is_cuda())
+    return run_stage_as(name, signature, list, {}, where, at, trace).memory;
+  dims d;
+  space s;
+  s.rank = rank;
+  for (int i = 0; i < rank; ++i) {
+    d.push(extents[i]);
+    s.extent[i] = extents[i];
+  }
+  storage memory = new_memory("tensor", d, element, at);
+  bind_leaves(list, rank, leaves);
+  for_each_row(s, leaves, count, e, f, static_cast<char*>(memory.data()), static_cast<std::int64_t>(element));
+  return memory;
+}
+
 }  // namespace sinter::detail

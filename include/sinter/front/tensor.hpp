@@ -91,6 +91,14 @@ class trace_handle {
   engine::traced_value* value_ = nullptr;
 };
 
+/// Elements to be read at once, in host memory: the memory of a tensor's, or a copy. What is traced ends the graph so far.
+/// `data`, `extents` and `strides` are the tensor's; then those of the elements. (loop_moves.hpp)
+SINTER_API storage read_on_host(const trace_handle& traced, const storage& memory, dtype type, void*& data,
+                                dim* extents, dim* strides, int rank, const char* what, location at);
+
+/// Memory with elements of the host that a factory wrote, where the factory's result goes. (loop_moves.hpp)
+SINTER_API storage placed(storage written, std::size_t bytes, const target& where, location at);
+
 /// An index of an element, and where it is written.
 struct place_index {
   template <extent_like I>
