@@ -204,7 +204,7 @@ class flat_arguments {
 /// "argument 1", or for a tree "argument 1 leaf 3", and the value of what is no tensor: the leaf-th tensor of a call, or what
 /// holds the leaf-th word of its statics.
 template <class... Args>
-engine::leaf_text describe_leaf(int leaf, bool of_tensors, const Args&... args) {
+SINTER_COLD engine::leaf_text describe_leaf(int leaf, bool of_tensors, const Args&... args) {
   engine::leaf_text out;
   int argument = 0;
   [[maybe_unused]] const auto one = [&]<class T>(const T& tree) {
@@ -299,7 +299,7 @@ constexpr bool holds_view() {
 /// Calls fn once on inputs shaped like `args` and keeps what it did; of a function that reads values, the results. Whatever
 /// fn throws passes through.
 template <class F, class... Args>
-engine::traced trace_call(F& fn, const engine::trace_target& to, const Args&... args) {
+SINTER_COLD engine::traced trace_call(F& fn, const engine::trace_target& to, const Args&... args) {
   using result_type = call_result_t<F, Args...>;
   const location where = to.where;
   engine::traced out;
@@ -349,7 +349,7 @@ Result assemble(const void* skeleton, Next&& next) {
 
 /// What trace_call has answered.
 template <class Result>
-Result answer_of(engine::traced& t) {
+SINTER_COLD Result answer_of(engine::traced& t) {
   if constexpr (!std::is_void_v<Result>) {
     engine::captured* next = t.answer->data();
     return assemble<Result>(t.skeleton.get(), [&]() -> engine::captured& { return *next++; });

@@ -177,8 +177,8 @@ class compiled {
     return std::forward<T>(x);
   }
 
-  /// Asks the engine about a call: then(arguments, call, tracing, target, answered), where `answered` is what tracing found
-  /// out, should the function read values. It may in a `live` call, whose tensors have elements.
+  /// Asks the engine about a call: then(arguments, call, tracing, target, answered), where `answered` is the engine::traced of
+  /// a function that was found to read values, or null. It may in a `live` call, whose tensors have elements.
   template <class Then, class... Args>
   auto asked(bool live, Then&& then, const Args&... args) const {
     const state& s = self();
@@ -189,7 +189,7 @@ class compiled {
     to.how = live ? &how : nullptr;
     to.limits = live ? &s.specialised->segments() : nullptr;
     to.arguments = flat.tensors();
-    engine::traced answered;
+    std::shared_ptr<void> answered;
     const auto trace = [&](const engine::trace_request& request) {
       for (int index : how.donate)
         if (index < 0 || index >= static_cast<int>(sizeof...(Args)))
@@ -197,7 +197,7 @@ class compiled {
       engine::trace_target asked_for = to;
       asked_for.request = &request;
       engine::traced made = detail::trace_call(self().fn, asked_for, args...);
-      if (made.answer) answered = made;
+      if (made.answer) answered = detail::on_heap(made);
       return made;
     };
     const auto describe = [&](int leaf, bool of_tensors) { return detail::describe_leaf(leaf, of_tensors, args...); };
@@ -220,7 +220,7 @@ class compiled {
     return asked(
         true,
         [&](auto& flat, const engine::call& c, const engine::tracing& tracing, engine::trace_target& to,
-            engine::traced& answered) -> Result {
+            std::shared_ptr<void>& answered) -> Result {
           engine::function& f = *self().specialised;
           {
             const engine::found hit = f.find(c, tracing);
@@ -231,14 +231,13 @@ class compiled {
             to.answer = hit.reads_values;
           }
           if (!to.answer) return natively<Result>(std::forward<Args>(args)...);
-          if (!answered.graph) {
-            engine::trace_request request;
-            request.layout = f.segment_sizes(c);
-            to.request = &request;
-            answered = detail::trace_call(self().fn, to, std::as_const(args)...);
-            f.answered(c, answered.did);
-          }
-          return detail::answer_of<Result>(answered);
+          if (answered) return detail::answer_of<Result>(*static_cast<engine::traced*>(answered.get()));
+          engine::trace_request request;
+          request.layout = f.segment_sizes(c);
+          to.request = &request;
+          engine::traced again = detail::trace_call(self().fn, to, std::as_const(args)...);
+          f.answered(c, again.did);
+          return detail::answer_of<Result>(again);
         },
         std::as_const(args)...);
   }

@@ -10,7 +10,7 @@ namespace detail {
 
 /// Pushes `e` onto the current trace and wraps the node.
 template <class E>
-auto push_value(const std::shared_ptr<engine::tracer>& t, const E& e, location at) {
+SINTER_COLD auto push_value(const std::shared_ptr<engine::tracer>& t, const E& e, location at) {
   const auto extents = extents_of(e, at);
   return access::traced<typename E::value_type, E::static_shape>(t, push(*t, e, at), extents);
 }

@@ -45,7 +45,7 @@ SINTER_API ir::node_id push_reduce(ir::op combiner, ir::node_id x, const int* ax
 
 /// The node of a tensor in `t`: its own, or an input that captures its storage.
 template <class T, dims Shape>
-ir::node_id push(engine::tracer& t, const tensor<T, Shape>& x, location at) {
+SINTER_COLD ir::node_id push(engine::tracer& t, const tensor<T, Shape>& x, location at) {
   if (!x.is_traced())
     return capture(t, access::memory(x), access::data(x), dtype_of<T>, Shape.rank, x.shape().data(), x.strides().data(),
                    at);
@@ -73,7 +73,7 @@ ir::node_id push(engine::tracer& t, const index_leaf<T, Shape>& x, location at) 
 
 /// The node of an expression; broadcasting becomes explicit, scalars become constants of the operand's extents.
 template <ir::op Op, class T, dims Shape, class... Operands>
-ir::node_id push(engine::tracer& t, const expr<Op, T, Shape, Operands...>& e, location at) {
+SINTER_COLD ir::node_id push(engine::tracer& t, const expr<Op, T, Shape, Operands...>& e, location at) {
   const location where = e.where.line ? e.where : at;
   const auto out = extents_of(e, at);
   const auto one = [&](const auto& operand) {
