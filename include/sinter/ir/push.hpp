@@ -165,7 +165,8 @@ SINTER_API void graph::replace_sizes(const callback<dim(const dim&)>& value) {
     for (auto& d : n.extents) d = value(d);
     if (n.attr.step)
       if (auto step = with_sizes(*n.attr.step, value)) n.attr.step = std::move(step);
-    if (n.code != op::input) table_->interned.emplace(detail::intern_key(n.code, n.in, n.attr), static_cast<node_id>(i));
+    if (n.code != op::input)
+      table_->interned.emplace(detail::intern_key(n.code, n.in, n.attr), static_cast<node_id>(i));
   }
 }
 
