@@ -229,7 +229,9 @@ SINTER_API size_layout segment_layout(tracer& t, ir::graph& g, std::span<const a
   return l;
 }
 
-SINTER_API size_layout detail::graph_layout(const ir::graph& g, std::span<const argument> inputs) {
+namespace detail {
+
+SINTER_API size_layout graph_layout(const ir::graph& g, std::span<const argument> inputs) {
   size_layout l;
   for (int k = 0; uses(g, k); ++k) {
     open_size s;
@@ -249,6 +251,8 @@ SINTER_API size_layout detail::graph_layout(const ir::graph& g, std::span<const 
   for (std::size_t i = 0; i < inputs.size(); ++i) lay_out_next(l, inputs[i], g[g.inputs[i]].extents);
   return l;
 }
+
+}  // namespace detail
 
 SINTER_API size_layout size_policy::layout_for(const call& c, dynamic how) {
   const std::lock_guard lock(mutex_);
