@@ -21,6 +21,15 @@ TEST_CASE("a kernel is compiled, loaded, launched, and its result copied back") 
   for (std::size_t i = 0; i < result.size(); ++i) REQUIRE(result[i] == in[i] * 3 + static_cast<float>(i));
 }
 
+TEST_CASE("labels stay where they are, however many follow") {
+  std::vector<const char*> labels;
+  for (int i = 0; i < 1000; ++i) labels.push_back(cuda::label("k" + std::to_string(i)));
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    REQUIRE(std::string(labels[i]) == "k" + std::to_string(i));
+    CHECK(cuda::label("k" + std::to_string(i)) == labels[i]);
+  }
+}
+
 TEST_CASE("a sequence: intermediates and a kernel's own scratch lie in one block, fills and launches go in order") {
   const auto code = module_of(R"(
 extern "C" __global__ void spread(int* out, const int* in, char* scratch) {

@@ -324,9 +324,11 @@ class context_scope {
 /// A text that lives as long as the process, for the label of a kernel: "softmax (at net.cpp:12)".
 SINTER_API const char* label(const std::string& text) {
   static std::mutex mutex;
-  static sorted_set<std::string>* const known = new sorted_set<std::string>;
+  static auto* const known = new sorted_map<std::string, const std::string*>;
   const std::lock_guard lock(mutex);
-  return known->insert(text).first->c_str();
+  const std::string*& kept = (*known)[text];
+  if (kept == nullptr) kept = new std::string(text);
+  return kept->c_str();
 }
 
 namespace detail {

@@ -49,9 +49,9 @@ class pool {
 
   chunk* take(std::size_t bytes, queue& q) {
     if (bytes > largest_memory_request) fail_memory(bytes, false);
-    const std::size_t size = switches().no_cache
-                                 ? std::max<std::size_t>(bytes, 1)
-                                 : std::max(memory_unit, (bytes + memory_unit - 1) / memory_unit * memory_unit);
+    // Kernels update elements of 8 and 16 bits by the words of 4 bytes that hold them.
+    const std::size_t unit = switches().no_cache ? 4 : memory_unit;
+    const std::size_t size = std::max(unit, (bytes + unit - 1) / unit * unit);
     const std::lock_guard lock(mutex_);
     const bool small = size <= small_request;
     chunk* c = switches().no_cache ? nullptr : bins(q.slot, small).find(size);
