@@ -137,8 +137,9 @@ class segment_table {
     for (const open_size& s : layout.sizes) {
       add(s.derived);
       if (!s.derived) add(s.factor), add(s.offset), add(s.most);
+      add(s.value.is_number());
       if (const auto n = s.value.number()) add(*n);
-      else add(s.value.symbolic());
+      else add(reinterpret_cast<std::uintptr_t>(s.value.symbolic()));
       for (const fact_of& f : s.extents) add(f.tensor), add(f.axis);
     }
     ir::append_structure(key, g);

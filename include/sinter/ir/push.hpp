@@ -37,7 +37,7 @@ inline void append_intern_key(std::string& key, op code, const series<node_id>& 
   for (const auto& d : attr.dims) {
     key += d.is_number() ? 'n' : 's';
     if (const auto number = d.number()) append(key, *number);
-    else append(key, d.symbolic());  // interned for the life of the process
+    else append(key, reinterpret_cast<std::uintptr_t>(d.symbolic()));  // interned for the life of the process
   }
 }
 
