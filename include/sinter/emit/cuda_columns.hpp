@@ -1,5 +1,4 @@
 // emit/cuda_columns.hpp: kernels that only add rows to sums of columns -> CUDA: vectors of columns, rows shared by blocks.
-// columns of one tensor together, by blocks that walk rows and keep the columns' sums in registers.
 #pragma once
 
 #include "../base/series.hpp"
