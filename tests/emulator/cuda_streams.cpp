@@ -169,6 +169,9 @@ int cuGraphInstantiateWithFlags(executable** out, graph* g, unsigned long long) 
   for (const auto& n : g->nodes) made->index[n.get()] = n->index;
   made->work = work_of(*g);
   call c;
+  // What a kernel is given is not looked at, what is filled is.
+  for (const operation& o : made->work)
+    if (o.what == operation::kind::fill && !c.w.reachable(o.to, o.bytes)) return invalid_value;
   made->order = order_of(*g, c.w.reverse);
   return *out = made.release(), success;
 }

@@ -132,6 +132,27 @@ TEST_CASE("recordings of different sizes share one scratch block") {
   }
 }
 
+TEST_CASE("what an earlier recording worked on may be gone when the call is recorded once more") {
+  const auto pool = std::make_shared<cuda::scratch_pool>();
+  const auto small = two_steps(100);
+  auto large = two_steps(10000);
+  large.scratch_bytes = 1 << 20;
+  cuda::recording a(small, pool), b(large, pool);
+  call x(1, 100), y(2, 10000);
+  const auto round = [&] {
+    x.run([&](auto given, auto sizes) { a.launch(given, sizes); });
+    CHECK(x.right());
+  };
+  round();
+  round();
+  CHECK(a.copies() == 1);
+  for (int i = 0; i < 2; ++i) y.run([&](auto given, auto sizes) { b.launch(given, sizes); });
+  CHECK(y.right());
+  cuda::trim(0);
+  round();
+  CHECK(a.copies() == 2);
+}
+
 TEST_CASE("one recording, many threads and streams") {
   const std::int64_t n = 300;
   const auto s = two_steps(n);

@@ -53,7 +53,7 @@ class recording {
     }
     queue& q = current_queue(sequence_.device);
     const context_scope here(*q.where);
-    if (graph_.get() == nullptr) survey(given);
+    if (variants_.empty()) survey(given);
     const storage& memory = pool_->reserve(static_cast<std::size_t>(scratch_end_), sequence_.device);
     auto* const base = static_cast<char*>(memory.data());
     detail::operand_table table(sequence_, given, base, sizes);
@@ -75,8 +75,10 @@ class recording {
  private:
   static constexpr std::size_t most_variants = 4;
 
-  /// A copy of the graph, and the operands that its nodes have.
+  /// The graph, ready to be launched, and the operands that its nodes have.
   struct variant {
+    detail::graph_handle made;
+    series<api::node> nodes;  ///< per step; null for one that does nothing
     api::executable code = nullptr;
     series<std::uint64_t> key;
     std::uint64_t used = 0;
@@ -120,36 +122,27 @@ class recording {
     return nullptr;
   }
 
-  /// A copy of the graph that has this call's operands.
+  /// A copy of the graph that has this call's operands: another one, or the one that was not used for longest, changed.
   variant& fitted(detail::operand_table& table, char* base) {
-    for (bool again = false;; again = true) {
-      if (graph_.get() == nullptr) record(table, base);
-      variant* v = nullptr;
-      if (variants_.size() < most_variants) {
-        variants_.reserve(most_variants);
-        variant fresh;
-        check(with_room(sequence_.device, [&] { return driver().graph_instantiate(&fresh.code, graph_.get(), 0); }),
-              "preparing a recorded call");
-        fresh.key = recorded_;
-        variants_.push_back(std::move(fresh));
-        v = &variants_.back();
-      } else {
-        v = &*std::min_element(variants_.begin(), variants_.end(),
-                               [](const variant& a, const variant& b) { return a.used < b.used; });
-      }
-      if (update(*v, table, base)) return *v;
-      if (again) throw system_error("[cuda] a recorded call could not be changed for new operands");
-      // The library does this product otherwise now: what was recorded is of no use.
+    if (variants_.size() == most_variants) {
+      variant& oldest = *std::min_element(variants_.begin(), variants_.end(),
+                                          [](const variant& a, const variant& b) { return a.used < b.used; });
+      if (update(oldest, table, base)) return oldest;
       forget();
     }
+    // Each is recorded with operands of its own: those of another may be gone, and the driver looks at them.
+    variants_.reserve(most_variants);
+    variant fresh = record(table, base);
+    check(with_room(sequence_.device, [&] { return driver().graph_instantiate(&fresh.code, fresh.made.get(), 0); }),
+          "preparing a recorded call");
+    variants_.push_back(std::move(fresh));
+    return variants_.back();
   }
 
   void forget() noexcept {
     if (driver_alive())
       for (variant& v : variants_) detail::driver_instance().table.graph_destroy_executable(v.code);
     variants_.clear();
-    nodes_.clear();
-    graph_ = detail::graph_handle();
   }
 
   static api::kernel_node kernel_of(const step& s, detail::operand_table& table) {
@@ -197,19 +190,20 @@ class recording {
   }
 
   /// Makes the graph: a step waits for those whose memory it needs, and for nothing else.
-  void record(detail::operand_table& table, char* base) {
+  variant record(detail::operand_table& table, char* base) {
     const driver_table& call = driver();
     api::graph made = nullptr;
     check(call.graph_create(&made, 0), "recording a graph");
-    detail::graph_handle owned(made);
-    series<api::node> nodes;
+    variant v;
+    v.made = detail::graph_handle(made);
+    v.key = now_;
     const auto waits = dependencies(sequence_);
     for (std::size_t i = 0; i < sequence_.steps.size(); ++i) {
       const step& s = sequence_.steps[i];
       // A step that does nothing stands for what it waits for.
       series<api::node> before;
       const auto after = [&](auto&& self, int j) -> void {
-        if (const api::node n = nodes[static_cast<std::size_t>(j)]; n != nullptr) {
+        if (const api::node n = v.nodes[static_cast<std::size_t>(j)]; n != nullptr) {
           if (std::find(before.begin(), before.end(), n) == before.end()) before.push_back(n);
         } else {
           for (int k : waits[static_cast<std::size_t>(j)]) self(self, k);
@@ -230,14 +224,12 @@ class recording {
         r = call.graph_add_child(&node, made, before.data(), before.size(), child.get());
       }
       check(r, "recording", s.label);
-      nodes.push_back(node);
+      v.nodes.push_back(node);
     }
-    graph_ = std::move(owned);
-    nodes_ = std::move(nodes);
-    recorded_ = now_;
     logs::to("perf", [&] {
       return "recorded " + std::to_string(sequence_.steps.size()) + " steps, the last " + sequence_.steps.back().label;
     });
+    return v;
   }
 
   /// True when an operand of the step is not what the variant has.
@@ -253,26 +245,25 @@ class recording {
     });
   }
 
-  /// Gives the variant this call's operands; false when a library's work does not fit its node any more.
+  /// Gives the variant this call's operands; false when it is of no use any more: a library does a product otherwise now, say.
   bool update(variant& v, detail::operand_table& table, char* base) {
     const driver_table& call = driver();
-    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    for (std::size_t i = 0; i < v.nodes.size(); ++i) {
       const step& s = sequence_.steps[i];
-      if (nodes_[i] == nullptr || !moved(v, s)) continue;
+      if (v.nodes[i] == nullptr || !moved(v, s)) continue;
       ++changed_;
       api::result r = api::success;
       if (s.what == action::launch) {
         const api::kernel_node k = kernel_of(s, table);
-        r = call.graph_set_kernel(v.code, nodes_[i], &k);
+        r = call.graph_set_kernel(v.code, v.nodes[i], &k);
       } else if (s.what == action::fill) {
         const api::memset_node f = fill_of(s, table);
-        r = call.graph_set_memset(v.code, nodes_[i], &f, device_at(sequence_.device).context);
+        r = call.graph_set_memset(v.code, v.nodes[i], &f, device_at(sequence_.device).context);
       } else {
         const detail::graph_handle child = product_of(i, table, base);
-        r = call.graph_set_child(v.code, nodes_[i], child.get());
-        if (r == api::exec_update_failure || r == api::invalid_value) return false;
+        r = call.graph_set_child(v.code, v.nodes[i], child.get());
       }
-      check(r, "changing a recorded call of", s.label);
+      if (r != api::success) return false;
     }
     v.key = now_;
     return true;
@@ -284,9 +275,7 @@ class recording {
   series<int> value_bytes_;         ///< per given operand: bytes of a value, 0 for an address
   series<std::int64_t> workspace_;  ///< per step: offset of a product's own scratch memory
   std::int64_t scratch_end_ = 0;
-  detail::graph_handle graph_;
-  series<api::node> nodes_;  ///< per step; null for one that does nothing
-  series<std::uint64_t> recorded_, now_;
+  series<std::uint64_t> now_;
   series<variant> variants_;
   std::size_t changed_ = 0;
 };
