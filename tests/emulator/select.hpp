@@ -41,6 +41,7 @@ inline int select() {
     ::setenv("SINTER_LIBCUDA", SINTER_TEST_EMULATOR "/libcuda.so", 0);
     ::setenv("SINTER_LIBNVRTC", SINTER_TEST_EMULATOR "/libnvrtc.so", 0);
     ::setenv("SINTER_LIBCUBLASLT", SINTER_TEST_EMULATOR "/libcublasLt.so", 0);
+    ::setenv("SINTER_EMULATOR_DEVICES", "2", 0);
     return 0;
   }
 #endif

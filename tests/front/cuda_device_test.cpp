@@ -334,6 +334,41 @@ TEST_CASE("devices do not mix: the error names both, the op and the line") {
   CHECK(contains(compiled, ".to("));
 }
 
+TEST_CASE("two GPUs: each works on its own tensors; they do not mix") {
+  if (device_count() < 2) {
+    MESSAGE("SKIPPED: there is one GPU");
+    return;
+  }
+  const device second = device::cuda(1);
+  const auto x = sample<float, 2>({5, 3}, 1), w = sample<float, 2>({3, 4}, 2);
+  const auto here = x.to(gpu()), there = here.to(second);
+  CHECK(there.device() == second);
+  check_equal(values(there), values(x));
+  check_equal(values(there.to(gpu())), values(x));
+  const auto loss = [](auto p, auto a) { return sum(tanh(matmul(a, p)) * 2); };
+  const auto step = compile(value_and_grad(loss), {.mode = mode::reduce_overhead});
+  const auto [value, slope] = value_and_grad(loss)(w, x);
+  for (int i = 0; i < 4; ++i)
+    for (const device d : {gpu(), second}) {
+      const auto [v, g] = step(w.to(d), x.to(d));
+      CHECK(g.device() == d);
+      check_equal(values(v), values(value), 1e-5);
+      check_equal(values(g), values(slope), 1e-5);
+    }
+  {
+    const device_scope scope(second);
+    const auto noise = uniform<float>(make_key(3), 7);
+    CHECK(noise.device() == second);
+    check_equal(values(noise + 1), values(uniform<float>(make_key(3), 7, device::cpu()) + 1));
+  }
+  const auto message = error_of([&] { evaluate(here + there); });
+  CHECK(contains(message, "(5, 3) on cuda(0)"));
+  CHECK(contains(message, "(5, 3) on cuda(1)"));
+  const auto compiled = error_of([&] { step(w.to(gpu()), there); });
+  CHECK(contains(compiled, "cuda(0)"));
+  CHECK(contains(compiled, "cuda(1)"));
+}
+
 TEST_CASE("compiled functions and gradients run where their arguments are") {
   const auto x = sample<float, 2>({4, 3}, 1), w = sample<float, 2>({3, 2}, 2);
   const auto loss = [](auto p, auto a) { return sum(matmul(a, p) * matmul(a, p)); };
