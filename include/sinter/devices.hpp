@@ -9,11 +9,14 @@
 #include "run/buffer.hpp"
 #include "run/cuda_copy.hpp"
 #include "run/cuda_memory.hpp"
+#include "run/cuda_nvrtc.hpp"
 
 namespace sinter::engine {
 
 SINTER_API storage allocate(std::size_t bytes, device where) {
-  return where.is_cuda() ? run::cuda::allocate(bytes, where.index) : run::allocate(bytes);
+  if (!where.is_cuda()) return run::allocate(bytes);
+  [[maybe_unused]] static const bool started = (run::cuda::start_with_compiler(where.index), true);
+  return run::cuda::allocate(bytes, where.index);
 }
 
 SINTER_API void copy(void* to, device to_where, const void* from, device from_where, std::size_t bytes) {

@@ -4,8 +4,10 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <cstdlib>
 #include <deque>
@@ -28,13 +30,33 @@ class background {
     return *instance;
   }
 
-  /// A job throws nothing. After exit has begun it is dropped.
+  /// The objects of the thread that ends the process go before any handler of exit runs: those of a library, too, that a job
+  /// is just opening. Called on the first thread, which is that one as a rule.
+  static bool end_with_this_thread() {
+    struct ending {
+      ~ending() {
+        if (begun_) get().stop();
+      }
+    };
+    if (::gettid() == ::getpid()) [[maybe_unused]]
+      thread_local const ending last;
+    return true;
+  }
+
+  /// A job throws nothing. After exit has begun, or the first thread has ended, it is dropped.
   void submit(std::function<void()> job) {
     const std::lock_guard lock(mutex_);
     if (stopping_) return;
     queue_.push_back(std::move(job));
     start();
     changed_.notify_all();
+  }
+
+  /// For what has opened a library that jobs use: handlers of exit run backwards, so that jobs end before the library does.
+  static void end_first() {
+    std::atexit([] {
+      if (begun_) get().stop();
+    });
   }
 
   /// Waits until a job has made `done` true; it is asked under a lock. False when exit has begun before.
@@ -49,7 +71,8 @@ class background {
  private:
   background() {
     pthread_atfork([] { get().pause(); }, [] { get().resume(false); }, [] { get().resume(true); });
-    std::atexit([] { get().stop(); });
+    end_first();
+    begun_ = true;
   }
 
   static std::size_t most_threads() { return std::clamp<std::size_t>(std::thread::hardware_concurrency() / 2, 1, 8); }
@@ -125,6 +148,11 @@ class background {
   series<std::thread*> threads_;
   std::size_t idle_ = 0, running_ = 0;
   bool paused_ = false, stopping_ = false;
+  static inline std::atomic<bool> begun_ = false;
 };
+
+namespace detail {
+[[maybe_unused]] inline const bool background_ends_first = background::end_with_this_thread();
+}
 
 }  // namespace sinter::engine::run

@@ -10,6 +10,7 @@
 
 #include "../base/config.hpp"
 #include "../base/series.hpp"
+#include "background.hpp"
 #include "file.hpp"
 
 namespace sinter::engine::run::cuda {
@@ -80,6 +81,7 @@ SINTER_API series<std::string> library_folders(const library_names& names) {
 inline bool try_open(library& found, const std::string& path) {
   found.handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (found.handle != nullptr) {
+    background::end_first();
     found.path = path;
     return true;
   }

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <thread>
 
 #include "../base/series.hpp"
 #include "build.hpp"
@@ -235,6 +236,33 @@ SINTER_API std::string compile(const nvrtc& found, const std::string& source, in
   if (r != 0) detail::fail_nvrtc(with, with.words(r), source, detail::log_of(with, program));
   if (bytes == 0) detail::fail_nvrtc(with, "it produced no CUBIN", source, detail::log_of(with, program));
   return image;
+}
+
+/// Starts a GPU. Where no earlier process left word of NVRTC, nothing compiled is on disk either: it is opened meanwhile.
+SINTER_API void start_with_compiler(int device) {
+  const auto open = [] {
+    try {
+      if (detail::remembered_nvrtc(disk_cache())) return;
+      const auto with = find_nvrtc();
+      nvrtc::program program = nullptr;
+      if (!with->problem.empty() || with->create(&program, "", "nothing.cu", 0, nullptr, nullptr) != 0) return;
+      with->compile(program, 0, nullptr);  // its first use sets up more
+      with->destroy(&program);
+    } catch (const std::exception&) {  // the first kernel meets it again, and tells
+    }
+  };
+  std::thread beside;
+  try {
+    beside = std::thread(open);
+  } catch (const std::system_error&) {  // no thread to be had: the first kernel waits for that
+  }
+  struct joined {
+    std::thread& t;
+    ~joined() {
+      if (t.joinable()) t.join();
+    }
+  } const both{beside};
+  device_at(device);
 }
 
 /// Everything that decides a kernel's CUBIN, as text.
