@@ -178,9 +178,9 @@ class size_space final : public ir::open_sizes {
     static std::atomic<std::int64_t> last{0};
     return ++last % ((std::int64_t{1} << 28) - 1) + 1;
   }
-  dim handle(std::size_t i) const { return dim(INT64_MIN + (serial_ << 32) + static_cast<std::int64_t>(i)); }
+  dim handle(std::size_t i) const { return dim(dim::first_mark + (serial_ << 32) + static_cast<std::int64_t>(i)); }
   const Entry& entry_of(dim d) const {
-    const std::int64_t offset = d.bits - INT64_MIN;
+    const std::int64_t offset = d.bits - dim::first_mark;
     const auto i = static_cast<std::size_t>(offset & 0xffffffff);
     if (offset >> 32 != serial_ || i >= values_.size())
       fail("size",

@@ -1,6 +1,7 @@
 // tests/front/factories_test.cpp: tensors from extents, ranges and foreign memory, eagerly and traced.
 #include <doctest/doctest.h>
 
+#include <array>
 #include <limits>
 #include <sinter/sinter.hpp>
 #include <string>
@@ -48,8 +49,22 @@ TEST_CASE("extents that cannot be are user errors with a place") {
   CHECK(ops::contains(ops::error_of([&] { full<float>(1, -2); }), "[full] extents must not be negative"));
   CHECK(ops::contains(ops::error_of([&] { zeros<float>(big, 0, big); }), "too many elements"));
   CHECK(zeros<float>(big, 0, 3).numel() == 0);
+  const auto least = std::numeric_limits<std::int64_t>::min();
+  const std::string of_least = "extents must not be negative; one is -9223372036854775808; give extents of 0 or more";
+  const auto refused = [&] {
+    CHECK(ops::contains(ops::error_of([] { zeros<float>(3, -1); }), "[zeros] extents must not be negative; one is -1"));
+    CHECK(ops::contains(ops::error_of([&] { zeros<float>(least); }), "[zeros] " + of_least));
+    CHECK(ops::contains(ops::error_of([&] { zeros<float>(2, least); }), "[zeros] " + of_least));
+    CHECK(ops::contains(ops::error_of([&] { zeros<float>(std::array{least + 1, least}); }), "-9223372036854775807"));
+    CHECK(ops::contains(ops::error_of([&] { eye<float>(least); }), "[eye] " + of_least));
+    CHECK(ops::contains(ops::error_of([&] { linspace<float>(0, 1, least); }), "[linspace] " + of_least));
+    CHECK(ops::contains(ops::error_of([&] { reshape(zeros<float>(4), 2, least); }), "[reshape] an extent is negative"));
+    CHECK(ops::contains(ops::error_of([&] { broadcast_to(zeros<float>(1), least); }),
+                        "[broadcast_to] an extent is negative"));
+  };
+  refused();
   const engine::tracing_scope scope(std::make_shared<engine::tracer>());
-  CHECK(ops::contains(ops::error_of([] { zeros<float>(3, -1); }), "[zeros] extents must not be negative"));
+  refused();
 }
 
 TEST_CASE("arange") {

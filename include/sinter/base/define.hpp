@@ -150,7 +150,7 @@ namespace detail {
 SINTER_API dim checked_numel(const char* op, const dims& extents, std::size_t element, location at) {
   bool empty = false, open = false;
   for (auto e : extents) {
-    if (e < 0) fail(op, "extents must not be negative; one is " + e.text(), at);
+    if (e < 0) fail(op, "extents must not be negative; one is " + e.text() + "; give extents of 0 or more", at);
     empty |= e == 0;
     open |= e.is_symbolic();
   }

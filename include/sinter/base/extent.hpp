@@ -45,14 +45,16 @@ SINTER_API dim size_read_at(dim a, location where);
 /// follows from what is known of the sizes is decided, another one is answered as the traced call has it and becomes a
 /// guard; converting it to an integer specialises the trace to that number.
 struct dim {
-  /// The number; below -2^62 the mark of a symbolic size.
+  /// The number, or the mark of a symbolic size: the numbers from first_mark on that have its four highest bits, where
+  /// nobody's extents and no type's limits are.
   std::int64_t bits = 0;
+  static constexpr std::int64_t first_mark = -6 * (std::int64_t{1} << 60);
 
   constexpr dim() = default;
   template <std::integral I>
   constexpr dim(I n) : bits(static_cast<std::int64_t>(n)) {}
 
-  constexpr bool is_symbolic() const { return bits < -(std::int64_t{1} << 62); }
+  constexpr bool is_symbolic() const { return bits >> 60 == first_mark >> 60; }
   constexpr operator std::int64_t() const { return is_symbolic() ? detail::fixed_size(*this) : bits; }
   /// "64", or "s0*4" for a symbolic size.
   SINTER_API std::string text() const;

@@ -80,7 +80,8 @@ constexpr index_array<Shape.rank> known_extents() {
 
 /// Zeros or ones: `zeros<float>(3, 4)`, `zeros<float, dims{3, 4}>()`, `zeros<float, dims{dyn, 4}>(n, 4)`, `zeros<float>()`
 /// of rank 0. A device may stand last, in every factory: `zeros<float>(3, 4, device::cuda(0))`; by default tensors go to
-/// default_device(). user_error for negative extents, or more bytes than there can be.
+/// default_device(). user_error for negative extents, or more bytes than there can be. `zeros_like(x)` has x's dtype, extents
+/// and device.
 #define SINTER_X(NAME, VALUE)                                                                                        \
   template <element T>                                                                                               \
   tensor<T, 0> NAME(detail::target where = {}, location at = location::current()) {                                  \
@@ -118,7 +119,8 @@ SINTER_X(zeros, 0)
 SINTER_X(ones, 1)
 #undef SINTER_X
 
-/// One value everywhere: `full<float>(1.5f, 3, 4)`, `full<float, dims{3, 4}>(1.5f)`.
+/// One value everywhere: `full<float>(1.5f, 3, 4)`, `full<float, dims{3, 4}>(1.5f)`; `full_like(x, 1.5f)` as zeros_like.
+/// Errors are those of zeros.
 template <element T, class... I>
 requires detail::extents_then_device<I...> tensor<T, detail::count_dims<I...>> full(std::type_identity_t<T> value,
                                                                                     detail::extent_here first,
@@ -173,48 +175,68 @@ index_leaf<index_for<T>, dims(1)> positions(const char* op, dim n, location at) 
   return {index_array<1>{n}, 0};
 }
 
+/// False after the compile-time error.
+template <class T>
+constexpr bool check_arange_dtype() {
+  static_assert(!is_bool(dtype_of<T>), "sinter: [arange] gives numbers, not bool; compare them, or use cast<bool>(x)");
+  return !is_bool(dtype_of<T>);
+}
+template <class T>
+constexpr bool check_linspace_dtype() {
+  static_assert(is_float(dtype_of<T>), "sinter: [linspace] gives floating dtypes; use arange for integers");
+  return is_float(dtype_of<T>);
+}
+
 }  // namespace detail
 
-/// start, start + step, … before stop. Numbers only. user_error for a step of 0 or bounds that are not finite.
+/// start, start + step, … before stop. Any dtype but bool. user_error for a step of 0 or bounds that are not finite.
 template <element T>
-requires(!std::is_same_v<T, bool>) tensor<T, 1> arange(std::type_identity_t<T> start, std::type_identity_t<T> stop,
-                                                       std::type_identity_t<T> step = T(1), detail::target where = {},
-                                                       location at = location::current()) {
-  const device on = detail::resolve("arange", where, at);
-  const auto i = detail::positions<T>("arange", detail::arange_count<T>(start, stop, step, at), at);
-  using Work = detail::compute_type<T>;
-  const auto value = add(mul(cast<Work>(i, at), static_cast<Work>(step), at), static_cast<Work>(start), at);
-  if constexpr (std::is_same_v<T, Work>) return detail::evaluate_on(value, on, at);
-  else return detail::evaluate_on(cast<T>(value, at), on, at);
+tensor<T, 1> arange(std::type_identity_t<T> start, std::type_identity_t<T> stop, std::type_identity_t<T> step = T(1),
+                    detail::target where = {}, location at = location::current()) {
+  if constexpr (detail::check_arange_dtype<T>()) {
+    const device on = detail::resolve("arange", where, at);
+    const auto i = detail::positions<T>("arange", detail::arange_count<T>(start, stop, step, at), at);
+    using Work = detail::compute_type<T>;
+    const auto value = add(mul(cast<Work>(i, at), static_cast<Work>(step), at), static_cast<Work>(start), at);
+    if constexpr (std::is_same_v<T, Work>) return detail::evaluate_on(value, on, at);
+    else return detail::evaluate_on(cast<T>(value, at), on, at);
+  } else {
+    return {};
+  }
 }
 
 /// 0, 1, … before stop.
 template <element T>
-requires(!std::is_same_v<T, bool>) tensor<T, 1> arange(std::type_identity_t<T> stop, detail::target where = {},
-                                                       location at = location::current()) {
+tensor<T, 1> arange(std::type_identity_t<T> stop, detail::target where = {}, location at = location::current()) {
   return arange<T>(T(0), stop, T(1), where, at);
 }
 
 /// n values 0, 1, …, as T has them, for an extent, which stays symbolic while traced.
 template <element T, std::same_as<dim> Extent>
-requires(!std::is_same_v<T, bool>) tensor<T, 1> arange(Extent n, detail::target where = {},
-                                                       location at = location::current()) {
-  return detail::evaluate_on(cast<T>(detail::positions<T>("arange", n, at), at), detail::resolve("arange", where, at),
-                             at);
+tensor<T, 1> arange(Extent n, detail::target where = {}, location at = location::current()) {
+  if constexpr (detail::check_arange_dtype<T>())
+    return detail::evaluate_on(cast<T>(detail::positions<T>("arange", n, at), at), detail::resolve("arange", where, at),
+                               at);
+  else return {};
 }
 
-/// n values from start to stop, both included, at equal distances computed in f64. Floating dtypes.
+/// n values from start to stop, both included, at equal distances computed in f64. Floating dtypes. user_error for a
+/// negative n.
 template <element T>
-requires(is_float(dtype_of<T>)) tensor<T, 1> linspace(double start, double stop, std::int64_t n, detail::target on = {},
-                                                      location at = location::current()) {
-  const auto i = detail::positions<T>("linspace", n, at);
-  const double step = n > 1 ? (stop - start) / static_cast<double>(n - 1) : 0;
-  const auto inside = add(mul(cast<double>(i, at), step, at), start, at);
-  const auto value = where(eq(i, n > 1 ? n - 1 : -1, at), stop, inside, at);
-  return detail::evaluate_on(cast<T>(value, at), detail::resolve("linspace", on, at), at);
+tensor<T, 1> linspace(double start, double stop, std::int64_t n, detail::target on = {},
+                      location at = location::current()) {
+  if constexpr (detail::check_linspace_dtype<T>()) {
+    const auto i = detail::positions<T>("linspace", n, at);
+    const double step = n > 1 ? (stop - start) / static_cast<double>(n - 1) : 0;
+    const auto inside = add(mul(cast<double>(i, at), step, at), start, at);
+    const auto value = where(eq(i, n > 1 ? n - 1 : -1, at), stop, inside, at);
+    return detail::evaluate_on(cast<T>(value, at), detail::resolve("linspace", on, at), at);
+  } else {
+    return {};
+  }
 }
 
-/// Ones on the diagonal: `eye<float>(3)`, `eye<float>(3, 4)`.
+/// Ones on the diagonal: `eye<float>(3)`, `eye<float>(3, 4)`. Any dtype. user_error for negative extents.
 template <element T>
 tensor<T, 2> eye(dim rows, dim columns, detail::target where = {}, location at = location::current()) {
   detail::checked_numel("eye", dims{rows, columns}, sizeof(T), at);
@@ -270,7 +292,8 @@ auto from_span(const Range& range, detail::target where = {}, location at = loca
 
 /// A tensor over foreign memory, which is not copied: row-major elements at `data`, which `deleter(data)` releases when the
 /// last handle goes; it must not throw. `from_external(p, {3, 4}, [](float* p) { delete[] p; })`; of a GPU with the device
-/// behind: `from_external(p, {3, 4}, free_it, device::cuda(0))`. On an exception the memory stays the caller's.
+/// behind: `from_external(p, {3, 4}, free_it, device::cuda(0))`. user_error for a null pointer and for negative extents; on an
+/// exception the memory stays the caller's.
 template <element T, std::size_t R, class Deleter>
 tensor<T, detail::of_rank<R>> from_external(T* data, const std::int64_t (&extents)[R], Deleter deleter,
                                             device where = {}, location at = location::current()) {

@@ -185,7 +185,7 @@ inline constexpr std::int64_t to_end = std::numeric_limits<std::int64_t>::max();
 
 namespace detail {
 
-/// A place along an axis. Numbers that no axis reaches are all alike: far below them lie the marks of symbolic sizes.
+/// A place along an axis. Numbers that no axis reaches are all alike, so that arithmetic with extents does not overflow.
 struct axis_position {
   dim value;
   template <extent_like I>
