@@ -1,4 +1,4 @@
-// Which sanitizers the tests are built with: g++ and clang++ tell it differently.
+// tests/sanitizers.hpp: which sanitizers the tests are built with: g++ and clang++ tell it differently.
 #pragma once
 
 #if !defined(__has_feature)  // g++

@@ -67,7 +67,7 @@ SINTER_API int cuda_device_count(std::string& problem);
 
 /// Zeros for the host.
 SINTER_API memory_statistics memory_stats(device where);
-/// Returns free blocks of the device to the driver.
+/// Returns free blocks to the device's driver, or to the host's system.
 SINTER_API void trim_memory(device where);
 
 /// Of front/cache.hpp. (caches.hpp)
@@ -219,8 +219,9 @@ struct pushing {
   const void* what = nullptr;
 };
 
-/// The one result of a stage. The first with its signature, operand layouts and facts calls `trace` under a tracer; later ones run the program that became of it. Numbers are constants of that program until one
-/// differs; from then on they are handed over by value. (stages.hpp)
+/// The one result of a stage. The first with its signature, operand layouts and facts calls `trace` under a tracer; later
+/// ones run the program that became of it. Numbers are constants of that program until one differs; from then on they are
+/// handed over by value. (stages.hpp)
 SINTER_API output run_stage(const stage& s, pushing trace);
 
 /// One call of a compiled function, as guards see it.

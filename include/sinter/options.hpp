@@ -73,12 +73,13 @@ struct options {
   sinter::on_limit on_limit = sinter::on_limit::reference;
   sinter::tier tier = sinter::tier::immediate;
   /// About how many calls with the same extents a specialisation with symbols answers before these extents get kernels of
-  /// their own, made in the background; 0: never. Not where extents are symbols by dynamic::yes, unless tier::background is
-  /// asked for, and not with `deterministic`.
+  /// their own, made in the background; 0: never. With dynamic::automatic or tier::background only, and not with
+  /// `deterministic`.
   int hot_calls = 1000;
   /// Of f32 matrix products on a GPU.
   sinter::precision precision = sinter::precision::highest;
-  /// scatter_add on a GPU sums in a fixed order, which is slower than atomic additions.
+  /// Rules out what changes bits from call to call. On a GPU scatter_add sums in a fixed order, which is slower than atomic
+  /// additions, and recorded products keep the library's first algorithm; frequent extents get no kernels of their own.
   bool deterministic = false;
   /// Where a function without tensors among its arguments runs; by default on default_device().
   std::optional<sinter::device> device = {};

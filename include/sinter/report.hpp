@@ -28,7 +28,7 @@ struct kernel_report {
   std::int64_t flops =
       0;  ///< scalar operations on floating values, 2 per term of a product; recomputation is not counted
   std::int64_t source = -1;  ///< index into report::sources; -1 for a library call
-  std::string tier;          ///< where its code came from: "memory", "disk", "compiled" or "library"
+  std::string tier;          ///< where its code came from: "memory", "disk", "bundle", "compiled" or "library"
   double milliseconds = 0;   ///< spent on finding or compiling the code
   double started = 0;        ///< when that began, in milliseconds after the specialisation's start
 };

@@ -592,6 +592,10 @@ TEST_CASE("trace() computes nothing, so that reading is an error with advice") {
   CHECK(contains(text, "[element access] the tensor is being traced and has no values here"));
   CHECK(contains(text, line(__LINE__ - 2)));
   CHECK(contains(error_of([] { trace([](vec x) { return x * sum(x).item(); })(vec{1}); }), "where("));
+  // So does precompile().
+  const auto f = compile([](vec x) { return x * sum(x).item(); });
+  CHECK(contains(error_of([&] { f.precompile(spec<vec>{{1}}); }), "[item] the tensor is being traced"));
+  CHECK(f(vec{3}).item() == 9);
 }
 
 TEST_CASE("captured tensors: what their storage holds is read by each call; the handle is that of the trace") {

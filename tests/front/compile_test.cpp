@@ -196,6 +196,15 @@ TEST_CASE("captured tensors are read by every call") {
   CHECK(itself.data() != w.data());
 }
 
+TEST_CASE("what else is captured is as it was when the function was traced") {
+  int times = 2;
+  const auto f = compile([&times](vec x) { return x * times; });
+  CHECK(f(vec{1, 2}).to_vector() == floats{2, 4});
+  times = 5;
+  CHECK(f(vec{1, 2}).to_vector() == floats{2, 4});
+  CHECK(f.specialisations() == 1);
+}
+
 TEST_CASE("an argument may be returned, twice, and dropped") {
   const auto f = compile([](vec x, vec) { return std::pair{x, x}; });
   const vec x{1, 2};

@@ -1,4 +1,4 @@
-// Functions with branches and loops whose sizes stay open, against programs of their own; for the host and for a GPU.
+// tests/front/control_programs.hpp: functions with branches and loops whose sizes stay open, against programs of their own; for the host and for a GPU.
 #pragma once
 
 #include <initializer_list>

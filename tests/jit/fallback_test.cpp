@@ -94,3 +94,11 @@ TEST_CASE("an unknown backend is a user's error that names the choices") {
   const auto f = compile([](auto x) { return x + 1.f; }, {.backend = "tpu"});
   CHECK_THROWS_WITH_AS(f(tensor<float, 1>{1.f}), doctest::Contains("\"reference\""), user_error);
 }
+
+TEST_CASE("a backend named after a device refuses arguments on another") {
+  const tensor<float, 1> x{1.f};
+  CHECK(compile([](auto x) { return x + 1.f; }, {.backend = "cpu"})(x).item() == 2);
+  const auto f = compile([](auto x) { return x + 1.f; }, {.backend = "cuda", .name = "step"});
+  CHECK_THROWS_WITH_AS(f(x), doctest::Contains("[step] options.backend is \"cuda\" but the arguments are on cpu"),
+                       user_error);
+}

@@ -1,4 +1,4 @@
-// base/config.hpp: build switches; the only place that reads them.
+// base/config.hpp: the version, and what the build switches make of the engine's functions.
 #pragma once
 
 #define SINTER_VERSION "0.1.0"

@@ -1,4 +1,4 @@
-// base/define.hpp: what callback.hpp, error.hpp, text.hpp, device.hpp and shape_errors.hpp declare; the compiled engine includes it once.
+// base/define.hpp: what the other headers of this room declare and do not define; the compiled engine includes it once.
 #pragma once
 
 #include <charconv>

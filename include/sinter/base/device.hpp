@@ -26,7 +26,7 @@ struct device {
   SINTER_API std::string text() const;
 };
 
-/// What a device's allocator holds, in bytes.
+/// What a GPU's allocator holds, in bytes.
 struct memory_statistics {
   std::size_t allocated = 0;                            ///< in tensors
   std::size_t peak = 0;                                 ///< the most there ever was in tensors

@@ -12,6 +12,7 @@ namespace sinter {
 /// An extent known at run time only.
 inline constexpr std::int64_t dyn = -1;
 
+/// Tensors have at most so many axes.
 inline constexpr int max_rank = 8;
 
 /// Rank and extents; `dims(2)` is rank 2 with both extents dynamic, `dims{dyn, 64}` fixes the second.

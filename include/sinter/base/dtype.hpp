@@ -31,6 +31,7 @@ using f64 = double;
   X(f64,  double,        floating)
 // clang-format on
 
+/// The type of a tensor's elements: b8, i8 to i64, u8 to u64, f16, bf16, f32, f64.
 enum class dtype : std::uint8_t {
 #define SINTER_X(name, type, kind) name,
   SINTER_DTYPES(SINTER_X)
@@ -39,6 +40,7 @@ enum class dtype : std::uint8_t {
 
 enum class dtype_kind : std::uint8_t { boolean, signed_integer, unsigned_integer, floating };
 
+/// "f32"; of b8 "bool".
 constexpr const char* name(dtype t) {
   switch (t) {
 #define SINTER_X(name, type, kind) \
@@ -50,6 +52,7 @@ constexpr const char* name(dtype t) {
   return "?";
 }
 
+/// Bytes of an element.
 constexpr std::size_t size_of(dtype t) {
   switch (t) {
 #define SINTER_X(name, type, kind) \

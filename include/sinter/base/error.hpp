@@ -1,4 +1,4 @@
-// base/error.hpp: the two kinds of error, and the one way to raise each.
+// base/error.hpp: the kinds of error; how mistakes of the caller and broken invariants are raised.
 #pragma once
 
 #include <stdexcept>

@@ -7,6 +7,7 @@
 
 namespace sinter {
 
+/// The type of axis<…>.
 template <int... Axes>
 struct axis_t {};
 

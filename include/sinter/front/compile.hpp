@@ -96,10 +96,10 @@ class compiled {
   compiled(F fn, const options& how, location where)
       : state_(detail::on_heap(state{std::move(fn), engine::make_function(how, where), where})) {}
 
-  /// The function's result for trees of tensors. Tensors guard by dtype, extents and layout; integers, enums, flags, text,
-  /// vector lengths and engaged optionals by value: a call that differs is traced anew. A floating argument is a
-  /// number<T> in the function, and read at each call; in a struct it is compared by value. Inside another trace the
-  /// function is traced as part of that one. Expressions in the result become tensors.
+  /// The function's result for trees of tensors. Tensors guard by dtype, extents, layout and device; integers, enums, flags,
+  /// text, vector lengths, engaged optionals, is_value classes and hashable ones by value: a call that differs is traced
+  /// anew. A floating argument is a number<T> in the function, and read at each call; in a struct it is compared by value.
+  /// Inside another trace the function is traced as part of that one. Expressions in the result become tensors.
   template <class... Args>
   auto operator()(Args&&... args) const {
     constexpr bool numbers = detail::takes_numbers<F, Args...>;
@@ -249,9 +249,10 @@ class compiled {
 
 /// Compiles a function of trees of tensors. The first call with a new kind of arguments traces `fn`, differentiates,
 /// fuses, emits, compiles and loads; later ones run the kernels. `fn` takes its arguments by value or const reference
-/// and runs while tracing only: what else it does happens once per specialisation. A concrete tensor that it captures
-/// is read by every call. options.donate lets a call reuse the memory of arguments passed as rvalues, so
-/// `p = step(std::move(p), x)` updates p in place.
+/// and runs while tracing only, which may take several runs; one that reads values (`item`, `if`) runs at each call. A
+/// concrete tensor that it captures is read by every call; whatever else it captures is as it was when traced.
+/// options.donate lets a call reuse the memory of arguments passed as rvalues, so `p = step(std::move(p), x)` updates p in
+/// place.
 /// What `fn` throws while it is traced passes through, and the compiled function is as before.
 template <class F>
 auto compile(F&& fn, const options& how = {}, location where = location::current()) {

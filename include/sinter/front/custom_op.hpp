@@ -1,4 +1,4 @@
-// front/custom_op.hpp: ops of the user's own, and calls of the host, as nodes that nothing is fused into.
+// front/custom_op.hpp: ops of the user's own, as nodes that nothing is fused into.
 #pragma once
 
 #include <array>
@@ -46,8 +46,8 @@ struct cuda_source {
   int threads = 256;
 };
 
-/// "No backend of this kind": what a custom op is given instead of CUDA source or a vjp.
 struct none_t {};
+/// What a custom op is given in place of CUDA source or a vjp: `custom_op<"name">(cpu, none, shape)`.
 inline constexpr none_t none{};
 
 namespace detail {

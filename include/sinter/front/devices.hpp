@@ -44,10 +44,10 @@ inline int device_count() {
 /// Waits until a device has done everything asked of it; system_error for what failed there.
 inline void synchronize(device where = default_device()) { engine::synchronize(where); }
 
-/// What a device's allocator holds, in bytes.
+/// What a GPU's allocator holds, in bytes; zeros for the host.
 inline memory_statistics memory_stats(device where = default_device()) { return engine::memory_stats(where); }
 
-/// Returns the allocator's free blocks to the device.
+/// Returns the allocator's free blocks to the GPU's driver, or to the host's system.
 inline void trim_memory(device where = default_device()) { engine::trim_memory(where); }
 
 /// A tree with all its tensors on a device, as x.to(where): `params = to(params, device::cuda(0))`.

@@ -39,8 +39,9 @@ void mark_static(X& x, int axis, location at = location::current()) {
   marks = engine::add_mark(marks, a, false, 0, 0);
 }
 
-/// The smaller and the larger of two extents; of symbolic ones which it is becomes a guard.
+/// The smaller of two extents; of symbolic ones which it is becomes a guard.
 constexpr dim min(dim a, dim b) { return b < a ? b : a; }
+/// The larger of two extents; of symbolic ones which it is becomes a guard.
 constexpr dim max(dim a, dim b) { return a < b ? b : a; }
 
 }  // namespace sinter

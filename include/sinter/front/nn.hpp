@@ -95,7 +95,7 @@ auto standardised(const Y& y, double eps, location at) {
 }  // namespace detail
 
 /// exp(x) / sum(exp(x)) along an axis, the last by default, relative to the maximum. Floating dtypes; f16 and bf16 are
-/// computed in f32. A row of -inf gives NaN.
+/// computed in f32. A row of -inf gives NaN. user_error over an axis of extent 0.
 template <int Axis = -1, tensor_like X>
 auto softmax(const X& x, location at = location::current()) {
   return detail::softmax_over<Axis>(x, at);
@@ -105,7 +105,7 @@ auto softmax(const X& x, axis_t<A>, location at = location::current()) {
   return detail::softmax_over<A>(x, at);
 }
 
-/// log(softmax(x)), as x - max - log(sum(exp(x - max))).
+/// log(softmax(x)), as x - max - log(sum(exp(x - max))); dtypes and errors are softmax's.
 template <int Axis = -1, tensor_like X>
 auto log_softmax(const X& x, location at = location::current()) {
   return detail::log_softmax_over<Axis>(x, at);

@@ -21,11 +21,12 @@ template <class A>
 concept scalar_like =
     std::is_arithmetic_v<A> || std::is_same_v<A, f16> || std::is_same_v<A, bf16> || std::is_same_v<A, dim>;
 
+/// What pointwise functions take.
 template <class A>
 concept operand_like = tensor_like<A> || scalar_like<A>;
 
 template <class T>
-class number;
+class number;  // number.hpp
 
 namespace detail {
 

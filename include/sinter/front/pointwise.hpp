@@ -12,8 +12,9 @@ concept some_tensor = (operand_like<Args> && ...) && (tensor_like<Args> || ...);
 
 }  // namespace detail
 
-// Every row of ops.def is a function of its arity: exp(x), pow(x, y), select(mask, x, y). Operands are tensors,
-// expressions or C++ numbers; they broadcast. Results are lazy. Wrong dtypes and static extents are compile-time errors.
+/// Every row of ops.def is a function of its arity: exp(x), pow(x, y), select(mask, x, y). Operands are tensors,
+/// expressions or C++ numbers; they broadcast. Results are lazy. Wrong dtypes and static extents are compile-time errors,
+/// extents that do not broadcast a user_error where the result is evaluated.
 #define SINTER_POINTWISE(name, arity, rule, value, da, db, dc) SINTER_FUNCTION_##arity(name, rule)
 #define SINTER_FUNCTION_1(NAME, RULE)                                               \
   template <tensor_like A>                                                          \

@@ -223,7 +223,8 @@ SINTER_DEVIATION(var)
 SINTER_DEVIATION(std)
 #undef SINTER_DEVIATION
 
-/// The 2-norm over axes, sqrt(sum(x²)); norm<1> sums magnitudes, norm<norm_max> is the largest. Floating dtypes.
+/// The 2-norm over axes, sqrt(sum(x²)); norm<1> sums magnitudes, norm<norm_max> is the largest (user_error over an axis of
+/// extent 0). Floating dtypes.
 template <int Ord = 2, tensor_like X, int... A>
 auto norm(const X& x, axis_t<A...> = {}, location at = location::current()) {
   return detail::norm_over<Ord, detail::checked_axes<X::rank, A...>().sorted(), false>(x, at);

@@ -52,17 +52,20 @@ inline constexpr timed_t timed{};
 /// A point in a stream's work. A handle.
 class event {
  public:
+  /// user_error for the host, or when there is no such device. With `timed` the time to another one can be asked for.
   explicit event(sinter::device where = default_device(), location at = location::current())
       : where_(where), event_(engine::make_event(where, false, at)) {}
   event(sinter::device where, timed_t, location at = location::current())
       : where_(where), event_(engine::make_event(where, true, at)) {}
 
   sinter::device device() const { return where_; }
-  /// Marks the point after everything asked so far of a stream, or of this thread's current one.
+  /// Marks the point after everything asked so far of a stream, or of this thread's current one. user_error for a stream of
+  /// another GPU.
   void record() { event_->record(nullptr); }
   void record(const stream& s) { event_->record(s.queue_.get()); }
   /// This thread's current stream does nothing more before the point is reached.
   void wait() const { event_->hold(nullptr); }
+  /// True when the point is reached.
   bool done() const { return event_->done(); }
   /// Waits until the point is reached.
   void synchronize() const { event_->synchronize(); }

@@ -1,4 +1,4 @@
-// front/tree_map.hpp: functions over trees: map, reduce, the list of leaves and their names.
+// front/tree_map.hpp: functions over trees: map, reduce, the list of leaves.
 #pragma once
 
 #include <array>

@@ -9,9 +9,11 @@
 
 namespace sinter {
 
-/// verify(fn)(args...) traces fn for these arguments, compiles it, and runs it kernel by kernel beside the reference: what each kernel stores is compared with the reference's result from the same operands, within what
-/// rounding explains. The first op that differs is named with its line, the index and both values. Slow; fn's results are
-/// not returned. Extents are numbers, but for those that are open in the specialisation of fn that would answer the call. `how` is for a function that is not compiled yet. user_error for one that reads traced values.
+/// verify(fn)(args...) traces fn for these arguments, compiles it, and runs it kernel by kernel beside the reference: what
+/// each kernel stores is compared with the reference's result from the same operands, within what rounding explains. The
+/// first op that differs is named with its line, the index and both values. Slow; fn's results are not returned. Extents
+/// are numbers, but for those that are open in the specialisation of fn that would answer the call. `how` is for a function
+/// that is not compiled yet. user_error for one that reads traced values.
 template <class F>
 auto verify(F&& fn, const options& how = {}, location where = location::current()) {
   return [f = detail::as_compiled(std::forward<F>(fn), how, where)](const auto&... args) {
