@@ -33,7 +33,7 @@ struct specialisation_report {
 struct explanation {
   std::string name;                               ///< options.name
   series<specialisation_report> specialisations;  ///< the one that served the explained call first
-  series<break_report> breaks;
+  series<break_report> breaks;                    ///< where the function reads values
 
   /// For people: everything but the kernels' source, which is in specialisations[i].what.sources. (report/text.hpp)
   SINTER_API std::string text() const;

@@ -50,7 +50,7 @@ inline memory_statistics memory_stats(device where = default_device()) { return 
 /// Returns the allocator's free blocks to the GPU's driver, or to the host's system.
 inline void trim_memory(device where = default_device()) { engine::trim_memory(where); }
 
-/// A tree with all its tensors on a device, as x.to(where): `params = to(params, device::cuda(0))`.
+/// A tree with all its tensors on a device, as x.to(where): `params = to(params, device::cuda(0))`. user_error while traced.
 template <class T>
 auto to(const T& tree, device where, location at = location::current()) {
   return detail::map_tree(

@@ -50,7 +50,8 @@ auto concat(const std::vector<X>& xs, location at = location::current()) {
       detail::views::concat({parts.data(), parts.size()}, place, at), at);
 }
 
-/// The operands, of equal extents, along a new axis at position Axis of the result. Two to four of them, or a vector.
+/// The operands, of equal extents (user_error), along a new axis at position Axis of the result. Two to four of them, or a
+/// vector. Copies.
 template <int Axis = 0, tensor_like A, tensor_like B>
 auto stack(const A& a, const B& b, location at = location::current()) {
   return detail::concat_all<Axis>(at, expand_dims<Axis>(a, at), expand_dims<Axis>(b, at));
@@ -109,7 +110,8 @@ struct pad_width {
   dim low, high;
 };
 
-/// x surrounded by `value`: pad(x, {{1, 2}, {0, 0}}) adds one row before and two after. Widths are 0 or more. Copies.
+/// x surrounded by `value`: pad(x, {{1, 2}, {0, 0}}) adds one row before and two after. Widths are 0 or more
+/// (user_error). Copies.
 template <tensor_like X, std::size_t R>
 auto pad(const X& x, const pad_width (&widths)[R], typename X::value_type value = typename X::value_type{},
          location at = location::current()) {
@@ -127,7 +129,8 @@ auto pad(const X& x, const pad_width (&widths)[R], typename X::value_type value 
       detail::views::pad(detail::untyped(x, at), low, high, detail::to_scalar(value), &value, at), at);
 }
 
-/// x repeated repeats[i] times along axis i, as NumPy: missing leading repeats are 1, missing leading axes are added. Copies.
+/// x repeated repeats[i] times along axis i, as NumPy: missing leading repeats are 1, missing leading axes are added.
+/// user_error for a negative number. Copies.
 template <tensor_like X, std::size_t R>
 auto tile(const X& x, const dim (&repeats)[R], location at = location::current()) {
   constexpr int rank = X::rank > int(R) ? X::rank : int(R);

@@ -130,7 +130,8 @@ auto transpose(const X& x, location at = location::current()) {
   return detail::typed<typename X::value_type, shape>(detail::views::permute(detail::untyped(x, at), perm, at), at);
 }
 
-/// x repeated along axes of extent 1 and along new leading axes; -1 keeps x's extent. A view.
+/// x repeated along axes of extent 1 and along new leading axes; -1 keeps x's extent. user_error where an extent of x is
+/// neither 1 nor the wanted one. A view.
 template <tensor_like X, std::size_t R>
 auto broadcast_to(const X& x, const dim (&extents)[R], location at = location::current()) {
   return detail::broadcast_to_extents<X, detail::any_shape(int(R))>(x, detail::listed(extents), at);

@@ -132,7 +132,7 @@ template <std::same_as<key> Key>
 std::pair<Key, Key> split(const Key& k, location at = location::current()) {
   return {detail::child(k, 0, at), detail::child(k, 1, at)};
 }
-/// `n` such keys.
+/// `n` such keys; user_error for a negative number.
 template <std::same_as<key> Key>
 std::vector<Key> split(const Key& k, int n, location at = location::current()) {
   if (n < 0) fail("split", "the number of keys must not be negative; it is " + std::to_string(n), at);
@@ -152,6 +152,7 @@ requires(N > 0) std::array < key, static_cast<std::size_t>(N)
 /// uniform<T>(key, extents…): floats in [0, 1). normal<T>(key, extents…): mean 0, variance 1. Both also as
 /// uniform<T, dims{3, 4}>(key), with an array of extents, and of rank 0 as uniform<T>(key). A device may stand last; by
 /// default numbers are drawn on the GPU that the key is on, else on default_device(). They are the same on every device.
+/// Floating dtypes; user_error for negative extents.
 #define SINTER_X(NAME)                                                                                         \
   template <element T>                                                                                         \
   tensor<T, 0> NAME(const key& k, detail::target where = {}, location at = location::current()) {              \

@@ -190,16 +190,19 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   /// True for a value of a graph under construction.
   bool is_traced() const { return static_cast<bool>(tracer_); }
 
+  /// The extents; while traced they may be symbolic.
   const index_array<rank>& shape() const { return extents_; }
-  /// The extent of an axis; negative ones count from the end.
+  /// The extent of an axis; negative ones count from the end. user_error when there is no such axis.
   dim size(int axis, location at = location::current()) const {
     const int i = detail::normalize_axis(axis, rank);
     if (i < 0) detail::fail_axis("size", axis, rank, at);
     return detail::read_at(extents_[static_cast<std::size_t>(i)], at);
   }
+  /// The number of elements.
   dim numel() const { return detail::product(extents_); }
   /// Steps between neighbours along each axis, in elements.
   const index_array<rank>& strides() const { return strides_; }
+  /// True when the elements lie in row-major order, without gaps.
   bool is_contiguous() const {
     dim step = 1;
     for (std::size_t i = rank; i-- > 0;) {
