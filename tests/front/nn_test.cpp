@@ -1,6 +1,7 @@
 // softmax, normalisation and losses against f64 loops, eagerly and traced; stability, odd rows, labels out of range.
 #include <limits>
 
+#include <sinter/front/factories.hpp>
 #include <sinter/front/nn.hpp>
 
 #include "ops_support.hpp"
@@ -80,6 +81,13 @@ TEST_CASE("softmax of large magnitudes and infinities") {
       array{{3, 2}, {n, n, n, n, n, n}}, 0, [](const auto& v) { return softmax(v); }, none);
   check_both(
       array{{3}, {-inf, inf, n}}, 0, [](const auto& v) { return logsumexp(v, axis<-1>); }, none);
+}
+
+TEST_CASE("rows of nothing have no softmax") {
+  const auto x = zeros<float>(3, 0);
+  CHECK(ops::contains(ops::error_of([&] { (void)softmax(x); }), "[softmax] of nothing: axis 1 of (3, 0) is empty"));
+  CHECK(ops::contains(ops::error_of([&] { (void)log_softmax(x); }), "[log_softmax] of nothing"));
+  CHECK(softmax<0>(x).numel() == 0);
 }
 
 TEST_CASE("halves are computed in f32 and rounded once") {
