@@ -130,6 +130,11 @@ class recording {
       if (update(oldest, table, base)) return oldest;
       forget();
     }
+    if (variants_.empty())
+      logs::to("perf", [&] {
+        return "recorded " + std::to_string(sequence_.steps.size()) + " steps, the last " +
+               sequence_.steps.back().label;
+      });
     // Each is recorded with operands of its own: those of another may be gone, and the driver looks at them.
     variants_.reserve(most_variants);
     variant fresh = record(table, base);
@@ -226,9 +231,6 @@ class recording {
       check(r, "recording", s.label);
       v.nodes.push_back(node);
     }
-    logs::to("perf", [&] {
-      return "recorded " + std::to_string(sequence_.steps.size()) + " steps, the last " + sequence_.steps.back().label;
-    });
     return v;
   }
 
