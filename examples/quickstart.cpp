@@ -22,6 +22,7 @@ int main() {
       });
 
   auto [l, q] = step(p, x);
-  std::printf("loss %.4f, eager %.4f, b[0] %.4f -> %.4f\n", l.item(), loss(p, x).item(), p.b(0), q.b(0));
+  std::printf("loss %.4f, eager %.4f, b[0] %.4f -> %.4f\n", l.item(), loss(p, x).item(), p.b.to_vector()[0],
+              q.b.to_vector()[0]);
   std::printf("%zu ops in %zu kernels\n", step.report().kernels_unfused, step.report().kernels);
 }
