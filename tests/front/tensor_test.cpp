@@ -41,7 +41,10 @@ TEST_CASE("braces give extents and row-major elements") {
 }
 
 TEST_CASE("ragged braces are a user error") {
-  CHECK(contains(error_of([] { tensor<float, 2>{{1, 2}, {3}}; }), "[tensor] nested braces are ragged"));
+  CHECK(contains(error_of([] {
+                   tensor<float, 2>{{1, 2}, {3}};
+                 }),
+                 "[tensor] nested braces are ragged: a list of 1 among lists of 2; give"));
   CHECK(contains(error_of([] { tensor<float, 2>{{}, {3}}; }), "ragged"));
   CHECK(contains(error_of([] {
                    tensor<float, dims{2, 3}>{{1, 2}, {3, 4}};
@@ -87,7 +90,7 @@ TEST_CASE("sizes count from either end") {
   CHECK(x.size(-1) == 4);
   CHECK(x.size(-3) == 2);
   const std::string text = error_of([&] { (void)x.size(3); });
-  CHECK(contains(text, "[size] axis 3 of a tensor of rank 3"));
+  CHECK(contains(text, "[size] axis 3 of a tensor of rank 3; axes are 0 to rank - 1"));
   CHECK(contains(text, "tensor_test.cpp:" + std::to_string(__LINE__ - 2)));
 }
 
@@ -127,9 +130,10 @@ TEST_CASE("static shapes convert both ways, checked at run time where they must 
 
 TEST_CASE("misuse is a user error that says what happened") {
   const tensor<float, 2> x{{1, 2}, {3, 4}};
-  CHECK(contains(error_of([&] { (void)x(0, 2); }), "index (0, 2) is out of range for shape (2, 2)"));
+  CHECK(contains(error_of([&] { (void)x(0, 2); }), "index (0, 2) is out of range for shape (2, 2); indices are"));
   CHECK(contains(error_of([&] { (void)x(-1, 0); }), "index (-1, 0) is out of range"));
-  CHECK(contains(error_of([&] { (void)x.item(); }), "[item] needs one element; the shape is (2, 2)"));
+  CHECK(contains(error_of([&] { (void)x.item(); }),
+                 "[item] needs one element; the shape is (2, 2); read all with to_vector()"));
   const tensor<float, 1> nothing;
   CHECK(!nothing.defined());
   CHECK(contains(error_of([&] { (void)nothing.data(); }), "default-constructed"));

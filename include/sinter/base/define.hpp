@@ -83,26 +83,38 @@ namespace detail {
 }
 [[noreturn]] SINTER_API void fail_ragged(std::int64_t length, std::int64_t expected, location at) {
   fail("tensor",
-       "nested braces are ragged: a list of " + std::to_string(length) + " among lists of " + std::to_string(expected),
+       "nested braces are ragged: a list of " + std::to_string(length) + " among lists of " + std::to_string(expected) +
+           "; give lists of one length",
        at);
 }
 [[noreturn]] SINTER_API void fail_static_shape(const char* op, const dims& shape, const dims& extents, location at) {
-  fail(op, "a tensor of static shape " + text::shape(shape) + " cannot hold extents " + text::shape(extents), at);
+  fail(op,
+       "a tensor of static shape " + text::shape(shape) + " cannot hold extents " + text::shape(extents) +
+           "; give extents that fit, or declare them dyn",
+       at);
 }
 [[noreturn]] SINTER_API void fail_donation(const std::string& name, int index, std::size_t count, location at) {
-  fail(name, "options.donate names argument " + std::to_string(index) + " of " + std::to_string(count), at);
+  fail(name,
+       "options.donate names argument " + std::to_string(index) + " of " + std::to_string(count) +
+           "; they are numbered from 0",
+       at);
 }
 [[noreturn]] SINTER_API void fail_axis(const char* op, int axis, int rank, location at) {
-  fail(op, "axis " + std::to_string(axis) + " of a tensor of rank " + std::to_string(rank), at);
+  fail(op,
+       "axis " + std::to_string(axis) + " of a tensor of rank " + std::to_string(rank) +
+           "; axes are 0 to rank - 1, or negative from the end",
+       at);
 }
 [[noreturn]] SINTER_API void fail_one_element(const char* op, const dims& extents, location at) {
-  fail(op, "needs one element; the shape is " + text::shape(extents), at);
+  fail(op, "needs one element; the shape is " + text::shape(extents) + "; read all with to_vector(), or index one", at);
 }
 [[noreturn]] SINTER_API void fail_index(const dims& index, const dims& extents, location at) {
   std::string place;
   for (int i = 0; i < index.rank; ++i) place += (i ? ", " : "") + index[i].text();
   fail("element access",
-       "index (" + place + (index.rank == 1 ? ",)" : ")") + " is out of range for shape " + text::shape(extents), at);
+       "index (" + place + (index.rank == 1 ? ",)" : ")") + " is out of range for shape " + text::shape(extents) +
+           "; indices are 0 to extent - 1",
+       at);
 }
 [[noreturn]] SINTER_API void fail_broadcast(const char* op, const dims* shapes, int count, location at) {
   std::string list;
@@ -157,7 +169,8 @@ SINTER_API dim checked_numel(const char* op, const dims& extents, std::size_t el
   if (open) return extents.numel();
   std::int64_t n = static_cast<std::int64_t>(element);
   for (auto e : extents)
-    if (e > 0 && __builtin_mul_overflow(n, e.bits, &n)) fail(op, "too many elements: " + text::shape(extents), at);
+    if (e > 0 && __builtin_mul_overflow(n, e.bits, &n))
+      fail(op, "too many elements: " + text::shape(extents) + "; give smaller extents", at);
   return empty ? 0 : n / static_cast<std::int64_t>(element);
 }
 

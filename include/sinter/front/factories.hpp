@@ -159,7 +159,7 @@ std::int64_t arange_count(T start, T stop, T step, location at) {
     const auto low = static_cast<std::uint64_t>(start), high = static_cast<std::uint64_t>(stop),
                by = static_cast<std::uint64_t>(step);
     const std::uint64_t n = step > 0 ? (high - low - 1) / by + 1 : (low - high - 1) / (0 - by) + 1;
-    if (n > std::uint64_t{1} << 62) fail("arange", "too many elements", at);
+    if (n > std::uint64_t{1} << 62) fail("arange", "too many elements; give nearer bounds or a larger step", at);
     return static_cast<std::int64_t>(n);
   }
 }

@@ -150,7 +150,8 @@ auto take_along_axis(const X& x, const I& index, axis_t<A> = {}, location at = l
       at);
 }
 
-/// A new last axis of extent n with 1 at the index and 0 elsewhere; an index outside [0, n) gives zeros. Lazy.
+/// A new last axis of extent n with 1 at the index and 0 elsewhere; an index outside [0, n) gives zeros. user_error for a
+/// negative n. Lazy.
 template <element T = float, tensor_like I>
 auto one_hot(const I& index, dim n, location at = location::current()) {
   detail::check_index_dtype<I>();
