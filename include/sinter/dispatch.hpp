@@ -10,14 +10,12 @@
 #include <utility>
 
 #include "base/log.hpp"
-#include "base/readers.hpp"
 #include "base/series.hpp"
 #include "base/text.hpp"
 #include "dispatch/guard.hpp"
+#include "dispatch/holdings.hpp"
 #include "dispatch/limits.hpp"
-#include "dispatch/segment_programs.hpp"
 #include "dispatch/specialisation.hpp"
-#include "dispatch/tiers.hpp"
 #include "dispatch/values.hpp"
 #include "engine.hpp"
 #include "size_guards.hpp"
@@ -29,14 +27,11 @@ namespace detail {
 /// Calls read a table without a lock; misses make specialisations one at a time.
 class dispatcher final : public function, public std::enable_shared_from_this<dispatcher> {
  public:
-  dispatcher(const options& how, location where) : how_(how), where_(where), limits_(how_, where) {
-    table_.store(new specialisation_table({}));
-  }
-  ~dispatcher() override { delete table_.load(); }
+  dispatcher(const options& how, location where) : how_(how), where_(where), limits_(how_), held_(how_, where) {}
 
   found find(const call& c, const tracing& trace) override {
-    readers::count& in = readers_.enter();
-    if (specialisation* const e = table_.load()->look_up(c, clock_)) {
+    readers::count& in = held_.enter();
+    if (specialisation* const e = held_.look_up(c)) {
       found hit = answer(e, in);
       if (e->warmth && e->warmth->counts() && current_stance == stance::normal && e->warmth->just_hot(hash_of(c)) &&
           !warm(c, trace))
@@ -48,7 +43,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
   }
 
   void answered(const call& c, const segments_run& did) override {
-    const reading now(*this);
+    const holdings::reading now(held_);
     for (const auto& e : now->all())
       if (e->kind == standing::native && e->when.accepts(c)) return e->note(did);
   }
@@ -56,13 +51,13 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
   size_layout segment_sizes(const call& c) override {
     size_layout wanted = sizes_.layout_for(c, how_.dynamic);
     if (!wanted.any_open()) return {};
-    const reading now(*this);
+    const holdings::reading now(held_);
     for (const auto& e : now->all())
       if (e->kind == standing::native && e->when.accepts(c)) return e->opened(std::move(wanted));
     return wanted;
   }
 
-  segment_limits& segments() override { return segments_; }
+  holdings& held() override { return held_; }
 
   void prepare(const call& c, const tracing& trace) override {
     miss(c, trace, tier::immediate);
@@ -70,23 +65,23 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
   }
 
   size_layout open_sizes(const call& c) override {
-    const reading now(*this);
-    const specialisation* const e = now->look_up(c, clock_);
+    const holdings::reading now(held_);
+    const specialisation* const e = held_.accepted(now, c);
     return e && !e->when.exact() ? e->when.given().layout : size_layout{};
   }
 
-  void wait_ready() override { builds_.wait(); }
+  void wait_ready() override { held_.builds.wait(); }
 
   const options& how() const override { return how_; }
 
   report last() const override {
-    const reading now(*this);
+    const holdings::reading now(held_);
     const specialisation* const e = now->recent();
     return e ? e->describe() : report{};
   }
 
   explanation explain() const override {
-    const reading now(*this);
+    const holdings::reading now(held_);
     explanation out;
     out.name = how_.name;
     series<const specialisation*> order;
@@ -101,35 +96,11 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
   }
 
   std::size_t size() const override {
-    const reading now(*this);
-    return now->all().size() - count(now->all(), standing::hot);
+    const holdings::reading now(held_);
+    return now->all().size() - holdings::count(now->all(), standing::hot);
   }
 
  private:
-  using entry = std::shared_ptr<specialisation>;
-
-  /// The table for as long as this lives.
-  class reading {
-   public:
-    explicit reading(const dispatcher& d) : in_(d.readers_.enter()), table_(d.table_.load()) {}
-    ~reading() { in_.fetch_sub(1); }
-    reading(const reading&) = delete;
-    reading& operator=(const reading&) = delete;
-    const specialisation_table* operator->() const { return table_; }
-    const specialisation_table& operator*() const { return *table_; }
-
-   private:
-    readers::count& in_;
-    const specialisation_table* table_;
-  };
-
-  /// How many there are of a kind, for arguments of some types or of all.
-  static std::size_t count(const series<entry>& all, standing kind, const void* signature = nullptr) {
-    std::size_t n = 0;
-    for (const auto& e : all) n += e->kind == kind && (!signature || e->when.signature() == signature);
-    return n;
-  }
-
   static series<size_report> sizes_of(const specialisation& e) {
     series<size_report> out;
     for (const auto& n : e.narrowed()) out.push_back({n.what.tensor, n.what.axis, n.how, n.why, n.where});
@@ -142,9 +113,9 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
 
   found miss(const call& c, const tracing& trace, tier when) {
     const std::lock_guard one_build(building_);
-    readers::count& in = readers_.enter();
+    readers::count& in = held_.enter();
     found held(nullptr, nullptr, &in);  // leaves on every way out
-    specialisation* e = table_.load()->look_up(c, clock_);
+    specialisation* e = held_.look_up(c);
     if (!e) e = accepted_by_ignoring(c);
     if (!e) e = make(c, trace, when);
     if (!e) return held;
@@ -158,7 +129,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
   specialisation* accepted_by_ignoring(const call& c) const {
     const unsigned ignored = ignored_guards().load(std::memory_order_relaxed);
     if (!ignored) return nullptr;
-    for (const auto& e : table_.load()->all()) {
+    for (const auto& e : held_.all()) {
       const auto all = e->when.differences(c);
       if (std::all_of(all.begin(), all.end(),
                       [&](const mismatch& m) { return ignored >> static_cast<int>(m.kind) & 1; }))
@@ -174,13 +145,12 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     if (current_stance == stance::eager_on_recompile) return nullptr;
     if (current_stance == stance::fail_on_recompile)
       fail(how_.name, "a stance forbids to compile, and no specialisation accepts this call: " + why, where_);
-    const std::size_t regular = count(table_.load()->all(), standing::regular, c.signature);
-    const bool beyond = limits_.reached(regular);
+    const auto [regular, beyond] = held_.limited(c.signature);
     traced t = trace_within_limit(c, trace, beyond, regular);
     if (t.answer) {
       const auto made = std::make_shared<specialisation>(guard(c), nullptr, why, standing::native);
       made->note(t.did);
-      add(made);
+      held_.add(made);
       return made.get();
     }
     const bool widened = !t.graph->assumed.open.empty();
@@ -195,10 +165,14 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     options how = how_;
     if (interpreted || when == tier::background) how.backend = "reference";
     made->serve(build(std::make_shared<tracer>(*t.graph), c.tensors, how, c.where, &shared_));
-    if (wants_hot_kernels() && !made->when.exact()) made->warmth = std::make_unique<heat>(how_.hot_calls);
-    add(made);
+    if (held_.wants_hot_kernels() && !made->when.exact()) made->warmth = std::make_unique<heat>(how_.hot_calls);
+    held_.add(made);
     if (when == tier::background && !interpreted)
-      builds_.start(t, c, how_, [made](std::shared_ptr<const program> p) { made->serve(std::move(p)); });
+      held_.builds.start(*t.graph, c.tensors, c.where, how_,
+                         [made, self = weak_from_this()](std::shared_ptr<const program> p) {
+                           made->serve(std::move(p));
+                           if (const auto d = self.lock()) d->held_.has_grown(made.get());
+                         });
     return made.get();
   }
 
@@ -212,7 +186,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
   /// Why no specialisation accepts the call: what differs from the most recently used one for its types.
   std::string reason(const call& c, const tracing& trace) {
     const specialisation* last = nullptr;
-    for (const auto& e : table_.load()->all())
+    for (const auto& e : held_.all())
       if (e->when.signature() == c.signature && (!last || e->used.load() > last->used.load())) last = e.get();
     if (!last) return "the first call with arguments of these types";
     const auto all = last->when.differences(c);
@@ -240,61 +214,11 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
   }
 
   void complain(std::size_t regular) {
-    if (!limits_.warn_now()) return;
+    if (!held_.warn_now()) return;
     logs::warn_once(how_.name + ": " + limits_.complaint(regular) + ". " +
                     (how_.on_limit == on_limit::evict ? "The least recently used one is dropped. "
                                                       : "Calls that would need more are interpreted, which is slow. ") +
                     remedy());
-  }
-
-  /// Puts a specialisation into the table, and takes out what is too much.
-  void add(const entry& made) {
-    const std::lock_guard lock(writing_);
-    series<entry> all = table_.load()->all();
-    const auto most = static_cast<std::size_t>(std::max(how_.recompile_limit, 1));
-    if (count(all, made->kind, made->when.signature()) >= most)
-      drop_oldest(all, [&](const specialisation& e) {
-        return e.kind == made->kind && e.when.signature() == made->when.signature();
-      });
-    all.push_back(made);
-    if (made->kind == standing::hot && bytes_of(all) > how_.recompile_bytes) return;  // they take nobody's place
-    while (all.size() > 1 && bytes_of(all) > how_.recompile_bytes)
-      drop_oldest(all, [&](const specialisation& e) { return &e != made.get(); });
-    limits_.count(count(all, standing::regular));
-    auto* const next = new specialisation_table(std::move(all));
-    const specialisation_table* const before = table_.exchange(next);
-    if (made->kind == standing::hot) {
-      if (auto* const last = before->recent()) next->touch(last, clock_);
-    } else {
-      next->touch(made.get(), clock_);
-    }
-    readers_.retire([before] { delete before; });
-  }
-
-  template <class Droppable>
-  void drop_oldest(series<entry>& all, Droppable droppable) {
-    entry* oldest = nullptr;
-    for (auto& e : all)
-      if (droppable(*e) && (!oldest || e->used.load() < (*oldest)->used.load())) oldest = &e;
-    if (!oldest) return;
-    logs::to("recompiles", [&] { return how_.name + ": dropped the specialisation made because " + (*oldest)->why; });
-    all.erase(oldest);
-  }
-
-  static std::size_t bytes_of(const series<entry>& all) {
-    std::size_t n = 0;
-    for (const auto& e : all) {
-      const report r = e->describe();
-      n += r.graph.size();
-      for (const auto& s : r.sources) n += s.size();
-    }
-    return n;
-  }
-
-  bool wants_hot_kernels() const {
-    const bool may = how_.tier == tier::background || how_.dynamic == dynamic::automatic;
-    return may && how_.hot_calls > 0 && !how_.deterministic && how_.backend != "reference" &&
-           how_.backend != "aot_reference";
   }
 
   /// Extents that a specialisation with open ones meets often get kernels of their own, made in the background. False when
@@ -302,9 +226,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
   bool warm(const call& c, const tracing& trace) {
     const std::unique_lock one_build(building_, std::try_to_lock);
     if (!one_build) return false;
-    if (count(table_.load()->all(), standing::hot, c.signature) >=
-        static_cast<std::size_t>(std::max(how_.recompile_limit, 1)))
-      return true;
+    if (holdings::count(held_.all(), standing::hot, c.signature) >= held_.most()) return true;
     traced t;
     try {
       t = trace.run(trace.what, trace_request{});
@@ -315,25 +237,21 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     if (t.answer) return true;
     auto made = std::make_shared<specialisation>(guard(c, t.graph->assumed), t.skeleton, "these extents are frequent",
                                                  standing::hot);
-    builds_.start(t, c, how_, [made, self = weak_from_this()](std::shared_ptr<const program> p) {
-      made->serve(std::move(p));
-      if (const auto d = self.lock()) d->add(made);
-    });
+    held_.builds.start(*t.graph, c.tensors, c.where, how_,
+                       [made, self = weak_from_this()](std::shared_ptr<const program> p) {
+                         made->serve(std::move(p));
+                         if (const auto d = self.lock()) d->held_.add(made);
+                       });
     return true;
   }
 
   const options how_;
   const location where_;
-  limits limits_;  ///< under building_, but for count()
+  limits limits_;  ///< under building_
   size_policy sizes_;
-  segment_limits segments_;
   std::recursive_mutex building_;  ///< held while a specialisation is made; what is traced may call the function again
-  std::mutex writing_;             ///< held while the table is replaced
-  mutable readers readers_;
-  std::atomic<const specialisation_table*> table_{nullptr};
-  std::atomic<std::uint64_t> clock_{0};  ///< counts changes of the most recently used one
+  holdings held_;
   std::shared_ptr<void> shared_;
-  background_builds builds_;
 };
 
 }  // namespace detail
@@ -344,7 +262,9 @@ SINTER_API bool holds(const assumptions& given, const call& c) {
 }
 
 SINTER_API std::shared_ptr<function> make_function(const options& how, location where) {
-  return std::make_shared<detail::dispatcher>(how, where);
+  auto made = std::make_shared<detail::dispatcher>(how, where);
+  made->held().lives(std::shared_ptr<detail::holdings>(made, &made->held()));
+  return made;
 }
 
 }  // namespace sinter::engine

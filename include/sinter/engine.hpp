@@ -315,8 +315,8 @@ class function {
   virtual void answered(const call& c, const segments_run& did) = 0;
   /// The sizes that such a run keeps open.
   virtual size_layout segment_sizes(const call& c) = 0;
-  /// What bounds its segments.
-  virtual segment_limits& segments() = 0;
+  /// What it holds: its segments among it.
+  virtual detail::holdings& held() = 0;
   /// As find, and returns when the kernels are there.
   virtual void prepare(const call& c, const tracing& trace) = 0;
   /// The sizes that are open in the specialisation which accepts the call; empty where all are numbers or there is none.

@@ -65,9 +65,10 @@ struct options {
   /// tensor that another handle or argument shares is left alone.
   series<int> donate = {};
   /// Specialisations of a function for arguments of the same types. All functions that one line of the program makes share
-  /// 64 beyond the first of each.
+  /// 64 beyond the first of each. Of a function that reads values, a set of extents counts, and each segment that is made
+  /// by another call than the first with these.
   int recompile_limit = 8;
-  /// Text of graphs and kernels that specialisations may hold; beyond it the least recently used ones are dropped.
+  /// Text of graphs and kernels that specialisations and segments may hold; beyond it the least recently used ones are dropped.
   std::size_t recompile_bytes = std::size_t{64} << 20;
   /// What happens beyond the limit.
   sinter::on_limit on_limit = sinter::on_limit::reference;

@@ -55,9 +55,8 @@ inline series<argument> inputs_of(const tracer& t) {
 
 /// Runs g for a call.
 inline series<output> run_segment(tracer& t, ir::graph& g, std::span<const argument> inputs) {
-  static segment_table table;
   const size_layout layout = segment_layout(t, g, inputs);
-  const auto code = table.get(t, g, inputs, layout);
+  const auto code = segment_program(t, g, inputs, layout);
   series<output> results(code->output_count());
   code->run(inputs, {}, results.data());
   auto& programs = t.call->did.programs;
@@ -268,8 +267,6 @@ class values_lock {
 }  // namespace detail
 
 SINTER_API void segments_run::add(const segments_run& more) {
-  for (const auto& p : more.programs)
-    if (std::find(programs.begin(), programs.end(), p) == programs.end()) programs.push_back(p);
   for (const auto& b : more.breaks)
     if (!detail::contains(breaks, b)) breaks.push_back(b);
   for (const auto& n : more.narrowed) {

@@ -21,7 +21,9 @@ namespace sinter::engine {
 
 class tracer;
 class program;
-class segment_limits;
+namespace detail {
+class holdings;
+}
 
 /// A tensor argument as kernels see it; points into the caller's tensor.
 struct argument {
@@ -56,6 +58,7 @@ struct segments_run {
   series<narrowed_size> narrowed;                   ///< sizes that are less open than asked for, each reason once
   break_report closes;                              ///< with a reason: what keeps the function's sizes from being open
 
+  /// All but programs.
   SINTER_API void add(const segments_run& more);
   /// All programs as one.
   SINTER_API report describe() const;
@@ -64,7 +67,8 @@ struct segments_run {
 /// What it takes to read a value while the traced function still runs: the call that it is traced for.
 struct live_call {
   const options* how = nullptr;
-  segment_limits* limits = nullptr;  ///< the function's
+  detail::holdings* held = nullptr;  ///< the function's; null outside compile()
+  const void* signature = nullptr;   ///< of the argument types, as in engine::call
   series<argument> arguments;        ///< what the first inputs of the first segment stand for
   int whole = 0;                     ///< above 0, inside grad: the graph is not cut
   int fullgraph = 0;                 ///< above 0: reading is an error
@@ -158,7 +162,8 @@ struct trace_target {
   const trace_request* request = nullptr;  ///< null: all sizes are numbers
   /// With options, the call itself: its function may read values.
   const options* how = nullptr;
-  segment_limits* limits = nullptr;  ///< then
+  detail::holdings* held = nullptr;  ///< then
+  const void* signature = nullptr;
   std::span<const argument> arguments = {};
   bool answer = false;  ///< the call wants results, not a graph
   bool whole = false;   ///< the graph is not cut

@@ -36,7 +36,8 @@ SINTER_API std::shared_ptr<tracer> make_tracer(const trace_target& to) {
   if (!to.how) return t;
   t->call = std::make_shared<live_call>();
   t->call->how = to.how;
-  t->call->limits = to.limits;
+  t->call->held = to.held;
+  t->call->signature = to.signature;
   t->call->arguments = {to.arguments.begin(), to.arguments.end()};
   t->call->fullgraph = to.how->fullgraph;
   t->call->answers = to.answer;

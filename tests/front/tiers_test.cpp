@@ -22,11 +22,20 @@ using texts::contains;
 using vec = tensor<float, 1>;
 using floats = std::vector<float>;
 
-/// A function whose kernels no cache has: the number in it is new in each process and call.
-auto fresh(const options& how) {
+/// A number that is new in each process and call.
+float new_number() {
   static float salt = static_cast<float>(getpid() % 1000);
-  salt += 1000;
-  return compile([s = salt](vec x) { return exp(x * 0) * s + x; }, how);
+  return salt += 1000;
+}
+
+/// A function whose kernels no cache has.
+auto fresh(const options& how) {
+  return compile([s = new_number()](vec x) { return exp(x * 0) * s + x; }, how);
+}
+
+/// The same of one that reads a value.
+auto fresh_in_segments(const options& how) {
+  return compile([s = new_number()](vec x) { return sum(x).item() > 0 ? vec(exp(x * 0) * s + x) : x; }, how);
 }
 
 /// How a child process ends that runs f and exits.
@@ -150,10 +159,70 @@ TEST_CASE("frequent extents get no kernels of their own where these are not want
   CHECK(count({.backend = "reference", .hot_calls = 200}, stance::normal) == 2);
 }
 
+TEST_CASE("the interpreter answers for segments, too, until their kernels are there") {
+  const auto f = fresh_in_segments({.tier = tier::background});
+  const vec x{0, 1, 2};
+  const floats first = f(x).to_vector();
+  CHECK(f.report().backend == "reference");
+  CHECK(first[2] == first[0] + 2);
+  f.wait_ready();
+  CHECK(f.report().backend == "cpu");
+  CHECK(f(x).to_vector() == first);
+  CHECK(f.report().kernels == 2);
+}
+
+TEST_CASE("extents that a segment meets often get kernels of their own") {
+  tier when = tier::immediate;
+  SUBCASE("where calls wait for kernels") {}
+  SUBCASE("where they do not") { when = tier::background; }
+  const auto f = fresh_in_segments({.tier = when, .hot_calls = 200});
+  for (const int n : {5, 6, 7}) f(full<float>(1.f, n));
+  f.wait_ready();
+  const vec often = full<float>(2.f, 12);
+  const floats want = f(often).to_vector();
+  const std::size_t before = f.report().kernels;
+  CHECK(!contains(f.report().graph, "(12,)"));
+  int wrong = 0;
+  for (int i = 0; i < 300; ++i) wrong += f(often).to_vector() != want;
+  f.wait_ready();
+  for (int i = 0; i < 10; ++i) wrong += f(often).to_vector() != want;
+  CHECK(wrong == 0);
+  CHECK(f.report().kernels == before + 2);
+  CHECK(contains(f.report().graph, "(12,)"));
+  CHECK(f.specialisations() == 1);
+  // Other sizes are not answered by it.
+  for (const int n : {11, 13, 24, 12})
+    CHECK(f(full<float>(2.f, n)).to_vector() == floats(static_cast<std::size_t>(n), want[0]));
+  CHECK(f.report().kernels == before + 2);
+}
+
+TEST_CASE("frequent extents of segments get no kernels of their own where these are not wanted") {
+  const auto gets = [](const options& how, stance calls_are = stance::normal) {
+    const auto f = fresh_in_segments(how);
+    for (const int n : {5, 6, 7}) f(full<float>(1.f, n));
+    const vec often = full<float>(2.f, 12);
+    const std::size_t before = f.report().kernels;
+    const stance_scope scope(calls_are);
+    for (int i = 0; i < 300; ++i) f(often);
+    f.wait_ready();
+    f(often);
+    return f.report().kernels - before;
+  };
+  CHECK(gets({.hot_calls = 200}) == 2);
+  CHECK(gets({.hot_calls = 0}) == 0);
+  CHECK(gets({.hot_calls = 200}, stance::fail_on_recompile) == 0);
+  CHECK(gets({.hot_calls = 200, .deterministic = true}) == 0);
+  CHECK(gets({.dynamic = dynamic::yes, .hot_calls = 200}) == 0);
+  CHECK(gets({.backend = "reference", .hot_calls = 200}) == 0);
+  CHECK(gets({.recompile_bytes = 1, .hot_calls = 200}) == 0);
+}
+
 TEST_CASE("functions and arguments may go while their kernels are made") {
   for (int i = 0; i < 3; ++i) {
     const auto f = fresh({.tier = tier::background});
     f(full<float>(1.f, 5 + i));
+    const auto g = fresh_in_segments({.tier = tier::background});
+    g(full<float>(1.f, 5 + i));
   }
   const auto last = fresh({.tier = tier::background});
   last(vec{1});

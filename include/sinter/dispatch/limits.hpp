@@ -90,7 +90,7 @@ inline failed_guard in_words(const mismatch& m, const call& c, const tracing& tr
   return f;
 }
 
-/// Specialisations of all functions that one line makes, beyond the first of each.
+/// Specialisations of all functions that one line makes, beyond the first of each. A function's part changes under its lock.
 class place_count {
  public:
   place_count(const std::string& name, location where) {
@@ -105,8 +105,8 @@ class place_count {
   place_count(const place_count&) = delete;
   place_count& operator=(const place_count&) = delete;
 
-  void set(int specialisations) {
-    const int beyond = specialisations > 1 ? specialisations - 1 : 0;
+  void set(std::size_t specialisations) {
+    const int beyond = specialisations > 1 ? static_cast<int>(specialisations) - 1 : 0;
     total_->fetch_add(beyond - mine_);
     mine_ = beyond;
   }
@@ -126,7 +126,7 @@ class limits {
  public:
   static constexpr int most_of_one_place = 64;
 
-  limits(const options& how, location where) : how_(how), place_(how.name, where) {}
+  explicit limits(const options& how) : how_(how) {}
 
   /// Notes a guard that refused a call.
   void note(const failed_guard& f) {
@@ -139,13 +139,6 @@ class limits {
       }
     tallies_.push_back({f, 1, {f.want, f.got}});
   }
-
-  /// Whether `specialisations` are as many as there may be.
-  bool reached(std::size_t specialisations) const {
-    if (static_cast<int>(specialisations) >= std::max(how_.recompile_limit, 1)) return true;
-    return specialisations > 0 && place_.total() >= most_of_one_place;
-  }
-  void count(std::size_t specialisations) { place_.set(static_cast<int>(specialisations)); }
 
   /// "argument 0 axis 1: 37, 38, 39, ...": the guard that failed most often.
   std::string culprit() const {
@@ -169,9 +162,6 @@ class limits {
            "; the guard that kept failing: " + culprit();
   }
 
-  /// True the first time.
-  bool warn_now() { return !std::exchange(warned_, true); }
-
  private:
   static constexpr std::size_t most_values = 8;
   struct tally {
@@ -181,9 +171,7 @@ class limits {
   };
 
   const options& how_;
-  place_count place_;
   series<tally> tallies_;
-  bool warned_ = false;
 };
 
 }  // namespace sinter::engine::detail

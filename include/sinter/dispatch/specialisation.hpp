@@ -64,6 +64,13 @@ class heat {
   const std::uint32_t enough_;
 };
 
+/// Of a graph and its kernels.
+inline std::size_t text_bytes(const report& r) {
+  std::size_t n = r.graph.size();
+  for (const auto& s : r.sources) n += s.size();
+  return n;
+}
+
 struct specialisation {
   specialisation(guard g, std::shared_ptr<const void> tree, std::string reason, standing k)
       : when(std::move(g)), skeleton(std::move(tree)), why(std::move(reason)), kind(k) {}
@@ -77,14 +84,34 @@ struct specialisation {
   report describe() const {
     if (const program* const p = now.load(std::memory_order_acquire)) return p->describe();
     const std::lock_guard lock(reading_);
-    return did_.describe();
+    segments_run all = did_;
+    for (const noted& n : segments_)
+      if (auto p = n.alive.lock()) all.programs.push_back(std::move(p));
+    return all.describe();
   }
 
-  /// Of a native one: what a call of it did.
+  /// The texts that it holds; a native one's segments count by themselves.
+  std::size_t bytes() const {
+    const program* const p = now.load(std::memory_order_acquire);
+    return p ? text_bytes(p->describe()) : 0;
+  }
+
+  /// Of a native one: what a call of it did. Programs are shown as long as the function holds them.
   void note(const segments_run& did) {
     const std::lock_guard lock(reading_);
-    if (did_.programs.size() < most_noted) did_.add(did);
-    if (!did.closes.why.empty()) did_.closes = did.closes;
+    erase_if(segments_, [](const noted& n) { return n.alive.expired(); });
+    for (const auto& p : did.programs)
+      if (segments_.size() < most_noted &&
+          std::none_of(segments_.begin(), segments_.end(), [&](const noted& n) { return n.code == p.get(); }))
+        segments_.push_back({p.get(), p});
+    did_.add(did);
+  }
+
+  /// Of a native one: a program stands for another from now on.
+  void replace(const program* old, const std::shared_ptr<const program>& code) {
+    const std::lock_guard lock(reading_);
+    for (noted& n : segments_)
+      if (n.code == old) n = {code.get(), code};
   }
 
   /// Of a native one, the sizes that a call keeps open: none where the function once did what needs numbers.
@@ -117,9 +144,14 @@ struct specialisation {
 
  private:
   std::shared_ptr<const program> first_, ready_;
+  struct noted {
+    const program* code = nullptr;
+    std::weak_ptr<const program> alive;
+  };
   static constexpr std::size_t most_noted = 256;
   mutable std::mutex reading_;
-  segments_run did_;
+  segments_run did_;  ///< without programs
+  series<noted> segments_;
 };
 
 /// What callers read: replaced as a whole when a specialisation comes or goes.

@@ -51,8 +51,9 @@ class kept_arguments {
 /// The builds in the background of one function.
 class background_builds {
  public:
-  /// Builds for a call like `c` and hands the program to `done`, on another thread. Should that fail, there is one warning.
-  void start(const traced& t, const call& c, const options& how,
+  /// Builds for arguments like these and hands the program to `done`, on another thread. Should that fail, there is one
+  /// warning.
+  void start(const tracer& t, std::span<const argument> arguments, device where, const options& how,
              std::function<void(std::shared_ptr<const program>)> done) {
     struct job {
       std::shared_ptr<tracer> graph;
@@ -62,10 +63,10 @@ class background_builds {
       std::function<void(std::shared_ptr<const program>)> done;
       std::shared_ptr<std::atomic<int>> open;
 
-      job(std::shared_ptr<tracer> g, const call& c, const options& o)
-          : graph(std::move(g)), arguments(c.tensors), how(o), where(c.where) {}
+      job(std::shared_ptr<tracer> g, std::span<const argument> a, const options& o, device d)
+          : graph(std::move(g)), arguments(a), how(o), where(d) {}
     };
-    const auto j = std::make_shared<job>(std::make_shared<tracer>(*t.graph), c, how);
+    const auto j = std::make_shared<job>(std::make_shared<tracer>(t), arguments, how, where);
     j->done = std::move(done);
     j->open = open_;
     open_->fetch_add(1);

@@ -187,7 +187,8 @@ class compiled {
     const device on = flat.where(how);
     engine::trace_target to{on, s.where};
     to.how = live ? &how : nullptr;
-    to.limits = live ? &s.specialised->segments() : nullptr;
+    to.held = live ? &s.specialised->held() : nullptr;
+    to.signature = &detail::signature_of<Args...>;
     to.arguments = flat.tensors();
     std::shared_ptr<void> answered;
     const auto trace = [&](const engine::trace_request& request) {
