@@ -47,6 +47,16 @@ TEST_CASE("forward and reverse mode agree") {
   agree([](const auto& in) { return broadcast(reshape(in[0], {3, 1, 4}), {3, 2, 4}); }, {x});
   for (op c : {op::add, op::mul, op::maximum, op::minimum})
     agree([c](const auto& in) { return reduce(in[0] * in[1], c, {1}); }, {x, y});
+  agree([](const auto& in) { return reduce(in[0] * in[1], op::mul, {0, 1}); }, {x, y});
+  for (bool reverse : {false, true}) {
+    for (op c : {op::add, op::mul, op::maximum, op::minimum})
+      agree([=](const auto& in) { return scan(in[0] * in[1], c, 1, reverse); }, {x, y});
+    for (std::int64_t axis : {0, 1}) {
+      agree([=](const auto& in) { return recurrence(in[0], in[1], axis, reverse); }, {x, y});
+      agree([=](const auto& in) { return recurrence(in[0], in[0] * 2.0, axis, reverse); }, {x});
+      agree([=](const auto& in) { return recurrence(in[0].like(3.0), in[0], axis, reverse); }, {x});
+    }
+  }
   agree([](const auto& in) { return gather(in[0], in[1], 0); }, {x, index});
   agree([](const auto& in) { return scatter_add(in[0], in[1], in[2], 0); },
         {x, index, arrays::random(dtype::f64, {2, 4}, 4)});

@@ -27,6 +27,14 @@ value concat(const std::vector<value>& xs, std::int64_t axis) {
   return {xs[0].owner(), xs[0].owner().push(op::concat, ids(xs), a), {}};
 }
 
+function multiplied(std::vector<std::int64_t> axes) {
+  return [=](const std::vector<value>& in) { return reduce(in[0], op::mul, axes); };
+}
+
+value sum_of_squares(const value& x) {
+  return reduce(x * x, op::add, sinter::engine::autodiff::iota_axes(0, x.extents().size()));
+}
+
 function unary(op code) {
   return [code](const std::vector<value>& in) { return push(code, {in[0]}); };
 }
@@ -137,21 +145,143 @@ TEST_CASE("reductions") {
 }
 
 TEST_CASE("products are differentiated right at zeros, twice") {
-  const function product = [](const std::vector<value>& in) { return reduce(in[0], op::mul, {1}); };
-  const auto x = arrays::of(f64, {5, 4}, {1, 2, 3, 4, 0, 2, 3, 4, 1, 0, 0, 2, 5, 0, 0, 0, 0, 0, 0, 0});
-  check_twice(product, {x}, 1e-5);
-  for (std::int64_t n = 1; n < 10; ++n) check(product, {positive({2, n}, 3)});
+  const auto x = arrays::of(f64, {6, 4}, {1, -2, 3, 4, 0, 2, 3, 4, 1, 0, 0, 2, 5, 0, 0, 0, 0, 0, 0, 0, -1, 0, -2, 0.5});
+  check_twice(multiplied({1}), {x}, 1e-5);
+  check_twice(multiplied({0}), {x}, 1e-5);
+  check_twice(multiplied({0, 1}), {arrays::of(f64, {2, 3}, {1, -2, 0, 4, 3, 2})}, 1e-5);
+  check_twice(multiplied({0, 2}), {arrays::of(f64, {2, 2, 2}, {1, 0, 3, -2, 0, 2, -1, 3})}, 1e-5);
+  for (std::int64_t n = 0; n < 10; ++n) check_twice(multiplied({1}), {arrays::random(f64, {2, n}, 3)});
+  for (std::int64_t n = 0; n < 3; ++n) check_twice(multiplied({0, 2}), {arrays::random(f64, {n, 2, 3}, 3)});
 }
 
-TEST_CASE("products of symbolic extents") {
+TEST_CASE("products with NaN and infinities: what each derivative leaves out does not reach it") {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
+  for (const auto& x : std::vector<std::vector<double>>{{nan, 2},
+                                                        {inf, 2},
+                                                        {nan, -2, 3, -4},
+                                                        {1, -2, nan, 4, 0},
+                                                        {inf, 2, 3, 4},
+                                                        {1, 2, 3, inf},
+                                                        {inf, 0, 3, 4},
+                                                        {2, inf, 3, 0, 5},
+                                                        {nan, 0, inf, 2},
+                                                        {inf, inf, 2},
+                                                        {0, inf, 0}}) {
+    const auto n = static_cast<std::int64_t>(x.size());
+    graph g;
+    const value in(g, g.add_input(f64, {n}));
+    const node_id wrt[] = {in.id()};
+    const value slopes(g, sinter::engine::gradient(g, reduce(in, op::mul, {0}).id(), wrt, {})[0]);
+    const value weighed = reduce(slopes * (iota(in, f64, {n}, 0) + 1.0), op::add, {0});
+    g.outputs = {slopes.id(), sinter::engine::gradient(g, weighed.id(), wrt, {})[0]};
+    const auto got = arrays::run(g, {arrays::of(f64, {n}, x)});
+    const auto without = [&](std::size_t i, std::size_t j) {
+      double p = 1;
+      for (std::size_t k = 0; k < x.size(); ++k) p *= k == i || k == j ? 1 : x[k];
+      return p;
+    };
+    auto first = arrays::of(f64, {n}, {}), second = first;
+    for (std::size_t j = 0; j < x.size(); ++j) {
+      first.f.push_back(without(j, j));
+      second.f.push_back(0);
+      for (std::size_t i = 0; i < x.size(); ++i)
+        if (i != j) second.f[j] += static_cast<double>(i + 1) * without(i, j);
+    }
+    CAPTURE(x[0]);
+    CAPTURE(n);
+    CHECK(arrays::difference(got[0], first, 1e-14) == "");
+    // Terms are added before they are multiplied by what they share: an infinity beside a product of infinity and zero.
+    for (std::size_t j = 0; j < x.size(); ++j)
+      if (std::isnan(second.f[j]) && std::isinf(got[1].f[j])) second.f[j] = got[1].f[j];
+    CHECK(arrays::difference(got[1], second, 1e-14) == "");
+  }
+}
+
+TEST_CASE("products of 16 bits: what two sides leave the range by, the other brings back") {
   graph g;
-  const auto n = sinter::ir::dim::symbol(0);
-  const value x(g, g.add_input(f64, {2, n}));
-  const value y = reduce(reduce(x, op::mul, {1}), op::add, {0});
+  const value x(g, g.add_input(dtype::f16, {4}));
   const node_id wrt[] = {x.id()};
-  g.outputs = sinter::engine::gradient(g, y.id(), wrt, {});
-  const auto got = arrays::run(g, {arrays::of(f64, {2, 3}, {2, 3, 5, 0, 7, 11})}, {3});
-  CHECK(got[0].f == std::vector<double>{15, 10, 6, 77, 0, 0});
+  g.outputs = sinter::engine::gradient(g, cast(reduce(x, op::mul, {0}), f64).id(), wrt, {});
+  CHECK(g[g.outputs[0]].type == dtype::f16);
+  const auto got = arrays::run(g, {arrays::of(dtype::f16, {4}, {512, 512, 0.125, 0.125})});
+  CHECK(got[0].f == std::vector<double>{8, 8, 32768, 32768});
+}
+
+TEST_CASE("products and running products of symbolic extents are differentiated as those of known ones, twice") {
+  const auto n = sinter::ir::dim::symbol(0), m = sinter::ir::dim::symbol(1);
+  const auto running = [](std::int64_t axis, bool reverse) {
+    return function([=](const std::vector<value>& in) { return scan(in[0], op::mul, axis, reverse); });
+  };
+  for (const function& f : {multiplied({0}), multiplied({1}), multiplied({0, 1}), running(0, false), running(1, true)})
+    for (const std::vector<std::int64_t>& sizes : {extents_t{2, 3}, extents_t{7, 2}, extents_t{5, 6}})
+      for (int order : {1, 2, 3}) {
+        auto x = arrays::random(f64, sizes, 3);
+        x.f[1] = x.f[3] = 0;
+        const auto slope = [&](graph& g, const shape& extents) {
+          const value in(g, g.add_input(f64, extents));
+          value y = f({in});
+          for (int k = 0; k < order; ++k) {
+            y = sum_of_squares(y);
+            const node_id wrt[] = {in.id()};
+            y = {g, sinter::engine::gradient(g, y.id(), wrt, {})[0]};
+          }
+          g.outputs = {y.id()};
+          sinter::ir::check(g, "gradient");
+        };
+        graph known, open;
+        slope(known, {sizes[0], sizes[1]});
+        slope(open, {n, m});
+        CAPTURE(order);
+        CHECK(arrays::difference(arrays::run(open, {x}, sizes)[0], arrays::run(known, {x})[0], 1e-13) == "");
+      }
+}
+
+TEST_CASE("derivatives of products take memory in proportion to their number of factors") {
+  for (const function& f :
+       {multiplied({0}), function([](const std::vector<value>& in) { return scan(in[0], op::mul, 0, false); })}) {
+    graph known, open;
+    const value in(known, known.add_input(f64, {1000})), x(open, open.add_input(f64, {sinter::ir::dim::symbol(0)}));
+    for (const value& v : {in, x}) {
+      const value loss = scalar(f, {v}, 2);
+      const node_id wrt[] = {v.id()};
+      v.owner().outputs = sinter::engine::gradient(v.owner(), loss.id(), wrt, {});
+      std::int64_t elements = 0;
+      for (auto id : v.owner().live())
+        elements += product(v.owner()[id].extents).evaluate(std::array{std::int64_t{1000}});
+      CHECK(elements < 1000 * 150);
+      CHECK(v.owner().live().size() < 150);
+    }
+  }
+}
+
+TEST_CASE("scans with factors, along both axes and both ways") {
+  auto factors = distinct({3, 4}, 5);
+  factors.f[5] = factors.f[6] = 0;
+  for (std::int64_t axis : {0, 1})
+    for (bool reverse : {false, true}) {
+      const function f = [=](const std::vector<value>& in) {
+        const value y = recurrence(in[0] * in[0], in[1], axis, reverse);
+        return y * y;
+      };
+      check_twice(f, {positive({3, 4}, 1), factors}, 1e-5);
+      check_twice(f, {positive({1, 1}, 1), positive({1, 1}, 2)}, 1e-5);
+    }
+}
+
+TEST_CASE("the first factor of a scan neither gives nor takes") {
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  graph g;
+  const value x(g, g.add_input(f64, {3})), a(g, g.add_input(f64, {3}));
+  const value y = recurrence(x, a, 0, false), z = recurrence(x, a, 0, true);
+  const value loss = reduce(y * y, op::add, {0}) + reduce(z, op::add, {0}) * inf;
+  const node_id wrt[] = {x.id(), a.id()};
+  g.outputs = sinter::engine::gradient(g, reduce(y * y, op::add, {0}).id(), wrt, {});
+  g.outputs.push_back(sinter::engine::gradient(g, loss.id(), wrt, {})[1]);
+  const auto got = arrays::run(g, {arrays::of(f64, {3}, {1, 2, 3}), arrays::of(f64, {3}, {inf, 2, 3})});
+  // y = {1, 4, 15}
+  CHECK(got[0].f == std::vector<double>{2 + 2 * (8 + 3 * 30), 8 + 3 * 30, 30});
+  CHECK(got[1].f == std::vector<double>{0, 98, 120});
+  CHECK(got[2].f == std::vector<double>{inf, inf, 120});
 }
 
 TEST_CASE("ties of an extreme share the cotangent equally") {

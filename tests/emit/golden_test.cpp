@@ -179,6 +179,16 @@ TEST_CASE("rows added to a table") {
       labels(zeros<std::int64_t>(20)), m(20, 32));
 }
 
+TEST_CASE("derivatives of running products, of which a scan has factors") {
+  golden(
+      "cumprod_gradient",
+      [](matrix x, matrix w) {
+        const auto along_rows = grad([&](matrix a) { return sum(cumprod(a) * w); })(x);
+        return std::pair{along_rows, grad([&](matrix a) { return sum(cumprod<0>(a) * w); })(x)};
+      },
+      m(40, 300), m(40, 300));
+}
+
 TEST_CASE("running sums along rows and along columns") {
   golden(
       "cumsum",

@@ -154,6 +154,46 @@ inline bounded scanned(const sinter::ir::node& n, const bounded& x, std::span<co
   return out;
 }
 
+/// A scan of x with factors. It may be taken apart anywhere: factors are multiplied among themselves then.
+inline bounded recurrence(const sinter::ir::node& n, const bounded& x, const bounded& factors,
+                          std::span<const std::int64_t> sizes) {
+  bounded out;
+  out.value = evaluate(n, {&x.value, &factors.value}, sizes, false);
+  const auto& extents = x.value.extents;
+  const auto alone = [&](op combiner, const std::vector<double>& v) {
+    return apply(with_combiner(n, combiner), {doubles(extents, v)}, sizes).f;
+  };
+  if (!sinter::is_float(n.type)) {
+    out.bound = alone(op::add, infinities(x.bound));
+    const auto other = alone(op::add, infinities(factors.bound));
+    for (std::size_t i = 0; i < other.size(); ++i) out.bound[i] += other[i];
+    unknown_where_positive(out.bound);
+    return out;
+  }
+  const auto both = [&](std::vector<double> a, std::vector<double> b) {
+    return apply(n, {doubles(extents, std::move(a)), doubles(extents, std::move(b))}, sizes).f;
+  };
+  const auto exact = both(x.value.f, factors.value.f);
+  auto sizes_x = map(x.value.f, std::fabs), sizes_f = map(factors.value.f, std::fabs);
+  const auto total = both(sizes_x, sizes_f);
+  for (std::size_t i = 0; i < sizes_x.size(); ++i) {
+    sizes_x[i] += x.bound[i];
+    sizes_f[i] += sizes_f[i] * 2 * computed_unit(n.type) + factors.bound[i];
+  }
+  const auto outer = both(std::move(sizes_x), std::move(sizes_f)), most_so_far = alone(op::maximum, outer);
+  const auto products = product_bounds(n, factors, alone(op::mul, factors.value.f), sizes);
+  const auto terms = static_cast<double>(extents[static_cast<std::size_t>(n.attr.ints[0])]);
+  out.bound.resize(exact.size());
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    out.bound[i] = 1.1 * (outer[i] - total[i]) + sum_rounding(terms, total[i], n.type, 1) +
+                   terms * 4 * least(n.type) * (1 + most_so_far[i]);
+    const bool in_range = most_so_far[i] < most(n.type) && products[i] < unknown;
+    if (!in_range || out.bound[i] != out.bound[i]) out.bound[i] = unknown;
+  }
+  add_rounding(out, exact, 0.5);
+  return out;
+}
+
 inline bounded extreme(const sinter::ir::node& n, const bounded& x, std::span<const std::int64_t> sizes) {
   bounded out;
   out.value = evaluate(n, {&x.value}, sizes, false);
@@ -279,7 +319,7 @@ inline std::vector<bounded> evaluate(const sinter::ir::graph& g, const std::vect
         for (auto a : n.attr.ints) summed[id] *= static_cast<double>(extents[static_cast<std::size_t>(a)]);
       }
     } else if (n.code == op::scan) {
-      all[id] = detail::scanned(n, *in[0], sizes);
+      all[id] = in.size() > 1 ? detail::recurrence(n, *in[0], *in[1], sizes) : detail::scanned(n, *in[0], sizes);
     } else if (n.code == op::arg_reduce) {
       all[id] = detail::extreme(n, *in[0], sizes);
     } else if (n.code == op::dot) {

@@ -269,7 +269,9 @@ class random_graph : public growing_graph {
     attributes a;
     a.combiner = one_of({op::add, op::add, op::mul, op::maximum, op::minimum});
     a.ints = {static_cast<std::int64_t>(below(rank(x))), static_cast<std::int64_t>(below(2))};
-    keep(push(op::scan, {x}, a));
+    std::vector<node_id> in{x};
+    if (a.combiner == op::add && chance(40)) in.push_back(tensor(type_of(x), shape_of(x)));
+    keep(push(op::scan, in, a));
   }
 
   /// Derivatives of a scalar by some of what it follows from.

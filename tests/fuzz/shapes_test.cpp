@@ -78,6 +78,13 @@ TEST_CASE("shapes interleaved: products and gradients") {
       },
       10, many);
   interleave(
+      "gradient of products",
+      [](const arguments& a, [[maybe_unused]] const auto& scale) {
+        const auto loss = [](matrix x) { return sum(cumprod(cos(x))) + sum(prod(cos(x), axis<0>)); };
+        return matrix(grad([&](matrix x) { return sum(grad(loss)(x) * x); })(a.x) * scale);
+      },
+      13, many);
+  interleave(
       "normalised gradient",
       [](const arguments& a, [[maybe_unused]] const auto& scale) {
         const auto loss = [](matrix x) { return mean(sin(layer_norm(x))) + mean(softmax(x)); };

@@ -299,6 +299,24 @@ TEST_CASE("empty and integer reductions") {
   CHECK(reduced(big, op::maximum).i == std::vector<std::int64_t>{-1});
 }
 
+TEST_CASE("a scan with factors: each element and its factor times the result before, the first factor unread") {
+  const double nan = std::nan("");
+  const auto run = [](const literal_array& x, const literal_array& a, std::int64_t axis, bool reverse) {
+    return run1([&](const auto& in) { return recurrence(in[0], in[1], axis, reverse); }, {x, a});
+  };
+  const auto x = of(dtype::f64, {2, 3}, {1, 2, 3, 4, 5, 6});
+  CHECK(run(x, of(dtype::f64, {2, 3}, {nan, 2, 3, nan, 0, -1}), 1, false).f == std::vector<double>{1, 4, 15, 4, 5, 1});
+  CHECK(run(x, of(dtype::f64, {2, 3}, {2, 3, nan, 10, 0, nan}), 1, true).f == std::vector<double>{23, 11, 3, 54, 5, 6});
+  CHECK(run(x, of(dtype::f64, {2, 3}, {nan, nan, nan, 10, 0, 1}), 0, false).f ==
+        std::vector<double>{1, 2, 3, 14, 5, 9});
+  CHECK(run(of(dtype::i8, {3}, {100, 100, 1}), of(dtype::i8, {3}, {7, 3, 2}), 0, false).i ==
+        std::vector<std::int64_t>{100, -112, 33});
+  graph g;
+  const value in(g, g.add_input(dtype::f32, {3})), longer(g, g.add_input(dtype::f32, {4}));
+  CHECK(arrays::message([&] { recurrence(in, longer, 0, false); }) ==
+        "[scan] add with factors f32(4,); add takes f32(3,)");
+}
+
 TEST_CASE("arg_reduce: the first extreme, NaN counts") {
   const auto arg = [](const literal_array& x, op combiner, std::int64_t axis) {
     return run1([&](const auto& in) { return make(op::arg_reduce, {in[0]}, {axis}, combiner); }, {x}).i;

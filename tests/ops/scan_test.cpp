@@ -112,6 +112,44 @@ TEST_CASE("NaN and infinities stay in a scan") {
   w.run();
 }
 
+TEST_CASE_TEMPLATE("scans with factors, of which the first is unread", T, float, double, std::int32_t) {
+  ops::walk w;
+  const bool whole = std::is_integral_v<T>;
+  for (const int columns : {12, 600}) {
+    const auto x = ops::between<T, 2>({40, columns}, whole ? -3 : -1, whole ? 3 : 1, 9);
+    for (const std::size_t axis : {std::size_t{0}, std::size_t{1}})
+      for (const bool reverse : {false, true}) {
+        auto factors = ops::between<T, 2>({40, columns}, whole ? -1.5 : -1, whole ? 1.5 : 1, 10);
+        for (std::int64_t i = 0; i < 40; ++i)
+          for (std::int64_t j = 0; j < columns; ++j) {
+            const std::int64_t at = axis == 0 ? i : j, first = reverse ? (axis == 0 ? 40 : columns) - 1 : 0;
+            if (at == first) factors.data()[i * columns + j] = whole ? T(77) : std::numeric_limits<T>::infinity();
+          }
+        const array vx = ops::values(x), vf = ops::values(factors);
+        const array want = ops::make(vx.extents, [&](coord c) {
+          const std::int64_t end = c[axis], last = vx.extents[axis] - 1, step = reverse ? -1 : 1;
+          double y = 0;
+          for (std::int64_t i = reverse ? last : 0; i != end + step; i += step) {
+            c[axis] = i;
+            if (i != (reverse ? last : 0)) y *= ops::get(vf, c);
+            y += ops::get(vx, c);
+          }
+          return y;
+        });
+        w.node(
+            "recurrence", want, 4 * ops::tolerance_of<T>(),
+            [&](ir::graph& g, ir::node_id a, ir::node_id b) {
+              ir::attributes attr;
+              attr.combiner = ir::op::add;
+              attr.ints = {static_cast<std::int64_t>(axis), reverse};
+              return g.push(ir::op::scan, {a, b}, attr);
+            },
+            x, factors);
+      }
+  }
+  w.run();
+}
+
 TEST_CASE("derivatives of scans") {
   ops::walk w;
   const auto x = ops::between<double, 2>({3, 7}, -1.5, 1.5, 6);
@@ -134,6 +172,61 @@ TEST_CASE("derivatives of scans") {
   const auto one = ops::between<double, 1>({1}, 0.5, 2);
   w.smooth(
       "cumprod of one", ops::values(one), 0, [](auto a) { return cumprod(a); }, one);
+  w.run();
+}
+
+namespace {
+
+/// What element c of a row receives from each of the running products of its row, or the last of them alone.
+array slopes(const array& x, std::size_t axis, bool all) {
+  return ops::make(x.extents, [&](coord c) {
+    const std::int64_t at = c[axis], n = x.extents[axis];
+    double sum = 0, product = 1;
+    for (std::int64_t i = 0; i < n; ++i) {
+      c[axis] = i;
+      if (i != at) product *= ops::get(x, c);
+      if (i >= at && (all || i + 1 == n)) sum += product;
+    }
+    return sum;
+  });
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("derivatives of products along rows of several tiles and along columns", T, float, double, f16) {
+  ops::walk w;
+  const bool small = sizeof(T) < 4;
+  const auto x = ops::between<T, 2>({3, small ? 90 : 600}, 0.985, 1.015, 7),
+             y = ops::between<T, 2>({9, 70}, -1.5, 1.5, 8);
+  x.data()[small ? 30 : 300] = y.data()[5] = y.data()[140] = y.data()[210] = static_cast<T>(0.0);
+  const double tolerance = small ? 2e-2 : sizeof(T) == 4 ? 1e-4 : 1e-11;
+  const array vx = ops::values(x), vy = ops::values(y);
+  w.row(
+      "prod along rows", slopes(vx, 1, false), tolerance,
+      [](auto a) { return grad([](auto b) { return sum(prod(b, axis<1>)); })(a); }, x);
+  w.row(
+      "prod along columns", slopes(vy, 0, false), tolerance,
+      [](auto a) { return grad([](auto b) { return sum(prod(b, axis<0>, keepdims)); })(a); }, y);
+  w.row(
+      "cumprod along rows", slopes(vx, 1, true), tolerance,
+      [](auto a) { return grad([](auto b) { return sum(cumprod(b)); })(a); }, x);
+  w.row(
+      "cumprod along columns", slopes(vy, 0, true), tolerance,
+      [](auto a) { return grad([](auto b) { return sum(cumprod<0>(b)); })(a); }, y);
+  w.run();
+}
+
+TEST_CASE("second derivatives of products, at zeros, along one axis and along two") {
+  ops::walk w;
+  const tensor<double, 2> x{{1, -2, 3, 0.5}, {0, 2, 3, -4}, {0, 0, 0.5, 2}, {0, 3, 0, 0}};
+  const auto twice = [&](const char* name, auto multiply) {
+    const auto f = [=](const auto& a) { return grad([=](const auto& b) { return sum(multiply(b) * 3.0); })(a) * a; };
+    w.smooth(name, ops::values(f(x)), 1e-13, f, x);
+  };
+  twice("along rows", [](const auto& a) { return prod(a, axis<1>); });
+  twice("along columns", [](const auto& a) { return prod(a, axis<0>, keepdims); });
+  twice("of two elements", [](const auto& a) { return prod(reshape(a, 8, 2), axis<1>); });
+  twice("of all but one row", [](const auto& a) { return prod(slice(a, axis<0>, 0, 1)); });
   w.run();
 }
 

@@ -92,6 +92,14 @@ class walk {
       expect(std::string("derivative ") + std::to_string(i) + " of " + name, gradients[i], slopes[i], 2e-7);
   }
 
+  /// Checks, in run(), the node that push(graph, nodes of x…) returns.
+  template <class F, class... X>
+  void node(const char* name, const array& want, double tolerance, F push, const X&... x) {
+    const sinter::engine::tracing_scope scope(tracer_);
+    const auto pushed = [&](const auto&... t) { return push(tracer_->graph, sinter::detail::access::node(t)...); };
+    expect(name, pushed(sinter::detail::push_value(tracer_, x, {})...), want, tolerance);
+  }
+
   void run() const {
     for (const std::string& backend : backends()) {
       INFO("backend ", backend);

@@ -48,7 +48,7 @@ inline value push_forward(const site& s, const tangents_t& t) {
     case op::reduce:
       return push_reduce(s, t[0]);
     case op::scan:
-      return push_scan(n, s.in(0), s.result(), t[0]);
+      return push_scan(n, s.in(0), s.in(1), s.result(), t[0], t.size() > 1 ? t[1] : value());
     case op::gather:
       return gather(t[0], s.in(1), s.axis());
     case op::scatter_add:

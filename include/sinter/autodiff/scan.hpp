@@ -7,34 +7,13 @@ namespace sinter::engine::autodiff {
 
 namespace detail {
 
-inline value flipped(const value& x, std::size_t axis) {
-  const shape& e = x.extents();
-  if (e[axis].is(0)) return x;
-  shape start(e.size(), 0);
-  axes_t steps(e.size(), 1);
-  start[axis] = e[axis] - 1;
-  steps[axis] = -1;
-  return slice(x, e, start, steps);
-}
-
-/// Element i is x's element i - by; `first` comes in.
-inline value delayed(const value& x, std::size_t axis, std::int64_t by, double first) {
+/// Each element's neighbour along the axis, the one before it or the one after it; `end` where there is none.
+inline value neighbour(const value& x, std::int64_t axis, bool after, double end) {
   const shape none(x.extents().size(), 0);
-  shape kept = x.extents(), low = none;
-  kept[axis] = kept[axis] - by;
-  low[axis] = by;
-  return pad(slice(x, kept, none, axes_t(none.size(), 1)), low, none, first);
-}
-
-/// y with y[i] = c[i] + a[i]·y[i - 1] along the axis, by doubling: exact also where a is 0.
-inline value recurrence(value c, value a, std::size_t axis) {
-  const auto length = c.extents()[axis].number();
-  if (!length) fail("cumprod", "its derivative needs the extent of the axis as a number", c.where());
-  for (std::int64_t by = 1; by < *length; by *= 2) {
-    c = c + a * delayed(c, axis, by, 0.0);
-    if (2 * by < *length) a = a * delayed(a, axis, by, 0.0);
-  }
-  return c;
+  shape one = none;
+  one[static_cast<std::size_t>(axis)] = 1;
+  return slice(after ? pad(x, none, one, end) : pad(x, one, none, end), x.extents(), after ? one : none,
+               axes_t(none.size(), 1));
 }
 
 /// Where each element of a running maximum or minimum y of x was found: the last place that set it.
@@ -47,33 +26,37 @@ inline value found_at(const value& x, const value& y, std::int64_t axis, bool re
 
 }  // namespace detail
 
-/// What the operand of a scan of `n`, with operand x and result y, receives for the cotangent ct.
-inline value transpose_scan(const ir::node& n, const value& x, const value& y, const value& ct) {
+/// What operand k of a scan of `n`, with first operand x and result y, receives for the cotangent ct.
+inline value transpose_scan(const ir::node& n, std::size_t k, const value& x, const value& factors, const value& y,
+                            const value& ct) {
   const std::int64_t axis = n.attr.ints[0];
   const bool reverse = n.attr.ints[1] != 0;
-  const auto a = static_cast<std::size_t>(axis);
-  if (n.attr.combiner == op::add) return scan(ct, op::add, axis, !reverse);
-  if (x.extents()[a].is(0)) return ct;
-  if (n.attr.combiner != op::mul)
+  if (n.attr.combiner == op::add && !factors) return scan(ct, op::add, axis, !reverse);
+  if (x.extents()[static_cast<std::size_t>(axis)].is(0)) return ct;
+  if (n.attr.combiner == op::maximum || n.attr.combiner == op::minimum)
     return scatter_add(zeros(ct, x.extents()), detail::found_at(x, y, axis, reverse), ct, axis);
-  // x[j] receives the product before it times r[j] = ct[j] + x[j + 1]·r[j + 1].
-  const auto turned = [&](const value& v, bool turn) { return turn ? detail::flipped(v, a) : v; };
-  const value before = turned(detail::delayed(turned(y, reverse), a, 1, 1.0), reverse);
-  const value after = detail::delayed(turned(x, !reverse), a, 1, 0.0);
-  return before * turned(detail::recurrence(turned(ct, !reverse), after, a), !reverse);
+  // What an element of y changes, itself and through those after it.
+  const value changed = recurrence(ct, detail::neighbour(factors ? factors : x, axis, !reverse, 0.0), axis, !reverse);
+  if (!factors) return detail::neighbour(y, axis, reverse, 1.0) * changed;
+  if (k == 0) return changed;
+  // The product is moved as a whole: the first factor receives 0, whatever `changed` is there.
+  return detail::neighbour(detail::neighbour(changed, axis, !reverse, 0.0) * y, axis, reverse, 0.0);
 }
 
-/// The tangent of a scan for the tangent t of its operand.
-inline value push_scan(const ir::node& n, const value& x, const value& y, const value& t) {
+/// The tangent of a scan for the tangents of its operands; either may be empty, not both.
+inline value push_scan(const ir::node& n, const value& x, const value& factors, const value& y, const value& tx,
+                       const value& tf) {
   const std::int64_t axis = n.attr.ints[0];
   const bool reverse = n.attr.ints[1] != 0;
-  const auto a = static_cast<std::size_t>(axis);
-  if (n.attr.combiner == op::add) return scan(t, op::add, axis, reverse);
-  if (x.extents()[a].is(0)) return t;
-  if (n.attr.combiner != op::mul) return gather(t, detail::found_at(x, y, axis, reverse), axis);
-  const auto turned = [&](const value& v) { return reverse ? detail::flipped(v, a) : v; };
-  const value before = detail::delayed(turned(y), a, 1, 1.0);
-  return turned(detail::recurrence(turned(t) * before, turned(x), a));
+  if (factors) {
+    value t = tx;
+    if (tf) t = tf * detail::neighbour(y, axis, reverse, 0.0);
+    return recurrence(tx && tf ? tx + t : t, factors, axis, reverse);
+  }
+  if (n.attr.combiner == op::add) return scan(tx, op::add, axis, reverse);
+  if (x.extents()[static_cast<std::size_t>(axis)].is(0)) return tx;
+  if (n.attr.combiner != op::mul) return gather(tx, detail::found_at(x, y, axis, reverse), axis);
+  return recurrence(tx * detail::neighbour(y, axis, reverse, 1.0), x, axis, reverse);
 }
 
 }  // namespace sinter::engine::autodiff

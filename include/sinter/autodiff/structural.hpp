@@ -76,31 +76,29 @@ inline value unslice(value x, const shape& full, const shape& start, const axes_
   return pad(x, std::move(low), high, 0.0);
 }
 
-/// Of x with extents (rows, n): element (r, i) is the product of row r without its element i; exact with zeros.
-inline value exclusive_products(const value& x) {
-  const dim rows = x.extents()[0], n = x.extents()[1];
-  if (!n.is_number()) {
-    const shape cube{rows, n, n};
-    const value self = eq(iota(x, dtype::i64, cube, 1), iota(x, dtype::i64, cube, 2));
-    return reduce(select(self, 1.0, broadcast(reshape(x, {rows, 1, n}), cube)), op::mul, {2});
+/// Each element of x: the product of the others along the axis; exact with zeros.
+inline value exclusive_products(const value& x, std::int64_t axis) {
+  const auto a = static_cast<std::size_t>(axis);
+  if (x.extents()[a].is(1)) return x.like(1.0);
+  const shape none(x.extents().size(), 0);
+  shape one = none, two = none;
+  one[a] = 1;
+  two[a] = 2;
+  axes_t steps(none.size(), 1);
+  if (x.extents()[a].is(2)) {
+    steps[a] = -1;
+    return slice(x, x.extents(), one, steps);
   }
-  const std::int64_t length = *n.number();
-  if (length < 2) return x.like(1.0);
-  // Moves rows by `by` places; ones come in.
-  const auto shifted = [&](const value& v, std::int64_t by, bool up) {
-    const value kept = slice(v, {rows, length - by}, {0, up ? 0 : by}, {1, 1});
-    return pad(kept, {0, up ? by : 0}, {0, up ? 0 : by}, 1.0);
-  };
-  value before = x, after = x;
-  for (std::int64_t by = 1; by < length - 1; by *= 2) {
-    before = before * shifted(before, by, true);
-    after = after * shifted(after, by, false);
-  }
-  return shifted(before, 1, true) * shifted(after, 1, false);
+  const value wide = pad(x, one, one, 1.0);
+  const value before = scan(slice(wide, x.extents(), none, steps), op::mul, axis, false);
+  return before * scan(slice(wide, x.extents(), two, steps), op::mul, axis, true);
 }
 
-/// The derivative of a product along `axes` by each element of x.
+/// The derivative of a product along `axes` by each element of x. Parts of a product may leave the range of 16 bits.
 inline value product_slopes(const value& x, const axes_t& axes) {
+  if (x.type() == dtype::f16 || x.type() == dtype::bf16)
+    return cast(product_slopes(cast(x, dtype::f32), axes), x.type());
+  if (axes.size() == 1) return exclusive_products(x, axes[0]);
   axes_t order;
   for (std::int64_t i = 0; i < x.rank(); ++i)
     if (std::find(axes.begin(), axes.end(), i) == axes.end()) order.push_back(i);
@@ -109,7 +107,7 @@ inline value product_slopes(const value& x, const axes_t& axes) {
   const value moved = permute(x, order);
   const shape extents = moved.extents();
   const value flat = reshape(moved, {product(part(extents, 0, kept)), product(part(extents, kept, extents.size()))});
-  return permute(reshape(exclusive_products(flat), extents), inverse(order));
+  return permute(reshape(exclusive_products(flat, 1), extents), inverse(order));
 }
 
 /// True where x equals the extreme r of `axes`; `count` receives how many elements tie, with r's extents.

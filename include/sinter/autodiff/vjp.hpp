@@ -111,7 +111,7 @@ inline value pull(const site& s, std::size_t k, const value& ct) {
     case op::dot:
       return transpose_dot(s, k, ct);
     case op::scan:
-      return transpose_scan(n, x, s.result(), ct);
+      return transpose_scan(n, k, s.in(0), s.in(1), s.result(), ct);
     default:
       return {};
   }

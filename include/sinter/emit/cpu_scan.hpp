@@ -50,6 +50,7 @@ class scan_printer {
     const std::string type = vector ? vector_type(s.type) : scalar_type(s.type);
     const std::string start = identity_of(s.code, s.type);
     out_.line(type + " running = " + (vector ? "splat<" + type + ">(" + start + ")" : start) + ";");
+    if (s.args.size() > 1) out_.line("bool begun = false;");
     loop(0, tail);
   }
 
@@ -68,6 +69,11 @@ class scan_printer {
       if (body_.at(id).axes != 0) body_.define(id, vector && body_.is_vector(id), tail);
     const instruction& s = body_.at(scan_);
     out_.at(s.where);
+    if (s.args.size() > 1) {
+      out_.line("if (begun) running = " + body_.combine(ir::op::mul, "running", body_.operand(s.args[1], vector)) +
+                ";");
+      out_.line("begun = true;");
+    }
     out_.line("running = " + body_.combine(s.code, "running", body_.operand(s.args[0], vector)) + ";");
     out_.line("const auto " + body_.name(scan_) + " = running;");
     for (const auto& to : k_.stores) body_.store(to, vector, tail, "");

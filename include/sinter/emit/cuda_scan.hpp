@@ -1,4 +1,4 @@
-// emit/cuda_scan.hpp: a scan on a GPU: a thread for each row where neighbours are other rows, else a block for each row.
+// emit/cuda_scan.hpp: a scan on a GPU: a thread for each row where neighbours are other rows or rows are short, else a block.
 #pragma once
 
 #include "../base/series.hpp"
@@ -6,7 +6,7 @@
 
 namespace sinter::engine::emit {
 
-/// How a scan's rows are spread: one block of `threads` each, or one thread each.
+/// How a scan's rows are spread: one block of `threads` each, or one thread each, short ones too.
 struct scan_shape {
   bool block_a_row = false;
   int threads = 128;
@@ -27,6 +27,8 @@ inline void print_scan_operand(cuda_printer& p, int scan) {
   p.define_scalars([&](int id) { return id < scan; });
 }
 
+inline bool has_factors(const cuda_printer& p, int scan) { return p.at(scan).args.size() > 1; }
+
 inline void print_thread_scan(cuda_printer& p, int scan, const series<std::size_t>& order, std::size_t j) {
   writer& out = p.out();
   const auto& s = p.at(scan);
@@ -37,43 +39,67 @@ inline void print_thread_scan(cuda_printer& p, int scan, const series<std::size_
                      [&] { print_thread_scan(p, scan, order, j + 1); });
   }
   print_scan_operand(p, scan);
+  if (has_factors(p, scan)) {
+    out.line("if (begun) running = times(running, " + p.name(s.args[1]) + ");");
+    out.line("begun = true;");
+  }
   out.line("running = " + p.fold(scan) + "(running, " + p.name(s.args[0]) + ");");
   out.line("const " + scalar_type(s.type) + " " + p.name(scan) + " = running;");
   for (const auto& to : p.code().stores) p.store_scalar(to);
 }
 
 /// Tiles of a row, an element a thread: warps scan by shuffles, their totals and the tiles before come from shared memory.
+/// With factors, what is joined are pairs of a result and the product of its factors; nothing is joined with what there is
+/// before the row, so that the first factor is not read.
 inline void print_block_scan(cuda_printer& p, int scan, const scan_shape& shape) {
   writer& out = p.out();
   const auto& s = p.at(scan);
+  const bool factors = has_factors(p, scan);
   const std::size_t a = p.axes_of(role::row)[0];
-  const std::string t = scalar_type(s.type), i = p.axis(a), threads = p.number(shape.threads), n = p.extent(a);
-  out.line("__shared__ " + t + " totals[" + p.number(shape.threads / 32) + "];");
+  const std::string t = scalar_type(s.type), i = p.axis(a), threads = p.number(shape.threads), n = p.extent(a),
+                    warps = p.number(shape.threads / 32);
+  const auto joined = [&](const std::string& earlier, const std::string& factor, const std::string& later) {
+    return p.fold(scan) + "(" + (factors ? "times(" + earlier + ", " + factor + ")" : earlier) + ", " + later + ")";
+  };
+  const auto begun = [&](const std::string& condition, const std::string& earlier, const std::string& factor,
+                         const std::string& later) {
+    const std::string both = joined(earlier, factor, later);
+    return factors ? condition + " ? " + both + " : " + later : both;
+  };
+  out.line("__shared__ " + t + " totals[" + warps + "];");
+  if (factors) out.line("__shared__ " + t + " factors[" + warps + "];");
   out.line("const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;");
   out.block("for (" + p.idx() + " first = 0; first < " + n + "; first += " + threads + ")", [&] {
     out.line("const " + p.idx() + " place = first + threadIdx.x;");
     out.line("const " + p.idx() + " " + i + " = " + (s.reverse ? n + " - 1 - place" : "place") + ";");
     out.line(t + " x = " + cuda_identity(s) + ";");
+    if (factors) out.line(t + " factor = (" + t + ")1;");
     const auto outside = p.scope();
     out.block("if (place < " + n + ")", [&] {
       print_scan_operand(p, scan);
       out.line("x = " + p.name(s.args[0]) + ";");
+      if (factors) out.line("factor = " + p.name(s.args[1]) + ";");
     });
     p.leave(outside);
     out.block("for (int by = 1; by < 32; by *= 2)", [&] {
       out.line("const " + t + " before = shuffle_up(x, by);");
-      out.line("if (lane >= by) x = " + p.fold(scan) + "(before, x);");
+      if (factors) out.line("const " + t + " earlier = shuffle_up(factor, by);");
+      out.line("if (lane >= by) x = " + joined("before", "factor", "x") + ";");
+      if (factors) out.line("if (lane >= by) factor = times(earlier, factor);");
     });
     out.line("if (lane == 31) totals[warp] = x;");
+    if (factors) out.line("if (lane == 31) factors[warp] = factor;");
     out.line("__syncthreads();");
     out.line(t + " before = running;");
-    out.block("for (int w = 0; w < " + p.number(shape.threads / 32) + "; ++w)", [&] {
-      out.line("if (w < warp) before = " + p.fold(scan) + "(before, totals[w]);");
-      out.line("running = " + p.fold(scan) + "(running, totals[w]);");
+    out.block("for (int w = 0; w < " + warps + "; ++w)", [&] {
+      out.line("if (w < warp) before = " + begun("begun", "before", "factors[w]", "totals[w]") + ";");
+      out.line("running = " + begun("begun", "running", "factors[w]", "totals[w]") + ";");
+      if (factors) out.line("begun = true;");
     });
     out.line("__syncthreads();");
     out.block("if (place < " + n + ")", [&] {
-      out.line("const " + t + " " + p.name(scan) + " = " + p.fold(scan) + "(before, x);");
+      out.line("const " + t + " " + p.name(scan) + " = " + begun("first > 0 || warp > 0", "before", "factor", "x") +
+               ";");
       for (const auto& to : p.code().stores) p.store_scalar(to);
     });
   });
@@ -85,10 +111,11 @@ inline scan_shape shape_of_scan(const kernel& k) {
   scan_shape s;
   std::size_t scanned = 0;
   for (const auto& a : k.axes) scanned += a.role == role::row;
-  s.block_a_row = scanned == 1 && k.axes.back().role == role::row;
+  // A block would leave most of its threads without an element of a short row.
+  const auto n = k.extent(role::row).number();
+  s.block_a_row = scanned == 1 && k.axes.back().role == role::row && !(n && *n <= 16);
   dim rows = k.extent(role::outer) * k.extent(role::inner);
   if (s.block_a_row) {
-    const auto n = k.extent(role::row).number();
     s.threads = n && *n <= 128 ? 64 : 256;
     s.blocks = rows;
   } else {
@@ -103,6 +130,12 @@ inline void print_scan(cuda_printer& p, const scan_shape& shape) {
   const int scan = detail::scan_of(p);
   p.uniform_values();
   p.declare_fold(scan);
+  if (detail::has_factors(p, scan)) {
+    const dtype type = p.at(scan).type;
+    const std::string t = scalar_type(type);
+    out.line("const auto times = [](" + t + " a, " + t + " b) { return (" + t + ")(" +
+             cuda_expression(ir::op::mul, type, {"a", "b"}, type) + "); };");
+  }
   series<std::size_t> rows = p.axes_of(role::outer);
   for (auto a : p.axes_of(role::inner)) rows.push_back(a);
   out.line("const " + p.flat() + " f = " +
@@ -111,6 +144,7 @@ inline void print_scan(cuda_printer& p, const scan_shape& shape) {
   const auto row = [&] {
     p.unravel("f", rows);
     out.line(scalar_type(p.at(scan).type) + " running = " + cuda_identity(p.at(scan)) + ";");
+    if (detail::has_factors(p, scan)) out.line("bool begun = false;");
     if (shape.block_a_row) detail::print_block_scan(p, scan, shape);
     else detail::print_thread_scan(p, scan, p.axes_of(role::row), 0);
   };

@@ -123,18 +123,20 @@ inline void arg_reduce_array(const node& n, const literal_array& x, literal_arra
   });
 }
 
-inline void scan_array(const node& n, const literal_array& x, literal_array& out) {
+inline void scan_array(const node& n, const literal_array& x, const literal_array* factors, literal_array& out) {
   const split s(x.extents, static_cast<std::size_t>(n.attr.ints[0]));
   const bool reverse = n.attr.ints[1] != 0;
   with_computed(x.type, [&](auto computed) {
     using T = typename decltype(computed)::type;
     const auto* from = column<T>(x);
+    const auto* by = factors ? column<T>(*factors) : nullptr;
     auto* to = column<T>(out);
     for (std::int64_t o = 0; o < s.outer; ++o)
       for (std::int64_t k = 0; k < s.inner; ++k) {
         T running = identity_of<T>(n.attr.combiner);
         for (std::int64_t step = 0; step < s.length; ++step) {
           const std::int64_t i = (o * s.length + (reverse ? s.length - 1 - step : step)) * s.inner + k;
+          if (by && step > 0) running = pointwise_scalar<T>(op::mul, running, static_cast<T>(by[i]), T{});
           running = pointwise_scalar<T>(n.attr.combiner, running, static_cast<T>(from[i]), T{});
           to[i] = static_cast<std::remove_reference_t<decltype(*to)>>(running);
         }
@@ -285,7 +287,7 @@ inline void structural(const step& s, literal_array& out) {
     case op::size:
       return fill(out, {0, s.bound(0)});
     case op::scan:
-      return scan_array(s.n, *in[0], out);
+      return scan_array(s.n, *in[0], in.size() > 1 ? in[1] : nullptr, out);
     default:
       throw internal_error("internal error: evaluate meets an unknown op");
   }

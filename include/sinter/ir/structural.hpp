@@ -22,7 +22,7 @@
 //   dot         (a, b) ints = {nb, nk}: a is (B…, M…, K…), b is (B…, K…, N…), result (B…, M…, N…), nb = |B|, nk = |K|.
 //               f16 and bf16 accumulate in f32.
 //   scan        (x) ints = {axis, reverse}, attr.combiner add, mul, maximum or minimum: element i along the axis combines x's
-//               elements 0 to i, or with reverse 1 those from i to the end. f16 and bf16 accumulate in f32.
+//               0 to i, or with reverse 1 i to the end, in f32 if 16 bits. (x, a), add: y[i] = x[i] + a[i]·y[i-1], y[0] = x[0].
 //   opaque      (x…) attr.step; ints = {turn among graph::effects} if it has an effect, else {}. A token; graph.hpp.
 //   pick        (opaque) ints = {k}: result k of the opaque node.
 //   size        attr.dims = {value}: a rank-0 i64.
@@ -325,10 +325,12 @@ inline void infer_dot(inference& f) {
 }
 
 inline void infer_scan(inference& f) {
-  f.expect(1, 2, 0);
+  f.expect(f.n.in.size() == 2 ? 2 : 1, 2, 0);
   const op combiner = f.n.attr.combiner;
   if (combiner != op::add && combiner != op::mul && combiner != op::maximum && combiner != op::minimum)
     f.refuse({combiner, " does not combine a scan"});
+  if (f.n.in.size() == 2 && (combiner != op::add || f.operand(1).type != f.n.type || f.extents(1) != f.extents()))
+    f.refuse({combiner, " with factors ", f.operand(1).type, f.extents(1), "; add takes ", f.n.type, f.extents()});
   f.numbers(f.n.type);
   f.axis(f.rank());
   f.n.extents = f.extents();

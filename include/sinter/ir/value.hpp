@@ -157,6 +157,14 @@ inline value scan(const value& x, op combiner, std::int64_t axis, bool reverse) 
   return push(op::scan, {x}, std::move(a));
 }
 
+/// y[i] = x[i] + factors[i]·y[i - 1] along the axis, y[i + 1] with `reverse`; the first element is x's.
+inline value recurrence(const value& x, const value& factors, std::int64_t axis, bool reverse) {
+  attributes a;
+  a.combiner = op::add;
+  a.ints = {axis, reverse};
+  return push(op::scan, {x, factors}, std::move(a));
+}
+
 inline value gather(const value& x, const value& index, std::int64_t axis) {
   attributes a;
   a.ints = {axis};

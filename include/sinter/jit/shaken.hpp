@@ -128,7 +128,8 @@ class shaken {
           terms *= static_cast<double>(a[d]);
       }
       if (n.code == ir::op::scan || n.code == ir::op::scatter_add) terms = static_cast<double>(out.f.size());
-      const bool product = n.code != ir::op::dot && n.code != ir::op::scatter_add && n.attr.combiner == ir::op::mul;
+      const bool product = n.code != ir::op::dot && n.code != ir::op::scatter_add &&
+                           (n.attr.combiner == ir::op::mul || (n.code == ir::op::scan && n.in.size() > 1));
       const double rounding = product ? 2 * terms : 8 + 2 * std::sqrt(terms) + terms / 32;
       const double sum_unit = n.type == dtype::f64 || n.code == ir::op::scatter_add ? unit : 0x1p-24;
       for (std::size_t i = 0; i < spread.size(); ++i) spread[i] = sum_unit * rounding * total.f[i];

@@ -54,18 +54,18 @@ SINTER_API int position(kernel& k, const affine& at) {
   return add(k, std::move(i));
 }
 
-/// The scan `v` of a value; `along` is the coordinate on the scanned dimension.
-SINTER_API int scan(kernel& k, const ir::node& v, int arg, const affine& along) {
+/// The scan `v` of values; `along` is the coordinate on the scanned dimension.
+SINTER_API int scan(kernel& k, const ir::node& v, series<int> args, const affine& along) {
   instruction i;
   i.kind = kind::scan;
   i.code = v.attr.combiner;
   i.type = v.type;
   i.where = v.where;
-  i.args = {arg};
+  i.args = std::move(args);
   i.reverse = v.attr.ints[1] != 0;
   for (std::size_t a = 0; a < along.stride.size(); ++a)
     if (!along.stride[a].is(0)) i.over.push_back(static_cast<int>(a));
-  if (i.over.empty()) return arg;
+  if (i.over.empty()) return i.args[0];
   i.axes = (1u << along.stride.size()) - 1;
   return add(k, std::move(i));
 }

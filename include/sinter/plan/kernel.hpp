@@ -50,7 +50,8 @@ enum class kind : std::uint8_t {
   reduce,      ///< `code` over args[0] along `over`
   arg_reduce,  ///< index along `over` of the first extreme (code maximum or minimum) of args[0]
   product,     ///< the element of the kernel's matrix product
-  scan,  ///< `code` of args[0] at this and all earlier positions along `over`, the first axis slowest; see is_scan
+  scan,  ///< `code` of args[0] at this and all earlier positions along `over`, the first axis slowest; see is_scan. What
+         ///< comes before a position is multiplied by its args[1], if there is one
 };
 
 /// Which axes a reduction runs along.

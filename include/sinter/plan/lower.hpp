@@ -61,7 +61,9 @@ class lowering {
                r.value == r.target && (v.code == ir::op::reduce || v.code == ir::op::arg_reduce)) {
       value = reduction(v, at, to);
     } else if (r.value == r.target && v.code == ir::op::scan) {
-      value = scan(k_, v, value_at(v.in[0], at), at[static_cast<std::size_t>(v.attr.ints[0])]);
+      series<int> args;
+      for (auto x : v.in) args.push_back(value_at(x, at));
+      value = scan(k_, v, std::move(args), at[static_cast<std::size_t>(v.attr.ints[0])]);
     } else if (r.value == r.target) {
       value = compute(r.value, at);
     } else {
