@@ -192,8 +192,8 @@ void check(const engine::run::module& code, const std::string& name, std::vector
       for (std::size_t i = 0; i < count; ++i) {
         R got;
         std::memcpy(&got, out.data() + i * sizeof(R), sizeof(R));
-        if constexpr (std::is_same_v<R, bool>) REQUIRE(out[i] <= 1);
-        const double d = distance(got, expected(i));
+        double d = distance(got, expected(i));
+        if (std::is_same_v<R, bool> && out[i] > 1) d = INFINITY;
         if (d > worst) worst = d, where = i;
       }
       INFO(name, std::string(form), " of ", count, " at ", where, ": expected ", static_cast<double>(expected(where)));

@@ -11,6 +11,7 @@
 
 #include <sinter/sinter.hpp>
 
+#include "../close.hpp"
 #include "../texts.hpp"
 #include "stderr_text.hpp"
 
@@ -26,11 +27,9 @@ using vector = tensor<float, 1>;
 matrix sample(int rows, int columns, int seed) { return normal<float>(make_key(seed), rows, columns); }
 
 template <class A, class B>
-void check_close(const A& a, const B& b) {
+void check_same(const A& a, const B& b) {
   REQUIRE(a.shape() == b.shape());
-  const auto x = a.to_vector(), y = b.to_vector();
-  for (std::size_t i = 0; i < x.size(); ++i)
-    CHECK(static_cast<double>(x[i]) == doctest::Approx(static_cast<double>(y[i])).epsilon(1e-4));
+  check_close(a.to_vector(), b.to_vector(), 1e-4);
 }
 
 /// How many kernels the segments of the most recently used specialisation have.
@@ -67,7 +66,7 @@ TEST_CASE("segments serve every size: a break in each way, branches on values, s
   for (int call = 0; call < 150; ++call) {
     const int n = 1 + static_cast<int>(random() % 12);
     const matrix x = sample(n, 4, call), w = sample(4, 3, call + 1000);
-    check_close(f(x, w), fn(x, w));
+    check_same(f(x, w), fn(x, w));
     if (call == 99) after = kernels_of(f);
   }
   CHECK(f.specialisations() == 1);
@@ -75,7 +74,7 @@ TEST_CASE("segments serve every size: a break in each way, branches on values, s
   CHECK(narrowed(f).empty());
   for (const int n : {40, 1000}) {
     const matrix x = sample(n, 4, n), w = sample(4, 3, n);
-    check_close(f(x, w), fn(x, w));
+    check_same(f(x, w), fn(x, w));
   }
   CHECK(kernels_of(f) == after);
 }
@@ -103,7 +102,7 @@ TEST_CASE("what a function asks of its sizes after a break is answered for each 
     const auto [got, rows, twice] = f(x, y);
     if (call > 0) CHECK(runs == before + 1);  // side effects happen once
     const auto [want, want_rows, want_twice] = fn(x, y);
-    check_close(got, want);
+    check_same(got, want);
     CHECK(rows == want_rows);
     CHECK(twice == want_twice);
   }
@@ -132,7 +131,7 @@ TEST_CASE("derivatives and rounds of a loop are compiled once for all sizes") {
     const matrix x = sample(n, 4, call), w = sample(4, 3, call + 500);
     const auto [got, rounds] = f(x, w);
     const auto [want, want_rounds] = fn(x, w);
-    check_close(got, want);
+    check_same(got, want);
     CHECK(rounds == want_rounds);
     if (call == 39) after = kernels_of(f);
   }
@@ -148,7 +147,7 @@ TEST_CASE("policy and marks decide which sizes of a function with breaks are ope
   const auto positive = [](int rows, int columns) { return matrix(sample(rows, columns, 1) * 0.f + 1.f); };
   const auto new_ones = [&](const auto& f, const matrix& x) {
     const std::size_t before = f.specialisations() ? kernels_of(f) : 0;
-    check_close(f(x), fn(x));
+    check_same(f(x), fn(x));
     return kernels_of(f) - before;
   };
   const auto closed = compile(fn, {.dynamic = dynamic::no});
@@ -201,7 +200,7 @@ TEST_CASE("explain tells what fixes a size of a segment, with its line") {
     const dim n = x.size(0);
     return matrix(x + disable([&](matrix y) { return matrix(y + zeros<float>(n, y.size(1))); })(x * 2.f));
   });
-  for (const int n : {3, 4, 5}) check_close(eager(sample(n, 3, n)), matrix(sample(n, 3, n) * 3.f));
+  for (const int n : {3, 4, 5}) check_same(eager(sample(n, 3, n)), matrix(sample(n, 3, n) * 3.f));
   CHECK(contains(narrowed(eager), "disable ends the graph"));
   const auto late = compile(
       [](matrix x) {
@@ -209,7 +208,7 @@ TEST_CASE("explain tells what fixes a size of a segment, with its line") {
         return up ? x : matrix(x + disable([](matrix y) { return matrix(y + 1.f); })(x * 2.f));
       },
       {.dynamic = dynamic::yes});
-  for (const int n : {3, 4, 5}) check_close(late(sample(n, 3, n)), matrix(sample(n, 3, n) * 3.f + 1.f));
+  for (const int n : {3, 4, 5}) check_same(late(sample(n, 3, n)), matrix(sample(n, 3, n) * 3.f + 1.f));
   CHECK(contains(narrowed(late), "disable ends the graph"));
 }
 
@@ -227,7 +226,7 @@ TEST_CASE("a shape that sizes alone cannot tell becomes numbers where it is met,
     const int before = runs;
     const matrix got = f(x, y);
     CHECK(runs == before + 1);
-    check_close(got, fn(x, y));
+    check_same(got, fn(x, y));
   }
   CHECK(contains(narrowed(f), "too open"));
   // A mistake of the caller stays one, and is told of this call.
@@ -255,8 +254,8 @@ TEST_CASE("branches and loops of the graph within segments, with questions insid
     const matrix x = sample(n, 3, call), y = sample(m, 3, call + 77);
     const auto [got, sums] = f(x, y);
     const auto [want, want_sums] = fn(x, y);
-    check_close(got, want);
-    check_close(sums, want_sums);
+    check_same(got, want);
+    check_same(sums, want_sums);
   }
   CHECK(f.specialisations() == 1);
 }
@@ -275,7 +274,7 @@ TEST_CASE("arguments that lie otherwise, and tensors from outside") {
     const matrix wide = sample(n, 6, call), tall = sample(3, n, call);
     const vector scale = arange<float>(3) + 1.f;
     for (const matrix& x : {slice(wide, axis<1>, 0, 3), transpose(tall), sample(n, 3, call)})
-      check_close(f(x, scale), fn(x, scale));
+      check_same(f(x, scale), fn(x, scale));
   }
 }
 
@@ -286,7 +285,7 @@ TEST_CASE("segments for fixed sizes keep to the recompile limit") {
     return up ? matrix(x * static_cast<float>(n)) : x;
   };
   const auto many = [&](const auto& f) {
-    for (int n = 2; n < 9; ++n) check_close(f(sample(n, 2, n)), fn(sample(n, 2, n)));
+    for (int n = 2; n < 9; ++n) check_same(f(sample(n, 2, n)), fn(sample(n, 2, n)));
   };
   const auto f = compile(fn, {.recompile_limit = 3, .name = "bounded"});
   const std::string said = stderr_text([&] { many(f); });
@@ -350,7 +349,7 @@ TEST_CASE("what throws after a break passes through once, with open sizes too") 
       {.dynamic = dynamic::yes});
   CHECK_THROWS_WITH(f(sample(5, 3, 1)), "too many");
   CHECK(begun == 1);
-  check_close(f(sample(3, 3, 1)), matrix(sample(3, 3, 1) * 2.f));
+  check_same(f(sample(3, 3, 1)), matrix(sample(3, 3, 1) * 2.f));
   const auto g = compile(
       [&](matrix x, matrix y) {
         ++begun;

@@ -9,6 +9,8 @@
 
 #include <sinter/sinter.hpp>
 
+#include "../close.hpp"
+
 namespace control_programs {
 
 using namespace sinter;
@@ -33,8 +35,7 @@ void check_one(const std::string& name, device on, F fn, extents all = any_exten
     const matrix x = (normal<float>(make_key(n), n, m) * 0.3f).eval().to(on);
     const auto got = open(x), want = compile(fn, {.dynamic = dynamic::no})(x);
     REQUIRE(got.shape() == want.shape());
-    const auto a = got.to_vector(), b = want.to_vector();
-    for (std::size_t i = 0; i < a.size(); ++i) CHECK(a[i] == doctest::Approx(b[i]).epsilon(1e-4));
+    check_close(got.to_vector(), want.to_vector(), 1e-4);
   }
   CHECK(open.specialisations() == 1);
 }

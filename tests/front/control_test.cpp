@@ -8,6 +8,7 @@
 
 #include <sinter/sinter.hpp>
 
+#include "../close.hpp"
 #include "../texts.hpp"
 
 using namespace sinter;
@@ -38,10 +39,7 @@ matrix inputs(std::int64_t steps, std::int64_t n) {
 
 vec step_of(const cell& p, const vec& h, const vec& x) { return tanh(matmul(h, p.w) + matmul(x, p.u) + p.b); }
 
-void check_close(const doubles& a, const doubles& b, double tolerance = 1e-9) {
-  REQUIRE(a.size() == b.size());
-  for (std::size_t i = 0; i < a.size(); ++i) CHECK(a[i] == doctest::Approx(b[i]).epsilon(tolerance));
-}
+void check_close(const doubles& a, const doubles& b, double epsilon = 1e-9) { ::check_close(a, b, epsilon); }
 
 }  // namespace
 

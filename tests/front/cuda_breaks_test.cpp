@@ -7,6 +7,8 @@
 
 #include <sinter/sinter.hpp>
 
+#include "../close.hpp"
+
 using namespace sinter;
 
 namespace {
@@ -148,9 +150,7 @@ TEST_CASE("segments on a GPU keep sizes open") {
     const tensor<float, 2> x = normal<float>(make_key(call), n, 8) + (call % 2 ? 0.3f : -0.3f);
     const tensor<float, 0> scale = 1.5f;
     const floats got = f(x.to(gpu()), scale).to_vector(), want = fn(x, scale).to_vector();
-    REQUIRE(got.size() == want.size());
-    for (std::size_t i = 0; i < want.size(); ++i)
-      CHECK(static_cast<double>(got[i]) == doctest::Approx(static_cast<double>(want[i])).epsilon(1e-4));
+    check_close(got, want, 1e-4);
     if (call == 21) after = f.report().kernels;
   }
   CHECK(f.specialisations() == 1);

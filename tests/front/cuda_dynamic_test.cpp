@@ -2,6 +2,7 @@
 
 #include <sinter/sinter.hpp>
 
+#include "../close.hpp"
 #include "ops_support.hpp"
 #include "stderr_text.hpp"
 
@@ -22,9 +23,7 @@ void check_rows(const std::string& name, F fn, std::size_t specialisations, cons
     const matrix x = normal<float>(make_key(n), n, 12);
     const auto got = f(x.to(device::cuda(0))).to(device::cpu()).to_vector();
     const auto want = evaluate(fn(x)).to_vector();
-    REQUIRE(got.size() == want.size());
-    for (std::size_t i = 0; i < got.size(); ++i)
-      CHECK(static_cast<double>(got[i]) == doctest::Approx(static_cast<double>(want[i])).epsilon(1e-4));
+    check_close(got, want, 1e-4);
   }
   CHECK(f.specialisations() == specialisations);
 }

@@ -9,6 +9,7 @@
 
 #include <sinter/sinter.hpp>
 
+#include "../close.hpp"
 #include "../texts.hpp"
 
 using namespace sinter;
@@ -21,10 +22,7 @@ using vec = tensor<double, 1>;
 using matrix = tensor<double, 2>;
 using doubles = std::vector<double>;
 
-void check_close(const doubles& a, const doubles& b) {
-  REQUIRE(a.size() == b.size());
-  for (std::size_t i = 0; i < a.size(); ++i) CHECK(a[i] == doctest::Approx(b[i]).epsilon(1e-9));
-}
+void check_close(const doubles& a, const doubles& b) { ::check_close(a, b, 1e-9); }
 
 /// x·|y| of each element, with its derivative.
 auto weighed(int* calls) {

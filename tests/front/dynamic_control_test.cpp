@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "../close.hpp"
 #include "control_programs.hpp"
 
 using namespace control_programs;
@@ -98,9 +99,7 @@ TEST_CASE("the interpreter follows sizes into branches and loops") {
   const auto g = compile(fn, {.dynamic = dynamic::no});
   for (const auto& [n, m] : {std::pair{3, 4}, {5, 2}}) {
     const matrix x = normal<float>(make_key(n), n, m);
-    const auto a = f(x).to_vector(), b = g(x).to_vector();
-    REQUIRE(a.size() == b.size());
-    for (std::size_t i = 0; i < a.size(); ++i) CHECK(a[i] == doctest::Approx(b[i]).epsilon(1e-4));
+    check_close(f(x).to_vector(), g(x).to_vector(), 1e-4);
   }
   CHECK(f.specialisations() == 1);
 }

@@ -9,6 +9,8 @@
 
 #include <sinter/sinter.hpp>
 
+#include "../close.hpp"
+
 using namespace sinter;
 
 namespace gradients {
@@ -53,10 +55,7 @@ doubles differences(auto&& f, auto leaf) {
   return out;
 }
 
-void check_close(const doubles& a, const doubles& b) {
-  REQUIRE(a.size() == b.size());
-  for (std::size_t i = 0; i < a.size(); ++i) CHECK(a[i] == doctest::Approx(b[i]).epsilon(1e-6));
-}
+void check_close(const doubles& a, const doubles& b) { ::check_close(a, b, 1e-6); }
 
 model make_model() {
   model m;
