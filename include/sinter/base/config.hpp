@@ -5,9 +5,12 @@
 
 // Engine functions are `inline` when everything is header-only; with SINTER_COMPILED they are
 // ordinary functions that one translation unit defines. With SINTER_INSIDE a unit sees the definitions as well and leaves
-// compiling them to that one: for tests of what is behind the seam.
-#if defined(SINTER_INSIDE)
-#define SINTER_API inline __attribute__((gnu_inline))
+// compiling them to that one: for tests of what is behind the seam. None is inlined there: a copy would have static
+// variables of its own.
+#if defined(SINTER_INSIDE) && defined(__clang__)
+#define SINTER_API inline __attribute__((gnu_inline, noinline))
+#elif defined(SINTER_INSIDE)
+#define SINTER_API inline __attribute__((gnu_inline, optimize("no-inline")))
 #elif defined(SINTER_COMPILED)
 #define SINTER_API
 #else
