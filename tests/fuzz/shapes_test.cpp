@@ -83,7 +83,7 @@ TEST_CASE("shapes interleaved: products and gradients") {
         const auto loss = [](matrix x) { return sum(cumprod(cos(x))) + sum(prod(cos(x), axis<0>)); };
         return matrix(grad([&](matrix x) { return sum(grad(loss)(x) * x); })(a.x) * scale);
       },
-      13, many);
+      13, 6);
   interleave(
       "normalised gradient",
       [](const arguments& a, [[maybe_unused]] const auto& scale) {
