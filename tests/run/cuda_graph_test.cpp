@@ -12,7 +12,7 @@ using namespace support;
 namespace {
 
 /// out = (in * 2 + i) * factor + i, through an intermediate, over a filled value; two launches and a fill.
-cuda::sequence two_steps(std::int64_t n) {
+cuda::sequence two_steps(std::int64_t n, std::int64_t scratch_bytes = (1 << 16) + 64) {
   const auto code = module_of(scale_source);
   cuda::sequence s = one_launch(code, "scale", {{3, 0, true}, {1, 0}, {2, 4}}, (n + 127) / 128, 128, 1);
   cuda::step fill;
@@ -27,7 +27,7 @@ cuda::sequence two_steps(std::int64_t n) {
   s.given = 3;
   s.intermediates = {0, 1 << 16};
   s.intermediate_bytes = {1 << 16, 64};
-  s.scratch_bytes = (1 << 16) + 64;
+  s.scratch_bytes = scratch_bytes;
   return s;
 }
 
@@ -54,6 +54,23 @@ struct call {
       if (result[i] != (in[i] * factor + x) * factor + x) return false;
     }
     return true;
+  }
+};
+
+/// Two recordings that share scratch memory, and a call of each.
+struct two_recordings {
+  std::shared_ptr<cuda::scratch_pool> pool = std::make_shared<cuda::scratch_pool>();
+  cuda::sequence small = two_steps(100), large = two_steps(10000, 1 << 20);
+  cuda::recording a{small, pool}, b{large, pool};
+  call x{1, 100}, y{2, 10000};
+
+  void run_a() {
+    x.run([&](auto given, auto sizes) { a.launch(given, sizes); });
+    CHECK(x.right());
+  }
+  void run_b() {
+    y.run([&](auto given, auto sizes) { b.launch(given, sizes); });
+    CHECK(y.right());
   }
 };
 
@@ -117,40 +134,23 @@ TEST_CASE("buffers that take turns need no changes after the first turns") {
 }
 
 TEST_CASE("recordings of different sizes share one scratch block") {
-  const auto pool = std::make_shared<cuda::scratch_pool>();
-  const auto small = two_steps(100);
-  auto large = two_steps(10000);
-  large.scratch_bytes = 1 << 20;
-  cuda::recording a(small, pool), b(large, pool);
-  call x(1, 100), y(2, 10000);
+  two_recordings both;
   for (int i = 0; i < 4; ++i) {
-    x.out = cuda::allocate(400, 0);
-    x.run([&](auto given, auto sizes) { a.launch(given, sizes); });
-    y.run([&](auto given, auto sizes) { b.launch(given, sizes); });
-    CHECK(x.right());
-    CHECK(y.right());
+    both.x.out = cuda::allocate(400, 0);
+    both.run_a();
+    both.run_b();
+    CHECK(both.x.right());
   }
 }
 
 TEST_CASE("what an earlier recording worked on may be gone when the call is recorded once more") {
-  const auto pool = std::make_shared<cuda::scratch_pool>();
-  const auto small = two_steps(100);
-  auto large = two_steps(10000);
-  large.scratch_bytes = 1 << 20;
-  cuda::recording a(small, pool), b(large, pool);
-  call x(1, 100), y(2, 10000);
-  const auto round = [&] {
-    x.run([&](auto given, auto sizes) { a.launch(given, sizes); });
-    CHECK(x.right());
-  };
-  round();
-  round();
-  CHECK(a.copies() == 1);
-  for (int i = 0; i < 2; ++i) y.run([&](auto given, auto sizes) { b.launch(given, sizes); });
-  CHECK(y.right());
+  two_recordings both;
+  for (int i = 0; i < 2; ++i) both.run_a();
+  CHECK(both.a.copies() == 1);
+  for (int i = 0; i < 2; ++i) both.run_b();
   cuda::trim(0);
-  round();
-  CHECK(a.copies() == 2);
+  both.run_a();
+  CHECK(both.a.copies() == 2);
 }
 
 TEST_CASE("one recording, many threads and streams") {
