@@ -57,10 +57,10 @@ struct call {
   }
 };
 
-/// Two recordings that share scratch memory, and a call of each.
+/// Two recordings that share scratch memory, and a call of each. Each scratch block is a segment of its own, which trim() returns.
 struct two_recordings {
   std::shared_ptr<cuda::scratch_pool> pool = std::make_shared<cuda::scratch_pool>();
-  cuda::sequence small = two_steps(100), large = two_steps(10000, 1 << 20);
+  cuda::sequence small = two_steps(100, 12 << 20), large = two_steps(10000, 32 << 20);
   cuda::recording a{small, pool}, b{large, pool};
   call x{1, 100}, y{2, 10000};
 
