@@ -96,6 +96,16 @@ TEST_CASE("nothing is launched for no elements, but what is stored all the same"
   CHECK(blocks(only({sum(input(r, {5, 0}), {1})})) >= 1);
 }
 
+TEST_CASE("sums of few columns take one launch, unless rows are stored that others wait for") {
+  graph sums, rows;
+  CHECK(only({sum(input(sums, {1024, 512}) * 2.0, {0})}).source.launches.size() == 1);
+  const value x = input(rows, {1024, 512}) * 2.0;
+  const auto both = only({x, sum(x, {0})});
+  REQUIRE(both.source.launches.size() == 2);
+  CHECK(blocks(both) >= 128);
+  check_compiles(both);
+}
+
 TEST_CASE("16 bytes at a time, where addresses, strides and extents are multiples") {
   graph g;
   CHECK(has(only({input(g, {1024}) * 2.0}).text, "load<4>"));

@@ -42,7 +42,11 @@ inline column_shape columns_of(const cuda_printer& p, const cuda_target& t) {
                      outer = k.extent(role::outer).number().value_or(1),
                      tiles =
                          std::max<std::int64_t>((dim(s.tiles.number().value_or(8)) * outer).number().value_or(1), 1);
-  if (k.extent(role::row).is_number() && rows <= 2048 &&
+  // Who waits for what is stored of the rows does not wait for the sums if they are finished by another launch.
+  const bool stores_rows = std::any_of(k.stores.begin(), k.stores.end(), [&](const auto& st) {
+    return !p.is_uniform_store(st) && !is_final_store(p, st);
+  });
+  if (!stores_rows && k.extent(role::row).is_number() && rows <= 2048 &&
       count <= (1 << 20) / (std::max<std::int64_t>(rows, 1) * s.width)) {
     // Little enough for one launch: many threads down a column. Lines of 128 bytes across, or, where those leave most
     // multiprocessors idle, sectors of 32: what was just written is still in the cache.
