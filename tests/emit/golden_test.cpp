@@ -58,7 +58,7 @@ void compare(const std::string& name, const std::string& got) {
 }
 
 /// The launches of a GPU with 132 multiprocessors, and their code.
-std::string cuda_kernels(ir::graph g) {
+std::string cuda_kernels(ir::graph g, bool tf32 = false) {
   g = engine::rewrite::run_all(g);
   engine::detail::separate_results(g);
   engine::plan::memory_map m;
@@ -66,8 +66,8 @@ std::string cuda_kernels(ir::graph g) {
   m.by_value.resize(g.size());
   for (auto id : g.inputs) m.by_value[id] = g[id].extents.empty();
   std::string out;
-  for (const auto& k : engine::plan::fuse(g, m, {.gpu = true}).kernels) {
-    const auto s = engine::emit::cuda(k, {});
+  for (const auto& k : engine::plan::fuse(g, m, {.gpu = true, .tf32 = tf32}).kernels) {
+    const auto s = engine::emit::cuda(k, {.tf32 = tf32});
     if (!out.empty()) out += "\n";
     out += s.text.substr(0, s.text.find('\n') + 1);
     for (const auto& l : s.launches)
@@ -157,6 +157,11 @@ TEST_CASE("a product takes bias and relu along") {
   golden(
       "matmul_bias_relu", [](matrix x, matrix w, vec b) { return relu(matmul(x, w) + b); }, m(64, 48), m(48, 80),
       v(80));
+}
+
+TEST_CASE("a product of few terms on tensor cores takes a mask along") {
+  const auto f = [](matrix d, matrix w, matrix a) { return where(a > 0.f, matmul(d, transpose(w)), 0.f); };
+  compare("cuda/masked_product_tf32", cuda_kernels(trace(f)(m(1024, 10), m(512, 10), m(1024, 512)).graph(), true));
 }
 
 TEST_CASE("an Adam step is one kernel that reads four and writes three") {

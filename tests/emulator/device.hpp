@@ -247,19 +247,25 @@ static inline unsigned __activemask() { return sinter_emulated->active(); }
 struct sinter_copies {
   struct {
     void* to;
-    const void* from;
+    const void* from;  // null: zeros
     long group;
+    int bytes;
   } list[512];
   int count;
   long groups;
 };
 static sinter_copies sinter_pending[1024];
 namespace sx {
-static inline void copy_async(void* to, const void* from) {
+static inline void sinter_copy(void* to, const void* from, int bytes) {
   sinter_copies& mine = sinter_pending[threadIdx.x];
   if (mine.count == 512) sinter_emulated->stop(1, 0);
-  if (((unsigned long)to | (unsigned long)from) % 16 != 0) __builtin_trap();
-  mine.list[mine.count++] = {to, from, mine.groups};
+  if (((unsigned long)to | (unsigned long)from) % bytes != 0) __builtin_trap();
+  mine.list[mine.count++] = {to, from, mine.groups, bytes};
+}
+static inline void copy_async(void* to, const void* from) { sinter_copy(to, from, 16); }
+template <int B>
+static inline void copy_or_zero(void* to, const void* from, bool inside) {
+  sinter_copy(to, inside ? from : nullptr, B);
 }
 static inline void end_copies() { ++sinter_pending[threadIdx.x].groups; }
 template <int N>
@@ -267,9 +273,40 @@ static inline void await_copies() {
   sinter_copies& mine = sinter_pending[threadIdx.x];
   int left = 0;
   for (int i = 0; i < mine.count; ++i)
-    if (mine.list[i].group < mine.groups - N) __builtin_memcpy(mine.list[i].to, mine.list[i].from, 16);
-    else mine.list[left++] = mine.list[i];
+    if (mine.list[i].group >= mine.groups - N) mine.list[left++] = mine.list[i];
+    else if (mine.list[i].from == nullptr) __builtin_memset(mine.list[i].to, 0, mine.list[i].bytes);
+    else __builtin_memcpy(mine.list[i].to, mine.list[i].from, mine.list[i].bytes);
   mine.count = left;
+}
+}  // namespace sx
+
+namespace sx {
+static inline unsigned tf32(float x) {
+  unsigned u;
+  __builtin_memcpy(&u, &x, 4);
+  return x != x ? 0x7fffffffu : (u + 0x1000u) & ~0x1fffu;
+}
+static inline float sinter_as_float(unsigned u) {
+  float x;
+  __builtin_memcpy(&x, &u, 4);
+  return x;
+}
+static inline void multiply_tf32(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  float rows[2][8], columns[2][8];
+  const int lane = sinter_emulated->lane, row = lane / 4, column = lane % 4 * 2;
+  for (int r = 0; r < 4; ++r) {
+    if (a[r] << 19 != 0 && a[r] != 0x7fffffffu) __builtin_trap();
+    const unsigned long long* const all = sinter_emulated->exchange(0xffffffffu, -20, a[r]);
+    for (int q = 0; q < 4; ++q) rows[r % 2][r / 2 * 4 + q] = sinter_as_float((unsigned)all[row * 4 + q]);
+  }
+  for (int r = 0; r < 2; ++r) {
+    if (b[r] << 19 != 0 && b[r] != 0x7fffffffu) __builtin_trap();
+    const unsigned long long* const all = sinter_emulated->exchange(0xffffffffu, -21, b[r]);
+    for (int n = 0; n < 2; ++n)
+      for (int q = 0; q < 4; ++q) columns[n][r * 4 + q] = sinter_as_float((unsigned)all[(column + n) * 4 + q]);
+  }
+  for (int i = 0; i < 4; ++i)
+    for (int q = 0; q < 8; ++q) c[i] += rows[i / 2][q] * columns[i % 2][q];
 }
 }  // namespace sx
 

@@ -8,6 +8,7 @@
 #include "cuda_pointwise.hpp"
 #include "cuda_product.hpp"
 #include "cuda_scan.hpp"
+#include "cuda_tensor.hpp"
 #include "cuda_walk.hpp"
 #include "prelude_cuda.hpp"
 #include "prelude_cuda_block.hpp"
@@ -30,7 +31,8 @@ inline const series<piece>& cuda_pieces() {
       {prelude_cuda_random, {"philox", "gauss"}},
       {prelude_cuda_reduce, {"group_all", "warps_all", "better", "extreme"}},
       {prelude_cuda_atomic, {"atomic_add"}},
-      {prelude_cuda_copy, {"copy_async"}},
+      {prelude_cuda_copy, {"copy_async", "copy_or_zero"}},
+      {prelude_cuda_tensor, {"multiply_tf32"}},
       {prelude_cuda_scan, {"shuffle_up"}},
       {prelude_cuda_product, {"multiply_add"}},
   };
@@ -145,6 +147,12 @@ inline void print_cuda_scan(cuda_source& s, writer& out, const kernel& k) {
 inline void print_cuda_product(cuda_source& s, writer& out, const kernel& k, const cuda_target& t) {
   const kernel* const only[] = {&k};
   cuda_printer p(k, out);
+  if (on_tensor_cores(k, t)) {
+    const auto shape = tensor_shape_of(k, t);
+    return cuda_launch_of(
+        s, out, only, cuda_entry, shape.blocks, tensor_shape::threads, 0, [&] { print_tensor_product(p, shape); },
+        shape.shared());
+  }
   const auto shape = shape_of_product(k, t);
   cuda_launch_of(s, out, only, cuda_entry, shape.blocks, 256, 0, [&] { print_product(p, shape); });
 }

@@ -40,13 +40,20 @@ template <int N, class T, class F> SX T warps_all(const T* slots, F f) {
 }  // namespace sx
 )prelude";
 
-/// copy_async(to, from): 16 bytes from memory to shared memory while the thread goes on; end_copies() ends a group of them, and
-/// await_copies<N>() waits until all groups but the last N have arrived ("PTX ISA", cp.async).
+/// copy_async(to, from): 16 bytes from memory to shared memory while the thread goes on; copy_or_zero<B>: 4 or 16 bytes, or as
+/// many zeros; end_copies() ends a group of them, and await_copies<N>() waits until all groups but the last N have arrived ("PTX
+/// ISA", cp.async).
 inline constexpr std::string_view prelude_cuda_copy = R"prelude(
 namespace sx {
 #if defined(__CUDACC_RTC__)
 SX void copy_async(void* to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory");
+}
+template <int B> SX void copy_or_zero(void* to, const void* from, bool inside) {
+  const unsigned at = (unsigned)__cvta_generic_to_shared(to);
+  const int bytes = inside ? B : 0;
+  if constexpr (B == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(at), "l"(from), "r"(bytes) : "memory");
+  else asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" :: "r"(at), "l"(from), "r"(bytes) : "memory");
 }
 SX void end_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int N> SX void await_copies() { asm volatile("cp.async.wait_group %0;" :: "n"(N) : "memory"); }
@@ -56,6 +63,24 @@ template <class P, class W> SX void copied(P& x, const W& from) {
   r.w = from;
   x = r.x;
 }
+}  // namespace sx
+)prelude";
+
+/// tf32(x): x rounded to 10 bits of mantissa. multiply_tf32(c, a, b): a warp's c += a b, 16 by 8 by 8, the elements spread over
+/// its lanes as "PTX ISA" has it for mma.m16n8k8.
+inline constexpr std::string_view prelude_cuda_tensor = R"prelude(
+namespace sx {
+#if defined(__CUDACC_RTC__)
+SX unsigned tf32(float x) {
+  unsigned r;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(x));
+  return r;
+}
+SX void multiply_tf32(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+#endif
 }  // namespace sx
 )prelude";
 

@@ -194,12 +194,14 @@ inline void generate_cuda(code& c, const ir::graph& g, std::span<const argument>
   const bool blas = has_products(g) && run::cuda::blas().problem.empty();
   series<char> copied;
   for (const auto& a : arguments) copied.push_back(a.by_value || !is_row_major(a));
+  const bool tf32 = how.precision == precision::high && gpu.capability >= 80;
+  const plan::target planned{.gpu = true, .multiprocessors = gpu.multiprocessors, .blas = blas, .tf32 = tf32};
   cuda_plan p = plan_cuda(
       c, g, copied,
       [&](const ir::graph& separate, const series<result_spec>&) {
         return device_layout_of(separate, arguments, c.layout);
       },
-      {.gpu = true, .multiprocessors = gpu.multiprocessors, .blas = blas}, "");
+      planned, "");
   c.results = p.results;
   c.stage("plan");
   series<std::string> texts;
@@ -207,7 +209,7 @@ inline void generate_cuda(code& c, const ir::graph& g, std::span<const argument>
   const emit::cuda_target target{.capability = gpu.capability,
                                  .multiprocessors = gpu.multiprocessors,
                                  .deterministic = how.deterministic,
-                                 .tf32 = how.precision == precision::high};
+                                 .tf32 = tf32};
   print_cuda(c, p, target, blas, how, texts, step_of);
   c.stage("emit");
   const auto modules = run::cuda::build(texts, c.where.index);

@@ -219,9 +219,10 @@ class fusion {
   /// Kernels that read or write many large arrays at once run out of registers for the loads in flight.
   void check_on_gpu(const group& a, const group& b, const kernel& both) const {
     if (target_.blas && both.is_product()) {
-      // A product that the library takes stays one.
+      // A product that the library takes stays one, unless that leaves much to another launch.
       const kernel& product = a.code.is_product() ? a.code : b.code;
-      if (as_blas(with_sizes(product, memory_.hints)) &&
+      const kernel known = with_sizes(product, memory_.hints);
+      if (!is_small_product(known, target_) && as_blas(known) &&
           !as_blas(with_sizes(without_unread(a, b, both), memory_.hints)))
         throw refusal{"the matrix library cannot do what follows", ir::no_node};
     }

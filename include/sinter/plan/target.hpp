@@ -7,7 +7,8 @@ namespace sinter::engine::plan {
 struct target {
   bool gpu = false;
   int multiprocessors = 132;
-  bool blas = true;  ///< of a GPU: products that a BLAS call can express, with what may follow them, become one
+  bool blas = true;   ///< of a GPU: products that a BLAS call can express, with what may follow them, become one
+  bool tf32 = false;  ///< of a GPU: products of f32 may round their operands, and its tensor cores do them
 };
 
 }  // namespace sinter::engine::plan

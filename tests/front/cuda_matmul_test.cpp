@@ -1,0 +1,146 @@
+#include <doctest/doctest.h>
+
+#include <sinter/sinter.hpp>
+
+#include "../close.hpp"
+
+using namespace sinter;
+
+namespace {
+
+const device gpu = device::cuda(0);
+const options tf32{.precision = precision::high};
+
+/// Whole numbers that tf32 holds exactly, whose sums f32 holds.
+template <class... Extents>
+auto whole(std::uint64_t seed, Extents... extents) {
+  return evaluate(cast<float>(randint<std::int64_t>(make_key(seed), -8, 9, extents...)));
+}
+
+/// The magnitudes of fn, which multiplies matrices of whole numbers, in one kernel on a GPU with tf32: exactly what the host
+/// computes. No library takes magnitudes.
+template <class F, class... Args>
+void check_whole(const std::string& name, F fn, const Args&... args) {
+  CAPTURE(name);
+  const auto size = [fn](auto... args) { return abs(fn(args...)).eval(); };
+  const auto f = compile(size, tf32);
+  const auto got = f(args.to(gpu)...).to(device::cpu()).to_vector();
+  CHECK(got == size(args...).to_vector());
+  CHECK(f.report().kernels == 1);
+  CHECK(f.report().sources.size() == 1);
+}
+
+}  // namespace
+
+TEST_CASE("small products rounded to tf32 are kernels of their own, whatever their extents and strides") {
+  const auto product = [](auto a, auto b) { return matmul(a, b); };
+  const std::int64_t extents[][3] = {{64, 32, 64}, {65, 33, 70}, {8, 1, 8},    {100, 64, 10},  {130, 10, 48},
+                                     {17, 60, 9},  {12, 5, 16},  {100, 7, 65}, {128, 36, 128}, {33, 40, 200}};
+  for (const auto& [m, k, n] : extents) {
+    const std::string name = std::to_string(m) + " " + std::to_string(k) + " " + std::to_string(n);
+    check_whole(name, product, whole(1, m, k), whole(2, k, n));
+    check_whole(
+        name + ", a turned", [](auto a, auto b) { return matmul(transpose(a), b); }, whole(1, k, m), whole(2, k, n));
+    check_whole(
+        name + ", b turned", [](auto a, auto b) { return matmul(a, transpose(b)); }, whole(1, m, k), whole(2, n, k));
+    check_whole(
+        name + ", both turned", [](auto a, auto b) { return matmul(transpose(a), transpose(b)); }, whole(1, k, m),
+        whole(2, n, k));
+  }
+  check_whole("batches", product, whole(91, 3, 40, 24), whole(92, 3, 24, 33));
+  check_whole("one matrix for all", product, whole(93, 3, 40, 24), whole(94, 24, 20));
+  check_whole("no terms", product, whole(95, 20, 0), whole(96, 0, 20));
+  check_whole(
+      "slices", [](auto a, auto b) { return matmul(slice<1>(a, 1, 30), slice<0>(b, 3, 61, 2)); }, whole(97, 40, 36),
+      whole(98, 64, 20));
+  check_whole(
+      "einsum", [](auto a, auto b) { return einsum<"ijkl,lkm->ijm">(a, b); }, whole(99, 4, 9, 6, 8),
+      whole(100, 8, 6, 24));
+}
+
+TEST_CASE("products that the library cannot do go through several stages of shared memory") {
+  const std::int64_t extents[][3] = {{64, 784, 64}, {65, 100, 33}, {17, 1024, 9}, {130, 96, 48}, {40, 200, 12}};
+  for (const auto& [m, k, n] : extents) {
+    const std::string name = std::to_string(m) + " " + std::to_string(k) + " " + std::to_string(n);
+    check_whole(
+        name + ", every second of a", [k](auto a, auto b) { return matmul(slice<1>(a, 0, 2 * k, 2), b); },
+        whole(1, m, 2 * k), whole(2, k, n));
+    check_whole(
+        name + ", of b", [n](auto a, auto b) { return matmul(a, slice<1>(b, 0, 2 * n, 2)); }, whole(1, m, k),
+        whole(2, k, 2 * n));
+    check_whole(
+        name + ", of b, a turned", [n](auto a, auto b) { return matmul(transpose(a), slice<1>(b, 0, 2 * n, 2)); },
+        whole(1, k, m), whole(2, k, 2 * n));
+  }
+}
+
+TEST_CASE("what follows a small product is done in its kernel") {
+  const auto a = whole(1, 70, 36), b = whole(2, 36, 44), c = whole(3, 70, 44);
+  const auto bias = whole(4, 44);
+  const auto rows = whole(5, 70, 1);
+  check_whole(
+      "bias", [](auto a, auto b, auto c) { return matmul(a, b) + c; }, a, b, bias);
+  check_whole(
+      "a column", [](auto a, auto b, auto c) { return matmul(a, b) * c; }, a, b, rows);
+  check_whole(
+      "a mask", [](auto a, auto b, auto c) { return where(c > 0.f, matmul(a, b), 0.f); }, a, b, c);
+  check_whole(
+      "positions", [](auto a, auto b) { return matmul(a, b) + arange<float>(44); }, a, b);
+  // Three results, two of which replace arguments.
+  const auto step = [](auto p, auto m, auto a, auto b) {
+    const auto g = matmul(a, b);
+    const auto next = evaluate(2.f * m + g);
+    return std::tuple{evaluate(p - next), next, evaluate(g * g)};
+  };
+  const auto f = compile(step, {.donate = {0, 1}, .precision = precision::high});
+  auto got = f(c.to(gpu), whole(6, 70, 44).to(gpu), a.to(gpu), b.to(gpu));
+  const auto want = step(c, whole(6, 70, 44), a, b);
+  CHECK(std::get<0>(got).to(device::cpu()).to_vector() == std::get<0>(want).to_vector());
+  CHECK(std::get<1>(got).to(device::cpu()).to_vector() == std::get<1>(want).to_vector());
+  CHECK(std::get<2>(got).to(device::cpu()).to_vector() == std::get<2>(want).to_vector());
+  CHECK(f.report().kernels == 1);
+}
+
+TEST_CASE("operands are rounded to the nearest tf32, and only where that was asked for") {
+  const auto product = [](auto a, auto b) { return abs(matmul(a, b)).eval(); };
+  const float half = 0x1p-11f;  // of the last bit that is kept
+  const auto ones = ones_like(whole(1, 16, 16)), a = evaluate(ones * (1 + half * 0.75f)),
+             b = evaluate(ones * (1 + half * 1.5f));
+  for (const auto* x : {&a, &b}) {
+    const float kept = x == &a ? 1.f : 1 + 2 * half;
+    const auto rounded = compile(product, tf32)(x->to(gpu), ones.to(gpu)).to(device::cpu()).to_vector();
+    const auto exact = compile(product)(x->to(gpu), ones.to(gpu)).to(device::cpu()).to_vector();
+    for (const float y : rounded) CHECK(y == 16 * kept);
+    for (const float y : exact) CHECK(y == 16 * (*x)(0, 0));
+  }
+}
+
+TEST_CASE("infinities and NaN in a small product stay in their rows") {
+  auto a = whole(1, 40, 33);
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  a(3, 5) = inf;
+  a(4, 32) = nan;
+  a(39, 0) = -inf;
+  const auto b = abs(whole(2, 33, 20)).eval() + 1.f;
+  const auto product = [](auto a, auto b) { return (2.f * matmul(a, b)).eval(); };
+  const auto got = compile(product, tf32)(a.to(gpu), b.eval().to(gpu)).to(device::cpu());
+  const auto want = product(a, b);
+  for (std::int64_t i = 0; i < 40; ++i)
+    for (std::int64_t j = 0; j < 20; ++j) {
+      const float x = got(i, j), y = want(i, j);
+      CHECK((x == y || (x != x && y != y)));
+    }
+}
+
+TEST_CASE("open extents of a small product") {
+  const auto layer = [](auto x, auto w, auto b) { return abs(matmul(x, w) + b).eval(); };
+  const auto w = whole(1, 36, 20);
+  const auto b = whole(2, 20);
+  const auto f = compile(layer, {.dynamic = dynamic::yes, .precision = precision::high});
+  for (const std::int64_t n : {48, 17, 8, 130, 3}) {
+    CAPTURE(n);
+    const auto x = whole(std::uint64_t(n), n, 36);
+    CHECK(f(x.to(gpu), w.to(gpu), b.to(gpu)).to(device::cpu()).to_vector() == evaluate(layer(x, w, b)).to_vector());
+  }
+  CHECK(f.specialisations() == 2);  // multiples of 16, and all others
+}
