@@ -69,11 +69,12 @@ std::string cuda_kernels(ir::graph g, bool tf32 = false) {
   for (const auto& k : engine::plan::fuse(g, m, {.gpu = true, .tf32 = tf32}).kernels) {
     const auto s = engine::emit::cuda(k, {.tf32 = tf32});
     if (!out.empty()) out += "\n";
-    out += s.text.substr(0, s.text.find('\n') + 1);
+    out += s.texts[0].substr(0, s.texts[0].find('\n') + 1);
     for (const auto& l : s.launches)
       out += "// " + l.entry + ": " + l.blocks.text() + " blocks of " + std::to_string(l.threads) + " threads\n";
-    for (const auto& line : lines_of(s.text.substr(s.text.rfind("namespace sx {\nextern"))))
-      if (line.compare(0, 5, "#line") != 0) out += line + "\n";
+    for (const auto& text : s.texts)
+      for (const auto& line : lines_of(text.substr(text.rfind("namespace sx {\nextern"))))
+        if (line.compare(0, 5, "#line") != 0) out += line + "\n";
   }
   return out;
 }

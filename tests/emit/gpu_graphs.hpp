@@ -29,13 +29,13 @@ inline gpu_code gpu_kernels(std::initializer_list<value> outputs, sinter::engine
 
 /// The entries, without the prelude and #line.
 inline std::string entries(const sinter::engine::emit::cuda_source& s) {
-  const std::size_t at = s.text.rfind("namespace sx {\nextern");
   std::string out;
-  for (std::size_t line = at; line < s.text.size();) {
-    const std::size_t end = s.text.find('\n', line) + 1;
-    if (s.text.compare(line, 5, "#line") != 0) out += s.text.substr(line, end - line);
-    line = end;
-  }
+  for (const std::string& text : s.texts)
+    for (std::size_t line = text.rfind("namespace sx {\nextern"); line < text.size();) {
+      const std::size_t end = text.find('\n', line) + 1;
+      if (text.compare(line, 5, "#line") != 0) out += text.substr(line, end - line);
+      line = end;
+    }
   return out;
 }
 

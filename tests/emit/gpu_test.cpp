@@ -38,8 +38,10 @@ one with_memory(graph& g, const memory_map& m) {
 void check_compiles(const one& o) {
   static const gate::nvrtc compiler;
   if (!compiler.present()) return;
-  const auto v = compiler.judge(o.source.text, 90);
-  CHECK_MESSAGE(v.compiled, v.log << o.text);
+  for (const std::string& text : o.source.texts) {
+    const auto v = compiler.judge(text, 90);
+    CHECK_MESSAGE(v.compiled, v.log << o.text);
+  }
 }
 
 std::int64_t blocks(const one& o, std::size_t launch = 0) { return o.source.launches.at(launch).blocks.evaluate({}); }
@@ -265,6 +267,11 @@ TEST_CASE("few long rows are split, and finished by a second launch") {
   CHECK(blocks(o) >= 132);
   CHECK(o.source.scratch.evaluate({}) >= blocks(o) * 4);
   CHECK(o.source.launches[1].entry == engine::emit::cuda_finish);
+  REQUIRE(o.source.texts.size() == 2);  // compiled side by side
+  for (std::size_t k = 0; k < 2; ++k) {
+    CHECK(has(o.source.texts[k], o.source.launches[k].entry + "("));
+    CHECK(!has(o.source.texts[k], o.source.launches[1 - k].entry + "("));
+  }
   graph h;
   const auto index = [&] {
     ir::attributes how;
@@ -310,8 +317,8 @@ TEST_CASE("launches that kernels share") {
     for (auto k : group) all.push_back(&fused.kernels[k]), buffers += fused.kernels[k].buffers.size();
     const auto s = engine::emit::cuda(all, {});
     CHECK(s.launches.size() == 1);
-    CHECK(has(s.text, "p" + std::to_string(buffers - 1) + ", char* scratch)"));
-    CHECK(!has(s.text, "p" + std::to_string(buffers) + ","));
+    CHECK(has(s.texts[0], "p" + std::to_string(buffers - 1) + ", char* scratch)"));
+    CHECK(!has(s.texts[0], "p" + std::to_string(buffers) + ","));
   }
   CHECK(largest >= 2);
   CHECK(std::count(seen.begin(), seen.end(), 1) == static_cast<std::ptrdiff_t>(seen.size()));
@@ -341,18 +348,18 @@ TEST_CASE("places are in #line alone, and labels stay in their comment") {
   const value x{g, g.add_input(dtype::f32, {64}, {"a.cpp", 3})}, y{h, h.add_input(dtype::f32, {64}, {"b\"\n.cpp", 9})};
   const auto here = only({exp(x)}), there = only({exp(y)});
   CHECK(here.text == there.text);
-  CHECK(!has(there.source.text, "b\"\n"));
+  CHECK(!has(there.source.texts[0], "b\"\n"));
   auto k = here.code;
   k.label = "x */ ? \\\n#error injected\n// \\";
-  CHECK(!has(engine::emit::cuda(k, {}).text, "\n#error"));
+  CHECK(!has(engine::emit::cuda(k, {}).texts[0], "\n#error"));
 }
 
 TEST_CASE("the prelude has what the kernel calls, and no more") {
   graph g, h;
   const auto plain = only({input(g, {64}) + 1.0}), math = only({sum(exp(input(h, {64, 64})), {1})});
-  CHECK(!has(plain.source.text, engine::emit::prelude_cuda_math));
-  CHECK(!has(plain.source.text, engine::emit::prelude_cuda_reduce));
-  CHECK(has(math.source.text, engine::emit::prelude_cuda_math));
-  CHECK(has(math.source.text, engine::emit::prelude_cuda_reduce));
-  CHECK(!has(plain.source.text, "#include"));
+  CHECK(!has(plain.source.texts[0], engine::emit::prelude_cuda_math));
+  CHECK(!has(plain.source.texts[0], engine::emit::prelude_cuda_reduce));
+  CHECK(has(math.source.texts[0], engine::emit::prelude_cuda_math));
+  CHECK(has(math.source.texts[0], engine::emit::prelude_cuda_reduce));
+  CHECK(!has(plain.source.texts[0], "#include"));
 }

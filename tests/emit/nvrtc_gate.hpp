@@ -44,7 +44,7 @@ class nvrtc {
     // What NVRTC takes from its own cache comes without ptxas's words; an older one has no cache, nor the option.
     constexpr int invalid_option = 5;
     verdict v;
-    if (attempt(source, capability, 4, v) == invalid_option) attempt(source, capability, 3, v);
+    if (attempt(source, capability, 5, v) == invalid_option) attempt(source, capability, 4, v);
     return v;
   }
 
@@ -53,7 +53,7 @@ class nvrtc {
     void* program = nullptr;
     if (const int r = create_(&program, source.c_str(), "kernel.cu", 0, nullptr, nullptr)) return r;
     const std::string arch = "--gpu-architecture=sm_" + std::to_string(capability);
-    const char* const options[] = {arch.c_str(), "--std=c++17", "--ptxas-options=-v", "--no-cache"};
+    const char* const options[] = {arch.c_str(), "--std=c++17", "--fmad=false", "--ptxas-options=-v", "--no-cache"};
     const int result = compile_(program, count, options);
     v.compiled = result == 0;
     std::size_t n = 0;

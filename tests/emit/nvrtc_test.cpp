@@ -28,14 +28,15 @@ const gate::nvrtc& compiler() {
 
 void check_compiles(const engine::emit::cuda_source& s, bool lean = false) {
   if (!compiler().present()) return;
-  for (const int capability : {80, 90}) {
-    const auto v = compiler().judge(s.text, capability);
-    CHECK_MESSAGE(v.compiled, "sm_" << capability << ": " << v.log << "\n" << entries(s));
-    CHECK(v.binary.size() > 500);
-    const bool spills = v.log.find(" 0 bytes spill stores, 0 bytes spill loads") == std::string::npos ||
-                        v.log.find("0 bytes stack frame") == std::string::npos;
-    if (lean) CHECK_MESSAGE(!spills, v.log << entries(s));
-  }
+  for (const int capability : {80, 90})
+    for (const std::string& text : s.texts) {
+      const auto v = compiler().judge(text, capability);
+      CHECK_MESSAGE(v.compiled, "sm_" << capability << ": " << v.log << "\n" << entries(s));
+      CHECK(v.binary.size() > 500);
+      const bool spills = v.log.find(" 0 bytes spill stores, 0 bytes spill loads") == std::string::npos ||
+                          v.log.find("0 bytes stack frame") == std::string::npos;
+      if (lean) CHECK_MESSAGE(!spills, v.log << entries(s));
+    }
 }
 
 void check_compile(const gpu_code& c, std::size_t kernels) {

@@ -1,6 +1,10 @@
 // explain and verify on a GPU; without one the same on the host.
 #include "ops_support.hpp"
 
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
 #include <sinter/sinter.hpp>
 
 using namespace sinter;
@@ -55,4 +59,20 @@ TEST_CASE("launches and library calls are explained") {
     CHECK(a.second < r.steps.size());
     CHECK(!a.why.empty());
   }
+}
+
+TEST_CASE("a kernel of two launches is one kernel and one source") {
+  std::string folder = "/tmp/sinter-test-XXXXXX";
+  REQUIRE(mkdtemp(folder.data()));
+  const auto f = compile([](auto x) { return sum(x * 0.731f, axis<1>); }, {.cache_dir = folder});
+  f(full<float>(1.f, 2, 1 << 18).to(gpu()));
+  const report r = f.report();
+  std::filesystem::remove_all(folder);
+  CHECK(r.kernels == 1);
+  CHECK(r.compiled == 1);
+  REQUIRE(r.steps.size() == 1);
+  REQUIRE(r.sources.size() == 1);
+  CHECK(r.steps[0].source == 0);
+  CHECK(r.sources[0].find("sinter_kernel") != std::string::npos);
+  CHECK((r.sources[0].find("sinter_finish") != std::string::npos) == (device_count() > 0));
 }

@@ -15,7 +15,7 @@
 
 namespace sinter::engine::emit {
 
-/// The entry of a kernel's first launch; a second one that finishes it is called sinter_finish.
+/// The entry of a kernel's first text; that of a second one, which finishes it, is called sinter_finish.
 inline constexpr const char* cuda_entry = "sinter_kernel";
 inline constexpr const char* cuda_finish = "sinter_finish";
 
@@ -69,7 +69,19 @@ inline void declare_sizes(writer& out, std::span<const kernel* const> kernels) {
              std::to_string(s) + ";");
 }
 
-/// Prints an entry; `inside` prints a block's work, which finds its number in `block`.
+/// A text of what `kernels` do.
+inline std::string with_prelude(std::span<const kernel* const> kernels, const std::string& body) {
+  const auto label = text::join(kernels, " . ", [](const auto* k) { return k->label; });
+  std::string text = "// " + comment(label) + "\n";
+  for (const auto& p : cuda_pieces()) {
+    bool needed = p.functions.empty();
+    for (auto f : p.functions) needed = needed || calls(body, f);
+    if (needed) text += p.text;
+  }
+  return text + "namespace sx {\n" + body + "}  // namespace sx\n";
+}
+
+/// A text with an entry; `inside` prints a block's work on `out`, which finds its number in `block`.
 template <class F>
 void cuda_launch_of(cuda_source& s, writer& out, std::span<const kernel* const> kernels, const std::string& name,
                     dim blocks, int threads, int resident, F&& inside, int shared = 0) {
@@ -89,6 +101,7 @@ void cuda_launch_of(cuda_source& s, writer& out, std::span<const kernel* const> 
         out.line(std::string("const ") + (n ? "int" : "long") + " block = blockIdx.x;");
         inside();
       });
+  s.texts.push_back(with_prelude(kernels, out.take()));
   s.launches.push_back({name, n && *n > most_blocks ? dim(most_blocks) : blocks, threads, shared, {}});
 }
 
@@ -97,17 +110,6 @@ inline void tell_touched(cuda_source& s, const cuda_printer& p) {
   auto& touches = s.launches.back().touches;
   touches.resize(p.code().buffers.size());
   for (int b : p.touched()) touches[static_cast<std::size_t>(b)] = true;
-}
-
-inline std::string with_prelude(const std::string& label, const std::string& body) {
-  std::string text = "// " + comment(label) + "\n";
-
-  for (const auto& p : cuda_pieces()) {
-    bool needed = p.functions.empty();
-    for (auto f : p.functions) needed = needed || calls(body, f);
-    if (needed) text += p.text;
-  }
-  return text + "namespace sx {\n" + body + "}  // namespace sx\n";
 }
 
 inline bool has_reductions(const kernel& k) {
@@ -229,7 +231,6 @@ SINTER_API cuda_source cuda(const kernel& k, const cuda_target& t) {
   else if (!detail::has_reductions(k)) detail::print_cuda_pointwise(s, out, k, t);
   else if (k.mask(role::row)) detail::print_cuda_columns(s, out, k, t);
   else detail::print_cuda_rows(s, out, k, t);
-  s.text = detail::with_prelude(k.label, out.text());
   return s;
 }
 
@@ -242,7 +243,6 @@ SINTER_API cuda_source cuda(std::span<const kernel* const> kernels, const cuda_t
   s.scratch = 0;
   series<pointwise_shape> shapes;
   dim blocks = 0;
-  std::string label;
   for (const auto* k : kernels) {
     ensure(!k->is_product() && !detail::has_reductions(*k) && !detail::scatters(*k),
            "kernels that share a launch are pointwise");
@@ -250,7 +250,6 @@ SINTER_API cuda_source cuda(std::span<const kernel* const> kernels, const cuda_t
     shapes.push_back(detail::shape_of(*k, t, threads));
     shapes.back().blocks = detail::blocks_for(cuda_printer(*k, unused), shapes.back().blocks);
     blocks += shapes.back().blocks;
-    label += (label.empty() ? "" : " . ") + k->label;
   }
   writer out;
   detail::cuda_launch_of(s, out, kernels, cuda_entry, blocks, threads, 0, [&] {
@@ -268,7 +267,6 @@ SINTER_API cuda_source cuda(std::span<const kernel* const> kernels, const cuda_t
       first += static_cast<int>(kernels[i]->buffers.size());
     }
   });
-  s.text = detail::with_prelude(label, out.text());
   return s;
 }
 

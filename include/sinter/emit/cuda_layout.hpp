@@ -27,9 +27,10 @@ struct cuda_launch {
 };
 
 /// The launches run in order on one stream. Every entry has the same parameters: one per buffer (a pointer, or the
-/// element itself when by_value), `char* scratch`, one `long` per size symbol.
+/// element itself when by_value), `char* scratch`, one `long` per size symbol. Each launch has a text of its own, so
+/// that NVRTC can compile two side by side.
 struct cuda_source {
-  std::string text;
+  series<std::string> texts;  ///< one a launch
   series<cuda_launch> launches;
   ir::dim scratch;  ///< bytes of device memory, uninitialised
 };

@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "../base/series.hpp"
 #include "../base/text.hpp"
@@ -40,6 +41,11 @@ class writer {
     body_ += "#line " + std::to_string(where.line) + " \"" + file + "\"\n";
   }
   const std::string& text() const { return body_; }
+  /// The text so far; what follows is another one.
+  std::string take() {
+    last_ = {};
+    return std::exchange(body_, {});
+  }
 
  private:
   std::string body_;

@@ -113,9 +113,10 @@ inline void print_cuda(code& c, cuda_plan& p, const emit::cuda_target& target, b
   for (std::size_t n = 0; n < p.groups.size(); ++n) {
     cuda_group& group = p.groups[n];
     const plan::kernel& first = p.kernels[group.first];
-    std::string text;
+    series<std::string> own;
     if (first.is_opaque()) {
-      if (const auto& f = p.graph[first.opaque].attr.step->function) text = f->gpu.source;
+      const auto& f = p.graph[first.opaque].attr.step->function;
+      if (f && !f->gpu.source.empty()) own.push_back(f->gpu.source);
     } else {
       if (blas && group.count == 1) group.call = library_call(plan::with_sizes(first, hints), c.where.index, how);
       if (group.call) {
@@ -130,16 +131,33 @@ inline void print_cuda(code& c, cuda_plan& p, const emit::cuda_target& target, b
         parts.push_back(&p.kernels[group.first + k]);
       }
       group.source = emit::cuda(parts, target);
-      text = group.source.text;
+      own = std::move(group.source.texts);
     }
-    if (!text.empty()) {
+    if (!own.empty()) {
       group.text = static_cast<int>(texts.size());
+      ++c.about.kernels;
+    }
+    for (auto& text : own) {
+      logs::to("output_code", [&] { return text; });
       texts.push_back(std::move(text));
       step_of.push_back(p.first_step + n);
-      ++c.about.kernels;
-      logs::to("output_code", [&] { return texts.back(); });
     }
     for (auto& part : p.parts[n]) print_cuda(c, part, target, blas, how, texts, step_of);
+  }
+}
+
+/// Reports where kernels came from: the texts of one step are one source.
+inline void report_modules(code& c, std::span<const run::cuda::built> modules, const series<std::size_t>& step_of,
+                           const series<std::string>& texts) {
+  auto& sources = c.about.sources;
+  for (std::size_t k = 0; k < modules.size(); ++k) {
+    const bool more = k > 0 && step_of[k] == step_of[k - 1];
+    if (more) sources.back() += "\n" + texts[k];
+    else sources.push_back(texts[k]);
+    c.about.compiled += !modules[k].from_cache && !(more && !modules[k - 1].from_cache);
+    // They are compiled side by side.
+    if (!more || modules[k].from.milliseconds > modules[k - 1].from.milliseconds)
+      report_origin(c, step_of[k], static_cast<std::int64_t>(sources.size()) - 1, modules[k].from);
   }
 }
 
@@ -167,10 +185,10 @@ inline run::cuda::sequence assemble_cuda(const cuda_plan& p, const binding& wher
       if (call) {
         assembly.add_product(group, *call, how);
       } else if (module && fit == group.fit) {
-        assembly.add_launches(group, group.source, *module);
+        assembly.add_launches(group, group.source, module);
       } else {
         const auto& made = late.get(group, p.kernels, fit);
-        assembly.add_launches(group, made.source, made.module);
+        assembly.add_launches(group, made.source, made.modules.data());
       }
     }
     while (inside && inside->kernel.size() < out.steps.size()) inside->kernel.push_back(n);
@@ -213,10 +231,7 @@ inline void generate_cuda(code& c, const ir::graph& g, std::span<const argument>
   print_cuda(c, p, target, blas, how, texts, step_of);
   c.stage("emit");
   const auto modules = run::cuda::build(texts, c.where.index);
-  for (const auto& m : modules) c.about.compiled += !m.from_cache;
-  for (std::size_t k = 0; k < modules.size(); ++k)
-    report_origin(c, step_of[k], static_cast<std::int64_t>(k), modules[k].from);
-  c.about.sources = std::move(texts);
+  report_modules(c, modules, step_of, texts);
   c.stage("compile");
   // A recorded call runs side by side what does not wait for one another; one with opaque steps is not recorded.
   const bool apart = how.mode == mode::reduce_overhead &&

@@ -65,7 +65,7 @@ struct cuda_group {
   std::size_t first = 0, count = 0;
   std::optional<plan::blas_call> call;  ///< for the sizes of the traced call
   emit::cuda_source source;
-  int text = -1;       ///< of all that are compiled
+  int text = -1;       ///< the first of its texts among all that are compiled
   plan::size_fit fit;  ///< of the source; with symbols, sizes may ask for another one later
 
   /// What a source for `sizes` may count on.
@@ -84,7 +84,7 @@ class late_cuda_kernels {
     const cuda_group* group = nullptr;
     plan::size_fit fit;
     emit::cuda_source source;
-    run::cuda::built module;
+    series<run::cuda::built> modules;
   };
 
   late_cuda_kernels(int device, const emit::cuda_target& target) : device_(device), target_(target) {}
@@ -104,9 +104,8 @@ class late_cuda_kernels {
     m->group = &group;
     m->fit = fit;
     m->source = emit::cuda(parts, target_);
-    logs::to("output_code", [&] { return m->source.text; });
-    const series<std::string> text{m->source.text};
-    m->module = run::cuda::build(text, device_)[0];
+    for (const auto& text : m->source.texts) logs::to("output_code", [&] { return text; });
+    m->modules = run::cuda::build(m->source.texts, device_);
     all_.push_back(std::move(m));
     return *all_.back();
   }
@@ -136,12 +135,13 @@ class cuda_assembly {
     out_.steps.push_back(std::move(s));
   }
 
-  void add_launches(const cuda_group& g, const emit::cuda_source& source, const run::cuda::built& module) {
+  /// `modules`: of the source's texts.
+  void add_launches(const cuda_group& g, const emit::cuda_source& source, const run::cuda::built* modules) {
     const std::span<const plan::kernel> group(&kernels_[g.first], g.count);
     const char* const label = label_of(group);
     const std::int64_t own = source.scratch.evaluate(sizes_), at = apart_ ? round_up(scratch_, 256) : 0;
     for (const auto& launch : source.launches) {
-      run::cuda::step s = run::cuda::make_launch(module.code, launch.entry, launch.blocks.evaluate(sizes_),
+      run::cuda::step s = run::cuda::make_launch(modules++->code, launch.entry, launch.blocks.evaluate(sizes_),
                                                  launch.threads, launch.shared, label);
       for (const auto& k : group)
         for (const auto& b : k.buffers) s.operands.push_back(operand_of(b));
