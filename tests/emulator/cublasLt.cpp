@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -69,6 +70,14 @@ double finish(double x, int epilogue) {
   return x;
 }
 
+/// An operand's element as the product takes it: f32 is rounded to ten bits where that may be (CUBLAS_COMPUTE_32F_FAST_TF32).
+double operand(const descriptor& d, const void* p, int type, std::int64_t i) {
+  const double x = read(p, type, i);
+  if (d.compute != 77 || type != 0 || !std::isfinite(x)) return x;
+  return static_cast<double>(
+      std::bit_cast<float>((std::bit_cast<std::uint32_t>(static_cast<float>(x)) + 0x1000u) & ~0x1fffu));
+}
+
 void multiply(const descriptor& d, const void* a, const layout& la, const void* b, const layout& lb, void* out,
               const layout& lo) {
   const auto m = static_cast<std::int64_t>(lo.rows), n = static_cast<std::int64_t>(lo.columns);
@@ -78,8 +87,8 @@ void multiply(const descriptor& d, const void* a, const layout& la, const void* 
       for (std::int64_t c = 0; c < n; ++c) {
         double sum = 0;
         for (std::int64_t j = 0; j < k; ++j)
-          sum += read(a, la.type, i * la.stride + (d.transpose_a ? r * la.ld + j : j * la.ld + r)) *
-                 read(b, lb.type, i * lb.stride + (d.transpose_b ? j * lb.ld + c : c * lb.ld + j));
+          sum += operand(d, a, la.type, i * la.stride + (d.transpose_a ? r * la.ld + j : j * la.ld + r)) *
+                 operand(d, b, lb.type, i * lb.stride + (d.transpose_b ? j * lb.ld + c : c * lb.ld + j));
         if (d.epilogue & 4) sum += read(d.bias, lo.type, r);
         write(out, lo.type, i * lo.stride + c * lo.ld + r, finish(sum, d.epilogue));
       }

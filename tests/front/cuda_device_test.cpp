@@ -193,6 +193,23 @@ TEST_CASE("pointwise expressions run on the GPU as one kernel each") {
       "empty", 0, [](const auto& a) { return a + 1; }, zeros<float>(0, 3));
 }
 
+TEST_CASE("expressions of one type that read otherwise are kernels of their own") {
+  const auto all = sample<float, 1>({65}).to(gpu());
+  const auto host = all.to(device::cpu());
+  for (const std::int64_t first : {0, 1})  // addresses that are multiples of 16, and not
+    check_equal(values(slice<0>(all, first, first + 64) * 2), values(slice<0>(host, first, first + 64) * 2));
+  const auto x = sample<float, 2>({6, 6}, 1), y = sample<float, 2>({6, 6}, 2);
+  const auto a = x.to(gpu()), b = y.to(gpu());
+  check_equal(values(a * 2), values(x * 2));
+  check_equal(values(transpose(a) * 2), values(transpose(x) * 2));
+  check_equal(values(a - b * a), values(x - y * x));
+  check_equal(values(a - b * b), values(x - y * y));
+  const auto of = [](const auto& x, auto along) { return evaluate(x + along); };
+  const auto v = sample<float, 1>({6}), w = v.to(gpu());
+  check_equal(values(of(a, reshape(w, 6, 1))), values(of(x, reshape(v, 6, 1))));
+  check_equal(values(of(a, reshape(w, 1, 6))), values(of(x, reshape(v, 1, 6))));
+}
+
 TEST_CASE("numbers of C++ do not compile new kernels") {
   const auto x = sample<float, 1>({64}).to(gpu());
   const auto host = x.to(device::cpu());
@@ -361,6 +378,7 @@ TEST_CASE("two GPUs: each works on its own tensors; they do not mix") {
     CHECK(noise.device() == second);
     check_equal(values(noise + 1), values(uniform<float>(make_key(3), 7, device::cpu()) + 1));
   }
+  for (const device d : {gpu(), second}) CHECK(evaluate(arange<float>(5, d) * 2).device() == d);
   const auto message = error_of([&] { evaluate(here + there); });
   CHECK(contains(message, "(5, 3) on cuda(0)"));
   CHECK(contains(message, "(5, 3) on cuda(1)"));

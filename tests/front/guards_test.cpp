@@ -1,4 +1,6 @@
 // Guards: each kind is needed. Without it a call would be answered by a specialisation that does not fit.
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -28,6 +30,21 @@ class version {
 template <>
 struct std::hash<version> {
   std::size_t operator()(const version& v) const { return static_cast<std::size_t>(v.major() % 2); }
+};
+/// Two classes whose values are all equal, and of one hash.
+struct first_of_two {
+  bool operator==(const first_of_two&) const { return true; }
+};
+struct second_of_two {
+  bool operator==(const second_of_two&) const { return true; }
+};
+template <>
+struct std::hash<first_of_two> {
+  std::size_t operator()(const first_of_two&) const { return 2; }
+};
+template <>
+struct std::hash<second_of_two> {
+  std::size_t operator()(const second_of_two&) const { return 2; }
 };
 
 namespace {
@@ -177,6 +194,16 @@ TEST_CASE("values of hashable classes are compared by ==, in trees and results a
   CHECK(f.explain().text().find("of hash 1") != std::string::npos);
 }
 
+TEST_CASE("values of two classes are never equal") {
+  const first_of_two a;
+  const second_of_two b;
+  const std::size_t hash = std::hash<first_of_two>()(a);
+  REQUIRE(hash == std::hash<second_of_two>()(b));
+  const auto number = engine::value_number(detail::value_class_of<first_of_two>, hash, &a);
+  CHECK(engine::value_number(detail::value_class_of<first_of_two>, hash, &a) == number);
+  CHECK(engine::value_number(detail::value_class_of<second_of_two>, hash, &b) != number);
+}
+
 TEST_CASE("numbers of values: equal ones share one, others never get it, what is in use keeps it") {
   const auto number = [](int major) {
     const version v(major, "n");
@@ -232,6 +259,72 @@ TEST_CASE("what a function asked of open extents is guarded") {
   CHECK(values_of(unguarded(y)) == std::vector<float>{-1, -2, -3, -4, -5});
 }
 
+TEST_CASE("strides of open tensors with gaps between their rows are guarded") {
+  const auto columns = [](std::int64_t rows, std::int64_t stride) {
+    std::vector<float> all;
+    for (std::int64_t i = 0; i < rows * stride; ++i) all.push_back(static_cast<float>(i));
+    const mat whole = from_span(all, std::array{rows, stride});
+    return mat(slice<1>(whole, 1, 4));
+  };
+  const auto f = compile([](mat x) { return x * 2; }, {.dynamic = dynamic::yes});
+  f(columns(4, 6));
+  CHECK(values_of(f(columns(2, 6))) == std::vector<float>{2, 4, 6, 14, 16, 18});
+  CHECK(f.specialisations() == 1);
+  CHECK(values_of(f(columns(2, 9))) == std::vector<float>{2, 4, 6, 20, 22, 24});
+  CHECK(f.specialisations() == 2);
+}
+
+TEST_CASE("segments between breaks are made for a device, and on a GPU for aligned addresses") {
+  if (device_count() == 0) return;
+  const auto nothing = compile([] {
+    const vec a = arange<float>(4) * 2;
+    return sum(a).item() > 0 ? vec(a + 1) : a;
+  });
+  CHECK(nothing().device() == device::cpu());
+  {
+    const device_scope scope(device::cuda(0));
+    CHECK(nothing().device() == device::cuda(0));
+  }
+  std::vector<float> numbers;
+  for (int i = 0; i < 65; ++i) numbers.push_back(static_cast<float>(i));
+  const vec there = vec(from_span(numbers, std::array{std::int64_t{65}})).to(device::cuda(0));
+  const auto f = compile([](vec x) {
+    const vec y = x * 2;
+    return sum(y).item() > 0 ? vec(y + 1) : y;
+  });
+  CHECK(values_of(f(slice<0>(there, 0, 64)))[63] == 127);
+  CHECK(values_of(f(slice<0>(there, 1, 65)))[63] == 129);
+}
+
+TEST_CASE("functions share the programs of those with equal options alone") {
+  if (device_count() == 0) return;
+  const device gpu = device::cuda(0);
+  const auto is_atomic = [](const auto& f) {
+    const report r = f.report();
+    return std::any_of(r.sources.begin(), r.sources.end(),
+                       [](const auto& text) { return text.find("atomic_add(p") != text.npos; });
+  };
+  const mat base = full<float>(0.f, 4, 8).to(gpu), updates = full<float>(1.f, 3, 8).to(gpu);
+  const auto rows = tensor<std::int64_t, 1>{0, 2, 0}.to(gpu);
+  const auto added = [](auto base, auto rows, auto updates) { return scatter_add(base, rows, updates); };
+  const auto any = compile(added), ordered = compile(added, {.deterministic = true});
+  any(base, rows, updates);
+  ordered(base, rows, updates);
+  CHECK(is_atomic(any));
+  CHECK(!is_atomic(ordered));
+
+  const mat a = full<float>(1 + 1.f / 4096, 64, 64).to(gpu);
+  const auto product = [](auto a) { return matmul(a, a); };
+  const auto exact = compile(product), high = compile(product, {.precision = precision::high});
+  CHECK(values_of(exact(a)) != values_of(high(a)));
+
+  const auto chain = [](auto a) { return matmul(matmul(matmul(matmul(a, a), a), a), a); };
+  const auto alone = compile(chain), recorded = compile(chain, {.mode = mode::reduce_overhead});
+  alone(a);
+  recorded(a);
+  CHECK(alone.report().scratch_bytes < recorded.report().scratch_bytes);
+}
+
 TEST_CASE("which device is guarded, and whether addresses are aligned on a GPU") {
   if (device_count() == 0) return;
   const vec host{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17};
@@ -241,6 +334,11 @@ TEST_CASE("which device is guarded, and whether addresses are aligned on a GPU")
 
   const vec aligned = slice<0>(there, 0, 16), misaligned = slice<0>(there, 1, 17);
   CHECK(differences(std::tuple(aligned), std::tuple(misaligned)) == kinds{guard_kind::alignment});
+  if (device_count() > 1) {  // of each tensor, not of the first alone
+    const auto added = compile([](vec x, vec y) { return x + y; });
+    added(there, there);
+    CHECK_THROWS_AS(added(there, host.to(device::cuda(1))), user_error);
+  }
   const auto twice = [](vec x) { return x * 2; };
   const auto guarded = compile(twice);
   guarded(aligned);
