@@ -412,7 +412,7 @@ void check_math(const engine::run::module& code) {
     check<T>(
         code, f + n, {v.data()}, v.size, [&](std::size_t i) { return static_cast<L>(g(static_cast<L>(v[i]))); }, limit);
   };
-  one("exp", 4, [](L x) { return std::exp(x); });
+  one("exp", std::is_same_v<T, float> ? 1.2 : 4, [](L x) { return std::exp(x); });
   one("exp2", 4, [](L x) { return std::exp2(x); });
   one("expm1", 4, [](L x) { return std::expm1(x); });
   one("log", 4, [](L x) { return std::log(x); });

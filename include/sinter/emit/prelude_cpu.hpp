@@ -120,15 +120,50 @@ SX_T V sign(V a) {
   else if constexpr (tr<V>::kind == 2) return a > 0 ? one : a;
   else return a > 0 ? one : a < 0 ? (V)-one : a;
 }
+// a > b ? a : b, and a < b ? a : b, so b where one is a NaN: an instruction of x86 that g++ does not find by itself.
+#if !__SSE2__ || __clang__
+#define SX_EXTREME(op, ins) return a op b ? a : b;
+#else
+#define SX_EXTREME(op, ins) \
+  constexpr int size = tr<V>::vec && tr<V>::kind == 3 && sizeof(V) <= __BIGGEST_ALIGNMENT__ ? sizeof(V) : 0; \
+  if constexpr (size == 0) return a op b ? a : b; \
+  else if constexpr (__is_same(V, v_f32)) { \
+    if constexpr (size == 64) return (V)__builtin_ia32_##ins##ps512_mask(a, b, a, -1, 4); \
+    else if constexpr (size == 32) return (V)__builtin_ia32_##ins##ps256(a, b); \
+    else return (V)__builtin_ia32_##ins##ps(a, b); \
+  } else { \
+    if constexpr (size == 64) return (V)__builtin_ia32_##ins##pd512_mask(a, b, a, -1, 4); \
+    else return (V)__builtin_ia32_##ins##pd256(a, b); \
+  }
+#endif
+SX_T V larger(V a, V b) { SX_EXTREME(>, max) }
+SX_T V smaller(V a, V b) { SX_EXTREME(<, min) }
 SX_T V maximum(V a, V b) {
-  const V t = a > b ? a : b;
-  if constexpr (tr<V>::kind == 3) return a != a ? a : t;
-  else return t;
+  if constexpr (tr<V>::kind == 3) return a != a ? a : larger(a, b);
+  else return larger(a, b);
 }
 SX_T V minimum(V a, V b) {
-  const V t = a < b ? a : b;
-  if constexpr (tr<V>::kind == 3) return a != a ? a : t;
-  else return t;
+  if constexpr (tr<V>::kind == 3) return a != a ? a : smaller(a, b);
+  else return smaller(a, b);
+}
+// a · b + c, rounded once where the machine does that in an instruction.
+SX_T V multiply_add(V a, V b, V c) {
+#if __FMA__
+  if constexpr (__is_same(s_of<V>, s_f32)) {
+#if __AVX512F__
+    if constexpr (sizeof(V) == 64) return (V)__builtin_ia32_vfmaddps512_mask(a, b, c, -1, 4);
+#endif
+    if constexpr (sizeof(V) == 32) return (V)__builtin_ia32_vfmaddps256(a, b, c);
+    if constexpr (sizeof(V) == 16) return (V)__builtin_ia32_vfmaddps(a, b, c);
+  }
+  if constexpr (__is_same(s_of<V>, s_f64)) {
+#if __AVX512F__
+    if constexpr (sizeof(V) == 64) return (V)__builtin_ia32_vfmaddpd512_mask(a, b, c, -1, 4);
+#endif
+    if constexpr (sizeof(V) == 32) return (V)__builtin_ia32_vfmaddpd256(a, b, c);
+  }
+#endif
+  return a * b + c;
 }
 SX_T b_of<V> isinf(V a) { return equal(abs(a), splat<V>(__builtin_inff())); }
 SX_T b_of<V> isfinite(V a) { return less(abs(a), splat<V>(__builtin_inff())); }

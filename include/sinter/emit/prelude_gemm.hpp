@@ -58,25 +58,6 @@ template <class T, class R, class C> SX matrix<T, R, C> matrix_of(const T* p, R 
 // Can be read where it lies.
 template <class S, class A> constexpr bool plain = __is_same(typename A::element, S) && !__is_same(decltype(A::row), table) && !__is_same(decltype(A::column), table);
 
-SX_T V multiply_add(V a, V b, V c) {
-#if __FMA__
-  if constexpr (__is_same(s_of<V>, s_f32)) {
-#if __AVX512F__
-    if constexpr (sizeof(V) == 64) return (V)__builtin_ia32_vfmaddps512_mask(a, b, c, -1, 4);
-#endif
-    if constexpr (sizeof(V) == 32) return (V)__builtin_ia32_vfmaddps256(a, b, c);
-    if constexpr (sizeof(V) == 16) return (V)__builtin_ia32_vfmaddps(a, b, c);
-  }
-  if constexpr (__is_same(s_of<V>, s_f64)) {
-#if __AVX512F__
-    if constexpr (sizeof(V) == 64) return (V)__builtin_ia32_vfmaddpd512_mask(a, b, c, -1, 4);
-#endif
-    if constexpr (sizeof(V) == 32) return (V)__builtin_ia32_vfmaddpd256(a, b, c);
-  }
-#endif
-  return a * b + c;
-}
-
 template <class S> struct blocks {
   typedef typename tr<S>::v V;
 #if __AVX512F__
