@@ -1,6 +1,8 @@
 // The text of CPU kernels: self-contained, deterministic, and safe whatever names it is given.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <sinter/emit/cpu.hpp>
 #include <sinter/ir/define.hpp>
 #include <sinter/ir/value.hpp>
@@ -226,6 +228,51 @@ TEST_CASE("open rows are kept, and turned in tiles, as rows of the traced call's
   h.outputs = {(permute(y, {1, 0}) * 2.0).id()};
   CHECK(has(text_for(h, {100, 500}), "transpose("));
   CHECK(has(text_for(h, {100, 3}), "load_strided("));
+}
+
+namespace {
+
+/// softmax along the rows of an f32 matrix.
+ir::graph softmax(ir::dim rows, ir::dim columns) {
+  ir::graph g;
+  const ir::shape s{rows, columns};
+  const value x = input(g, s), e = exp(x - expand(reduce(x, op::maximum, {1}), {1}, s));
+  g.outputs = {(e / expand(reduce(e, op::add, {1}), {1}, s)).id()};
+  return g;
+}
+
+}  // namespace
+
+TEST_CASE("a thread waits once for what it wrote past the caches") {
+  const auto k = kernels(softmax(4096, 1024));
+  REQUIRE(k.size() == 1);
+  const std::string text = engine::emit::cpu(k[0]).text, t = body(text);
+  CHECK(t.find("#pragma omp parallel\n") != std::string::npos);
+  CHECK(t.find("#pragma omp for schedule(static) nowait\n") != std::string::npos);
+  CHECK(t.find("store_stream(") < t.find("stream_end();"));
+  CHECK(t.find("\n    stream_end();\n  }\n}\n") != std::string::npos);
+  CHECK(t.find("stream_end();") == t.rfind("stream_end();"));
+  const auto made = engine::run::build(std::vector<std::string>{text});
+  auto* entry = made[0].code->symbol<engine::run::kernel_function>(engine::emit::cpu_entry);
+  struct alignas(64) line {
+    float at[16];
+  };
+  static line in[4096 * 64], out[4096 * 64];
+  for (std::size_t i = 0; i < 4096 * 64; ++i)
+    for (std::size_t l = 0; l < 16; ++l) in[i].at[l] = static_cast<float>((i * 16 + l) % 1009 % 7);
+  std::vector<void*> buffers;
+  for (const auto& b : k[0].buffers) buffers.push_back(b.written ? out : in);
+  entry(buffers.data(), nullptr, nullptr);
+  double worst = 0;
+  for (std::size_t r = 0; r < 4096; ++r) {
+    double sum = 0;
+    for (std::size_t i = r * 64; i < r * 64 + 64; ++i)
+      for (const float x : in[i].at) sum += std::exp(static_cast<double>(x));
+    for (std::size_t i = r * 64; i < r * 64 + 64; ++i)
+      for (std::size_t l = 0; l < 16; ++l)
+        worst = std::max(worst, std::fabs(out[i].at[l] * sum / std::exp(static_cast<double>(in[i].at[l])) - 1));
+  }
+  CHECK(worst < 1e-5);
 }
 
 TEST_CASE("a kernel runs on what it is given") {

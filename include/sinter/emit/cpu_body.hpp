@@ -56,12 +56,12 @@ inline std::string identity_of(ir::op combiner, dtype t) {
 inline constexpr std::int64_t parallel_work = 32 << 10;
 
 /// The pragma for a kernel's outermost loop; empty when its work is known to be too little for several threads.
-SINTER_API std::string omp_for(const kernel& k) {
+SINTER_API std::string omp_for(const kernel& k, const std::string& directive = "parallel for schedule(static)") {
   ir::dim total = 1;
   for (const auto& a : k.axes) total *= a.extent;
   std::int64_t weight = 1;
   for (const auto& i : k.body) weight += i.kind == kind::compute && ir::is_expensive(i.code) ? 4 : 0;
-  const std::string pragma = "#pragma omp parallel for schedule(static)";
+  const std::string pragma = "#pragma omp " + directive;
   if (const auto n = total.number()) return *n <= (parallel_work - 1) / weight ? "" : pragma;
   return pragma + " if ((" + total.text() + ")*" + std::to_string(weight) + " >= " + std::to_string(parallel_work) +
          ")";

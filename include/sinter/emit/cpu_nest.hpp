@@ -99,12 +99,10 @@ class nest_printer {
 
   template <class F>
   void parallel_for(const std::string& variable, const std::string& count, F&& inside) {
-    if (const std::string pragma = omp_for(k_); !pragma.empty() && count != "1") out_.line(pragma);
-    out_.block("for (long " + variable + " = 0; " + variable + " < " + count + "; ++" + variable + ")", [&] {
-      inside();
-      if (std::any_of(k_.stores.begin(), k_.stores.end(), [&](const auto& s) { return !streams(s).empty(); }))
-        out_.line("stream_end();");
-    });
+    const bool streams_some =
+        std::any_of(k_.stores.begin(), k_.stores.end(), [&](const auto& s) { return !streams(s).empty(); });
+    parallel_loop(k_, out_, "for (long " + variable + " = 0; " + variable + " < " + count + "; ++" + variable + ")",
+                  count != "1", streams_some, inside);
   }
 
   /// A task is a run of the tiling's axis at one position of the other outer axes.

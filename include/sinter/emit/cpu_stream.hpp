@@ -30,4 +30,18 @@ SINTER_API std::string stream_rule(const kernel& k, const plan::store& s, std::s
   return !aligned ? "" : rule.empty() ? "true" : rule;
 }
 
+/// A loop whose rounds threads share. What a thread wrote past the caches it waits for once, at its end: that takes as long
+/// as a row of some hundred elements.
+template <class F>
+void parallel_loop(const kernel& k, writer& out, const std::string& head, bool several, bool streams, F&& inside) {
+  const std::string pragma = several ? omp_for(k, streams ? "parallel" : "parallel for schedule(static)") : "";
+  if (!pragma.empty()) out.line(pragma);
+  if (!streams) return out.block(head, inside);
+  out.block("", [&] {
+    if (!pragma.empty()) out.line("#pragma omp for schedule(static) nowait");
+    out.block(head, inside);
+    out.line("stream_end();");
+  });
+}
+
 }  // namespace sinter::engine::emit
