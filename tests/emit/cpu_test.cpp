@@ -243,6 +243,35 @@ ir::graph softmax(ir::dim rows, ir::dim columns) {
 
 }  // namespace
 
+TEST_CASE("rows to come are asked for where operands are loaded for the last time, by kernels that compute meanwhile") {
+  const auto count = [](const std::string& t, const std::string& what) {
+    int n = 0;
+    for (auto at = t.find(what); at != std::string::npos; at = t.find(what, at + 1)) ++n;
+    return n;
+  };
+  // Of its three passes the second loads last.
+  const std::string three = body(source_of(softmax(4096, 1024))),
+                    ask = "ahead<131072>(p0 + (i0*1024 + i1), 1024, 1024);";
+  CHECK(count(three, ask) > 0);
+  CHECK(count(three, "ahead<") == count(three, ask));
+  CHECK(three.find(ask) > three.find("fold_maximum("));
+  CHECK(three.rfind(ask) < three.find("fold_add("));
+  CHECK(count(body(source_of(softmax(64, 64))), "ahead<") == 0);
+  const auto once = [&](auto of) {
+    ir::graph g;
+    const value x = input(g, {4096, 1024}), b = expand(input(g, {1024}), {0}, {4096, 1024});
+    g.outputs = {of(x, b).id()};
+    return body(source_of(g));
+  };
+  const std::string costly = once([](value x, value b) { return exp(x + b); });
+  CHECK(count(costly, "ahead<8192>(p0 + (i0*1024 + i1), 1024, 1024);") == 1);
+  CHECK(count(costly, "ahead<") == 1);  // not for what all rows share
+  CHECK(count(once([](value x, value b) { return x + b; }), "ahead<") == 0);
+  ir::graph g;
+  g.outputs = {exp(input(g, {4096 * 1024})).id()};
+  CHECK(count(body(source_of(g)), "ahead<8192>(p0 + (i0), 0, 4194304);") == 1);
+}
+
 TEST_CASE("a thread waits once for what it wrote past the caches") {
   const auto k = kernels(softmax(4096, 1024));
   REQUIRE(k.size() == 1);

@@ -277,6 +277,7 @@ class nest_printer {
           }
           // Last, so that a result may take the memory of an operand.
           for (const auto* s : w.stores) body_.store(*s, true, tail, streams(*s));
+          if (!tail) ask_ahead(k_, body_, done, p, out_);
         },
         parts);
     for (int id : w.reductions) sums_.end_reduction(id, parts);

@@ -1,6 +1,7 @@
-// emit/cpu_stream.hpp: which results are written past the caches.
+// emit/cpu_stream.hpp: which results are written past the caches, which operands are asked for before they are loaded.
 #pragma once
 
+#include "../base/sorted.hpp"
 #include "cpu_body.hpp"
 
 namespace sinter::engine::emit {
@@ -42,6 +43,35 @@ void parallel_loop(const kernel& k, writer& out, const std::string& head, bool s
     out.block(head, inside);
     out.line("stream_end();");
   });
+}
+
+/// Operands of fewer bytes may well be in a cache.
+inline constexpr std::int64_t ahead_bytes = 1 << 20;
+
+/// Of the values that a pass has computed, asks for the memory that the loads among them read in a row to come. A load
+/// asks in the last pass that makes it: the first is as fast as memory is, the last computes meanwhile. In kernels of one
+/// pass that do not compute much, asking costs more than it gains.
+SINTER_API void ask_ahead(const kernel& k, const body_printer& body, const sorted_set<int>& values, int pass,
+                          writer& out) {
+  const std::size_t last = k.axes.size() - 1;
+  bool slow = k.stages > 1;
+  for (const auto& i : k.body)
+    slow = slow || (i.kind == kind::compute && (i.axes >> last & 1) && ir::is_expensive(i.code));
+  for (int id : values) {
+    const instruction& i = body.at(id);
+    if (!slow || i.kind != kind::load || i.last_pass != pass || i.at.at.index >= 0 || !i.at.at.stride[last].is(1))
+      continue;
+    dim bytes = static_cast<std::int64_t>(size_of(i.type)), step = 0;
+    bool differs = true;
+    for (std::size_t a = 0; a < k.axes.size(); ++a) {
+      const dim& by = i.at.at.stride[a];
+      if (!by.is(0)) bytes *= k.axes[a].extent;
+      if (k.axes[a].role != role::inner) step = by, differs = !by.is(0);
+    }
+    if (differs && bytes.number().value_or(ahead_bytes) >= ahead_bytes)
+      out.line("ahead<" + std::to_string(k.stages > 1 ? plan::kept_row_bytes : 8192) + ">(" + body.address(i.at) +
+               ", " + step.text() + ", " + k.extent(role::inner).text() + ");");
+  }
 }
 
 }  // namespace sinter::engine::emit

@@ -359,6 +359,12 @@ template <class T> SX void store_strided(T* p, long stride, typename mem<T>::c v
   else for (int l = 0; l < n; ++l) ((s_of<typename mem<T>::r>*)p)[l * stride] = x[l];
 }
 
+// Asks for memory that is loaded soon: the same place in a row to come or, where rows are longer than `most` bytes, further along.
+template <long most, class T> SX void ahead(const T* p, long stride, long row) {
+  const long bytes = row * sizeof(T);
+  __builtin_prefetch(bytes <= most ? p + (bytes + 8191) / bytes * stride : p + 8192 / sizeof(T));
+}
+
 // A store that bypasses the caches where the machine can; p is aligned to the vector. stream_end() before another thread reads.
 template <class T> SX void store_stream(T* p, typename mem<T>::c v) {
   const typename mem<T>::r x = encode<T>(v);

@@ -74,6 +74,7 @@ struct instruction {
   int stage = 0;               ///< number of inner reductions that must have finished
   bool after_rows = false;     ///< needs a reduction along the rows: runs when all chunks are combined
   bool kept = false;           ///< saved per row for later passes instead of being computed again
+  int last_pass = 0;           ///< the last pass over a row that computes or loads it
   node_id node = ir::no_node;  ///< compute: what it is the value of, if of a node
   location where;
 };

@@ -251,6 +251,7 @@ inline void keep_costly(kernel& k, std::span<const std::int64_t> hints) {
       bytes += size;
     }
     if (i.kept && computed < pass) return;
+    i.last_pass = pass;
     for (int a : i.args) self(self, a, pass);
     if (i.at.at.index >= 0) self(self, i.at.at.index, pass);
   };
