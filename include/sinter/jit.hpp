@@ -93,19 +93,21 @@ SINTER_API std::shared_ptr<const code> compile(const ir::graph& traced, std::spa
   c->inside = inside;
   c->layout = layout;
   c->where = where;
-  reporting::page page{how.name, {{"trace", traced}}, {}, {}};
+  reporting::page page{how.name, {}, {}, {}};
   album kept(page);
   if (run::is_traced() && !inside) c->page = &page;
+  if (c->page) kept.after("trace", traced);
   c->about.backend = backend_for(how, where);
   c->about.nodes_traced = traced.live().size();
   check_pass(traced, "trace");
-  ir::graph g = traced;
-  if (c->about.backend != "reference") {
-    g = rewrite::run_all(traced, c->page ? &kept : nullptr);
+  const ir::graph& g = c->graph;
+  if (c->about.backend == "reference") {
+    c->graph = traced;
+  } else {
+    c->graph = rewrite::run_all(traced, c->page ? &kept : nullptr);
     check_pass(g, "rewrite");
     c->stage("rewrite");
   }
-  c->graph = g;
   c->about.nodes_rewritten = g.live().size();
   c->about.graph = ir::print(g);
   if (c->about.backend == "cpu" || c->about.backend == "cuda") {

@@ -5,6 +5,7 @@
 #include <sinter/run/background.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <thread>
 
@@ -53,6 +54,28 @@ TEST_CASE("a job ends before a library that was opened, whichever thread ends th
     background::end_first();
   };
   CHECK(exit_of(opened_before, [] { std::thread(leave).join(); }) == 0);
+}
+
+TEST_CASE("a job that is to begin later does, and at once when somebody waits for it") {
+  using clock = std::chrono::steady_clock;
+  const auto start = clock::now();
+  const auto passed = [&] { return clock::now() - start; };
+  std::atomic<bool> done = false;
+  background::get().submit([&] { done = true; }, std::chrono::milliseconds(100));
+  while (!done) std::this_thread::yield();
+  CHECK(passed() >= std::chrono::milliseconds(100));
+  done = false;
+  background::get().submit([&] { done = true; }, std::chrono::hours(1));
+  CHECK(background::get().wait([&] { return done.load(); }));
+  CHECK(passed() < std::chrono::minutes(10));
+}
+
+TEST_CASE("a process ends without a job that is to begin later") {
+  const auto later = [] {
+    opened = true;
+    background::get().submit([] { ::_exit(3); }, std::chrono::hours(1));
+  };
+  CHECK(exit_of(later, leave) == 0);
 }
 
 TEST_CASE("a process that has no jobs exits as others do") {

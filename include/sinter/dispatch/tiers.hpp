@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -70,16 +71,18 @@ class background_builds {
     j->done = std::move(done);
     j->open = open_;
     open_->fetch_add(1);
-    run::background::get().submit([j] {
-      try {
-        j->done(build(j->graph, j->arguments.all(), j->how, j->where));
-      } catch (const std::exception& problem) {
-        logs::warn_once(
-            j->how.name +
-            " stays with what answers it now; its kernels could not be made in the background: " + problem.what());
-      }
-      j->open->fetch_sub(1);
-    });
+    run::background::get().submit(
+        [j] {
+          try {
+            j->done(build(j->graph, j->arguments.all(), j->how, j->where));
+          } catch (const std::exception& problem) {
+            logs::warn_once(
+                j->how.name +
+                " stays with what answers it now; its kernels could not be made in the background: " + problem.what());
+          }
+          j->open->fetch_sub(1);
+        },
+        the_answer_first);
   }
 
   /// Waits for all of them.
@@ -89,6 +92,9 @@ class background_builds {
   }
 
  private:
+  /// The call that asks for kernels is being answered: a build beside it can cost it its core for longer than it takes.
+  static constexpr std::chrono::milliseconds the_answer_first{10};
+
   std::shared_ptr<std::atomic<int>> open_ = std::make_shared<std::atomic<int>>(0);
 };
 

@@ -1,4 +1,4 @@
-// ir/literal_array.hpp: a tensor's elements as the reference interpreter sees them.
+// ir/literal_array.hpp: a tensor's elements as the reference interpreter sees them, and walks over them.
 #pragma once
 
 #include <cstdint>
@@ -16,4 +16,33 @@ struct literal_array {
   series<std::int64_t> i;
 };
 
+namespace detail {
+
+using extents_t = series<std::int64_t>;
+
+inline std::int64_t count_of(const extents_t& extents) {
+  std::int64_t n = 1;
+  for (auto e : extents) n *= e;
+  return n;
+}
+
+inline extents_t row_major(const extents_t& extents) {
+  extents_t strides(extents.size(), 1);
+  for (std::size_t i = extents.size(); i-- > 1;) strides[i - 1] = strides[i] * extents[i];
+  return strides;
+}
+
+/// body(p, q) for every coordinate in row-major order, where p and q are its offsets under two strides.
+template <class F>
+void walk(const extents_t& extents, const extents_t& ps, const extents_t& qs, std::int64_t p, std::int64_t q, F&& body,
+          std::size_t axis = 0) {
+  if (axis == extents.size()) return body(p, q);
+  const std::int64_t n = extents[axis], dp = ps[axis], dq = qs[axis];
+  if (axis + 1 == extents.size())
+    for (std::int64_t i = 0; i < n; ++i) body(p + i * dp, q + i * dq);
+  else
+    for (std::int64_t i = 0; i < n; ++i) walk(extents, ps, qs, p + i * dp, q + i * dq, body, axis + 1);
+}
+
+}  // namespace detail
 }  // namespace sinter::ir

@@ -16,32 +16,6 @@ namespace sinter::ir {
 
 namespace detail {
 
-using extents_t = series<std::int64_t>;
-
-inline std::int64_t count_of(const extents_t& extents) {
-  std::int64_t n = 1;
-  for (auto e : extents) n *= e;
-  return n;
-}
-
-inline extents_t row_major(const extents_t& extents) {
-  extents_t strides(extents.size(), 1);
-  for (std::size_t i = extents.size(); i-- > 1;) strides[i - 1] = strides[i] * extents[i];
-  return strides;
-}
-
-/// body(p, q) for every coordinate in row-major order, where p and q are its offsets under two strides.
-template <class F>
-void walk(const extents_t& extents, const extents_t& ps, const extents_t& qs, std::int64_t p, std::int64_t q, F&& body,
-          std::size_t axis = 0) {
-  if (axis == extents.size()) return body(p, q);
-  const std::int64_t n = extents[axis], dp = ps[axis], dq = qs[axis];
-  if (axis + 1 == extents.size())
-    for (std::int64_t i = 0; i < n; ++i) body(p + i * dp, q + i * dq);
-  else
-    for (std::int64_t i = 0; i < n; ++i) walk(extents, ps, qs, p + i * dp, q + i * dq, body, axis + 1);
-}
-
 /// Copies a box of `extents` from offset p with strides ps to offset q with strides qs.
 inline void copy_box(const extents_t& extents, const literal_array& from, const extents_t& ps, std::int64_t p,
                      literal_array& to, const extents_t& qs, std::int64_t q) {
@@ -306,8 +280,15 @@ inline extents_t bind(const shape& extents, std::span<const std::int64_t> sizes)
       s.n.where));
 }
 
-inline literal_array compute(const step& s) {
+/// `spare`, if any, is an operand of a pointwise op with the result's dtype, and nobody's any more: the result's elements
+/// take the place of its.
+inline literal_array compute(step s, literal_array* spare = nullptr) {
   literal_array out{s.n.type, bind(s.n.extents, s.sizes), {}, {}};
+  if (spare) {
+    std::swap(out, *spare);
+    std::replace(s.in.begin(), s.in.end(), static_cast<const literal_array*>(spare),
+                 static_cast<const literal_array*>(&out));
+  }
   const auto count = static_cast<std::size_t>(count_of(out.extents));
   if (count > std::size_t{1} << 44) out_of_memory(s, count);  // 2^47 bytes are all that a process can address
   try {
@@ -378,7 +359,11 @@ SINTER_API series<literal_array> evaluate(const graph& g, std::span<const litera
         if (--uses[operand] == 0) computed[operand] = {};
       continue;
     }
-    computed[id] = detail::compute(s);
+    literal_array* spare = nullptr;
+    for (auto operand : n.in)
+      if (is_pointwise(n.code) && uses[operand] == 1 && at[operand] == &computed[operand] && g[operand].type == n.type)
+        spare = &computed[operand];
+    computed[id] = detail::compute(std::move(s), spare);
     at[id] = &computed[id];
     for (auto operand : n.in)
       if (--uses[operand] == 0) computed[operand] = {};

@@ -93,22 +93,36 @@ inline void cast_array(const literal_array& in, literal_array& out) {
   });
 }
 
-/// Evaluates a pointwise op before rounding; `out` has its dtype and size.
+/// out[i] = f(of the operands' elements as T), where a row of `Rule` and `Arity` keeps them; `out` may be an operand.
+template <dtype_rule Rule, int Arity, class T, class F>
+void each_element(const arrays& in, literal_array& out, F f) {
+  using E = std::conditional_t<std::is_same_v<T, double>, double, std::int64_t>;
+  const auto* a = column<std::conditional_t<Rule == dtype_rule::selection, std::int64_t, E>>(*in[0]);
+  const E *b = column<E>(*in[Arity > 1 ? 1 : 0]), *c = column<E>(*in[Arity > 2 ? 2 : 0]);
+  auto* to = column<std::conditional_t<Rule == dtype_rule::comparison || Rule == dtype_rule::test, bool, T>>(out);
+  for (std::size_t i = 0, n = size_of(out); i < n; ++i)
+    to[i] = static_cast<std::remove_pointer_t<decltype(to)>>(
+        f(static_cast<T>(a[i]), static_cast<T>(b[i]), static_cast<T>(c[i])));
+}
+
+/// Evaluates a pointwise op before rounding, a loop a row; `out` has its dtype and size, and may be an operand.
 inline void pointwise(op code, const arrays& in, literal_array& out) {
   const auto& r = row(code);
   if (r.rule == dtype_rule::conversion) return cast_array(*in[0], out);
-  const bool selects = r.rule == dtype_rule::selection;
-  with_computed(in[selects ? 1 : 0]->type, [&](auto computed) {
+  with_computed(in[r.rule == dtype_rule::selection ? 1 : 0]->type, [&](auto computed) {
     using T = typename decltype(computed)::type;
-    const auto *a = column<T>(*in[0]), *b = r.arity > 1 ? column<T>(*in[1]) : a,
-               *c = r.arity > 2 ? column<T>(*in[2]) : a;
-    const auto* mask = in[0]->i.data();
-    with_elements(out, [&](auto* to) {
-      using S = std::remove_pointer_t<decltype(to)>;
-      for (std::size_t i = 0, n = size_of(out); i < n; ++i)
-        to[i] = static_cast<S>(pointwise_scalar<T>(code, static_cast<T>(selects ? mask[i] : a[i]), static_cast<T>(b[i]),
-                                                   static_cast<T>(c[i])));
-    });
+    switch (code) {
+#define SINTER_POINTWISE(name, arity, rule, value, da, db, dc)                                 \
+  case op::name:                                                                               \
+    if constexpr (takes<T>(dtype_rule::rule))                                                  \
+      return each_element<dtype_rule::rule, arity, T>(                                         \
+          in, out, [](T a, T b, T c) { return vocabulary::apply_row<op::name, T>(a, b, c); }); \
+    break;
+#include "ops.def"
+      default:
+        break;
+    }
+    throw internal_error("internal error: no pointwise evaluation of " + std::string(name(code)));
   });
 }
 

@@ -3,6 +3,7 @@
 
 #include "../base/series.hpp"
 #include "../ir/reference_opaque.hpp"
+#include "../ir/reference_pointwise.hpp"
 #include "code.hpp"
 
 namespace sinter::engine::detail {
@@ -35,22 +36,19 @@ inline ir::literal_array read(const argument& x) {
   ir::literal_array out;
   out.type = x.type;
   out.extents.assign(x.extents, x.extents + x.rank);
-  std::int64_t n = 1;
-  for (auto e : out.extents) n *= e;
+  const ir::detail::extents_t strides(x.strides, x.strides + x.rank), order = ir::detail::row_major(out.extents);
+  const auto n = static_cast<std::size_t>(ir::detail::count_of(out.extents));
+  if (is_float(x.type)) out.f.resize(n);
+  else out.i.resize(n);
   dispatch(x.type, [&]<class T>(std::type_identity<T>) {
-    series<std::int64_t> at(static_cast<std::size_t>(x.rank));
-    for (std::int64_t i = 0; i < n; ++i) {
-      std::int64_t offset = 0, rest = i;
-      for (int d = x.rank; d-- > 0;) {
-        offset += rest % x.extents[d] * x.strides[d];
-        rest /= x.extents[d];
-      }
-      const T value = static_cast<const T*>(host.data())[offset];
-      if constexpr (is_float(dtype_of<T>))
-        out.f.push_back(
-            static_cast<double>(static_cast<std::conditional_t<std::is_same_v<T, double>, double, float>>(value)));
-      else out.i.push_back(static_cast<std::int64_t>(value));
-    }
+    using computed = std::conditional_t<!is_float(dtype_of<T>), std::int64_t,
+                                        std::conditional_t<std::is_same_v<T, double>, double, float>>;
+    ir::detail::with_elements(out, [&](auto* to) {
+      const T* const from = static_cast<const T*>(host.data());
+      ir::detail::walk(out.extents, strides, order, 0, 0, [&](std::int64_t i, std::int64_t j) {
+        to[j] = static_cast<std::remove_pointer_t<decltype(to)>>(static_cast<computed>(from[i]));
+      });
+    });
   });
   return out;
 }

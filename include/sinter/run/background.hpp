@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <deque>
@@ -20,8 +21,9 @@
 
 namespace sinter::engine::run {
 
-/// Threads, of low priority, are started when there is work. At exit what is queued is dropped and what runs is waited for. A fork waits for
-/// what runs, so that the child finds no lock taken; the child starts threads of its own for what is queued.
+/// Threads, of low priority, are started when there is work. Jobs are begun in order. At exit what is queued is dropped and
+/// what runs is waited for. A fork waits for what runs, so that the child finds no lock taken; the child starts threads of
+/// its own for what is queued.
 class background {
  public:
   /// Lives as long as the process: threads may use it until the last moment.
@@ -43,11 +45,12 @@ class background {
     return true;
   }
 
-  /// A job throws nothing. After exit has begun, or the first thread has ended, it is dropped.
-  void submit(std::function<void()> job) {
+  /// A job throws nothing. It is begun so much later, or once somebody waits. After exit has begun, or the first thread has
+  /// ended, it is dropped.
+  void submit(std::function<void()> job, std::chrono::milliseconds later = {}) {
     const std::lock_guard lock(mutex_);
     if (stopping_) return;
-    queue_.push_back(std::move(job));
+    queue_.push_back({std::move(job), clock::now() + later});
     start();
     changed_.notify_all();
   }
@@ -64,11 +67,20 @@ class background {
   bool wait(Done done) {
     std::unique_lock lock(mutex_);
     start();
+    ++waiting_;
+    changed_.notify_all();
     changed_.wait(lock, [&] { return stopping_ || done(); });
+    --waiting_;
     return done();
   }
 
  private:
+  using clock = std::chrono::steady_clock;
+  struct entry {
+    std::function<void()> job;
+    clock::time_point begin;
+  };
+
   background() {
     pthread_atfork([] { get().pause(); }, [] { get().resume(false); }, [] { get().resume(true); });
     end_first();
@@ -97,7 +109,11 @@ class background {
         --idle_;
         continue;
       }
-      std::function<void()> job = std::move(queue_.front());
+      if (const auto begin = queue_.front().begin; !waiting_ && clock::now() < begin) {
+        changed_.wait_until(lock, begin);
+        continue;
+      }
+      std::function<void()> job = std::move(queue_.front().job);
       queue_.pop_front();
       ++running_;
       lock.unlock();
@@ -118,7 +134,7 @@ class background {
   void resume(bool in_child) {
     if (in_child) {  // the threads stayed behind; what stood for them is left alone
       threads_.clear();
-      idle_ = 0;
+      idle_ = waiting_ = 0;
       new (&changed_) std::condition_variable;
     }
     paused_ = false;
@@ -127,7 +143,7 @@ class background {
   }
 
   void stop() {
-    std::deque<std::function<void()>> dropped;
+    std::deque<entry> dropped;
     series<std::thread*> last;
     {
       const std::lock_guard lock(mutex_);
@@ -144,9 +160,9 @@ class background {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::function<void()>> queue_;
+  std::deque<entry> queue_;
   series<std::thread*> threads_;
-  std::size_t idle_ = 0, running_ = 0;
+  std::size_t idle_ = 0, running_ = 0, waiting_ = 0;
   bool paused_ = false, stopping_ = false;
   static inline std::atomic<bool> begun_ = false;
 };
