@@ -408,3 +408,23 @@ TEST_CASE("wrong inputs and impossible sizes are clear errors") {
         }).find("the graph takes f32(3,)") != std::string::npos);
   CHECK_THROWS_AS(arrays::run(g, {of(dtype::f32, {3}, {1, 2, 3})}), sinter::system_error);
 }
+
+TEST_CASE("a result takes the place of an operand that nobody reads any more, and of no other") {
+  graph g;
+  const value x{g, g.add_input(dtype::i32, {4})};
+  const value doubled = x * 2.0, negative = push(op::neg, {doubled});            // doubled is read again
+  const value sum = doubled + negative, far = sum + doubled, less = lt(far, x);  // far, an i32, is read for a bool
+  const value chosen = push(op::select, {less, sum - 1.0, sum});
+  g.outputs = {negative.id(), less.id(), chosen.id(), far.id()};
+  const auto got = evaluate(g, std::vector{of(dtype::i32, {4}, {-3, 0, 5, -7})});
+  using numbers = std::vector<std::int64_t>;
+  const auto elements = [&](std::size_t k) { return numbers(got[k].i.begin(), got[k].i.end()); };
+  CHECK(elements(0) == numbers{6, 0, -10, 14});
+  CHECK(elements(1) == numbers{1, 0, 0, 1});
+  CHECK(elements(2) == numbers{-1, 0, 0, -1});
+  CHECK(elements(3) == numbers{-6, 0, 10, -14});
+  g.outputs = {less.id()};
+  const auto alone = evaluate(g, std::vector{of(dtype::i32, {4}, {-3, 0, 5, -7})});
+  CHECK(alone[0].type == dtype::b8);
+  CHECK(numbers(alone[0].i.begin(), alone[0].i.end()) == numbers{1, 0, 0, 1});
+}
