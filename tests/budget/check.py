@@ -4,8 +4,9 @@
     check.py -- COMPILER ARGUMENTS...
 
 CPU seconds (a loaded machine does not matter), best of three, of g++ -O2. On a machine slower than the one the budget
-was set on, told by a fixed reference program, the budget grows in proportion; on a faster one it stays. The test fails
-beyond what is held; the goal is what the project wants, and is printed as long as it is missed.
+was set on, told by a fixed reference program, the budget grows in proportion; on a faster one it stays. The reference is
+compiled before each try: a machine's speed may change within a minute. The test fails beyond what is held; the goal is what
+the project wants, and is printed as long as it is missed.
 """
 import os
 import resource
@@ -21,34 +22,37 @@ BUDGET = [  # name, flags, seconds held, seconds wanted
 REFERENCE_SECONDS = 1.45  # reference.cpp where the budget was set
 
 
-def cpu_seconds(command, unit, enough=0.0):
-    """The best of three; fewer once one is good enough."""
+def cpu_seconds(command, unit):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run([*command, "-c", unit], capture_output=True, text=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode != 0:
+        sys.exit(f"{unit} does not compile:\n{done.stderr[:3000]}")
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+
+def measured(command, flags, held):
+    """The best of three of a try's seconds and how much slower the machine was then; fewer once one is good enough."""
+    here = os.path.dirname(os.path.abspath(__file__))
     best = None
     for _ in range(3):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        done = subprocess.run([*command, "-c", unit], capture_output=True, text=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        if done.returncode != 0:
-            sys.exit(f"{unit} does not compile:\n{done.stderr[:3000]}")
-        spent = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
-        best = spent if best is None else min(best, spent)
-        if best <= enough:
+        scale = max(1.0, cpu_seconds(command, os.path.join(here, "reference.cpp")) / REFERENCE_SECONDS)
+        spent = cpu_seconds([*command, *flags], os.path.join(here, "program.cpp"))
+        if best is None or spent / scale < best[0] / best[1]:
+            best = spent, scale
+        if spent <= held * scale:
             break
     return best
 
 
 def main():
-    here = os.path.dirname(os.path.abspath(__file__))
     with tempfile.TemporaryDirectory() as work:
         command = sys.argv[sys.argv.index("--") + 1:] + ["-O2", "-DNDEBUG", "-o", os.path.join(work, "out.o")]
-        reference = cpu_seconds(command, os.path.join(here, "reference.cpp"))
-        scale = max(1.0, reference / REFERENCE_SECONDS)
-        print(f"reference {reference:.2f} s; budgets × {scale:.2f}")
         over = 0
         for name, flags, held, goal in BUDGET:
-            spent = cpu_seconds([*command, *flags], os.path.join(here, "program.cpp"), held * scale)
+            spent, scale = measured(command, flags, held)
             over += spent > held * scale
-            print(f"{name}: {spent:.2f} s, held to {held * scale:.2f} s" +
+            print(f"{name}: {spent:.2f} s, held to {held * scale:.2f} s (budgets × {scale:.2f})" +
                   (f"; the goal is {goal * scale:.2f} s" if goal and spent > goal * scale else ""))
     return 1 if over else 0
 

@@ -60,7 +60,8 @@ TEST_CASE("small products rounded to tf32 are kernels of their own, whatever the
 
 TEST_CASE("products that the library cannot do go through several stages of shared memory") {
   const std::int64_t extents[][3] = {{64, 784, 64}, {65, 100, 33}, {17, 1024, 9}, {130, 96, 48}, {40, 200, 12}};
-  for (const auto& [m, k, n] : extents) {
+  for (const auto& e : extents) {
+    const std::int64_t m = e[0], k = e[1], n = e[2];
     const std::string name = std::to_string(m) + " " + std::to_string(k) + " " + std::to_string(n);
     check_whole(
         name + ", every second of a", [k](auto a, auto b) { return matmul(slice<1>(a, 0, 2 * k, 2), b); },
