@@ -74,6 +74,26 @@ inline bool runs_along(const plan::affine& at, const series<std::size_t>& axes) 
   return !axes.empty() && at.stride[axes.back()].is(1);
 }
 
+/// Where in the result the block's tile of `high` by `wide` elements begins, and in which batch.
+inline void place_block(cuda_printer& p, const product_axes& x, const dim& m, const dim& n, int high, int wide) {
+  const std::string along = p.count(ceil_div(n, wide)), across = p.count(ceil_div(m, high));
+  p.out().line("const " + p.flat() + " g = block;");
+  p.out().line("const " + p.idx() + " low_n = g%" + along + "*" + p.number(wide) + ", low_m = g/" + along + "%" +
+               across + "*" + p.number(high) + ";");
+  p.unravel("(g/" + along + "/" + across + ")", x.batch);
+}
+
+/// `a` and `b`: the first elements of the batch's matrices.
+inline void declare_operands(cuda_printer& p, const product_axes& x) {
+  const auto in_batch = [&](std::size_t axis) { return std::count(x.batch.begin(), x.batch.end(), axis) > 0; };
+  const auto declare = [&](const char* name, const plan::access& from) {
+    p.out().line("const auto* const " + std::string(name) + " = " + p.pointer(from.buffer) + " + (" +
+                 index_text(from.at, in_batch) + ");");
+  };
+  declare("a", p.code().products[0].a);
+  declare("b", p.code().products[0].b);
+}
+
 }  // namespace detail
 
 /// The body of a block of a matrix product.
@@ -87,21 +107,11 @@ SINTER_API void print_product(cuda_printer& p, const product_shape& s) {
                     n = "(" + idx + ")(" + s.n.text() + ")", k = "(" + idx + ")(" + s.k.text() + ")";
   p.uniform_values();
   p.uniform_stores();
-  const dim along = ceil_div(s.n, s.side), across = ceil_div(s.m, s.side);
-  out.line("const " + p.flat() + " g = block;");
-  out.line("const " + idx + " low_n = g%" + p.count(along) + "*" + side + ", low_m = g/" + p.count(along) + "%" +
-           p.count(across) + "*" + side + ";");
-  p.unravel("(g/" + p.count(along) + "/" + p.count(across) + ")", x.batch);
+  detail::place_block(p, x, s.m, s.n, s.side, s.side);
   out.line("const int x = threadIdx.x%16, y = threadIdx.x/16;");
   for (const char* operand : {"a", "b"})
     out.line("__shared__ " + scalar + " tile_" + operand + "[" + depth + "][" + p.number(s.side + 1) + "];");
-  auto base = [&](const plan::access& a) {
-    return p.pointer(a.buffer) + " + (" +
-           index_text(a.at, [&](std::size_t axis) { return std::count(x.batch.begin(), x.batch.end(), axis) > 0; }) +
-           ")";
-  };
-  out.line("const auto* const a = " + base(pr.a) + ";");
-  out.line("const auto* const b = " + base(pr.b) + ";");
+  detail::declare_operands(p, x);
   out.line(scalar + " sums[" + each + "][" + each + "];");
   out.line("#pragma unroll");
   out.line("for (int i = 0; i < " + each + "; ++i)");

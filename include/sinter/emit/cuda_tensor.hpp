@@ -242,21 +242,11 @@ SINTER_API void print_tensor_product(cuda_printer& p, const tensor_shape& s) {
   const std::string idx = p.idx(), depth = p.number(s.k), last = p.number(s.stages - 1), stages = p.number(s.stages);
   p.uniform_values();
   p.uniform_stores();
-  const dim along = ceil_div(s.columns, s.n), across = ceil_div(s.rows, s.m);
-  out.line("const " + p.flat() + " g = block;");
-  out.line("const " + idx + " low_n = g%" + p.count(along) + "*" + p.number(s.n) + ", low_m = g/" + p.count(along) +
-           "%" + p.count(across) + "*" + p.number(s.m) + ";");
-  p.unravel("(g/" + p.count(along) + "/" + p.count(across) + ")", x.batch);
+  detail::place_block(p, x, s.rows, s.columns, s.m, s.n);
   out.line("const int lane = threadIdx.x%32/4, quad = threadIdx.x%4, warp = threadIdx.x/32;");
   out.line("const int part_m = warp%" + p.number(s.down) + ", part_n = warp/" + p.number(s.down) + "%" +
            p.number(s.across) + ", part_k = warp/" + p.number(s.down * s.across) + ";");
-  const auto base = [&](const plan::access& a) {
-    return p.pointer(a.buffer) + " + (" +
-           index_text(a.at, [&](std::size_t axis) { return std::count(x.batch.begin(), x.batch.end(), axis) > 0; }) +
-           ")";
-  };
-  out.line("const s_f32* const a = " + base(pr.a) + ";");
-  out.line("const s_f32* const b = " + base(pr.b) + ";");
+  detail::declare_operands(p, x);
   out.line("extern __shared__ words<16>::t ring[];");
   out.line("s_f32 sums[" + p.number(high) + "][" + p.number(wide) + "][4];");
   out.line("#pragma unroll");
