@@ -286,6 +286,8 @@ static inline unsigned tf32(float x) {
   __builtin_memcpy(&u, &x, 4);
   return x != x ? 0x7fffffffu : (u + 0x1000u) & ~0x1fffu;
 }
+template <class P>
+static inline void hold(P&) {}
 static inline float sinter_as_float(unsigned u) {
   float x;
   __builtin_memcpy(&x, &u, 4);

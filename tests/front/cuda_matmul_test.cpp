@@ -1,3 +1,5 @@
+#include <bit>
+
 #include <doctest/doctest.h>
 
 #include <sinter/sinter.hpp>
@@ -34,8 +36,9 @@ void check_whole(const std::string& name, F fn, const Args&... args) {
 
 TEST_CASE("small products rounded to tf32 are kernels of their own, whatever their extents and strides") {
   const auto product = [](auto a, auto b) { return matmul(a, b); };
-  const std::int64_t extents[][3] = {{64, 32, 64}, {65, 33, 70}, {8, 1, 8},    {100, 64, 10},  {130, 10, 48},
-                                     {17, 60, 9},  {12, 5, 16},  {100, 7, 65}, {128, 36, 128}, {33, 40, 200}};
+  const std::int64_t extents[][3] = {{64, 32, 64},   {65, 33, 70},  {8, 1, 8},     {100, 64, 10},
+                                     {130, 10, 48},  {17, 60, 9},   {12, 5, 16},   {100, 7, 65},
+                                     {128, 36, 128}, {33, 40, 200}, {64, 512, 66}, {40, 1000, 16}};
   for (const auto& [m, k, n] : extents) {
     const std::string name = std::to_string(m) + " " + std::to_string(k) + " " + std::to_string(n);
     check_whole(name, product, whole(1, m, k), whole(2, k, n));
@@ -58,8 +61,26 @@ TEST_CASE("small products rounded to tf32 are kernels of their own, whatever the
       whole(100, 8, 6, 24));
 }
 
+TEST_CASE("small products of many terms are the library's, unless they are narrow") {
+  const auto masked = [](auto a, auto b, auto c) { return where(c > 0.f, matmul(a, b), 0.f); };
+  const auto product = [](auto a, auto b) { return matmul(a, b); };
+  for (const std::int64_t n : {16, 17, 64})
+    for (const std::int64_t k : {512, 513, 1024, 1025}) {
+      CAPTURE(n);
+      CAPTURE(k);
+      const auto a = whole(1, 40, k), b = whole(2, k, n), c = whole(3, 40, n);
+      const auto f = compile(masked, tf32);
+      CHECK(f(a.to(gpu), b.to(gpu), c.to(gpu)).to(device::cpu()).to_vector() == evaluate(masked(a, b, c)).to_vector());
+      CHECK(f.report().kernels == (k <= (n == 16 ? 1024 : 512) ? 1 : 2));
+      const auto alone = compile(product, tf32);
+      CHECK(alone(a.to(gpu), b.to(gpu)).to(device::cpu()).to_vector() == product(a, b).to_vector());
+      CHECK(alone.report().sources.size() == (n == 16 && k <= 1024 ? 1 : 0));
+    }
+}
+
 TEST_CASE("products that the library cannot do go through several stages of shared memory") {
-  const std::int64_t extents[][3] = {{64, 784, 64}, {65, 100, 33}, {17, 1024, 9}, {130, 96, 48}, {40, 200, 12}};
+  const std::int64_t extents[][3] = {{64, 784, 64}, {65, 100, 33}, {17, 1024, 9},
+                                     {130, 96, 48}, {40, 200, 12}, {640, 72, 512}};
   for (const auto& e : extents) {
     const std::int64_t m = e[0], k = e[1], n = e[2];
     const std::string name = std::to_string(m) + " " + std::to_string(k) + " " + std::to_string(n);
@@ -121,6 +142,9 @@ TEST_CASE("infinities and NaN in a small product stay in their rows") {
   const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
   a(3, 5) = inf;
   a(4, 32) = nan;
+  a(5, 31) = std::bit_cast<float>(0xffffffffu);
+  a(6, 0) = std::bit_cast<float>(0x7fffffffu);
+  a(7, 1) = std::bit_cast<float>(0x7f800001u);
   a(39, 0) = -inf;
   const auto b = abs(whole(2, 33, 20)).eval() + 1.f;
   const auto product = [](auto a, auto b) { return (2.f * matmul(a, b)).eval(); };

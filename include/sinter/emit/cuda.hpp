@@ -152,7 +152,7 @@ inline void print_cuda_product(cuda_source& s, writer& out, const kernel& k, con
   if (on_tensor_cores(k, t)) {
     const auto shape = tensor_shape_of(k, t);
     return cuda_launch_of(
-        s, out, only, cuda_entry, shape.blocks, tensor_shape::threads, 0, [&] { print_tensor_product(p, shape); },
+        s, out, only, cuda_entry, shape.blocks, tensor_shape::threads, 1, [&] { print_tensor_product(p, shape); },
         shape.shared());
   }
   const auto shape = shape_of_product(k, t);

@@ -31,17 +31,12 @@ inline product_axes axes_of_product(const kernel& c) {
 }
 
 inline product_shape shape_of_product(const kernel& c, const cuda_target& t) {
-  const auto x = axes_of_product(c);
+  const auto [batch, m, n, k] = plan::extents_of(c);
   product_shape s;
-  auto extent = [&](const series<std::size_t>& axes) {
-    dim n = 1;
-    for (auto a : axes) n *= a < c.axes.size() ? c.axes[a].extent : c.products[0].k[a - c.axes.size()];
-    return n;
-  };
-  s.m = extent(x.m);
-  s.n = extent(x.n);
-  s.k = extent(x.k);
-  s.batch = extent(x.batch);
+  s.m = m;
+  s.n = n;
+  s.k = k;
+  s.batch = batch;
   auto blocks = [&](int side) { return ceil_div(s.m, side) * ceil_div(s.n, side) * s.batch; };
   // Eight by eight sums a thread where that still gives every multiprocessor a block; f64 has fewer registers to spare.
   const bool wide = size_of(compute_type(c.products[0].type)) == 8;

@@ -66,19 +66,26 @@ template <class P, class W> SX void copied(P& x, const W& from) {
 }  // namespace sx
 )prelude";
 
-/// tf32(x): x rounded to 10 bits of mantissa. multiply_tf32(c, a, b): a warp's c += a b, 16 by 8 by 8, the elements spread over
-/// its lanes as "PTX ISA" has it for mma.m16n8k8.
+/// tf32(x): x rounded to 10 bits of mantissa, ties away from 0, which an addition to its bits does; what it leaves below them
+/// tensor cores ignore (CUTLASS, tfloat32.h). A NaN would wrap around: first its sign is cleared, then the greater integer taken. multiply_tf32(c, a, b): a warp's c += a b, 16 by 8 by 8, the elements spread over its lanes as "PTX ISA" has it for
+/// mma.m16n8k8. hold(x): nothing is computed from x before.
 inline constexpr std::string_view prelude_cuda_tensor = R"prelude(
 namespace sx {
 #if defined(__CUDACC_RTC__)
 SX unsigned tf32(float x) {
   unsigned r;
-  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(x));
+  asm("{.reg .f32 t; .reg .s32 u, v; max.NaN.f32 t, %1, 0fFF800000; mov.b32 u, t; add.s32 v, u, 4096; max.s32 %0, v, u;}"
+      : "=r"(r) : "f"(x));
   return r;
 }
 SX void multiply_tf32(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
   asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+template <int V, class M> SX void hold(pack<V, M>& x) {
+#pragma unroll
+  for (int l = 0; l < V; ++l)
+    if constexpr (sizeof(M) == 4) asm volatile("" : "+r"((int&)x.e[l]));
 }
 #endif
 }  // namespace sx

@@ -110,6 +110,7 @@ inline cuda_plan plan_cuda(code& c, const ir::graph& g, const series<char>& copi
 inline void print_cuda(code& c, cuda_plan& p, const emit::cuda_target& target, bool blas, const options& how,
                        series<std::string>& texts, series<std::size_t>& step_of) {
   const auto hints = hints_of(c.layout);
+  const plan::target planned{.gpu = true, .multiprocessors = target.multiprocessors, .tf32 = target.tf32};
   for (std::size_t n = 0; n < p.groups.size(); ++n) {
     cuda_group& group = p.groups[n];
     const plan::kernel& first = p.kernels[group.first];
@@ -118,7 +119,11 @@ inline void print_cuda(code& c, cuda_plan& p, const emit::cuda_target& target, b
       const auto& f = p.graph[first.opaque].attr.step->function;
       if (f && !f->gpu.source.empty()) own.push_back(f->gpu.source);
     } else {
-      if (blas && group.count == 1) group.call = library_call(plan::with_sizes(first, hints), c.where.index, how);
+      if (blas && group.count == 1) {
+        const plan::kernel known = plan::with_sizes(first, hints);
+        const bool ours = known.is_product() && is_narrow(plan::extents_of(known)) && is_small_product(known, planned);
+        if (!ours) group.call = library_call(known, c.where.index, how);
+      }
       if (group.call) {
         c.about.steps[p.first_step + n].tier = "library";
         ++c.about.kernels;

@@ -196,23 +196,22 @@ SINTER_API std::optional<blas_call> as_blas(const kernel& c, bool may_repeat = f
   return call;
 }
 
-/// True for a product that costs little more than storing it: on tensor cores, of f32 that may be rounded to tf32, of few terms, in
-/// one wave of tiles of 64 by 64. A kernel of our own does it with whatever follows sooner than the library and another launch
-/// do; of 512 terms, later (H200). Extents are numbers.
+/// A product so narrow that the library adds up parts of it in a launch of its own.
+inline bool is_narrow(const product_extents& e) { return e.n.number().value_or(17) <= 16; }
+
+/// True for a product that a kernel of our own does, with whatever follows, sooner than the library and another launch do: on
+/// tensor cores, of f32 that may be rounded to tf32, of few terms, in one wave of tiles of 64 by 64 (H200). Extents are numbers.
 inline bool is_small_product(const kernel& c, const target& t) {
-  constexpr std::int64_t most_depth = 64;
   const product& p = c.products[0];
   if (!t.tf32 || p.type != dtype::f32) return false;
   for (const auto* operand : {&p.a, &p.b})
     if (c.buffers[static_cast<std::size_t>(operand->buffer)].type != dtype::f32) return false;
-  dim batch = 1, m = 1, n = 1, k = 1;
-  for (std::size_t a = 0; a < c.axes.size(); ++a)
-    (static_cast<int>(a) < p.batch ? batch : static_cast<int>(a) < p.batch + p.m ? m : n) *= c.axes[a].extent;
-  for (const auto& e : p.k) k *= e;
+  const product_extents e = extents_of(c);
+  const std::int64_t most_terms = is_narrow(e) ? 1024 : 512;
   const auto tiles = [](const dim& e) { return dim((e.number().value_or(1 << 20) + 63) / 64); };
-  return m.number().value_or(0) >= 8 && n.number().value_or(0) >= 8 &&
-         k.number().value_or(most_depth + 1) <= most_depth &&
-         (tiles(m) * tiles(n) * batch).number().value_or(t.multiprocessors + 1) <= t.multiprocessors;
+  return e.m.number().value_or(0) >= 8 && e.n.number().value_or(0) >= 8 &&
+         e.k.number().value_or(most_terms + 1) <= most_terms &&
+         (tiles(e.m) * tiles(e.n) * e.batch).number().value_or(t.multiprocessors + 1) <= t.multiprocessors;
 }
 
 }  // namespace sinter::engine::plan

@@ -151,4 +151,18 @@ struct kernel {
   }
 };
 
+/// Of the matrices that a kernel multiplies.
+struct product_extents {
+  dim batch = 1, m = 1, n = 1, k = 1;
+};
+
+inline product_extents extents_of(const kernel& c) {
+  const product& p = c.products[0];
+  product_extents e;
+  for (std::size_t a = 0; a < c.axes.size(); ++a)
+    (static_cast<int>(a) < p.batch ? e.batch : static_cast<int>(a) < p.batch + p.m ? e.m : e.n) *= c.axes[a].extent;
+  for (const auto& k : p.k) e.k *= k;
+  return e;
+}
+
 }  // namespace sinter::engine::plan
