@@ -76,6 +76,24 @@ TEST_CASE("indices are 32-bit where they fit, 64-bit where they may not") {
   check_compiles(only({sum(input(columns, {3'000'000, 1000}), {0})}));
 }
 
+TEST_CASE("a product's rows may lie far apart") {
+  graph g;
+  const value a = input(g, {8192, 100}), b = input(g, {100, 64});
+  ir::attributes one_of_k;
+  one_of_k.ints = {0, 1};
+  const value y{g, g.push(op::dot, {a.id(), b.id()}, one_of_k)};
+  g.outputs = {y.id()};
+  memory_map m;
+  m.strides.resize(g.size());
+  m.strides[a.id()] = {50'000'000, 1};
+  const auto kernels = fuse(g, m, {.gpu = true, .blas = false}).kernels;
+  const auto s = engine::emit::cuda(kernels.at(0), {.tf32 = true});
+  const one o{kernels[0], s, entries(s)};
+  CHECK(has(o.text, "multiply_tf32"));
+  CHECK(has(o.text, "from_a + i*(16l*50000000)"));
+  check_compiles(o);
+}
+
 TEST_CASE("a grid that is too large is walked") {
   graph g;
   const std::int64_t rows = 40'000'000'000;

@@ -120,6 +120,10 @@ struct tile_copies {
   std::string from(const std::string& k) const {
     return name + " + (" + walk_text(p, at, axes, "at") + ") + (" + walk_text(p, at, k_axes, k) + ")";
   }
+  /// As far as n steps of `stride`.
+  std::string far(int n, const dim& stride) const {
+    return scaled(stride, p.number(n) + (p.idx() == std::string("long") ? "l" : ""));
+  }
   void place(const std::string& w) const {
     const std::string inner = w + "%" + p.number(per_line()) + "*" + p.number(o.width),
                       outer = w + "/" + p.number(per_line());
@@ -149,11 +153,10 @@ struct tile_copies {
       const dim& outer = at.stride[o.along_k ? axes.back() : k_axes.back()];
       p.out().line("copy_or_zero<" + p.number(4 * o.width) + ">(" + to + " + " +
                    (o.along_k ? "e" + line + " + q" : "q" + line + " + e") + ", " +
-                   (walks() ? next + " + i*(" + scaled(outer, p.number(tensor_shape::threads / per_line())) + ")"
-                            : from("at_k")) +
+                   (walks() ? next + " + i*(" + far(tensor_shape::threads / per_line(), outer) + ")" : from("at_k")) +
                    ", " + (inside.empty() ? "true" : inside) + ");");
     });
-    if (walks()) p.out().line(next + " += " + scaled(at.stride[k_axes[0]], p.number(s.k)) + ";");
+    if (walks()) p.out().line(next + " += " + far(s.k, at.stride[k_axes[0]]) + ";");
   }
 };
 
