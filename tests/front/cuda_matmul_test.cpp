@@ -169,3 +169,14 @@ TEST_CASE("open extents of a small product") {
   }
   CHECK(f.specialisations() == 2);  // multiples of 16, and all others
 }
+
+TEST_CASE("an open number of columns makes no narrow product") {
+  const auto product = [](auto a, auto b) { return matmul(a, b); };
+  const auto a = whole(1, 40, 36), b = whole(2, 36, 12);
+  const auto closed = compile(product, {.dynamic = dynamic::no, .precision = precision::high}),
+             open = compile(product, {.dynamic = dynamic::yes, .precision = precision::high});
+  for (const auto* f : {&closed, &open}) {
+    CHECK((*f)(a.to(gpu), b.to(gpu)).to(device::cpu()).to_vector() == product(a, b).to_vector());
+    CHECK(f->report().sources.size() == (f == &closed ? 1 : 0));
+  }
+}

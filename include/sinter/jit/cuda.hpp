@@ -120,9 +120,9 @@ inline void print_cuda(code& c, cuda_plan& p, const emit::cuda_target& target, b
       if (f && !f->gpu.source.empty()) own.push_back(f->gpu.source);
     } else {
       if (blas && group.count == 1) {
-        const plan::kernel known = plan::with_sizes(first, hints);
-        const bool ours = known.is_product() && is_narrow(plan::extents_of(known)) && is_small_product(known, planned);
-        if (!ours) group.call = library_call(known, c.where.index, how);
+        const bool ours =
+            first.is_product() && is_narrow(plan::extents_of(first)) && is_small_product(first, hints, planned);
+        if (!ours) group.call = library_call(plan::with_sizes(first, hints), c.where.index, how);
       }
       if (group.call) {
         c.about.steps[p.first_step + n].tier = "library";

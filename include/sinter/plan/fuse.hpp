@@ -222,7 +222,7 @@ class fusion {
       // A product that the library takes stays one, unless that leaves much to another launch.
       const kernel& product = a.code.is_product() ? a.code : b.code;
       const kernel known = with_sizes(product, memory_.hints);
-      if (!is_small_product(known, target_) && as_blas(known) &&
+      if (!is_small_product(product, memory_.hints, target_) && as_blas(known) &&
           !as_blas(with_sizes(without_unread(a, b, both), memory_.hints)))
         throw refusal{"the matrix library cannot do what follows", ir::no_node};
     }
