@@ -122,3 +122,17 @@ TEST_CASE("graphs that once went wrong") {
     }
   }
 }
+
+TEST_CASE("a function may be defined between the ends of what its operand may be") {
+  graph g;
+  const value x = input(g, {4}, sinter::dtype::f64);
+  for (const op code : {op::asin, op::acos}) {
+    const node_id y = g.push(code, {x.id()}, {});
+    const fuzz::bounded operand{{sinter::dtype::f64, {4}, {1.5, -1.5, 1.5, 0.5}, {}}, {2, 2, 0.1, 2}};
+    const auto bound = fuzz::detail::pointwise(g[y], {&operand}).bound;
+    CHECK(bound[0] == fuzz::unknown);
+    CHECK(bound[1] == fuzz::unknown);
+    CHECK(bound[2] == 0);
+    CHECK(bound[3] == fuzz::unknown);
+  }
+}

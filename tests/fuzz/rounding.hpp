@@ -99,7 +99,7 @@ inline void add_rounding(bounded& out, const std::vector<double>& exact, double 
   }
 }
 
-/// True where values between the moved operands may do what their ends do not show: poles, periods, equality.
+/// True where values between the moved operands may do what their ends do not show: poles, periods, domains, equality.
 inline bool hides_between(op code, double a, double ea, double b, double eb) {
   switch (code) {
     case op::tan:
@@ -107,6 +107,9 @@ inline bool hides_between(op code, double a, double ea, double b, double eb) {
     case op::sin:
     case op::cos:
       return ea > 0.5;
+    case op::asin:
+    case op::acos:
+      return std::fabs(a) > 1 && std::fabs(a) - 1.5 * ea <= 1;
     case op::div:
       return std::fabs(b) <= 1.5 * eb && eb > 0;
     case op::pow:
