@@ -67,7 +67,8 @@ template <class P, class W> SX void copied(P& x, const W& from) {
 )prelude";
 
 /// tf32(x): x rounded to 10 bits of mantissa, ties away from 0, which an addition to its bits does; what it leaves below them
-/// tensor cores ignore (CUTLASS, tfloat32.h). A NaN would wrap around: first its sign is cleared, then the greater integer taken. multiply_tf32(c, a, b): a warp's c += a b, 16 by 8 by 8, the elements spread over its lanes as "PTX ISA" has it for
+/// tensor cores ignore (CUTLASS, tfloat32.h). A NaN would wrap around: first its sign is cleared, then the greater integer taken.
+/// multiply_tf32(c, a, b): a warp's c += a b, 16 by 8 by 8, the elements spread over its lanes as "PTX ISA" has it for
 /// mma.m16n8k8. hold(x): nothing is computed from x before.
 inline constexpr std::string_view prelude_cuda_tensor = R"prelude(
 namespace sx {
