@@ -169,6 +169,7 @@ int cuGraphInstantiateWithFlags(executable** out, graph* g, unsigned long long) 
   for (const auto& n : g->nodes) made->index[n.get()] = n->index;
   made->work = work_of(*g);
   call c;
+  if (memory_here().used() >= memory_here().total()) return out_of_memory;
   // What a kernel is given is not looked at, what is filled is.
   for (const operation& o : made->work)
     if (o.what == operation::kind::fill && !c.w.reachable(o.to, o.bytes)) return invalid_value;

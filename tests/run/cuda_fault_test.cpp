@@ -137,6 +137,44 @@ TEST_CASE("what the driver itself has no memory for gets that of free blocks") {
   CHECK_MESSAGE(r.status == 0, r.error_text);
 }
 
+TEST_CASE("a product is recorded where there is no room to measure it, and where the measuring takes the last of it") {
+  if (!fresh()) return;
+  // Rows of a are far apart: a copy of it needs more than 30 MiB, which is a segment of 32 MiB.
+  constexpr std::int64_t apart = 30 * static_cast<std::int64_t>(mib) / 4;
+  for (const std::size_t left : {2 * mib, 32 * mib}) {
+    const auto r = in_child([left] {
+      cuda::sequence s = one_launch(module_of(scale_source), "scale", {{3, 0, true}, {4, 0}, {2, 4}}, 1, 128, 1);
+      cuda::step product;
+      product.what = cuda::action::product;
+      product.label = "a product (at model.cpp:3)";
+      product.product = {.m = 2, .n = 2, .k = 1, .row_a = apart, .row_b = 2, .row_out = 2};
+      product.operands = {{0, 0}, {1, 0}, {4, 0, true}};
+      s.steps.insert(s.steps.begin(), product);
+      s.given = 4;
+      s.intermediates = {0};
+      s.intermediate_bytes = {16};
+      s.scratch_bytes = 16;
+      s.tuned = true;
+      const storage a = cuda::allocate((apart + 1) * 4, 0), b = on_gpu(std::vector<float>{1, 10}),
+                    out = cuda::allocate(16, 0);
+      const float first = 2, second = 3, factor = 1;
+      cuda::copy(a.data(), device::cuda(0), &first, device::cpu(), 4);
+      cuda::copy(static_cast<float*>(a.data()) + apart, device::cuda(0), &second, device::cpu(), 4);
+      void* const given[] = {a.data(), b.data(), const_cast<float*>(&factor), out.data()};
+      const long sizes[] = {4};
+      cuda::recording recorded(s, std::make_shared<cuda::scratch_pool>());
+      recorded.launch(given, sizes);
+      ::setenv("SINTER_EMULATOR_MEMORY", std::to_string(cuda::memory_of(0).reserved + left).c_str(), 1);
+      for (int i = 0; i < 2; ++i) {
+        recorded.launch(given, sizes);
+        if (on_host<float>(out, 4) != std::vector<float>{2, 21, 5, 33}) return 1;
+      }
+      return recorded.copies() == 1 ? 0 : 2;
+    });
+    CHECK_MESSAGE(r.status == 0, r.error_text);
+  }
+}
+
 TEST_CASE("two GPUs: each has its memory; copies between them are in order with both") {
   if (!fresh()) return;
   const auto r = in_child([] {

@@ -47,8 +47,9 @@ class pool {
  public:
   explicit pool(gpu& g) : gpu_(g) {}
 
+  /// Null where the GPU has no more.
   chunk* take(std::size_t bytes, queue& q) {
-    if (bytes > largest_memory_request) fail_memory(bytes, false);
+    if (bytes > largest_memory_request) return nullptr;
     // Kernels update elements of 8 and 16 bits by the words of 4 bytes that hold them.
     const std::size_t unit = switches().no_cache ? 4 : memory_unit;
     const std::size_t size = std::max(unit, (bytes + unit - 1) / unit * unit);
@@ -56,7 +57,8 @@ class pool {
     const bool small = size <= small_request;
     chunk* c = switches().no_cache ? nullptr : bins(q.slot, small).find(size);
     if (c != nullptr) bins(q.slot, small).remove(c);
-    else c = new_segment(size, small, q, bytes);
+    else c = new_segment(size, small, q);
+    if (c == nullptr) return nullptr;
     if (!switches().no_cache) split(c, size);
     c->is_free = false;
     c->users = 0;
@@ -84,6 +86,18 @@ class pool {
       absorb(c, high);
     }
     bins(c->slot, c->small).add(c);
+  }
+
+  [[noreturn]] void fail(std::size_t asked) {
+    std::string message = "[cuda] out of memory: a tensor of " + mebibytes(asked) + " cannot be allocated on cuda(" +
+                          std::to_string(gpu_.index) + "), " + gpu_.name;
+    if (asked <= largest_memory_request) {
+      const memory_statistics now = counts();
+      message += ": tensors hold " + mebibytes(now.allocated) + ", free blocks among them " +
+                 mebibytes(now.reserved - now.allocated) + "; the driver has " + mebibytes(now.available) +
+                 " left of " + mebibytes(now.total) + ", and other processes or libraries hold the rest";
+    }
+    throw system_error(message);
   }
 
   /// Returns every free segment to the driver.
@@ -132,7 +146,7 @@ class pool {
     spare_ = c;
   }
 
-  chunk* new_segment(std::size_t size, bool small, queue& q, std::size_t asked) {
+  chunk* new_segment(std::size_t size, bool small, queue& q) {
     const std::size_t total = switches().no_cache      ? size
                               : small                  ? small_segment
                               : size <= middle_request ? middle_segment
@@ -148,7 +162,7 @@ class pool {
     }
     // A whole segment may be more than there is.
     if (r == api::out_of_memory && size < total) r = call.memory_allocate(&at, taken = size);
-    if (r == api::out_of_memory) fail_memory(asked, true);
+    if (r == api::out_of_memory) return nullptr;
     check(r, "allocating memory");
     ++counts_.driver_allocations;
     counts_.reserved += taken;
@@ -216,17 +230,6 @@ class pool {
         });
   }
 
-  [[noreturn]] void fail_memory(std::size_t asked, bool full) const {
-    std::string message = "[cuda] out of memory: a tensor of " + mebibytes(asked) + " cannot be allocated on cuda(" +
-                          std::to_string(gpu_.index) + "), " + gpu_.name;
-    std::size_t available = 0, total = 0;
-    if (full && driver().memory_info(&available, &total) == api::success)
-      message += ": tensors hold " + mebibytes(counts_.allocated) + ", free blocks among them " +
-                 mebibytes(counts_.reserved - counts_.allocated) + "; the driver has " + mebibytes(available) +
-                 " left of " + mebibytes(total) + ", and other processes or libraries hold the rest";
-    throw system_error(message);
-  }
-
   gpu& gpu_;
   std::mutex mutex_;
   std::array<std::unique_ptr<free_chunks>, 2 * most_queues> bins_;
@@ -266,17 +269,25 @@ SINTER_API void free_chunk(sinter::detail::block* b) noexcept {
 
 }  // namespace detail
 
-/// Memory for `bytes` bytes on a GPU, 256-byte aligned and uninitialised, for use on this thread's current stream; also
-/// for 0 bytes data() is not null. Reuses freed blocks in stream order. Thread-safe. Throws system_error with the sizes
-/// when the GPU has no more.
-SINTER_API storage allocate(std::size_t bytes, int device) {
+/// As allocate(), but empty when the GPU has no more.
+SINTER_API storage allocate_if_room(std::size_t bytes, int device) {
   queue& q = current_queue(device);
   detail::chunk* const c = detail::pool_of(device).take(bytes, q);
+  if (c == nullptr) return {};
   storage out(c);
   if (detail::switches().poison) [[unlikely]] {
     const context_scope here(*q.where);
     check(driver().fill(reinterpret_cast<api::address>(c->data), 0xCB, c->size, q.handle), "poisoning memory");
   }
+  return out;
+}
+
+/// Memory for `bytes` bytes on a GPU, 256-byte aligned and uninitialised, for use on this thread's current stream; also
+/// for 0 bytes data() is not null. Reuses freed blocks in stream order. Thread-safe. Throws system_error with the sizes
+/// when the GPU has no more.
+SINTER_API storage allocate(std::size_t bytes, int device) {
+  storage out = allocate_if_room(bytes, device);
+  if (!out) detail::pool_of(device).fail(bytes);
   return out;
 }
 

@@ -19,7 +19,7 @@ inline std::int64_t reach_of(std::int64_t rows, std::int64_t columns, std::int64
   return ((batches - 1) * batch + (rows - 1) * row + columns) * static_cast<std::int64_t>(size_of(type));
 }
 
-/// Operands to measure a product on: none is zero or special.
+/// Operands to measure a product on, unless there is no room for them: none is zero or special.
 class trial_operands {
  public:
   trial_operands(const matmul& w, std::size_t workspace, int device) {
@@ -28,7 +28,9 @@ class trial_operands {
                out = reach_of(w.m, w.n, w.row_out, w.batch_out, w.batch, w.result),
                bias = w.n * static_cast<std::int64_t>(size_of(w.result));
     const auto whole = [](std::int64_t bytes) { return (bytes + 255) / 256 * 256; };
-    memory_ = allocate(static_cast<std::size_t>(whole(a) + whole(b) + whole(out) + whole(bias)) + workspace, device);
+    memory_ =
+        allocate_if_room(static_cast<std::size_t>(whole(a) + whole(b) + whole(out) + whole(bias)) + workspace, device);
+    if (!memory_) return;
     auto* const base = static_cast<char*>(memory_.data());
     check(driver().fill(reinterpret_cast<api::address>(base), 0x3c, static_cast<std::size_t>(whole(a) + whole(b)),
                         current_queue(device).handle),
@@ -40,6 +42,8 @@ class trial_operands {
     this->workspace = base + whole(a) + whole(b) + whole(out) + whole(bias);
   }
 
+  explicit operator bool() const noexcept { return static_cast<bool>(memory_); }
+
   product_addresses at{};
   void* workspace = nullptr;
 
@@ -47,7 +51,7 @@ class trial_operands {
   storage memory_;
 };
 
-/// Milliseconds of a few products with the plan's present choice; the best of some tries.
+/// Milliseconds of a few products with the plan's present choice; the best of some tries. Infinite where the driver has no room.
 SINTER_API float measured(product_plan& p, const trial_operands& on, int device) {
   constexpr int together = 8, tries = 4;
   const driver_table& call = driver();
@@ -66,14 +70,18 @@ SINTER_API float measured(product_plan& p, const trial_operands& on, int device)
     }
   } t;
   const char* const doing = "measuring a product";
-  check(call.graph_instantiate(&t.code, graph.get(), 0), doing);
+  float best = std::numeric_limits<float>::infinity();
+  const api::result made = with_room(device, [&] { return call.graph_instantiate(&t.code, graph.get(), 0); });
+  if (made == api::out_of_memory) return best;
+  check(made, doing);
   check(call.event_create(&t.begin, api::event_default), doing);
   check(call.event_create(&t.end, api::event_default), doing);
-  float best = std::numeric_limits<float>::infinity();
   for (int i = 0; i < tries; ++i) {
     float took = 0;
     check(call.event_record(t.begin, q.handle), doing);
-    check(call.graph_launch(t.code, q.handle), doing);
+    const api::result asked = with_room(device, [&] { return call.graph_launch(t.code, q.handle); });
+    if (asked == api::out_of_memory) return best;
+    check(asked, doing);
     check(call.event_record(t.end, q.handle), doing);
     check(call.event_synchronize(t.end), doing);
     check(call.event_elapsed(&took, t.begin, t.end), doing);
@@ -82,14 +90,16 @@ SINTER_API float measured(product_plan& p, const trial_operands& on, int device)
   return best;
 }
 
-/// Leaves the fastest of the library's offers as the plan's choice; its first one unless another is clearly faster.
+/// Leaves the fastest of the library's offers as the plan's choice; its first one unless another is clearly faster, or where
+/// there is no room to measure.
 inline void tune(product_plan& p, int device) {
   const series<blas_table::heuristic> offers = offers_of(p, 8);
   if (offers.size() < 2) return;
   std::size_t workspace = 0;
   for (const auto& o : offers) workspace = std::max(workspace, o.workspace);
-  const trial_operands on(p.what, workspace, device);
   p.choice = offers[0];
+  const trial_operands on(p.what, workspace, device);
+  if (!on) return;
   float best = 0.95f * measured(p, on, device);
   std::size_t chosen = 0;
   for (std::size_t i = 1; i < offers.size(); ++i) {
