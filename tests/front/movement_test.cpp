@@ -118,6 +118,19 @@ TEST_CASE("broadcast_to repeats extents of 1 and adds leading axes") {
   CHECK(ops::contains(ops::error_of([&] { (void)broadcast_to(x, 2, 4); }), "[broadcast_to]"));
   CHECK(ops::contains(ops::error_of([&] { (void)broadcast_to(x, {4}); }), "more axes"));
   CHECK(broadcast_to(x, 3, 0).numel() == 0);
+  // An extent that is kept may be 1.
+  check_both(
+      ops::make({3, 2},
+                [&](const coord& c) {
+                  return ops::get(ops::values(x), {c[0], 0});
+                }),
+      0,
+      [](const auto& t) {
+        return broadcast_to(broadcast_to(t, {-1, -1}), {-1, 2});
+      },
+      x);
+  CHECK(broadcast_to<dims{dyn, 3, 4}>(tensor<float, 3>{{{1, 2, 3, 4}}}).shape() == std::array<dim, 3>{1, 3, 4});
+  static_assert(decltype(broadcast_to<dims{dyn, 4}>(tensor<float, dims{1, 4}>()))::static_shape == dims{1, 4});
 }
 
 TEST_CASE("expand_dims and squeeze") {

@@ -135,7 +135,7 @@ constexpr outcome broadcast_to(const dims& x, const dims& to) {
     dim& e = d[to.rank - x.rank + i];
     if (x[i] != 1 && !agree(x[i], e))
       return refuse("an extent is neither 1 nor the wanted one", "broadcast from extents of 1");
-    if (x[i] != 1 && e == dyn) e = x[i];
+    if (e == dyn) e = x[i];
   }
   return too_many(d) ? refuse_size() : outcome{d};
 }
