@@ -112,11 +112,16 @@ SINTER_API std::shared_ptr<const code> compile(const ir::graph& traced, std::spa
   c->about.graph = ir::print(g);
   if (c->about.backend == "cpu" || c->about.backend == "cuda") {
     const run::cache_folder_scope cached(how.cache_dir);
+    // Where the GPU itself is of no use, nothing can answer.
+    if (where.is_cuda()) run::cuda::device_at(where.index);
     try {
       if (where.is_cuda()) generate_cuda(*c, g, arguments, how);
       else generate_cpu(*c, g, arguments);
     } catch (const system_error& problem) {
-      logs::warn_once(how.name + " runs on the reference backend, which is slow: " + problem.what());
+      if (where.is_cuda() && run::cuda::is_lost()) throw;
+      const auto* const compiler = dynamic_cast<const run::compile_error*>(&problem);
+      logs::warn_once(how.name + " runs on the reference backend, which is slow: " + problem.what(),
+                      compiler != nullptr ? compiler->cause() : problem.what());
       interpret_instead(*c);
       c->about.problem = problem.what();
     }

@@ -30,6 +30,7 @@ struct judge {
   int (*compile)(void* which, int options, const char* const* option) = nullptr;
   int (*log_bytes)(void* which, std::size_t* bytes) = nullptr;
   int (*log)(void* which, char* out) = nullptr;
+  int major = 0;
 };
 
 const judge& real() {
@@ -50,6 +51,10 @@ const judge& real() {
     take(j.compile, "nvrtcCompileProgram");
     take(j.log_bytes, "nvrtcGetProgramLogSize");
     take(j.log, "nvrtcGetProgramLog");
+    int (*version)(int* major, int* minor) = nullptr;
+    take(version, "nvrtcVersion");
+    int minor = 0;
+    if (version != nullptr) version(&j.major, &minor);
     return j;
   }();
   return found;
@@ -62,9 +67,10 @@ std::string refusal(const std::string& source, const char* architecture) {
   void* which = nullptr;
   if (j.create(&which, source.c_str(), "kernel.cu", 0, nullptr, nullptr) != 0) return "NVRTC made no program";
   const std::string option = std::string("--gpu-architecture=") + architecture;
-  const char* const options[] = {option.c_str(), "--std=c++17", "-w"};
+  // As run/cuda_nvrtc.hpp has them.
+  const char* const options[] = {option.c_str(), "--std=c++17", "--fmad=false", "-w", "--minimal"};
   std::string log;
-  if (j.compile(which, 3, options) != 0) {
+  if (j.compile(which, j.major >= 13 ? 5 : 4, options) != 0) {
     std::size_t bytes = 0;
     j.log_bytes(which, &bytes);
     log.resize(bytes);

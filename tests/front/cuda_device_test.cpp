@@ -31,6 +31,18 @@ void same(const char* name, double tolerance, F f, const X&... x) {
   check_equal(values(there), values(host), tolerance);
 }
 
+/// What a skipped case of this file prints in a process of its own, on the emulator.
+std::string output_of(const std::string& environment, const char* test_case) {
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
+  const std::string command =
+      "env -u SINTER_TEST_GPU " + environment + " '" + self + "' --no-skip -tc='" + test_case + "' 2>&1";
+  std::string out;
+  FILE* const pipe = popen(command.c_str(), "r");
+  for (char line[512]; pipe && std::fgets(line, sizeof line, pipe);) out += line;
+  if (pipe) pclose(pipe);
+  return out;
+}
+
 struct layer {
   tensor<float, 2> w;
   tensor<float, 1> b;
@@ -475,14 +487,7 @@ TEST_CASE("the environment names a device" * doctest::skip()) {  // run by the c
 
 TEST_CASE("SINTER_DEVICE chooses the default device, or says what is wrong with it") {
   const auto with = [](const char* value) {
-    const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
-    const std::string command = "env -u SINTER_TEST_GPU SINTER_DEVICE='" + std::string(value) + "' '" + self +
-                                "' --no-skip -tc='the environment names a device' 2>&1";
-    std::string out;
-    FILE* const pipe = popen(command.c_str(), "r");
-    for (char line[512]; pipe && std::fgets(line, sizeof line, pipe);) out += line;
-    if (pipe) pclose(pipe);
-    return out;
+    return output_of("SINTER_DEVICE='" + std::string(value) + "'", "the environment names a device");
   };
   CHECK(contains(with("cpu"), "cpu\n"));
   CHECK(contains(with(""), "cpu\n"));
@@ -496,6 +501,21 @@ TEST_CASE("SINTER_DEVICE chooses the default device, or says what is wrong with 
   CHECK(contains(with("cuda:77"), "[SINTER_DEVICE]"));
   if (have_gpu()) CHECK(contains(with("cuda"), "cuda(0)\n"));
   else CHECK(contains(with("cuda"), "[SINTER_DEVICE]"));
+}
+
+TEST_CASE("a function of a GPU" * doctest::skip()) {  // run by the case below, in processes of their own
+  const auto f = compile([] { return zeros<float>(3) + 1.f; }, {.device = device::cuda(0)});
+  std::printf("%s\n", error_of([&] { f(); }).c_str());
+}
+
+TEST_CASE("a GPU that is of no use is an error: nobody says that something else answers") {
+  for (const auto& [environment, words] : {std::pair("SINTER_EMULATOR_CAPABILITY=61", "has compute capability 6.1"),
+                                           std::pair("SINTER_EMULATOR_MODE=full", "has no memory left to start with"),
+                                           std::pair("SINTER_LIBCUDA=/nonexistent/libcuda.so.1", "no CUDA driver")}) {
+    const auto said = output_of(environment, "a function of a GPU");
+    CHECK_MESSAGE(contains(said, words), said);
+    CHECK_MESSAGE(!contains(said, "reference backend"), said);
+  }
 }
 
 TEST_CASE("streams and events are a GPU's") {

@@ -9,6 +9,8 @@
 #include <doctest/doctest.h>
 #include <sinter/sinter.hpp>
 
+#include "../front/stderr_text.hpp"
+
 using namespace sinter;
 
 namespace {
@@ -70,6 +72,27 @@ TEST_CASE("without a compiler the reference backend answers, and a compiler foun
     CHECK(answer(1.25f) == "reference");
   }
   CHECK(answer(1.25f) == "cpu");
+}
+
+TEST_CASE("a compiler that is of no use is reported once, and what to do") {
+  const scratch_folder cache, tools;
+  const environment_value where("SINTER_CACHE_DIR", cache.path);
+  const auto warnings = [&](const std::string& compiler, const char* remedy) {
+    const environment_value chosen("SINTER_CXX", compiler);
+    const std::string said = stderr_text([&] {
+      for (const char* name : {"one", "two"}) {
+        const auto f = compile([](auto x) { return x * 4.75f; }, {.dynamic = dynamic::no, .name = name});
+        for (const int n : {3, 4}) CHECK(f(ones<float>(n))(2) == 4.75f);
+      }
+    });
+    CHECK(said.find(remedy) != std::string::npos);
+    std::size_t count = 0;
+    for (std::size_t at = 0; (at = said.find("runs on the reference backend", at)) != std::string::npos; ++at) ++count;
+    CHECK_MESSAGE(count == 1, said);
+  };
+  warnings("/nonexistent/c++-once", "install g++ or clang++, or set SINTER_CXX to the path of one");
+  warnings(script(tools, "case $1 in --version) echo c++ 2; exit 0;; esac\necho no >&2; exit 3"),
+           "set SINTER_CXX to a working g++ or clang++");
 }
 
 TEST_CASE("a compiler that fails, dies or hangs leaves the work to the reference backend") {

@@ -19,13 +19,14 @@ inline void write(std::string_view channel, std::string_view text) {
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
-/// Prints a warning once per process and distinct text; SINTER_LOGS does not silence it.
-inline void warn_once(const std::string& text) {
+/// Prints a warning once per process and `cause`; SINTER_LOGS does not silence it.
+inline void warn_once(const std::string& text, const std::string& cause) {
   static std::mutex mutex;
   static auto& seen = *new std::set<std::string>;  // threads may outlive statics
   const std::lock_guard lock(mutex);
-  if (seen.insert(text).second) write("warning", text);
+  if (seen.insert(cause).second) write("warning", text);
 }
+inline void warn_once(const std::string& text) { warn_once(text, text); }
 
 /// What SINTER_LOGS may list, and "all".
 inline constexpr std::string_view channels[] = {"guards", "recompiles",  "graph_breaks", "graph", "rewrite",

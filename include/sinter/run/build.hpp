@@ -44,15 +44,17 @@ struct built {
 /// The host compiler is missing, failed, was killed, hung or produced nothing.
 class compile_error : public system_error {
  public:
-  compile_error(const std::string& message, outcome how, std::string source_path)
-      : system_error(message), how_(how), source_path_(std::move(source_path)) {}
+  compile_error(const std::string& message, outcome how, std::string source_path, std::string cause)
+      : system_error(message), how_(how), source_path_(std::move(source_path)), cause_(std::move(cause)) {}
   outcome how() const noexcept { return how_; }
   /// Where the kernel's text was saved; empty when no compiler was run.
   const std::string& source_path() const noexcept { return source_path_; }
+  /// What is wrong with the compiler, whichever kernel it was given.
+  const std::string& cause() const noexcept { return cause_; }
 
  private:
   outcome how_;
-  std::string source_path_;
+  std::string source_path_, cause_;
 };
 
 /// False, and why with a remedy, when there is no C++ compiler that answers. It compiles nothing.
@@ -174,7 +176,8 @@ inline std::string first_lines(const std::string& text, int count) {
 
 [[noreturn]] SINTER_API void fail_compile(const host_compiler& with, const std::string& source,
                                           const process_result& r) {
-  if (r.how == outcome::missing && with.path.empty()) throw compile_error("[compile] " + with.problem, r.how, "");
+  if (r.how == outcome::missing && with.path.empty())
+    throw compile_error("[compile] " + with.problem, r.how, "", with.problem);
   std::string what = with.path, remedy = "; set SINTER_CXX to a working g++ or clang++";
   switch (r.how) {
     case outcome::missing:
@@ -196,10 +199,11 @@ inline std::string first_lines(const std::string& text, int count) {
       break;
   }
   const std::string path = save_source(source, ".cpp");
-  std::string message = "[compile] " + what + remedy;
+  const std::string cause = "[compile] " + what + remedy;
+  std::string message = cause;
   if (!path.empty()) message += "; the kernel is in " + path;
   if (!r.log.empty()) message += "\n" + first_lines(r.log, 30);
-  throw compile_error(message, r.how, path);
+  throw compile_error(message, r.how, path, cause);
 }
 
 /// One distinct kernel on its way.

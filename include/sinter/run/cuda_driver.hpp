@@ -283,6 +283,13 @@ SINTER_API gpu* open_device(const driver_table& call, int index) {
 
 }  // namespace detail
 
+/// True after an error of a kernel: the driver refuses this process any further work.
+inline bool is_lost() {
+  detail::driver_state& state = detail::driver_instance();
+  const std::lock_guard lock(state.lost_mutex);
+  return !state.lost.empty();
+}
+
 /// The GPU with this index, its context started at the first call. Throws system_error when there is none or it cannot
 /// be used.
 SINTER_API gpu& device_at(int index) {

@@ -199,7 +199,7 @@ inline std::string log_of(const nvrtc& with, nvrtc::program program) {
   std::string message = "[cuda] NVRTC " + std::to_string(with.major) + "." + std::to_string(with.minor) + ": " + what;
   if (!path.empty()) message += "; the kernel is in " + path + (log.empty() ? "" : ", the log in " + path + ".log");
   if (!log.empty()) message += "\n" + run::detail::first_lines(log, 30);
-  throw compile_error(message, outcome::failed, path);
+  throw compile_error(message, outcome::failed, path, message);
 }
 
 }  // namespace detail
