@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <sinter/run/cuda_control.hpp>
 #include <sinter/run/cuda_graph.hpp>
 
 #include "cuda_support.hpp"
@@ -242,6 +243,39 @@ TEST_CASE("a kernel that goes wrong is named: among the last ones, or exactly wi
       expect(r, "the GPU is of no use to this process after " + std::string(w.words));
     }
   }
+}
+
+TEST_CASE("a kernel of the user is named when it goes wrong, and not when another did before") {
+  if (cuda::driver_alive()) return;
+  const auto of_user = [](const char* entry) {
+    cuda::sequence s;
+    s.steps.emplace_back();
+    s.steps[0].what = cuda::action::call;
+    s.steps[0].operands = {{0, 0, true}};
+    s.steps[0].call = std::make_shared<const cuda::user_kernel>(bad_sequence(entry).steps[0], 1, series<std::int64_t>{},
+                                                                series<long long>{0});
+    s.given = 1;
+    return s;
+  };
+  expect(with({{"SINTER_CUDA_SYNC", "1"}},
+              [&] {
+                const storage a = cuda::allocate(256, 0);
+                void* const given[] = {a.data()};
+                cuda::execute(of_user("fine"), given, nullptr);
+                cuda::execute(of_user("wild"), given, nullptr);
+              }),
+         "said: [cuda] an illegal memory access in wild (at model.cpp:12) (");
+  expect(with({{"SINTER_CUDA_SYNC", ""}},
+              [&] {
+                const storage a = cuda::allocate(256, 0);
+                void* const given[] = {a.data()};
+                // Made, and kept, before: what loads and unloads a module would tell first.
+                const cuda::sequence wild = of_user("wild"), fine = of_user("fine");
+                cuda::execute(wild, given, nullptr);
+                while (cuda::driver().stream_query(cuda::current_queue(0).handle) == cuda::api::not_ready) {}
+                cuda::execute(fine, given, nullptr);
+              }),
+         "said: [cuda] an illegal memory access in one of the last kernels: wild (at model.cpp:12) (");
 }
 
 TEST_CASE("a recorded call that goes wrong names its kernels") {

@@ -119,10 +119,7 @@ class user_kernel final : public routine {
     series<void*> parameters;
     for (auto& a : addresses) parameters.push_back(&a);
     for (const auto& n : numbers_) parameters.push_back(const_cast<long long*>(&n));
-    check(driver().launch(launch_.entry, launch_.blocks, 1, 1, launch_.threads, 1, 1, launch_.shared, q.handle,
-                          parameters.data(), nullptr),
-          "launching", launch_.label);
-    detail::remember(launch_.label);
+    detail::launch(launch_, parameters.data(), q, driver());
   }
   std::int64_t scratch_bytes() const override { return bytes_; }
 

@@ -212,6 +212,12 @@ inline void check(api::result r, const char* what, const char* label = nullptr) 
     detail::fail_result(r, what, label);
 }
 
+/// As check(), for a request to a stream: errors that an earlier kernel left behind say nothing about `label`.
+inline void check_request(api::result r, const char* what, const char* label) {
+  if (r != api::success) [[unlikely]]
+    detail::fail_result(r, what, detail::lost_words(r) == nullptr ? label : nullptr);
+}
+
 /// The driver's entry points. Throws system_error when there is no usable driver, and in a child forked after the start.
 inline const driver_table& driver() {
   detail::driver_state& state = detail::driver_instance();

@@ -159,39 +159,46 @@ class operand_table {
   series<void*> many_, many_parameters_;
 };
 
+/// To be said of each request to a stream that `label` made, with what the driver answered.
+inline void requested(api::result r, const char* label, queue& q, const driver_table& call) {
+  check_request(r, "launching", label);
+  remember(label);
+  if (synchronous()) [[unlikely]]
+    check(call.stream_synchronize(q.handle), "waiting for", label);
+}
+
+/// Asks the stream for the kernel of a step.
+inline void launch(const step& s, void** parameters, queue& q, const driver_table& call) {
+  const api::result r = with_room(q.where->index, [&] {
+    return call.launch(s.entry, s.blocks, 1, 1, s.threads, 1, 1, s.shared, q.handle, parameters, nullptr);
+  });
+  requested(r, s.label, q, call);
+}
+
 /// Asks the stream for one step.
 inline void enqueue(const step& s, operand_table& table, queue& q, const driver_table& call) {
-  api::result r = api::success;
   switch (s.what) {
     case action::launch:
-      if (s.blocks == 0) return;
-      r = with_room(q.where->index, [&] {
-        return call.launch(s.entry, s.blocks, 1, 1, s.threads, 1, 1, s.shared, q.handle, table.parameters(s), nullptr);
-      });
+      if (s.blocks != 0) launch(s, table.parameters(s), q, call);
       break;
     case action::fill:
-      if (s.bytes == 0) return;
-      r = call.fill(reinterpret_cast<api::address>(table[s.operands[0]]), s.value, static_cast<std::size_t>(s.bytes),
-                    q.handle);
+      if (s.bytes != 0)
+        requested(call.fill(reinterpret_cast<api::address>(table[s.operands[0]]), s.value,
+                            static_cast<std::size_t>(s.bytes), q.handle),
+                  s.label, q, call);
       break;
     case action::call: {
       series<void*> buffers;
       for (const operand& o : s.operands) buffers.push_back(o.index < 0 ? nullptr : table[o]);
-      return s.call->run(buffers.data(), table.scratch() + s.scratch, table.sizes(), q);
+      s.call->run(buffers.data(), table.scratch() + s.scratch, table.sizes(), q);
+      break;
     }
     case action::product:
       multiply(s.product, table[s.operands[0]], table[s.operands[1]], table[s.operands[2]],
                s.operands.size() > 3 ? table[s.operands[3]] : nullptr, q);
+      requested(api::success, s.label, q, call);
       break;
   }
-  if (r != api::success) [[unlikely]] {
-    // An error that an earlier kernel left behind says nothing about this one.
-    if (lost_words(r) != nullptr) fail_result(r, "launching", nullptr);
-    fail_result(r, "launching", s.label);
-  }
-  remember(s.label);
-  if (synchronous()) [[unlikely]]
-    check(call.stream_synchronize(q.handle), "waiting for", s.label);
 }
 
 }  // namespace detail
