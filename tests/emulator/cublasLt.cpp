@@ -1,6 +1,6 @@
 // tests/emulator/cublasLt.cpp: a stand-in for libcublasLt.so: column-major products with epilogues, in the stream's order.
 //
-// SINTER_EMULATOR_BLAS=refuse  finds no algorithm for any product
+// SINTER_EMULATOR_BLAS=refuse  finds no algorithm for any product; fail: finds one that fails
 #include <sinter/base/float16.hpp>
 
 #include <dlfcn.h>
@@ -94,9 +94,9 @@ void multiply(const descriptor& d, const void* a, const layout& la, const void* 
       }
 }
 
-bool refused() {
+bool told_to(const char* what) {
   const char* const value = std::getenv("SINTER_EMULATOR_BLAS");
-  return value != nullptr && std::string(value) == "refuse";
+  return value != nullptr && std::string(value) == what;
 }
 
 }  // namespace
@@ -108,7 +108,10 @@ using enqueue_function = int(void* stream, void (*run)(void*), void* data, void 
 
 SINTER_EXPORT int cublasLtCreate(void** handle) { return *handle = new int, 0; }
 SINTER_EXPORT const char* cublasLtGetStatusString(int status) {
-  return status == 0 ? "success" : status == 15 ? "CUBLAS_STATUS_NOT_SUPPORTED" : "CUBLAS_STATUS_INVALID_VALUE";
+  return status == 0    ? "success"
+         : status == 13 ? "CUBLAS_STATUS_EXECUTION_FAILED"
+         : status == 15 ? "CUBLAS_STATUS_NOT_SUPPORTED"
+                        : "CUBLAS_STATUS_INVALID_VALUE";
 }
 SINTER_EXPORT int cublasLtMatrixLayoutCreate(layout** out, int type, std::uint64_t rows, std::uint64_t columns,
                                              std::int64_t ld) {
@@ -143,7 +146,7 @@ SINTER_EXPORT int cublasLtMatmulPreferenceSetAttribute(void*, int, const void*, 
 SINTER_EXPORT int cublasLtMatmulAlgoGetHeuristic(void*, descriptor* d, layout* a, layout* b, layout* c, layout* out,
                                                  void*, int wanted, heuristic* results, int* found) {
   *found = 0;
-  if (refused()) return 15;
+  if (told_to("refuse")) return 15;
   const std::uint64_t m = d->transpose_a ? a->columns : a->rows, k = d->transpose_a ? a->rows : a->columns;
   const std::uint64_t k2 = d->transpose_b ? b->columns : b->rows, n = d->transpose_b ? b->rows : b->columns;
   if (k != k2 || m != out->rows || n != out->columns || c != out || a->type != b->type) return 7;
@@ -157,6 +160,7 @@ SINTER_EXPORT int cublasLtMatmulAlgoGetHeuristic(void*, descriptor* d, layout* a
 SINTER_EXPORT int cublasLtMatmul(void*, descriptor* d, const void*, const void* a, layout* la, const void* b,
                                  layout* lb, const void*, const void*, layout*, void* out, layout* lo, const void*,
                                  void* workspace, std::size_t bytes, void* stream) {
+  if (told_to("fail")) return 13;
   if (bytes > 0 && workspace == nullptr) return 7;
   if ((d->epilogue & 4) && d->bias == nullptr) return 7;
   static enqueue_function* const enqueue = [] {

@@ -50,6 +50,16 @@ cuda::sequence bad_sequence(const std::string& entry) {
   return one_launch(module_of(bad_source), entry, {{0, 0}}, 1, 32);
 }
 
+/// out = a b for a of (2, 1), whose rows are this far apart, and b of (1, 2).
+cuda::step small_product(series<cuda::operand> operands, std::int64_t row_a = 1) {
+  cuda::step s;
+  s.what = cuda::action::product;
+  s.label = "matmul (at model.cpp:3)";
+  s.product = {.m = 2, .n = 2, .k = 1, .row_a = row_a, .row_b = 2, .row_out = 2};
+  s.operands = std::move(operands);
+  return s;
+}
+
 }  // namespace
 
 TEST_CASE("a missing, stubborn or empty driver is a clear error") {
@@ -145,12 +155,7 @@ TEST_CASE("a product is recorded where there is no room to measure it, and where
   for (const std::size_t left : {2 * mib, 32 * mib}) {
     const auto r = in_child([left] {
       cuda::sequence s = one_launch(module_of(scale_source), "scale", {{3, 0, true}, {4, 0}, {2, 4}}, 1, 128, 1);
-      cuda::step product;
-      product.what = cuda::action::product;
-      product.label = "a product (at model.cpp:3)";
-      product.product = {.m = 2, .n = 2, .k = 1, .row_a = apart, .row_b = 2, .row_out = 2};
-      product.operands = {{0, 0}, {1, 0}, {4, 0, true}};
-      s.steps.insert(s.steps.begin(), product);
+      s.steps.insert(s.steps.begin(), small_product({{0, 0}, {1, 0}, {4, 0, true}}, apart));
       s.given = 4;
       s.intermediates = {0};
       s.intermediate_bytes = {16};
@@ -276,6 +281,44 @@ TEST_CASE("a kernel of the user is named when it goes wrong, and not when anothe
                 cuda::execute(fine, given, nullptr);
               }),
          "said: [cuda] an illegal memory access in one of the last kernels: wild (at model.cpp:12) (");
+}
+
+TEST_CASE("a product that fails is named, and what lost the GPU before it") {
+  if (cuda::driver_alive()) return;
+  const auto products = [] {
+    cuda::sequence s;
+    s.given = 3;
+    s.tuned = true;
+    for (int i = 0; i < 2; ++i) s.steps.push_back(small_product({{0, 0}, {1, 0}, {2, 0, true}}));
+    return s;
+  };
+  if (!emulator::real())
+    for (const int calls : {1, 2})
+      expect(with({},
+                  [&] {
+                    const storage x = cuda::allocate(256, 0), out = cuda::allocate(256, 0);
+                    void* const given[] = {x.data(), x.data(), out.data()};
+                    const cuda::sequence s = products();
+                    cuda::recording r(s, std::make_shared<cuda::scratch_pool>());
+                    for (int i = 1; i < calls; ++i) r.launch(given, nullptr);
+                    ::setenv("SINTER_EMULATOR_BLAS", "fail", 1);
+                    r.launch(given, nullptr);
+                  }),
+             "said: [cuda] the product (2, 1) by (1, 2) of f32 in matmul (at model.cpp:3) failed: cuBLASLt: "
+             "CUBLAS_STATUS_EXECUTION_FAILED");
+  expect(with({{"SINTER_CUDA_SYNC", ""}},
+              [&] {
+                if (!cuda::blas().problem.empty())
+                  throw system_error("one of the last kernels: wild (at model.cpp:12)");
+                const storage x = cuda::allocate(256, 0), out = cuda::allocate(256, 0);
+                void* const given[] = {x.data(), x.data(), out.data()};
+                const cuda::sequence s = products(), wild = bad_sequence("wild");
+                cuda::execute(s, given, nullptr);
+                cuda::execute(wild, given, nullptr);
+                while (cuda::driver().stream_query(cuda::current_queue(0).handle) == cuda::api::not_ready) {}
+                cuda::execute(s, given, nullptr);
+              }),
+         "one of the last kernels: wild (at model.cpp:12)");
 }
 
 TEST_CASE("a recorded call that goes wrong names its kernels") {

@@ -282,10 +282,24 @@ SINTER_API bool can_multiply(const matmul& what, int device, std::string& why) {
   return why.empty();
 }
 
+namespace detail {
+
+/// Throws for a product that `label` asked for, null when nobody knows. Where an earlier kernel lost the GPU, the library only says that it failed.
+[[noreturn]] SINTER_API void fail_product(const product_plan& p, const std::string& problem, const char* label) {
+  const context_scope here(*p.where);
+  const api::result r = driver().stream_query(default_queue(p.where->index).handle);
+  if (lost_words(r) != nullptr) fail_result(r, "launching");
+  throw system_error("[cuda] the product " + described(p.what) + (label != nullptr ? std::string(" in ") + label : "") +
+                     problem);
+}
+
+}  // namespace detail
+
 /// Asks the queue for a product at these addresses, with its GPU's context current; `workspace` holds what the plan's choice
-/// wants.
-SINTER_API void multiply(product_plan& p, const matmul& what, detail::product_addresses at, void* workspace, queue& q) {
-  if (!p.problem.empty()) throw system_error("[cuda] the product " + detail::described(p.what) + ": " + p.problem);
+/// wants. Throws system_error naming `label`.
+SINTER_API void multiply(product_plan& p, const matmul& what, detail::product_addresses at, void* workspace, queue& q,
+                         const char* label) {
+  if (!p.problem.empty()) detail::fail_product(p, ": " + p.problem, label);
   const blas_table& call = blas();
   const float one = 1, zero = 0;
   const double wide_one = 1, wide_zero = 0;
@@ -305,18 +319,18 @@ SINTER_API void multiply(product_plan& p, const matmul& what, detail::product_ad
     at.b = detail::advanced(at.b, what.repeat_b, what.type);
     at.out = detail::advanced(at.out, what.repeat_out, what.result);
   }
-  if (r != 0)
-    throw system_error("[cuda] the product " + detail::described(p.what) + " failed: cuBLASLt: " + call.words(r));
+  if (r != 0) detail::fail_product(p, std::string(" failed: cuBLASLt: ") + call.words(r), label);
 }
 
 /// Asks the queue for a product on buffers, with its GPU's context current; `bias` is null when there is none. Throws
-/// system_error when there is no cuBLASLt, or it cannot do it.
-SINTER_API void multiply(const matmul& what, const void* a, const void* b, void* out, const void* bias, queue& q) {
+/// system_error when there is no cuBLASLt, or, naming `label`, when it cannot do it.
+SINTER_API void multiply(const matmul& what, const void* a, const void* b, void* out, const void* bias, queue& q,
+                         const char* label = nullptr) {
   if (detail::is_empty(what)) return;
   const detail::product_addresses at = detail::offset(what, {a, b, out, bias});
   product_plan& p = plan_product(what, detail::common_alignment(what, at), q.where->index);
   const storage workspace = p.choice.workspace > 0 ? allocate(p.choice.workspace, q.where->index) : storage{};
-  multiply(p, what, at, workspace.data(), q);
+  multiply(p, what, at, workspace.data(), q, label);
 }
 
 }  // namespace sinter::engine::run::cuda

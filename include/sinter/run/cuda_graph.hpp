@@ -96,7 +96,7 @@ class recording {
       std::size_t most = 0;
       if (s.what == action::product)
         for (int alignment = 1; alignment <= 16; alignment *= 2)
-          most = std::max(most, plan_of(s.product, alignment).choice.workspace);
+          most = std::max(most, plan_of(s, alignment).choice.workspace);
       const std::int64_t at = (scratch_end_ + 255) / 256 * 256;
       workspace_.push_back(at);
       if (most > 0) scratch_end_ = at + static_cast<std::int64_t>(most);
@@ -166,18 +166,18 @@ class recording {
     f.width = static_cast<std::size_t>(s.bytes);
     return f;
   }
-  product_plan& plan_of(const matmul& product, int alignment) const {
-    return sequence_.tuned && alignment == 16 ? tuned_product(product, sequence_.device)
-                                              : plan_product(product, alignment, sequence_.device);
+  product_plan& plan_of(const step& s, int alignment) const {
+    return sequence_.tuned && alignment == 16 ? tuned_product(s.product, sequence_.device, s.label)
+                                              : plan_product(s.product, alignment, sequence_.device);
   }
   detail::graph_handle product_of(std::size_t index, const detail::operand_table& table, char* base) const {
     const step& s = sequence_.steps[index];
     const detail::product_addresses at =
         detail::offset(s.product, {table[s.operands[0]], table[s.operands[1]], table[s.operands[2]],
                                    s.operands.size() > 3 ? table[s.operands[3]] : nullptr});
-    product_plan& p = plan_of(s.product, detail::common_alignment(s.product, at));
+    product_plan& p = plan_of(s, detail::common_alignment(s.product, at));
     return detail::captured(sequence_.device,
-                            [&](queue& q) { multiply(p, s.product, at, base + workspace_[index], q); });
+                            [&](queue& q) { multiply(p, s.product, at, base + workspace_[index], q, s.label); });
   }
 
   static bool does_nothing(const step& s) {

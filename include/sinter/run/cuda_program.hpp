@@ -195,7 +195,7 @@ inline void enqueue(const step& s, operand_table& table, queue& q, const driver_
     }
     case action::product:
       multiply(s.product, table[s.operands[0]], table[s.operands[1]], table[s.operands[2]],
-               s.operands.size() > 3 ? table[s.operands[3]] : nullptr, q);
+               s.operands.size() > 3 ? table[s.operands[3]] : nullptr, q, s.label);
       requested(api::success, s.label, q, call);
       break;
   }

@@ -52,12 +52,12 @@ class trial_operands {
 };
 
 /// Milliseconds of a few products with the plan's present choice; the best of some tries. Infinite where the driver has no room.
-SINTER_API float measured(product_plan& p, const trial_operands& on, int device) {
+SINTER_API float measured(product_plan& p, const trial_operands& on, int device, const char* label) {
   constexpr int together = 8, tries = 4;
   const driver_table& call = driver();
   queue& q = current_queue(device);
   const graph_handle graph = captured(device, [&](queue& c) {
-    for (int i = 0; i < together; ++i) multiply(p, p.what, on.at, on.workspace, c);
+    for (int i = 0; i < together; ++i) multiply(p, p.what, on.at, on.workspace, c, label);
   });
   struct timing {
     api::executable code = nullptr;
@@ -92,7 +92,7 @@ SINTER_API float measured(product_plan& p, const trial_operands& on, int device)
 
 /// Leaves the fastest of the library's offers as the plan's choice; its first one unless another is clearly faster, or where
 /// there is no room to measure.
-inline void tune(product_plan& p, int device) {
+inline void tune(product_plan& p, int device, const char* label) {
   const series<blas_table::heuristic> offers = offers_of(p, 8);
   if (offers.size() < 2) return;
   std::size_t workspace = 0;
@@ -100,11 +100,11 @@ inline void tune(product_plan& p, int device) {
   p.choice = offers[0];
   const trial_operands on(p.what, workspace, device);
   if (!on) return;
-  float best = 0.95f * measured(p, on, device);
+  float best = 0.95f * measured(p, on, device, label);
   std::size_t chosen = 0;
   for (std::size_t i = 1; i < offers.size(); ++i) {
     p.choice = offers[i];
-    const float took = measured(p, on, device);
+    const float took = measured(p, on, device, label);
     if (took >= best) continue;
     best = took;
     chosen = i;
@@ -115,8 +115,8 @@ inline void tune(product_plan& p, int device) {
 }  // namespace detail
 
 /// The plan for a product on 16-byte aligned addresses with the algorithm that was fastest when this GPU tried those that
-/// cuBLASLt offers; measured at the first call, which waits for the GPU. Throws system_error when there is no cuBLASLt.
-SINTER_API product_plan& tuned_product(const matmul& product, int device) {
+/// cuBLASLt offers; measured at the first call, which waits for the GPU. Throws system_error when there is no cuBLASLt, or, naming `label`, when it fails.
+SINTER_API product_plan& tuned_product(const matmul& product, int device, const char* label = nullptr) {
   const matmul what = detail::plan_key(product);
   product_plan& usual = plan_product(product, 16, device);
   if (!usual.problem.empty() || detail::is_empty(what)) return usual;
@@ -130,7 +130,7 @@ SINTER_API product_plan& tuned_product(const matmul& product, int device) {
   p->where = usual.where;
   p->handle = usual.handle;
   detail::make_plan(*p, blas());
-  if (p->problem.empty()) detail::tune(*p, device);
+  if (p->problem.empty()) detail::tune(*p, device, label);
   here.tuned.push_back(std::move(p));
   return *here.tuned.back();
 }
