@@ -307,6 +307,14 @@ TEST_CASE("what does not fit is refused with both shapes and the user's line") {
         x, std::pair{inputs(2, 3), inputs(4, 3)});
   });
   CHECK(lengths.find("[scan] the first axes of xs differ: 2 and 4") == 0);
+  const auto sums = [](const vec& c, const std::vector<scalar>& r) {
+    return std::pair{r.empty() ? c : vec(c + r[0]), c};
+  };
+  const std::vector<vec> none;
+  CHECK(error_of([&] { scan(sums, x, none); }).find("[scan] xs has no tensor") == 0);
+  CHECK(error_of([&] {
+          compile([&](const vec& x) { return scan(sums, x, none).first; })(x);
+        }).find("[scan] xs has no") == 0);
   const auto endless = compile(grad([](const vec& x) {
     return sum(while_loop([](const vec& v) { return sum(v) < 10.0; }, [](const vec& v) { return v * 2.0; }, x));
   }));

@@ -376,4 +376,21 @@ TEST_CASE("extents outside a trace are numbers") {
   const std::int64_t i = n;
   CHECK(i == 3);
   CHECK(1.5 * n == 4.5);
+  CHECK(dim(INT64_MIN) / -1 == INT64_MIN);
+  CHECK(dim(INT64_MIN) % -1 == 0);
+}
+
+TEST_CASE("a division by an extent of 0 is an error, whichever call is the first to have it") {
+  const auto said = [](auto&& f) { return ops::error_of([&] { (void)f(); }); };
+  CHECK(ops::contains(said([] { return dim(12) / dim(0); }), "[size] 12 is divided by an extent of 0"));
+  CHECK(ops::contains(said([] { return dim(12) % dim(0); }), "[size] 12 is divided by an extent of 0"));
+  for (const auto how : {dynamic::yes, dynamic::no, dynamic::automatic}) {
+    const auto f = compile([](vector x, vector y) { return zeros<float>(12 / (x.size(0) - 3) + 8 % y.size(0)); },
+                           {.dynamic = how});
+    CHECK(f(zeros<float>(5), zeros<float>(3)).size(0) == 8);
+    CHECK(f(zeros<float>(7), zeros<float>(5)).size(0) == 6);
+    CHECK(ops::contains(said([&] { return f(zeros<float>(3), zeros<float>(5)); }), "is divided by"));
+    CHECK(ops::contains(said([&] { return f(zeros<float>(7), zeros<float>(0)); }), "is divided by"));
+    CHECK(f(zeros<float>(9), zeros<float>(6)).size(0) == 4);
+  }
 }

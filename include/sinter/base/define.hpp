@@ -51,6 +51,10 @@ SINTER_API bool compare_sizes(size_relation what, dim a, dim b) { return sizes_h
 SINTER_API std::int64_t fixed_size(dim a) { return sizes_here().fix(a); }
 SINTER_API dim size_read_at(dim a, location where) { return sizes_here().read_at(a, where); }
 
+[[noreturn]] SINTER_API void fail_zero_divisor(std::int64_t a) {
+  fail("size", std::to_string(a) + " is divided by an extent of 0; test the extent first");
+}
+
 }  // namespace detail
 
 SINTER_API std::string dim::text() const {

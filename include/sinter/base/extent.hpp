@@ -39,6 +39,21 @@ SINTER_API bool compare_sizes(size_relation what, dim a, dim b);
 SINTER_API std::int64_t fixed_size(dim a);
 SINTER_API dim size_read_at(dim a, location where);
 
+[[noreturn]] SINTER_API void fail_zero_divisor(std::int64_t a);
+
+constexpr std::int64_t add_numbers(std::int64_t a, std::int64_t b) { return a + b; }
+constexpr std::int64_t sub_numbers(std::int64_t a, std::int64_t b) { return a - b; }
+constexpr std::int64_t mul_numbers(std::int64_t a, std::int64_t b) { return a * b; }
+// A processor stops at a quotient of 0, and at one that does not fit.
+constexpr std::int64_t div_numbers(std::int64_t a, std::int64_t b) {
+  if (b == 0) fail_zero_divisor(a);
+  return b == -1 ? static_cast<std::int64_t>(-static_cast<std::uint64_t>(a)) : a / b;
+}
+constexpr std::int64_t mod_numbers(std::int64_t a, std::int64_t b) {
+  if (b == 0) fail_zero_divisor(a);
+  return b == -1 ? 0 : a % b;
+}
+
 }  // namespace detail
 
 /// An extent. Outside a trace it is a number. Inside one it may be symbolic: arithmetic on it stays so; a comparison that
@@ -62,7 +77,7 @@ struct dim {
 #define SINTER_X(SYMBOL, NAME)                                                                         \
   friend constexpr dim operator SYMBOL(dim a, dim b) {                                                 \
     if (a.is_symbolic() || b.is_symbolic()) return detail::combine_sizes(detail::size_op::NAME, a, b); \
-    return dim(a.bits SYMBOL b.bits);                                                                  \
+    return dim(detail::NAME##_numbers(a.bits, b.bits));                                                \
   }                                                                                                    \
   template <std::integral I>                                                                           \
   friend constexpr dim operator SYMBOL(dim a, I b) {                                                   \

@@ -33,6 +33,7 @@ dim length_of(const X& xs, location at) {
       }
     }
   });
+  if (!length) fail("scan", "xs has no tensor, so there is no number of steps; give one, or use fori_loop", at);
   return *length;
 }
 

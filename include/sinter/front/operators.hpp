@@ -96,6 +96,10 @@ struct operators {
   friend constexpr auto operator-(here<E> a) { return make<ir::op::neg>(a.at, a.value); }
   friend constexpr auto operator~(here<E> a) { return make<ir::op::bit_not>(a.at, a.value); }
   friend constexpr auto operator!(here<E> a) { return make_logical<ir::op::bit_not>(a.at, a.value); }
+  // What converts to bool would convert for the `!` of C++ as well.
+  friend constexpr auto operator!(const E& a) requires std::is_constructible_v<bool, const E&> {
+    return make_logical<ir::op::bit_not>(location{}, a);
+  }
   friend constexpr const E& operator+(const E& a) { return a; }
 };
 
