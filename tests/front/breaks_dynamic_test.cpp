@@ -12,8 +12,8 @@
 #include <sinter/sinter.hpp>
 
 #include "../close.hpp"
+#include "../stderr_text.hpp"
 #include "../texts.hpp"
-#include "stderr_text.hpp"
 
 using namespace sinter;
 using texts::contains;

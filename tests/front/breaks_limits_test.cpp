@@ -7,8 +7,8 @@
 
 #include <sinter/sinter.hpp>
 
+#include "../stderr_text.hpp"
 #include "../texts.hpp"
-#include "stderr_text.hpp"
 
 using namespace sinter;
 using texts::contains;

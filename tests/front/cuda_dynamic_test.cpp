@@ -3,8 +3,8 @@
 #include <sinter/sinter.hpp>
 
 #include "../close.hpp"
+#include "../stderr_text.hpp"
 #include "ops_support.hpp"
-#include "stderr_text.hpp"
 
 using namespace sinter;
 

@@ -9,7 +9,7 @@
 #include <doctest/doctest.h>
 #include <sinter/sinter.hpp>
 
-#include "../front/stderr_text.hpp"
+#include "../stderr_text.hpp"
 
 using namespace sinter;
 

@@ -1,6 +1,6 @@
 // Which calls are compiled and which are answered: numbers, limits and what they say, stances, precompile, threads.
+#include "../stderr_text.hpp"
 #include "../texts.hpp"
-#include "stderr_text.hpp"
 
 #include <atomic>
 #include <chrono>

@@ -1,6 +1,6 @@
 // tier::background: the interpreter answers while kernels are made; exit and fork meanwhile; what is frequent.
+#include "../stderr_text.hpp"
 #include "../texts.hpp"
-#include "stderr_text.hpp"
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // explain and verify on a GPU; without one the same on the host.
-#include "ops_support.hpp"
+#include "../front/ops_support.hpp"
 
 #include <cstdlib>
 #include <filesystem>

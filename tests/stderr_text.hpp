@@ -1,4 +1,4 @@
-// tests/front/stderr_text.hpp: what a piece of code writes to stderr.
+// tests/stderr_text.hpp: what a piece of code writes to stderr.
 #pragma once
 
 #include <unistd.h>

@@ -1,0 +1,78 @@
+// The engine's vector does what std::vector does: random operations on both, elements that own memory.
+#include <random>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <sinter/base/series.hpp>
+
+using sinter::series;
+
+namespace {
+
+bool same(const series<std::string>& a, const std::vector<std::string>& b) {
+  return std::vector<std::string>(a.begin(), a.end()) == b && a.size() == b.size() && a.empty() == b.empty();
+}
+
+}  // namespace
+
+TEST_CASE("random operations leave what std::vector has") {
+  std::mt19937 any(7);
+  for (int round = 0; round < 200; ++round) {
+    series<std::string> a;
+    std::vector<std::string> b;
+    for (int step = 0; step < 60; ++step) {
+      const std::string x(any() % 40, static_cast<char>('a' + any() % 26));
+      const std::size_t i = any() % (b.size() + 1), j = i + any() % (b.size() - i + 1), n = any() % 12;
+      const auto at = b.begin() + static_cast<std::ptrdiff_t>(i), to = b.begin() + static_cast<std::ptrdiff_t>(j);
+      switch (any() % 11) {
+        case 0:
+          a.push_back(x), b.push_back(x);
+          break;
+        case 1:
+          if (!b.empty()) a.push_back(a[i % b.size()]), b.push_back(std::string(b[i % b.size()]));
+          break;
+        case 2:
+          CHECK(*a.insert(a.begin() + i, x) == x);
+          b.insert(at, x);
+          break;
+        case 3:
+          a.insert(a.begin() + i, {x, "b", x}), b.insert(at, {x, "b", x});
+          break;
+        case 4:
+          CHECK(a.erase(a.begin() + i, a.begin() + j) == a.begin() + i);
+          b.erase(at, to);
+          break;
+        case 5:
+          a.resize(n, x), b.resize(n, x);
+          break;
+        case 6:
+          a.assign(n, x), b.assign(n, x);
+          break;
+        case 7: {
+          series<std::string> c = a;
+          a = std::move(c);
+          a = static_cast<const series<std::string>&>(a);
+          break;
+        }
+        case 8:
+          CHECK(erase_if(a, [&](const auto& s) { return s.size() % 3 == 0; }) ==
+                std::erase_if(b, [&](const auto& s) { return s.size() % 3 == 0; }));
+          break;
+        case 9: {
+          const series<std::string> before = a;
+          series<std::string> other{x};
+          a.swap(other);
+          CHECK((a == series<std::string>{x} && other == before));
+          a = std::move(other);
+          break;
+        }
+        default:
+          if (!b.empty()) a.pop_back(), b.pop_back();
+      }
+      REQUIRE(same(a, b));
+    }
+    CHECK(same(series<std::string>(b), b));
+    CHECK_THROWS_AS(a.at(a.size()), std::out_of_range);
+  }
+}
