@@ -321,6 +321,40 @@ TEST_CASE("a product that fails is named, and what lost the GPU before it") {
          "one of the last kernels: wild (at model.cpp:12)");
 }
 
+TEST_CASE(
+    "the last 32 launches are remembered, all kernels of a recorded call as one of them, and that there were others") {
+  if (!fresh()) return;
+  const auto names = [](int from, int to) {
+    std::string out;
+    for (int i = from; i >= to; --i) out += (i < from ? ", step " : "step ") + std::to_string(i);
+    return out;
+  };
+  const auto after = [](int steps, int calls, bool recorded) {
+    return with({}, [&] {
+      const storage a = cuda::allocate(256, 0);
+      void* const given[] = {a.data()};
+      cuda::sequence s;
+      const cuda::sequence fine = bad_sequence("fine"), wild = bad_sequence("wild");
+      for (int i = 0; i < steps; ++i) {
+        s.steps.push_back(fine.steps[0]);
+        s.steps.back().label = cuda::label("step " + std::to_string(i));
+      }
+      s.given = 1;
+      cuda::recording r(s, std::make_shared<cuda::scratch_pool>(), recorded ? 0 : 1);
+      r.launch(given, nullptr);
+      for (int i = 1; i < calls; ++i) r.launch(given, nullptr);
+      cuda::execute(wild, given, nullptr);
+      cuda::synchronize(0);
+    });
+  };
+  const std::string words = "one of the last kernels: wild (at model.cpp:12), ";
+  expect(after(31, 1, false), words + names(30, 0) + " (");
+  expect(after(32, 1, false), words + names(31, 1) + ", or an earlier one (");
+  expect(after(20, 31, true), words + names(19, 0) + " (");
+  expect(after(20, 32, true), words + names(19, 0) + ", or an earlier one (");
+  expect(after(40, 1, true), words + names(39, 9) + ", or an earlier one (");
+}
+
 TEST_CASE("a recorded call that goes wrong names its kernels") {
   if (!fresh()) return;
   expect(with({{"SINTER_EMULATOR_FAULT", "fine"}},

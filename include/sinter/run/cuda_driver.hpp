@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 
 #include "../base/config.hpp"
 #include "../base/error.hpp"
@@ -48,7 +49,7 @@ struct driver_state {
   std::mutex lost_mutex;
   std::string lost;  ///< the error after which the contexts are of no use
   // The labels of the last launches, for errors that surface later.
-  static constexpr unsigned remembered = 8;
+  static constexpr unsigned remembered = 32;
   std::atomic<unsigned> launches{0};
   std::array<std::atomic<const char*>, remembered> labels{};
 };
@@ -164,17 +165,25 @@ inline const char* lost_words(api::result r) {
   }
 }
 
-/// The distinct labels of the last launches, latest first.
+/// The distinct labels of the last launches, latest first; and that there were others, where there may have been.
 SINTER_API std::string recent_labels() {
   const driver_state& state = driver_instance();
   const unsigned count = state.launches.load(std::memory_order_acquire);
   sorted_set<std::string> seen;
   std::string out;
+  bool others = count > driver_state::remembered;
   for (unsigned back = 1; back <= std::min(count, driver_state::remembered); ++back) {
-    const char* const label = state.labels[(count - back) % driver_state::remembered].load(std::memory_order_acquire);
-    if (label != nullptr && seen.insert(label).second) out.append(out.empty() ? "" : ", ").append(label);
+    const char* const labels = state.labels[(count - back) % driver_state::remembered].load(std::memory_order_acquire);
+    for (std::string_view rest = labels != nullptr ? labels : ""; !rest.empty();) {
+      const std::string label(rest.substr(0, rest.find('\n')));
+      rest.remove_prefix(std::min(label.size() + 1, rest.size()));
+      if (!seen.insert(label).second) continue;
+      if (seen.size() > driver_state::remembered) others = true;
+      else out.append(out.empty() ? "" : ", ").append(label);
+    }
   }
-  return out.empty() ? "(none was launched)" : out;
+  if (out.empty()) return "(none was launched)";
+  return others ? out + ", or an earlier one" : out;
 }
 
 /// True with SINTER_CUDA_SYNC=1: each launch is waited for, so that an error names its kernel.
@@ -186,22 +195,25 @@ inline bool synchronous() {
   return chosen;
 }
 
-/// Throws the system_error for `r`. `label` is the kernel that is known to be at fault, or null.
-[[noreturn]] SINTER_API void fail_result(api::result r, const std::string& what, const char* label = nullptr) {
+/// Throws the system_error for `r`, the answer to doing `what` for `label`. `culprit` is the kernel that is known to be at
+/// fault where the GPU is lost. Either may be null.
+[[noreturn]] SINTER_API void fail_result(api::result r, std::string what, const char* label = nullptr,
+                                         const char* culprit = nullptr) {
   driver_state& state = driver_instance();
   if (state.forked.load(std::memory_order_relaxed)) fail_forked();
   const std::lock_guard lock(state.lost_mutex);
   const char* const words = lost_words(r);
+  if (label != nullptr) what.append(" ").append(label);
   if (!state.lost.empty())
     throw system_error("[cuda] " + what + " failed: the GPU is of no use to this process after " + state.lost);
   if (words != nullptr) {
-    state.lost = label != nullptr ? std::string(words) + " in " + label
-                                  : std::string(words) + " in one of the last kernels: " + recent_labels();
+    state.lost = culprit != nullptr ? std::string(words) + " in " + culprit
+                                    : std::string(words) + " in one of the last kernels: " + recent_labels();
     throw system_error("[cuda] " + state.lost + " (" + coded(r) + ")" +
-                       (label != nullptr ? "" : "; SINTER_CUDA_SYNC=1 tells which") +
+                       (culprit != nullptr ? "" : "; SINTER_CUDA_SYNC=1 tells which") +
                        "; the process has to be started again to use the GPU");
   }
-  throw system_error("[cuda] " + what + (label != nullptr ? " " + std::string(label) : "") + " failed: " + coded(r));
+  throw system_error("[cuda] " + what + " failed: " + coded(r));
 }
 
 }  // namespace detail
@@ -209,13 +221,13 @@ inline bool synchronous() {
 /// Throws system_error saying `what` failed, unless `r` is success.
 inline void check(api::result r, const char* what, const char* label = nullptr) {
   if (r != api::success) [[unlikely]]
-    detail::fail_result(r, what, label);
+    detail::fail_result(r, what, label, label);
 }
 
 /// As check(), for a request to a stream: errors that an earlier kernel left behind say nothing about `label`.
 inline void check_request(api::result r, const char* what, const char* label) {
   if (r != api::success) [[unlikely]]
-    detail::fail_result(r, what, detail::lost_words(r) == nullptr ? label : nullptr);
+    detail::fail_result(r, what, label);
 }
 
 /// The driver's entry points. Throws system_error when there is no usable driver, and in a child forked after the start.
@@ -345,7 +357,7 @@ SINTER_API const char* label(const std::string& text) {
 }
 
 namespace detail {
-/// Remembers a launch for the errors that surface later.
+/// Remembers a launch for the errors that surface later: its label, or several, a line each, the last one first.
 inline void remember(const char* label) {
   driver_state& state = driver_instance();
   const unsigned at = state.launches.load(std::memory_order_relaxed);

@@ -9,6 +9,7 @@
 
 #include "../base/log.hpp"
 #include "../base/series.hpp"
+#include "../base/sorted.hpp"
 #include "cuda_order.hpp"
 #include "cuda_program.hpp"
 #include "cuda_tune.hpp"
@@ -61,11 +62,9 @@ class recording {
     variant* chosen = find();
     if (chosen == nullptr) chosen = &fitted(table, base);
     chosen->used = calls_;
-    const auto& steps = sequence_.steps;
-    for (std::size_t i = steps.size() - std::min<std::size_t>(steps.size(), 8); i < steps.size(); ++i)
-      detail::remember(steps[i].label);
-    check(driver().graph_launch(chosen->code, q.handle), "launching a recorded call that ends with",
-          steps.back().label);
+    check_request(with_room(sequence_.device, [&] { return driver().graph_launch(chosen->code, q.handle); }),
+                  "launching a recorded call that ends with", sequence_.steps.back().label);
+    detail::remember(labels_);
   }
 
   /// Nodes that calls had to change, and copies of the graph made: for tests and logs.
@@ -84,7 +83,7 @@ class recording {
     std::uint64_t used = 0;
   };
 
-  /// Learns which operands are values, and what products want of scratch memory.
+  /// Learns which operands are values, what products want of scratch memory, and the steps' labels.
   void survey(std::span<void* const> given) {
     value_bytes_.assign(given.size(), 0);
     scratch_end_ = sequence_.scratch_bytes;
@@ -101,6 +100,12 @@ class recording {
       workspace_.push_back(at);
       if (most > 0) scratch_end_ = at + static_cast<std::int64_t>(most);
     }
+    std::string labels;
+    sorted_set<std::string> seen;
+    for (std::size_t i = sequence_.steps.size(); i-- > 0;)
+      if (const step& s = sequence_.steps[i]; !does_nothing(s) && seen.insert(s.label).second)
+        labels.append(s.label).append("\n");
+    labels_ = label(labels);
   }
 
   /// The operands of this call: addresses and values, then the scratch address, then the sizes.
@@ -228,7 +233,7 @@ class recording {
         const detail::graph_handle child = product_of(i, table, base);
         r = call.graph_add_child(&node, made, before.data(), before.size(), child.get());
       }
-      check(r, "recording", s.label);
+      check_request(r, "recording", s.label);
       v.nodes.push_back(node);
     }
     return v;
@@ -277,6 +282,7 @@ class recording {
   series<int> value_bytes_;         ///< per given operand: bytes of a value, 0 for an address
   series<std::int64_t> workspace_;  ///< per step: offset of a product's own scratch memory
   std::int64_t scratch_end_ = 0;
+  const char* labels_ = "";  ///< what remember() is told of a call
   series<std::uint64_t> now_;
   series<variant> variants_;
   std::size_t changed_ = 0;
