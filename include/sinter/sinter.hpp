@@ -1,6 +1,9 @@
 // sinter.hpp: the one header.
 #pragma once
 
+// First: compilers list the headers that lead to an error.
+#include "front/names.hpp"
+
 #include "engine.hpp"
 #include "front/autocast.hpp"
 #include "front/cache.hpp"

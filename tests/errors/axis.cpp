@@ -1,6 +1,5 @@
 // expect: error
-// match: sum
-// match: axis is out of range
+// match: sinter: \[sum\] an axis is out of range
 // lines: 30
 
 #include <sinter/sinter.hpp>

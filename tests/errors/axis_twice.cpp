@@ -1,6 +1,5 @@
 // expect: error
-// match: sum
-// match: given twice
+// match: sinter: \[sum\] an axis is given twice
 // lines: 30
 
 #include <sinter/sinter.hpp>

@@ -1,6 +1,5 @@
 // expect: error
-// match: takes a floating dtype; cast with cast<float>\(x\)
-// match: exp
+// match: \[exp\] takes a floating dtype; cast with cast<float>\(x\)
 // lines: 32
 
 #include <sinter/sinter.hpp>

@@ -1,6 +1,5 @@
 // expect: error
-// match: floating dtype; cast with cast<float>\(x\)
-// match: mean
+// match: \[mean\] takes a floating dtype; cast with cast<float>\(x\)
 // lines: 30
 
 #include <sinter/sinter.hpp>

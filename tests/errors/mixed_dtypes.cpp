@@ -1,6 +1,5 @@
 // expect: error
-// match: different dtypes; cast one of them with cast<T>\(x\)
-// match: add
+// match: \[add\] the operands have different dtypes; cast one of them with cast<T>\(x\)
 // lines: 30
 
 #include <sinter/sinter.hpp>

@@ -1,5 +1,5 @@
 // expect: error
-// match: \[layer_norm, rms_norm\] need an axis
+// match: \[layer_norm\] needs an axis
 // lines: 30
 
 #include <sinter/sinter.hpp>

@@ -1,6 +1,5 @@
 // expect: error
-// match: permute
-// match: axis is out of range
+// match: \[permute\] an axis is out of range
 // lines: 30
 
 #include <sinter/sinter.hpp>

@@ -1,6 +1,5 @@
 // expect: error
-// match: take
-// match: index is neither i32 nor i64; cast
+// match: \[take\] the index is neither i32 nor i64; cast
 // lines: 30
 
 #include <sinter/sinter.hpp>

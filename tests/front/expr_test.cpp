@@ -383,7 +383,9 @@ TEST_CASE("a mismatch names the op, both shapes and the line of the op") {
   CHECK(ops::contains(text, "[mul] shapes do not broadcast: (3, 4) and (5, 6)"));
   CHECK(ops::contains(text, "expr_test.cpp:" + std::to_string(line)));
   CHECK(ops::error_of([&] { (void)lazy.shape(); }) == text);
-  CHECK(ops::contains(ops::error_of([&] { (void)where(a > 0, b, 1).eval(); }), "[select]"));
+  CHECK(ops::contains(ops::error_of([&] { (void)where(a > 0, b, 1).eval(); }), "[where] shapes"));
+  CHECK(ops::contains(ops::error_of([&] { (void)select(a > 0, b, 1).eval(); }), "[select] shapes"));
+  CHECK(ops::contains(ops::error_of([&] { (void)clamp(a, 0, b).eval(); }), "[clamp] shapes"));
   CHECK(ops::contains(ops::error_of([&] { (void)(a == b).eval(); }), "[eq]"));
   const engine::tracing_scope scope(std::make_shared<engine::tracer>());
   CHECK(ops::error_of([&] { (void)lazy.eval(); }) == text);

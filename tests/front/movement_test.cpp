@@ -225,6 +225,9 @@ TEST_CASE("concat and stack") {
   CHECK(ops::contains(ops::error_of([&] { (void)concat<0>(x, y); }), "(2, 3), (2, 4)"));
   CHECK(ops::contains(ops::error_of([&] { (void)concat<0>(std::vector<tensor<float, 2>>{}); }),
                       "[concat] there is nothing"));
+  const std::string differ = "[stack] the extents differ: a is (2, 3), b is (2, 4)";
+  CHECK(ops::contains(ops::error_of([&] { (void)stack(x, x, y); }), differ));
+  CHECK(ops::contains(ops::error_of([&] { (void)stack(std::vector<tensor<float, 2>>{x, y}); }), differ));
   static_assert(decltype(concat<0>(tensor<int, dims{2, 3}>(), tensor<int, dims{4, dyn}>()))::static_shape ==
                 dims{6, 3});
 }

@@ -161,6 +161,19 @@ TEST_CASE("cross_entropy refuses labels out of range and shapes that differ") {
                       "logits are (5, 7), labels are (2,)"));
 }
 
+TEST_CASE("shapes that do not broadcast are an error of the function that was called") {
+  const auto narrow = ops::sample<double, 1>({3}, 1);
+  const auto check = [&] {
+    CHECK(
+        ops::contains(ops::error_of([&] { (void)mse_loss(x, narrow); }), "[mse_loss] shapes do not broadcast: (5, 7)"));
+    CHECK(ops::contains(ops::error_of([&] { (void)layer_norm(x, narrow, narrow); }), "[layer_norm] shapes do not"));
+    CHECK(ops::contains(ops::error_of([&] { (void)rms_norm(x, narrow); }), "[rms_norm] shapes do not broadcast"));
+  };
+  check();
+  const engine::tracing_scope scope(std::make_shared<engine::tracer>());
+  check();
+}
+
 TEST_CASE("mse_loss broadcasts") {
   const auto y = ops::sample<double, 1>({7}, 9);
   double s = 0;

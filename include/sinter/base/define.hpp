@@ -24,7 +24,7 @@ SINTER_API std::string located(const std::string& message, location at) {
 }  // namespace detail
 
 [[noreturn]] SINTER_API void fail(const std::string& op, const std::string& message, location at) {
-  throw user_error(detail::located("[" + op + "] " + message, at));
+  throw user_error(detail::located("[" + (at.op ? at.op : op) + "] " + message, at));
 }
 [[noreturn]] SINTER_API void fail(const char* op, const char* message, location at) {
   fail(std::string(op), std::string(message), at);

@@ -33,7 +33,7 @@ class system_error : public error {
   using error::error;
 };
 
-/// Throws user_error "[op] message (at file:line)". (define.hpp)
+/// Throws user_error "[op] message (at file:line)"; at.op comes before op. (define.hpp)
 [[noreturn]] SINTER_API void fail(const std::string& op, const std::string& message, location at = {});
 [[noreturn]] SINTER_API void fail(const char* op, const char* message, location at = {});
 

@@ -7,10 +7,13 @@ namespace sinter {
 struct location {
   const char* file = "";
   int line = 0;
+  const char* op = nullptr;  ///< what errors name in place of the op that fails: the function that is made of it
 
   static constexpr location current(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
     return {file, line};
   }
+  /// The place inside a function that is made of ops; of nested ones the outermost is what the user called.
+  constexpr location in(const char* name) const { return {file, line, op ? op : name}; }
 };
 
 }  // namespace sinter

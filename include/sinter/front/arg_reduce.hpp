@@ -42,10 +42,11 @@ handle eager_arg_reduce(const handle& x, int axis, const char* op, location at) 
   return out;
 }
 
-template <ir::op Combiner, int Axis, bool Keep, class X>
-auto arg_reduce(const X& x, const char* op, location at) {
+template <class Name, ir::op Combiner, int Axis, bool Keep, class X>
+auto arg_reduce(const X& x, location at) {
   using T = typename X::value_type;
-  static_assert(!is_bool(dtype_of<T>), "sinter: [argmax, argmin] take numbers, not bool; cast with cast<T>(x)");
+  constexpr const char* op = Name::text;
+  if constexpr (is_bool(dtype_of<T>)) Name::template refuse<fault::numbers>();
   constexpr auto axes = op_shapes::normalize({Axis}, X::rank);
   const handle h = untyped(x, at);
   if (h.extents[Axis] == 0)

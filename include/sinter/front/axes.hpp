@@ -4,6 +4,7 @@
 #include <initializer_list>
 
 #include "../base/dims.hpp"
+#include "names.hpp"
 
 namespace sinter {
 
@@ -26,7 +27,7 @@ namespace op_shapes {
 struct axis_list {
   int count = 0;
   int at[max_rank] = {};
-  const char* error = nullptr;
+  detail::fault error = detail::fault::none;
 
   constexpr bool has(int axis) const {
     for (int i = 0; i < count; ++i)
@@ -55,11 +56,11 @@ constexpr axis_list normalize(std::initializer_list<int> axes, int rank) {
   for (int a : axes) {
     const int n = a < 0 ? a + rank : a;
     if (n < 0 || n >= rank) {
-      list.error = "an axis is out of range for the rank";
+      list.error = detail::fault::axis;
       return list;
     }
     if (list.has(n)) {
-      list.error = "an axis is given twice";
+      list.error = detail::fault::axis_twice;
       return list;
     }
     list.at[list.count++] = n;
@@ -77,22 +78,21 @@ constexpr axis_list all_axes(int rank) {
 
 namespace detail {
 
-/// The axes in [0, Rank) that an axis<…> names; no axes name all of them. After an error the first axes, so that
-/// nothing further goes wrong.
-template <int Rank, int... Axes>
+/// The axes in [0, Rank) that an axis<…> given to the function Name names; no axes name all of them. After an error the
+/// first axes, so that nothing further goes wrong.
+template <class Name, int Rank, int... Axes>
 consteval op_shapes::axis_list checked_axes() {
   constexpr auto list = sizeof...(Axes) == 0 ? op_shapes::all_axes(Rank) : op_shapes::normalize({Axes...}, Rank);
-  static_assert(list.error == nullptr,
-                "sinter: [axis] an axis is out of range for the tensor's rank, or is given twice");
-  if (!list.error) return list;
+  if constexpr (list.error == fault::none) return list;
+  else Name::template refuse<list.error>();
   return op_shapes::all_axes(int(sizeof...(Axes)) < Rank ? int(sizeof...(Axes)) : Rank);
 }
 
 /// The axis in [0, Rank) that an axis<…> of one names.
-template <int Rank, int... Axes>
+template <class Name, int Rank, int... Axes>
 consteval int one_axis() {
   static_assert(sizeof...(Axes) == 1, "sinter: [argmax, argmin] name one axis; flatten the tensor to search several");
-  return checked_axes<Rank, Axes...>()[0];
+  return checked_axes<Name, Rank, Axes...>()[0];
 }
 
 }  // namespace detail

@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "names.hpp"
 #include "tensor.hpp"
 
 namespace sinter {
@@ -49,7 +50,7 @@ index_array<E::rank> extents_of(const E& e, location at);
 template <ir::op Op, class R, class... Operands>
 struct signature {
   static constexpr ir::dtype_rule rule = ir::row(Op).rule;
-  static constexpr dtype operand[] = {dtype_of<typename Operands::value_type>...};
+  static constexpr dtype operand[sizeof...(Operands)] = {dtype_of<typename Operands::value_type>...};
   static constexpr dtype target = [] {
     if constexpr (std::is_void_v<R>) return operand[0];
     else return dtype_of<R>;
@@ -200,22 +201,59 @@ inline constexpr bool scalar_fits = is_number<Arg> ? is_float(dtype_of<T>) || st
                                                          (extent_like<Arg> &&
                                                           (is_integer(dtype_of<T>) || std::is_same_v<Arg, bool>));
 
-/// Reports a wrong operand of op Op; its template arguments show the op, the dtypes and the static shapes.
-template <ir::op Op, class R, class... Operands>
-constexpr bool check_operands() {
-  using s = signature<Op, R, Operands...>;
+/// What an op of this rule says of a dtype that it does not take.
+constexpr fault refusal(ir::dtype_rule rule) {
   using enum ir::dtype_rule;
-  constexpr bool bad = s::problem != nullptr && s::same_dtype;
-  static_assert(s::same_dtype, "sinter: the operands have different dtypes; cast one of them with cast<T>(x)");
-  static_assert(!(bad && s::rule == arithmetic), "sinter: this op takes numbers, not bool; cast with cast<T>(x)");
-  static_assert(!(bad && (s::rule == floating || s::rule == test)),
-                "sinter: this op takes a floating dtype; cast with cast<float>(x)");
-  static_assert(!(bad && s::rule == integer), "sinter: this op takes an integer dtype; cast with cast<T>(x)");
-  static_assert(!(bad && s::rule == bits), "sinter: this op takes integers or bool");
-  static_assert(!(bad && s::rule == selection), "sinter: the condition must be bool; compare, for example x != 0");
-  static_assert(!(bad && s::rule == random), "sinter: philox and gauss take u64 operands");
-  static_assert(s::shape.rank >= 0, "sinter: the static extents do not broadcast");
-  return s::problem == nullptr && s::shape.rank >= 0;
+  switch (rule) {
+    case arithmetic:
+      return fault::numbers;
+    case integer:
+      return fault::integer;
+    case bits:
+      return fault::bits;
+    case selection:
+      return fault::condition;
+    case random:
+      return fault::words;
+    default:
+      return fault::floating;
+  }
+}
+
+/// What is wrong with op Op of Operands.
+template <ir::op Op, class R, class... Operands>
+constexpr fault operands_fault() {
+  using s = signature<Op, R, Operands...>;
+  if (!s::same_dtype) return fault::dtypes;
+  if (s::problem) return refusal(s::rule);
+  return s::shape.rank < 0 ? fault::extents : fault::none;
+}
+
+/// The type whose dtype the C++ numbers among the arguments take.
+template <ir::op Op, class... Args>
+using target_of =
+    typename value_type_of<std::tuple_element_t<scalar_target<ir::row(Op).rule == ir::dtype_rule::selection, Args...>(),
+                                                std::tuple<Args...>>>::type;
+
+/// False after the compile-time error that the function Name, which applies Op to Args, does not take them.
+template <class Name, ir::op Op, class R, class... Args>
+constexpr bool accepts() {
+  using T = target_of<Op, Args...>;
+  if constexpr (!(scalar_fits<T, Args> && ...)) {
+    return Name::template refuse<fault::scalar>();
+  } else {
+    constexpr fault found = operands_fault<Op, R, operand<T, Args>...>();
+    if constexpr (found == fault::none) return true;
+    else return Name::template refuse<found>();
+  }
+}
+
+/// False after the compile-time error that the function Name does not take Tensors: they are of one floating dtype, and broadcast.
+template <class Name, class... Tensors>
+constexpr bool takes_floats() {
+  constexpr fault found = operands_fault<ir::op::exp, void, Tensors...>();
+  if constexpr (found == fault::none) return true;
+  else return Name::template refuse<found>();
 }
 
 template <ir::op Op, class R, class T>
@@ -230,17 +268,10 @@ constexpr auto result_type() {
 template <ir::op Op, class R, class... Args>
 constexpr auto make(location at, const Args&... args) {
   static_assert(sizeof...(Args) == ir::row(Op).arity, "sinter: wrong number of operands");
-  constexpr bool selection = ir::row(Op).rule == ir::dtype_rule::selection;
-  using T =
-      typename value_type_of<std::tuple_element_t<scalar_target<selection, Args...>(), std::tuple<Args...>>>::type;
-  constexpr bool scalars_fit = (scalar_fits<T, Args> && ...);
-  static_assert(scalars_fit,
-                "sinter: this C++ number does not fit the tensor's dtype; cast the tensor with cast<T>(x)");
-  if constexpr (!scalars_fit) {
-    return std::get<0>(std::tie(args...));
-  } else if constexpr (!check_operands<Op, R, operand<T, Args>...>()) {
+  if constexpr (!accepts<name_of<Op>, Op, R, Args...>()) {
     return std::get<0>(std::tie(args...));
   } else {
+    using T = target_of<Op, Args...>;
     using result = typename decltype(result_type<Op, R, T>())::type;
     return expr<Op, result, signature<Op, R, operand<T, Args>...>::shape, operand<T, Args>...>(
         at, as_operand<Op, T>(args, at)...);
@@ -252,6 +283,7 @@ constexpr auto make_logical(location at, const Args&... args) {
   constexpr bool logical = (std::is_same_v<typename value_type_of<Args>::type, bool> && ...);
   static_assert(logical, "sinter: && || ! take bool tensors; compare first, or use & | ~ on integers");
   if constexpr (logical) return make<Op>(at, args...);
+  else return std::get<0>(std::tie(args...));
 }
 
 template <class... Dims>

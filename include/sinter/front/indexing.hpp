@@ -13,10 +13,12 @@ namespace sinter {
 
 namespace detail {
 
-template <class I>
-constexpr void check_index_dtype() {
-  static_assert(dtype_of<typename I::value_type> == dtype::i32 || dtype_of<typename I::value_type> == dtype::i64,
-                "sinter: the index is neither i32 nor i64; cast it with cast<std::int64_t>(index)");
+/// False after the compile-time error that I is no index to the function Name.
+template <class Name, class I>
+constexpr bool check_index_dtype() {
+  constexpr dtype index = dtype_of<typename I::value_type>;
+  if constexpr (index == dtype::i32 || index == dtype::i64) return true;
+  else return Name::template refuse<fault::index>();
 }
 
 /// Concrete indices in row-major order; user_error for one outside [0, extent), naming it and its place.
@@ -120,8 +122,8 @@ handle scatter(const handle& base, const handle& index, const handle& updates, i
 /// index is i32 or i64. An index outside [0, extent) is a user_error, and is clamped in compiled code; negative ones are outside.
 template <tensor_like X, tensor_like I, int A = 0>
 auto take(const X& x, const I& index, axis_t<A> = {}, location at = location::current()) {
-  detail::check_index_dtype<I>();
-  constexpr int place = detail::checked_axes<X::rank, A>()[0];
+  detail::check_index_dtype<detail::named::take, I>();
+  constexpr int place = detail::checked_axes<detail::named::take, X::rank, A>()[0];
   constexpr auto shape = op_shapes::take(X::static_shape, I::static_shape, place);
   static_assert(shape.error == nullptr, "sinter: [take] the result would have more than 8 axes");
   const auto from = detail::untyped(x, at), indices = detail::untyped(index, at);
@@ -134,8 +136,8 @@ auto take(const X& x, const I& index, axis_t<A> = {}, location at = location::cu
 /// default) extents broadcast. An index outside [0, extent) is a user_error, and is clamped in compiled code.
 template <tensor_like X, tensor_like I, int A = -1>
 auto take_along_axis(const X& x, const I& index, axis_t<A> = {}, location at = location::current()) {
-  detail::check_index_dtype<I>();
-  constexpr int place = detail::checked_axes<X::rank, A>()[0];
+  detail::check_index_dtype<detail::named::take_along_axis, I>();
+  constexpr int place = detail::checked_axes<detail::named::take_along_axis, X::rank, A>()[0];
   constexpr auto shape = op_shapes::take_along_axis(X::static_shape, I::static_shape, place);
   static_assert(shape.error == nullptr,
                 "sinter: [take_along_axis] the index has another rank, or extents that do not broadcast off the axis");
@@ -154,7 +156,7 @@ auto take_along_axis(const X& x, const I& index, axis_t<A> = {}, location at = l
 /// negative n. Lazy.
 template <element T = float, tensor_like I>
 auto one_hot(const I& index, dim n, location at = location::current()) {
-  detail::check_index_dtype<I>();
+  detail::check_index_dtype<detail::named::one_hot, I>();
   if (n < 0) fail("one_hot", "the number of classes is negative: " + n.text(), at);
   const auto rows = expand_dims<-1>(index, at);
   const detail::index_leaf<typename I::value_type, dims{dyn}> classes({n}, 0);
@@ -167,11 +169,11 @@ auto one_hot(const I& index, dim n, location at = location::current()) {
 template <tensor_like X, tensor_like I, tensor_like U, int A = 0>
 auto scatter_add(const X& base, const I& index, const U& updates, axis_t<A> = {}, location at = location::current()) {
   using T = typename X::value_type;
-  detail::check_index_dtype<I>();
+  detail::check_index_dtype<detail::named::scatter_add, I>();
   static_assert(dtype_of<T> == dtype_of<typename U::value_type>,
                 "sinter: [scatter_add] base and updates have different dtypes; cast one");
   static_assert(!is_bool(dtype_of<T>), "sinter: [scatter_add] takes numbers, not bool; cast with cast<T>(x)");
-  constexpr int place = detail::checked_axes<X::rank, A>()[0];
+  constexpr int place = detail::checked_axes<detail::named::scatter_add, X::rank, A>()[0];
   constexpr auto shape = op_shapes::scatter_add(X::static_shape, I::static_shape, U::static_shape, place);
   static_assert(shape.error == nullptr, "sinter: [scatter_add] the updates' shape does not follow from base and index");
   const auto to = detail::untyped(base, at), indices = detail::untyped(index, at), add = detail::untyped(updates, at);

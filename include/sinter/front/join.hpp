@@ -16,12 +16,39 @@ auto concat_all(location at, const First& first, const Rest&... rest) {
   static_assert(((First::rank == Rest::rank) && ...), "sinter: [concat] the ranks differ");
   static_assert(((dtype_of<typename First::value_type> == dtype_of<typename Rest::value_type>)&&...),
                 "sinter: [concat] the dtypes differ; cast one with cast<T>(x)");
-  constexpr int place = checked_axes<First::rank, Axis>()[0];
+  constexpr int place = checked_axes<named::concat, First::rank, Axis>()[0];
   constexpr dims shapes[] = {First::static_shape, Rest::static_shape...};
   constexpr auto r = op_shapes::concat(shapes, place);
   static_assert(r.error == nullptr, "sinter: [concat] static extents differ off the joined axis");
   const handle parts[] = {untyped(first, at), untyped(rest, at)...};
   return typed<typename First::value_type, r.shape>(views::concat(parts, place, at), at);
+}
+
+/// Where stack's new axis goes.
+template <int Axis, class X>
+consteval int stack_place() {
+  static_assert(X::rank < max_rank, "sinter: [stack] the result would have more than 8 axes");
+  return checked_axes<named::stack, X::rank + 1, Axis>()[0];
+}
+
+template <int Axis, class First, class... Rest>
+auto stack_all(location at, const First& first, const Rest&... rest) {
+  using T = typename First::value_type;
+  constexpr int place = stack_place<Axis, First>();
+  constexpr bool ranks = ((First::rank == Rest::rank) && ...);
+  constexpr bool dtypes = ((dtype_of<T> == dtype_of<typename Rest::value_type>)&&...);
+  static_assert(ranks, "sinter: [stack] the ranks differ");
+  static_assert(dtypes, "sinter: [stack] the dtypes differ; cast one with cast<T>(x)");
+  if constexpr (ranks && dtypes) {
+    constexpr dims shapes[] = {op_shapes::expand_dims(First::static_shape, place).shape,
+                               op_shapes::expand_dims(Rest::static_shape, place).shape...};
+    constexpr auto r = op_shapes::concat(shapes, place);
+    static_assert(r.error == nullptr, "sinter: [stack] the static extents differ");
+    const handle parts[] = {untyped(first, at), untyped(rest, at)...};
+    return typed<T, r.shape>(views::stack(parts, place, at), at);
+  } else {
+    return first;
+  }
 }
 
 }  // namespace detail
@@ -42,7 +69,7 @@ auto concat(const A& a, const B& b, const C& c, const D& d, location at = locati
 }
 template <int Axis = 0, tensor_like X>
 auto concat(const std::vector<X>& xs, location at = location::current()) {
-  constexpr int place = detail::checked_axes<X::rank, Axis>()[0];
+  constexpr int place = detail::checked_axes<detail::named::concat, X::rank, Axis>()[0];
   if (xs.empty()) fail("concat", "there is nothing to join; give at least one tensor", at);
   series<detail::handle> parts;
   for (const auto& x : xs) parts.push_back(detail::untyped(x, at));
@@ -54,29 +81,31 @@ auto concat(const std::vector<X>& xs, location at = location::current()) {
 /// vector. Copies.
 template <int Axis = 0, tensor_like A, tensor_like B>
 auto stack(const A& a, const B& b, location at = location::current()) {
-  return detail::concat_all<Axis>(at, expand_dims<Axis>(a, at), expand_dims<Axis>(b, at));
+  return detail::stack_all<Axis>(at, a, b);
 }
 template <int Axis = 0, tensor_like A, tensor_like B, tensor_like C>
 auto stack(const A& a, const B& b, const C& c, location at = location::current()) {
-  return detail::concat_all<Axis>(at, expand_dims<Axis>(a, at), expand_dims<Axis>(b, at), expand_dims<Axis>(c, at));
+  return detail::stack_all<Axis>(at, a, b, c);
 }
 template <int Axis = 0, tensor_like A, tensor_like B, tensor_like C, tensor_like D>
 auto stack(const A& a, const B& b, const C& c, const D& d, location at = location::current()) {
-  return detail::concat_all<Axis>(at, expand_dims<Axis>(a, at), expand_dims<Axis>(b, at), expand_dims<Axis>(c, at),
-                                  expand_dims<Axis>(d, at));
+  return detail::stack_all<Axis>(at, a, b, c, d);
 }
 template <int Axis = 0, tensor_like X>
 auto stack(const std::vector<X>& xs, location at = location::current()) {
+  constexpr int place = detail::stack_place<Axis, X>();
   if (xs.empty()) fail("stack", "there is nothing to join; give at least one tensor", at);
-  std::vector<decltype(expand_dims<Axis>(xs[0], at))> parts;
-  for (const auto& x : xs) parts.push_back(expand_dims<Axis>(x, at));
-  return concat<Axis>(parts, at);
+  series<detail::handle> parts;
+  for (const auto& x : xs) parts.push_back(detail::untyped(x, at));
+  constexpr dims shape = detail::with_extent(op_shapes::expand_dims(X::static_shape, place).shape, place, dyn);
+  return detail::typed<typename X::value_type, shape>(detail::views::stack({parts.data(), parts.size()}, place, at),
+                                                      at);
 }
 
 /// x cut into `sections` equal parts along an axis; user_error when its extent does not divide. Views.
 template <int Axis = 0, tensor_like X>
 auto split(const X& x, std::int64_t sections, location at = location::current()) {
-  constexpr int place = detail::checked_axes<X::rank, Axis>()[0];
+  constexpr int place = detail::checked_axes<detail::named::split, X::rank, Axis>()[0];
   constexpr dims shape = detail::with_extent(X::static_shape, place, dyn);
   const auto h = detail::untyped(x, at);
   const dim n = h.extents[place];
@@ -95,7 +124,7 @@ auto split(const X& x, std::int64_t sections, location at = location::current())
 /// As split(x, sections) with the number of parts known to the compiler: an array, for structured bindings.
 template <int Axis, int Sections, tensor_like X>
 auto split(const X& x, location at = location::current()) {
-  constexpr int place = detail::checked_axes<X::rank, Axis>()[0];
+  constexpr int place = detail::checked_axes<detail::named::split, X::rank, Axis>()[0];
   constexpr dim n = X::static_shape[place];
   static_assert(Sections > 0 && (n == dyn || n % Sections == 0), "sinter: [split] the static extent does not divide");
   constexpr dims shape = detail::with_extent(X::static_shape, place, n == dyn ? dim(dyn) : n / Sections);

@@ -106,7 +106,7 @@ auto flatten(const X& x, location at = location::current()) {
 /// Axis i of the result is axis Axes[i] of x: permute(x, axis<2, 0, 1>). A view.
 template <tensor_like X, int... Axes>
 auto permute(const X& x, axis_t<Axes...>, location at = location::current()) {
-  constexpr auto perm = detail::checked_axes<X::rank, Axes...>();
+  constexpr auto perm = detail::checked_axes<detail::named::permute, X::rank, Axes...>();
   constexpr dims shape = detail::permute_shape<X::static_shape, perm>();
   return detail::typed<typename X::value_type, shape>(detail::views::permute(detail::untyped(x, at), perm, at), at);
 }
@@ -118,16 +118,21 @@ auto permute(const X& x, location at = location::current()) {
 /// x with axes I and J exchanged; the last two by default. A view.
 template <int I = -2, int J = -1, tensor_like X>
 auto transpose(const X& x, location at = location::current()) {
-  static_assert(X::rank >= 2, "sinter: [transpose] needs two axes");
-  constexpr auto perm = [] {
-    constexpr auto swapped = detail::checked_axes<X::rank, I, J>();
-    auto p = op_shapes::all_axes(X::rank);
-    p.at[swapped[0]] = swapped[1];
-    p.at[swapped[1]] = swapped[0];
-    return p;
-  }();
-  constexpr dims shape = detail::permute_shape<X::static_shape, perm>();
-  return detail::typed<typename X::value_type, shape>(detail::views::permute(detail::untyped(x, at), perm, at), at);
+  constexpr bool enough = X::rank >= 2;
+  static_assert(enough, "sinter: [transpose] needs two axes");
+  if constexpr (enough) {
+    constexpr auto perm = [] {
+      constexpr auto swapped = detail::checked_axes<detail::named::transpose, X::rank, I, J>();
+      auto p = op_shapes::all_axes(X::rank);
+      p.at[swapped[0]] = swapped[1];
+      p.at[swapped[1]] = swapped[0];
+      return p;
+    }();
+    constexpr dims shape = detail::permute_shape<X::static_shape, perm>();
+    return detail::typed<typename X::value_type, shape>(detail::views::permute(detail::untyped(x, at), perm, at), at);
+  } else {
+    return x;
+  }
 }
 
 /// x repeated along axes of extent 1 and along new leading axes; -1 keeps x's extent. user_error where an extent of x is
@@ -154,7 +159,7 @@ auto broadcast_to(const X& x, location at = location::current()) {
 /// x with an axis of extent 1 at position `axis` of the result. A view.
 template <tensor_like X, int A>
 auto expand_dims(const X& x, axis_t<A>, location at = location::current()) {
-  constexpr int place = detail::checked_axes<X::rank + 1, A>()[0];
+  constexpr int place = detail::checked_axes<detail::named::expand_dims, X::rank + 1, A>()[0];
   constexpr dims shape = detail::expand_shape<X::static_shape, place>();
   const auto h = detail::untyped(x, at);
   return detail::typed<typename X::value_type, shape>(
@@ -169,7 +174,7 @@ auto expand_dims(const X& x, location at = location::current()) {
 template <tensor_like X, int... Axes>
 auto squeeze(const X& x, axis_t<Axes...>, location at = location::current()) {
   static_assert(sizeof...(Axes) > 0, "sinter: [squeeze] name the axes to drop: squeeze(x, axis<0>)");
-  constexpr auto axes = detail::checked_axes<X::rank, Axes...>();
+  constexpr auto axes = detail::checked_axes<detail::named::squeeze, X::rank, Axes...>();
   constexpr dims shape = detail::squeeze_shape<X::static_shape, axes>();
   const auto h = detail::untyped(x, at);
   const auto r = op_shapes::squeeze(h.extents, axes);
@@ -207,7 +212,7 @@ struct axis_position {
 template <tensor_like X, int A>
 auto slice(const X& x, axis_t<A>, detail::axis_position first, detail::axis_position last = to_end,
            std::int64_t step = 1, location at = location::current()) {
-  constexpr int place = detail::checked_axes<X::rank, A>()[0];
+  constexpr int place = detail::checked_axes<detail::named::slice, X::rank, A>()[0];
   if (step == 0) fail("slice", "the step is 0; give a positive or a negative step", at);
   const auto h = detail::untyped(x, at);
   const dim stop = step < 0 && last.value.bits == to_end ? dim(-to_end / 2) : last.value;
@@ -224,7 +229,7 @@ auto slice(const X& x, detail::axis_position start, detail::axis_position stop =
 /// x with the order of the named axes reversed; of all axes when none is named. A view.
 template <tensor_like X, int... Axes>
 auto flip(const X& x, axis_t<Axes...>, location at = location::current()) {
-  constexpr auto axes = detail::checked_axes<X::rank, Axes...>();
+  constexpr auto axes = detail::checked_axes<detail::named::flip, X::rank, Axes...>();
   return detail::typed<typename X::value_type, X::static_shape>(detail::views::flip(detail::untyped(x, at), axes, at),
                                                                 at);
 }

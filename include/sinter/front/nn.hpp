@@ -16,21 +16,25 @@ auto shifted(const Y& y, const char* op, location at) {
 
 template <int Axis, class X>
 auto softmax_over(const X& x, location at) {
-  if constexpr (check_statistics<X>()) {
-    constexpr auto axes = checked_axes<X::rank, Axis>();
+  if constexpr (takes_floats<named::softmax, X>()) {
+    constexpr auto axes = checked_axes<named::softmax, X::rank, Axis>();
     const auto y = detail::evaluate(wide(x, at), at);
     const auto e = detail::evaluate(exp(shifted<axes>(y, "softmax", at), at), at);
     return narrow<element_of<X>>(div(e, sum_over<axes, true>(e, at), at), at);
+  } else {
+    return x;
   }
 }
 
 template <int Axis, class X>
 auto log_softmax_over(const X& x, location at) {
-  if constexpr (check_statistics<X>()) {
-    constexpr auto axes = checked_axes<X::rank, Axis>();
+  if constexpr (takes_floats<named::log_softmax, X>()) {
+    constexpr auto axes = checked_axes<named::log_softmax, X::rank, Axis>();
     const auto y = detail::evaluate(wide(x, at), at);
     const auto z = shifted<axes>(y, "log_softmax", at);
     return narrow<element_of<X>>(sub(z, log(sum_over<axes, true>(exp(z, at), at), at), at), at);
+  } else {
+    return x;
   }
 }
 
@@ -76,17 +80,20 @@ tensor<T, dims{}> cross_entropy_of(const X& logits, const Labels& labels, locati
   return narrow<T>(mean_over<op_shapes::all_axes(X::rank - 1), false>(loss, at), at);
 }
 
-/// The last axis, of which there has to be one.
-template <int Rank>
-consteval axis_list last_axis() {
-  static_assert(Rank > 0, "sinter: [layer_norm, rms_norm] need an axis; the tensor has rank 0");
-  return checked_axes < Rank == 0 ? 1 : Rank, -1 > ();
+template <class Y>
+inline constexpr axis_list last_axis = op_shapes::normalize({-1}, Y::rank);
+
+/// False after the compile-time error that Name, which works on the last axis of X, does not take X and what scales it.
+template <class Name, class X, class... Scales>
+constexpr bool takes_rows() {
+  if constexpr (X::rank == 0) return Name::template refuse<fault::rank>();
+  else return takes_floats<Name, X, Scales...>();
 }
 
 /// (x - mean) / sqrt(variance + eps) over the last axis, in f32 or f64.
 template <class Y>
 auto standardised(const Y& y, double eps, location at) {
-  constexpr auto axes = last_axis<Y::rank>();
+  constexpr auto axes = last_axis<Y>;
   const auto d = sub(y, mean_over<axes, true>(y, at), at);
   const auto v = mean_over<axes, true>(mul(d, d, at), at);
   return mul(d, rsqrt(add(v, eps, at), at), at);
@@ -118,28 +125,38 @@ auto log_softmax(const X& x, axis_t<A>, location at = location::current()) {
 /// (x - mean) / sqrt(var + eps) over the last axis (Ba, Kiros and Hinton, 2016). Floating dtypes.
 template <tensor_like X>
 auto layer_norm(const X& x, double eps = 1e-5, location at = location::current()) {
-  detail::check_statistics<X>();
-  const auto y = detail::evaluate(detail::wide(x, at), at);
-  return detail::narrow<typename X::value_type>(detail::standardised(y, eps, at), at);
+  if constexpr (detail::takes_rows<detail::named::layer_norm, X>()) {
+    const auto y = detail::evaluate(detail::wide(x, at), at);
+    return detail::narrow<typename X::value_type>(detail::standardised(y, eps, at), at);
+  } else {
+    return x;
+  }
 }
 /// layer_norm(x) · gamma + beta; gamma and beta broadcast against x.
 template <tensor_like X, tensor_like Gamma, tensor_like Beta>
 auto layer_norm(const X& x, const Gamma& gamma, const Beta& beta, double eps = 1e-5,
-                location at = location::current()) {
-  detail::check_statistics<X>();
-  const auto y = detail::evaluate(detail::wide(x, at), at);
-  const auto scaled = mul(detail::standardised(y, eps, at), detail::wide(gamma, at), at);
-  return detail::narrow<typename X::value_type>(add(scaled, detail::wide(beta, at), at), at);
+                location where = location::current()) {
+  if constexpr (detail::takes_rows<detail::named::layer_norm, X, Gamma, Beta>()) {
+    const location at = where.in("layer_norm");
+    const auto y = detail::evaluate(detail::wide(x, at), at);
+    const auto scaled = mul(detail::standardised(y, eps, at), detail::wide(gamma, at), at);
+    return detail::narrow<typename X::value_type>(add(scaled, detail::wide(beta, at), at), at);
+  } else {
+    return x;
+  }
 }
 
 /// x / sqrt(mean(x²) + eps) · gamma over the last axis (Zhang and Sennrich, 2019). Floating dtypes.
 template <tensor_like X, tensor_like Gamma>
-auto rms_norm(const X& x, const Gamma& gamma, double eps = 1e-5, location at = location::current()) {
-  detail::check_statistics<X>();
-  constexpr auto axes = detail::last_axis<X::rank>();
-  const auto y = detail::evaluate(detail::wide(x, at), at);
-  const auto r = rsqrt(add(detail::mean_over<axes, true>(mul(y, y, at), at), eps, at), at);
-  return detail::narrow<typename X::value_type>(mul(mul(y, r, at), detail::wide(gamma, at), at), at);
+auto rms_norm(const X& x, const Gamma& gamma, double eps = 1e-5, location where = location::current()) {
+  if constexpr (detail::takes_rows<detail::named::rms_norm, X, Gamma>()) {
+    const location at = where.in("rms_norm");
+    const auto y = detail::evaluate(detail::wide(x, at), at);
+    const auto r = rsqrt(add(detail::mean_over<detail::last_axis<X>, true>(mul(y, y, at), at), eps, at), at);
+    return detail::narrow<typename X::value_type>(mul(mul(y, r, at), detail::wide(gamma, at), at), at);
+  } else {
+    return x;
+  }
 }
 
 /// The mean over all rows of -log(softmax(logits))[label]: logits (…, classes), labels (…) of i32 or i64. A label outside
@@ -147,21 +164,25 @@ auto rms_norm(const X& x, const Gamma& gamma, double eps = 1e-5, location at = l
 template <tensor_like X, tensor_like Labels>
 auto cross_entropy(const X& logits, const Labels& labels, location at = location::current()) {
   using T = typename X::value_type;
-  detail::check_statistics<X>();
-  detail::check_index_dtype<Labels>();
-  if constexpr (detail::check_labels<X::static_shape, Labels::static_shape>())
-    return detail::cross_entropy_of<T>(logits, labels, at);
-  else return tensor<T, dims{}>();
+  using name = detail::named::cross_entropy;
+  if constexpr (!detail::takes_floats<name, X>() || !detail::check_index_dtype<name, Labels>())
+    return tensor<T, dims{}>();
+  else if constexpr (!detail::check_labels<X::static_shape, Labels::static_shape>()) return tensor<T, dims{}>();
+  else return detail::cross_entropy_of<T>(logits, labels, at);
 }
 
 /// The mean of (a - b)² over all elements, floating dtypes; a and b broadcast.
 template <tensor_like A, tensor_like B>
-auto mse_loss(const A& a, const B& b, location at = location::current()) {
-  detail::check_statistics<A>();
-  const auto d = sub(detail::wide(a, at), detail::wide(b, at), at);
-  using D = decltype(d);
-  return detail::narrow<typename A::value_type>(
-      detail::mean_over<op_shapes::all_axes(std::remove_cvref_t<D>::rank), false>(mul(d, d, at), at), at);
+auto mse_loss(const A& a, const B& b, location where = location::current()) {
+  using T = typename A::value_type;
+  if constexpr (detail::takes_floats<detail::named::mse_loss, A, B>()) {
+    const location at = where.in("mse_loss");
+    const auto d = sub(detail::wide(a, at), detail::wide(b, at), at);
+    constexpr auto axes = op_shapes::all_axes(std::remove_cvref_t<decltype(d)>::rank);
+    return detail::narrow<T>(detail::mean_over<axes, false>(mul(d, d, at), at), at);
+  } else {
+    return tensor<T, dims{}>();
+  }
 }
 
 }  // namespace sinter

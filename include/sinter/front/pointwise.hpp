@@ -48,19 +48,24 @@ constexpr auto cast(const X& x, location at = location::current()) {
 /// x where the condition holds, else y. The condition is a bool tensor.
 template <tensor_like Condition, operand_like X, operand_like Y>
 constexpr auto where(const Condition& condition, const X& x, const Y& y, location at = location::current()) {
-  return detail::make<ir::op::select>(at, condition, x, y);
+  if constexpr (!detail::accepts<detail::named::where, ir::op::select, void, Condition, X, Y>()) return condition;
+  else return detail::make<ir::op::select>(at.in("where"), condition, x, y);
 }
 
 /// x limited to [low, high]; NaN stays NaN.
 template <tensor_like X, operand_like Low, operand_like High>
 constexpr auto clamp(const X& x, const Low& low, const High& high, location at = location::current()) {
-  return minimum(maximum(x, low, at), high, at);
+  using name = detail::named::clamp;
+  if constexpr (!detail::accepts<name, ir::op::maximum, void, X, Low>()) return x;
+  else if constexpr (!detail::accepts<name, ir::op::minimum, void, X, High>()) return x;
+  else return minimum(maximum(x, low, at.in("clamp")), high, at.in("clamp"));
 }
 
 /// max(x, 0), for any dtype but bool.
 template <tensor_like X>
 constexpr auto relu(const X& x, location at = location::current()) {
-  return maximum(x, 0, at);
+  if constexpr (detail::accepts<detail::named::relu, ir::op::neg, void, X>()) return maximum(x, 0, at);
+  else return x;
 }
 
 /// How gelu is computed.
@@ -69,15 +74,18 @@ enum class approximate : std::uint8_t { none, tanh };
 /// x Φ(x) = x/2 · (1 + erf(x/√2)), floating dtypes (Hendrycks and Gimpel, 2016).
 template <tensor_like X>
 constexpr auto gelu(const X& x, location at = location::current()) {
-  return detail::make<ir::op::mul>(at, mul(x, 0.5, at), add(erf(mul(x, 0.7071067811865476, at), at), 1, at));
+  if constexpr (!detail::takes_floats<detail::named::gelu, X>()) return x;
+  else return detail::make<ir::op::mul>(at, mul(x, 0.5, at), add(erf(mul(x, 0.7071067811865476, at), at), 1, at));
 }
 
 /// The tanh form of gelu, as x·σ(2√(2/π)·(x + 0.044715 x³)), which equals it.
 template <tensor_like X>
 constexpr auto gelu_tanh(const X& x, location at = location::current()) {
-  return mul(
-      x, sigmoid(mul(x, add(mul(mul(x, x, at), 0.044715 * 1.5957691216057308, at), 1.5957691216057308, at), at), at),
-      at);
+  if constexpr (!detail::takes_floats<detail::named::gelu_tanh, X>()) return x;
+  else
+    return mul(
+        x, sigmoid(mul(x, add(mul(mul(x, x, at), 0.044715 * 1.5957691216057308, at), 1.5957691216057308, at), at), at),
+        at);
 }
 
 /// gelu with the approximation as a constant: gelu<approximate::tanh>(x).
@@ -90,43 +98,50 @@ constexpr auto gelu(const X& x, location at = location::current()) {
 /// x · σ(x), floating dtypes.
 template <tensor_like X>
 constexpr auto silu(const X& x, location at = location::current()) {
-  return mul(x, sigmoid(x, at), at);
+  if constexpr (!detail::takes_floats<detail::named::silu, X>()) return x;
+  else return mul(x, sigmoid(x, at), at);
 }
 
 /// log(1 + exp(x)), as max(x, 0) + log1p(exp(-|x|)), which does not overflow.
 template <tensor_like X>
 constexpr auto softplus(const X& x, location at = location::current()) {
-  return add(maximum(x, 0, at), log1p(exp(neg(abs(x, at), at), at), at), at);
+  if constexpr (!detail::takes_floats<detail::named::softplus, X>()) return x;
+  else return add(maximum(x, 0, at), log1p(exp(neg(abs(x, at), at), at), at), at);
 }
 
 /// x / (1 + |x|), floating dtypes.
 template <tensor_like X>
 constexpr auto softsign(const X& x, location at = location::current()) {
-  return div(x, add(abs(x, at), 1, at), at);
+  if constexpr (!detail::takes_floats<detail::named::softsign, X>()) return x;
+  else return div(x, add(abs(x, at), 1, at), at);
 }
 
 /// x for x > 0, else alpha · (exp(x) - 1), floating dtypes.
 template <tensor_like X>
 constexpr auto elu(const X& x, double alpha = 1, location at = location::current()) {
-  return where(gt(x, 0, at), x, mul(expm1(minimum(x, 0, at), at), alpha, at), at);
+  if constexpr (!detail::takes_floats<detail::named::elu, X>()) return x;
+  else return where(gt(x, 0, at), x, mul(expm1(minimum(x, 0, at), at), alpha, at), at);
 }
 
 /// x for x > 0, else slope · x, floating dtypes.
 template <tensor_like X>
 constexpr auto leaky_relu(const X& x, double slope = 0.01, location at = location::current()) {
-  return where(gt(x, 0, at), x, mul(x, slope, at), at);
+  if constexpr (!detail::takes_floats<detail::named::leaky_relu, X>()) return x;
+  else return where(gt(x, 0, at), x, mul(x, slope, at), at);
 }
 
 /// x · min(max(x + 3, 0), 6) / 6, floating dtypes (Howard et al., 2019).
 template <tensor_like X>
 constexpr auto hardswish(const X& x, location at = location::current()) {
-  return mul(x, mul(clamp(add(x, 3, at), 0, 6, at), 1.0 / 6, at), at);
+  if constexpr (!detail::takes_floats<detail::named::hardswish, X>()) return x;
+  else return mul(x, mul(clamp(add(x, 3, at), 0, 6, at), 1.0 / 6, at), at);
 }
 
 /// x · tanh(softplus(x)), floating dtypes (Misra, 2019).
 template <tensor_like X>
 constexpr auto mish(const X& x, location at = location::current()) {
-  return mul(x, tanh(softplus(x, at), at), at);
+  if constexpr (!detail::takes_floats<detail::named::mish, X>()) return x;
+  else return mul(x, tanh(softplus(x, at), at), at);
 }
 
 }  // namespace sinter

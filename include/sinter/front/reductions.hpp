@@ -80,15 +80,6 @@ auto all_over(const X& x, location at) {
   else return reduce<ir::op::bit_and, Axes, Keep>(ne(x, 0, at), "all", at);
 }
 
-/// False after the compile-time error: callers then compute nothing.
-template <class X>
-constexpr bool check_statistics() {
-  constexpr bool floating = is_float(dtype_of<element_of<X>>);
-  static_assert(floating,
-                "sinter: means, deviations, norms and softmax take a floating dtype; cast with cast<float>(x)");
-  return floating;
-}
-
 /// x / n.
 template <class X>
 auto divided(const X& x, dim n, location at) {
@@ -98,28 +89,29 @@ auto divided(const X& x, dim n, location at) {
 
 template <axis_list Axes, bool Keep, class X>
 auto mean_over(const X& x, location at) {
-  if constexpr (check_statistics<X>()) {
+  if constexpr (takes_floats<named::mean, X>())
     return narrow<element_of<X>>(divided(sum_over<Axes, Keep>(wide(x, at), at), combined<Axes>(x, at), at), at);
-  }
+  else return x;
 }
 
 /// Two passes: the mean, then the mean square of what is left. Divides by n - ddof, or by 0 when that is less.
 template <axis_list Axes, bool Keep, class X>
 auto variance(const X& x, int ddof, location at) {
-  if constexpr (check_statistics<X>()) {
-    const auto y = detail::evaluate(wide(x, at), at);
-    const auto d = sub(y, mean_over<Axes, true>(y, at), at);
-    const dim n = combined<Axes>(x, at) - ddof;
-    return divided(sum_over<Axes, Keep>(mul(d, d, at), at), n < 0 ? dim(0) : n, at);
-  }
+  const auto y = detail::evaluate(wide(x, at), at);
+  const auto d = sub(y, mean_over<Axes, true>(y, at), at);
+  const dim n = combined<Axes>(x, at) - ddof;
+  return divided(sum_over<Axes, Keep>(mul(d, d, at), at), n < 0 ? dim(0) : n, at);
 }
 template <axis_list Axes, bool Keep, class X>
 auto var_over(const X& x, int ddof, location at) {
-  return narrow<element_of<X>>(variance<Axes, Keep>(x, ddof, at), at);
+  if constexpr (takes_floats<named::var, X>()) return narrow<element_of<X>>(variance<Axes, Keep>(x, ddof, at), at);
+  else return x;
 }
 template <axis_list Axes, bool Keep, class X>
 auto std_over(const X& x, int ddof, location at) {
-  return narrow<element_of<X>>(sqrt(variance<Axes, Keep>(x, ddof, at), at), at);
+  if constexpr (takes_floats<named::std, X>())
+    return narrow<element_of<X>>(sqrt(variance<Axes, Keep>(x, ddof, at), at), at);
+  else return x;
 }
 
 /// The maximum with no derivative, and 0 in place of infinities and NaN: what exponents are taken relative to.
@@ -139,17 +131,19 @@ auto drop_kept(const X& x, location at) {
 
 template <axis_list Axes, bool Keep, class X>
 auto logsumexp_over(const X& x, location at) {
-  if constexpr (check_statistics<X>()) {
+  if constexpr (takes_floats<named::logsumexp, X>()) {
     const auto y = detail::evaluate(wide(x, at), at);
     const auto m = finite_max<Axes>(y, at);
     const auto s = sum_over<Axes, Keep>(exp(sub(y, m, at), at), at);
     return narrow<element_of<X>>(add(log(s, at), drop_kept<Axes, Keep>(m, at), at), at);
+  } else {
+    return x;
   }
 }
 
 template <int Ord, axis_list Axes, bool Keep, class X>
 auto norm_over(const X& x, location at) {
-  if constexpr (check_statistics<X>()) {
+  if constexpr (takes_floats<named::norm, X>()) {
     using T = element_of<X>;
     if constexpr (Ord == 1) {
       return narrow<T>(sum_over<Axes, Keep>(abs(wide(x, at), at), at), at);
@@ -160,6 +154,8 @@ auto norm_over(const X& x, location at) {
       const auto& y = wide(x, at);
       return narrow<T>(sqrt(sum_over<Axes, Keep>(mul(y, y, at), at), at), at);
     }
+  } else {
+    return x;
   }
 }
 
@@ -169,18 +165,18 @@ auto norm_over(const X& x, location at) {
 inline constexpr int norm_max = std::numeric_limits<int>::max();
 
 // NAME(x), NAME(x, axis<…>), NAME(x, axis<…>, keepdims), NAME(x, keepdims).
-#define SINTER_REDUCTION(NAME)                                                                \
-  template <tensor_like X, int... A>                                                          \
-  auto NAME(const X& x, axis_t<A...> = {}, location at = location::current()) {               \
-    return detail::NAME##_over<detail::checked_axes<X::rank, A...>().sorted(), false>(x, at); \
-  }                                                                                           \
-  template <tensor_like X, int... A>                                                          \
-  auto NAME(const X& x, axis_t<A...>, keepdims_t, location at = location::current()) {        \
-    return detail::NAME##_over<detail::checked_axes<X::rank, A...>().sorted(), true>(x, at);  \
-  }                                                                                           \
-  template <tensor_like X>                                                                    \
-  auto NAME(const X& x, keepdims_t, location at = location::current()) {                      \
-    return detail::NAME##_over<op_shapes::all_axes(X::rank), true>(x, at);                    \
+#define SINTER_REDUCTION(NAME)                                                                                     \
+  template <tensor_like X, int... A>                                                                               \
+  auto NAME(const X& x, axis_t<A...> = {}, location at = location::current()) {                                    \
+    return detail::NAME##_over<detail::checked_axes<detail::named::NAME, X::rank, A...>().sorted(), false>(x, at); \
+  }                                                                                                                \
+  template <tensor_like X, int... A>                                                                               \
+  auto NAME(const X& x, axis_t<A...>, keepdims_t, location at = location::current()) {                             \
+    return detail::NAME##_over<detail::checked_axes<detail::named::NAME, X::rank, A...>().sorted(), true>(x, at);  \
+  }                                                                                                                \
+  template <tensor_like X>                                                                                         \
+  auto NAME(const X& x, keepdims_t, location at = location::current()) {                                           \
+    return detail::NAME##_over<op_shapes::all_axes(X::rank), true>(x, at);                                         \
   }
 
 /// The sum over axes, all by default. Numbers; keeps the dtype: integers wrap, f16 and bf16 sum in f32. Of nothing: 0.
@@ -203,18 +199,20 @@ SINTER_REDUCTION(logsumexp)
 #undef SINTER_REDUCTION
 
 // NAME(x, axis<…>, keepdims, ddof): ddof may follow any of the forms above.
-#define SINTER_DEVIATION(NAME)                                                                       \
-  template <tensor_like X, int... A>                                                                 \
-  auto NAME(const X& x, axis_t<A...> = {}, int ddof = 0, location at = location::current()) {        \
-    return detail::NAME##_over<detail::checked_axes<X::rank, A...>().sorted(), false>(x, ddof, at);  \
-  }                                                                                                  \
-  template <tensor_like X, int... A>                                                                 \
-  auto NAME(const X& x, axis_t<A...>, keepdims_t, int ddof = 0, location at = location::current()) { \
-    return detail::NAME##_over<detail::checked_axes<X::rank, A...>().sorted(), true>(x, ddof, at);   \
-  }                                                                                                  \
-  template <tensor_like X>                                                                           \
-  auto NAME(const X& x, keepdims_t, int ddof = 0, location at = location::current()) {               \
-    return detail::NAME##_over<op_shapes::all_axes(X::rank), true>(x, ddof, at);                     \
+#define SINTER_DEVIATION(NAME)                                                                                      \
+  template <tensor_like X, int... A>                                                                                \
+  auto NAME(const X& x, axis_t<A...> = {}, int ddof = 0, location at = location::current()) {                       \
+    return detail::NAME##_over<detail::checked_axes<detail::named::NAME, X::rank, A...>().sorted(), false>(x, ddof, \
+                                                                                                           at);     \
+  }                                                                                                                 \
+  template <tensor_like X, int... A>                                                                                \
+  auto NAME(const X& x, axis_t<A...>, keepdims_t, int ddof = 0, location at = location::current()) {                \
+    return detail::NAME##_over<detail::checked_axes<detail::named::NAME, X::rank, A...>().sorted(), true>(x, ddof,  \
+                                                                                                          at);      \
+  }                                                                                                                 \
+  template <tensor_like X>                                                                                          \
+  auto NAME(const X& x, keepdims_t, int ddof = 0, location at = location::current()) {                              \
+    return detail::NAME##_over<op_shapes::all_axes(X::rank), true>(x, ddof, at);                                    \
   }
 
 /// The variance over axes, divided by n - ddof (0 by default), in two passes. Floating dtypes. Of nothing: NaN.
@@ -227,11 +225,11 @@ SINTER_DEVIATION(std)
 /// extent 0). Floating dtypes.
 template <int Ord = 2, tensor_like X, int... A>
 auto norm(const X& x, axis_t<A...> = {}, location at = location::current()) {
-  return detail::norm_over<Ord, detail::checked_axes<X::rank, A...>().sorted(), false>(x, at);
+  return detail::norm_over<Ord, detail::checked_axes<detail::named::norm, X::rank, A...>().sorted(), false>(x, at);
 }
 template <int Ord = 2, tensor_like X, int... A>
 auto norm(const X& x, axis_t<A...>, keepdims_t, location at = location::current()) {
-  return detail::norm_over<Ord, detail::checked_axes<X::rank, A...>().sorted(), true>(x, at);
+  return detail::norm_over<Ord, detail::checked_axes<detail::named::norm, X::rank, A...>().sorted(), true>(x, at);
 }
 template <int Ord = 2, tensor_like X>
 auto norm(const X& x, keepdims_t, location at = location::current()) {
@@ -239,18 +237,20 @@ auto norm(const X& x, keepdims_t, location at = location::current()) {
 }
 
 // The index of the first extreme along one axis, or in row-major order over all: NAME(x), NAME(x, axis<1>, keepdims).
-#define SINTER_ARG(NAME, COMBINER)                                                               \
-  template <tensor_like X>                                                                       \
-  auto NAME(const X& x, location at = location::current()) {                                     \
-    return detail::arg_reduce<COMBINER, 0, false>(flatten(x, at), #NAME, at);                    \
-  }                                                                                              \
-  template <tensor_like X, int... A>                                                             \
-  auto NAME(const X& x, axis_t<A...>, location at = location::current()) {                       \
-    return detail::arg_reduce<COMBINER, detail::one_axis<X::rank, A...>(), false>(x, #NAME, at); \
-  }                                                                                              \
-  template <tensor_like X, int... A>                                                             \
-  auto NAME(const X& x, axis_t<A...>, keepdims_t, location at = location::current()) {           \
-    return detail::arg_reduce<COMBINER, detail::one_axis<X::rank, A...>(), true>(x, #NAME, at);  \
+#define SINTER_ARG(NAME, COMBINER)                                                                                   \
+  template <tensor_like X>                                                                                           \
+  auto NAME(const X& x, location at = location::current()) {                                                         \
+    return detail::arg_reduce<detail::named::NAME, COMBINER, 0, false>(flatten(x, at), at);                          \
+  }                                                                                                                  \
+  template <tensor_like X, int... A>                                                                                 \
+  auto NAME(const X& x, axis_t<A...>, location at = location::current()) {                                           \
+    return detail::arg_reduce<detail::named::NAME, COMBINER, detail::one_axis<detail::named::NAME, X::rank, A...>(), \
+                              false>(x, at);                                                                         \
+  }                                                                                                                  \
+  template <tensor_like X, int... A>                                                                                 \
+  auto NAME(const X& x, axis_t<A...>, keepdims_t, location at = location::current()) {                               \
+    return detail::arg_reduce<detail::named::NAME, COMBINER, detail::one_axis<detail::named::NAME, X::rank, A...>(), \
+                              true>(x, at);                                                                          \
   }
 
 /// The i64 index of the first largest element, NaN counting as largest. Numbers; user_error over an axis of extent 0.

@@ -36,12 +36,12 @@ handle eager_scan(const handle& x, int axis, const char* op, location at) {
   return out;
 }
 
-template <ir::op Combiner, int Axis, class X>
-auto scan(const X& x, const char* op, location at) {
+template <class Name, ir::op Combiner, int Axis, class X>
+auto scan(const X& x, location at) {
   using T = typename X::value_type;
-  static_assert(!is_bool(dtype_of<T>),
-                "sinter: [cumsum, cumprod, cummax, cummin] take numbers, not bool; cast with cast<T>(x)");
-  constexpr int axis = checked_axes<X::rank, Axis>()[0];
+  constexpr const char* op = Name::text;
+  if constexpr (is_bool(dtype_of<T>)) Name::template refuse<fault::numbers>();
+  constexpr int axis = checked_axes<Name, X::rank, Axis>()[0];
   const handle h = untyped(x, at);
   handle r;
   if (tracing()) r = push_scan(Combiner, h, axis, at);
@@ -55,14 +55,14 @@ auto scan(const X& x, const char* op, location at) {
 }  // namespace detail
 
 // NAME(x, axis<1>) or NAME<1>(x); along the last axis by default.
-#define SINTER_SCAN(NAME, COMBINER)                                     \
-  template <int Axis = -1, tensor_like X>                               \
-  auto NAME(const X& x, location at = location::current()) {            \
-    return detail::scan<ir::op::COMBINER, Axis>(x, #NAME, at);          \
-  }                                                                     \
-  template <tensor_like X, int A>                                       \
-  auto NAME(const X& x, axis_t<A>, location at = location::current()) { \
-    return detail::scan<ir::op::COMBINER, A>(x, #NAME, at);             \
+#define SINTER_SCAN(NAME, COMBINER)                                          \
+  template <int Axis = -1, tensor_like X>                                    \
+  auto NAME(const X& x, location at = location::current()) {                 \
+    return detail::scan<detail::named::NAME, ir::op::COMBINER, Axis>(x, at); \
+  }                                                                          \
+  template <tensor_like X, int A>                                            \
+  auto NAME(const X& x, axis_t<A>, location at = location::current()) {      \
+    return detail::scan<detail::named::NAME, ir::op::COMBINER, A>(x, at);    \
   }
 
 /// The sum of the elements up to and including each one, along an axis. Numbers; integers wrap, f16 and bf16 sum in f32.

@@ -142,6 +142,17 @@ SINTER_API handle flip(const handle& x, const op_shapes::axis_list& axes, locati
   return slice(x, ranges, at);
 }
 
+SINTER_API handle stack(std::span<const handle> parts, int axis, location at) {
+  std::vector<handle> rows;
+  for (const auto& p : parts) {
+    if (p.extents != parts[0].extents)
+      op_shapes::demand("stack", op_shapes::refuse("the extents differ", "pad or slice to equal extents"), at,
+                        {parts[0].extents, p.extents});
+    rows.push_back(reshape(p, op_shapes::expand_dims(p.extents, axis).shape, at));
+  }
+  return concat(rows, axis, at.in("stack"));
+}
+
 SINTER_API handle concat(std::span<const handle> parts, int axis, location at) {
   std::vector<dims> shapes;
   for (const auto& p : parts) shapes.push_back(p.extents);

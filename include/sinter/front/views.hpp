@@ -31,6 +31,9 @@ SINTER_API handle slice_axis(const handle& x, int axis, const op_shapes::range& 
 
 SINTER_API handle flip(const handle& x, const op_shapes::axis_list& axes, location at);
 
+/// Along a new axis; user_error where extents differ.
+SINTER_API handle stack(std::span<const handle> parts, int axis, location at);
+
 SINTER_API handle concat(std::span<const handle> parts, int axis, location at);
 
 /// x surrounded by low and high copies of `value`; widths are 0 or more.
