@@ -153,6 +153,40 @@ TEST_CASE("one broken kernel among good ones is an error; the good ones build") 
   CHECK(b[0].code == b[2].code);
 }
 
+TEST_CASE("kernels of one call are compiled side by side, and so are those of two threads") {
+  if (std::thread::hardware_concurrency() < 2) return;
+  const sandbox box;
+  // Each compiler waits for another one.
+  const std::string log = box.root.at("log"), body = "echo here >> " + support::quoted(log) +
+                                                     "; for i in $(seq 200); do [ $(wc -l < " + support::quoted(log) +
+                                                     ") -ge 2 ] && exec " + support::quoted(support::real_compiler()) +
+                                                     " \"$@\"; sleep 0.05; done; echo alone >&2; exit 1";
+  const variable chosen("SINTER_CXX", support::script(box.root, "waiting c++", body));
+  const auto both = engine::run::build(std::vector<std::string>{kernel(1, "apart"), kernel(2, "apart")});
+  CHECK(support::answer(both[0]) == 1);
+  CHECK(support::answer(both[1]) == 2);
+  support::fs::remove(log);
+  failure other;
+  std::thread beside([&] { other = failure_of(kernel(3, "apart")); });
+  const failure mine = failure_of(kernel(4, "apart"));
+  beside.join();
+  CHECK(mine.message == "");
+  CHECK(other.message == "");
+}
+
+TEST_CASE("SINTER_CXX is the only compiler tried; else the one that built this, then others") {
+  using names = std::vector<std::string>;
+  CHECK(names(engine::run::detail::candidates("mine")) == names{"mine"});
+  const names others = engine::run::detail::candidates("");
+#if defined(SINTER_BUILD_CXX)
+  CHECK(others == names{SINTER_BUILD_CXX, "c++", "g++", "clang++"});
+#else
+  CHECK(others == names{"c++", "g++", "clang++"});
+#endif
+  const variable none("SINTER_CXX", "");
+  CHECK(engine::run::find_compiler()->path == engine::run::detail::find_program(others[0]));
+}
+
 TEST_CASE("a compiler that fails, is killed or produces nothing") {
   const sandbox box;
   const auto with = [&](const std::string& body) {
