@@ -136,6 +136,34 @@ TEST_CASE("out of memory: free blocks go back first; then the error has the size
                  "14680064 bytes (14 MiB) left of 67108864 bytes (64 MiB)"));
 }
 
+TEST_CASE("out of memory: the error tells scratch memory from tensors, and whose it was to be") {
+  if (!fresh()) return;
+  for (const int alone : {0, 1})
+    expect(with({{"SINTER_EMULATOR_MEMORY", std::to_string(16 * mib)}},
+                [alone] {
+                  const storage a = cuda::allocate(256, 0);
+                  void* const given[] = {a.data()};
+                  cuda::sequence s = bad_sequence("fine");
+                  s.steps.push_back(s.steps[0]);
+                  s.scratch_bytes = 40 * mib;
+                  cuda::recording(s, std::make_shared<cuda::scratch_pool>(), alone).launch(given, nullptr);
+                }),
+           "[cuda] out of memory: scratch memory of a call that ends with fine (at model.cpp:12) of 41943040 bytes (40 "
+           "MiB) cannot be allocated on cuda(0)");
+  expect(with({{"SINTER_EMULATOR_MEMORY", std::to_string(22 * mib)}},
+              [] {
+                const storage x = cuda::allocate(256, 0), rest = cuda::allocate(20 * mib, 0);
+                // What is left of the small segment.
+                const storage small = cuda::allocate(mib, 0), next = cuda::allocate(mib - 512, 0);
+                void* const given[] = {x.data(), x.data(), x.data()};
+                cuda::sequence s;
+                s.given = 3;
+                s.steps.push_back(small_product({{0, 0}, {1, 0}, {2, 0, true}}));
+                cuda::execute(s, given, nullptr);
+              }),
+         "[cuda] out of memory: scratch memory of matmul (at model.cpp:3) of 1024 bytes (0 MiB) cannot be allocated");
+}
+
 TEST_CASE("what the driver itself has no memory for gets that of free blocks") {
   if (!fresh()) return;
   const auto r = in_child([] {

@@ -329,7 +329,9 @@ SINTER_API void multiply(const matmul& what, const void* a, const void* b, void*
   if (detail::is_empty(what)) return;
   const detail::product_addresses at = detail::offset(what, {a, b, out, bias});
   product_plan& p = plan_product(what, detail::common_alignment(what, at), q.where->index);
-  const storage workspace = p.choice.workspace > 0 ? allocate(p.choice.workspace, q.where->index) : storage{};
+  const storage workspace = p.choice.workspace > 0 ? allocate(p.choice.workspace, q.where->index, "scratch memory of",
+                                                              label != nullptr ? label : "a product")
+                                                   : storage{};
   multiply(p, what, at, workspace.data(), q, label);
 }
 

@@ -22,9 +22,11 @@ class scratch_pool {
   /// Held from reserve() to the launch that uses the memory.
   std::mutex mutex;
 
-  /// At least `bytes` bytes for work on this thread's current stream, after what used them before.
-  const storage& reserve(std::size_t bytes, int device) {
-    if (memory_.bytes() < bytes || memory_.where() != device::cuda(device)) memory_ = allocate(bytes, device);
+  /// At least `bytes` bytes for work on this thread's current stream, after what used them before; for a call that ends
+  /// with `label`.
+  const storage& reserve(std::size_t bytes, int device, const char* label) {
+    if (memory_.bytes() < bytes || memory_.where() != device::cuda(device))
+      memory_ = allocate(bytes, device, scratch_of_call, label);
     use(memory_, true);
     return memory_;
   }
@@ -55,7 +57,8 @@ class recording {
     queue& q = current_queue(sequence_.device);
     const context_scope here(*q.where);
     if (variants_.empty()) survey(given);
-    const storage& memory = pool_->reserve(static_cast<std::size_t>(scratch_end_), sequence_.device);
+    const storage& memory =
+        pool_->reserve(static_cast<std::size_t>(scratch_end_), sequence_.device, sequence_.steps.back().label);
     auto* const base = static_cast<char*>(memory.data());
     detail::operand_table table(sequence_, given, base, sizes);
     fingerprint(given, base, sizes);

@@ -88,9 +88,9 @@ class pool {
     bins(c->slot, c->small).add(c);
   }
 
-  [[noreturn]] void fail(std::size_t asked) {
-    std::string message = "[cuda] out of memory: a tensor of " + mebibytes(asked) + " cannot be allocated on cuda(" +
-                          std::to_string(gpu_.index) + "), " + gpu_.name;
+  [[noreturn]] void fail(std::size_t asked, const std::string& purpose) {
+    std::string message = "[cuda] out of memory: " + purpose + " of " + mebibytes(asked) +
+                          " cannot be allocated on cuda(" + std::to_string(gpu_.index) + "), " + gpu_.name;
     if (asked <= largest_memory_request) {
       const memory_statistics now = counts();
       message += ": tensors hold " + mebibytes(now.allocated) + ", free blocks among them " +
@@ -284,10 +284,10 @@ SINTER_API storage allocate_if_room(std::size_t bytes, int device) {
 
 /// Memory for `bytes` bytes on a GPU, 256-byte aligned and uninitialised, for use on this thread's current stream; also
 /// for 0 bytes data() is not null. Reuses freed blocks in stream order. Thread-safe. Throws system_error with the sizes
-/// when the GPU has no more.
-SINTER_API storage allocate(std::size_t bytes, int device) {
+/// when the GPU has no more; it says that they were `what`, and whose: the kernel's or the call's called `label`.
+SINTER_API storage allocate(std::size_t bytes, int device, const char* what = "a tensor", const char* label = nullptr) {
   storage out = allocate_if_room(bytes, device);
-  if (!out) detail::pool_of(device).fail(bytes);
+  if (!out) detail::pool_of(device).fail(bytes, label == nullptr ? what : std::string(what) + " " + label);
   return out;
 }
 

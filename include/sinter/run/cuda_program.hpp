@@ -84,6 +84,9 @@ struct sequence {
   }
 };
 
+/// What allocate() is told, with the label of its last step.
+inline constexpr const char* scratch_of_call = "scratch memory of a call that ends with";
+
 /// The grid of a launch. Throws system_error when it is larger than CUDA allows.
 SINTER_API void set_blocks(step& s, std::int64_t blocks) {
   if (blocks < 0 || blocks > std::numeric_limits<std::int32_t>::max())
@@ -215,8 +218,10 @@ inline void execute_in(const sequence& s, std::span<void* const> given, char* ba
 inline void execute(const sequence& s, std::span<void* const> given, const long* sizes) {
   queue& q = current_queue(s.device);
   const context_scope here(*q.where);
-  const storage scratch =
-      s.scratch_bytes > 0 ? allocate(static_cast<std::size_t>(s.scratch_bytes), s.device) : storage{};
+  if (s.steps.empty()) return;
+  const storage scratch = s.scratch_bytes > 0 ? allocate(static_cast<std::size_t>(s.scratch_bytes), s.device,
+                                                         scratch_of_call, s.steps.back().label)
+                                              : storage{};
   execute_in(s, given, static_cast<char*>(scratch.data()), sizes, q);
 }
 
