@@ -164,6 +164,29 @@ TEST_CASE("out of memory: the error tells scratch memory from tensors, and whose
          "[cuda] out of memory: scratch memory of matmul (at model.cpp:3) of 1024 bytes (0 MiB) cannot be allocated");
 }
 
+TEST_CASE("scratch memory of recordings grows where the old block and the new one do not fit together") {
+  if (!fresh()) return;
+  const auto r = in_child([] {
+    ::setenv("SINTER_EMULATOR_MEMORY", std::to_string(44 * mib).c_str(), 1);
+    const storage a = cuda::allocate(256, 0);
+    void* const given[] = {a.data()};
+    cuda::sequence s = bad_sequence("fine");
+    s.steps.push_back(s.steps[0]);
+    cuda::sequence larger = s;
+    s.scratch_bytes = 20 * mib;
+    larger.scratch_bytes = 40 * mib;
+    const auto pool = std::make_shared<cuda::scratch_pool>();
+    cuda::recording small(s, pool, 0), large(larger, pool, 0);
+    for (int i = 0; i < 2; ++i) {
+      small.launch(given, nullptr);
+      large.launch(given, nullptr);
+      cuda::synchronize(0);
+    }
+    return cuda::memory_of(0).allocated == 512 + 40 * mib ? 0 : 1;
+  });
+  CHECK_MESSAGE(r.status == 0, r.error_text);
+}
+
 TEST_CASE("what the driver itself has no memory for gets that of free blocks") {
   if (!fresh()) return;
   const auto r = in_child([] {

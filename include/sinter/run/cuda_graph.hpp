@@ -25,8 +25,11 @@ class scratch_pool {
   /// At least `bytes` bytes for work on this thread's current stream, after what used them before; for a call that ends
   /// with `label`.
   const storage& reserve(std::size_t bytes, int device, const char* label) {
-    if (memory_.bytes() < bytes || memory_.where() != device::cuda(device))
+    if (memory_.bytes() < bytes || memory_.where() != device::cuda(device)) {
+      // The old block goes first, to make room: it is reused, or freed, after the work that was asked for on it.
+      memory_ = {};
       memory_ = allocate(bytes, device, scratch_of_call, label);
+    }
     use(memory_, true);
     return memory_;
   }
