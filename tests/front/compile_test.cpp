@@ -46,6 +46,7 @@ using namespace compiling;
 namespace {
 
 using vec = tensor<float, 1>;
+using matrix = tensor<float, 2>;
 using floats = std::vector<float>;
 
 }  // namespace
@@ -263,6 +264,45 @@ TEST_CASE("mistakes are named") {
   CHECK(contains(error_of([&] { compile([](vec x) { return x.fill(1) + x; })(vec{1}); }), "[fill]"));
   CHECK(contains(error_of([&] { compile([](vec x) { return x; }, {.donate = {1}})(vec{1}); }), "argument 1 of 1"));
   CHECK(contains(error_of([&] { compile([](vec x, vec y) { return x + y; })(vec{1, 2}, vec{1, 2, 3}); }), "(3,)"));
+}
+
+TEST_CASE("an argument that does not fit its parameter is an error that names the line of the caller") {
+  using wide = tensor<float, dims{dyn, 64}>;
+  struct model {
+    tensor<float, 0> total(wide v) const { return sum(v); }
+  };
+  const auto total = &model::total;
+  const auto f = [](wide v) { return sum(v); };
+  const auto next = [](wide v) { return wide(v + 1.f); };
+  const auto turn = [](const auto&, wide v) { return wide(v + 1.f); };
+  const auto same = [](const matrix& v) { return v; };
+  const auto step = [](vec c, tensor<float, dims{3}> row) { return std::pair{c, row}; };
+  const auto on = [](const auto& v) { return sum(v) > 0.f; };
+  const matrix x = ones<float>(3, 65);
+  const auto names = [](int line, auto&& call) {
+    const auto text = error_of(call);
+    CHECK_MESSAGE(contains(text, std::string("(at ") + __FILE__ + ":" + std::to_string(line) + ")"), text);
+  };
+  names(__LINE__, [&] { compile(f)(x); });
+  names(__LINE__, [&] { compile([](const wide& v) { return sum(v); })(x); });
+  names(__LINE__, [&] { compile(total)(model(), x); });
+  names(__LINE__, [&] { compile(f).precompile(spec<matrix>{{3, 65}}); });
+  names(__LINE__, [&] { grad(f)(x); });
+  names(__LINE__, [&] { value_and_grad(f)(x); });
+  names(__LINE__, [&] { compile(grad(f))(x); });
+  names(__LINE__, [&] { trace(f)(x); });
+  names(__LINE__, [&] { explain(f)(x); });
+  names(__LINE__, [&] { verify(f)(x); });
+  names(__LINE__, [&] { disable(f)(x); });
+  names(__LINE__, [&] { autocast<bf16>(f)(x); });
+  for (const auto now : {stance::eager, stance::normal}) {
+    const stance_scope scope(now);
+    names(__LINE__, [&] { compile(f)(x); });
+    names(__LINE__, [&] { compile([&](vec c, matrix v) { return scan(step, c, v); })(vec{1}, x); });
+    names(__LINE__, [&] { compile([&](matrix v) { return fori_loop(0, 3, turn, v); })(x); });
+    names(__LINE__, [&] { compile([&](matrix v) { return while_loop(on, next, v); })(x); });
+    names(__LINE__, [&] { compile([&](matrix v) { return cond(sum(v) > 0.f, next, same, v); })(x); });
+  }
 }
 
 TEST_CASE("donated rvalues lend their memory; lvalues and shared tensors keep it") {

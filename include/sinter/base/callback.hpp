@@ -2,11 +2,11 @@
 #pragma once
 
 #include <memory>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 
 #include "config.hpp"
+#include "location.hpp"
 
 namespace sinter {
 
@@ -47,11 +47,18 @@ class callback<R(A...)> {
 
 namespace detail {
 
-/// f(args...); f may be a pointer to a member of the first one.
+template <class F, class X, class... Args>
+decltype(auto) invoke_member(F f, X&& x, Args&&... args) {
+  if constexpr (std::is_member_object_pointer_v<F>) return (std::forward<X>(x).*f);
+  else return (std::forward<X>(x).*f)(std::forward<Args>(args)...);
+}
+
+/// f(args...) for the line `where`, which is named for an argument that does not fit its parameter; f may be a pointer to a
+/// member of the first one.
 template <class F, class... Args>
-decltype(auto) invoke(F&& f, Args&&... args) {
-  if constexpr (std::is_member_pointer_v<std::remove_cvref_t<F>>)
-    return std::apply(std::forward<F>(f), std::forward_as_tuple(std::forward<Args>(args)...));
+decltype(auto) invoke(location where, F&& f, Args&&... args) {
+  last_call = {__FILE__, where};
+  if constexpr (std::is_member_pointer_v<std::remove_cvref_t<F>>) return invoke_member(f, std::forward<Args>(args)...);
   else return std::forward<F>(f)(std::forward<Args>(args)...);
 }
 

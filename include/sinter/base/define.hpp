@@ -3,6 +3,7 @@
 
 #include <charconv>
 #include <string>
+#include <string_view>
 
 #include "callback.hpp"
 #include "device.hpp"
@@ -18,6 +19,7 @@ namespace detail {
 SINTER_API std::shared_ptr<void> shared(void* x, void (*destroy)(void*)) { return {x, destroy}; }
 
 SINTER_API std::string located(const std::string& message, location at) {
+  if (std::string_view(at.file) == last_call.from) at = last_call.where;
   if (at.line == 0) return message;
   return message + " (at " + at.file + ":" + std::to_string(at.line) + ")";
 }

@@ -16,4 +16,15 @@ struct location {
   constexpr location in(const char* name) const { return {file, line, op ? op : name}; }
 };
 
+namespace detail {
+
+/// Who last called a function of the user on this thread: a file of sinter's, for a line of the user's. What converts an
+/// argument to the parameter's type is written in the one and meant in the other.
+struct calling {
+  const char* from = "";
+  location where;
+};
+inline constinit thread_local calling last_call;
+
+}  // namespace detail
 }  // namespace sinter

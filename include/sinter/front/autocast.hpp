@@ -30,16 +30,17 @@ class product_dtype_scope {
 template <element T, class F>
 class autocasting {
  public:
-  explicit autocasting(F f) : f_(std::move(f)) {}
+  autocasting(F f, location where) : f_(std::move(f)), where_(where) {}
 
   template <class... Args>
   decltype(auto) operator()(Args&&... args) const {
     const product_dtype_scope scope(dtype_of<T>);
-    return detail::invoke(f_, std::forward<Args>(args)...);
+    return detail::invoke(where_, f_, std::forward<Args>(args)...);
   }
 
  private:
   mutable F f_;
+  location where_;
 };
 
 }  // namespace detail
@@ -49,10 +50,10 @@ class autocasting {
 /// stay in f32, so do products of other dtypes. Derivatives follow: a product's cotangents are products in T. It holds for
 /// everything that fn calls on this thread, inside compile() and value_and_grad and around them; autocast<float> takes it back.
 template <element T, class F>
-auto autocast(F&& fn) {
+auto autocast(F&& fn, location where = location::current()) {
   constexpr bool low = std::is_same_v<T, bf16> || std::is_same_v<T, f16> || std::is_same_v<T, float>;
   static_assert(low, "sinter: [autocast] the type is bf16, f16, or float to switch it off");
-  return detail::autocasting<T, std::decay_t<F>>(std::forward<F>(fn));
+  return detail::autocasting<T, std::decay_t<F>>(std::forward<F>(fn), where);
 }
 
 }  // namespace sinter

@@ -308,14 +308,14 @@ SINTER_COLD engine::traced trace_call(F& fn, const engine::trace_target& to, con
   const engine::live_scope until_here(*out.graph);
   std::tuple<Args...> inputs{input_tree(out.graph, args, where)...};
   if constexpr (std::is_void_v<result_type>) {
-    std::apply([&](Args&... input) { detail::invoke(fn, std::move(input)...); }, inputs);
+    std::apply([&](Args&... input) { detail::invoke(where, fn, std::move(input)...); }, inputs);
   } else {
     constexpr bool owned = !holds_view<result_type>();
     static_assert(
         owned,
         "[compile] the result holds a std::string_view, which later calls would return too; return a std::string");
     result_type result =
-        std::apply([&](Args&... input) { return settle_tree(detail::invoke(fn, std::move(input)...)); }, inputs);
+        std::apply([&](Args&... input) { return settle_tree(detail::invoke(where, fn, std::move(input)...)); }, inputs);
     series<ir::node_id> nodes;
     for_each_leaf(result, [&]<class Leaf>([[maybe_unused]] Leaf&& x) {
       if constexpr (tensor_like<std::remove_cvref_t<Leaf>>) nodes.push_back(push(*out.graph, x, where));

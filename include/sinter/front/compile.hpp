@@ -169,8 +169,8 @@ class compiled {
   /// The function run as it is written.
   template <class Result, class... Args>
   Result natively(Args&&... args) const {
-    if constexpr (std::is_void_v<Result>) detail::invoke(self().fn, copied(std::forward<Args>(args))...);
-    else return detail::settle_tree(detail::invoke(self().fn, copied(std::forward<Args>(args))...));
+    if constexpr (std::is_void_v<Result>) detail::invoke(self().where, self().fn, copied(std::forward<Args>(args))...);
+    else return detail::settle_tree(detail::invoke(self().where, self().fn, copied(std::forward<Args>(args))...));
   }
   template <class T>
   static std::remove_cvref_t<T> copied(T&& x) {

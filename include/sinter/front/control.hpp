@@ -76,7 +76,7 @@ auto trace_step(F& f, const std::shared_ptr<engine::tracer>& body, const C& init
   const C before = input_tree(body, init, at);
   auto x = slices(body.get(), body, xs, 0, at);
   const part_scope scope(body);
-  auto out = detail::invoke(f, C(before), std::move(x));
+  auto out = detail::invoke(at, f, C(before), std::move(x));
   C next = carried("scan", before, settle_tree(std::get<0>(out)), at);
   return std::pair{std::move(next), settle_tree(std::get<1>(out))};
 }
@@ -138,7 +138,7 @@ auto eager_scan(F& f, C carry, const X& xs, location at) {
   using stack_type = decltype(trace_step(f, engine::current(), carry, xs, at).second);
   std::optional<decltype(stacks(std::declval<const stack_type&>(), device{}))> ys;
   for (std::int64_t i = 0; i < length; ++i) {
-    auto out = detail::invoke(f, C(carry), slices(nullptr, {}, xs, i, at));
+    auto out = detail::invoke(at, f, C(carry), slices(nullptr, {}, xs, i, at));
     carry = carried("scan", carry, settle_tree(std::get<0>(out)), at);
     const auto y = settle_tree(std::get<1>(out));
     if (!ys) ys = stacks(y, {});
@@ -176,14 +176,14 @@ auto traced_cond(const tensor<bool, 0>& predicate, F& f, G& g, location at, cons
   const auto yes = engine::make_inner_tracer(), no = engine::make_inner_tracer();
   const auto branch = [&](auto& fn, const std::shared_ptr<engine::tracer>& part) {
     const part_scope scope(part);
-    auto result = settle_tree(detail::invoke(fn, Args(args)...));
+    auto result = settle_tree(detail::invoke(at, fn, Args(args)...));
     push_leaves(*part, result, part->graph.outputs, at);
     return result;
   };
   if constexpr (std::is_void_v<yes_type> && std::is_void_v<no_type>) {
     const auto effect = [&](auto& fn, const std::shared_ptr<engine::tracer>& part) {
       const part_scope scope(part);
-      detail::invoke(fn, Args(args)...);
+      detail::invoke(at, fn, Args(args)...);
     };
     effect(f, yes);
     effect(g, no);
@@ -237,13 +237,13 @@ auto cond_of(const tensor<bool, 0>& predicate, F& f, G& g, location at, const Ar
   const bool yes = predicate.item(at);
   if constexpr (!fit) return yes_type();
   else if constexpr (std::is_void_v<yes_type>) {
-    if (yes) detail::invoke(f, Args(args)...);
-    else detail::invoke(g, Args(args)...);
+    if (yes) detail::invoke(at, f, Args(args)...);
+    else detail::invoke(at, g, Args(args)...);
   } else if constexpr (std::is_same_v<yes_type, no_type>) {
-    return yes ? settle_tree(detail::invoke(f, Args(args)...)) : settle_tree(detail::invoke(g, Args(args)...));
+    return yes ? settle_tree(detail::invoke(at, f, Args(args)...)) : settle_tree(detail::invoke(at, g, Args(args)...));
   } else {
-    return yes ? relaxed(settle_tree(detail::invoke(f, Args(args)...)))
-               : relaxed(settle_tree(detail::invoke(g, Args(args)...)));
+    return yes ? relaxed(settle_tree(detail::invoke(at, f, Args(args)...)))
+               : relaxed(settle_tree(detail::invoke(at, g, Args(args)...)));
   }
 }
 
@@ -273,8 +273,8 @@ C while_of(Test& test, Body& body, C carry, location at) {
   check_carry<C>();
   const auto outer = engine::current();
   if (!outer) {
-    while (predicate_of(detail::invoke(test, C(carry)), at).item(at))
-      carry = carried("while_loop", carry, settle_tree(detail::invoke(body, C(carry))), at);
+    while (predicate_of(detail::invoke(at, test, C(carry)), at).item(at))
+      carry = carried("while_loop", carry, settle_tree(detail::invoke(at, body, C(carry))), at);
     return carry;
   }
   series<ir::node_id> init;
@@ -283,11 +283,11 @@ C while_of(Test& test, Body& body, C carry, location at) {
   const C seen = input_tree(tested, carry, at), before = input_tree(step, carry, at);
   {
     const part_scope scope(tested);
-    tested->graph.outputs.push_back(push(*tested, predicate_of(detail::invoke(test, C(seen)), at), at));
+    tested->graph.outputs.push_back(push(*tested, predicate_of(detail::invoke(at, test, C(seen)), at), at));
   }
   {
     const part_scope scope(step);
-    push_leaves(*step, carried("while_loop", before, settle_tree(detail::invoke(body, C(before))), at),
+    push_leaves(*step, carried("while_loop", before, settle_tree(detail::invoke(at, body, C(before))), at),
                 step->graph.outputs, at);
   }
   const auto results = engine::push_while(*outer, *tested, *step, std::move(init), at);
@@ -303,7 +303,7 @@ C fori_of(dim lower, dim upper, Body& body, C carry, location at) {
   const auto outer = engine::current();
   if (!outer) {
     for (std::int64_t i = lower, end = upper; i < end; ++i)
-      carry = carried("fori_loop", carry, settle_tree(detail::invoke(body, index(i), C(carry))), at);
+      carry = carried("fori_loop", carry, settle_tree(detail::invoke(at, body, index(i), C(carry))), at);
     return carry;
   }
   series<ir::node_id> operands;
@@ -315,7 +315,7 @@ C fori_of(dim lower, dim upper, Body& body, C carry, location at) {
   {
     const part_scope scope(inner);
     const index i = access::traced<typename index::value_type, dims(0)>(inner, turn, {}) + lower;
-    push_leaves(*inner, carried("fori_loop", before, settle_tree(detail::invoke(body, index(i), C(before))), at),
+    push_leaves(*inner, carried("fori_loop", before, settle_tree(detail::invoke(at, body, index(i), C(before))), at),
                 inner->graph.outputs, at);
   }
   const dim length = lower < upper ? upper - lower : dim(0);

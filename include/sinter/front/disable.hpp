@@ -52,8 +52,8 @@ class disabled {
   auto eager(Args... args) const {
     using result_type = call_result_t<F, Args...>;
     const engine::tracing_scope eagerly(nullptr);
-    if constexpr (std::is_void_v<result_type>) detail::invoke(f_, std::move(args)...);
-    else return settle_tree(detail::invoke(f_, std::move(args)...));
+    if constexpr (std::is_void_v<result_type>) detail::invoke(where_, f_, std::move(args)...);
+    else return settle_tree(detail::invoke(where_, f_, std::move(args)...));
   }
 
   mutable F f_;

@@ -57,7 +57,7 @@ template <class F, class... Args>
 void host_call_of(const F& fn, location at, const Args&... args) {
   const auto t = engine::current();
   if (!t) {
-    detail::invoke(fn, on_host(args, at)...);
+    detail::invoke(at, fn, on_host(args, at)...);
     return;
   }
   series<ir::node_id> operands;
@@ -66,13 +66,13 @@ void host_call_of(const F& fn, location at, const Args&... args) {
   f->name = "fn";
   constexpr bool numbers = (false || ... || (facts_of<Args>.statics > 0));
   f->identity = numbers ? ir::new_identity() : identity_of<F>();
-  f->host = [fn, like = std::tuple{hollow(args)...}](ir::foreign_arrays in, ir::foreign_arrays) {
+  f->host = [fn, at, like = std::tuple{hollow(args)...}](ir::foreign_arrays in, ir::foreign_arrays) {
     const engine::tracing_scope eagerly(nullptr);
     const ir::foreign_array* next = in.data();
     std::apply(
         [&](const auto&... trees) {
           std::tuple<std::remove_cvref_t<decltype(trees)>...> all{copied_tree(trees, next)...};
-          std::apply([&](auto&... x) { detail::invoke(fn, std::move(x)...); }, all);
+          std::apply([&](auto&... x) { detail::invoke(at, fn, std::move(x)...); }, all);
         },
         like);
   };

@@ -109,7 +109,7 @@ class differentiated {
     const argument& original = std::get<static_cast<std::size_t>(Index)>(all);
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
       return results(
-          detail::invoke(f_, marked<I>(std::get<I>(all), mark)...),
+          detail::invoke(where_, f_, marked<I>(std::get<I>(all), mark)...),
           [&](ir::node_id y) { return gradients(original, y); }, *tracer);
     }
     (std::index_sequence_for<Args...>{});
