@@ -249,9 +249,12 @@ struct traced {
   SINTER_API ~traced();
 };
 
-/// Ends a trace. Of a function that has read values, computes the elements of graph.outputs: the answer, in memory that
-/// nothing else refers to. (segments.hpp)
+/// Ends a trace; indices to be checked follow its results. Of a function that has read values, computes the elements of
+/// graph.outputs: the answer, in memory that nothing else refers to. (segments.hpp)
 SINTER_API void finish(traced& t);
+
+/// Builds and runs a finished trace, for its answer, unless it has one. (jit.hpp)
+SINTER_API void answer(traced& t, std::span<const argument> arguments, const options& how, device where);
 
 /// What calls of compiled functions do on this thread.
 inline constinit thread_local stance current_stance = stance::normal;

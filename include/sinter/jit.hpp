@@ -327,4 +327,13 @@ SINTER_API std::shared_ptr<const program> build(std::shared_ptr<tracer> traced, 
                                                  how.name);
 }
 
+SINTER_API void answer(traced& t, std::span<const argument> arguments, const options& how, device where) {
+  if (t.answer) return;
+  const auto code = build(t.graph, arguments, how, where);
+  series<output> results(code->output_count());
+  code->run(arguments, {}, results.data());
+  t.answer.emplace();
+  for (const auto& r : results) t.answer->push_back(detail::to_captured(r));
+}
+
 }  // namespace sinter::engine

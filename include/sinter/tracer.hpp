@@ -107,6 +107,14 @@ struct value_list {
   value_list& operator=(const value_list&) = delete;
 };
 
+/// Values that index an axis, and the op that the user called.
+struct index_use {
+  const char* op = "";
+  ir::node_id node = ir::no_node;
+  std::int64_t extent = 0;
+  location where;
+};
+
 /// A graph under construction on this thread: after a cut, the rest of it.
 class tracer {
  public:
@@ -126,6 +134,9 @@ class tracer {
   SINTER_API void open_sizes();
   /// Replaces the extents of tensor `leaf` of the traced call by those that the request keeps open.
   SINTER_API void input_extents(int leaf, dim* extents, int rank) const;
+
+  bool checks_indices = false;  ///< the graph runs once, on the host: `indices` are results too, and checked
+  series<index_use> indices;
 
   series<specialised> numbers;  ///< the floating arguments, at most 64, should a value be wanted
 
@@ -166,7 +177,7 @@ struct trace_target {
   const void* signature = nullptr;
   std::span<const argument> arguments = {};
   bool answer = false;  ///< the call wants results, not a graph
-  bool whole = false;   ///< the graph is not cut
+  bool whole = false;   ///< the graph is not cut, and runs once
 };
 SINTER_API std::shared_ptr<tracer> make_tracer(const trace_target& to);
 

@@ -42,6 +42,7 @@ SINTER_API std::shared_ptr<tracer> make_tracer(const trace_target& to) {
   t->call->fullgraph = to.how->fullgraph;
   t->call->answers = to.answer;
   t->call->whole = to.whole;
+  t->checks_indices = to.whole && !to.on.is_cuda();
   if (to.answer) stay(*t);
   return t;
 }

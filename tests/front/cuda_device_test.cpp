@@ -320,6 +320,7 @@ TEST_CASE("a GPU's indices are not checked: reads are clamped, additions dropped
   const auto i = tensor<std::int64_t, 1>({-1, 2, 9}, gpu());
   CHECK(take(x, i).to_vector() == std::vector<float>{0, 2, 3});
   CHECK(scatter_add(x, i, ones<float>(3, gpu())).to_vector() == std::vector<float>{0, 1, 3, 3});
+  CHECK(value_and_grad([&](const auto& a) { return sum(take(a, i)); })(x).first.item() == 5);
 }
 
 TEST_CASE("a rank-0 tensor of the host goes with tensors of any device") {

@@ -10,8 +10,11 @@
 #include <sinter/sinter.hpp>
 
 #include "../close.hpp"
+#include "../texts.hpp"
 
 using namespace sinter;
+using texts::contains;
+using texts::error_of;
 
 namespace gradients {
 
@@ -190,4 +193,39 @@ TEST_CASE("mistakes") {
   const auto text = message([] { grad([](auto x) { return sum(x); })(vec()); });
   CHECK(text.find("[grad] an argument holds a default-constructed tensor") == 0);
   CHECK(text.find("grad_test.cpp:") != std::string::npos);
+}
+
+TEST_CASE("a derivative outside compile refuses indices out of range, wherever they come from") {
+  const auto x = ones<float>(5, 3);
+  const tensor<std::int64_t, 1> bad{0, 7}, good{0, 4};
+  const tensor<int, 2> along{{0, 1, 9}};
+  const auto message = [&](const auto& f, const auto&... args) { return error_of([&] { (void)f(args...); }); };
+  const auto rows = [](const auto& t, const auto& i) { return sum(exp(take(t, i))); };
+  const auto text = message(grad(rows), x, bad);
+  CHECK(contains(text, "[take] index 7 at position (1,) is out of range for an axis of extent 5"));
+  CHECK(contains(text, "grad_test.cpp:"));
+  CHECK(message(grad(rows), x, good).empty());
+  CHECK(contains(message(value_and_grad([&](const auto& t) { return rows(t, bad); }), x), "[take] index 7"));
+  CHECK(contains(message(value_and_grad(rows), x, bad + std::int64_t{3}), "index 10 at position (1,)"));
+  CHECK(contains(message(grad([&](const auto& t) { return rows(t, argmax(t) - 2); }), x), "[take] index -"));
+  CHECK(contains(message(grad([&](const auto& t) { return sum(grad(rows)(t, bad)); }), x), "[take] index 7"));
+  CHECK(contains(message(grad([](const auto& t, const auto& i) { return sum(take_along_axis(t, i)); }), x, along),
+                 "[take_along_axis] index 9 at position (0, 2)"));
+  CHECK(contains(message(grad([](const auto& t, const auto& i) { return sum(scatter_add(t, i, t)); }), x,
+                         tensor<int, 1>{0, 1, 2, 3, 5}),
+                 "[scatter_add] index 5 at position (4,)"));
+  CHECK(contains(message(grad([](const auto& t, const auto& i) { return cross_entropy(t, i); }), x,
+                         tensor<std::int64_t, 1>{0, 1, 2, 3, 0}),
+                 "[cross_entropy] index 3 at position (3,) is out of range for an axis of extent 3"));
+  // One that reads values is answered apart.
+  CHECK(contains(message(grad([&](const auto& t, const auto& i) { return rows(t, i) * t.to_vector()[0]; }), x, bad),
+                 "[take] index 7"));
+  // Compiled they are clamped, and so they are where they may not be reached.
+  CHECK(message(compile(grad(rows)), x, bad).empty());
+  const auto inside = [&](const auto& t) {
+    const auto pick = [&](const auto& v) { return rows(v, bad); };
+    return cond(
+        sum(t) > 1e9f, pick, [](const auto& v) { return tensor<float, 0>(sum(v)); }, t);
+  };
+  CHECK(message(grad(inside), x).empty());
 }

@@ -43,6 +43,27 @@ SINTER_API std::vector<std::int64_t> checked_indices(const char* op, const handl
   return out;
 }
 
+SINTER_API void check_later(const char* op, const handle& index, dim extent, location at) {
+  engine::tracer& t = *engine::current();
+  if (t.checks_indices) t.indices.push_back({op, node_of(index, at), extent, at});
+}
+
+SINTER_API void check_indices(const engine::traced& t) {
+  const auto& all = t.graph->indices;
+  const engine::captured* x = t.answer->end() - all.size();
+  for (const auto& i : all) {
+    handle h;
+    h.type = x->type;
+    for (std::size_t k = 0; k < x->extents.size(); ++k) {
+      h.extents.push(x->extents[k]);
+      h.strides.push(x->strides[k]);
+    }
+    h.memory = x->memory;
+    h.data = static_cast<std::byte*>(x++->data);
+    checked_indices(i.op, h, i.extent, i.where);
+  }
+}
+
 SINTER_API void check_readable(const char* op, const dims& x, int axis, const dims& result, location at) {
   // Asked twice: "at least 1" is what the trace knows of the axis afterwards, and 0 makes it a number for the message.
   if (tracing() && x[axis] < 1 && x[axis] == 0 && result.numel() != 0)
@@ -79,6 +100,7 @@ SINTER_API handle take_at(const handle& x, const handle& index, int axis, const 
         "take", {&x, &index}, {axis}, [&] { return take_at(x, index, axis, result, at); }, at);
   }
   const around_axis part(x.extents, axis);
+  check_later("take", index, part.extent, at);
   ir::attributes attr;
   if (x.extents.rank == 1) {
     attr.ints = {0};
@@ -93,6 +115,7 @@ SINTER_API handle take_at(const handle& x, const handle& index, int axis, const 
 
 SINTER_API handle gather_elements(const handle& x, const handle& index, int axis, location at) {
   if (tracing()) {
+    check_later("take_along_axis", index, x.extents[axis], at);
     ir::attributes attr;
     attr.ints = {axis};
     return push_op(ir::op::gather, {x, index}, std::move(attr), at);

@@ -25,6 +25,11 @@ constexpr bool check_index_dtype() {
 SINTER_API std::vector<std::int64_t> checked_indices(const char* op, const handle& index, std::int64_t extent,
                                                      location at);
 
+/// While a function is traced to run once on the host: its indices are checked when it has run.
+SINTER_API void check_later(const char* op, const handle& index, dim extent, location at);
+/// What check_later has asked for, of a trace that is answered.
+SINTER_API void check_indices(const engine::traced& t);
+
 /// user_error while tracing when elements are wanted from an axis that has none: no index can be clamped to it.
 SINTER_API void check_readable(const char* op, const dims& x, int axis, const dims& result, location at);
 
@@ -103,6 +108,7 @@ handle scatter(const handle& base, const handle& index, const handle& updates, i
     return along ? eager_scatter_elements<T>(base, index, updates, axis, at)
                  : eager_scatter_rows<T>(base, index, updates, part, at);
   }
+  check_later("scatter_add", index, part.extent, at);
   ir::attributes attr;
   if (along) {
     attr.ints = {axis};

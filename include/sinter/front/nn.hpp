@@ -44,12 +44,14 @@ template <class Z, class Labels>
 auto at_labels(const Z& z, const Labels& labels, bool in_kernels, location at) {
   using L = typename Labels::value_type;
   constexpr auto axes = op_shapes::normalize({-1}, Z::rank);
+  const dim count = extents_of(z, at)[Z::rank - 1];
   if (in_kernels) {
-    const index_leaf<L, dims{dyn}> classes({extents_of(z, at)[Z::rank - 1]}, 0);
+    if (tracing()) check_later("cross_entropy", untyped(labels, at), count, at);
+    const index_leaf<L, dims{dyn}> classes({count}, 0);
     const auto picked = where(eq(expand_dims<-1>(labels, at), classes, at), z, 0, at);
     return sum_over<axes, false>(picked, at);
   } else {
-    checked_indices("cross_entropy", untyped(labels, at), extents_of(z, at)[Z::rank - 1], at);
+    checked_indices("cross_entropy", untyped(labels, at), count, at);
     return drop_kept<axes, false>(take_along_axis(z, expand_dims<-1>(labels, at), axis<-1>, at), at);
   }
 }

@@ -1,13 +1,13 @@
 // front/transforms.hpp: functions made of functions: grad and value_and_grad.
 #pragma once
 
-#include <cstdint>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "call.hpp"
+#include "indexing.hpp"
 
 namespace sinter {
 
@@ -157,10 +157,9 @@ class differentiated {
     to.arguments = flat.tensors();
     to.whole = true;
     engine::traced traced = trace_call(function, to, args...);
-    if (traced.answer) return answer_of<result_type>(traced);
-    const auto code = engine::build(traced.graph, flat.tensors(), how, on);
-    const series<std::uint8_t> keep(flat.tensors().size());
-    return run_program<result_type>(*code, traced.skeleton.get(), flat.tensors(), {keep.data(), keep.size()});
+    engine::answer(traced, flat.tensors(), how, on);
+    check_indices(traced);
+    return answer_of<result_type>(traced);
   }
 
   mutable F f_;
@@ -173,7 +172,7 @@ class differentiated {
 /// `Index` is the argument to differentiate with respect to; the gradient is a tree of that argument's type. Integer
 /// and bool tensors in it give zeros, numbers and flags are passed on. Only the argument varies: tensors that f
 /// captures are constants. f must return a rank-0 floating tensor. Inside compile() it becomes part of the graph;
-/// outside it is traced and run at each call, with kernels kept by structure.
+/// outside it is traced and run at each call, with kernels kept by structure; an index out of range is a user_error then.
 template <int Index = 0, class F>
 auto value_and_grad(F&& f, location where = location::current()) {
   return detail::differentiated<Index, true, false, std::decay_t<F>>(std::forward<F>(f), where);
