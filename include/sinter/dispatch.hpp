@@ -146,16 +146,19 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     if (current_stance == stance::fail_on_recompile)
       fail(how_.name, "a stance forbids to compile, and no specialisation accepts this call: " + why, where_);
     const auto [regular, beyond] = held_.limited(c.signature);
-    traced t = trace_within_limit(c, trace, beyond, regular);
+    traced t = trace_sizes(c, trace, sizes_.layout_for(c, how_.dynamic));
     if (t.answer) {
       const auto made = std::make_shared<specialisation>(guard(c), nullptr, why, standing::native);
       made->note(t.did);
       held_.add(made);
       return made.get();
     }
-    const bool widened = !t.graph->assumed.open.empty();
-    const bool interpreted = beyond && !widened && how_.on_limit == on_limit::reference;
-    if (beyond && !widened) complain(regular);
+    const specialisation* const replaced = beyond ? opened_by(c, t.graph->assumed) : nullptr;
+    const bool refused = beyond && !replaced;
+    if (refused && how_.on_limit == on_limit::error)
+      fail(how_.name, limits_.complaint(regular) + ". " + remedy(), where_);
+    const bool interpreted = refused && how_.on_limit == on_limit::reference;
+    if (beyond) complain(regular);
     auto made = std::make_shared<specialisation>(guard(c, t.graph->assumed), t.skeleton, why,
                                                  interpreted ? standing::interpreted : standing::regular);
     logs::to("guards", [&] {
@@ -165,8 +168,9 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     options how = how_;
     if (interpreted || when == tier::background) how.backend = "reference";
     made->serve(build(std::make_shared<tracer>(*t.graph), c.tensors, how, c.where, &shared_));
-    if (held_.wants_hot_kernels() && !made->when.exact()) made->warmth = std::make_unique<heat>(how_.hot_calls);
-    held_.add(made);
+    if (held_.wants_hot_kernels() && !made->when.exact() && !interpreted)
+      made->warmth = std::make_unique<heat>(how_.hot_calls);
+    held_.add(made, replaced);
     if (when == tier::background && !interpreted)
       held_.builds.start(*t.graph, c.tensors, c.where, how_,
                          [made, self = weak_from_this()](std::shared_ptr<const program> p) {
@@ -176,11 +180,20 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     return made.get();
   }
 
-  traced trace_within_limit(const call& c, const tracing& trace, bool beyond, std::size_t regular) {
-    traced t = trace_sizes(c, trace, sizes_.layout_for(c, how_.dynamic));
-    if (beyond && how_.on_limit == on_limit::error && !t.answer && t.graph->assumed.open.empty())
-      fail(how_.name, limits_.complaint(regular) + ". " + remedy(), where_);
-    return t;
+  /// What a specialisation of this call with open extents takes the place of, so that it is made past the limit too: the
+  /// least recently used one that differs from the call in extents alone, and was made for such as are open now. Or null.
+  const specialisation* opened_by(const call& c, const assumptions& made) const {
+    const specialisation* found = nullptr;
+    const auto is_of_sizes = [](const mismatch& m) {
+      return m.kind == guard_kind::extent || m.kind == guard_kind::stride || m.kind == guard_kind::relation;
+    };
+    for (const auto& e : held_.all()) {
+      if (made.open.empty() || e->kind != standing::regular) continue;
+      if (found && e->used.load() > found->used.load()) continue;
+      const auto all = e->when.differences(c);
+      if (std::all_of(all.begin(), all.end(), is_of_sizes) && e->when.is_within(made.layout)) found = e.get();
+    }
+    return found;
   }
 
   /// Why no specialisation accepts the call: what differs from the most recently used one for its types.
@@ -215,10 +228,11 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
 
   void complain(std::size_t regular) {
     if (!held_.warn_now()) return;
-    logs::warn_once(how_.name + ": " + limits_.complaint(regular) + ". " +
-                    (how_.on_limit == on_limit::evict ? "The least recently used one is dropped. "
-                                                      : "Calls that would need more are interpreted, which is slow. ") +
-                    remedy());
+    const char* const beyond = how_.on_limit == on_limit::evict ? "The least recently used one is dropped. "
+                               : how_.on_limit == on_limit::error
+                                   ? "Calls that would need more are errors. "
+                                   : "Calls that would need more are interpreted, which is slow. ";
+    logs::warn_once(how_.name + ": " + limits_.complaint(regular) + ". " + beyond + remedy());
   }
 
   /// Extents that a specialisation with open ones meets often get kernels of their own, made in the background. False when

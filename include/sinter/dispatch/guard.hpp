@@ -127,6 +127,21 @@ class guard {
     return all;
   }
 
+  /// Whether sizes that are open take the extents and strides of the call that it was made for.
+  bool is_within(const size_layout& open) const {
+    series<argument> tensors(tensors_);
+    const std::int64_t* of = layout_.data();
+    for (std::size_t i = 0; i < tensors_; ++i) {
+      argument& t = tensors[i];
+      t.rank = ranks_[i];
+      t.extents = of + 2;
+      t.strides = t.extents + t.rank;
+      of = t.strides + t.rank;
+    }
+    series<std::int64_t> sizes(open.sizes.size());
+    return bind_sizes(open, {tensors.data(), tensors.size()}, sizes.data());
+  }
+
   /// One line a condition.
   series<std::string> in_words() const {
     series<std::string> lines;
@@ -202,7 +217,7 @@ class guard {
       for (int d = 0; d < t.rank; ++d)
         if (strides[d] != t.strides[d] && differs(guard_kind::stride, i, d, strides[d], t.strides[d])) return false;
     }
-    if (plain_ || !same) return same;
+    if (plain_) return same;
     for (const specialised& v : given_.values) {
       if (v.what.axis >= 0) continue;
       const auto leaf = static_cast<std::size_t>(v.what.tensor);

@@ -73,11 +73,13 @@ class holdings {
     return {n, reached(n)};
   }
 
-  /// Puts a specialisation into the table, and takes out what is too much.
-  void add(const entry& made) {
+  /// Puts a specialisation into the table, in the place of another one if that is held, and takes out what is too much.
+  void add(const entry& made, const specialisation* replaced = nullptr) {
     const std::lock_guard lock(mutex_);
     series<entry> next = all();
     const void* const types = made->when.signature();
+    drop(next, [&](const specialisation& e) { return &e == replaced; });
+    place_.set(units(next));
     if (made->kind == standing::regular)
       while (reached(counted(next, types)) && drop_counted(next, types)) {}
     else if (count(next, made->kind, types) >= most())

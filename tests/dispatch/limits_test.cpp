@@ -1,0 +1,123 @@
+// What is made past the limits of a function.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <sinter/sinter.hpp>
+
+#include "../stderr_text.hpp"
+#include "../texts.hpp"
+
+namespace {
+
+using namespace sinter;
+using namespace std::string_literals;
+using texts::contains;
+using texts::error_of;
+using vec = tensor<float, 1>;
+using floats = std::vector<float>;
+
+vec ones(std::int64_t n) { return full<float>(1.f, n); }
+
+}  // namespace
+
+TEST_CASE("past the limit open extents are made where they take the place of what was made for some, and no further") {
+  int traces = 0;
+  const auto counted = [&](vec x, int n) {
+    ++traces;
+    return x * n;
+  };
+  const auto f = compile(counted, {.recompile_limit = 2, .on_limit = on_limit::error, .name = "opened"});
+  f(ones(5), 1), f(ones(5), 2);
+  const std::string said = stderr_text([&] {
+    CHECK(f(ones(6), 2).to_vector() == floats(6, 2.f));  // for f(ones(5), 2)
+    CHECK(f(ones(7), 1).to_vector() == floats(7, 1.f));
+  });
+  CHECK(contains(said, "[sinter:warning] opened: there are 2 specialisations"));
+  CHECK(contains(said, "Calls that would need more are errors."));
+  CHECK(said.find("warning") == said.rfind("warning"));
+  CHECK(f.specialisations() == 2);
+  CHECK(traces == 4);
+  for (int n = 2; n < 9; ++n) f(ones(n), 1), f(ones(n), 2);
+  CHECK(traces == 4);
+  CHECK(contains(error_of([&] { f(ones(5), 3); }), "there are 2 specialisations"));
+  CHECK(f(ones(9), 1)(8) == 1);
+}
+
+TEST_CASE("the limit is one for what stays open as well: other values, relations between extents, other bounds") {
+  const options strict{.recompile_limit = 3, .on_limit = on_limit::error};
+  const std::string limit = "there are 3 specialisations";
+  const auto text = compile([](vec x, const std::string& s) { return x * static_cast<float>(s.size()); }, strict);
+  text(ones(5), ""s), text(ones(6), ""s), text(ones(5), "a"s);
+  CHECK(contains(error_of([&] { text(ones(5), "bb"s); }), limit));
+
+  const auto rated =
+      compile([](vec x, float by) { return x * by; }, {.recompile_limit = 1, .on_limit = on_limit::error});
+  rated(ones(5), 1.f);
+  CHECK(contains(error_of([&] { rated(ones(6), 2.f); }), "there are 1 specialisations"));
+  CHECK(rated(ones(6), 1.f)(5) == 1);
+
+  options open = strict;
+  open.dynamic = dynamic::yes;
+  const auto steps = compile(
+      [](vec x) {
+        int n = 0;
+        while (n < 8 && x.size(0) > 10 * n) ++n;
+        return x * n;
+      },
+      open);
+  for (const int n : {5, 15, 25}) steps(ones(n));
+  CHECK(contains(error_of([&] { steps(ones(35)); }), limit));
+  CHECK(steps(ones(29))(0) == 3);
+
+  const auto marked = compile([](vec x) { return x * 2; }, strict);
+  const auto call = [&](int n) {
+    vec x = ones(n);
+    mark_dynamic(x, 0, {n, n + 9});
+    marked(x);
+  };
+  call(10), call(20), call(30);
+  CHECK(contains(error_of([&] { call(40); }), limit));
+
+  const auto make = [&] {
+    return compile([](vec x, int n) { return x * n; },
+                   {.dynamic = dynamic::yes, .backend = "reference", .on_limit = on_limit::error, .name = "line"});
+  };
+  std::vector<decltype(make())> made;
+  const auto fill = [&] {
+    for (int i = 0; i < 40; ++i) {
+      made.push_back(make());
+      for (int n = 0; n < 3; ++n) made.back()(ones(5), n);
+    }
+  };
+  CHECK(contains(error_of(fill), "this line of the program has made 64"));
+  CHECK(made.size() == 33);
+}
+
+TEST_CASE("past the limit the interpreter answers open extents too, and they get no kernels of their own") {
+  const auto f =
+      compile([](vec x, int n) { return x * n; }, {.recompile_limit = 1, .hot_calls = 7, .name = "interpreted"});
+  const std::string said = stderr_text([&] {
+    f(ones(5), 1), f(ones(6), 1);
+    for (int i = 0; i < 100; ++i) CHECK(f(ones(5), 2)(4) == 2);
+  });
+  CHECK(contains(said, "interpreted: there are 1 specialisations"));
+  f.wait_ready();
+  CHECK(f(ones(6), 2)(5) == 2);
+  CHECK(f(ones(5), 2)(4) == 2);
+  CHECK(f.report().backend == "reference");
+  CHECK(f.specialisations() == 2);
+}
+
+TEST_CASE("equal extents that become two are opened past the limit") {
+  const auto f = compile([](vec x, vec y) { return std::pair(x * 2, y + 1); },
+                         {.recompile_limit = 1, .on_limit = on_limit::error});
+  for (const auto& [n, m] : {std::pair{5, 5}, std::pair{6, 6}, std::pair{6, 7}, std::pair{8, 4}, std::pair{3, 3}}) {
+    const auto [x, y] = f(ones(n), ones(m));
+    CHECK(x.to_vector() == floats(static_cast<std::size_t>(n), 2.f));
+    CHECK(y.to_vector() == floats(static_cast<std::size_t>(m), 2.f));
+  }
+  CHECK(f.specialisations() == 1);
+}
