@@ -79,7 +79,8 @@ struct size_layout {
 struct trace_request {
   series<fact_of> open;  ///< extents and numbers that become inputs of the specialisation
   size_layout layout;
-  bool* read = nullptr;  ///< set as soon as the function has read a value: it must not run again for this call
+  bool* read = nullptr;     ///< set as soon as the function has read a value: it must not run again for this call
+  std::string beyond = {};  ///< why no more segments are compiled for such a function; empty: they are
 };
 
 /// A number that the traced function turned into a C++ value: it holds for that value alone.
@@ -137,7 +138,7 @@ class size_policy {
 };
 
 /// Traces a call with the extents of `layout` open. What the function asks of them that no symbol can give fixes them: then
-/// it runs again. assumed.layout of the result says what came of it.
-SINTER_API traced trace_sizes(const call& c, const tracing& t, size_layout layout);
+/// it runs again. assumed.layout of the result says what came of it. `beyond` is that of the requests.
+SINTER_API traced trace_sizes(const call& c, const tracing& t, size_layout layout, const std::string& beyond = {});
 
 }  // namespace sinter::engine

@@ -45,15 +45,20 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
   void answered(const call& c, const segments_run& did) override {
     const holdings::reading now(held_);
     for (const auto& e : now->all())
-      if (e->kind == standing::native && e->when.accepts(c)) return e->note(did);
+      if (e->reads_values() && e->when.accepts(c)) return e->note(did);
   }
 
-  size_layout segment_sizes(const call& c) override {
-    size_layout wanted = sizes_.layout_for(c, how_.dynamic);
-    if (!wanted.any_open()) return {};
+  trace_request segment_request(const call& c) override {
+    trace_request wanted;
+    wanted.layout = sizes_.layout_for(c, how_.dynamic);
+    if (!wanted.layout.any_open()) wanted.layout = {};
     const holdings::reading now(held_);
-    for (const auto& e : now->all())
-      if (e->kind == standing::native && e->when.accepts(c)) return e->opened(std::move(wanted));
+    for (const auto& e : now->all()) {
+      if (!e->reads_values() || !e->when.accepts(c)) continue;
+      wanted.beyond = e->beyond;
+      if (wanted.layout.any_open()) wanted.layout = e->opened(std::move(wanted.layout));
+      break;
+    }
     return wanted;
   }
 
@@ -108,7 +113,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
   }
 
   static found answer(const specialisation* e, readers::count& in) {
-    return {e->now.load(std::memory_order_acquire), e->skeleton.get(), &in, e->kind == standing::native};
+    return {e->now.load(std::memory_order_acquire), e->skeleton.get(), &in, e->reads_values()};
   }
 
   found miss(const call& c, const tracing& trace, tier when) {
@@ -121,7 +126,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     if (!e) return held;
     held.code = e->now.load(std::memory_order_acquire);
     held.skeleton = e->skeleton.get();
-    held.reads_values = e->kind == standing::native;
+    held.reads_values = e->reads_values();
     return held;
   }
 
@@ -146,9 +151,17 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     if (current_stance == stance::fail_on_recompile)
       fail(how_.name, "a stance forbids to compile, and no specialisation accepts this call: " + why, where_);
     const auto [regular, beyond] = held_.limited(c.signature);
-    traced t = trace_sizes(c, trace, sizes_.layout_for(c, how_.dynamic));
+    const std::size_t native = holdings::count(held_.all(), standing::native, c.signature);
+    const bool beyond_native = beyond || native >= held_.most();
+    const std::string refusal = beyond_native && how_.on_limit != on_limit::evict
+                                    ? limits_.complaint(std::max(regular, native)) + ". " + remedy()
+                                    : std::string();
+    traced t = trace_sizes(c, trace, sizes_.layout_for(c, how_.dynamic), refusal);
     if (t.answer) {
-      const auto made = std::make_shared<specialisation>(guard(c), nullptr, why, standing::native);
+      if (beyond_native) complain(std::max(regular, native));
+      const auto made = std::make_shared<specialisation>(guard(c), nullptr, why,
+                                                         refusal.empty() ? standing::native : standing::refused);
+      made->beyond = refusal;
       made->note(t.did);
       held_.add(made);
       return made.get();

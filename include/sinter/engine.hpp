@@ -316,8 +316,8 @@ class function {
   virtual found find(const call& c, const tracing& trace) = 0;
   /// What a function that reads values did when it was run again.
   virtual void answered(const call& c, const segments_run& did) = 0;
-  /// The sizes that such a run keeps open.
-  virtual size_layout segment_sizes(const call& c) = 0;
+  /// What such a run keeps open.
+  virtual trace_request segment_request(const call& c) = 0;
   /// What it holds: its segments among it.
   virtual detail::holdings& held() = 0;
   /// As find, and returns when the kernels are there.

@@ -186,3 +186,47 @@ TEST_CASE("past the limit segments with open extents are made, as whole speciali
         }).empty());
   CHECK(f.report().backend == "cpu");
 }
+
+TEST_CASE("a function that reads values has .recompile_limit for its values, too") {
+  const auto make = [](on_limit past, const char* name) {
+    return compile([](vec x, int n) { return sum(x).item() > 0 ? vec(x * n) : x; },
+                   {.recompile_limit = 2, .on_limit = past, .name = name});
+  };
+  const vec x = ones_of(3);
+  const std::string limit =
+      "there are 2 specialisations, as many as .recompile_limit allows; the guard that kept failing: "
+      "argument 1: 1, 2, 3";
+  SUBCASE("the interpreter answers what is new in others") {
+    const auto f = make(on_limit::reference, "read");
+    const std::string said = stderr_text([&] {
+      for (int n = 1; n < 6; ++n)
+        for (int i = 0; i < 2; ++i) CHECK(f(x, n)(2) == n);
+    });
+    CHECK(contains(said, "[sinter:warning] read: " + limit));
+    CHECK(said.find("warning") == said.rfind("warning"));
+    CHECK(f.report().backend != "cpu");
+    CHECK(f.specialisations() == 4);
+    f(x, 2);
+    CHECK(f.report().backend == "cpu");
+    CHECK(is_known(f, x, 1));
+  }
+  SUBCASE("an error") {
+    const auto f = make(on_limit::error, "strict");
+    f(x, 1), f(x, 2), f(-x, 1);
+    CHECK(contains(error_of([&] { f(x, 3); }), "[strict] " + limit));
+    CHECK(f(-x, 4)(0) == -1);  // takes a way that is known
+    CHECK(contains(error_of([&] { f(x, 4); }), "there are 2 specialisations"));
+    CHECK(f(x, 2)(0) == 2);
+  }
+  SUBCASE("the least recently used one goes") {
+    const auto f = make(on_limit::evict, "read");
+    const std::string said = stderr_text([&] {
+      for (int n = 1; n < 6; ++n) CHECK(f(x, n)(2) == n);
+    });
+    CHECK(contains(said, limit + ". The least recently used one is dropped."));
+    CHECK(f.report().backend == "cpu");
+    CHECK(f.specialisations() == 2);
+    CHECK(is_known(f, x, 5));
+    CHECK(!is_known(f, x, 1));
+  }
+}

@@ -257,7 +257,7 @@ class holdings {
   /// Drops what was used least recently until the texts fit; `made` stays.
   void fit(series<entry>& next, const void* made) {
     while (bytes_of(next) > how_.recompile_bytes) {
-      const auto old = [&](const specialisation& e) { return &e != made && e.kind != standing::native; };
+      const auto old = [&](const specialisation& e) { return &e != made && !e.reads_values(); };
       const auto old_one = [&](const segment& s) { return &s != made; };
       entry* const e = oldest(next, old);
       const auto s = oldest_segment(old_one);

@@ -111,6 +111,10 @@ inline constexpr const char* keep_tensors =
 /// A segment that is one too many: an error, or one warning.
 inline void refuse_segment(const tracer& t, const ir::graph& g, const std::string& extents, const admission& a) {
   const options& how = *t.call->how;
+  if (const std::string& beyond = t.call->beyond; !beyond.empty()) {
+    if (how.on_limit == on_limit::error) fail(how.name, beyond);
+    return;  // who made the specialisation has warned
+  }
   std::string message, remedy =
                            "Keep the sizes open (dynamic::automatic or mark_dynamic, and no size as an integer), call "
                            "it with fewer distinct "
@@ -152,7 +156,9 @@ inline std::shared_ptr<const program> segment_program(const tracer& t, const ir:
          "a stance forbids to compile, and the call takes a way between two graph breaks that is new: other branches "
          "or extents");
   const std::string extents = fixed_sizes(*t.call, layout);
-  const admission in = t.call->held ? held.admit(t.call, extents, is_open(layout)) : admission{};
+  const admission in = !t.call->beyond.empty() ? admission{false}
+                       : t.call->held          ? held.admit(t.call, extents, is_open(layout))
+                                               : admission{};
   if (!in.compiled) {
     refuse_segment(t, g, extents, in);
     how.backend = "reference";

@@ -20,6 +20,7 @@ enum class standing : std::uint8_t {
   regular,
   interpreted,  ///< made beyond the limit: the interpreter answers
   native,       ///< the function reads values: calls run it again, in segments
+  refused,      ///< such a one made beyond the limit: no segment is compiled for it
   hot,          ///< stands in for one with open extents, for extents that are frequent
 };
 
@@ -74,6 +75,8 @@ inline std::size_t text_bytes(const report& r) {
 struct specialisation {
   specialisation(guard g, std::shared_ptr<const void> tree, std::string reason, standing k)
       : when(std::move(g)), skeleton(std::move(tree)), why(std::move(reason)), kind(k) {}
+
+  bool reads_values() const { return kind == standing::native || kind == standing::refused; }
 
   /// What calls run from now on. Once, or once more when the kernels are there: what ran before stays.
   void serve(std::shared_ptr<const program> p) {
@@ -138,6 +141,7 @@ struct specialisation {
   const std::shared_ptr<const void> skeleton;
   const std::string why;
   const standing kind;
+  std::string beyond;  ///< of a refused one, why
   std::atomic<const program*> now{nullptr};
   std::atomic<std::uint64_t> used{0};  ///< when it last became the most recently used one
   std::unique_ptr<heat> warmth;        ///< of one with open extents whose frequent extents get kernels of their own

@@ -233,8 +233,7 @@ class compiled {
           }
           if (!to.answer) return natively<Result>(std::forward<Args>(args)...);
           if (answered) return detail::answer_of<Result>(*static_cast<engine::traced*>(answered.get()));
-          engine::trace_request request;
-          request.layout = f.segment_sizes(c);
+          const engine::trace_request request = f.segment_request(c);
           to.request = &request;
           engine::traced again = detail::trace_call(self().fn, to, std::as_const(args)...);
           f.answered(c, again.did);
