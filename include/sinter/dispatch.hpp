@@ -159,7 +159,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     traced t = trace_sizes(c, trace, sizes_.layout_for(c, how_.dynamic), refusal);
     if (t.answer) {
       if (beyond_native) complain(std::max(regular, native));
-      const auto made = std::make_shared<specialisation>(guard(c), nullptr, why,
+      const auto made = std::make_shared<specialisation>(guard(words_of(c, trace), c), nullptr, why,
                                                          refusal.empty() ? standing::native : standing::refused);
       made->beyond = refusal;
       made->note(t.did);
@@ -172,7 +172,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
       fail(how_.name, limits_.complaint(regular) + ". " + remedy(), where_);
     const bool interpreted = refused && how_.on_limit == on_limit::reference;
     if (beyond) complain(regular);
-    auto made = std::make_shared<specialisation>(guard(c, t.graph->assumed), t.skeleton, why,
+    auto made = std::make_shared<specialisation>(guard(c, t.graph->assumed, words_of(c, trace)), t.skeleton, why,
                                                  interpreted ? standing::interpreted : standing::regular);
     logs::to("guards", [&] {
       return how_.name + ":\n" + text::join(made->when.in_words(), "\n", [](const auto& line) { return "  " + line; }) +
@@ -218,7 +218,10 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     const auto all = last->when.differences(c);
     std::string out;
     for (const auto& m : all) {
-      const failed_guard f = in_words(m, c, trace);
+      const failed_guard f = in_words(m, last->when, c, trace);
+      const std::string text = text_of(f);
+      if (out.find(text) != std::string::npos) continue;  // another word of the same text
+      out += (out.empty() ? "" : "; ") + text;
       limits_.note(f);
       if (m.kind == guard_kind::number)
         logs::warn_once(
@@ -229,8 +232,6 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
         logs::warn_once(how_.name + ": " + f.place +
                         " is a C++ number within a tree, so every value of it is compiled anew; make it a "
                         "tensor<float, 0>, or an argument of its own");
-      const std::string text = text_of(f);
-      if (out.find(text) == std::string::npos) out += (out.empty() ? "" : "; ") + text;
     }
     return out;
   }
@@ -262,8 +263,8 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
       return true;
     }
     if (t.answer) return true;
-    auto made = std::make_shared<specialisation>(guard(c, t.graph->assumed), t.skeleton, "these extents are frequent",
-                                                 standing::hot);
+    auto made = std::make_shared<specialisation>(guard(c, t.graph->assumed, words_of(c, trace)), t.skeleton,
+                                                 "these extents are frequent", standing::hot);
     held_.builds.start(*t.graph, c.tensors, c.where, how_,
                        [made, self = weak_from_this()](std::shared_ptr<const program> p) {
                          made->serve(std::move(p));

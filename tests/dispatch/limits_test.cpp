@@ -1,4 +1,4 @@
-// What is made past the limits of a function.
+// What is made past the limits of a function, and how guards are told: in warnings, errors and by explain.
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +20,11 @@ using vec = tensor<float, 1>;
 using floats = std::vector<float>;
 
 vec ones(std::int64_t n) { return full<float>(1.f, n); }
+
+struct settings {
+  vec w;
+  float rate = 0;
+};
 
 }  // namespace
 
@@ -120,4 +125,31 @@ TEST_CASE("equal extents that become two are opened past the limit") {
     CHECK(y.to_vector() == floats(static_cast<std::size_t>(m), 2.f));
   }
   CHECK(f.specialisations() == 1);
+}
+
+TEST_CASE("a limit's warning and explain name text and floats with their values, from the first on") {
+  const auto f = compile([](vec x, const std::string& how) { return x * static_cast<float>(how.size()); },
+                         {.recompile_limit = 2, .name = "worded"});
+  std::string said = stderr_text([&] {
+    for (const char* how : {"adam", "sgd", "momentum, a long name"}) f(vec{1}, std::string(how));
+  });
+  CHECK(contains(said, R"(argument 1: "adam", "sgd", "momentum, a long name". Calls)"));
+  const std::string text = f.explain().text();
+  CHECK(contains(text, R"(argument 1 is "sgd", was "adam")"));
+  CHECK(contains(text, R"(by value: argument 1 is "momentum, a long name")"));
+
+  const auto h = compile([](vec x, const std::string& how) { return x * static_cast<float>(how.size()); },
+                         {.recompile_limit = 3, .name = "short"});
+  said = stderr_text([&] {
+    for (const char* how : {"", "a", "b", "c"}) h(vec{1}, std::string(how));
+  });
+  CHECK(contains(said, R"(argument 1: "", "a", "b", "c". Calls)"));
+
+  const auto g = compile([](const settings& s, bool up) { return up ? s.w * s.rate : s.w; },
+                         {.recompile_limit = 2, .name = "rated"});
+  said = stderr_text([&] {
+    for (const float rate : {0.5f, 0.25f, 0.125f}) g(settings{vec{1}, rate}, true);
+  });
+  CHECK(contains(said, "argument 0 leaf 1: 0.5, 0.25, 0.125. Calls"));
+  CHECK(contains(g.explain().text(), "by value: argument 0 leaf 1 is 0.125, argument 1 is true"));
 }

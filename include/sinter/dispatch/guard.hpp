@@ -1,6 +1,7 @@
 // dispatch/guard.hpp: what a specialisation assumes of a call, checked without a branch that a hit does not need.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
@@ -8,6 +9,7 @@
 #include <utility>
 
 #include "../base/series.hpp"
+#include "../base/text.hpp"
 #include "../engine.hpp"
 
 namespace sinter::engine::detail {
@@ -38,8 +40,6 @@ struct mismatch {
   int leaf = -1;
   int axis = -1;
   std::int64_t want = 0, got = 0;
-
-  bool same_guard(const mismatch& x) const { return kind == x.kind && leaf == x.leaf && axis == x.axis; }
 };
 
 /// The bits of a number in host memory.
@@ -47,6 +47,15 @@ inline std::uint64_t bits_at(const argument& x) {
   std::uint64_t bits = 0;
   std::memcpy(&bits, x.data, size_of(x.type));
   return bits;
+}
+
+/// What the first words of a call's statics belong to, with values.
+inline series<leaf_text> words_of(const call& c, const tracing& trace) {
+  constexpr std::size_t most_words = 64;
+  series<leaf_text> out;
+  for (std::size_t i = 0; trace.describe && i < std::min(c.statics.size(), most_words); ++i)
+    out.push_back(trace.describe(trace.what, static_cast<int>(i), false));
+  return out;
 }
 
 /// Of everything that a guard without open extents compares; specialised numbers and relations aside.
@@ -78,7 +87,7 @@ inline std::atomic<unsigned>& ignored_guards() {
 /// Everything that the trace and the plan took as given of a call.
 class guard {
  public:
-  guard(const call& c, assumptions given)
+  guard(const call& c, assumptions given, series<leaf_text> words = {})
       : signature_(c.signature),
         where_(c.where),
         setting_(c.setting),
@@ -87,7 +96,8 @@ class guard {
         given_(std::move(given)),
         hash_(hash_of(c)),
         exact_(given_.open.empty()),
-        plain_(exact_ && given_.values.empty()) {
+        plain_(exact_ && given_.values.empty()),
+        words_(std::move(words)) {
     for (std::size_t i = 0; i < tensors_; ++i) {
       const argument& t = c.tensors[i];
       ranks_.push_back(t.rank);
@@ -101,7 +111,7 @@ class guard {
   }
 
   /// Of a function that is run again at each call: types, device, setting and what is no tensor.
-  explicit guard(const call& c)
+  guard(series<leaf_text> words, const call& c)
       : signature_(c.signature),
         where_(c.where),
         setting_(c.setting),
@@ -110,7 +120,8 @@ class guard {
         hash_(0),
         exact_(false),
         plain_(true),
-        layouts_(false) {}
+        layouts_(false),
+        words_(std::move(words)) {}
 
   /// The check of every call.
   bool accepts(const call& c) const {
@@ -162,13 +173,25 @@ class guard {
       lines.push_back(line);
       want += 2 + 2 * rank;
     }
-    std::string words;
-    for (const auto w : statics_) words += (words.empty() ? "" : ", ") + std::to_string(as_signed(w));
-    if (!words.empty()) lines.push_back("numbers, flags, lengths and text by value: " + words);
+    series<std::string> words;
+    for (std::size_t i = 0; i < statics_.size(); ++i) {
+      std::string word = std::to_string(as_signed(statics_[i]));
+      if (!words_.empty()) word = i < words_.size() ? words_[i].name + " is " + words_[i].value : "...";
+      if (words.empty() || words.back() != word) words.push_back(std::move(word));
+    }
+    if (!words.empty())
+      lines.push_back("numbers, flags, lengths and text by value: " +
+                      text::join(words, ", ", [](const auto& w) { return w; }));
     for (const auto& v : given_.values)
       if (v.what.axis < 0)
         lines.push_back(sinter::detail::located("tensor " + std::to_string(v.what.tensor) + " by value", v.where));
     return lines;
+  }
+
+  /// What a word of the statics belongs to, as far as that is known.
+  leaf_text word(int i) const {
+    const auto at = static_cast<std::size_t>(i);
+    return at < words_.size() ? words_[at] : leaf_text{};
   }
 
   /// True when it accepts calls of one hash only.
@@ -245,7 +268,8 @@ class guard {
   assumptions given_;
   std::uint64_t hash_;
   bool exact_, plain_;
-  bool layouts_ = true;  ///< extents and strides count
+  bool layouts_ = true;      ///< extents and strides count
+  series<leaf_text> words_;  ///< what the first of statics_ are, for people
 };
 
 }  // namespace sinter::engine::detail

@@ -43,7 +43,7 @@ inline std::string number_text(dtype type, std::int64_t bits) {
   return out;
 }
 
-inline failed_guard in_words(const mismatch& m, const call& c, const tracing& trace) {
+inline failed_guard in_words(const mismatch& m, const guard& of, const call& c, const tracing& trace) {
   failed_guard f{m, {}, std::to_string(m.want), std::to_string(m.got)};
   const auto leaf = [&](bool of_tensors) {
     return trace.describe ? trace.describe(trace.what, m.leaf, of_tensors)
@@ -61,7 +61,9 @@ inline failed_guard in_words(const mismatch& m, const call& c, const tracing& tr
     case guard_kind::value: {
       const leaf_text l = leaf(false);
       f.place = l.name, f.got = l.value, f.floating = l.floating;
-      if (f.got != f.want && f.got != std::to_string(m.got)) f.want.clear();
+      if (const leaf_text before = of.word(m.leaf); before.name == l.name && before.value != l.value)
+        f.want = before.value;
+      else if (f.got != f.want && f.got != std::to_string(m.got)) f.want.clear();
       break;
     }
     case guard_kind::extent:
@@ -131,13 +133,15 @@ class limits {
   /// Notes a guard that refused a call.
   void note(const failed_guard& f) {
     for (auto& t : tallies_)
-      if (t.guard.what.same_guard(f.what)) {
+      if (t.guard.what.kind == f.what.kind && t.guard.place == f.place) {
         ++t.times;
         if (t.values.size() < most_values && std::find(t.values.begin(), t.values.end(), f.got) == t.values.end())
           t.values.push_back(f.got);
         return;
       }
-    tallies_.push_back({f, 1, {f.want, f.got}});
+    tallies_.push_back({f, 1, {}});
+    for (const std::string& value : {f.want, f.got})
+      if (!value.empty()) tallies_.back().values.push_back(value);
   }
 
   /// "argument 0 axis 1: 37, 38, 39, ...": the guard that failed most often.
@@ -147,8 +151,8 @@ class limits {
       if (!most || t.times > most->times) most = &t;
     if (!most) return "none; its first calls differ in types";
     std::string out = most->guard.place;
-    for (std::size_t i = 0; i < most->values.size(); ++i)
-      if (!most->values[i].empty()) out += (i ? ", " : ": ") + most->values[i];
+    if (most->values.empty()) return out;
+    out += ": " + text::join(most->values, ", ", [](const auto& value) { return value; });
     return out + (most->values.size() == most_values ? ", ..." : "");
   }
 
