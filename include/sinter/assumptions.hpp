@@ -42,6 +42,8 @@ struct open_size {
   /// The symbol's value in the traced call.
   std::int64_t hint() const { return derived ? 0 : (number - offset) / factor; }
   bool is_fixed() const { return derived && value.is_number(); }
+  /// The extent, where the symbol is s<k>.
+  SINTER_API ir::dim in_symbols(int k) const;
 };
 
 /// A relation between sizes that the traced function asked for: value = 0, or value > 0, or not.

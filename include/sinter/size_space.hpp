@@ -14,11 +14,7 @@ namespace sinter::engine::detail {
 /// The extent of an axis, counted over all tensors' axes.
 inline ir::dim extent_at(const size_layout& l, std::size_t axis) {
   const int k = l.size_of_axis[axis];
-  if (k < 0) return l.extents[axis];
-  const open_size& s = l.sizes[static_cast<std::size_t>(k)];
-  if (s.derived) return s.value;
-  const ir::dim symbol = ir::dim::symbol(k);
-  return s.factor == 1 && s.offset == 0 ? symbol : symbol * ir::dim(s.factor) + ir::dim(s.offset);
+  return k < 0 ? ir::dim(l.extents[axis]) : l.sizes[static_cast<std::size_t>(k)].in_symbols(k);
 }
 
 /// The extents or strides of one tensor, in symbols.

@@ -160,6 +160,12 @@ inline void open_axis(size_layout& l, fact_of f, std::size_t axis, std::int64_t 
 
 }  // namespace detail
 
+SINTER_API ir::dim open_size::in_symbols(int k) const {
+  if (derived) return value;
+  const ir::dim symbol = ir::dim::symbol(k);
+  return factor == 1 && offset == 0 ? symbol : symbol * ir::dim(factor) + ir::dim(offset);
+}
+
 SINTER_API std::uint32_t add_mark(std::uint32_t marks, int axis, bool dynamic, std::int64_t least, std::int64_t most) {
   return detail::mark_table::one().add(marks, {axis, dynamic, least, most});
 }

@@ -153,3 +153,50 @@ TEST_CASE("a limit's warning and explain name text and floats with their values,
   CHECK(contains(said, "argument 0 leaf 1: 0.5, 0.25, 0.125. Calls"));
   CHECK(contains(g.explain().text(), "by value: argument 0 leaf 1 is 0.125, argument 1 is true"));
 }
+
+TEST_CASE("explain lists relations between extents, bounds and numbers that a specialisation asks for") {
+  const auto f = compile(
+      [](vec x, vec y, auto by) {
+        if (x.size(0) > 40) return vec(-x);
+        return x.size(0) == 2 * y.size(0) ? vec(x * 2) : by > 1 ? vec(x * 3) : x;
+      },
+      {.dynamic = dynamic::yes, .name = "related"});
+  vec y = ones(5);
+  mark_dynamic(y, 0, {4, 20});
+  f(ones(8), y, 2.5f);
+  const auto listed = [&] {
+    std::string all;
+    const explanation e = f.explain();
+    for (const auto& line : e.specialisations[0].guards) all += line + "\n";
+    return all;
+  };
+  CHECK(contains(listed(), "tensor 0: f32 (s0), row-major\n"));
+  CHECK(contains(listed(), "\ns0 >= 2\n"));
+  CHECK(contains(listed(), "tensor 1: f32 (s1 + 2), row-major\n"));
+  CHECK(contains(listed(), "\ns1 + 2 >= 4\ns1 + 2 <= 20\n"));
+  CHECK(contains(listed(), "s0 - 40 <= 0\n"));
+  CHECK(contains(listed(), "s0 - s1*2 - 4 != 0\n"));
+  CHECK(contains(listed(), "tensor 2 is 2.5, by value"));
+  f(ones(10), y, 2.5f);
+  CHECK(contains(f.explain().text(), "a relation between extents: s0 - s1*2 - 4 != 0 does not hold for (10) (5) ()"));
+}
+
+TEST_CASE("a relation that does not hold is told with its extents, where calls are refused and in the warning") {
+  const options open{.dynamic = dynamic::yes, .recompile_limit = 1, .name = "related"};
+  const auto apart = compile([](vec x, vec y) { return std::pair(x * 2, y + 1); }, open);
+  apart(ones(6), ones(6));
+  const auto twice = compile([](vec x, vec y) { return x + concat(y, y); }, open);
+  twice(ones(6), ones(3));
+  {
+    const stance_scope strict(stance::fail_on_recompile);
+    CHECK(contains(error_of([&] { apart(ones(6), ones(7)); }),
+                   "a relation between extents: size(0) of tensor 0 = size(0) of tensor 1 does not hold for (6) (7)"));
+    CHECK(contains(error_of([&] { apart(ones(1), ones(1)); }), "s0 >= 2 does not hold for (1) (1)"));
+    CHECK(contains(error_of([&] { twice(ones(8), ones(3)); }), "size(0) of tensor 0 = s1*2 does not hold for (8) (3)"));
+  }
+  const auto small = compile([](vec x) { return x.size(0) < 10 ? vec(x * 2) : x; }, open);
+  small(ones(5));
+  CHECK(
+      contains(stderr_text([&] { small(ones(25)); }),
+               "the guard that kept failing: a relation between extents: -s0 + 10 > 0 does not hold for (25). Calls"));
+}

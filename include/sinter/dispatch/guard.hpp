@@ -11,6 +11,7 @@
 #include "../base/series.hpp"
 #include "../base/text.hpp"
 #include "../engine.hpp"
+#include "relations.hpp"
 
 namespace sinter::engine::detail {
 
@@ -47,6 +48,19 @@ inline std::uint64_t bits_at(const argument& x) {
   std::uint64_t bits = 0;
   std::memcpy(&bits, x.data, size_of(x.type));
   return bits;
+}
+
+/// A number's value from its bits.
+inline std::string number_text(dtype type, std::int64_t bits) {
+  std::string out;
+  dispatch(type, [&]<class T>(std::type_identity<T>) {
+    T x;
+    std::memcpy(static_cast<void*>(&x), &bits, sizeof x);
+    if constexpr (std::is_same_v<T, double>) out = text::number(x);
+    else if constexpr (is_float(dtype_of<T>)) out = text::number(static_cast<float>(x));
+    else out = std::to_string(x);
+  });
+  return out;
 }
 
 /// What the first words of a call's statics belong to, with values.
@@ -158,12 +172,15 @@ class guard {
     series<std::string> lines;
     if (!layouts_) lines.push_back("tensors of any extents");
     const std::int64_t* want = layout_.data();
+    series<dtype> types;
     for (std::size_t i = 0; i < tensors_ && layouts_; ++i) {
       const std::int64_t facts = want[0], open = want[1];
+      types.push_back(static_cast<dtype>(facts & 0xff));
       const int rank = ranks_[i];
-      std::string line = "tensor " + std::to_string(i) + ": " + sinter::name(static_cast<dtype>(facts & 0xff)) + " (";
+      std::string line = "tensor " + std::to_string(i) + ": " + sinter::name(types.back()) + " (";
       for (int d = 0; d < rank; ++d)
-        line += (d ? ", " : "") + (open >> d & 1 ? std::string("any") : std::to_string(want[2 + d]));
+        line += (d ? ", " : "") + (open >> d & 1 ? extent_in_words(given_.layout, {static_cast<int>(i), d})
+                                                 : std::to_string(want[2 + d]));
       line += ")";
       if (open & follows) line += ", row-major";
       for (int d = 0; d < rank && !(open & follows); ++d)
@@ -173,6 +190,7 @@ class guard {
       lines.push_back(line);
       want += 2 + 2 * rank;
     }
+    for (auto& line : relations_in_words(given_.layout)) lines.push_back(std::move(line));
     series<std::string> words;
     for (std::size_t i = 0; i < statics_.size(); ++i) {
       std::string word = std::to_string(as_signed(statics_[i]));
@@ -182,9 +200,13 @@ class guard {
     if (!words.empty())
       lines.push_back("numbers, flags, lengths and text by value: " +
                       text::join(words, ", ", [](const auto& w) { return w; }));
-    for (const auto& v : given_.values)
-      if (v.what.axis < 0)
-        lines.push_back(sinter::detail::located("tensor " + std::to_string(v.what.tensor) + " by value", v.where));
+    for (const auto& v : given_.values) {
+      if (v.what.axis >= 0) continue;
+      const dtype type = types[static_cast<std::size_t>(v.what.tensor)];
+      lines.push_back(sinter::detail::located(
+          "tensor " + std::to_string(v.what.tensor) + " is " + number_text(type, as_signed(v.bits)) + ", by value",
+          v.where));
+    }
     return lines;
   }
 

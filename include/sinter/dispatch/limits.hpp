@@ -27,20 +27,8 @@ struct failed_guard {
 /// "argument 0 axis 1 is 37, was 36".
 inline std::string text_of(const failed_guard& f) {
   if (f.got.empty()) return f.place + " differs";
+  if (f.what.kind == guard_kind::relation) return f.place + ": " + f.got;
   return f.place + " is " + f.got + (f.want.empty() ? "" : ", was " + f.want);
-}
-
-/// A number's value from its bits.
-inline std::string number_text(dtype type, std::int64_t bits) {
-  std::string out;
-  dispatch(type, [&]<class T>(std::type_identity<T>) {
-    T x;
-    std::memcpy(static_cast<void*>(&x), &bits, sizeof x);
-    if constexpr (std::is_same_v<T, double>) out = text::number(x);
-    else if constexpr (is_float(dtype_of<T>)) out = text::number(static_cast<float>(x));
-    else out = std::to_string(x);
-  });
-  return out;
 }
 
 inline failed_guard in_words(const mismatch& m, const guard& of, const call& c, const tracing& trace) {
@@ -56,7 +44,13 @@ inline failed_guard in_words(const mismatch& m, const guard& of, const call& c, 
       f.place = "autocast's dtype";
       break;
     case guard_kind::relation:
-      f.place = "a relation between extents", f.want.clear(), f.got.clear();
+      f.place = "a relation between extents", f.want.clear();
+      f.got = unmet_relation(of.given().layout, c.tensors) + " does not hold for";
+      for (const argument& x : c.tensors)
+        f.got += " (" +
+                 text::join(std::span(x.extents, static_cast<std::size_t>(x.rank)), ", ",
+                            [](auto e) { return std::to_string(e); }) +
+                 ")";
       break;
     case guard_kind::value: {
       const leaf_text l = leaf(false);
