@@ -1,6 +1,6 @@
 // expect: error
 // match: \[clamp\] the operands have different dtypes; cast one of them with cast<T>\(x\)
-// lines: 30
+// lines: 26
 
 #include <sinter/sinter.hpp>
 

@@ -1,6 +1,6 @@
 // expect: error
 // match: \[gelu\] takes a floating dtype; cast with cast<float>\(x\)
-// lines: 30
+// lines: 26
 
 #include <sinter/sinter.hpp>
 

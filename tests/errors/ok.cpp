@@ -14,5 +14,8 @@ auto fine(tensor<float, 2> a, tensor<float, dims{dyn, 64}> b, tensor<float, dims
   tensor<float, 2> contracted = einsum<"ij,jk->ik">(b, c);
   tensor<float, 2> moved = transpose(a);
   tensor<float, 0> loss = cross_entropy(product, labels);
-  return std::tuple{mixed, masked, reduced, contracted, moved, loss};
+  tensor<float, 2> rows{{1, 2}, {3, 4}}, empty{{}, {}}, column{{1}, {2}};
+  rows += reduced;
+  rows(0, 1) -= column(0, 0);
+  return std::tuple{mixed, masked, reduced, contracted, moved, loss, rows, empty};
 }

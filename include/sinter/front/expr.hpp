@@ -248,6 +248,14 @@ constexpr bool accepts() {
   }
 }
 
+template <ir::op Op, class E, class B>
+constexpr bool keeps_shape() {
+  if constexpr (!accepts<name_of<Op>, Op, void, E, B>()) return false;
+  else if constexpr (fits(E::static_shape, signature<Op, void, E, operand<typename E::value_type, B>>::shape))
+    return true;
+  else return name_of<Op>::template refuse<fault::assigned>();
+}
+
 /// False after the compile-time error that the function Name does not take Tensors: they are of one floating dtype, and broadcast.
 template <class Name, class... Tensors>
 constexpr bool takes_floats() {

@@ -20,6 +20,7 @@ enum class fault {
   words,
   scalar,
   extents,
+  assigned,
   index
 };
 
@@ -47,6 +48,8 @@ namespace named {
                     "sinter: [" #NAME                                                                                \
                     "] a C++ number does not fit the tensor's dtype; cast the tensor with cast<T>(x)");              \
       static_assert(F != fault::extents, "sinter: [" #NAME "] the static extents do not broadcast");                 \
+      static_assert(F != fault::assigned,                                                                            \
+                    "sinter: [" #NAME "] the result has another rank or static shape than the tensor on the left");  \
       static_assert(F != fault::index,                                                                               \
                     "sinter: [" #NAME "] the index is neither i32 nor i64; cast it with cast<std::int64_t>(index)"); \
       return false;                                                                                                  \

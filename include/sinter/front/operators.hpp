@@ -58,6 +58,10 @@ constexpr auto make(location at, const Args&... args);
 template <ir::op Op, class... Args>
 constexpr auto make_logical(location at, const Args&... args);
 
+/// False after the compile-time error that `a OP= b` cannot be: no a OP b, or one that does not fit a. (expr.hpp)
+template <ir::op Op, class E, class B>
+constexpr bool keeps_shape();
+
 // Not concepts: neither operand rule may be the more constrained one, or `x == 1` would match `1 == x` reversed.
 template <class A>
 inline constexpr bool is_scalar_operand = scalar_like<A>;
@@ -106,10 +110,11 @@ struct operators {
 /// Compound assignment rebinds the handle: `a += b` is `a = a + b`. Other handles of a's storage keep their values.
 template <class E>
 struct assignment_operators {
-#define SINTER_X(SYMBOL, OP)                                      \
-  template <operand_like B>                                       \
-  friend E& operator SYMBOL(target_here<E> a, const B& b) {       \
-    return a.value = E(make<ir::op::OP>(a.at, a.value, b), a.at); \
+#define SINTER_X(SYMBOL, OP)                                                                              \
+  template <operand_like B>                                                                               \
+  friend E& operator SYMBOL(target_here<E> a, const B& b) {                                               \
+    if constexpr (keeps_shape<ir::op::OP, E, B>()) a.value = E(make<ir::op::OP>(a.at, a.value, b), a.at); \
+    return a.value;                                                                                       \
   }
   SINTER_X(+=, add)
   SINTER_X(-=, sub)

@@ -12,6 +12,7 @@
 #include "../base/storage.hpp"
 #include "../engine.hpp"
 #include "../ir/node.hpp"
+#include "braces.hpp"
 #include "operators.hpp"
 #include "shape_rules.hpp"
 
@@ -30,38 +31,6 @@ struct target {
   target() = default;
   target(device where) : given(where) {}
 };
-
-/// initializer_list nested R deep.
-template <class T, int R>
-struct nested {
-  using type = std::initializer_list<typename nested<T, R - 1>::type>;
-};
-template <class T>
-struct nested<T, 0> {
-  using type = T;
-};
-
-/// The extents of nested lists; user_error when they are ragged.
-template <class T, int R, class List>
-void nested_extents(const List& list, dim* extents, bool first, location at) {
-  const auto n = static_cast<std::int64_t>(list.size());
-  if (first) *extents = n;
-  else if (*extents != n) fail_ragged(n, *extents, at);
-  if constexpr (R > 1)
-    for (const auto& inner : list) {
-      nested_extents<T, R - 1>(inner, extents + 1, first, at);
-      first = false;
-    }
-}
-
-template <class T, int R, class List>
-T* nested_copy(const List& list, T* out) {
-  for (const auto& inner : list) {
-    if constexpr (R > 1) out = nested_copy<T, R - 1>(inner, out);
-    else *out++ = inner;
-  }
-  return out;
-}
 
 /// The value of a graph that a tensor stands for, or nothing. One pointer, and copies of nothing are free: most tensors
 /// are not traced.
@@ -179,6 +148,17 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   tensor(typename detail::nested<T, rank>::type list, location at = location::current()) requires(rank > 0) {
     from_list(list, {}, at);
   }
+  // Braces of another depth are an error. Templates lose to the constructor above where both would do: `{{}, {}}`.
+  template <int Depth = rank>
+  requires(rank > 0)
+      tensor(std::initializer_list<typename detail::nested<T, Depth>::type>, location = location::current()) {
+    static_assert(Depth < rank, "sinter: [tensor] the braces nest deeper than the tensor has axes");
+  }
+  template <int Depth = (rank > 1 ? rank - 2 : 0)>
+  requires(rank > 1)
+      tensor(std::initializer_list<typename detail::nested<T, Depth>::type>, location = location::current()) {
+    static_assert(Depth + 1 == rank, "sinter: [tensor] the braces nest less deep than the tensor has axes");
+  }
   /// The same on a device: `tensor<float, 2>({{1, 2}, {3, 4}}, device::cuda(0))`.
   tensor(typename detail::nested<T, rank>::type list, sinter::device where,
          location at = location::current()) requires(rank > 0) {
@@ -245,6 +225,12 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   template <extent_like... I>
   requires(rank > 0 && sizeof...(I) + 1 == rank) T& operator()(detail::place_index first, I... rest) const {
     return element_at({first.index, static_cast<std::int64_t>(rest)...}, first.where);
+  }
+  /// An error: another number of indices.
+  template <extent_like... I>
+  requires(sizeof...(I) + 1 != rank) T& operator()(detail::place_index, I...) const {
+    static_assert(sizeof...(I) + 1 == rank, "sinter: [element access] give one index for each axis");
+    return *data_;
   }
   T& operator()(location at = location::current()) const requires(rank == 0) { return element_at({}, at); }
 

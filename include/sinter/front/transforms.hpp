@@ -60,8 +60,13 @@ class differentiated {
     static_assert(exists, "[grad] the function has no such argument");
     if constexpr (exists) {
       return [&]<std::size_t... I>(std::index_sequence<I...>) {
-        if (engine::current()) return under_trace(passed<I>(std::forward<Args>(args))...);
-        return eager(passed<I>(std::forward<Args>(args))...);
+        using given = std::tuple<decltype(passed<I>(std::forward<Args>(args)))...>;
+        constexpr bool varies = any_differentiable<std::tuple_element_t<static_cast<std::size_t>(Index), given>>();
+        static_assert(varies, "[grad] the argument holds no floating tensor");
+        if constexpr (varies) {
+          if (engine::current()) return under_trace(passed<I>(std::forward<Args>(args))...);
+          return eager(passed<I>(std::forward<Args>(args))...);
+        }
       }
       (std::index_sequence_for<Args...>{});
     }
@@ -81,7 +86,6 @@ class differentiated {
   template <class... Args>
   auto under_trace(Args... args) const {
     using argument = std::tuple_element_t<static_cast<std::size_t>(Index), std::tuple<Args...>>;
-    static_assert(any_differentiable<argument>(), "[grad] the argument holds no floating tensor");
     const auto tracer = engine::current();
     const engine::counted_scope uncut(tracer->call ? &tracer->call->whole : nullptr);
     series<ir::node_id> marks;
