@@ -1,0 +1,9 @@
+// expect: error
+// match: \[scatter_add\] base and updates have different dtypes; cast one
+// lines: 26
+
+#include <sinter/sinter.hpp>
+
+using namespace sinter;
+
+auto wrong(tensor<float, 1> a, tensor<int, 1> i, tensor<double, 1> u) { return scatter_add(a, i, u); }
