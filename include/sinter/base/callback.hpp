@@ -57,7 +57,7 @@ decltype(auto) invoke_member(F f, X&& x, Args&&... args) {
 /// member of the first one.
 template <class F, class... Args>
 decltype(auto) invoke(location where, F&& f, Args&&... args) {
-  last_call = {__FILE__, where};
+  last_call = where;
   if constexpr (std::is_member_pointer_v<std::remove_cvref_t<F>>) return invoke_member(f, std::forward<Args>(args)...);
   else return std::forward<F>(f)(std::forward<Args>(args)...);
 }

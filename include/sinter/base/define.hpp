@@ -19,7 +19,8 @@ namespace detail {
 SINTER_API std::shared_ptr<void> shared(void* x, void (*destroy)(void*)) { return {x, destroy}; }
 
 SINTER_API std::string located(const std::string& message, location at) {
-  if (std::string_view(at.file) == last_call.from) at = last_call.where;
+  // Compilers spell the path of a header as one of those that include it did.
+  if (std::string_view(at.file).ends_with("/base/callback.hpp")) at = last_call;
   if (at.line == 0) return message;
   return message + " (at " + at.file + ":" + std::to_string(at.line) + ")";
 }

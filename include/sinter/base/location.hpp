@@ -18,13 +18,9 @@ struct location {
 
 namespace detail {
 
-/// Who last called a function of the user on this thread: a file of sinter's, for a line of the user's. What converts an
-/// argument to the parameter's type is written in the one and meant in the other.
-struct calling {
-  const char* from = "";
-  location where;
-};
-inline constinit thread_local calling last_call;
+/// The line for which base/callback.hpp last called a function of the user on this thread. What converts an argument to the
+/// parameter's type is written there and meant here.
+inline constinit thread_local location last_call;
 
 }  // namespace detail
 }  // namespace sinter
