@@ -13,6 +13,8 @@
 #include <functional>
 #include <string>
 
+#include "memory.hpp"
+
 namespace {
 
 struct layout {
@@ -106,6 +108,7 @@ using enqueue_function = int(void* stream, void (*run)(void*), void* data, void 
 
 #define SINTER_EXPORT extern "C" __attribute__((visibility("default")))
 
+SINTER_EXPORT std::size_t cublasLtGetVersion() { return static_cast<std::size_t>(emulator::library_major()) * 10000; }
 SINTER_EXPORT int cublasLtCreate(void** handle) { return *handle = new int, 0; }
 SINTER_EXPORT const char* cublasLtGetStatusString(int status) {
   return status == 0    ? "success"

@@ -1,6 +1,7 @@
 // tests/emulator/memory.hpp: the emulated device's memory: host pages with inaccessible ones around each allocation.
 #pragma once
 
+#include <dlfcn.h>
 #include <sys/mman.h>
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <cstring>
 #include <map>
 #include <string>
+#include <string_view>
 
 namespace emulator {
 
@@ -18,6 +20,13 @@ inline std::string setting(const char* name, const char* otherwise = "") {
 inline long long number(const char* name, long long otherwise) {
   const std::string value = setting(name);
   return value.empty() ? otherwise : std::atoll(value.c_str());
+}
+
+/// The major version that one of these libraries tells, by its file's name: 12 for libnvrtc.so.12, else 13.
+inline int library_major() {
+  Dl_info info{};
+  ::dladdr(reinterpret_cast<void*>(&library_major), &info);
+  return info.dli_fname != nullptr && std::string_view(info.dli_fname).ends_with(".12") ? 12 : 13;
 }
 
 /// Allocations end at an inaccessible page, but for the rest of their last 256 bytes, which holds canaries.

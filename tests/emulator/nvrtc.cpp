@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "memory.hpp"
+
 #if !defined(SINTER_EMULATOR_DEVICE) || !defined(SINTER_EMULATOR_CXX)
 #error "the build says where device.hpp and the compiler are"
 #endif
@@ -202,7 +204,7 @@ bool compile_for_host(program& p) {
 
 #define SINTER_EXPORT extern "C" __attribute__((visibility("default")))
 
-SINTER_EXPORT int nvrtcVersion(int* major, int* minor) { return *major = 13, *minor = 0, 0; }
+SINTER_EXPORT int nvrtcVersion(int* major, int* minor) { return *major = emulator::library_major(), *minor = 0, 0; }
 SINTER_EXPORT int nvrtcGetNumSupportedArchs(int* count) { return *count = 3, 0; }
 SINTER_EXPORT int nvrtcGetSupportedArchs(int* all) { return all[0] = 75, all[1] = 80, all[2] = 90, 0; }
 SINTER_EXPORT int nvrtcCreateProgram(program** out, const char* source, const char*, int, const char* const*,

@@ -112,6 +112,37 @@ TEST_CASE("no NVRTC, and a driver older than NVRTC, are clear errors") {
          "cannot compile for sm_121 (it knows sm_75 to sm_90); install a newer CUDA toolkit");
 }
 
+TEST_CASE("of several NVRTCs and cuBLASLts those that the driver supports are taken, whatever another process took") {
+  if (!fresh()) return;
+  const folder root;
+  fs::create_directories(root.at("toolkit/lib64"));
+  for (const std::string name : {"libnvrtc.so", "libcublasLt.so"})
+    for (const char* const version : {".13", ".12"})
+      fs::copy_file(SINTER_TEST_EMULATOR "/" + name, root.at("toolkit/lib64/" + name + version));
+  // What the loader finds comes first: it may be NVIDIA's, which is not started.
+  const auto taken = [&](const char* driver) {
+    return with({{"SINTER_LIBNVRTC", ""},
+                 {"SINTER_LIBCUBLASLT", ""},
+                 {"CUDA_HOME", root.at("toolkit")},
+                 {"SINTER_CACHE_DIR", root.at("cache")},
+                 {"SINTER_EMULATOR_DRIVER", driver}},
+                [] {
+                  const auto known = cuda::find_nvrtc(), opened = cuda::load_nvrtc();
+                  std::fprintf(stderr, "NVRTC %d, %s; cuBLASLt %s\n", known->major,
+                               known->identity == opened->identity ? known->problem.c_str() : "and another",
+                               cuda::blas().problem.c_str());
+                });
+  };
+  for (int i = 0; i < 2; ++i) {
+    expect(taken("12040"), "NVRTC 12, ; cuBLASLt \nsaid: \n");
+    expect(taken("13000"), "NVRTC 13, ; cuBLASLt \nsaid: \n");
+  }
+  expect(taken("14010"), "NVRTC 13, ; cuBLASLt \nsaid: \n");
+  expect(
+      with({{"SINTER_EMULATOR_DRIVER", "12040"}}, [] { std::fprintf(stderr, "%s\n", cuda::blas().problem.c_str()); }),
+      "the driver supports CUDA 12 and is older than cuBLASLt 13 at ");
+}
+
 TEST_CASE("out of memory: free blocks go back first; then the error has the sizes") {
   if (!fresh()) return;
   const auto r = in_child([] {

@@ -47,8 +47,12 @@ namespace detail {
 
 SINTER_API std::unique_ptr<const blas_table> open_blas() {
   auto out = std::make_unique<blas_table>();
-  const library found = open_library(
-      {"SINTER_LIBCUBLASLT", {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"}, {"cu13", "cublas"}});
+  const auto major = [](void* handle) {
+    const auto version = reinterpret_cast<std::size_t (*)()>(::dlsym(handle, "cublasLtGetVersion"));
+    return version != nullptr ? static_cast<int>(version() / 10000) : 0;
+  };
+  const library found = open_supported(
+      {"SINTER_LIBCUBLASLT", {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"}, {"cu13", "cublas"}}, major);
   const std::string remedy =
       "; install the CUDA toolkit's cuBLAS (or Python's nvidia-cublas) and set CUDA_HOME, or set SINTER_LIBCUBLASLT";
   if (found.handle == nullptr) {
@@ -72,6 +76,9 @@ SINTER_API std::unique_ptr<const blas_table> open_blas() {
   take(out->choose, "cublasLtMatmulAlgoGetHeuristic");
   take(out->multiply, "cublasLtMatmul");
   take(out->words, "cublasLtGetStatusString");
+  if (const int its = major(found.handle), most = driver_major(); most != 0 && its > most)
+    out->problem = "the driver supports CUDA " + std::to_string(most) + " and is older than cuBLASLt " +
+                   std::to_string(its) + " at " + found.path + remedy;
   return out;
 }
 

@@ -252,6 +252,23 @@ inline int driver_version() {
   return detail::driver_instance().version;
 }
 
+/// The major version of the CUDA that the driver supports; 0 where there is no driver.
+SINTER_API int driver_major() { return detail::try_start().empty() ? detail::driver_instance().version / 1000 : 0; }
+
+/// As open_library(), but of several major versions one that the driver can work with, where there is one; `major` tells
+/// that of an open library. The driver is asked after the library is opened: it may be starting meanwhile.
+template <class Major>
+library open_supported(const library_names& names, Major&& major) {
+  library newest = open_library(names);
+  if (newest.handle == nullptr) return newest;
+  const int most = driver_major();
+  if (most == 0 || major(newest.handle) <= most) return newest;
+  library_names older = names;
+  older.files = {names.files.back() + "." + std::to_string(most)};
+  library found = open_library(older);
+  return found.handle != nullptr ? found : newest;
+}
+
 /// Number of GPUs; 0, and why in `problem`, when there is none to use. Starts the driver; throws nothing.
 SINTER_API int device_count(std::string& problem) {
   problem = detail::try_start();

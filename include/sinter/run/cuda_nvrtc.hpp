@@ -34,17 +34,33 @@ struct nvrtc {
   std::string path;
   std::string identity;  ///< path, version, size and time of change
   int major = 0, minor = 0;
+  int driver = 0;            ///< driver_major() when it was chosen
   series<int> capabilities;  ///< what it can compile for: 90 for sm_90
   std::string problem;       ///< why there is none, and what to do
 };
 
 namespace detail {
 
+/// The problem of a driver that cannot load what this NVRTC makes, or "". A driver loads the CUBINs of its own major version,
+/// later minor ones included, and of older ones.
+SINTER_API std::string mismatch(const nvrtc& with, int driver) {
+  if (driver == 0 || driver / 1000 >= with.major) return "";
+  return "the driver supports CUDA " + std::to_string(driver / 1000) + "." + std::to_string(driver % 1000 / 10) +
+         " and is older than NVRTC " + std::to_string(with.major) + "." + std::to_string(with.minor) + " at " +
+         with.path + "; update the driver, or set SINTER_LIBNVRTC to the libnvrtc.so of CUDA " +
+         std::to_string(driver / 1000);
+}
+
 SINTER_API std::shared_ptr<const nvrtc> open_nvrtc() {
   auto out = std::make_shared<nvrtc>();
   nvrtc& n = *out;
   const library found =
-      open_library({"SINTER_LIBNVRTC", {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}, {"cu13", "cuda_nvrtc"}});
+      open_supported({"SINTER_LIBNVRTC", {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}, {"cu13", "cuda_nvrtc"}},
+                     [](void* handle) {
+                       int major = 0, minor = 0;
+                       const auto version = reinterpret_cast<decltype(nvrtc::version)>(::dlsym(handle, "nvrtcVersion"));
+                       return version != nullptr && version(&major, &minor) == 0 ? major : 0;
+                     });
   const std::string remedy =
       "; install the CUDA toolkit's NVRTC (or Python's nvidia-cuda-nvrtc) and set CUDA_HOME, or set SINTER_LIBNVRTC to "
       "the path of libnvrtc.so";
@@ -81,8 +97,12 @@ SINTER_API std::shared_ptr<const nvrtc> open_nvrtc() {
   if (Dl_info info{}; ::dladdr(reinterpret_cast<void*>(n.version), &info) != 0 && info.dli_fname != nullptr)
     file = info.dli_fname;
   n.path = file;
-  n.identity =
-      file + " | " + std::to_string(n.major) + "." + std::to_string(n.minor) + " | " + run::detail::file_stamp(file);
+  n.driver = driver_major();
+  n.problem = mismatch(n, n.driver == 0 ? 0 : driver_version());
+  // One that is of no use has no identity: what it made for another driver is not looked for.
+  if (n.problem.empty())
+    n.identity =
+        file + " | " + std::to_string(n.major) + "." + std::to_string(n.minor) + " | " + run::detail::file_stamp(file);
   return out;
 }
 
@@ -95,8 +115,8 @@ inline std::string search_text() {
   return out;
 }
 
-/// What an earlier process found, unless that file is no longer the same; opening the library costs more than loading a
-/// kernel from disk. Null when there is nothing of the kind.
+/// What an earlier process found, unless that file or the driver is no longer the same; opening the library costs more than
+/// loading a kernel from disk. Null when there is nothing of the kind.
 SINTER_API std::shared_ptr<const nvrtc> remembered_nvrtc(const disk_cache& cache) {
   const std::string text = cache.find(search_text());
   auto out = std::make_shared<nvrtc>();
@@ -106,18 +126,21 @@ SINTER_API std::shared_ptr<const nvrtc> remembered_nvrtc(const disk_cache& cache
     lines.push_back(text.substr(at, end - at));
     at = end + 1;
   }
-  if (lines.size() < 5) return nullptr;
+  if (lines.size() < 6) return nullptr;
   out->path = lines[0];
   out->identity = lines[1];
   if (!out->identity.ends_with(" | " + run::detail::file_stamp(out->path))) return nullptr;
   out->major = std::atoi(lines[2].c_str());
   out->minor = std::atoi(lines[3].c_str());
-  for (std::size_t i = 4; i < lines.size(); ++i) out->capabilities.push_back(std::atoi(lines[i].c_str()));
+  out->driver = std::atoi(lines[4].c_str());
+  if (out->driver != driver_major()) return nullptr;
+  for (std::size_t i = 5; i < lines.size(); ++i) out->capabilities.push_back(std::atoi(lines[i].c_str()));
   return out;
 }
 
 inline void remember(const disk_cache& cache, const nvrtc& n) {
-  std::string text = n.path + "\n" + n.identity + "\n" + std::to_string(n.major) + "\n" + std::to_string(n.minor);
+  std::string text = n.path + "\n" + n.identity + "\n" + std::to_string(n.major) + "\n" + std::to_string(n.minor) +
+                     "\n" + std::to_string(n.driver);
   for (const int c : n.capabilities) text += "\n" + std::to_string(c);
   cache.store(search_text(), text);
 }
@@ -282,15 +305,6 @@ struct built {
 
 namespace detail {
 
-/// The problem of a driver that cannot load what this NVRTC makes, or "".
-SINTER_API std::string mismatch(const nvrtc& with, int driver) {
-  if (driver / 1000 >= with.major) return "";
-  return "the driver supports CUDA " + std::to_string(driver / 1000) + "." + std::to_string(driver % 1000 / 10) +
-         " and is older than NVRTC " + std::to_string(with.major) + "." + std::to_string(with.minor) + " at " +
-         with.path + "; update the driver, or set SINTER_LIBNVRTC to the libnvrtc.so of CUDA " +
-         std::to_string(driver / 1000);
-}
-
 /// Without NVRTC kernels still come from the disk or from a bundle.
 class nvrtc_toolchain final : public toolchain {
  public:
@@ -336,12 +350,8 @@ SINTER_API series<std::string> targets() {
 /// once however many threads and processes ask for it. Throws compile_error and system_error.
 SINTER_API series<built> build(std::span<const std::string> sources, int device) {
   const gpu& g = device_at(device);
-  auto with = find_nvrtc();
-  if (with->problem.empty())
-    if (const auto problem = detail::mismatch(*with, driver_version()); !problem.empty())
-      throw system_error("[cuda] " + problem);
   series<built> out;
-  for (auto& j : run::detail::make_modules(sources, detail::nvrtc_toolchain(std::move(with), g)))
+  for (auto& j : run::detail::make_modules(sources, detail::nvrtc_toolchain(find_nvrtc(), g)))
     out.push_back({std::static_pointer_cast<const module>(std::move(j.code)), j.from_cache, j.milliseconds, j.from()});
   return out;
 }
