@@ -324,6 +324,14 @@ TEST_CASE("precompile reads no elements, and the call that follows compiles noth
   CHECK(traces == 1);
 }
 
+TEST_CASE("precompile is a free function, too") {
+  const auto f = compile([](vec x, int n) { return x * n; });
+  precompile(f, spec<vec>{{3}}, 2);
+  CHECK(f.specialisations() == 1);
+  const stance_scope strict(stance::fail_on_recompile);
+  CHECK(f(vec{1, 2, 3}, 2).to_vector() == floats{2, 4, 6});
+}
+
 TEST_CASE("16 threads meet at the first call: one trace, right answers") {
   std::atomic<int> traces{0};
   const auto f = compile([&](vec x, int n) {

@@ -259,4 +259,23 @@ auto compile(F&& fn, const options& how = {}, location where = location::current
   return compiled<std::decay_t<F>>(std::forward<F>(fn), how, where);
 }
 
+namespace detail {
+
+template <class>
+inline constexpr bool is_compiled = false;
+template <class F>
+inline constexpr bool is_compiled<compiled<F>> = true;
+
+}  // namespace detail
+
+/// fn.precompile(args...): makes the kernels of calls with arguments like these ahead of such a call.
+/// `precompile(step, params, spec<tensor<float, 2>>{{64, 100}})`
+template <class F, class... Args>
+void precompile(const F& fn, const Args&... args) {
+  static_assert(
+      detail::is_compiled<F>,
+      "sinter: [precompile] the function is not compiled; write auto f = compile(fn); precompile(f, args...)");
+  if constexpr (detail::is_compiled<F>) fn.precompile(args...);
+}
+
 }  // namespace sinter

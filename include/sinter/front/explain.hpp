@@ -10,11 +10,6 @@ namespace sinter {
 
 namespace detail {
 
-template <class>
-inline constexpr bool is_compiled = false;
-template <class F>
-inline constexpr bool is_compiled<compiled<F>> = true;
-
 /// The compiled function itself, or what compile() makes of another one.
 template <class F>
 auto as_compiled(F&& fn, const options& how, location where) {
