@@ -128,6 +128,13 @@ TEST_CASE("what a custom op lacks is a clear error") {
   CHECK(error_of([&] {
           grad([&](const vec& v) { return sum(wrong(v)); })(x);
         }).find("[wrong] its vjp returns a cotangent of shape (4,) for an operand of shape (2,)") == 0);
+  using pair = tensor<double, dims{2}>;
+  const auto narrow = custom_op<"narrow">(
+      [](elements<const double, 1>, elements<double, 1> y) { std::fill(y.begin(), y.end(), 0.0); }, none,
+      [](const auto& x) { return result_of<double, 1>{x}; }, [](pair, vec, vec ct) { return ct; });
+  const int made = __LINE__ - 3;
+  const std::string text = error_of([&] { grad([&](const vec& v) { return sum(narrow(v)); })(vec{1, 2, 3}); });
+  CHECK_MESSAGE(text.find("custom_op_test.cpp:" + std::to_string(made) + ")") != std::string::npos, text);
 }
 
 TEST_CASE("host_call runs at each call, in order, though nothing needs it") {

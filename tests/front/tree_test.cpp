@@ -201,6 +201,29 @@ TEST_CASE("optionals must be engaged alike") {
   CHECK(error_of([&] { tree_map(add, none, some); }).find("std::optional") != std::string::npos);
 }
 
+TEST_CASE(
+    "a tensor that does not fit the function, the field or the total is an error that names the line of the caller") {
+  using wide = tensor<float, dims{dyn, 64}>;
+  struct held {
+    wide w;
+  };
+  const tensor<float, 2> x = ones<float>(3, 65);
+  const wide fits = ones<float>(3, 64);
+  const auto f = [](wide v) { return sum(v); };
+  const auto given = [&](const auto&) { return x; };
+  const auto add = [](wide total, const auto&) { return total; };
+  const auto last = [](const auto&, const auto& leaf) { return leaf; };
+  const auto names = [](int line, auto&& call) {
+    const auto text = error_of(call);
+    CHECK_MESSAGE(text.find("tree_test.cpp:" + std::to_string(line) + ")") != std::string::npos, text);
+  };
+  names(__LINE__, [&] { tree_map(f, x); });
+  names(__LINE__, [&] { tree_map([](const auto&, wide v) { return sum(v); }, fits, x); });
+  names(__LINE__, [&] { tree_map(given, held{fits}); });
+  names(__LINE__, [&] { tree_reduce(add, std::tuple{fits}, x); });
+  names(__LINE__, [&] { tree_reduce(last, std::tuple{x}, fits); });
+}
+
 TEST_CASE("tree_reduce and tree_leaves") {
   const layer l{tensor<float, 2>{{1.f, 2.f}}, vec({3.f})};
   CHECK(tree_reduce([](std::int64_t n, const auto& x) { return n + x.numel(); }, l, std::int64_t{0}) == 3);

@@ -48,7 +48,7 @@ class callback<R(A...)> {
 namespace detail {
 
 template <class F, class X, class... Args>
-decltype(auto) invoke_member(F f, X&& x, Args&&... args) {
+constexpr decltype(auto) invoke_member(F f, X&& x, Args&&... args) {
   if constexpr (std::is_member_object_pointer_v<F>) return (std::forward<X>(x).*f);
   else return (std::forward<X>(x).*f)(std::forward<Args>(args)...);
 }
@@ -56,10 +56,17 @@ decltype(auto) invoke_member(F f, X&& x, Args&&... args) {
 /// f(args...) for the line `where`, which is named for an argument that does not fit its parameter; f may be a pointer to a
 /// member of the first one.
 template <class F, class... Args>
-decltype(auto) invoke(location where, F&& f, Args&&... args) {
-  last_call = where;
+constexpr decltype(auto) invoke(location where, F&& f, Args&&... args) {
+  if (!std::is_constant_evaluated()) last_call = where;
   if constexpr (std::is_member_pointer_v<std::remove_cvref_t<F>>) return invoke_member(f, std::forward<Args>(args)...);
   else return std::forward<F>(f)(std::forward<Args>(args)...);
+}
+
+/// x as a T for the line `where`, which is named if it does not fit.
+template <class T, class X>
+constexpr T convert(location where, X&& x) {
+  if (!std::is_constant_evaluated()) last_call = where;
+  return static_cast<T>(std::forward<X>(x));
 }
 
 }  // namespace detail

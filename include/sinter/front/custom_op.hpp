@@ -121,7 +121,8 @@ ir::graph trace_pull(const F& f, const std::string& name, const std::tuple<X...>
   const auto out = inputs(results);
   const auto cotangents = inputs(results);
   const engine::tracing_scope scope(t);
-  auto pulled = settle_tree(std::apply(f, std::tuple_cat(in, out, cotangents)));
+  auto pulled = settle_tree(std::apply([&](auto&&... x) { return detail::invoke(at, f, std::move(x)...); },
+                                       std::tuple_cat(in, out, cotangents)));
   const auto all = [&] {
     if constexpr (tensor_like<decltype(pulled)>) return std::tuple{pulled};
     else return pulled;

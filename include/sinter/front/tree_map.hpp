@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "../base/callback.hpp"
 #include "tree.hpp"
 
 namespace sinter {
@@ -141,7 +142,7 @@ struct tree_mapper {
   }
 
   template <class T, class... Field, class Child, std::size_t... I>
-  static constexpr T rebuild(const T& t, const std::tuple<Field&...>&, const Child& child, std::index_sequence<I...>) {
+  constexpr T rebuild(const T& t, const std::tuple<Field&...>&, const Child& child, std::index_sequence<I...>) const {
     if constexpr (plain_struct<T>) {
       return T{hold<std::remove_const_t<Field>>(child(std::integral_constant<std::size_t, I>{}))...};
     } else {
@@ -153,12 +154,13 @@ struct tree_mapper {
   }
 
   template <class Field, class Result>
-  static constexpr Field hold(Result&& result) {
+  constexpr Field hold(Result&& result) const {
     using R = std::remove_cvref_t<Result>;
     constexpr bool truncates = std::is_floating_point_v<R> && std::is_integral_v<Field>;
     constexpr bool fits = std::is_convertible_v<R, Field> && !truncates;
     static_assert(fits, "[tree] the function's result does not fit the struct's field; return the field's type");
-    if constexpr (fits) return static_cast<Field>(std::forward<Result>(result));
+    if constexpr (std::is_same_v<R, Field>) return std::forward<Result>(result);
+    else if constexpr (fits) return detail::convert<Field>(where, std::forward<Result>(result));
     else return Field{};
   }
 };
@@ -166,6 +168,13 @@ struct tree_mapper {
 template <class F, class T, class... Ts>
 constexpr auto map_tree(const char* op, location where, F&& f, const T& t, const Ts&... ts) {
   return tree_mapper<std::remove_reference_t<F>, facts_of<T>.tensors == 0>{f, op, where}(tree_place{}, t, ts...);
+}
+
+/// map_tree of a function of the user.
+template <class F, class... Ts>
+constexpr auto map_tree_by_user(location where, F&& f, const Ts&... ts) {
+  return detail::map_tree(
+      "tree_map", where, [&](const auto&... x) -> decltype(auto) { return detail::invoke(where, f, x...); }, ts...);
 }
 
 struct mixed_leaves {};
@@ -221,31 +230,31 @@ constexpr auto leaf_tuple(const T& t) {
 /// tensor they are the leaves.
 template <class F, class T>
 constexpr auto tree_map(F&& f, const T& t, location where = location::current()) {
-  return detail::map_tree("tree_map", where, f, t);
+  return detail::map_tree_by_user(where, f, t);
 }
 template <class F, class T, class T2>
 constexpr auto tree_map(F&& f, const T& t, const T2& t2, location where = location::current()) {
-  return detail::map_tree("tree_map", where, f, t, t2);
+  return detail::map_tree_by_user(where, f, t, t2);
 }
 template <class F, class T, class T2, class T3>
 constexpr auto tree_map(F&& f, const T& t, const T2& t2, const T3& t3, location where = location::current()) {
-  return detail::map_tree("tree_map", where, f, t, t2, t3);
+  return detail::map_tree_by_user(where, f, t, t2, t3);
 }
 template <class F, class T, class T2, class T3, class T4>
 constexpr auto tree_map(F&& f, const T& t, const T2& t2, const T3& t3, const T4& t4,
                         location where = location::current()) {
-  return detail::map_tree("tree_map", where, f, t, t2, t3, t4);
+  return detail::map_tree_by_user(where, f, t, t2, t3, t4);
 }
 template <class F, class T, class T2, class T3, class T4, class... More>
 requires(sizeof...(More) > 0 && !(... || std::is_same_v<More, location>)) constexpr auto tree_map(
     F&& f, const T& t, const T2& t2, const T3& t3, const T4& t4, const More&... more) {
-  return detail::map_tree("tree_map", {}, f, t, t2, t3, t4, more...);
+  return detail::map_tree_by_user({}, f, t, t2, t3, t4, more...);
 }
 
 /// f(… f(f(init, first leaf), second leaf) …, last leaf), over the leaves that tree_map visits. Every result is
 /// converted to init's type: to add up tensors, start from a tensor.
 template <class F, class T, class Init>
-constexpr auto tree_reduce(F&& f, const T& t, const Init& init) {
+constexpr auto tree_reduce(F&& f, const T& t, const Init& init, location where = location::current()) {
   using total_type = decltype(detail::settle(init));
   total_type total = detail::settle(init);
   constexpr bool scalars = detail::facts_of<T>.tensors == 0;
@@ -253,7 +262,7 @@ constexpr auto tree_reduce(F&& f, const T& t, const Init& init) {
     if constexpr (tensor_like<Leaf> || scalars) {
       static_assert(std::is_convertible_v<std::invoke_result_t<F&, total_type, const Leaf&>, total_type>,
                     "[tree_reduce] the function must return init's type; to add up tensors, start from a tensor");
-      total = f(std::move(total), x);
+      total = detail::convert<total_type>(where, detail::invoke(where, f, std::move(total), x));
     }
   });
   return total;
