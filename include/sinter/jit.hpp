@@ -44,9 +44,9 @@ inline void check_pass(const ir::graph& g, const char* pass) {
 }
 
 /// The device that all arguments are on, the captured ones behind the `given` included; `otherwise` when there are none.
-/// user_error naming two that disagree.
-SINTER_API device common_device(std::span<const argument> all, std::size_t given, const options& how,
-                                device otherwise) {
+/// user_error naming two that disagree, and the line of one, an input of g.
+SINTER_API device common_device(const ir::graph& g, std::span<const argument> all, std::size_t given,
+                                const options& how, device otherwise) {
   const argument* first = nullptr;
   const auto named = [&](const argument& a) {
     const auto index = static_cast<std::size_t>(&a - all.data());
@@ -59,7 +59,8 @@ SINTER_API device common_device(std::span<const argument> all, std::size_t given
     if (a.by_value) continue;
     if (!first) first = &a;
     else if (!(a.where() == first->where()))
-      fail(how.name, "the call mixes devices: " + named(*first) + "; " + named(a) + "; move one with .to(device)");
+      fail(how.name, "the call mixes devices: " + named(*first) + "; " + named(a) + "; move one with .to(device)",
+           g[g.inputs[static_cast<std::size_t>(&a - all.data())]].where);
   }
   return first ? first->where() : otherwise;
 }
@@ -315,7 +316,7 @@ SINTER_API std::shared_ptr<const program> build(std::shared_ptr<tracer> traced, 
                                                 const options& how, device where, std::shared_ptr<void>* shared) {
   static auto& table = *new detail::code_table;  // threads may outlive statics
   const auto all = detail::all_arguments(arguments, traced->captures);
-  const device common = detail::common_device(all, arguments.size(), how, where);
+  const device common = detail::common_device(traced->graph, all, arguments.size(), how, where);
   auto code = table.get(traced->graph, all, how, common, traced->assumed.layout);
   std::shared_ptr<run::cuda::scratch_pool> pool;
   if (how.mode == mode::reduce_overhead && common.is_cuda() && !code->interpreted) {

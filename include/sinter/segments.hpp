@@ -320,8 +320,8 @@ SINTER_API ir::node_id node_of(traced_value& v) {
 
 SINTER_API captured read(traced_value& v, const char* what, location at, bool for_good) {
   tracer& t = *v.of;
+  if (at.line == 0) at = v.segment == t.segment && v.node < t.graph.size() ? t.graph[v.node].where : v.where;
   detail::check_readable(t, what, at);
-  if (at.line == 0) at = v.segment == t.segment ? t.graph[v.node].where : v.where;
   detail::note_break(t, what, at);
   if (!v.elements) {
     if (detail::is_input(v)) detail::set_elements_of_input(v, t);

@@ -69,6 +69,7 @@ struct live_call {
   const options* how = nullptr;
   detail::holdings* held = nullptr;  ///< the function's; null outside compile()
   const void* signature = nullptr;   ///< of the argument types, as in engine::call
+  location where;                    ///< the line that made the function
   std::string beyond;                ///< trace_request::beyond
   series<argument> arguments;        ///< what the first inputs of the first segment stand for
   int whole = 0;                     ///< above 0, inside grad: the graph is not cut

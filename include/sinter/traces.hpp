@@ -38,6 +38,7 @@ SINTER_API std::shared_ptr<tracer> make_tracer(const trace_target& to) {
   t->call->how = to.how;
   t->call->held = to.held;
   t->call->signature = to.signature;
+  t->call->where = to.where;
   if (to.request) t->call->beyond = to.request->beyond;
   t->call->arguments = {to.arguments.begin(), to.arguments.end()};
   t->call->fullgraph = to.how->fullgraph;

@@ -336,4 +336,17 @@ TEST_CASE("bodies read floating arguments at each call, keep sizes open, and rea
         0, 3, [](auto, const vec& c) { return vec(c * sum(c).item()); }, x);
   });
   CHECK(error_of([&] { reads(vec{1, 2}); }).find("[item]") == 0);
+  const auto names = [](int line, auto&& call) {
+    const std::string text = error_of(call);
+    CHECK_MESSAGE(text.find("[if]") == 0, text);
+    CHECK_MESSAGE(text.find("control_test.cpp:" + std::to_string(line) + ")") != std::string::npos, text);
+  };
+  const auto decides = [](const vec& v) { return sum(v) > 1.0 ? vec(v + 1.0) : v; };
+  const int line = __LINE__ - 1;
+  const auto kept = [](const vec& v) { return v; };
+  const vec x{1, 2};
+  names(line, [&] { compile([&](const vec& v) { return cond(sum(v) > 0.0, decides, kept, v); })(x); });
+  names(line, [&] { trace(decides)(x); });
+  const auto turn = [&](auto, const vec& v) { return decides(v); };
+  names(line, [&] { compile([&](const vec& v) { return fori_loop(0, 3, turn, v); })(x); });
 }

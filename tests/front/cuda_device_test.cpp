@@ -356,12 +356,18 @@ TEST_CASE("devices do not mix: the error names both, the op and the line") {
   CHECK(contains(error_of([&] { sum(x * y); }), "[mul]"));
   CHECK(contains(error_of([&] { take(y, tensor<std::int64_t, 1>{0}); }), "[take]"));
   CHECK(contains(error_of([&] { scatter_add(y, tensor<std::int64_t, 1>{0}, slice<0>(y, 0, 1)); }), "[scatter_add]"));
+  const int made = __LINE__ + 1;
   const auto f = compile([](auto a, auto b) { return a + b; }, {.name = "mixer"});
   const auto compiled = error_of([&] { f(y, x); });
+  CHECK(contains(compiled, "cuda_device_test.cpp:" + std::to_string(made) + ")"));
   CHECK(contains(compiled, "[mixer]"));
   CHECK(contains(compiled, "cuda(0)"));
   CHECK(contains(compiled, "cpu"));
   CHECK(contains(compiled, ".to("));
+  const int captures = __LINE__ + 1;
+  const auto captured = error_of([&] { compile([&](auto a) { return a + y; })(x); });
+  CHECK(contains(captured, "a captured tensor"));
+  CHECK(contains(captured, "cuda_device_test.cpp:" + std::to_string(captures) + ")"));
 }
 
 TEST_CASE("two GPUs: each works on its own tensors; they do not mix") {

@@ -112,7 +112,7 @@ inline constexpr const char* keep_tensors =
 inline void refuse_segment(const tracer& t, const ir::graph& g, const std::string& extents, const admission& a) {
   const options& how = *t.call->how;
   if (const std::string& beyond = t.call->beyond; !beyond.empty()) {
-    if (how.on_limit == on_limit::error) fail(how.name, beyond);
+    if (how.on_limit == on_limit::error) fail(how.name, beyond, t.call->where);
     return;  // who made the specialisation has warned
   }
   std::string message, remedy =
@@ -131,7 +131,7 @@ inline void refuse_segment(const tracer& t, const ir::graph& g, const std::strin
     for (const narrowed_size& n : narrowed_sizes(t))
       message += "; " + size_report{n.what.tensor, n.what.axis, n.how, n.why, n.where}.text();
   }
-  if (how.on_limit == on_limit::error) fail(how.name, message + ". " + remedy);
+  if (how.on_limit == on_limit::error) fail(how.name, message + ". " + remedy, t.call->where);
   if (t.call->held->warn_now())
     logs::warn_once(how.name + ": " + message + ". It is interpreted, which is slow. " + remedy);
 }
@@ -154,7 +154,8 @@ inline std::shared_ptr<const program> segment_program(const tracer& t, const ir:
   if (current_stance == stance::fail_on_recompile)
     fail(how.name,
          "a stance forbids to compile, and the call takes a way between two graph breaks that is new: other branches "
-         "or extents");
+         "or extents",
+         t.call->where);
   const std::string extents = fixed_sizes(*t.call, layout);
   const admission in = !t.call->beyond.empty() ? admission{false}
                        : t.call->held          ? held.admit(t.call, extents, is_open(layout))

@@ -213,7 +213,7 @@ SINTER_API reproduction minimize(std::shared_ptr<tracer> traced, std::span<const
     s.inputs.push_back(
         {detail::read(a), plain ? series<std::int64_t>() : series<std::int64_t>(a.strides, a.strides + a.rank), 0});
   }
-  const device common = detail::common_device(all, arguments.size(), how, where);
+  const device common = detail::common_device(traced->graph, all, arguments.size(), how, where);
   return detail::reduction(detail::part_of(s, traced->graph.outputs), how, common).run();
 }
 

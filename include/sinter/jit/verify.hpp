@@ -7,7 +7,8 @@
 
 namespace sinter::engine::detail {
 
-SINTER_API device common_device(std::span<const argument> all, std::size_t given, const options& how, device otherwise);
+SINTER_API device common_device(const ir::graph& g, std::span<const argument> all, std::size_t given,
+                                const options& how, device otherwise);
 SINTER_API std::shared_ptr<const code> compile(const ir::graph& traced, std::span<const argument> arguments,
                                                const options& how, device where, const size_layout& layout,
                                                anatomy* inside);
@@ -321,7 +322,7 @@ namespace engine {
 SINTER_API verification verify(std::shared_ptr<tracer> traced, std::span<const argument> arguments, const options& how,
                                device where) {
   const auto all = detail::all_arguments(arguments, traced->captures);
-  const device on = detail::common_device(all, arguments.size(), how, where);
+  const device on = detail::common_device(traced->graph, all, arguments.size(), how, where);
   return detail::examination(traced->graph, all, how, on, traced->assumed.layout).run();
 }
 
