@@ -1,6 +1,7 @@
 // Which calls are compiled and which are answered: numbers, limits and what they say, stances, precompile, threads.
 #include "../stderr_text.hpp"
 #include "../texts.hpp"
+#include "support.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -21,17 +22,9 @@ inline constexpr bool sinter::is_value<std::chrono::seconds> = true;
 namespace {
 
 using namespace sinter;
+using namespace support;
 using texts::contains;
 using texts::error_of;
-using vec = tensor<float, 1>;
-using floats = std::vector<float>;
-
-vec ones(std::int64_t n) { return full<float>(1.f, n); }
-
-struct settings {
-  vec w;
-  float rate = 0;
-};
 
 }  // namespace
 

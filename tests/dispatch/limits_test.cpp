@@ -9,22 +9,15 @@
 
 #include "../stderr_text.hpp"
 #include "../texts.hpp"
+#include "support.hpp"
 
 namespace {
 
 using namespace sinter;
+using namespace support;
 using namespace std::string_literals;
 using texts::contains;
 using texts::error_of;
-using vec = tensor<float, 1>;
-using floats = std::vector<float>;
-
-vec ones(std::int64_t n) { return full<float>(1.f, n); }
-
-struct settings {
-  vec w;
-  float rate = 0;
-};
 
 }  // namespace
 
