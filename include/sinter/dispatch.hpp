@@ -145,6 +145,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
 
   /// A specialisation for a call that none accepts; null when the function is to be run as it is.
   specialisation* make(const call& c, const tracing& trace, tier when) {
+    check_device(c.where, how_.name.c_str(), where_);
     const std::string why = reason(c, trace);
     logs::to("recompiles", [&] { return how_.name + ": " + why; });
     if (current_stance == stance::eager_on_recompile) return nullptr;

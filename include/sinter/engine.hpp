@@ -95,13 +95,13 @@ class stream_event {
  public:
   virtual ~stream_event() = default;
   /// Marks the point after everything asked so far of the stream, or of this thread's current one.
-  virtual void record(const stream_queue* of) = 0;
+  virtual void record(const stream_queue* of, location at) = 0;
   /// The stream, or this thread's current one, does nothing more before the point is reached.
   virtual void hold(const stream_queue* waiter) const = 0;
   virtual bool done() const = 0;
   virtual void synchronize() const = 0;
   /// Milliseconds from start's point to this one, when both are timed.
-  virtual float since(const stream_event& start) const = 0;
+  virtual float since(const stream_event& start, location at) const = 0;
 };
 SINTER_API std::shared_ptr<stream_event> make_event(device where, bool timed, location at);
 

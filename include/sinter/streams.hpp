@@ -23,21 +23,27 @@ class gpu_stream final : public stream_queue {
 class gpu_event final : public stream_event {
  public:
   gpu_event(int device, bool timed) : device_(device), timed_(timed), event_(device, timed) {}
-  void record(const stream_queue* of) override {
+  void record(const stream_queue* of, location at) override {
     run::cuda::queue& q = queue(of);
     if (q.where->index != device_)
-      fail("event", "an event of cuda(" + std::to_string(device_) + ") cannot be recorded on a stream of cuda(" +
-                        std::to_string(q.where->index) + "); make the event for the stream's device");
+      fail("event",
+           "an event of cuda(" + std::to_string(device_) + ") cannot be recorded on a stream of cuda(" +
+               std::to_string(q.where->index) + "); make the event for the stream's device",
+           at);
     event_.record(q);
     recorded_ = true;
   }
   void hold(const stream_queue* waiter) const override { event_.hold(queue(waiter)); }
   bool done() const override { return event_.done(); }
   void synchronize() const override { event_.synchronize(); }
-  float since(const stream_event& start) const override {
+  float since(const stream_event& start, location at) const override {
     const auto& from = static_cast<const gpu_event&>(start);
-    if (!timed_ || !from.timed_) fail("event", "the time between events needs both to be timed: event(device, timed)");
-    if (!recorded_ || !from.recorded_) fail("event", "the time between events needs both to be recorded");
+    const auto need = [&](bool both, const char* what) {
+      if (!both) fail("event", std::string("the time between events needs both to be ") + what, at);
+    };
+    need(timed_ && from.timed_, "timed: event(device, timed)");
+    need(recorded_ && from.recorded_, "recorded");
+    need(device_ == from.device_, "of one GPU");
     event_.synchronize();
     return event_.elapsed(from.event_);
   }

@@ -531,6 +531,62 @@ TEST_CASE("streams and events are a GPU's") {
   CHECK(contains(error_of([] { stream s(device::cuda(77)); }), "[stream]"));
 }
 
+TEST_CASE("a device that there is not is named with the line that asks for it") {
+  const device none = device::cuda(77);
+  const auto x = sample<float, 1>({3});
+  const key k = make_key(1);
+  float outside[3] = {};
+  const auto said = [](const std::string& op, const std::string& message) {
+    INFO(message);
+    CHECK(contains(message, "[" + op + "] there is no cuda(77): "));
+    CHECK(contains(message, "cuda_device_test.cpp:"));
+  };
+  said("to", error_of([&] { x.to(none); }));
+  said("to", error_of([&] { x.to(gpu()).to(none); }));
+  said("to", error_of([&] { to(layer{sample<float, 2>({3, 4}), sample<float, 1>({4})}, none); }));
+  said("synchronize", error_of([&] { synchronize(none); }));
+  said("memory_stats", error_of([&] { memory_stats(none); }));
+  said("trim_memory", error_of([&] { trim_memory(none); }));
+  said("set_default_device", error_of([&] { set_default_device(none); }));
+  said("device_scope", error_of([&] { const device_scope scope(none); }));
+  said("stream", error_of([&] { stream s(none); }));
+  said("event", error_of([&] { event e(none); }));
+  said("event", error_of([&] { event e(none, timed); }));
+  said("zeros", error_of([&] { zeros<float>(3, none); }));
+  said("zeros", error_of([&] { zeros<float, dims{3}>(none); }));
+  said("full", error_of([&] { full<float>(1, 3, none); }));
+  said("arange", error_of([&] { arange<float>(3, none); }));
+  said("linspace", error_of([&] { linspace<float>(0, 1, 3, none); }));
+  said("eye", error_of([&] { eye<float>(3, none); }));
+  said("from_span", error_of([&] { from_span(std::vector<float>{1, 2}, none); }));
+  said("tensor", error_of([&] { tensor<float, 1>({1, 2}, none); }));
+  said("uniform", error_of([&] { uniform<float>(k, 3, none); }));
+  said("randint", error_of([&] { randint<std::int32_t>(k, 0, 5, 3, none); }));
+  said("from_external", error_of([&] {
+         from_external(
+             outside, {3}, [](float*) {}, none);
+       }));
+  said("nowhere", error_of([&] { compile([] { return zeros<float>(3); }, {.device = none, .name = "nowhere"})(); }));
+  said("precompile", error_of([&] {
+         compile([](auto a) { return a; }).precompile(spec<tensor<float, 1>>{{3}, none});
+       }));
+}
+
+TEST_CASE("an event that does not fit is named with the line that asks for it") {
+  if (device_count() < 2) {
+    MESSAGE("SKIPPED: there is one GPU");
+    return;
+  }
+  const stream other(device::cuda(1));
+  event here(device::cuda(0), timed), there(device::cuda(1), timed), plain(device::cuda(0));
+  here.record();
+  there.record();
+  for (const auto& message : {error_of([&] { here.record(other); }), error_of([&] { (void)here.since(there); }),
+                              error_of([&] { (void)plain.since(here); })})
+    CHECK_MESSAGE(contains(message, "cuda_device_test.cpp:"), message);
+  CHECK(contains(error_of([&] { (void)here.since(there); }), "of one GPU"));
+}
+
 TEST_CASE("work is ordered by streams and events") {
   if (!have_gpu()) return;
   const auto x = arange<float>(1000, gpu());

@@ -78,6 +78,7 @@ decltype(auto) expected(const T& x, location at) {
         []<class E, dims Shape>(std::type_identity<tensor<E, Shape>>, const auto& extents, device where, location at) {
           check_static<Shape>("precompile", extents, at);
           const auto n = checked_numel("precompile", to_dims(extents), sizeof(E), at);
+          engine::check_device(where, "precompile", at);
           storage memory = engine::allocate(static_cast<std::size_t>(n) * sizeof(E), where);
           E* const first = static_cast<E*>(memory.data());
           return access::make<E, Shape>(std::move(memory), first, extents, row_major(extents));

@@ -41,14 +41,24 @@ inline int device_count() {
   return engine::cuda_device_count(problem);
 }
 
-/// Waits until a device has done everything asked of it; system_error for what failed there.
-inline void synchronize(device where = default_device()) { engine::synchronize(where); }
+/// Waits until a device has done everything asked of it; system_error for what failed there. user_error, as of those below,
+/// when there is no such device.
+inline void synchronize(device where = default_device(), location at = location::current()) {
+  engine::check_device(where, "synchronize", at);
+  engine::synchronize(where);
+}
 
 /// What a GPU's allocator holds, in bytes; zeros for the host.
-inline memory_statistics memory_stats(device where = default_device()) { return engine::memory_stats(where); }
+inline memory_statistics memory_stats(device where = default_device(), location at = location::current()) {
+  engine::check_device(where, "memory_stats", at);
+  return engine::memory_stats(where);
+}
 
 /// Returns the allocator's free blocks to the GPU's driver, or to the host's system.
-inline void trim_memory(device where = default_device()) { engine::trim_memory(where); }
+inline void trim_memory(device where = default_device(), location at = location::current()) {
+  engine::check_device(where, "trim_memory", at);
+  engine::trim_memory(where);
+}
 
 /// A tree with all its tensors on a device, as x.to(where): `params = to(params, device::cuda(0))`. user_error while traced.
 template <class T>

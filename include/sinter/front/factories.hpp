@@ -80,7 +80,7 @@ constexpr index_array<Shape.rank> known_extents() {
 
 /// Zeros or ones: `zeros<float>(3, 4)`, `zeros<float, dims{3, 4}>()`, `zeros<float, dims{dyn, 4}>(n, 4)`, `zeros<float>()`
 /// of rank 0. A device may stand last, in every factory: `zeros<float>(3, 4, device::cuda(0))`; by default tensors go to
-/// default_device(). user_error for negative extents, or more bytes than there can be. `zeros_like(x)` has x's dtype, extents
+/// default_device(). user_error for negative extents, more bytes than there can be, or a device that there is not. `zeros_like(x)` has x's dtype, extents
 /// and device.
 #define SINTER_X(NAME, VALUE)                                                                                        \
   template <element T>                                                                                               \
@@ -292,8 +292,8 @@ auto from_span(const Range& range, detail::target where = {}, location at = loca
 
 /// A tensor over foreign memory, which is not copied: row-major elements at `data`, which `deleter(data)` releases when the
 /// last handle goes; it must not throw. `from_external(p, {3, 4}, [](float* p) { delete[] p; })`; of a GPU with the device
-/// behind: `from_external(p, {3, 4}, free_it, device::cuda(0))`. user_error for a null pointer and for negative extents; on an
-/// exception the memory stays the caller's.
+/// behind: `from_external(p, {3, 4}, free_it, device::cuda(0))`. user_error for a null pointer, for negative extents, and when
+/// there is no such device; on an exception the memory stays the caller's.
 template <element T, std::size_t R, class Deleter>
 tensor<T, detail::of_rank<R>> from_external(T* data, const std::int64_t (&extents)[R], Deleter deleter,
                                             device where = {}, location at = location::current()) {
@@ -305,6 +305,7 @@ tensor<T, detail::of_rank<R>> from_external(T* data, const std::int64_t (&extent
   std::copy(extents, extents + R, e.begin());
   const std::int64_t n = detail::checked_numel("from_external", detail::to_dims(e), sizeof(T), at);
   if (!data && n > 0) fail("from_external", "the pointer is null", at);
+  engine::check_device(where, "from_external", at);
   auto* b = new owner(std::move(deleter));
   b->data = data;
   b->bytes = static_cast<std::size_t>(n) * sizeof(T);

@@ -70,14 +70,15 @@ SINTER_API void bind_leaves(const operand_list& list, int rank, leaf* out) {
 
 SINTER_API device resolve(const char* op, const target& where, location at) {
   const auto& t = engine::current();
-  if (!t) return where.given ? *where.given : engine::default_device();
-  if (where.given && !t->where) t->where = where.given;
-  if (where.given && !(*where.given == *t->where))
+  if (t && t->where && where.given && !(*where.given == *t->where))
     fail(op,
          "the traced function runs on " + t->where->text() + ", where its arguments are, not on " +
              where.given->text() + "; leave the device out",
          at);
-  return t->where ? *t->where : engine::default_device();
+  if (where.given) engine::check_device(*where.given, op, at);
+  if (t && !t->where) t->where = where.given;
+  if (t && t->where) return *t->where;
+  return where.given ? *where.given : engine::default_device();
 }
 
 SINTER_API storage read_on_host(const trace_handle& traced, const storage& memory, dtype type, void*& data,
@@ -188,6 +189,7 @@ SINTER_API storage copied(const void* from, device from_where, device to, std::s
 SINTER_API storage moved(const engine::operand& x, device to, location at) {
   const device here = x.where();
   if (!(here == to) && engine::current()) fail_moved_while_traced(at);
+  if (!(here == to)) engine::check_device(to, "to", at);
   dims extents, strides, packed(x.rank);
   for (int i = 0; i < x.rank; ++i) {
     extents.push(x.extents[i]);

@@ -61,16 +61,17 @@ class event {
   sinter::device device() const { return where_; }
   /// Marks the point after everything asked so far of a stream, or of this thread's current one. user_error for a stream of
   /// another GPU.
-  void record() { event_->record(nullptr); }
-  void record(const stream& s) { event_->record(s.queue_.get()); }
+  void record(location at = location::current()) { event_->record(nullptr, at); }
+  void record(const stream& s, location at = location::current()) { event_->record(s.queue_.get(), at); }
   /// This thread's current stream does nothing more before the point is reached.
   void wait() const { event_->hold(nullptr); }
   /// True when the point is reached.
   bool done() const { return event_->done(); }
   /// Waits until the point is reached.
   void synchronize() const { event_->synchronize(); }
-  /// Milliseconds from start's point to this one, for which it waits. user_error unless both are timed and recorded.
-  float since(const event& start) const { return event_->since(*start.event_); }
+  /// Milliseconds from start's point to this one, for which it waits. user_error unless both are timed, recorded and of one
+  /// GPU.
+  float since(const event& start, location at = location::current()) const { return event_->since(*start.event_, at); }
 
  private:
   friend class stream;

@@ -195,7 +195,7 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   /// Where the elements are; for a traced tensor, where the traced function will run.
   sinter::device device(location at = location::current()) const;
   /// The elements on a device: this handle when they are there, or a row-major copy. Copies to the host wait for what the
-  /// elements depend on. user_error while traced.
+  /// elements depend on. user_error while traced, and when there is no such device.
   tensor to(sinter::device where, location at = location::current()) const;
 
   /// The first element, an address in the device's memory. While traced it ends the graph so far, and is a row-major copy
