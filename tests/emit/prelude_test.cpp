@@ -92,7 +92,10 @@ std::vector<T> values(std::size_t count) {
                 T(2.5),
                 T(3),
                 T(10),
+                T(86),
                 T(88.5),
+                T(88.72),
+                T(88.73),
                 T(89),
                 T(104),
                 T(127.5),
@@ -144,7 +147,7 @@ std::vector<T> values(std::size_t count) {
 template <class T>
 std::pair<std::vector<T>, std::vector<T>> pairs() {
   const auto v = values<T>(160);
-  const std::size_t special = std::is_floating_point_v<T> ? 89 : 19;
+  const std::size_t special = std::is_floating_point_v<T> ? 95 : 19;
   std::vector<T> a, b;
   for (std::size_t i = 0; i < special && i < v.size(); ++i)
     for (std::size_t j = 0; j < special && j < v.size(); ++j) a.push_back(v[i]), b.push_back(v[j]);
