@@ -218,6 +218,45 @@ TEST_CASE("scratch memory of recordings grows where the old block and the new on
   CHECK_MESSAGE(r.status == 0, r.error_text);
 }
 
+TEST_CASE(
+    "where a GPU has no more memory, idle recordings give up their scratch memory, and get other when called again") {
+  if (!fresh()) return;
+  const auto r = in_child([] {
+    const std::int64_t n = 64;
+    cuda::sequence s = scale_sequence(n);
+    s.steps.push_back(s.steps[0]);
+    s.scratch_bytes = 20 * mib;
+    const storage in = on_gpu(std::vector<float>(n, 1.0f)), out = cuda::allocate(n * 4, 0);
+    const float factor = 3;
+    void* const given[] = {out.data(), in.data(), const_cast<float*>(&factor)};
+    const long sizes[] = {n};
+    cuda::recording a(s, std::make_shared<cuda::scratch_pool>(), 0), b(s, std::make_shared<cuda::scratch_pool>(), 0);
+    const auto right = [&](cuda::recording& r) {
+      r.launch(given, sizes);
+      return on_host<float>(out, n)[5] == 8;
+    };
+    // What is small has a segment; one recording's scratch memory fits besides, two do not.
+    ::setenv("SINTER_EMULATOR_MEMORY", std::to_string(33 * mib).c_str(), 1);
+    for (int i = 0; i < 3; ++i)
+      if (!right(a) || !right(b)) return 1;
+    // For a tensor.
+    { const storage large = cuda::allocate(30 * mib, 0); }
+    if (!right(a)) return 2;
+    // For the driver itself.
+    ::setenv("SINTER_EMULATOR_MEMORY", std::to_string(22 * mib).c_str(), 1);
+    module_of(bad_source);
+    if (cuda::memory_of(0).reserved != 2 * mib) return 3;
+    // For another recording; then there is none to give up.
+    ::setenv("SINTER_EMULATOR_MEMORY", std::to_string(23 * mib).c_str(), 1);
+    if (!right(a) || !right(b)) return 4;
+    const storage rest = cuda::allocate(20 * mib, 0);
+    std::fprintf(stderr, "%s\n", message_of([&] { right(b); }).c_str());
+    return 0;
+  });
+  CHECK_MESSAGE(r.status == 0, r.error_text);
+  CHECK(contains(r.error_text, "out of memory: scratch memory of a call that ends with scale (at model.cpp:12)"));
+}
+
 TEST_CASE("what the driver itself has no memory for gets that of free blocks") {
   if (!fresh()) return;
   const auto r = in_child([] {

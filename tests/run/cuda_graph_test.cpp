@@ -177,6 +177,41 @@ TEST_CASE("one recording, many threads and streams") {
   CHECK(std::count(good.begin(), good.end(), 1) == static_cast<std::ptrdiff_t>(good.size()));
 }
 
+TEST_CASE("many threads, and memory for the scratch blocks of few: a call is right, or told that there is none") {
+  if (emulator::real()) {
+    MESSAGE("SKIPPED: a GPU has as much memory as it has");
+    return;
+  }
+  cuda::trim(0);
+  const std::int64_t n = 100;
+  const auto s = two_steps(n, 20 << 20);
+  std::vector<std::unique_ptr<call>> calls;
+  for (int t = 0; t < 4; ++t) calls.push_back(std::make_unique<call>(static_cast<float>(t), n));
+  const std::size_t before = cuda::memory_of(0).reserved;
+  const variable memory("SINTER_EMULATOR_MEMORY", std::to_string(before + (std::size_t{44} << 20)));
+  std::vector<std::string> wrong(calls.size());
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < calls.size(); ++t)
+    threads.emplace_back([&, t] {
+      cuda::recording r(s, std::make_shared<cuda::scratch_pool>(), 0);
+      const auto known = [&](const std::string& message) {
+        if (!message.empty() && !contains(message, "out of memory")) wrong[t] = message;
+        return message.empty();
+      };
+      for (int i = 0; i < 20; ++i) {
+        const bool ran = known(message_of([&] {
+          calls[t]->factor = static_cast<float>(i);
+          calls[t]->run([&](auto given, auto sizes) { r.launch(given, sizes); });
+        }));
+        if (ran && !calls[t]->right()) wrong[t] = "a wrong result";
+        known(message_of([&] { cuda::allocate(30 << 20, 0); }));
+      }
+    });
+  for (auto& t : threads) t.join();
+  CHECK(wrong == std::vector<std::string>(calls.size()));
+  CHECK(cuda::allocate(40 << 20, 0).bytes() == 40 << 20);
+}
+
 TEST_CASE("products are recorded too") {
   std::string why;
   cuda::matmul p{.m = 4, .n = 6, .k = 5, .row_a = 5, .row_b = 6, .row_out = 6};

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <span>
 
 #include "../base/log.hpp"
@@ -16,28 +15,15 @@
 
 namespace sinter::engine::run::cuda {
 
-/// Scratch memory that all recordings of one function share; it grows to the largest need.
-class scratch_pool {
- public:
-  /// Held from reserve() to the launch that uses the memory.
-  std::mutex mutex;
-
-  /// At least `bytes` bytes for work on this thread's current stream, after what used them before; for a call that ends
-  /// with `label`.
-  const storage& reserve(std::size_t bytes, int device, const char* label) {
-    if (memory_.bytes() < bytes || memory_.where() != device::cuda(device)) {
-      // The old block goes first, to make room: it is reused, or freed, after the work that was asked for on it.
-      memory_ = {};
-      memory_ = allocate(bytes, device, scratch_of_call, label);
-    }
-    use(memory_, true);
-    return memory_;
+inline const storage& scratch_pool::reserve(std::size_t bytes, int index, const char* label) {
+  if (memory_.bytes() < bytes || !(memory_.where() == device::cuda(index))) {
+    // The old block goes first, to make room: it is reused, or freed, after the work that was asked for on it.
+    memory_ = {};
+    memory_ = allocate(bytes, index, scratch_of_call, label);
   }
-
- private:
-  using device = sinter::device;
-  storage memory_;
-};
+  use(memory_, true);
+  return memory_;
+}
 
 /// Calls of one sequence, recorded. The first `alone` run step by step, so that everything is loaded; the next one records.
 /// Later ones change the nodes whose operands moved, in one of a few copies of the graph: a program whose buffers take
@@ -52,25 +38,12 @@ class recording {
 
   /// As execute().
   void launch(std::span<void* const> given, const long* sizes) {
-    std::unique_lock<std::mutex> lock(pool_->mutex);
-    if (calls_++ < alone_ || sequence_.steps.size() < 2 || detail::synchronous()) {
-      lock.unlock();
-      return execute(sequence_, given, sizes);
+    {
+      const scratch_pool::claim held(*pool_);
+      if (calls_++ >= alone_ && sequence_.steps.size() >= 2 && !detail::synchronous())
+        return launch_recorded(given, sizes);
     }
-    queue& q = current_queue(sequence_.device);
-    const context_scope here(*q.where);
-    if (variants_.empty()) survey(given);
-    const storage& memory =
-        pool_->reserve(static_cast<std::size_t>(scratch_end_), sequence_.device, sequence_.steps.back().label);
-    auto* const base = static_cast<char*>(memory.data());
-    detail::operand_table table(sequence_, given, base, sizes);
-    fingerprint(given, base, sizes);
-    variant* chosen = find();
-    if (chosen == nullptr) chosen = &fitted(table, base);
-    chosen->used = calls_;
-    check_request(with_room(sequence_.device, [&] { return driver().graph_launch(chosen->code, q.handle); }),
-                  "launching a recorded call that ends with", sequence_.steps.back().label);
-    detail::remember(labels_);
+    execute(sequence_, given, sizes);
   }
 
   /// Nodes that calls had to change, and copies of the graph made: for tests and logs.
@@ -88,6 +61,24 @@ class recording {
     series<std::uint64_t> key;
     std::uint64_t used = 0;
   };
+
+  /// With the pool claimed.
+  void launch_recorded(std::span<void* const> given, const long* sizes) {
+    queue& q = current_queue(sequence_.device);
+    const context_scope here(*q.where);
+    if (variants_.empty()) survey(given);
+    const storage& memory =
+        pool_->reserve(static_cast<std::size_t>(scratch_end_), sequence_.device, sequence_.steps.back().label);
+    auto* const base = static_cast<char*>(memory.data());
+    detail::operand_table table(sequence_, given, base, sizes);
+    fingerprint(given, base, sizes);
+    variant* chosen = find();
+    if (chosen == nullptr) chosen = &fitted(table, base);
+    chosen->used = calls_;
+    check_request(with_room(sequence_.device, [&] { return driver().graph_launch(chosen->code, q.handle); }),
+                  "launching a recorded call that ends with", sequence_.steps.back().label);
+    detail::remember(labels_);
+  }
 
   /// Learns which operands are values, what products want of scratch memory, and the steps' labels.
   void survey(std::span<void* const> given) {

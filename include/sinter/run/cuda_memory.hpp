@@ -11,6 +11,7 @@
 #include <string>
 
 #include "cuda_chunks.hpp"
+#include "cuda_scratch.hpp"
 #include "cuda_stream.hpp"
 
 namespace sinter::engine::run::cuda {
@@ -284,9 +285,11 @@ SINTER_API storage allocate_if_room(std::size_t bytes, int device) {
 
 /// Memory for `bytes` bytes on a GPU, 256-byte aligned and uninitialised, for use on this thread's current stream; also
 /// for 0 bytes data() is not null. Reuses freed blocks in stream order. Thread-safe. Throws system_error with the sizes
-/// when the GPU has no more; it says that they were `what`, and whose: the kernel's or the call's called `label`.
+/// when the GPU has no more, idle scratch memory given up; it says that they were `what`, and whose: the kernel's or the
+/// call's called `label`.
 SINTER_API storage allocate(std::size_t bytes, int device, const char* what = "a tensor", const char* label = nullptr) {
   storage out = allocate_if_room(bytes, device);
+  if (!out && bytes <= detail::largest_memory_request && free_scratch(device)) out = allocate_if_room(bytes, device);
   if (!out) detail::pool_of(device).fail(bytes, label == nullptr ? what : std::string(what) + " " + label);
   return out;
 }
@@ -316,11 +319,13 @@ SINTER_API memory_statistics memory_of(int device) { return detail::pool_of(devi
 /// Returns free memory to the driver; waits for the GPU when there is any.
 SINTER_API void trim(int device) { detail::pool_of(device).trim(); }
 
-/// What f answers; when that is that the driver has no memory left, the cached blocks go back and f is asked again.
+/// What f answers; when that is that the driver has no memory left, the cached blocks go back and f is asked again, then
+/// idle scratch memory.
 template <class F>
 api::result with_room(int device, F&& f) {
   api::result r = f();
-  if (r == api::out_of_memory) [[unlikely]] {
+  for (int round = 0; r == api::out_of_memory && round < 2; ++round) {
+    if (round == 1 && !free_scratch(device)) break;
     trim(device);
     r = f();
   }
