@@ -93,6 +93,11 @@ TEST_CASE("a compiler that is of no use is reported once, and what to do") {
   warnings("/nonexistent/c++-once", "install g++ or clang++, or set SINTER_CXX to the path of one");
   warnings(script(tools, "case $1 in --version) echo c++ 2; exit 0;; esac\necho no >&2; exit 3"),
            "set SINTER_CXX to a working g++ or clang++");
+  const environment_value limit("SINTER_COMPILE_TIMEOUT", "1");
+  const std::string log = cache.path + "/log";
+  warnings(script(tools, "case $1 in --version) echo c++ 3; exit 0;; esac\necho run >> " + log + "; exec sleep 30"),
+           "this process does not wait for it again");
+  CHECK(std::filesystem::file_size(log) == 4);
 }
 
 TEST_CASE("a compiler that fails, dies or hangs leaves the work to the reference backend") {

@@ -3,6 +3,7 @@
 #include <sinter/run/build.hpp>
 
 #include <chrono>
+#include <filesystem>
 #include <thread>
 
 #include "support.hpp"
@@ -246,6 +247,40 @@ TEST_CASE("a hanging compiler is stopped with its children") {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   CHECK(gone);
+}
+
+TEST_CASE("a compiler that hangs is waited for once, but for a longer limit or where it has compiled before") {
+  const sandbox box;
+  const std::string log = box.root.at("log"), awake = box.root.at("awake"), real = support::real_compiler();
+  const std::string body = "echo run >> " + support::quoted(log) + "\n[ -e " + support::quoted(awake) +
+                           " ] || exec sleep 1000\nexec " + support::quoted(real) + " \"$@\"";
+  const variable chosen("SINTER_CXX", support::script(box.root, "drowsy c++", body));
+  const auto runs = [&] { return support::contents(log).size() / 4; };
+  {
+    const variable limit("SINTER_COMPILE_TIMEOUT", "1");
+    const failure first = failure_of(kernel(1, "drowsy")), second = failure_of(kernel(2, "drowsy"));
+    CHECK(runs() == 1);
+    CHECK(support::contains(first.message, "this process does not wait for it again unless SINTER_COMPILE_TIMEOUT"));
+    CHECK(second.how == engine::run::outcome::timed_out);
+    CHECK(second.source_path.empty());
+    CHECK(first.message.substr(0, second.message.size()) == second.message);
+  }
+  {
+    const variable limit("SINTER_COMPILE_TIMEOUT", "1.5");
+    CHECK(support::contains(failure_of(kernel(2, "drowsy")).message, "did not finish within 1.5 s"));
+    CHECK(runs() == 2);
+  }
+  support::write(awake, "");
+  CHECK(failure_of(kernel(2, "drowsy")).how == engine::run::outcome::ok);
+  CHECK(runs() == 3);
+  std::filesystem::remove(awake);
+  const variable limit("SINTER_COMPILE_TIMEOUT", "1");
+  for (const int unique : {3, 4}) {
+    const failure f = failure_of(kernel(unique, "drowsy"));
+    CHECK(support::contains(f.message, "within 1 s and was stopped; SINTER_COMPILE_TIMEOUT sets the limit"));
+    CHECK(!f.source_path.empty());
+  }
+  CHECK(runs() == 5);
 }
 
 TEST_CASE("a compiler that hangs on --version is not usable") {

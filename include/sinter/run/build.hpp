@@ -74,6 +74,8 @@ class toolchain {
   virtual std::string portable() const = 0;
   /// Loaded modules are shared among equal keys of one domain only.
   virtual std::string domain() const = 0;
+  /// Throws compile_error when `compile` would be waited for in vain.
+  virtual void check() const {}
   /// Throws compile_error.
   virtual std::string compile(const std::string& source) const = 0;
   /// Throws system_error when the image is not one.
@@ -174,6 +176,7 @@ inline std::string first_lines(const std::string& text, int count) {
   return at == std::string::npos ? text : text.substr(0, at) + "\n...";
 }
 
+/// `source` is empty when the compiler was not run.
 [[noreturn]] SINTER_API void fail_compile(const host_compiler& with, const std::string& source,
                                           const process_result& r) {
   if (r.how == outcome::missing && with.path.empty())
@@ -187,10 +190,16 @@ inline std::string first_lines(const std::string& text, int count) {
       what += " was killed" + (r.code != 0 ? " by signal " + std::to_string(r.code) : "");
       remedy = "; is there enough memory?";
       break;
-    case outcome::timed_out:
-      what += " did not finish within " + text::number(compile_limit().count()) + " s and was stopped";
-      remedy = "; SINTER_COMPILE_TIMEOUT sets the limit in seconds, SINTER_CXX another compiler";
+    case outcome::timed_out: {
+      const auto spent = compiler_patience::get().spent(with);
+      const bool in_vain = spent.count() > 0;
+      const auto limit = in_vain ? spent : compile_limit();
+      what += " did not finish within " + text::number(limit.count()) + " s and was stopped";
+      remedy = in_vain ? "; this process does not wait for it again unless SINTER_COMPILE_TIMEOUT sets a longer limit "
+                         "in seconds or SINTER_CXX another compiler"
+                       : "; SINTER_COMPILE_TIMEOUT sets the limit in seconds, SINTER_CXX another compiler";
       break;
+    }
     case outcome::produced_nothing:
       what += " ended without an error but produced no shared object";
       break;
@@ -198,7 +207,7 @@ inline std::string first_lines(const std::string& text, int count) {
       what += " failed with exit status " + std::to_string(r.code);
       break;
   }
-  const std::string path = save_source(source, ".cpp");
+  const std::string path = source.empty() ? "" : save_source(source, ".cpp");
   const std::string cause = "[compile] " + what + remedy;
   std::string message = cause;
   if (!path.empty()) message += "; the kernel is in " + path;
@@ -322,7 +331,10 @@ SINTER_API series<job> make_modules(std::span<const std::string> sources, const 
     });
     if (!found) missing.push_back(&j);
   }
-  if (!missing.empty()) make_all(missing, cache, with);
+  if (!missing.empty()) {
+    with.check();
+    make_all(missing, cache, with);
+  }
   for (job& j : jobs) {
     const job& first = jobs[known.at(j.key)];
     j.code = first.code;
@@ -346,8 +358,15 @@ class host_toolchain final : public toolchain {
     return out;
   }
   std::string domain() const override { return ""; }
+  void check() const override {
+    if (compiler_patience::get().spent(*compiler_) >= compile_limit())
+      fail_compile(*compiler_, "", {outcome::timed_out, 0, ""});
+  }
   std::string compile(const std::string& source) const override {
+    check();
+    const auto limit = compile_limit();
     compiled made = run::compile(*compiler_, source);
+    compiler_patience::get().note(*compiler_, made.result.how, limit);
     if (made.result.how != outcome::ok) fail_compile(*compiler_, source, made.result);
     return std::move(made.image);
   }

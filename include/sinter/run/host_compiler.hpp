@@ -7,6 +7,7 @@
 #include <gnu/libc-version.h>
 #endif
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cmath>
@@ -14,6 +15,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 
 #include "../base/log.hpp"
 #include "../base/series.hpp"
@@ -148,6 +150,33 @@ SINTER_API std::shared_ptr<const host_compiler> find_compiler() {
   known_for = state;
   return known;
 }
+
+/// How long this process has waited in vain for a compiler, of one path and version, that has not compiled anything yet.
+class compiler_patience {
+ public:
+  static compiler_patience& get() {
+    static auto& all = *new compiler_patience;  // threads may outlive statics
+    return all;
+  }
+  /// Zero when it was not waited for in vain, or works.
+  std::chrono::duration<double> spent(const host_compiler& on) {
+    const std::lock_guard guard(mutex_);
+    const auto at = spent_.find(on.identity);
+    return at == spent_.end() ? works : at->second;
+  }
+  void note(const host_compiler& on, outcome how, std::chrono::duration<double> limit) {
+    const std::lock_guard guard(mutex_);
+    if (how == outcome::ok) spent_[on.identity] = works;
+    if (how != outcome::timed_out) return;
+    auto& spent = spent_.try_emplace(on.identity, limit).first->second;
+    if (spent > works) spent = std::max(spent, limit);
+  }
+
+ private:
+  static constexpr std::chrono::duration<double> works{0};
+  std::mutex mutex_;
+  std::unordered_map<std::string, std::chrono::duration<double>> spent_;
+};
 
 /// The arguments that decide what a kernel's text becomes; part of its cache key.
 SINTER_API series<std::string> compile_flags(const host_compiler& with) {
