@@ -15,6 +15,7 @@
 #include "dispatch/guard.hpp"
 #include "dispatch/holdings.hpp"
 #include "dispatch/limits.hpp"
+#include "dispatch/raise_constants.hpp"
 #include "dispatch/specialisation.hpp"
 #include "dispatch/values.hpp"
 #include "engine.hpp"
@@ -146,18 +147,35 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
   /// A specialisation for a call that none accepts; null when the function is to be run as it is.
   specialisation* make(const call& c, const tracing& trace, tier when) {
     check_device(c.where, how_.name.c_str(), where_);
-    const std::string why = reason(c, trace);
+    const series<failed_guard> failed = failed_guards(c, trace);
+    const std::string why = reason(failed);
     logs::to("recompiles", [&] { return how_.name + ": " + why; });
-    if (current_stance == stance::eager_on_recompile) return nullptr;
-    if (current_stance == stance::fail_on_recompile)
-      fail(how_.name, "a stance forbids to compile, and no specialisation accepts this call: " + why, where_);
+    const series<specialisation*> akin = differing_in_numbers(c, trace);
+    if (akin.empty()) {
+      if (!may_compile(why)) return nullptr;
+      note(failed, akin);
+    }
     const auto [regular, beyond] = held_.limited(c.signature);
     const std::size_t native = holdings::count(held_.all(), standing::native, c.signature);
     const bool beyond_native = beyond || native >= held_.most();
     const std::string refusal = beyond_native && how_.on_limit != on_limit::evict
                                     ? limits_.complaint(std::max(regular, native)) + ". " + remedy()
                                     : std::string();
-    traced t = trace_sizes(c, trace, sizes_.layout_for(c, how_.dynamic), refusal);
+    traced t = trace_sizes(c, trace, akin.empty() ? sizes_.layout_for(c, how_.dynamic) : akin[0]->when.given().layout,
+                           refusal);
+    std::shared_ptr<kinship> kin;
+    if (!t.answer && compares_numbers(c, trace, *t.graph)) {
+      const ir::graph g = raise_constants(t.graph->graph);
+      series<ir::node_id> constants;
+      std::string key = structure_key(g, c.tensors, t.graph->assumed.layout, how_, c.where, constants);
+      for (const specialisation* e : akin)
+        if (e->kin->structure == key) return supplied(e->kin, t, g, constants, c, words_of(c, trace), why, when);
+      kin = std::make_shared<kinship>(kinship{std::move(key), {g, constants}, nullptr});
+    }
+    if (!akin.empty()) {
+      if (!t.answer && !may_compile(why)) return nullptr;
+      note(failed, akin);
+    }
     if (t.answer) {
       if (beyond_native) complain(std::max(regular, native));
       const auto made = std::make_shared<specialisation>(guard(words_of(c, trace), c), nullptr, why,
@@ -182,6 +200,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     options how = how_;
     if (interpreted || when == tier::background) how.backend = "reference";
     made->serve(build(std::make_shared<tracer>(*t.graph), c.tensors, how, c.where, &shared_));
+    if (!interpreted) made->kin = std::move(kin);
     if (held_.wants_hot_kernels() && !made->when.exact() && !interpreted)
       made->warmth = std::make_unique<heat>(how_.hot_calls);
     held_.add(made, replaced);
@@ -210,21 +229,98 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     return found;
   }
 
-  /// Why no specialisation accepts the call: what differs from the most recently used one for its types.
-  std::string reason(const call& c, const tracing& trace) {
+  /// Whether this thread's stance lets a call compile; false where the function is to be run as it is.
+  bool may_compile(const std::string& why) const {
+    if (current_stance == stance::fail_on_recompile)
+      fail(how_.name, "a stance forbids to compile, and no specialisation accepts this call: " + why, where_);
+    return current_stance != stance::eager_on_recompile;
+  }
+
+  /// Specialisations that the call differs from in floating C++ numbers alone, the most recently used first.
+  series<specialisation*> differing_in_numbers(const call& c, const tracing& trace) const {
+    series<specialisation*> out;
+    const auto is_number = [&](const mismatch& m) {
+      if (m.kind == guard_kind::number) return true;
+      return m.kind == guard_kind::value && trace.describe && trace.describe(trace.what, m.leaf, false).floating;
+    };
+    for (const auto& e : held_.all()) {
+      if (!e->kin || !holds(e->when.given(), c)) continue;
+      const auto all = e->when.differences(c);
+      if (std::all_of(all.begin(), all.end(), is_number)) out.push_back(e.get());
+    }
+    sort_stably(out, [](const auto* a, const auto* b) { return a->used.load() > b->used.load(); });
+    return out;
+  }
+
+  /// Whether the guard of a trace compares floating C++ numbers, as far as one can tell.
+  static bool compares_numbers(const call& c, const tracing& trace, const tracer& t) {
+    const auto words = words_of(c, trace);
+    return !t.assumed.values.empty() || words.size() < c.statics.size() ||
+           std::any_of(words.begin(), words.end(), [](const leaf_text& w) { return w.floating; });
+  }
+
+  /// A specialisation whose kernels its kin share: they take the constants by which the traces differ as arguments. Null
+  /// when there are no such kernels yet and this thread's stance has the function run as it is.
+  specialisation* supplied(const std::shared_ptr<kinship>& kin, const traced& t, const ir::graph& g,
+                           const series<ir::node_id>& constants, const call& c, series<leaf_text> words,
+                           const std::string& why, tier when) {
+    const auto& captures = t.graph->captures;
+    if (kin->constants.note(g, constants)) kin->kernels = nullptr;
+    const auto differing = kin->constants.of(constants);
+    constant_values given(g, differing);
+    if (!kin->kernels || !kin->kernels->reads(captures)) {
+      if (!differing.empty() && !may_compile(why)) return nullptr;
+      const auto open = std::make_shared<tracer>(*t.graph);
+      open->graph = with_inputs(g, differing, captures.size());
+      series<argument> inputs(c.tensors.begin(), c.tensors.end());
+      for (std::size_t i = 0; i < given.size(); ++i) inputs.push_back(given[i]);
+      const auto kernels = std::make_shared<shared_kernels>();
+      kernels->captures = captures;
+      options how = how_;
+      if (when == tier::background) how.backend = "reference";
+      kernels->serve(build(std::make_shared<tracer>(*open), inputs, how, c.where, &shared_));
+      if (when == tier::background)
+        held_.builds.start(*open, inputs, c.where, how_,
+                           [kernels](std::shared_ptr<const program> p) { kernels->serve(std::move(p)); });
+      kin->kernels = kernels;
+    }
+    auto made = std::make_shared<specialisation>(guard(c, t.graph->assumed, std::move(words)), t.skeleton, why,
+                                                 standing::supplied);
+    made->kin = kin;
+    made->serve(std::make_shared<supplied_program>(kin->kernels, std::move(given)));
+    held_.add(made);
+    return made.get();
+  }
+
+  /// What differs from the most recently used specialisation for the call's types; nothing when there is none.
+  series<failed_guard> failed_guards(const call& c, const tracing& trace) const {
     const specialisation* last = nullptr;
     for (const auto& e : held_.all())
       if (e->when.signature() == c.signature && (!last || e->used.load() > last->used.load())) last = e.get();
-    if (!last) return "the first call with arguments of these types";
-    const auto all = last->when.differences(c);
-    std::string out;
-    for (const auto& m : all) {
-      const failed_guard f = in_words(m, last->when, c, trace);
-      const std::string text = text_of(f);
-      if (out.find(text) != std::string::npos) continue;  // another word of the same text
-      out += (out.empty() ? "" : "; ") + text;
+    series<failed_guard> out;
+    if (!last) return out;
+    for (const auto& m : last->when.differences(c)) {
+      failed_guard f = in_words(m, last->when, c, trace);
+      const auto same = [&](const failed_guard& x) { return text_of(x) == text_of(f); };
+      if (std::none_of(out.begin(), out.end(), same)) out.push_back(std::move(f));  // else another word of one text
+    }
+    return out;
+  }
+
+  /// Why no specialisation accepts the call.
+  static std::string reason(const series<failed_guard>& failed) {
+    if (failed.empty()) return "the first call with arguments of these types";
+    return text::join(failed, "; ", [](const auto& f) { return text_of(f); });
+  }
+
+  /// Counts them, and warns of numbers whose values have made several graphs.
+  void note(const series<failed_guard>& failed, const series<specialisation*>& akin) {
+    const bool several =
+        std::any_of(akin.begin(), akin.end(), [&](const specialisation* e) { return e->kin != akin[0]->kin; });
+    for (const auto& f : failed) {
       limits_.note(f);
-      if (m.kind == guard_kind::number)
+      if (!several) continue;
+      if (f.what.kind == guard_kind::number)
         logs::warn_once(
             how_.name + ": " + f.place +
             " becomes a C++ number in the function, so every value of it is compiled anew; take it as auto or "
@@ -234,7 +330,6 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
                         " is a C++ number within a tree, so every value of it is compiled anew; make it a "
                         "tensor<float, 0>, or an argument of its own");
     }
-    return out;
   }
 
   static const char* remedy() {

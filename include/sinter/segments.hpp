@@ -54,9 +54,10 @@ inline series<argument> inputs_of(const tracer& t) {
 }
 
 /// Runs g for a call.
-inline series<output> run_segment(tracer& t, ir::graph& g, std::span<const argument> inputs) {
+inline series<output> run_segment(tracer& t, ir::graph& g, series<argument> inputs) {
   const size_layout layout = segment_layout(t, g, inputs);
-  const auto code = segment_program(t, g, inputs, layout);
+  constant_values constants;
+  const auto code = segment_program(t, g, inputs, constants, layout);
   series<output> results(code->output_count());
   code->run(inputs, {}, results.data());
   auto& programs = t.call->did.programs;

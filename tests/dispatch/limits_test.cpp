@@ -138,8 +138,11 @@ TEST_CASE("a limit's warning and explain name text and floats with their values,
   });
   CHECK(contains(said, R"(argument 1: "", "a", "b", "c". Calls)"));
 
-  const auto g = compile([](const settings& s, bool up) { return up ? s.w * s.rate : s.w; },
-                         {.recompile_limit = 2, .name = "rated"});
+  const auto g = compile(
+      [](const settings& s, bool up) {
+        return up ? pad(s.w, {{1, 0}}, s.rate) : s.w;
+      },  // part of the op, no constant
+      {.recompile_limit = 2, .name = "rated"});
   said = stderr_text([&] {
     for (const float rate : {0.5f, 0.25f, 0.125f}) g(settings{vec{1}, rate}, true);
   });

@@ -124,7 +124,8 @@ class guard {
     }
   }
 
-  /// Of a function that is run again at each call: types, device, setting and what is no tensor.
+  /// Of a function that is run again at each call: types, device, setting and what is no tensor; floating numbers may
+  /// have any value.
   guard(series<leaf_text> words, const call& c)
       : signature_(c.signature),
         where_(c.where),
@@ -195,6 +196,7 @@ class guard {
     for (std::size_t i = 0; i < statics_.size(); ++i) {
       std::string word = std::to_string(as_signed(statics_[i]));
       if (!words_.empty()) word = i < words_.size() ? words_[i].name + " is " + words_[i].value : "...";
+      if (is_any(i)) continue;
       if (words.empty() || words.back() != word) words.push_back(std::move(word));
     }
     if (!words.empty())
@@ -239,7 +241,8 @@ class guard {
     if (!(c.where == where_) && differs(guard_kind::device, 0, -1, code_of(where_), code_of(c.where))) return false;
     // Lengths of vectors and strings come before what they are the length of: the first difference is at an equal place.
     for (std::size_t i = 0; i < statics_.size() && i < c.statics.size(); ++i)
-      if (statics_[i] != c.statics[i] && differs(guard_kind::value, i, -1, statics_[i], c.statics[i])) return false;
+      if (statics_[i] != c.statics[i] && !is_any(i) && differs(guard_kind::value, i, -1, statics_[i], c.statics[i]))
+        return false;
     if (statics_.size() != c.statics.size() || tensors_ != c.tensors.size()) return false;
     if (!layouts_) return same;
     const std::int64_t* want = layout_.data();
@@ -272,6 +275,9 @@ class guard {
     if (same && !holds(given_, c)) differs(guard_kind::relation, 0, -1, 0, 0);
     return same;
   }
+
+  /// Whether a word of the statics may have any value.
+  bool is_any(std::size_t word) const { return !layouts_ && word < words_.size() && words_[word].floating; }
 
   static guard_kind kind_of(std::int64_t difference) {
     if (difference & 0xff) return guard_kind::dtype;

@@ -103,6 +103,16 @@ class holdings {
   }
   bool wants_kernels() const { return how_.backend != "reference" && how_.backend != "aot_reference"; }
 
+  /// The constants in which a segment's graph differs from those of equal structure before.
+  series<ir::node_id> varying_constants(const std::string& structure, const ir::graph& g,
+                                        const series<ir::node_id>& constants) {
+    const std::lock_guard lock(mutex_);
+    if (constants_.size() >= most_segments) constants_.clear();
+    const auto [at, is_new] = constants_.try_emplace(structure, g, constants);
+    if (!is_new) at->second.note(g, constants);
+    return at->second.of(constants);
+  }
+
   /// What runs the segment of a key, or null. Extents that it meets often get kernels of their own, made in the background.
   std::shared_ptr<const program> find(const std::string& key, std::span<const argument> inputs, device where) {
     std::shared_ptr<const program> code;
@@ -357,6 +367,7 @@ class holdings {
   std::atomic<const specialisation_table*> table_{nullptr};
   std::atomic<std::uint64_t> clock_{0};  ///< counts uses, but for those of the specialisation that was used last
   segments segments_;
+  std::unordered_map<std::string, varying> constants_;  ///< of segments, by their graphs' structure
   series<extents_set> sets_;
   std::uint64_t sets_made_ = 0;
   std::atomic<bool> warned_{false};

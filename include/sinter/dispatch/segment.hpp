@@ -37,7 +37,8 @@ class segment {
   /// The values that inputs give to the layout's sizes.
   series<std::int64_t> sizes_of(std::span<const argument> inputs) const {
     series<std::int64_t> sizes(layout_.sizes.size());
-    ensure(sizes.empty() || bind_sizes(layout_, inputs, sizes.data()), "a segment's sizes are those of its inputs");
+    ensure(sizes.empty() || bind_sizes(layout_, inputs.first(layout_.tensors.size()), sizes.data()),
+           "a segment's sizes are those of its inputs");
     return sizes;
   }
 

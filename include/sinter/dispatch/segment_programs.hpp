@@ -10,6 +10,7 @@
 #include "../engine.hpp"
 #include "../ir/print.hpp"
 #include "holdings.hpp"
+#include "raise_constants.hpp"
 
 namespace sinter::engine {
 
@@ -37,41 +38,6 @@ inline bool is_open(const size_layout& layout) {
   for (const open_size& s : layout.sizes)
     if (s.is_fixed()) return false;
   return layout.any_open();
-}
-
-/// The nodes of the graph in order, how its inputs lie and how these tell the sizes. Nodes have been pushed in the order in
-/// which the function does, so that a function's next call finds its segments without printing them. What a run asks of its
-/// sizes it asks again at each call: a graph with its layout is all that follows.
-inline std::string segment_key(const ir::graph& g, std::span<const argument> inputs, const size_layout& layout,
-                               const options& how, device where) {
-  std::string key = how.backend;
-  const auto add = [&key](auto x) {
-    char bytes[sizeof x];
-    std::memcpy(bytes, &x, sizeof x);
-    key.append(bytes, sizeof x);
-  };
-  add(where.index * 2 + where.is_cuda());
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const argument& x = inputs[i];
-    add(kernel_facts(x));
-    const bool dense = !layout.tensors.empty() && layout.tensors[i].dense;
-    add(dense);
-    for (int d = 0; d < x.rank; ++d) {
-      if (dense) add(layout.tensors[i].order[static_cast<std::size_t>(d)]);
-      else add(x.strides[d]);
-    }
-  }
-  add(layout.sizes.size());
-  for (const open_size& s : layout.sizes) {
-    add(s.derived);
-    if (!s.derived) add(s.factor), add(s.offset), add(s.most);
-    add(s.value.is_number());
-    if (const auto n = s.value.number()) add(*n);
-    else add(reinterpret_cast<std::uintptr_t>(s.value.symbolic()));
-    for (const fact_of& f : s.extents) add(f.tensor), add(f.axis);
-  }
-  ir::append_structure(key, g);
-  return key;
 }
 
 /// The number by which the segments that the function holds differ from one more, with values: what kept failing. Empty when
@@ -143,35 +109,49 @@ inline holdings& held_by_nobody() {
   return all;
 }
 
-/// What runs the graph of a segment for a call.
-inline std::shared_ptr<const program> segment_program(const tracer& t, const ir::graph& g,
-                                                      std::span<const argument> inputs, const size_layout& layout) {
+/// What runs the graph of a segment for a call. The floating constants in which it differs from graphs like it are arguments,
+/// `given` behind the inputs.
+inline std::shared_ptr<const program> segment_program(const tracer& t, const ir::graph& traced,
+                                                      series<argument>& inputs, constant_values& given,
+                                                      const size_layout& layout) {
   holdings& held = t.call->held ? *t.call->held : held_by_nobody();
   options how = *t.call->how;
   const device where = t.where.value_or(device{});
-  std::string key = segment_key(g, inputs, layout, how, where);
+  ir::graph raised;
+  if (has_parts(traced)) raised = raise_constants(traced);
+  const ir::graph& g = raised.size() > 0 ? raised : traced;
+  series<ir::node_id> constants;
+  std::string key = structure_key(g, inputs, layout, how, where, constants);
+  const auto differing = held.varying_constants(key, g, constants);
+  given = constant_values(g, differing);
+  for (std::size_t i = 0; i < given.size(); ++i) inputs.push_back(given[i]);
+  for (const auto id : constants) {
+    const bool differs = std::binary_search(differing.begin(), differing.end(), id);
+    append_bytes(key, differs);
+    if (!differs) append_bytes(key, g[id].attr.literal.f);
+  }
   if (auto known = held.find(key, inputs, where)) return known;
   if (current_stance == stance::fail_on_recompile)
     fail(how.name,
          "a stance forbids to compile, and the call takes a way between two graph breaks that is new: other branches "
          "or extents",
          t.call->where);
+  const auto fresh = std::make_shared<tracer>();
+  fresh->graph = differing.empty() ? g : with_inputs(g, differing, 0);
+  fresh->assumed.layout = layout;
   const std::string extents = fixed_sizes(*t.call, layout);
   const admission in = !t.call->beyond.empty() ? admission{false}
                        : t.call->held          ? held.admit(t.call, extents, is_open(layout))
                                                : admission{};
   if (!in.compiled) {
-    refuse_segment(t, g, extents, in);
+    refuse_segment(t, fresh->graph, extents, in);
     how.backend = "reference";
-    key = segment_key(g, inputs, layout, how, where);
+    key += " " + how.backend;
     if (auto known = held.find(key, inputs, where)) return known;
   }
   const bool later = in.compiled && how.tier == tier::background && held.wants_kernels();
   if (later) how.backend = "reference";
-  const auto fresh = std::make_shared<tracer>();
-  fresh->graph = g;
-  fresh->assumed.layout = layout;
-  const auto code = held.keep(key, {build(fresh, inputs, how, where), g, layout, in});
+  const auto code = held.keep(key, {build(fresh, inputs, how, where), fresh->graph, layout, in});
   if (later) held.build_later(key, *fresh, inputs, where);
   if (in.compiled && held.just_many(in))
     logs::warn_once(how.name + ": " + std::to_string(limits::most_of_one_place) +

@@ -12,6 +12,7 @@
 #include "../base/series.hpp"
 #include "../engine.hpp"
 #include "guard.hpp"
+#include "varying.hpp"
 
 namespace sinter::engine::detail {
 
@@ -22,6 +23,7 @@ enum class standing : std::uint8_t {
   native,       ///< the function reads values: calls run it again, in segments
   refused,      ///< such a one made beyond the limit: no segment is compiled for it
   hot,          ///< stands in for one with open extents, for extents that are frequent
+  supplied,     ///< differs from another in C++ numbers alone: the kernels that they share take them at each call
 };
 
 /// Counts calls by their facts, roughly: some of them, a few facts at a time, the frequent ones stay.
@@ -72,17 +74,11 @@ inline std::size_t text_bytes(const report& r) {
   return n;
 }
 
-struct specialisation {
+struct specialisation : served {
   specialisation(guard g, std::shared_ptr<const void> tree, std::string reason, standing k)
       : when(std::move(g)), skeleton(std::move(tree)), why(std::move(reason)), kind(k) {}
 
   bool reads_values() const { return kind == standing::native || kind == standing::refused; }
-
-  /// What calls run from now on. Once, or once more when the kernels are there: what ran before stays.
-  void serve(std::shared_ptr<const program> p) {
-    (first_ ? ready_ : first_) = p;
-    now.store(p.get(), std::memory_order_release);
-  }
 
   report describe() const {
     if (const program* const p = now.load(std::memory_order_acquire)) return p->describe();
@@ -141,13 +137,12 @@ struct specialisation {
   const std::shared_ptr<const void> skeleton;
   const std::string why;
   const standing kind;
-  std::string beyond;  ///< of a refused one, why
-  std::atomic<const program*> now{nullptr};
+  std::string beyond;                  ///< of a refused one, why
   std::atomic<std::uint64_t> used{0};  ///< when it last became the most recently used one
   std::unique_ptr<heat> warmth;        ///< of one with open extents whose frequent extents get kernels of their own
+  std::shared_ptr<kinship> kin;        ///< of one that compares floating C++ numbers
 
  private:
-  std::shared_ptr<const program> first_, ready_;
   struct noted {
     const program* code = nullptr;
     std::weak_ptr<const program> alive;

@@ -168,9 +168,9 @@ SINTER_API std::string print(const graph& g, node_id id);
 /// The live graph, renumbered densely, without locations: equal graphs print equally. (print.hpp)
 SINTER_API std::string print(const graph& g);
 
-/// Appends bytes that are equal for graphs of equal nodes in equal order, with equal outputs; cheaper than print.
-/// (push.hpp)
-SINTER_API void append_structure(std::string& key, const graph& g);
+/// Appends bytes that are equal for graphs of equal nodes in equal order, with equal outputs; cheaper than print. With
+/// `constants` the values of floating ones do not count; their nodes are listed there. (push.hpp)
+SINTER_API void append_structure(std::string& key, const graph& g, series<node_id>* constants = nullptr);
 
 /// Throws internal_error naming `pass` unless every invariant of the graph holds. (check.hpp)
 SINTER_API void check(const graph& g, const char* pass);

@@ -170,10 +170,17 @@ SINTER_API void graph::replace_sizes(const callback<dim(const dim&)>& value) {
   }
 }
 
-SINTER_API void append_structure(std::string& key, const graph& g) {
-  for (std::size_t i = 0; i < g.size(); ++i) {
-    const node& n = g[static_cast<node_id>(i)];
-    detail::append_intern_key(key, n.code, n.in, n.attr);
+SINTER_API void append_structure(std::string& key, const graph& g, series<node_id>* constants) {
+  for (node_id i = 0; i < g.size(); ++i) {
+    const node& n = g[i];
+    if (!constants || n.code != op::constant || !is_float(n.type)) {
+      detail::append_intern_key(key, n.code, n.in, n.attr);
+      continue;
+    }
+    attributes any = n.attr;
+    any.literal = {};
+    detail::append_intern_key(key, n.code, n.in, any);
+    constants->push_back(i);
   }
   for (auto id : g.outputs) detail::append(key, id);
 }

@@ -1,0 +1,271 @@
+// C++ numbers that become constants of graphs: from their second value on they are arguments of kernels.
+#include <cmath>
+#include <limits>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <sinter/sinter.hpp>
+
+#include "../stderr_text.hpp"
+#include "../texts.hpp"
+
+namespace {
+
+using namespace sinter;
+using texts::contains;
+using texts::error_of;
+using vec = tensor<float, 1>;
+using floats = std::vector<float>;
+
+struct rates {
+  float step = 0;
+  double decay = 0;
+  f16 half{};
+};
+
+struct model {
+  vec w;
+  rates how;
+};
+
+/// Throws when a call needs more than what has been compiled.
+auto without_compiling(const auto& f, auto&&... args) {
+  const stance_scope only(stance::fail_on_recompile);
+  return f(std::forward<decltype(args)>(args)...);
+}
+
+const vec x{1, 2, -3};
+
+}  // namespace
+
+TEST_CASE("a new value of a C++ number compiles nothing from the third on, and warns of nothing") {
+  for (const char* backend : {"auto", "reference"}) {
+    const auto f = compile([](vec x, float by) { return x * by + std::exp(by); }, {.backend = backend});
+    const std::string said = stderr_text([&] {
+      f(x, 1.f), f(x, 2.f);
+      for (int i = 0; i < 100; ++i) {
+        const float by = 0.1f * static_cast<float>(i) - 5;
+        const floats got = without_compiling(f, x, by).to_vector();
+        for (std::size_t k = 0; k < 3; ++k) CHECK(got[k] == doctest::Approx(x.to_vector()[k] * by + std::exp(by)));
+      }
+    });
+    CHECK(said.empty());
+    CHECK(f.specialisations() <= 9);
+    CHECK(f.report().backend == (std::string(backend) == "auto" ? "cpu" : "reference"));
+    CHECK(contains(f.explain().text(), ", by value"));
+    CHECK(without_compiling(f, x, 1.f).to_vector()[0] == doctest::Approx(1 + std::exp(1.f)));
+  }
+}
+
+TEST_CASE("numbers within trees, of every floating dtype, one after another and together") {
+  const auto step = [](const model& m, vec g) {
+    return model{m.w - m.how.step * g - static_cast<float>(m.how.decay) * m.w + static_cast<float>(m.how.half), m.how};
+  };
+  const auto f = compile(step);
+  const vec g{0.5f, -1, 2};
+  const std::string said = stderr_text([&] {
+    for (int i = 0; i < 40; ++i) {
+      const float k = static_cast<float>(i);
+      const rates how{i % 2 ? 0.1f * k : 0.3f, i < 10 ? 0.5 : 0.01 * i, f16(i < 20 ? 1.f : k)};
+      const model got = f(model{x, how}, g), want = step(model{x, how}, g);
+      for (std::size_t n = 0; n < 3; ++n)
+        CHECK(got.w.to_vector()[n] == doctest::Approx(want.w.to_vector()[n]).epsilon(1e-5));
+      CHECK(got.how.step == how.step);  // of this call, not of the first
+      CHECK(got.how.decay == how.decay);
+      CHECK(got.how.half == how.half);
+    }
+  });
+  CHECK(said.empty());
+}
+
+TEST_CASE("values that change what the function does are traced, and right") {
+  const auto branchy = [](vec x, float by) {
+    if (by > 10) return vec(x + by);
+    return by < 0 ? vec(x * (by * by)) : vec(x * by + 0.5f);  // 0.5 may be the number's value
+  };
+  const auto f = compile(branchy, {.recompile_limit = 4});
+  for (const float by : {1.f, 11.f, 0.5f, -1.f, 12.f, 2.f, 0.5f, -2.f, 13.f, 3.f, -0.f, 0.f})
+    CHECK(f(x, by).to_vector() == branchy(x, by).to_vector());
+  for (const float by : {4.f, 14.f, -4.f}) CHECK(without_compiling(f, x, by).to_vector() == branchy(x, by).to_vector());
+}
+
+TEST_CASE("special values are numbers like others") {
+  const auto f = compile([](vec x, float by) { return x / by; });
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  f(vec{1}, 2.f), f(vec{1}, 3.f);
+  CHECK(without_compiling(f, vec{1}, 0.f).to_vector()[0] == inf);
+  CHECK(without_compiling(f, vec{1}, -0.f).to_vector()[0] == -inf);
+  CHECK(without_compiling(f, vec{1}, inf).to_vector()[0] == 0);
+  CHECK(std::isnan(without_compiling(f, vec{1}, nan).to_vector()[0]));
+  CHECK(without_compiling(f, vec{1}, 1e-40f).to_vector()[0] == 1 / 1e-40f);
+  const auto plus = compile([](vec x, float by) { return x * by; });
+  plus(vec{1}, 0.f);  // zeros of either sign are not the same constant
+  CHECK(std::signbit(plus(vec{1}, -0.f).to_vector()[0]));
+  CHECK(!std::signbit(plus(vec{1}, 0.f).to_vector()[0]));
+}
+
+TEST_CASE("every op whose result follows from a number agrees with the eager one") {
+  const auto all = [](vec x, float by) {
+    const tensor<float, 2> m = reshape(x, 1, 3) * by;
+    return std::tuple{vec(pow(abs(x) + 1.f, by)),
+                      vec(where(x > by, x, by)),
+                      vec(clamp(x, -by, by)),
+                      vec(fmod(x, by + 2.f)),
+                      vec(sum(m, axis<0>) + by),
+                      vec(softmax(x * by)),
+                      vec(concat<0>(x, vec(x * by))),
+                      vec(atan2(x, by)),
+                      vec(maximum(x, by) - minimum(by, x)),
+                      vec(grad([&](vec y) { return sum(sin(y * by) * by); })(x)),
+                      vec(matmul(m, x) + by),
+                      tensor<float, 0>(by)};
+  };
+  const auto f = compile(all);
+  f(x, 0.25f), f(x, 1.25f);
+  for (const float by : {3.f, 0.7f, 1.5f, 0.1f}) {
+    const auto got = without_compiling(f, x, by), want = all(x, by);
+    const auto same = [&](const auto& a, const auto& b) {
+      const auto p = a.to_vector(), q = b.to_vector();
+      REQUIRE(p.size() == q.size());
+      for (std::size_t i = 0; i < p.size(); ++i) CHECK(p[i] == doctest::Approx(q[i]).epsilon(1e-5));
+    };
+    std::apply([&](const auto&... a) { std::apply([&](const auto&... b) { (same(a, b), ...); }, want); }, got);
+  }
+}
+
+TEST_CASE("open extents stay open, and their guards hold") {
+  const auto fn = [](vec x, float by) { return x.size(0) > 6 ? vec(x * by) : vec(x + by); };
+  const auto f = compile(fn, {.dynamic = dynamic::yes});
+  for (int round = 0; round < 3; ++round)
+    for (int n = 1; n < 12; ++n) {
+      const vec x = arange<float>(n);
+      const float by = 0.5f * static_cast<float>(n + 20 * round);
+      CHECK(f(x, by).to_vector() == fn(x, by).to_vector());
+    }
+  const vec five = arange<float>(5), nine = arange<float>(9);
+  CHECK(without_compiling(f, five, 77.f).to_vector() == fn(five, 77.f).to_vector());
+  CHECK(without_compiling(f, nine, 77.f).to_vector() == fn(nine, 77.f).to_vector());
+}
+
+TEST_CASE("what is captured, donated or drawn at random is as with other constants") {
+  const vec held{10, 20, 30};
+  const auto f =
+      compile([held](vec x, float by, key k) { return x * by + held + uniform<float>(k, 3) * by; }, {.donate = {0}});
+  for (const float by : {1.f, 2.f, 3.f, 4.f}) {
+    vec own = x + 0.f;
+    const vec noise = uniform<float>(key(7), 3);
+    const void* const memory = own.data();
+    const vec got = f(std::move(own), by, key(7));
+    CHECK(got.data() == memory);
+    for (std::size_t i = 0; i < 3; ++i)
+      CHECK(got.to_vector()[i] ==
+            doctest::Approx(x.to_vector()[i] * by + held.to_vector()[i] + noise.to_vector()[i] * by).epsilon(1e-6));
+  }
+  vec now{1, 1, 1};
+  const auto g = compile([&now](vec x, float by) { return x * by + now; });
+  g(x, 1.f), g(x, 2.f);
+  now = vec{5, 5, 5};  // a new trace reads it, kernels or not
+  CHECK(without_compiling(g, x, 2.f).to_vector()[0] == 3);
+  CHECK(g(x, 3.f).to_vector()[0] == 8);
+}
+
+TEST_CASE("in the background new numbers are answered meanwhile, and kernels take over for all of them") {
+  const auto f = compile([](vec x, float by) { return x * by; }, {.tier = tier::background});
+  for (const float by : {1.f, 2.f, 3.f}) CHECK(f(x, by).to_vector()[1] == 2 * by);
+  f.wait_ready();
+  for (const float by : {1.f, 2.f, 3.f, 4.f}) {
+    CHECK(f(x, by).to_vector()[1] == 2 * by);
+    INFO(by);
+    CHECK(f.report().backend == "cpu");
+  }
+}
+
+TEST_CASE("past the limit numbers that only the interpreter answers stay with it; eager stances run the function") {
+  const auto f = compile([](vec x, int n, float by) { return x * by + n; }, {.recompile_limit = 1, .name = "full"});
+  f(x, 1, 1.5f);  // 1.f would be the same constant as n
+  const std::string said = stderr_text([&] {
+    for (const float by : {1.f, 2.f}) CHECK(f(x, 2, by).to_vector()[0] == by + 2);
+  });
+  CHECK(contains(said, "full: there are 1 specialisations"));
+  CHECK(f.report().backend == "reference");
+  CHECK(f(x, 1, 5.f).to_vector()[0] == 6);
+  CHECK(f.report().backend == "cpu");
+
+  const auto g = compile([](vec x, float by) { return x * by; });
+  g(x, 1.f);
+  const stance_scope eager(stance::eager_on_recompile);
+  CHECK(g(x, 2.f).to_vector()[0] == 2);
+  CHECK(g.specialisations() == 1);
+}
+
+TEST_CASE("a number that was read, or counts rounds, compiles nothing from its third value on") {
+  const auto f = compile([](vec x, float by) {
+    for (int i = 0; i < 5; ++i) x = x * (max(x).item() * 0.01f) + static_cast<float>(i) * by;
+    return x;
+  });
+  const auto want = [](floats x, float by) {
+    for (int i = 0; i < 5; ++i) {
+      float most = x[0];
+      for (const float e : x) most = std::max(most, e);
+      for (float& e : x) e = e * (most * 0.01f) + static_cast<float>(i) * by;
+    }
+    return x;
+  };
+  const std::string said = stderr_text([&] {
+    f(x, 1.f), f(x, 1.5f);
+    for (int n = 0; n < 100; ++n) {
+      const float by = 0.25f * static_cast<float>(n);
+      const floats got = without_compiling(f, x * (by + 1.f), by).to_vector();
+      const floats ours = want((x * (by + 1.f)).to_vector(), by);
+      for (std::size_t i = 0; i < 3; ++i) CHECK(got[i] == doctest::Approx(ours[i]).epsilon(1e-5));
+    }
+  });
+  CHECK(said.empty());
+  CHECK(f.specialisations() == 1);
+  CHECK(contains(f.explain().text(), "tensors of any extents"));
+}
+
+TEST_CASE("numbers within branches, bodies and bodies in these are arguments too") {
+  const auto fn = [](vec x, float by, bool reads) {
+    const float k = reads ? sum(x).item() * by : by;
+    const vec looped = fori_loop(
+        0, 4,
+        [&](auto i, vec h) {
+          const vec inner = while_loop([&](vec y) { return max(y) > k + 50.f; },
+                                       [&](vec y) { return vec(y * 0.5f - k); }, vec(h * k + cast<float>(i)));
+          return vec(inner + k * 0.25f);
+        },
+        x);
+    return cond(
+        sum(x) > k, [&] { return vec(looped * k); }, [&] { return vec(looped - k); });
+  };
+  const vec y{1, 2, 4};
+  for (const bool reads : {false, true}) {
+    const auto f = compile([&](vec x, float by) { return fn(x, by, reads); });
+    f(y, 0.3f), f(y, 0.6f);
+    for (const float by : {-2.f, 0.7f, 3.f, 20.f}) {
+      const floats got = without_compiling(f, y, by).to_vector(), want = fn(y, by, reads).to_vector();
+      for (std::size_t i = 0; i < 3; ++i) CHECK(got[i] == doctest::Approx(want[i]).epsilon(1e-5));
+    }
+  }
+}
+
+TEST_CASE("threads with numbers of their own") {
+  const auto f = compile([](vec x, float by) { return x * by + by; });
+  std::vector<std::thread> threads;
+  std::vector<int> wrong(8, 0);
+  for (int t = 0; t < 8; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 30; ++i) {
+        const float by = static_cast<float>(i * (t + 1) % 13);
+        wrong[static_cast<std::size_t>(t)] += f(x, by).to_vector() != floats{2 * by, 3 * by, -2 * by};
+      }
+    });
+  for (auto& t : threads) t.join();
+  for (const int w : wrong) CHECK(w == 0);
+}
