@@ -156,3 +156,19 @@ TEST_CASE("segments on a GPU keep sizes open") {
   CHECK(f.specialisations() == 1);
   CHECK(f.report().kernels == after);
 }
+
+TEST_CASE("C++ numbers that vary are arguments of kernels, and of recorded calls") {
+  const auto fn = [](vec x, float by, bool reads) { return x * by + (reads ? sum(x).item() * 0.125f : 0.5f); };
+  for (const mode m : {mode::standard, mode::reduce_overhead})
+    for (const bool reads : {false, true}) {
+      const auto f = compile([&](vec x, float by) { return fn(x, by, reads); }, {.mode = m});
+      const vec x = vec{1, 2, 4}.to(gpu());
+      f(x, 2.f), f(x, 3.f);
+      for (int round = 0; round < 3; ++round)
+        for (const float by : {4.f, 0.25f, -1.f, 8.f}) {
+          const stance_scope only(reads && round == 0 ? stance::normal : stance::fail_on_recompile);
+          CHECK(f(x, by).to(device::cpu()).to_vector() == fn(vec{1, 2, 4}, by, reads).to_vector());
+        }
+      CHECK(f.report().backend == (device_count() > 0 ? "cuda" : "cpu"));
+    }
+}

@@ -71,8 +71,8 @@ inline std::string differing_number(holdings& held, const ir::graph& g) {
 }
 
 inline constexpr const char* keep_tensors =
-    "What differs from call to call, or from round to round, is part of a segment's graph: a value that is read and "
-    "computed with as a C++ number, or the counter of a loop. Keep it a tensor: x * loss, not x * loss.item()";
+    "What differs from call to call, or from round to round, is part of a segment's graph: an integer that is read and "
+    "computed with as a C++ number, or the counter of a loop. Keep it a tensor: x * count, not x * count.item()";
 
 /// A segment that is one too many: an error, or one warning.
 inline void refuse_segment(const tracer& t, const ir::graph& g, const std::string& extents, const admission& a) {
