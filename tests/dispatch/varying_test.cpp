@@ -158,9 +158,9 @@ TEST_CASE("what is captured, donated or drawn at random is as with other constan
       compile([held](vec x, float by, key k) { return x * by + held + uniform<float>(k, 3) * by; }, {.donate = {0}});
   for (const float by : {1.f, 2.f, 3.f, 4.f}) {
     vec own = x + 0.f;
-    const vec noise = uniform<float>(key(7), 3);
+    const vec noise = uniform<float>(key{7}, 3);
     const void* const memory = own.data();
-    const vec got = f(std::move(own), by, key(7));
+    const vec got = f(std::move(own), by, key{7});
     CHECK(got.data() == memory);
     for (std::size_t i = 0; i < 3; ++i)
       CHECK(got.to_vector()[i] ==
