@@ -206,6 +206,9 @@ void calls() {
   const auto rate = compile([](auto x, auto r) { return x * r; }, {.name = "rate"});
   hit(
       "hit: a tensor, a new number", [&](int i) { rate(x, static_cast<float>(i)); }, 150);
+  const auto constant = compile([](auto x, float r) { return x * r; }, {.name = "constant"});
+  hit(
+      "a new C++ number, traced", [&](int i) { constant(x, static_cast<float>(i)); }, 0);
   sixty s;
   detail::for_each_leaf(s, [&](tensor<float, 1>& leaf) { leaf = normal<float>(make_key(3), 8); });
   const auto all = compile([](const sixty& s) { return s.a.a + s.d.o; }, {.name = "sixty"});
@@ -255,7 +258,7 @@ int first_call(tier when) {
   const tensor<float, 2> x = normal<float>(k[6], 32, 64);
   const tensor<std::int64_t, 1> y = randint<std::int64_t>(k[7], 0, 10, 32);
   const auto step = compile(
-      [](network p, network m, network v, auto x, auto y) {
+      [](network p, network m, network v, auto x, auto y, float rate) {
         const auto loss = [&](const network& p) {
           const tensor<float, 2> a = relu(matmul(x, p.first.w) + p.first.b),
                                  b = relu(matmul(a, p.second.w) + p.second.b);
@@ -265,17 +268,23 @@ int first_call(tier when) {
         const auto m2 = tree_map([](auto m, auto g) { return 0.9f * m + 0.1f * g; }, m, g);
         const auto v2 = tree_map([](auto v, auto g) { return 0.999f * v + 0.001f * g * g; }, v, g);
         const auto p2 =
-            tree_map([](auto p, auto m, auto v) { return p - 0.001f * m / (sqrt(abs(v)) + 1e-8f); }, p, m2, v2);
+            tree_map([&](auto p, auto m, auto v) { return p - rate * m / (sqrt(abs(v)) + 1e-8f); }, p, m2, v2);
         return std::tuple{l, p2, m2, v2};
       },
       {.tier = when, .name = "digits_step"});
-  const double t = seconds_of([&] { step(p, m, m, x, y); });
+  const double t = seconds_of([&] { step(p, m, m, x, y, 0.002f); });
   if (when == tier::background) {
     std::printf("%.1f ms, by the interpreter\n", t * 1e3);
     return 0;
   }
   const report r = step.report();
   std::printf("%.1f ms, %zu kernels of %zu ops, %zu compiled\n", t * 1e3, r.kernels, r.kernels_unfused, r.compiled);
+  float rate = 0.003f;
+  step(p, m, m, x, y, rate);
+  const double known = median([&] { step(p, m, m, x, y, rate); });
+  const double traced = median([&] { step(p, m, m, x, y, rate += 0.0001f); });
+  std::printf("%-28s %.2f ms, a step with a known one %.2f ms\n", "  a new rate as a C++ float", traced * 1e3,
+              known * 1e3);
   return 0;
 }
 
