@@ -66,8 +66,9 @@ struct report {
   std::string graph;                ///< the rewritten graph
   series<std::string> sources;      ///< one text per kernel
   series<kernel_report> steps;      ///< one per kernel, in the order in which they run
-  series<apart_report> apart;       ///< every pair of kernels that touch an array in common
-  series<stage_report> stages;      ///< of the compilation
+  /// Every pair of kernels that touch an array in common; others would move no byte less as one.
+  series<apart_report> apart;
+  series<stage_report> stages;  ///< of the compilation
   /// Where the function reads values; the numbers above are then sums over the segments that have run.
   series<break_report> breaks;
 };

@@ -69,7 +69,18 @@ TEST_CASE("explain says why neighbours are not one kernel, in the user's words")
   CHECK(r.apart[0].second == 1);
   CHECK(r.apart[0].why == "two matrix products");
   CHECK(contains(e.text(), "kernels 0 and 1 are not one: two matrix products"));
+  CHECK(!contains(e.text(), "no array in common"));
   CHECK(r.steps[0].ops[0].where.line == line);
+}
+
+TEST_CASE("explain says why kernels that have nothing in common are not one") {
+  const auto f = [](tensor<float, 1> a, tensor<float, 2> b) { return std::pair(a * 2.f, exp(b)); };
+  const auto two = explain(f)(ones<float>(3), ones<float>(4, 5));
+  CHECK(contains(two.text(), "  pairs of kernels are not one: they touch no array in common"));
+  const auto more = explain([f](tensor<float, 1> a, tensor<float, 2> b) {
+    return std::tuple(f(a, b), matmul(b, transpose(b)));
+  })(ones<float>(3), ones<float>(4, 5));
+  CHECK(contains(more.text(), "all other pairs of kernels are not one: they touch no array in common"));
 }
 
 TEST_CASE("every specialisation is told, the one that served the call first; arguments are not donated") {

@@ -39,6 +39,15 @@ inline std::string line_of(const kernel_report& k) {
   return out + (k.tier.empty() ? "" : ", from " + k.tier);
 }
 
+/// Whether two kernels touch no array in common.
+inline bool has_strangers(const report& r) {
+  series<std::pair<std::size_t, std::size_t>> pairs;
+  for (const auto& a : r.apart) pairs.push_back({std::min(a.first, a.second), std::max(a.first, a.second)});
+  std::sort(pairs.begin(), pairs.end());
+  const auto told = static_cast<std::size_t>(std::unique(pairs.begin(), pairs.end()) - pairs.begin());
+  return told < r.steps.size() * (r.steps.size() - 1) / 2;
+}
+
 /// The lines of one specialisation, each indented by two more than its heading.
 SINTER_API std::string text(const report& r) {
   std::string out = "  " + std::to_string(r.nodes_traced) + " nodes traced, " + std::to_string(r.nodes_rewritten) +
@@ -62,6 +71,9 @@ SINTER_API std::string text(const report& r) {
   for (const auto& a : r.apart)
     out +=
         "  kernels " + std::to_string(a.first) + " and " + std::to_string(a.second) + " are not one: " + a.why + "\n";
+  if (has_strangers(r))
+    out += std::string("  ") + (r.apart.empty() ? "" : "all other ") +
+           "pairs of kernels are not one: they touch no array in common, and would move no byte less\n";
   return out;
 }
 
