@@ -1,6 +1,7 @@
 // The text that kernels start with: every function, dtype, width and tail against long double and the scalar vocabulary.
 #include <doctest/doctest.h>
 #include <sinter/emit/prelude_cpu.hpp>
+#include <sinter/emit/prelude_exp.hpp>
 #include <sinter/emit/prelude_gemm.hpp>
 #include <sinter/emit/prelude_math.hpp>
 #include <sinter/ir/vocabulary.hpp>
@@ -57,7 +58,7 @@ std::shared_ptr<const engine::run::module> build(const target& t, std::string_vi
   std::string text = "#define SINTER_W " + std::to_string(t.lanes) + "\n";
   for (const auto piece : {engine::emit::prelude_core, engine::emit::prelude_memory, engine::emit::prelude_fold,
                            engine::emit::prelude_arithmetic, engine::emit::prelude_round, engine::emit::prelude_math,
-                           engine::emit::prelude_random, engine::emit::prelude_gemm})
+                           engine::emit::prelude_exp, engine::emit::prelude_random, engine::emit::prelude_gemm})
     text += piece;
   text += kernels;
   ::setenv("SINTER_CXXFLAGS", ("-O1 " + std::string(t.flags)).c_str(), 1);
@@ -441,6 +442,13 @@ void check_math(const engine::run::module& code) {
   one("ceil", 0, [](L x) { return std::ceil(x); });
   one("round", 0, [](L x) { return std::nearbyint(x); });
   one("trunc", 0, [](L x) { return std::trunc(x); });
+  for (const char* f : {"sin", "tan", "asin", "atan", "sinh", "tanh", "erf", "expm1", "log1p"}) {
+    const std::vector<T> zeros(16, T(-0.0));
+    std::vector<T> out(16);
+    const void* p[] = {zeros.data(), out.data()};
+    code.symbol<kernel>((f + n + "_v").c_str())(p, 16);
+    CHECK_MESSAGE(std::signbit(out[0]), f, n, " of -0");
+  }
   const auto test = [&](const char* f, auto g) {
     check<bool>(code, f + n, {v.data()}, v.size, [&](std::size_t i) { return static_cast<L>(g(v[i])); });
   };

@@ -6,6 +6,7 @@
 #include "cpu_product.hpp"
 #include "cpu_scan.hpp"
 #include "prelude_cpu.hpp"
+#include "prelude_exp.hpp"
 #include "prelude_gemm.hpp"
 #include "prelude_math.hpp"
 
@@ -49,6 +50,7 @@ inline const series<piece>& pieces() {
       {prelude_round, {"sqrt", "rsqrt", "floor", "ceil", "round", "trunc", "gauss"}},
       {prelude_math, {"exp",  "exp2", "expm1", "log",  "log2", "log1p", "cbrt",    "sin", "cos",  "tan",  "asin",
                       "acos", "atan", "atan2", "sinh", "cosh", "tanh",  "sigmoid", "erf", "erfc", "power"}},
+      {prelude_exp, {"exp", "sigmoid", "tanh", "erf"}},
       {prelude_random, {"philox", "gauss"}},
       {prelude_gemm, {"gemm"}},
   };

@@ -168,8 +168,8 @@ SX_T V rsqrt(V a) { return splat<V>(1) / sqrt(a); }
 }  // namespace sx
 )prelude";
 
-/// The transcendental functions and power of floats: libmvec where SINTER_LIBMVEC is set, lane by lane otherwise; exp and
-/// sigmoid of f32, which most kernels that compute much spend their time in, without a call.
+/// The transcendental functions and power of floats: libmvec where SINTER_LIBMVEC is set, lane by lane otherwise. prelude_exp
+/// follows with those of f32 vectors that are not called here.
 inline constexpr std::string_view prelude_math = R"prelude(
 namespace sx {
 #if SINTER_LIBMVEC
@@ -248,71 +248,9 @@ template <class M, class V> SX V in_parts(M (*f)(M, M), V a, V b) {
   SX_BINARY_VECTOR(ours, name)
 SX_UNARY_BUT_V32(exp) SX_UNARY(exp2) SX_UNARY(expm1) SX_UNARY(log) SX_UNARY(log2) SX_UNARY(log1p) SX_UNARY(cbrt)
 SX_UNARY(sin) SX_UNARY(cos) SX_UNARY(tan) SX_UNARY(asin) SX_UNARY(acos) SX_UNARY(atan)
-SX_UNARY(sinh) SX_UNARY(cosh) SX_UNARY(tanh) SX_UNARY(erf) SX_UNARY(erfc)
+SX_UNARY(sinh) SX_UNARY(cosh) SX_UNARY_BUT_V32(tanh) SX_UNARY_BUT_V32(erf) SX_UNARY(erfc)
 SX_BINARY(atan2, atan2)
 SX_BINARY(power, pow)
-// exp and sigmoid of f32 by 2^n · e^r: the r of S · a = n ln 2 + r. Adding `to` rounds to n, whose bits are the last of t.
-template <int S> SX v_f32 exp_rest(v_f32 a, s_f32 to, v_f32& t, v_f32& n) {
-  typedef v_f32 V;
-  t = multiply_add(a, splat<V>(S * 1.44269504f), splat<V>(to));
-  n = t - to;
-  // ln 2 in two parts, of which the first has 9 bits: its product with n is exact.
-  return multiply_add(n, splat<V>(2.12194440e-4f), multiply_add(n, splat<V>(-0.693359375f), S < 0 ? -a : a));
-}
-// Beyond these the exponential is 0 or infinite, or nothing to add to 1. A NaN stays.
-SX v_f32 exp_range(v_f32 a) { return smaller(splat<v_f32>(89), larger(splat<v_f32>(-104), a)); }
-SX v_f32 sigmoid_range(v_f32 a) { return smaller(splat<v_f32>(86), larger(splat<v_f32>(-89), a)); }
-// sigmoid takes e^-a as twice e^r times half of 2^n, which is finite wherever e^-a is.
-#if __AVX512F__ && SINTER_W == 16
-SX v_f32 scale(v_f32 a, v_f32 n) { return (v_f32)__builtin_ia32_scalefps512_mask(a, n, a, -1, 4); }
-// n in steps of 1/16: 2^(n - floor n) by its last four bits, 1 or half of it.
-SX v_f32 exp_sixteenth(v_f32 t, s_f32 one) {
-  const v_f32 power = one * v_f32{1.0f,        1.04427378f, 1.09050773f, 1.13878863f, 1.18920712f, 1.24185781f, 1.29683955f, 1.35425555f,
-                                  1.41421356f, 1.47682615f, 1.54221083f, 1.61049033f, 1.68179283f, 1.75625216f, 1.83400809f, 1.91520656f};
-#if __clang__
-  return (v_f32)__builtin_ia32_permvarsf512(power, bits<v_i32>(t));
-#else
-  return (v_f32)__builtin_ia32_permvarsf512_mask(power, bits<v_i32>(t), power, -1);
-#endif
-}
-// Within 1 ulp.
-SX v_f32 exp(v_f32 a) {
-  typedef v_f32 V;
-  V t, n;
-  const V r = exp_rest<1>(exp_range(a), 0x1.8p19f, t, n), power = exp_sixteenth(t, 1);
-  const V p = multiply_add(r, multiply_add(r, splat<V>(0.16666988f), splat<V>(0.5000162f)), splat<V>(1));
-  return scale(multiply_add(r * power, p, power), n);
-}
-SX v_f32 sigmoid(v_f32 a) {
-  typedef v_f32 V;
-  V t, n;
-  const V r = exp_rest<-1>(sigmoid_range(a), 0x1.8p19f, t, n), power = scale(exp_sixteenth(t, 0.5f), n);
-  V p = multiply_add(r, splat<V>(2 * 0.16666988f), splat<V>(2 * 0.5000162f));
-  p = multiply_add(r, multiply_add(r, p, splat<V>(2)), splat<V>(2));
-  return 1 / multiply_add(power, p, splat<V>(1));
-}
-#else
-SX v_f32 exp_near_0(v_f32 r, s_f32 one) {
-  v_f32 p = splat<v_f32>(one * 1.38145401e-3f);
-  for (const s_f32 c : (const s_f32[]){8.36874511e-3f, 4.16683908e-2f, 0.166665204f, 0.499999934f, 1.0f, 1.0f}) p = multiply_add(p, r, splat<v_f32>(one * c));
-  return p;
-}
-// Within 0.9 ulps, or 1.2 without multiply-add instructions.
-SX v_f32 exp(v_f32 a) {
-  v_f32 t, n;
-  const v_f32 p = exp_near_0(exp_rest<1>(exp_range(a), 0x1.8p23f, t, n), 1);
-  // By two halves of n, so that the product is rounded once, also where it is subnormal.
-  const v_i32 b = bits<v_i32>(t), h = b >> 1;
-  return p * bits<v_f32>((v_i32)((h << 23) + 0x3f800000)) * bits<v_f32>((v_i32)(((b - h) << 23) + 0x3f800000));
-}
-SX v_f32 sigmoid(v_f32 a) {
-  v_f32 t, n;
-  // The last bits of t are the exponent of half of 2^n.
-  const v_f32 p = exp_near_0(exp_rest<-1>(sigmoid_range(a), 0x1.8p23f + 126, t, n), 2);
-  return 1 / multiply_add(p, bits<v_f32>((v_i32)(bits<v_i32>(t) << 23)), splat<v_f32>(1));
-}
-#endif
-SX_T V sigmoid(V a) { return splat<V>(1) / (splat<V>(1) + exp(-a)); }
 }  // namespace sx
 )prelude";
 
