@@ -247,6 +247,27 @@ TEST_CASE("split") {
   CHECK(ops::contains(ops::error_of([] { (void)split<1>(x234, 0); }), "[split]"));
 }
 
+TEST_CASE("slice, pad and tile with numbers known to the compiler keep static extents") {
+  const tensor<float, dims{2, 3, 4}> x = x234;
+  const auto same = [](auto known, const auto& asked) {
+    CHECK(known.shape() == asked.shape());
+    CHECK(known.to_vector() == asked.to_vector());
+    return decltype(known)::static_shape;
+  };
+  CHECK(same(slice<2, 1, 3>(x), slice<2>(x, 1, 3)) == dims{2, 3, 2});
+  CHECK(same(slice<1, 1>(x), slice<1>(x, 1)) == dims{2, 2, 4});
+  CHECK(same(slice<-1, -1, to_end, -2>(x), slice<-1>(x, -1, to_end, -2)) == dims{2, 3, 2});
+  CHECK(same(slice<1, -9, 9>(x), slice<1>(x, -9, 9)) == dims{2, 3, 4});
+  CHECK(same(slice<0, 2, 1>(x), slice<0>(x, 2, 1)) == dims{0, 3, 4});
+  CHECK(same(slice<0, 0, 1>(x234), slice<0>(x234, 0, 1)) == dims{dyn, dyn, dyn});
+  CHECK(same(pad<dims{1, 0, 0}, dims{0, 2, 0}>(x, 7.f), pad(x, {{1, 0}, {0, 2}, {0, 0}}, 7.f)) == dims{3, 5, 4});
+  CHECK(same(tile<dims{2, 1}>(x), tile(x, {2, 1})) == dims{2, 6, 4});
+  CHECK(same(tile<dims{2, 1, 1, 3}>(x), tile(x, {2, 1, 1, 3})) == dims{2, 2, 3, 12});
+  const tensor<float, dims{dyn, 3}> open = ops::sample<float, 2>({5, 3});
+  CHECK(same(pad<dims{0, 1}, dims{0, 1}>(slice<1, 0, 2>(open)), pad(slice<1>(open, 0, 2), {{0, 0}, {1, 1}})) ==
+        dims{dyn, 4});
+}
+
 TEST_CASE("pad and tile") {
   const auto x = ops::sample<std::int16_t, 2>({2, 3});
   const auto a = ops::values(x);

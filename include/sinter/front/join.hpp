@@ -158,6 +158,37 @@ auto pad(const X& x, const pad_width (&widths)[R], typename X::value_type value 
       detail::views::pad(detail::untyped(x, at), low, high, detail::to_scalar(value), &value, at), at);
 }
 
+namespace detail {
+
+constexpr bool none_negative(const dims& d) {
+  for (int i = 0; i < d.rank; ++i)
+    if (d[i] < 0) return false;
+  return true;
+}
+
+}  // namespace detail
+
+/// As pad(x, widths) with widths known to the compiler, low ones and high ones: static extents stay static.
+/// pad<dims{1, 0}, dims{2, 0}>(x) adds one row before and two after.
+template <dims Low, dims High, tensor_like X>
+auto pad(const X& x, typename X::value_type value = typename X::value_type{}, location at = location::current()) {
+  constexpr bool ranks = Low.rank == X::rank && High.rank == X::rank;
+  static_assert(ranks, "sinter: [pad] give one low and one high width for each axis");
+  if constexpr (ranks) {
+    static_assert(detail::none_negative(Low) && detail::none_negative(High),
+                  "sinter: [pad] a width is negative; slice removes elements");
+    constexpr dims shape = [] {
+      dims d = X::static_shape;
+      for (int i = 0; i < d.rank; ++i)
+        if (!(d[i] == dyn)) d[i] += Low[i] + High[i];
+      return d;
+    }();
+    pad_width widths[X::rank];
+    for (int i = 0; i < X::rank; ++i) widths[i] = {Low[i], High[i]};
+    return detail::fitted<shape>(pad(x, widths, value, at), at);
+  }
+}
+
 /// x repeated repeats[i] times along axis i, as NumPy: missing leading repeats are 1, missing leading axes are added.
 /// user_error for a negative number. Copies.
 template <tensor_like X, std::size_t R>
@@ -181,6 +212,26 @@ auto tile(const X& x, const dim (&repeats)[R], location at = location::current()
     h = detail::views::reshape(h, extents, at);
   }
   return detail::typed<typename X::value_type, dims(rank)>(h, at);
+}
+
+/// As tile(x, repeats) with numbers known to the compiler: static extents stay static. tile<dims{2, 1}>(x)
+template <dims Repeats, tensor_like X>
+auto tile(const X& x, location at = location::current()) {
+  constexpr int rank = X::rank > Repeats.rank ? X::rank : Repeats.rank;
+  static_assert(rank <= max_rank, "sinter: [tile] the result would have more than 8 axes");
+  static_assert(detail::none_negative(Repeats), "sinter: [tile] a number of repeats is negative; give 0 or more");
+  constexpr dims shape = [] {
+    dims d(rank);
+    for (int i = 0; i < rank; ++i) {
+      const int of = i - (rank - X::rank), times = i - (rank - Repeats.rank);
+      d[i] = of < 0 ? dim(1) : X::static_shape[of];
+      if (times >= 0 && !(d[i] == dyn)) d[i] *= Repeats[times];
+    }
+    return d;
+  }();
+  dim repeats[Repeats.rank];
+  for (int i = 0; i < Repeats.rank; ++i) repeats[i] = Repeats[i];
+  return detail::fitted<shape>(tile(x, repeats, at), at);
 }
 
 }  // namespace sinter

@@ -226,6 +226,20 @@ auto slice(const X& x, detail::axis_position start, detail::axis_position stop =
   return slice(x, axis<A>, start, stop, step, at);
 }
 
+/// As slice(x, axis<A>, First, Last, Step) with numbers known to the compiler: of a static extent the result's is static, too.
+/// slice<0, 1, 3>(x) has the rows 1 and 2.
+template <int A, std::int64_t First, std::int64_t Last = to_end, std::int64_t Step = 1, tensor_like X>
+auto slice(const X& x, location at = location::current()) {
+  static_assert(Step != 0, "sinter: [slice] the step is 0; give a positive or a negative step");
+  constexpr int place = detail::checked_axes<detail::named::slice, X::rank, A>()[0];
+  constexpr dim n = X::static_shape[place];
+  constexpr std::int64_t first = detail::axis_position(First).value.bits,
+                         last = Step < 0 && Last == to_end ? -to_end / 2 : detail::axis_position(Last).value.bits;
+  constexpr dims shape =
+      detail::with_extent(X::static_shape, place, n == dyn ? dim(dyn) : op_shapes::resolve(n, first, last, Step).count);
+  return detail::fitted<shape>(slice(x, axis<A>, First, Last, Step, at), at);
+}
+
 /// x with the order of the named axes reversed; of all axes when none is named. A view.
 template <tensor_like X, int... Axes>
 auto flip(const X& x, axis_t<Axes...>, location at = location::current()) {
