@@ -123,6 +123,19 @@ TEST_CASE("what follows a small product is done in its kernel") {
   CHECK(f.report().kernels == 1);
 }
 
+TEST_CASE("a product of many terms and few tiles is added up, in slices, by what reads it") {
+  const auto step = [](auto m, auto a, auto b) { return evaluate(2.f * m + matmul(transpose(a), b)); };
+  const auto m = whole(1, 40, 36), a = whole(2, 1024, 40), b = whole(3, 1024, 36);
+  for (const auto& how : {options{}, options{.mode = mode::reduce_overhead}}) {
+    const auto f = compile(step, how);
+    for (int call = 0; call < 3; ++call)
+      CHECK(f(m.to(gpu), a.to(gpu), b.to(gpu)).to(device::cpu()).to_vector() == step(m, a, b).to_vector());
+    REQUIRE(f.report().sources.size() == 1);
+    CHECK(f.report().kernels == 2);
+    CHECK(f.report().sources[0].find("(i0 + 4320)") != std::string::npos);  // the fourth slice's
+  }
+}
+
 TEST_CASE("operands are rounded to the nearest tf32, and only where that was asked for") {
   const auto product = [](auto a, auto b) { return abs(matmul(a, b)).eval(); };
   const float half = 0x1p-11f;  // of the last bit that is kept

@@ -8,6 +8,7 @@
 #include "../plan/blas.hpp"
 #include "../plan/horizontal.hpp"
 #include "../plan/sized.hpp"
+#include "../plan/split.hpp"
 #include "../run/cuda_blas.hpp"
 #include "../run/cuda_nvrtc.hpp"
 #include "../run/cuda_program.hpp"
@@ -60,6 +61,11 @@ inline cuda_plan plan_cuda(code& c, const ir::graph& g, const series<char>& copi
   p.graph = with_dense_operands(g, copied);
   p.results = separate_results(p.graph);
   plan::fused fused = plan::fuse(p.graph, memory(p.graph, p.results), target);
+  if (const auto split = plan::products_to_split(p.graph, fused.kernels, target); !split.empty()) {
+    p.graph = plan::with_slices(p.graph, split);
+    p.results = separate_results(p.graph);
+    fused = plan::fuse(p.graph, memory(p.graph, p.results), target);
+  }
   p.first_step = c.about.steps.size();
   const auto hints = hints_of(c.layout);
   series<std::size_t> number(fused.kernels.size()), reported;
@@ -218,7 +224,11 @@ inline void generate_cuda(code& c, const ir::graph& g, std::span<const argument>
   series<char> copied;
   for (const auto& a : arguments) copied.push_back(a.by_value || !is_row_major(a));
   const bool tf32 = how.precision == precision::high && gpu.capability >= 80;
-  const plan::target planned{.gpu = true, .multiprocessors = gpu.multiprocessors, .blas = blas, .tf32 = tf32};
+  const plan::target planned{.gpu = true,
+                             .multiprocessors = gpu.multiprocessors,
+                             .blas = blas,
+                             .tf32 = tf32,
+                             .overlap = how.mode == mode::reduce_overhead};
   cuda_plan p = plan_cuda(
       c, g, copied,
       [&](const ir::graph& separate, const series<result_spec>&) {

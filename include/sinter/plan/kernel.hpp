@@ -151,6 +151,12 @@ struct kernel {
   }
 };
 
+inline bool uses(const kernel& k, int buffer) {
+  for (const auto& b : k.buffers)
+    if (b.id == buffer) return true;
+  return false;
+}
+
 /// Of the matrices that a kernel multiplies.
 struct product_extents {
   dim batch = 1, m = 1, n = 1, k = 1;

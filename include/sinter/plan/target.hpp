@@ -7,8 +7,9 @@ namespace sinter::engine::plan {
 struct target {
   bool gpu = false;
   int multiprocessors = 132;
-  bool blas = true;   ///< of a GPU: products that a BLAS call can express, with what may follow them, become one
-  bool tf32 = false;  ///< of a GPU: products of f32 may round their operands, and its tensor cores do them
+  bool blas = true;      ///< of a GPU: products that a BLAS call can express, with what may follow them, become one
+  bool tf32 = false;     ///< of a GPU: products of f32 may round their operands, and its tensor cores do them
+  bool overlap = false;  ///< of a GPU: kernels that do not wait for one another run side by side
 };
 
 }  // namespace sinter::engine::plan
