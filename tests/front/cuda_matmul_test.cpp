@@ -123,6 +123,59 @@ TEST_CASE("what follows a small product is done in its kernel") {
   CHECK(f.report().kernels == 1);
 }
 
+TEST_CASE("reductions of the rows of a narrow product are done by the blocks that make them") {
+  const auto rows = [](auto a, auto b, auto c) {
+    const auto y = evaluate(matmul(a, b) + c);
+    return evaluate(y - max(y, axis<-1>, keepdims));
+  };
+  const auto both = [](auto a, auto b, auto c) {
+    const auto y = evaluate(matmul(a, b) + c);
+    const auto z = evaluate(y - max(y, axis<-1>, keepdims));
+    return std::tuple{z, evaluate(sum(z, axis<0>)), evaluate(sum(min(y, axis<-1>)))};
+  };
+  const std::int64_t extents[][3] = {{100, 64, 10}, {70, 512, 16}, {33, 20, 15}, {8, 1000, 8}, {128, 36, 12}};
+  for (const auto& e : extents) {
+    CAPTURE(e[0]);
+    const std::int64_t n = e[2];
+    const auto a = whole(1, e[0], e[1]), b = whole(2, e[1], n);
+    const auto c = whole(3, n);
+    const auto one = compile(rows, tf32);
+    CHECK(one(a.to(gpu), b.to(gpu), c.to(gpu)).to(device::cpu()).to_vector() == rows(a, b, c).to_vector());
+    CHECK(one.report().kernels == 1);
+    const auto f = compile(both, tf32);
+    const auto [z, columns, all] = f(a.to(gpu), b.to(gpu), c.to(gpu));
+    const auto [want, want_columns, want_all] = both(a, b, c);
+    CHECK(z.to(device::cpu()).to_vector() == want.to_vector());
+    CHECK(columns.to(device::cpu()).to_vector() == want_columns.to_vector());
+    CHECK(all.to(device::cpu()).to_vector() == want_all.to_vector());
+    CHECK(f.report().kernels == 1);
+  }
+}
+
+TEST_CASE("rows of a narrow product that others need too, or need otherwise, are done apart") {
+  const auto a = whole(1, 64, 40), b = whole(2, 40, 8), c = whole(3, 8, 40);
+  const auto check = [&](std::size_t kernels, auto fn, options how = tf32) {
+    const auto f = compile(fn, how);
+    CHECK(f(a.to(gpu), b.to(gpu), c.to(gpu)).to(device::cpu()).to_vector() == fn(a, b, c).to_vector());
+    CHECK(f.report().kernels == kernels);
+  };
+  // Another product reads them.
+  check(3, [](auto a, auto b, auto c) {
+    const auto y = matmul(a, b);
+    return evaluate(matmul(y, c) + max(y, axis<-1>, keepdims));
+  });
+  // Of columns.
+  check(2, [](auto a, auto b, auto) { return evaluate(max(matmul(a, b), axis<0>)); });
+  // Read upside down.
+  check(2, [](auto a, auto b, auto) {
+    const auto y = matmul(a, b);
+    return evaluate(max(flip<0>(y), axis<-1>));
+  });
+  // With open extents.
+  check(2, [](auto a, auto b, auto) { return evaluate(max(matmul(a, b), axis<-1>)); },
+        {.dynamic = dynamic::yes, .precision = precision::high});
+}
+
 TEST_CASE("a product of many terms and few tiles is added up, in slices, by what reads it") {
   const auto step = [](auto m, auto a, auto b) { return evaluate(2.f * m + matmul(transpose(a), b)); };
   const auto m = whole(1, 40, 36), a = whole(2, 1024, 40), b = whole(3, 1024, 36);

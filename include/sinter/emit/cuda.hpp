@@ -5,10 +5,10 @@
 
 #include "../base/series.hpp"
 #include "cpu.hpp"
+#include "cuda_follow.hpp"
 #include "cuda_pointwise.hpp"
 #include "cuda_product.hpp"
 #include "cuda_scan.hpp"
-#include "cuda_tensor.hpp"
 #include "cuda_walk.hpp"
 #include "prelude_cuda.hpp"
 #include "prelude_cuda_block.hpp"
@@ -105,11 +105,12 @@ void cuda_launch_of(cuda_source& s, writer& out, std::span<const kernel* const> 
   s.launches.push_back({name, n && *n > most_blocks ? dim(most_blocks) : blocks, threads, shared, {}});
 }
 
-/// Of a kernel of two entries: tells what the last one printed, by `p`, reads and writes.
+/// Of a source of two entries: tells what the last one printed, by `p`, reads and writes.
 inline void tell_touched(cuda_source& s, const cuda_printer& p) {
   auto& touches = s.launches.back().touches;
-  touches.resize(p.code().buffers.size());
-  for (int b : p.touched()) touches[static_cast<std::size_t>(b)] = true;
+  const auto first = static_cast<std::size_t>(p.first_buffer());
+  touches.resize(std::max(touches.size(), first + p.code().buffers.size()));
+  for (int b : p.touched()) touches[first + static_cast<std::size_t>(b)] = true;
 }
 
 inline bool has_reductions(const kernel& k) {
@@ -188,6 +189,16 @@ inline void print_cuda_rows(cuda_source& s, writer& out, const kernel& k, const 
   tell_touched(s, finish);
 }
 
+/// The entry that adds up what `count` blocks have left.
+inline void print_cuda_finish(cuda_source& s, writer& out, std::span<const kernel* const> kernels, cuda_printer last,
+                              const cuda_partials& parts, std::int64_t count) {
+  s.scratch = parts.bytes();
+  const auto finish = finish_of(last, count);
+  cuda_launch_of(s, out, kernels, cuda_finish, last.code().extent(role::outer) * finish.tiles(), finish.threads(), 0,
+                 [&] { print_finish(last, parts, finish); });
+  tell_touched(s, last);
+}
+
 inline void print_cuda_columns(cuda_source& s, writer& out, const kernel& k, const cuda_target& t) {
   const kernel* const only[] = {&k};
   cuda_printer p(k, out);
@@ -211,12 +222,32 @@ inline void print_cuda_columns(cuda_source& s, writer& out, const kernel& k, con
         [&] { print_walk(p, shape, parts); }, shape.shared);
   }
   tell_touched(s, p);
-  s.scratch = parts.bytes();
-  cuda_printer last(k, out);
-  const auto finish = finish_of(last, count);
-  cuda_launch_of(s, out, only, cuda_finish, outer * finish.tiles(), finish.threads(), 0,
-                 [&] { print_finish(last, parts, finish); });
-  tell_touched(s, last);
+  print_cuda_finish(s, out, only, cuda_printer(k, out), parts, count);
+}
+
+/// A product, then a kernel of its rows, which the block that has made them goes on with.
+inline void print_cuda_followed(cuda_source& s, writer& out, std::span<const kernel* const> both,
+                                const cuda_target& t) {
+  const int first = static_cast<int>(both[0]->buffers.size());
+  cuda_printer product(*both[0], out), then(*both[1], out, first);
+  const auto shape = follow_of(*both[0], then, t);
+  ensure(shape.has_value(), "a launch makes the rows that its second kernel takes");
+  const bool sums = sums_rows(*both[1]);
+  cuda_partials parts(then);
+  if (sums) reserve_parts(then, parts, shape->rows.walkers);
+  cuda_launch_of(
+      s, out, both, cuda_entry, shape->product.blocks, tensor_shape::threads, 1,
+      [&] {
+        out.block("", [&] { print_tensor_product(product, shape->product); });
+        out.line("__syncthreads();");
+        if (sums) print_walk(then, shape->rows, parts);
+        else print_rows(then, shape->rows.row, parts);
+      },
+      shape->product.shared());
+  if (!sums) return;
+  tell_touched(s, product);
+  tell_touched(s, then);
+  print_cuda_finish(s, out, both, cuda_printer(*both[1], out, first), parts, shape->rows.walkers);
 }
 
 }  // namespace detail
@@ -234,13 +265,25 @@ SINTER_API cuda_source cuda(const kernel& k, const cuda_target& t) {
   return s;
 }
 
-/// One launch that does the work of several pointwise kernels which do not depend on one another (plan::horizontal). The
-/// parameters are the first kernel's buffers, then the second's, and so on.
+/// True when one launch can do the work of two kernels of which the second needs what the first, a product, has made.
+SINTER_API bool can_follow(const kernel& product, const kernel& then, const cuda_target& t) {
+  writer unused;
+  cuda_printer p(then, unused);
+  return product.is_product() && follow_of(product, p, t).has_value();
+}
+
+/// One launch that does the work of several pointwise kernels which do not depend on one another (plan::horizontal), or of a
+/// product and a kernel that can follow it. The parameters are the first kernel's buffers, then the second's, and so on.
 SINTER_API cuda_source cuda(std::span<const kernel* const> kernels, const cuda_target& t) {
   if (kernels.size() == 1) return cuda(*kernels[0], t);
   constexpr int threads = 256;
   cuda_source s;
   s.scratch = 0;
+  writer out;
+  if (kernels[0]->is_product()) {
+    detail::print_cuda_followed(s, out, kernels, t);
+    return s;
+  }
   series<pointwise_shape> shapes;
   dim blocks = 0;
   for (const auto* k : kernels) {
@@ -251,7 +294,6 @@ SINTER_API cuda_source cuda(std::span<const kernel* const> kernels, const cuda_t
     shapes.back().blocks = detail::blocks_for(cuda_printer(*k, unused), shapes.back().blocks);
     blocks += shapes.back().blocks;
   }
-  writer out;
   detail::cuda_launch_of(s, out, kernels, cuda_entry, blocks, threads, 0, [&] {
     dim begin = 0;
     int first = 0;

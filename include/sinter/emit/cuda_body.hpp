@@ -37,6 +37,7 @@ class cuda_printer {
   writer& out() const { return out_; }
   /// Buffers that the text printed so far reads or writes.
   const sorted_set<int>& touched() const { return touched_; }
+  int first_buffer() const { return first_; }
 
   const kernel& code() const { return k_; }
   int size() const { return static_cast<int>(k_.body.size()); }

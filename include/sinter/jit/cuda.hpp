@@ -55,8 +55,34 @@ struct cuda_plan {
   series<series<cuda_plan>> parts;  ///< per group; of an opaque step
 };
 
+/// Kernels in launches that run one after another, those of a launch at once (plan::horizontal), but for a narrow product and the
+/// only kernel that reads it: a block goes on with the rows that it has made.
+inline series<series<std::size_t>> launches_of(const series<plan::kernel>& kernels, std::span<const std::int64_t> hints,
+                                               const plan::target& target, const emit::cuda_target& printed) {
+  series<series<std::size_t>> out = plan::horizontal(kernels);
+  const auto alone = [&](std::size_t k) {
+    return std::find_if(out.begin(), out.end(), [&](const auto& x) { return x.size() == 1 && x[0] == k; });
+  };
+  for (std::size_t k = 0; k < kernels.size(); ++k) {
+    const plan::kernel& product = kernels[k];
+    if (!product.is_product() || product.stores.size() != 1 || !plan::is_narrow(plan::extents_of(product)) ||
+        !plan::is_small_product(product, hints, target))
+      continue;
+    const int made = product.buffers[static_cast<std::size_t>(product.stores[0].at.buffer)].id;
+    series<std::size_t> readers;
+    for (std::size_t r = 0; r < kernels.size(); ++r)
+      if (r != k && plan::uses(kernels[r], made)) readers.push_back(r);
+    if (readers.size() != 1 || alone(k) == out.end() || alone(readers[0]) == out.end() ||
+        !emit::can_follow(product, kernels[readers[0]], printed))
+      continue;
+    *alone(readers[0]) = {k, readers[0]};
+    out.erase(alone(k));
+  }
+  return out;
+}
+
 inline cuda_plan plan_cuda(code& c, const ir::graph& g, const series<char>& copied, const memory_rule& memory,
-                           const plan::target& target, const std::string& within) {
+                           const plan::target& target, const emit::cuda_target& printed, const std::string& within) {
   cuda_plan p;
   p.graph = with_dense_operands(g, copied);
   p.results = separate_results(p.graph);
@@ -69,7 +95,7 @@ inline cuda_plan plan_cuda(code& c, const ir::graph& g, const series<char>& copi
   p.first_step = c.about.steps.size();
   const auto hints = hints_of(c.layout);
   series<std::size_t> number(fused.kernels.size()), reported;
-  for (const auto& together : plan::horizontal(fused.kernels)) {
+  for (const auto& together : launches_of(fused.kernels, hints, target, printed)) {
     cuda_group group;
     group.first = p.kernels.size();
     group.count = together.size();
@@ -106,7 +132,7 @@ inline cuda_plan plan_cuda(code& c, const ir::graph& g, const series<char>& copi
           [&](const ir::graph& body, const series<result_spec>& results) {
             return memory_of_part(body, results, given, hints);
           },
-          target, within + ir::name(step) + ": "));
+          target, printed, within + ir::name(step) + ": "));
     }
   }
   return p;
@@ -229,20 +255,20 @@ inline void generate_cuda(code& c, const ir::graph& g, std::span<const argument>
                              .blas = blas,
                              .tf32 = tf32,
                              .overlap = how.mode == mode::reduce_overhead};
+  const emit::cuda_target target{.capability = gpu.capability,
+                                 .multiprocessors = gpu.multiprocessors,
+                                 .deterministic = how.deterministic,
+                                 .tf32 = tf32};
   cuda_plan p = plan_cuda(
       c, g, copied,
       [&](const ir::graph& separate, const series<result_spec>&) {
         return device_layout_of(separate, arguments, c.layout);
       },
-      planned, "");
+      planned, target, "");
   c.results = p.results;
   c.stage("plan");
   series<std::string> texts;
   series<std::size_t> step_of;
-  const emit::cuda_target target{.capability = gpu.capability,
-                                 .multiprocessors = gpu.multiprocessors,
-                                 .deterministic = how.deterministic,
-                                 .tf32 = tf32};
   print_cuda(c, p, target, blas, how, texts, step_of);
   c.stage("emit");
   const auto modules = run::cuda::build(texts, c.where.index);

@@ -60,7 +60,7 @@ inline run::cuda::matmul to_matmul(const plan::blas_call& b, const options& how)
 /// What intermediates may take where none shares another's memory.
 inline constexpr std::int64_t most_scratch_apart = std::int64_t{256} << 20;
 
-/// Kernels that run at once, and how: a call of the matrix library, or printed.
+/// Kernels of a launch, and how: a call of the matrix library, or printed.
 struct cuda_group {
   std::size_t first = 0, count = 0;
   std::optional<plan::blas_call> call;  ///< for the sizes of the traced call
