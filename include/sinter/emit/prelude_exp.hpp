@@ -64,10 +64,10 @@ template <int S> SX v_f32 exp_within(v_f32 a) {
 // Within 0.9 ulps, or 1.2 without multiply-add instructions.
 SX v_f32 exp(v_f32 a) {
   v_f32 t, n;
-  const v_f32 p = exp_near_0(exp_rest<1>(exp_range(a), 0x1.8p23f, t, n), 1);
-  // By two halves of n, so that the product is rounded once, also where it is subnormal.
+  const v_f32 p = exp_near_0(exp_rest<1>(exp_range(a), 0x1.8p23f + 254, t, n), 1);
+  // By two halves of n, so that the product is rounded once, also where it is subnormal: halves of t's last bits are their exponents.
   const v_i32 b = bits<v_i32>(t), h = b >> 1;
-  return p * bits<v_f32>((v_i32)((h << 23) + 0x3f800000)) * bits<v_f32>((v_i32)(((b - h) << 23) + 0x3f800000));
+  return p * bits<v_f32>((v_i32)(h << 23)) * bits<v_f32>((v_i32)((b - h) << 23));
 }
 SX v_f32 sigmoid(v_f32 a) {
   v_f32 t, n;
