@@ -1,8 +1,12 @@
 // tests/front/eager_test.cpp: the fused loops: odd shapes, views, broadcasts, reductions, accuracy.
 #include <doctest/doctest.h>
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <sinter/front/eager_reduce.hpp>
 #include <sinter/sinter.hpp>
 #include <string>
@@ -93,6 +97,43 @@ void check_all_axes(const E& e, const ops::array& x) {
   over.template operator()<0>({{0, 1, 2}});
 }
 
+/// The variance of x along `axes`, by plain loops; `near` is not far from the mean.
+ops::array variance_of(const ops::array& x, const std::vector<int>& axes, int ddof, double near = 0) {
+  double n = 1;
+  for (const int a : axes) n *= static_cast<double>(x.extents[static_cast<std::size_t>(a)]);
+  const auto sum = reduced(x, axes, 0, [&](double a, double b) { return a + (b - near); });
+  auto out = reduced(x, axes, 0, [&](double a, double b) { return a + (b - near) * (b - near); });
+  for (std::size_t i = 0; i < out.at.size(); ++i)
+    out.at[i] = (out.at[i] - sum.at[i] * sum.at[i] / n) / std::max(n - ddof, 0.0);
+  return out;
+}
+
+/// f(axis<...>, the same axes as a list) for each set of axes of a tensor of rank 3.
+template <class F>
+void for_each_axes(F&& f) {
+  f(axis<0>, std::vector<int>{0});
+  f(axis<1>, std::vector<int>{1});
+  f(axis<2>, std::vector<int>{2});
+  f(axis<0, 1>, std::vector<int>{0, 1});
+  f(axis<-1, 0>, std::vector<int>{0, 2});
+  f(axis<1, 2>, std::vector<int>{1, 2});
+  f(axis<>, std::vector<int>{0, 1, 2});
+}
+
+/// Calls f with no more memory than there is and `bytes`.
+template <class F>
+void within(std::size_t bytes, F&& f) {
+  std::size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_AS, &before) == 0);
+  rlimit limit = before;
+  limit.rlim_cur = pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) + bytes;
+  REQUIRE(setrlimit(RLIMIT_AS, &limit) == 0);
+  CHECK_NOTHROW(f());
+  REQUIRE(setrlimit(RLIMIT_AS, &before) == 0);
+}
+
 }  // namespace
 
 TEST_CASE_TEMPLATE("pointwise loops over odd shapes and views", T, std::int16_t, int, std::int64_t, float, double,
@@ -149,6 +190,84 @@ TEST_CASE("long reductions are cut into pieces and joined") {
     over.template operator()<1>({0, 2});
     over.template operator()<0>({0, 1, 2});
   }
+}
+
+TEST_CASE_TEMPLATE("variances of expressions over every set of axes", T, float, double, f16, bf16) {
+  const double tolerance = ops::tolerance_of<T>();
+  for (const auto& shape : shapes) {
+    const auto a = ops::sample<T, 3>(shape, 1), b = ops::sample<T, 3>(shape, 2);
+    const auto x = ops::make({shape.begin(), shape.end()}, [&](const ops::coord& c) {
+      return static_cast<double>(a(c[0], c[1], c[2])) * static_cast<double>(b(c[0], c[1], c[2]));
+    });
+    for_each_axes([&](auto where, const std::vector<int>& axes) {
+      for (const int ddof : {1, 2}) {
+        auto want = variance_of(x, axes, ddof);
+        ops::check_equal(ops::values(var(a * b, where, ddof)), want, tolerance);
+        ops::check_equal(ops::values(var(scattered(a, true) * b, where, ddof)), want, tolerance);
+        for (double& v : want.at) v = std::sqrt(v);
+        for (const int k : axes) want.extents.insert(want.extents.begin() + k, 1);
+        ops::check_equal(ops::values(sinter::std(a * b, where, keepdims, ddof)), want, tolerance);
+      }
+    });
+  }
+  // Where the sum of all, or the square of one, is no f32.
+  if constexpr (std::is_same_v<T, float>) {
+    CHECK(var(full<T>(1e38f, 5000, 9) * 2, axis<0>).to_vector() == std::vector<T>(9, 0.f));
+    CHECK(var(ops::sample<T, 1>({5000}) * 1e25f).item() == std::numeric_limits<T>::infinity());
+  }
+  const tensor<T, 0> one(T(3.f));
+  CHECK(static_cast<float>(var(one * 2).item()) == 0);
+  CHECK(static_cast<float>(sinter::std(full<T>(T(0.1f), 3000) * 3).item()) == 0);
+}
+
+TEST_CASE_TEMPLATE("variances of values far from 0 keep their digits, in blocks, chunks and columns", T, float,
+                   double) {
+  const double tolerance = sizeof(T) == 4 ? 3e-6 : 1e-10;
+  for (const auto& shape : {index_array<3>{40000, 1, 3}, {2, 2, 40000}, {1, 300, 300}, {4200, 1, 9}, {3, 3000, 2}}) {
+    const auto a = ops::sample<T, 3>(shape, 4);
+    for (const bool begins_apart : {false, true}) {
+      if (begins_apart) a.data()[0] = 1000;
+      const auto e = a * T(1e-2) + T(1e4);
+      const auto x = ops::values(e);
+      for_each_axes([&](auto where, const std::vector<int>& axes) {
+        auto got = ops::values(var(e, where));
+        auto want = variance_of(x, axes, 0, 1e4);
+        REQUIRE(got.extents == want.extents);
+        for (std::size_t i = 0; i < got.at.size(); ++i) {
+          const double scale = std::max(want.at[i], 1e-9);
+          got.at[i] /= scale;
+          want.at[i] /= scale;
+        }
+        ops::check_equal(got, want, tolerance);
+      });
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("NaN and infinities reach the variances that they are part of, and no other", T, float, double) {
+  const T inf = std::numeric_limits<T>::infinity();
+  for (const T bad : {std::numeric_limits<T>::quiet_NaN(), inf, -inf})
+    for (const std::int64_t at : {0, 4999}) {
+      const auto x = ops::sample<T, 2>({5000, 40});
+      x(at, 7) = bad;
+      const auto columns = var(x * 2, axis<0>).to_vector();
+      for (std::size_t j = 0; j < columns.size(); ++j) CHECK(std::isnan(columns[j]) == (j == 7));
+      const auto rows = var(transpose(x) * 2, axis<1>).to_vector();
+      for (std::size_t j = 0; j < rows.size(); ++j) CHECK(std::isnan(rows[j]) == (j == 7));
+      CHECK(std::isnan(sinter::std(x * 2).item()));
+    }
+}
+
+TEST_CASE("the variance of an expression stores it nowhere") {
+  const std::int64_t n = 4096;
+  const auto a = ops::sample<float, 2>({n, 1}), b = ops::sample<float, 2>({1, n});
+  static_cast<void>(var(a + slice<1>(b, 0, 64)));  // starts the threads
+  trim_memory(device::cpu());
+  within(std::size_t{24} << 20, [&] {
+    static_cast<void>(var(a + b, axis<1>));
+    static_cast<void>(var(a + b, axis<0>));
+    static_cast<void>(sinter::std(a + b));
+  });
 }
 
 TEST_CASE("an f32 sum of 2^24 elements is accurate") {

@@ -105,56 +105,58 @@ struct reduction_space {
                              int axis_count);
 };
 
+/// Writes every result of a space that has some: r.over_rows and r.over_columns give the totals of a chunk, which are merged.
+template <class Reduction, class Out>
+void run_reduction(const Reduction& r, const reduction_space& s, Out* out) {
+  using Total = typename Reduction::Total;
+  const bool columns = s.columns && s.kept > 0 && s.extent[s.kept - 1] >= 8;
+  const std::int64_t inner = columns ? s.extent[s.kept - 1] : 1;
+  const std::int64_t tile = std::min(inner, reduce_columns), tiles = (inner + tile - 1) / tile;
+  const std::int64_t chunk = std::max<std::int64_t>(reduce_chunk / tile, 1);
+  const std::int64_t chunks = (s.reduced + chunk - 1) / chunk;
+  std::vector<Total> partial(static_cast<std::size_t>(chunks > 1 ? chunks * s.results : 0));
+
+  // A piece is one chunk of one tile of results.
+  parallel(s.results / inner * tiles * chunks, s.results * s.reduced, [&](std::int64_t from, std::int64_t to) {
+    Total totals[reduce_columns];
+    series<cursor> at(static_cast<std::size_t>(s.count));
+    for (std::int64_t piece = from; piece < to; ++piece) {
+      const std::int64_t c = piece % chunks, low = piece / chunks % tiles * tile, outer = piece / chunks / tiles;
+      const std::int64_t high = std::min(inner, low + tile), begin = c * chunk,
+                         end = std::min(s.reduced, begin + chunk);
+      const walker w(s.extent, 0, columns ? s.kept - 1 : s.kept, s.leaves, s.count, outer);
+      if (columns) r.over_columns(s, w, at.data(), low, high, begin, end, totals);
+      else totals[0] = r.over_rows(s, w, at.data(), begin, end);
+      const std::int64_t first = outer * inner + low;
+      for (std::int64_t i = 0; i < high - low; ++i) {
+        if (chunks > 1) partial[static_cast<std::size_t>(c * s.results + first + i)] = totals[i];
+        else out[first + i] = r.result(totals[i]);
+      }
+    }
+  });
+  for (std::int64_t i = 0; chunks > 1 && i < s.results; ++i) {
+    Total total = partial[static_cast<std::size_t>(i)];
+    for (std::int64_t c = 1; c < chunks; ++c) r.merge(total, partial[static_cast<std::size_t>(c * s.results + i)]);
+    out[i] = r.result(total);
+  }
+}
+
 template <ir::op C>
 struct combiner_tag {};
 
 /// One reduction with its expression's type erased: all of the same C and dtype share one loop.
 template <ir::op C, class Out>
-class reduction {
+struct reduction {
   using T = compute_type<Out>;
   using Total = total_type<C, T>;
 
- public:
   const void* expression;
   T (*row)(const void*, const cursor*, std::int64_t, std::int64_t);
   void (*combine_rows)(const void*, const cursor*, std::int64_t, std::int64_t, T*);
 
-  /// Writes every result of a space that has some.
-  void run(const reduction_space& s, Out* out) const {
-    const bool columns = s.columns && s.kept > 0 && s.extent[s.kept - 1] >= 8;
-    const std::int64_t inner = columns ? s.extent[s.kept - 1] : 1;
-    const std::int64_t tile = std::min(inner, reduce_columns), tiles = (inner + tile - 1) / tile;
-    const std::int64_t chunk = std::max<std::int64_t>(reduce_chunk / tile, 1);
-    const std::int64_t chunks = (s.reduced + chunk - 1) / chunk;
-    std::vector<Total> partial(static_cast<std::size_t>(chunks > 1 ? chunks * s.results : 0));
+  static void merge(Total& total, Total next) { total = combine<C, Total>(total, next); }
+  static Out result(Total total) { return static_cast<Out>(total); }
 
-    // A piece is one chunk of one tile of results.
-    parallel(s.results / inner * tiles * chunks, s.results * s.reduced, [&](std::int64_t from, std::int64_t to) {
-      Total totals[reduce_columns];
-      series<cursor> at(static_cast<std::size_t>(s.count));
-      for (std::int64_t piece = from; piece < to; ++piece) {
-        const std::int64_t c = piece % chunks, low = piece / chunks % tiles * tile, outer = piece / chunks / tiles;
-        const std::int64_t high = std::min(inner, low + tile), begin = c * chunk,
-                           end = std::min(s.reduced, begin + chunk);
-        const walker w(s.extent, 0, columns ? s.kept - 1 : s.kept, s.leaves, s.count, outer);
-        if (columns) over_columns(s, w, at.data(), low, high, begin, end, totals);
-        else totals[0] = over_rows(s, w, at.data(), begin, end);
-        const std::int64_t first = outer * inner + low;
-        for (std::int64_t i = 0; i < high - low; ++i) {
-          if (chunks > 1) partial[static_cast<std::size_t>(c * s.results + first + i)] = totals[i];
-          else out[first + i] = static_cast<Out>(totals[i]);
-        }
-      }
-    });
-    for (std::int64_t i = 0; chunks > 1 && i < s.results; ++i) {
-      Total total = partial[static_cast<std::size_t>(i)];
-      for (std::int64_t c = 1; c < chunks; ++c)
-        total = combine<C, Total>(total, partial[static_cast<std::size_t>(c * s.results + i)]);
-      out[i] = static_cast<Out>(total);
-    }
-  }
-
- private:
   /// C over reduced positions [begin, end) for one result.
   Total over_rows(const reduction_space& s, const walker& result, cursor* at, std::int64_t begin,
                   std::int64_t end) const {
@@ -223,7 +225,7 @@ auto eager_reduce(const E& e, const int* axes, int count, location at) {
     fail(ir::name(C), "nothing to reduce: the shape is " + shape_text(extents) + "; pad it, or skip the reduction", at);
   T* out = access::data(result);
   if (s.reduced == 0) std::fill(out, out + s.results, static_cast<T>(identity_of<C, compute_type<T>>()));
-  else reduction<C, T>{&e, &reduce_row<C, E>, &combine_row<C, E>}.run(s, out);
+  else run_reduction(reduction<C, T>{&e, &reduce_row<C, E>, &combine_row<C, E>}, s, out);
   return result;
 }
 

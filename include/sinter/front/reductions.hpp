@@ -7,6 +7,7 @@
 
 #include "arg_reduce.hpp"
 #include "axes.hpp"
+#include "eager_moments.hpp"
 #include "evaluate.hpp"
 #include "pointwise.hpp"
 #include "reduce.hpp"
@@ -94,23 +95,32 @@ auto mean_over(const X& x, location at) {
   else return x;
 }
 
-/// Two passes: the mean, then the mean square of what is left. Divides by n - ddof, or by 0 when that is less.
-template <axis_list Axes, bool Keep, class X>
+/// The variance or its root: on the host one loop, in nodes two passes: the mean, then the mean square of what is left. Divides
+/// by n - ddof, or by 0 when that is less.
+template <axis_list Axes, bool Keep, bool Root, class X>
 auto variance(const X& x, int ddof, location at) {
-  const auto y = detail::evaluate(wide(x, at), at);
+  using T = element_of<X>;
+  const auto& wider = wide(x, at);
+  if constexpr (X::rank > 0)
+    if (!engine::current()) {
+      constexpr dims shape = op_shapes::reduce(X::static_shape, Axes, Keep).shape;
+      if (auto v = eager_variance<T, shape>(wider, Axes, Keep, ddof, Root, at)) return *std::move(v);
+    }
+  const auto y = detail::evaluate(wider, at);
   const auto d = sub(y, mean_over<Axes, true>(y, at), at);
   const dim n = combined<Axes>(x, at) - ddof;
-  return divided(sum_over<Axes, Keep>(mul(d, d, at), at), n < 0 ? dim(0) : n, at);
+  const auto v = divided(sum_over<Axes, Keep>(mul(d, d, at), at), n < 0 ? dim(0) : n, at);
+  if constexpr (Root) return narrow<T>(sqrt(v, at), at);
+  else return narrow<T>(v, at);
 }
 template <axis_list Axes, bool Keep, class X>
 auto var_over(const X& x, int ddof, location at) {
-  if constexpr (takes_floats<named::var, X>()) return narrow<element_of<X>>(variance<Axes, Keep>(x, ddof, at), at);
+  if constexpr (takes_floats<named::var, X>()) return variance<Axes, Keep, false>(x, ddof, at);
   else return x;
 }
 template <axis_list Axes, bool Keep, class X>
 auto std_over(const X& x, int ddof, location at) {
-  if constexpr (takes_floats<named::std, X>())
-    return narrow<element_of<X>>(sqrt(variance<Axes, Keep>(x, ddof, at), at), at);
+  if constexpr (takes_floats<named::std, X>()) return variance<Axes, Keep, true>(x, ddof, at);
   else return x;
 }
 

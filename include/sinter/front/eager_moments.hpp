@@ -1,0 +1,209 @@
+// front/eager_moments.hpp: the variance of a pointwise expression as one fused loop.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "eager_reduce.hpp"
+#include "op_shapes.hpp"
+
+namespace sinter::detail {
+
+/// Elements that are computed once and read again while they are in the cache.
+inline constexpr std::int64_t moments_block = 2048;
+
+/// What is known of some numbers: how many, their mean, and the sum of the squares of what is left without it.
+struct moments {
+  double count = 0, mean = 0, squares = 0;
+
+  moments() = default;
+  /// Of numbers whose differences from `shift` sum to `sum`, and the squares of these to `square`.
+  moments(double n, double shift, double sum, double square)
+      : count(n), mean(shift + sum / n), squares(square - sum * sum / n) {
+    if (squares < 0) squares = 0;                                    // what rounding leaves of equal numbers
+    if (std::isinf(square) && std::isfinite(sum)) squares = square;  // not less what is infinite, too
+  }
+};
+
+/// Sums of vectors and of their squares.
+template <class T>
+struct vector_sums {
+  simd::vec<T> sum{T(0)}, square{T(0)};
+
+  SINTER_INLINE void add(simd::vec<T> x) {
+    sum = sum + x;
+    square = square + x * x;
+  }
+  SINTER_INLINE void add(const vector_sums& other) {
+    sum = sum + other.sum;
+    square = square + other.square;
+  }
+  /// Adds the lanes to sums from `to_sum` and `to_square` on, which are `step` apart.
+  SINTER_INLINE void add_to(double* to_sum, double* to_square, int step) const {
+    constexpr int width = simd::vec<T>::width;
+    T lanes[2][width];
+    sum.store(lanes[0]);
+    square.store(lanes[1]);
+    for (int k = 0; k < width; ++k) to_sum[k * step] += lanes[0][k];
+    for (int k = 0; k < width; ++k) to_square[k * step] += lanes[1][k];
+  }
+};
+
+/// Adds up x - shift and its squares, over n elements.
+template <class T>
+void add_shifted(const T* x, std::int64_t n, T shift, double& sum, double& square) {
+  using vector = simd::vec<T>;
+  constexpr int width = vector::width;
+  const vector s(shift);
+  double a = 0, b = 0;
+  std::int64_t i = 0;
+  if (n >= width) {
+    vector_sums<T> v[4];  // at constant indices, so that they are registers
+    for (; i + 4 * width <= n; i += 4 * width) {
+      v[0].add(vector::load(x + i) - s);
+      v[1].add(vector::load(x + i + width) - s);
+      v[2].add(vector::load(x + i + 2 * width) - s);
+      v[3].add(vector::load(x + i + 3 * width) - s);
+    }
+    for (; i + width <= n; i += width) v[0].add(vector::load(x + i) - s);
+    v[0].add(v[1]);
+    v[2].add(v[3]);
+    v[0].add(v[2]);
+    v[0].add_to(&a, &b, 0);
+  }
+  for (; i < n; ++i) {
+    const T d = x[i] - shift;
+    a += d;
+    b += d * d;
+  }
+  sum += a;
+  square += b;
+}
+
+/// The same for each of n columns of some rows.
+template <class T>
+void add_shifted_columns(const T* x, std::int64_t rows, std::int64_t n, const T* shift, double* sum, double* square) {
+  using vector = simd::vec<T>;
+  constexpr int width = vector::width;
+  std::int64_t j = 0;
+  for (; j + width <= n; j += width) {
+    const vector s = vector::load(shift + j);
+    vector_sums<T> v;
+    for (std::int64_t r = 0; r < rows; ++r) v.add(vector::load(x + r * n + j) - s);
+    v.add_to(sum + j, square + j, 1);
+  }
+  for (; j < n; ++j)
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const T d = x[r * n + j] - shift[j];
+      sum[j] += d;
+      square[j] += d * d;
+    }
+}
+
+/// Variances of an expression of f32 or f64 with its type erased. Each chunk is taken relative to the mean of its first
+/// elements, so that no digits are lost to a mean far from 0.
+template <class T, class Out>
+struct variance_reduction {
+  using Total = moments;
+
+  const void* expression;
+  row_function fill;
+  double divisor;
+  bool root;
+
+  static void merge(moments& a, const moments& b) {
+    const double n = a.count + b.count, share = b.count / n, d = b.mean - a.mean;
+    a.mean += d * share;
+    a.squares += b.squares + d * d * (a.count * share);
+    a.count = n;
+  }
+  Out result(const moments& m) const {
+    const double v = m.squares / divisor;
+    return static_cast<Out>(static_cast<T>(root ? std::sqrt(v) : v));
+  }
+
+  moments over_rows(const reduction_space& s, const walker& of, cursor* at, std::int64_t begin,
+                    std::int64_t end) const {
+    const int axis = s.last > s.first ? s.last - 1 : -1;
+    const std::int64_t inner = axis >= 0 ? s.extent[axis] : 1;
+    alignas(64) T block[moments_block];
+    std::int64_t filled = 0;
+    T shift = 0;
+    double sum = 0, square = 0;
+    walker w(s.extent, s.first, axis >= 0 ? axis : s.first, s.leaves, s.count, begin / inner);
+    for (std::int64_t i = begin; i < end;) {
+      place(at, s.leaves, s.count, axis, of, w);
+      const std::int64_t first = i % inner;
+      const std::int64_t n = std::min({inner - first, end - i, moments_block - filled});
+      fill(expression, at, first, first + n, block + filled);
+      filled += n;
+      i += n;
+      if (first + n == inner) w.next();
+      if (filled < moments_block && i < end) continue;
+      if (i - begin == filled) {
+        const std::int64_t few = std::min(filled, moments_block / 8);
+        add_shifted(block, few, block[0], sum, square);
+        shift = static_cast<T>(block[0] + sum / static_cast<double>(few));
+        sum = square = 0;
+      }
+      add_shifted(block, filled, shift, sum, square);
+      filled = 0;
+    }
+    return {static_cast<double>(end - begin), shift, sum, square};
+  }
+
+  void over_columns(const reduction_space& s, const walker& of, cursor* at, std::int64_t low, std::int64_t high,
+                    std::int64_t begin, std::int64_t end, moments* totals) const {
+    const std::int64_t n = high - low, rows = moments_block / n;
+    alignas(64) T block[moments_block];
+    T shift[reduce_columns];
+    double sum[reduce_columns] = {}, square[reduce_columns] = {};
+    walker w(s.extent, s.first, s.last, s.leaves, s.count, begin);
+    for (std::int64_t i = begin; i < end;) {
+      const std::int64_t first = i, stop = std::min(end, i + rows);
+      for (; i < stop; ++i, w.next()) {
+        place(at, s.leaves, s.count, s.kept - 1, of, w);
+        fill(expression, at, low, high, block + (i - first) * n);
+      }
+      if (first == begin) {
+        std::copy_n(block, n, shift);
+        add_shifted_columns(block, i - first, n, shift, sum, square);
+        for (std::int64_t j = 0; j < n; ++j) {
+          shift[j] = static_cast<T>(block[j] + sum[j] / static_cast<double>(i - first));
+          sum[j] = square[j] = 0;
+        }
+      }
+      add_shifted_columns(block, i - first, n, shift, sum, square);
+    }
+    for (std::int64_t j = 0; j < n; ++j) totals[j] = {static_cast<double>(end - begin), shift[j], sum[j], square[j]};
+  }
+};
+
+/// The variance of `e` over axes, its root where `root`, as Out; null where a tensor of it is on a GPU.
+template <class Out, dims Result, class E>
+std::optional<tensor<Out, Result>> eager_variance(const E& e, const op_shapes::axis_list& axes, bool keep, int ddof,
+                                                  bool root, location at) {
+  using T = typename E::value_type;
+  constexpr int leaf_number = leaf_count<E>;
+  const auto extents = extents_of(e, at);
+  engine::operand operands[operand_count<E>];
+  operand_list list{operands};
+  collect(e, list, at);
+  if (list.on_gpu) return {};
+  const dims shape = op_shapes::reduce(to_dims(extents), axes, keep).shape;
+  index_array<Result.rank> kept{};
+  std::copy_n(shape.extent, Result.rank, kept.begin());
+  auto result = empty<Out, Result>("var", kept, at);
+  leaf leaves[leaf_number > 0 ? leaf_number : 1];
+  bind_leaves(list, E::rank, leaves);
+  const reduction_space s(leaves, leaf_number, as_numbers(extents.data()), E::rank, axes.at, axes.count);
+  if (s.results == 0) return result;
+  const double divisor = static_cast<double>(std::max<std::int64_t>(s.reduced - ddof, 0));
+  const variance_reduction<T, Out> r{&e, &fill_row<E>, divisor, root};
+  if (s.reduced == 0) std::fill_n(access::data(result), s.results, r.result({}));
+  else run_reduction(r, s, access::data(result));
+  return result;
+}
+
+}  // namespace sinter::detail
