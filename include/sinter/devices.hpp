@@ -10,6 +10,7 @@
 #include "run/cuda_copy.hpp"
 #include "run/cuda_memory.hpp"
 #include "run/cuda_nvrtc.hpp"
+#include "run/cuda_pinned.hpp"
 
 namespace sinter::engine {
 
@@ -24,6 +25,15 @@ SINTER_API void copy(void* to, device to_where, const void* from, device from_wh
   else if (bytes > 0) std::memcpy(to, from, bytes);
 }
 
+SINTER_API storage copy_to_host(const storage& from, const void* data, std::size_t bytes) {
+  storage out = run::cuda::copy_to_host(from, data, bytes);
+  if (!out) {
+    out = run::allocate(bytes);
+    copy(out.data(), {}, data, from.where(), bytes);
+  }
+  return out;
+}
+
 SINTER_API void synchronize(device where) {
   if (where.is_cuda()) run::cuda::synchronize(where.index);
 }
@@ -35,8 +45,9 @@ SINTER_API memory_statistics memory_stats(device where) {
 }
 
 SINTER_API void trim_memory(device where) {
-  if (where.is_cuda()) run::cuda::trim(where.index);
-  else run::trim();
+  if (!where.is_cuda()) return run::trim();
+  run::cuda::trim(where.index);
+  run::cuda::trim_pinned(where.index);
 }
 
 namespace detail {

@@ -59,6 +59,9 @@ SINTER_API storage allocate(std::size_t bytes, device where = {});
 /// this returns, and a copy from the host has been read.
 SINTER_API void copy(void* to, device to_where, const void* from, device from_where, std::size_t bytes);
 
+/// Host memory with a copy of elements of a GPU, in memory of `from`, that may be on its way: storage::settle() waits for it.
+SINTER_API storage copy_to_host(const storage& from, const void* data, std::size_t bytes);
+
 /// Waits until the device has done everything asked of it. Throws system_error for what failed there, naming the kernel.
 SINTER_API void synchronize(device where);
 

@@ -2,6 +2,7 @@
 #include "ops_support.hpp"
 
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <sstream>
 #include <thread>
@@ -616,6 +617,91 @@ TEST_CASE("work is ordered by streams and events") {
   CHECK(contains(error_of([&] { (void)plain.since(ready); }), "timed"));
   event never(gpu(), timed);
   CHECK(contains(error_of([&] { (void)never.since(ready); }), "recorded"));
+}
+
+TEST_CASE("a copy that does not wait is waited for by whatever reads it") {
+  const auto x = sample<float, 2>({3, 4}, 7);
+  tensor<float, 2> source;
+  float shift = 0;
+  // reader() is the first to look at each copy. Values differ from one to the next: none is right because it was there before.
+  const auto read_by = [&](const std::string& name, double tolerance, auto reader) {
+    INFO(name);
+    shift += 1;
+    source = x.to(gpu()) + shift;
+    const auto y = source.to(device::cpu(), non_blocking);
+    CHECK(y.device() == device::cpu());
+    const auto found = detail::stage(reader(y), location{}), wanted = detail::stage(reader(x + shift), location{});
+    check_equal(values(found), values(wanted), tolerance);
+  };
+  const auto scalar_by = [&](const char* name, auto reader) {
+    read_by(name, 0, [&](const auto& e) { return tensor<float, 0>(reader(evaluate(e))); });
+  };
+  scalar_by("data", [](const auto& y) { return y.data()[5]; });
+  scalar_by("an element", [](const auto& y) { return y(1, 2); });
+  scalar_by("to_vector", [](const auto& y) { return y.to_vector()[7]; });
+  scalar_by("item", [](const auto& y) { return slice<1>(slice<0>(y, 1, 2), 2, 3).item(); });
+  scalar_by("printing",
+            [](const auto& y) { return static_cast<float>(std::hash<std::string>()(to_string(y)) % 9999); });
+  read_by("add", 0, [](const auto& y) { return y + 1; });
+  read_by("sum", 1e-6, [](const auto& y) { return sum(y, axis<0>); });
+  read_by("transpose", 0, [](const auto& y) { return transpose(y); });
+  read_by("concat", 0, [&](const auto& y) { return concat<0>(y, x); });
+  read_by("matmul", 1e-5, [&](const auto& y) { return matmul(y, transpose(x)); });
+  read_by("fill", 0, [](const auto& y) { return evaluate(y).fill(3); });
+  read_by("to", 0, [](const auto& y) { return evaluate(y).to(gpu()); });
+  const auto twice = compile([](auto a) { return a * 2; });
+  for (int i = 0; i < 2; ++i) read_by("a compiled function", 0, [&](const auto& y) { return twice(evaluate(y)); });
+  const auto scaled = compile([](auto a, auto factor) { return a * factor; });
+  for (int i = 0; i < 2; ++i) {
+    shift += 1;
+    const tensor<float, 0> total = sum(x.to(gpu()) + shift);
+    CHECK(total.to(device::cpu(), non_blocking).item() == doctest::Approx(sum(x + shift).item()));
+    const auto factor = total.to(device::cpu(), non_blocking);
+    check_equal(values(scaled(x.to(gpu()), factor)), values(x * sum(x + shift)), 1e-5);
+  }
+  read_by("a read in a compiled function", 0, [&](const auto& y) {
+    const auto kept = evaluate(y);
+    return compile([&](auto a) { return a + kept.to_vector()[3]; })(x);
+  });
+  read_by("a capture", 0, [&](const auto& y) {
+    const auto kept = evaluate(y);
+    return compile([&](auto a) { return a + kept; })(x);
+  });
+}
+
+TEST_CASE("a copy that does not wait takes views, trees, nothing, and what is on the host") {
+  const auto x = sample<float, 2>({3, 4}, 7);
+  const auto there = x.to(gpu());
+  check_equal(values(transpose(there).to(device::cpu(), non_blocking)), values(transpose(x)));
+  const auto number = sum(there).to(device::cpu(), non_blocking);
+  CHECK(number.item() == doctest::Approx(sum(x).item()));
+  const auto tree = to(layer{there, sample<float, 1>({4}).to(gpu())}, device::cpu(), non_blocking);
+  check_equal(values(tree.w), values(x));
+  check_equal(values(tree.b), values(sample<float, 1>({4})));
+  CHECK(zeros<float>(0, 4, gpu()).to(device::cpu(), non_blocking).numel() == 0);
+  CHECK(x.to(device::cpu(), non_blocking).data() == x.data());
+  CHECK(x.to(gpu(), non_blocking).device() == gpu());
+  CHECK(contains(error_of([&] { x.to(device::cuda(77), non_blocking); }), "cuda_device_test.cpp:"));
+  CHECK(contains(error_of([&] { compile([](auto a) { return a.to(device::cpu(), non_blocking); })(x); }), "[to]"));
+}
+
+TEST_CASE("a copy that does not wait leaves the program to go on") {
+  if (!have_gpu()) return;
+  const auto x = arange<float>(1000, gpu());
+  stream s(gpu());
+  event ready(gpu());
+  ready.record();
+  s.wait(ready);
+  tensor<float, 1> doubled, y;
+  {
+    const stream_scope scope(s);
+    doubled = x * 2;
+    y = doubled.to(device::cpu(), non_blocking);
+  }
+  // Where the emulator puts work off, nothing has run.
+  if (std::getenv("SINTER_EMULATOR_DEFER")) CHECK_FALSE(s.done());
+  CHECK(y(999) == 1998);
+  CHECK(s.done());
 }
 
 TEST_CASE("memory and waiting") {

@@ -2,6 +2,7 @@
 
 #include <sinter/run/cuda_control.hpp>
 #include <sinter/run/cuda_graph.hpp>
+#include <sinter/run/cuda_pinned.hpp>
 
 #include "cuda_support.hpp"
 
@@ -474,6 +475,25 @@ TEST_CASE(
   expect(after(20, 31, true), words + names(19, 0) + " (");
   expect(after(20, 32, true), words + names(19, 0) + ", or an earlier one (");
   expect(after(40, 1, true), words + names(39, 9) + ", or an earlier one (");
+}
+
+TEST_CASE("what went wrong before a copy to the host is told where the copy is read, each time") {
+  if (!fresh()) return;
+  const auto r = with({{"SINTER_EMULATOR_DEFER", "1"}}, [] {
+    const storage a = cuda::allocate(256, 0);
+    void* const given[] = {a.data()};
+    // Kept: unloading a module waits for the GPU.
+    const cuda::sequence trap = bad_sequence("trap");
+    cuda::execute(trap, given, nullptr);
+    const storage copy = cuda::copy_to_host(a, a.data(), 256);
+    for (int i = 0; i < 2; ++i) std::fprintf(stderr, "%s\n", message_of([&] { copy.settle(); }).c_str());
+  });
+  CHECK_MESSAGE(r.status == 0, r.error_text);
+  CHECK_MESSAGE(contains(r.error_text, "[cuda] a trap in one of the last kernels: trap (at model.cpp:12)"),
+                r.error_text);
+  CHECK_MESSAGE(
+      contains(r.error_text, "[cuda] copying from the GPU failed: the GPU is of no use to this process after a trap"),
+      r.error_text);
 }
 
 TEST_CASE("a recorded call that goes wrong names its kernels") {

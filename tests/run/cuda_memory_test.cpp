@@ -7,6 +7,8 @@
 #include <set>
 #include <thread>
 
+#include <sinter/run/cuda_pinned.hpp>
+
 #include "cuda_support.hpp"
 
 using namespace sinter;
@@ -184,6 +186,123 @@ TEST_CASE("pinned memory is copied from and to as well") {
   const auto* const values = static_cast<const unsigned char*>(pinned);
   CHECK(std::all_of(values, values + bytes, [](unsigned char v) { return v == 42; }));
   cuda::driver().host_free(pinned);
+}
+
+TEST_CASE("a copy to the host is waited for when it is read; its source may go at once") {
+  const std::int64_t n = 5000;
+  const std::vector<float> ones(n, 1.0f);
+  storage in = on_gpu(ones), out = cuda::allocate(n * 4, 0);
+  const float factor = 2;
+  void* const given[] = {out.data(), in.data(), const_cast<float*>(&factor)};
+  const long sizes[] = {n};
+  cuda::execute(scale_sequence(n), given, sizes);
+  const storage copy = cuda::copy_to_host(out, out.data(), n * 4);
+  REQUIRE(copy);
+  CHECK(copy.where() == device::cpu());
+  CHECK(copy.bytes() == n * 4);
+  CHECK((copy.get()->arrive.load() != nullptr));
+  // The next tensor takes the memory, in the order of the stream.
+  out = storage();
+  const storage next = cuda::allocate(n * 4, 0);
+  void* const again[] = {next.data(), next.data(), const_cast<float*>(&factor)};
+  cuda::execute(scale_sequence(n), again, sizes);
+  copy.settle();
+  CHECK((copy.get()->arrive.load() == nullptr));
+  const auto* const values = static_cast<const float*>(copy.data());
+  for (std::size_t i = 0; i < static_cast<std::size_t>(n); i += 99) REQUIRE(values[i] == 2 + static_cast<float>(i));
+}
+
+TEST_CASE("a copy to the host is of what another stream wrote before it was asked for") {
+  const std::int64_t n = 5000;
+  const storage in = on_gpu(std::vector<float>(n, 1.0f)), out = cuda::allocate(n * 4, 0);
+  const float factor = 7;
+  void* const given[] = {out.data(), in.data(), const_cast<float*>(&factor)};
+  const long sizes[] = {n};
+  const cuda::stream mine(0);
+  {
+    const cuda::stream_scope scope(mine.get());
+    cuda::use(out, true);
+    cuda::execute(scale_sequence(n), given, sizes);
+  }
+  const storage copy = cuda::copy_to_host(out, out.data(), n * 4);
+  copy.settle();
+  CHECK(static_cast<const float*>(copy.data())[n - 1] == 7 + static_cast<float>(n - 1));
+}
+
+TEST_CASE("memory whose copy runs on another stream is not taken before the copy is done") {
+  const storage x = on_gpu(std::vector<int>{1, 2, 3}), y = on_gpu(std::vector<int>{4, 5, 6});
+  const cuda::stream mine(0);
+  const auto copy_there = [&](const storage& from) {
+    const cuda::stream_scope scope(mine.get());
+    return cuda::copy_to_host(from, from.data(), 12);
+  };
+  cuda::trim_pinned(0);
+  // The pinned memory of one that nobody reads.
+  copy_there(x);
+  const storage here = cuda::copy_to_host(y, y.data(), 12);
+  here.settle();
+  cuda::synchronize(mine.get());
+  CHECK(static_cast<const int*>(here.data())[0] == 4);
+  // The GPU's.
+  storage source = on_gpu(std::vector<int>{7, 8, 9});
+  const storage there = copy_there(source);
+  source = storage();
+  const storage next = on_gpu(std::vector<int>{10, 11, 12});
+  cuda::synchronize(cuda::default_queue(0));
+  there.settle();
+  CHECK(static_cast<const int*>(there.data())[0] == 7);
+}
+
+TEST_CASE("pinned memory is reused once the copy to it is done, and goes back") {
+  const storage x = on_gpu(std::vector<int>{1, 2, 3});
+  cuda::trim_pinned(0);
+  storage a = cuda::copy_to_host(x, x.data(), 12), b = cuda::copy_to_host(x, x.data(), 12);
+  a.settle();
+  void* const first = a.data();
+  CHECK(b.data() != first);
+  a = storage();
+  a = cuda::copy_to_host(x, x.data(), 8);
+  CHECK(a.data() == first);
+  // What nobody has read yet goes, and is waited for before it is taken again.
+  a = storage();
+  b = storage();
+  for (int i = 0; i < 100; ++i) {
+    const storage c = cuda::copy_to_host(x, x.data(), 12),
+                  d = cuda::copy_to_host(x, static_cast<int*>(x.data()) + 1, 8);
+    d.settle();
+    CHECK(static_cast<const int*>(d.data())[0] == 2);
+  }
+  cuda::trim_pinned(0);
+}
+
+TEST_CASE("many threads copy to the host, and read what others copied") {
+  const storage x = on_gpu(std::vector<int>{5, 6, 7});
+  const storage shared = cuda::copy_to_host(x, x.data(), 12);
+  std::vector<int> wrong(6);
+  std::vector<std::thread> threads;
+  for (auto& w : wrong)
+    threads.emplace_back([&] {
+      shared.settle();
+      w += static_cast<const int*>(shared.data())[1] != 6;
+      for (int i = 0; i < 50; ++i) {
+        const storage c = cuda::copy_to_host(x, x.data(), 12);
+        if (i % 3 == 0) continue;
+        c.settle();
+        w += static_cast<const int*>(c.data())[2] != 7;
+      }
+    });
+  for (auto& t : threads) t.join();
+  CHECK(wrong == std::vector<int>(6));
+}
+
+TEST_CASE("a copy of memory that others free is waited for by who asks") {
+  const storage x = on_gpu(std::vector<int>{5, 6, 7});
+  sinter::detail::block b;
+  b.data = x.data();
+  b.bytes = 12;
+  b.where = x.where();
+  b.release = [](sinter::detail::block*) noexcept {};
+  CHECK_FALSE(cuda::copy_to_host(storage(&b), x.data(), 12));
 }
 
 TEST_CASE("storage may outlive everything: at the end of the process, and in a forked child") {

@@ -18,6 +18,8 @@ struct block {
   void (*release)(block*) noexcept = nullptr;
   void* context = nullptr;
   device where;
+  /// Waits for elements that are still being copied here, and throws what failed; null once they have arrived.
+  std::atomic<void (*)(block*)> arrive{nullptr};
 };
 }  // namespace detail
 
@@ -42,6 +44,12 @@ class storage {
   std::size_t bytes() const noexcept { return block_ ? block_->bytes : 0; }
   /// The device whose memory it is; a handle to nothing is the host's.
   device where() const noexcept { return block_ ? block_->where : device{}; }
+  /// To be called before elements in host memory are touched: waits where a copy to them is on its way.
+  void settle() const {
+    if (block_)
+      if (auto* const wait = block_->arrive.load(std::memory_order_acquire)) [[unlikely]]
+        wait(block_);
+  }
   explicit operator bool() const noexcept { return block_ != nullptr; }
   /// True when this handle is the only one.
   bool unique() const noexcept { return block_ && block_->references.load(std::memory_order_acquire) == 1; }

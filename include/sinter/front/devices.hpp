@@ -54,7 +54,7 @@ inline memory_statistics memory_stats(device where = default_device(), location 
   return engine::memory_stats(where);
 }
 
-/// Returns the allocator's free blocks to the GPU's driver, or to the host's system.
+/// Returns the allocator's free blocks, and pinned memory that no tensor has, to the GPU's driver, or to the host's system.
 inline void trim_memory(device where = default_device(), location at = location::current()) {
   engine::check_device(where, "trim_memory", at);
   engine::trim_memory(where);
@@ -65,6 +65,12 @@ template <class T>
 auto to(const T& tree, device where, location at = location::current()) {
   return detail::map_tree(
       "to", at, [&](const auto& x) { return detail::evaluate(x, at).to(where, at); }, tree);
+}
+/// As x.to(where, non_blocking).
+template <class T>
+auto to(const T& tree, device where, non_blocking_t, location at = location::current()) {
+  return detail::map_tree(
+      "to", at, [&](const auto& x) { return detail::evaluate(x, at).to(where, non_blocking, at); }, tree);
 }
 
 }  // namespace sinter

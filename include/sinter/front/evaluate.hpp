@@ -120,11 +120,18 @@ tensor<T, Shape> tensor<T, Shape>::to(sinter::device where, location at) const {
 }
 
 template <class T, dims Shape>
-tensor<T, Shape> tensor<T, Shape>::moved(sinter::device where, location at) const {
+tensor<T, Shape> tensor<T, Shape>::to(sinter::device where, non_blocking_t, location at) const {
+  if (tracer_) detail::fail_moved_while_traced(at);
+  concrete("to", at);
+  return where == memory_.where() ? *this : moved(where, at, false);
+}
+
+template <class T, dims Shape>
+tensor<T, Shape> tensor<T, Shape>::moved(sinter::device where, location at, bool waits) const {
   engine::operand x;
   detail::operand_list list{&x};
   detail::collect(*this, list, at);
-  storage memory = detail::moved(x, where, at);
+  storage memory = detail::moved(x, where, at, waits);
   T* const first = static_cast<T*>(memory.data());
   return detail::access::make<T, Shape>(std::move(memory), first, extents_, detail::row_major(extents_));
 }
@@ -140,7 +147,10 @@ tensor<T, Shape> tensor<T, Shape>::now(const char* what, location at, bool for_g
 
 template <class T, dims Shape>
 tensor<T, Shape> tensor<T, Shape>::on_host(const char* what, location at) const {
-  if (memory_ && !engine::reads_count && !on_gpu()) return *this;
+  if (memory_ && !engine::reads_count && !on_gpu()) {
+    memory_.settle();
+    return *this;
+  }
   tensor here;
   void* first = data_;
   here.extents_ = extents_;

@@ -95,7 +95,7 @@ SINTER_API storage new_memory(const char* op, const dims& extents, std::size_t e
 SINTER_API storage copied(const void* from, device from_where, device to, std::size_t bytes);
 
 /// New memory on a device with the elements of x in row-major order. user_error when a trace would have to move them.
-SINTER_API storage moved(const engine::operand& x, device to, location at);
+SINTER_API storage moved(const engine::operand& x, device to, location at, bool waits = true);
 
 /// The device that a factory works for. A traced function has one, the factory cannot choose another: user_error.
 SINTER_API device resolve(const char* op, const target& where, location at);

@@ -94,6 +94,7 @@ SINTER_API storage read_on_host(const trace_handle& traced, const storage& memor
     if (!memory) fail_undefined(what, at);
     if (engine::reads_count) engine::count_read(what, memory, false, at);
   }
+  from.settle();
   if (!from.where().is_cuda()) return from;
   const engine::tracing_scope eagerly(nullptr);
   engine::operand x;
@@ -186,7 +187,7 @@ SINTER_API storage copied(const void* from, device from_where, device to, std::s
   return memory;
 }
 
-SINTER_API storage moved(const engine::operand& x, device to, location at) {
+SINTER_API storage moved(const engine::operand& x, device to, location at, bool waits) {
   const device here = x.where();
   if (!(here == to) && engine::current()) fail_moved_while_traced(at);
   if (!(here == to)) engine::check_device(to, "to", at);
@@ -202,7 +203,11 @@ SINTER_API storage moved(const engine::operand& x, device to, location at) {
     row_major &= extents[i] == 1 || strides[i] == step;
   }
   const std::size_t bytes = static_cast<std::size_t>(step) * size_of(x.type);
-  if (row_major || step == 0) return copied(x.data, here, to, bytes);
+  const auto there = [&](const storage& owner, const void* data) {
+    return waits || !here.is_cuda() || to.is_cuda() ? copied(data, here, to, bytes)
+                                                    : engine::copy_to_host(owner, data, bytes);
+  };
+  if (row_major || step == 0) return there(*x.owner, x.data);
   storage memory;
   if (here.is_cuda()) {
     static constexpr char signature = 0;
@@ -219,7 +224,7 @@ SINTER_API storage moved(const engine::operand& x, device to, location at) {
     memory = engine::allocate(bytes, here);
     copy_elements(memory.data(), packed, x.data, strides, extents, static_cast<std::int64_t>(size_of(x.type)));
   }
-  return here == to ? memory : copied(memory.data(), here, to, bytes);
+  return here == to ? memory : there(memory, memory.data());
 }
 
 }  // namespace sinter::detail

@@ -21,6 +21,10 @@ namespace sinter {
 template <class T, dims Shape>
 class tensor;
 
+struct non_blocking_t {};
+/// x.to(device::cpu(), non_blocking): the program goes on while the GPU copies.
+inline constexpr non_blocking_t non_blocking{};
+
 namespace detail {
 
 struct access;
@@ -197,6 +201,10 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   /// The elements on a device: this handle when they are there, or a row-major copy. Copies to the host wait for what the
   /// elements depend on. user_error while traced, and when there is no such device.
   tensor to(sinter::device where, location at = location::current()) const;
+  /// The same, but a copy from a GPU to the host is not waited for: it is made in the order of the current stream, into
+  /// pinned memory, and what first needs its elements (data, item, to_vector, printing, a view, an operand or argument)
+  /// waits for it, and throws system_error for what failed on the GPU. The tensor copied from may go, or change, at once.
+  tensor to(sinter::device where, non_blocking_t, location at = location::current()) const;
 
   /// The first element, an address in the device's memory. While traced it ends the graph so far, and is a row-major copy
   /// that lives as long as a tensor refers to the value, to be read and not written.
@@ -204,6 +212,7 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
     if (tracer_) return copy_to_read("data", at);
     concrete("data", at);
     if (engine::reads_count) engine::count_read("data", memory_, true, at);
+    memory_.settle();
     return data_;
   }
   /// The only element; user_error unless there is exactly one. While traced it ends the graph so far.
@@ -238,6 +247,7 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   const tensor& fill(T value, location at = location::current()) const {
     concrete("fill", at);
     if (engine::reads_count) engine::count_read("fill", memory_, true, at);
+    memory_.settle();
     if (on_gpu()) fill_on_gpu(value, at);
     else each<0>(data_, [value](T& x) { x = value; });
     return *this;
@@ -262,13 +272,17 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   }
   T only(const char* what, location at) const {
     if (numel() != 1) detail::fail_one_element(what, detail::to_dims(extents_), at);
-    if (data_ && !engine::reads_count && !on_gpu()) return *data_;
+    if (data_ && !engine::reads_count && !on_gpu()) {
+      memory_.settle();
+      return *data_;
+    }
     return *on_host(what, at).data_;
   }
   T& element_at(const index_array<rank>& index, location at) const {
     if (tracer_) return element_of_copy(index, at);
     concrete("element access", at);
     if (engine::reads_count) engine::count_read("element access", memory_, true, at);
+    memory_.settle();
     if (on_gpu()) detail::fail_on_gpu("element access", detail::to_dims(extents_), memory_.where(), at);
     std::int64_t offset = 0;
     for (std::size_t i = 0; i < rank; ++i) {
@@ -284,7 +298,7 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   tensor on_host(const char* what, location at) const;
   T* copy_to_read(const char* what, location at) const;
   T& element_of_copy(const index_array<rank>& index, location at) const;
-  tensor moved(sinter::device where, location at) const;
+  tensor moved(sinter::device where, location at, bool waits = true) const;
   bool on_gpu() const { return memory_.where().is_cuda(); }
   void from_list(const typename detail::nested<T, rank>::type& list, const detail::target& where, location at);
   void fill_on_gpu(T value, location at) const;
@@ -339,8 +353,10 @@ struct access {
   static const storage& memory(const tensor<T, Shape>& t) {
     return t.memory_;
   }
+  /// Where the elements are, which have arrived.
   template <class T, dims Shape>
   static T* data(const tensor<T, Shape>& t) {
+    t.memory_.settle();
     return t.data_;
   }
   template <class T, dims Shape>
