@@ -16,8 +16,9 @@ template <int S> SX v_f32 exp_rest(v_f32 a, s_f32 to, v_f32& t, v_f32& n) {
   // ln 2 in two parts, of which the first has 9 bits: its product with n is exact.
   return multiply_add(n, splat<V>(2.12194440e-4f), multiply_add(n, splat<V>(-0.693359375f), (s_f32)S * a));
 }
-// Beyond these the exponential is 0 or infinite, or nothing to add to 1. A NaN stays.
-SX v_f32 exp_range(v_f32 a) { return smaller(splat<v_f32>(89), larger(splat<v_f32>(-104), a)); }
+// Beyond these the exponential is 0 or infinite, or nothing to add to 1. A NaN stays. At -176 both halves of 2^n are 0: a product that is
+// too small for a float would take several times as long, and masks are -inf.
+SX v_f32 exp_range(v_f32 a) { return smaller(splat<v_f32>(89), larger(splat<v_f32>(-176), a)); }
 SX v_f32 sigmoid_range(v_f32 a) { return smaller(splat<v_f32>(86), larger(splat<v_f32>(-89), a)); }
 // sigmoid takes e^-a as twice e^r times half of 2^n, which is finite wherever e^-a is.
 #if __AVX512F__ && SINTER_W == 16
