@@ -225,7 +225,7 @@ SINTER_REDUCTION(logsumexp)
     return detail::NAME##_over<op_shapes::all_axes(X::rank), true>(x, ddof, at);                                    \
   }
 
-/// The variance over axes, divided by n - ddof (0 by default), in two passes. Floating dtypes. Of nothing: NaN.
+/// The variance over axes, divided by n - ddof (0 by default). Floating dtypes. Of nothing: NaN.
 SINTER_DEVIATION(var)
 /// The square root of var. Write sinter::std: beside `using namespace sinter` the bare name is also the namespace.
 SINTER_DEVIATION(std)
