@@ -83,6 +83,7 @@ struct trace_request {
   size_layout layout;
   bool* read = nullptr;     ///< set as soon as the function has read a value: it must not run again for this call
   std::string beyond = {};  ///< why no more segments are compiled for such a function; empty: they are
+  bool may_read = true;     ///< otherwise reading a value is an error
 };
 
 /// A number that the traced function turned into a C++ value: it holds for that value alone.
@@ -140,7 +141,8 @@ class size_policy {
 };
 
 /// Traces a call with the extents of `layout` open. What the function asks of them that no symbol can give fixes them: then
-/// it runs again. assumed.layout of the result says what came of it. `beyond` is that of the requests.
-SINTER_API traced trace_sizes(const call& c, const tracing& t, size_layout layout, const std::string& beyond = {});
+/// it runs again. assumed.layout of the result says what came of it. `beyond` and `may_read` are those of the requests.
+SINTER_API traced trace_sizes(const call& c, const tracing& t, size_layout layout, const std::string& beyond = {},
+                              bool may_read = true);
 
 }  // namespace sinter::engine

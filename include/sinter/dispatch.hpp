@@ -12,6 +12,7 @@
 #include "base/log.hpp"
 #include "base/series.hpp"
 #include "base/text.hpp"
+#include "dispatch/akin.hpp"
 #include "dispatch/guard.hpp"
 #include "dispatch/holdings.hpp"
 #include "dispatch/limits.hpp"
@@ -147,22 +148,27 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
   /// A specialisation for a call that none accepts; null when the function is to be run as it is.
   specialisation* make(const call& c, const tracing& trace, tier when) {
     check_device(c.where, how_.name.c_str(), where_);
-    const series<failed_guard> failed = failed_guards(c, trace);
+    const series<failed_guard> failed = failed_guards(held_.all(), c, trace);
     const std::string why = reason(failed);
     logs::to("recompiles", [&] { return how_.name + ": " + why; });
-    const series<specialisation*> akin = differing_in_numbers(c, trace);
-    if (akin.empty()) {
-      if (!may_compile(why)) return nullptr;
-      note(failed, akin);
-    }
+    const series<specialisation*> akin = differing_in_numbers(held_.all(), c, trace);
+    const bool strict = current_stance == stance::fail_on_recompile;
+    const bool shares = std::any_of(akin.begin(), akin.end(), [](const auto* e) { return e->kin->kernels != nullptr; });
+    if (!(strict && shares) && !may_compile(why)) return nullptr;
+    if (akin.empty()) note(failed);
     const auto [regular, beyond] = held_.limited(c.signature);
     const std::size_t native = holdings::count(held_.all(), standing::native, c.signature);
     const bool beyond_native = beyond || native >= held_.most();
     const std::string refusal = beyond_native && how_.on_limit != on_limit::evict
                                     ? limits_.complaint(std::max(regular, native)) + ". " + remedy()
                                     : std::string();
-    traced t = trace_sizes(c, trace, akin.empty() ? sizes_.layout_for(c, how_.dynamic) : akin[0]->when.given().layout,
-                           refusal);
+    traced t;
+    try {
+      t = trace_sizes(c, trace, sizes_.layout_for(c, how_.dynamic), refusal, !strict);
+    } catch (const user_error&) {
+      may_compile(why);  // under a stance that is the error, whatever the function cannot do then
+      throw;
+    }
     std::shared_ptr<kinship> kin;
     if (!t.answer && compares_numbers(c, trace, *t.graph)) {
       const ir::graph g = raise_constants(t.graph->graph);
@@ -170,11 +176,13 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
       std::string key = structure_key(g, c.tensors, t.graph->assumed.layout, how_, c.where, constants);
       for (const specialisation* e : akin)
         if (e->kin->structure == key) return supplied(e->kin, t, g, constants, c, words_of(c, trace), why, when);
-      kin = std::make_shared<kinship>(kinship{std::move(key), {g, constants}, nullptr});
+      kin = std::make_shared<kinship>(kinship{std::move(key), t.graph->assumed.open.size(), {g, constants}, nullptr});
     }
     if (!akin.empty()) {
-      if (!t.answer && !may_compile(why)) return nullptr;
-      note(failed, akin);
+      may_compile(why);
+      note(failed);
+      const std::string said = t.answer ? "" : several_graphs(failed, akin, t.graph->assumed.open.size());
+      if (!said.empty()) logs::warn_once(how_.name + ": " + said);
     }
     if (t.answer) {
       if (beyond_native) complain(std::max(regular, native));
@@ -236,40 +244,17 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     return current_stance != stance::eager_on_recompile;
   }
 
-  /// Specialisations that the call differs from in floating C++ numbers alone, the most recently used first.
-  series<specialisation*> differing_in_numbers(const call& c, const tracing& trace) const {
-    series<specialisation*> out;
-    const auto is_number = [&](const mismatch& m) {
-      if (m.kind == guard_kind::number) return true;
-      return m.kind == guard_kind::value && trace.describe && trace.describe(trace.what, m.leaf, false).floating;
-    };
-    for (const auto& e : held_.all()) {
-      if (!e->kin || !holds(e->when.given(), c)) continue;
-      const auto all = e->when.differences(c);
-      if (std::all_of(all.begin(), all.end(), is_number)) out.push_back(e.get());
-    }
-    sort_stably(out, [](const auto* a, const auto* b) { return a->used.load() > b->used.load(); });
-    return out;
-  }
-
-  /// Whether the guard of a trace compares floating C++ numbers, as far as one can tell.
-  static bool compares_numbers(const call& c, const tracing& trace, const tracer& t) {
-    const auto words = words_of(c, trace);
-    return !t.assumed.values.empty() || words.size() < c.statics.size() ||
-           std::any_of(words.begin(), words.end(), [](const leaf_text& w) { return w.floating; });
-  }
-
-  /// A specialisation whose kernels its kin share: they take the constants by which the traces differ as arguments. Null
-  /// when there are no such kernels yet and this thread's stance has the function run as it is.
+  /// A specialisation whose kernels its kin share: they take the constants by which the traces differ as arguments.
   specialisation* supplied(const std::shared_ptr<kinship>& kin, const traced& t, const ir::graph& g,
                            const series<ir::node_id>& constants, const call& c, series<leaf_text> words,
                            const std::string& why, tier when) {
     const auto& captures = t.graph->captures;
-    if (kin->constants.note(g, constants)) kin->kernels = nullptr;
-    const auto differing = kin->constants.of(constants);
+    varying numbers = kin->constants;
+    const bool more = numbers.note(g, constants);
+    const auto differing = numbers.of(constants);
     constant_values given(g, differing);
-    if (!kin->kernels || !kin->kernels->reads(captures)) {
-      if (!differing.empty() && !may_compile(why)) return nullptr;
+    if (more || !kin->kernels || !kin->kernels->reads(captures)) {
+      may_compile(why);
       const auto open = std::make_shared<tracer>(*t.graph);
       open->graph = with_inputs(g, differing, captures.size());
       series<argument> inputs(c.tensors.begin(), c.tensors.end());
@@ -281,55 +266,24 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
       kernels->serve(build(std::make_shared<tracer>(*open), inputs, how, c.where, &shared_));
       if (when == tier::background)
         held_.builds.start(*open, inputs, c.where, how_,
-                           [kernels](std::shared_ptr<const program> p) { kernels->serve(std::move(p)); });
+                           [kernels, self = weak_from_this()](std::shared_ptr<const program> p) {
+                             kernels->serve(std::move(p));
+                             if (const auto d = self.lock()) d->held_.has_grown(nullptr);
+                           });
+      kin->constants = std::move(numbers);
       kin->kernels = kernels;
     }
     auto made = std::make_shared<specialisation>(guard(c, t.graph->assumed, std::move(words)), t.skeleton, why,
                                                  standing::supplied);
     made->kin = kin;
+    made->shared = kin->kernels;
     made->serve(std::make_shared<supplied_program>(kin->kernels, std::move(given)));
     held_.add(made);
     return made.get();
   }
 
-  /// What differs from the most recently used specialisation for the call's types; nothing when there is none.
-  series<failed_guard> failed_guards(const call& c, const tracing& trace) const {
-    const specialisation* last = nullptr;
-    for (const auto& e : held_.all())
-      if (e->when.signature() == c.signature && (!last || e->used.load() > last->used.load())) last = e.get();
-    series<failed_guard> out;
-    if (!last) return out;
-    for (const auto& m : last->when.differences(c)) {
-      failed_guard f = in_words(m, last->when, c, trace);
-      const auto same = [&](const failed_guard& x) { return text_of(x) == text_of(f); };
-      if (std::none_of(out.begin(), out.end(), same)) out.push_back(std::move(f));  // else another word of one text
-    }
-    return out;
-  }
-
-  /// Why no specialisation accepts the call.
-  static std::string reason(const series<failed_guard>& failed) {
-    if (failed.empty()) return "the first call with arguments of these types";
-    return text::join(failed, "; ", [](const auto& f) { return text_of(f); });
-  }
-
-  /// Counts them, and warns of numbers whose values have made several graphs.
-  void note(const series<failed_guard>& failed, const series<specialisation*>& akin) {
-    const bool several =
-        std::any_of(akin.begin(), akin.end(), [&](const specialisation* e) { return e->kin != akin[0]->kin; });
-    for (const auto& f : failed) {
-      limits_.note(f);
-      if (!several) continue;
-      if (f.what.kind == guard_kind::number)
-        logs::warn_once(
-            how_.name + ": " + f.place +
-            " becomes a C++ number in the function, so every value of it is compiled anew; take it as auto or "
-            "as tensor<float, 0> and compute with it as with a tensor");
-      else if (f.floating)
-        logs::warn_once(how_.name + ": " + f.place +
-                        " is a C++ number within a tree, so every value of it is compiled anew; make it a "
-                        "tensor<float, 0>, or an argument of its own");
-    }
+  void note(const series<failed_guard>& failed) {
+    for (const auto& f : failed) limits_.note(f);
   }
 
   static const char* remedy() {

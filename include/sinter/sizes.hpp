@@ -322,7 +322,8 @@ SINTER_API series<narrowed_size> narrowed_sizes(const tracer& t) {
   return t.sizes ? detail::narrowed_sizes(detail::space_of(t)->layout()) : series<narrowed_size>{};
 }
 
-SINTER_API traced trace_sizes(const call& c, const tracing& t, size_layout layout, const std::string& beyond) {
+SINTER_API traced trace_sizes(const call& c, const tracing& t, size_layout layout, const std::string& beyond,
+                              bool may_read) {
   ensure(!layout.any_open() || layout.tensors.size() == c.tensors.size(), "a layout of this call");
   for (;;) {
     const bool open = layout.any_open();
@@ -330,6 +331,7 @@ SINTER_API traced trace_sizes(const call& c, const tracing& t, size_layout layou
     bool read = false;
     request.read = &read;
     request.beyond = beyond;
+    request.may_read = may_read;
     if (open) request.layout = layout;
     std::optional<size_layout> again;
     try {

@@ -33,7 +33,7 @@ SINTER_API std::shared_ptr<tracer> make_tracer(const trace_target& to) {
   if (to.request) t->request = *to.request;
   t->open_sizes();
   watch_sizes(t);
-  if (!to.how) return t;
+  if (!to.how || !t->request.may_read) return t;
   t->call = std::make_shared<live_call>();
   t->call->how = to.how;
   t->call->held = to.held;

@@ -152,6 +152,78 @@ TEST_CASE("open extents stay open, and their guards hold") {
   CHECK(without_compiling(f, nine, 77.f).to_vector() == fn(nine, 77.f).to_vector());
 }
 
+TEST_CASE("a new number asks of the extents of its own call") {
+  const auto fn = [](vec x, float by) {
+    if (by > 5) return x.size(0) > 6 ? vec(x * by) : vec(x + by);
+    return vec(x * by);
+  };
+  const auto breaks = [](vec x, float by) {
+    if (by <= 5) return vec(x * by);
+    const float s = sum(x).item();
+    vec z = x * s + static_cast<float>(static_cast<std::int64_t>(x.size(0)));
+    for (std::int64_t i = 0; i < static_cast<std::int64_t>(x.size(0)); ++i) z = z + 1.f;
+    return z;
+  };
+  const auto pair = [](vec x, vec y, float by) {
+    return by > 5 && x.size(0) == y.size(0) ? vec(x + y * by) : concat<0>(x, vec(y * by));
+  };
+  for (const dynamic how : {dynamic::automatic, dynamic::yes, dynamic::no}) {
+    const auto f = compile(fn, {.dynamic = how, .recompile_limit = 99});
+    const auto g = compile(breaks, {.dynamic = how, .recompile_limit = 99});
+    const auto h = compile(pair, {.dynamic = how, .recompile_limit = 99});
+    for (const auto& [n, by] : {std::pair(10, 2.f), {9, 2.f}, {4, 7.f}, {11, 8.f}, {4, 9.f}, {10, 3.f}, {12, 7.f}}) {
+      const vec x = arange<float>(n);
+      CHECK(f(x, by).to_vector() == fn(x, by).to_vector());
+      CHECK(g(x, by).to_vector() == breaks(x, by).to_vector());
+      for (const int m : {n, n + 1})
+        CHECK(h(x, arange<float>(m), by).to_vector() == pair(x, arange<float>(m), by).to_vector());
+    }
+  }
+}
+
+TEST_CASE("a call that a stance refuses takes nothing from those that are served") {
+  for (const bool reads : {false, true}) {
+    const auto f =
+        compile([&](vec x, float a, float b) { return x * a + b * 3.f + exp(x) + (reads ? sum(x).item() : 0.f); });
+    f(x, 1.5f, 1.25f), f(x, 2.5f, 1.25f);
+    CHECK_NOTHROW(without_compiling(f, x, 4.5f, 1.25f));
+    CHECK(contains(error_of([&] { without_compiling(f, x, 1.5f, 7.f); }), "a stance forbids to compile"));
+    CHECK_NOTHROW(without_compiling(f, x, 5.5f, 1.25f));
+  }
+}
+
+TEST_CASE("under a stance nothing of a function runs that reads values for a new number") {
+  int done = 0;
+  const auto f = compile([&](vec x, float by) {
+    if (by < 10) return vec(x * by);
+    const float s = sum(x).item();
+    ++done;
+    return vec(x * s);
+  });
+  f(x, 1.5f), f(x, 2.5f);
+  CHECK(contains(error_of([&] { without_compiling(f, x, 20.f); }), "a stance forbids to compile"));
+  CHECK(done == 0);
+  const stance_scope eager(stance::eager_on_recompile);
+  CHECK(f(x, 20.f).to_vector() == vec(x * sum(x).item()).to_vector());
+  CHECK(done == 1);
+  CHECK(f.specialisations() == 2);
+}
+
+TEST_CASE("kernels that numbers share count once towards .recompile_bytes") {
+  const auto make = [](std::size_t bytes) {
+    return compile([](vec x, float by) { return x * by + exp(x * by); },
+                   {.dynamic = dynamic::no, .recompile_bytes = bytes});
+  };
+  const auto one = make(1 << 20);
+  one(x, 1.5f);
+  const report r = one.report();
+  const auto f = make(5 * (r.graph.size() + r.sources[0].size()));
+  const vec other = arange<float>(5);
+  f(other, 1.5f);
+  for (int i = 0; i < 7; ++i) f(x, 0.25f + static_cast<float>(i));
+  CHECK_NOTHROW(without_compiling(f, other, 1.5f));
+}
+
 TEST_CASE("what is captured, donated or drawn at random is as with other constants") {
   const vec held{10, 20, 30};
   const auto f =

@@ -103,14 +103,16 @@ class holdings {
   }
   bool wants_kernels() const { return how_.backend != "reference" && how_.backend != "aot_reference"; }
 
-  /// The constants in which a segment's graph differs from those of equal structure before.
-  series<ir::node_id> varying_constants(const std::string& structure, const ir::graph& g,
-                                        const series<ir::node_id>& constants) {
+  /// The constants in which segments of one structure differ; those of this graph where it is the first.
+  varying varying_of(std::uint64_t structure, const ir::graph& g, const series<ir::node_id>& constants) {
     const std::lock_guard lock(mutex_);
     if (constants_.size() >= most_segments) constants_.clear();
-    const auto [at, is_new] = constants_.try_emplace(structure, g, constants);
-    if (!is_new) at->second.note(g, constants);
-    return at->second.of(constants);
+    return constants_.try_emplace(structure, g, constants).first->second;
+  }
+  /// From now on.
+  void varies(std::uint64_t structure, varying constants) {
+    const std::lock_guard lock(mutex_);
+    constants_[structure] = std::move(constants);
   }
 
   /// What runs the segment of a key, or null. Extents that it meets often get kernels of their own, made in the background.
@@ -259,7 +261,15 @@ class holdings {
 
   std::size_t bytes_of(const series<entry>& of) const {
     std::size_t n = 0;
-    for (const auto& e : of) n += e->bytes();
+    series<const program*> counted;
+    for (const auto& e : of) {
+      if (e->shared) {
+        const program* const p = e->shared->now.load(std::memory_order_acquire);
+        if (std::find(counted.begin(), counted.end(), p) != counted.end()) continue;
+        counted.push_back(p);
+      }
+      n += e->bytes();
+    }
     for (const auto& [key, s] : segments_) n += s.bytes();
     return n;
   }
@@ -367,7 +377,7 @@ class holdings {
   std::atomic<const specialisation_table*> table_{nullptr};
   std::atomic<std::uint64_t> clock_{0};  ///< counts uses, but for those of the specialisation that was used last
   segments segments_;
-  std::unordered_map<std::string, varying> constants_;  ///< of segments, by their graphs' structure
+  std::unordered_map<std::uint64_t, varying> constants_;  ///< of segments, by a hash of their graphs' structure
   series<extents_set> sets_;
   std::uint64_t sets_made_ = 0;
   std::atomic<bool> warned_{false};

@@ -122,7 +122,10 @@ inline std::shared_ptr<const program> segment_program(const tracer& t, const ir:
   const ir::graph& g = raised.size() > 0 ? raised : traced;
   series<ir::node_id> constants;
   std::string key = structure_key(g, inputs, layout, how, where, constants);
-  const auto differing = held.varying_constants(key, g, constants);
+  const std::uint64_t structure = std::hash<std::string>()(key);
+  varying numbers = held.varying_of(structure, g, constants);
+  const bool more = numbers.note(g, constants);
+  const auto differing = numbers.of(constants);
   given = constant_values(g, differing);
   for (std::size_t i = 0; i < given.size(); ++i) inputs.push_back(given[i]);
   for (const auto id : constants) {
@@ -149,6 +152,7 @@ inline std::shared_ptr<const program> segment_program(const tracer& t, const ir:
     key += " " + how.backend;
     if (auto known = held.find(key, inputs, where)) return known;
   }
+  if (more && in.compiled) held.varies(structure, std::move(numbers));
   const bool later = in.compiled && how.tier == tier::background && held.wants_kernels();
   if (later) how.backend = "reference";
   const auto code = held.keep(key, {build(fresh, inputs, how, where), fresh->graph, layout, in});

@@ -141,6 +141,7 @@ struct specialisation : served {
   std::atomic<std::uint64_t> used{0};  ///< when it last became the most recently used one
   std::unique_ptr<heat> warmth;        ///< of one with open extents whose frequent extents get kernels of their own
   std::shared_ptr<kinship> kin;        ///< of one that compares floating C++ numbers
+  std::shared_ptr<const shared_kernels> shared;  ///< of a supplied one
 
  private:
   struct noted {

@@ -53,7 +53,8 @@ inline std::string structure_key(const ir::graph& g, std::span<const argument> i
   return key;
 }
 
-/// Which floating constants have differed between graphs that are equal but for these.
+/// Which floating constants have differed between graphs that are equal but for these. That is a matter of speed alone: any of
+/// them can be an argument.
 class varying {
  public:
   varying() = default;
@@ -64,27 +65,23 @@ class varying {
   /// Notes one more of them, with its constants in order. True when constants differ that did not before.
   bool note(const ir::graph& g, const series<ir::node_id>& constants) {
     bool grown = false;
-    for (std::size_t i = 0; i < first_.size(); ++i)
+    for (std::size_t i = 0; i < std::min(first_.size(), constants.size()); ++i)
       if (!differs_[i] && std::bit_cast<std::uint64_t>(g[constants[i]].attr.literal.f) != first_[i])
         differs_[i] = grown = true;
-    if (grown && ++times_ == most_times) std::fill(differs_.begin(), differs_.end(), 1);
     return grown;
   }
 
   /// Those of `constants` that have differed.
   series<ir::node_id> of(const series<ir::node_id>& constants) const {
     series<ir::node_id> out;
-    for (std::size_t i = 0; i < constants.size(); ++i)
+    for (std::size_t i = 0; i < std::min(first_.size(), constants.size()); ++i)
       if (differs_[i]) out.push_back(constants[i]);
     return out;
   }
 
  private:
-  static constexpr int most_times = 3;  ///< numbers that come to differ one by one cost few kernels
-
   series<std::uint64_t> first_;
   series<char> differs_;
-  int times_ = 0;
 };
 
 /// The graph with some constants as inputs of rank 0, in front of its last `captured` ones.
@@ -205,6 +202,7 @@ class supplied_program final : public program {
 /// Specialisations that follow from different C++ numbers and are otherwise equal. Changes while one is made.
 struct kinship {
   std::string structure;  ///< of their graphs with the layouts of arguments, without floating constants
+  std::size_t open = 0;   ///< extents that these leave open
   varying constants;
   std::shared_ptr<shared_kernels> kernels;  ///< once there are two of them
 };
