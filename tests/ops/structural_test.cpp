@@ -1,4 +1,7 @@
 // Movement, reductions, products and indexing: eager, reference, compiled and derived, on views, size 1 and nothing.
+#include <limits>
+#include <vector>
+
 #include "walk.hpp"
 
 using namespace sinter;
@@ -18,9 +21,11 @@ array eager(F f, const X&... x) {
 
 struct rows {
   ops::walk w;
+  bool derives = true;
   template <class F, class... X>
   void smooth(const char* name, F f, const X&... x) {
-    w.smooth(name, eager(f, x...), 1e-13, f, x...);
+    if (derives) w.smooth(name, eager(f, x...), 1e-13, f, x...);
+    else w.row(name, eager(f, x...), 1e-13, f, x...);
   }
   template <class F, class... X>
   void exact(const char* name, F f, const X&... x) {
@@ -193,6 +198,17 @@ void on_layouts(F f) {
     rows r;
     f(r, view);
     r.w.run();
+  }
+  SUBCASE("special values") {
+    const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+    for (const std::vector<double>& some : {std::vector{nan}, {inf}, {-inf}, {-0.0, 0.0}, {inf, nan, -inf, -0.0}}) {
+      const tensor<f64, 3> x = view.contiguous();
+      for (std::int64_t i = 0; i < x.numel(); i += 7) x.data()[i] = some[static_cast<std::size_t>(i / 7) % some.size()];
+      rows r;
+      r.derives = false;
+      f(r, x);
+      r.w.run();
+    }
   }
 }
 
