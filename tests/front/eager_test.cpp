@@ -108,6 +108,50 @@ ops::array variance_of(const ops::array& x, const std::vector<int>& axes, int dd
   return out;
 }
 
+/// The position of x's first extreme along `axis` (of all: -1), by a plain loop; `sign` is -1 for the smallest. NaN is extreme.
+ops::array first_extreme(const ops::array& x, int axis, double sign) {
+  ops::coord kept = x.extents;
+  if (axis < 0) kept.clear();
+  else kept.erase(kept.begin() + axis);
+  ops::array out = ops::make(kept, [](const ops::coord&) { return -1.0; });
+  std::vector<double> best(out.at.size());
+  double position = 0;
+  ops::make(x.extents, [&](const ops::coord& c) {
+    std::int64_t to = 0;
+    for (int i = 0; axis >= 0 && i < static_cast<int>(c.size()); ++i)
+      if (i != axis) to = to * x.extents[static_cast<std::size_t>(i)] + c[static_cast<std::size_t>(i)];
+    const auto k = static_cast<std::size_t>(to);
+    const double v = sign * ops::get(x, c);
+    if (out.at[k] < 0 || (!std::isnan(best[k]) && !(v <= best[k]))) {
+      best[k] = v;
+      out.at[k] = axis < 0 ? position : static_cast<double>(c[static_cast<std::size_t>(axis)]);
+    }
+    ++position;
+    return 0.0;
+  });
+  return out;
+}
+
+/// argmax and argmin of an expression of rank 3 along each axis and over all, where there is something.
+template <class E>
+void check_extremes(const E& e) {
+  const auto x = ops::values(e);
+  const auto along = [&]<int Axis>() {
+    if (x.extents[Axis] == 0) return;
+    ops::check_equal(ops::values(argmax(e, axis<Axis>)), first_extreme(x, Axis, 1), 0);
+    auto want = first_extreme(x, Axis, -1);
+    ops::check_equal(ops::values(argmin(e, axis<Axis>)), want, 0);
+    want.extents.insert(want.extents.begin() + Axis, 1);
+    ops::check_equal(ops::values(argmin(e, axis<Axis - 3>, keepdims)), want, 0);
+  };
+  along.template operator()<0>();
+  along.template operator()<1>();
+  along.template operator()<2>();
+  if (x.at.empty()) return;
+  ops::check_equal(ops::values(argmax(e)), first_extreme(x, -1, 1), 0);
+  ops::check_equal(ops::values(argmin(e)), first_extreme(x, -1, -1), 0);
+}
+
 /// f(axis<...>, the same axes as a list) for each set of axes of a tensor of rank 3.
 template <class F>
 void for_each_axes(F&& f) {
@@ -258,7 +302,40 @@ TEST_CASE_TEMPLATE("NaN and infinities reach the variances that they are part of
     }
 }
 
-TEST_CASE("the variance of an expression stores it nowhere") {
+TEST_CASE_TEMPLATE("the first extremes of expressions, in blocks, chunks and columns", T, std::int8_t, std::uint16_t,
+                   int, long long, std::uint64_t, float, double, f16, bf16) {
+  for (const auto& shape : shapes) {
+    const auto a = ops::sample<T, 3>(shape, 1), b = ops::sample<T, 3>(shape, 2);
+    check_extremes(a * b);
+    check_extremes(scattered(a, true) * b);
+    check_extremes(permute<2, 0, 1>(a) + permute<2, 0, 1>(b));
+    check_extremes(a);
+  }
+  // Ties: few values in many elements.
+  for (const auto& shape : {index_array<3>{40000, 1, 3}, {2, 2, 40000}, {1, 300, 300}, {4200, 1, 9}, {3, 3000, 2}}) {
+    const auto a = ops::sample<T, 3>(shape, 4);
+    check_extremes(where(a > T(0.f), T(1.f), T(0.f)));
+    check_extremes(full<T>(T(3.f), shape[0], shape[1], shape[2]) + T(0.f));
+  }
+  CHECK(argmax(tensor<T, 0>(T(3.f)) * T(2.f)).item() == 0);
+}
+
+TEST_CASE_TEMPLATE("the first NaN is the extreme, an infinity one like any number", T, float, double, f16) {
+  using limits = std::numeric_limits<double>;
+  for (const double bad : {limits::quiet_NaN(), limits::infinity(), -limits::infinity()})
+    for (const bool everywhere : {false, true}) {
+      const auto x = ops::sample<T, 3>({1, 5000, 40});
+      if (everywhere) x.fill(static_cast<T>(static_cast<float>(bad)));
+      for (const std::int64_t row : {4100, 4101, 4999}) x(0, row, 7) = static_cast<T>(static_cast<float>(bad));
+      x(0, 4100, 8) = static_cast<T>(-std::numeric_limits<float>::infinity());
+      check_extremes(x * T(1.f));
+      check_extremes(permute<2, 0, 1>(x) * T(1.f));
+    }
+  CHECK(argmax(tensor<float, 1>{-0.f, 0.f, -1.f} * 1).item() == 0);
+  CHECK(argmin(tensor<float, 1>{0.f, -0.f, 1.f} * 1).item() == 0);
+}
+
+TEST_CASE("reductions of an expression to positions and moments store it nowhere") {
   const std::int64_t n = 4096;
   const auto a = ops::sample<float, 2>({n, 1}), b = ops::sample<float, 2>({1, n});
   static_cast<void>(var(a + slice<1>(b, 0, 64)));  // starts the threads
@@ -267,6 +344,9 @@ TEST_CASE("the variance of an expression stores it nowhere") {
     static_cast<void>(var(a + b, axis<1>));
     static_cast<void>(var(a + b, axis<0>));
     static_cast<void>(sinter::std(a + b));
+    static_cast<void>(argmax(a + b, axis<1>));
+    static_cast<void>(argmin(a + b, axis<0>));
+    static_cast<void>(argmax(a + b));
   });
 }
 

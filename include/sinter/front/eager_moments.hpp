@@ -5,13 +5,9 @@
 #include <cmath>
 #include <optional>
 
-#include "eager_reduce.hpp"
-#include "op_shapes.hpp"
+#include "eager_blocks.hpp"
 
 namespace sinter::detail {
-
-/// Elements that are computed once and read again while they are in the cache.
-inline constexpr std::int64_t moments_block = 2048;
 
 /// What is known of some numbers: how many, their mean, and the sum of the squares of what is left without it.
 struct moments {
@@ -101,15 +97,13 @@ void add_shifted_columns(const T* x, std::int64_t rows, std::int64_t n, const T*
     }
 }
 
-/// Variances of an expression of f32 or f64 with its type erased. Each chunk is taken relative to the mean of its first
-/// elements, so that no digits are lost to a mean far from 0.
+/// Variances of f32 or f64. Each chunk is taken relative to the mean of its first elements, so that no digits are lost to
+/// a mean far from 0.
 template <class T, class Out>
-struct variance_reduction {
+struct variance_reduction : block_source<T> {
   using Total = moments;
 
-  const void* expression;
-  row_function fill;
-  double divisor;
+  int ddof;
   bool root;
 
   static void merge(moments& a, const moments& b) {
@@ -119,91 +113,52 @@ struct variance_reduction {
     a.count = n;
   }
   Out result(const moments& m) const {
-    const double v = m.squares / divisor;
+    const double v = m.squares / std::max(m.count - ddof, 0.0);
     return static_cast<Out>(static_cast<T>(root ? std::sqrt(v) : v));
   }
 
-  moments over_rows(const reduction_space& s, const walker& of, cursor* at, std::int64_t begin,
+  moments over_rows(const reduction_space& s, const walker& of, walker& along, cursor* at, std::int64_t begin,
                     std::int64_t end) const {
-    const int axis = s.last > s.first ? s.last - 1 : -1;
-    const std::int64_t inner = axis >= 0 ? s.extent[axis] : 1;
-    alignas(64) T block[moments_block];
-    std::int64_t filled = 0;
     T shift = 0;
     double sum = 0, square = 0;
-    walker w(s.extent, s.first, axis >= 0 ? axis : s.first, s.leaves, s.count, begin / inner);
-    for (std::int64_t i = begin; i < end;) {
-      place(at, s.leaves, s.count, axis, of, w);
-      const std::int64_t first = i % inner;
-      const std::int64_t n = std::min({inner - first, end - i, moments_block - filled});
-      fill(expression, at, first, first + n, block + filled);
-      filled += n;
-      i += n;
-      if (first + n == inner) w.next();
-      if (filled < moments_block && i < end) continue;
-      if (i - begin == filled) {
-        const std::int64_t few = std::min(filled, moments_block / 8);
-        add_shifted(block, few, block[0], sum, square);
-        shift = static_cast<T>(block[0] + sum / static_cast<double>(few));
+    this->each_block(s, of, along, at, begin, end, [&](const T* x, std::int64_t n, std::int64_t first) {
+      if (first == begin) {
+        const std::int64_t few = std::min(n, block_elements / 8);
+        add_shifted(x, few, x[0], sum, square);
+        shift = static_cast<T>(x[0] + sum / static_cast<double>(few));
         sum = square = 0;
       }
-      add_shifted(block, filled, shift, sum, square);
-      filled = 0;
-    }
+      add_shifted(x, n, shift, sum, square);
+    });
     return {static_cast<double>(end - begin), shift, sum, square};
   }
 
-  void over_columns(const reduction_space& s, const walker& of, cursor* at, std::int64_t low, std::int64_t high,
-                    std::int64_t begin, std::int64_t end, moments* totals) const {
-    const std::int64_t n = high - low, rows = moments_block / n;
-    alignas(64) T block[moments_block];
+  void over_columns(const reduction_space& s, const walker& of, walker& along, cursor* at, std::int64_t low,
+                    std::int64_t high, std::int64_t begin, std::int64_t end, moments* totals) const {
+    const std::int64_t n = high - low;
     T shift[reduce_columns];
     double sum[reduce_columns] = {}, square[reduce_columns] = {};
-    walker w(s.extent, s.first, s.last, s.leaves, s.count, begin);
-    for (std::int64_t i = begin; i < end;) {
-      const std::int64_t first = i, stop = std::min(end, i + rows);
-      for (; i < stop; ++i, w.next()) {
-        place(at, s.leaves, s.count, s.kept - 1, of, w);
-        fill(expression, at, low, high, block + (i - first) * n);
-      }
+    this->each_rows(s, of, along, at, low, high, begin, end, [&](const T* x, std::int64_t rows, std::int64_t first) {
       if (first == begin) {
-        std::copy_n(block, n, shift);
-        add_shifted_columns(block, i - first, n, shift, sum, square);
+        std::copy_n(x, n, shift);
+        add_shifted_columns(x, rows, n, shift, sum, square);
         for (std::int64_t j = 0; j < n; ++j) {
-          shift[j] = static_cast<T>(block[j] + sum[j] / static_cast<double>(i - first));
+          shift[j] = static_cast<T>(x[j] + sum[j] / static_cast<double>(rows));
           sum[j] = square[j] = 0;
         }
       }
-      add_shifted_columns(block, i - first, n, shift, sum, square);
-    }
+      add_shifted_columns(x, rows, n, shift, sum, square);
+    });
     for (std::int64_t j = 0; j < n; ++j) totals[j] = {static_cast<double>(end - begin), shift[j], sum[j], square[j]};
   }
 };
 
-/// The variance of `e` over axes, its root where `root`, as Out; null where a tensor of it is on a GPU.
+/// The variance of `e` over axes, its root where `root`, as Out; null where reduce_blocks has none.
 template <class Out, dims Result, class E>
 std::optional<tensor<Out, Result>> eager_variance(const E& e, const op_shapes::axis_list& axes, bool keep, int ddof,
                                                   bool root, location at) {
-  using T = typename E::value_type;
-  constexpr int leaf_number = leaf_count<E>;
-  const auto extents = extents_of(e, at);
-  engine::operand operands[operand_count<E>];
-  operand_list list{operands};
-  collect(e, list, at);
-  if (list.on_gpu) return {};
-  const dims shape = op_shapes::reduce(to_dims(extents), axes, keep).shape;
-  index_array<Result.rank> kept{};
-  std::copy_n(shape.extent, Result.rank, kept.begin());
-  auto result = empty<Out, Result>("var", kept, at);
-  leaf leaves[leaf_number > 0 ? leaf_number : 1];
-  bind_leaves(list, E::rank, leaves);
-  const reduction_space s(leaves, leaf_number, as_numbers(extents.data()), E::rank, axes.at, axes.count);
-  if (s.results == 0) return result;
-  const double divisor = static_cast<double>(std::max<std::int64_t>(s.reduced - ddof, 0));
-  const variance_reduction<T, Out> r{&e, &fill_row<E>, divisor, root};
-  if (s.reduced == 0) std::fill_n(access::data(result), s.results, r.result({}));
-  else run_reduction(r, s, access::data(result));
-  return result;
+  const variance_reduction<typename E::value_type, Out> r{source_of(e), ddof, root};
+  return reduce_blocks<Out, Result>("var", r, e, axes, keep, at);
 }
 
 }  // namespace sinter::detail

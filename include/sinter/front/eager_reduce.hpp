@@ -106,6 +106,7 @@ struct reduction_space {
 };
 
 /// Writes every result of a space that has some: r.over_rows and r.over_columns give the totals of a chunk, which are merged.
+/// They are given walkers of the kept axes, in place, and of the reduced ones, to seek.
 template <class Reduction, class Out>
 void run_reduction(const Reduction& r, const reduction_space& s, Out* out) {
   using Total = typename Reduction::Total;
@@ -120,18 +121,25 @@ void run_reduction(const Reduction& r, const reduction_space& s, Out* out) {
   parallel(s.results / inner * tiles * chunks, s.results * s.reduced, [&](std::int64_t from, std::int64_t to) {
     Total totals[reduce_columns];
     series<cursor> at(static_cast<std::size_t>(s.count));
+    std::int64_t c = from % chunks, tile_of = from / chunks % tiles, outer = from / chunks / tiles;
+    walker of(s.extent, 0, columns ? s.kept - 1 : s.kept, s.leaves, s.count, outer);
+    walker along(s.extent, s.first, columns ? s.last : std::max(s.first, s.last - 1), s.leaves, s.count, 0);
     for (std::int64_t piece = from; piece < to; ++piece) {
-      const std::int64_t c = piece % chunks, low = piece / chunks % tiles * tile, outer = piece / chunks / tiles;
-      const std::int64_t high = std::min(inner, low + tile), begin = c * chunk,
+      const std::int64_t low = tile_of * tile, high = std::min(inner, low + tile), begin = c * chunk,
                          end = std::min(s.reduced, begin + chunk);
-      const walker w(s.extent, 0, columns ? s.kept - 1 : s.kept, s.leaves, s.count, outer);
-      if (columns) r.over_columns(s, w, at.data(), low, high, begin, end, totals);
-      else totals[0] = r.over_rows(s, w, at.data(), begin, end);
+      if (columns) r.over_columns(s, of, along, at.data(), low, high, begin, end, totals);
+      else totals[0] = r.over_rows(s, of, along, at.data(), begin, end);
       const std::int64_t first = outer * inner + low;
       for (std::int64_t i = 0; i < high - low; ++i) {
         if (chunks > 1) partial[static_cast<std::size_t>(c * s.results + first + i)] = totals[i];
         else out[first + i] = r.result(totals[i]);
       }
+      if (++c < chunks) continue;
+      c = 0;
+      if (++tile_of < tiles) continue;
+      tile_of = 0;
+      ++outer;
+      of.next();
     }
   });
   for (std::int64_t i = 0; chunks > 1 && i < s.results; ++i) {
@@ -158,15 +166,16 @@ struct reduction {
   static Out result(Total total) { return static_cast<Out>(total); }
 
   /// C over reduced positions [begin, end) for one result.
-  Total over_rows(const reduction_space& s, const walker& result, cursor* at, std::int64_t begin,
+  Total over_rows(const reduction_space& s, const walker& result, walker& w, cursor* at, std::int64_t begin,
                   std::int64_t end) const {
     const int axis = s.last > s.first ? s.last - 1 : -1;
     const std::int64_t inner = axis >= 0 ? s.extent[axis] : 1;
     Total total = identity_of<C, Total>();
-    walker w(s.extent, s.first, axis >= 0 ? axis : s.first, s.leaves, s.count, begin / inner);
-    for (std::int64_t i = begin; i < end; w.next()) {
+    w.seek(begin / inner);
+    std::int64_t first = begin % inner;
+    for (std::int64_t i = begin; i < end; w.next(), first = 0) {
       place(at, s.leaves, s.count, axis, result, w);
-      const std::int64_t first = i % inner, row_end = std::min(inner, first + (end - i));
+      const std::int64_t row_end = std::min(inner, first + (end - i));
       for (std::int64_t j = first; j < row_end; j += reduce_block)
         total = combine<C, Total>(total, row(expression, at, j, std::min(row_end, j + reduce_block)));
       i += row_end - first;
@@ -175,12 +184,12 @@ struct reduction {
   }
 
   /// C over reduced positions [begin, end) for results [low, high) along the innermost kept axis.
-  void over_columns(const reduction_space& s, const walker& outer, cursor* at, std::int64_t low, std::int64_t high,
-                    std::int64_t begin, std::int64_t end, Total* totals) const {
+  void over_columns(const reduction_space& s, const walker& outer, walker& w, cursor* at, std::int64_t low,
+                    std::int64_t high, std::int64_t begin, std::int64_t end, Total* totals) const {
     constexpr std::int64_t rows = std::is_same_v<T, Total> ? std::numeric_limits<std::int64_t>::max() : 64;
     const std::int64_t n = high - low;
     std::fill(totals, totals + n, identity_of<C, Total>());
-    walker w(s.extent, s.first, s.last, s.leaves, s.count, begin);
+    w.seek(begin);
     T block[reduce_columns];
     for (std::int64_t i = begin; i < end;) {
       std::fill(block, block + n, identity_of<C, T>());

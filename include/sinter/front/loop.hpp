@@ -155,6 +155,14 @@ class walker {
   /// Starts at the `position`-th point of axes first…last-1 of `extent`.
   SINTER_API walker(const std::int64_t* extent, int first, int last, const leaf* leaves, int count,
                     std::int64_t position);
+  /// Goes to the `position`-th point.
+  void seek(std::int64_t position) {
+    for (int i = last_; i-- > first_; position /= extent_[i]) {
+      const std::int64_t to = position % extent_[i];
+      move(i, to - index_[i]);
+      index_[i] = to;
+    }
+  }
   void next() {
     for (int i = last_; i-- > first_;) {
       move(i, 1);

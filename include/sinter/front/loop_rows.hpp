@@ -21,11 +21,7 @@ SINTER_API int collapse(std::int64_t* extent, int first, int last, leaf* leaves,
 SINTER_API walker::walker(const std::int64_t* extent, int first, int last, const leaf* leaves, int count,
                           std::int64_t position)
     : extent_(extent), leaves_(leaves), first_(first), last_(last), offset_(static_cast<std::size_t>(count)) {
-  for (int i = last; i-- > first;) {
-    index_[i] = position % extent[i];
-    position /= extent[i];
-    move(i, index_[i]);
-  }
+  seek(position);
 }
 
 SINTER_API void for_each_row(space s, leaf* leaves, int count, const void* e, row_function f, char* out,

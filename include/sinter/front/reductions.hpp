@@ -247,20 +247,20 @@ auto norm(const X& x, keepdims_t, location at = location::current()) {
 }
 
 // The index of the first extreme along one axis, or in row-major order over all: NAME(x), NAME(x, axis<1>, keepdims).
-#define SINTER_ARG(NAME, COMBINER)                                                                                   \
-  template <tensor_like X>                                                                                           \
-  auto NAME(const X& x, location at = location::current()) {                                                         \
-    return detail::arg_reduce<detail::named::NAME, COMBINER, 0, false>(flatten(x, at), at);                          \
-  }                                                                                                                  \
-  template <tensor_like X, int... A>                                                                                 \
-  auto NAME(const X& x, axis_t<A...>, location at = location::current()) {                                           \
-    return detail::arg_reduce<detail::named::NAME, COMBINER, detail::one_axis<detail::named::NAME, X::rank, A...>(), \
-                              false>(x, at);                                                                         \
-  }                                                                                                                  \
-  template <tensor_like X, int... A>                                                                                 \
-  auto NAME(const X& x, axis_t<A...>, keepdims_t, location at = location::current()) {                               \
-    return detail::arg_reduce<detail::named::NAME, COMBINER, detail::one_axis<detail::named::NAME, X::rank, A...>(), \
-                              true>(x, at);                                                                          \
+#define SINTER_ARG(NAME, COMBINER)                                                                                 \
+  template <tensor_like X>                                                                                         \
+  auto NAME(const X& x, location at = location::current()) {                                                       \
+    return detail::arg_reduce<detail::named::NAME, COMBINER, op_shapes::all_axes(X::rank), false>(x, at);          \
+  }                                                                                                                \
+  template <tensor_like X, int... A>                                                                               \
+  auto NAME(const X& x, axis_t<A...>, location at = location::current()) {                                         \
+    constexpr int axis = detail::one_axis<detail::named::NAME, X::rank, A...>();                                   \
+    return detail::arg_reduce<detail::named::NAME, COMBINER, op_shapes::normalize({axis}, X::rank), false>(x, at); \
+  }                                                                                                                \
+  template <tensor_like X, int... A>                                                                               \
+  auto NAME(const X& x, axis_t<A...>, keepdims_t, location at = location::current()) {                             \
+    constexpr int axis = detail::one_axis<detail::named::NAME, X::rank, A...>();                                   \
+    return detail::arg_reduce<detail::named::NAME, COMBINER, op_shapes::normalize({axis}, X::rank), true>(x, at);  \
   }
 
 /// The i64 index of the first largest element, NaN counting as largest. Numbers; user_error over an axis of extent 0.

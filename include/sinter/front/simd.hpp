@@ -129,6 +129,12 @@ SINTER_INLINE mask<T> bit_not(mask<T> a) {
   return ~a.v;
 }
 
+/// Whether some lane is true.
+template <class T>
+SINTER_INLINE bool any(mask<T> a) {
+  return xsimd::any(a.v);
+}
+
 template <class T>
 SINTER_INLINE mask<T> isnan(vec<T> a) {
   return not_equal(a, a);
