@@ -335,7 +335,58 @@ TEST_CASE_TEMPLATE("the first NaN is the extreme, an infinity one like any numbe
   CHECK(argmin(tensor<float, 1>{0.f, -0.f, 1.f} * 1).item() == 0);
 }
 
-TEST_CASE("reductions of an expression to positions and moments store it nowhere") {
+TEST_CASE_TEMPLATE("logsumexp of expressions over every set of axes, in blocks, chunks and columns", T, float, double,
+                   f16, bf16) {
+  const double tolerance = std::max(ops::tolerance_of<T>(), 1e-13);
+  const auto check = [&](const auto& e) {
+    const auto x = ops::values(e);
+    for_each_axes([&](auto where, const std::vector<int>& axes) {
+      for (const int k : axes)
+        if (x.extents[static_cast<std::size_t>(k)] == 0) return;
+      auto want = reduced(x, axes, 0, [](double a, double b) { return a + std::exp(b - 500); });
+      for (double& v : want.at) v = std::log(v) + 500;
+      ops::check_equal(ops::values(logsumexp(e, where)), want, tolerance);
+      for (const int k : axes) want.extents.insert(want.extents.begin() + k, 1);
+      ops::check_equal(ops::values(logsumexp(e, where, keepdims)), want, tolerance);
+    });
+  };
+  for (const auto& shape : shapes) {
+    const auto a = ops::sample<T, 3>(shape, 1), b = ops::sample<T, 3>(shape, 2);
+    check(a * b);
+    check(scattered(a, true) * b + T(500.f));
+  }
+  for (const auto& shape : {index_array<3>{40000, 1, 3}, {2, 2, 40000}, {1, 300, 300}, {4200, 1, 9}, {3, 3000, 2}})
+    check(ops::sample<T, 3>(shape, 4) * T(20.f) + T(400.f));
+}
+
+TEST_CASE_TEMPLATE("logsumexp where the largest is infinite or NaN is the largest", T, float, double, f16) {
+  const T inf = static_cast<T>(std::numeric_limits<float>::infinity());
+  const T nan = static_cast<T>(std::numeric_limits<float>::quiet_NaN());
+  for (const T bad : {nan, inf, static_cast<T>(-inf)})
+    for (const std::int64_t at : {0, 4999}) {
+      const auto x = ops::sample<T, 2>({5000, 40});
+      x(at, 7) = bad;
+      for (std::int64_t i = 0; i < 5000; ++i) x(i, 8) = static_cast<T>(-inf);
+      x(at, 9) = inf;
+      x(2500, 9) = nan;
+      const auto finite = logsumexp(slice<0>(x, 1, 4999) * T(1.f), axis<0>).to_vector();
+      const auto check = [&](const std::vector<T>& got) {
+        for (std::size_t j = 0; j < got.size(); ++j) {
+          const auto v = static_cast<double>(got[j]);
+          if (j == 8) CHECK(v == -std::numeric_limits<double>::infinity());
+          else if (j == 9) CHECK(std::isnan(v));
+          else if (j != 7 || bad < T(0.f)) CHECK(v == doctest::Approx(static_cast<double>(finite[j])).epsilon(0.01));
+          else if (bad == bad) CHECK(v == std::numeric_limits<double>::infinity());
+          else CHECK(std::isnan(v));
+        }
+      };
+      check(logsumexp(x * T(1.f), axis<0>).to_vector());
+      check(logsumexp(transpose(x) * T(1.f), axis<1>).to_vector());
+      CHECK(std::isnan(static_cast<double>(logsumexp(x * T(1.f)).item())));
+    }
+}
+
+TEST_CASE("variances, extremes and logsumexp of an expression store it nowhere") {
   const std::int64_t n = 4096;
   const auto a = ops::sample<float, 2>({n, 1}), b = ops::sample<float, 2>({1, n});
   static_cast<void>(var(a + slice<1>(b, 0, 64)));  // starts the threads
@@ -347,6 +398,9 @@ TEST_CASE("reductions of an expression to positions and moments store it nowhere
     static_cast<void>(argmax(a + b, axis<1>));
     static_cast<void>(argmin(a + b, axis<0>));
     static_cast<void>(argmax(a + b));
+    static_cast<void>(logsumexp(a + b, axis<1>));
+    static_cast<void>(logsumexp(a + b, axis<0>));
+    static_cast<void>(logsumexp(a + b));
   });
 }
 

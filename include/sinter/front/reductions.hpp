@@ -7,6 +7,7 @@
 
 #include "arg_reduce.hpp"
 #include "axes.hpp"
+#include "eager_logsumexp.hpp"
 #include "eager_moments.hpp"
 #include "evaluate.hpp"
 #include "pointwise.hpp"
@@ -142,7 +143,15 @@ auto drop_kept(const X& x, location at) {
 template <axis_list Axes, bool Keep, class X>
 auto logsumexp_over(const X& x, location at) {
   if constexpr (takes_floats<named::logsumexp, X>()) {
-    const auto y = detail::evaluate(wide(x, at), at);
+    const auto& wider = wide(x, at);
+    if constexpr (X::rank > 0)
+      if (!engine::current()) {
+        constexpr dims shape = op_shapes::reduce(X::static_shape, Axes, Keep).shape;
+        const auto source = source_of(wider);
+        const logsumexp_reduction<element_of<std::remove_cvref_t<decltype(wider)>>, element_of<X>> r{source};
+        if (auto v = reduce_blocks<element_of<X>, shape>("logsumexp", r, wider, Axes, Keep, at)) return *std::move(v);
+      }
+    const auto y = detail::evaluate(wider, at);
     const auto m = finite_max<Axes>(y, at);
     const auto s = sum_over<Axes, Keep>(exp(sub(y, m, at), at), at);
     return narrow<element_of<X>>(add(log(s, at), drop_kept<Axes, Keep>(m, at), at), at);
