@@ -97,11 +97,12 @@ SINTER_API ir::graph with_slices(const ir::graph& g, const series<split_product>
         ir::dot(ir::permute(ir::reshape(a, std::move(left)), std::move(order)), ir::reshape(b, std::move(right)), 1, 1);
     ir::value sum;
     for (std::int64_t i = 0; i < slices; ++i) {
-      ir::shape count = parts.extents(), start(count.size(), 0);
+      ir::shape count = parts.extents();
+      ir::shape start(count.size(), 0);
       count[0] = 1;
       start[0] = i;
-      const ir::value part =
-          ir::reshape(ir::slice(parts, std::move(count), start, series<std::int64_t>(start.size(), 1)), n.extents);
+      const series<std::int64_t> steps(start.size(), 1);
+      const ir::value part = ir::reshape(ir::slice(parts, std::move(count), start, steps), n.extents);
       sum = i == 0 ? part : sum + part;
     }
     return sum.id();
