@@ -171,9 +171,37 @@ TEST_CASE("rows of a narrow product that others need too, or need otherwise, are
     const auto y = matmul(a, b);
     return evaluate(max(flip<0>(y), axis<-1>));
   });
-  // With open extents.
-  check(2, [](auto a, auto b, auto) { return evaluate(max(matmul(a, b), axis<-1>)); },
-        {.dynamic = dynamic::yes, .precision = precision::high});
+}
+
+TEST_CASE(
+    "reductions of the rows of a narrow product with open extents are done with it while it is narrow, and small") {
+  const auto both = [](auto a, auto b, auto c) {
+    const auto y = evaluate(matmul(a, b) + c);
+    const auto z = evaluate(y - max(y, axis<-1>, keepdims));
+    return std::tuple{z, evaluate(sum(z, axis<0>)), evaluate(sum(min(y, axis<-1>)))};
+  };
+  const std::int64_t extents[][3] = {{100, 64, 10}, {70, 512, 16}, {33, 20, 15}, {8, 1000, 9},  {6, 36, 12},
+                                     {40, 36, 30},  {90, 36, 70},  {64, 40, 7},  {300, 36, 11}, {40, 1100, 12}};
+  for (const auto& how : {tf32, options{.mode = mode::reduce_overhead, .precision = precision::high}}) {
+    options open = how;
+    open.dynamic = dynamic::yes;
+    const auto f = compile(both, open);
+    for (const auto& e : extents) {
+      CAPTURE(e[0]);
+      CAPTURE(e[2]);
+      const auto a = whole(1, e[0], e[1]), b = whole(2, e[1], e[2]);
+      const auto c = whole(3, e[2]);
+      const auto [want, want_columns, want_all] = both(a, b, c);
+      for (int call = 0; call < 2; ++call) {
+        const auto [z, columns, all] = f(a.to(gpu), b.to(gpu), c.to(gpu));
+        CHECK(z.to(device::cpu()).to_vector() == want.to_vector());
+        CHECK(columns.to(device::cpu()).to_vector() == want_columns.to_vector());
+        CHECK(all.to(device::cpu()).to_vector() == want_all.to_vector());
+      }
+      if (e[0] == 100) CHECK(f.report().kernels == 1);
+    }
+    CHECK(f.specialisations() <= 4);  // by what the extents are multiples of
+  }
 }
 
 TEST_CASE("a product of many terms and few tiles is added up, in slices, by what reads it") {
@@ -236,13 +264,29 @@ TEST_CASE("open extents of a small product") {
   CHECK(f.specialisations() == 2);  // multiples of 16, and all others
 }
 
-TEST_CASE("an open number of columns makes no narrow product") {
+TEST_CASE("a product with an open number of columns is a kernel of its own while it is narrow") {
   const auto product = [](auto a, auto b) { return matmul(a, b); };
-  const auto a = whole(1, 40, 36), b = whole(2, 36, 12);
-  const auto closed = compile(product, {.dynamic = dynamic::no, .precision = precision::high}),
-             open = compile(product, {.dynamic = dynamic::yes, .precision = precision::high});
-  for (const auto* f : {&closed, &open}) {
-    CHECK((*f)(a.to(gpu), b.to(gpu)).to(device::cpu()).to_vector() == product(a, b).to_vector());
-    CHECK(f->report().sources.size() == (f == &closed ? 1 : 0));
+  const auto f = compile(product, {.dynamic = dynamic::yes, .precision = precision::high});
+  const std::int64_t extents[][3] = {{40, 36, 12},   {40, 36, 9},    {40, 36, 100},
+                                     {40, 1500, 12}, {1000, 36, 12}, {40, 36, 4}};
+  for (const auto& [m, k, n] : extents) {
+    CAPTURE(n);
+    const auto a = whole(1, m, k), b = whole(2, k, n);
+    CHECK(f(a.to(gpu), b.to(gpu)).to(device::cpu()).to_vector() == product(a, b).to_vector());
+    if (m == 40 && n == 12 && k == 36) CHECK(f.report().sources.size() == 1);
   }
+}
+
+TEST_CASE("a product with an open number of terms is added up in slices") {
+  const auto step = [](auto m, auto a, auto b) { return evaluate(2.f * m + matmul(transpose(a), b)); };
+  const auto m = whole(1, 40, 36);
+  const auto f = compile(step, {.dynamic = dynamic::yes});
+  for (const std::int64_t terms : {1024, 64, 2048, 5008, 32}) {
+    CAPTURE(terms);
+    const auto a = whole(2, terms, 40), b = whole(3, terms, 36);
+    CHECK(f(m.to(gpu), a.to(gpu), b.to(gpu)).to(device::cpu()).to_vector() == step(m, a, b).to_vector());
+  }
+  CHECK(f.specialisations() == 1);
+  CHECK(explain(f)(m.to(gpu), whole(2, 1024, 40).to(gpu), whole(3, 1024, 36).to(gpu)).text().find("dot over (4, ") !=
+        std::string::npos);
 }

@@ -12,19 +12,22 @@ using sinter::ir::literal_array;
 
 namespace {
 
-fused planned(const graph& g, const target& t) {
+using sizes = sinter::series<std::int64_t>;
+
+fused planned(const graph& g, const target& t, const sizes& hints = {}) {
   memory_map m;
   m.strides.resize(g.size());
+  m.hints = hints;
   return fuse(g, m, t);
 }
 
-std::int64_t slices_of(const graph& g, const target& t) {
-  const auto split = products_to_split(g, planned(g, t).kernels, t);
+std::int64_t slices_of(const graph& g, const target& t, const sizes& hints = {}) {
+  const auto split = products_to_split(g, planned(g, t, hints).kernels, hints, t);
   return split.empty() ? 1 : split[0].slices;
 }
 
 /// 2 m + a' b of `terms` terms; with `twice`, a result that two kernels read.
-graph step(std::int64_t rows, std::int64_t terms, std::int64_t columns, bool twice = false) {
+graph step(dim rows, dim terms, dim columns, bool twice = false) {
   graph g;
   const auto m = input(g, {rows, columns}), a = input(g, {terms, rows}), b = input(g, {terms, columns});
   const auto p = sinter::ir::dot(sinter::ir::permute(a, {1, 0}), b, 0, 1);
@@ -52,6 +55,16 @@ TEST_CASE("few tiles of many terms are split, as far as there are multiprocessor
   CHECK(slices_of(step(64, 4096, 64), {.gpu = true, .blas = false}) == 1);
 }
 
+TEST_CASE("of open extents as many slices are taken as the hints say, where they divide the terms whatever those are") {
+  const dim s0 = dim::symbol(0), s1 = dim::symbol(1), s2 = dim::symbol(2);
+  CHECK(slices_of(step(512, s0 * 16, 512), gpu, {64}) == 4);
+  CHECK(slices_of(step(512, s0 * 8, 512), gpu, {128}) == 2);
+  CHECK(slices_of(step(512, s0, 512), gpu, {1024}) == 1);
+  CHECK(slices_of(step(s1 * 16, s0 * 16, s2), gpu, {64, 32, 512}) == 4);
+  CHECK(slices_of(step(s1 * 16, s0 * 16, s2), gpu, {64, 128, 512}) == 1);  // fills the GPU
+  CHECK(slices_of(step(64, s0 * 16, s2), gpu, {64, 0, 10}) == 1);          // a kernel of ours does it
+}
+
 TEST_CASE("what the library does as a whole is not split") {
   graph g;
   const auto a = input(g, {64, 4096}), b = input(g, {4096, 64}), c = input(g, {64});
@@ -75,9 +88,9 @@ TEST_CASE("where kernels run side by side, the last product is split") {
              d = input(g, {64, 64});
   const auto early = m * 2 + sinter::ir::dot(a, b, 0, 1);
   g.outputs = {early.id(), (d - sinter::ir::dot(early, c, 0, 1)).id()};
-  CHECK(products_to_split(g, planned(g, gpu).kernels, gpu).size() == 2);
+  CHECK(products_to_split(g, planned(g, gpu).kernels, {}, gpu).size() == 2);
   constexpr target apart{.gpu = true, .tf32 = true, .overlap = true};
-  CHECK(products_to_split(g, planned(g, apart).kernels, apart).size() == 1);
+  CHECK(products_to_split(g, planned(g, apart).kernels, {}, apart).size() == 1);
 }
 
 TEST_CASE("a graph with slices computes the same, in one product of batches and one kernel more") {

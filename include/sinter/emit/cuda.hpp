@@ -191,7 +191,7 @@ inline void print_cuda_rows(cuda_source& s, writer& out, const kernel& k, const 
 
 /// The entry that adds up what `count` blocks have left.
 inline void print_cuda_finish(cuda_source& s, writer& out, std::span<const kernel* const> kernels, cuda_printer last,
-                              const cuda_partials& parts, std::int64_t count) {
+                              const cuda_partials& parts, const dim& count) {
   s.scratch = parts.bytes();
   const auto finish = finish_of(last, count);
   cuda_launch_of(s, out, kernels, cuda_finish, last.code().extent(role::outer) * finish.tiles(), finish.threads(), 0,
@@ -204,21 +204,21 @@ inline void print_cuda_columns(cuda_source& s, writer& out, const kernel& k, con
   cuda_printer p(k, out);
   cuda_partials parts(p);
   const dim outer = k.extent(role::outer);
-  std::int64_t count = 0;
+  dim count = 0;
   if (only_columns(p)) {
     const auto shape = columns_of(p, t);
     count = shape.chunks;
-    if (count > 1) reserve_parts(p, parts, count);
+    if (shape.chunks > 1) reserve_parts(p, parts, count);
     cuda_launch_of(s, out, only, cuda_entry, outer * shape.tiles * dim(shape.chunks), shape.threads(),
                    std::max(1, (is_heavy(k) ? 512 : 1024) / shape.threads()), [&] { print_columns(p, shape, parts); });
-    if (count == 1) return;
+    if (shape.chunks == 1) return;
   } else {
     const auto shape = walk_of(p, t);
     count = shape.walkers;
     reserve_parts(p, parts, count);
     const int threads = shape.row.threads();
     cuda_launch_of(
-        s, out, only, cuda_entry, outer * dim(shape.walkers), threads, std::max(1, shape.resident / threads),
+        s, out, only, cuda_entry, outer * shape.walkers, threads, std::max(1, shape.resident / threads),
         [&] { print_walk(p, shape, parts); }, shape.shared);
   }
   tell_touched(s, p);

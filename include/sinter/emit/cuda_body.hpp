@@ -50,10 +50,7 @@ class cuda_printer {
   static std::string acc(int id) { return "a" + std::to_string(id); }
   static std::string fold(int id) { return "c" + std::to_string(id); }
   static std::string axis(std::size_t a) { return "i" + std::to_string(a); }
-  std::string extent(std::size_t a) const {
-    const dim& e = k_.axes[a].extent;
-    return e.is_number() ? e.text() : "(" + e.text() + ")";
-  }
+  std::string extent(std::size_t a) const { return parenthesised(k_.axes[a].extent); }
   static bool is_reduction(const instruction& i) { return i.kind == kind::reduce || i.kind == kind::arg_reduce; }
   series<std::size_t> axes_of(role r) const {
     series<std::size_t> out;

@@ -68,14 +68,14 @@ inline column_shape columns_of(const cuda_printer& p, const cuda_target& t) {
   return s;
 }
 
-inline finish_shape finish_of(const cuda_printer& p, std::int64_t parts) {
+inline finish_shape finish_of(const cuda_printer& p, const dim& parts) {
   finish_shape f;
   f.parts = parts;
   f.columns = p.code().extent(role::inner);
   for (int id = 0; id < p.size(); ++id) f.arrays = f.arrays || (p.is_reduction(p.at(id)) && is_array(p, id));
   for (const auto& s : p.code().stores) f.arrays = f.arrays || (is_final_store(p, s) && p.varies(s, p.inner()));
   // Four reads in a row at most, each of eight at once.
-  f.across = static_cast<int>(std::clamp<std::int64_t>(power_of_two(parts / 16), 1, 16));
+  f.across = static_cast<int>(std::clamp<std::int64_t>(power_of_two(parts.number().value_or(128) / 16), 1, 16));
   std::int64_t shared = 0;
   for (int id = 0; id < p.size(); ++id)
     if (p.is_reduction(p.at(id)) && is_array(p, id)) shared += 32 * 8;
@@ -83,8 +83,8 @@ inline finish_shape finish_of(const cuda_printer& p, std::int64_t parts) {
   return f;
 }
 
-inline void reserve_parts(cuda_printer& p, cuda_partials& parts, std::int64_t count) {
-  const dim tasks = p.code().extent(role::outer) * dim(count);
+inline void reserve_parts(cuda_printer& p, cuda_partials& parts, const dim& count) {
+  const dim tasks = p.code().extent(role::outer) * count;
   for (int id = 0; id < p.size(); ++id) {
     if (!p.is_reduction(p.at(id)) || p.at(id).span == span_of::inner) continue;
     parts.reserve(id, is_array(p, id) ? tasks * p.code().extent(role::inner) : tasks);

@@ -31,23 +31,20 @@ inline bool sums_rows(const kernel& k) { return k.mask(role::row) != 0; }
 }  // namespace detail
 
 /// How blocks of one launch make rows of a narrow product and then do with them what the second kernel does; nothing where
-/// that needs rows of other blocks, or extents are open.
+/// that needs rows of other blocks.
 inline std::optional<follow_shape> follow_of(const kernel& product, cuda_printer& then, const cuda_target& t) {
   const kernel& k = then.code();
-  const auto rows_of_both = [](const kernel& x) {
-    return x.axes.size() == 2 ? x.axes[0].extent.number() : std::nullopt;
-  };
-  const auto rows = rows_of_both(product);
   const bool reduces = std::any_of(k.body.begin(), k.body.end(), cuda_printer::is_reduction);
-  if (!rows || rows_of_both(k) != rows || product.symbols > 0 || !detail::on_tensor_cores(product, t)) return {};
+  if (product.axes.size() != 2 || k.axes.size() != 2 || product.axes[0].extent != k.axes[0].extent ||
+      !detail::on_tensor_cores(product, t))
+    return {};
   if (product.products[0].batch != 0 || product.products[0].m != 1 || product.stores.size() != 1) return {};
   if (k.is_opaque() || k.is_product() || k.is_scan() || !reduces || k.axes[1].role != role::inner ||
       k.axes[0].role == role::inner || !detail::reads_as_written(product, k))
     return {};
   if (detail::sums_rows(k) && detail::only_columns(then)) return {};
   follow_shape s{detail::tensor_shape_of(product, t), {}};
-  const auto blocks = s.product.blocks.number();
-  if (!blocks || *blocks != round_up(*rows, s.product.m)) return {};
+  if (s.product.blocks != ceil_div(product.axes[0].extent, s.product.m)) return {};
   if (detail::sums_rows(k)) s.rows = detail::walk_of(then, t);
   else s.rows.row = detail::rows_of(then, t);
   row_shape& r = s.rows.row;
@@ -55,7 +52,7 @@ inline std::optional<follow_shape> follow_of(const kernel& product, cuda_printer
   r.rows = s.product.m;
   r.group = tensor_shape::threads / r.rows;
   r.vectors = static_cast<int>(std::max<std::int64_t>(round_up(*r.most, r.group), 1));
-  s.rows.walkers = static_cast<int>(*blocks);
+  s.rows.walkers = s.product.blocks;
   s.rows.ahead = false;
   return s;
 }

@@ -135,7 +135,7 @@ SINTER_API void print_finish(cuda_printer& p, const cuda_partials& parts, const 
   out.line("const " + p.flat() + " g = block, tile = g%" + p.count(f.tiles()) + ", o = g/" + p.count(f.tiles()) + ";");
   p.unravel("o", p.axes_of(role::outer));
   detail::declare_slots(p, scalars, f.threads(), 1);
-  const std::string n = f.parts.text();
+  const std::string n = parenthesised(f.parts);
   for (int id : scalars) {
     detail::begin_accumulator(p, id);
     out.block("for (long c = threadIdx.x; c < " + n + "; c += " + p.number(f.threads()) + ")", [&] {

@@ -78,16 +78,24 @@ inline tensor_shape tensor_shape_of(const kernel& k, const cuda_target& t) {
   s.rows = of.m;
   s.columns = of.n;
   s.depth = of.k;
-  const auto blocks = [&] { return ceil_div(s.rows, s.m) * ceil_div(s.columns, s.n) * of.batch; };
-  // Smaller tiles where that leaves many multiprocessors idle.
-  const auto few = [&] { return blocks().number().value_or(1 << 20) * 5 < t.multiprocessors * 3; };
-  if (s.columns.number().value_or(64) <= 16) s.n = 16;
+  // Smaller tiles where the traced call's blocks leave many multiprocessors idle.
+  const auto few = [&] {
+    const auto tiles = [&](const series<std::size_t>& axes, std::int64_t side) {
+      std::int64_t n = 1;
+      for (auto a : axes) n *= k.axes[a].hint;
+      return round_up(n, side);
+    };
+    return tiles(x.m, s.m) * tiles(x.n, s.n) * tiles(x.batch, 1) * 5 < t.multiprocessors * 3;
+  };
+  const bool narrow = k.fit.narrow || s.columns.number().value_or(64) <= 16;
+  if (narrow) s.n = 16;
   if (few()) s.m = 32;
   if (s.n > 32 && few()) s.n = 32;
-  s.blocks = blocks();
+  s.blocks = ceil_div(s.rows, s.m) * of.batch;
+  if (!narrow || s.columns.is(0)) s.blocks *= ceil_div(s.columns, s.n);
   // A warp's part of a stage is 16 by 8 by 8 or more.
   const auto parts = [&] { return s.m / 16 * (s.n / 8) * (s.k / 8); };
-  while (parts() > tensor_shape::warps && s.depth.number().value_or(s.k) <= s.k / 2) s.k /= 2;
+  while (parts() > tensor_shape::warps && k.products[0].terms <= s.k / 2) s.k /= 2;
   // Warps with large parts of the tile read least.
   s.across = s.n / std::min(s.n, 32);
   s.deep = std::min(tensor_shape::warps / s.across, s.k / 8);

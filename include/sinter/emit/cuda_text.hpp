@@ -6,6 +6,9 @@
 
 namespace sinter::engine::emit {
 
+/// An extent as an operand of any operator.
+inline std::string parenthesised(const ir::dim& d) { return d.is_number() ? d.text() : "(" + d.text() + ")"; }
+
 /// A literal of a dtype's compute type.
 inline std::string cuda_literal(dtype type, ir::scalar x) {
   const dtype t = compute_type(type);

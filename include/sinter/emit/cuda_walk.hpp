@@ -9,7 +9,7 @@ namespace sinter::engine::emit {
 /// What a block that walks rows keeps in registers beyond its row.
 struct walk_shape {
   row_shape row;
-  int walkers = 1;
+  dim walkers = 1;
   int resident = 1024;  ///< threads on a multiprocessor
   bool hoist = false;   ///< what varies along the row only is read once
   bool ahead = false;   ///< the next row is read while this one is worked on
@@ -70,7 +70,7 @@ inline void stage_rows(const cuda_printer& p, walk_shape& s, const cuda_target& 
   const std::int64_t bytes = std::int64_t{16} * r.threads() * r.vectors *
                              static_cast<std::int64_t>(loads_of(p, true).size()),
                      room = shared_memory_of(t.capability) / std::max(1, s.resident / r.threads()) - (4 << 10),
-                     turns = rows ? round_up(*rows, s.walkers) : 16;
+                     turns = rows ? round_up(*rows, s.walkers.number().value_or(1)) : 16;
   const auto depth = std::min<std::int64_t>({room / bytes, 4, turns});
   if (depth < 2) return;
   s.staged = static_cast<int>(depth);
@@ -200,7 +200,7 @@ SINTER_API void print_walk(cuda_printer& p, const walk_shape& s, const cuda_part
   const kernel& k = p.code();
   const row_shape& r = s.row;
   cuda_row_printer rows(p, r);
-  const std::string flat = p.flat(), walkers = p.number(s.walkers), total = p.limit(k.extent(role::row)),
+  const std::string flat = p.flat(), walkers = parenthesised(s.walkers), total = p.limit(k.extent(role::row)),
                     columns = "(" + k.extent(role::inner).text() + ")", width = p.number(r.width);
   const auto arrays = detail::arrays_of(p);
   series<int> scalars;
@@ -242,7 +242,7 @@ SINTER_API void print_walk(cuda_printer& p, const walk_shape& s, const cuda_part
     const auto fixed = detail::loads_of(p, false);
     if (!fixed.empty()) p.read(fixed, rows.tile(""));
   }
-  const std::string step = p.number(std::int64_t{s.walkers} * r.rows);
+  const std::string step = parenthesised(s.walkers * dim(r.rows));
   const bool exact = r.rows == 1;
   auto place_row = [&](const std::string& base) {
     if (exact) {

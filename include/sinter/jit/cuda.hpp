@@ -33,9 +33,13 @@ inline plan::memory_map device_layout_of(const ir::graph& g, std::span<const arg
   return m;
 }
 
-/// The matrix library's call for a kernel, if there is a library and it can do that.
-inline std::optional<plan::blas_call> library_call(const plan::kernel& k, int device, const options& how) {
-  auto call = plan::as_blas(k, true);
+/// The matrix library's call for a lone kernel, if there is a library, it can do that, and no kernel of our own does it sooner.
+inline std::optional<plan::blas_call> library_call(std::span<const plan::kernel> group, plan::size_fit fit,
+                                                   std::span<const std::int64_t> sizes, const plan::target& target,
+                                                   int device, const options& how) {
+  const plan::kernel& k = group[0];
+  if (!target.blas || group.size() > 1 || fit.narrow) return {};
+  auto call = plan::as_blas(plan::with_sizes(k, sizes), true);
   std::string why;
   if (call && !run::cuda::can_multiply(to_matmul(*call, how), device, why)) {
     logs::to("fusion", [&] { return k.label + ": no library call: " + why; });
@@ -46,6 +50,7 @@ inline std::optional<plan::blas_call> library_call(const plan::kernel& k, int de
 
 /// A graph planned for a GPU, its kernels not compiled yet.
 struct cuda_plan {
+  plan::target target;
   ir::graph graph;
   series<result_spec> results;
   series<plan::kernel> kernels;  ///< in the order of the groups
@@ -64,17 +69,17 @@ inline series<series<std::size_t>> launches_of(const series<plan::kernel>& kerne
     return std::find_if(out.begin(), out.end(), [&](const auto& x) { return x.size() == 1 && x[0] == k; });
   };
   for (std::size_t k = 0; k < kernels.size(); ++k) {
-    const plan::kernel& product = kernels[k];
-    if (!product.is_product() || product.stores.size() != 1 || !plan::is_narrow(plan::extents_of(product)) ||
-        !plan::is_small_product(product, hints, target))
-      continue;
+    plan::kernel product = kernels[k];
+    if (!product.is_product() || product.stores.size() != 1 || !fit_for({&product, 1}, hints, target).narrow) continue;
     const int made = product.buffers[static_cast<std::size_t>(product.stores[0].at.buffer)].id;
     series<std::size_t> readers;
     for (std::size_t r = 0; r < kernels.size(); ++r)
       if (r != k && plan::uses(kernels[r], made)) readers.push_back(r);
-    if (readers.size() != 1 || alone(k) == out.end() || alone(readers[0]) == out.end() ||
-        !emit::can_follow(product, kernels[readers[0]], printed))
-      continue;
+    if (readers.size() != 1 || alone(k) == out.end() || alone(readers[0]) == out.end()) continue;
+    plan::kernel then = kernels[readers[0]];
+    product.fit = fit_for({&product, 1}, hints, target);
+    then.fit = fit_for({&then, 1}, hints, target);
+    if (!emit::can_follow(product, then, printed)) continue;
     *alone(readers[0]) = {k, readers[0]};
     out.erase(alone(k));
   }
@@ -84,16 +89,17 @@ inline series<series<std::size_t>> launches_of(const series<plan::kernel>& kerne
 inline cuda_plan plan_cuda(code& c, const ir::graph& g, const series<char>& copied, const memory_rule& memory,
                            const plan::target& target, const emit::cuda_target& printed, const std::string& within) {
   cuda_plan p;
+  p.target = target;
   p.graph = with_dense_operands(g, copied);
   p.results = separate_results(p.graph);
+  const auto hints = hints_of(c.layout);
   plan::fused fused = plan::fuse(p.graph, memory(p.graph, p.results), target);
-  if (const auto split = plan::products_to_split(p.graph, fused.kernels, target); !split.empty()) {
+  if (const auto split = plan::products_to_split(p.graph, fused.kernels, hints, target); !split.empty()) {
     p.graph = plan::with_slices(p.graph, split);
     p.results = separate_results(p.graph);
     fused = plan::fuse(p.graph, memory(p.graph, p.results), target);
   }
   p.first_step = c.about.steps.size();
-  const auto hints = hints_of(c.layout);
   series<std::size_t> number(fused.kernels.size()), reported;
   for (const auto& together : launches_of(fused.kernels, hints, target, printed)) {
     cuda_group group;
@@ -139,10 +145,9 @@ inline cuda_plan plan_cuda(code& c, const ir::graph& g, const series<char>& copi
 }
 
 /// Prints what the matrix library does not do; the user's kernels are texts too.
-inline void print_cuda(code& c, cuda_plan& p, const emit::cuda_target& target, bool blas, const options& how,
+inline void print_cuda(code& c, cuda_plan& p, const emit::cuda_target& target, const options& how,
                        series<std::string>& texts, series<std::size_t>& step_of) {
   const auto hints = hints_of(c.layout);
-  const plan::target planned{.gpu = true, .multiprocessors = target.multiprocessors, .tf32 = target.tf32};
   for (std::size_t n = 0; n < p.groups.size(); ++n) {
     cuda_group& group = p.groups[n];
     const plan::kernel& first = p.kernels[group.first];
@@ -151,18 +156,18 @@ inline void print_cuda(code& c, cuda_plan& p, const emit::cuda_target& target, b
       const auto& f = p.graph[first.opaque].attr.step->function;
       if (f && !f->gpu.source.empty()) own.push_back(f->gpu.source);
     } else {
-      if (blas && group.count == 1) {
-        const bool ours =
-            first.is_product() && is_narrow(plan::extents_of(first)) && is_small_product(first, hints, planned);
-        if (!ours) group.call = library_call(plan::with_sizes(first, hints), c.where.index, how);
-      }
+      group.fit = fit_for(group.of(p.kernels), hints, p.target);
+      group.call = library_call(group.of(p.kernels), group.fit, hints, p.target, c.where.index, how);
       if (group.call) {
         c.about.steps[p.first_step + n].tier = "library";
         ++c.about.kernels;
         continue;
       }
       series<const plan::kernel*> parts;
-      group.fit = group.fit_for(p.kernels, hints);
+      if (group.count > 1 && first.is_product() && first.symbols > 0) {
+        group.apart.resize(group.count);
+        for (std::size_t k = 0; k < group.count; ++k) group.apart[k].first = group.first + k, group.apart[k].count = 1;
+      }
       for (std::size_t k = 0; k < group.count; ++k) {
         p.kernels[group.first + k].fit = group.fit;
         parts.push_back(&p.kernels[group.first + k]);
@@ -179,7 +184,7 @@ inline void print_cuda(code& c, cuda_plan& p, const emit::cuda_target& target, b
       texts.push_back(std::move(text));
       step_of.push_back(p.first_step + n);
     }
-    for (auto& part : p.parts[n]) print_cuda(c, part, target, blas, how, texts, step_of);
+    for (auto& part : p.parts[n]) print_cuda(c, part, target, how, texts, step_of);
   }
 }
 
@@ -195,6 +200,27 @@ inline void report_modules(code& c, std::span<const run::cuda::built> modules, c
     // They are compiled side by side.
     if (!more || modules[k].from.milliseconds > modules[k - 1].from.milliseconds)
       report_origin(c, step_of[k], static_cast<std::int64_t>(sources.size()) - 1, modules[k].from);
+  }
+}
+
+/// The steps of a group for `sizes`: what is compiled where that fits, or else another text or the library.
+inline void assemble_group(cuda_assembly& to, const cuda_plan& p, const cuda_group& group,
+                           const run::cuda::built* module, int device, const options& how,
+                           std::span<const std::int64_t> sizes, late_cuda_kernels& late) {
+  const auto kernels = group.of(p.kernels);
+  const bool open = kernels[0].symbols > 0;
+  const plan::size_fit fit = open ? fit_for(kernels, sizes, p.target) : group.fit;
+  if (!group.apart.empty() && !fit.narrow) {
+    for (const cuda_group& one : group.apart) assemble_group(to, p, one, nullptr, device, how, sizes, late);
+    return;
+  }
+  if (const auto call = open ? library_call(kernels, fit, sizes, p.target, device, how) : group.call) {
+    to.add_product(group, *call, how);
+  } else if (module && fit == group.fit) {
+    to.add_launches(group, group.source, module);
+  } else {
+    const auto& made = late.get(group, p.kernels, fit);
+    to.add_launches(group, made.source, made.modules.data());
   }
 }
 
@@ -216,17 +242,7 @@ inline run::cuda::sequence assemble_cuda(const cuda_plan& p, const binding& wher
                                       false, modules, device, how, nullptr, sizes, late));
       assembly.add_call(group, device_routine(p.graph, p.graph[first.opaque], std::move(parts), module, device, sizes));
     } else {
-      auto call = group.call;
-      if (call && first.symbols > 0) call = library_call(plan::with_sizes(first, sizes), device, how);
-      const plan::size_fit fit = first.symbols > 0 ? group.fit_for(p.kernels, sizes) : group.fit;
-      if (call) {
-        assembly.add_product(group, *call, how);
-      } else if (module && fit == group.fit) {
-        assembly.add_launches(group, group.source, module);
-      } else {
-        const auto& made = late.get(group, p.kernels, fit);
-        assembly.add_launches(group, made.source, made.modules.data());
-      }
+      assemble_group(assembly, p, group, module, device, how, sizes, late);
     }
     while (inside && inside->kernel.size() < out.steps.size()) inside->kernel.push_back(n);
   }
@@ -269,7 +285,7 @@ inline void generate_cuda(code& c, const ir::graph& g, std::span<const argument>
   c.stage("plan");
   series<std::string> texts;
   series<std::size_t> step_of;
-  print_cuda(c, p, target, blas, how, texts, step_of);
+  print_cuda(c, p, target, how, texts, step_of);
   c.stage("emit");
   const auto modules = run::cuda::build(texts, c.where.index);
   report_modules(c, modules, step_of, texts);

@@ -60,21 +60,31 @@ inline run::cuda::matmul to_matmul(const plan::blas_call& b, const options& how)
 /// What intermediates may take where none shares another's memory.
 inline constexpr std::int64_t most_scratch_apart = std::int64_t{256} << 20;
 
+/// What a source of kernels that share launches may count on for `sizes`.
+inline plan::size_fit fit_for(std::span<const plan::kernel> kernels, std::span<const std::int64_t> sizes,
+                              const plan::target& target) {
+  plan::size_fit all{.small = true};
+  for (const auto& k : kernels) {
+    const plan::kernel known = plan::with_sizes(k, sizes);
+    const plan::size_fit one = emit::fit_of(known);
+    all.small = all.small && one.small;
+    all.longest = std::max(all.longest, one.longest);
+    all.narrow =
+        all.narrow || (known.is_product() && is_narrow(plan::extents_of(known)) && is_small_product(known, {}, target));
+  }
+  return all;
+}
+
 /// Kernels of a launch, and how: a call of the matrix library, or printed.
 struct cuda_group {
   std::size_t first = 0, count = 0;
   std::optional<plan::blas_call> call;  ///< for the sizes of the traced call
   emit::cuda_source source;
-  int text = -1;       ///< the first of its texts among all that are compiled
-  plan::size_fit fit;  ///< of the source; with symbols, sizes may ask for another one later
+  int text = -1;             ///< the first of its texts among all that are compiled
+  plan::size_fit fit;        ///< of the source; with symbols, sizes may ask for another one later
+  series<cuda_group> apart;  ///< with symbols, of a product that is followed: its kernels, where sizes make it wide
 
-  /// What a source for `sizes` may count on.
-  plan::size_fit fit_for(const series<plan::kernel>& kernels, std::span<const std::int64_t> sizes) const {
-    plan::size_fit all = emit::fit_of(plan::with_sizes(kernels[first], sizes));
-    for (std::size_t k = 1; k < count; ++k)  // kernels that share a launch have no rows
-      all.small = all.small && emit::fit_of(plan::with_sizes(kernels[first + k], sizes)).small;
-    return all;
-  }
+  std::span<const plan::kernel> of(const series<plan::kernel>& kernels) const { return {&kernels[first], count}; }
 };
 
 /// Kernels that other sizes ask for than those of the traced call; they are made when first met.
@@ -137,7 +147,7 @@ class cuda_assembly {
 
   /// `modules`: of the source's texts.
   void add_launches(const cuda_group& g, const emit::cuda_source& source, const run::cuda::built* modules) {
-    const std::span<const plan::kernel> group(&kernels_[g.first], g.count);
+    const auto group = g.of(kernels_);
     const char* const label = label_of(group);
     const std::int64_t own = source.scratch.evaluate(sizes_), at = apart_ ? round_up(scratch_, 256) : 0;
     for (const auto& launch : source.launches) {

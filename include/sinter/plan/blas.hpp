@@ -200,15 +200,14 @@ SINTER_API std::optional<blas_call> as_blas(const kernel& c, bool may_repeat = f
 inline bool is_narrow(const product_extents& e) { return e.n.number().value_or(17) <= 16; }
 
 /// True for a product that a kernel of our own does, with whatever follows, sooner than the library and another launch do: on
-/// tensor cores, of f32 that may be rounded to tf32, of few terms, in one wave of tiles of 64 by 64 (H200). What is open is what
-/// the hints say, but a product is narrow only where it always is: its tiles are.
-inline bool is_small_product(const kernel& c, std::span<const std::int64_t> hints, const target& t) {
+/// tensor cores, of f32 that may be rounded to tf32, of few terms, in one wave of tiles of 64 by 64 (H200).
+inline bool is_small_product(const kernel& c, std::span<const std::int64_t> sizes, const target& t) {
   const product& p = c.products[0];
   if (!t.tf32 || p.type != dtype::f32) return false;
   for (const auto* operand : {&p.a, &p.b})
     if (c.buffers[static_cast<std::size_t>(operand->buffer)].type != dtype::f32) return false;
-  const product_extents e = extents_of(with_sizes(c, hints));
-  const std::int64_t most_terms = is_narrow(extents_of(c)) ? 1024 : 512;
+  const product_extents e = extents_of(with_sizes(c, sizes));
+  const std::int64_t most_terms = is_narrow(e) ? 1024 : 512;
   const auto tiles = [](const dim& e) { return dim((e.number().value_or(1 << 20) + 63) / 64); };
   return e.m.number().value_or(0) >= 8 && e.n.number().value_or(0) >= 8 &&
          e.k.number().value_or(most_terms + 1) <= most_terms &&

@@ -98,6 +98,7 @@ struct buffer_use {
 struct product {
   access a, b;              ///< over the kernel's axes followed by the k axes
   series<dim> k;            ///< extents of the k axes
+  std::int64_t terms = 1;   ///< their product, as the hints say
   int batch = 0, m = 0;     ///< axes [0, batch) are batch, [batch, batch + m) rows of a, the rest columns of b
   dtype type = dtype::f32;  ///< of the result
 };
@@ -105,6 +106,7 @@ struct product {
 /// What the code of a kernel with symbols counts on; whoever runs it sees to it.
 struct size_fit {
   bool small = false;        ///< counts and offsets fit 31 bits
+  bool narrow = false;       ///< a matrix product has one to 16 columns
   std::int64_t longest = 0;  ///< elements of a row at most; 0: any number
   bool operator==(const size_fit&) const = default;
 };

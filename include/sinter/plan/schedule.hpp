@@ -318,7 +318,11 @@ SINTER_API void schedule(kernel& k, std::span<const std::int64_t> hints, const t
         throw refusal{"a reduction behind a matrix product", ir::no_node};
     for (const auto& s : k.stores)
       if (s.accumulate) throw refusal{"a scatter_add behind a matrix product", ir::no_node};
-    return detail::group_product_axes(k);
+    detail::group_product_axes(k);
+    for (axis& a : k.axes) a.hint = a.extent.evaluate(hints);
+    product& p = k.products[0];
+    p.terms = ir::product(p.k).evaluate(hints);
+    return;
   }
   if (k.is_scan()) return detail::assign_scan_roles(k);
   detail::assign_roles(k, t);

@@ -22,22 +22,22 @@ inline constexpr std::int64_t least_terms = 256, most_slices = 8, library_tile =
 namespace detail {
 
 /// True for a kernel that computes `count` elements, and adds nothing up.
-inline bool is_pointwise(const kernel& k, std::int64_t count) {
+inline bool is_pointwise(const kernel& k, const dim& count) {
   if (k.is_opaque() || k.is_product()) return false;
   dim elements = 1;
   for (const auto& a : k.axes) elements *= a.extent;
-  return elements.is(count) && std::all_of(k.body.begin(), k.body.end(), [](const instruction& i) {
+  return elements == count && std::all_of(k.body.begin(), k.body.end(), [](const instruction& i) {
            return i.kind == kind::literal || i.kind == kind::position || i.kind == kind::load ||
                   i.kind == kind::compute;
          });
 }
 
-/// As many slices as there are multiprocessors for, each of enough terms, and none that lies askew.
-inline std::int64_t slices_of(const blas_call& c, const target& t) {
+/// As many slices of `terms` as there are multiprocessors for, each of enough of them, and none that lies askew.
+inline std::int64_t slices_of(const blas_call& c, const dim& terms, const target& t) {
   if (c.m > library_tile * t.multiprocessors / c.n || c.m * c.n % 4 != 0) return 1;
   const std::int64_t tiles = (c.m * c.n + library_tile - 1) / library_tile;
   std::int64_t slices = 1;
-  while (slices < most_slices && c.k % (8 * slices) == 0 && c.k / (2 * slices) >= least_terms &&
+  while (slices < most_slices && terms.divided_by(8 * slices) && c.k / (2 * slices) >= least_terms &&
          2 * slices * tiles <= t.multiprocessors)
     slices *= 2;
   return slices;
@@ -48,7 +48,8 @@ inline std::int64_t slices_of(const blas_call& c, const target& t) {
 /// The library's products that leave much of the GPU idle, and are read by one pointwise kernel: the library would take slices
 /// itself, and add them up in a launch of its own. Where kernels run side by side only those that no other product
 /// waits for: more blocks of another would slow down what runs beside it.
-SINTER_API series<split_product> products_to_split(const ir::graph& g, const series<kernel>& kernels, const target& t) {
+SINTER_API series<split_product> products_to_split(const ir::graph& g, const series<kernel>& kernels,
+                                                   std::span<const std::int64_t> hints, const target& t) {
   series<split_product> out;
   if (!t.gpu || !t.blas) return out;
   const auto level = detail::levels_of(kernels);
@@ -56,8 +57,9 @@ SINTER_API series<split_product> products_to_split(const ir::graph& g, const ser
   for (std::size_t k = 0; k < kernels.size(); ++k)
     if (kernels[k].is_product()) last = std::max(last, level[k]);
   for (std::size_t at = 0; at < kernels.size(); ++at) {
-    const kernel& k = kernels[at];
     if (t.overlap && level[at] < last) continue;
+    if (!kernels[at].is_product()) continue;
+    const kernel k = with_sizes(kernels[at], hints);
     const auto call = as_blas(k);
     if (!call || call->batch != 1 || call->bias >= 0 || call->after != blas_activation::none) continue;
     if (call->type != dtype::f32 || is_narrow(extents_of(k)) || is_small_product(k, {}, t)) continue;
@@ -67,9 +69,9 @@ SINTER_API series<split_product> products_to_split(const ir::graph& g, const ser
     if (std::count(g.outputs.begin(), g.outputs.end(), id) != 0) continue;
     series<const kernel*> readers;
     for (const kernel& other : kernels)
-      if (&other != &k && uses(other, static_cast<int>(id))) readers.push_back(&other);
-    if (readers.size() != 1 || !detail::is_pointwise(*readers[0], call->m * call->n)) continue;
-    const std::int64_t slices = detail::slices_of(*call, t);
+      if (&other != &kernels[at] && uses(other, static_cast<int>(id))) readers.push_back(&other);
+    if (readers.size() != 1 || !detail::is_pointwise(*readers[0], ir::product(n.extents))) continue;
+    const std::int64_t slices = detail::slices_of(*call, g[n.in[0]].extents.back(), t);
     if (slices > 1) out.push_back({id, slices});
   }
   return out;
