@@ -1,6 +1,7 @@
 // Which programs become how many kernels.
 #include "graphs.hpp"
 
+#include <ctime>
 #include <sinter/autodiff/vjp.hpp>
 #include <sinter/rewrite/rewrite.hpp>
 
@@ -205,4 +206,21 @@ TEST_CASE("a kernel between two keeps them apart, and so does sharing little") {
   const fused far = fuse_to({u + expand(small, {1}, {64, 512}), v + expand(small, {0}, {512, 64})});
   REQUIRE(far.apart.size() == 1);
   CHECK(far.apart[0].why.find("they share 256 of the ") == 0);
+}
+
+TEST_CASE("hundreds of updates are planned soon") {
+  graph g;
+  const value t = input(g, {});
+  for (int i = 0; i < 800; ++i) {
+    const shape s = {3 + i % 50};
+    const value p = input(g, s), d = input(g, s), first = input(g, s), second = input(g, s);
+    const value a = first * 0.9 + d * 0.1, b = second * 0.999 + d * d * 0.001;
+    for (const value& x : {p - a * rsqrt(b + expand(t, {0}, s)), a, b}) g.outputs.push_back(x.id());
+  }
+  memory_map m;
+  m.strides.resize(g.size());
+  const std::clock_t began = std::clock();
+  CHECK(fuse(g, m, {.gpu = true}).kernels.size() == 800);
+  // Two minutes, where each merger looks at every pair anew.
+  CHECK(static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC < 30);
 }

@@ -245,9 +245,11 @@ inline bool shared_in_step(const series<plan::kernel>& kernels, std::span<const 
   const auto touches = [&](std::size_t k, int id) {
     return std::any_of(kernels[k].buffers.begin(), kernels[k].buffers.end(), [&](const auto& b) { return b.id == id; });
   };
-  for (std::size_t k = 0; k < kernels.size(); ++k)
+  for (std::size_t k = 0; k < kernels.size(); ++k) {
+    if (!touches(k, output)) continue;
     for (std::size_t other = 0; other < kernels.size(); ++other)
-      if (k != other && when[k] == when[other] && touches(k, output) && touches(other, input)) return true;
+      if (k != other && when[k] == when[other] && touches(other, input)) return true;
+  }
   return false;
 }
 

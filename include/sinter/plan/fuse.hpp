@@ -1,11 +1,13 @@
 // plan/fuse.hpp: graph -> kernels: chooses what is stored, and which stored values share a kernel.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "../base/log.hpp"
 #include "blas.hpp"
 #include "finish.hpp"
+#include "group.hpp"
 #include "opaque.hpp"
 #include "schedule.hpp"
 #include "sized.hpp"
@@ -30,11 +32,6 @@ struct fused {
 };
 
 namespace detail {
-
-struct group {
-  series<root> roots;
-  kernel code;
-};
 
 class fusion {
  public:
@@ -111,29 +108,27 @@ class fusion {
         groups_.push_back({opaque_roots(g_, live_, id), opaque_step(g_, live_, id, memory_)});
   }
 
-  bool writes(const group& x, int buffer) const {
-    for (const auto& b : x.code.buffers)
-      if (b.id == buffer && b.written) return true;
-    return false;
-  }
-
-  static bool scatters(const group& x) { return x.roots.size() == 1 && x.roots[0].scatter; }
-
-  /// True when `b` has to run after `a`.
-  bool feeds(const group& a, const group& b) const {
-    if (a.code.has_effect && b.code.has_effect) return a.code.opaque < b.code.opaque;
-    for (const auto& r : a.roots)
-      for (const auto& u : b.code.buffers)
-        if (u.id == static_cast<int>(r.target) && (!u.written || (scatters(b) && !scatters(a)))) return true;
-    return false;
-  }
-
   void link() {
-    const std::size_t n = groups_.size();
-    next_.assign(n, {});
-    for (std::size_t a = 0; a < n; ++a)
-      for (std::size_t b = 0; b < n; ++b)
-        if (a != b && feeds(groups_[a], groups_[b])) next_[a].push_back(b);
+    next_.assign(groups_.size(), {});
+    for (std::size_t a = 0; a < groups_.size(); ++a) link(a, a + 1);
+  }
+  /// Links group a with those from `first` on, both ways.
+  void link(std::size_t a, std::size_t first) {
+    for (std::size_t b = first; b < groups_.size(); ++b) {
+      if (a == b) continue;
+      if (feeds(groups_[a], groups_[b])) next_[a].push_back(b);
+      if (feeds(groups_[b], groups_[a])) next_[b].push_back(a);
+    }
+  }
+  /// Group b has become part of a, which comes before it.
+  void relink(std::size_t a, std::size_t b) {
+    next_.erase(next_.begin() + static_cast<std::ptrdiff_t>(b));
+    next_[a].clear();
+    for (auto& after : next_) {
+      erase_if(after, [&](std::size_t x) { return x == a || x == b; });
+      for (auto& x : after) x -= x > b;
+    }
+    link(a, 0);
   }
 
   static constexpr std::size_t nowhere = static_cast<std::size_t>(-1);
@@ -236,37 +231,43 @@ class fusion {
 
   void merge_all() {
     struct pair {
-      std::int64_t score;
+      std::int64_t cost;
       std::size_t a, b;
+      auto operator<=>(const pair&) const = default;
+    };
+    series<pair> pairs;  // that are worth it, the best first
+    const auto consider = [&](std::size_t a, std::size_t b) {
+      if (const auto s = saving(groups_[a], groups_[b]); s > 0 && worthwhile(a, b, s)) pairs.push_back({-s, a, b});
     };
     refused_.clear();
-    for (bool merged = true; merged;) {
-      merged = false;
-      link();
-      series<pair> pairs;
-      for (std::size_t a = 0; a < groups_.size(); ++a)
-        for (std::size_t b = a + 1; b < groups_.size(); ++b)
-          if (const auto s = saving(groups_[a], groups_[b]); s > 0 && worthwhile(a, b, s)) pairs.push_back({s, a, b});
-      sort_stably(pairs, [](const pair& x, const pair& y) { return x.score > y.score; });
-      for (const auto& p : pairs) {
-        group &x = groups_[p.a], &y = groups_[p.b];
-        const std::pair names(first_target(x), first_target(y));
-        if (refused_.contains(names) || path_around(p.a, p.b) || path_around(p.b, p.a)) continue;
-        try {
-          x = together(x, y);
-        } catch (const refusal& no) {
-          refused_.emplace(names, no.why);
-          continue;
-        } catch (const split_request&) {
-          refused_.emplace(names, "the axes have no common refinement");
-          continue;
-        }
-        groups_.erase(groups_.begin() + static_cast<std::ptrdiff_t>(p.b));
-        forget(names.first);
-        forget(names.second);
-        merged = true;
-        break;
+    link();
+    for (std::size_t a = 0; a < groups_.size(); ++a)
+      for (std::size_t b = a + 1; b < groups_.size(); ++b) consider(a, b);
+    sort_stably(pairs, std::less<>());
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      const pair p = pairs[i];
+      group &x = groups_[p.a], &y = groups_[p.b];
+      const std::pair names(first_target(x), first_target(y));
+      if (refused_.contains(names) || path_around(p.a, p.b) || path_around(p.b, p.a)) continue;
+      try {
+        x = together(x, y);
+      } catch (const refusal& no) {
+        refused_.emplace(names, no.why);
+        continue;
+      } catch (const split_request&) {
+        refused_.emplace(names, "the axes have no common refinement");
+        continue;
       }
+      groups_.erase(groups_.begin() + static_cast<std::ptrdiff_t>(p.b));
+      forget(names.first);
+      forget(names.second);
+      relink(p.a, p.b);
+      erase_if(pairs, [&](const pair& q) { return q.a == p.a || q.a == p.b || q.b == p.a || q.b == p.b; });
+      for (pair& q : pairs) q.a -= q.a > p.b, q.b -= q.b > p.b;
+      for (std::size_t c = 0; c < groups_.size(); ++c)
+        if (c != p.a) consider(std::min(c, p.a), std::max(c, p.a));
+      sort_stably(pairs, std::less<>());
+      i = static_cast<std::size_t>(-1);  // from the best one again
     }
   }
 
@@ -316,8 +317,6 @@ class fusion {
     for (const auto& b : groups_[x].code.buffers) total += bytes(b.id);
     return total;
   }
-
-  static node_id first_target(const group& x) { return x.roots[0].target; }
 
   /// Cost of computing node `id` anew from what is in memory.
   int recomputation(node_id id, sorted_set<node_id>& seen) const {
