@@ -57,8 +57,8 @@ void compare(const std::string& name, const std::string& got) {
   if (want.str() != got) FAIL_CHECK(path << " differs from the kernels: " << difference(want.str(), got));
 }
 
-/// The launches of a GPU with 132 multiprocessors, and their code.
-std::string cuda_kernels(ir::graph g, bool tf32 = false) {
+/// The launches of a GPU with 132 multiprocessors, and their code; `shared`: small kernels are launched together.
+std::string cuda_kernels(ir::graph g, bool tf32 = false, bool shared = false) {
   g = engine::rewrite::run_all(g);
   engine::detail::separate_results(g);
   engine::plan::memory_map m;
@@ -66,8 +66,15 @@ std::string cuda_kernels(ir::graph g, bool tf32 = false) {
   m.by_value.resize(g.size());
   for (auto id : g.inputs) m.by_value[id] = g[id].extents.empty();
   std::string out;
-  for (const auto& k : engine::plan::fuse(g, m, {.gpu = true, .tf32 = tf32}).kernels) {
-    const auto s = engine::emit::cuda(k, {.tf32 = tf32});
+  const auto kernels = engine::plan::fuse(g, m, {.gpu = true, .tf32 = tf32}).kernels;
+  series<series<std::size_t>> groups;
+  if (shared) groups = engine::plan::horizontal(kernels);
+  else
+    for (std::size_t k = 0; k < kernels.size(); ++k) groups.push_back({k});
+  for (const auto& group : groups) {
+    series<const engine::plan::kernel*> parts;
+    for (const auto k : group) parts.push_back(&kernels[k]);
+    const auto s = engine::emit::cuda(parts, {.tf32 = tf32});
     if (!out.empty()) out += "\n";
     out += s.texts[0].substr(0, s.texts[0].find('\n') + 1);
     for (const auto& l : s.launches)
@@ -172,6 +179,17 @@ TEST_CASE("an Adam step is one kernel that reads four and writes three") {
     return std::tuple{vec(p - 0.001f * (a / down) / (sqrt(b / under) + 1e-8f)), a, b};
   };
   golden("adam", f, v(5000), v(5000), v(5000), v(5000), tensor<float, 0>(1.f));
+}
+
+TEST_CASE("Adam steps of forty parameters are one launch of one body") {
+  const auto f = [](std::vector<vec> p, std::vector<vec> g, tensor<float, 0> t) {
+    const auto first = tree_map([](auto p, auto g) { return 0.9f * p + 0.1f * g; }, p, g);
+    const auto next = tree_map([&](auto p, auto m) { return p - 0.001f * m / (1.f - pow(0.9f, t)); }, p, first);
+    return std::pair{next, first};
+  };
+  std::vector<vec> p, g;
+  for (int i = 0; i < 40; ++i) p.push_back(v(100 + 37 * i)), g.push_back(v(100 + 37 * i));
+  compare("cuda/many_updates", cuda_kernels(trace(f)(p, g, tensor<float, 0>(1.f)).graph(), false, true));
 }
 
 TEST_CASE("rows of a table") {

@@ -145,6 +145,28 @@ TEST_CASE("every row of the table, of every dtype that it takes") {
   }
 }
 
+TEST_CASE("updates of many parameters are one kernel that reads 16 bytes at a time, with no copy of its parameters") {
+  for (const int n : {40, 480}) {
+    graph g;
+    for (int i = 0; i < n; ++i) {
+      const ir::dim size = i % 2 ? 1000 + i : 4096;
+      const value p = input(g, {size}), d = input(g, {size}), first = input(g, {size}), second = input(g, {size});
+      const value a = first * 0.9 + d * 0.1, b = second * 0.999 + d * d * 0.001;
+      for (const value& x : {p - a * rsqrt(b) * 0.001, a, b}) g.outputs.push_back(x.id());
+    }
+    memory_map m;
+    m.strides.resize(g.size());
+    const auto fused = fuse(g, m, {.gpu = true});
+    const auto groups = horizontal(fused.kernels, 32764);
+    REQUIRE(groups.size() == 1);
+    std::vector<const kernel*> all;
+    for (const auto k : groups[0]) all.push_back(&fused.kernels[k]);
+    const auto s = engine::emit::cuda(all, {});
+    CHECK(s.texts[0].find("load<4>(") != std::string::npos);
+    check_compiles(s, true);
+  }
+}
+
 TEST_CASE("kernels of random graphs") {
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     std::mt19937_64 bits(seed);

@@ -35,7 +35,15 @@ inline operation launch_of(function* f, uint3 grid, uint3 block, unsigned shared
   return o;
 }
 
+/// Bytes of a kernel's parameters, each at a multiple of 8.
+inline int parameter_bytes(const function& f) {
+  int bytes = 0;
+  for (const int* size = f.sizes; *size != 0; ++size) bytes = (bytes + 7) / 8 * 8 + std::abs(*size);
+  return bytes;
+}
+
 inline int check_launch(const function& f, uint3 grid, uint3 block, unsigned shared) {
+  if (parameter_bytes(f) > (number("SINTER_EMULATOR_DRIVER", 13000) >= 12010 ? 32764 : 4096)) return invalid_value;
   if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.x > 0x7fffffff || grid.y > 65535 || grid.z > 65535)
     return invalid_value;
   const std::uint64_t threads = std::uint64_t{block.x} * block.y * block.z;

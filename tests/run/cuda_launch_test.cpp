@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <cstring>
 #include <numeric>
 
 #include "cuda_support.hpp"
@@ -19,6 +20,44 @@ TEST_CASE("a kernel is compiled, loaded, launched, and its result copied back") 
   cuda::execute(scale_sequence(n), given, sizes);
   const auto result = on_host<float>(out, n);
   for (std::size_t i = 0; i < result.size(); ++i) REQUIRE(result[i] == in[i] * 3 + static_cast<float>(i));
+}
+
+TEST_CASE("a table has addresses, a value and numbers for each block, in one parameter") {
+  const auto code = module_of(R"(
+template <int P, int N> struct table { void* p[P]; int n[N]; };
+extern "C" __global__ void fill(int* all, const __grid_constant__ table<600, 201> t, char* scratch) {
+  const int b = blockIdx.x;
+  int* const out = (int*)t.p[b];
+  out[threadIdx.x] = *(const int*)t.p[200 + b] + *(const float*)&t.p[400 + b] + t.n[b] + t.n[200];
+  all[b] = threadIdx.x < 32 ? b : 0;
+}
+)");
+  std::vector<int> in(200);
+  std::iota(in.begin(), in.end(), 1000);
+  const storage sources = on_gpu(in), out = cuda::allocate(200 * 128, 0), all = cuda::allocate(200 * 4, 0);
+  std::vector<float> values = {0.0f, 10.0f};
+  std::vector<void*> given = {all.data()};
+  std::vector<cuda::operand> operands = {{0, 0, true}};
+  for (int part = 0; part < 3; ++part)
+    for (int b = 0; b < 200; ++b) {
+      operands.push_back({static_cast<int>(given.size()), part == 2 ? 4 : 0, part == 0});
+      given.push_back(part == 0   ? static_cast<void*>(static_cast<char*>(out.data()) + 128 * (199 - b))
+                      : part == 1 ? static_cast<char*>(sources.data()) + 4 * b
+                                  : static_cast<void*>(&values[static_cast<std::size_t>(b % 2)]));
+    }
+  cuda::sequence s = one_launch(code, "fill", operands, 200, 32);
+  s.steps[0].tabled = 600;
+  std::vector<int> numbers(202);
+  for (int b = 0; b < 200; ++b) numbers[static_cast<std::size_t>(b)] = 3 * b;
+  numbers[200] = 50000;
+  s.steps[0].numbers.resize(numbers.size() * 4);
+  std::memcpy(s.steps[0].numbers.data(), numbers.data(), numbers.size() * 4);
+  cuda::execute(s, given, nullptr);
+  const auto got = on_host<int>(out, 200 * 32), seen = on_host<int>(all, 200);
+  for (int b = 0; b < 200; ++b) {
+    CHECK(seen[static_cast<std::size_t>(b)] == b);
+    REQUIRE(got[static_cast<std::size_t>(32 * (199 - b) + b % 32)] == 51000 + b + 10 * (b % 2) + 3 * b);
+  }
 }
 
 TEST_CASE("labels stay where they are, however many follow") {

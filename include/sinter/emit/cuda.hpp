@@ -4,106 +4,17 @@
 #include <span>
 
 #include "../base/series.hpp"
-#include "cpu.hpp"
 #include "cuda_follow.hpp"
+#include "cuda_launch.hpp"
 #include "cuda_pointwise.hpp"
 #include "cuda_product.hpp"
 #include "cuda_scan.hpp"
+#include "cuda_shared.hpp"
 #include "cuda_walk.hpp"
-#include "prelude_cuda.hpp"
-#include "prelude_cuda_block.hpp"
 
 namespace sinter::engine::emit {
 
-/// The entry of a kernel's first text; that of a second one, which finishes it, is called sinter_finish.
-inline constexpr const char* cuda_entry = "sinter_kernel";
-inline constexpr const char* cuda_finish = "sinter_finish";
-
 namespace detail {
-
-inline const series<piece>& cuda_pieces() {
-  static const auto& all = *new series<piece>{
-      {prelude_cuda_core, {}},
-      {prelude_cuda_arithmetic, {"divide", "remainder", "power", "shift_left", "shift_right"}},
-      {prelude_cuda_math, {"exp", "exp2", "expm1", "log",  "log2",  "log1p", "sqrt",  "cbrt",   "sin",
-                           "cos", "tan",  "asin",  "acos", "atan",  "atan2", "sinh",  "cosh",   "tanh",
-                           "erf", "erfc", "floor", "ceil", "round", "trunc", "rsqrt", "sigmoid"}},
-      {prelude_cuda_random, {"philox", "gauss"}},
-      {prelude_cuda_reduce, {"group_all", "warps_all", "better", "extreme"}},
-      {prelude_cuda_atomic, {"atomic_add"}},
-      {prelude_cuda_copy, {"copy_async", "copy_or_zero"}},
-      {prelude_cuda_tensor, {"multiply_tf32"}},
-      {prelude_cuda_scan, {"shuffle_up"}},
-      {prelude_cuda_product, {"multiply_add"}},
-  };
-  return all;
-}
-
-/// The parameters of every entry of a source.
-inline std::string cuda_parameters(std::span<const kernel* const> kernels) {
-  std::string text;
-  int n = 0, symbols = 0;
-  for (const auto* k : kernels) {
-    for (const auto& b : k->buffers) {
-      const std::string type = memory_type(b.type);
-      text += b.by_value ? "const " + type + " " : b.written ? type + "* " : "const " + type + "* ";
-      text += "p" + std::to_string(n++) + ", ";
-    }
-    symbols = std::max(symbols, k->symbols);
-  }
-  text += "char* scratch";
-  for (int s = 0; s < symbols; ++s) text += ", long size" + std::to_string(s);
-  return text;
-}
-
-/// The sizes in the type of the kernels' indices.
-inline void declare_sizes(writer& out, std::span<const kernel* const> kernels) {
-  int symbols = 0;
-  bool wide = false;
-  for (const auto* k : kernels) {
-    symbols = std::max(symbols, k->symbols);
-    wide = wide || needs_wide_index(*k);
-  }
-  for (int s = 0; s < symbols; ++s)
-    out.line(std::string("const ") + (wide ? "long" : "int") + " s" + std::to_string(s) + " = size" +
-             std::to_string(s) + ";");
-}
-
-/// A text of what `kernels` do.
-inline std::string with_prelude(std::span<const kernel* const> kernels, const std::string& body) {
-  const auto label = text::join(kernels, " . ", [](const auto* k) { return k->label; });
-  std::string text = "// " + comment(label) + "\n";
-  for (const auto& p : cuda_pieces()) {
-    bool needed = p.functions.empty();
-    for (auto f : p.functions) needed = needed || calls(body, f);
-    if (needed) text += p.text;
-  }
-  return text + "namespace sx {\n" + body + "}  // namespace sx\n";
-}
-
-/// A text with an entry; `inside` prints a block's work on `out`, which finds its number in `block`.
-template <class F>
-void cuda_launch_of(cuda_source& s, writer& out, std::span<const kernel* const> kernels, const std::string& name,
-                    dim blocks, int threads, int resident, F&& inside, int shared = 0) {
-  const std::string bounds = std::to_string(threads) + (resident > 0 ? ", " + std::to_string(resident) : "");
-  const auto n = blocks.number();
-  out.block(
-      "extern \"C\" __global__ void __launch_bounds__(" + bounds + ") " + name + "(" + cuda_parameters(kernels) + ")",
-      [&] {
-        declare_sizes(out, kernels);
-        if (n && *n > most_blocks) {
-          out.block("for (long block = blockIdx.x; block < " + blocks.text() + "; block += gridDim.x)", [&] {
-            inside();
-            out.line("__syncthreads();");
-          });
-          return;
-        }
-        out.line(std::string("const ") + (n ? "int" : "long") + " block = blockIdx.x;");
-        inside();
-      });
-  s.texts.push_back(with_prelude(kernels, out.take()));
-  s.launches.push_back({name, n && *n > most_blocks ? dim(most_blocks) : blocks, threads, shared, {}});
-}
 
 /// Of a source of two entries: tells what the last one printed, by `p`, reads and writes.
 inline void tell_touched(cuda_source& s, const cuda_printer& p) {
@@ -115,11 +26,6 @@ inline void tell_touched(cuda_source& s, const cuda_printer& p) {
 
 inline bool has_reductions(const kernel& k) {
   return std::any_of(k.body.begin(), k.body.end(), [](const auto& i) { return cuda_printer::is_reduction(i); });
-}
-
-/// At least one block where something is stored whatever the extents are.
-inline dim blocks_for(const cuda_printer& p, dim blocks) {
-  return blocks.is(0) && p.has_uniform_stores() ? dim(1) : blocks;
 }
 
 inline void print_cuda_pointwise(cuda_source& s, writer& out, const kernel& k, const cuda_target& t) {
@@ -273,42 +179,14 @@ SINTER_API bool can_follow(const kernel& product, const kernel& then, const cuda
 }
 
 /// One launch that does the work of several pointwise kernels which do not depend on one another (plan::horizontal), or of a
-/// product and a kernel that can follow it. The parameters are the first kernel's buffers, then the second's, and so on.
+/// product and a kernel that can follow it. Buffers are numbered through: the first kernel's, then the second's, and so on.
 SINTER_API cuda_source cuda(std::span<const kernel* const> kernels, const cuda_target& t) {
   if (kernels.size() == 1) return cuda(*kernels[0], t);
-  constexpr int threads = 256;
   cuda_source s;
   s.scratch = 0;
   writer out;
-  if (kernels[0]->is_product()) {
-    detail::print_cuda_followed(s, out, kernels, t);
-    return s;
-  }
-  series<pointwise_shape> shapes;
-  dim blocks = 0;
-  for (const auto* k : kernels) {
-    ensure(!k->is_product() && !detail::has_reductions(*k) && !detail::scatters(*k),
-           "kernels that share a launch are pointwise");
-    writer unused;
-    shapes.push_back(detail::shape_of(*k, t, threads));
-    shapes.back().blocks = detail::blocks_for(cuda_printer(*k, unused), shapes.back().blocks);
-    blocks += shapes.back().blocks;
-  }
-  detail::cuda_launch_of(s, out, kernels, cuda_entry, blocks, threads, 0, [&] {
-    dim begin = 0;
-    int first = 0;
-    out.line("const long shared_block = block;");
-    for (std::size_t i = 0; i < kernels.size(); ++i) {
-      const dim end = begin + shapes[i].blocks;
-      out.block(std::string(i ? "else " : "") + "if (shared_block < " + end.text() + ")", [&] {
-        cuda_printer p(*kernels[i], out, first);
-        out.line("const " + p.idx() + " block = shared_block - (" + begin.text() + ");");
-        print_pointwise(p, shapes[i]);
-      });
-      begin = end;
-      first += static_cast<int>(kernels[i]->buffers.size());
-    }
-  });
+  if (kernels[0]->is_product()) detail::print_cuda_followed(s, out, kernels, t);
+  else detail::print_cuda_shared(s, out, kernels, t);
   return s;
 }
 

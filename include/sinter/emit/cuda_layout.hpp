@@ -5,9 +5,12 @@
 
 #include "../base/series.hpp"
 #include "../base/sorted.hpp"
+#include "../plan/reach.hpp"
 #include "cpu_body.hpp"
 
 namespace sinter::engine::emit {
+
+using plan::needs_wide_index;
 
 /// What the emitted kernels are tuned for.
 struct cuda_target {
@@ -26,13 +29,22 @@ struct cuda_launch {
   series<bool> touches;  ///< per buffer of its kernels: the entry reads or writes it
 };
 
+/// A parameter that tells the blocks of a launch where their kernel's memory is, and its numbers.
+struct cuda_table {
+  series<int> buffers;      ///< 8 bytes each: an address, or the element itself
+  series<ir::dim> numbers;  ///< then these
+  int number_bytes = 4;
+};
+
 /// The launches run in order on one stream. Every entry has the same parameters: one per buffer (a pointer, or the
 /// element itself when by_value), `char* scratch`, one `long` per size symbol. Each launch has a text of its own, so
-/// that NVRTC can compile two side by side.
+/// that NVRTC can compile two side by side. Where there is a table, it comes after the buffers that are not in it.
 struct cuda_source {
   series<std::string> texts;  ///< one a launch
   series<cuda_launch> launches;
-  ir::dim scratch;  ///< bytes of device memory, uninitialised
+  ir::dim scratch;         ///< bytes of device memory, uninitialised
+  series<int> parameters;  ///< the buffers that are parameters, by number among all kernels', where there is a table
+  cuda_table table;        ///< of no buffers: there is none
 };
 
 /// Largest grid.
@@ -57,42 +69,6 @@ inline std::int64_t power_of_two(std::int64_t n) {
   return p;
 }
 inline std::int64_t round_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-/// True when offsets and counts may not fit 31 bits.
-inline bool needs_wide_index(const kernel& k) {
-  if (k.symbols > 0 && k.fit.small) return false;
-  constexpr std::int64_t limit = 0x7fffffff - (1 << 24);
-  std::int64_t count = 1;
-  for (const auto& a : k.axes) {
-    const auto n = a.extent.number();
-    if (!n || (*n > 0 && count > limit / *n)) return true;
-    count *= *n;
-  }
-  auto beyond = [&](const plan::affine& at) {
-    std::int64_t reach = 0;
-    auto add = [&](const dim& by, const dim& n) {
-      const auto b = by.number(), e = n.number();
-      if (!b || !e || *b > limit || *b < -limit) return true;
-      if (*e > 1 && std::abs(*b) > limit / *e) return true;
-      reach += std::abs(*b) * std::max<std::int64_t>(*e, 1);
-      return reach > limit;
-    };
-    if (add(at.offset, 1)) return true;
-    for (std::size_t a = 0; a < at.stride.size(); ++a) {
-      const dim& n = a < k.axes.size() ? k.axes[a].extent : k.products[0].k[a - k.axes.size()];
-      if (add(at.stride[a], n)) return true;
-    }
-    return false;
-  };
-  for (const auto& i : k.body)
-    if ((i.kind == kind::load || i.kind == kind::position || i.kind == kind::arg_reduce) && beyond(i.at.at))
-      return true;
-  for (const auto& s : k.stores)
-    if (beyond(s.at.at)) return true;
-  for (const auto& p : k.products)
-    if (beyond(p.a.at) || beyond(p.b.at)) return true;
-  return false;
-}
 
 /// What code for the sizes of `k`, which are numbers, may count on and still serve others: rows up to the next power of two.
 inline plan::size_fit fit_of(const kernel& k) {

@@ -28,8 +28,8 @@ inline bool scatters(const kernel& k) {
   return std::any_of(k.stores.begin(), k.stores.end(), [](const auto& s) { return s.accumulate; });
 }
 
-/// `threads`: of a block, when it is given.
-inline pointwise_shape shape_of(const kernel& k, const cuda_target& t, int threads = 0) {
+/// `threads`: of a block, when it is given; `count`: the elements of a launch that does this for more kernels.
+inline pointwise_shape shape_of(const kernel& k, const cuda_target& t, int threads = 0, std::int64_t count = 0) {
   pointwise_shape s;
   s.axis = static_cast<int>(k.axes.size()) - 1;
   const bool flat = k.axes.size() == 1;
@@ -43,7 +43,7 @@ inline pointwise_shape shape_of(const kernel& k, const cuda_target& t, int threa
   for (const auto& i : k.body) loads += i.kind == kind::load && i.axes != 0;
   s.vectors = loads <= 2 ? 4 : loads <= 4 ? 2 : 1;
   if (k.body.size() > 60) s.vectors = std::min(s.vectors, 2);
-  const std::int64_t vectors = n.number().value_or(std::int64_t{1} << 24) / s.width;
+  const std::int64_t vectors = (count > 0 ? count : n.number().value_or(std::int64_t{1} << 24)) / s.width;
   while (s.vectors > 1 && vectors / (s.vectors * s.threads) < 4 * t.multiprocessors) s.vectors /= 2;
   while (!threads && s.threads > 64 && vectors < static_cast<std::int64_t>(s.threads) * t.multiprocessors)
     s.threads /= 2;

@@ -102,6 +102,13 @@ SX_T T shuffle_up(T x, int by) {
 }  // namespace sx
 )prelude";
 
+/// What the kernels of a launch differ in: P buffers, then N numbers.
+inline constexpr std::string_view prelude_cuda_table = R"prelude(
+namespace sx {
+template <int P, int N, class T> struct table { void* p[P]; T n[N]; };
+}  // namespace sx
+)prelude";
+
 /// atomic_add(p, x): *p += x, whoever else adds; elements of 8 and 16 bits through the word that holds them.
 inline constexpr std::string_view prelude_cuda_atomic = R"prelude(
 namespace sx {

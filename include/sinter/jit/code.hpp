@@ -81,19 +81,25 @@ inline void report_kernels(code& c, const ir::graph& g, const series<plan::kerne
                            std::span<const std::size_t> number, const series<plan::neighbours>& apart,
                            std::span<const std::int64_t> sizes) {
   auto& steps = c.about.steps;
+  series<std::string> names, spaces;  // of a step's kernels
   for (std::size_t k = 0; k < kernels.size(); ++k) {
     kernel_report r = reporting::describe(kernels[k], g, sizes);
+    names.push_back(r.name);
+    spaces.push_back(r.space);
     if (number[k] == steps.size()) {
       steps.push_back(std::move(r));
-      continue;
+    } else {
+      kernel_report& all = steps[number[k]];
+      for (auto& o : r.ops) reporting::add_op(all.ops, std::move(o));
+      all.read += r.read;
+      all.written += r.written;
+      all.flops += r.flops;
     }
-    kernel_report& all = steps[number[k]];
-    all.name += " | " + r.name;
-    all.space += " | " + r.space;
-    all.ops.insert(all.ops.end(), r.ops.begin(), r.ops.end());
-    all.read += r.read;
-    all.written += r.written;
-    all.flops += r.flops;
+    if (k + 1 < kernels.size() && number[k + 1] < steps.size()) continue;
+    steps.back().name = plan::joined(names, " | ");
+    steps.back().space = plan::joined(spaces, " | ");
+    names.clear();
+    spaces.clear();
   }
   for (const auto& a : apart)
     if (number[a.first] != number[a.second])

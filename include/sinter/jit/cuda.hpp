@@ -64,7 +64,7 @@ struct cuda_plan {
 /// only kernel that reads it: a block goes on with the rows that it has made.
 inline series<series<std::size_t>> launches_of(const series<plan::kernel>& kernels, std::span<const std::int64_t> hints,
                                                const plan::target& target, const emit::cuda_target& printed) {
-  series<series<std::size_t>> out = plan::horizontal(kernels);
+  series<series<std::size_t>> out = plan::horizontal(kernels, target.parameter_bytes);
   const auto alone = [&](std::size_t k) {
     return std::find_if(out.begin(), out.end(), [&](const auto& x) { return x.size() == 1 && x[0] == k; });
   };
@@ -270,7 +270,8 @@ inline void generate_cuda(code& c, const ir::graph& g, std::span<const argument>
                              .multiprocessors = gpu.multiprocessors,
                              .blas = blas,
                              .tf32 = tf32,
-                             .overlap = how.mode == mode::reduce_overhead};
+                             .overlap = how.mode == mode::reduce_overhead,
+                             .parameter_bytes = run::cuda::parameter_bytes()};
   const emit::cuda_target target{.capability = gpu.capability,
                                  .multiprocessors = gpu.multiprocessors,
                                  .deterministic = how.deterministic,

@@ -1,6 +1,7 @@
 // jit/cuda_assembly.hpp: printed kernels and library calls -> the steps of a program on a GPU, with numbers for some sizes.
 #pragma once
 
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -18,14 +19,14 @@ namespace sinter::engine::detail {
 
 /// "mul exp reduce (at net.cpp:12)": what errors call a group of kernels.
 inline const char* label_of(std::span<const plan::kernel> group) {
-  std::string label;
+  series<std::string> labels;
   location where;
   for (const auto& k : group) {
-    label += (label.empty() ? "" : " | ") + k.label;
+    labels.push_back(k.label);
     for (const auto& i : k.body)
       if (where.line == 0) where = i.where;
   }
-  return run::cuda::label(sinter::detail::located(label, where));
+  return run::cuda::label(sinter::detail::located(plan::joined(labels, " | "), where));
 }
 
 inline run::cuda::matmul to_matmul(const plan::blas_call& b, const options& how) {
@@ -153,8 +154,7 @@ class cuda_assembly {
     for (const auto& launch : source.launches) {
       run::cuda::step s = run::cuda::make_launch(modules++->code, launch.entry, launch.blocks.evaluate(sizes_),
                                                  launch.threads, launch.shared, label);
-      for (const auto& k : group)
-        for (const auto& b : k.buffers) s.operands.push_back(operand_of(b));
+      add_operands(s, group, source);
       for (std::size_t i = 0; i < launch.touches.size(); ++i) s.operands[i].touched = launch.touches[i];
       s.scratch = scratch_begin() + at;
       s.scratch_bytes = own;
@@ -187,6 +187,27 @@ class cuda_assembly {
   }
 
  private:
+  /// Those that are parameters, then those of the table, and its numbers.
+  void add_operands(run::cuda::step& s, std::span<const plan::kernel> group, const emit::cuda_source& source) const {
+    series<run::cuda::operand> all;
+    for (const auto& k : group)
+      for (const auto& b : k.buffers) all.push_back(operand_of(b));
+    const emit::cuda_table& table = source.table;
+    if (table.buffers.empty()) {
+      s.operands = std::move(all);
+      return;
+    }
+    for (int b : source.parameters) s.operands.push_back(all[static_cast<std::size_t>(b)]);
+    for (int b : table.buffers) s.operands.push_back(all[static_cast<std::size_t>(b)]);
+    s.tabled = table.buffers.size();
+    const auto bytes = static_cast<std::size_t>(table.number_bytes);
+    s.numbers.resize((table.numbers.size() * bytes + 7) / 8 * 8);
+    for (std::size_t i = 0; i < table.numbers.size(); ++i) {
+      const std::int64_t n =
+          table.numbers[i].evaluate(sizes_);  // little endian: its first bytes are the smaller number
+      std::memcpy(s.numbers.data() + i * bytes, &n, bytes);
+    }
+  }
   run::cuda::operand operand_of(const plan::buffer_use& b) const {
     return {where_.operand.at(b.id), b.by_value ? static_cast<int>(size_of(b.type)) : 0, b.written};
   }

@@ -1,7 +1,9 @@
 // plan/kernel.hpp: what an emitter prints: an iteration space, a body of scalar operations, loads and stores.
 #pragma once
 
+#include <algorithm>
 #include <string>
+#include <string_view>
 
 #include "../base/series.hpp"
 #include "../ir/graph.hpp"
@@ -157,6 +159,27 @@ inline bool uses(const kernel& k, int buffer) {
   for (const auto& b : k.buffers)
     if (b.id == buffer) return true;
   return false;
+}
+
+/// Labels in order, each once, with how often it is there: "exp | mul x3".
+SINTER_API std::string joined(const series<std::string>& labels, std::string_view separator) {
+  series<std::string> distinct;
+  series<int> count;
+  for (const auto& l : labels) {
+    const auto at = std::find(distinct.begin(), distinct.end(), l) - distinct.begin();
+    if (at == static_cast<std::ptrdiff_t>(distinct.size())) {
+      distinct.push_back(l);
+      count.push_back(0);
+    }
+    ++count[static_cast<std::size_t>(at)];
+  }
+  std::string text;
+  for (std::size_t i = 0; i < distinct.size(); ++i) {
+    if (i > 0) text += separator;
+    text += distinct[i];
+    if (count[i] > 1) text += " x" + std::to_string(count[i]);
+  }
+  return text;
 }
 
 /// Of the matrices that a kernel multiplies.

@@ -85,6 +85,14 @@ inline std::string op_name(const plan::instruction& i) {
 
 }  // namespace detail
 
+/// Each op and line once.
+inline void add_op(series<op_report>& ops, op_report op) {
+  const bool known = std::any_of(ops.begin(), ops.end(), [&](const op_report& o) {
+    return o.name == op.name && o.where.line == op.where.line && std::string_view(o.where.file) == op.where.file;
+  });
+  if (!known) ops.push_back(std::move(op));
+}
+
 /// What explain() says of a kernel, for extents under `sizes`.
 SINTER_API kernel_report describe(const plan::kernel& k, const ir::graph& g, std::span<const std::int64_t> sizes) {
   kernel_report out;
@@ -110,10 +118,7 @@ SINTER_API kernel_report describe(const plan::kernel& k, const ir::graph& g, std
         for (const auto& e : k.products[0].k) n *= e.evaluate(sizes);
       out.flops += i.kind == plan::kind::product ? 2 * n : n;
     }
-    const bool known = std::any_of(out.ops.begin(), out.ops.end(), [&](const op_report& o) {
-      return o.name == name && o.where.line == i.where.line && std::string(o.where.file) == i.where.file;
-    });
-    if (!known) out.ops.push_back({name, sinter::name(i.type), i.where});
+    add_op(out.ops, {name, sinter::name(i.type), i.where});
   }
   return out;
 }

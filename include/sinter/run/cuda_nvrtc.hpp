@@ -188,6 +188,13 @@ SINTER_API series<std::string> nvrtc_options(const nvrtc& with, int capability) 
   return out;
 }
 
+/// Bytes that the parameters of a kernel may take: more from CUDA 12.1 on. Without NVRTC, kernels come from where there was one.
+SINTER_API int parameter_bytes() {
+  const auto with = find_nvrtc();
+  const bool known = !with->problem.empty() || with->major * 1000 + with->minor * 10 >= 12010;
+  return known && driver_version() >= 12010 ? 32764 : 4096;
+}
+
 namespace detail {
 
 /// The architecture to compile for: the GPU's, or the newest of its generation that NVRTC knows. Throws system_error.

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <memory>
 #include <span>
@@ -50,7 +51,9 @@ struct step {
   const char* label = "a kernel";  ///< from cuda::label()
   series<operand> operands;        ///< a kernel's in order; a fill's target; a product's a, b, out and bias
 
-  // Of a launch. Its parameters: the operands, the scratch address, the sizes.
+  // Of a launch. Its parameters: the operands, the table if there is one, the scratch address, the sizes.
+  std::size_t tabled = 0;  ///< the last so many operands are no parameters: their addresses, or values, begin the table
+  series<char> numbers;    ///< which these bytes end
   std::shared_ptr<const module> code;
   api::function entry = nullptr;
   unsigned blocks = 0, threads = 0, shared = 0;
@@ -133,17 +136,16 @@ class operand_table {
 
   /// The parameters of a launch, as cuLaunchKernel wants them; valid until the next call.
   void** parameters(const step& s) {
-    const std::size_t count = s.operands.size() + 1 + static_cast<std::size_t>(sequence_.sizes);
+    const std::size_t own = s.operands.size() - s.tabled;
+    const std::size_t count = own + 2 + static_cast<std::size_t>(sequence_.sizes);
     void** list = few_parameters_.data();
     if (count > few_parameters_.size()) {
       many_parameters_.resize(count);
       list = many_parameters_.data();
     }
     void** at = list;
-    for (const operand& o : s.operands) {
-      void** const slot = address_ + o.index;
-      *at++ = o.bytes != 0 ? *slot : slot;
-    }
+    for (std::size_t i = 0; i < own; ++i) *at++ = value_of(s.operands[i]);
+    if (s.tabled > 0) *at++ = table_of(s);
     own_scratch_ = scratch_ + s.scratch;
     *at++ = &own_scratch_;
     for (int i = 0; i < sequence_.sizes; ++i) *at++ = const_cast<long*>(sizes_ + i);
@@ -151,6 +153,23 @@ class operand_table {
   }
 
  private:
+  /// Where the kernel's parameter is: an address, or the element itself.
+  void* value_of(const operand& o) const {
+    void** const slot = address_ + o.index;
+    return o.bytes != 0 ? *slot : slot;
+  }
+  void* table_of(const step& s) {
+    const std::size_t own = s.operands.size() - s.tabled;
+    table_.resize(s.tabled * sizeof(void*) + s.numbers.size());
+    for (std::size_t i = 0; i < s.tabled; ++i) {
+      const operand& o = s.operands[own + i];
+      std::memcpy(table_.data() + i * sizeof(void*), value_of(o),
+                  o.bytes != 0 ? static_cast<std::size_t>(o.bytes) : sizeof(void*));
+    }
+    std::copy(s.numbers.begin(), s.numbers.end(), table_.end() - static_cast<std::ptrdiff_t>(s.numbers.size()));
+    return table_.data();
+  }
+
   const sequence& sequence_;
   std::span<void* const> given_;
   char* scratch_;
@@ -160,6 +179,7 @@ class operand_table {
   std::array<void*, 96> few_;
   std::array<void*, 96> few_parameters_;
   series<void*> many_, many_parameters_;
+  series<char> table_;
 };
 
 /// To be said of each request to a stream that `label` made, with what the driver answered.

@@ -1,0 +1,200 @@
+// Which kernels share a launch, and which of them a body.
+#include <doctest/doctest.h>
+
+#include <numeric>
+#include <set>
+#include <sinter/emit/cuda.hpp>
+#include <sinter/plan/horizontal.hpp>
+
+#include "graphs.hpp"
+
+using namespace graphs;
+namespace emit = sinter::engine::emit;
+
+namespace {
+
+constexpr std::int64_t large = 32764;
+
+/// Shapes of which few have as many elements as another, and some end in part of a vector.
+shape shape_of(int i) {
+  if (i % 3 == 0) return {5 + i % 61};
+  if (i % 3 == 1) return {3 + i % 37, 64};
+  return {3, 3, 2 + i % 29};
+}
+
+/// Adam's updates of n parameters, which share the number of steps.
+graph updates(int n) {
+  graph g;
+  const value t = input(g, {});
+  for (int i = 0; i < n; ++i) {
+    const shape s = shape_of(i);
+    const value p = input(g, s), d = input(g, s), first = input(g, s), second = input(g, s);
+    const value a = first * 0.9 + d * 0.1, b = second * 0.999 + d * d * 0.001;
+    const value down = sinter::ir::broadcast(sinter::ir::reshape(t, shape(s.size(), 1)), s);
+    for (const value& x : {p - a / down * 0.001 / (b * down + 1e-8), a, b}) g.outputs.push_back(x.id());
+  }
+  return g;
+}
+
+std::vector<kernel> planned(const graph& g, std::vector<std::int64_t> hints = {}) {
+  memory_map m;
+  m.strides.resize(g.size());
+  m.hints = std::move(hints);
+  const auto kernels = fuse(g, m, {.gpu = true}).kernels;
+  return {kernels.begin(), kernels.end()};
+}
+
+emit::cuda_source source_of(const std::vector<kernel>& kernels, const sinter::series<std::size_t>& group) {
+  std::vector<const kernel*> all;
+  for (const auto k : group) all.push_back(&kernels[k]);
+  return emit::cuda(all, {});
+}
+
+std::int64_t parameter_bytes(const emit::cuda_source& s, const std::vector<kernel>& kernels,
+                             const sinter::series<std::size_t>& group) {
+  std::size_t buffers = 0;
+  for (const auto k : group) buffers += kernels[k].buffers.size();
+  if (!s.table.buffers.empty()) {
+    CHECK(s.parameters.size() + s.table.buffers.size() <= buffers);
+    buffers = s.parameters.size() + s.table.buffers.size();
+  }
+  const auto numbers = static_cast<std::int64_t>(s.table.numbers.size()) * s.table.number_bytes;
+  return 8 * static_cast<std::int64_t>(buffers) + (numbers + 7) / 8 * 8 + 8 + 8 * kernels[0].symbols;
+}
+
+/// Every kernel runs once; the launches.
+std::vector<emit::cuda_source> launches_of(const std::vector<kernel>& kernels, std::int64_t most_bytes) {
+  std::vector<emit::cuda_source> out;
+  std::vector<int> seen(kernels.size());
+  for (const auto& group : horizontal({kernels.begin(), kernels.end()}, most_bytes)) {
+    for (const auto k : group) ++seen[k];
+    out.push_back(source_of(kernels, group));
+    CHECK(out.back().launches.size() == 1);
+    CHECK(parameter_bytes(out.back(), kernels, group) <= most_bytes);
+  }
+  CHECK(std::count(seen.begin(), seen.end(), 1) == static_cast<std::ptrdiff_t>(seen.size()));
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("updates of any number of parameters are one launch, whose text stays as long as it is") {
+  std::size_t length = 0;
+  for (const int n : {40, 100, 500}) {
+    CAPTURE(n);
+    const auto kernels = planned(updates(n));
+    CHECK(kernels.size() == static_cast<std::size_t>(n));
+    const auto launches = launches_of(kernels, large);
+    REQUIRE(launches.size() == 1);
+    const std::string& text = launches[0].texts[0];
+    CHECK(launches[0].parameters.size() == 1);  // the number of steps
+    CHECK(text.find("pack<4, t_f32>") != std::string::npos);
+    if (length > 0) CHECK(text.size() < length + 60);
+    else length = text.size();
+    // Where a driver allows less, as few launches as hold the addresses.
+    const std::size_t each = 7 * 8 + 2 * 4;
+    CHECK(launches_of(kernels, 4096).size() == (static_cast<std::size_t>(n) * each + 4095 - 32) / (4096 - 32));
+  }
+}
+
+TEST_CASE("a block finds its kernel in the table") {
+  const int n = 50;
+  const auto kernels = planned(updates(n));
+  const auto s = launches_of(kernels, large)[0];
+  const auto blocks = s.launches[0].blocks.number();
+  REQUIRE(blocks.has_value());
+  REQUIRE(s.table.buffers.size() == 7 * n);
+  REQUIRE(s.table.numbers.size() == 2 * n);
+  std::int64_t before = 0;
+  for (std::size_t k = 0; k < n; ++k) {
+    const auto first = *s.table.numbers[k].number();
+    CHECK(first == before);
+    const auto end = k + 1 < n ? *s.table.numbers[k + 1].number() : *blocks;
+    const auto elements = *kernels[k].axes[0].extent.number();
+    CHECK(end - first == (elements + 1023) / 1024);
+    before = end;
+  }
+}
+
+TEST_CASE("what is not alike has bodies of its own, up to as many as are quickly compiled") {
+  graph g;
+  for (int i = 0; i < 40; ++i) {
+    value x = input(g, {100});
+    for (int j = 0; j <= i % 20; ++j) x = j % 3 == i / 20 ? exp(x) : x * (2.0 + i);
+    g.outputs.push_back(x.id());
+  }
+  const auto kernels = planned(g);
+  REQUIRE(kernels.size() == 40);
+  const auto launches = launches_of(kernels, large);
+  CHECK(launches.size() == 2);
+  for (const auto& s : launches) CHECK(s.table.buffers.empty());
+}
+
+TEST_CASE("few that are alike have bodies of their own") {
+  CHECK(launches_of(planned(updates(3)), 4096)[0].table.buffers.empty());
+  CHECK(!launches_of(planned(updates(4)), 4096)[0].table.buffers.empty());
+}
+
+TEST_CASE("kernels of no elements, and strides that run back") {
+  graph g;
+  for (int i = 0; i < 5; ++i) g.outputs.push_back(exp(input(g, {0})).id());
+  for (int i = 0; i < 10; ++i) {
+    const value x = input(g, {20 + i, 3});
+    const std::vector<std::int64_t> steps = {i % 2 ? -1 : 2, 1};
+    g.outputs.push_back(exp(sinter::ir::slice(x, {10, 3}, {i % 2 ? 15 : 0, 0}, steps)).id());
+  }
+  const auto kernels = planned(g);
+  const auto launches = launches_of(kernels, large);
+  REQUIRE(launches.size() == 1);
+  for (const auto& n : launches[0].table.numbers) CHECK(*n.number() >= 0);
+  std::set<std::string> forms;
+  for (const auto& k : kernels) forms.insert(form_of(k));
+  CHECK(forms.size() == 3);
+}
+
+TEST_CASE("what lies askew shares no body with what is read in vectors") {
+  auto kernels = planned(updates(20));
+  for (std::size_t k = 0; k < 10; ++k)
+    for (auto& b : kernels[k].buffers) b.alignment = 4;
+  const auto launches = launches_of(kernels, large);
+  REQUIRE(launches.size() == 1);
+  const std::string& text = launches[0].texts[0];
+  std::size_t bodies = 0;
+  for (std::size_t at = 0; (at = text.find("int member = 0;", at)) != std::string::npos; ++at) ++bodies;
+  CHECK(bodies == 2);
+  CHECK(text.find("pack<4, t_f32>") != std::string::npos);
+  CHECK(text.find("pack<1, t_f32>") != std::string::npos);
+}
+
+TEST_CASE("rows that are read across share a body by how they are aligned") {
+  graph g;
+  for (int i = 0; i < 12; ++i) {
+    const std::int64_t rows = 3 + i, columns = i % 2 ? 8 + 4 * i : 7 + 2 * i;
+    const value x = input(g, {rows, columns}), b = input(g, {columns});
+    g.outputs.push_back((x * expand(b, {0}, {rows, columns})).id());
+  }
+  const auto launches = launches_of(planned(g), large);
+  REQUIRE(launches.size() == 1);
+  const std::string& text = launches[0].texts[0];
+  CHECK(text.find("pack<4, t_f32>") != std::string::npos);
+  CHECK(text.find("pack<1, t_f32>") != std::string::npos);
+}
+
+TEST_CASE("open extents are numbers of the table") {
+  graph g;
+  for (int i = 0; i < 6; ++i) g.outputs.push_back(exp(input(g, {dim::symbol(i % 2), i + 2})).id());
+  const auto kernels = planned(g, {100, 300});
+  const auto groups = horizontal({kernels.begin(), kernels.end()}, 4096);
+  REQUIRE(groups.size() == 1);
+  const auto s = source_of(kernels, groups[0]);
+  const std::int64_t sizes[] = {700, 3000};
+  std::int64_t blocks = 0;
+  for (int i = 0; i < 6; ++i) {
+    CHECK(s.table.numbers[static_cast<std::size_t>(i)].evaluate(sizes) == blocks);
+    blocks += (sizes[i % 2] * (i + 2) + 1023) / 1024;
+  }
+  CHECK(s.launches[0].blocks.evaluate(sizes) == blocks);
+  // One that is large in the traced call has a launch of its own.
+  const auto wide = planned(g, {100, 5 << 20});
+  CHECK(horizontal({wide.begin(), wide.end()}, 4096).size() == 6);
+}
