@@ -8,6 +8,7 @@ Planted headers that need another one first must be refused, or the check itself
 
 A header is read behind a precompiled one where that hides nothing: one that it includes, itself or through others, before
 its own first line, and that does not include it. Whoever on the way lacks that include is refused when its own turn comes.
+For the same reason headers of which each includes the one before share a unit; where it is refused, each is compiled by itself.
 """
 import concurrent.futures
 import os
@@ -56,10 +57,26 @@ def closure(table, header, which):
     return seen
 
 
+def hides_nothing(table, first, header):
+    return first in closure(table, header, 0) and header not in closure(table, first, 1)
+
+
 def shared_of(table, header):
     """The precompiled header that hides nothing from `header`, or None."""
-    before = closure(table, header, 0)
-    return next((s for s in SHARED if s in before and header not in closure(table, s, 1)), None)
+    return next((s for s in SHARED if hides_nothing(table, s, header)), None)
+
+
+def chains(table, headers):
+    """The headers in lists: each hides nothing from the next, and all are read behind one precompiled header."""
+    made = []
+    for header in sorted(headers, key=lambda h: (len(closure(table, h, 0)), h)):
+        shared = shared_of(table, header)
+        found = [c for c in made if shared_of(table, c[0]) == shared and hides_nothing(table, c[-1], header)]
+        if found:
+            max(found, key=lambda c: len(closure(table, c[-1], 0))).append(header)
+        else:
+            made.append([header])
+    return made
 
 
 def precompiled(command, shared, folder):
@@ -72,10 +89,11 @@ def precompiled(command, shared, folder):
     return path
 
 
-def compile_alone(command, header, flags, folder, first=None):
-    unit = os.path.join(folder, header.replace("/", "_") + ("_c" if flags else "") + ".cpp")
+def compile_alone(command, headers, flags, folder, first=None):
+    unit = os.path.join(folder, headers[-1].replace("/", "_") + f"_{len(headers)}" + ("_c" if flags else "") + ".cpp")
     with open(unit, "w", encoding="utf-8") as f:
-        f.write(f"#include <sinter/{header}>\n#include <sinter/{header}>\nint main() {{}}\n")
+        f.writelines(f"#include <sinter/{header}>\n" for header in [*headers, *headers])
+        f.write("int main() {}\n")
     behind = ["-include", first] if first else []
     done = subprocess.run([*command, "-fsyntax-only", "-Wall", "-Wextra", "-Winvalid-pch", "-Werror", *flags, *behind, unit],
                           capture_output=True, text=True)
@@ -98,29 +116,42 @@ def main():
         os.makedirs(os.path.join(work, "sinter"))
         table = {h: included(top, h) for h in headers}
         planted = {"planted.hpp": "std::string planted();", "lacks.hpp": "sinter::ir::graph planted();",
-                   "later.hpp": '#include "lacks.hpp"\n#include <sinter/ir/graph.hpp>'}
+                   "later.hpp": '#include "lacks.hpp"\n#include <sinter/ir/graph.hpp>',
+                   "behind.hpp": '#include "lacks.hpp"', "brings.hpp": "#include <string>"}
         for name, text in planted.items():
             with open(os.path.join(work, "sinter", name), "w", encoding="utf-8") as f:
                 f.write(f"#pragma once\n{text}\n")
             table[name] = included(os.path.join(work, "sinter"), name)
         firsts = {}
 
-        def check(header, flags):
-            return compile_alone([*command, f"-I{work}"], header, flags, work, firsts[shared_of(table, header)] if flags else None)
+        def check(headers, flags):
+            return compile_alone([*command, f"-I{work}"], headers, flags, work, firsts[shared_of(table, headers[0])] if flags else None)
+
+        def failures(job):
+            """A header and what is wrong with it, for those of a job that are refused."""
+            headers, flags = job
+            good, output = check(headers, flags)
+            if good:
+                return []
+            alone = [(h, *check([h], flags)) for h in headers]
+            return [(h, text) for h, fine, text in alone if not fine] or [(" behind ".join(reversed(headers)), output)]
 
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             paths = pool.map(lambda s: precompiled(command, s, work), SHARED)
             firsts = dict(zip(SHARED, paths)) | {None: None}
-            refused = [not check(name, COMPILED)[0] for name in ("planted.hpp", "lacks.hpp")]
+            refused = [not check([name], COMPILED)[0] for name in ("planted.hpp", "lacks.hpp")]
+            chain = ["lacks.hpp", "behind.hpp"]
+            refused += [chains(table, ["behind.hpp", "brings.hpp", "lacks.hpp"]) == [["brings.hpp"], chain],
+                        [h for h, _ in failures((chain, COMPILED))] == chain]
             if not all(refused) or not headers or shared_of(table, "later.hpp") != "ir/graph.hpp":
                 print("the check itself is broken: a header with a missing include was accepted, or no header was found")
                 return 1
-            jobs = [(h, flags) for h in headers for flags in ways(h)]
-            results = pool.map(lambda job: check(*job), jobs)
-            for (header, flags), (good, output) in zip(jobs, results):
-                if not good:
+            # Those that take longest first.
+            jobs = [([h], []) for h in headers if [] in ways(h)] + [(c, COMPILED) for c in chains(table, headers)]
+            for job, found in zip(jobs, pool.map(failures, jobs)):
+                for header, output in found:
                     failed += 1
-                    print(f"{header} {' '.join(flags)} does not compile alone:\n" + "\n".join(output.splitlines()[:15]))
+                    print(f"{header} {' '.join(job[1])} does not compile:\n" + "\n".join(output.splitlines()[:15]))
     print(f"{len(headers)} headers, {failed} failures")
     return 1 if failed else 0
 

@@ -14,16 +14,16 @@ inline constexpr std::int64_t block_elements = 2048;
 
 /// Neighbouring elements in place of an expression.
 template <class T>
-struct elements {
+struct run_of {
   using value_type = T;
 };
 
 /// C over n elements.
 template <ir::op C, class T>
 compute_type<T> reduce_elements(const T* x, std::int64_t n) {
-  const elements<T> e;
+  const run_of<T> e;
   const cursor at{reinterpret_cast<const char*>(x), 0, sizeof(T)};
-  return reduce_row<C, elements<T>>(&e, &at, 0, n);
+  return reduce_row<C, run_of<T>>(&e, &at, 0, n);
 }
 
 /// An expression of T with its type erased.

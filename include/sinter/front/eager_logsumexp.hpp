@@ -58,9 +58,9 @@ void sum_exp_columns(const T* x, std::int64_t rows, std::int64_t n, const T* shi
 /// C of totals and as many elements.
 template <ir::op C, class T>
 void combine_elements(const T* x, std::int64_t n, T* totals) {
-  const elements<T> e;
+  const run_of<T> e;
   const cursor at{reinterpret_cast<const char*>(x), 0, sizeof(T)};
-  combine_row<C, elements<T>>(&e, &at, 0, n, totals);
+  combine_row<C, run_of<T>>(&e, &at, 0, n, totals);
 }
 
 /// log(sum(exp(x))) of f32 or f64. A total's sum is relative to its maximum and means something where that is finite:
