@@ -396,7 +396,31 @@ TEST_CASE_TEMPLATE("logsumexp where the largest is infinite or NaN is the larges
     }
 }
 
-TEST_CASE("variances, extremes and logsumexp of an expression store it nowhere") {
+TEST_CASE_TEMPLATE("2-norms of expressions over every set of axes, in blocks, chunks and columns", T, float, double,
+                   f16) {
+  const double tolerance = std::max(ops::tolerance_of<T>(), 1e-13);
+  const auto check = [&](const auto& a, const auto& b) {
+    const auto x = ops::values(a * b);
+    for_each_axes([&](auto where, const std::vector<int>& axes) {
+      auto want = reduced(x, axes, 0, [](double p, double q) { return p + q * q; });
+      for (double& v : want.at) v = std::sqrt(v);
+      ops::check_equal(ops::values(norm(a * b, where)), want, tolerance);
+      for (const int k : axes) want.extents.insert(want.extents.begin() + k, 1);
+      ops::check_equal(ops::values(norm(a * b, where, keepdims)), want, tolerance);
+    });
+  };
+  for (const auto& shape : shapes) check(scattered(ops::sample<T, 3>(shape, 1), true), ops::sample<T, 3>(shape, 2));
+  for (const auto& shape : {index_array<3>{40000, 1, 3}, {2, 2, 40000}, {1, 300, 300}, {4200, 1, 9}})
+    check(ops::sample<T, 3>(shape, 4), full<T>(T(0.5f), 1, 1, 1));
+  // Where the sum of the squares is no f32.
+  if constexpr (std::is_same_v<T, float>) {
+    const auto want = doctest::Approx(1e17 * std::sqrt(1e5)).epsilon(1e-6);
+    CHECK(norm(full<T>(1e17f, 100000) * 1).item() == want);
+    CHECK(norm(full<T>(1e17f, 100000, 9) * 1, axis<0>)(8) == want);
+  }
+}
+
+TEST_CASE("variances, extremes, logsumexp and norms of an expression store it nowhere") {
   const std::int64_t n = 2048;
   const auto a = ops::sample<float, 2>({n, 1}), b = ops::sample<float, 2>({1, n});
   static_cast<void>(var(a + slice<1>(b, 0, 64)));  // starts the threads
@@ -411,6 +435,9 @@ TEST_CASE("variances, extremes and logsumexp of an expression store it nowhere")
     static_cast<void>(logsumexp(a + b, axis<1>));
     static_cast<void>(logsumexp(a + b, axis<0>));
     static_cast<void>(logsumexp(a + b));
+    static_cast<void>(norm(a + b, axis<1>));
+    static_cast<void>(norm(a + b, axis<0>));
+    static_cast<void>(norm(a + b));
   });
 }
 

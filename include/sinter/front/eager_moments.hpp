@@ -1,4 +1,4 @@
-// front/eager_moments.hpp: the variance of a pointwise expression as one fused loop.
+// front/eager_moments.hpp: the variance and the 2-norm of a pointwise expression as one fused loop.
 #pragma once
 
 #include <algorithm>
@@ -150,6 +150,34 @@ struct variance_reduction : block_source<T> {
       add_shifted_columns(x, rows, n, shift, sum, square);
     });
     for (std::int64_t j = 0; j < n; ++j) totals[j] = {static_cast<double>(end - begin), shift[j], sum[j], square[j]};
+  }
+};
+
+/// 2-norms of f32 or f64; the squares' sum is an f64.
+template <class T, class Out>
+struct norm_reduction : block_source<T> {
+  using Total = double;
+
+  static void merge(double& a, double b) { a += b; }
+  static Out result(double square) { return static_cast<Out>(static_cast<T>(std::sqrt(square))); }
+
+  double over_rows(const reduction_space& s, const walker& of, walker& along, cursor* at, std::int64_t begin,
+                   std::int64_t end) const {
+    double sum = 0, square = 0;
+    this->each_block(s, of, along, at, begin, end,
+                     [&](const T* x, std::int64_t n, std::int64_t) { add_shifted(x, n, T(0), sum, square); });
+    return square;
+  }
+
+  void over_columns(const reduction_space& s, const walker& of, walker& along, cursor* at, std::int64_t low,
+                    std::int64_t high, std::int64_t begin, std::int64_t end, double* totals) const {
+    const std::int64_t n = high - low;
+    const T shift[reduce_columns] = {};
+    double sum[reduce_columns] = {};
+    std::fill_n(totals, n, 0.0);
+    this->each_rows(s, of, along, at, low, high, begin, end, [&](const T* x, std::int64_t rows, std::int64_t) {
+      add_shifted_columns(x, rows, n, shift, sum, totals);
+    });
   }
 };
 

@@ -171,6 +171,12 @@ auto norm_over(const X& x, location at) {
     } else {
       static_assert(Ord == 2, "sinter: [norm] the order is 1, 2 or norm_max");
       const auto& y = wide(x, at);
+      if constexpr (X::rank > 0)
+        if (!engine::current()) {
+          constexpr dims shape = op_shapes::reduce(X::static_shape, Axes, Keep).shape;
+          const norm_reduction<element_of<std::remove_cvref_t<decltype(y)>>, T> r{source_of(y)};
+          if (auto v = reduce_blocks<T, shape>("norm", r, y, Axes, Keep, at)) return *std::move(v);
+        }
       return narrow<T>(sqrt(sum_over<Axes, Keep>(mul(y, y, at), at), at), at);
     }
   } else {
