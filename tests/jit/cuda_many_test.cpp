@@ -164,6 +164,15 @@ TEST_CASE("open extents") {
   CHECK(compiled.report().kernels == 1);
 }
 
+TEST_CASE("copies of one array, side by side in another") {
+  const auto f = [](tensor<float, 2> x) { return concat<1>(std::vector(12, x)); };
+  const tensor<float, 2> x = normal<float>(make_key(1), 30, 8);
+  const auto compiled = compile(f);
+  const auto got = compiled(x.to(device::cuda(0)));
+  CHECK(got.to(device::cpu()).to_vector() == f(x).to_vector());
+  CHECK(compiled.report().backend == "cuda");
+}
+
 TEST_CASE("five hundred parameters are one launch, soon planned") {
   std::vector<tensor<float, 1>> p, g;
   for (int i = 0; i < 500; ++i) {

@@ -54,7 +54,7 @@ std::int64_t parameter_bytes(const emit::cuda_source& s, const std::vector<kerne
                              const sinter::series<std::size_t>& group) {
   std::size_t buffers = 0;
   for (const auto k : group) buffers += kernels[k].buffers.size();
-  if (!s.table.buffers.empty()) {
+  if (!s.table.numbers.empty()) {
     CHECK(s.parameters.size() + s.table.buffers.size() <= buffers);
     buffers = s.parameters.size() + s.table.buffers.size();
   }
@@ -150,6 +150,19 @@ TEST_CASE("kernels of no elements, and strides that run back") {
   std::set<std::string> forms;
   for (const auto& k : kernels) forms.insert(form_of(k));
   CHECK(forms.size() == 3);
+}
+
+TEST_CASE("parts of one array: nothing but their numbers differs") {
+  graph g;
+  g.outputs = {exp(input(g, {20})).id()};
+  std::vector<kernel> alike(6, planned(g)[0]);
+  for (int i = 0; i < 6; ++i) alike[static_cast<std::size_t>(i)].stores[0].at.at.offset = 20 + 20 * i;
+  const auto launches = launches_of(alike, 4096);
+  REQUIRE(launches.size() == 1);
+  CHECK(launches[0].table.buffers.empty());
+  CHECK(launches[0].table.numbers.size() == 12);
+  CHECK(launches[0].parameters.size() == alike[0].buffers.size());
+  CHECK(launches[0].texts[0].find("table<0, 12, int> kin") != std::string::npos);
 }
 
 TEST_CASE("what lies askew shares no body with what is read in vectors") {

@@ -46,7 +46,7 @@ inline std::string pointer_to(const plan::buffer_use& b) {
 inline std::string cuda_parameters(std::span<const kernel* const> kernels, const cuda_source& s) {
   std::string text;
   int n = 0, symbols = 0;
-  const bool all = s.table.buffers.empty();
+  const bool all = s.table.numbers.empty();
   for (const auto* k : kernels) {
     for (const auto& b : k->buffers) {
       if (all || std::find(s.parameters.begin(), s.parameters.end(), n) != s.parameters.end())

@@ -44,7 +44,7 @@ struct cuda_source {
   series<cuda_launch> launches;
   ir::dim scratch;         ///< bytes of device memory, uninitialised
   series<int> parameters;  ///< the buffers that are parameters, by number among all kernels', where there is a table
-  cuda_table table;        ///< of no buffers: there is none
+  cuda_table table;        ///< of no numbers: there is none
 };
 
 /// Largest grid.

@@ -106,6 +106,7 @@ SX_T T shuffle_up(T x, int by) {
 inline constexpr std::string_view prelude_cuda_table = R"prelude(
 namespace sx {
 template <int P, int N, class T> struct table { void* p[P]; T n[N]; };
+template <int N, class T> struct table<0, N, T> { T n[N]; };
 }  // namespace sx
 )prelude";
 

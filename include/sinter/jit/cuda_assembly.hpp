@@ -193,7 +193,7 @@ class cuda_assembly {
     for (const auto& k : group)
       for (const auto& b : k.buffers) all.push_back(operand_of(b));
     const emit::cuda_table& table = source.table;
-    if (table.buffers.empty()) {
+    if (table.numbers.empty()) {
       s.operands = std::move(all);
       return;
     }

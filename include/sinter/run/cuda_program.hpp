@@ -53,7 +53,7 @@ struct step {
 
   // Of a launch. Its parameters: the operands, the table if there is one, the scratch address, the sizes.
   std::size_t tabled = 0;  ///< the last so many operands are no parameters: their addresses, or values, begin the table
-  series<char> numbers;    ///< which these bytes end
+  series<char> numbers;    ///< which these bytes end; none: there is no table
   std::shared_ptr<const module> code;
   api::function entry = nullptr;
   unsigned blocks = 0, threads = 0, shared = 0;
@@ -145,7 +145,7 @@ class operand_table {
     }
     void** at = list;
     for (std::size_t i = 0; i < own; ++i) *at++ = value_of(s.operands[i]);
-    if (s.tabled > 0) *at++ = table_of(s);
+    if (!s.numbers.empty()) *at++ = table_of(s);
     own_scratch_ = scratch_ + s.scratch;
     *at++ = &own_scratch_;
     for (int i = 0; i < sequence_.sizes; ++i) *at++ = const_cast<long*>(sizes_ + i);
