@@ -76,6 +76,25 @@ TEST_CASE("indices are 32-bit where they fit, 64-bit where they may not") {
   check_compiles(only({sum(input(columns, {3'000'000, 1000}), {0})}));
 }
 
+TEST_CASE("a kernel's first words await earlier grids, and no others of it do") {
+  const auto check = [](const engine::emit::cuda_source& s) {
+    for (const std::string& text : s.texts) {
+      const std::size_t body = text.find(" {\n", text.find("__global__"));
+      CHECK_MESSAGE(text.compare(body, 20, " {\n  await_grids();\n") == 0, text.substr(body, 40));
+      CHECK(text.find("await_grids();", body + 20) == text.npos);
+    }
+    return s.texts.size();
+  };
+  graph g;
+  CHECK(check(only({exp(input(g, {1000, 1000}))}).source) == 1);
+  graph walked;
+  CHECK(check(only({sum(input(walked, {40'000'000'000, 100}, dtype::u8), {1})}).source) == 1);
+  graph rows;
+  CHECK(check(only({sum(input(rows, {4, 1 << 20}), {1})}).source) == 2);
+  graph columns;
+  CHECK(check(only({sum(input(columns, {100000, 64}), {0})}).source) == 2);
+}
+
 TEST_CASE("a product's rows may lie far apart") {
   graph g;
   const value a = input(g, {8192, 100}), b = input(g, {100, 64});

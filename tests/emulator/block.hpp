@@ -28,6 +28,7 @@ struct sinter_thread {
   const unsigned long long* (*exchange)(unsigned mask, int line, unsigned long long value);
   unsigned (*active)();
   void (*stop)(int why, int line);
+  void (*await)();
 };
 
 using entry_function = void(void** parameters);
@@ -58,7 +59,7 @@ sinter_switch:
 )");
 #endif
 
-enum class wait : unsigned char { ready, block, warp, done };
+enum class wait : unsigned char { ready, block, warp, grids, done };
 
 struct fiber {
 #if defined(__x86_64__)
@@ -100,12 +101,12 @@ class machine {
     };
     here.active = [] { return current_->lanes_alive(); };
     here.stop = [](int why, int line) { current_->stop(why, line); };
+    here.await = [] { current_->await(); };
   }
 
-  /// Runs every block of a grid. What goes wrong ends it.
-  fault run(entry_function* entry, void** parameters, uint3 grid, uint3 block, char* shared_begin, char* shared_end,
+  /// Takes a grid on; run() runs it.
+  void take(entry_function* entry, void** parameters, uint3 grid, uint3 block, char* shared_begin, char* shared_end,
             bool reverse) {
-    current_ = this;
     reverse_ = reverse;
     threads_ = std::size_t{block.x} * block.y * block.z;
     entry_ = entry;
@@ -114,15 +115,25 @@ class machine {
     here.block_dim = block;
     here.dynamic_shared = dynamic_.data() + (256 - reinterpret_cast<std::uintptr_t>(dynamic_.data()) % 256) % 256;
     problem_ = {};
+    shared_begin_ = shared_begin;
+    shared_end_ = shared_end;
+    next_ = 0;
+    inside_ = false;
+  }
+
+  /// Runs every block of the grid; `early`, until threads of one wait for earlier grids. What goes wrong ends it.
+  fault run(bool early) {
+    current_ = this;
+    early_ = early;
+    const uint3 grid = here.grid_dim;
     const std::uint64_t blocks = std::uint64_t{grid.x} * grid.y * grid.z;
-    for (std::uint64_t i = 0; i < blocks && problem_.result == 0; ++i) {
-      const std::uint64_t b = reverse ? blocks - 1 - i : i;
-      here.block = {static_cast<unsigned>(b % grid.x), static_cast<unsigned>(b / grid.x % grid.y),
-                    static_cast<unsigned>(b / grid.x / grid.y)};
-      if (shared_begin != shared_end)
-        std::memset(shared_begin, 0xCB, static_cast<std::size_t>(shared_end - shared_begin));
-      std::memset(dynamic_.data(), 0xCB, std::min<std::size_t>(dynamic_.size(), dynamic_used));
-      run_block();
+    if (inside_ && shared_begin_ != shared_end_) std::memcpy(shared_begin_, shared_.data(), shared_.size());
+    for (; next_ < blocks && problem_.result == 0; ++next_) {
+      if (!inside_) begin_block(reverse_ ? blocks - 1 - next_ : next_);
+      inside_ = !run_block();
+      if (!inside_) continue;
+      shared_.assign(shared_begin_, shared_end_);
+      break;
     }
     return problem_;
   }
@@ -131,11 +142,23 @@ class machine {
   std::size_t dynamic_used = 0;
 
  private:
-  void run_block() {
+  void begin_block(std::uint64_t b) {
+    const uint3 grid = here.grid_dim;
+    here.block = {static_cast<unsigned>(b % grid.x), static_cast<unsigned>(b / grid.x % grid.y),
+                  static_cast<unsigned>(b / grid.x / grid.y)};
+    if (shared_begin_ != shared_end_)
+      std::memset(shared_begin_, 0xCB, static_cast<std::size_t>(shared_end_ - shared_begin_));
+    std::memset(dynamic_.data(), 0xCB, std::min<std::size_t>(dynamic_.size(), dynamic_used));
     for (std::size_t t = 0; t < threads_; ++t) {
       fibers_[t].started = false;
       fibers_[t].state = wait::ready;
     }
+  }
+
+  /// False when threads wait for earlier grids.
+  bool run_block() {
+    for (std::size_t t = 0; t < threads_; ++t)
+      if (inside_ && fibers_[t].state == wait::grids) fibers_[t].state = wait::ready;
     for (std::size_t left = threads_; left > 0 && problem_.result == 0;) {
       for (std::size_t i = 0; i < threads_; i += 32) run_warp(reverse_ ? (threads_ - 1) / 32 * 32 - i : i);
       left = 0;
@@ -144,6 +167,7 @@ class machine {
       bool together = true;
       for (std::size_t t = 0; t < threads_; ++t) {
         const fiber& f = fibers_[t];
+        if (f.state == wait::grids) return false;
         if (f.state == wait::done) continue;
         ++left;
         if (f.state != wait::block) continue;
@@ -152,14 +176,15 @@ class machine {
         sum += f.value;
         ++waiting;
       }
-      if (left == 0 || problem_.result != 0) return;
-      if (waiting != left || !together) return diverged(left);
+      if (left == 0 || problem_.result != 0) return true;
+      if (waiting != left || !together) return diverged(left), true;
       for (std::size_t t = 0; t < threads_; ++t)
         if (fibers_[t].state == wait::block) {
           fibers_[t].value = sum;
           fibers_[t].state = wait::ready;
         }
     }
+    return true;
   }
 
   /// Runs a warp until each of its lanes is done or at the block's barrier.
@@ -224,6 +249,11 @@ class machine {
     f.given = value;
     yield();
     return fibers_[running_].seen;
+  }
+  void await() {
+    if (!early_) return;
+    fibers_[running_].state = wait::grids;
+    yield();
   }
   unsigned lanes_alive() const {
     unsigned out = 0;
@@ -302,7 +332,11 @@ class machine {
   entry_function* entry_ = nullptr;
   void** parameters_ = nullptr;
   fault problem_;
-  bool reverse_ = false;
+  bool reverse_ = false, early_ = false;
+  char *shared_begin_ = nullptr, *shared_end_ = nullptr;
+  std::vector<char> shared_;  ///< the static shared memory of a block that waits
+  std::uint64_t next_ = 0;    ///< block
+  bool inside_ = false;       ///< of that block, which has begun
 };
 
 /// Runs f; an access outside of memory, or an instruction that a sanitizer placed, ends it: then the signal's number.

@@ -13,7 +13,7 @@ inline thread_local context* current = nullptr;
 inline constexpr int success = 0, invalid_value = 1, out_of_memory = 2, not_initialized = 3, unavailable = 46,
                      no_device = 100, invalid_device = 101, invalid_image = 200, invalid_context = 201,
                      invalid_handle = 400, not_found = 500, not_ready = 600, out_of_resources = 701,
-                     update_failure = 910;
+                     not_supported = 801, update_failure = 910;
 
 /// Holds the emulator for one call. `problem` is what every call answers while something is wrong.
 struct call {

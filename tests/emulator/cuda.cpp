@@ -7,7 +7,7 @@
 // SINTER_EMULATOR_MODE      "exclusive": another process holds the GPU; "full": no memory for a context
 // SINTER_EMULATOR_FAULT     name of a kernel that makes an illegal access
 // SINTER_EMULATOR_REFUSE    name of a kernel whose launch is refused
-// SINTER_EMULATOR_DEFER=1   work waits until the host waits for it
+// SINTER_EMULATOR_DEFER=1   work waits until the host waits for it; then kernels of a graph are begun as early as its edges let them
 // SINTER_EMULATOR_ORDER=reverse  threads, blocks and the independent nodes of graphs run from the last to the first
 #include <sys/mman.h>
 #include <unistd.h>
@@ -54,6 +54,7 @@ int cuGetErrorName(int r, const char** text) {
                                                    {701, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"},
                                                    {716, "CUDA_ERROR_MISALIGNED_ADDRESS"},
                                                    {719, "CUDA_ERROR_LAUNCH_FAILED"},
+                                                   {801, "CUDA_ERROR_NOT_SUPPORTED"},
                                                    {910, "CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE"}};
   const auto found = names.find(r);
   *text = found == names.end() ? nullptr : found->second;

@@ -20,6 +20,10 @@ struct memset_node {
   std::size_t width, height;
 };
 
+struct edge {
+  unsigned char from_port, to_port, type, reserved[5];
+};
+
 int add_node(graph::node** out, graph* g, graph::node* const* before, std::size_t count, operation o) {
   auto n = std::make_unique<graph::node>();
   n->work = std::move(o);
@@ -63,6 +67,20 @@ std::vector<std::size_t> order_of(const graph& g, bool reverse) {
     }
     ran[chosen] = true;
     out.push_back(chosen);
+  }
+  return out;
+}
+
+/// Per place in the order: how many places before it a node may be begun, when all but early edges let it.
+std::vector<std::size_t> ahead_of(const graph& g, const std::vector<std::size_t>& order) {
+  std::vector<std::size_t> place(order.size()), out(order.size());
+  for (std::size_t p = 0; p < order.size(); ++p) place[order[p]] = p;
+  for (std::size_t p = 0; p < order.size(); ++p) {
+    const graph::node& n = *g.nodes[order[p]];
+    if (n.before.empty()) continue;
+    const std::size_t last = *std::max_element(n.before.begin(), n.before.end(),
+                                               [&](std::size_t a, std::size_t b) { return place[a] < place[b]; });
+    if (std::count(n.early.begin(), n.early.end(), last) != 0) out[p] = p - place[last];
   }
   return out;
 }
@@ -164,6 +182,17 @@ int cuGraphAddChildGraphNode(graph::node** out, graph* g, graph::node* const* be
   o.inside = work_of(*child);
   return add_node(out, g, before, count, std::move(o));
 }
+int cuGraphAddDependencies_v2(graph*, graph::node* const* from, graph::node* const* to, const edge* edges,
+                              std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const bool early = edges != nullptr && edges[i].type == 1;
+    const auto is_kernel = [](const graph::node* n) { return n->work.what == operation::kind::launch; };
+    if (early && (edges[i].from_port != 1 || !is_kernel(from[i]) || !is_kernel(to[i]))) return invalid_value;
+    to[i]->before.push_back(from[i]->index);
+    if (early) to[i]->early.push_back(from[i]->index);
+  }
+  return success;
+}
 int cuGraphInstantiateWithFlags(executable** out, graph* g, unsigned long long) {
   auto made = std::make_unique<executable>();
   for (const auto& n : g->nodes) made->index[n.get()] = n->index;
@@ -173,7 +202,10 @@ int cuGraphInstantiateWithFlags(executable** out, graph* g, unsigned long long) 
   // What a kernel is given is not looked at, what is filled is.
   for (const operation& o : made->work)
     if (o.what == operation::kind::fill && !c.w.reachable(o.to, o.bytes)) return invalid_value;
+  for (const auto& n : g->nodes)
+    if (!n->early.empty() && number("SINTER_EMULATOR_CAPABILITY", 90) < 90) return not_supported;
   made->order = order_of(*g, c.w.reverse);
+  made->ahead = ahead_of(*g, made->order);
   return *out = made.release(), success;
 }
 int cuGraphExecKernelNodeSetParams_v2(executable* e, graph::node* n, const kernel_node* p) {
@@ -200,7 +232,11 @@ int cuGraphExecChildGraphNodeSetParams(executable* e, graph::node* n, graph* chi
 int cuGraphLaunch(executable* e, stream* s) {
   call c;
   if (c.problem != success) return c.problem;
-  for (const std::size_t i : e->order) c.w.enqueue(*s, e->work[i]);
+  for (std::size_t p = 0; p < e->order.size(); ++p) {
+    operation o = e->work[e->order[p]];
+    o.ahead = e->ahead[p];
+    c.w.enqueue(*s, std::move(o));
+  }
   return success;
 }
 int cuGraphExecDestroy(executable* e) { return delete e, success; }

@@ -21,6 +21,8 @@ struct sinter_thread {
   unsigned (*active)();
   /// Ends the kernel: 1 for a trap, 2 for a wrong shuffle.
   void (*stop)(int why, int line);
+  /// Waits for the operations that the kernel depends on, where it was begun before they were done.
+  void (*await)();
 };
 extern "C" {
 __attribute__((visibility("default"))) sinter_thread* sinter_emulated = 0;
@@ -281,6 +283,7 @@ static inline void await_copies() {
 }  // namespace sx
 
 namespace sx {
+static inline void await_grids() { sinter_emulated->await(); }
 static inline unsigned tf32(float x) {
   unsigned u;
   __builtin_memcpy(&u, &x, 4);

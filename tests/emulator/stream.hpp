@@ -45,6 +45,9 @@ struct operation {
   uint3 grid{1, 1, 1}, block{1, 1, 1};
   unsigned shared = 0;
   std::vector<unsigned char> parameters;
+  std::vector<void*> addresses;  ///< of the parameters, once it is begun
+  machine* on = nullptr;         ///< what it was begun on
+  std::size_t ahead = 0;         ///< it may be begun before so many operations before it in the stream
   // fill
   std::uintptr_t to = 0;
   unsigned value = 0;
@@ -62,6 +65,7 @@ struct graph {
     graph* owner = nullptr;
     std::size_t index = 0;
     std::vector<std::size_t> before;  ///< nodes that have to end first
+    std::vector<std::size_t> early;   ///< those of them that need not have ended when it is begun
   };
   std::vector<std::unique_ptr<node>> nodes;
 };
@@ -69,7 +73,7 @@ struct graph {
 struct executable {
   std::map<graph::node*, std::size_t> index;
   std::vector<operation> work;
-  std::vector<std::size_t> order;
+  std::vector<std::size_t> order, ahead;
 };
 
 struct stream {
@@ -103,7 +107,9 @@ struct world {
   int lost = 0;  ///< the error after which nothing works
   bool deferred = setting("SINTER_EMULATOR_DEFER") == "1";
   bool reverse = setting("SINTER_EMULATOR_ORDER") == "reverse";
-  machine processor;
+  std::vector<std::unique_ptr<machine>> machines;
+  std::vector<machine*> idle;
+  static constexpr std::size_t most_machines = 4;
 
   void report(int result, const std::string& what) {
     if (lost == 0) lost = result;
@@ -129,6 +135,8 @@ struct world {
     while (s.done < until && !s.queue.empty()) {
       operation o = std::move(s.queue.front());
       s.queue.pop_front();
+      for (std::size_t k = 0; k < std::min(s.queue.size(), std::size_t{64}); ++k)
+        if (s.queue[k].ahead == k + 1) launch(s.queue[k], true);
       perform(o);
       ++s.done;
     }
@@ -164,35 +172,54 @@ struct world {
     return false;
   }
 
-  void launch(operation& o) {
+  /// Runs a kernel to its end; `early`, where a machine can be spared, until it waits for what is before it in the stream.
+  void launch(operation& o, bool early = false) {
+    if (lost != 0) return;
     const function& f = *o.entry;
-    if (setting("SINTER_EMULATOR_FAULT") == f.name) return report(700, "an injected fault in " + f.name);
-    std::vector<void*> list;
-    std::size_t at = 0;
-    for (const int* size = f.sizes; *size != 0; ++size) {
-      const std::size_t bytes = static_cast<std::size_t>(std::abs(*size));
-      at = (at + 7) / 8 * 8;
-      list.push_back(o.parameters.data() + at);
-      at += bytes;
-      std::uintptr_t pointer = 0;
-      if (*size < 0) std::memcpy(&pointer, list.back(), sizeof pointer);
-      if (pointer != 0 && !reachable(pointer, 0))
-        return report(700, f.name + ": parameter " + std::to_string(list.size() - 1) +
-                               " points to memory that is not the device's, or was freed");
+    if (o.on == nullptr) {
+      if (idle.size() < (early ? 2u : 1u) && machines.size() < most_machines) {
+        machines.push_back(std::make_unique<machine>());
+        idle.push_back(machines.back().get());
+      }
+      if (early && idle.size() < 2) return;
+      if (!begin(o)) return;
+      o.on = idle.back();
+      idle.pop_back();
+      o.on->dynamic_used = o.shared + 256;
+      o.on->take(f.entry, o.addresses.data(), o.grid, o.block, f.shared_begin, f.shared_end, reverse);
     }
-    *f.here = &processor.here;
-    processor.dynamic_used = o.shared + 256;
+    *f.here = &o.on->here;
     fault found;
-    const int caught = guarded(
-        [&] { found = processor.run(f.entry, list.data(), o.grid, o.block, f.shared_begin, f.shared_end, reverse); });
+    const int caught = guarded([&] { found = o.on->run(early); });
     if (caught == SIGSEGV || caught == SIGBUS) found = {700, "an access outside of memory"};
     if (caught == SIGILL) found = {716, "a misaligned access, or an index outside of an array"};
     if (caught == SIGFPE) found = {719, "an integer division by zero"};
     if (found.result != 0) {
-      const uint3 b = processor.here.block, t = processor.here.thread;
+      const uint3 b = o.on->here.block, t = o.on->here.thread;
       report(found.result,
              f.name + ", block " + std::to_string(b.x) + ", thread " + std::to_string(t.x) + ": " + found.what);
     }
+    if (!early) idle.push_back(o.on);
+  }
+
+  /// Finds a kernel's parameters; false where one is wrong.
+  bool begin(operation& o) {
+    const function& f = *o.entry;
+    if (setting("SINTER_EMULATOR_FAULT") == f.name) return report(700, "an injected fault in " + f.name), false;
+    std::size_t at = 0;
+    for (const int* size = f.sizes; *size != 0; ++size) {
+      const std::size_t bytes = static_cast<std::size_t>(std::abs(*size));
+      at = (at + 7) / 8 * 8;
+      o.addresses.push_back(o.parameters.data() + at);
+      at += bytes;
+      std::uintptr_t pointer = 0;
+      if (*size < 0) std::memcpy(&pointer, o.addresses.back(), sizeof pointer);
+      if (pointer != 0 && !reachable(pointer, 0))
+        return report(700, f.name + ": parameter " + std::to_string(o.addresses.size() - 1) +
+                               " points to memory that is not the device's, or was freed"),
+               false;
+    }
+    return true;
   }
 };
 

@@ -3,6 +3,7 @@
 #include <sinter/sinter.hpp>
 
 #include "../close.hpp"
+#include "../emulator/select.hpp"
 #include "../stderr_text.hpp"
 #include "ops_support.hpp"
 
@@ -127,4 +128,18 @@ TEST_CASE("recorded calls: numbers at once, open sizes when they are hot, with o
   int recorded = 0;
   for (std::size_t at = 0; (at = said.find("recorded ", at)) != said.npos; ++at) ++recorded;
   CHECK_MESSAGE(recorded == 3, said);  // 5 as a number, 7 and 9
+}
+
+TEST_CASE("a kernel of a recorded call starts before the kernel that it reads from has ended") {
+  if (emulator::real()) {
+    MESSAGE("SKIPPED: some GPUs start no kernel early");
+    return;
+  }
+  setenv("SINTER_LOGS", "perf", 1);
+  const std::string said = stderr_text([&] {
+    check_rows("of scans", [](matrix x) { return cumsum<1>(exp(cumsum<0>(x) * 0.1f)); }, 1,
+               {.mode = mode::reduce_overhead}, {7, 7, 7, 7});
+  });
+  unsetenv("SINTER_LOGS");
+  CHECK_MESSAGE(texts::contains(said, "recorded 2 steps, with 1 early starts"), said);
 }

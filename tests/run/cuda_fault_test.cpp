@@ -516,6 +516,45 @@ TEST_CASE("a recorded call that goes wrong names its kernels") {
          "said: [cuda] an illegal memory access in one of the last kernels: fine (at model.cpp:12)");
 }
 
+TEST_CASE("where kernels are not begun early, by the driver's or the GPU's choice, recorded calls are as right") {
+  if (!fresh()) return;
+  // out = (in * 3 + in) * 3 + in, twice.
+  const auto called = [](const std::string& source, bool lacks_entry = false) {
+    cuda::sequence s = one_launch(module_of(source), "adds", {{2, 0, true}, {1, 0}, {1, 0}}, 1, 128, 1);
+    s.steps.push_back(s.steps[0]);
+    s.steps[1].operands = {{0, 0, true}, {2, 0}, {1, 0}};
+    for (cuda::step& one : s.steps) one.awaits = true;
+    s.given = 2;
+    s.intermediates = {0};
+    s.intermediate_bytes = {400};
+    s.scratch_bytes = 400;
+    if (lacks_entry) cuda::detail::driver_instance().table.graph_add_edges = nullptr;
+    const storage out = cuda::allocate(400, 0), in = on_gpu(std::vector<float>(100, 1));
+    const long n = 100;
+    void* const given[] = {out.data(), in.data()};
+    cuda::recording r(s, std::make_shared<cuda::scratch_pool>(), 0);
+    r.launch(given, &n);
+    cuda::recording again(s, std::make_shared<cuda::scratch_pool>(), 0);
+    again.launch(given, &n);
+    std::fprintf(stderr, "%s, %d and %d early, refused %d\n",
+                 on_host<float>(out, 100) == std::vector<float>(100, 13) ? "right" : "wrong",
+                 static_cast<int>(r.early_edges()), static_cast<int>(again.early_edges()),
+                 static_cast<int>(cuda::detail::driver_instance().refuses_early_edges));
+  };
+  const auto expect_of = [&](const std::string& source, const char* words, bool lacks_entry = false,
+                             const char* capability = "90") {
+    expect(with({{"SINTER_EMULATOR_DEFER", "1"}, {"SINTER_EMULATOR_CAPABILITY", capability}},
+                [&] { called(source, lacks_entry); }),
+           words);
+  };
+  expect_of(adds_source(awaits), "right, 1 and 1 early, refused 0");
+  // Those that are begun early and await nothing, or too late, read what was there before.
+  expect_of(adds_source(""), "wrong, 1 and 1 early, refused 0");
+  expect_of(adds_source("", awaits), "wrong, 1 and 1 early, refused 0");
+  expect_of(adds_source(""), "right, 0 and 0 early, refused 0", true);
+  expect_of(adds_source(""), "right, 0 and 0 early, refused 1", false, "80");
+}
+
 TEST_CASE("a launch that the driver refuses names its kernel") {
   if (!fresh()) return;
   expect(with({{"SINTER_EMULATOR_REFUSE", "fine"}},

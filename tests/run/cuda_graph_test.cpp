@@ -2,6 +2,7 @@
 #include <sinter/run/cuda_graph.hpp>
 
 #include <numeric>
+#include <random>
 #include <thread>
 
 #include "cuda_support.hpp"
@@ -210,6 +211,53 @@ TEST_CASE("many threads, and memory for the scratch blocks of few: a call is rig
   for (auto& t : threads) t.join();
   CHECK(wrong == std::vector<std::string>(calls.size()));
   CHECK(cuda::allocate(40 << 20, 0).bytes() == 40 << 20);
+}
+
+TEST_CASE("kernels that are begun early see what is before them, whatever stands between") {
+  const long n = 300, bytes = n * 4;
+  const std::shared_ptr<const cuda::module> code[] = {module_of(adds_source("")), module_of(adds_source(awaits))};
+  std::mt19937 bits(7);
+  const auto any = [&](unsigned count) { return static_cast<int>(bits() % count); };
+  std::size_t early = 0;
+  for (int round = 0; round < 20; ++round) {
+    // A result, an argument, and three intermediates.
+    cuda::sequence s;
+    s.sizes = 1;
+    s.given = 2;
+    s.intermediates = {0, 2048, 4096};
+    s.intermediate_bytes = {bytes, bytes, bytes};
+    s.scratch_bytes = 8192;
+    constexpr int written[] = {0, 2, 3, 4};
+    const auto fill = [&](int to) {
+      cuda::step one;
+      one.what = cuda::action::fill;
+      one.operands = {{to, 0, true}};
+      one.bytes = bytes;
+      one.value = static_cast<unsigned char>(any(60));
+      s.steps.push_back(one);
+    };
+    const auto add = [&](int to, int a, int b, bool awaits, int blocks) {
+      auto one = one_launch(code[awaits], "adds", {{to, 0, true}, {a, 0}, {b, 0}}, blocks, 128, 1).steps[0];
+      one.awaits = awaits && cuda::device_at(0).capability >= 90;
+      s.steps.push_back(one);
+    };
+    for (const int to : written) fill(to);
+    for (int k = 0; k < 12; ++k)
+      if (const int to = written[any(4)]; any(8) == 0) fill(to);
+      else add(to, any(5), any(5), any(4) != 0, any(6) == 0 ? 0 : 3);
+    for (int k = 2; k < 5; ++k) add(0, 0, k, true, 3);
+    cuda::recording r(s, std::make_shared<cuda::scratch_pool>(), 0);
+    for (int turn = 0; turn < 6; ++turn) {
+      const storage in = on_gpu(std::vector<float>(n, static_cast<float>(turn + 1)));
+      const storage out = cuda::allocate(bytes, 0), expected = cuda::allocate(bytes, 0);
+      void *const given[] = {out.data(), in.data()}, *const apart[] = {expected.data(), in.data()};
+      cuda::execute(s, apart, &n);
+      r.launch(given, &n);
+      CHECK(on_host<float>(out, n) == on_host<float>(expected, n));
+    }
+    early += r.early_edges();
+  }
+  CHECK((cuda::device_at(0).capability < 90 || early > 50));
 }
 
 TEST_CASE("products are recorded too") {

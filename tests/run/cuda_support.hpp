@@ -1,6 +1,7 @@
 // tests/run/cuda_support.hpp: kernels and calls of them for the tests of run/cuda_*.
 #pragma once
 
+#include <sinter/emit/prelude_cuda.hpp>
 #include <sinter/run/cuda_copy.hpp>
 #include <sinter/run/cuda_nvrtc.hpp>
 #include <sinter/run/cuda_program.hpp>
@@ -28,6 +29,15 @@ extern "C" __global__ void scale(float* out, const float* in, float factor, char
   if (i < n) out[i] = in[i] * factor + (float)i;
 }
 )";
+
+/// out[i] = a[i] * 3 + b[i] for n elements; `first` and `then` stand before a is read, and after.
+inline std::string adds_source(const std::string& first, const std::string& then = "") {
+  return std::string(sinter::engine::emit::prelude_cuda_core) +
+         "extern \"C\" __global__ void adds(float* out, const float* a, const float* b, char* scratch, long n) {" +
+         first + "const long i = blockIdx.x * 128l + threadIdx.x; const float x = i < n ? a[i] : 0;" + then +
+         "if (i < n) out[i] = x * 3 + b[i]; }";
+}
+inline const std::string awaits = "sx::await_grids();";
 
 template <class T>
 sinter::storage on_gpu(const std::vector<T>& values, int where = 0) {

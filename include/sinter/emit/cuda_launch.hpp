@@ -98,6 +98,7 @@ void cuda_launch_of(cuda_source& s, writer& out, std::span<const kernel* const> 
   out.block("extern \"C\" __global__ void __launch_bounds__(" + bounds + ") " + name + "(" +
                 cuda_parameters(kernels, s) + ")",
             [&] {
+              out.line("await_grids();");
               declare_sizes(out, kernels);
               if (n && *n > most_blocks) {
                 out.block("for (long block = blockIdx.x; block < " + blocks.text() + "; block += gridDim.x)", [&] {

@@ -105,6 +105,16 @@ template <class M, class T> SX M encode(T x) {
 SX float round_f16(float a) { return widen(narrow(a, t_f16{})); }
 SX float round_bf16(float a) { return widen(narrow(a, t_bf16{})); }
 
+#if defined(__CUDACC_RTC__)
+// Every kernel's first words: it may have been begun while grids that it depends on run ("PTX ISA", griddepcontrol), and has them
+// done; then those that depend on it may be begun. Elsewhere launches are never begun early.
+SX void await_grids() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait; griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+#endif
+
 SX_T auto load1(const T* p) { return decode(*p); }
 template <class M, class T> SX void store1(M* p, T x) { *p = encode<M>(x); }
 

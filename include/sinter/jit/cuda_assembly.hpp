@@ -158,6 +158,7 @@ class cuda_assembly {
       for (std::size_t i = 0; i < launch.touches.size(); ++i) s.operands[i].touched = launch.touches[i];
       s.scratch = scratch_begin() + at;
       s.scratch_bytes = own;
+      s.awaits = s.code->where().capability >= 90;
       out_.steps.push_back(std::move(s));
     }
     scratch_ = std::max(scratch_, at + own);

@@ -64,6 +64,13 @@ struct memset_node {
   std::size_t width = 0, height = 1;
 };
 
+/// CUgraphEdgeData: an edge that orders a kernel behind a whole step, or, with `early`, behind another kernel's word alone
+/// (CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC, CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC).
+struct edge {
+  unsigned char from_port = 0, to_port = 0, type = 0, reserved[5] = {};
+};
+inline constexpr edge early_edge{1, 0, 1, {}};
+
 /// CUgraphExecUpdateResultInfo
 struct update_info {
   int result = 0;
@@ -149,6 +156,9 @@ struct driver_table {
 #define SINTER_ROW(member, name, parameters) api::result(*member) parameters = nullptr;
   SINTER_CUDA_DRIVER(SINTER_ROW)
 #undef SINTER_ROW
+  /// cuGraphAddDependencies_v2, of CUDA 12.3; null in older drivers.
+  api::result (*graph_add_edges)(api::graph graph, const api::node* from, const api::node* to, const api::edge* edges,
+                                 std::size_t count) = nullptr;
 };
 
 }  // namespace sinter::engine::run::cuda

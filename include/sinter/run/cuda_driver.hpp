@@ -46,6 +46,7 @@ struct driver_state {
   int version = 0;  ///< 13000 for 13.0
   int devices = 0;
   std::array<std::atomic<gpu*>, most_devices> gpus{};
+  std::atomic<bool> refuses_early_edges{false};  ///< learned from the first graph with such edges
   std::mutex lost_mutex;
   std::string lost;  ///< the error after which the contexts are of no use
   // The labels of the last launches, for errors that surface later.
@@ -112,6 +113,8 @@ SINTER_API std::string start(driver_state& state) {
            " (525) or newer";
   SINTER_CUDA_DRIVER(SINTER_ROW)
 #undef SINTER_ROW
+  table.graph_add_edges =
+      reinterpret_cast<decltype(table.graph_add_edges)>(::dlsym(found.handle, "cuGraphAddDependencies_v2"));
   if (const auto r = table.init(0); r != api::success) return start_problem(r) + " (" + coded(r) + ")";
   if (const auto r = table.driver_version(&state.version); r != api::success)
     return "the CUDA driver does not tell its version (" + coded(r) + ")";

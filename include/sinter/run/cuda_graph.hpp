@@ -49,6 +49,8 @@ class recording {
   /// Nodes that calls had to change, and copies of the graph made: for tests and logs.
   std::size_t changed_nodes() const noexcept { return changed_; }
   std::size_t copies() const noexcept { return variants_.size(); }
+  /// Edges of a copy whose later kernel is begun early.
+  std::size_t early_edges() const noexcept { return variants_.empty() ? 0 : variants_.back().early; }
 
  private:
   static constexpr std::size_t most_variants = 4;
@@ -60,6 +62,7 @@ class recording {
     api::executable code = nullptr;
     series<std::uint64_t> key;
     std::uint64_t used = 0;
+    std::size_t early = 0;  ///< edges
   };
 
   /// With the pool claimed.
@@ -132,18 +135,32 @@ class recording {
       if (update(oldest, table, base)) return oldest;
       forget();
     }
-    if (variants_.empty())
-      logs::to("perf", [&] {
-        return "recorded " + std::to_string(sequence_.steps.size()) + " steps, the last " +
-               sequence_.steps.back().label;
-      });
     // Each is recorded with operands of its own: those of another may be gone, and the driver looks at them.
     variants_.reserve(most_variants);
     variant fresh = record(table, base);
-    check(with_room(sequence_.device, [&] { return driver().graph_instantiate(&fresh.code, fresh.made.get(), 0); }),
-          "preparing a recorded call");
+    const auto prepare = [&] {
+      return with_room(sequence_.device, [&] { return driver().graph_instantiate(&fresh.code, fresh.made.get(), 0); });
+    };
+    api::result r = prepare();
+    if (fresh.early > 0 && r != api::success && r != api::out_of_memory) {
+      refuse_early(r);
+      fresh = record(table, base);
+      r = prepare();
+    }
+    check(r, "preparing a recorded call");
+    if (variants_.empty())
+      logs::to("perf", [&] {
+        return "recorded " + std::to_string(sequence_.steps.size()) + " steps, with " + std::to_string(fresh.early) +
+               " early starts, the last " + sequence_.steps.back().label;
+      });
     variants_.push_back(std::move(fresh));
     return variants_.back();
+  }
+
+  /// From now on all of this process' steps begin when those that they wait for have ended.
+  static void refuse_early(api::result r) {
+    detail::driver_instance().refuses_early_edges = true;
+    logs::to("perf", [&] { return "the driver begins no kernel of a recorded call early: " + detail::coded(r); });
   }
 
   void forget() noexcept {
@@ -205,15 +222,20 @@ class recording {
     v.made = detail::graph_handle(made);
     v.key = now_;
     const auto waits = dependencies(sequence_);
+    const bool may_overlap = call.graph_add_edges != nullptr && !detail::driver_instance().refuses_early_edges;
     for (std::size_t i = 0; i < sequence_.steps.size(); ++i) {
       const step& s = sequence_.steps[i];
-      // A step that does nothing stands for what it waits for.
-      series<api::node> before;
+      // A step that does nothing stands for what it waits for. A kernel that awaits others may be begun before they have ended: it
+      // touches no memory until then, and ends after them. So each step ends after all that it depends on, over edges of either
+      // kind, and who waits for a step's end waits for theirs: dependencies() leaves out what others imply.
+      series<api::node> before, early;
       const auto after = [&](auto&& self, int j) -> void {
-        if (const api::node n = v.nodes[static_cast<std::size_t>(j)]; n != nullptr) {
-          if (std::find(before.begin(), before.end(), n) == before.end()) before.push_back(n);
+        const auto of = static_cast<std::size_t>(j);
+        if (const api::node n = v.nodes[of]; n != nullptr) {
+          auto& list = may_overlap && s.awaits && sequence_.steps[of].awaits ? early : before;
+          if (std::find(list.begin(), list.end(), n) == list.end()) list.push_back(n);
         } else {
-          for (int k : waits[static_cast<std::size_t>(j)]) self(self, k);
+          for (int k : waits[of]) self(self, k);
         }
       };
       for (int j : waits[i]) after(after, j);
@@ -223,6 +245,13 @@ class recording {
       } else if (s.what == action::launch) {
         const api::kernel_node k = kernel_of(s, table);
         r = call.graph_add_kernel(&node, made, before.data(), before.size(), &k);
+        if (r == api::success && !early.empty()) {
+          const series<api::node> to(early.size(), node);
+          const series<api::edge> edges(early.size(), api::early_edge);
+          r = call.graph_add_edges(made, early.data(), to.data(), edges.data(), early.size());
+          if (r != api::success) return refuse_early(r), record(table, base);
+          v.early += early.size();
+        }
       } else if (s.what == action::fill) {
         const api::memset_node f = fill_of(s, table);
         r = call.graph_add_memset(&node, made, before.data(), before.size(), &f, device_at(sequence_.device).context);

@@ -57,6 +57,7 @@ struct step {
   std::shared_ptr<const module> code;
   api::function entry = nullptr;
   unsigned blocks = 0, threads = 0, shared = 0;
+  bool awaits = false;             ///< its first words are await_grids() (emit/prelude_cuda.hpp): it may be begun early
   std::int64_t scratch = 0;        ///< offset of the kernel's own scratch
   std::int64_t scratch_bytes = 0;  ///< and its size
 
