@@ -84,6 +84,12 @@ void memory_bound() {
   const auto soft = compile([](auto x) { return softmax(x * 0.125f); }, {.name = "softmax"});
   row("softmax", median([&] { soft(x); }), one, "copy", 1.5);
 
+  const auto soft_columns = compile([](auto x) { return softmax<0>(x); }, {.dynamic = dynamic::no, .name = "softmax0"});
+  row("softmax of columns", median([&] { soft_columns(x); }), one, "copy", 0);
+  const tensor<float, 2> small = normal<float>(k[4], 1000, 512);
+  row("the same of 1000 x 512", median([&] { soft_columns(small); }), threaded_copy(1000 * 512 * sizeof(float)), "copy",
+      0);
+
   const auto layer = compile(
       [](auto x, auto g, auto b, auto t) {
         return grad([&](auto all) {

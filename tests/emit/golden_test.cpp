@@ -117,6 +117,11 @@ TEST_CASE("softmax is three passes over each row") {
       "softmax", [](matrix x) { return softmax(x); }, m(128, 100));
 }
 
+TEST_CASE("softmax of columns is three passes down a block of them") {
+  golden(
+      "softmax_columns", [](matrix x) { return softmax<0>(x); }, m(300, 1100));
+}
+
 TEST_CASE("layer_norm is three passes over each row") {
   golden(
       "layer_norm", [](matrix x, vec g, vec b) { return layer_norm(x, g, b); }, m(128, 100), v(100), v(100));

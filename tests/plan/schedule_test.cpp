@@ -97,14 +97,102 @@ TEST_CASE("sums along rows and along columns share a walk; other pairs of axes d
 TEST_CASE("what needs a row again after all rows is refused") {
   graph g;
   const value x = input(g, {6, 50}), columns = sum(x, {0});
-  CHECK(refused([&] { scheduled({columns, x - expand(columns, {0}, {6, 50})}); }).why != "");
+  const value few = input(g, {50, 6}), of_few = sum(few, {0});
+  CHECK(refused([&] { scheduled({of_few, few - expand(of_few, {0}, {50, 6})}); }).why != "");
   const value all = sum(x, {0, 1});
   CHECK(refused([&] { scheduled({all, x * expand(all, {0, 1}, {6, 50})}); }).why != "");
-  CHECK(refused([&] { scheduled({columns, expand(columns, {0}, {6, 50})}); }).why != "");
+  CHECK(refused([&] { scheduled({of_few, expand(of_few, {0}, {50, 6})}); }).why != "");
   CHECK(refused([&] { scheduled({columns, sum(columns, {0})}); }).why != "");
   // What follows per column, or per number, is computed when the rows are done.
   CHECK(scheduled({columns, exp(columns)}).stages == 1);
   CHECK(refused([&] { scheduled({all, exp(all)}); }).why.empty());
+}
+
+namespace {
+
+/// x and its sum over axes, which x is scaled by.
+kernel scaled_by_sums(const value& x, std::vector<std::int64_t> over, std::vector<std::int64_t> hints = {}) {
+  const value s = sum(x, over);
+  return scheduled({s, x * expand(s, over, x.extents())}, std::move(hints));
+}
+
+bool by_columns(const shape& s, std::vector<std::int64_t> over) {
+  graph g;
+  const value x = input(g, s);
+  return refused([&] { scaled_by_sums(x, over); }).why.empty();
+}
+
+}  // namespace
+
+TEST_CASE("columns that are needed again after their sums are walked in blocks, vectors across them") {
+  graph g;
+  const kernel k = scaled_by_sums(input(g, {100, 2000}), {0});
+  CHECK(extents(k) == "(2000, 100)");
+  CHECK(roles(k) == "oi");
+  CHECK(k.columns == 128);
+  CHECK(k.vector_axis() == 0);
+  CHECK(k.stages == 2);
+  CHECK(k.chunks == 1);
+  const kernel middle = scaled_by_sums(input(g, {8, 200, 64}), {1});
+  CHECK(extents(middle) == "(8, 64, 200)");
+  CHECK(roles(middle) == "ooi");
+  CHECK(middle.columns == 64);
+  CHECK(middle.vector_axis() == 1);
+  CHECK(extents(scaled_by_sums(input(g, {50, 3, 40}), {0})) == "(120, 50)");
+  CHECK(extents(scaled_by_sums(input(g, {50, 3, 40}), {0, 1})) == "(40, 150)");
+  CHECK(extents(scaled_by_sums(input(g, {50, 3, 2, 40}), {0, 2})) == "(3, 40, 50, 2)");
+  // What the rows' nest takes stays there.
+  CHECK(scaled_by_sums(input(g, {100, 200}), {1}).columns == 0);
+  CHECK(scheduled({sum(input(g, {100, 200}), {0})}).columns == 0);
+}
+
+TEST_CASE("blocks of columns are as wide as leaves enough of them") {
+  const auto block = [](std::int64_t rows, std::int64_t columns) {
+    graph g;
+    return scaled_by_sums(input(g, {rows, columns}), {0}).columns;
+  };
+  CHECK(block(1000, 1024) == 128);
+  CHECK(block(1000, 512) == 64);
+  CHECK(block(100, 100) == 64);
+  CHECK(block(100, 40) == 32);
+  CHECK(block(100, 16) == 16);
+  graph g;
+  const dim n = dim::symbol(0), m = dim::symbol(1);
+  CHECK(scaled_by_sums(input(g, {n, m}), {0}, {100, 2000}).columns == 128);
+}
+
+TEST_CASE("few or long columns, and reads along them, are left to kernels of rows") {
+  CHECK(by_columns({100, 16}, {0}));
+  CHECK(!by_columns({100, 15}, {0}));
+  CHECK(by_columns({longest_column, 1024}, {0}));
+  CHECK(!by_columns({longest_column + 1, 1024}, {0}));
+  CHECK(by_columns({512, 64}, {0}));
+  CHECK(!by_columns({513, 64}, {0}));  // one task
+  CHECK(by_columns({4, 513, 64}, {1}));
+  graph g;
+  const value x = permute(input(g, {200, 100}), {1, 0}), s = sum(x, {0});
+  CHECK(refused([&] { scheduled({s, x * expand(s, {0}, x.extents())}); }).why != "");
+  // A sum of rows that has no columns' vectors.
+  const value y = input(g, {100}), wide = expand(y, {1}, {100, 200}), t = sum(wide, {0});
+  CHECK(refused([&] { scheduled({t, wide * expand(t, {0}, wide.extents())}); }).why != "");
+  CHECK(refused([&] {
+          const value z = input(g, {100, 200}), c = sum(z, {0});
+          const std::vector<root> roots{whole(c), whole(z * expand(c, {0}, z.extents()))};
+          kernel k = lower(g, roots, inputs_only(g));
+          schedule(k, {}, {.gpu = true});
+        }).why != "");
+}
+
+TEST_CASE("a costly value of columns is kept while a block of them fits") {
+  const auto kept = [](std::int64_t rows) {
+    graph g;
+    const value e = exp(input(g, {rows, 1024})), s = sum(e, {0});
+    int n = 0;
+    for (const auto& i : scheduled({s, e * expand(s, {0}, e.extents())}).body) n += i.kept;
+    return n;
+  };
+  CHECK(kept(kept_column_bytes / 512) == 1);
+  CHECK(kept(kept_column_bytes / 512 + 1) == 0);
 }
 
 TEST_CASE("a row's result that does not vary along the summed rows is refused") {

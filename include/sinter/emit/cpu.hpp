@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../base/series.hpp"
+#include "cpu_columns.hpp"
 #include "cpu_nest.hpp"
 #include "cpu_product.hpp"
 #include "cpu_scan.hpp"
@@ -89,6 +90,7 @@ SINTER_API source cpu(const kernel& k) {
         for (int s = 0; s < k.symbols; ++s)
           out.line("const long s" + std::to_string(s) + " = sizes[" + std::to_string(s) + "];");
         if (k.is_scan()) return scan_printer(k, out).print();
+        if (k.columns) return column_printer(k, out).print();
         result.scratch = k.is_product() ? product_printer(k, out).print() : nest_printer(k, out).print();
       });
   const std::string widest = std::to_string(detail::widest(k));

@@ -67,12 +67,13 @@ SINTER_API std::string omp_for(const kernel& k, const std::string& directive = "
          ")";
 }
 
-/// Prints the values of a kernel. What varies within a row is a vector, along the last axis; behind a matrix product,
-/// everything but a uniform value is.
+/// Prints the values of a kernel. What varies within a row is a vector, along the last axis; in a kernel of columns, what varies
+/// among them is; behind a matrix product, everything but a uniform value.
 class body_printer {
  public:
   body_printer(const kernel& k, writer& out)
-      : k_(k), out_(out), inner_(k.mask(role::inner)), last_(static_cast<int>(k.axes.size()) - 1) {
+      : k_(k), out_(out), inner_(k.mask(role::inner)), last_(static_cast<int>(k.vector_axis())) {
+    if (k.columns) inner_ = 1u << last_;
     if (!k.is_product()) return;
     inner_ = ~0u;
     if (last_ < k.products[0].batch + k.products[0].m) last_ = -1;

@@ -48,6 +48,14 @@ void parallel_loop(const kernel& k, writer& out, const std::string& head, bool s
 /// Operands of fewer bytes may well be in a cache.
 inline constexpr std::int64_t ahead_bytes = 1 << 20;
 
+/// True for a load of an operand that no cache may hold.
+SINTER_API bool reads_much(const kernel& k, const instruction& i) {
+  dim bytes = static_cast<std::int64_t>(size_of(i.type));
+  for (std::size_t a = 0; a < k.axes.size(); ++a)
+    if (!i.at.at.stride[a].is(0)) bytes *= k.axes[a].extent;
+  return bytes.number().value_or(ahead_bytes) >= ahead_bytes;
+}
+
 /// Of the values that a pass has computed, asks for the memory that the loads among them read in a row to come. A load
 /// asks in the last pass that makes it: the first is as fast as memory is, the last computes meanwhile. In kernels of one
 /// pass that do not compute much, asking costs more than it gains.
@@ -61,14 +69,11 @@ SINTER_API void ask_ahead(const kernel& k, const body_printer& body, const sorte
     const instruction& i = body.at(id);
     if (!slow || i.kind != kind::load || i.last_pass != pass || i.at.at.index >= 0 || !i.at.at.stride[last].is(1))
       continue;
-    dim bytes = static_cast<std::int64_t>(size_of(i.type)), step = 0;
+    dim step = 0;
     bool differs = true;
-    for (std::size_t a = 0; a < k.axes.size(); ++a) {
-      const dim& by = i.at.at.stride[a];
-      if (!by.is(0)) bytes *= k.axes[a].extent;
-      if (k.axes[a].role != role::inner) step = by, differs = !by.is(0);
-    }
-    if (differs && bytes.number().value_or(ahead_bytes) >= ahead_bytes)
+    for (std::size_t a = 0; a < k.axes.size(); ++a)
+      if (k.axes[a].role != role::inner) step = i.at.at.stride[a], differs = !step.is(0);
+    if (differs && reads_much(k, i))
       out.line("ahead<" + std::to_string(k.stages > 1 ? plan::kept_row_bytes : 8192) + ">(" + body.address(i.at) +
                ", " + step.text() + ", " + k.extent(role::inner).text() + ");");
   }

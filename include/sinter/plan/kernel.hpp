@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <string>
 #include <string_view>
 
@@ -61,6 +62,8 @@ enum class span_of : std::uint8_t { none, inner, row, both };
 
 /// Longest row, in bytes of all kept values, that lives on a thread's stack.
 inline constexpr std::int64_t kept_row_bytes = 128 << 10;
+/// The same of a block of columns, for which less would not reach far.
+inline constexpr std::int64_t kept_column_bytes = 512 << 10;
 
 struct instruction {
   plan::kind kind = kind::literal;
@@ -125,6 +128,7 @@ struct kernel {
   int stages = 1;          ///< passes over the inner axes
   std::int64_t block = 0;  ///< not 0: the only axis is inner; its blocks of this length are the rows
   int chunks = 1;          ///< the rows are summed in this many runs, then the runs are combined
+  int columns = 0;  ///< not 0: vectors run along the last outer axis; blocks of so many of it walk the inner axes
 
   /// Of an opaque node, which is no kernel but a step among them: its number, and per operand, then per result, an index into
   /// buffers, -1 for a result that nothing reads.
@@ -146,6 +150,10 @@ struct kernel {
     for (std::size_t a = 0; a < axes.size(); ++a)
       if (axes[a].role == r) m |= 1u << a;
     return m;
+  }
+  /// The axis along which vectors run.
+  std::size_t vector_axis() const {
+    return (columns ? static_cast<std::size_t>(std::popcount(mask(role::outer))) : axes.size()) - 1;
   }
   dim extent(plan::role r) const {
     dim n = 1;

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "../base/sorted.hpp"
+#include "axes.hpp"
 #include "lower.hpp"
 #include "target.hpp"
 
@@ -14,71 +15,14 @@ namespace sinter::engine::plan {
 inline constexpr std::int64_t block_elements = 16 << 10;
 /// Rows are summed in at most this many chunks, whatever the number of threads: results do not depend on it.
 inline constexpr std::int64_t most_chunks = 64;
+/// A block of columns that are reduced together, in elements: 512 bytes of f32 in each row.
+inline constexpr int most_columns = 128, least_columns = 16;
+/// Columns from here on are longer than a thread's share of the caches.
+inline constexpr std::int64_t longest_column = 8192;
+/// Tasks that give threads enough to share.
+inline constexpr std::int64_t few_tasks = 8;
 
 namespace detail {
-
-/// Calls f(affine&) for every index map over the kernel's axes.
-template <class F>
-void for_each_map(kernel& k, F&& f) {
-  for (auto& i : k.body)
-    if (i.kind == kind::load || i.kind == kind::position || i.kind == kind::arg_reduce) f(i.at.at);
-  for (auto& s : k.stores) f(s.at.at);
-  for (auto& p : k.products) f(p.a.at), f(p.b.at);
-}
-
-inline std::uint32_t moved(std::uint32_t mask, const series<std::size_t>& order) {
-  std::uint32_t out = 0;
-  for (std::size_t a = 0; a < order.size(); ++a) out |= (mask >> order[a] & 1u) << a;
-  return out;
-}
-
-/// Renumbers the axes: new axis a is old axis order[a].
-inline void reorder(kernel& k, const series<std::size_t>& order) {
-  series<axis> axes;
-  for (auto a : order) axes.push_back(k.axes[a]);
-  k.axes = std::move(axes);
-  for_each_map(k, [&](affine& m) {
-    series<dim> strides;
-    for (auto a : order) strides.push_back(m.stride[a]);
-    strides.insert(strides.end(), m.stride.begin() + static_cast<std::ptrdiff_t>(order.size()), m.stride.end());
-    m.stride = std::move(strides);
-  });
-  for (auto& i : k.body) {
-    i.axes = moved(i.axes, order);
-    series<int> over;
-    for (std::size_t a = 0; a < order.size(); ++a)
-      if (std::count(i.over.begin(), i.over.end(), static_cast<int>(order[a]))) over.push_back(static_cast<int>(a));
-    i.over = std::move(over);
-  }
-}
-
-/// Merges axis a + 1 into axis a.
-inline void merge(kernel& k, std::size_t a) {
-  k.axes[a].extent *= k.axes[a + 1].extent;
-  k.axes.erase(k.axes.begin() + static_cast<std::ptrdiff_t>(a) + 1);
-  for_each_map(k, [&](affine& m) { m.stride.erase(m.stride.begin() + static_cast<std::ptrdiff_t>(a)); });
-  const std::uint32_t low = (1u << (a + 1)) - 1;
-  for (auto& i : k.body) {
-    i.axes = (i.axes & low) | (i.axes >> (a + 1) & 1u) << a | (i.axes >> 1 & ~low);
-    series<int> over;
-    for (int o : i.over)
-      if (const int to = o > static_cast<int>(a) ? o - 1 : o; over.empty() || over.back() != to) over.push_back(to);
-    i.over = std::move(over);
-  }
-}
-
-/// True when axes a and a + 1 are one axis to every index map and reduction.
-inline bool mergeable(kernel& k, std::size_t a) {
-  if (k.axes[a].role != k.axes[a + 1].role) return false;
-  bool same = true;
-  const dim& e = k.axes[a + 1].extent;
-  for_each_map(k, [&](const affine& m) { same = same && m.stride[a] == m.stride[a + 1] * e; });
-  for (const auto& i : k.body) {
-    auto has = [&](std::size_t x) { return std::count(i.over.begin(), i.over.end(), static_cast<int>(x)) > 0; };
-    same = same && has(a) == has(a + 1);
-  }
-  return same;
-}
 
 /// The axes that only one reduction set keeps apart: which are reduced within a row, and which across rows.
 struct division {
@@ -233,8 +177,10 @@ inline void assign_stages(kernel& k) {
 /// Marks the costly values of one pass that a later pass needs too; of an open row, those that fit the hints.
 inline void keep_costly(kernel& k, std::span<const std::int64_t> hints) {
   if (k.block) return;
-  const std::int64_t row = std::min(k.extent(role::inner).evaluate(hints), kept_row_bytes + 1);  // or too long for any
-  const std::uint32_t inner = k.mask(role::inner);
+  const std::int64_t most = k.columns ? kept_column_bytes : kept_row_bytes,
+                     length = std::min(k.extent(role::inner).evaluate(hints), most + 1),  // or too long for any
+      row = length * (k.columns ? k.columns : 1);
+  const std::uint32_t inner = k.mask(role::inner), vector = k.columns ? 1u << k.vector_axis() : inner;
   std::int64_t bytes = 0;
   sorted_set<std::pair<int, int>> seen;
   series<int> first(k.body.size(), k.stages);
@@ -245,8 +191,8 @@ inline void keep_costly(kernel& k, std::span<const std::int64_t> hints) {
     int& computed = first[static_cast<std::size_t>(id)];
     computed = std::min(computed, pass);
     const std::int64_t size = row * static_cast<std::int64_t>(std::max<std::size_t>(size_of(i.type), 4));
-    if (!i.kept && computed < pass && i.kind == kind::compute && ir::is_expensive(i.code) &&
-        bytes + size <= kept_row_bytes) {
+    if (!i.kept && computed < pass && (i.axes & vector) && i.kind == kind::compute && ir::is_expensive(i.code) &&
+        bytes + size <= most) {
       i.kept = true;
       bytes += size;
     }
@@ -308,6 +254,80 @@ SINTER_API bool walks_once(const kernel& k) {
   return true;
 }
 
+namespace detail {
+
+/// Roles, passes and chunks of rows.
+inline void schedule_rows(kernel& k, std::span<const std::int64_t> hints, const target& t) {
+  assign_roles(k, t);
+  for (std::size_t a = k.axes.size(); a-- > 1;)
+    if (mergeable(k, a - 1)) merge(k, a - 1);
+  bool ordered = false;
+  for (const auto& s : k.stores) ordered |= s.accumulate;
+  for (const auto& i : k.body) ordered |= i.kind == kind::arg_reduce;
+  if (!t.gpu && k.axes.size() == 1 && !ordered && k.axes[0].extent.evaluate(hints) >= 2 * block_elements)
+    k.block = block_elements;
+  assign_stages(k);
+  for (axis& a : k.axes) a.hint = a.extent.evaluate(hints);
+  if (t.gpu) return;
+  keep_costly(k, hints);
+  choose_chunks(k, hints);
+}
+
+/// The axes that all reductions run along, if they are the same and the last axis is kept; otherwise 0.
+inline std::uint32_t reduced_above_columns(const kernel& k) {
+  std::uint32_t reduced = 0;
+  for (const auto& i : k.body) {
+    std::uint32_t over = 0;
+    for (int a : i.over) over |= 1u << a;
+    if (i.kind == kind::arg_reduce || (over && reduced && over != reduced)) return 0;
+    reduced |= over;
+  }
+  for (const auto& s : k.stores)
+    if (s.accumulate) return 0;
+  return reduced && !(reduced >> (k.axes.size() - 1)) ? reduced : 0;
+}
+
+/// How many columns a block has; 0 where the rows' own nests are faster: few columns, long ones, or reads along them.
+inline int column_block(const kernel& k) {
+  const std::size_t lanes = k.vector_axis();
+  const std::int64_t width = k.axes[lanes].hint;
+  const std::uint32_t inner = k.mask(role::inner), contiguous = contiguous_axes(k);
+  std::int64_t rows = 1, others = 1;
+  for (std::size_t a = 0; a < k.axes.size(); ++a)
+    if (a != lanes) (a > lanes ? rows : others) = (dim(a > lanes ? rows : others) * k.axes[a].hint).evaluate({});
+  if (width < least_columns || rows > longest_column || ((contiguous & inner) && !(contiguous >> lanes & 1u))) return 0;
+  int block = most_columns;
+  const auto tasks = [&] { return (dim(others) * ((width + block - 1) / block)).evaluate({}); };
+  while (block > width || (block > most_columns / 2 && tasks() < few_tasks)) block /= 2;
+  return 2 * tasks() < few_tasks && rows * block > 2 * block_elements ? 0 : block;
+}
+
+/// Vectors along the last kept axis; blocks of these columns take the passes over the reduced axes. False where that does
+/// not pay, or not every value is a column's.
+inline bool schedule_columns(kernel& k, std::uint32_t reduced, std::span<const std::int64_t> hints) {
+  series<std::size_t> order;
+  for (auto r : {role::outer, role::inner})
+    for (std::size_t a = 0; a < k.axes.size(); ++a)
+      if ((reduced >> a & 1u) == (r == role::inner)) order.push_back(a), k.axes[a].role = r;
+  reorder(k, order);
+  for (std::size_t a = k.axes.size(); a-- > 1;)
+    if (mergeable(k, a - 1)) merge(k, a - 1);
+  for (axis& a : k.axes) a.hint = a.extent.evaluate(hints);
+  k.columns = most_columns;
+  k.columns = column_block(k);
+  if (!k.columns) return false;
+  const std::size_t lanes = k.vector_axis();
+  for (const auto& i : k.body)
+    if (i.kind == kind::reduce && !(i.axes >> lanes & 1u)) return false;
+  for (const auto& s : k.stores)
+    if (s.at.at.stride[lanes].is(0)) return false;
+  assign_stages(k);
+  keep_costly(k, hints);
+  return true;
+}
+
+}  // namespace detail
+
 /// Gives the axes of a lowered kernel their roles, merges those that every access walks as one, and orders the passes.
 /// Throws refusal when the kernel's reductions do not fit one loop nest.
 /// For a GPU the emitter chooses blocks, chunks and what to keep.
@@ -325,19 +345,15 @@ SINTER_API void schedule(kernel& k, std::span<const std::int64_t> hints, const t
     return;
   }
   if (k.is_scan()) return detail::assign_scan_roles(k);
-  detail::assign_roles(k, t);
-  for (std::size_t a = k.axes.size(); a-- > 1;)
-    if (detail::mergeable(k, a - 1)) detail::merge(k, a - 1);
-  bool ordered = false;
-  for (const auto& s : k.stores) ordered |= s.accumulate;
-  for (const auto& i : k.body) ordered |= i.kind == kind::arg_reduce;
-  if (!t.gpu && k.axes.size() == 1 && !ordered && k.axes[0].extent.evaluate(hints) >= 2 * block_elements)
-    k.block = block_elements;
-  detail::assign_stages(k);
-  for (axis& a : k.axes) a.hint = a.extent.evaluate(hints);
-  if (t.gpu) return;
-  detail::keep_costly(k, hints);
-  detail::choose_chunks(k, hints);
+  const std::uint32_t reduced = t.gpu ? 0 : detail::reduced_above_columns(k);
+  if (!reduced) return detail::schedule_rows(k, hints, t);
+  const kernel lowered = k;
+  try {
+    detail::schedule_rows(k, hints, t);
+  } catch (const refusal&) {
+    k = lowered;
+    if (!detail::schedule_columns(k, reduced, hints)) throw;
+  }
 }
 
 }  // namespace sinter::engine::plan
