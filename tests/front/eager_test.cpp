@@ -441,6 +441,24 @@ TEST_CASE("variances, extremes, logsumexp and norms of an expression store it no
   });
 }
 
+TEST_CASE("softmax, norms and cross_entropy of an expression store but their result") {
+  const std::int64_t n = 2048;
+  const auto a = ops::sample<float, 2>({n, 1}), b = ops::sample<float, 2>({1, n});
+  const auto labels = randint<std::int64_t>(make_key(1), 0, n, n);
+  static_cast<void>(var(a + slice<1>(b, 0, 64)));  // starts the threads
+  trim_memory(device::cpu());
+  within(std::size_t{6} << 20, [&] { static_cast<void>(cross_entropy(a + b, labels)); });
+  within(std::size_t{22} << 20, [&] {  // 16 MiB are the result's
+    static_cast<void>(softmax(a + b));
+    static_cast<void>(softmax<0>(a + b));
+    static_cast<void>(log_softmax(a + b));
+    static_cast<void>(log_softmax<0>(a + b));
+    static_cast<void>(layer_norm(a + b));
+    static_cast<void>(layer_norm(a + b, b * 2.f, b));
+    static_cast<void>(rms_norm(a + b, b + 1.f));
+  });
+}
+
 TEST_CASE("an f32 sum of 2^24 elements is accurate") {
   const std::int64_t n = 1 << 24;
   const auto tenths = full<float>(0.1f, n);

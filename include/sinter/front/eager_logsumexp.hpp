@@ -37,22 +37,22 @@ double sum_exp(const T* x, std::int64_t n, T shift) {
   return sum;
 }
 
-/// The same for each of n columns of some rows, added to `sum`.
+/// The same for each of n columns of some rows, which are `stride` apart, added to `sum`.
 template <class T>
-void sum_exp_columns(const T* x, std::int64_t rows, std::int64_t n, const T* shift, double* sum) {
+void sum_exp_columns(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t n, const T* shift, double* sum) {
   using vector = simd::vec<T>;
   constexpr int width = vector::width;
   std::int64_t j = 0;
   for (; j + width <= n; j += width) {
     const vector s = vector::load(shift + j);
     vector a(T(0));
-    for (std::int64_t r = 0; r < rows; ++r) a = a + exp_below(vector::load(x + r * n + j), s);
+    for (std::int64_t r = 0; r < rows; ++r) a = a + exp_below(vector::load(x + r * stride + j), s);
     T lanes[width];
     a.store(lanes);
     for (int k = 0; k < width; ++k) sum[j + k] += lanes[k];
   }
   for (; j < n; ++j)
-    for (std::int64_t r = 0; r < rows; ++r) sum[j] += std::exp(x[r * n + j] - shift[j]);
+    for (std::int64_t r = 0; r < rows; ++r) sum[j] += std::exp(x[r * stride + j] - shift[j]);
 }
 
 /// C of totals and as many elements.
@@ -63,21 +63,40 @@ void combine_elements(const T* x, std::int64_t n, T* totals) {
   combine_row<C, run_of<T>>(&e, &at, 0, n, totals);
 }
 
-/// log(sum(exp(x))) of f32 or f64. A total's sum is relative to its maximum and means something where that is finite:
-/// else the result is the maximum.
+/// The sum of exponentials relative to their maximum; it means something where that is finite.
+template <class T>
+struct exp_total {
+  T max = -std::numeric_limits<T>::infinity();
+  double sum = 0;
+
+  /// Makes the sum relative to the larger of the maximum and `x`.
+  void raise(T x) {
+    const T to = combine<ir::op::maximum>(max, x);
+    if (to != max && std::isfinite(to)) sum *= std::exp(static_cast<double>(max) - static_cast<double>(to));
+    max = to;
+  }
+};
+
+/// Adds some rows, which are `stride` apart, to the totals of n columns, at most reduce_columns.
+template <class T>
+void add_exp_rows(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t n, exp_total<T>* totals) {
+  T max[reduce_columns], shift[reduce_columns] = {};
+  double sum[reduce_columns] = {};
+  std::copy_n(x, n, max);
+  for (std::int64_t r = 1; r < rows; ++r) combine_elements<ir::op::maximum>(x + r * stride, n, max);
+  for (std::int64_t j = 0; j < n; ++j) {
+    totals[j].raise(max[j]);
+    shift[j] = std::isfinite(totals[j].max) ? totals[j].max : T(0);
+  }
+  sum_exp_columns(x, rows, stride, n, shift, sum);
+  for (std::int64_t j = 0; j < n; ++j)
+    if (std::isfinite(totals[j].max)) totals[j].sum += sum[j];
+}
+
+/// log(sum(exp(x))) of f32 or f64; the maximum where that is not finite.
 template <class T, class Out>
 struct logsumexp_reduction : block_source<T> {
-  struct Total {
-    T max = -std::numeric_limits<T>::infinity();
-    double sum = 0;
-
-    /// Makes the sum relative to the larger of the maximum and `x`.
-    void raise(T x) {
-      const T to = combine<ir::op::maximum>(max, x);
-      if (to != max && std::isfinite(to)) sum *= std::exp(static_cast<double>(max) - static_cast<double>(to));
-      max = to;
-    }
-  };
+  using Total = exp_total<T>;
 
   static void merge(Total& a, Total b) {
     a.raise(b.max);
@@ -102,22 +121,9 @@ struct logsumexp_reduction : block_source<T> {
   void over_columns(const reduction_space& s, const walker& of, walker& along, cursor* at, std::int64_t low,
                     std::int64_t high, std::int64_t begin, std::int64_t end, Total* totals) const {
     const std::int64_t n = high - low;
-    T max[reduce_columns], shift[reduce_columns];
-    double sum[reduce_columns] = {};
     std::fill_n(totals, n, Total{});
-    this->each_rows(s, of, along, at, low, high, begin, end, [&](const T* x, std::int64_t rows, std::int64_t) {
-      std::copy_n(x, n, max);
-      for (std::int64_t r = 1; r < rows; ++r) combine_elements<ir::op::maximum>(x + r * n, n, max);
-      for (std::int64_t j = 0; j < n; ++j) {
-        Total& t = totals[j];
-        t.raise(max[j]);
-        shift[j] = std::isfinite(t.max) ? t.max : T(0);
-        sum[j] = 0;
-      }
-      sum_exp_columns(x, rows, n, shift, sum);
-      for (std::int64_t j = 0; j < n; ++j)
-        if (std::isfinite(totals[j].max)) totals[j].sum += sum[j];
-    });
+    this->each_rows(s, of, along, at, low, high, begin, end,
+                    [&](const T* x, std::int64_t rows, std::int64_t) { add_exp_rows(x, rows, n, n, totals); });
   }
 };
 

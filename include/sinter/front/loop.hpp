@@ -232,6 +232,15 @@ SINTER_INLINE auto value_at(const E& e, const row<N>& r, std::int64_t i) {
 /// Loops smaller than this run on the calling thread.
 inline constexpr std::int64_t parallel_threshold = 1 << 15;
 
+/// How many threads loops run on.
+inline std::int64_t threads() {
+#if defined(_OPENMP)
+  return omp_get_max_threads();
+#else
+  return 1;
+#endif
+}
+
 /// f(begin, end) over [0, n) in one piece per thread; `work` is the number of elements behind it.
 template <class F>
 void parallel(std::int64_t n, [[maybe_unused]] std::int64_t work, F&& f) {
@@ -256,6 +265,29 @@ using row_function = void (*)(const void* e, const cursor* at, std::int64_t begi
 /// Computes every element of the space, in row-major order, into `out`; `element` is its size. (loop_rows.hpp)
 SINTER_API void for_each_row(space s, leaf* leaves, int count, const void* e, row_function f, char* out,
                              std::int64_t element);
+
+/// f(e, where the leaves' elements begin, how many) for every row along the last axis, as a whole. (loop_rows.hpp)
+SINTER_API void for_each_whole_row(const space& s, const leaf* leaves, int count, const void* e,
+                                   void (*f)(const void* e, const cursor* at, std::int64_t n));
+
+/// Rows along one axis of columns [low, high) along the last.
+struct panel {
+  std::int64_t rows, low, high;
+  std::int64_t step;  ///< bytes from a row of the first leaf to the next
+  const leaf* leaves;
+  int count, rank;
+  const walker* of;
+  walker* along;
+  cursor* at;
+
+  /// Where the leaves' elements of a row begin; valid until the next call.
+  SINTER_API const cursor* row(std::int64_t r) const;
+};
+
+/// f(e, panel) for panels that cover the space, of all rows along `axis`, which is not the last, and at most 256 columns.
+/// (loop_rows.hpp)
+SINTER_API void for_each_panel(space s, leaf* leaves, int count, int axis, const void* e,
+                               void (*f)(const void* e, const panel& p));
 
 /// The elements of an eager expression on the device of its operands, or on `otherwise` when it has none: in memory of the
 /// host `f` computes them; a GPU runs what `trace` pushes. `leaves` has room for those of the list. (loop_rows.hpp)

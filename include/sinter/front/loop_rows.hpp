@@ -43,6 +43,50 @@ SINTER_API void for_each_row(space s, leaf* leaves, int count, const void* e, ro
   });
 }
 
+SINTER_API void for_each_whole_row(const space& s, const leaf* leaves, int count, const void* e,
+                                   void (*f)(const void* e, const cursor* at, std::int64_t n)) {
+  const std::int64_t n = s.extent[s.rank - 1], total = s.size();
+  parallel(total / n, total, [&](std::int64_t begin, std::int64_t end) {
+    walker w(s.extent, 0, s.rank - 1, leaves, count, begin);
+    std::vector<cursor> at(static_cast<std::size_t>(count));
+    for (std::int64_t i = begin; i < end; ++i, w.next()) {
+      place(at.data(), leaves, count, s.rank - 1, w);
+      f(e, at.data(), n);
+    }
+  });
+}
+
+SINTER_API const cursor* panel::row(std::int64_t r) const {
+  along->seek(r);
+  place(at, leaves, count, rank - 1, *of, *along);
+  return at;
+}
+
+SINTER_API void for_each_panel(space s, leaf* leaves, int count, int axis, const void* e,
+                               void (*f)(const void* e, const panel& p)) {
+  const int last = s.rank - 1;
+  std::rotate(s.extent + axis, s.extent + axis + 1, s.extent + last);
+  for (int k = 0; k < count; ++k)
+    std::rotate(leaves[k].stride + axis, leaves[k].stride + axis + 1, leaves[k].stride + last);
+  const std::int64_t rows = s.extent[last - 1], n = s.extent[last], total = s.size();
+  // Each thread gets a few, and a sum's order does not depend on how many there are.
+  const std::int64_t wanted = total / rows / (4 * threads()),
+                     columns = std::clamp<std::int64_t>(wanted / 64 * 64, 64, 256), tiles = (n + columns - 1) / columns;
+  parallel(total / rows / n * tiles, total, [&](std::int64_t begin, std::int64_t end) {
+    walker of(s.extent, 0, last - 1, leaves, count, begin / tiles), along(s.extent, last - 1, last, leaves, count, 0);
+    std::vector<cursor> at(static_cast<std::size_t>(count));
+    std::int64_t tile = begin % tiles;
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t low = tile * columns;
+      f(e, {rows, low, std::min(n, low + columns), leaves[0].stride[last - 1], leaves, count, s.rank, &of, &along,
+            at.data()});
+      if (++tile < tiles) continue;
+      tile = 0;
+      of.next();
+    }
+  });
+}
+
 SINTER_API storage run_rows(const operand_list& list, leaf* leaves, int count, const dim* extents, int rank,
                             std::size_t element, const void* e, row_function f, const char* name, const void* signature,
                             engine::pushing trace, device otherwise, location at) {

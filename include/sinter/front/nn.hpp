@@ -1,6 +1,7 @@
 // front/nn.hpp: softmax, normalisation and losses, as ordinary functions over the primitives.
 #pragma once
 
+#include "eager_rows.hpp"
 #include "indexing.hpp"
 #include "reductions.hpp"
 
@@ -14,13 +15,30 @@ auto shifted(const Y& y, const char* op, location at) {
   return sub(y, detail::evaluate(stop_gradient(max_over<Axes, true>(y, at, op), at), at), at);
 }
 
+template <class X>
+using wide_element = compute_type<element_of<X>>;
+
+/// On the host `rows` of `x` as one loop, or else what `nodes` gives.
+template <class T, class X, class Rows, class Nodes, class... More>
+auto in_rows(const char* op, const X& x, int axis, const Rows& rows, location at, const Nodes& nodes,
+             const More&... more) {
+  using result = decltype(nodes());
+  if (!engine::current())
+    if (auto y = eager_rows<result::static_shape>(op, x, axis, rows, at, more...)) return narrow<T>(*y, at);
+  return nodes();
+}
+
 template <int Axis, class X>
 auto softmax_over(const X& x, location at) {
   if constexpr (takes_floats<named::softmax, X>()) {
     constexpr auto axes = checked_axes<named::softmax, X::rank, Axis>();
-    const auto y = detail::evaluate(wide(x, at), at);
-    const auto e = detail::evaluate(exp(shifted<axes>(y, "softmax", at), at), at);
-    return narrow<element_of<X>>(div(e, sum_over<axes, true>(e, at), at), at);
+    const auto& wider = wide(x, at);
+    return in_rows<element_of<X>>("softmax", wider, axes[0],
+                                  softmax_rows<wide_element<X>, softmax_of<wide_element<X>>>{}, at, [&] {
+                                    const auto y = detail::evaluate(wider, at);
+                                    const auto e = detail::evaluate(exp(shifted<axes>(y, "softmax", at), at), at);
+                                    return narrow<element_of<X>>(div(e, sum_over<axes, true>(e, at), at), at);
+                                  });
   } else {
     return x;
   }
@@ -30,9 +48,13 @@ template <int Axis, class X>
 auto log_softmax_over(const X& x, location at) {
   if constexpr (takes_floats<named::log_softmax, X>()) {
     constexpr auto axes = checked_axes<named::log_softmax, X::rank, Axis>();
-    const auto y = detail::evaluate(wide(x, at), at);
-    const auto z = shifted<axes>(y, "log_softmax", at);
-    return narrow<element_of<X>>(sub(z, log(sum_over<axes, true>(exp(z, at), at), at), at), at);
+    const auto& wider = wide(x, at);
+    return in_rows<element_of<X>>(
+        "log_softmax", wider, axes[0], softmax_rows<wide_element<X>, log_softmax_of<wide_element<X>>>{}, at, [&] {
+          const auto y = detail::evaluate(wider, at);
+          const auto z = shifted<axes>(y, "log_softmax", at);
+          return narrow<element_of<X>>(sub(z, log(sum_over<axes, true>(exp(z, at), at), at), at), at);
+        });
   } else {
     return x;
   }
@@ -65,21 +87,49 @@ constexpr bool check_labels() {
   return rank && extents;
 }
 
+/// logsumexp, in f64.
+template <class T>
+struct logsumexp_in_f64 : logsumexp_reduction<T, double> {
+  using Total = typename logsumexp_reduction<T, double>::Total;
+  static double result(const Total& t) {
+    return std::isfinite(t.max) ? t.max + std::log(t.sum) : std::numeric_limits<double>::quiet_NaN();
+  }
+};
+
+/// -log(softmax(z))[label] of each row in f64, storing z nowhere; null where reduce_blocks has none.
+template <class Z, class Labels>
+auto eager_row_losses(const Z& z, const Labels& labels, location at) {
+  using T = typename Z::value_type;
+  constexpr auto axes = op_shapes::normalize({-1}, Z::rank);
+  constexpr dims shape = op_shapes::reduce(Z::static_shape, axes, false).shape;
+  auto loss = reduce_blocks<double, shape>("cross_entropy", logsumexp_in_f64<T>{{source_of(z)}}, z, axes, false, at);
+  if (!loss) return loss;
+  const auto chosen = checked_indices("cross_entropy", untyped(labels, at), extents_of(z, at)[Z::rank - 1], at);
+  double* const out = access::data(*loss);
+  for_each_chosen(z, chosen, at, [&](std::int64_t row, T x) { out[row] -= static_cast<double>(x); });
+  return loss;
+}
+
 template <class T, class X, class Labels>
 tensor<T, dims{}> cross_entropy_of(const X& logits, const Labels& labels, location at) {
   constexpr auto axes = op_shapes::normalize({-1}, X::rank);
-  const auto y = detail::evaluate(wide(logits, at), at);
-  const dims rows = to_dims(y.shape()), classes = to_dims(extents_of(labels, at));
+  const dims rows = to_dims(extents_of(logits, at)), classes = to_dims(extents_of(labels, at));
   if (op_shapes::part(rows, 0, X::rank - 1) != classes)
     fail("cross_entropy",
          "logits are " + text::shape(rows) + ", labels are " + text::shape(classes) +
              "; labels have the logits' extents without the last",
          at);
+  constexpr axis_list all_rows = op_shapes::all_axes(X::rank - 1);
+  const auto& wider = wide(logits, at);
+  if (!engine::current())
+    if (const auto loss = eager_row_losses(wider, labels, at))
+      return detail::evaluate(sinter::cast<T>(mean_over<all_rows, false>(*loss, at), at), at);
+  const auto y = detail::evaluate(wider, at);
   const auto z = shifted<axes>(y, "cross_entropy", at);
   const auto all = log(sum_over<axes, false>(exp(z, at), at), at);
   const bool in_kernels = tracing() || y.device(at).is_cuda();
   const auto loss = sub(all, at_labels(z, labels, in_kernels, at), at);
-  return narrow<T>(mean_over<op_shapes::all_axes(X::rank - 1), false>(loss, at), at);
+  return narrow<T>(mean_over<all_rows, false>(loss, at), at);
 }
 
 template <class Y>
@@ -128,8 +178,12 @@ auto log_softmax(const X& x, axis_t<A>, location at = location::current()) {
 template <tensor_like X>
 auto layer_norm(const X& x, double eps = 1e-5, location at = location::current()) {
   if constexpr (detail::takes_rows<detail::named::layer_norm, X>()) {
-    const auto y = detail::evaluate(detail::wide(x, at), at);
-    return detail::narrow<typename X::value_type>(detail::standardised(y, eps, at), at);
+    using T = typename X::value_type;
+    const auto& wider = detail::wide(x, at);
+    const detail::layer_norm_rows<detail::wide_element<X>> rows{{}, eps};
+    return detail::in_rows<T>("layer_norm", wider, X::rank - 1, rows, at, [&] {
+      return detail::narrow<T>(detail::standardised(detail::evaluate(wider, at), eps, at), at);
+    });
   } else {
     return x;
   }
@@ -140,9 +194,20 @@ auto layer_norm(const X& x, const Gamma& gamma, const Beta& beta, double eps = 1
                 location where = location::current()) {
   if constexpr (detail::takes_rows<detail::named::layer_norm, X, Gamma, Beta>()) {
     const location at = where.in("layer_norm");
-    const auto y = detail::evaluate(detail::wide(x, at), at);
-    const auto scaled = mul(detail::standardised(y, eps, at), detail::wide(gamma, at), at);
-    return detail::narrow<typename X::value_type>(add(scaled, detail::wide(beta, at), at), at);
+    using T = typename X::value_type;
+    const auto& wider = detail::wide(x, at);
+    const auto& scale = detail::wide(gamma, at);
+    const auto& offset = detail::wide(beta, at);
+    const detail::layer_norm_rows<detail::wide_element<X>, std::remove_cvref_t<decltype(scale)>,
+                                  std::remove_cvref_t<decltype(offset)>>
+        rows{{{&scale, &offset}}, eps};
+    return detail::in_rows<T>(
+        "layer_norm", wider, X::rank - 1, rows, at,
+        [&] {
+          const auto scaled = mul(detail::standardised(detail::evaluate(wider, at), eps, at), scale, at);
+          return detail::narrow<T>(add(scaled, offset, at), at);
+        },
+        scale, offset);
   } else {
     return x;
   }
@@ -153,9 +218,18 @@ template <tensor_like X, tensor_like Gamma>
 auto rms_norm(const X& x, const Gamma& gamma, double eps = 1e-5, location where = location::current()) {
   if constexpr (detail::takes_rows<detail::named::rms_norm, X, Gamma>()) {
     const location at = where.in("rms_norm");
-    const auto y = detail::evaluate(detail::wide(x, at), at);
-    const auto r = rsqrt(add(detail::mean_over<detail::last_axis<X>, true>(mul(y, y, at), at), eps, at), at);
-    return detail::narrow<typename X::value_type>(mul(mul(y, r, at), detail::wide(gamma, at), at), at);
+    using T = typename X::value_type;
+    const auto& wider = detail::wide(x, at);
+    const auto& scale = detail::wide(gamma, at);
+    const detail::rms_norm_rows<detail::wide_element<X>, std::remove_cvref_t<decltype(scale)>> rows{{{&scale}}, eps};
+    return detail::in_rows<T>(
+        "rms_norm", wider, X::rank - 1, rows, at,
+        [&] {
+          const auto y = detail::evaluate(wider, at);
+          const auto r = rsqrt(add(detail::mean_over<detail::last_axis<X>, true>(mul(y, y, at), at), eps, at), at);
+          return detail::narrow<T>(mul(mul(y, r, at), scale, at), at);
+        },
+        scale);
   } else {
     return x;
   }
