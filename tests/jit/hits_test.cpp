@@ -107,6 +107,18 @@ TEST_CASE("a hit allocates nothing but results") {
   h(x, rate, 1, true);
   CHECK(calls([&] { h(x, rate += 1, 1, true); }) == one);
 
+  // Loops and branches: what they hand on lies on the stack.
+  const auto loops = compile([](vec x, tensor<bool, 0> up) {
+    const auto twice = fori_loop(
+        0, 5, [](auto, vec v) { return vec(v * 2.f + 1.f); }, x);
+    const auto grown = while_loop([](vec v) { return sum(v) < 1e4f; }, [](vec v) { return vec(v * 3.f); }, twice);
+    return vec(cond(
+        up, [](vec v) { return vec(v + 1.f); }, [](vec v) { return vec(v - 1.f); }, grown));
+  });
+  const tensor<bool, 0> up = true;
+  loops(x, up);
+  CHECK(calls([&] { loops(x, up); }) == calls([&] { g(s); }));
+
   // Two that take turns.
   const vec longer{1, 2, 3, 4};
   f(longer, longer, longer);

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <span>
 #include <utility>
 
 #include "../base/series.hpp"
@@ -17,6 +19,26 @@ class layout {
 
  private:
   std::int64_t end_ = 0;
+};
+
+/// The addresses of a call; on the stack unless there are many.
+class address_list {
+ public:
+  explicit address_list(std::size_t count) : count_(count) {
+    if (count > few_.size()) many_.resize(count);
+  }
+  address_list(const address_list&) = delete;
+  address_list& operator=(const address_list&) = delete;
+
+  std::size_t size() const { return count_; }
+  void** data() { return count_ > few_.size() ? many_.data() : few_.data(); }
+  void*& operator[](std::size_t i) { return data()[i]; }
+  operator std::span<void* const>() { return {data(), count_}; }
+
+ private:
+  std::size_t count_;
+  std::array<void*, 128> few_;
+  series<void*> many_;
 };
 
 /// A loop's operands and results, in the order of a routine's buffers: carried, sliced, constants; carried, stacked, history.
@@ -57,7 +79,7 @@ void run_loop(const loop_shape& s, const loop_scratch& at, void* const* buffers,
     return static_cast<char*>(base) + i * bytes;
   };
   std::int64_t index = 0;
-  series<void*> given(1 + s.operands() + carried + stacked);
+  address_list given(1 + s.operands() + carried + stacked);
   given[0] = &index;
   void** const values = given.data() + 1;
   void** const out = values + s.operands();
@@ -104,9 +126,9 @@ template <class Machine>
 void run_while(const series<std::int64_t>& carried, std::size_t constants, const while_scratch& at,
                void* const* buffers, char* scratch, Machine&& machine) {
   const std::size_t operands = carried.size() + constants;
-  series<void*> tested(buffers, buffers + operands), given = tested;
-  tested.push_back(scratch + at.test);
-  given.resize(operands + carried.size());
+  address_list tested(operands + 1), given(operands + carried.size());
+  for (std::size_t k = 0; k < operands; ++k) tested[k] = given[k] = buffers[k];
+  tested[operands] = scratch + at.test;
   for (std::size_t turn = 0; machine.test(tested, scratch + at.part); turn ^= 1) {
     for (std::size_t k = 0; k < carried.size(); ++k) given[operands + k] = scratch + at.turns[turn][k];
     machine.body(given, scratch + at.part);
@@ -117,12 +139,15 @@ void run_while(const series<std::int64_t>& carried, std::size_t constants, const
 }
 
 /// The addresses for a branch: the operands behind the predicate, and the results, in scratch memory where nothing reads them.
-inline series<void*> branch_buffers(void* const* buffers, std::size_t operands, const series<std::int64_t>& unread,
-                                    char* scratch) {
-  series<void*> given(buffers + 1, buffers + operands);
-  for (std::size_t k = 0; k < unread.size(); ++k)
-    given.push_back(buffers[operands + k] ? buffers[operands + k] : scratch + unread[k]);
-  return given;
-}
+struct branch_buffers : address_list {
+  branch_buffers(void* const* buffers, std::size_t operands, const series<std::int64_t>& unread, char* scratch)
+      : address_list(operands - 1 + unread.size()) {
+    std::copy(buffers + 1, buffers + operands, data());
+    for (std::size_t k = 0; k < unread.size(); ++k) {
+      void* const result = buffers[operands + k];
+      (*this)[operands - 1 + k] = result ? result : scratch + unread[k];
+    }
+  }
+};
 
 }  // namespace sinter::engine::run

@@ -25,8 +25,8 @@ struct part_runner {
     device_to_host(&value, from, sizeof value, q);
     return value;
   }
-  void run(const sequence& s, const series<void*>& given, char* scratch) const {
-    execute_in(s, {given.data(), given.size()}, scratch, sizes, q);
+  void run(const sequence& s, std::span<void* const> given, char* scratch) const {
+    execute_in(s, given, scratch, sizes, q);
   }
 };
 
@@ -43,7 +43,7 @@ class branch final : public routine {
   }
   void run(void* const* buffers, char* scratch, const long* sizes, queue& q) const override {
     const detail::part_runner machine{q, sizes};
-    const auto given = branch_buffers(buffers, operands_, unread_, scratch);
+    branch_buffers given(buffers, operands_, unread_, scratch);
     machine.run(parts_[machine.read(buffers[0])], given, scratch + part_);
   }
   std::int64_t scratch_bytes() const override { return bytes_; }
@@ -62,7 +62,7 @@ class loop final : public routine {
   void run(void* const* buffers, char* scratch, const long* sizes, queue& q) const override {
     struct : detail::part_runner {
       const sequence* steps;
-      void body(const series<void*>& given, char* at) const { run(*steps, given, at); }
+      void body(std::span<void* const> given, char* at) const { run(*steps, given, at); }
     } const machine{{q, sizes}, &body_};
     run_loop(shape_, at_, buffers, scratch, machine);
   }
@@ -85,11 +85,11 @@ class while_loop final : public routine {
   void run(void* const* buffers, char* scratch, const long* sizes, queue& q) const override {
     struct : detail::part_runner {
       const sequence *tested, *steps;
-      bool test(const series<void*>& given, char* at) const {
+      bool test(std::span<void* const> given, char* at) const {
         run(*tested, given, at);
         return read(given.back());
       }
-      void body(const series<void*>& given, char* at) const { run(*steps, given, at); }
+      void body(std::span<void* const> given, char* at) const { run(*steps, given, at); }
     } const machine{{q, sizes}, &test_, &body_};
     run_while(carried_, constants_, at_, buffers, scratch, machine);
   }
@@ -113,12 +113,13 @@ class user_kernel final : public routine {
   }
   void run(void* const* buffers, char* scratch, const long*, queue& q) const override {
     if (launch_.blocks == 0) return;
-    series<void*> addresses(buffers, buffers + operands_ + unread_.size());
+    const std::size_t count = operands_ + unread_.size();
+    address_list addresses(count), parameters(count + numbers_.size());
+    std::copy_n(buffers, count, addresses.data());
     for (std::size_t k = 0; k < unread_.size(); ++k)
       if (addresses[operands_ + k] == nullptr) addresses[operands_ + k] = scratch + unread_[k];
-    series<void*> parameters;
-    for (auto& a : addresses) parameters.push_back(&a);
-    for (const auto& n : numbers_) parameters.push_back(const_cast<long long*>(&n));
+    for (std::size_t k = 0; k < count; ++k) parameters[k] = &addresses[k];
+    for (std::size_t k = 0; k < numbers_.size(); ++k) parameters[count + k] = const_cast<long long*>(&numbers_[k]);
     detail::launch(launch_, parameters.data(), q, driver());
   }
   std::int64_t scratch_bytes() const override { return bytes_; }

@@ -14,8 +14,6 @@ inline void copy_on_host(void* to, const void* from, std::int64_t bytes) {
   if (bytes > 0) std::memcpy(to, from, static_cast<std::size_t>(bytes));
 }
 
-inline std::span<void* const> all_of(const series<void*>& x) { return {x.data(), x.size()}; }
-
 }  // namespace detail
 
 class host_branch final : public routine {
@@ -28,8 +26,8 @@ class host_branch final : public routine {
     bytes_ = at.bytes();
   }
   void run(void* const* buffers, char* scratch, const long* sizes) const override {
-    const auto given = branch_buffers(buffers, operands_, unread_, scratch);
-    execute_in(parts_[*static_cast<const bool*>(buffers[0])], detail::all_of(given), scratch + part_, sizes);
+    branch_buffers given(buffers, operands_, unread_, scratch);
+    execute_in(parts_[*static_cast<const bool*>(buffers[0])], given, scratch + part_, sizes);
   }
   std::int64_t scratch_bytes() const override { return bytes_; }
 
@@ -49,7 +47,7 @@ class host_loop final : public routine {
       const sequence& steps;
       const long* sizes;
       void copy(void* to, const void* from, std::int64_t bytes) const { detail::copy_on_host(to, from, bytes); }
-      void body(const series<void*>& given, char* at) const { execute_in(steps, detail::all_of(given), at, sizes); }
+      void body(std::span<void* const> given, char* at) const { execute_in(steps, given, at, sizes); }
     } const machine{body_, sizes};
     run_loop(shape_, at_, buffers, scratch, machine);
   }
@@ -74,11 +72,11 @@ class host_while final : public routine {
       const sequence &tested, &steps;
       const long* sizes;
       void copy(void* to, const void* from, std::int64_t bytes) const { detail::copy_on_host(to, from, bytes); }
-      bool test(const series<void*>& given, char* at) const {
-        execute_in(tested, detail::all_of(given), at, sizes);
+      bool test(std::span<void* const> given, char* at) const {
+        execute_in(tested, given, at, sizes);
         return *static_cast<const bool*>(given.back());
       }
-      void body(const series<void*>& given, char* at) const { execute_in(steps, detail::all_of(given), at, sizes); }
+      void body(std::span<void* const> given, char* at) const { execute_in(steps, given, at, sizes); }
     } const machine{test_, body_, sizes};
     run_while(carried_, constants_, at_, buffers, scratch, machine);
   }
