@@ -87,7 +87,7 @@ TEST_CASE("rows of any length are held in registers up to the next power of two,
   const auto check = [](const std::string& name, auto fn, double epsilon) {
     CAPTURE(name);
     const auto f = compile(fn, {.dynamic = dynamic::yes});
-    for (const int n : {8, 33, 40, 100, 900, 65, 1025, 5001, 70001, 200003, 64, 8}) {
+    for (const int n : {8, 33, 40, 100, 1024, 900, 65, 1025, 128, 5001, 70001, 200003, 64, 8}) {
       CAPTURE(n);
       const matrix x = normal<float>(make_key(n), n > 6000 ? 3 : 37, n);
       const auto want = evaluate(fn(x)).to_vector();

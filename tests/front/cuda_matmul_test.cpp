@@ -269,7 +269,8 @@ TEST_CASE("a product with an open number of columns is a kernel of its own while
   const auto f = compile(product, {.dynamic = dynamic::yes, .precision = precision::high});
   const std::int64_t extents[][3] = {{40, 36, 12},   {40, 36, 9},    {40, 36, 100},
                                      {40, 1500, 12}, {1000, 36, 12}, {40, 36, 4}};
-  for (const auto& [m, k, n] : extents) {
+  for (const auto& e : extents) {
+    const std::int64_t m = e[0], k = e[1], n = e[2];
     CAPTURE(n);
     const auto a = whole(1, m, k), b = whole(2, k, n);
     CHECK(f(a.to(gpu), b.to(gpu)).to(device::cpu()).to_vector() == product(a, b).to_vector());

@@ -70,7 +70,8 @@ inline std::int64_t power_of_two(std::int64_t n) {
 }
 inline std::int64_t round_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/// What code for the sizes of `k`, which are numbers, may count on and still serve others: rows up to the next power of two.
+/// What code for the sizes of `k`, which are numbers, may count on and still serve others: rows up to the next power of two, or
+/// of just that many elements, which nobody asks for the end of.
 inline plan::size_fit fit_of(const kernel& k) {
   constexpr std::int64_t shortest = 32, longest = 1 << 17;  // beyond, no registers hold a row
   plan::size_fit fit{.small = !needs_wide_index(k)};
@@ -78,6 +79,7 @@ inline plan::size_fit fit_of(const kernel& k) {
   const bool reduces = std::any_of(k.body.begin(), k.body.end(),
                                    [](const auto& i) { return i.kind == kind::reduce || i.kind == kind::arg_reduce; });
   if (reduces && n <= longest) fit.longest = power_of_two(std::max(n, shortest));
+  fit.whole = reduces && fit.longest == n;
   return fit;
 }
 

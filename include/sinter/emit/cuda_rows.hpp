@@ -100,7 +100,7 @@ inline row_shape rows_of(const cuda_printer& p, const cuda_target& t) {
   row_shape s;
   s.axis = static_cast<int>(k.axes.size()) - 1;
   s.width = reducing_width(k, s.axis);
-  const dim n = k.extent(role::inner);
+  const dim n = k.fit.whole ? dim(k.fit.longest) : k.extent(role::inner);
   s.count = s.width == 1 ? n : *n.divided_by(s.width);
   choose_keep(p, s);
   const auto rows = k.extent(role::outer).number();

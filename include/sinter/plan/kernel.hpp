@@ -112,6 +112,7 @@ struct product {
 struct size_fit {
   bool small = false;        ///< counts and offsets fit 31 bits
   bool narrow = false;       ///< a matrix product has one to 16 columns
+  bool whole = false;        ///< a row has as many elements as the longest
   std::int64_t longest = 0;  ///< elements of a row at most; 0: any number
   bool operator==(const size_fit&) const = default;
 };
