@@ -14,7 +14,7 @@ namespace detail {
 /// The input that stands for a node of the trace around.
 inline ir::node_id stand_in(tracer& t, ir::node_id around, location where) {
   const ir::node& n = t.outer->graph[around];
-  if (n.code == ir::op::constant) return t.graph.constant(n.type, n.attr.literal, n.extents, n.where);
+  if (n.code == ir::op::constant) return ir::push_constant_like(t.graph, n, n.extents);
   const std::size_t first = t.graph.inputs.size() - t.imported.size();
   for (std::size_t k = 0; k < t.imported.size(); ++k)
     if (t.imported[k] == around) return t.graph.inputs[first + k];

@@ -170,13 +170,15 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
       throw;
     }
     std::shared_ptr<kinship> kin;
-    if (!t.answer && compares_numbers(c, trace, *t.graph)) {
-      const ir::graph g = raise_constants(t.graph->graph);
-      series<ir::node_id> constants;
+    ir::graph g;
+    series<ir::node_id> constants;
+    if (!t.answer && !t.graph->scalars.empty()) {
+      g = raise_constants(t.graph->graph);
       std::string key = structure_key(g, c.tensors, t.graph->assumed.layout, how_, c.where, constants);
       for (const specialisation* e : akin)
         if (e->kin->structure == key) return supplied(e->kin, t, g, constants, c, words_of(c, trace), why, when);
-      kin = std::make_shared<kinship>(kinship{std::move(key), t.graph->assumed.open.size(), {g, constants}, nullptr});
+      kin = std::make_shared<kinship>(
+          kinship{std::move(key), t.graph->assumed.open.size(), {g, constants, t.graph->scalars}, nullptr});
     }
     if (!akin.empty()) {
       may_compile(why);
@@ -205,14 +207,20 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
       return how_.name + ":\n" + text::join(made->when.in_words(), "\n", [](const auto& line) { return "  " + line; }) +
              text::join(sizes_of(*made), "", [](const size_report& s) { return "\n  " + s.text(); });
     });
-    options how = how_;
-    if (interpreted || when == tier::background) how.backend = "reference";
-    made->serve(build(std::make_shared<tracer>(*t.graph), c.tensors, how, c.where, &shared_));
     if (!interpreted) made->kin = std::move(kin);
+    const bool by_kin = made->kin && made->kin->constants.any();
+    if (by_kin) {
+      share_kernels(*made->kin, t, g, constants, c, when);
+      serve_kin(*made, g, constants);
+    } else {
+      options how = how_;
+      if (interpreted || when == tier::background) how.backend = "reference";
+      made->serve(build(std::make_shared<tracer>(*t.graph), c.tensors, how, c.where, &shared_));
+    }
     if (held_.wants_hot_kernels() && !made->when.exact() && !interpreted)
       made->warmth = std::make_unique<heat>(how_.hot_calls);
     held_.add(made, replaced);
-    if (when == tier::background && !interpreted)
+    if (when == tier::background && !interpreted && !by_kin)
       held_.builds.start(*t.graph, c.tensors, c.where, how_,
                          [made, self = weak_from_this()](std::shared_ptr<const program> p) {
                            made->serve(std::move(p));
@@ -248,38 +256,53 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
   specialisation* supplied(const std::shared_ptr<kinship>& kin, const traced& t, const ir::graph& g,
                            const series<ir::node_id>& constants, const call& c, series<leaf_text> words,
                            const std::string& why, tier when) {
-    const auto& captures = t.graph->captures;
     varying numbers = kin->constants;
-    const bool more = numbers.note(g, constants);
-    const auto differing = numbers.of(constants);
-    constant_values given(g, differing);
-    if (more || !kin->kernels || !kin->kernels->reads(captures)) {
+    if (numbers.note(g, constants) || !kin->kernels || !kin->kernels->reads(t.graph->captures)) {
       may_compile(why);
-      const auto open = std::make_shared<tracer>(*t.graph);
-      open->graph = with_inputs(g, differing, captures.size());
-      series<argument> inputs(c.tensors.begin(), c.tensors.end());
-      for (std::size_t i = 0; i < given.size(); ++i) inputs.push_back(given[i]);
-      const auto kernels = std::make_shared<shared_kernels>();
-      kernels->captures = captures;
-      options how = how_;
-      if (when == tier::background) how.backend = "reference";
-      kernels->serve(build(std::make_shared<tracer>(*open), inputs, how, c.where, &shared_));
-      if (when == tier::background)
-        held_.builds.start(*open, inputs, c.where, how_,
-                           [kernels, self = weak_from_this()](std::shared_ptr<const program> p) {
-                             kernels->serve(std::move(p));
-                             if (const auto d = self.lock()) d->held_.has_grown(nullptr);
-                           });
-      kin->constants = std::move(numbers);
-      kin->kernels = kernels;
+      std::swap(kin->constants, numbers);
+      try {
+        share_kernels(*kin, t, g, constants, c, when);
+      } catch (...) {
+        kin->constants = std::move(numbers);
+        throw;
+      }
     }
     auto made = std::make_shared<specialisation>(guard(c, t.graph->assumed, std::move(words)), t.skeleton, why,
                                                  standing::supplied);
     made->kin = kin;
-    made->shared = kin->kernels;
-    made->serve(std::make_shared<supplied_program>(kin->kernels, std::move(given)));
+    serve_kin(*made, g, constants);
     held_.add(made);
     return made.get();
+  }
+
+  /// Makes the kernels of a call that take what varies among kin as arguments.
+  void share_kernels(kinship& kin, const traced& t, const ir::graph& g, const series<ir::node_id>& constants,
+                     const call& c, tier when) {
+    const auto groups = kin.constants.of(constants);
+    const constant_values given(g, groups);
+    const auto open = std::make_shared<tracer>(*t.graph);
+    open->graph = with_inputs(g, groups, t.graph->captures.size());
+    series<argument> inputs(c.tensors.begin(), c.tensors.end());
+    for (std::size_t i = 0; i < given.size(); ++i) inputs.push_back(given[i]);
+    const auto kernels = std::make_shared<shared_kernels>();
+    kernels->captures = t.graph->captures;
+    options how = how_;
+    if (when == tier::background) how.backend = "reference";
+    kernels->serve(build(std::make_shared<tracer>(*open), inputs, how, c.where, &shared_));
+    if (when == tier::background)
+      held_.builds.start(*open, inputs, c.where, how_,
+                         [kernels, self = weak_from_this()](std::shared_ptr<const program> p) {
+                           kernels->serve(std::move(p));
+                           if (const auto d = self.lock()) d->held_.has_grown(nullptr);
+                         });
+    kin.kernels = kernels;
+  }
+
+  /// Kin's kernels with the constants of one graph.
+  static void serve_kin(specialisation& made, const ir::graph& g, const series<ir::node_id>& constants) {
+    made.shared = made.kin->kernels;
+    made.serve(
+        std::make_shared<supplied_program>(made.kin->kernels, constant_values(g, made.kin->constants.of(constants))));
   }
 
   void note(const series<failed_guard>& failed) {

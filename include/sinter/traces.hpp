@@ -104,9 +104,12 @@ SINTER_API ir::node_id tracer::capture(const argument& x, location where, const 
 SINTER_API void tracer::specialise(std::uint64_t which) {
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     const auto same = [&](const specialised& v) { return v.what == numbers[i].what; };
-    if (which >> i & 1 && !std::any_of(assumed.values.begin(), assumed.values.end(), same))
-      assumed.values.push_back(numbers[i]);
+    if (which >> i & 1 && !std::any_of(assumed.values.begin(), assumed.values.end(), same)) specialise(numbers[i]);
   }
+}
+SINTER_API void tracer::specialise(const specialised& number) {
+  assumed.values.push_back(number);
+  scalars.push_back(number.value);
 }
 
 }  // namespace sinter::engine

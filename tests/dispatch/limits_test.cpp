@@ -140,8 +140,8 @@ TEST_CASE("a limit's warning and explain name text and floats with their values,
 
   const auto g = compile(
       [](const settings& s, bool up) {
-        return up ? pad(s.w, {{1, 0}}, s.rate) : s.w;
-      },  // part of the op, no constant
+        return up ? pad(s.w, {{static_cast<int>(8 * s.rate), 0}}) : s.w;
+      },
       {.recompile_limit = 2, .name = "rated"});
   said = stderr_text([&] {
     for (const float rate : {0.5f, 0.25f, 0.125f}) g(settings{vec{1}, rate}, true);

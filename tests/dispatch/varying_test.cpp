@@ -1,4 +1,4 @@
-// C++ numbers that become constants of graphs: from their second value on they are arguments of kernels.
+// C++ numbers that become constants of graphs: arguments of kernels, so that another value compiles nothing.
 #include <cmath>
 #include <limits>
 #include <string>
@@ -43,11 +43,11 @@ const vec x{1, 2, -3};
 
 }  // namespace
 
-TEST_CASE("a new value of a C++ number compiles nothing from the third on, and warns of nothing") {
+TEST_CASE("a new value of a C++ number compiles nothing, and warns of nothing") {
   for (const char* backend : {"auto", "reference"}) {
     const auto f = compile([](vec x, float by) { return x * by + std::exp(by); }, {.backend = backend});
     const std::string said = stderr_text([&] {
-      f(x, 1.f), f(x, 2.f);
+      f(x, 1.f);
       for (int i = 0; i < 100; ++i) {
         const float by = 0.1f * static_cast<float>(i) - 5;
         const floats got = without_compiling(f, x, by).to_vector();
@@ -72,7 +72,8 @@ TEST_CASE("numbers within trees, of every floating dtype, one after another and 
     for (int i = 0; i < 40; ++i) {
       const float k = static_cast<float>(i);
       const rates how{i % 2 ? 0.1f * k : 0.3f, i < 10 ? 0.5 : 0.01 * i, f16(i < 20 ? 1.f : k)};
-      const model got = f(model{x, how}, g), want = step(model{x, how}, g);
+      const model want = step(model{x, how}, g);
+      const model got = i == 0 ? f(model{x, how}, g) : without_compiling(f, model{x, how}, g);
       for (std::size_t n = 0; n < 3; ++n)
         CHECK(got.w.to_vector()[n] == doctest::Approx(want.w.to_vector()[n]).epsilon(1e-5));
       CHECK(got.how.step == how.step);  // of this call, not of the first
@@ -97,7 +98,7 @@ TEST_CASE("values that change what the function does are traced, and right") {
 TEST_CASE("special values are numbers like others") {
   const auto f = compile([](vec x, float by) { return x / by; });
   const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
-  f(vec{1}, 2.f), f(vec{1}, 3.f);
+  f(vec{1}, 2.f);
   CHECK(without_compiling(f, vec{1}, 0.f).to_vector()[0] == inf);
   CHECK(without_compiling(f, vec{1}, -0.f).to_vector()[0] == -inf);
   CHECK(without_compiling(f, vec{1}, inf).to_vector()[0] == 0);
@@ -123,11 +124,15 @@ TEST_CASE("every op whose result follows from a number agrees with the eager one
                       vec(maximum(x, by) - minimum(by, x)),
                       vec(grad([&](vec y) { return sum(sin(y * by) * by); })(x)),
                       vec(matmul(m, x) + by),
+                      vec(pad(x, {{1, 2}}, by)),
+                      vec(full<float>(by, 3) + linspace<float>(by, 2 * by, 3)),
+                      vec(leaky_relu(x, by) + elu(x, by)),
+                      vec(layer_norm(x * by, by * 0.01)),
                       tensor<float, 0>(by)};
   };
   const auto f = compile(all);
-  f(x, 0.25f), f(x, 1.25f);
-  for (const float by : {3.f, 0.7f, 1.5f, 0.1f}) {
+  f(x, 0.25f);
+  for (const float by : {3.f, 0.7f, 1.5f, 0.1f, 1.f, 2.f, 0.5f}) {
     const auto got = without_compiling(f, x, by), want = all(x, by);
     const auto same = [&](const auto& a, const auto& b) {
       const auto p = a.to_vector(), q = b.to_vector();
@@ -136,6 +141,47 @@ TEST_CASE("every op whose result follows from a number agrees with the eager one
     };
     std::apply([&](const auto&... a) { std::apply([&](const auto&... b) { (same(a, b), ...); }, want); }, got);
   }
+}
+
+TEST_CASE("a number that is, or becomes, another constant of the function needs no kernels of its own") {
+  const auto fn = [](vec x, float by) {
+    const vec scaled = x * by;
+    const vec moved = scaled + 0.5f;
+    return vec(maximum(moved, 0.f) * (1.f - by) + exp(moved * 0.125f) * (by / 3) - 2.f);
+  };
+  for (const float first : {0.5f, 1.f, 0.f, 2.f, 0.3f, -0.125f, 1e-3f}) {
+    const auto f = compile(fn);
+    f(x, first);
+    CAPTURE(first);
+    for (const float by : {0.3f, 0.5f, 1.f, 0.f, 2.f, -0.5f, 0.125f, 1e-8f}) {
+      const floats got = without_compiling(f, x, by).to_vector(), want = fn(x, by).to_vector();
+      for (std::size_t k = 0; k < 3; ++k) CHECK(got[k] == doctest::Approx(want[k]).epsilon(1e-5));
+    }
+  }
+}
+
+TEST_CASE("numbers that were one argument and turn out to be two get kernels once more") {
+  const auto fn = [](vec x, float a, float b) { return vec(x * a + exp(x * b)); };
+  const auto f = compile(fn);
+  f(x, 0.3f, 0.3f);
+  const auto same = [](const vec& got, const vec& want) {
+    for (std::size_t k = 0; k < 3; ++k) CHECK(got.to_vector()[k] == doctest::Approx(want.to_vector()[k]).epsilon(1e-5));
+  };
+  same(without_compiling(f, x, 0.7f, 0.7f), fn(x, 0.7f, 0.7f));
+  same(f(x, 0.3f, 0.6f), fn(x, 0.3f, 0.6f));
+  for (const float b : {0.3f, 0.9f, 4.f}) same(without_compiling(f, x, 0.3f, b), fn(x, 0.3f, b));
+}
+
+TEST_CASE("what formulas are made of stays in the kernels as it is") {
+  const auto f = compile([](vec x, float by) {
+    const vec h = maximum(x * by, 0.f);
+    return vec(gelu(h) * 3.f + 0.25f);
+  });
+  f(x, 0.3f);
+  const std::string source = f.report().sources.at(0);
+  CHECK(contains(source, "= 0.25f;"));
+  CHECK(contains(source, "= 3.0f;"));
+  CHECK(!contains(source, "= 0.3"));
 }
 
 TEST_CASE("open extents stay open, and their guards hold") {
@@ -183,12 +229,11 @@ TEST_CASE("a new number asks of the extents of its own call") {
 
 TEST_CASE("a call that a stance refuses takes nothing from those that are served") {
   for (const bool reads : {false, true}) {
-    const auto f =
-        compile([&](vec x, float a, float b) { return x * a + b * 3.f + exp(x) + (reads ? sum(x).item() : 0.f); });
-    f(x, 1.5f, 1.25f), f(x, 2.5f, 1.25f);
-    CHECK_NOTHROW(without_compiling(f, x, 4.5f, 1.25f));
+    const auto f = compile([&](vec x, float a, float b) { return x * a + exp(x) * b + (reads ? sum(x).item() : 0.f); });
+    f(x, 1.5f, 1.5f);
+    CHECK_NOTHROW(without_compiling(f, x, 4.5f, 4.5f));
     CHECK(contains(error_of([&] { without_compiling(f, x, 1.5f, 7.f); }), "a stance forbids to compile"));
-    CHECK_NOTHROW(without_compiling(f, x, 5.5f, 1.25f));
+    CHECK_NOTHROW(without_compiling(f, x, 5.5f, 5.5f));
   }
 }
 
@@ -259,7 +304,7 @@ TEST_CASE("in the background new numbers are answered meanwhile, and kernels tak
 
 TEST_CASE("past the limit numbers that only the interpreter answers stay with it; eager stances run the function") {
   const auto f = compile([](vec x, int n, float by) { return x * by + n; }, {.recompile_limit = 1, .name = "full"});
-  f(x, 1, 1.5f);  // 1.f would be the same constant as n
+  f(x, 1, 1.f);
   const std::string said = stderr_text([&] {
     for (const float by : {1.f, 2.f}) CHECK(f(x, 2, by).to_vector()[0] == by + 2);
   });
@@ -275,7 +320,7 @@ TEST_CASE("past the limit numbers that only the interpreter answers stay with it
   CHECK(g.specialisations() == 1);
 }
 
-TEST_CASE("a number that was read, or counts rounds, compiles nothing from its third value on") {
+TEST_CASE("a number that was read, or counts rounds, compiles nothing from its second value on") {
   const auto f = compile([](vec x, float by) {
     for (int i = 0; i < 5; ++i) x = x * (max(x).item() * 0.01f) + static_cast<float>(i) * by;
     return x;
@@ -289,7 +334,7 @@ TEST_CASE("a number that was read, or counts rounds, compiles nothing from its t
     return x;
   };
   const std::string said = stderr_text([&] {
-    f(x, 1.f), f(x, 1.5f);
+    f(x, 0.75f);
     for (int n = 0; n < 100; ++n) {
       const float by = 0.25f * static_cast<float>(n);
       const floats got = without_compiling(f, x * (by + 1.f), by).to_vector();
@@ -319,7 +364,7 @@ TEST_CASE("numbers within branches, bodies and bodies in these are arguments too
   const vec y{1, 2, 4};
   for (const bool reads : {false, true}) {
     const auto f = compile([&](vec x, float by) { return fn(x, by, reads); });
-    f(y, 0.3f), f(y, 0.6f);
+    f(y, 0.3f);
     for (const float by : {-2.f, 0.7f, 3.f, 20.f}) {
       const floats got = without_compiling(f, y, by).to_vector(), want = fn(y, by, reads).to_vector();
       for (std::size_t i = 0; i < 3; ++i) CHECK(got[i] == doctest::Approx(want[i]).epsilon(1e-5));

@@ -54,13 +54,6 @@ inline series<specialisation*> differing_in_numbers(const series<std::shared_ptr
   return out;
 }
 
-/// Whether the guard of a trace compares floating C++ numbers, as far as one can tell.
-inline bool compares_numbers(const call& c, const tracing& trace, const tracer& t) {
-  const auto words = words_of(c, trace);
-  return !t.assumed.values.empty() || words.size() < c.statics.size() ||
-         std::any_of(words.begin(), words.end(), [](const leaf_text& w) { return w.floating; });
-}
-
 /// What to say when C++ numbers alone have made a third graph with `open` open extents, beside those of `akin`; or nothing.
 inline std::string several_graphs(const series<failed_guard>& failed, const series<specialisation*>& akin,
                                   std::size_t open) {

@@ -103,11 +103,12 @@ class holdings {
   }
   bool wants_kernels() const { return how_.backend != "reference" && how_.backend != "aot_reference"; }
 
-  /// The constants in which segments of one structure differ; those of this graph where it is the first.
-  varying varying_of(std::uint64_t structure, const ir::graph& g, const series<ir::node_id>& constants) {
+  /// The constants that are arguments of segments of one structure; what this graph says where it is the first.
+  varying varying_of(std::uint64_t structure, const ir::graph& g, const series<ir::node_id>& constants,
+                     const series<double>& given) {
     const std::lock_guard lock(mutex_);
     if (constants_.size() >= most_segments) constants_.clear();
-    return constants_.try_emplace(structure, g, constants).first->second;
+    return constants_.try_emplace(structure, g, constants, given).first->second;
   }
   /// From now on.
   void varies(std::uint64_t structure, varying constants) {

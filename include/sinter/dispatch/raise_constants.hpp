@@ -47,7 +47,7 @@ inline std::shared_ptr<const ir::opaque> raised(const ir::opaque& of, ir::graph&
       if (part[id].code == ir::op::constant && is_float(part[id].type)) constants.push_back(&part[id]);
   }
   if (constants.empty()) return nullptr;
-  for (const ir::node* n : constants) operands.push_back(out.constant(n->type, n->attr.literal, {}, n->where));
+  for (const ir::node* n : constants) operands.push_back(ir::push_constant_like(out, *n, {}));
   series<ir::graph> parts;
   for (std::size_t i = 0; i < step.parts.size(); ++i)
     parts.push_back(without_constants(step.parts[i], constants, first[i]));

@@ -123,15 +123,15 @@ inline std::shared_ptr<const program> segment_program(const tracer& t, const ir:
   series<ir::node_id> constants;
   std::string key = structure_key(g, inputs, layout, how, where, constants);
   const std::uint64_t structure = std::hash<std::string>()(key);
-  varying numbers = held.varying_of(structure, g, constants);
+  varying numbers = held.varying_of(structure, g, constants, t.scalars);
   const bool more = numbers.note(g, constants);
   const auto differing = numbers.of(constants);
   given = constant_values(g, differing);
   for (std::size_t i = 0; i < given.size(); ++i) inputs.push_back(given[i]);
-  for (const auto id : constants) {
-    const bool differs = std::binary_search(differing.begin(), differing.end(), id);
-    append_bytes(key, differs);
-    if (!differs) append_bytes(key, g[id].attr.literal.f);
+  for (std::size_t i = 0; i < constants.size(); ++i) {
+    const int which = numbers.argument_of(i);
+    append_bytes(key, which);
+    if (which < 0) append_bytes(key, g[constants[i]].attr.literal.f);
   }
   if (auto known = held.find(key, inputs, where)) return known;
   if (current_stance == stance::fail_on_recompile)

@@ -1,4 +1,4 @@
-// dispatch/varying.hpp: floating constants in which graphs of one function differ alone: arguments of kernels that they share.
+// dispatch/varying.hpp: floating constants in which graphs of one function may differ alone: arguments of kernels that they share.
 #pragma once
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 #include "../base/series.hpp"
 #include "../engine.hpp"
 #include "../ir/concrete.hpp"
+#include "scalars.hpp"
 
 namespace sinter::engine::detail {
 
@@ -53,47 +54,86 @@ inline std::string structure_key(const ir::graph& g, std::span<const argument> i
   return key;
 }
 
-/// Which floating constants have differed between graphs that are equal but for these. That is a matter of speed alone: any of
-/// them can be an argument.
+/// Which floating constants are arguments of the kernels that graphs share which are equal but for these, and which of them
+/// are the same argument. That is a matter of speed alone: any of them can be one.
 class varying {
  public:
   varying() = default;
-  varying(const ir::graph& g, const series<ir::node_id>& constants) : differs_(constants.size(), 0) {
-    for (const auto id : constants) first_.push_back(std::bit_cast<std::uint64_t>(g[id].attr.literal.f));
+  /// `given`: the C++ numbers of the call that g was traced for.
+  varying(const ir::graph& g, const series<ir::node_id>& constants, const series<double>& given)
+      : first_(bits_of(g, constants)), group_(constants.size(), literal) {
+    const auto likely = likely_scalars(g, constants, given);
+    regroup(g, constants, first_, [&](std::size_t i) { return likely[i]; });
+    if (groups_ > most_at_first) group_.assign(constants.size(), literal), groups_ = 0;
   }
 
-  /// Notes one more of them, with its constants in order. True when constants differ that did not before.
+  /// Notes one more of them, with its constants in order. True when there are other arguments than before.
   bool note(const ir::graph& g, const series<ir::node_id>& constants) {
-    bool grown = false;
-    for (std::size_t i = 0; i < std::min(first_.size(), constants.size()); ++i)
-      if (!differs_[i] && std::bit_cast<std::uint64_t>(g[constants[i]].attr.literal.f) != first_[i])
-        differs_[i] = grown = true;
-    return grown;
+    const std::size_t before = groups_;
+    const auto now = bits_of(g, constants);
+    regroup(g, constants, now, [&](std::size_t i) { return now[i] != first_[i]; });
+    return groups_ != before;
   }
 
-  /// Those of `constants` that have differed.
-  series<ir::node_id> of(const series<ir::node_id>& constants) const {
-    series<ir::node_id> out;
-    for (std::size_t i = 0; i < std::min(first_.size(), constants.size()); ++i)
-      if (differs_[i]) out.push_back(constants[i]);
+  /// The constants of each argument.
+  series<series<ir::node_id>> of(const series<ir::node_id>& constants) const {
+    series<series<ir::node_id>> out(groups_);
+    for (std::size_t i = 0; i < group_.size(); ++i)
+      if (group_[i] != literal) out[static_cast<std::size_t>(group_[i])].push_back(constants[i]);
+    return out;
+  }
+  bool any() const { return groups_ > 0; }
+  /// The argument that constant number i is, or -1.
+  int argument_of(std::size_t i) const { return group_[i]; }
+
+ private:
+  static constexpr int literal = -1;
+  static constexpr std::size_t most_at_first = 256;
+
+  static series<std::uint64_t> bits_of(const ir::graph& g, const series<ir::node_id>& constants) {
+    series<std::uint64_t> out;
+    for (const auto id : constants) out.push_back(std::bit_cast<std::uint64_t>(g[id].attr.literal.f));
     return out;
   }
 
- private:
+  /// Constants that were one argument stay so where they are equal `now`; those that become arguments are one where they are
+  /// equal, first and now, and of one line.
+  template <class Becomes>
+  void regroup(const ir::graph& g, const series<ir::node_id>& constants, const series<std::uint64_t>& now,
+               Becomes&& becomes) {
+    series<std::array<std::uint64_t, 5>> seen;
+    for (std::size_t i = 0; i < group_.size(); ++i) {
+      const ir::node& n = g[constants[i]];
+      if (group_[i] == literal && !becomes(i)) continue;
+      using key = std::array<std::uint64_t, 5>;
+      const key its = group_[i] != literal
+                          ? key{static_cast<std::uint64_t>(group_[i]), now[i]}
+                          : key{~std::uint64_t{0}, now[i], first_[i], static_cast<std::uint64_t>(n.type),
+                                static_cast<std::uint64_t>(n.where.line)};
+      const auto at = std::find(seen.begin(), seen.end(), its);
+      group_[i] = static_cast<int>(at - seen.begin());
+      if (at == seen.end()) seen.push_back(its);
+    }
+    groups_ = seen.size();
+  }
+
   series<std::uint64_t> first_;
-  series<char> differs_;
+  series<int> group_;  ///< per constant the number of its argument, or `literal`
+  std::size_t groups_ = 0;
 };
 
-/// The graph with some constants as inputs of rank 0, in front of its last `captured` ones.
-inline ir::graph with_inputs(const ir::graph& g, const series<ir::node_id>& constants, std::size_t captured) {
+/// The graph with groups of equal constants as inputs of rank 0, in front of its last `captured` ones.
+inline ir::graph with_inputs(const ir::graph& g, const series<series<ir::node_id>>& groups, std::size_t captured) {
   ir::graph out;
   series<ir::node_id> moved(g.size(), ir::no_node), given, order;
   for (const auto id : g.inputs) moved[id] = out.add_input(g[id].type, g[id].extents, g[id].where);
-  for (const auto id : constants) {
-    const ir::node& n = g[id];
-    given.push_back(out.add_input(n.type, {}, n.where));
-    moved[id] = ir::push_broadcast(out, given.back(), nullptr, 0, n.extents.data(), static_cast<int>(n.extents.size()),
-                                   n.where);
+  for (const auto& constants : groups) {
+    given.push_back(out.add_input(g[constants[0]].type, {}, g[constants[0]].where));
+    for (const auto id : constants) {
+      const ir::node& n = g[id];
+      moved[id] = ir::push_broadcast(out, given.back(), nullptr, 0, n.extents.data(),
+                                     static_cast<int>(n.extents.size()), n.where);
+    }
   }
   for (const auto id : g.live()) {
     if (moved[id] != ir::no_node) continue;
@@ -116,8 +156,9 @@ inline ir::graph with_inputs(const ir::graph& g, const series<ir::node_id>& cons
 class constant_values {
  public:
   constant_values() = default;
-  constant_values(const ir::graph& g, const series<ir::node_id>& constants) {
-    for (const auto id : constants) {
+  constant_values(const ir::graph& g, const series<series<ir::node_id>>& groups) {
+    for (const auto& constants : groups) {
+      const auto id = constants[0];
       std::uint64_t bits = 0;
       dispatch(g[id].type, [&]<class T>(std::type_identity<T>) {
         if constexpr (is_float(dtype_of<T>)) {
@@ -199,12 +240,12 @@ class supplied_program final : public program {
   constant_values constants_;
 };
 
-/// Specialisations that follow from different C++ numbers and are otherwise equal. Changes while one is made.
+/// Specialisations that differ in C++ numbers, if at all. Changes while one is made.
 struct kinship {
   std::string structure;  ///< of their graphs with the layouts of arguments, without floating constants
   std::size_t open = 0;   ///< extents that these leave open
   varying constants;
-  std::shared_ptr<shared_kernels> kernels;  ///< once there are two of them
+  std::shared_ptr<shared_kernels> kernels;  ///< once some constants are arguments
 };
 
 }  // namespace sinter::engine::detail

@@ -258,14 +258,23 @@ template <class T>
 number<T> input_tree(const std::shared_ptr<engine::tracer>& tracer, const number<T>& x, location where) {
   const auto leaf = static_cast<int>(tracer->graph.inputs.size());
   const ir::node_id node = tracer->graph.add_input(dtype_of<T>, {}, where);
-  const engine::specialised value{{leaf, -1}, bits_of(*x.address()), where};
+  const engine::specialised value{{leaf, -1}, bits_of(*x.address()), to_scalar(*x.address()).f, where};
   const std::size_t bit = tracer->numbers.size();
   if (bit == 64) {
-    tracer->assumed.values.push_back(value);
+    tracer->specialise(value);
     return x;
   }
   tracer->numbers.push_back(value);
   return number<T>(*x.address(), tracer, node, std::uint64_t{1} << bit);
+}
+
+/// Tells the tracer the floating C++ values in a tree.
+template <class T>
+void note_scalars(engine::tracer& t, const T& tree) {
+  if constexpr (facts_of<T>.statics != 0)
+    for_each_leaf(tree, [&]<class Leaf>([[maybe_unused]] const Leaf& x) {
+      if constexpr (is_floating_scalar<Leaf>) t.scalars.push_back(to_scalar(x).f);
+    });
 }
 
 /// The tree with handles to nothing.
@@ -307,6 +316,7 @@ SINTER_COLD engine::traced trace_call(F& fn, const engine::trace_target& to, con
   const engine::tracing_scope scope(out.graph);
   const engine::live_scope until_here(*out.graph);
   std::tuple<Args...> inputs{input_tree(out.graph, args, where)...};
+  if (to.request) (note_scalars(*out.graph, args), ...);
   if constexpr (std::is_void_v<result_type>) {
     std::apply([&](Args&... input) { detail::invoke(where, fn, std::move(input)...); }, inputs);
   } else {

@@ -71,8 +71,8 @@ tensor<T, Shape> filled(const char* op, T value, const index_array<Shape.rank>& 
   const device on = resolve(op, where, at);
   if (const auto& t = engine::current()) {
     checked_numel(op, to_dims(extents), sizeof(T), at);
-    return access::traced<T, Shape>(
-        t, push_constant(t->graph, dtype_of<T>, to_scalar(value), extents.data(), Shape.rank, at), extents);
+    return access::traced<T, Shape>(t, push_constant(*t, dtype_of<T>, to_scalar(value), extents.data(), Shape.rank, at),
+                                    extents);
   }
   if (on.is_cuda()) return filled_on_gpu<T, Shape>(op, value, extents, on, at);
   auto out = empty<T, Shape>(op, extents, at);

@@ -17,7 +17,8 @@ ir::shape to_shape(const std::array<dim, R>& extents) {
 
 SINTER_API ir::node_id push_broadcast(ir::graph& g, ir::node_id x, const dim* from, int from_rank, const dim* to,
                                       int to_rank, location where);
-SINTER_API ir::node_id push_constant(ir::graph& g, dtype type, ir::scalar literal, const dim* extents, int rank,
+/// A uniform tensor of one literal.
+SINTER_API ir::node_id push_constant(engine::tracer& t, dtype type, ir::scalar literal, const dim* extents, int rank,
                                      location where);
 
 /// A C++ number as the literal of a node.

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <bit>
+#include <cmath>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "views.hpp"
@@ -183,6 +185,17 @@ SINTER_API handle concat(std::span<const handle> parts, int axis, location at) {
   return out;
 }
 
+/// x with `attr.literal`, which may be another number in the trace of another call, around it.
+inline handle padded_with_scalar(const handle& x, ir::attributes attr, const dims& extents, location at) {
+  engine::tracer& t = *engine::current();
+  const ir::node_id number =
+      push_constant(t, x.type, std::exchange(attr.literal, {}), extents.begin(), extents.rank, at);
+  const handle inside = of_node(t.graph.constant(dtype::b8, ir::scalar{0, 1}, to_ir(x.extents), at));
+  return push_op(ir::op::select,
+                 {push_op(ir::op::pad, {inside}, attr, at), push_op(ir::op::pad, {x}, attr, at), of_node(number)}, {},
+                 at);
+}
+
 SINTER_API handle pad(const handle& x, const dims& low, const dims& high, ir::scalar literal, const void* value,
                       location at) {
   dims extents;
@@ -193,6 +206,8 @@ SINTER_API handle pad(const handle& x, const dims& low, const dims& high, ir::sc
     attr.dims = to_ir(low);
     for (auto e : high) attr.dims.push_back(engine::to_ir(e));
     attr.literal = literal;
+    const bool is_scalar = is_float(x.type) && std::isfinite(literal.f) && literal.f != 0;
+    if (is_scalar && engine::current()->follows_scalars()) return padded_with_scalar(x, std::move(attr), extents, at);
     return push_op(ir::op::pad, {x}, std::move(attr), at);
   }
   if (on_gpu("pad", {&x}, at)) {

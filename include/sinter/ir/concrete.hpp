@@ -8,9 +8,6 @@ namespace sinter::ir {
 /// A pointwise node; `type` is what a cast names.
 SINTER_API node_id push_pointwise(graph& g, op code, dtype type, const node_id* in, int count, location where);
 
-/// A uniform tensor of one literal.
-SINTER_API node_id push_constant(graph& g, dtype type, scalar literal, const dim* extents, int rank, location where);
-
 /// A size as a rank-0 value of a dtype.
 SINTER_API node_id push_size(graph& g, dtype type, const dim& size, location where);
 

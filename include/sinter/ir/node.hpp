@@ -32,7 +32,7 @@ struct attributes {
   dtype type = dtype::f32;  ///< input, constant, iota, cast: the dtype of the result
   /// reduce: add mul maximum minimum bit_or bit_and; scan: add mul maximum minimum; arg_reduce: maximum minimum
   op combiner = op::add;
-  series<std::int64_t> ints;           ///< axes, a permutation, steps, counts
+  series<std::int64_t> ints;           ///< axes, a permutation, steps, counts; of a constant apart its number
   series<dim> dims;                    ///< the result's extents, or starts
   scalar literal{};                    ///< constant, pad: the value
   std::shared_ptr<const opaque> step;  ///< opaque: what it does; immutable

@@ -88,15 +88,31 @@ SINTER_API void graph::order_inputs(series<node_id> order) {
   for (std::size_t k = 0; k < inputs.size(); ++k) table_->nodes[inputs[k]].attr.ints = {static_cast<std::int64_t>(k)};
 }
 
-SINTER_API node_id graph::constant(dtype type, scalar literal, shape extents, location where) {
+namespace detail {
+inline attributes constant_attributes(dtype type, scalar literal, shape extents) {
   attributes a;
   a.type = type;
   a.literal = literal;
   a.dims = std::move(extents);
+  return a;
+}
+}  // namespace detail
+
+SINTER_API node_id graph::constant(dtype type, scalar literal, shape extents, location where) {
+  return push(op::constant, {}, detail::constant_attributes(type, literal, std::move(extents)), where);
+}
+SINTER_API node_id graph::constant_apart(dtype type, scalar literal, shape extents, location where) {
+  attributes a = detail::constant_attributes(type, literal, std::move(extents));
+  a.ints = {static_cast<std::int64_t>(size())};
   return push(op::constant, {}, std::move(a), where);
 }
 SINTER_API node_id graph::constant(dtype type, double x, shape extents, location where) {
   return constant(type, scalar::of(type, x), std::move(extents), where);
+}
+
+SINTER_API node_id push_constant_like(graph& g, const node& n, shape extents) {
+  return n.attr.ints.empty() ? g.constant(n.type, n.attr.literal, std::move(extents), n.where)
+                             : g.constant_apart(n.type, n.attr.literal, std::move(extents), n.where);
 }
 
 SINTER_API node_id push_pick(graph& g, node_id step, std::size_t k, location where) {

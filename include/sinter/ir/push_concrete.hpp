@@ -12,10 +12,6 @@ SINTER_API node_id push_pointwise(graph& g, op code, dtype type, const node_id* 
   return g.push(code, series<node_id>(in, in + count), std::move(attr), where);
 }
 
-SINTER_API node_id push_constant(graph& g, dtype type, scalar literal, const dim* extents, int rank, location where) {
-  return g.constant(type, literal, shape(extents, extents + rank), where);
-}
-
 SINTER_API node_id push_size(graph& g, dtype type, const dim& size, location where) {
   attributes attr;
   attr.dims = {size};

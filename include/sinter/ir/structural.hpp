@@ -135,7 +135,7 @@ inline void infer_pointwise(inference& f) {
 }
 
 inline void infer_leaf(inference& f) {
-  f.expect(0, f.n.code == op::constant ? 0 : 1, f.n.attr.dims.size());
+  f.expect(0, f.n.code == op::constant ? !f.n.attr.ints.empty() : 1, f.n.attr.dims.size());
   f.n.type = f.n.attr.type;
   f.n.extents = f.n.attr.dims;
   if (f.n.code != op::iota) return;

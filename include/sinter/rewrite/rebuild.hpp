@@ -9,7 +9,8 @@
 namespace sinter::engine::rewrite {
 
 /// A copy of the nodes `order` of `g`, operands first. Each operation is pushed with its operands mapped;
-/// `replace(value)` may return another node of the new graph to stand for it. Inputs stay in order; locations survive.
+/// `replace(value)` may return another node of the new graph to stand for it. Inputs stay in order; locations survive;
+/// constants that were apart and are equal become one.
 template <class F>
 ir::graph rebuild(const ir::graph& g, const series<ir::node_id>& order, F&& replace) {
   ir::graph out;
@@ -20,7 +21,8 @@ ir::graph rebuild(const ir::graph& g, const series<ir::node_id>& order, F&& repl
     if (n.code == ir::op::input) continue;
     series<ir::node_id> in;
     for (auto operand : n.in) in.push_back(moved[operand]);
-    const ir::node_id pushed = out.push(n.code, std::move(in), n.attr, n.where);
+    const ir::node_id pushed = n.code == ir::op::constant ? out.constant(n.type, n.attr.literal, n.extents, n.where)
+                                                          : out.push(n.code, std::move(in), n.attr, n.where);
     moved[id] = replace(ir::value(out, pushed, n.where)).id();
   }
   for (auto id : g.outputs) out.outputs.push_back(moved[id]);
