@@ -55,7 +55,7 @@ SEAMS = {("engine.hpp", "jit.hpp"), ("ir/graph.hpp", "ir/define.hpp"), ("ir/dim.
          ("front/loop.hpp", "front/loop_rows.hpp"), ("front/loop.hpp", "front/loop_moves.hpp"),
          *((f"front/{name}.hpp", f"front/{rules}_rules.hpp") for name, rules in (
              ("handle", "handle"), ("views", "view"), ("indexing", "index"), ("trace_push", "trace"), ("eager_reduce", "reduce"))),
-         *((f"base/{name}.hpp", "base/define.hpp") for name in ("callback", "device", "dims", "error", "text", "shape_errors"))}
+         *((f"base/{name}.hpp", "base/define.hpp") for name in ("callback", "device", "dims", "error", "local_list", "text", "shape_errors"))}
 
 # The eager loops: the one place outside emitted text that knows vectors and threads.
 EAGER = r"front/(eager|loop|simd|gemm|matmul|handle)\w*\.hpp$"

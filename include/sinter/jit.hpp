@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 // What every call passes through, as fast as the program wants it.
+#include "base/local_list.hpp"
 #include "base/series.hpp"
 #include "caches.hpp"
 #include "control.hpp"
@@ -189,21 +190,17 @@ class bound_program final : public program {
 
   /// What the last few sizes have had; the call's among them.
   std::shared_ptr<const instance> instance_for(std::span<const argument> arguments) const {
-    std::int64_t few[few_sizes];
-    series<std::int64_t> many;
-    const std::size_t count = code_->layout.sizes.size();
-    if (count > few_sizes) many.resize(count);
-    std::int64_t* const sizes = count > few_sizes ? many.data() : few;
-    read_sizes(code_->layout, arguments, sizes);
+    size_list sizes(code_->layout.sizes.size());
+    read_sizes(code_->layout, arguments, sizes.data());
     {
       const std::lock_guard lock(mutex_);
       for (std::size_t i = 0; i < open_.size(); ++i)
-        if (std::equal(sizes, sizes + count, open_[i]->numbers->sizes.begin())) {
+        if (std::equal(sizes.all().begin(), sizes.all().end(), open_[i]->numbers->sizes.begin())) {
           if (i > 0) std::swap(open_[i], open_[i / 2]);
           return open_[i / 2];
         }
     }
-    auto made = std::make_shared<const instance>(make_sized(*code_, {sizes, count}), pool_, hot_calls);
+    auto made = std::make_shared<const instance>(make_sized(*code_, sizes), pool_, hot_calls);
     const std::lock_guard lock(mutex_);
     if (open_.size() == most_instances) open_.pop_back();
     open_.push_back(made);
@@ -214,11 +211,7 @@ class bound_program final : public program {
                     output* outputs) const {
     const sized& s = *one.numbers;
     const auto& results = code_->results;
-    std::array<void*, 256> few;
-    series<void*> many;
-    const std::size_t count = arguments.size() + captures_.size() + results.size();
-    if (count > few.size()) many.resize(count);
-    void** const table = count > few.size() ? many.data() : few.data();
+    local_list<void*, 256> table(arguments.size() + captures_.size() + results.size());
     std::size_t at = 0;
     for (const auto& a : arguments) table[at++] = a.data;
     for (const auto& c : captures_) table[at++] = c.data;
@@ -235,14 +228,14 @@ class bound_program final : public program {
     }
     const std::span<const std::int64_t> sizes(s.sizes.data(), s.sizes.size());
     if (code_->interpreted) return interpret(*code_, all_arguments(arguments, captures_), sizes, outputs);
-    if (!code_->where.is_cuda()) return run::execute(s.kernels, {table, count}, sizes.data());
+    if (!code_->where.is_cuda()) return run::execute(s.kernels, table, sizes.data());
     for (const auto& a : arguments)
       if (!a.by_value) run::cuda::use(*a.owner, false);
     for (const auto& c : captures_)
       if (!c.by_value) run::cuda::use(c.memory, false);
     for (std::size_t k = 0; replaced && k < results.size(); ++k) run::cuda::use(outputs[k].memory, true);
-    if (one.recorded) one.recorded->launch({table, count}, sizes.data());
-    else run::cuda::execute(s.launches, {table, count}, sizes.data());
+    if (one.recorded) one.recorded->launch(table, sizes.data());
+    else run::cuda::execute(s.launches, table, sizes.data());
   }
 
   /// The storage of a donated argument that nobody else holds and that the result's kernel may overwrite.

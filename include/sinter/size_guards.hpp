@@ -1,14 +1,14 @@
 // size_guards.hpp: whether a call's extents and strides are those of a specialisation, and what they make of its symbols.
 #pragma once
 
+#include "base/local_list.hpp"
 #include "engine.hpp"
 
 namespace sinter::engine {
 
 namespace detail {
 
-/// How many symbols are bound without an allocation.
-inline constexpr std::size_t few_sizes = 32;
+using size_list = local_list<std::int64_t, 32>;
 
 /// The symbols' values for a call that is known to fit.
 inline void read_sizes(const size_layout& layout, std::span<const argument> tensors, std::int64_t* sizes) {
@@ -76,10 +76,8 @@ namespace detail {
 
 /// bind_sizes for its verdict alone.
 inline bool sizes_hold(const size_layout& layout, std::span<const argument> tensors) {
-  std::int64_t few[few_sizes];
-  if (layout.sizes.size() <= few_sizes) return bind_sizes(layout, tensors, few);
-  series<std::int64_t> many(layout.sizes.size());
-  return bind_sizes(layout, tensors, many.data());
+  size_list sizes(layout.sizes.size());
+  return bind_sizes(layout, tensors, sizes.data());
 }
 
 }  // namespace detail

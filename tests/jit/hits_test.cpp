@@ -1,10 +1,9 @@
 // What a hit costs: guards checked, and allocations, counted.
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
-#include <new>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -13,24 +12,14 @@
 
 #include <sinter/dispatch/specialisation.hpp>
 
-namespace {
-constinit thread_local long allocations = 0;
-char signature;
-}  // namespace
-
-// Every other form calls these.
-__attribute__((noinline)) void* operator new(std::size_t bytes) {
-  ++allocations;
-  if (void* const p = std::malloc(bytes ? bytes : 1)) return p;
-  throw std::bad_alloc();
-}
-__attribute__((noinline)) void operator delete(void* p) noexcept { std::free(p); }
-__attribute__((noinline)) void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+#include "../allocations.hpp"
 
 namespace {
 
 using namespace sinter;
 using vec = tensor<float, 1>;
+
+char signature;
 
 /// The call of a function of one vector.
 template <class Then>
@@ -60,6 +49,21 @@ struct sixty {
   quarter<2> c;
   quarter<3> d;
 };
+struct hundreds {
+  std::array<vec, 200> a, b;
+};
+
+std::vector<vec> vectors(std::size_t n) {
+  std::vector<vec> out;
+  for (std::size_t i = 0; i < n; ++i) out.push_back(full<float>(float(i), 3));
+  return out;
+}
+
+template <class Vectors>
+vec total(vec x, const Vectors& others) {
+  for (const vec& y : others) x = x + y;
+  return x;
+}
 
 }  // namespace
 
@@ -126,4 +130,92 @@ TEST_CASE("a hit allocates nothing but results") {
           f(x, x, x);
           f(longer, longer, longer);
         }) == 2 * one);
+}
+
+// From the second hit on.
+TEST_CASE("a hit of hundreds of tensors allocates nothing but the vectors of its result") {
+  const vec x{1, 2, 3};
+  const auto many = vectors(400);
+
+  hundreds h;
+  std::copy_n(many.begin(), 200, h.a.begin());
+  std::copy_n(many.begin() + 200, 200, h.b.begin());
+  const auto of_struct = compile([](const hundreds& h) { return total(total(h.a[0], h.a), h.b); });
+  of_struct(h);
+  CHECK(allocations_of([&] { of_struct(h); }) == 0);
+  CHECK(of_struct(h)(0) == 399 * 200);
+
+  const auto of_vector = compile([](const std::vector<vec>& all) { return total(all[0], all); });
+  of_vector(many);
+  CHECK(allocations_of([&] { of_vector(many); }) == 0);
+
+  // A call of another function in which one is made, and one that has more of them.
+  const auto made = compile([](const std::vector<vec>& all) {
+    std::vector<vec> out;
+    for (std::size_t i = 0; i < 40; ++i) out.push_back(all[i] + all[399 - i]);
+    return out;
+  });
+  made(many);
+  CHECK(allocations_of([&] { made(many); }) == 1);
+  CHECK(allocations_of([&] { of_vector(made(many)); }, 3) == 1);
+  CHECK(made(many)[39](2) == 399);
+
+  const auto lent = compile([](std::vector<vec> all) { return total(all[0], all); }, {.donate = {0}});
+  lent(vectors(50));
+  CHECK(allocations_of([&] { lent(vectors(50)); }) == allocations_of([] { vectors(50); }));
+}
+
+TEST_CASE("loops and branches over hundreds of tensors allocate nothing") {
+  const auto many = vectors(150);
+  const vec x{1, 2, 3};
+  const tensor<bool, 0> up = true;
+  const auto f = compile([](vec x, tensor<bool, 0> up, const std::vector<vec>& all) {
+    const vec twice = fori_loop(
+        0, 2, [&](auto, vec v) { return total(v, all); }, x);
+    const vec grown = while_loop([](vec v) { return sum(v) < 1e5f; }, [&](vec v) { return total(v, all); }, twice);
+    return vec(cond(
+        up, [&](vec v) { return total(v, all); }, [&](vec v) { return total(v * 2.f, all); }, grown));
+  });
+  const auto want = f(x, up, many).to_vector();
+  CHECK(allocations_of([&] { f(x, up, many); }) == 0);
+  CHECK(f(x, up, many).to_vector() == want);
+  CHECK(want[0] == 1 + 4 * 11175);
+}
+
+TEST_CASE("open extents, more than a few, allocate nothing") {
+  const auto f = compile([](const std::vector<vec>& all) { return concat<0>(all); }, {.dynamic = dynamic::yes});
+  std::vector<vec> a, b;
+  for (int i = 0; i < 40; ++i) {
+    a.push_back(full<float>(1.f, 10 + 3 * i));
+    b.push_back(full<float>(2.f, 11 + 5 * i));
+  }
+  const auto calls = [&] {
+    f(a);
+    f(b);
+  };
+  calls();
+  CHECK(f.specialisations() == 1);
+  CHECK(allocations_of(calls) == 0);
+  CHECK(f(b).numel() == concat<0>(b).numel());
+}
+
+TEST_CASE("numbers beside many arguments allocate nothing") {
+  const auto many = vectors(140);
+  const auto f = compile([](const std::vector<vec>& all, float rate) { return vec(total(all[0], all) * rate); });
+  for (const float rate : {0.5f, 0.25f, 0.125f, 0.375f}) f(many, rate);
+  CHECK(allocations_of([&] { f(many, 0.375f); }) == 0);
+  CHECK(f(many, 0.375f)(0) == 0.375f * 9730);
+}
+
+TEST_CASE("a custom op's arrays allocate nothing") {
+  const auto twice = custom_op<"twice">(
+      [](elements<const float, 1> x, elements<float, 1> y) {
+        for (std::int64_t i = 0; i < x.size(); ++i) y[i] = 2 * x[i];
+      },
+      none, [](const auto& x) { return result_of<float, 1>{x}; });
+  const auto f = compile([&](vec x) { return vec(twice(x + 1.f) * 3.f); });
+  const vec x{1, 2, 3};
+  f(x);
+  CHECK(allocations_of([&] { f(x); }) == 0);
+  CHECK(f(x)(2) == 24);
 }

@@ -1,7 +1,9 @@
 // base/define.hpp: what the other headers of this room declare and do not define; the compiled engine includes it once.
 #pragma once
 
+#include <algorithm>
 #include <charconv>
+#include <new>
 #include <string>
 #include <string_view>
 
@@ -10,6 +12,7 @@
 #include "dims.hpp"
 #include "error.hpp"
 #include "extent.hpp"
+#include "local_list.hpp"
 #include "shape_errors.hpp"
 #include "text.hpp"
 
@@ -36,6 +39,40 @@ SINTER_API std::string located(const std::string& message, location at) {
 SINTER_API std::string device::text() const { return is_cuda() ? "cuda(" + std::to_string(index) + ")" : "cpu"; }
 
 namespace detail {
+
+/// Memory for long lists. Trivial, so that it can still be read while the thread's objects are destroyed.
+struct local_memory {
+  char* begin;
+  std::size_t size, used, most;  ///< used may be more than size: what did not fit is on the heap
+  bool ended;
+};
+inline constinit thread_local local_memory local_lists{};
+
+struct local_memory_end {
+  ~local_memory_end() {
+    ::operator delete(local_lists.begin);
+    local_lists = {};
+    local_lists.ended = true;
+  }
+};
+
+SINTER_API void* take_local(std::size_t bytes) {
+  local_memory& m = local_lists;
+  void* const at = m.used + bytes <= m.size ? m.begin + m.used : ::operator new(bytes);
+  m.used += bytes;
+  m.most = std::max(m.most, m.used);
+  return at;
+}
+SINTER_API void give_local(void* at, std::size_t bytes) noexcept {
+  local_memory& m = local_lists;
+  if (m.used > m.size) ::operator delete(at);
+  m.used -= bytes;
+  if (m.used > 0 || m.most <= m.size || m.ended) return;
+  static thread_local local_memory_end end;
+  ::operator delete(m.begin);
+  m.begin = static_cast<char*>(::operator new(m.most, std::nothrow));
+  m.size = m.begin ? m.most : 0;
+}
 
 SINTER_API size_arithmetic*& current_sizes() {
   static thread_local size_arithmetic* current = nullptr;

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "../base/local_list.hpp"
 #include "../base/series.hpp"
 #include "../engine.hpp"
 #include "../ir/concrete.hpp"
@@ -221,14 +222,10 @@ class supplied_program final : public program {
       : kernels_(std::move(kernels)), constants_(std::move(constants)) {}
 
   void run(std::span<const argument> arguments, std::span<const std::uint8_t> donate, output* outputs) const override {
-    std::array<argument, 128> few;
-    series<argument> many;
-    const std::size_t count = arguments.size() + constants_.size();
-    if (count > few.size()) many.resize(count);
-    argument* const all = count > few.size() ? many.data() : few.data();
-    std::copy(arguments.begin(), arguments.end(), all);
+    local_list<argument, 128> all(arguments.size() + constants_.size());
+    std::copy(arguments.begin(), arguments.end(), all.data());
     for (std::size_t i = 0; i < constants_.size(); ++i) all[arguments.size() + i] = constants_[i];
-    now().run({all, count}, donate, outputs);
+    now().run(all, donate, outputs);
   }
   std::size_t output_count() const override { return now().output_count(); }
   const report& describe() const override { return now().describe(); }

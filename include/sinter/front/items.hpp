@@ -1,33 +1,19 @@
-// front/items.hpp: a list whose length the type may tell, on the stack.
+// front/items.hpp: a list whose length the type may tell; then it is on the stack.
 #pragma once
 
 #include <cstddef>
-#include <memory>
-#include <new>
 #include <span>
 #include <type_traits>
 
+#include "../base/local_list.hpp"
+
 namespace sinter::detail {
 
-/// n items, on the stack unless a tree of run-time size has very many leaves.
+/// n items of a tree of run-time size.
 template <class T, int Known>
-class items {
-  static constexpr std::size_t room = 32;
-
+class items : public local_list<T, 32> {
  public:
-  explicit items(std::size_t n) : size_(n) {
-    if (n > room) more_ = new T[n];
-  }
-  items(const items&) = delete;
-  items& operator=(const items&) = delete;
-  ~items() { delete[] more_; }
-  T* data() { return more_ ? more_ : few_; }
-  std::span<const T> all() { return {data(), size_}; }
-
- private:
-  std::size_t size_;
-  T* more_ = nullptr;
-  T few_[room];
+  using local_list<T, 32>::local_list;
 };
 /// Of a number that the type tells. What needs no destructor is not initialised: it is written before it is read.
 template <class T, int Known>

@@ -16,7 +16,8 @@ class host_function final : public run::routine {
     bytes_ = at.bytes();
   }
   void run(void* const* buffers, char* scratch, const long*) const override {
-    auto all = shapes_.at(buffers);
+    foreign_list all(shapes_.size());
+    for (std::size_t k = 0; k < all.size(); ++k) all[k] = shapes_.array(k, buffers[k]);
     for (std::size_t k = shapes_.operands(); k < all.size(); ++k)
       if (!all[k].data) all[k].data = scratch + unread_[k - shapes_.operands()];
     shapes_.call(function_->host, all);

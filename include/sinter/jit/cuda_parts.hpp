@@ -17,18 +17,19 @@ class device_function final : public run::cuda::routine {
     bytes_ = at.bytes();
   }
   void run(void* const* buffers, char* scratch, const long*, run::cuda::queue& q) const override {
-    auto all = shapes_.at(buffers);
+    foreign_list all(shapes_.size());
+    for (std::size_t k = 0; k < all.size(); ++k) all[k] = shapes_.array(k, buffers[k]);
     for (std::size_t k = shapes_.operands(); k < all.size(); ++k)
       if (!all[k].data) all[k].data = scratch + unread_[k - shapes_.operands()];
     if (function_->gpu.launch)
       return shapes_.call(
           [&](ir::foreign_arrays in, ir::foreign_arrays out) { function_->gpu.launch(in, out, q.handle); }, all);
-    series<storage> copies;
-    auto on_host = all;
+    local_list<storage, 16> copies(all.size());
+    foreign_list on_host(all.size());
     for (std::size_t k = 0; k < all.size(); ++k) {
       const auto bytes = static_cast<std::size_t>(shapes_.bytes(k));
-      copies.push_back(allocate(bytes));
-      on_host[k].data = copies[k].data();
+      copies[k] = allocate(bytes);
+      on_host[k] = shapes_.array(k, copies[k].data());
       if (k < shapes_.operands()) copy(on_host[k].data, {}, all[k].data, where_, bytes);
     }
     shapes_.call(function_->host, on_host);

@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "../base/local_list.hpp"
 #include "../base/series.hpp"
 #include "../run/control.hpp"
 #include "code.hpp"
@@ -124,6 +125,8 @@ inline series<std::int64_t> bytes_of_results(const ir::opaque& step, bound_sizes
   return out;
 }
 
+using foreign_list = local_list<ir::foreign_array, 16>;
+
 /// The operands and results of a user's function, but for their addresses.
 class foreign_shapes {
  public:
@@ -141,15 +144,11 @@ class foreign_shapes {
   }
   const series<std::int64_t>& extents(std::size_t k) const { return extents_[k]; }
 
-  series<ir::foreign_array> at(void* const* buffers) const {
-    series<ir::foreign_array> out;
-    for (std::size_t k = 0; k < size(); ++k)
-      out.push_back({buffers[k], types_[k], extents_[k].data(), static_cast<int>(extents_[k].size())});
-    return out;
+  ir::foreign_array array(std::size_t k, void* data) const {
+    return {data, types_[k], extents_[k].data(), static_cast<int>(extents_[k].size())};
   }
   template <class F>
-  void call(const F& f, const series<ir::foreign_array>& all) const {
-    const ir::foreign_arrays arrays(all.data(), all.size());
+  void call(const F& f, ir::foreign_arrays arrays) const {
     f(arrays.subspan(0, operands_), arrays.subspan(operands_));
   }
 

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <span>
 #include <utility>
 
+#include "../base/local_list.hpp"
 #include "../base/series.hpp"
 
 namespace sinter::engine::run {
@@ -21,25 +21,8 @@ class layout {
   std::int64_t end_ = 0;
 };
 
-/// The addresses of a call; on the stack unless there are many.
-class address_list {
- public:
-  explicit address_list(std::size_t count) : count_(count) {
-    if (count > few_.size()) many_.resize(count);
-  }
-  address_list(const address_list&) = delete;
-  address_list& operator=(const address_list&) = delete;
-
-  std::size_t size() const { return count_; }
-  void** data() { return count_ > few_.size() ? many_.data() : few_.data(); }
-  void*& operator[](std::size_t i) { return data()[i]; }
-  operator std::span<void* const>() { return {data(), count_}; }
-
- private:
-  std::size_t count_;
-  std::array<void*, 128> few_;
-  series<void*> many_;
-};
+/// The addresses of a call.
+using address_list = local_list<void*, 128>;
 
 /// A loop's operands and results, in the order of a routine's buffers: carried, sliced, constants; carried, stacked, history.
 struct loop_shape {

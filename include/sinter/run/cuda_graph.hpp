@@ -169,13 +169,13 @@ class recording {
     variants_.clear();
   }
 
-  static api::kernel_node kernel_of(const step& s, detail::operand_table& table) {
+  static api::kernel_node kernel_of(const step& s, detail::parameter_list& parameters) {
     api::kernel_node k;
     k.entry = s.entry;
     k.grid_x = s.blocks;
     k.block_x = s.threads;
     k.shared = s.shared;
-    k.parameters = table.parameters(s);
+    k.parameters = parameters.data();
     return k;
   }
   static api::memset_node fill_of(const step& s, const detail::operand_table& table) {
@@ -243,7 +243,8 @@ class recording {
       api::result r = api::success;
       if (does_nothing(s)) {
       } else if (s.what == action::launch) {
-        const api::kernel_node k = kernel_of(s, table);
+        detail::parameter_list parameters(s, table);
+        const api::kernel_node k = kernel_of(s, parameters);
         r = call.graph_add_kernel(&node, made, before.data(), before.size(), &k);
         if (r == api::success && !early.empty()) {
           const series<api::node> to(early.size(), node);
@@ -287,7 +288,8 @@ class recording {
       ++changed_;
       api::result r = api::success;
       if (s.what == action::launch) {
-        const api::kernel_node k = kernel_of(s, table);
+        detail::parameter_list parameters(s, table);
+        const api::kernel_node k = kernel_of(s, parameters);
         r = call.graph_set_kernel(v.code, v.nodes[i], &k);
       } else if (s.what == action::fill) {
         const api::memset_node f = fill_of(s, table);

@@ -1,7 +1,7 @@
 // run/cuda_program.hpp: kernels of a GPU and where their operands live -> one call; knows no graph.
 #pragma once
 
-#include <array>
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 
+#include "../base/local_list.hpp"
 #include "../base/series.hpp"
 #include "cuda_blas.hpp"
 #include "cuda_memory.hpp"
@@ -117,70 +118,61 @@ SINTER_API step make_launch(std::shared_ptr<const module> code, const std::strin
 
 namespace detail {
 
-/// The addresses of a call's operands, and its parameter lists; on the stack unless there are many.
+/// The addresses of a call's operands.
 class operand_table {
  public:
   operand_table(const sequence& s, std::span<void* const> given, char* scratch, const long* sizes)
-      : sequence_(s), given_(given), scratch_(scratch), sizes_(sizes) {
-    const std::size_t count = given.size() + s.intermediates.size();
-    if (count > few_.size()) many_.resize(count);
-    address_ = count > few_.size() ? many_.data() : few_.data();
-    for (std::size_t i = 0; i < given.size(); ++i) address_[i] = given[i];
+      : scratch_(scratch),
+        sizes_(sizes, static_cast<std::size_t>(s.sizes)),
+        address_(given.size() + s.intermediates.size()) {
+    std::copy(given.begin(), given.end(), address_.data());
     for (std::size_t i = 0; i < s.intermediates.size(); ++i) address_[given.size() + i] = scratch + s.intermediates[i];
   }
-  operand_table(const operand_table&) = delete;
-  operand_table& operator=(const operand_table&) = delete;
 
   char* scratch() const { return scratch_; }
-  const long* sizes() const { return sizes_; }
-  void* operator[](const operand& o) const { return address_[static_cast<std::size_t>(o.index)]; }
-
-  /// The parameters of a launch, as cuLaunchKernel wants them; valid until the next call.
-  void** parameters(const step& s) {
-    const std::size_t own = s.operands.size() - s.tabled;
-    const std::size_t count = own + 2 + static_cast<std::size_t>(sequence_.sizes);
-    void** list = few_parameters_.data();
-    if (count > few_parameters_.size()) {
-      many_parameters_.resize(count);
-      list = many_parameters_.data();
-    }
-    void** at = list;
-    for (std::size_t i = 0; i < own; ++i) *at++ = value_of(s.operands[i]);
-    if (!s.numbers.empty()) *at++ = table_of(s);
-    own_scratch_ = scratch_ + s.scratch;
-    *at++ = &own_scratch_;
-    for (int i = 0; i < sequence_.sizes; ++i) *at++ = const_cast<long*>(sizes_ + i);
-    return list;
+  std::span<const long> sizes() const { return sizes_; }
+  void* operator[](const operand& o) const { return address_.all()[static_cast<std::size_t>(o.index)]; }
+  /// Where the kernel's parameter is: an address, or the element itself.
+  void* value_of(const operand& o) {
+    void*& slot = address_[static_cast<std::size_t>(o.index)];
+    return o.bytes != 0 ? slot : &slot;
   }
 
  private:
-  /// Where the kernel's parameter is: an address, or the element itself.
-  void* value_of(const operand& o) const {
-    void** const slot = address_ + o.index;
-    return o.bytes != 0 ? *slot : slot;
-  }
-  void* table_of(const step& s) {
+  char* scratch_;
+  std::span<const long> sizes_;
+  local_list<void*, 96> address_;
+};
+
+/// The parameters of a launch, as cuLaunchKernel wants them.
+class parameter_list {
+ public:
+  parameter_list(const step& s, operand_table& call)
+      : scratch_(call.scratch() + s.scratch),
+        list_(s.operands.size() - s.tabled + 2 + call.sizes().size()),
+        table_(s.numbers.empty() ? 0 : s.tabled * sizeof(void*) + s.numbers.size()) {
     const std::size_t own = s.operands.size() - s.tabled;
-    table_.resize(s.tabled * sizeof(void*) + s.numbers.size());
-    for (std::size_t i = 0; i < s.tabled; ++i) {
-      const operand& o = s.operands[own + i];
-      std::memcpy(table_.data() + i * sizeof(void*), value_of(o),
-                  o.bytes != 0 ? static_cast<std::size_t>(o.bytes) : sizeof(void*));
+    void** at = list_.data();
+    for (std::size_t i = 0; i < own; ++i) *at++ = call.value_of(s.operands[i]);
+    if (!s.numbers.empty()) {
+      for (std::size_t i = 0; i < s.tabled; ++i) {
+        const operand& o = s.operands[own + i];
+        std::memcpy(table_.data() + i * sizeof(void*), call.value_of(o),
+                    o.bytes != 0 ? static_cast<std::size_t>(o.bytes) : sizeof(void*));
+      }
+      std::copy(s.numbers.begin(), s.numbers.end(), table_.data() + s.tabled * sizeof(void*));
+      *at++ = table_.data();
     }
-    std::copy(s.numbers.begin(), s.numbers.end(), table_.end() - static_cast<std::ptrdiff_t>(s.numbers.size()));
-    return table_.data();
+    *at++ = &scratch_;
+    for (const long& size : call.sizes()) *at++ = const_cast<long*>(&size);
   }
 
-  const sequence& sequence_;
-  std::span<void* const> given_;
+  void** data() { return list_.data(); }
+
+ private:
   char* scratch_;
-  char* own_scratch_ = nullptr;
-  const long* sizes_;
-  void** address_ = nullptr;
-  std::array<void*, 96> few_;
-  std::array<void*, 96> few_parameters_;
-  series<void*> many_, many_parameters_;
-  series<char> table_;
+  local_list<void*, 96> list_;
+  local_list<char, 1024> table_;
 };
 
 /// To be said of each request to a stream that `label` made, with what the driver answered.
@@ -203,7 +195,7 @@ inline void launch(const step& s, void** parameters, queue& q, const driver_tabl
 inline void enqueue(const step& s, operand_table& table, queue& q, const driver_table& call) {
   switch (s.what) {
     case action::launch:
-      if (s.blocks != 0) launch(s, table.parameters(s), q, call);
+      if (s.blocks != 0) launch(s, parameter_list(s, table).data(), q, call);
       break;
     case action::fill:
       if (s.bytes != 0)
@@ -212,9 +204,10 @@ inline void enqueue(const step& s, operand_table& table, queue& q, const driver_
                   s.label, q, call);
       break;
     case action::call: {
-      series<void*> buffers;
-      for (const operand& o : s.operands) buffers.push_back(o.index < 0 ? nullptr : table[o]);
-      s.call->run(buffers.data(), table.scratch() + s.scratch, table.sizes(), q);
+      local_list<void*, 128> buffers(s.operands.size());
+      for (std::size_t i = 0; i < buffers.size(); ++i)
+        buffers[i] = s.operands[i].index < 0 ? nullptr : table[s.operands[i]];
+      s.call->run(buffers.data(), table.scratch() + s.scratch, table.sizes().data(), q);
       break;
     }
     case action::product:

@@ -1,10 +1,10 @@
 // run/program.hpp: loaded kernels and where their operands live -> one call; knows no graph.
 #pragma once
 
-#include <array>
 #include <memory>
 #include <span>
 
+#include "../base/local_list.hpp"
 #include "../base/series.hpp"
 #include "buffer.hpp"
 #include "module.hpp"
@@ -51,19 +51,13 @@ inline void execute_in(const sequence& s, std::span<void* const> given, char* ba
     const auto i = static_cast<std::size_t>(operand);
     return i < given.size() ? given[i] : base + s.intermediates[i - given.size()];
   };
-  std::array<void*, 128> few;
-  series<void*> many;
   const bool traced = is_traced();
   for (const auto& step : s.steps) {
-    void** table = few.data();
-    if (step.operands.size() > few.size()) {
-      many.resize(step.operands.size());
-      table = many.data();
-    }
+    local_list<void*, 128> table(step.operands.size());
     for (std::size_t i = 0; i < step.operands.size(); ++i) table[i] = address(step.operands[i]);
     const noted_span noted("kernel", step.label, traced);
-    if (step.entry != nullptr) step.entry(table, base + step.scratch, sizes);
-    else step.call->run(table, base + step.scratch, sizes);
+    if (step.entry != nullptr) step.entry(table.data(), base + step.scratch, sizes);
+    else step.call->run(table.data(), base + step.scratch, sizes);
   }
 }
 

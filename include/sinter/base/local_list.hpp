@@ -1,0 +1,57 @@
+// base/local_list.hpp: a list that lives in a scope: on the stack, or, if long, in memory that its thread keeps for such lists.
+#pragma once
+
+#include <cstddef>
+#include <new>
+#include <span>
+#include <type_traits>
+
+#include "config.hpp"
+
+namespace sinter {
+
+namespace detail {
+/// Memory of the calling thread, to be given back by it, the last taken first. Once all is given back the thread keeps as much
+/// as it ever had at a time, so that the next lists allocate nothing. `bytes` is a multiple of 16, the alignment.
+SINTER_API void* take_local(std::size_t bytes);
+SINTER_API void give_local(void* at, std::size_t bytes) noexcept;
+}  // namespace detail
+
+/// n elements; up to Few are on the stack. What needs no destructor is not initialised: it is written before it is read.
+template <class T, std::size_t Few>
+class local_list {
+  static_assert(alignof(T) <= 16 && std::is_nothrow_default_constructible_v<T>);
+
+ public:
+  explicit local_list(std::size_t n)
+      : size_(n), data_(static_cast<T*>(n > Few ? detail::take_local(bytes()) : static_cast<void*>(few_))) {
+    if constexpr (!std::is_trivially_destructible_v<T>)
+      for (std::size_t i = 0; i < n; ++i) ::new (static_cast<void*>(data_ + i)) T();
+  }
+  local_list(const local_list&) = delete;
+  local_list& operator=(const local_list&) = delete;
+  ~local_list() {
+    if constexpr (!std::is_trivially_destructible_v<T>)
+      for (std::size_t i = size_; i > 0; --i) data_[i - 1].~T();
+    if (size_ > Few) detail::give_local(data_, bytes());
+  }
+
+  std::size_t size() const { return size_; }
+  T* data() { return data_; }
+  T& operator[](std::size_t i) { return data_[i]; }
+  std::span<const T> all() const { return {data_, size_}; }
+  operator std::span<const T>() const { return all(); }
+
+ private:
+  std::size_t bytes() const { return (size_ * sizeof(T) + 15) / 16 * 16; }
+
+  const std::size_t size_;
+  T* const data_;
+  alignas(16) unsigned char few_[Few * sizeof(T)];
+};
+
+}  // namespace sinter
+
+#if !defined(SINTER_COMPILED)
+#include "define.hpp"
+#endif
