@@ -77,6 +77,22 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     return e && !e->when.exact() ? e->when.given().layout : size_layout{};
   }
 
+  std::shared_ptr<void> take_numbers(const call& c, traced& t, series<argument>& inputs) override {
+    const std::lock_guard one_build(building_);
+    const holdings::reading now(held_);
+    const specialisation* const e = held_.accepted(now, c);
+    if (t.graph->scalars.empty() || (e && !e->shared)) return nullptr;
+    const ir::graph g = raise_constants(t.graph->graph);
+    series<ir::node_id> constants;
+    const std::string key = structure_key(g, c.tensors, t.graph->assumed.layout, how_, c.where, constants);
+    const bool known = e && e->kin->structure == key;
+    const auto groups = (known ? e->kin->constants : varying(g, constants, t.graph->scalars)).of(constants);
+    auto given = std::make_shared<constant_values>(g, groups);
+    t.graph->graph = with_inputs(g, groups, t.graph->captures.size());
+    for (std::size_t i = 0; i < given->size(); ++i) inputs.push_back((*given)[i]);
+    return given;
+  }
+
   void wait_ready() override { held_.builds.wait(); }
 
   const options& how() const override { return how_; }
@@ -176,7 +192,9 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
       g = raise_constants(t.graph->graph);
       std::string key = structure_key(g, c.tensors, t.graph->assumed.layout, how_, c.where, constants);
       for (const specialisation* e : akin)
-        if (e->kin->structure == key) return supplied(e->kin, t, g, constants, c, words_of(c, trace), why, when);
+        if (e->kin->structure == key)
+          if (specialisation* const made = supplied(e->kin, t, g, constants, c, words_of(c, trace), why, when))
+            return made;
       kin = std::make_shared<kinship>(
           kinship{std::move(key), t.graph->assumed.open.size(), {g, constants, t.graph->scalars}, nullptr});
     }
@@ -252,12 +270,15 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     return current_stance != stance::eager_on_recompile;
   }
 
-  /// A specialisation whose kernels its kin share: they take the constants by which the traces differ as arguments.
+  /// A specialisation whose kernels its kin share: they take the constants by which the traces differ as arguments. Null
+  /// where these are too many.
   specialisation* supplied(const std::shared_ptr<kinship>& kin, const traced& t, const ir::graph& g,
                            const series<ir::node_id>& constants, const call& c, series<leaf_text> words,
                            const std::string& why, tier when) {
     varying numbers = kin->constants;
-    if (numbers.note(g, constants) || !kin->kernels || !kin->kernels->reads(t.graph->captures)) {
+    const bool more = numbers.note(g, constants);
+    if (!numbers.covers(g, constants)) return nullptr;
+    if (more || !kin->kernels || !kin->kernels->reads(t.graph->captures)) {
       may_compile(why);
       std::swap(kin->constants, numbers);
       try {

@@ -1,5 +1,7 @@
 // C++ numbers that become constants of graphs: arguments of kernels, so that another value compiles nothing.
 #include <cmath>
+#include <cstddef>
+#include <cstdlib>
 #include <limits>
 #include <string>
 #include <thread>
@@ -37,6 +39,12 @@ struct model {
 auto without_compiling(const auto& f, auto&&... args) {
   const stance_scope only(stance::fail_on_recompile);
   return f(std::forward<decltype(args)>(args)...);
+}
+
+std::ptrdiff_t occurrences(const std::string& text, const std::string& part) {
+  std::ptrdiff_t n = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+  return n;
 }
 
 const vec x{1, 2, -3};
@@ -160,8 +168,23 @@ TEST_CASE("a number that is, or becomes, another constant of the function needs 
   }
 }
 
+TEST_CASE("first values that equal numbers beside them, of other ops") {
+  const auto needs_none = [](const auto& fn, float first) {
+    const auto f = compile(fn);
+    f(x, first);
+    for (const float by : {0.25f, 3.f, 1.f, 0.f})
+      for (std::size_t k = 0; k < 3; ++k)
+        CHECK(without_compiling(f, x, by).to_vector()[k] ==
+              doctest::Approx(vec(fn(x, by)).to_vector()[k]).epsilon(1e-5));
+  };
+  needs_none([](vec x, float by) { return vec(x * minimum(by / abs(x), 1.f)); }, 1.f);
+  needs_none([](vec x, float by) { return vec(where(x > by, x, 0.f)); }, 0.f);
+  needs_none([](vec x, float by) { return vec(clamp(x, -by, by) + 1.f); }, 1.f);
+  needs_none([](vec x, float by) { return vec(x * (1 - by) + 0.5f); }, 0.5f);
+}
+
 TEST_CASE("numbers that were one argument and turn out to be two get kernels once more") {
-  const auto fn = [](vec x, float a, float b) { return vec(x * a + exp(x * b)); };
+  const auto fn = [](vec x, float a, float b) { return vec(x * a + exp(x * b)); };  // both factors
   const auto f = compile(fn);
   f(x, 0.3f, 0.3f);
   const auto same = [](const vec& got, const vec& want) {
@@ -175,13 +198,75 @@ TEST_CASE("numbers that were one argument and turn out to be two get kernels onc
 TEST_CASE("what formulas are made of stays in the kernels as it is") {
   const auto f = compile([](vec x, float by) {
     const vec h = maximum(x * by, 0.f);
-    return vec(gelu(h) * 3.f + 0.25f);
+    return vec(gelu(h) * 3 - 0.5f);
   });
   f(x, 0.3f);
   const std::string source = f.report().sources.at(0);
-  CHECK(contains(source, "= 0.25f;"));
+  CHECK(contains(source, "= 0.5f;"));
   CHECK(contains(source, "= 3.0f;"));
   CHECK(!contains(source, "= 0.3"));
+}
+
+TEST_CASE("the library's own numbers, and exponents, are no arguments") {
+  const auto arguments = [](const auto& fn, float by) {
+    const auto f = compile(fn);
+    f(x, by);
+    const std::string graph = f.report().graph;
+    return occurrences(graph, " input ") - 2;  // beside x and the number itself
+  };
+  for (const float by : {0.3f, 0.5f, 1.f, 2.f, 0.f, 6.f}) {
+    CAPTURE(by);
+    CHECK(arguments([](vec x, float by) { return gelu(x) * by; }, by) == 1);
+    CHECK(arguments([](vec x, float by) { return gelu_tanh(x) * by; }, by) == 1);
+    CHECK(arguments([](vec x, float by) { return hardswish(x) * by + relu(x); }, by) == 1);
+    CHECK(arguments([](vec x, float by) { return softplus(mish(x)) * by + softsign(x) + silu(x); }, by) == 1);
+    CHECK(arguments([](vec x, float by) { return maximum(x, 0.f) * by + x * 2 + (1 - x); }, by) == 1);
+    CHECK(arguments([](vec x, float by) { return uniform<float>(key{7}, 3) * by + x; }, by) == 1);
+  }
+  CHECK(arguments([](vec x, float by) { return pow(x, 2.f) * by + pow(x, -1.f); }, 0.5f) == 1);
+  CHECK(arguments([](vec x, float by) { return pow(abs(x), by); }, 2.f) == 1);
+}
+
+TEST_CASE("numbers of bodies and of what is around them are apart") {
+  const auto fn = [](vec x, float a, float b) {
+    const vec y = fori_loop(
+        0, 3, [&](auto, vec h) { return vec(cos(sin(tanh(h * a + a) * a) + a) + h); }, x);
+    const tensor<float, 0> c(b);
+    return vec(y * c);
+  };
+  const auto f = compile(fn);
+  f(x, 0.3f, 0.3f);
+  for (const float b : {0.7f, 0.3f, 2.f}) {
+    const floats got = without_compiling(f, x, 0.3f, b).to_vector(), want = fn(x, 0.3f, b).to_vector();
+    for (std::size_t k = 0; k < 3; ++k) CHECK(got[k] == doctest::Approx(want[k]).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("verify runs the kernels that calls run, with the numbers as arguments") {
+  const auto f = compile([](vec x, float by) { return x * by + exp(x) * (by / 7); });
+  f(x, 0.3f);
+  for (const float by : {0.3f, 0.8f}) {
+    setenv("SINTER_LOGS", "perf", 1);
+    const std::string said = stderr_text([&] { CHECK(verify(f)(x, by)); });
+    unsetenv("SINTER_LOGS");
+    CHECK(contains(said, " 0 compiled, "));
+    CHECK(!contains(said, " 1 compiled, "));
+  }
+}
+
+TEST_CASE("thousands of numbers in a vector are answered, compiled or not") {
+  const auto fn = [](vec x, const floats& rates) {
+    for (const float r : rates) x = x * 0.999f + r;
+    return x;
+  };
+  const auto f = compile(fn, {.backend = "reference"});
+  for (const std::size_t n : {3u, 300u, 1100u})
+    for (const float first : {0.25f, 0.75f}) {
+      floats rates;
+      for (std::size_t i = 0; i < n; ++i) rates.push_back(first + 0.001f * static_cast<float>(i));
+      const floats got = f(x, rates).to_vector(), want = fn(x, rates).to_vector();
+      for (std::size_t k = 0; k < 3; ++k) CHECK(got[k] == doctest::Approx(want[k]).epsilon(1e-4));
+    }
 }
 
 TEST_CASE("open extents stay open, and their guards hold") {

@@ -72,6 +72,10 @@ inline ir::graph raise_constants(const ir::graph& g) {
   for (const auto id : g.live()) {
     const ir::node& n = g[id];
     if (n.code == ir::op::input) continue;
+    if (n.code == ir::op::constant) {
+      moved[id] = ir::push_constant_like(out, n, n.extents);
+      continue;
+    }
     series<ir::node_id> in;
     for (const auto operand : n.in) in.push_back(moved[operand]);
     ir::attributes attr = n.attr;

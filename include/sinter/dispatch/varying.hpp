@@ -24,7 +24,7 @@ void append_bytes(std::string& key, const T& x) {
   key.append(bytes, sizeof x);
 }
 
-/// The nodes of the graph in order but for floating constants, which are listed, how its inputs lie and how these tell the
+/// The nodes of the graph in order but for floating constants, which are listed as far as results need them, how its inputs lie and how these tell the
 /// sizes. Nodes have been pushed in the order in which the function does, so that a function's next call finds what there is
 /// without printing it. What a run asks of its sizes it asks again at each call: a graph with its layout is all that follows.
 inline std::string structure_key(const ir::graph& g, std::span<const argument> inputs, const size_layout& layout,
@@ -52,6 +52,9 @@ inline std::string structure_key(const ir::graph& g, std::span<const argument> i
     for (const fact_of& f : s.extents) add(f.tensor), add(f.axis);
   }
   ir::append_structure(key, g, &constants);
+  series<char> live(g.size(), 0);
+  for (const auto id : g.live()) live[id] = 1;
+  erase_if(constants, [&](ir::node_id id) { return !live[id]; });
   return key;
 }
 
@@ -68,12 +71,21 @@ class varying {
     if (groups_ > most_at_first) group_.assign(constants.size(), literal), groups_ = 0;
   }
 
-  /// Notes one more of them, with its constants in order. True when there are other arguments than before.
+  /// Notes one more of them, with its constants in order. True when there are other arguments than before. Of very many that
+  /// differ not all become arguments: see covers().
   bool note(const ir::graph& g, const series<ir::node_id>& constants) {
     const std::size_t before = groups_;
     const auto now = bits_of(g, constants);
     regroup(g, constants, now, [&](std::size_t i) { return now[i] != first_[i]; });
     return groups_ != before;
+  }
+
+  /// Whether kernels with these arguments serve the graph: its other constants are what they were first.
+  bool covers(const ir::graph& g, const series<ir::node_id>& constants) const {
+    const auto now = bits_of(g, constants);
+    for (std::size_t i = 0; i < group_.size(); ++i)
+      if (group_[i] == literal && now[i] != first_[i]) return false;
+    return true;
   }
 
   /// The constants of each argument.
@@ -89,7 +101,7 @@ class varying {
 
  private:
   static constexpr int literal = -1;
-  static constexpr std::size_t most_at_first = 256;
+  static constexpr std::size_t most_at_first = 256, most = 1024;
 
   static series<std::uint64_t> bits_of(const ir::graph& g, const series<ir::node_id>& constants) {
     series<std::uint64_t> out;
@@ -97,11 +109,21 @@ class varying {
     return out;
   }
 
+  /// Per node the op that reads it last and, but for branches and bodies, as which operand.
+  static series<std::uint64_t> readers_of(const ir::graph& g) {
+    series<std::uint64_t> out(g.size(), 0);
+    for (ir::node_id id = 0; id < g.size(); ++id)
+      for (std::size_t k = 0; k < g[id].in.size(); ++k)
+        out[g[id].in[k]] = static_cast<std::uint64_t>(g[id].code) << 8 | (g[id].code == ir::op::opaque ? 0 : k & 255);
+    return out;
+  }
+
   /// Constants that were one argument stay so where they are equal `now`; those that become arguments are one where they are
-  /// equal, first and now, and of one line.
+  /// equal, first and now, of one line, and operands of one op: else kernels could share nothing by it.
   template <class Becomes>
   void regroup(const ir::graph& g, const series<ir::node_id>& constants, const series<std::uint64_t>& now,
                Becomes&& becomes) {
+    const auto readers = readers_of(g);
     series<std::array<std::uint64_t, 5>> seen;
     for (std::size_t i = 0; i < group_.size(); ++i) {
       const ir::node& n = g[constants[i]];
@@ -109,9 +131,10 @@ class varying {
       using key = std::array<std::uint64_t, 5>;
       const key its = group_[i] != literal
                           ? key{static_cast<std::uint64_t>(group_[i]), now[i]}
-                          : key{~std::uint64_t{0}, now[i], first_[i], static_cast<std::uint64_t>(n.type),
+                          : key{~readers[constants[i]], now[i], first_[i], static_cast<std::uint64_t>(n.type),
                                 static_cast<std::uint64_t>(n.where.line)};
       const auto at = std::find(seen.begin(), seen.end(), its);
+      if (at == seen.end() && group_[i] == literal && seen.size() >= most) continue;
       group_[i] = static_cast<int>(at - seen.begin());
       if (at == seen.end()) seen.push_back(its);
     }

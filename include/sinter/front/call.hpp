@@ -42,8 +42,8 @@ using settled = decltype(settle_tree(std::declval<T>()));
 template <class T>
 inline constexpr bool is_floating_scalar = false;
 template <scalar_like T>
-inline constexpr bool is_floating_scalar<T> =
-    !std::is_integral_v<T> && !std::is_same_v<T, long double> && !std::is_same_v<T, dim>;
+inline constexpr bool is_floating_scalar<T> = !std::is_integral_v<T> && !std::is_same_v<T, long double> &&
+                                              !std::is_same_v<T, dim> && !std::is_same_v<T, formula_number>;
 
 /// What a function is given for an argument: floating ones are numbers, if Numbers; expressions are tensors.
 template <bool Numbers, class T>

@@ -137,12 +137,15 @@ class compiled {
   }
 
   /// use(graph, tensors, options, device) for a call with these arguments, traced with all extents fixed; or, with Open,
-  /// with those open that are so in the specialisation which would answer it. user_error for a function that reads values.
+  /// with those open, and those numbers as inputs, that are so in the specialisation which would answer it. user_error for a function that reads values.
   template <bool Open = false, class Use, class... Args>
   auto inspect(const Use& use, const Args&... args) const {
     const auto look = [&](auto& flat, const engine::call& c, const engine::tracing& tracing, auto&&...) {
       auto sizes = Open ? self().specialised->open_sizes(c) : engine::size_layout{};
-      return use(engine::trace_sizes(c, tracing, std::move(sizes)).graph, flat.tensors(), how(), c.where);
+      engine::traced made = engine::trace_sizes(c, tracing, std::move(sizes));
+      series<engine::argument> inputs(flat.tensors().begin(), flat.tensors().end());
+      const auto numbers = Open ? self().specialised->take_numbers(c, made, inputs) : nullptr;
+      return use(made.graph, std::span<const engine::argument>(inputs), how(), c.where);
     };
     constexpr bool numbers = detail::takes_numbers<F, const Args&...>;
     return [&](const auto&... settled) { return asked(false, look, settled...); }(detail::given<numbers>(args)...);

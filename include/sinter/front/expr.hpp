@@ -32,13 +32,22 @@ struct weak : literal<T> {
   dtype type = dtype_of<T>;
 };
 
+/// A literal that follows from no floating argument of a trace: what C++ writes as an integer, or a formula has of its own.
+template <class T>
+struct fixed : literal<T> {};
+
+template <class E>
+inline constexpr bool is_fixed = false;
+template <class T>
+inline constexpr bool is_fixed<fixed<T>> = true;
+
 template <class E>
 inline constexpr bool is_weak = false;
 template <class T>
 inline constexpr bool is_weak<weak<T>> = true;
 
 template <class E>
-inline constexpr bool is_literal = is_weak<E>;
+inline constexpr bool is_literal = is_weak<E> || is_fixed<E>;
 template <class T>
 inline constexpr bool is_literal<literal<T>> = true;
 
@@ -163,6 +172,10 @@ template <class T, class Arg>
 struct operand_of_argument {
   using type = std::conditional_t<tensor_like<Arg>, Arg, literal<T>>;
 };
+template <class T, class Arg>
+requires(std::is_integral_v<Arg> || std::is_same_v<Arg, formula_number>) struct operand_of_argument<T, Arg> {
+  using type = fixed<T>;
+};
 template <class T>
 struct operand_of_argument<T, dim> {
   using type = tensor<T, dims{}>;
@@ -190,7 +203,8 @@ constexpr decltype(auto) as_operand(const Arg& x, location at) {
              "the number " + std::to_string(x) + " does not fit " + name(dtype_of<T>) +
                  "; cast the tensor with cast<T>(x)",
              at);
-    return literal<T>{static_cast<T>(x)};
+    if constexpr (is_fixed<operand<T, Arg>>) return fixed<T>{{static_cast<T>(x)}};
+    else return literal<T>{static_cast<T>(x)};
   }
 }
 

@@ -16,10 +16,23 @@ concept tensor_like = requires {
   typename std::remove_cvref_t<E>::tensor_like_tag;
 };
 
+namespace detail {
+
+/// A number of a formula's own: it follows from no argument.
+struct formula_number {
+  double value;
+  template <class T>
+  explicit constexpr operator T() const {
+    return static_cast<T>(value);
+  }
+};
+
+}  // namespace detail
+
 /// A C++ number or an extent; beside a tensor it takes the tensor's dtype.
 template <class A>
-concept scalar_like =
-    std::is_arithmetic_v<A> || std::is_same_v<A, f16> || std::is_same_v<A, bf16> || std::is_same_v<A, dim>;
+concept scalar_like = std::is_arithmetic_v<A> || std::is_same_v<A, f16> || std::is_same_v<A, bf16> ||
+    std::is_same_v<A, dim> || std::is_same_v<A, detail::formula_number>;
 
 /// What pointwise functions take.
 template <class A>

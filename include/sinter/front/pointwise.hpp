@@ -75,7 +75,9 @@ enum class approximate : std::uint8_t { none, tanh };
 template <tensor_like X>
 constexpr auto gelu(const X& x, location at = location::current()) {
   if constexpr (!detail::takes_floats<detail::named::gelu, X>()) return x;
-  else return detail::make<ir::op::mul>(at, mul(x, 0.5, at), add(erf(mul(x, 0.7071067811865476, at), at), 1, at));
+  else
+    return detail::make<ir::op::mul>(at, mul(x, detail::formula_number{0.5}, at),
+                                     add(erf(mul(x, detail::formula_number{0.7071067811865476}, at), at), 1, at));
 }
 
 /// The tanh form of gelu, as x·σ(2√(2/π)·(x + 0.044715 x³)), which equals it.
@@ -83,9 +85,13 @@ template <tensor_like X>
 constexpr auto gelu_tanh(const X& x, location at = location::current()) {
   if constexpr (!detail::takes_floats<detail::named::gelu_tanh, X>()) return x;
   else
-    return mul(
-        x, sigmoid(mul(x, add(mul(mul(x, x, at), 0.044715 * 1.5957691216057308, at), 1.5957691216057308, at), at), at),
-        at);
+    return mul(x,
+               sigmoid(mul(x,
+                           add(mul(mul(x, x, at), detail::formula_number{0.044715 * 1.5957691216057308}, at),
+                               detail::formula_number{1.5957691216057308}, at),
+                           at),
+                       at),
+               at);
 }
 
 /// gelu with the approximation as a constant: gelu<approximate::tanh>(x).
@@ -134,7 +140,7 @@ constexpr auto leaky_relu(const X& x, double slope = 0.01, location at = locatio
 template <tensor_like X>
 constexpr auto hardswish(const X& x, location at = location::current()) {
   if constexpr (!detail::takes_floats<detail::named::hardswish, X>()) return x;
-  else return mul(x, mul(clamp(add(x, 3, at), 0, 6, at), 1.0 / 6, at), at);
+  else return mul(x, mul(clamp(add(x, 3, at), 0, 6, at), detail::formula_number{1.0 / 6}, at), at);
 }
 
 /// x · tanh(softplus(x)), floating dtypes (Misra, 2019).

@@ -51,7 +51,8 @@ inline constexpr int significand = std::is_same_v<T, double> ? 53
 template <class T, class Words>
 auto unit(const Words& words, location at) {
   constexpr int n = significand<T>;
-  return mul(cast<T>(shr(words, 64 - n, at), at), 1.0 / static_cast<double>(std::uint64_t{1} << n), at);
+  return mul(cast<T>(shr(words, 64 - n, at), at),
+             detail::formula_number{1.0 / static_cast<double>(std::uint64_t{1} << n)}, at);
 }
 
 /// False after the compile-time error.

@@ -17,9 +17,9 @@ ir::shape to_shape(const std::array<dim, R>& extents) {
 
 SINTER_API ir::node_id push_broadcast(ir::graph& g, ir::node_id x, const dim* from, int from_rank, const dim* to,
                                       int to_rank, location where);
-/// A uniform tensor of one literal.
+/// A uniform tensor of one literal, which unless it is `fixed` may follow from what scalars the traced call has.
 SINTER_API ir::node_id push_constant(engine::tracer& t, dtype type, ir::scalar literal, const dim* extents, int rank,
-                                     location where);
+                                     location where, bool fixed = false);
 
 /// A C++ number as the literal of a node.
 template <element T>
@@ -39,7 +39,7 @@ SINTER_API ir::node_id capture(engine::tracer& t, const storage& memory, void* d
 
 /// A C++ number of some extents: a constant, or a rank-0 input.
 SINTER_API ir::node_id push_number(engine::tracer& t, dtype type, const void* value, ir::scalar literal,
-                                   const dim* extents, int rank, location at);
+                                   const dim* extents, int rank, location at, bool fixed = false);
 
 /// The reduction of a node of the current trace over `count` axes.
 SINTER_API ir::node_id push_reduce(ir::op combiner, ir::node_id x, const int* axes, int count, location at);
@@ -85,7 +85,7 @@ SINTER_COLD ir::node_id push(engine::tracer& t, const expr<Op, T, Shape, Operand
     }
     if constexpr (is_literal<Operand>) {
       return push_number(t, dtype_of<typename Operand::value_type>, &operand.value, to_scalar(operand.value),
-                         out.data(), Shape.rank, where);
+                         out.data(), Shape.rank, where, is_fixed<Operand>);
     } else {
       const auto from = extents_of(operand, at);
       return push_broadcast(t.graph, push(t, operand, where), from.data(), Operand::rank, out.data(), Shape.rank,

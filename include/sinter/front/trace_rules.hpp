@@ -12,10 +12,10 @@ SINTER_API ir::node_id push_broadcast(ir::graph& g, ir::node_id x, const dim* fr
 }
 
 SINTER_API ir::node_id push_constant(engine::tracer& t, dtype type, ir::scalar literal, const dim* extents, int rank,
-                                     location where) {
+                                     location where, bool fixed) {
   ir::shape all = engine::to_ir(extents, rank);
-  return t.follows_scalars() && is_float(type) ? t.graph.constant_apart(type, literal, std::move(all), where)
-                                               : t.graph.constant(type, literal, std::move(all), where);
+  return !fixed && t.follows_scalars() && is_float(type) ? t.graph.constant_apart(type, literal, std::move(all), where)
+                                                         : t.graph.constant(type, literal, std::move(all), where);
 }
 
 SINTER_API ir::node_id capture(engine::tracer& t, const storage& memory, void* data, dtype type, int rank,
@@ -27,8 +27,8 @@ SINTER_API ir::node_id capture(engine::tracer& t, const storage& memory, void* d
 }
 
 SINTER_API ir::node_id push_number(engine::tracer& t, dtype type, const void* value, ir::scalar literal,
-                                   const dim* extents, int rank, location at) {
-  if (!t.numbers_by_value) return push_constant(t, type, literal, extents, rank, at);
+                                   const dim* extents, int rank, location at, bool fixed) {
+  if (!t.numbers_by_value) return push_constant(t, type, literal, extents, rank, at, fixed);
   engine::argument x;
   x.data = const_cast<void*>(value);
   x.type = type;

@@ -206,8 +206,10 @@ SINTER_API handle pad(const handle& x, const dims& low, const dims& high, ir::sc
     attr.dims = to_ir(low);
     for (auto e : high) attr.dims.push_back(engine::to_ir(e));
     attr.literal = literal;
-    const bool is_scalar = is_float(x.type) && std::isfinite(literal.f) && literal.f != 0;
-    if (is_scalar && engine::current()->follows_scalars()) return padded_with_scalar(x, std::move(attr), extents, at);
+    const auto& scalars = engine::current()->outermost().scalars;
+    const bool is_scalar = std::isfinite(literal.f) && literal.f != 0 &&
+                           std::find(scalars.begin(), scalars.end(), literal.f) != scalars.end();
+    if (is_scalar && is_float(x.type)) return padded_with_scalar(x, std::move(attr), extents, at);
     return push_op(ir::op::pad, {x}, std::move(attr), at);
   }
   if (on_gpu("pad", {&x}, at)) {
