@@ -71,30 +71,33 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     wait_ready();
   }
 
-  size_layout open_sizes(const call& c) override {
+  size_layout open_sizes(const call& c, const tracing& trace) override {
+    const std::lock_guard one_build(building_);
     const holdings::reading now(held_);
-    const specialisation* const e = held_.accepted(now, c);
+    const specialisation* const e = answering(now, c, trace).first;
     return e && !e->when.exact() ? e->when.given().layout : size_layout{};
   }
 
-  std::shared_ptr<void> take_numbers(const call& c, traced& t, series<argument>& inputs) override {
+  std::shared_ptr<void> take_numbers(const call& c, const tracing& trace, traced& t,
+                                     series<argument>& inputs) override {
     const std::lock_guard one_build(building_);
     const holdings::reading now(held_);
-    const specialisation* const e = held_.accepted(now, c);
-    if (t.graph->scalars.empty() || (e && !e->shared)) return nullptr;
+    const auto [e, accepts] = answering(now, c, trace);
+    if (t.graph->scalars.empty() || (accepts && !e->shared)) return nullptr;
     const ir::graph g = raise_constants(t.graph->graph);
     series<ir::node_id> constants;
     const std::string key = structure_key(g, c.tensors, t.graph->assumed.layout, how_, c.where, constants);
     const bool known = e && e->kin->structure == key;
-    const auto groups = (known ? e->kin->constants : varying(g, constants, t.graph->scalars)).of(constants);
-    auto given = std::make_shared<constant_values>(g, groups);
-    t.graph->graph = with_inputs(g, groups, t.graph->captures.size());
-    for (std::size_t i = 0; i < given->size(); ++i) inputs.push_back((*given)[i]);
-    return given;
+    varying numbers(g, constants, t.graph->scalars);
+    if (known) numbers = accepts ? e->shared->constants : e->kin->constants;
+    if (known && !accepts) numbers.note(g, constants);
+    auto open = std::make_shared<opened_numbers>(g, numbers.of(constants), t.graph->captures.size(), c.tensors);
+    t.graph->graph = open->graph;
+    inputs = open->inputs;
+    return open;
   }
 
   void wait_ready() override { held_.builds.wait(); }
-
   const options& how() const override { return how_; }
 
   report last() const override {
@@ -124,6 +127,13 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
   }
 
  private:
+  /// The specialisation that accepts the call and true, or one that would but for C++ numbers.
+  std::pair<const specialisation*, bool> answering(const holdings::reading& now, const call& c, const tracing& trace) {
+    if (const specialisation* const e = held_.accepted(now, c)) return {e, true};
+    const auto akin = differing_in_numbers(now->all(), c, trace);
+    return {akin.empty() ? nullptr : akin.front(), false};
+  }
+
   static series<size_report> sizes_of(const specialisation& e) {
     series<size_report> out;
     for (const auto& n : e.narrowed()) out.push_back({n.what.tensor, n.what.axis, n.how, n.why, n.where});
@@ -299,19 +309,17 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
   /// Makes the kernels of a call that take what varies among kin as arguments.
   void share_kernels(kinship& kin, const traced& t, const ir::graph& g, const series<ir::node_id>& constants,
                      const call& c, tier when) {
-    const auto groups = kin.constants.of(constants);
-    const constant_values given(g, groups);
+    opened_numbers numbers(g, kin.constants.of(constants), t.graph->captures.size(), c.tensors);
     const auto open = std::make_shared<tracer>(*t.graph);
-    open->graph = with_inputs(g, groups, t.graph->captures.size());
-    series<argument> inputs(c.tensors.begin(), c.tensors.end());
-    for (std::size_t i = 0; i < given.size(); ++i) inputs.push_back(given[i]);
+    open->graph = std::move(numbers.graph);
     const auto kernels = std::make_shared<shared_kernels>();
     kernels->captures = t.graph->captures;
+    kernels->constants = kin.constants;
     options how = how_;
     if (when == tier::background) how.backend = "reference";
-    kernels->serve(build(std::make_shared<tracer>(*open), inputs, how, c.where, &shared_));
+    kernels->serve(build(std::make_shared<tracer>(*open), numbers.inputs, how, c.where, &shared_));
     if (when == tier::background)
-      held_.builds.start(*open, inputs, c.where, how_,
+      held_.builds.start(*open, numbers.inputs, c.where, how_,
                          [kernels, self = weak_from_this()](std::shared_ptr<const program> p) {
                            kernels->serve(std::move(p));
                            if (const auto d = self.lock()) d->held_.has_grown(nullptr);

@@ -325,11 +325,13 @@ class function {
   virtual detail::holdings& held() = 0;
   /// As find, and returns when the kernels are there.
   virtual void prepare(const call& c, const tracing& trace) = 0;
-  /// The sizes that are open in the specialisation which accepts the call; empty where all are numbers or there is none.
-  virtual size_layout open_sizes(const call& c) = 0;
-  /// Makes inputs behind the call's tensors, given in `inputs`, of those constants of its trace that the specialisation which
-  /// accepts it takes as arguments. The result holds their values.
-  virtual std::shared_ptr<void> take_numbers(const call& c, traced& t, series<argument>& inputs) = 0;
+  /// The sizes that are open in the specialisation which accepts the call, or would but for C++ numbers; empty where all are
+  /// numbers or there is none.
+  virtual size_layout open_sizes(const call& c, const tracing& trace) = 0;
+  /// Makes inputs behind the call's tensors, given in `inputs`, of those constants of its trace that are arguments of the
+  /// kernels which answer it. The result holds their values.
+  virtual std::shared_ptr<void> take_numbers(const call& c, const tracing& trace, traced& t,
+                                             series<argument>& inputs) = 0;
   /// Waits for the kernels that are being made in the background.
   virtual void wait_ready() = 0;
   virtual const options& how() const = 0;

@@ -1,5 +1,6 @@
 // Lists of a scope: nested, of objects, beside exceptions and threads; a thread's second long one allocates nothing.
 #include <cstdint>
+#include <memory>
 #include <numeric>
 #include <stdexcept>
 #include <thread>
@@ -69,6 +70,29 @@ TEST_CASE("what does not fit beside an open list does so once it is closed") {
             numbers open(10);
             within();
           }) == 0);
+  });
+}
+
+TEST_CASE("lists that are closed in another order, as those of fibers are, keep their elements") {
+  in_thread([] {
+    nest(60);
+    for (int round = 0; round < 3; ++round) {
+      auto a = std::make_unique<numbers>(100);
+      auto b = std::make_unique<numbers>(50);
+      std::iota(a->data(), a->data() + 100, 0);
+      std::iota(b->data(), b->data() + 50, 1000);
+      a.reset();
+      auto c = std::make_unique<numbers>(80), d = std::make_unique<numbers>(5000);
+      std::iota(c->data(), c->data() + 80, 2000);
+      std::iota(d->data(), d->data() + 5000, 3000);
+      for (std::int64_t i = 0; i < 50; ++i) CHECK((*b)[static_cast<std::size_t>(i)] == 1000 + i);
+      b.reset();
+      CHECK(nest(60));
+      for (std::int64_t i = 0; i < 80; ++i) CHECK((*c)[static_cast<std::size_t>(i)] == 2000 + i);
+      d.reset();
+      c.reset();
+    }
+    CHECK(allocations_of([] { nest(60); }, 0) == 0);
   });
 }
 

@@ -242,16 +242,26 @@ TEST_CASE("numbers of bodies and of what is around them are apart") {
   }
 }
 
-TEST_CASE("verify runs the kernels that calls run, with the numbers as arguments") {
-  const auto f = compile([](vec x, float by) { return x * by + exp(x) * (by / 7); });
-  f(x, 0.3f);
-  for (const float by : {0.3f, 0.8f}) {
-    setenv("SINTER_LOGS", "perf", 1);
-    const std::string said = stderr_text([&] { CHECK(verify(f)(x, by)); });
-    unsetenv("SINTER_LOGS");
-    CHECK(contains(said, " 0 compiled, "));
-    CHECK(!contains(said, " 1 compiled, "));
+TEST_CASE("verify and minimize run the kernels that calls run, with the numbers as arguments") {
+  for (const dynamic how : {dynamic::no, dynamic::yes}) {
+    const auto f = compile([](vec x, float by) { return x * by + exp(x) * (by / 7); }, {.dynamic = how});
+    f(x, 0.3f);
+    for (const float by : {0.3f, 0.8f}) {
+      setenv("SINTER_LOGS", "perf", 1);
+      const std::string said = stderr_text([&] { CHECK(verify(f)(x, by)); });
+      unsetenv("SINTER_LOGS");
+      CHECK(minimize(f)(x, by).what);
+      CHECK(contains(said, " 0 compiled, "));
+      CHECK(!contains(said, " 1 compiled, "));
+    }
   }
+}
+
+TEST_CASE("verify knows the kernels of numbers that became two") {
+  const auto f = compile([](vec x, float a, float b) { return x * a + exp(x) * b; });
+  f(x, 0.3f, 0.3f), f(x, 0.6f, 0.6f), f(x, 0.3f, 0.7f);
+  for (const float b : {0.3f, 0.6f, 0.7f, 0.8f}) CHECK(verify(f)(x, 0.3f, b));
+  CHECK(verify(f)(x, 0.6f, 0.6f));
 }
 
 TEST_CASE("thousands of numbers in a vector are answered, compiled or not") {

@@ -43,7 +43,8 @@ namespace detail {
 /// Memory for long lists. Trivial, so that it can still be read while the thread's objects are destroyed.
 struct local_memory {
   char* begin;
-  std::size_t size, used, most;  ///< used may be more than size: what did not fit is on the heap
+  std::size_t size, used;
+  std::size_t live, most;  ///< bytes of all lists, on the heap too: now, and ever
   bool ended;
 };
 inline constinit thread_local local_memory local_lists{};
@@ -58,16 +59,22 @@ struct local_memory_end {
 
 SINTER_API void* take_local(std::size_t bytes) {
   local_memory& m = local_lists;
-  void* const at = m.used + bytes <= m.size ? m.begin + m.used : ::operator new(bytes);
-  m.used += bytes;
-  m.most = std::max(m.most, m.used);
+  const bool fits = bytes <= m.size - m.used;
+  void* const at = fits ? m.begin + m.used : ::operator new(bytes);
+  if (fits) m.used += bytes;
+  m.live += bytes;
+  m.most = std::max(m.most, m.live);
   return at;
 }
 SINTER_API void give_local(void* at, std::size_t bytes) noexcept {
   local_memory& m = local_lists;
-  if (m.used > m.size) ::operator delete(at);
-  m.used -= bytes;
-  if (m.used > 0 || m.most <= m.size || m.ended) return;
+  const auto first = reinterpret_cast<std::uintptr_t>(m.begin), its = reinterpret_cast<std::uintptr_t>(at);
+  if (its - first >= m.size) ::operator delete(at);
+  else if (its - first + bytes == m.used) m.used -= bytes;  // else it is below another one, of a fiber that waits
+  m.live -= bytes;
+  if (m.live > 0) return;
+  m.used = 0;
+  if (m.most <= m.size || m.ended) return;
   static thread_local local_memory_end end;
   ::operator delete(m.begin);
   m.begin = static_cast<char*>(::operator new(m.most, std::nothrow));

@@ -11,8 +11,9 @@
 namespace sinter {
 
 namespace detail {
-/// Memory of the calling thread, to be given back by it, the last taken first. Once all is given back the thread keeps as much
-/// as it ever had at a time, so that the next lists allocate nothing. `bytes` is a multiple of 16, the alignment.
+/// Memory of the calling thread, to be given back by it; best the last taken first, as it then serves again at once. Once all
+/// is given back the thread keeps as much as it ever had at a time, so that the next lists allocate nothing. `bytes` is a
+/// multiple of 16, the alignment.
 SINTER_API void* take_local(std::size_t bytes);
 SINTER_API void give_local(void* at, std::size_t bytes) noexcept;
 }  // namespace detail

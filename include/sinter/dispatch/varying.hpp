@@ -212,6 +212,19 @@ class constant_values {
   series<dtype> types_;
 };
 
+/// A graph that takes groups of its constants as inputs, and a call's arguments with their values.
+struct opened_numbers {
+  opened_numbers(const ir::graph& g, const series<series<ir::node_id>>& groups, std::size_t captured,
+                 std::span<const argument> tensors)
+      : graph(with_inputs(g, groups, captured)), given(g, groups), inputs(tensors.begin(), tensors.end()) {
+    for (std::size_t i = 0; i < given.size(); ++i) inputs.push_back(given[i]);
+  }
+
+  ir::graph graph;
+  const constant_values given;
+  series<argument> inputs;
+};
+
 /// What calls run from now on: set once, or once more when the kernels are there. What ran before stays.
 struct served {
   void serve(std::shared_ptr<const program> p) {
@@ -228,6 +241,7 @@ struct served {
 /// A program that takes constants behind a call's arguments.
 struct shared_kernels : served {
   series<captured> captures;
+  varying constants;
 
   /// Whether a trace has captured the same tensors.
   bool reads(const series<captured>& x) const {

@@ -141,10 +141,10 @@ class compiled {
   template <bool Open = false, class Use, class... Args>
   auto inspect(const Use& use, const Args&... args) const {
     const auto look = [&](auto& flat, const engine::call& c, const engine::tracing& tracing, auto&&...) {
-      auto sizes = Open ? self().specialised->open_sizes(c) : engine::size_layout{};
+      auto sizes = Open ? self().specialised->open_sizes(c, tracing) : engine::size_layout{};
       engine::traced made = engine::trace_sizes(c, tracing, std::move(sizes));
       series<engine::argument> inputs(flat.tensors().begin(), flat.tensors().end());
-      const auto numbers = Open ? self().specialised->take_numbers(c, made, inputs) : nullptr;
+      const auto numbers = Open ? self().specialised->take_numbers(c, tracing, made, inputs) : nullptr;
       return use(made.graph, std::span<const engine::argument>(inputs), how(), c.where);
     };
     constexpr bool numbers = detail::takes_numbers<F, const Args&...>;

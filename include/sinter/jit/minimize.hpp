@@ -206,7 +206,7 @@ SINTER_API reproduction minimize(std::shared_ptr<tracer> traced, std::span<const
   const auto all = detail::all_arguments(arguments, traced->captures);
   const size_layout& layout = traced->assumed.layout;
   detail::suspect s{traced->graph, {}, series<std::int64_t>(layout.sizes.size())};
-  const bool fits = s.sizes.empty() || bind_sizes(layout, arguments, s.sizes.data());
+  const bool fits = s.sizes.empty() || bind_sizes(layout, arguments.subspan(0, layout.tensors.size()), s.sizes.data());
   ensure(fits, "a program is minimised on a call that it is for");
   for (const auto& a : all) {
     const bool plain = detail::is_row_major(a);

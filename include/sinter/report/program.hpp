@@ -27,7 +27,7 @@ inline std::string spelled(std::int64_t x) {
 inline std::string spelled(double x) {
   if (std::isnan(x)) return "NAN";
   if (std::isinf(x)) return x < 0 ? "-INFINITY" : "INFINITY";
-  return text::number(x);
+  return x == 0 && std::signbit(x) ? "-0.0" : text::number(x);
 }
 
 inline std::string spelled(const ir::dim& d) { return d.is_number() ? spelled(*d.number()) : d.text(); }
