@@ -9,11 +9,12 @@
 #include <sinter/sinter.hpp>
 
 #include "../allocations.hpp"
+#include "hits_programs.hpp"
 
 namespace {
 
 using namespace sinter;
-using vec = tensor<float, 1>;
+using hits_programs::vec;
 namespace cuda = engine::run::cuda;
 
 template <auto Entry>
@@ -53,11 +54,6 @@ std::vector<vec> vectors(std::size_t n, float value) {
   return out;
 }
 
-vec total(vec x, const std::vector<vec>& others) {
-  for (const vec& y : others) x = x + y;
-  return x;
-}
-
 }  // namespace
 
 TEST_CASE("an optimizer's update of 200 parameters, recorded or not") {
@@ -84,13 +80,7 @@ TEST_CASE("loops, branches and kernels of more than 128 arrays") {
   const device gpu = quiet_gpu();
   std::vector<vec> many;
   for (int i = 0; i < 150; ++i) many.push_back(full<float>(float(i), 3, gpu));
-  const auto f = compile([](vec x, tensor<bool, 0> up, const std::vector<vec>& all) {
-    const vec twice = fori_loop(
-        0, 2, [&](auto, vec v) { return total(v, all); }, x);
-    const vec grown = while_loop([](vec v) { return sum(v) < 1e5f; }, [&](vec v) { return total(v, all); }, twice);
-    return vec(cond(
-        up, [&](vec v) { return total(v, all); }, [&](vec v) { return total(v * 2.f, all); }, grown));
-  });
+  const auto f = compile(hits_programs::in_steps);
   const vec x = vec{1, 2, 3}.to(gpu);
   const auto up = tensor<bool, 0>(true).to(gpu);
   const auto want = f(x, up, many).to(device::cpu()).to_vector();

@@ -13,11 +13,13 @@
 #include <sinter/dispatch/specialisation.hpp>
 
 #include "../allocations.hpp"
+#include "hits_programs.hpp"
 
 namespace {
 
 using namespace sinter;
-using vec = tensor<float, 1>;
+using hits_programs::total;
+using hits_programs::vec;
 
 char signature;
 
@@ -57,12 +59,6 @@ std::vector<vec> vectors(std::size_t n) {
   std::vector<vec> out;
   for (std::size_t i = 0; i < n; ++i) out.push_back(full<float>(float(i), 3));
   return out;
-}
-
-template <class Vectors>
-vec total(vec x, const Vectors& others) {
-  for (const vec& y : others) x = x + y;
-  return x;
 }
 
 }  // namespace
@@ -169,13 +165,7 @@ TEST_CASE("loops and branches over hundreds of tensors allocate nothing") {
   const auto many = vectors(150);
   const vec x{1, 2, 3};
   const tensor<bool, 0> up = true;
-  const auto f = compile([](vec x, tensor<bool, 0> up, const std::vector<vec>& all) {
-    const vec twice = fori_loop(
-        0, 2, [&](auto, vec v) { return total(v, all); }, x);
-    const vec grown = while_loop([](vec v) { return sum(v) < 1e5f; }, [&](vec v) { return total(v, all); }, twice);
-    return vec(cond(
-        up, [&](vec v) { return total(v, all); }, [&](vec v) { return total(v * 2.f, all); }, grown));
-  });
+  const auto f = compile(hits_programs::in_steps);
   const auto want = f(x, up, many).to_vector();
   CHECK(allocations_of([&] { f(x, up, many); }) == 0);
   CHECK(f(x, up, many).to_vector() == want);

@@ -13,7 +13,7 @@ namespace sinter::engine::detail {
 /// literals, which rules and epilogues know.
 inline bool is_of_formulas(double x) {
   constexpr float known[] = {
-      0,           1,           2,           0.5,  // and
+      0,           1,           2,           0.5,  // with either sign, as all of these
       3.14159265f, 6.28318531f, 1.57079633f,       // pi, 2 pi, pi / 2
       1.41421356f, 0.70710678f,                    // sqrt(2), its inverse
       0.69314718f, 1.44269504f, 2.30258509f,       // ln 2, its inverse, ln 10

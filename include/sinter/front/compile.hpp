@@ -137,7 +137,8 @@ class compiled {
   }
 
   /// use(graph, tensors, options, device) for a call with these arguments, traced with all extents fixed; or, with Open,
-  /// with those open, and those numbers as inputs, that are so in the specialisation which would answer it. user_error for a function that reads values.
+  /// with those open, and those numbers as inputs, that are so in the specialisation which would answer it. user_error for
+  /// a function that reads values.
   template <bool Open = false, class Use, class... Args>
   auto inspect(const Use& use, const Args&... args) const {
     const auto look = [&](auto& flat, const engine::call& c, const engine::tracing& tracing, auto&&...) {
