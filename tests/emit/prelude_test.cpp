@@ -463,6 +463,13 @@ void check_math(const engine::run::module& code) {
                             : std::pow(static_cast<L>(a[i]), static_cast<L>(b[i]));
   };
   check<T>(code, "power" + n, {a.data(), b.data()}, a.size, exact_power, 4);
+  // Exponents that all lanes have, which are computed without pow.
+  for (const T by : {T(2), T(1), T(0), T(-0.0), T(-1)}) {
+    const array<T> same(std::vector<T>(v.size, by));
+    check<T>(
+        code, "power" + n, {v.data(), same.data()}, v.size,
+        [&](std::size_t i) { return by == 0 ? L(1) : std::pow(static_cast<L>(v[i]), static_cast<L>(by)); }, 1);
+  }
   check<T>(
       code, "atan2" + n, {a.data(), b.data()}, a.size,
       [&](std::size_t i) { return std::atan2(static_cast<L>(a[i]), static_cast<L>(b[i])); }, 4);

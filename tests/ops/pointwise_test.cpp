@@ -88,7 +88,7 @@ void activations(R& r, const X& any) {
   ROW(softsign, any, x / (1 + std::abs(x)));
   ROW(elu, any, x > 0 ? x : std::expm1(x));
   ROW(leaky_relu, any, x > 0 ? x : 0.01 * x);
-  ROW(hardswish, any, x * std::min(std::max(x + 3, 0.0), 6.0) / 6);
+  ROW(hardswish, any, x * (std::min(std::max(x + 3, 0.0), 6.0) / 6));
   ROW(mish, any, x * std::tanh(softplus_of(x)));
 }
 #undef ROW
@@ -197,7 +197,8 @@ namespace {
 template <class T>
 void special() {
   const double low = std::numeric_limits<T>::denorm_min(), high = std::numeric_limits<T>::max();
-  const double values[] = {0.0, -0.0, 1, -1, 0.5, -2.5, 3, 100, -100, low, -low, high, -high, inf, -inf, not_a_number};
+  const double values[] = {0.0, -0.0, 1,   -1,   0.5,  -2.5,  3,   4,    -10,
+                           100, -100, low, -low, high, -high, inf, -inf, not_a_number};
   constexpr std::int64_t n = std::size(values);
   const auto x = detail::empty<T, dims(2)>("special", {n, n}, {}), y = detail::empty<T, dims(2)>("special", {n, n}, {});
   for (std::int64_t i = 0; i < n * n; ++i) {
@@ -206,6 +207,7 @@ void special() {
   }
   rows<T, false> r;
   elementary(r, x, x, x);
+  activations(r, x);
   binary(r, x, y, x);
   tests(r, x, y);
   r.w.run();

@@ -21,6 +21,14 @@ inline std::string memory_type(dtype t) { return "t_" + element_name(t); }
 inline std::string scalar_type(dtype t) { return "s_" + element_name(compute_type(t)); }
 inline std::string vector_type(dtype t) { return "v_" + element_name(compute_type(t)); }
 
+/// Sums of f32 are added to a total in f64 after so many elements of each part of a row, and after so many rows: their error
+/// does not grow with the number of addends. Known rows and numbers of rows that are not much longer need none.
+inline constexpr std::int64_t fold_elements = 2048, most_unfolded = 16 << 10, fold_rows = 256;
+
+inline bool is_f32_sum(const instruction& i) {
+  return i.kind == kind::reduce && i.code == ir::op::add && compute_type(i.type) == dtype::f32;
+}
+
 /// The value that leaves the other operand of a combiner unchanged.
 inline std::string identity_of(ir::op combiner, dtype t) {
   const dtype c = compute_type(t);
@@ -73,6 +81,7 @@ class body_printer {
  public:
   body_printer(const kernel& k, writer& out)
       : k_(k), out_(out), inner_(k.mask(role::inner)), last_(static_cast<int>(k.vector_axis())) {
+    find_numbers();
     if (k.columns) inner_ = 1u << last_;
     if (!k.is_product()) return;
     inner_ = ~0u;
@@ -86,8 +95,10 @@ class body_printer {
 
   /// A value as an operand of a vector or of a scalar statement.
   std::string operand(int id, bool vector) const {
-    if (!vector || is_vector(id)) return name(id);
-    return "splat<" + vector_type(at(id).type) + ">(" + name(id) + ")";
+    const std::string value = is_read_late(id) ? "load1((const " + memory_type(at(id).type) + "*)buffers[" +
+                                                     std::to_string(at(id).at.buffer) + "])"
+                                               : name(id);
+    return !vector || is_vector(id) ? value : "splat<" + vector_type(at(id).type) + ">(" + value + ")";
   }
 
   std::string pointer(int buffer) const { return "p" + std::to_string(buffer); }
@@ -144,9 +155,20 @@ class body_printer {
     return substitute(ir::row(combiner).value, {a, b}, "");
   }
 
+  /// True when a store goes elsewhere, or another value there, along some of the axes.
+  bool varies(const plan::store& s, std::uint32_t axes) const {
+    if (s.accumulate) return axes != 0;  // adds at every position, be it the same
+    std::uint32_t mask = at(s.value).axes;
+    if (s.at.at.index >= 0) mask |= at(s.at.at.index).axes;
+    for (std::size_t a = 0; a < s.at.at.stride.size(); ++a)
+      if (!s.at.at.stride[a].is(0)) mask |= 1u << a;
+    return (mask & axes) != 0;
+  }
+
   /// "const v_f32 v7 = …;"
   void define(int id, bool vector, bool tail) {
     const instruction& i = at(id);
+    if (is_read_late(id)) return;
     std::string value;
     switch (i.kind) {
       case kind::literal:
@@ -181,6 +203,26 @@ class body_printer {
   }
 
  private:
+  /// Very many numbers from memory, were they values outside the loops, would all be live in them, which costs compilers seconds
+  /// and loops a spill each: those that are operands of arithmetic alone are then read where they are used.
+  void find_numbers() {
+    constexpr std::ptrdiff_t most_early = 64;
+    series<char> late;
+    for (const auto& i : k_.body)
+      late.push_back(i.kind == kind::load && i.axes == 0 && is_float(i.type) && i.at.at.offset.is(0));
+    for (const auto& i : k_.body)
+      if (i.kind != kind::compute)
+        for (const int a : i.args) late[static_cast<std::size_t>(a)] = 0;
+    for (const auto& s : k_.stores) {
+      const auto& by = s.at.at.stride;
+      const bool one = std::all_of(by.begin(), by.end(), [](const dim& d) { return d.is(0); });
+      if (one) return;  // it may take the memory of one of them
+      late[static_cast<std::size_t>(s.value)] = 0;
+    }
+    if (std::count(late.begin(), late.end(), 1) > most_early) read_late_ = std::move(late);
+  }
+  bool is_read_late(int id) const { return !read_late_.empty() && read_late_[static_cast<std::size_t>(id)]; }
+
   void accumulate(const plan::store& s, bool vector, bool tail) {
     const std::string bound = s.bound.text(), index = name(s.at.at.index);
     const std::string memory = "const auto q = " + address(s.at) + ";";
@@ -206,6 +248,7 @@ class body_printer {
 
   const kernel& k_;
   writer& out_;
+  series<char> read_late_;  ///< per instruction; nothing where none is
   std::uint32_t inner_;
   int last_;
 };

@@ -135,7 +135,13 @@ class column_printer {
       }
     if (reductions.empty() && stores.empty()) return;
     for (int id : reductions) declare(id, identity_of(at(id).code, at(id).type));
-    down_rows(lanes_ + 1, [&] {
+    series<int> sums;
+    for (int id : reductions)
+      if (is_f32_sum(at(id)) && k_.axes.back().extent.number().value_or(2 * fold_rows + 1) > 2 * fold_rows) {
+        sums.push_back(id);
+        out_.line("s_f64 sum" + number(id) + "[" + number(k_.columns) + "] = {};");
+      }
+    down_rows(lanes_ + 1, sums, [&] {
       for (int id : needed)
         if (!body_.is_vector(id) && (at(id).axes & inner_)) body_.define(id, false, false);
       each_vector([&](bool tail) {
@@ -150,6 +156,10 @@ class column_printer {
           if (!tail && !asked_.count(id)) ask_ahead(at(id));
       });
     });
+    for (int id : sums)
+      through_memory(id,
+                     "for (long l = 0; l < " + number(k_.columns) + "; ++l) m[l] = (s_f32)sum" + number(id) + "[l];",
+                     "load(m + u*SINTER_W)");
     asked_.insert(needed.begin(), needed.end());
   }
 
@@ -218,11 +228,35 @@ class column_printer {
     });
   }
 
+  /// The loops over the rows; after every fold_rows of them `sums` go to their totals.
   template <class F>
-  void down_rows(std::size_t a, F&& inside) {
+  void down_rows(std::size_t a, const series<int>& sums, F&& inside) {
     if (a == k_.axes.size()) return inside();
-    out_.block("for (long " + index(a) + " = 0; " + index(a) + " < " + extent(a) + "; ++" + index(a) + ")",
-               [&] { down_rows(a + 1, inside); });
+    const std::string i = index(a), n = number(fold_rows);
+    if (a + 1 < k_.axes.size() || sums.empty())
+      return out_.block("for (long " + i + " = 0; " + i + " < " + extent(a) + "; ++" + i + ")",
+                        [&] { down_rows(a + 1, sums, inside); });
+    out_.block("for (long from = 0; from < " + extent(a) + "; from += " + n + ")", [&] {
+      out_.line("const long to = " + extent(a) + " - from > " + n + " ? from + " + n + " : " + extent(a) + ";");
+      out_.block("for (long " + i + " = from; " + i + " < to; ++" + i + ")", inside);
+      for (int id : sums)
+        through_memory(id, "for (long l = 0; l < " + number(k_.columns) + "; ++l) sum" + number(id) + "[l] += m[l];",
+                       "splat<v_f32>(0.0f)");
+    });
+  }
+
+  /// Lays a block's sums down in an array m, does `line`, and sets each of their vectors to `next`.
+  void through_memory(int id, const std::string& line, const std::string& next) {
+    const auto each = [&](const std::string& what) {
+      out_.line("#pragma GCC unroll 8");
+      out_.line("for (int u = 0; u < " + vectors() + "; ++u) " + what + ";");
+    };
+    out_.block("", [&] {
+      out_.line("alignas(64) t_f32 m[" + number(k_.columns) + "];");
+      each("store(m + u*SINTER_W, " + column(id) + "[u])");
+      out_.line(line);
+      each(column(id) + "[u] = " + next);
+    });
   }
 
   const kernel& k_;

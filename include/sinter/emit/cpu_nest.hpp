@@ -61,7 +61,6 @@ class nest_printer {
 
  private:
   static constexpr int final_pass = 1 << 20;
-  static constexpr int most_parts = 4;
 
   int size() const { return static_cast<int>(k_.body.size()); }
   const instruction& at(int id) const { return k_.body[static_cast<std::size_t>(id)]; }
@@ -80,19 +79,13 @@ class nest_printer {
     const auto& i = at(id);
     return i.axes == 0 && i.stage == 0 && !i.after_rows && !is_reduction(i);
   }
-  bool varies(const plan::store& s, std::uint32_t axes) const {
-    if (s.accumulate) return axes != 0;  // adds at every position, be it the same
-    std::uint32_t mask = at(s.value).axes;
-    if (s.at.at.index >= 0) mask |= at(s.at.at.index).axes;
-    for (std::size_t a = 0; a < s.at.at.stride.size(); ++a)
-      if (!s.at.at.stride[a].is(0)) mask |= 1u << a;
-    return (mask & axes) != 0;
+  bool is_uniform_store(const plan::store& s) const {
+    return is_uniform(s.value) && !body_.varies(s, ~0u) && !s.accumulate;
   }
-  bool is_uniform_store(const plan::store& s) const { return is_uniform(s.value) && !varies(s, ~0u) && !s.accumulate; }
   bool is_final_store(const plan::store& s) const {
     if (is_uniform_store(s)) return false;
     if (at(s.value).after_rows) return true;
-    return combines_ && !varies(s, k_.block ? inner_ : row_);
+    return combines_ && !body_.varies(s, k_.block ? inner_ : row_);
   }
 
   // Loops
@@ -159,16 +152,31 @@ class nest_printer {
     } else if (row_) {
       const std::string rows = k_.extent(role::row).text();
       out_.line("long r = " + chunk_bound(rows, "c") + ";");
-      out_.line("const long rows = " + chunk_bound(rows, "(c + 1)") + ";");
-      if (only_sums_rows()) several_rows();
-      out_.block("for (; r < rows; ++r)", [&] {
-        unravel("r", role::row);
-        row();
-      });
+      const std::string end = chunk_bound(rows, "(c + 1)");
+      if (!sums_.has_array_totals()) {
+        out_.line("const long rows = " + end + ";");
+        loop_over_rows();
+      } else {
+        const std::string n = number(fold_rows);
+        out_.block("for (const long end = " + end + "; r < end;)", [&] {
+          out_.line("const long rows = end - r > " + n + " ? r + " + n + " : end;");
+          loop_over_rows();
+          sums_.empty_arrays();
+        });
+      }
     } else {
       row();
     }
     if (combines_) sums_.end_accumulators();
+  }
+
+  void loop_over_rows() {
+    if (only_sums_rows()) several_rows();
+    out_.block("for (; r < rows; ++r)", [&] {
+      unravel("r", role::row);
+      row();
+      sums_.end_row();
+    });
   }
 
   /// True when rows do nothing but add to vectors of sums.
@@ -229,7 +237,7 @@ class nest_printer {
           out_.line(sums_.acc(id) + " = " + body_.combine(at(id).code, sums_.acc(id), body_.name(at(id).args[0])) +
                     ";");
       for (const auto& st : k_.stores)
-        if (!is_uniform_store(st) && !is_final_store(st) && !varies(st, inner_) && at(st.value).stage == s)
+        if (!is_uniform_store(st) && !is_final_store(st) && !body_.varies(st, inner_) && at(st.value).stage == s)
           body_.store(st, false, false, "");
       pass(s);
     }
@@ -252,7 +260,7 @@ class nest_printer {
       w.reductions.push_back(id);
     }
     for (const auto& s : k_.stores) {
-      if (is_uniform_store(s) || !varies(s, inner_)) continue;
+      if (is_uniform_store(s) || !body_.varies(s, inner_)) continue;
       if (pass == final_pass ? is_final_store(s) : !is_final_store(s) && at(s.value).stage == pass)
         w.stores.push_back(&s);
     }
@@ -262,7 +270,7 @@ class nest_printer {
   void pass(int p) {
     const work w = work_of(p);
     if (w.empty()) return;
-    const int parts = parts_of(w);
+    const int parts = sums_.parts_of(w.reductions);
     for (int id : w.reductions) sums_.begin_reduction(id, parts);
     over_inner(
         [&](bool tail) {
@@ -279,28 +287,17 @@ class nest_printer {
           for (const auto* s : w.stores) body_.store(*s, true, tail, streams(*s));
           if (!tail) ask_ahead(k_, body_, done, p, out_);
         },
-        parts);
+        parts, sums_.with_runs(w.reductions));
     for (int id : w.reductions) sums_.end_reduction(id, parts);
-  }
-
-  /// How many vectors of a row a pass works on at once: each with accumulators of its own, so that one does not wait for
-  /// the one before.
-  int parts_of(const work& w) const {
-    const auto length = k_.axes[last()].extent.number();
-    if (w.reductions.empty() || k_.body.size() > 24 || (length && *length < 16 * 2 * most_parts)) return 1;
-    for (int id : w.reductions)
-      if (at(id).kind != kind::reduce || at(id).span != span_of::inner) return 1;
-    return most_parts;
   }
 
   /// The loops over the inner axes; `inside` prints for whole vectors, and for the first n lanes where there is a rest.
   template <class F>
-  void over_inner(F&& inside, int parts = 1) {
+  void over_inner(F&& inside, int parts = 1, const series<int>& sums = {}) {
     const std::string v = "i" + number(static_cast<std::int64_t>(last()));
-    auto vector_loop = [&] {
+    auto vector_loop = [&](const std::string& low, const std::string& high) {
       const auto length = k_.block ? std::optional(k_.block) : k_.axes[last()].extent.number();
-      const bool whole = length && *length % 16 == 0 && (!k_.block || exact_blocks());
-      const std::string low = k_.block ? "low" : "0", high = k_.block ? "high" : extent(last());
+      const bool whole = k_.axes[last()].extent.number().value_or(1) % 16 == 0;  // a block is whole vectors
       if (!length || *length >= 4) {
         out_.line("long " + v + " = " + low + ";");
         if (parts > 1) {
@@ -326,18 +323,24 @@ class nest_printer {
           inside(true);
         });
     };
+    const auto runs = [&] {
+      const std::string low = k_.block ? "low" : "0", high = k_.block ? "high" : extent(last());
+      if (sums.empty()) return vector_loop(low, high);
+      const std::string step = number(fold_elements * parts);
+      out_.block("for (long from = " + low + "; from < " + high + "; from += " + step + ")", [&] {
+        out_.line("const long to = " + high + " - from > " + step + " ? from + " + step + " : " + high + ";");
+        for (int id : sums) sums_.begin_run(id, parts);
+        vector_loop("from", "to");
+        for (int id : sums) sums_.end_run(id, parts);
+      });
+    };
     auto nest = [&](auto&& self, std::size_t j) -> void {
-      if (j + 1 == inner_axes_.size()) return vector_loop();
+      if (j + 1 == inner_axes_.size()) return runs();
       const std::string i = "i" + number(static_cast<std::int64_t>(inner_axes_[j]));
       out_.block("for (long " + i + " = 0; " + i + " < " + extent(inner_axes_[j]) + "; ++" + i + ")",
                  [&] { self(self, j + 1); });
     };
     out_.block("", [&] { nest(nest, 0); });
-  }
-
-  bool exact_blocks() const {
-    const auto n = k_.axes[last()].extent.number();
-    return n && *n % 16 == 0;
   }
 
   /// Defines a value that varies along the inner axes, and what it needs, once per pass.
@@ -378,7 +381,7 @@ class nest_printer {
       }
     }
     for (const auto& s : k_.stores)
-      if (is_final_store(s) && !varies(s, inner_)) body_.store(s, false, false, "");
+      if (is_final_store(s) && !body_.varies(s, inner_)) body_.store(s, false, false, "");
     pass(final_pass);
   }
 

@@ -21,6 +21,71 @@ class reduction_printer {
 
   static std::string acc(int id) { return "a" + std::to_string(id); }
 
+  /// How many vectors of a row a pass works on at once: each with accumulators of its own, so that one does not wait for
+  /// the one before.
+  int parts_of(const series<int>& reductions) const {
+    const auto length = k_.axes[last()].extent.number();
+    if (reductions.empty() || k_.body.size() > 24 || (length && *length < 16 * 2 * most_parts)) return 1;
+    for (int id : reductions)
+      if (at(id).kind != kind::reduce || (at(id).span != span_of::inner && !(k_.block && has_runs(id)))) return 1;
+    return most_parts;
+  }
+
+  /// A sum of runs of fold_elements per part, between begin_run and end_run.
+  bool has_runs(int id) const {
+    if (!is_f32_sum(at(id)) || at(id).span == span_of::row) return false;
+    return k_.block || k_.axes[last()].extent.number().value_or(most_unfolded + 1) > most_unfolded;
+  }
+  series<int> with_runs(const series<int>& reductions) const {
+    series<int> out;
+    for (int id : reductions)
+      if (has_runs(id)) out.push_back(id);
+    return out;
+  }
+  /// One whose runs go on from row to row.
+  bool counts(int id) const { return has_runs(id) && at(id).span == span_of::both && !k_.block; }
+  void begin_run(int id, int parts) {
+    if (counts(id)) return;
+    const std::string type = vector_type(at(id).type);
+    for (int p = 0; p < parts; ++p)
+      out_.line(type + " " + part(id, p) + " = splat<" + type + ">(" + identity_of(at(id).code, at(id).type) + ");");
+  }
+  void end_run(int id, int parts) {
+    if (counts(id))
+      return out_.block("if ((q" + number(id) + " += to - from) > " + number(fold_elements) + ")", [&] {
+        empty(id);
+        out_.line("q" + number(id) + " = 0;");
+      });
+    for (int p = 1; p < parts; ++p) out_.line(acc(id) + " = " + acc(id) + " + " + part(id, p) + ";");
+    out_.line(sum(id) + " += " + fold(ir::op::add, acc(id)) + ";");
+  }
+
+  /// After how many rows the sums along them go to their totals; 0: never.
+  std::int64_t rows_of_run(int id) const {
+    if (!is_f32_sum(at(id)) || at(id).span == span_of::inner || k_.block || has_runs(id)) return 0;
+    const bool both = at(id).span == span_of::both;
+    std::int64_t n = fold_rows;
+    while (both && n > 1 && n * k_.extent(role::inner).number().value_or(fold_elements) > 2 * fold_elements) n /= 2;
+    const auto rows = k_.extent(role::row).number();
+    return !rows || *rows / k_.chunks > (both ? 4 : 2) * n ? n : 0;
+  }
+  void end_row() {
+    for (int id = 0; id < size(); ++id)
+      if (const std::int64_t n = rows_of_run(id); n && at(id).span == span_of::both)
+        out_.block("if (r % " + number(n) + " == 0)", [&] { empty(id); });
+  }
+  bool has_array_totals() const {
+    for (int id = 0; id < size(); ++id)
+      if (is_array(id) && rows_of_run(id)) return true;
+    return false;
+  }
+  void empty_arrays() {
+    for (int id = 0; id < size(); ++id)
+      if (is_array(id) && rows_of_run(id))
+        out_.line("for (long z = 0; z < " + padded_inner().text() + "; ++z) " + sum(id) + "[z] += " + acc(id) +
+                  "[z], " + acc(id) + "[z] = 0;");
+  }
+
   /// Which accumulator of a row the next values go to.
   void choose(int part) { part_ = part; }
 
@@ -31,9 +96,8 @@ class reduction_printer {
       out_.line(vector_type(t) + " " + acc(id) + " = splat<" + vector_type(t) + ">(" + identity_of(i.code, t) + ");");
       out_.line("v_i64 x" + number(id) + " = splat<v_i64>(-1);");
     } else if (i.span == span_of::inner) {
-      for (int p = 0; p < parts; ++p)
-        out_.line(vector_type(i.type) + " " + part(id, p) + " = splat<" + vector_type(i.type) + ">(" +
-                  identity_of(i.code, i.type) + ");");
+      if (has_runs(id)) out_.line("s_f64 " + sum(id) + " = 0;");
+      else begin_run(id, parts);
     }
   }
 
@@ -63,7 +127,7 @@ class reduction_printer {
       return;
     }
     if (tail) x = "keep(" + x + ", n, " + identity_of(i.code, i.type) + ")";
-    const std::string a = part(id, i.span == span_of::inner ? part_ : 0);
+    const std::string a = part(id, i.span == span_of::inner || has_runs(id) ? part_ : 0);
     out_.line(a + " = " + body_.combine(i.code, a, x) + ";");
   }
 
@@ -97,6 +161,10 @@ class reduction_printer {
                     ")) best = e, " + body_.name(id) + " = x" + n + "[l];");
         });
       });
+      return;
+    }
+    if (has_runs(id)) {
+      if (i.span == span_of::inner) out_.line("const s_f32 " + body_.name(id) + " = (s_f32)" + sum(id) + ";");
       return;
     }
     for (int p = 1; p < parts; ++p) out_.line(acc(id) + " = " + body_.combine(i.code, acc(id), part(id, p)) + ";");
@@ -139,7 +207,7 @@ class reduction_printer {
     const auto n = padded_inner().number();
     if (!n || k_.chunks > 1) return false;
     for (int id = 0; id < size(); ++id)
-      if (is_array(id)) bytes += *n * static_cast<std::int64_t>(size_of(compute_type(at(id).type)));
+      if (is_array(id)) bytes += *n * array_bytes(id);
     return bytes <= stack_bytes;
   }
 
@@ -149,19 +217,20 @@ class reduction_printer {
       if (at(id).span != span_of::row && at(id).span != span_of::both) continue;
       if (is_array(id) ? on_stack() : k_.chunks == 1) continue;
       offsets_[id] = scratch_;
-      scratch_ += tasks * (is_array(id)
-                               ? padded_inner() * ir::dim(static_cast<std::int64_t>(size_of(compute_type(at(id).type))))
-                               : ir::dim(64));
+      scratch_ += tasks * (is_array(id) ? padded_inner() * ir::dim(array_bytes(id)) : ir::dim(64));
     }
   }
 
   std::string slot(int id, const std::string& task) const {
     const std::string type = memory_of(id);
-    const std::string per_task = is_array(id)
-                                     ? padded_inner().text()
-                                     : number(static_cast<std::int64_t>(64 / size_of(compute_type(at(id).type))));
+    const std::int64_t size = element_bytes(id);
+    const std::string per_task =
+        is_array(id) ? (padded_inner() * ir::dim(array_bytes(id) / size)).text() : number(64 / size);
     return "((" + type + "*)(scratch + " + offsets_.at(id).text() + ") + (" + task + ")*(" + per_task + "))";
   }
+  std::int64_t element_bytes(int id) const { return static_cast<std::int64_t>(size_of(compute_type(at(id).type))); }
+  /// Of an element of an array of sums, and of its total.
+  std::int64_t array_bytes(int id) const { return element_bytes(id) + (rows_of_run(id) > 0 ? 8 : 0); }
   std::string memory_of(int id) const { return memory_type(compute_type(at(id).type)); }
 
   /// The longest open row whose values are kept, in elements; 0: nothing is.
@@ -184,24 +253,43 @@ class reduction_printer {
       if (i.span != span_of::row && i.span != span_of::both) continue;
       const std::string zero = identity_of(i.code, i.type);
       if (!is_array(id)) {
-        if (i.span == span_of::row) out_.line(scalar_type(i.type) + " " + acc(id) + " = " + zero + ";");
-        else out_.line(vector_type(i.type) + " " + acc(id) + " = splat<" + vector_type(i.type) + ">(" + zero + ");");
+        if (i.span == span_of::row)
+          out_.line((rows_of_run(id) > 0 ? "s_f64" : scalar_type(i.type)) + " " + acc(id) + " = " + zero + ";");
+        if (i.span == span_of::both && (rows_of_run(id) > 0 || has_runs(id))) out_.line("s_f64 " + sum(id) + " = 0;");
+        if (counts(id)) out_.line("long q" + number(id) + " = 0;");
+        if (i.span == span_of::both && (!has_runs(id) || counts(id)))
+          out_.line(vector_type(i.type) + " " + acc(id) + " = splat<" + vector_type(i.type) + ">(" + zero + ");");
         continue;
       }
       if (on_stack()) out_.line("alignas(64) " + memory_of(id) + " " + acc(id) + "[" + padded_inner().text() + "];");
       else out_.line(memory_of(id) + "* const " + acc(id) + " = " + slot(id, "t") + ";");
       out_.line("for (long z = 0; z < " + padded_inner().text() + "; z += SINTER_W) store(" + acc(id) + " + z, splat<" +
                 vector_type(i.type) + ">(" + zero + "));");
+      if (rows_of_run(id) == 0) continue;
+      const std::string n = padded_inner().text();
+      if (on_stack()) out_.line("s_f64 " + sum(id) + "[" + n + "];");
+      else out_.line("s_f64* const " + sum(id) + " = (s_f64*)(" + acc(id) + " + " + n + ");");
+      out_.line("for (long z = 0; z < " + n + "; ++z) " + sum(id) + "[z] = 0;");
     }
   }
 
   void end_accumulators() {
     for (int id = 0; id < size(); ++id) {
       const auto& i = at(id);
-      if ((i.span != span_of::row && i.span != span_of::both) || is_array(id)) continue;
-      const std::string sum = i.span == span_of::both ? fold(i.code, acc(id)) : acc(id);
-      if (k_.chunks > 1) out_.line("store1(" + slot(id, "t") + ", " + sum + ");");
-      else out_.line("const " + scalar_type(i.type) + " " + body_.name(id) + " = " + sum + ";");
+      if (i.span != span_of::row && i.span != span_of::both) continue;
+      const bool totals = rows_of_run(id) > 0;
+      if (is_array(id)) {
+        if (totals)
+          out_.line("for (long z = 0; z < " + padded_inner().text() + "; ++z) " + acc(id) + "[z] = (s_f32)(" + sum(id) +
+                    "[z] + " + acc(id) + "[z]);");
+        continue;
+      }
+      std::string x = i.span == span_of::both ? fold(i.code, acc(id)) : acc(id);
+      if (has_runs(id) && !counts(id)) x = "(s_f32)" + sum(id);
+      else if (totals || counts(id))
+        x = i.span == span_of::both ? "(s_f32)(" + sum(id) + " + " + x + ")" : "(s_f32)" + x;
+      if (k_.chunks > 1) out_.line("store1(" + slot(id, "t") + ", " + x + ");");
+      else out_.line("const " + scalar_type(i.type) + " " + body_.name(id) + " = " + x + ";");
     }
   }
 
@@ -230,6 +318,8 @@ class reduction_printer {
   }
 
  private:
+  static constexpr int most_parts = 4;
+
   int size() const { return static_cast<int>(k_.body.size()); }
   const instruction& at(int id) const { return k_.body[static_cast<std::size_t>(id)]; }
   static std::string number(std::int64_t n) { return std::to_string(n); }
@@ -240,6 +330,11 @@ class reduction_printer {
   writer& out_;
   const body_printer& body_;
   series<std::size_t> inner_axes_;
+  static std::string sum(int id) { return "sum" + number(id); }
+  void empty(int id) {
+    out_.line(sum(id) + " += " + fold(ir::op::add, acc(id)) + ";");
+    out_.line(acc(id) + " = splat<" + vector_type(at(id).type) + ">(0.0f);");
+  }
   static std::string part(int id, int p) { return p ? acc(id) + "_" + number(p) : acc(id); }
 
   int part_ = 0;

@@ -96,7 +96,7 @@ SX_UNARY_V32(tanh)
 #endif
 #if __AVX512F__ && SINTER_W == 16 || !SINTER_LIBMVEC
 SX v_f32 erf(v_f32 a) {
-  const v_f32 size = smaller(splat<v_f32>(3.93f), abs(a)), square = size * size;
+  const v_f32 size = smaller(splat<v_f32>(4), abs(a)), square = size * size;
   const v_f32 p = polynomial(square, {-6.315445085e-4f, 5.051157823e-3f, -2.680259351e-2f, 0.1128271885f, -0.3761257202f, 0.12837916f});
   const v_f32 q = polynomial(size, {1.513785469e-4f, -2.554575182e-3f, 1.927122083e-2f, -8.645598927e-2f, 0.2594732184f, -0.5570629332f, 0.8936246878f, -1.093841803f, 0.994978352f});
   return size < 0.85f ? multiply_add(p, a, a) : with_sign(1 - exp_within<-1>(square) * q, a);

@@ -250,7 +250,21 @@ SX_UNARY_BUT_V32(exp) SX_UNARY(exp2) SX_UNARY(expm1) SX_UNARY(log) SX_UNARY(log2
 SX_UNARY(sin) SX_UNARY(cos) SX_UNARY(tan) SX_UNARY(asin) SX_UNARY(acos) SX_UNARY(atan)
 SX_UNARY(sinh) SX_UNARY(cosh) SX_UNARY_BUT_V32(tanh) SX_UNARY_BUT_V32(erf) SX_UNARY(erfc)
 SX_BINARY(atan2, atan2)
-SX_BINARY(power, pow)
+SX_BINARY(any_power, pow)
+// Exponents that rules know, should all lanes have one: it is an argument, then, and so is the branch.
+SX_T bool each_is(V b, s_of<V> x) {
+  if constexpr (!tr<V>::vec) return b == x;
+  else { SX_EACH if (!(b[l] == x)) return false; return true; }
+}
+#define SX_POWER(V) \
+  SX V power(V a, V b) { \
+    if (each_is(b, 2)) return a * a; \
+    if (each_is(b, 1)) return a; \
+    if (each_is(b, 0)) return splat<V>(1); \
+    if (each_is(b, -1)) return 1 / a; \
+    return any_power(a, b); \
+  }
+SX_POWER(s_f32) SX_POWER(s_f64) SX_POWER(v_f32) SX_POWER(v_f64)
 }  // namespace sx
 )prelude";
 
