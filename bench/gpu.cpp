@@ -1,6 +1,6 @@
 // What compiled functions cost on a GPU. Prints one line a workload: name, median microseconds of a call, milliseconds of the
 // first call, fewest bytes that the workload moves. With --dynamic extents are symbols. bench/gpu.py runs it beside its peers and
-// prints the table.
+// prints the table. --updates: Adam of 1,000 parameters of 4,096 elements, in one launch and in several.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -149,6 +149,24 @@ void training() {
       p, m, v, x, y);
 }
 
+/// A loop of 200 steps, each too small to hide what it costs to ask for it.
+void loops() {
+  const auto w = random(34, 128, 128) * 0.05f, u = random(35, 128, 128) * 0.05f;
+  const auto h = random(36, 32, 128);
+  const auto xs = random(37, 200, 32, 128);
+  const auto rnn = [](auto w, auto u, auto h, auto xs) {
+    return scan(
+               [&](const tensor<float, 2>& h, const tensor<float, 2>& x) {
+                 const tensor<float, 2> next = tanh(matmul(h, w) + matmul(x, u));
+                 return std::pair{next, mean(next)};
+               },
+               h, xs)
+        .second;
+  };
+  workload("rnn_200_steps", 0, {}, rnn, w, u, h, xs);
+  workload("rnn_200_steps_recorded", 0, {.mode = mode::reduce_overhead}, rnn, w, u, h, xs);
+}
+
 /// Memory-bound functions of the kind people write.
 void everyday() {
   const auto a = random(40, n, d), b = random(41, n, d);
@@ -185,19 +203,57 @@ void everyday() {
       random(45, n, n), random(46, n, n));
 }
 
+/// One function for all parameters, then one for each of several parts of them, which is a launch each: what their calls take
+/// together, and the least that they move. The first parts' tables are in memory, those of the others parameters.
+void updates() {
+  using vectors = std::vector<tensor<float, 1>>;
+  const int count = 1000;
+  const std::int64_t length = 4096;
+  const auto adam = [](const vectors& p, const vectors& m, const vectors& v, const vectors& g) {
+    const auto m2 = tree_map([](auto m, auto g) { return 0.9f * m + 0.1f * g; }, m, g);
+    const auto v2 = tree_map([](auto v, auto g) { return 0.999f * v + 0.001f * g * g; }, v, g);
+    return std::tuple{tree_map([](auto p, auto m, auto v) { return p - 1e-3f * m / (sqrt(v) + 1e-8f); }, p, m2, v2), m2,
+                      v2};
+  };
+  std::printf("Adam of %d parameters of %lld elements, %.0f MB\n", count, static_cast<long long>(length),
+              28e-6 * count * double(length));
+  for (const mode how : {mode::standard, mode::reduce_overhead})
+    for (const int functions : {1, 2, 16}) {
+      std::vector<vectors> p(static_cast<std::size_t>(functions)), v = p;
+      for (int i = 0; i < count; ++i) {
+        p[static_cast<std::size_t>(i % functions)].push_back(random(static_cast<std::uint64_t>(i), length));
+        v[static_cast<std::size_t>(i % functions)].push_back(ones<float>(length, gpu));
+      }
+      const auto f = compile(adam, {.mode = how});
+      std::vector<decltype(f(p[0], p[0], v[0], p[0]))> results(p.size());
+      const auto step = [&] {
+        for (std::size_t k = 0; k < p.size(); ++k) results[k] = f(p[k], p[k], v[k], p[k]);
+      };
+      step();
+      const std::size_t launches = f.report().kernels * p.size();
+      const double us = median_us(step);
+      std::printf("%s launches %zu: %.1f us\n", how == mode::standard ? "standard" : "recorded", launches, us);
+      std::fflush(stdout);
+    }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  bool only_updates = false;
   for (int i = 1; i < argc; ++i) {
     if (std::string(argv[i]) == "--dynamic") extents = dynamic::yes;
+    else if (std::string(argv[i]) == "--updates") only_updates = true;
     else chosen.emplace_back(argv[i]);
   }
   if (device_count() == 0) {
     std::printf("no GPU: nothing to measure\n");
     return 0;
   }
+  if (only_updates) return updates(), 0;
   anchors();
   overhead();
   training();
+  loops();
   everyday();
 }

@@ -90,7 +90,6 @@ struct trace_request {
 struct specialised {
   fact_of what;
   std::uint64_t bits = 0;  ///< of the value
-  double value = 0;
   location where;
 };
 

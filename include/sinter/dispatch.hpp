@@ -16,7 +16,7 @@
 #include "dispatch/guard.hpp"
 #include "dispatch/holdings.hpp"
 #include "dispatch/limits.hpp"
-#include "dispatch/raise_constants.hpp"
+#include "dispatch/sharing.hpp"
 #include "dispatch/specialisation.hpp"
 #include "dispatch/values.hpp"
 #include "engine.hpp"
@@ -35,9 +35,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     readers::count& in = held_.enter();
     if (specialisation* const e = held_.look_up(c)) {
       found hit = answer(e, in);
-      if (e->warmth && e->warmth->counts() && current_stance == stance::normal && e->warmth->just_hot(hash_of(c)) &&
-          !warm(c, trace))
-        e->warmth->ask_again(hash_of(c));
+      if (e->warmth) watch(*e, c, trace);
       return hit;
     }
     in.fetch_sub(1);
@@ -83,15 +81,13 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     const std::lock_guard one_build(building_);
     const holdings::reading now(held_);
     const auto [e, accepts] = answering(now, c, trace);
-    if (t.graph->scalars.empty() || (accepts && !e->shared)) return nullptr;
-    const ir::graph g = raise_constants(t.graph->graph);
-    series<ir::node_id> constants;
-    const std::string key = structure_key(g, c.tensors, t.graph->assumed.layout, how_, c.where, constants);
-    const bool known = e && e->kin->structure == key;
-    varying numbers(g, constants, t.graph->scalars);
+    if (!t.graph->has_scalars || (accepts && !e->shared)) return nullptr;
+    const numbered n(t, c, how_);
+    const bool known = e && e->kin->structure == n.structure;
+    varying numbers(n.graph, n.constants);
     if (known) numbers = accepts ? e->shared->constants : e->kin->constants;
-    if (known && !accepts) numbers.note(g, constants);
-    auto open = std::make_shared<opened_numbers>(g, numbers.of(constants), t.graph->captures.size(), c.tensors);
+    if (known && !accepts) numbers.note(n.graph, n.constants);
+    auto open = std::make_shared<opened_numbers>(n.graph, numbers.of(n.constants), t.graph->captures.size(), c.tensors);
     t.graph->graph = open->graph;
     inputs = open->inputs;
     return open;
@@ -150,7 +146,10 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     found held(nullptr, nullptr, &in);  // leaves on every way out
     specialisation* e = held_.look_up(c);
     if (!e) e = accepted_by_ignoring(c);
-    if (!e) e = make(c, trace, when);
+    if (!e) {
+      e = make(c, trace, when);
+      if (e && e->kind == standing::supplied && e->warmth) watch(*e, c, trace);
+    }
     if (!e) return held;
     held.code = e->now.load(std::memory_order_acquire);
     held.skeleton = e->skeleton.get();
@@ -189,24 +188,23 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
                                     ? limits_.complaint(std::max(regular, native)) + ". " + remedy()
                                     : std::string();
     traced t;
-    try {
-      t = trace_sizes(c, trace, sizes_.layout_for(c, how_.dynamic), refusal, !strict);
-    } catch (const user_error&) {
-      may_compile(why);  // under a stance that is the error, whatever the function cannot do then
-      throw;
-    }
-    std::shared_ptr<kinship> kin;
-    ir::graph g;
-    series<ir::node_id> constants;
-    if (!t.answer && !t.graph->scalars.empty()) {
-      g = raise_constants(t.graph->graph);
-      std::string key = structure_key(g, c.tensors, t.graph->assumed.layout, how_, c.where, constants);
-      for (const specialisation* e : akin)
-        if (e->kin->structure == key)
-          if (specialisation* const made = supplied(e->kin, t, g, constants, c, words_of(c, trace), why, when))
-            return made;
-      kin = std::make_shared<kinship>(
-          kinship{std::move(key), t.graph->assumed.open.size(), {g, constants, t.graph->scalars}, nullptr});
+    numbered n;
+    // Kin that are there for frequent extents go before those with open ones.
+    for (bool frequent = std::any_of(akin.begin(), akin.end(), [](const auto* e) { return e->kin->frequent; });;
+         frequent = false) {
+      try {
+        t = trace_sizes(c, trace, frequent ? size_layout{} : sizes_.layout_for(c, how_.dynamic), refusal, !strict);
+      } catch (const user_error&) {
+        may_compile(why);  // under a stance that is the error, whatever the function cannot do then
+        throw;
+      }
+      if (t.answer) break;
+      if (t.graph->has_scalars) {
+        n = numbered(t, c, how_);
+        for (const specialisation* e : akin)
+          if (e->kin->structure == n.structure) return supplied(e->kin, t, n, c, words_of(c, trace), why, when);
+      }
+      if (!frequent) break;
     }
     if (!akin.empty()) {
       may_compile(why);
@@ -235,18 +233,19 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
       return how_.name + ":\n" + text::join(made->when.in_words(), "\n", [](const auto& line) { return "  " + line; }) +
              text::join(sizes_of(*made), "", [](const size_report& s) { return "\n  " + s.text(); });
     });
-    if (!interpreted) made->kin = std::move(kin);
-    const bool by_kin = made->kin && made->kin->constants.any();
+    const bool by_kin = !interpreted && t.graph->has_scalars;
     if (by_kin) {
-      share_kernels(*made->kin, t, g, constants, c, when);
-      serve_kin(*made, g, constants);
+      made->kin = new_kin(n, t);
+      maker().share(*made->kin, n, t, c, when);
+      serve_kin(*made, n);
     } else {
       options how = how_;
       if (interpreted || when == tier::background) how.backend = "reference";
       made->serve(build(std::make_shared<tracer>(*t.graph), c.tensors, how, c.where, &shared_));
     }
     if (held_.wants_hot_kernels() && !made->when.exact() && !interpreted)
-      made->warmth = std::make_unique<heat>(how_.hot_calls);
+      made->warmth = std::make_shared<heat>(how_.hot_calls);
+    if (by_kin) made->kin->warmth = made->warmth;
     held_.add(made, replaced);
     if (when == tier::background && !interpreted && !by_kin)
       held_.builds.start(*t.graph, c.tensors, c.where, how_,
@@ -280,19 +279,16 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     return current_stance != stance::eager_on_recompile;
   }
 
-  /// A specialisation whose kernels its kin share: they take the constants by which the traces differ as arguments. Null
-  /// where these are too many.
-  specialisation* supplied(const std::shared_ptr<kinship>& kin, const traced& t, const ir::graph& g,
-                           const series<ir::node_id>& constants, const call& c, series<leaf_text> words,
-                           const std::string& why, tier when) {
+  /// A specialisation whose kernels its kin share: they take the constants by which the traces differ as arguments.
+  specialisation* supplied(const std::shared_ptr<kinship>& kin, const traced& t, const numbered& n, const call& c,
+                           series<leaf_text> words, const std::string& why, tier when) {
     varying numbers = kin->constants;
-    const bool more = numbers.note(g, constants);
-    if (!numbers.covers(g, constants)) return nullptr;
-    if (more || !kin->kernels || !kin->kernels->reads(t.graph->captures)) {
-      may_compile(why);
+    const bool more = numbers.note(n.graph, n.constants);
+    if (more || !kin->kernels->reads(t.graph->captures)) {
+      if (more) may_compile(why);  // else the kernels are there, for other captured tensors
       std::swap(kin->constants, numbers);
       try {
-        share_kernels(*kin, t, g, constants, c, when);
+        maker().share(*kin, n, t, c, when);
       } catch (...) {
         kin->constants = std::move(numbers);
         throw;
@@ -301,38 +297,13 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     auto made = std::make_shared<specialisation>(guard(c, t.graph->assumed, std::move(words)), t.skeleton, why,
                                                  standing::supplied);
     made->kin = kin;
-    serve_kin(*made, g, constants);
+    made->warmth = kin->warmth;
+    serve_kin(*made, n);
     held_.add(made);
     return made.get();
   }
 
-  /// Makes the kernels of a call that take what varies among kin as arguments.
-  void share_kernels(kinship& kin, const traced& t, const ir::graph& g, const series<ir::node_id>& constants,
-                     const call& c, tier when) {
-    opened_numbers numbers(g, kin.constants.of(constants), t.graph->captures.size(), c.tensors);
-    const auto open = std::make_shared<tracer>(*t.graph);
-    open->graph = std::move(numbers.graph);
-    const auto kernels = std::make_shared<shared_kernels>();
-    kernels->captures = t.graph->captures;
-    kernels->constants = kin.constants;
-    options how = how_;
-    if (when == tier::background) how.backend = "reference";
-    kernels->serve(build(std::make_shared<tracer>(*open), numbers.inputs, how, c.where, &shared_));
-    if (when == tier::background)
-      held_.builds.start(*open, numbers.inputs, c.where, how_,
-                         [kernels, self = weak_from_this()](std::shared_ptr<const program> p) {
-                           kernels->serve(std::move(p));
-                           if (const auto d = self.lock()) d->held_.has_grown(nullptr);
-                         });
-    kin.kernels = kernels;
-  }
-
-  /// Kin's kernels with the constants of one graph.
-  static void serve_kin(specialisation& made, const ir::graph& g, const series<ir::node_id>& constants) {
-    made.shared = made.kin->kernels;
-    made.serve(
-        std::make_shared<supplied_program>(made.kin->kernels, constant_values(g, made.kin->constants.of(constants))));
-  }
+  kernel_maker maker() { return {how_, held_, shared_}; }
 
   void note(const series<failed_guard>& failed) {
     for (const auto& f : failed) limits_.note(f);
@@ -351,6 +322,13 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     logs::warn_once(how_.name + ": " + limits_.complaint(regular) + ". " + beyond + remedy());
   }
 
+  /// Counts a call of a specialisation with open extents.
+  void watch(const specialisation& e, const call& c, const tracing& trace) {
+    if (!e.warmth->counts() || current_stance != stance::normal) return;
+    const std::uint64_t extents = hash_of_extents(c);
+    if (e.warmth->just_hot(extents) && !warm(c, trace)) e.warmth->ask_again(extents);
+  }
+
   /// Extents that a specialisation with open ones meets often get kernels of their own, made in the background. False when
   /// that has to wait, since another build is under way.
   bool warm(const call& c, const tracing& trace) {
@@ -367,6 +345,16 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     if (t.answer) return true;
     auto made = std::make_shared<specialisation>(guard(c, t.graph->assumed, words_of(c, trace)), t.skeleton,
                                                  "these extents are frequent", standing::hot);
+    if (t.graph->has_scalars) {
+      const numbered n(t, c, how_);
+      made->kin = new_kin(n, t);
+      made->kin->frequent = true;
+      maker().share(*made->kin, n, t, c, how_.tier, [made, n](holdings& h) {
+        serve_kin(*made, n);
+        h.add(made);
+      });
+      return true;
+    }
     held_.builds.start(*t.graph, c.tensors, c.where, how_,
                        [made, self = weak_from_this()](std::shared_ptr<const program> p) {
                          made->serve(std::move(p));

@@ -178,10 +178,13 @@ struct output {
 class program {
  public:
   virtual ~program() = default;
-  /// Runs it; `arguments` match the graph's inputs less the captures. Fills outputs.size() results.
-  /// Input k may be overwritten when donate[k]. Thread-safe.
-  virtual void run(std::span<const argument> arguments, std::span<const std::uint8_t> donate,
-                   output* outputs) const = 0;
+  /// Runs it; `arguments`, then `numbers`, which are by value, match the graph's inputs less the captures. Fills outputs.size()
+  /// results. Input k may be overwritten when donate[k]. Thread-safe.
+  virtual void run(std::span<const argument> arguments, std::span<const argument> numbers,
+                   std::span<const std::uint8_t> donate, output* outputs) const = 0;
+  void run(std::span<const argument> arguments, std::span<const std::uint8_t> donate, output* outputs) const {
+    run(arguments, {}, donate, outputs);
+  }
   /// Number of results.
   virtual std::size_t output_count() const = 0;
   virtual const report& describe() const = 0;

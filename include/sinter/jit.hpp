@@ -67,15 +67,19 @@ SINTER_API device common_device(const ir::graph& g, std::span<const argument> al
 }
 
 /// The backend that options and device choose together.
-inline std::string backend_for(const options& how, device where) {
+inline std::string backend_for(const options& how, device where, location at) {
   const std::string fitting = where.is_cuda() ? "cuda" : "cpu";
   if (how.backend == "auto") return fitting;
   if (how.backend == "reference" || how.backend == "aot_reference" || how.backend == fitting) return how.backend;
   if (how.backend == "cpu" || how.backend == "cuda")
-    fail(how.name, "options.backend is \"" + how.backend + "\" but the arguments are on " + where.text() +
-                       "; move them with .to(device), or leave the backend \"auto\"");
-  fail(how.name, "there is no backend '" + how.backend +
-                     "'; choose \"auto\", \"cpu\", \"cuda\", \"reference\" or \"aot_reference\"");
+    fail(how.name,
+         "options.backend is \"" + how.backend + "\" but the arguments are on " + where.text() +
+             "; move them with .to(device), or leave the backend \"auto\"",
+         at);
+  fail(how.name,
+       "there is no backend '" + how.backend +
+           "'; choose \"auto\", \"cpu\", \"cuda\", \"reference\" or \"aot_reference\"",
+       at);
 }
 
 /// Keeps what passes made, for a page.
@@ -99,7 +103,7 @@ SINTER_API std::shared_ptr<const code> compile(const ir::graph& traced, std::spa
   album kept(page);
   if (run::is_traced() && !inside) c->page = &page;
   if (c->page) kept.after("trace", traced);
-  c->about.backend = backend_for(how, where);
+  c->about.backend = backend_for(how, where, traced.outputs.empty() ? location{} : traced[traced.outputs[0]].where);
   c->about.nodes_traced = traced.live().size();
   check_pass(traced, "trace");
   const ir::graph& g = c->graph;
@@ -166,11 +170,12 @@ class bound_program final : public program {
     if (code_->fixed) fixed_ = std::make_shared<const instance>(code_->fixed, pool_, 1);
   }
 
-  void run(std::span<const argument> arguments, std::span<const std::uint8_t> donate, output* outputs) const override {
+  void run(std::span<const argument> arguments, std::span<const argument> numbers, std::span<const std::uint8_t> donate,
+           output* outputs) const override {
     const run::noted_span noted("call", name_);
-    if (fixed_) return run_instance(*fixed_, arguments, donate, outputs);
+    if (fixed_) return run_instance(*fixed_, arguments, numbers, donate, outputs);
     const std::shared_ptr<const instance> one = instance_for(arguments);
-    run_instance(*one, arguments, donate, outputs);
+    run_instance(*one, arguments, numbers, donate, outputs);
   }
 
   std::size_t output_count() const override { return code_->results.size(); }
@@ -181,8 +186,7 @@ class bound_program final : public program {
   struct instance {
     instance(std::shared_ptr<const sized> n, const std::shared_ptr<run::cuda::scratch_pool>& pool, std::uint64_t alone)
         : numbers(std::move(n)) {
-      if (pool && !numbers->launches.has_calls())
-        recorded = std::make_unique<run::cuda::recording>(numbers->launches, pool, alone);
+      if (pool) recorded = std::make_unique<run::cuda::recording>(numbers->launches, pool, alone);
     }
     std::shared_ptr<const sized> numbers;
     std::unique_ptr<run::cuda::recording> recorded;  ///< thread-safe
@@ -207,13 +211,14 @@ class bound_program final : public program {
     return made;
   }
 
-  void run_instance(const instance& one, std::span<const argument> arguments, std::span<const std::uint8_t> donate,
-                    output* outputs) const {
+  void run_instance(const instance& one, std::span<const argument> arguments, std::span<const argument> numbers,
+                    std::span<const std::uint8_t> donate, output* outputs) const {
     const sized& s = *one.numbers;
     const auto& results = code_->results;
-    local_list<void*, 256> table(arguments.size() + captures_.size() + results.size());
+    local_list<void*, 256> table(arguments.size() + numbers.size() + captures_.size() + results.size());
     std::size_t at = 0;
     for (const auto& a : arguments) table[at++] = a.data;
+    for (const auto& a : numbers) table[at++] = a.data;
     for (const auto& c : captures_) table[at++] = c.data;
     std::uint64_t replaced = 0;
     for (std::size_t k = 0; k < results.size(); ++k) {
@@ -227,7 +232,11 @@ class bound_program final : public program {
       table[at++] = o.memory.data();
     }
     const std::span<const std::int64_t> sizes(s.sizes.data(), s.sizes.size());
-    if (code_->interpreted) return interpret(*code_, all_arguments(arguments, captures_), sizes, outputs);
+    if (code_->interpreted) {
+      series<argument> given(arguments.begin(), arguments.end());
+      given.insert(given.end(), numbers.begin(), numbers.end());
+      return interpret(*code_, all_arguments({given.data(), given.size()}, captures_), sizes, outputs);
+    }
     if (!code_->where.is_cuda()) return run::execute(s.kernels, table, sizes.data());
     for (const auto& a : arguments)
       if (!a.by_value) run::cuda::use(*a.owner, false);
@@ -241,7 +250,7 @@ class bound_program final : public program {
   /// The storage of a donated argument that nobody else holds and that the result's kernel may overwrite.
   storage donated(const result_spec& r, std::span<const argument> arguments, std::span<const std::uint8_t> donate,
                   std::uint64_t& replaced) const {
-    for (std::size_t i = 0; i < donate.size() && i < r.may_replace.size() && i < 64; ++i) {
+    for (std::size_t i = 0; i < donate.size() && i < r.may_replace.size(); ++i) {
       if (!donate[i] || !r.may_replace[i] || replaced >> i & 1) continue;
       const argument& a = arguments[i];
       if (!(a.where() == code_->where) || !a.owner->unique() || a.data != a.owner->data() ||

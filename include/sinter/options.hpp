@@ -15,7 +15,7 @@ namespace sinter {
 /// What a compiled function is tuned for.
 enum class mode : std::uint8_t {
   standard,
-  reduce_overhead,  ///< the least work per call: on a GPU each specialisation is replayed as one CUDA graph
+  reduce_overhead,  ///< the least work per call: on a GPU each specialisation is replayed as one CUDA graph, loops and branches included
 };
 
 /// How exact products of f32 matrices are on a GPU.

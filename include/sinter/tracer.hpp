@@ -152,14 +152,14 @@ class tracer {
   /// The trace around all.
   tracer& outermost() { return outer ? outer->outermost() : *this; }
 
-  /// Floating C++ values of the call that the function computes with: constants may follow from them.
-  series<double> scalars;
+  /// The function computes with floating C++ values of the call: constants may follow from them.
+  bool has_scalars = false;
 
   /// Assumes the values of the numbers in a set of bits.
   SINTER_API void specialise(std::uint64_t which);
   SINTER_API void specialise(const specialised& number);
   /// Whether floating constants may be other ones in the trace of another call.
-  bool follows_scalars() const { return outer ? outer->follows_scalars() : !scalars.empty() || segment > 0; }
+  bool follows_scalars() const { return outer ? outer->follows_scalars() : has_scalars || segment > 0; }
 
   /// The input node that stands for a concrete tensor; the same storage, layout and dtype give the same node. Extents that
   /// are open are given too.

@@ -109,7 +109,7 @@ SINTER_API void tracer::specialise(std::uint64_t which) {
 }
 SINTER_API void tracer::specialise(const specialised& number) {
   assumed.values.push_back(number);
-  scalars.push_back(number.value);
+  has_scalars = true;
 }
 
 }  // namespace sinter::engine

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -116,6 +117,49 @@ TEST_CASE("extents that a dynamic specialisation meets often get kernels of thei
   // Other sizes are not answered by it.
   for (const int n : {11, 13, 24, 12})
     CHECK(f(full<float>(2.f, n)).to_vector() == floats(static_cast<std::size_t>(n), want[0]));
+}
+
+TEST_CASE("frequent extents get kernels of their own that serve every C++ number, also where it is new at each call") {
+  tier when = tier::immediate;
+  SUBCASE("where calls wait for kernels") {}
+  SUBCASE("where they do not") { when = tier::background; }
+  const auto fn = [](vec x, float rate, bool down) { return down ? vec(exp(x) - rate) : vec(exp(x) * rate + 0.125f); };
+  const auto f = compile(fn, {.tier = when, .hot_calls = 200});
+  float rate = 0;
+  int wrong = 0;
+  const auto call = [&](std::int64_t n, bool down = false) {
+    const vec x = full<float>(0.5f, n);
+    rate += 0.25f;
+    const floats got = f(x, rate, down).to_vector(), want = fn(x, rate, down).to_vector();
+    for (std::size_t i = 0; i < want.size(); ++i) wrong += std::abs(got[i] - want[i]) > 1e-5f * (1 + std::abs(want[i]));
+    return got.size() == want.size();
+  };
+  const auto texts = [&] {
+    f.wait_ready();
+    std::set<std::string> all;
+    for (const auto& s : f.explain().specialisations) all.insert(s.what.sources.begin(), s.what.sources.end());
+    return all;
+  };
+  const auto is_open = [&] { return f.report().sources.at(0).find("sizes[0]") != std::string::npos; };
+  for (const int n : {5, 6, 7}) call(n);
+  f.wait_ready();
+  const std::size_t before = texts().size();
+  for (int i = 0; i < 300; ++i) CHECK(call(12));
+  CHECK(texts().size() == before + 1);
+  {
+    const stance_scope only(stance::fail_on_recompile);
+    for (int i = 0; i < 20; ++i) call(12);
+    CHECK(!is_open());
+    call(13), call(7);
+    CHECK(is_open());
+    call(12);
+    CHECK(!is_open());
+  }
+  // What another value makes of the function has open extents, first.
+  call(12, true), call(13, true), call(12, true);
+  CHECK(texts().size() <= before + 2);
+  CHECK(is_open());
+  CHECK(wrong == 0);
 }
 
 TEST_CASE("extents that become frequent while something else is built get their kernels after it") {

@@ -58,7 +58,7 @@ void compare(const std::string& name, const std::string& got) {
 }
 
 /// The launches of a GPU with 132 multiprocessors, and their code; `shared`: small kernels are launched together.
-std::string cuda_kernels(ir::graph g, bool tf32 = false, bool shared = false) {
+std::string cuda_kernels(ir::graph g, bool tf32 = false, bool shared = false, std::int64_t parameter_bytes = 4096) {
   g = engine::rewrite::run_all(g);
   engine::detail::separate_results(g);
   engine::plan::memory_map m;
@@ -74,7 +74,7 @@ std::string cuda_kernels(ir::graph g, bool tf32 = false, bool shared = false) {
   for (const auto& group : groups) {
     series<const engine::plan::kernel*> parts;
     for (const auto k : group) parts.push_back(&kernels[k]);
-    const auto s = engine::emit::cuda(parts, {.tf32 = tf32});
+    const auto s = engine::emit::cuda(parts, {.tf32 = tf32, .parameter_bytes = parameter_bytes});
     if (!out.empty()) out += "\n";
     out += s.texts[0].substr(0, s.texts[0].find('\n') + 1);
     for (const auto& l : s.launches)
@@ -194,7 +194,10 @@ TEST_CASE("Adam steps of forty parameters are one launch of one body") {
   };
   std::vector<vec> p, g;
   for (int i = 0; i < 40; ++i) p.push_back(v(100 + 37 * i)), g.push_back(v(100 + 37 * i));
-  compare("cuda/many_updates", cuda_kernels(trace(f)(p, g, tensor<float, 0>(1.f)).graph(), false, true));
+  const auto traced = trace(f)(p, g, tensor<float, 0>(1.f)).graph();
+  compare("cuda/many_updates", cuda_kernels(traced, false, true));
+  // With a table in memory, as where there are more of them.
+  compare("cuda/more_updates", cuda_kernels(traced, false, true, 1000));
 }
 
 TEST_CASE("rows of a table") {

@@ -161,9 +161,13 @@ TEST_CASE("updates of many parameters are one kernel that reads 16 bytes at a ti
     REQUIRE(groups.size() == 1);
     std::vector<const kernel*> all;
     for (const auto k : groups[0]) all.push_back(&fused.kernels[k]);
-    const auto s = engine::emit::cuda(all, {});
-    CHECK(s.texts[0].find("load<4>(") != std::string::npos);
-    check_compiles(s, true);
+    // The table is a parameter, or in memory.
+    for (const std::int64_t most : {32764, 1000}) {
+      const auto s = engine::emit::cuda(all, {.parameter_bytes = most});
+      CHECK(s.table.in_memory == (most == 1000));
+      CHECK(s.texts[0].find("load<4>(") != std::string::npos);
+      check_compiles(s, true);
+    }
   }
 }
 

@@ -29,6 +29,7 @@ struct sinter_thread {
   unsigned (*active)();
   void (*stop)(int why, int line);
   void (*await)();
+  void (*choose)(unsigned long long handle, unsigned value);
 };
 
 using entry_function = void(void** parameters);
@@ -102,6 +103,7 @@ class machine {
     here.active = [] { return current_->lanes_alive(); };
     here.stop = [](int why, int line) { current_->stop(why, line); };
     here.await = [] { current_->await(); };
+    here.choose = [](unsigned long long handle, unsigned value) { current_->chosen.emplace_back(handle, value); };
   }
 
   /// Takes a grid on; run() runs it.
@@ -115,6 +117,7 @@ class machine {
     here.block_dim = block;
     here.dynamic_shared = dynamic_.data() + (256 - reinterpret_cast<std::uintptr_t>(dynamic_.data()) % 256) % 256;
     problem_ = {};
+    chosen.clear();
     shared_begin_ = shared_begin;
     shared_end_ = shared_end;
     next_ = 0;
@@ -139,6 +142,7 @@ class machine {
   }
 
   sinter_thread here{};
+  std::vector<std::pair<unsigned long long, unsigned>> chosen;  ///< conditions that the kernel set
   std::size_t dynamic_used = 0;
 
  private:

@@ -7,6 +7,7 @@
 // SINTER_EMULATOR_MODE      "exclusive": another process holds the GPU; "full": no memory for a context
 // SINTER_EMULATOR_FAULT     name of a kernel that makes an illegal access
 // SINTER_EMULATOR_REFUSE    name of a kernel whose launch is refused
+// SINTER_EMULATOR_CONDITIONS  "none": the driver has no conditional nodes; "no products": it takes no child graph in them
 // SINTER_EMULATOR_DEFER=1   work waits until the host waits for it; then kernels of a graph are begun as early as its edges let them
 // SINTER_EMULATOR_ORDER=reverse  threads, blocks and the independent nodes of graphs run from the last to the first
 #include <sys/mman.h>

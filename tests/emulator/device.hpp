@@ -23,9 +23,15 @@ struct sinter_thread {
   void (*stop)(int why, int line);
   /// Waits for the operations that the kernel depends on, where it was begun before they were done.
   void (*await)();
+  /// Sets the condition of a graph's branch or loop.
+  void (*choose)(unsigned long long handle, unsigned value);
 };
 extern "C" {
 __attribute__((visibility("default"))) sinter_thread* sinter_emulated = 0;
+}
+
+extern "C" inline void cudaGraphSetConditional(unsigned long long handle, unsigned value) {
+  sinter_emulated->choose(handle, value);
 }
 
 #define threadIdx (sinter_emulated->thread)

@@ -38,7 +38,7 @@ struct module {
 
 /// One operation of a stream or node of a graph; a copy is independent of what it was copied from.
 struct operation {
-  enum class kind { call, launch, fill, wait, child } what = kind::call;
+  enum class kind { call, launch, fill, copy, wait, child, conditional } what = kind::call;
   std::function<void()> call;
   // launch
   function* entry = nullptr;
@@ -48,15 +48,18 @@ struct operation {
   std::vector<void*> addresses;  ///< of the parameters, once it is begun
   machine* on = nullptr;         ///< what it was begun on
   std::size_t ahead = 0;         ///< it may be begun before so many operations before it in the stream
-  // fill
-  std::uintptr_t to = 0;
+  // fill, copy
+  std::uintptr_t to = 0, from = 0;
   unsigned value = 0;
   std::size_t bytes = 0;
   // wait
   struct stream* other = nullptr;
   std::uint64_t until = 0;
-  // child
+  // child, conditional
   std::vector<operation> inside;
+  std::vector<std::size_t> order;  ///< in which those of a conditional run
+  unsigned long long condition = 0;
+  bool repeats = false;
 };
 
 struct graph {
@@ -66,12 +69,23 @@ struct graph {
     std::size_t index = 0;
     std::vector<std::size_t> before;  ///< nodes that have to end first
     std::vector<std::size_t> early;   ///< those of them that need not have ended when it is begun
+    std::unique_ptr<graph> body;      ///< of a conditional
   };
   std::vector<std::unique_ptr<node>> nodes;
+  graph* root = this;
+  graph* handed_out = nullptr;  ///< where a driver shows a body
+};
+
+/// What the kernels of a graph set.
+struct condition {
+  graph* root = nullptr;
+  unsigned begins = 0, value = 0;
+  bool begins_anew = false, is_used = false;
 };
 
 struct executable {
-  std::map<graph::node*, std::size_t> index;
+  std::map<graph::node*, operation*> index;
+  graph* root = nullptr;
   std::vector<operation> work;
   std::vector<std::size_t> order, ahead;
 };
@@ -104,6 +118,7 @@ struct world {
   std::vector<std::unique_ptr<context>> contexts;
   std::set<stream*> streams;
   std::map<std::uintptr_t, std::size_t> pinned;
+  std::map<unsigned long long, condition> conditions;
   int lost = 0;  ///< the error after which nothing works
   bool deferred = setting("SINTER_EMULATOR_DEFER") == "1";
   bool reverse = setting("SINTER_EMULATOR_ORDER") == "reverse";
@@ -156,6 +171,20 @@ struct world {
         if (!reachable(o.to, o.bytes)) return report(700, "a fill outside of device memory");
         std::memset(reinterpret_cast<void*>(o.to), static_cast<int>(o.value), o.bytes);
         return;
+      case operation::kind::copy:
+        if (!reachable(o.to, o.bytes) || !reachable(o.from, o.bytes))
+          return report(700, "a copy outside of device memory");
+        std::memmove(reinterpret_cast<void*>(o.to), reinterpret_cast<const void*>(o.from), o.bytes);
+        return;
+      case operation::kind::conditional:
+        while (lost == 0 && conditions.at(o.condition).value != 0) {
+          for (const std::size_t next : o.order) {
+            operation inner = o.inside[next];
+            perform(inner);
+          }
+          if (!o.repeats) break;
+        }
+        return;
       case operation::kind::wait:
         return run_until(*o.other, o.until);
       case operation::kind::child:
@@ -199,7 +228,11 @@ struct world {
       report(found.result,
              f.name + ", block " + std::to_string(b.x) + ", thread " + std::to_string(t.x) + ": " + found.what);
     }
-    if (!early) idle.push_back(o.on);
+    if (early) return;
+    for (const auto& [handle, value] : o.on->chosen)
+      if (const auto at = conditions.find(handle); at != conditions.end()) at->second.value = value;
+      else report(719, f.name + " sets a condition that no graph has");
+    idle.push_back(o.on);
   }
 
   /// Finds a kernel's parameters; false where one is wrong.

@@ -1,6 +1,6 @@
 // expect: error
-// match: no matching function
-// lines: 90
+// match: \[zeros\] a device stands last, behind the extents
+// lines: 30
 
 #include <sinter/sinter.hpp>
 

@@ -167,7 +167,7 @@ TEST_CASE_TEMPLATE("layer_norm and rms_norm of expressions, scaled by whatever b
 
 TEST_CASE_TEMPLATE("cross_entropy of expressions", T, float, double, f16) {
   for (const auto& shape : shapes) {
-    if (shape[0] * shape[1] * shape[2] == 0) continue;
+    if (shape[2] == 0) continue;
     const auto z = ops::sample<T, 3>(shape, 1) * T(8.f) + T(100.f);
     const auto labels = randint<std::int64_t>(make_key(1), 0, shape[2], shape[0], shape[1]);
     const ops::array logs = along(unrounded(z), 2, log_softmax_of);
@@ -176,6 +176,10 @@ TEST_CASE_TEMPLATE("cross_entropy of expressions", T, float, double, f16) {
     for (std::size_t r = 0; r < chosen.size(); ++r)
       want -= logs.at[r * static_cast<std::size_t>(shape[2]) + static_cast<std::size_t>(chosen[r])];
     want /= static_cast<double>(chosen.size());
+    if (chosen.empty()) {
+      CHECK(std::isnan(static_cast<double>(cross_entropy(z, labels).item())));
+      continue;
+    }
     CHECK(static_cast<double>(cross_entropy(z, labels).item()) == doctest::Approx(want).epsilon(4 * tolerance<T>()));
     CHECK(static_cast<double>(cross_entropy(z, cast<std::int32_t>(labels)).item()) ==
           doctest::Approx(want).epsilon(4 * tolerance<T>()));

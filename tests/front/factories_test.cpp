@@ -34,6 +34,7 @@ TEST_CASE("static extents and arrays of extents") {
   CHECK(ops::contains(ops::error_of(wrong), "[zeros] a tensor of static shape (dyn, 4) cannot hold extents (3, 5)"));
   CHECK(ones<int>(index_array<2>{2, 0}).numel() == 0);
   CHECK(full<float, dims{2, 2}>(1.5f)(1, 1) == 1.5f);
+  CHECK(full<float>(1.5f).item() == 1.5f);
   CHECK(full_like(x, 7)(2, 3) == 7);
   CHECK(zeros_like(x + 1).shape() == x.shape());
   const std::size_t n = 5;

@@ -210,12 +210,22 @@ TEST_CASE("concat and stack") {
   check_both(
       along, 0, [](const auto& p, const auto& q, const auto& r) { return concat<1>(p, q, r); }, x, y, none);
   check_both(
+      along, 0, [](const auto& p, const auto& q, const auto& r) { return concat(p, q, r, axis<1>); }, x, y, none);
+  check_both(
       along, 0, [](const auto& p, const auto& q) { return flip<1>(concat<-1>(flip<1>(q), flip<1>(p))); }, x, y);
   const auto stacked = ops::make({2, 2, 3}, [&](const coord& c) {
     return ops::get(a, {c[0], c[2]}) * (c[1] == 0 ? 1 : -1);
   });
   check_both(
       stacked, 0, [](const auto& p) { return stack<1>(p, -p); }, x);
+  check_both(
+      stacked, 0, [](const auto& p) { return stack(p, -p, axis<1>); }, x);
+  check_both(
+      stacked, 0,
+      [](const auto& p) {
+        return stack(std::vector{tensor<float, 2>(p), tensor<float, 2>(-p)}, axis<1>);
+      },
+      x);
   check_both(
       stacked, 0,
       [](const auto& p) {
@@ -243,6 +253,8 @@ TEST_CASE("split") {
   const auto [left, right] = split<-1, 2>(tensor<float, dims{2, 3, 4}>(x234));
   static_assert(std::remove_cvref_t<decltype(left)>::static_shape == dims{2, 3, 2});
   ops::check_equal(ops::values(right), part(1));
+  CHECK(split(x234, 3, axis<1>).size() == 3);
+  CHECK(split(x234, 3, axis<1>)[2].to_vector() == split<1>(x234, 3)[2].to_vector());
   CHECK(ops::contains(ops::error_of([] { (void)split<1>(x234, 2); }), "does not divide into 2"));
   CHECK(ops::contains(ops::error_of([] { (void)split<1>(x234, 0); }), "[split]"));
 }

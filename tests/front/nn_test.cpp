@@ -114,12 +114,19 @@ TEST_CASE("layer_norm and rms_norm") {
                 return r;
               }),
       1e-13, [](const auto& t, const auto& p, const auto& q) { return layer_norm(t, p, q); }, x, gamma, beta);
+  const auto unit_rms = [](row r, double eps) {
+    double s = 0;
+    for (double v : r) s += v * v / static_cast<double>(r.size());
+    for (double& v : r) v /= std::sqrt(s + eps);
+    return r;
+  };
+  check_both(
+      by_rows(a, [&](row r) { return unit_rms(r, 1e-3); }), 1e-13, [](const auto& t) { return rms_norm(t, 1e-3); }, x);
   check_both(
       by_rows(a,
               [&](row r) {
-                double s = 0;
-                for (double v : r) s += v * v / static_cast<double>(r.size());
-                for (std::size_t i = 0; i < r.size(); ++i) r[i] = r[i] / std::sqrt(s + 1e-5) * g.at[i];
+                r = unit_rms(r, 1e-5);
+                for (std::size_t i = 0; i < r.size(); ++i) r[i] *= g.at[i];
                 return r;
               }),
       1e-13, [](const auto& t, const auto& p) { return rms_norm(t, p); }, x, gamma);

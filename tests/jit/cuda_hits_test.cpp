@@ -76,17 +76,20 @@ TEST_CASE("an optimizer's update of 200 parameters, recorded or not") {
   }
 }
 
-TEST_CASE("loops, branches and kernels of more than 128 arrays") {
+TEST_CASE("loops, branches and kernels of more than 128 arrays, recorded or not") {
   const device gpu = quiet_gpu();
   std::vector<vec> many;
   for (int i = 0; i < 150; ++i) many.push_back(full<float>(float(i), 3, gpu));
-  const auto f = compile(hits_programs::in_steps);
   const vec x = vec{1, 2, 3}.to(gpu);
   const auto up = tensor<bool, 0>(true).to(gpu);
-  const auto want = f(x, up, many).to(device::cpu()).to_vector();
-  CHECK(want[0] == 1 + 4 * 11175);
-  CHECK(allocations_of([&] { f(x, up, many); }, 2) == 0);
-  CHECK(f(x, up, many).to(device::cpu()).to_vector() == want);
+  for (const mode how : {mode::standard, mode::reduce_overhead}) {
+    CAPTURE(how == mode::reduce_overhead);
+    const auto f = compile(hits_programs::in_steps, {.mode = how});
+    const auto want = f(x, up, many).to(device::cpu()).to_vector();
+    CHECK(want[0] == 1 + 4 * 11175);
+    CHECK(allocations_of([&] { f(x, up, many); }, 2) == 0);
+    CHECK(f(x, up, many).to(device::cpu()).to_vector() == want);
+  }
 }
 
 TEST_CASE("a custom op's kernel, launcher and copies") {

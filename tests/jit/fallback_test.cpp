@@ -121,6 +121,7 @@ TEST_CASE("a cache folder that cannot be made does not stop compilation") {
 TEST_CASE("an unknown backend is a user's error that names the choices") {
   const auto f = compile([](auto x) { return x + 1.f; }, {.backend = "tpu"});
   CHECK_THROWS_WITH_AS(f(tensor<float, 1>{1.f}), doctest::Contains("\"reference\""), user_error);
+  CHECK_THROWS_WITH_AS(f(tensor<float, 1>{1.f}), doctest::Contains("fallback_test.cpp:"), user_error);
 }
 
 TEST_CASE("a backend named after a device refuses arguments on another") {
@@ -129,4 +130,5 @@ TEST_CASE("a backend named after a device refuses arguments on another") {
   const auto f = compile([](auto x) { return x + 1.f; }, {.backend = "cuda", .name = "step"});
   CHECK_THROWS_WITH_AS(f(x), doctest::Contains("[step] options.backend is \"cuda\" but the arguments are on cpu"),
                        user_error);
+  CHECK_THROWS_WITH_AS(f(x), doctest::Contains("fallback_test.cpp:"), user_error);
 }

@@ -31,6 +31,22 @@ fused fuse_gradient(graph& g, const value& y, const value& weight, std::vector<v
 
 }  // namespace
 
+TEST_CASE("a very long chain, or sum, is several kernels, of bounded size") {
+  graph g;
+  value x = input(g, {5});
+  for (int i = 0; i < 20000; ++i) x = sin(x);
+  fused f = fuse_to({x});
+  CHECK(f.kernels.size() >= 5);
+  CHECK(f.kernels.size() <= 20);
+  for (const auto& k : f.kernels) CHECK(k.body.size() <= 4100);
+
+  graph h;
+  value total = input(h, {5});
+  for (int i = 0; i < 3000; ++i) total = total + exp(input(h, {5}));
+  f = fuse_to({total});
+  for (const auto& k : f.kernels) CHECK(k.body.size() <= 4100);
+}
+
 TEST_CASE("a chain of pointwise ops is one kernel") {
   graph g;
   const value x = input(g, {64, 32}), b = input(g, {32});
@@ -234,4 +250,35 @@ TEST_CASE("hundreds of updates are planned soon") {
   CHECK(fuse(g, m, {.gpu = true}).kernels.size() == 800);
   // Two minutes, where each merger looks at every pair anew.
   CHECK(static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC < 30);
+}
+
+TEST_CASE("what computes with more numbers than a launch takes is cut; a CPU's kernel takes any") {
+  const int count = 900;
+  for (const std::string how : {"a chain", "the other way round", "a tree"}) {
+    CAPTURE(how);
+    graph g;
+    std::vector<value> parts;
+    const value x = input(g, {64});
+    for (int i = 0; i < count; ++i) parts.push_back(x * expand(input(g, {}), {0}, {64}));
+    const auto all = [&](auto& self, std::size_t from, std::size_t end) -> value {
+      if (end - from == 1) return parts[from];
+      const std::size_t middle = how == "a chain" ? end - 1 : how == "a tree" ? (from + end) / 2 : from + 1;
+      return self(self, from, middle) + self(self, middle, end);
+    };
+    g.outputs = {all(all, 0, parts.size()).id()};
+    memory_map m;
+    m.strides.resize(g.size());
+    m.by_value.assign(g.size(), 0);
+    for (const auto id : g.inputs) m.by_value[id] = id != x.id();
+    target t;
+    CHECK(fuse(g, m, t).kernels.size() == 1);
+    t.gpu = true;
+    t.parameter_bytes = 32764;
+    CHECK(fuse(g, m, t).kernels.size() == 1);
+    t.parameter_bytes = 1600;
+    const auto cut = fuse(g, m, t).kernels;
+    CHECK(cut.size() >= 3);
+    CHECK(cut.size() <= 6);
+    for (const kernel& k : cut) CHECK(8 * 3 + 4 * k.buffers.size() <= 1600);
+  }
 }

@@ -82,6 +82,19 @@ extern "C" long sum(long n) {
   }
 }
 
+TEST_CASE("kernels find what they need where a program holds the C++ library in itself") {
+  const sandbox box;
+  const auto made = engine::run::compile(*engine::run::find_compiler(), R"(
+extern "C" void work(long);
+extern "C" void all(long n) {
+#pragma omp parallel for
+  for (long i = 0; i < n; ++i) work(i);
+}
+)");
+  REQUIRE(made.result.how == engine::run::outcome::ok);
+  CHECK(made.image.find("__gxx_personality") == std::string::npos);
+}
+
 TEST_CASE("no compiler where SINTER_CXX points") {
   const sandbox box;
   for (const char* name : {"/no/such/compiler", "no-such-compiler", "/tmp", "/etc/hostname"}) {

@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <sinter/run/cuda_control.hpp>
 #include <sinter/run/cuda_graph.hpp>
 
 #include <numeric>
@@ -299,6 +300,57 @@ TEST_CASE("products are recorded too") {
       CHECK(result[i] == doctest::Approx(std::max(sum, 0.0f) * 2 + static_cast<float>(i)));
     }
   }
+}
+
+TEST_CASE("a recorded loop: as many nodes as it has turns, of which those are changed whose operands moved") {
+  const long n = 100, bytes = n * 4;
+  // c = c * 3 + x[i], for the rows of x from the last to the first.
+  cuda::sequence body = one_launch(module_of(adds_source(awaits)), "adds", {{3, 0, true}, {1, 0}, {2, 0}}, 1, 128, 1);
+  body.given = 4;
+  const auto loop_of = [&](std::int64_t length) {
+    engine::run::loop_shape shape;
+    shape.length = length;
+    shape.reverse = true;
+    shape.carried = shape.sliced = {bytes};
+    cuda::sequence s;
+    s.sizes = 1;
+    s.given = 3;
+    s.steps.emplace_back();
+    s.steps[0].what = cuda::action::call;
+    s.steps[0].operands = {{0, 0}, {1, 0}, {2, 0, true}, {-1}};
+    s.steps[0].call = std::make_shared<cuda::loop>(body, shape);
+    s.scratch_bytes = s.steps[0].call->scratch_bytes();
+    return s;
+  };
+  CHECK(cuda::nodes_of(loop_of(1000)) == 1001);
+  CHECK(cuda::nodes_of(loop_of(std::int64_t{1} << 62)) > cuda::most_nodes);
+  const cuda::sequence s = loop_of(3);
+  cuda::recording r(s, std::make_shared<cuda::scratch_pool>(), 0);
+  const std::vector<float> rows = [&] {
+    std::vector<float> all(3 * n);
+    std::iota(all.begin(), all.end(), 1.0f);
+    return all;
+  }();
+  std::vector<storage> outs;
+  for (int k = 0; k < 6; ++k) outs.push_back(cuda::allocate(bytes, 0));
+  storage first = on_gpu(std::vector<float>(n, 1)), x = on_gpu(rows);
+  const auto call = [&](const storage& out) {
+    void* const given[] = {first.data(), x.data(), out.data()};
+    const std::size_t before = r.changed_nodes();
+    r.launch(given, &n);
+    const auto got = on_host<float>(out, n), start = on_host<float>(first, n);
+    for (std::size_t i = 0; i < n; ++i)
+      REQUIRE(got[i] == ((start[i] * 3 + rows[2 * n + i]) * 3 + rows[n + i]) * 3 + rows[i]);
+    return r.changed_nodes() - before;
+  };
+  for (std::size_t k = 0; k < 4; ++k) CHECK(call(outs[k]) == 0);
+  CHECK(r.copies() == 4);
+  CHECK(call(outs[4]) == 1);
+  const storage old_first = std::exchange(first, on_gpu(std::vector<float>(n, 5))), old_x = x;
+  CHECK(call(outs[1]) == 1);
+  x = on_gpu(rows);
+  CHECK(call(outs[2]) == 3);
+  CHECK(call(outs[5]) == 3);  // the fourth copy has neither, nor that result
 }
 
 TEST_CASE("a step waits for those whose memory it needs, and for no others") {

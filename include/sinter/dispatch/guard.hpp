@@ -72,24 +72,43 @@ inline series<leaf_text> words_of(const call& c, const tracing& trace) {
   return out;
 }
 
+/// Words are mixed side by side, not in a chain.
+class word_hash {
+ public:
+  void mix(std::uint64_t word) {
+    step_ += 0x9e3779b97f4a7c15u;
+    const std::uint64_t m = (word ^ step_) * 0xff51afd7ed558ccdu;
+    sum_ += m ^ m >> 32;
+  }
+  void mix(std::span<const argument> tensors) {
+    for (const auto& t : tensors) {
+      mix(static_cast<std::uint64_t>(kernel_facts(t)));
+      for (int d = 0; d < t.rank; ++d) mix(static_cast<std::uint64_t>(t.extents[d]));
+      for (int d = 0; d < t.rank; ++d) mix(static_cast<std::uint64_t>(t.strides[d]));
+    }
+  }
+  std::uint64_t value() const { return sum_ ^ sum_ >> 29; }
+
+ private:
+  std::uint64_t sum_ = 0, step_ = 0x9e3779b97f4a7c15u;
+};
+
+/// Of the tensors' extents and how they lie.
+inline std::uint64_t hash_of_extents(const call& c) {
+  word_hash h;
+  h.mix(c.tensors);
+  return h.value();
+}
+
 /// Of everything that a guard without open extents compares; specialised numbers and relations aside.
 inline std::uint64_t hash_of(const call& c) {
-  std::uint64_t sum = 0, step = 0x9e3779b97f4a7c15u;
-  const auto mix = [&](std::uint64_t word) {
-    step += 0x9e3779b97f4a7c15u;
-    const std::uint64_t m = (word ^ step) * 0xff51afd7ed558ccdu;  // words are mixed side by side, not in a chain
-    sum += m ^ m >> 32;
-  };
-  mix(reinterpret_cast<std::uintptr_t>(c.signature));
-  mix(c.setting);
-  mix(static_cast<std::uint64_t>(c.where.index) << 1 | c.where.is_cuda());
-  for (const auto word : c.statics) mix(word);
-  for (const auto& t : c.tensors) {
-    mix(static_cast<std::uint64_t>(kernel_facts(t)));
-    for (int d = 0; d < t.rank; ++d) mix(static_cast<std::uint64_t>(t.extents[d]));
-    for (int d = 0; d < t.rank; ++d) mix(static_cast<std::uint64_t>(t.strides[d]));
-  }
-  return sum ^ sum >> 29;
+  word_hash h;
+  h.mix(reinterpret_cast<std::uintptr_t>(c.signature));
+  h.mix(c.setting);
+  h.mix(static_cast<std::uint64_t>(c.where.index) << 1 | c.where.is_cuda());
+  for (const auto word : c.statics) h.mix(word);
+  h.mix(c.tensors);
+  return h.value();
 }
 
 /// Guards that tests take away, as bits 1 << guard_kind, to see that they are needed. A hit does not look here.

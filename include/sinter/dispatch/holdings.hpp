@@ -104,11 +104,10 @@ class holdings {
   bool wants_kernels() const { return how_.backend != "reference" && how_.backend != "aot_reference"; }
 
   /// The constants that are arguments of segments of one structure; what this graph says where it is the first.
-  varying varying_of(std::uint64_t structure, const ir::graph& g, const series<ir::node_id>& constants,
-                     const series<double>& given) {
+  varying varying_of(std::uint64_t structure, const ir::graph& g, const series<ir::node_id>& constants) {
     const std::lock_guard lock(mutex_);
     if (constants_.size() >= most_segments) constants_.clear();
-    return constants_.try_emplace(structure, g, constants, given).first->second;
+    return constants_.try_emplace(structure, g, constants).first->second;
   }
   /// From now on.
   void varies(std::uint64_t structure, varying constants) {
@@ -221,6 +220,7 @@ class holdings {
 
   /// Builds outlast the function: they ask `self` whether it is there.
   void lives(std::weak_ptr<holdings> self) { self_ = std::move(self); }
+  const std::weak_ptr<holdings>& self() const { return self_; }
 
   background_builds builds;
 

@@ -123,7 +123,7 @@ inline std::shared_ptr<const program> segment_program(const tracer& t, const ir:
   series<ir::node_id> constants;
   std::string key = structure_key(g, inputs, layout, how, where, constants);
   const std::uint64_t structure = std::hash<std::string>()(key);
-  varying numbers = held.varying_of(structure, g, constants, t.scalars);
+  varying numbers = held.varying_of(structure, g, constants);
   const bool more = numbers.note(g, constants);
   const auto differing = numbers.of(constants);
   given = constant_values(g, differing);

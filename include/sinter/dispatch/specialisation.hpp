@@ -12,6 +12,7 @@
 #include "../base/series.hpp"
 #include "../engine.hpp"
 #include "guard.hpp"
+#include "heat.hpp"
 #include "varying.hpp"
 
 namespace sinter::engine::detail {
@@ -24,47 +25,6 @@ enum class standing : std::uint8_t {
   refused,      ///< such a one made beyond the limit: no segment is compiled for it
   hot,          ///< stands in for one with open extents, for extents that are frequent
   supplied,     ///< differs from another in C++ numbers alone: the kernels that they share take them at each call
-};
-
-/// Counts calls by their facts, roughly: some of them, a few facts at a time, the frequent ones stay.
-class heat {
- public:
-  explicit heat(int calls) : enough_(static_cast<std::uint32_t>(std::max(calls / every, 1))) {}
-
-  /// Whether this call counts; those that do not cost next to nothing.
-  bool counts() {
-    const std::uint32_t n = calls_.load(std::memory_order_relaxed) + 1;
-    calls_.store(n == every ? 0 : n, std::memory_order_relaxed);
-    return n == every;
-  }
-
-  /// True once, when `facts` were seen often enough.
-  bool just_hot(std::uint64_t facts) {
-    slot& s = slots_[facts % places];
-    if (s.facts.load(std::memory_order_relaxed) != facts) {
-      const std::uint32_t n = s.times.load(std::memory_order_relaxed);
-      if (n > 0) return s.times.store(n - 1, std::memory_order_relaxed), false;
-      s.facts.store(facts, std::memory_order_relaxed);
-    }
-    return s.times.fetch_add(1, std::memory_order_relaxed) + 1 == enough_;
-  }
-
-  /// Nothing came of it: the next call of these facts that counts is told once more.
-  void ask_again(std::uint64_t facts) {
-    slot& s = slots_[facts % places];
-    if (s.facts.load(std::memory_order_relaxed) == facts) s.times.store(enough_ - 1, std::memory_order_relaxed);
-  }
-
- private:
-  static constexpr int every = 7;
-  static constexpr std::size_t places = 16;
-  struct slot {
-    std::atomic<std::uint64_t> facts{0};
-    std::atomic<std::uint32_t> times{0};
-  };
-  slot slots_[places];
-  std::atomic<std::uint32_t> calls_{0};
-  const std::uint32_t enough_;
 };
 
 /// Of a graph and its kernels.
@@ -139,7 +99,7 @@ struct specialisation : served {
   const standing kind;
   std::string beyond;                  ///< of a refused one, why
   std::atomic<std::uint64_t> used{0};  ///< when it last became the most recently used one
-  std::unique_ptr<heat> warmth;        ///< of one with open extents whose frequent extents get kernels of their own
+  std::shared_ptr<heat> warmth;        ///< of one with open extents whose frequent extents get kernels of their own
   std::shared_ptr<kinship> kin;        ///< of one that compares floating C++ numbers
   std::shared_ptr<const shared_kernels> shared;  ///< of a supplied one
 

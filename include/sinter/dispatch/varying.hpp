@@ -2,18 +2,16 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
 
-#include "../base/local_list.hpp"
 #include "../base/series.hpp"
 #include "../engine.hpp"
 #include "../ir/concrete.hpp"
-#include "scalars.hpp"
+#include "heat.hpp"
 
 namespace sinter::engine::detail {
 
@@ -58,50 +56,37 @@ inline std::string structure_key(const ir::graph& g, std::span<const argument> i
   return key;
 }
 
-/// Which floating constants are arguments of the kernels that graphs share which are equal but for these, and which of them
-/// are the same argument. That is a matter of speed alone: any of them can be one.
+/// Which floating constants are arguments of the kernels that graphs share which are equal but for these: those that may follow
+/// from C++ numbers (graph::constant_apart) from the first graph on, others once they have differed.
 class varying {
  public:
   varying() = default;
-  /// `given`: the C++ numbers of the call that g was traced for.
-  varying(const ir::graph& g, const series<ir::node_id>& constants, const series<double>& given)
-      : first_(bits_of(g, constants)), group_(constants.size(), literal) {
-    const auto likely = likely_scalars(g, constants, given);
-    regroup(g, constants, first_, [&](std::size_t i) { return likely[i]; });
-    if (groups_ > most_at_first) group_.assign(constants.size(), literal), groups_ = 0;
+  varying(const ir::graph& g, const series<ir::node_id>& constants)
+      : first_(bits_of(g, constants)), argument_(constants.size(), literal) {
+    for (std::size_t i = 0; i < constants.size(); ++i)
+      if (!g[constants[i]].attr.ints.empty()) become_argument(i);
   }
 
-  /// Notes one more of them, with its constants in order. True when there are other arguments than before. Of very many that
-  /// differ not all become arguments: see covers().
+  /// Notes one more of them, with its constants in order. True when there are more arguments than before.
   bool note(const ir::graph& g, const series<ir::node_id>& constants) {
-    const std::size_t before = groups_;
+    const std::size_t before = arguments_.size();
     const auto now = bits_of(g, constants);
-    regroup(g, constants, now, [&](std::size_t i) { return now[i] != first_[i]; });
-    return groups_ != before;
+    for (std::size_t i = 0; i < now.size(); ++i)
+      if (argument_[i] == literal && now[i] != first_[i]) become_argument(i);
+    return arguments_.size() != before;
   }
 
-  /// Whether kernels with these arguments serve the graph: its other constants are what they were first.
-  bool covers(const ir::graph& g, const series<ir::node_id>& constants) const {
-    const auto now = bits_of(g, constants);
-    for (std::size_t i = 0; i < group_.size(); ++i)
-      if (group_[i] == literal && now[i] != first_[i]) return false;
-    return true;
-  }
-
-  /// The constants of each argument.
-  series<series<ir::node_id>> of(const series<ir::node_id>& constants) const {
-    series<series<ir::node_id>> out(groups_);
-    for (std::size_t i = 0; i < group_.size(); ++i)
-      if (group_[i] != literal) out[static_cast<std::size_t>(group_[i])].push_back(constants[i]);
+  /// The constant that each argument is.
+  series<ir::node_id> of(const series<ir::node_id>& constants) const {
+    series<ir::node_id> out;
+    for (const std::size_t i : arguments_) out.push_back(constants[i]);
     return out;
   }
-  bool any() const { return groups_ > 0; }
   /// The argument that constant number i is, or -1.
-  int argument_of(std::size_t i) const { return group_[i]; }
+  int argument_of(std::size_t i) const { return argument_[i]; }
 
  private:
   static constexpr int literal = -1;
-  static constexpr std::size_t most_at_first = 256, most = 1024;
 
   static series<std::uint64_t> bits_of(const ir::graph& g, const series<ir::node_id>& constants) {
     series<std::uint64_t> out;
@@ -109,55 +94,26 @@ class varying {
     return out;
   }
 
-  /// Per node the op that reads it last and, but for branches and bodies, as which operand.
-  static series<std::uint64_t> readers_of(const ir::graph& g) {
-    series<std::uint64_t> out(g.size(), 0);
-    for (ir::node_id id = 0; id < g.size(); ++id)
-      for (std::size_t k = 0; k < g[id].in.size(); ++k)
-        out[g[id].in[k]] = static_cast<std::uint64_t>(g[id].code) << 8 | (g[id].code == ir::op::opaque ? 0 : k & 255);
-    return out;
-  }
-
-  /// Constants that were one argument stay so where they are equal `now`; those that become arguments are one where they are
-  /// equal, first and now, of one line, and operands of one op: else kernels could share nothing by it.
-  template <class Becomes>
-  void regroup(const ir::graph& g, const series<ir::node_id>& constants, const series<std::uint64_t>& now,
-               Becomes&& becomes) {
-    const auto readers = readers_of(g);
-    series<std::array<std::uint64_t, 5>> seen;
-    for (std::size_t i = 0; i < group_.size(); ++i) {
-      const ir::node& n = g[constants[i]];
-      if (group_[i] == literal && !becomes(i)) continue;
-      using key = std::array<std::uint64_t, 5>;
-      const key its = group_[i] != literal
-                          ? key{static_cast<std::uint64_t>(group_[i]), now[i]}
-                          : key{~readers[constants[i]], now[i], first_[i], static_cast<std::uint64_t>(n.type),
-                                static_cast<std::uint64_t>(n.where.line)};
-      const auto at = std::find(seen.begin(), seen.end(), its);
-      if (at == seen.end() && group_[i] == literal && seen.size() >= most) continue;
-      group_[i] = static_cast<int>(at - seen.begin());
-      if (at == seen.end()) seen.push_back(its);
-    }
-    groups_ = seen.size();
+  void become_argument(std::size_t i) {
+    argument_[i] = static_cast<int>(arguments_.size());
+    arguments_.push_back(i);
   }
 
   series<std::uint64_t> first_;
-  series<int> group_;  ///< per constant the number of its argument, or `literal`
-  std::size_t groups_ = 0;
+  series<int> argument_;           ///< per constant the number of its argument, or `literal`
+  series<std::size_t> arguments_;  ///< per argument the number of its constant
 };
 
-/// The graph with groups of equal constants as inputs of rank 0, in front of its last `captured` ones.
-inline ir::graph with_inputs(const ir::graph& g, const series<series<ir::node_id>>& groups, std::size_t captured) {
+/// The graph with constants as inputs of rank 0, in front of its last `captured` ones.
+inline ir::graph with_inputs(const ir::graph& g, const series<ir::node_id>& constants, std::size_t captured) {
   ir::graph out;
   series<ir::node_id> moved(g.size(), ir::no_node), given, order;
   for (const auto id : g.inputs) moved[id] = out.add_input(g[id].type, g[id].extents, g[id].where);
-  for (const auto& constants : groups) {
-    given.push_back(out.add_input(g[constants[0]].type, {}, g[constants[0]].where));
-    for (const auto id : constants) {
-      const ir::node& n = g[id];
-      moved[id] = ir::push_broadcast(out, given.back(), nullptr, 0, n.extents.data(),
-                                     static_cast<int>(n.extents.size()), n.where);
-    }
+  for (const auto id : constants) {
+    const ir::node& n = g[id];
+    given.push_back(out.add_input(n.type, {}, n.where));
+    moved[id] = ir::push_broadcast(out, given.back(), nullptr, 0, n.extents.data(), static_cast<int>(n.extents.size()),
+                                   n.where);
   }
   for (const auto id : g.live()) {
     if (moved[id] != ir::no_node) continue;
@@ -180,9 +136,8 @@ inline ir::graph with_inputs(const ir::graph& g, const series<series<ir::node_id
 class constant_values {
  public:
   constant_values() = default;
-  constant_values(const ir::graph& g, const series<series<ir::node_id>>& groups) {
-    for (const auto& constants : groups) {
-      const auto id = constants[0];
+  constant_values(const ir::graph& g, const series<ir::node_id>& constants) {
+    for (const auto id : constants) {
       std::uint64_t bits = 0;
       dispatch(g[id].type, [&]<class T>(std::type_identity<T>) {
         if constexpr (is_float(dtype_of<T>)) {
@@ -212,11 +167,11 @@ class constant_values {
   series<dtype> types_;
 };
 
-/// A graph that takes groups of its constants as inputs, and a call's arguments with their values.
+/// A graph that takes constants as inputs, and a call's arguments with their values.
 struct opened_numbers {
-  opened_numbers(const ir::graph& g, const series<series<ir::node_id>>& groups, std::size_t captured,
+  opened_numbers(const ir::graph& g, const series<ir::node_id>& constants, std::size_t captured,
                  std::span<const argument> tensors)
-      : graph(with_inputs(g, groups, captured)), given(g, groups), inputs(tensors.begin(), tensors.end()) {
+      : graph(with_inputs(g, constants, captured)), given(g, constants), inputs(tensors.begin(), tensors.end()) {
     for (std::size_t i = 0; i < given.size(); ++i) inputs.push_back(given[i]);
   }
 
@@ -256,13 +211,13 @@ struct shared_kernels : served {
 class supplied_program final : public program {
  public:
   supplied_program(std::shared_ptr<const shared_kernels> kernels, constant_values constants)
-      : kernels_(std::move(kernels)), constants_(std::move(constants)) {}
+      : kernels_(std::move(kernels)), constants_(std::move(constants)) {
+    for (std::size_t i = 0; i < constants_.size(); ++i) numbers_.push_back(constants_[i]);
+  }
 
-  void run(std::span<const argument> arguments, std::span<const std::uint8_t> donate, output* outputs) const override {
-    local_list<argument, 128> all(arguments.size() + constants_.size());
-    std::copy(arguments.begin(), arguments.end(), all.data());
-    for (std::size_t i = 0; i < constants_.size(); ++i) all[arguments.size() + i] = constants_[i];
-    now().run(all, donate, outputs);
+  void run(std::span<const argument> arguments, std::span<const argument>, std::span<const std::uint8_t> donate,
+           output* outputs) const override {
+    now().run(arguments, {numbers_.data(), numbers_.size()}, donate, outputs);
   }
   std::size_t output_count() const override { return now().output_count(); }
   const report& describe() const override { return now().describe(); }
@@ -272,6 +227,7 @@ class supplied_program final : public program {
 
   std::shared_ptr<const shared_kernels> kernels_;
   constant_values constants_;
+  series<argument> numbers_;  ///< point into constants_
 };
 
 /// Specialisations that differ in C++ numbers, if at all. Changes while one is made.
@@ -279,7 +235,9 @@ struct kinship {
   std::string structure;  ///< of their graphs with the layouts of arguments, without floating constants
   std::size_t open = 0;   ///< extents that these leave open
   varying constants;
-  std::shared_ptr<shared_kernels> kernels;  ///< once some constants are arguments
+  std::shared_ptr<shared_kernels> kernels;
+  std::shared_ptr<heat> warmth;  ///< where extents are open: those that are frequent get kernels of their own,
+  bool frequent = false;         ///< such as these
 };
 
 }  // namespace sinter::engine::detail

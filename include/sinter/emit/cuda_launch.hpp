@@ -56,8 +56,9 @@ inline std::string cuda_parameters(std::span<const kernel* const> kernels, const
     symbols = std::max(symbols, k->symbols);
   }
   if (!all)
-    text += "const __grid_constant__ table<" + std::to_string(s.table.buffers.size()) + ", " +
-            std::to_string(s.table.numbers.size()) + ", " + (s.table.number_bytes == 8 ? "long" : "int") + "> kin, ";
+    text += std::string("const ") + (s.table.in_memory ? "" : "__grid_constant__ ") + "table<" +
+            std::to_string(s.table.buffers.size()) + ", " + std::to_string(s.table.numbers.size()) + ", " +
+            (s.table.number_bytes == 8 ? "long" : "int") + (s.table.in_memory ? ">* const all_kin, " : "> kin, ");
   text += "char* scratch";
   for (int s = 0; s < symbols; ++s) text += ", long size" + std::to_string(s);
   return text;

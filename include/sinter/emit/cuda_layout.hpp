@@ -18,6 +18,7 @@ struct cuda_target {
   int multiprocessors = 132;
   bool deterministic = false;  ///< scatter_add sums in order
   bool tf32 = false;           ///< products of f32 may round their operands to tf32
+  std::int64_t parameter_bytes = 4096;
 };
 
 /// One launch of an entry of the source on a grid of blocks x 1 x 1; none when `blocks` evaluates to 0.
@@ -29,11 +30,12 @@ struct cuda_launch {
   series<bool> touches;  ///< per buffer of its kernels: the entry reads or writes it
 };
 
-/// A parameter that tells the blocks of a launch where their kernel's memory is, and its numbers.
+/// Tells the blocks of a launch where their kernel's memory is, and its numbers; a parameter.
 struct cuda_table {
   series<int> buffers;      ///< 8 bytes each: an address, or the element itself
   series<ir::dim> numbers;  ///< then these
   int number_bytes = 4;
+  bool in_memory = false;  ///< more than parameters may take: the parameter is its address
 };
 
 /// The launches run in order on one stream. Every entry has the same parameters: one per buffer (a pointer, or the

@@ -41,20 +41,13 @@ inline series<shared_body> bodies_of(std::span<const kernel* const> kernels) {
   return out;
 }
 
-/// Elements in the traced call.
-inline std::int64_t traced_elements(const kernel& k) {
-  std::int64_t n = 1;
-  for (const auto& a : k.axes) n *= a.extent.number().value_or(a.hint);
-  return n;
-}
-
 /// Chooses a body's shape.
 inline void shape_body(shared_body& b, std::span<const kernel* const> kernels, const cuda_target& t, int threads) {
   series<const kernel*> members;
   std::int64_t count = 0;
   for (const auto k : b.members) {
     members.push_back(kernels[k]);
-    count += traced_elements(*kernels[k]);
+    count += plan::traced_elements(*kernels[k]);
   }
   writer unused;
   if (!b.in_table()) {
@@ -74,15 +67,26 @@ inline void shape_body(shared_body& b, std::span<const kernel* const> kernels, c
 }
 
 /// Prints a block's search for its member, and the member's buffers, of which `first` is the number of the first, and numbers.
-inline void print_member(writer& out, const cuda_printer& p, const shared_body& b, int first) {
+inline void print_member(writer& out, const cuda_printer& p, const shared_body& b, int first, bool in_memory) {
   const auto number = [](std::size_t n) { return std::to_string(n); };
   const std::size_t count = b.members.size();
   out.line("int member = 0;");
-  out.block("for (int end = " + number(count) + "; end - member > 1;)", [&] {
-    out.line("const int middle = (member + end)/2;");
-    out.line("if (kin.n[" + number(b.from) + " + middle] <= shared_block) member = middle;");
-    out.line("else end = middle;");
-  });
+  if (in_memory) {
+    // Memory is slow to answer: each lane of a warp asks for an entry, of all, then of a 32nd of them.
+    std::size_t step = 1;
+    while (step * 32 < count) step *= 32;
+    out.block("for (int step = " + number(step) + "; step > 0; step /= 32)", [&] {
+      out.line("const int at = member + step*(threadIdx.x%32);");
+      out.line("const bool begun = at < " + number(count) + " && kin.n[" + number(b.from) + " + at] <= shared_block;");
+      out.line("member += step*(__popc(__ballot_sync(0xffffffffu, begun)) - 1);");
+    });
+  } else {
+    out.block("for (int end = " + number(count) + "; end - member > 1;)", [&] {
+      out.line("const int middle = (member + end)/2;");
+      out.line("if (kin.n[" + number(b.from) + " + middle] <= shared_block) member = middle;");
+      out.line("else end = middle;");
+    });
+  }
   out.line("const " + p.idx() + " block = shared_block - kin.n[" + number(b.from) + " + member];");
   for (std::size_t n = 0; n < b.common.numbers.size(); ++n)
     out.line("const " + p.idx() + " s" + std::to_string(b.common.first + static_cast<int>(n)) + " = kin.n[" +
@@ -96,7 +100,16 @@ inline void print_member(writer& out, const cuda_printer& p, const shared_body& 
   }
 }
 
-/// Small kernels without reductions, each in blocks of its own.
+/// The bytes of a source's parameters with its table among them.
+inline std::int64_t bytes_with_table(const cuda_source& s, std::span<const kernel* const> kernels) {
+  int symbols = 0;
+  for (const auto* k : kernels) symbols = std::max(symbols, k->symbols);
+  const auto numbers = static_cast<std::int64_t>(s.table.numbers.size()) * s.table.number_bytes;
+  const std::size_t words = s.parameters.size() + s.table.buffers.size() + 1 + static_cast<std::size_t>(symbols);
+  return static_cast<std::int64_t>(8 * words) + (numbers + 7) / 8 * 8;
+}
+
+/// Kernels without reductions, each in blocks of its own.
 inline void print_cuda_shared(cuda_source& s, writer& out, std::span<const kernel* const> kernels,
                               const cuda_target& t) {
   constexpr int threads = 256;
@@ -128,9 +141,11 @@ inline void print_cuda_shared(cuda_source& s, writer& out, std::span<const kerne
     if (b.in_table() && needs_wide_index(b.common.code)) table.number_bytes = 8;
   }
   std::sort(s.parameters.begin(), s.parameters.end());
+  table.in_memory = !table.numbers.empty() && bytes_with_table(s, kernels) > t.parameter_bytes;
   cuda_launch_of(s, out, kernels, cuda_entry, begin, threads, 0, [&] {
     dim passed = 0;
     out.line("const long shared_block = block;");
+    if (table.in_memory) out.line("const auto& kin = *all_kin;");
     for (std::size_t i = 0; i < bodies.size(); ++i) {
       const auto& b = bodies[i];
       std::string condition = "if (shared_block < " + (passed + b.blocks[0]).text() + ")";
@@ -139,7 +154,7 @@ inline void print_cuda_shared(cuda_source& s, writer& out, std::span<const kerne
             i + 1 == bodies.size() ? "" : "if (shared_block < kin.n[" + std::to_string(bodies[i + 1].from) + "])";
       out.block(i > 0 ? condition.empty() ? "else" : "else " + condition : condition, [&] {
         cuda_printer p(b.common.code, out, first[b.members[0]]);
-        if (b.in_table()) print_member(out, p, b, first[b.members[0]]);
+        if (b.in_table()) print_member(out, p, b, first[b.members[0]], table.in_memory);
         else out.line("const " + p.idx() + " block = shared_block - (" + passed.text() + ");");
         print_pointwise(p, b.shape);
       });

@@ -208,9 +208,15 @@ SX_T T remainder(T a, T b) {
   else return b == 0 || b == -1 ? (T)0 : (T)(a % b);
 }
 SX_T T power(T a, T b) {
-  if constexpr (same<T, s_f32>) return ::powf(a, b);
-  else if constexpr (same<T, s_f64>) return ::pow(a, b);
-  else {
+  if constexpr (tr<T>::kind == 3) {
+    // Exponents that rules know: it is an argument, then, and so is the branch.
+    if (b == 2) return a * a;
+    if (b == 1) return a;
+    if (b == 0) return 1;
+    if (b == -1) return 1 / a;
+    if constexpr (same<T, s_f32>) return ::powf(a, b);
+    else return ::pow(a, b);
+  } else {
     typedef typename tr<T>::u U;
     if constexpr (tr<T>::kind == 1)
       if (b < 0) return a == 1 ? (T)1 : a == (T)-1 ? (b & 1 ? (T)-1 : (T)1) : (T)0;

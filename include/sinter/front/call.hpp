@@ -258,7 +258,7 @@ template <class T>
 number<T> input_tree(const std::shared_ptr<engine::tracer>& tracer, const number<T>& x, location where) {
   const auto leaf = static_cast<int>(tracer->graph.inputs.size());
   const ir::node_id node = tracer->graph.add_input(dtype_of<T>, {}, where);
-  const engine::specialised value{{leaf, -1}, bits_of(*x.address()), to_scalar(*x.address()).f, where};
+  const engine::specialised value{{leaf, -1}, bits_of(*x.address()), where};
   const std::size_t bit = tracer->numbers.size();
   if (bit == 64) {
     tracer->specialise(value);
@@ -268,13 +268,11 @@ number<T> input_tree(const std::shared_ptr<engine::tracer>& tracer, const number
   return number<T>(*x.address(), tracer, node, std::uint64_t{1} << bit);
 }
 
-/// Tells the tracer the floating C++ values in a tree.
+/// Tells the tracer whether there are floating C++ values in a tree.
 template <class T>
 void note_scalars(engine::tracer& t, const T& tree) {
   if constexpr (facts_of<T>.statics != 0)
-    for_each_leaf(tree, [&]<class Leaf>([[maybe_unused]] const Leaf& x) {
-      if constexpr (is_floating_scalar<Leaf>) t.scalars.push_back(to_scalar(x).f);
-    });
+    for_each_leaf(tree, [&]<class Leaf>(const Leaf&) { t.has_scalars = t.has_scalars || is_floating_scalar<Leaf>; });
 }
 
 /// The tree with handles to nothing.

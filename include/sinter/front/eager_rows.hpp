@@ -231,6 +231,7 @@ std::optional<tensor<typename E::value_type, Shape>> eager_rows(const char* op, 
 /// f(row, value) of the element that `chosen` names in each row along e's last axis; e is on the host.
 template <class E, class F>
 void for_each_chosen(const E& e, const std::vector<std::int64_t>& chosen, location at, F&& f) {
+  if (chosen.empty()) return;
   const auto extents = extents_of(e, at);
   engine::operand operands[operand_count<E>];
   operand_list list{operands};

@@ -15,9 +15,10 @@ SINTER_COLD auto push_value(const std::shared_ptr<engine::tracer>& t, const E& e
   return access::traced<typename E::value_type, E::static_shape>(t, push(*t, e, at), extents);
 }
 
-/// An element in every position. (below)
+/// An element in every position, which unless it is `fixed` may follow from a floating argument of a trace. (below)
 template <class T, dims Shape>
-tensor<T, Shape> filled(const char* op, T value, const index_array<Shape.rank>& extents, target where, location at);
+tensor<T, Shape> filled(const char* op, T value, const index_array<Shape.rank>& extents, target where, location at,
+                        bool fixed = false);
 
 /// The value of `e`, on the device of its tensors, or on `otherwise` when it has none.
 template <tensor_like E>
@@ -66,13 +67,14 @@ tensor<T, Shape> filled_on_gpu(const char* op, T value, const index_array<Shape.
 
 /// An element in every position, as a constant node while tracing.
 template <class T, dims Shape>
-tensor<T, Shape> filled(const char* op, T value, const index_array<Shape.rank>& extents, target where, location at) {
+tensor<T, Shape> filled(const char* op, T value, const index_array<Shape.rank>& extents, target where, location at,
+                        bool fixed) {
   check_static<Shape>(op, extents, at);
   const device on = resolve(op, where, at);
   if (const auto& t = engine::current()) {
     checked_numel(op, to_dims(extents), sizeof(T), at);
-    return access::traced<T, Shape>(t, push_constant(*t, dtype_of<T>, to_scalar(value), extents.data(), Shape.rank, at),
-                                    extents);
+    return access::traced<T, Shape>(
+        t, push_constant(*t, dtype_of<T>, to_scalar(value), extents.data(), Shape.rank, at, fixed), extents);
   }
   if (on.is_cuda()) return filled_on_gpu<T, Shape>(op, value, extents, on, at);
   auto out = empty<T, Shape>(op, extents, at);

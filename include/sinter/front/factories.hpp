@@ -82,44 +82,67 @@ constexpr index_array<Shape.rank> known_extents() {
 /// of rank 0. A device may stand last, in every factory: `zeros<float>(3, 4, device::cuda(0))`; by default tensors go to
 /// default_device(). user_error for negative extents, more bytes than there can be, or a device that there is not. `zeros_like(x)` has x's dtype, extents
 /// and device.
-#define SINTER_X(NAME, VALUE)                                                                                        \
-  template <element T>                                                                                               \
-  tensor<T, 0> NAME(detail::target where = {}, location at = location::current()) {                                  \
-    return detail::filled<T, dims(0)>(#NAME, static_cast<T>(VALUE), {}, where, at);                                  \
-  }                                                                                                                  \
-  template <element T, class... I>                                                                                   \
-  requires detail::extents_then_device<I...> tensor<T, detail::count_dims<I...>> NAME(detail::extent_here first,     \
-                                                                                      I... rest) {                   \
-    return detail::filled<T, detail::count_dims<I...>>(                                                              \
-        #NAME, static_cast<T>(VALUE), detail::extents_from(first, rest...), detail::target_from(rest...), first.at); \
-  }                                                                                                                  \
-  template <element T, extent_like I, std::size_t R>                                                                 \
-  tensor<T, detail::of_rank<R>> NAME(const std::array<I, R>& extents, detail::target where = {},                     \
-                                     location at = location::current()) {                                            \
-    return detail::filled<T, detail::of_rank<R>>(#NAME, static_cast<T>(VALUE), detail::as_extents(extents), where,   \
-                                                 at);                                                                \
-  }                                                                                                                  \
-  template <element T, dims Shape>                                                                                   \
-  tensor<T, Shape> NAME(detail::target where = {}, location at = location::current()) {                              \
-    return detail::filled<T, Shape>(#NAME, static_cast<T>(VALUE), detail::known_extents<Shape>(), where, at);        \
-  }                                                                                                                  \
-  template <element T, dims Shape, class... I>                                                                       \
-  requires(detail::extents_then_device<I...> && detail::count_extents<I...> == Shape.rank) tensor<T, Shape> NAME(    \
-      detail::extent_here first, I... rest) {                                                                        \
-    return detail::filled<T, Shape>(#NAME, static_cast<T>(VALUE), detail::extents_from(first, rest...),              \
-                                    detail::target_from(rest...), first.at);                                         \
-  }                                                                                                                  \
-  template <tensor_like X>                                                                                           \
-  auto NAME##_like(const X& x, location at = location::current()) {                                                  \
-    using T = typename X::value_type;                                                                                \
-    return detail::filled<T, X::static_shape>(#NAME, static_cast<T>(VALUE), detail::extents_of(x, at),               \
-                                              detail::same_device(x, at), at);                                       \
+#define SINTER_X(NAME, VALUE)                                                                                          \
+  template <element T>                                                                                                 \
+  tensor<T, 0> NAME(detail::target where = {}, location at = location::current()) {                                    \
+    return detail::filled<T, dims(0)>(#NAME, static_cast<T>(VALUE), {}, where, at, true);                              \
+  }                                                                                                                    \
+  template <element T, class... I>                                                                                     \
+  requires detail::extents_then_device<I...> tensor<T, detail::count_dims<I...>> NAME(detail::extent_here first,       \
+                                                                                      I... rest) {                     \
+    return detail::filled<T, detail::count_dims<I...>>(#NAME, static_cast<T>(VALUE),                                   \
+                                                       detail::extents_from(first, rest...),                           \
+                                                       detail::target_from(rest...), first.at, true);                  \
+  }                                                                                                                    \
+  template <element T, extent_like I, std::size_t R>                                                                   \
+  tensor<T, detail::of_rank<R>> NAME(const std::array<I, R>& extents, detail::target where = {},                       \
+                                     location at = location::current()) {                                              \
+    return detail::filled<T, detail::of_rank<R>>(#NAME, static_cast<T>(VALUE), detail::as_extents(extents), where, at, \
+                                                 true);                                                                \
+  }                                                                                                                    \
+  template <element T, dims Shape>                                                                                     \
+  tensor<T, Shape> NAME(detail::target where = {}, location at = location::current()) {                                \
+    return detail::filled<T, Shape>(#NAME, static_cast<T>(VALUE), detail::known_extents<Shape>(), where, at, true);    \
+  }                                                                                                                    \
+  template <element T, dims Shape, class... I>                                                                         \
+  requires(detail::extents_then_device<I...> && detail::count_extents<I...> == Shape.rank) tensor<T, Shape> NAME(      \
+      detail::extent_here first, I... rest) {                                                                          \
+    return detail::filled<T, Shape>(#NAME, static_cast<T>(VALUE), detail::extents_from(first, rest...),                \
+                                    detail::target_from(rest...), first.at, true);                                     \
+  }                                                                                                                    \
+  template <tensor_like X>                                                                                             \
+  auto NAME##_like(const X& x, location at = location::current()) {                                                    \
+    using T = typename X::value_type;                                                                                  \
+    return detail::filled<T, X::static_shape>(#NAME, static_cast<T>(VALUE), detail::extents_of(x, at),                 \
+                                              detail::same_device(x, at), at, true);                                   \
   }
 SINTER_X(zeros, 0)
 SINTER_X(ones, 1)
 #undef SINTER_X
 
-/// One value everywhere: `full<float>(1.5f, 3, 4)`, `full<float, dims{3, 4}>(1.5f)`; `full_like(x, 1.5f)` as zeros_like.
+// NAME<T>(…) for a T that is no dtype, and with a device in front of extents.
+#define SINTER_X(NAME)                                                                           \
+  template <class T, class... A>                                                                 \
+  requires(!element<T>) tensor<float, 0> NAME(const A&...) {                                     \
+    static_assert(element<T>, "sinter: [" #NAME                                                  \
+                              "] the dtypes are float, double, f16, bf16, bool, std::int8_t to " \
+                              "std::int64_t and std::uint8_t to std::uint64_t");                 \
+    return {};                                                                                   \
+  }                                                                                              \
+  template <element T, class I, class... More>                                                   \
+  requires std::is_integral_v<I> tensor<T, 0> NAME(device, I, More...) {                         \
+    static_assert(!sizeof(I), "sinter: [" #NAME "] a device stands last, behind the extents");   \
+    return {};                                                                                   \
+  }
+SINTER_X(zeros)
+SINTER_X(ones)
+SINTER_X(full)
+SINTER_X(arange)
+SINTER_X(linspace)
+SINTER_X(eye)
+#undef SINTER_X
+
+/// One value everywhere: `full<float>(1.5f, 3, 4)`, `full<float, dims{3, 4}>(1.5f)`, `full<float>(1.5f)` of rank 0; `full_like(x, 1.5f)` as zeros_like.
 /// Errors are those of zeros.
 template <element T, class... I>
 requires detail::extents_then_device<I...> tensor<T, detail::count_dims<I...>> full(std::type_identity_t<T> value,
@@ -136,6 +159,10 @@ tensor<T, detail::of_rank<R>> full(std::type_identity_t<T> value, const std::arr
 template <element T, dims Shape>
 tensor<T, Shape> full(std::type_identity_t<T> value, detail::target where = {}, location at = location::current()) {
   return detail::filled<T, Shape>("full", value, detail::known_extents<Shape>(), where, at);
+}
+template <element T>
+tensor<T, 0> full(std::type_identity_t<T> value, detail::target where = {}, location at = location::current()) {
+  return detail::filled<T, dims(0)>("full", value, {}, where, at);
 }
 template <tensor_like X, scalar_like A>
 auto full_like(const X& x, A value, location at = location::current()) {
@@ -208,7 +235,13 @@ tensor<T, 1> arange(std::type_identity_t<T> start, std::type_identity_t<T> stop,
 /// 0, 1, … before stop.
 template <element T>
 tensor<T, 1> arange(std::type_identity_t<T> stop, detail::target where = {}, location at = location::current()) {
-  return arange<T>(T(0), stop, T(1), where, at);
+  if constexpr (detail::check_arange_dtype<T>()) {
+    const std::int64_t n = detail::arange_count<T>(T(0), stop, T(1), at);
+    return detail::evaluate_on(cast<T>(detail::positions<T>("arange", n, at), at), detail::resolve("arange", where, at),
+                               at);
+  } else {
+    return {};
+  }
 }
 
 /// n values 0, 1, …, as T has them, for an extent, which stays symbolic while traced.

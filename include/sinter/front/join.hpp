@@ -53,8 +53,8 @@ auto stack_all(location at, const First& first, const Rest&... rest) {
 
 }  // namespace detail
 
-/// The operands one after the other along an axis; their other extents are equal (user_error). Two to four of them, or a
-/// vector. Copies.
+/// The operands one after the other along an axis, `concat<1>(x, y)` or `concat(x, y, axis<1>)`; their other extents are equal
+/// (user_error). Two to four of them, or a vector. Copies.
 template <int Axis = 0, tensor_like A, tensor_like B>
 auto concat(const A& a, const B& b, location at = location::current()) {
   return detail::concat_all<Axis>(at, a, b);
@@ -77,8 +77,8 @@ auto concat(const std::vector<X>& xs, location at = location::current()) {
       detail::views::concat({parts.data(), parts.size()}, place, at), at);
 }
 
-/// The operands, of equal extents (user_error), along a new axis at position Axis of the result. Two to four of them, or a
-/// vector. Copies.
+/// The operands, of equal extents (user_error), along a new axis at position Axis of the result, `stack<1>(x, y)` or
+/// `stack(x, y, axis<1>)`. Two to four of them, or a vector. Copies.
 template <int Axis = 0, tensor_like A, tensor_like B>
 auto stack(const A& a, const B& b, location at = location::current()) {
   return detail::stack_all<Axis>(at, a, b);
@@ -102,7 +102,29 @@ auto stack(const std::vector<X>& xs, location at = location::current()) {
                                                       at);
 }
 
-/// x cut into `sections` equal parts along an axis; user_error when its extent does not divide. Views.
+// The axis as the last argument.
+#define SINTER_JOIN(NAME)                                                                                      \
+  template <tensor_like A, tensor_like B, int Axis>                                                            \
+  auto NAME(const A& a, const B& b, axis_t<Axis>, location at = location::current()) {                         \
+    return NAME<Axis>(a, b, at);                                                                               \
+  }                                                                                                            \
+  template <tensor_like A, tensor_like B, tensor_like C, int Axis>                                             \
+  auto NAME(const A& a, const B& b, const C& c, axis_t<Axis>, location at = location::current()) {             \
+    return NAME<Axis>(a, b, c, at);                                                                            \
+  }                                                                                                            \
+  template <tensor_like A, tensor_like B, tensor_like C, tensor_like D, int Axis>                              \
+  auto NAME(const A& a, const B& b, const C& c, const D& d, axis_t<Axis>, location at = location::current()) { \
+    return NAME<Axis>(a, b, c, d, at);                                                                         \
+  }                                                                                                            \
+  template <tensor_like X, int Axis>                                                                           \
+  auto NAME(const std::vector<X>& xs, axis_t<Axis>, location at = location::current()) {                       \
+    return NAME<Axis>(xs, at);                                                                                 \
+  }
+SINTER_JOIN(concat)
+SINTER_JOIN(stack)
+#undef SINTER_JOIN
+
+/// x cut into `sections` equal parts along an axis, `split<1>(x, 3)` or `split(x, 3, axis<1>)`; user_error when its extent does not divide. Views.
 template <int Axis = 0, tensor_like X>
 auto split(const X& x, std::int64_t sections, location at = location::current()) {
   constexpr int place = detail::checked_axes<detail::named::split, X::rank, Axis>()[0];
@@ -119,6 +141,11 @@ auto split(const X& x, std::int64_t sections, location at = location::current())
     parts.push_back(detail::typed<typename X::value_type, shape>(
         detail::views::slice_axis(h, place, {i * (n / sections), n / sections, 1}, at), at));
   return parts;
+}
+
+template <tensor_like X, int Axis>
+auto split(const X& x, std::int64_t sections, axis_t<Axis>, location at = location::current()) {
+  return split<Axis>(x, sections, at);
 }
 
 /// As split(x, sections) with the number of parts known to the compiler: an array, for structured bindings.
@@ -139,10 +166,25 @@ struct pad_width {
   dim low, high;
 };
 
+namespace detail {
+
+/// What pad adds. `fixed`: it follows from no floating argument of a trace.
+template <class T>
+struct padding {
+  T value{};
+  bool fixed = true;
+
+  constexpr padding() = default;
+  template <std::convertible_to<T> A>
+  constexpr padding(const A& x) : value(static_cast<T>(x)), fixed(std::is_integral_v<A>) {}
+};
+
+}  // namespace detail
+
 /// x surrounded by `value`: pad(x, {{1, 2}, {0, 0}}) adds one row before and two after. Widths are 0 or more
 /// (user_error). Copies.
 template <tensor_like X, std::size_t R>
-auto pad(const X& x, const pad_width (&widths)[R], typename X::value_type value = typename X::value_type{},
+auto pad(const X& x, const pad_width (&widths)[R], detail::padding<typename X::value_type> value = {},
          location at = location::current()) {
   static_assert(X::rank == int(R), "sinter: [pad] give one {low, high} for each axis");
   dims low, high;
@@ -155,7 +197,9 @@ auto pad(const X& x, const pad_width (&widths)[R], typename X::value_type value 
     high.push(w.high);
   }
   return detail::typed<typename X::value_type, dims(X::rank)>(
-      detail::views::pad(detail::untyped(x, at), low, high, detail::to_scalar(value), &value, at), at);
+      detail::views::pad(detail::untyped(x, at), low, high, detail::to_scalar(value.value), &value.value, value.fixed,
+                         at),
+      at);
 }
 
 namespace detail {
@@ -171,7 +215,7 @@ constexpr bool none_negative(const dims& d) {
 /// As pad(x, widths) with widths known to the compiler, low ones and high ones: static extents stay static.
 /// pad<dims{1, 0}, dims{2, 0}>(x) adds one row before and two after.
 template <dims Low, dims High, tensor_like X>
-auto pad(const X& x, typename X::value_type value = typename X::value_type{}, location at = location::current()) {
+auto pad(const X& x, detail::padding<typename X::value_type> value = {}, location at = location::current()) {
   constexpr bool ranks = Low.rank == X::rank && High.rank == X::rank;
   static_assert(ranks, "sinter: [pad] give one low and one high width for each axis");
   if constexpr (ranks) {

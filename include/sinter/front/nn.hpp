@@ -151,6 +151,12 @@ auto standardised(const Y& y, double eps, location at) {
   return mul(d, rsqrt(add(v, eps, at), at), at);
 }
 
+/// y / sqrt(mean(y²) + eps) over the last axis.
+template <class Y>
+auto unit_rms(const Y& y, double eps, location at) {
+  return mul(y, rsqrt(add(mean_over<last_axis<Y>, true>(mul(y, y, at), at), eps, at), at), at);
+}
+
 }  // namespace detail
 
 /// exp(x) / sum(exp(x)) along an axis, the last by default, relative to the maximum. Floating dtypes; f16 and bf16 are
@@ -213,7 +219,22 @@ auto layer_norm(const X& x, const Gamma& gamma, const Beta& beta, double eps = 1
   }
 }
 
-/// x / sqrt(mean(x²) + eps) · gamma over the last axis (Zhang and Sennrich, 2019). Floating dtypes.
+/// x / sqrt(mean(x²) + eps) over the last axis (Zhang and Sennrich, 2019). Floating dtypes.
+template <tensor_like X>
+auto rms_norm(const X& x, double eps = 1e-5, location where = location::current()) {
+  if constexpr (detail::takes_rows<detail::named::rms_norm, X>()) {
+    const location at = where.in("rms_norm");
+    using T = typename X::value_type;
+    const auto& wider = detail::wide(x, at);
+    const detail::rms_norm_rows<detail::wide_element<X>> rows{{}, eps};
+    return detail::in_rows<T>("rms_norm", wider, X::rank - 1, rows, at, [&] {
+      return detail::narrow<T>(detail::unit_rms(detail::evaluate(wider, at), eps, at), at);
+    });
+  } else {
+    return x;
+  }
+}
+/// rms_norm(x) · gamma; gamma broadcasts against x.
 template <tensor_like X, tensor_like Gamma>
 auto rms_norm(const X& x, const Gamma& gamma, double eps = 1e-5, location where = location::current()) {
   if constexpr (detail::takes_rows<detail::named::rms_norm, X, Gamma>()) {
@@ -224,11 +245,7 @@ auto rms_norm(const X& x, const Gamma& gamma, double eps = 1e-5, location where 
     const detail::rms_norm_rows<detail::wide_element<X>, std::remove_cvref_t<decltype(scale)>> rows{{{&scale}}, eps};
     return detail::in_rows<T>(
         "rms_norm", wider, X::rank - 1, rows, at,
-        [&] {
-          const auto y = detail::evaluate(wider, at);
-          const auto r = rsqrt(add(detail::mean_over<detail::last_axis<X>, true>(mul(y, y, at), at), eps, at), at);
-          return detail::narrow<T>(mul(mul(y, r, at), scale, at), at);
-        },
+        [&] { return detail::narrow<T>(mul(detail::unit_rms(detail::evaluate(wider, at), eps, at), scale, at), at); },
         scale);
   } else {
     return x;

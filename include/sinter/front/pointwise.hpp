@@ -44,6 +44,13 @@ template <element R, tensor_like X>
 constexpr auto cast(const X& x, location at = location::current()) {
   return detail::make<ir::op::cast, R>(at, x);
 }
+template <class R, tensor_like X>
+requires(!element<R>) constexpr auto cast(const X& x) {
+  static_assert(element<R>,
+                "sinter: [cast] the dtypes are float, double, f16, bf16, bool, std::int8_t to std::int64_t and "
+                "std::uint8_t to std::uint64_t");
+  return x;
+}
 
 /// x where the condition holds, else y. The condition is a bool tensor.
 template <tensor_like Condition, operand_like X, operand_like Y>

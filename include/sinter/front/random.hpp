@@ -95,7 +95,7 @@ tensor<T, Shape> draw_normal(const key& k, const index_array<Shape.rank>& extent
     const source s("normal", k, where, at);
     const auto index = counters<Shape>("normal", extents, sizeof(T), at);
     const auto words = gauss(philox(s.state, index, at), philox(s.state, add(index, second_word, at), at), at);
-    const auto value = mul(cast<double>(cast<std::int64_t>(words, at), at), 0x1p-56, at);
+    const auto value = mul(cast<double>(cast<std::int64_t>(words, at), at), formula_number{0x1p-56}, at);
     using work = compute_type<T>;
     if constexpr (std::is_same_v<T, double>) return evaluate_on(value, s.on, at);
     else if constexpr (std::is_same_v<T, work>) return evaluate_on(cast<T>(value, at), s.on, at);

@@ -48,6 +48,12 @@ constexpr bool is_loss() {
   else return false;
 }
 
+/// A pair, a tuple or an array of two.
+template <class T>
+concept two_results = requires {
+  requires std::tuple_size<T>::value == 2;
+};
+
 /// The function that grad and value_and_grad return.
 template <int Index, bool Value, bool Aux, class F>
 class differentiated {
@@ -133,7 +139,9 @@ class differentiated {
       if constexpr (is_loss<V>()) return evaluate(v, where_);
       else return tensor<float, dims{}>();
     };
-    if constexpr (Aux) {
+    if constexpr (Aux && !two_results<Result>) {
+      static_assert(two_results<Result>, "[grad] with has_aux the function must return two results: (value, more)");
+    } else if constexpr (Aux) {
       const auto value = settled_loss(std::get<0>(result));
       auto more = settle_tree(std::get<1>(result));
       auto gradient = gradients(push(tracer, value, where_));

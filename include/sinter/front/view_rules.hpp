@@ -197,7 +197,7 @@ inline handle padded_with_scalar(const handle& x, ir::attributes attr, const dim
 }
 
 SINTER_API handle pad(const handle& x, const dims& low, const dims& high, ir::scalar literal, const void* value,
-                      location at) {
+                      bool fixed, location at) {
   dims extents;
   std::int64_t offset = 0;
   for (int i = 0; i < x.extents.rank; ++i) extents.push(low[i] + x.extents[i] + high[i]);
@@ -206,10 +206,8 @@ SINTER_API handle pad(const handle& x, const dims& low, const dims& high, ir::sc
     attr.dims = to_ir(low);
     for (auto e : high) attr.dims.push_back(engine::to_ir(e));
     attr.literal = literal;
-    const auto& scalars = engine::current()->outermost().scalars;
-    const bool is_scalar = std::isfinite(literal.f) && literal.f != 0 &&
-                           std::find(scalars.begin(), scalars.end(), literal.f) != scalars.end();
-    if (is_scalar && is_float(x.type)) return padded_with_scalar(x, std::move(attr), extents, at);
+    if (!fixed && is_float(x.type) && engine::current()->follows_scalars())
+      return padded_with_scalar(x, std::move(attr), extents, at);
     return push_op(ir::op::pad, {x}, std::move(attr), at);
   }
   if (on_gpu("pad", {&x}, at)) {
@@ -218,7 +216,7 @@ SINTER_API handle pad(const handle& x, const dims& low, const dims& high, ir::sc
     facts.insert(facts.end(), as_numbers(low.begin()), as_numbers(low.end()));
     facts.insert(facts.end(), as_numbers(high.begin()), as_numbers(high.end()));
     return launch(
-        "pad", operands, facts, [&] { return pad(x, low, high, literal, value, at); }, at);
+        "pad", operands, facts, [&] { return pad(x, low, high, literal, value, fixed, at); }, at);
   }
   handle out = allocate("pad", x.type, extents, at);
   handle fill = out;

@@ -38,7 +38,7 @@ SINTER_API handle concat(std::span<const handle> parts, int axis, location at);
 
 /// x surrounded by low and high copies of `value`; widths are 0 or more.
 SINTER_API handle pad(const handle& x, const dims& low, const dims& high, ir::scalar literal, const void* value,
-                      location at);
+                      bool fixed, location at);
 
 /// Joins axes [from, to) of x into one, copying only where their strides do not allow it.
 SINTER_API handle joined_axes(const handle& x, int from, int to, location at);

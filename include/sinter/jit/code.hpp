@@ -21,7 +21,7 @@ struct result_spec {
   ir::node_id node = ir::no_node;
   ir::shape extents;
   dtype type = dtype::f32;
-  series<char> may_replace;  ///< per argument: its storage can hold the result
+  series<char> may_replace;  ///< per argument, of the first: its storage can hold the result
 };
 
 struct sized;
@@ -259,13 +259,16 @@ inline bool shared_in_step(const series<plan::kernel>& kernels, std::span<const 
   return false;
 }
 
+/// So many arguments, the first ones, may give results their storage: a word has a bit for each.
+inline constexpr std::size_t most_replaced = 64;
+
 /// Finds, for every result, the arguments whose storage can hold it.
 inline void find_replaceable(code& c, const ir::graph& g, const series<plan::kernel>& kernels,
                              std::span<const std::size_t> when, std::span<const argument> arguments) {
   const plan::memory_map layout = layout_of(g, arguments, c.layout);
   for (auto& r : c.results) {
-    r.may_replace.resize(arguments.size());
-    for (std::size_t i = 0; i < arguments.size(); ++i) {
+    r.may_replace.resize(std::min(arguments.size(), most_replaced));
+    for (std::size_t i = 0; i < r.may_replace.size(); ++i) {
       const argument& a = arguments[i];
       const int input = static_cast<int>(g.inputs[i]), output = static_cast<int>(r.node);
       r.may_replace[i] = !a.by_value && a.type == r.type && r.extents == g[g.inputs[i]].extents &&

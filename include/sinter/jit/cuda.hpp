@@ -5,6 +5,7 @@
 
 #include "../base/series.hpp"
 #include "../emit/cuda.hpp"
+#include "../emit/cuda_choose.hpp"
 #include "../plan/blas.hpp"
 #include "../plan/horizontal.hpp"
 #include "../plan/sized.hpp"
@@ -259,6 +260,16 @@ inline bool has_products(const ir::graph& g) {
   });
 }
 
+/// Whether the graph or a part of it calls a function of the user, not a kernel: a recorded call cannot.
+inline bool calls_back(const ir::graph& g) {
+  const auto live = g.live();
+  return std::any_of(live.begin(), live.end(), [&](auto id) {
+    const auto& step = g[id].attr.step;
+    return step && ((step->function && step->function->gpu.source.empty()) ||
+                    std::any_of(step->parts.begin(), step->parts.end(), calls_back));
+  });
+}
+
 inline void generate_cuda(code& c, const ir::graph& g, std::span<const argument> arguments, const options& how) {
   const run::cuda::gpu& gpu = run::cuda::device_at(c.where.index);
   // The library is large: it is opened for products only.
@@ -275,7 +286,8 @@ inline void generate_cuda(code& c, const ir::graph& g, std::span<const argument>
   const emit::cuda_target target{.capability = gpu.capability,
                                  .multiprocessors = gpu.multiprocessors,
                                  .deterministic = how.deterministic,
-                                 .tf32 = tf32};
+                                 .tf32 = tf32,
+                                 .parameter_bytes = planned.parameter_bytes};
   cuda_plan p = plan_cuda(
       c, g, copied,
       [&](const ir::graph& separate, const series<result_spec>&) {
@@ -291,9 +303,8 @@ inline void generate_cuda(code& c, const ir::graph& g, std::span<const argument>
   const auto modules = run::cuda::build(texts, c.where.index);
   report_modules(c, modules, step_of, texts);
   c.stage("compile");
-  // A recorded call runs side by side what does not wait for one another; one with opaque steps is not recorded.
-  const bool apart = how.mode == mode::reduce_overhead &&
-                     std::none_of(p.kernels.begin(), p.kernels.end(), [](const auto& k) { return k.is_opaque(); });
+  // A recorded call runs side by side what does not wait for one another.
+  const bool apart = how.mode == mode::reduce_overhead && !calls_back(p.graph);
   const auto hints = hints_of(c.layout);
   picture_plan(c, p.graph, p.kernels, p.when, bind_operands(p.results, p.graph, p.kernels, p.when, hints));
   find_replaceable(c, p.graph, p.kernels, p.when, arguments);
@@ -322,6 +333,7 @@ inline void generate_cuda(code& c, const ir::graph& g, std::span<const argument>
         if (r.may_replace[i])
           to.launches.shared.push_back({where.operand.at(static_cast<int>(r.node)), static_cast<int>(i)});
     to.launches.tuned = a.apart && !a.how.deterministic;
+    to.launches.choose = emit::choose_source;
   };
   settle(c);
   a->inside = nullptr;

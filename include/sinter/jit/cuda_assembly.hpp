@@ -132,7 +132,7 @@ class late_cuda_kernels {
 /// The steps of a program whose kernels have been printed, and where each kernel finds its operands.
 class cuda_assembly {
  public:
-  /// With `apart`, kernels have scratch memory of their own each, so that they may overlap.
+  /// With `apart`, kernels and routines have scratch memory of their own each, so that they may overlap.
   cuda_assembly(run::cuda::sequence& out, const series<plan::kernel>& kernels, const binding& where, bool apart,
                 std::span<const std::int64_t> sizes)
       : out_(out), kernels_(kernels), where_(where), apart_(apart), sizes_(sizes) {}
@@ -173,8 +173,10 @@ class cuda_assembly {
     for (int place : k.places)
       if (place >= 0) s.operands.push_back(operand_of(k.buffers[static_cast<std::size_t>(place)]));
       else s.operands.push_back({-1});
-    s.scratch = scratch_begin();
-    scratch_ = std::max(scratch_, call->scratch_bytes());
+    const std::int64_t own = call->scratch_bytes(), at = apart_ ? round_up(scratch_, 256) : 0;
+    s.scratch = scratch_begin() + at;
+    s.scratch_bytes = own;
+    scratch_ = std::max(scratch_, at + own);
     s.call = std::move(call);
     out_.steps.push_back(std::move(s));
   }
@@ -186,11 +188,14 @@ class cuda_assembly {
     out_.intermediates = where_.intermediates;
     for (const auto& life : where_.lives) out_.intermediate_bytes.push_back(life.bytes);
     out_.scratch_bytes = scratch_begin() + scratch_;
+    if (out_.table_bytes == 0) return;
+    out_.tables = round_up(out_.scratch_bytes, 256);
+    out_.scratch_bytes = out_.tables + out_.table_bytes;
   }
 
  private:
   /// Those that are parameters, then those of the table, and its numbers.
-  void add_operands(run::cuda::step& s, std::span<const plan::kernel> group, const emit::cuda_source& source) const {
+  void add_operands(run::cuda::step& s, std::span<const plan::kernel> group, const emit::cuda_source& source) {
     series<run::cuda::operand> all;
     for (const auto& k : group)
       for (const auto& b : k.buffers) all.push_back(operand_of(b));
@@ -209,6 +214,9 @@ class cuda_assembly {
           table.numbers[i].evaluate(sizes_);  // little endian: its first bytes are the smaller number
       std::memcpy(s.numbers.data() + i * bytes, &n, bytes);
     }
+    if (!table.in_memory) return;
+    s.table_at = out_.table_bytes;
+    out_.table_bytes += static_cast<std::int64_t>(s.table_bytes());
   }
   run::cuda::operand operand_of(const plan::buffer_use& b) const {
     return {where_.operand.at(b.id), b.by_value ? static_cast<int>(size_of(b.type)) : 0, b.written};

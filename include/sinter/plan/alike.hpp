@@ -53,8 +53,8 @@ inline std::int64_t widest_vector(const kernel& k) {
 
 }  // namespace detail
 
-/// Equal for kernels that are alike: they have equal instructions on equal types, and what one accesses in vectors the others
-/// do, too. Of kernels without reductions.
+/// Equal for kernels that are alike: they have equal instructions on equal types, and what one accesses in vectors, or with
+/// indices of 64 bits, the others do, too. Of kernels without reductions.
 SINTER_API std::string form_of(const kernel& k) {
   std::string form;
   const auto add = [&](std::int64_t n) { form.append(std::to_string(n)).push_back(' '); };
@@ -63,6 +63,8 @@ SINTER_API std::string form_of(const kernel& k) {
     for (const auto n : numbers) add(n);
   };
   add(static_cast<std::int64_t>(k.axes.size()));
+  // Of open extents all of a launch have the same indices (size_fit).
+  add(k.symbols == 0 && needs_wide_index(k));
   for (const auto& i : k.body) {
     add(static_cast<std::int64_t>(i.kind));
     add(static_cast<std::int64_t>(i.code));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../base/series.hpp"
+#include "index.hpp"
 #include "kernel.hpp"
 #include "root.hpp"
 
@@ -52,6 +53,21 @@ SINTER_API int position(kernel& k, const affine& at) {
   i.at.at = at;
   i.axes = axes_of(k, at);
   return add(k, std::move(i));
+}
+
+/// The coordinate that instruction `index` tells, of `rank` axes.
+inline affine indirect(kernel& k, int index, std::size_t rank) {
+  affine c = constant_coordinate(0, rank);
+  c.indirect = 1;
+  c.index = k.body[static_cast<std::size_t>(index)].type == dtype::i64 ? index : converted(k, index, dtype::i64);
+  return c;
+}
+
+/// `index` as one within an extent, of `rank` axes.
+inline int clamped(kernel& k, int index, const dim& extent, std::size_t rank) {
+  if (k.body[static_cast<std::size_t>(index)].type != dtype::i64) index = converted(k, index, dtype::i64);
+  const int low = combined(k, ir::op::maximum, index, literal(k, dtype::i64, {}));
+  return combined(k, ir::op::minimum, low, position(k, constant_coordinate(extent - dim(1), rank)));
 }
 
 /// The scan `v` of values; `along` is the coordinate on the scanned dimension.

@@ -9,6 +9,7 @@
 #include "finish.hpp"
 #include "group.hpp"
 #include "opaque.hpp"
+#include "parameters.hpp"
 #include "schedule.hpp"
 #include "sized.hpp"
 
@@ -83,6 +84,7 @@ class fusion {
 
   kernel lowered(const series<root>& roots) const {
     kernel k = lower(g_, roots, memory_);
+    check_parameters(g_, roots, memory_, k, target_);
     schedule(k, memory_.hints, target_);
     return k;
   }
@@ -135,10 +137,11 @@ class fusion {
 
   /// A group between `a` and `b` on a path that leaves them; nowhere when there is none.
   std::size_t between(std::size_t a, std::size_t b) const {
-    series<char> seen(groups_.size());
     series<std::size_t> stack;
     for (auto s : next_[a])
       if (s != b) stack.push_back(s);
+    if (stack.empty()) return nowhere;
+    series<char> seen(groups_.size());
     while (!stack.empty()) {
       const auto x = stack.back();
       stack.pop_back();

@@ -36,6 +36,7 @@ class lowering {
       const auto saved = k_;
       const auto memo = memo_;
       const auto kept = kept_;
+      depth_ = 0;
       try {
         return place_at(r, *at);
       } catch (const refusal& no) {
@@ -71,7 +72,7 @@ class lowering {
     }
     if (r.scatter) {
       const auto axis = static_cast<std::size_t>(target.attr.ints[0]);
-      to[axis] = indirect(value_at(target.in[1], at));
+      to[axis] = indirect(k_, value_at(target.in[1], at), n());
       out.accumulate = true;
       out.bound = target.extents[axis];
     }
@@ -243,8 +244,18 @@ class lowering {
     auto& known = memo_[id];
     for (const auto& [where, value] : known)
       if (where == at) return value;
-    const int value = memory_.stored[id] ? load(id, at) : compute(id, at);
+    const int value = memory_.stored[id] ? load(id, at) : computed(id, at);
     memo_[id].emplace_back(std::move(at), value);
+    return value;
+  }
+
+  /// As compute. What is far down, or one op too many, has to be in memory: compilers take long for very large kernels.
+  int computed(node_id id, const coordinates& at) {
+    if ((depth_ >= most_deep || k_.body.size() >= most_instructions) && !g_[id].in.empty())
+      throw refusal{"more operations than a kernel may have, or have in a row", id};
+    ++depth_;
+    const int value = compute(id, at);
+    --depth_;
     return value;
   }
 
@@ -285,7 +296,7 @@ class lowering {
         ensure(!ir::may_read_nothing(g_, v), "what gather reads has an element");
         const auto axis = static_cast<std::size_t>(v.attr.ints[0]);
         coordinates below = at;
-        below[axis] = indirect(clamped(value_at(v.in[1], at), g_[v.in[0]].extents[axis]));
+        below[axis] = indirect(k_, clamped(k_, value_at(v.in[1], at), g_[v.in[0]].extents[axis], n()), n());
         return value_at(v.in[0], std::move(below));
       }
       default:
@@ -347,22 +358,13 @@ class lowering {
     return nothing || memory_.strides[id].empty() ? row_major(g_[id].extents) : memory_.strides[id];
   }
 
-  affine indirect(int index) {
-    affine c = constant_coordinate(0, n());
-    c.indirect = 1;
-    c.index = k_.body[static_cast<std::size_t>(index)].type == dtype::i64 ? index : converted(k_, index, dtype::i64);
-    return c;
-  }
-
-  int clamped(int index, const dim& extent) {
-    if (k_.body[static_cast<std::size_t>(index)].type != dtype::i64) index = converted(k_, index, dtype::i64);
-    const int low = combined(k_, ir::op::maximum, index, literal(k_, dtype::i64, {}));
-    return combined(k_, ir::op::minimum, low, position(k_, constant_coordinate(extent - dim(1), n())));
-  }
+  static constexpr std::size_t most_instructions = 4096;
+  static constexpr int most_deep = 1000;
 
   const ir::graph& g_;
   std::span<const root> roots_;
   const memory_map& memory_;
+  int depth_ = 0;
   series<dim> axes_;
   kernel k_;
   sorted_set<node_id> targets_;

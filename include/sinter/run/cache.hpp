@@ -91,7 +91,9 @@ SINTER_API std::string unpack_entry(std::string_view entry, std::string_view key
   entry.remove_prefix(sizeof header);
   if (std::memcmp(header.magic, expected.magic, sizeof header.magic) != 0) return why = "is not a kernel", "";
   if (header.format != expected.format) return why = "has another format", "";
-  if (header.key_bytes != key.size() || entry.substr(0, key.size()) != key) return why = "is for another kernel", "";
+  if (entry.size() < header.key_bytes) return why = "is truncated", "";
+  if (header.key_bytes != key.size() || entry.substr(0, key.size()) != key)
+    return why = "is damaged or for another kernel", "";
   entry.remove_prefix(key.size());
   if (header.image_bytes == 0 || entry.size() != header.image_bytes) return why = "is truncated", "";
   if (!(header.check == digest_of(entry, digest_of(key)))) return why = "is damaged", "";

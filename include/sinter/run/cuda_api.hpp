@@ -17,6 +17,7 @@ using event = struct event_tag*;        // CUevent
 using graph = struct graph_tag*;        // CUgraph
 using node = struct node_tag*;          // CUgraphNode
 using executable = struct exec_tag*;    // CUgraphExec
+using condition = unsigned long long;   // CUgraphConditionalHandle
 
 // CUresult
 inline constexpr result success = 0, invalid_value = 1, out_of_memory = 2, not_initialized = 3, deinitialized = 4,
@@ -63,6 +64,36 @@ struct memset_node {
   unsigned value = 0, element_bytes = 1;
   std::size_t width = 0, height = 1;
 };
+
+/// CUDA_MEMCPY3D, of one row between addresses of a GPU (CU_MEMORYTYPE_DEVICE).
+struct copy_place {
+  std::size_t x = 0, y = 0, z = 0, level = 0;
+  unsigned memory_type = 2;
+  const void* host = nullptr;
+  address at = 0;
+  void *array = nullptr, *reserved = nullptr;
+  std::size_t pitch = 0, height = 0;
+};
+struct copy_node {
+  copy_place from, to;
+  std::size_t width = 0, height = 1, depth = 1;
+};
+
+/// CUgraphNodeParams of a conditional node (CU_GRAPH_NODE_TYPE_CONDITIONAL), whose body the driver makes; the last words are
+/// those of its union's other members.
+struct conditional_node {
+  int type = 13, reserved[3] = {};
+  condition handle = 0;
+  int kind = 0;  ///< conditional_if, conditional_while
+  unsigned size = 1;
+  graph* bodies = nullptr;
+  context in = nullptr;
+  long long rest[26] = {};
+};
+static_assert(sizeof(conditional_node) == 256);
+// CUgraphConditionalNodeType; CU_GRAPH_COND_ASSIGN_DEFAULT: at each launch the condition has its default
+inline constexpr int conditional_if = 0, conditional_while = 1;
+inline constexpr unsigned condition_begins_anew = 1;
 
 /// CUgraphEdgeData: an edge that orders a kernel behind a whole step, or, with `early`, behind another kernel's word alone
 /// (CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC, CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC).
@@ -135,6 +166,8 @@ struct update_info {
       std::size_t count, const api::kernel_node* what))                                                               \
   row(graph_add_memset, cuGraphAddMemsetNode, (api::node* node, api::graph graph, const api::node* after,             \
       std::size_t count, const api::memset_node* what, api::context context))                                         \
+  row(graph_add_copy, cuGraphAddMemcpyNode, (api::node* node, api::graph graph, const api::node* after,               \
+      std::size_t count, const api::copy_node* what, api::context context))                                           \
   row(graph_add_child, cuGraphAddChildGraphNode, (api::node* node, api::graph graph, const api::node* after,          \
       std::size_t count, api::graph child))                                                                           \
   row(graph_instantiate, cuGraphInstantiateWithFlags, (api::executable* executable, api::graph graph,                 \
@@ -143,6 +176,8 @@ struct update_info {
       const api::kernel_node* what))                                                                                  \
   row(graph_set_memset, cuGraphExecMemsetNodeSetParams, (api::executable executable, api::node node,                  \
       const api::memset_node* what, api::context context))                                                            \
+  row(graph_set_copy, cuGraphExecMemcpyNodeSetParams, (api::executable executable, api::node node,                    \
+      const api::copy_node* what, api::context context))                                                              \
   row(graph_set_child, cuGraphExecChildGraphNodeSetParams, (api::executable executable, api::node node,               \
       api::graph child))                                                                                              \
   row(graph_launch, cuGraphLaunch, (api::executable executable, api::stream stream))                                  \
@@ -159,6 +194,12 @@ struct driver_table {
   /// cuGraphAddDependencies_v2, of CUDA 12.3; null in older drivers.
   api::result (*graph_add_edges)(api::graph graph, const api::node* from, const api::node* to, const api::edge* edges,
                                  std::size_t count) = nullptr;
+  /// cuGraphConditionalHandleCreate and cuGraphAddNode_v2, of CUDA 12.3; null in older drivers.
+  api::result (*condition_create)(api::condition* handle, api::graph root, api::context context, unsigned begins,
+                                  unsigned flags) = nullptr;
+  api::result (*graph_add_conditional)(api::node* node, api::graph graph, const api::node* after,
+                                       const api::edge* edges, std::size_t count,
+                                       api::conditional_node* what) = nullptr;
 };
 
 }  // namespace sinter::engine::run::cuda

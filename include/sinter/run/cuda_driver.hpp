@@ -47,6 +47,7 @@ struct driver_state {
   int devices = 0;
   std::array<std::atomic<gpu*>, most_devices> gpus{};
   std::atomic<bool> refuses_early_edges{false};  ///< learned from the first graph with such edges
+  std::atomic<bool> refuses_conditions{false};   ///< and from the first with a conditional node
   std::mutex lost_mutex;
   std::string lost;  ///< the error after which the contexts are of no use
   // The labels of the last launches, for errors that surface later.
@@ -113,8 +114,12 @@ SINTER_API std::string start(driver_state& state) {
            " (525) or newer";
   SINTER_CUDA_DRIVER(SINTER_ROW)
 #undef SINTER_ROW
-  table.graph_add_edges =
-      reinterpret_cast<decltype(table.graph_add_edges)>(::dlsym(found.handle, "cuGraphAddDependencies_v2"));
+  const auto newer = [&](auto& entry, const char* name) {
+    entry = reinterpret_cast<std::decay_t<decltype(entry)>>(::dlsym(found.handle, name));
+  };
+  newer(table.graph_add_edges, "cuGraphAddDependencies_v2");
+  newer(table.condition_create, "cuGraphConditionalHandleCreate");
+  newer(table.graph_add_conditional, "cuGraphAddNode_v2");
   if (const auto r = table.init(0); r != api::success) return start_problem(r) + " (" + coded(r) + ")";
   if (const auto r = table.driver_version(&state.version); r != api::success)
     return "the CUDA driver does not tell its version (" + coded(r) + ")";

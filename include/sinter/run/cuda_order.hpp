@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "../base/series.hpp"
+#include "../base/sorted.hpp"
 #include "cuda_program.hpp"
 
 namespace sinter::engine::run::cuda {
@@ -21,7 +22,7 @@ inline series<access> accesses(const sequence& s, const step& of) {
   const auto given = static_cast<std::size_t>(s.given);
   series<access> out;
   for (const operand& o : of.operands) {
-    if (!o.touched) continue;
+    if (!o.touched || o.index < 0) continue;
     access a{o.index, 0, 0, o.written};
     if (const auto i = static_cast<std::size_t>(o.index); i >= given) {
       a.from = s.intermediates[i - given];
@@ -34,14 +35,12 @@ inline series<access> accesses(const sequence& s, const step& of) {
 }
 
 /// True when two accesses may meet: they name one operand, share scratch memory, or are a result and the argument whose
-/// storage it may have.
-inline bool meet(const sequence& s, const access& a, const access& b) {
+/// storage it may have, which `shared` knows.
+inline bool meet(const sorted_set<std::pair<int, int>>& shared, const access& a, const access& b) {
   if (!a.written && !b.written) return false;
   if (a.index >= 0 && a.index == b.index) return true;
   if (a.to > a.from && b.to > b.from) return a.from < b.to && b.from < a.to;
-  return std::any_of(s.shared.begin(), s.shared.end(), [&](const sharing& w) {
-    return (w.result == a.index && w.argument == b.index) || (w.result == b.index && w.argument == a.index);
-  });
+  return shared.contains({a.index, b.index}) || shared.contains({b.index, a.index});
 }
 
 }  // namespace detail
@@ -49,6 +48,8 @@ inline bool meet(const sequence& s, const access& a, const access& b) {
 /// Per step, the earlier ones that have to end before it begins, less those that another of them waits for.
 SINTER_API series<series<int>> dependencies(const sequence& s) {
   const std::size_t count = s.steps.size();
+  sorted_set<std::pair<int, int>> shared;
+  for (const sharing& w : s.shared) shared.emplace(w.result, w.argument);
   series<series<detail::access>> touched;
   for (const step& one : s.steps) touched.push_back(detail::accesses(s, one));
   series<series<int>> out(count);
@@ -59,7 +60,7 @@ SINTER_API series<series<int>> dependencies(const sequence& s) {
       if (reached[j][i]) continue;
       const bool waits = std::any_of(touched[i].begin(), touched[i].end(), [&](const detail::access& a) {
         return std::any_of(touched[j].begin(), touched[j].end(),
-                           [&](const detail::access& b) { return detail::meet(s, a, b); });
+                           [&](const detail::access& b) { return detail::meet(shared, a, b); });
       });
       if (!waits) continue;
       out[j].push_back(static_cast<int>(i));

@@ -14,6 +14,7 @@
 #include "cuda_blas.hpp"
 #include "cuda_memory.hpp"
 #include "cuda_module.hpp"
+#include "cuda_pinned.hpp"
 
 namespace sinter::engine::run::cuda {
 
@@ -34,17 +35,7 @@ struct sharing {
 
 enum class action : std::uint8_t { launch, fill, product, call };
 
-/// A step that is more than one kernel: a branch, a loop, a function of the user.
-class routine {
- public:
-  routine() = default;
-  routine(const routine&) = delete;
-  routine& operator=(const routine&) = delete;
-  virtual ~routine() = default;
-  /// `buffers` are its operands, then its results, null for one that nothing reads; it may use scratch_bytes() at `scratch`.
-  virtual void run(void* const* buffers, char* scratch, const long* sizes, queue& q) const = 0;
-  virtual std::int64_t scratch_bytes() const { return 0; }
-};
+class routine;
 
 /// One kernel launch, fill, matrix product, or call of a routine.
 struct step {
@@ -55,11 +46,12 @@ struct step {
   // Of a launch. Its parameters: the operands, the table if there is one, the scratch address, the sizes.
   std::size_t tabled = 0;  ///< the last so many operands are no parameters: their addresses, or values, begin the table
   series<char> numbers;    ///< which these bytes end; none: there is no table
+  std::int64_t table_at = -1;  ///< not -1: it is so far into the sequence's tables, and the parameter is its address
   std::shared_ptr<const module> code;
   api::function entry = nullptr;
   unsigned blocks = 0, threads = 0, shared = 0;
   bool awaits = false;             ///< its first words are await_grids() (emit/prelude_cuda.hpp): it may be begun early
-  std::int64_t scratch = 0;        ///< offset of the kernel's own scratch
+  std::int64_t scratch = 0;        ///< offset of the kernel's, or the routine's, own scratch
   std::int64_t scratch_bytes = 0;  ///< and its size
 
   // Of a fill.
@@ -68,6 +60,8 @@ struct step {
 
   matmul product;
   std::shared_ptr<const routine> call;  ///< its operands may have index -1: a result that nothing reads
+
+  std::size_t table_bytes() const { return numbers.empty() ? 0 : tabled * sizeof(void*) + numbers.size(); }
 };
 
 struct sequence {
@@ -78,16 +72,49 @@ struct sequence {
   series<std::int64_t> intermediates;       ///< offsets in the scratch block
   series<std::int64_t> intermediate_bytes;  ///< and sizes
   std::int64_t scratch_bytes = 0;
-  int sizes = 0;       ///< number of size symbols
-  bool tuned = false;  ///< recorded products use the algorithm that is fastest when measured
-
-  /// Some step is a call, which the host has to make each time: no recording can hold it.
-  bool has_calls() const {
-    for (const step& one : steps)
-      if (one.what == action::call) return true;
-    return false;
-  }
+  std::int64_t tables = 0, table_bytes = 0;  ///< where in the scratch block tables are that are no parameters; and size
+  int sizes = 0;                             ///< number of size symbols
+  bool tuned = false;                        ///< recorded products use the algorithm that is fastest when measured
+  /// The kernel `choose` (emit/cuda_choose.hpp), with which recorded branches and loops begin.
+  const char* choose = nullptr;
 };
+
+class tape;
+
+/// Nodes that the graph of a recorded call has at most. What would need more runs step by step.
+inline constexpr std::int64_t most_nodes = 16384;
+
+/// The sum, or where that is more than most_nodes, or one of them is, something that is more.
+inline std::int64_t sum_of_nodes(std::int64_t a, std::int64_t times, std::int64_t b) {
+  const auto few = [](std::int64_t n) { return std::min(n, most_nodes + 1); };
+  return few(few(a) + few(times) * few(b));
+}
+
+/// A step that is more than one kernel: a branch, a loop, a function of the user.
+class routine {
+ public:
+  routine() = default;
+  routine(const routine&) = delete;
+  routine& operator=(const routine&) = delete;
+  virtual ~routine() = default;
+  /// `buffers` are its operands, then its results, null for one that nothing reads; it may use scratch_bytes() at `scratch`.
+  virtual void run(void* const* buffers, char* scratch, const long* sizes, queue& q) const = 0;
+  virtual std::int64_t scratch_bytes() const { return 0; }
+
+  /// Nodes that record() makes at most; more than most_nodes for what cannot be recorded.
+  virtual std::int64_t nodes() const { return most_nodes + 1; }
+  /// The steps that record() walks over.
+  virtual std::span<const sequence> parts() const { return {}; }
+  /// As run(), as nodes of a graph. (cuda_tape.hpp)
+  virtual void record(void* const*, char*, tape&) const {}
+};
+
+/// Nodes of a graph that records the steps, at most. It has tables of its own, which count, too: as much as 4 KB of a node.
+inline std::int64_t nodes_of(const sequence& s) {
+  std::int64_t n = s.table_bytes / 4096;
+  for (const step& one : s.steps) n = sum_of_nodes(n, 1, one.what == action::call ? one.call->nodes() : 1);
+  return n;
+}
 
 /// What allocate() is told, with the label of its last step.
 inline constexpr const char* scratch_of_call = "scratch memory of a call that ends with";
@@ -130,6 +157,12 @@ class operand_table {
   }
 
   char* scratch() const { return scratch_; }
+  /// The sequence's tables in the GPU's memory, once somebody has said where that is.
+  char* tables() const {
+    ensure(tables_ != nullptr, "a table in memory has a place");
+    return tables_;
+  }
+  void put_tables(void* where) { tables_ = static_cast<char*>(where); }
   std::span<const long> sizes() const { return sizes_; }
   void* operator[](const operand& o) const { return address_.all()[static_cast<std::size_t>(o.index)]; }
   /// Where the kernel's parameter is: an address, or the element itself.
@@ -140,27 +173,52 @@ class operand_table {
 
  private:
   char* scratch_;
+  char* tables_ = nullptr;
   std::span<const long> sizes_;
   local_list<void*, 96> address_;
 };
+
+/// Writes a step's table of this call: addresses and values, then numbers.
+inline void write_table(const step& s, operand_table& call, char* to) {
+  const std::size_t own = s.operands.size() - s.tabled;
+  for (std::size_t i = 0; i < s.tabled; ++i) {
+    const operand& o = s.operands[own + i];
+    std::memcpy(to + i * sizeof(void*), call.value_of(o),
+                o.bytes != 0 ? static_cast<std::size_t>(o.bytes) : sizeof(void*));
+  }
+  std::copy(s.numbers.begin(), s.numbers.end(), to + s.tabled * sizeof(void*));
+}
+
+/// Asks for a copy of the tables that are no parameters, in the stream's order, to where the call has them.
+inline void send_tables(const sequence& s, operand_table& call, queue& q) {
+  const auto bytes = static_cast<std::size_t>(s.table_bytes);
+  pinned_block* const pinned = pinned_of(q.where->index).take(bytes, *q.where);
+  series<char> own(pinned == nullptr ? bytes : 0);
+  char* const from = pinned == nullptr ? own.data() : static_cast<char*>(pinned->data);
+  for (const step& one : s.steps)
+    if (one.table_at >= 0) write_table(one, call, from + one.table_at);
+  if (pinned == nullptr) return host_to_device(call.tables(), from, bytes, q);
+  const api::result asked = driver().copy_to_device(address_of(call.tables()), from, bytes, q.handle);
+  // A copy that is under way and has no event leaves the block to the GPU, which may be reading it.
+  if (asked == api::success) check(driver().event_record(pinned->done, q.handle), "copying to the GPU");
+  pinned_of(q.where->index).give(pinned);
+  check(asked, "copying to the GPU");
+}
 
 /// The parameters of a launch, as cuLaunchKernel wants them.
 class parameter_list {
  public:
   parameter_list(const step& s, operand_table& call)
       : scratch_(call.scratch() + s.scratch),
+        table_at_(s.table_at < 0 ? nullptr : call.tables() + s.table_at),
         list_(s.operands.size() - s.tabled + 2 + call.sizes().size()),
-        table_(s.numbers.empty() ? 0 : s.tabled * sizeof(void*) + s.numbers.size()) {
-    const std::size_t own = s.operands.size() - s.tabled;
+        table_(s.table_at < 0 ? s.table_bytes() : 0) {
     void** at = list_.data();
-    for (std::size_t i = 0; i < own; ++i) *at++ = call.value_of(s.operands[i]);
-    if (!s.numbers.empty()) {
-      for (std::size_t i = 0; i < s.tabled; ++i) {
-        const operand& o = s.operands[own + i];
-        std::memcpy(table_.data() + i * sizeof(void*), call.value_of(o),
-                    o.bytes != 0 ? static_cast<std::size_t>(o.bytes) : sizeof(void*));
-      }
-      std::copy(s.numbers.begin(), s.numbers.end(), table_.data() + s.tabled * sizeof(void*));
+    for (std::size_t i = 0; i < s.operands.size() - s.tabled; ++i) *at++ = call.value_of(s.operands[i]);
+    if (s.table_at >= 0) {
+      *at++ = &table_at_;
+    } else if (!s.numbers.empty()) {
+      write_table(s, call, table_.data());
       *at++ = table_.data();
     }
     *at++ = &scratch_;
@@ -170,7 +228,7 @@ class parameter_list {
   void** data() { return list_.data(); }
 
  private:
-  char* scratch_;
+  char *scratch_, *table_at_;
   local_list<void*, 96> list_;
   local_list<char, 1024> table_;
 };
@@ -224,6 +282,10 @@ inline void enqueue(const step& s, operand_table& table, queue& q, const driver_
 inline void execute_in(const sequence& s, std::span<void* const> given, char* base, const long* sizes, queue& q) {
   const driver_table& call = driver();
   detail::operand_table table(s, given, base, sizes);
+  if (s.table_bytes != 0) {
+    table.put_tables(base + s.tables);
+    detail::send_tables(s, table, q);
+  }
   for (const step& one : s.steps) detail::enqueue(one, table, q, call);
 }
 

@@ -197,6 +197,8 @@ SINTER_API series<std::string> compile_flags(const host_compiler& with) {
     "-ffp-contract=off",
     "-fwrapv",
     "-fno-strict-aliasing",
+    // A program may hold the C++ library in itself, where kernels find nothing of it.
+    "-fno-exceptions",
     "-w",
     "-Wno-psabi"
   };
@@ -233,8 +235,8 @@ SINTER_API compiled compile(const host_compiler& with, const std::string& source
   const detail::scratch_folder scratch;
   const std::string text = scratch.path() + "/kernel.cpp", object = scratch.path() + "/kernel.so";
   if (!detail::write_file(text, source))
-    throw system_error("a kernel's source cannot be written to " + text + ": " + std::strerror(errno) +
-                       "; set TMPDIR to a folder with free space");
+    throw system_error("a kernel's source cannot be written below " + detail::temporary_folder() + ": " +
+                       std::strerror(errno) + "; set TMPDIR to a folder with free space");
   series<std::string> argv = {with.path};
   for (auto& flag : compile_flags(with)) argv.push_back(std::move(flag));
   argv.insert(argv.end(), {text, "-o", object});
