@@ -3,8 +3,8 @@
 
     compute_sanitizer.py BUILD [--tool memcheck|racecheck|initcheck|synccheck] [--jobs N] [--timeout S] [--only REGEX]
 
-Each tensor has an allocation of its own there, but for the tests of that, and fresh memory is poisoned. Run ctest -L cuda first: then kernels come
-from the cache. Prints a line a test, and what the tool found; fails when it found anything, or a test failed.
+Each tensor has an allocation of its own there, but for RECORDED and the tests of that, and fresh memory is poisoned. Run ctest -L cuda first: then
+kernels come from the cache. Prints a line a test, and what the tool found; fails when it found anything, or a test failed.
 """
 import argparse
 import concurrent.futures
@@ -20,6 +20,9 @@ import time
 # What starts CUDA in children, which the tool does not follow: kernels that fail on purpose, mostly.
 LEFT_OUT = ("run/cuda_fault/gpu", "run/cuda_emulator/gpu")
 LEFT_OUT_CASES = "*in a forked child*"
+# Graphs with copies and conditional nodes. The tool (2025.3) ends where memory that a copy node has was freed and allocated anew between two
+# launches, and reports misaligned accesses, of no kernel, where other processes use the GPU, too.
+RECORDED = ("jit/cuda_recorded/gpu", "jit/cuda_table/gpu")
 
 
 def tests_of(build, only):
@@ -31,7 +34,8 @@ def tests_of(build, only):
         properties = {p["name"]: p["value"] for p in test["properties"]}
         environment = dict(e.split("=", 1) for e in properties.get("ENVIRONMENT", []))
         # Those of run/ look at the cache itself.
-        alone = {} if test["name"].startswith("run/") else {"SINTER_CUDA_NO_CACHE": "1"}
+        cached = test["name"].startswith("run/") or test["name"] in RECORDED
+        alone = {} if cached else {"SINTER_CUDA_NO_CACHE": "1"}
         yield test["name"], test["command"], {**environment, **alone, "SINTER_TEST_GPU": "assumed"}
 
 
@@ -49,6 +53,17 @@ def run(tool, name, command, environment, timeout):
     return name, code, text, time.monotonic() - start
 
 
+def results(tool, tests, jobs, timeout):
+    """What run() gives for each test as they end: first those that run alone."""
+    for test in tests:
+        if test[0] in RECORDED:
+            yield run(tool, *test, timeout)
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        waiting = [pool.submit(run, tool, *test, timeout) for test in tests if test[0] not in RECORDED]
+        for done in concurrent.futures.as_completed(waiting):
+            yield done.result()
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("build")
@@ -58,23 +73,20 @@ def main():
     parser.add_argument("--only", default="")
     args = parser.parse_args()
     sanitizer = shutil.which("compute-sanitizer") or sys.exit("compute-sanitizer is not on PATH")
+    tests = list(tests_of(args.build, args.only))
     bad = 0
-    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        waiting = [pool.submit(run, (sanitizer, args.tool), *test, args.timeout)
-                   for test in tests_of(args.build, args.only)]
-        for done in concurrent.futures.as_completed(waiting):
-            name, code, text, seconds = done.result()
-            summary = re.findall(r"^=+ ((?:ERROR|RACECHECK) SUMMARY: .*)$", text, re.M)
-            cases = re.findall(r"test cases: *(\d+) \| *(\d+) passed", text)
-            clean = code == 0 and summary and re.match(r".*SUMMARY: 0 (errors|hazards)", summary[-1])
-            bad += not clean
-            print(f"{'ok    ' if clean else 'FAILED'} {name:34} {seconds:6.1f} s  {code}  "
-                  f"{'/'.join(reversed(cases[-1])) if cases else '?'} cases  {summary[-1] if summary else 'no summary'}",
-                  flush=True)
-            if not clean:
-                lines = [l for l in text.splitlines() if re.match(r"=========|.*(ERROR|FATAL):", l)]
-                print("\n".join("    " + l for l in lines[:12] + lines[-12:]), flush=True)
-    if not waiting:
+    for name, code, text, seconds in results((sanitizer, args.tool), tests, args.jobs, args.timeout):
+        summary = re.findall(r"^=+ ((?:ERROR|RACECHECK) SUMMARY: .*)$", text, re.M)
+        cases = re.findall(r"test cases: *(\d+) \| *(\d+) passed", text)
+        clean = code == 0 and summary and re.match(r".*SUMMARY: 0 (errors|hazards)", summary[-1])
+        bad += not clean
+        print(f"{'ok    ' if clean else 'FAILED'} {name:34} {seconds:6.1f} s  {code}  "
+              f"{'/'.join(reversed(cases[-1])) if cases else '?'} cases  {summary[-1] if summary else 'no summary'}",
+              flush=True)
+        if not clean:
+            lines = [l for l in text.splitlines() if re.match(r"=========|.*(ERROR|FATAL):", l)]
+            print("\n".join("    " + l for l in lines[:12] + lines[-12:]), flush=True)
+    if not tests:
         sys.exit("no tests")
     return 1 if bad else 0
 
