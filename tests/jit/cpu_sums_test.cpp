@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <sinter/sinter.hpp>
+#include <string>
 
 using namespace sinter;
 
@@ -12,7 +13,7 @@ namespace {
 constexpr double bound = 4e-6, tenth = 0.1F;
 
 template <class F, class X>
-void check(const char* what, F&& f, const X& x, double scale, dynamic open) {
+void check(const std::string& what, F&& f, const X& x, double scale, dynamic open) {
   const auto g = compile(f, {.dynamic = open});
   if (open != dynamic::no) g(full<float>(0.1F, 40, 40)), g(full<float>(0.1F, 41, 39));
   const auto y = g(x);

@@ -21,9 +21,9 @@ inline std::string memory_type(dtype t) { return "t_" + element_name(t); }
 inline std::string scalar_type(dtype t) { return "s_" + element_name(compute_type(t)); }
 inline std::string vector_type(dtype t) { return "v_" + element_name(compute_type(t)); }
 
-/// Sums of f32 are added to a total in f64 after so many elements of each part of a row, and after so many rows: their error
+/// Sums of f32 are added to a total in f64 after so many vectors of each part of a row, and after so many rows: their error
 /// does not grow with the number of addends. Known rows and numbers of rows that are not much longer need none.
-inline constexpr std::int64_t fold_elements = 2048, most_unfolded = 16 << 10, fold_rows = 256;
+inline constexpr std::int64_t fold_vectors = 128, most_unfolded = 16 << 10, fold_rows = 256, fold_elements = 2048;
 
 inline bool is_f32_sum(const instruction& i) {
   return i.kind == kind::reduce && i.code == ir::op::add && compute_type(i.type) == dtype::f32;

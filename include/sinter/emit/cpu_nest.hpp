@@ -326,7 +326,7 @@ class nest_printer {
     const auto runs = [&] {
       const std::string low = k_.block ? "low" : "0", high = k_.block ? "high" : extent(last());
       if (sums.empty()) return vector_loop(low, high);
-      const std::string step = number(fold_elements * parts);
+      const std::string step = number(fold_vectors * parts) + "*SINTER_W";
       out_.block("for (long from = " + low + "; from < " + high + "; from += " + step + ")", [&] {
         out_.line("const long to = " + high + " - from > " + step + " ? from + " + step + " : " + high + ";");
         for (int id : sums) sums_.begin_run(id, parts);

@@ -31,7 +31,7 @@ class reduction_printer {
     return most_parts;
   }
 
-  /// A sum of runs of fold_elements per part, between begin_run and end_run.
+  /// A sum of runs of fold_vectors per part, between begin_run and end_run.
   bool has_runs(int id) const {
     if (!is_f32_sum(at(id)) || at(id).span == span_of::row) return false;
     return k_.block || k_.axes[last()].extent.number().value_or(most_unfolded + 1) > most_unfolded;
@@ -52,7 +52,7 @@ class reduction_printer {
   }
   void end_run(int id, int parts) {
     if (counts(id))
-      return out_.block("if ((q" + number(id) + " += to - from) > " + number(fold_elements) + ")", [&] {
+      return out_.block("if ((q" + number(id) + " += to - from) > " + number(fold_vectors) + "*SINTER_W)", [&] {
         empty(id);
         out_.line("q" + number(id) + " = 0;");
       });
@@ -72,7 +72,8 @@ class reduction_printer {
   void end_row() {
     for (int id = 0; id < size(); ++id)
       if (const std::int64_t n = rows_of_run(id); n && at(id).span == span_of::both)
-        out_.block("if (r % " + number(n) + " == 0)", [&] { empty(id); });
+        // Of lanes of other vectors than the widest, each has more of a row's elements.
+        out_.block(n < 4 ? "" : "if (r % (" + number(n) + "*SINTER_W/16) == 0)", [&] { empty(id); });
   }
   bool has_array_totals() const {
     for (int id = 0; id < size(); ++id)
