@@ -166,6 +166,7 @@ inline void note_break(tracer& t, const std::string& reason, location at) {
              "loop with cond and while_loop, return the tensor and read it from the result, or drop .fullgraph",
          at);
   call.answers = true;
+  t.has_read = true;
   stay(t);
   if (contains(call.did.breaks, {reason, at})) return;
   logs::to("graph_breaks", [&] { return call.how->name + ": " + sinter::detail::located(reason, at); });

@@ -154,12 +154,14 @@ class tracer {
 
   /// The function computes with floating C++ values of the call: constants may follow from them.
   bool has_scalars = false;
+  bool has_read = false;             ///< elements: constants may follow from these from now on
+  std::int64_t constants_apart = 0;  ///< of the graph and its parts
 
   /// Assumes the values of the numbers in a set of bits.
   SINTER_API void specialise(std::uint64_t which);
   SINTER_API void specialise(const specialised& number);
   /// Whether floating constants may be other ones in the trace of another call.
-  bool follows_scalars() const { return outer ? outer->follows_scalars() : has_scalars || segment > 0; }
+  bool follows_scalars() const { return outer ? outer->follows_scalars() : has_scalars || has_read; }
 
   /// The input node that stands for a concrete tensor; the same storage, layout and dtype give the same node. Extents that
   /// are open are given too.

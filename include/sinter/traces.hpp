@@ -68,6 +68,7 @@ SINTER_API void tracer::start_segment() {
   captures.clear();
   capture_nodes_.clear();
   ++segment;
+  constants_apart = 0;
   if (!sizes) return;
   const size_layout& l = detail::space_of(*this)->layout();
   for (std::size_t i = 0; i < l.tensors.size(); ++i)
@@ -102,6 +103,7 @@ SINTER_API ir::node_id tracer::capture(const argument& x, location where, const 
 }
 
 SINTER_API void tracer::specialise(std::uint64_t which) {
+  if (outer) return outermost().specialise(which);
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     const auto same = [&](const specialised& v) { return v.what == numbers[i].what; };
     if (which >> i & 1 && !std::any_of(assumed.values.begin(), assumed.values.end(), same)) specialise(numbers[i]);

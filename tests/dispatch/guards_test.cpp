@@ -226,6 +226,36 @@ TEST_CASE("the value of a number that became a C++ number is guarded") {
   needs(
       guard_kind::number, [](vec x, auto by) { return by > 1 ? vec(x * by) : x; }, std::tuple(x, 1.), std::tuple(x, 2.),
       std::vector<float>{2, 4});
+  // One that bodies and branches compute, and ask for.
+  const auto in_loop = [](vec x, auto by) {
+    return vec(fori_loop(
+        0, 1, [&](auto, vec h) { return by - 1 > 0 ? vec(h * by) : h; }, x));
+  };
+  needs(guard_kind::number, in_loop, std::tuple(x, 1.f), std::tuple(x, 2.f), std::vector<float>{2, 4});
+  const auto in_scan = [](vec x, auto by) {
+    const auto step = [&](tensor<float, 0> sum, tensor<float, 0> e) {
+      const float k = by * 2;
+      const tensor<float, 0> next = sum + e * k;
+      return std::pair{next, next};
+    };
+    return vec(scan(step, tensor<float, 0>(0.f), x).second);
+  };
+  needs(guard_kind::number, in_scan, std::tuple(x, 1.f), std::tuple(x, 2.f), std::vector<float>{4, 12});
+  const auto in_while = [](vec x, auto by) {
+    return vec(while_loop([&](vec h) { return by == 1 ? max(h) < 3.f : max(h) < 5.f; },
+                          [&](vec h) { return vec(h + static_cast<float>(by + by)); }, x));
+  };
+  needs(guard_kind::number, in_while, std::tuple(x, 1.f), std::tuple(x, 2.f), std::vector<float>{5, 6});
+  const auto in_branch = [](vec x, auto by) {
+    return vec(cond(
+        sum(x) > 0,
+        [&] {
+          return vec(fori_loop(
+              0, 1, [&](auto, vec h) { return by <= 1 ? h : vec(h * by); }, x));
+        },
+        [&] { return x; }));
+  };
+  needs(guard_kind::number, in_branch, std::tuple(x, 1.f), std::tuple(x, 2.f), std::vector<float>{2, 4});
 }
 
 TEST_CASE("autocast's dtype is guarded") {

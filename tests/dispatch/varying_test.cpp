@@ -275,21 +275,6 @@ TEST_CASE("exponents, fills and thresholds made of a number, and their derivativ
   }
 }
 
-TEST_CASE("numbers of bodies and of what is around them are apart") {
-  const auto fn = [](vec x, float a, float b) {
-    const vec y = fori_loop(
-        0, 3, [&](auto, vec h) { return vec(cos(sin(tanh(h * a + a) * a) + a) + h); }, x);
-    const tensor<float, 0> c(b);
-    return vec(y * c);
-  };
-  const auto f = compile(fn);
-  f(x, 0.3f, 0.3f);
-  for (const float b : {0.7f, 0.3f, 2.f}) {
-    const floats got = without_compiling(f, x, 0.3f, b).to_vector(), want = fn(x, 0.3f, b).to_vector();
-    for (std::size_t k = 0; k < 3; ++k) CHECK(got[k] == doctest::Approx(want[k]).epsilon(1e-5));
-  }
-}
-
 TEST_CASE("verify and minimize run the kernels that calls run, with the numbers as arguments") {
   for (const dynamic how : {dynamic::no, dynamic::yes}) {
     const auto f = compile([](vec x, float by) { return x * by + exp(x) * (by / 7); }, {.dynamic = how});
@@ -465,58 +450,6 @@ TEST_CASE("past the limit numbers that only the interpreter answers stay with it
   const stance_scope eager(stance::eager_on_recompile);
   CHECK(g(x, 2.f).to_vector()[0] == 2);
   CHECK(g.specialisations() == 1);
-}
-
-TEST_CASE("a number that was read, or counts rounds, compiles nothing from its second value on") {
-  const auto f = compile([](vec x, float by) {
-    for (int i = 0; i < 5; ++i) x = x * (max(x).item() * 0.01f) + static_cast<float>(i) * by;
-    return x;
-  });
-  const auto want = [](floats x, float by) {
-    for (int i = 0; i < 5; ++i) {
-      float most = x[0];
-      for (const float e : x) most = std::max(most, e);
-      for (float& e : x) e = e * (most * 0.01f) + static_cast<float>(i) * by;
-    }
-    return x;
-  };
-  const std::string said = stderr_text([&] {
-    f(x, 0.75f);
-    for (int n = 0; n < 100; ++n) {
-      const float by = 0.25f * static_cast<float>(n);
-      const floats got = without_compiling(f, x * (by + 1.f), by).to_vector();
-      const floats ours = want((x * (by + 1.f)).to_vector(), by);
-      for (std::size_t i = 0; i < 3; ++i) CHECK(got[i] == doctest::Approx(ours[i]).epsilon(1e-5));
-    }
-  });
-  CHECK(said.empty());
-  CHECK(f.specialisations() == 1);
-  CHECK(contains(f.explain().text(), "tensors of any extents"));
-}
-
-TEST_CASE("numbers within branches, bodies and bodies in these are arguments too") {
-  const auto fn = [](vec x, float by, bool reads) {
-    const float k = reads ? sum(x).item() * by : by;
-    const vec looped = fori_loop(
-        0, 4,
-        [&](auto i, vec h) {
-          const vec inner = while_loop([&](vec y) { return max(y) > k + 50.f; },
-                                       [&](vec y) { return vec(y * 0.5f - k); }, vec(h * k + cast<float>(i)));
-          return vec(inner + k * 0.25f);
-        },
-        x);
-    return cond(
-        sum(x) > k, [&] { return vec(looped * k); }, [&] { return vec(looped - k); });
-  };
-  const vec y{1, 2, 4};
-  for (const bool reads : {false, true}) {
-    const auto f = compile([&](vec x, float by) { return fn(x, by, reads); });
-    f(y, 0.3f);
-    for (const float by : {-2.f, 0.7f, 3.f, 20.f}) {
-      const floats got = without_compiling(f, y, by).to_vector(), want = fn(y, by, reads).to_vector();
-      for (std::size_t i = 0; i < 3; ++i) CHECK(got[i] == doctest::Approx(want[i]).epsilon(1e-5));
-    }
-  }
 }
 
 TEST_CASE("threads with numbers of their own") {

@@ -96,7 +96,7 @@ TEST_CASE("a scan reads an expression, and another kernel reads it") {
   w.run();
 }
 
-TEST_CASE("NaN and infinities stay in a scan") {
+TEST_CASE("NaN and infinities stay in a scan; sums of zeros start at 0, as other sums do") {
   ops::walk w;
   const double nan = std::nan(""), inf = INFINITY;
   const tensor<double, 1> x{1, -inf, 3, nan, 2, inf};
@@ -106,6 +106,10 @@ TEST_CASE("NaN and infinities stay in a scan") {
       "cummin", {{6}, {1, -inf, -inf, nan, nan, nan}}, 0, [](auto a) { return cummin(a); }, x);
   w.row(
       "cumsum", {{6}, {1, -inf, -inf, nan, nan, nan}}, 0, [](auto a) { return cumsum(a); }, x);
+  w.row(
+      "cumsum of -0", {{2}, {inf, inf}}, 0, [](auto a) { return 1.0 / cumsum(a); }, tensor<double, 1>{-0., -0.});
+  w.row(
+      "cumprod of -0", {{2}, {-inf, inf}}, 0, [](auto a) { return 1.0 / cumprod(a); }, tensor<double, 1>{-0., -1.});
   const tensor<std::int32_t, 1> most{2147483647, 1, 1};
   w.row(
       "wraps", {{3}, {2147483647., -2147483648., -2147483647.}}, 0, [](auto a) { return cumsum(a); }, most);

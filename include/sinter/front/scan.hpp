@@ -25,9 +25,8 @@ handle eager_scan(const handle& x, int axis, const char* op, location at) {
       }
       const T* p = reinterpret_cast<const T*>(x.data) + source;
       T* q = reinterpret_cast<T*>(out.data) + target;
-      compute_type<T> running = *p;
-      *q = *p;
-      for (std::int64_t j = 1; j < length; ++j) {
+      auto running = identity_of<Combiner, compute_type<T>>();
+      for (std::int64_t j = 0; j < length; ++j) {
         running = combine<Combiner, compute_type<T>>(running, p[j * read]);
         q[j * written] = static_cast<T>(running);
       }

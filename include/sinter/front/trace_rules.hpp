@@ -14,8 +14,8 @@ SINTER_API ir::node_id push_broadcast(ir::graph& g, ir::node_id x, const dim* fr
 SINTER_API ir::node_id push_constant(engine::tracer& t, dtype type, ir::scalar literal, const dim* extents, int rank,
                                      location where, bool fixed) {
   ir::shape all = engine::to_ir(extents, rank);
-  return !fixed && t.follows_scalars() && is_float(type) ? t.graph.constant_apart(type, literal, std::move(all), where)
-                                                         : t.graph.constant(type, literal, std::move(all), where);
+  if (fixed || !is_float(type) || !t.follows_scalars()) return t.graph.constant(type, literal, std::move(all), where);
+  return t.graph.constant_apart(type, literal, std::move(all), t.outermost().constants_apart++, where);
 }
 
 SINTER_API ir::node_id capture(engine::tracer& t, const storage& memory, void* data, dtype type, int rank,

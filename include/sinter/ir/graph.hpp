@@ -48,8 +48,9 @@ class graph {
   /// A uniform tensor of one literal.
   SINTER_API node_id constant(dtype type, scalar literal, shape extents, location where = {});
   SINTER_API node_id constant(dtype type, double x, shape extents, location where = {});
-  /// One that no other equals, though its literal may: in the trace of another call they may differ.
-  SINTER_API node_id constant_apart(dtype type, scalar literal, shape extents, location where = {});
+  /// One that those of other sources do not equal, though their literals may: in the trace of another call they may differ.
+  SINTER_API node_id constant_apart(dtype type, scalar literal, shape extents, std::int64_t source,
+                                    location where = {});
 
   /// Puts value(d) in the place of every extent d, where both stand for the same in this call. Nodes keep their ids.
   SINTER_API void replace_sizes(const callback<dim(const dim&)>& value);
@@ -130,10 +131,11 @@ struct opaque {
   series<result_type> results;              ///< custom: given; otherwise seal() finds them
   bool is_rewritten = false;                ///< the parts are as the rewrites leave them
   bool has_effect = false;                  ///< seal(): calls a host function somewhere
-  std::string head, text;                   ///< seal(): on one line; with the parts. Equal steps have equal text.
+  std::string head, text;                   ///< seal(): on one line; with the parts
+  std::string apart;  ///< seal(): sources of the parts' constants. Equal steps agree in text and these.
 };
 
-/// A constant with the literal of `n`, apart if that is.
+/// A constant with the literal of `n`, and its source if it is apart.
 SINTER_API node_id push_constant_like(graph& g, const node& n, shape extents);
 
 /// "loop", "cond": what errors and logs call it.

@@ -30,7 +30,7 @@ inline void append_intern_key(std::string& key, op code, const series<node_id>& 
   append(key, std::bit_cast<std::uint64_t>(attr.literal.f));
   append(key, attr.literal.i);
   append(key, static_cast<std::uint32_t>(in.size()));
-  if (attr.step) key += attr.step->text;
+  if (attr.step) key += attr.step->text + attr.step->apart;
   append(key, static_cast<std::uint32_t>(attr.ints.size()));
   for (auto id : in) append(key, id);
   for (auto x : attr.ints) append(key, x);
@@ -101,9 +101,10 @@ inline attributes constant_attributes(dtype type, scalar literal, shape extents)
 SINTER_API node_id graph::constant(dtype type, scalar literal, shape extents, location where) {
   return push(op::constant, {}, detail::constant_attributes(type, literal, std::move(extents)), where);
 }
-SINTER_API node_id graph::constant_apart(dtype type, scalar literal, shape extents, location where) {
+SINTER_API node_id graph::constant_apart(dtype type, scalar literal, shape extents, std::int64_t source,
+                                         location where) {
   attributes a = detail::constant_attributes(type, literal, std::move(extents));
-  a.ints = {static_cast<std::int64_t>(size())};
+  a.ints = {source};
   return push(op::constant, {}, std::move(a), where);
 }
 SINTER_API node_id graph::constant(dtype type, double x, shape extents, location where) {
@@ -112,7 +113,7 @@ SINTER_API node_id graph::constant(dtype type, double x, shape extents, location
 
 SINTER_API node_id push_constant_like(graph& g, const node& n, shape extents) {
   return n.attr.ints.empty() ? g.constant(n.type, n.attr.literal, std::move(extents), n.where)
-                             : g.constant_apart(n.type, n.attr.literal, std::move(extents), n.where);
+                             : g.constant_apart(n.type, n.attr.literal, std::move(extents), n.attr.ints[0], n.where);
 }
 
 SINTER_API node_id push_pick(graph& g, node_id step, std::size_t k, location where) {

@@ -69,7 +69,15 @@ SINTER_API std::shared_ptr<const opaque> seal(opaque s) {
   for (const auto& part : s.parts) s.has_effect = s.has_effect || !part.effects.empty();
   s.head = detail::head_of(s);
   s.text = s.head;
-  for (const auto& part : s.parts) s.text += " {\n" + detail::indented(print(part)) + "}";
+  s.apart.clear();
+  for (const auto& part : s.parts) {
+    s.text += " {\n" + detail::indented(print(part)) + "}";
+    for (node_id id = 0; id < part.size(); ++id) {
+      const node& n = part[id];
+      if (n.code == op::opaque) s.apart += n.attr.step->apart;
+      if (n.code == op::constant && !n.attr.ints.empty()) s.apart += " " + std::to_string(n.attr.ints[0]);
+    }
+  }
   return std::make_shared<const opaque>(std::move(s));
 }
 
