@@ -163,6 +163,12 @@ void products(rows& r, const tensor<f64, 3>& x) {
       "einsum of three", [](const auto& a, const auto& b, const auto& c) { return einsum<"bqd,de,q->be">(a, b, c); }, x,
       m, u);
   r.smooth(
+      "einsum of a diagonal", [](const auto& a, const auto& b) { return einsum<"qii,i->iq">(a, b); },
+      ops::sample<f64, 3>({3, 5, 5}, 9), v);
+  r.smooth(
+      "einsum of axes that broadcast", [](const auto& a, const auto& b) { return einsum<"...i,...i->...">(a, b); }, x,
+      transpose(slice<1>(m, 0, 1)));
+  r.smooth(
       "einsum that sums alone", [](const auto& a, const auto& b) { return einsum<"bqd,e->b">(a, b); }, x, v);
 }
 

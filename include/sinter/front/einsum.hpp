@@ -11,15 +11,14 @@ namespace detail {
 
 using einsum_rules::labels;
 
-template <fixed_string Text>
+template <fixed_string Text, int... Ranks>
 consteval einsum_rules::notation parsed() {
   using einsum_rules::fault;
-  constexpr auto n = einsum_rules::parse(Text.text);
+  constexpr int ranks[] = {Ranks...};
+  constexpr auto n = einsum_rules::parse(Text.text, ranks);
   static_assert(n.error != fault::character,
-                "sinter: [einsum] labels are letters; only ',', '->' and spaces stand between them");
-  static_assert(n.error != fault::ellipsis, "sinter: [einsum] '...' is not supported; write a label for every axis");
-  static_assert(n.error != fault::repeated,
-                "sinter: [einsum] a label repeats within one operand; mask with eye and sum to take a diagonal");
+                "sinter: [einsum] labels are letters; only '...', ',', '->' and spaces stand between them");
+  static_assert(n.error != fault::ellipsis, "sinter: [einsum] dots are '...', once in an operand and in the result");
   static_assert(n.error != fault::rank, "sinter: [einsum] more than 8 labels");
   static_assert(n.error != fault::operands, "sinter: [einsum] more than 8 operands");
   static_assert(n.error != fault::arrow, "sinter: [einsum] write the operands, then '->', then the result, once");
@@ -147,40 +146,63 @@ constexpr bool check_operands_of() {
   static_assert(numbers, "sinter: [einsum] takes numbers, not bool; cast with cast<T>(x)");
   if constexpr (count && dtypes && numbers) {
     constexpr dims shapes[] = {First::static_shape, Rest::static_shape...};
-    constexpr bool fits = einsum_rules::shape(N, shapes).error == nullptr;
-    static_assert(fits, "sinter: [einsum] write one label per axis, and give equal static extents to equal labels");
+    constexpr bool fits = einsum_rules::measure(N, shapes).error == nullptr;
+    static_assert(fits,
+                  "sinter: [einsum] write one label per axis, or '...', and give equal static extents to equal labels");
     return fits;
   }
   return false;
 }
 
-template <fixed_string Text, class First, class... Rest>
-auto einsum_all(location at, const First& first, const Rest&... rest) {
-  constexpr auto n = parsed<Text>();
-  if constexpr (n.error != einsum_rules::fault::none) {
-    return stage(first, at);
-  } else if constexpr (!check_operands_of<n, First, Rest...>()) {
-    return stage(first, at);
+/// An operand with each label once: the axes of '...' have the extents that `sizes` tells, of equal labels the diagonal is taken.
+template <labels Labels, class X>
+auto prepared(const X& x, const einsum_rules::measured& sizes, location at) {
+  using namespace einsum_rules;
+  if constexpr (repeated(Labels) < 0 && !has_ellipsis(Labels)) {
+    return x;
   } else {
-    constexpr dims shapes[] = {First::static_shape, Rest::static_shape...};
-    constexpr dims result = einsum_rules::shape(n, shapes).shape;
-    const dims extents[] = {to_dims(extents_of(first, at)), to_dims(extents_of(rest, at))...};
-    const auto checked = einsum_rules::shape(n, extents);
-    if (checked.error)
+    labels left = Labels;
+    handle h = untyped(x, at);
+    if (has_ellipsis(left)) h = views::broadcast(h, sizes.of(left), at);
+    for (int again; (again = repeated(left)) >= 0; left.erase(again))
+      h = views::diagonal(h, left.find(left[again]), again, at);
+    return typed<element_of<X>, any_shape(once(Labels).count)>(h, at);
+  }
+}
+
+template <fixed_string Text, class... Operands>
+auto einsum_all(location at, const Operands&... operands) {
+  constexpr auto n = parsed<Text, Operands::rank...>();
+  if constexpr (n.error != einsum_rules::fault::none) {
+    return (stage(operands, at), ...);
+  } else if constexpr (!check_operands_of<n, Operands...>()) {
+    return (stage(operands, at), ...);
+  } else {
+    constexpr dims shapes[] = {Operands::static_shape...};
+    constexpr dims result = einsum_rules::measure(n, shapes).of(n.result);
+    const dims extents[] = {to_dims(extents_of(operands, at))...};
+    const auto sizes = einsum_rules::measure(n, extents);
+    if (sizes.error)
       fail("einsum",
-           std::string(checked.error) + " in \"" + Text.text + "\": the operands are " +
-               text::join(extents, ", ", [](const dims& d) { return text::shape(d); }) + "; " + checked.hint,
+           std::string(sizes.error) + " in \"" + Text.text + "\": the operands are " +
+               text::join(extents, ", ", [](const dims& d) { return text::shape(d); }) + "; " + sizes.hint,
            at);
-    return fitted<result>(contract<n, 1, n.operand[0]>(at, stage(first, at), stage(rest, at)...), at);
+    constexpr auto single = once(n);
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return fitted<result>(
+          contract<single, 1, single.operand[0]>(at, prepared<n.operand[I]>(stage(operands, at), sizes, at)...), at);
+    }
+    (std::index_sequence_for<Operands...>());
   }
 }
 
 }  // namespace detail
 
-/// Sums of products by Einstein's notation: equal labels in different operands multiply along, labels missing from the result
-/// are summed; without '->' the result has the labels that occur once, in alphabetical order. One to four operands of one
-/// numeric dtype, contracted from left to right. Labels that repeat within an operand and '...' are compile-time errors;
-/// a label with two extents is one too, or a user_error.
+/// Sums of products by Einstein's notation: equal labels in different operands multiply along, equal ones of one operand take
+/// its diagonal, labels missing from the result are summed. '...' stands for the axes that an operand's labels leave over; those
+/// of several operands broadcast. Without '->' the result has these and the labels that occur once, in alphabetical order. One
+/// to four operands of one numeric dtype, contracted from left to right. A label with two extents is a compile-time error, or a
+/// user_error.
 template <fixed_string Text, tensor_like A>
 auto einsum(const A& a, location at = location::current()) {
   return detail::einsum_all<Text>(at, a);

@@ -231,6 +231,35 @@ SINTER_API handle pad(const handle& x, const dims& low, const dims& high, ir::sc
   return out;
 }
 
+SINTER_API handle diagonal(const handle& x, int i, int j, location at) {
+  const int rank = x.extents.rank;
+  op_shapes::axis_list last;
+  for (int a = 0; a < rank; ++a)
+    if (a != i && a != j) last.at[last.count++] = a;
+  for (int a : {i, j}) last.at[last.count++] = a;
+  handle y = permute(x, last, at);
+  const dim n = y.extents[rank - 1];
+  const dims before = op_shapes::part(y.extents, 0, rank - 2);
+  if (!tracing()) {
+    dims strides = op_shapes::part(y.strides, 0, rank - 1);
+    strides[rank - 2] += y.strides[rank - 1];
+    y = with_layout(y, op_shapes::joined(before, dims{n}), strides);
+  } else {
+    // In rows of n + 1 the diagonal is the first column.
+    static constexpr std::uint64_t zero = 0;
+    dims high(rank - 1);
+    for (int a = 0; a < rank - 1; ++a) high[a] = 0;
+    y = reshape(y, op_shapes::joined(before, dims{n * n}), at);
+    const dims low = high;
+    high[rank - 2] = n;
+    y = reshape(pad(y, low, high, {}, &zero, true, at), op_shapes::joined(before, dims{n, n + 1}), at);
+    y = reshape(slice_axis(y, rank - 1, {0, 1, 1}, at), op_shapes::joined(before, dims{n}), at);
+  }
+  op_shapes::axis_list back;
+  for (int a = 0; a < rank - 1; ++a) back.at[back.count++] = a < i ? a : a == i ? rank - 2 : a - 1;
+  return permute(y, back, at);
+}
+
 SINTER_API handle joined_axes(const handle& x, int from, int to, location at) {
   dims d = op_shapes::part(x.extents, 0, from);
   d.push(op_shapes::part(x.extents, from, to).numel());

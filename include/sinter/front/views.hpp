@@ -40,6 +40,9 @@ SINTER_API handle concat(std::span<const handle> parts, int axis, location at);
 SINTER_API handle pad(const handle& x, const dims& low, const dims& high, ir::scalar literal, const void* value,
                       bool fixed, location at);
 
+/// The elements whose indices along axes i and j, i < j, of one extent, are equal; j is gone.
+SINTER_API handle diagonal(const handle& x, int i, int j, location at);
+
 /// Joins axes [from, to) of x into one, copying only where their strides do not allow it.
 SINTER_API handle joined_axes(const handle& x, int from, int to, location at);
 
