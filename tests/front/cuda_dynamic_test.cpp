@@ -67,6 +67,9 @@ TEST_CASE("open extents on a GPU") {
       },
       2, open, rows);
   check_rows(
+      "half of the rows",
+      [](matrix x) { return (slice<0>(x, 0, x.size(0) / 2) + slice<0>(x, 0, x.size(0), 2)).eval(); }, 2, open, rows);
+  check_rows(
       "cumsum", [](matrix x) { return cumsum<0>(x); }, 2, open, rows);
   check_rows(
       "take", [](matrix x) { return take(x, argmax(x, axis<1>) * 0); }, 2, open, rows);

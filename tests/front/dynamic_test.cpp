@@ -89,6 +89,24 @@ TEST_CASE("ops keep extents open") {
   check_rows("last row", [](matrix x) { return (slice<0>(x, -1) * 2.f).eval(); });
   check_rows("rows from the first", [](matrix x) { return (slice<0>(x, 1) * 2.f).eval(); }, {6, 4, 9, 33, 3});
   check_rows("shifted rows", [](matrix x) { return (slice<0>(x, 1) - slice<0>(x, 0, -1)).eval(); }, {6, 4, 9, 33, 3});
+  check_rows("half of the rows", [](matrix x) { return (slice<0>(x, 0, x.size(0) / 2) * 2.f).eval(); },
+             {6, 4, 9, 33, 64});
+  check_rows("the other rows", [](matrix x) { return (slice<0>(x, (x.size(0) + 1) / 2) * 2.f).eval(); },
+             {6, 4, 9, 33, 64});
+  check_rows("every third row", [](matrix x) { return (slice<0>(x, 0, x.size(0), 3) * 2.f).eval(); },
+             {6, 4, 9, 33, 64, 7});
+  check_rows("pairs of rows",
+             [](matrix x) {
+               const dim n = x.size(0) / 2;
+               return (slice<0>(x, 0, 2 * n, 2) + slice<0>(x, 1, 2 * n, 2) * slice<0>(x, n, 2 * n)).eval();
+             },
+             {6, 4, 9, 33, 64});
+  check_rows("rows after a multiple",
+             [](matrix x) {
+               const dim rest = x.size(0) % 4;
+               return concat(slice<0>(x, 0, x.size(0) - rest) * 2.f, x);
+             },
+             {6, 9, 33, 64, 7});
   check_rows("split", [](matrix x) { return split<1>(x, 5)[2] + 0.f; });
   check_rows("take", [](matrix x) { return take(x, cast<std::int64_t>(arange<float>(x.size(0)) * 0.5f)); });
   check_rows("take_along_axis", [](matrix x) { return take_along_axis(x, argmax(x, axis<0>, keepdims), axis<0>); });
@@ -108,8 +126,8 @@ TEST_CASE("ops keep extents open") {
 }
 
 TEST_CASE("where sizes alone cannot answer, numbers do") {
-  // That half of the rows are among the rows does not follow from the bounds of a size.
-  const auto fn = [](matrix x) { return (slice<0>(x, 0, (x.size(0) + 1) / 2) * 2.f).eval(); };
+  // That so many of the rows are among the rows does not follow from the bounds of a size.
+  const auto fn = [](matrix x) { return (slice<0>(x, 0, x.size(0) * x.size(0) / (x.size(0) + 1)) * 2.f).eval(); };
   const auto f = compile(fn, {.dynamic = dynamic::yes});
   for (const int n : {6, 4, 9}) check_same(f(sample(n, 5)), fn(sample(n, 5)));
   CHECK(f.specialisations() == 3);
@@ -134,6 +152,12 @@ TEST_CASE("derivatives keep extents open") {
   check_rows("of a mean", [](matrix x) { return grad([](matrix a) { return mean(a * a); })(x); });
   check_rows("of a slice", [](matrix x) { return grad([](matrix a) { return sum(exp(slice<0>(a, 1))); })(x); },
              {6, 4, 9, 33, 3});
+  check_rows("of half of the rows",
+             [](matrix x) { return grad([](matrix a) { return sum(exp(slice<0>(a, 0, a.size(0) / 2))); })(x); },
+             {6, 4, 9, 33, 64});
+  check_rows("of every second row",
+             [](matrix x) { return grad([](matrix a) { return sum(exp(slice<0>(a, 1, a.size(0), 2))); })(x); },
+             {6, 4, 9, 33, 64});
   check_rows("of a concatenation", [](matrix x) { return grad([](matrix a) { return sum(exp(concat(a, a))); })(x); });
   check_rows("of a cumsum", [](matrix x) { return grad([](matrix a) { return sum(exp(cumsum<0>(a))); })(x); });
   check_rows("of a max", [](matrix x) { return grad([](matrix a) { return sum(max(a, axis<0>)); })(x); });

@@ -58,6 +58,17 @@ TEST_CASE("rounded quotients evaluate as floor") {
   CHECK(q == floor_div(1 + a, 2));
 }
 
+TEST_CASE("multiples of the divisor leave a quotient by a number") {
+  const dim half = floor_div(a, 2);
+  CHECK(floor_div(half * 2 + 1, 2) == half);
+  CHECK(floor_div(half * 2 - 1, 2) == half - 1);
+  CHECK(floor_div(a - 1, 2) + 1 == floor_div(a + 1, 2));
+  CHECK(floor_div(a * 4 + b + 7, 4) == a + 1 + floor_div(b + 3, 4));
+  CHECK(floor_div(a * 2 + 3, 2) == a + 1);
+  // The rest may be negative: it stays where it is.
+  CHECK(floor_div(a * 2 - b + 4, 2).text() == "((s0*2 - s1 + 4)/(2))");
+}
+
 TEST_CASE("bounds hold for every binding from 2 up") {
   CHECK(a.lower_bound() == 2);
   CHECK((a * b - 3).lower_bound() == 1);
@@ -67,6 +78,50 @@ TEST_CASE("bounds hold for every binding from 2 up") {
   CHECK((dim(3) - (a - 1) * (b - 2)).upper_bound() == 3);
   CHECK((floor_div(a, 2) * (b - 1)).lower_bound() == 0);
   CHECK((floor_div(a, 2) * (b - 3)).lower_bound() < -1000000);
+}
+
+TEST_CASE("bounds of quotients by numbers follow from what they are of") {
+  CHECK((a - floor_div(a, 2)).lower_bound() == 1);
+  CHECK((a - floor_div(a + 1, 2)).lower_bound() == 1);
+  CHECK((a - floor_div(a, 3) * 3).lower_bound() == 0);
+  CHECK((a - floor_div(a, 3) * 3).upper_bound() == 2);
+  CHECK((a - 1 - floor_div(a - 1, 2) * 2).lower_bound() == 0);
+  CHECK((a + b - floor_div(a + b, 7)).lower_bound() == 4);
+  CHECK((a * b - floor_div(a, 4) * b * 4).lower_bound() == 0);
+  CHECK((a - floor_div(floor_div(a, 2) + 1, 2)).lower_bound() == 1);
+  CHECK((floor_div(a, 2) * 2 - a).lower_bound() == -1);
+  CHECK((floor_div(a, 2) - floor_div(a, 3)).lower_bound() <= 0);
+  CHECK((floor_div(a, 2) - floor_div(a, 3)).lower_bound() >= -1);
+  CHECK((a - floor_div(a, 2) - floor_div(a, 2)).lower_bound() == 0);
+  CHECK((a - floor_div(b, 2)).lower_bound() < -1000000);
+  CHECK((a - floor_div(a * a, a + 1)).lower_bound() < -1000000);
+}
+
+TEST_CASE("bounds of random sums and products of quotients hold") {
+  std::mt19937 random(5);
+  const auto number = [&](std::int64_t low, std::int64_t high) {
+    return dim(low + static_cast<std::int64_t>(random() % static_cast<unsigned>(high - low + 1)));
+  };
+  int finite = 0;
+  for (int i = 0; i < 400; ++i) {
+    dim x = number(-3, 3);
+    for (int terms = 0; terms < 4; ++terms) {
+      dim of = a * number(0, 3) + b * number(0, 2) + number(0, 5);
+      if (random() % 4 == 0) of = floor_div(of, number(1, 4)) + a;
+      dim term = random() % 3 == 0 ? of : floor_div(of, number(1, 7));
+      if (random() % 4 == 0) term *= random() % 2 ? b : floor_div(b, number(1, 3));
+      x += term * number(-6, 6);
+    }
+    const std::int64_t low = x.lower_bound(), high = x.upper_bound();
+    finite += low > -1000000 || high < 1000000;
+    for (std::int64_t m = 2; m < 40; m += 1 + m / 9)
+      for (std::int64_t n = 2; n < 40; n += 1 + n / 7) {
+        const std::int64_t value = x.evaluate(std::vector<std::int64_t>{m, n});
+        CHECK(low <= value);
+        CHECK(value <= high);
+      }
+  }
+  CHECK(finite > 40);
 }
 
 TEST_CASE("random polynomials evaluate as their parts do") {

@@ -57,7 +57,8 @@ class dim {
   /// floor(a / b), for a ≥ 0 and b > 0.
   SINTER_API friend dim floor_div(const dim& a, const dim& b);
 
-  /// A number that no binding goes below, as far as the signs of the terms tell once each symbol is written as 2 and more.
+  /// A number that no binding goes below, as far as the signs of the terms tell once each symbol is written as 2 and more, and
+  /// quotients by numbers as what they are of.
   std::int64_t lower_bound() const { return is_number() ? number_ : bound(1); }
   std::int64_t upper_bound() const { return is_number() ? number_ : bound(-1); }
 

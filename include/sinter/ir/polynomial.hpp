@@ -2,8 +2,10 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <string>
 
 #include "../base/sorted.hpp"
@@ -97,6 +99,30 @@ SINTER_API dim of_atom(atom a) {
   return interned(std::move(p));
 }
 
+SINTER_API polynomial sum_of(polynomial a, const polynomial& b) {
+  a.constant = clamped_sum(a.constant, b.constant);
+  for (const auto& [key, t] : b.terms) add_term(a, t);
+  return a;
+}
+
+SINTER_API polynomial product_of(const polynomial& x, const polynomial& y) {
+  polynomial product;
+  product.constant = clamped_product(x.constant, y.constant);
+  for (const auto& [key, t] : x.terms) add_term(product, {clamped_product(t.coefficient, y.constant), t.factors});
+  for (const auto& [key, t] : y.terms) add_term(product, {clamped_product(t.coefficient, x.constant), t.factors});
+  for (const auto& [kx, s] : x.terms)
+    for (const auto& [ky, t] : y.terms) {
+      term both{clamped_product(s.coefficient, t.coefficient), s.factors};
+      for (const auto& f : t.factors) {
+        auto at = both.factors.begin();
+        while (at != both.factors.end() && (*at)->text < f->text) ++at;
+        both.factors.insert(at, f);
+      }
+      add_term(product, std::move(both));
+    }
+  return product;
+}
+
 /// t / by, for a monomial `by`.
 SINTER_API bool divide_term(term& t, const term& by) {
   if (t.coefficient % by.coefficient != 0) return false;
@@ -109,6 +135,24 @@ SINTER_API bool divide_term(term& t, const term& by) {
   return true;
 }
 
+/// a as k·first + second for a number k: no term of second is a multiple of k, and it is not negative. Nothing if first is 0.
+inline std::optional<std::pair<dim, dim>> split_multiples(const dim& a, const dim& divisor) {
+  if (!divisor.is_number() || a.is_number()) return std::nullopt;
+  const std::int64_t k = *divisor.number();
+  polynomial multiples, rest;
+  const polynomial& p = *a.symbolic();
+  rest.constant = (p.constant % k + k) % k;
+  multiples.constant = (p.constant - rest.constant) / k;
+  for (const auto& [key, t] : p.terms) {
+    if (t.coefficient % k == 0) add_term(multiples, {t.coefficient / k, t.factors});
+    else add_term(rest, t);
+  }
+  if (multiples.constant == 0 && multiples.terms.empty()) return std::nullopt;
+  const dim left = interned(std::move(rest));
+  if (left.lower_bound() < 0) return std::nullopt;
+  return std::pair(interned(std::move(multiples)), left);
+}
+
 }  // namespace detail
 
 SINTER_API dim dim::symbol(int index) {
@@ -119,32 +163,12 @@ SINTER_API dim dim::symbol(int index) {
 }
 
 SINTER_API dim dim::add(const dim& a, const dim& b) {
-  detail::polynomial sum = detail::expanded(a);
-  const detail::polynomial other = detail::expanded(b);
-  sum.constant = detail::clamped_sum(sum.constant, other.constant);
-  for (const auto& [key, t] : other.terms) detail::add_term(sum, t);
-  return detail::interned(std::move(sum));
+  return detail::interned(detail::sum_of(detail::expanded(a), detail::expanded(b)));
 }
 
 SINTER_API dim dim::multiply(const dim& a, const dim& b) {
   if (a.is_number() && b.is_number()) return detail::clamped_product(a.number_, b.number_);
-  detail::polynomial x = detail::expanded(a), y = detail::expanded(b), product;
-  product.constant = detail::clamped_product(x.constant, y.constant);
-  for (const auto& [key, t] : x.terms)
-    detail::add_term(product, {detail::clamped_product(t.coefficient, y.constant), t.factors});
-  for (const auto& [key, t] : y.terms)
-    detail::add_term(product, {detail::clamped_product(t.coefficient, x.constant), t.factors});
-  for (const auto& [kx, s] : x.terms)
-    for (const auto& [ky, t] : y.terms) {
-      detail::term both{detail::clamped_product(s.coefficient, t.coefficient), s.factors};
-      for (const auto& f : t.factors) {
-        auto at = both.factors.begin();
-        while (at != both.factors.end() && (*at)->text < f->text) ++at;
-        both.factors.insert(at, f);
-      }
-      detail::add_term(product, std::move(both));
-    }
-  return detail::interned(std::move(product));
+  return detail::interned(detail::product_of(detail::expanded(a), detail::expanded(b)));
 }
 
 SINTER_API std::optional<dim> dim::divided_by(const dim& d) const {
@@ -178,6 +202,7 @@ SINTER_API dim floor_div(const dim& a, const dim& b) {
     ensure(*b.number() > 0, "floor_div by a positive number");
     return dim(*a.number() / *b.number());
   }
+  if (const auto parts = detail::split_multiples(a, b)) return parts->first + floor_div(parts->second, b);
   detail::atom q;
   q.text = "((" + a.text() + ")/(" + b.text() + "))";
   q.dividend = a;
@@ -185,12 +210,55 @@ SINTER_API dim floor_div(const dim& a, const dim& b) {
   return detail::of_atom(std::move(q));
 }
 
-SINTER_API std::int64_t dim::bound(int side) const {
-  // With 2 + t for each symbol, t at least 0, the constant is the bound unless another term pulls away from it.
+namespace detail {
+
+/// Whether a term pulls away from a bound at this side as what it multiplies grows.
+inline bool pulls(const term& t, int side) { return (t.coefficient > 0) != (side > 0); }
+
+/// `by` times a polynomial, or what is beyond that at a side: of each term, or of each that pulls, one quotient by a number k
+/// is gone, floor(e / k) being between (e - k + 1) / k and e / k. by is 1 where there is none.
+struct multiplied {
+  std::int64_t by = 1;
+  polynomial value;
+};
+inline multiplied without_quotients(const polynomial& p, int side, bool all) {
+  constexpr std::int64_t most = std::int64_t{1} << 20, large = std::int64_t{1} << 40;
+  const auto quotient_of = [&](const term& t) -> const atom* {
+    if (!all && !pulls(t, side)) return nullptr;
+    for (const auto& f : t.factors)
+      if (f->symbol < 0 && f->divisor.is_number()) return f.get();
+    return nullptr;
+  };
+  multiplied m;
+  for (const auto& [key, t] : p.terms) {
+    if (std::abs(t.coefficient) > large) return {};
+    if (const atom* q = quotient_of(t)) m.by = std::lcm(m.by, std::min(*q->divisor.number(), most + 1));
+    if (m.by > most) return {};
+  }
+  m.value.constant = clamped_product(p.constant, m.by);
+  for (const auto& [key, t] : p.terms) {
+    const atom* const gone = quotient_of(t);
+    term rest{t.coefficient * m.by, t.factors};
+    if (!gone) add_term(m.value, rest);
+    if (!gone) continue;
+    rest.coefficient /= *gone->divisor.number();
+    rest.factors.erase(
+        std::find_if(rest.factors.begin(), rest.factors.end(), [&](const auto& f) { return f.get() == gone; }));
+    polynomial in_place = expanded(gone->dividend), by;
+    if (!pulls(t, side)) in_place.constant -= *gone->divisor.number() - 1;
+    if (rest.factors.empty()) by.constant = rest.coefficient;
+    else add_term(by, std::move(rest));
+    m.value = sum_of(std::move(m.value), product_of(in_place, by));
+  }
+  return m;
+}
+
+/// With 2 + t for each symbol, t at least 0, the constant is the bound unless another term pulls away from it.
+inline std::int64_t bound_by_signs(const polynomial& p, int side) {
   const std::int64_t none = -side * (std::int64_t{1} << 62);
-  std::int64_t total = symbolic_->constant;
+  std::int64_t total = p.constant;
   sorted_map<std::string, std::int64_t> shifted;
-  for (const auto& [key, t] : symbolic_->terms) {
+  for (const auto& [key, t] : p.terms) {
     const std::size_t n = t.factors.size();
     if (n > 10) return none;
     for (unsigned kept = 0; kept < 1u << n; ++kept) {
@@ -211,6 +279,24 @@ SINTER_API std::int64_t dim::bound(int side) const {
     if (c != 0 && (c > 0) != (side > 0)) return none;
   return total;
 }
+
+inline std::int64_t bound_of(const polynomial& p, int side) {
+  std::int64_t best = bound_by_signs(p, side);
+  for (const bool all : {false, true}) {
+    const multiplied m = without_quotients(p, side, all);
+    if (m.by == 1) continue;
+    const std::int64_t b = bound_of(m.value, side);
+    if (b < -no_bound || b > no_bound) continue;
+    // The value is whole: of b / by the next number inwards.
+    const std::int64_t inwards = b / m.by + (b % m.by != 0 && (b > 0) == (side > 0) ? side : 0);
+    best = side > 0 ? std::max(best, inwards) : std::min(best, inwards);
+  }
+  return best;
+}
+
+}  // namespace detail
+
+SINTER_API std::int64_t dim::bound(int side) const { return detail::bound_of(*symbolic_, side); }
 
 SINTER_API std::int64_t dim::value(std::span<const std::int64_t> sizes) const {
   std::int64_t total = symbolic_->constant;
