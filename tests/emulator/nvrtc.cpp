@@ -2,9 +2,15 @@
 //
 // Where the real NVRTC is found it judges each source first, for sm_80 and sm_90: what it refuses is refused.
 // SINTER_EMULATOR_NVRTC  the real one's path; "none": do without
+// SINTER_EMULATOR_CACHE  a folder that keeps what the sources became, for suites of several compilers; their kernels are the same
+#include <sinter/run/cache.hpp>
 #include <sinter/run/cuda_library.hpp>
 #include <sinter/run/host_compiler.hpp>
 
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <mutex>
 #include <string>
@@ -200,6 +206,32 @@ bool compile_for_host(program& p) {
   return true;
 }
 
+/// Where SINTER_EMULATOR_CACHE keeps what the source became; "": nowhere.
+std::string kept_at(const std::string& source) {
+  const std::string folder = run::detail::environment("SINTER_EMULATOR_CACHE");
+  if (folder.empty()) return "";
+  static const std::string device = run::detail::read_file(SINTER_EMULATOR_DEVICE);
+  const std::string key = std::to_string(real().major) + " " SINTER_EMULATOR_CXX "\n" + device + source;
+  const run::digest d = run::digest_of(key);
+  char name[40];
+  std::snprintf(name, sizeof name, "/%016llx%016llx", static_cast<unsigned long long>(d.first),
+                static_cast<unsigned long long>(d.second));
+  return folder + name;
+}
+
+/// What is accepted, from the folder or for it.
+bool accept(program& p) {
+  const std::string kept = kept_at(p.source);
+  if (!kept.empty() && !(p.image = run::detail::read_file(kept)).empty()) return true;
+  for (const char* architecture : {"sm_80", "sm_90"})
+    if (p.log = refusal(p.source, architecture); !p.log.empty()) return false;
+  if (!compile_for_host(p)) return false;
+  const std::string whole =
+      kept + "." + std::to_string(::getpid()) + "." + std::to_string(reinterpret_cast<std::uintptr_t>(&p));
+  if (!kept.empty() && run::detail::write_file(whole, p.image)) std::rename(whole.c_str(), kept.c_str());
+  return true;
+}
+
 }  // namespace
 
 #define SINTER_EXPORT extern "C" __attribute__((visibility("default")))
@@ -215,9 +247,7 @@ SINTER_EXPORT int nvrtcDestroyProgram(program** which) { return delete *which, *
 SINTER_EXPORT int nvrtcCompileProgram(program* p, int, const char* const*) {
   // Asked for to warm NVRTC up.
   if (p->source.empty()) return p->image = "\177ELF of nothing", 0;
-  for (const char* architecture : {"sm_80", "sm_90"})
-    if (p->log = refusal(p->source, architecture); !p->log.empty()) return 6;
-  return compile_for_host(*p) ? 0 : 6;
+  return accept(*p) ? 0 : 6;
 }
 SINTER_EXPORT int nvrtcGetCUBINSize(program* p, std::size_t* bytes) { return *bytes = p->image.size(), 0; }
 SINTER_EXPORT int nvrtcGetCUBIN(program* p, char* out) { return std::memcpy(out, p->image.data(), p->image.size()), 0; }
