@@ -172,6 +172,12 @@ TEST_CASE("text is guarded, all of it") {
   CHECK(differences(std::tuple(string("abc")), std::tuple(string("abc"))).empty());
   CHECK(differences(std::tuple(std::string_view("abc")), std::tuple(std::string_view("abd"))) ==
         kinds{guard_kind::value});
+  const auto f = compile(chosen);
+  CHECK(f(x, "a long name: twice").to_vector() == std::vector<float>{2, 4});
+  CHECK(f(x, string("a long name: twice")).to_vector() == std::vector<float>{2, 4});
+  CHECK(f.specialisations() == 1);
+  const auto view = compile([](vec x, std::string_view how) { return vec(how == "minus" ? -x : x); });
+  CHECK(view(x, "minus").to_vector() == std::vector<float>{-1, -2});
 }
 
 TEST_CASE("values of hashable classes are compared by ==, in trees and results as well") {

@@ -103,6 +103,27 @@ TEST_CASE("linspace ends where it should") {
   CHECK(ops::contains(ops::error_of([] { linspace<double>(0, 1, -1); }), "[linspace] extents must not be negative"));
 }
 
+TEST_CASE("factories of extents that the compiler knows keep them") {
+  const auto same = [](const auto& known, const auto& asked) {
+    CHECK(known.shape() == asked.shape());
+    CHECK(known.to_vector() == asked.to_vector());
+    return std::remove_cvref_t<decltype(known)>::static_shape;
+  };
+  CHECK(same(arange<int, dims{5}>(), arange<int>(5)) == dims{5});
+  CHECK(same(arange<std::int8_t, dims{200}>(), arange<std::int8_t>(dim(200))) == dims{200});
+  CHECK(same(linspace<double, dims{7}>(-1, 2), linspace<double>(-1, 2, 7)) == dims{7});
+  CHECK(same(eye<float, dims{2, 3}>(), eye<float>(2, 3)) == dims{2, 3});
+  CHECK(same(eye<bool, dims{0, 3}>(), eye<bool>(0, 3)) == dims{0, 3});
+  const tensor<std::int64_t, dims{3}> labels{2, 0, 3};
+  CHECK(same(evaluate(one_hot<float, 3>(labels)), evaluate(one_hot(labels, 3))) == dims{3, 3});
+  const auto traced = compile([](tensor<float, dims{4, 2}> x) {
+    const auto r = matmul(eye<float, dims{3, 4}>(), x) + expand_dims<1>(arange<float, dims{3}>());
+    static_assert(decltype(r)::static_shape == dims{3, 2});
+    return tensor<float, dims{3, 2}>(r);
+  });
+  CHECK(traced(ones<float, dims{4, 2}>()).to_vector() == std::vector<float>{1, 1, 2, 2, 3, 3});
+}
+
 TEST_CASE("eye") {
   CHECK(eye<int>(2).to_vector() == std::vector<int>{1, 0, 0, 1});
   CHECK(eye<float>(2, 3).to_vector() == std::vector<float>{1, 0, 0, 0, 1, 0});

@@ -45,11 +45,19 @@ template <scalar_like T>
 inline constexpr bool is_floating_scalar<T> = !std::is_integral_v<T> && !std::is_same_v<T, long double> &&
                                               !std::is_same_v<T, dim> && !std::is_same_v<T, formula_number>;
 
-/// What a function is given for an argument: floating ones are numbers, if Numbers; expressions are tensors.
+/// "text", as it is written.
+template <class T>
+inline constexpr bool is_text_literal = false;
+template <std::size_t N>
+inline constexpr bool is_text_literal<const char (&)[N]> = true;
+
+/// What a function is given for an argument: floating ones are numbers, if Numbers; expressions are tensors, and text
+/// literals std::string.
 template <bool Numbers, class T>
 decltype(auto) given(T&& x) {
   using value = std::remove_cvref_t<T>;
-  if constexpr (is_floating_scalar<value> && Numbers) return number<value>(x);
+  if constexpr (is_text_literal<T&&>) return std::string(x);
+  else if constexpr (is_floating_scalar<value> && Numbers) return number<value>(x);
   else if constexpr (facts_of<T>.lazy && !is_number<value>) return settle_tree(std::forward<T>(x));
   else return static_cast<T&&>(x);
 }

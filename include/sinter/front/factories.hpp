@@ -269,7 +269,24 @@ tensor<T, 1> linspace(double start, double stop, std::int64_t n, detail::target 
   }
 }
 
-/// Ones on the diagonal: `eye<float>(3)`, `eye<float>(3, 4)`. Any dtype. user_error for negative extents.
+/// As arange(n) and linspace(start, stop, n) of an extent that the compiler knows: `arange<float, dims{5}>()`.
+template <element T, dims Shape>
+tensor<T, Shape> arange(detail::target where = {}, location at = location::current()) {
+  constexpr bool known = Shape.rank == 1 && Shape.known();
+  static_assert(known, "sinter: [arange] write its one extent, arange<T, dims{5}>()");
+  if constexpr (known) return tensor<T, Shape>(arange<T>(Shape[0], where, at), at);
+  else return {};
+}
+template <element T, dims Shape>
+tensor<T, Shape> linspace(double start, double stop, detail::target where = {}, location at = location::current()) {
+  constexpr bool known = Shape.rank == 1 && Shape.known();
+  static_assert(known, "sinter: [linspace] write its one extent, linspace<T, dims{5}>(0, 1)");
+  if constexpr (known) return tensor<T, Shape>(linspace<T>(start, stop, Shape[0].bits, where, at), at);
+  else return {};
+}
+
+/// Ones on the diagonal: `eye<float>(3)`, `eye<float>(3, 4)`, `eye<float, dims{3, 4}>()`. Any dtype. user_error for
+/// negative extents.
 template <element T>
 tensor<T, 2> eye(dim rows, dim columns, detail::target where = {}, location at = location::current()) {
   detail::checked_numel("eye", dims{rows, columns}, sizeof(T), at);
@@ -280,6 +297,13 @@ tensor<T, 2> eye(dim rows, dim columns, detail::target where = {}, location at =
 template <element T>
 tensor<T, 2> eye(dim n, detail::target where = {}, location at = location::current()) {
   return eye<T>(n, n, where, at);
+}
+template <element T, dims Shape>
+tensor<T, Shape> eye(detail::target where = {}, location at = location::current()) {
+  constexpr bool known = Shape.rank == 2 && Shape.known();
+  static_assert(known, "sinter: [eye] write both extents, eye<T, dims{3, 4}>()");
+  if constexpr (known) return tensor<T, Shape>(eye<T>(Shape[0], Shape[1], where, at), at);
+  else return {};
 }
 
 namespace detail {

@@ -169,6 +169,17 @@ auto one_hot(const I& index, dim n, location at = location::current()) {
   return cast<T>(eq(rows, classes, at), at);
 }
 
+/// As one_hot(index, n) with a number of classes that the compiler knows: one_hot<float, 10>(labels).
+template <element T, std::int64_t Classes, tensor_like I>
+auto one_hot(const I& index, location at = location::current()) {
+  detail::check_index_dtype<detail::named::one_hot, I>();
+  static_assert(Classes >= 0, "sinter: [one_hot] the number of classes is negative");
+  constexpr dims last{Classes < 0 ? 0 : Classes};
+  const auto rows = expand_dims<-1>(index, at);
+  const detail::index_leaf<typename I::value_type, last> classes({Classes}, 0);
+  return cast<T>(eq(rows, classes, at), at);
+}
+
 /// base with updates added at indices along an axis (the first by default). updates are shaped like take(base, index), or, when
 /// index has base's rank, like index (and like base off the axis). Equal indices add up. Any dtype but bool. An index outside
 /// [0, extent) is a user_error, and is dropped in compiled code.
