@@ -5,7 +5,7 @@
 
 CPU seconds (a loaded machine does not matter), best of three, of g++ -O2. On a machine slower than the one the budget
 was set on, told by a fixed reference program, the budget grows in proportion; on a faster one it stays. The reference is
-compiled before each try: a machine's speed may change within a minute. The test fails beyond what is held; the goal is what
+compiled before and after each try: a machine's speed may change within a minute. The test fails beyond what is held; the goal is what
 the project wants, and is printed as long as it is missed.
 """
 import os
@@ -34,10 +34,16 @@ def cpu_seconds(command, unit):
 def measured(command, flags, held):
     """The best of three of a try's seconds and how much slower the machine was then; fewer once one is good enough."""
     here = os.path.dirname(os.path.abspath(__file__))
-    best = None
+
+    def reference():
+        return cpu_seconds(command, os.path.join(here, "reference.cpp"))
+
+    best, after = None, reference()
     for _ in range(3):
-        scale = max(1.0, cpu_seconds(command, os.path.join(here, "reference.cpp")) / REFERENCE_SECONDS)
+        before = after
         spent = cpu_seconds([*command, *flags], os.path.join(here, "program.cpp"))
+        after = reference()
+        scale = max(1.0, (before + after) / 2 / REFERENCE_SECONDS)
         if best is None or spent / scale < best[0] / best[1]:
             best = spent, scale
         if spent <= held * scale:
