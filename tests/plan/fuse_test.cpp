@@ -235,21 +235,26 @@ TEST_CASE("a kernel between two keeps them apart, and so does sharing little") {
   CHECK(far.apart[0].why.find("they share 256 of the ") == 0);
 }
 
-TEST_CASE("hundreds of updates are planned soon") {
-  graph g;
-  const value t = input(g, {});
-  for (int i = 0; i < 800; ++i) {
-    const shape s = {3 + i % 50};
-    const value p = input(g, s), d = input(g, s), first = input(g, s), second = input(g, s);
-    const value a = first * 0.9 + d * 0.1, b = second * 0.999 + d * d * 0.001;
-    for (const value& x : {p - a * rsqrt(b + expand(t, {0}, s)), a, b}) g.outputs.push_back(x.id());
-  }
-  memory_map m;
-  m.strides.resize(g.size());
-  const std::clock_t began = std::clock();
-  CHECK(fuse(g, m, {.gpu = true}).kernels.size() == 800);
-  // Two minutes, where each merger looks at every pair anew.
-  CHECK(static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC < 30);
+TEST_CASE("four times as many updates take no more than some sixteen times as long to plan") {
+  const auto seconds = [](std::size_t count) {
+    graph g;
+    const value t = input(g, {});
+    for (std::size_t i = 0; i < count; ++i) {
+      const shape s = {3 + static_cast<int>(i) % 50};
+      const value p = input(g, s), d = input(g, s), first = input(g, s), second = input(g, s);
+      const value a = first * 0.9 + d * 0.1, b = second * 0.999 + d * d * 0.001;
+      for (const value& x : {p - a * rsqrt(b + expand(t, {0}, s)), a, b}) g.outputs.push_back(x.id());
+    }
+    memory_map m;
+    m.strides.resize(g.size());
+    const std::clock_t began = std::clock();
+    CHECK(fuse(g, m, {.gpu = true}).kernels.size() == count);
+    return static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC;
+  };
+  // 64 times, where each merger looks at every pair anew; a try may be disturbed.
+  double ratio = 64;
+  for (int i = 0; i < 3 && ratio > 32; ++i) ratio = std::min(ratio, seconds(600) / std::max(seconds(150), 1e-3));
+  CHECK(ratio <= 32);
 }
 
 TEST_CASE("what computes with more numbers than a launch takes is cut; a CPU's kernel takes any") {

@@ -36,7 +36,8 @@ namespace detail {
 
 class fusion {
  public:
-  fusion(const ir::graph& g, const memory_map& inputs, const target& t) : g_(g), memory_(inputs), target_(t) {}
+  fusion(const ir::graph& g, const memory_map& inputs, const target& t)
+      : g_(g), memory_(inputs), target_(t), bytes_(g.size(), -1) {}
 
   fused run() {
     choose_roots();
@@ -156,11 +157,8 @@ class fusion {
   bool path_around(std::size_t a, std::size_t b) const { return between(a, b) != nowhere; }
 
   std::int64_t bytes(int buffer) const {
-    const ir::node& v = g_[static_cast<node_id>(buffer)];
-    // What no memory holds is planned all the same: sums of such sizes stay numbers.
-    constexpr std::int64_t most = std::int64_t{1} << 52;
-    return std::clamp<std::int64_t>(ir::product(v.extents).evaluate(memory_.hints), 0, most) *
-           static_cast<std::int64_t>(size_of(v.type));
+    std::int64_t& known = bytes_[static_cast<std::size_t>(buffer)];
+    return known >= 0 ? known : known = bytes_of(g_[static_cast<node_id>(buffer)], memory_.hints);
   }
 
   /// Bytes that a common kernel would not move twice; 0 when the groups are strangers.
@@ -276,8 +274,8 @@ class fusion {
 
   /// A value passes between the groups, or what they share is a good part of what the smaller one moves.
   bool worthwhile(std::size_t a, std::size_t b, std::int64_t saved) const {
-    return feeds(groups_[a], groups_[b]) || feeds(groups_[b], groups_[a]) ||
-           4 * saved >= std::min(traffic(a), traffic(b));
+    return 4 * saved >= std::min(traffic(a), traffic(b)) || std::count(next_[a].begin(), next_[a].end(), b) ||
+           std::count(next_[b].begin(), next_[b].end(), a);
   }
 
   /// What was refused to a group that has changed since.
@@ -374,6 +372,7 @@ class fusion {
   const ir::graph& g_;
   memory_map memory_;
   target target_;
+  mutable series<std::int64_t> bytes_;  ///< of each node; -1: nobody asked
   series<node_id> live_;
   series<root> roots_;
   series<group> groups_;

@@ -241,11 +241,11 @@ class lowering {
     }
     if (targets_.count(id))
       throw refusal{"%" + std::to_string(id) + " is complete only when its kernel ends", ir::no_node};
-    auto& known = memo_[id];
-    for (const auto& [where, value] : known)
-      if (where == at) return value;
+    if (const auto known = memo_.find(id); known != memo_.end())
+      for (const auto& [where, value] : known->second)
+        if (where == at) return value;
     const int value = memory_.stored[id] ? load(id, at) : computed(id, at);
-    memo_[id].emplace_back(std::move(at), value);
+    memo_[id].emplace_back(std::move(at), value);  // behind what it is computed from, so at the map's end mostly
     return value;
   }
 
