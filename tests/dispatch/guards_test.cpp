@@ -178,6 +178,9 @@ TEST_CASE("text is guarded, all of it") {
   CHECK(f.specialisations() == 1);
   const auto view = compile([](vec x, std::string_view how) { return vec(how == "minus" ? -x : x); });
   CHECK(view(x, "minus").to_vector() == std::vector<float>{-1, -2});
+  const char unended[] = {'m', 'i', 'n', 'u', 's'};
+  CHECK(view(x, unended).to_vector() == std::vector<float>{-1, -2});
+  CHECK(view.specialisations() == 1);
 }
 
 TEST_CASE("values of hashable classes are compared by ==, in trees and results as well") {

@@ -1,6 +1,7 @@
 // front/call.hpp: a call in the engine's terms: arguments as leaves, a function as a graph, outputs as a result tree.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -45,7 +46,7 @@ template <scalar_like T>
 inline constexpr bool is_floating_scalar<T> = !std::is_integral_v<T> && !std::is_same_v<T, long double> &&
                                               !std::is_same_v<T, dim> && !std::is_same_v<T, formula_number>;
 
-/// "text", as it is written.
+/// "text", as it is written; an array that no 0 ends is text to its end.
 template <class T>
 inline constexpr bool is_text_literal = false;
 template <std::size_t N>
@@ -56,7 +57,7 @@ inline constexpr bool is_text_literal<const char (&)[N]> = true;
 template <bool Numbers, class T>
 decltype(auto) given(T&& x) {
   using value = std::remove_cvref_t<T>;
-  if constexpr (is_text_literal<T&&>) return std::string(x);
+  if constexpr (is_text_literal<T&&>) return std::string(std::begin(x), std::find(std::begin(x), std::end(x), '\0'));
   else if constexpr (is_floating_scalar<value> && Numbers) return number<value>(x);
   else if constexpr (facts_of<T>.lazy && !is_number<value>) return settle_tree(std::forward<T>(x));
   else return static_cast<T&&>(x);

@@ -158,26 +158,32 @@ auto take_along_axis(const X& x, const I& index, axis_t<A> = {}, location at = l
       at);
 }
 
+namespace detail {
+
+/// one_hot with the classes as a static shape, Classes, and as the number that it fits.
+template <class T, dims Classes, class I>
+auto one_hot_of(const I& index, dim n, location at) {
+  check_index_dtype<named::one_hot, I>();
+  const auto rows = expand_dims<-1>(index, at);
+  const index_leaf<typename I::value_type, Classes> classes({n}, 0);
+  return cast<T>(eq(rows, classes, at), at);
+}
+
+}  // namespace detail
+
 /// A new last axis of extent n with 1 at the index and 0 elsewhere; an index outside [0, n) gives zeros. user_error for a
 /// negative n. Lazy.
 template <element T = float, tensor_like I>
 auto one_hot(const I& index, dim n, location at = location::current()) {
-  detail::check_index_dtype<detail::named::one_hot, I>();
   if (n < 0) fail("one_hot", "the number of classes is negative: " + n.text(), at);
-  const auto rows = expand_dims<-1>(index, at);
-  const detail::index_leaf<typename I::value_type, dims{dyn}> classes({n}, 0);
-  return cast<T>(eq(rows, classes, at), at);
+  return detail::one_hot_of<T, dims{dyn}>(index, n, at);
 }
 
 /// As one_hot(index, n) with a number of classes that the compiler knows: one_hot<float, 10>(labels).
 template <element T, std::int64_t Classes, tensor_like I>
 auto one_hot(const I& index, location at = location::current()) {
-  detail::check_index_dtype<detail::named::one_hot, I>();
   static_assert(Classes >= 0, "sinter: [one_hot] the number of classes is negative");
-  constexpr dims last{Classes < 0 ? 0 : Classes};
-  const auto rows = expand_dims<-1>(index, at);
-  const detail::index_leaf<typename I::value_type, last> classes({Classes}, 0);
-  return cast<T>(eq(rows, classes, at), at);
+  return detail::one_hot_of<T, dims{Classes < 0 ? 0 : Classes}>(index, Classes, at);
 }
 
 /// base with updates added at indices along an axis (the first by default). updates are shaped like take(base, index), or, when
