@@ -34,13 +34,17 @@ struct cache_contents {
 namespace engine {
 
 namespace detail {
+/// Where the parts of kernel_facts are: a device as it lies in memory, around them.
+enum : int { fact_dtype = 8, fact_by_value = 16, fact_aligned = 17, fact_number = 18, fact_index = 32 };
+
 /// What kernels assume of an argument besides extents and strides, as one number: its dtype and device, and for a GPU's
 /// vector accesses whether its address is a multiple of 16.
-inline std::int64_t kernel_facts(const argument& a) {
+[[gnu::always_inline]] inline std::int64_t kernel_facts(const argument& a) {
   const device where = a.where();
   const bool aligned = where.is_cuda() && reinterpret_cast<std::uintptr_t>(a.data) % 16 == 0;
-  return static_cast<std::int64_t>(a.type) | std::int64_t{a.by_value} << 8 | std::int64_t{where.is_cuda()} << 9 |
-         std::int64_t{aligned} << 10 | std::int64_t{where.index} << 16;
+  return static_cast<std::int64_t>(where.type) | static_cast<std::int64_t>(a.type) << fact_dtype |
+         std::int64_t{a.by_value} << fact_by_value | std::int64_t{aligned} << fact_aligned |
+         std::int64_t{where.index} << fact_index;
 }
 
 inline bool is_row_major(const argument& a) {

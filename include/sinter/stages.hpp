@@ -31,7 +31,7 @@ class stage_key {
           std::find_if(arguments_.begin(), arguments_.end(), [&](const argument& y) { return same(x, y); });
       add(before - arguments_.begin());
       if (before != arguments_.end()) continue;
-      add(kernel_facts(x) | std::int64_t{x.is_number()} << 48);
+      add(kernel_facts(x) | std::int64_t{x.is_number()} << fact_number);
       if (x.is_number()) {
         numbers_.append(static_cast<const char*>(x.data), size_of(x.type));
       } else {

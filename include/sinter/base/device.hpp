@@ -11,7 +11,7 @@ namespace sinter {
 
 /// A processor with its memory: the host, or one NVIDIA GPU.
 struct device {
-  enum class kind : std::uint8_t { cpu, cuda };
+  enum class kind : std::uint32_t { cpu, cuda };
 
   device::kind type = kind::cpu;
   int index = 0;

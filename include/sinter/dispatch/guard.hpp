@@ -195,7 +195,7 @@ class guard {
     series<dtype> types;
     for (std::size_t i = 0; i < tensors_ && layouts_; ++i) {
       const std::int64_t facts = want[0], open = want[1];
-      types.push_back(static_cast<dtype>(facts & 0xff));
+      types.push_back(static_cast<dtype>(facts >> fact_dtype & 0xff));
       const int rank = ranks_[i];
       std::string line = "tensor " + std::to_string(i) + ": " + sinter::name(types.back()) + " (";
       for (int d = 0; d < rank; ++d)
@@ -205,8 +205,8 @@ class guard {
       if (open & follows) line += ", row-major";
       for (int d = 0; d < rank && !(open & follows); ++d)
         line += (d ? ", " : ", strides ") + std::to_string(want[2 + rank + d]);
-      if (facts >> 9 & 1)
-        line += ", on a GPU" + std::string(facts >> 10 & 1 ? ", 16-byte aligned" : ", not 16-byte aligned");
+      if (static_cast<device::kind>(facts & 0xff) == device::kind::cuda)
+        line += ", on a GPU" + std::string(facts >> fact_aligned & 1 ? ", 16-byte aligned" : ", not 16-byte aligned");
       lines.push_back(line);
       want += 2 + 2 * rank;
     }
@@ -272,6 +272,9 @@ class guard {
       const std::int64_t open = want[1];
       const std::int64_t *extents = want + 2, *strides = extents + t.rank;
       want = strides + t.rank;
+      std::int64_t off = open;
+      for (int d = 0; d < t.rank; ++d) off |= (extents[d] ^ t.extents[d]) | (strides[d] ^ t.strides[d]);
+      if (!off) continue;
       for (int d = 0; d < t.rank; ++d)
         if (extents[d] != t.extents[d] && !(open >> d & 1) &&
             differs(guard_kind::extent, i, d, extents[d], t.extents[d]))
@@ -299,8 +302,8 @@ class guard {
   bool is_any(std::size_t word) const { return !layouts_ && word < words_.size() && words_[word].floating; }
 
   static guard_kind kind_of(std::int64_t difference) {
-    if (difference & 0xff) return guard_kind::dtype;
-    return difference == 1 << 10 ? guard_kind::alignment : guard_kind::device;
+    if (difference >> fact_dtype & 0xff) return guard_kind::dtype;
+    return difference == 1 << fact_aligned ? guard_kind::alignment : guard_kind::device;
   }
   static std::int64_t as_signed(std::uint64_t x) { return static_cast<std::int64_t>(x); }
   static std::int64_t code_of(device where) { return std::int64_t{where.index} << 1 | where.is_cuda(); }

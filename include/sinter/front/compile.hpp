@@ -25,9 +25,9 @@ class donations {
   static constexpr tree_facts known = facts(type_list<std::remove_cvref_t<Args>...>{});
 
  public:
-  donations(const options& how, std::size_t leaves, const std::remove_cvref_t<Args>&... args) : flags_(leaves) {
-    std::fill_n(flags_.data(), leaves, std::uint8_t{0});
-    if (how.donate.empty()) return;
+  donations(const options& how, std::size_t leaves, const std::remove_cvref_t<Args>&... args)
+      : any_(!how.donate.empty() && (... || !std::is_lvalue_reference_v<Args>)), flags_(any_ ? leaves : 0) {
+    if (!any_) return;
     std::uint8_t* next = flags_.data();
     int index = 0;
     [[maybe_unused]] const auto one = [&]<class T>(const T& tree, bool may_take) {
@@ -40,9 +40,11 @@ class donations {
     (one(args, !std::is_lvalue_reference_v<Args>), ...);
   }
 
-  std::span<const std::uint8_t> flags() { return flags_.all(); }
+  /// Empty when none is donated.
+  std::span<const std::uint8_t> flags() { return any_ ? flags_.all() : std::span<const std::uint8_t>(); }
 
  private:
+  const bool any_;
   items<std::uint8_t, known.fixed ? known.tensors : -1> flags_;
 };
 

@@ -210,25 +210,44 @@ struct ignore_lengths {
   constexpr void operator()(std::uint64_t) const {}
 };
 
-/// Calls leaf(x) for every tensor, expression and scalar in order, and length(n) for every vector (its size) and
-/// optional (0 or 1) before its content.
-template <class T, class Leaf, class Length = ignore_lengths>
-constexpr void for_each_leaf(T& t, Leaf&& leaf, Length&& length = {}) {
+/// Calls v.leaf(x) for every tensor, expression and scalar in order, and v.length(n) for every vector (its size) and
+/// optional (0 or 1) before its content; returns v. It goes by value, so that what it holds stays in registers.
+template <class T, class Visitor>
+constexpr Visitor visit_leaves(T& t, Visitor v) {
   constexpr branch b = branch_of<std::remove_const_t<T>>();
   if constexpr (b == branch::tensor || b == branch::scalar) {
-    leaf(t);
+    v.leaf(t);
   } else if constexpr (b == branch::array || b == branch::vector) {
-    if constexpr (b == branch::vector) length(static_cast<std::uint64_t>(t.size()));
+    if constexpr (b == branch::vector) v.length(static_cast<std::uint64_t>(t.size()));
     for (auto&& x : t) {
-      if constexpr (std::is_lvalue_reference_v<decltype(x)>) for_each_leaf(x, leaf, length);
-      else leaf(static_cast<bool>(x));  // std::vector<bool>
+      if constexpr (std::is_lvalue_reference_v<decltype(x)>) v = visit_leaves(x, v);
+      else v.leaf(static_cast<bool>(x));  // std::vector<bool>
     }
   } else if constexpr (b == branch::optional) {
-    length(t.has_value());
-    if (t) for_each_leaf(*t, leaf, length);
+    v.length(t.has_value());
+    if (t) v = visit_leaves(*t, v);
   } else if constexpr (b != branch::refused) {
-    with_children(t, [&](auto&... child) { (for_each_leaf(child, leaf, length), ...); });
+    with_children(t, [&](auto&... child) { ((v = visit_leaves(child, v)), ...); });
   }
+  return v;
+}
+
+template <class Leaf, class Length>
+struct leaf_calls {
+  Leaf* on_leaf;
+  Length* on_length;
+
+  template <class T>
+  constexpr void leaf(T&& x) const {
+    (*on_leaf)(std::forward<T>(x));
+  }
+  constexpr void length(std::uint64_t n) const { (*on_length)(n); }
+};
+
+/// The same with functions: leaf(x) and length(n).
+template <class T, class Leaf, class Length = ignore_lengths>
+constexpr void for_each_leaf(T& t, Leaf&& leaf, Length&& length = {}) {
+  visit_leaves(t, leaf_calls<std::remove_reference_t<Leaf>, std::remove_reference_t<Length>>{&leaf, &length});
 }
 
 }  // namespace detail
