@@ -202,7 +202,7 @@ TEST_CASE("more than 2^31 elements: a body with indices of 64 bits, and no more 
   CHECK(s.table.number_bytes == 8);
   CHECK(s.texts[0].find("const long first = (long)block*") != std::string::npos);
   CHECK(s.texts[0].find("const unsigned first = (unsigned)block*") != std::string::npos);
-  CHECK(*s.table.numbers[4].number() == 4 * ((std::int64_t{3} << 30) / 4096) + 3);
+  CHECK(*s.table.numbers[4].number() == 4 * ((std::int64_t{3} << 30) / 1024) + 3);
   // 2^29 blocks of 256 elements each at most: three have room.
   const auto many = launches_of(planned(alike(8, std::int64_t{1} << 37, sinter::dtype::i8)), large);
   CHECK(many.size() == 3);

@@ -28,6 +28,23 @@ inline bool scatters(const kernel& k) {
   return std::any_of(k.stores.begin(), k.stores.end(), [](const auto& s) { return s.accumulate; });
 }
 
+/// Vectors of `width` elements of which a thread of `all` has loads on the way. 16 bytes of each of 2048 threads are the 32 KiB
+/// that a multiprocessor's share of the memory's bandwidth needs; what the cache holds comes faster and wants 32. Gathers wait
+/// twice, and costly arithmetic on f16 shares that of indices: they want 64. (bench/gpu and its like on an H200.)
+inline int vectors_of(const kernel& k, int width, std::int64_t all) {
+  int loads = 0;
+  std::int64_t each = 1, bytes = 16;
+  for (const auto& i : k.body) {
+    if (i.kind == kind::compute && width > 4 && ir::is_expensive(i.code)) bytes = 64;
+    if (i.kind != kind::load || i.axes == 0) continue;
+    ++loads;
+    each = std::max(each, width * static_cast<std::int64_t>(size_of(i.type)));
+    if (i.at.at.index >= 0) bytes = 64;
+  }
+  if (all * each < once_bytes) bytes = std::max<std::int64_t>(bytes, 32);
+  return static_cast<int>(std::clamp<std::int64_t>(bytes / each, 1, loads <= 2 ? 4 : loads <= 4 ? 2 : 1));
+}
+
 /// `threads`: of a block, when it is given; `count`: the elements of a launch that does this for more kernels.
 inline pointwise_shape shape_of(const kernel& k, const cuda_target& t, int threads = 0, std::int64_t count = 0) {
   pointwise_shape s;
@@ -37,13 +54,8 @@ inline pointwise_shape shape_of(const kernel& k, const cuda_target& t, int threa
   const dim n = elements(k);
   s.rest = flat && !divides(s.width, n);
   s.count = s.rest ? floor_div(n, s.width) : s.width == 1 ? n : *n.divided_by(s.width);
-  // 16-byte loads in flight per thread: about four, with 2048 threads on a multiprocessor more than the 32 KiB that its
-  // share of the memory's bandwidth keeps on the way.
-  int loads = 0;
-  for (const auto& i : k.body) loads += i.kind == kind::load && i.axes != 0;
-  s.vectors = loads <= 2 ? 4 : loads <= 4 ? 2 : 1;
-  if (k.body.size() > 60) s.vectors = std::min(s.vectors, 2);
   const std::int64_t vectors = (count > 0 ? count : n.number().value_or(std::int64_t{1} << 24)) / s.width;
+  s.vectors = vectors_of(k, s.width, vectors);
   while (s.vectors > 1 && vectors / (s.vectors * s.threads) < 4 * t.multiprocessors) s.vectors /= 2;
   while (!threads && s.threads > 64 && vectors < static_cast<std::int64_t>(s.threads) * t.multiprocessors)
     s.threads /= 2;
