@@ -32,7 +32,7 @@ SEES = {
     "dispatch.hpp": {"base", "ir", "engine.hpp", "size_guards.hpp", "dispatch"},
     "assumptions.hpp": {"base", "ir", "options.hpp"},
     "size_space.hpp": {"base", "ir", "engine.hpp"},
-    "sizes.hpp": {"base", "ir", "engine.hpp", "size_space.hpp"},
+    "sizes.hpp": {"base", "ir", "engine.hpp", "size_guards.hpp", "size_space.hpp"},
     "traces.hpp": {"base", "ir", "engine.hpp", "sizes.hpp", "size_space.hpp"},
     "size_guards.hpp": {"base", "ir", "engine.hpp"},
     "caches.hpp": {"base", "run", "engine.hpp"},

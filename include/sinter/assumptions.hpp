@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <span>
 #include <string>
 
@@ -121,24 +120,6 @@ SINTER_API bool holds(const assumptions& given, const call& c);
 
 /// The values that a call gives to the symbols: one per size of the layout. False when it does not fit.
 SINTER_API bool bind_sizes(const size_layout& layout, std::span<const argument> tensors, std::int64_t* sizes);
-
-/// Which extents of one function's arguments become symbols. Thread-safe. (sizes.hpp)
-class size_policy {
- public:
-  /// The layout to ask a trace of this call for.
-  SINTER_API size_layout layout_for(const call& c, dynamic how);
-
- private:
-  struct seen {
-    const void* signature = nullptr;
-    series<std::int64_t> extents;  ///< of the first call
-    series<char> varies;
-    series<std::int64_t> divisor;  ///< that all extents seen had in common
-  };
-  static constexpr std::size_t most_seen = 64;
-  std::mutex mutex_;
-  series<seen> seen_;
-};
 
 /// Traces a call with the extents of `layout` open. What the function asks of them that no symbol can give fixes them: then
 /// it runs again. assumed.layout of the result says what came of it. `beyond` and `may_read` are those of the requests.

@@ -1,10 +1,31 @@
-// size_guards.hpp: whether a call's extents and strides are those of a specialisation, and what they make of its symbols.
+// size_guards.hpp: whether a call's extents and strides are those of a specialisation, what they make of its symbols, and which
+// a function has.
 #pragma once
+
+#include <mutex>
 
 #include "base/local_list.hpp"
 #include "engine.hpp"
 
 namespace sinter::engine {
+
+/// Which extents of one function's arguments become symbols. Thread-safe. (sizes.hpp)
+class size_policy {
+ public:
+  /// The layout to ask a trace of this call for.
+  SINTER_API size_layout layout_for(const call& c, dynamic how);
+
+ private:
+  struct seen {
+    const void* signature = nullptr;
+    series<std::int64_t> extents;  ///< of the first call
+    series<char> varies;
+    series<std::int64_t> divisor;  ///< that all extents seen had in common
+  };
+  static constexpr std::size_t most_seen = 64;
+  std::mutex mutex_;
+  series<seen> seen_;
+};
 
 namespace detail {
 

@@ -8,6 +8,7 @@
 #include "base/log.hpp"
 #include "base/sorted.hpp"
 #include "engine.hpp"
+#include "size_guards.hpp"
 #include "size_space.hpp"
 
 #include "base/engine_begin.hpp"

@@ -13,7 +13,6 @@
 #include <boost/hana/core/to.hpp>
 #include <boost/hana/first.hpp>
 #include <boost/hana/second.hpp>
-#include <boost/hana/string.hpp>
 #include <boost/hana/tuple.hpp>
 #include <boost/hana/unpack.hpp>
 
