@@ -121,6 +121,10 @@ SINTER_API bool holds(const assumptions& given, const call& c);
 /// The values that a call gives to the symbols: one per size of the layout. False when it does not fit.
 SINTER_API bool bind_sizes(const size_layout& layout, std::span<const argument> tensors, std::int64_t* sizes);
 
+/// The layout of a specialisation that a call fits, to ask a trace of this call for: its sizes are as open, and what the function asks of
+/// them is answered for this call.
+SINTER_API size_layout laid_out_for(const call& c, size_layout of);
+
 /// Traces a call with the extents of `layout` open. What the function asks of them that no symbol can give fixes them: then
 /// it runs again. assumed.layout of the result says what came of it. `beyond` and `may_read` are those of the requests.
 SINTER_API traced trace_sizes(const call& c, const tracing& t, size_layout layout, const std::string& beyond = {},

@@ -73,7 +73,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     const std::lock_guard one_build(building_);
     const holdings::reading now(held_);
     const specialisation* const e = answering(now, c, trace).first;
-    return e && !e->when.exact() ? e->when.given().layout : size_layout{};
+    return e && !e->when.exact() ? laid_out_for(c, e->when.given().layout) : size_layout{};
   }
 
   std::shared_ptr<void> take_numbers(const call& c, const tracing& trace, traced& t,
@@ -189,22 +189,20 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
                                     : std::string();
     traced t;
     numbered n;
-    // Kin that are there for frequent extents go before those with open ones.
-    for (bool frequent = std::any_of(akin.begin(), akin.end(), [](const auto* e) { return e->kin->frequent; });;
-         frequent = false) {
+    series<size_layout> layouts = layouts_of(akin, c);
+    layouts.push_back(sizes_.layout_for(c, how_.dynamic));
+    for (size_layout& layout : layouts) {
       try {
-        t = trace_sizes(c, trace, frequent ? size_layout{} : sizes_.layout_for(c, how_.dynamic), refusal, !strict);
+        t = trace_sizes(c, trace, std::move(layout), refusal, !strict);
       } catch (const user_error&) {
         may_compile(why);  // under a stance that is the error, whatever the function cannot do then
         throw;
       }
       if (t.answer) break;
-      if (t.graph->has_scalars) {
-        n = numbered(t, c, how_);
-        for (const specialisation* e : akin)
-          if (e->kin->structure == n.structure) return supplied(e->kin, t, n, c, words_of(c, trace), why, when);
-      }
-      if (!frequent) break;
+      if (!t.graph->has_scalars) continue;
+      n = numbered(t, c, how_);
+      for (const specialisation* e : akin)
+        if (e->kin->structure == n.structure) return supplied(e->kin, t, n, c, words_of(c, trace), why, when);
     }
     if (!akin.empty()) {
       may_compile(why);
@@ -305,8 +303,11 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
 
   kernel_maker maker() { return {how_, held_, shared_}; }
 
+  /// Of several guards those of numbers are not what kernels are made for.
   void note(const series<failed_guard>& failed) {
-    for (const auto& f : failed) limits_.note(f);
+    const bool numbers = std::all_of(failed.begin(), failed.end(), [](const auto& f) { return f.is_number(); });
+    for (const auto& f : failed)
+      if (numbers || !f.is_number()) limits_.note(f);
   }
 
   static const char* remedy() {

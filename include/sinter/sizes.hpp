@@ -300,6 +300,19 @@ SINTER_API size_layout size_policy::layout_for(const call& c, dynamic how) {
   return out;
 }
 
+SINTER_API size_layout laid_out_for(const call& c, size_layout of) {
+  size_layout now;
+  detail::lay_out(now, c);
+  of.extents = std::move(now.extents);
+  of.strides = std::move(now.strides);
+  of.guards.clear();
+  for (open_size& s : of.sizes) {
+    const fact_of from = s.extents[0];
+    s.number = c.tensors[static_cast<std::size_t>(from.tensor)].extents[from.axis];
+  }
+  return of;
+}
+
 namespace detail {
 
 /// What a layout has come to, in words.

@@ -297,6 +297,15 @@ TEST_CASE("verify knows the kernels of numbers that are equal at first") {
   CHECK(verify(f)(x, 0.6f, 0.6f));
 }
 
+TEST_CASE("verify asks of the extents of its own call") {
+  const auto f = compile([](vec x, float by) { return by > 5 && x.size(0) <= 6 ? vec(x + by) : vec(x * by); },
+                         {.dynamic = dynamic::yes});
+  f(arange<float>(10), 2.f);
+  const verification did = verify(f)(arange<float>(4), 7.f);
+  CHECK(did);
+  CHECK(did.kernels == 1);
+}
+
 TEST_CASE("thousands of numbers in a vector") {
   const auto fn = [](vec x, const floats& rates) {
     for (const float r : rates) x = x * 0.999f + r;
@@ -325,6 +334,32 @@ TEST_CASE("open extents stay open, and their guards hold") {
   const vec five = arange<float>(5), nine = arange<float>(9);
   CHECK(without_compiling(f, five, 77.f).to_vector() == fn(five, 77.f).to_vector());
   CHECK(without_compiling(f, nine, 77.f).to_vector() == fn(nine, 77.f).to_vector());
+}
+
+TEST_CASE("a new number beside extents that are equal by chance compiles nothing") {
+  using mat = tensor<float, 2>;
+  const auto f =
+      compile([](mat x, float by) { return x * by + 0.5f; }, {.dynamic = dynamic::yes, .recompile_limit = 1});
+  f(full<float>(3.f, 5, 8), 0.5f);
+  for (const int n : {4, 7, 8}) {
+    const float by = 0.25f * static_cast<float>(n);
+    CHECK(without_compiling(f, full<float>(3.f, n, n), by).to_vector() == floats(std::size_t(n * n), 3 * by + 0.5f));
+  }
+  // Kernels for square ones serve those that they were made for alone.
+  const auto g = compile([](mat x, float by) { return x * by + 0.5f; }, {.dynamic = dynamic::yes});
+  g(full<float>(3.f, 5, 5), 0.5f), g(full<float>(3.f, 5, 8), 1.5f);
+  CHECK(without_compiling(g, full<float>(3.f, 6, 6), 2.5f).to_vector() == floats(36, 8));
+  CHECK(without_compiling(g, full<float>(3.f, 6, 3), 3.5f).to_vector() == floats(18, 11));
+}
+
+TEST_CASE("a number is not what keeps failing where something else differs") {
+  const auto f =
+      compile([](vec x, float by, int n) { return x * by + n; }, {.dynamic = dynamic::no, .recompile_limit = 3});
+  const std::string said = stderr_text([&] {
+    f(x, 0.5f, 0), f(x, 1.5f, 1);
+    f(arange<float>(4), 2.5f, 1), f(arange<float>(4), 3.5f, 2);
+  });
+  CHECK(contains(said, "the guard that kept failing: argument 2: 0, 1, 2"));
 }
 
 TEST_CASE("a new number asks of the extents of its own call") {

@@ -54,6 +54,16 @@ inline series<specialisation*> differing_in_numbers(const series<std::shared_ptr
   return out;
 }
 
+/// The extents with which kernels of theirs may be met: the call's own where such are frequent, then as open as they are for the one
+/// used last. What the call's extents have in common by chance (a batch as wide as the layer) is not asked there.
+inline series<size_layout> layouts_of(const series<specialisation*>& akin, const call& c) {
+  series<size_layout> out;
+  if (std::any_of(akin.begin(), akin.end(), [](const auto* e) { return e->kin->frequent; })) out.emplace_back();
+  const auto open = std::find_if(akin.begin(), akin.end(), [](const auto* e) { return !e->when.exact(); });
+  if (open != akin.end()) out.push_back(laid_out_for(c, (*open)->when.given().layout));
+  return out;
+}
+
 /// What to say when C++ numbers alone have made a third graph with `open` open extents, beside those of `akin`; or nothing.
 inline std::string several_graphs(const series<failed_guard>& failed, const series<specialisation*>& akin,
                                   std::size_t open) {
@@ -64,9 +74,7 @@ inline std::string several_graphs(const series<failed_guard>& failed, const seri
     several = several || (one && one != e->kin.get());
     one = e->kin.get();
   }
-  const auto* const f = std::find_if(failed.begin(), failed.end(), [](const failed_guard& x) {
-    return x.floating || x.what.kind == guard_kind::number;
-  });
+  const auto* const f = std::find_if(failed.begin(), failed.end(), [](const auto& x) { return x.is_number(); });
   if (!several || f == failed.end()) return {};
   const std::string graphs = ", and its values have made several graphs, each with kernels of its own; ";
   return f->place +

@@ -22,6 +22,9 @@ struct failed_guard {
   std::string place;      ///< "argument 0 axis 1"
   std::string want, got;  ///< values
   bool floating = false;  ///< of a C++ number within a tree
+
+  /// A new one costs a trace, where nothing else differs.
+  bool is_number() const { return floating || what.kind == guard_kind::number; }
 };
 
 /// "argument 0 axis 1 is 37, was 36".
