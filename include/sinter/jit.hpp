@@ -215,7 +215,7 @@ class bound_program final : public program {
                     std::span<const std::uint8_t> donate, output* outputs) const {
     const sized& s = *one.numbers;
     const auto& results = code_->results;
-    local_list<void*, 256> table(arguments.size() + numbers.size() + captures_.size() + results.size());
+    sinter::detail::local_list<void*, 256> table(arguments.size() + numbers.size() + captures_.size() + results.size());
     std::size_t at = 0;
     for (const auto& a : arguments) table[at++] = a.data;
     for (const auto& a : numbers) table[at++] = a.data;

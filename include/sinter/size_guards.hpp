@@ -29,7 +29,7 @@ class size_policy {
 
 namespace detail {
 
-using size_list = local_list<std::int64_t, 32>;
+using size_list = sinter::detail::local_list<std::int64_t, 32>;
 
 /// The symbols' values for a call that is known to fit.
 inline void read_sizes(const size_layout& layout, std::span<const argument> tensors, std::int64_t* sizes) {

@@ -12,7 +12,7 @@
 
 namespace {
 
-using sinter::local_list;
+using sinter::detail::local_list;
 using numbers = local_list<std::int64_t, 4>;
 
 int alive = 0;

@@ -307,7 +307,7 @@ std::string every_kernel() {
 
 template <class T>
 std::string dtype_name() {
-  return dtype_of<T> == dtype::b8 ? "b8" : name(dtype_of<T>);
+  return dtype_of<T> == dtype::b8 ? "b8" : sinter::dtype_name(dtype_of<T>);
 }
 
 template <class F>

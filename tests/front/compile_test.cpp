@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,13 @@
 using namespace sinter;
 using texts::contains;
 using texts::error_of;
+
+// What programs call things of their own: `using namespace sinter` leaves these to them.
+enum class kind { linear, cubic };
+struct name {};
+struct dispatch {};
+struct custom {};
+struct callback {};
 
 namespace compiling {
 
@@ -368,4 +376,15 @@ TEST_CASE("many leaves of run-time number") {
   }
   CHECK(f(std::vector<vec>{}).empty());
   CHECK(f.specialisations() == 2);
+}
+
+TEST_CASE("common names are the user's under using namespace sinter") {
+  struct model {
+    tensor<float, 1> w;
+    kind how = kind::linear;
+  };
+  const auto f = compile([](const model& m) { return m.w * (m.how == kind::cubic ? 4.f : 1.f); });
+  CHECK(f(model{{2, 3}, kind::cubic}).to_vector() == std::vector<float>{8, 12});
+  CHECK(f(model{{2, 3}, kind::linear}).to_vector() == std::vector<float>{2, 3});
+  CHECK(std::is_empty_v<name> + std::is_empty_v<dispatch> + std::is_empty_v<custom> + std::is_empty_v<callback> == 4);
 }

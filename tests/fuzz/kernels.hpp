@@ -125,7 +125,7 @@ struct operand {
     for (auto e : x.extents) empty = empty || e == 0;
     memory = std::make_unique<guarded>(empty ? 0 : static_cast<std::size_t>(l.high - l.low + 1) * size, 0xff);
     data = memory->data() - (empty ? 0 : l.low * static_cast<std::int64_t>(size));
-    sinter::dispatch(x.type, [&]<class T>(std::type_identity<T>) {
+    sinter::visit_dtype(x.type, [&]<class T>(std::type_identity<T>) {
       T* const p = reinterpret_cast<T*>(data);
       for_each_element(x.extents, l.strides, [&](std::int64_t offset, std::size_t i) {
         if constexpr (std::is_same_v<T, double>) p[offset] = x.f[i];
@@ -146,7 +146,7 @@ struct operand {
 inline std::string difference(const bounded& want, const unsigned char* got, std::size_t& compared, std::size_t& seen) {
   std::string why;
   const dtype t = want.value.type;
-  sinter::dispatch(t, [&]<class T>(std::type_identity<T>) {
+  sinter::visit_dtype(t, [&]<class T>(std::type_identity<T>) {
     for (std::size_t i = 0; i < want.bound.size() && why.empty(); ++i) {
       ++seen;
       if (sinter::is_bool(t) && got[i] > 1) {

@@ -31,14 +31,14 @@ inline literal_array random_values(std::mt19937_64& bits, dtype t, std::vector<s
     if (sinter::is_bool(t)) {
       x.i.push_back(static_cast<std::int64_t>(bits() & 1));
     } else if (sinter::is_float(t)) {
-      sinter::dispatch(t, [&]<class T>(std::type_identity<T>) {
+      sinter::visit_dtype(t, [&]<class T>(std::type_identity<T>) {
         if constexpr (sinter::is_float(sinter::dtype_of<T>)) {
           if constexpr (sizeof(T) == 8) x.f.push_back(v);
           else x.f.push_back(static_cast<double>(static_cast<float>(T(static_cast<float>(v)))));
         }
       });
     } else {
-      sinter::dispatch(t, [&]<class T>(std::type_identity<T>) {
+      sinter::visit_dtype(t, [&]<class T>(std::type_identity<T>) {
         if constexpr (std::is_integral_v<T>)
           x.i.push_back(static_cast<std::int64_t>(style < 8 ? static_cast<T>(static_cast<std::int64_t>(small))
                                                             : static_cast<T>(bits())));

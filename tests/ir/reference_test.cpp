@@ -9,9 +9,9 @@ using namespace sinter::ir;
 using arrays::extents_t;
 using arrays::of;
 using arrays::random;
-using sinter::dispatch;
 using sinter::dtype;
 using sinter::dtype_of;
+using sinter::visit_dtype;
 
 namespace {
 
@@ -26,7 +26,7 @@ literal_array mixed(dtype t, std::size_t n, unsigned seed) {
   for (std::size_t i = 0; i < a.f.size(); i += 2) a.f[i] = special[(i / 2 + seed) % special.size()];
   const std::vector<std::int64_t> extreme{0, 1, -1, INT64_MIN, INT64_MAX, 127, -128, 255, 31, 64};
   for (std::size_t i = 0; i < a.i.size(); i += 2) a.i[i] = extreme[(i / 2 + seed) % extreme.size()];
-  dispatch(t, [&](auto e) {
+  visit_dtype(t, [&](auto e) {
     using T = typename decltype(e)::type;
     for (auto& v : a.f) v = static_cast<double>(sinter::vocabulary::convert<T>(v));
     for (auto& v : a.i) v = static_cast<std::int64_t>(sinter::vocabulary::convert<T>(v));
@@ -69,7 +69,7 @@ void check_row() {
   const auto& r = row(O);
   if constexpr (row(O).rule != dtype_rule::conversion) {
     for (dtype t : all) {
-      dispatch(t, [&](auto e) {
+      visit_dtype(t, [&](auto e) {
         using T = typename decltype(e)::type;
         std::vector<dtype> types(static_cast<std::size_t>(r.arity), t);
         if (r.rule == dtype_rule::selection) types[0] = dtype::b8;
@@ -93,7 +93,7 @@ void check_row() {
           }
           g.outputs = {g.push(O, ids)};
           CAPTURE(std::string(r.name));
-          CAPTURE(std::string(name(t)));
+          CAPTURE(std::string(dtype_name(t)));
           CHECK(arrays::difference(arrays::run(g, in)[0], row_by_loop<O, T>(in)) == "");
         }
       });
@@ -158,8 +158,8 @@ TEST_CASE("casts between every two dtypes convert once") {
     for (dtype to : all) {
       const auto x = mixed(from, 91, 5);
       literal_array expected{to, {91}, {}, {}};
-      dispatch(from, [&](auto a) {
-        dispatch(to, [&](auto b) {
+      visit_dtype(from, [&](auto a) {
+        visit_dtype(to, [&](auto b) {
           for (std::size_t i = 0; i < 91; ++i)
             put(expected,
                 sinter::vocabulary::convert<typename decltype(b)::type>(at<typename decltype(a)::type>(x, i)));
@@ -167,8 +167,8 @@ TEST_CASE("casts between every two dtypes convert once") {
       });
       attributes a;
       a.type = to;
-      CAPTURE(std::string(name(from)));
-      CAPTURE(std::string(name(to)));
+      CAPTURE(std::string(dtype_name(from)));
+      CAPTURE(std::string(dtype_name(to)));
       CHECK(arrays::difference(run1([&](const auto& in) { return push(op::cast, {in[0]}, a); }, {x}), expected) == "");
     }
 }

@@ -55,7 +55,7 @@ const std::vector<double> interesting = {0,
 detail::handle operand(dtype type, int which) {
   const auto n = static_cast<std::int64_t>(interesting.size());
   const auto h = detail::allocate("operand", type, dims{n, n}, {});
-  dispatch(type, [&]<class T>(std::type_identity<T>) {
+  visit_dtype(type, [&]<class T>(std::type_identity<T>) {
     for (std::int64_t i = 0; i < n * n; ++i) {
       const std::int64_t k = which == 0 ? i / n : which == 1 ? i % n : (i / n + i % n) % n;
       const T x = vocabulary::convert<T>(interesting[static_cast<std::size_t>(k)]);
@@ -84,7 +84,7 @@ std::vector<result> run(const engine::tracer& t, const std::vector<std::string>&
   std::vector<result> all;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     result r{names[i], outputs[i].type, {}, {}};
-    dispatch(r.type, [&]<class T>(std::type_identity<T>) {
+    visit_dtype(r.type, [&]<class T>(std::type_identity<T>) {
       const auto memory = ops::on_host(outputs[i]);
       const T* p = static_cast<const T*>(memory.data());
       for (std::size_t k = 0; k < interesting.size() * interesting.size(); ++k) {
@@ -104,7 +104,7 @@ void compare(const engine::tracer& t, const std::vector<std::string>& names, con
   const auto want = run(t, names, "reference"), got = run(t, names, backend);
   const std::size_t n = interesting.size();
   for (std::size_t i = 0; i < want.size(); ++i) {
-    INFO("row ", want[i].row, " gives ", std::string(name(want[i].type)));
+    INFO("row ", want[i].row, " gives ", std::string(dtype_name(want[i].type)));
     std::optional<std::size_t> wrong;
     for (std::size_t k = 0; k < n * n && !wrong; ++k) {
       const bool same = is_float(want[i].type)
@@ -138,7 +138,7 @@ constexpr dtype all_dtypes[] = {
 
 TEST_CASE("every pointwise row in every dtype") {
   for (const dtype type : all_dtypes) {
-    INFO("dtype ", std::string(name(type)));
+    INFO("dtype ", std::string(dtype_name(type)));
     const auto tracer = std::make_shared<engine::tracer>();
     const engine::tracing_scope scope(tracer);
     const ir::node_id x[] = {detail::node_of(operand(type, 0), {}), detail::node_of(operand(type, 1), {}),
@@ -165,7 +165,7 @@ TEST_CASE("every pointwise row in every dtype") {
 
 TEST_CASE("every cast") {
   for (const dtype type : all_dtypes) {
-    INFO("from ", std::string(name(type)));
+    INFO("from ", std::string(dtype_name(type)));
     const auto tracer = std::make_shared<engine::tracer>();
     const engine::tracing_scope scope(tracer);
     const auto x = detail::node_of(operand(type, 0), {});
@@ -175,7 +175,7 @@ TEST_CASE("every cast") {
       ir::attributes attr;
       attr.type = to;
       tracer->graph.outputs.push_back(tracer->graph.push(ir::op::cast, {x}, attr));
-      names.emplace_back(name(to));
+      names.emplace_back(dtype_name(to));
     }
     compare(*tracer, names);
   }
@@ -187,7 +187,7 @@ namespace {
 detail::handle exact(dtype type, int seed) {
   const auto n = static_cast<std::int64_t>(interesting.size());
   const auto h = detail::allocate("exact", type, dims{n, n}, {});
-  dispatch(type, [&]<class T>(std::type_identity<T>) {
+  visit_dtype(type, [&]<class T>(std::type_identity<T>) {
     constexpr double values[] = {1, -1, 2, 0.5, 1, -2, 1};
     for (std::int64_t i = 0; i < n * n; ++i) {
       const T x = vocabulary::convert<T>(values[(i * 5 + i / n + seed) % 7]);
@@ -228,7 +228,7 @@ struct structural_rows {
 TEST_CASE("every reduction, product, gather and scatter in every dtype") {
   const auto n = static_cast<std::int64_t>(interesting.size());
   for (const dtype type : all_dtypes) {
-    INFO("dtype ", std::string(name(type)));
+    INFO("dtype ", std::string(dtype_name(type)));
     const auto tracer = std::make_shared<engine::tracer>();
     const engine::tracing_scope scope(tracer);
     structural_rows rows{*tracer, {}};

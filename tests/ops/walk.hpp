@@ -212,7 +212,7 @@ class walk {
 
   static array read(const sinter::engine::output& o) {
     array a{{o.extents, o.extents + o.rank}, {}};
-    sinter::dispatch(o.type, [&]<class T>(std::type_identity<T>) {
+    sinter::visit_dtype(o.type, [&]<class T>(std::type_identity<T>) {
       const auto memory = on_host(o);
       const T* p = static_cast<const T*>(memory.data());
       for (std::int64_t i = 0, n = count(a.extents); i < n; ++i) a.at.push_back(static_cast<double>(p[i]));

@@ -264,7 +264,7 @@ TEST_CASE("every rule fires, and its replacement is equal, special values includ
     for (dtype t : c.types)
       for (unsigned seed = 0; seed < 8; ++seed) {
         CAPTURE(std::string(c.name));
-        CAPTURE(std::string(name(t)));
+        CAPTURE(std::string(dtype_name(t)));
         const program p = build(c, t, seed);
         firings fired{};
         const graph folded = fold(p.g);
@@ -342,8 +342,8 @@ TEST_CASE("exact says which dtypes hold which, checked on every value of 8 and 1
     }
     const auto got = arrays::run(g, {in});
     for (std::size_t k = 0; k < got.size(); ++k) {
-      CAPTURE(std::string(name(a)));
-      CAPTURE(std::string(name(all[k])));
+      CAPTURE(std::string(dtype_name(a)));
+      CAPTURE(std::string(dtype_name(all[k])));
       const bool kept = arrays::difference(in, got[k]) == "" && same_signs(in, got[k]);
       // A wrapped round trip of integers keeps the value although the middle dtype does not hold it.
       if (exact(a, all[k])) CHECK(kept);

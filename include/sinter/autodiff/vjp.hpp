@@ -199,7 +199,7 @@ SINTER_API series<ir::node_id> gradient(ir::graph& g, ir::node_id y, std::span<c
   ensure(y < g.size(), "the differentiated node is in the graph");
   if (!g[y].extents.empty() || !is_float(g[y].type))
     fail("grad",
-         std::string("the function returns ") + name(g[y].type) + ir::text_of(g[y].extents) +
+         std::string("the function returns ") + dtype_name(g[y].type) + ir::text_of(g[y].extents) +
              "; it must return a floating scalar: reduce it with sum or mean",
          where);
 

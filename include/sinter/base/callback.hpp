@@ -22,8 +22,6 @@ std::shared_ptr<void> on_heap(T&& x) {
   return shared(new kept(std::forward<T>(x)), [](void* p) { delete static_cast<kept*>(p); });
 }
 
-}  // namespace detail
-
 template <class Signature>
 class callback;
 
@@ -35,7 +33,7 @@ class callback<R(A...)> {
   template <class F>
   callback(F f)
       : call_([](const void* f, A... a) -> R { return (*static_cast<const F*>(f))(std::forward<A>(a)...); }),
-        function_(detail::on_heap(std::move(f))) {}
+        function_(on_heap(std::move(f))) {}
 
   explicit operator bool() const { return call_ != nullptr; }
   R operator()(A... a) const { return call_(function_.get(), std::forward<A>(a)...); }
@@ -44,8 +42,6 @@ class callback<R(A...)> {
   R (*call_)(const void* f, A... a) = nullptr;
   std::shared_ptr<const void> function_;
 };
-
-namespace detail {
 
 template <class F, class X, class... Args>
 constexpr decltype(auto) invoke_member(F f, X&& x, Args&&... args) {

@@ -41,7 +41,7 @@ enum class dtype : std::uint8_t {
 enum class dtype_kind : std::uint8_t { boolean, signed_integer, unsigned_integer, floating };
 
 /// "f32"; of b8 "bool".
-constexpr const char* name(dtype t) {
+constexpr const char* dtype_name(dtype t) {
   switch (t) {
 #define SINTER_X(name, type, kind) \
   case dtype::name:                \
@@ -64,7 +64,7 @@ constexpr std::size_t size_of(dtype t) {
   return 0;
 }
 
-constexpr dtype_kind kind(dtype t) {
+constexpr dtype_kind kind_of(dtype t) {
   switch (t) {
 #define SINTER_X(name, type, k) \
   case dtype::name:             \
@@ -75,9 +75,9 @@ constexpr dtype_kind kind(dtype t) {
   return dtype_kind::boolean;
 }
 
-constexpr bool is_float(dtype t) { return kind(t) == dtype_kind::floating; }
+constexpr bool is_float(dtype t) { return kind_of(t) == dtype_kind::floating; }
 constexpr bool is_bool(dtype t) { return t == dtype::b8; }
-constexpr bool is_unsigned(dtype t) { return kind(t) == dtype_kind::unsigned_integer; }
+constexpr bool is_unsigned(dtype t) { return kind_of(t) == dtype_kind::unsigned_integer; }
 constexpr bool is_integer(dtype t) { return !is_float(t) && !is_bool(t); }
 
 namespace detail {
@@ -114,7 +114,7 @@ inline constexpr dtype dtype_of = detail::dtype_of_impl<T>::value;
 
 /// Calls f(std::type_identity<T>{}) with the element type T that `t` names.
 template <class F>
-constexpr decltype(auto) dispatch(dtype t, F&& f) {
+constexpr decltype(auto) visit_dtype(dtype t, F&& f) {
   switch (t) {
 #define SINTER_X(name, type, kind) \
   case dtype::name:                \

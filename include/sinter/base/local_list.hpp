@@ -8,15 +8,13 @@
 
 #include "config.hpp"
 
-namespace sinter {
+namespace sinter::detail {
 
-namespace detail {
 /// Memory of the calling thread, to be given back by it; best the last taken first, as it then serves again at once. Once all
 /// is given back the thread keeps as much as it ever had at a time, so that the next lists allocate nothing. `bytes` is a
 /// multiple of 16, the alignment.
 SINTER_API void* take_local(std::size_t bytes);
 SINTER_API void give_local(void* at, std::size_t bytes) noexcept;
-}  // namespace detail
 
 /// n elements; up to Few are on the stack. What needs no destructor is not initialised: it is written before it is read.
 template <class T, std::size_t Few>
@@ -25,7 +23,7 @@ class local_list {
 
  public:
   explicit local_list(std::size_t n)
-      : size_(n), data_(static_cast<T*>(n > Few ? detail::take_local(bytes()) : static_cast<void*>(few_))) {
+      : size_(n), data_(static_cast<T*>(n > Few ? take_local(bytes()) : static_cast<void*>(few_))) {
     if constexpr (!std::is_trivially_destructible_v<T>)
       for (std::size_t i = 0; i < n; ++i) ::new (static_cast<void*>(data_ + i)) T();
   }
@@ -34,7 +32,7 @@ class local_list {
   ~local_list() {
     if constexpr (!std::is_trivially_destructible_v<T>)
       for (std::size_t i = size_; i > 0; --i) data_[i - 1].~T();
-    if (size_ > Few) detail::give_local(data_, bytes());
+    if (size_ > Few) give_local(data_, bytes());
   }
 
   std::size_t size() const { return size_; }
@@ -51,7 +49,7 @@ class local_list {
   alignas(16) unsigned char few_[Few * sizeof(T)];
 };
 
-}  // namespace sinter
+}  // namespace sinter::detail
 
 #if !defined(SINTER_COMPILED)
 #include "define.hpp"

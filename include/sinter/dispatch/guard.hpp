@@ -53,7 +53,7 @@ inline std::uint64_t bits_at(const argument& x) {
 /// A number's value from its bits.
 inline std::string number_text(dtype type, std::int64_t bits) {
   std::string out;
-  dispatch(type, [&]<class T>(std::type_identity<T>) {
+  visit_dtype(type, [&]<class T>(std::type_identity<T>) {
     T x;
     std::memcpy(static_cast<void*>(&x), &bits, sizeof x);
     if constexpr (std::is_same_v<T, double>) out = text::number(x);
@@ -197,7 +197,7 @@ class guard {
       const std::int64_t facts = want[0], open = want[1];
       types.push_back(static_cast<dtype>(facts >> fact_dtype & 0xff));
       const int rank = ranks_[i];
-      std::string line = "tensor " + std::to_string(i) + ": " + sinter::name(types.back()) + " (";
+      std::string line = "tensor " + std::to_string(i) + ": " + sinter::dtype_name(types.back()) + " (";
       for (int d = 0; d < rank; ++d)
         line += (d ? ", " : "") + (open >> d & 1 ? extent_in_words(given_.layout, {static_cast<int>(i), d})
                                                  : std::to_string(want[2 + d]));

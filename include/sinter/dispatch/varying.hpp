@@ -139,7 +139,7 @@ class constant_values {
   constant_values(const ir::graph& g, const series<ir::node_id>& constants) {
     for (const auto id : constants) {
       std::uint64_t bits = 0;
-      dispatch(g[id].type, [&]<class T>(std::type_identity<T>) {
+      visit_dtype(g[id].type, [&]<class T>(std::type_identity<T>) {
         if constexpr (is_float(dtype_of<T>)) {
           const T x = [&] {
             if constexpr (std::is_same_v<T, double>) return g[id].attr.literal.f;

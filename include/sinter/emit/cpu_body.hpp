@@ -16,7 +16,7 @@ using plan::span_of;
 /// The dtype that a value is computed in.
 constexpr dtype compute_type(dtype t) { return t == dtype::f16 || t == dtype::bf16 ? dtype::f32 : t; }
 
-inline std::string element_name(dtype t) { return std::string(is_bool(t) ? "b8" : name(t)); }
+inline std::string element_name(dtype t) { return std::string(is_bool(t) ? "b8" : dtype_name(t)); }
 inline std::string memory_type(dtype t) { return "t_" + element_name(t); }
 inline std::string scalar_type(dtype t) { return "s_" + element_name(compute_type(t)); }
 inline std::string vector_type(dtype t) { return "v_" + element_name(compute_type(t)); }

@@ -208,9 +208,9 @@ auto new_result(const char* name, const R& r, location at) {
 
 /// An op of the user's own; made by custom_op().
 template <fixed_string Name, class Cpu, class Cuda, class Shape, class Pull>
-class custom {
+class custom_function {
  public:
-  custom(Cpu cpu, Cuda cuda, Shape shape, Pull pull, location at)
+  custom_function(Cpu cpu, Cuda cuda, Shape shape, Pull pull, location at)
       : state_(std::make_shared<state>(
             state{std::move(cpu), std::move(cuda), std::move(shape), std::move(pull), ir::new_identity(), at})) {}
 
@@ -343,7 +343,8 @@ template <fixed_string Name, class Cpu, class Cuda, class Shape, class Pull = no
 auto custom_op(Cpu cpu, Cuda cuda, Shape shape, Pull vjp = {}, location at = location::current()) {
   static_assert(detail::is_name<Name>(),
                 "sinter: [custom_op] a name consists of letters, digits and underscores, and starts with no digit");
-  return custom<Name, Cpu, Cuda, Shape, Pull>(std::move(cpu), std::move(cuda), std::move(shape), std::move(vjp), at);
+  return custom_function<Name, Cpu, Cuda, Shape, Pull>(std::move(cpu), std::move(cuda), std::move(shape),
+                                                       std::move(vjp), at);
 }
 
 }  // namespace sinter

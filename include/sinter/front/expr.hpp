@@ -200,7 +200,7 @@ constexpr decltype(auto) as_operand(const Arg& x, location at) {
     if constexpr (std::is_integral_v<Arg> && std::is_integral_v<T>)
       if (static_cast<Arg>(static_cast<T>(x)) != x || (x < Arg(0)) != (static_cast<T>(x) < T(0)))
         fail(ir::name(Op),
-             "the number " + std::to_string(x) + " does not fit " + name(dtype_of<T>) +
+             "the number " + std::to_string(x) + " does not fit " + dtype_name(dtype_of<T>) +
                  "; cast the tensor with cast<T>(x)",
              at);
     if constexpr (is_fixed<operand<T, Arg>>) return fixed<T>{{static_cast<T>(x)}};

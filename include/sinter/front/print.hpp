@@ -48,7 +48,7 @@ template <tensor_like E>
 std::string to_string(const E& e, location at = location::current()) {
   const auto x = detail::access::on_host(detail::evaluate(e, at), "printing", at);
   const auto* data = detail::access::data(x);
-  std::string out = std::string(name(dtype_of<typename E::value_type>)) + detail::shape_text(x.shape()) + ' ';
+  std::string out = std::string(dtype_name(dtype_of<typename E::value_type>)) + detail::shape_text(x.shape()) + ' ';
   detail::print_axis(out, data, detail::as_numbers(x.shape().data()), detail::as_numbers(x.strides().data()), E::rank,
                      0, x.numel() > detail::print_all);
   return out;

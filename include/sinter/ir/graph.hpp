@@ -15,6 +15,8 @@
 
 namespace sinter::ir {
 
+using sinter::detail::callback;
+
 /// A dataflow graph in topological order: a node's operands have smaller ids. Equal nodes are the same node.
 class graph {
  public:

@@ -73,8 +73,8 @@ inline std::string attributes_text(const node& n) {
 template <class Number>
 std::string node_text(const graph& g, node_id id, Number&& number) {
   const node& n = g[id];
-  std::string out = "%" + std::to_string(number(id)) + " = " + name(n.type) + text_of(n.extents) + " " + name(n.code) +
-                    attributes_text(n);
+  std::string out = "%" + std::to_string(number(id)) + " = " + dtype_name(n.type) + text_of(n.extents) + " " +
+                    name(n.code) + attributes_text(n);
   for (auto operand : n.in) out += " %" + std::to_string(number(operand));
   return out;
 }

@@ -46,7 +46,7 @@ inline std::string head_of(const opaque& s) {
   if (s.reverse) head += " reverse";
   if (!s.results.empty()) {
     head += " ->";
-    for (const auto& r : s.results) head += std::string(" ") + name(r.type) + text_of(r.extents);
+    for (const auto& r : s.results) head += std::string(" ") + dtype_name(r.type) + text_of(r.extents);
   }
   return head;
 }
@@ -160,7 +160,7 @@ struct opaque_inference {
   [[noreturn]] void malformed() const {
     throw internal_error("internal error: malformed operands or parts of " + std::string(name(step)));
   }
-  std::string text_of_value(dtype t, const shape& e) const { return std::string(name(t)) + text_of(e); }
+  std::string text_of_value(dtype t, const shape& e) const { return std::string(dtype_name(t)) + text_of(e); }
 
   /// Input k of a part takes `type` and `extents`.
   void takes(const graph& part, std::size_t k, dtype type, const shape& extents) const {

@@ -315,8 +315,8 @@ inline void check_input(const node& n, const literal_array& x, std::span<const s
   const auto count = static_cast<std::size_t>(count_of(extents));
   if (x.type != n.type || x.extents != extents || size_of(x) != count)
     fail("evaluate",
-         "input " + std::to_string(n.attr.ints[0]) + " is " + name(x.type) + " with " + std::to_string(size_of(x)) +
-             " elements; the graph takes " + name(n.type) + text_of(n.extents),
+         "input " + std::to_string(n.attr.ints[0]) + " is " + dtype_name(x.type) + " with " +
+             std::to_string(size_of(x)) + " elements; the graph takes " + dtype_name(n.type) + text_of(n.extents),
          n.where);
 }
 

@@ -12,7 +12,7 @@ namespace sinter::ir {
 
 /// Stores the elements as their dtype has them.
 inline void pack(const literal_array& x, void* to) {
-  dispatch(x.type, [&]<class T>(std::type_identity<T>) {
+  visit_dtype(x.type, [&]<class T>(std::type_identity<T>) {
     T* const p = static_cast<T*>(to);
     if constexpr (std::is_same_v<T, double>) std::copy(x.f.begin(), x.f.end(), p);
     else if constexpr (is_float(dtype_of<T>))
@@ -26,7 +26,7 @@ inline literal_array unpack(const void* from, dtype type, series<std::int64_t> e
   literal_array out{type, std::move(extents), {}, {}};
   std::int64_t n = 1;
   for (auto e : out.extents) n *= e;
-  dispatch(type, [&]<class T>(std::type_identity<T>) {
+  visit_dtype(type, [&]<class T>(std::type_identity<T>) {
     const T* const p = static_cast<const T*>(from);
     for (std::int64_t i = 0; i < n; ++i)
       if constexpr (std::is_same_v<T, double>) out.f.push_back(p[i]);

@@ -84,7 +84,7 @@ inline void cast_array(const literal_array& in, literal_array& out) {
     using A = typename decltype(computed)::type;
     const auto* a = column<A>(in);
     for (std::size_t i = 0; i < size_of(out); ++i)
-      dispatch(out.type, [&](auto target) {
+      visit_dtype(out.type, [&](auto target) {
         using R = typename decltype(target)::type;
         const R r = vocabulary::convert<R>(static_cast<A>(a[i]));
         if constexpr (is_float(dtype_of<R>)) out.f[i] = vocabulary::convert<double>(r);
@@ -128,7 +128,7 @@ inline void pointwise(op code, const arrays& in, literal_array& out) {
 
 /// Rounds elements to the dtype they have: floats to nearest even, integers by wrapping, bool to 0 or 1.
 inline void round_elements(literal_array& x) {
-  dispatch(x.type, [&](auto element) {
+  visit_dtype(x.type, [&](auto element) {
     using T = typename decltype(element)::type;
     if constexpr (std::is_same_v<T, double> || sizeof(T) == 8) return;
     else if constexpr (std::is_floating_point_v<T> || vocabulary::is_half<T>)

@@ -44,7 +44,7 @@ namespace detail {
 class piece {
  public:
   piece(const char* s) : text_(s) {}
-  piece(dtype t) : text_(name(t)) {}
+  piece(dtype t) : text_(dtype_name(t)) {}
   piece(op o) : text_(name(o)) {}
   piece(std::size_t n) : number_(static_cast<std::int64_t>(n)) {}
   piece(std::int64_t n) : number_(n) {}

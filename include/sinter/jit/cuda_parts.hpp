@@ -24,7 +24,7 @@ class device_function final : public run::cuda::routine {
     if (function_->gpu.launch)
       return shapes_.call(
           [&](ir::foreign_arrays in, ir::foreign_arrays out) { function_->gpu.launch(in, out, q.handle); }, all);
-    local_list<storage, 16> copies(all.size());
+    sinter::detail::local_list<storage, 16> copies(all.size());
     foreign_list on_host(all.size());
     for (std::size_t k = 0; k < all.size(); ++k) {
       const auto bytes = static_cast<std::size_t>(shapes_.bytes(k));

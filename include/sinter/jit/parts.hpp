@@ -125,7 +125,7 @@ inline series<std::int64_t> bytes_of_results(const ir::opaque& step, bound_sizes
   return out;
 }
 
-using foreign_list = local_list<ir::foreign_array, 16>;
+using foreign_list = sinter::detail::local_list<ir::foreign_array, 16>;
 
 /// The operands and results of a user's function, but for their addresses.
 class foreign_shapes {

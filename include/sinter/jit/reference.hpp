@@ -40,7 +40,7 @@ inline ir::literal_array read(const argument& x) {
   const auto n = static_cast<std::size_t>(ir::detail::count_of(out.extents));
   if (is_float(x.type)) out.f.resize(n);
   else out.i.resize(n);
-  dispatch(x.type, [&]<class T>(std::type_identity<T>) {
+  visit_dtype(x.type, [&]<class T>(std::type_identity<T>) {
     using computed = std::conditional_t<!is_float(dtype_of<T>), std::int64_t,
                                         std::conditional_t<std::is_same_v<T, double>, double, float>>;
     ir::detail::with_elements(out, [&](auto* to) {

@@ -118,7 +118,7 @@ SINTER_API kernel_report describe(const plan::kernel& k, const ir::graph& g, std
         for (const auto& e : k.products[0].k) n *= e.evaluate(sizes);
       out.flops += i.kind == plan::kind::product ? 2 * n : n;
     }
-    add_op(out.ops, {name, sinter::name(i.type), i.where});
+    add_op(out.ops, {name, sinter::dtype_name(i.type), i.where});
   }
   return out;
 }

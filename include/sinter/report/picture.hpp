@@ -103,8 +103,8 @@ class layout {
   std::string label(ir::node_id id) const {
     const ir::node& n = g_[id];
     const bool out = std::count(g_.outputs.begin(), g_.outputs.end(), id) > 0;
-    return "%" + std::to_string(id) + " " + ir::name(n.code) + " " + sinter::name(n.type) + ir::text_of(n.extents) +
-           (out ? " *" : "");
+    return "%" + std::to_string(id) + " " + ir::name(n.code) + " " + sinter::dtype_name(n.type) +
+           ir::text_of(n.extents) + (out ? " *" : "");
   }
   double node_width(ir::node_id id) const { return text_width(label(id)); }
 

@@ -18,7 +18,7 @@ struct spelled_input {
 
 namespace detail {
 
-inline std::string spelled(dtype t) { return "dtype::" + std::string(is_bool(t) ? "b8" : sinter::name(t)); }
+inline std::string spelled(dtype t) { return "dtype::" + std::string(is_bool(t) ? "b8" : sinter::dtype_name(t)); }
 
 inline std::string spelled(std::int64_t x) {
   return x == std::numeric_limits<std::int64_t>::min() ? "std::numeric_limits<std::int64_t>::min()" : std::to_string(x);

@@ -22,7 +22,7 @@ using axes_t = series<std::int64_t>;
 
 /// A literal as its dtype holds it.
 inline scalar rounded(dtype t, const scalar& x) {
-  return dispatch(t, [&](auto element) -> scalar {
+  return visit_dtype(t, [&](auto element) -> scalar {
     using T = typename decltype(element)::type;
     if constexpr (is_float(dtype_of<T>)) return {vocabulary::convert<double>(vocabulary::convert<T>(x.f)), 0};
     else return {0, vocabulary::convert<std::int64_t>(vocabulary::convert<T>(x.i))};
@@ -79,7 +79,7 @@ inline bool exact(dtype a, dtype b) {
   if (a == b || is_bool(a)) return true;
   if (is_bool(b)) return false;
   const auto digits = [](dtype t) {
-    return dispatch(t, [](auto e) {
+    return visit_dtype(t, [](auto e) {
       using T = typename decltype(e)::type;
       if constexpr (std::is_same_v<T, f16>) return 11;
       else if constexpr (std::is_same_v<T, bf16>) return 8;

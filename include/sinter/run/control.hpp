@@ -22,7 +22,7 @@ class layout {
 };
 
 /// The addresses of a call.
-using address_list = local_list<void*, 128>;
+using address_list = sinter::detail::local_list<void*, 128>;
 
 /// A loop's operands and results, in the order of a routine's buffers: carried, sliced, constants; carried, stacked, history.
 struct loop_shape {

@@ -210,7 +210,7 @@ SINTER_API void make_plan(product_plan& p, const blas_table& call) {
   const matmul& w = p.what;
   const int type = library_type(w.type), result = library_type(w.result);
   if (type < 0 || result < 0 || w.batch > std::numeric_limits<std::int32_t>::max()) {
-    p.problem = std::string("cuBLASLt has no products of ") + name(w.type) + " to " + name(w.result);
+    p.problem = std::string("cuBLASLt has no products of ") + dtype_name(w.type) + " to " + dtype_name(w.result);
     return;
   }
   const bool wide = w.type == dtype::f64;
@@ -252,7 +252,8 @@ SINTER_API blas_device& blas_of(int device) {
 
 inline std::string described(const matmul& w) {
   return "(" + std::to_string(w.m) + ", " + std::to_string(w.k) + ") by (" + std::to_string(w.k) + ", " +
-         std::to_string(w.n) + ")" + (w.batch > 1 ? " times " + std::to_string(w.batch) : "") + " of " + name(w.type);
+         std::to_string(w.n) + ")" + (w.batch > 1 ? " times " + std::to_string(w.batch) : "") + " of " +
+         dtype_name(w.type);
 }
 
 }  // namespace detail

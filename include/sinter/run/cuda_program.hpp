@@ -175,7 +175,7 @@ class operand_table {
   char* scratch_;
   char* tables_ = nullptr;
   std::span<const long> sizes_;
-  local_list<void*, 96> address_;
+  sinter::detail::local_list<void*, 96> address_;
 };
 
 /// Writes a step's table of this call: addresses and values, then numbers.
@@ -229,8 +229,8 @@ class parameter_list {
 
  private:
   char *scratch_, *table_at_;
-  local_list<void*, 96> list_;
-  local_list<char, 1024> table_;
+  sinter::detail::local_list<void*, 96> list_;
+  sinter::detail::local_list<char, 1024> table_;
 };
 
 /// To be said of each request to a stream that `label` made, with what the driver answered.
@@ -262,7 +262,7 @@ inline void enqueue(const step& s, operand_table& table, queue& q, const driver_
                   s.label, q, call);
       break;
     case action::call: {
-      local_list<void*, 128> buffers(s.operands.size());
+      sinter::detail::local_list<void*, 128> buffers(s.operands.size());
       for (std::size_t i = 0; i < buffers.size(); ++i)
         buffers[i] = s.operands[i].index < 0 ? nullptr : table[s.operands[i]];
       s.call->run(buffers.data(), table.scratch() + s.scratch, table.sizes().data(), q);

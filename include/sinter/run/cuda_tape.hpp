@@ -304,7 +304,7 @@ class tape {
         add_product(s, table);
         break;
       case action::call: {
-        local_list<void*, 128> buffers(s.operands.size());
+        sinter::detail::local_list<void*, 128> buffers(s.operands.size());
         for (std::size_t i = 0; i < buffers.size(); ++i)
           buffers[i] = s.operands[i].index < 0 ? nullptr : table[s.operands[i]];
         s.call->record(buffers.data(), table.scratch() + s.scratch, *this);

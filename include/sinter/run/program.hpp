@@ -53,7 +53,7 @@ inline void execute_in(const sequence& s, std::span<void* const> given, char* ba
   };
   const bool traced = is_traced();
   for (const auto& step : s.steps) {
-    local_list<void*, 128> table(step.operands.size());
+    sinter::detail::local_list<void*, 128> table(step.operands.size());
     for (std::size_t i = 0; i < step.operands.size(); ++i) table[i] = address(step.operands[i]);
     const noted_span noted("kernel", step.label, traced);
     if (step.entry != nullptr) step.entry(table.data(), base + step.scratch, sizes);
