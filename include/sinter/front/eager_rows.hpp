@@ -45,12 +45,12 @@ SINTER_INLINE double sum_parts(const T* y, std::int64_t n, F&& f) {
   return sum;
 }
 
-/// exp(x - max) / sum.
+/// exp(x - max) · (1 / sum).
 template <class T>
 struct softmax_of {
-  static T by(double sum) { return static_cast<T>(sum); }
+  static T by(double sum) { return static_cast<T>(1 / sum); }
   static SINTER_INLINE simd::vec<T> at(simd::vec<T> x, simd::vec<T> max, simd::vec<T> by) {
-    return simd::apply_row<ir::op::div, T>(simd::exp(x - max), by);
+    return simd::exp(x - max) * by;
   }
 };
 

@@ -37,7 +37,8 @@ auto softmax_over(const X& x, location at) {
                                   softmax_rows<wide_element<X>, softmax_of<wide_element<X>>>{}, at, [&] {
                                     const auto y = detail::evaluate(wider, at);
                                     const auto e = detail::evaluate(exp(shifted<axes>(y, "softmax", at), at), at);
-                                    return narrow<element_of<X>>(div(e, sum_over<axes, true>(e, at), at), at);
+                                    const auto part = detail::evaluate(div(1, sum_over<axes, true>(e, at), at), at);
+                                    return narrow<element_of<X>>(mul(e, part, at), at);
                                   });
   } else {
     return x;
