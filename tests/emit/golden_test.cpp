@@ -151,6 +151,16 @@ TEST_CASE("cross_entropy with its gradient") {
   golden("cross_entropy_gradient", f, m(64, 10), labels(zeros<std::int64_t>(64)));
 }
 
+TEST_CASE("a loss of all elements and its gradient, which is as large") {
+  auto f = [](matrix x, matrix y) {
+    return value_and_grad([&](const matrix& x) {
+      const auto e = abs(x - y);
+      return mean(where(e < 1.f, 0.5f * e * e, e - 0.5f));
+    })(x);
+  };
+  golden("huber_gradient", f, m(2048, 2048), m(2048, 2048));
+}
+
 TEST_CASE("sums of columns run in chunks of rows") {
   golden(
       "column_sum", [](matrix x) { return sum(x, axis<0>); }, m(4096, 64));

@@ -78,6 +78,7 @@ inline void print_cuda_rows(cuda_source& s, writer& out, const kernel& k, const 
   split.group = 512;
   split.keep.clear();
   split.vectors = split.width == 1 ? 8 : split.width == 8 || is_heavy(k) ? 2 : 4;
+  if (!work_of(p, 0).stores.empty()) split.vectors /= 2;
   split.chunks = chunks_of(p, split, t);
   if (split.chunks == 1) {
     const dim blocks = blocks_for(p, ceil_div(rows, shape.rows));

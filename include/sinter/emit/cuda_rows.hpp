@@ -144,15 +144,17 @@ inline row_shape rows_of(const cuda_printer& p, const cuda_target& t) {
   return s;
 }
 
-/// Blocks of a row where rows are few and long: a wave of two blocks, 1024 threads, to a multiprocessor. Every reduction has to be of
-/// the first pass, and nothing may follow along the row.
+/// Blocks of a row where rows are few and long: a wave of two blocks, 1024 threads, to a multiprocessor; eight
+/// waves where elements of a long row are stored too: blocks that end after their writes leave reads and writes mixed. Every
+/// reduction has to be of the first pass, and nothing may follow along the row.
 inline int chunks_of(const cuda_printer& p, const row_shape& s, const cuda_target& t) {
   const kernel& k = p.code();
   const auto rows = k.extent(role::outer).number(), count = s.count.number();
   if (!rows || *rows < 1 || *rows >= t.multiprocessors || (count && *count < 4096)) return 1;
   for (int stage = 1; stage < k.stages; ++stage)
     if (!work_of(p, stage).empty()) return 1;
-  const std::int64_t wave = round_up(2 * t.multiprocessors, *rows);
+  const int blocks = !count || work_of(p, 0).stores.empty() ? 2 : 16;
+  const std::int64_t wave = round_up(blocks * t.multiprocessors, *rows);
   return static_cast<int>(std::max<std::int64_t>(count ? std::min(wave, *count / 1024) : wave, 1));
 }
 
