@@ -211,6 +211,13 @@ TEST_CASE("concat and stack") {
       along, 0, [](const auto& p, const auto& q, const auto& r) { return concat<1>(p, q, r); }, x, y, none);
   check_both(
       along, 0, [](const auto& p, const auto& q, const auto& r) { return concat(p, q, r, axis<1>); }, x, y, none);
+  const auto eight = ops::make({2, 24}, [&](const coord& c) {
+    return ops::get(a, {c[0], c[1] % 3}) * (c[1] < 21 ? 1 : -1);
+  });
+  check_both(
+      eight, 0, [](const auto& p) { return concat<1>(p, p, p, p, p, p, p, -p); }, x);
+  check_both(
+      eight, 0, [](const auto& p) { return concat(p, p, p, p, p, p, p, -p, axis<1>); }, x);
   check_both(
       along, 0, [](const auto& p, const auto& q) { return flip<1>(concat<-1>(flip<1>(q), flip<1>(p))); }, x, y);
   const auto stacked = ops::make({2, 2, 3}, [&](const coord& c) {
@@ -235,6 +242,10 @@ TEST_CASE("concat and stack") {
   CHECK(ops::contains(ops::error_of([&] { (void)concat<0>(x, y); }), "(2, 3), (2, 4)"));
   CHECK(ops::contains(ops::error_of([&] { (void)concat<0>(std::vector<tensor<float, 2>>{}); }),
                       "[concat] there is nothing"));
+  const tensor<float, dims{2, 3}> fixed = x;
+  const auto five = stack(fixed, fixed, fixed, fixed, -fixed, axis<2>);
+  static_assert(decltype(five)::static_shape == dims{2, 3, 5});
+  CHECK(five(1, 2, 4).item() == -x(1, 2).item());
   const std::string differ = "[stack] the extents differ: a is (2, 3), b is (2, 4)";
   CHECK(ops::contains(ops::error_of([&] { (void)stack(x, x, y); }), differ));
   CHECK(ops::contains(ops::error_of([&] { (void)stack(std::vector<tensor<float, 2>>{x, y}); }), differ));

@@ -220,6 +220,9 @@ TEST_CASE(
   names(__LINE__, [&] { tree_map(f, x); });
   names(__LINE__, [&] { tree_map([](const auto&, wide v) { return sum(v); }, fits, x); });
   names(__LINE__, [&] { tree_map(given, held{fits}); });
+  const auto takes_eight = [](auto, auto, auto, auto, auto, auto, auto, wide v) { return sum(v); };
+  CHECK(tree_map(takes_eight, x, x, x, x, x, x, x, fits).item() == 3 * 64);
+  names(__LINE__, [&] { tree_map(takes_eight, x, x, x, x, x, x, x, x); });
   names(__LINE__, [&] { tree_reduce(add, std::tuple{fits}, x); });
   names(__LINE__, [&] { tree_reduce(last, std::tuple{x}, fits); });
 }

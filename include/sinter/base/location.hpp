@@ -22,5 +22,12 @@ namespace detail {
 /// parameter's type is written there and meant here.
 inline constinit thread_local location last_call;
 
+/// In the place of an argument that was not given: a defaulted location cannot follow a pack of arguments.
+struct absent {};
+template <class T>
+inline constexpr bool is_absent = false;
+template <>
+inline constexpr bool is_absent<absent> = true;
+
 }  // namespace detail
 }  // namespace sinter

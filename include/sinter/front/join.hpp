@@ -3,6 +3,8 @@
 
 #include <array>
 #include <cstddef>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "movement.hpp"
@@ -51,24 +53,51 @@ auto stack_all(location at, const First& first, const Rest&... rest) {
   }
 }
 
+template <class X>
+inline constexpr bool is_axis = false;
+template <int Axis>
+inline constexpr bool is_axis<axis_t<Axis>> = true;
+
+/// What may stand behind two operands: another one, or in the end the axis.
+template <class X>
+concept joinable = tensor_like<X> || is_axis<X> || is_absent<X>;
+
+/// join(axis, operands...) of those that were given; the axis is Axis unless it stands behind them.
+template <int Axis, class Join, class... Xs>
+auto join_given(Join join, const Xs&... xs) {
+  constexpr bool tensors[] = {tensor_like<Xs>...};
+  constexpr int operands = (int(tensor_like<Xs>) + ...), axes = (int(is_axis<Xs>) + ...);
+  constexpr bool in_order = axes <= 1 && [&] {
+    for (int i = 0; i < operands; ++i)
+      if (!tensors[i]) return false;
+    return true;
+  }();
+  static_assert(in_order, "sinter: [concat, stack] the axis stands behind all operands: concat(x, y, z, axis<1>)");
+  if constexpr (in_order) {
+    const auto all = std::tie(xs...);
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      if constexpr (axes == 0) return join(axis<Axis>, std::get<I>(all)...);
+      else return join(std::get<operands>(all), std::get<I>(all)...);
+    }
+    (std::make_index_sequence<operands>{});
+  }
+}
+
 }  // namespace detail
 
 /// The operands one after the other along an axis, `concat<1>(x, y)` or `concat(x, y, axis<1>)`; their other extents are equal
-/// (user_error). Two to four of them, or a vector. Copies.
-template <int Axis = 0, tensor_like A, tensor_like B>
-auto concat(const A& a, const B& b, location at = location::current()) {
-  return detail::concat_all<Axis>(at, a, b);
-}
-template <int Axis = 0, tensor_like A, tensor_like B, tensor_like C>
-auto concat(const A& a, const B& b, const C& c, location at = location::current()) {
-  return detail::concat_all<Axis>(at, a, b, c);
-}
-template <int Axis = 0, tensor_like A, tensor_like B, tensor_like C, tensor_like D>
-auto concat(const A& a, const B& b, const C& c, const D& d, location at = location::current()) {
-  return detail::concat_all<Axis>(at, a, b, c, d);
+/// (user_error). Two to eight of them, or a vector. Copies.
+template <int Axis = 0, tensor_like A, tensor_like B, detail::joinable C = detail::absent,
+          detail::joinable D = detail::absent, detail::joinable E = detail::absent, detail::joinable F = detail::absent,
+          detail::joinable G = detail::absent, detail::joinable H = detail::absent, detail::joinable I = detail::absent>
+auto concat(const A& a, const B& b, const C& c = {}, const D& d = {}, const E& e = {}, const F& f = {}, const G& g = {},
+            const H& h = {}, const I& i = {}, location at = location::current()) {
+  return detail::join_given<Axis>(
+      [at]<int Place>(axis_t<Place>, const auto&... xs) { return detail::concat_all<Place>(at, xs...); }, a, b, c, d, e,
+      f, g, h, i);
 }
 template <int Axis = 0, tensor_like X>
-auto concat(const std::vector<X>& xs, location at = location::current()) {
+auto concat(const std::vector<X>& xs, axis_t<Axis> = {}, location at = location::current()) {
   constexpr int place = detail::checked_axes<detail::named::concat, X::rank, Axis>()[0];
   if (xs.empty()) fail("concat", "there is nothing to join; give at least one tensor", at);
   series<detail::handle> parts;
@@ -78,21 +107,18 @@ auto concat(const std::vector<X>& xs, location at = location::current()) {
 }
 
 /// The operands, of equal extents (user_error), along a new axis at position Axis of the result, `stack<1>(x, y)` or
-/// `stack(x, y, axis<1>)`. Two to four of them, or a vector. Copies.
-template <int Axis = 0, tensor_like A, tensor_like B>
-auto stack(const A& a, const B& b, location at = location::current()) {
-  return detail::stack_all<Axis>(at, a, b);
-}
-template <int Axis = 0, tensor_like A, tensor_like B, tensor_like C>
-auto stack(const A& a, const B& b, const C& c, location at = location::current()) {
-  return detail::stack_all<Axis>(at, a, b, c);
-}
-template <int Axis = 0, tensor_like A, tensor_like B, tensor_like C, tensor_like D>
-auto stack(const A& a, const B& b, const C& c, const D& d, location at = location::current()) {
-  return detail::stack_all<Axis>(at, a, b, c, d);
+/// `stack(x, y, axis<1>)`. Two to eight of them, or a vector. Copies.
+template <int Axis = 0, tensor_like A, tensor_like B, detail::joinable C = detail::absent,
+          detail::joinable D = detail::absent, detail::joinable E = detail::absent, detail::joinable F = detail::absent,
+          detail::joinable G = detail::absent, detail::joinable H = detail::absent, detail::joinable I = detail::absent>
+auto stack(const A& a, const B& b, const C& c = {}, const D& d = {}, const E& e = {}, const F& f = {}, const G& g = {},
+           const H& h = {}, const I& i = {}, location at = location::current()) {
+  return detail::join_given<Axis>(
+      [at]<int Place>(axis_t<Place>, const auto&... xs) { return detail::stack_all<Place>(at, xs...); }, a, b, c, d, e,
+      f, g, h, i);
 }
 template <int Axis = 0, tensor_like X>
-auto stack(const std::vector<X>& xs, location at = location::current()) {
+auto stack(const std::vector<X>& xs, axis_t<Axis> = {}, location at = location::current()) {
   constexpr int place = detail::stack_place<Axis, X>();
   if (xs.empty()) fail("stack", "there is nothing to join; give at least one tensor", at);
   series<detail::handle> parts;
@@ -101,28 +127,6 @@ auto stack(const std::vector<X>& xs, location at = location::current()) {
   return detail::typed<typename X::value_type, shape>(detail::views::stack({parts.data(), parts.size()}, place, at),
                                                       at);
 }
-
-// The axis as the last argument.
-#define SINTER_JOIN(NAME)                                                                                      \
-  template <tensor_like A, tensor_like B, int Axis>                                                            \
-  auto NAME(const A& a, const B& b, axis_t<Axis>, location at = location::current()) {                         \
-    return NAME<Axis>(a, b, at);                                                                               \
-  }                                                                                                            \
-  template <tensor_like A, tensor_like B, tensor_like C, int Axis>                                             \
-  auto NAME(const A& a, const B& b, const C& c, axis_t<Axis>, location at = location::current()) {             \
-    return NAME<Axis>(a, b, c, at);                                                                            \
-  }                                                                                                            \
-  template <tensor_like A, tensor_like B, tensor_like C, tensor_like D, int Axis>                              \
-  auto NAME(const A& a, const B& b, const C& c, const D& d, axis_t<Axis>, location at = location::current()) { \
-    return NAME<Axis>(a, b, c, d, at);                                                                         \
-  }                                                                                                            \
-  template <tensor_like X, int Axis>                                                                           \
-  auto NAME(const std::vector<X>& xs, axis_t<Axis>, location at = location::current()) {                       \
-    return NAME<Axis>(xs, at);                                                                                 \
-  }
-SINTER_JOIN(concat)
-SINTER_JOIN(stack)
-#undef SINTER_JOIN
 
 /// x cut into `sections` equal parts along an axis, `split<1>(x, 3)` or `split(x, 3, axis<1>)`; user_error when its extent does not divide. Views.
 template <int Axis = 0, tensor_like X>

@@ -227,28 +227,20 @@ constexpr auto leaf_tuple(const T& t) {
 /// one structure: equal containers, vector lengths and engaged optionals (else user_error); leaf types may differ.
 /// Structs keep their type and must be able to hold the results; tuples and vectors take the results' types. Numbers,
 /// enums and flags beside tensors are configuration: they come from the first tree as they are. In a tree without any
-/// tensor they are the leaves.
-template <class F, class T>
-constexpr auto tree_map(F&& f, const T& t, location where = location::current()) {
-  return detail::map_tree_by_user(where, f, t);
-}
-template <class F, class T, class T2>
-constexpr auto tree_map(F&& f, const T& t, const T2& t2, location where = location::current()) {
-  return detail::map_tree_by_user(where, f, t, t2);
-}
-template <class F, class T, class T2, class T3>
-constexpr auto tree_map(F&& f, const T& t, const T2& t2, const T3& t3, location where = location::current()) {
-  return detail::map_tree_by_user(where, f, t, t2, t3);
-}
-template <class F, class T, class T2, class T3, class T4>
-constexpr auto tree_map(F&& f, const T& t, const T2& t2, const T3& t3, const T4& t4,
-                        location where = location::current()) {
-  return detail::map_tree_by_user(where, f, t, t2, t3, t4);
-}
-template <class F, class T, class T2, class T3, class T4, class... More>
-requires(sizeof...(More) > 0 && !(... || std::is_same_v<More, location>)) constexpr auto tree_map(
-    F&& f, const T& t, const T2& t2, const T3& t3, const T4& t4, const More&... more) {
-  return detail::map_tree_by_user({}, f, t, t2, t3, t4, more...);
+/// tensor they are the leaves. Up to eight trees.
+template <class F, class T, class T2 = detail::absent, class T3 = detail::absent, class T4 = detail::absent,
+          class T5 = detail::absent, class T6 = detail::absent, class T7 = detail::absent, class T8 = detail::absent>
+constexpr auto tree_map(F&& f, const T& t, const T2& t2 = {}, const T3& t3 = {}, const T4& t4 = {}, const T5& t5 = {},
+                        const T6& t6 = {}, const T7& t7 = {}, const T8& t8 = {}, location where = location::current()) {
+  const auto over = [&](const auto&... trees) { return detail::map_tree_by_user(where, f, trees...); };
+  if constexpr (detail::is_absent<T2>) return over(t);
+  else if constexpr (detail::is_absent<T3>) return over(t, t2);
+  else if constexpr (detail::is_absent<T4>) return over(t, t2, t3);
+  else if constexpr (detail::is_absent<T5>) return over(t, t2, t3, t4);
+  else if constexpr (detail::is_absent<T6>) return over(t, t2, t3, t4, t5);
+  else if constexpr (detail::is_absent<T7>) return over(t, t2, t3, t4, t5, t6);
+  else if constexpr (detail::is_absent<T8>) return over(t, t2, t3, t4, t5, t6, t7);
+  else return over(t, t2, t3, t4, t5, t6, t7, t8);
 }
 
 /// f(… f(f(init, first leaf), second leaf) …, last leaf), over the leaves that tree_map visits. Every result is
