@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
 #include <sstream>
 #include <thread>
 
@@ -231,6 +232,26 @@ TEST_CASE("numbers of C++ do not compile new kernels") {
     check_equal(values(x * factor - factor), values(host * factor - factor), 1e-6);
     check_equal(values(pow(x * x, factor)), values(pow(host * host, factor)), 1e-4);
   }
+}
+
+TEST_CASE("positions are compared with any number of 64 bits") {
+  constexpr std::int64_t high = std::int64_t{1} << 32, end = std::numeric_limits<std::int64_t>::max();
+  const tensor<std::int64_t, 1> numbers{-end - 1, -high + 2, -1, 0, 2, 8, 9, 0x7fffffff, 0x80000000, high + 2, end};
+  const auto compare = compile([](const tensor<std::int64_t, 1>& n) {
+    const auto at = arange<std::int64_t>(9);
+    const auto each = [&](auto compared) { return cast<std::int64_t>(compared(at, expand_dims<1>(n))).eval(); };
+    return concat<1>(each([](auto a, auto b) { return a == b; }), each([](auto a, auto b) { return b != a; }),
+                     each([](auto a, auto b) { return a < b; }), each([](auto a, auto b) { return b <= a; }),
+                     each([](auto a, auto b) { return a > b; }), each([](auto a, auto b) { return b >= a; }));
+  });
+  const auto got = values(compare(numbers.to(gpu())));
+  check_equal(got, values(compare(numbers)));
+  for (std::int64_t i = 0; i < numbers.size(0); ++i)
+    for (std::int64_t at = 0; at < 9; ++at) {
+      const std::int64_t n = numbers(i);
+      const bool want[] = {at == n, n != at, n > at, n <= at, n < at, n >= at};
+      for (std::int64_t k = 0; k < 6; ++k) CHECK(ops::get(got, {i, 9 * k + at}) == want[k]);
+    }
 }
 
 TEST_CASE("reductions, products, joins and indexing run on the GPU") {

@@ -149,6 +149,8 @@ template <int V, class M> SX void store_strided(M* p, long stride, pack<V, M> x)
 template <int V, class M> SX auto get(const pack<V, M>& x, int l) { return decode(x.e[l]); }
 template <int V, class M, class T> SX void put(pack<V, M>& x, int l, T value) { x.e[l] = encode<M>(value); }
 
+// A number to compare with positions, of which there are less than 2^31.
+SX s_i32 place(s_i64 x) { return x < 0 ? -1 : x > 0x7fffffff ? 0x7fffffff : (s_i32)x; }
 SX_T s_b8 equal(T a, T b) { return a == b; }
 SX_T s_b8 not_equal(T a, T b) { return a != b; }
 SX_T s_b8 less(T a, T b) { return a < b; }
