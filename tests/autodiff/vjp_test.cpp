@@ -55,12 +55,21 @@ TEST_CASE("every smooth pointwise row matches differences, twice") {
     if (row.arity == 1) {
       const bool inside = code == op::asin || code == op::acos;
       check_twice(unary(code), {arrays::random(f64, {3, 5}, 7, 0.15, inside ? 0.85 : 1.6)});
-      if (code != op::log && code != op::log2 && code != op::sqrt && code != op::rsqrt)
-        check_twice(unary(code), {arrays::random(f64, {7}, 8, -0.85, -0.15)});
+      if (code == op::log || code == op::log2 || code == op::sqrt || code == op::rsqrt) continue;
+      check_twice(unary(code), {arrays::random(f64, {7}, 8, -0.85, -0.15)});
+      if (code != op::cbrt && code != op::abs) check_twice(unary(code), {arrays::of(f64, {2}, {0.0, -0.0})});
     } else {
       check_twice(binary(code), {positive({3, 5}, 1), arrays::random(f64, {3, 5}, 2, 1.75, 2.6)}, 1e-5);
       check_twice(binary(code), {arrays::random(f64, {3, 5}, 2, 1.75, 2.6), positive({3, 5}, 1)}, 1e-5);
     }
+  }
+}
+
+TEST_CASE("atan2 is differentiated right on its axes and far from 1, twice") {
+  for (const double size : {0.3, 1.0, 3.0}) {
+    const literal_array on{f64, {4}, {0, 0, size, -size}, {}}, off{f64, {4}, {size, size / 2, size / 3, -size / 3}, {}};
+    check_twice(binary(op::atan2), {on, off}, 1e-5);
+    check_twice(binary(op::atan2), {off, on}, 1e-5);
   }
 }
 

@@ -1,4 +1,6 @@
 // grad and value_and_grad: against finite differences, through trees, nested, and with captured tensors constant.
+#include <cmath>
+#include <limits>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -89,6 +91,68 @@ TEST_CASE("derivatives of a function of one number, to the third order") {
   CHECK(value.item() == doctest::Approx(0.7 * 0.7 * 0.7 + std::sin(0.7)));
   CHECK(slope.item() == doctest::Approx(3 * 0.7 * 0.7 + std::cos(0.7)));
   static_assert(std::is_same_v<decltype(grad(f)(x)), real>);
+}
+
+TEST_CASE("activations that are smooth at 0 have their derivatives there") {
+  const auto check = [](const char* name, auto f, double first, double second) {
+    INFO("function ", name);
+    const auto slope = grad([&](real x) { return real(f(x)); });
+    const auto bend = grad([&](real x) { return slope(x); });
+    for (const double x : {0.0, -0.0}) {
+      CHECK(slope(real(x)).item() == doctest::Approx(first));
+      if (second == second) CHECK(bend(real(x)).item() == doctest::Approx(second));
+    }
+    const double h = 1e-6, difference = real(f(real(h))).item() - real(f(real(-h))).item();
+    CHECK(difference / (2 * h) == doctest::Approx(first).epsilon(1e-5));
+  };
+  const double none = std::numeric_limits<double>::quiet_NaN();
+  check(
+      "softplus", [](real x) { return softplus(x); }, 0.5, 0.25);
+  check(
+      "mish", [](real x) { return mish(x); }, 0.6, 0.64);
+  check(
+      "elu", [](real x) { return elu(x); }, 1, none);
+  check(
+      "silu", [](real x) { return silu(x); }, 0.5, 0.5);
+  check(
+      "gelu", [](real x) { return gelu(x); }, 0.5, 0.7978845608028654);
+  check(
+      "gelu_tanh", [](real x) { return gelu_tanh(x); }, 0.5, 0.7978845608028654);
+  check(
+      "softsign", [](real x) { return softsign(x); }, 1, none);
+  CHECK(grad([](real x) { return real(elu(x, 0.3)); })(real(0)).item() == doctest::Approx(0.3));
+}
+
+TEST_CASE("derivatives are finite where the function's are, however large or small the operand") {
+  using single = tensor<float, 1>;
+  const auto slopes = [](auto f, single x) { return grad([&](single v) { return sum(f(v)); })(x).to_vector(); };
+  const single far{1e20f, -1e20f, 3e38f, -40.f, 40.f};
+  CHECK(slopes([](auto x) { return gelu_tanh(x); }, far) == std::vector<float>{1, 0, 1, 0, 1});
+  CHECK(slopes([](auto x) { return softplus(x); }, far) == std::vector<float>{1, 0, 1, std::exp(-40.f), 1});
+  for (const float size : {1e-30f, 1e-25f, 1.f, 1e25f, 1e38f}) {
+    const auto by_y = slopes([&](auto y) { return atan2(y, size); }, {size, 0.f, -size});
+    const auto by_x = slopes([&](auto x) { return atan2(size, x); }, {size, 0.f, -size});
+    const float half = 0.5f / size;
+    for (const int i : {0, 2}) {
+      CHECK(by_y[std::size_t(i)] == doctest::Approx(half));
+      CHECK(by_x[std::size_t(i)] == doctest::Approx(-half));
+    }
+    CHECK(by_y[1] == doctest::Approx(2 * half));
+    CHECK(by_x[1] == doctest::Approx(-2 * half));
+  }
+  const float inf = std::numeric_limits<float>::infinity();
+  CHECK(slopes([](auto y) { return atan2(y, 2.f); }, {inf, -inf}) == std::vector<float>{0, 0});
+}
+
+TEST_CASE("norms and deviations of 0 have the derivative 0") {
+  const vec none = zeros<double>(3), level{2, 2, 2}, some{3, 0, -4};
+  CHECK(grad([](vec x) { return norm(x); })(none).to_vector() == doubles{0, 0, 0});
+  CHECK(grad([](vec x) { return sinter::std(x); })(level).to_vector() == doubles{0, 0, 0});
+  check_close(grad([](vec x) { return norm(x); })(some).to_vector(), {0.6, 0, -0.8});
+  const auto rows = compile(grad([](tensor<double, 2> x) { return sum(norm(x, axis<1>)); }));
+  check_close(rows(tensor<double, 2>{{0, 0}, {3, 4}}).to_vector(), {0, 0, 0.6, 0.8});
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  CHECK(std::isnan(compile([](vec x) { return norm(x); })(vec{1, nan}).item()));
 }
 
 TEST_CASE("the gradient of a tree is a tree of its type") {

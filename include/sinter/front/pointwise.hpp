@@ -87,18 +87,19 @@ constexpr auto gelu(const X& x, location at = location::current()) {
                                      add(erf(mul(x, detail::formula_number{0.7071067811865476}, at), at), 1, at));
 }
 
-/// The tanh form of gelu, as x·σ(2√(2/π)·(x + 0.044715 x³)), which equals it.
+/// The tanh form of gelu, as x·σ(2√(2/π)·(x + 0.044715 x³)), which equals it. Beyond ±32 σ is 0 or 1, and its operand is that of
+/// ±32: its derivative does not overflow.
 template <tensor_like X>
 constexpr auto gelu_tanh(const X& x, location at = location::current()) {
-  if constexpr (!detail::takes_floats<detail::named::gelu_tanh, X>()) return x;
-  else
-    return mul(x,
-               sigmoid(mul(x,
-                           add(mul(mul(x, x, at), detail::formula_number{0.044715 * 1.5957691216057308}, at),
-                               detail::formula_number{1.5957691216057308}, at),
-                           at),
-                       at),
-               at);
+  if constexpr (!detail::takes_floats<detail::named::gelu_tanh, X>()) {
+    return x;
+  } else {
+    using detail::formula_number;
+    const auto near = minimum(maximum(x, formula_number{-32}, at), formula_number{32}, at);
+    const auto slope = add(mul(mul(near, near, at), formula_number{0.044715 * 1.5957691216057308}, at),
+                           formula_number{1.5957691216057308}, at);
+    return mul(x, sigmoid(mul(near, slope, at), at), at);
+  }
 }
 
 /// gelu with the approximation as a constant: gelu<approximate::tanh>(x).
@@ -115,11 +116,16 @@ constexpr auto silu(const X& x, location at = location::current()) {
   else return mul(x, sigmoid(x, at), at);
 }
 
-/// log(1 + exp(x)), as max(x, 0) + log1p(exp(-|x|)), which does not overflow.
+/// log(1 + exp(x)), as max(x, 0) + log1p(exp(-|x|)), which does not overflow. Both terms take the side of negative numbers at 0, where
+/// the sum is smooth.
 template <tensor_like X>
 constexpr auto softplus(const X& x, location at = location::current()) {
-  if constexpr (!detail::takes_floats<detail::named::softplus, X>()) return x;
-  else return add(maximum(x, 0, at), log1p(exp(neg(abs(x, at), at), at), at), at);
+  if constexpr (!detail::takes_floats<detail::named::softplus, X>()) {
+    return x;
+  } else {
+    const auto positive = gt(x, 0, at);
+    return add(where(positive, x, 0, at), log1p(exp(where(positive, neg(x, at), x, at), at), at), at);
+  }
 }
 
 /// x / (1 + |x|), floating dtypes.
@@ -129,11 +135,15 @@ constexpr auto softsign(const X& x, location at = location::current()) {
   else return div(x, add(abs(x, at), 1, at), at);
 }
 
-/// x for x > 0, else alpha · (exp(x) - 1), floating dtypes.
+/// x for x > 0, else alpha · (exp(x) - 1), floating dtypes; its derivative at 0 is alpha.
 template <tensor_like X>
 constexpr auto elu(const X& x, double alpha = 1, location at = location::current()) {
-  if constexpr (!detail::takes_floats<detail::named::elu, X>()) return x;
-  else return where(gt(x, 0, at), x, mul(expm1(minimum(x, 0, at), at), alpha, at), at);
+  if constexpr (!detail::takes_floats<detail::named::elu, X>()) {
+    return x;
+  } else {
+    const auto positive = gt(x, 0, at);
+    return where(positive, x, mul(expm1(where(positive, 0, x, at), at), alpha, at), at);
+  }
 }
 
 /// x for x > 0, else slope · x, floating dtypes.

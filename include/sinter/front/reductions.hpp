@@ -96,6 +96,13 @@ auto mean_over(const X& x, location at) {
   else return x;
 }
 
+/// The root of a sum of squares: where that is 0 its cotangent is handed down as it is, and the squares' own derivatives are 0.
+template <class X>
+auto root_of_squares(const X& sum, location at) {
+  const auto positive = gt(sum, 0, at);
+  return detail::evaluate(where(positive, sqrt(where(positive, sum, 1, at), at), sum, at), at);
+}
+
 /// The variance or its root: on the host one loop, in nodes two passes: the mean, then the mean square of what is left. Divides
 /// by n - ddof, or by 0 when that is less.
 template <axis_list Axes, bool Keep, bool Root, class X>
@@ -111,7 +118,7 @@ auto variance(const X& x, int ddof, location at) {
   const auto d = sub(y, mean_over<Axes, true>(y, at), at);
   const dim n = combined<Axes>(x, at) - ddof;
   const auto v = divided(sum_over<Axes, Keep>(mul(d, d, at), at), n < 0 ? dim(0) : n, at);
-  if constexpr (Root) return narrow<T>(sqrt(v, at), at);
+  if constexpr (Root) return narrow<T>(root_of_squares(v, at), at);
   else return narrow<T>(v, at);
 }
 template <axis_list Axes, bool Keep, class X>
@@ -177,7 +184,7 @@ auto norm_over(const X& x, location at) {
           const norm_reduction<element_of<std::remove_cvref_t<decltype(y)>>, T> r{source_of(y)};
           if (auto v = reduce_blocks<T, shape>("norm", r, y, Axes, Keep, at)) return *std::move(v);
         }
-      return narrow<T>(sqrt(sum_over<Axes, Keep>(mul(y, y, at), at), at), at);
+      return narrow<T>(root_of_squares(sum_over<Axes, Keep>(mul(y, y, at), at), at), at);
     }
   } else {
     return x;
@@ -202,6 +209,10 @@ inline constexpr int norm_max = std::numeric_limits<int>::max();
   template <tensor_like X>                                                                                           \
   auto NAME(const X& x, keepdims_t, location at = location::current()) {                                             \
     return detail::NAME##_over<op_shapes::all_axes(X::rank), true>(x, at);                                           \
+  }                                                                                                                  \
+  template <tensor_like X>                                                                                           \
+  auto NAME(const X& x, std::initializer_list<int>) {                                                                \
+    return NAME(x, 0);                                                                                               \
   }                                                                                                                  \
   template <tensor_like X, class... Wrong>                                                                           \
   requires(... || std::is_integral_v<Wrong>) auto NAME(const X& x, Wrong...) {                                       \

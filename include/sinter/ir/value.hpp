@@ -46,6 +46,7 @@ inline value push(op code, std::initializer_list<value> in, attributes attr = {}
   inline value NAME(double a, const value& b) { return push(op::NAME, {b.like(a), b}); }
 SINTER_UNARY(neg)
 SINTER_UNARY(sign)
+SINTER_UNARY(stop_gradient)
 SINTER_UNARY(exp)
 SINTER_UNARY(log)
 SINTER_UNARY(sqrt)
