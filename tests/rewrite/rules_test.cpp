@@ -318,6 +318,11 @@ TEST_CASE("what would change a value is kept") {
   CHECK(stays(dtype::i32, [](const value& x) { return to(to(x, dtype::f64), dtype::i8); }));
   CHECK(stays(dtype::i32, [](const value& x) { return to(to(x, dtype::f32), dtype::f64); }));
   CHECK(stays(dtype::f32, [](const value& x) { return to(to(x, dtype::f16), dtype::f32); }));
+  for (const dtype half : {dtype::f16, dtype::bf16}) {  // of which the product, in f32, is not one yet
+    CHECK(stays(half, [&](const value& x) { return to(x * x, half); }));
+    CHECK(stays(half, [&](const value& x) { return to(to(x * x, half), dtype::f32); }));
+    CHECK(stays(half, [&](const value& x) { return to(to(x * x, dtype::f32), half); }));
+  }
   CHECK(stays(dtype::bf16, [](const value& x) { return to(to(x, dtype::f16), dtype::f32); }));
   CHECK(stays(dtype::i8, [](const value& x) { return to(to(x, dtype::u8), dtype::i32); }));
   CHECK(stays(dtype::f32, [](const value& x) { return reduce(broadcast(reshape(x, {3, 1}), {3, 4}), op::mul, {1}); }));

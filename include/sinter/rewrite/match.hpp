@@ -93,9 +93,15 @@ inline bool exact(dtype a, dtype b) {
   return is_unsigned(b) ? is_unsigned(a) && da <= db : da <= db;
 }
 
+/// Whether a value is one of its dtype: of 16 bits what a kernel computes is rounded when it is stored or cast.
+inline bool is_rounded(const ir::node& n) {
+  return !(size_of(n.type) == 2 && is_float(n.type)) || n.code == op::input || n.code == op::constant ||
+         n.code == op::cast;
+}
+
 /// True when casting x: A to B and then to C is casting x to C.
 inline bool collapses(dtype a, dtype b, dtype c) {
-  if (!exact(a, b)) return false;
+  if (!exact(a, b) || (a == b && size_of(a) == 2 && is_float(a))) return false;  // rounds what is computed
   // Integers wrap into C, floats saturate.
   const bool whole_through_float = !is_float(a) && is_float(b);
   return !whole_through_float || is_float(c) || is_bool(c) || exact(a, c);

@@ -90,8 +90,8 @@ inline constexpr rule rules[] = {
   {op::select, "select(c, select(c, x, y), z)",   SINTER_WHEN(s.made_by(op::select, 1) && s.operand(1).in[0] == s.n().in[0], select(s.in(0), s.through(1, 1), s.in(2)))},
   {op::select, "select(c, x, select(c, y, z))",   SINTER_WHEN(s.made_by(op::select, 2) && s.operand(2).in[0] == s.n().in[0], select(s.in(0), s.in(1), s.through(2, 2)))},
 
-  {op::cast, "cast to the same dtype",            SINTER_WHEN(s.operand(0).type == s.type(), s.in(0))},
-  {op::cast, "cast of an exact cast",             SINTER_WHEN(s.made_by(op::cast) && collapses(s.through(0).type(), s.operand(0).type, s.type()), cast(s.through(0), s.type()))},
+  {op::cast, "cast to the same dtype",            SINTER_WHEN(s.operand(0).type == s.type() && is_rounded(s.operand(0)), s.in(0))},
+  {op::cast, "cast of an exact cast",             SINTER_WHEN(s.made_by(op::cast) && collapses(s.through(0).type(), s.operand(0).type, s.type()) && (s.through(0).type() != s.type() || is_rounded(s.through(0).get())), cast(s.through(0), s.type()))},
 
   {any_pointwise, "pointwise of broadcasts",      pointwise_of_broadcasts},
 
