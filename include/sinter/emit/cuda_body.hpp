@@ -51,7 +51,7 @@ class cuda_printer {
   /// How `id` combines two values: named by the first reduction that does it so.
   std::string fold(int id) const {
     int first = 0;
-    while (!combines_alike(first, id)) ++first;
+    while (!combines_alike(k_, first, id)) ++first;
     return "c" + number(first);
   }
   static std::string axis(std::size_t a) { return "i" + std::to_string(a); }
@@ -143,9 +143,9 @@ class cuda_printer {
       value = "load1(" + address(i.at) + ")";
     } else {
       series<std::string> args;
-      const bool narrow = compares_positions(i);
+      const bool narrow = !wide_ && compares_positions(k_, i);
       for (int a : i.args)
-        args.push_back(!narrow ? name(a) : is_position(a) ? "(s_i32)" + name(a) : "place(" + name(a) + ")");
+        args.push_back(!narrow ? name(a) : is_position(at(a)) ? "(s_i32)" + name(a) : "place(" + name(a) + ")");
       value = cuda_expression(i.code, i.type, args, i.args.empty() ? i.type : at(i.args[0]).type);
     }
     out_.at(i.where);
@@ -314,18 +314,6 @@ class cuda_printer {
   }
 
  private:
-  bool combines_alike(int one, int other) const {
-    const auto &a = at(one), &b = at(other);
-    return a.kind == b.kind && a.code == b.code && a.type == b.type && at(a.args[0]).type == at(b.args[0]).type;
-  }
-  bool is_position(int id) const { return at(id).kind == kind::position && at(id).at.at.index < 0; }
-  /// Whether positions are compared with one number: 32 bits tell, if positions fit them.
-  bool compares_positions(const instruction& i) const {
-    if (wide_ || i.kind != kind::compute || ir::row(i.code).rule != ir::dtype_rule::comparison || i.args.size() != 2)
-      return false;
-    return is_position(i.args[0]) != is_position(i.args[1]) && at(i.args[0]).type == dtype::i64 &&
-           (at(i.args[0]).axes & at(i.args[1]).axes) == 0;
-  }
   bool stores_lanes(const plan::store& s, const cuda_tile& t) const {
     return t.width > 1 && !s.at.at.stride[static_cast<std::size_t>(t.axis)].is(0);
   }

@@ -89,6 +89,21 @@ inline dtype type_of(const kernel& k, const plan::access& a) {
   return k.buffers[static_cast<std::size_t>(a.buffer)].type;
 }
 
+/// Whether two instructions are reductions, or scans, that combine values by one function.
+inline bool combines_alike(const kernel& k, int one, int other) {
+  const auto &a = k.body[static_cast<std::size_t>(one)], &b = k.body[static_cast<std::size_t>(other)];
+  const auto operand = [&](const instruction& i) { return k.body[static_cast<std::size_t>(i.args[0])].type; };
+  return a.kind == b.kind && a.code == b.code && a.type == b.type && operand(a) == operand(b);
+}
+
+inline bool is_position(const instruction& i) { return i.kind == kind::position && i.at.at.index < 0; }
+/// Whether positions are compared with one number: 32 bits tell, if positions fit them.
+inline bool compares_positions(const kernel& k, const instruction& i) {
+  if (i.kind != kind::compute || ir::row(i.code).rule != ir::dtype_rule::comparison || i.args.size() != 2) return false;
+  const auto &a = k.body[static_cast<std::size_t>(i.args[0])], &b = k.body[static_cast<std::size_t>(i.args[1])];
+  return is_position(a) != is_position(b) && a.type == dtype::i64 && (a.axes & b.axes) == 0;
+}
+
 /// True when `width` elements along `axis` are one access: contiguous, and aligned as they start at multiples of width.
 inline bool is_vector_access(const kernel& k, const plan::access& a, int axis, std::int64_t width) {
   if (axis < 0 || !a.at.stride[static_cast<std::size_t>(axis)].is(1)) return false;
