@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "base/callback.hpp"
 #include "base/config.hpp"
 #include "base/location.hpp"
 #include "base/series.hpp"
@@ -80,7 +81,8 @@ struct size_layout {
 struct trace_request {
   series<fact_of> open;  ///< extents and numbers that become inputs of the specialisation
   size_layout layout;
-  bool* read = nullptr;     ///< set as soon as the function has read a value: it must not run again for this call
+  /// Called when the function reads its first value: it must not run again for this call, and may wait for other calls of it.
+  const sinter::detail::callback<void()>* on_read = nullptr;
   std::string beyond = {};  ///< why no more segments are compiled for such a function; empty: they are
   bool may_read = true;     ///< otherwise reading a value is an error
 };
@@ -126,8 +128,8 @@ SINTER_API bool bind_sizes(const size_layout& layout, std::span<const argument> 
 SINTER_API size_layout laid_out_for(const call& c, size_layout of);
 
 /// Traces a call with the extents of `layout` open. What the function asks of them that no symbol can give fixes them: then
-/// it runs again. assumed.layout of the result says what came of it. `beyond` and `may_read` are those of the requests.
+/// it runs again. assumed.layout of the result says what came of it. `beyond`, `may_read` and `on_read` are those of the requests.
 SINTER_API traced trace_sizes(const call& c, const tracing& t, size_layout layout, const std::string& beyond = {},
-                              bool may_read = true);
+                              bool may_read = true, const sinter::detail::callback<void()>& on_read = {});
 
 }  // namespace sinter::engine

@@ -141,13 +141,13 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
   }
 
   found miss(const call& c, const tracing& trace, tier when) {
-    const std::lock_guard one_build(building_);
+    std::unique_lock one_build(building_);
     readers::count& in = held_.enter();
     found held(nullptr, nullptr, &in);  // leaves on every way out
     specialisation* e = held_.look_up(c);
     if (!e) e = accepted_by_ignoring(c);
     if (!e) {
-      e = make(c, trace, when);
+      e = make(c, trace, when, one_build);
       if (e && e->kind == standing::supplied && e->warmth) watch(*e, c, trace);
     }
     if (!e) return held;
@@ -170,8 +170,10 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     return nullptr;
   }
 
-  /// A specialisation for a call that none accepts; null when the function is to be run as it is.
-  specialisation* make(const call& c, const tracing& trace, tier when) {
+  /// A specialisation for a call that none accepts; null when the function is to be run as it is. As soon as the function reads a
+  /// value, what it does is this call's: others need not wait for it, and it may wait for them.
+  specialisation* make(const call& c, const tracing& trace, tier when,
+                       std::unique_lock<std::recursive_mutex>& one_build) {
     check_device(c.where, how_.name.c_str(), where_);
     const series<failed_guard> failed = failed_guards(held_.all(), c, trace);
     const std::string why = reason(failed);
@@ -181,24 +183,41 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     const bool shares = std::any_of(akin.begin(), akin.end(), [](const auto* e) { return e->kin->kernels != nullptr; });
     if (!(strict && shares) && !may_compile(why)) return nullptr;
     if (akin.empty()) note(failed);
-    const auto [regular, beyond] = held_.limited(c.signature);
+    const std::pair limited = held_.limited(c.signature);
+    const std::size_t regular = limited.first;
+    const bool beyond = limited.second;
     const std::size_t native = holdings::count(held_.all(), standing::native, c.signature);
     const bool beyond_native = beyond || native >= held_.most();
     const std::string refusal = beyond_native && how_.on_limit != on_limit::evict
                                     ? limits_.complaint(std::max(regular, native)) + ". " + remedy()
                                     : std::string();
+    holdings::entry in_segments;
+    const sinter::detail::callback<void()> on_read = [&] {
+      if (!akin.empty()) note(failed);
+      if (beyond_native) complain(std::max(regular, native));
+      in_segments = std::make_shared<specialisation>(guard(words_of(c, trace), c), nullptr, why,
+                                                     refusal.empty() ? standing::native : standing::refused);
+      in_segments->beyond = refusal;
+      held_.add(in_segments);
+      one_build.unlock();
+    };
     traced t;
     numbered n;
     series<size_layout> layouts = layouts_of(akin, c);
     layouts.push_back(sizes_.layout_for(c, how_.dynamic));
     for (size_layout& layout : layouts) {
       try {
-        t = trace_sizes(c, trace, std::move(layout), refusal, !strict);
-      } catch (const user_error&) {
-        may_compile(why);  // under a stance that is the error, whatever the function cannot do then
+        t = trace_sizes(c, trace, std::move(layout), refusal, !strict, on_read);
+      } catch (const std::exception& problem) {
+        held_.remove(in_segments.get());
+        // Under a stance that is the error, whatever the function cannot do then.
+        if (dynamic_cast<const user_error*>(&problem)) may_compile(why);
         throw;
       }
-      if (t.answer) break;
+      if (t.answer) {
+        in_segments->note(t.did);
+        return in_segments.get();
+      }
       if (!t.graph->has_scalars) continue;
       n = numbered(t, c, how_);
       for (const specialisation* e : akin)
@@ -207,17 +226,8 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     if (!akin.empty()) {
       may_compile(why);
       note(failed);
-      const std::string said = t.answer ? "" : several_graphs(failed, akin, t.graph->assumed.open.size());
+      const std::string said = several_graphs(failed, akin, t.graph->assumed.open.size());
       if (!said.empty()) logs::warn_once(how_.name + ": " + said);
-    }
-    if (t.answer) {
-      if (beyond_native) complain(std::max(regular, native));
-      const auto made = std::make_shared<specialisation>(guard(words_of(c, trace), c), nullptr, why,
-                                                         refusal.empty() ? standing::native : standing::refused);
-      made->beyond = refusal;
-      made->note(t.did);
-      held_.add(made);
-      return made.get();
     }
     const specialisation* const replaced = beyond ? opened_by(c, t.graph->assumed) : nullptr;
     const bool refused = beyond && !replaced;

@@ -211,7 +211,7 @@ SINTER_API void fix_sizes(tracer& t, const std::string& why, location where) {
 }
 
 SINTER_API void stay(tracer& t) {
-  if (t.request.read) *t.request.read = true;
+  if (const auto* const first = std::exchange(t.request.on_read, nullptr)) (*first)();
   if (t.sizes) detail::space_of(t)->stay();
 }
 
@@ -337,13 +337,17 @@ SINTER_API series<narrowed_size> narrowed_sizes(const tracer& t) {
 }
 
 SINTER_API traced trace_sizes(const call& c, const tracing& t, size_layout layout, const std::string& beyond,
-                              bool may_read) {
+                              bool may_read, const sinter::detail::callback<void()>& on_read) {
   ensure(!layout.any_open() || layout.tensors.size() == c.tensors.size(), "a layout of this call");
   for (;;) {
     const bool open = layout.any_open();
     trace_request request;
     bool read = false;
-    request.read = &read;
+    const sinter::detail::callback<void()> reads = [&read, &on_read] {
+      read = true;
+      if (on_read) on_read();
+    };
+    request.on_read = &reads;
     request.beyond = beyond;
     request.may_read = may_read;
     if (open) request.layout = layout;

@@ -50,7 +50,7 @@ SINTER_API std::shared_ptr<tracer> make_tracer(const trace_target& to) {
 }
 SINTER_API live_scope::~live_scope() {
   t_.call.reset();
-  t_.request.read = nullptr;
+  t_.request.on_read = nullptr;
 }
 
 SINTER_API tracing_scope::tracing_scope(std::shared_ptr<tracer> t) : previous_(std::exchange(current(), std::move(t))) {

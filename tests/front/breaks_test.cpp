@@ -6,7 +6,6 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -424,30 +423,6 @@ TEST_CASE("what the function throws between segments passes through") {
   CHECK(f(vec{1}).item() == 4);
   CHECK_THROWS_AS(f(vec{-9}), std::runtime_error);
   CHECK(f(vec{2}).item() == 6);
-}
-
-TEST_CASE("two threads in one function that breaks") {
-  const auto f = compile([](vec x) {
-    int steps = 0;
-    while (sum(x).item() > 1.f) {
-      x = x * 0.5f;
-      ++steps;
-    }
-    return std::pair{x, steps};
-  });
-  std::atomic<int> wrong{0};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t)
-    threads.emplace_back([&, t] {
-      for (int i = 0; i < 25; ++i) {
-        const int power = (t + i) % 6;
-        const auto [x, steps] = f(vec{static_cast<float>(1 << power)});
-        wrong += steps != power || x.item() != 1;
-      }
-    });
-  for (auto& t : threads) t.join();
-  CHECK(wrong == 0);
-  CHECK(f.specialisations() == 1);
 }
 
 TEST_CASE("donation never touches what the function still reads") {

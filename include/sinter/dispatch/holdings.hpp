@@ -90,6 +90,15 @@ class holdings {
     publish(std::move(next), made->kind == standing::hot ? nullptr : made.get());
   }
 
+  /// Takes a specialisation out, if there is one.
+  void remove(const specialisation* gone) {
+    if (!gone) return;
+    const std::lock_guard lock(mutex_);
+    series<entry> next = all();
+    drop(next, [&](const specialisation& e) { return &e == gone; });
+    publish(std::move(next));
+  }
+
   /// Drops what is too much now that a specialisation has its kernels.
   void has_grown(const specialisation* made) {
     const std::lock_guard lock(mutex_);
