@@ -1,13 +1,17 @@
 // Guards: each kind is needed. Without it a call would be answered by a specialisation that does not fit.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
+#include <filesystem>
+#include <limits>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -201,6 +205,56 @@ TEST_CASE("values of hashable classes are compared by ==, in trees and results a
   f(x, std::vector{version(1, "b"), version(1, "a")});
   CHECK(traces == 4);
   CHECK(f.explain().text().find("of hash 1") != std::string::npos);
+}
+
+TEST_CASE("variants are trees: the alternative and what it holds are guarded as they are elsewhere") {
+  using vec = tensor<float, 1>;
+  using setting = std::variant<int, float, std::string, vec, std::monostate>;
+  int traces = 0;
+  auto f = compile([&](const vec& x, const setting& s) {
+    ++traces;
+    if (s.index() == 0) return std::pair{vec(x + float(std::get<0>(s))), s};
+    if (s.index() == 1) return std::pair{vec(x / std::get<1>(s)), s};
+    if (s.index() == 2) return std::pair{vec(x * float(std::get<2>(s).size())), s};
+    if (s.index() == 3) return std::pair{vec(x * std::get<3>(s)), setting(vec(std::get<3>(s) + 1.f))};
+    return std::pair{x, s};
+  });
+  const vec x{1, -2};
+  const float inf = std::numeric_limits<float>::infinity();
+  for (int i = 0; i < 2; ++i) {
+    CHECK(f(x, 1).first.to_vector() == std::vector<float>{2, -1});
+    CHECK(f(x, 1.f).first.to_vector() == std::vector<float>{1, -2});
+    CHECK(f(x, 0.f).first.to_vector() == std::vector<float>{inf, -inf});
+    CHECK(f(x, -0.f).first.to_vector() == std::vector<float>{-inf, inf});
+    CHECK(std::isnan(f(x, inf - inf).first(0)));
+    CHECK(f(x, std::string("abc")).first.to_vector() == std::vector<float>{3, -6});
+    const auto [y, s] = f(x, vec{3, 4});
+    CHECK(y.to_vector() == std::vector<float>{3, -8});
+    CHECK(std::get<3>(s).to_vector() == std::vector<float>{4, 5});
+    CHECK(std::get<0>(f(x, 7).second) == 7);
+    CHECK(f(x, std::monostate()).second.index() == 4);
+    CHECK(f(x, vec{float(i), 4}).first(0) == float(i));
+  }
+  CHECK(traces == 9);
+  const std::vector<setting> some{2, vec{1, 2}};
+  const auto twice = tree_map([](const vec& v) { return vec(v * 2.f); }, some);
+  CHECK(std::get<3>(twice[1]).to_vector() == std::vector<float>{2, 4});
+  CHECK(std::get<0>(twice[0]) == 2);
+  CHECK_THROWS_WITH_AS(
+      tree_map([](const vec& a, const vec& b) { return vec(a + b); }, some, std::vector<setting>{2, 3}),
+      doctest::Contains("[tree_map] the trees differ at [1]: the first has a std::variant with "
+                        "alternative 3, another a std::variant with alternative 0"),
+      user_error);
+}
+
+TEST_CASE("paths are compared by their text") {
+  const auto f = compile([](const tensor<float, 1>& x, const std::filesystem::path& p) {
+    return x * static_cast<float>(p.string().size());
+  });
+  const tensor<float, 1> x{1};
+  for (const char* p : {"a/b", "a//b", "a/b", "a/"})
+    CHECK(f(x, std::filesystem::path(p)).item() == std::string(p).size());
+  CHECK(f.specialisations() == 3);
 }
 
 TEST_CASE("values of two classes are never equal") {

@@ -52,9 +52,16 @@ inline std::uint64_t* put_bytes(const void* from, std::size_t bytes, std::uint64
   return to + words;
 }
 
+/// By ==; of paths, whose == takes "a//b" for "a/b", by their text.
+template <class T>
+bool same_value(const T& a, const T& b) {
+  if constexpr (requires { bool(a.native() == b.native()); }) return bool(a.native() == b.native());
+  else return bool(a == b);
+}
+
 template <class T>
 inline constexpr engine::value_class value_class_of = {
-    [](const void* a, const void* b) { return bool(*static_cast<const T*>(a) == *static_cast<const T*>(b)); },
+    [](const void* a, const void* b) { return same_value(*static_cast<const T*>(a), *static_cast<const T*>(b)); },
     [](const void* x) -> std::shared_ptr<const void> { return on_heap(*static_cast<const T*>(x)); }};
 
 /// Writes those words: all that there is to know of the leaf. Text begins with its length.

@@ -1,4 +1,4 @@
-// front/tree.hpp: trees: tensors and numbers in tuples, vectors, optionals and plain structs; the walk over leaves.
+// front/tree.hpp: trees: tensors and numbers in tuples, vectors, optionals, variants and plain structs; the walk over leaves.
 #pragma once
 
 #include <array>
@@ -38,6 +38,12 @@ template <class T>
 inline constexpr bool is_optional = false;
 template <class T>
 inline constexpr bool is_optional<std::optional<T>> = true;
+/// std::variant, whose header is left to those who use it.
+template <class T>
+inline constexpr bool is_variant = requires(const T& x) {
+  x.valueless_by_exception();
+  x.index();
+};
 template <class T>
 inline constexpr bool is_array = false;
 template <class T, std::size_t N>
@@ -58,7 +64,8 @@ template <class T>
 inline constexpr bool is_hashable = false;
 template <class T>
 requires(std::is_class_v<T> && !std::is_aggregate_v<T> && !tensor_like<T> && !is_vector<T> && !is_optional<T> &&
-         !is_tuple<T> && !adapted_struct<T>) inline constexpr bool is_hashable<T> = requires(const T& x) {
+         !is_variant<T> && !is_tuple<T> &&
+         !adapted_struct<T>) inline constexpr bool is_hashable<T> = requires(const T& x) {
   std::size_t{std::hash<T>()(x)};
   bool(x == x);
   T(x);
@@ -87,7 +94,16 @@ struct child_types {
 };
 
 template <class T>
-using children_of = decltype(with_children(std::declval<T&>(), child_types{}));
+struct child_list {
+  using type = decltype(with_children(std::declval<T&>(), child_types{}));
+};
+template <template <class...> class V, class... T>
+requires is_variant<V<T...>>
+struct child_list<V<T...>> {
+  using type = type_list<T...>;
+};
+template <class T>
+using children_of = typename child_list<T>::type;
 
 /// Whether a type can be in a tree. Each reason against it is one compile-time error; what follows is cut short.
 template <class T>
@@ -106,7 +122,7 @@ constexpr bool is_tree() {
     return bytes;
   } else if constexpr (tensor_like<T> || scalar_leaf<T> || std::is_empty_v<T>) return true;
   else if constexpr (is_array<T> || is_vector<T> || is_optional<T>) return is_tree<typename T::value_type>();
-  else if constexpr (is_tuple<T> || adapted_struct<T>) return are_trees(children_of<T>{});
+  else if constexpr (is_tuple<T> || is_variant<T> || adapted_struct<T>) return are_trees(children_of<T>{});
   else if constexpr (plain_struct<T>) {
     if constexpr (is_plain_tree<T>()) return are_trees(children_of<T>{});
     else return false;
@@ -116,14 +132,15 @@ constexpr bool is_tree() {
     static_assert(!pointer, "[tree] a tree cannot hold a pointer");
     static_assert(
         array || pointer,
-        "[tree] a tree holds tensors, numbers, enums, text, std::tuple, pair, array, vector, optional and structs "
-        "without constructors; describe any other class with BOOST_HANA_ADAPT_STRUCT, or give it std::hash and ==");
+        "[tree] a tree holds tensors, numbers, enums, text, std::tuple, pair, array, vector, optional, variant and "
+        "structs without constructors; describe any other class with BOOST_HANA_ADAPT_STRUCT, or give it std::hash and "
+        "==");
     return false;
   }
 }
 
 /// What a type is in a tree.
-enum class branch { tensor, scalar, array, vector, optional, tuple, structure, refused };
+enum class branch { tensor, scalar, array, vector, optional, variant, tuple, structure, refused };
 
 template <class T>
 constexpr branch branch_of() {
@@ -133,6 +150,7 @@ constexpr branch branch_of() {
   else if constexpr (is_array<T>) return branch::array;
   else if constexpr (is_vector<T>) return branch::vector;
   else if constexpr (is_optional<T>) return branch::optional;
+  else if constexpr (is_variant<T>) return branch::variant;
   else if constexpr (is_tuple<T>) return branch::tuple;
   else return branch::structure;
 }
@@ -162,8 +180,8 @@ struct child_references {
 struct tree_facts {
   int tensors = 0;  ///< tensors and expressions
   int statics = 0;  ///< words of scalars
-  bool fixed =
-      true;  ///< no vector, no optional and no text: the two counts are exact; else they only tell none from some
+  /// No vector, optional, variant or text: the two counts are exact; else they only tell none from some.
+  bool fixed = true;
   bool lazy = false;  ///< holds expressions
 };
 
@@ -199,19 +217,31 @@ constexpr tree_facts facts() {
     constexpr tree_facts f = facts<typename T::value_type>();
     return {f.tensors, f.statics, false, f.lazy};
   } else {
-    return facts(children_of<T>{});
+    tree_facts f = facts(children_of<T>{});
+    f.fixed = f.fixed && b != branch::variant;
+    return f;
   }
 }
 
 template <class T>
 inline constexpr tree_facts facts_of = facts<std::remove_cvref_t<T>>();
 
+/// f(i), with a constant i, where a variant holds its alternative i.
+template <class V, class F, std::size_t... I>
+constexpr void with_alternative(const V& x, F&& f, std::index_sequence<I...>) {
+  ((x.index() == I ? f(std::integral_constant<std::size_t, I>{}) : void()), ...);
+}
+template <class... T>
+constexpr auto places_of(type_list<T...>) {
+  return std::index_sequence_for<T...>{};
+}
+
 struct ignore_lengths {
   constexpr void operator()(std::uint64_t) const {}
 };
 
-/// Calls v.leaf(x) for every tensor, expression and scalar in order, and v.length(n) for every vector (its size) and
-/// optional (0 or 1) before its content; returns v. It goes by value, so that what it holds stays in registers.
+/// Calls v.leaf(x) for every tensor, expression and scalar in order, and v.length(n) for every vector (its size),
+/// optional (0 or 1) and variant (its alternative's place) before its content; returns v. It goes by value, so that what it holds stays in registers.
 template <class T, class Visitor>
 constexpr Visitor visit_leaves(T& t, Visitor v) {
   constexpr branch b = branch_of<std::remove_const_t<T>>();
@@ -226,6 +256,10 @@ constexpr Visitor visit_leaves(T& t, Visitor v) {
   } else if constexpr (b == branch::optional) {
     v.length(t.has_value());
     if (t) v = visit_leaves(*t, v);
+  } else if constexpr (b == branch::variant) {
+    v.length(t.index());
+    with_alternative(
+        t, [&](auto i) { v = visit_leaves(*get_if<i>(&t), v); }, places_of(children_of<std::remove_const_t<T>>{}));
   } else if constexpr (b != branch::refused) {
     with_children(t, [&](auto&... child) { ((v = visit_leaves(child, v)), ...); });
   }

@@ -53,10 +53,10 @@ constexpr bool same_branch() {
   constexpr branch b = branch_of<T>(), c = branch_of<U>();
   if constexpr (b == branch::refused || c == branch::refused) return true;
   else if constexpr (is_leaf<T> || is_leaf<U>) return is_leaf<T> == is_leaf<U>;
-  else if constexpr (b == branch::vector || b == branch::optional) return b == c;
+  else if constexpr (b == branch::vector || b == branch::optional || b == branch::variant) return b == c;
   else if constexpr (b == branch::array && c == branch::array) return std::tuple_size_v<T> == std::tuple_size_v<U>;
   else if constexpr (b == branch::array || c == branch::array) return false;
-  else if constexpr (c == branch::vector || c == branch::optional) return false;
+  else if constexpr (c == branch::vector || c == branch::optional || c == branch::variant) return false;
   else return count_types(children_of<T>{}) == count_types(children_of<U>{});
 }
 
@@ -78,6 +78,7 @@ struct tree_mapper {
     else if constexpr (b == branch::array) return map_array(at, t, ts...);
     else if constexpr (b == branch::vector) return map_vector(at, t, ts...);
     else if constexpr (b == branch::optional) return map_optional(at, t, ts...);
+    else if constexpr (b == branch::variant) return map_variant(at, places_of(children_of<T>{}), t, ts...);
     else if constexpr (std::is_empty_v<T>) return t;
     else
       return map_children(
@@ -106,6 +107,21 @@ struct tree_mapper {
     (same(at, "std::optional with values: ", t.has_value(), ts.has_value()), ...);
     using result = std::optional<decltype((*this)(at, *t, *ts...))>;
     return t ? result((*this)(tree_place{&at, 0}, *t, *ts...)) : result();
+  }
+
+  template <std::size_t I, class... Ts>
+  constexpr auto map_alternative(const tree_place& at, const Ts&... ts) const {
+    return (*this)(tree_place{&at, I}, *get_if<I>(&ts)...);
+  }
+  template <template <class...> class V, class... A, std::size_t... I, class... Ts>
+  constexpr auto map_variant(const tree_place& at, std::index_sequence<I...> places, const V<A...>& t,
+                             const Ts&... ts) const {
+    (same(at, "std::variant with alternative ", t.index(), ts.index()), ...);
+    ensure(!t.valueless_by_exception(), "a variant in a tree has a value", where);
+    std::optional<V<decltype(map_alternative<I>(at, t, ts...))...>> out;
+    with_alternative(
+        t, [&](auto i) { out.emplace(std::in_place_index<i>, map_alternative<i>(at, t, ts...)); }, places);
+    return *std::move(out);
   }
 
   void same(const tree_place& at, const char* what, std::size_t first, std::size_t other) const {
@@ -224,7 +240,8 @@ constexpr auto leaf_tuple(const T& t) {
 }  // namespace detail
 
 /// The tree of f(leaf of t, leaf of each other tree) over all tensors. Expressions become tensors. The trees must have
-/// one structure: equal containers, vector lengths and engaged optionals (else user_error); leaf types may differ.
+/// one structure: equal containers, vector lengths, engaged optionals and alternatives of variants (else user_error); leaf types may
+/// differ.
 /// Structs keep their type and must be able to hold the results; tuples and vectors take the results' types. Numbers,
 /// enums and flags beside tensors are configuration: they come from the first tree as they are. In a tree without any
 /// tensor they are the leaves. Up to eight trees.
