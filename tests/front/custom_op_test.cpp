@@ -137,6 +137,40 @@ TEST_CASE("what a custom op lacks is a clear error") {
   CHECK_MESSAGE(text.find("custom_op_test.cpp:" + std::to_string(made) + ")") != std::string::npos, text);
 }
 
+TEST_CASE("host_call is given the extents and the floating numbers that each call has") {
+  static std::vector<double> seen;
+  seen.clear();
+  const auto f = compile(
+      [](const tensor<float, 1>& x, double rate) {
+        host_call(
+            [](std::int64_t n, double r, std::pair<dim, float> more, int k) {
+              seen = {double(n), r, double(std::int64_t{more.first}), double(more.second), double(k)};
+            },
+            x.size(0), rate, std::pair{x.size(0) * 2, float(rate) / 2}, 7);
+        return x * float(rate);
+      },
+      {.recompile_limit = 2});
+  double rate = 1;
+  for (const std::int64_t n : {3, 4, 5, 6, 9, 4}) {
+    rate *= 0.5;
+    CHECK(f(ones<float>(n), rate)(n - 1) == float(rate));
+    CHECK(seen == std::vector<double>{double(n), rate, double(2 * n), rate / 2, 7});
+  }
+  CHECK(f.report().backend == "cpu");
+  const auto g = compile([](const tensor<float, 1>& x, int k) {
+    host_call(
+        [](int k, const std::vector<bool>& flags) {
+          seen = {double(k), double(flags[1])};
+        },
+        k, std::vector<bool>{false, k > 1});
+    return x;
+  });
+  for (const int k : {1, 2, 1, 2}) {
+    g(ones<float>(2), k);
+    CHECK(seen == std::vector<double>{double(k), double(k > 1)});
+  }
+}
+
 TEST_CASE("host_call runs at each call, in order, though nothing needs it") {
   std::vector<std::string> log;
   const auto note = [&log](const char* name) {
