@@ -25,6 +25,12 @@ SINTER_API void copy(void* to, device to_where, const void* from, device from_wh
   else if (bytes > 0) std::memcpy(to, from, bytes);
 }
 
+SINTER_API void copy(const storage& to, void* place, const storage& from, const void* data, std::size_t bytes) {
+  run::cuda::use(from, false);
+  run::cuda::use(to, true);
+  copy(place, to.where(), data, from.where(), bytes);
+}
+
 SINTER_API storage copy_to_host(const storage& from, const void* data, std::size_t bytes) {
   storage out = run::cuda::copy_to_host(from, data, bytes);
   if (!out) {

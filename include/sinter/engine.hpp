@@ -62,6 +62,8 @@ SINTER_API storage allocate(std::size_t bytes, device where = {});
 /// Copies between any two devices, in order with the work of the current streams; a copy to the host has arrived when
 /// this returns, and a copy from the host has been read.
 SINTER_API void copy(void* to, device to_where, const void* from, device from_where, std::size_t bytes);
+/// The same between places in two storages, whose work on other streams is waited for; neither is reused before the copy is done.
+SINTER_API void copy(const storage& to, void* place, const storage& from, const void* data, std::size_t bytes);
 
 /// Host memory with a copy of elements of a GPU, in memory of `from`, that may be on its way: storage::settle() waits for it.
 SINTER_API storage copy_to_host(const storage& from, const void* data, std::size_t bytes);

@@ -234,6 +234,49 @@ TEST_CASE("numbers of C++ do not compile new kernels") {
   }
 }
 
+TEST_CASE("16 bits are rounded where the user casts, eagerly and compiled, on the host and on the GPU") {
+  const auto x = cast<f16>(sample<float, 1>({200}, 5) * 5.f + 85.f).eval();
+  const auto f = [](const auto& v) {
+    const auto rounded = cast<float>(cast<f16>(v * v)) - 8000.f;
+    return stack(rounded, cast<float>(cast<f16>(v * v) - v * v), cast<float>(cast<f16>(cast<float>(v * v)) - v * v));
+  };
+  const auto want = values(f(x));
+  check_equal(values(compile(f)(x)), want, 1e-4);
+  check_equal(values(compile(f)(x.to(gpu()))), want, 1e-4);
+  check_equal(values(f(x.to(gpu()))), want, 1e-4);
+}
+
+TEST_CASE("what is filled or copied on one stream is waited for by the others") {
+  if (!have_gpu()) return;
+  constexpr std::int64_t n = 1 << 16;
+  stream s(gpu());
+  auto x = full<float>(1.f, n, gpu());
+  synchronize(gpu());
+  {
+    stream_scope on(s);
+    x.fill(3.f);
+  }
+  const tensor<float, 1> y = x * 1.f;
+  CHECK(y.to_vector()[n / 2] == 3);
+  tensor<float, 1> old;
+  {
+    stream_scope on(s);
+    old = x.to(device::cpu(), non_blocking);
+  }
+  x.fill(4.f);
+  CHECK(old.to_vector()[n / 2] == 3);
+  CHECK(x.to_vector()[n / 2] == 4);
+  // Memory that is given back is not written by what was asked for before.
+  {
+    stream_scope on(s);
+    x.fill(7.f);
+  }
+  x = tensor<float, 1>();
+  const auto next = full<float>(2.f, n, gpu());
+  synchronize(gpu());
+  CHECK(next.to_vector()[n / 2] == 2);
+}
+
 TEST_CASE("positions are compared with any number of 64 bits") {
   constexpr std::int64_t high = std::int64_t{1} << 32, end = std::numeric_limits<std::int64_t>::max();
   const tensor<std::int64_t, 1> numbers{-end - 1, -high + 2, -1, 0, 2, 8, 9, 0x7fffffff, 0x80000000, high + 2, end};

@@ -152,7 +152,7 @@ auto eager_scan(F& f, C carry, const X& xs, location at) {
              at);
       const auto from = x.contiguous(at);
       using E = typename B::value_type;
-      engine::copy(access::data(stack) + i * x.numel(), stack.device(), access::data(from), from.device(),
+      engine::copy(access::memory(stack), access::data(stack) + i * x.numel(), access::memory(from), access::data(from),
                    static_cast<std::size_t>(x.numel()) * sizeof(E));
       return stack;
     };

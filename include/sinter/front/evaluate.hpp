@@ -210,7 +210,7 @@ void tensor<T, Shape>::fill_on_gpu(T value, location at) const {
          at);
   const engine::tracing_scope eagerly(nullptr);
   const auto from = detail::filled_on_gpu<T, Shape>("fill", value, extents_, memory_.where(), at);
-  engine::copy(data_, memory_.where(), from.data_, memory_.where(), static_cast<std::size_t>(numel()) * sizeof(T));
+  engine::copy(memory_, data_, from.memory_, from.data_, static_cast<std::size_t>(numel()) * sizeof(T));
 }
 
 using detail::evaluate;

@@ -178,7 +178,13 @@ SINTER_API void copy_elements(void* to, const dims& to_strides, const void* from
 }
 
 SINTER_API storage new_memory(const char* op, const dims& extents, std::size_t element, location at) {
-  return engine::allocate(static_cast<std::size_t>(checked_numel(op, extents, element, at)) * element);
+  const auto bytes = static_cast<std::size_t>(checked_numel(op, extents, element, at)) * element;
+  try {
+    return engine::allocate(bytes);
+  } catch (const system_error& lacks) {
+    throw system_error("[" + std::string(at.op ? at.op : op) + "] " +
+                       located(text::shape(extents) + ": " + lacks.what(), at));
+  }
 }
 
 SINTER_API storage copied(const void* from, device from_where, device to, std::size_t bytes) {
@@ -204,8 +210,10 @@ SINTER_API storage moved(const engine::operand& x, device to, location at, bool 
   }
   const std::size_t bytes = static_cast<std::size_t>(step) * size_of(x.type);
   const auto there = [&](const storage& owner, const void* data) {
-    return waits || !here.is_cuda() || to.is_cuda() ? copied(data, here, to, bytes)
-                                                    : engine::copy_to_host(owner, data, bytes);
+    if (!waits && here.is_cuda() && !to.is_cuda()) return engine::copy_to_host(owner, data, bytes);
+    storage memory = engine::allocate(bytes, to);
+    if (bytes) engine::copy(memory, memory.data(), owner, data, bytes);
+    return memory;
   };
   if (row_major || step == 0) return there(*x.owner, x.data);
   storage memory;
