@@ -3,7 +3,7 @@
 
     compute_sanitizer.py BUILD [--tool memcheck|racecheck|initcheck|synccheck] [--jobs N] [--timeout S] [--only REGEX]
 
-Each tensor has an allocation of its own there, but for RECORDED and the tests of that, and fresh memory is poisoned. Run ctest -L cuda first: then
+Each tensor has an allocation of its own there, but for RECORDED and the tests of that, and fresh memory is poisoned; ALONE run one by one. Run ctest -L cuda first: then
 kernels come from the cache. Prints a line a test, and what the tool found; fails when it found anything, or a test failed.
 """
 import argparse
@@ -23,6 +23,7 @@ LEFT_OUT_CASES = "*in a forked child*"
 # Graphs with copies and conditional nodes. The tool (2025.3) ends where memory that a copy node has was freed and allocated anew between two
 # launches, and reports misaligned accesses, of no kernel, where other processes use the GPU, too.
 RECORDED = ("jit/cuda_recorded/gpu", "jit/cuda_table/gpu")
+ALONE = (*RECORDED, "jit/cuda_hits/gpu")
 
 
 def tests_of(build, only):
@@ -56,10 +57,10 @@ def run(tool, name, command, environment, timeout):
 def results(tool, tests, jobs, timeout):
     """What run() gives for each test as they end: first those that run alone."""
     for test in tests:
-        if test[0] in RECORDED:
+        if test[0] in ALONE:
             yield run(tool, *test, timeout)
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        waiting = [pool.submit(run, tool, *test, timeout) for test in tests if test[0] not in RECORDED]
+        waiting = [pool.submit(run, tool, *test, timeout) for test in tests if test[0] not in ALONE]
         for done in concurrent.futures.as_completed(waiting):
             yield done.result()
 

@@ -164,6 +164,22 @@ TEST_CASE("from_external shares memory and releases it once") {
                       "the pointer is null"));
   CHECK(ops::contains(ops::error_of([&] { from_external(memory, {-2}, [&](float*) { ++released; }); }), "negative"));
   CHECK(released == 1);
+  const auto arrays = from_external(memory, std::array<std::int64_t, 2>{3, 2}, [&released](float*) { ++released; });
+  CHECK(arrays(2, 0) == 50);
+  CHECK(reshape(arrays, std::array{2, -1})(1, 1) == 50);
+}
+
+TEST_CASE("a tensor that no memory holds is an error that names the line") {
+  std::string text;
+  const int line = __LINE__ + 2;
+  try {
+    (void)zeros<float>(std::int64_t{1} << 45);
+  } catch (const system_error& e) {
+    text = e.what();
+  }
+  CHECK_MESSAGE(ops::contains(text, "[zeros] (35184372088832,): out of memory: a tensor of 140737488355328 bytes"),
+                text);
+  CHECK_MESSAGE(ops::contains(text, "factories_test.cpp:" + std::to_string(line) + ")"), text);
 }
 
 TEST_CASE("while tracing, factories push nodes that mean the same") {

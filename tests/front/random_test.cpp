@@ -30,6 +30,13 @@ moments moments_of(const X& x) {
 
 }  // namespace
 
+TEST_CASE("one number of each kind") {
+  const key k = make_key(7);
+  CHECK(randint<int>(k, 3, 9).item() == randint<int>(k, 3, 9, 1).item());
+  CHECK(bernoulli(k, 0.5).item() == bernoulli(k, 0.5, 1).item());
+  CHECK(uniform<float>(k).item() == uniform<float>(k, 1).item());
+}
+
 TEST_CASE("philox is Philox4x32-10") {
   // The known answer for counter 0 and key 0 of Random123's kat_vectors: 6627e8d5 e169c58d …
   const tensor<std::uint64_t, 0> zero = std::uint64_t{0};

@@ -111,9 +111,10 @@ class compiled {
       if constexpr (numbers) return true;
       else return std::is_invocable_v<F&, detail::given_t<false, Args>...>;
     }();
-    static_assert(
-        accepts,
-        "sinter: [compile] the function does not take these arguments: their number, a dtype or a rank differs");
+    static_assert(accepts,
+                  "sinter: [compile] the function does not take these arguments: their number, a dtype or a rank "
+                  "differs, or text, "
+                  "which is given as std::string");
     if constexpr (accepts) {
       using result_type = detail::call_result_t<F, detail::given_t<numbers, Args>...>;
       const auto& outer = engine::current();
@@ -263,6 +264,9 @@ class compiled {
 /// What `fn` throws while it is traced passes through, and the compiled function is as before.
 template <class F>
 auto compile(F&& fn, const options& how = {}, location where = location::current()) {
+  using function = std::decay_t<F>;
+  static_assert(std::is_class_v<function> || std::is_pointer_v<function> || std::is_member_pointer_v<function>,
+                "sinter: [compile] takes a function: compile([](tensor<float, 1> x) { return x * 2; })");
   return compiled<std::decay_t<F>>(std::forward<F>(fn), how, where);
 }
 

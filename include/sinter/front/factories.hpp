@@ -350,16 +350,16 @@ auto from_span(const Range& range, detail::target where = {}, location at = loca
 /// A tensor over foreign memory, which is not copied: row-major elements at `data`, which `deleter(data)` releases when the
 /// last handle goes; it must not throw. `from_external(p, {3, 4}, [](float* p) { delete[] p; })`; of a GPU with the device
 /// behind: `from_external(p, {3, 4}, free_it, device::cuda(0))`. user_error for a null pointer, for negative extents, and when
-/// there is no such device; on an exception the memory stays the caller's.
+/// there is no such device; on an exception the memory stays the caller's. Extents may be a std::array.
 template <element T, std::size_t R, class Deleter>
-tensor<T, detail::of_rank<R>> from_external(T* data, const std::int64_t (&extents)[R], Deleter deleter,
+tensor<T, detail::of_rank<R>> from_external(T* data, const std::array<std::int64_t, R>& extents, Deleter deleter,
                                             device where = {}, location at = location::current()) {
   struct owner : detail::block {
     explicit owner(Deleter d) : deleter(std::move(d)) {}
     Deleter deleter;
   };
   std::array<dim, R> e{};
-  std::copy(extents, extents + R, e.begin());
+  std::copy(extents.begin(), extents.end(), e.begin());
   const std::int64_t n = detail::checked_numel("from_external", detail::to_dims(e), sizeof(T), at);
   if (!data && n > 0) fail("from_external", "the pointer is null", at);
   engine::check_device(where, "from_external", at);
@@ -373,6 +373,21 @@ tensor<T, detail::of_rank<R>> from_external(T* data, const std::int64_t (&extent
     delete mine;
   };
   return detail::access::make<T, detail::of_rank<R>>(storage(b), data, e, detail::row_major(e));
+}
+template <element T, std::size_t R, class Deleter>
+tensor<T, detail::of_rank<R>> from_external(T* data, const std::int64_t (&extents)[R], Deleter deleter,
+                                            device where = {}, location at = location::current()) {
+  return from_external(data, std::to_array(extents), std::move(deleter), where, at);
+}
+template <class T, class Extents, class... More>
+requires element<std::remove_const_t<T>> && std::is_const_v<T>
+void from_external(T*, const Extents&, const More&...) {
+  static_assert(!std::is_const_v<T>, "sinter: [from_external] a tensor's elements can be written; copy with from_span");
+}
+template <class T, std::size_t R, class... More>
+requires element<std::remove_const_t<T>> && std::is_const_v<T>
+void from_external(T*, const std::int64_t (&)[R], const More&...) {
+  static_assert(!std::is_const_v<T>, "sinter: [from_external] a tensor's elements can be written; copy with from_span");
 }
 
 }  // namespace sinter

@@ -1,6 +1,7 @@
 // front/movement.hpp: functions that rearrange elements: views of the operand's storage wherever strides can say it.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -84,6 +85,12 @@ auto reshape(const X& x, const dim (&extents)[R], location at = location::curren
 template <tensor_like X, std::integral I, std::size_t R>
 auto reshape(const X& x, const I (&extents)[R], location at = location::current()) {
   return detail::reshape_to<X, detail::any_shape(int(R))>(x, detail::listed(extents), at);
+}
+template <tensor_like X, extent_like I, std::size_t R>
+auto reshape(const X& x, const std::array<I, R>& extents, location at = location::current()) {
+  dims to;
+  for (const auto& e : extents) to.push(e);
+  return detail::reshape_to<X, detail::any_shape(int(R))>(x, to, at);
 }
 /// As `reshape(x, {2, -1})`, written reshape(x, 2, -1).
 template <tensor_like X, extent_like... I>

@@ -178,7 +178,10 @@ SINTER_X(uniform)
 SINTER_X(normal)
 #undef SINTER_X
 
-/// bernoulli(key, p, extents…): true with probability p. user_error unless p is in [0, 1].
+/// bernoulli(key, p, extents…): true with probability p, bernoulli(key, p) one of rank 0. user_error unless p is in [0, 1].
+inline tensor<bool, 0> bernoulli(const key& k, double p, detail::target where = {}, location at = location::current()) {
+  return detail::draw_bernoulli<dims(0)>(k, p, {}, where, at);
+}
 template <class... I>
 requires detail::extents_then_device<I...> tensor<bool, detail::count_dims<I...>> bernoulli(const key& k, double p,
                                                                                             detail::extent_here first,
@@ -196,8 +199,13 @@ tensor<bool, Shape> bernoulli(const key& k, double p, detail::target where = {},
   return detail::draw_bernoulli<Shape>(k, p, detail::known_extents<Shape>(), where, at);
 }
 
-/// randint<T>(key, low, high, extents…): integers in [low, high); the bias is below (high - low) / 2^64.
-/// user_error unless low < high.
+/// randint<T>(key, low, high, extents…): integers in [low, high), randint<T>(key, low, high) one of rank 0; the bias is below
+/// (high - low) / 2^64. user_error unless low < high.
+template <element T>
+tensor<T, 0> randint(const key& k, std::type_identity_t<T> low, std::type_identity_t<T> high, detail::target where = {},
+                     location at = location::current()) {
+  return detail::draw_randint<T, dims(0)>(k, low, high, {}, where, at);
+}
 template <element T, class... I>
 requires detail::extents_then_device<I...> tensor<T, detail::count_dims<I...>> randint(
     const key& k, std::type_identity_t<T> low, std::type_identity_t<T> high, detail::extent_here first, I... rest) {
