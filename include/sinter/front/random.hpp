@@ -179,7 +179,8 @@ SINTER_X(normal)
 #undef SINTER_X
 
 /// bernoulli(key, p, extents…): true with probability p, bernoulli(key, p) one of rank 0. user_error unless p is in [0, 1].
-inline tensor<bool, 0> bernoulli(const key& k, double p, detail::target where = {}, location at = location::current()) {
+template <std::same_as<key> Key>  // compiled where something is drawn
+tensor<bool, 0> bernoulli(const Key& k, double p, detail::target where = {}, location at = location::current()) {
   return detail::draw_bernoulli<dims(0)>(k, p, {}, where, at);
 }
 template <class... I>
