@@ -282,7 +282,7 @@ TEST_CASE("a thread waits once for what it wrote past the caches") {
   CHECK(t.find("\n    stream_end();\n  }\n}\n") != std::string::npos);
   CHECK(t.find("stream_end();") == t.rfind("stream_end();"));
   const auto made = engine::run::build(std::vector<std::string>{text});
-  auto* entry = made[0].code->symbol<engine::run::kernel_function>(engine::emit::cpu_entry);
+  auto* entry = made[0].entry();
   struct alignas(64) line {
     float at[16];
   };
@@ -311,7 +311,7 @@ TEST_CASE("a kernel runs on what it is given") {
   const auto k = kernels(g);
   REQUIRE(k.size() == 1);
   const auto made = engine::run::build(std::vector<std::string>{engine::emit::cpu(k[0]).text});
-  auto* entry = made[0].code->symbol<engine::run::kernel_function>(engine::emit::cpu_entry);
+  auto* entry = made[0].entry();
   std::vector<float> in(15), out(3);
   for (std::size_t i = 0; i < 15; ++i) in[i] = static_cast<float>(i);
   std::vector<void*> buffers;

@@ -307,7 +307,7 @@ TEST_CASE("few long rows are split, and finished by a second launch") {
   CHECK(o.source.launches.size() == 2);
   CHECK(blocks(o) >= 132);
   CHECK(o.source.scratch.evaluate({}) >= blocks(o) * 4);
-  CHECK(o.source.launches[1].entry == engine::emit::cuda_finish);
+  CHECK(o.source.launches[1].entry == engine::finish_entry);
   REQUIRE(o.source.texts.size() == 2);  // compiled side by side
   for (std::size_t k = 0; k < 2; ++k) {
     CHECK(has(o.source.texts[k], o.source.launches[k].entry + "("));

@@ -192,6 +192,7 @@ bool compile_for_host(program& p) {
                                          "-w",
                                          "-fsanitize=alignment,bounds",
                                          "-fsanitize-undefined-trap-on-error",
+                                         "-nodefaultlibs",
                                          text,
                                          "-o",
                                          object,

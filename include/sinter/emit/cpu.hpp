@@ -1,6 +1,7 @@
 // emit/cpu.hpp: kernel -> self-contained C++ source for the host compiler.
 #pragma once
 
+#include "../base/entry.hpp"
 #include "../base/series.hpp"
 #include "cpu_columns.hpp"
 #include "cpu_nest.hpp"
@@ -12,10 +13,6 @@
 #include "prelude_math.hpp"
 
 namespace sinter::engine::emit {
-
-/// The function that every kernel's source defines:
-/// extern "C" void sinter_kernel(void* const* buffers, char* scratch, const long* sizes).
-inline constexpr const char* cpu_entry = "sinter_kernel";
 
 struct source {
   std::string text;
@@ -82,7 +79,8 @@ SINTER_API source cpu(const kernel& k) {
   writer out;
   source result;
   out.block(
-      std::string("extern \"C\" void ") + cpu_entry + "(void* const* buffers, char* scratch, const long* sizes)", [&] {
+      std::string("extern \"C\" void ") + kernel_entry + "(void* const* buffers, char* scratch, const long* sizes)",
+      [&] {
         for (std::size_t b = 0; b < k.buffers.size(); ++b) {
           const std::string type = (k.buffers[b].written ? "" : "const ") + memory_type(k.buffers[b].type) + "*";
           out.line(type + " const p" + std::to_string(b) + " = (" + type + ")buffers[" + std::to_string(b) + "];");

@@ -36,13 +36,14 @@ inline void print_cuda_pointwise(cuda_source& s, writer& out, const kernel& k, c
     for (std::size_t a = 0; a < k.axes.size(); ++a)
       if (!k.stores[0].at.at.stride[a].is(0)) parallel *= k.axes[a].extent;
     constexpr int threads = 128;
-    return cuda_launch_of(s, out, only, cuda_entry, ceil_div(parallel, threads), threads, 0,
+    return cuda_launch_of(s, out, only, kernel_entry, ceil_div(parallel, threads), threads, 0,
                           [&] { print_ordered_scatter(p, parallel, threads); });
   }
   if (const auto tiles = tile_of(k))
-    return cuda_launch_of(s, out, only, cuda_entry, tiles->blocks, tiles->threads, 0, [&] { print_tiles(p, *tiles); });
+    return cuda_launch_of(s, out, only, kernel_entry, tiles->blocks, tiles->threads, 0,
+                          [&] { print_tiles(p, *tiles); });
   const auto shape = shape_of(k, t);
-  cuda_launch_of(s, out, only, cuda_entry, blocks_for(p, shape.blocks), shape.threads, 0,
+  cuda_launch_of(s, out, only, kernel_entry, blocks_for(p, shape.blocks), shape.threads, 0,
                  [&] { print_pointwise(p, shape); });
 }
 
@@ -50,7 +51,7 @@ inline void print_cuda_scan(cuda_source& s, writer& out, const kernel& k) {
   const kernel* const only[] = {&k};
   cuda_printer p(k, out);
   const auto shape = shape_of_scan(k);
-  cuda_launch_of(s, out, only, cuda_entry, shape.blocks, shape.threads, 0, [&] { print_scan(p, shape); });
+  cuda_launch_of(s, out, only, kernel_entry, shape.blocks, shape.threads, 0, [&] { print_scan(p, shape); });
 }
 
 inline void print_cuda_product(cuda_source& s, writer& out, const kernel& k, const cuda_target& t) {
@@ -59,11 +60,11 @@ inline void print_cuda_product(cuda_source& s, writer& out, const kernel& k, con
   if (on_tensor_cores(k, t)) {
     const auto shape = tensor_shape_of(k, t);
     return cuda_launch_of(
-        s, out, only, cuda_entry, shape.blocks, tensor_shape::threads, 1, [&] { print_tensor_product(p, shape); },
+        s, out, only, kernel_entry, shape.blocks, tensor_shape::threads, 1, [&] { print_tensor_product(p, shape); },
         shape.shared());
   }
   const auto shape = shape_of_product(k, t);
-  cuda_launch_of(s, out, only, cuda_entry, shape.blocks, 256, 0, [&] { print_product(p, shape); });
+  cuda_launch_of(s, out, only, kernel_entry, shape.blocks, 256, 0, [&] { print_product(p, shape); });
 }
 
 inline void print_cuda_rows(cuda_source& s, writer& out, const kernel& k, const cuda_target& t) {
@@ -82,17 +83,17 @@ inline void print_cuda_rows(cuda_source& s, writer& out, const kernel& k, const 
   split.chunks = chunks_of(p, split, t);
   if (split.chunks == 1) {
     const dim blocks = blocks_for(p, ceil_div(rows, shape.rows));
-    return cuda_launch_of(s, out, only, cuda_entry, blocks, shape.threads(), 0, [&] { print_rows(p, shape, parts); });
+    return cuda_launch_of(s, out, only, kernel_entry, blocks, shape.threads(), 0, [&] { print_rows(p, shape, parts); });
   }
   for (int id = 0; id < p.size(); ++id)
     if (p.is_reduction(p.at(id))) parts.reserve(id, rows * dim(split.chunks));
   s.scratch = parts.bytes();
-  cuda_launch_of(s, out, only, cuda_entry, rows * dim(split.chunks), split.threads(), is_heavy(k) ? 1 : 2,
+  cuda_launch_of(s, out, only, kernel_entry, rows * dim(split.chunks), split.threads(), is_heavy(k) ? 1 : 2,
                  [&] { print_rows(p, split, parts); });
   tell_touched(s, p);
   cuda_printer finish(k, out);
   const int group = static_cast<int>(std::clamp<std::int64_t>(power_of_two(split.chunks), 32, 256));
-  cuda_launch_of(s, out, only, cuda_finish, rows, group, 0, [&] { print_rows_finish(finish, split, parts, group); });
+  cuda_launch_of(s, out, only, finish_entry, rows, group, 0, [&] { print_rows_finish(finish, split, parts, group); });
   tell_touched(s, finish);
 }
 
@@ -101,7 +102,7 @@ inline void print_cuda_finish(cuda_source& s, writer& out, std::span<const kerne
                               const cuda_partials& parts, const dim& count) {
   s.scratch = parts.bytes();
   const auto finish = finish_of(last, count);
-  cuda_launch_of(s, out, kernels, cuda_finish, last.code().extent(role::outer) * finish.tiles(), finish.threads(), 0,
+  cuda_launch_of(s, out, kernels, finish_entry, last.code().extent(role::outer) * finish.tiles(), finish.threads(), 0,
                  [&] { print_finish(last, parts, finish); });
   tell_touched(s, last);
 }
@@ -116,7 +117,7 @@ inline void print_cuda_columns(cuda_source& s, writer& out, const kernel& k, con
     const auto shape = columns_of(p, t);
     count = shape.chunks;
     if (shape.chunks > 1) reserve_parts(p, parts, count);
-    cuda_launch_of(s, out, only, cuda_entry, outer * shape.tiles * dim(shape.chunks), shape.threads(),
+    cuda_launch_of(s, out, only, kernel_entry, outer * shape.tiles * dim(shape.chunks), shape.threads(),
                    std::max(1, (is_heavy(k) ? 512 : 1024) / shape.threads()), [&] { print_columns(p, shape, parts); });
     if (shape.chunks == 1) return;
   } else {
@@ -125,7 +126,7 @@ inline void print_cuda_columns(cuda_source& s, writer& out, const kernel& k, con
     reserve_parts(p, parts, count);
     const int threads = shape.row.threads();
     cuda_launch_of(
-        s, out, only, cuda_entry, outer * shape.walkers, threads, std::max(1, shape.resident / threads),
+        s, out, only, kernel_entry, outer * shape.walkers, threads, std::max(1, shape.resident / threads),
         [&] { print_walk(p, shape, parts); }, shape.shared);
   }
   tell_touched(s, p);
@@ -143,7 +144,7 @@ inline void print_cuda_followed(cuda_source& s, writer& out, std::span<const ker
   cuda_partials parts(then);
   if (sums) reserve_parts(then, parts, shape->rows.walkers);
   cuda_launch_of(
-      s, out, both, cuda_entry, shape->product.blocks, tensor_shape::threads, 1,
+      s, out, both, kernel_entry, shape->product.blocks, tensor_shape::threads, 1,
       [&] {
         out.block("", [&] { print_tensor_product(product, shape->product); });
         out.line("__syncthreads();");

@@ -3,6 +3,7 @@
 
 #include <span>
 
+#include "../base/entry.hpp"
 #include "../base/series.hpp"
 #include "cpu.hpp"
 #include "cuda_body.hpp"
@@ -10,10 +11,6 @@
 #include "prelude_cuda_block.hpp"
 
 namespace sinter::engine::emit {
-
-/// The entry of a kernel's first text; that of a second one, which finishes it, is called sinter_finish.
-inline constexpr const char* cuda_entry = "sinter_kernel";
-inline constexpr const char* cuda_finish = "sinter_finish";
 
 namespace detail {
 

@@ -142,7 +142,7 @@ inline void print_cuda_shared(cuda_source& s, writer& out, std::span<const kerne
   }
   std::sort(s.parameters.begin(), s.parameters.end());
   table.in_memory = !table.numbers.empty() && bytes_with_table(s, kernels) > t.parameter_bytes;
-  cuda_launch_of(s, out, kernels, cuda_entry, begin, threads, 0, [&] {
+  cuda_launch_of(s, out, kernels, kernel_entry, begin, threads, 0, [&] {
     dim passed = 0;
     out.line("const long shared_block = block;");
     if (table.in_memory) out.line("const auto& kin = *all_kin;");

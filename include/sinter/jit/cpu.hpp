@@ -85,8 +85,8 @@ inline run::sequence assemble_cpu(const cpu_plan& p, std::span<const run::built>
         s.operands.push_back(place < 0 ? -1 : where.operand.at(kernel.buffers[static_cast<std::size_t>(place)].id));
       most = std::max(most, s.call->scratch_bytes());
     } else {
-      s.code = modules[next++].code;
-      s.entry = s.code->symbol<run::kernel_function>(emit::cpu_entry);
+      s.code = modules[next].code;
+      s.entry = modules[next++].entry();
       for (const auto& b : kernel.buffers) s.operands.push_back(where.operand.at(b.id));
       most = std::max(most, p.sources[k].scratch.evaluate(sizes));
     }

@@ -153,8 +153,9 @@ class cuda_assembly {
     const char* const label = label_of(group);
     const std::int64_t own = source.scratch.evaluate(sizes_), at = apart_ ? round_up(scratch_, 256) : 0;
     for (const auto& launch : source.launches) {
-      run::cuda::step s = run::cuda::make_launch(modules++->code, launch.entry, launch.blocks.evaluate(sizes_),
-                                                 launch.threads, launch.shared, label);
+      const run::cuda::built& m = *modules++;
+      run::cuda::step s = run::cuda::make_launch(m.code, run::name_in_image(launch.entry, m.suffix),
+                                                 launch.blocks.evaluate(sizes_), launch.threads, launch.shared, label);
       add_operands(s, group, source);
       for (std::size_t i = 0; i < launch.touches.size(); ++i) s.operands[i].touched = launch.touches[i];
       s.scratch = scratch_begin() + at;

@@ -56,7 +56,8 @@ inline std::shared_ptr<const run::cuda::routine> user_kernel(const ir::graph& g,
     for (auto e : shapes.extents(k)) numbers.push_back(e);
   const std::int64_t count = shapes.elements(shapes.operands()), threads = f.gpu.threads;
   return std::make_shared<run::cuda::user_kernel>(
-      run::cuda::make_launch(module.code, f.gpu.entry, (count + threads - 1) / threads, f.gpu.threads, 0,
+      run::cuda::make_launch(module.code, run::name_in_image(f.gpu.entry, module.suffix),
+                             (count + threads - 1) / threads, f.gpu.threads, 0,
                              run::cuda::label(sinter::detail::located("custom_op " + f.name, n.where))),
       shapes.operands(), bytes_of_results(*n.attr.step, sizes), std::move(numbers));
 }

@@ -22,39 +22,19 @@
 #include "cache.hpp"
 #include "host_compiler.hpp"
 #include "module.hpp"
+#include "toolchain.hpp"
+#include "unit.hpp"
 
 namespace sinter::engine::run {
 
-using clock = std::chrono::steady_clock;
-
-/// What it took to get a kernel's code.
-struct origin {
-  const char* tier = "memory";  ///< "memory", "disk", "bundle" or "compiled"
-  double milliseconds = 0;
-  clock::time_point began;
-};
-
 struct built {
   std::shared_ptr<const module> code;
+  std::string suffix;       ///< of the names of its entries
   bool from_cache = false;  ///< no compiler ran for it in this call
   double milliseconds = 0;
   origin from;
-};
 
-/// The host compiler is missing, failed, was killed, hung or produced nothing.
-class compile_error : public system_error {
- public:
-  compile_error(const std::string& message, outcome how, std::string source_path, std::string cause)
-      : system_error(message), how_(how), source_path_(std::move(source_path)), cause_(std::move(cause)) {}
-  outcome how() const noexcept { return how_; }
-  /// Where the kernel's text was saved; empty when no compiler was run.
-  const std::string& source_path() const noexcept { return source_path_; }
-  /// What is wrong with the compiler, whichever kernel it was given.
-  const std::string& cause() const noexcept { return cause_; }
-
- private:
-  outcome how_;
-  std::string source_path_, cause_;
+  kernel_function* entry() const { return code->symbol<kernel_function>(kernel_entry + suffix); }
 };
 
 /// False, and why with a remedy, when there is no C++ compiler that answers. It compiles nothing.
@@ -64,117 +44,7 @@ SINTER_API bool compiler_usable(std::string& why) {
   return !compiler->path.empty();
 }
 
-/// What makes an image of a kernel's text and loads it. Images are kept on disk and loaded modules in memory for all.
-class toolchain {
- public:
-  virtual ~toolchain() = default;
-  /// Everything that decides the image's bytes, as text.
-  virtual std::string key(std::string_view source) const = 0;
-  /// The lines of a portable key (bundle.hpp) between its first and the text: the target, then flags.
-  virtual std::string portable() const = 0;
-  /// Loaded modules are shared among equal keys of one domain only.
-  virtual std::string domain() const = 0;
-  /// Throws compile_error when `compile` would be waited for in vain.
-  virtual void check() const {}
-  /// Throws compile_error.
-  virtual std::string compile(const std::string& source) const = 0;
-  /// Throws system_error when the image is not one.
-  virtual std::shared_ptr<const void> load(const std::string& image) const = 0;
-};
-
 namespace detail {
-
-/// The modules in use in this process, by key. `building` is held by the thread that builds the kernel.
-struct live_entry {
-  std::mutex building;
-  std::mutex mutex;
-  std::weak_ptr<const void> code;
-  std::string key, portable;  ///< on disk and in bundles, once it is loaded
-  std::string folder, image;  ///< the cache folder that has its image, or else the image
-
-  std::shared_ptr<const void> get() {
-    const std::lock_guard guard(mutex);
-    return code.lock();
-  }
-  /// Keeps the first module published; returns the one that everybody uses.
-  std::shared_ptr<const void> publish(std::shared_ptr<const void> loaded) {
-    const std::lock_guard guard(mutex);
-    if (auto earlier = code.lock()) return earlier;
-    code = loaded;
-    return loaded;
-  }
-  /// Where its image is to be had, for bundles.
-  void note(const std::string& disk_key, const std::string& portable_key, const std::string& in_folder,
-            std::string_view kept) {
-    const std::lock_guard guard(mutex);
-    key = disk_key;
-    portable = portable_key;
-    folder = in_folder;
-    image = kept;
-  }
-};
-
-class live_table {
- public:
-  std::shared_ptr<live_entry> at(const std::string& key) {
-    const std::lock_guard guard(mutex_);
-    auto& entry = entries_[key];
-    if (!entry) {
-      if (entries_.size() > prune_at_) prune();
-      auto& fresh = entries_[key];
-      fresh = std::make_shared<live_entry>();
-      return fresh;
-    }
-    return entry;
-  }
-
-  /// Those of the modules in use.
-  series<std::shared_ptr<live_entry>> all() {
-    series<std::shared_ptr<live_entry>> out;
-    const std::lock_guard guard(mutex_);
-    for (const auto& [key, entry] : entries_)
-      if (entry && entry->get()) out.push_back(entry);
-    return out;
-  }
-
- private:
-  void prune() {
-    erase_if(entries_, [](const auto& item) {
-      return !item.second || (item.second.use_count() == 1 && item.second->code.expired());
-    });
-    prune_at_ = std::max<std::size_t>(256, 2 * entries_.size());
-  }
-  std::mutex mutex_;
-  std::unordered_map<std::string, std::shared_ptr<live_entry>> entries_;
-  std::size_t prune_at_ = 256;
-};
-
-// Never destroyed: kernels may be built while static objects are destroyed.
-SINTER_API live_table& live_modules() {
-  static live_table* const instance = new live_table;
-  return *instance;
-}
-
-/// Saves a kernel that did not compile, with `log` beside it when there is one, and returns the path; the same text keeps
-/// its path.
-SINTER_API std::string save_source(const std::string& source, const std::string& suffix, const std::string& log = "") {
-  static std::mutex mutex;
-  static auto& saved = *new std::unordered_map<std::string, std::string>;  // threads may outlive statics
-  const std::lock_guard guard(mutex);
-  auto& path = saved[source];
-  if (!path.empty() && read_file(path) == source) return path;
-  path = temporary_folder() + "/sinter-kernel-XXXXXX" + suffix;
-  const file_handle fd(::mkostemps(path.data(), static_cast<int>(suffix.size()), O_CLOEXEC));
-  if (!fd || !write_all(fd.get(), source)) path = "";
-  else if (!log.empty()) write_file(path + ".log", log);
-  return path;
-}
-
-inline std::string first_lines(const std::string& text, int count) {
-  std::size_t at = 0;
-  for (int i = 0; i < count && at != std::string::npos; ++i) at = text.find('\n', at == 0 ? 0 : at + 1);
-  return at == std::string::npos ? text : text.substr(0, at) + "\n...";
-}
 
 /// `source` is empty when the compiler was not run.
 [[noreturn]] SINTER_API void fail_compile(const host_compiler& with, const std::string& source,
@@ -225,7 +95,6 @@ struct job {
   double milliseconds = 0;
   const char* tier = "memory";
   clock::time_point began;
-  std::exception_ptr error;
 
   origin from() const { return {tier, milliseconds, began}; }
 
@@ -266,48 +135,101 @@ struct job {
   void make(const disk_cache& cache, const toolchain& with) {
     const std::lock_guard in_process(entry->building);
     const auto across_processes = cache.acquire(key, compile_limit());
-    if (look_up(cache, with)) return;
+    if (!look_up(cache, with)) make_alone(cache, with);
+  }
+
+  void make_alone(const disk_cache& cache, const toolchain& with) {
+    const std::string image = with.compile(*source);
+    take(image, with.load(image), cache, with);
+  }
+
+  /// What a compiler has made.
+  void take(const std::string& image, std::shared_ptr<const void> loaded, const disk_cache& cache,
+            const toolchain& with) {
     from_cache = false;
     tier = "compiled";
-    const std::string image = with.compile(*source);
-    code = entry->publish(with.load(image));
+    code = entry->publish(std::move(loaded));
     const bool stored = cache.store(key, image);
     entry->note(key, portable(with), stored ? cache.path() : "", stored ? "" : image);
   }
 };
 
+/// Compiles kernels as one unit, or each alone if that fails; then `busy` are those that another thread or process makes.
+/// Nobody waits while holding what others wait for.
+SINTER_API void make_unit(std::span<job* const> jobs, const disk_cache& cache, const toolchain& with,
+                          series<job*>& busy) {
+  series<std::unique_lock<std::mutex>> in_process;
+  series<disk_cache::lock> across_processes;
+  series<job*> mine;
+  series<const std::string*> sources;
+  for (job* const j : jobs) {
+    std::unique_lock lock(j->entry->building, std::try_to_lock);
+    auto across = lock ? cache.try_acquire(j->key) : std::nullopt;
+    if (!across) {
+      busy.push_back(j);
+      continue;
+    }
+    if (j->look_up(cache, with)) continue;
+    in_process.push_back(std::move(lock));
+    across_processes.push_back(std::move(*across));
+    mine.push_back(j);
+    sources.push_back(j->source);
+  }
+  const std::string image = mine.size() > 1 ? with.try_compile(unit_text(sources)) : "";
+  if (image.empty()) {
+    for (job* const j : mine) j->make_alone(cache, with);
+    return;
+  }
+  const auto loaded = with.load(image);
+  for (job* const j : mine) j->take(image, loaded, cache, with);
+}
+
 inline double milliseconds_since(clock::time_point start) {
   return std::chrono::duration<double, std::milli>(clock::now() - start).count();
 }
 
-/// Runs the jobs on as many threads as there are cores; after an error no further job starts.
+/// Makes the jobs of a unit. Each is said to have taken its share of the time.
+SINTER_API void make_timed(std::span<job* const> jobs, const disk_cache& cache, const toolchain& with) {
+  const auto start = clock::now();
+  series<job*> busy;
+  for (job* const j : jobs) j->began = start;
+  if (jobs.size() > 1) make_unit(jobs, cache, with, busy);
+  else busy.push_back(jobs[0]);
+  for (job* const j : busy) j->make(cache, with);
+  for (job* const j : jobs) j->milliseconds += milliseconds_since(start) / static_cast<double>(jobs.size());
+}
+
+/// Makes the jobs on as many threads as there are cores; after an error none is begun.
 SINTER_API void make_all(std::span<job* const> jobs, const disk_cache& cache, const toolchain& with) {
+  const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
+  series<const std::string*> sources;
+  for (job* const j : jobs) sources.push_back(j->source);
+  const auto units = units_of(sources, cores);
+  series<std::exception_ptr> errors(units.size());
   std::atomic<std::size_t> next{0};
   std::atomic<bool> stop{false};
   const auto work = [&] {
-    for (std::size_t i; !stop && (i = next.fetch_add(1)) < jobs.size();) {
-      const auto start = clock::now();
-      jobs[i]->began = start;
+    for (std::size_t u; !stop && (u = next.fetch_add(1)) < units.size();) {
+      series<job*> unit;
+      for (const std::size_t i : units[u]) unit.push_back(jobs[i]);
       try {
-        jobs[i]->make(cache, with);
+        make_timed(unit, cache, with);
       } catch (...) {
-        jobs[i]->error = std::current_exception();
+        errors[u] = std::current_exception();
         stop = true;
       }
-      jobs[i]->milliseconds += milliseconds_since(start);
     }
   };
-  const std::size_t width = std::min<std::size_t>(jobs.size(), std::max(1u, std::thread::hardware_concurrency()));
   series<std::thread> threads;
   try {
-    for (std::size_t i = 1; i < width; ++i) threads.emplace_back(work);
+    for (std::size_t i = 1; i < std::min(units.size(), cores); ++i) threads.emplace_back(work);
   } catch (const std::system_error&) {
     // Fewer threads do the same work.
   }
   work();
   for (auto& t : threads) t.join();
-  for (job* const j : jobs)
-    if (j->error) std::rethrow_exception(j->error);
+  for (const auto& e : errors)
+    if (e) std::rethrow_exception(e);
 }
 
 /// One job per source, in order, done; equal sources share one.
@@ -365,11 +287,12 @@ class host_toolchain final : public toolchain {
   std::string compile(const std::string& source) const override {
     check();
     const auto limit = compile_limit();
-    compiled made = run::compile(*compiler_, source);
+    compiled made = run::compile(*compiler_, named_text(source));
     compiler_patience::get().note(*compiler_, made.result.how, limit);
     if (made.result.how != outcome::ok) fail_compile(*compiler_, source, made.result);
     return std::move(made.image);
   }
+  std::string try_compile(const std::string& text) const override { return run::compile(*compiler_, text).image; }
   std::shared_ptr<const void> load(const std::string& image) const override { return run::load(image); }
 
  private:
@@ -383,7 +306,8 @@ class host_toolchain final : public toolchain {
 SINTER_API series<built> build(std::span<const std::string> sources) {
   series<built> out;
   for (auto& j : detail::make_modules(sources, detail::host_toolchain()))
-    out.push_back({std::static_pointer_cast<const module>(std::move(j.code)), j.from_cache, j.milliseconds, j.from()});
+    out.push_back({std::static_pointer_cast<const module>(std::move(j.code)), entry_suffix(*j.source), j.from_cache,
+                   j.milliseconds, j.from()});
   return out;
 }
 

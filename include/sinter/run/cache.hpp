@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -242,23 +243,30 @@ class disk_cache {
     detail::file_handle held_;
   };
 
-  /// Waits until no other process compiles this key, no longer than `limit`; then, or where locks do not work, the
-  /// returned lock holds nothing and the caller goes on all the same. The cache must outlive the lock.
-  lock acquire(const std::string& key, std::chrono::duration<double> limit) const {
+  /// A lock on a key, or nothing while another process holds it. Where locks do not work it holds nothing, and the caller
+  /// goes on all the same. The cache must outlive it.
+  std::optional<lock> try_acquire(const std::string& key) const {
     const std::string name = entry_name(key) + ".lock";
-    if (!folder_) return {-1, name, detail::file_handle()};
-    const auto deadline = std::chrono::steady_clock::now() + limit;
-    for (auto pause = std::chrono::milliseconds(1);;) {
+    while (folder_) {
       detail::file_handle fd(::openat(folder_.get(), name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-      if (!fd) return {-1, name, detail::file_handle()};
+      if (!fd) break;
       if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) {
-        if (detail::is_named(folder_.get(), name, fd.get())) return {folder_.get(), name, std::move(fd)};
+        if (detail::is_named(folder_.get(), name, fd.get())) return lock{folder_.get(), name, std::move(fd)};
         continue;
       }
-      if (errno != EWOULDBLOCK && errno != EINTR) return {-1, name, detail::file_handle()};
-      if (std::chrono::steady_clock::now() >= deadline) return {-1, name, detail::file_handle()};
+      if (errno == EWOULDBLOCK || errno == EINTR) return std::nullopt;
+      break;
+    }
+    return lock{-1, name, detail::file_handle()};
+  }
+
+  /// Waits until no other process compiles this key, no longer than `limit`; then it goes on without a lock.
+  lock acquire(const std::string& key, std::chrono::duration<double> limit) const {
+    const auto deadline = std::chrono::steady_clock::now() + limit;
+    for (auto pause = std::chrono::milliseconds(1);; pause = std::min(pause * 2, std::chrono::milliseconds(8))) {
+      if (auto held = try_acquire(key)) return std::move(*held);
+      if (std::chrono::steady_clock::now() >= deadline) return {-1, "", detail::file_handle()};
       std::this_thread::sleep_for(pause);
-      pause = std::min(pause * 2, std::chrono::milliseconds(8));
     }
   }
 

@@ -234,9 +234,13 @@ inline std::string log_of(const nvrtc& with, nvrtc::program program) {
 
 }  // namespace detail
 
-/// Compiles self-contained CUDA C++ to a CUBIN; needs no GPU. Throws compile_error naming where source and log were
-/// saved, and system_error when NVRTC is missing or does not know the architecture.
-SINTER_API std::string compile(const nvrtc& found, const std::string& source, int capability) {
+/// A CUBIN, or why there is none.
+struct attempt {
+  std::string image, problem, log;
+};
+
+/// Compiles a text as it is. Throws system_error when NVRTC is missing or does not know the architecture.
+SINTER_API attempt try_compile(const nvrtc& found, const std::string& text, int capability) {
   const auto loaded = found.create != nullptr ? nullptr : load_nvrtc();
   const nvrtc& with = loaded ? *loaded : found;
   if (!with.problem.empty()) throw system_error("[cuda] " + with.problem);
@@ -247,25 +251,34 @@ SINTER_API std::string compile(const nvrtc& found, const std::string& source, in
   const auto options = nvrtc_options(with, detail::target_of(with, capability));
   series<const char*> option;
   for (const auto& o : options) option.push_back(o.c_str());
-  int r = with.create(&program, source.c_str(), "kernel.cu", 0, nullptr, nullptr);
-  if (r != 0) detail::fail_nvrtc(with, with.words(r), source, "");
+  attempt out;
+  int r = with.create(&program, text.c_str(), "kernel.cu", 0, nullptr, nullptr);
+  if (r != 0) return out.problem = with.words(r), out;
   struct owner {
     const nvrtc& with;
     nvrtc::program& program;
     ~owner() { with.destroy(&program); }
   } const owned{with, program};
   r = with.compile(program, static_cast<int>(option.size()), option.data());
-  if (r != 0) detail::fail_nvrtc(with, with.words(r), source, detail::log_of(with, program));
   std::size_t bytes = 0;
-  std::string image;
-  r = with.image_bytes(program, &bytes);
+  if (r == 0) r = with.image_bytes(program, &bytes);
   if (r == 0 && bytes > 0) {
-    image.resize(bytes);
-    r = with.image(program, image.data());
+    out.image.resize(bytes);
+    r = with.image(program, out.image.data());
   }
-  if (r != 0) detail::fail_nvrtc(with, with.words(r), source, detail::log_of(with, program));
-  if (bytes == 0) detail::fail_nvrtc(with, "it produced no CUBIN", source, detail::log_of(with, program));
-  return image;
+  if (r == 0 && bytes > 0) return out;
+  out.image.clear();
+  out.problem = r != 0 ? with.words(r) : "it produced no CUBIN";
+  out.log = detail::log_of(with, program);
+  return out;
+}
+
+/// Compiles a kernel's self-contained CUDA C++ to a CUBIN, its entries named as in unit.hpp; needs no GPU. Throws
+/// compile_error naming where source and log were saved, and system_error as try_compile does.
+SINTER_API std::string compile(const nvrtc& with, const std::string& source, int capability) {
+  attempt made = try_compile(with, run::detail::named_text(source), capability);
+  if (made.image.empty()) detail::fail_nvrtc(with, made.problem, source, made.log);
+  return std::move(made.image);
 }
 
 /// Starts a GPU. Where no earlier process left word of NVRTC, nothing compiled is on disk either: it is opened meanwhile.
@@ -305,6 +318,7 @@ SINTER_API std::string key_text(const nvrtc& with, std::string_view source, int 
 /// A module on a GPU, and what building it took.
 struct built {
   std::shared_ptr<const module> code;
+  std::string suffix;  ///< of the names of its entries
   bool from_cache = false;
   double milliseconds = 0;
   origin from;
@@ -333,6 +347,14 @@ class nvrtc_toolchain final : public toolchain {
     if (!with_->problem.empty()) throw system_error("[cuda] " + with_->problem);
     return cuda::compile(*with_, source, capability_);
   }
+  std::string try_compile(const std::string& text) const override {
+    if (!with_->problem.empty()) return "";
+    try {
+      return cuda::try_compile(*with_, text, capability_).image;
+    } catch (const system_error&) {
+      return "";
+    }
+  }
   std::shared_ptr<const void> load(const std::string& image) const override {
     return std::make_shared<const module>(image, device_);
   }
@@ -359,7 +381,8 @@ SINTER_API series<built> build(std::span<const std::string> sources, int device)
   const gpu& g = device_at(device);
   series<built> out;
   for (auto& j : run::detail::make_modules(sources, detail::nvrtc_toolchain(find_nvrtc(), g)))
-    out.push_back({std::static_pointer_cast<const module>(std::move(j.code)), j.from_cache, j.milliseconds, j.from()});
+    out.push_back({std::static_pointer_cast<const module>(std::move(j.code)), entry_suffix(*j.source), j.from_cache,
+                   j.milliseconds, j.from()});
   return out;
 }
 

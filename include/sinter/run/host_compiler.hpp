@@ -219,7 +219,8 @@ inline series<std::string> libraries(const host_compiler& with) {
   series<std::string> out;
   if (has_libmvec()) out.push_back("-lmvec");
   out.push_back("-lm");
-  if (!with.is_clang) out.insert(out.end(), {"-lgomp", "-lgcc", "-lc"});
+  // The C library is in every process; linking it takes the linker longer than all the rest.
+  if (!with.is_clang) out.insert(out.end(), {"-lgomp", "-lgcc"});
   return out;
 }
 }  // namespace detail

@@ -22,6 +22,9 @@
 
 namespace sinter::engine::run {
 
+/// The signature of every emitted kernel.
+using kernel_function = void(void* const* buffers, char* scratch, const long* sizes);
+
 class module {
  public:
   explicit module(void* handle) : handle_(handle) {}

@@ -12,9 +12,6 @@
 
 namespace sinter::engine::run {
 
-/// The signature of every emitted kernel.
-using kernel_function = void(void* const* buffers, char* scratch, const long* sizes);
-
 /// A step that is more than a kernel: a branch, a loop, a function of the user.
 class routine {
  public:
