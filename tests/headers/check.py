@@ -9,6 +9,7 @@ Planted headers that need another one first must be refused, or the check itself
 A header is read behind a precompiled one where that hides nothing: one that it includes, itself or through others, before
 its own first line, and that does not include it. Whoever on the way lacks that include is refused when its own turn comes.
 For the same reason headers of which each includes the one before share a unit; where it is refused, each is compiled by itself.
+Without SINTER_COMPILED they are read behind the standard headers: whoever lacks one of these lacks it with SINTER_COMPILED too.
 """
 import concurrent.futures
 import os
@@ -79,14 +80,23 @@ def chains(table, headers):
     return made
 
 
-def precompiled(command, shared, folder):
-    """Precompiles a header; what a unit then includes first."""
-    path = os.path.join(folder, shared.replace("/", "_"))
+def precompiled(command, text, flags, folder, name):
+    """Precompiles a header of this text; what a unit then includes first."""
+    path = os.path.join(folder, name.replace("/", "_"))
     with open(path, "w", encoding="utf-8") as f:
-        f.write(f"#include <sinter/{shared}>\n")
-    subprocess.run([*command, "-Wall", "-Wextra", *COMPILED, "-x", "c++-header", path, "-o", path + ".gch"],
+        f.write(text)
+    subprocess.run([*command, "-Wall", "-Wextra", *flags, "-x", "c++-header", path, "-o", path + ".gch"],
                    capture_output=True, check=False)
     return path
+
+
+def standard(folder, headers):
+    """A header that includes what `headers` include of the standard library, whatever the macros; it is not precompiled yet."""
+    found = set()
+    for header in headers:
+        with open(os.path.join(folder, header), encoding="utf-8") as f:
+            found |= set(re.findall(r"^#include <([a-z_]+)>$", f.read(), re.M))
+    return "".join(f"#include <{name}>\n" for name in sorted(found))
 
 
 def compile_alone(command, headers, flags, folder, first=None):
@@ -125,7 +135,7 @@ def main():
         firsts = {}
 
         def check(headers, flags):
-            return compile_alone([*command, f"-I{work}"], headers, flags, work, firsts[shared_of(table, headers[0])] if flags else None)
+            return compile_alone([*command, f"-I{work}"], headers, flags, work, firsts[shared_of(table, headers[0]) if flags else "standard"])
 
         def failures(job):
             """A header and what is wrong with it, for those of a job that are refused."""
@@ -137,8 +147,9 @@ def main():
             return [(h, text) for h, fine, text in alone if not fine] or [(" behind ".join(reversed(headers)), output)]
 
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            paths = pool.map(lambda s: precompiled(command, s, work), SHARED)
+            paths = pool.map(lambda s: precompiled(command, f"#include <sinter/{s}>\n", COMPILED, work, s), SHARED)
             firsts = dict(zip(SHARED, paths)) | {None: None}
+            firsts["standard"] = precompiled(command, standard(top, headers), [], work, "standard")
             refused = [not check([name], COMPILED)[0] for name in ("planted.hpp", "lacks.hpp")]
             chain = ["lacks.hpp", "behind.hpp"]
             refused += [chains(table, ["behind.hpp", "brings.hpp", "lacks.hpp"]) == [["brings.hpp"], chain],

@@ -188,15 +188,18 @@ inline double milliseconds_since(clock::time_point start) {
   return std::chrono::duration<double, std::milli>(clock::now() - start).count();
 }
 
-/// Makes the jobs of a unit. Each is said to have taken its share of the time.
+/// Makes the jobs of a unit. Each is said to have taken its share of the time, one after the other.
 SINTER_API void make_timed(std::span<job* const> jobs, const disk_cache& cache, const toolchain& with) {
   const auto start = clock::now();
   series<job*> busy;
-  for (job* const j : jobs) j->began = start;
   if (jobs.size() > 1) make_unit(jobs, cache, with, busy);
   else busy.push_back(jobs[0]);
   for (job* const j : busy) j->make(cache, with);
-  for (job* const j : jobs) j->milliseconds += milliseconds_since(start) / static_cast<double>(jobs.size());
+  const auto share = (clock::now() - start) / static_cast<clock::rep>(jobs.size());
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    jobs[i]->began = start + share * static_cast<clock::rep>(i);
+    jobs[i]->milliseconds += std::chrono::duration<double, std::milli>(share).count();
+  }
 }
 
 /// Makes the jobs on as many threads as there are cores; after an error none is begun.
