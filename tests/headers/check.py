@@ -91,7 +91,7 @@ def precompiled(command, text, flags, folder, name):
 
 
 def standard(folder, headers):
-    """A header that includes what `headers` include of the standard library, whatever the macros; it is not precompiled yet."""
+    """The text of a header that includes what `headers` include of the standard library, whatever the macros."""
     found = set()
     for header in headers:
         with open(os.path.join(folder, header), encoding="utf-8") as f:

@@ -112,10 +112,10 @@ TEST_CASE("bundles of other formats, versions, processors and GPUs are refused, 
       contains(refusal(path, {"cpu b"}), "was saved on a machine with another instruction set; save it on a machine"));
   CHECK(contains(refusal(path, {"cuda sm_80"}), "another instruction set"));
   std::string bytes = support::contents(path);
-  bytes[8] = 2;
-  support::write(path, bytes);
-  CHECK(contains(refusal(path, {"cpu a"}), "has format 2 and this version of sinter knows format 1; save it again"));
   bytes[8] = 1;
+  support::write(path, bytes);
+  CHECK(contains(refusal(path, {"cpu a"}), "has format 1 and this version of sinter knows format 2; save it again"));
+  bytes[8] = 2;
   const std::size_t version = sizeof(engine::run::detail::bundle_header) + 8;
   bytes.replace(version, std::string(SINTER_VERSION).size(), "9.9.9");
   engine::run::detail::bundle_header header;

@@ -37,7 +37,7 @@ namespace detail {
 /// that wrote it, then each kernel's key and image.
 struct bundle_header {
   char magic[8] = {'s', 'i', 'n', 't', 'e', 'r', 'B', '\n'};
-  std::uint64_t format = 1;
+  std::uint64_t format = 2;  ///< of the file, and of the names in its images (unit.hpp)
   std::uint64_t bytes = 0;
   digest check;  ///< of the bytes
 };

@@ -68,7 +68,7 @@ namespace detail {
 /// An entry is this header, the key's text and the shared object, and nothing after it.
 struct entry_header {
   char magic[8] = {'s', 'i', 'n', 't', 'e', 'r', 'K', '\n'};
-  std::uint64_t format = 1;
+  std::uint64_t format = 2;  ///< of the file, and of the names in its image (unit.hpp)
   std::uint64_t key_bytes = 0, image_bytes = 0;
   digest check;  ///< of the key's text followed by the image
 };
