@@ -87,7 +87,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     varying numbers(n.graph, n.constants);
     if (known) numbers = accepts ? e->shared->constants : e->kin->constants;
     if (known && !accepts) numbers.note(n.graph, n.constants);
-    auto open = std::make_shared<opened_numbers>(n.graph, numbers.of(n.constants), t.graph->captures.size(), c.tensors);
+    auto open = make_on_heap<opened_numbers>(n.graph, numbers.of(n.constants), t.graph->captures.size(), c.tensors);
     t.graph->graph = open->graph;
     inputs = open->inputs;
     return open;
@@ -195,8 +195,8 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     const sinter::detail::callback<void()> on_read = [&] {
       if (!akin.empty()) note(failed);
       if (beyond_native) complain(std::max(regular, native));
-      in_segments = std::make_shared<specialisation>(guard(words_of(c, trace), c), nullptr, why,
-                                                     refusal.empty() ? standing::native : standing::refused);
+      in_segments = make_on_heap<specialisation>(guard(words_of(c, trace), c), nullptr, why,
+                                                 refusal.empty() ? standing::native : standing::refused);
       in_segments->beyond = refusal;
       held_.add(in_segments);
       one_build.unlock();
@@ -235,8 +235,8 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
       fail(how_.name, limits_.complaint(regular) + ". " + remedy(), where_);
     const bool interpreted = refused && how_.on_limit == on_limit::reference;
     if (beyond) complain(regular);
-    auto made = std::make_shared<specialisation>(guard(c, t.graph->assumed, words_of(c, trace)), t.skeleton, why,
-                                                 interpreted ? standing::interpreted : standing::regular);
+    auto made = make_on_heap<specialisation>(guard(c, t.graph->assumed, words_of(c, trace)), t.skeleton, why,
+                                             interpreted ? standing::interpreted : standing::regular);
     logs::to("guards", [&] {
       return how_.name + ":\n" + text::join(made->when.in_words(), "\n", [](const auto& line) { return "  " + line; }) +
              text::join(sizes_of(*made), "", [](const size_report& s) { return "\n  " + s.text(); });
@@ -249,10 +249,10 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     } else {
       options how = how_;
       if (interpreted || when == tier::background) how.backend = "reference";
-      made->serve(build(std::make_shared<tracer>(*t.graph), c.tensors, how, c.where, &shared_));
+      made->serve(build(make_on_heap<tracer>(*t.graph), c.tensors, how, c.where, &shared_));
     }
     if (held_.wants_hot_kernels() && !made->when.exact() && !interpreted)
-      made->warmth = std::make_shared<heat>(how_.hot_calls);
+      made->warmth = make_on_heap<heat>(how_.hot_calls);
     if (by_kin) made->kin->warmth = made->warmth;
     held_.add(made, replaced);
     if (when == tier::background && !interpreted && !by_kin)
@@ -302,8 +302,8 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
         throw;
       }
     }
-    auto made = std::make_shared<specialisation>(guard(c, t.graph->assumed, std::move(words)), t.skeleton, why,
-                                                 standing::supplied);
+    auto made =
+        make_on_heap<specialisation>(guard(c, t.graph->assumed, std::move(words)), t.skeleton, why, standing::supplied);
     made->kin = kin;
     made->warmth = kin->warmth;
     serve_kin(*made, n);
@@ -354,8 +354,8 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
       return true;
     }
     if (t.answer) return true;
-    auto made = std::make_shared<specialisation>(guard(c, t.graph->assumed, words_of(c, trace)), t.skeleton,
-                                                 "these extents are frequent", standing::hot);
+    auto made = make_on_heap<specialisation>(guard(c, t.graph->assumed, words_of(c, trace)), t.skeleton,
+                                             "these extents are frequent", standing::hot);
     if (t.graph->has_scalars) {
       const numbered n(t, c, how_);
       made->kin = new_kin(n, t);

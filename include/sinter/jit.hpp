@@ -95,7 +95,7 @@ class album final : public rewrite::observer {
 SINTER_API std::shared_ptr<const code> compile(const ir::graph& traced, std::span<const argument> arguments,
                                                const options& how, device where, const size_layout& layout,
                                                anatomy* inside) {
-  auto c = std::make_shared<code>();
+  auto c = make_on_heap<code>();
   c->inside = inside;
   c->layout = layout;
   c->where = where;
@@ -167,7 +167,7 @@ class bound_program final : public program {
   bound_program(std::shared_ptr<const code> c, series<captured> captures, std::shared_ptr<run::cuda::scratch_pool> pool,
                 std::string name)
       : code_(std::move(c)), captures_(std::move(captures)), pool_(std::move(pool)), name_(std::move(name)) {
-    if (code_->fixed) fixed_ = std::make_shared<const instance>(code_->fixed, pool_, 1);
+    if (code_->fixed) fixed_ = make_on_heap<const instance>(code_->fixed, pool_, 1);
   }
 
   void run(std::span<const argument> arguments, std::span<const argument> numbers, std::span<const std::uint8_t> donate,
@@ -204,7 +204,7 @@ class bound_program final : public program {
           return open_[i / 2];
         }
     }
-    auto made = std::make_shared<const instance>(make_sized(*code_, sizes), pool_, hot_calls);
+    auto made = make_on_heap<const instance>(make_sized(*code_, sizes), pool_, hot_calls);
     const std::lock_guard lock(mutex_);
     if (open_.size() == most_instances) open_.pop_back();
     open_.push_back(made);
@@ -323,11 +323,10 @@ SINTER_API std::shared_ptr<const program> build(std::shared_ptr<tracer> traced, 
   std::shared_ptr<run::cuda::scratch_pool> pool;
   if (how.mode == mode::reduce_overhead && common.is_cuda() && !code->interpreted) {
     pool = shared ? std::static_pointer_cast<run::cuda::scratch_pool>(*shared) : nullptr;
-    if (!pool) pool = std::make_shared<run::cuda::scratch_pool>();
+    if (!pool) pool = make_on_heap<run::cuda::scratch_pool>();
     if (shared) *shared = pool;
   }
-  return std::make_shared<detail::bound_program>(std::move(code), std::move(traced->captures), std::move(pool),
-                                                 how.name);
+  return make_on_heap<detail::bound_program>(std::move(code), std::move(traced->captures), std::move(pool), how.name);
 }
 
 SINTER_API void answer(traced& t, std::span<const argument> arguments, const options& how, device where) {

@@ -190,7 +190,7 @@ SINTER_API dim from_ir(const ir::dim& d) {
 }
 
 SINTER_API void tracer::open_sizes() {
-  if (request.layout.any_open()) sizes = std::make_shared<detail::size_space>(request.layout);
+  if (request.layout.any_open()) sizes = make_on_heap<detail::size_space>(request.layout);
 }
 
 SINTER_API void tracer::input_extents(int leaf, dim* extents, int rank) const {

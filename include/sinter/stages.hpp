@@ -102,7 +102,7 @@ class stage_table {
  private:
   static std::shared_ptr<const program> make(const stage& s, std::span<const argument> arguments, bool numbers,
                                              pushing trace) {
-    auto t = std::make_shared<tracer>();
+    auto t = make_on_heap<tracer>();
     t->where = s.where;
     t->numbers_by_value = numbers;
     {

@@ -13,7 +13,7 @@ class gpu_stream final : public stream_queue {
   explicit gpu_stream(int device) : stream_(device) {}
   bool done() const override { return stream_.done(); }
   void synchronize() const override { run::cuda::synchronize(stream_.get()); }
-  std::shared_ptr<void> enter() const override { return std::make_shared<run::cuda::stream_scope>(stream_.get()); }
+  std::shared_ptr<void> enter() const override { return make_on_heap<run::cuda::stream_scope>(stream_.get()); }
   run::cuda::queue& queue() const { return stream_.get(); }
 
  private:
@@ -67,12 +67,12 @@ inline void check_gpu(device where, const char* op, location at) {
 
 SINTER_API std::shared_ptr<stream_queue> make_stream(device where, location at) {
   detail::check_gpu(where, "stream", at);
-  return std::make_shared<detail::gpu_stream>(where.index);
+  return make_on_heap<detail::gpu_stream>(where.index);
 }
 
 SINTER_API std::shared_ptr<stream_event> make_event(device where, bool timed, location at) {
   detail::check_gpu(where, "event", at);
-  return std::make_shared<detail::gpu_event>(where.index, timed);
+  return make_on_heap<detail::gpu_event>(where.index, timed);
 }
 
 }  // namespace sinter::engine

@@ -22,7 +22,7 @@ SINTER_API traced& traced::operator=(traced&&) noexcept = default;
 SINTER_API traced::~traced() = default;
 
 SINTER_API std::shared_ptr<tracer> make_tracer() {
-  auto t = std::make_shared<tracer>();
+  auto t = make_on_heap<tracer>();
   if (current()) t->sizes = current()->sizes;
   watch_sizes(t);
   return t;
@@ -34,7 +34,7 @@ SINTER_API std::shared_ptr<tracer> make_tracer(const trace_target& to) {
   t->open_sizes();
   watch_sizes(t);
   if (!to.how || !t->request.may_read) return t;
-  t->call = std::make_shared<live_call>();
+  t->call = make_on_heap<live_call>();
   t->call->how = to.how;
   t->call->held = to.held;
   t->call->signature = to.signature;

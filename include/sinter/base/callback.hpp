@@ -22,6 +22,15 @@ std::shared_ptr<void> on_heap(T&& x) {
   return shared(new kept(std::forward<T>(x)), [](void* p) { delete static_cast<kept*>(p); });
 }
 
+/// std::make_shared of a T that does not ask for itself (enable_shared_from_this).
+template <class T, class... Args>
+std::shared_ptr<T> make_on_heap(Args&&... args) {
+  using kept = std::remove_const_t<T>;
+  std::shared_ptr<void> x =
+      shared(new kept(std::forward<Args>(args)...), [](void* p) { delete static_cast<kept*>(p); });
+  return {std::move(x), static_cast<T*>(x.get())};
+}
+
 template <class Signature>
 class callback;
 
@@ -66,6 +75,10 @@ constexpr T convert(location where, X&& x) {
 }
 
 }  // namespace detail
+
+namespace engine {
+using sinter::detail::make_on_heap;
+}
 }  // namespace sinter
 
 #if !defined(SINTER_COMPILED)

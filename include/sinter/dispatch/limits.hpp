@@ -97,7 +97,7 @@ class place_count {
     static auto& all = *new std::unordered_map<std::string, std::shared_ptr<std::atomic<int>>>;
     const std::lock_guard lock(mutex);
     auto& at = all[located_name(name, where)];
-    if (!at) at = std::make_shared<std::atomic<int>>(0);
+    if (!at) at = make_on_heap<std::atomic<int>>(0);
     total_ = at;
   }
   ~place_count() { total_->fetch_sub(mine_); }

@@ -68,7 +68,7 @@ class segment {
   }
   /// The graph for these sizes alone.
   std::shared_ptr<tracer> fixed_at(const series<std::int64_t>& sizes) const {
-    auto t = std::make_shared<tracer>();
+    auto t = make_on_heap<tracer>();
     t->graph = graph_;
     t->graph.replace_sizes([&](const ir::dim& d) { return ir::dim(d.evaluate({sizes.data(), sizes.size()})); });
     return t;

@@ -139,7 +139,7 @@ inline std::shared_ptr<const program> segment_program(const tracer& t, const ir:
          "a stance forbids to compile, and the call takes a way between two graph breaks that is new: other branches "
          "or extents",
          t.call->where);
-  const auto fresh = std::make_shared<tracer>();
+  const auto fresh = make_on_heap<tracer>();
   fresh->graph = differing.empty() ? g : with_inputs(g, differing, 0);
   fresh->assumed.layout = layout;
   const std::string extents = fixed_sizes(*t.call, layout);

@@ -28,7 +28,7 @@ struct numbered {
 
 /// Kin of a first trace, whose kernels are still to be made.
 inline std::shared_ptr<kinship> new_kin(const numbered& n, const traced& t) {
-  auto kin = std::make_shared<kinship>();
+  auto kin = make_on_heap<kinship>();
   kin->structure = n.structure;
   kin->open = t.graph->assumed.open.size();
   kin->constants = varying(n.graph, n.constants);
@@ -46,16 +46,16 @@ struct kernel_maker {
   void share(kinship& kin, const numbered& n, const traced& t, const call& c, tier when,
              std::function<void(holdings&)> then = {}) const {
     opened_numbers numbers(n.graph, kin.constants.of(n.constants), t.graph->captures.size(), c.tensors);
-    const auto open = std::make_shared<tracer>(*t.graph);
+    const auto open = make_on_heap<tracer>(*t.graph);
     open->graph = std::move(numbers.graph);
-    const auto kernels = std::make_shared<shared_kernels>();
+    const auto kernels = make_on_heap<shared_kernels>();
     kernels->captures = t.graph->captures;
     kernels->constants = kin.constants;
     const bool later = when == tier::background || then;
     if (!then) {
       options now = how;
       if (later) now.backend = "reference";
-      kernels->serve(build(std::make_shared<tracer>(*open), numbers.inputs, now, c.where, &shared));
+      kernels->serve(build(make_on_heap<tracer>(*open), numbers.inputs, now, c.where, &shared));
       then = [](holdings& h) { h.has_grown(nullptr); };
     }
     kin.kernels = kernels;
@@ -71,8 +71,8 @@ struct kernel_maker {
 /// The specialisation runs its kin's kernels with the constants of its own graph.
 inline void serve_kin(specialisation& made, const numbered& n) {
   made.shared = made.kin->kernels;
-  made.serve(std::make_shared<supplied_program>(made.kin->kernels,
-                                                constant_values(n.graph, made.kin->constants.of(n.constants))));
+  made.serve(
+      make_on_heap<supplied_program>(made.kin->kernels, constant_values(n.graph, made.kin->constants.of(n.constants))));
 }
 
 }  // namespace sinter::engine::detail

@@ -67,7 +67,7 @@ class background_builds {
       job(std::shared_ptr<tracer> g, std::span<const argument> a, const options& o, device d)
           : graph(std::move(g)), arguments(a), how(o), where(d) {}
     };
-    const auto j = std::make_shared<job>(std::make_shared<tracer>(t), arguments, how, where);
+    const auto j = make_on_heap<job>(make_on_heap<tracer>(t), arguments, how, where);
     j->done = std::move(done);
     j->open = open_;
     open_->fetch_add(1);
@@ -95,7 +95,7 @@ class background_builds {
   /// The call that asks for kernels is being answered: a build beside it can cost it its core for longer than it takes.
   static constexpr std::chrono::milliseconds the_answer_first{10};
 
-  std::shared_ptr<std::atomic<int>> open_ = std::make_shared<std::atomic<int>>(0);
+  std::shared_ptr<std::atomic<int>> open_ = make_on_heap<std::atomic<int>>(0);
 };
 
 }  // namespace sinter::engine::detail

@@ -78,7 +78,7 @@ SINTER_API std::shared_ptr<const opaque> seal(opaque s) {
       if (n.code == op::constant && !n.attr.ints.empty()) s.apart += " " + std::to_string(n.attr.ints[0]);
     }
   }
-  return std::make_shared<const opaque>(std::move(s));
+  return sinter::detail::make_on_heap<const opaque>(std::move(s));
 }
 
 SINTER_API std::shared_ptr<const opaque> with_sizes(const opaque& step, const callback<dim(const dim&)>& value) {

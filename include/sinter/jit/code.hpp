@@ -280,7 +280,7 @@ inline void find_replaceable(code& c, const ir::graph& g, const series<plan::ker
 
 /// The numbers of a program for some sizes.
 inline std::shared_ptr<const sized> make_sized(const code& c, std::span<const std::int64_t> sizes) {
-  auto out = std::make_shared<sized>();
+  auto out = make_on_heap<sized>();
   out->sizes.assign(sizes.begin(), sizes.end());
   for (const auto& r : c.results) {
     sized_result one;

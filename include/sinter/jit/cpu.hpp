@@ -135,7 +135,7 @@ inline void generate_cpu(code& c, const ir::graph& g, std::span<const argument> 
     cpu_plan plan;
     series<run::built> modules;
   };
-  c.plan = std::make_shared<assembly>(assembly{std::move(p), {modules.begin(), modules.end()}});
+  c.plan = make_on_heap<assembly>(assembly{std::move(p), {modules.begin(), modules.end()}});
   c.fill = [](void* from, sized& to) {
     const auto& a = *static_cast<const assembly*>(from);
     to.kernels = assemble_cpu(a.plan, {a.modules.data(), a.modules.size()}, {to.sizes.data(), to.sizes.size()});

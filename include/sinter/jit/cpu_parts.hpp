@@ -37,15 +37,15 @@ inline std::shared_ptr<const run::routine> host_routine(const ir::graph& g, cons
   const ir::opaque& step = *n.attr.step;
   switch (step.kind) {
     case ir::opaque_kind::cond:
-      return std::make_shared<run::host_branch>(std::move(parts[0]), std::move(parts[1]), n.in.size(),
-                                                bytes_of_results(step, sizes));
+      return make_on_heap<run::host_branch>(std::move(parts[0]), std::move(parts[1]), n.in.size(),
+                                            bytes_of_results(step, sizes));
     case ir::opaque_kind::loop:
-      return std::make_shared<run::host_loop>(std::move(parts[0]), shape_of_loop(g, n, sizes));
+      return make_on_heap<run::host_loop>(std::move(parts[0]), shape_of_loop(g, n, sizes));
     case ir::opaque_kind::while_loop:
-      return std::make_shared<run::host_while>(std::move(parts[0]), std::move(parts[1]), bytes_of_carried(g, n, sizes),
-                                               step.constants);
+      return make_on_heap<run::host_while>(std::move(parts[0]), std::move(parts[1]), bytes_of_carried(g, n, sizes),
+                                           step.constants);
     default:
-      return std::make_shared<host_function>(step.function, foreign_shapes(g, n, sizes));
+      return make_on_heap<host_function>(step.function, foreign_shapes(g, n, sizes));
   }
 }
 

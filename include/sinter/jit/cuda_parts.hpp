@@ -55,7 +55,7 @@ inline std::shared_ptr<const run::cuda::routine> user_kernel(const ir::graph& g,
   for (std::size_t k = 0; k < shapes.size(); ++k)
     for (auto e : shapes.extents(k)) numbers.push_back(e);
   const std::int64_t count = shapes.elements(shapes.operands()), threads = f.gpu.threads;
-  return std::make_shared<run::cuda::user_kernel>(
+  return make_on_heap<run::cuda::user_kernel>(
       run::cuda::make_launch(module.code, run::name_in_image(f.gpu.entry, module.suffix),
                              (count + threads - 1) / threads, f.gpu.threads, 0,
                              run::cuda::label(sinter::detail::located("custom_op " + f.name, n.where))),
@@ -70,20 +70,20 @@ inline std::shared_ptr<const run::cuda::routine> device_routine(const ir::graph&
   const ir::opaque& step = *n.attr.step;
   switch (step.kind) {
     case ir::opaque_kind::cond:
-      return std::make_shared<run::cuda::branch>(std::move(parts[0]), std::move(parts[1]), n.in.size(),
-                                                 bytes_of_results(step, sizes));
+      return make_on_heap<run::cuda::branch>(std::move(parts[0]), std::move(parts[1]), n.in.size(),
+                                             bytes_of_results(step, sizes));
     case ir::opaque_kind::loop:
-      return std::make_shared<run::cuda::loop>(std::move(parts[0]), shape_of_loop(g, n, sizes));
+      return make_on_heap<run::cuda::loop>(std::move(parts[0]), shape_of_loop(g, n, sizes));
     case ir::opaque_kind::while_loop:
-      return std::make_shared<run::cuda::while_loop>(std::move(parts[0]), std::move(parts[1]),
-                                                     bytes_of_carried(g, n, sizes), step.constants);
+      return make_on_heap<run::cuda::while_loop>(std::move(parts[0]), std::move(parts[1]),
+                                                 bytes_of_carried(g, n, sizes), step.constants);
     default:
       if (module) return user_kernel(g, n, *module, sizes);
       if (step.kind == ir::opaque_kind::custom && !step.function->gpu.launch)
         logs::warn_once("custom_op " + step.function->name +
                         " has no kernel for a GPU: its operands are copied to the host and its results back at each "
                         "call; give custom_op CUDA source or a function that launches");
-      return std::make_shared<device_function>(step.function, foreign_shapes(g, n, sizes), device);
+      return make_on_heap<device_function>(step.function, foreign_shapes(g, n, sizes), device);
   }
 }
 

@@ -169,7 +169,7 @@ SINTER_API void write_bundle(const std::string& path, std::span<const portable_k
 SINTER_API std::size_t read_bundle(const std::string& path, std::span<const std::string> targets, const char* op,
                                    location where) {
   const detail::file_handle fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  auto file = std::make_shared<std::string>();
+  auto file = make_on_heap<std::string>();
   struct stat info {};
   if (!fd || ::fstat(fd.get(), &info) != 0 || (errno = EISDIR, S_ISDIR(info.st_mode)) ||
       !detail::read_all(fd.get(), *file))

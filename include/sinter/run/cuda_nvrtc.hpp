@@ -52,7 +52,7 @@ SINTER_API std::string mismatch(const nvrtc& with, int driver) {
 }
 
 SINTER_API std::shared_ptr<const nvrtc> open_nvrtc() {
-  auto out = std::make_shared<nvrtc>();
+  auto out = make_on_heap<nvrtc>();
   nvrtc& n = *out;
   const library found =
       open_supported({"SINTER_LIBNVRTC", {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}, {"cu13", "cuda_nvrtc"}},
@@ -119,7 +119,7 @@ inline std::string search_text() {
 /// loading a kernel from disk. Null when there is nothing of the kind.
 SINTER_API std::shared_ptr<const nvrtc> remembered_nvrtc(const disk_cache& cache) {
   const std::string text = cache.find(search_text());
-  auto out = std::make_shared<nvrtc>();
+  auto out = make_on_heap<nvrtc>();
   series<std::string> lines;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
@@ -356,7 +356,7 @@ class nvrtc_toolchain final : public toolchain {
     }
   }
   std::shared_ptr<const void> load(const std::string& image) const override {
-    return std::make_shared<const module>(image, device_);
+    return make_on_heap<const module>(image, device_);
   }
 
  private:

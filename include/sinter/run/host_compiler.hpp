@@ -146,7 +146,7 @@ SINTER_API std::shared_ptr<const host_compiler> find_compiler() {
     found.problem =
         (chosen.empty() ? "no C++ compiler was found" : "SINTER_CXX=" + chosen + " is not a usable C++ compiler") +
         problems + "; install g++ or clang++, or set SINTER_CXX to the path of one";
-  known = std::make_shared<const host_compiler>(std::move(found));
+  known = make_on_heap<const host_compiler>(std::move(found));
   known_for = state;
   return known;
 }

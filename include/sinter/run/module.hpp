@@ -103,7 +103,7 @@ SINTER_API std::shared_ptr<const module> load(std::string_view image) {
   if (handle == nullptr) throw system_error("a compiled kernel could not be loaded: " + why);
   detail::pin_openmp();
   try {
-    return std::make_shared<const module>(handle);
+    return make_on_heap<const module>(handle);
   } catch (...) {
     ::dlclose(handle);
     throw;

@@ -105,7 +105,7 @@ class live_table {
     if (!entry) {
       if (entries_.size() > prune_at_) prune();
       auto& fresh = entries_[key];
-      fresh = std::make_shared<live_entry>();
+      fresh = make_on_heap<live_entry>();
       return fresh;
     }
     return entry;
