@@ -127,23 +127,6 @@ SINTER_API std::string shape(const dims& d) {
 
 }  // namespace text
 
-namespace engine {
-
-SINTER_API std::string operator+(const std::string& a, const std::string& b) {
-  std::string both;
-  both.reserve(a.size() + b.size());
-  return std::move(both.append(a).append(b));
-}
-SINTER_API std::string operator+(const std::string& a, std::string&& b) { return std::move(b.insert(0, a)); }
-SINTER_API std::string operator+(std::string&& a, const std::string& b) { return std::move(a.append(b)); }
-SINTER_API std::string operator+(std::string&& a, std::string&& b) { return std::move(a.append(b)); }
-SINTER_API std::string operator+(const std::string& a, const char* b) { return std::string(a).append(b); }
-SINTER_API std::string operator+(std::string&& a, const char* b) { return std::move(a.append(b)); }
-SINTER_API std::string operator+(const char* a, const std::string& b) { return std::string(a).append(b); }
-SINTER_API std::string operator+(const char* a, std::string&& b) { return std::move(b.insert(0, a)); }
-
-}  // namespace engine
-
 namespace detail {
 
 [[noreturn]] SINTER_API void fail_ensure(const char* what, location at) {

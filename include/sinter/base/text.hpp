@@ -45,21 +45,6 @@ inline std::string hex(std::uint64_t x) {
 
 }  // namespace sinter::text
 
-namespace sinter::engine {
-
-// The engine joins strings in some three thousand places, in each of which std's operators expand. From its namespace these
-// are found first; they are compiled once.
-SINTER_COLD std::string operator+(const std::string& a, const std::string& b);
-SINTER_COLD std::string operator+(const std::string& a, std::string&& b);
-SINTER_COLD std::string operator+(std::string&& a, const std::string& b);
-SINTER_COLD std::string operator+(std::string&& a, std::string&& b);
-SINTER_COLD std::string operator+(const std::string& a, const char* b);
-SINTER_COLD std::string operator+(std::string&& a, const char* b);
-SINTER_COLD std::string operator+(const char* a, const std::string& b);
-SINTER_COLD std::string operator+(const char* a, std::string&& b);
-
-}  // namespace sinter::engine
-
 #if !defined(SINTER_COMPILED)
 #include "define.hpp"
 #endif
