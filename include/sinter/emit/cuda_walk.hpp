@@ -263,29 +263,27 @@ SINTER_API void print_walk(cuda_printer& p, const walk_shape& s, const cuda_part
       p.read_again(ahead, rows.tile("", live), "n");
     });
   }
+  // With a stage, a turn of the loop asks for the row `next` and works on what was asked for `depth` - 1 turns before.
   const detail::row_stage stage_of(p, s);
-  const std::string depth = p.number(s.staged);
+  const std::string depth = p.number(s.staged), lead = p.number(s.staged - 1) + "*" + step,
+                    after = "slot + 1 == " + depth + " ? 0 : slot + 1", b = stage_of ? "next" : "b";
   if (stage_of) {
     stage_of.declare();
-    out.line("#pragma unroll");
-    out.block("for (int d = 0; d < " + depth + " - 1; ++d)", [&] {
-      out.line("const " + flat + " first = " + first + " + d*" + step + ";");
-      stage_of.ask(rows.tile("", live), "first < " + total, "d", [&] { place_row("first"); });
-    });
     out.line("int slot = 0;");
   }
   out.line("int turn = 0;");
   const auto outer = p.scope();
-  const std::string advance = stage_of ? ", slot = slot + 1 == " + depth + " ? 0 : slot + 1" : "";
-  out.block("for (" + flat + " b = " + first + "; b < " + total + "; b += " + step + ", turn ^= 1" + advance + ")",
+  if (stage_of) out.line("#pragma unroll 1");
+  out.block("for (" + flat + " " + b + " = " + first + "; " + b + " < " + total + (stage_of ? " + " + lead : "") +
+                "; " + b + " += " + step + ", turn ^= 1" + (stage_of ? ", slot = " + after : "") + ")",
             [&] {
               if (stage_of) {
-                out.line("const " + flat + " next = b + " + depth + "*" + step + " - " + step + ";");
-                stage_of.ask(rows.tile("", live), "next < " + total, "(slot == 0 ? " + depth + " - 1 : slot - 1)",
-                             [&] { place_row("next"); });
+                stage_of.ask(rows.tile("", live), "next < " + total, "slot", [&] { place_row("next"); });
+                out.line("if (next < " + first + " + " + lead + ") continue;");
+                out.line("const " + flat + " b = next - " + lead + ";");
               }
               place_row("b");
-              if (stage_of) stage_of.take(rows.tile("", live), "slot");
+              if (stage_of) stage_of.take(rows.tile("", live), "(" + after + ")");
               if (!ahead.empty()) {
                 for (int id : ahead) {
                   p.declare_pack(id, rows.tile("", live));
