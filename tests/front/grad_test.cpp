@@ -155,6 +155,16 @@ TEST_CASE("norms and deviations of 0 have the derivative 0") {
   CHECK(std::isnan(compile([](vec x) { return norm(x); })(vec{1, nan}).item()));
 }
 
+TEST_CASE("elements that tie share what a maximum receives, more of them than f16 counts") {
+  const auto x = full<f16>(f16(1.f), 70000);
+  for (const bool compiled : {false, true}) {
+    const auto top = grad([](tensor<f16, 1> x) { return max(x); });
+    const auto low = grad([](tensor<f16, 1> x) { return min(x); });
+    CHECK(double((compiled ? compile(top)(x) : top(x))(69999)) == double(f16(1.f / 70000)));
+    CHECK(double((compiled ? compile(low)(x) : low(x))(0)) == double(f16(1.f / 70000)));
+  }
+}
+
 TEST_CASE("the gradient of a tree is a tree of its type") {
   const model m = make_model();
   const tensor<double, 2> x{{0.3, -1.2}, {0.8, 0.1}, {-0.4, 0.9}};

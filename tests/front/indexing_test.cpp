@@ -1,5 +1,5 @@
 // take, take_along_axis, one_hot and scatter_add against coordinate arithmetic; indices out of range.
-#include <sinter/front/indexing.hpp>
+#include <sinter/sinter.hpp>
 
 #include "ops_support.hpp"
 
@@ -139,6 +139,27 @@ TEST_CASE("nothing can be read from an empty axis, traced either") {
                       "[take] axis 1 of (2, 0) is empty"));
   CHECK(ops::contains(traced([](const auto& t, const auto& i) { return take_along_axis(t, i); }, tensor<i64, 2>{{0}}),
                       "[take_along_axis] axis 1 of (2, 0) is empty"));
+}
+
+TEST_CASE_TEMPLATE("halves that meet are added in float and rounded once", T, f16, bf16) {
+  const auto into = [](auto base, auto at, auto ones) { return scatter_add(base, at, ones); };
+  const std::int64_t n = 5000;
+  const tensor<T, 1> base = full<T>(T(0.5f), 2), added = ones<T>(n);
+  const auto at = zeros<i64>(n);
+  const double want = double(T(5000.5f));
+  CHECK(double(into(base, at, added)(0)) == want);
+  CHECK(double(into(base + T(0.f), at, added * T(1.f))(0)) == want);
+  for (const char* backend : {"cpu", "reference"})
+    CHECK(double(compile(into, {.backend = backend})(base, at, added)(0)) == want);
+  // Rows that were read many times, and a running maximum that never changes.
+  const auto read = grad([](tensor<T, 2> table, tensor<i64, 1> i) { return sum(cast<float>(take(table, i))); });
+  const auto first = grad([](tensor<T, 1> x) { return sum(cast<float>(cummax<0>(x))); });
+  const tensor<T, 1> falling = cast<T>(-arange<float>(300.f)).eval();
+  for (const char* backend : {"cpu", "reference"}) {
+    CHECK(double(compile(read, {.backend = backend})(ones<T>(3, 4), at)(0, 3)) == double(T(5000.f)));
+    CHECK(double(compile(first, {.backend = backend})(falling)(0)) == 300);
+  }
+  CHECK(double(read(ones<T>(3, 4), at)(0, 3)) == double(T(5000.f)));
 }
 
 TEST_CASE("empty indices and empty rows") {

@@ -215,6 +215,9 @@ const std::vector<rule_case> cases{
     {"scatter_add of one index per row",
      {dtype::f32, dtype::i8},
      [](const auto& o) { return scatter_add(o.x.like(0.0), o.index, o.u, 1); }},
+    {"scatter_add of halves",
+     {dtype::f16, dtype::bf16},
+     [](const auto& o) { return scatter_add(o.x, o.index, o.u, 1); }},
 };
 
 literal_array operand(dtype t, const extents_t& e, unsigned seed) {

@@ -22,7 +22,7 @@ inline value push_reduce(const site& s, const value& t) {
     case op::minimum: {
       value count;
       const value at = extremes(x, s.result(), axes, count);
-      return reduce(select(at, t, 0.0), op::add, axes) / count;
+      return share(reduce(select(at, t, 0.0), op::add, axes), count);
     }
     default:
       return {};

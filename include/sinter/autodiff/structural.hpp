@@ -94,10 +94,11 @@ inline value exclusive_products(const value& x, std::int64_t axis) {
   return before * scan(slice(wide, x.extents(), two, steps), op::mul, axis, true);
 }
 
+inline bool is_half(dtype t) { return t == dtype::f16 || t == dtype::bf16; }
+
 /// The derivative of a product along `axes` by each element of x. Parts of a product may leave the range of 16 bits.
 inline value product_slopes(const value& x, const axes_t& axes) {
-  if (x.type() == dtype::f16 || x.type() == dtype::bf16)
-    return cast(product_slopes(cast(x, dtype::f32), axes), x.type());
+  if (is_half(x.type())) return cast(product_slopes(cast(x, dtype::f32), axes), x.type());
   if (axes.size() == 1) return exclusive_products(x, axes[0]);
   axes_t order;
   for (std::int64_t i = 0; i < x.rank(); ++i)
@@ -110,12 +111,15 @@ inline value product_slopes(const value& x, const axes_t& axes) {
   return permute(reshape(exclusive_products(flat, 1), extents), inverse(order));
 }
 
-/// True where x equals the extreme r of `axes`; `count` receives how many elements tie, with r's extents.
+/// True where x equals the extreme r of `axes`; `count` receives how many elements tie, with r's extents, of halves in f32.
 inline value extremes(const value& x, const value& r, const axes_t& axes, value& count) {
   const value at = eq(x, expand(r, axes, x.extents()));
-  count = reduce(cast(at, x.type()), op::add, axes);
+  count = reduce(cast(at, is_half(x.type()) ? dtype::f32 : x.type()), op::add, axes);
   return at;
 }
+
+/// What each of `count` that tie has of x.
+inline value share(const value& x, const value& count) { return cast(cast(x, count.type()) / count, x.type()); }
 
 /// The largest valid index of extent `extent` on an axis, as big as `index`.
 inline value last_index(const value& index, const dim& extent) {

@@ -34,7 +34,7 @@ inline value transpose_reduce(const site& s, const value& ct) {
     case op::minimum: {
       value count;
       const value at = extremes(x, s.result(), axes, count);
-      return select(at, expand(ct / count, axes, x.extents()), 0.0);
+      return select(at, expand(share(ct, count), axes, x.extents()), 0.0);
     }
     default:
       return {};

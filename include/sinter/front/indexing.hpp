@@ -50,7 +50,7 @@ SINTER_API handle take_at(const handle& x, const handle& index, int axis, const 
 /// One element for each of index's; x and index have equal extents off the axis.
 SINTER_API handle gather_elements(const handle& x, const handle& index, int axis, location at);
 
-/// a + b as the graph's add has it: integers wrap, halves add in float and round.
+/// a + b as the graph's add has it: integers wrap.
 template <class T>
 T plus(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
@@ -187,8 +187,8 @@ auto one_hot(const I& index, location at = location::current()) {
 }
 
 /// base with updates added at indices along an axis (the first by default). updates are shaped like take(base, index), or, when
-/// index has base's rank, like index (and like base off the axis). Equal indices add up. Any dtype but bool. An index outside
-/// [0, extent) is a user_error, and is dropped in compiled code.
+/// index has base's rank, like index (and like base off the axis). Equal indices add up, those of halves in f32. Any dtype but
+/// bool. An index outside [0, extent) is a user_error, and is dropped in compiled code.
 template <tensor_like X, tensor_like I, tensor_like U, int A = 0>
 auto scatter_add(const X& base, const I& index, const U& updates, axis_t<A> = {}, location at = location::current()) {
   using T = typename X::value_type;
@@ -199,11 +199,18 @@ auto scatter_add(const X& base, const I& index, const U& updates, axis_t<A> = {}
   constexpr int place = detail::checked_axes<detail::named::scatter_add, X::rank, A>()[0];
   constexpr auto shape = op_shapes::scatter_add(X::static_shape, I::static_shape, U::static_shape, place);
   static_assert(shape.error == nullptr, "sinter: [scatter_add] the updates' shape does not follow from base and index");
+  // Halves are added in f32; a graph does that by itself.
+  if constexpr (vocabulary::is_half<T>)
+    if (!detail::tracing()) {
+      const auto sums = scatter_add(cast<float>(base, at), index, cast<float>(updates, at), axis_t<A>{}, at);
+      return detail::typed<T, shape.shape>(detail::untyped(cast<T>(sums, at), at), at);
+    }
   const auto to = detail::untyped(base, at), indices = detail::untyped(index, at), add = detail::untyped(updates, at);
   op_shapes::demand("scatter_add", op_shapes::scatter_add(to.extents, indices.extents, add.extents, place), at,
                     {to.extents, indices.extents, add.extents});
   constexpr bool along = I::rank == X::rank && U::rank == X::rank;
-  return detail::typed<T, shape.shape>(detail::scatter<T>(to, indices, add, place, along, at), at);
+  using sum = std::conditional_t<vocabulary::is_half<T>, float, T>;
+  return detail::typed<T, shape.shape>(detail::scatter<sum>(to, indices, add, place, along, at), at);
 }
 
 }  // namespace sinter

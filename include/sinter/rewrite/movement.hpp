@@ -173,4 +173,10 @@ inline value scatter_of_one(const site& s) {
   return select(here, broadcast(updates, extents), s.constant(*s.literal(0)));
 }
 
+/// Halves are added in f32 and rounded once.
+inline value scatter_of_halves(const site& s) {
+  if (s.type() != dtype::f16 && s.type() != dtype::bf16) return {};
+  return cast(scatter_add(cast(s.in(0), dtype::f32), s.in(1), cast(s.in(2), dtype::f32), s.n().attr.ints[0]), s.type());
+}
+
 }  // namespace sinter::engine::rewrite

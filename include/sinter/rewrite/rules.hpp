@@ -118,6 +118,7 @@ inline constexpr rule rules[] = {
   {op::reduce, "reduce of constant",              reduce_of_constant},
   {op::reduce, "reduce of broadcast",             reduce_of_broadcast},
   {op::scatter_add, "scatter_add of one index per row", scatter_of_one},
+  {op::scatter_add, "scatter_add of halves",      scatter_of_halves},
 };
 // clang-format on
 
