@@ -110,6 +110,7 @@ class size_space final : public ir::open_sizes {
       fix_all(y, where, "a divisor that may not be positive");
       if (!y.is(0)) return combine(what, a, b);
     }
+    if (x.is(0) && !y.is(0)) return dim(0);
     if (what == mod && x.evaluate(hints_) % y.evaluate(hints_) == 0) {
       make_divisible(x, y, where);
       return combine(what, a, b);

@@ -404,6 +404,32 @@ TEST_CASE("extents outside a trace are numbers") {
   CHECK(dim(INT64_MIN) % -1 == 0);
 }
 
+TEST_CASE("an extent of 0 is divided by an open one, also after a read") {
+  for (const auto how : {dynamic::yes, dynamic::automatic}) {
+    const auto whole = compile(
+        [](vector x, vector y) {
+          const dim n = x.size(0), m = y.size(0) + 1;
+          return zeros<float>(1 + n % m + 100 * (n / m));
+        },
+        {.dynamic = how});
+    const auto read = compile(
+        [](vector x, vector y) {
+          if (sum(y).item() > 1e9f) y = y * 2.f;
+          return y + x.size(0) % (y.size(0) + 1) + x.size(0) / (y.size(0) + 1);
+        },
+        {.dynamic = how});
+    for (const auto& [n, m] : {std::pair{3, 8}, {8, 3}, {0, 8}, {8, 0}, {0, 5}, {0, 0}, {12, 5}}) {
+      CAPTURE(n);
+      CAPTURE(m);
+      CHECK(whole(ops::sample<float, 1>({n}), ops::sample<float, 1>({m})).size(0) ==
+            1 + n % (m + 1) + 100 * (n / (m + 1)));
+      const vector y = ops::sample<float, 1>({m}, 3);
+      const vector got = read(ops::sample<float, 1>({n}), y), want = y + float(n % (m + 1)) + float(n / (m + 1));
+      CHECK(got.to_vector() == want.to_vector());
+    }
+  }
+}
+
 TEST_CASE("a division by an extent of 0 is an error, whichever call is the first to have it") {
   const auto said = [](auto&& f) { return ops::error_of([&] { (void)f(); }); };
   CHECK(ops::contains(said([] { return dim(12) / dim(0); }), "[size] 12 is divided by an extent of 0"));

@@ -296,6 +296,40 @@ TEST_CASE("a compiler that hangs is waited for once, but for a longer limit or w
   CHECK(runs() == 5);
 }
 
+TEST_CASE(
+    "kernels that share runs of a compiler that hangs wait for it once, and those that it made say that it works") {
+  const sandbox box;
+  const std::string log = box.root.at("log"), awake = box.root.at("awake"), real = support::real_compiler();
+  const std::string body = "echo run >> " + support::quoted(log) + "\n[ -e " + support::quoted(awake) +
+                           " ] || exec sleep 1000\nexec " + support::quoted(real) + " \"$@\"";
+  const variable chosen("SINTER_CXX", support::script(box.root, "sleepy c++", body));
+  const auto runs = [&] { return support::contents(log).size() / 4; };
+  const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
+  std::vector<std::string> kernels;
+  for (std::size_t i = 0; i < 2 * cores; ++i)
+    kernels.push_back("extern \"C\" void sinter_kernel(int* x) { *x = " + std::to_string(i) + "; }\n");
+  const auto outcome_of_all = [&] {
+    try {
+      engine::run::build(kernels);
+    } catch (const engine::run::compile_error& e) {
+      return e.how();
+    }
+    return engine::run::outcome::ok;
+  };
+  const variable limit("SINTER_COMPILE_TIMEOUT", "1");
+  for (int i = 0; i < 2; ++i) {
+    CHECK(outcome_of_all() == engine::run::outcome::timed_out);
+    CHECK(runs() == cores);
+  }
+  support::write(awake, "");
+  const variable longer("SINTER_COMPILE_TIMEOUT", "60");
+  CHECK(outcome_of_all() == engine::run::outcome::ok);
+  CHECK(runs() == 2 * cores);
+  std::filesystem::remove(awake);
+  const variable again("SINTER_COMPILE_TIMEOUT", "1");
+  CHECK(support::contains(failure_of(kernel(-1, "sleepy")).message, "SINTER_COMPILE_TIMEOUT sets the limit"));
+}
+
 TEST_CASE("a compiler that hangs on --version is not usable") {
   const sandbox box;
   support::write(box.root.at("mute"), "#!/bin/sh\nexec sleep 1000\n");

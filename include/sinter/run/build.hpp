@@ -289,16 +289,21 @@ class host_toolchain final : public toolchain {
   }
   std::string compile(const std::string& source) const override {
     check();
-    const auto limit = compile_limit();
-    compiled made = run::compile(*compiler_, named_text(source));
-    compiler_patience::get().note(*compiler_, made.result.how, limit);
+    compiled made = run_compiler(named_text(source));
     if (made.result.how != outcome::ok) fail_compile(*compiler_, source, made.result);
     return std::move(made.image);
   }
-  std::string try_compile(const std::string& text) const override { return run::compile(*compiler_, text).image; }
+  std::string try_compile(const std::string& text) const override { return run_compiler(text).image; }
   std::shared_ptr<const void> load(const std::string& image) const override { return run::load(image); }
 
  private:
+  compiled run_compiler(const std::string& text) const {
+    const auto limit = compile_limit();
+    compiled made = run::compile(*compiler_, text);
+    compiler_patience::get().note(*compiler_, made.result.how, limit);
+    return made;
+  }
+
   std::shared_ptr<const host_compiler> compiler_ = find_compiler();
 };
 
