@@ -418,7 +418,8 @@ TEST_CASE("an extent of 0 is divided by an open one, also after a read") {
           return y + x.size(0) % (y.size(0) + 1) + x.size(0) / (y.size(0) + 1);
         },
         {.dynamic = how});
-    for (const auto& [n, m] : {std::pair{3, 8}, {8, 3}, {0, 8}, {8, 0}, {0, 5}, {0, 0}, {12, 5}}) {
+    for (const auto& extents : {std::pair{3, 8}, {8, 3}, {0, 8}, {8, 0}, {0, 5}, {0, 0}, {12, 5}}) {
+      const int n = extents.first, m = extents.second;
       CAPTURE(n);
       CAPTURE(m);
       CHECK(whole(ops::sample<float, 1>({n}), ops::sample<float, 1>({m})).size(0) ==
