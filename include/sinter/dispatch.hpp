@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "base/callback.hpp"
 #include "base/log.hpp"
 #include "base/series.hpp"
 #include "base/text.hpp"

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 // What every call passes through, as fast as the program wants it.
+#include "base/callback.hpp"
 #include "base/local_list.hpp"
 #include "base/series.hpp"
 #include "caches.hpp"

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <numeric>
 
+#include "base/callback.hpp"
 #include "base/log.hpp"
 #include "base/sorted.hpp"
 #include "engine.hpp"

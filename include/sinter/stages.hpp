@@ -6,6 +6,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "base/callback.hpp"
 #include "dispatch.hpp"
 #include "engine.hpp"
 

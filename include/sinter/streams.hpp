@@ -1,6 +1,7 @@
 // streams.hpp: the engine's streams and events, which are a GPU's.
 #pragma once
 
+#include "base/callback.hpp"
 #include "engine.hpp"
 #include "run/cuda_stream.hpp"
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/callback.hpp"
 #include "base/series.hpp"
 #include "engine.hpp"
 #include "size_space.hpp"

@@ -1,5 +1,5 @@
-// base/engine_begin.hpp: from here to engine_end.hpp is code that runs once a specialisation: SINTER_FRUGAL asks g++ for
-// little optimisation of it. Included as often as needed.
+// base/engine_begin.hpp: from here to engine_end.hpp is code that runs once a specialisation: with SINTER_FRUGAL g++ does not
+// optimise it. Included as often as needed.
 
 // Everything that the engine includes of the system, so that it is compiled as the program wants. check_layers.py compares.
 #if defined(__x86_64__) || defined(__i386__)
@@ -67,5 +67,5 @@
 
 #if SINTER_FRUGAL
 #pragma GCC push_options
-#pragma GCC optimize("Og")
+#pragma GCC optimize("O0")
 #endif

@@ -8,6 +8,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "../base/callback.hpp"
 #include "../base/log.hpp"
 #include "../base/series.hpp"
 #include "../base/text.hpp"

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "../base/callback.hpp"
 #include "../base/log.hpp"
 #include "../base/text.hpp"
 #include "../engine.hpp"

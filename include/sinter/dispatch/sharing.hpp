@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "../base/callback.hpp"
 #include "../base/series.hpp"
 #include "../engine.hpp"
 #include "holdings.hpp"

@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "../base/callback.hpp"
 #include "../base/log.hpp"
 #include "../base/series.hpp"
 #include "../engine.hpp"

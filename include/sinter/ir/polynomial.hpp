@@ -95,7 +95,7 @@ SINTER_API polynomial expanded(const dim& d) {
 
 SINTER_API dim of_atom(atom a) {
   polynomial p;
-  add_term(p, {1, {sinter::detail::make_on_heap<const atom>(std::move(a))}});
+  add_term(p, {1, {std::make_shared<const atom>(std::move(a))}});
   return interned(std::move(p));
 }
 

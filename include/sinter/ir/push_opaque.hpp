@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "../base/callback.hpp"
 #include "../base/series.hpp"
 #include "../base/text.hpp"
 #include "graph.hpp"

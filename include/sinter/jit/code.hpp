@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "../base/callback.hpp"
 #include "../base/sorted.hpp"
 #include "../engine.hpp"
 #include "../plan/memory.hpp"

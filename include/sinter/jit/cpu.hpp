@@ -3,6 +3,7 @@
 
 #include <numeric>
 
+#include "../base/callback.hpp"
 #include "../base/series.hpp"
 #include "../emit/cpu.hpp"
 #include "../run/build.hpp"

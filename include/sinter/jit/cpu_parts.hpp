@@ -1,6 +1,7 @@
 // jit/cpu_parts.hpp: opaque steps on the host.
 #pragma once
 
+#include "../base/callback.hpp"
 #include "../run/host_control.hpp"
 #include "parts.hpp"
 

@@ -1,6 +1,7 @@
 // jit/cuda_parts.hpp: opaque steps on a GPU.
 #pragma once
 
+#include "../base/callback.hpp"
 #include "../run/cuda_control.hpp"
 #include "../run/cuda_nvrtc.hpp"
 #include "parts.hpp"

@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 
+#include "../base/callback.hpp"
 #include "../base/series.hpp"
 #include "build.hpp"
 #include "cuda_module.hpp"

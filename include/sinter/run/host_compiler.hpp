@@ -17,6 +17,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "../base/callback.hpp"
 #include "../base/log.hpp"
 #include "../base/series.hpp"
 #include "process.hpp"

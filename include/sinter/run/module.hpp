@@ -16,6 +16,7 @@
 #include <string>
 #include <string_view>
 
+#include "../base/callback.hpp"
 #include "../base/config.hpp"
 #include "../base/error.hpp"
 #include "file.hpp"

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "../base/callback.hpp"
 #include "../base/config.hpp"
 #include "../base/error.hpp"
 #include "../base/series.hpp"
