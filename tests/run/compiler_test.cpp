@@ -35,6 +35,16 @@ struct sandbox {
   variable temporary{"TMPDIR", root.path};
 };
 
+/// The compiler of its sandbox: it hangs while the file `awake` is missing.
+struct drowsy_compiler : sandbox {
+  std::string log = root.at("log"), awake = root.at("awake");
+  variable chosen{"SINTER_CXX", support::script(root, "drowsy c++",
+                                                "echo run >> " + support::quoted(log) + "\n[ -e " +
+                                                    support::quoted(awake) + " ] || exec sleep 1000\nexec " +
+                                                    support::quoted(support::real_compiler()) + " \"$@\"")};
+  int runs() const { return support::lines(log); }
+};
+
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -263,16 +273,11 @@ TEST_CASE("a hanging compiler is stopped with its children") {
 }
 
 TEST_CASE("a compiler that hangs is waited for once, but for a longer limit or where it has compiled before") {
-  const sandbox box;
-  const std::string log = box.root.at("log"), awake = box.root.at("awake"), real = support::real_compiler();
-  const std::string body = "echo run >> " + support::quoted(log) + "\n[ -e " + support::quoted(awake) +
-                           " ] || exec sleep 1000\nexec " + support::quoted(real) + " \"$@\"";
-  const variable chosen("SINTER_CXX", support::script(box.root, "drowsy c++", body));
-  const auto runs = [&] { return support::contents(log).size() / 4; };
+  const drowsy_compiler chosen;
   {
     const variable limit("SINTER_COMPILE_TIMEOUT", "1");
     const failure first = failure_of(kernel(1, "drowsy")), second = failure_of(kernel(2, "drowsy"));
-    CHECK(runs() == 1);
+    CHECK(chosen.runs() == 1);
     CHECK(support::contains(first.message, "this process does not wait for it again unless SINTER_COMPILE_TIMEOUT"));
     CHECK(second.how == engine::run::outcome::timed_out);
     CHECK(second.source_path.empty());
@@ -281,32 +286,27 @@ TEST_CASE("a compiler that hangs is waited for once, but for a longer limit or w
   {
     const variable limit("SINTER_COMPILE_TIMEOUT", "1.5");
     CHECK(support::contains(failure_of(kernel(2, "drowsy")).message, "did not finish within 1.5 s"));
-    CHECK(runs() == 2);
+    CHECK(chosen.runs() == 2);
   }
-  support::write(awake, "");
+  support::write(chosen.awake, "");
   CHECK(failure_of(kernel(2, "drowsy")).how == engine::run::outcome::ok);
-  CHECK(runs() == 3);
-  std::filesystem::remove(awake);
+  CHECK(chosen.runs() == 3);
+  std::filesystem::remove(chosen.awake);
   const variable limit("SINTER_COMPILE_TIMEOUT", "1");
   for (const int unique : {3, 4}) {
     const failure f = failure_of(kernel(unique, "drowsy"));
     CHECK(support::contains(f.message, "within 1 s and was stopped; SINTER_COMPILE_TIMEOUT sets the limit"));
     CHECK(!f.source_path.empty());
   }
-  CHECK(runs() == 5);
+  CHECK(chosen.runs() == 5);
 }
 
 TEST_CASE(
     "kernels that share runs of a compiler that hangs wait for it once, and those that it made say that it works") {
-  const sandbox box;
-  const std::string log = box.root.at("log"), awake = box.root.at("awake"), real = support::real_compiler();
-  const std::string body = "echo run >> " + support::quoted(log) + "\n[ -e " + support::quoted(awake) +
-                           " ] || exec sleep 1000\nexec " + support::quoted(real) + " \"$@\"";
-  const variable chosen("SINTER_CXX", support::script(box.root, "sleepy c++", body));
-  const auto runs = [&] { return support::contents(log).size() / 4; };
-  const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
+  const drowsy_compiler chosen;
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   std::vector<std::string> kernels;
-  for (std::size_t i = 0; i < 2 * cores; ++i)
+  for (int i = 0; i < 2 * cores; ++i)
     kernels.push_back("extern \"C\" void sinter_kernel(int* x) { *x = " + std::to_string(i) + "; }\n");
   const auto outcome_of_all = [&] {
     try {
@@ -319,13 +319,13 @@ TEST_CASE(
   const variable limit("SINTER_COMPILE_TIMEOUT", "1");
   for (int i = 0; i < 2; ++i) {
     CHECK(outcome_of_all() == engine::run::outcome::timed_out);
-    CHECK(runs() == cores);
+    CHECK(chosen.runs() == cores);
   }
-  support::write(awake, "");
+  support::write(chosen.awake, "");
   const variable longer("SINTER_COMPILE_TIMEOUT", "60");
   CHECK(outcome_of_all() == engine::run::outcome::ok);
-  CHECK(runs() == 2 * cores);
-  std::filesystem::remove(awake);
+  CHECK(chosen.runs() == 2 * cores);
+  std::filesystem::remove(chosen.awake);
   const variable again("SINTER_COMPILE_TIMEOUT", "1");
   CHECK(support::contains(failure_of(kernel(-1, "sleepy")).message, "SINTER_COMPILE_TIMEOUT sets the limit"));
 }
