@@ -230,6 +230,16 @@ TEST_CASE("columns: a few rows in one launch, many in parts that a second one ad
   const auto large = only({sum(input(h, {65536, 1024}), {0})});
   CHECK(large.source.launches.size() == 2);
   CHECK(blocks(large) == 528);
+  // As many sums as a kernel has, of vectors of eight and of doubles: their meeting place is a block's 48 KiB at most.
+  for (const bool doubles : {false, true}) {
+    graph many;
+    std::vector<value> sums;
+    for (int i = 0; i < 4; ++i) {
+      const value x = input(many, {8192, 1024}, dtype::bf16), y = cast(x, doubles ? dtype::f64 : dtype::f32);
+      for (const value& v : {sum(y, {0}), sum(y * y, {0})}) sums.push_back(cast(v, dtype::bf16));
+    }
+    check_compiles(only({sums[0], sums[1], sums[2], sums[3], sums[4], sums[5], sums[6], sums[7]}));
+  }
 }
 
 TEST_CASE("a norm's backward pass copies its rows ahead into shared memory where there is such a copy") {

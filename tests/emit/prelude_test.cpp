@@ -17,6 +17,7 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <random>
 #include <string>
@@ -605,6 +606,52 @@ void check_folds(const engine::run::module& code, int lanes) {
         CHECK(std::isnan(fold("fold_minimum", m, array<T>(x))));
       }
     }
+}
+
+/// The bits of every function of floats must not depend on what computes it: `_v`, `_s`, and the code for other lanes of the same
+/// machine, of which `seen` has the results.
+template <class T>
+void check_same_bits(const engine::run::module& code, std::map<std::string, std::vector<T>>& seen) {
+  static const auto inputs = [] {
+    auto [a, b] = pairs<T>();
+    const auto more = values<T>(6007);
+    for (std::size_t i = 0; i < more.size(); ++i) {
+      const T exponents[] = {2, T(0.5), 1, 0, -1, 3};
+      a.push_back(more[i]), b.push_back(exponents[random_bits() % 6]);
+    }
+    return std::pair{array<T>(a), array<T>(b)};
+  }();
+  const auto& [a, b] = inputs;
+  std::vector<std::string> functions(std::begin(unary_math), std::end(unary_math));
+  functions.insert(functions.end(), {"power", "atan2"});
+  for (const std::string& f : functions)
+    for (const char* form : {"_v", "_s"}) {
+      std::vector<T> out(a.size);
+      const void* p[] = {a.data(), f == "power" || f == "atan2" ? b.data() : out.data(), out.data()};
+      code.symbol<kernel>((f + "_" + dtype_name<T>() + form).c_str())(p, static_cast<long>(a.size));
+      const auto& first = seen.emplace(f, out).first->second;
+      std::size_t differ = 0;
+      for (std::size_t i = 0; i < out.size(); ++i)
+        differ += std::memcmp(&out[i], &first[i], sizeof(T)) != 0 && !(std::isnan(out[i]) && std::isnan(first[i]));
+      CHECK_MESSAGE(differ == 0, f, "_", dtype_name<T>(), form, ": ", differ, " of ", out.size(), " have other bits");
+    }
+}
+
+TEST_CASE("an element has the same bits in scalar and vector code, whatever else the kernel holds") {
+  std::map<std::string, std::vector<float>> f32;
+  std::map<std::string, std::vector<double>> f64;
+  // The lanes of kernels whose widest values have 4 bytes, and 8.
+  int lanes = 4;
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f")) lanes = 16;
+  else if (__builtin_cpu_supports("avx2")) lanes = 8;
+#endif
+  for (const int each : {lanes, std::max(lanes / 2, 4)}) {
+    CAPTURE(each);
+    const auto code = build({each, ""}, every_kernel());
+    check_same_bits<float>(*code, f32);
+    check_same_bits<double>(*code, f64);
+  }
 }
 
 TEST_CASE("the prelude computes the vocabulary on every dtype, width and tail") {

@@ -42,6 +42,11 @@ inline column_shape columns_of(const cuda_printer& p, const cuda_target& t) {
                      outer = k.extent(role::outer).number().value_or(1),
                      tiles =
                          std::max<std::int64_t>((dim(s.tiles.number().value_or(8)) * outer).number().value_or(1), 1);
+  // The threads' sums meet in shared memory, of which a block has 48 KiB.
+  std::int64_t bytes = 0;
+  for (int id = 0; id < p.size(); ++id)
+    if (p.is_reduction(p.at(id))) bytes += s.width * static_cast<std::int64_t>(size_of(compute_type(p.at(id).type)));
+  const auto has_room = [&] { return bytes * s.threads() <= (40 << 10); };
   // Who waits for what is stored of the rows does not wait for the sums if they are finished by another launch.
   const bool stores_rows = std::any_of(k.stores.begin(), k.stores.end(), [&](const auto& st) {
     return !p.is_uniform_store(st) && !is_final_store(p, st);
@@ -53,15 +58,11 @@ inline column_shape columns_of(const cuda_printer& p, const cuda_target& t) {
     s.across = std::min(s.across, 8);
     while (s.across > 1 && s.width * s.across > 8 && count / s.across * 2 <= t.multiprocessors) s.across /= 2;
     s.tiles = s.count.is(0) ? dim(1) : ceil_div(s.count, s.across);
-    std::int64_t bytes = 0;
-    for (int id = 0; id < p.size(); ++id)
-      if (p.is_reduction(p.at(id)))
-        bytes += s.width * s.across * static_cast<std::int64_t>(size_of(compute_type(p.at(id).type)));
     s.down = 1024 / s.across;
-    while (s.down > 32 / s.across && (s.down / 2 * s.vectors >= rows || bytes * s.down > (40 << 10))) s.down /= 2;
+    while (s.down > 32 / s.across && (s.down / 2 * s.vectors >= rows || !has_room())) s.down /= 2;
     return s;
   }
-  while (s.down > 1 && s.down / 2 >= rows) s.down /= 2;
+  while (s.down > 1 && (s.down / 2 >= rows || !has_room())) s.down /= 2;
   // One wave of 1024 threads to a multiprocessor: with 64 bytes each, 64 KiB are on their way.
   const std::int64_t wave = round_up(std::int64_t{1024 / s.threads()} * t.multiprocessors, tiles);
   s.chunks = static_cast<int>(std::clamp<std::int64_t>(std::min(wave, rows / (s.down * s.vectors)), 1, 1024));

@@ -21,18 +21,31 @@ template <int S> SX v_f32 exp_rest(v_f32 a, s_f32 to, v_f32& t, v_f32& n) {
 SX v_f32 exp_range(v_f32 a) { return smaller(splat<v_f32>(89), larger(splat<v_f32>(-176), a)); }
 SX v_f32 sigmoid_range(v_f32 a) { return smaller(splat<v_f32>(86), larger(splat<v_f32>(-89), a)); }
 // sigmoid takes e^-a as twice e^r times half of 2^n, which is finite wherever e^-a is.
-#if __AVX512F__ && SINTER_W == 16
-SX v_f32 scale(v_f32 a, v_f32 n) { return (v_f32)__builtin_ia32_scalefps512_mask(a, n, a, -1, 4); }
+#if __AVX512VL__ && SINTER_W >= 8
 // n in steps of 1/16: 2^(n - floor n) by its last four bits, 1 or half of it.
+#define SX_POWERS_LOW 1.0f,        1.04427378f, 1.09050773f, 1.13878863f, 1.18920712f, 1.24185781f, 1.29683955f, 1.35425555f
+#define SX_POWERS_HIGH 1.41421356f, 1.47682615f, 1.54221083f, 1.61049033f, 1.68179283f, 1.75625216f, 1.83400809f, 1.91520656f
+#if SINTER_W == 16
+SX v_f32 scale(v_f32 a, v_f32 n) { return (v_f32)__builtin_ia32_scalefps512_mask(a, n, a, -1, 4); }
 SX v_f32 exp_sixteenth(v_f32 t, s_f32 one) {
-  const v_f32 power = one * v_f32{1.0f,        1.04427378f, 1.09050773f, 1.13878863f, 1.18920712f, 1.24185781f, 1.29683955f, 1.35425555f,
-                                  1.41421356f, 1.47682615f, 1.54221083f, 1.61049033f, 1.68179283f, 1.75625216f, 1.83400809f, 1.91520656f};
+  const v_f32 power = one * v_f32{SX_POWERS_LOW, SX_POWERS_HIGH};
 #if __clang__
   return (v_f32)__builtin_ia32_permvarsf512(power, bits<v_i32>(t));
 #else
   return (v_f32)__builtin_ia32_permvarsf512_mask(power, bits<v_i32>(t), power, -1);
 #endif
 }
+#else
+SX v_f32 scale(v_f32 a, v_f32 n) { return (v_f32)__builtin_ia32_scalefps256_mask(a, n, a, -1); }
+SX v_f32 exp_sixteenth(v_f32 t, s_f32 one) {
+  const v_f32 low = one * v_f32{SX_POWERS_LOW}, high = one * v_f32{SX_POWERS_HIGH};
+#if __clang__
+  return (v_f32)__builtin_ia32_vpermi2varps256(low, bits<v_i32>(t), high);
+#else
+  return (v_f32)__builtin_ia32_vpermt2varps256_mask(bits<v_i32>(t), low, high, -1);
+#endif
+}
+#endif
 template <int S> SX v_f32 exp_within(v_f32 a) {
   typedef v_f32 V;
   V t, n;
@@ -92,9 +105,9 @@ SX v_f32 tanh(v_f32 a) {
   return size < 0.6f ? a * multiply_add(p, square, splat<v_f32>(1)) : with_sign(1 - 2 / (1 + exp_within<2>(size)), a);
 }
 #else
-SX_UNARY_V32(tanh)
+SX_VECTOR_32(tanh)
 #endif
-#if __AVX512F__ && SINTER_W == 16 || !SINTER_LIBMVEC
+#if __AVX512VL__ && SINTER_W >= 8 || !SINTER_LIBMVEC
 SX v_f32 erf(v_f32 a) {
   const v_f32 size = smaller(splat<v_f32>(4), abs(a)), square = size * size;
   const v_f32 p = polynomial(square, {-6.315445085e-4f, 5.051157823e-3f, -2.680259351e-2f, 0.1128271885f, -0.3761257202f, 0.12837916f});
@@ -102,8 +115,11 @@ SX v_f32 erf(v_f32 a) {
   return size < 0.85f ? multiply_add(p, a, a) : with_sign(1 - exp_within<-1>(square) * q, a);
 }
 #else
-SX_UNARY_V32(erf)
+SX_VECTOR_32(erf)
 #endif
+// Scalars are lanes, so that they have the same bits.
+#define SX_LANE(name) SX s_f32 name(s_f32 a) { return name(splat<v_f32>(a))[0]; }
+SX_LANE(exp) SX_LANE(sigmoid) SX_LANE(tanh) SX_LANE(erf)
 }  // namespace sx
 )prelude";
 

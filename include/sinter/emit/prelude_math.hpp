@@ -168,90 +168,91 @@ SX_T V rsqrt(V a) { return splat<V>(1) / sqrt(a); }
 }  // namespace sx
 )prelude";
 
-/// The transcendental functions and power of floats: libmvec where SINTER_LIBMVEC is set, lane by lane otherwise. prelude_exp
-/// follows with those of f32 vectors that are not called here.
+/// The transcendental functions and power of floats: libmvec where SINTER_LIBMVEC is set, libm otherwise. prelude_exp follows with
+/// those of f32 that are not called here. An element has the same bits whatever computes it, a scalar or a vector of any length,
+/// in any kernel: fusion computes a value anew and compares it with itself, for one in the derivative of max.
 inline constexpr std::string_view prelude_math = R"prelude(
 namespace sx {
 #if SINTER_LIBMVEC
-// The machine vectors, which may be shorter than ours.
-#if __AVX512F__ && SINTER_W == 16
+// The longest vectors of the machine, which may be shorter or longer than ours.
+#if __AVX512F__
 #define SX_L32 16
 #define SX_MV32(args, name) _ZGVeN16##args##_##name##f
-#elif __AVX2__ && SINTER_W >= 8
-#define SX_L32 8
-#define SX_MV32(args, name) _ZGVdN8##args##_##name##f
-#else
-#define SX_L32 4
-#define SX_MV32(args, name) _ZGVbN4##args##_##name##f
-#endif
-#if __AVX512F__ && SINTER_W >= 8
 #define SX_L64 8
 #define SX_MV64(args, name) _ZGVeN8##args##_##name
 #elif __AVX2__
+#define SX_L32 8
+#define SX_MV32(args, name) _ZGVdN8##args##_##name##f
 #define SX_L64 4
 #define SX_MV64(args, name) _ZGVdN4##args##_##name
 #else
+#define SX_L32 4
+#define SX_MV32(args, name) _ZGVbN4##args##_##name##f
 #define SX_L64 2
 #define SX_MV64(args, name) _ZGVbN2##args##_##name
 #endif
 typedef s_f32 m_f32 __attribute__((vector_size(4 * SX_L32)));
 typedef s_f64 m_f64 __attribute__((vector_size(8 * SX_L64)));
-template <class M, class V> SX V in_parts(M (*f)(M), V a) {
-  if constexpr (sizeof(M) == sizeof(V)) return f(a);
-  else {
-    constexpr int n = sizeof(V) / sizeof(M);
-    M x[n];
-    __builtin_memcpy(x, &a, sizeof a);
-    for (int k = 0; k < n; ++k) x[k] = f(x[k]);
-    __builtin_memcpy(&a, x, sizeof a);
+// a as machine vectors, and back: the last one is filled with what is in a.
+template <class M, class V> struct machine_parts {
+  static constexpr int own = sizeof(V), each = sizeof(M), count = own > each ? own / each : 1;
+  M x[count];
+  SX_IN machine_parts(V a) {
+    for (int at = 0; at < count * each; at += own) __builtin_memcpy((char*)x + at, &a, own);
+  }
+  SX_IN V joined() const {
+    V a;
+    __builtin_memcpy(&a, x, own);
     return a;
   }
+};
+template <class M, class V> SX V in_parts(M (*f)(M), V a) {
+  machine_parts<M, V> x(a);
+  for (M& part : x.x) part = f(part);
+  return x.joined();
 }
 template <class M, class V> SX V in_parts(M (*f)(M, M), V a, V b) {
-  if constexpr (sizeof(M) == sizeof(V)) return f(a, b);
-  else {
-    constexpr int n = sizeof(V) / sizeof(M);
-    M x[n], y[n];
-    __builtin_memcpy(x, &a, sizeof a);
-    __builtin_memcpy(y, &b, sizeof b);
-    for (int k = 0; k < n; ++k) x[k] = f(x[k], y[k]);
-    __builtin_memcpy(&a, x, sizeof a);
-    return a;
-  }
+  machine_parts<M, V> x(a), y(b);
+  for (int k = 0; k < x.count; ++k) x.x[k] = f(x.x[k], y.x[k]);
+  return x.joined();
 }
-#define SX_UNARY_V32(name) \
+#define SX_VECTOR_32(name) \
   extern "C" m_f32 SX_MV32(v, name)(m_f32); \
   SX v_f32 name(v_f32 a) { return in_parts(SX_MV32(v, name), a); }
-#define SX_UNARY_V64(name) \
+#define SX_UNARY_32(name) \
+  SX_VECTOR_32(name) \
+  SX s_f32 name(s_f32 a) { return in_parts(SX_MV32(v, name), a); }
+#define SX_UNARY_64(name) \
   extern "C" m_f64 SX_MV64(v, name)(m_f64); \
+  SX s_f64 name(s_f64 a) { return in_parts(SX_MV64(v, name), a); } \
   SX v_f64 name(v_f64 a) { return in_parts(SX_MV64(v, name), a); }
-#define SX_BINARY_VECTOR(ours, name) \
+#define SX_BINARY(ours, name) \
   extern "C" m_f32 SX_MV32(vv, name)(m_f32, m_f32); \
   extern "C" m_f64 SX_MV64(vv, name)(m_f64, m_f64); \
+  SX s_f32 ours(s_f32 a, s_f32 b) { return in_parts(SX_MV32(vv, name), a, b); } \
   SX v_f32 ours(v_f32 a, v_f32 b) { return in_parts(SX_MV32(vv, name), a, b); } \
+  SX s_f64 ours(s_f64 a, s_f64 b) { return in_parts(SX_MV64(vv, name), a, b); } \
   SX v_f64 ours(v_f64 a, v_f64 b) { return in_parts(SX_MV64(vv, name), a, b); }
 #else
-#define SX_UNARY_V32(name) SX v_f32 name(v_f32 a) { SX_EACH a[l] = __builtin_##name##f(a[l]); return a; }
-#define SX_UNARY_V64(name) SX v_f64 name(v_f64 a) { SX_EACH a[l] = __builtin_##name(a[l]); return a; }
-#define SX_BINARY_VECTOR(ours, name) \
-  SX v_f32 ours(v_f32 a, v_f32 b) { SX_EACH a[l] = __builtin_##name##f(a[l], b[l]); return a; } \
-  SX v_f64 ours(v_f64 a, v_f64 b) { SX_EACH a[l] = __builtin_##name(a[l], b[l]); return a; }
-#endif
-#define SX_UNARY_BUT_V32(name) \
+#define SX_UNARY_32(name) \
   SX s_f32 name(s_f32 a) { return __builtin_##name##f(a); } \
+  SX v_f32 name(v_f32 a) { SX_EACH a[l] = __builtin_##name##f(a[l]); return a; }
+#define SX_UNARY_64(name) \
   SX s_f64 name(s_f64 a) { return __builtin_##name(a); } \
-  SX_UNARY_V64(name)
-#define SX_UNARY(name) SX_UNARY_BUT_V32(name) SX_UNARY_V32(name)
+  SX v_f64 name(v_f64 a) { SX_EACH a[l] = __builtin_##name(a[l]); return a; }
 #define SX_BINARY(ours, name) \
   SX s_f32 ours(s_f32 a, s_f32 b) { return __builtin_##name##f(a, b); } \
   SX s_f64 ours(s_f64 a, s_f64 b) { return __builtin_##name(a, b); } \
-  SX_BINARY_VECTOR(ours, name)
-SX_UNARY_BUT_V32(exp) SX_UNARY(exp2) SX_UNARY(expm1) SX_UNARY(log) SX_UNARY(log2) SX_UNARY(log1p) SX_UNARY(cbrt)
+  SX v_f32 ours(v_f32 a, v_f32 b) { SX_EACH a[l] = __builtin_##name##f(a[l], b[l]); return a; } \
+  SX v_f64 ours(v_f64 a, v_f64 b) { SX_EACH a[l] = __builtin_##name(a[l], b[l]); return a; }
+#endif
+#define SX_UNARY(name) SX_UNARY_32(name) SX_UNARY_64(name)
+SX_UNARY_64(exp) SX_UNARY(exp2) SX_UNARY(expm1) SX_UNARY(log) SX_UNARY(log2) SX_UNARY(log1p) SX_UNARY(cbrt)
 SX_UNARY(sin) SX_UNARY(cos) SX_UNARY(tan) SX_UNARY(asin) SX_UNARY(acos) SX_UNARY(atan)
-SX_UNARY(sinh) SX_UNARY(cosh) SX_UNARY_BUT_V32(tanh) SX_UNARY_BUT_V32(erf) SX_UNARY(erfc)
+SX_UNARY(sinh) SX_UNARY(cosh) SX_UNARY_64(tanh) SX_UNARY_64(erf) SX_UNARY(erfc)
 SX_BINARY(atan2, atan2)
 SX_BINARY(any_power, pow)
-// Exponents that rules know, should all lanes have one: it is an argument, then, and so is the branch.
+// Exponents that rules know have those rules, lane by lane. Should all lanes have one, it is an argument, and so is the branch.
 SX_T bool each_is(V b, s_of<V> x) {
   if constexpr (!tr<V>::vec) return b == x;
   else { SX_EACH if (!(b[l] == x)) return false; return true; }
@@ -262,7 +263,8 @@ SX_T bool each_is(V b, s_of<V> x) {
     if (each_is(b, 1)) return a; \
     if (each_is(b, 0)) return splat<V>(1); \
     if (each_is(b, -1)) return 1 / a; \
-    return any_power(a, b); \
+    const V x = any_power(a, b); \
+    return b == 2 ? a * a : b == 1 ? a : b == 0 ? splat<V>(1) : b == -1 ? 1 / a : x; \
   }
 SX_POWER(s_f32) SX_POWER(s_f64) SX_POWER(v_f32) SX_POWER(v_f64)
 }  // namespace sx
