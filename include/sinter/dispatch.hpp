@@ -51,7 +51,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
 
   trace_request segment_request(const call& c) override {
     trace_request wanted;
-    wanted.layout = sizes_.layout_for(c, how_.dynamic);
+    wanted.layout = sizes_.layout_for(c, how_.dynamic, current_stance != stance::normal);
     if (!wanted.layout.any_open()) wanted.layout = {};
     const holdings::reading now(held_);
     for (const auto& e : now->all()) {
@@ -190,7 +190,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     const std::size_t native = holdings::count(held_.all(), standing::native, c.signature);
     const bool beyond_native = beyond || native >= held_.most();
     const std::string refusal = beyond_native && how_.on_limit != on_limit::evict
-                                    ? limits_.complaint(std::max(regular, native)) + ". " + remedy()
+                                    ? limits_.complaint(std::max(regular, native))
                                     : std::string();
     holdings::entry in_segments;
     const sinter::detail::callback<void()> on_read = [&] {
@@ -205,7 +205,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     traced t;
     numbered n;
     series<size_layout> layouts = layouts_of(akin, c);
-    layouts.push_back(sizes_.layout_for(c, how_.dynamic));
+    layouts.push_back(sizes_.layout_for(c, how_.dynamic, strict));
     for (size_layout& layout : layouts) {
       try {
         t = trace_sizes(c, trace, std::move(layout), refusal, !strict, on_read);
@@ -232,12 +232,13 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     }
     const specialisation* const replaced = beyond ? opened_by(c, t.graph->assumed) : nullptr;
     const bool refused = beyond && !replaced;
-    if (refused && how_.on_limit == on_limit::error)
-      fail(how_.name, limits_.complaint(regular) + ". " + remedy(), where_);
+    if (refused && how_.on_limit == on_limit::error) fail(how_.name, limits_.complaint(regular), where_);
     const bool interpreted = refused && how_.on_limit == on_limit::reference;
-    if (beyond) complain(regular);
+    if (beyond) complain(regular, replaced != nullptr);
     auto made = make_on_heap<specialisation>(guard(c, t.graph->assumed, words_of(c, trace)), t.skeleton, why,
                                              interpreted ? standing::interpreted : standing::regular);
+    if (how_.backend != "reference")
+      made->beyond = interpreted ? limits_.complaint(regular) : when == tier::background ? "they are being made" : "";
     logs::to("guards", [&] {
       return how_.name + ":\n" + text::join(made->when.in_words(), "\n", [](const auto& line) { return "  " + line; }) +
              text::join(sizes_of(*made), "", [](const size_report& s) { return "\n  " + s.text(); });
@@ -321,17 +322,13 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
       if (numbers || !f.is_number()) limits_.note(f);
   }
 
-  static const char* remedy() {
-    return "Call it with fewer distinct values, raise .recompile_limit, or say .on_limit = on_limit::evict";
-  }
-
-  void complain(std::size_t regular) {
+  void complain(std::size_t regular, bool replaced = false) {
     if (!held_.warn_now()) return;
-    const char* const beyond = how_.on_limit == on_limit::evict ? "The least recently used one is dropped. "
-                               : how_.on_limit == on_limit::error
-                                   ? "Calls that would need more are errors. "
-                                   : "Calls that would need more are interpreted, which is slow. ";
-    logs::warn_once(how_.name + ": " + limits_.complaint(regular) + ". " + beyond + remedy());
+    std::string then = replaced ? "One with open extents takes the place of the least recently used one. " : "";
+    then += how_.on_limit == on_limit::evict   ? "The least recently used one is dropped. "
+            : how_.on_limit == on_limit::error ? "Calls that would need more are errors. "
+                                               : "Calls that would need more are interpreted, which is slow. ";
+    logs::write("warning", sinter::detail::located(how_.name + ": " + limits_.complaint(regular, then), where_));
   }
 
   /// Counts a call of a specialisation with open extents.
@@ -350,8 +347,8 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     traced t;
     try {
       t = trace.run(trace.what, trace_request{});
-    } catch (const std::exception& problem) {
-      logs::warn_once(how_.name + ": frequent extents get no kernels of their own: " + problem.what());
+    } catch (...) {
+      logs::warn_once(how_.name + ": frequent extents get no kernels of their own: " + thrown());
       return true;
     }
     if (t.answer) return true;

@@ -12,8 +12,8 @@ namespace sinter::engine {
 /// Which extents of one function's arguments become symbols. Thread-safe. (sizes.hpp)
 class size_policy {
  public:
-  /// The layout to ask a trace of this call for.
-  SINTER_API size_layout layout_for(const call& c, dynamic how);
+  /// The layout to ask a trace of this call for. Later calls know of its extents unless it is `tentative`: a call that may be refused.
+  SINTER_API size_layout layout_for(const call& c, dynamic how, bool tentative = false);
 
  private:
   struct seen {

@@ -262,19 +262,14 @@ SINTER_API size_layout graph_layout(const ir::graph& g, std::span<const argument
 
 }  // namespace detail
 
-SINTER_API size_layout size_policy::layout_for(const call& c, dynamic how) {
+SINTER_API size_layout size_policy::layout_for(const call& c, dynamic how, bool tentative) {
   const std::lock_guard lock(mutex_);
   size_layout out;
   detail::lay_out(out, c);
   const auto& extents = out.extents;
   std::size_t at = 0;
   while (at < seen_.size() && !(seen_[at].signature == c.signature && seen_[at].extents.size() == extents.size())) ++at;
-  if (at == seen_.size()) {
-    if (seen_.size() >= most_seen) seen_.erase(seen_.begin());
-    seen_.push_back({c.signature, extents, series<char>(extents.size(), 0), extents});
-    at = seen_.size() - 1;
-  }
-  seen& known = seen_[at];
+  seen known = at < seen_.size() ? seen_[at] : seen{c.signature, extents, series<char>(extents.size(), 0), extents};
   std::size_t axis = 0;
   for (std::size_t i = 0; i < c.tensors.size(); ++i) {
     const argument& x = c.tensors[i];
@@ -290,6 +285,11 @@ SINTER_API size_layout size_policy::layout_for(const call& c, dynamic how) {
       const std::int64_t step = x.where().is_cuda() ? detail::common_step(known.divisor[axis], e) : 1;
       detail::open_axis(out, {static_cast<int>(i), a}, axis, step, m);
     }
+  }
+  if (!tentative) {
+    if (at == most_seen) seen_.erase(seen_.begin()), --at;
+    if (at == seen_.size()) seen_.push_back({});
+    seen_[at] = std::move(known);
   }
   for (std::size_t i = 0; i < out.tensors.size(); ++i) {
     tensor_layout& t = out.tensors[i];

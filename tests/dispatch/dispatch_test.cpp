@@ -82,6 +82,21 @@ TEST_CASE("a number is a rank-0 tensor to functions, derivatives, trees and resu
   CHECK(typed(vec{1, 2}.contiguous(), 4.f).to_vector() == floats{4, 8});
 }
 
+TEST_CASE("a tensor is compared with a number from both sides") {
+  const auto f = compile([](vec x, auto r) {
+    return std::tuple{tensor<bool, 1>(x == r), tensor<bool, 1>(x != r), tensor<bool, 1>(r == x),
+                      tensor<bool, 1>(x < r)};
+  });
+  for (const float r : {2.f, 3.f}) {
+    const auto [same, other, reversed, less] = f(vec{1, 2, 3}, r);
+    CHECK(same.to_vector() == (vec{1, 2, 3} == r).eval().to_vector());
+    CHECK(other.to_vector() == (vec{1, 2, 3} != r).eval().to_vector());
+    CHECK(reversed.to_vector() == same.to_vector());
+    CHECK(less.to_vector() == (vec{1, 2, 3} < r).eval().to_vector());
+  }
+  CHECK(f.specialisations() == 1);
+}
+
 TEST_CASE("all operators of numbers give what C++ gives") {
   const auto f = compile([](auto a, auto b) {
     auto c = a;
@@ -184,6 +199,37 @@ TEST_CASE("past the limit calls are interpreted, and one warning names the guard
   CHECK(f.report().backend == "reference");
 }
 
+TEST_CASE("past the limit each function says so, with what helps it, and its report says why it is interpreted") {
+  const auto first = compile([](vec x, int n) { return x * n; }, {.recompile_limit = 2, .name = "namesake"});
+  const auto second = compile([](vec x, int n) { return x + n; }, {.recompile_limit = 2, .name = "namesake"});
+  const auto evicting = compile([](vec x, int n) { return x + n; },
+                                {.recompile_limit = 2, .on_limit = on_limit::evict, .name = "evicting"});
+  const auto many = [](const auto& f) {
+    return stderr_text([&] {
+      for (int n = 1; n < 5; ++n) f(vec{1, 2}, n);
+    });
+  };
+  for (const auto& said : {many(first), many(second)}) {
+    CHECK(contains(said, "namesake: there are 2 specialisations"));
+    CHECK(contains(said, "raise .recompile_limit, or say .on_limit = on_limit::evict"));
+    CHECK(contains(said, "dispatch_test.cpp:"));
+  }
+  CHECK(contains(first.report().problem, "the guard that kept failing: argument 1"));
+  CHECK(contains(first.explain().text(), "no kernels: there are 2 specialisations"));
+  first(vec{1, 2}, 1);
+  CHECK(first.report().problem.empty());
+  const std::string said = many(evicting);
+  CHECK(contains(said, "or raise .recompile_limit (at"));
+  CHECK(!contains(said, "on_limit::evict"));
+  // Extents have open ones in their place, which is said too.
+  const auto open = compile([](vec x) { return x * 2; }, {.recompile_limit = 1, .name = "open"});
+  const std::string of_open = stderr_text([&] {
+    for (int n = 3; n < 7; ++n) open(zeros<float>(n));
+  });
+  CHECK(contains(of_open, "One with open extents takes the place"));
+  CHECK(open.report().backend == "cpu");
+}
+
 TEST_CASE("past the limit there may be an error instead, or the least recently used one goes") {
   const auto f = compile([](vec x, int n) { return x * n; },
                          {.recompile_limit = 2, .on_limit = on_limit::error, .name = "strict"});
@@ -262,6 +308,45 @@ TEST_CASE("logs say which guard failed, with values") {
   CHECK(contains(said, "logged: argument 0 leaf 0 axis 0 is 4, was 3; argument 1 axis 0 is 4, was 3"));
   CHECK(contains(said, "logged: the stride of argument 0 leaf 0 axis 0 is 2, was 1"));
   CHECK(contains(said, "tensor 0: f32 (4), strides 2"));
+}
+
+TEST_CASE("a refused call leaves what answered before as it was, also where the function reads values") {
+  const auto read = [](vec x) {
+    const float s = sum(x).item();
+    return vec(x * s);
+  };
+  const auto f = compile(read), g = compile(read);
+  f(vec{1, 2, 3});
+  {
+    const stance_scope strict(stance::fail_on_recompile);
+    CHECK(f(vec{1, 2, 3}).to_vector() == floats{6, 12, 18});
+    CHECK(contains(error_of([&] { f(vec{1, 2, 3, 4}); }), "a stance forbids to compile"));
+    CHECK(f(vec{1, 2, 3}).to_vector() == floats{6, 12, 18});
+  }
+  g(vec{1, 2, 3});
+  {
+    const stance_scope soft(stance::eager_on_recompile);
+    g(vec{1, 2, 3, 4});
+  }
+  const stance_scope strict(stance::fail_on_recompile);
+  CHECK(g(vec{1, 2, 3}).to_vector() == floats{6, 12, 18});
+}
+
+TEST_CASE("frequent extents for which the function throws anything keep the kernels they have") {
+  int runs = 0;
+  const auto f = compile(
+      [&](vec x) {
+        if (++runs == 3) throw 42;
+        return x * 2;
+      },
+      {.hot_calls = 16, .name = "throwing"});
+  f(vec{1, 2});
+  const std::string said = stderr_text([&] {
+    for (int i = 0; i < 100; ++i) CHECK(f(vec{1, 2, 3}).to_vector() == floats{2, 4, 6});
+    f.wait_ready();
+  });
+  CHECK(runs == 3);
+  CHECK(contains(said, "frequent extents get no kernels of their own: something other than a std::exception"));
 }
 
 TEST_CASE("stances") {

@@ -182,6 +182,26 @@ TEST_CASE("a tensor that no memory holds is an error that names the line") {
   CHECK_MESSAGE(ops::contains(text, "factories_test.cpp:" + std::to_string(line) + ")"), text);
 }
 
+TEST_CASE("what is too large to copy is an error that names the op and the line") {
+  const auto name_op = [](const char* op, auto&& make) {
+    std::string text;
+    try {
+      (void)make();
+    } catch (const std::exception& e) {
+      text = e.what();
+    }
+    CHECK_MESSAGE((ops::contains(text, op) && ops::contains(text, "factories_test.cpp:")), text);
+  };
+  const tensor<double, 1> one{1};
+  // The bytes of the first wrap around to 0.
+  name_op("[contiguous] too many elements: (2305843009213693952,)",
+          [&] { return broadcast_to(one, std::int64_t{1} << 61).contiguous(); });
+  const auto much = broadcast_to(one, std::int64_t{1} << 50);
+  name_op("[contiguous] (1125899906842624,): out of memory", [&] { return much.contiguous(); });
+  name_op("[concat] (2251799813685248,): out of memory", [&] { return concat(much, much); });
+  name_op("[cumsum] (1125899906842624,): out of memory", [&] { return cumsum(much); });
+}
+
 TEST_CASE("while tracing, factories push nodes that mean the same") {
   const tensor<float, 2> x{{1, 2}, {3, 4}};
   const auto f = [](const auto& v) {

@@ -165,6 +165,42 @@ TEST_CASE("elements that tie share what a maximum receives, more of them than f1
   }
 }
 
+template <class T>
+void check_recomputed() {
+  using matrix = tensor<T, 2>;
+  const matrix x = normal<T>(make_key(7), 1000, 5);
+  // Each row has one mark, counted by vectors, by a scan, and across a slice.
+  const auto marks = [](const matrix& x) {
+    const matrix t = sin(x);
+    const matrix one = where(t == max(t, axis<1>, keepdims), T(1), T(0));
+    return std::tuple{sum(one), sum(slice<1>(cumsum(one, axis<1>), -1)),
+                      sum(slice<1>(one, 0, 2)) + sum(slice<1>(one, 2, 5))};
+  };
+  const auto [all, scanned, parts] = compile(marks)(x);
+  CHECK(all.item() == 1000);
+  CHECK(scanned.item() == 1000);
+  CHECK(parts.item() == 1000);
+  const auto against_reference = [&](auto loss, const matrix& at) {
+    const auto g = grad(loss)(at);
+    const auto want = compile(grad(loss), {.backend = "reference"})(at);
+    check_close(g.to_vector(), want.to_vector(), sizeof(T) == 4 ? 1e-4 : 1e-12);
+  };
+  against_reference([](const matrix& x) { return max(sin(cumsum(x, axis<1>))); }, x);
+  against_reference([](const matrix& x) { return sum(max(exp(cumsum(x, axis<1>)), axis<0>)); }, x);
+  against_reference([](const matrix& x) { return norm<norm_max>(log(abs(cumprod(x, axis<1>)) + 1)); }, x);
+  against_reference(
+      [](const matrix& x) {
+        const matrix t = tanh(x + min(x)), rolled = concat<1>(slice<1>(t, 1), slice<1>(t, 0, 1));
+        return sum(max(rolled * t, axis<1>));
+      },
+      x);
+}
+
+TEST_CASE("an extreme is found where its operand is computed anew, by vectors and by scalars") {
+  check_recomputed<float>();
+  check_recomputed<double>();
+}
+
 TEST_CASE("the gradient of a tree is a tree of its type") {
   const model m = make_model();
   const tensor<double, 2> x{{0.3, -1.2}, {0.8, 0.1}, {-0.4, 0.9}};

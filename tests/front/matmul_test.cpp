@@ -2,6 +2,9 @@
 #include <sinter/front/matmul.hpp>
 #include <sinter/front/pointwise.hpp>
 
+#include <algorithm>
+#include <cmath>
+
 #include "ops_support.hpp"
 
 using namespace sinter;
@@ -125,6 +128,28 @@ TEST_CASE("matmul keeps NaN, infinity, and the accuracy of long f16 sums") {
   auto ones = ops::sample<f16, 2>({8, 4096});
   ones.fill(f16(1.f));
   CHECK(static_cast<float>(matmul(ones, transpose(ones))(3, 4)) == 4096.f);
+}
+
+TEST_CASE("rounding errors of long f32 sums do not grow with the inner axis") {
+  const std::int64_t k = 300'000;
+  const auto f = compile([](const auto& a, const auto& b) { return matmul(a, b); });
+  // Of sums of 256 that are added up: half a unit each, all the same way for equal numbers.
+  const double bound = (256 + double(k) / 256) * 0x1p-24;
+  const auto near = [&](const auto& c) {
+    double worst = 0;
+    for (const float x : c.to_vector()) worst = std::max(worst, std::fabs(x / (double{.1f} * double(k)) - 1));
+    CHECK(worst < bound);
+  };
+  const auto check = [&](const auto& a, const auto& b) {
+    near(matmul(a, b));
+    near(f(a, b));
+  };
+  check(full<float>(.1f, k), ones<float>(k));
+  check(full<float>(.1f, 2, k), ones<float>(k, 3));
+  check(full<float>(.1f, 3, k), transpose(ones<float>(2, k)));
+  check(full<float>(.1f, 4, k), ones<float>(k, 16));
+  check(full<float>(.1f, 1, k), ones<float>(k, 40));
+  check(full<float>(.1f, 1, k), transpose(ones<float>(7, k)));
 }
 
 TEST_CASE("matmul knows static extents") {

@@ -174,5 +174,8 @@ TEST_CASE("printing") {
   CHECK(to_string(tensor<bf16, 1>{1.5f}) == "bf16(1,) [1.5]");
   const std::string text = to_string(arange<int>(2000));
   CHECK(text == "i32(2000,) [0, 1, 2, …, 1997, 1998, 1999]");
+  // Without elements an axis may be of any length.
+  CHECK(to_string(zeros<int>(std::int64_t{1} << 40, 0)) ==
+        "i32(1099511627776, 0) [[],\n [],\n [],\n …,\n [],\n [],\n []]");
   CHECK(to_string(transposed(tensor<int, 2>{{1, 2}})) == "i32(2, 1) [[1],\n [2]]");
 }

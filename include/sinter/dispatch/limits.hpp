@@ -154,14 +154,16 @@ class limits {
     return out + (most->values.size() == most_values ? ", ..." : "");
   }
 
-  /// What the one warning, or the error, says.
-  std::string complaint(std::size_t specialisations) const {
+  /// What the one warning, or the error, says: `then` is what becomes of further calls.
+  std::string complaint(std::size_t specialisations, const std::string& then = "") const {
     const bool mine = static_cast<int>(specialisations) >= std::max(how_.recompile_limit, 1);
     return (mine ? "there are " + std::to_string(specialisations) +
                        " specialisations, as many as .recompile_limit allows"
                  : "this line of the program has made " + std::to_string(most_of_one_place) +
                        " specialisations beyond the first of each of its functions") +
-           "; the guard that kept failing: " + culprit();
+           "; the guard that kept failing: " + culprit() + ". " + then + "Call it with fewer distinct values" +
+           (mine ? ", or raise .recompile_limit" : "") +
+           (how_.on_limit == on_limit::evict ? "" : ", or say .on_limit = on_limit::evict");
   }
 
  private:

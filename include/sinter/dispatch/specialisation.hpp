@@ -41,12 +41,18 @@ struct specialisation : served {
   bool reads_values() const { return kind == standing::native || kind == standing::refused; }
 
   report describe() const {
-    if (const program* const p = now.load(std::memory_order_acquire)) return p->describe();
-    const std::lock_guard lock(reading_);
-    segments_run all = did_;
-    for (const noted& n : segments_)
-      if (auto p = n.alive.lock()) all.programs.push_back(std::move(p));
-    return all.describe();
+    report out;
+    if (const program* const p = now.load(std::memory_order_acquire)) {
+      out = p->describe();
+    } else {
+      const std::lock_guard lock(reading_);
+      segments_run all = did_;
+      for (const noted& n : segments_)
+        if (auto q = n.alive.lock()) all.programs.push_back(std::move(q));
+      out = all.describe();
+    }
+    if (out.problem.empty() && out.backend == "reference") out.problem = beyond;
+    return out;
   }
 
   /// The texts that it holds; a native one's segments count by themselves.
@@ -97,7 +103,7 @@ struct specialisation : served {
   const std::shared_ptr<const void> skeleton;
   const std::string why;
   const standing kind;
-  std::string beyond;                  ///< of a refused one, why
+  std::string beyond;                  ///< why there are no kernels, or not yet
   std::atomic<std::uint64_t> used{0};  ///< when it last became the most recently used one
   std::shared_ptr<heat> warmth;        ///< of one with open extents whose frequent extents get kernels of their own
   std::shared_ptr<kinship> kin;        ///< of one that compares floating C++ numbers

@@ -6,6 +6,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "../base/callback.hpp"
@@ -16,6 +17,17 @@
 #include "specialisation.hpp"
 
 namespace sinter::engine::detail {
+
+/// What the exception that is being handled says.
+inline std::string thrown() {
+  try {
+    throw;
+  } catch (const std::exception& problem) {
+    return problem.what();
+  } catch (...) {
+    return "something other than a std::exception was thrown";
+  }
+}
 
 /// What a build reads of a call's tensors, after the call: dtypes, layouts, devices and alignment, but no elements.
 class kept_arguments {
@@ -76,10 +88,10 @@ class background_builds {
         [j] {
           try {
             j->done(build(j->graph, j->arguments.all(), j->how, j->where));
-          } catch (const std::exception& problem) {
+          } catch (...) {
             logs::warn_once(
                 j->how.name +
-                " stays with what answers it now; its kernels could not be made in the background: " + problem.what());
+                " stays with what answers it now; its kernels could not be made in the background: " + thrown());
           }
           j->open->fetch_sub(1);
         },

@@ -72,7 +72,8 @@ template <class S> struct blocks {
   static constexpr int NR = NV * SINTER_W, KC = 256, MC = 8 * MR, NC = 8 * NR;
 };
 
-// c(MR, NV vectors) (+)= a(MR, k) b(k, NV vectors); row r of a starts at a + at[r].
+// c(MR, NV vectors) (+)= a(MR, k) b(k, NV vectors); row r of a starts at a + at[r]. Blocks of the k axis are summed by themselves
+// here and below: rounding errors grow with a block and the number of blocks, not with their product.
 template <class S, int MR, int NV>
 SX_OUT void micro(long k, const S* __restrict a, const long* at, long a_step, const S* __restrict b, long b_step, S* __restrict c, long c_step, bool first) {
   typedef typename tr<S>::v V;
@@ -82,7 +83,7 @@ SX_OUT void micro(long k, const S* __restrict a, const long* at, long a_step, co
   for (int r = 0; r < MR; ++r) {
     o[r] = at[r];
 #pragma GCC unroll 16
-    for (int v = 0; v < NV; ++v) sum[r][v] = first ? V{} : load(c + r * c_step + v * SINTER_W);
+    for (int v = 0; v < NV; ++v) sum[r][v] = V{};
   }
   for (; k > 0; --k, a += a_step, b += b_step) {
     V x[NV];
@@ -101,7 +102,7 @@ SX_OUT void micro(long k, const S* __restrict a, const long* at, long a_step, co
 #pragma GCC unroll 16
   for (int r = 0; r < MR; ++r)
 #pragma GCC unroll 16
-    for (int v = 0; v < NV; ++v) store(c + r * c_step + v * SINTER_W, sum[r][v]);
+    for (int v = 0; v < NV; ++v) store(c + r * c_step + v * SINTER_W, first ? sum[r][v] : load(c + r * c_step + v * SINTER_W) + sum[r][v]);
 }
 
 // to[x + width * d] = p[across(from + x) + deep(d)] for x < valid, zero up to width.
@@ -199,21 +200,25 @@ template <class S, class E> SX_OUT void tile(const operands<S>& g, long i0, long
   }
 }
 
+constexpr long sum_block = 1024;
 // Up to U vectors of x(k) b(k, …), the last with `lanes` lanes, straight from memory.
 template <class S, int U> SX void strip(long k, const S* x, long x_step, const S* b, long b_step, S* c, long lanes) {
   typedef typename tr<S>::v V;
-  V sum[U]{};
-  for (; k > 0; --k, x += x_step, b += b_step) {
-    const V y = splat<V>(*x);
-    if constexpr (U == 1) sum[0] = multiply_add(y, lanes == SINTER_W ? load(b) : load(b, lanes), sum[0]);
-    else {
-      __builtin_prefetch(b + 8 * b_step);
+  for (bool first = true; first || k > 0; first = false) {
+    V sum[U]{};
+    long part = k < sum_block ? k : sum_block;
+    for (k -= part; part > 0; --part, x += x_step, b += b_step) {
+      const V y = splat<V>(*x);
+      if constexpr (U == 1) sum[0] = multiply_add(y, lanes == SINTER_W ? load(b) : load(b, lanes), sum[0]);
+      else {
+        __builtin_prefetch(b + 8 * b_step);
 #pragma GCC unroll 16
-      for (int u = 0; u < U; ++u) sum[u] = multiply_add(y, load(b + u * SINTER_W), sum[u]);
+        for (int u = 0; u < U; ++u) sum[u] = multiply_add(y, load(b + u * SINTER_W), sum[u]);
+      }
     }
-  }
 #pragma GCC unroll 16
-  for (int u = 0; u < U; ++u) store(c + u * SINTER_W, sum[u]);
+    for (int u = 0; u < U; ++u) store(c + u * SINTER_W, first ? sum[u] : load(c + u * SINTER_W) + sum[u]);
+  }
 }
 // A row of results: columns [0, n) of x(k) b(k, n), b contiguous along n.
 template <class S> SX_OUT void row_product(long n, long k, const S* x, long x_step, const S* b, long b_step, S* c) {
@@ -226,7 +231,7 @@ template <class S> SX_OUT void dots(long n, long k, const S* x, const S* b, long
   typedef typename tr<S>::v V;
   for (long j = 0; j < n; j += 4) {
     const S* row[4];
-    V sum[4]{};
+    V sum[4]{}, total[4]{};
 #pragma GCC unroll 4
     for (int r = 0; r < 4; ++r) row[r] = b + (j + r < n ? j + r : n - 1) * b_row;
     for (long d = 0; d < k; d += SINTER_W) {
@@ -234,8 +239,10 @@ template <class S> SX_OUT void dots(long n, long k, const S* x, const S* b, long
       const V y = lanes == SINTER_W ? load(x + d) : load(x + d, lanes);
 #pragma GCC unroll 4
       for (int r = 0; r < 4; ++r) sum[r] = multiply_add(y, lanes == SINTER_W ? load(row[r] + d) : load(row[r] + d, lanes), sum[r]);
+      if ((d + SINTER_W) % (sum_block * SINTER_W) == 0)
+        for (int r = 0; r < 4; ++r) total[r] += sum[r], sum[r] = V{};
     }
-    for (int r = 0; r < 4 && j + r < n; ++r) c[j + r] = fold_add(sum[r]);
+    for (int r = 0; r < 4 && j + r < n; ++r) c[j + r] = fold_add(total[r] + sum[r]);
   }
 }
 

@@ -178,10 +178,11 @@ void blocked(const matrix<const T>& a, const matrix<const T>& b, const matrix<Ac
   }
 }
 
-/// c += a · b for a few rows of a, where packing would cost more than it saves.
+/// c += a · b for a few rows of a, where packing would cost more than it saves. Sums of 1024 products are added to c: rounding
+/// errors grow with that and the number of sums, not with their product.
 template <class Acc, class T>
 void few_rows(const matrix<const T>& a, const matrix<const T>& b, const matrix<Acc>& c) {
-  constexpr std::int64_t width = 64;
+  constexpr std::int64_t width = 64, depth = 1024;
   const bool dots = b.row_stride == 1 && b.col_stride != 1, large = b.rows * b.cols > 1 << 14;
   const std::int64_t blocks = panels(c.cols, width);
   (void)large;
@@ -189,30 +190,33 @@ void few_rows(const matrix<const T>& a, const matrix<const T>& b, const matrix<A
   for (std::int64_t i = 0; i < c.rows; ++i) {
     for (std::int64_t block = 0; block < blocks; ++block) {
       const std::int64_t from = block * width, cols = std::min(width, c.cols - from);
-      Acc sums[width] = {};
-      const T* left = &a.at(i, 0);
-      if (dots) {
-        for (std::int64_t j = 0; j < cols; ++j) {
-          const T* right = &b.at(0, from + j);
-          Acc sum{};
+      for (std::int64_t first = 0; first < a.cols; first += depth) {
+        const std::int64_t last = std::min(first + depth, a.cols);
+        Acc sums[width] = {};
+        const T* left = &a.at(i, 0);
+        if (dots) {
+          for (std::int64_t j = 0; j < cols; ++j) {
+            const T* right = &b.at(0, from + j);
+            Acc sum{};
 #pragma omp simd reduction(+ : sum)
-          for (std::int64_t k = 0; k < a.cols; ++k)
-            sum += static_cast<Acc>(left[k * a.col_stride]) * static_cast<Acc>(right[k]);
-          sums[j] = sum;
-        }
-      } else {
-        for (std::int64_t k = 0; k < a.cols; ++k) {
-          const Acc factor = static_cast<Acc>(left[k * a.col_stride]);
-          const T* right = &b.at(k, from);
-          if (b.col_stride == 1) {
+            for (std::int64_t k = first; k < last; ++k)
+              sum += static_cast<Acc>(left[k * a.col_stride]) * static_cast<Acc>(right[k]);
+            sums[j] = sum;
+          }
+        } else {
+          for (std::int64_t k = first; k < last; ++k) {
+            const Acc factor = static_cast<Acc>(left[k * a.col_stride]);
+            const T* right = &b.at(k, from);
+            if (b.col_stride == 1) {
 #pragma omp simd
-            for (std::int64_t j = 0; j < cols; ++j) sums[j] += factor * static_cast<Acc>(right[j]);
-          } else {
-            for (std::int64_t j = 0; j < cols; ++j) sums[j] += factor * static_cast<Acc>(right[j * b.col_stride]);
+              for (std::int64_t j = 0; j < cols; ++j) sums[j] += factor * static_cast<Acc>(right[j]);
+            } else {
+              for (std::int64_t j = 0; j < cols; ++j) sums[j] += factor * static_cast<Acc>(right[j * b.col_stride]);
+            }
           }
         }
+        for (std::int64_t j = 0; j < cols; ++j) c.at(i, from + j) += sums[j];
       }
-      for (std::int64_t j = 0; j < cols; ++j) c.at(i, from + j) += sums[j];
     }
   }
 }

@@ -44,7 +44,7 @@ SINTER_API handle allocate(const char* op, dtype type, const dims& extents, loca
   h.type = type;
   h.extents = extents;
   h.strides = row_major_strides(extents);
-  h.memory = engine::allocate(static_cast<std::size_t>(checked_numel(op, extents, size_of(type), at)) * size_of(type));
+  h.memory = new_memory(op, extents, size_of(type), at);
   h.data = static_cast<std::byte*>(h.memory.data());
   return h;
 }

@@ -208,7 +208,8 @@ SINTER_API storage moved(const engine::operand& x, device to, location at, bool 
     packed[i] = step;
     row_major &= extents[i] == 1 || strides[i] == step;
   }
-  const std::size_t bytes = static_cast<std::size_t>(step) * size_of(x.type);
+  const auto bytes =
+      static_cast<std::size_t>(checked_numel("contiguous", extents, size_of(x.type), at)) * size_of(x.type);
   const auto there = [&](const storage& owner, const void* data) {
     if (!waits && here.is_cuda() && !to.is_cuda()) return engine::copy_to_host(owner, data, bytes);
     storage memory = engine::allocate(bytes, to);
@@ -229,7 +230,7 @@ SINTER_API storage moved(const engine::operand& x, device to, location at, bool 
                            &operand})
                  .memory;
   } else {
-    memory = engine::allocate(bytes, here);
+    memory = new_memory("contiguous", extents, size_of(x.type), at);
     copy_elements(memory.data(), packed, x.data, strides, extents, static_cast<std::int64_t>(size_of(x.type)));
   }
   return here == to ? memory : there(memory, memory.data());

@@ -156,6 +156,15 @@ SINTER_X(>=, ge, bool)
 SINTER_X(==, eq, bool)
 SINTER_X(!=, ne, bool)
 #undef SINTER_X
+// With the tensor first: the above reversed would match better than what two tensors have.
+#define SINTER_X(SYMBOL, OP)                                                                       \
+  template <tensor_like A, class T>                                                                \
+  requires(!detail::is_number<A>) constexpr auto operator SYMBOL(const A& a, const number<T>& b) { \
+    return detail::make<ir::op::OP>({}, a, b);                                                     \
+  }
+SINTER_X(==, eq)
+SINTER_X(!=, ne)
+#undef SINTER_X
 
 template <class T>
 auto operator-(const number<T>& a) {

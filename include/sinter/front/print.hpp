@@ -10,7 +10,7 @@ namespace sinter {
 
 namespace detail {
 
-/// Axes longer than this show their first and last three elements, once a tensor has more than 1000.
+/// Axes show their first and last three elements in a tensor of more than 1000, or of none, which may have any extents.
 inline constexpr std::int64_t print_all = 1000, print_edge = 3;
 
 template <class T>
@@ -50,7 +50,7 @@ std::string to_string(const E& e, location at = location::current()) {
   const auto* data = detail::access::data(x);
   std::string out = std::string(dtype_name(dtype_of<typename E::value_type>)) + detail::shape_text(x.shape()) + ' ';
   detail::print_axis(out, data, detail::as_numbers(x.shape().data()), detail::as_numbers(x.strides().data()), E::rank,
-                     0, x.numel() > detail::print_all);
+                     0, x.numel() > detail::print_all || x.numel() == 0);
   return out;
 }
 
