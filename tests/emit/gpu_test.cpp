@@ -233,11 +233,12 @@ TEST_CASE("columns: a few rows in one launch, many in parts that a second one ad
   // As many sums as a kernel has, of vectors of eight and of doubles: their meeting place is a block's 48 KiB at most.
   for (const bool doubles : {false, true}) {
     graph many;
+    const dtype type = doubles ? dtype::f64 : dtype::f32;
+    const value x = cast(input(many, {8192, 1024}, dtype::bf16), type),
+                y = cast(input(many, {8192, 1024}, dtype::bf16), type);
     std::vector<value> sums;
-    for (int i = 0; i < 4; ++i) {
-      const value x = input(many, {8192, 1024}, dtype::bf16), y = cast(x, doubles ? dtype::f64 : dtype::f32);
-      for (const value& v : {sum(y, {0}), sum(y * y, {0})}) sums.push_back(cast(v, dtype::bf16));
-    }
+    for (const value& v : {x, y, x * y, x * x, y * y, x + y, x - y, x * 2.0})
+      sums.push_back(cast(sum(v, {0}), dtype::bf16));
     check_compiles(only({sums[0], sums[1], sums[2], sums[3], sums[4], sums[5], sums[6], sums[7]}));
   }
 }
@@ -334,6 +335,28 @@ TEST_CASE("few long rows are split, and finished by a second launch") {
   const auto arg = only({index});
   CHECK(arg.source.launches.size() == 2);
   check_compiles(arg);
+}
+
+TEST_CASE("scans: a block for a row, for 32 rows that are neighbours, or a thread for a short one") {
+  const auto scan = [](shape extents, std::int64_t axis, bool factors, dtype type) {
+    graph g;
+    const value x = input(g, extents, type), f = input(g, std::move(extents), type);
+    ir::attributes attr;
+    attr.combiner = op::add;
+    attr.ints = {axis, 0};
+    std::vector<ir::node_id> in{x.id()};
+    if (factors) in.push_back(f.id());
+    const one o = only({value{g, g.push(op::scan, in, attr)}});
+    check_compiles(o);
+    return std::pair{o.source.launches[0].threads, blocks(o)};
+  };
+  for (const bool factors : {false, true})
+    for (const dtype type : {dtype::f32, dtype::f64, dtype::f16}) {
+      CHECK(scan({300, 4096}, 1, factors, type) == std::pair{256, std::int64_t{300}});
+      CHECK(scan({8192, 100}, 0, factors, type) == std::pair{1024, std::int64_t{4}});
+      CHECK(scan({5, 20, 64}, 1, factors, type).second == 10);
+      CHECK(scan({10, 100}, 0, factors, type) == std::pair{128, std::int64_t{1}});
+    }
 }
 
 TEST_CASE("scatter_add: atomic, or in order") {

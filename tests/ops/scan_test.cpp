@@ -74,6 +74,8 @@ TEST_CASE("scans along every axis, of views, of nothing, of one element and of l
   rows<1>(w, ops::between<double, 2>({4, 0}, 0, 1));
   const auto row = ops::between<double, 1>({1500}, 0.99, 1.01, 4);
   rows<0>(w, row);
+  rows<0>(w, ops::between<double, 2>({600, 37}, 0.99, 1.01, 5));
+  rows<1>(w, ops::between<double, 3>({2, 300, 3}, 0.99, 1.01, 6));
   w.run();
 }
 
@@ -119,14 +121,14 @@ TEST_CASE("NaN and infinities stay in a scan; sums of zeros start at 0, as other
 TEST_CASE_TEMPLATE("scans with factors, of which the first is unread", T, float, double, std::int32_t) {
   ops::walk w;
   const bool whole = std::is_integral_v<T>;
-  for (const int columns : {12, 600}) {
-    const auto x = ops::between<T, 2>({40, columns}, whole ? -3 : -1, whole ? 3 : 1, 9);
+  for (const auto& [lines, columns] : {std::pair{40, 12}, std::pair{40, 600}, std::pair{600, 12}}) {
+    const auto x = ops::between<T, 2>({lines, columns}, whole ? -3 : -1, whole ? 3 : 1, 9);
     for (const std::size_t axis : {std::size_t{0}, std::size_t{1}})
       for (const bool reverse : {false, true}) {
-        auto factors = ops::between<T, 2>({40, columns}, whole ? -1.5 : -1, whole ? 1.5 : 1, 10);
-        for (std::int64_t i = 0; i < 40; ++i)
+        auto factors = ops::between<T, 2>({lines, columns}, whole ? -1.5 : -1, whole ? 1.5 : 1, 10);
+        for (std::int64_t i = 0; i < lines; ++i)
           for (std::int64_t j = 0; j < columns; ++j) {
-            const std::int64_t at = axis == 0 ? i : j, first = reverse ? (axis == 0 ? 40 : columns) - 1 : 0;
+            const std::int64_t at = axis == 0 ? i : j, first = reverse ? (axis == 0 ? lines : columns) - 1 : 0;
             if (at == first) factors.data()[i * columns + j] = whole ? T(77) : std::numeric_limits<T>::infinity();
           }
         const array vx = ops::values(x), vf = ops::values(factors);

@@ -52,11 +52,11 @@ inline column_shape columns_of(const cuda_printer& p, const cuda_target& t) {
     return !p.is_uniform_store(st) && !is_final_store(p, st);
   });
   if (!stores_rows && k.extent(role::row).is_number() && rows <= 2048 &&
-      count <= (1 << 20) / (std::max<std::int64_t>(rows, 1) * s.width)) {
+      count * std::max<std::int64_t>(outer, 1) <= (1 << 20) / (std::max<std::int64_t>(rows, 1) * s.width)) {
     // Little enough for one launch: many threads down a column. Lines of 128 bytes across, or, where those leave most
     // multiprocessors idle, sectors of 32: what was just written is still in the cache.
     s.across = std::min(s.across, 8);
-    while (s.across > 1 && s.width * s.across > 8 && count / s.across * 2 <= t.multiprocessors) s.across /= 2;
+    while (s.across > 1 && s.width * s.across > 8 && count * outer / s.across * 2 <= t.multiprocessors) s.across /= 2;
     s.tiles = s.count.is(0) ? dim(1) : ceil_div(s.count, s.across);
     s.down = 1024 / s.across;
     while (s.down > 32 / s.across && (s.down / 2 * s.vectors >= rows || !has_room())) s.down /= 2;
@@ -64,7 +64,9 @@ inline column_shape columns_of(const cuda_printer& p, const cuda_target& t) {
   }
   while (s.down > 1 && (s.down / 2 >= rows || !has_room())) s.down /= 2;
   // One wave of 1024 threads to a multiprocessor: with 64 bytes each, 64 KiB are on their way.
-  const std::int64_t wave = round_up(std::int64_t{1024 / s.threads()} * t.multiprocessors, tiles);
+  // Three quarters of one are enough to do without a second launch.
+  const std::int64_t most = std::int64_t{1024 / s.threads()} * t.multiprocessors,
+                     wave = 4 * tiles >= 3 * most ? 1 : round_up(most, tiles);
   s.chunks = static_cast<int>(std::clamp<std::int64_t>(std::min(wave, rows / (s.down * s.vectors)), 1, 1024));
   return s;
 }

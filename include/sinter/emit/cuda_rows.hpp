@@ -118,8 +118,10 @@ inline row_shape rows_of(const cuda_printer& p, const cuda_target& t) {
   const std::int64_t each = std::max<std::int64_t>(bytes_of(p, s.keep), 4) * s.width;  // bytes of a vector's values
   auto vectors = [&](std::int64_t group) { return round_up(*count, group); };
   const int most = is_heavy(k) ? 512 : 1024;
+  // Where a row's vectors are not neighbours, those of the next row are: a thread has a row, as in pooling.
+  const bool scattered = count && *count <= 16 && k.axes.back().extent.is(s.width) && rows.value_or(1 << 20) >= 4096;
   if (count && *count <= 32) {
-    s.group = static_cast<int>(power_of_two(std::max<std::int64_t>(*count, 1)));
+    s.group = scattered ? 1 : static_cast<int>(power_of_two(std::max<std::int64_t>(*count, 1)));
   } else if (count && *count <= 128 && vectors(32) * each <= 128) {
     s.group = 32;
   } else {
