@@ -71,7 +71,7 @@ SINTER_API storage copy_to_host(const storage& from, const void* data, std::size
 /// Waits until the device has done everything asked of it. Throws system_error for what failed there, naming the kernel.
 SINTER_API void synchronize(device where);
 
-/// Number of GPUs that can be used; 0, and why in `problem`, when there are none.
+/// Number of GPUs that the driver shows; 0, and why in `problem`, when there are none.
 SINTER_API int cuda_device_count(std::string& problem);
 
 /// Zeros for the host.

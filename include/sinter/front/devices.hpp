@@ -35,7 +35,7 @@ class device_scope {
   std::optional<device> previous_;
 };
 
-/// Number of GPUs that can be used.
+/// Number of GPUs that the driver shows; 0 without one that works. Using one that is too old or taken is a system_error.
 inline int device_count() {
   std::string problem;
   return engine::cuda_device_count(problem);

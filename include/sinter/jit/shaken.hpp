@@ -106,7 +106,9 @@ class shaken {
 
   void shake(ir::literal_array& out, const ir::node& n, const series<const ir::literal_array*>& in, ir::node_id id) {
     const double unit = unit_of(n.type);
-    const double units = ir::is_pointwise(n.code) && ir::is_expensive(n.code) ? 8 : 2;
+    // Halves are computed in f32 and rounded once, whatever the op.
+    const bool rough = ir::is_pointwise(n.code) && ir::is_expensive(n.code) && size_of(n.type) >= 4;
+    const double units = rough ? 8 : 2;
     series<double> spread(out.f.size());
     if (!ir::is_pointwise(n.code)) {
       // Sums round in proportion to the sum of magnitudes, products of factors to their number.

@@ -221,7 +221,7 @@ class examination {
 
   /// Compiles the ops behind a wrong value one by one, and names the first that differs alone.
   void blame(const ir::graph& g, ir::node_id stored, const arrays& known, judge& reference) {
-    out_.problem = "its ops agree when each is compiled alone: what differs is their fusion";
+    bool any = false;
     sorted_set<ir::node_id> cone = {stored};
     for (series<ir::node_id> stack = {stored}; !stack.empty();) {
       const auto id = stack.back();
@@ -232,11 +232,11 @@ class examination {
     for (const auto id : cone) {
       const ir::node& n = g[id];
       if (n.in.empty() || ir::is_view(n.code) || n.code == ir::op::opaque || n.code == ir::op::pick) continue;
-      if (differs_alone(g, n, reference)) {
-        out_.problem.clear();
-        return;
-      }
+      if (differs_alone(g, n, reference)) return;
+      any = true;
     }
+    out_.problem = any ? "its ops agree when each is compiled alone: what differs is their fusion"
+                       : "the ops within it were not compiled alone";
   }
 
   series<ir::dim> numbers(series<ir::dim> dims) const {
