@@ -370,6 +370,19 @@ TEST_CASE("scatter_add: atomic, or in order") {
     CHECK(has(last, "atomic_add(") == !deterministic);
     CHECK(has(last, "< (s_u64)(50)"));
   }
+  // Rows of floats: four at once. Of doubles, and where rows are not multiples of 16 bytes: one by one.
+  const auto rows = [](std::int64_t columns, dtype type) {
+    graph g;
+    const value base = input(g, {50, columns}, type), index = expand(input(g, {20}, dtype::i64), {1}, {20, columns});
+    const auto c = gpu_kernels({scatter_add(base, index, input(g, {20, columns}, type), 0)});
+    check_compiles({c.kernels.back(), c.sources.back(), entries(c.sources.back())});
+    return entries(c.sources.back());
+  };
+  CHECK(has(rows(32, dtype::f32), "pack<4, t_f32> y0"));
+  CHECK(!has(rows(32, dtype::f32), " + l, "));
+  CHECK(has(rows(32, dtype::f64), " + l, "));
+  CHECK(has(rows(31, dtype::f32), "atomic_add("));
+  CHECK(!has(rows(31, dtype::f32), "pack<4"));
 }
 
 TEST_CASE("launches that kernels share") {

@@ -38,7 +38,6 @@ class cuda_printer {
   /// Buffers that the text printed so far reads or writes.
   const sorted_set<int>& touched() const { return touched_; }
   int first_buffer() const { return first_; }
-
   const kernel& code() const { return k_; }
   int size() const { return static_cast<int>(k_.body.size()); }
   const instruction& at(int id) const { return k_.body[static_cast<std::size_t>(id)]; }
@@ -207,8 +206,6 @@ class cuda_printer {
     out_.line(into + " = " + fold(id) + "(" + into + ", " + contribution(id, lane) + ");");
   }
 
-  // Tiles
-
   /// The values that a pass has to compute beyond what is in scope, in order; `loads` of them are read before the rest.
   series<int> needed(const work& w) const {
     sorted_set<int> ids;
@@ -291,7 +288,7 @@ class cuda_printer {
         if (!has_lanes(id, t)) value(id, t, keep);
       const int lane = t.width > 1 ? t.axis : -1;
       for (const auto* s : w.stores)
-        if (!s->accumulate && stores_lanes(*s, t))
+        if (stores_lanes(*s, t))
           out_.line("pack<" + number(t.width) + ", " + memory_type(type_of(k_, s->at)) + "> " + packed(*s) + ";");
       const auto outside = known_;
       over_lanes(t, [&] {
@@ -299,13 +296,14 @@ class cuda_printer {
           if (has_lanes(id, t)) value(id, t, keep);
         for (int id : w.reductions) accumulate(id, into(id), lane);
         for (const auto* s : w.stores) {
-          if (s->accumulate) other_store(*s, lane);
-          else if (stores_lanes(*s, t)) out_.line("put(" + packed(*s) + ", l, " + name(s->value) + ");");
+          if (stores_lanes(*s, t)) out_.line("put(" + packed(*s) + ", l, " + name(s->value) + ");");
+          else if (s->accumulate) other_store(*s, lane, name(s->value));
         }
       });
       known_ = outside;
       for (const auto* s : w.stores)
         if (!s->accumulate) store_vector(*s, t);
+        else if (stores_lanes(*s, t)) other_store(*s, -1, packed(*s));
     });
     for (int id : keep)
       if (std::count(ids.begin(), ids.end(), id)) held_.insert(id);
@@ -315,7 +313,8 @@ class cuda_printer {
 
  private:
   bool stores_lanes(const plan::store& s, const cuda_tile& t) const {
-    return t.width > 1 && !s.at.at.stride[static_cast<std::size_t>(t.axis)].is(0);
+    if (t.width == 1 || s.at.at.stride[static_cast<std::size_t>(t.axis)].is(0)) return false;
+    return !s.accumulate || adds_vector(k_, s.at, t.axis, t.width);
   }
   std::string packed(const plan::store& s) const { return "y" + number(&s - k_.stores.data()); }
 

@@ -155,7 +155,7 @@ SINTER_API void print_columns(cuda_printer& p, const column_shape& s, const cuda
   const std::string lane = s.width > 1 ? "[l]" : "[0]";
   out.block("for (long z = " + low + " + y; z < high; z += " + p.number(std::int64_t{s.down} * s.vectors) + ")", [&] {
     p.pass(
-        t, w, {}, [&](int id) { return p.acc(id) + lane; }, [](const plan::store&, int) {});
+        t, w, {}, [&](int id) { return p.acc(id) + lane; }, [](const plan::store&, int, const std::string&) {});
   });
   p.leave(outer);
   for (int id : arrays) {

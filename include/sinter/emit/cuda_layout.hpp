@@ -118,6 +118,11 @@ inline bool is_vector_access(const kernel& k, const plan::access& a, int axis, s
   return true;
 }
 
+/// True for four floats in 16 bytes, which some machines add to what lies there at once.
+inline bool adds_vector(const kernel& k, const plan::access& a, int axis, int width) {
+  return width == 4 && type_of(k, a) == dtype::f32 && is_vector_access(k, a, axis, width);
+}
+
 /// Elements along `axis` that a thread takes at once: 16 bytes of the widest contiguous operand, fewer where the extent
 /// or the addresses do not allow it. `only` is set when the axis is the only one: its end is handled apart.
 inline int vector_width(const kernel& k, int axis, bool only) {

@@ -67,15 +67,15 @@ inline pointwise_shape shape_of(const kernel& k, const cuda_target& t, int threa
 
 }  // namespace detail
 
-/// Prints `*p += x` where the index is in bounds.
-inline void print_add(cuda_printer& p, const plan::store& s, int lane, bool atomic) {
+/// Prints `*p += x` where the index is in bounds. x is what `value` names, a lane of the stored value or several.
+inline void print_add(cuda_printer& p, const plan::store& s, int lane, const std::string& value, bool atomic) {
   const auto& a = s.at.at;
   std::string where = p.address(s.at);
   if (lane >= 0 && !a.stride[static_cast<std::size_t>(lane)].is(0))
     where += " + " + scaled(a.stride[static_cast<std::size_t>(lane)], "l");
   const std::string inside = "if ((s_u64)" + p.name(a.index) + " < (s_u64)(" + s.bound.text() + ")) ";
-  if (atomic) p.out().line(inside + "atomic_add(" + where + ", " + p.name(s.value) + ");");
-  else p.out().line(inside + "{ auto* const q = " + where + "; store1(q, load1(q) + " + p.name(s.value) + "); }");
+  if (atomic) p.out().line(inside + "atomic_add(" + where + ", " + value + ");");
+  else p.out().line(inside + "{ auto* const q = " + where + "; store1(q, load1(q) + " + value + "); }");
 }
 
 /// The body of a block of a kernel without reductions; `block` counts from 0.
@@ -91,7 +91,7 @@ SINTER_API void print_pointwise(cuda_printer& p, const pointwise_shape& s) {
   series<std::size_t> axes;
   for (std::size_t a = 0; a < k.axes.size(); ++a) axes.push_back(a);
   const std::string per_block = p.number(std::int64_t{s.vectors} * s.threads), count = p.count(s.count);
-  auto add = [&](const plan::store& st, int lane) { print_add(p, st, lane, true); };
+  auto add = [&](const plan::store& st, int lane, const std::string& value) { print_add(p, st, lane, value, true); };
   auto none = [](int) { return std::string(); };
   const bool exact = !s.rest && divides(std::int64_t{s.vectors} * s.threads, s.count);
   cuda_tile t;
@@ -139,7 +139,7 @@ SINTER_API void print_ordered_scatter(cuda_printer& p, const dim& parallel, int 
                        [&] { self(self, j + 1); });
     }
     p.define_scalars([](int) { return true; });
-    print_add(p, s, -1, false);
+    print_add(p, s, -1, p.name(s.value), false);
   };
   nest(nest, 0);
 }
@@ -258,7 +258,7 @@ SINTER_API void print_tiles(cuda_printer& p, const tile_shape& s) {
     });
   });
   p.pass(
-      through, w, {}, [](int) { return std::string(); }, [](const plan::store&, int) {});
+      through, w, {}, [](int) { return std::string(); }, [](const plan::store&, int, const std::string&) {});
 }
 
 }  // namespace sinter::engine::emit

@@ -231,7 +231,7 @@ class cuda_row_printer {
     for (int id : w.reductions)
       if (p_.at(id).span == span_of::inner) detail::begin_accumulator(p_, id);
     over_row(live, [&](const cuda_tile& t) {
-      p_.pass(t, w, s_.held ? s_.keep : sorted_set<int>{}, into, [](const plan::store&, int) {});
+      p_.pass(t, w, s_.held ? s_.keep : sorted_set<int>{}, into, [](const plan::store&, int, const std::string&) {});
     });
   }
 

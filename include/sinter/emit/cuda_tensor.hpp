@@ -362,7 +362,7 @@ SINTER_API void print_tensor_product(cuda_printer& p, const tensor_shape& s) {
     p.hold(id);
   }
   p.pass(
-      t, w, {}, [](int) { return std::string(); }, [](const plan::store&, int) {});
+      t, w, {}, [](int) { return std::string(); }, [](const plan::store&, int, const std::string&) {});
 }
 
 }  // namespace sinter::engine::emit

@@ -110,10 +110,19 @@ template <int N, class T> struct table<0, N, T> { T n[N]; };
 }  // namespace sx
 )prelude";
 
-/// atomic_add(p, x): *p += x, whoever else adds; elements of 8 and 16 bits through the word that holds them.
+/// atomic_add(p, x): *p += x, whoever else adds; elements of 8 and 16 bits through the word that holds them. Of a pack each element
+/// by itself: at once from compute capability 9.0 on ("PTX ISA" 8.1, red).
 inline constexpr std::string_view prelude_cuda_atomic = R"prelude(
 namespace sx {
 SX void atomic_add(t_f32* p, s_f32 x) { atomicAdd(p, x); }
+SX void atomic_add(t_f32* p, pack<4, t_f32> x) {
+#if __CUDA_ARCH__ >= 900 && (__CUDACC_VER_MAJOR__ > 12 || __CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ >= 1)
+  asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(p), "f"(x.e[0]), "f"(x.e[1]), "f"(x.e[2]), "f"(x.e[3]) : "memory");
+#else
+#pragma unroll
+  for (int l = 0; l < 4; ++l) atomicAdd(p + l, x.e[l]);
+#endif
+}
 SX void atomic_add(t_f64* p, s_f64 x) { atomicAdd(p, x); }
 SX void atomic_add(t_i32* p, s_i32 x) { atomicAdd(p, x); }
 SX void atomic_add(t_u32* p, s_u32 x) { atomicAdd(p, x); }
