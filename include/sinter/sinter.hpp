@@ -6,6 +6,7 @@
 
 #include "engine.hpp"
 #include "front/autocast.hpp"
+#include "front/axis_numbers.hpp"
 #include "front/cache.hpp"
 #include "front/compile.hpp"
 #include "front/control.hpp"

@@ -36,6 +36,10 @@ TEST_CASE("static extents and arrays of extents") {
   CHECK(full<float, dims{2, 2}>(1.5f)(1, 1) == 1.5f);
   CHECK(full<float>(1.5f).item() == 1.5f);
   CHECK(full_like(x, 7)(2, 3) == 7);
+  const tensor<std::uint8_t, 1> bytes{1, 2};
+  CHECK(full_like(bytes, 255)(1) == 255);
+  const auto message = ops::error_of([&] { (void)full_like(bytes, -1); });
+  CHECK_MESSAGE(ops::contains(message, "[full_like] the number -1 does not fit u8; cast x with cast<T>(x)"), message);
   CHECK(zeros_like(x + 1).shape() == x.shape());
   const std::size_t n = 5;
   CHECK(ones<float>(n).numel() == 5);

@@ -305,6 +305,11 @@ TEST_CASE("pad and tile") {
       },
       x);
   CHECK(ops::contains(ops::error_of([&] { (void)pad(x, {{0, -1}, {0, 0}}); }), "[pad] a width is negative"));
+  const tensor<std::uint8_t, 1> bytes{1, 2};
+  CHECK(pad(bytes, {{1, 0}}, 255)(0) == 255);
+  const auto message = ops::error_of([&] { (void)pad(bytes, {{1, 1}}, 300); });
+  CHECK_MESSAGE(ops::contains(message, "[pad] the number 300 does not fit u8"), message);
+  CHECK_MESSAGE(ops::contains(message, "movement_test.cpp:"), message);
   const auto tiled = ops::make({2, 4, 3}, [&](const coord& c) { return ops::get(a, {c[1] % 2, c[2] % 3}); });
   check_both(
       tiled, 0,

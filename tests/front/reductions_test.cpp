@@ -165,6 +165,8 @@ TEST_CASE("every reduction along an axis, of a view of an expression") {
            }),
       0, [&](const auto& x) { return argmin(e(x), axis<1>, keepdims); }, x345);
   check_both(
+      fold(a, {0, 1, 2}, true, first_largest), 0, [&](const auto& x) { return argmax(e(x), keepdims); }, x345);
+  check_both(
       fold(a, {1}, false, [](const run& r) { return largest(r) > 1.5; }), 0,
       [&](const auto& x) { return any(e(x) > 1.5, axis<1>); }, x345);
   check_both(

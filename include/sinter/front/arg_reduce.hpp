@@ -135,7 +135,9 @@ auto arg_reduce(const X& x, location at) {
       if (auto found = reduce_blocks<std::int64_t, shape>(op, r, x, Axes, Keep, at)) return *std::move(found);
     }
   if constexpr (Axes.count != 1) {
-    return arg_reduce<Name, Combiner, op_shapes::all_axes(1), Keep>(flatten(x, at), at);
+    const auto found = arg_reduce<Name, Combiner, op_shapes::all_axes(1), false>(flatten(x, at), at);
+    if constexpr (Keep) return typed<std::int64_t, shape>(views::reshape(untyped(found, at), shape, at), at);
+    else return found;
   } else {
     constexpr int axis = Axes.at[0];
     const handle h = untyped(x, at);

@@ -187,6 +187,14 @@ struct operand_of_argument<T, number<U>> {
 template <class T, class Arg>
 using operand = typename operand_of_argument<T, Arg>::type;
 
+/// user_error for an integer that T cannot hold; `instead` says what to write.
+template <class T, class Arg>
+constexpr void check_number(const char* op, const Arg& x, const char* instead, location at) {
+  if constexpr (std::is_integral_v<Arg> && std::is_integral_v<T>)
+    if (static_cast<Arg>(static_cast<T>(x)) != x || (x < Arg(0)) != (static_cast<T>(x) < T(0)))
+      fail(op, "the number " + std::to_string(x) + " does not fit " + dtype_name(dtype_of<T>) + "; " + instead, at);
+}
+
 /// user_error for an integer that T cannot hold.
 template <ir::op Op, class T, class Arg>
 constexpr decltype(auto) as_operand(const Arg& x, location at) {
@@ -197,12 +205,7 @@ constexpr decltype(auto) as_operand(const Arg& x, location at) {
   } else if constexpr (std::is_same_v<Arg, dim>) {
     return size_value<T>(x, at);
   } else {
-    if constexpr (std::is_integral_v<Arg> && std::is_integral_v<T>)
-      if (static_cast<Arg>(static_cast<T>(x)) != x || (x < Arg(0)) != (static_cast<T>(x) < T(0)))
-        fail(ir::name(Op),
-             "the number " + std::to_string(x) + " does not fit " + dtype_name(dtype_of<T>) +
-                 "; cast the tensor with cast<T>(x)",
-             at);
+    check_number<T>(ir::name(Op), x, "cast the tensor with cast<T>(x)", at);
     if constexpr (is_fixed<operand<T, Arg>>) return fixed<T>{{static_cast<T>(x)}};
     else return literal<T>{static_cast<T>(x)};
   }

@@ -167,6 +167,7 @@ tensor<T, 0> full(std::type_identity_t<T> value, detail::target where = {}, loca
 template <tensor_like X, scalar_like A>
 auto full_like(const X& x, A value, location at = location::current()) {
   using T = typename X::value_type;
+  detail::check_number<T>("full_like", value, "cast x with cast<T>(x)", at);
   return detail::filled<T, X::static_shape>("full", static_cast<T>(value), detail::extents_of(x, at),
                                             detail::same_device(x, at), at);
 }

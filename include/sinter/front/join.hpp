@@ -180,7 +180,10 @@ struct padding {
 
   constexpr padding() = default;
   template <std::convertible_to<T> A>
-  constexpr padding(const A& x) : value(static_cast<T>(x)), fixed(std::is_integral_v<A>) {}
+  constexpr padding(const A& x, location at = location::current())
+      : value(static_cast<T>(x)), fixed(std::is_integral_v<A>) {
+    check_number<T>("pad", x, "cast the tensor with cast<T>(x)", at);
+  }
 };
 
 }  // namespace detail

@@ -240,7 +240,7 @@ SINTER_REDUCTION(mean)
 SINTER_REDUCTION(logsumexp)
 #undef SINTER_REDUCTION
 
-// NAME(x, axis<…>, keepdims, ddof): ddof may follow any of the forms above.
+// NAME(x, axis<…>, ddof), NAME(x, axis<…>, keepdims, ddof), NAME(x, keepdims, ddof), each without ddof, NAME(x).
 #define SINTER_DEVIATION(NAME)                                                                                      \
   template <tensor_like X, int... A>                                                                                \
   auto NAME(const X& x, axis_t<A...> = {}, int ddof = 0, location at = location::current()) {                       \
@@ -278,11 +278,15 @@ auto norm(const X& x, keepdims_t, location at = location::current()) {
   return detail::norm_over<Ord, op_shapes::all_axes(X::rank), true>(x, at);
 }
 
-// The index of the first extreme along one axis, or in row-major order over all: NAME(x), NAME(x, axis<1>, keepdims).
+// The index of the first extreme along one axis, or in row-major order over all: NAME(x), NAME(x, axis<1>), with keepdims or without.
 #define SINTER_ARG(NAME, COMBINER)                                                                                 \
   template <tensor_like X>                                                                                         \
   auto NAME(const X& x, location at = location::current()) {                                                       \
     return detail::arg_reduce<detail::named::NAME, COMBINER, op_shapes::all_axes(X::rank), false>(x, at);          \
+  }                                                                                                                \
+  template <tensor_like X>                                                                                         \
+  auto NAME(const X& x, keepdims_t, location at = location::current()) {                                           \
+    return detail::arg_reduce<detail::named::NAME, COMBINER, op_shapes::all_axes(X::rank), true>(x, at);           \
   }                                                                                                                \
   template <tensor_like X, int... A>                                                                               \
   auto NAME(const X& x, axis_t<A...>, location at = location::current()) {                                         \

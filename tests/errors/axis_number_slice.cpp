@@ -1,0 +1,7 @@
+// expect: error
+// match: \[slice\] axes are types: slice
+// lines: 20
+#include <sinter/sinter.hpp>
+
+using namespace sinter;
+auto f(const tensor<float, 2>& x) { return slice(x, 0, 1); }

@@ -1,0 +1,7 @@
+// expect: error
+// match: \[softmax\] axes are types: softmax
+// lines: 20
+#include <sinter/sinter.hpp>
+
+using namespace sinter;
+auto f(const tensor<float, 2>& x) { return softmax(x, 0); }
