@@ -1,4 +1,6 @@
 // matmul against plain f64 loops: ranks 1 to n, broadcasting batches, views, every dtype, sizes around the blocks.
+#include <sinter/front/compile.hpp>
+#include <sinter/front/factories.hpp>
 #include <sinter/front/matmul.hpp>
 #include <sinter/front/pointwise.hpp>
 
