@@ -269,7 +269,15 @@ SINTER_API size_layout size_policy::layout_for(const call& c, dynamic how, bool 
   const auto& extents = out.extents;
   std::size_t at = 0;
   while (at < seen_.size() && !(seen_[at].signature == c.signature && seen_[at].extents.size() == extents.size())) ++at;
-  seen known = at < seen_.size() ? seen_[at] : seen{c.signature, extents, series<char>(extents.size(), 0), extents};
+  const auto first_seen = [&] { return seen{c.signature, extents, series<char>(extents.size(), 0), extents}; };
+  if (at == seen_.size() && !tentative) {
+    if (seen_.size() >= most_seen) seen_.erase(seen_.begin());
+    seen_.push_back(first_seen());
+    at = seen_.size() - 1;
+  }
+  seen supposed;
+  if (tentative) supposed = at < seen_.size() ? seen_[at] : first_seen();
+  seen& known = tentative ? supposed : seen_[at];
   std::size_t axis = 0;
   for (std::size_t i = 0; i < c.tensors.size(); ++i) {
     const argument& x = c.tensors[i];
@@ -285,11 +293,6 @@ SINTER_API size_layout size_policy::layout_for(const call& c, dynamic how, bool 
       const std::int64_t step = x.where().is_cuda() ? detail::common_step(known.divisor[axis], e) : 1;
       detail::open_axis(out, {static_cast<int>(i), a}, axis, step, m);
     }
-  }
-  if (!tentative) {
-    if (at == most_seen) seen_.erase(seen_.begin()), --at;
-    if (at == seen_.size()) seen_.push_back({});
-    seen_[at] = std::move(known);
   }
   for (std::size_t i = 0; i < out.tensors.size(); ++i) {
     tensor_layout& t = out.tensors[i];

@@ -218,6 +218,15 @@ TEST_CASE("rows: threads of a row by its length") {
   CHECK(looped.source.launches.size() == 1);
 }
 
+TEST_CASE("windows of which neighbours follow each other are a thread's each") {
+  graph g;
+  const value x = ir::reshape(input(g, {4096, 112, 112}), {4096, 56, 2, 56, 2});
+  const auto pooled = only({ir::reduce(x, op::maximum, {2, 4})});
+  CHECK(blocks(pooled) * pooled.source.launches[0].threads == 4096 * 56 * 56);
+  CHECK(!has(pooled.text, "group_all"));
+  check_compiles(pooled);
+}
+
 TEST_CASE("columns: a few rows in one launch, many in parts that a second one adds") {
   graph g;
   const auto small = only({sum(input(g, {1024, 512}), {0})});
@@ -230,6 +239,12 @@ TEST_CASE("columns: a few rows in one launch, many in parts that a second one ad
   const auto large = only({sum(input(h, {65536, 1024}), {0})});
   CHECK(large.source.launches.size() == 2);
   CHECK(blocks(large) == 528);
+  // A middle axis: lines of 128 bytes, and as many blocks as do without a second launch.
+  graph m;
+  const auto middle = only({sum(input(m, {64, 1024, 1024}), {1})});
+  CHECK(middle.source.launches.size() == 1);
+  CHECK(middle.source.launches[0].threads == 256);
+  CHECK(blocks(middle) == 512);
   // As many sums as a kernel has, of vectors of eight and of doubles: their meeting place is a block's 48 KiB at most.
   for (const bool doubles : {false, true}) {
     graph many;

@@ -182,6 +182,25 @@ TEST_CASE("a fault that needs two ops is blamed on their kernel") {
   CHECK(r.nodes == 3);
 }
 
+TEST_CASE("a costly op of halves is held to one rounding, and a loop is not said to have been taken apart") {
+  const faulty_compiler faulty("sed -i 's/= exp(\\([a-z0-9]*\\));/= exp(\\1) * 1.10f;/' \"$kernel\"");
+  const auto x = matrix(8, 8);
+  const verification half = verify([](tensor<bf16, 2> a) { return exp(a); })(cast<bf16>(x).eval());
+  INFO(half.text());
+  CHECK(half.found == outcome::differs);
+  CHECK(half.op == "exp");
+  const verification loop = verify([](tensor<float, 2> a) {
+    return scan(
+        [](tensor<float, 1> c, tensor<float, 1> row) {
+          return std::pair{tensor<float, 1>(exp(row)), sum(c)};
+        },
+        zeros<float>(8), a);
+  })(x);
+  INFO(loop.text());
+  CHECK(loop.found == outcome::differs);
+  CHECK(loop.problem == "the ops within it were not compiled alone");
+}
+
 TEST_CASE("kernels with open extents are verified for the call's sizes") {
   const auto fn = [](tensor<float, 2> a, tensor<float, 2> w) {
     const tensor<float, 2> h = softmax(tanh(matmul(a, w)));

@@ -52,7 +52,7 @@ inline column_shape columns_of(const cuda_printer& p, const cuda_target& t) {
     return !p.is_uniform_store(st) && !is_final_store(p, st);
   });
   if (!stores_rows && k.extent(role::row).is_number() && rows <= 2048 &&
-      count * std::max<std::int64_t>(outer, 1) <= (1 << 20) / (std::max<std::int64_t>(rows, 1) * s.width)) {
+      count <= (1 << 20) / (std::max<std::int64_t>(rows, 1) * s.width) / std::max<std::int64_t>(outer, 1)) {
     // Little enough for one launch: many threads down a column. Lines of 128 bytes across, or, where those leave most
     // multiprocessors idle, sectors of 32: what was just written is still in the cache.
     s.across = std::min(s.across, 8);

@@ -69,6 +69,22 @@ class scan_joiner {
   bool factors_;
 };
 
+/// `before`: what precedes the part `mine` of a tile, the tiles before and the totals of the parts before; `at` is what follows
+/// a part's number in an index. `running` comes to hold the tile, too.
+inline void print_before(cuda_printer& p, const scan_joiner& joined, bool factors, const std::string& type,
+                         const std::string& parts, const std::string& mine, const std::string& at = "") {
+  writer& out = p.out();
+  const std::string factor = "factors[w]" + at, total = "totals[w]" + at;
+  out.line("__syncthreads();");
+  out.line(type + " before = running;");
+  out.block("for (int w = 0; w < " + parts + "; ++w)", [&] {
+    out.line("if (w < " + mine + ") before = " + joined("begun", "before", factor, total) + ";");
+    out.line("running = " + joined("begun", "running", factor, total) + ";");
+    if (factors) out.line("begun = true;");
+  });
+  out.line("__syncthreads();");
+}
+
 /// Tiles of a row, an element a thread: warps scan by shuffles, their totals and the tiles before come from shared memory.
 /// With factors, what is joined are pairs of a result and the product of its factors; nothing is joined with what there is
 /// before the row, so that the first factor is not read.
@@ -103,14 +119,7 @@ inline void print_block_scan(cuda_printer& p, int scan, const scan_shape& shape)
     });
     out.line("if (lane == 31) totals[warp] = x;");
     if (factors) out.line("if (lane == 31) factors[warp] = factor;");
-    out.line("__syncthreads();");
-    out.line(t + " before = running;");
-    out.block("for (int w = 0; w < " + warps + "; ++w)", [&] {
-      out.line("if (w < warp) before = " + joined("begun", "before", "factors[w]", "totals[w]") + ";");
-      out.line("running = " + joined("begun", "running", "factors[w]", "totals[w]") + ";");
-      if (factors) out.line("begun = true;");
-    });
-    out.line("__syncthreads();");
+    print_before(p, joined, factors, t, warps, "warp");
     out.block("if (place < " + n + ")", [&] {
       out.line("const " + t + " " + p.name(scan) + " = " + joined("first > 0 || warp > 0", "before", "factor", "x") +
                ";");
@@ -139,8 +148,8 @@ inline void print_tile_scan(cuda_printer& p, int scan, const scan_shape& shape) 
       p.leave(outside);
     });
   };
-  for (const char* array : {"totals", "factors"})
-    if (factors || array == std::string("totals")) out.line("__shared__ " + t + " " + array + "[" + down + "][32];");
+  out.line("__shared__ " + t + " totals[" + down + "][32];");
+  if (factors) out.line("__shared__ " + t + " factors[" + down + "][32];");
   out.block("for (" + p.idx() + " first = 0; first < " + n + "; first += " + p.number(shape.down * shape.each) + ")",
             [&] {
               out.line(t + " x[" + each + "], sum = " + cuda_identity(s) + ";");
@@ -152,14 +161,7 @@ inline void print_tile_scan(cuda_printer& p, int scan, const scan_shape& shape) 
               });
               out.line("totals[y][c] = sum;");
               if (factors) out.line("factors[y][c] = product;");
-              out.line("__syncthreads();");
-              out.line(t + " before = running;");
-              out.block("for (int w = 0; w < " + down + "; ++w)", [&] {
-                out.line("if (w < y) before = " + joined("begun", "before", "factors[w][c]", "totals[w][c]") + ";");
-                out.line("running = " + joined("begun", "running", "factors[w][c]", "totals[w][c]") + ";");
-                if (factors) out.line("begun = true;");
-              });
-              out.line("__syncthreads();");
+              print_before(p, joined, factors, t, down, "y", "[c]");
               elements([&] {
                 out.line("const " + t + " " + p.name(scan) + " = " +
                          joined("first > 0 || y > 0", "before", "factor[u]", "x[u]") + ";");
