@@ -31,6 +31,7 @@ struct kernel_report {
   std::string tier;          ///< where its code came from: "memory", "disk", "bundle", "compiled" or "library"
   double milliseconds = 0;   ///< spent on finding or compiling the code
   double started = 0;        ///< when that began, in milliseconds after the specialisation's start
+  std::size_t first = 0;     ///< the first kernel of its graph: of a segment between breaks, a branch, a loop's body
 };
 
 /// Two kernels that touch an array in common, and why they are not one.
@@ -66,7 +67,7 @@ struct report {
   std::string graph;                ///< the rewritten graph
   series<std::string> sources;      ///< one text per kernel
   series<kernel_report> steps;      ///< one per kernel, in the order in which they run
-  /// Every pair of kernels that touch an array in common; others would move no byte less as one.
+  /// Every pair of kernels of one graph that touch an array in common; others would move no byte less as one.
   series<apart_report> apart;
   series<stage_report> stages;  ///< of the compilation
   /// Where the function reads values; the numbers above are then sums over the segments that have run.

@@ -10,8 +10,6 @@
 using namespace sinter;
 using texts::contains;
 
-namespace {}  // namespace
-
 TEST_CASE("explain tells kernels, their ops and lines, bytes and operations") {
   const auto x = ones<float>(64, 100);
   const int line = __LINE__ + 1;
@@ -81,6 +79,58 @@ TEST_CASE("explain says why kernels that have nothing in common are not one") {
     return std::tuple(f(a, b), matmul(b, transpose(b)));
   })(ones<float>(3), ones<float>(4, 5));
   CHECK(contains(more.text(), "all other pairs of kernels are not one: they touch no array in common"));
+}
+
+TEST_CASE("explain tells what is taken and scattered, and why a scatter_add is not one with the copy of its base") {
+  const int line = __LINE__ + 2;
+  const auto f = [](tensor<float, 2> x, tensor<std::int32_t, 1> at, tensor<float, 2> updates) {
+    const tensor<float, 2> rows = exp(take(x, at, axis<0>));
+    return std::pair(rows, scatter_add(x, at, updates, axis<0>));
+  };
+  const auto e = explain(f)(ones<float>(8, 4), tensor<std::int32_t, 1>{1, 0, 7}, ones<float>(3, 4));
+  const report& r = e.specialisations[0].what;
+  INFO(e.text());
+  std::string ops;
+  for (const auto& k : r.steps)
+    for (const auto& o : k.ops) ops += o.name + ":" + std::to_string(o.where.line - line) + " ";
+  CHECK(contains(ops, "gather:0 exp:0 "));
+  CHECK(contains(ops, "scatter_add:1 "));
+  std::size_t writers = 0;
+  for (const auto& a : r.apart) {
+    CHECK(a.first < a.second);
+    writers += contains(r.steps[a.second].name, "scatter_add") && a.why == "a scatter_add has a kernel of its own";
+  }
+  CHECK(writers > 0);
+  CHECK(!contains(e.text(), "no array in common"));
+}
+
+TEST_CASE("what is refused to one part of an array is not refused to another, which is told by itself") {
+  const auto f = [](tensor<float, 2> a, tensor<float, 2> b) {
+    const tensor<float, 2> p = matmul(a, b);
+    return concat<0>(matmul(p, a), exp(b), p);
+  };
+  const auto e = explain(f)(ones<float>(32, 32), ones<float>(32, 32));
+  const report& r = e.specialisations[0].what;
+  INFO(e.text());
+  for (const auto& k : r.steps) CHECK(contains(k.name, "dot"));
+  for (const auto& a : r.apart) CHECK(a.why == "two matrix products");
+}
+
+TEST_CASE("kernels of segments and of branches are told to be of graphs of their own") {
+  const auto broken = explain([](tensor<float, 1> a) -> tensor<float, 1> {
+    if (sum(exp(a)).item() > 0) return a + 1;
+    return a * 2;
+  })(ones<float>(8));
+  INFO(broken.text());
+  REQUIRE(broken.specialisations[0].what.steps.size() == 2);
+  CHECK(broken.specialisations[0].what.steps[1].first == 1);
+  CHECK(contains(broken.text(), "  kernels of different graphs (0 | 1) are not one: segments between graph breaks"));
+  CHECK(!contains(broken.text(), "no array in common"));
+  const auto branches = explain([](tensor<float, 1> a) {
+    return cond(sum(a) > 0, [](auto x) { return exp(x); }, [](auto x) { return sin(x); }, a);
+  })(ones<float>(8));
+  INFO(branches.text());
+  CHECK(contains(branches.text(), "  kernels of different graphs (0-1 | 2 | 3) are not one"));
 }
 
 TEST_CASE("every specialisation is told, the one that served the call first; arguments are not donated") {

@@ -47,7 +47,10 @@ inline cpu_plan plan_cpu(code& c, const ir::graph& g, const series<char>& copied
   series<std::size_t> number = p.in_turn();
   for (auto& n : number) n += p.first_step;
   report_kernels(c, p.graph, p.fused.kernels, number, p.fused.apart, hints_of(c.layout));
-  for (auto i : number) c.about.steps[i].name = within + c.about.steps[i].name;
+  for (auto i : number) {
+    c.about.steps[i].name = within + c.about.steps[i].name;
+    c.about.steps[i].first = p.first_step;
+  }
   c.about.kernels_unfused += p.fused.unfused;
   for (const auto& k : p.fused.kernels) {
     p.parts.emplace_back();

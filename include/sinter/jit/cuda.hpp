@@ -118,6 +118,7 @@ inline cuda_plan plan_cuda(code& c, const ir::graph& g, const series<char>& copi
   for (std::size_t k = 0; k < p.groups.size(); ++k) {
     std::string& name = c.about.steps[p.first_step + k].name;
     name = within + name;
+    c.about.steps[p.first_step + k].first = p.first_step;
   }
   for (const auto& a : fused.apart)
     // Kernels are numbered by launch.

@@ -29,20 +29,37 @@ SINTER_API std::string in_words(const ir::graph& g, std::string why) {
   return why;
 }
 
+/// The user's op that an instruction is; empty where it is none.
+inline std::string op_name(const instruction& i) {
+  switch (i.kind) {
+    case kind::load:
+      return i.at.at.index < 0 ? "" : ir::name(ir::op::gather);
+    case kind::compute:
+      return i.node == ir::no_node ? "" : ir::name(i.code);
+    case kind::reduce:
+      return std::string("reduce_") + ir::name(i.code);
+    case kind::arg_reduce:
+      return std::string("arg_") + ir::name(i.code);
+    case kind::product:
+      return ir::name(ir::op::dot);
+    case kind::scan:
+      return std::string("scan_") + ir::name(i.code);
+    default:
+      return "";
+  }
+}
+inline std::string op_name(const store& s) { return s.accumulate ? ir::name(ir::op::scatter_add) : ""; }
+
 namespace detail {
 
 /// The distinct ops of a kernel in order, a dozen at most.
 inline std::string label_of(const kernel& k) {
   series<std::string> names;
-  for (const auto& i : k.body) {
-    std::string name;
-    if (i.kind == kind::compute) name = ir::name(i.code);
-    else if (i.kind == kind::reduce) name = std::string("reduce_") + ir::name(i.code);
-    else if (i.kind == kind::arg_reduce) name = std::string("arg_") + ir::name(i.code);
-    else if (i.kind == kind::product) name = "dot";
-    else if (i.kind == kind::scan) name = std::string("scan_") + ir::name(i.code);
-    if (!name.empty() && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-  }
+  const auto add = [&](std::string name) {
+    if (!name.empty() && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(std::move(name));
+  };
+  for (const auto& i : k.body) add(op_name(i));
+  for (const auto& s : k.stores) add(op_name(s));
   std::string label;
   for (std::size_t n = 0; n < names.size() && n < 12; ++n) label += (n ? " " : "") + names[n];
   return names.empty() ? "copy" : names.size() > 12 ? label + " ..." : label;

@@ -96,7 +96,7 @@ class fusion {
     groups_.clear();
     for (std::size_t r = 0; r < roots_.size(); ++r) {
       try {
-        groups_.push_back({{roots_[r]}, lowered({roots_[r]})});
+        groups_.push_back({{roots_[r]}, lowered({roots_[r]}), groups_.size()});
       } catch (const refusal& no) {
         ensure(
             no.needs_memory != ir::no_node && no.needs_memory != roots_[r].target && !memory_.stored[no.needs_memory],
@@ -108,7 +108,7 @@ class fusion {
     }
     for (auto id : live_)
       if (g_[id].code == ir::op::opaque)
-        groups_.push_back({opaque_roots(g_, live_, id), opaque_step(g_, live_, id, memory_)});
+        groups_.push_back({opaque_roots(g_, live_, id), opaque_step(g_, live_, id, memory_), groups_.size()});
   }
 
   void link() {
@@ -134,6 +134,7 @@ class fusion {
     link(a, 0);
   }
 
+  static constexpr const char* scatters_alone = "a scatter_add has a kernel of its own";
   static constexpr std::size_t nowhere = static_cast<std::size_t>(-1);
 
   /// A group between `a` and `b` on a path that leaves them; nowhere when there is none.
@@ -179,8 +180,9 @@ class fusion {
   /// The group of both, or the reason against it.
   group together(const group& a, const group& b) const {
     if (a.code.is_opaque() || b.code.is_opaque()) throw refusal{"an opaque step is no kernel", ir::no_node};
-    if (scatters(a) || scatters(b)) throw refusal{"a scatter_add has a kernel of its own", ir::no_node};
+    if (scatters(a) || scatters(b)) throw refusal{scatters_alone, ir::no_node};
     group both;
+    both.number = a.number;
     both.roots = a.roots;
     both.roots.insert(both.roots.end(), b.roots.begin(), b.roots.end());
     sort_stably(both.roots, [](const root& x, const root& y) { return x.target < y.target; });
@@ -248,20 +250,20 @@ class fusion {
     for (std::size_t i = 0; i < pairs.size(); ++i) {
       const pair p = pairs[i];
       group &x = groups_[p.a], &y = groups_[p.b];
-      const std::pair names(first_target(x), first_target(y));
-      if (refused_.contains(names) || path_around(p.a, p.b) || path_around(p.b, p.a)) continue;
+      const std::pair numbers(x.number, y.number);
+      if (refused_.contains(numbers) || path_around(p.a, p.b) || path_around(p.b, p.a)) continue;
       try {
         x = together(x, y);
       } catch (const refusal& no) {
-        refused_.emplace(names, no.why);
+        refused_.emplace(numbers, no.why);
         continue;
       } catch (const split_request&) {
-        refused_.emplace(names, "the axes have no common refinement");
+        refused_.emplace(numbers, "the axes have no common refinement");
         continue;
       }
       groups_.erase(groups_.begin() + static_cast<std::ptrdiff_t>(p.b));
-      forget(names.first);
-      forget(names.second);
+      forget(numbers.first);
+      forget(numbers.second);
       relink(p.a, p.b);
       erase_if(pairs, [&](const pair& q) { return q.a == p.a || q.a == p.b || q.b == p.a || q.b == p.b; });
       for (pair& q : pairs) q.a -= q.a > p.b, q.b -= q.b > p.b;
@@ -279,21 +281,22 @@ class fusion {
   }
 
   /// What was refused to a group that has changed since.
-  void forget(node_id name) {
-    series<std::pair<node_id, node_id>> stale;
+  void forget(std::size_t number) {
+    series<std::pair<std::size_t, std::size_t>> stale;
     for (const auto& r : refused_)
-      if (r.first.first == name || r.first.second == name) stale.push_back(r.first);
+      if (r.first.first == number || r.first.second == number) stale.push_back(r.first);
     for (const auto& s : stale) refused_.erase(refused_.find(s));
   }
 
   std::string why_apart(std::size_t a, std::size_t b) const {
-    if (const auto r = refused_.find(std::pair(first_target(groups_[a]), first_target(groups_[b])));
-        r != refused_.end())
+    if (const auto r = refused_.find(std::pair(groups_[a].number, groups_[b].number)); r != refused_.end())
       return r->second;
+    if (scatters(groups_[a]) || scatters(groups_[b])) return scatters_alone;
     for (const auto x : {between(a, b), between(b, a)})
       if (x != nowhere)
         return "%" + std::to_string(first_target(groups_[x])) + " needs one of them and feeds the other";
     const auto saved = saving(groups_[a], groups_[b]);
+    if (saved == 0) return "as one they would move no byte less";
     return "they share " + std::to_string(saved) + " of the " + std::to_string(std::min(traffic(a), traffic(b))) +
            " bytes that the smaller moves, less than a quarter";
   }
@@ -305,7 +308,7 @@ class fusion {
     series<neighbours> out;
     for (std::size_t a = 0; a < groups_.size(); ++a)
       for (std::size_t b = a + 1; b < groups_.size(); ++b)
-        if (saving(groups_[a], groups_[b]) > 0)
+        if (touch(groups_[a], groups_[b]))
           out.push_back({std::min(number[a], number[b]), std::max(number[a], number[b]), why_apart(a, b)});
     sort_stably(out, [](const neighbours& x, const neighbours& y) {
       return std::pair(x.first, x.second) < std::pair(y.first, y.second);
@@ -317,14 +320,6 @@ class fusion {
     std::int64_t total = 0;
     for (const auto& b : groups_[x].code.buffers) total += bytes(b.id);
     return total;
-  }
-
-  /// Cost of computing node `id` anew from what is in memory.
-  int recomputation(node_id id, sorted_set<node_id>& seen) const {
-    if (memory_.stored[id] || !seen.insert(id).second) return memory_.stored[id] ? 1 : 0;
-    int cost = ir::is_pointwise(g_[id].code) ? (ir::is_expensive(g_[id].code) ? 10 : 1) : 0;
-    for (auto in : g_[id].in) cost += recomputation(in, seen);
-    return cost;
   }
 
   /// Stores the topmost costly values that several kernels compute; true when there were any.
@@ -341,7 +336,7 @@ class fusion {
       const auto& [id, count] = *it;
       if (count < 2 || memory_.stored[id]) continue;
       sorted_set<node_id> seen;
-      if (recomputation(id, seen) < most_recomputation) continue;
+      if (recomputation(g_, memory_.stored, id, seen) < most_recomputation) continue;
       if (ir::product(g_[id].extents).evaluate(memory_.hints) < 1024) continue;
       store_node(id);
       any = true;
@@ -377,7 +372,7 @@ class fusion {
   series<root> roots_;
   series<group> groups_;
   series<series<std::size_t>> next_;
-  sorted_map<std::pair<node_id, node_id>, std::string> refused_;  ///< why, by the groups' first targets
+  sorted_map<std::pair<std::size_t, std::size_t>, std::string> refused_;  ///< why, by the groups' numbers
 };
 
 }  // namespace detail

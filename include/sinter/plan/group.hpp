@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../base/series.hpp"
+#include "../base/sorted.hpp"
 #include "kernel.hpp"
 #include "root.hpp"
 
@@ -10,6 +11,7 @@ namespace sinter::engine::plan::detail {
 struct group {
   series<root> roots;
   kernel code;
+  std::size_t number = 0;  ///< its own; of two that become one, the first's
 };
 
 inline node_id first_target(const group& x) { return x.roots[0].target; }
@@ -22,6 +24,19 @@ inline std::int64_t bytes_of(const ir::node& v, const series<std::int64_t>& hint
   constexpr std::int64_t most = std::int64_t{1} << 52;
   return std::clamp<std::int64_t>(ir::product(v.extents).evaluate(hints), 0, most) *
          static_cast<std::int64_t>(size_of(v.type));
+}
+
+/// Whether the groups have an array in common.
+inline bool touch(const group& a, const group& b) {
+  return std::any_of(a.code.buffers.begin(), a.code.buffers.end(), [&](const auto& x) { return uses(b.code, x.id); });
+}
+
+/// Cost of computing node `id` anew from what is in memory; a costly op counts 10.
+inline int recomputation(const ir::graph& g, const series<char>& stored, node_id id, sorted_set<node_id>& seen) {
+  if (stored[id] || !seen.insert(id).second) return stored[id] ? 1 : 0;
+  int cost = ir::is_pointwise(g[id].code) ? (ir::is_expensive(g[id].code) ? 10 : 1) : 0;
+  for (auto in : g[id].in) cost += recomputation(g, stored, in, seen);
+  return cost;
 }
 
 /// True when `b` has to run after `a`.

@@ -296,7 +296,9 @@ class lowering {
         ensure(!ir::may_read_nothing(g_, v), "what gather reads has an element");
         const auto axis = static_cast<std::size_t>(v.attr.ints[0]);
         coordinates below = at;
-        below[axis] = indirect(k_, clamped(k_, value_at(v.in[1], at), g_[v.in[0]].extents[axis], n()), n());
+        const int index = clamped(k_, value_at(v.in[1], at), g_[v.in[0]].extents[axis], n());
+        k_.body[static_cast<std::size_t>(index)].where = v.where;
+        below[axis] = indirect(k_, index, n());
         return value_at(v.in[0], std::move(below));
       }
       default:

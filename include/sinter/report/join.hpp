@@ -24,6 +24,7 @@ SINTER_API void join(report& sum, const report& did) {
   for (kernel_report k : did.steps) {
     if (k.source >= 0) k.source += static_cast<std::int64_t>(sources);
     k.started += sum.milliseconds;
+    k.first += kernels;
     sum.steps.push_back(std::move(k));
   }
   for (const auto& a : did.apart) sum.apart.push_back({a.first + kernels, a.second + kernels, a.why});

@@ -66,23 +66,6 @@ class traffic {
   series<std::int64_t> read_, written_;
 };
 
-inline std::string op_name(const plan::instruction& i) {
-  switch (i.kind) {
-    case plan::kind::compute:
-      return i.node == ir::no_node ? "" : ir::name(i.code);
-    case plan::kind::reduce:
-      return std::string("reduce_") + ir::name(i.code);
-    case plan::kind::arg_reduce:
-      return std::string("arg_") + ir::name(i.code);
-    case plan::kind::product:
-      return "dot";
-    case plan::kind::scan:
-      return std::string("scan_") + ir::name(i.code);
-    default:
-      return "";
-  }
-}
-
 }  // namespace detail
 
 /// Each op and line once.
@@ -108,8 +91,12 @@ SINTER_API kernel_report describe(const plan::kernel& k, const ir::graph& g, std
   out.read = moved.read();
   out.written = moved.written();
   for (const auto& i : k.body) {
-    const std::string name = detail::op_name(i);
+    const std::string name = plan::op_name(i);
     if (name.empty()) continue;
+    if (i.kind == plan::kind::load) {
+      add_op(out.ops, {name, sinter::dtype_name(i.type), k.body[static_cast<std::size_t>(i.at.at.index)].where});
+      continue;
+    }
     std::uint32_t axes = i.axes & all;
     for (auto a : i.over) axes |= 1u << a;
     if (is_float(i.type) || (!i.args.empty() && is_float(k.body[static_cast<std::size_t>(i.args[0])].type))) {
@@ -120,6 +107,11 @@ SINTER_API kernel_report describe(const plan::kernel& k, const ir::graph& g, std
     }
     add_op(out.ops, {name, sinter::dtype_name(i.type), i.where});
   }
+  for (const auto& s : k.stores)
+    if (const std::string name = plan::op_name(s); !name.empty()) {
+      const ir::node& n = g[static_cast<ir::node_id>(k.buffers[static_cast<std::size_t>(s.at.buffer)].id)];
+      add_op(out.ops, {name, sinter::dtype_name(n.type), n.where});
+    }
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "../base/error.hpp"
+#include "../base/sorted.hpp"
 #include "../base/text.hpp"
 #include "../explain.hpp"
 
@@ -39,13 +40,27 @@ inline std::string line_of(const kernel_report& k) {
   return out + (k.tier.empty() ? "" : ", from " + k.tier);
 }
 
-/// Whether two kernels touch no array in common.
-inline bool has_strangers(const report& r) {
-  series<std::pair<std::size_t, std::size_t>> pairs;
-  for (const auto& a : r.apart) pairs.push_back({std::min(a.first, a.second), std::max(a.first, a.second)});
-  std::sort(pairs.begin(), pairs.end());
-  const auto told = static_cast<std::size_t>(std::unique(pairs.begin(), pairs.end()) - pairs.begin());
-  return told < r.steps.size() * (r.steps.size() - 1) / 2;
+/// Why the pairs that report::apart does not tell are not one kernel: a line for each reason that there is.
+inline std::string other_reasons(const report& r) {
+  sorted_set<std::pair<std::size_t, std::size_t>> told;
+  for (const auto& a : r.apart) told.emplace(std::min(a.first, a.second), std::max(a.first, a.second));
+  bool strangers = false;
+  std::string graphs;  // the kernels of each
+  for (std::size_t k = 0, end; k < r.steps.size(); k = end) {
+    for (end = k + 1; end < r.steps.size() && r.steps[end].first == r.steps[k].first;) ++end;
+    for (std::size_t b = k + 1; b < end && !strangers; ++b)
+      for (std::size_t a = k; a < b; ++a) strangers = strangers || !told.contains({a, b});
+    graphs += (k ? " | " : "") + std::to_string(k) + (end > k + 1 ? "-" + std::to_string(end - 1) : "");
+  }
+  std::string out;
+  if (strangers)
+    out += std::string("  ") + (r.apart.empty() ? "" : "all other ") + "pairs of kernels" +
+           (r.steps.back().first == 0 ? "" : " of one graph") +
+           " are not one: they touch no array in common, and would move no byte less\n";
+  if (!r.steps.empty() && r.steps.back().first != 0)
+    out += "  kernels of different graphs (" + graphs +
+           ") are not one: segments between graph breaks, branches and bodies of loops run each by itself\n";
+  return out;
 }
 
 /// The lines of one specialisation, each indented by two more than its heading.
@@ -71,10 +86,7 @@ SINTER_API std::string text(const report& r) {
   for (const auto& a : r.apart)
     out +=
         "  kernels " + std::to_string(a.first) + " and " + std::to_string(a.second) + " are not one: " + a.why + "\n";
-  if (has_strangers(r))
-    out += std::string("  ") + (r.apart.empty() ? "" : "all other ") +
-           "pairs of kernels are not one: they touch no array in common, and would move no byte less\n";
-  return out;
+  return out + other_reasons(r);
 }
 
 }  // namespace sinter::engine::reporting
