@@ -158,6 +158,13 @@ TEST_CASE("fori_loop counts from lower to upper; while_loop stops by its test") 
   for (int i = 2; i < 6; ++i) c = c * 0.5 + i;
   CHECK(powers(x)(0) == doctest::Approx(c));
   check_close(compile(none)(x).to_vector(), x.to_vector());
+  // A body without a turn is not called, as elsewhere.
+  const auto impossible = [](const vec& x) {
+    return fori_loop(
+        3, 3, [](auto, const vec& c) { return vec(concat(c, c)); }, x);
+  };
+  check_close(impossible(x).to_vector(), x.to_vector());
+  check_close(compile(impossible)(x).to_vector(), x.to_vector());
   const auto steps = compile(collatz);
   CHECK(steps(tensor<std::int64_t, 0>(27)).item() == 111);
   CHECK(steps(tensor<std::int64_t, 0>(1)).item() == 0);

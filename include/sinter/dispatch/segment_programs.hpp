@@ -153,6 +153,12 @@ inline std::shared_ptr<const program> segment_program(const tracer& t, const ir:
     key += " " + how.backend;
     if (auto known = held.find(key, inputs, where)) return known;
   }
+  logs::to("recompiles", [&] {
+    return sinter::detail::located(
+        how.name + ": a segment between graph breaks is " + (in.compiled ? "made" : "interpreted") + " for extents " +
+            extents + ", of " + std::to_string(fresh->graph.live().size()) + " nodes",
+        fresh->graph.outputs.empty() ? location{} : fresh->graph[fresh->graph.outputs[0]].where);
+  });
   if (more && in.compiled) held.varies(structure, std::move(numbers));
   const bool later = in.compiled && how.tier == tier::background && held.wants_kernels();
   if (later) how.backend = "reference";

@@ -300,6 +300,7 @@ C fori_of(dim lower, dim upper, Body& body, C carry, location at) {
   check_carry<C>();
   // Known only with C: what it does is then compiled where a loop is written.
   using index = tensor<std::conditional_t<true, std::int64_t, C>, 0>;
+  if (!(lower < upper)) return carry;
   const auto outer = engine::current();
   if (!outer) {
     for (std::int64_t i = lower, end = upper; i < end; ++i)
@@ -318,8 +319,8 @@ C fori_of(dim lower, dim upper, Body& body, C carry, location at) {
     push_leaves(*inner, carried("fori_loop", before, settle_tree(detail::invoke(at, body, index(i), C(before))), at),
                 inner->graph.outputs, at);
   }
-  const dim length = lower < upper ? upper - lower : dim(0);
-  const auto results = engine::push_loop(*outer, *inner, count, std::move(operands), engine::to_ir(length), at);
+  const ir::dim length = engine::to_ir(upper - lower);
+  const auto results = engine::push_loop(*outer, *inner, count, std::move(operands), length, at);
   const ir::node_id* node = results.begin();
   return traced_tree(outer, carry, node);
 }
@@ -351,7 +352,7 @@ auto scan(F&& f, const C& init, const X& xs, location at = location::current()) 
 }
 
 /// body(i, … body(lower + 1, body(lower, init))) for i below `upper`; i is a tensor<std::int64_t, 0>. Inside compile() it is
-/// one node, and differentiable as scan is.
+/// one node, and differentiable as scan is; nothing where there is no turn, and body is not called then.
 template <extent_like Lower, extent_like Upper, class Body, class C>
 auto fori_loop(Lower lower, Upper upper, Body&& body, const C& init, location at = location::current()) {
   return detail::fori_of(dim(lower), dim(upper), body, detail::settle_tree(init), at);

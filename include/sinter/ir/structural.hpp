@@ -111,7 +111,7 @@ inline void check_result(const inference& f) {
     f.refuse({"the result ", extents, " has rank ", extents.size(), "; the highest rank is ", std::int64_t{max_rank}});
   std::int64_t count = 1;
   for (const auto& e : extents) {
-    if (e.lower_bound() < 0) f.refuse({"the result ", extents, " has a negative extent; extents are 0 or more"});
+    if (e.upper_bound() < 0) f.refuse({"the result ", extents, " has a negative extent; extents are 0 or more"});
     if (e.is_number() && (__builtin_mul_overflow(count, std::max<std::int64_t>(*e.number(), 1), &count) ||
                           count > std::int64_t{1} << 56))
       f.refuse({"the result ", extents, " has more than 2^56 elements"});
@@ -174,7 +174,8 @@ inline void infer_broadcast(inference& f) {
   if (!valid) f.refuse({from, " does not broadcast to ", f.n.extents, "; each extent must be equal or 1"});
 }
 
-/// Refuses unless start + i·step lies in [0, extent) for every i of [0, count).
+/// Refuses where start + i·step does not lie in [0, extent) for every i of [0, count). Of open sizes what is known neither way
+/// passes: who pushes the node has compared them, and the graph is for sizes that compare so.
 inline void check_range(const inference& f, std::size_t axis, const dim& extent, const dim& count, const dim& start,
                         std::int64_t step) {
   if (count.is(0)) return;
@@ -185,7 +186,7 @@ inline void check_range(const inference& f, std::size_t axis, const dim& extent,
   const dim last = overflows ? dim(-1) : start + (count - 1) * dim(step);
   const dim& low = step > 0 ? start : last;
   const dim& high = step > 0 ? last : start;
-  if (overflows || low.lower_bound() < 0 || (extent - 1 - high).lower_bound() < 0)
+  if (overflows || low.upper_bound() < 0 || (extent - 1 - high).upper_bound() < 0)
     f.refuse({"axis ", axis, " of ", f.extents(), ": ", count, " elements from ", start, " by ", step,
               " do not stay within [0, ", extent, ")"});
 }
@@ -207,7 +208,7 @@ inline void infer_pad(inference& f) {
   f.expect(1, 0, 2 * rank);
   for (std::size_t i = 0; i < rank; ++i) {
     const dim &low = f.n.attr.dims[i], &high = f.n.attr.dims[rank + i];
-    if (low.lower_bound() < 0 || high.lower_bound() < 0)
+    if (low.upper_bound() < 0 || high.upper_bound() < 0)
       f.refuse(
           {"widths of axis ", i, " are ", low, " and ", high, "; they must not be negative (slice removes elements)"});
     f.n.extents.push_back(low + f.extents()[i] + high);
