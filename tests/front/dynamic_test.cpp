@@ -136,46 +136,53 @@ TEST_CASE("what was learnt of two sizes holds for slices, pads and factories, an
     }
     CHECK(f.specialisations() <= most + 1);
   };
-  f("the first of both",
-    [](vector x, vector y) {
-      const dim n = min(x.size(0), y.size(0));
-      return (slice<0>(x, 0, n) + slice<0>(y, 0, n)).eval();
-    },
-    2);
-  f("the last of both",
-    [](vector x, vector y) {
-      const dim n = min(x.size(0), y.size(0));
-      return (slice<0>(x, x.size(0) - n, x.size(0)) * flip(slice<0>(flip(y), 0, n))).eval();
-    },
-    2);
-  f("the gradient of the first of both",
-    [](vector x, vector y) {
-      return grad([&](vector a) {
-        const dim n = min(a.size(0), y.size(0));
-        return sum(exp(slice<0>(a, 0, n)) * slice<0>(y, 0, n));
-      })(x);
-    },
-    2);
-  f("padded to the longer",
-    [](vector x, vector y) {
-      const dim n = max(x.size(0), y.size(0));
-      return (pad(x, {{0, n - x.size(0)}}) + concat(y, full<float>(1.5f, n - y.size(0)))).eval();
-    },
-    2);
-  f("as many as it is longer",
-    [](vector x, vector y) {
-      return x.size(0) < y.size(0) ? arange<float>(y.size(0) - x.size(0)) : (x * 2.f).eval();
-    },
-    3);
-  f("by a quotient",
-    [](vector x, vector) { return (slice<0>(x, 0, x.size(0) * x.size(0) / (x.size(0) + 1)) * 2.f).eval(); }, 1);
-  f("after a read",
-    [](vector x, vector y) {
-      const dim n = min(x.size(0), y.size(0));
-      if (sum(x).item() > -5) x = x * 2.f;
-      return (slice<0>(x, 0, n) + slice<0>(y, 0, n)).eval();
-    },
-    1);
+  f(
+      "the first of both",
+      [](vector x, vector y) {
+        const dim n = min(x.size(0), y.size(0));
+        return (slice<0>(x, 0, n) + slice<0>(y, 0, n)).eval();
+      },
+      2);
+  f(
+      "the last of both",
+      [](vector x, vector y) {
+        const dim n = min(x.size(0), y.size(0));
+        return (slice<0>(x, x.size(0) - n, x.size(0)) * flip(slice<0>(flip(y), 0, n))).eval();
+      },
+      2);
+  f(
+      "the gradient of the first of both",
+      [](vector x, vector y) {
+        return grad([&](vector a) {
+          const dim n = min(a.size(0), y.size(0));
+          return sum(exp(slice<0>(a, 0, n)) * slice<0>(y, 0, n));
+        })(x);
+      },
+      2);
+  f(
+      "padded to the longer",
+      [](vector x, vector y) {
+        const dim n = max(x.size(0), y.size(0));
+        return (pad(x, {{0, n - x.size(0)}}) + concat(y, full<float>(1.5f, n - y.size(0)))).eval();
+      },
+      2);
+  f(
+      "as many as it is longer",
+      [](vector x, vector y) {
+        return x.size(0) < y.size(0) ? arange<float>(y.size(0) - x.size(0)) : (x * 2.f).eval();
+      },
+      3);
+  f(
+      "by a quotient",
+      [](vector x, vector) { return (slice<0>(x, 0, x.size(0) * x.size(0) / (x.size(0) + 1)) * 2.f).eval(); }, 1);
+  f(
+      "after a read",
+      [](vector x, vector y) {
+        const dim n = min(x.size(0), y.size(0));
+        if (sum(x).item() > -5) x = x * 2.f;
+        return (slice<0>(x, 0, n) + slice<0>(y, 0, n)).eval();
+      },
+      1);
 }
 
 TEST_CASE("what a comparison of sizes allowed is refused where it does not hold") {

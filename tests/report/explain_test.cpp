@@ -127,7 +127,8 @@ TEST_CASE("kernels of segments and of branches are told to be of graphs of their
   CHECK(contains(broken.text(), "  kernels of different graphs (0 | 1) are not one: segments between graph breaks"));
   CHECK(!contains(broken.text(), "no array in common"));
   const auto branches = explain([](tensor<float, 1> a) {
-    return cond(sum(a) > 0, [](auto x) { return exp(x); }, [](auto x) { return sin(x); }, a);
+    return cond(
+        sum(a) > 0, [](auto x) { return exp(x); }, [](auto x) { return sin(x); }, a);
   })(ones<float>(8));
   INFO(branches.text());
   CHECK(contains(branches.text(), "  kernels of different graphs (0-1 | 2 | 3) are not one"));
