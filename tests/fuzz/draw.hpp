@@ -58,18 +58,18 @@ inline std::int64_t elements(const sinter::ir::graph& g, const std::vector<std::
   return n;
 }
 
-/// Draws layouts of the inputs and sizes of the symbols.
+/// Draws layouts of the inputs and sizes of the symbols at which the graph is what a trace would give.
 inline void lay_out(drawn& d, std::mt19937_64& bits) {
   d.layouts = layouts_of(d.graph, bits, d.symbolic());
   d.sizes.emplace_back();
   if (d.symbolic()) d.sizes = {d.how.hints};
-  for (int again = 0; d.symbolic() && again < 2; ++again) {
+  for (int again = 0; d.symbolic() && again < 4 && d.sizes.size() < 3; ++again) {
     std::vector<std::int64_t> sizes{2 + static_cast<std::int64_t>(bits() % 40),
                                     2 + static_cast<std::int64_t>(bits() % 33)};
     // Extents multiply: what the reference has no memory for is drawn smaller.
     while (elements(d.graph, sizes) > 20'000'000 && sizes != std::vector<std::int64_t>{2, 2})
       for (auto& s : sizes) s = std::max<std::int64_t>(s / 2, 2);
-    d.sizes.push_back(std::move(sizes));
+    if (holds(d.graph, sizes)) d.sizes.push_back(std::move(sizes));
   }
 }
 

@@ -44,6 +44,36 @@ bool differentiates(F&& push) {
   }
 }
 
+/// Whether a node's ranges and widths are what a trace would have compared: right at these sizes of the symbols.
+inline bool holds(const sinter::ir::graph& g, node_id id, const std::vector<std::int64_t>& sizes) {
+  const sinter::ir::node& n = g[id];
+  const auto at = [&](const dim& d) { return d.evaluate(sizes); };
+  for (const auto& e : n.extents)
+    if (at(e) < 0) return false;
+  for (std::size_t i = 0; n.code == op::pad && i < n.attr.dims.size(); ++i)
+    if (at(n.attr.dims[i]) < 0) return false;
+  for (std::size_t i = 0; n.code == op::slice && i < n.extents.size(); ++i) {
+    const auto extent = at(g[n.in[0]].extents[i]), count = at(n.extents[i]),
+               first = at(n.attr.dims[n.extents.size() + i]);
+    // What was accepted with numbers is right, and may be large.
+    const bool open = !g[n.in[0]].extents[i].is_number() || !n.extents[i].is_number();
+    if (!open || count == 0) continue;
+    const auto last = first + (count - 1) * n.attr.ints[i];
+    if (first < 0 || first >= extent || last < 0 || last >= extent) return false;
+  }
+  return true;
+}
+/// The same of all that a graph computes.
+inline bool holds(const sinter::ir::graph& g, const std::vector<std::int64_t>& sizes) {
+  for (auto id : g.live()) {
+    if (!holds(g, id, sizes)) return false;
+    if (const auto& step = g[id].attr.step)
+      for (const auto& part : step->parts)
+        if (!holds(part, sizes)) return false;
+  }
+  return true;
+}
+
 /// A graph under construction. `pool_` has the values that the next ops choose from.
 class growing_graph {
  public:
@@ -115,6 +145,7 @@ class growing_graph {
     }
     try {
       const node_id y = push(code, std::move(in), std::move(a));
+      if (!holds(graph, y, how_.hints)) return false;
       if (rank(y) <= 7) keep(y);
       return true;
     } catch (const user_error&) {

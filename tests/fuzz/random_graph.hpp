@@ -173,6 +173,15 @@ class random_graph : public growing_graph {
     attributes a;
     shape starts;
     for (const auto& e : s) {
+      if (const dim part = pick(how_.theme);
+          !e.is_number() && chance(30) && part.evaluate(how_.hints) <= e.evaluate(how_.hints)) {
+        // As many as another extent, which is no larger: the first of them, the last, or the first backwards.
+        const auto how = below(3);
+        a.ints.push_back(how == 2 ? -1 : 1);
+        a.dims.push_back(part);
+        starts.push_back(how == 0 ? dim(0) : how == 1 ? e - part : part - dim(1));
+        continue;
+      }
       if (!e.is_number() || e.is(0) || chance(30)) {
         // A symbol is at least 2: whole, reversed, or all but the ends.
         const auto how = e.is(0) || (e.is_number() && *e.number() < 2) ? 0 : below(4);

@@ -103,8 +103,7 @@ struct inference {
   }
 };
 
-/// Refuses a rank above max_rank, an extent that may be negative, and a count that no memory holds, zero extents left out:
-/// a plan's sums of bytes fit into 64 bits.
+/// Refuses a rank above max_rank, a negative extent, and what no memory holds: a plan's sums of bytes fit into 64 bits.
 inline void check_result(const inference& f) {
   const auto& extents = f.n.extents;
   if (extents.size() > static_cast<std::size_t>(max_rank))
@@ -174,8 +173,8 @@ inline void infer_broadcast(inference& f) {
   if (!valid) f.refuse({from, " does not broadcast to ", f.n.extents, "; each extent must be equal or 1"});
 }
 
-/// Refuses where start + i·step does not lie in [0, extent) for every i of [0, count). Of open sizes what is known neither way
-/// passes: who pushes the node has compared them, and the graph is for sizes that compare so.
+/// Refuses start + i·step outside [0, extent) for an i of [0, count). Of open sizes what is known neither way passes: the
+/// graph is for sizes that who pushes the node has compared.
 inline void check_range(const inference& f, std::size_t axis, const dim& extent, const dim& count, const dim& start,
                         std::int64_t step) {
   if (count.is(0)) return;
