@@ -18,6 +18,7 @@
 #include "front/evaluate.hpp"
 #include "front/explain.hpp"
 #include "front/factories.hpp"
+#include "front/factory_errors.hpp"
 #include "front/host_call.hpp"
 #include "front/join.hpp"
 #include "front/nn.hpp"

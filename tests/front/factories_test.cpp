@@ -43,6 +43,13 @@ TEST_CASE("static extents and arrays of extents") {
   CHECK(zeros_like(x + 1).shape() == x.shape());
   const std::size_t n = 5;
   CHECK(ones<float>(n).numel() == 5);
+  // In braces as a list; one number in braces is that number.
+  CHECK(zeros<float>({2, 3}).shape() == index_array<2>{2, 3});
+  CHECK(ones<double>({2, x.size(0), 1})(1, 2, 0) == 1);
+  CHECK(full<int>(7, {2, 3})(1, 2) == 7);
+  CHECK(zeros<float>({3}).shape() == index_array<1>{3});
+  CHECK(uniform<float>(make_key(1), {2, 3}).to_vector() == uniform<float>(make_key(1), 2, 3).to_vector());
+  CHECK(broadcast_to(ones<float>(3), zeros<float>(2, 3).shape()).shape() == index_array<2>{2, 3});
 }
 
 TEST_CASE("extents that cannot be are user errors with a place") {
@@ -145,6 +152,9 @@ TEST_CASE("from_span copies") {
   CHECK(from_span(raw, 3, 1).to_vector() == std::vector<int>{1, 2, 3});
   CHECK(from_span(std::vector<double>{}).numel() == 0);
   CHECK(from_span(v, index_array<2>{4, 1}).shape() == index_array<2>{4, 1});
+  const tensor<bool, 2> flags{{true, false}, {false, true}};
+  CHECK(from_span(flags.to_vector(), 2, 2).to_vector() == flags.to_vector());
+  CHECK(from_span(std::vector<bool>{true, false, true})(2));
   const std::string text = ops::error_of([&] { from_span(v, 2, 3); });
   CHECK(ops::contains(text, "[from_span] 4 elements do not fill shape (2, 3)"));
 }

@@ -128,6 +128,19 @@ TEST_CASE("static shapes convert both ways, checked at run time where they must 
   static_assert(std::is_same_v<decltype(deduced), const tensor<float, 2>>);
 }
 
+TEST_CASE("where shapes do not fit, a tensor that nothing was assigned to is told") {
+  const tensor<float, 2> nothing;
+  const auto x = ones<float>(2, 3);
+  const auto of = [](auto&& f) { return error_of(f); };
+  const std::string hint = "A default-constructed tensor has extents of 0: assign to it first";
+  for (const std::string& said :
+       {of([&] { (void)(nothing + x).eval(); }), of([&] { (void)where(x > 0.f, nothing, x).eval(); }),
+        of([&] { (void)mse_loss(x, nothing); }), of([&] { (void)cross_entropy(x, tensor<std::int64_t, 1>()); })})
+    CHECK_MESSAGE(said.find(hint) != std::string::npos, said);
+  CHECK(of([&] { (void)(x + ones<float>(3, 2)).eval(); }).find(hint) == std::string::npos);
+  CHECK(of([&] { (void)nothing.item(); }).find("[item] the tensor is default-constructed") == 0);
+}
+
 TEST_CASE("misuse is a user error that says what happened") {
   const tensor<float, 2> x{{1, 2}, {3, 4}};
   CHECK(contains(error_of([&] { (void)x(0, 2); }), "index (0, 2) is out of range for shape (2, 2); indices are"));
@@ -178,4 +191,8 @@ TEST_CASE("printing") {
   CHECK(to_string(zeros<int>(std::int64_t{1} << 40, 0)) ==
         "i32(1099511627776, 0) [[],\n [],\n [],\n …,\n [],\n [],\n []]");
   CHECK(to_string(transposed(tensor<int, 2>{{1, 2}})) == "i32(2, 1) [[1],\n [2]]");
+  CHECK(to_string(tensor<float, 1>{NAN, -NAN}) == "f32(2,) [nan, nan]");
+  std::ostringstream extents;
+  extents << zeros<float>(2, 3).shape() << zeros<float>(2, 3).size(1);
+  CHECK(extents.str() == "(2, 3)3");
 }

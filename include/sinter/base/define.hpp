@@ -167,10 +167,19 @@ namespace detail {
            "; indices are 0 to extent - 1",
        at);
 }
+SINTER_API std::string hint_unassigned(const dims* shapes, int count) {
+  for (const dims& d : std::span(shapes, static_cast<std::size_t>(count)))
+    if (d.rank > 0 && std::all_of(d.begin(), d.end(), [](dim e) { return !e.is_symbolic() && e.bits == 0; }))
+      return ". A default-constructed tensor has extents of 0: assign to it first";
+  return "";
+}
 [[noreturn]] SINTER_API void fail_broadcast(const char* op, const dims* shapes, int count, location at) {
   std::string list;
   for (int i = 0; i < count; ++i) list += (i ? " and " : "") + text::shape(shapes[i]);
-  fail(op, "shapes do not broadcast: " + list + "; extents must be equal or 1, counted from the last axis", at);
+  fail(op,
+       "shapes do not broadcast: " + list + "; extents must be equal or 1, counted from the last axis" +
+           hint_unassigned(shapes, count),
+       at);
 }
 [[noreturn]] SINTER_API void fail_traced(const char* op, location at) {
   fail(op,

@@ -21,6 +21,8 @@ namespace sinter::detail {
 [[noreturn]] SINTER_API void fail_broadcast(const char* op, const dims* shapes, int count, location at);
 [[noreturn]] SINTER_API void fail_traced(const char* op, location at);
 [[noreturn]] SINTER_API void fail_trace_ended(bool another, location at);
+/// To be added to a complaint about shapes, one of which may be a tensor's that nothing was assigned to; mostly empty.
+SINTER_API std::string hint_unassigned(const dims* shapes, int count);
 [[noreturn]] SINTER_API void fail_undefined(const char* op, location at);
 
 /// Two operands, each of a shape and on a device, that must be on one.

@@ -134,18 +134,19 @@ auto arg_reduce(const X& x, location at) {
       const extreme_reduction<Combiner, T> r{source_of(x)};
       if (auto found = reduce_blocks<std::int64_t, shape>(op, r, x, Axes, Keep, at)) return *std::move(found);
     }
+  const auto check_extreme = [&](bool empty, const std::string& what) {
+    if (empty) fail(op, what + " is empty and has no extreme; test the extent before", at);
+  };
   if constexpr (Axes.count != 1) {
+    const dims all = to_dims(extents_of(x, at));
+    check_extreme(all.numel() == 0, text::shape(all));
     const auto found = arg_reduce<Name, Combiner, op_shapes::all_axes(1), false>(flatten(x, at), at);
     if constexpr (Keep) return typed<std::int64_t, shape>(views::reshape(untyped(found, at), shape, at), at);
     else return found;
   } else {
     constexpr int axis = Axes.at[0];
     const handle h = untyped(x, at);
-    if (h.extents[axis] == 0)
-      fail(op,
-           "axis " + std::to_string(axis) + " of " + text::shape(h.extents) +
-               " is empty and has no extreme; test the extent before",
-           at);
+    check_extreme(h.extents[axis] == 0, "axis " + std::to_string(axis) + " of " + text::shape(h.extents));
     const auto push = [&] { return push_arg_reduce(Combiner, h, axis, at); };
     const handle r = tracing() ? push() : launch(op, {&h}, {axis, static_cast<std::int64_t>(Combiner)}, push, at);
     return typed<std::int64_t, shape>(views::reshape(r, op_shapes::reduce(h.extents, Axes, Keep).shape, at), at);

@@ -33,6 +33,12 @@ SINTER_AXIS_NUMBER(permute, "permute<1, 0, 2>(x)")
 SINTER_AXIS_NUMBER(slice, "slice<0>(x, first, last, step)")
 #undef SINTER_AXIS_NUMBER
 
+template <int Ord, tensor_like X, std::integral Axis, class... Rest>
+X norm(const X& x, Axis, const Rest&...) {
+  static_assert(!sizeof(X), "sinter: [norm] axes are types: norm<1>(x, axis<0>)");
+  return x;
+}
+
 // Behind a second tensor.
 #define SINTER_AXIS_NUMBER(NAME, INSTEAD)                                      \
   template <tensor_like X, tensor_like Y, std::integral Axis>                  \

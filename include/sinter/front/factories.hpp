@@ -1,6 +1,7 @@
 // front/factories.hpp: tensors from extents, ranges and foreign memory. While tracing, values become nodes.
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <iterator>
@@ -78,7 +79,7 @@ constexpr index_array<Shape.rank> known_extents() {
 
 }  // namespace detail
 
-/// Zeros or ones: `zeros<float>(3, 4)`, `zeros<float, dims{3, 4}>()`, `zeros<float, dims{dyn, 4}>(n, 4)`, `zeros<float>()`
+/// Zeros or ones: `zeros<float>(3, 4)`, `zeros<float>({3, 4})`, `zeros<float, dims{3, 4}>()`, `zeros<float, dims{dyn, 4}>(n, 4)`, `zeros<float>()`
 /// of rank 0. A device may stand last, in every factory: `zeros<float>(3, 4, device::cuda(0))`; by default tensors go to
 /// default_device(). user_error for negative extents, more bytes than there can be, or a device that there is not. `zeros_like(x)` has x's dtype, extents
 /// and device.
@@ -100,6 +101,11 @@ constexpr index_array<Shape.rank> known_extents() {
     return detail::filled<T, detail::of_rank<R>>(#NAME, static_cast<T>(VALUE), detail::as_extents(extents), where, at, \
                                                  true);                                                                \
   }                                                                                                                    \
+  template <element T, std::size_t R>                                                                                  \
+  requires(R > 1) tensor<T, detail::of_rank<R>> NAME(const dim(&extents)[R], detail::target where = {},                \
+                                                     location at = location::current()) {                              \
+    return NAME<T>(std::to_array(extents), where, at);                                                                 \
+  }                                                                                                                    \
   template <element T, dims Shape>                                                                                     \
   tensor<T, Shape> NAME(detail::target where = {}, location at = location::current()) {                                \
     return detail::filled<T, Shape>(#NAME, static_cast<T>(VALUE), detail::known_extents<Shape>(), where, at, true);    \
@@ -120,28 +126,6 @@ SINTER_X(zeros, 0)
 SINTER_X(ones, 1)
 #undef SINTER_X
 
-// NAME<T>(…) for a T that is no dtype, and with a device in front of extents.
-#define SINTER_X(NAME)                                                                           \
-  template <class T, class... A>                                                                 \
-  requires(!element<T>) tensor<float, 0> NAME(const A&...) {                                     \
-    static_assert(element<T>, "sinter: [" #NAME                                                  \
-                              "] the dtypes are float, double, f16, bf16, bool, std::int8_t to " \
-                              "std::int64_t and std::uint8_t to std::uint64_t");                 \
-    return {};                                                                                   \
-  }                                                                                              \
-  template <element T, class I, class... More>                                                   \
-  requires std::is_integral_v<I> tensor<T, 0> NAME(device, I, More...) {                         \
-    static_assert(!sizeof(I), "sinter: [" #NAME "] a device stands last, behind the extents");   \
-    return {};                                                                                   \
-  }
-SINTER_X(zeros)
-SINTER_X(ones)
-SINTER_X(full)
-SINTER_X(arange)
-SINTER_X(linspace)
-SINTER_X(eye)
-#undef SINTER_X
-
 /// One value everywhere: `full<float>(1.5f, 3, 4)`, `full<float, dims{3, 4}>(1.5f)`, `full<float>(1.5f)` of rank 0; `full_like(x, 1.5f)` as zeros_like.
 /// Errors are those of zeros.
 template <element T, class... I>
@@ -155,6 +139,11 @@ template <element T, extent_like I, std::size_t R>
 tensor<T, detail::of_rank<R>> full(std::type_identity_t<T> value, const std::array<I, R>& extents,
                                    detail::target where = {}, location at = location::current()) {
   return detail::filled<T, detail::of_rank<R>>("full", value, detail::as_extents(extents), where, at);
+}
+template <element T, std::size_t R>
+requires(R > 1) tensor<T, detail::of_rank<R>> full(std::type_identity_t<T> value, const dim (&extents)[R],
+                                                   detail::target where = {}, location at = location::current()) {
+  return full<T>(value, std::to_array(extents), where, at);
 }
 template <element T, dims Shape>
 tensor<T, Shape> full(std::type_identity_t<T> value, detail::target where = {}, location at = location::current()) {
@@ -346,6 +335,14 @@ requires element<detail::range_element<Range>>
 auto from_span(const Range& range, detail::target where = {}, location at = location::current()) {
   return detail::copy_from<detail::range_element<Range>, dims(1)>(
       std::data(range), std::size(range), {static_cast<std::int64_t>(std::size(range))}, where, at);
+}
+
+/// Of std::vector<bool>, which has no elements in memory, and of what to_vector() gives of flags.
+template <std::same_as<std::vector<bool>> Flags, class... Extents>
+auto from_span(const Flags& flags, const Extents&... extents) {
+  const auto each = std::make_unique<bool[]>(flags.size());
+  std::copy(flags.begin(), flags.end(), each.get());
+  return from_span(std::span<const bool>(each.get(), flags.size()), extents...);
 }
 
 /// A tensor over foreign memory, which is not copied: row-major elements at `data`, which `deleter(data)` releases when the

@@ -152,6 +152,12 @@ template <tensor_like X, std::integral I, std::size_t R>
 auto broadcast_to(const X& x, const I (&extents)[R], location at = location::current()) {
   return detail::broadcast_to_extents<X, detail::any_shape(int(R))>(x, detail::listed(extents), at);
 }
+template <tensor_like X, extent_like I, std::size_t R>
+auto broadcast_to(const X& x, const std::array<I, R>& extents, location at = location::current()) {
+  dims to;
+  for (const auto& e : extents) to.push(e);
+  return detail::broadcast_to_extents<X, detail::any_shape(int(R))>(x, to, at);
+}
 template <tensor_like X, extent_like... I>
 auto broadcast_to(const X& x, detail::placed_extent first, I... rest) {
   return detail::broadcast_to_extents<X, detail::any_shape(1 + int(sizeof...(I)))>(x, dims{first.value, dim(rest)...},

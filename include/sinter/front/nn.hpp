@@ -118,7 +118,8 @@ tensor<T, dims{}> cross_entropy_of(const X& logits, const Labels& labels, locati
   if (op_shapes::part(rows, 0, X::rank - 1) != classes)
     fail("cross_entropy",
          "logits are " + text::shape(rows) + ", labels are " + text::shape(classes) +
-             "; labels have the logits' extents without the last",
+             "; labels have the logits' extents without the last" +
+             hint_unassigned(std::array{rows, classes}.data(), 2),
          at);
   constexpr axis_list all_rows = op_shapes::all_axes(X::rank - 1);
   const auto& wider = wide(logits, at);

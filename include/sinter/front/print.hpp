@@ -16,9 +16,11 @@ inline constexpr std::int64_t print_all = 1000, print_edge = 3;
 template <class T>
 std::string element_text(T x) {
   if constexpr (std::is_same_v<T, bool>) return x ? "true" : "false";
-  else if constexpr (std::is_same_v<T, double>) return text::number(x);
-  else if constexpr (is_float(dtype_of<T>)) return text::number(static_cast<float>(x));
-  else return std::to_string(x);
+  else if constexpr (is_float(dtype_of<T>)) {
+    if (x != x) return "nan";
+    if constexpr (std::is_same_v<T, double>) return text::number(x);
+    else return text::number(static_cast<float>(x));
+  } else return std::to_string(x);
 }
 
 template <class T>
@@ -58,6 +60,16 @@ std::string to_string(const E& e, location at = location::current()) {
 template <class Traits, tensor_like E>
 std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& out, const E& e) {
   return out << to_string(e, location{});
+}
+
+/// Extents as "(2, 3)".
+template <class Traits, std::size_t R>
+std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& out, const std::array<dim, R>& extents) {
+  return out << detail::shape_text(extents);
+}
+template <class Traits, std::same_as<dim> Extent>
+std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& out, const Extent& extent) {
+  return out << extent.text();
 }
 
 }  // namespace sinter

@@ -154,25 +154,30 @@ requires(N > 0) std::array < key, static_cast<std::size_t>(N)
 /// uniform<T, dims{3, 4}>(key), with an array of extents, and of rank 0 as uniform<T>(key). A device may stand last; by
 /// default numbers are drawn on the GPU that the key is on, else on default_device(). They are the same on every device.
 /// Floating dtypes; user_error for negative extents.
-#define SINTER_X(NAME)                                                                                         \
-  template <element T>                                                                                         \
-  tensor<T, 0> NAME(const key& k, detail::target where = {}, location at = location::current()) {              \
-    return detail::draw_##NAME<T, dims(0)>(k, {}, where, at);                                                  \
-  }                                                                                                            \
-  template <element T, class... I>                                                                             \
-  requires detail::extents_then_device<I...> tensor<T, detail::count_dims<I...>> NAME(                         \
-      const key& k, detail::extent_here first, I... rest) {                                                    \
-    return detail::draw_##NAME<T, detail::count_dims<I...>>(k, detail::extents_from(first, rest...),           \
-                                                            detail::target_from(rest...), first.at);           \
-  }                                                                                                            \
-  template <element T, extent_like I, std::size_t R>                                                           \
-  tensor<T, detail::of_rank<R>> NAME(const key& k, const std::array<I, R>& extents, detail::target where = {}, \
-                                     location at = location::current()) {                                      \
-    return detail::draw_##NAME<T, detail::of_rank<R>>(k, detail::as_extents(extents), where, at);              \
-  }                                                                                                            \
-  template <element T, dims Shape>                                                                             \
-  tensor<T, Shape> NAME(const key& k, detail::target where = {}, location at = location::current()) {          \
-    return detail::draw_##NAME<T, Shape>(k, detail::known_extents<Shape>(), where, at);                        \
+#define SINTER_X(NAME)                                                                                                \
+  template <element T>                                                                                                \
+  tensor<T, 0> NAME(const key& k, detail::target where = {}, location at = location::current()) {                     \
+    return detail::draw_##NAME<T, dims(0)>(k, {}, where, at);                                                         \
+  }                                                                                                                   \
+  template <element T, class... I>                                                                                    \
+  requires detail::extents_then_device<I...> tensor<T, detail::count_dims<I...>> NAME(                                \
+      const key& k, detail::extent_here first, I... rest) {                                                           \
+    return detail::draw_##NAME<T, detail::count_dims<I...>>(k, detail::extents_from(first, rest...),                  \
+                                                            detail::target_from(rest...), first.at);                  \
+  }                                                                                                                   \
+  template <element T, extent_like I, std::size_t R>                                                                  \
+  tensor<T, detail::of_rank<R>> NAME(const key& k, const std::array<I, R>& extents, detail::target where = {},        \
+                                     location at = location::current()) {                                             \
+    return detail::draw_##NAME<T, detail::of_rank<R>>(k, detail::as_extents(extents), where, at);                     \
+  }                                                                                                                   \
+  template <element T, std::size_t R>                                                                                 \
+  requires(R > 1) tensor<T, detail::of_rank<R>> NAME(const key& k, const dim(&extents)[R], detail::target where = {}, \
+                                                     location at = location::current()) {                             \
+    return NAME<T>(k, std::to_array(extents), where, at);                                                             \
+  }                                                                                                                   \
+  template <element T, dims Shape>                                                                                    \
+  tensor<T, Shape> NAME(const key& k, detail::target where = {}, location at = location::current()) {                 \
+    return detail::draw_##NAME<T, Shape>(k, detail::known_extents<Shape>(), where, at);                               \
   }
 SINTER_X(uniform)
 SINTER_X(normal)

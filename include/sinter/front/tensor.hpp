@@ -271,6 +271,7 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
     tracer_ = e.tracer_;
   }
   T only(const char* what, location at) const {
+    if (numel() != 1 && !defined()) detail::fail_undefined(what, at);
     if (numel() != 1) detail::fail_one_element(what, detail::to_dims(extents_), at);
     if (data_ && !engine::reads_count && !on_gpu()) {
       memory_.settle();
