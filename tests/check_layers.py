@@ -57,6 +57,9 @@ SEAMS = {("engine.hpp", "jit.hpp"), ("ir/graph.hpp", "ir/define.hpp"), ("ir/dim.
              ("handle", "handle"), ("views", "view"), ("indexing", "index"), ("trace_push", "trace"), ("eager_reduce", "reduce"))),
          *((f"base/{name}.hpp", "base/define.hpp") for name in ("callback", "device", "dims", "error", "local_list", "text", "shape_errors"))}
 
+# Tests of more than one folder: ops on every backend, random graphs.
+ACROSS = {"ops", "fuzz"}
+
 # The eager loops: the one place outside emitted text that knows vectors and threads.
 EAGER = r"front/(eager|loop|simd|gemm|matmul|handle)\w*\.hpp$"
 
@@ -195,6 +198,16 @@ def check(sources):
     return found
 
 
+def unmirrored(root, sources):
+    """The folders of include/sinter whose tests are not in the folder of the same name, and folders of tests that are of none."""
+    rooms = {path.split("/")[0] for path in sources if "/" in path}
+    top = os.path.join(root, "tests")
+    folders = {name for name in os.listdir(top) if os.path.isdir(os.path.join(top, name))} if os.path.isdir(top) else set()
+    tested = {name for name in folders if any(f.endswith("_test.cpp") for f in os.listdir(os.path.join(top, name)))}
+    return ([f"include/sinter/{room}: no tests/{room}/*_test.cpp; tests mirror include" for room in sorted(rooms - tested)] +
+            [f"tests/{name}: tests no folder of include/sinter, and is not in ACROSS" for name in sorted(tested - rooms - ACROSS)])
+
+
 def self_test():
     """A small clean tree, then the same tree with one fault at a time."""
     clean = {
@@ -229,21 +242,29 @@ def self_test():
         ("ir/i.hpp", "// ir/i.hpp: i.", "no #pragma once"),
     ]
 
-    def run(files):
-        with tempfile.TemporaryDirectory() as root:
-            for path, text in files.items():
-                full = os.path.join(root, "include", "sinter", path)
-                os.makedirs(os.path.dirname(full), exist_ok=True)
-                with open(full, "w", encoding="utf-8") as f:
-                    f.write(text)
-            return check(read_sources(root))
+    def write(root, files):
+        for path, text in files.items():
+            full = os.path.join(root, path)
+            os.makedirs(os.path.dirname(full), exist_ok=True)
+            with open(full, "w", encoding="utf-8") as f:
+                f.write(text)
 
-    failures = [f"the clean tree is refused: {line}" for line in run(clean)]
+    def run(files, tests):
+        with tempfile.TemporaryDirectory() as root:
+            write(root, {os.path.join("include", "sinter", path): text for path, text in files.items()})
+            write(root, {os.path.join("tests", path): "" for path in tests})
+            return check(read_sources(root)) + unmirrored(root, read_sources(root))
+
+    tests = [f"{room}/a_test.cpp" for room in ("base", "ir", "front", "plan", "run", "fuzz")]
+    failures = [f"the clean tree is refused: {line}" for line in run(clean, tests)]
+    for planted, expected in ((tests[1:], "include/sinter/base: no tests/base"), ([*tests, "misc/a_test.cpp"], "tests/misc: tests no")):
+        if not any(expected in line for line in run(clean, planted)):
+            failures.append(f"'{expected}' is not found")
     for path, text, expected in faults:
-        found = run({**clean, path: clean.get(path, "") + text + "\n"})
+        found = run({**clean, path: clean.get(path, "") + text + "\n"}, tests)
         if not any(expected in line for line in found):
             failures.append(f"'{text.strip()[:40]}' planted in {path} is not found as '{expected}': {found}")
-    print("\n".join(failures) if failures else f"{len(faults)} planted violations found")
+    print("\n".join(failures) if failures else f"{len(faults) + 2} planted violations found")
     return 1 if failures else 0
 
 
@@ -255,7 +276,7 @@ def main():
     if not sources:
         print(f"no headers under {root}/include/sinter")
         return 1
-    found = check(sources)
+    found = check(sources) + unmirrored(root, sources)
     print("\n".join(found) if found else f"{len(sources)} headers, every line in its room")
     return 1 if found else 0
 
