@@ -6,6 +6,7 @@
 
 namespace sinter {
 
+// An ellipsis, since any function of the user's that can be called is preferred to one.
 #define SINTER_NO_DTYPE(NAME, EXAMPLE)                                                           \
   template <class T, class... A>                                                                 \
   requires(!element<T>) tensor<float, 0> NAME(const A&...) {                                     \
@@ -14,8 +15,8 @@ namespace sinter {
                               "std::int64_t and std::uint8_t to std::uint64_t");                 \
     return {};                                                                                   \
   }                                                                                              \
-  template <int None = 0, class... A>                                                            \
-  requires(None == 0) tensor<float, 0> NAME(const A&...) {                                       \
+  template <int None = 0>                                                                        \
+  requires(None == 0) tensor<float, 0> NAME(...) {                                               \
     static_assert(None != 0, "sinter: [" #NAME "] the dtype stands in front: " EXAMPLE);         \
     return {};                                                                                   \
   }
