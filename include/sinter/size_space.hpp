@@ -43,7 +43,7 @@ struct retrace {
 
 /// The sizes of one trace. A question that needs narrower ones ends the trace with a retrace; of a function that has read
 /// values, which cannot run again, the graphs so far are narrowed where they are.
-class size_space final : public sinter::detail::size_arithmetic {
+class size_space final : public ir::open_sizes {
  public:
   explicit size_space(size_layout layout) : layout_(std::move(layout)), serial_(next_serial()) {
     for (const open_size& s : layout_.sizes) {
@@ -137,6 +137,22 @@ class size_space final : public sinter::detail::size_arithmetic {
 
   dim read_at(dim a, location where) override { return in_front(behind(a), where); }
   std::string text(dim a) override { return behind(a).text(); }
+
+  bool give_up(ir::attributes& of, const std::string& why, location where) override {
+    if (!stays_) return false;
+    bool changed = fix_in_place("too open for " + why, where);
+    for (auto& d : of.dims) {
+      const ir::dim value = resolved(d);
+      changed |= value != d;
+      d = value;
+    }
+    if (of.step)
+      if (auto step = with_sizes(*of.step, [this](const ir::dim& d) { return resolved(d); })) {
+        of.step = std::move(step);
+        changed = true;
+      }
+    return changed;
+  }
 
   /// Gives up all symbols: the trace repeats with numbers, or goes on with them. Returns when there are none.
   void fix_everything(const std::string& why, location where) {
@@ -327,8 +343,8 @@ class size_space final : public sinter::detail::size_arithmetic {
         if (other.derived) other.value = substituted(other.value, static_cast<int>(k), *solution);
       again(std::move(next));
     }
-    fix_all(d, where, "equal to another size");
-    ensure(stays_, "a size that is compared as a symbol is one");
+    // A guard, and no size follows from it: a shape that needs it gets numbers, by give_up() or in a trace with numbers.
+    take({d, false, true, where});
   }
 
   /// From now on x is a multiple of y for all calls.

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <functional>
 #include <random>
 #include <sinter/sinter.hpp>
 
@@ -311,6 +312,30 @@ TEST_CASE("a comparison of sizes branches and is guarded") {
     check_same(h(x, y), related(x, y));
   }
   CHECK(h.specialisations() == 2);
+}
+
+TEST_CASE("an equation that no size follows from is a guard") {
+  const auto third = [](vector x) { return x.size(0) % 3 == 1 ? (x * 2.f).eval() : (x + 1.f).eval(); };
+  const auto fours = [](vector x) { return x.size(0) / 4 == 5 ? (x * 2.f).eval() : (x + 1.f).eval(); };
+  for (const auto& fn : {std::function<vector(vector)>(third), std::function<vector(vector)>(fours)}) {
+    const auto f = compile(fn, {.dynamic = dynamic::yes});
+    for (const int n : {7, 10, 9, 13, 20, 21, 22, 25, 8, 4, 100}) check_same(f(arange<float>(n)), fn(arange<float>(n)));
+    CHECK(f.specialisations() <= 3);  // multiples are one of their own
+  }
+  // Shapes that need it get numbers, after a read where they are.
+  for (const bool reads : {false, true}) {
+    CAPTURE(reads);
+    const auto halves = [reads](vector x, vector y) {
+      if (reads && sum(x).item() < -1e9f) return x;
+      const dim n = x.size(0) / 2, m = y.size(0) / 2;
+      return n == m ? (slice<0>(x, 0, n) + slice<0>(y, 0, m)).eval() : (x * 2.f).eval();
+    };
+    const auto f = compile(halves, {.dynamic = dynamic::yes});
+    for (const auto& [n, m] : {std::pair{8, 9}, {9, 8}, {5, 9}, {4, 5}, {33, 7}, {2, 3}}) {
+      const vector x = arange<float>(n), y = arange<float>(m) + 5.f;
+      check_same(f(x, y), halves(x, y));
+    }
+  }
 }
 
 TEST_CASE("operands whose sizes were found equal fit one another") {

@@ -66,6 +66,13 @@ class graph {
   std::int64_t marks_ = 0;
 };
 
+/// The sizes of a trace, should they be too open for a node that the call at hand could have.
+class open_sizes : public sinter::detail::size_arithmetic {
+ public:
+  /// Makes numbers of them, in the graphs of the trace and in a node that is to be pushed. False when nothing changed.
+  virtual bool give_up(attributes& of, const std::string& why, location where) = 0;
+};
+
 enum class opaque_kind : std::uint8_t {
   cond,        ///< operands: a rank-0 bool, then what the branches take; parts: the branch for true, the one for false
   loop,        ///< a number of steps known before; parts: the body

@@ -130,7 +130,13 @@ SINTER_API node_id graph::push(op code, series<node_id> in, attributes attr, loc
   if (!table_) table_ = new table;
   if (const auto found = table_->interned.find(key); found != table_->interned.end()) return found->second;
   node n{code, std::move(in), std::move(attr), {}, {}, where};
-  infer(*this, n);
+  try {
+    infer(*this, n);
+  } catch (const user_error& problem) {
+    auto* const sizes = static_cast<open_sizes*>(sinter::detail::current_sizes());
+    if (!sizes || !sizes->give_up(n.attr, problem.what(), where)) throw;
+    return push(code, std::move(n.in), std::move(n.attr), where);
+  }
   ensure(table_->nodes.size() < no_node, "a graph has fewer than 2^32 nodes");
   const auto id = static_cast<node_id>(table_->nodes.size());
   // A copied mark keeps its tag; later marks must differ from it.
