@@ -184,7 +184,7 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   }
   /// The number of elements.
   dim numel() const { return detail::product(extents_); }
-  /// Steps between neighbours along each axis, in elements.
+  /// Steps between neighbours along each axis, in elements. While traced as of a contiguous tensor, whose copy data() gives.
   const index_array<rank>& strides() const { return strides_; }
   /// True when the elements lie in row-major order, without gaps.
   bool is_contiguous() const {
