@@ -85,7 +85,7 @@ class size_space final : public ir::open_sizes {
   ir::dim behind(dim d) const { return d.is_symbolic() ? entry_of(d).value : ir::dim(d.bits); }
 
   /// What it is in the call that is traced.
-  std::int64_t present(dim d) const { return behind(d).evaluate(hints_); }
+  std::int64_t present(dim d) const override { return behind(d).evaluate(hints_); }
 
   dim combine(sinter::detail::size_op what, dim a, dim b) override {
     using enum sinter::detail::size_op;
@@ -140,7 +140,7 @@ class size_space final : public ir::open_sizes {
 
   bool give_up(ir::attributes& of, const std::string& why, location where) override {
     if (!stays_) return false;
-    bool changed = fix_in_place("too open for " + why, where);
+    bool changed = fix_in_place("too open for " + why.substr(0, why.rfind(" (at ")), where);
     for (auto& d : of.dims) {
       const ir::dim value = resolved(d);
       changed |= value != d;
@@ -170,6 +170,8 @@ class size_space final : public ir::open_sizes {
   };
   /// How often a size is narrowed before it is fixed: a loop that counts up to it would narrow it once a turn.
   static constexpr int most_narrowings = 6;
+  /// The largest divisor that x / c * c == x is understood for.
+  static constexpr std::int64_t most_divisor = 64;
 
   static std::int64_t next_serial() {
     static std::atomic<std::int64_t> last{0};
@@ -342,6 +344,13 @@ class size_space final : public ir::open_sizes {
       for (open_size& other : next.sizes)
         if (other.derived) other.value = substituted(other.value, static_cast<int>(k), *solution);
       again(std::move(next));
+    }
+    // x / c * c == x: what holds for all multiples of c.
+    for (std::size_t k = 0; k < layout_.sizes.size(); ++k) {
+      const ir::dim symbol = ir::dim::symbol(static_cast<int>(k));
+      for (std::int64_t c = 2; c <= most_divisor && depends_on(d, static_cast<int>(k)); ++c)
+        if (hints_[k] % c == 0 && substituted(d, static_cast<int>(k), symbol * ir::dim(c)).is(0))
+          return narrow(k, layout_.sizes[k].factor * c, layout_.sizes[k].offset, where, "divisible");
     }
     // A guard, and no size follows from it: a shape that needs it gets numbers, by give_up() or in a trace with numbers.
     take({d, false, true, where});

@@ -257,7 +257,11 @@ TEST_CASE("past the limit there may be an error instead, or the least recently u
 
 TEST_CASE("specialisations are bounded by what they hold, too") {
   const auto f = compile([](vec x, int n) { return exp(x) * n; }, {.recompile_limit = 100, .recompile_bytes = 8000});
-  for (int n = 1; n < 12; ++n) CHECK(f(vec{0}, n).item() == n);
+  const std::string said = stderr_text([&] {
+    for (int n = 1; n < 12; ++n) CHECK(f(vec{0}, n).item() == n);
+  });
+  CHECK_MESSAGE(contains(said, "take more than the 8000 bytes of .recompile_bytes"), said);
+  CHECK(said.find("warning") == said.rfind("warning"));
   CHECK(f.specialisations() < 11);
   CHECK(f.specialisations() >= 1);
 }

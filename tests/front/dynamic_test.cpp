@@ -314,6 +314,30 @@ TEST_CASE("a comparison of sizes branches and is guarded") {
   CHECK(h.specialisations() == 2);
 }
 
+TEST_CASE("numbers of a call and sizes make numbers that both are read for") {
+  const auto scaled = [](vector x, auto r) { return (x * (r * x.size(0)) + r / x.size(0) - (x.size(0) + r)).eval(); };
+  const auto f = compile(scaled, {.dynamic = dynamic::yes});
+  for (const int n : {4, 5, 6, 7, 64, 2})
+    for (const float r : {0.5f, 0.25f, 3.f}) check_same(f(arange<float>(n), r), scaled(arange<float>(n), r));
+  CHECK(f.specialisations() == 1);
+  // A condition of them holds for this size and this number alone.
+  const auto branch = [](vector x, auto r) { return r * x.size(0) > 3 ? (x * 2.f).eval() : (x + 1.f).eval(); };
+  const auto g = compile(branch, {.dynamic = dynamic::yes});
+  for (const int n : {4, 5, 20, 4, 7})
+    for (const float r : {0.5f, 0.75f, 0.1f}) check_same(g(arange<float>(n), r), branch(arange<float>(n), r));
+  const auto read = compile(
+      [](vector x, auto r) {
+        const float s = sum(x).item();
+        return (x * float(r * x.size(0)) + s * (r - x.size(0))).eval();
+      },
+      {.dynamic = dynamic::yes});
+  for (const int n : {4, 5, 20, 4})
+    for (const float r : {0.5f, 0.75f}) {
+      const vector x = arange<float>(n);
+      check_same(read(x, r), (x * (r * float(n)) + float(n * (n - 1) / 2) * (r - float(n))).eval());
+    }
+}
+
 TEST_CASE("an equation that no size follows from is a guard") {
   const auto third = [](vector x) { return x.size(0) % 3 == 1 ? (x * 2.f).eval() : (x + 1.f).eval(); };
   const auto fours = [](vector x) { return x.size(0) / 4 == 5 ? (x * 2.f).eval() : (x + 1.f).eval(); };
@@ -322,6 +346,13 @@ TEST_CASE("an equation that no size follows from is a guard") {
     for (const int n : {7, 10, 9, 13, 20, 21, 22, 25, 8, 4, 100}) check_same(f(arange<float>(n)), fn(arange<float>(n)));
     CHECK(f.specialisations() <= 3);  // multiples are one of their own
   }
+  const auto rows = [](vector x) {
+    const dim n = x.size(0);
+    return n / 3 * 3 != n ? (x * 2.f).eval() : vector(sum(reshape(x, n / 3, 3), axis<1>));
+  };
+  const auto multiples = compile(rows, {.dynamic = dynamic::yes});
+  for (const int n : {9, 12, 33, 10, 64, 6, 7}) check_same(multiples(arange<float>(n)), rows(arange<float>(n)));
+  CHECK(multiples.specialisations() == 2);
   // Shapes that need it get numbers, after a read where they are.
   for (const bool reads : {false, true}) {
     CAPTURE(reads);

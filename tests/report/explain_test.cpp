@@ -187,6 +187,14 @@ TEST_CASE("explain tells graph breaks with their lines, and the kernels of all s
   CHECK(contains(r.sources[static_cast<std::size_t>(r.steps.back().source)], "+"));
 }
 
+TEST_CASE("a graph break is told once, however many specialisations have it") {
+  const auto f = compile([](tensor<float, 1> a, int n) { return tensor<float, 1>(a * (sum(a).item() + float(n))); });
+  for (const int n : {1, 2, 3}) f(ones<float>(4), n);
+  const auto e = explain(f)(ones<float>(4), 1);
+  CHECK(e.specialisations.size() == 3);
+  CHECK(e.breaks.size() == 1);
+}
+
 TEST_CASE("a specialisation with open extents is told by symbols, and costs what its first call does") {
   const auto f = compile([](tensor<float, 2> a) { return exp(a); });
   f(ones<float>(64, 10));

@@ -96,6 +96,7 @@ inline size_arithmetic& sizes_here() {
 SINTER_API dim combine_sizes(size_op what, dim a, dim b) { return sizes_here().combine(what, a, b); }
 SINTER_API bool compare_sizes(size_relation what, dim a, dim b) { return sizes_here().compare(what, a, b); }
 SINTER_API std::int64_t fixed_size(dim a) { return sizes_here().fix(a); }
+SINTER_API std::int64_t present_size(dim a) { return sizes_here().present(a); }
 SINTER_API dim size_read_at(dim a, location where) { return sizes_here().read_at(a, where); }
 
 [[noreturn]] SINTER_API void fail_zero_divisor(std::int64_t a) {

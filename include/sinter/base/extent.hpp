@@ -26,6 +26,8 @@ class size_arithmetic {
   virtual bool compare(size_relation what, dim a, dim b) = 0;
   /// The size in the call that is traced; the trace is for calls of that size alone.
   virtual std::int64_t fix(dim a) = 0;
+  /// The size in the call that is traced, of which nothing follows for other calls.
+  virtual std::int64_t present(dim a) const = 0;
   /// The same size, read at a place of the program.
   virtual dim read_at(dim a, location where) = 0;
   virtual std::string text(dim a) = 0;
@@ -37,6 +39,7 @@ SINTER_API size_arithmetic*& current_sizes();
 SINTER_API dim combine_sizes(size_op what, dim a, dim b);
 SINTER_API bool compare_sizes(size_relation what, dim a, dim b);
 SINTER_API std::int64_t fixed_size(dim a);
+SINTER_API std::int64_t present_size(dim a);
 SINTER_API dim size_read_at(dim a, location where);
 
 [[noreturn]] SINTER_API void fail_zero_divisor(std::int64_t a);

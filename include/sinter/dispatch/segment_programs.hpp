@@ -95,12 +95,18 @@ inline void refuse_segment(const tracer& t, const ir::graph& g, const std::strin
   } else {
     message = "segments between graph breaks are compiled for " + std::to_string(t.call->held->most()) +
               " sets of extents, as many as .recompile_limit allows; this call has " + extents;
-    for (const narrowed_size& n : narrowed_sizes(t))
+    const auto narrowed = narrowed_sizes(t);
+    for (const narrowed_size& n : narrowed)
       message += "; " + size_report{n.what.tensor, n.what.axis, n.how, n.why, n.where}.text();
+    if (narrowed.empty() && how.dynamic != dynamic::no)
+      remedy =
+          "Extents of 0 and 1 have segments of their own; call it with fewer distinct extents, raise "
+          ".recompile_limit, or say .on_limit = on_limit::evict";
   }
   if (how.on_limit == on_limit::error) fail(how.name, message + ". " + remedy, t.call->where);
   if (t.call->held->warn_now())
-    logs::warn_once(how.name + ": " + message + ". It is interpreted, which is slow. " + remedy);
+    logs::warn_once(sinter::detail::located(how.name + ": " + message + ". It is interpreted, which is slow. " + remedy,
+                                            t.call->where));
 }
 
 /// Of functions that are traced at each call: outside compile() grad has no limits.

@@ -65,6 +65,7 @@ class number {
   /// The value. In a trace that is a guard.
   explicit(std::is_same_v<T, bool>) operator T() const {
     if (x_.traced) x_.traced.tracer()->specialise(sources_);
+    if (sizes_.is_symbolic()) detail::fixed_size(sizes_);
     return x_.value;
   }
   /// A rank-0 tensor of another dtype; one of dtype T is an implicit conversion too.
@@ -108,6 +109,8 @@ class number {
     const ir::node_id in[] = {push(t, x, {}), push(t, y, {})};
     out.x_.traced = detail::trace_handle(tracer, ir::push_pointwise(t.graph, Op, dtype_of<T>, in, 2, {}));
     out.sources_ = sources(a) | sources(b);
+    const dim m = sizes(a), n = sizes(b);
+    out.sizes_ = !m.is_symbolic() ? n : !n.is_symbolic() ? m : m * n;
     return out;
   }
 
@@ -117,12 +120,23 @@ class number {
 
   /// x rounded to T.
   template <class U>
-  number(const number<U>& x, T) : x_(x.template as<T>()), sources_(x.sources_) {}
+  number(const number<U>& x, T) : x_(x.template as<T>()), sources_(x.sources_), sizes_(x.sizes_) {}
 
   template <class M, class A>
   static detail::weak<M> part(const A& a) {
-    if constexpr (detail::is_number<A>) return a.template as<M>();
-    else return {{static_cast<M>(a)}, {}, dtype_of<M>};
+    if constexpr (detail::is_number<A>) {
+      return a.template as<M>();
+    } else {
+      if constexpr (std::is_same_v<A, dim>)
+        if (a.is_symbolic()) {
+          const auto present = static_cast<M>(detail::present_size(a));
+          const auto& t = engine::current();
+          return {{present},
+                  detail::trace_handle(t, ir::push_size(t->graph, dtype_of<M>, engine::to_ir(a), {})),
+                  dtype_of<M>};
+        }
+      return {{static_cast<M>(a)}, {}, dtype_of<M>};
+    }
   }
   template <class A>
   static std::uint64_t sources(const A& a) {
@@ -130,8 +144,16 @@ class number {
     else return 0;
   }
 
+  template <class A>
+  static dim sizes(const A& a) {
+    if constexpr (detail::is_number<A>) return a.sizes_;
+    else if constexpr (std::is_same_v<A, dim>) return a;
+    else return 0;
+  }
+
   detail::weak<T> x_{};
   std::uint64_t sources_ = 0;
+  dim sizes_ = 0;  ///< depends on the open sizes that the number does; a number where there are none
 };
 
 #define SINTER_X(SYMBOL, OP, RESULT)                                                                    \
