@@ -112,12 +112,8 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     sort_stably(order, [](const auto* a, const auto* b) { return a->used.load() > b->used.load(); });
     for (const auto* e : order) {
       out.specialisations.push_back({e->why, e->when.in_words(), sizes_of(*e), e->describe()});
-      for (const break_report& b : out.specialisations.back().what.breaks) {
-        const auto same = [&](const break_report& x) {
-          return x.why == b.why && x.where.line == b.where.line && std::string_view(x.where.file) == b.where.file;
-        };
-        if (std::none_of(out.breaks.begin(), out.breaks.end(), same)) out.breaks.push_back(b);
-      }
+      for (const break_report& b : out.specialisations.back().what.breaks)
+        if (std::count(out.breaks.begin(), out.breaks.end(), b) == 0) out.breaks.push_back(b);
     }
     return out;
   }

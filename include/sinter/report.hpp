@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "base/config.hpp"
 #include "base/location.hpp"
@@ -51,6 +52,10 @@ struct stage_report {
 struct break_report {
   std::string why;  ///< "item", "if", "printing"…
   location where;
+
+  friend bool operator==(const break_report& a, const break_report& b) {
+    return a.why == b.why && a.where.line == b.where.line && std::string_view(a.where.file) == b.where.file;
+  }
 };
 
 /// What compilation of one specialisation did.

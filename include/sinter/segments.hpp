@@ -151,9 +151,7 @@ inline void compute_apart(traced_value& v, const char* what, location at) {
 }
 
 inline bool contains(const series<break_report>& all, const break_report& b) {
-  return std::any_of(all.begin(), all.end(), [&](const break_report& x) {
-    return x.why == b.why && x.where.line == b.where.line && std::string_view(x.where.file) == b.where.file;
-  });
+  return std::find(all.begin(), all.end(), b) != all.end();
 }
 
 /// From here on what the function does holds for this call alone.

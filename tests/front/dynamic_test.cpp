@@ -189,7 +189,8 @@ TEST_CASE("what was learnt of two sizes holds for slices, pads and factories, an
 TEST_CASE("what a comparison of sizes allowed is refused where it does not hold") {
   const auto f = [](auto fn, const char* says) {
     const auto f = compile(fn, {.dynamic = dynamic::yes});
-    for (const auto& [n, m] : {std::pair{6, 4}, {9, 3}, {4, 6}, {8, 8}, {2, 9}, {5, 3}}) {
+    for (const auto& p : {std::pair{6, 4}, {9, 3}, {4, 6}, {8, 8}, {2, 9}, {5, 3}}) {
+      const int n = p.first, m = p.second;
       CAPTURE(n);
       CAPTURE(m);
       const vector x = uniform<float>(make_key(n), n), y = uniform<float>(make_key(m), m);

@@ -292,11 +292,9 @@ class holdings {
       entry* const e = oldest(next, old);
       const auto s = oldest_segment(old_one);
       if (s == segments_.end() && !e) return;
-      if (!warned_of_bytes_)
-        logs::warn_once(how_.name + ": its specialisations take more than the " + std::to_string(how_.recompile_bytes) +
-                        " bytes of .recompile_bytes; those used least recently are dropped, and traced anew when "
-                        "they are called for. Raise .recompile_bytes");
-      warned_of_bytes_ = true;
+      if (warn_now())
+        logs::warn_once(how_.name + ": specialisations take more than the " + std::to_string(how_.recompile_bytes) +
+                        " bytes of .recompile_bytes, the least recently used are dropped; raise it");
       if (s != segments_.end() && (!e || s->second.used < (*e)->used.load())) drop_segment(old_one);
       else drop(next, old);
     }
@@ -396,7 +394,6 @@ class holdings {
   series<extents_set> sets_;
   std::uint64_t sets_made_ = 0;
   std::atomic<bool> warned_{false};
-  bool warned_of_bytes_ = false;
   std::weak_ptr<holdings> self_;
 };
 

@@ -115,10 +115,7 @@ class compiled {
                   "sinter: [compile] the function does not take these arguments: their number, a dtype or a rank "
                   "differs, or text, "
                   "which is given as std::string");
-    constexpr bool may_throw = [] {
-      if constexpr (accepts && !numbers) return !std::is_nothrow_invocable_v<F&, detail::given_t<false, Args>...>;
-      else return !accepts || !std::is_nothrow_invocable_v<F&, detail::given_t<true, Args>...>;
-    }();
+    constexpr bool may_throw = !std::is_nothrow_invocable_v<F&, detail::given_t<numbers, Args>...>;
     static_assert(may_throw, "sinter: [compile] the function is noexcept, but exceptions end a trace; drop noexcept");
     if constexpr (accepts && may_throw) {
       using result_type = detail::call_result_t<F, detail::given_t<numbers, Args>...>;
