@@ -252,8 +252,11 @@ SINTER_API series<job> make_modules(std::span<const std::string> sources, const 
     const bool found = j.look_up(cache, with);
     j.milliseconds = milliseconds_since(start);
     logs::to("cache", [&] {
-      const std::string where = !found || j.tier == "disk" ? cache.path() : j.tier == "bundle" ? "a bundle" : j.tier;
-      return std::string(found ? "hit " : "miss ") + disk_cache::entry_name(j.key) + " in " + where;
+      const std::string from = j.tier;
+      return (found ? "hit " : "miss ") + disk_cache::entry_name(j.key) + " in " +
+             (!found || from == "disk" ? cache.path()
+              : from == "bundle"       ? "a bundle"
+                                       : from);
     });
     if (!found) missing.push_back(&j);
   }
