@@ -278,6 +278,23 @@ TEST_CASE("arguments that lie otherwise, and tensors from outside") {
   }
 }
 
+TEST_CASE("extents that are equal by an equation alone get numbers, and the reason has its line once") {
+  const auto f = compile(
+      [](matrix x, matrix y) {
+        const bool up = sum(x).item() > -1e9f;
+        const dim n = x.size(0) / 2, m = y.size(0) / 2;
+        return up && n == m ? matrix(slice(x, axis<0>, 0, n) + slice(y, axis<0>, 0, m)) : x;
+      },
+      {.dynamic = dynamic::yes});
+  const matrix x = sample(8, 3, 1), y = sample(9, 3, 2);
+  check_same(f(x, y), matrix(slice(x, axis<0>, 0, 4) + slice(y, axis<0>, 0, 4)));
+  const std::string why = narrowed(f);
+  CHECK_MESSAGE(contains(why, "too open for"), why);
+  const std::string place = "breaks_dynamic_test.cpp:";
+  const auto line = why.substr(0, why.find('\n'));
+  CHECK_MESSAGE(line.find(place) == line.rfind(place), line);
+}
+
 TEST_CASE("segments for fixed sizes keep to the recompile limit") {
   const auto fn = [](matrix x) {
     const bool up = sum(x).item() > -1e9f;
@@ -292,6 +309,8 @@ TEST_CASE("segments for fixed sizes keep to the recompile limit") {
   CHECK(contains(said, "bounded: segments between graph breaks are compiled for 3 sets of extents"));
   CHECK(contains(said, "converted to an integer"));
   CHECK(said.find("bounded:") == said.rfind("bounded:"));
+  CHECK(contains(said, "no size as an integer"));
+  CHECK(contains(said, "breaks_dynamic_test.cpp:"));
   const auto closed = compile(fn, {.dynamic = dynamic::no, .recompile_limit = 3, .name = "closed"});
   CHECK(contains(stderr_text([&] { many(closed); }), "closed: segments"));
   const auto strict = compile(fn, {.recompile_limit = 3, .on_limit = on_limit::error});
