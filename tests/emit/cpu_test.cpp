@@ -272,6 +272,27 @@ TEST_CASE("rows to come are asked for where operands are loaded for the last tim
   CHECK(count(body(source_of(g)), "ahead<8192>(p0 + (i0), 0, 4194304);") == 1);
 }
 
+TEST_CASE("whole tiles have loops of a known length, and ask for the next where operands are large") {
+  const auto turned = [](ir::dim rows, ir::dim columns, std::initializer_list<std::int64_t> hints = {}) {
+    ir::graph g;
+    const value x = input(g, {rows, columns}), b = input(g, {columns, rows});
+    g.outputs = {(permute(x, {1, 0}) + b).id()};
+    const auto k = kernels(g, hints);
+    REQUIRE(k.size() == 1);
+    return body(engine::emit::cpu(k[0]).text);
+  };
+  const auto has = [](const std::string& t, const std::string& what) { return t.find(what) != std::string::npos; };
+  const std::string large = turned(4096, 1024);
+  CHECK(has(large, "for (long l = 0; l < SINTER_W; ++l)"));
+  CHECK(has(large, "for (long i0 = q; i0 < q + SINTER_W; ++i0)"));
+  CHECK(has(large, "__builtin_prefetch(p0 + (i1*1024 + q + l*(1024)) + SINTER_W*(1024))"));
+  CHECK(has(large, "__builtin_prefetch(p1 + (i0*4096 + i1) + SINTER_W)"));
+  CHECK(!has(large, ", n)"));  // has no other tiles
+  CHECK(has(turned(4096, 1000), ", n)"));
+  CHECK(!has(turned(64, 64), "prefetch"));
+  CHECK(has(turned(ir::dim::symbol(0), ir::dim::symbol(1), {4096, 1024}), "__builtin_prefetch("));
+}
+
 TEST_CASE("a thread waits once for what it wrote past the caches") {
   const auto k = kernels(softmax(4096, 1024));
   REQUIRE(k.size() == 1);

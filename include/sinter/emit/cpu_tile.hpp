@@ -3,7 +3,7 @@
 #pragma once
 
 #include "../base/series.hpp"
-#include "cpu_body.hpp"
+#include "cpu_stream.hpp"
 
 namespace sinter::engine::emit {
 
@@ -41,47 +41,54 @@ SINTER_API std::optional<tiling> find_tiling(const kernel& k) {
 }
 
 /// Prints the body of a kernel in tiles over [low, high) of the tiling's axis. `defined` tells the values that exist
-/// already; `stores` are those to print, `stream` tells which bypass the caches.
+/// already; `stores` are those to print, `stream` tells which bypass the caches. The loops of a whole tile have a number of
+/// turns that the compiler knows, so that it stays in registers; and since its rows are apart in memory, where the machine
+/// does not look ahead, it asks for what the next tile along the last axis loads.
 template <class Defined, class Stream>
 void print_tile(const kernel& k, const tiling& t, body_printer& body, writer& out, Defined&& defined,
                 const series<const plan::store*>& stores, Stream&& stream) {
   const std::size_t last = k.axes.size() - 1;
   const std::string q = "i" + std::to_string(t.axis), r = "i" + std::to_string(last),
                     columns = k.axes[last].extent.text();
-  const bool exact = k.axes[last].extent.number().value_or(1) % 16 == 0;
-  auto values = [&](bool tail) {
-    for (int id = 0; id < static_cast<int>(k.body.size()); ++id) {
-      if (defined(id)) continue;
-      const bool tiled = std::count(t.loads.begin(), t.loads.end(), id) > 0;
-      const std::string type = vector_type(body.at(id).type);
-      if (tiled) out.line("const " + type + " " + body.name(id) + " = tile" + std::to_string(id) + "[" + q + " - q];");
-      else body.define(id, body.is_vector(id), tail);
-    }
-    for (const auto* s : stores) body.store(*s, true, tail, stream(*s));
+  auto is_tiled = [&](int id) { return std::count(t.loads.begin(), t.loads.end(), id) > 0; };
+  auto load_tile = [&](int id, bool whole) {
+    const auto& i = body.at(id);
+    const std::string name = "tile" + std::to_string(id), across = "(" + i.at.at.stride[last].text() + ")";
+    const std::string at = body.pointer(i.at.buffer) + " + (" +
+                           index_text(i.at.at, [&](std::size_t a) { return a != t.axis; }) + " + q + l*" + across + ")";
+    out.line(vector_type(i.type) + " " + name + "[SINTER_W];");
+    out.line("for (long l = 0; l < " + std::string(whole ? "SINTER_W" : "n") + "; ++l) " + name + "[l] = load(" + at +
+             (whole ? ")" : ", m)") +
+             (whole && reads_much(k, i) ? ", __builtin_prefetch(" + at + " + SINTER_W*" + across + ");" : ";"));
+    out.line("transpose(" + name + ");");
   };
+  auto value = [&](int id, bool whole) {
+    const auto& i = body.at(id);
+    if (is_tiled(id)) {
+      out.line("const " + vector_type(i.type) + " " + body.name(id) + " = tile" + std::to_string(id) + "[" + q +
+               " - q];");
+      return;
+    }
+    body.define(id, body.is_vector(id), !whole);
+    if (whole && i.kind == kind::load && i.at.at.index < 0 && i.at.at.stride[last].is(1) && reads_much(k, i))
+      out.line("__builtin_prefetch(" + body.address(i.at) + " + SINTER_W);");
+  };
+  auto tile = [&](bool whole) {
+    for (int id : t.loads) load_tile(id, whole);
+    out.block("for (long " + q + " = q; " + q + " < q + " + (whole ? "SINTER_W" : "m") + "; ++" + q + ")", [&] {
+      for (int id = 0; id < static_cast<int>(k.body.size()); ++id)
+        if (!defined(id)) value(id, whole);
+      for (const auto* s : stores) body.store(*s, true, !whole, stream(*s));
+    });
+  };
+  auto divides = [&](std::size_t a) { return k.axes[a].extent.number().value_or(1) % 16 == 0; };
   out.block("for (long " + r + " = 0; " + r + " < " + columns + "; " + r + " += SINTER_W)", [&] {
-    out.line("const long n = " + columns + " - " + r + " < SINTER_W ? " + columns + " - " + r + " : SINTER_W;");
     out.block("for (long q = low; q < high; q += SINTER_W)", [&] {
+      if (divides(last) && divides(t.axis)) return tile(true);
+      out.line("const long n = " + columns + " - " + r + " < SINTER_W ? " + columns + " - " + r + " : SINTER_W;");
       out.line("const long m = high - q < SINTER_W ? high - q : SINTER_W;");
-      for (int id : t.loads) {
-        const auto& i = body.at(id);
-        const std::string name = "tile" + std::to_string(id);
-        out.line(vector_type(i.type) + " " + name + "[SINTER_W];");
-        const std::string at = body.pointer(i.at.buffer) + " + (" +
-                               index_text(i.at.at, [&](std::size_t a) { return a != t.axis; }) + " + q + l*(" +
-                               i.at.at.stride[last].text() + "))";
-        if (!exact)  // a count that is known is unrolled
-          out.line("if (m == SINTER_W && n == SINTER_W) for (long l = 0; l < SINTER_W; ++l) " + name + "[l] = load(" +
-                   at + ");");
-        out.line((exact ? "if" : "else if") + std::string(" (m == SINTER_W) for (long l = 0; l < n; ++l) ") + name +
-                 "[l] = load(" + at + ");");
-        out.line("else for (long l = 0; l < n; ++l) " + name + "[l] = load(" + at + ", m);");
-        out.line("transpose(" + name + ");");
-      }
-      const std::string rows = "for (long " + q + " = q; " + q + " < q + m; ++" + q + ")";
-      if (exact) return out.block(rows, [&] { values(false); });
-      out.block("if (n == SINTER_W) " + rows, [&] { values(false); });
-      out.block("else " + rows, [&] { values(true); });
+      out.block("if (m == SINTER_W && n == SINTER_W)", [&] { tile(true); });
+      out.block("else", [&] { tile(false); });
     });
   });
 }
