@@ -188,6 +188,20 @@ TEST_CASE("past the limit segments with open extents are made, as whole speciali
   CHECK(f.report().backend == "cpu");
 }
 
+TEST_CASE("extents of 0 and 1 have segments of their own, and a warning past the limit says so") {
+  const auto f = compile([](vec x, vec y) { return sum(x).item() > 0 ? vec(sum(y) * x) : x; },
+                         {.dynamic = dynamic::yes, .recompile_limit = 1, .name = "small"});
+  const std::string said = stderr_text([&] {
+    for (int n : {5, 1, 6})
+      for (int m : {3, 1}) CHECK(f(ones_of(n), ones_of(m))(n - 1) == m);
+  });
+  CHECK(contains(said, "[sinter:warning] small: segments between graph breaks are compiled for one set of extents"));
+  CHECK(contains(
+      said,
+      "this call has (1) (1). It is interpreted, which is slow. Extents of 0 and 1 have segments of their own; "));
+  CHECK(said.find("warning") == said.rfind("warning"));
+}
+
 TEST_CASE("a function that reads values has .recompile_limit for its values, too") {
   const auto make = [](on_limit past, const char* name) {
     return compile([](vec x, int n) { return sum(x).item() > 0 ? vec(x * n) : x; },

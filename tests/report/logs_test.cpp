@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 
 #include <doctest/doctest.h>
 
@@ -15,14 +16,14 @@ using texts::contains;
 
 namespace {
 
-/// What the logged program prints to stderr with these channels.
-std::string logged(const std::string& channels) {
+/// What the logged program prints to stderr with these channels, in the last of several runs with one cache.
+std::string logged(const std::string& channels, int runs = 1) {
   std::string path = "/tmp/sinter-logs-XXXXXX";
   REQUIRE(::mkdtemp(path.data()) != nullptr);
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
   const std::string command = "SINTER_LOGS=" + channels + " SINTER_CACHE_DIR=" + path + "/cache " + program +
                               " --no-skip -tc='the logged program' >/dev/null 2>" + path + "/log";
-  CHECK(std::system(command.c_str()) == 0);
+  for (int i = 0; i < runs; ++i) CHECK(std::system(command.c_str()) == 0);
   std::ifstream in(path + "/log");
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   std::filesystem::remove_all(path);
@@ -39,8 +40,8 @@ bool only(const std::string& text, const std::string& channel) {
 }  // namespace
 
 TEST_CASE("the logged program" * doctest::skip()) {
-  const auto f = compile([](tensor<float, 2> x) { return softmax(exp(x) * 1.0f, axis<1>); },
-                         {.dynamic = dynamic::no, .name = "logged"});
+  const auto fn = [](tensor<float, 2> x) { return softmax(exp(x) * 1.0f, axis<1>); };
+  const auto f = compile(fn, {.dynamic = dynamic::no, .name = "logged"});
   f(ones<float>(4, 8));
   f(ones<float>(5, 8));
   const auto g = compile(
@@ -50,6 +51,12 @@ TEST_CASE("the logged program" * doctest::skip()) {
       },
       {.name = "branching"});
   g(ones<float>(4));
+  const auto h = compile(
+      [&](tensor<float, 2> x, tensor<float, 1> y) {
+        return std::pair{fn(x), sum(y)};
+      },
+      {.dynamic = dynamic::no, .name = "logged"});
+  h(ones<float>(4, 8), ones<float>(3));
 }
 
 TEST_CASE("guards: what a specialisation assumes") {
@@ -105,11 +112,15 @@ TEST_CASE("output_code: the kernels' text") {
   CHECK(contains(text, "extern \"C\" void sinter_kernel("));
 }
 
-TEST_CASE("cache: what was found and what was not") {
+TEST_CASE("cache: what was found, and where, and what was not") {
   const std::string text = logged("cache");
   INFO(text);
   CHECK(only(text, "cache"));
   CHECK(contains(text, "[sinter:cache] miss "));
+  CHECK(contains(text, " in memory\n"));  // a kernel of another function
+  const std::string again = logged("cache", 2);
+  CHECK(!contains(again, "miss"));
+  CHECK(contains(again, "/cache\n"));
 }
 
 TEST_CASE("perf: what compilation took") {

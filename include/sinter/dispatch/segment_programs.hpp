@@ -93,8 +93,10 @@ inline void refuse_segment(const tracer& t, const ir::graph& g, const std::strin
     message += "; " + (differs.empty() ? "this call has " + extents : differs);
     if (!differs.empty()) remedy = std::string(keep_tensors) + "; or say .on_limit = on_limit::evict";
   } else {
-    message = "segments between graph breaks are compiled for " + std::to_string(t.call->held->most()) +
-              " sets of extents, as many as .recompile_limit allows; this call has " + extents;
+    const std::size_t most = t.call->held->most();
+    message = "segments between graph breaks are compiled for " +
+              (most == 1 ? "one set" : std::to_string(most) + " sets") +
+              " of extents, as many as .recompile_limit allows; this call has " + extents;
     const auto narrowed = narrowed_sizes(t);
     for (const narrowed_size& n : narrowed)
       message += "; " + size_report{n.what.tensor, n.what.axis, n.how, n.why, n.where}.text();
