@@ -290,6 +290,11 @@ TEST_CASE("whole tiles have loops of a known length, and ask for the next where 
   CHECK(!has(large, ", n)"));  // has no other tiles
   CHECK(has(turned(4096, 1000), ", n)"));
   CHECK(!has(turned(64, 64), "prefetch"));
+  ir::graph alone;
+  alone.outputs = {(permute(input(alone, {4096, 1024}), {1, 0}) * 2.0).id()};
+  CHECK(!has(body(source_of(alone)), "prefetch"));
+  alone.outputs = {exp(permute(input(alone, {4096, 1024}), {1, 0})).id()};
+  CHECK(has(body(source_of(alone)), "prefetch"));
   CHECK(has(turned(ir::dim::symbol(0), ir::dim::symbol(1), {4096, 1024}), "__builtin_prefetch("));
 }
 

@@ -56,15 +56,21 @@ SINTER_API bool reads_much(const kernel& k, const instruction& i) {
   return bytes.number().value_or(ahead_bytes) >= ahead_bytes;
 }
 
+/// True where an operation on elements takes its time.
+SINTER_API bool computes_much(const kernel& k) {
+  const std::size_t last = k.axes.size() - 1;
+  return std::any_of(k.body.begin(), k.body.end(), [&](const instruction& i) {
+    return i.kind == kind::compute && (i.axes >> last & 1) && ir::is_expensive(i.code);
+  });
+}
+
 /// Of the values that a pass has computed, asks for the memory that the loads among them read in a row to come. A load
 /// asks in the last pass that makes it: the first is as fast as memory is, the last computes meanwhile. In kernels of one
 /// pass that do not compute much, asking costs more than it gains.
 SINTER_API void ask_ahead(const kernel& k, const body_printer& body, const sorted_set<int>& values, int pass,
                           writer& out) {
   const std::size_t last = k.axes.size() - 1;
-  bool slow = k.stages > 1;
-  for (const auto& i : k.body)
-    slow = slow || (i.kind == kind::compute && (i.axes >> last & 1) && ir::is_expensive(i.code));
+  const bool slow = k.stages > 1 || computes_much(k);
   for (int id : values) {
     const instruction& i = body.at(id);
     if (!slow || i.kind != kind::load || i.last_pass != pass || i.at.at.index >= 0 || !i.at.at.stride[last].is(1))

@@ -43,13 +43,16 @@ SINTER_API std::optional<tiling> find_tiling(const kernel& k) {
 /// Prints the body of a kernel in tiles over [low, high) of the tiling's axis. `defined` tells the values that exist
 /// already; `stores` are those to print, `stream` tells which bypass the caches. The loops of a whole tile have a number of
 /// turns that the compiler knows, so that it stays in registers; and since its rows are apart in memory, where the machine
-/// does not look ahead, it asks for what the next tile along the last axis loads.
+/// does not look ahead, it asks for what the next tile along the last axis loads. The loads of one operand with nothing to do
+/// meanwhile are as fast as memory is.
 template <class Defined, class Stream>
 void print_tile(const kernel& k, const tiling& t, body_printer& body, writer& out, Defined&& defined,
                 const series<const plan::store*>& stores, Stream&& stream) {
   const std::size_t last = k.axes.size() - 1;
   const std::string q = "i" + std::to_string(t.axis), r = "i" + std::to_string(last),
                     columns = k.axes[last].extent.text();
+  const auto much = [&](const instruction& i) { return i.kind == kind::load && reads_much(k, i); };
+  const bool asks = computes_much(k) || std::count_if(k.body.begin(), k.body.end(), much) > 1;
   auto is_tiled = [&](int id) { return std::count(t.loads.begin(), t.loads.end(), id) > 0; };
   auto load_tile = [&](int id, bool whole) {
     const auto& i = body.at(id);
@@ -59,7 +62,7 @@ void print_tile(const kernel& k, const tiling& t, body_printer& body, writer& ou
     out.line(vector_type(i.type) + " " + name + "[SINTER_W];");
     out.line("for (long l = 0; l < " + std::string(whole ? "SINTER_W" : "n") + "; ++l) " + name + "[l] = load(" + at +
              (whole ? ")" : ", m)") +
-             (whole && reads_much(k, i) ? ", __builtin_prefetch(" + at + " + SINTER_W*" + across + ");" : ";"));
+             (whole && asks && much(i) ? ", __builtin_prefetch(" + at + " + SINTER_W*" + across + ");" : ";"));
     out.line("transpose(" + name + ");");
   };
   auto value = [&](int id, bool whole) {
@@ -70,7 +73,7 @@ void print_tile(const kernel& k, const tiling& t, body_printer& body, writer& ou
       return;
     }
     body.define(id, body.is_vector(id), !whole);
-    if (whole && i.kind == kind::load && i.at.at.index < 0 && i.at.at.stride[last].is(1) && reads_much(k, i))
+    if (whole && asks && much(i) && i.at.at.index < 0 && i.at.at.stride[last].is(1))
       out.line("__builtin_prefetch(" + body.address(i.at) + " + SINTER_W);");
   };
   auto tile = [&](bool whole) {
