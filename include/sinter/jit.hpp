@@ -93,6 +93,16 @@ class album final : public rewrite::observer {
   reporting::page& page_;
 };
 
+/// Warns that a function is interpreted since its kernels cannot be made; false when that is not the matter.
+SINTER_API bool tell_interpreted(const system_error& problem, const std::string& name, device where) {
+  if (dynamic_cast<const sinter::detail::momentary_error*>(&problem)) return false;
+  if (where.is_cuda() && run::cuda::is_lost()) return false;
+  const auto* const compiler = dynamic_cast<const run::compile_error*>(&problem);
+  logs::warn_once(name + " runs on the reference backend, which is slow: " + problem.what(),
+                  compiler != nullptr ? compiler->cause() : problem.what());
+  return true;
+}
+
 SINTER_API std::shared_ptr<const code> compile(const ir::graph& traced, std::span<const argument> arguments,
                                                const options& how, device where, const size_layout& layout,
                                                anatomy* inside) {
@@ -125,10 +135,7 @@ SINTER_API std::shared_ptr<const code> compile(const ir::graph& traced, std::spa
       if (where.is_cuda()) generate_cuda(*c, g, arguments, how);
       else generate_cpu(*c, g, arguments);
     } catch (const system_error& problem) {
-      if (where.is_cuda() && run::cuda::is_lost()) throw;
-      const auto* const compiler = dynamic_cast<const run::compile_error*>(&problem);
-      logs::warn_once(how.name + " runs on the reference backend, which is slow: " + problem.what(),
-                      compiler != nullptr ? compiler->cause() : problem.what());
+      if (!tell_interpreted(problem, how.name, where)) throw;
       interpret_instead(*c);
       c->about.problem = problem.what();
     }
@@ -175,8 +182,14 @@ class bound_program final : public program {
            output* outputs) const override {
     const run::noted_span noted("call", name_);
     if (fixed_) return run_instance(*fixed_, arguments, numbers, donate, outputs);
-    const std::shared_ptr<const instance> one = instance_for(arguments);
-    run_instance(*one, arguments, numbers, donate, outputs);
+    std::shared_ptr<const instance> one;
+    try {
+      one = instance_for(arguments);
+    } catch (const system_error& problem) {  // of kernels that these sizes are the first to need
+      if (code_->interpreted || !tell_interpreted(problem, name_, code_->where)) throw;
+    }
+    if (one) return run_instance(*one, arguments, numbers, donate, outputs);
+    interpreted()->run(arguments, numbers, {}, outputs);
   }
 
   std::size_t output_count() const override { return code_->results.size(); }
@@ -192,6 +205,20 @@ class bound_program final : public program {
     std::shared_ptr<const sized> numbers;
     std::unique_ptr<run::cuda::recording> recorded;  ///< thread-safe
   };
+
+  /// The same without kernels.
+  std::shared_ptr<const program> interpreted() const {
+    const std::lock_guard lock(mutex_);
+    if (!interpreted_) {
+      auto c = make_on_heap<code>();
+      c->graph = code_->graph;
+      c->where = code_->where;
+      c->layout = code_->layout;
+      interpret_instead(*c);
+      interpreted_ = make_on_heap<bound_program>(std::move(c), series<captured>(captures_), nullptr, name_);
+    }
+    return interpreted_;
+  }
 
   /// What the last few sizes have had; the call's among them.
   std::shared_ptr<const instance> instance_for(std::span<const argument> arguments) const {
@@ -229,23 +256,39 @@ class bound_program final : public program {
       o.rank = static_cast<int>(r.extents.size());
       o.type = r.type;
       o.memory = donated(r, arguments, donate, replaced);
-      if (!o.memory) o.memory = allocate(s.results[k].bytes, code_->where);
+      if (!o.memory) o.memory = room_for(k, s.results[k]);
       table[at++] = o.memory.data();
     }
     const std::span<const std::int64_t> sizes(s.sizes.data(), s.sizes.size());
+    if (code_->where.is_cuda()) use_all(arguments, outputs, replaced);
     if (code_->interpreted) {
       series<argument> given(arguments.begin(), arguments.end());
       given.insert(given.end(), numbers.begin(), numbers.end());
       return interpret(*code_, all_arguments({given.data(), given.size()}, captures_), sizes, outputs);
     }
     if (!code_->where.is_cuda()) return run::execute(s.kernels, table, sizes.data());
+    if (one.recorded) one.recorded->launch(table, sizes.data());
+    else run::cuda::execute(s.launches, table, sizes.data());
+  }
+
+  /// Waits for what other streams do to the operands.
+  void use_all(std::span<const argument> arguments, const output* outputs, bool replaces) const {
     for (const auto& a : arguments)
       if (!a.by_value) run::cuda::use(*a.owner, false);
     for (const auto& c : captures_)
       if (!c.by_value) run::cuda::use(c.memory, false);
-    for (std::size_t k = 0; replaced && k < results.size(); ++k) run::cuda::use(outputs[k].memory, true);
-    if (one.recorded) one.recorded->launch(table, sizes.data());
-    else run::cuda::execute(s.launches, table, sizes.data());
+    for (std::size_t k = 0; replaces && k < code_->results.size(); ++k) run::cuda::use(outputs[k].memory, true);
+  }
+
+  /// Memory for a result. Throws momentary_error that names the function and the line.
+  storage room_for(std::size_t k, const sized_result& r) const {
+    try {
+      return allocate(r.bytes, code_->where);
+    } catch (const system_error& lacks) {
+      const ir::graph& g = code_->graph;
+      const location at = k < g.outputs.size() ? g[g.outputs[k]].where : location{};
+      throw sinter::detail::momentary_error("[" + name_ + "] " + sinter::detail::located(lacks.what(), at));
+    }
   }
 
   /// The storage of a donated argument that nobody else holds and that the result's kernel may overwrite.
@@ -273,6 +316,7 @@ class bound_program final : public program {
   static constexpr std::uint64_t hot_calls = 8;  ///< sizes are called so often before they are recorded
   mutable std::mutex mutex_;
   mutable series<std::shared_ptr<const instance>> open_;
+  mutable std::shared_ptr<const program> interpreted_;
 };
 
 /// Programs of this process by structure.

@@ -182,14 +182,14 @@ inline std::size_t hash_of(const storage& memory) {
   if (!memory.where().is_cuda())
     return std::hash<std::string_view>()({static_cast<const char*>(memory.data()), memory.bytes()});
   const storage host = allocate(memory.bytes());
-  copy(host.data(), device::cpu(), memory.data(), memory.where(), memory.bytes());
+  copy(host, host.data(), memory, memory.data(), memory.bytes());
   return hash_of(host);
 }
 
 /// The same elements in memory of their own.
 inline void snapshot(storage& memory, void*& data) {
   storage own = allocate(memory.bytes(), memory.where());
-  copy(own.data(), own.where(), memory.data(), memory.where(), memory.bytes());
+  copy(own, own.data(), memory, memory.data(), memory.bytes());
   data = static_cast<char*>(own.data()) + (static_cast<char*>(data) - static_cast<char*>(memory.data()));
   memory = std::move(own);
 }

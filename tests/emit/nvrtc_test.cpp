@@ -145,6 +145,18 @@ TEST_CASE("every row of the table, of every dtype that it takes") {
   }
 }
 
+TEST_CASE("16 bits compile for GPUs of before capability 8.0, which convert fewer of them") {
+  for (const dtype t : {dtype::f16, dtype::bf16}) {
+    graph g;
+    const value x{g, g.add_input(t, {64, 65})};
+    for (const auto& s : gpu_kernels({exp(x) + x, reduce(x, op::add, {1})}, {.capability = 75}).sources)
+      for (const auto& text : s.texts) {
+        const auto v = compiler().judge(text, 75);
+        CHECK_MESSAGE(v.compiled, v.log);
+      }
+  }
+}
+
 TEST_CASE("updates of many parameters are one kernel that reads 16 bytes at a time, with no copy of its parameters") {
   for (const int n : {40, 480}) {
     graph g;

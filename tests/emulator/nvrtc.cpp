@@ -2,6 +2,7 @@
 //
 // Where the real NVRTC is found it judges each source first, for sm_80 and sm_90: what it refuses is refused.
 // SINTER_EMULATOR_NVRTC  the real one's path; "none": do without
+// SINTER_EMULATOR_REJECT text that is refused where it is part of a source
 // SINTER_EMULATOR_CACHE  a folder that keeps what the sources became, for suites of several compilers; their kernels are the same
 #include <sinter/run/cache.hpp>
 #include <sinter/run/cuda_library.hpp>
@@ -248,6 +249,8 @@ SINTER_EXPORT int nvrtcDestroyProgram(program** which) { return delete *which, *
 SINTER_EXPORT int nvrtcCompileProgram(program* p, int, const char* const*) {
   // Asked for to warm NVRTC up.
   if (p->source.empty()) return p->image = "\177ELF of nothing", 0;
+  const std::string bad = run::detail::environment("SINTER_EMULATOR_REJECT");
+  if (!bad.empty() && p->source.find(bad) != std::string::npos) return p->log = "error: rejected", 6;
   return accept(*p) ? 0 : 6;
 }
 SINTER_EXPORT int nvrtcGetCUBINSize(program* p, std::size_t* bytes) { return *bytes = p->image.size(), 0; }

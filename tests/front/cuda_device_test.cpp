@@ -277,6 +277,29 @@ TEST_CASE("what is filled or copied on one stream is waited for by the others") 
   CHECK(next.to_vector()[n / 2] == 2);
 }
 
+TEST_CASE("what the interpreter reads and writes on one stream is ordered with the others") {
+  if (!have_gpu()) return;
+  const auto f = compile([](const tensor<float, 1>& x) { return tensor<float, 1>(x + 1.f); }, {.backend = "reference"});
+  stream s(gpu()), t(gpu());
+  auto x = full<float>(1.f, 4, gpu());
+  synchronize(gpu());
+  {
+    stream_scope on(s);
+    x.fill(5.f);
+  }
+  tensor<float, 1> y, z;
+  {
+    stream_scope on(t);
+    y = f(x);
+  }
+  {
+    stream_scope on(s);
+    z = y * 3.f;
+  }
+  CHECK(y.to_vector()[3] == 6);
+  CHECK(z.to_vector()[3] == 18);
+}
+
 TEST_CASE("positions are compared with any number of 64 bits") {
   constexpr std::int64_t high = std::int64_t{1} << 32, end = std::numeric_limits<std::int64_t>::max();
   const tensor<std::int64_t, 1> numbers{-end - 1, -high + 2, -1, 0, 2, 8, 9, 0x7fffffff, 0x80000000, high + 2, end};
@@ -588,6 +611,47 @@ TEST_CASE("a GPU that is of no use is an error: nobody says that something else 
     CHECK_MESSAGE(contains(said, words), said);
     CHECK_MESSAGE(!contains(said, "reference backend"), said);
   }
+}
+
+TEST_CASE("a full GPU" * doctest::skip()) {  // run by the case below, in processes of their own
+  const auto what_of = [](auto&& f) {
+    try {
+      f();
+    } catch (const error& problem) {
+      return std::string(problem.what());
+    }
+    return std::string();
+  };
+  const auto x = arange<float>(8, device::cuda(0));
+  std::vector<tensor<float, 1>> all;
+  for (const std::int64_t n : {1 << 18, 64})
+    what_of([&] {
+      for (;;) all.push_back(from_span(std::vector<float>(static_cast<std::size_t>(n)), device::cuda(0)));
+    });
+  const auto f = compile([](const tensor<float, 1>& x) { return tensor<float, 1>(exp(x) + 1.f); }, {.name = "full"});
+  std::printf("first: %s\n", what_of([&] { f(x); }).c_str());
+  all.clear();
+  std::printf("then: %s", what_of([&] { CHECK(f(x).to_vector()[0] == 2); }).c_str());
+  std::printf("%s\n", f.report().backend.c_str());
+  const auto grown = [&] { compile([](auto x) { return evaluate(broadcast_to(x, 1 << 20, 8) + 1.f); })(x); };
+  std::printf("grown: %s\n", what_of(grown).c_str());
+}
+
+TEST_CASE("a kernel that finds no room is an error with sizes, and is there when there is room") {
+  std::string cache = "/tmp/sinter-full-XXXXXX";
+  REQUIRE(::mkdtemp(cache.data()) != nullptr);
+  const std::string environment =
+      "SINTER_EMULATOR_DEFER= SINTER_CUDA_NO_CACHE= SINTER_EMULATOR_MEMORY=16777216 SINTER_CACHE_DIR=" + cache;
+  for (int i = 0; i < 2; ++i) {  // new, and from the disk
+    const auto said = output_of(environment, "a full GPU");
+    INFO(said);
+    CHECK(contains(said, "first: [cuda] out of memory: a kernel of "));
+    CHECK(contains(said, "then: cuda\n"));
+    CHECK(contains(said, "grown: [fn] [cuda] out of memory: a tensor of 33554432 bytes"));
+    CHECK(contains(said, "cuda_device_test.cpp:"));
+    CHECK(!contains(said, "warning"));
+  }
+  std::filesystem::remove_all(cache);
 }
 
 TEST_CASE("streams and events are a GPU's") {

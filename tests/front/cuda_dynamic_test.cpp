@@ -1,3 +1,7 @@
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
 #include <doctest/doctest.h>
 
 #include <sinter/sinter.hpp>
@@ -118,6 +122,30 @@ TEST_CASE("rows of any length are held in registers up to the next power of two,
         return grad([&](tensor<float, 1> g) { return sum(exp(layer_norm(x, g, g) * 0.5f)); })(g);
       },
       1e-4);
+}
+
+TEST_CASE("sizes whose kernel does not compile are interpreted; what compiles goes on") {
+  std::string cache = "/tmp/sinter-late-XXXXXX";
+  REQUIRE(::mkdtemp(cache.data()) != nullptr);
+  const auto f = compile([](matrix x) { return softmax(x * 0.37f); },
+                         {.dynamic = dynamic::yes, .cache_dir = cache, .name = "late"});
+  const auto check = [&](int columns) {
+    CAPTURE(columns);
+    const matrix x = normal<float>(make_key(columns), 3, columns);
+    check_close(f(x.to(device::cuda(0))).to_vector(), evaluate(softmax(x * 0.37f)).to_vector(), 1e-6);
+  };
+  check(8);
+  setenv("SINTER_EMULATOR_REJECT", "sinter_kernel", 1);
+  const std::string said = stderr_text([&] {
+    for (const int columns : {20000, 8, 20000}) check(columns);
+  });
+  unsetenv("SINTER_EMULATOR_REJECT");
+  std::filesystem::remove_all(cache);
+  if (emulator::real()) return;  // which compiled it
+  CHECK_MESSAGE(ops::contains(said, "[sinter:warning] late runs on the reference backend, which is slow: [cuda] NVRTC"),
+                said);
+  CHECK(said.find("warning") == said.rfind("warning"));
+  check(20000);
 }
 
 TEST_CASE("recorded calls: numbers at once, open sizes when they are hot, with one pool of scratch memory") {

@@ -26,6 +26,30 @@ TEST_CASE_TEMPLATE("zeros, ones and full of every dtype", T, bool, std::int8_t, 
   CHECK(static_cast<float>(ones_like(z)(1, 2)) == 1);
 }
 
+TEST_CASE("numbers that the dtype cannot hold are refused with the line") {
+  const auto refused = [](const char* words, auto&& f) {
+    const std::string said = ops::error_of(f);
+    CHECK_MESSAGE(ops::contains(said, words), said);
+    CHECK_MESSAGE(ops::contains(said, "factories_test.cpp:"), said);
+  };
+  refused("[full] the number 300 does not fit u8", [] { full<std::uint8_t>(300, 3); });
+  refused("[full] the number -1 does not fit u8", [] { full<std::uint8_t>(-1, 3); });
+  refused("[full] the number 2.7 does not fit i32", [] { full<int>(2.7, 2); });
+  refused("[full] the number nan does not fit i32", [] { full<int>(std::numeric_limits<double>::quiet_NaN(), 2); });
+  refused("[full] the number 9.3e+18 does not fit i64", [] { full<std::int64_t>(9.3e18, 2); });
+  refused("[full] the number 2 does not fit bool", [] { full<bool, dims{2}>(2); });
+  refused("[full] the number 128 does not fit i8", [] { full<std::int8_t>(128, std::array{1, 2}); });
+  refused("[fill] the number 300 does not fit i8", [] { ones<std::int8_t>(3).fill(300); });
+  refused("[arange] the number 256 does not fit u8", [] { arange<std::uint8_t>(256); });
+  refused("[arange] the number 200 does not fit i8", [] { arange<std::int8_t>(0, 200); });
+  refused("[arange] the number -1 does not fit u32", [] { arange<unsigned>(5, 0, -1); });
+  refused("[randint] the number 256 does not fit u8", [] { randint<std::uint8_t>(make_key(1), 0, 256, 5); });
+  CHECK(full<int>(2.0, 1)(0) == 2);
+  CHECK(full<std::uint64_t>(1.8e19, 1)(0) == 18000000000000000000u);
+  CHECK(static_cast<float>(full<bf16>(1.5, 1)(0)) == 1.5f);
+  CHECK(full<float>(std::numeric_limits<double>::infinity(), 1)(0) == std::numeric_limits<float>::infinity());
+}
+
 TEST_CASE("static extents and arrays of extents") {
   const auto x = zeros<float, dims{dyn, 4}>(3, 4);
   static_assert(decltype(x)::static_shape == dims{dyn, 4});
@@ -197,6 +221,13 @@ TEST_CASE("a tensor that no memory holds is an error that names the line") {
 }
 
 TEST_CASE("what is too large to copy is an error that names the op and the line") {
+  try {
+    broadcast_to(ones<float>(1), std::int64_t{1} << 45).to_vector();
+    FAIL_CHECK("there was memory");
+  } catch (const system_error& problem) {
+    CHECK(ops::contains(problem.what(), "[to_vector] (35184372088832,): out of memory: 140737488355328 bytes"));
+    CHECK(ops::contains(problem.what(), "factories_test.cpp:"));
+  }
   const auto name_op = [](const char* op, auto&& make) {
     std::string text;
     try {

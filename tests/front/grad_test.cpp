@@ -291,6 +291,36 @@ TEST_CASE("the second derivative of a sum, along a direction") {
   check_close(grad(slope)(x).to_vector(), differences(along, x));
 }
 
+TEST_CASE("powers have finite derivatives of every order where they have them") {
+  const auto twice = [](auto f, const tensor<double, 1>& x) {
+    return grad([=](const tensor<double, 1>& x) { return sum(grad(f)(x)); })(x).to_vector();
+  };
+  const tensor<double, 1> x{0, 1, -2};
+  using list = std::vector<double>;
+  // 1 + x + x^2 + x^3
+  const auto apart = [](const tensor<double, 1>& x) {
+    tensor<double, 0> s(0.0);
+    for (int k = 0; k < 4; ++k) s = s + sum(pow(x, k));
+    return s;
+  };
+  const auto at_once = [](const tensor<double, 1>& x) { return sum(pow(expand_dims<1>(x), arange<double>(4))); };
+  CHECK(twice(apart, x) == list{2, 8, -10});
+  CHECK(twice(at_once, x) == list{2, 8, -10});
+  CHECK(twice([](const tensor<double, 1>& x) { return sum(pow(x, 0)); }, x) == list{0, 0, 0});
+  const auto third = [](const tensor<double, 1>& x) {
+    return sum(grad(
+        [](const tensor<double, 1>& x) { return sum(grad([](const auto& x) { return sum(pow(x, 1.0)); })(x)); })(x));
+  };
+  CHECK(grad(third)(x).to_vector() == list{0, 0, 0});
+  // By the exponent and then the base: a^(b-1) (1 + b log a), and no log of what has none.
+  const auto power = [](const tensor<double, 1>& a, const tensor<double, 1>& b) { return sum(pow(a, b)); };
+  const tensor<double, 1> two{2, 2, 2};
+  const auto mixed =
+      grad<0>([=](const tensor<double, 1>& a, const tensor<double, 1>& b) { return sum(grad<1>(power)(a, b)); })(x, two)
+          .to_vector();
+  CHECK(mixed == list{0, 1, 0});
+}
+
 TEST_CASE("mistakes") {
   const auto message = [](auto&& f) {
     try {

@@ -193,6 +193,6 @@ TEST_CASE("printing") {
   CHECK(to_string(transposed(tensor<int, 2>{{1, 2}})) == "i32(2, 1) [[1],\n [2]]");
   CHECK(to_string(tensor<float, 1>{NAN, -NAN}) == "f32(2,) [nan, nan]");
   std::ostringstream extents;
-  extents << zeros<float>(2, 3).shape() << zeros<float>(2, 3).size(1);
-  CHECK(extents.str() == "(2, 3)3");
+  extents << zeros<float>(2, 3).shape() << zeros<float>(2, 3).size(1) << flip(zeros<float>(2, 3)).strides();
+  CHECK(extents.str() == "(2, 3)3(-3, -1)");
 }

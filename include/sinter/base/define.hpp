@@ -122,6 +122,11 @@ SINTER_API std::string number(float x) {
 
 SINTER_API std::string shape(const dims& d) {
   std::string out = "(";
+  for (int i = 0; i < d.rank; ++i) out += (i ? ", " : "") + d[i].text();
+  return out + (d.rank == 1 ? ",)" : ")");
+}
+SINTER_API std::string static_shape(const dims& d) {
+  std::string out = "(";
   for (int i = 0; i < d.rank; ++i) out += (i ? ", " : "") + (d[i].bits == dyn ? std::string("dyn") : d[i].text());
   return out + (d.rank == 1 ? ",)" : ")");
 }
@@ -141,7 +146,7 @@ namespace detail {
 }
 [[noreturn]] SINTER_API void fail_static_shape(const char* op, const dims& shape, const dims& extents, location at) {
   fail(op,
-       "a tensor of static shape " + text::shape(shape) + " cannot hold extents " + text::shape(extents) +
+       "a tensor of static shape " + text::static_shape(shape) + " cannot hold extents " + text::shape(extents) +
            "; give extents that fit, or declare them dyn",
        at);
 }
@@ -150,6 +155,12 @@ namespace detail {
        "options.donate names argument " + std::to_string(index) + " of " + std::to_string(count) +
            "; they are numbered from 0",
        at);
+}
+[[noreturn]] SINTER_API void fail_memory(const char* op, const dims& extents, std::size_t bytes, location at) {
+  throw system_error("[" + std::string(op) + "] " +
+                     located(text::shape(extents) + ": out of memory: " + std::to_string(bytes) + " bytes (" +
+                                 std::to_string(bytes >> 20) + " MiB) cannot be allocated",
+                             at));
 }
 [[noreturn]] SINTER_API void fail_axis(const char* op, int axis, int rank, location at) {
   fail(op,

@@ -33,6 +33,14 @@ class system_error : public error {
   using error::error;
 };
 
+namespace detail {
+/// What says nothing of a kernel: there is no memory now, or a GPU is of no use to this process.
+class momentary_error : public system_error {
+ public:
+  using system_error::system_error;
+};
+}  // namespace detail
+
 /// Throws user_error "[op] message (at file:line)"; at.op comes before op. (define.hpp)
 [[noreturn]] SINTER_API void fail(const std::string& op, const std::string& message, location at = {});
 [[noreturn]] SINTER_API void fail(const char* op, const char* message, location at = {});

@@ -18,6 +18,8 @@ namespace sinter::detail {
 [[noreturn]] SINTER_API void fail_axis(const char* op, int axis, int rank, location at);
 [[noreturn]] SINTER_API void fail_one_element(const char* op, const dims& extents, location at);
 [[noreturn]] SINTER_API void fail_index(const dims& index, const dims& extents, location at);
+/// system_error: the system has no memory for so many bytes.
+[[noreturn]] SINTER_API void fail_memory(const char* op, const dims& extents, std::size_t bytes, location at);
 [[noreturn]] SINTER_API void fail_broadcast(const char* op, const dims* shapes, int count, location at);
 [[noreturn]] SINTER_API void fail_traced(const char* op, location at);
 [[noreturn]] SINTER_API void fail_trace_ended(bool another, location at);

@@ -27,8 +27,9 @@ std::string join(const Range& range, std::string_view separator, F&& f) {
   return out;
 }
 
-/// "(3, 4)", "(5,)", "()"; a dynamic extent prints as "dyn".
+/// "(3, 4)", "(5,)", "()"; in a static shape a dynamic extent is "dyn".
 SINTER_API std::string shape(const dims& d);
+SINTER_API std::string static_shape(const dims& d);
 
 /// 64-bit FNV-1a; `seed` chains several pieces.
 constexpr std::uint64_t hash(std::string_view s, std::uint64_t seed = 0xcbf29ce484222325ull) {

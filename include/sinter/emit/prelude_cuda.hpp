@@ -72,7 +72,7 @@ SX float widen(t_f16 x) {
 }
 // Round to nearest even; a NaN stays one.
 SX t_bf16 narrow(float a, t_bf16) {
-#if defined(__CUDA_ARCH__)
+#if __CUDA_ARCH__ >= 800
   t_bf16 r;
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(r.bits) : "f"(a));
   return r;

@@ -11,11 +11,11 @@ namespace sinter::detail {
 /// initializer_list nested R deep.
 template <class T, int R>
 struct nested {
-  using type = std::initializer_list<typename nested<T, R - 1>::type>;
-};
-template <class T>
-struct nested<T, 0> {
   using type = T;
+};
+template <class T, int R>
+requires(R > 0) struct nested<T, R> {
+  using type = std::initializer_list<typename nested<T, R - 1>::type>;
 };
 
 /// The extents of nested lists; user_error when they are ragged.

@@ -20,7 +20,7 @@ consteval einsum_rules::notation parsed() {
                 "sinter: [einsum] labels are letters; only '...', ',', '->' and spaces stand between them");
   static_assert(n.error != fault::ellipsis, "sinter: [einsum] dots are '...', once in an operand and in the result");
   static_assert(n.error != fault::rank, "sinter: [einsum] more than 8 labels");
-  static_assert(n.error != fault::operands, "sinter: [einsum] more than 8 operands");
+  static_assert(n.error != fault::operands, "sinter: [einsum] one to four operands; multiply them in steps");
   static_assert(n.error != fault::arrow, "sinter: [einsum] write the operands, then '->', then the result, once");
   static_assert(n.error != fault::result_repeated, "sinter: [einsum] a label repeats in the result");
   static_assert(n.error != fault::result_unknown, "sinter: [einsum] a label of the result is in no operand");
@@ -218,6 +218,12 @@ auto einsum(const A& a, const B& b, const C& c, location at = location::current(
 template <fixed_string Text, tensor_like A, tensor_like B, tensor_like C, tensor_like D>
 auto einsum(const A& a, const B& b, const C& c, const D& d, location at = location::current()) {
   return detail::einsum_all<Text>(at, a, b, c, d);
+}
+/// Not there: a compile-time error.
+template <fixed_string Text, class A, class B, class C, class D, tensor_like E, class... More>
+void einsum(const A&, const B&, const C&, const D&, const E&, const More&...) {
+  constexpr bool few = !tensor_like<E>;
+  static_assert(few, "sinter: [einsum] takes one to four operands; multiply them in steps");
 }
 
 }  // namespace sinter

@@ -187,14 +187,6 @@ struct operand_of_argument<T, number<U>> {
 template <class T, class Arg>
 using operand = typename operand_of_argument<T, Arg>::type;
 
-/// user_error for an integer that T cannot hold; `instead` says what to write.
-template <class T, class Arg>
-constexpr void check_number(const char* op, const Arg& x, const char* instead, location at) {
-  if constexpr (std::is_integral_v<Arg> && std::is_integral_v<T>)
-    if (static_cast<Arg>(static_cast<T>(x)) != x || (x < Arg(0)) != (static_cast<T>(x) < T(0)))
-      fail(op, "the number " + std::to_string(x) + " does not fit " + dtype_name(dtype_of<T>) + "; " + instead, at);
-}
-
 /// user_error for an integer that T cannot hold.
 template <ir::op Op, class T, class Arg>
 constexpr decltype(auto) as_operand(const Arg& x, location at) {

@@ -127,30 +127,31 @@ SINTER_X(ones, 1)
 #undef SINTER_X
 
 /// One value everywhere: `full<float>(1.5f, 3, 4)`, `full<float, dims{3, 4}>(1.5f)`, `full<float>(1.5f)` of rank 0; `full_like(x, 1.5f)` as zeros_like.
-/// Errors are those of zeros.
+/// Errors are those of zeros, and a number that T cannot hold.
 template <element T, class... I>
-requires detail::extents_then_device<I...> tensor<T, detail::count_dims<I...>> full(std::type_identity_t<T> value,
-                                                                                    detail::extent_here first,
-                                                                                    I... rest) {
+requires detail::extents_then_device<I...> tensor<T, detail::count_dims<I...>> full(
+    detail::fitting<T, detail::full_name> value, detail::extent_here first, I... rest) {
   return detail::filled<T, detail::count_dims<I...>>("full", value, detail::extents_from(first, rest...),
                                                      detail::target_from(rest...), first.at);
 }
 template <element T, extent_like I, std::size_t R>
-tensor<T, detail::of_rank<R>> full(std::type_identity_t<T> value, const std::array<I, R>& extents,
+tensor<T, detail::of_rank<R>> full(detail::fitting<T, detail::full_name> value, const std::array<I, R>& extents,
                                    detail::target where = {}, location at = location::current()) {
   return detail::filled<T, detail::of_rank<R>>("full", value, detail::as_extents(extents), where, at);
 }
 template <element T, std::size_t R>
-requires(R > 1) tensor<T, detail::of_rank<R>> full(std::type_identity_t<T> value, const dim (&extents)[R],
+requires(R > 1) tensor<T, detail::of_rank<R>> full(detail::fitting<T, detail::full_name> value, const dim (&extents)[R],
                                                    detail::target where = {}, location at = location::current()) {
   return full<T>(value, std::to_array(extents), where, at);
 }
 template <element T, dims Shape>
-tensor<T, Shape> full(std::type_identity_t<T> value, detail::target where = {}, location at = location::current()) {
+tensor<T, Shape> full(detail::fitting<T, detail::full_name> value, detail::target where = {},
+                      location at = location::current()) {
   return detail::filled<T, Shape>("full", value, detail::known_extents<Shape>(), where, at);
 }
 template <element T>
-tensor<T, 0> full(std::type_identity_t<T> value, detail::target where = {}, location at = location::current()) {
+tensor<T, 0> full(detail::fitting<T, detail::full_name> value, detail::target where = {},
+                  location at = location::current()) {
   return detail::filled<T, dims(0)>("full", value, {}, where, at);
 }
 template <tensor_like X, scalar_like A>
@@ -206,15 +207,18 @@ constexpr bool check_linspace_dtype() {
 
 }  // namespace detail
 
-/// start, start + step, … before stop. Any dtype but bool. user_error for a step of 0 or bounds that are not finite.
+/// start, start + step, … before stop. Any dtype but bool. user_error for a step of 0, bounds that are not finite, and
+/// numbers that T cannot hold.
 template <element T>
-tensor<T, 1> arange(std::type_identity_t<T> start, std::type_identity_t<T> stop, std::type_identity_t<T> step = T(1),
-                    detail::target where = {}, location at = location::current()) {
+tensor<T, 1> arange(detail::fitting<T, detail::arange_name> start, detail::fitting<T, detail::arange_name> stop,
+                    detail::fitting<T, detail::arange_name> step = T(1), detail::target where = {},
+                    location at = location::current()) {
   if constexpr (detail::check_arange_dtype<T>()) {
     const device on = detail::resolve("arange", where, at);
     const auto i = detail::positions<T>("arange", detail::arange_count<T>(start, stop, step, at), at);
     using Work = detail::compute_type<T>;
-    const auto value = add(mul(cast<Work>(i, at), static_cast<Work>(step), at), static_cast<Work>(start), at);
+    const auto value =
+        add(mul(cast<Work>(i, at), static_cast<Work>(step.value), at), static_cast<Work>(start.value), at);
     if constexpr (std::is_same_v<T, Work>) return detail::evaluate_on(value, on, at);
     else return detail::evaluate_on(cast<T>(value, at), on, at);
   } else {
@@ -224,7 +228,8 @@ tensor<T, 1> arange(std::type_identity_t<T> start, std::type_identity_t<T> stop,
 
 /// 0, 1, … before stop.
 template <element T>
-tensor<T, 1> arange(std::type_identity_t<T> stop, detail::target where = {}, location at = location::current()) {
+tensor<T, 1> arange(detail::fitting<T, detail::arange_name> stop, detail::target where = {},
+                    location at = location::current()) {
   if constexpr (detail::check_arange_dtype<T>()) {
     const std::int64_t n = detail::arange_count<T>(T(0), stop, T(1), at);
     return detail::evaluate_on(cast<T>(detail::positions<T>("arange", n, at), at), detail::resolve("arange", where, at),

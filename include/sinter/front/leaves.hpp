@@ -151,7 +151,7 @@ class flat_arguments {
   static constexpr tree_facts known = facts(type_list<Args...>{});
 
  public:
-  flat_arguments(const std::string& name, location where, const Args&... args)
+  flat_arguments(const std::string& name, [[maybe_unused]] location where, const Args&... args)
       : tensors_(count<true>(args...)), statics_(count<false>(args...)) {
     leaf_writer to{tensors_.data(), statics_.data()};
     ((to = visit_leaves(args, to)), ...);

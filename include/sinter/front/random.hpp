@@ -206,27 +206,30 @@ tensor<bool, Shape> bernoulli(const key& k, double p, detail::target where = {},
 }
 
 /// randint<T>(key, low, high, extents…): integers in [low, high), randint<T>(key, low, high) one of rank 0; the bias is below
-/// (high - low) / 2^64. user_error unless low < high.
+/// (high - low) / 2^64. user_error unless low < high and T can hold both.
 template <element T>
-tensor<T, 0> randint(const key& k, std::type_identity_t<T> low, std::type_identity_t<T> high, detail::target where = {},
+tensor<T, 0> randint(const key& k, detail::fitting<T, detail::randint_name> low,
+                     detail::fitting<T, detail::randint_name> high, detail::target where = {},
                      location at = location::current()) {
   return detail::draw_randint<T, dims(0)>(k, low, high, {}, where, at);
 }
 template <element T, class... I>
 requires detail::extents_then_device<I...> tensor<T, detail::count_dims<I...>> randint(
-    const key& k, std::type_identity_t<T> low, std::type_identity_t<T> high, detail::extent_here first, I... rest) {
+    const key& k, detail::fitting<T, detail::randint_name> low, detail::fitting<T, detail::randint_name> high,
+    detail::extent_here first, I... rest) {
   return detail::draw_randint<T, detail::count_dims<I...>>(k, low, high, detail::extents_from(first, rest...),
                                                            detail::target_from(rest...), first.at);
 }
 template <element T, extent_like I, std::size_t R>
-tensor<T, detail::of_rank<R>> randint(const key& k, std::type_identity_t<T> low, std::type_identity_t<T> high,
-                                      const std::array<I, R>& extents, detail::target where = {},
-                                      location at = location::current()) {
+tensor<T, detail::of_rank<R>> randint(const key& k, detail::fitting<T, detail::randint_name> low,
+                                      detail::fitting<T, detail::randint_name> high, const std::array<I, R>& extents,
+                                      detail::target where = {}, location at = location::current()) {
   return detail::draw_randint<T, detail::of_rank<R>>(k, low, high, detail::as_extents(extents), where, at);
 }
 template <element T, dims Shape>
-tensor<T, Shape> randint(const key& k, std::type_identity_t<T> low, std::type_identity_t<T> high,
-                         detail::target where = {}, location at = location::current()) {
+tensor<T, Shape> randint(const key& k, detail::fitting<T, detail::randint_name> low,
+                         detail::fitting<T, detail::randint_name> high, detail::target where = {},
+                         location at = location::current()) {
   return detail::draw_randint<T, Shape>(k, low, high, detail::known_extents<Shape>(), where, at);
 }
 

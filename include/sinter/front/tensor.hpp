@@ -13,6 +13,7 @@
 #include "../engine.hpp"
 #include "../ir/node.hpp"
 #include "braces.hpp"
+#include "fitting.hpp"
 #include "operators.hpp"
 #include "shape_rules.hpp"
 
@@ -112,7 +113,7 @@ concept any_tensor = detail::is_tensor<std::remove_cvref_t<X>>;
 template <class T, dims Shape>
 class tensor : public detail::operators<tensor<T, Shape>>, public detail::assignment_operators<tensor<T, Shape>> {
   static_assert(element<T>, "sinter: not an element type; see base/dtype.hpp");
-  static_assert(Shape.rank <= max_rank, "sinter: tensors have at most 8 axes");
+  static_assert(Shape.rank >= 0 && Shape.rank <= max_rank, "sinter: tensors have 0 to 8 axes");
 
  public:
   using value_type = T;
@@ -222,7 +223,13 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   /// The elements in row-major order. While traced it ends the graph so far.
   std::vector<T> to_vector(location at = location::current()) const {
     const tensor here = on_host("to_vector", at);
-    std::vector<T> out(static_cast<std::size_t>(here.numel()));
+    const auto n = static_cast<std::size_t>(here.numel());
+    std::vector<T> out;
+    try {
+      out.resize(n);
+    } catch (const std::exception&) {
+      detail::fail_memory("to_vector", detail::to_dims(extents_), n * sizeof(T), at);
+    }
     here.template each<0>(here.data_, [next = out.begin()](const T& x) mutable { *next++ = x; });
     return out;
   }
@@ -243,13 +250,14 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   }
   T& operator()(location at = location::current()) const requires(rank == 0) { return element_at({}, at); }
 
-  /// Writes one value everywhere, through every handle. user_error while traced, and for a view with gaps on a GPU.
-  const tensor& fill(T value, location at = location::current()) const {
+  /// Writes one value everywhere, through every handle. user_error while traced, for a view with gaps on a GPU, and for a
+  /// number that T cannot hold.
+  const tensor& fill(detail::fitting<T, detail::fill_name> value, location at = location::current()) const {
     concrete("fill", at);
     if (engine::reads_count) engine::count_read("fill", memory_, true, at);
     memory_.settle();
     if (on_gpu()) fill_on_gpu(value, at);
-    else each<0>(data_, [value](T& x) { x = value; });
+    else each<0>(data_, [value](T& x) { x = value.value; });
     return *this;
   }
 

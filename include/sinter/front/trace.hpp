@@ -36,6 +36,9 @@ class traced_graph {
 /// The function that traces fn instead of computing: `trace(f)(x)` reads x's dtype and extents, not its elements.
 template <class F>
 auto trace(F&& fn, location where = location::current()) {
+  using function = std::decay_t<F>;
+  static_assert(std::is_class_v<function> || std::is_pointer_v<function> || std::is_member_pointer_v<function>,
+                "sinter: [trace] takes a function: trace([](tensor<float, 1> x) { return x * 2; })");
   return [f = std::decay_t<F>(std::forward<F>(fn)), where](const auto&... args) mutable {
     return [&]<class... T>(const T&... settled) {
       const device on = detail::flat_arguments<T...>("trace", where, settled...).where({});

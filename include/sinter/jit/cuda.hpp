@@ -221,6 +221,7 @@ inline void assemble_group(cuda_assembly& to, const cuda_plan& p, const cuda_gro
   } else if (module && fit == group.fit) {
     to.add_launches(group, group.source, module);
   } else {
+    const run::cache_folder_scope cached(how.cache_dir);
     const auto& made = late.get(group, p.kernels, fit);
     to.add_launches(group, made.source, made.modules.data());
   }

@@ -52,6 +52,7 @@ namespace detail {
   if (r.how == outcome::missing && with.path.empty())
     throw compile_error("[compile] " + with.problem, r.how, "", with.problem);
   std::string what = with.path, remedy = "; set SINTER_CXX to a working g++ or clang++";
+  if (!environment("SINTER_CXXFLAGS").empty()) remedy += ", or correct SINTER_CXXFLAGS";
   switch (r.how) {
     case outcome::missing:
       what += " could not be started";
@@ -120,11 +121,13 @@ struct job {
     return true;
   }
 
-  /// False, after a warning, when it cannot be loaded.
+  /// False, after a warning, when it cannot be loaded. momentary_error passes.
   bool use(const std::string& image, const toolchain& with) {
     try {
       code = entry->publish(with.load(image));
       return true;
+    } catch (const sinter::detail::momentary_error&) {
+      throw;
     } catch (const system_error& e) {
       logs::warn_once(std::string(e.what()) + "; it is compiled again");
       return false;

@@ -98,7 +98,7 @@ class pool {
                  mebibytes(now.reserved - now.allocated) + "; the driver has " + mebibytes(now.available) +
                  " left of " + mebibytes(now.total) + ", and other processes or libraries hold the rest";
     }
-    throw system_error(message);
+    throw sinter::detail::momentary_error(message);
   }
 
   /// Returns every free segment to the driver.

@@ -10,7 +10,7 @@ namespace sinter::engine::run::cuda {
 
 class module {
  public:
-  /// Throws system_error when the GPU refuses the image.
+  /// Throws system_error when the GPU refuses the image, momentary_error when it has no memory for it or is lost.
   module(const std::string& image, int device) :gpu_(device_at(device)) {
     const context_scope here(gpu_);
     const auto r = with_room(device, [&] { return driver().module_load(&handle_, image.data()); });
@@ -18,7 +18,13 @@ class module {
       throw system_error("[cuda] a compiled kernel does not suit " + gpu_.name + " or its driver for CUDA " +
                          std::to_string(driver_version() / 1000) + "." + std::to_string(driver_version() % 1000 / 10) +
                          " (" + detail::coded(r) + ")");
-    check(r, "loading a kernel");
+    if (r == api::out_of_memory) detail::pool_of(device).fail(image.size(), "a kernel");
+    try {
+      check(r, "loading a kernel");
+    } catch (const system_error& problem) {
+      if (is_lost()) throw sinter::detail::momentary_error(problem.what());
+      throw;
+    }
   }
   module(const module&) = delete;
   module& operator=(const module&) = delete;

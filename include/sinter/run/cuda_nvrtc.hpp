@@ -327,7 +327,7 @@ struct built {
 
 namespace detail {
 
-/// Without NVRTC kernels still come from the disk or from a bundle.
+/// Without NVRTC kernels still come from a bundle.
 class nvrtc_toolchain final : public toolchain {
  public:
   nvrtc_toolchain(std::shared_ptr<const nvrtc> with, const gpu& g)

@@ -45,7 +45,7 @@ SINTER_API std::chrono::duration<double> compile_limit() {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
   if (error == std::errc() && end == text.data() + text.size() && seconds > 0 && seconds <= 86'400)
     return std::chrono::duration<double>(seconds);
-  logs::warn_once("SINTER_COMPILE_TIMEOUT=" + text + " is not a number of seconds between 0 and 86400; using 60");
+  logs::warn_once("SINTER_COMPILE_TIMEOUT=" + text + " is not a number of seconds above 0 and up to 86400; using 60");
   return std::chrono::seconds(60);
 }
 
