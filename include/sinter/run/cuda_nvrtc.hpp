@@ -287,7 +287,7 @@ SINTER_API void start_with_compiler(int device) {
   const auto open = [] {
     try {
       if (detail::remembered_nvrtc(disk_cache())) return;
-      const auto with = find_nvrtc();
+      const auto with = load_nvrtc();  // opened, whatever another process remembers by now
       nvrtc::program program = nullptr;
       if (!with->problem.empty() || with->create(&program, "", "nothing.cu", 0, nullptr, nullptr) != 0) return;
       with->compile(program, 0, nullptr);  // its first use sets up more
