@@ -221,8 +221,14 @@ TEST_CASE("a compiler that fails, is killed or produces nothing") {
   CHECK(f.how == engine::run::outcome::failed);
   CHECK(support::contains(f.message, "failed with exit status 3"));
   CHECK(support::contains(f.message, "out of cheese"));
-  CHECK(support::contains(f.message, "SINTER_CXX"));
+  CHECK(support::contains(f.message, "set SINTER_CXX to a working g++ or clang++"));
+  CHECK_FALSE(support::contains(f.message, "SINTER_CXXFLAGS"));
   CHECK(support::contents(f.source_path) == kernel(1, "echo out of cheese >&2; exit 3"));
+
+  {
+    const variable flags("SINTER_CXXFLAGS", "-DUNUSED");
+    CHECK(support::contains(with("exit 4").message, "g++ or clang++, or correct SINTER_CXXFLAGS"));
+  }
 
   f = with("kill -9 $$");
   CHECK(f.how == engine::run::outcome::killed);
@@ -346,7 +352,8 @@ TEST_CASE("a nonsensical time limit is a warning") {
     const variable limit("SINTER_COMPILE_TIMEOUT", text);
     const auto r = support::in_child([] { return engine::run::compile_limit().count() == 60 ? 0 : 1; });
     CHECK(r.status == 0);
-    CHECK(support::contains(r.error_text, std::string("SINTER_COMPILE_TIMEOUT=") + text));
+    CHECK(support::contains(r.error_text, std::string("SINTER_COMPILE_TIMEOUT=") + text +
+                                              " is not a number of seconds above 0 and up to 86400; using 60"));
   }
 }
 

@@ -72,7 +72,7 @@ namespace detail {
       break;
     }
     case outcome::produced_nothing:
-      what += " ended without an error but produced no shared object";
+      what += " ended without an error but produced no shared object with the kernel";
       break;
     default:
       what += " failed with exit status " + std::to_string(r.code);
@@ -179,7 +179,8 @@ SINTER_API void make_unit(std::span<job* const> jobs, const disk_cache& cache, c
     sources.push_back(j->source);
   }
   const std::string image = mine.size() > 1 ? with.try_compile(unit_text(sources)) : "";
-  if (image.empty()) {
+  const auto made = [&](const std::string* source) { return has_entries(image, *source); };
+  if (image.empty() || !std::all_of(sources.begin(), sources.end(), made)) {
     for (job* const j : mine) j->make_alone(cache, with);
     return;
   }
@@ -297,6 +298,7 @@ class host_toolchain final : public toolchain {
   std::string compile(const std::string& source) const override {
     check();
     compiled made = run_compiler(named_text(source));
+    if (made.result.how == outcome::ok && !has_entries(made.image, source)) made.result.how = outcome::produced_nothing;
     if (made.result.how != outcome::ok) fail_compile(*compiler_, source, made.result);
     return std::move(made.image);
   }

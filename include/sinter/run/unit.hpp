@@ -46,6 +46,15 @@ SINTER_API std::string named_text(std::string_view source) {
   return out;
 }
 
+/// False when an image lacks an entry that the text defines: a compiler may say that all is well and have made nothing.
+SINTER_API bool has_entries(std::string_view image, std::string_view source) {
+  const std::string suffix = entry_suffix(source);
+  for (const std::string entry : {kernel_entry, finish_entry})
+    if (definition_of(entry, source) != std::string_view::npos && image.find(entry + suffix) == std::string_view::npos)
+      return false;
+  return true;
+}
+
 /// The macros that a text defines, by lines that begin with #define.
 SINTER_API series<std::string_view> macros_of(std::string_view source) {
   constexpr std::string_view directive = "\n#define ";
