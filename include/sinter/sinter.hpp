@@ -6,7 +6,6 @@
 
 #include "engine.hpp"
 #include "front/autocast.hpp"
-#include "front/axis_numbers.hpp"
 #include "front/cache.hpp"
 #include "front/compile.hpp"
 #include "front/control.hpp"
@@ -30,4 +29,5 @@
 #include "front/streams.hpp"
 #include "front/trace.hpp"
 #include "front/transforms.hpp"
+#include "front/usage.hpp"
 #include "front/verify.hpp"

@@ -1,5 +1,5 @@
 // expect: error
-// match: \[argmax\] axes are types: argmax
+// match: \[argmax\] is called as .*argmax\(x, axis<0>\).*; axes are types
 // lines: 20
 #include <sinter/sinter.hpp>
 

@@ -1,5 +1,5 @@
 // expect: error
-// match: \[concat\] axes are types: concat
+// match: \[concat\] is called as .*concat.*; axes are types
 // lines: 20
 #include <sinter/sinter.hpp>
 

@@ -1,5 +1,5 @@
 // expect: error
-// match: \[norm\] axes are types: norm<1>\(x, axis<0>\)
+// match: \[norm\] is called as .*norm<1>\(x, axis<0>, keepdims\); axes are types
 // lines: 20
 #include <sinter/sinter.hpp>
 

@@ -1,5 +1,5 @@
 // expect: error
-// match: \[slice\] axes are types: slice
+// match: \[slice\] is called as .*slice.*; axes are types
 // lines: 20
 #include <sinter/sinter.hpp>
 

@@ -1,5 +1,5 @@
 // expect: error
-// match: \[softmax\] axes are types: softmax
+// match: \[softmax\] is called as .*softmax.*; axes are types
 // lines: 20
 #include <sinter/sinter.hpp>
 

@@ -1,5 +1,5 @@
 // expect: error
-// match: \[take\] axes are types: take
+// match: \[take\] is called as .*take.*; axes are types
 // lines: 20
 #include <sinter/sinter.hpp>
 

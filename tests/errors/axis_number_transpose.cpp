@@ -1,5 +1,5 @@
 // expect: error
-// match: \[transpose\] axes are types: transpose
+// match: \[transpose\] is called as .*transpose.*; axes are types
 // lines: 20
 #include <sinter/sinter.hpp>
 

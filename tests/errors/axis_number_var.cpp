@@ -1,5 +1,5 @@
 // expect: error
-// match: \[var\] axes are types: var
+// match: \[var\] is called as .*var.*; axes are types
 // lines: 20
 #include <sinter/sinter.hpp>
 

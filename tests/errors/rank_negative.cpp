@@ -1,5 +1,5 @@
 // expect: error
-// match: tensors have 0 to 8 axes
+// match: \[tensor\] a rank of 0 to 8 or a static shape stands behind the dtype
 // lines: 30
 
 #include <sinter/sinter.hpp>

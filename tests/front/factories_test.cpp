@@ -246,6 +246,23 @@ TEST_CASE("what is too large to copy is an error that names the op and the line"
   name_op("[contiguous] (1125899906842624,): out of memory", [&] { return much.contiguous(); });
   name_op("[concat] (2251799813685248,): out of memory", [&] { return concat(much, much); });
   name_op("[cumsum] (1125899906842624,): out of memory", [&] { return cumsum(much); });
+  // What is made of other ops goes by its own name.
+  const auto far = broadcast_to(tensor<std::int64_t, 1>{0}, std::int64_t{1} << 50);
+  name_op("[take] (1125899906842624,): out of memory", [&] { return take(one, far); });
+  name_op("[take_along_axis] (1125899906842624,): out of memory", [&] { return take_along_axis(much, far); });
+  name_op("[scatter_add] (1125899906842624,): out of memory", [&] { return scatter_add(much, far, much); });
+  name_op("[tile] (1125899906842624, 2, 2): out of memory", [&] {
+    return tile(tensor<double, 1>{1, 2}, {std::int64_t{1} << 50, 2});
+  });
+  name_op("[einsum] (1125899906842624, 2): out of memory", [&] {
+    return einsum<"i,j->ij">(much, tensor<double, 1>{1, 2});
+  });
+  name_op("[arange] (1125899906842624,): out of memory", [&] { return arange<double>(0x1p50); });
+  name_op("[linspace] (1125899906842624,): out of memory",
+          [&] { return linspace<double>(0, 1, std::int64_t{1} << 50); });
+  name_op("[eye] (1125899906842624, 1): out of memory", [&] { return eye<double>(std::int64_t{1} << 50, 1); });
+  name_op("[uniform] (1125899906842624,): out of memory",
+          [&] { return uniform<double>(key(1), std::int64_t{1} << 50); });
 }
 
 TEST_CASE("while tracing, factories push nodes that mean the same") {

@@ -205,19 +205,19 @@ auto einsum_all(location at, const Operands&... operands) {
 /// user_error.
 template <fixed_string Text, tensor_like A>
 auto einsum(const A& a, location at = location::current()) {
-  return detail::einsum_all<Text>(at, a);
+  return detail::einsum_all<Text>(at.in("einsum"), a);
 }
 template <fixed_string Text, tensor_like A, tensor_like B>
 auto einsum(const A& a, const B& b, location at = location::current()) {
-  return detail::einsum_all<Text>(at, a, b);
+  return detail::einsum_all<Text>(at.in("einsum"), a, b);
 }
 template <fixed_string Text, tensor_like A, tensor_like B, tensor_like C>
 auto einsum(const A& a, const B& b, const C& c, location at = location::current()) {
-  return detail::einsum_all<Text>(at, a, b, c);
+  return detail::einsum_all<Text>(at.in("einsum"), a, b, c);
 }
 template <fixed_string Text, tensor_like A, tensor_like B, tensor_like C, tensor_like D>
 auto einsum(const A& a, const B& b, const C& c, const D& d, location at = location::current()) {
-  return detail::einsum_all<Text>(at, a, b, c, d);
+  return detail::einsum_all<Text>(at.in("einsum"), a, b, c, d);
 }
 /// Not there: a compile-time error.
 template <fixed_string Text, class A, class B, class C, class D, tensor_like E, class... More>

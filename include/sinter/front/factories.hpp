@@ -219,8 +219,8 @@ tensor<T, 1> arange(detail::fitting<T, detail::arange_name> start, detail::fitti
     using Work = detail::compute_type<T>;
     const auto value =
         add(mul(cast<Work>(i, at), static_cast<Work>(step.value), at), static_cast<Work>(start.value), at);
-    if constexpr (std::is_same_v<T, Work>) return detail::evaluate_on(value, on, at);
-    else return detail::evaluate_on(cast<T>(value, at), on, at);
+    if constexpr (std::is_same_v<T, Work>) return detail::evaluate_on(value, on, at.in("arange"));
+    else return detail::evaluate_on(cast<T>(value, at), on, at.in("arange"));
   } else {
     return {};
   }
@@ -233,7 +233,7 @@ tensor<T, 1> arange(detail::fitting<T, detail::arange_name> stop, detail::target
   if constexpr (detail::check_arange_dtype<T>()) {
     const std::int64_t n = detail::arange_count<T>(T(0), stop, T(1), at);
     return detail::evaluate_on(cast<T>(detail::positions<T>("arange", n, at), at), detail::resolve("arange", where, at),
-                               at);
+                               at.in("arange"));
   } else {
     return {};
   }
@@ -244,7 +244,7 @@ template <element T, std::same_as<dim> Extent>
 tensor<T, 1> arange(Extent n, detail::target where = {}, location at = location::current()) {
   if constexpr (detail::check_arange_dtype<T>())
     return detail::evaluate_on(cast<T>(detail::positions<T>("arange", n, at), at), detail::resolve("arange", where, at),
-                               at);
+                               at.in("arange"));
   else return {};
 }
 
@@ -258,7 +258,7 @@ tensor<T, 1> linspace(double start, double stop, std::int64_t n, detail::target 
     const double step = n > 1 ? (stop - start) / static_cast<double>(n - 1) : 0;
     const auto inside = add(mul(cast<double>(i, at), step, at), start, at);
     const auto value = where(eq(i, n > 1 ? n - 1 : -1, at), stop, inside, at);
-    return detail::evaluate_on(cast<T>(value, at), detail::resolve("linspace", on, at), at);
+    return detail::evaluate_on(cast<T>(value, at), detail::resolve("linspace", on, at), at.in("linspace"));
   } else {
     return {};
   }
@@ -287,7 +287,7 @@ tensor<T, 2> eye(dim rows, dim columns, detail::target where = {}, location at =
   detail::checked_numel("eye", dims{rows, columns}, sizeof(T), at);
   const index_array<2> extents{rows, columns};
   const detail::index_leaf<detail::index_for<T>, dims(2)> row(extents, 0), column(extents, 1);
-  return detail::evaluate_on(cast<T>(eq(row, column, at), at), detail::resolve("eye", where, at), at);
+  return detail::evaluate_on(cast<T>(eq(row, column, at), at), detail::resolve("eye", where, at), at.in("eye"));
 }
 template <element T>
 tensor<T, 2> eye(dim n, detail::target where = {}, location at = location::current()) {

@@ -31,6 +31,26 @@ SINTER_NO_DTYPE(normal, "normal<float>(key, 3, 4)")
 SINTER_NO_DTYPE(randint, "randint<int>(key, 0, 10, 3, 4)")
 #undef SINTER_NO_DTYPE
 
+#define SINTER_FACTORY_USAGE(NAME, CALLS)                                 \
+  template <element T>                                                    \
+  tensor<T, 0> NAME(...) {                                                \
+    static_assert(!sizeof(T), "sinter: [" #NAME "] is called as " CALLS); \
+    return {};                                                            \
+  }                                                                       \
+  template <element T, class I, class... More>                            \
+  tensor<T, 0> NAME(std::initializer_list<I>, const More&...) {           \
+    static_assert(!sizeof(T), "sinter: [" #NAME "] is called as " CALLS); \
+    return {};                                                            \
+  }
+SINTER_FACTORY_USAGE(full, "full<float>(1.5f, 3, 4): the value, then the extents")
+SINTER_FACTORY_USAGE(arange, "arange<float>(stop) or arange<float>(start, stop, step)")
+SINTER_FACTORY_USAGE(linspace, "linspace<float>(start, stop, count)")
+SINTER_FACTORY_USAGE(eye, "eye<float>(rows) or eye<float>(rows, columns)")
+SINTER_FACTORY_USAGE(uniform, "uniform<float>(key, 3, 4): a key, then the extents")
+SINTER_FACTORY_USAGE(normal, "normal<float>(key, 3, 4): a key, then the extents")
+SINTER_FACTORY_USAGE(randint, "randint<int>(key, low, high, 3, 4): a key, the bounds, then the extents")
+#undef SINTER_FACTORY_USAGE
+
 #define SINTER_DEVICE_FIRST(NAME)                                                              \
   template <element T, class I, class... More>                                                 \
   requires std::is_integral_v<I> tensor<T, 0> NAME(device, I, More...) {                       \

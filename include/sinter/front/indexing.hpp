@@ -127,7 +127,8 @@ handle scatter(const handle& base, const handle& index, const handle& updates, i
 /// x at the given indices along an axis (the first by default): the axis gives way to index's axes, as NumPy's take. The
 /// index is i32 or i64. An index outside [0, extent) is a user_error, and is clamped in compiled code; negative ones are outside.
 template <tensor_like X, tensor_like I, int A = 0>
-auto take(const X& x, const I& index, axis_t<A> = {}, location at = location::current()) {
+auto take(const X& x, const I& index, axis_t<A> = {}, location where = location::current()) {
+  const location at = where.in("take");
   detail::check_index_dtype<detail::named::take, I>();
   constexpr int place = detail::checked_axes<detail::named::take, X::rank, A>()[0];
   constexpr auto shape = op_shapes::take(X::static_shape, I::static_shape, place);
@@ -141,7 +142,8 @@ auto take(const X& x, const I& index, axis_t<A> = {}, location at = location::cu
 /// One element of x for each of index's: at c with c[axis] = index[c], as NumPy's take_along_axis; off the axis (the last by
 /// default) extents broadcast. An index outside [0, extent) is a user_error, and is clamped in compiled code.
 template <tensor_like X, tensor_like I, int A = -1>
-auto take_along_axis(const X& x, const I& index, axis_t<A> = {}, location at = location::current()) {
+auto take_along_axis(const X& x, const I& index, axis_t<A> = {}, location where = location::current()) {
+  const location at = where.in("take_along_axis");
   detail::check_index_dtype<detail::named::take_along_axis, I>();
   constexpr int place = detail::checked_axes<detail::named::take_along_axis, X::rank, A>()[0];
   constexpr auto shape = op_shapes::take_along_axis(X::static_shape, I::static_shape, place);
@@ -190,7 +192,9 @@ auto one_hot(const I& index, location at = location::current()) {
 /// index has base's rank, like index (and like base off the axis). Equal indices add up, those of halves in f32. Any dtype but
 /// bool. An index outside [0, extent) is a user_error, and is dropped in compiled code.
 template <tensor_like X, tensor_like I, tensor_like U, int A = 0>
-auto scatter_add(const X& base, const I& index, const U& updates, axis_t<A> = {}, location at = location::current()) {
+auto scatter_add(const X& base, const I& index, const U& updates, axis_t<A> = {},
+                 location where = location::current()) {
+  const location at = where.in("scatter_add");
   using T = typename X::value_type;
   detail::check_index_dtype<detail::named::scatter_add, I>();
   static_assert(dtype_of<T> == dtype_of<typename U::value_type>,

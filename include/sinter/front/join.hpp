@@ -243,7 +243,8 @@ auto pad(const X& x, detail::padding<typename X::value_type> value = {}, locatio
 /// x repeated repeats[i] times along axis i, as NumPy: missing leading repeats are 1, missing leading axes are added.
 /// user_error for a negative number. Copies.
 template <tensor_like X, std::size_t R>
-auto tile(const X& x, const dim (&repeats)[R], location at = location::current()) {
+auto tile(const X& x, const dim (&repeats)[R], location where = location::current()) {
+  const location at = where.in("tile");
   constexpr int rank = X::rank > int(R) ? X::rank : int(R);
   static_assert(rank <= max_rank, "sinter: [tile] the result would have more than 8 axes");
   auto h = detail::untyped(x, at);

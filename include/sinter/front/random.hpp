@@ -82,7 +82,8 @@ template <element T, dims Shape>
 tensor<T, Shape> draw_uniform(const key& k, const index_array<Shape.rank>& extents, const target& where, location at) {
   if constexpr (check_random_dtype<T>()) {
     const source s("uniform", k, where, at);
-    return evaluate_on(unit<T>(philox(s.state, counters<Shape>("uniform", extents, sizeof(T), at), at), at), s.on, at);
+    return evaluate_on(unit<T>(philox(s.state, counters<Shape>("uniform", extents, sizeof(T), at), at), at), s.on,
+                       at.in("uniform"));
   } else {
     return tensor<T, Shape>();
   }
@@ -97,9 +98,9 @@ tensor<T, Shape> draw_normal(const key& k, const index_array<Shape.rank>& extent
     const auto words = gauss(philox(s.state, index, at), philox(s.state, add(index, second_word, at), at), at);
     const auto value = mul(cast<double>(cast<std::int64_t>(words, at), at), formula_number{0x1p-56}, at);
     using work = compute_type<T>;
-    if constexpr (std::is_same_v<T, double>) return evaluate_on(value, s.on, at);
-    else if constexpr (std::is_same_v<T, work>) return evaluate_on(cast<T>(value, at), s.on, at);
-    else return evaluate_on(cast<T>(cast<work>(value, at), at), s.on, at);
+    if constexpr (std::is_same_v<T, double>) return evaluate_on(value, s.on, at.in("normal"));
+    else if constexpr (std::is_same_v<T, work>) return evaluate_on(cast<T>(value, at), s.on, at.in("normal"));
+    else return evaluate_on(cast<T>(cast<work>(value, at), at), s.on, at.in("normal"));
   } else {
     return tensor<T, Shape>();
   }
@@ -111,7 +112,7 @@ tensor<bool, Shape> draw_bernoulli(const key& k, double p, const index_array<Sha
   if (!(p >= 0 && p <= 1)) fail("bernoulli", "the probability must be in [0, 1]; it is " + text::number(p), at);
   const source s("bernoulli", k, where, at);
   return evaluate_on(lt(unit<double>(philox(s.state, counters<Shape>("bernoulli", extents, 1, at), at), at), p, at),
-                     s.on, at);
+                     s.on, at.in("bernoulli"));
 }
 
 template <element T, dims Shape>
@@ -123,7 +124,7 @@ tensor<T, Shape> draw_randint(const key& k, T low, T high, const index_array<Sha
   const std::uint64_t width = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
   const source s("randint", k, where, at);
   const auto words = philox(s.state, counters<Shape>("randint", extents, sizeof(T), at), at);
-  return evaluate_on(add(cast<T>(fmod(words, width, at), at), low, at), s.on, at);
+  return evaluate_on(add(cast<T>(fmod(words, width, at), at), low, at), s.on, at.in("randint"));
 }
 
 }  // namespace detail

@@ -197,28 +197,18 @@ auto norm_over(const X& x, location at) {
 inline constexpr int norm_max = std::numeric_limits<int>::max();
 
 // NAME(x), NAME(x, axis<…>), NAME(x, axis<…>, keepdims), NAME(x, keepdims).
-#define SINTER_REDUCTION(NAME)                                                                                       \
-  template <tensor_like X, int... A>                                                                                 \
-  auto NAME(const X& x, axis_t<A...> = {}, location at = location::current()) {                                      \
-    return detail::NAME##_over<detail::checked_axes<detail::named::NAME, X::rank, A...>().sorted(), false>(x, at);   \
-  }                                                                                                                  \
-  template <tensor_like X, int... A>                                                                                 \
-  auto NAME(const X& x, axis_t<A...>, keepdims_t, location at = location::current()) {                               \
-    return detail::NAME##_over<detail::checked_axes<detail::named::NAME, X::rank, A...>().sorted(), true>(x, at);    \
-  }                                                                                                                  \
-  template <tensor_like X>                                                                                           \
-  auto NAME(const X& x, keepdims_t, location at = location::current()) {                                             \
-    return detail::NAME##_over<op_shapes::all_axes(X::rank), true>(x, at);                                           \
-  }                                                                                                                  \
-  template <tensor_like X>                                                                                           \
-  auto NAME(const X& x, std::initializer_list<int>) {                                                                \
-    return NAME(x, 0);                                                                                               \
-  }                                                                                                                  \
-  template <tensor_like X, class... Wrong>                                                                           \
-  requires(... || std::is_integral_v<Wrong>) auto NAME(const X& x, Wrong...) {                                       \
-    static_assert(!sizeof(X), "sinter: [" #NAME "] axes are types: " #NAME "(x, axis<0>), and with keepdims: " #NAME \
-                              "(x, axis<0>, keepdims)");                                                             \
-    return x;                                                                                                        \
+#define SINTER_REDUCTION(NAME)                                                                                     \
+  template <tensor_like X, int... A>                                                                               \
+  auto NAME(const X& x, axis_t<A...> = {}, location at = location::current()) {                                    \
+    return detail::NAME##_over<detail::checked_axes<detail::named::NAME, X::rank, A...>().sorted(), false>(x, at); \
+  }                                                                                                                \
+  template <tensor_like X, int... A>                                                                               \
+  auto NAME(const X& x, axis_t<A...>, keepdims_t, location at = location::current()) {                             \
+    return detail::NAME##_over<detail::checked_axes<detail::named::NAME, X::rank, A...>().sorted(), true>(x, at);  \
+  }                                                                                                                \
+  template <tensor_like X>                                                                                         \
+  auto NAME(const X& x, keepdims_t, location at = location::current()) {                                           \
+    return detail::NAME##_over<op_shapes::all_axes(X::rank), true>(x, at);                                         \
   }
 
 /// The sum over axes, all by default. Numbers; keeps the dtype: integers wrap, f16 and bf16 sum in f32. Of nothing: 0.

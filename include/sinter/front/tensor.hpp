@@ -16,10 +16,11 @@
 #include "fitting.hpp"
 #include "operators.hpp"
 #include "shape_rules.hpp"
+#include "trace_handle.hpp"
 
 namespace sinter {
 
-template <class T, dims Shape>
+template <class T, dims Shape = dims(-1)>
 class tensor;
 
 struct non_blocking_t {};
@@ -35,34 +36,6 @@ struct target {
   std::optional<device> given;
   target() = default;
   target(device where) : given(where) {}
-};
-
-/// The value of a graph that a tensor stands for, or nothing. One pointer, and copies of nothing are free: most tensors
-/// are not traced.
-class trace_handle {
- public:
-  trace_handle() = default;
-  trace_handle(std::shared_ptr<engine::tracer> t, ir::node_id node) : value_(engine::make_value(std::move(t), node)) {}
-  trace_handle(const trace_handle& other) noexcept : value_(other.value_) {
-    if (value_) value_->references.fetch_add(1, std::memory_order_relaxed);
-  }
-  trace_handle(trace_handle&& other) noexcept : value_(std::exchange(other.value_, nullptr)) {}
-  trace_handle& operator=(trace_handle other) noexcept {
-    std::swap(value_, other.value_);
-    return *this;
-  }
-  ~trace_handle() {
-    if (value_) engine::release(value_);
-  }
-  explicit operator bool() const { return value_ != nullptr; }
-  engine::traced_value& operator*() const { return *value_; }
-  const std::shared_ptr<engine::tracer>& tracer() const {
-    static const std::shared_ptr<engine::tracer> none;
-    return value_ ? value_->of : none;
-  }
-
- private:
-  engine::traced_value* value_ = nullptr;
 };
 
 /// Elements to be read at once, in host memory: the memory of a tensor's, or a copy. What is traced ends the graph so far.
@@ -112,8 +85,12 @@ concept any_tensor = detail::is_tensor<std::remove_cvref_t<X>>;
 /// same elements. Elements may be strided: views share storage.
 template <class T, dims Shape>
 class tensor : public detail::operators<tensor<T, Shape>>, public detail::assignment_operators<tensor<T, Shape>> {
-  static_assert(element<T>, "sinter: not an element type; see base/dtype.hpp");
-  static_assert(Shape.rank >= 0 && Shape.rank <= max_rank, "sinter: tensors have 0 to 8 axes");
+  static_assert(element<T>,
+                "sinter: [tensor] the dtypes are float, double, f16, bf16, bool, std::int8_t to std::int64_t and "
+                "std::uint8_t to std::uint64_t");
+  static_assert(Shape.rank >= 0 && Shape.rank <= max_rank,
+                "sinter: [tensor] a rank of 0 to 8 or a static shape stands behind the dtype: tensor<float, 2>, "
+                "tensor<float, dims{dyn, 64}>");
 
  public:
   using value_type = T;

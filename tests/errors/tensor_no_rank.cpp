@@ -1,0 +1,7 @@
+// expect: error
+// match: \[tensor\] a rank of 0 to 8 or a static shape stands behind the dtype: tensor<float, 2>
+// lines: 30
+
+#include <sinter/sinter.hpp>
+
+sinter::tensor<float> wrong;
