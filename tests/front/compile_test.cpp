@@ -243,6 +243,17 @@ TEST_CASE("functions: move-only, mutable, pointers; copies share; nesting inline
   CHECK(compile(+[](vec x) { return -x; })(vec{1}).item() == -1);
 }
 
+TEST_CASE("a compiled function that was moved from stays as it was") {
+  const tensor<float, 1> x{1, 2};
+  auto f = compile([](const tensor<float, 1>& v) { return v * 2; });
+  auto g = std::move(f);
+  CHECK(f(x)(1) == 4);
+  CHECK(g(x)(1) == 4);
+  g = std::move(f);
+  CHECK(f(x)(0) == 2);
+  CHECK(f.specialisations() == 1);
+}
+
 TEST_CASE("what the function throws passes through, and a later call works") {
   bool broken = true;
   const auto f = compile([&](vec x) {

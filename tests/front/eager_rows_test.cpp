@@ -165,6 +165,15 @@ TEST_CASE_TEMPLATE("layer_norm and rms_norm of expressions, scaled by whatever b
   CHECK(rms_norm(zeros<T>(0, 3) + T(1.f), ones<T>(3)).numel() == 0);
 }
 
+TEST_CASE_TEMPLATE("cross_entropy of large logits that are alike", T, float, double) {
+  const tensor<int, 1> label{1};
+  for (const double offset : {0.0, 1e9, 1e15, -1e15, 1e20}) {
+    CAPTURE(offset);
+    const tensor<T, 2> x{{T(offset), T(offset), T(offset)}};
+    CHECK(static_cast<double>(cross_entropy(x, label).item()) == doctest::Approx(std::log(3.0)).epsilon(1e-7));
+  }
+}
+
 TEST_CASE_TEMPLATE("cross_entropy of expressions", T, float, double, f16) {
   for (const auto& shape : shapes) {
     if (shape[2] == 0) continue;

@@ -483,6 +483,27 @@ TEST_CASE_TEMPLATE("floor, ceil and trunc keep the sign of zero", T, float, doub
   CHECK(negative(floor(x)));
 }
 
+TEST_CASE_TEMPLATE("odd functions, expm1 and log1p keep the sign of zero", T, float, double, f16) {
+  const auto x = full<T>(T(-0.0), 37);
+  const auto negative = [](const tensor<T, 1>& y) {
+    bool all = true;
+    for (const T v : y.to_vector()) all = all && v == T(0.f) && std::signbit(static_cast<double>(v));
+    return all;
+  };
+  CHECK(negative(expm1(x)));
+  CHECK(negative(log1p(x)));
+  CHECK(negative(elu(x)));
+  CHECK(negative(sin(x)));
+  CHECK(negative(tan(x)));
+  CHECK(negative(asin(x)));
+  CHECK(negative(atan(x)));
+  CHECK(negative(sinh(x)));
+  CHECK(negative(tanh(x)));
+  CHECK(negative(cbrt(x)));
+  CHECK(negative(sqrt(x)));
+  CHECK(negative(erf(x)));
+}
+
 TEST_CASE("maximum and minimum pass NaN on, wherever it stands") {
   for (std::int64_t at : {0, 1, 40, 98, 99}) {
     const auto x = arange<float>(100);

@@ -138,6 +138,18 @@ TEST_CASE("tree_map keeps structs and configuration") {
   CHECK(std::get<1>(doubled.rest).size == kind::large);
 }
 
+TEST_CASE("an error in what tree_map evaluates names the caller's line") {
+  const std::array<tensor<float, 1>, 2> unassigned;
+  std::string text;
+  const int line = __LINE__ + 2;
+  try {
+    tree_map([](const auto& t) { return t * 2.f; }, unassigned);
+  } catch (const user_error& e) {
+    text = e.what();
+  }
+  CHECK_MESSAGE(text.find("tree_test.cpp:" + std::to_string(line)) != std::string::npos, text);
+}
+
 TEST_CASE("tree_map takes the result's type where the container allows") {
   const auto x = vec({1.f, 2.f}), y = vec({3.f});
   const auto count = [](const auto& t) -> std::int64_t { return t.numel(); };

@@ -12,14 +12,19 @@ namespace {
 
 constexpr double bound = 4e-6, tenth = 0.1F;
 
-template <class F, class X>
-void check(const std::string& what, F&& f, const X& x, double scale, dynamic open) {
-  const auto g = compile(f, {.dynamic = open});
-  if (open != dynamic::no) g(full<float>(0.1F, 40, 40)), g(full<float>(0.1F, 41, 39));
+template <class G, class X>
+void near(const std::string& what, const G& g, const X& x, double scale) {
   const auto y = g(x);
   double worst = 0;
   for (std::int64_t i = 0; i < y.numel(); ++i) worst = std::max(worst, std::abs(y.data()[i] / (tenth * scale) - 1));
   CHECK_MESSAGE(worst < bound, what << ": " << worst);
+}
+
+template <class F, class X>
+void check(const std::string& what, F&& f, const X& x, double scale, dynamic open) {
+  const auto g = compile(f, {.dynamic = open});
+  if (open != dynamic::no) g(full<float>(0.1F, 40, 40)), g(full<float>(0.1F, 41, 39));
+  near(what, g, x, scale);
 }
 
 }  // namespace
@@ -47,6 +52,31 @@ TEST_CASE("sums of very many equal addends") {
   const auto mean_of = compile([](auto x) { return mean(x); }, {.dynamic = dynamic::no});
   CHECK(std::abs(mean_of(full<float>(0.1F, 4 * n)).item() / tenth - 1) < bound);
   CHECK(std::abs(mean_of(full<float>(0.1F, 4 * n + 37)).item() / tenth - 1) < bound);
+}
+
+TEST_CASE("sums over axes around a kept one") {
+  constexpr std::int64_t n = 1 << 22;
+  const auto flat = full<float>(0.1F, n);
+  for (const auto open : {dynamic::no, dynamic::yes}) {
+    CAPTURE(static_cast<int>(open));
+    const options how{.dynamic = open};
+    const auto short_rows = [](auto x) { return sum(reshape(x, -1, 4, 8), axis<0, 2>); };
+    const auto pairs = [](auto x) { return sum(reshape(x, -1, 4, 2), axis<0, 2>); };
+    const auto long_rows = [](auto x) { return sum(reshape(x, -1, 4, 512), axis<0, 2>); };
+    const auto centred = [](auto x) {
+      const auto y = reshape(x, -1, 4, 8);
+      return sum(y - mean(y, axis<0, 2>, keepdims) + 0.1F, axis<0, 2>);
+    };
+    const auto of_columns = [](auto x) {
+      const auto y = reshape(x, 8, -1, 4, 8, 16);
+      return sum(exp(y - max(y, axis<1, 3>, keepdims)) * 0.1F, axis<1, 3>);
+    };
+    near("short rows", compile(short_rows, how), flat, n / 4);
+    near("pairs", compile(pairs, how), flat, n / 4);
+    near("long rows", compile(long_rows, how), flat, n / 4);
+    near("after a mean", compile(centred, how), flat, n / 4);
+    near("columns", compile(of_columns, how), flat, n / 8 / 64);
+  }
 }
 
 TEST_CASE("long sums keep infinities and NaN") {

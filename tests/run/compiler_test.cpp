@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sinter/run/build.hpp>
 
 #include <chrono>
@@ -253,6 +254,18 @@ TEST_CASE("an object that the loader refuses is an error") {
   CHECK(support::files(box.root.at("cache")).empty());
 }
 
+TEST_CASE("an object that is cut short is not loaded") {
+  const sandbox box;
+  const std::string real = support::quoted(support::real_compiler());
+  for (const char* bytes : {"0", "40", "100", "1000", "3000", "8000", "-8"}) {
+    CAPTURE(bytes);
+    const std::string body =
+        real + " \"$@\" || exit 1\nfor a; do [ \"$p\" = -o ] && truncate -s " + bytes + " \"$a\"; p=$a; done; exit 0";
+    const variable chosen("SINTER_CXX", support::script(box.root, std::string("cut c++") + bytes, body));
+    CHECK(failure_of(kernel(1, bytes)).how == engine::run::outcome::produced_nothing);
+  }
+}
+
 TEST_CASE("a hanging compiler is stopped with its children") {
   const sandbox box;
   const std::string pid_file = box.root.at("pid");
@@ -401,6 +414,32 @@ TEST_CASE("no room for temporary files is a clear error") {
   }
   CHECK(support::contains(what, "/no/such/folder"));
   CHECK(support::contains(what, "set TMPDIR"));
+}
+
+TEST_CASE("a full folder for temporary files is not taken for a compiler's fault") {
+  const folder root;
+  const std::string small = root.at("small");
+  support::fs::create_directory(small);
+  if (::mount("tmpfs", small.c_str(), "tmpfs", 0, "size=64k") != 0) {
+    MESSAGE("skipped: this user may not mount a small file system");
+    return;
+  }
+  {
+    const variable cache("SINTER_CACHE_DIR", root.at("cache")), temporary("TMPDIR", small);
+    // With room for the source only, and with none.
+    for (const std::size_t bytes : {44 << 10, 1 << 20}) {
+      const std::string fill = std::to_string(bytes);
+      support::write(small + "/" + fill, std::string(bytes, 'x'));
+      std::string what;
+      try {
+        engine::run::build(std::vector<std::string>{kernel(1, "no room " + fill)});
+      } catch (const system_error& e) {
+        what = e.what();
+      }
+      CHECK_MESSAGE(support::contains(what, "set TMPDIR to a folder"), what);
+    }
+  }
+  ::umount(small.c_str());
 }
 
 TEST_CASE("modules loaded through the same descriptor number stay apart") {

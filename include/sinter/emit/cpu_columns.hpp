@@ -137,11 +137,13 @@ class column_printer {
     for (int id : reductions) declare(id, identity_of(at(id).code, at(id).type));
     series<int> sums;
     for (int id : reductions)
-      if (is_f32_sum(at(id)) && k_.axes.back().extent.number().value_or(2 * fold_rows + 1) > 2 * fold_rows) {
+      if (is_f32_sum(at(id)) && rows().value_or(2 * fold_rows + 1) > 2 * fold_rows) {
         sums.push_back(id);
         out_.line("s_f64 sum" + number(id) + "[" + number(k_.columns) + "] = {};");
       }
-    down_rows(lanes_ + 1, sums, [&] {
+    const std::string count = lanes_ + 2 < k_.axes.size() && !sums.empty() ? "q" + number(p) : "";
+    if (!count.empty()) out_.line("long " + count + " = 0;");
+    down_rows(lanes_ + 1, sums, count, [&] {
       for (int id : needed)
         if (!body_.is_vector(id) && (at(id).axes & inner_)) body_.define(id, false, false);
       each_vector([&](bool tail) {
@@ -158,7 +160,8 @@ class column_printer {
     });
     for (int id : sums)
       through_memory(id,
-                     "for (long l = 0; l < " + number(k_.columns) + "; ++l) m[l] = (s_f32)sum" + number(id) + "[l];",
+                     "for (long l = 0; l < " + number(k_.columns) + "; ++l) m[l] = (s_f32)" +
+                         (count.empty() ? "sum" + number(id) + "[l];" : "(sum" + number(id) + "[l] + m[l]);"),
                      "load(m + u*SINTER_W)");
     asked_.insert(needed.begin(), needed.end());
   }
@@ -228,20 +231,33 @@ class column_printer {
     });
   }
 
-  /// The loops over the rows; after every fold_rows of them `sums` go to their totals.
+  std::optional<std::int64_t> rows() const {
+    ir::dim n = 1;
+    for (std::size_t a = lanes_ + 1; a < k_.axes.size(); ++a) n *= k_.axes[a].extent;
+    return n.number();
+  }
+
+  /// The loops over the rows; after every fold_rows of them `sums` go to their totals. Of several axes, `count` counts them.
   template <class F>
-  void down_rows(std::size_t a, const series<int>& sums, F&& inside) {
+  void down_rows(std::size_t a, const series<int>& sums, const std::string& count, F&& inside) {
     if (a == k_.axes.size()) return inside();
     const std::string i = index(a), n = number(fold_rows);
     if (a + 1 < k_.axes.size() || sums.empty())
       return out_.block("for (long " + i + " = 0; " + i + " < " + extent(a) + "; ++" + i + ")",
-                        [&] { down_rows(a + 1, sums, inside); });
+                        [&] { down_rows(a + 1, sums, count, inside); });
     out_.block("for (long from = 0; from < " + extent(a) + "; from += " + n + ")", [&] {
       out_.line("const long to = " + extent(a) + " - from > " + n + " ? from + " + n + " : " + extent(a) + ";");
       out_.block("for (long " + i + " = from; " + i + " < to; ++" + i + ")", inside);
-      for (int id : sums)
-        through_memory(id, "for (long l = 0; l < " + number(k_.columns) + "; ++l) sum" + number(id) + "[l] += m[l];",
-                       "splat<v_f32>(0.0f)");
+      const auto empty = [&] {
+        for (int id : sums)
+          through_memory(id, "for (long l = 0; l < " + number(k_.columns) + "; ++l) sum" + number(id) + "[l] += m[l];",
+                         "splat<v_f32>(0.0f)");
+      };
+      if (count.empty()) return empty();
+      out_.block("if ((" + count + " += to - from) >= " + n + ")", [&] {
+        empty();
+        out_.line(count + " = 0;");
+      });
     });
   }
 

@@ -1,6 +1,8 @@
 // emit/cpu_reduce.hpp: the accumulators of a kernel: of a row, and along the rows over chunks that are combined in order.
 #pragma once
 
+#include <optional>
+
 #include "../base/sorted.hpp"
 #include "cpu_body.hpp"
 
@@ -34,7 +36,8 @@ class reduction_printer {
   /// A sum of runs of fold_vectors per part, between begin_run and end_run.
   bool has_runs(int id) const {
     if (!is_f32_sum(at(id)) || at(id).span == span_of::row) return false;
-    return k_.block || k_.axes[last()].extent.number().value_or(most_unfolded + 1) > most_unfolded;
+    return k_.block || k_.axes[last()].extent.number().value_or(most_unfolded + 1) > most_unfolded ||
+           (inner_axes_.size() > 1 && vectors_of_row().value_or(2 * fold_vectors + 1) > 2 * fold_vectors);
   }
   series<int> with_runs(const series<int>& reductions) const {
     series<int> out;
@@ -42,21 +45,24 @@ class reduction_printer {
       if (has_runs(id)) out.push_back(id);
     return out;
   }
-  /// One whose runs go on from row to row.
-  bool counts(int id) const { return has_runs(id) && at(id).span == span_of::both && !k_.block; }
+  /// One whose runs go on from row to row, or along the inner axes before the last.
+  bool counts(int id) const {
+    return has_runs(id) && !k_.block && (at(id).span == span_of::both || inner_axes_.size() > 1);
+  }
   void begin_run(int id, int parts) {
-    if (counts(id)) return;
-    const std::string type = vector_type(at(id).type);
-    for (int p = 0; p < parts; ++p)
-      out_.line(type + " " + part(id, p) + " = splat<" + type + ">(" + identity_of(at(id).code, at(id).type) + ");");
+    if (!counts(id)) declare_parts(id, parts);
   }
   void end_run(int id, int parts) {
     if (counts(id))
-      return out_.block("if ((q" + number(id) + " += to - from) > " + number(fold_vectors) + "*SINTER_W)", [&] {
-        empty(id);
-        out_.line("q" + number(id) + " = 0;");
-      });
-    for (int p = 1; p < parts; ++p) out_.line(acc(id) + " = " + acc(id) + " + " + part(id, p) + ";");
+      return out_.block(
+          "if ((q" + number(id) + " += (to - from + SINTER_W - 1)/SINTER_W) > " + number(fold_vectors * parts) + ")",
+          [&] {
+            join_parts(id, parts);
+            empty(id);
+            for (int p = 1; p < parts; ++p) out_.line(part(id, p) + " = " + acc(id) + ";");
+            out_.line("q" + number(id) + " = 0;");
+          });
+    join_parts(id, parts);
     out_.line(sum(id) + " += " + fold(ir::op::add, acc(id)) + ";");
   }
 
@@ -98,7 +104,8 @@ class reduction_printer {
       out_.line("v_i64 x" + number(id) + " = splat<v_i64>(-1);");
     } else if (i.span == span_of::inner) {
       if (has_runs(id)) out_.line("s_f64 " + sum(id) + " = 0;");
-      else begin_run(id, parts);
+      if (counts(id)) out_.line("long q" + number(id) + " = 0;");
+      if (counts(id) || !has_runs(id)) declare_parts(id, parts);
     }
   }
 
@@ -165,10 +172,13 @@ class reduction_printer {
       return;
     }
     if (has_runs(id)) {
-      if (i.span == span_of::inner) out_.line("const s_f32 " + body_.name(id) + " = (s_f32)" + sum(id) + ";");
+      if (i.span != span_of::inner) return;
+      if (counts(id)) join_parts(id, parts);
+      const std::string rest = counts(id) ? " + " + fold(ir::op::add, acc(id)) : "";
+      out_.line("const s_f32 " + body_.name(id) + " = (s_f32)(" + sum(id) + rest + ");");
       return;
     }
-    for (int p = 1; p < parts; ++p) out_.line(acc(id) + " = " + body_.combine(i.code, acc(id), part(id, p)) + ";");
+    join_parts(id, parts);
     if (i.span == span_of::inner)
       out_.line("const " + scalar_type(i.type) + " " + body_.name(id) + " = " + fold(i.code, acc(id)) + ";");
   }
@@ -335,6 +345,24 @@ class reduction_printer {
   void empty(int id) {
     out_.line(sum(id) + " += " + fold(ir::op::add, acc(id)) + ";");
     out_.line(acc(id) + " = splat<" + vector_type(at(id).type) + ">(0.0f);");
+  }
+  void declare_parts(int id, int parts) {
+    const std::string type = vector_type(at(id).type);
+    for (int p = 0; p < parts; ++p)
+      out_.line(type + " " + part(id, p) + " = splat<" + type + ">(" + identity_of(at(id).code, at(id).type) + ");");
+  }
+  void join_parts(int id, int parts) {
+    for (int p = 1; p < parts; ++p) out_.line(acc(id) + " = " + body_.combine(at(id).code, acc(id), part(id, p)) + ";");
+  }
+  /// How many vectors of 16 lanes a row has, when all extents are numbers.
+  std::optional<std::int64_t> vectors_of_row() const {
+    std::int64_t n = 1;
+    for (const std::size_t a : inner_axes_) {
+      const auto extent = k_.axes[a].extent.number();
+      if (!extent) return std::nullopt;
+      n *= a == last() ? (*extent + 15) / 16 : *extent;
+    }
+    return n;
   }
   static std::string part(int id, int p) { return p ? acc(id) + "_" + number(p) : acc(id); }
 

@@ -92,12 +92,14 @@ decltype(auto) expected(const T& x, location at) {
 
 }  // namespace detail
 
-/// A compiled function: a handle, so copies share the specialisations. Calls are safe from many threads at once.
+/// A compiled function: a handle, so copies share the specialisations, and one that was moved from stays as it was. Calls are safe from many threads at once.
 template <class F>
 class compiled {
  public:
   compiled(F fn, const options& how, location where)
       : state_(detail::on_heap(state{std::move(fn), engine::make_function(how, where), where})) {}
+  compiled(const compiled&) = default;
+  compiled& operator=(const compiled&) = default;
 
   /// The function's result for trees of tensors. Tensors guard by dtype, extents, layout and device; integers, enums, flags,
   /// text, vector lengths, engaged optionals, is_value classes and hashable ones by value: a call that differs is traced
@@ -106,15 +108,7 @@ class compiled {
   template <class... Args>
   auto operator()(Args&&... args) const {
     constexpr bool numbers = detail::takes_numbers<F, Args...>;
-    // Asked only where it matters: the question alone instantiates a generic function.
-    constexpr bool accepts = [] {
-      if constexpr (numbers) return true;
-      else return std::is_invocable_v<F&, detail::given_t<false, Args>...>;
-    }();
-    static_assert(accepts,
-                  "sinter: [compile] the function does not take these arguments: their number, a dtype or a rank "
-                  "differs, or text, "
-                  "which is given as std::string");
+    constexpr bool accepts = takes<Args...>();
     constexpr bool may_throw = !std::is_nothrow_invocable_v<F&, detail::given_t<numbers, Args>...>;
     static_assert(may_throw, "sinter: [compile] the function is noexcept, but exceptions end a trace; drop noexcept");
     if constexpr (accepts && may_throw) {
@@ -154,7 +148,8 @@ class compiled {
       return use(made.graph, std::span<const engine::argument>(inputs), how(), c.where);
     };
     constexpr bool numbers = detail::takes_numbers<F, const Args&...>;
-    return [&](const auto&... settled) { return asked(false, look, settled...); }(detail::given<numbers>(args)...);
+    if constexpr (takes<const Args&...>())
+      return [&](const auto&... settled) { return asked(false, look, settled...); }(detail::given<numbers>(args)...);
   }
 
   /// Waits until kernels that are made in the background are there.
@@ -175,6 +170,20 @@ class compiled {
     std::shared_ptr<engine::function> specialised;
     location where;
   };
+
+  /// False after the compile-time error.
+  template <class... Args>
+  static constexpr bool takes() {
+    // Asked only where it matters: the question alone instantiates a generic function.
+    constexpr bool accepts = [] {
+      if constexpr (detail::takes_numbers<F, Args...>) return true;
+      else return std::is_invocable_v<F&, detail::given_t<false, Args>...>;
+    }();
+    static_assert(accepts,
+                  "sinter: [compile] the function does not take these arguments: their number, a dtype or a rank "
+                  "differs, or text, which is given as std::string");
+    return accepts;
+  }
 
   /// The function run as it is written.
   template <class Result, class... Args>

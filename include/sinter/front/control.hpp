@@ -81,17 +81,26 @@ auto trace_step(F& f, const std::shared_ptr<engine::tracer>& body, const C& init
   return std::pair{std::move(next), settle_tree(std::get<1>(out))};
 }
 
+template <class Result>
+constexpr bool check_pair() {
+  constexpr bool pair = [] {
+    if constexpr (!is_tuple<Result>) return false;
+    else return count_types(children_of<Result>{}) == 2;
+  }();
+  static_assert(pair, "sinter: [scan] f returns a pair: the next carry, and what is stacked");
+  return pair;
+}
+
 /// What f returns for a step.
 template <class F, class C, class X>
 constexpr bool check_step() {
   using slice = decltype(slices(nullptr, {}, std::declval<const X&>(), 0, {}));
-  using result = std::remove_cvref_t<std::invoke_result_t<F&, C, slice>>;
-  constexpr bool pair = [] {
-    if constexpr (!is_tuple<result>) return false;
-    else return count_types(children_of<result>{}) == 2;
-  }();
-  static_assert(pair, "sinter: [scan] f returns a pair: the next carry, and what is stacked");
-  return pair;
+  constexpr bool takes = std::is_invocable_v<F&, C, slice>;
+  static_assert(takes,
+                "sinter: [scan] f takes the carry and a slice of xs; its number of arguments, a dtype or a rank "
+                "differs");
+  if constexpr (takes) return check_pair<std::remove_cvref_t<std::invoke_result_t<F&, C, slice>>>();
+  else return false;
 }
 
 template <class F, class C, class X>
@@ -332,7 +341,10 @@ C fori_of(dim lower, dim upper, Body& body, C carry, location at) {
 /// return one structure, dtype and shape (user_error). On a GPU a call waits for the predicate. Elsewhere it calls one of them.
 template <class F, class G, class... Args>
 auto cond(const detail::predicate& predicate, F&& f, G&& g, const Args&... args) {
-  return detail::cond_of(predicate.value, f, g, predicate.at, detail::settle_tree(args)...);
+  constexpr bool take = std::is_invocable_v<F&, detail::settled<const Args&>...> &&
+                        std::is_invocable_v<G&, detail::settled<const Args&>...>;
+  static_assert(take, "sinter: [cond] a branch does not take these arguments: their number, a dtype or a rank differs");
+  if constexpr (take) return detail::cond_of(predicate.value, f, g, predicate.at, detail::settle_tree(args)...);
 }
 
 /// Reads xs, a tree of tensors, slice by slice along their first axis: f(carry, x) returns a pair of the next carry, of init's
@@ -355,14 +367,24 @@ auto scan(F&& f, const C& init, const X& xs, location at = location::current()) 
 /// one node, and differentiable as scan is; nothing where there is no turn, and body is not called then.
 template <extent_like Lower, extent_like Upper, class Body, class C>
 auto fori_loop(Lower lower, Upper upper, Body&& body, const C& init, location at = location::current()) {
-  return detail::fori_of(dim(lower), dim(upper), body, detail::settle_tree(init), at);
+  constexpr bool takes = std::is_invocable_v<Body&, tensor<std::int64_t, 0>, detail::settled<const C&>>;
+  static_assert(takes,
+                "sinter: [fori_loop] the body takes a tensor<std::int64_t, 0> and the carry; its number of "
+                "arguments, a dtype or a rank differs");
+  if constexpr (!takes) return detail::settle_tree(init);
+  else return detail::fori_of(dim(lower), dim(upper), body, detail::settle_tree(init), at);
 }
 
 /// body(… body(init)) as long as test(carry), a bool of rank 0, holds. Inside compile() it is one node; gradients by what goes
 /// in are refused: use fori_loop or scan. On a GPU each step waits for its test.
 template <class Test, class Body, class C>
 auto while_loop(Test&& test, Body&& body, const C& init, location at = location::current()) {
-  return detail::while_of(test, body, detail::settle_tree(init), at);
+  constexpr bool take =
+      std::is_invocable_v<Test&, detail::settled<const C&>> && std::is_invocable_v<Body&, detail::settled<const C&>>;
+  static_assert(take,
+                "sinter: [while_loop] test and body take the carry; a number of arguments, a dtype or a rank differs");
+  if constexpr (!take) return detail::settle_tree(init);
+  else return detail::while_of(test, body, detail::settle_tree(init), at);
 }
 
 }  // namespace sinter

@@ -88,25 +88,41 @@ block_source<typename E::value_type> source_of(const E& e) {
   return {&e, &fill_row<E>, leaf_count<E> == 1 && !is_expr<E> && !is_index_leaf<E>};
 }
 
-/// `e` over axes by r, which is run_reduction's, as Out; null where a tensor of it is on a GPU and where results are of nothing.
-template <class Out, dims Result, class Reduction, class E>
-std::optional<tensor<Out, Result>> reduce_blocks(const char* op, const Reduction& r, const E& e,
-                                                 const op_shapes::axis_list& axes, bool keep, location at) {
+/// use(space) with that of `e` over axes; false where a tensor of it is on a GPU and where results are of nothing.
+template <class E, class Use>
+bool with_reduction_space(const E& e, const op_shapes::axis_list& axes, location at, Use&& use) {
   constexpr int leaf_number = leaf_count<E>;
   const auto extents = extents_of(e, at);
   engine::operand operands[operand_count<E>];
   operand_list list{operands};
   collect(e, list, at);
-  if (list.on_gpu) return {};
+  if (list.on_gpu) return false;
   leaf leaves[leaf_number > 0 ? leaf_number : 1];
   bind_leaves(list, E::rank, leaves);
   const reduction_space s(leaves, leaf_number, as_numbers(extents.data()), E::rank, axes.at, axes.count);
-  if (s.reduced == 0) return {};
-  const dims shape = op_shapes::reduce(to_dims(extents), axes, keep).shape;
+  if (s.reduced == 0) return false;
+  use(s);
+  return true;
+}
+
+/// Uninitialised, of the extents of `e` reduced over axes.
+template <class Out, dims Result, class E>
+tensor<Out, Result> empty_result(const char* op, const E& e, const op_shapes::axis_list& axes, bool keep, location at) {
+  const dims shape = op_shapes::reduce(to_dims(extents_of(e, at)), axes, keep).shape;
   index_array<Result.rank> kept{};
   std::copy_n(shape.extent, Result.rank, kept.begin());
-  auto result = empty<Out, Result>(op, kept, at);
-  if (s.results > 0) run_reduction(r, s, access::data(result));
+  return empty<Out, Result>(op, kept, at);
+}
+
+/// `e` over axes by r, which is run_reduction's, as Out; null where with_reduction_space is false.
+template <class Out, dims Result, class Reduction, class E>
+std::optional<tensor<Out, Result>> reduce_blocks(const char* op, const Reduction& r, const E& e,
+                                                 const op_shapes::axis_list& axes, bool keep, location at) {
+  std::optional<tensor<Out, Result>> result;
+  with_reduction_space(e, axes, at, [&](const reduction_space& s) {
+    result = empty_result<Out, Result>(op, e, axes, keep, at);
+    if (s.results > 0) run_reduction(r, s, access::data(*result));
+  });
   return result;
 }
 

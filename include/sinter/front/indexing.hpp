@@ -166,9 +166,15 @@ namespace detail {
 template <class T, dims Classes, class I>
 auto one_hot_of(const I& index, dim n, location at) {
   check_index_dtype<named::one_hot, I>();
-  const auto rows = expand_dims<-1>(index, at);
-  const index_leaf<typename I::value_type, Classes> classes({n}, 0);
-  return cast<T>(eq(rows, classes, at), at);
+  constexpr bool room = I::rank < max_rank;
+  static_assert(room, "sinter: [one_hot] the result would have more than 8 axes");
+  if constexpr (!room) {
+    return index;
+  } else {
+    const auto rows = expand_dims<-1>(index, at);
+    const index_leaf<typename I::value_type, Classes> classes({n}, 0);
+    return cast<T>(eq(rows, classes, at), at);
+  }
 }
 
 }  // namespace detail

@@ -47,6 +47,13 @@ auto reshape_to(const X& x, dims to, location at) {
   return typed<typename X::value_type, To>(views::reshape(h, r.shape, at), at);
 }
 
+/// Every extent unknown.
+template <class X, int Rank>
+constexpr dims broadcast_shape() {
+  static_assert(Rank >= X::rank, "sinter: [broadcast_to] the result has fewer axes than the tensor");
+  return dims(Rank);
+}
+
 template <class X, dims To>
 auto broadcast_to_extents(const X& x, dims to, location at) {
   const handle h = untyped(x, at);
@@ -83,7 +90,7 @@ auto reshape(const X& x, const dim (&extents)[R], location at = location::curren
   return detail::reshape_to<X, detail::any_shape(int(R))>(x, detail::listed(extents), at);
 }
 template <tensor_like X, std::integral I, std::size_t R>
-auto reshape(const X& x, const I (&extents)[R], location at = location::current()) {
+requires(!std::is_same_v<I, char>) auto reshape(const X& x, const I (&extents)[R], location at = location::current()) {
   return detail::reshape_to<X, detail::any_shape(int(R))>(x, detail::listed(extents), at);
 }
 template <tensor_like X, extent_like I, std::size_t R>
@@ -146,22 +153,23 @@ auto transpose(const X& x, location at = location::current()) {
 /// neither 1 nor the wanted one. A view.
 template <tensor_like X, std::size_t R>
 auto broadcast_to(const X& x, const dim (&extents)[R], location at = location::current()) {
-  return detail::broadcast_to_extents<X, detail::any_shape(int(R))>(x, detail::listed(extents), at);
+  return detail::broadcast_to_extents<X, detail::broadcast_shape<X, int(R)>()>(x, detail::listed(extents), at);
 }
 template <tensor_like X, std::integral I, std::size_t R>
-auto broadcast_to(const X& x, const I (&extents)[R], location at = location::current()) {
-  return detail::broadcast_to_extents<X, detail::any_shape(int(R))>(x, detail::listed(extents), at);
+requires(!std::is_same_v<I, char>) auto broadcast_to(const X& x, const I (&extents)[R],
+                                                     location at = location::current()) {
+  return detail::broadcast_to_extents<X, detail::broadcast_shape<X, int(R)>()>(x, detail::listed(extents), at);
 }
 template <tensor_like X, extent_like I, std::size_t R>
 auto broadcast_to(const X& x, const std::array<I, R>& extents, location at = location::current()) {
   dims to;
   for (const auto& e : extents) to.push(e);
-  return detail::broadcast_to_extents<X, detail::any_shape(int(R))>(x, to, at);
+  return detail::broadcast_to_extents<X, detail::broadcast_shape<X, int(R)>()>(x, to, at);
 }
 template <tensor_like X, extent_like... I>
 auto broadcast_to(const X& x, detail::placed_extent first, I... rest) {
-  return detail::broadcast_to_extents<X, detail::any_shape(1 + int(sizeof...(I)))>(x, dims{first.value, dim(rest)...},
-                                                                                   first.at);
+  return detail::broadcast_to_extents<X, detail::broadcast_shape<X, 1 + int(sizeof...(I))>()>(
+      x, dims{first.value, dim(rest)...}, first.at);
 }
 template <dims To, tensor_like X>
 auto broadcast_to(const X& x, location at = location::current()) {

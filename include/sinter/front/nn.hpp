@@ -88,26 +88,34 @@ constexpr bool check_labels() {
   return rank && extents;
 }
 
-/// logsumexp, in f64.
+/// The parts of logsumexp, apart: where the logits are large and alike, their sum has lost the logarithm.
 template <class T>
-struct logsumexp_in_f64 : logsumexp_reduction<T, double> {
-  using Total = typename logsumexp_reduction<T, double>::Total;
-  static double result(const Total& t) {
-    return std::isfinite(t.max) ? t.max + std::log(t.sum) : std::numeric_limits<double>::quiet_NaN();
-  }
+struct exp_totals : logsumexp_reduction<T, T> {
+  using Total = typename logsumexp_reduction<T, T>::Total;
+  static Total result(const Total& t) { return t; }
 };
 
-/// -log(softmax(z))[label] of each row in f64, storing z nowhere; null where reduce_blocks has none.
+/// -log(softmax(z))[label] of each row in f64, storing z nowhere; null where with_reduction_space is false.
 template <class Z, class Labels>
 auto eager_row_losses(const Z& z, const Labels& labels, location at) {
   using T = typename Z::value_type;
   constexpr auto axes = op_shapes::normalize({-1}, Z::rank);
   constexpr dims shape = op_shapes::reduce(Z::static_shape, axes, false).shape;
-  auto loss = reduce_blocks<double, shape>("cross_entropy", logsumexp_in_f64<T>{{source_of(z)}}, z, axes, false, at);
-  if (!loss) return loss;
+  std::optional<tensor<double, shape>> loss;
+  series<exp_total<T>> totals;
+  const bool here = with_reduction_space(z, axes, at, [&](const reduction_space& s) {
+    totals.resize(static_cast<std::size_t>(s.results));
+    if (s.results > 0) run_reduction(exp_totals<T>{{source_of(z)}}, s, totals.data());
+  });
+  if (!here) return loss;
   const auto chosen = checked_indices("cross_entropy", untyped(labels, at), extents_of(z, at)[Z::rank - 1], at);
+  loss = empty_result<double, shape>("cross_entropy", z, axes, false, at);
   double* const out = access::data(*loss);
-  for_each_chosen(z, chosen, at, [&](std::int64_t row, T x) { out[row] -= static_cast<double>(x); });
+  for_each_chosen(z, chosen, at, [&](std::int64_t row, T x) {
+    const auto& t = totals[static_cast<std::size_t>(row)];
+    const double below = static_cast<double>(t.max) - static_cast<double>(x);
+    out[row] = std::isfinite(t.max) ? below + std::log(t.sum) : std::numeric_limits<double>::quiet_NaN();
+  });
   return loss;
 }
 

@@ -226,21 +226,31 @@ SINTER_INLINE vec<T> round(vec<T> a) {
 
 // xsimd's function where every lane is inside the range in which it is accurate (2 ulp) and defined, else libm's: beyond
 // it xsimd overflows early, takes subnormals for 0, or converts what no integer holds. Out of line: the bodies are large.
-#define SINTER_X(NAME, LOW32, HIGH32, LOW64, HIGH64)                                     \
-  template <class T>                                                                     \
-  __attribute__((noinline)) vec<T> NAME(vec<T> a) {                                      \
-    using batch = typename vec<T>::batch;                                                \
-    constexpr T low = static_cast<T>(sizeof(T) == 4 ? LOW32 : LOW64),                    \
-                high = static_cast<T>(sizeof(T) == 4 ? HIGH32 : HIGH64);                 \
-    if (xsimd::all((a.v >= batch(low)) & (a.v <= batch(high)))) return xsimd::NAME(a.v); \
-    return lanes<T>([](T x) { return vocabulary::NAME(x); }, a);                         \
+#define SINTER_X(NAME, ...) SINTER_X_BY(NAME, xsimd::NAME, __VA_ARGS__)
+#define SINTER_X_BY(NAME, BY, LOW32, HIGH32, LOW64, HIGH64)                     \
+  template <class T>                                                            \
+  __attribute__((noinline)) vec<T> NAME(vec<T> a) {                             \
+    using batch = typename vec<T>::batch;                                       \
+    constexpr T low = static_cast<T>(sizeof(T) == 4 ? LOW32 : LOW64),           \
+                high = static_cast<T>(sizeof(T) == 4 ? HIGH32 : HIGH64);        \
+    if (xsimd::all((a.v >= batch(low)) & (a.v <= batch(high)))) return BY(a.v); \
+    return lanes<T>([](T x) { return vocabulary::NAME(x); }, a);                \
   }
+// Those of xsimd have no -0 in f64.
+template <class Batch>
+SINTER_INLINE Batch signed_expm1(const Batch& a) {
+  return xsimd::copysign(xsimd::expm1(a), a);
+}
+template <class Batch>
+SINTER_INLINE Batch signed_log1p(const Batch& a) {
+  return xsimd::copysign(xsimd::log1p(a), a);
+}
 SINTER_X(exp, -87, 88, -708, 709)
 SINTER_X(exp2, -126, 127, -1022, 1023)
-SINTER_X(expm1, -87, 88, -708, 709)
+SINTER_X_BY(expm1, signed_expm1, -87, 88, -708, 709)
 SINTER_X(log, 0x1p-126, 0x1p127, 0x1p-1022, 0x1p1023)
 SINTER_X(log2, 0x1p-126, 0x1p127, 0x1p-1022, 0x1p1023)
-SINTER_X(log1p, -0.999, 0x1p100, -0.999, 0x1p1000)
+SINTER_X_BY(log1p, signed_log1p, -0.999, 0x1p100, -0.999, 0x1p1000)
 SINTER_X(cbrt, 0x1p-126, 0x1p127, 0x1p-1022, 0x1p1023)
 SINTER_X(sin, -1e4, 1e4, -1e4, 1e4)
 SINTER_X(cos, -1e4, 1e4, -1e4, 1e4)
@@ -252,6 +262,7 @@ SINTER_X(sinh, -87, 87, -700, 700)
 SINTER_X(cosh, -87, 87, -700, 700)
 SINTER_X(tanh, -40, 40, -300, 300)
 #undef SINTER_X
+#undef SINTER_X_BY
 // Without SSE4.1 xsimd's go through integers, which have no -0.
 #define SINTER_X(NAME)                                                                              \
   template <class T>                                                                                \

@@ -41,8 +41,11 @@ auto trace(F&& fn, location where = location::current()) {
                 "sinter: [trace] takes a function: trace([](tensor<float, 1> x) { return x * 2; })");
   return [f = std::decay_t<F>(std::forward<F>(fn)), where](const auto&... args) mutable {
     return [&]<class... T>(const T&... settled) {
+      constexpr bool takes = std::is_invocable_v<function&, T...>;
+      static_assert(
+          takes, "sinter: [trace] the function does not take these arguments: their number, a dtype or a rank differs");
       const device on = detail::flat_arguments<T...>("trace", where, settled...).where({});
-      return traced_graph(detail::trace_call(f, {on, where}, settled...).graph);
+      if constexpr (takes) return traced_graph(detail::trace_call(f, {on, where}, settled...).graph);
     }(detail::settle_tree(args)...);
   };
 }

@@ -69,7 +69,15 @@ class differentiated {
         using given = std::tuple<decltype(passed<I>(std::forward<Args>(args)))...>;
         constexpr bool varies = any_differentiable<std::tuple_element_t<static_cast<std::size_t>(Index), given>>();
         static_assert(varies, "[grad] the argument holds no floating tensor");
-        if constexpr (varies) {
+        constexpr bool takes = std::is_invocable_v<F&, std::tuple_element_t<I, given>...>;
+        static_assert(takes,
+                      "[grad] the function does not take these arguments: their number, a dtype or a rank differs");
+        constexpr bool returns = [] {
+          if constexpr (!takes) return true;
+          else return !std::is_void_v<std::invoke_result_t<F&, std::tuple_element_t<I, given>...>>;
+        }();
+        static_assert(returns, "[grad] the function must return a rank-0 floating tensor; it returns nothing");
+        if constexpr (varies && takes && returns) {
           if (engine::current()) return under_trace(passed<I>(std::forward<Args>(args))...);
           return eager(passed<I>(std::forward<Args>(args))...);
         }

@@ -17,9 +17,9 @@ namespace detail {
 
 /// A leaf that can be stored: expressions become tensors.
 template <class R>
-constexpr auto settle(R&& result) {
+constexpr auto settle(R&& result, location at) {
   using T = std::remove_cvref_t<R>;
-  if constexpr (tensor_like<T> && !is_tensor<T>) return tensor<typename T::value_type, T::static_shape>(result);
+  if constexpr (tensor_like<T> && !is_tensor<T>) return tensor<typename T::value_type, T::static_shape>(result, at);
   else return T(std::forward<R>(result));
 }
 
@@ -73,7 +73,7 @@ struct tree_mapper {
     constexpr bool alike = (... && same_branch<T, Ts>());
     static_assert(alike, "[tree] the trees differ: containers, array lengths and numbers of fields must be equal");
     if constexpr (!alike || b == branch::refused) return t;
-    else if constexpr (b == branch::tensor || (b == branch::scalar && Scalars)) return settle(f(t, ts...));
+    else if constexpr (b == branch::tensor || (b == branch::scalar && Scalars)) return settle(f(t, ts...), where);
     else if constexpr (b == branch::scalar) return t;
     else if constexpr (b == branch::array) return map_array(at, t, ts...);
     else if constexpr (b == branch::vector) return map_vector(at, t, ts...);
@@ -190,7 +190,16 @@ constexpr auto map_tree(const char* op, location where, F&& f, const T& t, const
 template <class F, class... Ts>
 constexpr auto map_tree_by_user(location where, F&& f, const Ts&... ts) {
   return detail::map_tree(
-      "tree_map", where, [&](const auto&... x) -> decltype(auto) { return detail::invoke(where, f, x...); }, ts...);
+      "tree_map", where,
+      [&](const auto&... x) -> decltype(auto) {
+        constexpr bool takes = std::is_invocable_v<F, decltype(x)...>;
+        static_assert(takes,
+                      "sinter: [tree_map] the function does not take every leaf: a dtype or a rank, or the number "
+                      "of trees differs");
+        if constexpr (takes) return detail::invoke(where, f, x...);
+        else return std::get<0>(std::tie(x...));
+      },
+      ts...);
 }
 
 struct mixed_leaves {};
@@ -228,10 +237,10 @@ constexpr auto kind_of_leaves() {
 
 /// The leaves of a tree of fixed size, one type each.
 template <bool Scalars, class T>
-constexpr auto leaf_tuple(const T& t) {
+constexpr auto leaf_tuple(const T& t, location where) {
   constexpr branch b = branch_of<T>();
-  const auto all = [](const auto&... x) { return std::tuple_cat(leaf_tuple<Scalars>(x)...); };
-  if constexpr (b == branch::tensor || (b == branch::scalar && Scalars)) return std::tuple{settle(t)};
+  const auto all = [where](const auto&... x) { return std::tuple_cat(leaf_tuple<Scalars>(x, where)...); };
+  if constexpr (b == branch::tensor || (b == branch::scalar && Scalars)) return std::tuple{settle(t, where)};
   else if constexpr (b == branch::scalar) return std::tuple<>{};
   else if constexpr (b == branch::array) return std::apply(all, t);
   else return with_children(t, all);
@@ -264,8 +273,8 @@ constexpr auto tree_map(F&& f, const T& t, const T2& t2 = {}, const T3& t3 = {},
 /// converted to init's type: to add up tensors, start from a tensor.
 template <class F, class T, class Init>
 constexpr auto tree_reduce(F&& f, const T& t, const Init& init, location where = location::current()) {
-  using total_type = decltype(detail::settle(init));
-  total_type total = detail::settle(init);
+  using total_type = decltype(detail::settle(init, where));
+  total_type total = detail::settle(init, where);
   constexpr bool scalars = detail::facts_of<T>.tensors == 0;
   detail::for_each_leaf(t, [&]<class Leaf>(const Leaf& x) {
     if constexpr (tensor_like<Leaf> || scalars) {
@@ -280,20 +289,20 @@ constexpr auto tree_reduce(F&& f, const T& t, const Init& init, location where =
 /// The leaves that tree_map visits, in order: a std::array when there are a fixed number of one type, a std::vector
 /// when there are vectors or optionals, a std::tuple when the types differ.
 template <class T>
-constexpr auto tree_leaves(const T& t) {
+constexpr auto tree_leaves(const T& t, location where = location::current()) {
   constexpr detail::tree_facts facts = detail::facts_of<T>;
   constexpr bool scalars = facts.tensors == 0;
   using leaf = typename decltype(detail::kind_of_leaves<T, scalars>())::type;
-  const auto each = [&t](auto&& take) {
+  const auto each = [&](auto&& take) {
     detail::for_each_leaf(t, [&]<class Leaf>(const Leaf& x) {
-      if constexpr (tensor_like<Leaf> || scalars) take(detail::settle(x));
+      if constexpr (tensor_like<Leaf> || scalars) take(detail::settle(x, where));
     });
   };
   if constexpr (std::is_void_v<leaf>) {
     return std::tuple<>{};
   } else if constexpr (std::is_same_v<leaf, detail::mixed_leaves>) {
     static_assert(facts.fixed, "[tree_leaves] leaves of several types in a vector or optional; use tree_reduce");
-    if constexpr (facts.fixed) return detail::leaf_tuple<scalars>(t);
+    if constexpr (facts.fixed) return detail::leaf_tuple<scalars>(t, where);
   } else if constexpr (facts.fixed) {
     std::array<leaf, static_cast<std::size_t>(scalars ? facts.statics : facts.tensors)> out{};
     std::size_t n = 0;

@@ -5,10 +5,12 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -120,6 +122,12 @@ inline bool is_private(const struct stat& info) {
 inline std::string temporary_folder() {
   const std::string chosen = environment("TMPDIR");
   return chosen.empty() ? "/tmp" : chosen;
+}
+
+/// True where there is hardly room for a compiler's temporary files.
+SINTER_API bool is_full(const std::string& folder) {
+  struct statvfs room {};
+  return ::statvfs(folder.c_str(), &room) == 0 && std::uint64_t{room.f_bavail} * room.f_frsize < (256 << 10);
 }
 
 /// A private folder for temporary files; gone with its files at the end of the scope. Throws system_error.

@@ -11,6 +11,8 @@
 #include <charconv>
 #include <chrono>
 #include <cmath>
+#include <cstdint>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -224,6 +226,31 @@ inline series<std::string> libraries(const host_compiler& with) {
   if (!with.is_clang) out.insert(out.end(), {"-lgomp", "-lgcc"});
   return out;
 }
+
+/// Whether an image is that of a shared object, to its end: a loader would read past the end of one that is cut short. Offsets
+/// are those of ELF-64's headers; other classes are taken by their first bytes.
+SINTER_API bool is_shared_object(std::string_view image) {
+  if (image.size() < 64 || image.substr(0, 4) != "\177ELF") return false;
+  if (image[4] != 2) return true;
+  const auto at = [&]<class T>(std::uint64_t offset, T x) {
+    std::memcpy(&x, image.data() + offset, sizeof x);
+    return std::uint64_t{x};
+  };
+  const auto inside = [&](std::uint64_t from, std::uint64_t size) {
+    return from <= image.size() && size <= image.size() - from;
+  };
+  constexpr std::uint64_t word = 0;
+  constexpr std::uint16_t half = 0;
+  const std::uint64_t segments = at(32, word), sections = at(40, word), segment_size = at(54, half),
+                      segment_count = at(56, half);
+  if (segment_size < 56 || !inside(segments, segment_count * segment_size) ||
+      !inside(sections, at(58, half) * at(60, half)))
+    return false;
+  for (std::uint64_t s = segments; s < segments + segment_count * segment_size; s += segment_size)
+    if (!inside(at(s + 8, word), at(s + 32, word))) return false;
+  return true;
+}
+
 }  // namespace detail
 
 /// Compiles self-contained C++ text to a shared object. Throws system_error when there is no room for temporary files;
@@ -251,7 +278,7 @@ SINTER_API compiled compile(const host_compiler& with, const std::string& source
   }
   if (out.result.how != outcome::ok) return out;
   out.image = detail::read_file(object);
-  if (std::string_view(out.image).substr(0, 4) != "\177ELF") {
+  if (!detail::is_shared_object(out.image)) {
     out.image.clear();
     out.result.how = outcome::produced_nothing;
   }

@@ -93,7 +93,7 @@ class spawn_setup {
 }  // namespace detail
 
 /// Runs argv[0], a path, with these arguments; stdout and stderr go to `folder`/log, and temporary files into `folder`.
-/// Past `limit` the program and its children are killed.
+/// Past `limit` the program and its children are killed. Throws system_error when it fails where there is no room to write.
 SINTER_API process_result run_process(const series<std::string>& argv, const std::string& folder,
                                       std::chrono::duration<double> limit) {
   series<char*> arguments, variables;
@@ -127,6 +127,9 @@ SINTER_API process_result run_process(const series<std::string>& argv, const std
     result.code = WEXITSTATUS(status);
   }
   result.log = detail::read_file(log_path, std::size_t{1} << 20);
+  if (result.how == outcome::failed && detail::is_full(folder))
+    throw system_error("there is no room for temporary files below " + detail::temporary_folder() +
+                       "; set TMPDIR to a folder with free space");
   return result;
 }
 

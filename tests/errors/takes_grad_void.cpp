@@ -1,0 +1,9 @@
+// expect: error
+// match: \[grad\] the function must return a rank-0 floating tensor; it returns nothing
+// lines: 16
+#include <sinter/sinter.hpp>
+
+using namespace sinter;
+auto f(const tensor<double, 2>& x) {
+  return grad([](tensor<double, 2>) {})(x);
+}

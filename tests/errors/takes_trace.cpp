@@ -1,0 +1,9 @@
+// expect: error
+// match: \[trace\] the function does not take these arguments
+// lines: 16
+#include <sinter/sinter.hpp>
+
+using namespace sinter;
+auto f(const tensor<double, 2>& x) {
+  return trace([](tensor<float, 2> t) { return sum(t); })(x);
+}
