@@ -116,7 +116,6 @@ TEST_CASE("broadcast_to repeats extents of 1 and adds leading axes") {
       x);
   CHECK(broadcast_to(x, 2, 3, 4).data() == x.data());
   CHECK(ops::contains(ops::error_of([&] { (void)broadcast_to(x, 2, 4); }), "[broadcast_to]"));
-  CHECK(ops::contains(ops::error_of([&] { (void)broadcast_to(x, {4}); }), "more axes"));
   CHECK(broadcast_to(x, 3, 0).numel() == 0);
   // An extent that is kept may be 1.
   check_both(
