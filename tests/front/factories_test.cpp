@@ -262,7 +262,7 @@ TEST_CASE("what is too large to copy is an error that names the op and the line"
           [&] { return linspace<double>(0, 1, std::int64_t{1} << 50); });
   name_op("[eye] (1125899906842624, 1): out of memory", [&] { return eye<double>(std::int64_t{1} << 50, 1); });
   name_op("[uniform] (1125899906842624,): out of memory",
-          [&] { return uniform<double>(key(1), std::int64_t{1} << 50); });
+          [&] { return uniform<double>(make_key(1), std::int64_t{1} << 50); });
 }
 
 TEST_CASE("while tracing, factories push nodes that mean the same") {
