@@ -4,6 +4,8 @@
 //     values of the columns; pass 0 over the inner axes; values that its reductions gave; pass 1; …
 #pragma once
 
+#include <optional>
+
 #include "../base/sorted.hpp"
 #include "cpu_stream.hpp"
 
@@ -231,6 +233,7 @@ class column_printer {
     });
   }
 
+  /// How many rows a column has, when all extents are numbers.
   std::optional<std::int64_t> rows() const {
     ir::dim n = 1;
     for (std::size_t a = lanes_ + 1; a < k_.axes.size(); ++a) n *= k_.axes[a].extent;

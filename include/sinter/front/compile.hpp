@@ -92,7 +92,8 @@ decltype(auto) expected(const T& x, location at) {
 
 }  // namespace detail
 
-/// A compiled function: a handle, so copies share the specialisations, and one that was moved from stays as it was. Calls are safe from many threads at once.
+/// A compiled function: a handle, so copies share the specialisations, and one that was moved from stays as it was. Calls
+/// are safe from many threads at once.
 template <class F>
 class compiled {
  public:
