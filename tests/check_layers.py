@@ -10,58 +10,68 @@ import re
 import sys
 import tempfile
 
-# What each folder may include; "." stands for the headers that lie beside the folders.
+# What each room may include; "plan/" is plan and all below it. A folder that does not stand here belongs to the one above it.
 SEES = {
-    "base": {"base"},
-    "ir": {"base", "ir"},
-    "front": {"base", "ir", "front", "verify.hpp", "engine.hpp"},
-    "autodiff": {"base", "ir", "autodiff", "engine.hpp"},  # engine.hpp declares gradient(), which autodiff/ defines
-    "rewrite": {"base", "ir", "rewrite"},
-    "plan": {"base", "ir", "plan"},
-    "emit": {"base", "ir", "autodiff", "rewrite", "plan", "emit"},
-    "run": {"base", "run"},
-    "options.hpp": {"base", "report.hpp"},
-    "report": {"base", "ir", "plan", "report.hpp", "explain.hpp", "report"},
-    "report.hpp": {"base"},
-    "explain.hpp": {"base", "report.hpp"},
-    "verify.hpp": {"base", "ir", "options.hpp"},
-    "tracer.hpp": {"base", "ir", "options.hpp", "assumptions.hpp", "report.hpp"},
-    "engine.hpp": {"base", "ir", "tracer.hpp", "explain.hpp", "options.hpp", "assumptions.hpp", "jit.hpp"},
-    "dispatch": {"base", "ir", "run", "engine.hpp", "dispatch"},
-    "control.hpp": {"base", "ir", "engine.hpp"},
-    "dispatch.hpp": {"base", "ir", "engine.hpp", "size_guards.hpp", "dispatch"},
-    "assumptions.hpp": {"base", "ir", "options.hpp"},
-    "size_space.hpp": {"base", "ir", "engine.hpp"},
-    "sizes.hpp": {"base", "ir", "engine.hpp", "size_guards.hpp", "size_space.hpp"},
-    "traces.hpp": {"base", "ir", "engine.hpp", "sizes.hpp", "size_space.hpp"},
-    "size_guards.hpp": {"base", "ir", "engine.hpp"},
-    "caches.hpp": {"base", "run", "engine.hpp"},
-    "devices.hpp": {"base", "run", "engine.hpp"},
-    "streams.hpp": {"base", "run", "engine.hpp"},
-    "stages.hpp": {"base", "ir", "engine.hpp", "dispatch.hpp"},
-    "segments.hpp": {"dispatch", "base", "ir", "report.hpp", "report", "engine.hpp"},
-    "jit": {"base", "ir", "plan", "emit", "run", "size_space.hpp", "report", "report.hpp", "explain.hpp", "verify.hpp", "engine.hpp", "jit"},
-    "jit.hpp": {"caches.hpp", "control.hpp", "devices.hpp", "dispatch.hpp", "sizes.hpp", "size_space.hpp", "size_guards.hpp", "segments.hpp", "stages.hpp", "streams.hpp", "traces.hpp", "base", "ir", "autodiff", "rewrite", "plan", "emit", "run", "jit", "report", "explain.hpp", "verify.hpp",
-                "engine.hpp"},
-    "sinter.hpp": {"base", "front", "engine.hpp"},
-    "nn": {"sinter.hpp", "nn"},
-    "optim": {"sinter.hpp", "optim"},
-    "io": {"sinter.hpp", "io"},
-    "dist": {"sinter.hpp", "dist"},
+    "base": ["base"],
+    "ir": ["base", "ir"],
+    "autodiff": ["base", "ir", "engine", "autodiff"],  # engine declares gradient(), which autodiff/ defines
+    "engine": ["base", "ir", "engine", "jit"],
+    "guards": ["base", "ir", "engine", "guards"],
+    "trace": ["base", "ir", "engine", "guards", "trace"],
+    "rewrite": ["base", "ir", "rewrite"],
+    "plan/kernel": ["base", "ir", "plan/kernel"],
+    "plan/lowering": ["base", "ir", "plan/kernel", "plan/lowering"],
+    "plan/fusion": ["base", "ir", "plan/kernel", "plan/lowering", "plan/fusion"],
+    "plan": ["base", "ir", "plan/"],
+    "emit": ["base", "ir", "plan/kernel", "emit"],
+    "emit/prelude": ["base", "ir", "emit", "emit/prelude"],
+    "emit/cpu": ["base", "ir", "plan/kernel", "emit", "emit/prelude", "emit/cpu"],
+    "emit/cuda": ["base", "ir", "plan/kernel", "plan/fusion", "emit", "emit/prelude", "emit/cuda"],
+    "run": ["base", "run"],
+    "run/host": ["base", "run", "run/host"],
+    "run/build": ["base", "run", "run/host", "run/build"],
+    "run/cuda/device": ["base", "run", "run/host", "run/build", "run/cuda/device"],
+    "run/cuda/program": ["base", "run", "run/host", "run/build", "run/cuda/device", "run/cuda/program"],
+    "services": ["base", "run/", "engine", "services"],
+    "report": ["base", "ir", "engine", "plan/", "report"],
+    "dispatch": ["base", "ir", "engine", "guards", "report", "run", "dispatch"],
+    "jit/backends": ["base", "ir", "engine", "trace", "plan/", "emit/", "run/", "report", "jit/backends"],
+    "jit/check": ["base", "ir", "engine", "plan/", "emit/", "run/", "report", "jit/backends", "jit/check"],
+    "jit": ["base", "ir", "autodiff", "engine", "guards", "trace", "rewrite", "plan/", "emit/", "run/", "services", "report", "dispatch", "jit/"],
+    "front/shapes": ["base", "ir", "engine", "front/shapes"],
+    "front/tensor": ["base", "ir", "engine", "front/shapes", "front/tensor"],
+    "front/eager": ["base", "ir", "engine", "front/shapes", "front/tensor", "front/eager"],
+    "front/evaluate": ["base", "ir", "engine", "front/shapes", "front/tensor", "front/eager", "front/evaluate"],
+    "front/functions": ["base", "ir", "engine", "front/shapes", "front/tensor", "front/eager", "front/evaluate", "front/functions"],
+    "front/trees": ["base", "ir", "engine", "front/shapes", "front/tensor", "front/trees"],
+    "front/compile": ["base", "ir", "engine", "front/shapes", "front/tensor", "front/evaluate", "front/functions", "front/trees", "front/compile"],
+    "front/transforms": ["base", "ir", "engine", "front/functions", "front/trees", "front/compile", "front/transforms"],
+    "front/control": ["base", "ir", "engine", "front/shapes", "front/evaluate", "front/functions", "front/trees", "front/compile", "front/control"],
+    "front/runtime": ["base", "ir", "engine", "front/evaluate", "front/trees", "front/runtime"],
+    "front": ["base", "ir", "engine", "front/"],
+    "sinter.hpp": ["base", "front/", "engine"],
+    "nn": ["sinter.hpp", "nn/"],
+    "optim": ["sinter.hpp", "optim/"],
+    "io": ["sinter.hpp", "io/"],
+    "dist": ["sinter.hpp", "dist/"],
 }
 
 # The edges that close a circle: header-only, declarations bring their definitions along.
-SEAMS = {("engine.hpp", "jit.hpp"), ("ir/graph.hpp", "ir/define.hpp"), ("ir/dim.hpp", "ir/polynomial.hpp"), ("base/extent.hpp", "base/dims.hpp"),
-         ("front/loop.hpp", "front/loop_rows.hpp"), ("front/loop.hpp", "front/loop_moves.hpp"),
+SEAMS = {("engine/engine.hpp", "jit/pipeline.hpp"), ("ir/graph.hpp", "ir/define.hpp"), ("ir/dim.hpp", "ir/polynomial.hpp"),
+         ("base/extent.hpp", "base/dims.hpp"), ("front/eager/loop.hpp", "front/eager/loop_rows.hpp"),
+         ("front/eager/loop.hpp", "front/eager/loop_moves.hpp"),
          *((f"front/{name}.hpp", f"front/{rules}_rules.hpp") for name, rules in (
-             ("handle", "handle"), ("views", "view"), ("indexing", "index"), ("trace_push", "trace"), ("eager_reduce", "reduce"))),
+             ("evaluate/handle", "evaluate/handle"), ("evaluate/views", "evaluate/view"), ("functions/indexing", "functions/index"),
+             ("tensor/trace_push", "tensor/trace"), ("eager/reduce", "eager/reduce"))),
          *((f"base/{name}.hpp", "base/define.hpp") for name in ("callback", "device", "dims", "error", "local_list", "text", "shape_errors"))}
 
 # Tests of more than one folder: ops on every backend, random graphs.
 ACROSS = {"ops", "fuzz"}
+# What these declare is defined, and tested, elsewhere.
+DECLARES = {"engine"}
 
 # The eager loops: the one place outside emitted text that knows vectors and threads.
-EAGER = r"front/(eager|loop|simd|gemm|matmul|handle)\w*\.hpp$"
+EAGER = r"front/(eager/|evaluate/handle|functions/matmul)\w*\.hpp$"
 
 # Text that belongs to some rooms only: what, pattern, files where it may stand.
 ROOMS = [
@@ -96,8 +106,16 @@ COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 OP_NAME = re.compile(r"\bop::(\w+)")
 
 
-def folder_of(path):
-    return path.split("/")[0]
+def room_of(path):
+    """The longest row of SEES that the path lies in, else its first folder."""
+    parts = path.split("/")
+    rooms = ("/".join(parts[:n]) for n in range(len(parts), 0, -1))
+    return next((room for room in rooms if room in SEES), parts[0])
+
+
+def sees(here, to):
+    room = room_of(to)
+    return any(room == row or row.endswith("/") and (room + "/").startswith(row) for row in SEES[here])
 
 
 def read_sources(root):
@@ -137,15 +155,15 @@ def check(sources):
     for path, text in sorted(sources.items()):
         own, system[path] = includes_of(path, text)
         graph[path] = [to for to in own if to in sources]
-        here = folder_of(path)
+        here = room_of(path)
         if here not in SEES:
             report(path, "lies in no known room; add its folder to SEES in tests/check_layers.py and to the docs")
             continue
         for to in own:
             if to not in sources:
                 report(path, f"includes {to}, which does not exist")
-            elif folder_of(to) not in SEES[here]:
-                report(path, f"includes {to}; {here} sees only {', '.join(sorted(SEES[here]))}")
+            elif not sees(here, to):
+                report(path, f"includes {to}; {here} sees only {', '.join(SEES[here])}")
         lines = text.split("\n")
         if not re.match(rf"// {re.escape(path)}: \S", lines[0]):
             report(path, f"the first line is not '// {path}: what room it is.'", 1)
@@ -192,20 +210,21 @@ def check(sources):
                 report(path, f"<{name}> stands in front of the seam; every user would compile it")
     begin = "base/engine_begin.hpp"
     for path in sorted(system) if begin in system else []:
-        for name in system[path] if folder_of(path) not in IN_FRONT else []:
+        for name in system[path] if path.split("/")[0] not in IN_FRONT else []:
             if name not in system[begin]:
                 report(path, f"includes <{name}>; {begin} has to include it too")
     return found
 
 
 def unmirrored(root, sources):
-    """The folders of include/sinter whose tests are not in the folder of the same name, and folders of tests that are of none."""
-    rooms = {path.split("/")[0] for path in sources if "/" in path}
+    """First folders of include/sinter without tests, and folders of tests that are of no folder of include/sinter."""
+    folders = {"/".join(parts[:n]) for parts in (os.path.dirname(path).split("/") for path in sources) for n in range(1, len(parts) + 1)}
+    rooms = {folder for folder in folders if folder and "/" not in folder} - DECLARES
     top = os.path.join(root, "tests")
-    folders = {name for name in os.listdir(top) if os.path.isdir(os.path.join(top, name))} if os.path.isdir(top) else set()
-    tested = {name for name in folders if any(f.endswith("_test.cpp") for f in os.listdir(os.path.join(top, name)))}
-    return ([f"include/sinter/{room}: no tests/{room}/*_test.cpp; tests mirror include" for room in sorted(rooms - tested)] +
-            [f"tests/{name}: tests no folder of include/sinter, and is not in ACROSS" for name in sorted(tested - rooms - ACROSS)])
+    tested = {os.path.relpath(at, top) for at, _, names in os.walk(top) if any(name.endswith("_test.cpp") for name in names)}
+    return ([f"include/sinter/{room}: no tests/{room}/**/*_test.cpp; tests mirror include"
+             for room in sorted(rooms - {name.split("/")[0] for name in tested})] +
+            [f"tests/{name}: tests no folder of include/sinter, and is not in ACROSS" for name in sorted(tested - folders - ACROSS)])
 
 
 def self_test():
@@ -215,26 +234,29 @@ def self_test():
         "base/engine_begin.hpp": "// base/engine_begin.hpp: b.\n#include <dlfcn.h>\n#include <string>\n",
         "ir/ops.def": "// ir/ops.def: rows.\nSINTER_POINTWISE(exp, 1, floating, exp(a), g * r, none, none)\n",
         "ir/g.hpp": '// ir/g.hpp: g.\n#pragma once\n#include "../base/a.hpp"\n',
-        "front/t.hpp": '// front/t.hpp: t.\n#pragma once\n#include "../engine.hpp"\n',
+        "front/tensor/t.hpp": '// front/tensor/t.hpp: t.\n#pragma once\n#include "../../engine/engine.hpp"\n',
         "plan/p.hpp": '// plan/p.hpp: p.\n#pragma once\n#include "../ir/g.hpp"\n// op::exp in a comment is fine\n',
         "run/r.hpp": "// run/r.hpp: r.\n#pragma once\n#include <dlfcn.h>\n",
-        "engine.hpp": '// engine.hpp: e.\n#pragma once\n#include "ir/g.hpp"\n#include "jit.hpp"\n',
-        "jit.hpp": '// jit.hpp: j.\n#pragma once\n#include "engine.hpp"\n#include "plan/p.hpp"\n#include "run/r.hpp"\n',
-        "sinter.hpp": "// sinter.hpp: s.\n#pragma once\n#include <sinter/front/t.hpp>\n",
+        "engine/engine.hpp": '// engine/engine.hpp: e.\n#pragma once\n#include "../ir/g.hpp"\n#include "../jit/pipeline.hpp"\n',
+        "emit/cpu/c.hpp": '// emit/cpu/c.hpp: c.\n#pragma once\n#include "../../ir/g.hpp"\n',
+        "emit/cuda/c.hpp": '// emit/cuda/c.hpp: c.\n#pragma once\n#include "../../ir/g.hpp"\n',
+        "jit/pipeline.hpp": '// jit/pipeline.hpp: j.\n#pragma once\n#include "../engine/engine.hpp"\n#include "../plan/p.hpp"\n#include "../run/r.hpp"\n',
+        "sinter.hpp": "// sinter.hpp: s.\n#pragma once\n#include <sinter/front/tensor/t.hpp>\n",
     }
     faults = [
         ("base/a.hpp", '#include "../ir/g.hpp"', "base sees only"),
-        ("plan/p.hpp", "#include <sinter/front/t.hpp>", "plan sees only"),
+        ("plan/p.hpp", "#include <sinter/front/tensor/t.hpp>", "plan sees only"),
         ("run/r.hpp", '#include "../ir/g.hpp"', "run sees only"),
-        ("front/t.hpp", '#include "../jit.hpp"', "front sees only"),
+        ("front/tensor/t.hpp", '#include "../../jit/pipeline.hpp"', "front/tensor sees only"),
+        ("emit/cuda/c.hpp", '#include "../cpu/c.hpp"', "emit/cuda sees only"),
         ("ir/g.hpp", '#include "none.hpp"', "does not exist"),
         ("ir/g.hpp", '#include "g.hpp"', "include circle"),
         ("plan/p.hpp", "int x = op::exp;", "names op::exp"),
         ("plan/p.hpp", "#pragma omp parallel", "OpenMP outside"),
         ("ir/g.hpp", "xsimd::batch<float> b;", "vector code outside"),
         ("ir/g.hpp", "__global__ void f();", "GPU code outside"),
-        ("front/t.hpp", "void* h = dlopen(p, 0);", "operating system outside"),
-        ("front/t.hpp", "#include <regex>", "in front of the seam"),
+        ("front/tensor/t.hpp", "void* h = dlopen(p, 0);", "operating system outside"),
+        ("front/tensor/t.hpp", "#include <regex>", "in front of the seam"),
         ("ir/g.hpp", "\n" * MAX_LINES, "lines long"),
         ("run/r.hpp", "#include <poll.h>", "has to include it too"),
         ("misc/x.hpp", "", "no known room"),
@@ -255,7 +277,7 @@ def self_test():
             write(root, {os.path.join("tests", path): "" for path in tests})
             return check(read_sources(root)) + unmirrored(root, read_sources(root))
 
-    tests = [f"{room}/a_test.cpp" for room in ("base", "ir", "front", "plan", "run", "fuzz")]
+    tests = [f"{room}/a_test.cpp" for room in ("base", "ir", "front/tensor", "plan", "run", "emit/cpu", "jit", "fuzz")]
     failures = [f"the clean tree is refused: {line}" for line in run(clean, tests)]
     for planted, expected in ((tests[1:], "include/sinter/base: no tests/base"), ([*tests, "misc/a_test.cpp"], "tests/misc: tests no")):
         if not any(expected in line for line in run(clean, planted)):

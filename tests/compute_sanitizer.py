@@ -18,11 +18,11 @@ import time
 
 
 # What starts CUDA in children, which the tool does not follow: kernels that fail on purpose, mostly.
-LEFT_OUT = ("run/cuda_fault/gpu", "run/cuda_emulator/gpu")
+LEFT_OUT = ("run/cuda/device/fault/gpu", "run/cuda/emulator/gpu")
 LEFT_OUT_CASES = "*in a forked child*"
 # Graphs with copies and conditional nodes. The tool (2025.3) ends where memory that a copy node has was freed and allocated anew between two
 # launches, and reports misaligned accesses, of no kernel, where other processes use the GPU, too.
-RECORDED = ("front/cuda_control/gpu", "jit/cuda_recorded/gpu", "jit/cuda_table/gpu")
+RECORDED = ("front/control/cuda_control/gpu", "jit/cuda_recorded/gpu", "jit/cuda_table/gpu")
 ALONE = (*RECORDED, "jit/cuda_hits/gpu")
 
 

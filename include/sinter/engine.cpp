@@ -4,6 +4,6 @@
 #define SINTER_COMPILED
 #endif
 
-#include "jit.hpp"
+#include "jit/pipeline.hpp"
 
 #include "front/define.hpp"

@@ -8,6 +8,7 @@
 #include <sinter/sinter.hpp>
 #include <sstream>
 #include <string>
+#include <test_paths.hpp>
 #include <tuple>
 #include <vector>
 

@@ -4,9 +4,9 @@
 // SINTER_EMULATOR_NVRTC  the real one's path; "none": do without
 // SINTER_EMULATOR_REJECT text that is refused where it is part of a source
 // SINTER_EMULATOR_CACHE  a folder that keeps what the sources became, for suites of several compilers; their kernels are the same
-#include <sinter/run/cache.hpp>
-#include <sinter/run/cuda_library.hpp>
-#include <sinter/run/host_compiler.hpp>
+#include <sinter/run/build/cache.hpp>
+#include <sinter/run/cuda/device/library.hpp>
+#include <sinter/run/host/compiler.hpp>
 
 #include <unistd.h>
 
@@ -76,7 +76,7 @@ std::string refusal(const std::string& source, const char* architecture) {
   void* which = nullptr;
   if (j.create(&which, source.c_str(), "kernel.cu", 0, nullptr, nullptr) != 0) return "NVRTC made no program";
   const std::string option = std::string("--gpu-architecture=") + architecture;
-  // As run/cuda_nvrtc.hpp has them.
+  // As run/cuda/program/nvrtc.hpp has them.
   const char* const options[] = {option.c_str(), "--std=c++17", "--fmad=false", "-w", "--minimal"};
   std::string log;
   if (j.compile(which, j.major >= 13 ? 5 : 4, options) != 0) {

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <test_paths.hpp>
 
 namespace emulator {
 
@@ -36,7 +37,6 @@ inline constexpr int skipped = 77;
 /// Chooses the libraries. Returns `skipped`, or 1 with SINTER_TEST_GPU=required, when a real GPU is wanted and there is
 /// none; else 0. With SINTER_TEST_GPU=assumed nobody looks: a child that starts CUDA would wait for compute-sanitizer.
 inline int select() {
-#if defined(SINTER_TEST_EMULATOR)
   if (!real()) {
     ::setenv("SINTER_LIBCUDA", SINTER_TEST_EMULATOR "/libcuda.so", 0);
     ::setenv("SINTER_LIBNVRTC", SINTER_TEST_EMULATOR "/libnvrtc.so", 0);
@@ -44,7 +44,6 @@ inline int select() {
     ::setenv("SINTER_EMULATOR_DEVICES", "2", 0);
     return 0;
   }
-#endif
   if (!real() || std::strcmp(std::getenv("SINTER_TEST_GPU"), "assumed") == 0 || gpu_present()) return 0;
   std::fputs("SKIPPED: no GPU was found on this machine; these tests ran on the emulator only\n", stderr);
   return std::strcmp(std::getenv("SINTER_TEST_GPU"), "required") == 0 ? 1 : skipped;

@@ -10,8 +10,8 @@
 #include <tuple>
 #include <vector>
 
-#include <sinter/engine.hpp>
-#include <sinter/front/handle.hpp>
+#include <sinter/engine/engine.hpp>
+#include <sinter/front/evaluate/handle.hpp>
 
 #include "../texts.hpp"
 

@@ -3,9 +3,9 @@
 
 #include <cstdlib>
 #include <memory>
-#include <sinter/emit/cpu.hpp>
-#include <sinter/run/build.hpp>
-#include <sinter/run/program.hpp>
+#include <sinter/emit/cpu/kernel.hpp>
+#include <sinter/run/build/build.hpp>
+#include <sinter/run/host/program.hpp>
 #include <stdexcept>
 #include <string>
 #include <vector>

@@ -2,7 +2,7 @@
 // test_fuzz --backend cuda does the same for as many seeds as it is given.
 #include <doctest/doctest.h>
 
-#include <sinter/jit.hpp>
+#include <sinter/jit/pipeline.hpp>
 
 #include "draw.hpp"
 #include "programs.hpp"

@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <sinter/ir/value.hpp>
-#include <sinter/jit.hpp>
+#include <sinter/jit/pipeline.hpp>
 
 #include "kernels.hpp"
 

@@ -4,10 +4,10 @@
 #include <cstring>
 #include <map>
 #include <memory>
-#include <sinter/emit/cpu.hpp>
+#include <sinter/emit/cpu/kernel.hpp>
 #include <sinter/ir/define.hpp>
 #include <sinter/plan/memory.hpp>
-#include <sinter/run/program.hpp>
+#include <sinter/run/host/program.hpp>
 #include <string>
 #include <vector>
 

@@ -1,7 +1,7 @@
 // The whole pipeline on random graphs: memory that was in use before, inputs that may be overwritten.
 #include <doctest/doctest.h>
 
-#include <sinter/jit.hpp>
+#include <sinter/jit/pipeline.hpp>
 
 #include "draw.hpp"
 #include "programs.hpp"

@@ -1,7 +1,7 @@
 // tests/fuzz/programs.hpp: graphs through engine::build, on the host or a GPU, on guarded memory.
 #pragma once
 
-#include <sinter/jit.hpp>
+#include <sinter/jit/pipeline.hpp>
 
 #include "kernels.hpp"
 

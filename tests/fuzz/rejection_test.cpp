@@ -1,7 +1,7 @@
 // What does not fit is refused by a user_error, and by nothing else; what is accepted can be planned and printed.
 #include <doctest/doctest.h>
 
-#include <sinter/emit/cuda.hpp>
+#include <sinter/emit/cuda/kernel.hpp>
 
 #include "draw.hpp"
 

@@ -1,7 +1,7 @@
 // tests/fuzz/steps.hpp: branches and loops as the host runs them, with the interpreter in place of their parts' kernels.
 #pragma once
 
-#include <sinter/jit.hpp>
+#include <sinter/jit/pipeline.hpp>
 
 #include "draw.hpp"
 

@@ -3,7 +3,7 @@
 
     check.py ROOT -- COMPILER ARGUMENTS...
 
-They are compiled as the engine's unit and users of sinter::compiled see them; sinter.hpp, jit.hpp and ir without SINTER_COMPILED too.
+They are compiled as the engine's unit and users of sinter::compiled see them; sinter.hpp, jit/pipeline.hpp and ir without SINTER_COMPILED too.
 Planted headers that need another one first must be refused, or the check itself is broken.
 
 A header is read behind a precompiled one where that hides nothing: one that it includes, itself or through others, before
@@ -21,8 +21,8 @@ import tempfile
 
 COMPILED = ["-DSINTER_COMPILED"]
 # Large headers that many others begin with, the larger first.
-SHARED = ["jit/code.hpp", "front/evaluate.hpp", "front/tensor.hpp", "plan/fuse.hpp", "emit/writer.hpp", "plan/kernel.hpp", "ir/graph.hpp",
-          "run/cuda_memory.hpp", "ir/node.hpp", "run/file.hpp", "base/text.hpp"]
+SHARED = ["jit/backends/code.hpp", "front/evaluate/evaluate.hpp", "front/tensor/tensor.hpp", "plan/fusion/fuse.hpp", "emit/writer.hpp", "plan/kernel/kernel.hpp", "ir/graph.hpp",
+          "run/cuda/device/memory.hpp", "ir/node.hpp", "run/file.hpp", "base/text.hpp"]
 
 
 def included(folder, header):

@@ -5,7 +5,7 @@
 
 #include <doctest/doctest.h>
 
-#include <sinter/run/cuda_driver.hpp>
+#include <sinter/run/cuda/device/driver.hpp>
 #include <sinter/sinter.hpp>
 
 #include "../allocations.hpp"

@@ -8,7 +8,7 @@
 
 #include <doctest/doctest.h>
 
-#include <sinter/run/cuda_nvrtc.hpp>
+#include <sinter/run/cuda/program/nvrtc.hpp>
 #include <sinter/sinter.hpp>
 
 namespace {

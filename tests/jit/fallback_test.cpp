@@ -9,6 +9,8 @@
 #include <doctest/doctest.h>
 #include <sinter/sinter.hpp>
 
+#include <test_paths.hpp>
+
 #include "../stderr_text.hpp"
 
 using namespace sinter;

@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include <sinter/sinter.hpp>
+#include <test_paths.hpp>
 
 using namespace sinter;
 

@@ -1,7 +1,7 @@
 // tests/run/support.hpp: environment variables, folders, child processes and pretended compilers for the tests here.
 #pragma once
 
-#include <sinter/run/build.hpp>
+#include <sinter/run/build/build.hpp>
 
 #include <sys/stat.h>
 #include <sys/wait.h>

@@ -12,8 +12,8 @@
 #include "../base/log.hpp"
 #include "../base/series.hpp"
 #include "../base/text.hpp"
-#include "../engine.hpp"
-#include "guard.hpp"
+#include "../engine/engine.hpp"
+#include "../guards/guard.hpp"
 
 namespace sinter::engine::detail {
 

@@ -8,10 +8,10 @@
 #include "../base/callback.hpp"
 #include "../base/log.hpp"
 #include "../base/text.hpp"
-#include "../engine.hpp"
+#include "../engine/engine.hpp"
 #include "../ir/print.hpp"
-#include "holdings.hpp"
-#include "raise_constants.hpp"
+#include "function_state.hpp"
+#include "raise_numbers.hpp"
 
 namespace sinter::engine {
 

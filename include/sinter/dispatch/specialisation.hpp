@@ -10,10 +10,10 @@
 #include <utility>
 
 #include "../base/series.hpp"
-#include "../engine.hpp"
-#include "guard.hpp"
-#include "heat.hpp"
-#include "varying.hpp"
+#include "../engine/engine.hpp"
+#include "../guards/guard.hpp"
+#include "hot_extents.hpp"
+#include "varying_numbers.hpp"
 
 namespace sinter::engine::detail {
 

@@ -12,7 +12,7 @@
 #include "../base/callback.hpp"
 #include "../base/log.hpp"
 #include "../base/series.hpp"
-#include "../engine.hpp"
+#include "../engine/engine.hpp"
 #include "../run/background.hpp"
 #include "specialisation.hpp"
 

@@ -9,7 +9,7 @@
 
 #include "../base/series.hpp"
 #include "../base/text.hpp"
-#include "../plan/kernel.hpp"
+#include "../plan/kernel/kernel.hpp"
 
 namespace sinter::engine::emit {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../base/sorted.hpp"
-#include "fuse.hpp"
+#include "fusion/fuse.hpp"
 
 namespace sinter::engine::plan {
 

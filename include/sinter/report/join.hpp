@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "../base/config.hpp"
-#include "../report.hpp"
+#include "../engine/report.hpp"
 
 namespace sinter::engine::reporting {
 

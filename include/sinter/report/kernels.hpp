@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "../base/sorted.hpp"
-#include "../plan/fuse.hpp"
-#include "../report.hpp"
+#include "../engine/report.hpp"
+#include "../plan/fusion/fuse.hpp"
 
 namespace sinter::engine::reporting {
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "../base/sorted.hpp"
+#include "../engine/report.hpp"
 #include "../ir/graph.hpp"
-#include "../report.hpp"
 #include "escape.hpp"
 #include "text.hpp"
 

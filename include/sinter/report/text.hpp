@@ -7,7 +7,7 @@
 #include "../base/error.hpp"
 #include "../base/sorted.hpp"
 #include "../base/text.hpp"
-#include "../explain.hpp"
+#include "../engine/explain.hpp"
 
 namespace sinter::engine::reporting {
 

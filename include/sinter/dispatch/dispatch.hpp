@@ -1,0 +1,397 @@
+// dispatch/dispatch.hpp: which specialisation of a compiled function answers a call, and what happens when none does.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "../base/callback.hpp"
+#include "../base/log.hpp"
+#include "../base/series.hpp"
+#include "../base/text.hpp"
+#include "../engine/engine.hpp"
+#include "../guards/guard.hpp"
+#include "../guards/sizes.hpp"
+#include "../guards/values.hpp"
+#include "function_state.hpp"
+#include "limits.hpp"
+#include "mismatch.hpp"
+#include "shared_kernels.hpp"
+#include "specialisation.hpp"
+
+namespace sinter::engine {
+
+namespace detail {
+
+/// Calls read a table without a lock; misses make specialisations one at a time.
+class dispatcher final : public function, public std::enable_shared_from_this<dispatcher> {
+ public:
+  dispatcher(const options& how, location where) : how_(how), where_(where), limits_(how_), held_(how_, where) {}
+
+  found find(const call& c, const tracing& trace) override {
+    readers::count& in = held_.enter();
+    if (specialisation* const e = held_.look_up(c)) {
+      found hit = answer(e, in);
+      if (e->warmth) watch(*e, c, trace);
+      return hit;
+    }
+    in.fetch_sub(1);
+    return miss(c, trace, how_.tier);
+  }
+
+  void answered(const call& c, const segments_run& did) override {
+    const holdings::reading now(held_);
+    for (const auto& e : now->all())
+      if (e->reads_values() && e->when.accepts(c)) return e->note(did);
+  }
+
+  trace_request segment_request(const call& c) override {
+    trace_request wanted;
+    wanted.layout = sizes_.layout_for(c, how_.dynamic, current_stance != stance::normal);
+    if (!wanted.layout.any_open()) wanted.layout = {};
+    const holdings::reading now(held_);
+    for (const auto& e : now->all()) {
+      if (!e->reads_values() || !e->when.accepts(c)) continue;
+      wanted.beyond = e->beyond;
+      if (wanted.layout.any_open()) wanted.layout = e->opened(std::move(wanted.layout));
+      break;
+    }
+    return wanted;
+  }
+
+  holdings& held() override { return held_; }
+
+  void prepare(const call& c, const tracing& trace) override {
+    miss(c, trace, tier::immediate);
+    wait_ready();
+  }
+
+  size_layout open_sizes(const call& c, const tracing& trace) override {
+    const std::lock_guard one_build(building_);
+    const holdings::reading now(held_);
+    const specialisation* const e = answering(now, c, trace).first;
+    return e && !e->when.exact() ? laid_out_for(c, e->when.given().layout) : size_layout{};
+  }
+
+  std::shared_ptr<void> take_numbers(const call& c, const tracing& trace, traced& t,
+                                     series<argument>& inputs) override {
+    const std::lock_guard one_build(building_);
+    const holdings::reading now(held_);
+    const auto [e, accepts] = answering(now, c, trace);
+    if (!t.graph->has_scalars || (accepts && !e->shared)) return nullptr;
+    const numbered n(t, c, how_);
+    const bool known = e && e->kin->structure == n.structure;
+    varying numbers(n.graph, n.constants);
+    if (known) numbers = accepts ? e->shared->constants : e->kin->constants;
+    if (known && !accepts) numbers.note(n.graph, n.constants);
+    auto open = make_on_heap<opened_numbers>(n.graph, numbers.of(n.constants), t.graph->captures.size(), c.tensors);
+    t.graph->graph = open->graph;
+    inputs = open->inputs;
+    return open;
+  }
+
+  void wait_ready() override { held_.builds.wait(); }
+  const options& how() const override { return how_; }
+
+  report last() const override {
+    const holdings::reading now(held_);
+    const specialisation* const e = now->recent();
+    return e ? e->describe() : report{};
+  }
+
+  explanation explain() const override {
+    const holdings::reading now(held_);
+    explanation out;
+    out.name = how_.name;
+    series<const specialisation*> order;
+    for (const auto& e : now->all()) order.push_back(e.get());
+    sort_stably(order, [](const auto* a, const auto* b) { return a->used.load() > b->used.load(); });
+    for (const auto* e : order) {
+      out.specialisations.push_back({e->why, e->when.in_words(), sizes_of(*e), e->describe()});
+      for (const break_report& b : out.specialisations.back().what.breaks)
+        if (std::count(out.breaks.begin(), out.breaks.end(), b) == 0) out.breaks.push_back(b);
+    }
+    return out;
+  }
+
+  std::size_t size() const override {
+    const holdings::reading now(held_);
+    return now->all().size() - holdings::count(now->all(), standing::hot);
+  }
+
+ private:
+  /// The specialisation that accepts the call and true, or one that would but for C++ numbers.
+  std::pair<const specialisation*, bool> answering(const holdings::reading& now, const call& c, const tracing& trace) {
+    if (const specialisation* const e = held_.accepted(now, c)) return {e, true};
+    const auto akin = differing_in_numbers(now->all(), c, trace);
+    return {akin.empty() ? nullptr : akin.front(), false};
+  }
+
+  static series<size_report> sizes_of(const specialisation& e) {
+    series<size_report> out;
+    for (const auto& n : e.narrowed()) out.push_back({n.what.tensor, n.what.axis, n.how, n.why, n.where});
+    return out;
+  }
+
+  static found answer(const specialisation* e, readers::count& in) {
+    return {e->now.load(std::memory_order_acquire), e->skeleton.get(), &in, e->reads_values()};
+  }
+
+  found miss(const call& c, const tracing& trace, tier when) {
+    std::unique_lock one_build(building_);
+    readers::count& in = held_.enter();
+    found held(nullptr, nullptr, &in);  // leaves on every way out
+    specialisation* e = held_.look_up(c);
+    if (!e) e = accepted_by_ignoring(c);
+    if (!e) {
+      e = make(c, trace, when, one_build);
+      if (e && e->kind == standing::supplied && e->warmth) watch(*e, c, trace);
+    }
+    if (!e) return held;
+    held.code = e->now.load(std::memory_order_acquire);
+    held.skeleton = e->skeleton.get();
+    held.reads_values = e->reads_values();
+    return held;
+  }
+
+  /// A specialisation that would accept the call if tests' ignored guards were not there.
+  specialisation* accepted_by_ignoring(const call& c) const {
+    const unsigned ignored = ignored_guards().load(std::memory_order_relaxed);
+    if (!ignored) return nullptr;
+    for (const auto& e : held_.all()) {
+      const auto all = e->when.differences(c);
+      if (std::all_of(all.begin(), all.end(),
+                      [&](const mismatch& m) { return ignored >> static_cast<int>(m.kind) & 1; }))
+        return e.get();
+    }
+    return nullptr;
+  }
+
+  /// A specialisation for a call that none accepts; null when the function is to be run as it is. As soon as the function reads a
+  /// value, what it does is this call's: others need not wait for it, and it may wait for them.
+  specialisation* make(const call& c, const tracing& trace, tier when,
+                       std::unique_lock<std::recursive_mutex>& one_build) {
+    check_device(c.where, how_.name.c_str(), where_);
+    const series<failed_guard> failed = failed_guards(held_.all(), c, trace);
+    const std::string why = reason(failed);
+    logs::to("recompiles", [&] { return how_.name + ": " + why; });
+    const series<specialisation*> akin = differing_in_numbers(held_.all(), c, trace);
+    const bool strict = current_stance == stance::fail_on_recompile;
+    const bool shares = std::any_of(akin.begin(), akin.end(), [](const auto* e) { return e->kin->kernels != nullptr; });
+    if (!(strict && shares) && !may_compile(why)) return nullptr;
+    if (akin.empty()) note(failed);
+    const std::pair limited = held_.limited(c.signature);
+    const std::size_t regular = limited.first;
+    const bool beyond = limited.second;
+    const std::size_t native = holdings::count(held_.all(), standing::native, c.signature);
+    const bool beyond_native = beyond || native >= held_.most();
+    const std::string refusal = beyond_native && how_.on_limit != on_limit::evict
+                                    ? limits_.complaint(std::max(regular, native))
+                                    : std::string();
+    holdings::entry in_segments;
+    const sinter::detail::callback<void()> on_read = [&] {
+      if (!akin.empty()) note(failed);
+      if (beyond_native) complain(std::max(regular, native));
+      in_segments = make_on_heap<specialisation>(guard(words_of(c, trace), c), nullptr, why,
+                                                 refusal.empty() ? standing::native : standing::refused);
+      in_segments->beyond = refusal;
+      held_.add(in_segments);
+      one_build.unlock();
+    };
+    traced t;
+    numbered n;
+    series<size_layout> layouts = layouts_of(akin, c);
+    layouts.push_back(sizes_.layout_for(c, how_.dynamic, strict));
+    for (size_layout& layout : layouts) {
+      try {
+        t = trace_sizes(c, trace, std::move(layout), refusal, !strict, on_read);
+      } catch (const std::exception& problem) {
+        held_.remove(in_segments.get());
+        // Under a stance that is the error, whatever the function cannot do then.
+        if (dynamic_cast<const user_error*>(&problem)) may_compile(why);
+        throw;
+      }
+      if (t.answer) {
+        in_segments->note(t.did);
+        return in_segments.get();
+      }
+      if (!t.graph->has_scalars) continue;
+      n = numbered(t, c, how_);
+      for (const specialisation* e : akin)
+        if (e->kin->structure == n.structure) return supplied(e->kin, t, n, c, words_of(c, trace), why, when);
+    }
+    if (!akin.empty()) {
+      may_compile(why);
+      note(failed);
+      const std::string said = several_graphs(failed, akin, t.graph->assumed.open.size());
+      if (!said.empty()) logs::warn_once(how_.name + ": " + said);
+    }
+    const specialisation* const replaced = beyond ? opened_by(c, t.graph->assumed) : nullptr;
+    const bool refused = beyond && !replaced;
+    if (refused && how_.on_limit == on_limit::error) fail(how_.name, limits_.complaint(regular), where_);
+    const bool interpreted = refused && how_.on_limit == on_limit::reference;
+    if (beyond) complain(regular, replaced != nullptr);
+    auto made = make_on_heap<specialisation>(guard(c, t.graph->assumed, words_of(c, trace)), t.skeleton, why,
+                                             interpreted ? standing::interpreted : standing::regular);
+    if (how_.backend != "reference")
+      made->beyond = interpreted ? limits_.complaint(regular) : when == tier::background ? "they are being made" : "";
+    logs::to("guards", [&] {
+      return how_.name + ":\n" + text::join(made->when.in_words(), "\n", [](const auto& line) { return "  " + line; }) +
+             text::join(sizes_of(*made), "", [](const size_report& s) { return "\n  " + s.text(); });
+    });
+    const bool by_kin = !interpreted && t.graph->has_scalars;
+    if (by_kin) {
+      made->kin = new_kin(n, t);
+      maker().share(*made->kin, n, t, c, when);
+      serve_kin(*made, n);
+    } else {
+      options how = how_;
+      if (interpreted || when == tier::background) how.backend = "reference";
+      made->serve(build(make_on_heap<tracer>(*t.graph), c.tensors, how, c.where, &shared_));
+    }
+    if (held_.wants_hot_kernels() && !made->when.exact() && !interpreted)
+      made->warmth = make_on_heap<heat>(how_.hot_calls);
+    if (by_kin) made->kin->warmth = made->warmth;
+    held_.add(made, replaced);
+    if (when == tier::background && !interpreted && !by_kin)
+      held_.builds.start(*t.graph, c.tensors, c.where, how_,
+                         [made, self = weak_from_this()](std::shared_ptr<const program> p) {
+                           made->serve(std::move(p));
+                           if (const auto d = self.lock()) d->held_.has_grown(made.get());
+                         });
+    return made.get();
+  }
+
+  /// What a specialisation of this call with open extents takes the place of, so that it is made past the limit too: the
+  /// least recently used one that differs from the call in extents alone, and was made for such as are open now. Or null.
+  const specialisation* opened_by(const call& c, const assumptions& made) const {
+    const specialisation* found = nullptr;
+    const auto is_of_sizes = [](const mismatch& m) {
+      return m.kind == guard_kind::extent || m.kind == guard_kind::stride || m.kind == guard_kind::relation;
+    };
+    for (const auto& e : held_.all()) {
+      if (made.open.empty() || e->kind != standing::regular) continue;
+      if (found && e->used.load() > found->used.load()) continue;
+      const auto all = e->when.differences(c);
+      if (std::all_of(all.begin(), all.end(), is_of_sizes) && e->when.is_within(made.layout)) found = e.get();
+    }
+    return found;
+  }
+
+  /// Whether this thread's stance lets a call compile; false where the function is to be run as it is.
+  bool may_compile(const std::string& why) const {
+    if (current_stance == stance::fail_on_recompile)
+      fail(how_.name, "a stance forbids to compile, and no specialisation accepts this call: " + why, where_);
+    return current_stance != stance::eager_on_recompile;
+  }
+
+  /// A specialisation whose kernels its kin share: they take the constants by which the traces differ as arguments.
+  specialisation* supplied(const std::shared_ptr<kinship>& kin, const traced& t, const numbered& n, const call& c,
+                           series<leaf_text> words, const std::string& why, tier when) {
+    varying numbers = kin->constants;
+    const bool more = numbers.note(n.graph, n.constants);
+    if (more || !kin->kernels->reads(t.graph->captures)) {
+      if (more) may_compile(why);  // else the kernels are there, for other captured tensors
+      std::swap(kin->constants, numbers);
+      try {
+        maker().share(*kin, n, t, c, when);
+      } catch (...) {
+        kin->constants = std::move(numbers);
+        throw;
+      }
+    }
+    auto made =
+        make_on_heap<specialisation>(guard(c, t.graph->assumed, std::move(words)), t.skeleton, why, standing::supplied);
+    made->kin = kin;
+    made->warmth = kin->warmth;
+    serve_kin(*made, n);
+    held_.add(made);
+    return made.get();
+  }
+
+  kernel_maker maker() { return {how_, held_, shared_}; }
+
+  /// Of several guards those of numbers are not what kernels are made for.
+  void note(const series<failed_guard>& failed) {
+    const bool numbers = std::all_of(failed.begin(), failed.end(), [](const auto& f) { return f.is_number(); });
+    for (const auto& f : failed)
+      if (numbers || !f.is_number()) limits_.note(f);
+  }
+
+  void complain(std::size_t regular, bool replaced = false) {
+    if (!held_.warn_now()) return;
+    std::string then = replaced ? "One with open extents takes the place of the least recently used one. " : "";
+    then += how_.on_limit == on_limit::evict   ? "The least recently used one is dropped. "
+            : how_.on_limit == on_limit::error ? "Calls that would need more are errors. "
+                                               : "Calls that would need more are interpreted, which is slow. ";
+    logs::write("warning", sinter::detail::located(how_.name + ": " + limits_.complaint(regular, then), where_));
+  }
+
+  /// Counts a call of a specialisation with open extents.
+  void watch(const specialisation& e, const call& c, const tracing& trace) {
+    if (!e.warmth->counts() || current_stance != stance::normal) return;
+    const std::uint64_t extents = hash_of_extents(c);
+    if (e.warmth->just_hot(extents) && !warm(c, trace)) e.warmth->ask_again(extents);
+  }
+
+  /// Extents that a specialisation with open ones meets often get kernels of their own, made in the background. False when
+  /// that has to wait, since another build is under way.
+  bool warm(const call& c, const tracing& trace) {
+    const std::unique_lock one_build(building_, std::try_to_lock);
+    if (!one_build) return false;
+    if (holdings::count(held_.all(), standing::hot, c.signature) >= held_.most()) return true;
+    traced t;
+    try {
+      t = trace.run(trace.what, trace_request{});
+    } catch (...) {
+      logs::warn_once(how_.name + ": frequent extents get no kernels of their own: " + thrown());
+      return true;
+    }
+    if (t.answer) return true;
+    auto made = make_on_heap<specialisation>(guard(c, t.graph->assumed, words_of(c, trace)), t.skeleton,
+                                             "these extents are frequent", standing::hot);
+    if (t.graph->has_scalars) {
+      const numbered n(t, c, how_);
+      made->kin = new_kin(n, t);
+      made->kin->frequent = true;
+      maker().share(*made->kin, n, t, c, how_.tier, [made, n](holdings& h) {
+        serve_kin(*made, n);
+        h.add(made);
+      });
+      return true;
+    }
+    held_.builds.start(*t.graph, c.tensors, c.where, how_,
+                       [made, self = weak_from_this()](std::shared_ptr<const program> p) {
+                         made->serve(std::move(p));
+                         if (const auto d = self.lock()) d->held_.add(made);
+                       });
+    return true;
+  }
+
+  const options how_;
+  const location where_;
+  limits limits_;  ///< under building_
+  size_policy sizes_;
+  std::recursive_mutex building_;  ///< held while a specialisation is made; what is traced may call the function again
+  holdings held_;
+  std::shared_ptr<void> shared_;
+};
+
+}  // namespace detail
+
+/// Numbers that were specialised are compared by the guard itself.
+SINTER_API bool holds(const assumptions& given, const call& c) {
+  return given.layout.sizes.empty() || detail::sizes_hold(given.layout, c.tensors);
+}
+
+SINTER_API std::shared_ptr<function> make_function(const options& how, location where) {
+  auto made = std::make_shared<detail::dispatcher>(how, where);
+  made->held().lives(std::shared_ptr<detail::holdings>(made, &made->held()));
+  return made;
+}
+
+}  // namespace sinter::engine

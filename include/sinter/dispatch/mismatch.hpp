@@ -1,0 +1,87 @@
+// dispatch/mismatch.hpp: in what a call differs from specialisations, and from which in C++ numbers alone.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "../base/series.hpp"
+#include "../base/text.hpp"
+#include "../engine/engine.hpp"
+#include "limits.hpp"
+#include "specialisation.hpp"
+
+namespace sinter::engine::detail {
+
+/// What differs from the most recently used specialisation for the call's types; nothing when there is none.
+inline series<failed_guard> failed_guards(const series<std::shared_ptr<specialisation>>& held, const call& c,
+                                          const tracing& trace) {
+  const specialisation* last = nullptr;
+  for (const auto& e : held)
+    if (e->when.signature() == c.signature && (!last || e->used.load() > last->used.load())) last = e.get();
+  series<failed_guard> out;
+  if (!last) return out;
+  constexpr std::size_t most_told = 16;
+  for (const auto& m : last->when.differences(c)) {
+    failed_guard f = in_words(m, last->when, c, trace);
+    if (out.empty() || text_of(out.back()) != text_of(f)) out.push_back(std::move(f));  // else another word of one text
+    if (out.size() == most_told) break;
+  }
+  return out;
+}
+
+/// Why no specialisation accepts the call.
+inline std::string reason(const series<failed_guard>& failed) {
+  if (failed.empty()) return "the first call with arguments of these types";
+  return text::join(failed, "; ", [](const auto& f) { return text_of(f); });
+}
+
+/// Specialisations that the call differs from in floating C++ numbers alone, the most recently used first.
+inline series<specialisation*> differing_in_numbers(const series<std::shared_ptr<specialisation>>& held, const call& c,
+                                                    const tracing& trace) {
+  series<specialisation*> out;
+  const auto is_number = [&](const mismatch& m) {
+    if (m.kind == guard_kind::number) return true;
+    return m.kind == guard_kind::value && trace.describe && trace.describe(trace.what, m.leaf, false).floating;
+  };
+  for (const auto& e : held) {
+    if (!e->kin || !holds(e->when.given(), c)) continue;
+    const auto all = e->when.differences(c);
+    if (std::all_of(all.begin(), all.end(), is_number)) out.push_back(e.get());
+  }
+  sort_stably(out, [](const auto* a, const auto* b) { return a->used.load() > b->used.load(); });
+  return out;
+}
+
+/// The extents with which kernels of theirs may be met: the call's own where such are frequent, then as open as they are for the one
+/// used last. What the call's extents have in common by chance (a batch as wide as the layer) is not asked there.
+inline series<size_layout> layouts_of(const series<specialisation*>& akin, const call& c) {
+  series<size_layout> out;
+  if (std::any_of(akin.begin(), akin.end(), [](const auto* e) { return e->kin->frequent; })) out.emplace_back();
+  const auto open = std::find_if(akin.begin(), akin.end(), [](const auto* e) { return !e->when.exact(); });
+  if (open != akin.end()) out.push_back(laid_out_for(c, (*open)->when.given().layout));
+  return out;
+}
+
+/// What to say when C++ numbers alone have made a third graph with `open` open extents, beside those of `akin`; or nothing.
+inline std::string several_graphs(const series<failed_guard>& failed, const series<specialisation*>& akin,
+                                  std::size_t open) {
+  const kinship* one = nullptr;
+  bool several = false;
+  for (const specialisation* e : akin) {
+    if (e->kin->open != open) continue;
+    several = several || (one && one != e->kin.get());
+    one = e->kin.get();
+  }
+  const auto* const f = std::find_if(failed.begin(), failed.end(), [](const auto& x) { return x.is_number(); });
+  if (!several || f == failed.end()) return {};
+  const std::string graphs = ", and its values have made several graphs, each with kernels of its own; ";
+  return f->place +
+         (f->what.kind == guard_kind::number
+              ? " becomes a C++ number in the function" + graphs +
+                    "take it as auto or as tensor<float, 0> and compute with it as with a tensor"
+              : " is a C++ number within a tree" + graphs + "make it a tensor<float, 0>, or an argument of its own");
+}
+
+}  // namespace sinter::engine::detail

@@ -1,0 +1,79 @@
+// dispatch/shared_kernels.hpp: kernels that specialisations share which differ in floating C++ numbers alone.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "../base/callback.hpp"
+#include "../base/series.hpp"
+#include "../engine/engine.hpp"
+#include "function_state.hpp"
+#include "raise_numbers.hpp"
+#include "specialisation.hpp"
+
+namespace sinter::engine::detail {
+
+/// A trace as a graph whose floating constants may be arguments.
+struct numbered {
+  numbered() = default;
+  numbered(const traced& t, const call& c, const options& how)
+      : graph(raise_constants(t.graph->graph)),
+        structure(structure_key(graph, c.tensors, t.graph->assumed.layout, how, c.where, constants)) {}
+
+  ir::graph graph;
+  series<ir::node_id> constants;
+  std::string structure;
+};
+
+/// Kin of a first trace, whose kernels are still to be made.
+inline std::shared_ptr<kinship> new_kin(const numbered& n, const traced& t) {
+  auto kin = make_on_heap<kinship>();
+  kin->structure = n.structure;
+  kin->open = t.graph->assumed.open.size();
+  kin->constants = varying(n.graph, n.constants);
+  return kin;
+}
+
+/// What makes the kernels of one call.
+struct kernel_maker {
+  const options& how;
+  holdings& held;
+  std::shared_ptr<void>& shared;
+
+  /// Kernels that take what varies among kin as arguments: at once, in the background with the interpreter meanwhile, or,
+  /// where `then` is to be told, in the background alone.
+  void share(kinship& kin, const numbered& n, const traced& t, const call& c, tier when,
+             std::function<void(holdings&)> then = {}) const {
+    opened_numbers numbers(n.graph, kin.constants.of(n.constants), t.graph->captures.size(), c.tensors);
+    const auto open = make_on_heap<tracer>(*t.graph);
+    open->graph = std::move(numbers.graph);
+    const auto kernels = make_on_heap<shared_kernels>();
+    kernels->captures = t.graph->captures;
+    kernels->constants = kin.constants;
+    const bool later = when == tier::background || then;
+    if (!then) {
+      options now = how;
+      if (later) now.backend = "reference";
+      kernels->serve(build(make_on_heap<tracer>(*open), numbers.inputs, now, c.where, &shared));
+      then = [](holdings& h) { h.has_grown(nullptr); };
+    }
+    kin.kernels = kernels;
+    if (later)
+      held.builds.start(*open, numbers.inputs, c.where, how,
+                        [kernels, then, self = held.self()](std::shared_ptr<const program> p) {
+                          kernels->serve(std::move(p));
+                          if (const auto h = self.lock()) then(*h);
+                        });
+  }
+};
+
+/// The specialisation runs its kin's kernels with the constants of its own graph.
+inline void serve_kin(specialisation& made, const numbered& n) {
+  made.shared = made.kin->kernels;
+  made.serve(
+      make_on_heap<supplied_program>(made.kin->kernels, constant_values(n.graph, made.kin->constants.of(n.constants))));
+}
+
+}  // namespace sinter::engine::detail

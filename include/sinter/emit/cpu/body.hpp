@@ -1,0 +1,256 @@
+// emit/cpu/body.hpp: one scalar operation of a kernel -> one C++ statement on vectors or scalars.
+#pragma once
+
+#include "../../base/series.hpp"
+#include "../writer.hpp"
+
+namespace sinter::engine::emit {
+
+using ir::dim;
+using plan::instruction;
+using plan::kernel;
+using plan::kind;
+using plan::role;
+using plan::span_of;
+
+/// The dtype that a value is computed in.
+constexpr dtype compute_type(dtype t) { return t == dtype::f16 || t == dtype::bf16 ? dtype::f32 : t; }
+
+inline std::string element_name(dtype t) { return std::string(is_bool(t) ? "b8" : dtype_name(t)); }
+inline std::string memory_type(dtype t) { return "t_" + element_name(t); }
+inline std::string scalar_type(dtype t) { return "s_" + element_name(compute_type(t)); }
+inline std::string vector_type(dtype t) { return "v_" + element_name(compute_type(t)); }
+
+/// Sums of f32 are added to a total in f64 after so many vectors of each part of a row, and after so many rows: their error
+/// does not grow with the number of addends. Known rows and numbers of rows that are not much longer need none.
+inline constexpr std::int64_t fold_vectors = 128, most_unfolded = 16 << 10, fold_rows = 256, fold_elements = 2048;
+
+inline bool is_f32_sum(const instruction& i) {
+  return i.kind == kind::reduce && i.code == ir::op::add && compute_type(i.type) == dtype::f32;
+}
+
+/// The value that leaves the other operand of a combiner unchanged.
+inline std::string identity_of(ir::op combiner, dtype t) {
+  const dtype c = compute_type(t);
+  ir::scalar x;
+  switch (combiner) {
+    case ir::op::mul:
+      x = ir::scalar::of(c, 1);
+      break;
+    case ir::op::bit_and:
+      x.i = is_bool(c) ? 1 : -1;
+      break;
+    case ir::op::maximum:
+    case ir::op::minimum: {
+      const bool low = combiner == ir::op::maximum;
+      if (is_float(c)) {
+        x.f = low ? -__builtin_inf() : __builtin_inf();
+      } else {
+        const int bits = static_cast<int>(size_of(c)) * 8;
+        if (is_unsigned(c)) x.i = low ? 0 : static_cast<std::int64_t>(~0ull >> (64 - bits));
+        else
+          x.i = low ? -static_cast<std::int64_t>(1ull << (bits - 1) >> 1) * 2
+                    : static_cast<std::int64_t>(~0ull >> (65 - bits));
+      }
+      break;
+    }
+    default:
+      break;
+  }
+  return literal(c, x);
+}
+
+/// Elements, weighted by cost, below which a kernel stays on one thread.
+inline constexpr std::int64_t parallel_work = 32 << 10;
+
+/// The pragma for a kernel's outermost loop; empty when its work is known to be too little for several threads.
+SINTER_API std::string omp_for(const kernel& k, const std::string& directive = "parallel for schedule(static)") {
+  ir::dim total = 1;
+  for (const auto& a : k.axes) total *= a.extent;
+  std::int64_t weight = 1;
+  for (const auto& i : k.body) weight += i.kind == kind::compute && ir::is_expensive(i.code) ? 4 : 0;
+  const std::string pragma = "#pragma omp " + directive;
+  if (const auto n = total.number()) return *n <= (parallel_work - 1) / weight ? "" : pragma;
+  return pragma + " if ((" + total.text() + ")*" + std::to_string(weight) + " >= " + std::to_string(parallel_work) +
+         ")";
+}
+
+/// Prints the values of a kernel. What varies within a row is a vector, along the last axis; in a kernel of columns, what varies
+/// among them is; behind a matrix product, everything but a uniform value.
+class body_printer {
+ public:
+  body_printer(const kernel& k, writer& out)
+      : k_(k), out_(out), inner_(k.mask(role::inner)), last_(static_cast<int>(k.vector_axis())) {
+    find_numbers();
+    if (k.columns) inner_ = 1u << last_;
+    if (!k.is_product()) return;
+    inner_ = ~0u;
+    if (last_ < k.products[0].batch + k.products[0].m) last_ = -1;
+  }
+
+  bool is_vector(int id) const { return (at(id).axes & inner_) != 0; }
+  const instruction& at(int id) const { return k_.body[static_cast<std::size_t>(id)]; }
+
+  static std::string name(int id) { return "v" + std::to_string(id); }
+
+  /// A value as an operand of a vector or of a scalar statement.
+  std::string operand(int id, bool vector) const {
+    const std::string value = is_read_late(id) ? "load1((const " + memory_type(at(id).type) + "*)buffers[" +
+                                                     std::to_string(at(id).at.buffer) + "])"
+                                               : name(id);
+    return !vector || is_vector(id) ? value : "splat<" + vector_type(at(id).type) + ">(" + value + ")";
+  }
+
+  std::string pointer(int buffer) const { return "p" + std::to_string(buffer); }
+
+  /// buffer + offset; for a vector access the vector axis is part of it, as the first lane.
+  std::string address(const plan::access& a) const {
+    std::string offset = index_text(a.at, [](std::size_t) { return true; });
+    if (a.at.index >= 0 && !is_vector(a.at.index)) offset += " + " + scaled(a.at.indirect, name(a.at.index));
+    return pointer(a.buffer) + " + (" + offset + ")";
+  }
+
+  /// Per-lane offsets of an access whose index is a vector.
+  std::string lane_offsets(const plan::affine& a) const {
+    std::string text = scaled(a.indirect, operand(a.index, true));
+    const dim step = last_ >= 0 ? a.stride[static_cast<std::size_t>(last_)] : dim(0);
+    if (!step.is(0)) text += " + lanes()*(" + step.text() + ")";
+    return text;
+  }
+
+  bool scattered(const plan::affine& a) const { return a.index >= 0 && is_vector(a.index); }
+  dim step(const plan::affine& a) const { return last_ >= 0 ? a.stride[static_cast<std::size_t>(last_)] : dim(0); }
+
+  std::string load(const instruction& i, bool vector, bool tail) const {
+    const std::string n = tail ? ", n" : "";
+    if (!vector) return "load1(" + address(i.at) + ")";
+    if (scattered(i.at.at)) return "load_at(" + address(i.at) + ", " + lane_offsets(i.at.at) + n + ")";
+    const dim s = step(i.at.at);
+    if (s.is(0)) return "splat<" + vector_type(i.type) + ">(load1(" + address(i.at) + "))";
+    if (s.is(1)) return "load(" + address(i.at) + n + ")";
+    return "load_strided(" + address(i.at) + ", " + s.text() + n + ")";
+  }
+
+  std::string position(const instruction& i, bool vector) const {
+    const auto& a = i.at.at;
+    const std::string base = index_text(a, [](std::size_t) { return true; });
+    if (!vector) return a.index < 0 ? base : base + " + " + scaled(a.indirect, name(a.index));
+    std::string text = "splat<v_i64>(" + base + ")";
+    if (!step(a).is(0)) text += " + lanes()*(" + step(a).text() + ")";
+    if (a.index >= 0) text += " + " + scaled(a.indirect, operand(a.index, true));
+    return text;
+  }
+
+  std::string compute(const instruction& i, bool vector) const {
+    series<std::string> args;
+    for (int a : i.args) args.push_back(operand(a, vector));
+    const std::string type = vector ? vector_type(i.type) : scalar_type(i.type);
+    std::string text = substitute(ir::row(i.code).value, args, type);
+    if (ir::row(i.code).rule == ir::dtype_rule::conversion && (i.type == dtype::f16 || i.type == dtype::bf16))
+      text = "round_" + element_name(i.type) + "(" + text + ")";
+    return text;
+  }
+
+  std::string combine(ir::op combiner, const std::string& a, const std::string& b) const {
+    return substitute(ir::row(combiner).value, {a, b}, "");
+  }
+
+  /// True when a store goes elsewhere, or another value there, along some of the axes.
+  bool varies(const plan::store& s, std::uint32_t axes) const {
+    if (s.accumulate) return axes != 0;  // adds at every position, be it the same
+    std::uint32_t mask = at(s.value).axes;
+    if (s.at.at.index >= 0) mask |= at(s.at.at.index).axes;
+    for (std::size_t a = 0; a < s.at.at.stride.size(); ++a)
+      if (!s.at.at.stride[a].is(0)) mask |= 1u << a;
+    return (mask & axes) != 0;
+  }
+
+  /// "const v_f32 v7 = …;"
+  void define(int id, bool vector, bool tail) {
+    const instruction& i = at(id);
+    if (is_read_late(id)) return;
+    std::string value;
+    switch (i.kind) {
+      case kind::literal:
+        value = literal(compute_type(i.type), i.literal);
+        if (vector) value = "splat<" + vector_type(i.type) + ">(" + value + ")";
+        break;
+      case kind::position:
+        value = position(i, vector);
+        break;
+      case kind::load:
+        value = load(i, vector, tail);
+        break;
+      default:
+        value = compute(i, vector);
+    }
+    out_.at(i.where);
+    out_.line("const " + (vector ? vector_type(i.type) : scalar_type(i.type)) + " " + name(id) + " = " + value + ";");
+  }
+
+  /// `stream`: when it bypasses the caches: "" never, "true" always, else a condition on the sizes.
+  void store(const plan::store& s, bool vector, bool tail, const std::string& stream) {
+    const std::string n = tail ? ", n" : "";
+    const std::string value = operand(s.value, vector);
+    if (s.accumulate) return accumulate(s, vector, tail);
+    const dim by = step(s.at.at);
+    if (!vector) out_.line("store1(" + address(s.at) + ", " + value + ");");
+    else if (by.is(1) && !stream.empty() && !tail)
+      out_.line((stream == "true" ? "" : "if (" + stream + ") ") + "store_stream(" + address(s.at) + ", " + value +
+                ");" + (stream == "true" ? "" : " else store(" + address(s.at) + ", " + value + ");"));
+    else if (by.is(1)) out_.line("store(" + address(s.at) + ", " + value + n + ");");
+    else out_.line("store_strided(" + address(s.at) + ", " + by.text() + ", " + value + n + ");");
+  }
+
+ private:
+  /// Very many numbers from memory, were they values outside the loops, would all be live in them, which costs compilers seconds
+  /// and loops a spill each: those that are operands of arithmetic alone are then read where they are used.
+  void find_numbers() {
+    constexpr std::ptrdiff_t most_early = 64;
+    series<char> late;
+    for (const auto& i : k_.body)
+      late.push_back(i.kind == kind::load && i.axes == 0 && is_float(i.type) && i.at.at.offset.is(0));
+    for (const auto& i : k_.body)
+      if (i.kind != kind::compute)
+        for (const int a : i.args) late[static_cast<std::size_t>(a)] = 0;
+    for (const auto& s : k_.stores) {
+      const auto& by = s.at.at.stride;
+      const bool one = std::all_of(by.begin(), by.end(), [](const dim& d) { return d.is(0); });
+      if (one) return;  // it may take the memory of one of them
+      late[static_cast<std::size_t>(s.value)] = 0;
+    }
+    if (std::count(late.begin(), late.end(), 1) > most_early) read_late_ = std::move(late);
+  }
+  bool is_read_late(int id) const { return !read_late_.empty() && read_late_[static_cast<std::size_t>(id)]; }
+
+  void accumulate(const plan::store& s, bool vector, bool tail) {
+    const std::string bound = s.bound.text(), index = name(s.at.at.index);
+    const std::string memory = "const auto q = " + address(s.at) + ";";
+    if (!vector) {
+      out_.line("if ((s_u64)" + index + " < (s_u64)(" + bound + ")) { " + memory + " store1(q, load1(q) + " +
+                name(s.value) + "); }");
+    } else if (!scattered(s.at.at) && step(s.at.at).is(1)) {
+      const std::string n = tail ? ", n" : "";
+      out_.line("if ((s_u64)" + index + " < (s_u64)(" + bound + ")) { " + memory + " store(q, load(q" + n + ") + " +
+                operand(s.value, true) + n + "); }");
+    } else {
+      // Lanes in order: two of them may meet in one element.
+      const std::string at_lane = scattered(s.at.at) ? "[l]" : "";
+      out_.block("for (long l = 0; l < " + std::string(tail ? "n" : "SINTER_W") + "; ++l)", [&] {
+        out_.line("if ((s_u64)" + index + at_lane + " >= (s_u64)(" + bound + ")) continue;");
+        out_.line("const auto q = " + address(s.at) +
+                  (scattered(s.at.at) ? " + " + scaled(s.at.at.indirect, index + at_lane) : "") + " + l*(" +
+                  step(s.at.at).text() + ");");
+        out_.line("store1(q, load1(q) + " + (is_vector(s.value) ? name(s.value) + "[l]" : name(s.value)) + ");");
+      });
+    }
+  }
+
+  const kernel& k_;
+  writer& out_;
+  series<char> read_late_;  ///< per instruction; nothing where none is
+  std::uint32_t inner_;
+  int last_;
+};
+
+}  // namespace sinter::engine::emit

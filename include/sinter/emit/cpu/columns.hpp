@@ -1,0 +1,291 @@
+// emit/cpu/columns.hpp: a kernel that reduces columns and goes on with them -> OpenMP loops, vectors across the columns.
+//
+//   for every outer position and block of columns, in parallel:
+//     values of the columns; pass 0 over the inner axes; values that its reductions gave; pass 1; …
+#pragma once
+
+#include <optional>
+
+#include "../../base/sorted.hpp"
+#include "stream.hpp"
+
+namespace sinter::engine::emit {
+
+/// Prints a kernel with kernel::columns. A block's sums are arrays of vectors, which the compiler holds in registers where it
+/// can: each column adds its rows in order.
+class column_printer {
+ public:
+  column_printer(const kernel& k, writer& out)
+      : k_(k), out_(out), body_(k, out), inner_(k.mask(role::inner)), lanes_(k.vector_axis()) {}
+
+  void print() {
+    bool streams_some = false;
+    for (const auto& s : k_.stores) {
+      const std::string name = streams(s);
+      streams_some = streams_some || !name.empty();
+      if (name.starts_with("stream")) out_.line("const bool " + name + " = " + stream_rule(k_, s, lanes_) + ";");
+    }
+    for (int id = 0; id < size(); ++id)
+      if (at(id).axes == 0) body_.define(id, false, false);
+    const std::string columns = extent(lanes_), width = number(k_.columns);
+    const std::string blocks = "((" + columns + " + " + number(k_.columns - 1) + ")/" + width + ")";
+    std::string tasks = blocks;
+    for (std::size_t a = 0; a < lanes_; ++a) tasks += "*" + extent(a);
+    parallel_loop(k_, out_, "for (long t = 0; t < " + tasks + "; ++t)", true, streams_some, [&] {
+      out_.line("const long z = t%" + blocks + "*" + width + ";");
+      std::string divisor = blocks;
+      for (std::size_t a = lanes_; a-- > 0;) {
+        out_.line("const long " + index(a) + " = t/(" + divisor + ")%" + extent(a) + ";");
+        divisor += "*" + extent(a);
+      }
+      for (int id = 0; id < size(); ++id)
+        if (at(id).axes != 0 && !(at(id).axes & (inner_ | 1u << lanes_))) body_.define(id, false, false);
+      if (const auto known = k_.axes[lanes_].extent.number(); known && *known % k_.columns == 0) return block(false);
+      out_.block("if (z + " + width + " <= " + columns + ")", [&] { block(false); });
+      out_.block("else", [&] { block(true); });
+    });
+  }
+
+ private:
+  static constexpr std::size_t most_unrolled = 24;  // instructions
+
+  int size() const { return static_cast<int>(k_.body.size()); }
+  const instruction& at(int id) const { return k_.body[static_cast<std::size_t>(id)]; }
+  static std::string number(std::int64_t n) { return std::to_string(n); }
+  static std::string index(std::size_t a) { return "i" + std::to_string(a); }
+  static std::string column(int id) { return "c" + std::to_string(id); }
+  std::string vectors() const { return "(" + number(k_.columns) + "/SINTER_W)"; }
+  std::string extent(std::size_t a) const { return "(" + k_.axes[a].extent.text() + ")"; }
+  /// A value of which a column has one.
+  bool is_column(int id) const { return body_.is_vector(id) && !(at(id).axes & inner_); }
+  bool in_rows(const plan::store& s) const {
+    bool varies = (at(s.value).axes & inner_) != 0;
+    for (std::size_t a = lanes_ + 1; a < k_.axes.size(); ++a) varies = varies || !s.at.at.stride[a].is(0);
+    return varies;
+  }
+  std::string streams(const plan::store& s) const {
+    const std::string rule = stream_rule(k_, s, lanes_);
+    return rule.empty() || rule == "true" ? rule : "stream" + number(&s - k_.stores.begin());
+  }
+
+  /// The passes of a block of columns from z on: of a whole one, or of the rest.
+  void block(bool rest) {
+    rest_ = rest;
+    std::int64_t bytes = 0;
+    for (const auto& i : k_.body)
+      if (i.kept) bytes += static_cast<std::int64_t>(size_of(compute_type(i.type)));
+    const dim rows = k_.extent(role::inner);
+    const std::int64_t most = bytes ? plan::kept_column_bytes / (bytes * k_.columns) : 0;
+    if (!bytes || rows.is_number()) return passes(bytes > 0, rows.number().value_or(0));
+    out_.block("if (" + rows.text() + " <= " + number(most) + ")", [&] { passes(true, most); });
+    out_.block("else", [&] { passes(false, 0); });
+  }
+
+  void passes(bool keeps, std::int64_t rows) {
+    kept_in_.clear();
+    asked_.clear();
+    keeps_ = keeps;
+    for (int id = 0; id < size(); ++id)
+      if (at(id).kept && keeps)
+        out_.line("alignas(64) " + memory_type(compute_type(at(id).type)) + " k" + number(id) + "[" +
+                  number(rows * k_.columns) + "];");
+    for (int p = 0; p < k_.stages; ++p) {
+      columns(p);
+      pass(p);
+    }
+  }
+
+  /// What a column has one of, once the reductions before pass p are done.
+  void columns(int p) {
+    series<int> mine;
+    for (int id = 0; id < size(); ++id)
+      if (is_column(id) && at(id).stage == p && at(id).kind != kind::reduce) mine.push_back(id);
+    series<const plan::store*> stores;
+    for (const auto& s : k_.stores)
+      if (!in_rows(s) && at(s.value).stage == p) stores.push_back(&s);
+    if (mine.empty() && stores.empty()) return;
+    for (int id : mine) declare(id, "");
+    each_vector([&](bool tail) {
+      sorted_set<int> done;
+      for (int id : mine) {
+        for (int a : at(id).args) recall(a, done);
+        if (at(id).at.at.index >= 0) recall(at(id).at.at.index, done);
+        body_.define(id, true, tail);
+        done.insert(id);
+        out_.line(column(id) + "[u] = " + body_.name(id) + ";");
+      }
+      for (const auto* s : stores) {
+        recall(s->value, done);
+        body_.store(*s, true, tail, streams(*s));
+      }
+    });
+  }
+
+  void pass(int p) {
+    series<int> reductions;
+    series<const plan::store*> stores;
+    sorted_set<int> needed;
+    for (int id = 0; id < size(); ++id)
+      if (at(id).kind == kind::reduce && at(at(id).args[0]).stage == p) {
+        reductions.push_back(id);
+        need(at(id).args[0], p, needed);
+      }
+    for (const auto& s : k_.stores)
+      if (in_rows(s) && at(s.value).stage == p) {
+        stores.push_back(&s);
+        need(s.value, p, needed);
+      }
+    if (reductions.empty() && stores.empty()) return;
+    for (int id : reductions) declare(id, identity_of(at(id).code, at(id).type));
+    series<int> sums;
+    for (int id : reductions)
+      if (is_f32_sum(at(id)) && rows().value_or(2 * fold_rows + 1) > 2 * fold_rows) {
+        sums.push_back(id);
+        out_.line("s_f64 sum" + number(id) + "[" + number(k_.columns) + "] = {};");
+      }
+    const std::string count = lanes_ + 2 < k_.axes.size() && !sums.empty() ? "q" + number(p) : "";
+    if (!count.empty()) out_.line("long " + count + " = 0;");
+    down_rows(lanes_ + 1, sums, count, [&] {
+      for (int id : needed)
+        if (!body_.is_vector(id) && (at(id).axes & inner_)) body_.define(id, false, false);
+      each_vector([&](bool tail) {
+        sorted_set<int> done;
+        for (int id : needed) value(id, p, done, tail);
+        for (int id : reductions) {
+          const std::string sum = column(id) + "[u]";
+          out_.line(sum + " = " + body_.combine(at(id).code, sum, body_.operand(at(id).args[0], true)) + ";");
+        }
+        for (const auto* s : stores) body_.store(*s, true, tail, streams(*s));
+        for (int id : needed)
+          if (!tail && !asked_.count(id)) ask_ahead(at(id));
+      });
+    });
+    for (int id : sums)
+      through_memory(id,
+                     "for (long l = 0; l < " + number(k_.columns) + "; ++l) m[l] = (s_f32)" +
+                         (count.empty() ? "sum" + number(id) + "[l];" : "(sum" + number(id) + "[l] + m[l]);"),
+                     "load(m + u*SINTER_W)");
+    asked_.insert(needed.begin(), needed.end());
+  }
+
+  /// Asks for what the first pass loads eight rows later: the machine does not look that far ahead.
+  void ask_ahead(const instruction& i) {
+    const auto& stride = i.at.at.stride;
+    if (i.kind == kind::load && i.at.at.index < 0 && stride[lanes_].is(1) && !stride.back().is(0) && reads_much(k_, i))
+      out_.line("__builtin_prefetch(" + body_.address(i.at) + " + 8*(" + stride.back().text() + "));");
+  }
+
+  /// The values that pass p computes or recalls for `id`.
+  void need(int id, int p, sorted_set<int>& needed) {
+    if (!needed.insert(id).second || !(at(id).axes & inner_)) return;
+    if (at(id).kept && keeps_ && kept_in_.emplace(id, p).first->second < p) return;
+    for (int a : at(id).args) need(a, p, needed);
+    if (at(id).at.at.index >= 0) need(at(id).at.at.index, p, needed);
+  }
+
+  void value(int id, int p, sorted_set<int>& done, bool tail) {
+    if (!body_.is_vector(id)) return;
+    if (is_column(id)) return recall(id, done);
+    if (!at(id).kept || !keeps_) return body_.define(id, true, tail);
+    std::string row;
+    for (std::size_t a = lanes_ + 1; a < k_.axes.size(); ++a)
+      row = row.empty() ? index(a) : "(" + row + ")*" + extent(a) + " + " + index(a);
+    const std::string kept = "k" + number(id) + " + (" + row + ")*" + number(k_.columns) + " + u*SINTER_W";
+    if (kept_in_.at(id) < p)
+      return void(out_.line("const " + vector_type(at(id).type) + " " + body_.name(id) + " = load(" + kept + ");"));
+    body_.define(id, true, tail);
+    out_.line("store(" + kept + ", " + body_.name(id) + ");");
+  }
+
+  /// Names the vector of columns' values that has been kept.
+  void recall(int id, sorted_set<int>& done) {
+    if (!is_column(id) || !done.insert(id).second) return;
+    out_.line("const " + vector_type(at(id).type) + " " + body_.name(id) + " = " + column(id) + "[u];");
+  }
+
+  /// A value of each of the block's vectors of columns.
+  void declare(int id, const std::string& start) {
+    const std::string type = vector_type(at(id).type);
+    out_.line(type + " " + column(id) + "[" + vectors() + "];");
+    if (!start.empty())
+      out_.line("for (int u = 0; u < " + vectors() + "; ++u) " + column(id) + "[u] = splat<" + type + ">(" + start +
+                ");");
+  }
+
+  /// The vectors of a block, of which the last may be one of n lanes.
+  template <class F>
+  void each_vector(F&& inside) {
+    const std::string first = "const long " + index(lanes_) + " = z + u*SINTER_W;", columns = extent(lanes_);
+    const auto vector = [&](bool tail) {
+      out_.line(first);
+      if (tail) out_.line("const long n = " + columns + " - " + index(lanes_) + ";");
+      inside(tail);
+    };
+    if (!rest_) {
+      if (k_.body.size() <= most_unrolled) out_.line("#pragma GCC unroll 8");
+      return out_.block("for (int u = 0; u < " + vectors() + "; ++u)", [&] { vector(false); });
+    }
+    out_.block("", [&] {
+      out_.line("int u = 0;");
+      out_.block("for (; z + (u + 1)*SINTER_W <= " + columns + "; ++u)", [&] { vector(false); });
+      if (k_.axes[lanes_].extent.number().value_or(1) % 16 != 0)
+        out_.block("if (z + u*SINTER_W < " + columns + ")", [&] { vector(true); });
+    });
+  }
+
+  /// How many rows a column has, when all extents are numbers.
+  std::optional<std::int64_t> rows() const {
+    ir::dim n = 1;
+    for (std::size_t a = lanes_ + 1; a < k_.axes.size(); ++a) n *= k_.axes[a].extent;
+    return n.number();
+  }
+
+  /// The loops over the rows; after every fold_rows of them `sums` go to their totals. Of several axes, `count` counts them.
+  template <class F>
+  void down_rows(std::size_t a, const series<int>& sums, const std::string& count, F&& inside) {
+    if (a == k_.axes.size()) return inside();
+    const std::string i = index(a), n = number(fold_rows);
+    if (a + 1 < k_.axes.size() || sums.empty())
+      return out_.block("for (long " + i + " = 0; " + i + " < " + extent(a) + "; ++" + i + ")",
+                        [&] { down_rows(a + 1, sums, count, inside); });
+    out_.block("for (long from = 0; from < " + extent(a) + "; from += " + n + ")", [&] {
+      out_.line("const long to = " + extent(a) + " - from > " + n + " ? from + " + n + " : " + extent(a) + ";");
+      out_.block("for (long " + i + " = from; " + i + " < to; ++" + i + ")", inside);
+      const auto empty = [&] {
+        for (int id : sums)
+          through_memory(id, "for (long l = 0; l < " + number(k_.columns) + "; ++l) sum" + number(id) + "[l] += m[l];",
+                         "splat<v_f32>(0.0f)");
+      };
+      if (count.empty()) return empty();
+      out_.block("if ((" + count + " += to - from) >= " + n + ")", [&] {
+        empty();
+        out_.line(count + " = 0;");
+      });
+    });
+  }
+
+  /// Lays a block's sums down in an array m, does `line`, and sets each of their vectors to `next`.
+  void through_memory(int id, const std::string& line, const std::string& next) {
+    const auto each = [&](const std::string& what) {
+      out_.line("#pragma GCC unroll 8");
+      out_.line("for (int u = 0; u < " + vectors() + "; ++u) " + what + ";");
+    };
+    out_.block("", [&] {
+      out_.line("alignas(64) t_f32 m[" + number(k_.columns) + "];");
+      each("store(m + u*SINTER_W, " + column(id) + "[u])");
+      out_.line(line);
+      each(column(id) + "[u] = " + next);
+    });
+  }
+
+  const kernel& k_;
+  writer& out_;
+  body_printer body_;
+  std::uint32_t inner_;
+  std::size_t lanes_;
+  bool rest_ = false, keeps_ = false;
+  sorted_map<int, int> kept_in_;  ///< the pass that saves a kept value
+  sorted_set<int> asked_;         ///< what earlier passes needed
+};
+
+}  // namespace sinter::engine::emit

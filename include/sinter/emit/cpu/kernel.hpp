@@ -1,0 +1,107 @@
+// emit/cpu/kernel.hpp: kernel -> self-contained C++ source for the host compiler.
+#pragma once
+
+#include "../../base/entry.hpp"
+#include "../../base/series.hpp"
+#include "../prelude/cpu.hpp"
+#include "../prelude/exp.hpp"
+#include "../prelude/gemm.hpp"
+#include "../prelude/math.hpp"
+#include "columns.hpp"
+#include "nest.hpp"
+#include "product.hpp"
+#include "scan.hpp"
+
+namespace sinter::engine::emit {
+
+struct source {
+  std::string text;
+  ir::dim scratch;  ///< bytes of scratch memory that a call needs
+};
+
+namespace detail {
+
+/// True when `text` calls `function`.
+inline bool calls(const std::string& text, std::string_view function) {
+  for (auto at = text.find(function); at != std::string::npos; at = text.find(function, at + 1)) {
+    const char before = at ? text[at - 1] : ' ';
+    const char after = at + function.size() < text.size() ? text[at + function.size()] : ' ';
+    if (!std::isalnum(static_cast<unsigned char>(before)) && before != '_' && (after == '(' || after == '<'))
+      return true;
+  }
+  return false;
+}
+
+struct piece {
+  std::string_view text;
+  series<std::string_view> functions;
+};
+
+/// The parts of the prelude, in order, each with the functions that call for it; none: always.
+inline const series<piece>& pieces() {
+  static const auto& all = *new series<piece>{
+      {prelude_core, {}},
+      {prelude_memory, {}},
+      {prelude_fold, {"fold_add", "fold_mul", "fold_maximum", "fold_minimum", "fold_bit_or", "fold_bit_and", "gemm"}},
+      {prelude_transpose, {"transpose"}},
+      {prelude_arithmetic, {"divide", "remainder", "power", "shift_left", "shift_right", "sigmoid", "rsqrt"}},
+      {prelude_round, {"sqrt", "rsqrt", "floor", "ceil", "round", "trunc", "gauss"}},
+      {prelude_math, {"exp",  "exp2", "expm1", "log",  "log2", "log1p", "cbrt",    "sin", "cos",  "tan",  "asin",
+                      "acos", "atan", "atan2", "sinh", "cosh", "tanh",  "sigmoid", "erf", "erfc", "power"}},
+      {prelude_exp, {"exp", "sigmoid", "tanh", "erf"}},
+      {prelude_random, {"philox", "gauss"}},
+      {prelude_gemm, {"gemm"}},
+  };
+  return all;
+}
+
+/// Widest compute type in the kernel that has to be quick: indices do not count.
+inline std::size_t widest(const kernel& k) {
+  std::size_t bytes = 4;
+  for (const auto& i : k.body)
+    if (i.type == dtype::f64 || (i.kind == kind::compute && ir::row(i.code).rule == ir::dtype_rule::random)) bytes = 8;
+  for (const auto& b : k.buffers)
+    if (b.type == dtype::f64) bytes = 8;
+  return bytes;
+}
+
+/// What may stand in a comment: nothing that could end or continue it.
+inline std::string comment(std::string text) {
+  for (char& c : text)
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '.') c = ' ';
+  return text;
+}
+
+}  // namespace detail
+
+/// The source of one kernel; deterministic, and equal but for #line where kernels differ only in places.
+SINTER_API source cpu(const kernel& k) {
+  writer out;
+  source result;
+  out.block(
+      std::string("extern \"C\" void ") + kernel_entry + "(void* const* buffers, char* scratch, const long* sizes)",
+      [&] {
+        for (std::size_t b = 0; b < k.buffers.size(); ++b) {
+          const std::string type = (k.buffers[b].written ? "" : "const ") + memory_type(k.buffers[b].type) + "*";
+          out.line(type + " const p" + std::to_string(b) + " = (" + type + ")buffers[" + std::to_string(b) + "];");
+        }
+        for (int s = 0; s < k.symbols; ++s)
+          out.line("const long s" + std::to_string(s) + " = sizes[" + std::to_string(s) + "];");
+        if (k.is_scan()) return scan_printer(k, out).print();
+        if (k.columns) return column_printer(k, out).print();
+        result.scratch = k.is_product() ? product_printer(k, out).print() : nest_printer(k, out).print();
+      });
+  const std::string widest = std::to_string(detail::widest(k));
+  std::string text = "// " + detail::comment(k.label) + "\n#if defined(__AVX512F__)\n#define SINTER_W (64 / " + widest +
+                     ")\n#elif defined(__AVX2__)\n#define SINTER_W " + (widest == "8" ? "4" : "8") +
+                     "\n#else\n#define SINTER_W 4\n#endif\n";
+  for (const auto& p : detail::pieces()) {
+    bool needed = p.functions.empty();
+    for (auto f : p.functions) needed = needed || detail::calls(out.text(), f);
+    if (needed) text += p.text;
+  }
+  result.text = text + out.text();
+  return result;
+}
+
+}  // namespace sinter::engine::emit

@@ -1,0 +1,399 @@
+// emit/cpu/nest.hpp: a kernel of parallel rows, each walked in passes -> OpenMP loops.
+//
+//   for every outer position and chunk of rows, in parallel:
+//     for every row of the chunk:
+//       values of the row; pass 0 over the inner axes; values that its reductions gave; pass 1; …
+//   then, when reductions ran along the rows: combine the chunks, and what depends on them.
+#pragma once
+
+#include "../../base/sorted.hpp"
+#include "reduce.hpp"
+#include "stream.hpp"
+#include "tile.hpp"
+
+namespace sinter::engine::emit {
+
+class nest_printer {
+ public:
+  nest_printer(const kernel& k, writer& out) : k_(k), out_(out), body_(k, out), sums_(k, out, body_) {
+    inner_ = k.mask(role::inner);
+    row_ = k.mask(role::row);
+    for (std::size_t a = 0; a < k.axes.size(); ++a)
+      if (k.axes[a].role == role::inner) inner_axes_.push_back(a);
+    for (const auto& i : k.body) combines_ |= i.span == span_of::row || i.span == span_of::both;
+  }
+
+  /// Prints the loops; returns the bytes of scratch memory that they use.
+  ir::dim print() {
+    sums_.plan_scratch();
+    for (const auto& s : k_.stores)
+      if (const std::string name = streams(s); name.starts_with("stream"))
+        out_.line("const bool " + name + " = " + stream_rule(k_, s, last()) + ";");
+    for (int id = 0; id < size(); ++id)
+      if (is_uniform(id)) body_.define(id, false, false);
+    for (const auto& s : k_.stores)
+      if (is_uniform_store(s)) body_.store(s, false, false, "");
+    if (const auto t = find_tiling(k_)) {
+      tiles(*t);
+      return sums_.scratch();
+    }
+    const std::string tasks = product({k_.extent(role::outer).text(), std::to_string(k_.chunks)});
+    if (k_.block && !combines_) {
+      parallel_for("b", "(" + extent(last()) + " + " + number(k_.block - 1) + ")/" + number(k_.block),
+                   [&] { rows_of_task(); });
+    } else {
+      parallel_for("t", tasks, [&] {
+        if (k_.chunks > 1) out_.line("const long o = t/" + number(k_.chunks) + ", c = t%" + number(k_.chunks) + ";");
+        else out_.line("const long o = t;");
+        unravel("o", role::outer);
+        rows_of_task();
+        if (combines_ && k_.chunks == 1) finish();
+      });
+    }
+    if (combines_ && k_.chunks > 1) {
+      parallel_for("o", k_.extent(role::outer).text(), [&] {
+        unravel("o", role::outer);
+        finish();
+      });
+    }
+    return sums_.scratch();
+  }
+
+ private:
+  static constexpr int final_pass = 1 << 20;
+
+  int size() const { return static_cast<int>(k_.body.size()); }
+  const instruction& at(int id) const { return k_.body[static_cast<std::size_t>(id)]; }
+  static std::string number(std::int64_t n) { return std::to_string(n); }
+  std::size_t last() const { return inner_axes_.back(); }
+  std::string extent(std::size_t a) const { return "(" + k_.axes[a].extent.text() + ")"; }
+  static std::string product(series<std::string> factors) {
+    std::string out;
+    for (const auto& f : factors)
+      if (f != "1") out += (out.empty() ? "(" : "*(") + f + ")";
+    return out.empty() ? "1" : out;
+  }
+  static bool is_reduction(const instruction& i) { return i.kind == kind::reduce || i.kind == kind::arg_reduce; }
+
+  bool is_uniform(int id) const {
+    const auto& i = at(id);
+    return i.axes == 0 && i.stage == 0 && !i.after_rows && !is_reduction(i);
+  }
+  bool is_uniform_store(const plan::store& s) const {
+    return is_uniform(s.value) && !body_.varies(s, ~0u) && !s.accumulate;
+  }
+  bool is_final_store(const plan::store& s) const {
+    if (is_uniform_store(s)) return false;
+    if (at(s.value).after_rows) return true;
+    return combines_ && !body_.varies(s, k_.block ? inner_ : row_);
+  }
+
+  // Loops
+
+  template <class F>
+  void parallel_for(const std::string& variable, const std::string& count, F&& inside) {
+    const bool streams_some =
+        std::any_of(k_.stores.begin(), k_.stores.end(), [&](const auto& s) { return !streams(s).empty(); });
+    parallel_loop(k_, out_, "for (long " + variable + " = 0; " + variable + " < " + count + "; ++" + variable + ")",
+                  count != "1", streams_some, inside);
+  }
+
+  /// A task is a run of the tiling's axis at one position of the other outer axes.
+  void tiles(const tiling& t) {
+    series<const plan::store*> stores;
+    for (const auto& s : k_.stores)
+      if (!is_uniform_store(s)) stores.push_back(&s);
+    const std::string runs = "((" + extent(t.axis) + " + " + number(tile_task - 1) + ")/" + number(tile_task) + ")";
+    series<std::size_t> others;
+    for (std::size_t a = 0; a + 1 < k_.axes.size(); ++a)
+      if (a != t.axis) others.push_back(a);
+    series<std::string> counts{runs};
+    for (auto a : others) counts.push_back(extent(a));
+    parallel_for("t", product(counts), [&] {
+      out_.line("const long low = t%" + runs + "*" + number(tile_task) + ", high = low + " + number(tile_task) + " < " +
+                extent(t.axis) + " ? low + " + number(tile_task) + " : " + extent(t.axis) + ";");
+      out_.line("const long o = t/" + runs + ";");
+      unravel("o", others);
+      print_tile(
+          k_, t, body_, out_, [&](int id) { return is_uniform(id); }, stores,
+          [&](const plan::store& s) { return streams(s); });
+    });
+  }
+
+  /// Declares the axes of a role from their flat position.
+  void unravel(const std::string& flat, role r) {
+    series<std::size_t> axes;
+    for (std::size_t a = 0; a < k_.axes.size(); ++a)
+      if (k_.axes[a].role == r) axes.push_back(a);
+    unravel(flat, axes);
+  }
+  void unravel(const std::string& flat, const series<std::size_t>& axes) {
+    std::string divisor;
+    for (std::size_t j = axes.size(); j-- > 0;) {
+      std::string value = divisor.empty() ? flat : flat + "/(" + divisor + ")";
+      if (j > 0) value = "(" + value + ")%" + extent(axes[j]);
+      out_.line("const long i" + number(static_cast<std::int64_t>(axes[j])) + " = " + value + ";");
+      divisor += (divisor.empty() ? "" : "*") + extent(axes[j]);
+    }
+  }
+
+  void rows_of_task() {
+    if (combines_) sums_.begin_accumulators();
+    if (k_.block) {
+      const std::string blocks = "(" + extent(last()) + " + " + number(k_.block - 1) + ")/" + number(k_.block);
+      auto block = [&] {
+        out_.line("const long low = b*" + number(k_.block) + ", high = low + " + number(k_.block) + " < " +
+                  extent(last()) + " ? low + " + number(k_.block) + " : " + extent(last()) + ";");
+        row();
+      };
+      if (!combines_) return block();
+      out_.block("for (long b = " + chunk_bound(blocks, "c") + "; b < " + chunk_bound(blocks, "(c + 1)") + "; ++b)",
+                 block);
+    } else if (row_) {
+      const std::string rows = k_.extent(role::row).text();
+      out_.line("long r = " + chunk_bound(rows, "c") + ";");
+      const std::string end = chunk_bound(rows, "(c + 1)");
+      if (!sums_.has_array_totals()) {
+        out_.line("const long rows = " + end + ";");
+        loop_over_rows();
+      } else {
+        const std::string n = number(fold_rows);
+        out_.block("for (const long end = " + end + "; r < end;)", [&] {
+          out_.line("const long rows = end - r > " + n + " ? r + " + n + " : end;");
+          loop_over_rows();
+          sums_.empty_arrays();
+        });
+      }
+    } else {
+      row();
+    }
+    if (combines_) sums_.end_accumulators();
+  }
+
+  void loop_over_rows() {
+    if (only_sums_rows()) several_rows();
+    out_.block("for (; r < rows; ++r)", [&] {
+      unravel("r", role::row);
+      row();
+      sums_.end_row();
+    });
+  }
+
+  /// True when rows do nothing but add to vectors of sums.
+  bool only_sums_rows() const {
+    bool sums = combines_ && k_.stages == 1;
+    for (const auto& i : k_.body)
+      if (is_reduction(i)) sums = sums && i.span == span_of::row && body_.is_vector(i.args[0]);
+    for (const auto& s : k_.stores) sums = sums && (is_final_store(s) || is_uniform_store(s));
+    return sums;
+  }
+
+  /// Rows by fours, so that a vector of sums is loaded and stored once for four of them.
+  void several_rows() {
+    out_.block("for (; r + 4 <= rows; r += 4)", [&] {
+      over_inner([&](bool tail) {
+        for (int id : work_of(0).reductions) sums_.load(id);
+        out_.line("#pragma GCC unroll 4");
+        out_.block("for (long u = 0; u < 4; ++u)", [&] {
+          unravel("(r + u)", role::row);
+          sorted_set<int> done;
+          for (int id = 0; id < size(); ++id)
+            if (!body_.is_vector(id) && !is_uniform(id) && !at(id).after_rows) body_.define(id, false, false);
+          for (int id : work_of(0).reductions) {
+            value(at(id).args[0], 0, done, tail);
+            sums_.add(id);
+          }
+        });
+        for (int id : work_of(0).reductions) sums_.store(id);
+      });
+    });
+  }
+
+  std::string chunk_bound(const std::string& rows, const std::string& c) const {
+    if (k_.chunks == 1) return c == "c" ? "0" : "(" + rows + ")";
+    return "(" + rows + ")*" + c + "/" + number(k_.chunks);
+  }
+
+  /// An open row that is too long for its values to be kept has its passes compute them again.
+  void row() {
+    const std::int64_t most = sums_.most_kept();
+    if (!most || sums_.padded_inner().is_number()) return passes(most > 0);
+    out_.block("if (" + sums_.padded_inner().text() + " <= " + number(most) + ")", [&] { passes(true); });
+    out_.block("else", [&] { passes(false); });
+  }
+
+  void passes(bool keeps) {
+    keeps_ = keeps;
+    kept_in_.clear();
+    if (keeps) sums_.declare_kept();
+    for (int s = 0; s < k_.stages; ++s) {
+      for (int id = 0; id < size(); ++id) {
+        const auto& i = at(id);
+        if (body_.is_vector(id) || is_uniform(id) || i.after_rows || i.stage != s || is_reduction(i)) continue;
+        body_.define(id, false, false);
+      }
+      for (int id = 0; id < size(); ++id)
+        if (at(id).span == span_of::row && !body_.is_vector(at(id).args[0]) && at(at(id).args[0]).stage == s)
+          out_.line(sums_.acc(id) + " = " + body_.combine(at(id).code, sums_.acc(id), body_.name(at(id).args[0])) +
+                    ";");
+      for (const auto& st : k_.stores)
+        if (!is_uniform_store(st) && !is_final_store(st) && !body_.varies(st, inner_) && at(st.value).stage == s)
+          body_.store(st, false, false, "");
+      pass(s);
+    }
+  }
+
+  // Passes
+
+  struct work {
+    series<int> reductions;
+    series<const plan::store*> stores;
+    bool empty() const { return reductions.empty() && stores.empty(); }
+  };
+
+  work work_of(int pass) const {
+    work w;
+    for (int id = 0; id < size(); ++id) {
+      const auto& i = at(id);
+      if (!is_reduction(i) || pass == final_pass || at(i.args[0]).stage != pass) continue;
+      if (i.span == span_of::row && !body_.is_vector(i.args[0])) continue;
+      w.reductions.push_back(id);
+    }
+    for (const auto& s : k_.stores) {
+      if (is_uniform_store(s) || !body_.varies(s, inner_)) continue;
+      if (pass == final_pass ? is_final_store(s) : !is_final_store(s) && at(s.value).stage == pass)
+        w.stores.push_back(&s);
+    }
+    return w;
+  }
+
+  void pass(int p) {
+    const work w = work_of(p);
+    if (w.empty()) return;
+    const int parts = sums_.parts_of(w.reductions);
+    for (int id : w.reductions) sums_.begin_reduction(id, parts);
+    over_inner(
+        [&](bool tail) {
+          sorted_set<int> done;
+          for (int id : w.reductions) {
+            value(at(id).args[0], p, done, tail);
+            sums_.accumulate(id, tail);
+          }
+          for (const auto* s : w.stores) {
+            value(s->value, p, done, tail);
+            if (s->at.at.index >= 0) value(s->at.at.index, p, done, tail);
+          }
+          // Last, so that a result may take the memory of an operand.
+          for (const auto* s : w.stores) body_.store(*s, true, tail, streams(*s));
+          if (!tail) ask_ahead(k_, body_, done, p, out_);
+        },
+        parts, sums_.with_runs(w.reductions));
+    for (int id : w.reductions) sums_.end_reduction(id, parts);
+  }
+
+  /// The loops over the inner axes; `inside` prints for whole vectors, and for the first n lanes where there is a rest.
+  template <class F>
+  void over_inner(F&& inside, int parts = 1, const series<int>& sums = {}) {
+    const std::string v = "i" + number(static_cast<std::int64_t>(last()));
+    auto vector_loop = [&](const std::string& low, const std::string& high) {
+      const auto length = k_.block ? std::optional(k_.block) : k_.axes[last()].extent.number();
+      const bool whole = k_.axes[last()].extent.number().value_or(1) % 16 == 0;  // a block is whole vectors
+      if (!length || *length >= 4) {
+        out_.line("long " + v + " = " + low + ";");
+        if (parts > 1) {
+          const std::string step = number(parts) + "*SINTER_W";
+          out_.block("for (long z = " + low + "; z + " + step + " <= " + high + "; z += " + step + ", " + v + " = z)",
+                     [&] {
+                       for (int part = 0; part < parts; ++part)
+                         out_.block("", [&] {
+                           out_.line("const long " + v + " = z + " + number(part) + "*SINTER_W;");
+                           sums_.choose(part);
+                           inside(false);
+                         });
+                       sums_.choose(0);
+                     });
+        }
+        out_.block("for (; " + v + " + SINTER_W <= " + high + "; " + v + " += SINTER_W)", [&] { inside(false); });
+      } else {
+        out_.line("const long " + v + " = " + low + ";");
+      }
+      if (!whole)
+        out_.block("if (" + v + " < " + high + ")", [&] {
+          out_.line("const long n = " + high + " - " + v + ";");
+          inside(true);
+        });
+    };
+    const auto runs = [&] {
+      const std::string low = k_.block ? "low" : "0", high = k_.block ? "high" : extent(last());
+      if (sums.empty()) return vector_loop(low, high);
+      const std::string step = number(fold_vectors * parts) + "*SINTER_W";
+      out_.block("for (long from = " + low + "; from < " + high + "; from += " + step + ")", [&] {
+        out_.line("const long to = " + high + " - from > " + step + " ? from + " + step + " : " + high + ";");
+        for (int id : sums) sums_.begin_run(id, parts);
+        vector_loop("from", "to");
+        for (int id : sums) sums_.end_run(id, parts);
+      });
+    };
+    auto nest = [&](auto&& self, std::size_t j) -> void {
+      if (j + 1 == inner_axes_.size()) return runs();
+      const std::string i = "i" + number(static_cast<std::int64_t>(inner_axes_[j]));
+      out_.block("for (long " + i + " = 0; " + i + " < " + extent(inner_axes_[j]) + "; ++" + i + ")",
+                 [&] { self(self, j + 1); });
+    };
+    out_.block("", [&] { nest(nest, 0); });
+  }
+
+  /// Defines a value that varies along the inner axes, and what it needs, once per pass.
+  void value(int id, int p, sorted_set<int>& done, bool tail) {
+    if (!body_.is_vector(id) || !done.insert(id).second) return;
+    const auto& i = at(id);
+    if (is_reduction(i)) {
+      ensure(p == final_pass && i.span == span_of::row, "a vector of column sums is read when the rows are done");
+      return sums_.total(id);
+    }
+    const bool kept = i.kept && keeps_ && p != final_pass;
+    if (kept && kept_in_.emplace(id, p).first->second < p) {
+      out_.line("const " + vector_type(i.type) + " " + body_.name(id) + " = load(k" + number(id) + " + " +
+                sums_.flat_inner() + ");");
+      return;
+    }
+    for (int a : i.args) value(a, p, done, tail);
+    if (i.at.at.index >= 0) value(i.at.at.index, p, done, tail);
+    body_.define(id, true, tail);
+    if (kept) out_.line("store(k" + number(id) + " + " + sums_.flat_inner() + ", " + body_.name(id) + ");");
+  }
+
+  /// As stream_rule, by name where it is a condition.
+  std::string streams(const plan::store& s) const {
+    const std::string rule = inner_axes_.empty() ? "" : stream_rule(k_, s, last());
+    return rule.empty() || rule == "true" ? rule : "stream" + number(&s - k_.stores.begin());
+  }
+
+  /// What follows when the rows of an outer position are all done.
+  void finish() {
+    for (int id = 0; id < size(); ++id) {
+      const auto& i = at(id);
+      if (body_.is_vector(id) || is_uniform(id)) continue;
+      if (is_reduction(i)) {
+        if (i.after_rows) sums_.total_of_scalars(id);
+      } else if (i.after_rows || (i.stage == 0 && !(i.axes & row_))) {
+        body_.define(id, false, false);
+      }
+    }
+    for (const auto& s : k_.stores)
+      if (is_final_store(s) && !body_.varies(s, inner_)) body_.store(s, false, false, "");
+    pass(final_pass);
+  }
+
+  const kernel& k_;
+  writer& out_;
+  body_printer body_;
+  std::uint32_t inner_ = 0, row_ = 0;
+  series<std::size_t> inner_axes_;
+  bool combines_ = false;
+  reduction_printer sums_;
+  bool keeps_ = false;            ///< kept values are saved in the passes that are printed
+  sorted_map<int, int> kept_in_;  ///< the pass that saves a kept value
+};
+
+}  // namespace sinter::engine::emit

@@ -1,0 +1,374 @@
+// emit/cpu/reduce.hpp: the accumulators of a kernel: of a row, and along the rows over chunks that are combined in order.
+#pragma once
+
+#include <optional>
+
+#include "../../base/sorted.hpp"
+#include "body.hpp"
+
+namespace sinter::engine::emit {
+
+/// Rows' accumulators up to this many bytes live on the thread's stack.
+inline constexpr std::int64_t stack_bytes = 64 << 10;
+
+class reduction_printer {
+ public:
+  reduction_printer(const kernel& k, writer& out, const body_printer& body) : k_(k), out_(out), body_(body) {
+    for (std::size_t a = 0; a < k.axes.size(); ++a)
+      if (k.axes[a].role == role::inner) inner_axes_.push_back(a);
+  }
+
+  /// Bytes of scratch memory of the chunks' sums.
+  const ir::dim& scratch() const { return scratch_; }
+
+  static std::string acc(int id) { return "a" + std::to_string(id); }
+
+  /// How many vectors of a row a pass works on at once: each with accumulators of its own, so that one does not wait for
+  /// the one before.
+  int parts_of(const series<int>& reductions) const {
+    const auto length = k_.axes[last()].extent.number();
+    if (reductions.empty() || k_.body.size() > 24 || (length && *length < 16 * 2 * most_parts)) return 1;
+    for (int id : reductions)
+      if (at(id).kind != kind::reduce || (at(id).span != span_of::inner && !(k_.block && has_runs(id)))) return 1;
+    return most_parts;
+  }
+
+  /// A sum of runs of fold_vectors per part, between begin_run and end_run.
+  bool has_runs(int id) const {
+    if (!is_f32_sum(at(id)) || at(id).span == span_of::row) return false;
+    return k_.block || k_.axes[last()].extent.number().value_or(most_unfolded + 1) > most_unfolded ||
+           (inner_axes_.size() > 1 && vectors_of_row().value_or(2 * fold_vectors + 1) > 2 * fold_vectors);
+  }
+  series<int> with_runs(const series<int>& reductions) const {
+    series<int> out;
+    for (int id : reductions)
+      if (has_runs(id)) out.push_back(id);
+    return out;
+  }
+  /// One whose runs go on from row to row, or along the inner axes before the last.
+  bool counts(int id) const {
+    return has_runs(id) && !k_.block && (at(id).span == span_of::both || inner_axes_.size() > 1);
+  }
+  void begin_run(int id, int parts) {
+    if (!counts(id)) declare_parts(id, parts);
+  }
+  void end_run(int id, int parts) {
+    if (counts(id))
+      return out_.block(
+          "if ((q" + number(id) + " += (to - from + SINTER_W - 1)/SINTER_W) > " + number(fold_vectors * parts) + ")",
+          [&] {
+            join_parts(id, parts);
+            empty(id);
+            for (int p = 1; p < parts; ++p) out_.line(part(id, p) + " = " + acc(id) + ";");
+            out_.line("q" + number(id) + " = 0;");
+          });
+    join_parts(id, parts);
+    out_.line(sum(id) + " += " + fold(ir::op::add, acc(id)) + ";");
+  }
+
+  /// After how many rows the sums along them go to their totals; 0: never.
+  std::int64_t rows_of_run(int id) const {
+    if (!is_f32_sum(at(id)) || at(id).span == span_of::inner || k_.block || has_runs(id)) return 0;
+    const bool both = at(id).span == span_of::both;
+    std::int64_t n = fold_rows;
+    while (both && n > 1 && n * k_.extent(role::inner).number().value_or(fold_elements) > 2 * fold_elements) n /= 2;
+    const auto rows = k_.extent(role::row).number();
+    return !rows || *rows / k_.chunks > (both ? 4 : 2) * n ? n : 0;
+  }
+  void end_row() {
+    for (int id = 0; id < size(); ++id)
+      if (const std::int64_t n = rows_of_run(id); n && at(id).span == span_of::both)
+        // Of lanes of other vectors than the widest, each has more of a row's elements.
+        out_.block(n < 4 ? "" : "if (r % (" + number(n) + "*SINTER_W/16) == 0)", [&] { empty(id); });
+  }
+  bool has_array_totals() const {
+    for (int id = 0; id < size(); ++id)
+      if (is_array(id) && rows_of_run(id)) return true;
+    return false;
+  }
+  void empty_arrays() {
+    for (int id = 0; id < size(); ++id)
+      if (is_array(id) && rows_of_run(id))
+        out_.line("for (long z = 0; z < " + padded_inner().text() + "; ++z) " + sum(id) + "[z] += " + acc(id) +
+                  "[z], " + acc(id) + "[z] = 0;");
+  }
+
+  /// Which accumulator of a row the next values go to.
+  void choose(int part) { part_ = part; }
+
+  void begin_reduction(int id, int parts) {
+    const auto& i = at(id);
+    if (i.kind == kind::arg_reduce) {
+      const dtype t = at(i.args[0]).type;
+      out_.line(vector_type(t) + " " + acc(id) + " = splat<" + vector_type(t) + ">(" + identity_of(i.code, t) + ");");
+      out_.line("v_i64 x" + number(id) + " = splat<v_i64>(-1);");
+    } else if (i.span == span_of::inner) {
+      if (has_runs(id)) out_.line("s_f64 " + sum(id) + " = 0;");
+      if (counts(id)) out_.line("long q" + number(id) + " = 0;");
+      if (counts(id) || !has_runs(id)) declare_parts(id, parts);
+    }
+  }
+
+  void accumulate(int id, bool tail) {
+    const auto& i = at(id);
+    std::string x = body_.operand(i.args[0], true);
+    if (i.kind == kind::arg_reduce) {
+      // A lane takes the new value when it has none, or the value is a more extreme one, or a first NaN.
+      instruction where = i;
+      where.kind = kind::position;
+      const std::string better =
+          std::string(i.code == ir::op::maximum ? "greater" : "less") + "(" + x + ", " + acc(id) + ")";
+      out_.block("", [&] {
+        out_.line("v_b8 m = equal(x" + number(id) + ", splat<v_i64>(-1)) | " + better + ";");
+        if (is_float(at(i.args[0]).type))
+          out_.line("m = m & bit_not(isnan(" + acc(id) + ")) | (isnan(" + x + ") & bit_not(isnan(" + acc(id) + ")));");
+        if (tail) out_.line("m = m & less(lanes(), splat<v_i64>(n));");
+        out_.line("x" + number(id) + " = select(m, " + body_.position(where, true) + ", x" + number(id) + ");");
+        out_.line(acc(id) + " = select(m, " + x + ", " + acc(id) + ");");
+      });
+      return;
+    }
+    if (i.span == span_of::row) {
+      const std::string memory = acc(id) + " + " + flat_inner();
+      const std::string old = "load(" + memory + ")";
+      out_.line("store(" + memory + ", " + body_.combine(i.code, old, x) + ");");
+      return;
+    }
+    if (tail) x = "keep(" + x + ", n, " + identity_of(i.code, i.type) + ")";
+    const std::string a = part(id, i.span == span_of::inner || has_runs(id) ? part_ : 0);
+    out_.line(a + " = " + body_.combine(i.code, a, x) + ";");
+  }
+
+  /// A vector of sums in a register, over several rows.
+  void load(int id) {
+    out_.line(vector_type(at(id).type) + " w" + number(id) + " = load(" + acc(id) + " + " + flat_inner() + ");");
+  }
+  void add(int id) {
+    const std::string w = "w" + number(id);
+    out_.line(w + " = " + body_.combine(at(id).code, w, body_.operand(at(id).args[0], true)) + ";");
+  }
+  void store(int id) { out_.line("store(" + acc(id) + " + " + flat_inner() + ", w" + number(id) + ");"); }
+
+  void end_reduction(int id, int parts) {
+    const auto& i = at(id);
+    if (i.kind == kind::arg_reduce) {
+      const dtype t = at(i.args[0]).type;
+      const std::string n = number(id);
+      out_.line("s_i64 " + body_.name(id) + " = x" + n + "[0];");
+      out_.block("", [&] {
+        out_.line(scalar_type(t) + " best = " + lane(acc(id), t, "0") + ";");
+        out_.block("for (int l = 1; l < SINTER_W; ++l)", [&] {
+          out_.line("if (x" + n + "[l] < 0) continue;");
+          out_.line("const " + scalar_type(t) + " e = " + lane(acc(id), t, "l") + ";");
+          const std::string nan_e = is_float(t) ? "(e != e)" : "false",
+                            nan_best = is_float(t) ? "(best != best)" : "false";
+          const std::string better = i.code == ir::op::maximum ? "e > best" : "e < best";
+          out_.line("const bool more = " + nan_e + " ? !" + nan_best + " : !" + nan_best + " && " + better + ";");
+          out_.line("const bool same = (" + nan_e + " && " + nan_best + ") || e == best;");
+          out_.line("if (" + body_.name(id) + " < 0 || more || (same && x" + n + "[l] < " + body_.name(id) +
+                    ")) best = e, " + body_.name(id) + " = x" + n + "[l];");
+        });
+      });
+      return;
+    }
+    if (has_runs(id)) {
+      if (i.span != span_of::inner) return;
+      if (counts(id)) join_parts(id, parts);
+      const std::string rest = counts(id) ? " + " + fold(ir::op::add, acc(id)) : "";
+      out_.line("const s_f32 " + body_.name(id) + " = (s_f32)(" + sum(id) + rest + ");");
+      return;
+    }
+    join_parts(id, parts);
+    if (i.span == span_of::inner)
+      out_.line("const " + scalar_type(i.type) + " " + body_.name(id) + " = " + fold(i.code, acc(id)) + ";");
+  }
+
+  static std::string lane(const std::string& v, dtype t, const std::string& l) {
+    return is_bool(t) ? "(" + v + ".m[" + l + "] != 0)" : v + "[" + l + "]";
+  }
+  static std::string fold(ir::op combiner, const std::string& v) {
+    return std::string("fold_") + ir::name(combiner) + "(" + v + ")";
+  }
+
+  bool is_array(int id) const { return at(id).span == span_of::row && body_.is_vector(at(id).args[0]); }
+
+  /// Elements of one copy of the inner axes, the vector axis padded to whole vectors.
+  ir::dim padded_inner() const {
+    ir::dim n = 1;
+    for (std::size_t j = 0; j + 1 < inner_axes_.size(); ++j) n *= k_.axes[inner_axes_[j]].extent;
+    return n * padded_last();
+  }
+  ir::dim padded_last() const {
+    const ir::dim& e = k_.axes[last()].extent;
+    if (const auto n = e.number()) return (*n + 15) / 16 * 16;
+    return floor_div(e + ir::dim(15), 16) * ir::dim(16);
+  }
+  std::string flat_inner() const {
+    std::string flat;
+    for (std::size_t j = 0; j + 1 < inner_axes_.size(); ++j) {
+      const std::string i = "i" + number(static_cast<std::int64_t>(inner_axes_[j]));
+      flat = flat.empty() ? i : "(" + flat + ")*" + extent(inner_axes_[j]) + " + " + i;
+    }
+    const std::string v = "i" + number(static_cast<std::int64_t>(last()));
+    return flat.empty() ? v : "((" + flat + ")*(" + padded_last().text() + ") + " + v + ")";
+  }
+
+  bool on_stack() const {
+    std::int64_t bytes = 0;
+    const auto n = padded_inner().number();
+    if (!n || k_.chunks > 1) return false;
+    for (int id = 0; id < size(); ++id)
+      if (is_array(id)) bytes += *n * array_bytes(id);
+    return bytes <= stack_bytes;
+  }
+
+  void plan_scratch() {
+    const ir::dim tasks = k_.extent(role::outer) * ir::dim(k_.chunks);
+    for (int id = 0; id < size(); ++id) {
+      if (at(id).span != span_of::row && at(id).span != span_of::both) continue;
+      if (is_array(id) ? on_stack() : k_.chunks == 1) continue;
+      offsets_[id] = scratch_;
+      scratch_ += tasks * (is_array(id) ? padded_inner() * ir::dim(array_bytes(id)) : ir::dim(64));
+    }
+  }
+
+  std::string slot(int id, const std::string& task) const {
+    const std::string type = memory_of(id);
+    const std::int64_t size = element_bytes(id);
+    const std::string per_task =
+        is_array(id) ? (padded_inner() * ir::dim(array_bytes(id) / size)).text() : number(64 / size);
+    return "((" + type + "*)(scratch + " + offsets_.at(id).text() + ") + (" + task + ")*(" + per_task + "))";
+  }
+  std::int64_t element_bytes(int id) const { return static_cast<std::int64_t>(size_of(compute_type(at(id).type))); }
+  /// Of an element of an array of sums, and of its total.
+  std::int64_t array_bytes(int id) const { return element_bytes(id) + (rows_of_run(id) > 0 ? 8 : 0); }
+  std::string memory_of(int id) const { return memory_type(compute_type(at(id).type)); }
+
+  /// The longest open row whose values are kept, in elements; 0: nothing is.
+  std::int64_t most_kept() const {
+    std::int64_t bytes = 0;
+    for (int id = 0; id < size(); ++id)
+      if (at(id).kept) bytes += static_cast<std::int64_t>(size_of(compute_type(at(id).type)));
+    return bytes ? plan::kept_row_bytes / bytes / 16 * 16 : 0;
+  }
+
+  void declare_kept() {
+    const std::string length = number(padded_inner().number().value_or(most_kept()));
+    for (int id = 0; id < size(); ++id)
+      if (at(id).kept) out_.line("alignas(64) " + memory_of(id) + " k" + number(id) + "[" + length + "];");
+  }
+
+  void begin_accumulators() {
+    for (int id = 0; id < size(); ++id) {
+      const auto& i = at(id);
+      if (i.span != span_of::row && i.span != span_of::both) continue;
+      const std::string zero = identity_of(i.code, i.type);
+      if (!is_array(id)) {
+        if (i.span == span_of::row)
+          out_.line((rows_of_run(id) > 0 ? "s_f64" : scalar_type(i.type)) + " " + acc(id) + " = " + zero + ";");
+        if (i.span == span_of::both && (rows_of_run(id) > 0 || has_runs(id))) out_.line("s_f64 " + sum(id) + " = 0;");
+        if (counts(id)) out_.line("long q" + number(id) + " = 0;");
+        if (i.span == span_of::both && (!has_runs(id) || counts(id)))
+          out_.line(vector_type(i.type) + " " + acc(id) + " = splat<" + vector_type(i.type) + ">(" + zero + ");");
+        continue;
+      }
+      if (on_stack()) out_.line("alignas(64) " + memory_of(id) + " " + acc(id) + "[" + padded_inner().text() + "];");
+      else out_.line(memory_of(id) + "* const " + acc(id) + " = " + slot(id, "t") + ";");
+      out_.line("for (long z = 0; z < " + padded_inner().text() + "; z += SINTER_W) store(" + acc(id) + " + z, splat<" +
+                vector_type(i.type) + ">(" + zero + "));");
+      if (rows_of_run(id) == 0) continue;
+      const std::string n = padded_inner().text();
+      if (on_stack()) out_.line("s_f64 " + sum(id) + "[" + n + "];");
+      else out_.line("s_f64* const " + sum(id) + " = (s_f64*)(" + acc(id) + " + " + n + ");");
+      out_.line("for (long z = 0; z < " + n + "; ++z) " + sum(id) + "[z] = 0;");
+    }
+  }
+
+  void end_accumulators() {
+    for (int id = 0; id < size(); ++id) {
+      const auto& i = at(id);
+      if (i.span != span_of::row && i.span != span_of::both) continue;
+      const bool totals = rows_of_run(id) > 0;
+      if (is_array(id)) {
+        if (totals)
+          out_.line("for (long z = 0; z < " + padded_inner().text() + "; ++z) " + acc(id) + "[z] = (s_f32)(" + sum(id) +
+                    "[z] + " + acc(id) + "[z]);");
+        continue;
+      }
+      std::string x = i.span == span_of::both ? fold(i.code, acc(id)) : acc(id);
+      if (has_runs(id) && !counts(id)) x = "(s_f32)" + sum(id);
+      else if (totals || counts(id))
+        x = i.span == span_of::both ? "(s_f32)(" + sum(id) + " + " + x + ")" : "(s_f32)" + x;
+      if (k_.chunks > 1) out_.line("store1(" + slot(id, "t") + ", " + x + ");");
+      else out_.line("const " + scalar_type(i.type) + " " + body_.name(id) + " = " + x + ";");
+    }
+  }
+
+  /// A scalar over all rows, from its chunks in order.
+  void total_of_scalars(int id) {
+    const auto& i = at(id);
+    if (k_.chunks == 1) return;
+    out_.line(scalar_type(i.type) + " " + body_.name(id) + " = " + identity_of(i.code, i.type) + ";");
+    const std::string next = "load1(" + slot(id, "o*" + number(k_.chunks) + " + c") + ")";
+    out_.line("for (long c = 0; c < " + number(k_.chunks) + "; ++c) " + body_.name(id) + " = " +
+              body_.combine(i.code, body_.name(id), next) + ";");
+  }
+
+  /// A vector over all rows, from its chunks in order.
+  void total(int id) {
+    const auto& i = at(id);
+    const std::string v = body_.name(id), type = vector_type(i.type);
+    if (k_.chunks == 1) {
+      out_.line("const " + type + " " + v + " = load(" + acc(id) + " + " + flat_inner() + ");");
+      return;
+    }
+    out_.line(type + " " + v + " = splat<" + type + ">(" + identity_of(i.code, i.type) + ");");
+    const std::string next = "load(" + slot(id, "o*" + number(k_.chunks) + " + c") + " + " + flat_inner() + ")";
+    out_.line("for (long c = 0; c < " + number(k_.chunks) + "; ++c) " + v + " = " + body_.combine(i.code, v, next) +
+              ";");
+  }
+
+ private:
+  static constexpr int most_parts = 4;
+
+  int size() const { return static_cast<int>(k_.body.size()); }
+  const instruction& at(int id) const { return k_.body[static_cast<std::size_t>(id)]; }
+  static std::string number(std::int64_t n) { return std::to_string(n); }
+  std::size_t last() const { return inner_axes_.back(); }
+  std::string extent(std::size_t a) const { return "(" + k_.axes[a].extent.text() + ")"; }
+
+  const kernel& k_;
+  writer& out_;
+  const body_printer& body_;
+  series<std::size_t> inner_axes_;
+  static std::string sum(int id) { return "sum" + number(id); }
+  void empty(int id) {
+    out_.line(sum(id) + " += " + fold(ir::op::add, acc(id)) + ";");
+    out_.line(acc(id) + " = splat<" + vector_type(at(id).type) + ">(0.0f);");
+  }
+  void declare_parts(int id, int parts) {
+    const std::string type = vector_type(at(id).type);
+    for (int p = 0; p < parts; ++p)
+      out_.line(type + " " + part(id, p) + " = splat<" + type + ">(" + identity_of(at(id).code, at(id).type) + ");");
+  }
+  void join_parts(int id, int parts) {
+    for (int p = 1; p < parts; ++p) out_.line(acc(id) + " = " + body_.combine(at(id).code, acc(id), part(id, p)) + ";");
+  }
+  /// How many vectors of 16 lanes a row has, when all extents are numbers.
+  std::optional<std::int64_t> vectors_of_row() const {
+    std::int64_t n = 1;
+    for (const std::size_t a : inner_axes_) {
+      const auto extent = k_.axes[a].extent.number();
+      if (!extent) return std::nullopt;
+      n *= a == last() ? (*extent + 15) / 16 : *extent;
+    }
+    return n;
+  }
+  static std::string part(int id, int p) { return p ? acc(id) + "_" + number(p) : acc(id); }
+
+  int part_ = 0;
+  ir::dim scratch_ = 0;
+  sorted_map<int, ir::dim> offsets_;
+};
+
+}  // namespace sinter::engine::emit

@@ -1,0 +1,88 @@
+// emit/cpu/stream.hpp: which results are written past the caches, which operands are asked for before they are loaded.
+#pragma once
+
+#include "../../base/sorted.hpp"
+#include "body.hpp"
+
+namespace sinter::engine::emit {
+
+/// Buffers from this size on, written and not read again, bypass the caches.
+inline constexpr std::int64_t stream_bytes = 16 << 20;
+
+/// When a result bypasses the caches: it is larger than they are, and its vectors are aligned. As body_printer::store.
+SINTER_API std::string stream_rule(const kernel& k, const plan::store& s, std::size_t last) {
+  const plan::buffer_use& target = k.buffers[static_cast<std::size_t>(s.at.buffer)];
+  if (k.chunks != 1 || s.accumulate || !s.at.at.stride[last].is(1) || target.alignment % 64 != 0) return "";
+  std::string rule;
+  bool aligned = true;
+  const auto add = [&](const std::string& condition) { rule += (rule.empty() ? "" : " && ") + condition; };
+  const auto align = [&](const dim& d) {
+    if (d.divided_by(16)) return;
+    if (d.is_number()) aligned = false;
+    else add("(" + d.text() + ")%16 == 0");
+  };
+  dim total = static_cast<std::int64_t>(size_of(target.type));
+  for (const auto& a : k.axes) total *= a.extent;
+  if (const auto n = total.number()) aligned = *n >= stream_bytes;
+  else add("(" + total.text() + ") >= " + std::to_string(stream_bytes));
+  for (std::size_t a = 0; a < s.at.at.stride.size(); ++a)
+    if (a != last) align(s.at.at.stride[a]);
+  align(s.at.at.offset);
+  return !aligned ? "" : rule.empty() ? "true" : rule;
+}
+
+/// A loop whose rounds threads share. What a thread wrote past the caches it waits for once, at its end: that takes as long
+/// as a row of some hundred elements.
+template <class F>
+void parallel_loop(const kernel& k, writer& out, const std::string& head, bool several, bool streams, F&& inside) {
+  const std::string pragma = several ? omp_for(k, streams ? "parallel" : "parallel for schedule(static)") : "";
+  if (!pragma.empty()) out.line(pragma);
+  if (!streams) return out.block(head, inside);
+  out.block("", [&] {
+    if (!pragma.empty()) out.line("#pragma omp for schedule(static) nowait");
+    out.block(head, inside);
+    out.line("stream_end();");
+  });
+}
+
+/// Operands of fewer bytes may well be in a cache.
+inline constexpr std::int64_t ahead_bytes = 1 << 20;
+
+/// True for a load of an operand that no cache may hold.
+SINTER_API bool reads_much(const kernel& k, const instruction& i) {
+  dim bytes = static_cast<std::int64_t>(size_of(i.type));
+  for (std::size_t a = 0; a < k.axes.size(); ++a)
+    if (!i.at.at.stride[a].is(0)) bytes *= k.axes[a].extent;
+  return bytes.number().value_or(ahead_bytes) >= ahead_bytes;
+}
+
+/// True where an operation on elements takes its time.
+SINTER_API bool computes_much(const kernel& k) {
+  const std::size_t last = k.axes.size() - 1;
+  return std::any_of(k.body.begin(), k.body.end(), [&](const instruction& i) {
+    return i.kind == kind::compute && (i.axes >> last & 1) && ir::is_expensive(i.code);
+  });
+}
+
+/// Of the values that a pass has computed, asks for the memory that the loads among them read in a row to come. A load
+/// asks in the last pass that makes it: the first is as fast as memory is, the last computes meanwhile. In kernels of one
+/// pass that do not compute much, asking costs more than it gains.
+SINTER_API void ask_ahead(const kernel& k, const body_printer& body, const sorted_set<int>& values, int pass,
+                          writer& out) {
+  const std::size_t last = k.axes.size() - 1;
+  const bool slow = k.stages > 1 || computes_much(k);
+  for (int id : values) {
+    const instruction& i = body.at(id);
+    if (!slow || i.kind != kind::load || i.last_pass != pass || i.at.at.index >= 0 || !i.at.at.stride[last].is(1))
+      continue;
+    dim step = 0;
+    bool differs = true;
+    for (std::size_t a = 0; a < k.axes.size(); ++a)
+      if (k.axes[a].role != role::inner) step = i.at.at.stride[a], differs = !step.is(0);
+    if (differs && reads_much(k, i))
+      out.line("ahead<" + std::to_string(k.stages > 1 ? plan::kept_row_bytes : 8192) + ">(" + body.address(i.at) +
+               ", " + step.text() + ", " + k.extent(role::inner).text() + ");");
+  }
+}
+
+}  // namespace sinter::engine::emit

@@ -1,0 +1,99 @@
+// emit/cpu/tile.hpp: a pointwise kernel that reads along one axis and writes along another -> loops over square tiles,
+// transposed in registers.
+#pragma once
+
+#include "../../base/series.hpp"
+#include "stream.hpp"
+
+namespace sinter::engine::emit {
+
+/// Elements of the read axis that a task takes: whole cache lines of every row that it reads.
+inline constexpr std::int64_t tile_task = 64;
+
+/// The loads of a kernel that run along an axis other than the vector's.
+struct tiling {
+  std::size_t axis = 0;  ///< the axis along which they are contiguous
+  series<int> loads;
+};
+
+/// The tiling that pays for a kernel, if any: no reductions, and a load contiguous along an axis that is not the last.
+SINTER_API std::optional<tiling> find_tiling(const kernel& k) {
+  if (k.is_product() || k.axes.size() < 2 || k.stages > 1) return std::nullopt;
+  for (const auto& i : k.body)
+    if (i.kind == kind::reduce || i.kind == kind::arg_reduce) return std::nullopt;
+  for (const auto& s : k.stores)
+    if (s.accumulate) return std::nullopt;
+  const std::size_t last = k.axes.size() - 1;
+  auto wide = [&](std::size_t a) { return k.axes[a].extent.number().value_or(k.axes[a].hint) >= 16; };
+  if (!wide(last)) return std::nullopt;
+  tiling best;
+  for (std::size_t a = 0; a < last; ++a) {
+    tiling t{a, {}};
+    for (int id = 0; id < static_cast<int>(k.body.size()); ++id) {
+      const auto& i = k.body[static_cast<std::size_t>(id)];
+      if (i.kind != kind::load || i.at.at.index >= 0 || is_bool(i.type)) continue;
+      const dim &along = i.at.at.stride[a], &across = i.at.at.stride[last];
+      if (along.is(1) && !across.is(0) && !across.is(1)) t.loads.push_back(id);
+    }
+    if (wide(a) && t.loads.size() > best.loads.size()) best = std::move(t);
+  }
+  return best.loads.empty() ? std::nullopt : std::optional(best);
+}
+
+/// Prints the body of a kernel in tiles over [low, high) of the tiling's axis. `defined` tells the values that exist
+/// already; `stores` are those to print, `stream` tells which bypass the caches. The loops of a whole tile have a number of
+/// turns that the compiler knows, so that it stays in registers; and since its rows are apart in memory, where the machine
+/// does not look ahead, it asks for what the next tile along the last axis loads. The loads of one operand with nothing to do
+/// meanwhile are as fast as memory is.
+template <class Defined, class Stream>
+void print_tile(const kernel& k, const tiling& t, body_printer& body, writer& out, Defined&& defined,
+                const series<const plan::store*>& stores, Stream&& stream) {
+  const std::size_t last = k.axes.size() - 1;
+  const std::string q = "i" + std::to_string(t.axis), r = "i" + std::to_string(last),
+                    columns = k.axes[last].extent.text();
+  const auto much = [&](const instruction& i) { return i.kind == kind::load && reads_much(k, i); };
+  const bool asks = computes_much(k) || std::count_if(k.body.begin(), k.body.end(), much) > 1;
+  auto is_tiled = [&](int id) { return std::count(t.loads.begin(), t.loads.end(), id) > 0; };
+  auto load_tile = [&](int id, bool whole) {
+    const auto& i = body.at(id);
+    const std::string name = "tile" + std::to_string(id), across = "(" + i.at.at.stride[last].text() + ")";
+    const std::string at = body.pointer(i.at.buffer) + " + (" +
+                           index_text(i.at.at, [&](std::size_t a) { return a != t.axis; }) + " + q + l*" + across + ")";
+    out.line(vector_type(i.type) + " " + name + "[SINTER_W];");
+    out.line("for (long l = 0; l < " + std::string(whole ? "SINTER_W" : "n") + "; ++l) " + name + "[l] = load(" + at +
+             (whole ? ")" : ", m)") +
+             (whole && asks && much(i) ? ", __builtin_prefetch(" + at + " + SINTER_W*" + across + ");" : ";"));
+    out.line("transpose(" + name + ");");
+  };
+  auto value = [&](int id, bool whole) {
+    const auto& i = body.at(id);
+    if (is_tiled(id)) {
+      out.line("const " + vector_type(i.type) + " " + body.name(id) + " = tile" + std::to_string(id) + "[" + q +
+               " - q];");
+      return;
+    }
+    body.define(id, body.is_vector(id), !whole);
+    if (whole && asks && much(i) && i.at.at.index < 0 && i.at.at.stride[last].is(1))
+      out.line("__builtin_prefetch(" + body.address(i.at) + " + SINTER_W);");
+  };
+  auto tile = [&](bool whole) {
+    for (int id : t.loads) load_tile(id, whole);
+    out.block("for (long " + q + " = q; " + q + " < q + " + (whole ? "SINTER_W" : "m") + "; ++" + q + ")", [&] {
+      for (int id = 0; id < static_cast<int>(k.body.size()); ++id)
+        if (!defined(id)) value(id, whole);
+      for (const auto* s : stores) body.store(*s, true, !whole, stream(*s));
+    });
+  };
+  auto divides = [&](std::size_t a) { return k.axes[a].extent.number().value_or(1) % 16 == 0; };
+  out.block("for (long " + r + " = 0; " + r + " < " + columns + "; " + r + " += SINTER_W)", [&] {
+    out.block("for (long q = low; q < high; q += SINTER_W)", [&] {
+      if (divides(last) && divides(t.axis)) return tile(true);
+      out.line("const long n = " + columns + " - " + r + " < SINTER_W ? " + columns + " - " + r + " : SINTER_W;");
+      out.line("const long m = high - q < SINTER_W ? high - q : SINTER_W;");
+      out.block("if (m == SINTER_W && n == SINTER_W)", [&] { tile(true); });
+      out.block("else", [&] { tile(false); });
+    });
+  });
+}
+
+}  // namespace sinter::engine::emit

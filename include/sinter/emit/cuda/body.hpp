@@ -1,0 +1,399 @@
+// emit/cuda/body.hpp: values of a kernel -> CUDA statements of one thread: scalars, and tiles of several vectors of lanes of
+// which all are loaded before the first is used.
+#pragma once
+
+#include "../../base/sorted.hpp"
+#include "layout.hpp"
+#include "text.hpp"
+
+namespace sinter::engine::emit {
+
+/// How a thread walks its part of an iteration space: `vectors` positions, `width` lanes along `axis` at each.
+struct cuda_tile {
+  int vectors = 1, width = 1;
+  int axis = -1;                ///< of the lanes
+  std::string guard;            ///< a condition that a position has to meet; "": all do
+  std::function<void()> place;  ///< prints the axes' positions for `u`, and what the guard reads
+};
+
+class cuda_printer {
+ public:
+  struct work {
+    series<int> reductions;
+    series<const plan::store*> stores;
+    bool empty() const { return reductions.empty() && stores.empty(); }
+  };
+
+  /// `first` is the number of the kernel's first buffer among the parameters.
+  cuda_printer(const kernel& k, writer& out, int first = 0)
+      : k_(k),
+        out_(out),
+        inner_(k.mask(role::inner)),
+        row_(k.mask(role::row)),
+        wide_(needs_wide_index(k)),
+        once_(!stores_much(k)),
+        first_(first) {}
+
+  writer& out() const { return out_; }
+  /// Buffers that the text printed so far reads or writes.
+  const sorted_set<int>& touched() const { return touched_; }
+  int first_buffer() const { return first_; }
+  const kernel& code() const { return k_; }
+  int size() const { return static_cast<int>(k_.body.size()); }
+  const instruction& at(int id) const { return k_.body[static_cast<std::size_t>(id)]; }
+  std::uint32_t inner() const { return inner_; }
+  std::uint32_t row() const { return row_; }
+  std::string idx() const { return wide_ ? "long" : "int"; }
+  static std::string number(std::int64_t n) { return std::to_string(n); }
+  static std::string name(int id) { return "v" + std::to_string(id); }
+  static std::string acc(int id) { return "a" + std::to_string(id); }
+  /// How `id` combines two values: named by the first reduction that does it so.
+  std::string fold(int id) const {
+    int first = 0;
+    while (!combines_alike(k_, first, id)) ++first;
+    return "c" + number(first);
+  }
+  static std::string axis(std::size_t a) { return "i" + std::to_string(a); }
+  std::string extent(std::size_t a) const { return parenthesised(k_.axes[a].extent); }
+  static bool is_reduction(const instruction& i) { return i.kind == kind::reduce || i.kind == kind::arg_reduce; }
+  series<std::size_t> axes_of(role r) const {
+    series<std::size_t> out;
+    for (std::size_t a = 0; a < k_.axes.size(); ++a)
+      if (k_.axes[a].role == r) out.push_back(a);
+    return out;
+  }
+
+  bool is_uniform(int id) const {
+    const auto& i = at(id);
+    return i.axes == 0 && i.stage == 0 && !i.after_rows && !is_reduction(i);
+  }
+  bool varies(const plan::store& s, std::uint32_t axes) const {
+    if (s.accumulate) return axes != 0;
+    std::uint32_t mask = at(s.value).axes;
+    if (s.at.at.index >= 0) mask |= at(s.at.at.index).axes;
+    for (std::size_t a = 0; a < s.at.at.stride.size(); ++a)
+      if (!s.at.at.stride[a].is(0)) mask |= 1u << a;
+    return (mask & axes) != 0;
+  }
+  bool is_uniform_store(const plan::store& s) const { return is_uniform(s.value) && !varies(s, ~0u); }
+
+  // What is in scope
+
+  bool knows(int id) const { return known_.count(id) > 0; }
+  void learn(int id) { known_.insert(id); }
+  sorted_set<int> scope() const { return known_; }
+  void leave(sorted_set<int> outer) { known_ = std::move(outer); }
+  /// Loads come again: none bypasses the caches.
+  void read_repeatedly() { once_ = false; }
+  void hold(int id) { held_.insert(id); }
+  void drop(int id) { held_.erase(id); }
+  /// Loads whose one vector serves every position of a tile.
+  void read_once(const series<int>& loads, cuda_tile t) {
+    t.vectors = 1;
+    read(loads, t);
+    single_.insert(loads.begin(), loads.end());
+  }
+
+  /// Declares the axes `order` from a flat position, whose unit is `width` elements of the last of them.
+  void unravel(const std::string& flat, const series<std::size_t>& order, std::int64_t width = 1) {
+    dim below = 1;
+    for (std::size_t j = order.size(); j-- > 0;) {
+      const bool last = j + 1 == order.size();
+      dim n = k_.axes[order[j]].extent;
+      if (j > 0 && last && width > 1) n = *n.divided_by(width);
+      std::string value = below.is(1) ? flat : flat + "/" + count(below);
+      if (j > 0) value = (below.is(1) ? value : "(" + value + ")") + "%" + count(n);
+      if (last && width > 1) value = "(" + value + ")*" + number(width);
+      out_.line("const " + idx() + " " + axis(order[j]) + " = " + value + ";");
+      below *= n;
+    }
+  }
+  /// A divisor; 0 extents divide nothing, since nothing runs.
+  std::string count(const dim& n) const {
+    if (n.is(0)) return "1";
+    return n.is_number() ? n.text() + (wide_ ? "" : "u") : "(" + n.text() + ")";
+  }
+  /// A bound of flat positions.
+  std::string limit(const dim& n) const { return n.is(0) ? "0" : count(n); }
+  /// The type of flat positions: unsigned divides quicker.
+  std::string flat() const { return wide_ ? "long" : "unsigned"; }
+
+  std::string pointer(int buffer) const {
+    touched_.insert(buffer);
+    const std::string p = "p" + std::to_string(first_ + buffer);
+    return k_.buffers[static_cast<std::size_t>(buffer)].by_value ? "(&" + p + ")" : p;
+  }
+  std::string offset(const plan::affine& a) const {
+    std::string text = index_text(a, [](std::size_t) { return true; });
+    if (a.index >= 0) text += " + " + scaled(a.indirect, name(a.index));
+    return text;
+  }
+  std::string address(const plan::access& a) const { return pointer(a.buffer) + " + (" + offset(a.at) + ")"; }
+
+  /// Prints a value that is not a load of a tile; `lane` is the axis that `l` counts along, or -1.
+  void define(int id, int lane) {
+    const auto& i = at(id);
+    std::string value;
+    if (i.kind == kind::literal) {
+      value = cuda_literal(i.type, i.literal);
+    } else if (i.kind == kind::position) {
+      value = position(i.at.at, lane);
+    } else if (i.kind == kind::load) {
+      value = "load1(" + address(i.at) + ")";
+    } else {
+      series<std::string> args;
+      const bool narrow = !wide_ && compares_positions(k_, i);
+      for (int a : i.args)
+        args.push_back(!narrow ? name(a) : is_position(at(a)) ? "(s_i32)" + name(a) : "place(" + name(a) + ")");
+      value = cuda_expression(i.code, i.type, args, i.args.empty() ? i.type : at(i.args[0]).type);
+    }
+    out_.at(i.where);
+    out_.line("const " + scalar_type(i.type) + " " + name(id) + " = " + value + ";");
+    known_.insert(id);
+  }
+  std::string position(const plan::affine& a, int lane) const {
+    std::string text = offset(a);
+    if (lane >= 0 && !a.stride[static_cast<std::size_t>(lane)].is(0))
+      text += " + " + scaled(a.stride[static_cast<std::size_t>(lane)], "l");
+    return text;
+  }
+
+  /// Scalars that `wanted` accepts, where their operands are known.
+  template <class F>
+  void define_scalars(F&& wanted) {
+    for (int id = 0; id < size(); ++id)
+      if (!knows(id) && !is_reduction(at(id)) && at(id).kind != kind::product && wanted(id)) define(id, -1);
+  }
+  void uniform_values() {
+    define_scalars([&](int id) { return is_uniform(id); });
+  }
+  bool has_uniform_stores() const {
+    return std::any_of(k_.stores.begin(), k_.stores.end(), [&](const auto& s) { return is_uniform_store(s); });
+  }
+  void uniform_stores() {
+    if (!has_uniform_stores()) return;
+    out_.block("if (block == 0 && threadIdx.x == 0)", [&] {
+      for (const auto& s : k_.stores)
+        if (is_uniform_store(s)) store_scalar(s);
+    });
+  }
+  void store_scalar(const plan::store& s) { out_.line("store1(" + address(s.at) + ", " + name(s.value) + ");"); }
+
+  /// "const auto c4 = …", unless an earlier reduction has declared it.
+  void declare_fold(int id) {
+    if (fold(id) != "c" + number(id)) return;
+    const auto& i = at(id);
+    const std::string t = accumulator_type(id);
+    const std::string body = i.kind == kind::arg_reduce
+                                 ? std::string("better<") + (i.code == ir::op::maximum ? "true" : "false") + ">(a, b)"
+                                 : "(" + t + ")(" + cuda_expression(i.code, i.type, {"a", "b"}, i.type) + ")";
+    out_.line("const auto " + fold(id) + " = [](" + t + " a, " + t + " b) { return " + body + "; };");
+  }
+  std::string accumulator_type(int id) const {
+    const auto& i = at(id);
+    return i.kind == kind::arg_reduce ? "extreme<" + scalar_type(at(i.args[0]).type) + ">" : scalar_type(i.type);
+  }
+  std::string initial(int id) const {
+    return at(id).kind == kind::arg_reduce ? accumulator_type(id) + "{0, -1}" : cuda_identity(at(id));
+  }
+  /// What an element contributes, as an accumulator.
+  std::string contribution(int id, int lane) const {
+    const auto& i = at(id);
+    if (i.kind != kind::arg_reduce) return name(i.args[0]);
+    return accumulator_type(id) + "{" + name(i.args[0]) + ", " + position(i.at.at, lane) + "}";
+  }
+  void accumulate(int id, const std::string& into, int lane) {
+    out_.line(into + " = " + fold(id) + "(" + into + ", " + contribution(id, lane) + ");");
+  }
+
+  /// The values that a pass has to compute beyond what is in scope, in order; `loads` of them are read before the rest.
+  series<int> needed(const work& w) const {
+    sorted_set<int> ids;
+    auto visit = [&](auto&& self, int id) -> void {
+      if (known_.count(id) || !ids.insert(id).second || held_.count(id)) return;
+      for (int a : at(id).args) self(self, a);
+      if (at(id).at.at.index >= 0 && at(id).kind != kind::arg_reduce) self(self, at(id).at.at.index);
+    };
+    for (int id : w.reductions) visit(visit, at(id).args[0]);
+    for (const auto* s : w.stores) {
+      visit(visit, s->value);
+      if (s->at.at.index >= 0) visit(visit, s->at.at.index);
+    }
+    return {ids.begin(), ids.end()};
+  }
+
+  bool has_lanes(int id, const cuda_tile& t) const { return t.width > 1 && (at(id).axes >> t.axis & 1u); }
+  int width_of(int id, const cuda_tile& t) const { return has_lanes(id, t) ? t.width : 1; }
+  bool is_indirect(int id) const { return at(id).kind == kind::load && at(id).at.at.index >= 0; }
+
+  /// Declares the packs of loads and reads those that need no index; they are held from then on.
+  void read(const series<int>& loads, const cuda_tile& t, const std::string& array = "x") {
+    for (int id : loads) {
+      declare_pack(id, t, array);
+      held_.insert(id);
+    }
+    read_again(loads, t, array);
+  }
+  void declare_pack(int id, const cuda_tile& t, const std::string& array = "x") {
+    out_.line("pack<" + number(width_of(id, t)) + ", " + memory_type(at(id).type) + "> " + array + number(id) + "[" +
+              number(t.vectors) + "];");
+  }
+  void read_again(const series<int>& loads, const cuda_tile& t, const std::string& array = "x") {
+    series<int> direct;
+    for (int id : loads)
+      if (!is_indirect(id) || knows(at(id).at.at.index)) direct.push_back(id);
+    if (direct.empty()) return;
+    over_vectors(t, [&] {
+      for (int id : direct) out_.line(array + number(id) + "[u] = " + loaded(id, t) + ";");
+    });
+  }
+
+  template <class F>
+  void over_vectors(const cuda_tile& t, F&& inside) {
+    const auto outer = known_;
+    auto guarded = [&] {
+      t.place();
+      if (t.guard.empty()) inside();
+      else out_.block("if (" + t.guard + ")", inside);
+    };
+    if (t.vectors > 1) out_.line("#pragma unroll");
+    out_.block("for (int u = 0; u < " + number(t.vectors) + "; ++u)", guarded);
+    known_ = outer;
+  }
+  template <class F>
+  void over_lanes(const cuda_tile& t, F&& inside) {
+    if (t.width == 1) return inside();
+    out_.line("#pragma unroll");
+    out_.block("for (int l = 0; l < " + number(t.width) + "; ++l)", inside);
+  }
+
+  /// Prints a pass: loads first, then values, sums and stores. `keep` are values that later passes read; `into` names the
+  /// accumulator of a reduction, `l` counting lanes.
+  template <class Into, class Store>
+  void pass(const cuda_tile& t, const work& w, const sorted_set<int>& keep, Into&& into, Store&& other_store) {
+    const auto ids = needed(w);
+    series<int> loads, late;
+    for (int id : ids)
+      if (at(id).kind == kind::load && !held_.count(id)) loads.push_back(id);
+    read(loads, t);
+    for (int id : loads)
+      if (is_indirect(id) && !knows(at(id).at.at.index)) late.push_back(id);
+    for (const auto& level : load_levels(k_, late)) over_vectors(t, [&] { read_at_indices(level, t); });
+    for (int id : keep)
+      if (at(id).kind != kind::load && !held_.count(id) && std::count(ids.begin(), ids.end(), id))
+        out_.line(scalar_type(at(id).type) + " k" + number(id) + "[" + number(t.vectors) + "][" +
+                  number(width_of(id, t)) + "];");
+    over_vectors(t, [&] {
+      for (int id : ids)
+        if (!has_lanes(id, t)) value(id, t, keep);
+      const int lane = t.width > 1 ? t.axis : -1;
+      for (const auto* s : w.stores)
+        if (stores_lanes(*s, t))
+          out_.line("pack<" + number(t.width) + ", " + memory_type(type_of(k_, s->at)) + "> " + packed(*s) + ";");
+      const auto outside = known_;
+      over_lanes(t, [&] {
+        for (int id : ids)
+          if (has_lanes(id, t)) value(id, t, keep);
+        for (int id : w.reductions) accumulate(id, into(id), lane);
+        for (const auto* s : w.stores) {
+          if (stores_lanes(*s, t)) out_.line("put(" + packed(*s) + ", l, " + name(s->value) + ");");
+          else if (s->accumulate) other_store(*s, lane, name(s->value));
+        }
+      });
+      known_ = outside;
+      for (const auto* s : w.stores)
+        if (!s->accumulate) store_vector(*s, t);
+        else if (stores_lanes(*s, t)) other_store(*s, -1, packed(*s));
+    });
+    for (int id : keep)
+      if (std::count(ids.begin(), ids.end(), id)) held_.insert(id);
+    for (int id : loads)
+      if (!keep.count(id)) held_.erase(id);
+  }
+
+ private:
+  bool stores_lanes(const plan::store& s, const cuda_tile& t) const {
+    if (t.width == 1 || s.at.at.stride[static_cast<std::size_t>(t.axis)].is(0)) return false;
+    return !s.accumulate || adds_vector(k_, s.at, t.axis, t.width);
+  }
+  std::string packed(const plan::store& s) const { return "y" + number(&s - k_.stores.data()); }
+
+  std::string loaded(int id, const cuda_tile& t) const {
+    const auto& a = at(id).at;
+    const int w = width_of(id, t);
+    if (w == 1) return "load<1>(" + address(a) + ")";
+    if (is_vector_access(k_, a, t.axis, w))
+      return std::string(once_ && touches_once(k_, a) ? "load_once<" : "load<") + number(w) + ">(" + address(a) + ")";
+    return "load_strided<" + number(w) + ">(" + address(a) + ", " +
+           a.at.stride[static_cast<std::size_t>(t.axis)].text() + ")";
+  }
+
+  void read_at_indices(const series<int>& late, const cuda_tile& t) {
+    sorted_set<int> before;
+    auto visit = [&](auto&& self, int id) -> void {
+      if (known_.count(id) || !before.insert(id).second || held_with_value(id)) return;
+      for (int a : at(id).args) self(self, a);
+    };
+    for (int id : late) visit(visit, at(id).at.at.index);
+    for (int id : before)
+      if (!has_lanes(id, t)) value(id, t, {});
+    for (int id : late)
+      if (!has_lanes(at(id).at.at.index, t)) out_.line("x" + number(id) + "[u] = " + loaded(id, t) + ";");
+    const auto outside = known_;
+    bool any = false;
+    for (int id : late) any = any || has_lanes(at(id).at.at.index, t);
+    if (any)
+      over_lanes(t, [&] {
+        for (int id : before)
+          if (has_lanes(id, t)) value(id, t, {});
+        for (int id : late) {
+          if (!has_lanes(at(id).at.at.index, t)) continue;
+          const dim& step = at(id).at.at.stride[static_cast<std::size_t>(t.axis)];
+          out_.line("x" + number(id) + "[u].e[l] = " + pointer(at(id).at.buffer) + "[" + offset(at(id).at.at) +
+                    (step.is(0) ? "" : " + " + scaled(step, "l")) + "];");
+        }
+      });
+    known_ = outside;
+  }
+  bool held_with_value(int id) const { return held_.count(id) && at(id).kind != kind::load; }
+
+  /// A value at position u, lane l.
+  void value(int id, const cuda_tile& t, const sorted_set<int>& keep) {
+    const auto& i = at(id);
+    if (knows(id)) return;
+    const std::string lane = has_lanes(id, t) ? "l" : "0", type = "const " + scalar_type(i.type) + " ";
+    if (i.kind == kind::load) {
+      out_.line(type + name(id) + " = get(x" + number(id) + (single_.count(id) ? "[0], " : "[u], ") + lane + ");");
+      known_.insert(id);
+      return;
+    }
+    const std::string kept = "k" + number(id) + "[u][" + lane + "]";
+    if (held_.count(id)) {
+      out_.line(type + name(id) + " = " + kept + ";");
+      known_.insert(id);
+      return;
+    }
+    define(id, has_lanes(id, t) ? t.axis : -1);
+    if (keep.count(id)) out_.line(kept + " = " + name(id) + ";");
+  }
+
+  void store_vector(const plan::store& s, const cuda_tile& t) {
+    if (!stores_lanes(s, t)) return store_scalar(s);
+    if (is_vector_access(k_, s.at, t.axis, t.width))
+      return void(out_.line("store(" + address(s.at) + ", " + packed(s) + ");"));
+    out_.line("store_strided(" + address(s.at) + ", " + s.at.at.stride[static_cast<std::size_t>(t.axis)].text() + ", " +
+              packed(s) + ");");
+  }
+
+  const kernel& k_;
+  writer& out_;
+  std::uint32_t inner_, row_;
+  bool wide_, once_;
+  int first_;
+  sorted_set<int> known_;  ///< values that a name in scope has
+  mutable sorted_set<int> touched_;
+  sorted_set<int> single_;
+  sorted_set<int> held_;  ///< values that an array in scope has, of every position of the tile
+};
+
+}  // namespace sinter::engine::emit

@@ -1,0 +1,198 @@
+// emit/cuda/columns.hpp: kernels that only add rows to sums of columns -> CUDA: vectors of columns, rows shared by blocks.
+#pragma once
+
+#include "../../base/series.hpp"
+#include "rows.hpp"
+
+namespace sinter::engine::emit {
+
+/// How column sums are spread over threads: `across` by `down` threads a block, each `width` columns of every down-th row.
+struct column_shape {
+  int axis = -1, width = 1, vectors = 4;
+  int across = 32, down = 8;
+  dim count;  ///< vectors of a row
+  dim tiles;
+  int chunks = 1;  ///< blocks that share a tile's rows
+  int threads() const { return across * down; }
+};
+
+namespace detail {
+
+/// True when the kernel does nothing but add rows to arrays of sums, and what can be done element by element.
+inline bool only_columns(const cuda_printer& p) {
+  if (p.code().stages > 1) return false;
+  for (int id = 0; id < p.size(); ++id)
+    if (p.is_reduction(p.at(id)) && !is_array(p, id)) return false;
+  return true;
+}
+
+inline column_shape columns_of(const cuda_printer& p, const cuda_target& t) {
+  const kernel& k = p.code();
+  column_shape s;
+  s.axis = static_cast<int>(k.axes.size()) - 1;
+  s.width = reducing_width(k, s.axis);
+  if (s.width == 8 || is_heavy(k)) s.vectors = 2;
+  const dim n = k.extent(role::inner);
+  s.count = s.width == 1 ? n : *n.divided_by(s.width);
+  const std::int64_t count = s.count.number().value_or(1024);
+  s.across = static_cast<int>(std::min<std::int64_t>(power_of_two(std::max<std::int64_t>(count, 1)), 32));
+  s.down = 256 / s.across;
+  s.tiles = ceil_div(s.count, s.across);
+  const std::int64_t rows = k.extent(role::row).number().value_or(1 << 16),
+                     outer = k.extent(role::outer).number().value_or(1),
+                     tiles =
+                         std::max<std::int64_t>((dim(s.tiles.number().value_or(8)) * outer).number().value_or(1), 1);
+  // The threads' sums meet in shared memory, of which a block has 48 KiB.
+  std::int64_t bytes = 0;
+  for (int id = 0; id < p.size(); ++id)
+    if (p.is_reduction(p.at(id))) bytes += s.width * static_cast<std::int64_t>(size_of(compute_type(p.at(id).type)));
+  const auto has_room = [&] { return bytes * s.threads() <= (40 << 10); };
+  // Who waits for what is stored of the rows does not wait for the sums if they are finished by another launch.
+  const bool stores_rows = std::any_of(k.stores.begin(), k.stores.end(), [&](const auto& st) {
+    return !p.is_uniform_store(st) && !is_final_store(p, st);
+  });
+  if (!stores_rows && k.extent(role::row).is_number() && rows <= 2048 &&
+      count <= (1 << 20) / (std::max<std::int64_t>(rows, 1) * s.width) / std::max<std::int64_t>(outer, 1)) {
+    // Little enough for one launch: many threads down a column. Lines of 128 bytes across, or, where those leave most
+    // multiprocessors idle, sectors of 32: what was just written is still in the cache.
+    s.across = std::min(s.across, 8);
+    while (s.across > 1 && s.width * s.across > 8 && count * outer / s.across * 2 <= t.multiprocessors) s.across /= 2;
+    s.tiles = s.count.is(0) ? dim(1) : ceil_div(s.count, s.across);
+    s.down = 1024 / s.across;
+    while (s.down > 32 / s.across && (s.down / 2 * s.vectors >= rows || !has_room())) s.down /= 2;
+    return s;
+  }
+  while (s.down > 1 && (s.down / 2 >= rows || !has_room())) s.down /= 2;
+  // One wave of 1024 threads to a multiprocessor: with 64 bytes each, 64 KiB are on their way.
+  // Three quarters of one are enough to do without a second launch.
+  const std::int64_t most = std::int64_t{1024 / s.threads()} * t.multiprocessors,
+                     wave = 4 * tiles >= 3 * most ? 1 : round_up(most, tiles);
+  s.chunks = static_cast<int>(std::clamp<std::int64_t>(std::min(wave, rows / (s.down * s.vectors)), 1, 1024));
+  return s;
+}
+
+inline finish_shape finish_of(const cuda_printer& p, const dim& parts) {
+  finish_shape f;
+  f.parts = parts;
+  f.columns = p.code().extent(role::inner);
+  for (int id = 0; id < p.size(); ++id) f.arrays = f.arrays || (p.is_reduction(p.at(id)) && is_array(p, id));
+  for (const auto& s : p.code().stores) f.arrays = f.arrays || (is_final_store(p, s) && p.varies(s, p.inner()));
+  // Four reads in a row at most, each of eight at once.
+  f.across = static_cast<int>(std::clamp<std::int64_t>(power_of_two(parts.number().value_or(128) / 16), 1, 16));
+  std::int64_t shared = 0;
+  for (int id = 0; id < p.size(); ++id)
+    if (p.is_reduction(p.at(id)) && is_array(p, id)) shared += 32 * 8;
+  while (f.across > 1 && shared * f.across > (40 << 10)) f.across /= 2;
+  return f;
+}
+
+inline void reserve_parts(cuda_printer& p, cuda_partials& parts, const dim& count) {
+  const dim tasks = p.code().extent(role::outer) * count;
+  for (int id = 0; id < p.size(); ++id) {
+    if (!p.is_reduction(p.at(id)) || p.at(id).span == span_of::inner) continue;
+    parts.reserve(id, is_array(p, id) ? tasks * p.code().extent(role::inner) : tasks);
+  }
+}
+
+inline series<int> arrays_of(const cuda_printer& p) {
+  series<int> ids;
+  for (int id = 0; id < p.size(); ++id)
+    if (p.is_reduction(p.at(id)) && p.at(id).span != span_of::inner && is_array(p, id)) ids.push_back(id);
+  return ids;
+}
+
+}  // namespace detail
+
+/// The body of a block that sums some rows of a tile of columns.
+SINTER_API void print_columns(cuda_printer& p, const column_shape& s, const cuda_partials& parts) {
+  writer& out = p.out();
+  const kernel& k = p.code();
+  const std::string flat = p.flat(), tiles = p.count(s.tiles), chunks = p.number(s.chunks);
+  detail::declare_folds(p);
+  p.uniform_values();
+  p.uniform_stores();
+  // Neighbouring blocks take neighbouring columns of the same rows.
+  out.line("const int x = threadIdx.x%" + p.number(s.across) + ", y = threadIdx.x/" + p.number(s.across) + ";");
+  out.line("const " + flat + " g = block, tile = g%" + tiles + ", chunk = g/" + tiles + "%" + chunks + ", o = g/" +
+           tiles + "/" + chunks + ";");
+  p.unravel("o", p.axes_of(role::outer));
+  p.define_scalars([&](int id) { return !(p.at(id).axes & (p.inner() | p.row())) && !p.at(id).after_rows; });
+  out.line("const " + flat + " f = tile*" + p.number(s.across) + " + x;");
+  const bool whole = fills(s.across, s.count);
+  if (!whole) out.line("const bool live = f < " + p.limit(s.count) + ";");
+  p.unravel("f", p.axes_of(role::inner), s.width);
+  const std::string rows = "(" + k.extent(role::row).text() + ")";
+  const auto arrays = detail::arrays_of(p);
+  for (int id : arrays) {
+    out.line(p.accumulator_type(id) + " " + p.acc(id) + "[" + p.number(s.width) + "];");
+    out.line("#pragma unroll");
+    out.line("for (int l = 0; l < " + p.number(s.width) + "; ++l) " + p.acc(id) + "[l] = " + p.initial(id) + ";");
+  }
+  cuda_printer::work w;
+  w.reductions = arrays;
+  for (const auto& st : k.stores)
+    if (!p.is_uniform_store(st) && !detail::is_final_store(p, st)) w.stores.push_back(&st);
+  cuda_tile column;
+  column.width = s.width;
+  column.axis = s.axis;
+  column.guard = whole ? "" : "live";
+  column.place = [] {};
+  series<int> fixed;
+  for (int id : p.needed(w))
+    if (p.at(id).kind == kind::load && !(p.at(id).axes & p.row()) && !p.is_indirect(id)) fixed.push_back(id);
+  if (!fixed.empty()) p.read_once(fixed, column);
+  cuda_tile t = column;
+  t.vectors = s.vectors;
+  t.guard = (whole ? "" : "live && ") + std::string("r < high");
+  t.place = [&] {
+    out.line("const long r = z + u*" + p.number(s.down) + ";");
+    p.unravel(p.code().axes.empty() ? "r" : "(" + flat + ")r", p.axes_of(role::row));
+  };
+  const std::string low = s.chunks == 1 ? "0" : "(long)" + rows + "*chunk/" + chunks,
+                    high = s.chunks == 1 ? rows : "(long)" + rows + "*(chunk + 1)/" + chunks;
+  out.line("const long high = " + high + ";");
+  const auto outer = p.scope();
+  const std::string lane = s.width > 1 ? "[l]" : "[0]";
+  out.block("for (long z = " + low + " + y; z < high; z += " + p.number(std::int64_t{s.down} * s.vectors) + ")", [&] {
+    p.pass(
+        t, w, {}, [&](int id) { return p.acc(id) + lane; }, [](const plan::store&, int, const std::string&) {});
+  });
+  p.leave(outer);
+  for (int id : arrays) {
+    const std::string m = "m" + p.number(id), width = p.number(s.width);
+    out.line("__shared__ " + p.accumulator_type(id) + " " + m + "[" + p.number(s.down) + "][" +
+             p.number(std::int64_t{s.across} * s.width) + "];");
+    out.line("#pragma unroll");
+    out.line("for (int l = 0; l < " + width + "; ++l) " + m + "[y][x*" + width + " + l] = " + p.acc(id) + "[l];");
+  }
+  if (s.down > 1)
+    out.block("for (int h = " + p.number(s.down / 2) + "; h > 0; h /= 2)", [&] {
+      out.line("__syncthreads();");
+      out.line("if (y >= h) continue;");
+      for (int id : arrays) {
+        const std::string m = "m" + p.number(id), at = "[x*" + p.number(s.width) + " + l]";
+        out.line("for (int l = 0; l < " + p.number(s.width) + "; ++l) " + m + "[y]" + at + " = " + p.fold(id) + "(" +
+                 m + "[y]" + at + ", " + m + "[y + h]" + at + ");");
+      }
+    });
+  out.line("__syncthreads();");
+  const std::string columns = "(" + k.extent(role::inner).text() + ")",
+                    block_columns = p.number(std::int64_t{s.across} * s.width);
+  const auto finals = detail::final_stores(p);
+  out.block("for (int c = threadIdx.x; c < " + block_columns + "; c += " + p.number(s.threads()) + ")", [&] {
+    out.line("const long e = (long)tile*" + block_columns + " + c;");
+    out.line("if (e >= " + columns + ") break;");
+    if (s.chunks == 1) p.unravel("(" + flat + ")e", p.axes_of(role::inner));
+    for (int id : arrays) {
+      const std::string m = "m" + p.number(id) + "[0][c]";
+      if (s.chunks == 1) detail::name_result(p, id, m);
+      else out.line(parts.at(id, "((long)o*" + chunks + " + chunk)*" + columns + " + e") + " = " + m + ";");
+    }
+    if (s.chunks == 1) detail::print_final(p, finals.along);
+  });
+  p.leave(outer);
+  if (s.chunks == 1 && !finals.single.empty())
+    out.block("if (tile == 0 && threadIdx.x == 0)", [&] { detail::print_final(p, finals.single); });
+}
+
+}  // namespace sinter::engine::emit

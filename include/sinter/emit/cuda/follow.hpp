@@ -1,0 +1,60 @@
+// emit/cuda/follow.hpp: rows that one block of a product on tensor cores makes as a whole, and a kernel of these rows: one launch.
+#pragma once
+
+#include <optional>
+
+#include "tensor.hpp"
+
+namespace sinter::engine::emit {
+
+/// A block's part of both kernels: as many rows of each.
+struct follow_shape {
+  tensor_shape product;
+  walk_shape rows;  ///< where nothing is summed along the rows, its row alone
+};
+
+namespace detail {
+
+/// True when a kernel reads what the product's only store writes at the same places, and nowhere else.
+inline bool reads_as_written(const kernel& product, const kernel& k) {
+  const plan::access& to = product.stores[0].at;
+  const int id = product.buffers[static_cast<std::size_t>(to.buffer)].id;
+  const auto is_result = [&](const plan::access& a) { return k.buffers[static_cast<std::size_t>(a.buffer)].id == id; };
+  const auto reads = [&](const auto& i) { return i.kind == kind::load && is_result(i.at); };
+  return std::any_of(k.body.begin(), k.body.end(), reads) &&
+         std::all_of(k.body.begin(), k.body.end(), [&](const auto& i) { return !reads(i) || i.at.at == to.at; }) &&
+         std::none_of(k.stores.begin(), k.stores.end(), [&](const auto& s) { return is_result(s.at); });
+}
+
+inline bool sums_rows(const kernel& k) { return k.mask(role::row) != 0; }
+
+}  // namespace detail
+
+/// How blocks of one launch make rows of a narrow product and then do with them what the second kernel does; nothing where
+/// that needs rows of other blocks.
+inline std::optional<follow_shape> follow_of(const kernel& product, cuda_printer& then, const cuda_target& t) {
+  const kernel& k = then.code();
+  const bool reduces = std::any_of(k.body.begin(), k.body.end(), cuda_printer::is_reduction);
+  if (product.axes.size() != 2 || k.axes.size() != 2 || product.axes[0].extent != k.axes[0].extent ||
+      !detail::on_tensor_cores(product, t))
+    return {};
+  if (product.products[0].batch != 0 || product.products[0].m != 1 || product.stores.size() != 1) return {};
+  if (k.is_opaque() || k.is_product() || k.is_scan() || !reduces || k.axes[1].role != role::inner ||
+      k.axes[0].role == role::inner || !detail::reads_as_written(product, k))
+    return {};
+  if (detail::sums_rows(k) && detail::only_columns(then)) return {};
+  follow_shape s{detail::tensor_shape_of(product, t), {}};
+  if (s.product.blocks != ceil_div(product.axes[0].extent, s.product.m)) return {};
+  if (detail::sums_rows(k)) s.rows = detail::walk_of(then, t);
+  else s.rows.row = detail::rows_of(then, t);
+  row_shape& r = s.rows.row;
+  if (!r.held || !r.most || s.rows.staged > 0) return {};
+  r.rows = s.product.m;
+  r.group = tensor_shape::threads / r.rows;
+  r.vectors = static_cast<int>(std::max<std::int64_t>(round_up(*r.most, r.group), 1));
+  s.rows.walkers = s.product.blocks;
+  s.rows.ahead = false;
+  return s;
+}
+
+}  // namespace sinter::engine::emit

@@ -1,0 +1,195 @@
+// emit/cuda/kernel.hpp: kernel -> self-contained CUDA source for NVRTC, and how to launch it.
+#pragma once
+
+#include <span>
+
+#include "../../base/series.hpp"
+#include "follow.hpp"
+#include "launch.hpp"
+#include "pointwise.hpp"
+#include "product.hpp"
+#include "scan.hpp"
+#include "shared.hpp"
+#include "walk.hpp"
+
+namespace sinter::engine::emit {
+
+namespace detail {
+
+/// Of a source of two entries: tells what the last one printed, by `p`, reads and writes.
+inline void tell_touched(cuda_source& s, const cuda_printer& p) {
+  auto& touches = s.launches.back().touches;
+  const auto first = static_cast<std::size_t>(p.first_buffer());
+  touches.resize(std::max(touches.size(), first + p.code().buffers.size()));
+  for (int b : p.touched()) touches[first + static_cast<std::size_t>(b)] = true;
+}
+
+inline bool has_reductions(const kernel& k) {
+  return std::any_of(k.body.begin(), k.body.end(), [](const auto& i) { return cuda_printer::is_reduction(i); });
+}
+
+inline void print_cuda_pointwise(cuda_source& s, writer& out, const kernel& k, const cuda_target& t) {
+  const kernel* const only[] = {&k};
+  cuda_printer p(k, out);
+  if (scatters(k) && t.deterministic && k.stores.size() == 1) {
+    dim parallel = 1;
+    for (std::size_t a = 0; a < k.axes.size(); ++a)
+      if (!k.stores[0].at.at.stride[a].is(0)) parallel *= k.axes[a].extent;
+    constexpr int threads = 128;
+    return cuda_launch_of(s, out, only, kernel_entry, ceil_div(parallel, threads), threads, 0,
+                          [&] { print_ordered_scatter(p, parallel, threads); });
+  }
+  if (const auto tiles = tile_of(k))
+    return cuda_launch_of(s, out, only, kernel_entry, tiles->blocks, tiles->threads, 0,
+                          [&] { print_tiles(p, *tiles); });
+  const auto shape = shape_of(k, t);
+  cuda_launch_of(s, out, only, kernel_entry, blocks_for(p, shape.blocks), shape.threads, 0,
+                 [&] { print_pointwise(p, shape); });
+}
+
+inline void print_cuda_scan(cuda_source& s, writer& out, const kernel& k) {
+  const kernel* const only[] = {&k};
+  cuda_printer p(k, out);
+  const auto shape = shape_of_scan(k);
+  cuda_launch_of(s, out, only, kernel_entry, shape.blocks, shape.threads, 0, [&] { print_scan(p, shape); });
+}
+
+inline void print_cuda_product(cuda_source& s, writer& out, const kernel& k, const cuda_target& t) {
+  const kernel* const only[] = {&k};
+  cuda_printer p(k, out);
+  if (on_tensor_cores(k, t)) {
+    const auto shape = tensor_shape_of(k, t);
+    return cuda_launch_of(
+        s, out, only, kernel_entry, shape.blocks, tensor_shape::threads, 1, [&] { print_tensor_product(p, shape); },
+        shape.shared());
+  }
+  const auto shape = shape_of_product(k, t);
+  cuda_launch_of(s, out, only, kernel_entry, shape.blocks, 256, 0, [&] { print_product(p, shape); });
+}
+
+inline void print_cuda_rows(cuda_source& s, writer& out, const kernel& k, const cuda_target& t) {
+  const kernel* const only[] = {&k};
+  cuda_printer p(k, out);
+  row_shape shape = rows_of(p, t);
+  cuda_partials parts(p);
+  const dim rows = k.extent(role::outer);
+  row_shape split = shape;
+  split.held = false;
+  split.rows = 1;
+  split.group = 512;
+  split.keep.clear();
+  split.vectors = split.width == 1 ? 8 : split.width == 8 || is_heavy(k) ? 2 : 4;
+  if (!work_of(p, 0).stores.empty()) split.vectors /= 2;
+  split.chunks = chunks_of(p, split, t);
+  if (split.chunks == 1) {
+    const dim blocks = blocks_for(p, ceil_div(rows, shape.rows));
+    return cuda_launch_of(s, out, only, kernel_entry, blocks, shape.threads(), 0, [&] { print_rows(p, shape, parts); });
+  }
+  for (int id = 0; id < p.size(); ++id)
+    if (p.is_reduction(p.at(id))) parts.reserve(id, rows * dim(split.chunks));
+  s.scratch = parts.bytes();
+  cuda_launch_of(s, out, only, kernel_entry, rows * dim(split.chunks), split.threads(), is_heavy(k) ? 1 : 2,
+                 [&] { print_rows(p, split, parts); });
+  tell_touched(s, p);
+  cuda_printer finish(k, out);
+  const int group = static_cast<int>(std::clamp<std::int64_t>(power_of_two(split.chunks), 32, 256));
+  cuda_launch_of(s, out, only, finish_entry, rows, group, 0, [&] { print_rows_finish(finish, split, parts, group); });
+  tell_touched(s, finish);
+}
+
+/// The entry that adds up what `count` blocks have left.
+inline void print_cuda_finish(cuda_source& s, writer& out, std::span<const kernel* const> kernels, cuda_printer last,
+                              const cuda_partials& parts, const dim& count) {
+  s.scratch = parts.bytes();
+  const auto finish = finish_of(last, count);
+  cuda_launch_of(s, out, kernels, finish_entry, last.code().extent(role::outer) * finish.tiles(), finish.threads(), 0,
+                 [&] { print_finish(last, parts, finish); });
+  tell_touched(s, last);
+}
+
+inline void print_cuda_columns(cuda_source& s, writer& out, const kernel& k, const cuda_target& t) {
+  const kernel* const only[] = {&k};
+  cuda_printer p(k, out);
+  cuda_partials parts(p);
+  const dim outer = k.extent(role::outer);
+  dim count = 0;
+  if (only_columns(p)) {
+    const auto shape = columns_of(p, t);
+    count = shape.chunks;
+    if (shape.chunks > 1) reserve_parts(p, parts, count);
+    cuda_launch_of(s, out, only, kernel_entry, outer * shape.tiles * dim(shape.chunks), shape.threads(),
+                   std::max(1, (is_heavy(k) ? 512 : 1024) / shape.threads()), [&] { print_columns(p, shape, parts); });
+    if (shape.chunks == 1) return;
+  } else {
+    const auto shape = walk_of(p, t);
+    count = shape.walkers;
+    reserve_parts(p, parts, count);
+    const int threads = shape.row.threads();
+    cuda_launch_of(
+        s, out, only, kernel_entry, outer * shape.walkers, threads, std::max(1, shape.resident / threads),
+        [&] { print_walk(p, shape, parts); }, shape.shared);
+  }
+  tell_touched(s, p);
+  print_cuda_finish(s, out, only, cuda_printer(k, out), parts, count);
+}
+
+/// A product, then a kernel of its rows, which the block that has made them goes on with.
+inline void print_cuda_followed(cuda_source& s, writer& out, std::span<const kernel* const> both,
+                                const cuda_target& t) {
+  const int first = static_cast<int>(both[0]->buffers.size());
+  cuda_printer product(*both[0], out), then(*both[1], out, first);
+  const auto shape = follow_of(*both[0], then, t);
+  ensure(shape.has_value(), "a launch makes the rows that its second kernel takes");
+  const bool sums = sums_rows(*both[1]);
+  cuda_partials parts(then);
+  if (sums) reserve_parts(then, parts, shape->rows.walkers);
+  cuda_launch_of(
+      s, out, both, kernel_entry, shape->product.blocks, tensor_shape::threads, 1,
+      [&] {
+        out.block("", [&] { print_tensor_product(product, shape->product); });
+        out.line("__syncthreads();");
+        if (sums) print_walk(then, shape->rows, parts);
+        else print_rows(then, shape->rows.row, parts);
+      },
+      shape->product.shared());
+  if (!sums) return;
+  tell_touched(s, product);
+  tell_touched(s, then);
+  print_cuda_finish(s, out, both, cuda_printer(*both[1], out, first), parts, shape->rows.walkers);
+}
+
+}  // namespace detail
+
+/// The source of one kernel; deterministic, and equal but for #line where kernels differ only in places.
+SINTER_API cuda_source cuda(const kernel& k, const cuda_target& t) {
+  cuda_source s;
+  s.scratch = 0;
+  writer out;
+  if (k.is_product()) detail::print_cuda_product(s, out, k, t);
+  else if (k.is_scan()) detail::print_cuda_scan(s, out, k);
+  else if (!detail::has_reductions(k)) detail::print_cuda_pointwise(s, out, k, t);
+  else if (k.mask(role::row)) detail::print_cuda_columns(s, out, k, t);
+  else detail::print_cuda_rows(s, out, k, t);
+  return s;
+}
+
+/// True when one launch can do the work of two kernels of which the second needs what the first, a product, has made.
+SINTER_API bool can_follow(const kernel& product, const kernel& then, const cuda_target& t) {
+  writer unused;
+  cuda_printer p(then, unused);
+  return product.is_product() && follow_of(product, p, t).has_value();
+}
+
+/// One launch that does the work of several pointwise kernels which do not depend on one another (plan::horizontal), or of a
+/// product and a kernel that can follow it. Buffers are numbered through: the first kernel's, then the second's, and so on.
+SINTER_API cuda_source cuda(std::span<const kernel* const> kernels, const cuda_target& t) {
+  if (kernels.size() == 1) return cuda(*kernels[0], t);
+  cuda_source s;
+  s.scratch = 0;
+  writer out;
+  if (kernels[0]->is_product()) detail::print_cuda_followed(s, out, kernels, t);
+  else detail::print_cuda_shared(s, out, kernels, t);
+  return s;
+}
+
+}  // namespace sinter::engine::emit

@@ -1,0 +1,122 @@
+// emit/cuda/launch.hpp: an entry of CUDA source: its parameters, its prelude, its grid.
+#pragma once
+
+#include <span>
+
+#include "../../base/entry.hpp"
+#include "../../base/series.hpp"
+#include "../cpu/kernel.hpp"
+#include "../prelude/cuda.hpp"
+#include "../prelude/cuda_block.hpp"
+#include "body.hpp"
+
+namespace sinter::engine::emit {
+
+namespace detail {
+
+inline const series<piece>& cuda_pieces() {
+  static const auto& all = *new series<piece>{
+      {prelude_cuda_core, {}},
+      {prelude_cuda_table, {"table"}},
+      {prelude_cuda_arithmetic, {"divide", "remainder", "power", "shift_left", "shift_right"}},
+      {prelude_cuda_math, {"exp", "exp2", "expm1", "log",  "log2",  "log1p", "sqrt",  "cbrt",   "sin",
+                           "cos", "tan",  "asin",  "acos", "atan",  "atan2", "sinh",  "cosh",   "tanh",
+                           "erf", "erfc", "floor", "ceil", "round", "trunc", "rsqrt", "sigmoid"}},
+      {prelude_cuda_random, {"philox", "gauss"}},
+      {prelude_cuda_reduce, {"group_all", "warps_all", "better", "extreme"}},
+      {prelude_cuda_atomic, {"atomic_add"}},
+      {prelude_cuda_copy, {"copy_async", "copy_or_zero"}},
+      {prelude_cuda_tensor, {"multiply_tf32"}},
+      {prelude_cuda_scan, {"shuffle_up"}},
+      {prelude_cuda_product, {"multiply_add"}},
+  };
+  return all;
+}
+
+/// How a buffer is declared.
+inline std::string pointer_to(const plan::buffer_use& b) {
+  const std::string type = memory_type(b.type);
+  return b.by_value ? "const " + type : b.written ? type + "*" : "const " + type + "*";
+}
+
+/// The parameters of every entry of a source, whose table is known.
+inline std::string cuda_parameters(std::span<const kernel* const> kernels, const cuda_source& s) {
+  std::string text;
+  int n = 0, symbols = 0;
+  const bool all = s.table.numbers.empty();
+  for (const auto* k : kernels) {
+    for (const auto& b : k->buffers) {
+      if (all || std::find(s.parameters.begin(), s.parameters.end(), n) != s.parameters.end())
+        text += pointer_to(b) + " p" + std::to_string(n) + ", ";
+      ++n;
+    }
+    symbols = std::max(symbols, k->symbols);
+  }
+  if (!all)
+    text += std::string("const ") + (s.table.in_memory ? "" : "__grid_constant__ ") + "table<" +
+            std::to_string(s.table.buffers.size()) + ", " + std::to_string(s.table.numbers.size()) + ", " +
+            (s.table.number_bytes == 8 ? "long" : "int") + (s.table.in_memory ? ">* const all_kin, " : "> kin, ");
+  text += "char* scratch";
+  for (int s = 0; s < symbols; ++s) text += ", long size" + std::to_string(s);
+  return text;
+}
+
+/// The sizes in the type of the kernels' indices.
+inline void declare_sizes(writer& out, std::span<const kernel* const> kernels) {
+  int symbols = 0;
+  bool wide = false;
+  for (const auto* k : kernels) {
+    symbols = std::max(symbols, k->symbols);
+    wide = wide || needs_wide_index(*k);
+  }
+  for (int s = 0; s < symbols; ++s)
+    out.line(std::string("const ") + (wide ? "long" : "int") + " s" + std::to_string(s) + " = size" +
+             std::to_string(s) + ";");
+}
+
+/// A text of what `kernels` do.
+inline std::string with_prelude(std::span<const kernel* const> kernels, const std::string& body) {
+  series<std::string> labels;
+  for (const auto* k : kernels) labels.push_back(k->label);
+  std::string text = "// " + comment(plan::joined(labels, " . ")) + "\n";
+  for (const auto& p : cuda_pieces()) {
+    bool needed = p.functions.empty();
+    for (auto f : p.functions) needed = needed || calls(body, f);
+    if (needed) text += p.text;
+  }
+  return text + "namespace sx {\n" + body + "}  // namespace sx\n";
+}
+
+/// A text with an entry; `inside` prints a block's work on `out`, which finds its number in `block`.
+template <class F>
+void cuda_launch_of(cuda_source& s, writer& out, std::span<const kernel* const> kernels, const std::string& name,
+                    dim blocks, int threads, int resident, F&& inside, int shared = 0) {
+  const std::string bounds = std::to_string(threads) + (resident > 0 ? ", " + std::to_string(resident) : "");
+  const auto n = blocks.number();
+  out.block("extern \"C\" __global__ void __launch_bounds__(" + bounds + ") " + name + "(" +
+                cuda_parameters(kernels, s) + ")",
+            [&] {
+              out.line("await_grids();");
+              declare_sizes(out, kernels);
+              if (n && *n > most_blocks) {
+                out.block("for (long block = blockIdx.x; block < " + blocks.text() + "; block += gridDim.x)", [&] {
+                  inside();
+                  out.line("__syncthreads();");
+                });
+                return;
+              }
+              out.line(std::string("const ") + (n ? "int" : "long") + " block = blockIdx.x;");
+              inside();
+            });
+  s.texts.push_back(with_prelude(kernels, out.take()));
+  s.launches.push_back({name, n && *n > most_blocks ? dim(most_blocks) : blocks, threads, shared, {}});
+}
+
+/// At least one block where something is stored whatever the extents are.
+inline dim blocks_for(const cuda_printer& p, dim blocks) {
+  return blocks.is(0) && p.has_uniform_stores() ? dim(1) : blocks;
+}
+
+}  // namespace detail
+
+}  // namespace sinter::engine::emit

@@ -1,0 +1,198 @@
+// emit/cuda/layout.hpp: what the index maps of a kernel allow on a GPU: 32-bit indices, vector accesses, how many elements.
+#pragma once
+
+#include <algorithm>
+
+#include "../../base/series.hpp"
+#include "../../base/sorted.hpp"
+#include "../../plan/kernel/reach.hpp"
+#include "../cpu/body.hpp"
+
+namespace sinter::engine::emit {
+
+using plan::needs_wide_index;
+
+/// What the emitted kernels are tuned for.
+struct cuda_target {
+  int capability = 90;
+  int multiprocessors = 132;
+  bool deterministic = false;  ///< scatter_add sums in order
+  bool tf32 = false;           ///< products of f32 may round their operands to tf32
+  std::int64_t parameter_bytes = 4096;
+};
+
+/// One launch of an entry of the source on a grid of blocks x 1 x 1; none when `blocks` evaluates to 0.
+struct cuda_launch {
+  std::string entry;
+  ir::dim blocks;
+  int threads = 0;
+  int shared = 0;        ///< bytes of dynamic shared memory
+  series<bool> touches;  ///< per buffer of its kernels: the entry reads or writes it
+};
+
+/// Tells the blocks of a launch where their kernel's memory is, and its numbers; a parameter.
+struct cuda_table {
+  series<int> buffers;      ///< 8 bytes each: an address, or the element itself
+  series<ir::dim> numbers;  ///< then these
+  int number_bytes = 4;
+  bool in_memory = false;  ///< more than parameters may take: the parameter is its address
+};
+
+/// The launches run in order on one stream. Every entry has the same parameters: one per buffer (a pointer, or the
+/// element itself when by_value), `char* scratch`, one `long` per size symbol. Each launch has a text of its own, so
+/// that NVRTC can compile two side by side. Where there is a table, it comes after the buffers that are not in it.
+struct cuda_source {
+  series<std::string> texts;  ///< one a launch
+  series<cuda_launch> launches;
+  ir::dim scratch;         ///< bytes of device memory, uninitialised
+  series<int> parameters;  ///< the buffers that are parameters, by number among all kernels', where there is a table
+  cuda_table table;        ///< of no numbers: there is none
+};
+
+/// Largest grid.
+inline constexpr std::int64_t most_blocks = 0x7fffffff;
+/// Larger buffers that are read once are read past the caches by kernels that store little: 1 to 2 % faster, where a kernel
+/// that stores as much is up to 7 % slower for it (H200).
+inline constexpr std::int64_t once_bytes = 48 << 20;
+
+inline bool divides(std::int64_t n, const dim& d) {
+  if (const auto x = d.number()) return *x % n == 0;
+  return d.divided_by(n).has_value();
+}
+/// True when n divides a number of things that is not 0: then every group of n is whole.
+inline bool fills(std::int64_t n, const dim& d) { return !d.is(0) && divides(n, d); }
+inline dim ceil_div(const dim& a, std::int64_t b) {
+  if (const auto n = a.number()) return (*n + b - 1) / b;
+  return floor_div(a + dim(b - 1), b);
+}
+inline std::int64_t power_of_two(std::int64_t n) {
+  std::int64_t p = 1;
+  while (p < n) p *= 2;
+  return p;
+}
+inline std::int64_t round_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+/// What code for the sizes of `k`, which are numbers, may count on and still serve others: rows up to the next power of two, or
+/// of just that many elements, which nobody asks for the end of.
+inline plan::size_fit fit_of(const kernel& k) {
+  constexpr std::int64_t shortest = 32, longest = 1 << 17;  // beyond, no registers hold a row
+  plan::size_fit fit{.small = !needs_wide_index(k)};
+  const auto n = k.extent(role::inner).number().value_or(longest + 1);
+  const bool reduces = std::any_of(k.body.begin(), k.body.end(),
+                                   [](const auto& i) { return i.kind == kind::reduce || i.kind == kind::arg_reduce; });
+  if (reduces && n <= longest) fit.longest = power_of_two(std::max(n, shortest));
+  fit.whole = reduces && fit.longest == n;
+  return fit;
+}
+
+inline dtype type_of(const kernel& k, const plan::access& a) {
+  return k.buffers[static_cast<std::size_t>(a.buffer)].type;
+}
+
+/// Whether two instructions are reductions, or scans, that combine values by one function.
+inline bool combines_alike(const kernel& k, int one, int other) {
+  const auto &a = k.body[static_cast<std::size_t>(one)], &b = k.body[static_cast<std::size_t>(other)];
+  const auto operand = [&](const instruction& i) { return k.body[static_cast<std::size_t>(i.args[0])].type; };
+  return a.kind == b.kind && a.code == b.code && a.type == b.type && operand(a) == operand(b);
+}
+
+inline bool is_position(const instruction& i) { return i.kind == kind::position && i.at.at.index < 0; }
+/// Whether positions are compared with one number: 32 bits tell, if positions fit them.
+inline bool compares_positions(const kernel& k, const instruction& i) {
+  if (i.kind != kind::compute || ir::row(i.code).rule != ir::dtype_rule::comparison || i.args.size() != 2) return false;
+  const auto &a = k.body[static_cast<std::size_t>(i.args[0])], &b = k.body[static_cast<std::size_t>(i.args[1])];
+  return is_position(a) != is_position(b) && a.type == dtype::i64 && (a.axes & b.axes) == 0;
+}
+
+/// True when `width` elements along `axis` are one access: contiguous, and aligned as they start at multiples of width.
+inline bool is_vector_access(const kernel& k, const plan::access& a, int axis, std::int64_t width) {
+  if (axis < 0 || !a.at.stride[static_cast<std::size_t>(axis)].is(1)) return false;
+  const auto& b = k.buffers[static_cast<std::size_t>(a.buffer)];
+  const auto bytes = std::min<std::int64_t>(width * static_cast<std::int64_t>(size_of(b.type)), 16);
+  if (b.by_value || b.alignment % bytes != 0) return false;
+  const std::int64_t unit = bytes / static_cast<std::int64_t>(size_of(b.type));
+  if (!divides(unit, a.at.offset) || (a.at.index >= 0 && !divides(unit, a.at.indirect))) return false;
+  if (a.at.index >= 0 && (k.body[static_cast<std::size_t>(a.at.index)].axes >> axis & 1u)) return false;
+  for (std::size_t x = 0; x < a.at.stride.size(); ++x)
+    if (static_cast<int>(x) != axis && !divides(unit, a.at.stride[x])) return false;
+  return true;
+}
+
+/// True for four floats in 16 bytes, which some machines add to what lies there at once.
+inline bool adds_vector(const kernel& k, const plan::access& a, int axis, int width) {
+  return width == 4 && type_of(k, a) == dtype::f32 && is_vector_access(k, a, axis, width);
+}
+
+/// Elements along `axis` that a thread takes at once: 16 bytes of the widest contiguous operand, fewer where the extent
+/// or the addresses do not allow it. `only` is set when the axis is the only one: its end is handled apart.
+inline int vector_width(const kernel& k, int axis, bool only) {
+  if (axis < 0) return 1;
+  series<const plan::access*> along;
+  for (const auto& i : k.body)
+    if (i.kind == kind::load && i.at.at.stride[static_cast<std::size_t>(axis)].is(1)) along.push_back(&i.at);
+  for (const auto& s : k.stores)
+    if (!s.accumulate && s.at.at.stride[static_cast<std::size_t>(axis)].is(1)) along.push_back(&s.at);
+  std::size_t widest = 0;
+  for (const auto* a : along) widest = std::max(widest, size_of(type_of(k, *a)));
+  if (!widest) return 1;
+  for (std::int64_t w = static_cast<std::int64_t>(16 / widest); w > 1; w /= 2) {
+    if (!only && !divides(w, k.axes[static_cast<std::size_t>(axis)].extent)) continue;
+    for (const auto* a : along)
+      if (is_vector_access(k, *a, axis, w)) return static_cast<int>(w);
+  }
+  return 1;
+}
+
+/// Lanes of a kernel with reductions: each has accumulators and values of 4 bytes and more in registers.
+inline int reducing_width(const kernel& k, int axis) { return std::min(vector_width(k, axis, false), 8); }
+
+/// True for kernels whose values need more than 32 registers a thread besides those kept: blocks of 1024 threads would spill.
+inline bool is_heavy(const kernel& k) {
+  int costly = 0;
+  for (const auto& i : k.body) {
+    costly +=
+        i.kind == kind::compute && ir::is_expensive(i.code) && i.axes != 0 && (i.axes >> (k.axes.size() - 1) & 1u);
+    if (i.kind == kind::arg_reduce || i.type == dtype::f64) costly += 2;
+  }
+  return costly >= 2 || k.body.size() > 48;
+}
+
+/// True for accesses of a large buffer whose elements are touched once.
+inline bool touches_once(const kernel& k, const plan::access& a) {
+  if (a.at.index >= 0) return false;
+  dim bytes = static_cast<std::int64_t>(size_of(type_of(k, a)));  // of more than 64 bits, too
+  for (std::size_t x = 0; x < k.axes.size(); ++x) {
+    const auto n = k.axes[x].extent.number();
+    if (!n || (a.at.stride[x].is(0) && *n > 1)) return false;
+    bytes *= k.axes[x].extent;
+  }
+  int uses = 0;
+  for (const auto& i : k.body) uses += i.kind == kind::load && i.at.buffer == a.buffer;
+  for (const auto& s : k.stores) uses += s.at.buffer == a.buffer;
+  return bytes.number().value_or(0) >= once_bytes && uses == 1;
+}
+
+inline bool stores_much(const kernel& k) {
+  return std::any_of(k.stores.begin(), k.stores.end(), [&](const auto& s) { return touches_once(k, s.at); });
+}
+
+/// Loads at indices, such that what an index is computed from was read at an earlier level.
+inline series<series<int>> load_levels(const kernel& k, const series<int>& late) {
+  series<series<int>> out;
+  sorted_map<int, std::size_t> level;
+  auto depth = [&](auto&& self, int id) -> std::size_t {
+    std::size_t d = 0;
+    for (int a : k.body[static_cast<std::size_t>(id)].args) d = std::max(d, self(self, a));
+    if (const auto l = level.find(id); l != level.end()) d = std::max(d, l->second + 1);
+    return d;
+  };
+  for (int id : late) {  // operands come first
+    const std::size_t d = depth(depth, k.body[static_cast<std::size_t>(id)].at.at.index);
+    level.emplace(id, d);
+    if (out.size() <= d) out.resize(d + 1);
+    out[d].push_back(id);
+  }
+  return out;
+}
+
+}  // namespace sinter::engine::emit

@@ -1,0 +1,264 @@
+// emit/cuda/pointwise.hpp: kernels without reductions -> CUDA: flattened vectors, scatter_add, tiles for transposes.
+#pragma once
+
+#include "../../base/series.hpp"
+#include "../cpu/tile.hpp"
+#include "body.hpp"
+
+namespace sinter::engine::emit {
+
+/// How a kernel without reductions is spread over threads.
+struct pointwise_shape {
+  int axis = -1;  ///< of the lanes
+  int width = 1, vectors = 1, threads = 256;
+  bool rest = false;  ///< the last elements do not fill a vector
+  dim count;          ///< vectors
+  dim blocks;
+};
+
+namespace detail {
+
+inline dim elements(const kernel& k) {
+  dim n = 1;
+  for (const auto& a : k.axes) n *= a.extent;
+  return n;
+}
+
+inline bool scatters(const kernel& k) {
+  return std::any_of(k.stores.begin(), k.stores.end(), [](const auto& s) { return s.accumulate; });
+}
+
+/// Vectors of `width` elements of which a thread of `all` has loads on the way. 16 bytes of each of 2048 threads are the 32 KiB
+/// that a multiprocessor's share of the memory's bandwidth needs; what the cache holds comes faster and wants 32. Gathers wait
+/// twice, and costly arithmetic on f16 shares that of indices: they want 64. (bench/gpu and its like on an H200.)
+inline int vectors_of(const kernel& k, int width, std::int64_t all) {
+  int loads = 0;
+  std::int64_t each = 1, bytes = 16;
+  for (const auto& i : k.body) {
+    if (i.kind == kind::compute && width > 4 && ir::is_expensive(i.code)) bytes = 64;
+    if (i.kind != kind::load || i.axes == 0) continue;
+    ++loads;
+    each = std::max(each, width * static_cast<std::int64_t>(size_of(i.type)));
+    if (i.at.at.index >= 0) bytes = 64;
+  }
+  if (all * each < once_bytes) bytes = std::max<std::int64_t>(bytes, 32);
+  return static_cast<int>(std::clamp<std::int64_t>(bytes / each, 1, loads <= 2 ? 4 : loads <= 4 ? 2 : 1));
+}
+
+/// `threads`: of a block, when it is given; `count`: the elements of a launch that does this for more kernels.
+inline pointwise_shape shape_of(const kernel& k, const cuda_target& t, int threads = 0, std::int64_t count = 0) {
+  pointwise_shape s;
+  s.axis = static_cast<int>(k.axes.size()) - 1;
+  const bool flat = k.axes.size() == 1;
+  s.width = vector_width(k, s.axis, flat);
+  const dim n = elements(k);
+  s.rest = flat && !divides(s.width, n);
+  s.count = s.rest ? floor_div(n, s.width) : s.width == 1 ? n : *n.divided_by(s.width);
+  const std::int64_t vectors = (count > 0 ? count : n.number().value_or(std::int64_t{1} << 24)) / s.width;
+  s.vectors = vectors_of(k, s.width, vectors);
+  while (s.vectors > 1 && vectors / (s.vectors * s.threads) < 4 * t.multiprocessors) s.vectors /= 2;
+  while (!threads && s.threads > 64 && vectors < static_cast<std::int64_t>(s.threads) * t.multiprocessors)
+    s.threads /= 2;
+  if (threads) s.threads = threads;
+  s.blocks = s.rest ? ceil_div(n, std::int64_t{s.width} * s.vectors * s.threads)
+                    : ceil_div(s.count, std::int64_t{s.vectors} * s.threads);
+  return s;
+}
+
+}  // namespace detail
+
+/// Prints `*p += x` where the index is in bounds. x is what `value` names, a lane of the stored value or several.
+inline void print_add(cuda_printer& p, const plan::store& s, int lane, const std::string& value, bool atomic) {
+  const auto& a = s.at.at;
+  std::string where = p.address(s.at);
+  if (lane >= 0 && !a.stride[static_cast<std::size_t>(lane)].is(0))
+    where += " + " + scaled(a.stride[static_cast<std::size_t>(lane)], "l");
+  const std::string inside = "if ((s_u64)" + p.name(a.index) + " < (s_u64)(" + s.bound.text() + ")) ";
+  if (atomic) p.out().line(inside + "atomic_add(" + where + ", " + value + ");");
+  else p.out().line(inside + "{ auto* const q = " + where + "; store1(q, load1(q) + " + value + "); }");
+}
+
+/// The body of a block of a kernel without reductions; `block` counts from 0.
+SINTER_API void print_pointwise(cuda_printer& p, const pointwise_shape& s) {
+  const kernel& k = p.code();
+  writer& out = p.out();
+  p.uniform_values();
+  p.uniform_stores();
+  cuda_printer::work w;
+  for (const auto& st : k.stores)
+    if (!p.is_uniform_store(st)) w.stores.push_back(&st);
+  if (w.empty()) return;
+  series<std::size_t> axes;
+  for (std::size_t a = 0; a < k.axes.size(); ++a) axes.push_back(a);
+  const std::string per_block = p.number(std::int64_t{s.vectors} * s.threads), count = p.count(s.count);
+  auto add = [&](const plan::store& st, int lane, const std::string& value) { print_add(p, st, lane, value, true); };
+  auto none = [](int) { return std::string(); };
+  const bool exact = !s.rest && divides(std::int64_t{s.vectors} * s.threads, s.count);
+  cuda_tile t;
+  t.vectors = s.vectors;
+  t.width = s.width;
+  t.axis = s.axis;
+  if (!exact && !s.rest) t.guard = "f < " + count;
+  t.place = [&] {
+    out.line("const " + p.flat() + " f = first + u*" + p.number(s.threads) + " + threadIdx.x;");
+    p.unravel("f", axes, s.width);
+  };
+  out.line("const " + p.flat() + " first = (" + p.flat() + ")block*" + per_block + ";");
+  if (!s.rest) return p.pass(t, w, {}, none, add);
+  const auto outer = p.scope();
+  out.block("if (first + " + per_block + " <= " + count + ")", [&] { p.pass(t, w, {}, none, add); });
+  p.leave(outer);
+  // The last block: element by element.
+  cuda_tile one;
+  one.axis = s.axis;
+  one.place = [&] { out.line("const " + p.idx() + " i0 = e;"); };
+  const std::string end = k.axes[0].extent.text();
+  out.block("else", [&] {
+    out.block("for (" + p.idx() + " e = first*" + p.number(s.width) + " + threadIdx.x; e < " + end +
+                  "; e += " + p.number(s.threads) + ")",
+              [&] { p.pass(one, w, {}, none, add); });
+  });
+  p.leave(outer);
+}
+
+/// A scatter_add in order: threads take the axes along which no two updates meet, and walk the others one after another.
+SINTER_API void print_ordered_scatter(cuda_printer& p, const dim& parallel, int threads) {
+  const kernel& k = p.code();
+  writer& out = p.out();
+  const auto& s = k.stores[0];
+  series<std::size_t> apart, ordered;
+  for (std::size_t a = 0; a < k.axes.size(); ++a) (s.at.at.stride[a].is(0) ? ordered : apart).push_back(a);
+  p.uniform_values();
+  out.line("const " + p.flat() + " f = (" + p.flat() + ")block*" + p.number(threads) + " + threadIdx.x;");
+  out.line("if (f >= " + p.count(parallel) + ") return;");
+  p.unravel("f", apart);
+  auto nest = [&](auto&& self, std::size_t j) -> void {
+    if (j < ordered.size()) {
+      const std::string i = p.axis(ordered[j]);
+      return out.block("for (" + p.idx() + " " + i + " = 0; " + i + " < " + p.extent(ordered[j]) + "; ++" + i + ")",
+                       [&] { self(self, j + 1); });
+    }
+    p.define_scalars([](int) { return true; });
+    print_add(p, s, -1, p.name(s.value), false);
+  };
+  nest(nest, 0);
+}
+
+/// Axes of a kernel that make a tile of `side` by `side`: the lanes' and the one along which some loads are contiguous.
+struct tile_shape {
+  tiling loads;
+  int side = 64, threads = 256;
+  int width = 1, across = 1;  ///< elements per access along the last axis, and along the tiling's
+  dim blocks;
+};
+
+namespace detail {
+
+inline std::optional<tile_shape> tile_of(const kernel& k) {
+  const auto found = find_tiling(k);
+  if (!found) return std::nullopt;
+  tile_shape s;
+  s.loads = *found;
+  const int last = static_cast<int>(k.axes.size()) - 1, q = static_cast<int>(found->axis);
+  std::int64_t bytes = 0, widest = 1;
+  s.across = 16;
+  for (int id : found->loads) {
+    const auto& i = k.body[static_cast<std::size_t>(id)];
+    const auto size = static_cast<std::int64_t>(size_of(i.type));
+    widest = std::max(widest, size);
+    int w = static_cast<int>(16 / size);
+    while (w > 1 && !(is_vector_access(k, i.at, q, w) && divides(w, k.axes[found->axis].extent))) w /= 2;
+    s.across = std::min(s.across, w);
+    bytes += size;
+  }
+  s.width = std::min(vector_width(k, last, false), 8);
+  s.across = std::min(s.across, 8);
+  // Two blocks and more to a multiprocessor, within the 48 KiB that need no opt-in.
+  while (s.side > 16 && bytes * s.side * (s.side + 1) > (24 << 10)) s.side /= 2;
+  if (bytes * s.side * (s.side + 1) > (47 << 10)) return std::nullopt;
+  s.blocks = ceil_div(k.axes[found->axis].extent, s.side) * ceil_div(k.axes.back().extent, s.side);
+  for (std::size_t a = 0; a + 1 < k.axes.size(); ++a)
+    if (a != found->axis) s.blocks *= k.axes[a].extent;
+  return s;
+}
+
+}  // namespace detail
+
+/// The body of a block of a kernel that reads along one axis and writes along another: what runs across is read along its
+/// own axis into shared memory, transposed there, and taken from it when the rest is read and written.
+SINTER_API void print_tiles(cuda_printer& p, const tile_shape& s) {
+  const kernel& k = p.code();
+  writer& out = p.out();
+  const std::size_t last = k.axes.size() - 1, q = s.loads.axis;
+  const std::string side = p.number(s.side);
+  p.uniform_values();
+  p.uniform_stores();
+  const dim across = ceil_div(k.axes[q].extent, s.side), along = ceil_div(k.axes[last].extent, s.side);
+  series<std::size_t> others;
+  for (std::size_t a = 0; a < last; ++a)
+    if (a != q) others.push_back(a);
+  // Neighbouring blocks go along the axis that is written.
+  out.line("const " + p.flat() + " g = block;");
+  out.line("const " + p.idx() + " low" + p.number(static_cast<std::int64_t>(last)) + " = g%" + p.count(along) + "*" +
+           side + ";");
+  out.line("const " + p.idx() + " low" + p.number(static_cast<std::int64_t>(q)) + " = g/" + p.count(along) + "%" +
+           p.count(across) + "*" + side + ";");
+  p.unravel("(g/" + p.count(along) + "/" + p.count(across) + ")", others);
+  auto tile = [&](std::size_t fast, std::size_t slow, int width) {
+    cuda_tile t;
+    t.width = width;
+    t.axis = static_cast<int>(fast);
+    t.vectors = std::max(s.side * s.side / width / s.threads, 1);
+    const std::string per_line = p.number(s.side / width);
+    std::string guard;
+    if (!divides(s.side, k.axes[fast].extent)) guard = p.axis(fast) + " < " + p.extent(fast);
+    if (!divides(s.side, k.axes[slow].extent))
+      guard += (guard.empty() ? "" : " && ") + p.axis(slow) + " < " + p.extent(slow);
+    if (s.side * s.side / width < s.threads)
+      guard += (guard.empty() ? "" : " && ") + std::string("f < ") + p.number(s.side * s.side / width);
+    t.guard = guard;
+    t.place = [&p, &out, &s, fast, slow, width, per_line] {
+      out.line("const int f = u*" + p.number(s.threads) + " + threadIdx.x, fast = f%" + per_line + "*" +
+               p.number(width) + ", slow = f/" + per_line + ";");
+      out.line("const " + p.idx() + " " + p.axis(fast) + " = low" + p.number(static_cast<std::int64_t>(fast)) +
+               " + fast, " + p.axis(slow) + " = low" + p.number(static_cast<std::int64_t>(slow)) + " + slow;");
+    };
+    return t;
+  };
+  for (int id : s.loads.loads)
+    out.line("__shared__ " + memory_type(p.at(id).type) + " tile" + p.number(id) + "[" + side + "][" +
+             p.number(s.side + 1) + "];");
+  const cuda_tile in = tile(q, last, s.across), through = tile(last, q, s.width);
+  p.read(s.loads.loads, in, "z");
+  cuda_printer::work w;
+  for (const auto& st : k.stores)
+    if (!p.is_uniform_store(st)) w.stores.push_back(&st);
+  // What is read along the last axis is on its way while the tiles are turned.
+  series<int> direct;
+  for (int id : p.needed(w))
+    if (p.at(id).kind == kind::load && !std::count(s.loads.loads.begin(), s.loads.loads.end(), id) &&
+        !p.is_indirect(id))
+      direct.push_back(id);
+  p.read(direct, through);
+  p.over_vectors(in, [&] {
+    p.over_lanes(in, [&] {
+      const std::string lane = s.across == 1 ? "" : " + l";
+      for (int id : s.loads.loads)
+        out.line("tile" + p.number(id) + "[fast" + lane + "][slow] = z" + p.number(id) + "[u].e[" +
+                 (s.across == 1 ? "0" : "l") + "];");
+    });
+  });
+  out.line("__syncthreads();");
+  for (int id : s.loads.loads) p.declare_pack(id, through);
+  p.over_vectors(through, [&] {
+    p.over_lanes(through, [&] {
+      const std::string lane = s.width == 1 ? "" : " + l", at = s.width == 1 ? "0" : "l";
+      for (int id : s.loads.loads)
+        out.line("x" + p.number(id) + "[u].e[" + at + "] = tile" + p.number(id) + "[slow][fast" + lane + "];");
+    });
+  });
+  p.pass(
+      through, w, {}, [](int) { return std::string(); }, [](const plan::store&, int, const std::string&) {});
+}
+
+}  // namespace sinter::engine::emit

@@ -1,0 +1,169 @@
+// emit/cuda/product.hpp: a matrix product with what follows it -> CUDA: tiles in shared memory, sums in registers.
+#pragma once
+
+#include "../../base/series.hpp"
+#include "body.hpp"
+
+namespace sinter::engine::emit {
+
+/// A block makes a tile of the result of `side` by `side` elements, a thread of 16 by 16 every 16th of both.
+struct product_shape {
+  int side = 64, depth = 16;
+  dim m, n, k, batch;
+  dim blocks;
+};
+
+namespace detail {
+
+struct product_axes {
+  series<std::size_t> batch, m, n, k;
+};
+
+inline product_axes axes_of_product(const kernel& c) {
+  const auto& p = c.products[0];
+  product_axes x;
+  for (std::size_t a = 0; a < c.axes.size(); ++a) {
+    const int i = static_cast<int>(a);
+    (i < p.batch ? x.batch : i < p.batch + p.m ? x.m : x.n).push_back(a);
+  }
+  for (std::size_t a = 0; a < p.k.size(); ++a) x.k.push_back(c.axes.size() + a);
+  return x;
+}
+
+inline product_shape shape_of_product(const kernel& c, const cuda_target& t) {
+  const auto [batch, m, n, k] = plan::extents_of(c);
+  product_shape s;
+  s.m = m;
+  s.n = n;
+  s.k = k;
+  s.batch = batch;
+  auto blocks = [&](int side) { return ceil_div(s.m, side) * ceil_div(s.n, side) * s.batch; };
+  // Eight by eight sums a thread where that still gives every multiprocessor a block; f64 has fewer registers to spare.
+  const bool wide = size_of(compute_type(c.products[0].type)) == 8;
+  if (!wide && blocks(128).number().value_or(0) >= t.multiprocessors) s.side = 128;
+  while (s.side > 16 && blocks(s.side).number().value_or(1 << 20) < t.multiprocessors) s.side /= 2;
+  s.blocks = blocks(s.side);
+  return s;
+}
+
+/// Σ stride·axis of one group of axes, by their flat position; declares the axes of k besides those of the kernel.
+inline std::string walk_text(const cuda_printer& p, const plan::affine& at, const series<std::size_t>& axes,
+                             const std::string& flat) {
+  const kernel& c = p.code();
+  auto extent = [&](std::size_t a) {
+    return a < c.axes.size() ? c.axes[a].extent : c.products[0].k[a - c.axes.size()];
+  };
+  series<std::string> terms;
+  dim below = 1;
+  for (std::size_t j = axes.size(); j-- > 0;) {
+    std::string i = below.is(1) ? flat : flat + "/(" + p.idx() + ")(" + below.text() + ")";
+    if (j > 0) i = "(" + i + ")%(" + p.idx() + ")(" + extent(axes[j]).text() + ")";
+    if (!at.stride[axes[j]].is(0)) terms.push_back(scaled(at.stride[axes[j]], "(" + i + ")"));
+    below *= extent(axes[j]).is(0) ? dim(1) : extent(axes[j]);
+  }
+  return sum(terms);
+}
+
+/// True when an operand is contiguous along k rather than along the other axis.
+inline bool runs_along(const plan::affine& at, const series<std::size_t>& axes) {
+  return !axes.empty() && at.stride[axes.back()].is(1);
+}
+
+/// Where in the result the block's tile of `high` by `wide` elements begins, and in which batch.
+inline void place_block(cuda_printer& p, const product_axes& x, const dim& m, const dim& n, int high, int wide) {
+  const std::string along = p.count(ceil_div(n, wide)), across = p.count(ceil_div(m, high));
+  p.out().line("const " + p.flat() + " g = block;");
+  p.out().line("const " + p.idx() + " low_n = g%" + along + "*" + p.number(wide) + ", low_m = g/" + along + "%" +
+               across + "*" + p.number(high) + ";");
+  p.unravel("(g/" + along + "/" + across + ")", x.batch);
+}
+
+/// `a` and `b`: the first elements of the batch's matrices.
+inline void declare_operands(cuda_printer& p, const product_axes& x) {
+  const auto in_batch = [&](std::size_t axis) { return std::count(x.batch.begin(), x.batch.end(), axis) > 0; };
+  const auto declare = [&](const char* name, const plan::access& from) {
+    p.out().line("const auto* const " + std::string(name) + " = " + p.pointer(from.buffer) + " + (" +
+                 index_text(from.at, in_batch) + ");");
+  };
+  declare("a", p.code().products[0].a);
+  declare("b", p.code().products[0].b);
+}
+
+}  // namespace detail
+
+/// The body of a block of a matrix product.
+SINTER_API void print_product(cuda_printer& p, const product_shape& s) {
+  writer& out = p.out();
+  const kernel& c = p.code();
+  const auto& pr = c.products[0];
+  const auto x = detail::axes_of_product(c);
+  const std::string scalar = scalar_type(pr.type), idx = p.idx(), side = p.number(s.side), depth = p.number(s.depth),
+                    each = p.number(s.side / 16), m = "(" + idx + ")(" + s.m.text() + ")",
+                    n = "(" + idx + ")(" + s.n.text() + ")", k = "(" + idx + ")(" + s.k.text() + ")";
+  p.uniform_values();
+  p.uniform_stores();
+  detail::place_block(p, x, s.m, s.n, s.side, s.side);
+  out.line("const int x = threadIdx.x%16, y = threadIdx.x/16;");
+  for (const char* operand : {"a", "b"})
+    out.line("__shared__ " + scalar + " tile_" + operand + "[" + depth + "][" + p.number(s.side + 1) + "];");
+  detail::declare_operands(p, x);
+  out.line(scalar + " sums[" + each + "][" + each + "];");
+  out.line("#pragma unroll");
+  out.line("for (int i = 0; i < " + each + "; ++i)");
+  out.line("#pragma unroll");
+  out.line("for (int j = 0; j < " + each + "; ++j) sums[i][j] = 0;");
+  // Neighbouring threads read neighbouring elements, whichever way an operand lies.
+  auto fill = [&](const char* operand, const plan::affine& at, const series<std::size_t>& axes, const std::string& low,
+                  const std::string& end) {
+    const bool along_k = detail::runs_along(at, x.k) && !detail::runs_along(at, axes);
+    const std::string name = operand;
+    out.block("for (int w = threadIdx.x; w < " + p.number(std::int64_t{s.side} * s.depth) + "; w += 256)", [&] {
+      out.line(along_k ? "const int q = w%" + depth + ", e = w/" + depth + ";"
+                       : "const int e = w%" + side + ", q = w/" + side + ";");
+      out.line("const " + idx + " at_k = low_k + q, at = " + low + " + e;");
+      out.line("tile_" + name + "[q][e] = at < " + end + " && at_k < " + k + " ? (" + scalar + ")load1(" + name +
+               " + (" + detail::walk_text(p, at, axes, "at") + ") + (" + detail::walk_text(p, at, x.k, "at_k") +
+               ")) : (" + scalar + ")0;");
+    });
+  };
+  out.block("for (" + idx + " low_k = 0; low_k < " + k + "; low_k += " + depth + ")", [&] {
+    fill("a", pr.a.at, x.m, "low_m", m);
+    fill("b", pr.b.at, x.n, "low_n", n);
+    out.line("__syncthreads();");
+    out.line("#pragma unroll");
+    out.block("for (int q = 0; q < " + depth + "; ++q)", [&] {
+      out.line(scalar + " l[" + each + "], r[" + each + "];");
+      out.line("#pragma unroll");
+      out.line("for (int i = 0; i < " + each + "; ++i) l[i] = tile_a[q][y + i*16], r[i] = tile_b[q][x + i*16];");
+      out.line("#pragma unroll");
+      out.line("for (int i = 0; i < " + each + "; ++i)");
+      out.line("#pragma unroll");
+      out.line("for (int j = 0; j < " + each + "; ++j) sums[i][j] = multiply_add(l[i], r[j], sums[i][j]);");
+    });
+    out.line("__syncthreads();");
+  });
+  out.line("#pragma unroll");
+  out.block("for (int i = 0; i < " + each + "; ++i)", [&] {
+    out.line("#pragma unroll");
+    out.block("for (int j = 0; j < " + each + "; ++j)", [&] {
+      out.line("const " + p.flat() + " at_m = low_m + y + i*16, at_n = low_n + x + j*16;");
+      out.block("if (at_m < " + p.count(s.m) + " && at_n < " + p.count(s.n) + ")", [&] {
+        p.unravel("at_m", x.m);
+        p.unravel("at_n", x.n);
+        for (int id = 0; id < p.size(); ++id) {
+          if (p.knows(id)) continue;
+          if (p.at(id).kind == kind::product) {
+            out.line("const " + scalar + " " + p.name(id) + " = sums[i][j];");
+            p.learn(id);
+          } else {
+            p.define(id, -1);
+          }
+        }
+        for (const auto& st : c.stores)
+          if (!p.is_uniform_store(st)) p.store_scalar(st);
+      });
+    });
+  });
+}
+
+}  // namespace sinter::engine::emit

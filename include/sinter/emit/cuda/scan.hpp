@@ -1,0 +1,231 @@
+// emit/cuda/scan.hpp: a scan on a GPU: a block for each row, or for 32 rows that are neighbours, or a thread for each of short ones.
+#pragma once
+
+#include "../../base/series.hpp"
+#include "body.hpp"
+
+namespace sinter::engine::emit {
+
+/// How a scan's rows are spread: one block of `threads` each; or 32 of them, whose elements are neighbours, to a block, each to `down`
+/// threads with `each` elements in a row; or one thread each.
+struct scan_shape {
+  bool block_a_row = false;
+  int down = 0, each = 0;
+  int threads = 128;
+  dim blocks;
+};
+
+namespace detail {
+
+inline int scan_of(const kernel& k) {
+  int found = -1;
+  for (std::size_t id = 0; id < k.body.size(); ++id)
+    if (k.body[id].kind == kind::scan) found = static_cast<int>(id);
+  return found;
+}
+
+/// Values at one position; the scan itself is left out.
+inline void print_scan_operand(cuda_printer& p, int scan) {
+  p.define_scalars([&](int id) { return id < scan; });
+}
+
+inline bool has_factors(const cuda_printer& p, int scan) { return p.at(scan).args.size() > 1; }
+
+inline void print_thread_scan(cuda_printer& p, int scan, const series<std::size_t>& order, std::size_t j) {
+  writer& out = p.out();
+  const auto& s = p.at(scan);
+  if (j < order.size()) {
+    const std::string i = p.axis(order[j]), e = p.extent(order[j]);
+    return out.block(s.reverse ? "for (" + p.idx() + " " + i + " = " + e + " - 1; " + i + " >= 0; --" + i + ")"
+                               : "for (" + p.idx() + " " + i + " = 0; " + i + " < " + e + "; ++" + i + ")",
+                     [&] { print_thread_scan(p, scan, order, j + 1); });
+  }
+  print_scan_operand(p, scan);
+  if (has_factors(p, scan)) {
+    out.line("if (begun) running = times(running, " + p.name(s.args[1]) + ");");
+    out.line("begun = true;");
+  }
+  out.line("running = " + p.fold(scan) + "(running, " + p.name(s.args[0]) + ");");
+  out.line("const " + scalar_type(s.type) + " " + p.name(scan) + " = running;");
+  for (const auto& to : p.code().stores) p.store_scalar(to);
+}
+
+/// An element's result from the one before, its factor and its operand, as text.
+class scan_joiner {
+ public:
+  scan_joiner(const cuda_printer& p, int scan) : fold_(p.fold(scan)), factors_(has_factors(p, scan)) {}
+  std::string operator()(const std::string& earlier, const std::string& factor, const std::string& later) const {
+    return fold_ + "(" + (factors_ ? "times(" + earlier + ", " + factor + ")" : earlier) + ", " + later + ")";
+  }
+  /// Where nothing may have begun; without factors what comes first is an identity.
+  std::string operator()(const std::string& begun, const std::string& earlier, const std::string& factor,
+                         const std::string& later) const {
+    const std::string both = (*this)(earlier, factor, later);
+    return factors_ ? begun + " ? " + both + " : " + later : both;
+  }
+
+ private:
+  std::string fold_;
+  bool factors_;
+};
+
+/// `before`: what precedes the part `mine` of a tile, the tiles before and the totals of the parts before; `at` is what follows
+/// a part's number in an index. `running` comes to hold the tile, too.
+inline void print_before(cuda_printer& p, const scan_joiner& joined, bool factors, const std::string& type,
+                         const std::string& parts, const std::string& mine, const std::string& at = "") {
+  writer& out = p.out();
+  const std::string factor = "factors[w]" + at, total = "totals[w]" + at;
+  out.line("__syncthreads();");
+  out.line(type + " before = running;");
+  out.block("for (int w = 0; w < " + parts + "; ++w)", [&] {
+    out.line("if (w < " + mine + ") before = " + joined("begun", "before", factor, total) + ";");
+    out.line("running = " + joined("begun", "running", factor, total) + ";");
+    if (factors) out.line("begun = true;");
+  });
+  out.line("__syncthreads();");
+}
+
+/// Tiles of a row, an element a thread: warps scan by shuffles, their totals and the tiles before come from shared memory.
+/// With factors, what is joined are pairs of a result and the product of its factors; nothing is joined with what there is
+/// before the row, so that the first factor is not read.
+inline void print_block_scan(cuda_printer& p, int scan, const scan_shape& shape) {
+  writer& out = p.out();
+  const auto& s = p.at(scan);
+  const bool factors = has_factors(p, scan);
+  const std::size_t a = p.axes_of(role::row)[0];
+  const std::string t = scalar_type(s.type), i = p.axis(a), threads = p.number(shape.threads), n = p.extent(a),
+                    warps = p.number(shape.threads / 32);
+  const scan_joiner joined(p, scan);
+  out.line("__shared__ " + t + " totals[" + warps + "];");
+  if (factors) out.line("__shared__ " + t + " factors[" + warps + "];");
+  out.line("const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;");
+  out.block("for (" + p.idx() + " first = 0; first < " + n + "; first += " + threads + ")", [&] {
+    out.line("const " + p.idx() + " place = first + threadIdx.x;");
+    out.line("const " + p.idx() + " " + i + " = " + (s.reverse ? n + " - 1 - place" : "place") + ";");
+    out.line(t + " x = " + cuda_identity(s) + ";");
+    if (factors) out.line(t + " factor = (" + t + ")1;");
+    const auto outside = p.scope();
+    out.block("if (place < " + n + ")", [&] {
+      print_scan_operand(p, scan);
+      out.line("x = " + p.name(s.args[0]) + ";");
+      if (factors) out.line("factor = " + p.name(s.args[1]) + ";");
+    });
+    p.leave(outside);
+    out.block("for (int by = 1; by < 32; by *= 2)", [&] {
+      out.line("const " + t + " before = shuffle_up(x, by);");
+      if (factors) out.line("const " + t + " earlier = shuffle_up(factor, by);");
+      out.line("if (lane >= by) x = " + joined("before", "factor", "x") + ";");
+      if (factors) out.line("if (lane >= by) factor = times(earlier, factor);");
+    });
+    out.line("if (lane == 31) totals[warp] = x;");
+    if (factors) out.line("if (lane == 31) factors[warp] = factor;");
+    print_before(p, joined, factors, t, warps, "warp");
+    out.block("if (place < " + n + ")", [&] {
+      out.line("const " + t + " " + p.name(scan) + " = " + joined("first > 0 || warp > 0", "before", "factor", "x") +
+               ";");
+      for (const auto& to : p.code().stores) p.store_scalar(to);
+    });
+  });
+}
+
+/// Tiles of 32 rows: a thread scans some elements of one, then the totals of the threads before it and of the tiles before
+/// precede them.
+inline void print_tile_scan(cuda_printer& p, int scan, const scan_shape& shape) {
+  writer& out = p.out();
+  const auto& s = p.at(scan);
+  const bool factors = has_factors(p, scan);
+  const std::size_t a = p.axes_of(role::row)[0];
+  const std::string t = scalar_type(s.type), i = p.axis(a), n = p.extent(a), down = p.number(shape.down),
+                    each = p.number(shape.each);
+  const scan_joiner joined(p, scan);
+  const auto elements = [&](auto&& body) {
+    out.line("#pragma unroll");
+    out.block("for (int u = 0; u < " + each + "; ++u)", [&] {
+      out.line("const " + p.idx() + " place = first + y*" + each + " + u;");
+      out.line("const " + p.idx() + " " + i + " = " + (s.reverse ? n + " - 1 - place" : "place") + ";");
+      const auto outside = p.scope();
+      out.block("if (live && place < " + n + ")", body);
+      p.leave(outside);
+    });
+  };
+  out.line("__shared__ " + t + " totals[" + down + "][32];");
+  if (factors) out.line("__shared__ " + t + " factors[" + down + "][32];");
+  out.block("for (" + p.idx() + " first = 0; first < " + n + "; first += " + p.number(shape.down * shape.each) + ")",
+            [&] {
+              out.line(t + " x[" + each + "], sum = " + cuda_identity(s) + ";");
+              if (factors) out.line(t + " factor[" + each + "], product = (" + t + ")1;");
+              elements([&] {
+                print_scan_operand(p, scan);
+                out.line("x[u] = sum = " + joined("u > 0", "sum", p.name(s.args.back()), p.name(s.args[0])) + ";");
+                if (factors) out.line("factor[u] = product = times(product, " + p.name(s.args[1]) + ");");
+              });
+              out.line("totals[y][c] = sum;");
+              if (factors) out.line("factors[y][c] = product;");
+              print_before(p, joined, factors, t, down, "y", "[c]");
+              elements([&] {
+                out.line("const " + t + " " + p.name(scan) + " = " +
+                         joined("first > 0 || y > 0", "before", "factor[u]", "x[u]") + ";");
+                for (const auto& to : p.code().stores) p.store_scalar(to);
+              });
+            });
+}
+
+}  // namespace detail
+
+inline scan_shape shape_of_scan(const kernel& k) {
+  scan_shape s;
+  std::size_t scanned = 0;
+  for (const auto& a : k.axes) scanned += a.role == role::row;
+  // A block would leave most of its threads without an element of a short row.
+  const auto n = k.extent(role::row).number();
+  s.block_a_row = scanned == 1 && k.axes.back().role == role::row && !(n && *n <= 16);
+  dim rows = k.extent(role::outer) * k.extent(role::inner);
+  if (s.block_a_row) {
+    s.threads = n && *n <= 128 ? 64 : 256;
+    s.blocks = rows;
+  } else if (scanned == 1 && !(n && *n <= 16)) {
+    s.each = size_of(compute_type(k.body[static_cast<std::size_t>(detail::scan_of(k))].type)) > 4 ? 4 : 8;
+    for (s.down = 1; s.down < 32 && !(n && s.down * s.each >= *n);) s.down *= 2;
+    s.threads = 32 * s.down;
+    s.blocks = ceil_div(rows, 32);
+  } else {
+    s.blocks = ceil_div(rows, s.threads);
+  }
+  return s;
+}
+
+inline void print_scan(cuda_printer& p, const scan_shape& shape) {
+  const kernel& k = p.code();
+  writer& out = p.out();
+  const int scan = detail::scan_of(k);
+  p.uniform_values();
+  p.declare_fold(scan);
+  if (detail::has_factors(p, scan)) {
+    const dtype type = p.at(scan).type;
+    const std::string t = scalar_type(type);
+    out.line("const auto times = [](" + t + " a, " + t + " b) { return (" + t + ")(" +
+             cuda_expression(ir::op::mul, type, {"a", "b"}, type) + "); };");
+  }
+  series<std::size_t> rows = p.axes_of(role::outer);
+  for (auto a : p.axes_of(role::inner)) rows.push_back(a);
+  const std::string blocks = "(" + p.flat() + ")block", limit = p.limit(k.extent(role::outer) * k.extent(role::inner));
+  if (shape.down > 0) out.line("const int c = threadIdx.x%32, y = threadIdx.x/32;");
+  out.line("const " + p.flat() + " f = " +
+           (shape.block_a_row ? blocks
+            : shape.down > 0  ? blocks + "*32 + c"
+                              : blocks + "*" + p.number(shape.threads) + " + threadIdx.x") +
+           ";");
+  const auto row = [&] {
+    p.unravel("f", rows);
+    out.line(scalar_type(p.at(scan).type) + " running = " + cuda_identity(p.at(scan)) + ";");
+    if (detail::has_factors(p, scan)) out.line("bool begun = false;");
+    if (shape.block_a_row) detail::print_block_scan(p, scan, shape);
+    else if (shape.down > 0) detail::print_tile_scan(p, scan, shape);
+    else detail::print_thread_scan(p, scan, p.axes_of(role::row), 0);
+  };
+  if (shape.down > 0) out.line("const bool live = f < " + limit + ";");
+  if (shape.block_a_row || shape.down > 0) return row();
+  out.block("if (f < " + limit + ")", row);
+}
+
+}  // namespace sinter::engine::emit

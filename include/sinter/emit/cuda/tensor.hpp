@@ -1,0 +1,368 @@
+// emit/cuda/tensor.hpp: a product of f32 that may be rounded to tf32, with what follows it -> CUDA: warps multiply on tensor
+// cores, operands come through several stages of shared memory, what follows is done in vectors of the tile's rows.
+#pragma once
+
+#include "../../base/series.hpp"
+#include "product.hpp"
+#include "walk.hpp"
+
+namespace sinter::engine::emit {
+
+/// The way of an operand's tile through shared memory: lines along k or along its other axis, with a few elements between
+/// lines so that a warp's reads touch every bank once.
+///
+/// A warp's multiplication takes 8 of k, which every lane has two of: lane%4*2 and the next. Along the other axis a lane has
+/// every eighth of a warp's rows, or, where lines lie along that axis, runs of `run` that make one read.
+struct tensor_operand {
+  bool along_k = false;
+  int width = 1;  ///< elements of a copy
+  int rows = 64;  ///< of the tile
+  int parts = 1;  ///< warps that share them
+  int line = 0;   ///< elements from a line to the next
+  int elements = 0;
+
+  int each() const { return rows / parts / 8; }  ///< rows that a lane has
+  int run() const { return along_k ? 1 : std::min(4, each()); }
+};
+
+/// A block of 8 warps makes a tile of m by n; `down` by `across` of them share it, `deep` of them the k of a stage.
+struct tensor_shape {
+  static constexpr int warps = 8, threads = 32 * warps;
+  int m = 64, n = 64, k = 64, stages = 3;
+  int down = 1, across = 1, deep = 8;
+  tensor_operand a, b;
+  int width = 1;  ///< elements along the last axis that a thread stores at once
+  dim rows, columns, depth;
+  dim blocks;
+
+  int stage() const { return a.elements + b.elements; }
+  int line() const { return n + (b.along_k ? 8 : 4); }  ///< of the result's tile
+  int part() const { return m * line(); }               ///< elements of what one of `deep` warps has of the tile
+  int shared() const { return 4 * std::max(stages * stage(), deep * part()); }
+};
+
+namespace detail {
+
+inline bool on_tensor_cores(const kernel& k, const cuda_target& t) {
+  const auto& p = k.products[0];
+  const auto plain = [&](const plan::access& a) {
+    const auto& b = k.buffers[static_cast<std::size_t>(a.buffer)];
+    return b.type == dtype::f32 && !b.by_value;
+  };
+  const auto x = axes_of_product(k);
+  return t.tf32 && t.capability >= 80 && p.type == dtype::f32 && plain(p.a) && plain(p.b) && !x.m.empty() &&
+         !x.n.empty() && !x.k.empty();
+}
+
+inline tensor_operand operand_of_tile(const kernel& k, const plan::access& a, const series<std::size_t>& axes,
+                                      const series<std::size_t>& k_axes, int rows, int parts, int depth) {
+  const auto extent = [&](std::size_t x) {
+    return x < k.axes.size() ? k.axes[x].extent : k.products[0].k[x - k.axes.size()];
+  };
+  tensor_operand o;
+  o.rows = rows;
+  o.parts = parts;
+  o.along_k = runs_along(a.at, k_axes) && !runs_along(a.at, axes);
+  const std::size_t last = o.along_k ? k_axes.back() : axes.back();
+  if (is_vector_access(k, a, static_cast<int>(last), 4) && divides(4, extent(last))) o.width = 4;
+  // Lanes read pairs of k of eight lines, or runs of two lines of each pair.
+  o.line = o.along_k ? (depth + 23) / 32 * 32 + 8 : rows + 4;
+  o.elements = o.line * (o.along_k ? rows : depth);
+  return o;
+}
+
+inline tensor_shape tensor_shape_of(const kernel& k, const cuda_target& t) {
+  const auto of = shape_of_product(k, t);
+  const auto x = axes_of_product(k);
+  tensor_shape s;
+  s.rows = of.m;
+  s.columns = of.n;
+  s.depth = of.k;
+  // Smaller tiles where the traced call's blocks leave many multiprocessors idle.
+  const auto few = [&] {
+    const auto tiles = [&](const series<std::size_t>& axes, std::int64_t side) {
+      std::int64_t n = 1;
+      for (auto a : axes) n *= k.axes[a].hint;
+      return round_up(n, side);
+    };
+    return tiles(x.m, s.m) * tiles(x.n, s.n) * tiles(x.batch, 1) * 5 < t.multiprocessors * 3;
+  };
+  const bool narrow = k.fit.narrow || s.columns.number().value_or(64) <= 16;
+  if (narrow) s.n = 16;
+  if (few()) s.m = 32;
+  if (s.n > 32 && few()) s.n = 32;
+  s.blocks = ceil_div(s.rows, s.m) * of.batch;
+  if (!narrow || s.columns.is(0)) s.blocks *= ceil_div(s.columns, s.n);
+  // A warp's part of a stage is 16 by 8 by 8 or more.
+  const auto parts = [&] { return s.m / 16 * (s.n / 8) * (s.k / 8); };
+  while (parts() > tensor_shape::warps && k.products[0].terms <= s.k / 2) s.k /= 2;
+  // Warps with large parts of the tile read least.
+  s.across = s.n / std::min(s.n, 32);
+  s.deep = std::min(tensor_shape::warps / s.across, s.k / 8);
+  s.down = std::min(tensor_shape::warps / s.across / s.deep, s.m / 16);
+  s.across = tensor_shape::warps / s.deep / s.down;
+  s.a = operand_of_tile(k, k.products[0].a, x.m, x.k, s.m, s.down, s.k);
+  s.b = operand_of_tile(k, k.products[0].b, x.n, x.k, s.n, s.across, s.k);
+  while (s.stages > 2 && s.shared() > shared_memory_of(t.capability)) --s.stages;
+  s.width = std::min(vector_width(k, static_cast<int>(x.n.back()), false), 4);
+  return s;
+}
+
+/// Prints the way of an operand's tile into shared memory: `declare` where each thread's copies come from and go to in the
+/// first stage, `copy` of a stage. What lies outside of the matrix is 0 there.
+struct tile_copies {
+  cuda_printer& p;
+  const tensor_shape& s;
+  const plan::affine& at;
+  const tensor_operand& o;
+  std::string name;
+  const series<std::size_t>&axes, &k_axes;
+  std::string low;
+  dim end;
+
+  /// A thread's copies and their next stages lie at one distance.
+  bool walks() const { return axes.size() == 1 && k_axes.size() == 1; }
+  int copies() const { return o.rows * s.k / o.width; }
+  int each() const { return (copies() + tensor_shape::threads - 1) / tensor_shape::threads; }
+  int per_line() const { return (o.along_k ? s.k : o.rows) / o.width; }
+  std::string from(const std::string& k) const {
+    return name + " + (" + walk_text(p, at, axes, "at") + ") + (" + walk_text(p, at, k_axes, k) + ")";
+  }
+  /// As far as n steps of `stride`.
+  std::string far(int n, const dim& stride) const {
+    return scaled(stride, p.number(n) + (p.idx() == std::string("long") ? "l" : ""));
+  }
+  void place(const std::string& w) const {
+    const std::string inner = w + "%" + p.number(per_line()) + "*" + p.number(o.width),
+                      outer = w + "/" + p.number(per_line());
+    p.out().line("const int q = " + (o.along_k ? inner : outer) + ", e = " + (o.along_k ? outer : inner) + ";");
+    p.out().line("const " + p.idx() + " at = " + low + " + e;");
+  }
+
+  void declare() const {
+    if (!walks()) return;
+    p.out().line("const s_f32* from_" + name + ";");
+    p.out().block("", [&] {
+      place("(int)threadIdx.x");
+      p.out().line("from_" + name + " = " + from("q") + ";");
+    });
+  }
+  void copy(const std::string& to) const {
+    std::string inside;
+    if (!fills(o.rows, end)) inside = "at < " + p.limit(end);
+    if (!fills(s.k, s.depth)) inside += (inside.empty() ? "" : " && ") + std::string("at_k < ") + p.limit(s.depth);
+    const std::string line = "*" + p.number(o.line), next = "from_" + name;
+    p.out().line("#pragma unroll");
+    p.out().block("for (int i = 0; i < " + p.number(each()) + "; ++i)", [&] {
+      p.out().line("const int w = i*" + p.number(tensor_shape::threads) + " + threadIdx.x;");
+      if (copies() % tensor_shape::threads != 0) p.out().line("if (w >= " + p.number(copies()) + ") break;");
+      place("w");
+      p.out().line("const " + p.idx() + " at_k = low_k + q;");
+      const dim& outer = at.stride[o.along_k ? axes.back() : k_axes.back()];
+      p.out().line("copy_or_zero<" + p.number(4 * o.width) + ">(" + to + " + " +
+                   (o.along_k ? "e" + line + " + q" : "q" + line + " + e") + ", " +
+                   (walks() ? next + " + i*(" + far(tensor_shape::threads / per_line(), outer) + ")" : from("at_k")) +
+                   ", " + (inside.empty() ? "true" : inside) + ");");
+    });
+    if (walks()) p.out().line(next + " += " + far(s.k, at.stride[k_axes[0]]) + ";");
+  }
+};
+
+/// Where a warp's lane finds its first elements of an operand in a stage; `part` is the warp's number along the other axis.
+inline std::string first_element(cuda_printer& p, const tensor_shape& s, const tensor_operand& o,
+                                 const std::string& part) {
+  const std::string row = "(" + part + "*" + p.number(o.rows / o.parts) + " + lane*" + p.number(o.run()) + ")",
+                    k = "(part_k*" + p.number(s.k / s.deep) + " + quad*2)";
+  return o.along_k ? row + "*" + p.number(o.line) + " + " + k : k + "*" + p.number(o.line) + " + " + row;
+}
+
+/// A lane's elements of an operand for one multiplication, as `to[row][k]`.
+inline void print_fragment(cuda_printer& p, const tensor_operand& o, const std::string& from, const std::string& to) {
+  writer& out = p.out();
+  const std::string line = p.number(o.line), run = p.number(o.run());
+  out.line("unsigned " + to + "[" + p.number(o.each()) + "][2];");
+  out.line("#pragma unroll");
+  out.block("for (int i = 0; i < " + p.number(o.each() / o.run()) + "; ++i)", [&] {
+    if (o.along_k) {
+      out.line("const auto x = load<2>(" + from + " + i*8*" + line + " + q*8);");
+      out.line(to + "[i][0] = tf32(x.e[0]), " + to + "[i][1] = tf32(x.e[1]);");
+      return;
+    }
+    out.line("#pragma unroll");
+    out.block("for (int h = 0; h < 2; ++h)", [&] {
+      out.line("const auto x = load<" + run + ">(" + from + " + (q*8 + h)*" + line + " + i*8*" + run + ");");
+      out.line("#pragma unroll");
+      out.line("for (int e = 0; e < " + run + "; ++e) " + to + "[i*" + run + " + e][h] = tf32(x.e[e]);");
+    });
+  });
+}
+
+/// The sum over k of one stage, for this warp's part of the tile.
+inline void print_multiply(cuda_printer& p, const tensor_shape& s) {
+  writer& out = p.out();
+  out.line("#pragma unroll");
+  out.block("for (int q = 0; q < " + p.number(s.k / 8 / s.deep) + "; ++q)", [&] {
+    print_fragment(p, s.a, "left", "l");
+    print_fragment(p, s.b, "right", "r");
+    out.line("#pragma unroll");
+    out.line("for (int i = 0; i < " + p.number(s.a.each() / 2) + "; ++i)");
+    out.line("#pragma unroll");
+    out.block("for (int j = 0; j < " + p.number(s.b.each()) + "; ++j)", [&] {
+      out.line("const unsigned rows[4] = {l[i*2][0], l[i*2 + 1][0], l[i*2][1], l[i*2 + 1][1]};");
+      out.line("multiply_tf32(sums[i][j], rows, r[j]);");
+    });
+  });
+}
+
+/// Each warp's part of the product, in shared memory: tiles of those that share k lie one after another.
+inline void print_gather(cuda_printer& p, const tensor_shape& s) {
+  writer& out = p.out();
+  const int high = s.a.run(), wide = s.b.run();
+  // Neighbours in a row: two columns of a multiplication, or one of several.
+  const int together = s.b.along_k ? 2 : wide;
+  out.line("await_copies<0>();");
+  out.line("s_f32* const tile = (s_f32*)ring;");
+  out.line("__syncthreads();");
+  out.line("s_f32* const mine = tile + part_k*" + p.number(s.part()) + " + (part_m*" + p.number(s.m / s.down) +
+           " + lane*" + p.number(high) + ")*" + p.number(s.line()) + " + part_n*" + p.number(s.n / s.across) +
+           " + quad*2*" + p.number(wide) + ";");
+  out.line("#pragma unroll");
+  out.block("for (int i = 0; i < " + p.number(s.a.each()) + "; ++i)", [&] {
+    const std::string row =
+        high == 1 ? "i*8" : "(i/" + p.number(high) + "*8*" + p.number(high) + " + i%" + p.number(high) + ")";
+    out.line("#pragma unroll");
+    out.block("for (int j = 0; j < " + p.number(s.b.each() * 2 / together) + "; ++j)", [&] {
+      out.line("pack<" + p.number(together) + ", t_f32> x;");
+      out.line("#pragma unroll");
+      out.line("for (int e = 0; e < " + p.number(together) + "; ++e) x.e[e] = " +
+               (s.b.along_k ? std::string("sums[i/2][j][i%2*2 + e];")
+                            : "sums[i/2][j/2*" + p.number(wide) + " + e][i%2*2 + j%2];"));
+      out.line("store(mine + " + row + "*" + p.number(s.line()) + " + " +
+               (s.b.along_k ? std::string("j*8") : "j/2*8*" + p.number(wide) + " + j%2*" + p.number(wide)) + ", x);");
+    });
+  });
+  out.line("__syncthreads();");
+}
+
+/// How the block's threads take the elements of its tile: in vectors of its rows.
+inline cuda_tile tile_of_product(cuda_printer& p, const tensor_shape& s, const product_axes& x) {
+  cuda_tile t;
+  t.width = s.width;
+  t.axis = static_cast<int>(x.n.back());
+  const int per_row = s.n / s.width, vectors = s.m * per_row;
+  t.vectors = std::max(vectors / tensor_shape::threads, 1);
+  const dim columns = s.width == 1 ? s.columns : *s.columns.divided_by(s.width);
+  const auto all_of = [&](const char* which, int count, const dim& n) {
+    if (!fills(count, n)) t.guard += (t.guard.empty() ? "" : " && ") + std::string(which) + " < " + p.limit(n);
+  };
+  if (vectors < tensor_shape::threads) t.guard = "f < " + p.number(vectors);
+  all_of("at_m", s.m, s.rows);
+  all_of("at_n", per_row, columns);
+  t.place = [&p, &s, x, per_row] {
+    p.out().line("const int f = u*" + p.number(tensor_shape::threads) + " + threadIdx.x;");
+    p.out().line("const " + p.flat() + " at_m = low_m + f/" + p.number(per_row) + ", at_n = low_n/" +
+                 p.number(s.width) + " + f%" + p.number(per_row) + ";");
+    p.unravel("at_m", x.m);
+    p.unravel("at_n", x.n, s.width);
+  };
+  return t;
+}
+
+}  // namespace detail
+
+/// The body of a block of a matrix product on tensor cores.
+SINTER_API void print_tensor_product(cuda_printer& p, const tensor_shape& s) {
+  writer& out = p.out();
+  const kernel& c = p.code();
+  const auto& pr = c.products[0];
+  const auto x = detail::axes_of_product(c);
+  const int high = s.a.each() / 2, wide = s.b.each();
+  const std::string idx = p.idx(), depth = p.number(s.k), last = p.number(s.stages - 1), stages = p.number(s.stages);
+  p.uniform_values();
+  p.uniform_stores();
+  detail::place_block(p, x, s.rows, s.columns, s.m, s.n);
+  out.line("const int lane = threadIdx.x%32/4, quad = threadIdx.x%4, warp = threadIdx.x/32;");
+  out.line("const int part_m = warp%" + p.number(s.down) + ", part_n = warp/" + p.number(s.down) + "%" +
+           p.number(s.across) + ", part_k = warp/" + p.number(s.down * s.across) + ";");
+  detail::declare_operands(p, x);
+  out.line("extern __shared__ words<16>::t ring[];");
+  out.line("s_f32 sums[" + p.number(high) + "][" + p.number(wide) + "][4];");
+  out.line("#pragma unroll");
+  out.line("for (int i = 0; i < " + p.number(high * wide * 4) + "; ++i) (&sums[0][0][0])[i] = 0;");
+  const detail::tile_copies left{p, s, pr.a.at, s.a, "a", x.m, x.k, "low_m", s.rows},
+      right{p, s, pr.b.at, s.b, "b", x.n, x.k, "low_n", s.columns};
+  left.declare();
+  right.declare();
+  out.block(
+      "const auto copy_stage = [&](" + idx + " step, int slot)",
+      [&] {
+        out.line("const " + idx + " low_k = step*" + depth + ";");
+        out.line("s_f32* const to = (s_f32*)ring + slot*" + p.number(s.stage()) + ";");
+        left.copy("to");
+        right.copy("to + " + p.number(s.a.elements));
+      },
+      "};");
+  out.line("const " + idx + " steps = (" + p.limit(s.depth) + " + " + p.number(s.k - 1) + ")/" + depth + ";");
+  out.line("#pragma unroll");
+  out.block("for (int step = 0; step < " + last + "; ++step)", [&] {
+    out.line("if (step < steps) copy_stage(step, step);");
+    out.line("end_copies();");
+  });
+  // What the tile's elements are combined with is on its way meanwhile, where registers can hold it.
+  const cuda_tile t = detail::tile_of_product(p, s, x);
+  cuda_printer::work w;
+  for (const auto& st : c.stores)
+    if (!p.is_uniform_store(st)) w.stores.push_back(&st);
+  series<int> direct;
+  for (int id : p.needed(w))
+    if (p.at(id).kind == kind::load && !p.is_indirect(id)) direct.push_back(id);
+  constexpr int most_held = 64;
+  if (static_cast<int>(direct.size()) * t.vectors * t.width > most_held) direct.clear();
+  p.read(direct, t);
+  out.line("int slot = 0, next = " + last + ";");
+  out.line("#pragma unroll 1");
+  out.block("for (" + idx + " step = 0; step < steps; ++step)", [&] {
+    out.line("await_copies<" + p.number(s.stages - 2) + ">();");
+    out.line("__syncthreads();");
+    out.line("if (step + " + last + " < steps) copy_stage(step + " + last + ", next);");
+    out.line("end_copies();");
+    out.line("const s_f32* const stage = (s_f32*)ring + slot*" + p.number(s.stage()) + ";");
+    out.line("const s_f32* const left = stage + " + detail::first_element(p, s, s.a, "part_m") + ";");
+    out.line("const s_f32* const right = stage + " + p.number(s.a.elements) + " + " +
+             detail::first_element(p, s, s.b, "part_n") + ";");
+    detail::print_multiply(p, s);
+    for (const char* i : {"slot", "next"})
+      out.line(std::string(i) + " = " + i + " + 1 == " + stages + " ? 0 : " + i + " + 1;");
+  });
+  // What is done to them waits for the product.
+  for (int id : direct) {
+    out.line("#pragma unroll");
+    out.line("for (int u = 0; u < " + p.number(t.vectors) + "; ++u) hold(x" + p.number(id) + "[u]);");
+  }
+  detail::print_gather(p, s);
+  for (int id = 0; id < p.size(); ++id) {
+    if (p.at(id).kind != kind::product) continue;
+    out.line("s_f32 k" + p.number(id) + "[" + p.number(t.vectors) + "][" + p.number(p.width_of(id, t)) + "];");
+    p.over_vectors(t, [&] {
+      const std::string width = p.number(t.width);
+      out.line("const s_f32* const from = tile + f/" + p.number(s.n / t.width) + "*" + p.number(s.line()) + " + f%" +
+               p.number(s.n / t.width) + "*" + width + ";");
+      out.line("auto sum = load<" + width + ">(from);");
+      out.line("#pragma unroll");
+      out.block("for (int part = 1; part < " + p.number(s.deep) + "; ++part)", [&] {
+        out.line("const auto more = load<" + width + ">(from + part*" + p.number(s.part()) + ");");
+        out.line("#pragma unroll");
+        out.line("for (int l = 0; l < " + width + "; ++l) sum.e[l] += more.e[l];");
+      });
+      p.over_lanes(t, [&] {
+        const std::string l = t.width == 1 ? "0" : "l";
+        out.line("k" + p.number(id) + "[u][" + l + "] = sum.e[" + l + "];");
+      });
+    });
+    p.hold(id);
+  }
+  p.pass(
+      t, w, {}, [](int) { return std::string(); }, [](const plan::store&, int, const std::string&) {});
+}
+
+}  // namespace sinter::engine::emit

@@ -1,0 +1,317 @@
+// emit/prelude/math.hpp: the parts of the prelude that a kernel gets when it calls them: folds, transposes, arithmetic with
+// rules of its own, rounding, transcendental functions, random bits. Follows prelude_core and prelude_memory.
+#pragma once
+
+#include <string_view>
+
+namespace sinter::engine::emit {
+
+/// Vector to scalar, lane l with lane l + half each time, so that the order never varies.
+inline constexpr std::string_view prelude_fold = R"prelude(
+namespace sx {
+#if SINTER_W == 16
+#define SX_ROTATE(a, k) __builtin_shufflevector(a, a, k, 1 ^ k, 2 ^ k, 3 ^ k, 4 ^ k, 5 ^ k, 6 ^ k, 7 ^ k, 8 ^ k, 9 ^ k, 10 ^ k, 11 ^ k, 12 ^ k, 13 ^ k, 14 ^ k, 15 ^ k)
+#define SX_HALVES SX_HALVE(8) SX_HALVE(4) SX_HALVE(2) SX_HALVE(1)
+#elif SINTER_W == 8
+#define SX_ROTATE(a, k) __builtin_shufflevector(a, a, k, 1 ^ k, 2 ^ k, 3 ^ k, 4 ^ k, 5 ^ k, 6 ^ k, 7 ^ k)
+#define SX_HALVES SX_HALVE(4) SX_HALVE(2) SX_HALVE(1)
+#else
+#define SX_ROTATE(a, k) __builtin_shufflevector(a, a, k, 1 ^ k, 2 ^ k, 3 ^ k)
+#define SX_HALVES SX_HALVE(2) SX_HALVE(1)
+#endif
+#define SX_HALVE(k) { const V b = SX_ROTATE(a, k); a = SX_STEP; }
+#define SX_STEP a + b
+SX_T s_of<V> fold_add(V a) { SX_HALVES return a[0]; }
+#undef SX_STEP
+#define SX_STEP a * b
+SX_T s_of<V> fold_mul(V a) { SX_HALVES return a[0]; }
+#undef SX_STEP
+#define SX_STEP maximum(a, b)
+SX_T s_of<V> fold_maximum(V a) { SX_HALVES return a[0]; }
+#undef SX_STEP
+#define SX_STEP minimum(a, b)
+SX_T s_of<V> fold_minimum(V a) { SX_HALVES return a[0]; }
+#undef SX_STEP
+#define SX_STEP a | b
+SX_T s_of<V> fold_bit_or(V a) { SX_HALVES return a[0]; }
+SX s_b8 fold_bit_or(v_b8 a) { return fold_bit_or(a.m); }
+#undef SX_STEP
+#define SX_STEP a & b
+SX_T s_of<V> fold_bit_and(V a) { SX_HALVES return a[0]; }
+SX s_b8 fold_bit_and(v_b8 a) { return fold_bit_and(a.m); }
+#undef SX_STEP
+}  // namespace sx
+)prelude";
+
+/// A square of lanes transposed in place, by swapping blocks of 1, 2, 4, … lanes.
+inline constexpr std::string_view prelude_transpose = R"prelude(
+namespace sx {
+template <int S, class V> SX void swap_blocks(V* t) {
+#define SX_LOW(l) ((l) & S ? SINTER_W + (l) - S : (l))
+#define SX_HIGH(l) ((l) & S ? SINTER_W + (l) : (l) + S)
+  for (int i = 0; i < SINTER_W; ++i) {
+    if (i & S) continue;
+    const V a = t[i], b = t[i + S];
+    t[i] = __builtin_shufflevector(a, b, SX_LANES(SX_LOW));
+    t[i + S] = __builtin_shufflevector(a, b, SX_LANES(SX_HIGH));
+  }
+#undef SX_LOW
+#undef SX_HIGH
+}
+SX_T void transpose(V* t) {
+  swap_blocks<1>(t);
+  swap_blocks<2>(t);
+#if SINTER_W >= 8
+  swap_blocks<4>(t);
+#endif
+#if SINTER_W >= 16
+  swap_blocks<8>(t);
+#endif
+}
+}  // namespace sx
+)prelude";
+
+/// divide and remainder of every type, power of integers, shift_left, shift_right.
+inline constexpr std::string_view prelude_arithmetic = R"prelude(
+namespace sx {
+template <class S> SX S divide1(S a, S b) {
+  if constexpr (tr<S>::kind == 3) return a / b;
+  else if constexpr (tr<S>::kind == 2) return b == 0 ? 0 : a / b;
+  else return b == 0 ? 0 : b == -1 ? (S)-a : (S)(a / b);
+}
+template <class S> SX S remainder1(S a, S b) {
+  if constexpr (__is_same(S, s_f32)) return __builtin_fmodf(a, b);
+  else if constexpr (__is_same(S, s_f64)) return __builtin_fmod(a, b);
+  else if constexpr (tr<S>::kind == 2) return b == 0 ? 0 : a % b;
+  else return b == 0 || b == -1 ? 0 : a % b;
+}
+template <class S> static S power1(S a, S b) {
+  if (b < 0) return a == 1 ? 1 : a == (S)-1 ? (b & 1 ? (S)-1 : 1) : 0;
+  u_of<S> r = 1, x = a;
+  for (; b != 0; b >>= 1) {
+    if (b & 1) r *= (unsigned long)x;
+    x *= (unsigned long)x;
+  }
+  return r;
+}
+#define SX_PER_LANE(call) V r{}; SX_EACH r[l] = call; return r;
+// Quotients of at most 32 bits are exact in f64 before they are truncated.
+SX_T V divide(V a, V b) {
+  if constexpr (!tr<V>::vec) return divide1(a, b);
+  else if constexpr (tr<V>::kind == 3) return a / b;
+  else if constexpr (sizeof(s_of<V>) == 8) { SX_PER_LANE(divide1<s_of<V>>(a[l], b[l])) }
+  else {
+    V safe = b == 0 ? V{} + 1 : b, q;
+    if constexpr (tr<V>::kind == 1) safe = b == -1 ? V{} + 1 : safe;
+    if constexpr (sizeof(s_of<V>) == 4) q = cv<V>(cv<v_f64>(a) / cv<v_f64>(safe));
+    else q = cv<V>(cv<v_i32>(cv<v_f32>(a) / cv<v_f32>(safe)));
+    if constexpr (tr<V>::kind == 1) q = b == -1 ? -a : q;
+    return b == 0 ? V{} : q;
+  }
+}
+SX_T V remainder(V a, V b) {
+  if constexpr (!tr<V>::vec) return remainder1(a, b);
+  else if constexpr (tr<V>::kind == 3 || sizeof(s_of<V>) == 8) { SX_PER_LANE(remainder1<s_of<V>>(a[l], b[l])) }
+  else return b == 0 ? V{} : a - divide(a, b) * b;
+}
+SX_T V power(V a, V b) {
+  if constexpr (!tr<V>::vec) return power1(a, b);
+  else { SX_PER_LANE(power1<s_of<V>>(a[l], b[l])) }
+}
+SX_T V shift_left(V a, V b) {
+  typedef u_of<V> U;
+  constexpr s_of<U> w = 8 * sizeof(s_of<V>);
+  return (U)b < w ? (V)(a << (b & (s_of<V>)(w - 1))) : V{};
+}
+SX_T V shift_right(V a, V b) {
+  typedef u_of<V> U;
+  constexpr s_of<U> w = 8 * sizeof(s_of<V>);
+  const V last = splat<V>(w - 1), n = (U)b < w ? b : last, r = a >> n;
+  if constexpr (tr<V>::kind == 1) return r;
+  else return (U)b < w ? r : V{};
+}
+}  // namespace sx
+)prelude";
+
+/// sqrt rsqrt floor ceil round trunc: what the machine does in an instruction.
+inline constexpr std::string_view prelude_round = R"prelude(
+namespace sx {
+#define SX_PER_LANE1(call) V r{}; SX_EACH r[l] = call(a[l]); return r;
+#define SX_ROUNDING(name, call, mode) \
+  SX s_f32 name(s_f32 a) { return call##f(a); } \
+  SX s_f64 name(s_f64 a) { return call(a); } \
+  SX v_f32 name(v_f32 a) { typedef v_f32 V; SX_ROUND32(call##f, mode) } \
+  SX v_f64 name(v_f64 a) { typedef v_f64 V; SX_ROUND64(call, mode) }
+#if __AVX512F__ && SINTER_W == 16
+#define SX_ROUND32(call, mode) return (v_f32)__builtin_ia32_rndscaleps_mask(a, mode, a, -1, 4);
+#elif __AVX__ && SINTER_W == 8
+#define SX_ROUND32(call, mode) return (v_f32)__builtin_ia32_roundps256(a, mode);
+#elif __SSE4_1__ && SINTER_W == 4
+#define SX_ROUND32(call, mode) return (v_f32)__builtin_ia32_roundps(a, mode);
+#else
+#define SX_ROUND32(call, mode) SX_PER_LANE1(call)
+#endif
+#if __AVX512F__ && SINTER_W == 8
+#define SX_ROUND64(call, mode) return (v_f64)__builtin_ia32_rndscalepd_mask(a, mode, a, -1, 4);
+#elif __AVX__ && SINTER_W == 4
+#define SX_ROUND64(call, mode) return (v_f64)__builtin_ia32_roundpd256(a, mode);
+#else
+#define SX_ROUND64(call, mode) SX_PER_LANE1(call)
+#endif
+SX_ROUNDING(round, __builtin_rint, 8) SX_ROUNDING(floor, __builtin_floor, 9) SX_ROUNDING(ceil, __builtin_ceil, 10) SX_ROUNDING(trunc, __builtin_trunc, 11)
+
+SX s_f32 sqrt(s_f32 a) { return __builtin_sqrtf(a); }
+SX s_f64 sqrt(s_f64 a) { return __builtin_sqrt(a); }
+SX v_f32 sqrt(v_f32 a) { typedef v_f32 V; SX_PER_LANE1(__builtin_sqrtf) }
+SX v_f64 sqrt(v_f64 a) { typedef v_f64 V; SX_PER_LANE1(__builtin_sqrt) }
+SX_T V rsqrt(V a) { return splat<V>(1) / sqrt(a); }
+}  // namespace sx
+)prelude";
+
+/// The transcendental functions and power of floats: libmvec where SINTER_LIBMVEC is set, libm otherwise. prelude_exp follows with
+/// those of f32 that are not called here. An element has the same bits whatever computes it, a scalar or a vector of any length,
+/// in any kernel: fusion computes a value anew and compares it with itself, for one in the derivative of max.
+inline constexpr std::string_view prelude_math = R"prelude(
+namespace sx {
+#if SINTER_LIBMVEC
+// The longest vectors of the machine, which may be shorter or longer than ours.
+#if __AVX512F__
+#define SX_L32 16
+#define SX_MV32(args, name) _ZGVeN16##args##_##name##f
+#define SX_L64 8
+#define SX_MV64(args, name) _ZGVeN8##args##_##name
+#elif __AVX2__
+#define SX_L32 8
+#define SX_MV32(args, name) _ZGVdN8##args##_##name##f
+#define SX_L64 4
+#define SX_MV64(args, name) _ZGVdN4##args##_##name
+#else
+#define SX_L32 4
+#define SX_MV32(args, name) _ZGVbN4##args##_##name##f
+#define SX_L64 2
+#define SX_MV64(args, name) _ZGVbN2##args##_##name
+#endif
+typedef s_f32 m_f32 __attribute__((vector_size(4 * SX_L32)));
+typedef s_f64 m_f64 __attribute__((vector_size(8 * SX_L64)));
+// a as machine vectors, and back: the last one is filled with what is in a.
+template <class M, class V> struct machine_parts {
+  static constexpr int own = sizeof(V), each = sizeof(M), count = own > each ? own / each : 1;
+  M x[count];
+  SX_IN machine_parts(V a) {
+    for (int at = 0; at < count * each; at += own) __builtin_memcpy((char*)x + at, &a, own);
+  }
+  SX_IN V joined() const {
+    V a;
+    __builtin_memcpy(&a, x, own);
+    return a;
+  }
+};
+template <class M, class V> SX V in_parts(M (*f)(M), V a) {
+  machine_parts<M, V> x(a);
+  for (M& part : x.x) part = f(part);
+  return x.joined();
+}
+template <class M, class V> SX V in_parts(M (*f)(M, M), V a, V b) {
+  machine_parts<M, V> x(a), y(b);
+  for (int k = 0; k < x.count; ++k) x.x[k] = f(x.x[k], y.x[k]);
+  return x.joined();
+}
+#define SX_VECTOR_32(name) \
+  extern "C" m_f32 SX_MV32(v, name)(m_f32); \
+  SX v_f32 name(v_f32 a) { return in_parts(SX_MV32(v, name), a); }
+#define SX_UNARY_32(name) \
+  SX_VECTOR_32(name) \
+  SX s_f32 name(s_f32 a) { return in_parts(SX_MV32(v, name), a); }
+#define SX_UNARY_64(name) \
+  extern "C" m_f64 SX_MV64(v, name)(m_f64); \
+  SX s_f64 name(s_f64 a) { return in_parts(SX_MV64(v, name), a); } \
+  SX v_f64 name(v_f64 a) { return in_parts(SX_MV64(v, name), a); }
+#define SX_BINARY(ours, name) \
+  extern "C" m_f32 SX_MV32(vv, name)(m_f32, m_f32); \
+  extern "C" m_f64 SX_MV64(vv, name)(m_f64, m_f64); \
+  SX s_f32 ours(s_f32 a, s_f32 b) { return in_parts(SX_MV32(vv, name), a, b); } \
+  SX v_f32 ours(v_f32 a, v_f32 b) { return in_parts(SX_MV32(vv, name), a, b); } \
+  SX s_f64 ours(s_f64 a, s_f64 b) { return in_parts(SX_MV64(vv, name), a, b); } \
+  SX v_f64 ours(v_f64 a, v_f64 b) { return in_parts(SX_MV64(vv, name), a, b); }
+#else
+#define SX_UNARY_32(name) \
+  SX s_f32 name(s_f32 a) { return __builtin_##name##f(a); } \
+  SX v_f32 name(v_f32 a) { SX_EACH a[l] = __builtin_##name##f(a[l]); return a; }
+#define SX_UNARY_64(name) \
+  SX s_f64 name(s_f64 a) { return __builtin_##name(a); } \
+  SX v_f64 name(v_f64 a) { SX_EACH a[l] = __builtin_##name(a[l]); return a; }
+#define SX_BINARY(ours, name) \
+  SX s_f32 ours(s_f32 a, s_f32 b) { return __builtin_##name##f(a, b); } \
+  SX s_f64 ours(s_f64 a, s_f64 b) { return __builtin_##name(a, b); } \
+  SX v_f32 ours(v_f32 a, v_f32 b) { SX_EACH a[l] = __builtin_##name##f(a[l], b[l]); return a; } \
+  SX v_f64 ours(v_f64 a, v_f64 b) { SX_EACH a[l] = __builtin_##name(a[l], b[l]); return a; }
+#endif
+#define SX_UNARY(name) SX_UNARY_32(name) SX_UNARY_64(name)
+SX_UNARY_64(exp) SX_UNARY(exp2) SX_UNARY(expm1) SX_UNARY(log) SX_UNARY(log2) SX_UNARY(log1p) SX_UNARY(cbrt)
+SX_UNARY(sin) SX_UNARY(cos) SX_UNARY(tan) SX_UNARY(asin) SX_UNARY(acos) SX_UNARY(atan)
+SX_UNARY(sinh) SX_UNARY(cosh) SX_UNARY_64(tanh) SX_UNARY_64(erf) SX_UNARY(erfc)
+SX_BINARY(atan2, atan2)
+SX_BINARY(any_power, pow)
+// Exponents that rules know have those rules, lane by lane. Should all lanes have one, it is an argument, and so is the branch.
+SX_T bool each_is(V b, s_of<V> x) {
+  if constexpr (!tr<V>::vec) return b == x;
+  else { SX_EACH if (!(b[l] == x)) return false; return true; }
+}
+#define SX_POWER(V) \
+  SX V power(V a, V b) { \
+    if (each_is(b, 2)) return a * a; \
+    if (each_is(b, 1)) return a; \
+    if (each_is(b, 0)) return splat<V>(1); \
+    if (each_is(b, -1)) return 1 / a; \
+    const V x = any_power(a, b); \
+    return b == 2 ? a * a : b == 1 ? a : b == 0 ? splat<V>(1) : b == -1 ? 1 / a : x; \
+  }
+SX_POWER(s_f32) SX_POWER(s_f64) SX_POWER(v_f32) SX_POWER(v_f64)
+}  // namespace sx
+)prelude";
+
+/// philox(key, counter): Philox4x32-10, word0 | word1 << 32. gauss(a, b) as ir/vocabulary.hpp has it.
+inline constexpr std::string_view prelude_random = R"prelude(
+namespace sx {
+SX_T V philox(V key, V counter) {
+  V k0 = key & 0xffffffffu, k1 = key >> 32, c0 = counter & 0xffffffffu, c1 = counter >> 32, c2 = V{}, c3 = V{};
+  for (int i = 0; i < 10; ++i) {
+    const V a = c0 * 0xD2511F53ul, b = c2 * 0xCD9E8D57ul;
+    c0 = (b >> 32) ^ c1 ^ k0;
+    c1 = b & 0xffffffffu;
+    c2 = (a >> 32) ^ c3 ^ k1;
+    c3 = a & 0xffffffffu;
+    k0 = (k0 + 0x9E3779B9u) & 0xffffffffu;
+    k1 = (k1 + 0xBB67AE85u) & 0xffffffffu;
+  }
+  return c0 | c1 << 32;
+}
+template <class F, class I, class V> SX V gauss_of(V a, V b) {
+  F m = cv<F>((V)((a >> 11) + 1)) * 0x1p-53, e{};
+  for (int k = 32; k > 0; k /= 2) {
+    const s_f64 scale = 1ul << k;
+    const auto low = m < 1.0 / scale;
+    m = low ? m * scale : m;
+    e = low ? e + (s_f64)k : e;
+  }
+  const auto low = m < 0.70710678118654752;
+  m = low ? m * 2.0 : m;
+  e = low ? e + 1.0 : e;
+  const F s = (m - 1.0) / (m + 1.0), q = s * s;
+  F p = F{} + 1.0 / 23;
+  for (int k = 21; k > 0; k -= 2) p = p * q + 1.0 / k;
+  const F square = 2.0 * (e * 0.69314718055994531 - 2.0 * s * p);
+  const F v = cv<F>((V)(b >> 11)) * 0x1p-53 - 0.5;
+  const F x = 6.2831853071795865 * ((v < 0.0 ? -v : v) - 0.25), y = x * x;
+  F c = F{} + 1.0;
+  for (int k = 22; k > 0; k -= 2) c = 1.0 - y * (1.0 / (k * (k + 1))) * c;
+  return (V)cv<I>((F)(sqrt(square) * x * c * 0x1p56));
+}
+SX_T V gauss(V a, V b) {
+  if constexpr (tr<V>::vec) return gauss_of<v_f64, v_i64>(a, b);
+  else return gauss_of<s_f64, s_i64>(a, b);
+}
+}  // namespace sx
+)prelude";
+
+}  // namespace sinter::engine::emit

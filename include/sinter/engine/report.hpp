@@ -1,0 +1,82 @@
+// engine/report.hpp: what compilation did, as data.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "../base/config.hpp"
+#include "../base/location.hpp"
+#include "../base/series.hpp"
+
+namespace sinter {
+
+/// An operation in a kernel.
+struct op_report {
+  std::string name;  ///< "exp", "reduce_add", "dot"
+  std::string type;  ///< dtype of its result
+  location where;    ///< the user's line
+};
+
+/// A kernel, or a call of a matrix library.
+struct kernel_report {
+  std::string name;          ///< the distinct ops in order
+  series<op_report> ops;     ///< each op and line once
+  std::string space;         ///< what it iterates over: "(64, 100)"
+  std::int64_t read = 0;     ///< bytes; an array is counted once however often a kernel reads it
+  std::int64_t written = 0;  ///< bytes
+  std::int64_t flops =
+      0;  ///< scalar operations on floating values, 2 per term of a product; recomputation is not counted
+  std::int64_t source = -1;  ///< index into report::sources; -1 for a library call
+  std::string tier;          ///< where its code came from: "memory", "disk", "bundle", "compiled" or "library"
+  double milliseconds = 0;   ///< spent on finding or compiling the code
+  double started = 0;        ///< when that began, in milliseconds after the specialisation's start
+  std::size_t first = 0;     ///< the first kernel of its graph: of a segment between breaks, a branch, a loop's body
+};
+
+/// Two kernels that touch an array in common, and why they are not one.
+struct apart_report {
+  std::size_t first = 0, second = 0;  ///< indexes of kernels
+  std::string why;
+};
+
+/// A stage of compilation.
+struct stage_report {
+  std::string name;    ///< "rewrite", "plan", "emit", "compile", "bind"
+  double started = 0;  ///< milliseconds after the start
+  double milliseconds = 0;
+};
+
+/// A place where a traced value was read, which ended a graph.
+struct break_report {
+  std::string why;  ///< "item", "if", "printing"…
+  location where;
+
+  friend bool operator==(const break_report& a, const break_report& b) {
+    return a.why == b.why && a.where.line == b.where.line && std::string_view(a.where.file) == b.where.file;
+  }
+};
+
+/// What compilation of one specialisation did.
+struct report {
+  std::size_t nodes_traced = 0;     ///< live nodes as traced, derivatives included
+  std::size_t nodes_rewritten = 0;  ///< after the rewrites
+  std::size_t kernels_unfused = 0;  ///< one per op that is not a view, an input or a constant
+  std::size_t kernels = 0;          ///< after fusion
+  std::size_t compiled = 0;         ///< kernels that the host compiler built; the rest came from a cache
+  std::size_t scratch_bytes = 0;    ///< planned memory for intermediates
+  double milliseconds = 0;          ///< trace to loaded
+  std::string backend;              ///< the one that runs: "reference" where no compiler works
+  std::string problem;              ///< why the interpreter answers where kernels were asked for
+  std::string graph;                ///< the rewritten graph
+  series<std::string> sources;      ///< one text per kernel
+  series<kernel_report> steps;      ///< one per kernel, in the order in which they run
+  /// Every pair of kernels of one graph that touch an array in common; others would move no byte less as one.
+  series<apart_report> apart;
+  series<stage_report> stages;  ///< of the compilation
+  /// Where the function reads values; the numbers above are then sums over the segments that have run.
+  series<break_report> breaks;
+};
+
+}  // namespace sinter

@@ -1,0 +1,260 @@
+// engine/tracer.hpp: a graph under construction, the call that it is made for, and reading its values. Part of the seam.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "../base/config.hpp"
+#include "../base/device.hpp"
+#include "../base/extent.hpp"
+#include "../base/series.hpp"
+#include "../base/storage.hpp"
+#include "../ir/graph.hpp"
+#include "assumptions.hpp"
+#include "options.hpp"
+#include "report.hpp"
+
+namespace sinter::engine {
+
+class tracer;
+class program;
+namespace detail {
+class holdings;
+}
+
+/// A tensor argument as kernels see it; points into the caller's tensor.
+struct argument {
+  void* data = nullptr;
+  const storage* owner = nullptr;
+  dtype type = dtype::f32;
+  int rank = 0;
+  const std::int64_t* extents = nullptr;
+  const std::int64_t* strides = nullptr;  ///< in elements
+  /// A rank-0 value in host memory that a GPU's kernels receive among their parameters.
+  bool by_value = false;
+  /// What mark_dynamic and mark_static said of its axes, by add_mark(); 0: nothing.
+  std::uint32_t marks = 0;
+
+  device where() const { return owner ? owner->where() : device{}; }
+};
+
+/// A concrete tensor that a traced function used without taking it as an argument.
+struct captured {
+  storage memory;
+  void* data = nullptr;
+  dtype type = dtype::f32;
+  series<std::int64_t> extents, strides;
+  bool by_value = false;
+  ir::shape sizes = {};  ///< of a segment's result, the extents as its trace knows them; empty: they are numbers
+};
+
+/// What answered a call in place of one program.
+struct segments_run {
+  series<std::shared_ptr<const program>> programs;  ///< each once
+  series<break_report> breaks;                      ///< each once
+  series<narrowed_size> narrowed;                   ///< sizes that are less open than asked for, each reason once
+  break_report closes;                              ///< with a reason: what keeps the function's sizes from being open
+
+  /// All but programs.
+  SINTER_API void add(const segments_run& more);
+  /// All programs as one.
+  SINTER_API report describe() const;
+};
+
+/// What it takes to read a value while the traced function still runs: the call that it is traced for.
+struct live_call {
+  const options* how = nullptr;
+  detail::holdings* held = nullptr;  ///< the function's; null outside compile()
+  const void* signature = nullptr;   ///< of the argument types, as in engine::call
+  location where;                    ///< the line that made the function
+  std::string beyond;                ///< trace_request::beyond
+  series<argument> arguments;        ///< what the first inputs of the first segment stand for
+  int whole = 0;                     ///< above 0, inside grad: the graph is not cut
+  int fullgraph = 0;                 ///< above 0: reading is an error
+  bool answers = false;              ///< the function has read a value: the call is answered by its segments
+  segments_run did;
+  series<storage> results;  ///< of theirs, what the function has no address of
+  series<storage> made;     ///< concrete tensors that the function made of C++ values
+  struct copy {
+    storage memory;
+    std::size_t hash = 0;
+    location where;
+  };
+  series<copy> copies;                        ///< handed out to be read and not written
+  series<std::unique_ptr<storage>> replaced;  ///< what arguments point to whose memory the function may write
+};
+
+/// A value of a graph under construction, shared by the tensors that stand for it. (dispatch/segments.hpp)
+struct traced_value {
+  std::atomic<long> references{1};
+  std::shared_ptr<tracer> of;
+  ir::node_id node = ir::no_node;  ///< in the graph of `segment`
+  std::uint32_t segment = 0;
+  std::size_t place = 0;               ///< among of->values
+  std::unique_ptr<captured> elements;  ///< once they are known
+  storage copy;                        ///< the row-major one that was handed out
+  location where;                      ///< of the node, when the elements are known
+};
+
+/// The values of a trace that tensors refer to. A copy of the tracer has none.
+struct value_list {
+  series<traced_value*> all;
+  std::atomic_flag busy;  ///< held while `all` changes
+
+  value_list() = default;
+  value_list(const value_list&) {}
+  value_list& operator=(const value_list&) = delete;
+};
+
+/// Values that index an axis, and the op that the user called.
+struct index_use {
+  const char* op = "";
+  ir::node_id node = ir::no_node;
+  std::int64_t extent = 0;
+  location where;
+};
+
+/// A graph under construction on this thread: after a cut, the rest of it.
+class tracer {
+ public:
+  ir::graph graph;
+  series<captured> captures;        ///< the last captures.size() inputs of the graph
+  std::optional<device> where;      ///< where the traced function will run, once something tells
+  bool numbers_by_value = false;    ///< C++ numbers become rank-0 inputs instead of constants
+  trace_request request;            ///< what the trace shall leave open
+  assumptions assumed;              ///< what it took as given so far
+  std::shared_ptr<live_call> call;  ///< null where values cannot be read: trace(fn), the bodies of loops
+  std::uint32_t segment = 0;        ///< how often the graph was cut
+  value_list values;                ///< those that a tensor refers to
+  /// The sizes that the trace keeps open, shared with traces inside this one; null: all extents are numbers.
+  std::shared_ptr<sinter::detail::size_arithmetic> sizes;
+
+  /// Makes `sizes` of the request.
+  SINTER_API void open_sizes();
+  /// Replaces the extents of tensor `leaf` of the traced call by those that the request keeps open.
+  SINTER_API void input_extents(int leaf, dim* extents, int rank) const;
+
+  bool checks_indices = false;  ///< the graph runs once, on the host: `indices` are results too, and checked
+  series<index_use> indices;
+
+  series<specialised> numbers;  ///< the floating arguments, at most 64, should a value be wanted
+
+  std::shared_ptr<tracer> outer;  ///< of the trace around a branch or a body, whose values this one may use
+  series<ir::node_id> imported;   ///< nodes of `outer` that the last imported.size() inputs stand for
+
+  /// The node that stands here for node x of `of`: this tracer or one around it, else user_error. (trace/nested.hpp)
+  SINTER_API ir::node_id adopt(const tracer* of, ir::node_id x, location where);
+  /// True for this tracer and those around it.
+  bool is_within(const tracer* of) const { return of == this || (outer && outer->is_within(of)); }
+  /// The trace around all.
+  tracer& outermost() { return outer ? outer->outermost() : *this; }
+
+  /// The function computes with floating C++ values of the call: constants may follow from them.
+  bool has_scalars = false;
+  bool has_read = false;             ///< elements: constants may follow from these from now on
+  std::int64_t constants_apart = 0;  ///< of the graph and its parts
+
+  /// Assumes the values of the numbers in a set of bits.
+  SINTER_API void specialise(std::uint64_t which);
+  SINTER_API void specialise(const specialised& number);
+  /// Whether floating constants may be other ones in the trace of another call.
+  bool follows_scalars() const { return outer ? outer->follows_scalars() : has_scalars || has_read; }
+
+  /// The input node that stands for a concrete tensor; the same storage, layout and dtype give the same node. Extents that
+  /// are open are given too.
+  SINTER_API ir::node_id capture(const argument& x, location where, const ir::shape& sizes = {});
+  /// An empty graph for the next segment. Where sizes are open its first inputs are the call's tensors, which tell them.
+  SINTER_API void start_segment();
+
+ private:
+  series<ir::node_id> capture_nodes_;
+};
+
+/// A tracer of an empty graph; inside a trace it shares that one's sizes.
+SINTER_API std::shared_ptr<tracer> make_tracer();
+
+/// For what a function is traced.
+struct trace_target {
+  device on;
+  location where;
+  const trace_request* request = nullptr;  ///< null: all sizes are numbers
+  /// With options, the call itself: its function may read values.
+  const options* how = nullptr;
+  detail::holdings* held = nullptr;  ///< then
+  const void* signature = nullptr;
+  std::span<const argument> arguments = {};
+  bool answer = false;  ///< the call wants results, not a graph
+  bool whole = false;   ///< the graph is not cut, and runs once
+};
+SINTER_API std::shared_ptr<tracer> make_tracer(const trace_target& to);
+
+/// The tracer of the innermost trace on this thread, or null: then operations run eagerly.
+SINTER_API std::shared_ptr<tracer>& current();
+
+/// True while the current tracer has a call: then reading a concrete tensor counts, see count_read.
+inline constinit thread_local bool reads_count = false;
+
+/// Makes `t` the current tracer until the end of the scope.
+class tracing_scope {
+ public:
+  SINTER_API explicit tracing_scope(std::shared_ptr<tracer> t);
+  SINTER_API ~tracing_scope();
+  tracing_scope(const tracing_scope&) = delete;
+  tracing_scope& operator=(const tracing_scope&) = delete;
+
+ private:
+  std::shared_ptr<tracer> previous_;
+};
+
+SINTER_API traced_value* make_value(std::shared_ptr<tracer> of, ir::node_id node);
+SINTER_API void release(traced_value* v) noexcept;
+/// Its node in the graph as it is now; elements that an earlier segment computed become an input.
+SINTER_API ir::node_id node_of(traced_value& v);
+/// Its elements, for good or to be read at once. What is not known is computed: the graph ends here, with every value that
+/// a tensor refers to as a result, and these become inputs of the next. Within grad the graph stays whole and what the
+/// value depends on is computed apart. user_error where there is nothing to compute it from, and under options.fullgraph;
+/// a location without a line becomes the value's.
+SINTER_API captured read(traced_value& v, const char* what, location at, bool for_good = false);
+/// What read did for the elements of a concrete tensor: what follows from them holds for this call alone. If the memory
+/// may be written from now on, what the graph has captured of it is copied first.
+SINTER_API void count_read(const char* what, const storage& memory, bool may_write, location at);
+/// The function made this memory of C++ values, which are frozen: reading it back does not count.
+SINTER_API void count_made(const storage& memory);
+/// Ends the graph. user_error within grad and as read does.
+SINTER_API void cut(tracer& t, const char* what, location at);
+/// The copy that keep_copy was given, or nothing.
+SINTER_API storage copy_to_read(const traced_value& v);
+/// Hands a row-major copy of the elements to the function; the end of the trace is a user_error if it was written.
+SINTER_API void keep_copy(traced_value& v, storage copy, location at);
+/// Values of the trace can be read until the end of the scope.
+class live_scope {
+ public:
+  explicit live_scope(tracer& t) : t_(t) {}
+  SINTER_API ~live_scope();
+  live_scope(const live_scope&) = delete;
+  live_scope& operator=(const live_scope&) = delete;
+
+ private:
+  tracer& t_;
+};
+
+/// Counts one more until the end of the scope.
+class counted_scope {
+ public:
+  explicit counted_scope(int* n) : n_(n) {
+    if (n_) ++*n_;
+  }
+  ~counted_scope() {
+    if (n_) --*n_;
+  }
+  counted_scope(const counted_scope&) = delete;
+  counted_scope& operator=(const counted_scope&) = delete;
+
+ private:
+  int* n_;
+};
+
+}  // namespace sinter::engine

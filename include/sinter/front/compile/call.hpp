@@ -1,0 +1,219 @@
+// front/compile/call.hpp: a call in the engine's terms: arguments as leaves, a function as a graph, outputs as a result tree.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <span>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "../../engine/engine.hpp"
+#include "../evaluate/evaluate.hpp"
+#include "../tensor/number.hpp"
+#include "../trees/items.hpp"
+#include "../trees/leaves.hpp"
+#include "../trees/tree_map.hpp"
+
+namespace sinter::detail {
+
+/// A tree with its expressions evaluated: a stage point.
+template <class T>
+auto settle_tree(T&& t) {
+  using tree_type = std::remove_cvref_t<T>;
+  if constexpr (facts_of<T>.lazy)
+    return map_tree(
+        "tree", {}, [](const auto& x) { return x; }, t);
+  else return tree_type(std::forward<T>(t));
+}
+
+template <class T>
+using settled = decltype(settle_tree(std::declval<T>()));
+
+/// "text", as it is written; an array that no 0 ends is text to its end.
+template <class T>
+inline constexpr bool is_text_literal = false;
+template <std::size_t N>
+inline constexpr bool is_text_literal<const char (&)[N]> = true;
+
+/// What a function is given for an argument: floating ones are numbers, if Numbers; expressions are tensors, and text
+/// literals std::string.
+template <bool Numbers, class T>
+decltype(auto) given(T&& x) {
+  using value = std::remove_cvref_t<T>;
+  if constexpr (is_text_literal<T&&>) return std::string(std::begin(x), std::find(std::begin(x), std::end(x), '\0'));
+  else if constexpr (is_floating_scalar<value> && Numbers) return number<value>(x);
+  else if constexpr (facts_of<T>.lazy && !is_number<value>) return settle_tree(std::forward<T>(x));
+  else return static_cast<T&&>(x);
+}
+template <bool Numbers, class T>
+using given_t = std::remove_cvref_t<decltype(given<Numbers>(std::declval<T>()))>;
+
+/// Whether F takes its floating arguments as numbers.
+template <class F, class... Args>
+inline constexpr bool takes_numbers = std::is_invocable_v<F&, given_t<true, Args>...>;
+
+template <class Result>
+struct call_result {
+  using type = settled<Result>;
+};
+template <>
+struct call_result<void> {
+  using type = void;
+};
+
+/// The result of calling F with the trees Args by value, as a tree of tensors; void stays void.
+template <class F, class... Args>
+using call_result_t = typename call_result<std::invoke_result_t<F&, Args...>>::type;
+
+/// The tree with every tensor replaced by a new input of the graph.
+template <class T>
+T input_tree(const std::shared_ptr<engine::tracer>& tracer, const T& t, location where) {
+  if constexpr (facts_of<T>.tensors == 0) return t;
+  else
+    return map_tree(
+        "trace", where,
+        [&]<class E, dims Shape>(const tensor<E, Shape>& x) {
+          index_array<Shape.rank> extents = x.shape();
+          tracer->input_extents(static_cast<int>(tracer->graph.inputs.size()), extents.data(), Shape.rank);
+          check_static<Shape>("trace", extents, where);
+          const ir::node_id node =
+              tracer->graph.add_input(dtype_of<E>, engine::to_ir(extents.data(), Shape.rank), where);
+          return access::traced<E, Shape>(tracer, node, extents);
+        },
+        t);
+}
+
+/// The number as an input of the graph. One too many for the tracer's bits is taken by its value.
+template <class T>
+number<T> input_tree(const std::shared_ptr<engine::tracer>& tracer, const number<T>& x, location where) {
+  const auto leaf = static_cast<int>(tracer->graph.inputs.size());
+  const ir::node_id node = tracer->graph.add_input(dtype_of<T>, {}, where);
+  const engine::specialised value{{leaf, -1}, bits_of(*x.address()), where};
+  const std::size_t bit = tracer->numbers.size();
+  if (bit == 64) {
+    tracer->specialise(value);
+    return x;
+  }
+  tracer->numbers.push_back(value);
+  return number<T>(*x.address(), tracer, node, std::uint64_t{1} << bit);
+}
+
+/// Tells the tracer whether there are floating C++ values in a tree.
+template <class T>
+void note_scalars(engine::tracer& t, const T& tree) {
+  if constexpr (facts_of<T>.statics != 0)
+    for_each_leaf(tree, [&]<class Leaf>(const Leaf&) { t.has_scalars = t.has_scalars || is_floating_scalar<Leaf>; });
+}
+
+/// The tree with handles to nothing.
+template <class T>
+T hollow(const T& t) {
+  if constexpr (facts_of<T>.tensors == 0) return t;
+  else
+    return map_tree(
+        "trace", {}, []<class E, dims Shape>(const tensor<E, Shape>&) { return tensor<E, Shape>(); }, t);
+}
+
+template <class T>
+constexpr bool holds_view();
+
+template <class... T>
+constexpr bool holds_view(type_list<T...>) {
+  return (... || holds_view<T>());
+}
+
+/// Whether a tree has text that it does not own.
+template <class T>
+constexpr bool holds_view() {
+  constexpr branch b = branch_of<T>();
+  if constexpr (b == branch::refused || b == branch::tensor) return false;
+  else if constexpr (b == branch::scalar) return std::is_same_v<T, std::string_view>;
+  else if constexpr (b == branch::array || b == branch::vector || b == branch::optional)
+    return holds_view<typename T::value_type>();
+  else return holds_view(children_of<T>{});
+}
+
+/// Calls fn once on inputs shaped like `args` and keeps what it did; of a function that reads values, the results. Whatever
+/// fn throws passes through.
+template <class F, class... Args>
+SINTER_COLD engine::traced trace_call(F& fn, const engine::trace_target& to, const Args&... args) {
+  using result_type = call_result_t<F, Args...>;
+  const location where = to.where;
+  engine::traced out;
+  out.graph = engine::make_tracer(to);
+  const engine::tracing_scope scope(out.graph);
+  const engine::live_scope until_here(*out.graph);
+  std::tuple<Args...> inputs{input_tree(out.graph, args, where)...};
+  if (to.request) (note_scalars(*out.graph, args), ...);
+  if constexpr (std::is_void_v<result_type>) {
+    std::apply([&](Args&... input) { detail::invoke(where, fn, std::move(input)...); }, inputs);
+  } else {
+    constexpr bool owned = !holds_view<result_type>();
+    static_assert(
+        owned,
+        "[compile] the result holds a std::string_view, which later calls would return too; return a std::string");
+    result_type result =
+        std::apply([&](Args&... input) { return settle_tree(detail::invoke(where, fn, std::move(input)...)); }, inputs);
+    series<ir::node_id> nodes;
+    for_each_leaf(result, [&]<class Leaf>([[maybe_unused]] Leaf&& x) {
+      if constexpr (tensor_like<std::remove_cvref_t<Leaf>>) nodes.push_back(push(*out.graph, x, where));
+      else if constexpr (std::is_same_v<Leaf, dim&>) x = engine::returned_size(*out.graph, x);
+      else if constexpr (std::is_same_v<Leaf, const dim&>) static_cast<void>(static_cast<std::int64_t>(x));
+    });
+    out.graph->graph.outputs = std::move(nodes);
+    out.skeleton = on_heap(hollow(result));
+  }
+  engine::finish(out);
+  return out;
+}
+
+/// The result tree: the skeleton's tensors are what `next` gives, in order.
+template <class Result, class Next>
+Result assemble(const void* skeleton, Next&& next) {
+  const Result& shape = *static_cast<const Result*>(skeleton);
+  if constexpr (facts_of<Result>.tensors == 0) return shape;
+  else
+    return map_tree(
+        "run", {},
+        [&]<class E, dims Shape>(const tensor<E, Shape>&) {
+          auto& out = next();
+          index_array<Shape.rank> extents;
+          std::copy_n(std::data(out.extents), Shape.rank, extents.data());
+          E* data = static_cast<E*>(out.memory.data());
+          return access::make<E, Shape>(std::move(out.memory), data, extents, row_major(extents));
+        },
+        shape);
+}
+
+/// What trace_call has answered.
+template <class Result>
+SINTER_COLD Result answer_of(engine::traced& t) {
+  if constexpr (!std::is_void_v<Result>) {
+    engine::captured* next = t.answer->data();
+    return assemble<Result>(t.skeleton.get(), [&]() -> engine::captured& { return *next++; });
+  }
+}
+
+/// Runs a program and puts its outputs where the skeleton has tensors.
+template <class Result>
+Result run_program(const engine::program& code, const void* skeleton, std::span<const engine::argument> arguments,
+                   std::span<const std::uint8_t> donate) {
+  constexpr tree_facts known = [] {
+    if constexpr (std::is_void_v<Result>) return tree_facts{};
+    else return facts_of<Result>;
+  }();
+  items<engine::output, known.fixed ? known.tensors : -1> outputs(code.output_count());
+  code.run(arguments, donate, outputs.data());
+  if constexpr (!std::is_void_v<Result>) {
+    engine::output* next = outputs.data();
+    return assemble<Result>(skeleton, [&]() -> engine::output& { return *next++; });
+  }
+}
+
+}  // namespace sinter::detail

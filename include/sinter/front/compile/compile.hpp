@@ -1,0 +1,304 @@
+// front/compile/compile.hpp: compile(fn): a function that is traced once per specialisation and then runs as kernels.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "../functions/autocast.hpp"
+#include "call.hpp"
+
+namespace sinter {
+
+namespace detail {
+
+/// Its address stands for a list of argument types.
+template <class... Args>
+inline char signature_of = 0;
+
+/// Flags for every leaf of the donated arguments.
+template <class... Args>
+class donations {
+  static constexpr tree_facts known = facts(type_list<std::remove_cvref_t<Args>...>{});
+
+ public:
+  donations(const options& how, std::size_t leaves, const std::remove_cvref_t<Args>&... args)
+      : any_(!how.donate.empty() && (... || !std::is_lvalue_reference_v<Args>)), flags_(any_ ? leaves : 0) {
+    if (!any_) return;
+    std::uint8_t* next = flags_.data();
+    int index = 0;
+    [[maybe_unused]] const auto one = [&]<class T>(const T& tree, bool may_take) {
+      const bool taken = may_take && std::find(how.donate.begin(), how.donate.end(), index) != how.donate.end();
+      for_each_leaf(tree, [&]<class Leaf>(const Leaf&) {
+        if constexpr (tensor_like<Leaf>) *next++ = taken;
+      });
+      ++index;
+    };
+    (one(args, !std::is_lvalue_reference_v<Args>), ...);
+  }
+
+  /// Empty when none is donated.
+  std::span<const std::uint8_t> flags() { return any_ ? flags_.all() : std::span<const std::uint8_t>(); }
+
+ private:
+  const bool any_;
+  items<std::uint8_t, known.fixed ? known.tensors : -1> flags_;
+};
+
+}  // namespace detail
+
+/// A tensor that precompile() shall expect: its extents, and where it will be. `spec<tensor<float, 2>>{{64, 100}}`
+template <any_tensor X>
+struct spec {
+  index_array<X::rank> extents{};
+  device where = engine::default_device();
+};
+
+namespace detail {
+
+template <class T>
+inline constexpr bool is_spec = false;
+template <class X>
+inline constexpr bool is_spec<spec<X>> = true;
+template <class T>
+struct tensor_of_spec {
+  using type = T;
+};
+template <class X>
+struct tensor_of_spec<spec<X>> {
+  using type = X;
+};
+
+/// The argument itself; for a spec, a tensor whose elements nobody has written.
+template <bool Numbers, class T>
+decltype(auto) expected(const T& x, location at) {
+  if constexpr (is_spec<T>) {
+    return
+        []<class E, dims Shape>(std::type_identity<tensor<E, Shape>>, const auto& extents, device where, location at) {
+          check_static<Shape>("precompile", extents, at);
+          const auto n = checked_numel("precompile", to_dims(extents), sizeof(E), at);
+          engine::check_device(where, "precompile", at);
+          storage memory = engine::allocate(static_cast<std::size_t>(n) * sizeof(E), where);
+          E* const first = static_cast<E*>(memory.data());
+          return access::make<E, Shape>(std::move(memory), first, extents, row_major(extents));
+        }(std::type_identity<typename tensor_of_spec<T>::type>{}, x.extents, x.where, at);
+  } else {
+    return given<Numbers>(x);
+  }
+}
+
+}  // namespace detail
+
+/// A compiled function: a handle, so copies share the specialisations, and one that was moved from stays as it was. Calls
+/// are safe from many threads at once.
+template <class F>
+class compiled {
+ public:
+  compiled(F fn, const options& how, location where)
+      : state_(detail::on_heap(state{std::move(fn), engine::make_function(how, where), where})) {}
+  compiled(const compiled&) = default;
+  compiled& operator=(const compiled&) = default;
+
+  /// The function's result for trees of tensors. Tensors guard by dtype, extents, layout and device; integers, enums, flags,
+  /// text, vector lengths, engaged optionals, is_value classes and hashable ones by value: a call that differs is traced
+  /// anew. A floating argument is a number<T> in the function, and read at each call; in a struct it is compared by value.
+  /// Inside another trace the function is traced as part of that one. Expressions in the result become tensors.
+  template <class... Args>
+  auto operator()(Args&&... args) const {
+    constexpr bool numbers = detail::takes_numbers<F, Args...>;
+    constexpr bool accepts = takes<Args...>();
+    constexpr bool may_throw = !std::is_nothrow_invocable_v<F&, detail::given_t<numbers, Args>...>;
+    static_assert(may_throw, "sinter: [compile] the function is noexcept, but exceptions end a trace; drop noexcept");
+    if constexpr (accepts && may_throw) {
+      using result_type = detail::call_result_t<F, detail::given_t<numbers, Args>...>;
+      const auto& outer = engine::current();
+      if (!outer) return call<result_type>(detail::given<numbers>(std::forward<Args>(args))...);
+      const bool unbroken = outer->call && self().specialised->how().fullgraph;
+      const engine::counted_scope fullgraph(unbroken ? &outer->call->fullgraph : nullptr);
+      return natively<result_type>(detail::given<numbers>(std::forward<Args>(args))...);
+    }
+  }
+
+  /// Makes the kernels of calls with arguments like these ahead of such a call. A spec stands for a tensor; of tensors
+  /// dtypes, extents, strides and devices are read, and no elements. user_error for a function that reads values: its
+  /// segments are compiled by calls.
+  template <class... Args>
+  void precompile(const Args&... args) const {
+    constexpr bool numbers = detail::takes_numbers<F, const typename detail::tensor_of_spec<Args>::type&...>;
+    const auto prepare = [&](auto&, const engine::call& c, const engine::tracing& tracing, auto&&...) {
+      self().specialised->prepare(c, tracing);
+    };
+    [&](const auto&... settled) {
+      asked(false, prepare, settled...);
+    }(detail::expected<numbers>(args, self().where)...);
+  }
+
+  /// use(graph, tensors, options, device) for a call with these arguments, traced with all extents fixed; or, with Open,
+  /// with those open, and those numbers as inputs, that are so in the specialisation which would answer it. user_error for
+  /// a function that reads values.
+  template <bool Open = false, class Use, class... Args>
+  auto inspect(const Use& use, const Args&... args) const {
+    const auto look = [&](auto& flat, const engine::call& c, const engine::tracing& tracing, auto&&...) {
+      auto sizes = Open ? self().specialised->open_sizes(c, tracing) : engine::size_layout{};
+      engine::traced made = engine::trace_sizes(c, tracing, std::move(sizes));
+      series<engine::argument> inputs(flat.tensors().begin(), flat.tensors().end());
+      const auto numbers = Open ? self().specialised->take_numbers(c, tracing, made, inputs) : nullptr;
+      return use(made.graph, std::span<const engine::argument>(inputs), how(), c.where);
+    };
+    constexpr bool numbers = detail::takes_numbers<F, const Args&...>;
+    if constexpr (takes<const Args&...>())
+      return [&](const auto&... settled) { return asked(false, look, settled...); }(detail::given<numbers>(args)...);
+  }
+
+  /// Waits until kernels that are made in the background are there.
+  void wait_ready() const { self().specialised->wait_ready(); }
+
+  /// What compilation did for the specialisation used last.
+  sinter::report report() const { return self().specialised->last(); }
+  /// What became of the function so far, the specialisation used last first.
+  explanation explain() const { return self().specialised->explain(); }
+  /// The options that it was made with.
+  const options& how() const { return self().specialised->how(); }
+  /// Number of specialisations held.
+  std::size_t specialisations() const { return self().specialised->size(); }
+
+ private:
+  struct state {
+    F fn;
+    std::shared_ptr<engine::function> specialised;
+    location where;
+  };
+
+  /// False after the compile-time error.
+  template <class... Args>
+  static constexpr bool takes() {
+    // Asked only where it matters: the question alone instantiates a generic function.
+    constexpr bool accepts = [] {
+      if constexpr (detail::takes_numbers<F, Args...>) return true;
+      else return std::is_invocable_v<F&, detail::given_t<false, Args>...>;
+    }();
+    static_assert(accepts,
+                  "sinter: [compile] the function does not take these arguments: their number, a dtype or a rank "
+                  "differs, or text, which is given as std::string");
+    return accepts;
+  }
+
+  /// The function run as it is written.
+  template <class Result, class... Args>
+  Result natively(Args&&... args) const {
+    if constexpr (std::is_void_v<Result>) detail::invoke(self().where, self().fn, copied(std::forward<Args>(args))...);
+    else return detail::settle_tree(detail::invoke(self().where, self().fn, copied(std::forward<Args>(args))...));
+  }
+  template <class T>
+  static std::remove_cvref_t<T> copied(T&& x) {
+    return std::forward<T>(x);
+  }
+
+  /// Asks the engine about a call: then(arguments, call, tracing, target, answered), where `answered` is the engine::traced of
+  /// a function that was found to read values, or null. It may in a `live` call, whose tensors have elements.
+  template <class Then, class... Args>
+  auto asked(bool live, Then&& then, const Args&... args) const {
+    const state& s = self();
+    const options& how = s.specialised->how();
+    detail::flat_arguments<Args...> flat(how.name, s.where, args...);
+    const device on = flat.where(how);
+    engine::trace_target to{on, s.where};
+    to.how = live ? &how : nullptr;
+    to.held = live ? &s.specialised->held() : nullptr;
+    to.signature = &detail::signature_of<Args...>;
+    to.arguments = flat.tensors();
+    std::shared_ptr<void> answered;
+    const auto trace = [&](const engine::trace_request& request) {
+      for (int index : how.donate)
+        if (index < 0 || index >= static_cast<int>(sizeof...(Args)))
+          detail::fail_donation(how.name, index, sizeof...(Args), s.where);
+      engine::trace_target asked_for = to;
+      asked_for.request = &request;
+      engine::traced made = detail::trace_call(self().fn, asked_for, args...);
+      if (made.answer) answered = detail::on_heap(made);
+      return made;
+    };
+    const auto describe = [&](int leaf, bool of_tensors) { return detail::describe_leaf(leaf, of_tensors, args...); };
+    const std::pair what(&trace, &describe);
+    const engine::tracing tracing{[](const void* w, const engine::trace_request& request) {
+                                    return (*static_cast<decltype(&what)>(w)->first)(request);
+                                  },
+                                  [](const void* w, int leaf, bool of_tensors) {
+                                    return (*static_cast<decltype(&what)>(w)->second)(leaf, of_tensors);
+                                  },
+                                  &what};
+    const engine::call c{&detail::signature_of<Args...>, flat.tensors(), flat.statics(), on,
+                         static_cast<std::uint64_t>(detail::product_dtype)};
+    return then(flat, c, tracing, to, answered);
+  }
+
+  template <class Result, class... Args>
+  Result call(Args&&... args) const {
+    if (engine::current_stance == stance::eager) return natively<Result>(std::forward<Args>(args)...);
+    return asked(
+        true,
+        [&](auto& flat, const engine::call& c, const engine::tracing& tracing, engine::trace_target& to,
+            std::shared_ptr<void>& answered) -> Result {
+          engine::function& f = *self().specialised;
+          {
+            const engine::found hit = f.find(c, tracing);
+            if (hit.code) {
+              detail::donations<Args...> donated(f.how(), flat.tensors().size(), args...);
+              return detail::run_program<Result>(*hit.code, hit.skeleton, flat.tensors(), donated.flags());
+            }
+            to.answer = hit.reads_values;
+          }
+          if (!to.answer) return natively<Result>(std::forward<Args>(args)...);
+          if (answered) return detail::answer_of<Result>(*static_cast<engine::traced*>(answered.get()));
+          const engine::trace_request request = f.segment_request(c);
+          to.request = &request;
+          engine::traced again = detail::trace_call(self().fn, to, std::as_const(args)...);
+          f.answered(c, again.did);
+          return detail::answer_of<Result>(again);
+        },
+        std::as_const(args)...);
+  }
+
+  state& self() const { return *static_cast<state*>(state_.get()); }
+
+  std::shared_ptr<void> state_;  ///< a state
+};
+
+/// Compiles a function of trees of tensors. The first call with a new kind of arguments traces `fn`, differentiates,
+/// fuses, emits, compiles and loads; later ones run the kernels. `fn` takes its arguments by value or const reference
+/// and runs while tracing only, which may take several runs; one that reads values (`item`, `if`) runs at each call. A
+/// concrete tensor that it captures is read by every call; whatever else it captures is as it was when traced.
+/// options.donate lets a call reuse the memory of arguments passed as rvalues, so `p = step(std::move(p), x)` updates p in
+/// place.
+/// What `fn` throws while it is traced passes through, and the compiled function is as before.
+template <class F>
+auto compile(F&& fn, const options& how = {}, location where = location::current()) {
+  using function = std::decay_t<F>;
+  static_assert(std::is_class_v<function> || std::is_pointer_v<function> || std::is_member_pointer_v<function>,
+                "sinter: [compile] takes a function: compile([](tensor<float, 1> x) { return x * 2; })");
+  return compiled<std::decay_t<F>>(std::forward<F>(fn), how, where);
+}
+
+namespace detail {
+
+template <class>
+inline constexpr bool is_compiled = false;
+template <class F>
+inline constexpr bool is_compiled<compiled<F>> = true;
+
+}  // namespace detail
+
+/// fn.precompile(args...): makes the kernels of calls with arguments like these ahead of such a call.
+/// `precompile(step, params, spec<tensor<float, 2>>{{64, 100}})`
+template <class F, class... Args>
+void precompile(const F& fn, const Args&... args) {
+  static_assert(
+      detail::is_compiled<F>,
+      "sinter: [precompile] the function is not compiled; write auto f = compile(fn); precompile(f, args...)");
+  if constexpr (detail::is_compiled<F>) fn.precompile(args...);
+}
+
+}  // namespace sinter

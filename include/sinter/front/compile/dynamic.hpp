@@ -1,0 +1,47 @@
+// front/compile/dynamic.hpp: what a user says of a tensor's extents to compile().
+#pragma once
+
+#include <string>
+
+#include "../tensor/tensor.hpp"
+
+namespace sinter {
+
+/// The extents that an axis may have.
+struct size_bounds {
+  std::int64_t min = 0, max = std::int64_t{1} << 62;
+};
+
+/// Calls of compiled functions with x, or with copies of this handle, keep the axis open from the first call on: one
+/// specialisation for all extents in `bounds`, but for 0 and 1, which have their own. Views of x are not marked. user_error
+/// for bounds that no extent is in, or that x's is not in.
+template <any_tensor X>
+void mark_dynamic(X& x, int axis, size_bounds bounds = {}, location at = location::current()) {
+  const int a = detail::normalize_axis(axis, X::rank);
+  if (a < 0) detail::fail_axis("mark_dynamic", axis, X::rank, at);
+  const dim extent = x.shape()[static_cast<std::size_t>(a)];
+  if (extent < bounds.min || extent > bounds.max)
+    fail("mark_dynamic",
+         "axis " + std::to_string(a) + " has extent " + extent.text() + ", which is not from " +
+             std::to_string(bounds.min) + " to " + std::to_string(bounds.max) + "; give bounds that hold",
+         at);
+  auto& marks = detail::access::marks(x);
+  marks = engine::add_mark(marks, a, true, bounds.min, bounds.max);
+}
+
+/// Calls with x, or with copies of this handle, specialise to the extent of the axis whenever they compile. Views of x are
+/// not marked.
+template <any_tensor X>
+void mark_static(X& x, int axis, location at = location::current()) {
+  const int a = detail::normalize_axis(axis, X::rank);
+  if (a < 0) detail::fail_axis("mark_static", axis, X::rank, at);
+  auto& marks = detail::access::marks(x);
+  marks = engine::add_mark(marks, a, false, 0, 0);
+}
+
+/// The smaller of two extents; of symbolic ones which it is becomes a guard.
+constexpr dim min(dim a, dim b) { return b < a ? b : a; }
+/// The larger of two extents; of symbolic ones which it is becomes a guard.
+constexpr dim max(dim a, dim b) { return a < b ? b : a; }
+
+}  // namespace sinter

@@ -1,0 +1,34 @@
+// front/compile/verify.hpp: verify(fn)(args...) and minimize(fn)(args...): do kernels compute what they should; if not, which op.
+#pragma once
+
+#include <utility>
+
+#include "../../engine/verify.hpp"
+#include "compile.hpp"
+#include "explain.hpp"
+
+namespace sinter {
+
+/// verify(fn)(args...) traces fn for these arguments, compiles it, and runs it kernel by kernel beside the reference: what
+/// each kernel stores is compared with the reference's result from the same operands, within what rounding explains. The
+/// first op that differs is named with its line, the index and both values. Slow; fn's results are not returned. Extents
+/// are numbers, but for those that are open in the specialisation of fn that would answer the call. `how` is for a function
+/// that is not compiled yet. user_error for one that reads traced values.
+template <class F>
+auto verify(F&& fn, const options& how = {}, location where = location::current()) {
+  return [f = detail::as_compiled(std::forward<F>(fn), how, where)](const auto&... args) {
+    return f.template inspect<true>([](const auto&... x) { return engine::verify(x...); }, args...);
+  };
+}
+
+/// minimize(fn)(args...): where verify(fn)(args...) fails, or fn does not compile, the smallest part of it that fails in
+/// the same way, and a program that shows it: save reproduction.source as a .cpp. Extents are as verify has them; those
+/// that stay open in the program are what it takes to fail.
+template <class F>
+auto minimize(F&& fn, const options& how = {}, location where = location::current()) {
+  return [f = detail::as_compiled(std::forward<F>(fn), how, where)](const auto&... args) {
+    return f.template inspect<true>([](const auto&... x) { return engine::minimize(x...); }, args...);
+  };
+}
+
+}  // namespace sinter

@@ -1,0 +1,390 @@
+// front/control/control.hpp: branches and loops that are one node of a trace: cond, scan, fori_loop, while_loop.
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "parts.hpp"
+
+namespace sinter {
+
+namespace detail {
+
+/// The common extent of first axes.
+template <class X>
+dim length_of(const X& xs, location at) {
+  const dim* length = nullptr;
+  for_each_leaf(xs, [&]<class Leaf>(const Leaf& x) {
+    if constexpr (tensor_like<Leaf>) {
+      static_assert(Leaf::rank > 0, "sinter: [scan] xs are read along their first axis; one of them has none");
+      if constexpr (Leaf::rank > 0) {
+        if (length && x.shape()[0] != *length)
+          fail("scan",
+               "the first axes of xs differ: " + length->text() + " and " + x.shape()[0].text() +
+                   "; all of xs are read step by step together",
+               at);
+        length = &x.shape()[0];
+      }
+    }
+  });
+  if (!length) fail("scan", "xs has no tensor, so there is no number of steps; give one, or use fori_loop", at);
+  return *length;
+}
+
+/// Step i's part of xs, in the storage of xs; while tracing, new inputs.
+template <class X>
+auto slices(engine::tracer* t, const std::shared_ptr<engine::tracer>& handle, const X& xs, std::int64_t i,
+            location at) {
+  return map_tree(
+      "scan", at,
+      [&]<class E, dims S>(const tensor<E, S>& x) {
+        constexpr dims rest = without_first<S>();
+        index_array<rest.rank> extents{}, strides{};
+        std::copy_n(x.shape().begin() + 1, rest.rank, extents.begin());
+        std::copy_n(x.strides().begin() + 1, rest.rank, strides.begin());
+        if (t) return access::traced<E, rest>(handle, t->graph.add_input(dtype_of<E>, to_shape(extents), at), extents);
+        return access::make<E, rest>(access::memory(x), access::data(x) + i * x.strides()[0], extents, strides);
+      },
+      xs);
+}
+
+/// The tree of stacks for one step's results.
+template <class Y, class Leaf>
+auto stacked_tree(const Y& y, dim length, location at, Leaf&& leaf) {
+  return map_tree(
+      "scan", at,
+      [&]<class E, dims S>(const tensor<E, S>& x) {
+        static_assert(S.rank < max_rank,
+                      "sinter: [scan] a stack has one axis more than a step's result; 8 is the most");
+        index_array<S.rank + 1> extents{length};
+        std::copy(x.shape().begin(), x.shape().end(), extents.begin() + 1);
+        return leaf(x, tensor<E, behind_length<S>()>(), extents);
+      },
+      y);
+}
+
+/// A body traced within the current trace, or alone to learn what it returns.
+template <class F, class C, class X>
+auto trace_step(F& f, const std::shared_ptr<engine::tracer>& body, const C& init, const X& xs, location at) {
+  body->graph.add_input(dtype::i64, {}, at);
+  const C before = input_tree(body, init, at);
+  auto x = slices(body.get(), body, xs, 0, at);
+  const part_scope scope(body);
+  auto out = detail::invoke(at, f, C(before), std::move(x));
+  C next = carried("scan", before, settle_tree(std::get<0>(out)), at);
+  return std::pair{std::move(next), settle_tree(std::get<1>(out))};
+}
+
+template <class Result>
+constexpr bool check_pair() {
+  constexpr bool pair = [] {
+    if constexpr (!is_tuple<Result>) return false;
+    else return count_types(children_of<Result>{}) == 2;
+  }();
+  static_assert(pair, "sinter: [scan] f returns a pair: the next carry, and what is stacked");
+  return pair;
+}
+
+/// What f returns for a step.
+template <class F, class C, class X>
+constexpr bool check_step() {
+  using slice = decltype(slices(nullptr, {}, std::declval<const X&>(), 0, {}));
+  constexpr bool takes = std::is_invocable_v<F&, C, slice>;
+  static_assert(takes,
+                "sinter: [scan] f takes the carry and a slice of xs; its number of arguments, a dtype or a rank "
+                "differs");
+  if constexpr (takes) return check_pair<std::remove_cvref_t<std::invoke_result_t<F&, C, slice>>>();
+  else return false;
+}
+
+template <class F, class C, class X>
+auto traced_scan(F& f, const C& init, const X& xs, location at) {
+  const auto outer = engine::current();
+  const auto body = engine::make_inner_tracer();
+  const dim length = length_of(xs, at);
+  series<ir::node_id> operands;
+  push_leaves(*outer, init, operands, at);
+  const std::size_t carried = operands.size();
+  push_leaves(*outer, xs, operands, at);
+  const auto [next, y] = trace_step(f, body, init, xs, at);
+  {
+    const part_scope scope(body);
+    push_leaves(*body, next, body->graph.outputs, at);
+    push_leaves(*body, y, body->graph.outputs, at);
+  }
+  const auto results = engine::push_loop(*outer, *body, carried, std::move(operands), engine::to_ir(length), at);
+  const ir::node_id* node = results.begin();
+  C last = traced_tree(outer, init, node);
+  auto ys = stacked_tree(y, length, at, [&]<class E, dims S>(const auto&, tensor<E, S>, const auto& extents) {
+    return access::traced<E, S>(outer, *node++, extents);
+  });
+  return std::pair{std::move(last), std::move(ys)};
+}
+
+/// Memory for `length` results like x.
+template <class E, dims S>
+tensor<E, S> empty_stack(const index_array<S.rank>& extents, device where, location at) {
+  storage memory = engine::allocate(
+      static_cast<std::size_t>(checked_numel("scan", to_dims(extents), sizeof(E), at)) * sizeof(E), where);
+  E* const data = static_cast<E*>(memory.data());
+  return access::make<E, S>(std::move(memory), data, extents, row_major(extents));
+}
+
+template <class F, class C, class X>
+auto eager_scan(F& f, C carry, const X& xs, location at) {
+  const std::int64_t length = length_of(xs, at);
+  const auto stacks = [&](const auto& y, device where) {
+    return stacked_tree(y, length, at, [&]<class E, dims S>(const auto& x, tensor<E, S>, const auto& extents) {
+      return empty_stack<E, S>(extents, x.is_traced() ? where : x.device(), at);
+    });
+  };
+  using stack_type = decltype(trace_step(f, engine::current(), carry, xs, at).second);
+  std::optional<decltype(stacks(std::declval<const stack_type&>(), device{}))> ys;
+  for (std::int64_t i = 0; i < length; ++i) {
+    auto out = detail::invoke(at, f, C(carry), slices(nullptr, {}, xs, i, at));
+    carry = carried("scan", carry, settle_tree(std::get<0>(out)), at);
+    const auto y = settle_tree(std::get<1>(out));
+    if (!ys) ys = stacks(y, {});
+    const auto keep = [&]<class A, class B>(const A& stack, const B& x) {
+      dims before;
+      for (int k = 1; k < A::rank; ++k) before.push(stack.shape()[static_cast<std::size_t>(k)]);
+      if (!(before == to_dims(x.shape())))
+        fail("scan",
+             "a step's result is " + text::shape(to_dims(x.shape())) + " where the steps before gave " +
+                 text::shape(before) + "; all steps have to return one shape",
+             at);
+      const auto from = x.contiguous(at);
+      using E = typename B::value_type;
+      engine::copy(access::memory(stack), access::data(stack) + i * x.numel(), access::memory(from), access::data(from),
+                   static_cast<std::size_t>(x.numel()) * sizeof(E));
+      return stack;
+    };
+    if constexpr (facts_of<stack_type>.tensors > 0) map_tree("scan", at, keep, *ys, y);
+  }
+  if (!ys) {
+    // No step tells what is stacked.
+    const auto alone = engine::make_tracer();
+    flat_arguments<C> flat("scan", at, carry);
+    ys = stacks(trace_step(f, alone, carry, xs, at).second, flat.where({}));
+  }
+  return std::pair{std::move(carry), std::move(*ys)};
+}
+
+template <class F, class G, class... Args>
+auto traced_cond(const tensor<bool, 0>& predicate, F& f, G& g, location at, const Args&... args) {
+  using yes_type = call_result_t<F, Args...>;
+  using no_type = call_result_t<G, Args...>;
+  const auto outer = engine::current();
+  const ir::node_id test = push(*outer, predicate, at);
+  const auto yes = engine::make_inner_tracer(), no = engine::make_inner_tracer();
+  const auto branch = [&](auto& fn, const std::shared_ptr<engine::tracer>& part) {
+    const part_scope scope(part);
+    auto result = settle_tree(detail::invoke(at, fn, Args(args)...));
+    push_leaves(*part, result, part->graph.outputs, at);
+    return result;
+  };
+  if constexpr (std::is_void_v<yes_type> && std::is_void_v<no_type>) {
+    const auto effect = [&](auto& fn, const std::shared_ptr<engine::tracer>& part) {
+      const part_scope scope(part);
+      detail::invoke(at, fn, Args(args)...);
+    };
+    effect(f, yes);
+    effect(g, no);
+    engine::push_cond(*outer, test, *yes, *no, at);
+  } else {
+    const auto a = branch(f, yes);
+    const auto b = branch(g, no);
+    const auto check = [&]<class A, class B>(const A& x, const B& y) {
+      if (x.shape() != y.shape())
+        fail("cond",
+             "one branch returns " + text::shape(to_dims(x.shape())) + ", the other " +
+                 text::shape(to_dims(y.shape())) + "; both have to return one shape",
+             at);
+      return x;
+    };
+    map_tree("cond", at, check, a, b);
+    const auto results = engine::push_cond(*outer, test, *yes, *no, at);
+    const ir::node_id* node = results.begin();
+    if constexpr (std::is_same_v<yes_type, no_type>) return traced_tree(outer, a, node);
+    else return traced_tree(outer, relaxed(a), node);
+  }
+}
+
+/// Both branches return the same: equal types, or trees that differ in static extents alone.
+template <class A, class B>
+constexpr bool check_branches() {
+  constexpr bool both = std::is_void_v<A> == std::is_void_v<B>;
+  static_assert(both, "sinter: [cond] one branch returns nothing, the other a value");
+  if constexpr (!both || std::is_void_v<A>) return both;
+  else {
+    constexpr bool tensors = facts_of<A>.tensors > 0 && facts_of<A>.statics == 0 && facts_of<B>.statics == 0;
+    static_assert(tensors,
+                  "sinter: [cond] the branches return tensors; write a number as a rank-0 tensor: tensor<float, 0>(0)");
+    if constexpr (!tensors || std::is_same_v<A, B>) return tensors;
+    else {
+      constexpr bool fit = std::is_same_v<decltype(relaxed(std::declval<A>())), decltype(relaxed(std::declval<B>()))>;
+      static_assert(
+          fit, "sinter: [cond] the branches return other structures, dtypes or ranks; both have to return the same");
+      return fit;
+    }
+  }
+}
+
+template <class F, class G, class... Args>
+auto cond_of(const tensor<bool, 0>& predicate, F& f, G& g, location at, const Args&... args) {
+  using yes_type = call_result_t<F, Args...>;
+  using no_type = call_result_t<G, Args...>;
+  constexpr bool fit = check_branches<yes_type, no_type>();
+  if constexpr (!fit) return yes_type();
+  else if (engine::current()) return traced_cond(predicate, f, g, at, args...);
+  const bool yes = predicate.item(at);
+  if constexpr (!fit) return yes_type();
+  else if constexpr (std::is_void_v<yes_type>) {
+    if (yes) detail::invoke(at, f, Args(args)...);
+    else detail::invoke(at, g, Args(args)...);
+  } else if constexpr (std::is_same_v<yes_type, no_type>) {
+    return yes ? settle_tree(detail::invoke(at, f, Args(args)...)) : settle_tree(detail::invoke(at, g, Args(args)...));
+  } else {
+    return yes ? relaxed(settle_tree(detail::invoke(at, f, Args(args)...)))
+               : relaxed(settle_tree(detail::invoke(at, g, Args(args)...)));
+  }
+}
+
+template <class P>
+tensor<bool, 0> predicate_of(const P& p, location at) {
+  constexpr bool valid = [] {
+    if constexpr (tensor_like<P>) return P::rank == 0 && is_bool(dtype_of<typename P::value_type>);
+    else return std::is_same_v<P, bool>;
+  }();
+  static_assert(valid, "sinter: a condition is a bool of rank 0: reduce it with any(x) or all(x), or compare numbers");
+  if constexpr (!valid) return {};
+  else if constexpr (any_tensor<P>) return p;
+  else return tensor<bool, 0>(p, at);
+}
+
+/// What cond() tests, and where.
+struct predicate {
+  tensor<bool, 0> value;
+  location at;
+  template <class P>
+  requires(tensor_like<P> || std::is_same_v<P, bool>) predicate(const P& p, location where = location::current())
+      : value(predicate_of(p, where)), at(where) {}
+};
+
+template <class Test, class Body, class C>
+C while_of(Test& test, Body& body, C carry, location at) {
+  check_carry<C>();
+  const auto outer = engine::current();
+  if (!outer) {
+    while (predicate_of(detail::invoke(at, test, C(carry)), at).item(at))
+      carry = carried("while_loop", carry, settle_tree(detail::invoke(at, body, C(carry))), at);
+    return carry;
+  }
+  series<ir::node_id> init;
+  push_leaves(*outer, carry, init, at);
+  const auto tested = engine::make_inner_tracer(), step = engine::make_inner_tracer();
+  const C seen = input_tree(tested, carry, at), before = input_tree(step, carry, at);
+  {
+    const part_scope scope(tested);
+    tested->graph.outputs.push_back(push(*tested, predicate_of(detail::invoke(at, test, C(seen)), at), at));
+  }
+  {
+    const part_scope scope(step);
+    push_leaves(*step, carried("while_loop", before, settle_tree(detail::invoke(at, body, C(before))), at),
+                step->graph.outputs, at);
+  }
+  const auto results = engine::push_while(*outer, *tested, *step, std::move(init), at);
+  const ir::node_id* node = results.begin();
+  return traced_tree(outer, carry, node);
+}
+
+template <class Body, class C>
+C fori_of(dim lower, dim upper, Body& body, C carry, location at) {
+  check_carry<C>();
+  // Known only with C: what it does is then compiled where a loop is written.
+  using index = tensor<std::conditional_t<true, std::int64_t, C>, 0>;
+  if (!(lower < upper)) return carry;
+  const auto outer = engine::current();
+  if (!outer) {
+    for (std::int64_t i = lower, end = upper; i < end; ++i)
+      carry = carried("fori_loop", carry, settle_tree(detail::invoke(at, body, index(i), C(carry))), at);
+    return carry;
+  }
+  series<ir::node_id> operands;
+  push_leaves(*outer, carry, operands, at);
+  const std::size_t count = operands.size();
+  const auto inner = engine::make_inner_tracer();
+  const ir::node_id turn = inner->graph.add_input(dtype::i64, {}, at);
+  const C before = input_tree(inner, carry, at);
+  {
+    const part_scope scope(inner);
+    const index i = access::traced<typename index::value_type, dims(0)>(inner, turn, {}) + lower;
+    push_leaves(*inner, carried("fori_loop", before, settle_tree(detail::invoke(at, body, index(i), C(before))), at),
+                inner->graph.outputs, at);
+  }
+  const ir::dim length = engine::to_ir(upper - lower);
+  const auto results = engine::push_loop(*outer, *inner, count, std::move(operands), length, at);
+  const ir::node_id* node = results.begin();
+  return traced_tree(outer, carry, node);
+}
+
+}  // namespace detail
+
+/// f(args...) where `predicate`, a bool or a bool tensor of rank 0, holds, else g(args...). Inside compile() it is one node
+/// of which one branch runs, differentiable in what the branches use, captured tensors included; both are traced, and
+/// return one structure, dtype and shape (user_error). On a GPU a call waits for the predicate. Elsewhere it calls one of them.
+template <class F, class G, class... Args>
+auto cond(const detail::predicate& predicate, F&& f, G&& g, const Args&... args) {
+  constexpr bool take = std::is_invocable_v<F&, detail::settled<const Args&>...> &&
+                        std::is_invocable_v<G&, detail::settled<const Args&>...>;
+  static_assert(take, "sinter: [cond] a branch does not take these arguments: their number, a dtype or a rank differs");
+  if constexpr (take) return detail::cond_of(predicate.value, f, g, predicate.at, detail::settle_tree(args)...);
+}
+
+/// Reads xs, a tree of tensors, slice by slice along their first axis: f(carry, x) returns a pair of the next carry, of init's
+/// shapes, and a tree of results. Gives the last carry and the results stacked along a new first axis. Inside compile() it is
+/// one node, however many steps it takes, and differentiable, in captured tensors too: the backward pass keeps the carry of
+/// each step and computes the rest of the step anew. Elsewhere it is a loop. user_error when a carry changes its shape.
+template <class F, class C, class X>
+auto scan(F&& f, const C& init, const X& xs, location at = location::current()) {
+  detail::check_carry<detail::settled<C>>();
+  static_assert(detail::facts_of<X>.tensors > 0, "sinter: [scan] xs holds no tensor; fori_loop counts instead");
+  const auto start = detail::settle_tree(init);
+  const auto all = detail::settle_tree(xs);
+  using tree = std::remove_const_t<decltype(start)>;
+  if constexpr (!detail::check_step<F, tree, decltype(all)>()) return std::pair{start, all};
+  else if (engine::current()) return detail::traced_scan(f, start, all, at);
+  else return detail::eager_scan(f, start, all, at);
+}
+
+/// body(i, … body(lower + 1, body(lower, init))) for i below `upper`; i is a tensor<std::int64_t, 0>. Inside compile() it is
+/// one node, and differentiable as scan is; nothing where there is no turn, and body is not called then.
+template <extent_like Lower, extent_like Upper, class Body, class C>
+auto fori_loop(Lower lower, Upper upper, Body&& body, const C& init, location at = location::current()) {
+  constexpr bool takes = std::is_invocable_v<Body&, tensor<std::int64_t, 0>, detail::settled<const C&>>;
+  static_assert(takes,
+                "sinter: [fori_loop] the body takes a tensor<std::int64_t, 0> and the carry; its number of "
+                "arguments, a dtype or a rank differs");
+  if constexpr (!takes) return detail::settle_tree(init);
+  else return detail::fori_of(dim(lower), dim(upper), body, detail::settle_tree(init), at);
+}
+
+/// body(… body(init)) as long as test(carry), a bool of rank 0, holds. Inside compile() it is one node; gradients by what goes
+/// in are refused: use fori_loop or scan. On a GPU each step waits for its test.
+template <class Test, class Body, class C>
+auto while_loop(Test&& test, Body&& body, const C& init, location at = location::current()) {
+  constexpr bool take =
+      std::is_invocable_v<Test&, detail::settled<const C&>> && std::is_invocable_v<Body&, detail::settled<const C&>>;
+  static_assert(take,
+                "sinter: [while_loop] test and body take the carry; a number of arguments, a dtype or a rank differs");
+  if constexpr (!take) return detail::settle_tree(init);
+  else return detail::while_of(test, body, detail::settle_tree(init), at);
+}
+
+}  // namespace sinter

@@ -1,0 +1,350 @@
+// front/control/custom_op.hpp: ops of the user's own, as nodes that nothing is fused into.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "../evaluate/handle.hpp"
+#include "../shapes/einsum_parse.hpp"
+#include "parts.hpp"
+
+namespace sinter {
+
+/// Elements in row-major order, as a custom op's functions see them: of the host, or of a GPU where the function launches.
+template <class T, int Rank>
+struct elements {
+  T* data = nullptr;
+  std::array<std::int64_t, Rank> extents{};
+
+  std::int64_t size() const {
+    std::int64_t n = 1;
+    for (auto e : extents) n *= e;
+    return n;
+  }
+  T& operator[](std::int64_t i) const { return data[i]; }
+  T* begin() const { return data; }
+  T* end() const { return data + size(); }
+};
+
+/// What a shape rule returns: a result's dtype, rank and extents.
+template <class T, int Rank>
+struct result_of {
+  index_array<Rank> extents{};
+};
+
+/// CUDA C++ for a custom op: defines `extern "C" __global__ void entry(...)`, whose parameters are a pointer for each operand,
+/// a pointer for each result, then as long long each extent of each operand and of each result. Elements lie in row-major
+/// order. There is a thread for each element of the first result, in blocks of `threads`; the last block is not full.
+struct cuda_source {
+  std::string text;
+  std::string entry;
+  int threads = 256;
+};
+
+struct none_t {};
+/// What a custom op is given in place of CUDA source or a vjp: `custom_op<"name">(cpu, none, shape)`.
+inline constexpr none_t none{};
+
+namespace detail {
+
+template <class R>
+inline constexpr bool is_result = false;
+template <class T, int Rank>
+inline constexpr bool is_result<result_of<T, Rank>> = true;
+
+/// The results of a shape rule as a tuple.
+template <class R>
+auto results_tuple(R r) {
+  if constexpr (is_result<R>) return std::tuple{std::move(r)};
+  else return r;
+}
+
+template <class R>
+struct result_facts;
+template <class T, int Rank>
+struct result_facts<result_of<T, Rank>> {
+  using value_type = T;
+  static constexpr int rank = Rank;
+  using view = elements<T, Rank>;
+  using tensor_type = tensor<T, of_any_extent<Rank>>;
+};
+
+template <class View>
+View view_of(const ir::foreign_array& a) {
+  View v;
+  v.data = static_cast<decltype(v.data)>(a.data);
+  for (std::size_t d = 0; d < v.extents.size(); ++d) v.extents[d] = a.extents[d];
+  return v;
+}
+
+template <class X>
+using operand_view = elements<const typename X::value_type, X::rank>;
+
+/// Calls f(views of the operands…, views of the results…, more…).
+template <class Xs, class Rs>
+struct foreign_call;
+template <class... X, class... R>
+struct foreign_call<std::tuple<X...>, std::tuple<R...>> {
+  template <class F, class... More>
+  static void run(const F& f, ir::foreign_arrays in, ir::foreign_arrays out, More... more) {
+    [&]<std::size_t... I, std::size_t... J>(std::index_sequence<I...>, std::index_sequence<J...>) {
+      f(view_of<operand_view<X>>(in[I])..., view_of<typename result_facts<R>::view>(out[J])..., more...);
+    }
+    (std::index_sequence_for<X...>{}, std::index_sequence_for<R...>{});
+  }
+};
+
+[[noreturn]] inline void fail_pull(const std::string& name, const dims& operand, const dims& given, location at) {
+  fail(name,
+       "its vjp returns a cotangent of shape " + text::shape(given) + " for an operand of shape " +
+           text::shape(operand) + "; they have to be equal",
+       at);
+}
+
+/// The graph of a vjp: f(operands…, results…, cotangents…) gives the cotangent of the operand, or a tuple of one for each
+/// floating operand.
+template <class F, class... X, class... R>
+ir::graph trace_pull(const F& f, const std::string& name, const std::tuple<X...>& operands,
+                     const std::tuple<R...>& results, location at) {
+  const auto t = engine::make_tracer();
+  const auto input = [&](const auto& x) { return input_tree(t, x, at); };
+  const auto inputs = [&](const auto& all) {
+    return std::apply([&](const auto&... x) { return std::tuple{input(x)...}; }, all);
+  };
+  // Braces order the inputs: operands, results, cotangents.
+  const auto in = inputs(operands);
+  const auto out = inputs(results);
+  const auto cotangents = inputs(results);
+  const engine::tracing_scope scope(t);
+  auto pulled = settle_tree(std::apply([&](auto&&... x) { return detail::invoke(at, f, std::move(x)...); },
+                                       std::tuple_cat(in, out, cotangents)));
+  const auto all = [&] {
+    if constexpr (tensor_like<decltype(pulled)>) return std::tuple{pulled};
+    else return pulled;
+  }();
+  constexpr std::size_t given = std::tuple_size_v<std::remove_cvref_t<decltype(all)>>;
+  constexpr std::size_t floating = (std::size_t{0} + ... + std::size_t{is_float(dtype_of<typename X::value_type>)});
+  static_assert(given == floating,
+                "sinter: [custom_op] the vjp returns a cotangent for each floating operand, in order");
+  if constexpr (given == floating) {
+    std::size_t next = 0;
+    const auto keep = [&]<class Operand>(const Operand& x, std::size_t k) {
+      if constexpr (is_float(dtype_of<typename Operand::value_type>)) {
+        std::size_t at_k = 0;
+        const auto one = [&]<class C>(const C& c) {
+          if (at_k++ != k) return;
+          if constexpr (alike<C, Operand>) {
+            if (c.shape() != x.shape()) fail_pull(name, to_dims(x.shape()), to_dims(c.shape()), at);
+            t->graph.outputs.push_back(push(*t, c, at));
+          } else {
+            fail(name, "its vjp returns a cotangent of another dtype or rank than the operand's", at);
+          }
+        };
+        std::apply([&](const auto&... c) { (one(c), ...); }, all);
+        ++next;
+      }
+    };
+    std::apply([&](const auto&... x) { (keep(x, next), ...); }, operands);
+  }
+  if (!t->captures.empty())
+    fail(name, "its vjp uses a tensor from outside; a derivative is a function of operands, results and cotangents",
+         at);
+  return t->graph;
+}
+
+/// Letters, digits and underscores: names stand in messages and never in kernels.
+template <fixed_string Name>
+constexpr bool is_name() {
+  std::size_t n = 0;
+  for (const char c : Name.text) {
+    if (c == 0) break;
+    const bool digit = c >= '0' && c <= '9';
+    if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (digit && n > 0) || c == '_')) return false;
+    ++n;
+  }
+  return n > 0;
+}
+
+/// What fn does in a trace of this call alone.
+template <class F, class... X>
+auto run_alone(const char* name, const F& fn, location at, const X&... x) {
+  options how;
+  how.name = name;
+  flat_arguments<X...> flat(how.name, at, x...);
+  const device on = flat.where(how);
+  const engine::trace_target to{on, at};
+  const engine::traced traced = trace_call(fn, to, x...);
+  const auto code = engine::build(traced.graph, flat.tensors(), how, on);
+  const series<std::uint8_t> keep(flat.tensors().size());
+  return run_program<call_result_t<const F, X...>>(*code, traced.skeleton.get(), flat.tensors(),
+                                                   {keep.data(), keep.size()});
+}
+
+/// The arrays of trees' tensors, which are on the host.
+template <class... X>
+series<ir::foreign_array> arrays_of(const X&... x) {
+  series<ir::foreign_array> out;
+  (out.push_back({access::data(x), dtype_of<typename X::value_type>, as_numbers(x.shape().data()), X::rank}), ...);
+  return out;
+}
+
+/// A result to be written, on the host.
+template <class R>
+auto new_result(const char* name, const R& r, location at) {
+  using T = typename result_facts<R>::value_type;
+  constexpr dims shape = of_any_extent<result_facts<R>::rank>;
+  storage memory =
+      engine::allocate(static_cast<std::size_t>(checked_numel(name, to_dims(r.extents), sizeof(T), at)) * sizeof(T));
+  T* const data = static_cast<T*>(memory.data());
+  return access::make<T, shape>(std::move(memory), data, r.extents, row_major(r.extents));
+}
+
+}  // namespace detail
+
+/// An op of the user's own; made by custom_op().
+template <fixed_string Name, class Cpu, class Cuda, class Shape, class Pull>
+class custom_function {
+ public:
+  custom_function(Cpu cpu, Cuda cuda, Shape shape, Pull pull, location at)
+      : state_(std::make_shared<state>(
+            state{std::move(cpu), std::move(cuda), std::move(shape), std::move(pull), ir::new_identity(), at})) {}
+
+  /// The result, or a tuple of the results.
+  template <tensor_like... X>
+  auto operator()(const X&... x) const {
+    return apply(state_->at, detail::stage(x, state_->at)...);
+  }
+
+ private:
+  struct state {
+    Cpu cpu;
+    Cuda cuda;
+    Shape shape;
+    Pull pull;
+    std::uint64_t identity;
+    location at;
+  };
+
+  template <class... X>
+  auto apply(location at, const X&... x) const {
+    const auto read = [&](auto extents) {
+      for (dim& e : extents) e = detail::read_at(e, at);
+      return extents;
+    };
+    const auto shapes = detail::results_tuple(state_->shape(read(x.shape())...));
+    using results = std::remove_cvref_t<decltype(shapes)>;
+    using call = detail::foreign_call<std::tuple<X...>, results>;
+    constexpr bool fits = requires(const Cpu& f, ir::foreign_arrays a) { call::run(f, a, a); };
+    static_assert(fits,
+                  "sinter: [custom_op] the host function takes elements<const T, rank> for each operand, then "
+                  "elements<T, rank> for each result");
+    if (const auto& t = engine::current())
+      return traced_results(t, push_on<results, call>(*t, shapes, at, x...), shapes);
+    return eager<call>(shapes, at, x...);
+  }
+
+  template <class Results, class Call, class... X>
+  series<ir::node_id> push_on(engine::tracer& t, const Results& shapes, location at, const X&... x) const {
+    auto f = std::make_shared<ir::foreign>();
+    const auto own = state_;
+    f->name = Name.text;
+    f->identity = own->identity;
+    f->host = [own](ir::foreign_arrays in, ir::foreign_arrays out) { Call::run(own->cpu, in, out); };
+    if constexpr (std::is_same_v<Cuda, cuda_source>) {
+      f->gpu.source = own->cuda.text;
+      f->gpu.entry = own->cuda.entry;
+      f->gpu.threads = own->cuda.threads;
+    } else if constexpr (!std::is_same_v<Cuda, none_t>) {
+      f->gpu.launch = [own](ir::foreign_arrays in, ir::foreign_arrays out, void* stream) {
+        Call::run(own->cuda, in, out, stream);
+      };
+    }
+    if constexpr (!std::is_same_v<Pull, none_t>) {
+      const auto like = [](const auto& y) {
+        using Y = std::remove_cvref_t<decltype(y)>;
+        return detail::access::make<typename Y::value_type, Y::static_shape>({}, nullptr, y.shape(), {});
+      };
+      const auto outs = std::apply(
+          [&](const auto&... r) {
+            return std::tuple{detail::access::make<
+                typename detail::result_facts<std::remove_cvref_t<decltype(r)>>::value_type,
+                detail::of_any_extent<detail::result_facts<std::remove_cvref_t<decltype(r)>>::rank>>({}, nullptr,
+                                                                                                     r.extents, {})...};
+          },
+          shapes);
+      f->pull = [own, outs, ins = std::tuple{like(x)...}, at] {
+        return detail::trace_pull(own->pull, Name.text, ins, outs, at);
+      };
+    }
+    series<ir::node_id> operands{detail::push(t, x, at)...};
+    series<ir::result_type> types;
+    std::apply(
+        [&](const auto&... r) {
+          (types.push_back({dtype_of<typename detail::result_facts<std::remove_cvref_t<decltype(r)>>::value_type>,
+                            detail::to_shape(r.extents)}),
+           ...);
+        },
+        shapes);
+    return engine::push_foreign(t, std::move(f), false, std::move(operands), std::move(types), at);
+  }
+
+  template <class... R>
+  static auto traced_results(const std::shared_ptr<engine::tracer>& t, const series<ir::node_id>& nodes,
+                             const std::tuple<R...>& shapes) {
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      auto all = std::tuple{detail::access::traced<typename detail::result_facts<R>::value_type,
+                                                   detail::of_any_extent<detail::result_facts<R>::rank>>(
+          t, nodes[I], std::get<I>(shapes).extents)...};
+      if constexpr (sizeof...(R) == 1) return std::get<0>(std::move(all));
+      else return all;
+    }
+    (std::index_sequence_for<R...>{});
+  }
+
+  template <class Call, class... R, class... X>
+  auto eager(const std::tuple<R...>& shapes, location at, const X&... x) const {
+    if ((false || ... || detail::access::memory(x).where().is_cuda()))
+      return detail::run_alone(
+          Name.text,
+          [&](const X&... inner) {
+            const auto& t = engine::current();
+            return traced_results(t, push_on<std::tuple<R...>, Call>(*t, shapes, at, inner...), shapes);
+          },
+          at, x...);
+    auto all = std::apply([&](const R&... r) { return std::tuple{detail::new_result(Name.text, r, at)...}; }, shapes);
+    const auto call = [&](const X&... dense) {
+      const auto in = detail::arrays_of(dense...);
+      const auto out = std::apply([](const auto&... r) { return detail::arrays_of(r...); }, all);
+      Call::run(state_->cpu, {in.data(), in.size()}, {out.data(), out.size()});
+    };
+    call(x.contiguous(at)...);
+    if constexpr (sizeof...(R) == 1) return std::get<0>(std::move(all));
+    else return all;
+  }
+
+  std::shared_ptr<const state> state_;
+};
+
+/// An op of the user's own: `auto op = custom_op<"name">(cpu, cuda, shape, vjp); y = op(a, b);`
+///   cpu    called with elements<const T, rank> for each operand, then elements<T, rank> for each result; row-major.
+///   cuda   cuda_source, or a function that launches: the same with addresses of the GPU, then the stream as a void*; or
+///          `none`: operands are copied to the host and back at each call, with a warning.
+///   shape  from the operands' extents, index_array<rank> each, a result_of<T, rank>, or a tuple of them.
+///   vjp    from the operands, the results and the results' cotangents, tensors all, the cotangent of each floating operand: a
+///          tensor, or a tuple; or `none`: differentiating is a user_error.
+/// It is one node, which nothing is fused into, on every backend, in compile(), loops and branches, and eagerly. It has to be
+/// a function of its operands: equal calls in one trace run once.
+template <fixed_string Name, class Cpu, class Cuda, class Shape, class Pull = none_t>
+auto custom_op(Cpu cpu, Cuda cuda, Shape shape, Pull vjp = {}, location at = location::current()) {
+  static_assert(detail::is_name<Name>(),
+                "sinter: [custom_op] a name consists of letters, digits and underscores, and starts with no digit");
+  return custom_function<Name, Cpu, Cuda, Shape, Pull>(std::move(cpu), std::move(cuda), std::move(shape),
+                                                       std::move(vjp), at);
+}
+
+}  // namespace sinter

@@ -1,0 +1,98 @@
+// front/control/parts.hpp: tracing a branch or a loop's body within the current trace; what goes in and comes out as trees.
+#pragma once
+
+#include <string>
+#include <type_traits>
+
+#include "../compile/call.hpp"
+
+namespace sinter::detail {
+
+template <dims S>
+constexpr dims without_first() {
+  dims d;
+  for (int i = 1; i < S.rank; ++i) d.push(S[i]);
+  return d;
+}
+template <dims S>
+constexpr dims behind_length() {
+  dims d;
+  d.push(dyn);
+  for (auto e : S) d.push(e);
+  return d;
+}
+
+template <int Rank>
+inline constexpr dims of_any_extent = dims(Rank);
+
+/// Until the end of the scope a part is traced: reading a value of the trace around it must not cut that graph.
+class part_scope {
+ public:
+  explicit part_scope(const std::shared_ptr<engine::tracer>& part)
+      : whole_(part->outer && part->outermost().call ? &part->outermost().call->whole : nullptr), scope_(part) {}
+
+ private:
+  engine::counted_scope whole_;
+  engine::tracing_scope scope_;
+};
+
+/// Whether two leaves can be one value.
+template <class A, class B>
+inline constexpr bool alike = dtype_of<typename A::value_type> == dtype_of<typename B::value_type>&& A::rank == B::rank;
+
+[[noreturn]] inline void fail_carry(const char* op, const dims& start, const dims& after, location at) {
+  fail(op,
+       "the carry is " + text::shape(start) + " at the start and " + text::shape(after) +
+           " after a step; the body has to return the shapes that it was given",
+       at);
+}
+
+/// What a body returned, as the carry that it was given.
+template <class C, class Next>
+C carried(const char* op, const C& was, const Next& is, location at) {
+  return map_tree(
+      op, at,
+      [&]<class A, class B>(const A& a, const B& b) {
+        static_assert(alike<A, B>, "sinter: the body returns a carry of another dtype or rank than it was given");
+        if constexpr (alike<A, B>) {
+          if (a.shape() != b.shape()) fail_carry(op, to_dims(a.shape()), to_dims(b.shape()), at);
+          if constexpr (std::is_same_v<A, B>) return b;
+          else return A(b, at);
+        } else {
+          return a;
+        }
+      },
+      was, is);
+}
+
+/// Appends the nodes of all leaves.
+template <class T>
+void push_leaves(engine::tracer& t, const T& tree, series<ir::node_id>& to, location at) {
+  for_each_leaf(tree, [&]<class Leaf>(const Leaf& x) {
+    if constexpr (tensor_like<Leaf>) to.push_back(push(t, x, at));
+  });
+}
+
+/// The tree with the values of nodes, in order.
+template <class T>
+T traced_tree(const std::shared_ptr<engine::tracer>& t, const T& like, const ir::node_id*& next) {
+  return map_tree(
+      "trace", {}, [&]<class E, dims S>(const tensor<E, S>& x) { return access::traced<E, S>(t, *next++, x.shape()); },
+      like);
+}
+
+/// The tree with tensors that promise nothing but their rank.
+template <class T>
+auto relaxed(const T& tree) {
+  return map_tree(
+      "cond", {}, []<class E, dims S>(const tensor<E, S>& x) { return tensor<E, of_any_extent<S.rank>>(x); }, tree);
+}
+
+template <class T>
+constexpr void check_carry() {
+  constexpr tree_facts f = facts_of<T>;
+  static_assert(f.tensors > 0 && f.statics == 0,
+                "sinter: a carry holds tensors only; write a number as a rank-0 tensor: tensor<float, 0>(0)");
+}
+
+}  // namespace sinter::detail

@@ -1,0 +1,64 @@
+// front/eager/fill.hpp: a pointwise expression as one fused loop without temporaries.
+#pragma once
+
+#include "on_device.hpp"
+#include "vector_loop.hpp"
+
+namespace sinter::detail {
+
+/// Uninitialised row-major memory. user_error when the extents are negative or too large.
+template <class T, dims Shape>
+tensor<T, Shape> empty(const char* op, const index_array<Shape.rank>& extents, location at) {
+  storage memory = new_memory(op, to_dims(extents), sizeof(T), at);
+  T* data = static_cast<T*>(memory.data());
+  return access::make<T, Shape>(std::move(memory), data, extents, row_major(extents));
+}
+
+/// Writes elements [begin, end) of one row; out points at the first of them.
+template <class E>
+void fill_row(const void* expression, const cursor* at, std::int64_t begin, std::int64_t end, void* to) {
+  using T = typename E::value_type;
+  const E& e = *static_cast<const E*>(expression);
+  if constexpr (vectorizable<E>) {
+    constexpr int width = vector_row<E>::width;
+    if (end - begin >= width) {
+      const vector_row<E> v(at);
+      if (v.ok) {
+        auto* out = static_cast<stored<E, T>*>(to);
+        for (std::int64_t i = begin; i < end; i += width) {
+          // The last vector overlaps the one before.
+          i = std::min(i, end - width);
+          v(e, i).store(out + (i - begin));
+        }
+        return;
+      }
+    }
+  }
+  const row<leaf_count<E>> r(at);
+  T* out = static_cast<T*>(to);
+  for (std::int64_t i = begin; i < end; ++i) *out++ = static_cast<T>(value_at<0>(e, r, i));
+}
+
+/// Evaluates `e` into new storage, on the device of its tensors, or on `otherwise` when it has none.
+template <class E>
+auto eager_evaluate(const E& e, location at, device otherwise = {}) {
+  using T = typename E::value_type;
+  constexpr int count = leaf_count<E>;
+  const auto extents = extents_of(e, at);
+  engine::operand operands[operand_count<E>];
+  operand_list list{operands};
+  collect(e, list, at);
+  const std::pair what(&e, at);
+  const engine::pushing trace{[](const void* w) {
+                                const auto& [expression, where] = *static_cast<decltype(&what)>(w);
+                                return push(*engine::current(), *expression, where);
+                              },
+                              &what};
+  leaf leaves[count > 0 ? count : 1];
+  storage memory = run_rows(list, leaves, count, extents.data(), E::rank, sizeof(T), &e, &fill_row<E>, stage_name<E>(),
+                            &stage_signature<E>, trace, otherwise, at);
+  T* const first = static_cast<T*>(memory.data());
+  return access::make<T, E::static_shape>(std::move(memory), first, extents, row_major(extents));
+}
+
+}  // namespace sinter::detail

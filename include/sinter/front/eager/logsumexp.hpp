@@ -1,0 +1,130 @@
+// front/eager/logsumexp.hpp: the logarithm of the sum of a pointwise expression's exponentials as one fused loop.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "blocks.hpp"
+
+namespace sinter::detail {
+
+/// exp(x - shift), which is not above 0; what is too small to count is taken where exp is fast.
+template <class T>
+SINTER_INLINE simd::vec<T> exp_below(simd::vec<T> x, simd::vec<T> shift) {
+  const simd::vec<T> d = x - shift, least(static_cast<T>(sizeof(T) == 4 ? -87 : -708));
+  return simd::exp(simd::select(simd::greater(d, least), d, least));
+}
+
+/// The sum of exp(x - shift) over n elements.
+template <class T>
+double sum_exp(const T* x, std::int64_t n, T shift) {
+  using vector = simd::vec<T>;
+  constexpr int width = vector::width;
+  const vector s(shift);
+  vector a(T(0)), b(T(0));
+  std::int64_t i = 0;
+  for (; i + 2 * width <= n; i += 2 * width) {
+    a = a + exp_below(vector::load(x + i), s);
+    b = b + exp_below(vector::load(x + i + width), s);
+  }
+  T lanes[width];
+  (a + b).store(lanes);
+  double sum = 0;
+  for (const T v : lanes) sum += v;
+  for (; i < n; ++i) sum += std::exp(x[i] - shift);
+  return sum;
+}
+
+/// The same for each of n columns of some rows, which are `stride` apart, added to `sum`.
+template <class T>
+void sum_exp_columns(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t n, const T* shift, double* sum) {
+  using vector = simd::vec<T>;
+  constexpr int width = vector::width;
+  std::int64_t j = 0;
+  for (; j + width <= n; j += width) {
+    const vector s = vector::load(shift + j);
+    vector a(T(0));
+    for (std::int64_t r = 0; r < rows; ++r) a = a + exp_below(vector::load(x + r * stride + j), s);
+    T lanes[width];
+    a.store(lanes);
+    for (int k = 0; k < width; ++k) sum[j + k] += lanes[k];
+  }
+  for (; j < n; ++j)
+    for (std::int64_t r = 0; r < rows; ++r) sum[j] += std::exp(x[r * stride + j] - shift[j]);
+}
+
+/// C of totals and as many elements.
+template <ir::op C, class T>
+void combine_elements(const T* x, std::int64_t n, T* totals) {
+  const run_of<T> e;
+  const cursor at{reinterpret_cast<const char*>(x), 0, sizeof(T)};
+  combine_row<C, run_of<T>>(&e, &at, 0, n, totals);
+}
+
+/// The sum of exponentials relative to their maximum; it means something where that is finite.
+template <class T>
+struct exp_total {
+  T max = -std::numeric_limits<T>::infinity();
+  double sum = 0;
+
+  /// Makes the sum relative to the larger of the maximum and `x`.
+  void raise(T x) {
+    const T to = combine<ir::op::maximum>(max, x);
+    if (to != max && std::isfinite(to)) sum *= std::exp(static_cast<double>(max) - static_cast<double>(to));
+    max = to;
+  }
+};
+
+/// Adds some rows, which are `stride` apart, to the totals of n columns, at most reduce_columns.
+template <class T>
+void add_exp_rows(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t n, exp_total<T>* totals) {
+  T max[reduce_columns], shift[reduce_columns] = {};
+  double sum[reduce_columns] = {};
+  std::copy_n(x, n, max);
+  for (std::int64_t r = 1; r < rows; ++r) combine_elements<ir::op::maximum>(x + r * stride, n, max);
+  for (std::int64_t j = 0; j < n; ++j) {
+    totals[j].raise(max[j]);
+    shift[j] = std::isfinite(totals[j].max) ? totals[j].max : T(0);
+  }
+  sum_exp_columns(x, rows, stride, n, shift, sum);
+  for (std::int64_t j = 0; j < n; ++j)
+    if (std::isfinite(totals[j].max)) totals[j].sum += sum[j];
+}
+
+/// log(sum(exp(x))) of f32 or f64; the maximum where that is not finite.
+template <class T, class Out>
+struct logsumexp_reduction : block_source<T> {
+  using Total = exp_total<T>;
+
+  static void merge(Total& a, Total b) {
+    a.raise(b.max);
+    b.raise(a.max);
+    a.sum += b.sum;
+  }
+  static Out result(const Total& t) {
+    return static_cast<Out>(
+        static_cast<T>(std::isfinite(t.max) ? static_cast<double>(t.max) + std::log(t.sum) : t.max));
+  }
+
+  Total over_rows(const reduction_space& s, const walker& of, walker& along, cursor* at, std::int64_t begin,
+                  std::int64_t end) const {
+    Total total;
+    this->each_block(s, of, along, at, begin, end, [&](const T* x, std::int64_t n, std::int64_t) {
+      total.raise(reduce_elements<ir::op::maximum>(x, n));
+      if (std::isfinite(total.max)) total.sum += sum_exp(x, n, total.max);
+    });
+    return total;
+  }
+
+  void over_columns(const reduction_space& s, const walker& of, walker& along, cursor* at, std::int64_t low,
+                    std::int64_t high, std::int64_t begin, std::int64_t end, Total* totals) const {
+    const std::int64_t n = high - low;
+    std::fill_n(totals, n, Total{});
+    this->each_rows(s, of, along, at, low, high, begin, end,
+                    [&](const T* x, std::int64_t rows, std::int64_t) { add_exp_rows(x, rows, n, n, totals); });
+  }
+};
+
+}  // namespace sinter::detail

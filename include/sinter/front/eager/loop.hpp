@@ -1,0 +1,304 @@
+// front/eager/loop.hpp: the iteration space of an eager loop: which leaves an expression reads, and where.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#if defined(_OPENMP)
+#include <omp.h>
+#endif
+
+#include "../../engine/engine.hpp"
+#include "../../ir/vocabulary.hpp"
+#include "../tensor/expr.hpp"
+
+#define SINTER_INLINE inline __attribute__((always_inline))
+
+namespace sinter::detail {
+
+/// Halves are computed in float.
+template <class T>
+using compute_type = std::conditional_t<vocabulary::is_half<T>, float, T>;
+
+/// How many tensors and index leaves an expression reads, counting repetitions.
+template <class E>
+inline constexpr int leaf_count = is_literal<E> ? 0 : 1;
+template <ir::op Op, class T, dims Shape, class... Operands>
+inline constexpr int leaf_count<expr<Op, T, Shape, Operands...>> = (leaf_count<Operands> + ... + 0);
+
+/// One leaf, broadcast to the space: bytes from one index to the next along each axis. An index leaf counts by elements.
+struct leaf {
+  const char* data = nullptr;
+  std::int64_t base = 0;
+  std::int64_t stride[max_rank] = {};
+};
+
+/// Axes in loop order, the last one innermost.
+struct space {
+  int rank = 0;
+  std::int64_t extent[max_rank] = {};
+
+  std::int64_t size() const {
+    std::int64_t n = 1;
+    for (int i = 0; i < rank; ++i) n *= extent[i];
+    return n;
+  }
+};
+
+/// What an expression reads, in the order in which evaluation meets it.
+struct operand_list {
+  engine::operand* at;
+  int count = 0;
+  bool on_gpu = false;  ///< some tensor is
+};
+
+/// How many operands an expression has: leaves and numbers.
+template <class E>
+inline constexpr int operand_count = 1;
+template <ir::op Op, class T, dims Shape, class... Operands>
+inline constexpr int operand_count<expr<Op, T, Shape, Operands...>> = (operand_count<Operands> + ... + 0);
+
+/// user_error unless the operands from `first` on are on one device; rank-0 tensors of the host go anywhere. (loop_moves.hpp)
+SINTER_API void check_devices(const operand_list& list, int first, const char* op, location at);
+
+/// The device that operands which agree are on; `otherwise` when there is no tensor, or only numbers of the host.
+SINTER_API device device_of(const operand_list& list, device otherwise);
+
+/// Runs what `trace` pushes on a device. Tensors of the host among a GPU's operands are rank-0: they go by value.
+SINTER_API engine::output run_stage_as(const char* name, const void* signature, const operand_list& list,
+                                       std::span<const std::int64_t> facts, device where, location at,
+                                       engine::pushing trace);
+
+template <std::size_t Bytes>
+void copy_row(std::byte* to, std::int64_t to_step, const std::byte* from, std::int64_t from_step, std::int64_t count) {
+  if (to_step == 1 && from_step == 1) {
+    std::memcpy(to, from, static_cast<std::size_t>(count) * Bytes);
+    return;
+  }
+  constexpr auto bytes = static_cast<std::int64_t>(Bytes);
+  for (std::int64_t i = 0; i < count; ++i) std::memcpy(to + i * to_step * bytes, from + i * from_step * bytes, Bytes);
+}
+
+/// to = from, element by element; `bytes` an element, strides in elements. They do not overlap.
+SINTER_API void copy_elements(void* to, const dims& to_strides, const void* from, const dims& from_strides,
+                              const dims& extents, std::int64_t bytes);
+
+/// Memory of the host for a tensor. user_error when the extents are negative or too large.
+SINTER_API storage new_memory(const char* op, const dims& extents, std::size_t element, location at);
+
+/// New memory on a device with a copy of row-major bytes.
+SINTER_API storage copied(const void* from, device from_where, device to, std::size_t bytes);
+
+/// New memory on a device with the elements of x in row-major order. user_error when a trace would have to move them.
+SINTER_API storage moved(const engine::operand& x, device to, location at, bool waits = true);
+
+/// The device that a factory works for. A traced function has one, the factory cannot choose another: user_error.
+SINTER_API device resolve(const char* op, const target& where, location at);
+
+/// Appends the operands of `e`. user_error for a tensor without values, and when devices mix.
+template <class E>
+void collect(const E& e, operand_list& list, location at) {
+  if constexpr (is_expr<E>) {
+    const int first = list.count;
+    hana::unpack(e.operands, [&](const auto&... operand) { (collect(operand, list, at), ...); });
+    if (list.on_gpu) check_devices(list, first, ir::name(E::code), e.where.line ? e.where : at);
+  } else {
+    engine::operand& x = list.at[list.count++];
+    x.type = dtype_of<typename E::value_type>;
+    x.rank = E::rank;
+    if constexpr (is_literal<E>) {
+      x.data = const_cast<typename E::value_type*>(&e.value);
+      x.by_value = true;
+    } else if constexpr (is_index_leaf<E>) {
+      x.extents = as_numbers(e.extents.data());
+      x.axis = e.axis;
+    } else {
+      if (e.is_traced()) fail_trace_ended(false, at);
+      if (!e.defined()) fail_undefined("tensor", at);
+      x.data = access::data(e);
+      x.owner = &access::memory(e);
+      x.extents = as_numbers(e.shape().data());
+      x.strides = as_numbers(e.strides().data());
+      list.on_gpu |= x.where().is_cuda();
+    }
+  }
+}
+
+/// The leaves of operands, numbers left out, in a space of `rank`.
+SINTER_API void bind_leaves(const operand_list& list, int rank, leaf* out);
+
+/// Drops axes of extent 1 from first to last and merges neighbours that every leaf walks as one. Returns how many remain.
+SINTER_API int collapse(std::int64_t* extent, int first, int last, leaf* leaves, int count);
+
+/// One leaf along the innermost axis.
+struct cursor {
+  const char* data = nullptr;
+  std::int64_t base = 0;
+  std::int64_t step = 0;
+};
+
+/// The leaves of an expression along the innermost axis.
+template <int N>
+struct row {
+  explicit row(const cursor* from) { std::copy(from, from + N, at); }
+  cursor at[N > 0 ? N : 1];
+};
+
+/// The leaves' offsets at one point of some axes; steps through the points in row-major order.
+class walker {
+ public:
+  /// Starts at the `position`-th point of axes first…last-1 of `extent`.
+  SINTER_API walker(const std::int64_t* extent, int first, int last, const leaf* leaves, int count,
+                    std::int64_t position);
+  /// Goes to the `position`-th point.
+  void seek(std::int64_t position) {
+    for (int i = last_; i-- > first_; position /= extent_[i]) {
+      const std::int64_t to = position % extent_[i];
+      move(i, to - index_[i]);
+      index_[i] = to;
+    }
+  }
+  void next() {
+    for (int i = last_; i-- > first_;) {
+      move(i, 1);
+      if (++index_[i] < extent_[i]) return;
+      move(i, -extent_[i]);
+      index_[i] = 0;
+    }
+  }
+  std::int64_t offset(std::size_t k) const { return offset_[k]; }
+
+ private:
+  void move(int axis, std::int64_t steps) {
+    for (std::size_t k = 0; k < offset_.size(); ++k) offset_[k] += leaves_[k].stride[axis] * steps;
+  }
+
+  const std::int64_t* extent_;
+  const leaf* leaves_;
+  int first_, last_;
+  std::int64_t index_[max_rank] = {};
+  std::vector<std::int64_t> offset_;
+};
+
+/// Where `count` leaves start and how they step along `axis` (none: -1), at the walkers' points together.
+template <class... Walker>
+void place(cursor* to, const leaf* leaves, int count, int axis, const Walker&... w) {
+  for (int k = 0; k < count; ++k) {
+    const std::int64_t offset = (w.offset(static_cast<std::size_t>(k)) + ...);
+    to[k].data = leaves[k].data ? leaves[k].data + offset : nullptr;
+    to[k].base = leaves[k].base + offset;
+    to[k].step = axis >= 0 ? leaves[k].stride[axis] : 0;
+  }
+}
+
+/// The value of `e` at position i of a row, its leaves numbered from First.
+template <int First, class E, int N>
+SINTER_INLINE auto value_at(const E& e, const row<N>& r, std::int64_t i) {
+  using T = typename E::value_type;
+  if constexpr (is_literal<E>) {
+    return static_cast<compute_type<T>>(e.value);
+  } else if constexpr (is_index_leaf<E>) {
+    return static_cast<T>(r.at[First].base + i * r.at[First].step);
+  } else if constexpr (!is_expr<E>) {
+    return static_cast<compute_type<T>>(*reinterpret_cast<const T*>(r.at[First].data + i * r.at[First].step));
+  } else {
+    // A cast rounds to T, other ops compute in T's compute type.
+    using R = std::conditional_t<E::code == ir::op::cast, T, compute_type<T>>;
+    constexpr int arity = ir::row(E::code).arity;
+    const auto& first = hana::at_c<0>(e.operands);
+    const auto a = value_at<First>(first, r, i);
+    if constexpr (arity == 1) {
+      return static_cast<compute_type<T>>(vocabulary::apply_row<E::code, R>(a));
+    } else {
+      constexpr int second_leaf = First + leaf_count<std::remove_cvref_t<decltype(first)>>;
+      const auto& second = hana::at_c<1>(e.operands);
+      const auto b = value_at<second_leaf>(second, r, i);
+      if constexpr (arity == 2) {
+        return static_cast<compute_type<T>>(vocabulary::apply_row<E::code, R>(a, b));
+      } else {
+        constexpr int third_leaf = second_leaf + leaf_count<std::remove_cvref_t<decltype(second)>>;
+        const auto c = value_at<third_leaf>(hana::at_c<2>(e.operands), r, i);
+        return static_cast<compute_type<T>>(vocabulary::apply_row<E::code, R>(a, b, c));
+      }
+    }
+  }
+}
+
+/// Loops smaller than this run on the calling thread.
+inline constexpr std::int64_t parallel_threshold = 1 << 15;
+
+/// How many threads loops run on.
+inline std::int64_t threads() {
+#if defined(_OPENMP)
+  return omp_get_max_threads();
+#else
+  return 1;
+#endif
+}
+
+/// f(begin, end) over [0, n) in one piece per thread; `work` is the number of elements behind it.
+template <class F>
+void parallel(std::int64_t n, [[maybe_unused]] std::int64_t work, F&& f) {
+#if defined(_OPENMP)
+  if (work >= parallel_threshold && n > 1 && omp_get_max_threads() > 1 && !omp_in_parallel()) {
+#pragma omp parallel
+    {
+      const std::int64_t threads = omp_get_num_threads(), t = omp_get_thread_num();
+      const std::int64_t begin = n / threads * t + (t < n % threads ? t : n % threads);
+      const std::int64_t end = begin + n / threads + (t < n % threads ? 1 : 0);
+      if (begin < end) f(begin, end);
+    }
+    return;
+  }
+#endif
+  f(std::int64_t{0}, n);
+}
+
+/// Computes elements [begin, end) of one row into `out`; `e` is the expression.
+using row_function = void (*)(const void* e, const cursor* at, std::int64_t begin, std::int64_t end, void* out);
+
+/// Computes every element of the space, in row-major order, into `out`; `element` is its size. (loop_rows.hpp)
+SINTER_API void for_each_row(space s, leaf* leaves, int count, const void* e, row_function f, char* out,
+                             std::int64_t element);
+
+/// f(e, where the leaves' elements begin, how many) for every row along the last axis, as a whole. (loop_rows.hpp)
+SINTER_API void for_each_whole_row(const space& s, const leaf* leaves, int count, const void* e,
+                                   void (*f)(const void* e, const cursor* at, std::int64_t n));
+
+/// Rows along one axis of columns [low, high) along the last.
+struct panel {
+  std::int64_t rows, low, high;
+  std::int64_t step;  ///< bytes from a row of the first leaf to the next
+  const leaf* leaves;
+  int count, rank;
+  const walker* of;
+  walker* along;
+  cursor* at;
+
+  /// Where the leaves' elements of a row begin; valid until the next call.
+  SINTER_API const cursor* row(std::int64_t r) const;
+};
+
+/// f(e, panel) for panels that cover the space, of all rows along `axis`, which is not the last, and at most 256 columns.
+/// (loop_rows.hpp)
+SINTER_API void for_each_panel(space s, leaf* leaves, int count, int axis, const void* e,
+                               void (*f)(const void* e, const panel& p));
+
+/// The elements of an eager expression on the device of its operands, or on `otherwise` when it has none: in memory of the
+/// host `f` computes them; a GPU runs what `trace` pushes. `leaves` has room for those of the list. (loop_rows.hpp)
+SINTER_API storage run_rows(const operand_list& list, leaf* leaves, int count, const dim* extents, int rank,
+                            std::size_t element, const void* e, row_function f, const char* name, const void* signature,
+                            engine::pushing trace, device otherwise, location at);
+
+}  // namespace sinter::detail
+
+// Header-only: whoever sees the declarations has the definitions as well.
+#if !defined(SINTER_COMPILED)
+#include "loop_moves.hpp"
+#include "loop_rows.hpp"
+#endif

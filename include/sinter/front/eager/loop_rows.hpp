@@ -1,0 +1,108 @@
+// front/eager/loop_rows.hpp: the walk over the rows of an eager loop, which all expressions share.
+#pragma once
+
+#include "loop.hpp"
+
+namespace sinter::detail {
+
+SINTER_API int collapse(std::int64_t* extent, int first, int last, leaf* leaves, int count) {
+  int kept = first;
+  for (int i = first; i < last; ++i) {
+    if (extent[i] == 1) continue;
+    bool merge = kept > first;
+    for (int k = 0; merge && k < count; ++k) merge = leaves[k].stride[kept - 1] == leaves[k].stride[i] * extent[i];
+    const int to = merge ? kept - 1 : kept++;
+    extent[to] = merge ? extent[to] * extent[i] : extent[i];
+    for (int k = 0; k < count; ++k) leaves[k].stride[to] = leaves[k].stride[i];
+  }
+  return kept - first;
+}
+
+SINTER_API walker::walker(const std::int64_t* extent, int first, int last, const leaf* leaves, int count,
+                          std::int64_t position)
+    : extent_(extent), leaves_(leaves), first_(first), last_(last), offset_(static_cast<std::size_t>(count)) {
+  seek(position);
+}
+
+SINTER_API void for_each_row(space s, leaf* leaves, int count, const void* e, row_function f, char* out,
+                             std::int64_t element) {
+  const std::int64_t total = s.size();
+  if (total == 0) return;
+  s.rank = collapse(s.extent, 0, s.rank, leaves, count);
+  const int outer = s.rank > 0 ? s.rank - 1 : 0, axis = s.rank - 1;
+  const std::int64_t inner = s.rank > 0 ? s.extent[outer] : 1;
+  parallel(total, total, [&](std::int64_t begin, std::int64_t end) {
+    walker w(s.extent, 0, outer, leaves, count, begin / inner);
+    std::vector<cursor> at(static_cast<std::size_t>(count));
+    for (std::int64_t i = begin; i < end; w.next()) {
+      place(at.data(), leaves, count, axis, w);
+      const std::int64_t first = i % inner, n = std::min(inner - first, end - i);
+      f(e, at.data(), first, first + n, out + i * element);
+      i += n;
+    }
+  });
+}
+
+SINTER_API void for_each_whole_row(const space& s, const leaf* leaves, int count, const void* e,
+                                   void (*f)(const void* e, const cursor* at, std::int64_t n)) {
+  const std::int64_t n = s.extent[s.rank - 1], total = s.size();
+  parallel(total / n, total, [&](std::int64_t begin, std::int64_t end) {
+    walker w(s.extent, 0, s.rank - 1, leaves, count, begin);
+    std::vector<cursor> at(static_cast<std::size_t>(count));
+    for (std::int64_t i = begin; i < end; ++i, w.next()) {
+      place(at.data(), leaves, count, s.rank - 1, w);
+      f(e, at.data(), n);
+    }
+  });
+}
+
+SINTER_API const cursor* panel::row(std::int64_t r) const {
+  along->seek(r);
+  place(at, leaves, count, rank - 1, *of, *along);
+  return at;
+}
+
+SINTER_API void for_each_panel(space s, leaf* leaves, int count, int axis, const void* e,
+                               void (*f)(const void* e, const panel& p)) {
+  const int last = s.rank - 1;
+  std::rotate(s.extent + axis, s.extent + axis + 1, s.extent + last);
+  for (int k = 0; k < count; ++k)
+    std::rotate(leaves[k].stride + axis, leaves[k].stride + axis + 1, leaves[k].stride + last);
+  const std::int64_t rows = s.extent[last - 1], n = s.extent[last], total = s.size();
+  // Each thread gets a few, and a sum's order does not depend on how many there are.
+  const std::int64_t wanted = total / rows / (4 * threads()),
+                     columns = std::clamp<std::int64_t>(wanted / 64 * 64, 64, 256), tiles = (n + columns - 1) / columns;
+  parallel(total / rows / n * tiles, total, [&](std::int64_t begin, std::int64_t end) {
+    walker of(s.extent, 0, last - 1, leaves, count, begin / tiles), along(s.extent, last - 1, last, leaves, count, 0);
+    std::vector<cursor> at(static_cast<std::size_t>(count));
+    std::int64_t tile = begin % tiles;
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t low = tile * columns;
+      f(e, {rows, low, std::min(n, low + columns), leaves[0].stride[last - 1], leaves, count, s.rank, &of, &along,
+            at.data()});
+      if (++tile < tiles) continue;
+      tile = 0;
+      of.next();
+    }
+  });
+}
+
+SINTER_API storage run_rows(const operand_list& list, leaf* leaves, int count, const dim* extents, int rank,
+                            std::size_t element, const void* e, row_function f, const char* name, const void* signature,
+                            engine::pushing trace, device otherwise, location at) {
+  if (const device where = device_of(list, otherwise); where.is_cuda())
+    return run_stage_as(name, signature, list, {}, where, at, trace).memory;
+  dims d;
+  space s;
+  s.rank = rank;
+  for (int i = 0; i < rank; ++i) {
+    d.push(extents[i]);
+    s.extent[i] = extents[i];
+  }
+  storage memory = new_memory("tensor", d, element, at);
+  bind_leaves(list, rank, leaves);
+  for_each_row(s, leaves, count, e, f, static_cast<char*>(memory.data()), static_cast<std::int64_t>(element));
+  return memory;
+}
+
+}  // namespace sinter::detail

@@ -1,0 +1,192 @@
+// front/eager/moments.hpp: the variance and the 2-norm of a pointwise expression as one fused loop.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "blocks.hpp"
+
+namespace sinter::detail {
+
+/// What is known of some numbers: how many, their mean, and the sum of the squares of what is left without it.
+struct moments {
+  double count = 0, mean = 0, squares = 0;
+
+  moments() = default;
+  /// Of numbers whose differences from `shift` sum to `sum`, and the squares of these to `square`.
+  moments(double n, double shift, double sum, double square)
+      : count(n), mean(shift + sum / n), squares(square - sum * sum / n) {
+    if (squares < 0) squares = 0;                                    // what rounding leaves of equal numbers
+    if (std::isinf(square) && std::isfinite(sum)) squares = square;  // not less what is infinite, too
+  }
+};
+
+/// Sums of vectors and of their squares.
+template <class T>
+struct vector_sums {
+  simd::vec<T> sum{T(0)}, square{T(0)};
+
+  SINTER_INLINE void add(simd::vec<T> x) {
+    sum = sum + x;
+    square = square + x * x;
+  }
+  SINTER_INLINE void add(const vector_sums& other) {
+    sum = sum + other.sum;
+    square = square + other.square;
+  }
+  /// Adds the lanes to sums from `to_sum` and `to_square` on, which are `step` apart.
+  SINTER_INLINE void add_to(double* to_sum, double* to_square, int step) const {
+    constexpr int width = simd::vec<T>::width;
+    T lanes[2][width];
+    sum.store(lanes[0]);
+    square.store(lanes[1]);
+    for (int k = 0; k < width; ++k) to_sum[k * step] += lanes[0][k];
+    for (int k = 0; k < width; ++k) to_square[k * step] += lanes[1][k];
+  }
+};
+
+/// Adds up x - shift and its squares, over n elements.
+template <class T>
+void add_shifted(const T* x, std::int64_t n, T shift, double& sum, double& square) {
+  using vector = simd::vec<T>;
+  constexpr int width = vector::width;
+  const vector s(shift);
+  double a = 0, b = 0;
+  std::int64_t i = 0;
+  if (n >= width) {
+    vector_sums<T> v[4];  // at constant indices, so that they are registers
+    for (; i + 4 * width <= n; i += 4 * width) {
+      v[0].add(vector::load(x + i) - s);
+      v[1].add(vector::load(x + i + width) - s);
+      v[2].add(vector::load(x + i + 2 * width) - s);
+      v[3].add(vector::load(x + i + 3 * width) - s);
+    }
+    for (; i + width <= n; i += width) v[0].add(vector::load(x + i) - s);
+    v[0].add(v[1]);
+    v[2].add(v[3]);
+    v[0].add(v[2]);
+    v[0].add_to(&a, &b, 0);
+  }
+  for (; i < n; ++i) {
+    const T d = x[i] - shift;
+    a += d;
+    b += d * d;
+  }
+  sum += a;
+  square += b;
+}
+
+/// The same for each of n columns of some rows.
+template <class T>
+void add_shifted_columns(const T* x, std::int64_t rows, std::int64_t n, const T* shift, double* sum, double* square) {
+  using vector = simd::vec<T>;
+  constexpr int width = vector::width;
+  std::int64_t j = 0;
+  for (; j + width <= n; j += width) {
+    const vector s = vector::load(shift + j);
+    vector_sums<T> v;
+    for (std::int64_t r = 0; r < rows; ++r) v.add(vector::load(x + r * n + j) - s);
+    v.add_to(sum + j, square + j, 1);
+  }
+  for (; j < n; ++j)
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const T d = x[r * n + j] - shift[j];
+      sum[j] += d;
+      square[j] += d * d;
+    }
+}
+
+/// Variances of f32 or f64. Each chunk is taken relative to the mean of its first elements, so that no digits are lost to
+/// a mean far from 0.
+template <class T, class Out>
+struct variance_reduction : block_source<T> {
+  using Total = moments;
+
+  int ddof;
+  bool root;
+
+  static void merge(moments& a, const moments& b) {
+    const double n = a.count + b.count, share = b.count / n, d = b.mean - a.mean;
+    a.mean += d * share;
+    a.squares += b.squares + d * d * (a.count * share);
+    a.count = n;
+  }
+  Out result(const moments& m) const {
+    const double v = m.squares / std::max(m.count - ddof, 0.0);
+    return static_cast<Out>(static_cast<T>(root ? std::sqrt(v) : v));
+  }
+
+  moments over_rows(const reduction_space& s, const walker& of, walker& along, cursor* at, std::int64_t begin,
+                    std::int64_t end) const {
+    T shift = 0;
+    double sum = 0, square = 0;
+    this->each_block(s, of, along, at, begin, end, [&](const T* x, std::int64_t n, std::int64_t first) {
+      if (first == begin) {
+        const std::int64_t few = std::min(n, block_elements / 8);
+        add_shifted(x, few, x[0], sum, square);
+        shift = static_cast<T>(x[0] + sum / static_cast<double>(few));
+        sum = square = 0;
+      }
+      add_shifted(x, n, shift, sum, square);
+    });
+    return {static_cast<double>(end - begin), shift, sum, square};
+  }
+
+  void over_columns(const reduction_space& s, const walker& of, walker& along, cursor* at, std::int64_t low,
+                    std::int64_t high, std::int64_t begin, std::int64_t end, moments* totals) const {
+    const std::int64_t n = high - low;
+    T shift[reduce_columns];
+    double sum[reduce_columns] = {}, square[reduce_columns] = {};
+    this->each_rows(s, of, along, at, low, high, begin, end, [&](const T* x, std::int64_t rows, std::int64_t first) {
+      if (first == begin) {
+        std::copy_n(x, n, shift);
+        add_shifted_columns(x, rows, n, shift, sum, square);
+        for (std::int64_t j = 0; j < n; ++j) {
+          shift[j] = static_cast<T>(x[j] + sum[j] / static_cast<double>(rows));
+          sum[j] = square[j] = 0;
+        }
+      }
+      add_shifted_columns(x, rows, n, shift, sum, square);
+    });
+    for (std::int64_t j = 0; j < n; ++j) totals[j] = {static_cast<double>(end - begin), shift[j], sum[j], square[j]};
+  }
+};
+
+/// 2-norms of f32 or f64; the squares' sum is an f64.
+template <class T, class Out>
+struct norm_reduction : block_source<T> {
+  using Total = double;
+
+  static void merge(double& a, double b) { a += b; }
+  static Out result(double square) { return static_cast<Out>(static_cast<T>(std::sqrt(square))); }
+
+  double over_rows(const reduction_space& s, const walker& of, walker& along, cursor* at, std::int64_t begin,
+                   std::int64_t end) const {
+    double sum = 0, square = 0;
+    this->each_block(s, of, along, at, begin, end,
+                     [&](const T* x, std::int64_t n, std::int64_t) { add_shifted(x, n, T(0), sum, square); });
+    return square;
+  }
+
+  void over_columns(const reduction_space& s, const walker& of, walker& along, cursor* at, std::int64_t low,
+                    std::int64_t high, std::int64_t begin, std::int64_t end, double* totals) const {
+    const std::int64_t n = high - low;
+    const T shift[reduce_columns] = {};
+    double sum[reduce_columns] = {};
+    std::fill_n(totals, n, 0.0);
+    this->each_rows(s, of, along, at, low, high, begin, end, [&](const T* x, std::int64_t rows, std::int64_t) {
+      add_shifted_columns(x, rows, n, shift, sum, totals);
+    });
+  }
+};
+
+/// The variance of `e` over axes, its root where `root`, as Out; null where reduce_blocks has none.
+template <class Out, dims Result, class E>
+std::optional<tensor<Out, Result>> eager_variance(const E& e, const op_shapes::axis_list& axes, bool keep, int ddof,
+                                                  bool root, location at) {
+  const variance_reduction<typename E::value_type, Out> r{source_of(e), ddof, root};
+  return reduce_blocks<Out, Result>("var", r, e, axes, keep, at);
+}
+
+}  // namespace sinter::detail

@@ -1,0 +1,218 @@
+// front/evaluate/evaluate.hpp: the stage point: an expression becomes a tensor, by a loop or by nodes.
+#pragma once
+
+#include "../eager/fill.hpp"
+#include "../tensor/trace_push.hpp"
+
+namespace sinter {
+
+namespace detail {
+
+/// Pushes `e` onto the current trace and wraps the node.
+template <class E>
+SINTER_COLD auto push_value(const std::shared_ptr<engine::tracer>& t, const E& e, location at) {
+  const auto extents = extents_of(e, at);
+  return access::traced<typename E::value_type, E::static_shape>(t, push(*t, e, at), extents);
+}
+
+/// An element in every position, which unless it is `fixed` may follow from a floating argument of a trace. (below)
+template <class T, dims Shape>
+tensor<T, Shape> filled(const char* op, T value, const index_array<Shape.rank>& extents, target where, location at,
+                        bool fixed = false);
+
+/// The value of `e`, on the device of its tensors, or on `otherwise` when it has none.
+template <tensor_like E>
+auto evaluate_on(const E& e, device otherwise, location at) {
+  const auto& t = engine::current();
+  if (t) return push_value(t, e, at);
+  if constexpr (any_tensor<E>) {
+    if (e.is_traced()) check_tracer(access::tracer(e).get(), nullptr, at);
+    return e;
+  } else if constexpr (is_number<E>) {
+    e.check_traced_now(at);
+    using T = typename E::value_type;
+    return filled<T, dims{}>("tensor", static_cast<T>(e), {}, otherwise, at);
+  } else {
+    return eager_evaluate(e, at, otherwise);
+  }
+}
+
+template <tensor_like E>
+auto evaluate(const E& e, location at) {
+  return evaluate_on(e, {}, at);
+}
+
+/// A row-major copy of a view; also of one whose storage is shared.
+template <class T, dims Shape>
+tensor<T, Shape> materialize(const tensor<T, Shape>& view, location at) {
+  return eager_evaluate(view, at);
+}
+
+/// An element in every position of memory on a GPU.
+template <class T, dims Shape>
+tensor<T, Shape> filled_on_gpu(const char* op, T value, const index_array<Shape.rank>& extents, device where,
+                               location at) {
+  checked_numel(op, to_dims(extents), sizeof(T), at);
+  engine::operand number;
+  number.data = &value;
+  number.type = dtype_of<T>;
+  number.by_value = true;
+  const auto trace = [&] {
+    return push_number(*engine::current(), dtype_of<T>, &value, to_scalar(value), extents.data(), Shape.rank, at);
+  };
+  return from_output<T, Shape>(run_stage(op, &stage_signature<tensor<T, Shape>, literal<T>>, {&number, 1},
+                                         {as_numbers(extents.data()), extents.size()}, where, at, trace),
+                               extents);
+}
+
+/// An element in every position, as a constant node while tracing.
+template <class T, dims Shape>
+tensor<T, Shape> filled(const char* op, T value, const index_array<Shape.rank>& extents, target where, location at,
+                        bool fixed) {
+  check_static<Shape>(op, extents, at);
+  const device on = resolve(op, where, at);
+  if (const auto& t = engine::current()) {
+    checked_numel(op, to_dims(extents), sizeof(T), at);
+    return access::traced<T, Shape>(
+        t, push_constant(*t, dtype_of<T>, to_scalar(value), extents.data(), Shape.rank, at, fixed), extents);
+  }
+  if (on.is_cuda()) return filled_on_gpu<T, Shape>(op, value, extents, on, at);
+  auto out = empty<T, Shape>(op, extents, at);
+  const std::int64_t n = out.numel();
+  T* data = access::data(out);
+  parallel(n, n, [=](std::int64_t begin, std::int64_t end) { std::fill(data + begin, data + end, value); });
+  return out;
+}
+
+/// A size as a rank-0 tensor: while tracing what each call has for it.
+template <class T>
+tensor<T, dims{}> size_value(dim n, location at) {
+  const auto& t = engine::current();
+  if (n.is_symbolic())
+    return access::traced<T, dims{}>(t, ir::push_size(t->graph, dtype_of<T>, engine::to_ir(n), at), {});
+  return filled<T, dims{}>("size", static_cast<T>(n.bits), {}, t ? target() : target(device::cpu()), at);
+}
+
+template <class T, class Tensor>
+void store_scalar(Tensor& out, T value, location at) {
+  out = filled<T, Tensor::static_shape>("tensor", value, {}, {}, at);
+}
+
+}  // namespace detail
+
+template <class T, dims Shape>
+tensor<T, Shape> tensor<T, Shape>::contiguous(location at) const {
+  if (tracer_ || is_contiguous()) return *this;
+  concrete("contiguous", at);
+  return moved(memory_.where(), at);
+}
+
+template <class T, dims Shape>
+sinter::device tensor<T, Shape>::device(location at) const {
+  if (tracer_) return tracer_.tracer()->where.value_or(engine::default_device());
+  concrete("device", at);
+  return memory_.where();
+}
+
+template <class T, dims Shape>
+tensor<T, Shape> tensor<T, Shape>::to(sinter::device where, location at) const {
+  if (tracer_) detail::fail_moved_while_traced(at);
+  concrete("to", at);
+  return where == memory_.where() ? *this : moved(where, at);
+}
+
+template <class T, dims Shape>
+tensor<T, Shape> tensor<T, Shape>::to(sinter::device where, non_blocking_t, location at) const {
+  if (tracer_) detail::fail_moved_while_traced(at);
+  concrete("to", at);
+  return where == memory_.where() ? *this : moved(where, at, false);
+}
+
+template <class T, dims Shape>
+tensor<T, Shape> tensor<T, Shape>::moved(sinter::device where, location at, bool waits) const {
+  engine::operand x;
+  detail::operand_list list{&x};
+  detail::collect(*this, list, at);
+  storage memory = detail::moved(x, where, at, waits);
+  T* const first = static_cast<T*>(memory.data());
+  return detail::access::make<T, Shape>(std::move(memory), first, extents_, detail::row_major(extents_));
+}
+
+template <class T, dims Shape>
+tensor<T, Shape> tensor<T, Shape>::now(const char* what, location at, bool for_good) const {
+  const engine::captured x = engine::read(*tracer_, what, at, for_good);
+  index_array<rank> extents, strides;
+  std::copy_n(x.extents.begin(), rank, extents.begin());
+  std::copy_n(x.strides.begin(), rank, strides.begin());
+  return detail::access::make<T, Shape>(x.memory, static_cast<T*>(x.data), extents, strides);
+}
+
+template <class T, dims Shape>
+tensor<T, Shape> tensor<T, Shape>::on_host(const char* what, location at) const {
+  if (memory_ && !engine::reads_count && !on_gpu()) {
+    memory_.settle();
+    return *this;
+  }
+  tensor here;
+  void* first = data_;
+  here.extents_ = extents_;
+  here.strides_ = strides_;
+  here.memory_ = detail::read_on_host(tracer_, memory_, dtype_of<T>, first, here.extents_.data(), here.strides_.data(),
+                                      rank, what, at);
+  here.data_ = static_cast<T*>(first);
+  return here;
+}
+
+template <class T, dims Shape>
+T* tensor<T, Shape>::copy_to_read(const char* what, location at) const {
+  storage copy = engine::copy_to_read(*tracer_);
+  if (!copy) {
+    const tensor x = now(what, at);
+    const engine::tracing_scope eagerly(nullptr);
+    copy = x.moved(x.memory_.where(), at).memory_;
+    engine::keep_copy(*tracer_, copy, at);
+  }
+  return static_cast<T*>(copy.data());
+}
+
+template <class T, dims Shape>
+T& tensor<T, Shape>::element_of_copy(const index_array<rank>& index, location at) const {
+  T* const copy = copy_to_read("element access", at);
+  const tensor x = now("element access", at);
+  if (x.on_gpu()) detail::fail_on_gpu("element access", detail::to_dims(x.extents_), x.memory_.where(), at);
+  std::int64_t offset = 0;
+  for (std::size_t i = 0; i < rank; ++i) {
+    if (index[i] < 0 || index[i] >= x.extents_[i])
+      detail::fail_index(detail::to_dims(index), detail::to_dims(x.extents_), at);
+    offset = offset * x.extents_[i] + index[i];
+  }
+  return copy[offset];
+}
+
+template <class T, dims Shape>
+void tensor<T, Shape>::from_list(const typename detail::nested<T, rank>::type& list, const detail::target& where,
+                                 location at) {
+  index_array<rank> extents{};
+  detail::nested_extents<T, rank>(list, extents.data(), true, at);
+  detail::check_static<Shape>("tensor", extents, at);
+  storage memory = detail::new_memory("tensor", detail::to_dims(extents), sizeof(T), at);
+  detail::nested_copy<T, rank>(list, static_cast<T*>(memory.data()));
+  memory = detail::placed(std::move(memory), static_cast<std::size_t>(detail::product(extents)) * sizeof(T), where, at);
+  T* const first = static_cast<T*>(memory.data());
+  *this = detail::access::make<T, Shape>(std::move(memory), first, extents, detail::row_major(extents));
+}
+
+template <class T, dims Shape>
+void tensor<T, Shape>::fill_on_gpu(T value, location at) const {
+  if (!is_contiguous())
+    fail("fill",
+         "the tensor is a view with gaps on " + memory_.where().text() + "; fill a contiguous tensor, or use where()",
+         at);
+  const engine::tracing_scope eagerly(nullptr);
+  const auto from = detail::filled_on_gpu<T, Shape>("fill", value, extents_, memory_.where(), at);
+  engine::copy(memory_, data_, from.memory_, from.data_, static_cast<std::size_t>(numel()) * sizeof(T));
+}
+
+using detail::evaluate;
+
+}  // namespace sinter

@@ -1,0 +1,291 @@
+// front/functions/nn.hpp: softmax, normalisation and losses, as ordinary functions over the primitives.
+#pragma once
+
+#include "../eager/rows.hpp"
+#include "indexing.hpp"
+#include "reductions.hpp"
+
+namespace sinter {
+
+namespace detail {
+
+/// exp(x - max) and its sum along the axis; the maximum has no derivative, since it cancels.
+template <axis_list Axes, class Y>
+auto shifted(const Y& y, const char* op, location at) {
+  return sub(y, detail::evaluate(stop_gradient(max_over<Axes, true>(y, at, op), at), at), at);
+}
+
+template <class X>
+using wide_element = compute_type<element_of<X>>;
+
+/// On the host `rows` of `x` as one loop, or else what `nodes` gives.
+template <class T, class X, class Rows, class Nodes, class... More>
+auto in_rows(const char* op, const X& x, int axis, const Rows& rows, location at, const Nodes& nodes,
+             const More&... more) {
+  using result = decltype(nodes());
+  if (!engine::current())
+    if (auto y = eager_rows<result::static_shape>(op, x, axis, rows, at, more...)) return narrow<T>(*y, at);
+  return nodes();
+}
+
+template <int Axis, class X>
+auto softmax_over(const X& x, location at) {
+  if constexpr (takes_floats<named::softmax, X>()) {
+    constexpr auto axes = checked_axes<named::softmax, X::rank, Axis>();
+    const auto& wider = wide(x, at);
+    return in_rows<element_of<X>>("softmax", wider, axes[0],
+                                  softmax_rows<wide_element<X>, softmax_of<wide_element<X>>>{}, at, [&] {
+                                    const auto y = detail::evaluate(wider, at);
+                                    const auto e = detail::evaluate(exp(shifted<axes>(y, "softmax", at), at), at);
+                                    const auto part = detail::evaluate(div(1, sum_over<axes, true>(e, at), at), at);
+                                    return narrow<element_of<X>>(mul(e, part, at), at);
+                                  });
+  } else {
+    return x;
+  }
+}
+
+template <int Axis, class X>
+auto log_softmax_over(const X& x, location at) {
+  if constexpr (takes_floats<named::log_softmax, X>()) {
+    constexpr auto axes = checked_axes<named::log_softmax, X::rank, Axis>();
+    const auto& wider = wide(x, at);
+    return in_rows<element_of<X>>(
+        "log_softmax", wider, axes[0], softmax_rows<wide_element<X>, log_softmax_of<wide_element<X>>>{}, at, [&] {
+          const auto y = detail::evaluate(wider, at);
+          const auto z = shifted<axes>(y, "log_softmax", at);
+          return narrow<element_of<X>>(sub(z, log(sum_over<axes, true>(exp(z, at), at), at), at), at);
+        });
+  } else {
+    return x;
+  }
+}
+
+/// The element of z that each label names, along z's last axis. In kernels a sum over a mask: with its derivative it
+/// fuses into the loops over the row, where a gather's derivative would be a scatter.
+template <class Z, class Labels>
+auto at_labels(const Z& z, const Labels& labels, bool in_kernels, location at) {
+  using L = typename Labels::value_type;
+  constexpr auto axes = op_shapes::normalize({-1}, Z::rank);
+  const dim count = extents_of(z, at)[Z::rank - 1];
+  if (in_kernels) {
+    if (tracing()) check_later("cross_entropy", untyped(labels, at), count, at);
+    const index_leaf<L, dims{dyn}> classes({count}, 0);
+    const auto picked = where(eq(expand_dims<-1>(labels, at), classes, at), z, 0, at);
+    return sum_over<axes, false>(picked, at);
+  } else {
+    checked_indices("cross_entropy", untyped(labels, at), count, at);
+    return drop_kept<axes, false>(take_along_axis(z, expand_dims<-1>(labels, at), axis<-1>, at), at);
+  }
+}
+
+template <dims Logits, dims Labels>
+constexpr bool check_labels() {
+  constexpr bool rank = Labels.rank == Logits.rank - 1;
+  constexpr bool extents = !rank || fits(op_shapes::part(Logits, 0, Logits.rank - 1), Labels);
+  static_assert(rank, "sinter: [cross_entropy] labels have one axis less than the logits");
+  static_assert(extents, "sinter: [cross_entropy] the static shapes of logits and labels differ before the last axis");
+  return rank && extents;
+}
+
+/// The parts of logsumexp, apart: where the logits are large and alike, their sum has lost the logarithm.
+template <class T>
+struct exp_totals : logsumexp_reduction<T, T> {
+  using Total = typename logsumexp_reduction<T, T>::Total;
+  static Total result(const Total& t) { return t; }
+};
+
+/// -log(softmax(z))[label] of each row in f64, storing z nowhere; null where with_reduction_space is false.
+template <class Z, class Labels>
+auto eager_row_losses(const Z& z, const Labels& labels, location at) {
+  using T = typename Z::value_type;
+  constexpr auto axes = op_shapes::normalize({-1}, Z::rank);
+  constexpr dims shape = op_shapes::reduce(Z::static_shape, axes, false).shape;
+  std::optional<tensor<double, shape>> loss;
+  series<exp_total<T>> totals;
+  const bool here = with_reduction_space(z, axes, at, [&](const reduction_space& s) {
+    totals.resize(static_cast<std::size_t>(s.results));
+    if (s.results > 0) run_reduction(exp_totals<T>{{source_of(z)}}, s, totals.data());
+  });
+  if (!here) return loss;
+  const auto chosen = checked_indices("cross_entropy", untyped(labels, at), extents_of(z, at)[Z::rank - 1], at);
+  loss = empty_result<double, shape>("cross_entropy", z, axes, false, at);
+  double* const out = access::data(*loss);
+  for_each_chosen(z, chosen, at, [&](std::int64_t row, T x) {
+    const auto& t = totals[static_cast<std::size_t>(row)];
+    const double below = static_cast<double>(t.max) - static_cast<double>(x);
+    out[row] = std::isfinite(t.max) ? below + std::log(t.sum) : std::numeric_limits<double>::quiet_NaN();
+  });
+  return loss;
+}
+
+template <class T, class X, class Labels>
+tensor<T, dims{}> cross_entropy_of(const X& logits, const Labels& labels, location at) {
+  constexpr auto axes = op_shapes::normalize({-1}, X::rank);
+  const dims rows = to_dims(extents_of(logits, at)), classes = to_dims(extents_of(labels, at));
+  if (op_shapes::part(rows, 0, X::rank - 1) != classes)
+    fail("cross_entropy",
+         "logits are " + text::shape(rows) + ", labels are " + text::shape(classes) +
+             "; labels have the logits' extents without the last" +
+             hint_unassigned(std::array{rows, classes}.data(), 2),
+         at);
+  constexpr axis_list all_rows = op_shapes::all_axes(X::rank - 1);
+  const auto& wider = wide(logits, at);
+  if (!engine::current())
+    if (const auto loss = eager_row_losses(wider, labels, at))
+      return detail::evaluate(sinter::cast<T>(mean_over<all_rows, false>(*loss, at), at), at);
+  const auto y = detail::evaluate(wider, at);
+  const auto z = shifted<axes>(y, "cross_entropy", at);
+  const auto all = log(sum_over<axes, false>(exp(z, at), at), at);
+  const bool in_kernels = tracing() || y.device(at).is_cuda();
+  const auto loss = sub(all, at_labels(z, labels, in_kernels, at), at);
+  return narrow<T>(mean_over<all_rows, false>(loss, at), at);
+}
+
+template <class Y>
+inline constexpr axis_list last_axis = op_shapes::normalize({-1}, Y::rank);
+
+/// False after the compile-time error that Name, which works on the last axis of X, does not take X and what scales it.
+template <class Name, class X, class... Scales>
+constexpr bool takes_rows() {
+  if constexpr (X::rank == 0) return Name::template refuse<fault::rank>();
+  else return takes_floats<Name, X, Scales...>();
+}
+
+/// (x - mean) / sqrt(variance + eps) over the last axis, in f32 or f64.
+template <class Y>
+auto standardised(const Y& y, double eps, location at) {
+  constexpr auto axes = last_axis<Y>;
+  const auto d = sub(y, mean_over<axes, true>(y, at), at);
+  const auto v = mean_over<axes, true>(mul(d, d, at), at);
+  return mul(d, rsqrt(add(v, eps, at), at), at);
+}
+
+/// y / sqrt(mean(y²) + eps) over the last axis.
+template <class Y>
+auto unit_rms(const Y& y, double eps, location at) {
+  return mul(y, rsqrt(add(mean_over<last_axis<Y>, true>(mul(y, y, at), at), eps, at), at), at);
+}
+
+}  // namespace detail
+
+/// exp(x) / sum(exp(x)) along an axis, the last by default, relative to the maximum. Floating dtypes; f16 and bf16 are
+/// computed in f32. A row of -inf gives NaN. user_error over an axis of extent 0.
+template <int Axis = -1, tensor_like X>
+auto softmax(const X& x, location at = location::current()) {
+  return detail::softmax_over<Axis>(x, at);
+}
+template <tensor_like X, int A>
+auto softmax(const X& x, axis_t<A>, location at = location::current()) {
+  return detail::softmax_over<A>(x, at);
+}
+
+/// log(softmax(x)), as x - max - log(sum(exp(x - max))); dtypes and errors are softmax's.
+template <int Axis = -1, tensor_like X>
+auto log_softmax(const X& x, location at = location::current()) {
+  return detail::log_softmax_over<Axis>(x, at);
+}
+template <tensor_like X, int A>
+auto log_softmax(const X& x, axis_t<A>, location at = location::current()) {
+  return detail::log_softmax_over<A>(x, at);
+}
+
+/// (x - mean) / sqrt(var + eps) over the last axis (Ba, Kiros and Hinton, 2016). Floating dtypes.
+template <tensor_like X>
+auto layer_norm(const X& x, double eps = 1e-5, location at = location::current()) {
+  if constexpr (detail::takes_rows<detail::named::layer_norm, X>()) {
+    using T = typename X::value_type;
+    const auto& wider = detail::wide(x, at);
+    const detail::layer_norm_rows<detail::wide_element<X>> rows{{}, eps};
+    return detail::in_rows<T>("layer_norm", wider, X::rank - 1, rows, at, [&] {
+      return detail::narrow<T>(detail::standardised(detail::evaluate(wider, at), eps, at), at);
+    });
+  } else {
+    return x;
+  }
+}
+/// layer_norm(x) · gamma + beta; gamma and beta broadcast against x.
+template <tensor_like X, tensor_like Gamma, tensor_like Beta>
+auto layer_norm(const X& x, const Gamma& gamma, const Beta& beta, double eps = 1e-5,
+                location where = location::current()) {
+  if constexpr (detail::takes_rows<detail::named::layer_norm, X, Gamma, Beta>()) {
+    const location at = where.in("layer_norm");
+    using T = typename X::value_type;
+    const auto& wider = detail::wide(x, at);
+    const auto& scale = detail::wide(gamma, at);
+    const auto& offset = detail::wide(beta, at);
+    const detail::layer_norm_rows<detail::wide_element<X>, std::remove_cvref_t<decltype(scale)>,
+                                  std::remove_cvref_t<decltype(offset)>>
+        rows{{{&scale, &offset}}, eps};
+    return detail::in_rows<T>(
+        "layer_norm", wider, X::rank - 1, rows, at,
+        [&] {
+          const auto scaled = mul(detail::standardised(detail::evaluate(wider, at), eps, at), scale, at);
+          return detail::narrow<T>(add(scaled, offset, at), at);
+        },
+        scale, offset);
+  } else {
+    return x;
+  }
+}
+
+/// x / sqrt(mean(x²) + eps) over the last axis (Zhang and Sennrich, 2019). Floating dtypes.
+template <tensor_like X>
+auto rms_norm(const X& x, double eps = 1e-5, location where = location::current()) {
+  if constexpr (detail::takes_rows<detail::named::rms_norm, X>()) {
+    const location at = where.in("rms_norm");
+    using T = typename X::value_type;
+    const auto& wider = detail::wide(x, at);
+    const detail::rms_norm_rows<detail::wide_element<X>> rows{{}, eps};
+    return detail::in_rows<T>("rms_norm", wider, X::rank - 1, rows, at, [&] {
+      return detail::narrow<T>(detail::unit_rms(detail::evaluate(wider, at), eps, at), at);
+    });
+  } else {
+    return x;
+  }
+}
+/// rms_norm(x) · gamma; gamma broadcasts against x.
+template <tensor_like X, tensor_like Gamma>
+auto rms_norm(const X& x, const Gamma& gamma, double eps = 1e-5, location where = location::current()) {
+  if constexpr (detail::takes_rows<detail::named::rms_norm, X, Gamma>()) {
+    const location at = where.in("rms_norm");
+    using T = typename X::value_type;
+    const auto& wider = detail::wide(x, at);
+    const auto& scale = detail::wide(gamma, at);
+    const detail::rms_norm_rows<detail::wide_element<X>, std::remove_cvref_t<decltype(scale)>> rows{{{&scale}}, eps};
+    return detail::in_rows<T>(
+        "rms_norm", wider, X::rank - 1, rows, at,
+        [&] { return detail::narrow<T>(mul(detail::unit_rms(detail::evaluate(wider, at), eps, at), scale, at), at); },
+        scale);
+  } else {
+    return x;
+  }
+}
+
+/// The mean over all rows of -log(softmax(logits))[label]: logits (…, classes), labels (…) of i32 or i64. A label outside
+/// [0, classes) is a user_error; in compiled code it contributes log(sum(exp(x - max))), as if its logit were the largest.
+template <tensor_like X, tensor_like Labels>
+auto cross_entropy(const X& logits, const Labels& labels, location at = location::current()) {
+  using T = typename X::value_type;
+  using name = detail::named::cross_entropy;
+  if constexpr (!detail::takes_floats<name, X>() || !detail::check_index_dtype<name, Labels>())
+    return tensor<T, dims{}>();
+  else if constexpr (!detail::check_labels<X::static_shape, Labels::static_shape>()) return tensor<T, dims{}>();
+  else return detail::cross_entropy_of<T>(logits, labels, at);
+}
+
+/// The mean of (a - b)² over all elements, floating dtypes; a and b broadcast.
+template <tensor_like A, tensor_like B>
+auto mse_loss(const A& a, const B& b, location where = location::current()) {
+  using T = typename A::value_type;
+  if constexpr (detail::takes_floats<detail::named::mse_loss, A, B>()) {
+    const location at = where.in("mse_loss");
+    const auto d = sub(detail::wide(a, at), detail::wide(b, at), at);
+    constexpr auto axes = op_shapes::all_axes(std::remove_cvref_t<decltype(d)>::rank);
+    return detail::narrow<T>(detail::mean_over<axes, false>(mul(d, d, at), at), at);
+  } else {
+    return tensor<T, dims{}>();
+  }
+}
+
+}  // namespace sinter

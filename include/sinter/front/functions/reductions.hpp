@@ -1,0 +1,298 @@
+// front/functions/reductions.hpp: functions that combine elements over axes; pointwise operands are read once and never stored.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "../eager/logsumexp.hpp"
+#include "../eager/moments.hpp"
+#include "../evaluate/evaluate.hpp"
+#include "../shapes/axes.hpp"
+#include "arg_reduce.hpp"
+#include "pointwise.hpp"
+#include "reduce.hpp"
+
+namespace sinter {
+
+namespace detail {
+
+using op_shapes::axis_list;
+
+template <class X>
+using element_of = typename X::value_type;
+
+/// Statistics of halves are computed in f32 and rounded once.
+template <class X>
+constexpr decltype(auto) wide(const X& x, location at) {
+  if constexpr (vocabulary::is_half<element_of<X>>) return sinter::cast<float>(x, at);
+  else return (x);
+}
+template <class T, class X>
+auto narrow(const X& x, location at) {
+  if constexpr (vocabulary::is_half<T>) return detail::evaluate(sinter::cast<T>(x, at), at);
+  else return detail::evaluate(x, at);
+}
+
+/// How many elements a reduction combines into one.
+template <axis_list Axes, class X>
+dim combined(const X& x, location at) {
+  const auto e = extents_of(x, at);
+  dim n = 1;
+  for (int a : Axes) n *= e[static_cast<std::size_t>(a)];
+  return n;
+}
+
+template <axis_list Axes, bool Keep, class X>
+auto sum_over(const X& x, location at) {
+  static_assert(!is_bool(dtype_of<element_of<X>>),
+                "sinter: [sum] takes numbers, not bool; count with sum(cast<std::int64_t>(x))");
+  return reduce<ir::op::add, Axes, Keep>(x, "sum", at);
+}
+
+template <axis_list Axes, bool Keep, class X>
+auto prod_over(const X& x, location at) {
+  static_assert(!is_bool(dtype_of<element_of<X>>),
+                "sinter: [prod] takes numbers, not bool; cast with cast<std::int64_t>(x)");
+  return reduce<ir::op::mul, Axes, Keep>(x, "prod", at);
+}
+
+/// `op` is what the user called.
+template <axis_list Axes, bool Keep, class X>
+auto max_over(const X& x, location at, const char* op = "max") {
+  static_assert(!is_bool(dtype_of<element_of<X>>), "sinter: [max] takes numbers, not bool; use any(x)");
+  return reduce<ir::op::maximum, Axes, Keep>(x, op, at);
+}
+
+template <axis_list Axes, bool Keep, class X>
+auto min_over(const X& x, location at) {
+  static_assert(!is_bool(dtype_of<element_of<X>>), "sinter: [min] takes numbers, not bool; use all(x)");
+  return reduce<ir::op::minimum, Axes, Keep>(x, "min", at);
+}
+
+template <axis_list Axes, bool Keep, class X>
+auto any_over(const X& x, location at) {
+  if constexpr (is_bool(dtype_of<element_of<X>>)) return reduce<ir::op::bit_or, Axes, Keep>(x, "any", at);
+  else return reduce<ir::op::bit_or, Axes, Keep>(ne(x, 0, at), "any", at);
+}
+
+template <axis_list Axes, bool Keep, class X>
+auto all_over(const X& x, location at) {
+  if constexpr (is_bool(dtype_of<element_of<X>>)) return reduce<ir::op::bit_and, Axes, Keep>(x, "all", at);
+  else return reduce<ir::op::bit_and, Axes, Keep>(ne(x, 0, at), "all", at);
+}
+
+/// x / n.
+template <class X>
+auto divided(const X& x, dim n, location at) {
+  if (n.is_symbolic()) return detail::evaluate(div(x, n, at), at);
+  return detail::evaluate(div(x, formula_number{static_cast<double>(n.bits)}, at), at);
+}
+
+template <axis_list Axes, bool Keep, class X>
+auto mean_over(const X& x, location at) {
+  if constexpr (takes_floats<named::mean, X>())
+    return narrow<element_of<X>>(divided(sum_over<Axes, Keep>(wide(x, at), at), combined<Axes>(x, at), at), at);
+  else return x;
+}
+
+/// The root of a sum of squares: where that is 0 its cotangent is handed down as it is, and the squares' own derivatives are 0.
+template <class X>
+auto root_of_squares(const X& sum, location at) {
+  const auto positive = gt(sum, 0, at);
+  return detail::evaluate(where(positive, sqrt(where(positive, sum, 1, at), at), sum, at), at);
+}
+
+/// The variance or its root: on the host one loop, in nodes two passes: the mean, then the mean square of what is left. Divides
+/// by n - ddof, or by 0 when that is less.
+template <axis_list Axes, bool Keep, bool Root, class X>
+auto variance(const X& x, int ddof, location at) {
+  using T = element_of<X>;
+  const auto& wider = wide(x, at);
+  if constexpr (X::rank > 0)
+    if (!engine::current()) {
+      constexpr dims shape = op_shapes::reduce(X::static_shape, Axes, Keep).shape;
+      if (auto v = eager_variance<T, shape>(wider, Axes, Keep, ddof, Root, at)) return *std::move(v);
+    }
+  const auto y = detail::evaluate(wider, at);
+  const auto d = sub(y, mean_over<Axes, true>(y, at), at);
+  const dim n = combined<Axes>(x, at) - ddof;
+  const auto v = divided(sum_over<Axes, Keep>(mul(d, d, at), at), n < 0 ? dim(0) : n, at);
+  if constexpr (Root) return narrow<T>(root_of_squares(v, at), at);
+  else return narrow<T>(v, at);
+}
+template <axis_list Axes, bool Keep, class X>
+auto var_over(const X& x, int ddof, location at) {
+  if constexpr (takes_floats<named::var, X>()) return variance<Axes, Keep, false>(x, ddof, at);
+  else return x;
+}
+template <axis_list Axes, bool Keep, class X>
+auto std_over(const X& x, int ddof, location at) {
+  if constexpr (takes_floats<named::std, X>()) return variance<Axes, Keep, true>(x, ddof, at);
+  else return x;
+}
+
+/// The maximum with no derivative, and 0 in place of infinities and NaN: what exponents are taken relative to.
+template <axis_list Axes, class X>
+auto finite_max(const X& x, location at) {
+  const auto m = max_over<Axes, true>(x, at, "logsumexp");
+  return detail::evaluate(stop_gradient(where(isfinite(m, at), m, 0, at), at), at);
+}
+
+template <axis_list Axes, bool Keep, class X>
+auto drop_kept(const X& x, location at) {
+  if constexpr (Keep) return x;
+  else
+    return typed<element_of<X>, op_shapes::reduce(X::static_shape, Axes, false).shape>(
+        views::reshape(untyped(x, at), op_shapes::reduce(to_dims(x.shape()), Axes, false).shape, at), at);
+}
+
+template <axis_list Axes, bool Keep, class X>
+auto logsumexp_over(const X& x, location at) {
+  if constexpr (takes_floats<named::logsumexp, X>()) {
+    const auto& wider = wide(x, at);
+    if constexpr (X::rank > 0)
+      if (!engine::current()) {
+        constexpr dims shape = op_shapes::reduce(X::static_shape, Axes, Keep).shape;
+        const auto source = source_of(wider);
+        const logsumexp_reduction<element_of<std::remove_cvref_t<decltype(wider)>>, element_of<X>> r{source};
+        if (auto v = reduce_blocks<element_of<X>, shape>("logsumexp", r, wider, Axes, Keep, at)) return *std::move(v);
+      }
+    const auto y = detail::evaluate(wider, at);
+    const auto m = finite_max<Axes>(y, at);
+    const auto s = sum_over<Axes, Keep>(exp(sub(y, m, at), at), at);
+    return narrow<element_of<X>>(add(log(s, at), drop_kept<Axes, Keep>(m, at), at), at);
+  } else {
+    return x;
+  }
+}
+
+template <int Ord, axis_list Axes, bool Keep, class X>
+auto norm_over(const X& x, location at) {
+  if constexpr (takes_floats<named::norm, X>()) {
+    using T = element_of<X>;
+    if constexpr (Ord == 1) {
+      return narrow<T>(sum_over<Axes, Keep>(abs(wide(x, at), at), at), at);
+    } else if constexpr (Ord == std::numeric_limits<int>::max()) {
+      return max_over<Axes, Keep>(abs(x, at), at, "norm");
+    } else {
+      static_assert(Ord == 2, "sinter: [norm] the order is 1, 2 or norm_max");
+      const auto& y = wide(x, at);
+      if constexpr (X::rank > 0)
+        if (!engine::current()) {
+          constexpr dims shape = op_shapes::reduce(X::static_shape, Axes, Keep).shape;
+          const norm_reduction<element_of<std::remove_cvref_t<decltype(y)>>, T> r{source_of(y)};
+          if (auto v = reduce_blocks<T, shape>("norm", r, y, Axes, Keep, at)) return *std::move(v);
+        }
+      return narrow<T>(root_of_squares(sum_over<Axes, Keep>(mul(y, y, at), at), at), at);
+    }
+  } else {
+    return x;
+  }
+}
+
+}  // namespace detail
+
+/// As norm's order: the largest magnitude.
+inline constexpr int norm_max = std::numeric_limits<int>::max();
+
+// NAME(x), NAME(x, axis<…>), NAME(x, axis<…>, keepdims), NAME(x, keepdims).
+#define SINTER_REDUCTION(NAME)                                                                                     \
+  template <tensor_like X, int... A>                                                                               \
+  auto NAME(const X& x, axis_t<A...> = {}, location at = location::current()) {                                    \
+    return detail::NAME##_over<detail::checked_axes<detail::named::NAME, X::rank, A...>().sorted(), false>(x, at); \
+  }                                                                                                                \
+  template <tensor_like X, int... A>                                                                               \
+  auto NAME(const X& x, axis_t<A...>, keepdims_t, location at = location::current()) {                             \
+    return detail::NAME##_over<detail::checked_axes<detail::named::NAME, X::rank, A...>().sorted(), true>(x, at);  \
+  }                                                                                                                \
+  template <tensor_like X>                                                                                         \
+  auto NAME(const X& x, keepdims_t, location at = location::current()) {                                           \
+    return detail::NAME##_over<op_shapes::all_axes(X::rank), true>(x, at);                                         \
+  }
+
+/// The sum over axes, all by default. Numbers; keeps the dtype: integers wrap, f16 and bf16 sum in f32. Of nothing: 0.
+SINTER_REDUCTION(sum)
+/// The product over axes. Numbers; integers wrap. Of nothing: 1.
+SINTER_REDUCTION(prod)
+/// The largest element over axes; NaN if any is NaN. Numbers. user_error over an axis of extent 0.
+SINTER_REDUCTION(max)
+/// The smallest element over axes; NaN if any is NaN. Numbers. user_error over an axis of extent 0.
+SINTER_REDUCTION(min)
+/// True where some element is not 0. Any dtype; of nothing: false.
+SINTER_REDUCTION(any)
+/// True where no element is 0. Any dtype; of nothing: true.
+SINTER_REDUCTION(all)
+/// The mean over axes, floating dtypes. Of nothing: NaN.
+SINTER_REDUCTION(mean)
+/// log(sum(exp(x))) over axes, as m + log(sum(exp(x - m))) with m the largest finite element: no overflow; -inf where every
+/// element is. Floating dtypes; user_error over an axis of extent 0.
+SINTER_REDUCTION(logsumexp)
+#undef SINTER_REDUCTION
+
+// NAME(x, axis<…>, ddof), NAME(x, axis<…>, keepdims, ddof), NAME(x, keepdims, ddof), each without ddof, NAME(x).
+#define SINTER_DEVIATION(NAME)                                                                                      \
+  template <tensor_like X, int... A>                                                                                \
+  auto NAME(const X& x, axis_t<A...> = {}, int ddof = 0, location at = location::current()) {                       \
+    return detail::NAME##_over<detail::checked_axes<detail::named::NAME, X::rank, A...>().sorted(), false>(x, ddof, \
+                                                                                                           at);     \
+  }                                                                                                                 \
+  template <tensor_like X, int... A>                                                                                \
+  auto NAME(const X& x, axis_t<A...>, keepdims_t, int ddof = 0, location at = location::current()) {                \
+    return detail::NAME##_over<detail::checked_axes<detail::named::NAME, X::rank, A...>().sorted(), true>(x, ddof,  \
+                                                                                                          at);      \
+  }                                                                                                                 \
+  template <tensor_like X>                                                                                          \
+  auto NAME(const X& x, keepdims_t, int ddof = 0, location at = location::current()) {                              \
+    return detail::NAME##_over<op_shapes::all_axes(X::rank), true>(x, ddof, at);                                    \
+  }
+
+/// The variance over axes, divided by n - ddof (0 by default). Floating dtypes. Of nothing: NaN.
+SINTER_DEVIATION(var)
+/// The square root of var. Write sinter::std: beside `using namespace sinter` the bare name is also the namespace.
+SINTER_DEVIATION(std)
+#undef SINTER_DEVIATION
+
+/// The 2-norm over axes, sqrt(sum(x²)); norm<1> sums magnitudes, norm<norm_max> is the largest (user_error over an axis of
+/// extent 0). Floating dtypes.
+template <int Ord = 2, tensor_like X, int... A>
+auto norm(const X& x, axis_t<A...> = {}, location at = location::current()) {
+  return detail::norm_over<Ord, detail::checked_axes<detail::named::norm, X::rank, A...>().sorted(), false>(x, at);
+}
+template <int Ord = 2, tensor_like X, int... A>
+auto norm(const X& x, axis_t<A...>, keepdims_t, location at = location::current()) {
+  return detail::norm_over<Ord, detail::checked_axes<detail::named::norm, X::rank, A...>().sorted(), true>(x, at);
+}
+template <int Ord = 2, tensor_like X>
+auto norm(const X& x, keepdims_t, location at = location::current()) {
+  return detail::norm_over<Ord, op_shapes::all_axes(X::rank), true>(x, at);
+}
+
+// The index of the first extreme along one axis, or in row-major order over all: NAME(x), NAME(x, axis<1>), with keepdims or without.
+#define SINTER_ARG(NAME, COMBINER)                                                                                 \
+  template <tensor_like X>                                                                                         \
+  auto NAME(const X& x, location at = location::current()) {                                                       \
+    return detail::arg_reduce<detail::named::NAME, COMBINER, op_shapes::all_axes(X::rank), false>(x, at);          \
+  }                                                                                                                \
+  template <tensor_like X>                                                                                         \
+  auto NAME(const X& x, keepdims_t, location at = location::current()) {                                           \
+    return detail::arg_reduce<detail::named::NAME, COMBINER, op_shapes::all_axes(X::rank), true>(x, at);           \
+  }                                                                                                                \
+  template <tensor_like X, int... A>                                                                               \
+  auto NAME(const X& x, axis_t<A...>, location at = location::current()) {                                         \
+    constexpr int axis = detail::one_axis<detail::named::NAME, X::rank, A...>();                                   \
+    return detail::arg_reduce<detail::named::NAME, COMBINER, op_shapes::normalize({axis}, X::rank), false>(x, at); \
+  }                                                                                                                \
+  template <tensor_like X, int... A>                                                                               \
+  auto NAME(const X& x, axis_t<A...>, keepdims_t, location at = location::current()) {                             \
+    constexpr int axis = detail::one_axis<detail::named::NAME, X::rank, A...>();                                   \
+    return detail::arg_reduce<detail::named::NAME, COMBINER, op_shapes::normalize({axis}, X::rank), true>(x, at);  \
+  }
+
+/// The i64 index of the first largest element, NaN counting as largest. Numbers; user_error over an axis of extent 0.
+SINTER_ARG(argmax, ir::op::maximum)
+/// The i64 index of the first smallest element, NaN counting as smallest. Numbers; user_error over an axis of extent 0.
+SINTER_ARG(argmin, ir::op::minimum)
+#undef SINTER_ARG
+
+}  // namespace sinter

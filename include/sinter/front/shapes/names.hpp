@@ -1,0 +1,85 @@
+// front/shapes/names.hpp: the functions as users write them, each with the compile-time errors that name it.
+#pragma once
+
+#include "../../ir/op.hpp"
+
+namespace sinter::detail {
+
+/// What can be wrong with a call before the program runs.
+enum class fault {
+  none,
+  axis,
+  axis_twice,
+  rank,
+  dtypes,
+  numbers,
+  floating,
+  integer,
+  bits,
+  condition,
+  words,
+  scalar,
+  extents,
+  assigned,
+  index
+};
+
+/// NAME::refuse<F>() is a compile-time error, and false.
+namespace named {
+
+#define SINTER_POINTWISE(NAME, ...)                                                                                  \
+  struct NAME {                                                                                                      \
+    static constexpr const char* text = #NAME;                                                                       \
+    template <fault F>                                                                                               \
+    static constexpr bool refuse() {                                                                                 \
+      static_assert(F != fault::axis, "sinter: [" #NAME "] an axis is out of range for the tensor's rank");          \
+      static_assert(F != fault::axis_twice, "sinter: [" #NAME "] an axis is given twice");                           \
+      static_assert(F != fault::rank, "sinter: [" #NAME "] needs an axis; the tensor has rank 0");                   \
+      static_assert(F != fault::dtypes,                                                                              \
+                    "sinter: [" #NAME "] the operands have different dtypes; cast one of them with cast<T>(x)");     \
+      static_assert(F != fault::numbers, "sinter: [" #NAME "] takes numbers, not bool; cast with cast<T>(x)");       \
+      static_assert(F != fault::floating, "sinter: [" #NAME "] takes a floating dtype; cast with cast<float>(x)");   \
+      static_assert(F != fault::integer, "sinter: [" #NAME "] takes an integer dtype; cast with cast<T>(x)");        \
+      static_assert(F != fault::bits, "sinter: [" #NAME "] takes integers or bool");                                 \
+      static_assert(F != fault::condition,                                                                           \
+                    "sinter: [" #NAME "] the condition must be bool; compare, for example x != 0");                  \
+      static_assert(F != fault::words, "sinter: [" #NAME "] takes u64 operands");                                    \
+      static_assert(F != fault::scalar,                                                                              \
+                    "sinter: [" #NAME                                                                                \
+                    "] a C++ number does not fit the tensor's dtype; cast the tensor with cast<T>(x)");              \
+      static_assert(F != fault::extents, "sinter: [" #NAME "] the static extents do not broadcast");                 \
+      static_assert(F != fault::assigned,                                                                            \
+                    "sinter: [" #NAME "] the result has another rank or static shape than the tensor on the left");  \
+      static_assert(F != fault::index,                                                                               \
+                    "sinter: [" #NAME "] the index is neither i32 nor i64; cast it with cast<std::int64_t>(index)"); \
+      return false;                                                                                                  \
+    }                                                                                                                \
+  };
+
+// clang-format off
+// What is no row of ops.def; then the rows.
+SINTER_POINTWISE(where) SINTER_POINTWISE(clamp) SINTER_POINTWISE(relu) SINTER_POINTWISE(gelu)
+SINTER_POINTWISE(gelu_tanh) SINTER_POINTWISE(silu) SINTER_POINTWISE(softplus) SINTER_POINTWISE(softsign)
+SINTER_POINTWISE(elu) SINTER_POINTWISE(leaky_relu) SINTER_POINTWISE(hardswish) SINTER_POINTWISE(mish)
+SINTER_POINTWISE(sum) SINTER_POINTWISE(prod) SINTER_POINTWISE(max) SINTER_POINTWISE(min) SINTER_POINTWISE(any)
+SINTER_POINTWISE(all) SINTER_POINTWISE(mean) SINTER_POINTWISE(var) SINTER_POINTWISE(std) SINTER_POINTWISE(logsumexp)
+SINTER_POINTWISE(norm) SINTER_POINTWISE(argmax) SINTER_POINTWISE(argmin) SINTER_POINTWISE(cumsum)
+SINTER_POINTWISE(cumprod) SINTER_POINTWISE(cummax) SINTER_POINTWISE(cummin) SINTER_POINTWISE(permute)
+SINTER_POINTWISE(transpose) SINTER_POINTWISE(expand_dims) SINTER_POINTWISE(squeeze) SINTER_POINTWISE(slice)
+SINTER_POINTWISE(flip) SINTER_POINTWISE(concat) SINTER_POINTWISE(stack) SINTER_POINTWISE(split) SINTER_POINTWISE(take)
+SINTER_POINTWISE(take_along_axis) SINTER_POINTWISE(one_hot) SINTER_POINTWISE(scatter_add) SINTER_POINTWISE(softmax)
+SINTER_POINTWISE(log_softmax) SINTER_POINTWISE(layer_norm) SINTER_POINTWISE(rms_norm) SINTER_POINTWISE(cross_entropy)
+SINTER_POINTWISE(mse_loss)
+#include "../../ir/ops.def"
+// clang-format on
+
+}  // namespace named
+
+template <ir::op>
+struct name_of;
+#define SINTER_POINTWISE(name, arity, rule, value, da, db, dc) \
+  template <>                                                  \
+  struct name_of<ir::op::name> : named::name {};
+#include "../../ir/ops.def"
+
+}  // namespace sinter::detail

@@ -1,0 +1,334 @@
+// front/tensor/expr.hpp: lazy pointwise expressions: they own their operands, so returning one from a function is safe.
+#pragma once
+
+#include <boost/hana/tuple.hpp>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "../shapes/names.hpp"
+#include "tensor.hpp"
+
+namespace sinter {
+
+namespace detail {
+
+namespace hana = boost::hana;
+
+/// A C++ number inside an expression.
+template <class T>
+struct literal {
+  using value_type = T;
+  static constexpr int rank = 0;
+  static constexpr dims static_shape{};
+  T value;
+};
+
+/// A number inside an expression: a literal, or while it is an argument of a trace a rank-0 node of dtype `type`. Its value
+/// may be read eagerly; in a trace whoever reads it calls specialise first.
+template <class T>
+struct weak : literal<T> {
+  trace_handle traced;
+  dtype type = dtype_of<T>;
+};
+
+/// A literal that follows from no floating argument of a trace: what C++ writes as an integer, or a formula has of its own.
+template <class T>
+struct fixed : literal<T> {};
+
+template <class E>
+inline constexpr bool is_fixed = false;
+template <class T>
+inline constexpr bool is_fixed<fixed<T>> = true;
+
+template <class E>
+inline constexpr bool is_weak = false;
+template <class T>
+inline constexpr bool is_weak<weak<T>> = true;
+
+template <class E>
+inline constexpr bool is_literal = is_weak<E> || is_fixed<E>;
+template <class T>
+inline constexpr bool is_literal<literal<T>> = true;
+
+/// The extents of a tensor, a literal or an expression, checked. `at` stands in where an op has no place of its own.
+template <class E>
+index_array<E::rank> extents_of(const E& e, location at);
+
+/// The dtypes of an expression's operands and result, and what is wrong with them.
+template <ir::op Op, class R, class... Operands>
+struct signature {
+  static constexpr ir::dtype_rule rule = ir::row(Op).rule;
+  static constexpr dtype operand[sizeof...(Operands)] = {dtype_of<typename Operands::value_type>...};
+  static constexpr dtype target = [] {
+    if constexpr (std::is_void_v<R>) return operand[0];
+    else return dtype_of<R>;
+  }();
+  static constexpr const char* problem = [] {
+    dtype result{};
+    return ir::apply(rule, operand, sizeof...(Operands), target, result);
+  }();
+  static constexpr bool same_dtype = [] {
+    for (int i = rule == ir::dtype_rule::selection ? 2 : 1; i < int(sizeof...(Operands)); ++i)
+      if (operand[i] != operand[rule == ir::dtype_rule::selection ? 1 : 0]) return false;
+    return true;
+  }();
+  static constexpr dims shape = broadcast(Operands::static_shape...);
+};
+
+}  // namespace detail
+
+/// Op applied to operands: tensors, expressions and literals, by value. T is the result's dtype, Shape its static shape.
+/// Converting it to a tensor, or using it in a structural op, evaluates it.
+template <ir::op Op, class T, dims Shape, class... Operands>
+class expr : public detail::operators<expr<Op, T, Shape, Operands...>> {
+ public:
+  using value_type = T;
+  using tensor_like_tag = void;
+  static constexpr int rank = Shape.rank;
+  static constexpr dims static_shape = Shape;
+  static constexpr ir::op code = Op;
+
+  constexpr expr(location at, const Operands&... operand) : operands(operand...), where(at) {}
+
+  /// The extents of the result. user_error when the operands do not broadcast.
+  index_array<rank> shape(location at = location::current()) const { return detail::extents_of(*this, at); }
+  dim size(int axis, location at = location::current()) const { return size_at(shape(at), axis, at); }
+  dim numel(location at = location::current()) const { return detail::product(shape(at)); }
+
+  /// The tensor of its values.
+  tensor<T, Shape> eval(location at = location::current()) const { return tensor<T, Shape>(*this, at); }
+  T item(location at = location::current()) const { return eval(at).item(at); }
+  explicit operator bool() const requires(rank == 0 && std::is_same_v<T, bool>) {
+    return static_cast<bool>(eval(where));
+  }
+  std::vector<T> to_vector(location at = location::current()) const { return eval(at).to_vector(at); }
+
+  detail::hana::tuple<Operands...> operands;
+  location where;
+
+ private:
+  static dim size_at(const index_array<rank>& extents, int axis, location at) {
+    const int i = detail::normalize_axis(axis, rank);
+    if (i < 0) detail::fail_axis("size", axis, rank, at);
+    return detail::read_at(extents[static_cast<std::size_t>(i)], at);
+  }
+};
+
+namespace detail {
+
+template <class E>
+inline constexpr bool is_expr = false;
+template <ir::op Op, class T, dims Shape, class... Operands>
+inline constexpr bool is_expr<expr<Op, T, Shape, Operands...>> = true;
+
+/// The index along an axis, or for axis -1 the row-major position: what iota is to a graph.
+template <class T, dims Shape>
+class index_leaf : public operators<index_leaf<T, Shape>> {
+ public:
+  using value_type = T;
+  using tensor_like_tag = void;
+  static constexpr int rank = Shape.rank;
+  static constexpr dims static_shape = Shape;
+
+  index_leaf(const index_array<rank>& e, int a) : extents(e), axis(a) {}
+  const index_array<rank>& shape() const { return extents; }
+
+  index_array<rank> extents;
+  int axis;
+};
+
+template <class E>
+inline constexpr bool is_index_leaf = false;
+template <class T, dims Shape>
+inline constexpr bool is_index_leaf<index_leaf<T, Shape>> = true;
+
+/// The place of the operand whose element type scalars take: the first tensor, else the first number.
+template <bool Selection, class... Args>
+constexpr std::size_t scalar_target() {
+  constexpr bool tensors[] = {(tensor_like<Args> && !is_number<Args>)...}, numbers[] = {is_number<Args>...};
+  for (std::size_t i = Selection; i < sizeof...(Args); ++i)
+    if (tensors[i]) return i;
+  for (std::size_t i = Selection; i < sizeof...(Args); ++i)
+    if (numbers[i]) return i;
+  return sizeof...(Args) - 1;
+}
+
+template <class E>
+struct value_type_of {
+  using type = E;
+};
+template <tensor_like E>
+struct value_type_of<E> {
+  using type = typename E::value_type;
+};
+
+/// A size as a value. (evaluate.hpp)
+template <class T>
+tensor<T, dims{}> size_value(dim n, location at);
+
+/// What an argument becomes inside an expression.
+template <class T, class Arg>
+struct operand_of_argument {
+  using type = std::conditional_t<tensor_like<Arg>, Arg, literal<T>>;
+};
+template <class T, class Arg>
+requires(std::is_integral_v<Arg> || std::is_same_v<Arg, formula_number>) struct operand_of_argument<T, Arg> {
+  using type = fixed<T>;
+};
+template <class T>
+struct operand_of_argument<T, dim> {
+  using type = tensor<T, dims{}>;
+};
+template <class T, class U>
+struct operand_of_argument<T, number<U>> {
+  using type = weak<std::conditional_t<std::is_same_v<U, bool>, bool, T>>;
+};
+template <class T, class Arg>
+using operand = typename operand_of_argument<T, Arg>::type;
+
+/// user_error for an integer that T cannot hold.
+template <ir::op Op, class T, class Arg>
+constexpr decltype(auto) as_operand(const Arg& x, location at) {
+  if constexpr (is_number<Arg>) {
+    return x.template as<typename operand<T, Arg>::value_type>();
+  } else if constexpr (tensor_like<Arg>) {
+    return (x);
+  } else if constexpr (std::is_same_v<Arg, dim>) {
+    return size_value<T>(x, at);
+  } else {
+    check_number<T>(ir::name(Op), x, "cast the tensor with cast<T>(x)", at);
+    if constexpr (is_fixed<operand<T, Arg>>) return fixed<T>{{static_cast<T>(x)}};
+    else return literal<T>{static_cast<T>(x)};
+  }
+}
+
+template <class T, class Arg>
+inline constexpr bool scalar_fits = is_number<Arg> ? is_float(dtype_of<T>) || std::is_same_v<Arg, number<bool>>
+                                                   : tensor_like<Arg> || std::is_same_v<T, Arg> ||
+                                                         (is_float(dtype_of<T>) && !std::is_same_v<T, bool>) ||
+                                                         (extent_like<Arg> &&
+                                                          (is_integer(dtype_of<T>) || std::is_same_v<Arg, bool>));
+
+/// What an op of this rule says of a dtype that it does not take.
+constexpr fault refusal(ir::dtype_rule rule) {
+  using enum ir::dtype_rule;
+  switch (rule) {
+    case arithmetic:
+      return fault::numbers;
+    case integer:
+      return fault::integer;
+    case bits:
+      return fault::bits;
+    case selection:
+      return fault::condition;
+    case random:
+      return fault::words;
+    default:
+      return fault::floating;
+  }
+}
+
+/// What is wrong with op Op of Operands.
+template <ir::op Op, class R, class... Operands>
+constexpr fault operands_fault() {
+  using s = signature<Op, R, Operands...>;
+  if (!s::same_dtype) return fault::dtypes;
+  if (s::problem) return refusal(s::rule);
+  return s::shape.rank < 0 ? fault::extents : fault::none;
+}
+
+/// The type whose dtype the C++ numbers among the arguments take.
+template <ir::op Op, class... Args>
+using target_of =
+    typename value_type_of<std::tuple_element_t<scalar_target<ir::row(Op).rule == ir::dtype_rule::selection, Args...>(),
+                                                std::tuple<Args...>>>::type;
+
+/// False after the compile-time error that the function Name, which applies Op to Args, does not take them.
+template <class Name, ir::op Op, class R, class... Args>
+constexpr bool accepts() {
+  using T = target_of<Op, Args...>;
+  if constexpr (!(scalar_fits<T, Args> && ...)) {
+    return Name::template refuse<fault::scalar>();
+  } else {
+    constexpr fault found = operands_fault<Op, R, operand<T, Args>...>();
+    if constexpr (found == fault::none) return true;
+    else return Name::template refuse<found>();
+  }
+}
+
+template <ir::op Op, class E, class B>
+constexpr bool keeps_shape() {
+  if constexpr (!accepts<name_of<Op>, Op, void, E, B>()) return false;
+  else if constexpr (fits(E::static_shape, signature<Op, void, E, operand<typename E::value_type, B>>::shape))
+    return true;
+  else return name_of<Op>::template refuse<fault::assigned>();
+}
+
+/// False after the compile-time error that the function Name does not take Tensors: they are of one floating dtype, and broadcast.
+template <class Name, class... Tensors>
+constexpr bool takes_floats() {
+  constexpr fault found = operands_fault<ir::op::exp, void, Tensors...>();
+  if constexpr (found == fault::none) return true;
+  else return Name::template refuse<found>();
+}
+
+template <ir::op Op, class R, class T>
+constexpr auto result_type() {
+  using enum ir::dtype_rule;
+  constexpr auto rule = ir::row(Op).rule;
+  if constexpr (rule == conversion) return std::type_identity<R>{};
+  else if constexpr (rule == comparison || rule == test) return std::type_identity<bool>{};
+  else return std::type_identity<T>{};
+}
+
+template <ir::op Op, class R, class... Args>
+constexpr auto make(location at, const Args&... args) {
+  static_assert(sizeof...(Args) == ir::row(Op).arity, "sinter: wrong number of operands");
+  if constexpr (!accepts<name_of<Op>, Op, R, Args...>()) {
+    return std::get<0>(std::tie(args...));
+  } else {
+    using T = target_of<Op, Args...>;
+    using result = typename decltype(result_type<Op, R, T>())::type;
+    return expr<Op, result, signature<Op, R, operand<T, Args>...>::shape, operand<T, Args>...>(
+        at, as_operand<Op, T>(args, at)...);
+  }
+}
+
+template <ir::op Op, class... Args>
+constexpr auto make_logical(location at, const Args&... args) {
+  constexpr bool logical = (std::is_same_v<typename value_type_of<Args>::type, bool> && ...);
+  static_assert(logical, "sinter: && || ! take bool tensors; compare first, or use & | ~ on integers");
+  if constexpr (logical) return make<Op>(at, args...);
+  else return std::get<0>(std::tie(args...));
+}
+
+template <class... Dims>
+[[noreturn]] void fail_extents(const char* op, location at, const Dims&... extents) {
+  const dims shapes[] = {extents...};
+  fail_broadcast(op, shapes, sizeof...(Dims), at);
+}
+
+template <class E>
+index_array<E::rank> extents_of(const E& e, location at) {
+  if constexpr (is_literal<E>) {
+    return {};
+  } else if constexpr (!is_expr<E>) {
+    return e.shape();
+  } else {
+    return hana::unpack(e.operands, [&](const auto&... operand) {
+      index_array<E::rank> out;
+      out.fill(1);
+      const auto add = [&](const auto& x) {
+        return broadcast_into(out.data(), E::rank, x.data(), static_cast<int>(x.size()));
+      };
+      if (!(add(extents_of(operand, at)) && ...))
+        fail_extents(ir::name(E::code), e.where.line ? e.where : at, to_dims(extents_of(operand, at))...);
+      return out;
+    });
+  }
+}
+
+}  // namespace detail
+
+}  // namespace sinter

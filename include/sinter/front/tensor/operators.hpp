@@ -1,0 +1,157 @@
+// front/tensor/operators.hpp: the operators of tensors and expressions; each remembers the user's line.
+#pragma once
+
+#include <type_traits>
+
+#include "../../base/dtype.hpp"
+#include "../../base/extent.hpp"
+#include "../../base/location.hpp"
+#include "../../ir/op.hpp"
+
+namespace sinter {
+
+/// A tensor, or a lazy expression of tensors.
+template <class E>
+concept tensor_like = requires {
+  typename std::remove_cvref_t<E>::tensor_like_tag;
+};
+
+namespace detail {
+
+/// A number of a formula's own: it follows from no argument.
+struct formula_number {
+  double value;
+  template <class T>
+  explicit constexpr operator T() const {
+    return static_cast<T>(value);
+  }
+};
+
+}  // namespace detail
+
+/// A C++ number or an extent; beside a tensor it takes the tensor's dtype.
+template <class A>
+concept scalar_like = std::is_arithmetic_v<A> || std::is_same_v<A, f16> || std::is_same_v<A, bf16> ||
+    std::is_same_v<A, dim> || std::is_same_v<A, detail::formula_number>;
+
+/// What pointwise functions take.
+template <class A>
+concept operand_like = tensor_like<A> || scalar_like<A>;
+
+template <class T>
+class number;  // number.hpp
+
+namespace detail {
+
+template <class A>
+inline constexpr bool is_number = false;
+template <class T>
+inline constexpr bool is_number<number<T>> = true;
+
+/// An operand and the place where it was written: the conversion's default argument is the operator's caller.
+template <class E>
+struct here {
+  const E& value;
+  location at;
+  constexpr here(const E& e, location where = location::current()) : value(e), at(where) {}
+};
+
+template <class E>
+struct target_here {
+  E& value;
+  location at;
+  constexpr target_here(E& e, location where = location::current()) : value(e), at(where) {}
+};
+
+/// The lazy expression of a pointwise op; R names the result of a cast. (expr.hpp)
+template <ir::op Op, class R = void, class... Args>
+constexpr auto make(location at, const Args&... args);
+
+/// As `make`, for operators that take bool tensors only. (expr.hpp)
+template <ir::op Op, class... Args>
+constexpr auto make_logical(location at, const Args&... args);
+
+/// False after the compile-time error that `a OP= b` cannot be: no a OP b, or one that does not fit a. (expr.hpp)
+template <ir::op Op, class E, class B>
+constexpr bool keeps_shape();
+
+// Not concepts: neither operand rule may be the more constrained one, or `x == 1` would match `1 == x` reversed.
+template <class A>
+inline constexpr bool is_scalar_operand = scalar_like<A>;
+template <class A>
+inline constexpr bool is_operand = operand_like<A>;
+
+/// Base of everything that has operators. The friends' first parameter is not deduced, so it converts to `here`.
+template <class E>
+struct operators {
+#define SINTER_X(SYMBOL, MAKE)                                                                    \
+  template <class B>                                                                              \
+  requires is_operand<B>                                                                          \
+  friend constexpr auto operator SYMBOL(here<E> a, const B& b) { return MAKE(a.at, a.value, b); } \
+  template <class A>                                                                              \
+  requires is_scalar_operand<A>                                                                   \
+  friend constexpr auto operator SYMBOL(A a, here<E> b) { return MAKE(b.at, a, b.value); }
+  SINTER_X(+, make<ir::op::add>)
+  SINTER_X(-, make<ir::op::sub>)
+  SINTER_X(*, make<ir::op::mul>)
+  SINTER_X(/, make<ir::op::div>)
+  SINTER_X(%, make<ir::op::fmod>)
+  SINTER_X(<, make<ir::op::lt>)
+  SINTER_X(<=, make<ir::op::le>)
+  SINTER_X(>, make<ir::op::gt>)
+  SINTER_X(>=, make<ir::op::ge>)
+  SINTER_X(==, make<ir::op::eq>)
+  SINTER_X(!=, make<ir::op::ne>)
+  SINTER_X(&, make<ir::op::bit_and>)
+  SINTER_X(|, make<ir::op::bit_or>)
+  SINTER_X(^, make<ir::op::bit_xor>)
+  SINTER_X(<<, make<ir::op::shl>)
+  SINTER_X(>>, make<ir::op::shr>)
+  SINTER_X(&&, make_logical<ir::op::bit_and>)
+  SINTER_X(||, make_logical<ir::op::bit_or>)
+#undef SINTER_X
+  friend constexpr auto operator-(here<E> a) { return make<ir::op::neg>(a.at, a.value); }
+  friend constexpr auto operator~(here<E> a) { return make<ir::op::bit_not>(a.at, a.value); }
+  friend constexpr auto operator!(here<E> a) { return make_logical<ir::op::bit_not>(a.at, a.value); }
+  // What converts to bool would convert for the `!` of C++ as well.
+  friend constexpr auto operator!(const E& a) requires std::is_constructible_v<bool, const E&> {
+    return make_logical<ir::op::bit_not>(location{}, a);
+  }
+  friend constexpr const E& operator+(const E& a) { return a; }
+};
+
+/// Compound assignment rebinds the handle: `a += b` is `a = a + b`. Other handles of a's storage keep their values.
+template <class E>
+struct assignment_operators {
+#define SINTER_X(SYMBOL, OP)                                                                              \
+  template <operand_like B>                                                                               \
+  friend E& operator SYMBOL(target_here<E> a, const B& b) {                                               \
+    if constexpr (keeps_shape<ir::op::OP, E, B>()) a.value = E(make<ir::op::OP>(a.at, a.value, b), a.at); \
+    return a.value;                                                                                       \
+  }
+  SINTER_X(+=, add)
+  SINTER_X(-=, sub)
+  SINTER_X(*=, mul)
+  SINTER_X(/=, div)
+  SINTER_X(%=, fmod)
+  SINTER_X(&=, bit_and)
+  SINTER_X(|=, bit_or)
+  SINTER_X(^=, bit_xor)
+  SINTER_X(<<=, shl)
+  SINTER_X(>>=, shr)
+#undef SINTER_X
+};
+
+}  // namespace detail
+
+// `a == b` of two tensors matches itself reversed; an exact match decides. Its place is the stage point's.
+template <tensor_like A, tensor_like B>
+requires(!detail::is_number<A>) constexpr auto operator==(const A& a, const B& b) {
+  return detail::make<ir::op::eq>({}, a, b);
+}
+template <tensor_like A, tensor_like B>
+requires(!detail::is_number<A>) constexpr auto operator!=(const A& a, const B& b) {
+  return detail::make<ir::op::ne>({}, a, b);
+}
+
+}  // namespace sinter

@@ -1,0 +1,377 @@
+// front/tensor/tensor.hpp: the one tensor type: a handle to storage, or to a node of a graph under construction.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "../../base/storage.hpp"
+#include "../../engine/engine.hpp"
+#include "../../ir/node.hpp"
+#include "../shapes/shape_rules.hpp"
+#include "braces.hpp"
+#include "fitting.hpp"
+#include "operators.hpp"
+#include "trace_handle.hpp"
+
+namespace sinter {
+
+template <class T, dims Shape = dims(-1)>
+class tensor;
+
+struct non_blocking_t {};
+/// x.to(device::cpu(), non_blocking): the program goes on while the GPU copies.
+inline constexpr non_blocking_t non_blocking{};
+
+namespace detail {
+
+struct access;
+
+/// Where a factory's result goes: a device that the caller gave, or else where new tensors go.
+struct target {
+  std::optional<device> given;
+  target() = default;
+  target(device where) : given(where) {}
+};
+
+/// Elements to be read at once, in host memory: the memory of a tensor's, or a copy. What is traced ends the graph so far.
+/// `data`, `extents` and `strides` are the tensor's; then those of the elements. (loop_moves.hpp)
+SINTER_API storage read_on_host(const trace_handle& traced, const storage& memory, dtype type, void*& data,
+                                dim* extents, dim* strides, int rank, const char* what, location at);
+
+/// Memory with elements of the host that a factory wrote, where the factory's result goes. (loop_moves.hpp)
+SINTER_API storage placed(storage written, std::size_t bytes, const target& where, location at);
+
+/// An index of an element, and where it is written.
+struct place_index {
+  template <extent_like I>
+  place_index(I i, location at = location::current()) : index(static_cast<std::int64_t>(i)), where(at) {}
+  std::int64_t index;
+  location where;
+};
+
+/// A tensor that evaluates `e`, or that stands for its nodes while tracing. (evaluate.hpp)
+template <tensor_like E>
+auto evaluate(const E& e, location at = location::current());
+
+/// A size as a rank-0 tensor. (evaluate.hpp)
+template <class T>
+tensor<T, dims{}> size_value(dim n, location at);
+
+/// Empty: nothing to refuse. (trace_push.hpp)
+template <class T, class Tensor>
+void store_scalar(Tensor& out, T value, location at);
+
+template <class T>
+inline constexpr bool is_tensor = false;
+template <class T, dims Shape>
+inline constexpr bool is_tensor<tensor<T, Shape>> = true;
+
+template <class E, class T, int Rank>
+concept same_kind = tensor_like<E> && dtype_of<typename E::value_type>
+== dtype_of<T>&& E::rank == Rank;
+
+}  // namespace detail
+
+/// A tensor type.
+template <class X>
+concept any_tensor = detail::is_tensor<std::remove_cvref_t<X>>;
+
+/// `Shape` is a rank (`tensor<float, 2>`) or a static shape (`tensor<float, dims{dyn, 64}>`). A copy is a handle to the
+/// same elements. Elements may be strided: views share storage.
+template <class T, dims Shape>
+class tensor : public detail::operators<tensor<T, Shape>>, public detail::assignment_operators<tensor<T, Shape>> {
+  static_assert(element<T>,
+                "sinter: [tensor] the dtypes are float, double, f16, bf16, bool, std::int8_t to std::int64_t and "
+                "std::uint8_t to std::uint64_t");
+  static_assert(Shape.rank >= 0 && Shape.rank <= max_rank,
+                "sinter: [tensor] a rank of 0 to 8 or a static shape stands behind the dtype: tensor<float, 2>, "
+                "tensor<float, dims{dyn, 64}>");
+
+ public:
+  using value_type = T;
+  using tensor_like_tag = void;
+  static constexpr int rank = Shape.rank;
+  static constexpr dims static_shape = Shape;
+
+  /// A handle to nothing; only assignment, destruction and defined() make sense.
+  tensor() = default;
+
+  /// Evaluates an expression (a stage point), or views a tensor under another static shape.
+  /// user_error when the extents do not fit the static shape.
+  template <detail::same_kind<T, rank> E>
+  requires(!std::is_same_v<E, tensor>) tensor(const E& e, location at = location::current()) {
+    static_assert(fits(Shape, E::static_shape), "sinter: [tensor] the static shapes differ");
+    if constexpr (any_tensor<E>) {
+      adopt(e, at);
+    } else {
+      adopt(detail::evaluate(e, at), at);
+    }
+  }
+
+  // The compiler's error quotes the second line.
+  // clang-format off
+  template <tensor_like E>
+  requires(!detail::same_kind<E, T, rank> && !(rank == 0 && detail::is_number<E>)) tensor(const E&) = delete;  // another dtype or rank: write cast<T>(x), or reshape it
+  // clang-format on
+
+  /// A rank-0 tensor of one value.
+  template <scalar_like A>
+  requires(rank == 0) tensor(A value, location at = location::current()) {
+    if constexpr (std::is_same_v<A, dim>) *this = detail::size_value<T>(value, at);
+    else detail::store_scalar(*this, static_cast<T>(value), at);
+  }
+
+  /// From nested braces: `tensor<float, 2>{{1, 2}, {3, 4}}`. user_error when they are ragged.
+  tensor(typename detail::nested<T, rank>::type list, location at = location::current()) requires(rank > 0) {
+    from_list(list, {}, at);
+  }
+  // Braces of another depth are an error. Templates lose to the constructor above where both would do: `{{}, {}}`.
+  template <int Depth = rank>
+  requires(rank > 0)
+      tensor(std::initializer_list<typename detail::nested<T, Depth>::type>, location = location::current()) {
+    static_assert(Depth < rank, "sinter: [tensor] the braces nest deeper than the tensor has axes");
+  }
+  template <int Depth = (rank > 1 ? rank - 2 : 0)>
+  requires(rank > 1)
+      tensor(std::initializer_list<typename detail::nested<T, Depth>::type>, location = location::current()) {
+    static_assert(Depth + 1 == rank, "sinter: [tensor] the braces nest less deep than the tensor has axes");
+  }
+  /// The same on a device: `tensor<float, 2>({{1, 2}, {3, 4}}, device::cuda(0))`.
+  tensor(typename detail::nested<T, rank>::type list, sinter::device where,
+         location at = location::current()) requires(rank > 0) {
+    from_list(list, where, at);
+  }
+
+  /// False for a default-constructed handle.
+  bool defined() const { return is_traced() || memory_; }
+  /// True for a value of a graph under construction.
+  bool is_traced() const { return static_cast<bool>(tracer_); }
+
+  /// The extents; while traced they may be symbolic.
+  const index_array<rank>& shape() const { return extents_; }
+  /// The extent of an axis; negative ones count from the end. user_error when there is no such axis.
+  dim size(int axis, location at = location::current()) const {
+    const int i = detail::normalize_axis(axis, rank);
+    if (i < 0) detail::fail_axis("size", axis, rank, at);
+    return detail::read_at(extents_[static_cast<std::size_t>(i)], at);
+  }
+  /// The number of elements.
+  dim numel() const { return detail::product(extents_); }
+  /// Steps between neighbours along each axis, in elements. While traced as of a contiguous tensor, whose copy data() gives.
+  const index_array<rank>& strides() const { return strides_; }
+  /// True when the elements lie in row-major order, without gaps.
+  bool is_contiguous() const {
+    dim step = 1;
+    for (std::size_t i = rank; i-- > 0;) {
+      if (extents_[i] != 1 && strides_[i] != step) return numel() == 0;
+      step *= extents_[i];
+    }
+    return true;
+  }
+
+  /// Where the elements are; for a traced tensor, where the traced function will run.
+  sinter::device device(location at = location::current()) const;
+  /// The elements on a device: this handle when they are there, or a row-major copy. Copies to the host wait for what the
+  /// elements depend on. user_error while traced, and when there is no such device.
+  tensor to(sinter::device where, location at = location::current()) const;
+  /// The same, but a copy from a GPU to the host is not waited for: it is made in the order of the current stream, into
+  /// pinned memory, and what first needs its elements (data, item, to_vector, printing, a view, an operand or argument)
+  /// waits for it, and throws system_error for what failed on the GPU. The tensor copied from may go, or change, at once.
+  tensor to(sinter::device where, non_blocking_t, location at = location::current()) const;
+
+  /// The first element, an address in the device's memory. While traced it ends the graph so far, and is a row-major copy
+  /// that lives as long as a tensor refers to the value, to be read and not written.
+  T* data(location at = location::current()) const {
+    if (tracer_) return copy_to_read("data", at);
+    concrete("data", at);
+    if (engine::reads_count) engine::count_read("data", memory_, true, at);
+    memory_.settle();
+    return data_;
+  }
+  /// The only element; user_error unless there is exactly one. While traced it ends the graph so far.
+  T item(location at = location::current()) const { return only("item", at); }
+  /// What `if (x.item())` tests.
+  explicit operator bool() const requires(rank == 0 && std::is_same_v<T, bool>) { return only("if", {}); }
+  /// The elements in row-major order. While traced it ends the graph so far.
+  std::vector<T> to_vector(location at = location::current()) const {
+    const tensor here = on_host("to_vector", at);
+    const auto n = static_cast<std::size_t>(here.numel());
+    std::vector<T> out;
+    try {
+      out.resize(n);
+    } catch (const std::exception&) {
+      detail::fail_memory("to_vector", detail::to_dims(extents_), n * sizeof(T), at);
+    }
+    here.template each<0>(here.data_, [next = out.begin()](const T& x) mutable { *next++ = x; });
+    return out;
+  }
+  /// Row-major elements: this handle when they are already, or a copy.
+  tensor contiguous(location at = location::current()) const;
+
+  /// One element, bounds-checked; assigning to it writes the shared storage. user_error on a GPU. While traced it ends the
+  /// graph so far, and the element is for reading.
+  template <extent_like... I>
+  requires(rank > 0 && sizeof...(I) + 1 == rank) T& operator()(detail::place_index first, I... rest) const {
+    return element_at({first.index, static_cast<std::int64_t>(rest)...}, first.where);
+  }
+  /// An error: another number of indices.
+  template <extent_like... I>
+  requires(sizeof...(I) + 1 != rank) T& operator()(detail::place_index, I...) const {
+    static_assert(sizeof...(I) + 1 == rank, "sinter: [element access] give one index for each axis");
+    return *data_;
+  }
+  T& operator()(location at = location::current()) const requires(rank == 0) { return element_at({}, at); }
+
+  /// Writes one value everywhere, through every handle. user_error while traced, for a view with gaps on a GPU, and for a
+  /// number that T cannot hold.
+  const tensor& fill(detail::fitting<T, detail::fill_name> value, location at = location::current()) const {
+    concrete("fill", at);
+    if (engine::reads_count) engine::count_read("fill", memory_, true, at);
+    memory_.settle();
+    if (on_gpu()) fill_on_gpu(value, at);
+    else each<0>(data_, [value](T& x) { x = value.value; });
+    return *this;
+  }
+
+ private:
+  friend struct detail::access;
+  template <class U, dims Other>
+  friend class tensor;
+
+  template <class E>
+  void adopt(const E& e, location at) {
+    if constexpr (!fits(E::static_shape, Shape) || E::static_shape != Shape)
+      detail::check_static<Shape>("tensor", e.extents_, at);
+    memory_ = e.memory_;
+    if constexpr (std::is_same_v<T, typename E::value_type>) data_ = e.data_;
+    else data_ = reinterpret_cast<T*>(e.data_);  // the two 64-bit integers
+    extents_ = e.extents_;
+    strides_ = e.strides_;
+    marks_ = e.marks_;
+    tracer_ = e.tracer_;
+  }
+  T only(const char* what, location at) const {
+    if (numel() != 1 && !defined()) detail::fail_undefined(what, at);
+    if (numel() != 1) detail::fail_one_element(what, detail::to_dims(extents_), at);
+    if (data_ && !engine::reads_count && !on_gpu()) {
+      memory_.settle();
+      return *data_;
+    }
+    return *on_host(what, at).data_;
+  }
+  T& element_at(const index_array<rank>& index, location at) const {
+    if (tracer_) return element_of_copy(index, at);
+    concrete("element access", at);
+    if (engine::reads_count) engine::count_read("element access", memory_, true, at);
+    memory_.settle();
+    if (on_gpu()) detail::fail_on_gpu("element access", detail::to_dims(extents_), memory_.where(), at);
+    std::int64_t offset = 0;
+    for (std::size_t i = 0; i < rank; ++i) {
+      if (index[i] < 0 || index[i] >= extents_[i])
+        detail::fail_index(detail::to_dims(index), detail::to_dims(extents_), at);
+      offset += index[i] * strides_[i];
+    }
+    return data_[offset];
+  }
+  /// The concrete tensor of a traced one: what the call made of it.
+  tensor now(const char* what, location at, bool for_good = false) const;
+  /// The elements in host memory, to be read at once.
+  tensor on_host(const char* what, location at) const;
+  T* copy_to_read(const char* what, location at) const;
+  T& element_of_copy(const index_array<rank>& index, location at) const;
+  tensor moved(sinter::device where, location at, bool waits = true) const;
+  bool on_gpu() const { return memory_.where().is_cuda(); }
+  void from_list(const typename detail::nested<T, rank>::type& list, const detail::target& where, location at);
+  void fill_on_gpu(T value, location at) const;
+  void concrete(const char* what, location at) const {
+    if (tracer_) detail::fail_traced(what, at);
+    if (!memory_) detail::fail_undefined(what, at);
+  }
+  template <std::size_t Axis, class F>
+  void each(T* p, F&& f) const {
+    if constexpr (Axis == rank) f(*p);
+    else
+      for (std::int64_t i = 0; i < extents_[Axis]; ++i, p += strides_[Axis]) each<Axis + 1>(p, f);
+  }
+
+  storage memory_;
+  T* data_ = nullptr;
+  index_array<rank> extents_{};
+  index_array<rank> strides_{};
+  std::uint32_t marks_ = 0;  ///< see engine::add_mark
+  detail::trace_handle tracer_;
+};
+
+template <tensor_like E>
+tensor(const E&) -> tensor<typename E::value_type, E::static_shape>;
+
+namespace detail {
+
+/// Makes tensors from parts and takes them apart; for the rest of front/.
+struct access {
+  /// A tensor over `memory`; `data` points into it.
+  template <class T, dims Shape>
+  static tensor<T, Shape> make(storage memory, T* data, const index_array<Shape.rank>& extents,
+                               const index_array<Shape.rank>& strides) {
+    tensor<T, Shape> t;
+    t.memory_ = std::move(memory);
+    t.data_ = data;
+    t.extents_ = extents;
+    t.strides_ = strides;
+    return t;
+  }
+  /// The value of a node; its extents are numbers.
+  template <class T, dims Shape>
+  static tensor<T, Shape> traced(std::shared_ptr<engine::tracer> tracer, ir::node_id node,
+                                 const index_array<Shape.rank>& extents) {
+    tensor<T, Shape> t;
+    t.extents_ = extents;
+    t.strides_ = row_major(extents);
+    t.tracer_ = trace_handle(std::move(tracer), node);
+    return t;
+  }
+  template <class T, dims Shape>
+  static const storage& memory(const tensor<T, Shape>& t) {
+    return t.memory_;
+  }
+  /// Where the elements are, which have arrived.
+  template <class T, dims Shape>
+  static T* data(const tensor<T, Shape>& t) {
+    t.memory_.settle();
+    return t.data_;
+  }
+  template <class T, dims Shape>
+  static const std::shared_ptr<engine::tracer>& tracer(const tensor<T, Shape>& t) {
+    return t.tracer_.tracer();
+  }
+  /// The node of a traced tensor in the graph as it is now.
+  template <class T, dims Shape>
+  static ir::node_id node(const tensor<T, Shape>& t) {
+    return engine::node_of(*t.tracer_);
+  }
+  template <class T, dims Shape>
+  static tensor<T, Shape> known(const tensor<T, Shape>& t, const char* what, location at) {
+    return t.now(what, at, true);
+  }
+  template <class T, dims Shape>
+  static tensor<T, Shape> on_host(const tensor<T, Shape>& t, const char* what, location at) {
+    return t.on_host(what, at);
+  }
+  /// What mark_dynamic and mark_static said of the axes.
+  template <class T, dims Shape>
+  static std::uint32_t& marks(tensor<T, Shape>& t) {
+    return t.marks_;
+  }
+  template <class T, dims Shape>
+  static std::uint32_t marks(const tensor<T, Shape>& t) {
+    return t.marks_;
+  }
+};
+
+}  // namespace detail
+}  // namespace sinter

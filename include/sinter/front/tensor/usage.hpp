@@ -1,0 +1,123 @@
+// front/tensor/usage.hpp: functions called in a way that they do not have: a short error that says how they are called.
+#pragma once
+
+#include <initializer_list>
+
+#include "expr.hpp"
+
+namespace sinter {
+
+namespace detail {
+
+/// Any argument, by a conversion: whatever else can be called is preferred, another's function with such a name too.
+struct anything {
+  constexpr anything() = default;
+  template <class T>
+  constexpr anything(const T&) {}
+  template <class T>
+  constexpr anything(std::initializer_list<T>) {}
+};
+
+/// What such a call returns: no error of its own follows where it is assigned or printed.
+template <auto...>
+struct wrong_call {
+  template <class T>
+  operator T() const;
+  template <class Stream>
+  friend Stream& operator<<(Stream& s, const wrong_call&) {
+    return s;
+  }
+};
+
+}  // namespace detail
+
+// Axes are types, since the rank of a result follows from them. `auto`, so that this error stands before what follows from it.
+#define SINTER_USAGE(NAME, CALLS, ...)                                                                         \
+  template <auto... Numbers>                                                                                   \
+  requires(true __VA_OPT__(&&__VA_ARGS__)) constexpr auto NAME(detail::anything, detail::anything = {},        \
+                                                               detail::anything = {}, detail::anything = {},   \
+                                                               detail::anything = {}, detail::anything = {}) { \
+    static_assert(!sizeof(detail::wrong_call<Numbers...>), "sinter: [" #NAME "] is called as " CALLS);         \
+    return detail::wrong_call<>{};                                                                             \
+  }                                                                                                            \
+  template <class Type, auto... Numbers>                                                                       \
+  requires(true __VA_OPT__(&&__VA_ARGS__)) constexpr auto NAME(detail::anything a, detail::anything = {},      \
+                                                               detail::anything = {}, detail::anything = {},   \
+                                                               detail::anything = {}, detail::anything = {}) { \
+    return NAME<Numbers...>(a);                                                                                \
+  }
+
+#define SINTER_POINTWISE(NAME, ARITY, RULE, VALUE, DA, DB, DC) SINTER_USAGE_##ARITY(NAME, RULE)
+#define SINTER_USAGE_1(NAME, RULE)                                                                \
+  SINTER_USAGE(NAME, #NAME "(x), x a tensor", ir::dtype_rule::RULE != ir::dtype_rule::conversion) \
+  SINTER_USAGE(NAME, #NAME "<float>(x), x a tensor", ir::dtype_rule::RULE == ir::dtype_rule::conversion)
+#define SINTER_USAGE_2(NAME, RULE) SINTER_USAGE(NAME, #NAME "(x, y), at least one of them a tensor, the other a number")
+#define SINTER_USAGE_3(NAME, RULE) \
+  SINTER_USAGE(NAME, #NAME "(x, y, z), at least one of them a tensor, the others numbers")
+#include "../../ir/ops.def"
+#undef SINTER_USAGE_1
+#undef SINTER_USAGE_2
+#undef SINTER_USAGE_3
+
+SINTER_USAGE(relu, "relu(x), x a tensor")
+SINTER_USAGE(gelu, "gelu(x), x a tensor")
+SINTER_USAGE(gelu_tanh, "gelu_tanh(x), x a tensor")
+SINTER_USAGE(silu, "silu(x), x a tensor")
+SINTER_USAGE(softplus, "softplus(x), x a tensor")
+SINTER_USAGE(softsign, "softsign(x), x a tensor")
+SINTER_USAGE(hardswish, "hardswish(x), x a tensor")
+SINTER_USAGE(mish, "mish(x), x a tensor")
+SINTER_USAGE(flatten, "flatten(x), x a tensor")
+SINTER_USAGE(elu, "elu(x, alpha), x a tensor")
+SINTER_USAGE(leaky_relu, "leaky_relu(x, slope), x a tensor")
+SINTER_USAGE(where, "where(condition, x, y), the condition a tensor of bool")
+SINTER_USAGE(clamp, "clamp(x, low, high), x a tensor")
+SINTER_USAGE(sum, "sum(x), sum(x, axis<0>) or sum(x, axis<0>, keepdims); axes are types")
+SINTER_USAGE(prod, "prod(x), prod(x, axis<0>) or prod(x, axis<0>, keepdims); axes are types")
+SINTER_USAGE(max, "max(x), max(x, axis<0>) or max(x, axis<0>, keepdims); axes are types")
+SINTER_USAGE(min, "min(x), min(x, axis<0>) or min(x, axis<0>, keepdims); axes are types")
+SINTER_USAGE(any, "any(x), any(x, axis<0>) or any(x, axis<0>, keepdims); axes are types")
+SINTER_USAGE(all, "all(x), all(x, axis<0>) or all(x, axis<0>, keepdims); axes are types")
+SINTER_USAGE(mean, "mean(x), mean(x, axis<0>) or mean(x, axis<0>, keepdims); axes are types")
+SINTER_USAGE(logsumexp, "logsumexp(x), logsumexp(x, axis<0>) or logsumexp(x, axis<0>, keepdims); axes are types")
+SINTER_USAGE(argmax, "argmax(x), argmax(x, axis<0>) or argmax(x, axis<0>, keepdims); axes are types")
+SINTER_USAGE(argmin, "argmin(x), argmin(x, axis<0>) or argmin(x, axis<0>, keepdims); axes are types")
+SINTER_USAGE(var, "var(x, axis<0>) or var(x, axis<0>, keepdims, ddof); axes are types")
+SINTER_USAGE(std, "std(x, axis<0>) or std(x, axis<0>, keepdims, ddof); axes are types")
+SINTER_USAGE(norm, "norm(x, axis<0>) or norm<1>(x, axis<0>, keepdims); axes are types")
+SINTER_USAGE(softmax, "softmax(x) or softmax(x, axis<0>); axes are types")
+SINTER_USAGE(log_softmax, "log_softmax(x) or log_softmax(x, axis<0>); axes are types")
+SINTER_USAGE(cumsum, "cumsum(x) or cumsum(x, axis<0>); axes are types")
+SINTER_USAGE(cumprod, "cumprod(x) or cumprod(x, axis<0>); axes are types")
+SINTER_USAGE(cummax, "cummax(x) or cummax(x, axis<0>); axes are types")
+SINTER_USAGE(cummin, "cummin(x) or cummin(x, axis<0>); axes are types")
+SINTER_USAGE(flip, "flip(x) or flip(x, axis<0>); axes are types")
+SINTER_USAGE(expand_dims, "expand_dims(x, axis<0>); axes are types")
+SINTER_USAGE(squeeze, "squeeze(x, axis<0>); axes are types")
+SINTER_USAGE(transpose, "transpose(x) or transpose<0, 1>(x); axes are types")
+SINTER_USAGE(permute, "permute<1, 0, 2>(x); axes are types")
+SINTER_USAGE(slice, "slice<0>(x, first, last, step); axes are types")
+SINTER_USAGE(concat, "concat(x, y, axis<0>) or concat<0>(vector); axes are types")
+SINTER_USAGE(stack, "stack(x, y, axis<0>) or stack<0>(vector); axes are types")
+SINTER_USAGE(split, "split(x, sections, axis<0>), split<0, 3>(x) or split(key); axes are types")
+SINTER_USAGE(reshape, "reshape(x, 3, 4) or reshape<dims{3, 4}>(x)")
+SINTER_USAGE(broadcast_to, "broadcast_to(x, 3, 4) or broadcast_to<dims{3, 4}>(x)")
+SINTER_USAGE(pad, "pad(x, {{before, after}, ...}), with a pair for each axis, or pad(x, {...}, value)")
+SINTER_USAGE(tile, "tile(x, {2, 3}), with a number for each axis")
+SINTER_USAGE(tril, "tril(x) or tril(x, k)")
+SINTER_USAGE(triu, "triu(x) or triu(x, k)")
+SINTER_USAGE(take, "take(x, index, axis<0>), the index a tensor; axes are types")
+SINTER_USAGE(take_along_axis, "take_along_axis(x, index, axis<0>), the index a tensor; axes are types")
+SINTER_USAGE(scatter_add, "scatter_add(x, index, updates, axis<0>), all of them tensors; axes are types")
+SINTER_USAGE(one_hot, "one_hot(index, classes) or one_hot<float, 10>(index), the index a tensor")
+SINTER_USAGE(matmul, "matmul(x, y), both of them tensors")
+SINTER_USAGE(einsum, "einsum<\"ij,jk->ik\">(x, y): the labels are a template argument")
+SINTER_USAGE(layer_norm, "layer_norm(x) or layer_norm(x, gamma, beta), with a number behind them for eps")
+SINTER_USAGE(rms_norm, "rms_norm(x) or rms_norm(x, gamma), with a number behind them for eps")
+SINTER_USAGE(cross_entropy, "cross_entropy(logits, labels), both of them tensors")
+SINTER_USAGE(mse_loss, "mse_loss(x, y), both of them tensors")
+SINTER_USAGE(bernoulli, "bernoulli(key, p, 3, 4): a key, the probability, then the extents")
+SINTER_USAGE(from_span, "from_span(vector) or from_span(vector, 3, 4)")
+#undef SINTER_USAGE
+
+}  // namespace sinter

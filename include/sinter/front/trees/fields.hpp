@@ -1,0 +1,156 @@
+// front/trees/fields.hpp: the fields of a struct, found at compile time: counted, bound, named, and put together again.
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include <boost/hana/accessors.hpp>
+#include <boost/hana/concept/struct.hpp>
+#include <boost/hana/core/to.hpp>
+#include <boost/hana/first.hpp>
+#include <boost/hana/second.hpp>
+#include <boost/hana/tuple.hpp>
+#include <boost/hana/unpack.hpp>
+
+namespace sinter::detail {
+
+/// The most fields that a plain struct in a tree may have.
+inline constexpr int max_fields = 32;
+
+/// A struct described with BOOST_HANA_ADAPT_STRUCT or BOOST_HANA_DEFINE_STRUCT.
+template <class T>
+concept adapted_struct = std::is_class_v<T> && boost::hana::Struct<T>::value;
+
+/// A struct that aggregate initialisation and structured bindings can take apart.
+template <class T>
+concept plain_struct = std::is_class_v<T> && std::is_aggregate_v<T> && !adapted_struct<T>;
+
+/// Converts to the base classes of T and to nothing else.
+template <class T>
+struct any_base_of {
+  template <class Base>
+  requires(std::is_base_of_v<Base, T> && !std::is_same_v<Base, T>) operator Base() const;
+};
+
+struct any_nothing {};
+
+/// A derived aggregate's first element is its base. A first field that takes whatever it is given proves nothing.
+template <class T>
+concept derived_aggregate = requires {
+  T{any_base_of<T>{}};
+}
+&&!requires { T{any_nothing{}}; };
+
+// clang-format off
+// SINTER_FIELDS_n(F) is F(x1), …, F(xn).
+#define SINTER_FIELDS_1(F) F(x1)
+#define SINTER_FIELDS_2(F) SINTER_FIELDS_1(F), F(x2)
+#define SINTER_FIELDS_3(F) SINTER_FIELDS_2(F), F(x3)
+#define SINTER_FIELDS_4(F) SINTER_FIELDS_3(F), F(x4)
+#define SINTER_FIELDS_5(F) SINTER_FIELDS_4(F), F(x5)
+#define SINTER_FIELDS_6(F) SINTER_FIELDS_5(F), F(x6)
+#define SINTER_FIELDS_7(F) SINTER_FIELDS_6(F), F(x7)
+#define SINTER_FIELDS_8(F) SINTER_FIELDS_7(F), F(x8)
+#define SINTER_FIELDS_9(F) SINTER_FIELDS_8(F), F(x9)
+#define SINTER_FIELDS_10(F) SINTER_FIELDS_9(F), F(x10)
+#define SINTER_FIELDS_11(F) SINTER_FIELDS_10(F), F(x11)
+#define SINTER_FIELDS_12(F) SINTER_FIELDS_11(F), F(x12)
+#define SINTER_FIELDS_13(F) SINTER_FIELDS_12(F), F(x13)
+#define SINTER_FIELDS_14(F) SINTER_FIELDS_13(F), F(x14)
+#define SINTER_FIELDS_15(F) SINTER_FIELDS_14(F), F(x15)
+#define SINTER_FIELDS_16(F) SINTER_FIELDS_15(F), F(x16)
+#define SINTER_FIELDS_17(F) SINTER_FIELDS_16(F), F(x17)
+#define SINTER_FIELDS_18(F) SINTER_FIELDS_17(F), F(x18)
+#define SINTER_FIELDS_19(F) SINTER_FIELDS_18(F), F(x19)
+#define SINTER_FIELDS_20(F) SINTER_FIELDS_19(F), F(x20)
+#define SINTER_FIELDS_21(F) SINTER_FIELDS_20(F), F(x21)
+#define SINTER_FIELDS_22(F) SINTER_FIELDS_21(F), F(x22)
+#define SINTER_FIELDS_23(F) SINTER_FIELDS_22(F), F(x23)
+#define SINTER_FIELDS_24(F) SINTER_FIELDS_23(F), F(x24)
+#define SINTER_FIELDS_25(F) SINTER_FIELDS_24(F), F(x25)
+#define SINTER_FIELDS_26(F) SINTER_FIELDS_25(F), F(x26)
+#define SINTER_FIELDS_27(F) SINTER_FIELDS_26(F), F(x27)
+#define SINTER_FIELDS_28(F) SINTER_FIELDS_27(F), F(x28)
+#define SINTER_FIELDS_29(F) SINTER_FIELDS_28(F), F(x29)
+#define SINTER_FIELDS_30(F) SINTER_FIELDS_29(F), F(x30)
+#define SINTER_FIELDS_31(F) SINTER_FIELDS_30(F), F(x31)
+#define SINTER_FIELDS_32(F) SINTER_FIELDS_31(F), F(x32)
+#define SINTER_FIELD_COUNTS(X) \
+  X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) \
+  X(17) X(18) X(19) X(20) X(21) X(22) X(23) X(24) X(25) X(26) X(27) X(28) X(29) X(30) X(31) X(32)
+#define SINTER_BRACES(x) {}
+#define SINTER_NAME(x) x
+// clang-format on
+
+/// Number of fields of a plain struct: the most empty initialisers that it takes. An array is one field.
+template <plain_struct T>
+constexpr int count_fields() {
+#define SINTER_X(N)                                                               \
+  if constexpr (!requires { T{SINTER_FIELDS_##N(SINTER_BRACES)}; }) return N - 1; \
+  else
+  SINTER_FIELD_COUNTS(SINTER_X)
+#undef SINTER_X
+  if constexpr (requires { T{SINTER_FIELDS_32(SINTER_BRACES), {}}; }) return max_fields + 1;
+  else return max_fields;
+}
+
+template <class T>
+inline constexpr int field_count = count_fields<T>();
+
+/// Whether a plain struct can be taken apart; a compile-time error says why not.
+template <class T>
+constexpr bool is_plain_tree() {
+  constexpr bool defaults = requires { T{}; };
+  constexpr bool derived = derived_aggregate<T>;
+  constexpr bool few = field_count<T> <= max_fields;
+  static_assert(defaults, "[tree] every field of a struct in a tree must have a default value");
+  static_assert(!derived, "[tree] a struct in a tree has no base class; make the base a field");
+  static_assert(few, "[tree] a struct in a tree has at most 32 fields; group them in nested structs");
+  return defaults && !derived && few;
+}
+
+template <class T, class F>
+constexpr decltype(auto) with_plain_fields(T& t, F&& f) {
+  constexpr int count = field_count<std::remove_const_t<T>>;
+  if constexpr (count == 0) return f();
+#define SINTER_X(N)                             \
+  if constexpr (count == N) {                   \
+    auto& [SINTER_FIELDS_##N(SINTER_NAME)] = t; \
+    return f(SINTER_FIELDS_##N(SINTER_NAME));   \
+  }
+  SINTER_FIELD_COUNTS(SINTER_X)
+#undef SINTER_X
+}
+
+#undef SINTER_BRACES
+#undef SINTER_NAME
+
+/// Calls f with a reference to each field of a struct, in order of declaration.
+template <class T, class F>
+constexpr decltype(auto) with_fields(T& t, F&& f) {
+  if constexpr (adapted_struct<std::remove_const_t<T>>) {
+    constexpr auto all = boost::hana::accessors<std::remove_const_t<T>>();
+    return boost::hana::unpack(
+        all, [&](const auto&... field) -> decltype(auto) { return f(boost::hana::second(field)(t)...); });
+  } else {
+    return with_plain_fields(t, std::forward<F>(f));
+  }
+}
+
+/// The names of an adapted struct's fields; nothing for other types.
+template <class T>
+constexpr auto field_names() {
+  if constexpr (adapted_struct<T>) {
+    return boost::hana::unpack(boost::hana::accessors<T>(), [](const auto&... field) {
+      return std::array<const char*, sizeof...(field)>{boost::hana::to<const char*>(boost::hana::first(field))...};
+    });
+  } else {
+    return std::array<const char*, 0>{};
+  }
+}
+
+}  // namespace sinter::detail

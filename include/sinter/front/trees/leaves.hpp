@@ -1,0 +1,224 @@
+// front/trees/leaves.hpp: the leaves of a call's arguments, as guards and kernels see them, and as people do.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "../../base/callback.hpp"
+#include "../../base/text.hpp"
+#include "../../engine/engine.hpp"
+#include "../tensor/number.hpp"
+#include "items.hpp"
+#include "tree.hpp"
+
+namespace sinter::detail {
+
+/// A C++ number that a call can leave open.
+template <class T>
+inline constexpr bool is_floating_scalar = false;
+template <scalar_like T>
+inline constexpr bool is_floating_scalar<T> = !std::is_integral_v<T> && !std::is_same_v<T, long double> &&
+                                              !std::is_same_v<T, dim> && !std::is_same_v<T, formula_number>;
+
+template <class T>
+std::uint64_t bits_of(T x) {
+  if constexpr (std::is_enum_v<T>) return static_cast<std::uint64_t>(static_cast<std::underlying_type_t<T>>(x));
+  else if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>) return x.bits;
+  else if constexpr (std::is_same_v<T, float>) return std::bit_cast<std::uint32_t>(x);
+  else if constexpr (std::is_same_v<T, double>) return std::bit_cast<std::uint64_t>(x);
+  else return static_cast<std::uint64_t>(x);
+}
+
+/// How many words a leaf that is no tensor is.
+template <class T>
+std::size_t words_of(const T& x) {
+  if constexpr (text_leaf<T>) return 1 + (x.size() + 7) / 8;
+  else if constexpr (bytes_leaf<T>) return (sizeof(T) + 7) / 8;
+  else return 1;
+}
+
+inline std::uint64_t* put_bytes(const void* from, std::size_t bytes, std::uint64_t* to) {
+  if (bytes == 0) return to;  // of a string_view of nothing `from` is null
+  const std::size_t words = (bytes + 7) / 8;
+  to[words - 1] = 0;
+  std::memcpy(to, from, bytes);
+  return to + words;
+}
+
+/// By ==; of paths, whose == takes "a//b" for "a/b", by their text.
+template <class T>
+bool same_value(const T& a, const T& b) {
+  if constexpr (requires { bool(a.native() == b.native()); }) return bool(a.native() == b.native());
+  else return bool(a == b);
+}
+
+template <class T>
+inline constexpr engine::value_class value_class_of = {
+    [](const void* a, const void* b) { return same_value(*static_cast<const T*>(a), *static_cast<const T*>(b)); },
+    [](const void* x) -> std::shared_ptr<const void> { return on_heap(*static_cast<const T*>(x)); }};
+
+/// Writes those words: all that there is to know of the leaf. Text begins with its length.
+template <class T>
+std::uint64_t* put_words(const T& x, std::uint64_t* to) {
+  if constexpr (text_leaf<T>) {
+    *to = x.size();
+    return put_bytes(x.data(), x.size(), to + 1);
+  } else if constexpr (bytes_leaf<T>) {
+    return put_bytes(&x, sizeof x, to);
+  } else if constexpr (hashable_leaf<T>) {
+    *to = engine::value_number(value_class_of<T>, std::hash<T>()(x), &x);
+    return to + 1;
+  } else {
+    *to = bits_of(x);
+    return to + 1;
+  }
+}
+
+/// A leaf that is no tensor, for people.
+template <class T>
+std::string value_text(const T& x) {
+  if constexpr (text_leaf<T>) return "\"" + std::string(x) + "\"";
+  else if constexpr (bytes_leaf<T>) return {};
+  else if constexpr (hashable_leaf<T>) return "of hash " + std::to_string(std::hash<T>()(x));
+  else if constexpr (std::is_same_v<T, dim>) return x.text();
+  else if constexpr (std::is_same_v<T, bool>) return x ? "true" : "false";
+  else if constexpr (std::is_enum_v<T>) return std::to_string(static_cast<std::int64_t>(x));
+  else if constexpr (std::is_integral_v<T>) return std::to_string(x);
+  else if constexpr (std::is_same_v<T, double>) return text::number(x);
+  else return text::number(static_cast<float>(x));
+}
+
+[[noreturn]] inline void fail_argument(const std::string& name, bool traced, location where) {
+  fail(name,
+       traced ? "an argument was traced by a function that has returned; return it from there and pass the result"
+              : "an argument holds a default-constructed tensor; assign to it first",
+       where);
+}
+
+/// Fails if a leaf is a tensor without memory.
+template <class T>
+SINTER_COLD void fail_undefined_leaf(const std::string& name, location where, const T& tree) {
+  for_each_leaf(tree, [&]<class Leaf>(const Leaf& x) {
+    if constexpr (tensor_like<Leaf> && !is_number<Leaf>)
+      if (!access::memory(x)) fail_argument(name, x.is_traced(), where);
+  });
+}
+
+/// Writes leaves one after the other; tensors without memory are left out. Two pointers: a walk keeps them in registers.
+struct leaf_writer {
+  engine::argument* next;
+  std::uint64_t* value;
+
+  template <class Leaf>
+  [[gnu::always_inline]] void leaf(const Leaf& x) {
+    if constexpr (is_number<Leaf>) {
+      ::new (static_cast<void*>(next++)) engine::argument{.data = const_cast<typename Leaf::value_type*>(x.address()),
+                                                          .owner = nullptr,
+                                                          .type = dtype_of<typename Leaf::value_type>,
+                                                          .rank = 0,
+                                                          .extents = nullptr,
+                                                          .strides = nullptr,
+                                                          .by_value = true,
+                                                          .marks = 0};
+    } else if constexpr (tensor_like<Leaf>) {
+      if (!access::memory(x)) return;
+      ::new (static_cast<void*>(next++))
+          engine::argument{.data = access::data(x),
+                           .owner = &access::memory(x),
+                           .type = dtype_of<typename Leaf::value_type>,
+                           .rank = Leaf::rank,
+                           .extents = as_numbers(x.shape().data()),
+                           .strides = as_numbers(x.strides().data()),
+                           .by_value = Leaf::rank == 0 && !access::memory(x).where().is_cuda(),
+                           .marks = access::marks(x)};
+    } else {
+      value = put_words(x, value);
+    }
+  }
+  void length(std::uint64_t n) { *value++ = n; }
+};
+
+/// The leaves of a call's arguments, as guards and kernels see them. Points into the arguments.
+template <class... Args>
+class flat_arguments {
+  static constexpr tree_facts known = facts(type_list<Args...>{});
+
+ public:
+  flat_arguments(const std::string& name, [[maybe_unused]] location where, const Args&... args)
+      : tensors_(count<true>(args...)), statics_(count<false>(args...)) {
+    leaf_writer to{tensors_.data(), statics_.data()};
+    ((to = visit_leaves(args, to)), ...);
+    if (to.next != tensors_.all().data() + tensors_.all().size()) (fail_undefined_leaf(name, where, args), ...);
+  }
+
+  std::span<const engine::argument> tensors() { return tensors_.all(); }
+  /// Where the call runs: where its tensors are, rank-0 ones of the host aside; else options.device, else the default.
+  device where(const options& how) {
+    for (const auto& t : tensors_.all())
+      if (!t.by_value) return t.where();
+    return how.device ? *how.device : engine::default_device();
+  }
+  std::span<const std::uint64_t> statics() { return statics_.all(); }
+
+ private:
+  template <bool Tensors>
+  static std::size_t count(const Args&... args) {
+    if constexpr (known.fixed) {
+      return static_cast<std::size_t>(Tensors ? known.tensors : known.statics);
+    } else {
+      std::size_t n = 0;
+      const auto leaf = [&]<class Leaf>([[maybe_unused]] const Leaf& x) {
+        if constexpr (tensor_like<Leaf>) n += Tensors;
+        else if constexpr (!Tensors) n += words_of(x);
+      };
+      (for_each_leaf(args, leaf, [&](std::uint64_t) { n += !Tensors; }), ...);
+      return n;
+    }
+  }
+
+  items<engine::argument, known.fixed ? known.tensors : -1> tensors_;
+  items<std::uint64_t, known.fixed ? known.statics : -1> statics_;
+};
+
+/// "argument 1", or for a tree "argument 1 leaf 3", and the value of what is no tensor: the leaf-th tensor of a call, or what
+/// holds the leaf-th word of its statics.
+template <class... Args>
+SINTER_COLD engine::leaf_text describe_leaf(int leaf, bool of_tensors, const Args&... args) {
+  engine::leaf_text out;
+  int argument = 0;
+  [[maybe_unused]] const auto one = [&]<class T>(const T& tree) {
+    int within = 0;
+    const auto found = [&](std::size_t words) {
+      const int first = std::exchange(leaf, leaf - static_cast<int>(words));
+      if (first < 0 || leaf >= 0) return false;
+      engine::name_leaf(out, argument, is_leaf<T> ? -1 : within);
+      return true;
+    };
+    for_each_leaf(
+        tree,
+        [&]<class Leaf>(const Leaf& x) {
+          if constexpr (tensor_like<Leaf>) {
+            if (of_tensors) found(1);
+          } else if (!of_tensors && found(words_of(x))) {
+            out.value = value_text(x);
+            out.floating = is_floating_scalar<Leaf>;
+          }
+          ++within;
+        },
+        [&](std::uint64_t n) {
+          if (!of_tensors && found(1)) engine::name_length(out, n);
+        });
+    ++argument;
+  };
+  (one(args), ...);
+  return out;
+}
+
+}  // namespace sinter::detail

@@ -1,0 +1,289 @@
+// front/trees/tree.hpp: trees: tensors and numbers in tuples, vectors, optionals, variants and plain structs; the walk over leaves.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "../tensor/tensor.hpp"
+#include "fields.hpp"
+
+namespace sinter {
+
+/// True for a class that compiled functions compare by its bytes; specialise it for one that holds no pointer:
+/// `template <> inline constexpr bool sinter::is_value<std::chrono::seconds> = true;`
+template <class T>
+inline constexpr bool is_value = false;
+
+namespace detail {
+
+template <class T>
+concept text_leaf = std::is_same_v<T, std::string> || std::is_same_v<T, std::string_view>;
+
+template <class T>
+concept bytes_leaf = is_value<T>;
+
+template <class T>
+inline constexpr bool is_vector = false;
+template <class T, class A>
+inline constexpr bool is_vector<std::vector<T, A>> = true;
+template <class T>
+inline constexpr bool is_optional = false;
+template <class T>
+inline constexpr bool is_optional<std::optional<T>> = true;
+/// std::variant, whose header is left to those who use it.
+template <class T>
+inline constexpr bool is_variant = requires(const T& x) {
+  x.valueless_by_exception();
+  x.index();
+};
+template <class T>
+inline constexpr bool is_array = false;
+template <class T, std::size_t N>
+inline constexpr bool is_array<std::array<T, N>> = true;
+template <class T>
+inline constexpr bool is_pair = false;
+template <class A, class B>
+inline constexpr bool is_pair<std::pair<A, B>> = true;
+template <class T>
+inline constexpr bool is_tuple = is_pair<T>;
+template <class... T>
+inline constexpr bool is_tuple<std::tuple<T...>> = true;
+template <class... T>
+inline constexpr bool is_tuple<boost::hana::tuple<T...>> = true;
+
+/// True for a class that is a value to its own == and std::hash, and neither a struct of fields nor a pointer.
+template <class T>
+inline constexpr bool is_hashable = false;
+template <class T>
+requires(std::is_class_v<T> && !std::is_aggregate_v<T> && !tensor_like<T> && !is_vector<T> && !is_optional<T> &&
+         !is_variant<T> && !is_tuple<T> &&
+         !adapted_struct<T>) inline constexpr bool is_hashable<T> = requires(const T& x) {
+  std::size_t{std::hash<T>()(x)};
+  bool(x == x);
+  T(x);
+}
+&&!requires(const T& x) { x.operator->(); };
+
+template <class T>
+concept hashable_leaf = is_hashable<T> && !scalar_like<T> && !text_leaf<T> && !bytes_leaf<T>;
+
+/// A leaf that is not a tensor: configuration, part of a tree's structure.
+template <class T>
+concept scalar_leaf = (scalar_like<T> && !std::is_same_v<T, long double>) || std::is_enum_v<T> || text_leaf<T> ||
+                      bytes_leaf<T> || hashable_leaf<T>;
+
+template <class T, class F>
+constexpr decltype(auto) with_children(T& t, F&& f);
+
+template <class... T>
+struct type_list {};
+
+struct child_types {
+  template <class... T>
+  constexpr type_list<std::remove_const_t<T>...> operator()(T&...) const {
+    return {};
+  }
+};
+
+template <class T>
+struct child_list {
+  using type = decltype(with_children(std::declval<T&>(), child_types{}));
+};
+template <template <class...> class V, class... T>
+requires is_variant<V<T...>>
+struct child_list<V<T...>> {
+  using type = type_list<T...>;
+};
+template <class T>
+using children_of = typename child_list<T>::type;
+
+/// Whether a type can be in a tree. Each reason against it is one compile-time error; what follows is cut short.
+template <class T>
+constexpr bool is_tree();
+
+template <class... T>
+constexpr bool are_trees(type_list<T...>) {
+  return (... && is_tree<T>());
+}
+
+template <class T>
+constexpr bool is_tree() {
+  if constexpr (bytes_leaf<T>) {
+    constexpr bool bytes = std::is_trivially_copyable_v<T> && std::has_unique_object_representations_v<T>;
+    static_assert(bytes, "[tree] sinter::is_value is for classes whose equal values have equal bytes");
+    return bytes;
+  } else if constexpr (tensor_like<T> || scalar_leaf<T> || std::is_empty_v<T>) return true;
+  else if constexpr (is_array<T> || is_vector<T> || is_optional<T>) return is_tree<typename T::value_type>();
+  else if constexpr (is_tuple<T> || is_variant<T> || adapted_struct<T>) return are_trees(children_of<T>{});
+  else if constexpr (plain_struct<T>) {
+    if constexpr (is_plain_tree<T>()) return are_trees(children_of<T>{});
+    else return false;
+  } else {
+    constexpr bool array = std::is_array_v<T>, pointer = std::is_pointer_v<T>;
+    static_assert(!array, "[tree] a tree cannot hold a C array; use std::array");
+    static_assert(!pointer, "[tree] a tree cannot hold a pointer");
+    static_assert(
+        array || pointer,
+        "[tree] a tree holds tensors, numbers, enums, text, std::tuple, pair, array, vector, optional, variant and "
+        "structs without constructors; describe any other class with BOOST_HANA_ADAPT_STRUCT, or give it std::hash and "
+        "==");
+    return false;
+  }
+}
+
+/// What a type is in a tree.
+enum class branch { tensor, scalar, array, vector, optional, variant, tuple, structure, refused };
+
+template <class T>
+constexpr branch branch_of() {
+  if constexpr (tensor_like<T>) return branch::tensor;
+  else if constexpr (scalar_leaf<T>) return branch::scalar;
+  else if constexpr (!is_tree<T>()) return branch::refused;
+  else if constexpr (is_array<T>) return branch::array;
+  else if constexpr (is_vector<T>) return branch::vector;
+  else if constexpr (is_optional<T>) return branch::optional;
+  else if constexpr (is_variant<T>) return branch::variant;
+  else if constexpr (is_tuple<T>) return branch::tuple;
+  else return branch::structure;
+}
+
+template <class T>
+inline constexpr bool is_leaf = branch_of<T>() == branch::tensor || branch_of<T>() == branch::scalar;
+
+/// Calls f with a reference to each child of a tuple or struct.
+template <class T, class F>
+constexpr decltype(auto) with_children(T& t, F&& f) {
+  using U = std::remove_const_t<T>;
+  if constexpr (std::is_empty_v<U>) return f();
+  else if constexpr (!is_tuple<U>) return with_fields(t, f);
+  else if constexpr (is_pair<U>) return f(t.first, t.second);
+  else if constexpr (requires { std::tuple_size<U>::value; }) return std::apply(f, t);
+  else return boost::hana::unpack(t, f);
+}
+
+struct child_references {
+  template <class... T>
+  constexpr std::tuple<T&...> operator()(T&... x) const {
+    return {x...};
+  }
+};
+
+/// What is known of a tree from its type.
+struct tree_facts {
+  int tensors = 0;  ///< tensors and expressions
+  int statics = 0;  ///< words of scalars
+  /// No vector, optional, variant or text: the two counts are exact; else they only tell none from some.
+  bool fixed = true;
+  bool lazy = false;  ///< holds expressions
+};
+
+template <class T>
+constexpr tree_facts facts();
+
+template <class... T>
+constexpr tree_facts facts(type_list<T...>) {
+  tree_facts sum;
+  const tree_facts each[] = {tree_facts{}, facts<T>()...};
+  for (const auto& f : each) {
+    sum.tensors += f.tensors;
+    sum.statics += f.statics;
+    sum.fixed = sum.fixed && f.fixed;
+    sum.lazy = sum.lazy || f.lazy;
+  }
+  return sum;
+}
+
+template <class T>
+constexpr tree_facts facts() {
+  constexpr branch b = branch_of<T>();
+  if constexpr (b == branch::refused) return {};
+  else if constexpr (b == branch::tensor) return {1, 0, true, !is_tensor<T>};
+  else if constexpr (text_leaf<T>) return {0, 1, false, false};
+  else if constexpr (bytes_leaf<T>) return {0, static_cast<int>((sizeof(T) + 7) / 8), true, false};
+  else if constexpr (b == branch::scalar) return {0, 1, true, false};
+  else if constexpr (b == branch::array) {
+    constexpr tree_facts f = facts<typename T::value_type>();
+    constexpr int n = static_cast<int>(std::tuple_size_v<T>);
+    return {f.tensors * n, f.statics * n, f.fixed, f.lazy};
+  } else if constexpr (b == branch::vector || b == branch::optional) {
+    constexpr tree_facts f = facts<typename T::value_type>();
+    return {f.tensors, f.statics, false, f.lazy};
+  } else {
+    tree_facts f = facts(children_of<T>{});
+    f.fixed = f.fixed && b != branch::variant;
+    return f;
+  }
+}
+
+template <class T>
+inline constexpr tree_facts facts_of = facts<std::remove_cvref_t<T>>();
+
+/// f(i), with a constant i, where a variant holds its alternative i.
+template <class V, class F, std::size_t... I>
+constexpr void with_alternative(const V& x, F&& f, std::index_sequence<I...>) {
+  ((x.index() == I ? f(std::integral_constant<std::size_t, I>{}) : void()), ...);
+}
+template <class... T>
+constexpr auto places_of(type_list<T...>) {
+  return std::index_sequence_for<T...>{};
+}
+
+struct ignore_lengths {
+  constexpr void operator()(std::uint64_t) const {}
+};
+
+/// Calls v.leaf(x) for every tensor, expression and scalar in order, and v.length(n) for every vector (its size),
+/// optional (0 or 1) and variant (its alternative's place) before its content; returns v. It goes by value, so that what it holds stays in registers.
+template <class T, class Visitor>
+constexpr Visitor visit_leaves(T& t, Visitor v) {
+  constexpr branch b = branch_of<std::remove_const_t<T>>();
+  if constexpr (b == branch::tensor || b == branch::scalar) {
+    v.leaf(t);
+  } else if constexpr (b == branch::array || b == branch::vector) {
+    if constexpr (b == branch::vector) v.length(static_cast<std::uint64_t>(t.size()));
+    for (auto&& x : t) {
+      if constexpr (std::is_lvalue_reference_v<decltype(x)>) v = visit_leaves(x, v);
+      else v.leaf(static_cast<bool>(x));  // std::vector<bool>
+    }
+  } else if constexpr (b == branch::optional) {
+    v.length(t.has_value());
+    if (t) v = visit_leaves(*t, v);
+  } else if constexpr (b == branch::variant) {
+    v.length(t.index());
+    with_alternative(
+        t, [&](auto i) { v = visit_leaves(*get_if<i>(&t), v); }, places_of(children_of<std::remove_const_t<T>>{}));
+  } else if constexpr (b != branch::refused) {
+    with_children(t, [&](auto&... child) { ((v = visit_leaves(child, v)), ...); });
+  }
+  return v;
+}
+
+template <class Leaf, class Length>
+struct leaf_calls {
+  Leaf* on_leaf;
+  Length* on_length;
+
+  template <class T>
+  constexpr void leaf(T&& x) const {
+    (*on_leaf)(std::forward<T>(x));
+  }
+  constexpr void length(std::uint64_t n) const { (*on_length)(n); }
+};
+
+/// The same with functions: leaf(x) and length(n).
+template <class T, class Leaf, class Length = ignore_lengths>
+constexpr void for_each_leaf(T& t, Leaf&& leaf, Length&& length = {}) {
+  visit_leaves(t, leaf_calls<std::remove_reference_t<Leaf>, std::remove_reference_t<Length>>{&leaf, &length});
+}
+
+}  // namespace detail
+
+}  // namespace sinter

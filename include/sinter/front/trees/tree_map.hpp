@@ -1,0 +1,318 @@
+// front/trees/tree_map.hpp: functions over trees: map, reduce, the list of leaves.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "../../base/callback.hpp"
+#include "tree.hpp"
+
+namespace sinter {
+namespace detail {
+
+/// A leaf that can be stored: expressions become tensors.
+template <class R>
+constexpr auto settle(R&& result, location at) {
+  using T = std::remove_cvref_t<R>;
+  if constexpr (tensor_like<T> && !is_tensor<T>) return tensor<typename T::value_type, T::static_shape>(result, at);
+  else return T(std::forward<R>(result));
+}
+
+/// Where in a tree a visitor is; lives on the visitor's stack.
+struct tree_place {
+  const tree_place* up = nullptr;
+  std::size_t index = 0;
+  const char* name = nullptr;
+
+  std::string text() const {
+    if (!up) return "";
+    return up->text() + (name ? "." + std::string(name) : "[" + std::to_string(index) + "]");
+  }
+};
+
+template <class T, std::size_t I>
+constexpr const char* child_name() {
+  constexpr auto names = field_names<T>();
+  if constexpr (I < names.size()) return names[I];
+  else return nullptr;
+}
+
+template <class... T>
+constexpr std::size_t count_types(type_list<T...>) {
+  return sizeof...(T);
+}
+
+/// Whether two types have one structure at their roots; vectors and optionals are compared when they are there.
+template <class T, class U>
+constexpr bool same_branch() {
+  constexpr branch b = branch_of<T>(), c = branch_of<U>();
+  if constexpr (b == branch::refused || c == branch::refused) return true;
+  else if constexpr (is_leaf<T> || is_leaf<U>) return is_leaf<T> == is_leaf<U>;
+  else if constexpr (b == branch::vector || b == branch::optional || b == branch::variant) return b == c;
+  else if constexpr (b == branch::array && c == branch::array) return std::tuple_size_v<T> == std::tuple_size_v<U>;
+  else if constexpr (b == branch::array || c == branch::array) return false;
+  else if constexpr (c == branch::vector || c == branch::optional || c == branch::variant) return false;
+  else return count_types(children_of<T>{}) == count_types(children_of<U>{});
+}
+
+/// Rebuilds trees from the results of `f`. Scalars: whether f sees them; else they are copied from the first tree.
+template <class F, bool Scalars>
+struct tree_mapper {
+  F& f;
+  const char* op;
+  location where;
+
+  template <class T, class... Ts>
+  constexpr auto operator()(const tree_place& at, const T& t, const Ts&... ts) const {
+    constexpr branch b = branch_of<T>();
+    constexpr bool alike = (... && same_branch<T, Ts>());
+    static_assert(alike, "[tree] the trees differ: containers, array lengths and numbers of fields must be equal");
+    if constexpr (!alike || b == branch::refused) return t;
+    else if constexpr (b == branch::tensor || (b == branch::scalar && Scalars)) return settle(f(t, ts...), where);
+    else if constexpr (b == branch::scalar) return t;
+    else if constexpr (b == branch::array) return map_array(at, t, ts...);
+    else if constexpr (b == branch::vector) return map_vector(at, t, ts...);
+    else if constexpr (b == branch::optional) return map_optional(at, t, ts...);
+    else if constexpr (b == branch::variant) return map_variant(at, places_of(children_of<T>{}), t, ts...);
+    else if constexpr (std::is_empty_v<T>) return t;
+    else
+      return map_children(
+          at, t, std::make_tuple(with_children(t, child_references{}), with_children(ts, child_references{})...));
+  }
+
+ private:
+  template <class T, std::size_t N, class... Ts>
+  constexpr auto map_array(const tree_place& at, const std::array<T, N>& t, const Ts&... ts) const {
+    std::array<decltype((*this)(at, t[0], ts[0]...)), N> out{};
+    for (std::size_t i = 0; i < N; ++i) out[i] = (*this)(tree_place{&at, i}, t[i], ts[i]...);
+    return out;
+  }
+
+  template <class T, class... Ts>
+  auto map_vector(const tree_place& at, const T& t, const Ts&... ts) const {
+    (same(at, "std::vector of length ", t.size(), ts.size()), ...);
+    std::vector<decltype((*this)(at, t[0], ts[0]...))> out;
+    out.reserve(t.size());
+    for (std::size_t i = 0; i < t.size(); ++i) out.push_back((*this)(tree_place{&at, i}, t[i], ts[i]...));
+    return out;
+  }
+
+  template <class T, class... Ts>
+  constexpr auto map_optional(const tree_place& at, const T& t, const Ts&... ts) const {
+    (same(at, "std::optional with values: ", t.has_value(), ts.has_value()), ...);
+    using result = std::optional<decltype((*this)(at, *t, *ts...))>;
+    return t ? result((*this)(tree_place{&at, 0}, *t, *ts...)) : result();
+  }
+
+  template <std::size_t I, class... Ts>
+  constexpr auto map_alternative(const tree_place& at, const Ts&... ts) const {
+    return (*this)(tree_place{&at, I}, *get_if<I>(&ts)...);
+  }
+  template <template <class...> class V, class... A, std::size_t... I, class... Ts>
+  constexpr auto map_variant(const tree_place& at, std::index_sequence<I...> places, const V<A...>& t,
+                             const Ts&... ts) const {
+    (same(at, "std::variant with alternative ", t.index(), ts.index()), ...);
+    ensure(!t.valueless_by_exception(), "a variant in a tree has a value", where);
+    std::optional<V<decltype(map_alternative<I>(at, t, ts...))...>> out;
+    with_alternative(
+        t, [&](auto i) { out.emplace(std::in_place_index<i>, map_alternative<i>(at, t, ts...)); }, places);
+    return *std::move(out);
+  }
+
+  void same(const tree_place& at, const char* what, std::size_t first, std::size_t other) const {
+    if (first == other) return;
+    const std::string place = at.text();
+    fail(op,
+         "the trees differ" + (place.empty() ? "" : " at " + place) + ": the first has a " + what +
+             std::to_string(first) + ", another a " + what + std::to_string(other),
+         where);
+  }
+
+  template <class T, class... Refs>
+  constexpr auto map_children(const tree_place& at, const T& t, const std::tuple<Refs...>& children) const {
+    constexpr std::size_t count = std::tuple_size_v<std::tuple_element_t<0, std::tuple<Refs...>>>;
+    const auto child = [&](auto i) {
+      const tree_place place{&at, i, child_name<T, i>()};
+      return std::apply([&](const auto&... refs) { return (*this)(place, std::get<i>(refs)...); }, children);
+    };
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      if constexpr (branch_of<T>() == branch::structure) {
+        return rebuild(t, std::get<0>(children), child, std::index_sequence<I...>{});
+      } else if constexpr (is_pair<T>) {
+        auto first = child(std::integral_constant<std::size_t, 0>{});
+        return std::pair{std::move(first), child(std::integral_constant<std::size_t, 1>{})};
+      } else if constexpr (requires { std::tuple_size<T>::value; }) {
+        return std::tuple<decltype(child(std::integral_constant<std::size_t, I>{}))...>{
+            child(std::integral_constant<std::size_t, I>{})...};
+      } else {
+        return boost::hana::tuple<decltype(child(std::integral_constant<std::size_t, I>{}))...>{
+            child(std::integral_constant<std::size_t, I>{})...};
+      }
+    }
+    (std::make_index_sequence<count>{});
+  }
+
+  template <class T, class... Field, class Child, std::size_t... I>
+  constexpr T rebuild(const T& t, const std::tuple<Field&...>&, const Child& child, std::index_sequence<I...>) const {
+    if constexpr (plain_struct<T>) {
+      return T{hold<std::remove_const_t<Field>>(child(std::integral_constant<std::size_t, I>{}))...};
+    } else {
+      T out = t;
+      const auto fields = with_children(out, child_references{});
+      ((std::get<I>(fields) = hold<std::remove_const_t<Field>>(child(std::integral_constant<std::size_t, I>{}))), ...);
+      return out;
+    }
+  }
+
+  template <class Field, class Result>
+  constexpr Field hold(Result&& result) const {
+    using R = std::remove_cvref_t<Result>;
+    constexpr bool truncates = std::is_floating_point_v<R> && std::is_integral_v<Field>;
+    constexpr bool fits = std::is_convertible_v<R, Field> && !truncates;
+    static_assert(fits, "[tree] the function's result does not fit the struct's field; return the field's type");
+    if constexpr (std::is_same_v<R, Field>) return std::forward<Result>(result);
+    else if constexpr (fits) return detail::convert<Field>(where, std::forward<Result>(result));
+    else return Field{};
+  }
+};
+
+template <class F, class T, class... Ts>
+constexpr auto map_tree(const char* op, location where, F&& f, const T& t, const Ts&... ts) {
+  return tree_mapper<std::remove_reference_t<F>, facts_of<T>.tensors == 0>{f, op, where}(tree_place{}, t, ts...);
+}
+
+/// map_tree of a function of the user.
+template <class F, class... Ts>
+constexpr auto map_tree_by_user(location where, F&& f, const Ts&... ts) {
+  return detail::map_tree(
+      "tree_map", where,
+      [&](const auto&... x) -> decltype(auto) {
+        constexpr bool takes = std::is_invocable_v<F, decltype(x)...>;
+        static_assert(takes,
+                      "sinter: [tree_map] the function does not take every leaf: a dtype or a rank, or the number "
+                      "of trees differs");
+        if constexpr (takes) return detail::invoke(where, f, x...);
+        else return std::get<0>(std::tie(x...));
+      },
+      ts...);
+}
+
+struct mixed_leaves {};
+
+/// A leaf type in a fold: void where there is none, mixed_leaves where types differ.
+template <class T>
+struct leaf_kind {
+  using type = T;
+  template <class U>
+  constexpr auto operator+(leaf_kind<U>) const {
+    if constexpr (std::is_void_v<T>) return leaf_kind<U>{};
+    else if constexpr (std::is_void_v<U> || std::is_same_v<T, U>) return leaf_kind<T>{};
+    else return leaf_kind<mixed_leaves>{};
+  }
+};
+
+template <class T, bool Scalars>
+constexpr auto kind_of_leaves();
+
+template <bool Scalars, class... T>
+constexpr auto kind_of_leaves(type_list<T...>) {
+  return (leaf_kind<void>{} + ... + kind_of_leaves<T, Scalars>());
+}
+
+template <class T, bool Scalars>
+constexpr auto kind_of_leaves() {
+  constexpr branch b = branch_of<T>();
+  if constexpr (b == branch::refused) return leaf_kind<void>{};
+  else if constexpr (b == branch::tensor) return leaf_kind<tensor<typename T::value_type, T::static_shape>>{};
+  else if constexpr (b == branch::scalar) return leaf_kind<std::conditional_t<Scalars, T, void>>{};
+  else if constexpr (b == branch::array || b == branch::vector || b == branch::optional)
+    return kind_of_leaves<typename T::value_type, Scalars>();
+  else return kind_of_leaves<Scalars>(children_of<T>{});
+}
+
+/// The leaves of a tree of fixed size, one type each.
+template <bool Scalars, class T>
+constexpr auto leaf_tuple(const T& t, location where) {
+  constexpr branch b = branch_of<T>();
+  const auto all = [where](const auto&... x) { return std::tuple_cat(leaf_tuple<Scalars>(x, where)...); };
+  if constexpr (b == branch::tensor || (b == branch::scalar && Scalars)) return std::tuple{settle(t, where)};
+  else if constexpr (b == branch::scalar) return std::tuple<>{};
+  else if constexpr (b == branch::array) return std::apply(all, t);
+  else return with_children(t, all);
+}
+
+}  // namespace detail
+
+/// The tree of f(leaf of t, leaf of each other tree) over all tensors. Expressions become tensors. The trees must have
+/// one structure: equal containers, vector lengths, engaged optionals and alternatives of variants (else user_error); leaf types may
+/// differ.
+/// Structs keep their type and must be able to hold the results; tuples and vectors take the results' types. Numbers,
+/// enums and flags beside tensors are configuration: they come from the first tree as they are. In a tree without any
+/// tensor they are the leaves. Up to eight trees.
+template <class F, class T, class T2 = detail::absent, class T3 = detail::absent, class T4 = detail::absent,
+          class T5 = detail::absent, class T6 = detail::absent, class T7 = detail::absent, class T8 = detail::absent>
+constexpr auto tree_map(F&& f, const T& t, const T2& t2 = {}, const T3& t3 = {}, const T4& t4 = {}, const T5& t5 = {},
+                        const T6& t6 = {}, const T7& t7 = {}, const T8& t8 = {}, location where = location::current()) {
+  const auto over = [&](const auto&... trees) { return detail::map_tree_by_user(where, f, trees...); };
+  if constexpr (detail::is_absent<T2>) return over(t);
+  else if constexpr (detail::is_absent<T3>) return over(t, t2);
+  else if constexpr (detail::is_absent<T4>) return over(t, t2, t3);
+  else if constexpr (detail::is_absent<T5>) return over(t, t2, t3, t4);
+  else if constexpr (detail::is_absent<T6>) return over(t, t2, t3, t4, t5);
+  else if constexpr (detail::is_absent<T7>) return over(t, t2, t3, t4, t5, t6);
+  else if constexpr (detail::is_absent<T8>) return over(t, t2, t3, t4, t5, t6, t7);
+  else return over(t, t2, t3, t4, t5, t6, t7, t8);
+}
+
+/// f(… f(f(init, first leaf), second leaf) …, last leaf), over the leaves that tree_map visits. Every result is
+/// converted to init's type: to add up tensors, start from a tensor.
+template <class F, class T, class Init>
+constexpr auto tree_reduce(F&& f, const T& t, const Init& init, location where = location::current()) {
+  using total_type = decltype(detail::settle(init, where));
+  total_type total = detail::settle(init, where);
+  constexpr bool scalars = detail::facts_of<T>.tensors == 0;
+  detail::for_each_leaf(t, [&]<class Leaf>(const Leaf& x) {
+    if constexpr (tensor_like<Leaf> || scalars) {
+      static_assert(std::is_convertible_v<std::invoke_result_t<F&, total_type, const Leaf&>, total_type>,
+                    "[tree_reduce] the function must return init's type; to add up tensors, start from a tensor");
+      total = detail::convert<total_type>(where, detail::invoke(where, f, std::move(total), x));
+    }
+  });
+  return total;
+}
+
+/// The leaves that tree_map visits, in order: a std::array when there are a fixed number of one type, a std::vector
+/// when there are vectors or optionals, a std::tuple when the types differ.
+template <class T>
+constexpr auto tree_leaves(const T& t, location where = location::current()) {
+  constexpr detail::tree_facts facts = detail::facts_of<T>;
+  constexpr bool scalars = facts.tensors == 0;
+  using leaf = typename decltype(detail::kind_of_leaves<T, scalars>())::type;
+  const auto each = [&](auto&& take) {
+    detail::for_each_leaf(t, [&]<class Leaf>(const Leaf& x) {
+      if constexpr (tensor_like<Leaf> || scalars) take(detail::settle(x, where));
+    });
+  };
+  if constexpr (std::is_void_v<leaf>) {
+    return std::tuple<>{};
+  } else if constexpr (std::is_same_v<leaf, detail::mixed_leaves>) {
+    static_assert(facts.fixed, "[tree_leaves] leaves of several types in a vector or optional; use tree_reduce");
+    if constexpr (facts.fixed) return detail::leaf_tuple<scalars>(t, where);
+  } else if constexpr (facts.fixed) {
+    std::array<leaf, static_cast<std::size_t>(scalars ? facts.statics : facts.tensors)> out{};
+    std::size_t n = 0;
+    each([&](leaf x) { out[n++] = std::move(x); });
+    return out;
+  } else {
+    std::vector<leaf> out;
+    each([&](leaf x) { out.push_back(std::move(x)); });
+    return out;
+  }
+}
+
+}  // namespace sinter

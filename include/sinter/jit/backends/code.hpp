@@ -1,0 +1,311 @@
+// jit/backends/code.hpp: what a compiled graph is: results, and what runs to make them; what all backends share.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+
+#include "../../base/callback.hpp"
+#include "../../base/sorted.hpp"
+#include "../../engine/engine.hpp"
+#include "../../plan/memory.hpp"
+#include "../../report/kernels.hpp"
+#include "../../report/page.hpp"
+#include "../../run/build/build.hpp"
+#include "../../run/cuda/program/graph.hpp"
+#include "../../run/host/program.hpp"
+#include "../../trace/size_space.hpp"
+
+namespace sinter::engine::detail {
+
+/// A result of a program: the node whose memory it is, and its extents.
+struct result_spec {
+  ir::node_id node = ir::no_node;
+  ir::shape extents;
+  dtype type = dtype::f32;
+  series<char> may_replace;  ///< per argument, of the first: its storage can hold the result
+};
+
+struct sized;
+
+/// What verify() has to know of a program.
+struct anatomy {
+  series<std::int64_t> sizes;            ///< to look at, of a layout with open ones
+  std::shared_ptr<const sized> numbers;  ///< the steps for them
+  ir::graph graph;                       ///< as it was planned
+  sorted_map<int, int> operand;          ///< per node in memory: its place in the table of addresses
+  series<series<int>> written;           ///< per kernel: the nodes that it stores to
+  series<std::size_t> kernel;            ///< per step: the kernel that it belongs to
+};
+
+/// A result for one set of sizes.
+struct sized_result {
+  std::int64_t extents[max_rank] = {};
+  std::size_t bytes = 0;
+};
+
+/// The numbers of a program for one set of sizes.
+struct sized {
+  series<std::int64_t> sizes;
+  series<sized_result> results;
+  run::sequence kernels;         ///< on the host
+  run::cuda::sequence launches;  ///< or on a GPU
+};
+
+/// What every program of one structure and layout shares.
+struct code {
+  ir::graph graph;  ///< as the reference backend interprets it
+  device where;
+  bool interpreted = false;
+  size_layout layout;  ///< where symbols come from; without open sizes everything is a number
+  series<result_spec> results;
+  void (*fill)(void* plan, sized&) = nullptr;  ///< adds the steps, with the numbers for some sizes
+  std::shared_ptr<void> plan;                  ///< what it needs
+  std::shared_ptr<const sized> fixed;          ///< where there are no open sizes
+  report about;
+  reporting::page* page = nullptr;  ///< while it is compiled, where SINTER_TRACE asks for one
+  anatomy* inside = nullptr;        ///< while it is compiled, where somebody wants to know
+  run::clock::time_point began = run::clock::now();
+
+  double milliseconds(run::clock::time_point at) const {
+    return std::chrono::duration<double, std::milli>(at - began).count();
+  }
+  /// What has happened since the last stage was `name`.
+  void stage(const char* name) {
+    double done = 0;
+    for (const auto& s : about.stages) done = s.started + s.milliseconds;
+    about.stages.push_back({name, done, milliseconds(run::clock::now()) - done});
+  }
+};
+
+/// Reports what the kernels are, and which stayed apart; step number[k] of the program is where kernel k runs.
+inline void report_kernels(code& c, const ir::graph& g, const series<plan::kernel>& kernels,
+                           std::span<const std::size_t> number, const series<plan::neighbours>& apart,
+                           std::span<const std::int64_t> sizes) {
+  auto& steps = c.about.steps;
+  series<std::string> names, spaces;  // of a step's kernels
+  for (std::size_t k = 0; k < kernels.size(); ++k) {
+    kernel_report r = reporting::describe(kernels[k], g, sizes);
+    names.push_back(r.name);
+    spaces.push_back(r.space);
+    if (number[k] == steps.size()) {
+      steps.push_back(std::move(r));
+    } else {
+      kernel_report& all = steps[number[k]];
+      for (auto& o : r.ops) reporting::add_op(all.ops, std::move(o));
+      all.read += r.read;
+      all.written += r.written;
+      all.flops += r.flops;
+    }
+    if (k + 1 < kernels.size() && number[k + 1] < steps.size()) continue;
+    steps.back().name = plan::joined(names, " | ");
+    steps.back().space = plan::joined(spaces, " | ");
+    names.clear();
+    spaces.clear();
+  }
+  for (const auto& a : apart)
+    if (number[a.first] != number[a.second])
+      c.about.apart.push_back({number[a.first], number[a.second], plan::in_words(g, a.why)});
+}
+
+/// Reports where the code of step k came from.
+inline void report_origin(code& c, std::size_t k, std::int64_t source, const run::origin& from) {
+  kernel_report& r = c.about.steps[k];
+  r.source = source;
+  r.tier = from.tier;
+  r.milliseconds = from.milliseconds;
+  r.started = std::max(0.0, c.milliseconds(from.began));
+}
+
+inline series<argument> all_arguments(std::span<const argument> given, const series<captured>& captures) {
+  series<argument> all(given.begin(), given.end());
+  for (const auto& c : captures)
+    all.push_back({c.data, &c.memory, c.type, static_cast<int>(c.extents.size()), c.extents.data(), c.strides.data(),
+                   c.by_value});
+  return all;
+}
+
+/// Results that share a node, or are inputs, get a node of their own; a reshaped result is its operand's memory.
+inline series<result_spec> separate_results(ir::graph& g) {
+  series<result_spec> results;
+  sorted_set<ir::node_id> taken(g.inputs.begin(), g.inputs.end());
+  for (auto& out : g.outputs) {
+    ir::node_id id = out;
+    while (g[id].code == ir::op::reshape) id = g[id].in[0];
+    if (taken.count(id)) id = g.mark(out);
+    taken.insert(id);
+    result_spec r;
+    r.node = id;
+    r.type = g[out].type;
+    r.extents = g[out].extents;
+    out = id;
+    results.push_back(std::move(r));
+  }
+  return results;
+}
+
+inline series<std::int64_t> hints_of(const size_layout& l) {
+  series<std::int64_t> hints;
+  if (l.any_open())
+    for (const open_size& s : l.sizes) hints.push_back(s.hint());
+  return hints;
+}
+
+inline plan::memory_map layout_of(const ir::graph& g, std::span<const argument> arguments, const size_layout& l) {
+  plan::memory_map m;
+  m.strides.resize(g.size());
+  m.hints = hints_of(l);
+  for (std::size_t i = 0; i < g.inputs.size(); ++i) {
+    auto& strides = m.strides[g.inputs[i]];
+    if (i < l.tensors.size()) strides = open_strides(l, i);
+    else strides.assign(arguments[i].strides, arguments[i].strides + arguments[i].rank);
+  }
+  return m;
+}
+
+inline bool is_row_major(const ir::shape& extents, const series<ir::dim>& strides) {
+  ir::dim step = 1;
+  for (std::size_t d = extents.size(); d-- > 0; step *= extents[d])
+    if (!extents[d].is(1) && strides[d] != step) return false;
+  return true;
+}
+
+/// Where kernels find their buffers.
+struct binding {
+  sorted_map<int, int> operand;        ///< per buffer: inputs, then results, then intermediates
+  series<std::int64_t> intermediates;  ///< offsets in the scratch block
+  series<plan::lifetime> lives;        ///< of the intermediates
+  std::int64_t scratch_bytes = 0;
+};
+
+/// Where steps may overlap, intermediates share no memory unless they need more than `most_apart` bytes.
+inline plan::arena place_apart(series<plan::lifetime> lives, std::size_t steps, std::int64_t most_apart) {
+  std::int64_t total = 0;
+  for (const auto& life : lives) total += life.bytes;
+  for (auto& life : lives)
+    if (total <= most_apart) {
+      life.first = 0;
+      life.last = steps;
+    }
+  return plan::place(std::move(lives));
+}
+
+/// Numbers the buffers and lays out the intermediates; kernel k runs at step when[k], ascending, and kernels of one step at once.
+inline binding bind_operands(const series<result_spec>& results, const ir::graph& g,
+                             const series<plan::kernel>& kernels, std::span<const std::size_t> when,
+                             std::span<const std::int64_t> sizes, std::int64_t most_apart = 0) {
+  binding b;
+  for (auto id : g.inputs) b.operand.emplace(static_cast<int>(id), static_cast<int>(b.operand.size()));
+  for (const auto& r : results) b.operand.emplace(static_cast<int>(r.node), static_cast<int>(b.operand.size()));
+  sorted_set<int> given;
+  for (const auto& [id, at] : b.operand) given.insert(id);
+  auto lives = plan::lifetimes(g, kernels, given, sizes);
+  for (auto& life : lives) {
+    life.first = when[life.first];
+    life.last = when[life.last];
+  }
+  const plan::arena arena = place_apart(lives, when.size(), most_apart);
+  for (const auto& life : lives) {
+    b.operand.emplace(life.buffer, static_cast<int>(b.operand.size()));
+    b.intermediates.push_back(arena.offset.at(life.buffer));
+  }
+  b.scratch_bytes = arena.bytes;
+  b.lives = std::move(lives);
+  return b;
+}
+
+/// Draws the planned graph and its memory on the page, if there is one, and dissects it, if somebody wants that.
+inline void picture_plan(code& c, const ir::graph& g, const series<plan::kernel>& kernels,
+                         std::span<const std::size_t> when, const binding& where) {
+  if (c.inside) {
+    c.inside->graph = g;
+    c.inside->operand = where.operand;
+    for (std::size_t k = 0; k < kernels.size(); ++k) {
+      if (c.inside->written.size() <= when[k]) c.inside->written.resize(when[k] + 1);
+      for (const auto& b : kernels[k].buffers)
+        if (b.written) c.inside->written[when[k]].push_back(b.id);
+    }
+  }
+  if (!c.page) return;
+  c.page->graphs.push_back({"plan", g});
+  c.page->kernel.assign(g.size(), -1);
+  for (std::size_t k = kernels.size(); k-- > 0;) {
+    for (const auto& i : kernels[k].body)
+      if (i.node != ir::no_node) c.page->kernel[i.node] = static_cast<int>(when[k]);
+    for (const auto& b : kernels[k].buffers)
+      if (b.written) c.page->kernel[static_cast<std::size_t>(b.id)] = static_cast<int>(when[k]);
+  }
+  // What only one kernel uses and nobody stores: views, and reductions that are read where they are computed.
+  series<int> only(g.size(), -1);
+  for (auto id = static_cast<ir::node_id>(g.size()); id-- > 0;) {
+    int& k = c.page->kernel[id];
+    if (k < 0 && !g[id].in.empty() && only[id] >= 0) k = only[id];
+    for (auto in : g[id].in) only[in] = only[in] == -1 || only[in] == k ? k : -2;
+  }
+  for (const auto& life : where.lives)
+    c.page->memory.push_back({"%" + std::to_string(life.buffer), life.first, life.last,
+                              where.intermediates[c.page->memory.size()], life.bytes});
+}
+
+/// True when another kernel of the step that writes `output` touches `input`.
+inline bool shared_in_step(const series<plan::kernel>& kernels, std::span<const std::size_t> when, int input,
+                           int output) {
+  const auto touches = [&](std::size_t k, int id) {
+    return std::any_of(kernels[k].buffers.begin(), kernels[k].buffers.end(), [&](const auto& b) { return b.id == id; });
+  };
+  for (std::size_t k = 0; k < kernels.size(); ++k) {
+    if (!touches(k, output)) continue;
+    for (std::size_t other = 0; other < kernels.size(); ++other)
+      if (k != other && when[k] == when[other] && touches(other, input)) return true;
+  }
+  return false;
+}
+
+/// So many arguments, the first ones, may give results their storage: a word has a bit for each.
+inline constexpr std::size_t most_replaced = 64;
+
+/// Finds, for every result, the arguments whose storage can hold it.
+inline void find_replaceable(code& c, const ir::graph& g, const series<plan::kernel>& kernels,
+                             std::span<const std::size_t> when, std::span<const argument> arguments) {
+  const plan::memory_map layout = layout_of(g, arguments, c.layout);
+  for (auto& r : c.results) {
+    r.may_replace.resize(std::min(arguments.size(), most_replaced));
+    for (std::size_t i = 0; i < r.may_replace.size(); ++i) {
+      const argument& a = arguments[i];
+      const int input = static_cast<int>(g.inputs[i]), output = static_cast<int>(r.node);
+      r.may_replace[i] = !a.by_value && a.type == r.type && r.extents == g[g.inputs[i]].extents &&
+                         is_row_major(r.extents, layout.strides[g.inputs[i]]) &&
+                         plan::may_replace(kernels, input, output) && !shared_in_step(kernels, when, input, output);
+    }
+  }
+}
+
+/// The numbers of a program for some sizes.
+inline std::shared_ptr<const sized> make_sized(const code& c, std::span<const std::int64_t> sizes) {
+  auto out = make_on_heap<sized>();
+  out->sizes.assign(sizes.begin(), sizes.end());
+  for (const auto& r : c.results) {
+    sized_result one;
+    one.bytes = size_of(r.type);
+    for (std::size_t d = 0; d < r.extents.size(); ++d) {
+      one.extents[d] = r.extents[d].evaluate(sizes);
+      one.bytes *= static_cast<std::size_t>(one.extents[d]);
+    }
+    out->results.push_back(one);
+  }
+  if (c.interpreted) return out;
+  c.fill(c.plan.get(), *out);
+  return out;
+}
+
+/// Ends the making of a program: the numbers, for the sizes of the traced call.
+inline void settle(code& c) {
+  const auto first = make_sized(c, c.inside && c.layout.any_open() ? c.inside->sizes : hints_of(c.layout));
+  if (c.inside) c.inside->numbers = first;
+  c.about.scratch_bytes =
+      static_cast<std::size_t>(c.where.is_cuda() ? first->launches.scratch_bytes : first->kernels.scratch_bytes);
+  if (c.layout.any_open()) return;
+  c.fixed = first;
+  c.plan = nullptr;
+}
+
+}  // namespace sinter::engine::detail

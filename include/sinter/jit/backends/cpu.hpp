@@ -1,0 +1,151 @@
+// jit/backends/cpu.hpp: graph -> kernels for the host, loaded and bound to operands.
+#pragma once
+
+#include <numeric>
+
+#include "../../base/callback.hpp"
+#include "../../base/series.hpp"
+#include "../../emit/cpu/kernel.hpp"
+#include "../../run/build/build.hpp"
+#include "code.hpp"
+#include "cpu_parts.hpp"
+
+namespace sinter::engine::detail {
+
+/// A graph planned for the host, its kernels not compiled yet.
+struct cpu_plan {
+  ir::graph graph;
+  series<result_spec> results;
+  plan::fused fused;
+  series<emit::source> sources;    ///< per kernel; nothing for an opaque step
+  std::size_t first_step = 0;      ///< of the report
+  std::size_t first_text = 0;      ///< of all that are compiled
+  series<series<cpu_plan>> parts;  ///< per kernel; of an opaque step
+
+  series<std::size_t> in_turn() const {
+    series<std::size_t> out(fused.kernels.size());
+    std::iota(out.begin(), out.end(), std::size_t{0});
+    return out;
+  }
+};
+
+/// The plans of all parts, one after the other behind the plan that they belong to.
+template <class Plan, class F>
+void for_each_plan(Plan& p, F&& f) {
+  f(p);
+  for (auto& parts : p.parts)
+    for (auto& part : parts) for_each_plan(part, f);
+}
+
+inline cpu_plan plan_cpu(code& c, const ir::graph& g, const series<char>& copied, const memory_rule& memory,
+                         const std::string& within) {
+  cpu_plan p;
+  p.graph = with_dense_operands(g, copied);
+  p.results = separate_results(p.graph);
+  p.fused = plan::fuse(p.graph, memory(p.graph, p.results));
+  p.first_step = c.about.steps.size();
+  series<std::size_t> number = p.in_turn();
+  for (auto& n : number) n += p.first_step;
+  report_kernels(c, p.graph, p.fused.kernels, number, p.fused.apart, hints_of(c.layout));
+  for (auto i : number) {
+    c.about.steps[i].name = within + c.about.steps[i].name;
+    c.about.steps[i].first = p.first_step;
+  }
+  c.about.kernels_unfused += p.fused.unfused;
+  for (const auto& k : p.fused.kernels) {
+    p.parts.emplace_back();
+    if (!k.is_opaque()) continue;
+    const ir::opaque& step = *p.graph[k.opaque].attr.step;
+    for (std::size_t part = 0; part < step.parts.size(); ++part) {
+      const part_layout given = layout_of_part(p.graph, k, part, false);
+      p.parts.back().push_back(plan_cpu(
+          c, step.parts[part], series<char>(step.parts[part].inputs.size(), 0),
+          [&](const ir::graph& body, const series<result_spec>& results) {
+            return memory_of_part(body, results, given, hints_of(c.layout));
+          },
+          within + ir::name(step) + ": "));
+    }
+  }
+  return p;
+}
+
+/// The steps of a plan, from the modules of all plans.
+inline run::sequence assemble_cpu(const cpu_plan& p, std::span<const run::built> modules,
+                                  std::span<const std::int64_t> sizes) {
+  const binding where = bind_operands(p.results, p.graph, p.fused.kernels, p.in_turn(), sizes);
+  run::sequence out;
+  std::int64_t most = 0;
+  std::size_t next = p.first_text;
+  for (std::size_t k = 0; k < p.fused.kernels.size(); ++k) {
+    const plan::kernel& kernel = p.fused.kernels[k];
+    run::step s;
+    s.scratch = where.scratch_bytes;
+    s.label = kernel.label;
+    if (kernel.is_opaque()) {
+      series<run::sequence> parts;
+      for (const auto& part : p.parts[k]) parts.push_back(assemble_cpu(part, modules, sizes));
+      s.call = host_routine(p.graph, p.graph[kernel.opaque], std::move(parts), sizes);
+      for (int place : kernel.places)
+        s.operands.push_back(place < 0 ? -1 : where.operand.at(kernel.buffers[static_cast<std::size_t>(place)].id));
+      most = std::max(most, s.call->scratch_bytes());
+    } else {
+      s.code = modules[next].code;
+      s.entry = modules[next++].entry();
+      for (const auto& b : kernel.buffers) s.operands.push_back(where.operand.at(b.id));
+      most = std::max(most, p.sources[k].scratch.evaluate(sizes));
+    }
+    out.steps.push_back(std::move(s));
+  }
+  out.intermediates = where.intermediates;
+  out.scratch_bytes = where.scratch_bytes + most;
+  return out;
+}
+
+inline void generate_cpu(code& c, const ir::graph& g, std::span<const argument> arguments) {
+  series<char> copied;
+  for (const auto& a : arguments) copied.push_back(!is_row_major(a));
+  cpu_plan p = plan_cpu(
+      c, g, copied,
+      [&](const ir::graph& separate, const series<result_spec>&) { return layout_of(separate, arguments, c.layout); },
+      "");
+  c.results = p.results;
+  c.stage("plan");
+  series<std::string> texts;
+  series<std::size_t> step_of;
+  for_each_plan(p, [&](cpu_plan& one) {
+    one.first_text = texts.size();
+    for (std::size_t k = 0; k < one.fused.kernels.size(); ++k) {
+      one.sources.emplace_back();
+      if (one.fused.kernels[k].is_opaque()) continue;
+      one.sources.back() = emit::cpu(one.fused.kernels[k]);
+      texts.push_back(one.sources.back().text);
+      step_of.push_back(one.first_step + k);
+      logs::to("output_code", [&] { return texts.back(); });
+    }
+  });
+  c.about.kernels = texts.size();
+  c.about.sources = texts;
+  c.stage("emit");
+  const auto modules = run::build(texts);
+  for (const auto& m : modules) c.about.compiled += !m.from_cache;
+  for (std::size_t k = 0; k < modules.size(); ++k)
+    report_origin(c, step_of[k], static_cast<std::int64_t>(k), modules[k].from);
+  c.stage("compile");
+  for (std::size_t k = 0; c.inside && k < p.fused.kernels.size(); ++k) c.inside->kernel.push_back(k);
+  picture_plan(c, p.graph, p.fused.kernels, p.in_turn(),
+               bind_operands(p.results, p.graph, p.fused.kernels, p.in_turn(), hints_of(c.layout)));
+  find_replaceable(c, p.graph, p.fused.kernels, p.in_turn(), arguments);
+  struct assembly {
+    cpu_plan plan;
+    series<run::built> modules;
+  };
+  c.plan = make_on_heap<assembly>(assembly{std::move(p), {modules.begin(), modules.end()}});
+  c.fill = [](void* from, sized& to) {
+    const auto& a = *static_cast<const assembly*>(from);
+    to.kernels = assemble_cpu(a.plan, {a.modules.data(), a.modules.size()}, {to.sizes.data(), to.sizes.size()});
+  };
+  settle(c);
+  c.stage("bind");
+}
+
+}  // namespace sinter::engine::detail

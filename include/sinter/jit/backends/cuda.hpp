@@ -1,0 +1,345 @@
+// jit/backends/cuda.hpp: graph -> launches on a GPU, compiled by NVRTC and bound to operands.
+#pragma once
+
+#include <optional>
+
+#include "../../base/series.hpp"
+#include "../../emit/cuda/choose.hpp"
+#include "../../emit/cuda/kernel.hpp"
+#include "../../plan/fusion/horizontal.hpp"
+#include "../../plan/fusion/split.hpp"
+#include "../../plan/kernel/sized.hpp"
+#include "../../plan/lowering/library_product.hpp"
+#include "../../run/cuda/program/blas.hpp"
+#include "../../run/cuda/program/nvrtc.hpp"
+#include "../../run/cuda/program/program.hpp"
+#include "code.hpp"
+#include "cuda_assembly.hpp"
+#include "cuda_parts.hpp"
+
+namespace sinter::engine::detail {
+
+/// What kernels may assume of the arguments' memory.
+inline plan::memory_map device_layout_of(const ir::graph& g, std::span<const argument> arguments,
+                                         const size_layout& l) {
+  plan::memory_map m = layout_of(g, arguments, l);
+  m.alignment.resize(g.size());
+  m.by_value.resize(g.size());
+  for (std::size_t i = 0; i < g.inputs.size(); ++i) {
+    const argument& a = arguments[i];
+    const bool aligned = reinterpret_cast<std::uintptr_t>(a.data) % 16 == 0;
+    m.alignment[g.inputs[i]] = aligned ? 16 : static_cast<std::int64_t>(size_of(a.type));
+    m.by_value[g.inputs[i]] = a.by_value;
+  }
+  return m;
+}
+
+/// The matrix library's call for a lone kernel, if there is a library, it can do that, and no kernel of our own does it sooner.
+inline std::optional<plan::blas_call> library_call(std::span<const plan::kernel> group, plan::size_fit fit,
+                                                   std::span<const std::int64_t> sizes, const plan::target& target,
+                                                   int device, const options& how) {
+  const plan::kernel& k = group[0];
+  if (!target.blas || group.size() > 1 || fit.narrow) return {};
+  auto call = plan::as_blas(plan::with_sizes(k, sizes), true);
+  std::string why;
+  if (call && !run::cuda::can_multiply(to_matmul(*call, how), device, why)) {
+    logs::to("fusion", [&] { return k.label + ": no library call: " + why; });
+    call.reset();
+  }
+  return call;
+}
+
+/// A graph planned for a GPU, its kernels not compiled yet.
+struct cuda_plan {
+  plan::target target;
+  ir::graph graph;
+  series<result_spec> results;
+  series<plan::kernel> kernels;  ///< in the order of the groups
+  series<cuda_group> groups;
+  series<std::size_t> when;         ///< per kernel: its group
+  std::size_t first_step = 0;       ///< of the report
+  series<series<cuda_plan>> parts;  ///< per group; of an opaque step
+};
+
+/// Kernels in launches that run one after another, those of a launch at once (plan::horizontal), but for a narrow product and the
+/// only kernel that reads it: a block goes on with the rows that it has made.
+inline series<series<std::size_t>> launches_of(const series<plan::kernel>& kernels, std::span<const std::int64_t> hints,
+                                               const plan::target& target, const emit::cuda_target& printed) {
+  series<series<std::size_t>> out = plan::horizontal(kernels, target.parameter_bytes);
+  const auto alone = [&](std::size_t k) {
+    return std::find_if(out.begin(), out.end(), [&](const auto& x) { return x.size() == 1 && x[0] == k; });
+  };
+  for (std::size_t k = 0; k < kernels.size(); ++k) {
+    plan::kernel product = kernels[k];
+    if (!product.is_product() || product.stores.size() != 1 || !fit_for({&product, 1}, hints, target).narrow) continue;
+    const int made = product.buffers[static_cast<std::size_t>(product.stores[0].at.buffer)].id;
+    series<std::size_t> readers;
+    for (std::size_t r = 0; r < kernels.size(); ++r)
+      if (r != k && plan::uses(kernels[r], made)) readers.push_back(r);
+    if (readers.size() != 1 || alone(k) == out.end() || alone(readers[0]) == out.end()) continue;
+    plan::kernel then = kernels[readers[0]];
+    product.fit = fit_for({&product, 1}, hints, target);
+    then.fit = fit_for({&then, 1}, hints, target);
+    if (!emit::can_follow(product, then, printed)) continue;
+    *alone(readers[0]) = {k, readers[0]};
+    out.erase(alone(k));
+  }
+  return out;
+}
+
+inline cuda_plan plan_cuda(code& c, const ir::graph& g, const series<char>& copied, const memory_rule& memory,
+                           const plan::target& target, const emit::cuda_target& printed, const std::string& within) {
+  cuda_plan p;
+  p.target = target;
+  p.graph = with_dense_operands(g, copied);
+  p.results = separate_results(p.graph);
+  const auto hints = hints_of(c.layout);
+  plan::fused fused = plan::fuse(p.graph, memory(p.graph, p.results), target);
+  if (const auto split = plan::products_to_split(p.graph, fused.kernels, hints, target); !split.empty()) {
+    p.graph = plan::with_slices(p.graph, split);
+    p.results = separate_results(p.graph);
+    fused = plan::fuse(p.graph, memory(p.graph, p.results), target);
+  }
+  p.first_step = c.about.steps.size();
+  series<std::size_t> number(fused.kernels.size()), reported;
+  for (const auto& together : launches_of(fused.kernels, hints, target, printed)) {
+    cuda_group group;
+    group.first = p.kernels.size();
+    group.count = together.size();
+    for (auto k : together) {
+      number[k] = p.groups.size();
+      p.kernels.push_back(std::move(fused.kernels[k]));
+      p.when.push_back(p.groups.size());
+      reported.push_back(p.first_step + p.groups.size());
+    }
+    p.groups.push_back(std::move(group));
+  }
+  report_kernels(c, p.graph, p.kernels, reported, {}, hints);
+  for (std::size_t k = 0; k < p.groups.size(); ++k) {
+    std::string& name = c.about.steps[p.first_step + k].name;
+    name = within + name;
+    c.about.steps[p.first_step + k].first = p.first_step;
+  }
+  for (const auto& a : fused.apart)
+    // Kernels are numbered by launch.
+    if (number[a.first] != number[a.second])
+      c.about.apart.push_back(
+          {p.first_step + number[a.first], p.first_step + number[a.second], plan::in_words(p.graph, a.why)});
+  c.about.kernels_unfused += fused.unfused;
+  for (const auto& group : p.groups) {
+    p.parts.emplace_back();
+    const plan::kernel& k = p.kernels[group.first];
+    if (!k.is_opaque()) continue;
+    const ir::opaque& step = *p.graph[k.opaque].attr.step;
+    for (std::size_t part = 0; part < step.parts.size(); ++part) {
+      const part_layout given = layout_of_part(p.graph, k, part, true);
+      series<char> by_value(step.parts[part].inputs.size(), 0);
+      if (given.by_value >= 0) by_value[static_cast<std::size_t>(given.by_value)] = 1;
+      p.parts.back().push_back(plan_cuda(
+          c, step.parts[part], by_value,
+          [&](const ir::graph& body, const series<result_spec>& results) {
+            return memory_of_part(body, results, given, hints);
+          },
+          target, printed, within + ir::name(step) + ": "));
+    }
+  }
+  return p;
+}
+
+/// Prints what the matrix library does not do; the user's kernels are texts too.
+inline void print_cuda(code& c, cuda_plan& p, const emit::cuda_target& target, const options& how,
+                       series<std::string>& texts, series<std::size_t>& step_of) {
+  const auto hints = hints_of(c.layout);
+  for (std::size_t n = 0; n < p.groups.size(); ++n) {
+    cuda_group& group = p.groups[n];
+    const plan::kernel& first = p.kernels[group.first];
+    series<std::string> own;
+    if (first.is_opaque()) {
+      const auto& f = p.graph[first.opaque].attr.step->function;
+      if (f && !f->gpu.source.empty()) own.push_back(f->gpu.source);
+    } else {
+      group.fit = fit_for(group.of(p.kernels), hints, p.target);
+      group.call = library_call(group.of(p.kernels), group.fit, hints, p.target, c.where.index, how);
+      if (group.call) {
+        c.about.steps[p.first_step + n].tier = "library";
+        ++c.about.kernels;
+        continue;
+      }
+      series<const plan::kernel*> parts;
+      if (group.count > 1 && first.is_product() && first.symbols > 0) {
+        group.apart.resize(group.count);
+        for (std::size_t k = 0; k < group.count; ++k) group.apart[k].first = group.first + k, group.apart[k].count = 1;
+      }
+      for (std::size_t k = 0; k < group.count; ++k) {
+        p.kernels[group.first + k].fit = group.fit;
+        parts.push_back(&p.kernels[group.first + k]);
+      }
+      group.source = emit::cuda(parts, target);
+      own = std::move(group.source.texts);
+    }
+    if (!own.empty()) {
+      group.text = static_cast<int>(texts.size());
+      ++c.about.kernels;
+    }
+    for (auto& text : own) {
+      logs::to("output_code", [&] { return text; });
+      texts.push_back(std::move(text));
+      step_of.push_back(p.first_step + n);
+    }
+    for (auto& part : p.parts[n]) print_cuda(c, part, target, how, texts, step_of);
+  }
+}
+
+/// Reports where kernels came from: the texts of one step are one source.
+inline void report_modules(code& c, std::span<const run::cuda::built> modules, const series<std::size_t>& step_of,
+                           const series<std::string>& texts) {
+  auto& sources = c.about.sources;
+  for (std::size_t k = 0; k < modules.size(); ++k) {
+    const bool more = k > 0 && step_of[k] == step_of[k - 1];
+    if (more) sources.back() += "\n" + texts[k];
+    else sources.push_back(texts[k]);
+    c.about.compiled += !modules[k].from_cache && !(more && !modules[k - 1].from_cache);
+    // They are compiled side by side.
+    if (!more || modules[k].from.milliseconds > modules[k - 1].from.milliseconds)
+      report_origin(c, step_of[k], static_cast<std::int64_t>(sources.size()) - 1, modules[k].from);
+  }
+}
+
+/// The steps of a group for `sizes`: what is compiled where that fits, or else another text or the library.
+inline void assemble_group(cuda_assembly& to, const cuda_plan& p, const cuda_group& group,
+                           const run::cuda::built* module, int device, const options& how,
+                           std::span<const std::int64_t> sizes, late_cuda_kernels& late) {
+  const auto kernels = group.of(p.kernels);
+  const bool open = kernels[0].symbols > 0;
+  const plan::size_fit fit = open ? fit_for(kernels, sizes, p.target) : group.fit;
+  if (!group.apart.empty() && !fit.narrow) {
+    for (const cuda_group& one : group.apart) assemble_group(to, p, one, nullptr, device, how, sizes, late);
+    return;
+  }
+  if (const auto call = open ? library_call(kernels, fit, sizes, p.target, device, how) : group.call) {
+    to.add_product(group, *call, how);
+  } else if (module && fit == group.fit) {
+    to.add_launches(group, group.source, module);
+  } else {
+    const run::cache_folder_scope cached(how.cache_dir);
+    const auto& made = late.get(group, p.kernels, fit);
+    to.add_launches(group, made.source, made.modules.data());
+  }
+}
+
+/// The steps of a plan bound as `where`, from the modules of all plans. `apart`: steps may overlap.
+inline run::cuda::sequence assemble_cuda(const cuda_plan& p, const binding& where, bool apart,
+                                         std::span<const run::cuda::built> modules, int device, const options& how,
+                                         anatomy* inside, std::span<const std::int64_t> sizes,
+                                         late_cuda_kernels& late) {
+  run::cuda::sequence out;
+  cuda_assembly assembly(out, p.kernels, where, apart, sizes);
+  for (std::size_t n = 0; n < p.groups.size(); ++n) {
+    const cuda_group& group = p.groups[n];
+    const plan::kernel& first = p.kernels[group.first];
+    const run::cuda::built* const module = group.text < 0 ? nullptr : &modules[static_cast<std::size_t>(group.text)];
+    if (first.is_opaque()) {
+      series<run::cuda::sequence> parts;
+      for (const auto& part : p.parts[n])
+        parts.push_back(assemble_cuda(part, bind_operands(part.results, part.graph, part.kernels, part.when, sizes),
+                                      false, modules, device, how, nullptr, sizes, late));
+      assembly.add_call(group, device_routine(p.graph, p.graph[first.opaque], std::move(parts), module, device, sizes));
+    } else {
+      assemble_group(assembly, p, group, module, device, how, sizes, late);
+    }
+    while (inside && inside->kernel.size() < out.steps.size()) inside->kernel.push_back(n);
+  }
+  assembly.finish(device);
+  return out;
+}
+
+/// Whether the graph or a part of it multiplies matrices.
+inline bool has_products(const ir::graph& g) {
+  const auto live = g.live();
+  return std::any_of(live.begin(), live.end(), [&](auto id) {
+    const auto& step = g[id].attr.step;
+    return g[id].code == ir::op::dot || (step && std::any_of(step->parts.begin(), step->parts.end(), has_products));
+  });
+}
+
+/// Whether the graph or a part of it calls a function of the user, not a kernel: a recorded call cannot.
+inline bool calls_back(const ir::graph& g) {
+  const auto live = g.live();
+  return std::any_of(live.begin(), live.end(), [&](auto id) {
+    const auto& step = g[id].attr.step;
+    return step && ((step->function && step->function->gpu.source.empty()) ||
+                    std::any_of(step->parts.begin(), step->parts.end(), calls_back));
+  });
+}
+
+inline void generate_cuda(code& c, const ir::graph& g, std::span<const argument> arguments, const options& how) {
+  const run::cuda::gpu& gpu = run::cuda::device_at(c.where.index);
+  // The library is large: it is opened for products only.
+  const bool blas = has_products(g) && run::cuda::blas().problem.empty();
+  series<char> copied;
+  for (const auto& a : arguments) copied.push_back(a.by_value || !is_row_major(a));
+  const bool tf32 = how.precision == precision::high && gpu.capability >= 80;
+  const plan::target planned{.gpu = true,
+                             .multiprocessors = gpu.multiprocessors,
+                             .blas = blas,
+                             .tf32 = tf32,
+                             .overlap = how.mode == mode::reduce_overhead,
+                             .parameter_bytes = run::cuda::parameter_bytes()};
+  const emit::cuda_target target{.capability = gpu.capability,
+                                 .multiprocessors = gpu.multiprocessors,
+                                 .deterministic = how.deterministic,
+                                 .tf32 = tf32,
+                                 .parameter_bytes = planned.parameter_bytes};
+  cuda_plan p = plan_cuda(
+      c, g, copied,
+      [&](const ir::graph& separate, const series<result_spec>&) {
+        return device_layout_of(separate, arguments, c.layout);
+      },
+      planned, target, "");
+  c.results = p.results;
+  c.stage("plan");
+  series<std::string> texts;
+  series<std::size_t> step_of;
+  print_cuda(c, p, target, how, texts, step_of);
+  c.stage("emit");
+  const auto modules = run::cuda::build(texts, c.where.index);
+  report_modules(c, modules, step_of, texts);
+  c.stage("compile");
+  // A recorded call runs side by side what does not wait for one another.
+  const bool apart = how.mode == mode::reduce_overhead && !calls_back(p.graph);
+  const auto hints = hints_of(c.layout);
+  picture_plan(c, p.graph, p.kernels, p.when, bind_operands(p.results, p.graph, p.kernels, p.when, hints));
+  find_replaceable(c, p.graph, p.kernels, p.when, arguments);
+  p.results = c.results;
+  struct assembly {
+    cuda_plan plan;
+    series<run::cuda::built> modules;
+    int device;
+    options how;
+    bool apart;
+    anatomy* inside;  ///< while it is compiled
+    late_cuda_kernels late;
+  };
+  const auto a = std::shared_ptr<assembly>(new assembly{
+      std::move(p), {modules.begin(), modules.end()}, c.where.index, how, apart, c.inside, {c.where.index, target}});
+  c.plan = a;
+  c.fill = [](void* from, sized& to) {
+    auto& a = *static_cast<assembly*>(from);
+    const std::span<const std::int64_t> sizes(to.sizes.data(), to.sizes.size());
+    const binding where = bind_operands(a.plan.results, a.plan.graph, a.plan.kernels, a.plan.when, sizes,
+                                        a.apart ? most_scratch_apart : 0);
+    to.launches = assemble_cuda(a.plan, where, a.apart && where.scratch_bytes <= most_scratch_apart, a.modules,
+                                a.device, a.how, a.inside, sizes, a.late);
+    for (const auto& r : a.plan.results)
+      for (std::size_t i = 0; i < r.may_replace.size(); ++i)
+        if (r.may_replace[i])
+          to.launches.shared.push_back({where.operand.at(static_cast<int>(r.node)), static_cast<int>(i)});
+    to.launches.tuned = a.apart && !a.how.deterministic;
+    to.launches.choose = emit::choose_source;
+  };
+  settle(c);
+  a->inside = nullptr;
+  c.stage("bind");
+}
+
+}  // namespace sinter::engine::detail

@@ -1,0 +1,168 @@
+// jit/backends/parts.hpp: opaque steps and their parts, between a graph and a backend: layouts, bytes, the user's functions.
+#pragma once
+
+#include <functional>
+
+#include "../../base/local_list.hpp"
+#include "../../base/series.hpp"
+#include "../../run/control.hpp"
+#include "code.hpp"
+
+namespace sinter::engine::detail {
+
+/// What a plan knows of the memory of its inputs and results, once these are separate nodes.
+using memory_rule = std::function<plan::memory_map(const ir::graph&, const series<result_spec>&)>;
+
+/// What a part may assume of the memory of its inputs and results, which lie in row-major order.
+struct part_layout {
+  series<std::int64_t> inputs, results;  ///< bytes that addresses are multiples of
+  int by_value = -1;                     ///< the input that kernels receive as a parameter
+};
+
+inline ir::dim bytes_of(dtype type, const ir::shape& extents) {
+  return ir::product(extents) * ir::dim(static_cast<std::int64_t>(size_of(type)));
+}
+inline ir::dim bytes_of(const ir::graph& g, ir::node_id id) { return bytes_of(g[id].type, g[id].extents); }
+
+/// The largest power of two, 64 at most, that is known to divide the addresses of blocks of so many bytes one after the other.
+inline std::int64_t alignment_of_slices(const ir::dim& bytes) {
+  std::int64_t step = 64;
+  while (step > 1 && !bytes.divided_by(step)) step /= 2;
+  return step;
+}
+
+/// A copy of the graph in which opaque nodes read copies of the inputs that `copied` tells.
+inline ir::graph with_dense_operands(const ir::graph& g, const series<char>& copied) {
+  const auto live = g.live();
+  const auto is_copied = [&](ir::node_id id) {
+    id = plan::memory_behind(g, id);
+    return g[id].code == ir::op::input && copied[static_cast<std::size_t>(g[id].attr.ints[0])];
+  };
+  bool any = false;
+  for (auto id : live)
+    if (g[id].code == ir::op::opaque) any = any || std::any_of(g[id].in.begin(), g[id].in.end(), is_copied);
+  if (!any) return g;
+  ir::graph out;
+  series<ir::node_id> moved(g.size(), ir::no_node);
+  for (auto id : g.inputs) moved[id] = out.add_input(g[id].type, g[id].extents, g[id].where);
+  for (auto id : live) {
+    const ir::node& n = g[id];
+    if (n.code == ir::op::input) continue;
+    series<ir::node_id> in;
+    for (auto operand : n.in)
+      in.push_back(n.code == ir::op::opaque && is_copied(operand) ? out.mark(moved[operand]) : moved[operand]);
+    moved[id] = out.push(n.code, std::move(in), n.attr, n.where);
+  }
+  for (auto id : g.outputs) out.outputs.push_back(moved[id]);
+  return out;
+}
+
+/// The layouts of an opaque step's parts. `k` is the step as planned; `gpu`: a loop's index is a parameter of kernels.
+inline part_layout layout_of_part(const ir::graph& g, const plan::kernel& k, std::size_t part, bool gpu) {
+  const ir::node& n = g[k.opaque];
+  const ir::opaque& step = *n.attr.step;
+  const ir::graph& body = step.parts[part];
+  const auto operand = [&](std::size_t i) {
+    return k.places[i] < 0 ? 64 : k.buffers[static_cast<std::size_t>(k.places[i])].alignment;
+  };
+  part_layout out;
+  const auto slice = [&](ir::node_id id) { return alignment_of_slices(bytes_of(body, id)); };
+  const bool loop = step.kind == ir::opaque_kind::loop, cond = step.kind == ir::opaque_kind::cond;
+  if (loop) {
+    out.inputs.push_back(8);
+    if (gpu) out.by_value = 0;
+  }
+  for (std::size_t i = cond ? 1 : 0; i < n.in.size(); ++i) {
+    const bool moves = loop && i < step.carried + step.sliced;
+    out.inputs.push_back(moves ? std::min(operand(i), slice(body.inputs[i + 1])) : operand(i));
+  }
+  for (std::size_t r = 0; r < body.outputs.size(); ++r)
+    out.results.push_back(loop ? slice(body.outputs[r]) : cond ? operand(n.in.size() + r) : 64);
+  return out;
+}
+
+/// What a plan of a part knows of memory; its symbols are those of the graph around, whose hints these are.
+inline plan::memory_map memory_of_part(const ir::graph& g, const series<result_spec>& results, const part_layout& given,
+                                       series<std::int64_t> hints) {
+  plan::memory_map m;
+  m.hints = std::move(hints);
+  m.strides.resize(g.size());
+  m.alignment.resize(g.size());
+  m.by_value.resize(g.size());
+  for (std::size_t k = 0; k < g.inputs.size(); ++k) m.alignment[g.inputs[k]] = given.inputs[k];
+  if (given.by_value >= 0) m.by_value[g.inputs[static_cast<std::size_t>(given.by_value)]] = 1;
+  for (std::size_t k = 0; k < results.size(); ++k) m.alignment[results[k].node] = given.results[k];
+  return m;
+}
+
+/// Numbers for some sizes.
+using bound_sizes = std::span<const std::int64_t>;
+
+inline run::loop_shape shape_of_loop(const ir::graph& g, const ir::node& n, bound_sizes sizes) {
+  const ir::opaque& step = *n.attr.step;
+  const ir::graph& body = step.parts[0];
+  run::loop_shape s;
+  s.length = step.length.evaluate(sizes);
+  s.reverse = step.reverse;
+  s.constants = step.constants;
+  for (std::size_t k = 0; k < step.carried; ++k) s.carried.push_back(bytes_of(g, n.in[k]).evaluate(sizes));
+  for (std::size_t k = 0; k < step.sliced; ++k)
+    s.sliced.push_back(bytes_of(body, body.inputs[1 + step.carried + k]).evaluate(sizes));
+  for (std::size_t k = 0; k < step.stacked; ++k)
+    s.stacked.push_back(bytes_of(body, body.outputs[step.carried + k]).evaluate(sizes));
+  return s;
+}
+
+inline series<std::int64_t> bytes_of_carried(const ir::graph& g, const ir::node& n, bound_sizes sizes) {
+  series<std::int64_t> out;
+  for (std::size_t k = 0; k < n.attr.step->carried; ++k) out.push_back(bytes_of(g, n.in[k]).evaluate(sizes));
+  return out;
+}
+
+inline series<std::int64_t> bytes_of_results(const ir::opaque& step, bound_sizes sizes) {
+  series<std::int64_t> out;
+  for (const auto& r : step.results) out.push_back(bytes_of(r.type, r.extents).evaluate(sizes));
+  return out;
+}
+
+using foreign_list = sinter::detail::local_list<ir::foreign_array, 16>;
+
+/// The operands and results of a user's function, but for their addresses.
+class foreign_shapes {
+ public:
+  foreign_shapes(const ir::graph& g, const ir::node& n, bound_sizes sizes) : operands_(n.in.size()) {
+    for (auto id : n.in) add(g[id].type, g[id].extents, sizes);
+    for (const auto& r : n.attr.step->results) add(r.type, r.extents, sizes);
+  }
+  std::size_t operands() const { return operands_; }
+  std::size_t size() const { return types_.size(); }
+  std::int64_t bytes(std::size_t k) const { return elements(k) * static_cast<std::int64_t>(size_of(types_[k])); }
+  std::int64_t elements(std::size_t k) const {
+    std::int64_t n = 1;
+    for (auto e : extents_[k]) n *= e;
+    return n;
+  }
+  const series<std::int64_t>& extents(std::size_t k) const { return extents_[k]; }
+
+  ir::foreign_array array(std::size_t k, void* data) const {
+    return {data, types_[k], extents_[k].data(), static_cast<int>(extents_[k].size())};
+  }
+  template <class F>
+  void call(const F& f, ir::foreign_arrays arrays) const {
+    f(arrays.subspan(0, operands_), arrays.subspan(operands_));
+  }
+
+ private:
+  void add(dtype type, const ir::shape& extents, bound_sizes sizes) {
+    types_.push_back(type);
+    series<std::int64_t> e;
+    for (const auto& d : extents) e.push_back(d.evaluate(sizes));
+    extents_.push_back(std::move(e));
+  }
+
+  std::size_t operands_;
+  series<dtype> types_;
+  series<series<std::int64_t>> extents_;
+};
+
+}  // namespace sinter::engine::detail

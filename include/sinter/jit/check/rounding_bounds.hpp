@@ -1,0 +1,239 @@
+// jit/check/rounding_bounds.hpp: the reference's values of nodes, and how far rounding may move them: they are computed again with every
+// result on the way moved by what its rounding may come to.
+#pragma once
+
+#include <cmath>
+#include <limits>
+
+#include "../../base/sorted.hpp"
+#include "../../ir/define.hpp"
+#include "../backends/code.hpp"
+
+namespace sinter::engine::detail {
+
+using arrays = sorted_map<ir::node_id, ir::literal_array>;
+
+inline double unit_of(dtype t) {
+  return t == dtype::f64 ? 0x1p-53 : t == dtype::f32 ? 0x1p-24 : t == dtype::f16 ? 0x1p-11 : 0x1p-8;
+}
+
+/// True for ops whose result is an operand's element, perhaps with another sign.
+inline bool moves_only(const ir::node& n) {
+  switch (n.code) {
+    case ir::op::reduce:
+    case ir::op::scan:
+      return n.attr.combiner != ir::op::add && n.attr.combiner != ir::op::mul;
+    case ir::op::dot:
+    case ir::op::scatter_add:
+      return false;
+    case ir::op::neg:
+    case ir::op::abs:
+    case ir::op::maximum:
+    case ir::op::minimum:
+    case ir::op::select:
+    case ir::op::identity:
+    case ir::op::stop_gradient:
+      return true;
+    default:
+      return !ir::is_pointwise(n.code);
+  }
+}
+
+/// One evaluation. Sample 0 is the reference itself.
+class shaken {
+ public:
+  shaken(const ir::graph& g, const arrays& known, std::span<const std::int64_t> sizes, unsigned sample,
+         shaken* exact = nullptr)
+      : g_(g), known_(known), sizes_(sizes), sample_(sample), exact_(exact) {}
+
+  const ir::literal_array& operator()(ir::node_id id) {
+    if (const auto k = known_.find(id); k != known_.end()) return k->second;
+    // In topological order, so that long graphs do not recurse.
+    series<ir::node_id> needed = {id};
+    sorted_set<ir::node_id> seen = {id};
+    for (std::size_t i = 0; i < needed.size(); ++i)
+      for (auto in : g_[needed[i]].in)
+        if (!known_.contains(in) && !made_.contains(in) && seen.insert(in).second) needed.push_back(in);
+    for (const auto n : seen)
+      if (!made_.contains(n)) make(n);
+    return made_.at(id);
+  }
+
+ private:
+  const ir::literal_array& at(ir::node_id id) const {
+    const auto k = known_.find(id);
+    return k != known_.end() ? k->second : made_.at(id);
+  }
+
+  void make(ir::node_id id) {
+    const ir::node& n = g_[id];
+    series<const ir::literal_array*> in;
+    if (n.code == ir::op::pick) {
+      made_.emplace(id, steps_.at(n.in[0])[static_cast<std::size_t>(n.attr.ints[0])]);
+      return;
+    }
+    for (auto x : n.in) in.push_back(&at(x));
+    if (n.code == ir::op::opaque) {
+      run_opaque(id, n, in);
+      made_.emplace(id, {});
+      return;
+    }
+    ir::literal_array out = ir::detail::compute({n, in, sizes_});
+    if (sample_ > 0 && is_float(n.type) && !moves_only(n)) shake(out, n, in, id);
+    made_.emplace(id, std::move(out));
+  }
+
+  /// What goes on inside is not seen: operands move by what as many roundings as there are steps may come to.
+  void run_opaque(ir::node_id id, const ir::node& n, const series<const ir::literal_array*>& in) {
+    const ir::opaque& step = *n.attr.step;
+    if (step.has_effect && sample_ > 0) {
+      exact_->operator()(id);
+      steps_.emplace(id, exact_->steps_.at(id));
+      return;
+    }
+    series<ir::literal_array> moved;
+    for (const auto* x : in) moved.push_back(*x);
+    const double steps = step.kind == ir::opaque_kind::loop ? static_cast<double>(step.length.evaluate(sizes_)) : 100;
+    for (auto& x : moved)
+      if (sample_ > 0 && is_float(x.type)) move(x, {}, 8 + 4 * std::sqrt(steps), unit_of(x.type), id);
+    series<const ir::literal_array*> of;
+    for (const auto& x : moved) of.push_back(&x);
+    auto results = ir::detail::opaque_results(n, of, ir::detail::is_picked(g_, g_.live(), id), sizes_);
+    for (auto& x : results)
+      if (sample_ > 0 && is_float(x.type)) move(x, {}, 8 + 4 * std::sqrt(steps), unit_of(x.type), id);
+    steps_.emplace(id, std::move(results));
+  }
+
+  void shake(ir::literal_array& out, const ir::node& n, const series<const ir::literal_array*>& in, ir::node_id id) {
+    const double unit = unit_of(n.type);
+    // Halves are computed in f32 and rounded once, whatever the op.
+    const bool rough = ir::is_pointwise(n.code) && ir::is_expensive(n.code) && size_of(n.type) >= 4;
+    const double units = rough ? 8 : 2;
+    series<double> spread(out.f.size());
+    if (!ir::is_pointwise(n.code)) {
+      // Sums round in proportion to the sum of magnitudes, products of factors to their number.
+      series<ir::literal_array> magnitude;
+      for (const auto* x : in) {
+        magnitude.push_back(*x);
+        for (double& v : magnitude.back().f) v = std::fabs(v);
+      }
+      series<const ir::literal_array*> of;
+      for (const auto& m : magnitude) of.push_back(&m);
+      const auto total = ir::detail::compute({n, of, sizes_});
+      double terms = 1;
+      for (const auto* x : in) terms = std::max(terms, static_cast<double>(std::max<std::size_t>(x->f.size(), 1)));
+      terms /= static_cast<double>(std::max<std::size_t>(out.f.size(), 1));
+      if (n.code == ir::op::dot) {
+        terms = 1;
+        const auto& a = in[0]->extents;
+        for (std::size_t d = a.size() - static_cast<std::size_t>(n.attr.ints[1]); d < a.size(); ++d)
+          terms *= static_cast<double>(a[d]);
+      }
+      if (n.code == ir::op::scan || n.code == ir::op::scatter_add) terms = static_cast<double>(out.f.size());
+      const bool product = n.code != ir::op::dot && n.code != ir::op::scatter_add &&
+                           (n.attr.combiner == ir::op::mul || (n.code == ir::op::scan && n.in.size() > 1));
+      const double rounding = product ? 2 * terms : 8 + 2 * std::sqrt(terms) + terms / 32;
+      const double sum_unit = n.type == dtype::f64 || n.code == ir::op::scatter_add ? unit : 0x1p-24;
+      for (std::size_t i = 0; i < spread.size(); ++i) spread[i] = sum_unit * rounding * total.f[i];
+    }
+    // Kernels compute f16 in f32, where what overflows here is a number.
+    if (n.type == dtype::f16)
+      for (double& v : out.f)
+        if (std::isinf(v)) v = std::copysign(65536.0 * (1 + sample_), v);
+    move(out, spread, units, unit, id);
+  }
+
+  /// Each element by up to spread[i] and so many units, at random.
+  void move(ir::literal_array& x, const series<double>& spread, double units, double unit, ir::node_id id) const {
+    std::uint64_t bits = 0x9e3779b97f4a7c15ull * (sample_ + 1) + id;
+    for (std::size_t i = 0; i < x.f.size(); ++i) {
+      bits ^= bits << 13, bits ^= bits >> 7, bits ^= bits << 17;
+      const double by = static_cast<double>(bits >> 12) * 0x1p-52;  // in [0, 1)
+      const double sign = bits & 1 ? 1 : -1;
+      double& v = x.f[i];
+      if (std::isfinite(v))
+        v += sign * (0.5 + by / 2) * ((spread.empty() ? 0 : spread[i]) + units * unit * std::fabs(v));
+    }
+  }
+
+  const ir::graph& g_;
+  const arrays& known_;
+  std::span<const std::int64_t> sizes_;
+  unsigned sample_;
+  shaken* exact_;  ///< sample 0: functions with effects run once
+  arrays made_;
+  sorted_map<ir::node_id, series<ir::literal_array>> steps_;  ///< results of opaque nodes
+};
+
+/// Where an array first differs from the reference's value of a node.
+struct difference {
+  std::size_t compared = 0, undecided = 0;
+  bool found = false;
+  series<std::int64_t> index;
+  std::string got, want;
+};
+
+class judge {
+ public:
+  judge(const ir::graph& g, const arrays& known, std::span<const std::int64_t> sizes)
+      : g_(g),
+        exact_(g, known, sizes, 0),
+        moved_{{g, known, sizes, 1, &exact_}, {g, known, sizes, 2, &exact_}, {g, known, sizes, 3, &exact_}} {}
+  judge(const judge&) = delete;
+  judge& operator=(const judge&) = delete;
+
+  const ir::graph& graph() const { return g_; }
+  const ir::literal_array& value(ir::node_id id) { return exact_(id); }
+
+  /// Elements that agree or differ beyond what rounding explains.
+  difference compare(ir::node_id id, const ir::literal_array& got) {
+    difference d;
+    const ir::literal_array& want = exact_(id);
+    const ir::literal_array* moved[] = {&moved_[0](id), &moved_[1](id), &moved_[2](id)};
+    const bool floating = is_float(want.type);
+    const std::size_t count = floating ? want.f.size() : want.i.size();
+    for (std::size_t i = 0; i < count; ++i) {
+      bool decided = true, same = false;
+      if (floating) {
+        const double w = want.f[i], g = got.f[i];
+        double spread = 0;
+        for (const auto* m : moved) {
+          const double v = m->f[i];
+          if (v == w || (std::isnan(v) && std::isnan(w))) continue;
+          const double by = std::fabs(v - w);
+          decided = decided && std::isfinite(by);
+          spread = std::max(spread, by);
+        }
+        const double least = want.type == dtype::f16 ? 0x1p-24 : want.type == dtype::f64 ? 0x1p-1000 : 0x1p-120;
+        same = g == w || (std::isnan(g) && std::isnan(w)) ||
+               std::fabs(g - w) <= 8 * spread + 2 * unit_of(want.type) * std::fabs(w) + least;
+        // Beyond the largest number it is a matter of rounding.
+        const double most = want.type == dtype::f16 ? 65504.0 : want.type == dtype::f64 ? 0x1p1023 : 0x1p127;
+        if (std::fabs(w) + 8 * spread > most && std::isfinite(w)) decided = false;
+      } else {
+        for (const auto* m : moved) decided = decided && m->i[i] == want.i[i];
+        same = got.i[i] == want.i[i];
+      }
+      d.compared += decided;
+      d.undecided += !decided;
+      if (same || !decided || d.found) continue;
+      d.found = true;
+      d.got = element(got, i);
+      d.want = element(want, i);
+      auto rest = static_cast<std::int64_t>(i);
+      d.index.resize(want.extents.size());
+      for (std::size_t k = want.extents.size(); k-- > 0; rest /= want.extents[k]) d.index[k] = rest % want.extents[k];
+    }
+    return d;
+  }
+
+ private:
+  static std::string element(const ir::literal_array& x, std::size_t i) {
+    return is_float(x.type) ? text::number(x.f[i]) : std::to_string(x.i[i]);
+  }
+
+  const ir::graph& g_;
+  shaken exact_, moved_[3];
+};
+
+}  // namespace sinter::engine::detail

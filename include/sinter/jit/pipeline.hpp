@@ -1,0 +1,386 @@
+// jit/pipeline.hpp: the whole pipeline, one line a stage: traced graph -> callable program.
+#pragma once
+
+#include <chrono>
+#include <unordered_map>
+
+// What every call passes through, as fast as the program wants it.
+#include "../base/callback.hpp"
+#include "../base/local_list.hpp"
+#include "../base/series.hpp"
+#include "../dispatch/dispatch.hpp"
+#include "../dispatch/eager_programs.hpp"
+#include "../dispatch/segments.hpp"
+#include "../engine/engine.hpp"
+#include "../guards/sizes.hpp"
+#include "../run/host/program.hpp"
+#include "../services/caches.hpp"
+#include "../services/devices.hpp"
+#include "../services/streams.hpp"
+#include "../trace/nested.hpp"
+
+// What runs once a specialisation.
+#include "../base/engine_begin.hpp"
+
+#include "../autodiff/vjp.hpp"
+#include "../ir/define.hpp"
+#include "../report/text.hpp"
+#include "../rewrite/rewrite.hpp"
+#include "../trace/sizes.hpp"
+#include "../trace/traces.hpp"
+#include "backends/cpu.hpp"
+#include "backends/cuda.hpp"
+#include "backends/reference.hpp"
+#include "check/minimize.hpp"
+#include "check/verify.hpp"
+
+namespace sinter::engine {
+
+namespace detail {
+
+inline void check_pass(const ir::graph& g, const char* pass) {
+#if SINTER_CHECK_PASSES
+  ir::check(g, pass);
+#endif
+  logs::to("graph", [&] { return std::string("after ") + pass + "\n" + ir::print(g); });
+}
+
+/// The device that all arguments are on, the captured ones behind the `given` included; `otherwise` when there are none.
+/// user_error naming two that disagree, and the line of one, an input of g.
+SINTER_API device common_device(const ir::graph& g, std::span<const argument> all, std::size_t given,
+                                const options& how, device otherwise) {
+  const argument* first = nullptr;
+  const auto named = [&](const argument& a) {
+    const auto index = static_cast<std::size_t>(&a - all.data());
+    dims extents(a.rank);
+    std::copy_n(a.extents, a.rank, extents.extent);
+    return (index < given ? "tensor " + std::to_string(index) + " of the arguments" : "a captured tensor") + ", " +
+           text::shape(extents) + ", is on " + a.where().text();
+  };
+  for (const auto& a : all) {
+    if (a.by_value) continue;
+    if (!first) first = &a;
+    else if (!(a.where() == first->where()))
+      fail(how.name, "the call mixes devices: " + named(*first) + "; " + named(a) + "; move one with .to(device)",
+           g[g.inputs[static_cast<std::size_t>(&a - all.data())]].where);
+  }
+  return first ? first->where() : otherwise;
+}
+
+/// The backend that options and device choose together.
+inline std::string backend_for(const options& how, device where, location at) {
+  const std::string fitting = where.is_cuda() ? "cuda" : "cpu";
+  if (how.backend == "auto") return fitting;
+  if (how.backend == "reference" || how.backend == "aot_reference" || how.backend == fitting) return how.backend;
+  if (how.backend == "cpu" || how.backend == "cuda")
+    fail(how.name,
+         "options.backend is \"" + how.backend + "\" but the arguments are on " + where.text() +
+             "; move them with .to(device), or leave the backend \"auto\"",
+         at);
+  fail(how.name,
+       "there is no backend '" + how.backend +
+           "'; choose \"auto\", \"cpu\", \"cuda\", \"reference\" or \"aot_reference\"",
+       at);
+}
+
+/// Keeps what passes made, for a page.
+class album final : public rewrite::observer {
+ public:
+  explicit album(reporting::page& p) : page_(p) {}
+  void after(const char* pass, const ir::graph& g) override { page_.graphs.push_back({pass, g}); }
+
+ private:
+  reporting::page& page_;
+};
+
+/// Warns that a function is interpreted since its kernels cannot be made; false when that is not the matter.
+SINTER_API bool tell_interpreted(const system_error& problem, const std::string& name, device where) {
+  if (dynamic_cast<const sinter::detail::momentary_error*>(&problem)) return false;
+  if (where.is_cuda() && run::cuda::is_lost()) return false;
+  const auto* const compiler = dynamic_cast<const run::compile_error*>(&problem);
+  logs::warn_once(name + " runs on the reference backend, which is slow: " + problem.what(),
+                  compiler != nullptr ? compiler->cause() : problem.what());
+  return true;
+}
+
+SINTER_API std::shared_ptr<const code> compile(const ir::graph& traced, std::span<const argument> arguments,
+                                               const options& how, device where, const size_layout& layout,
+                                               anatomy* inside) {
+  auto c = make_on_heap<code>();
+  c->inside = inside;
+  c->layout = layout;
+  c->where = where;
+  reporting::page page{how.name, {}, {}, {}};
+  album kept(page);
+  if (run::is_traced() && !inside) c->page = &page;
+  if (c->page) kept.after("trace", traced);
+  c->about.backend = backend_for(how, where, traced.outputs.empty() ? location{} : traced[traced.outputs[0]].where);
+  c->about.nodes_traced = traced.live().size();
+  check_pass(traced, "trace");
+  const ir::graph& g = c->graph;
+  if (c->about.backend == "reference") {
+    c->graph = traced;
+  } else {
+    c->graph = rewrite::run_all(traced, c->page ? &kept : nullptr);
+    check_pass(g, "rewrite");
+    c->stage("rewrite");
+  }
+  c->about.nodes_rewritten = g.live().size();
+  c->about.graph = ir::print(g);
+  if (c->about.backend == "cpu" || c->about.backend == "cuda") {
+    const run::cache_folder_scope cached(how.cache_dir);
+    // Where the GPU itself is of no use, nothing can answer.
+    if (where.is_cuda()) run::cuda::device_at(where.index);
+    try {
+      if (where.is_cuda()) generate_cuda(*c, g, arguments, how);
+      else generate_cpu(*c, g, arguments);
+    } catch (const system_error& problem) {
+      if (!tell_interpreted(problem, how.name, where)) throw;
+      interpret_instead(*c);
+      c->about.problem = problem.what();
+    }
+  } else {
+    const std::string chosen = c->about.backend;
+    interpret_instead(*c);
+    c->about.backend = chosen;
+  }
+  c->about.milliseconds = c->milliseconds(run::clock::now());
+  logs::to("perf", [&] {
+    return how.name + ": " + std::to_string(c->about.nodes_traced) + " nodes, " +
+           std::to_string(c->about.nodes_rewritten) + " rewritten, " + std::to_string(c->about.kernels) + " kernels, " +
+           std::to_string(c->about.compiled) + " compiled, " + text::number(c->about.milliseconds) + " ms";
+  });
+  if (c->page) run::write_page(reporting::file_name(how.name), reporting::html(page, c->about));
+  c->page = nullptr;
+  c->inside = nullptr;
+  return c;
+}
+
+}  // namespace detail
+}  // namespace sinter::engine
+
+#include "../base/engine_end.hpp"
+
+namespace sinter::engine {
+
+SINTER_API std::shared_ptr<tracer>& current() {
+  static thread_local std::shared_ptr<tracer> t;
+  return t;
+}
+
+namespace detail {
+
+class bound_program final : public program {
+ public:
+  bound_program(std::shared_ptr<const code> c, series<captured> captures, std::shared_ptr<run::cuda::scratch_pool> pool,
+                std::string name)
+      : code_(std::move(c)), captures_(std::move(captures)), pool_(std::move(pool)), name_(std::move(name)) {
+    if (code_->fixed) fixed_ = make_on_heap<const instance>(code_->fixed, pool_, 1);
+  }
+
+  void run(std::span<const argument> arguments, std::span<const argument> numbers, std::span<const std::uint8_t> donate,
+           output* outputs) const override {
+    const run::noted_span noted("call", name_);
+    if (fixed_) return run_instance(*fixed_, arguments, numbers, donate, outputs);
+    std::shared_ptr<const instance> one;
+    try {
+      one = instance_for(arguments);
+    } catch (const system_error& problem) {  // of kernels that these sizes are the first to need
+      if (code_->interpreted || !tell_interpreted(problem, name_, code_->where)) throw;
+    }
+    if (one) return run_instance(*one, arguments, numbers, donate, outputs);
+    interpreted()->run(arguments, numbers, {}, outputs);
+  }
+
+  std::size_t output_count() const override { return code_->results.size(); }
+  const report& describe() const override { return code_->about; }
+
+ private:
+  /// The numbers for some sizes, and on a GPU their recorded calls.
+  struct instance {
+    instance(std::shared_ptr<const sized> n, const std::shared_ptr<run::cuda::scratch_pool>& pool, std::uint64_t alone)
+        : numbers(std::move(n)) {
+      if (pool) recorded = std::make_unique<run::cuda::recording>(numbers->launches, pool, alone);
+    }
+    std::shared_ptr<const sized> numbers;
+    std::unique_ptr<run::cuda::recording> recorded;  ///< thread-safe
+  };
+
+  /// The same without kernels.
+  std::shared_ptr<const program> interpreted() const {
+    const std::lock_guard lock(mutex_);
+    if (!interpreted_) {
+      auto c = make_on_heap<code>();
+      c->graph = code_->graph;
+      c->where = code_->where;
+      c->layout = code_->layout;
+      interpret_instead(*c);
+      interpreted_ = make_on_heap<bound_program>(std::move(c), series<captured>(captures_), nullptr, name_);
+    }
+    return interpreted_;
+  }
+
+  /// What the last few sizes have had; the call's among them.
+  std::shared_ptr<const instance> instance_for(std::span<const argument> arguments) const {
+    size_list sizes(code_->layout.sizes.size());
+    read_sizes(code_->layout, arguments, sizes.data());
+    {
+      const std::lock_guard lock(mutex_);
+      for (std::size_t i = 0; i < open_.size(); ++i)
+        if (std::equal(sizes.all().begin(), sizes.all().end(), open_[i]->numbers->sizes.begin())) {
+          if (i > 0) std::swap(open_[i], open_[i / 2]);
+          return open_[i / 2];
+        }
+    }
+    auto made = make_on_heap<const instance>(make_sized(*code_, sizes), pool_, hot_calls);
+    const std::lock_guard lock(mutex_);
+    if (open_.size() == most_instances) open_.pop_back();
+    open_.push_back(made);
+    return made;
+  }
+
+  void run_instance(const instance& one, std::span<const argument> arguments, std::span<const argument> numbers,
+                    std::span<const std::uint8_t> donate, output* outputs) const {
+    const sized& s = *one.numbers;
+    const auto& results = code_->results;
+    sinter::detail::local_list<void*, 256> table(arguments.size() + numbers.size() + captures_.size() + results.size());
+    std::size_t at = 0;
+    for (const auto& a : arguments) table[at++] = a.data;
+    for (const auto& a : numbers) table[at++] = a.data;
+    for (const auto& c : captures_) table[at++] = c.data;
+    std::uint64_t replaced = 0;
+    for (std::size_t k = 0; k < results.size(); ++k) {
+      const result_spec& r = results[k];
+      output& o = outputs[k];
+      std::copy_n(s.results[k].extents, r.extents.size(), o.extents);
+      o.rank = static_cast<int>(r.extents.size());
+      o.type = r.type;
+      o.memory = donated(r, arguments, donate, replaced);
+      if (!o.memory) o.memory = room_for(k, s.results[k]);
+      table[at++] = o.memory.data();
+    }
+    const std::span<const std::int64_t> sizes(s.sizes.data(), s.sizes.size());
+    if (code_->where.is_cuda()) use_all(arguments, outputs, replaced);
+    if (code_->interpreted) {
+      series<argument> given(arguments.begin(), arguments.end());
+      given.insert(given.end(), numbers.begin(), numbers.end());
+      return interpret(*code_, all_arguments({given.data(), given.size()}, captures_), sizes, outputs);
+    }
+    if (!code_->where.is_cuda()) return run::execute(s.kernels, table, sizes.data());
+    if (one.recorded) one.recorded->launch(table, sizes.data());
+    else run::cuda::execute(s.launches, table, sizes.data());
+  }
+
+  /// Waits for what other streams do to the operands.
+  void use_all(std::span<const argument> arguments, const output* outputs, bool replaces) const {
+    for (const auto& a : arguments)
+      if (!a.by_value) run::cuda::use(*a.owner, false);
+    for (const auto& c : captures_)
+      if (!c.by_value) run::cuda::use(c.memory, false);
+    for (std::size_t k = 0; replaces && k < code_->results.size(); ++k) run::cuda::use(outputs[k].memory, true);
+  }
+
+  /// Memory for a result. Throws momentary_error that names the function and the line.
+  storage room_for(std::size_t k, const sized_result& r) const {
+    try {
+      return allocate(r.bytes, code_->where);
+    } catch (const system_error& lacks) {
+      const ir::graph& g = code_->graph;
+      const location at = k < g.outputs.size() ? g[g.outputs[k]].where : location{};
+      throw sinter::detail::momentary_error("[" + name_ + "] " + sinter::detail::located(lacks.what(), at));
+    }
+  }
+
+  /// The storage of a donated argument that nobody else holds and that the result's kernel may overwrite.
+  storage donated(const result_spec& r, std::span<const argument> arguments, std::span<const std::uint8_t> donate,
+                  std::uint64_t& replaced) const {
+    for (std::size_t i = 0; i < donate.size() && i < r.may_replace.size(); ++i) {
+      if (!donate[i] || !r.may_replace[i] || replaced >> i & 1) continue;
+      const argument& a = arguments[i];
+      if (!(a.where() == code_->where) || !a.owner->unique() || a.data != a.owner->data() ||
+          reinterpret_cast<std::uintptr_t>(a.data) % 64 != 0)
+        continue;
+      replaced |= std::uint64_t{1} << i;
+      return *a.owner;
+    }
+    return {};
+  }
+
+  std::shared_ptr<const code> code_;
+  series<captured> captures_;
+  std::shared_ptr<run::cuda::scratch_pool> pool_;  ///< of mode::reduce_overhead on a GPU
+  std::string name_;                               ///< the function's
+  std::shared_ptr<const instance> fixed_;          ///< of one whose sizes are numbers
+
+  static constexpr std::size_t most_instances = 16;
+  static constexpr std::uint64_t hot_calls = 8;  ///< sizes are called so often before they are recorded
+  mutable std::mutex mutex_;
+  mutable series<std::shared_ptr<const instance>> open_;
+  mutable std::shared_ptr<const program> interpreted_;
+};
+
+/// Programs of this process by structure.
+class code_table {
+ public:
+  std::shared_ptr<const code> get(const ir::graph& traced, std::span<const argument> arguments, const options& how,
+                                  device where, const size_layout& layout) {
+    std::string key = how.backend + " " + where.text() + (how.deterministic ? " d" : "") +
+                      (how.mode == mode::reduce_overhead ? " r" : "") +
+                      (how.precision == precision::high ? " h\n" : "\n") + ir::print(traced);
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      const argument& a = arguments[i];
+      key += std::to_string(kernel_facts(a));
+      series<ir::dim> strides(a.strides, a.strides + a.rank);
+      if (i < layout.tensors.size()) strides = open_strides(layout, i);
+      for (int d = 0; d < a.rank; ++d) key += (d ? "," : " ") + strides[static_cast<std::size_t>(d)].text();
+      key += ";";
+    }
+    // Where a call's extents tell the symbols, and how.
+    for (const open_size& s : layout.sizes)
+      key += std::to_string(s.extents[0].tensor) + "." + std::to_string(s.extents[0].axis) + " " +
+             (s.derived ? s.value.text() : std::to_string(s.factor) + "+" + std::to_string(s.offset)) + ";";
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto at = known_.find(key); at != known_.end()) return at->second;
+    }
+    auto made = compile(traced, arguments, how, where, layout, nullptr);
+    // A fallback is not kept: the next function may find a compiler.
+    if (made->interpreted && made->about.backend != how.backend) return made;
+    const std::lock_guard lock(mutex_);
+    if (known_.size() >= most_programs) known_.clear();
+    return known_.emplace(std::move(key), std::move(made)).first->second;
+  }
+
+ private:
+  static constexpr std::size_t most_programs = 4096;
+  std::mutex mutex_;
+  std::unordered_map<std::string, std::shared_ptr<const code>> known_;
+};
+
+}  // namespace detail
+
+SINTER_API std::shared_ptr<const program> build(std::shared_ptr<tracer> traced, std::span<const argument> arguments,
+                                                const options& how, device where, std::shared_ptr<void>* shared) {
+  static auto& table = *new detail::code_table;  // threads may outlive statics
+  const auto all = detail::all_arguments(arguments, traced->captures);
+  const device common = detail::common_device(traced->graph, all, arguments.size(), how, where);
+  auto code = table.get(traced->graph, all, how, common, traced->assumed.layout);
+  std::shared_ptr<run::cuda::scratch_pool> pool;
+  if (how.mode == mode::reduce_overhead && common.is_cuda() && !code->interpreted) {
+    pool = shared ? std::static_pointer_cast<run::cuda::scratch_pool>(*shared) : nullptr;
+    if (!pool) pool = make_on_heap<run::cuda::scratch_pool>();
+    if (shared) *shared = pool;
+  }
+  return make_on_heap<detail::bound_program>(std::move(code), std::move(traced->captures), std::move(pool), how.name);
+}
+
+SINTER_API void answer(traced& t, std::span<const argument> arguments, const options& how, device where) {
+  if (t.answer) return;
+  const auto code = build(t.graph, arguments, how, where);
+  series<output> results(code->output_count());
+  code->run(arguments, {}, results.data());
+  t.answer.emplace();
+  for (const auto& r : results) t.answer->push_back(detail::to_captured(r));
+}
+
+}  // namespace sinter::engine

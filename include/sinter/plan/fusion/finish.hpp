@@ -1,0 +1,112 @@
+// plan/fusion/finish.hpp: the last touches on fused kernels: stores that nothing reads go, names and reasons come.
+#pragma once
+
+#include <string>
+
+#include "../../base/error.hpp"
+#include "../../base/sorted.hpp"
+#include "../kernel/kernel.hpp"
+
+namespace sinter::engine::plan {
+
+/// Two kernels, by number, that touch an array in common, and why they are not one. "%7" in the reason is a node.
+struct neighbours {
+  std::size_t first = 0, second = 0;
+  std::string why;
+};
+
+/// A reason with every node "%7" told as the user wrote it: "%7 reduce (at net.cpp:12)".
+SINTER_API std::string in_words(const ir::graph& g, std::string why) {
+  for (std::size_t at = why.find('%'); at != std::string::npos; at = why.find('%', at)) {
+    std::size_t end = ++at, id = 0;
+    while (end < why.size() && why[end] >= '0' && why[end] <= '9')
+      id = 10 * id + static_cast<std::size_t>(why[end++] - '0');
+    if (end == at || id >= g.size()) continue;
+    const ir::node& n = g[static_cast<node_id>(id)];
+    why.insert(end, sinter::detail::located(std::string(" ") + ir::name(n.code), n.where));
+    at = end;
+  }
+  return why;
+}
+
+/// The user's op that an instruction is; empty where it is none.
+inline std::string op_name(const instruction& i) {
+  switch (i.kind) {
+    case kind::load:
+      return i.at.at.index < 0 ? "" : ir::name(ir::op::gather);
+    case kind::compute:
+      return i.node == ir::no_node ? "" : ir::name(i.code);
+    case kind::reduce:
+      return std::string("reduce_") + ir::name(i.code);
+    case kind::arg_reduce:
+      return std::string("arg_") + ir::name(i.code);
+    case kind::product:
+      return ir::name(ir::op::dot);
+    case kind::scan:
+      return std::string("scan_") + ir::name(i.code);
+    default:
+      return "";
+  }
+}
+inline std::string op_name(const store& s) { return s.accumulate ? ir::name(ir::op::scatter_add) : ""; }
+
+namespace detail {
+
+/// The distinct ops of a kernel in order, a dozen at most.
+inline std::string label_of(const kernel& k) {
+  series<std::string> names;
+  const auto add = [&](std::string name) {
+    if (!name.empty() && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(std::move(name));
+  };
+  for (const auto& i : k.body) add(op_name(i));
+  for (const auto& s : k.stores) add(op_name(s));
+  std::string label;
+  for (std::size_t n = 0; n < names.size() && n < 12; ++n) label += (n ? " " : "") + names[n];
+  return names.empty() ? "copy" : names.size() > 12 ? label + " ..." : label;
+}
+
+/// Leaves only the buffers that something in the kernel refers to.
+inline void number_buffers(kernel& k) {
+  series<int> place(k.buffers.size(), -1);
+  series<buffer_use> used;
+  auto visit = [&](access& a) {
+    int& at = place[static_cast<std::size_t>(a.buffer)];
+    if (at < 0) {
+      at = static_cast<int>(used.size());
+      used.push_back(k.buffers[static_cast<std::size_t>(a.buffer)]);
+    }
+    a.buffer = at;
+  };
+  for (auto& p : k.products) visit(p.a), visit(p.b);
+  for (auto& i : k.body)
+    if (i.kind == kind::load) visit(i.at);
+  for (auto& s : k.stores) visit(s.at);
+  k.buffers = std::move(used);
+}
+
+/// Removes the stores of what is used only within the kernel that computes it.
+inline void drop_unread(series<kernel>& kernels, const ir::graph& g) {
+  sorted_set<int> read(g.outputs.begin(), g.outputs.end());
+  for (const auto& k : kernels) {
+    for (const auto& b : k.buffers)
+      if (!b.written) read.insert(b.id);
+    for (const auto& s : k.stores)
+      if (s.accumulate) read.insert(k.buffers[static_cast<std::size_t>(s.at.buffer)].id);
+  }
+  for (auto& k : kernels) {
+    auto unread = [&](const store& s) { return read.count(k.buffers[static_cast<std::size_t>(s.at.buffer)].id) == 0; };
+    if (erase_if(k.stores, unread)) number_buffers(k);
+  }
+}
+
+/// Kernels if every op had one of its own.
+inline std::size_t count_ops(const ir::graph& g, const series<node_id>& live) {
+  std::size_t n = 0;
+  for (auto id : live)
+    n += !ir::is_view(g[id].code) && g[id].code != ir::op::input && g[id].code != ir::op::constant &&
+         g[id].code != ir::op::iota && g[id].code != ir::op::pick;
+  return n;
+}
+
+}  // namespace detail
+}  // namespace sinter::engine::plan

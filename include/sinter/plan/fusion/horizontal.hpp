@@ -1,0 +1,179 @@
+// plan/fusion/horizontal.hpp: small kernels that do not depend on one another, and can share a launch.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+
+#include "../../base/sorted.hpp"
+#include "../kernel/target.hpp"
+#include "batch.hpp"
+
+namespace sinter::engine::plan {
+
+/// Elements from which on a kernel fills a GPU by itself: a launch saved is little then, and is shared with what is alike only.
+/// A body of another form may need more registers, which costs a kernel that waits for memory all along.
+inline constexpr std::int64_t most_shared_elements = 4 << 20;
+/// Of a launch that several kernels share: bodies, buffers that are parameters, and instructions (each is compiled).
+inline constexpr std::size_t most_shared_bodies = 32, most_shared_buffers = 240, most_shared_instructions = 800;
+/// Its blocks, which do the work of so many elements each or more.
+inline constexpr std::int64_t most_shared_blocks = 0x7fffffff, least_block_elements = 256;
+/// So many kernels that are alike share one body, which finds their buffers and numbers in a table.
+inline constexpr std::size_t least_alike = 4;
+
+/// Elements in the traced call; the largest number for more than 63 bits.
+inline std::int64_t traced_elements(const kernel& k) {
+  dim n = 1;
+  for (const auto& a : k.axes) n *= a.extent.number().value_or(a.hint);
+  return n.number().value_or(std::numeric_limits<std::int64_t>::max());
+}
+
+namespace detail {
+
+/// With which kernels one may share a launch.
+enum class company : std::uint8_t { none, alike, any };
+
+/// `read`: the buffers that kernels read.
+inline company company_of(const kernel& k, const sorted_set<int>& read) {
+  if (k.is_product() || k.is_scan() || k.is_opaque()) return company::none;
+  for (const auto& i : k.body)
+    if (i.kind == kind::reduce || i.kind == kind::arg_reduce) return company::none;
+  for (const auto& s : k.stores)
+    if (s.accumulate) return company::none;
+  const std::int64_t n = traced_elements(k);
+  if (n < most_shared_elements) return company::any;
+  // Of more axes, one is printed alone better: with tiles where it reads across, and divisions by numbers. And intermediates
+  // that are made in one launch all take memory at a time.
+  const bool lasts =
+      std::none_of(k.buffers.begin(), k.buffers.end(), [&](const auto& b) { return b.written && read.contains(b.id); });
+  return k.axes.size() == 1 && lasts && n / least_block_elements < most_shared_blocks ? company::alike : company::none;
+}
+
+/// The length of the longest chain of kernels that have to run before each: what reads or adds to a buffer follows those
+/// that wrote it.
+inline series<std::size_t> levels_of(const series<kernel>& kernels) {
+  series<std::size_t> level(kernels.size());
+  sorted_map<int, std::size_t> written;  // one more than the level of the last writer
+  std::size_t effects = 0;               // one more than the level of the last
+  for (std::size_t k = 0; k < kernels.size(); ++k) {
+    bool adds = false;
+    for (const auto& s : kernels[k].stores) adds = adds || s.accumulate;
+    for (const auto& b : kernels[k].buffers)
+      if (const auto w = written.find(b.id); w != written.end() && (!b.written || adds))
+        level[k] = std::max(level[k], w->second);
+    if (kernels[k].has_effect) {
+      level[k] = std::max(level[k], effects);
+      effects = level[k] + 1;
+    }
+    for (const auto& b : kernels[k].buffers)
+      if (b.written) written[b.id] = std::max(written[b.id], level[k] + 1);
+  }
+  return level;
+}
+
+/// Kernels of one level that share a body, and what they take of a launch.
+struct kin {
+  std::size_t buffers = 0;  ///< that all of them have in common
+  std::int64_t bytes = 0;   ///< of parameters
+};
+
+inline kin kin_of(std::span<const kernel* const> alike) {
+  const common_kernel c = in_common(alike);
+  // A few that are left for a launch have a body each.
+  return {c.code.buffers.size() - c.apart.size(),
+          static_cast<std::int64_t>(8 * (least_alike - 1) * c.code.buffers.size())};
+}
+
+/// Per kernel its number among the kins, or -1.
+inline series<int> kins_of(const series<kernel>& kernels, const series<company>& with, const series<std::size_t>& level,
+                           series<kin>& kins) {
+  sorted_map<std::pair<std::size_t, std::string>, series<std::size_t>> alike;
+  for (std::size_t k = 0; k < kernels.size(); ++k)
+    if (with[k] != company::none) alike[{level[k], form_of(kernels[k])}].push_back(k);
+  series<int> of(kernels.size(), -1);
+  for (const auto& found : alike) {
+    if (found.second.size() < least_alike) continue;
+    series<const kernel*> members;
+    for (const std::size_t k : found.second) {
+      members.push_back(&kernels[k]);
+      of[k] = static_cast<int>(kins.size());
+    }
+    kins.push_back(kin_of({members.data(), members.size()}));
+  }
+  return of;
+}
+
+/// A launch that more kernels may share.
+struct open_launch {
+  std::size_t group = 0, bodies = 0, buffers = 0, instructions = 0;
+  std::int64_t bytes = 0, blocks = 0;  ///< of parameters; at most
+  series<int> kins;
+
+  /// Takes the kernel, which has no kin where that is null, if there is room.
+  bool take(const kernel& k, const kin* its, int which, std::int64_t most_bytes) {
+    const bool known = its && std::find(kins.begin(), kins.end(), which) != kins.end();
+    const std::size_t own = known ? 0 : its ? its->buffers : k.buffers.size();
+    const std::int64_t more = known ? 0 : its ? its->bytes : static_cast<std::int64_t>(8 * k.buffers.size());
+    const std::size_t text = known ? 0 : k.body.size();
+    const std::int64_t its_blocks = traced_elements(k) / least_block_elements + 1;
+    if (bodies > 0 && (bodies + !known > most_shared_bodies || buffers + own > most_shared_buffers ||
+                       instructions + text > most_shared_instructions || bytes + more > most_bytes ||
+                       blocks + its_blocks > most_shared_blocks))
+      return false;
+    bodies += !known;
+    buffers += own;
+    instructions += text;
+    bytes += more;
+    blocks += its_blocks;
+    if (its && !known) kins.push_back(which);
+    return true;
+  }
+};
+
+}  // namespace detail
+
+/// The kernels by number, in groups that run one after another; those of a group run at once, in one launch whose parameters take
+/// `most_bytes` at most, but for its table (emit/cuda/shared.hpp). Only pointwise kernels share a group: small ones, and any that
+/// are alike, have one axis and make results.
+SINTER_API series<series<std::size_t>> horizontal(const series<kernel>& kernels, std::int64_t most_bytes = 4096) {
+  const auto level = detail::levels_of(kernels);
+  sorted_set<int> read;
+  for (const kernel& k : kernels)
+    for (const auto& b : k.buffers)
+      if (!b.written) read.insert(b.id);
+  series<detail::company> with;
+  for (const kernel& k : kernels) with.push_back(detail::company_of(k, read));
+  series<detail::kin> kins;
+  const auto own = detail::kins_of(kernels, with, level, kins);
+  series<std::size_t> order(kernels.size());
+  for (std::size_t k = 0; k < order.size(); ++k) order[k] = k;
+  sort_stably(order, [&](std::size_t a, std::size_t b) { return level[a] < level[b]; });
+  series<series<std::size_t>> out;
+  series<detail::open_launch> open;  // of one level
+  std::size_t at = 0;
+  for (std::size_t k : order) {
+    const kernel& c = kernels[k];
+    if (level[k] != at) open.clear();
+    at = level[k];
+    const detail::kin* const its = own[k] < 0 ? nullptr : &kins[static_cast<std::size_t>(own[k])];
+    const bool sized = std::all_of(c.axes.begin(), c.axes.end(), [](const axis& a) { return a.extent.is_number(); });
+    if (!its && (with[k] != detail::company::any || !sized)) {
+      out.push_back({k});
+      continue;
+    }
+    // What has a body of its own goes with its neighbours.
+    auto* where = its || open.empty() ? open.begin() : open.end() - 1;
+    while (where != open.end() && !where->take(c, its, own[k], most_bytes)) ++where;
+    if (where == open.end()) {
+      open.emplace_back();
+      where = open.end() - 1;
+      where->group = out.size();
+      where->bytes = 16 + 8 * c.symbols;  // the scratch address, the table's, the sizes
+      where->take(c, its, own[k], most_bytes);
+      out.emplace_back();
+    }
+    out[where->group].push_back(k);
+  }
+  return out;
+}
+
+}  // namespace sinter::engine::plan

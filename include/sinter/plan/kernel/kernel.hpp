@@ -1,0 +1,208 @@
+// plan/kernel/kernel.hpp: what an emitter prints: an iteration space, a body of scalar operations, loads and stores.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <string>
+#include <string_view>
+
+#include "../../base/series.hpp"
+#include "../../ir/graph.hpp"
+
+namespace sinter::engine::plan {
+
+using ir::dim;
+using ir::node_id;
+
+/// What the loops do with an axis. Loops nest in this order.
+enum class role : std::uint8_t {
+  outer,  ///< parallel; no reduction runs along it
+  row,    ///< parallel in chunks; reductions along it are combined over the chunks
+  inner,  ///< a sequence of passes over it for each row; the last inner axis is the vector
+};
+
+struct axis {
+  dim extent;
+  plan::role role = role::inner;
+  std::int64_t hint = 0;  ///< of a scheduled kernel: the extent in the traced call
+};
+
+/// An affine function of the axes, and of at most one loaded index.
+struct affine {
+  dim offset;
+  series<dim> stride;  ///< per axis of the kernel
+  dim indirect;        ///< multiplies the value of the instruction `index`
+  int index = -1;
+
+  bool operator==(const affine&) const = default;
+};
+
+/// A memory operand: an element of a buffer.
+struct access {
+  int buffer = -1;  ///< index into kernel::buffers
+  affine at;
+
+  bool operator==(const access&) const = default;
+};
+
+enum class kind : std::uint8_t {
+  literal,     ///< instruction::literal
+  position,    ///< the affine `at.at` itself, as an i64
+  load,        ///< memory at `at`
+  compute,     ///< the pointwise op `code` of args
+  reduce,      ///< `code` over args[0] along `over`
+  arg_reduce,  ///< index along `over` of the first extreme (code maximum or minimum) of args[0]
+  product,     ///< the element of the kernel's matrix product
+  scan,  ///< `code` of args[0] at this and all earlier positions along `over`, the first axis slowest; see is_scan. What
+         ///< comes before a position is multiplied by its args[1], if there is one
+};
+
+/// Which axes a reduction runs along.
+enum class span_of : std::uint8_t { none, inner, row, both };
+
+/// Longest row, in bytes of all kept values, that lives on a thread's stack.
+inline constexpr std::int64_t kept_row_bytes = 128 << 10;
+/// The same of a block of columns, for which less would not reach far.
+inline constexpr std::int64_t kept_column_bytes = 512 << 10;
+
+struct instruction {
+  plan::kind kind = kind::literal;
+  ir::op code = ir::op::identity;
+  dtype type = dtype::f32;
+  series<int> args;
+  access at;
+  ir::scalar literal{};
+  series<int> over;        ///< reduce, scan: kernel axes
+  bool reverse = false;    ///< scan: later positions instead of earlier ones
+  std::uint32_t axes = 0;  ///< bit a: the value varies along axis a
+  span_of span = span_of::none;
+  int stage = 0;               ///< number of inner reductions that must have finished
+  bool after_rows = false;     ///< needs a reduction along the rows: runs when all chunks are combined
+  bool kept = false;           ///< saved per row for later passes instead of being computed again
+  int last_pass = 0;           ///< the last pass over a row that computes or loads it
+  node_id node = ir::no_node;  ///< compute: what it is the value of, if of a node
+  location where;
+};
+
+struct store {
+  int value = -1;
+  access at;
+  bool accumulate = false;  ///< adds to what is there, at at.at.index; indices outside [0, bound) are dropped
+  dim bound;
+};
+
+struct buffer_use {
+  int id = -1;  ///< the plan's buffer
+  dtype type = dtype::f32;
+  bool written = false;
+  bool by_value = false;        ///< a single element that comes as the kernel's parameter itself
+  std::int64_t alignment = 64;  ///< bytes that the buffer's address is known to be a multiple of
+};
+
+/// The operands of a matrix product (B…, M…, K…) · (B…, K…, N…); offsets are affine in batch, m, n and k separately.
+struct product {
+  access a, b;              ///< over the kernel's axes followed by the k axes
+  series<dim> k;            ///< extents of the k axes
+  std::int64_t terms = 1;   ///< their product, as the hints say
+  int batch = 0, m = 0;     ///< axes [0, batch) are batch, [batch, batch + m) rows of a, the rest columns of b
+  dtype type = dtype::f32;  ///< of the result
+};
+
+/// What the code of a kernel with symbols counts on; whoever runs it sees to it.
+struct size_fit {
+  bool small = false;        ///< counts and offsets fit 31 bits
+  bool narrow = false;       ///< a matrix product has one to 16 columns
+  bool whole = false;        ///< a row has as many elements as the longest
+  std::int64_t longest = 0;  ///< elements of a row at most; 0: any number
+  bool operator==(const size_fit&) const = default;
+};
+
+struct kernel {
+  series<axis> axes;
+  series<instruction> body;  ///< operands precede users
+  series<store> stores;
+  series<buffer_use> buffers;
+  series<plan::product> products;  ///< one for a matrix product, none otherwise
+  std::string label;               ///< the ops in it, for logs: "sub exp reduce"
+  int symbols = 0;                 ///< size symbols that may occur in extents and strides
+  size_fit fit;
+  int stages = 1;          ///< passes over the inner axes
+  std::int64_t block = 0;  ///< not 0: the only axis is inner; its blocks of this length are the rows
+  int chunks = 1;          ///< the rows are summed in this many runs, then the runs are combined
+  int columns = 0;  ///< not 0: vectors run along the last outer axis; blocks of so many of it walk the inner axes
+
+  /// Of an opaque node, which is no kernel but a step among them: its number, and per operand, then per result, an index into
+  /// buffers, -1 for a result that nothing reads.
+  node_id opaque = ir::no_node;
+  series<int> places;
+  bool has_effect = false;
+
+  bool is_opaque() const { return opaque != ir::no_node; }
+  bool is_product() const { return !products.empty(); }
+  /// A kernel with a scan has one, stores its value and nothing else, and no passes: outer axes are parallel, row axes are
+  /// scanned, at each of whose positions the whole body runs; an inner axis, at most one and the last, is the vector.
+  bool is_scan() const {
+    for (const auto& i : body)
+      if (i.kind == kind::scan) return true;
+    return false;
+  }
+  std::uint32_t mask(plan::role r) const {
+    std::uint32_t m = 0;
+    for (std::size_t a = 0; a < axes.size(); ++a)
+      if (axes[a].role == r) m |= 1u << a;
+    return m;
+  }
+  /// The axis along which vectors run.
+  std::size_t vector_axis() const {
+    return (columns ? static_cast<std::size_t>(std::popcount(mask(role::outer))) : axes.size()) - 1;
+  }
+  dim extent(plan::role r) const {
+    dim n = 1;
+    for (const auto& a : axes)
+      if (a.role == r) n *= a.extent;
+    return n;
+  }
+};
+
+inline bool uses(const kernel& k, int buffer) {
+  for (const auto& b : k.buffers)
+    if (b.id == buffer) return true;
+  return false;
+}
+
+/// Labels in order, each once, with how often it is there: "exp | mul x3".
+SINTER_API std::string joined(const series<std::string>& labels, std::string_view separator) {
+  series<std::string> distinct;
+  series<int> count;
+  for (const auto& l : labels) {
+    const auto at = std::find(distinct.begin(), distinct.end(), l) - distinct.begin();
+    if (at == static_cast<std::ptrdiff_t>(distinct.size())) {
+      distinct.push_back(l);
+      count.push_back(0);
+    }
+    ++count[static_cast<std::size_t>(at)];
+  }
+  std::string text;
+  for (std::size_t i = 0; i < distinct.size(); ++i) {
+    if (i > 0) text += separator;
+    text += distinct[i];
+    if (count[i] > 1) text += " x" + std::to_string(count[i]);
+  }
+  return text;
+}
+
+/// Of the matrices that a kernel multiplies.
+struct product_extents {
+  dim batch = 1, m = 1, n = 1, k = 1;
+};
+
+inline product_extents extents_of(const kernel& c) {
+  const product& p = c.products[0];
+  product_extents e;
+  for (std::size_t a = 0; a < c.axes.size(); ++a)
+    (static_cast<int>(a) < p.batch ? e.batch : static_cast<int>(a) < p.batch + p.m ? e.m : e.n) *= c.axes[a].extent;
+  for (const auto& k : p.k) e.k *= k;
+  return e;
+}
+
+}  // namespace sinter::engine::plan

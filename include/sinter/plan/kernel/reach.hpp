@@ -1,0 +1,46 @@
+// plan/kernel/reach.hpp: how far the counts and offsets of a kernel go.
+#pragma once
+
+#include <cstdlib>
+
+#include "kernel.hpp"
+
+namespace sinter::engine::plan {
+
+/// True when offsets and counts may not fit 31 bits.
+inline bool needs_wide_index(const kernel& k) {
+  if (k.symbols > 0 && k.fit.small) return false;
+  constexpr std::int64_t limit = 0x7fffffff - (1 << 24);
+  std::int64_t count = 1;
+  for (const auto& a : k.axes) {
+    const auto n = a.extent.number();
+    if (!n || (*n > 0 && count > limit / *n)) return true;
+    count *= *n;
+  }
+  auto beyond = [&](const affine& at) {
+    std::int64_t reach = 0;
+    auto add = [&](const dim& by, const dim& n) {
+      const auto b = by.number(), e = n.number();
+      if (!b || !e || *b > limit || *b < -limit) return true;
+      if (*e > 1 && std::abs(*b) > limit / *e) return true;
+      reach += std::abs(*b) * std::max<std::int64_t>(*e, 1);
+      return reach > limit;
+    };
+    if (add(at.offset, 1)) return true;
+    for (std::size_t a = 0; a < at.stride.size(); ++a) {
+      const dim& n = a < k.axes.size() ? k.axes[a].extent : k.products[0].k[a - k.axes.size()];
+      if (add(at.stride[a], n)) return true;
+    }
+    return false;
+  };
+  for (const auto& i : k.body)
+    if ((i.kind == kind::load || i.kind == kind::position || i.kind == kind::arg_reduce) && beyond(i.at.at))
+      return true;
+  for (const auto& s : k.stores)
+    if (beyond(s.at.at)) return true;
+  for (const auto& p : k.products)
+    if (beyond(p.a.at) || beyond(p.b.at)) return true;
+  return false;
+}
+
+}  // namespace sinter::engine::plan

@@ -1,0 +1,217 @@
+// plan/lowering/library_product.hpp: a matrix-product kernel as one call of a GPU's matrix library, where one can express it.
+#pragma once
+
+#include <cmath>
+#include <optional>
+
+#include "../../ir/reference_pointwise.hpp"
+#include "../kernel/sized.hpp"
+#include "../kernel/target.hpp"
+
+namespace sinter::engine::plan {
+
+/// What follows a product before it is stored, after a bias, if any, is added.
+enum class blas_activation : std::uint8_t { none, relu, gelu_tanh };
+
+/// Elements of a kernel's buffer.
+struct blas_operand {
+  int buffer = -1;          ///< index into kernel::buffers
+  std::int64_t offset = 0;  ///< of the first element
+  std::int64_t row = 0;     ///< from a stored row to the next
+  std::int64_t batch = 0;   ///< from a matrix to the next
+  std::int64_t repeat = 0;  ///< from a call's first matrix to the next call's
+  bool transpose = false;   ///< the matrix is stored with its rows as columns
+};
+
+/// out = activation(op(a) op(b) + bias), batch times in each of `repeat` calls; op(a) is m x k, op(b) is k x n, all
+/// row-major.
+struct blas_call {
+  std::int64_t m = 1, n = 1, k = 1, batch = 1, repeat = 1;
+  dtype type = dtype::f32;    ///< of a and b
+  dtype result = dtype::f32;  ///< of out and bias
+  blas_operand a, b, out;
+  int bias = -1;  ///< its buffer; n elements, the same for every row
+  std::int64_t bias_offset = 0;
+  blas_activation after = blas_activation::none;
+};
+
+namespace detail {
+
+/// One group of axes of an operand: its extent, and the step that walks it as one axis.
+struct blas_axis {
+  std::int64_t extent = 1, step = 0;
+};
+
+inline std::optional<blas_axis> walked(const kernel& c, const affine& at, std::size_t from, std::size_t to) {
+  blas_axis out;
+  for (std::size_t a = to; a-- > from;) {
+    const auto e = (a < c.axes.size() ? c.axes[a].extent : c.products[0].k[a - c.axes.size()]).number();
+    const auto s = at.stride[a].number();
+    if (!e || !s || *e < 1) return std::nullopt;
+    if (a + 1 == to) out.step = *s;
+    else if (*s != out.step * out.extent) return std::nullopt;
+    out.extent *= *e;
+  }
+  return out;
+}
+
+/// A matrix of `rows` by `columns` elements, as it is stored.
+inline bool place(blas_operand& o, const blas_axis& rows, const blas_axis& columns) {
+  const bool one_row = rows.extent == 1, one_column = columns.extent == 1;
+  if ((one_column || columns.step == 1) && (one_row || rows.step >= columns.extent)) {
+    o.row = one_row ? columns.extent : rows.step;
+    return true;
+  }
+  if ((one_row || rows.step == 1) && (one_column || columns.step >= rows.extent)) {
+    o.transpose = true;
+    o.row = one_column ? rows.extent : columns.step;
+    return true;
+  }
+  return false;
+}
+
+inline bool operand(const kernel& c, const access& at, std::size_t rows, std::size_t columns, std::size_t columns_end,
+                    std::size_t row_end, std::size_t repeated, blas_operand& o) {
+  const auto offset = at.at.offset.number();
+  const auto nb = static_cast<std::size_t>(c.products[0].batch);
+  const auto again = walked(c, at.at, 0, repeated), b = walked(c, at.at, repeated, nb),
+             r = walked(c, at.at, rows, row_end), x = walked(c, at.at, columns, columns_end);
+  if (!offset || !again || !b || !r || !x || at.at.index >= 0 || b->step < 0) return false;
+  o.buffer = at.buffer;
+  o.offset = *offset;
+  o.batch = b->step;
+  o.repeat = again->step;
+  return place(o, *r, *x);
+}
+
+/// The function of one number that leads from instruction `from` to `to`, at x; nothing when it takes anything else.
+inline std::optional<double> applied(const kernel& c, int to, int from, double x) {
+  if (to == from) return x;
+  const auto& i = c.body[static_cast<std::size_t>(to)];
+  if (i.kind == kind::literal) return is_float(i.type) ? i.literal.f : static_cast<double>(i.literal.i);
+  if (i.kind != kind::compute || ir::row(i.code).rule == ir::dtype_rule::random) return std::nullopt;
+  double args[3] = {0, 0, 0};
+  for (std::size_t a = 0; a < i.args.size(); ++a) {
+    const auto v = applied(c, i.args[a], from, x);
+    if (!v) return std::nullopt;
+    args[a] = *v;
+  }
+  if (ir::row(i.code).rule == ir::dtype_rule::conversion)
+    return is_float(i.type) ? std::optional(args[0]) : std::nullopt;
+  try {
+    return ir::detail::pointwise_scalar<double>(i.code, args[0], args[1], args[2]);
+  } catch (const internal_error&) {
+    return std::nullopt;
+  }
+}
+
+/// Which activation leads from one instruction to another, by its values.
+inline std::optional<blas_activation> activation(const kernel& c, int to, int from) {
+  bool none = true, relu = true, gelu = true;
+  for (const double x : {-20.0, -7.5, -3.0, -1.5, -0.7, -0.1, -1e-3, 0.0, 1e-3, 0.2, 0.6, 1.1, 2.5, 6.0, 30.0}) {
+    const auto y = applied(c, to, from, x);
+    if (!y) return std::nullopt;
+    auto near = [&](double want) { return std::fabs(*y - want) <= 2e-7 * (1 + std::fabs(want)); };
+    none = none && near(x);
+    relu = relu && near(x > 0 ? x : 0);
+    gelu = gelu && near(0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))));
+  }
+  if (none) return blas_activation::none;
+  if (relu) return blas_activation::relu;
+  if (gelu) return blas_activation::gelu_tanh;
+  return std::nullopt;
+}
+
+}  // namespace detail
+
+/// The call that does what the kernel does, when there is one; where its matrices do not lie at one distance, several
+/// calls, if `may_repeat`. Extents have to be numbers.
+SINTER_API std::optional<blas_call> as_blas(const kernel& c, bool may_repeat = false) {
+  if (!c.is_product() || c.stores.size() != 1) return std::nullopt;
+  const product& p = c.products[0];
+  const std::size_t nb = static_cast<std::size_t>(p.batch), nm = nb + static_cast<std::size_t>(p.m), n = c.axes.size(),
+                    nk = n + p.k.size();
+  auto type_of = [&](int b) { return c.buffers[static_cast<std::size_t>(b)].type; };
+  const store& s = c.stores[0];
+  blas_call call;
+  call.type = type_of(p.a.buffer);
+  call.result = type_of(s.at.buffer);
+  if (!is_float(call.type) || type_of(p.b.buffer) != call.type) return std::nullopt;
+  if (call.result != call.type && call.result != dtype::f32) return std::nullopt;
+  const auto m_axis = detail::walked(c, p.a.at, nb, nm), n_axis = detail::walked(c, p.b.at, nm, n),
+             k_axis = detail::walked(c, p.a.at, n, nk);
+  if (!m_axis || !n_axis || !k_axis || s.accumulate) return std::nullopt;
+  call.m = m_axis->extent;
+  call.n = n_axis->extent;
+  call.k = k_axis->extent;
+  for (const auto& e : p.k)
+    if (!e.is_number() || e.is(0)) return std::nullopt;
+  bool found = false;
+  for (std::size_t repeated = 0; !found && repeated <= (may_repeat ? nb : 0); ++repeated) {
+    const auto again = detail::walked(c, s.at.at, 0, repeated), batch = detail::walked(c, s.at.at, repeated, nb);
+    call.a = call.b = call.out = {};
+    if (!again || !batch || !detail::operand(c, p.a, nb, n, nk, nm, repeated, call.a) ||
+        !detail::operand(c, p.b, n, nm, n, nk, repeated, call.b) ||
+        !detail::operand(c, s.at, nb, nm, n, nm, repeated, call.out))
+      continue;
+    call.batch = batch->extent;
+    call.repeat = again->extent;
+    // The result's matrices lie apart.
+    found = !call.out.transpose && (call.batch == 1 || call.out.batch != 0) && call.repeat <= 64;
+  }
+  if (!found) return std::nullopt;
+  int value = -1;
+  for (std::size_t i = 0; i < c.body.size(); ++i)
+    if (c.body[i].kind == kind::product) value = static_cast<int>(i);
+  auto is_float_cast = [&](const instruction& i) {
+    return i.kind == kind::compute && ir::row(i.code).rule == ir::dtype_rule::conversion && is_float(i.type);
+  };
+  auto uncast = [&](int id) {
+    while (is_float_cast(c.body[static_cast<std::size_t>(id)])) id = c.body[static_cast<std::size_t>(id)].args[0];
+    return id;
+  };
+  for (std::size_t i = 0; i < c.body.size(); ++i) {
+    const auto& sum = c.body[i];
+    if (sum.kind != kind::compute || sum.code != ir::op::add) continue;
+    for (int side = 0; side < 2; ++side) {
+      const int other = uncast(sum.args[static_cast<std::size_t>(1 - side)]);
+      const auto& load = c.body[static_cast<std::size_t>(other)];
+      if (uncast(sum.args[static_cast<std::size_t>(side)]) != value || load.kind != kind::load) continue;
+      const auto along = detail::walked(c, load.at.at, nm, n);
+      const auto offset = load.at.at.offset.number();
+      bool fixed = load.at.at.index < 0 && load.type == call.result;
+      for (std::size_t a = 0; a < nm; ++a) fixed = fixed && load.at.at.stride[a].is(0);
+      if (!fixed || !along || !offset || (along->step != 1 && call.n > 1)) continue;
+      if (const auto after = detail::activation(c, s.value, static_cast<int>(i))) {
+        call.bias = load.at.buffer;
+        call.bias_offset = *offset;
+        call.after = *after;
+        return call;
+      }
+    }
+  }
+  const auto after = detail::activation(c, s.value, value);
+  if (!after) return std::nullopt;
+  call.after = *after;
+  return call;
+}
+
+/// A product so narrow that the library adds up parts of it in a launch of its own.
+inline bool is_narrow(const product_extents& e) { return e.n.number().value_or(17) <= 16; }
+
+/// True for a product that a kernel of our own does, with whatever follows, sooner than the library and another launch do: on
+/// tensor cores, of f32 that may be rounded to tf32, of few terms, in one wave of tiles of 64 by 64 (H200).
+inline bool is_small_product(const kernel& c, std::span<const std::int64_t> sizes, const target& t) {
+  const product& p = c.products[0];
+  if (!t.tf32 || p.type != dtype::f32) return false;
+  for (const auto* operand : {&p.a, &p.b})
+    if (c.buffers[static_cast<std::size_t>(operand->buffer)].type != dtype::f32) return false;
+  const product_extents e = extents_of(with_sizes(c, sizes));
+  const std::int64_t most_terms = is_narrow(e) ? 1024 : 512;
+  const auto tiles = [](const dim& e) { return dim((e.number().value_or(1 << 20) + 63) / 64); };
+  return e.m.number().value_or(0) >= 8 && e.n.number().value_or(0) >= 8 &&
+         e.k.number().value_or(most_terms + 1) <= most_terms &&
+         (tiles(e.m) * tiles(e.n) * e.batch).number().value_or(t.multiprocessors + 1) <= t.multiprocessors;
+}
+
+}  // namespace sinter::engine::plan

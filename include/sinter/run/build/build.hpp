@@ -1,0 +1,331 @@
+// run/build/build.hpp: kernel texts -> loaded modules; from memory, from disk, or by a compiler, in parallel.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <unordered_map>
+
+#include "../../base/config.hpp"
+#include "../../base/error.hpp"
+#include "../../base/log.hpp"
+#include "../../base/series.hpp"
+#include "../../base/text.hpp"
+#include "../host/compiler.hpp"
+#include "../host/module.hpp"
+#include "bundle.hpp"
+#include "cache.hpp"
+#include "toolchain.hpp"
+#include "unit.hpp"
+
+namespace sinter::engine::run {
+
+struct built {
+  std::shared_ptr<const module> code;
+  std::string suffix;       ///< of the names of its entries
+  bool from_cache = false;  ///< no compiler ran for it in this call
+  double milliseconds = 0;
+  origin from;
+
+  kernel_function* entry() const { return code->symbol<kernel_function>(kernel_entry + suffix); }
+};
+
+/// False, and why with a remedy, when there is no C++ compiler that answers. It compiles nothing.
+SINTER_API bool compiler_usable(std::string& why) {
+  const auto compiler = find_compiler();
+  why = compiler->problem;
+  return !compiler->path.empty();
+}
+
+namespace detail {
+
+/// `source` is empty when the compiler was not run.
+[[noreturn]] SINTER_API void fail_compile(const host_compiler& with, const std::string& source,
+                                          const process_result& r) {
+  if (r.how == outcome::missing && with.path.empty())
+    throw compile_error("[compile] " + with.problem, r.how, "", with.problem);
+  std::string what = with.path, remedy = "; set SINTER_CXX to a working g++ or clang++";
+  if (!environment("SINTER_CXXFLAGS").empty()) remedy += ", or correct SINTER_CXXFLAGS";
+  switch (r.how) {
+    case outcome::missing:
+      what += " could not be started";
+      break;
+    case outcome::killed:
+      what += " was killed" + (r.code != 0 ? " by signal " + std::to_string(r.code) : "");
+      remedy = "; is there enough memory?";
+      break;
+    case outcome::timed_out: {
+      const auto spent = compiler_patience::get().spent(with);
+      const bool in_vain = spent.count() > 0;
+      const auto limit = in_vain ? spent : compile_limit();
+      what += " did not finish within " + text::number(limit.count()) + " s and was stopped";
+      remedy = in_vain ? "; this process does not wait for it again unless SINTER_COMPILE_TIMEOUT sets a longer limit "
+                         "in seconds or SINTER_CXX another compiler"
+                       : "; SINTER_COMPILE_TIMEOUT sets the limit in seconds, SINTER_CXX another compiler";
+      break;
+    }
+    case outcome::produced_nothing:
+      what += " ended without an error but produced no shared object with the kernel";
+      break;
+    default:
+      what += " failed with exit status " + std::to_string(r.code);
+      break;
+  }
+  const std::string path = source.empty() ? "" : save_source(source, ".cpp");
+  const std::string cause = "[compile] " + what + remedy;
+  std::string message = cause;
+  if (!path.empty()) message += "; the kernel is in " + path;
+  if (!r.log.empty()) message += "\n" + first_lines(r.log, 30);
+  throw compile_error(message, r.how, path, cause);
+}
+
+/// One distinct kernel on its way.
+struct job {
+  const std::string* source = nullptr;
+  std::string key;
+  std::shared_ptr<live_entry> entry;
+  std::shared_ptr<const void> code;
+  bool from_cache = false;
+  double milliseconds = 0;
+  const char* tier = "memory";
+  clock::time_point began;
+
+  origin from() const { return {tier, milliseconds, began}; }
+
+  std::string portable(const toolchain& with) const {
+    return "sinter " SINTER_VERSION "\n" + with.portable() + key.substr(key.find("\nsource\n"));
+  }
+
+  /// Looks in memory, then on disk, then in bundles; true when found.
+  bool look_up(const disk_cache& cache, const toolchain& with) {
+    from_cache = true;
+    tier = "memory";
+    code = entry->get();
+    if (code) return true;
+    tier = "disk";
+    std::string image = cache.find(key);
+    const std::string elsewhere = portable(with);
+    if (!image.empty() && use(image, with)) return entry->note(key, elsewhere, cache.path(), ""), true;
+    if (!image.empty()) cache.discard(key);
+    tier = "bundle";
+    image = bundle_table::get().find(elsewhere);
+    if (image.empty() || !use(image, with)) return false;
+    entry->note(key, elsewhere, "", image);
+    return true;
+  }
+
+  /// False, after a warning, when it cannot be loaded. momentary_error passes.
+  bool use(const std::string& image, const toolchain& with) {
+    try {
+      code = entry->publish(with.load(image));
+      return true;
+    } catch (const sinter::detail::momentary_error&) {
+      throw;
+    } catch (const system_error& e) {
+      logs::warn_once(std::string(e.what()) + "; it is compiled again");
+      return false;
+    }
+  }
+
+  /// Compiles it unless another thread or process did so meanwhile.
+  void make(const disk_cache& cache, const toolchain& with) {
+    const std::lock_guard in_process(entry->building);
+    const auto across_processes = cache.acquire(key, compile_limit());
+    if (!look_up(cache, with)) make_alone(cache, with);
+  }
+
+  void make_alone(const disk_cache& cache, const toolchain& with) {
+    const std::string image = with.compile(*source);
+    take(image, with.load(image), cache, with);
+  }
+
+  /// What a compiler has made.
+  void take(const std::string& image, std::shared_ptr<const void> loaded, const disk_cache& cache,
+            const toolchain& with) {
+    from_cache = false;
+    tier = "compiled";
+    code = entry->publish(std::move(loaded));
+    const bool stored = cache.store(key, image);
+    entry->note(key, portable(with), stored ? cache.path() : "", stored ? "" : image);
+  }
+};
+
+/// Compiles kernels as one unit, or each alone if that fails; then `busy` are those that another thread or process makes.
+/// Nobody waits while holding what others wait for.
+SINTER_API void make_unit(std::span<job* const> jobs, const disk_cache& cache, const toolchain& with,
+                          series<job*>& busy) {
+  series<std::unique_lock<std::mutex>> in_process;
+  series<disk_cache::lock> across_processes;
+  series<job*> mine;
+  series<const std::string*> sources;
+  for (job* const j : jobs) {
+    std::unique_lock lock(j->entry->building, std::try_to_lock);
+    auto across = lock ? cache.try_acquire(j->key) : std::nullopt;
+    if (!across) {
+      busy.push_back(j);
+      continue;
+    }
+    if (j->look_up(cache, with)) continue;
+    in_process.push_back(std::move(lock));
+    across_processes.push_back(std::move(*across));
+    mine.push_back(j);
+    sources.push_back(j->source);
+  }
+  const std::string image = mine.size() > 1 ? with.try_compile(unit_text(sources)) : "";
+  const auto made = [&](const std::string* source) { return has_entries(image, *source); };
+  if (image.empty() || !std::all_of(sources.begin(), sources.end(), made)) {
+    for (job* const j : mine) j->make_alone(cache, with);
+    return;
+  }
+  const auto loaded = with.load(image);
+  for (job* const j : mine) j->take(image, loaded, cache, with);
+}
+
+inline double milliseconds_since(clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(clock::now() - start).count();
+}
+
+/// Makes the jobs of a unit. Each is said to have taken its share of the time, one after the other.
+SINTER_API void make_timed(std::span<job* const> jobs, const disk_cache& cache, const toolchain& with) {
+  const auto start = clock::now();
+  series<job*> busy;
+  if (jobs.size() > 1) make_unit(jobs, cache, with, busy);
+  else busy.push_back(jobs[0]);
+  for (job* const j : busy) j->make(cache, with);
+  const auto share = (clock::now() - start) / static_cast<clock::rep>(jobs.size());
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    jobs[i]->began = start + share * static_cast<clock::rep>(i);
+    jobs[i]->milliseconds += std::chrono::duration<double, std::milli>(share).count();
+  }
+}
+
+/// Makes the jobs on as many threads as there are cores; after an error none is begun.
+SINTER_API void make_all(std::span<job* const> jobs, const disk_cache& cache, const toolchain& with) {
+  const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
+  series<const std::string*> sources;
+  for (job* const j : jobs) sources.push_back(j->source);
+  const auto units = units_of(sources, cores);
+  series<std::exception_ptr> errors(units.size());
+  std::atomic<std::size_t> next{0};
+  std::atomic<bool> stop{false};
+  const auto work = [&] {
+    for (std::size_t u; !stop && (u = next.fetch_add(1)) < units.size();) {
+      series<job*> unit;
+      for (const std::size_t i : units[u]) unit.push_back(jobs[i]);
+      try {
+        make_timed(unit, cache, with);
+      } catch (...) {
+        errors[u] = std::current_exception();
+        stop = true;
+      }
+    }
+  };
+  series<std::thread> threads;
+  try {
+    for (std::size_t i = 1; i < std::min(units.size(), cores); ++i) threads.emplace_back(work);
+  } catch (const std::system_error&) {
+    // Fewer threads do the same work.
+  }
+  work();
+  for (auto& t : threads) t.join();
+  for (const auto& e : errors)
+    if (e) std::rethrow_exception(e);
+}
+
+/// One job per source, in order, done; equal sources share one.
+SINTER_API series<job> make_modules(std::span<const std::string> sources, const toolchain& with) {
+  const disk_cache cache;
+  series<job> jobs(sources.size());
+  std::unordered_map<std::string, std::size_t> known;
+  series<job*> missing;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    job& j = jobs[i];
+    j.source = &sources[i];
+    j.key = with.key(sources[i]);
+    if (!known.emplace(j.key, i).second) continue;
+    j.entry = live_modules().at(with.domain() + j.key);
+    const auto start = clock::now();
+    j.began = start;
+    const bool found = j.look_up(cache, with);
+    j.milliseconds = milliseconds_since(start);
+    logs::to("cache", [&] {
+      const std::string from = j.tier;
+      return (found ? "hit " : "miss ") + disk_cache::entry_name(j.key) + " in " +
+             (!found || from == "disk" ? cache.path()
+              : from == "bundle"       ? "a bundle"
+                                       : from);
+    });
+    if (!found) missing.push_back(&j);
+  }
+  if (!missing.empty()) {
+    with.check();
+    make_all(missing, cache, with);
+  }
+  for (job& j : jobs) {
+    const job& first = jobs[known.at(j.key)];
+    j.code = first.code;
+    j.from_cache = first.from_cache;
+    j.milliseconds = first.milliseconds;
+    j.tier = first.tier;
+    j.began = first.began;
+  }
+  return jobs;
+}
+
+/// C++ by the host compiler, loaded as shared objects.
+class host_toolchain final : public toolchain {
+ public:
+  std::string key(std::string_view source) const override { return key_text(*compiler_, source); }
+  std::string portable() const override {
+    series<std::string> flags = compile_flags(*compiler_);
+    flags.pop_back();  // the compiler's own
+    std::string out = host_target() + "\nflags";
+    for (const auto& flag : flags) out.append(" ").append(flag);
+    return out;
+  }
+  std::string domain() const override { return ""; }
+  void check() const override {
+    if (compiler_patience::get().spent(*compiler_) >= compile_limit())
+      fail_compile(*compiler_, "", {outcome::timed_out, 0, ""});
+  }
+  std::string compile(const std::string& source) const override {
+    check();
+    compiled made = run_compiler(named_text(source));
+    if (made.result.how == outcome::ok && !has_entries(made.image, source)) made.result.how = outcome::produced_nothing;
+    if (made.result.how != outcome::ok) fail_compile(*compiler_, source, made.result);
+    return std::move(made.image);
+  }
+  std::string try_compile(const std::string& text) const override { return run_compiler(text).image; }
+  std::shared_ptr<const void> load(const std::string& image) const override { return run::load(image); }
+
+ private:
+  compiled run_compiler(const std::string& text) const {
+    const auto limit = compile_limit();
+    compiled made = run::compile(*compiler_, text);
+    compiler_patience::get().note(*compiler_, made.result.how, limit);
+    return made;
+  }
+
+  std::shared_ptr<const host_compiler> compiler_ = find_compiler();
+};
+
+}  // namespace detail
+
+/// Loads one module per source, in order; equal sources share one. Thread-safe; a kernel is compiled at most once
+/// however many threads and processes ask for it. Throws compile_error.
+SINTER_API series<built> build(std::span<const std::string> sources) {
+  series<built> out;
+  for (auto& j : detail::make_modules(sources, detail::host_toolchain()))
+    out.push_back({std::static_pointer_cast<const module>(std::move(j.code)), entry_suffix(*j.source), j.from_cache,
+                   j.milliseconds, j.from()});
+  return out;
+}
+
+}  // namespace sinter::engine::run

@@ -1,0 +1,199 @@
+// run/build/bundle.hpp: compiled kernels in one file, for other machines like this one.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "../../base/callback.hpp"
+#include "../../base/config.hpp"
+#include "../../base/error.hpp"
+#include "../../base/series.hpp"
+#include "../file.hpp"
+#include "cache.hpp"
+
+namespace sinter::engine::run {
+
+/// A kernel as bundles hold it. `key` is all that decides what the code does, and where it runs, but not who compiled it:
+/// a line for the version, one for the target, and more.
+struct portable_kernel {
+  std::string key;
+  std::string image;
+};
+
+namespace detail {
+
+/// A bundle is this header, and as many bytes as it says: text with its length before it, thrice or more: the version
+/// that wrote it, then each kernel's key and image.
+struct bundle_header {
+  char magic[8] = {'s', 'i', 'n', 't', 'e', 'r', 'B', '\n'};
+  std::uint64_t format = 2;  ///< of the file, and of the names in its images (unit.hpp)
+  std::uint64_t bytes = 0;
+  digest check;  ///< of the bytes
+};
+static_assert(sizeof(bundle_header) == 40);
+
+inline void put(std::string& out, std::string_view text) {
+  const std::uint64_t n = text.size();
+  out.append(reinterpret_cast<const char*>(&n), sizeof n).append(text);
+}
+
+/// Takes a text off the front; false when there is none.
+inline bool take(std::string_view& from, std::string_view& text) {
+  std::uint64_t n = 0;
+  if (from.size() < sizeof n) return false;
+  std::memcpy(&n, from.data(), sizeof n);
+  from.remove_prefix(sizeof n);
+  if (n > from.size()) return false;
+  text = from.substr(0, n);
+  from.remove_prefix(n);
+  return true;
+}
+
+/// The second line of a portable key.
+inline std::string_view target_of_key(std::string_view key) {
+  key.remove_prefix(std::min(key.find('\n'), key.size() - 1) + 1);
+  return key.substr(0, key.find('\n'));
+}
+
+SINTER_API std::string pack_bundle(std::span<const portable_kernel> kernels) {
+  std::string body;
+  put(body, SINTER_VERSION);
+  for (const auto& k : kernels) {
+    put(body, k.key);
+    put(body, k.image);
+  }
+  bundle_header header;
+  header.bytes = body.size();
+  header.check = digest_of(body);
+  return std::string(reinterpret_cast<const char*>(&header), sizeof header) + body;
+}
+
+struct kernel_view {
+  std::string_view key, image;
+};
+
+/// The kernels of a bundle, or nothing and in `why` what is wrong with it, with a remedy.
+SINTER_API series<kernel_view> unpack_bundle(std::string_view file, std::string& why) {
+  const bundle_header expected;
+  bundle_header header;
+  series<kernel_view> out;
+  if (file.size() < sizeof header || std::memcmp(file.data(), expected.magic, sizeof expected.magic) != 0)
+    return why = "is not a bundle of kernels; give a file that save_cache() wrote", out;
+  std::memcpy(&header, file.data(), sizeof header);
+  if (header.format != expected.format)
+    return why = "has format " + std::to_string(header.format) + " and this version of sinter knows format " +
+                 std::to_string(expected.format) + "; save it again with this version",
+           out;
+  file.remove_prefix(sizeof header);
+  if (file.size() != header.bytes || !(digest_of(file) == header.check))
+    return why =
+               file.size() < header.bytes ? "is truncated; copy or save it again" : "is damaged; copy or save it again",
+           out;
+  std::string_view version;
+  kernel_view k;
+  bool whole = take(file, version);
+  if (whole && version != SINTER_VERSION)
+    return why = "was written by sinter " + std::string(version) +
+                 " and this is " SINTER_VERSION "; save it again with this version",
+           out;
+  while (whole && !file.empty()) {
+    whole = take(file, k.key) && take(file, k.image) && !k.key.empty() && !k.image.empty();
+    if (whole) out.push_back(k);
+  }
+  if (!whole || out.empty()) {
+    why = "is damaged; copy or save it again";
+    out.clear();
+  }
+  return out;
+}
+
+/// The kernels of the bundles that this process has loaded. They stay.
+class bundle_table {
+ public:
+  // Never destroyed: kernels may be built while static objects are destroyed.
+  static bundle_table& get() {
+    static bundle_table* const instance = new bundle_table;
+    return *instance;
+  }
+
+  void add(std::shared_ptr<const std::string> file, std::span<const kernel_view> kernels) {
+    const std::lock_guard lock(mutex_);
+    files_.push_back(std::move(file));
+    for (const auto& k : kernels) images_.insert_or_assign(std::string(k.key), k.image);
+  }
+
+  /// Empty when there is none.
+  std::string_view find(const std::string& key) {
+    const std::lock_guard lock(mutex_);
+    const auto at = images_.find(key);
+    return at == images_.end() ? std::string_view() : at->second;
+  }
+
+ private:
+  std::mutex mutex_;
+  series<std::shared_ptr<const std::string>> files_;
+  std::unordered_map<std::string, std::string_view> images_;
+};
+
+}  // namespace detail
+
+/// Writes a file that is whole or not there. Throws system_error.
+SINTER_API void write_bundle(const std::string& path, std::span<const portable_kernel> kernels, const char* op) {
+  std::string temporary = path + ".XXXXXX";
+  const detail::file_handle fd(::mkostemp(temporary.data(), O_CLOEXEC));
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  if (fd && detail::write_all(fd.get(), detail::pack_bundle(kernels)) && ::fchmod(fd.get(), 0666 & ~mask) == 0 &&
+      ::fsync(fd.get()) == 0 && ::rename(temporary.c_str(), path.c_str()) == 0)
+    return;
+  const std::string why = std::strerror(errno);
+  if (fd) ::unlink(temporary.c_str());
+  throw system_error("[" + std::string(op) + "] " + path + " cannot be written: " + why +
+                     "; give a path in a folder that exists, may be written to and has room");
+}
+
+/// Makes the kernels of a bundle that are for one of these targets known to this process, and returns their number.
+/// user_error when the file is no whole bundle of this version, holds kernels for another processor, or none for these
+/// targets; system_error when it cannot be read.
+SINTER_API std::size_t read_bundle(const std::string& path, std::span<const std::string> targets, const char* op,
+                                   location where) {
+  const detail::file_handle fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  auto file = make_on_heap<std::string>();
+  struct stat info {};
+  if (!fd || ::fstat(fd.get(), &info) != 0 || (errno = EISDIR, S_ISDIR(info.st_mode)) ||
+      !detail::read_all(fd.get(), *file))
+    throw system_error("[" + std::string(op) + "] " + path + " cannot be read: " + std::strerror(errno));
+  std::string why;
+  const series<detail::kernel_view> kernels = detail::unpack_bundle(*file, why);
+  if (!why.empty()) fail(op, path + " " + why, where);
+  series<detail::kernel_view> usable;
+  std::string foreign;
+  for (const auto& k : kernels) {
+    const std::string target(detail::target_of_key(k.key));
+    if (std::find(targets.begin(), targets.end(), target) != targets.end()) usable.push_back(k);
+    else if (foreign.empty() || target.starts_with("cpu")) foreign = target;
+  }
+  const bool other_cpu = foreign.starts_with("cpu");
+  if (other_cpu || usable.empty())
+    fail(op,
+         path + " was saved on a machine with " +
+             (other_cpu ? "another instruction set" : "a GPU that this one lacks (" + foreign + ")") +
+             "; save it on a machine like this one",
+         where);
+  detail::bundle_table::get().add(std::move(file), usable);
+  return usable.size();
+}
+
+}  // namespace sinter::engine::run

@@ -1,0 +1,286 @@
+// run/build/cache.hpp: the disk cache of compiled kernels; private, verified, atomic, each built once across processes.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <bit>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "../../base/log.hpp"
+#include "../../base/text.hpp"
+#include "../file.hpp"
+#include "../host/compiler.hpp"
+#include "../host/isa.hpp"
+#include "cache_files.hpp"
+
+namespace sinter::engine::run {
+
+/// 128 bits out of two unrelated hashes.
+struct digest {
+  std::uint64_t first = 0, second = 0;
+  bool operator==(const digest&) const = default;
+};
+
+SINTER_API digest digest_of(std::string_view bytes, digest seed = {0xcbf29ce484222325ull, 0x9e3779b97f4a7c15ull}) {
+  std::uint64_t h = seed.second ^ bytes.size();
+  for (std::size_t at = 0; at < bytes.size(); at += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes.data() + at, std::min<std::size_t>(8, bytes.size() - at));
+    h = (std::rotl(h, 29) ^ word) * 0xd6e8feb86659fd93ull;
+    h ^= h >> 32;
+  }
+  return {text::hash(bytes, seed.first), h};
+}
+
+/// The text without its #line directives, which name places but decide no instruction.
+SINTER_API std::string without_places(std::string_view source) {
+  constexpr std::string_view directive = "#line ";
+  std::string out;
+  out.reserve(source.size());
+  while (!source.empty()) {
+    const std::size_t end = std::min(source.find('\n'), source.size() - 1) + 1;
+    if (!source.starts_with(directive)) out.append(source.substr(0, end));
+    source.remove_prefix(end);
+  }
+  return out;
+}
+
+/// Everything that decides a kernel's bytes, as text.
+SINTER_API std::string key_text(const host_compiler& with, std::string_view source) {
+  std::string key = "sinter " SINTER_VERSION "\ncompiler " + with.identity + "\nisa " + instruction_set() + "\nflags";
+  for (const auto& flag : compile_flags(with)) key.append(" ").append(flag);
+  return key.append("\nsource\n").append(without_places(source));
+}
+
+namespace detail {
+
+/// An entry is this header, the key's text and the shared object, and nothing after it.
+struct entry_header {
+  char magic[8] = {'s', 'i', 'n', 't', 'e', 'r', 'K', '\n'};
+  std::uint64_t format = 2;  ///< of the file, and of the names in its image (unit.hpp)
+  std::uint64_t key_bytes = 0, image_bytes = 0;
+  digest check;  ///< of the key's text followed by the image
+};
+static_assert(sizeof(entry_header) == 48);
+
+SINTER_API std::string pack_entry(std::string_view key, std::string_view image) {
+  entry_header header;
+  header.key_bytes = key.size();
+  header.image_bytes = image.size();
+  header.check = digest_of(image, digest_of(key));
+  std::string out(reinterpret_cast<const char*>(&header), sizeof header);
+  return out.append(key).append(image);
+}
+
+/// The image of an entry for exactly this key. When there is none `why` says what is wrong with the entry.
+SINTER_API std::string unpack_entry(std::string_view entry, std::string_view key, std::string& why) {
+  const entry_header expected;
+  entry_header header;
+  if (entry.size() < sizeof header) return why = "is truncated", "";
+  std::memcpy(&header, entry.data(), sizeof header);
+  entry.remove_prefix(sizeof header);
+  if (std::memcmp(header.magic, expected.magic, sizeof header.magic) != 0) return why = "is not a kernel", "";
+  if (header.format != expected.format) return why = "has another format", "";
+  if (entry.size() < header.key_bytes) return why = "is truncated", "";
+  if (header.key_bytes != key.size() || entry.substr(0, key.size()) != key)
+    return why = "is damaged or for another kernel", "";
+  entry.remove_prefix(key.size());
+  if (header.image_bytes == 0 || entry.size() != header.image_bytes) return why = "is truncated", "";
+  if (!(header.check == digest_of(entry, digest_of(key)))) return why = "is damaged", "";
+  return std::string(entry);
+}
+
+/// The folder of the caches that this thread opens; empty where the environment says.
+SINTER_API std::string& chosen_folder() {
+  static thread_local std::string folder;
+  return folder;
+}
+
+/// Where the cache is: what this thread chose, $SINTER_CACHE_DIR, $XDG_CACHE_HOME/sinter, $HOME/.cache/sinter or
+/// /tmp/sinter-<uid>.
+inline std::string cache_path() {
+  if (!chosen_folder().empty()) return chosen_folder();
+  if (auto chosen = environment("SINTER_CACHE_DIR"); !chosen.empty()) return chosen;
+  if (auto base = environment("XDG_CACHE_HOME"); base.starts_with('/')) return base + "/sinter";
+  if (auto home = environment("HOME"); home.starts_with('/')) return home + "/.cache/sinter";
+  return "/tmp/sinter-" + std::to_string(::geteuid());
+}
+
+/// Makes a folder and those above it, private. False, with errno, when the folder itself could not be made.
+inline bool make_folders(const std::string& path) {
+  int made = -1;
+  for (std::size_t at = 1; at != std::string::npos;) {
+    at = path.find('/', at);
+    made = ::mkdir(path.substr(0, at).c_str(), 0700);
+    if (at != std::string::npos) ++at;
+  }
+  return made == 0 || errno == EEXIST;
+}
+
+}  // namespace detail
+
+/// Caches that this thread opens are in `folder` until the end of the scope; an empty one changes nothing.
+class cache_folder_scope {
+ public:
+  explicit cache_folder_scope(std::string folder)
+      : before_(folder.empty() ? detail::chosen_folder() : std::exchange(detail::chosen_folder(), std::move(folder))) {}
+  ~cache_folder_scope() { detail::chosen_folder() = std::move(before_); }
+  cache_folder_scope(const cache_folder_scope&) = delete;
+  cache_folder_scope& operator=(const cache_folder_scope&) = delete;
+
+ private:
+  std::string before_;
+};
+
+/// An opened cache folder. With a folder that cannot be used every look-up misses and nothing is stored.
+class disk_cache {
+ public:
+  /// Opens the folder that the environment names, making it when absent. Warns once when it cannot be used.
+  disk_cache() : path_(detail::cache_path()) {
+    folder_ = open_folder();
+    if (!folder_ && errno == ENOENT && detail::make_folders(path_)) folder_ = open_folder();
+    struct stat info {};
+    if (!folder_) {
+      warn("cannot be used: " + std::string(std::strerror(errno)));
+    } else if (::fstat(folder_.get(), &info) != 0 || !detail::is_private(info)) {
+      warn(info.st_uid != ::geteuid() ? "is not used: it belongs to another user"
+                                      : "is not used: others may write to it; run chmod go-w on it");
+      folder_ = detail::file_handle();
+    }
+  }
+
+  explicit operator bool() const noexcept { return static_cast<bool>(folder_); }
+  const std::string& path() const noexcept { return path_; }
+
+  /// File name of the entry for a key.
+  static std::string entry_name(std::string_view key) {
+    const digest d = digest_of(key);
+    return text::hex(d.first) + text::hex(d.second) + ".kernel";
+  }
+
+  /// The shared object stored for exactly this key, or "". An entry that is damaged or not private is never used, and
+  /// removed when it is this user's.
+  std::string find(const std::string& key) const {
+    if (!folder_) return "";
+    const std::string name = entry_name(key);
+    const detail::file_handle fd(::openat(folder_.get(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (!fd && errno == ENOENT) return "";
+    struct stat info {};
+    std::string entry, image, why;
+    if (!fd) why = std::string("cannot be opened: ") + std::strerror(errno);
+    else if (::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) why = "is not a file";
+    else if (info.st_uid != ::geteuid()) why = "belongs to another user";
+    else if (!detail::is_private(info)) why = "can be written by others";
+    else if (!detail::read_all(fd.get(), entry)) why = std::string("cannot be read: ") + std::strerror(errno);
+    else image = detail::unpack_entry(entry, key, why);
+    if (!image.empty()) {
+      // The time of its last use; where it cannot be set, kernels leave in the order in which they came.
+      ::futimens(fd.get(), nullptr);
+      return image;
+    }
+    logs::warn_once("cache entry " + path_ + "/" + name + " " + why + "; the kernel is compiled again");
+    if (fd && info.st_uid == ::geteuid()) ::unlinkat(folder_.get(), name.c_str(), 0);
+    return "";
+  }
+
+  /// Stores a shared object: under a temporary name first, then renamed. A full or read-only folder is a warning, and
+  /// false. Kernels that were not used for longest leave when the folder holds more than its limit.
+  bool store(const std::string& key, std::string_view image) const {
+    if (!folder_) return false;
+    const std::string name = entry_name(key);
+    std::string temporary;
+    const detail::file_handle fd = detail::make_temporary(folder_.get(), name, temporary);
+    if (!fd) return warn(std::string("cannot be written: ") + std::strerror(errno)), false;
+    const std::string entry = detail::pack_entry(key, image);
+    int problem = detail::write_all(fd.get(), entry) ? 0 : errno;
+    if (problem == 0 && ::renameat(folder_.get(), temporary.c_str(), folder_.get(), name.c_str()) != 0) problem = errno;
+    if (problem != 0) {
+      ::unlinkat(folder_.get(), temporary.c_str(), 0);
+      return warn(std::string("cannot be written: ") + std::strerror(problem)), false;
+    }
+    detail::keep_below(folder_.get(), path_, cache_limit(), name, entry.size());
+    return true;
+  }
+
+  /// Removes every kernel, and what processes that died have left. Returns the number of kernels.
+  std::size_t clear() const { return folder_ ? detail::sweep(folder_.get(), 0, "").removed : 0; }
+
+  /// What the folder holds.
+  detail::folder_contents contents() const {
+    return folder_ ? detail::sweep(folder_.get(), ~std::uint64_t{0}, "") : detail::folder_contents{};
+  }
+
+  /// Removes the entry for a key.
+  void discard(const std::string& key) const {
+    if (folder_) ::unlinkat(folder_.get(), entry_name(key).c_str(), 0);
+  }
+
+  /// Held by the process that compiles a key; others wait for it.
+  class lock {
+   public:
+    lock(int folder, std::string name, detail::file_handle held)
+        : folder_(folder), name_(std::move(name)), held_(std::move(held)) {}
+    lock(lock&&) = default;
+    // Unlinked while held: whoever waits on the old file sees that it is gone and takes a new one.
+    ~lock() {
+      if (held_) ::unlinkat(folder_, name_.c_str(), 0);
+    }
+
+   private:
+    int folder_;
+    std::string name_;
+    detail::file_handle held_;
+  };
+
+  /// A lock on a key, or nothing while another process holds it. Where locks do not work it holds nothing, and the caller
+  /// goes on all the same. The cache must outlive it.
+  std::optional<lock> try_acquire(const std::string& key) const {
+    const std::string name = entry_name(key) + ".lock";
+    while (folder_) {
+      detail::file_handle fd(::openat(folder_.get(), name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+      if (!fd) break;
+      if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) {
+        if (detail::is_named(folder_.get(), name, fd.get())) return lock{folder_.get(), name, std::move(fd)};
+        continue;
+      }
+      if (errno == EWOULDBLOCK || errno == EINTR) return std::nullopt;
+      break;
+    }
+    return lock{-1, name, detail::file_handle()};
+  }
+
+  /// Waits until no other process compiles this key, no longer than `limit`; then it goes on without a lock.
+  lock acquire(const std::string& key, std::chrono::duration<double> limit) const {
+    const auto deadline = std::chrono::steady_clock::now() + limit;
+    for (auto pause = std::chrono::milliseconds(1);; pause = std::min(pause * 2, std::chrono::milliseconds(8))) {
+      if (auto held = try_acquire(key)) return std::move(*held);
+      if (std::chrono::steady_clock::now() >= deadline) return {-1, "", detail::file_handle()};
+      std::this_thread::sleep_for(pause);
+    }
+  }
+
+ private:
+  detail::file_handle open_folder() const {
+    return detail::file_handle(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  }
+  void warn(const std::string& what) const {
+    logs::warn_once("kernel cache " + path_ + " " + what + "; kernels are compiled anew by each process" +
+                    " (SINTER_CACHE_DIR names another folder)");
+  }
+
+  std::string path_;
+  detail::file_handle folder_;
+};
+
+}  // namespace sinter::engine::run

@@ -1,0 +1,162 @@
+// run/build/cache_files.hpp: the files of a cache folder: temporaries, what is there, and what leaves when it is full.
+#pragma once
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <cstdint>
+#include <ctime>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "../../base/log.hpp"
+#include "../../base/series.hpp"
+#include "../../base/text.hpp"
+#include "../file.hpp"
+
+namespace sinter::engine::run {
+
+/// Bytes that a cache folder may hold: $SINTER_CACHE_LIMIT, a number with K, M or G; 0 is no limit; 1G if not set.
+SINTER_API std::uint64_t cache_limit() {
+  constexpr std::uint64_t usual = std::uint64_t{1} << 30;
+  const std::string text = detail::environment("SINTER_CACHE_LIMIT");
+  if (text.empty()) return usual;
+  std::uint64_t count = 0;
+  const char* const stop = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), stop, count);
+  const std::string_view unit(end, static_cast<std::size_t>(stop - end));
+  const int shift = unit == "" ? 0 : unit == "K" ? 10 : unit == "M" ? 20 : unit == "G" ? 30 : -1;
+  if (error != std::errc() || shift < 0 || count > ~std::uint64_t{0} >> shift) {
+    logs::warn_once("SINTER_CACHE_LIMIT=" + text + " is not a number of bytes such as 500M or 2G; using 1G");
+    return usual;
+  }
+  return count == 0 ? ~std::uint64_t{0} : count << shift;
+}
+
+namespace detail {
+
+enum class cache_file : std::uint8_t { none, entry, leftover };
+
+/// What a file of a cache folder is by its name: 32 digits and ".kernel"; with more after it a lock or a temporary.
+SINTER_API cache_file kind_of(std::string_view name) {
+  constexpr std::string_view end = ".kernel";
+  if (name.size() < 32 + end.size() || name.find_first_not_of("0123456789abcdef") != 32) return cache_file::none;
+  if (name.substr(32, end.size()) != end) return cache_file::none;
+  if (name.size() == 32 + end.size()) return cache_file::entry;
+  return name[32 + end.size()] == '.' ? cache_file::leftover : cache_file::none;
+}
+
+/// True when the name still stands for this open file.
+inline bool is_named(int folder, const std::string& name, int fd) {
+  struct stat held {
+  }, named{};
+  return ::fstat(fd, &held) == 0 && ::fstatat(folder, name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+         held.st_ino == named.st_ino && held.st_dev == named.st_dev;
+}
+
+/// A new file beside the entry `name`, locked as long as it is open: one that is not is what a dead process left.
+SINTER_API file_handle make_temporary(int folder, const std::string& name, std::string& temporary) {
+  static std::atomic<unsigned> counter{0};
+  for (int attempt = 0;; ++attempt) {
+    temporary = name + "." + std::to_string(::getpid()) + "." + std::to_string(counter.fetch_add(1));
+    file_handle fd(::openat(folder, temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+    // Where locks do not work, nobody removes it either. Another process may have come between the two calls.
+    if (!fd || ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 || is_named(folder, temporary, fd.get()) || attempt == 8)
+      return fd;
+  }
+}
+
+/// Removes a lock or a temporary that no process holds.
+inline void remove_leftover(int folder, const std::string& name) {
+  const file_handle fd(::openat(folder, name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0 && is_named(folder, name, fd.get()))
+    ::unlinkat(folder, name.c_str(), 0);
+}
+
+struct folder_contents {
+  std::size_t kernels = 0;
+  std::uint64_t bytes = 0;
+  std::size_t removed = 0;
+};
+
+/// Removes what dead processes left and, as long as there are more than `limit` bytes, the kernel that was used least
+/// recently; `spared` stays. What others put there stays. A kernel whose time lies ahead of the clock counts as the
+/// oldest: the clock was set back, or the time is made up.
+SINTER_API folder_contents sweep(int folder, std::uint64_t limit, std::string_view spared) {
+  struct found {
+    std::string name;
+    std::uint64_t bytes;
+    bool dated;
+    timespec used;
+  };
+  folder_contents out;
+  const int again = ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR* const listing = again >= 0 ? ::fdopendir(again) : nullptr;
+  if (!listing) {
+    if (again >= 0) ::close(again);
+    return out;
+  }
+  const std::time_t soon = std::time(nullptr) + 60;
+  series<found> entries;
+  while (const dirent* const d = ::readdir(listing)) {
+    const cache_file kind = kind_of(d->d_name);
+    struct stat info {};
+    if (kind == cache_file::leftover) remove_leftover(folder, d->d_name);
+    if (kind != cache_file::entry || ::fstatat(folder, d->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    // What it takes from the disk, which is what a limit is about.
+    const auto bytes = static_cast<std::uint64_t>(info.st_blocks) * 512;
+    entries.push_back({d->d_name, bytes, info.st_mtim.tv_sec <= soon, info.st_mtim});
+    out.bytes += bytes;
+  }
+  ::closedir(listing);
+  out.kernels = entries.size();
+  if (out.bytes <= limit) return out;
+  std::sort(entries.begin(), entries.end(), [](const found& a, const found& b) {
+    return std::tuple(a.dated, a.used.tv_sec, a.used.tv_nsec) < std::tuple(b.dated, b.used.tv_sec, b.used.tv_nsec);
+  });
+  for (const found& e : entries) {
+    if (out.bytes <= limit) break;
+    if (e.name == spared || ::unlinkat(folder, e.name.c_str(), 0) != 0) continue;
+    out.bytes -= e.bytes;
+    --out.kernels;
+    ++out.removed;
+  }
+  return out;
+}
+
+/// Sweeps a folder when this process has put `bytes` more there, now and then: at its first time, and when its additions
+/// since the last sweep could have filled a sixteenth of the limit.
+SINTER_API void keep_below(int folder, const std::string& path, std::uint64_t limit, std::string_view added,
+                           std::uint64_t bytes) {
+  static std::mutex mutex;
+  static auto& added_to = *new series<std::pair<std::string, std::uint64_t>>;
+  {
+    const std::lock_guard lock(mutex);
+    auto at = std::find_if(added_to.begin(), added_to.end(), [&](const auto& a) { return a.first == path; });
+    const bool first = at == added_to.end();
+    if (first) {
+      added_to.push_back({path, 0});
+      at = added_to.end() - 1;
+    }
+    at->second += bytes;
+    if (!first && at->second < limit / 16) return;
+    at->second = 0;
+  }
+  const folder_contents now = sweep(folder, limit, added);
+  if (now.removed != 0)
+    logs::to("cache", [&] {
+      return std::to_string(now.removed) + " kernels left " + path + ", which holds " + std::to_string(now.bytes) +
+             " bytes now";
+    });
+}
+
+}  // namespace detail
+}  // namespace sinter::engine::run

@@ -1,0 +1,164 @@
+// run/build/toolchain.hpp: what makes code of kernel texts, whichever compiler that is; the modules in use; texts that failed.
+#pragma once
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "../../base/callback.hpp"
+#include "../../base/config.hpp"
+#include "../../base/error.hpp"
+#include "../../base/series.hpp"
+#include "../file.hpp"
+#include "../host/process.hpp"
+
+namespace sinter::engine::run {
+
+using clock = std::chrono::steady_clock;
+
+/// What it took to get a kernel's code.
+struct origin {
+  const char* tier = "memory";  ///< "memory", "disk", "bundle" or "compiled"
+  double milliseconds = 0;
+  clock::time_point began;
+};
+
+/// The host compiler is missing, failed, was killed, hung or produced nothing.
+class compile_error : public system_error {
+ public:
+  compile_error(const std::string& message, outcome how, std::string source_path, std::string cause)
+      : system_error(message), how_(how), source_path_(std::move(source_path)), cause_(std::move(cause)) {}
+  outcome how() const noexcept { return how_; }
+  /// Where the kernel's text was saved; empty when no compiler was run.
+  const std::string& source_path() const noexcept { return source_path_; }
+  /// What is wrong with the compiler, whichever kernel it was given.
+  const std::string& cause() const noexcept { return cause_; }
+
+ private:
+  outcome how_;
+  std::string source_path_, cause_;
+};
+
+/// What makes an image of a kernel's text and loads it. Images are kept on disk and loaded modules in memory for all.
+class toolchain {
+ public:
+  virtual ~toolchain() = default;
+  /// Everything that decides the image's bytes, as text.
+  virtual std::string key(std::string_view source) const = 0;
+  /// The lines of a portable key (bundle.hpp) between its first and the text: the target, then flags.
+  virtual std::string portable() const = 0;
+  /// Loaded modules are shared among equal keys of one domain only.
+  virtual std::string domain() const = 0;
+  /// Throws compile_error when `compile` would be waited for in vain.
+  virtual void check() const {}
+  /// The image of a kernel's text, its entries named as in unit.hpp. Throws compile_error.
+  virtual std::string compile(const std::string& source) const = 0;
+  /// The image of a text as it is; empty when there is none, whatever the reason.
+  virtual std::string try_compile(const std::string& text) const = 0;
+  /// Throws system_error when the image is not one.
+  virtual std::shared_ptr<const void> load(const std::string& image) const = 0;
+};
+
+namespace detail {
+
+/// The modules in use in this process, by key. `building` is held by the thread that builds the kernel.
+struct live_entry {
+  std::mutex building;
+  std::mutex mutex;
+  std::weak_ptr<const void> code;
+  std::string key, portable;  ///< on disk and in bundles, once it is loaded
+  std::string folder, image;  ///< the cache folder that has its image, or else the image
+
+  std::shared_ptr<const void> get() {
+    const std::lock_guard guard(mutex);
+    return code.lock();
+  }
+  /// Keeps the first module published; returns the one that everybody uses.
+  std::shared_ptr<const void> publish(std::shared_ptr<const void> loaded) {
+    const std::lock_guard guard(mutex);
+    if (auto earlier = code.lock()) return earlier;
+    code = loaded;
+    return loaded;
+  }
+  /// Where its image is to be had, for bundles.
+  void note(const std::string& disk_key, const std::string& portable_key, const std::string& in_folder,
+            std::string_view kept) {
+    const std::lock_guard guard(mutex);
+    key = disk_key;
+    portable = portable_key;
+    folder = in_folder;
+    image = kept;
+  }
+};
+
+class live_table {
+ public:
+  std::shared_ptr<live_entry> at(const std::string& key) {
+    const std::lock_guard guard(mutex_);
+    auto& entry = entries_[key];
+    if (!entry) {
+      if (entries_.size() > prune_at_) prune();
+      auto& fresh = entries_[key];
+      fresh = make_on_heap<live_entry>();
+      return fresh;
+    }
+    return entry;
+  }
+
+  /// Those of the modules in use.
+  series<std::shared_ptr<live_entry>> all() {
+    series<std::shared_ptr<live_entry>> out;
+    const std::lock_guard guard(mutex_);
+    for (const auto& [key, entry] : entries_)
+      if (entry && entry->get()) out.push_back(entry);
+    return out;
+  }
+
+ private:
+  void prune() {
+    erase_if(entries_, [](const auto& item) {
+      return !item.second || (item.second.use_count() == 1 && item.second->code.expired());
+    });
+    prune_at_ = std::max<std::size_t>(256, 2 * entries_.size());
+  }
+  std::mutex mutex_;
+  std::unordered_map<std::string, std::shared_ptr<live_entry>> entries_;
+  std::size_t prune_at_ = 256;
+};
+
+// Never destroyed: kernels may be built while static objects are destroyed.
+SINTER_API live_table& live_modules() {
+  static live_table* const instance = new live_table;
+  return *instance;
+}
+
+/// Saves a kernel that did not compile, with `log` beside it when there is one, and returns the path; the same text keeps
+/// its path.
+SINTER_API std::string save_source(const std::string& source, const std::string& suffix, const std::string& log = "") {
+  static std::mutex mutex;
+  static auto& saved = *new std::unordered_map<std::string, std::string>;  // threads may outlive statics
+  const std::lock_guard guard(mutex);
+  auto& path = saved[source];
+  if (!path.empty() && read_file(path) == source) return path;
+  path = temporary_folder() + "/sinter-kernel-XXXXXX" + suffix;
+  const file_handle fd(::mkostemps(path.data(), static_cast<int>(suffix.size()), O_CLOEXEC));
+  if (!fd || !write_all(fd.get(), source)) path = "";
+  else if (!log.empty()) write_file(path + ".log", log);
+  return path;
+}
+
+inline std::string first_lines(const std::string& text, int count) {
+  std::size_t at = 0;
+  for (int i = 0; i < count && at != std::string::npos; ++i) at = text.find('\n', at == 0 ? 0 : at + 1);
+  return at == std::string::npos ? text : text.substr(0, at) + "\n...";
+}
+
+}  // namespace detail
+}  // namespace sinter::engine::run

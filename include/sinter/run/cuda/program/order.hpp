@@ -1,0 +1,75 @@
+// run/cuda/program/order.hpp: which steps of a sequence wait for which: those that touch the same memory, when one of them writes it.
+#pragma once
+
+#include <algorithm>
+
+#include "../../../base/series.hpp"
+#include "../../../base/sorted.hpp"
+#include "program.hpp"
+
+namespace sinter::engine::run::cuda {
+
+namespace detail {
+
+/// What a step touches: an operand of the table; of scratch memory, the bytes.
+struct access {
+  int index = -1;  ///< -1: scratch memory of the step's own
+  std::int64_t from = 0, to = 0;
+  bool written = false;
+};
+
+inline series<access> accesses(const sequence& s, const step& of) {
+  const auto given = static_cast<std::size_t>(s.given);
+  series<access> out;
+  for (const operand& o : of.operands) {
+    if (!o.touched || o.index < 0) continue;
+    access a{o.index, 0, 0, o.written};
+    if (const auto i = static_cast<std::size_t>(o.index); i >= given) {
+      a.from = s.intermediates[i - given];
+      a.to = a.from + s.intermediate_bytes[i - given];
+    }
+    out.push_back(a);
+  }
+  if (of.scratch_bytes > 0) out.push_back({-1, of.scratch, of.scratch + of.scratch_bytes, true});
+  return out;
+}
+
+/// True when two accesses may meet: they name one operand, share scratch memory, or are a result and the argument whose
+/// storage it may have, which `shared` knows.
+inline bool meet(const sorted_set<std::pair<int, int>>& shared, const access& a, const access& b) {
+  if (!a.written && !b.written) return false;
+  if (a.index >= 0 && a.index == b.index) return true;
+  if (a.to > a.from && b.to > b.from) return a.from < b.to && b.from < a.to;
+  return shared.contains({a.index, b.index}) || shared.contains({b.index, a.index});
+}
+
+}  // namespace detail
+
+/// Per step, the earlier ones that have to end before it begins, less those that another of them waits for.
+SINTER_API series<series<int>> dependencies(const sequence& s) {
+  const std::size_t count = s.steps.size();
+  sorted_set<std::pair<int, int>> shared;
+  for (const sharing& w : s.shared) shared.emplace(w.result, w.argument);
+  series<series<detail::access>> touched;
+  for (const step& one : s.steps) touched.push_back(detail::accesses(s, one));
+  series<series<int>> out(count);
+  series<series<bool>> reached(count);
+  for (std::size_t j = 0; j < count; ++j) {
+    reached[j].resize(count);
+    for (std::size_t i = j; i-- > 0;) {
+      if (reached[j][i]) continue;
+      const bool waits = std::any_of(touched[i].begin(), touched[i].end(), [&](const detail::access& a) {
+        return std::any_of(touched[j].begin(), touched[j].end(),
+                           [&](const detail::access& b) { return detail::meet(shared, a, b); });
+      });
+      if (!waits) continue;
+      out[j].push_back(static_cast<int>(i));
+      reached[j][i] = true;
+      for (std::size_t k = 0; k < i; ++k)
+        if (reached[i][k]) reached[j][k] = true;
+    }
+  }
+  return out;
+}
+
+}  // namespace sinter::engine::run::cuda

@@ -1,0 +1,67 @@
+// run/host/program.hpp: loaded kernels and where their operands live -> one call; knows no graph.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "../../base/local_list.hpp"
+#include "../../base/series.hpp"
+#include "../trace_file.hpp"
+#include "buffer.hpp"
+#include "module.hpp"
+
+namespace sinter::engine::run {
+
+/// A step that is more than a kernel: a branch, a loop, a function of the user.
+class routine {
+ public:
+  routine() = default;
+  routine(const routine&) = delete;
+  routine& operator=(const routine&) = delete;
+  virtual ~routine() = default;
+  /// `buffers` are its operands, then its results, null for one that nothing reads; it may use scratch_bytes() at `scratch`.
+  virtual void run(void* const* buffers, char* scratch, const long* sizes) const = 0;
+  virtual std::int64_t scratch_bytes() const { return 0; }
+};
+
+/// One kernel call: its operands are indices into a table of addresses: operands given by the caller, then
+/// intermediates at fixed offsets of one scratch block.
+struct step {
+  std::shared_ptr<const module> code;
+  kernel_function* entry = nullptr;
+  std::shared_ptr<const routine> call;  ///< instead of a kernel
+  series<int> operands;                 ///< of a routine: -1 for a result that nothing reads
+  std::int64_t scratch = 0;             ///< offset of the kernel's own scratch
+  std::string label;                    ///< the ops in it
+};
+
+struct sequence {
+  series<step> steps;
+  series<std::int64_t> intermediates;  ///< offsets in the scratch block
+  std::int64_t scratch_bytes = 0;
+};
+
+/// Calls the kernels in order, with scratch_bytes at `base`. `given` are the addresses of inputs and results.
+inline void execute_in(const sequence& s, std::span<void* const> given, char* base, const long* sizes) {
+  auto address = [&](int operand) -> void* {
+    if (operand < 0) return nullptr;
+    const auto i = static_cast<std::size_t>(operand);
+    return i < given.size() ? given[i] : base + s.intermediates[i - given.size()];
+  };
+  const bool traced = is_traced();
+  for (const auto& step : s.steps) {
+    sinter::detail::local_list<void*, 128> table(step.operands.size());
+    for (std::size_t i = 0; i < step.operands.size(); ++i) table[i] = address(step.operands[i]);
+    const noted_span noted("kernel", step.label, traced);
+    if (step.entry != nullptr) step.entry(table.data(), base + step.scratch, sizes);
+    else step.call->run(table.data(), base + step.scratch, sizes);
+  }
+}
+
+/// The same, with scratch memory of its own.
+inline void execute(const sequence& s, std::span<void* const> given, const long* sizes) {
+  const storage scratch = s.scratch_bytes > 0 ? allocate(static_cast<std::size_t>(s.scratch_bytes)) : storage{};
+  execute_in(s, given, static_cast<char*>(scratch.data()), sizes);
+}
+
+}  // namespace sinter::engine::run

@@ -1,0 +1,396 @@
+// trace/size_space.hpp: the open sizes of one trace: arithmetic on them, and what becomes of the questions that a function asks.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <numeric>
+
+#include "../engine/engine.hpp"
+
+#include "../base/engine_begin.hpp"
+
+namespace sinter::engine::detail {
+
+/// The extent of an axis, counted over all tensors' axes.
+inline ir::dim extent_at(const size_layout& l, std::size_t axis) {
+  const int k = l.size_of_axis[axis];
+  return k < 0 ? ir::dim(l.extents[axis]) : l.sizes[static_cast<std::size_t>(k)].in_symbols(k);
+}
+
+/// The extents or strides of one tensor, in symbols.
+inline series<ir::dim> open_extents(const size_layout& l, std::size_t tensor) {
+  series<ir::dim> out;
+  const tensor_layout& t = l.tensors[tensor];
+  for (int a = 0; a < t.rank; ++a) out.push_back(extent_at(l, static_cast<std::size_t>(t.first + a)));
+  return out;
+}
+inline series<ir::dim> open_strides(const size_layout& l, std::size_t tensor) {
+  const tensor_layout& t = l.tensors[tensor];
+  const auto given = l.strides.begin() + t.first;
+  series<ir::dim> out(given, given + t.rank);
+  ir::dim step = 1;
+  for (std::size_t i = t.order.size(); t.dense && i-- > 0;) {
+    out[static_cast<std::size_t>(t.order[i])] = step;
+    step *= extent_at(l, static_cast<std::size_t>(t.first + t.order[i]));
+  }
+  return out;
+}
+
+/// Thrown out of a traced function that asked more of its sizes than the trace had left open.
+struct retrace {
+  size_layout layout;
+};
+
+/// The sizes of one trace. A question that needs narrower ones ends the trace with a retrace; of a function that has read
+/// values, which cannot run again, the graphs so far are narrowed where they are.
+class size_space final : public ir::open_sizes {
+ public:
+  explicit size_space(size_layout layout) : layout_(std::move(layout)), serial_(next_serial()) {
+    for (const open_size& s : layout_.sizes) {
+      hints_.push_back(s.hint());
+      most_.push_back(s.derived ? 0 : (s.most - s.offset) / s.factor);
+    }
+  }
+
+  const size_layout& layout() const { return layout_; }
+  /// What a retrace would have asked for, when one was thrown; the traced function may have caught it.
+  const std::optional<size_layout>& wanted() const { return wanted_; }
+
+  /// The trace goes on, whatever it asks: its answers hold for this call, and what the graphs need of them is put into
+  /// these.
+  void stay() { stays_ = true; }
+  /// What becomes of the graphs of this trace.
+  void watch(const std::shared_ptr<tracer>& t) {
+    erase_if(traces_, [](const auto& x) { return x.expired(); });
+    traces_.push_back(t);
+  }
+  /// d without the symbols that were narrowed meanwhile.
+  ir::dim resolved(ir::dim d) const {
+    for (const auto& [k, value] : replaced_) d = substituted(d, k, value);
+    return d;
+  }
+  void resolve(ir::graph& g) const {
+    if (!replaced_.empty()) g.replace_sizes([this](const ir::dim& d) { return resolved(d); });
+  }
+
+  dim in_front(const ir::dim& given, location where = {}) {
+    const ir::dim d = resolved(given);
+    if (const auto n = d.number()) return dim(*n);
+    for (std::size_t i = 0; i < values_.size(); ++i)
+      if (values_[i].value == d && values_[i].where.line == where.line && values_[i].where.file == where.file)
+        return handle(i);
+    values_.push_back({d, where});
+    return handle(values_.size() - 1);
+  }
+  ir::dim behind(dim d) const { return d.is_symbolic() ? entry_of(d).value : ir::dim(d.bits); }
+
+  /// What it is in the call that is traced.
+  std::int64_t present(dim d) const override { return behind(d).evaluate(hints_); }
+
+  dim combine(sinter::detail::size_op what, dim a, dim b) override {
+    using enum sinter::detail::size_op;
+    const ir::dim x = behind(a), y = behind(b);
+    const location where = place(a, b);
+    switch (what) {
+      case add:
+        return in_front(x + y, where);
+      case sub:
+        return in_front(x - y, where);
+      case mul:
+        return in_front(x * y, where);
+      default:
+        break;
+    }
+    if (x.is_number() && y.is_number() && !y.is(0))  // marks of what has been narrowed
+      return what == div ? dim(*x.number() / *y.number()) : dim(*x.number() % *y.number());
+    if (const auto exact = x.divided_by(y)) return what == div ? in_front(*exact, where) : dim(0);
+    if (ir::range_of(x, most_).least < 0 || ir::range_of(y, most_).least <= 0) {
+      // Quotients of sizes are rounded down; of what may be negative C++ has other rules.
+      fix_all(x, where, "divided, and may be negative");
+      fix_all(y, where, "a divisor that may not be positive");
+      if (!y.is(0)) return combine(what, a, b);
+    }
+    if (x.is(0) && !y.is(0)) return dim(0);
+    if (what == mod && x.evaluate(hints_) % y.evaluate(hints_) == 0) {
+      make_divisible(x, y, where);
+      return combine(what, a, b);
+    }
+    const ir::dim quotient = floor_div(x, y);
+    return in_front(what == div ? quotient : x - quotient * y, where);
+  }
+
+  bool compare(sinter::detail::size_relation what, dim a, dim b) override {
+    using enum sinter::detail::size_relation;
+    const ir::dim x = behind(a), y = behind(b);
+    if (x == y) return what != less;
+    const location where = place(a, b);
+    if (what == equal) return is_zero(x - y, where);
+    if (what == less) return is_positive(y - x, where);
+    return !is_positive(x - y, where);
+  }
+
+  std::int64_t fix(dim a) override {
+    const Entry e = entry_of(a);
+    fix_all(e.value, e.where, "converted to an integer");
+    return e.value.evaluate(hints_);
+  }
+
+  dim read_at(dim a, location where) override { return in_front(behind(a), where); }
+  std::string text(dim a) override { return behind(a).text(); }
+
+  bool give_up(ir::attributes& of, const std::string& why, location where) override {
+    if (!stays_) return false;
+    bool changed = fix_in_place("too open for " + why.substr(0, why.rfind(" (at ")), where);
+    for (auto& d : of.dims) {
+      const ir::dim value = resolved(d);
+      changed |= value != d;
+      d = value;
+    }
+    if (of.step)
+      if (auto step = with_sizes(*of.step, [this](const ir::dim& d) { return resolved(d); })) {
+        of.step = std::move(step);
+        changed = true;
+      }
+    return changed;
+  }
+
+  /// Gives up all symbols: the trace repeats with numbers, or goes on with them. Returns when there are none.
+  void fix_everything(const std::string& why, location where) {
+    if (stays_) return static_cast<void>(fix_in_place(why, where));
+    size_layout next = layout_;
+    bool any = false;
+    for (open_size& s : next.sizes) any |= fixed(s, why, where);
+    if (any) again(std::move(next));
+  }
+
+ private:
+  struct Entry {
+    ir::dim value;
+    location where;
+  };
+  /// How often a size is narrowed before it is fixed: a loop that counts up to it would narrow it once a turn.
+  static constexpr int most_narrowings = 6;
+  /// The largest divisor that x / c * c == x is understood for.
+  static constexpr std::int64_t most_divisor = 64;
+
+  static std::int64_t next_serial() {
+    static std::atomic<std::int64_t> last{0};
+    return ++last % ((std::int64_t{1} << 28) - 1) + 1;
+  }
+  dim handle(std::size_t i) const { return dim(dim::first_mark + (serial_ << 32) + static_cast<std::int64_t>(i)); }
+  const Entry& entry_of(dim d) const {
+    const std::int64_t offset = d.bits - dim::first_mark;
+    const auto i = static_cast<std::size_t>(offset & 0xffffffff);
+    if (offset >> 32 != serial_ || i >= values_.size())
+      fail("size",
+           "an extent of a traced tensor is used after its trace ended, or in another one; read it there again");
+    return values_[i];
+  }
+  location place(dim a, dim b) const {
+    for (dim d : {a, b})
+      if (d.is_symbolic())
+        if (const Entry& e = entry_of(d); e.where.line) return e.where;
+    return {};
+  }
+
+  bool fix_in_place(const std::string& why, location where) {
+    bool any = false;
+    for (std::size_t k = 0; k < layout_.sizes.size(); ++k) {
+      if (layout_.sizes[k].derived) continue;
+      settle(k, hints_[k], why, where);
+      any = true;
+    }
+    return any;
+  }
+
+  /// Symbol k is `symbol` from now on, in every graph of the trace and in the extents that the function holds. A symbol's
+  /// meaning never changes: what was not found here is still right, and resolved where it is met.
+  void settle(std::size_t k, const ir::dim& symbol, const std::string& why, location where) {
+    const auto index = static_cast<int>(k);
+    open_size& s = layout_.sizes[k];
+    s.derived = true;
+    s.value = symbol * ir::dim(s.factor) + ir::dim(s.offset);
+    s.why = why;
+    s.where = where;
+    for (open_size& other : layout_.sizes)
+      if (other.derived) other.value = substituted(other.value, index, symbol);
+    replaced_.push_back({index, symbol});
+    for (Entry& e : values_) e.value = substituted(e.value, index, symbol);
+    for (const auto& t : traces_)
+      if (const auto live = t.lock()) resolve(live->graph);
+  }
+
+  [[noreturn]] void again(size_layout next) {
+    next.guards.clear();
+    wanted_ = next;
+    throw retrace{std::move(next)};
+  }
+
+  static bool fixed(open_size& s, const std::string& why, location where) {
+    if (s.is_fixed()) return false;
+    s.derived = true;
+    s.value = s.number;
+    s.why = why;
+    s.where = where;
+    return true;
+  }
+
+  /// Every size that `d` depends on is a number from now on; returns when there is none.
+  void fix_all(const ir::dim& d, location where, const std::string& why) {
+    if (d.is_number()) return;
+    if (stays_) {
+      const ir::dim now = resolved(d);
+      for (std::size_t k = 0; k < layout_.sizes.size(); ++k)
+        if (depends_on(now, static_cast<int>(k))) settle(k, hints_[k], why, where);
+      return;
+    }
+    size_layout next = layout_;
+    for (std::size_t k = 0; k < next.sizes.size(); ++k) {
+      if (!depends_on(d, static_cast<int>(k))) continue;
+      const ir::dim number = next.sizes[k].hint();
+      fixed(next.sizes[k], why, where);
+      for (open_size& s : next.sizes)
+        if (s.derived) s.value = substituted(s.value, static_cast<int>(k), number);
+    }
+    again(std::move(next));
+  }
+
+  /// Extent k = factor·s + offset for another factor and offset from now on.
+  void narrow(std::size_t k, std::int64_t factor, std::int64_t offset, location where, const char* why) {
+    size_layout next = layout_;
+    open_size& s = next.sizes[k];
+    if (++s.narrowings > most_narrowings || s.number - offset < 2 * factor)
+      return fix_all(ir::dim::symbol(static_cast<int>(k)), where, "compared with other sizes again and again");
+    const auto with = static_cast<int>(stays_ ? layout_.sizes.size() : k);
+    const ir::dim old = ir::dim::symbol(with) * ir::dim(factor / s.factor) + ir::dim((offset - s.offset) / s.factor);
+    if (stays_) {
+      s.factor = factor;
+      s.offset = offset;
+      s.why = why;
+      s.where = where;
+      hints_.push_back(s.hint());
+      most_.push_back((s.most - offset) / factor);
+      layout_.sizes.push_back(std::move(s));
+      return settle(k, old, "", {});
+    }
+    for (open_size& other : next.sizes)
+      if (other.derived) other.value = substituted(other.value, static_cast<int>(k), old);
+    s.factor = factor;
+    s.offset = offset;
+    s.why = why;
+    s.where = where;
+    again(std::move(next));
+  }
+
+  bool is_zero(const ir::dim& d, location where) {
+    const ir::size_range r = ir::range_of(d, most_);
+    if (r.least > 0 || r.most < 0) return false;
+    if (d.is_number()) return true;
+    if (d.evaluate(hints_) == 0) {
+      make_zero(d, where);
+      return true;
+    }
+    return take({d, false, false, where});
+  }
+
+  bool is_positive(const ir::dim& d, location where) {
+    const ir::size_range r = ir::range_of(d, most_);
+    if (r.least > 0) return true;
+    if (r.most <= 0) return false;
+    const bool holds = d.evaluate(hints_) > 0;
+    narrow_to_positive(holds ? d : ir::dim(1) - d, where);
+    return take({d, true, holds, where});
+  }
+
+  bool take(size_guard g) {
+    if (stays_) return g.holds;  // of this call, which is all that it is for
+    for (const size_guard& known : layout_.guards)
+      if (known.value == g.value && known.positive == g.positive) return known.holds;
+    layout_.guards.push_back(g);
+    return g.holds;
+  }
+
+  /// Where d > 0 is a lower bound of one size, the trace repeats with that size counted from the bound: then it is known
+  /// wherever it matters.
+  void narrow_to_positive(const ir::dim& d, location where) {
+    for (std::size_t k = 0; k < layout_.sizes.size(); ++k) {
+      const auto form = linear_in(d, static_cast<int>(k));
+      if (!form || form->coefficient <= 0 || !form->rest.is_number()) continue;
+      const std::int64_t c = form->coefficient,
+                         least = (c - *form->rest.number()) / c;  // ceil((1 - rest) / c), when > 0
+      const open_size& s = layout_.sizes[k];
+      return narrow(k, s.factor, s.offset + s.factor * (least - 2), where, "compared with a number");
+    }
+  }
+
+  /// From now on d = 0 for all calls.
+  void make_zero(const ir::dim& d, location where) {
+    for (std::size_t k = layout_.sizes.size(); k-- > 0;) {
+      const auto form = linear_in(d, static_cast<int>(k));
+      if (!form) continue;
+      const auto solution = (form->rest * ir::dim(-1)).divided_by(form->coefficient);
+      if (!solution) continue;
+      if (stays_) {
+        const open_size& old = layout_.sizes[k];
+        const ir::dim value = *solution * ir::dim(old.factor) + ir::dim(old.offset);
+        return settle(k, *solution, "equal to " + value.text(), where);
+      }
+      size_layout next = layout_;
+      open_size& s = next.sizes[k];
+      s.value = *solution * ir::dim(s.factor) + ir::dim(s.offset);
+      s.derived = true;
+      s.why = "equal to " + s.value.text();
+      s.where = where;
+      for (open_size& other : next.sizes)
+        if (other.derived) other.value = substituted(other.value, static_cast<int>(k), *solution);
+      again(std::move(next));
+    }
+    // x / c * c == x: what holds for all multiples of c.
+    for (std::size_t k = 0; k < layout_.sizes.size(); ++k) {
+      const ir::dim symbol = ir::dim::symbol(static_cast<int>(k));
+      for (std::int64_t c = 2; c <= most_divisor && depends_on(d, static_cast<int>(k)); ++c)
+        if (hints_[k] % c == 0 && substituted(d, static_cast<int>(k), symbol * ir::dim(c)).is(0))
+          return narrow(k, layout_.sizes[k].factor * c, layout_.sizes[k].offset, where, "divisible");
+    }
+    // A guard, and no size follows from it: a shape that needs it gets numbers, by give_up() or in a trace with numbers.
+    take({d, false, true, where});
+  }
+
+  /// From now on x is a multiple of y for all calls.
+  void make_divisible(const ir::dim& x, const ir::dim& y, location where) {
+    for (std::size_t k = 0; y.is_number() && k < layout_.sizes.size(); ++k) {
+      const auto form = linear_in(x, static_cast<int>(k));
+      if (!form || !form->rest.is_number() || *form->rest.number() % *y.number() != 0) continue;
+      const open_size& s = layout_.sizes[k];
+      const std::int64_t more = *y.number() / std::gcd(*y.number(), form->coefficient);
+      return narrow(k, s.factor * more, s.offset, where, "divisible");
+    }
+    // A product of sizes: one of them has the divisor.
+    for (std::size_t k = 0; y.is_number() && k < layout_.sizes.size(); ++k) {
+      const open_size& s = layout_.sizes[k];
+      if (!depends_on(x, static_cast<int>(k)) || !x.divided_by(ir::dim::symbol(static_cast<int>(k))) ||
+          hints_[k] % *y.number() != 0)
+        continue;
+      return narrow(k, s.factor * *y.number(), s.offset, where, "divisible");
+    }
+    fix_all(x * y, where, "divisible by another size");
+    ensure(stays_, "a size that is divided as a symbol is one");
+  }
+
+  size_layout layout_;
+  std::int64_t serial_;
+  series<std::int64_t> hints_, most_;
+  series<Entry> values_;
+  std::optional<size_layout> wanted_;
+  bool stays_ = false;
+  struct replacement {
+    int symbol;
+    ir::dim value;
+  };
+  series<replacement> replaced_;  ///< in order, so that what one of them puts in is replaced by a later one
+  series<std::weak_ptr<tracer>> traces_;
+};
+
+}  // namespace sinter::engine::detail
+
+#include "../base/engine_end.hpp"

@@ -1,0 +1,347 @@
+// The text of CPU kernels: self-contained, deterministic, and safe whatever names it is given.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <sinter/emit/cpu/kernel.hpp>
+#include <sinter/ir/define.hpp>
+#include <sinter/ir/value.hpp>
+#include <sinter/plan/fusion/fuse.hpp>
+#include <sinter/run/build/build.hpp>
+#include <sinter/run/host/program.hpp>
+#include <string>
+#include <vector>
+
+using namespace sinter;
+using ir::op;
+using ir::value;
+
+namespace {
+
+std::vector<engine::plan::kernel> kernels(const ir::graph& g, std::vector<std::int64_t> hints = {}) {
+  engine::plan::memory_map m;
+  m.strides.resize(g.size());
+  m.hints = std::move(hints);
+  return engine::plan::fuse(g, m).kernels;
+}
+
+std::vector<std::string> texts(const ir::graph& g) {
+  std::vector<std::string> out;
+  for (const auto& k : kernels(g)) out.push_back(engine::emit::cpu(k).text);
+  return out;
+}
+
+/// The text of the only kernel.
+std::string source_of(const ir::graph& g) {
+  const auto all = texts(g);
+  REQUIRE(all.size() == 1);
+  return all[0];
+}
+
+/// What the kernel itself is, behind the prelude.
+std::string body(const std::string& text) { return text.substr(text.find("extern \"C\" void sinter_kernel")); }
+
+std::string without_lines(const std::string& text) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size() - 1);
+    if (text.compare(at, 5, "#line") != 0) out += text.substr(at, end - at + 1);
+    at = end + 1;
+  }
+  return out;
+}
+
+value input(ir::graph& g, ir::shape s, location where = {}) {
+  return {g, g.add_input(dtype::f32, std::move(s), where), where};
+}
+
+/// softmax(x @ w + b) and its column sums, from a place.
+ir::graph sample(location where) {
+  ir::graph g;
+  const value x = input(g, {30, 40}, where), w = input(g, {40, 50}, where), b = input(g, {50}, where);
+  const value y = dot(x, w, 0, 1) + expand(b, {0}, {30, 50});
+  const value e = exp(y - expand(reduce(y, op::maximum, {1}), {1}, {30, 50}));
+  const value p = e / expand(reduce(e, op::add, {1}), {1}, {30, 50});
+  g.outputs = {p.id(), reduce(p, op::add, {0}).id()};
+  return g;
+}
+
+ir::graph single(const char* file) {
+  ir::graph g;
+  g.outputs = {exp(input(g, {20}, {file, 7})).id()};
+  return g;
+}
+
+}  // namespace
+
+TEST_CASE("a kernel includes nothing") {
+  for (const auto& t : texts(sample({"a.cpp", 3}))) CHECK(t.find("#include") == std::string::npos);
+}
+
+TEST_CASE("the same graph gives the same text") { CHECK(texts(sample({"a.cpp", 3})) == texts(sample({"a.cpp", 3}))); }
+
+TEST_CASE("places are in #line alone") {
+  const auto here = texts(sample({"a.cpp", 3})), there = texts(sample({"other/b.cpp", 99})),
+             nowhere = texts(sample({}));
+  REQUIRE(here.size() == there.size());
+  REQUIRE(here.size() == nowhere.size());
+  bool differ = false;
+  for (std::size_t k = 0; k < here.size(); ++k) {
+    differ = differ || here[k] != there[k];
+    CHECK(without_lines(here[k]) == without_lines(there[k]));
+    CHECK(without_lines(here[k]) == without_lines(nowhere[k]));
+    CHECK(nowhere[k].find("#line") == std::string::npos);
+  }
+  CHECK(differ);
+}
+
+TEST_CASE("a file's name cannot leave its quotes") {
+  const std::string t = source_of(single("a\"b\\c\nd\r.cpp"));
+  CHECK(t.find("#line 7 \"a\\\"b\\\\cd.cpp\"\n") != std::string::npos);
+  CHECK(engine::run::build(std::vector<std::string>{t}).size() == 1);
+  const std::string evil = source_of(single("x.cpp\"\n#error injected\n\""));
+  CHECK(engine::run::build(std::vector<std::string>{evil}).size() == 1);
+  CHECK(evil.find("\n#error") == std::string::npos);
+}
+
+TEST_CASE("a label cannot leave its comment") {
+  auto k = kernels(single("a.cpp")).at(0);
+  CHECK(k.label == "exp");
+  k.label = "x */ ? \\\n#error injected\n// \\";
+  const std::string t = engine::emit::cpu(k).text;
+  const std::string first = t.substr(0, t.find('\n'));
+  CHECK(first.find('\\') == std::string::npos);
+  CHECK(first.find('?') == std::string::npos);
+  CHECK(first.find("injected") != std::string::npos);
+  CHECK(t.find("\n#error") == std::string::npos);
+  CHECK(t.substr(first.size()) ==
+        engine::emit::cpu(kernels(single("a.cpp")).at(0)).text.substr(std::string("// exp").size()));
+}
+
+TEST_CASE("labels name the ops") {
+  ir::graph g;
+  const value x = input(g, {30, 40});
+  g.outputs = {reduce(exp(x) + x, op::add, {1}).id()};
+  CHECK(kernels(g).at(0).label == "exp add reduce_add");
+  ir::graph h;
+  const value y = input(h, {3, 4});
+  h.outputs = {permute(y, {1, 0}).id()};
+  CHECK(kernels(h).at(0).label == "copy");
+}
+
+TEST_CASE("literals are read back as they were") {
+  using engine::emit::literal;
+  CHECK(literal(dtype::b8, {0, 1}) == "true");
+  CHECK(literal(dtype::i64, {0, INT64_MIN}) == "(-9223372036854775807l - 1)");
+  CHECK(literal(dtype::i32, {0, INT32_MIN}) == "-2147483648");
+  CHECK(literal(dtype::u64, {0, -1}) == "18446744073709551615ul");
+  CHECK(literal(dtype::f32, {0.1, 0}) == "0.1f");
+  CHECK(literal(dtype::f32, {2, 0}) == "2.0f");
+  CHECK(literal(dtype::f64, {0.1, 0}) == "0.1");
+  CHECK(literal(dtype::f64, {-1e300, 0}).find("e+300") != std::string::npos);
+  CHECK(literal(dtype::f32, {1e300, 0}) == "__builtin_inff()");
+  CHECK(literal(dtype::f64, {-__builtin_inf(), 0}) == "-__builtin_inf()");
+  CHECK(literal(dtype::bf16, {__builtin_nan(""), 0}) == "__builtin_nanf(\"\")");
+  CHECK(std::strtod(literal(dtype::f64, {5e-324, 0}).c_str(), nullptr) == 5e-324);
+  CHECK(literal(dtype::f64, {-0.0, 0}) == "-0.0");
+}
+
+TEST_CASE("operands replace whole words only") {
+  using engine::emit::substitute;
+  CHECK(substitute("a + b", {"v1", "v2"}, "") == "v1 + v2");
+  CHECK(substitute("atan2(a, b)", {"x", "y"}, "") == "atan2(x, y)");
+  CHECK(substitute("convert<R>(a)", {"c"}, "v_f32") == "convert<v_f32>(c)");
+  CHECK(substitute("select(a, b, c)", {"b", "c", "a"}, "") == "select(b, c, a)");
+}
+
+TEST_CASE("indices are one expression, whatever the multipliers are") {
+  using ir::dim;
+  const dim s = dim::symbol(0);
+  CHECK(engine::emit::scaled(dim(1), "i0") == "i0");
+  CHECK(engine::emit::scaled(dim(-3), "i0") == "i0*(-3)");
+  CHECK(engine::emit::scaled(s * dim(2) + dim(1), "i0") == "i0*(s0*2 + 1)");
+  engine::plan::affine a{s + dim(3), {s, dim(0), dim(1)}, {}, -1};
+  CHECK(engine::emit::index_text(a, [](std::size_t) { return true; }) == "i0*(s0) + i2 + (s0 + 3)");
+  CHECK(engine::emit::index_text(a, [](std::size_t axis) { return axis == 2; }) == "i2 + (s0 + 3)");
+  CHECK(engine::emit::index_text(engine::plan::affine{0, {0}, {}, -1}, [](std::size_t) { return true; }) == "0");
+}
+
+TEST_CASE("the prelude has what the kernel calls, and no more") {
+  auto has = [](const std::string& t, std::string_view piece) { return t.find(piece) != std::string::npos; };
+  ir::graph g;
+  const value x = input(g, {64}), y = input(g, {64});
+  g.outputs = {(x + y).id()};
+  const std::string plain = source_of(g);
+  CHECK(has(plain, engine::emit::prelude_core));
+  CHECK(has(plain, engine::emit::prelude_memory));
+  CHECK(!has(plain, engine::emit::prelude_math));
+  CHECK(!has(plain, engine::emit::prelude_fold));
+  CHECK(!has(plain, engine::emit::prelude_gemm));
+  ir::graph h;
+  const value z = input(h, {64});
+  h.outputs = {reduce(exp(z), op::add, {0}).id()};
+  CHECK(has(source_of(h), engine::emit::prelude_math));
+  CHECK(has(source_of(h), engine::emit::prelude_fold));
+  CHECK(!engine::emit::detail::calls("my_exp(x) exp2(x) expx", "exp"));
+  CHECK(engine::emit::detail::calls("1 + exp(x)", "exp"));
+}
+
+TEST_CASE("double kernels have half the lanes") {
+  ir::graph g, h;
+  g.outputs = {exp(input(g, {64})).id()};
+  const value x{h, h.add_input(dtype::f64, {64})};
+  h.outputs = {exp(x).id()};
+  CHECK(source_of(g).find("#define SINTER_W (64 / 4)") != std::string::npos);
+  CHECK(source_of(h).find("#define SINTER_W (64 / 8)") != std::string::npos);
+}
+
+TEST_CASE("sizes are read once, and symbolic loops have a rest") {
+  ir::graph g;
+  const value x{g, g.add_input(dtype::f32, {ir::dim::symbol(0), ir::dim::symbol(1)})};
+  g.outputs = {exp(x).id()};
+  const auto k = kernels(g, {7, 9});
+  REQUIRE(k.size() == 1);
+  const std::string t = body(engine::emit::cpu(k[0]).text);
+  CHECK(t.find("const long s0 = sizes[0];") != std::string::npos);
+  CHECK(t.find("const long s1 = sizes[1];") != std::string::npos);
+  CHECK(t.find("const long n = ") != std::string::npos);
+}
+
+TEST_CASE("open rows are kept, and turned in tiles, as rows of the traced call's length are") {
+  ir::graph g;
+  const value x{g, g.add_input(dtype::f32, {ir::dim::symbol(0), ir::dim::symbol(1)})};
+  const value e = exp(x);
+  g.outputs = {(e / broadcast(reshape(reduce(e, op::add, {1}), {ir::dim::symbol(0), 1}), x.extents())).id()};
+  const auto text_for = [](const ir::graph& of, std::initializer_list<std::int64_t> hints) {
+    const auto k = kernels(of, hints);
+    REQUIRE(k.size() == 1);
+    return body(engine::emit::cpu(k[0]).text);
+  };
+  const auto has = [](const std::string& t, const std::string& what) { return t.find(what) != std::string::npos; };
+  // 128 KiB of the stack, whatever the row; a longer one computes again.
+  const std::string kept = text_for(g, {100, 500});
+  CHECK(has(kept, "[32768];"));
+  CHECK(has(kept, " <= 32768)"));
+  CHECK(!has(text_for(g, {100, 50000}), "[32768];"));
+  ir::graph h;
+  const value y{h, h.add_input(dtype::f32, {ir::dim::symbol(0), ir::dim::symbol(1)})};
+  h.outputs = {(permute(y, {1, 0}) * 2.0).id()};
+  CHECK(has(text_for(h, {100, 500}), "transpose("));
+  CHECK(has(text_for(h, {100, 3}), "load_strided("));
+}
+
+namespace {
+
+/// softmax along the rows of an f32 matrix.
+ir::graph softmax(ir::dim rows, ir::dim columns) {
+  ir::graph g;
+  const ir::shape s{rows, columns};
+  const value x = input(g, s), e = exp(x - expand(reduce(x, op::maximum, {1}), {1}, s));
+  g.outputs = {(e / expand(reduce(e, op::add, {1}), {1}, s)).id()};
+  return g;
+}
+
+}  // namespace
+
+TEST_CASE("rows to come are asked for where operands are loaded for the last time, by kernels that compute meanwhile") {
+  const auto count = [](const std::string& t, const std::string& what) {
+    int n = 0;
+    for (auto at = t.find(what); at != std::string::npos; at = t.find(what, at + 1)) ++n;
+    return n;
+  };
+  // Of its three passes the second loads last.
+  const std::string three = body(source_of(softmax(4096, 1024))),
+                    ask = "ahead<131072>(p0 + (i0*1024 + i1), 1024, 1024);";
+  CHECK(count(three, ask) > 0);
+  CHECK(count(three, "ahead<") == count(three, ask));
+  CHECK(three.find(ask) > three.find("fold_maximum("));
+  CHECK(three.rfind(ask) < three.find("fold_add("));
+  CHECK(count(body(source_of(softmax(64, 64))), "ahead<") == 0);
+  const auto once = [&](auto of) {
+    ir::graph g;
+    const value x = input(g, {4096, 1024}), b = expand(input(g, {1024}), {0}, {4096, 1024});
+    g.outputs = {of(x, b).id()};
+    return body(source_of(g));
+  };
+  const std::string costly = once([](value x, value b) { return exp(x + b); });
+  CHECK(count(costly, "ahead<8192>(p0 + (i0*1024 + i1), 1024, 1024);") == 1);
+  CHECK(count(costly, "ahead<") == 1);  // not for what all rows share
+  CHECK(count(once([](value x, value b) { return x + b; }), "ahead<") == 0);
+  ir::graph g;
+  g.outputs = {exp(input(g, {4096 * 1024})).id()};
+  CHECK(count(body(source_of(g)), "ahead<8192>(p0 + (i0), 0, 4194304);") == 1);
+}
+
+TEST_CASE("whole tiles have loops of a known length, and ask for the next where operands are large") {
+  const auto turned = [](ir::dim rows, ir::dim columns, std::initializer_list<std::int64_t> hints = {}) {
+    ir::graph g;
+    const value x = input(g, {rows, columns}), b = input(g, {columns, rows});
+    g.outputs = {(permute(x, {1, 0}) + b).id()};
+    const auto k = kernels(g, hints);
+    REQUIRE(k.size() == 1);
+    return body(engine::emit::cpu(k[0]).text);
+  };
+  const auto has = [](const std::string& t, const std::string& what) { return t.find(what) != std::string::npos; };
+  const std::string large = turned(4096, 1024);
+  CHECK(has(large, "for (long l = 0; l < SINTER_W; ++l)"));
+  CHECK(has(large, "for (long i0 = q; i0 < q + SINTER_W; ++i0)"));
+  CHECK(has(large, "__builtin_prefetch(p0 + (i1*1024 + q + l*(1024)) + SINTER_W*(1024))"));
+  CHECK(has(large, "__builtin_prefetch(p1 + (i0*4096 + i1) + SINTER_W)"));
+  CHECK(!has(large, ", n)"));  // has no other tiles
+  CHECK(has(turned(4096, 1000), ", n)"));
+  CHECK(!has(turned(64, 64), "prefetch"));
+  ir::graph alone;
+  alone.outputs = {(permute(input(alone, {4096, 1024}), {1, 0}) * 2.0).id()};
+  CHECK(!has(body(source_of(alone)), "prefetch"));
+  alone.outputs = {exp(permute(input(alone, {4096, 1024}), {1, 0})).id()};
+  CHECK(has(body(source_of(alone)), "prefetch"));
+  CHECK(has(turned(ir::dim::symbol(0), ir::dim::symbol(1), {4096, 1024}), "__builtin_prefetch("));
+}
+
+TEST_CASE("a thread waits once for what it wrote past the caches") {
+  const auto k = kernels(softmax(4096, 1024));
+  REQUIRE(k.size() == 1);
+  const std::string text = engine::emit::cpu(k[0]).text, t = body(text);
+  CHECK(t.find("#pragma omp parallel\n") != std::string::npos);
+  CHECK(t.find("#pragma omp for schedule(static) nowait\n") != std::string::npos);
+  CHECK(t.find("store_stream(") < t.find("stream_end();"));
+  CHECK(t.find("\n    stream_end();\n  }\n}\n") != std::string::npos);
+  CHECK(t.find("stream_end();") == t.rfind("stream_end();"));
+  const auto made = engine::run::build(std::vector<std::string>{text});
+  auto* entry = made[0].entry();
+  struct alignas(64) line {
+    float at[16];
+  };
+  static line in[4096 * 64], out[4096 * 64];
+  for (std::size_t i = 0; i < 4096 * 64; ++i)
+    for (std::size_t l = 0; l < 16; ++l) in[i].at[l] = static_cast<float>((i * 16 + l) % 1009 % 7);
+  std::vector<void*> buffers;
+  for (const auto& b : k[0].buffers) buffers.push_back(b.written ? out : in);
+  entry(buffers.data(), nullptr, nullptr);
+  double worst = 0;
+  for (std::size_t r = 0; r < 4096; ++r) {
+    double sum = 0;
+    for (std::size_t i = r * 64; i < r * 64 + 64; ++i)
+      for (const float x : in[i].at) sum += std::exp(static_cast<double>(x));
+    for (std::size_t i = r * 64; i < r * 64 + 64; ++i)
+      for (std::size_t l = 0; l < 16; ++l)
+        worst = std::max(worst, std::fabs(out[i].at[l] * sum / std::exp(static_cast<double>(in[i].at[l])) - 1));
+  }
+  CHECK(worst < 1e-5);
+}
+
+TEST_CASE("a kernel runs on what it is given") {
+  ir::graph g;
+  const value x = input(g, {3, 5});
+  g.outputs = {reduce(x * x, op::add, {1}).id()};
+  const auto k = kernels(g);
+  REQUIRE(k.size() == 1);
+  const auto made = engine::run::build(std::vector<std::string>{engine::emit::cpu(k[0]).text});
+  auto* entry = made[0].entry();
+  std::vector<float> in(15), out(3);
+  for (std::size_t i = 0; i < 15; ++i) in[i] = static_cast<float>(i);
+  std::vector<void*> buffers;
+  for (const auto& b : k[0].buffers) buffers.push_back(b.written ? out.data() : in.data());
+  entry(buffers.data(), nullptr, nullptr);
+  CHECK(out == std::vector<float>{30, 255, 730});
+}
