@@ -32,7 +32,7 @@ function multiplied(std::vector<std::int64_t> axes) {
 }
 
 value sum_of_squares(const value& x) {
-  return reduce(x * x, op::add, sinter::engine::autodiff::iota_axes(0, x.extents().size()));
+  return reduce(x * x, op::add, sinter::ir::ops::iota_axes(0, x.extents().size()));
 }
 
 function unary(op code) {

@@ -198,7 +198,7 @@ inline bounded extreme(const sinter::ir::node& n, const bounded& x, std::span<co
   bounded out;
   out.value = evaluate(n, {&x.value}, sizes, false);
   out.bound.assign(out.value.i.size(), 0);
-  const reference::split s(x.value.extents, static_cast<std::size_t>(n.attr.ints[0]));
+  const sinter::ir::ops::split s(x.value.extents, static_cast<std::size_t>(n.attr.ints[0]));
   for (std::int64_t o = 0; o < s.outer; ++o)
     for (std::int64_t k = 0; k < s.inner; ++k) {
       auto at = [&](std::int64_t i) { return static_cast<std::size_t>((o * s.length + i) * s.inner + k); };

@@ -4,7 +4,6 @@
 #include <random>
 #include <sinter/autodiff/jvp.hpp>
 #include <sinter/ir/define.hpp>
-#include <sinter/ir/graph.hpp>
 #include <string>
 #include <vector>
 

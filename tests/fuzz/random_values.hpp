@@ -3,7 +3,7 @@
 
 #include <limits>
 #include <random>
-#include <sinter/ir/graph.hpp>
+#include <sinter/ir/define.hpp>
 #include <vector>
 
 namespace fuzz {

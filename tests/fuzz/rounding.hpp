@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 #include <sinter/ir/define.hpp>
-#include <sinter/ir/graph.hpp>
 #include <string>
 #include <vector>
 
@@ -48,8 +47,7 @@ inline literal_array doubles(const std::vector<std::int64_t>& extents, std::vect
 inline literal_array evaluate(sinter::ir::node n, const std::vector<const literal_array*>& in,
                               std::span<const std::int64_t> sizes, bool in_f64) {
   if (in_f64) n.type = n.attr.type = dtype::f64;
-  reference::step s{n, in, sizes};
-  return reference::compute(s);
+  return reference::compute({n, in, sizes});
 }
 
 /// The rounding of one operation, in units; 0 where a result that the dtype holds is exact.

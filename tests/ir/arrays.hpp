@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <random>
-#include <sinter/ir/graph.hpp>
+#include <sinter/ir/define.hpp>
 #include <sinter/ir/value.hpp>
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
 // Opaque nodes: inference, printing, checking and interpretation.
-#include <sinter/ir/graph.hpp>
+#include <sinter/ir/define.hpp>
 
 #include "arrays.hpp"
 #include "steps.hpp"

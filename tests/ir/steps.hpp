@@ -2,7 +2,7 @@
 #pragma once
 
 #include <functional>
-#include <sinter/ir/graph.hpp>
+#include <sinter/ir/define.hpp>
 #include <sinter/ir/value.hpp>
 #include <utility>
 #include <vector>

@@ -1,4 +1,4 @@
-#include <sinter/ir/graph.hpp>
+#include <sinter/ir/define.hpp>
 
 #include "arrays.hpp"
 

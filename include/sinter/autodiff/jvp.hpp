@@ -7,64 +7,19 @@
 
 namespace sinter::engine::autodiff {
 
-/// Tangents of a node's operands; empty where zero.
-using tangents_t = series<value>;
-
-inline value push_reduce(const site& s, const value& t) {
-  const axes_t& axes = s.n().attr.ints;
-  const value x = s.in(0);
-  switch (s.n().attr.combiner) {
-    case op::add:
-      return reduce(t, op::add, axes);
-    case op::mul:
-      return reduce(t * product_slopes(x, axes), op::add, axes);
-    case op::maximum:
-    case op::minimum: {
-      value count;
-      const value at = extremes(x, s.result(), axes, count);
-      return share(reduce(select(at, t, 0.0), op::add, axes), count);
-    }
-    default:
-      return {};
-  }
-}
-
-/// The tangent of a node; empty where zero. Structural ops but reduce are linear: they apply to the tangents.
-inline value push_forward(const site& s, const tangents_t& t) {
+/// The tangent of a node; empty where zero.
+inline value push_forward(const site& s, const ir::ops::tangents& t) {
   const ir::node& n = s.n();
+  if (!is_pointwise(n.code)) return ir::ops::record_of(n.code).jvp(s, t);
   value sum;
-  const auto add_to_sum = [&](const value& v) {
-    if (v) sum = sum ? sum + v : v;
-  };
-  const auto or_zeros = [&](std::size_t k) { return t[k] ? t[k] : s.in(k).like(0.0); };
-  if (is_pointwise(n.code)) {
-    for (std::size_t k = 0; k < t.size(); ++k)
-      // The partial of a cast names the operand's dtype, which is the cotangent's.
-      if (t[k] && n.code == op::cast) add_to_sum(cast(t[k], n.type));
-      else if (t[k]) add_to_sum(partial(n.code, k, t[k], s.in(0), s.in(1), s.in(2), s.result()));
-    return sum;
+  for (std::size_t k = 0; k < t.size(); ++k) {
+    if (!t[k]) continue;
+    // The partial of a cast names the operand's dtype, which is the cotangent's.
+    const value part =
+        n.code == op::cast ? cast(t[k], n.type) : partial(n.code, k, t[k], s.in(0), s.in(1), s.in(2), s.result());
+    if (part) sum = sum ? sum + part : part;
   }
-  switch (n.code) {
-    case op::reduce:
-      return push_reduce(s, t[0]);
-    case op::scan:
-      return push_scan(n, s.in(0), s.in(1), s.result(), t[0], t.size() > 1 ? t[1] : value());
-    case op::gather:
-      return gather(t[0], s.in(1), s.axis());
-    case op::scatter_add:
-      return scatter_add(or_zeros(0), s.in(1), or_zeros(2), s.axis());
-    case op::dot:
-      if (t[0]) add_to_sum(dot(t[0], s.in(1), n.attr.ints[0], n.attr.ints[1]));
-      if (t[1]) add_to_sum(dot(s.in(0), t[1], n.attr.ints[0], n.attr.ints[1]));
-      return sum;
-    default:
-      break;
-  }
-  ir::attributes linear = n.attr;
-  linear.literal = {};
-  series<ir::node_id> in;
-  for (std::size_t k = 0; k < t.size(); ++k) in.push_back(or_zeros(k).id());
-  return {s.g, s.g.push(n.code, std::move(in), std::move(linear), n.where), n.where};
+  return sum;
 }
 
 inline values push_forward(ir::graph& g, std::span<const ir::node_id> ys, std::span<const ir::node_id> wrt,
@@ -81,7 +36,7 @@ inline values push_forward(ir::graph& g, std::span<const ir::node_id> ys, std::s
         tangent[id] = found->second[static_cast<std::size_t>(s.n().attr.ints[0])];
       continue;
     }
-    tangents_t t;
+    ir::ops::tangents t;
     bool any = false;
     for (std::size_t k = 0; k < s.n().in.size(); ++k) {
       const value v = flows(g, s.n(), k) ? tangent[s.n().in[k]] : value();

@@ -4,10 +4,12 @@
 #include <span>
 
 #include "../ir/graph.hpp"
-#include "structural.hpp"
+#include "../ir/value.hpp"
 
 namespace sinter::engine::autodiff {
 
+using ir::shape;
+using ir::value;
 using values = series<value>;
 
 /// Cotangents of `wrt` for those of `ys`; empty where none flows. In a part, too: vjp.hpp has the one that there is.

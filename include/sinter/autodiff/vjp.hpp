@@ -4,117 +4,20 @@
 #include <span>
 
 #include "../base/sorted.hpp"
+#include "../ir/ops/table.hpp"
 #include "opaque.hpp"
 #include "partials.hpp"
-#include "scan.hpp"
-#include "structural.hpp"
 
 namespace sinter::engine::autodiff {
 
-/// One node of the forward graph, as the transposes see it.
-struct site {
-  ir::graph& g;
-  ir::node_id id;
-
-  const ir::node& n() const { return g[id]; }
-  value in(std::size_t k) const { return k < n().in.size() ? value(g, n().in[k], n().where) : value(); }
-  value result() const { return {g, id, n().where}; }
-  std::int64_t axis() const { return n().attr.ints[0]; }
-};
-
-inline value transpose_reduce(const site& s, const value& ct) {
-  const axes_t& axes = s.n().attr.ints;
-  const value x = s.in(0);
-  switch (s.n().attr.combiner) {
-    case op::add:
-      return expand(ct, axes, x.extents());
-    case op::mul:
-      return expand(ct, axes, x.extents()) * product_slopes(x, axes);
-    case op::maximum:
-    case op::minimum: {
-      value count;
-      const value at = extremes(x, s.result(), axes, count);
-      return select(at, expand(share(ct, count), axes, x.extents()), 0.0);
-    }
-    default:
-      return {};
-  }
-}
-
-inline value transpose_concat(const site& s, std::size_t k, const value& ct) {
-  const shape extents = s.in(k).extents();
-  shape start(extents.size(), 0);
-  for (std::size_t j = 0; j < k; ++j)
-    start[static_cast<std::size_t>(s.axis())] += s.in(j).extents()[static_cast<std::size_t>(s.axis())];
-  return slice(ct, extents, start, axes_t(extents.size(), 1));
-}
-
-/// The clamped indices are the ones that were read.
-inline value transpose_gather(const site& s, const value& ct) {
-  const value x = s.in(0), index = s.in(1);
-  const dim extent = x.extents()[static_cast<std::size_t>(s.axis())];
-  if (extent.is(0)) return zeros(ct, x.extents());
-  const value read = minimum(maximum(index, 0.0), last_index(index, extent));
-  return scatter_add(zeros(ct, x.extents()), read, ct, s.axis());
-}
-
-inline value transpose_scatter_add(const site& s, std::size_t k, const value& ct) {
-  if (k == 0) return ct;
-  const value index = s.in(1);
-  const dim extent = ct.extents()[static_cast<std::size_t>(s.axis())];
-  if (extent.is(0)) return zeros(ct, index.extents());
-  const value added = bit_and(ge(index, 0.0), le(index, last_index(index, extent)));
-  return select(added, gather(ct, index, s.axis()), 0.0);
-}
-
-/// With a (B, M, K), b (B, K, N) and ct (B, M, N): ct·bᵀ over N for a, aᵀ·ct over M for b.
-inline value transpose_dot(const site& s, std::size_t k, const value& ct) {
-  const auto nb = static_cast<std::size_t>(s.n().attr.ints[0]), nk = static_cast<std::size_t>(s.n().attr.ints[1]);
-  const value other = s.in(1 - k);
-  const auto rank = static_cast<std::size_t>(other.rank());
-  // The axes of `other` after the batch, with the ones contracted in the forward product on the other side.
-  const std::size_t middle = k == 0 ? nb + nk : rank - nk;
-  axes_t perm = iota_axes(0, nb);
-  for (auto a : iota_axes(middle, rank)) perm.push_back(a);
-  for (auto a : iota_axes(nb, middle)) perm.push_back(a);
-  const value turned = permute(other, perm);
-  const auto batch = static_cast<std::int64_t>(nb);
-  if (k == 0) return dot(ct, turned, batch, static_cast<std::int64_t>(rank - middle));
-  return dot(turned, ct, batch, static_cast<std::int64_t>(middle - nb));
-}
+using ir::op;
+using ir::ops::site;
 
 /// What operand k of a node receives for the node's cotangent.
 inline value pull(const site& s, std::size_t k, const value& ct) {
   const ir::node& n = s.n();
   if (is_pointwise(n.code)) return partial(n.code, k, ct, s.in(0), s.in(1), s.in(2), s.result());
-  const value x = s.in(k);
-  const auto rank = n.extents.size();
-  switch (n.code) {
-    case op::reshape:
-      return reshape(ct, x.extents());
-    case op::permute:
-      return permute(ct, inverse(n.attr.ints));
-    case op::broadcast:
-      return reshape(reduce(ct, op::add, repeated(x.extents(), n.extents)), x.extents());
-    case op::slice:
-      return unslice(ct, x.extents(), part(n.attr.dims, rank, 2 * rank), n.attr.ints);
-    case op::pad:
-      return slice(ct, x.extents(), part(n.attr.dims, 0, rank), axes_t(rank, 1));
-    case op::concat:
-      return transpose_concat(s, k, ct);
-    case op::reduce:
-      return transpose_reduce(s, ct);
-    case op::gather:
-      return transpose_gather(s, ct);
-    case op::scatter_add:
-      return transpose_scatter_add(s, k, ct);
-    case op::dot:
-      return transpose_dot(s, k, ct);
-    case op::scan:
-      return transpose_scan(n, k, s.in(0), s.in(1), s.result(), ct);
-    default:
-      return {};
-  }
+  return ir::ops::record_of(n.code).vjp(s, k, ct);
 }
 
 inline values pull_back(ir::graph& g, std::span<const ir::node_id> ys, const values& seeds,

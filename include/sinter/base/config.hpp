@@ -19,7 +19,7 @@
 
 // SINTER_FRUGAL: g++ should spend little on what runs once a specialisation, since every program that includes the whole
 // engine compiles it.
-#if defined(__OPTIMIZE__) && !defined(__clang__) && !defined(SINTER_COMPILED)
+#if defined(__OPTIMIZE__) && !defined(__clang__) && !defined(SINTER_COMPILED) && !defined(SINTER_INSIDE)
 #define SINTER_FRUGAL 1
 #else
 #define SINTER_FRUGAL 0

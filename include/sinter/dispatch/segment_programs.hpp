@@ -58,7 +58,7 @@ inline std::string differing_number(holdings& held, const ir::graph& g) {
     }
     if (differs == ir::no_node || (at != ir::no_node && at != differs)) return;
     at = differs;
-    values.emplace_back(s.used, ir::detail::literal_text(g[at].type, s.graph()[at].attr.literal));
+    values.emplace_back(s.used, ir::ops::literal_text(g[at].type, s.graph()[at].attr.literal));
   });
   if (at == ir::no_node) return {};
   sort_stably(values, [](const auto& a, const auto& b) { return a.first < b.first; });

@@ -3,10 +3,10 @@
 
 #include "../base/define.hpp"
 #include "check.hpp"
+#include "infer.hpp"
 #include "polynomial.hpp"
 #include "print.hpp"
 #include "push.hpp"
 #include "push_concrete.hpp"
 #include "push_opaque.hpp"
 #include "reference.hpp"
-#include "structural.hpp"

@@ -190,10 +190,3 @@ SINTER_API series<literal_array> evaluate(const graph& g, std::span<const litera
                                           std::span<const std::int64_t> sizes = {});
 
 }  // namespace sinter::ir
-
-// Header-only: whoever sees the declarations has the definitions as well.
-#if !defined(SINTER_COMPILED)
-#include "../base/engine_begin.hpp"
-#include "../base/engine_end.hpp"
-#include "define.hpp"
-#endif

@@ -27,7 +27,7 @@ struct scalar {
   bool operator==(const scalar&) const = default;
 };
 
-/// What an op needs besides its operands; structural.hpp says which fields each op reads.
+/// What an op needs besides its operands; ops/NAME.hpp says which fields each op reads.
 struct attributes {
   dtype type = dtype::f32;  ///< input, constant, iota, cast: the dtype of the result
   /// reduce: add mul maximum minimum bit_or bit_and; scan: add mul maximum minimum; arg_reduce: maximum minimum

@@ -10,25 +10,8 @@ namespace sinter::ir {
 enum class op : std::uint8_t {
 #define SINTER_POINTWISE(name, arity, rule, value, da, db, dc) name,
 #include "ops.def"
-  // The structural ones; structural.hpp says what each means.
-  input,
-  constant,
-  iota,
-  reshape,
-  permute,
-  broadcast,
-  slice,
-  pad,
-  concat,
-  reduce,
-  arg_reduce,
-  gather,
-  scatter_add,
-  dot,
-  scan,
-  opaque,
-  pick,
-  size,
+#define SINTER_STRUCTURAL(name, view) name,
+#include "ops.def"
 };
 
 inline constexpr int pointwise_count = static_cast<int>(op::input);
@@ -63,16 +46,22 @@ inline constexpr pointwise_row pointwise_rows[] = {
 
 constexpr const pointwise_row& row(op o) { return pointwise_rows[static_cast<int>(o)]; }
 
-constexpr const char* name(op o) {
-  if (is_pointwise(o)) return row(o).name;
-  constexpr const char* structural[] = {"input",       "constant", "iota",   "reshape", "permute",    "broadcast",
-                                        "slice",       "pad",      "concat", "reduce",  "arg_reduce", "gather",
-                                        "scatter_add", "dot",      "scan",   "opaque",  "pick",       "size"};
-  return structural[static_cast<int>(o) - pointwise_count];
-}
+struct structural_row {
+  const char* name;
+  bool view;
+};
+
+inline constexpr structural_row structural_rows[] = {
+#define SINTER_STRUCTURAL(name, view) {#name, view},
+#include "ops.def"
+};
+
+constexpr const structural_row& structural(op o) { return structural_rows[static_cast<int>(o) - pointwise_count]; }
+
+constexpr const char* name(op o) { return is_pointwise(o) ? row(o).name : structural(o).name; }
 
 /// True for the ops that only rename coordinates: they cost nothing when their input is in memory.
-constexpr bool is_view(op o) { return o == op::reshape || o == op::permute || o == op::broadcast || o == op::slice; }
+constexpr bool is_view(op o) { return !is_pointwise(o) && structural(o).view; }
 
 /// True for the ops that cost much more than a load.
 constexpr bool is_expensive(op o) {

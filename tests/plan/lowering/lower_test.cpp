@@ -91,11 +91,8 @@ TEST_CASE("a stored reshape is written in the order of its operand") {
   const value x = input(g, {2, 6}), r = reshape(x, {3, 4});
   memory_map m = inputs_only(g);
   m.strides[x.id()] = {1, 2};
-  root copy;
-  copy.value = x.id();
-  copy.target = r.id();
-  copy.extents = x.extents();
-  const std::vector<root> roots{copy};
+  sinter::series<root> roots;
+  append_roots(g, r.id(), roots);
   const kernel k = lower(g, roots, m);
   CHECK(loads(k) == "i0 + i1*2");
   CHECK(text(k.stores.at(0).at.at) == "i0*6 + i1");
@@ -124,10 +121,9 @@ TEST_CASE("a scatter_add stores at a bounded index") {
   graph g;
   const value base = input(g, {5, 4}), index = input(g, {3, 4}, dtype::i64), updates = input(g, {3, 4});
   const value y = scatter_add(base, index, updates, 0);
-  root r = whole(updates);
-  r.target = y.id();
-  r.scatter = true;
-  const std::vector<root> roots{r};
+  sinter::series<root> both;  // a copy of the base, then what is added
+  append_roots(g, y.id(), both);
+  const std::vector<root> roots{both.back()};
   const kernel k = lower(g, roots, inputs_only(g));
   REQUIRE(k.stores.size() == 1);
   CHECK(k.stores[0].accumulate);

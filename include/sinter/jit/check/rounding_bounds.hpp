@@ -17,15 +17,9 @@ inline double unit_of(dtype t) {
   return t == dtype::f64 ? 0x1p-53 : t == dtype::f32 ? 0x1p-24 : t == dtype::f16 ? 0x1p-11 : 0x1p-8;
 }
 
-/// True for ops whose result is an operand's element, perhaps with another sign.
-inline bool moves_only(const ir::node& n) {
-  switch (n.code) {
-    case ir::op::reduce:
-    case ir::op::scan:
-      return n.attr.combiner != ir::op::add && n.attr.combiner != ir::op::mul;
-    case ir::op::dot:
-    case ir::op::scatter_add:
-      return false;
+/// True for pointwise ops whose result is an operand's element, perhaps with another sign.
+inline bool moves_only(ir::op code) {
+  switch (code) {
     case ir::op::neg:
     case ir::op::abs:
     case ir::op::maximum:
@@ -35,7 +29,7 @@ inline bool moves_only(const ir::node& n) {
     case ir::op::stop_gradient:
       return true;
     default:
-      return !ir::is_pointwise(n.code);
+      return false;
   }
 }
 
@@ -79,7 +73,7 @@ class shaken {
       return;
     }
     ir::literal_array out = ir::detail::compute({n, in, sizes_});
-    if (sample_ > 0 && is_float(n.type) && !moves_only(n)) shake(out, n, in, id);
+    if (sample_ > 0 && is_float(n.type)) shake(out, n, in, id);
     made_.emplace(id, std::move(out));
   }
 
@@ -106,41 +100,38 @@ class shaken {
 
   void shake(ir::literal_array& out, const ir::node& n, const series<const ir::literal_array*>& in, ir::node_id id) {
     const double unit = unit_of(n.type);
+    series<double> spread(out.f.size());
+    if (ir::is_pointwise(n.code)) {
+      if (moves_only(n.code)) return;
+    } else {
+      const auto r = ir::ops::record_of(n.code).rounding({n, in, sizes_}, out);
+      if (r.terms <= 0) return;
+      spread_of_terms(r, n, in, spread);
+    }
     // Halves are computed in f32 and rounded once, whatever the op.
     const bool rough = ir::is_pointwise(n.code) && ir::is_expensive(n.code) && size_of(n.type) >= 4;
     const double units = rough ? 8 : 2;
-    series<double> spread(out.f.size());
-    if (!ir::is_pointwise(n.code)) {
-      // Sums round in proportion to the sum of magnitudes, products of factors to their number.
-      series<ir::literal_array> magnitude;
-      for (const auto* x : in) {
-        magnitude.push_back(*x);
-        for (double& v : magnitude.back().f) v = std::fabs(v);
-      }
-      series<const ir::literal_array*> of;
-      for (const auto& m : magnitude) of.push_back(&m);
-      const auto total = ir::detail::compute({n, of, sizes_});
-      double terms = 1;
-      for (const auto* x : in) terms = std::max(terms, static_cast<double>(std::max<std::size_t>(x->f.size(), 1)));
-      terms /= static_cast<double>(std::max<std::size_t>(out.f.size(), 1));
-      if (n.code == ir::op::dot) {
-        terms = 1;
-        const auto& a = in[0]->extents;
-        for (std::size_t d = a.size() - static_cast<std::size_t>(n.attr.ints[1]); d < a.size(); ++d)
-          terms *= static_cast<double>(a[d]);
-      }
-      if (n.code == ir::op::scan || n.code == ir::op::scatter_add) terms = static_cast<double>(out.f.size());
-      const bool product = n.code != ir::op::dot && n.code != ir::op::scatter_add &&
-                           (n.attr.combiner == ir::op::mul || (n.code == ir::op::scan && n.in.size() > 1));
-      const double rounding = product ? 2 * terms : 8 + 2 * std::sqrt(terms) + terms / 32;
-      const double sum_unit = n.type == dtype::f64 || n.code == ir::op::scatter_add ? unit : 0x1p-24;
-      for (std::size_t i = 0; i < spread.size(); ++i) spread[i] = sum_unit * rounding * total.f[i];
-    }
     // Kernels compute f16 in f32, where what overflows here is a number.
     if (n.type == dtype::f16)
       for (double& v : out.f)
         if (std::isinf(v)) v = std::copysign(65536.0 * (1 + sample_), v);
     move(out, spread, units, unit, id);
+  }
+
+  /// Sums round in proportion to the sum of magnitudes, products of factors to their number.
+  void spread_of_terms(const ir::ops::roundings& r, const ir::node& n, const series<const ir::literal_array*>& in,
+                       series<double>& spread) const {
+    series<ir::literal_array> magnitude;
+    for (const auto* x : in) {
+      magnitude.push_back(*x);
+      for (double& v : magnitude.back().f) v = std::fabs(v);
+    }
+    series<const ir::literal_array*> of;
+    for (const auto& m : magnitude) of.push_back(&m);
+    const auto total = ir::detail::compute({n, of, sizes_});
+    const double rounding = r.multiplied ? 2 * r.terms : 8 + 2 * std::sqrt(r.terms) + r.terms / 32;
+    const double unit = n.type == dtype::f64 || r.in_own_dtype ? unit_of(n.type) : 0x1p-24;
+    for (std::size_t i = 0; i < spread.size(); ++i) spread[i] = unit * rounding * total.f[i];
   }
 
   /// Each element by up to spread[i] and so many units, at random.

@@ -66,7 +66,7 @@ class fusion {
     memory_.strides.resize(g_.size());
     for (auto id : g_.inputs) memory_.stored[id] = 1;
     for (auto id : live_)
-      if (always_stored(g_[id].code)) store_node(id);
+      if (lowering_of(g_[id].code).stored) store_node(id);
     for (auto id : live_) {
       if (g_[id].code == ir::op::pick) memory_.stored[id] = 1;
       if (g_[id].code != ir::op::opaque) continue;

@@ -16,7 +16,7 @@ struct group {
 
 inline node_id first_target(const group& x) { return x.roots[0].target; }
 
-inline bool scatters(const group& x) { return x.roots.size() == 1 && x.roots[0].scatter; }
+inline bool scatters(const group& x) { return x.roots.size() == 1 && x.roots[0].indexed >= 0; }
 
 /// The bytes of a node's elements, for sizes as `hints` has them.
 inline std::int64_t bytes_of(const ir::node& v, const series<std::int64_t>& hints) {

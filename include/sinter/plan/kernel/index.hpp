@@ -126,20 +126,4 @@ inline std::variant<std::monostate, coordinates, split_request> digits(affine of
   return at;
 }
 
-/// The operand's coordinates for a broadcast, permute or slice read at `at`.
-inline coordinates through_view(const ir::node& view, const ir::shape& in, const coordinates& at, std::size_t axes) {
-  coordinates below(in.size(), constant_coordinate(0, axes));
-  const auto& attr = view.attr;
-  for (std::size_t d = 0; d < at.size(); ++d) {
-    if (view.code == ir::op::permute) {
-      below[static_cast<std::size_t>(attr.ints[d])] = at[d];
-    } else if (view.code == ir::op::slice) {
-      below[d] = dim(attr.ints[d]) * at[d] + constant_coordinate(attr.dims[in.size() + d], axes);
-    } else if (!in[d].is(1)) {
-      below[d] = at[d];
-    }
-  }
-  return below;
-}
-
 }  // namespace sinter::engine::plan

@@ -1,19 +1,12 @@
-// autodiff/structural.hpp: what transposes and tangents of the structural ops are made of.
+// ir/ops/derivatives.hpp: what transposes and tangents of the structural ops are made of.
 #pragma once
 
-#include <algorithm>
+#include <cstdlib>
 #include <limits>
 
-#include "../base/series.hpp"
-#include "../ir/value.hpp"
+#include "record.hpp"
 
-namespace sinter::engine::autodiff {
-
-using ir::dim;
-using ir::op;
-using ir::shape;
-using ir::value;
-using axes_t = series<std::int64_t>;
+namespace sinter::ir::ops {
 
 /// Zeros of the dtype of `near`.
 inline value zeros(const value& near, shape extents) {
@@ -125,11 +118,11 @@ inline value share(const value& x, const value& count) { return cast(cast(x, cou
 inline value last_index(const value& index, const dim& extent) {
   if (const auto n = extent.number()) {
     const std::int64_t most = index.type() == dtype::i32 ? std::numeric_limits<std::int32_t>::max() : *n - 1;
-    return {index.owner(), index.owner().constant(index.type(), ir::scalar{0, std::min(*n - 1, most)}, index.extents()),
+    return {index.owner(), index.owner().constant(index.type(), scalar{0, std::min(*n - 1, most)}, index.extents()),
             index.where()};
   }
   const value last = reduce(iota(index, index.type(), {extent}, 0), op::maximum, {0});
   return broadcast(reshape(last, shape(index.extents().size(), 1)), index.extents());
 }
 
-}  // namespace sinter::engine::autodiff
+}  // namespace sinter::ir::ops

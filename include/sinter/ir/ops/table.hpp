@@ -1,0 +1,48 @@
+// ir/ops/table.hpp: the records of the structural ops, by op: what walks over graphs ask.
+#pragma once
+
+#include "arg_reduce.hpp"
+#include "broadcast.hpp"
+#include "concat.hpp"
+#include "constant.hpp"
+#include "dot.hpp"
+#include "gather.hpp"
+#include "input.hpp"
+#include "iota.hpp"
+#include "opaque.hpp"
+#include "pad.hpp"
+#include "permute.hpp"
+#include "pick.hpp"
+#include "reduce.hpp"
+#include "reshape.hpp"
+#include "scan.hpp"
+#include "scatter_add.hpp"
+#include "size.hpp"
+#include "slice.hpp"
+
+namespace sinter::ir::ops {
+
+struct record {
+  void (*infer)(inference&);
+  std::string (*text)(const node&);
+  void (*reference)(const evaluation&, literal_array&);
+  value (*jvp)(const site&, const tangents&);
+  value (*vjp)(const site&, std::size_t, const value&);
+  roundings (*rounding)(const evaluation&, const literal_array&);
+};
+
+template <class Op>
+constexpr record make_record() {
+  static_assert(record_of_op<Op>, "the record of a structural op lacks a member; see record_of_op");
+  return {Op::infer, Op::text, Op::reference, Op::jvp, Op::vjp, Op::rounding};
+}
+
+inline constexpr record records[] = {
+#define SINTER_STRUCTURAL(name, view) make_record<name##_op>(),
+#include "../ops.def"
+};
+
+/// The record of a structural op.
+constexpr const record& record_of(op o) { return records[static_cast<int>(o) - pointwise_count]; }
+
+}  // namespace sinter::ir::ops

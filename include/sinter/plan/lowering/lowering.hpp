@@ -1,0 +1,268 @@
+// plan/lowering/lowering.hpp: a kernel under construction from its roots: where each is computed, and what it reads.
+#pragma once
+
+#include <optional>
+
+#include "../../base/sorted.hpp"
+#include "../kernel/body.hpp"
+#include "../kernel/index.hpp"
+#include "../kernel/root.hpp"
+
+namespace sinter::engine::plan {
+
+class lowering;
+
+/// How an op becomes part of kernels. (ops/NAME.hpp)
+struct op_lowering {
+  bool stored;  ///< its result is in memory always
+  /// Appends what has to be computed so that the node is in memory.
+  void (*roots)(const ir::graph& g, node_id id, series<root>& out);
+  /// Puts a root that is the node itself into the kernel.
+  void (*place)(lowering& l, const root& r);
+  /// The node's instruction where its root iterates at `at`; `to` receives where it is stored.
+  int (*root_value)(lowering& l, node_id id, const coordinates& at, coordinates& to);
+  /// The node's instruction at `at`, computed in the kernel that reads it.
+  int (*value)(lowering& l, node_id id, const coordinates& at);
+  /// Of a view: its operand's coordinates, over axes that may extend the kernel's. Else null.
+  coordinates (*through)(lowering& l, node_id id, const coordinates& at, const series<dim>& axes);
+};
+
+/// The row of an op. (ops/table.hpp)
+inline const op_lowering& lowering_of(ir::op code);
+
+class lowering {
+ public:
+  lowering(const ir::graph& g, std::span<const root> roots, const memory_map& memory, series<dim> axes)
+      : g_(g), roots_(roots), memory_(memory), axes_(std::move(axes)) {}
+
+  kernel run() {
+    for (const auto& r : roots_) targets_.insert(r.target);
+    for (const auto& r : roots_)
+      if (r.value == r.target) lowering_of(g_[r.value].code).place(*this, r);
+      else place_aligned(r);
+    if (k_.is_scan() && roots_.size() > 1) throw refusal{"a scan has a kernel of its own", ir::no_node};
+    for (auto& e : axes_) k_.axes.push_back({e, role::inner});
+    return std::move(k_);
+  }
+
+  const ir::graph& graph() const { return g_; }
+  kernel& code() { return k_; }
+  const series<dim>& axes() const { return axes_; }
+  std::size_t n() const { return axes_.size(); }
+
+  /// Iterates a root along the kernel's axes, or along those that a reduction before it keeps.
+  void place_aligned(const root& r) {
+    std::string why =
+        "iterates over " + ir::text_of(r.extents) + " where the kernel iterates over " + ir::text_of(axes_);
+    for (const auto& candidate : candidates()) {
+      const auto at = align(r.extents, candidate, candidate.size() == n());
+      if (!at) continue;
+      const auto saved = k_;
+      const auto memo = memo_;
+      const auto kept = kept_;
+      depth_ = 0;
+      try {
+        return place_at(r, *at);
+      } catch (const refusal& no) {
+        if (no.needs_memory != ir::no_node) throw;
+        why = no.why;
+        k_ = saved;
+        memo_ = memo;
+        kept_ = kept;
+      }
+    }
+    throw refusal{why, ir::no_node};
+  }
+
+  std::optional<coordinates> align(const ir::shape& extents, const series<std::size_t>& along, bool may_split) const {
+    coordinates at;
+    std::size_t j = 0;
+    for (const dim& e : extents) {
+      affine c = constant_coordinate(0, n());
+      if (const auto end = run_of(e, along, j); end > j) {
+        dim stride = 1;
+        for (std::size_t x = end; x-- > j;) {
+          c.stride[along[x]] = stride;
+          stride *= axes_[along[x]];
+        }
+        j = end;
+        at.push_back(std::move(c));
+        continue;
+      }
+      for (dim rest = e; !rest.is(1);) {
+        if (j == along.size()) return std::nullopt;
+        const dim& axis = axes_[along[j]];
+        const auto q = rest.divided_by(axis);
+        if (!q) {
+          const auto inner = axis.divided_by(rest);
+          if (may_split && inner && !inner->is(1) && !rest.is(0) && !axis.is(0))
+            throw split_request{along[j], rest, *inner};
+          return std::nullopt;
+        }
+        c.stride[along[j++]] = *q;
+        rest = *q;
+      }
+      at.push_back(std::move(c));
+    }
+    return j == along.size() ? std::optional(std::move(at)) : std::nullopt;
+  }
+
+  /// The instruction for node `id` at coordinates `at`.
+  int value_at(node_id id, coordinates at) {
+    const ir::node& v = g_[id];
+    for (std::size_t d = 0; d < at.size(); ++d)
+      if (v.extents[d].is(1)) at[d] = constant_coordinate(0, n());
+    if (const auto p = placed_.find(id); p != placed_.end()) {
+      if (!(p->second.first == at))
+        throw refusal{"%" + std::to_string(id) + " is read at another index than it is computed at", ir::no_node};
+      return p->second.second;
+    }
+    if (targets_.count(id))
+      throw refusal{"%" + std::to_string(id) + " is complete only when its kernel ends", ir::no_node};
+    if (const auto known = memo_.find(id); known != memo_.end())
+      for (const auto& [where, value] : known->second)
+        if (where == at) return value;
+    const int value = memory_.stored[id] ? load(id, at) : computed(id, at);
+    memo_[id].emplace_back(std::move(at), value);  // behind what it is computed from, so at the map's end mostly
+    return value;
+  }
+
+  /// What is far down, or one op too many, has to be in memory: compilers take long for very large kernels.
+  int computed(node_id id, const coordinates& at) {
+    if ((depth_ >= most_deep || k_.body.size() >= most_instructions) && !g_[id].in.empty())
+      throw refusal{"more operations than a kernel may have, or have in a row", id};
+    ++depth_;
+    const int value = lowering_of(g_[id].code).value(*this, id, at);
+    --depth_;
+    return value;
+  }
+
+  /// The memory operand that `id` is, through views, at coordinates over `axes` (which may extend the kernel's).
+  access address(node_id id, coordinates at, const series<dim>& axes) {
+    for (;;) {
+      const ir::node& v = g_[id];
+      for (std::size_t d = 0; d < at.size(); ++d)
+        if (v.extents[d].is(1)) at[d] = constant_coordinate(0, axes.size());
+      if (targets_.count(id))
+        throw refusal{"%" + std::to_string(id) + " is complete only when its kernel ends", ir::no_node};
+      if (memory_.stored[id]) return {buffer(k_, g_, memory_, id, false), linear(at, strides_of(id), axes.size())};
+      const auto through = lowering_of(v.code).through;
+      if (through == nullptr) throw refusal{"an operand of a matrix product has to be in memory", id};
+      if (reads_offset(v))
+        return {buffer(k_, g_, memory_, v.in[0], false), linear(at, row_major(v.extents), axes.size())};
+      at = through(*this, id, at, axes);
+      id = v.in[0];
+    }
+  }
+
+  int load(node_id id, const coordinates& at) { return load_from(id, linear(at, strides_of(id), n())); }
+
+  int load_from(node_id id, affine offset) {
+    instruction i;
+    i.kind = kind::load;
+    i.type = g_[id].type;
+    i.where = g_[id].where;
+    i.at = {buffer(k_, g_, memory_, id, false), std::move(offset)};
+    i.axes = axes_of(k_, i.at.at);
+    for (std::size_t k = 0; k < k_.body.size(); ++k)
+      if (k_.body[k].kind == kind::load && k_.body[k].at == i.at) return static_cast<int>(k);
+    return add(k_, std::move(i));
+  }
+
+  /// A store of the whole of a root's node, computed as instruction `value` at `at`.
+  void store(const root& r, const coordinates& at, int value) {
+    k_.stores.push_back(
+        {value, {buffer(k_, g_, memory_, r.target, true), linear(at, row_major(g_[r.value].extents), n())}, false, {}});
+    placed_[r.target] = {at, value};
+  }
+
+  /// Lets later roots iterate along these axes only.
+  void keep(series<std::size_t> axes) { kept_.push_back(std::move(axes)); }
+
+  /// The coordinates of the operand of the reshape `id`; where there are none, one of the two has to be in memory.
+  coordinates reshaped(node_id id, affine offset, const series<dim>& axes) {
+    const node_id below = g_[id].in[0];
+    auto at = digits(std::move(offset), g_[below].extents, axes);
+    if (const auto* split = std::get_if<split_request>(&at); split && split->axis < n()) throw *split;
+    if (auto* c = std::get_if<coordinates>(&at)) return std::move(*c);
+    throw refusal{"a reshape to " + ir::text_of(g_[below].extents) + " does not follow the axes",
+                  memory_.stored[below] ? id : below};
+  }
+
+  /// True for what is in memory in row-major order before this kernel runs.
+  bool is_dense(node_id id) const {
+    return memory_.stored[id] && !targets_.count(id) &&
+           (memory_.strides[id].empty() || memory_.strides[id] == row_major(g_[id].extents));
+  }
+
+  /// True for a reshape of what is dense: an offset is all that a read of it needs.
+  bool reads_offset(const ir::node& v) const { return v.code == ir::op::reshape && is_dense(v.in[0]); }
+
+ private:
+  void place_at(const root& r, const coordinates& at) {
+    const ir::node& target = g_[r.target];
+    coordinates to = at;
+    int value = -1;
+    plan::store out;
+    if (r.value == ir::no_node) {
+      value = literal(k_, target.type, r.fill);
+    } else if (r.value == r.target) {
+      value = lowering_of(g_[r.value].code).root_value(*this, r.value, at, to);
+    } else {
+      value = value_at(r.value, at);
+    }
+    if (r.indexed >= 0) {
+      const auto axis = static_cast<std::size_t>(target.attr.ints[0]);
+      to[axis] = indirect(k_, value_at(target.in[static_cast<std::size_t>(r.indexed)], at), n());
+      out.accumulate = true;
+      out.bound = target.extents[axis];
+    }
+    for (std::size_t d = 0; d < r.start.size(); ++d) to[d] = to[d] + constant_coordinate(r.start[d], n());
+    out.value = value;
+    out.at = {buffer(k_, g_, memory_, r.target, true),
+              linear(to, row_major(r.in_own_order ? r.extents : target.extents), n())};
+    k_.stores.push_back(std::move(out));
+    if (r.value == r.target) placed_[r.target] = {std::move(to), value};
+  }
+
+  /// The axis lists that a root's extents may run along: all, or what a placed reduction keeps.
+  series<series<std::size_t>> candidates() const {
+    series<series<std::size_t>> out(1);
+    for (std::size_t a = 0; a < n(); ++a) out[0].push_back(a);
+    for (const auto& k : kept_)
+      if (std::find(out.begin(), out.end(), k) == out.end()) out.push_back(k);
+    return out;
+  }
+
+  /// The end of the axes along[j…] whose extents multiply to `e`; j when there are none.
+  std::size_t run_of(const dim& e, const series<std::size_t>& along, std::size_t j) const {
+    dim covered = 1;
+    for (std::size_t x = j; x < along.size(); ++x) {
+      covered *= axes_[along[x]];
+      if (covered == e) return x + 1;
+    }
+    return j;
+  }
+
+  /// Row-major of nothing, so that its reads stay in loops of no step: strides of 0 would let them out.
+  series<dim> strides_of(node_id id) const {
+    const bool nothing = ir::product(g_[id].extents).is(0);
+    return nothing || memory_.strides[id].empty() ? row_major(g_[id].extents) : memory_.strides[id];
+  }
+
+  static constexpr std::size_t most_instructions = 4096;
+  static constexpr int most_deep = 1000;
+
+  const ir::graph& g_;
+  std::span<const root> roots_;
+  const memory_map& memory_;
+  int depth_ = 0;
+  series<dim> axes_;
+  kernel k_;
+  sorted_set<node_id> targets_;
+  sorted_map<node_id, std::pair<coordinates, int>> placed_;  ///< roots of this kernel: where and what
+  sorted_map<node_id, series<std::pair<coordinates, int>>> memo_;
+  series<series<std::size_t>> kept_;  ///< per placed reduction, the axes that it keeps
+};
+
+}  // namespace sinter::engine::plan

@@ -1,0 +1,15 @@
+// plan/lowering/ops/constant.hpp: a literal in the kernel that reads it.
+#pragma once
+
+#include "op.hpp"
+
+namespace sinter::engine::plan::ops {
+
+struct constant_op : inlined<constant_op> {
+  static int value(lowering& l, node_id id, const coordinates&) {
+    const ir::node& v = l.graph()[id];
+    return literal(l.code(), v.type, v.attr.literal);
+  }
+};
+
+}  // namespace sinter::engine::plan::ops

@@ -1,0 +1,62 @@
+// plan/lowering/ops/dot.hpp: a matrix product: the kernel iterates over its result, and both operands are in memory.
+#pragma once
+
+#include "op.hpp"
+
+namespace sinter::engine::plan::ops {
+
+struct dot_op : in_memory {
+  static coordinates part(const coordinates& at, std::size_t from, std::size_t to, std::size_t rank) {
+    coordinates c(at.begin() + static_cast<std::ptrdiff_t>(from), at.begin() + static_cast<std::ptrdiff_t>(to));
+    for (auto& x : c) x.stride.resize(rank);
+    return c;
+  }
+  static coordinates joined(coordinates x, const coordinates& y) {
+    x.insert(x.end(), y.begin(), y.end());
+    return x;
+  }
+  /// The axes that some of `at` from `from` to `to` run along.
+  static int count_axes(const coordinates& at, std::size_t from, std::size_t to) {
+    int count = 0;
+    for (std::size_t d = from; d < to; ++d)
+      for (const auto& s : at[d].stride) count += !s.is(0);
+    return count;
+  }
+  static product operands(lowering& l, const ir::node& v, const coordinates& at) {
+    const auto nb = static_cast<std::size_t>(v.attr.ints[0]), nk = static_cast<std::size_t>(v.attr.ints[1]);
+    const ir::shape& a = l.graph()[v.in[0]].extents;
+    const std::size_t inner = a.size() - nk;
+    product p;
+    p.type = v.type;
+    for (std::size_t d = inner; d < a.size(); ++d)
+      if (!a[d].is(1)) p.k.push_back(a[d]);
+    series<dim> extended = l.axes();
+    extended.insert(extended.end(), p.k.begin(), p.k.end());
+    const std::size_t rank = extended.size();
+    coordinates ks;
+    for (std::size_t d = inner, next = l.n(); d < a.size(); ++d)
+      ks.push_back(a[d].is(1) ? constant_coordinate(0, rank) : axis_coordinate(next++, rank));
+    p.a = l.address(v.in[0], joined(part(at, 0, inner, rank), ks), extended);
+    p.b = l.address(v.in[1], joined(joined(part(at, 0, nb, rank), ks), part(at, inner, at.size(), rank)), extended);
+    p.batch = count_axes(at, 0, nb);
+    p.m = count_axes(at, nb, inner);
+    return p;
+  }
+  static void place(lowering& l, const root& r) {
+    const ir::node& v = l.graph()[r.value];
+    if (!l.code().products.empty()) throw refusal{"two matrix products", ir::no_node};
+    series<std::size_t> all(l.n());
+    for (std::size_t i = 0; i < l.n(); ++i) all[i] = i;
+    const auto at = l.align(r.extents, all, true);
+    if (!at) throw refusal{"the matrix product iterates over " + ir::text_of(r.extents), ir::no_node};
+    l.code().products.push_back(operands(l, v, *at));
+    instruction i;
+    i.kind = kind::product;
+    i.type = v.type;
+    i.where = v.where;
+    i.axes = ~0u;
+    l.store(r, *at, add(l.code(), std::move(i)));
+  }
+};
+
+}  // namespace sinter::engine::plan::ops
