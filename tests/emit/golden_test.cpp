@@ -67,7 +67,7 @@ std::string cuda_kernels(ir::graph g, bool tf32 = false, bool shared = false, st
   m.by_value.resize(g.size());
   for (auto id : g.inputs) m.by_value[id] = g[id].extents.empty();
   std::string out;
-  const auto kernels = engine::plan::fuse(g, m, {.gpu = true, .tf32 = tf32}).kernels;
+  const auto kernels = engine::plan::fuse(g, m, engine::plan::gpu_target({.tf32 = tf32})).kernels;
   series<series<std::size_t>> groups;
   if (shared) groups = engine::plan::horizontal(kernels);
   else

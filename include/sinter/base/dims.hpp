@@ -36,6 +36,8 @@ struct dims {
   }
   constexpr const dim& operator[](int i) const { return extent[i]; }
   constexpr dim& operator[](int i) { return extent[i]; }
+  constexpr dim* begin() { return extent; }
+  constexpr dim* end() { return extent + rank; }
   constexpr const dim* begin() const { return extent; }
   constexpr const dim* end() const { return extent + rank; }
   // Not by default: g++ 12 takes the comparison of an array of classes for a modification of it.

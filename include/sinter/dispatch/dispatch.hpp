@@ -237,7 +237,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     if (beyond) complain(regular, replaced != nullptr);
     auto made = make_on_heap<specialisation>(guard(c, t.graph->assumed, words_of(c, trace)), t.skeleton, why,
                                              interpreted ? standing::interpreted : standing::regular);
-    if (how_.backend != "reference")
+    if (how_.backend != interpreter)
       made->beyond = interpreted ? limits_.complaint(regular) : when == tier::background ? "they are being made" : "";
     logs::to("guards", [&] {
       return how_.name + ":\n" + text::join(made->when.in_words(), "\n", [](const auto& line) { return "  " + line; }) +
@@ -250,7 +250,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
       serve_kin(*made, n);
     } else {
       options how = how_;
-      if (interpreted || when == tier::background) how.backend = "reference";
+      if (interpreted || when == tier::background) how.backend = interpreter;
       made->serve(build(make_on_heap<tracer>(*t.graph), c.tensors, how, c.where, &shared_));
     }
     if (held_.wants_hot_kernels() && !made->when.exact() && !interpreted)

@@ -110,7 +110,7 @@ class holdings {
     const bool may = how_.tier == tier::background || how_.dynamic == dynamic::automatic;
     return may && how_.hot_calls > 0 && !how_.deterministic && wants_kernels();
   }
-  bool wants_kernels() const { return how_.backend != "reference" && how_.backend != "aot_reference"; }
+  bool wants_kernels() const { return engine::wants_kernels(how_.backend); }
 
   /// The constants that are arguments of segments of one structure; what this graph says where it is the first.
   varying varying_of(std::uint64_t structure, const ir::graph& g, const series<ir::node_id>& constants) {

@@ -157,7 +157,7 @@ inline std::shared_ptr<const program> segment_program(const tracer& t, const ir:
                                                : admission{};
   if (!in.compiled) {
     refuse_segment(t, fresh->graph, extents, in);
-    how.backend = "reference";
+    how.backend = interpreter;
     key += " " + how.backend;
     if (auto known = held.find(key, inputs, where)) return known;
   }
@@ -169,7 +169,7 @@ inline std::shared_ptr<const program> segment_program(const tracer& t, const ir:
   });
   if (more && in.compiled) held.varies(structure, std::move(numbers));
   const bool later = in.compiled && how.tier == tier::background && held.wants_kernels();
-  if (later) how.backend = "reference";
+  if (later) how.backend = interpreter;
   const auto code = held.keep(key, {build(fresh, inputs, how, where), fresh->graph, layout, in});
   if (later) held.build_later(key, *fresh, inputs, where);
   if (in.compiled && held.just_many(in))

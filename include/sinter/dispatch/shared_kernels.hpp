@@ -55,7 +55,7 @@ struct kernel_maker {
     const bool later = when == tier::background || then;
     if (!then) {
       options now = how;
-      if (later) now.backend = "reference";
+      if (later) now.backend = interpreter;
       kernels->serve(build(make_on_heap<tracer>(*open), numbers.inputs, now, c.where, &shared));
       then = [](holdings& h) { h.has_grown(nullptr); };
     }

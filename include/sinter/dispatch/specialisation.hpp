@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "../base/series.hpp"
+#include "../engine/backends.hpp"
 #include "../engine/engine.hpp"
 #include "../guards/guard.hpp"
 #include "hot_extents.hpp"
@@ -51,7 +52,7 @@ struct specialisation : served {
         if (auto q = n.alive.lock()) all.programs.push_back(std::move(q));
       out = all.describe();
     }
-    if (out.problem.empty() && out.backend == "reference") out.problem = beyond;
+    if (out.problem.empty() && out.backend == interpreter) out.problem = beyond;
     return out;
   }
 

@@ -5,6 +5,7 @@
 
 #include "../base/dtype.hpp"
 #include "../base/series.hpp"
+#include "../base/strides.hpp"
 
 namespace sinter::ir {
 
@@ -26,11 +27,7 @@ inline std::int64_t count_of(const extents_t& extents) {
   return n;
 }
 
-inline extents_t row_major(const extents_t& extents) {
-  extents_t strides(extents.size(), 1);
-  for (std::size_t i = extents.size(); i-- > 1;) strides[i - 1] = strides[i] * extents[i];
-  return strides;
-}
+using sinter::detail::row_major_strides;
 
 /// body(p, q) for every coordinate in row-major order, where p and q are its offsets under two strides.
 template <class F>

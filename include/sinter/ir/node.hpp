@@ -27,6 +27,29 @@ struct scalar {
   bool operator==(const scalar&) const = default;
 };
 
+/// The value that leaves the other operand of a combiner unchanged; a maximum or minimum of nothing is the value that every
+/// other replaces.
+constexpr scalar combiner_identity(op combiner, dtype t) {
+  const bool low = combiner == op::maximum;
+  switch (combiner) {
+    case op::mul:
+      return {1.0, 1};
+    case op::bit_and:
+      return {0, is_bool(t) ? 1 : -1};
+    case op::maximum:
+    case op::minimum: {
+      if (is_float(t)) return {low ? -__builtin_inf() : __builtin_inf(), 0};
+      if (is_bool(t)) return {0, !low};
+      const int bits = static_cast<int>(size_of(t)) * 8;
+      if (is_unsigned(t)) return {0, low ? 0 : static_cast<std::int64_t>(~0ull >> (64 - bits))};
+      const auto most = static_cast<std::int64_t>(~0ull >> (65 - bits));
+      return {0, low ? -most - 1 : most};
+    }
+    default:
+      return {};
+  }
+}
+
 /// What an op needs besides its operands; ops/NAME.hpp says which fields each op reads.
 struct attributes {
   dtype type = dtype::f32;  ///< input, constant, iota, cast: the dtype of the result

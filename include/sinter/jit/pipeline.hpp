@@ -28,9 +28,7 @@
 #include "../rewrite/rewrite.hpp"
 #include "../trace/sizes.hpp"
 #include "../trace/traces.hpp"
-#include "backends/cpu.hpp"
-#include "backends/cuda.hpp"
-#include "backends/reference.hpp"
+#include "backends/table.hpp"
 #include "check/minimize.hpp"
 #include "check/verify.hpp"
 
@@ -67,22 +65,6 @@ SINTER_API device common_device(const ir::graph& g, std::span<const argument> al
   return first ? first->where() : otherwise;
 }
 
-/// The backend that options and device choose together.
-inline std::string backend_for(const options& how, device where, location at) {
-  const std::string fitting = where.is_cuda() ? "cuda" : "cpu";
-  if (how.backend == "auto") return fitting;
-  if (how.backend == "reference" || how.backend == "aot_reference" || how.backend == fitting) return how.backend;
-  if (how.backend == "cpu" || how.backend == "cuda")
-    fail(how.name,
-         "options.backend is \"" + how.backend + "\" but the arguments are on " + where.text() +
-             "; move them with .to(device), or leave the backend \"auto\"",
-         at);
-  fail(how.name,
-       "there is no backend '" + how.backend +
-           "'; choose \"auto\", \"cpu\", \"cuda\", \"reference\" or \"aot_reference\"",
-       at);
-}
-
 /// Keeps what passes made, for a page.
 class album final : public rewrite::observer {
  public:
@@ -114,35 +96,30 @@ SINTER_API std::shared_ptr<const code> compile(const ir::graph& traced, std::spa
   album kept(page);
   if (run::is_traced() && !inside) c->page = &page;
   if (c->page) kept.after("trace", traced);
-  c->about.backend = backend_for(how, where, traced.outputs.empty() ? location{} : traced[traced.outputs[0]].where);
+  const backend& chosen =
+      backend_for(how, where, traced.outputs.empty() ? location{} : traced[traced.outputs[0]].where);
+  c->about.backend = chosen.name;
   c->about.nodes_traced = traced.live().size();
   check_pass(traced, "trace");
   const ir::graph& g = c->graph;
-  if (c->about.backend == "reference") {
-    c->graph = traced;
-  } else {
+  if (chosen.rewrites) {
     c->graph = rewrite::run_all(traced, c->page ? &kept : nullptr);
     check_pass(g, "rewrite");
     c->stage("rewrite");
+  } else {
+    c->graph = traced;
   }
   c->about.nodes_rewritten = g.live().size();
   c->about.graph = ir::print(g);
-  if (c->about.backend == "cpu" || c->about.backend == "cuda") {
-    const run::cache_folder_scope cached(how.cache_dir);
-    // Where the GPU itself is of no use, nothing can answer.
-    if (where.is_cuda()) run::cuda::device_at(where.index);
-    try {
-      if (where.is_cuda()) generate_cuda(*c, g, arguments, how);
-      else generate_cpu(*c, g, arguments);
-    } catch (const system_error& problem) {
-      if (!tell_interpreted(problem, how.name, where)) throw;
-      interpret_instead(*c);
-      c->about.problem = problem.what();
-    }
-  } else {
-    const std::string chosen = c->about.backend;
+  const run::cache_folder_scope cached(how.cache_dir);
+  // Where the GPU itself is of no use, nothing can answer.
+  if (chosen.compiles && where.is_cuda()) run::cuda::device_at(where.index);
+  try {
+    chosen.generate(*c, g, arguments, how);
+  } catch (const system_error& problem) {
+    if (!chosen.compiles || !tell_interpreted(problem, how.name, where)) throw;
     interpret_instead(*c);
-    c->about.backend = chosen;
+    c->about.problem = problem.what();
   }
   c->about.milliseconds = c->milliseconds(run::clock::now());
   logs::to("perf", [&] {

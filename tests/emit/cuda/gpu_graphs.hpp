@@ -22,7 +22,7 @@ inline gpu_code gpu_kernels(std::initializer_list<value> outputs, sinter::engine
   m.strides.resize(g.size());
   m.hints = std::move(hints);
   gpu_code out;
-  out.kernels = fuse(g, m, {.gpu = true, .multiprocessors = how.multiprocessors, .blas = false}).kernels;
+  out.kernels = fuse(g, m, gpu_target({.multiprocessors = how.multiprocessors, .blas = false})).kernels;
   for (const auto& k : out.kernels) out.sources.push_back(sinter::engine::emit::cuda(k, how));
   return out;
 }

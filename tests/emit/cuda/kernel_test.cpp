@@ -29,7 +29,7 @@ one only(std::initializer_list<value> outputs, engine::emit::cuda_target how = {
 }
 
 one with_memory(graph& g, const memory_map& m) {
-  auto kernels = fuse(g, m, {.gpu = true}).kernels;
+  auto kernels = fuse(g, m, gpu_target()).kernels;
   REQUIRE(kernels.size() == 1);
   const auto s = engine::emit::cuda(kernels[0], {});
   return {kernels[0], s, entries(s)};
@@ -105,7 +105,7 @@ TEST_CASE("a product's rows may lie far apart") {
   memory_map m;
   m.strides.resize(g.size());
   m.strides[a.id()] = {50'000'000, 1};
-  const auto kernels = fuse(g, m, {.gpu = true, .blas = false}).kernels;
+  const auto kernels = fuse(g, m, gpu_target({.blas = false})).kernels;
   const auto s = engine::emit::cuda(kernels.at(0), {.tf32 = true});
   const one o{kernels[0], s, entries(s)};
   CHECK(has(o.text, "multiply_tf32"));
@@ -406,7 +406,7 @@ TEST_CASE("launches that kernels share") {
   g.outputs = {(a * 2.0).id(), exp(b).id(), (c + c).id(), sum(exp(a), {0}).id()};
   memory_map m;
   m.strides.resize(g.size());
-  const auto fused = fuse(g, m, {.gpu = true});
+  const auto fused = fuse(g, m, gpu_target());
   const auto groups = horizontal(fused.kernels);
   std::size_t largest = 0;
   std::vector<char> seen(fused.kernels.size());
@@ -433,7 +433,7 @@ TEST_CASE("what depends on another kernel runs in a later group") {
   g.outputs = {(y * broadcast(reshape(s, {1, 1}), {100, 100})).id(), (y + 1.0).id()};
   memory_map m;
   m.strides.resize(g.size());
-  const auto fused = fuse(g, m, {.gpu = true});
+  const auto fused = fuse(g, m, gpu_target());
   std::set<int> written;
   for (auto id : g.inputs) written.insert(static_cast<int>(id));
   for (const auto& group : horizontal(fused.kernels)) {

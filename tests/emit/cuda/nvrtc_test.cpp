@@ -135,7 +135,7 @@ TEST_CASE("every row of the table, of every dtype that it takes") {
                        out.begin() + static_cast<std::ptrdiff_t>(std::min(i + 24, out.size())));
       memory_map m;
       m.strides.resize(g.size());
-      const auto fused = fuse(g, m, {.gpu = true});
+      const auto fused = fuse(g, m, gpu_target());
       std::vector<const kernel*> all;
       for (const auto& k : fused.kernels) all.push_back(&k);
       const auto s = engine::emit::cuda(all, {});
@@ -168,7 +168,7 @@ TEST_CASE("updates of many parameters are one kernel that reads 16 bytes at a ti
     }
     memory_map m;
     m.strides.resize(g.size());
-    const auto fused = fuse(g, m, {.gpu = true});
+    const auto fused = fuse(g, m, gpu_target());
     const auto groups = horizontal(fused.kernels, 32764);
     REQUIRE(groups.size() == 1);
     std::vector<const kernel*> all;
@@ -198,7 +198,7 @@ TEST_CASE("kernels of random graphs") {
     m.strides.resize(made.graph.size());
     engine::emit::cuda_target how;
     how.deterministic = seed % 2 == 0;
-    for (auto k : fuse(made.graph, m, {.gpu = true, .blas = false}).kernels) {
+    for (auto k : fuse(made.graph, m, gpu_target({.blas = false})).kernels) {
       if (!r.hints.empty()) k.fit = engine::emit::fit_of(engine::plan::with_sizes(k, r.hints));
       check_compiles(engine::emit::cuda(k, how));
     }

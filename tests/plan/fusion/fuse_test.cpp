@@ -248,7 +248,7 @@ TEST_CASE("four times as many updates take no more than some sixteen times as lo
     memory_map m;
     m.strides.resize(g.size());
     const std::clock_t began = std::clock();
-    CHECK(fuse(g, m, {.gpu = true}).kernels.size() == count);
+    CHECK(fuse(g, m, gpu_target()).kernels.size() == count);
     return static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC;
   };
   // 64 times, where each merger looks at every pair anew; a try may be disturbed.
@@ -277,8 +277,7 @@ TEST_CASE("what computes with more numbers than a launch takes is cut; a CPU's k
     for (const auto id : g.inputs) m.by_value[id] = id != x.id();
     target t;
     CHECK(fuse(g, m, t).kernels.size() == 1);
-    t.gpu = true;
-    t.parameter_bytes = 32764;
+    t = gpu_target({.parameter_bytes = 32764});
     CHECK(fuse(g, m, t).kernels.size() == 1);
     t.parameter_bytes = 1600;
     const auto cut = fuse(g, m, t).kernels;

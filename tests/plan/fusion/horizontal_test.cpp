@@ -40,7 +40,7 @@ std::vector<kernel> planned(const graph& g, std::vector<std::int64_t> hints = {}
   memory_map m;
   m.strides.resize(g.size());
   m.hints = std::move(hints);
-  const auto kernels = fuse(g, m, {.gpu = true}).kernels;
+  const auto kernels = fuse(g, m, gpu_target()).kernels;
   return {kernels.begin(), kernels.end()};
 }
 
@@ -139,7 +139,7 @@ TEST_CASE("parameters of any rank share a body, those that lie otherwise few lau
   };
   const auto forms = [&](std::size_t launches) {
     m.strides.resize(g.size());
-    const auto fused = fuse(g, m, {.gpu = true}).kernels;
+    const auto fused = fuse(g, m, gpu_target()).kernels;
     const std::vector<kernel> kernels(fused.begin(), fused.end());
     CHECK(launches_of(kernels, large).size() == launches);
     CHECK(launches_of(kernels, 4096).size() == launches);

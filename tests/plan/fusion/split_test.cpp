@@ -36,7 +36,7 @@ graph step(dim rows, dim terms, dim columns, bool twice = false) {
   return g;
 }
 
-constexpr target gpu{.gpu = true, .tf32 = true};
+constexpr target gpu = gpu_target({.tf32 = true});
 
 }  // namespace
 
@@ -52,7 +52,7 @@ TEST_CASE("few tiles of many terms are split, as far as there are multiprocessor
   CHECK(slices_of(step(64, 4096, 64, true), gpu) == 1);
   CHECK(slices_of(step(33, 4096, 35), gpu) == 1);
   CHECK(slices_of(step(64, 4096, 64), {}) == 1);
-  CHECK(slices_of(step(64, 4096, 64), {.gpu = true, .blas = false}) == 1);
+  CHECK(slices_of(step(64, 4096, 64), gpu_target({.blas = false})) == 1);
 }
 
 TEST_CASE("of open extents as many slices are taken as the hints say, where they divide the terms whatever those are") {
@@ -89,7 +89,7 @@ TEST_CASE("where kernels run side by side, the last product is split") {
   const auto early = m * 2 + sinter::ir::dot(a, b, 0, 1);
   g.outputs = {early.id(), (d - sinter::ir::dot(early, c, 0, 1)).id()};
   CHECK(products_to_split(g, planned(g, gpu).kernels, {}, gpu).size() == 2);
-  constexpr target apart{.gpu = true, .tf32 = true, .overlap = true};
+  constexpr target apart = gpu_target({.tf32 = true, .overlap = true});
   CHECK(products_to_split(g, planned(g, apart).kernels, {}, apart).size() == 1);
 }
 
@@ -97,7 +97,7 @@ TEST_CASE("a graph with slices computes the same, in one product of batches and 
   const graph g = step(6, 512, 5);
   const graph sliced = with_slices(g, {{g[g.outputs[0]].in[1], 4}});
   sinter::ir::check(sliced, "slices");
-  const auto f = planned(sliced, {.gpu = true});
+  const auto f = planned(sliced, gpu_target());
   REQUIRE(f.kernels.size() == 2);
   const auto call = as_blas(f.kernels[0]);
   REQUIRE(call.has_value());

@@ -14,7 +14,7 @@ namespace {
 fused planned(graph& g) {
   memory_map m;
   m.strides.resize(g.size());
-  return fuse(g, m, {.gpu = true});
+  return fuse(g, m, gpu_target());
 }
 
 double activated(blas_activation how, double x) {
@@ -137,7 +137,7 @@ TEST_CASE("what the library cannot do stays a kernel of its own, and the product
   CHECK(!as_blas(f.kernels[1]));
   memory_map m;
   m.strides.resize(g.size());
-  CHECK(fuse(g, m, {.gpu = true, .blas = false}).kernels.size() == 1);
+  CHECK(fuse(g, m, gpu_target({.blas = false})).kernels.size() == 1);
   graph leaky;  // nearly relu
   const value z = dot(input(leaky, {64, 50}), input(leaky, {50, 70}), 0, 1);
   leaky.outputs = {maximum(z, z * 0.01).id()};

@@ -179,7 +179,7 @@ TEST_CASE("few or long columns, and reads along them, are left to kernels of row
           const value z = input(g, {100, 200}), c = sum(z, {0});
           const std::vector<root> roots{whole(c), whole(z * expand(c, {0}, z.extents()))};
           kernel k = lower(g, roots, inputs_only(g));
-          schedule(k, {}, {.gpu = true});
+          schedule(k, {}, gpu_target());
         }).why != "");
 }
 

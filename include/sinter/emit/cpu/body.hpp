@@ -2,24 +2,9 @@
 #pragma once
 
 #include "../../base/series.hpp"
-#include "../writer.hpp"
+#include "../text.hpp"
 
 namespace sinter::engine::emit {
-
-using ir::dim;
-using plan::instruction;
-using plan::kernel;
-using plan::kind;
-using plan::role;
-using plan::span_of;
-
-/// The dtype that a value is computed in.
-constexpr dtype compute_type(dtype t) { return t == dtype::f16 || t == dtype::bf16 ? dtype::f32 : t; }
-
-inline std::string element_name(dtype t) { return std::string(is_bool(t) ? "b8" : dtype_name(t)); }
-inline std::string memory_type(dtype t) { return "t_" + element_name(t); }
-inline std::string scalar_type(dtype t) { return "s_" + element_name(compute_type(t)); }
-inline std::string vector_type(dtype t) { return "v_" + element_name(compute_type(t)); }
 
 /// Sums of f32 are added to a total in f64 after so many vectors of each part of a row, and after so many rows: their error
 /// does not grow with the number of addends. Known rows and numbers of rows that are not much longer need none.
@@ -27,37 +12,6 @@ inline constexpr std::int64_t fold_vectors = 128, most_unfolded = 16 << 10, fold
 
 inline bool is_f32_sum(const instruction& i) {
   return i.kind == kind::reduce && i.code == ir::op::add && compute_type(i.type) == dtype::f32;
-}
-
-/// The value that leaves the other operand of a combiner unchanged.
-inline std::string identity_of(ir::op combiner, dtype t) {
-  const dtype c = compute_type(t);
-  ir::scalar x;
-  switch (combiner) {
-    case ir::op::mul:
-      x = ir::scalar::of(c, 1);
-      break;
-    case ir::op::bit_and:
-      x.i = is_bool(c) ? 1 : -1;
-      break;
-    case ir::op::maximum:
-    case ir::op::minimum: {
-      const bool low = combiner == ir::op::maximum;
-      if (is_float(c)) {
-        x.f = low ? -__builtin_inf() : __builtin_inf();
-      } else {
-        const int bits = static_cast<int>(size_of(c)) * 8;
-        if (is_unsigned(c)) x.i = low ? 0 : static_cast<std::int64_t>(~0ull >> (64 - bits));
-        else
-          x.i = low ? -static_cast<std::int64_t>(1ull << (bits - 1) >> 1) * 2
-                    : static_cast<std::int64_t>(~0ull >> (65 - bits));
-      }
-      break;
-    }
-    default:
-      break;
-  }
-  return literal(c, x);
 }
 
 /// Elements, weighted by cost, below which a kernel stays on one thread.
@@ -73,6 +27,19 @@ SINTER_API std::string omp_for(const kernel& k, const std::string& directive = "
   if (const auto n = total.number()) return *n <= (parallel_work - 1) / weight ? "" : pragma;
   return pragma + " if ((" + total.text() + ")*" + std::to_string(weight) + " >= " + std::to_string(parallel_work) +
          ")";
+}
+
+/// Declares the positions on `axes` from their flat position; `extent` gives an axis' as an operand.
+template <class Extent>
+void print_unraveled(const std::string& flat, const series<std::size_t>& axes, Extent&& extent, writer& out) {
+  std::string divisor;
+  for (std::size_t j = axes.size(); j-- > 0;) {
+    const std::string n = extent(axes[j]);
+    std::string value = divisor.empty() ? flat : flat + "/(" + divisor + ")";
+    if (j > 0) value = "(" + value + ")%" + n;
+    out.line("const long i" + std::to_string(axes[j]) + " = " + value + ";");
+    divisor += (divisor.empty() ? "" : "*") + n;
+  }
 }
 
 /// Prints the values of a kernel. What varies within a row is a vector, along the last axis; in a kernel of columns, what varies
@@ -155,15 +122,7 @@ class body_printer {
     return substitute(ir::row(combiner).value, {a, b}, "");
   }
 
-  /// True when a store goes elsewhere, or another value there, along some of the axes.
-  bool varies(const plan::store& s, std::uint32_t axes) const {
-    if (s.accumulate) return axes != 0;  // adds at every position, be it the same
-    std::uint32_t mask = at(s.value).axes;
-    if (s.at.at.index >= 0) mask |= at(s.at.at.index).axes;
-    for (std::size_t a = 0; a < s.at.at.stride.size(); ++a)
-      if (!s.at.at.stride[a].is(0)) mask |= 1u << a;
-    return (mask & axes) != 0;
-  }
+  bool varies(const plan::store& s, std::uint32_t axes) const { return plan::varies(k_, s, axes); }
 
   /// "const v_f32 v7 = …;"
   void define(int id, bool vector, bool tail) {

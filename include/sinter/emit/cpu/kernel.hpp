@@ -21,22 +21,6 @@ struct source {
 
 namespace detail {
 
-/// True when `text` calls `function`.
-inline bool calls(const std::string& text, std::string_view function) {
-  for (auto at = text.find(function); at != std::string::npos; at = text.find(function, at + 1)) {
-    const char before = at ? text[at - 1] : ' ';
-    const char after = at + function.size() < text.size() ? text[at + function.size()] : ' ';
-    if (!std::isalnum(static_cast<unsigned char>(before)) && before != '_' && (after == '(' || after == '<'))
-      return true;
-  }
-  return false;
-}
-
-struct piece {
-  std::string_view text;
-  series<std::string_view> functions;
-};
-
 /// The parts of the prelude, in order, each with the functions that call for it; none: always.
 inline const series<piece>& pieces() {
   static const auto& all = *new series<piece>{
@@ -65,13 +49,6 @@ inline std::size_t widest(const kernel& k) {
   return bytes;
 }
 
-/// What may stand in a comment: nothing that could end or continue it.
-inline std::string comment(std::string text) {
-  for (char& c : text)
-    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '.') c = ' ';
-  return text;
-}
-
 }  // namespace detail
 
 /// The source of one kernel; deterministic, and equal but for #line where kernels differ only in places.
@@ -92,12 +69,12 @@ SINTER_API source cpu(const kernel& k) {
         result.scratch = k.is_product() ? product_printer(k, out).print() : nest_printer(k, out).print();
       });
   const std::string widest = std::to_string(detail::widest(k));
-  std::string text = "// " + detail::comment(k.label) + "\n#if defined(__AVX512F__)\n#define SINTER_W (64 / " + widest +
+  std::string text = "// " + comment(k.label) + "\n#if defined(__AVX512F__)\n#define SINTER_W (64 / " + widest +
                      ")\n#elif defined(__AVX2__)\n#define SINTER_W " + (widest == "8" ? "4" : "8") +
                      "\n#else\n#define SINTER_W 4\n#endif\n";
   for (const auto& p : detail::pieces()) {
     bool needed = p.functions.empty();
-    for (auto f : p.functions) needed = needed || detail::calls(out.text(), f);
+    for (auto f : p.functions) needed = needed || calls(out.text(), f);
     if (needed) text += p.text;
   }
   result.text = text + out.text();

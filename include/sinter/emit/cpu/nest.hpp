@@ -73,15 +73,8 @@ class nest_printer {
       if (f != "1") out += (out.empty() ? "(" : "*(") + f + ")";
     return out.empty() ? "1" : out;
   }
-  static bool is_reduction(const instruction& i) { return i.kind == kind::reduce || i.kind == kind::arg_reduce; }
-
-  bool is_uniform(int id) const {
-    const auto& i = at(id);
-    return i.axes == 0 && i.stage == 0 && !i.after_rows && !is_reduction(i);
-  }
-  bool is_uniform_store(const plan::store& s) const {
-    return is_uniform(s.value) && !body_.varies(s, ~0u) && !s.accumulate;
-  }
+  bool is_uniform(int id) const { return plan::is_uniform(k_, id); }
+  bool is_uniform_store(const plan::store& s) const { return plan::is_uniform_store(k_, s); }
   bool is_final_store(const plan::store& s) const {
     if (is_uniform_store(s)) return false;
     if (at(s.value).after_rows) return true;
@@ -128,13 +121,8 @@ class nest_printer {
     unravel(flat, axes);
   }
   void unravel(const std::string& flat, const series<std::size_t>& axes) {
-    std::string divisor;
-    for (std::size_t j = axes.size(); j-- > 0;) {
-      std::string value = divisor.empty() ? flat : flat + "/(" + divisor + ")";
-      if (j > 0) value = "(" + value + ")%" + extent(axes[j]);
-      out_.line("const long i" + number(static_cast<std::int64_t>(axes[j])) + " = " + value + ";");
-      divisor += (divisor.empty() ? "" : "*") + extent(axes[j]);
-    }
+    print_unraveled(
+        flat, axes, [&](std::size_t a) { return extent(a); }, out_);
   }
 
   void rows_of_task() {

@@ -58,13 +58,8 @@ class product_printer {
   }
 
   void unravel(const std::string& flat, const series<std::size_t>& axes) {
-    std::string divisor;
-    for (std::size_t j = axes.size(); j-- > 0;) {
-      std::string value = divisor.empty() ? flat : flat + "/(" + divisor + ")";
-      if (j > 0) value = "(" + value + ")%(" + extent(axes[j]).text() + ")";
-      out_.line("const long i" + std::to_string(axes[j]) + " = " + value + ";");
-      divisor += std::string(divisor.empty() ? "" : "*") + "(" + extent(axes[j]).text() + ")";
-    }
+    print_unraveled(
+        flat, axes, [&](std::size_t a) { return "(" + extent(a).text() + ")"; }, out_);
   }
 
   /// The operand's pointer at the position of the loops.

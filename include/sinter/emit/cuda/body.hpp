@@ -55,7 +55,6 @@ class cuda_printer {
   }
   static std::string axis(std::size_t a) { return "i" + std::to_string(a); }
   std::string extent(std::size_t a) const { return parenthesised(k_.axes[a].extent); }
-  static bool is_reduction(const instruction& i) { return i.kind == kind::reduce || i.kind == kind::arg_reduce; }
   series<std::size_t> axes_of(role r) const {
     series<std::size_t> out;
     for (std::size_t a = 0; a < k_.axes.size(); ++a)
@@ -63,19 +62,9 @@ class cuda_printer {
     return out;
   }
 
-  bool is_uniform(int id) const {
-    const auto& i = at(id);
-    return i.axes == 0 && i.stage == 0 && !i.after_rows && !is_reduction(i);
-  }
-  bool varies(const plan::store& s, std::uint32_t axes) const {
-    if (s.accumulate) return axes != 0;
-    std::uint32_t mask = at(s.value).axes;
-    if (s.at.at.index >= 0) mask |= at(s.at.at.index).axes;
-    for (std::size_t a = 0; a < s.at.at.stride.size(); ++a)
-      if (!s.at.at.stride[a].is(0)) mask |= 1u << a;
-    return (mask & axes) != 0;
-  }
-  bool is_uniform_store(const plan::store& s) const { return is_uniform(s.value) && !varies(s, ~0u); }
+  bool is_uniform(int id) const { return plan::is_uniform(k_, id); }
+  bool varies(const plan::store& s, std::uint32_t axes) const { return plan::varies(k_, s, axes); }
+  bool is_uniform_store(const plan::store& s) const { return plan::is_uniform_store(k_, s); }
 
   // What is in scope
 

@@ -34,7 +34,7 @@ inline bool sums_rows(const kernel& k) { return k.mask(role::row) != 0; }
 /// that needs rows of other blocks.
 inline std::optional<follow_shape> follow_of(const kernel& product, cuda_printer& then, const cuda_target& t) {
   const kernel& k = then.code();
-  const bool reduces = std::any_of(k.body.begin(), k.body.end(), cuda_printer::is_reduction);
+  const bool reduces = std::any_of(k.body.begin(), k.body.end(), plan::is_reduction);
   if (product.axes.size() != 2 || k.axes.size() != 2 || product.axes[0].extent != k.axes[0].extent ||
       !detail::on_tensor_cores(product, t))
     return {};

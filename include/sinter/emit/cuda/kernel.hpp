@@ -25,7 +25,7 @@ inline void tell_touched(cuda_source& s, const cuda_printer& p) {
 }
 
 inline bool has_reductions(const kernel& k) {
-  return std::any_of(k.body.begin(), k.body.end(), [](const auto& i) { return cuda_printer::is_reduction(i); });
+  return std::any_of(k.body.begin(), k.body.end(), [](const auto& i) { return is_reduction(i); });
 }
 
 inline void print_cuda_pointwise(cuda_source& s, writer& out, const kernel& k, const cuda_target& t) {
@@ -86,7 +86,7 @@ inline void print_cuda_rows(cuda_source& s, writer& out, const kernel& k, const 
     return cuda_launch_of(s, out, only, kernel_entry, blocks, shape.threads(), 0, [&] { print_rows(p, shape, parts); });
   }
   for (int id = 0; id < p.size(); ++id)
-    if (p.is_reduction(p.at(id))) parts.reserve(id, rows * dim(split.chunks));
+    if (is_reduction(p.at(id))) parts.reserve(id, rows * dim(split.chunks));
   s.scratch = parts.bytes();
   cuda_launch_of(s, out, only, kernel_entry, rows * dim(split.chunks), split.threads(), is_heavy(k) ? 1 : 2,
                  [&] { print_rows(p, split, parts); });

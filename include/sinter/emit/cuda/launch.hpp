@@ -5,7 +5,6 @@
 
 #include "../../base/entry.hpp"
 #include "../../base/series.hpp"
-#include "../cpu/kernel.hpp"
 #include "../prelude/cuda.hpp"
 #include "../prelude/cuda_block.hpp"
 #include "body.hpp"

@@ -6,7 +6,7 @@
 #include "../../base/series.hpp"
 #include "../../base/sorted.hpp"
 #include "../../plan/kernel/reach.hpp"
-#include "../cpu/body.hpp"
+#include "../text.hpp"
 
 namespace sinter::engine::emit {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../../base/series.hpp"
-#include "../cpu/tile.hpp"
+#include "../tiling.hpp"
 #include "body.hpp"
 
 namespace sinter::engine::emit {

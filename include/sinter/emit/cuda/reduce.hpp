@@ -76,7 +76,7 @@ inline void print_group_fold(cuda_printer& p, const series<int>& ids, int group,
 
 inline void declare_folds(cuda_printer& p) {
   for (int id = 0; id < p.size(); ++id)
-    if (p.is_reduction(p.at(id))) p.declare_fold(id);
+    if (is_reduction(p.at(id))) p.declare_fold(id);
 }
 
 inline void begin_accumulator(cuda_printer& p, int id) {

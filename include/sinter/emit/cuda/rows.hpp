@@ -29,7 +29,7 @@ inline cuda_printer::work work_of(const cuda_printer& p, int stage) {
   cuda_printer::work w;
   for (int id = 0; id < p.size(); ++id) {
     const auto& i = p.at(id);
-    if (!p.is_reduction(i) || p.at(i.args[0]).stage != stage) continue;
+    if (!is_reduction(i) || p.at(i.args[0]).stage != stage) continue;
     if (i.span == span_of::row && !is_array(p, id)) continue;  // once per row
     w.reductions.push_back(id);
   }
@@ -48,7 +48,7 @@ inline sorted_set<int> values_to_keep(const cuda_printer& p, bool recompute) {
     sorted_set<int> seen;
     auto visit = [&](auto&& self, int id) -> void {
       const auto& i = p.at(id);
-      if (!(i.axes & p.inner()) || p.is_reduction(i) || !seen.insert(id).second) return;
+      if (!(i.axes & p.inner()) || is_reduction(i) || !seen.insert(id).second) return;
       const bool again = !first.emplace(id, pass).second && first[id] < pass;
       if (again && i.kind != kind::position &&
           (!recompute || i.kind == kind::load || (i.kind == kind::compute && ir::is_expensive(i.code)))) {
@@ -168,7 +168,7 @@ class cuda_row_printer {
  public:
   cuda_row_printer(cuda_printer& p, const row_shape& s) : p_(p), s_(s) {
     for (int id = 0; id < p.size(); ++id)
-      if (p.is_reduction(p.at(id)) && p.at(id).span == span_of::inner) inner_.push_back(id);
+      if (is_reduction(p.at(id)) && p.at(id).span == span_of::inner) inner_.push_back(id);
     if (!s.held && p.code().stages > 1 && !detail::work_of(p, 1).empty()) p.read_repeatedly();
   }
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../../base/series.hpp"
-#include "../cpu/body.hpp"
+#include "../text.hpp"
 
 namespace sinter::engine::emit {
 

@@ -205,7 +205,7 @@ SINTER_API void print_walk(cuda_printer& p, const walk_shape& s, const cuda_part
   const auto arrays = detail::arrays_of(p);
   series<int> scalars;
   for (int id = 0; id < p.size(); ++id)
-    if (p.is_reduction(p.at(id)) && p.at(id).span != span_of::inner && !is_array(p, id)) scalars.push_back(id);
+    if (is_reduction(p.at(id)) && p.at(id).span != span_of::inner && !is_array(p, id)) scalars.push_back(id);
   detail::declare_folds(p);
   p.uniform_values();
   p.uniform_stores();

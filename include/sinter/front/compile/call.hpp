@@ -186,7 +186,7 @@ Result assemble(const void* skeleton, Next&& next) {
           index_array<Shape.rank> extents;
           std::copy_n(std::data(out.extents), Shape.rank, extents.data());
           E* data = static_cast<E*>(out.memory.data());
-          return access::make<E, Shape>(std::move(out.memory), data, extents, row_major(extents));
+          return access::make<E, Shape>(std::move(out.memory), data, extents, row_major_strides(extents));
         },
         shape);
 }

@@ -83,7 +83,7 @@ decltype(auto) expected(const T& x, location at) {
           engine::check_device(where, "precompile", at);
           storage memory = engine::allocate(static_cast<std::size_t>(n) * sizeof(E), where);
           E* const first = static_cast<E*>(memory.data());
-          return access::make<E, Shape>(std::move(memory), first, extents, row_major(extents));
+          return access::make<E, Shape>(std::move(memory), first, extents, row_major_strides(extents));
         }(std::type_identity<typename tensor_of_spec<T>::type>{}, x.extents, x.where, at);
   } else {
     return given<Numbers>(x);

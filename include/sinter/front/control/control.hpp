@@ -133,7 +133,7 @@ tensor<E, S> empty_stack(const index_array<S.rank>& extents, device where, locat
   storage memory = engine::allocate(
       static_cast<std::size_t>(checked_numel("scan", to_dims(extents), sizeof(E), at)) * sizeof(E), where);
   E* const data = static_cast<E*>(memory.data());
-  return access::make<E, S>(std::move(memory), data, extents, row_major(extents));
+  return access::make<E, S>(std::move(memory), data, extents, row_major_strides(extents));
 }
 
 template <class F, class C, class X>

@@ -201,7 +201,7 @@ auto new_result(const char* name, const R& r, location at) {
   storage memory =
       engine::allocate(static_cast<std::size_t>(checked_numel(name, to_dims(r.extents), sizeof(T), at)) * sizeof(T));
   T* const data = static_cast<T*>(memory.data());
-  return access::make<T, shape>(std::move(memory), data, r.extents, row_major(r.extents));
+  return access::make<T, shape>(std::move(memory), data, r.extents, row_major_strides(r.extents));
 }
 
 }  // namespace detail

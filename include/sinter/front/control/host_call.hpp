@@ -41,7 +41,7 @@ T copied_tree(const T& like, const ir::foreign_array*& next) {
           storage memory = engine::allocate(bytes);
           if (bytes > 0) std::memcpy(memory.data(), from.data, bytes);
           E* const data = static_cast<E*>(memory.data());
-          return access::make<E, S>(std::move(memory), data, extents, row_major(extents));
+          return access::make<E, S>(std::move(memory), data, extents, row_major_strides(extents));
         },
         like);
 }

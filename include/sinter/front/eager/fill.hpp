@@ -11,7 +11,7 @@ template <class T, dims Shape>
 tensor<T, Shape> empty(const char* op, const index_array<Shape.rank>& extents, location at) {
   storage memory = new_memory(op, to_dims(extents), sizeof(T), at);
   T* data = static_cast<T*>(memory.data());
-  return access::make<T, Shape>(std::move(memory), data, extents, row_major(extents));
+  return access::make<T, Shape>(std::move(memory), data, extents, row_major_strides(extents));
 }
 
 /// Writes elements [begin, end) of one row; out points at the first of them.
@@ -58,7 +58,7 @@ auto eager_evaluate(const E& e, location at, device otherwise = {}) {
   storage memory = run_rows(list, leaves, count, extents.data(), E::rank, sizeof(T), &e, &fill_row<E>, stage_name<E>(),
                             &stage_signature<E>, trace, otherwise, at);
   T* const first = static_cast<T*>(memory.data());
-  return access::make<T, E::static_shape>(std::move(memory), first, extents, row_major(extents));
+  return access::make<T, E::static_shape>(std::move(memory), first, extents, row_major_strides(extents));
 }
 
 }  // namespace sinter::detail

@@ -31,7 +31,7 @@ engine::output run_stage(const char* name, const void* signature, const operand_
 template <class T, dims Shape>
 tensor<T, Shape> from_output(engine::output out, const index_array<Shape.rank>& extents) {
   T* const data = static_cast<T*>(out.memory.data());
-  return access::make<T, Shape>(std::move(out.memory), data, extents, row_major(extents));
+  return access::make<T, Shape>(std::move(out.memory), data, extents, row_major_strides(extents));
 }
 
 }  // namespace sinter::detail

@@ -16,19 +16,12 @@ SINTER_INLINE T combine(T a, T b) {
   return vocabulary::apply_row<C, T>(a, b);
 }
 
-/// What C of nothing is; for maximum and minimum, a value that every other replaces.
+/// What C of nothing is.
 template <ir::op C, class T>
 constexpr T identity_of() {
-  using limits = std::numeric_limits<T>;
-  if constexpr (C == ir::op::mul) return T(1);
-  else if constexpr (C == ir::op::bit_and) return static_cast<T>(~T(0));
-  else if constexpr (C == ir::op::maximum) return limits::has_infinity ? -limits::infinity() : limits::lowest();
-  else if constexpr (C == ir::op::minimum) return limits::has_infinity ? limits::infinity() : limits::max();
-  else return T(0);
-}
-template <>
-constexpr bool identity_of<ir::op::bit_and, bool>() {
-  return true;
+  constexpr ir::scalar s = ir::combiner_identity(C, dtype_of<T>);
+  if constexpr (std::is_floating_point_v<T>) return static_cast<T>(s.f);
+  else return static_cast<T>(s.i);
 }
 
 /// Elements that are combined in the expression's own type; longer runs of sums and products continue in f64, which

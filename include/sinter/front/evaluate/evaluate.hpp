@@ -135,7 +135,7 @@ tensor<T, Shape> tensor<T, Shape>::moved(sinter::device where, location at, bool
   detail::collect(*this, list, at);
   storage memory = detail::moved(x, where, at, waits);
   T* const first = static_cast<T*>(memory.data());
-  return detail::access::make<T, Shape>(std::move(memory), first, extents_, detail::row_major(extents_));
+  return detail::access::make<T, Shape>(std::move(memory), first, extents_, detail::row_major_strides(extents_));
 }
 
 template <class T, dims Shape>
@@ -199,7 +199,7 @@ void tensor<T, Shape>::from_list(const typename detail::nested<T, rank>::type& l
   detail::nested_copy<T, rank>(list, static_cast<T*>(memory.data()));
   memory = detail::placed(std::move(memory), static_cast<std::size_t>(detail::product(extents)) * sizeof(T), where, at);
   T* const first = static_cast<T*>(memory.data());
-  *this = detail::access::make<T, Shape>(std::move(memory), first, extents, detail::row_major(extents));
+  *this = detail::access::make<T, Shape>(std::move(memory), first, extents, detail::row_major_strides(extents));
 }
 
 template <class T, dims Shape>

@@ -34,13 +34,6 @@ constexpr index_array<R> to_index(const dims& d) {
   for (int i = 0; i < R; ++i) a[static_cast<std::size_t>(i)] = d[i];
   return a;
 }
-constexpr dims row_major_strides(const dims& extents) {
-  dims s(extents.rank);
-  dim step = 1;
-  for (int i = extents.rank; i-- > 0; step *= extents[i]) s[i] = step;
-  return s;
-}
-
 /// The tensor type of an expression's values.
 template <tensor_like E>
 using tensor_of = tensor<typename E::value_type, E::static_shape>;

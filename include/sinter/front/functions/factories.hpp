@@ -311,7 +311,7 @@ tensor<T, Shape> copy_from(const T* data, std::size_t size, const index_array<Sh
   storage memory = copied(data, {}, resolve("from_span", where, at), size * sizeof(T));
   if (engine::reads_count) engine::count_made(memory);
   T* const first = static_cast<T*>(memory.data());
-  return access::make<T, Shape>(std::move(memory), first, extents, row_major(extents));
+  return access::make<T, Shape>(std::move(memory), first, extents, row_major_strides(extents));
 }
 
 template <class Range>
@@ -375,7 +375,7 @@ tensor<T, detail::of_rank<R>> from_external(T* data, const std::array<std::int64
     mine->deleter(static_cast<T*>(mine->data));
     delete mine;
   };
-  return detail::access::make<T, detail::of_rank<R>>(storage(b), data, e, detail::row_major(e));
+  return detail::access::make<T, detail::of_rank<R>>(storage(b), data, e, detail::row_major_strides(e));
 }
 template <element T, std::size_t R, class Deleter>
 tensor<T, detail::of_rank<R>> from_external(T* data, const std::int64_t (&extents)[R], Deleter deleter,

@@ -8,6 +8,7 @@
 #include "../../base/dims.hpp"
 #include "../../base/error.hpp"
 #include "../../base/shape_errors.hpp"
+#include "../../base/strides.hpp"
 #include "../../base/text.hpp"
 
 namespace sinter {
@@ -84,17 +85,6 @@ constexpr std::array<dim, R> as_extents(const std::array<I, R>& extents) {
 template <std::size_t R>
 std::string shape_text(const std::array<dim, R>& extents) {
   return text::shape(to_dims(extents));
-}
-
-template <std::size_t R>
-constexpr std::array<dim, R> row_major(const std::array<dim, R>& extents) {
-  std::array<dim, R> strides{};
-  dim step = 1;
-  for (std::size_t i = R; i-- > 0;) {
-    strides[i] = step;
-    step *= extents[i];
-  }
-  return strides;
 }
 
 template <std::size_t R>

@@ -331,7 +331,7 @@ struct access {
                                  const index_array<Shape.rank>& extents) {
     tensor<T, Shape> t;
     t.extents_ = extents;
-    t.strides_ = row_major(extents);
+    t.strides_ = row_major_strides(extents);
     t.tracer_ = trace_handle(std::move(tracer), node);
     return t;
   }

@@ -17,7 +17,7 @@ struct broadcast_op : linear, without_attributes, without_rounding {
   }
   static void reference(const evaluation& e, literal_array& out) {
     const literal_array& x = *e.in[0];
-    extents_t strides = detail::row_major(x.extents);
+    extents_t strides = detail::row_major_strides(x.extents);
     for (std::size_t i = 0; i < strides.size(); ++i)
       if (x.extents[i] != out.extents[i]) strides[i] = 0;
     copy_view(x, strides, 0, out);

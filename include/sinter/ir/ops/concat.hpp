@@ -22,10 +22,10 @@ struct concat_op : linear, with_axis, without_rounding {
     }
   }
   static void reference(const evaluation& e, literal_array& out) {
-    const extents_t to = detail::row_major(out.extents);
+    const extents_t to = detail::row_major_strides(out.extents);
     std::int64_t offset = 0;
     for (const auto* x : e.in) {
-      copy_box(x->extents, *x, detail::row_major(x->extents), 0, out, to, offset);
+      copy_box(x->extents, *x, detail::row_major_strides(x->extents), 0, out, to, offset);
       offset += to[e.axis()] * x->extents[e.axis()];
     }
   }

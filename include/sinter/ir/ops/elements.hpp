@@ -28,26 +28,15 @@ inline void fill(literal_array& out, scalar literal) {
 /// The result reads its operand from `offset` by `strides`.
 inline void copy_view(const literal_array& x, const extents_t& strides, std::int64_t offset, literal_array& out) {
   if (detail::count_of(out.extents) > 0)
-    copy_box(out.extents, x, strides, offset, out, detail::row_major(out.extents), 0);
+    copy_box(out.extents, x, strides, offset, out, detail::row_major_strides(out.extents), 0);
 }
 
-/// The value that a reduction of nothing has.
+/// The value that a reduction of nothing has, as the type in which T are combined.
 template <class T>
-T identity_of(op combiner) {
-  using limits = std::numeric_limits<T>;
-  constexpr bool infinite = limits::has_infinity;
-  switch (combiner) {
-    case op::mul:
-      return T(1);
-    case op::bit_and:
-      return static_cast<T>(~std::uint64_t{0});
-    case op::maximum:
-      return infinite ? -limits::infinity() : limits::lowest();
-    case op::minimum:
-      return infinite ? limits::infinity() : limits::max();
-    default:
-      return T(0);
-  }
+T identity_of(op combiner, dtype t) {
+  const scalar s = ir::combiner_identity(combiner, t);
+  if constexpr (std::is_floating_point_v<T>) return static_cast<T>(s.f);
+  else return static_cast<T>(s.i);
 }
 
 /// Extents split at an axis: what is before it, the axis, what is after it.
@@ -63,11 +52,11 @@ struct split {
 /// body(index's offset, x's offset, the index, x's extent and stride on the axis) for every element of `index`.
 template <class F>
 void walk_index(std::size_t axis, const literal_array& x, const literal_array& index, F&& body) {
-  extents_t strides = detail::row_major(x.extents);
+  extents_t strides = detail::row_major_strides(x.extents);
   const std::int64_t extent = x.extents[axis], stride = std::exchange(strides[axis], 0);
-  detail::walk(index.extents, detail::row_major(index.extents), strides, 0, 0, [&](std::int64_t i, std::int64_t j) {
-    body(i, j, index.i[static_cast<std::size_t>(i)], extent, stride);
-  });
+  detail::walk(
+      index.extents, detail::row_major_strides(index.extents), strides, 0, 0,
+      [&](std::int64_t i, std::int64_t j) { body(i, j, index.i[static_cast<std::size_t>(i)], extent, stride); });
 }
 
 }  // namespace sinter::ir::ops

@@ -26,10 +26,10 @@ struct pad_op : linear, without_rounding {
   }
   static void reference(const evaluation& e, literal_array& out) {
     fill(out, e.n.attr.literal);
-    const extents_t to = detail::row_major(out.extents);
+    const extents_t to = detail::row_major_strides(out.extents);
     std::int64_t offset = 0;
     for (std::size_t i = 0; i < to.size(); ++i) offset += to[i] * e.bound(i);
-    copy_box(e.in[0]->extents, *e.in[0], detail::row_major(e.in[0]->extents), 0, out, to, offset);
+    copy_box(e.in[0]->extents, *e.in[0], detail::row_major_strides(e.in[0]->extents), 0, out, to, offset);
   }
   static value vjp(const site& s, std::size_t, const value& ct) {
     const auto rank = s.n().extents.size();

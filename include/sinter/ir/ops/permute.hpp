@@ -21,7 +21,7 @@ struct permute_op : linear, without_rounding {
   }
   static std::string text(const node& n) { return " " + piece(n.attr.ints).text(); }
   static void reference(const evaluation& e, literal_array& out) {
-    const extents_t from = detail::row_major(e.in[0]->extents);
+    const extents_t from = detail::row_major_strides(e.in[0]->extents);
     extents_t strides;
     for (auto p : e.n.attr.ints) strides.push_back(from[static_cast<std::size_t>(p)]);
     copy_view(*e.in[0], strides, 0, out);

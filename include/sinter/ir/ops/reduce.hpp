@@ -38,7 +38,7 @@ struct reduce_op {
     const literal_array& x = *e.in[0];
     const op combiner = e.n.attr.combiner;
     extents_t strides(x.extents.size(), 0);
-    const extents_t kept = detail::row_major(out.extents);
+    const extents_t kept = detail::row_major_strides(out.extents);
     std::size_t next = 0;
     for (std::size_t i = 0; i < strides.size(); ++i)
       if (!is_reduced(e.n, i)) strides[i] = kept[next++];
@@ -47,8 +47,8 @@ struct reduce_op {
       auto* to = detail::column<T>(out);
       const auto* from = detail::column<T>(x);
       using S = std::remove_pointer_t<decltype(to)>;
-      std::fill_n(to, detail::size_of(out), static_cast<S>(identity_of<T>(combiner)));
-      detail::walk(x.extents, detail::row_major(x.extents), strides, 0, 0, [&](std::int64_t i, std::int64_t j) {
+      std::fill_n(to, detail::size_of(out), static_cast<S>(identity_of<T>(combiner, x.type)));
+      detail::walk(x.extents, detail::row_major_strides(x.extents), strides, 0, 0, [&](std::int64_t i, std::int64_t j) {
         to[j] =
             static_cast<S>(detail::pointwise_scalar<T>(combiner, static_cast<T>(to[j]), static_cast<T>(from[i]), T{}));
       });

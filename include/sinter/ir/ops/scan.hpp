@@ -52,7 +52,7 @@ struct scan_op {
       auto* to = detail::column<T>(out);
       for (std::int64_t o = 0; o < s.outer; ++o)
         for (std::int64_t k = 0; k < s.inner; ++k) {
-          T running = identity_of<T>(combiner);
+          T running = identity_of<T>(combiner, x.type);
           for (std::int64_t step = 0; step < s.length; ++step) {
             const std::int64_t i = (o * s.length + (reverse ? s.length - 1 - step : step)) * s.inner + k;
             if (by && step > 0) running = detail::pointwise_scalar<T>(op::mul, running, static_cast<T>(by[i]), T{});

@@ -39,7 +39,7 @@ struct slice_op : linear, without_rounding {
     return " start=" + text_of(std::span(n.attr.dims).subspan(rank, rank)) + " step=" + piece(n.attr.ints).text();
   }
   static void reference(const evaluation& e, literal_array& out) {
-    extents_t strides = detail::row_major(e.in[0]->extents);
+    extents_t strides = detail::row_major_strides(e.in[0]->extents);
     std::int64_t offset = 0;
     for (std::size_t i = 0, rank = strides.size(); i < rank; ++i) {
       offset += strides[i] * e.bound(rank + i);

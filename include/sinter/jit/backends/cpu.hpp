@@ -101,7 +101,7 @@ inline run::sequence assemble_cpu(const cpu_plan& p, std::span<const run::built>
   return out;
 }
 
-inline void generate_cpu(code& c, const ir::graph& g, std::span<const argument> arguments) {
+inline void generate_cpu(code& c, const ir::graph& g, std::span<const argument> arguments, const options&) {
   series<char> copied;
   for (const auto& a : arguments) copied.push_back(!is_row_major(a));
   cpu_plan p = plan_cpu(

@@ -279,12 +279,11 @@ inline void generate_cuda(code& c, const ir::graph& g, std::span<const argument>
   series<char> copied;
   for (const auto& a : arguments) copied.push_back(a.by_value || !is_row_major(a));
   const bool tf32 = how.precision == precision::high && gpu.capability >= 80;
-  const plan::target planned{.gpu = true,
-                             .multiprocessors = gpu.multiprocessors,
-                             .blas = blas,
-                             .tf32 = tf32,
-                             .overlap = how.mode == mode::reduce_overhead,
-                             .parameter_bytes = run::cuda::parameter_bytes()};
+  const plan::target planned = plan::gpu_target({.multiprocessors = gpu.multiprocessors,
+                                                 .blas = blas,
+                                                 .tf32 = tf32,
+                                                 .overlap = how.mode == mode::reduce_overhead,
+                                                 .parameter_bytes = run::cuda::parameter_bytes()});
   const emit::cuda_target target{.capability = gpu.capability,
                                  .multiprocessors = gpu.multiprocessors,
                                  .deterministic = how.deterministic,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../../base/series.hpp"
+#include "../../engine/backends.hpp"
 #include "../../ir/reference_opaque.hpp"
 #include "../../ir/reference_pointwise.hpp"
 #include "code.hpp"
@@ -36,7 +37,8 @@ inline ir::literal_array read(const argument& x) {
   ir::literal_array out;
   out.type = x.type;
   out.extents.assign(x.extents, x.extents + x.rank);
-  const ir::detail::extents_t strides(x.strides, x.strides + x.rank), order = ir::detail::row_major(out.extents);
+  const ir::detail::extents_t strides(x.strides, x.strides + x.rank),
+      order = ir::detail::row_major_strides(out.extents);
   const auto n = static_cast<std::size_t>(ir::detail::count_of(out.extents));
   if (is_float(x.type)) out.f.resize(n);
   else out.i.resize(n);
@@ -72,7 +74,7 @@ inline void interpret(const code& c, std::span<const argument> arguments, std::s
 
 inline void interpret_instead(code& c) {
   c.interpreted = true;
-  c.about.backend = "reference";
+  c.about.backend = interpreter;
   c.results.clear();
   for (auto id : c.graph.outputs) {
     result_spec r;
@@ -81,6 +83,13 @@ inline void interpret_instead(code& c) {
     c.results.push_back(std::move(r));
   }
   settle(c);
+}
+
+/// As backends generate: what is chosen to interpret keeps its name.
+inline void interpret_graph(code& c, const ir::graph&, std::span<const argument>, const options&) {
+  const std::string chosen = c.about.backend;
+  interpret_instead(c);
+  c.about.backend = chosen;
 }
 
 }  // namespace sinter::engine::detail

@@ -20,11 +20,6 @@ inline constexpr std::size_t most_instructions = 160;
 /// Recomputing a value in a second kernel costs at most this much (a costly op counts 10) before it is stored instead.
 inline constexpr int most_recomputation = 20;
 
-/// Most arrays, but for small ones, of a GPU kernel that merges others without a value passing between them.
-inline constexpr std::size_t most_gpu_buffers = 16;
-/// Most reductions over rows of a GPU kernel: each has registers, and a block's part of the shared memory.
-inline constexpr std::size_t most_gpu_sums = 8;
-
 /// The kernels of a graph, in an order that respects their dependences; buffer ids are node ids.
 struct fused {
   series<kernel> kernels;
@@ -190,15 +185,12 @@ class fusion {
     if (both.code.body.size() > most_instructions) throw refusal{"too many instructions", ir::no_node};
     const std::int64_t inner = both.code.extent(role::inner).evaluate(memory_.hints);
     const std::int64_t rows = work(both) / std::max<std::int64_t>(inner, 1);
-    if (!both.code.is_product() && both.code.stages > 1 && rows < few_rows() && inner > 2 * block_elements &&
-        !(target_.gpu && walks_once(both.code)))
+    if (!both.code.is_product() && both.code.stages > 1 && rows < target_.least_rows && inner > 2 * block_elements &&
+        !(target_.rows_over_threads && walks_once(both.code)))
       throw refusal{"too few rows to share among threads", ir::no_node};
-    if (target_.gpu) check_on_gpu(a, b, both.code);
+    check_limits(a, b, both.code);
     return both;
   }
-
-  /// A row is one block's work, or a few threads'.
-  std::int64_t few_rows() const { return target_.gpu ? target_.multiprocessors / 2 : 8; }
 
   /// The kernel of both groups without the stores that nothing beyond it needs.
   kernel without_unread(const group& a, const group& b, kernel both) const {
@@ -214,8 +206,8 @@ class fusion {
     return both;
   }
 
-  /// Kernels that read or write many large arrays at once run out of registers for the loads in flight.
-  void check_on_gpu(const group& a, const group& b, const kernel& both) const {
+  /// Throws refusal where the target has too little for both.
+  void check_limits(const group& a, const group& b, const kernel& both) const {
     if (target_.blas && both.is_product()) {
       // A product that the library takes stays one, unless that leaves much to another launch.
       const kernel& product = a.code.is_product() ? a.code : b.code;
@@ -226,9 +218,9 @@ class fusion {
     }
     std::size_t large = 0, sums = 0;
     for (const auto& i : both.body) sums += i.span == span_of::row || i.span == span_of::both;
-    if (sums > most_gpu_sums) throw refusal{"too many sums over the rows", ir::no_node};
+    if (sums > target_.most_row_sums) throw refusal{"too many sums over the rows", ir::no_node};
     for (const auto& u : both.buffers) large += bytes(u.id) >= 4096;
-    if (large > most_gpu_buffers && !feeds(a, b) && !feeds(b, a))
+    if (large > target_.most_arrays && !feeds(a, b) && !feeds(b, a))
       throw refusal{"too many arrays for one kernel", ir::no_node};
   }
 

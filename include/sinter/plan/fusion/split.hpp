@@ -51,7 +51,7 @@ inline std::int64_t slices_of(const blas_call& c, const dim& terms, const target
 SINTER_API series<split_product> products_to_split(const ir::graph& g, const series<kernel>& kernels,
                                                    std::span<const std::int64_t> hints, const target& t) {
   series<split_product> out;
-  if (!t.gpu || !t.blas) return out;
+  if (!t.blas) return out;
   const auto level = detail::levels_of(kernels);
   std::size_t last = 0;
   for (std::size_t k = 0; k < kernels.size(); ++k)

@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "../../base/series.hpp"
+#include "../../base/strides.hpp"
 #include "kernel.hpp"
 
 namespace sinter::engine::plan {
@@ -38,15 +39,7 @@ inline affine operator+(affine x, const affine& y) {
   return x;
 }
 
-inline series<dim> row_major(const ir::shape& extents) {
-  series<dim> strides(extents.size());
-  dim s = 1;
-  for (std::size_t d = extents.size(); d-- > 0;) {
-    strides[d] = s;
-    s *= extents[d];
-  }
-  return strides;
-}
+using sinter::detail::row_major_strides;
 
 /// The element offset of coordinates under strides.
 inline affine linear(const coordinates& at, const series<dim>& strides, std::size_t axes) {

@@ -164,6 +164,26 @@ struct kernel {
   }
 };
 
+inline bool is_reduction(const instruction& i) { return i.kind == kind::reduce || i.kind == kind::arg_reduce; }
+
+/// True for a value that is the same everywhere, and known before the first loop.
+inline bool is_uniform(const kernel& k, int id) {
+  const auto& i = k.body[static_cast<std::size_t>(id)];
+  return i.axes == 0 && i.stage == 0 && !i.after_rows && !is_reduction(i);
+}
+
+/// True when a store goes elsewhere, or another value there, along some of the axes; one that adds does so at every position.
+inline bool varies(const kernel& k, const store& s, std::uint32_t axes) {
+  if (s.accumulate) return axes != 0;
+  std::uint32_t mask = k.body[static_cast<std::size_t>(s.value)].axes;
+  if (s.at.at.index >= 0) mask |= k.body[static_cast<std::size_t>(s.at.at.index)].axes;
+  for (std::size_t a = 0; a < s.at.at.stride.size(); ++a)
+    if (!s.at.at.stride[a].is(0)) mask |= 1u << a;
+  return (mask & axes) != 0;
+}
+
+inline bool is_uniform_store(const kernel& k, const store& s) { return is_uniform(k, s.value) && !varies(k, s, ~0u); }
+
 inline bool uses(const kernel& k, int buffer) {
   for (const auto& b : k.buffers)
     if (b.id == buffer) return true;

@@ -66,7 +66,7 @@ class halving {
 /// Throws refusal where a launch cannot take the parameters of the roots' kernel.
 SINTER_API void check_parameters(const ir::graph& g, const series<root>& roots, const memory_map& memory,
                                  const kernel& k, const target& t) {
-  if (!t.gpu || detail::parameter_bytes(k, memory.hints.size()) <= t.parameter_bytes) return;
+  if (detail::parameter_bytes(k, memory.hints.size()) <= t.parameter_bytes) return;
   const node_id half = roots.size() == 1 ? detail::halving(g, memory, roots[0]).middle() : ir::no_node;
   if (roots.size() > 1 || half != ir::no_node) throw refusal{"more operands than a launch takes", half};
 }

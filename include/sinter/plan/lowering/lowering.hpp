@@ -149,7 +149,7 @@ class lowering {
       const auto through = lowering_of(v.code).through;
       if (through == nullptr) throw refusal{"an operand of a matrix product has to be in memory", id};
       if (reads_offset(v))
-        return {buffer(k_, g_, memory_, v.in[0], false), linear(at, row_major(v.extents), axes.size())};
+        return {buffer(k_, g_, memory_, v.in[0], false), linear(at, row_major_strides(v.extents), axes.size())};
       at = through(*this, id, at, axes);
       id = v.in[0];
     }
@@ -172,7 +172,10 @@ class lowering {
   /// A store of the whole of a root's node, computed as instruction `value` at `at`.
   void store(const root& r, const coordinates& at, int value) {
     k_.stores.push_back(
-        {value, {buffer(k_, g_, memory_, r.target, true), linear(at, row_major(g_[r.value].extents), n())}, false, {}});
+        {value,
+         {buffer(k_, g_, memory_, r.target, true), linear(at, row_major_strides(g_[r.value].extents), n())},
+         false,
+         {}});
     placed_[r.target] = {at, value};
   }
 
@@ -192,7 +195,7 @@ class lowering {
   /// True for what is in memory in row-major order before this kernel runs.
   bool is_dense(node_id id) const {
     return memory_.stored[id] && !targets_.count(id) &&
-           (memory_.strides[id].empty() || memory_.strides[id] == row_major(g_[id].extents));
+           (memory_.strides[id].empty() || memory_.strides[id] == row_major_strides(g_[id].extents));
   }
 
   /// True for a reshape of what is dense: an offset is all that a read of it needs.
@@ -220,7 +223,7 @@ class lowering {
     for (std::size_t d = 0; d < r.start.size(); ++d) to[d] = to[d] + constant_coordinate(r.start[d], n());
     out.value = value;
     out.at = {buffer(k_, g_, memory_, r.target, true),
-              linear(to, row_major(r.in_own_order ? r.extents : target.extents), n())};
+              linear(to, row_major_strides(r.in_own_order ? r.extents : target.extents), n())};
     k_.stores.push_back(std::move(out));
     if (r.value == r.target) placed_[r.target] = {std::move(to), value};
   }
@@ -247,7 +250,7 @@ class lowering {
   /// Row-major of nothing, so that its reads stay in loops of no step: strides of 0 would let them out.
   series<dim> strides_of(node_id id) const {
     const bool nothing = ir::product(g_[id].extents).is(0);
-    return nothing || memory_.strides[id].empty() ? row_major(g_[id].extents) : memory_.strides[id];
+    return nothing || memory_.strides[id].empty() ? row_major_strides(g_[id].extents) : memory_.strides[id];
   }
 
   static constexpr std::size_t most_instructions = 4096;

@@ -52,9 +52,9 @@ inline division divide_axes(const kernel& k, const target& t) {
     if (i.kind == kind::arg_reduce)
       for (int a : i.over) d.inner |= 1u << a;
   if (d.inner && sets.size() == 1) return d;
-  // A GPU splits one long row over its blocks.
-  if (sets.count(all) && sets.size() == 1) return t.gpu ? division{all, 0} : division{last, all & ~last};
-  if (t.gpu && sets.size() == 1) {
+  // One long row is split over blocks of threads.
+  if (sets.count(all) && sets.size() == 1) return t.rows_over_threads ? division{all, 0} : division{last, all & ~last};
+  if (t.rows_over_threads && sets.size() == 1) {
     // One set of axes is reduced: neighbouring threads go where neighbouring memory is.
     const std::uint32_t reduced = *sets.begin(), contiguous = contiguous_axes(k);
     if ((contiguous & reduced) && !(contiguous & ~reduced)) return {reduced, 0};
@@ -264,11 +264,11 @@ inline void schedule_rows(kernel& k, std::span<const std::int64_t> hints, const 
   bool ordered = false;
   for (const auto& s : k.stores) ordered |= s.accumulate;
   for (const auto& i : k.body) ordered |= i.kind == kind::arg_reduce;
-  if (!t.gpu && k.axes.size() == 1 && !ordered && k.axes[0].extent.evaluate(hints) >= 2 * block_elements)
+  if (!t.rows_over_threads && k.axes.size() == 1 && !ordered && k.axes[0].extent.evaluate(hints) >= 2 * block_elements)
     k.block = block_elements;
   assign_stages(k);
   for (axis& a : k.axes) a.hint = a.extent.evaluate(hints);
-  if (t.gpu) return;
+  if (t.rows_over_threads) return;
   keep_costly(k, hints);
   choose_chunks(k, hints);
 }
@@ -345,7 +345,7 @@ SINTER_API void schedule(kernel& k, std::span<const std::int64_t> hints, const t
     return;
   }
   if (k.is_scan()) return detail::assign_scan_roles(k);
-  const std::uint32_t reduced = t.gpu ? 0 : detail::reduced_above_columns(k);
+  const std::uint32_t reduced = t.rows_over_threads ? 0 : detail::reduced_above_columns(k);
   if (!reduced) return detail::schedule_rows(k, hints, t);
   const kernel lowered = k;
   try {

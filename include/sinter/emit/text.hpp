@@ -1,0 +1,54 @@
+// emit/text.hpp: names of types, identities and comments as text: what the printers of every target share.
+#pragma once
+
+#include "../base/series.hpp"
+#include "writer.hpp"
+
+namespace sinter::engine::emit {
+
+using ir::dim;
+using plan::instruction;
+using plan::kernel;
+using plan::kind;
+using plan::role;
+using plan::span_of;
+
+/// The dtype that a value is computed in.
+constexpr dtype compute_type(dtype t) { return t == dtype::f16 || t == dtype::bf16 ? dtype::f32 : t; }
+
+inline std::string element_name(dtype t) { return std::string(is_bool(t) ? "b8" : dtype_name(t)); }
+inline std::string memory_type(dtype t) { return "t_" + element_name(t); }
+inline std::string scalar_type(dtype t) { return "s_" + element_name(compute_type(t)); }
+inline std::string vector_type(dtype t) { return "v_" + element_name(compute_type(t)); }
+
+/// The value that leaves the other operand of a combiner unchanged, in the type that values are computed in.
+inline std::string identity_of(ir::op combiner, dtype t) {
+  const dtype c = compute_type(t);
+  return literal(c, ir::combiner_identity(combiner, c));
+}
+
+/// True when `text` calls `function`.
+inline bool calls(const std::string& text, std::string_view function) {
+  for (auto at = text.find(function); at != std::string::npos; at = text.find(function, at + 1)) {
+    const char before = at ? text[at - 1] : ' ';
+    const char after = at + function.size() < text.size() ? text[at + function.size()] : ' ';
+    if (!std::isalnum(static_cast<unsigned char>(before)) && before != '_' && (after == '(' || after == '<'))
+      return true;
+  }
+  return false;
+}
+
+/// A part of a prelude, and the functions that call for it; none: always.
+struct piece {
+  std::string_view text;
+  series<std::string_view> functions;
+};
+
+/// What may stand in a comment: nothing that could end or continue it.
+inline std::string comment(std::string text) {
+  for (char& c : text)
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '.') c = ' ';
+  return text;
+}
+
+}  // namespace sinter::engine::emit
