@@ -122,11 +122,12 @@ TEST_CASE("movement") {
     check_twice(squared([](const value& v) { return slice(v, {2, 2, 1}, {2, 3, 1}, {-2, -2, 7}); }), {x});
     check_twice(squared([](const value& v) { return slice(v, {2, 0, 1}, {2, 3, 1}, {-2, -2, 7}); }), {x});
   }
-  SUBCASE("a slice of rank 8") {
+  SUBCASE("a slice of as many axes as there may be") {
     check_twice(squared([](const value& v) {
-                  return slice(v, {2, 1, 1, 2, 1, 1, 1, 2}, {0, 0, 0, 1, 0, 0, 0, 3}, {2, 1, 1, 2, 1, 1, 1, -3});
+                  return slice(v, {2, 1, 1, 2, 1, 1, 1, 1, 1, 1, 1, 2}, {0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 3},
+                               {2, 1, 1, 2, 1, 1, 1, 1, 1, 1, 1, -3});
                 }),
-                {positive({3, 1, 1, 4, 1, 1, 1, 4}, 5)});
+                {positive({3, 1, 1, 4, 1, 1, 1, 1, 1, 1, 1, 4}, 5)});
   }
   SUBCASE("pad") {
     check_twice(squared([](const value& v) { return pad(v, {1, 0, 2}, {0, 3, 1}, 7.0); }), {x});

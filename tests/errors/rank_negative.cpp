@@ -1,5 +1,5 @@
 // expect: error
-// match: \[tensor\] a rank of 0 to 8 or a static shape stands behind the dtype
+// match: \[tensor\] a rank of 0 to 12 or a static shape stands behind the dtype
 // lines: 30
 
 #include <sinter/sinter.hpp>

@@ -226,6 +226,20 @@ TEST_CASE("indexing") { on_layouts(indexing); }
 TEST_CASE("products") { on_layouts(products); }
 TEST_CASE("networks") { on_layouts(networks); }
 
+TEST_CASE("as many axes as there may be") {
+  rows r;
+  const auto x = ops::between<f64, 12>({2, 1, 3, 1, 2, 1, 2, 2, 1, 3, 2, 2}, -2, 2, 3);
+  const auto turned = permute<11, 0, 9, 2, 7, 4, 6, 5, 8, 3, 10, 1>(x);
+  r.smooth(
+      "permute", [](const auto& t) { return permute<3, 1, 2, 0, 11, 10, 4, 5, 6, 7, 8, 9>(t) * 2.0; }, turned);
+  r.smooth(
+      "reduce", [](const auto& t) { return sum(exp(t), axis<0, 2, 10>); }, turned);
+  r.smooth(
+      "reshape", [](const auto& t) { return sin(reshape(t, 6, -1)); }, turned);
+  r.smooth(
+      "slice, broadcast", [](const auto& t) { return slice<2>(t, 1, to_end, 2) * t; }, turned);
+}
+
 TEST_CASE("one element and nothing") {
   rows r;
   const auto walk = [&](const tensor<f64, 2>& x, const tensor<f64, 2>& m) {

@@ -13,7 +13,7 @@ namespace sinter {
 inline constexpr std::int64_t dyn = -1;
 
 /// Tensors have at most so many axes.
-inline constexpr int max_rank = 8;
+inline constexpr int max_rank = 12;
 
 /// Rank and extents; `dims(2)` is rank 2 with both extents dynamic, `dims{dyn, 64}` fixes the second.
 struct dims {

@@ -99,7 +99,7 @@ SINTER_API std::string program(const ir::graph& g, const series<spelled_input>& 
   std::string out = detail::comment("Written by sinter::minimize. It found:\n" + what) +
                     "// Build it like any program that uses sinter; it returns 1 as long as this happens.\n"
                     "#include <cmath>\n#include <cstdio>\n#include <limits>\n\n"
-                    "#include <sinter/engine.hpp>\n#include <sinter/verify.hpp>\n\n" +
+                    "#include <sinter/sinter.hpp>\n\n" +
                     detail::operators(g) +
                     "int main() {\n  using namespace sinter;\n  ir::graph g;\n  series<ir::node_id> n;\n";
   for (std::size_t k = 0; k < symbols; ++k) {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "../../emulator/select.hpp"
-#include "support.hpp"
+#include "../support.hpp"
 
 namespace support {
 

@@ -61,7 +61,7 @@ auto stacked_tree(const Y& y, dim length, location at, Leaf&& leaf) {
       "scan", at,
       [&]<class E, dims S>(const tensor<E, S>& x) {
         static_assert(S.rank < max_rank,
-                      "sinter: [scan] a stack has one axis more than a step's result; 8 is the most");
+                      "sinter: [scan] a stack has one axis more than a step's result; 12 is the most");
         index_array<S.rank + 1> extents{length};
         std::copy(x.shape().begin(), x.shape().end(), extents.begin() + 1);
         return leaf(x, tensor<E, behind_length<S>()>(), extents);

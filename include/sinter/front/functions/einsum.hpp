@@ -19,7 +19,7 @@ consteval einsum_rules::notation parsed() {
   static_assert(n.error != fault::character,
                 "sinter: [einsum] labels are letters; only '...', ',', '->' and spaces stand between them");
   static_assert(n.error != fault::ellipsis, "sinter: [einsum] dots are '...', once in an operand and in the result");
-  static_assert(n.error != fault::rank, "sinter: [einsum] more than 8 labels");
+  static_assert(n.error != fault::rank, "sinter: [einsum] more than 12 labels");
   static_assert(n.error != fault::operands, "sinter: [einsum] one to four operands; multiply them in steps");
   static_assert(n.error != fault::arrow, "sinter: [einsum] write the operands, then '->', then the result, once");
   static_assert(n.error != fault::result_repeated, "sinter: [einsum] a label repeats in the result");
@@ -128,7 +128,7 @@ auto contract(location at, const A& a, const B& b, const Rest&... rest) {
   constexpr labels lb = N.operand[Next];
   constexpr auto c = einsum_rules::classify(La, lb, still_needed(N, Next + 1));
   static_assert(!too_many(c.batch + c.rows, c.cols),
-                "sinter: [einsum] a product of two operands would have more than 8 axes");
+                "sinter: [einsum] a product of two operands would have more than 12 axes");
   const auto left = sum_labels<La, c.a_summed>(a, at);
   const auto right = sum_labels<lb, c.b_summed>(b, at);
   const auto product = multiply_labels<c, without(La, c.a_summed), without(lb, c.b_summed)>(left, right, at);

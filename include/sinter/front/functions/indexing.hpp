@@ -132,7 +132,7 @@ auto take(const X& x, const I& index, axis_t<A> = {}, location where = location:
   detail::check_index_dtype<detail::named::take, I>();
   constexpr int place = detail::checked_axes<detail::named::take, X::rank, A>()[0];
   constexpr auto shape = op_shapes::take(X::static_shape, I::static_shape, place);
-  static_assert(shape.error == nullptr, "sinter: [take] the result would have more than 8 axes");
+  static_assert(shape.error == nullptr, "sinter: [take] the result would have more than 12 axes");
   const auto from = detail::untyped(x, at), indices = detail::untyped(index, at);
   const dims result = op_shapes::take(from.extents, indices.extents, place).shape;
   detail::check_readable("take", from.extents, place, result, at);
@@ -167,7 +167,7 @@ template <class T, dims Classes, class I>
 auto one_hot_of(const I& index, dim n, location at) {
   check_index_dtype<named::one_hot, I>();
   constexpr bool room = I::rank < max_rank;
-  static_assert(room, "sinter: [one_hot] the result would have more than 8 axes");
+  static_assert(room, "sinter: [one_hot] the result would have more than 12 axes");
   if constexpr (!room) {
     return index;
   } else {

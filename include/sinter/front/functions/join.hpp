@@ -29,7 +29,7 @@ auto concat_all(location at, const First& first, const Rest&... rest) {
 /// Where stack's new axis goes.
 template <int Axis, class X>
 consteval int stack_place() {
-  static_assert(X::rank < max_rank, "sinter: [stack] the result would have more than 8 axes");
+  static_assert(X::rank < max_rank, "sinter: [stack] the result would have more than 12 axes");
   return checked_axes<named::stack, X::rank + 1, Axis>()[0];
 }
 
@@ -246,7 +246,7 @@ template <tensor_like X, std::size_t R>
 auto tile(const X& x, const dim (&repeats)[R], location where = location::current()) {
   const location at = where.in("tile");
   constexpr int rank = X::rank > int(R) ? X::rank : int(R);
-  static_assert(rank <= max_rank, "sinter: [tile] the result would have more than 8 axes");
+  static_assert(rank <= max_rank, "sinter: [tile] the result would have more than 12 axes");
   auto h = detail::untyped(x, at);
   dims extents(rank);
   for (int i = 0; i < rank; ++i) extents[i] = i < rank - X::rank ? dim(1) : h.extents[i - (rank - X::rank)];
@@ -270,7 +270,7 @@ auto tile(const X& x, const dim (&repeats)[R], location where = location::curren
 template <dims Repeats, tensor_like X>
 auto tile(const X& x, location at = location::current()) {
   constexpr int rank = X::rank > Repeats.rank ? X::rank : Repeats.rank;
-  static_assert(rank <= max_rank, "sinter: [tile] the result would have more than 8 axes");
+  static_assert(rank <= max_rank, "sinter: [tile] the result would have more than 12 axes");
   static_assert(detail::none_negative(Repeats), "sinter: [tile] a number of repeats is negative; give 0 or more");
   constexpr dims shape = [] {
     dims d(rank);

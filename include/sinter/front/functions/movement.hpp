@@ -36,7 +36,7 @@ SINTER_STATIC_SHAPE(broadcast_to_shape, op_shapes::broadcast_to(X, Rest...),
                     "[broadcast_to] an extent of X is neither 1 nor the wanted one, or X has more axes")
 SINTER_STATIC_SHAPE(squeeze_shape, op_shapes::squeeze(X, Rest...), "[squeeze] an axis of X to drop is not of extent 1")
 SINTER_STATIC_SHAPE(expand_shape, op_shapes::expand_dims(X, Rest...),
-                    "[expand_dims] the result would have more than 8 axes")
+                    "[expand_dims] the result would have more than 12 axes")
 #undef SINTER_STATIC_SHAPE
 
 template <class X, dims To>

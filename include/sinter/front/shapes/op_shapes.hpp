@@ -24,7 +24,7 @@ struct outcome {
 constexpr outcome refuse(const char* error, const char* hint) { return {{}, error, hint}; }
 
 constexpr outcome limited(const dims& d) {
-  return d.rank > max_rank ? refuse("the result would have more than 8 axes", "join axes with reshape first")
+  return d.rank > max_rank ? refuse("the result would have more than 12 axes", "join axes with reshape first")
                            : outcome{d};
 }
 
@@ -97,7 +97,7 @@ constexpr outcome reduce(const dims& x, const axis_list& axes, bool keep) {
 
 /// `to` may hold one `dyn`: the extent that the others leave over.
 constexpr outcome reshape(const dims& x, dims to) {
-  if (to.rank > max_rank) return refuse("more than 8 extents", "join axes");
+  if (to.rank > max_rank) return refuse("more than 12 extents", "join axes");
   if (too_many(to)) return refuse_size();
   int open = -1;
   dim rest = 1;
@@ -128,7 +128,7 @@ constexpr outcome permute(const dims& x, const axis_list& perm) {
 }
 
 constexpr outcome broadcast_to(const dims& x, const dims& to) {
-  if (to.rank > max_rank) return refuse("more than 8 extents", "join axes");
+  if (to.rank > max_rank) return refuse("more than 12 extents", "join axes");
   if (x.rank > to.rank) return refuse("the operand has more axes than the result", "squeeze or reshape it first");
   dims d = to;
   for (int i = 0; i < x.rank; ++i) {

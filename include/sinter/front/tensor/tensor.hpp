@@ -89,7 +89,7 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
                 "sinter: [tensor] the dtypes are float, double, f16, bf16, bool, std::int8_t to std::int64_t and "
                 "std::uint8_t to std::uint64_t");
   static_assert(Shape.rank >= 0 && Shape.rank <= max_rank,
-                "sinter: [tensor] a rank of 0 to 8 or a static shape stands behind the dtype: tensor<float, 2>, "
+                "sinter: [tensor] a rank of 0 to 12 or a static shape stands behind the dtype: tensor<float, 2>, "
                 "tensor<float, dims{dyn, 64}>");
 
  public:

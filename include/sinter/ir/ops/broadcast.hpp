@@ -23,7 +23,7 @@ struct broadcast_op : linear, without_attributes, without_rounding {
     copy_view(x, strides, 0, out);
   }
   static value vjp(const site& s, std::size_t, const value& ct) {
-    const shape& from = s.in(0).extents();
+    const shape from = s.in(0).extents();
     return reshape(reduce(ct, op::add, repeated(from, s.n().extents)), from);
   }
 };

@@ -28,7 +28,7 @@ struct op_lowering {
 };
 
 /// The row of an op. (ops/table.hpp)
-inline const op_lowering& lowering_of(ir::op code);
+SINTER_API const op_lowering& lowering_of(ir::op code);
 
 class lowering {
  public:

@@ -44,7 +44,7 @@ inline constexpr op_lowering lowerings[] = {
 
 }  // namespace detail
 
-inline const op_lowering& lowering_of(ir::op code) {
+SINTER_API const op_lowering& lowering_of(ir::op code) {
   if (ir::is_pointwise(code)) return detail::pointwise_lowering;
   return detail::lowerings[static_cast<int>(code) - ir::pointwise_count];
 }
