@@ -238,6 +238,7 @@ TEST_CASE("as many axes as there may be") {
       "reshape", [](const auto& t) { return sin(reshape(t, 6, -1)); }, turned);
   r.smooth(
       "slice, broadcast", [](const auto& t) { return slice<2>(t, 1, to_end, 2) * t; }, turned);
+  r.w.run();
 }
 
 TEST_CASE("one element and nothing") {
