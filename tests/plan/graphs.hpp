@@ -69,7 +69,7 @@ inline fused fuse_to(std::initializer_list<value> outputs, std::vector<std::int6
   memory_map m;
   m.strides.resize(g.size());
   m.hints = std::move(hints);
-  return fuse(g, m);
+  return fuse(g, m, {}, true);
 }
 
 inline std::string text(const affine& at) {

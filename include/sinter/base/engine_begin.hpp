@@ -51,6 +51,7 @@
 #include <new>
 #include <numeric>
 #include <optional>
+#include <queue>
 #include <set>
 #include <span>
 #include <stdexcept>

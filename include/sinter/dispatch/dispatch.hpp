@@ -111,7 +111,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     for (const auto& e : now->all()) order.push_back(e.get());
     sort_stably(order, [](const auto* a, const auto* b) { return a->used.load() > b->used.load(); });
     for (const auto* e : order) {
-      out.specialisations.push_back({e->why, e->when.in_words(), sizes_of(*e), e->describe()});
+      out.specialisations.push_back({e->why, e->when.in_words(), sizes_of(*e), e->describe(true)});
       for (const break_report& b : out.specialisations.back().what.breaks)
         if (std::count(out.breaks.begin(), out.breaks.end(), b) == 0) out.breaks.push_back(b);
     }

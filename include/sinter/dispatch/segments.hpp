@@ -278,9 +278,9 @@ SINTER_API void segments_run::add(const segments_run& more) {
   if (!more.closes.why.empty()) closes = more.closes;
 }
 
-SINTER_API report segments_run::describe() const {
+SINTER_API report segments_run::describe(bool reasons) const {
   report all;
-  for (const auto& p : programs) reporting::join(all, p->describe());
+  for (const auto& p : programs) reporting::join(all, reasons ? p->explain() : p->describe());
   all.breaks = breaks;
   return all;
 }

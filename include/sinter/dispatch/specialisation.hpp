@@ -41,16 +41,16 @@ struct specialisation : served {
 
   bool reads_values() const { return kind == standing::native || kind == standing::refused; }
 
-  report describe() const {
+  report describe(bool reasons = false) const {
     report out;
     if (const program* const p = now.load(std::memory_order_acquire)) {
-      out = p->describe();
+      out = reasons ? p->explain() : p->describe();
     } else {
       const std::lock_guard lock(reading_);
       segments_run all = did_;
       for (const noted& n : segments_)
         if (auto q = n.alive.lock()) all.programs.push_back(std::move(q));
-      out = all.describe();
+      out = all.describe(reasons);
     }
     if (out.problem.empty() && out.backend == interpreter) out.problem = beyond;
     return out;

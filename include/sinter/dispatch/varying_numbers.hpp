@@ -221,6 +221,7 @@ class supplied_program final : public program {
   }
   std::size_t output_count() const override { return now().output_count(); }
   const report& describe() const override { return now().describe(); }
+  report explain() const override { return now().explain(); }
 
  private:
   const program& now() const { return *kernels_->now.load(std::memory_order_acquire); }

@@ -194,6 +194,8 @@ class program {
   /// Number of results.
   virtual std::size_t output_count() const = 0;
   virtual const report& describe() const = 0;
+  /// The same with report::apart, which is worked out now.
+  virtual report explain() const { return describe(); }
 };
 
 /// Rewrites, plans, emits, compiles and loads a traced graph for arguments laid out like `arguments`, for the device that

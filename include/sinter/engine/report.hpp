@@ -72,7 +72,7 @@ struct report {
   std::string graph;                ///< the rewritten graph
   series<std::string> sources;      ///< one text per kernel
   series<kernel_report> steps;      ///< one per kernel, in the order in which they run
-  /// Every pair of kernels of one graph that touch an array in common; others would move no byte less as one.
+  /// Of explain(): every pair of kernels of one graph that touch an array in common; others would move no byte less as one.
   series<apart_report> apart;
   series<stage_report> stages;  ///< of the compilation
   /// Where the function reads values; the numbers above are then sums over the segments that have run.

@@ -60,8 +60,8 @@ struct segments_run {
 
   /// All but programs.
   SINTER_API void add(const segments_run& more);
-  /// All programs as one.
-  SINTER_API report describe() const;
+  /// All programs as one; with `reasons` as they explain themselves.
+  SINTER_API report describe(bool reasons = false) const;
 };
 
 /// What it takes to read a value while the traced function still runs: the call that it is traced for.

@@ -171,6 +171,11 @@ class bound_program final : public program {
 
   std::size_t output_count() const override { return code_->results.size(); }
   const report& describe() const override { return code_->about; }
+  report explain() const override {
+    report out = code_->about;
+    if (out.apart.empty() && code_->reasons) out.apart = code_->reasons(*code_);
+    return out;
+  }
 
  private:
   /// The numbers for some sizes, and on a GPU their recorded calls.

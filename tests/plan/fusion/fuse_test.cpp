@@ -26,7 +26,7 @@ fused fuse_gradient(graph& g, const value& y, const value& weight, std::vector<v
   const graph rewritten = sinter::engine::rewrite::run_all(g);
   memory_map m;
   m.strides.resize(rewritten.size());
-  return fuse(rewritten, m);
+  return fuse(rewritten, m, {}, true);
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace {
 fused plan_of(const graph& g) {
   memory_map m;
   m.strides.resize(g.size());
-  return fuse(g, m);
+  return fuse(g, m, {}, true);
 }
 
 values doubled(const value& x) {

@@ -62,6 +62,8 @@ struct code {
   std::shared_ptr<void> plan;                  ///< what it needs
   std::shared_ptr<const sized> fixed;          ///< where there are no open sizes
   report about;
+  sinter::detail::callback<series<apart_report>(const code&)>
+      reasons;                      ///< plans once more, and tells why kernels are apart
   reporting::page* page = nullptr;  ///< while it is compiled, where SINTER_TRACE asks for one
   anatomy* inside = nullptr;        ///< while it is compiled, where somebody wants to know
   run::clock::time_point began = run::clock::now();
@@ -76,6 +78,9 @@ struct code {
     about.stages.push_back({name, done, milliseconds(run::clock::now()) - done});
   }
 };
+
+/// Whether compilation itself tells why kernels are apart: for the log, or a page.
+inline bool wants_reasons(const code& c) { return c.page != nullptr || logs::enabled("fusion"); }
 
 /// Reports what the kernels are, and which stayed apart; step number[k] of the program is where kernel k runs.
 inline void report_kernels(code& c, const ir::graph& g, const series<plan::kernel>& kernels,

@@ -38,11 +38,11 @@ void for_each_plan(Plan& p, F&& f) {
 }
 
 inline cpu_plan plan_cpu(code& c, const ir::graph& g, const series<char>& copied, const memory_rule& memory,
-                         const std::string& within) {
+                         const std::string& within, bool reasons) {
   cpu_plan p;
   p.graph = with_dense_operands(g, copied);
   p.results = separate_results(p.graph);
-  p.fused = plan::fuse(p.graph, memory(p.graph, p.results));
+  p.fused = plan::fuse(p.graph, memory(p.graph, p.results), {}, reasons);
   p.first_step = c.about.steps.size();
   series<std::size_t> number = p.in_turn();
   for (auto& n : number) n += p.first_step;
@@ -63,7 +63,7 @@ inline cpu_plan plan_cpu(code& c, const ir::graph& g, const series<char>& copied
           [&](const ir::graph& body, const series<result_spec>& results) {
             return memory_of_part(body, results, given, hints_of(c.layout));
           },
-          within + ir::name(step) + ": "));
+          within + ir::name(step) + ": ", reasons));
     }
   }
   return p;
@@ -104,10 +104,20 @@ inline run::sequence assemble_cpu(const cpu_plan& p, std::span<const run::built>
 inline void generate_cpu(code& c, const ir::graph& g, std::span<const argument> arguments, const options&) {
   series<char> copied;
   for (const auto& a : arguments) copied.push_back(!is_row_major(a));
+  const auto layout = make_on_heap<plan::memory_map>();
   cpu_plan p = plan_cpu(
       c, g, copied,
-      [&](const ir::graph& separate, const series<result_spec>&) { return layout_of(separate, arguments, c.layout); },
-      "");
+      [&](const ir::graph& separate, const series<result_spec>&) {
+        return *layout = layout_of(separate, arguments, c.layout);
+      },
+      "", wants_reasons(c));
+  c.reasons = [copied, layout](const code& made) {
+    code again;
+    again.layout = made.layout;
+    plan_cpu(
+        again, made.graph, copied, [&](const ir::graph&, const series<result_spec>&) { return *layout; }, "", true);
+    return again.about.apart;
+  };
   c.results = p.results;
   c.stage("plan");
   series<std::string> texts;

@@ -88,17 +88,18 @@ inline series<series<std::size_t>> launches_of(const series<plan::kernel>& kerne
 }
 
 inline cuda_plan plan_cuda(code& c, const ir::graph& g, const series<char>& copied, const memory_rule& memory,
-                           const plan::target& target, const emit::cuda_target& printed, const std::string& within) {
+                           const plan::target& target, const emit::cuda_target& printed, const std::string& within,
+                           bool reasons) {
   cuda_plan p;
   p.target = target;
   p.graph = with_dense_operands(g, copied);
   p.results = separate_results(p.graph);
   const auto hints = hints_of(c.layout);
-  plan::fused fused = plan::fuse(p.graph, memory(p.graph, p.results), target);
+  plan::fused fused = plan::fuse(p.graph, memory(p.graph, p.results), target, reasons);
   if (const auto split = plan::products_to_split(p.graph, fused.kernels, hints, target); !split.empty()) {
     p.graph = plan::with_slices(p.graph, split);
     p.results = separate_results(p.graph);
-    fused = plan::fuse(p.graph, memory(p.graph, p.results), target);
+    fused = plan::fuse(p.graph, memory(p.graph, p.results), target, reasons);
   }
   p.first_step = c.about.steps.size();
   series<std::size_t> number(fused.kernels.size()), reported;
@@ -140,7 +141,7 @@ inline cuda_plan plan_cuda(code& c, const ir::graph& g, const series<char>& copi
           [&](const ir::graph& body, const series<result_spec>& results) {
             return memory_of_part(body, results, given, hints);
           },
-          target, printed, within + ir::name(step) + ": "));
+          target, printed, within + ir::name(step) + ": ", reasons));
     }
   }
   return p;
@@ -289,12 +290,23 @@ inline void generate_cuda(code& c, const ir::graph& g, std::span<const argument>
                                  .deterministic = how.deterministic,
                                  .tf32 = tf32,
                                  .parameter_bytes = planned.parameter_bytes};
+  const auto layouts = make_on_heap<series<plan::memory_map>>();  // of the graph, and of that with products in slices
   cuda_plan p = plan_cuda(
       c, g, copied,
       [&](const ir::graph& separate, const series<result_spec>&) {
-        return device_layout_of(separate, arguments, c.layout);
+        layouts->push_back(device_layout_of(separate, arguments, c.layout));
+        return layouts->back();
       },
-      planned, target, "");
+      planned, target, "", wants_reasons(c));
+  c.reasons = [copied, layouts, planned, target](const code& made) {
+    code again;
+    again.layout = made.layout;
+    std::size_t turn = 0;
+    plan_cuda(
+        again, made.graph, copied, [&](const ir::graph&, const series<result_spec>&) { return (*layouts)[turn++]; },
+        planned, target, "", true);
+    return again.about.apart;
+  };
   c.results = p.results;
   c.stage("plan");
   series<std::string> texts;

@@ -70,13 +70,15 @@ inline int clamped(kernel& k, int index, const dim& extent, std::size_t rank) {
   return combined(k, ir::op::minimum, low, position(k, constant_coordinate(extent - dim(1), rank)));
 }
 
-/// The scan `v` of values; `along` is the coordinate on the scanned dimension.
-SINTER_API int scan(kernel& k, const ir::node& v, series<int> args, const affine& along) {
+/// The scan `id` of values; `along` is the coordinate on the scanned dimension.
+SINTER_API int scan(kernel& k, const ir::graph& g, node_id id, series<int> args, const affine& along) {
+  const ir::node& v = g[id];
   instruction i;
   i.kind = kind::scan;
   i.code = v.attr.combiner;
   i.type = v.type;
   i.where = v.where;
+  i.origin = id;
   i.args = std::move(args);
   i.reverse = v.attr.ints[1] != 0;
   for (std::size_t a = 0; a < along.stride.size(); ++a)

@@ -76,12 +76,13 @@ struct instruction {
   bool reverse = false;    ///< scan: later positions instead of earlier ones
   std::uint32_t axes = 0;  ///< bit a: the value varies along axis a
   span_of span = span_of::none;
-  int stage = 0;               ///< number of inner reductions that must have finished
-  bool after_rows = false;     ///< needs a reduction along the rows: runs when all chunks are combined
-  bool kept = false;           ///< saved per row for later passes instead of being computed again
-  int last_pass = 0;           ///< the last pass over a row that computes or loads it
-  node_id node = ir::no_node;  ///< compute: what it is the value of, if of a node
-  location where;
+  int stage = 0;                 ///< number of inner reductions that must have finished
+  bool after_rows = false;       ///< needs a reduction along the rows: runs when all chunks are combined
+  bool kept = false;             ///< saved per row for later passes instead of being computed again
+  int last_pass = 0;             ///< the last pass over a row that computes or loads it
+  node_id node = ir::no_node;    ///< compute: what it is the value of, if of a node
+  node_id origin = ir::no_node;  ///< the node for which it is there, if any
+  location where;                ///< of the origin
 };
 
 struct store {

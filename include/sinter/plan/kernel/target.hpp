@@ -17,10 +17,12 @@ struct target {
       std::numeric_limits<std::size_t>::max();  ///< large ones, of kernels between which no value passes
   std::size_t most_row_sums = std::numeric_limits<std::size_t>::max();
   std::int64_t parameter_bytes = std::numeric_limits<std::int64_t>::max();  ///< what a launch's parameters may take
-  int multiprocessors = 0;                                                  ///< that share out tiles of products
-  bool blas = false;     ///< products that a BLAS call can express, with what may follow them, become one
-  bool tf32 = false;     ///< products of f32 may round their operands, and matrix units do them
-  bool overlap = false;  ///< kernels that do not wait for one another run side by side
+  double bytes_per_operation =
+      0.4;                  ///< what memory moves while one is done on an element; a costly one takes ten times that
+  int multiprocessors = 0;  ///< that share out tiles of products
+  bool blas = false;        ///< products that a BLAS call can express, with what may follow them, become one
+  bool tf32 = false;        ///< products of f32 may round their operands, and matrix units do them
+  bool overlap = false;     ///< kernels that do not wait for one another run side by side
 };
 
 /// What differs among GPUs, and among options for one.

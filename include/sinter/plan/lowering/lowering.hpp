@@ -162,6 +162,7 @@ class lowering {
     i.kind = kind::load;
     i.type = g_[id].type;
     i.where = g_[id].where;
+    i.origin = id;
     i.at = {buffer(k_, g_, memory_, id, false), std::move(offset)};
     i.axes = axes_of(k_, i.at.at);
     for (std::size_t k = 0; k < k_.body.size(); ++k)

@@ -54,6 +54,7 @@ struct dot_op : in_memory {
     i.kind = kind::product;
     i.type = v.type;
     i.where = v.where;
+    i.origin = r.value;
     i.axes = ~0u;
     l.store(r, *at, add(l.code(), std::move(i)));
   }

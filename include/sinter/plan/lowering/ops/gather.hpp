@@ -16,6 +16,7 @@ struct gather_op : inlined<gather_op> {
     coordinates below = at;
     const int index = clamped(l.code(), l.value_at(v.in[1], at), g[v.in[0]].extents[axis], l.n());
     l.code().body[static_cast<std::size_t>(index)].where = v.where;
+    l.code().body[static_cast<std::size_t>(index)].origin = id;
     below[axis] = indirect(l.code(), index, l.n());
     return l.value_at(v.in[0], std::move(below));
   }

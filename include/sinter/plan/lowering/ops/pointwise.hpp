@@ -13,7 +13,7 @@ struct pointwise_op : inlined<pointwise_op> {
     i.code = v.code;
     i.type = v.type;
     i.where = v.where;
-    i.node = id;
+    i.node = i.origin = id;
     for (auto in : v.in) {
       i.args.push_back(l.value_at(in, at));
       i.axes |= l.code().body[static_cast<std::size_t>(i.args.back())].axes;

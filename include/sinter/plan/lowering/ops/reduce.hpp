@@ -19,6 +19,7 @@ struct reduction : in_memory {
     i.code = v.attr.combiner;
     i.type = v.type;
     i.where = v.where;
+    i.origin = id;
     i.args = {l.value_at(v.in[0], at)};
     sorted_set<std::size_t> over;
     to.clear();

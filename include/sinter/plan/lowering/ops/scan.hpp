@@ -10,7 +10,7 @@ struct scan_op : in_memory {
     const ir::node& v = l.graph()[id];
     series<int> args;
     for (auto x : v.in) args.push_back(l.value_at(x, at));
-    return scan(l.code(), v, std::move(args), at[static_cast<std::size_t>(v.attr.ints[0])]);
+    return scan(l.code(), l.graph(), id, std::move(args), at[static_cast<std::size_t>(v.attr.ints[0])]);
   }
 };
 

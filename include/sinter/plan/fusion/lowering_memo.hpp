@@ -1,0 +1,100 @@
+// plan/fusion/lowering_memo.hpp: the kernels of sets of roots, each structure lowered and scheduled once.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+
+#include "../kernel/parameters.hpp"
+#include "../lowering/schedule.hpp"
+#include "../lowering/structure.hpp"
+
+namespace sinter::engine::plan::detail {
+
+/// What became of a structure: its kernel, whose nodes are those of the first roots that had it, or why it has none.
+struct outcome {
+  kernel code;
+  series<node_id> nodes;  ///< of the structure, as in `code`
+  std::string refused;    ///< why there is no kernel; of nodes in `nodes`
+  bool failed = false;
+  node_id needs_memory = ir::no_node;
+
+  // What fusion asks of every pair.
+  bool reduces = false, accumulates = false, scans = false;
+};
+
+/// Roots that are lowered: the outcome of their structure, and their own nodes.
+struct lowered_roots {
+  std::shared_ptr<const outcome> what;
+  series<node_id> nodes;
+
+  /// The own node in the place of one of the outcome's.
+  node_id own(node_id of) const {
+    for (std::size_t n = 0; n < nodes.size(); ++n)
+      if (what->nodes[n] == of) return nodes[n];
+    return of;
+  }
+};
+
+class lowering_memo {
+ public:
+  lowering_memo(const ir::graph& g, const memory_map& memory, const target& t, const series<root>& roots)
+      : g_(g), memory_(memory), target_(t), roots_(roots), number_(g.size(), 0) {}
+
+  /// The kernel of roots[which], which ascend by target.
+  lowered_roots of(std::span<const std::uint32_t> which) {
+    structure s = structure_of(g_, memory_, roots_, which, number_);
+    auto& known = known_[std::move(s.key)];
+    if (!known) known = std::make_shared<const outcome>(lowered(which, s.nodes));
+    return {known, std::move(s.nodes)};
+  }
+
+  /// The kernel with the nodes of these roots.
+  kernel code_of(const lowered_roots& x) const {
+    kernel k = x.what->code;
+    sorted_map<node_id, node_id> own;
+    for (std::size_t n = 0; n < x.nodes.size(); ++n) own.emplace(x.what->nodes[n], x.nodes[n]);
+    const auto moved = [&](node_id id) { return id == ir::no_node ? id : own.at(id); };
+    for (auto& b : k.buffers) b.id = static_cast<int>(own.at(static_cast<node_id>(b.id)));
+    for (auto& i : k.body) {
+      i.node = moved(i.node);
+      i.origin = moved(i.origin);
+      if (i.origin != ir::no_node) i.where = g_[i.origin].where;
+    }
+    return k;
+  }
+
+  std::size_t count() const { return known_.size(); }
+
+ private:
+  outcome lowered(std::span<const std::uint32_t> which, const series<node_id>& nodes) const {
+    outcome out;
+    out.nodes = nodes;
+    series<root> roots;
+    for (auto r : which) roots.push_back(roots_[r]);
+    try {
+      out.code = lower(g_, roots, memory_);
+      check_parameters(g_, roots, memory_, out.code, target_);
+      schedule(out.code, memory_.hints, target_);
+    } catch (const refusal& no) {
+      out.failed = true;
+      out.refused = no.why;
+      out.needs_memory = no.needs_memory;
+    } catch (const split_request&) {
+      out.failed = true;
+      out.refused = "the axes have no common refinement";
+    }
+    for (const auto& i : out.code.body) out.reduces = out.reduces || is_reduction(i);
+    for (const auto& s : out.code.stores) out.accumulates = out.accumulates || s.accumulate;
+    out.scans = out.code.is_scan();
+    return out;
+  }
+
+  const ir::graph& g_;
+  const memory_map& memory_;
+  const target& target_;
+  const series<root>& roots_;
+  series<std::uint32_t> number_;
+  std::unordered_map<std::string, std::shared_ptr<const outcome>> known_;
+};
+
+}  // namespace sinter::engine::plan::detail

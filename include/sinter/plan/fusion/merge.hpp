@@ -1,0 +1,311 @@
+// plan/fusion/merge.hpp: which groups become one kernel: greedily, the pair that saves most bytes first.
+#pragma once
+
+#include <queue>
+
+#include "../kernel/sized.hpp"
+#include "../lowering/library_product.hpp"
+#include "cost.hpp"
+#include "group.hpp"
+
+namespace sinter::engine::plan {
+
+/// Most instructions in a kernel that fusion builds.
+inline constexpr std::size_t most_instructions = 160;
+
+namespace detail {
+
+/// Of groups that touch one buffer so many on each side are tried with one of them, the nearest.
+inline constexpr std::size_t most_neighbours = 32;
+
+class merging {
+ public:
+  merging(const ir::graph& g, const memory_map& memory, const target& t, const series<root>& roots, const costs& cost,
+          lowering_memo& lowered, series<group> groups)
+      : g_(g), memory_(memory), target_(t), roots_(roots), cost_(cost), lowered_(lowered), groups_(std::move(groups)) {
+    touching_.resize(g.size());
+    is_output_.assign(g.size(), 0);
+    for (auto id : g.outputs) is_output_[id] = 1;
+    for (group_id a = 0; a < groups_.size(); ++a)
+      for (const use& u : groups_[a].uses) touching_[u.buffer].push_back(a);
+    met_.assign(groups_.size(), no_group);
+    link();
+  }
+
+  void run() {
+    for (group_id a = 0; a < groups_.size(); ++a) consider(a, true);
+    series<group_id> below;
+    while (!pairs_.empty()) {
+      const pair p = pairs_.top();
+      pairs_.pop();
+      group &x = groups_[p.a], &y = groups_[p.b];
+      if (order_.now(p.a) != p.a || order_.now(p.b) != p.b || x.version != p.of_a || y.version != p.of_b) continue;
+      if (order_.around(p.a, p.b, below) != no_group) continue;
+      ++tried;
+      group both;
+      if (!together(p.a, p.b, both).empty()) continue;
+      both.version = x.version + 1;
+      x = std::move(both);
+      order_.merge(p.a, p.b, below);
+      y = group{};
+      consider(p.a, false);
+    }
+  }
+
+  std::size_t size() const { return groups_.size(); }
+  bool is_there(group_id a) const { return order_.now(a) == a; }
+  const group& operator[](group_id a) const { return groups_[a]; }
+
+  /// The groups in the order in which their kernels run: of those that could, the one with the first target.
+  series<group_id> in_order() const {
+    series<std::uint32_t> waiting(groups_.size(), 0);
+    for (group_id a = 0; a < groups_.size(); ++a) {
+      if (!is_there(a)) continue;
+      for_each_next(a, [&](group_id s) { ++waiting[s]; });
+    }
+    using entry = std::pair<node_id, group_id>;
+    std::priority_queue<entry, std::vector<entry>, std::greater<>> ready;
+    for (group_id a = 0; a < groups_.size(); ++a)
+      if (is_there(a) && waiting[a] == 0) ready.emplace(groups_[a].first_target, a);
+    series<group_id> out;
+    while (!ready.empty()) {
+      const group_id a = ready.top().second;
+      ready.pop();
+      out.push_back(a);
+      for_each_next(a, [&](group_id s) {
+        if (--waiting[s] == 0) ready.emplace(groups_[s].first_target, s);
+      });
+    }
+    return out;
+  }
+
+  /// Why two groups that touch an array in common are two kernels.
+  std::string why_apart(group_id a, group_id b) {
+    if (a > b) std::swap(a, b);
+    const group &x = groups_[a], &y = groups_[b];
+    const relation between_them = related(a, b);
+    if (between_them.saving > 0 && worthwhile(x, y, between_them)) {
+      series<group_id> below;
+      if (const group_id on = order_.around(a, b, below); on != no_group)
+        return "%" + std::to_string(groups_[on].first_target) + " needs one of them and feeds the other";
+      group both;
+      return together(a, b, both);
+    }
+    if (x.scatters || y.scatters) return scatters_alone;
+    if (between_them.saving == 0) return "as one they would move no byte less";
+    return "they share " + std::to_string(between_them.saving) + " of the " +
+           std::to_string(std::min(x.traffic, y.traffic)) + " bytes that the smaller moves, less than a quarter";
+  }
+
+  relation related(group_id a, group_id b) const {
+    return between(groups_[a], groups_[b], [&](node_id id) { return cost_.bytes(id); });
+  }
+
+  std::size_t tried = 0;  ///< pairs that were lowered
+
+ private:
+  static constexpr const char* scatters_alone = "a scatter_add has a kernel of its own";
+
+  struct pair {
+    std::int64_t saving;
+    group_id a, b;
+    std::uint32_t of_a, of_b;              ///< versions
+    bool operator<(const pair& y) const {  // the best is the greatest
+      return std::tuple(saving, y.a, y.b) < std::tuple(y.saving, a, b);
+    }
+  };
+
+  template <class F>
+  void for_each_next(group_id a, F&& f) const {
+    series<group_id> all;
+    for (auto raw : order_.next(a))
+      if (const group_id s = order_.now(raw); s != a) all.push_back(s);
+    std::sort(all.begin(), all.end());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    for (auto s : all) f(s);
+  }
+
+  /// Edges from what writes a buffer to what reads it, and between steps with effects in their order.
+  void link() {
+    series<series<group_id>> next(groups_.size());
+    series<group_id> writers, readers, adders;
+    for (const auto& touch : touching_) {
+      writers.clear(), readers.clear(), adders.clear();
+      if (touch.size() < 2) continue;
+      const node_id buffer = static_cast<node_id>(&touch - touching_.begin());
+      for (auto a : touch) {
+        const auto u = std::lower_bound(groups_[a].uses.begin(), groups_[a].uses.end(), use{buffer, false});
+        (!u->written ? readers : groups_[a].scatters ? adders : writers).push_back(a);
+      }
+      for (auto w : writers) {
+        next[w].insert(next[w].end(), readers.begin(), readers.end());
+        next[w].insert(next[w].end(), adders.begin(), adders.end());
+      }
+      for (auto w : adders) next[w].insert(next[w].end(), readers.begin(), readers.end());
+    }
+    series<group_id> effects;
+    for (group_id a = 0; a < groups_.size(); ++a)
+      if (groups_[a].step.has_effect) effects.push_back(a);
+    std::sort(effects.begin(), effects.end(),
+              [&](group_id a, group_id b) { return groups_[a].step.opaque < groups_[b].step.opaque; });
+    for (std::size_t i = 1; i < effects.size(); ++i) next[effects[i - 1]].push_back(effects[i]);
+    for (auto& after : next) {
+      std::sort(after.begin(), after.end());
+      after.erase(std::unique(after.begin(), after.end()), after.end());
+    }
+    order_ = run_order(std::move(next));
+  }
+
+  /// Pairs of `a` with what touches its buffers; with `later` those with groups behind it alone.
+  void consider(group_id a, bool later) {
+    const group& x = groups_[a];
+    if (x.step.is_opaque()) return;
+    for (const use& u : x.uses) {
+      auto& touch = touching_[u.buffer];
+      if (!later) tidy(touch);
+      const auto here = std::lower_bound(touch.begin(), touch.end(), a);
+      const auto first = touch.begin() + std::max<std::ptrdiff_t>(
+                                             0, here - touch.begin() - static_cast<std::ptrdiff_t>(most_neighbours));
+      const auto last = touch.begin() + std::min<std::ptrdiff_t>(
+                                            static_cast<std::ptrdiff_t>(touch.size()),
+                                            here - touch.begin() + static_cast<std::ptrdiff_t>(most_neighbours) + 1);
+      for (auto at = later ? here : first; at != last; ++at) {
+        const group_id b = *at;
+        if (b == a || met_[b] == a || groups_[b].step.is_opaque()) continue;
+        met_[b] = a;
+        const relation r = related(std::min(a, b), std::max(a, b));
+        const group& y = groups_[b];
+        if (r.saving <= 0 || !worthwhile(x, y, r)) continue;
+        const group_id low = std::min(a, b), high = std::max(a, b);
+        pairs_.push({r.saving, low, high, groups_[low].version, groups_[high].version});
+      }
+    }
+    for (const use& u : x.uses)
+      for (auto b : touching_[u.buffer]) met_[b] = no_group;
+  }
+
+  /// Groups that became part of others are told as these.
+  void tidy(series<group_id>& touch) const {
+    for (auto& t : touch) t = order_.now(t);
+    std::sort(touch.begin(), touch.end());
+    touch.erase(std::unique(touch.begin(), touch.end()), touch.end());
+  }
+
+  /// A value passes between the groups, or what they share is a good part of what the smaller one moves.
+  static bool worthwhile(const group& a, const group& b, const relation& r) {
+    return 4 * r.saving >= std::min(a.traffic, b.traffic) || r.first_feeds || r.second_feeds;
+  }
+
+  /// The reason against one kernel that the two themselves tell; "" where lowering has to tell.
+  static std::string refused_at_once(const group& a, const group& b) {
+    if (a.step.is_opaque() || b.step.is_opaque()) return "an opaque step is no kernel";
+    if (a.scatters || b.scatters) return scatters_alone;
+    const outcome &x = *a.made.what, &y = *b.made.what;
+    if (x.code.is_product() && y.code.is_product()) return "two matrix products";
+    if ((x.code.is_product() && y.reduces) || (y.code.is_product() && x.reduces))
+      return "a reduction behind a matrix product";
+    if (x.scans || y.scans) return "a scan has a kernel of its own";
+    return "";
+  }
+
+  /// Makes the group of both; gives the reason against it, or "".
+  std::string together(group_id ga, group_id gb, group& both) {
+    const group &a = groups_[ga], &b = groups_[gb];
+    if (std::string why = refused_at_once(a, b); !why.empty()) return why;
+    both.roots = a.roots;
+    both.roots.insert(both.roots.end(), b.roots.begin(), b.roots.end());
+    sort_stably(both.roots, [&](std::uint32_t x, std::uint32_t y) { return roots_[x].target < roots_[y].target; });
+    both.made = lowered_.of(both.roots);
+    const outcome& o = *both.made.what;
+    if (o.failed) return in_own_nodes(both.made);
+    if (o.code.body.size() > most_instructions) return "too many instructions";
+    const std::int64_t inner = o.code.extent(role::inner).evaluate(memory_.hints);
+    dim n = 1;
+    for (const auto& axis : o.code.axes) n *= axis.extent;
+    const std::int64_t rows = n.evaluate(memory_.hints) / std::max<std::int64_t>(inner, 1);
+    if (!o.code.is_product() && o.code.stages > 1 && rows < target_.least_rows && inner > 2 * block_elements &&
+        !(target_.rows_over_threads && walks_once(o.code)))
+      return "too few rows to share among threads";
+    complete(both);
+    return beyond_limits(ga, gb, both);
+  }
+
+  /// A reason that names nodes, as this place has them.
+  static std::string in_own_nodes(const lowered_roots& made) {
+    std::string why = made.what->refused;
+    for (std::size_t at = why.find('%'); at != std::string::npos; at = why.find('%', at + 1)) {
+      std::size_t end = at + 1;
+      while (end < why.size() && why[end] >= '0' && why[end] <= '9') ++end;
+      if (end == at + 1) continue;
+      const auto id = static_cast<node_id>(std::stoul(why.substr(at + 1, end - at - 1)));
+      why.replace(at + 1, end - at - 1, std::to_string(made.own(id)));
+    }
+    return why;
+  }
+
+ public:
+  /// What a group touches, from its kernel.
+  void complete(group& x) const { complete(x, roots_, cost_); }
+  static void complete(group& x, const series<root>& roots, const costs& cost) {
+    x.uses.clear();
+    for (const auto& b : x.code().buffers) {
+      const auto id = static_cast<node_id>(b.id);
+      x.uses.push_back({x.step.is_opaque() ? id : x.made.own(id), b.written});
+    }
+    std::sort(x.uses.begin(), x.uses.end());
+    x.traffic = 0;
+    for (const use& u : x.uses) x.traffic += cost.bytes(u.buffer);
+    if (x.step.is_opaque()) return;
+    x.first_target = roots[x.roots[0]].target;
+    x.scatters = x.roots.size() == 1 && roots[x.roots[0]].indexed >= 0;
+  }
+
+ private:
+  /// The kernel of both groups without the stores that nothing beyond it needs.
+  kernel without_unread(group_id a, group_id b, const group& both) {
+    kernel k = both.made.what->code;
+    erase_if(k.stores, [&](const store& s) {
+      const node_id id = both.made.own(static_cast<node_id>(k.buffers[static_cast<std::size_t>(s.at.buffer)].id));
+      if (is_output_[id]) return false;
+      for (auto raw : touching_[id])
+        if (const group_id other = order_.now(raw); other != a && other != b) return false;
+      return true;
+    });
+    return k;
+  }
+
+  /// Why the target has too little for both; "" where it has enough.
+  std::string beyond_limits(group_id a, group_id b, const group& both) {
+    const kernel& k = both.made.what->code;
+    if (target_.blas && k.is_product()) {
+      // A product that the library takes stays one, unless that leaves much to another launch.
+      const kernel& product = groups_[a].code().is_product() ? groups_[a].code() : groups_[b].code();
+      if (!is_small_product(product, memory_.hints, target_) && as_blas(with_sizes(product, memory_.hints)) &&
+          !as_blas(with_sizes(without_unread(a, b, both), memory_.hints)))
+        return "the matrix library cannot do what follows";
+    }
+    std::size_t large = 0, sums = 0;
+    for (const auto& i : k.body) sums += i.span == span_of::row || i.span == span_of::both;
+    if (sums > target_.most_row_sums) return "too many sums over the rows";
+    for (const use& u : both.uses) large += cost_.bytes(u.buffer) >= 4096;
+    const relation r = related(a, b);
+    if (large > target_.most_arrays && !r.first_feeds && !r.second_feeds) return "too many arrays for one kernel";
+    return "";
+  }
+
+  const ir::graph& g_;
+  const memory_map& memory_;
+  const target& target_;
+  const series<root>& roots_;
+  const costs& cost_;
+  lowering_memo& lowered_;
+  series<group> groups_;
+  series<series<group_id>> touching_;  ///< per node, the groups that touch its buffer
+  series<char> is_output_;
+  series<group_id> met_;  ///< by group: whose turn met it
+  run_order order_;
+  std::priority_queue<pair> pairs_;
+};
+
+}  // namespace detail
+}  // namespace sinter::engine::plan

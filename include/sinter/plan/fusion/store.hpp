@@ -1,0 +1,100 @@
+// plan/fusion/store.hpp: which values that several kernels would compute are stored instead.
+#pragma once
+
+#include "merge.hpp"
+
+namespace sinter::engine::plan::detail {
+
+/// The groups that compute a value where it is read; of more than `most` it does not matter which.
+class makers {
+ public:
+  static constexpr std::size_t most = 16;
+
+  void add(group_id g) {
+    if (groups_.size() < most && std::find(groups_.begin(), groups_.end(), g) == groups_.end()) groups_.push_back(g);
+  }
+  void add(const makers& x) {
+    for (auto g : x.groups_) add(g);
+  }
+  std::size_t count() const { return groups_.size(); }
+  void become(group_id g) { groups_ = {g}; }
+
+ private:
+  series<group_id> groups_;
+};
+
+/// The values that pay, topmost first: what is below one that is stored is computed by its kernel.
+inline series<node_id> shared_values(const ir::graph& g, const series<node_id>& live, const memory_map& memory,
+                                     const series<root>& roots, const merging& groups, const costs& cost) {
+  series<makers> of(g.size());
+  series<node_id> found;
+  const auto read = [&](node_id id, const makers& by) {
+    if (!memory.stored[id]) of[id].add(by);
+  };
+  series<series<group_id>> at(g.size());  // groups with a root that is the node
+  for (group_id a = 0; a < groups.size(); ++a) {
+    if (!groups.is_there(a) || groups[a].step.is_opaque()) continue;
+    makers own;
+    own.add(a);
+    for (auto k : groups[a].roots) {
+      const root& r = roots[k];
+      if (r.value == r.target) at[r.value].push_back(a);
+      else if (r.value != ir::no_node) read(r.value, own);
+      if (r.indexed >= 0) read(g[r.target].in[static_cast<std::size_t>(r.indexed)], own);
+    }
+  }
+  auto fresh = static_cast<group_id>(groups.size());
+  for (std::size_t n = live.size(); n-- > 0;) {
+    const node_id id = live[n];
+    makers by = std::move(of[id]);
+    for (auto a : at[id]) by.add(a);
+    if (by.count() == 0) continue;
+    const auto kernels = static_cast<std::int64_t>(by.count());
+    if (kernels > 1 && !memory.stored[id] && ir::is_pointwise(g[id].code) && !ir::product(g[id].extents).is(1) &&
+        cost.pays_to_store(id, kernels)) {
+      found.push_back(id);
+      by.become(fresh++);
+    }
+    for (auto in : g[id].in) read(in, by);
+  }
+  return found;
+}
+
+/// Roots whose longest ways from the inputs differ by more than this, in values that are stored, are far apart: no kernel does both.
+inline constexpr int far_apart = 6;
+
+/// Sums of several arrays in memory that roots far apart would compute, as those of a residual stream: they are stored before
+/// groups are made, so that what a kernel reads does not grow with the depth of a network.
+inline series<node_id> distant_values(const ir::graph& g, const series<node_id>& live, const memory_map& memory,
+                                      const costs& cost) {
+  // Stored values on the longest way from the inputs to a node, itself included.
+  series<int> level(g.size(), 0);
+  for (auto id : live) {
+    for (auto in : g[id].in) level[id] = std::max(level[id], level[in]);
+    level[id] += memory.stored[id];
+  }
+  struct span {
+    int first = 0, last = -1;
+    void add(int from, int to) {
+      first = last < 0 ? from : std::min(first, from);
+      last = std::max(last, to);
+    }
+  };
+  series<span> read_at(g.size());  // levels of the stored values that a node is computed for
+  series<node_id> found;
+  for (std::size_t n = live.size(); n-- > 0;) {
+    const node_id id = live[n];
+    span at = read_at[id];
+    if (memory.stored[id]) {
+      at.first = at.last = level[id];
+    } else if (at.last - at.first > far_apart && ir::is_pointwise(g[id].code) && cost.reads_several(id)) {
+      found.push_back(id);
+      at.first = at.last = level[id] + 1;
+    }
+    if (at.last < 0) continue;
+    for (auto in : g[id].in) read_at[in].add(at.first, at.last);
+  }
+  return found;
+}
+
+}  // namespace sinter::engine::plan::detail
