@@ -1,0 +1,68 @@
+// What planning deep networks takes, as counts: it grows with the graph, and equal layers are planned once.
+#include <doctest/doctest.h>
+
+#include <sinter/plan/fusion/fuse.hpp>
+
+#include "deep_graphs.hpp"
+
+using namespace sinter::engine::plan;
+
+namespace {
+
+struct planned {
+  sinter::ir::graph g;
+  fused f;
+  std::int64_t most_bytes = 0;  ///< that one kernel touches
+};
+
+planned plan(sinter::ir::graph g, const target& t = {}) {
+  planned out{std::move(g), {}, 0};
+  memory_map m;
+  m.strides.resize(out.g.size());
+  out.f = fuse(out.g, m, t);
+  for (const auto& k : out.f.kernels) {
+    std::int64_t bytes = 0;
+    for (const auto& b : k.buffers)
+      bytes += detail::costs(out.g, m, t).bytes(static_cast<sinter::ir::node_id>(b.id));
+    out.most_bytes = std::max(out.most_bytes, bytes);
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("layers are lowered once, and what is tried grows with their number") {
+  for (const target& t : {target{}, gpu_target()}) {
+    const planned few = plan(deep::residual_network(8), t), many = plan(deep::residual_network(32), t);
+    CHECK(many.f.lowered <= few.f.lowered + few.f.lowered / 2);
+    const auto per_node = [](const planned& p, std::size_t count) {
+      return static_cast<double>(count) / static_cast<double>(p.g.live().size());
+    };
+    CHECK(per_node(many, many.f.tried) <= 1.25 * per_node(few, few.f.tried));
+    CHECK(per_node(many, many.f.kernels.size()) <= 1.05 * per_node(few, few.f.kernels.size()));
+  }
+}
+
+TEST_CASE("a kernel reads no more the deeper its layer is") {
+  const planned few = plan(deep::residual_network(8)), many = plan(deep::residual_network(32));
+  CHECK(many.most_bytes == few.most_bytes);
+}
+
+TEST_CASE("a thousand layers are planned without deep recursion") {
+  const planned p = plan(deep::residual_network(1000));
+  CHECK(p.g.live().size() > 80'000);
+  CHECK(p.f.lowered < 200);
+  CHECK(p.f.kernels.size() < 5'200);
+}
+
+TEST_CASE("a chain of many operations, and a value that many read") {
+  using namespace sinter;
+  ir::graph g;
+  const ir::value x(g, g.add_input(dtype::f32, {64, 64}));
+  ir::value y = x;
+  for (int i = 0; i < 20'000; ++i) y = ir::push(ir::op::sin, {y * 1.5 + x});
+  g.outputs = {y.id()};
+  for (int i = 0; i < 500; ++i) g.outputs.push_back((x * static_cast<double>(i + 2)).id());
+  const planned p = plan(std::move(g));
+  CHECK(p.f.tried < 60'000);
+}
