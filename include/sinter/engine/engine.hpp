@@ -13,6 +13,7 @@
 #include "../base/device.hpp"
 #include "../base/dims.hpp"
 #include "../base/extent.hpp"
+#include "../base/same_build.hpp"
 #include "../base/series.hpp"
 #include "../base/storage.hpp"
 #include "../ir/graph.hpp"

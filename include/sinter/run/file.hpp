@@ -210,7 +210,8 @@ class scratch_folder {
   scratch_folder(const scratch_folder&) = delete;
   scratch_folder& operator=(const scratch_folder&) = delete;
   ~scratch_folder() {
-    if (held_) remove_folder(held_.get(), AT_FDCWD, path_.c_str());
+    if (!held_) held_ = open_folder(AT_FDCWD, path_.c_str());  // there were too many open files then
+    remove_folder(held_.get(), AT_FDCWD, path_.c_str());
   }
   const std::string& path() const noexcept { return path_; }
 
