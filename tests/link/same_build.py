@@ -11,18 +11,23 @@ import subprocess
 import sys
 import tempfile
 
+# What the front end includes; alone, since this is built many times.
 PROGRAM = """
-#include <sinter/engine/engine.hpp>
+#include <sinter/base/same_build.hpp>
 int main() { return 0; }
 """
+WHOLE = """
+#include <sinter/sinter.hpp>
+int main() { return sinter::tensor<float, 1>{1, 2}.to_vector().size() == 2 ? 0 : 1; }
+"""
 PLUGIN = """
-#include <sinter/engine/engine.hpp>
+#include <sinter/base/same_build.hpp>
 extern "C" int plugin() { return 0; }
 """
 LOADER = """
 #include <dlfcn.h>
 #include <cstdio>
-#include <sinter/engine/engine.hpp>
+#include <sinter/base/same_build.hpp>
 int main(int, char** names) {
   if (::dlopen(names[1], RTLD_LAZY | RTLD_LOCAL)) return 0;
   std::puts(::dlerror());
@@ -50,7 +55,7 @@ def main():
     problems = []
     with tempfile.TemporaryDirectory() as work:
         os.chdir(work)
-        for name, text in (("program.cpp", PROGRAM), ("plugin.cpp", PLUGIN), ("loader.cpp", LOADER)):
+        for name, text in (("program.cpp", PROGRAM), ("whole.cpp", WHOLE), ("plugin.cpp", PLUGIN), ("loader.cpp", LOADER)):
             open(name, "w", encoding="utf-8").write(text)
         # The name alone differs: the rest of the headers is that of this version.
         open("other_version.hpp", "w", encoding="utf-8").write(
@@ -74,6 +79,10 @@ def main():
                 code, out = run(*build, *other, *engine)
                 if not code or NAME not in out or word not in out:
                     problems.append(f"{compiler} {flags} {other}, {how}: {code}, without {word}\n{out[-800:]}")
+        for word, other in (("", []), ("with_GLIBCXX_DEBUG", OTHER["with_GLIBCXX_DEBUG"])):
+            code, out = run(*command, "-DSINTER_COMPILED", "whole.cpp", "-o", "whole", *other, *engines["static"])
+            if (code == 0) != (word == "") or word not in out:
+                problems.append(f"the whole header {other}: {code} {out[-800:]}")
         for word, other in {"": [], **OTHER}.items():
             code, out = run(*command, "-DSINTER_COMPILED", "-fPIC", "-shared", *other, "plugin.cpp", "-o", "plugin.so")
             if code:
