@@ -4,7 +4,6 @@
 
 #include <functional>
 #include <string>
-#include <utility>
 
 namespace {
 
@@ -12,10 +11,13 @@ using namespace sinter;
 
 using vector = tensor<float, 1>;
 
-/// The result has more than tensors: specialisations hold what this library's code destroys.
-std::pair<vector, std::string> triple(vector x) {
-  return {exp(x) * 3.0f + 1.25f, "text that is too long for a string's own memory"};
-}
+/// A result of this library's own: specialisations hold one, which its code destroys.
+struct answer {
+  vector values;
+  std::string text;
+};
+
+answer triple(vector x) { return {exp(x) * 3.0f + 1.25f, "text that is too long for a string's own memory"}; }
 
 /// Hashable: guards compare its values by number.
 struct label {
@@ -46,14 +48,14 @@ struct std::hash<label> {
 /// Kernels are made in the background: nobody has waited for them when this returns.
 ENTRY float in_background(float x) {
   static auto f = compile(triple, {.tier = tier::background, .name = "in_background"});
-  return f(vector{x, x}).first.to_vector()[1];
+  return f(vector{x, x}).values.to_vector()[1];
 }
 
 /// The same under the usual options: extents that are frequent get kernels of their own.
 ENTRY float of_frequent_extents(float x) {
   static auto f = compile(triple, {.dynamic = dynamic::yes, .hot_calls = 4, .name = "of_frequent_extents"});
   float last = 0;
-  for (int i = 0; i < 40; ++i) last = f(vector{x, x, x}).first.to_vector()[2];
+  for (int i = 0; i < 40; ++i) last = f(vector{x, x, x}).values.to_vector()[2];
   return last;
 }
 
