@@ -63,7 +63,7 @@ SEAMS = {("engine/engine.hpp", "jit/pipeline.hpp"), ("ir/dim.hpp", "ir/polynomia
          *((f"front/{name}.hpp", f"front/{rules}_rules.hpp") for name, rules in (
              ("evaluate/handle", "evaluate/handle"), ("evaluate/views", "evaluate/view"), ("functions/indexing", "functions/index"),
              ("tensor/trace_push", "tensor/trace"), ("eager/reduce", "eager/reduce"))),
-         *((f"base/{name}.hpp", "base/define.hpp") for name in ("callback", "device", "dims", "error", "local_list", "text", "shape_errors"))}
+         *((f"base/{name}.hpp", "base/define.hpp") for name in ("callback", "device", "dims", "error", "kept", "local_list", "text", "shape_errors"))}
 
 # Tests of more than one folder: ops on every backend, random graphs.
 ACROSS = {"ops", "fuzz"}

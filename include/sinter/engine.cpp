@@ -7,3 +7,16 @@
 #include "jit/pipeline.hpp"
 
 #include "front/define.hpp"
+
+extern "C" [[gnu::visibility("default")]] const char SINTER_BUILD = 0;
+
+namespace {
+constexpr bool is_version_word(const char* word, const char* version) {
+  for (; *word == *version || (*word == '_' && *version == '.'); ++word, ++version)
+    if (!*word) return true;
+  return false;
+}
+#define SINTER_QUOTED(x) #x
+#define SINTER_WORD_TEXT(x) SINTER_QUOTED(x)
+static_assert(is_version_word(SINTER_WORD_TEXT(SINTER_VERSION_WORD), SINTER_VERSION));
+}  // namespace

@@ -46,6 +46,8 @@ class callback<R(A...)> {
 
   explicit operator bool() const { return call_ != nullptr; }
   R operator()(A... a) const { return call_(function_.get(), std::forward<A>(a)...); }
+  /// An address in the library that the function is of; null without one.
+  const void* code() const { return reinterpret_cast<const void*>(call_); }
 
  private:
   R (*call_)(const void* f, A... a) = nullptr;

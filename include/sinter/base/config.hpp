@@ -2,6 +2,7 @@
 #pragma once
 
 #define SINTER_VERSION "0.1.0"
+#define SINTER_VERSION_WORD 0_1_0
 
 // Engine functions are `inline` when everything is header-only; with SINTER_COMPILED they are
 // ordinary functions that one translation unit defines. With SINTER_INSIDE a unit sees the definitions as well and leaves

@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
+#include <mutex>
 #include <new>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -12,6 +15,7 @@
 #include "dims.hpp"
 #include "error.hpp"
 #include "extent.hpp"
+#include "kept.hpp"
 #include "local_list.hpp"
 #include "shape_errors.hpp"
 #include "text.hpp"
@@ -20,6 +24,16 @@ namespace sinter {
 
 namespace detail {
 SINTER_API std::shared_ptr<void> shared(void* x, void (*destroy)(void*)) { return {x, destroy}; }
+
+SINTER_API const char* kept(const char* text) {
+  static constinit thread_local const char* last = "";  // most nodes of a trace are of one file
+  if (!text || text == last) return text;
+  if (std::strcmp(text, last) == 0) return last;
+  static std::mutex mutex;
+  static auto& all = *new std::set<std::string>;  // what refers to them may outlive statics
+  const std::lock_guard lock(mutex);
+  return last = all.emplace(text).first->c_str();
+}
 
 SINTER_API std::string located(const std::string& message, location at) {
   // Compilers spell the path of a header as one of those that include it did.

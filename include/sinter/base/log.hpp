@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "size_signal.hpp"
+
 namespace sinter::logs {
 
 /// Prints "[sinter:channel] text" to stderr in one write.
@@ -16,6 +18,7 @@ inline void write(std::string_view channel, std::string_view text) {
   std::string line = "[sinter:";
   line.append(channel).append("] ").append(text);
   if (line.back() != '\n') line += '\n';
+  const sinter::detail::no_size_signal quiet;
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 

@@ -176,6 +176,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
   specialisation* make(const call& c, const tracing& trace, tier when,
                        std::unique_lock<std::recursive_mutex>& one_build) {
     check_device(c.where, how_.name.c_str(), where_);
+    if (!in_one_library(c.signature, where_.file)) keep_loaded(c.signature);  // what is made is known by that address
     const series<failed_guard> failed = failed_guards(held_.all(), c, trace);
     const std::string why = reason(failed);
     logs::to("recompiles", [&] { return how_.name + ": " + why; });
@@ -391,7 +392,8 @@ SINTER_API bool holds(const assumptions& given, const call& c) {
 SINTER_API std::shared_ptr<function> make_function(const options& how, location where) {
   auto made = std::make_shared<detail::dispatcher>(how, where);
   made->held().lives(std::shared_ptr<detail::holdings>(made, &made->held()));
-  return made;
+  // The library of the function may be unloaded next: a job that runs on is left with nothing that code there destroys.
+  return {made.get(), [made](function*) mutable { made->held().builds.end(), made.reset(); }};
 }
 
 }  // namespace sinter::engine

@@ -82,15 +82,17 @@ class stage_table {
   std::pair<std::shared_ptr<const program>, std::vector<argument>> get(const stage& s, pushing trace) {
     const stage_key key(s);
     bool exact = true;
+    std::unordered_map<std::string, stage_entry> gone;  // freed without the lock
     {
       const std::lock_guard lock(mutex_);
-      if (known_.size() >= most_stages) known_.clear();
+      if (known_.size() >= most_stages) known_.swap(gone);
       const auto [at, fresh] = known_.try_emplace(key.text());
       stage_entry& e = at->second;
       if (fresh) e.numbers = key.numbers();
       exact = e.numbers == key.numbers();
       if (const auto& code = exact ? e.exact : e.any) return {code, key.arguments(!exact)};
     }
+    keep_loaded(s.signature);
     auto arguments = key.arguments(!exact);
     auto code = make(s, arguments, !exact, trace);
     const std::lock_guard lock(mutex_);

@@ -6,6 +6,7 @@
 #include <functional>
 #include <string_view>
 
+#include "../base/kept.hpp"
 #include "../base/log.hpp"
 #include "../base/series.hpp"
 #include "../base/shape_errors.hpp"
@@ -168,7 +169,7 @@ inline void note_break(tracer& t, const std::string& reason, location at) {
   stay(t);
   if (contains(call.did.breaks, {reason, at})) return;
   logs::to("graph_breaks", [&] { return call.how->name + ": " + sinter::detail::located(reason, at); });
-  call.did.breaks.push_back({reason, at});
+  call.did.breaks.push_back({reason, sinter::detail::kept(at)});
 }
 
 /// Refuses a value that no call can compute.
@@ -344,7 +345,7 @@ SINTER_API void cut(tracer& t, const char* what, location at) {
   const std::string why = std::string(what) + " ends the graph, and what it runs takes numbers";
   fix_sizes(t, why, at);
   detail::note_break(t, what, at);
-  t.call->did.closes = {why, at};
+  t.call->did.closes = {why, sinter::detail::kept(at)};
   detail::cut_graph(t);
 }
 

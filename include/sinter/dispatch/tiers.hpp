@@ -62,9 +62,14 @@ class kept_arguments {
   series<storage> owners_;
 };
 
-/// The builds in the background of one function.
+/// The builds in the background of one function. They are done for as long as this lives.
 class background_builds {
  public:
+  background_builds() = default;
+  background_builds(const background_builds&) = delete;
+  background_builds& operator=(const background_builds&) = delete;
+  ~background_builds() { end(); }
+
   /// Builds for arguments like these and hands the program to `done`, on another thread. Should that fail, there is one
   /// warning.
   void start(const tracer& t, std::span<const argument> arguments, device where, const options& how,
@@ -74,41 +79,86 @@ class background_builds {
       kept_arguments arguments;
       options how;
       device where;
-      std::function<void(std::shared_ptr<const program>)> done;
-      std::shared_ptr<std::atomic<int>> open;
+      std::shared_ptr<ongoing> all;
+      std::size_t place = 0;
 
       job(std::shared_ptr<tracer> g, std::span<const argument> a, const options& o, device d)
           : graph(std::move(g)), arguments(a), how(o), where(d) {}
     };
     const auto j = make_on_heap<job>(make_on_heap<tracer>(t), arguments, how, where);
-    j->done = std::move(done);
-    j->open = open_;
-    open_->fetch_add(1);
+    j->all = all_;
+    j->place = all_->add(std::move(done));
+    for (const captured& c : j->graph->captures) keep_releasing(c.memory);
+    all_->open.fetch_add(1);
     run::background::get().submit(
         [j] {
           try {
-            j->done(build(j->graph, j->arguments.all(), j->how, j->where));
+            j->all->deliver(j->place, build(j->graph, j->arguments.all(), j->how, j->where));
           } catch (...) {
             logs::warn_once(
                 j->how.name +
                 " stays with what answers it now; its kernels could not be made in the background: " + thrown());
           }
-          j->open->fetch_sub(1);
+          j->all->open.fetch_sub(1);
         },
-        the_answer_first);
+        the_answer_first, all_.get());
+  }
+
+  /// None is begun any more, and what one makes that is under way is not wanted: of what was handed to start() nothing is left.
+  void end() const {
+    if (all_->end()) run::background::get().drop(all_.get());
   }
 
   /// Waits for all of them.
   void wait() const {
-    if (open_->load() == 0) return;
-    run::background::get().wait([this] { return open_->load() == 0; });
+    if (all_->open.load() == 0) return;
+    run::background::get().wait([this] { return all_->open.load() == 0; });
   }
 
  private:
   /// The call that asks for kernels is being answered: a build beside it can cost it its core for longer than it takes.
   static constexpr std::chrono::milliseconds the_answer_first{10};
 
-  std::shared_ptr<std::atomic<int>> open_ = make_on_heap<std::atomic<int>>(0);
+  using deliver_to = std::function<void(std::shared_ptr<const program>)>;
+
+  /// What the jobs share. What is done with a program may hold what code of the function's library destroys: it is left here, for
+  /// end() to take, and not with the job.
+  struct ongoing {
+    std::atomic<int> open{0};
+
+    std::size_t add(deliver_to done) {
+      const std::lock_guard lock(mutex);
+      waiting.push_back(std::move(done));
+      return waiting.size() - 1;
+    }
+    void deliver(std::size_t place, std::shared_ptr<const program> made) {
+      const std::lock_guard lock(mutex);
+      if (over) return;
+      const deliver_to done = std::exchange(waiting[place], nullptr);
+      done(std::move(made));
+    }
+    /// Whether there were any.
+    bool end() {
+      series<deliver_to> gone;
+      const std::lock_guard lock(mutex);
+      over = true;
+      gone.swap(waiting);
+      return !gone.empty();
+    }
+
+    std::recursive_mutex mutex;  ///< what a program takes the place of may be the last that holds a function
+    series<deliver_to> waiting;  ///< by job
+    bool over = false;
+  };
+
+  /// The library stays whose code releases the memory.
+  static void keep_releasing(const storage& memory) {
+    if (!memory) return;
+    const auto* const release = reinterpret_cast<const void*>(memory.get()->release);
+    if (!in_one_library(release, reinterpret_cast<const void*>(&keep_loaded))) keep_loaded(release);
+  }
+
+  std::shared_ptr<ongoing> all_ = make_on_heap<ongoing>();
 };
 
 }  // namespace sinter::engine::detail

@@ -13,6 +13,7 @@
 #include "../base/device.hpp"
 #include "../base/dims.hpp"
 #include "../base/extent.hpp"
+#include "../base/same_build.hpp"
 #include "../base/series.hpp"
 #include "../base/storage.hpp"
 #include "../ir/graph.hpp"
@@ -84,6 +85,12 @@ SINTER_API std::size_t save_cache(const std::string& path, location at);
 SINTER_API std::size_t load_cache(const std::string& path, location at);
 SINTER_API std::size_t clear_cache(const std::string& folder);
 SINTER_API cache_contents cache_info(const std::string& folder);
+
+/// Makes the library that `address` lies in stay in the process, for what is kept of its code: functions and values of the user,
+/// and what is known by an address in it. (services/libraries.hpp)
+SINTER_API void keep_loaded(const void* address);
+/// Whether both addresses lie in one library, or in the program.
+SINTER_API bool in_one_library(const void* a, const void* b);
 
 /// A queue of work of a GPU: what is asked of one is done in order. (services/streams.hpp)
 class stream_queue {

@@ -17,10 +17,12 @@ namespace detail {
 class value_numbers {
  public:
   std::uint64_t of(const value_class& type, std::size_t hash, const void* value) {
+    table gone;  // freed without the lock: the values are the user's
     const std::lock_guard lock(mutex_);
     if (const entry* e = find(young_, type, hash, value)) return e->number;
-    if (young_.size() >= most) old_ = std::exchange(young_, {});
+    if (young_.size() >= most) gone = std::exchange(old_, std::exchange(young_, {}));
     const entry* known = find(old_, type, hash, value);
+    if (!known) keep_loaded(&type);
     return young_.emplace(hash, known ? *known : entry{&type, type.copy(value), next_++})->second.number;
   }
 

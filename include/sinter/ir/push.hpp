@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "../base/kept.hpp"
 #include "../base/series.hpp"
 #include "graph.hpp"
 
@@ -129,7 +130,7 @@ SINTER_API node_id graph::push(op code, series<node_id> in, attributes attr, loc
   std::string key = detail::intern_key(code, in, attr);
   if (!table_) table_ = new table;
   if (const auto found = table_->interned.find(key); found != table_->interned.end()) return found->second;
-  node n{code, std::move(in), std::move(attr), {}, {}, where};
+  node n{code, std::move(in), std::move(attr), {}, {}, sinter::detail::kept(where)};
   try {
     infer(*this, n);
   } catch (const user_error& problem) {
@@ -156,7 +157,7 @@ SINTER_API node_id graph::add_input(dtype type, shape extents, location where) {
   n.attr.type = type;
   n.attr.dims = std::move(extents);
   n.attr.ints = {static_cast<std::int64_t>(inputs.size())};
-  n.where = where;
+  n.where = sinter::detail::kept(where);
   infer(*this, n);
   ensure(size() < no_node, "a graph has fewer than 2^32 nodes");
   if (!table_) table_ = new table;

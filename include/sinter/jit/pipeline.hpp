@@ -16,6 +16,7 @@
 #include "../run/host/program.hpp"
 #include "../services/caches.hpp"
 #include "../services/devices.hpp"
+#include "../services/libraries.hpp"
 #include "../services/streams.hpp"
 #include "../trace/nested.hpp"
 
@@ -328,8 +329,9 @@ class code_table {
     auto made = compile(traced, arguments, how, where, layout, nullptr);
     // A fallback is not kept: the next function may find a compiler.
     if (made->interpreted && made->about.backend != how.backend) return made;
+    std::unordered_map<std::string, std::shared_ptr<const code>> gone;  // freed without the lock: functions of the user
     const std::lock_guard lock(mutex_);
-    if (known_.size() >= most_programs) known_.clear();
+    if (known_.size() >= most_programs) known_.swap(gone);
     return known_.emplace(std::move(key), std::move(made)).first->second;
   }
 

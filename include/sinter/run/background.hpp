@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "../base/series.hpp"
+#include "library.hpp"
 
 namespace sinter::engine::run {
 
@@ -46,13 +47,25 @@ class background {
   }
 
   /// A job throws nothing. It is begun so much later, or once somebody waits. After exit has begun, or the first thread has
-  /// ended, it is dropped.
-  void submit(std::function<void()> job, std::chrono::milliseconds later = {}) {
+  /// ended, it is dropped. `of` stands for whom it is done.
+  void submit(std::function<void()> job, std::chrono::milliseconds later = {}, const void* of = nullptr) {
     const std::lock_guard lock(mutex_);
     if (stopping_) return;
-    queue_.push_back({std::move(job), clock::now() + later});
+    queue_.push_back({std::move(job), clock::now() + later, of});
     start();
     changed_.notify_all();
+  }
+
+  /// Drops what is queued for `of`. It does not wait for what runs: whoever closes a library holds the loader's lock, which a job
+  /// may need.
+  void drop(const void* of) {
+    std::deque<entry> dropped;  // freed without the lock: what jobs hold may be the user's
+    const std::lock_guard lock(mutex_);
+    for (std::size_t i = queue_.size(); i-- > 0;)
+      if (queue_[i].of == of) {
+        dropped.push_back(std::move(queue_[i]));
+        queue_.erase(queue_.begin() + static_cast<std::ptrdiff_t>(i));
+      }
   }
 
   /// For what has opened a library that jobs use: handlers of exit run backwards, so that jobs end before the library does.
@@ -79,9 +92,11 @@ class background {
   struct entry {
     std::function<void()> job;
     clock::time_point begin;
+    const void* of;
   };
 
   background() {
+    keep_loaded(reinterpret_cast<const void*>(&background::get));  // for its threads
     pthread_atfork([] { get().pause(); }, [] { get().resume(false); }, [] { get().resume(true); });
     end_first();
     begun_ = true;

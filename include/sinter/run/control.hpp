@@ -121,16 +121,71 @@ void run_while(const series<std::int64_t>& carried, std::size_t constants, const
     if (buffers[operands + k]) machine.copy(buffers[operands + k], given[k], carried[k]);
 }
 
-/// The addresses for a branch: the operands behind the predicate, and the results, in scratch memory where nothing reads them.
-struct branch_buffers : address_list {
-  branch_buffers(void* const* buffers, std::size_t operands, const series<std::int64_t>& unread, char* scratch)
-      : address_list(operands - 1 + unread.size()) {
-    std::copy(buffers + 1, buffers + operands, data());
-    for (std::size_t k = 0; k < unread.size(); ++k) {
-      void* const result = buffers[operands + k];
-      (*this)[operands - 1 + k] = result ? result : scratch + unread[k];
-    }
+/// Memory for results that nothing reads, where a routine has to write them.
+class unread_results {
+ public:
+  unread_results(layout& at, const series<std::int64_t>& bytes) {
+    for (auto n : bytes) places_.push_back(at.add(n));
   }
+  std::size_t size() const { return places_.size(); }
+  /// Puts these in the place of results without an address.
+  void fill(void** results, char* scratch) const {
+    for (std::size_t k = 0; k < places_.size(); ++k)
+      if (!results[k]) results[k] = scratch + places_[k];
+  }
+
+ private:
+  series<std::int64_t> places_;
+};
+
+/// A branch on one machine: the part for false, the one for true, and their memory.
+template <class Sequence>
+struct branch_of {
+  Sequence parts[2];
+  std::size_t operands;
+  layout at;
+  unread_results unread;
+  std::int64_t part, bytes;
+
+  branch_of(Sequence yes, Sequence no, std::size_t count, const series<std::int64_t>& result_bytes)
+      : parts{std::move(no), std::move(yes)},
+        operands(count),
+        unread(at, result_bytes),
+        part(at.add(std::max(parts[0].scratch_bytes, parts[1].scratch_bytes))),
+        bytes(at.bytes()) {}
+
+  /// The addresses for a part: the operands behind the predicate, then the results.
+  struct given : address_list {
+    given(const branch_of& b, void* const* buffers, char* scratch) : address_list(b.operands - 1 + b.unread.size()) {
+      std::copy_n(buffers + 1, size(), data());
+      b.unread.fill(data() + b.operands - 1, scratch);
+    }
+  };
+};
+
+/// A loop of a known number of steps on one machine.
+template <class Sequence>
+struct loop_of {
+  Sequence body;
+  loop_shape shape;
+  loop_scratch at;
+
+  loop_of(Sequence steps, loop_shape s) : body(std::move(steps)), shape(std::move(s)), at(shape, body.scratch_bytes) {}
+};
+
+/// A loop on one machine that runs as long as a test says.
+template <class Sequence>
+struct while_of {
+  Sequence parts[2];  ///< the test, the body
+  series<std::int64_t> carried;
+  std::size_t constants;
+  while_scratch at;
+
+  while_of(Sequence test, Sequence body, series<std::int64_t> bytes, std::size_t count)
+      : parts{std::move(test), std::move(body)},
+        carried(std::move(bytes)),
+        constants(count),
+        at(carried, std::max(parts[0].scratch_bytes, parts[1].scratch_bytes)) {}
 };
 
 }  // namespace sinter::engine::run

@@ -3,7 +3,8 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <signal.h>
+#include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -13,13 +14,15 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
+#include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "../base/config.hpp"
 #include "../base/error.hpp"
+#include "../base/size_signal.hpp"
 
 namespace sinter::engine::run::detail {
 
@@ -48,33 +51,8 @@ class file_handle {
   int fd_;
 };
 
-/// Holds back SIGXFSZ on this thread: a file size limit is then an error of write() and not the end of the program.
-class no_size_signal {
- public:
-  no_size_signal() {
-    sigset_t pending;
-    sigemptyset(&only_);
-    sigaddset(&only_, SIGXFSZ);
-    ::pthread_sigmask(SIG_BLOCK, &only_, &before_);
-    was_pending_ = ::sigpending(&pending) == 0 && sigismember(&pending, SIGXFSZ) == 1;
-  }
-  no_size_signal(const no_size_signal&) = delete;
-  no_size_signal& operator=(const no_size_signal&) = delete;
-  ~no_size_signal() {
-    const int saved = errno;
-    const timespec now{};
-    if (!was_pending_) ::sigtimedwait(&only_, nullptr, &now);
-    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-    errno = saved;
-  }
-
- private:
-  sigset_t only_{}, before_{};
-  bool was_pending_ = false;
-};
-
 SINTER_API bool write_all(int fd, std::string_view bytes) {
-  const no_size_signal quiet;
+  const sinter::detail::no_size_signal quiet;
   while (!bytes.empty()) {
     const ssize_t n = ::write(fd, bytes.data(), bytes.size());
     if (n < 0 && errno == EINTR) continue;
@@ -130,27 +108,116 @@ SINTER_API bool is_full(const std::string& folder) {
   return ::statvfs(folder.c_str(), &room) == 0 && std::uint64_t{room.f_bavail} * room.f_frsize < (256 << 10);
 }
 
-/// A private folder for temporary files; gone with its files at the end of the scope. Throws system_error.
+/// What errno says of a file that cannot be written, and what to do: `remedy`, unless the process may not write so much.
+inline std::string why_unwritten(int error, const std::string& remedy) {
+  return std::strerror(error) +
+         ("; " + (error == EFBIG ? "raise the process's limit on the size of files (ulimit -f)" : remedy));
+}
+
+/// Why a program may be unable to write temporary files into a folder, with a remedy; empty where nothing tells. `said` is what
+/// the program printed, `signal` what ended it.
+SINTER_API std::string why_no_files(const std::string& folder, std::string_view said, int signal) {
+  const auto says = [&](const char* words) { return said.find(words) != std::string_view::npos; };
+  constexpr rlim_t enough = 1 << 20;
+  rlimit size{};
+  const bool limited = ::getrlimit(RLIMIT_FSIZE, &size) == 0 && size.rlim_cur != RLIM_INFINITY;
+  const bool met = signal == SIGXFSZ || says("File size limit exceeded") || says("File too large");
+  if (met || (limited && size.rlim_cur < enough))
+    return "temporary files may not be as large as a compiler's" +
+           (limited ? ": the process's limit is " + std::to_string(size.rlim_cur) + " bytes" : std::string()) +
+           "; raise it (ulimit -f)";
+  if (is_full(folder) || says("No space left on device") || says("Disk quota exceeded"))
+    return "there is no room for temporary files below " + temporary_folder() +
+           "; set TMPDIR to a folder with free space";
+  return "";
+}
+
+/// True when the name still stands for this open file.
+inline bool is_named(int folder, const std::string& name, int fd) {
+  struct stat held {
+  }, named{};
+  return ::fstat(fd, &held) == 0 && ::fstatat(folder, name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+         held.st_ino == named.st_ino && held.st_dev == named.st_dev;
+}
+
+/// The first letters of scratch folders' names, which mkdtemp completes. Nothing else in a temporary folder has a name like that.
+inline constexpr std::string_view scratch_name = "sinter.scratch.";
+
+inline file_handle open_folder(int at, const char* name) {
+  return file_handle(::openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+}
+
+/// Removes an open folder with its files.
+inline void remove_folder(int fd, int at, const char* name) {
+  const int again = ::openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR* const listing = again >= 0 ? ::fdopendir(again) : nullptr;
+  if (listing) {
+    while (const dirent* const entry = ::readdir(listing)) ::unlinkat(fd, entry->d_name, 0);
+    ::closedir(listing);
+  } else if (again >= 0) {
+    ::close(again);
+  }
+  ::unlinkat(at, name, AT_REMOVEDIR);
+}
+
+/// Removes the scratch folders below `folder` that processes of this user have left which were killed: no process holds them.
+SINTER_API void sweep_scratch(const std::string& folder) {
+  DIR* const listing = ::opendir(folder.c_str());
+  if (!listing) return;
+  const int at = ::dirfd(listing);
+  while (const dirent* const entry = ::readdir(listing)) {
+    if (!std::string_view(entry->d_name).starts_with(scratch_name)) continue;
+    const file_handle fd = open_folder(at, entry->d_name);
+    struct stat info {};
+    // Held until it is gone: who has just made it meets the lock, and makes another one.
+    if (fd && ::fstat(fd.get(), &info) == 0 && is_private(info) && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0 &&
+        is_named(at, entry->d_name, fd.get()))
+      remove_folder(fd.get(), at, entry->d_name);
+  }
+  ::closedir(listing);
+}
+
+/// Once for each folder.
+SINTER_API void sweep_scratch_once(const std::string& folder) {
+  static std::mutex mutex;
+  static auto& swept = *new std::set<std::string>;  // threads may outlive statics
+  {
+    const std::lock_guard lock(mutex);
+    if (!swept.insert(folder).second) return;
+  }
+  sweep_scratch(folder);
+}
+
+/// A private folder for temporary files; gone with its files at the end of the scope. It is locked as long as that lasts: what a
+/// killed process leaves is removed by the next one. Throws system_error.
 class scratch_folder {
  public:
-  scratch_folder() : path_(temporary_folder() + "/sinter-XXXXXX") {
-    if (::mkdtemp(path_.data()) == nullptr)
-      throw system_error("no temporary folder can be made in " + temporary_folder() + ": " + std::strerror(errno) +
-                         "; set TMPDIR to a folder that can be written");
+  scratch_folder() {
+    const std::string below = temporary_folder();
+    sweep_scratch_once(below);
+    for (int attempt = 0;; ++attempt) {
+      path_ = below + "/" + std::string(scratch_name) + "XXXXXX";
+      if (::mkdtemp(path_.data()) == nullptr)
+        throw system_error("no temporary folder can be made in " + below + ": " +
+                           why_unwritten(errno, "set TMPDIR to a folder that can be written and has free space"));
+      held_ = open_folder(AT_FDCWD, path_.c_str());
+      // Where locks do not work, nobody removes it either. Another process may have come between the calls.
+      const bool locked = held_ && ::flock(held_.get(), LOCK_EX | LOCK_NB) == 0;
+      if (attempt == 8 || (!locked && errno != EWOULDBLOCK && errno != ENOENT)) return;
+      if (locked && is_named(AT_FDCWD, path_, held_.get())) return;
+    }
   }
   scratch_folder(const scratch_folder&) = delete;
   scratch_folder& operator=(const scratch_folder&) = delete;
   ~scratch_folder() {
-    if (DIR* const listing = ::opendir(path_.c_str())) {
-      while (const dirent* const entry = ::readdir(listing)) ::unlinkat(::dirfd(listing), entry->d_name, 0);
-      ::closedir(listing);
-    }
-    ::rmdir(path_.c_str());
+    if (!held_) held_ = open_folder(AT_FDCWD, path_.c_str());  // there were too many open files then
+    remove_folder(held_.get(), AT_FDCWD, path_.c_str());
   }
   const std::string& path() const noexcept { return path_; }
 
  private:
   std::string path_;
+  file_handle held_;
 };
 
 }  // namespace sinter::engine::run::detail

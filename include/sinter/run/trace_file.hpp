@@ -77,6 +77,8 @@ namespace detail {
 
 /// `text` in place of the file at `path`, whole or not at all. False, with errno, when it cannot be written.
 SINTER_API bool replace_file(const std::string& path, const std::string& text) {
+  struct stat there {};
+  if (::lstat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) return errno = EEXIST, false;
   const std::string temporary = path + "." + std::to_string(::getpid());
   ::unlink(temporary.c_str());
   if (write_file(temporary, text) && ::rename(temporary.c_str(), path.c_str()) == 0) return true;

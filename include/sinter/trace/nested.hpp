@@ -97,6 +97,7 @@ SINTER_API series<ir::node_id> push_while(tracer& t, tracer& test, tracer& body,
 SINTER_API series<ir::node_id> push_foreign(tracer& t, std::shared_ptr<const ir::foreign> function, bool has_effect,
                                             series<ir::node_id> operands, series<ir::result_type> results,
                                             location where) {
+  keep_loaded(function->host ? function->host.code() : function->gpu.launch.code());
   ir::opaque step;
   step.kind = has_effect ? ir::opaque_kind::host_call : ir::opaque_kind::custom;
   step.function = std::move(function);

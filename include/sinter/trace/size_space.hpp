@@ -5,6 +5,7 @@
 #include <atomic>
 #include <numeric>
 
+#include "../base/kept.hpp"
 #include "../engine/engine.hpp"
 
 #include "../base/engine_begin.hpp"
@@ -135,12 +136,12 @@ class size_space final : public ir::open_sizes {
     return e.value.evaluate(hints_);
   }
 
-  dim read_at(dim a, location where) override { return in_front(behind(a), where); }
+  dim read_at(dim a, location where) override { return in_front(behind(a), sinter::detail::kept(where)); }
   std::string text(dim a) override { return behind(a).text(); }
 
   bool give_up(ir::attributes& of, const std::string& why, location where) override {
     if (!stays_) return false;
-    bool changed = fix_in_place("too open for " + why.substr(0, why.rfind(" (at ")), where);
+    bool changed = fix_in_place("too open for " + why.substr(0, why.rfind(" (at ")), sinter::detail::kept(where));
     for (auto& d : of.dims) {
       const ir::dim value = resolved(d);
       changed |= value != d;
@@ -156,6 +157,7 @@ class size_space final : public ir::open_sizes {
 
   /// Gives up all symbols: the trace repeats with numbers, or goes on with them. Returns when there are none.
   void fix_everything(const std::string& why, location where) {
+    where = sinter::detail::kept(where);
     if (stays_) return static_cast<void>(fix_in_place(why, where));
     size_layout next = layout_;
     bool any = false;

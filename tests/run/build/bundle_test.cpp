@@ -1,4 +1,6 @@
 #include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sinter/run/build/save_bundle.hpp>
 
 #include "../support.hpp"
@@ -148,6 +150,21 @@ TEST_CASE("files that cannot be written or read are told; nothing is left behind
   CHECK_THROWS_WITH_AS(engine::run::write_bundle(root.at("folder"), kernels, "save_cache"),
                        doctest::Contains("cannot be written"), system_error);
   CHECK(support::files(root.path).size() == 1);
+  // What is no file is not replaced by one, and a link not in silence.
+  support::write(root.at("linked"), "old");
+  support::fs::create_symlink(root.at("linked"), root.at("link"));
+  REQUIRE(::mkfifo(root.at("pipe").c_str(), 0600) == 0);
+  const bool has_device = ::mknod(root.at("null").c_str(), S_IFCHR | 0600, makedev(1, 3)) == 0;
+  for (const auto& [name, what] :
+       {std::pair("link", "it is a symbolic link"), {"pipe", "it is a pipe"}, {"null", "it is a device"}}) {
+    if (name == std::string("null") && !has_device) continue;
+    CHECK_THROWS_WITH_AS(engine::run::write_bundle(root.at(name), kernels, "save_cache"), doctest::Contains(what),
+                         system_error);
+    CHECK_FALSE(support::fs::is_regular_file(support::fs::symlink_status(root.at(name))));
+    support::fs::remove(root.at(name));
+  }
+  CHECK(support::contents(root.at("linked")) == "old");
+  support::fs::remove(root.at("linked"));
   const std::vector<std::string> targets = {"cpu a"};
   CHECK_THROWS_WITH_AS(engine::run::read_bundle(root.at("none"), targets, "load_cache", here),
                        doctest::Contains("cannot be read: No such file or directory"), system_error);

@@ -1,8 +1,11 @@
 #include <doctest/doctest.h>
 #include <signal.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sinter/run/build/build.hpp>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <thread>
@@ -440,6 +443,115 @@ TEST_CASE("a full folder for temporary files is not taken for a compiler's fault
     }
   }
   ::umount(small.c_str());
+}
+
+TEST_CASE("a full folder or a limit on files is not told as a missing compiler, nor the end of the process") {
+  const folder root;
+  const std::string real = support::real_compiler(), path = root.at("small");
+  // What a process of its own says, through a pipe: files are what it lacks.
+  const auto told = [&](const std::string& lack) {
+    int ends[2];
+    REQUIRE(::pipe(ends) == 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      std::string what = "no error";
+      ::setenv("SINTER_CACHE_DIR", root.at("cache").c_str(), 1);
+      ::setenv("SINTER_CXX", real.c_str(), 1);  // asked for its version anew
+      if (lack == "room") ::setenv("TMPDIR", path.c_str(), 1);
+      const auto bytes = lack == "room" ? RLIM_INFINITY : static_cast<rlim_t>(std::stol(lack));
+      const rlimit limit{bytes, bytes};
+      ::setrlimit(RLIMIT_FSIZE, &limit);
+      ::signal(SIGXFSZ, SIG_DFL);
+      try {
+        engine::run::build(std::vector<std::string>{kernel(1, "without " + lack)});
+      } catch (const system_error& e) {
+        what = e.what();
+      }
+      static_cast<void>(!::write(ends[1], what.data(), what.size()));
+      ::_exit(0);
+    }
+    ::close(ends[1]);
+    std::string what;
+    char text[512];
+    for (ssize_t n; (n = ::read(ends[0], text, sizeof text)) > 0;) what.append(text, static_cast<std::size_t>(n));
+    ::close(ends[0]);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    CHECK(support::status_of(status) == 0);
+    return what;
+  };
+  for (const char* bytes : {"0", "100", "4096"}) {
+    const std::string what = told(bytes);
+    CHECK_MESSAGE(support::contains(what, "(ulimit -f)"), what);
+    CHECK_MESSAGE(!support::contains(what, "no C++ compiler"), what);
+  }
+  support::fs::create_directory(path);
+  if (::mount("tmpfs", path.c_str(), "tmpfs", 0, "size=64k") != 0) {
+    MESSAGE("skipped: this user may not mount a small file system");
+    return;
+  }
+  support::write(path + "/fill", std::string(1 << 20, 'x'));
+  const std::string what = told("room");
+  CHECK_MESSAGE(support::contains(what, "no room for temporary files below " + path), what);
+  ::umount(path.c_str());
+}
+
+TEST_CASE("a process that is killed leaves nothing for good: the next one sweeps what none holds") {
+  const folder root;
+  const variable temporary("TMPDIR", root.path);
+  namespace detail = engine::run::detail;
+  // One that lives, one that is killed, and what is another's by its name or its kind.
+  const detail::scratch_folder held;
+  int ready[2];
+  REQUIRE(::pipe(ready) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const detail::scratch_folder mine;
+    detail::write_file(mine.path() + "/kernel.cpp", "text");
+    static_cast<void>(!::write(ready[1], mine.path().data(), mine.path().size()));
+    ::pause();
+  }
+  char text[512];
+  const ssize_t length = ::read(ready[0], text, sizeof text);
+  const std::string killed(text, static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
+  detail::sweep_scratch(root.path);
+  CHECK(support::fs::exists(killed + "/kernel.cpp"));
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  support::fs::create_directory(root.at("sinter-1000"));
+  support::write(root.at("sinter.scratch.file"), "a file");
+  support::fs::create_directory(root.at("elsewhere"));
+  support::write(root.at("elsewhere/file"), "x");
+  support::fs::create_symlink(root.at("elsewhere"), root.at("sinter.scratch.link"));
+  const std::string shared = root.at("sinter.scratch.shared");
+  support::fs::create_directory(shared);
+  ::chmod(shared.c_str(), 0777);
+  detail::sweep_scratch(root.path);
+  CHECK_FALSE(support::fs::exists(killed));
+  for (const std::string& stays : {held.path(), root.at("sinter-1000"), root.at("sinter.scratch.file"),
+                                   root.at("elsewhere/file"), root.at("sinter.scratch.link"), shared})
+    CHECK_MESSAGE(support::fs::exists(stays), stays);
+  ::close(ready[0]);
+  ::close(ready[1]);
+}
+
+TEST_CASE("folders that are made while others sweep are there as long as they are held") {
+  const folder root;
+  const variable temporary("TMPDIR", root.path);
+  namespace detail = engine::run::detail;
+  std::atomic<bool> done = false;
+  std::thread sweeper([&] {
+    while (!done) detail::sweep_scratch(root.path);
+  });
+  int lost = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const detail::scratch_folder mine;
+    lost += !detail::write_file(mine.path() + "/a", "x");
+  }
+  done = true;
+  sweeper.join();
+  CHECK(lost == 0);
+  CHECK(support::files(root.path).empty());
 }
 
 TEST_CASE("modules loaded through the same descriptor number stay apart") {

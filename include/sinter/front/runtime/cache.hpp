@@ -9,8 +9,8 @@
 namespace sinter {
 
 /// Writes every kernel that the compiled functions and eager programs of this process have in use to one file, which is
-/// whole or not there. Returns their number. user_error when there is none; system_error when the file cannot be written, or a
-/// kernel has left its cache folder meanwhile.
+/// whole or not there. Returns their number. user_error when there is none; system_error when the file cannot be written, the
+/// path is a link, a pipe or a device, or a kernel has left its cache folder meanwhile.
 inline std::size_t save_cache(const std::string& path, location at = location::current()) {
   return engine::save_cache(path, at);
 }

@@ -61,6 +61,15 @@ inline bool take(std::string_view& from, std::string_view& text) {
   return true;
 }
 
+/// What a path that is no regular file stands for, in words.
+inline const char* name_of_kind(mode_t mode) {
+  return S_ISDIR(mode)    ? "a folder"
+         : S_ISLNK(mode)  ? "a symbolic link"
+         : S_ISFIFO(mode) ? "a pipe"
+         : S_ISSOCK(mode) ? "a socket"
+                          : "a device";
+}
+
 /// The second line of a portable key.
 inline std::string_view target_of_key(std::string_view key) {
   key.remove_prefix(std::min(key.find('\n'), key.size() - 1) + 1);
@@ -149,8 +158,13 @@ class bundle_table {
 
 }  // namespace detail
 
-/// Writes a file that is whole or not there. Throws system_error.
+/// Writes a file that is whole or not there. Throws system_error, also where the path is another thing than a file.
 SINTER_API void write_bundle(const std::string& path, std::span<const portable_kernel> kernels, const char* op) {
+  struct stat there {};
+  if (::lstat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode))
+    throw system_error("[" + std::string(op) + "] " + path + " cannot be written: it is " +
+                       detail::name_of_kind(there.st_mode) +
+                       ", which a file would take the place of; give the path of a file, or of none");
   std::string temporary = path + ".XXXXXX";
   const detail::file_handle fd(::mkostemp(temporary.data(), O_CLOEXEC));
   const mode_t mask = ::umask(0);
@@ -158,10 +172,10 @@ SINTER_API void write_bundle(const std::string& path, std::span<const portable_k
   if (fd && detail::write_all(fd.get(), detail::pack_bundle(kernels)) && ::fchmod(fd.get(), 0666 & ~mask) == 0 &&
       ::fsync(fd.get()) == 0 && ::rename(temporary.c_str(), path.c_str()) == 0)
     return;
-  const std::string why = std::strerror(errno);
+  const std::string why =
+      detail::why_unwritten(errno, "give a path in a folder that exists, may be written to and has room");
   if (fd) ::unlink(temporary.c_str());
-  throw system_error("[" + std::string(op) + "] " + path + " cannot be written: " + why +
-                     "; give a path in a folder that exists, may be written to and has room");
+  throw system_error("[" + std::string(op) + "] " + path + " cannot be written: " + why);
 }
 
 /// Makes the kernels of a bundle that are for one of these targets known to this process, and returns their number.

@@ -201,13 +201,13 @@ class disk_cache {
     const std::string name = entry_name(key);
     std::string temporary;
     const detail::file_handle fd = detail::make_temporary(folder_.get(), name, temporary);
-    if (!fd) return warn(std::string("cannot be written: ") + std::strerror(errno)), false;
+    if (!fd) return warn(unwritten(errno)), false;
     const std::string entry = detail::pack_entry(key, image);
     int problem = detail::write_all(fd.get(), entry) ? 0 : errno;
     if (problem == 0 && ::renameat(folder_.get(), temporary.c_str(), folder_.get(), name.c_str()) != 0) problem = errno;
     if (problem != 0) {
       ::unlinkat(folder_.get(), temporary.c_str(), 0);
-      return warn(std::string("cannot be written: ") + std::strerror(problem)), false;
+      return warn(unwritten(problem)), false;
     }
     detail::keep_below(folder_.get(), path_, cache_limit(), name, entry.size());
     return true;
@@ -273,6 +273,10 @@ class disk_cache {
  private:
   detail::file_handle open_folder() const {
     return detail::file_handle(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  }
+  static std::string unwritten(int error) {
+    return std::string("cannot be written: ") + std::strerror(error) +
+           (error == EFBIG ? ", the process's limit on the size of files (ulimit -f)" : "");
   }
   void warn(const std::string& what) const {
     logs::warn_once("kernel cache " + path_ + " " + what + "; kernels are compiled anew by each process" +

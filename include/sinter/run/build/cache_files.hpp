@@ -54,14 +54,6 @@ SINTER_API cache_file kind_of(std::string_view name) {
   return name[32 + end.size()] == '.' ? cache_file::leftover : cache_file::none;
 }
 
-/// True when the name still stands for this open file.
-inline bool is_named(int folder, const std::string& name, int fd) {
-  struct stat held {
-  }, named{};
-  return ::fstat(fd, &held) == 0 && ::fstatat(folder, name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-         held.st_ino == named.st_ino && held.st_dev == named.st_dev;
-}
-
 /// A new file beside the entry `name`, locked as long as it is open: one that is not is what a dead process left.
 SINTER_API file_handle make_temporary(int folder, const std::string& name, std::string& temporary) {
   static std::atomic<unsigned> counter{0};

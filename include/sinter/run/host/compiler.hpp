@@ -101,6 +101,10 @@ SINTER_API host_compiler probe(const std::string& path, const std::string& stamp
   const auto limit = std::min(compile_limit(), std::chrono::duration<double>(10));
   const process_result r = run_process({path, "--version"}, scratch.path(), limit);
   const std::string line = r.log.substr(0, r.log.find('\n'));
+  // What it printed is in a file.
+  if (const std::string why = r.how == outcome::ok && line.empty() ? why_no_files(scratch.path(), "", 0) : "";
+      !why.empty())
+    throw system_error(why);
   host_compiler found;
   if (r.how == outcome::timed_out) found.problem = path + " --version did not answer in time";
   else if (r.how != outcome::ok || line.empty())
@@ -265,7 +269,7 @@ SINTER_API compiled compile(const host_compiler& with, const std::string& source
   const std::string text = scratch.path() + "/kernel.cpp", object = scratch.path() + "/kernel.so";
   if (!detail::write_file(text, source))
     throw system_error("a kernel's source cannot be written below " + detail::temporary_folder() + ": " +
-                       std::strerror(errno) + "; set TMPDIR to a folder with free space");
+                       detail::why_unwritten(errno, "set TMPDIR to a folder with free space"));
   series<std::string> argv = {with.path};
   for (auto& flag : compile_flags(with)) argv.push_back(std::move(flag));
   argv.insert(argv.end(), {text, "-o", object});

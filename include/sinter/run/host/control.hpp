@@ -19,54 +19,39 @@ inline void copy_on_host(void* to, const void* from, std::int64_t bytes) {
 class host_branch final : public routine {
  public:
   host_branch(sequence yes, sequence no, std::size_t operands, const series<std::int64_t>& result_bytes)
-      : parts_{std::move(no), std::move(yes)}, operands_(operands) {
-    layout at;
-    for (auto n : result_bytes) unread_.push_back(at.add(n));
-    part_ = at.add(std::max(parts_[0].scratch_bytes, parts_[1].scratch_bytes));
-    bytes_ = at.bytes();
-  }
+      : branch_(std::move(yes), std::move(no), operands, result_bytes) {}
   void run(void* const* buffers, char* scratch, const long* sizes) const override {
-    branch_buffers given(buffers, operands_, unread_, scratch);
-    execute_in(parts_[*static_cast<const bool*>(buffers[0])], given, scratch + part_, sizes);
+    branch_of<sequence>::given given(branch_, buffers, scratch);
+    execute_in(branch_.parts[*static_cast<const bool*>(buffers[0])], given, scratch + branch_.part, sizes);
   }
-  std::int64_t scratch_bytes() const override { return bytes_; }
+  std::int64_t scratch_bytes() const override { return branch_.bytes; }
 
  private:
-  sequence parts_[2];
-  std::size_t operands_;
-  series<std::int64_t> unread_;
-  std::int64_t part_ = 0, bytes_ = 0;
+  branch_of<sequence> branch_;
 };
 
 class host_loop final : public routine {
  public:
-  host_loop(sequence body, loop_shape shape)
-      : body_(std::move(body)), shape_(std::move(shape)), at_(shape_, body_.scratch_bytes) {}
+  host_loop(sequence body, loop_shape shape) : loop_(std::move(body), std::move(shape)) {}
   void run(void* const* buffers, char* scratch, const long* sizes) const override {
     struct {
       const sequence& steps;
       const long* sizes;
       void copy(void* to, const void* from, std::int64_t bytes) const { detail::copy_on_host(to, from, bytes); }
       void body(std::span<void* const> given, char* at) const { execute_in(steps, given, at, sizes); }
-    } const machine{body_, sizes};
-    run_loop(shape_, at_, buffers, scratch, machine);
+    } const machine{loop_.body, sizes};
+    run_loop(loop_.shape, loop_.at, buffers, scratch, machine);
   }
-  std::int64_t scratch_bytes() const override { return at_.bytes; }
+  std::int64_t scratch_bytes() const override { return loop_.at.bytes; }
 
  private:
-  sequence body_;
-  loop_shape shape_;
-  loop_scratch at_;
+  loop_of<sequence> loop_;
 };
 
 class host_while final : public routine {
  public:
   host_while(sequence test, sequence body, series<std::int64_t> carried, std::size_t constants)
-      : test_(std::move(test)),
-        body_(std::move(body)),
-        carried_(std::move(carried)),
-        constants_(constants),
-        at_(carried_, std::max(test_.scratch_bytes, body_.scratch_bytes)) {}
+      : while_(std::move(test), std::move(body), std::move(carried), constants) {}
   void run(void* const* buffers, char* scratch, const long* sizes) const override {
     struct {
       const sequence &tested, &steps;
@@ -77,16 +62,13 @@ class host_while final : public routine {
         return *static_cast<const bool*>(given.back());
       }
       void body(std::span<void* const> given, char* at) const { execute_in(steps, given, at, sizes); }
-    } const machine{test_, body_, sizes};
-    run_while(carried_, constants_, at_, buffers, scratch, machine);
+    } const machine{while_.parts[0], while_.parts[1], sizes};
+    run_while(while_.carried, while_.constants, while_.at, buffers, scratch, machine);
   }
-  std::int64_t scratch_bytes() const override { return at_.bytes; }
+  std::int64_t scratch_bytes() const override { return while_.at.bytes; }
 
  private:
-  sequence test_, body_;
-  series<std::int64_t> carried_;
-  std::size_t constants_;
-  while_scratch at_;
+  while_of<sequence> while_;
 };
 
 }  // namespace sinter::engine::run

@@ -83,7 +83,7 @@ inline void* load_temporary_file(std::string_view image, std::string& why) {
   {
     const file_handle fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0700));
     if (!fd || !write_all(fd.get(), image)) {
-      why = path + ": " + std::strerror(errno);
+      why = path + ": " + why_unwritten(errno, "set TMPDIR to a folder with free space");
       return nullptr;
     }
   }

@@ -90,6 +90,15 @@ class spawn_setup {
   posix_spawn_file_actions_t actions_;
 };
 
+/// Throws system_error where the program could not write into `folder`; that is not its fault.
+SINTER_API process_result check_files(const std::string& folder, process_result r) {
+  const bool may =
+      r.how == outcome::failed || r.how == outcome::missing || (r.how == outcome::killed && r.code == SIGXFSZ);
+  const std::string why = may ? why_no_files(folder, r.log, r.how == outcome::killed ? r.code : 0) : "";
+  if (!why.empty()) throw system_error(why);
+  return r;
+}
+
 }  // namespace detail
 
 /// Runs argv[0], a path, with these arguments; stdout and stderr go to `folder`/log, and temporary files into `folder`.
@@ -110,7 +119,7 @@ SINTER_API process_result run_process(const series<std::string>& argv, const std
   pid_t child = 0;
   if (const int e =
           ::posix_spawn(&child, arguments[0], setup.actions(), setup.attributes(), arguments.data(), variables.data()))
-    return {outcome::missing, e, std::strerror(e)};
+    return detail::check_files(folder, {outcome::missing, e, std::strerror(e)});
   process_result result;
   int status = 0;
   bool reaped = false;
@@ -127,10 +136,7 @@ SINTER_API process_result run_process(const series<std::string>& argv, const std
     result.code = WEXITSTATUS(status);
   }
   result.log = detail::read_file(log_path, std::size_t{1} << 20);
-  if (result.how == outcome::failed && detail::is_full(folder))
-    throw system_error("there is no room for temporary files below " + detail::temporary_folder() +
-                       "; set TMPDIR to a folder with free space");
-  return result;
+  return detail::check_files(folder, std::move(result));
 }
 
 }  // namespace sinter::engine::run

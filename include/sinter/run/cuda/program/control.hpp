@@ -36,56 +36,48 @@ struct part_runner {
 class branch final : public routine {
  public:
   branch(sequence yes, sequence no, std::size_t operands, const series<std::int64_t>& result_bytes)
-      : parts_{std::move(no), std::move(yes)}, operands_(operands) {
-    layout at;
-    for (auto n : result_bytes) unread_.push_back(at.add(n));
-    part_ = at.add(std::max(parts_[0].scratch_bytes, parts_[1].scratch_bytes));
-    bytes_ = at.bytes();
-  }
+      : branch_(std::move(yes), std::move(no), operands, result_bytes) {}
   void run(void* const* buffers, char* scratch, const long* sizes, queue& q) const override {
     const detail::part_runner machine{q, sizes};
-    branch_buffers given(buffers, operands_, unread_, scratch);
-    machine.run(parts_[machine.read(buffers[0])], given, scratch + part_);
+    branch_of<sequence>::given given(branch_, buffers, scratch);
+    machine.run(branch_.parts[machine.read(buffers[0])], given, scratch + branch_.part);
   }
-  std::int64_t scratch_bytes() const override { return bytes_; }
+  std::int64_t scratch_bytes() const override { return branch_.bytes; }
 
   std::int64_t nodes() const override {
-    return sum_of_nodes(sum_of_nodes(3, 1, nodes_of(parts_[0])), 1, nodes_of(parts_[1]));
+    return sum_of_nodes(sum_of_nodes(3, 1, nodes_of(branch_.parts[0])), 1, nodes_of(branch_.parts[1]));
   }
-  std::span<const sequence> parts() const override { return parts_; }
+  std::span<const sequence> parts() const override { return branch_.parts; }
   void record(void* const* buffers, char* scratch, tape& t) const override {
-    branch_buffers given(buffers, operands_, unread_, scratch);
+    branch_of<sequence>::given given(branch_, buffers, scratch);
     const api::condition conditions[] = {t.condition(), t.condition()};
     t.choose(buffers[0], conditions[1], conditions[0]);
     t.side_by_side(2, [&](std::size_t k) {
-      t.body(api::conditional_if, conditions[k], [&] { t.steps(parts_[k], given, scratch + part_); });
+      t.body(api::conditional_if, conditions[k], [&] { t.steps(branch_.parts[k], given, scratch + branch_.part); });
     });
   }
 
  private:
-  sequence parts_[2];
-  std::size_t operands_;
-  series<std::int64_t> unread_;
-  std::int64_t part_ = 0, bytes_ = 0;
+  branch_of<sequence> branch_;
 };
 
 class loop final : public routine {
  public:
-  loop(sequence body, loop_shape shape)
-      : body_(std::move(body)), shape_(std::move(shape)), at_(shape_, body_.scratch_bytes) {}
+  loop(sequence body, loop_shape shape) : loop_(std::move(body), std::move(shape)) {}
   void run(void* const* buffers, char* scratch, const long* sizes, queue& q) const override {
     struct : detail::part_runner {
       const sequence* steps;
       void body(std::span<void* const> given, char* at) const { run(*steps, given, at); }
-    } const machine{{q, sizes}, &body_};
-    run_loop(shape_, at_, buffers, scratch, machine);
+    } const machine{{q, sizes}, &loop_.body};
+    run_loop(loop_.shape, loop_.at, buffers, scratch, machine);
   }
-  std::int64_t scratch_bytes() const override { return at_.bytes; }
+  std::int64_t scratch_bytes() const override { return loop_.at.bytes; }
 
   std::int64_t nodes() const override {
-    return sum_of_nodes(static_cast<std::int64_t>(shape_.carried.size()), shape_.length, nodes_of(body_));
+    return sum_of_nodes(static_cast<std::int64_t>(loop_.shape.carried.size()), loop_.shape.length,
+                        nodes_of(loop_.body));
   }
-  std::span<const sequence> parts() const override { return {&body_, 1}; }
+  std::span<const sequence> parts() const override { return {&loop_.body, 1}; }
   /// One step after another: kernels have the index, and where the slices are, as parameters.
   void record(void* const* buffers, char* scratch, tape& t) const override {
     struct {
@@ -93,23 +85,18 @@ class loop final : public routine {
       const sequence& steps;
       void copy(void* to, const void* from, std::int64_t bytes) const { t.copy(to, from, bytes); }
       void body(std::span<void* const> given, char* at) const { t.steps(steps, given, at); }
-    } const machine{t, body_};
-    run_loop(shape_, at_, buffers, scratch, machine);
+    } const machine{t, loop_.body};
+    run_loop(loop_.shape, loop_.at, buffers, scratch, machine);
   }
 
  private:
-  sequence body_;
-  loop_shape shape_;
-  loop_scratch at_;
+  loop_of<sequence> loop_;
 };
 
 class while_loop final : public routine {
  public:
   while_loop(sequence test, sequence body, series<std::int64_t> carried, std::size_t constants)
-      : parts_{std::move(test), std::move(body)},
-        carried_(std::move(carried)),
-        constants_(constants),
-        at_(carried_, std::max(parts_[0].scratch_bytes, parts_[1].scratch_bytes)) {}
+      : while_(std::move(test), std::move(body), std::move(carried), constants) {}
   void run(void* const* buffers, char* scratch, const long* sizes, queue& q) const override {
     struct : detail::part_runner {
       const sequence *tested, *steps;
@@ -118,64 +105,58 @@ class while_loop final : public routine {
         return read(given.back());
       }
       void body(std::span<void* const> given, char* at) const { run(*steps, given, at); }
-    } const machine{{q, sizes}, &parts_[0], &parts_[1]};
-    run_while(carried_, constants_, at_, buffers, scratch, machine);
+    } const machine{{q, sizes}, &while_.parts[0], &while_.parts[1]};
+    run_while(while_.carried, while_.constants, while_.at, buffers, scratch, machine);
   }
-  std::int64_t scratch_bytes() const override { return at_.bytes; }
+  std::int64_t scratch_bytes() const override { return while_.at.bytes; }
 
   std::int64_t nodes() const override {
-    const auto copies = static_cast<std::int64_t>(3 * carried_.size());
-    return sum_of_nodes(sum_of_nodes(copies + 3, 2, nodes_of(parts_[0])), 1, nodes_of(parts_[1]));
+    const auto copies = static_cast<std::int64_t>(3 * while_.carried.size());
+    return sum_of_nodes(sum_of_nodes(copies + 3, 2, nodes_of(while_.parts[0])), 1, nodes_of(while_.parts[1]));
   }
-  std::span<const sequence> parts() const override { return parts_; }
+  std::span<const sequence> parts() const override { return while_.parts; }
   /// What is carried is in the first of its two places whenever the test is made: a graph's addresses are the same at each turn.
   void record(void* const* buffers, char* scratch, tape& t) const override {
-    const std::size_t carried = carried_.size(), operands = carried + constants_;
+    const std::size_t carried = while_.carried.size(), operands = carried + while_.constants;
     address_list tested(operands + 1), given(operands + carried);
     for (std::size_t k = 0; k < operands; ++k)
-      tested[k] = given[k] = k < carried ? scratch + at_.turns[0][k] : buffers[k];
-    for (std::size_t k = 0; k < carried; ++k) given[operands + k] = scratch + at_.turns[1][k];
-    tested[operands] = scratch + at_.test;
+      tested[k] = given[k] = k < carried ? scratch + while_.at.turns[0][k] : buffers[k];
+    for (std::size_t k = 0; k < carried; ++k) given[operands + k] = scratch + while_.at.turns[1][k];
+    tested[operands] = scratch + while_.at.test;
     const api::condition again = t.condition();
     const auto test = [&] {
-      t.steps(parts_[0], tested, scratch + at_.part);
+      t.steps(while_.parts[0], tested, scratch + while_.at.part);
       t.choose(tested[operands], again, again);
     };
-    t.side_by_side(carried, [&](std::size_t k) { t.copy(given[k], buffers[k], carried_[k]); });
+    t.side_by_side(carried, [&](std::size_t k) { t.copy(given[k], buffers[k], while_.carried[k]); });
     test();
     t.body(api::conditional_while, again, [&] {
-      t.steps(parts_[1], given, scratch + at_.part);
-      t.side_by_side(carried, [&](std::size_t k) { t.copy(given[k], given[operands + k], carried_[k]); });
+      t.steps(while_.parts[1], given, scratch + while_.at.part);
+      t.side_by_side(carried, [&](std::size_t k) { t.copy(given[k], given[operands + k], while_.carried[k]); });
       test();
     });
     t.side_by_side(carried, [&](std::size_t k) {
-      if (buffers[operands + k]) t.copy(buffers[operands + k], given[k], carried_[k]);
+      if (buffers[operands + k]) t.copy(buffers[operands + k], given[k], while_.carried[k]);
     });
   }
 
  private:
-  sequence parts_[2];  ///< the test, the body
-  series<std::int64_t> carried_;
-  std::size_t constants_;
-  while_scratch at_;
+  while_of<sequence> while_;
 };
 
 /// A kernel of the user: its parameters are the addresses of operands and results, then `numbers`.
 class user_kernel final : public routine {
  public:
   user_kernel(step launch, std::size_t operands, series<std::int64_t> result_bytes, series<long long> numbers)
-      : operands_(operands), numbers_(std::move(numbers)) {
+      : operands_(operands), numbers_(std::move(numbers)), unread_(at_, result_bytes) {
     launch_.steps.push_back(std::move(launch));
-    layout at;
-    for (auto n : result_bytes) unread_.push_back(at.add(n));
-    bytes_ = at.bytes();
   }
   void run(void* const* buffers, char* scratch, const long*, queue& q) const override {
     with_parameters(buffers, scratch, [&](const step& s, void** parameters, std::span<void* const>) {
       detail::launch(s, parameters, q, driver());
     });
   }
-  std::int64_t scratch_bytes() const override { return bytes_; }
+  std::int64_t scratch_bytes() const override { return at_.bytes(); }
 
   std::int64_t nodes() const override { return 1; }
   std::span<const sequence> parts() const override { return {&launch_, 1}; }
@@ -192,8 +173,7 @@ class user_kernel final : public routine {
     const std::size_t count = operands_ + unread_.size();
     address_list addresses(count), parameters(count + numbers_.size());
     std::copy_n(buffers, count, addresses.data());
-    for (std::size_t k = 0; k < unread_.size(); ++k)
-      if (addresses[operands_ + k] == nullptr) addresses[operands_ + k] = scratch + unread_[k];
+    unread_.fill(addresses.data() + operands_, scratch);
     for (std::size_t k = 0; k < count; ++k) parameters[k] = &addresses[k];
     for (std::size_t k = 0; k < numbers_.size(); ++k) parameters[count + k] = const_cast<long long*>(&numbers_[k]);
     f(launch_.steps[0], parameters.data(), addresses);
@@ -202,8 +182,8 @@ class user_kernel final : public routine {
   sequence launch_;  ///< of one step, whose operands are the routine's
   std::size_t operands_;
   series<long long> numbers_;
-  series<std::int64_t> unread_;
-  std::int64_t bytes_ = 0;
+  layout at_;
+  unread_results unread_;
 };
 
 }  // namespace sinter::engine::run::cuda

@@ -1,0 +1,48 @@
+// base/same_build.hpp: a name that a file of the program and the engine agree on when they are built alike: else the link fails, with it.
+#pragma once
+
+#include <cstddef>
+
+#include "config.hpp"
+
+// What decides how the standard library's classes, which cross the seam, lie in memory.
+#if defined(_GLIBCXX_DEBUG)
+#define SINTER_BUILD_DEBUG with_GLIBCXX_DEBUG
+#else
+#define SINTER_BUILD_DEBUG without_GLIBCXX_DEBUG
+#endif
+#if defined(_LIBCPP_VERSION)
+#define SINTER_BUILD_LIBRARY libcxx
+#define SINTER_BUILD_ABI _LIBCPP_ABI_VERSION
+#elif defined(_GLIBCXX_USE_CXX11_ABI)
+#define SINTER_BUILD_LIBRARY CXX11_ABI
+#define SINTER_BUILD_ABI _GLIBCXX_USE_CXX11_ABI
+#else
+#define SINTER_BUILD_LIBRARY of_another
+#define SINTER_BUILD_ABI library
+#endif
+
+#define SINTER_BUILD_JOIN(version, debug, library, abi) \
+  sinter_needs_an_engine_built_like_this_file_version_##version##_##debug##_##library##_##abi
+#define SINTER_BUILD_NAME(version, debug, library, abi) SINTER_BUILD_JOIN(version, debug, library, abi)
+#define SINTER_BUILD SINTER_BUILD_NAME(SINTER_VERSION_WORD, SINTER_BUILD_DEBUG, SINTER_BUILD_LIBRARY, SINTER_BUILD_ABI)
+
+#if defined(SINTER_COMPILED) || defined(SINTER_INSIDE)
+
+#if defined(__has_attribute)
+#if __has_attribute(retain)
+#define SINTER_RETAINED used, retain
+#endif
+#endif
+#if !defined(SINTER_RETAINED)
+#define SINTER_RETAINED used
+#endif
+
+extern "C" [[gnu::visibility("default")]] const char SINTER_BUILD;  ///< engine.cpp defines it
+
+namespace sinter::detail {
+/// Nobody reads it; the file refers to the name, whatever is optimised.
+__attribute__((SINTER_RETAINED)) static const char* const same_build = &SINTER_BUILD;
+}  // namespace sinter::detail
+
+#endif

@@ -1,0 +1,13 @@
+// services/libraries.hpp: which library of the process an address lies in, and keeping that one.
+#pragma once
+
+#include "../engine/engine.hpp"
+#include "../run/library.hpp"
+
+namespace sinter::engine {
+
+SINTER_API void keep_loaded(const void* address) { run::keep_loaded(address); }
+
+SINTER_API bool in_one_library(const void* a, const void* b) { return run::library_of(a) == run::library_of(b); }
+
+}  // namespace sinter::engine
