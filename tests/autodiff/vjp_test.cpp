@@ -55,7 +55,8 @@ TEST_CASE("every smooth pointwise row matches differences, twice") {
     if (row.arity == 1) {
       const bool inside = code == op::asin || code == op::acos;
       check_twice(unary(code), {arrays::random(f64, {3, 5}, 7, 0.15, inside ? 0.85 : 1.6)});
-      if (code == op::log || code == op::log2 || code == op::sqrt || code == op::rsqrt) continue;
+      if (code == op::log || code == op::log2 || code == op::sqrt || code == op::root_of_squares || code == op::rsqrt)
+        continue;
       check_twice(unary(code), {arrays::random(f64, {7}, 8, -0.85, -0.15)});
       if (code != op::cbrt && code != op::abs) check_twice(unary(code), {arrays::of(f64, {2}, {0.0, -0.0})});
     } else {

@@ -66,6 +66,7 @@ inline double own_units(op code) {
     case op::trunc:
     case op::identity:
     case op::stop_gradient:
+    case op::kinked:
       return 0;
     case op::add:
     case op::sub:

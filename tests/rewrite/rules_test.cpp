@@ -61,6 +61,7 @@ value raw_reduce(const value& x, op combiner, axes_t axes) {
 const std::vector<rule_case> cases{
     {"identity x = x", any, [](const auto& o) { return value(o.x.owner(), o.x.owner().mark(o.x.id())); }},
     {"stop_gradient x = x", any, [](const auto& o) { return push(op::stop_gradient, {o.x}); }},
+    {"kinked(c, x, y) = x", any, [](const auto& o) { return kinked(o.c, o.x, o.y); }},
     {"c + x = x + c", numbers, [](const auto& o) { return 3.0 + o.x; }},
     {"c * x = x * c", numbers, [](const auto& o) { return 3.0 * o.x; }},
     {"c & x = x & c", bits, [](const auto& o) { return bit_and(1.0, o.x); }},

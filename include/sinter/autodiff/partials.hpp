@@ -6,18 +6,9 @@
 
 #include "../ir/graph.hpp"
 #include "../ir/value.hpp"
+#include "kinks.hpp"
 
 namespace sinter::engine::autodiff {
-
-using ir::value;
-
-/// x / (a² + b²) where squares would overflow or vanish. It is divided by the larger magnitude first, on which it does not depend.
-inline value over_squares(const value& x, const value& a, const value& b) {
-  const value larger = maximum(maximum(a, -a), maximum(b, -b));
-  const value in_range = select(lt(larger, std::numeric_limits<double>::infinity()), larger, 1.0);
-  const value by = stop_gradient(in_range), u = a / by, v = b / by;
-  return x / by / (u * u + v * v) / by;
-}
 
 /// What operand k receives for the cotangent g; equally what its tangent g gives the result. Empty where none flows.
 /// a, b, c are the operands, r the result.

@@ -90,6 +90,9 @@ inline value select(const value& c, const value& a, const value& b) { return pus
 inline value select(const value& c, const value& a, double b) { return select(c, a, a.like(b)); }
 inline value select(const value& c, double a, const value& b) { return select(c, b.like(a), b); }
 
+/// x, of which the derivative by `by` is NaN where `at` is true.
+inline value kinked(const value& at, const value& x, const value& by) { return push(op::kinked, {at, x, by}); }
+
 inline value cast(const value& x, dtype type) {
   if (x.type() == type) return x;
   attributes a;

@@ -40,6 +40,7 @@ inline value constant_right(const site& s) {
 inline constexpr rule rules[] = {
   {op::identity,      "identity x = x",           SINTER_WHEN(true, s.in(0))},
   {op::stop_gradient, "stop_gradient x = x",      SINTER_WHEN(true, s.in(0))},
+  {op::kinked,        "kinked(c, x, y) = x",      SINTER_WHEN(true, s.in(1))},
 
   {op::add,     "c + x = x + c",                  constant_right},
   {op::mul,     "c * x = x * c",                  constant_right},

@@ -96,13 +96,6 @@ auto mean_over(const X& x, location at) {
   else return x;
 }
 
-/// The root of a sum of squares: where that is 0 its cotangent is handed down as it is, and the squares' own derivatives are 0.
-template <class X>
-auto root_of_squares(const X& sum, location at) {
-  const auto positive = gt(sum, 0, at);
-  return detail::evaluate(where(positive, sqrt(where(positive, sum, 1, at), at), sum, at), at);
-}
-
 /// The variance or its root: on the host one loop, in nodes two passes: the mean, then the mean square of what is left. Divides
 /// by n - ddof, or by 0 when that is less.
 template <axis_list Axes, bool Keep, bool Root, class X>
@@ -161,7 +154,11 @@ auto logsumexp_over(const X& x, location at) {
     const auto y = detail::evaluate(wider, at);
     const auto m = finite_max<Axes>(y, at);
     const auto s = sum_over<Axes, Keep>(exp(sub(y, m, at), at), at);
-    return narrow<element_of<X>>(add(log(s, at), drop_kept<Axes, Keep>(m, at), at), at);
+    // Of -inf alone the derivative is 0, as the exponentials'.
+    constexpr formula_number lowest{-std::numeric_limits<double>::infinity()};
+    const auto none = eq(s, 0, at);
+    const auto logarithm = where(none, lowest, log(where(none, 1, s, at), at), at);
+    return narrow<element_of<X>>(add(logarithm, drop_kept<Axes, Keep>(m, at), at), at);
   } else {
     return x;
   }

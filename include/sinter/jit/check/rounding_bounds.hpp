@@ -27,6 +27,7 @@ inline bool moves_only(ir::op code) {
     case ir::op::select:
     case ir::op::identity:
     case ir::op::stop_gradient:
+    case ir::op::kinked:
       return true;
     default:
       return false;
