@@ -173,8 +173,10 @@ inline value root_slope(const value& g, const value& r) {
   return times_kinked(g, zero, select(zero, 0.0, 0.5 / select(zero, 1.0, r)), r);
 }
 
-/// Where a^b is no smooth function of both: of negative bases, and of 0 but for exponents above 1.
-inline value rough_power(const value& a, const value& b) { return bit_or(lt(a, 0.0), bit_and(eq(a, 0.0), le(b, 1.0))); }
+/// Where a^b has no derivative by b on the way to another base: of negative bases, and of 0 but for exponents above 1.
+inline value rough_power(const value& a, const value& b) {
+  return bit_or(lt(a, 0.0), bit_and(eq(a, 0.0), le(b, 1.0)));
+}
 
 /// b·a^(b - 1), and 0 for the exponent 0 also where 1 / a is not finite.
 inline value power_by_base(const value& g, const value& a, const value& b) {
@@ -190,11 +192,13 @@ inline value power_by_base(const value& g, const value& a, const value& b) {
   return kinked(bit_or(none, rough_power(a, b)), g * b * pow(select(none, 1.0, a), b - 1.0), b);
 }
 
-/// r·log a; 0 where a is not positive, with no derivative but where powers near it are 0.
+/// r·log a; 0 where a is not positive, with no derivative by what it is no smooth function of.
 inline value power_by_exponent(const value& g, const value& a, const value& b, const value& r) {
   if (const auto base = literal(a); base && *base > 0) return g * r * log(a);
   const value low = le(a, 0.0);
-  return select(low, kinked(rough_power(a, b), g.like(0.0), a + b), g * r * log(select(low, 1.0, a)));
+  const value rough = bit_or(lt(a, 0.0), bit_and(eq(a, 0.0), le(b, 0.0)));
+  const value slope = kinked(rough_power(a, b), kinked(rough, g.like(0.0), b), a);
+  return select(low, slope, g * r * log(select(low, 1.0, a)));
 }
 
 /// x / (a² + b²) where squares would overflow or vanish. It is divided by the larger magnitude first, on which it does not depend.
