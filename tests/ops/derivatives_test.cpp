@@ -99,7 +99,9 @@ std::vector<subject> subjects() {
        {{{-inf, -inf, -inf}, zero, flat}, {{-inf, 0, -inf}, {0, 1, 0}, flat}}},
       {"norm", [](const vec& x) { return real(norm(x)); }, {{zero, zero, nowhere}}},
       {"norm", [](const vec& x) { return real(norm<1>(x)); }, {{mixed, {0, 1, -1}, without(0)}}},
-      {"norm", [](const vec& x) { return real(norm<norm_max>(x)); }, {{mixed, {0, 0, -1}, without(0)}}},
+      {"norm",
+       [](const vec& x) { return real(norm<norm_max>(x)); },
+       {{mixed, {0, 0, -1}, flat}, {zero, zero, nowhere}}},
       {"cumsum", [](const vec& x) { return weigh(cumsum(x * x)); }, {}},
       {"cumprod",
        [](const vec& x) { return weigh(cumprod(x)); },
@@ -130,7 +132,7 @@ const std::vector<doubles> corners{{0, 0, 0}, {1, 1, 1}, {0, 1, -2}, {2, 1, 2}, 
 /// The derivatives that differences have on both sides alike, to order h⁶; NaN where they do not.
 class differences {
  public:
-  explicit differences(const loss& f, const doubles& at) : f_(f), at_(at) {}
+  differences(const loss& f, const doubles& at) : f_(f), at_(at) {}
 
   double slope(std::size_t i) const {
     return settled({derivative(i, 1, 1), derivative(i, 1, -1), derivative(i, 1, 0.5), derivative(i, 1, -0.5)});
@@ -179,10 +181,7 @@ class differences {
   const doubles at_;
 };
 
-/// Checks that a derivative is what differences say where they say something; `lenient` allows NaN there.
-void check_numbers(const loss& f, const doubles& at, bool lenient) {
-  const differences exact(f, at);
-  const auto slope = first(f, to_vec(at)).to_vector(), bend = second(f, to_vec(at)).to_vector();
+void check_numbers(const differences& exact, const doubles& slope, const doubles& bend, bool lenient) {
   const auto good = [&](double got, double want) {
     return std::isnan(want) || (lenient && std::isnan(got)) || ops::close(got, want, 1e-4);
   };
@@ -197,12 +196,26 @@ void check_numbers(const loss& f, const doubles& at, bool lenient) {
   }
 }
 
+/// Checks that derivatives are what differences say where they say something; `lenient` allows NaN there.
+void check_numbers(const loss& f, const std::vector<doubles>& points, bool lenient) {
+  options how;
+  how.backend = "reference";
+  const auto both = compile([&](const vec& x) { return std::pair{first(f, x), second(f, x)}; }, how);
+  for (const auto& at : points) {
+    CAPTURE(at[0]);
+    CAPTURE(at[1]);
+    CAPTURE(at[2]);
+    const auto [slope, bend] = both(to_vec(at));
+    check_numbers(differences(f, at), slope.to_vector(), bend.to_vector(), lenient);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("functions have the derivatives that differences have, twice") {
   for (const auto& s : subjects()) {
     CAPTURE(std::string(s.name));
-    for (const auto& at : generic) check_numbers(s.f, at, false);
+    check_numbers(s.f, generic, false);
   }
 }
 
@@ -221,14 +234,10 @@ TEST_CASE("functions of functions: no number that is not a derivative") {
         {"cos", [&](const vec& x) { return real(cos(f(x))); }},
         {"log of exp", [&](const vec& x) { return real(log(exp(f(x)))); }},
     };
-    for (const auto& [name, g] : outer)
-      for (const auto& at : corners) {
-        CAPTURE(std::string(name));
-        CAPTURE(at[0]);
-        CAPTURE(at[1]);
-        CAPTURE(at[2]);
-        check_numbers(g, at, true);
-      }
+    for (const auto& [name, g] : outer) {
+      CAPTURE(std::string(name));
+      check_numbers(g, corners, true);
+    }
   }
 }
 
@@ -285,13 +294,16 @@ TEST_CASE("squares of roots are smooth at zero for open extents, and for halves"
     return n * n + s * s;
   };
   const auto along = grad([=](open x) {
-    return sum(grad(squared)(x) * slice<0>(open{1, 0, 0, 0, 0}, 0, x.shape()[0]));
+    return sum(grad(squared)(x) * slice<0>(open{1, 0, 0, 0, 0, 0, 0}, 0, x.shape()[0]));
   });
-  const auto compiled = compile(along, {.dynamic = true});
-  for (const auto& f : {std::function<open(open)>(along), std::function<open(open)>(compiled)}) {
-    CHECK(ops::close(f(zeros<double>(2)).to_vector()[0], 2.5, 1e-12));
-    CHECK(ops::close(f(zeros<double>(4)).to_vector()[1], -0.125, 1e-12));
-  }
+  const auto compiled = compile(along);
+  for (const auto& f : std::vector<std::function<open(open)>>{along, compiled})
+    for (const std::int64_t n : {2, 4, 7}) {
+      const double part = 2 / static_cast<double>(n * n), own = 2 + 2 / static_cast<double>(n) - part;
+      CAPTURE(n);
+      CHECK(ops::close(f(zeros<double>(n)).to_vector()[0], own, 1e-12));
+      CHECK(ops::close(f(zeros<double>(n)).to_vector()[1], -part, 1e-12));
+    }
   using half = tensor<f16, dims{2}>;
   const auto h = grad([](half x) {
     return cast<float>(sum(grad([](half y) {
@@ -316,5 +328,5 @@ TEST_CASE("every function of the front end is among those whose derivatives are 
   int found = 0;
   for (std::sregex_iterator it(text.begin(), text.end(), name), end; it != end; ++it, ++found)
     CHECK_MESSAGE(seen.count((*it)[1]) == 1, "nothing checks the derivatives of ", (*it)[1].str());
-  CHECK(found > 50);
+  CHECK(found > 40);
 }
