@@ -142,8 +142,9 @@ class differences {
     if (i == j)
       return settled({derivative(i, 2, 1), derivative(i, 2, -1), derivative(i, 2, 0.5), derivative(i, 2, -0.5)});
     doubles all;
-    for (const double a : {1.0, -1.0, 0.5})
-      for (const double b : {1.0, -1.0, 0.5}) all.push_back(mixed(i, j, a, b));
+    for (const double a : {1.0, -1.0})
+      for (const double b : {1.0, -1.0}) all.push_back(mixed(i, j, a, b));
+    all.push_back(mixed(i, j, 0.5, 0.5));
     return settled(all);
   }
 
@@ -189,9 +190,11 @@ void check_numbers(const differences& exact, const doubles& slope, const doubles
     CAPTURE(i);
     CHECK_MESSAGE(good(slope[i], exact.slope(i)), slope[i], " is not ", exact.slope(i));
     if (!lenient) CHECK(std::isfinite(exact.slope(i)));
-    for (std::size_t j = 0; j < 3; ++j) {
+    for (std::size_t j = i; j < 3; ++j) {
       CAPTURE(j);
-      CHECK_MESSAGE(good(bend[3 * i + j], exact.bend(i, j)), bend[3 * i + j], " is not ", exact.bend(i, j));
+      const double want = exact.bend(i, j);
+      CHECK_MESSAGE(good(bend[3 * i + j], want), bend[3 * i + j], " is not ", want);
+      CHECK_MESSAGE(good(bend[3 * j + i], want), bend[3 * j + i], " is not ", want);
     }
   }
 }

@@ -312,13 +312,19 @@ TEST_CASE("powers have finite derivatives of every order where they have them") 
         [](const tensor<double, 1>& x) { return sum(grad([](const auto& x) { return sum(pow(x, 1.0)); })(x)); })(x));
   };
   CHECK(grad(third)(x).to_vector() == list{0, 0, 0});
-  // By the exponent and then the base: a^(b-1) (1 + b log a), and no log of what has none.
+  // By the exponent and the base, in both orders: a^(b-1) (1 + b log a), and no number where powers near b have none.
   const auto power = [](const tensor<double, 1>& a, const tensor<double, 1>& b) { return sum(pow(a, b)); };
   const tensor<double, 1> two{2, 2, 2};
   const auto mixed =
       grad<0>([=](const tensor<double, 1>& a, const tensor<double, 1>& b) { return sum(grad<1>(power)(a, b)); })(x, two)
           .to_vector();
-  CHECK(mixed == list{0, 1, 0});
+  const auto turned =
+      grad<1>([=](const tensor<double, 1>& a, const tensor<double, 1>& b) { return sum(grad<0>(power)(a, b)); })(x, two)
+          .to_vector();
+  for (const auto& m : {mixed, turned}) {
+    CHECK(list(m.begin(), m.begin() + 2) == list{0, 1});
+    CHECK(std::isnan(m[2]));
+  }
 }
 
 TEST_CASE("mistakes") {
