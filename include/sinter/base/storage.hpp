@@ -10,6 +10,10 @@
 namespace sinter {
 
 namespace detail {
+/// What a reference counts of those with which compiled functions hold what their kernels have captured (dispatch/captures.hpp): the
+/// bits below count all others.
+inline constexpr long kept_reference = 1L << 32;
+
 struct block {
   std::atomic<long> references{1};
   void* data = nullptr;

@@ -374,9 +374,8 @@ SINTER_API void keep_copy(traced_value& v, storage copy, location at) {
   v.copy = std::move(copy);
 }
 
-SINTER_API void name_leaf(leaf_text& out, int argument, int within) {
-  out.name = "argument " + std::to_string(argument);
-  if (within >= 0) out.name += " leaf " + std::to_string(within);
+SINTER_API void name_leaf(leaf_text& out, int argument, const std::string& path) {
+  out.name = "argument " + std::to_string(argument) + path;
 }
 SINTER_API void name_length(leaf_text& out, std::uint64_t length) { out.value = "of length " + std::to_string(length); }
 

@@ -8,6 +8,7 @@
 #include "../base/callback.hpp"
 #include "../base/local_list.hpp"
 #include "../base/series.hpp"
+#include "../dispatch/captures.hpp"
 #include "../dispatch/dispatch.hpp"
 #include "../dispatch/eager_programs.hpp"
 #include "../dispatch/segments.hpp"
@@ -197,7 +198,7 @@ class bound_program final : public program {
       c->where = code_->where;
       c->layout = code_->layout;
       interpret_instead(*c);
-      interpreted_ = make_on_heap<bound_program>(std::move(c), series<captured>(captures_), nullptr, name_);
+      interpreted_ = make_on_heap<bound_program>(std::move(c), series<captured>(captures_.all()), nullptr, name_);
     }
     return interpreted_;
   }
@@ -225,20 +226,24 @@ class bound_program final : public program {
                     std::span<const std::uint8_t> donate, output* outputs) const {
     const sized& s = *one.numbers;
     const auto& results = code_->results;
-    sinter::detail::local_list<void*, 256> table(arguments.size() + numbers.size() + captures_.size() + results.size());
+    sinter::detail::local_list<void*, 256> table(arguments.size() + numbers.size() + captures_.all().size() +
+                                                 results.size());
     std::size_t at = 0;
     for (const auto& a : arguments) table[at++] = a.data;
     for (const auto& a : numbers) table[at++] = a.data;
-    for (const auto& c : captures_) table[at++] = c.data;
-    std::uint64_t replaced = 0;
+    for (const auto& c : captures_.all()) table[at++] = c.data;
+    sinter::detail::local_list<std::uint8_t, 64> taken(donate.size());
+    std::fill_n(taken.data(), donate.size(), std::uint8_t{0});
+    bool replaced = false;
     for (std::size_t k = 0; k < results.size(); ++k) {
       const result_spec& r = results[k];
       output& o = outputs[k];
       std::copy_n(s.results[k].extents, r.extents.size(), o.extents);
       o.rank = static_cast<int>(r.extents.size());
       o.type = r.type;
-      o.memory = donated(r, arguments, donate, replaced);
-      if (!o.memory) o.memory = room_for(k, s.results[k]);
+      if (!donate.empty()) o.memory = donated(r, arguments, donate, taken.data());
+      if (o.memory) replaced = true;
+      else o.memory = room_for(k, s.results[k]);
       table[at++] = o.memory.data();
     }
     const std::span<const std::int64_t> sizes(s.sizes.data(), s.sizes.size());
@@ -246,7 +251,7 @@ class bound_program final : public program {
     if (code_->interpreted) {
       series<argument> given(arguments.begin(), arguments.end());
       given.insert(given.end(), numbers.begin(), numbers.end());
-      return interpret(*code_, all_arguments({given.data(), given.size()}, captures_), sizes, outputs);
+      return interpret(*code_, all_arguments({given.data(), given.size()}, captures_.all()), sizes, outputs);
     }
     if (!code_->where.is_cuda()) return run::execute(s.kernels, table, sizes.data());
     if (one.recorded) one.recorded->launch(table, sizes.data());
@@ -257,7 +262,7 @@ class bound_program final : public program {
   void use_all(std::span<const argument> arguments, const output* outputs, bool replaces) const {
     for (const auto& a : arguments)
       if (!a.by_value) run::cuda::use(*a.owner, false);
-    for (const auto& c : captures_)
+    for (const auto& c : captures_.all())
       if (!c.by_value) run::cuda::use(c.memory, false);
     for (std::size_t k = 0; replaces && k < code_->results.size(); ++k) run::cuda::use(outputs[k].memory, true);
   }
@@ -275,21 +280,23 @@ class bound_program final : public program {
 
   /// The storage of a donated argument that nobody else holds and that the result's kernel may overwrite.
   storage donated(const result_spec& r, std::span<const argument> arguments, std::span<const std::uint8_t> donate,
-                  std::uint64_t& replaced) const {
-    for (std::size_t i = 0; i < donate.size() && i < r.may_replace.size(); ++i) {
-      if (!donate[i] || !r.may_replace[i] || replaced >> i & 1) continue;
+                  std::uint8_t* taken) const {
+    const std::size_t n = std::min(donate.size(), r.may_replace.size());
+    for (std::size_t next = 0; next <= n; ++next) {
+      const std::size_t i = next == 0 ? r.best : next - 1;
+      if (i >= n || !donate[i] || !r.may_replace[i] || taken[i]) continue;
       const argument& a = arguments[i];
       if (!(a.where() == code_->where) || !a.owner->unique() || a.data != a.owner->data() ||
           reinterpret_cast<std::uintptr_t>(a.data) % 64 != 0)
         continue;
-      replaced |= std::uint64_t{1} << i;
+      taken[i] = 1;
       return *a.owner;
     }
     return {};
   }
 
   std::shared_ptr<const code> code_;
-  series<captured> captures_;
+  const kept_captures captures_;
   std::shared_ptr<run::cuda::scratch_pool> pool_;  ///< of mode::reduce_overhead on a GPU
   std::string name_;                               ///< the function's
   std::shared_ptr<const instance> fixed_;          ///< of one whose sizes are numbers
