@@ -10,7 +10,7 @@
 namespace sinter {
 
 namespace detail {
-/// What a reference counts of those with which compiled functions hold what their kernels have captured (dispatch/captures.hpp): the
+/// What a reference counts of those of engine::capture_list, with which kernels hold what they have captured: the
 /// bits below count all others.
 inline constexpr long kept_reference = 1L << 32;
 

@@ -1,4 +1,4 @@
-// dispatch/captures.hpp: tensors that a traced function has captured: as specialisations hold them, and whether anybody else does.
+// dispatch/captures.hpp: tensors that a traced function has captured: whether anybody else still holds them, and random keys among them.
 #pragma once
 
 #include <algorithm>
@@ -11,44 +11,18 @@
 
 namespace sinter::engine::detail {
 
-/// Captures for as long as kernels read them: these references count apart from all others.
-class kept_captures {
- public:
-  explicit kept_captures(series<captured> all) : all_(std::move(all)) { weigh(sinter::detail::kept_reference - 1); }
-  ~kept_captures() { weigh(1 - sinter::detail::kept_reference); }
-  kept_captures(const kept_captures&) = delete;
-  kept_captures& operator=(const kept_captures&) = delete;
-
-  const series<captured>& all() const { return all_; }
-
- private:
-  void weigh(long by) {
-    for (const captured& c : all_)
-      if (c.memory) c.memory.get()->references.fetch_add(by, std::memory_order_acq_rel);
-  }
-
-  series<captured> all_;
-};
-
-/// How many handles refer to a block, those of kept captures aside.
-inline long handles_of(const sinter::detail::block& b) {
-  return b.references.load(std::memory_order_relaxed) & (sinter::detail::kept_reference - 1);
-}
-
 /// Captured memory to which somebody else referred when the trace had ended. When nobody does any more, a handle that was captured by
 /// reference went elsewhere. What the function made for itself is not watched, and what its closure holds stays held.
 class capture_watch {
  public:
-  /// Of a trace that has just ended; its captures are the only references of the engine's that are not kept.
+  /// Of a trace that has ended.
   SINTER_COLD explicit capture_watch(const tracer& t) {
     const std::size_t first = t.graph.inputs.size() - t.captures.size();
     for (std::size_t i = 0; i < t.captures.size(); ++i) {
-      const storage& memory = t.captures[i].memory;
-      const auto same = [&](const captured& c) { return c.memory == memory; };
-      const auto* const begin = t.captures.begin();
-      if (!memory || std::any_of(begin, begin + i, same)) continue;
-      if (handles_of(*memory.get()) > std::count_if(begin, t.captures.end(), same))
-        watched_.push_back({memory.get(), t.graph[t.graph.inputs[first + i]].where});
+      const auto* const b = t.captures[i].memory.get();
+      const auto known = [&](const watched& w) { return w.memory == b; };
+      if (b && capture_list::others(*b) > 0 && std::none_of(watched_.begin(), watched_.end(), known))
+        watched_.push_back({b, t.graph[t.graph.inputs[first + i]].where});
     }
   }
 
@@ -57,7 +31,7 @@ class capture_watch {
   /// Asked by every hit.
   bool is_stale() const {
     for (const auto& w : watched_)
-      if (handles_of(*w.memory) == 0) [[unlikely]]
+      if (capture_list::others(*w.memory) == 0) [[unlikely]]
         return true;
     return false;
   }
@@ -65,7 +39,7 @@ class capture_watch {
   /// Where the function uses the first tensor that is stale.
   location stale_line() const {
     for (const auto& w : watched_)
-      if (handles_of(*w.memory) == 0) return w.where;
+      if (capture_list::others(*w.memory) == 0) return w.where;
     return {};
   }
 

@@ -327,7 +327,6 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
   /// A specialisation whose kernels its kin share: they take the constants by which the traces differ as arguments.
   specialisation* supplied(const std::shared_ptr<kinship>& kin, const traced& t, const numbered& n, const call& c,
                            series<leaf_text> words, const std::string& why, tier when) {
-    auto watch = watch_captures(*t.graph);  // before anything else refers to them
     varying numbers = kin->constants;
     const bool more = numbers.note(n.graph, n.constants);
     if (more || !kin->kernels->reads(t.graph->captures)) {
@@ -344,7 +343,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
         make_on_heap<specialisation>(guard(c, t.graph->assumed, std::move(words)), t.skeleton, why, standing::supplied);
     made->kin = kin;
     made->warmth = kin->warmth;
-    made->watch = std::move(watch);
+    made->watch = watch_captures(*t.graph);
     serve_kin(*made, n);
     held_.add(made);
     return made.get();

@@ -202,8 +202,12 @@ inline bool is_read(const tracer& t, const storage& memory) {
 
 /// What the graph reads of this memory it reads from a copy instead.
 inline void keep_old(tracer& t, const storage& memory) {
-  for (auto& c : t.captures)
-    if (c.memory == memory) snapshot(c.memory, c.data);
+  for (std::size_t i = 0; i < t.captures.size(); ++i) {
+    if (!(t.captures[i].memory == memory)) continue;
+    captured own = t.captures[i];
+    snapshot(own.memory, own.data);
+    t.captures.replace(i, std::move(own));
+  }
   if (t.segment > 0) return;
   for (auto& a : t.call->arguments) {
     if (!a.owner || !(*a.owner == memory)) continue;

@@ -11,7 +11,6 @@
 #include "../base/series.hpp"
 #include "../engine/engine.hpp"
 #include "../ir/concrete.hpp"
-#include "captures.hpp"
 #include "hot_extents.hpp"
 
 namespace sinter::engine::detail {
@@ -196,15 +195,14 @@ struct served {
 
 /// A program that takes constants behind a call's arguments.
 struct shared_kernels : served {
-  explicit shared_kernels(series<captured> x) : captures(std::move(x)) {}
+  explicit shared_kernels(capture_list x) : captures(std::move(x)) {}
 
-  const kept_captures captures;
+  const capture_list captures;
   varying constants;
 
   /// Whether a trace has captured the same tensors.
-  bool reads(const series<captured>& x) const {
-    const auto& mine = captures.all();
-    return std::equal(mine.begin(), mine.end(), x.begin(), x.end(), [](const captured& a, const captured& b) {
+  bool reads(const capture_list& x) const {
+    return std::equal(captures.begin(), captures.end(), x.begin(), x.end(), [](const captured& a, const captured& b) {
       return a.memory == b.memory && a.data == b.data && a.type == b.type && a.extents == b.extents &&
              a.strides == b.strides;
     });

@@ -8,7 +8,6 @@
 #include "../base/callback.hpp"
 #include "../base/local_list.hpp"
 #include "../base/series.hpp"
-#include "../dispatch/captures.hpp"
 #include "../dispatch/dispatch.hpp"
 #include "../dispatch/eager_programs.hpp"
 #include "../dispatch/segments.hpp"
@@ -150,7 +149,7 @@ namespace detail {
 
 class bound_program final : public program {
  public:
-  bound_program(std::shared_ptr<const code> c, series<captured> captures, std::shared_ptr<run::cuda::scratch_pool> pool,
+  bound_program(std::shared_ptr<const code> c, capture_list captures, std::shared_ptr<run::cuda::scratch_pool> pool,
                 std::string name)
       : code_(std::move(c)), captures_(std::move(captures)), pool_(std::move(pool)), name_(std::move(name)) {
     if (code_->fixed) fixed_ = make_on_heap<const instance>(code_->fixed, pool_, 1);
@@ -198,7 +197,7 @@ class bound_program final : public program {
       c->where = code_->where;
       c->layout = code_->layout;
       interpret_instead(*c);
-      interpreted_ = make_on_heap<bound_program>(std::move(c), series<captured>(captures_.all()), nullptr, name_);
+      interpreted_ = make_on_heap<bound_program>(std::move(c), capture_list(captures_), nullptr, name_);
     }
     return interpreted_;
   }
@@ -226,12 +225,11 @@ class bound_program final : public program {
                     std::span<const std::uint8_t> donate, output* outputs) const {
     const sized& s = *one.numbers;
     const auto& results = code_->results;
-    sinter::detail::local_list<void*, 256> table(arguments.size() + numbers.size() + captures_.all().size() +
-                                                 results.size());
+    sinter::detail::local_list<void*, 256> table(arguments.size() + numbers.size() + captures_.size() + results.size());
     std::size_t at = 0;
     for (const auto& a : arguments) table[at++] = a.data;
     for (const auto& a : numbers) table[at++] = a.data;
-    for (const auto& c : captures_.all()) table[at++] = c.data;
+    for (const auto& c : captures_) table[at++] = c.data;
     sinter::detail::local_list<std::uint8_t, 64> taken(donate.size());
     std::fill_n(taken.data(), donate.size(), std::uint8_t{0});
     bool replaced = false;
@@ -251,7 +249,7 @@ class bound_program final : public program {
     if (code_->interpreted) {
       series<argument> given(arguments.begin(), arguments.end());
       given.insert(given.end(), numbers.begin(), numbers.end());
-      return interpret(*code_, all_arguments({given.data(), given.size()}, captures_.all()), sizes, outputs);
+      return interpret(*code_, all_arguments({given.data(), given.size()}, captures_), sizes, outputs);
     }
     if (!code_->where.is_cuda()) return run::execute(s.kernels, table, sizes.data());
     if (one.recorded) one.recorded->launch(table, sizes.data());
@@ -262,7 +260,7 @@ class bound_program final : public program {
   void use_all(std::span<const argument> arguments, const output* outputs, bool replaces) const {
     for (const auto& a : arguments)
       if (!a.by_value) run::cuda::use(*a.owner, false);
-    for (const auto& c : captures_.all())
+    for (const auto& c : captures_)
       if (!c.by_value) run::cuda::use(c.memory, false);
     for (std::size_t k = 0; replaces && k < code_->results.size(); ++k) run::cuda::use(outputs[k].memory, true);
   }
@@ -296,7 +294,7 @@ class bound_program final : public program {
   }
 
   std::shared_ptr<const code> code_;
-  const kept_captures captures_;
+  const capture_list captures_;
   std::shared_ptr<run::cuda::scratch_pool> pool_;  ///< of mode::reduce_overhead on a GPU
   std::string name_;                               ///< the function's
   std::shared_ptr<const instance> fixed_;          ///< of one whose sizes are numbers

@@ -122,7 +122,7 @@ inline void report_origin(code& c, std::size_t k, std::int64_t source, const run
   r.started = std::max(0.0, c.milliseconds(from.began));
 }
 
-inline series<argument> all_arguments(std::span<const argument> given, const series<captured>& captures) {
+inline series<argument> all_arguments(std::span<const argument> given, const capture_list& captures) {
   series<argument> all(given.begin(), given.end());
   for (const auto& c : captures)
     all.push_back({c.data, &c.memory, c.type, static_cast<int>(c.extents.size()), c.extents.data(), c.strides.data(),
