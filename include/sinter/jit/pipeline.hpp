@@ -230,18 +230,14 @@ class bound_program final : public program {
     for (const auto& a : arguments) table[at++] = a.data;
     for (const auto& a : numbers) table[at++] = a.data;
     for (const auto& c : captures_) table[at++] = c.data;
-    sinter::detail::local_list<std::uint8_t, 64> taken(donate.size());
-    std::fill_n(taken.data(), donate.size(), std::uint8_t{0});
-    bool replaced = false;
+    const bool replaced = !donate.empty() && take_donated(arguments, donate, outputs);
     for (std::size_t k = 0; k < results.size(); ++k) {
       const result_spec& r = results[k];
       output& o = outputs[k];
       std::copy_n(s.results[k].extents, r.extents.size(), o.extents);
       o.rank = static_cast<int>(r.extents.size());
       o.type = r.type;
-      if (!donate.empty()) o.memory = donated(r, arguments, donate, taken.data());
-      if (o.memory) replaced = true;
-      else o.memory = room_for(k, s.results[k]);
+      if (donate.empty() || !o.memory) o.memory = room_for(k, s.results[k]);
       table[at++] = o.memory.data();
     }
     const std::span<const std::int64_t> sizes(s.sizes.data(), s.sizes.size());
@@ -276,21 +272,30 @@ class bound_program final : public program {
     }
   }
 
-  /// The storage of a donated argument that nobody else holds and that the result's kernel may overwrite.
-  storage donated(const result_spec& r, std::span<const argument> arguments, std::span<const std::uint8_t> donate,
-                  std::uint8_t* taken) const {
-    const std::size_t n = std::min(donate.size(), r.may_replace.size());
-    for (std::size_t next = 0; next <= n; ++next) {
-      const std::size_t i = next == 0 ? r.best : next - 1;
-      if (i >= n || !donate[i] || !r.may_replace[i] || taken[i]) continue;
-      const argument& a = arguments[i];
-      if (!(a.where() == code_->where) || !a.owner->unique() || a.data != a.owner->data() ||
-          reinterpret_cast<std::uintptr_t>(a.data) % 64 != 0)
-        continue;
-      taken[i] = 1;
-      return *a.owner;
+  /// Gives results the storage of donated arguments that nobody else holds and that the result's kernel may overwrite; true when
+  /// one takes some.
+  [[gnu::noinline]] bool take_donated(std::span<const argument> arguments, std::span<const std::uint8_t> donate,
+                                      output* outputs) const {
+    sinter::detail::local_list<std::uint8_t, 256> lent(donate.size());
+    std::copy(donate.begin(), donate.end(), lent.data());
+    bool any = false;
+    for (std::size_t k = 0; k < code_->results.size(); ++k) {
+      const result_spec& r = code_->results[k];
+      const std::size_t n = std::min(donate.size(), r.may_replace.size());
+      outputs[k].memory = {};
+      for (std::size_t next = 0; next <= n; ++next) {
+        const std::size_t i = next == 0 ? r.best : next - 1;
+        if (i >= n || !lent[i] || !r.may_replace[i]) continue;
+        const argument& a = arguments[i];
+        lent[i] = a.where() == code_->where && a.owner->unique() && a.data == a.owner->data() &&
+                  reinterpret_cast<std::uintptr_t>(a.data) % 64 == 0;
+        if (!std::exchange(lent[i], std::uint8_t{0})) continue;
+        outputs[k].memory = *a.owner;
+        any = true;
+        break;
+      }
     }
-    return {};
+    return any;
   }
 
   std::shared_ptr<const code> code_;
