@@ -87,7 +87,7 @@ TEST_CASE("... or of what its kernels do not read") {
   CHECK(replaces(fuse_to({z}), y, z));
 }
 
-TEST_CASE("... but not what a later kernel reads") {
+TEST_CASE("... but not what a later kernel reads, or one of the same step") {
   graph g;
   const value x = input(g, {8, 5}), z = exp(x), p = dot(x, permute(x, {1, 0}), 0, 1);
   fused f = fuse_to({z, p});
@@ -96,6 +96,10 @@ TEST_CASE("... but not what a later kernel reads") {
   CHECK(!replaces(f, x, z));
   std::swap(f.kernels[0], f.kernels[1]);
   CHECK(replaces(f, x, z));
+  const std::size_t apart[] = {0, 1}, beside[] = {0, 0};
+  const int in = static_cast<int>(x.id()), out = static_cast<int>(z.id());
+  CHECK(replacements(f.kernels, apart).may(in, out));
+  CHECK(!replacements(f.kernels, beside).may(in, out));
 }
 
 TEST_CASE("... nor when several kernels write the result, or read it again") {
