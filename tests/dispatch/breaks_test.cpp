@@ -580,7 +580,7 @@ TEST_CASE("trace() computes nothing, so that reading is an error with advice") {
   CHECK(f(vec{3}).item() == 9);
 }
 
-TEST_CASE("captured tensors: what their storage holds is read by each call; the handle is that of the trace") {
+TEST_CASE("captured tensors: what their storage holds is read by each call; a new handle is a new trace") {
   vec w{1, 2};
   int traces = 0;
   const auto f = compile([&](vec x) {
@@ -593,10 +593,12 @@ TEST_CASE("captured tensors: what their storage holds is read by each call; the 
   CHECK(f(x).to_vector() == floats{1, 5});
   w.fill(3);
   CHECK(f(x).to_vector() == floats{3, 3});
-  // A new handle in the captured variable is not seen: the function keeps the storage that it was traced with.
+  // A new handle in the captured variable is seen: nobody else refers to the storage that the function was traced with.
   w = vec{7, 7};
-  CHECK(f(x).to_vector() == floats{3, 3});
   CHECK(traces == 1);
+  CHECK(f(x).to_vector() == floats{7, 7});
+  CHECK(f(x).to_vector() == floats{7, 7});
+  CHECK(traces == 2);
   // A function that breaks runs again, and sees it.
   const auto g = compile([&](vec y) { return y.item() > 0.f ? y * w : y; });
   CHECK(g(vec{1}).to_vector() == floats{7, 7});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include <sinter/sinter.hpp>
@@ -17,5 +18,14 @@ struct settings {
   vec w;
   float rate = 0;
 };
+
+/// How messages name a field of a plain struct.
+inline std::string field([[maybe_unused]] const char* name, [[maybe_unused]] int index) {
+#if defined(__clang__)
+  return "[" + std::to_string(index) + "]";
+#else
+  return "." + std::string(name);
+#endif
+}
 
 }  // namespace support

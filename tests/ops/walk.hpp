@@ -50,10 +50,12 @@ inline std::vector<std::string> backends() {
 inline void place(sinter::engine::tracer& t, const std::string& backend) {
   if (backend != "cuda") return;
   const auto gpu = sinter::device::cuda(0);
-  for (auto& c : t.captures) {
+  for (std::size_t i = 0; i < t.captures.size(); ++i) {
+    sinter::engine::captured c = t.captures[i];
     const auto offset = static_cast<char*>(c.data) - static_cast<char*>(c.memory.data());
     c.memory = sinter::detail::copied(c.memory.data(), sinter::device::cpu(), gpu, c.memory.bytes());
     c.data = static_cast<char*>(c.memory.data()) + offset;
+    t.captures.replace(i, std::move(c));
   }
 }
 

@@ -68,7 +68,7 @@ TEST_CASE("an intermediate lives from the kernel that writes it to the last that
 namespace {
 
 bool replaces(const fused& f, const value& in, const value& out) {
-  return may_replace(f.kernels, static_cast<int>(in.id()), static_cast<int>(out.id()));
+  return replacements(f.kernels, {}).may(static_cast<int>(in.id()), static_cast<int>(out.id()));
 }
 
 }  // namespace
@@ -87,7 +87,7 @@ TEST_CASE("... or of what its kernels do not read") {
   CHECK(replaces(fuse_to({z}), y, z));
 }
 
-TEST_CASE("... but not what a later kernel reads") {
+TEST_CASE("... but not what a later kernel reads, or one of the same step") {
   graph g;
   const value x = input(g, {8, 5}), z = exp(x), p = dot(x, permute(x, {1, 0}), 0, 1);
   fused f = fuse_to({z, p});
@@ -96,6 +96,10 @@ TEST_CASE("... but not what a later kernel reads") {
   CHECK(!replaces(f, x, z));
   std::swap(f.kernels[0], f.kernels[1]);
   CHECK(replaces(f, x, z));
+  const std::size_t apart[] = {0, 1}, beside[] = {0, 0};
+  const int in = static_cast<int>(x.id()), out = static_cast<int>(z.id());
+  CHECK(replacements(f.kernels, apart).may(in, out));
+  CHECK(!replacements(f.kernels, beside).may(in, out));
 }
 
 TEST_CASE("... nor when several kernels write the result, or read it again") {
@@ -153,6 +157,10 @@ TEST_CASE("... nor by parts, by adding, or by nothing at all") {
   std::vector<kernel> adding = fuse_to({s}).kernels;
   std::erase_if(adding, [](const kernel& k) { return !k.stores.at(0).accumulate; });
   REQUIRE(adding.size() == 1);
-  CHECK(!may_replace(adding, static_cast<int>(other.id()), static_cast<int>(s.id())));
-  CHECK(!may_replace({}, 0, 1));
+  const auto may = [&](const std::vector<kernel>& kernels, int in, int out) {
+    const sinter::series<kernel> all(kernels.begin(), kernels.end());
+    return replacements(all, {}).may(in, out);
+  };
+  CHECK(!may(adding, static_cast<int>(other.id()), static_cast<int>(s.id())));
+  CHECK(!may({}, 0, 1));
 }

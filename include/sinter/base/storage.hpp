@@ -10,6 +10,10 @@
 namespace sinter {
 
 namespace detail {
+/// What a reference counts of those of engine::capture_list, with which kernels hold what they have captured: the
+/// bits below count all others.
+inline constexpr long kept_reference = 1L << 32;
+
 struct block {
   std::atomic<long> references{1};
   void* data = nullptr;

@@ -17,6 +17,7 @@
 #include "../guards/guard.hpp"
 #include "../guards/sizes.hpp"
 #include "../guards/values.hpp"
+#include "captures.hpp"
 #include "function_state.hpp"
 #include "limits.hpp"
 #include "mismatch.hpp"
@@ -34,7 +35,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
 
   found find(const call& c, const tracing& trace) override {
     readers::count& in = held_.enter();
-    if (specialisation* const e = held_.look_up(c)) {
+    if (specialisation* const e = held_.look_up(c); e && !e->is_stale()) {
       found hit = answer(e, in);
       if (e->warmth) watch(*e, c, trace);
       return hit;
@@ -145,10 +146,11 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     std::unique_lock one_build(building_);
     readers::count& in = held_.enter();
     found held(nullptr, nullptr, &in);  // leaves on every way out
-    specialisation* e = held_.look_up(c);
+    std::string stale;
+    specialisation* e = fresh(c, stale);
     if (!e) e = accepted_by_ignoring(c);
     if (!e) {
-      e = make(c, trace, when, one_build);
+      e = make(c, trace, when, one_build, stale);
       if (e && e->kind == standing::supplied && e->warmth) watch(*e, c, trace);
     }
     if (!e) return held;
@@ -156,6 +158,37 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     held.skeleton = e->skeleton.get();
     held.reads_values = e->reads_values();
     return held;
+  }
+
+  /// The specialisation that accepts a call. If it has captured tensors that are other ones by now, all such are dropped, and `stale` says so.
+  specialisation* fresh(const call& c, std::string& stale) {
+    specialisation* const e = held_.look_up(c);
+    if (!e || !e->is_stale()) return e;
+    const location at = e->watch->stale_line();
+    stale = sinter::detail::located("a tensor that the function captures by reference was assigned anew", at);
+    if (++reassigned_ == most_silent)
+      logs::write(
+          "warning",
+          sinter::detail::located(
+              how_.name +
+                  ": a tensor that it captures by reference is assigned anew between calls, and each time it is "
+                  "traced again, which is slow; pass the tensor as an argument, and return what it becomes",
+              at));
+    held_.remove_stale();
+    return held_.look_up(c);
+  }
+
+  /// Warns once of a captured key.
+  void check_keys(const tracer& t) {
+    if (told_of_key_) return;
+    const auto at = captured_key(t);
+    if (!at) return;
+    told_of_key_ = true;
+    logs::write("warning",
+                sinter::detail::located(
+                    how_.name + ": it captures a random key, so that every call draws the same numbers; pass "
+                                "the key as an argument, a new one to each call",
+                    *at));
   }
 
   /// A specialisation that would accept the call if tests' ignored guards were not there.
@@ -174,12 +207,12 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
   /// A specialisation for a call that none accepts; null when the function is to be run as it is. As soon as the function reads a
   /// value, what it does is this call's: others need not wait for it, and it may wait for them.
   specialisation* make(const call& c, const tracing& trace, tier when,
-                       std::unique_lock<std::recursive_mutex>& one_build) {
+                       std::unique_lock<std::recursive_mutex>& one_build, const std::string& stale) {
     check_device(c.where, how_.name.c_str(), where_);
     if (!in_one_library(c.signature, where_.file)) keep_loaded(c.signature);  // what is made is known by that address
-    const series<failed_guard> failed = failed_guards(held_.all(), c, trace);
-    const std::string why = reason(failed);
-    logs::to("recompiles", [&] { return how_.name + ": " + why; });
+    const series<failed_guard> failed = stale.empty() ? failed_guards(held_.all(), c, trace) : series<failed_guard>();
+    const std::string why = stale.empty() ? reason(failed) : stale;
+    logs::to("recompiles", [&] { return how_.name + ": " + why + advice(failed); });
     const series<specialisation*> akin = differing_in_numbers(held_.all(), c, trace);
     const bool strict = current_stance == stance::fail_on_recompile;
     const bool shares = std::any_of(akin.begin(), akin.end(), [](const auto* e) { return e->kin->kernels != nullptr; });
@@ -220,6 +253,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
         in_segments->note(t.did);
         return in_segments.get();
       }
+      check_keys(*t.graph);
       if (!t.graph->has_scalars) continue;
       n = numbered(t, c, how_);
       for (const specialisation* e : akin)
@@ -238,6 +272,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     if (beyond) complain(regular, replaced != nullptr);
     auto made = make_on_heap<specialisation>(guard(c, t.graph->assumed, words_of(c, trace)), t.skeleton, why,
                                              interpreted ? standing::interpreted : standing::regular);
+    made->watch = watch_captures(*t.graph);
     if (how_.backend != interpreter)
       made->beyond = interpreted ? limits_.complaint(regular) : when == tier::background ? "they are being made" : "";
     logs::to("guards", [&] {
@@ -309,6 +344,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
         make_on_heap<specialisation>(guard(c, t.graph->assumed, std::move(words)), t.skeleton, why, standing::supplied);
     made->kin = kin;
     made->warmth = kin->warmth;
+    made->watch = watch_captures(*t.graph);
     serve_kin(*made, n);
     held_.add(made);
     return made.get();
@@ -355,6 +391,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     if (t.answer) return true;
     auto made = make_on_heap<specialisation>(guard(c, t.graph->assumed, words_of(c, trace)), t.skeleton,
                                              "these extents are frequent", standing::hot);
+    made->watch = watch_captures(*t.graph);
     if (t.graph->has_scalars) {
       const numbered n(t, c, how_);
       made->kin = new_kin(n, t);
@@ -377,6 +414,9 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
   const location where_;
   limits limits_;  ///< under building_
   size_policy sizes_;
+  static constexpr int most_silent = 3;
+  int reassigned_ = 0;             ///< how often captured tensors were; under building_
+  bool told_of_key_ = false;       ///< under building_
   std::recursive_mutex building_;  ///< held while a specialisation is made; what is traced may call the function again
   holdings held_;
   std::shared_ptr<void> shared_;

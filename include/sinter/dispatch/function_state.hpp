@@ -99,6 +99,14 @@ class holdings {
     publish(std::move(next));
   }
 
+  /// Takes out all that read captured tensors which are other ones by now.
+  void remove_stale() {
+    const std::lock_guard lock(mutex_);
+    series<entry> next = all();
+    erase_if(next, [](const entry& e) { return e->is_stale(); });
+    publish(std::move(next));
+  }
+
   /// Drops what is too much now that a specialisation has its kernels.
   void has_grown(const specialisation* made) {
     const std::lock_guard lock(mutex_);

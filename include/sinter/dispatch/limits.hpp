@@ -23,6 +23,7 @@ struct failed_guard {
   std::string place;      ///< "argument 0 axis 1"
   std::string want, got;  ///< values
   bool floating = false;  ///< of a C++ number within a tree
+  std::string advice;     ///< what to write instead; or nothing
 
   /// A new one costs a trace, where nothing else differs.
   bool is_number() const { return floating || what.kind == guard_kind::number; }
@@ -35,8 +36,15 @@ inline std::string text_of(const failed_guard& f) {
   return f.place + " is " + f.got + (f.want.empty() ? "" : ", was " + f.want);
 }
 
+/// What to write instead of a C++ integer.
+inline std::string advice_for(const leaf_text& l) {
+  if (!l.integer) return {};
+  return l.in_tree ? "make it a tensor<std::int64_t, 0>, whose value is read at each call"
+                   : "write tensor<std::int64_t, 0> for the parameter, which reads the integer's value at each call";
+}
+
 inline failed_guard in_words(const mismatch& m, const guard& of, const call& c, const tracing& trace) {
-  failed_guard f{m, {}, std::to_string(m.want), std::to_string(m.got)};
+  failed_guard f{m, {}, std::to_string(m.want), std::to_string(m.got), false, {}};
   const auto leaf = [&](bool of_tensors) {
     return trace.describe ? trace.describe(trace.what, m.leaf, of_tensors)
                           : leaf_text{"leaf " + std::to_string(m.leaf), {}};
@@ -58,7 +66,7 @@ inline failed_guard in_words(const mismatch& m, const guard& of, const call& c, 
       break;
     case guard_kind::value: {
       const leaf_text l = leaf(false);
-      f.place = l.name, f.got = l.value, f.floating = l.floating;
+      f.place = l.name, f.got = l.value, f.floating = l.floating, f.advice = advice_for(l);
       if (const leaf_text before = of.word(m.leaf); before.name == l.name && before.value != l.value)
         f.want = before.value;
       else if (f.got != f.want && f.got != std::to_string(m.got)) f.want.clear();
@@ -144,9 +152,7 @@ class limits {
 
   /// "argument 0 axis 1: 37, 38, 39, ...": the guard that failed most often.
   std::string culprit() const {
-    const tally* most = nullptr;
-    for (const auto& t : tallies_)
-      if (!most || t.times > most->times) most = &t;
+    const tally* const most = most_often();
     if (!most) return "none; its first calls differ in types";
     std::string out = most->guard.place;
     if (most->values.empty()) return out;
@@ -161,8 +167,8 @@ class limits {
                        " specialisations, as many as .recompile_limit allows"
                  : "this line of the program has made " + std::to_string(most_of_one_place) +
                        " specialisations beyond the first of each of its functions") +
-           "; the guard that kept failing: " + culprit() + ". " + then + "Call it with fewer distinct values" +
-           (mine ? ", or raise .recompile_limit" : "") +
+           "; the guard that kept failing: " + culprit() + ". " + then + instead() +
+           "all it with fewer distinct values" + (mine ? ", or raise .recompile_limit" : "") +
            (how_.on_limit == on_limit::evict ? "" : ", or say .on_limit = on_limit::evict");
   }
 
@@ -173,6 +179,22 @@ class limits {
     int times = 0;
     series<std::string> values;
   };
+
+  const tally* most_often() const {
+    const tally* most = nullptr;
+    for (const auto& t : tallies_)
+      if (!most || t.times > most->times) most = &t;
+    return most;
+  }
+
+  /// "Make it a tensor, …, or c", or "C".
+  std::string instead() const {
+    const tally* const most = most_often();
+    std::string what = most ? most->guard.advice : "";
+    if (what.empty()) return "C";
+    what[0] = static_cast<char>(what[0] - 'a' + 'A');
+    return what + "; or c";
+  }
 
   const options& how_;
   series<tally> tallies_;

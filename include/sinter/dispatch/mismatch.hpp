@@ -37,6 +37,13 @@ inline std::string reason(const series<failed_guard>& failed) {
   return text::join(failed, "; ", [](const auto& f) { return text_of(f); });
 }
 
+/// "; make it a tensor<std::int64_t, 0>, …" of the first that has something to say.
+inline std::string advice(const series<failed_guard>& failed) {
+  for (const auto& f : failed)
+    if (!f.advice.empty()) return "; " + f.advice;
+  return {};
+}
+
 /// Specialisations that the call differs from in floating C++ numbers alone, the most recently used first.
 inline series<specialisation*> differing_in_numbers(const series<std::shared_ptr<specialisation>>& held, const call& c,
                                                     const tracing& trace) {

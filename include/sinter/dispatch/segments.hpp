@@ -203,8 +203,12 @@ inline bool is_read(const tracer& t, const storage& memory) {
 
 /// What the graph reads of this memory it reads from a copy instead.
 inline void keep_old(tracer& t, const storage& memory) {
-  for (auto& c : t.captures)
-    if (c.memory == memory) snapshot(c.memory, c.data);
+  for (std::size_t i = 0; i < t.captures.size(); ++i) {
+    if (!(t.captures[i].memory == memory)) continue;
+    captured own = t.captures[i];
+    snapshot(own.memory, own.data);
+    t.captures.replace(i, std::move(own));
+  }
   if (t.segment > 0) return;
   for (auto& a : t.call->arguments) {
     if (!a.owner || !(*a.owner == memory)) continue;
@@ -375,9 +379,8 @@ SINTER_API void keep_copy(traced_value& v, storage copy, location at) {
   v.copy = std::move(copy);
 }
 
-SINTER_API void name_leaf(leaf_text& out, int argument, int within) {
-  out.name = "argument " + std::to_string(argument);
-  if (within >= 0) out.name += " leaf " + std::to_string(within);
+SINTER_API void name_leaf(leaf_text& out, int argument, const std::string& path) {
+  out.name = "argument " + std::to_string(argument) + path;
 }
 SINTER_API void name_length(leaf_text& out, std::uint64_t length) { out.value = "of length " + std::to_string(length); }
 

@@ -49,8 +49,7 @@ struct kernel_maker {
     opened_numbers numbers(n.graph, kin.constants.of(n.constants), t.graph->captures.size(), c.tensors);
     const auto open = make_on_heap<tracer>(*t.graph);
     open->graph = std::move(numbers.graph);
-    const auto kernels = make_on_heap<shared_kernels>();
-    kernels->captures = t.graph->captures;
+    const auto kernels = make_on_heap<shared_kernels>(t.graph->captures);
     kernels->constants = kin.constants;
     const bool later = when == tier::background || then;
     if (!then) {

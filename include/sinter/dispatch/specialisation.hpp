@@ -13,6 +13,7 @@
 #include "../engine/backends.hpp"
 #include "../engine/engine.hpp"
 #include "../guards/guard.hpp"
+#include "captures.hpp"
 #include "hot_extents.hpp"
 #include "varying_numbers.hpp"
 
@@ -39,6 +40,8 @@ struct specialisation : served {
   specialisation(guard g, std::shared_ptr<const void> tree, std::string reason, standing k)
       : when(std::move(g)), skeleton(std::move(tree)), why(std::move(reason)), kind(k) {}
 
+  /// Whether a tensor that it captures by reference is another one by now.
+  bool is_stale() const { return watch && watch->is_stale(); }
   bool reads_values() const { return kind == standing::native || kind == standing::refused; }
 
   report describe(bool reasons = false) const {
@@ -109,6 +112,7 @@ struct specialisation : served {
   std::shared_ptr<heat> warmth;        ///< of one with open extents whose frequent extents get kernels of their own
   std::shared_ptr<kinship> kin;        ///< of one that compares floating C++ numbers
   std::shared_ptr<const shared_kernels> shared;  ///< of a supplied one
+  std::shared_ptr<const capture_watch> watch;    ///< of one that captures tensors which others hold
 
  private:
   struct noted {

@@ -195,11 +195,13 @@ struct served {
 
 /// A program that takes constants behind a call's arguments.
 struct shared_kernels : served {
-  series<captured> captures;
+  explicit shared_kernels(capture_list x) : captures(std::move(x)) {}
+
+  const capture_list captures;
   varying constants;
 
   /// Whether a trace has captured the same tensors.
-  bool reads(const series<captured>& x) const {
+  bool reads(const capture_list& x) const {
     return std::equal(captures.begin(), captures.end(), x.begin(), x.end(), [](const captured& a, const captured& b) {
       return a.memory == b.memory && a.data == b.data && a.type == b.type && a.extents == b.extents &&
              a.strides == b.strides;

@@ -284,9 +284,11 @@ inline constinit thread_local stance current_stance = stance::normal;
 struct leaf_text {
   std::string name, value;
   bool floating = false;  ///< a C++ number that calls cannot leave open, since it is within a tree
+  bool integer = false;   ///< a C++ integer, and no flag
+  bool in_tree = false;
 };
-/// Names leaf `within` of an argument; the argument itself when that is -1.
-SINTER_API void name_leaf(leaf_text& out, int argument, int within);
+/// Names what is at a path within an argument, ".state[3]"; the argument itself where that is empty.
+SINTER_API void name_leaf(leaf_text& out, int argument, const std::string& path);
 /// The value of a leaf that is the length of a vector.
 SINTER_API void name_length(leaf_text& out, std::uint64_t length);
 

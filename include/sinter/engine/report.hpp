@@ -64,7 +64,7 @@ struct report {
   std::size_t nodes_rewritten = 0;  ///< after the rewrites
   std::size_t kernels_unfused = 0;  ///< one per op that is not a view, an input or a constant
   std::size_t kernels = 0;          ///< after fusion
-  std::size_t compiled = 0;         ///< kernels that the host compiler built; the rest came from a cache
+  std::size_t compiled = 0;         ///< kernels that a compiler built, equal texts once; the rest came from a cache
   std::size_t scratch_bytes = 0;    ///< planned memory for intermediates
   double milliseconds = 0;          ///< trace to loaded
   std::string backend;              ///< the one that runs: "reference" where no compiler works

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "../base/config.hpp"
 #include "../base/device.hpp"
@@ -49,6 +50,51 @@ struct captured {
   series<std::int64_t> extents, strides;
   bool by_value = false;
   ir::shape sizes = {};  ///< of a segment's result, the extents as its trace knows them; empty: they are numbers
+};
+
+/// Captures of a trace, or of its kernels. Their references to memory count apart from all others: others() tells whether anybody else
+/// refers to it.
+class capture_list {
+ public:
+  capture_list() = default;
+  capture_list(const capture_list& x) : all_(x.all_) { weigh(sinter::detail::kept_reference - 1); }
+  capture_list(capture_list&& x) noexcept : all_(std::exchange(x.all_, {})) {}
+  capture_list& operator=(capture_list x) noexcept {
+    std::swap(all_, x.all_);
+    return *this;
+  }
+  ~capture_list() { weigh(1 - sinter::detail::kept_reference); }
+
+  std::size_t size() const { return all_.size(); }
+  bool empty() const { return all_.empty(); }
+  const captured& operator[](std::size_t i) const { return all_[i]; }
+  const captured* begin() const { return all_.begin(); }
+  const captured* end() const { return all_.end(); }
+  void clear() { *this = capture_list(); }
+  void push_back(captured x) {
+    weigh(x, sinter::detail::kept_reference - 1);
+    all_.push_back(std::move(x));
+  }
+  void replace(std::size_t i, captured x) {
+    weigh(x, sinter::detail::kept_reference - 1);
+    std::swap(all_[i], x);
+    weigh(x, 1 - sinter::detail::kept_reference);
+  }
+
+  /// How many handles refer to a block that are in no such list.
+  static long others(const sinter::detail::block& b) {
+    return b.references.load(std::memory_order_relaxed) & (sinter::detail::kept_reference - 1);
+  }
+
+ private:
+  static void weigh(const captured& x, long by) {
+    if (x.memory) x.memory.get()->references.fetch_add(by, std::memory_order_acq_rel);
+  }
+  void weigh(long by) {
+    for (const captured& x : all_) weigh(x, by);
+  }
+
+  series<captured> all_;
 };
 
 /// What answered a call in place of one program.
@@ -121,7 +167,7 @@ struct index_use {
 class tracer {
  public:
   ir::graph graph;
-  series<captured> captures;        ///< the last captures.size() inputs of the graph
+  capture_list captures;            ///< the last captures.size() inputs of the graph
   std::optional<device> where;      ///< where the traced function will run, once something tells
   bool numbers_by_value = false;    ///< C++ numbers become rank-0 inputs instead of constants
   trace_request request;            ///< what the trace shall leave open

@@ -150,7 +150,7 @@ namespace detail {
 
 class bound_program final : public program {
  public:
-  bound_program(std::shared_ptr<const code> c, series<captured> captures, std::shared_ptr<run::cuda::scratch_pool> pool,
+  bound_program(std::shared_ptr<const code> c, capture_list captures, std::shared_ptr<run::cuda::scratch_pool> pool,
                 std::string name)
       : code_(std::move(c)), captures_(std::move(captures)), pool_(std::move(pool)), name_(std::move(name)) {
     if (code_->fixed) fixed_ = make_on_heap<const instance>(code_->fixed, pool_, 1);
@@ -198,7 +198,7 @@ class bound_program final : public program {
       c->where = code_->where;
       c->layout = code_->layout;
       interpret_instead(*c);
-      interpreted_ = make_on_heap<bound_program>(std::move(c), series<captured>(captures_), nullptr, name_);
+      interpreted_ = make_on_heap<bound_program>(std::move(c), capture_list(captures_), nullptr, name_);
     }
     return interpreted_;
   }
@@ -231,15 +231,14 @@ class bound_program final : public program {
     for (const auto& a : arguments) table[at++] = a.data;
     for (const auto& a : numbers) table[at++] = a.data;
     for (const auto& c : captures_) table[at++] = c.data;
-    std::uint64_t replaced = 0;
+    const bool replaced = !donate.empty() && take_donated(arguments, donate, outputs);
     for (std::size_t k = 0; k < results.size(); ++k) {
       const result_spec& r = results[k];
       output& o = outputs[k];
       std::copy_n(s.results[k].extents, r.extents.size(), o.extents);
       o.rank = static_cast<int>(r.extents.size());
       o.type = r.type;
-      o.memory = donated(r, arguments, donate, replaced);
-      if (!o.memory) o.memory = room_for(k, s.results[k]);
+      if (donate.empty() || !o.memory) o.memory = room_for(k, s.results[k]);
       table[at++] = o.memory.data();
     }
     const std::span<const std::int64_t> sizes(s.sizes.data(), s.sizes.size());
@@ -274,23 +273,34 @@ class bound_program final : public program {
     }
   }
 
-  /// The storage of a donated argument that nobody else holds and that the result's kernel may overwrite.
-  storage donated(const result_spec& r, std::span<const argument> arguments, std::span<const std::uint8_t> donate,
-                  std::uint64_t& replaced) const {
-    for (std::size_t i = 0; i < donate.size() && i < r.may_replace.size(); ++i) {
-      if (!donate[i] || !r.may_replace[i] || replaced >> i & 1) continue;
-      const argument& a = arguments[i];
-      if (!(a.where() == code_->where) || !a.owner->unique() || a.data != a.owner->data() ||
-          reinterpret_cast<std::uintptr_t>(a.data) % 64 != 0)
-        continue;
-      replaced |= std::uint64_t{1} << i;
-      return *a.owner;
+  /// Gives results the storage of donated arguments that nobody else holds and that the result's kernel may overwrite; true when
+  /// one takes some.
+  [[gnu::noinline]] bool take_donated(std::span<const argument> arguments, std::span<const std::uint8_t> donate,
+                                      output* outputs) const {
+    sinter::detail::local_list<std::uint8_t, 256> lent(donate.size());
+    std::copy(donate.begin(), donate.end(), lent.data());
+    bool any = false;
+    for (std::size_t k = 0; k < code_->results.size(); ++k) {
+      const result_spec& r = code_->results[k];
+      const std::size_t n = std::min(donate.size(), r.may_replace.size());
+      outputs[k].memory = {};
+      for (std::size_t next = 0; next <= n; ++next) {
+        const std::size_t i = next == 0 ? r.best : next - 1;
+        if (i >= n || !lent[i] || !r.may_replace[i]) continue;
+        const argument& a = arguments[i];
+        lent[i] = a.where() == code_->where && a.owner->unique() && a.data == a.owner->data() &&
+                  reinterpret_cast<std::uintptr_t>(a.data) % 64 == 0;
+        if (!std::exchange(lent[i], std::uint8_t{0})) continue;
+        outputs[k].memory = *a.owner;
+        any = true;
+        break;
+      }
     }
-    return {};
+    return any;
   }
 
   std::shared_ptr<const code> code_;
-  series<captured> captures_;
+  const capture_list captures_;
   std::shared_ptr<run::cuda::scratch_pool> pool_;  ///< of mode::reduce_overhead on a GPU
   std::string name_;                               ///< the function's
   std::shared_ptr<const instance> fixed_;          ///< of one whose sizes are numbers

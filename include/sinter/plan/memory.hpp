@@ -62,33 +62,72 @@ SINTER_API series<lifetime> lifetimes(const ir::graph& g, const series<kernel>& 
   return out;
 }
 
-/// True when result `output` may be written over operand `input`, of equal dtype and extents and row-major: nothing reads the operand after
-/// the result's kernel, and that kernel reads each element just before it writes the same one.
-SINTER_API bool may_replace(const series<kernel>& kernels, int input, int output) {
-  bool written = false;
-  for (const auto& k : kernels) {
-    int in = -1, out = -1;
-    for (std::size_t b = 0; b < k.buffers.size(); ++b) {
-      if (k.buffers[b].id == input) in = static_cast<int>(b);
-      if (k.buffers[b].id == output) out = static_cast<int>(b);
+/// Which results may be written over which operands. Kernel k runs at step when[k], ascending, and kernels of one step at once.
+class replacements {
+ public:
+  /// Without `when` they run one after the other. Both are kept by reference.
+  SINTER_COLD replacements(const series<kernel>& kernels, std::span<const std::size_t> when)
+      : kernels_(kernels), when_(when) {
+    for (std::size_t k = 0; k < kernels.size(); ++k) {
+      const kernel& one = kernels[k];
+      for (const auto& b : one.buffers) {
+        use& u = uses_[b.id];
+        u.in_product = false;
+        u.loads.clear();
+        if (u.kernels.empty() || u.kernels.back() != k) u.kernels.push_back(k);
+      }
+      const auto used = [&](int buffer) -> use& { return uses_[one.buffers[static_cast<std::size_t>(buffer)].id]; };
+      for (const auto& p : one.products) used(p.a.buffer).in_product = used(p.b.buffer).in_product = true;
+      for (const auto& i : one.body)
+        if (i.kind == kind::load) used(i.at.buffer).loads.push_back(&i.at);
     }
-    if (written && (in >= 0 || out >= 0)) return false;
-    if (out < 0) continue;
-    written = true;
-    if (k.stages > 1) return false;
+  }
+
+  /// True when result `output` may be written over operand `input`, of equal dtype and extents and row-major: nothing reads the
+  /// operand after the result's kernel or beside it, and that kernel reads each element just before it writes the same one.
+  SINTER_COLD bool may(int input, int output) const {
+    const auto written = uses_.find(output);
+    if (written == uses_.end() || written->second.kernels.size() != 1) return false;
+    const std::size_t k = written->second.kernels[0];
+    const store* const to = store_of(kernels_[k], output);
+    if (!to) return false;
+    const auto read = uses_.find(input);
+    if (read == uses_.end()) return true;
+    const use& u = read->second;
+    for (std::size_t n = u.kernels.size(); n-- > 0;) {
+      const std::size_t reader = u.kernels[n];
+      if (reader > k) return false;
+      if (reader == k) continue;
+      if (when_.empty() || when_[reader] != when_[k]) break;
+      return false;
+    }
+    return u.kernels.back() != k || (!u.in_product && std::all_of(u.loads.begin(), u.loads.end(),
+                                                                  [&](const auto* at) { return at->at == to->at.at; }));
+  }
+
+ private:
+  /// A buffer: the kernels that touch it, in order, and how the last of them reads it.
+  struct use {
+    series<std::size_t> kernels;
+    bool in_product = false;
+    series<const access*> loads;
+  };
+
+  /// The one store of a kernel of one stage to a buffer, if it does not add; or null.
+  static const store* store_of(const kernel& k, int output) {
+    if (k.stages > 1) return nullptr;
     const store* to = nullptr;
     for (const auto& s : k.stores)
-      if (s.at.buffer == out) {
-        if (to || s.accumulate) return false;
+      if (k.buffers[static_cast<std::size_t>(s.at.buffer)].id == output) {
+        if (to || s.accumulate) return nullptr;
         to = &s;
       }
-    if (!to) return false;
-    for (const auto& p : k.products)
-      if (p.a.buffer == in || p.b.buffer == in) return false;
-    for (const auto& i : k.body)
-      if (i.kind == kind::load && i.at.buffer == in && !(i.at.at == to->at.at)) return false;
+    return to;
   }
-  return written;
-}
+
+  const series<kernel>& kernels_;
+  std::span<const std::size_t> when_;
+  sorted_map<int, use> uses_;
+};
 
 }  // namespace sinter::engine::plan

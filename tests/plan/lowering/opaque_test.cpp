@@ -49,8 +49,9 @@ TEST_CASE("a loop stands between the kernels before and after it, and may not re
   for (const auto& a : f.apart) told = told || a.why.find("opaque") != std::string::npos;
   CHECK(told);
   const int input = static_cast<int>(x.id());
-  CHECK(!may_replace(f.kernels, input, static_cast<int>(after.id())));
-  CHECK(may_replace(f.kernels, input, static_cast<int>(g.outputs[0])));
+  const replacements known(f.kernels, {});
+  CHECK(!known.may(input, static_cast<int>(after.id())));
+  CHECK(known.may(input, static_cast<int>(g.outputs[0])));
 }
 
 TEST_CASE("operands are found behind reshapes; views of them are copied") {

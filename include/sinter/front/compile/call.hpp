@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <iterator>
 #include <memory>
 #include <span>
@@ -94,7 +95,9 @@ template <class T>
 number<T> input_tree(const std::shared_ptr<engine::tracer>& tracer, const number<T>& x, location where) {
   const auto leaf = static_cast<int>(tracer->graph.inputs.size());
   const ir::node_id node = tracer->graph.add_input(dtype_of<T>, {}, where);
-  const engine::specialised value{{leaf, -1}, bits_of(*x.address()), where};
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, x.address(), sizeof(T));
+  const engine::specialised value{{leaf, -1}, bits, where};
   const std::size_t bit = tracer->numbers.size();
   if (bit == 64) {
     tracer->specialise(value);

@@ -10,6 +10,7 @@
 
 #include "../functions/autocast.hpp"
 #include "call.hpp"
+#include "integers.hpp"
 
 namespace sinter {
 
@@ -105,6 +106,7 @@ class compiled {
   /// The function's result for trees of tensors. Tensors guard by dtype, extents, layout and device; integers, enums, flags,
   /// text, vector lengths, engaged optionals, is_value classes and hashable ones by value: a call that differs is traced
   /// anew. A floating argument is a number<T> in the function, and read at each call; in a struct it is compared by value.
+  /// An integer whose parameter is a rank-0 tensor is read at each call, too.
   /// Inside another trace the function is traced as part of that one. Expressions in the result become tensors.
   template <class... Args>
   auto operator()(Args&&... args) const {
@@ -115,7 +117,12 @@ class compiled {
     if constexpr (accepts && may_throw) {
       using result_type = detail::call_result_t<F, detail::given_t<numbers, Args>...>;
       const auto& outer = engine::current();
-      if (!outer) return call<result_type>(detail::given<numbers>(std::forward<Args>(args))...);
+      if (!outer)
+        return detail::with_opened<F>(
+            [&]<class... Opened>(Opened&&... x) {
+              return call<result_type>(detail::given<numbers>(std::forward<Opened>(x))...);
+            },
+            std::forward<Args>(args)...);
       const bool unbroken = outer->call && self().specialised->how().fullgraph;
       const engine::counted_scope fullgraph(unbroken ? &outer->call->fullgraph : nullptr);
       return natively<result_type>(detail::given<numbers>(std::forward<Args>(args))...);
@@ -131,9 +138,8 @@ class compiled {
     const auto prepare = [&](auto&, const engine::call& c, const engine::tracing& tracing, auto&&...) {
       self().specialised->prepare(c, tracing);
     };
-    [&](const auto&... settled) {
-      asked(false, prepare, settled...);
-    }(detail::expected<numbers>(args, self().where)...);
+    detail::with_opened<F>([&](const auto&... settled) { asked(false, prepare, settled...); },
+                           detail::expected<numbers>(args, self().where)...);
   }
 
   /// use(graph, tensors, options, device) for a call with these arguments, traced with all extents fixed; or, with Open,
@@ -150,7 +156,8 @@ class compiled {
     };
     constexpr bool numbers = detail::takes_numbers<F, const Args&...>;
     if constexpr (takes<const Args&...>())
-      return [&](const auto&... settled) { return asked(false, look, settled...); }(detail::given<numbers>(args)...);
+      return detail::with_opened<F>([&](const auto&... settled) { return asked(false, look, settled...); },
+                                    detail::given<numbers>(args)...);
   }
 
   /// Waits until kernels that are made in the background are there.

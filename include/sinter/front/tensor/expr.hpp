@@ -204,11 +204,11 @@ constexpr decltype(auto) as_operand(const Arg& x, location at) {
 }
 
 template <class T, class Arg>
-inline constexpr bool scalar_fits = is_number<Arg> ? is_float(dtype_of<T>) || std::is_same_v<Arg, number<bool>>
-                                                   : tensor_like<Arg> || std::is_same_v<T, Arg> ||
-                                                         (is_float(dtype_of<T>) && !std::is_same_v<T, bool>) ||
-                                                         (extent_like<Arg> &&
-                                                          (is_integer(dtype_of<T>) || std::is_same_v<Arg, bool>));
+inline constexpr bool scalar_fits =
+    is_number<Arg> ? is_float(dtype_of<T>) || std::is_same_v<Arg, number<T>> || std::is_same_v<Arg, number<bool>>
+                   : tensor_like<Arg> || std::is_same_v<T, Arg> ||
+                         (is_float(dtype_of<T>) && !std::is_same_v<T, bool>) ||
+                         (extent_like<Arg> && (is_integer(dtype_of<T>) || std::is_same_v<Arg, bool>));
 
 /// What an op of this rule says of a dtype that it does not take.
 constexpr fault refusal(ir::dtype_rule rule) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "../compile/call.hpp"
+#include "../compile/integers.hpp"
 #include "../functions/indexing.hpp"
 
 namespace sinter {
@@ -185,6 +186,9 @@ class differentiated {
   mutable F f_;
   location where_;
 };
+
+template <int Index, bool Value, bool Aux, class F>
+struct function_within<differentiated<Index, Value, Aux, F>> : function_within<F> {};
 
 }  // namespace detail
 

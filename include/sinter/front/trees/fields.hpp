@@ -4,6 +4,7 @@
 #include <array>
 #include <concepts>
 #include <cstddef>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -140,6 +141,44 @@ constexpr decltype(auto) with_fields(T& t, F&& f) {
     return with_plain_fields(t, std::forward<F>(f));
   }
 }
+
+#if defined(__GNUC__) && !defined(__clang__)
+/// Memory of a T that nobody makes.
+template <class T>
+union unmade {
+  char none;
+  T value;
+  constexpr unmade() : none() {}
+  constexpr ~unmade() {}
+};
+template <class T>
+inline constexpr unmade<T> some_of{};
+
+/// The type's text ends with "…::name)]", in a function that is given the field's address.
+template <auto* Field>
+constexpr auto field_text() {
+  constexpr std::string_view all = __PRETTY_FUNCTION__;
+  constexpr std::size_t begin = all.rfind("::") + 2, size = all.rfind(')') - begin;
+  std::array<char, size + 1> out{};
+  for (std::size_t i = 0; i < size; ++i) out[i] = all[begin + i];
+  return out;
+}
+template <class T, std::size_t I>
+inline constexpr auto plain_field_text = field_text<with_plain_fields(some_of<T>.value, [](auto&... field) {
+  return std::get<I>(std::tuple(&field...));
+})>();
+
+/// The name of field I of a plain struct, where the compiler tells it; or null.
+template <class T, std::size_t I>
+constexpr const char* plain_field_name() {
+  return plain_field_text<T, I>.data();
+}
+#else
+template <class T, std::size_t I>
+constexpr const char* plain_field_name() {
+  return nullptr;
+}
+#endif
 
 /// The names of an adapted struct's fields; nothing for other types.
 template <class T>

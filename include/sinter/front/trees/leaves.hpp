@@ -187,37 +187,83 @@ class flat_arguments {
   items<std::uint64_t, known.fixed ? known.statics : -1> statics_;
 };
 
-/// "argument 1", or for a tree "argument 1 leaf 3", and the value of what is no tensor: the leaf-th tensor of a call, or what
+/// "[3]", or for a field of a known name ".epoch".
+template <class T, std::size_t Index>
+std::string step_text() {
+  const char* name = nullptr;
+  if constexpr (adapted_struct<T>) name = field_names<T>()[Index];
+  else if constexpr (branch_of<T>() == branch::structure) name = plain_field_name<T, Index>();
+  return name ? "." + std::string(name) : "[" + std::to_string(Index) + "]";
+}
+
+/// on_leaf(leaf, path) and on_length(n, path) in the order of visit_leaves, with the way to each, until one is true.
+template <class T, class Leaf, class Length>
+SINTER_COLD bool find_leaf(const T& t, const std::string& path, const Leaf& on_leaf, const Length& on_length) {
+  constexpr branch b = branch_of<T>();
+  if constexpr (b == branch::tensor || b == branch::scalar) return on_leaf(t, path);
+  else if constexpr (b == branch::array || b == branch::vector) {
+    if (b == branch::vector && on_length(t.size(), path)) return true;
+    for (std::size_t i = 0; i < t.size(); ++i) {
+      const typename T::value_type& x = t[i];
+      if (find_leaf(x, path + "[" + std::to_string(i) + "]", on_leaf, on_length)) return true;
+    }
+    return false;
+  } else if constexpr (b == branch::optional) {
+    return on_length(t.has_value(), path) || (t && find_leaf(*t, path, on_leaf, on_length));
+  } else if constexpr (b == branch::variant) {
+    bool found = on_length(t.index(), path);
+    with_alternative(
+        t, [&](auto i) { found = found || find_leaf(*get_if<i>(&t), path, on_leaf, on_length); },
+        places_of(children_of<T>{}));
+    return found;
+  } else if constexpr (b != branch::refused) {
+    return with_children(t, [&]<class... Child>(const Child&... child) {
+      return [&]<std::size_t... I>(std::index_sequence<I...>) {
+        return (... || find_leaf(child, path + step_text<T, I>(), on_leaf, on_length));
+      }
+      (std::index_sequence_for<Child...>{});
+    });
+  } else {
+    return false;
+  }
+}
+
+/// "argument 1", or in a tree "argument 1.state[3]", and the value of what is no tensor: the leaf-th tensor of a call, or what
 /// holds the leaf-th word of its statics.
 template <class... Args>
 SINTER_COLD engine::leaf_text describe_leaf(int leaf, bool of_tensors, const Args&... args) {
   engine::leaf_text out;
   int argument = 0;
   [[maybe_unused]] const auto one = [&]<class T>(const T& tree) {
-    int within = 0;
-    const auto found = [&](std::size_t words) {
+    const auto found = [&](std::size_t words, const std::string& path) {
       const int first = std::exchange(leaf, leaf - static_cast<int>(words));
       if (first < 0 || leaf >= 0) return false;
-      engine::name_leaf(out, argument, is_leaf<T> ? -1 : within);
+      engine::name_leaf(out, argument, path);
       return true;
     };
-    for_each_leaf(
-        tree,
-        [&]<class Leaf>(const Leaf& x) {
+    const bool done = find_leaf(
+        tree, "",
+        [&]<class Leaf>(const Leaf& x, const std::string& path) {
           if constexpr (tensor_like<Leaf>) {
-            if (of_tensors) found(1);
-          } else if (!of_tensors && found(words_of(x))) {
+            return of_tensors && found(1, path);
+          } else {
+            if (of_tensors || !found(words_of(x), path)) return false;
             out.value = value_text(x);
             out.floating = is_floating_scalar<Leaf>;
+            out.integer = (std::is_integral_v<Leaf> && !std::is_same_v<Leaf, bool>) || std::is_same_v<Leaf, dim>;
+            out.in_tree = !is_leaf<T>;
+            return true;
           }
-          ++within;
         },
-        [&](std::uint64_t n) {
-          if (!of_tensors && found(1)) engine::name_length(out, n);
+        [&](std::uint64_t n, const std::string& path) {
+          if (of_tensors || !found(1, path)) return false;
+          engine::name_length(out, n);
+          return true;
         });
     ++argument;
+    return done;
   };
-  (one(args), ...);
+  static_cast<void>((... || one(args)));
   return out;
 }
 

@@ -22,7 +22,8 @@ struct result_spec {
   ir::node_id node = ir::no_node;
   ir::shape extents;
   dtype type = dtype::f32;
-  series<char> may_replace;  ///< per argument, of the first: its storage can hold the result
+  series<char> may_replace;  ///< per argument: its storage can hold the result
+  std::size_t best = 0;      ///< the argument to ask first: where all are donated, each result finds one at once
 };
 
 struct sized;
@@ -121,7 +122,7 @@ inline void report_origin(code& c, std::size_t k, std::int64_t source, const run
   r.started = std::max(0.0, c.milliseconds(from.began));
 }
 
-inline series<argument> all_arguments(std::span<const argument> given, const series<captured>& captures) {
+inline series<argument> all_arguments(std::span<const argument> given, const capture_list& captures) {
   series<argument> all(given.begin(), given.end());
   for (const auto& c : captures)
     all.push_back({c.data, &c.memory, c.type, static_cast<int>(c.extents.size()), c.extents.data(), c.strides.data(),
@@ -251,36 +252,23 @@ inline void picture_plan(code& c, const ir::graph& g, const series<plan::kernel>
                               where.intermediates[c.page->memory.size()], life.bytes});
 }
 
-/// True when another kernel of the step that writes `output` touches `input`.
-inline bool shared_in_step(const series<plan::kernel>& kernels, std::span<const std::size_t> when, int input,
-                           int output) {
-  const auto touches = [&](std::size_t k, int id) {
-    return std::any_of(kernels[k].buffers.begin(), kernels[k].buffers.end(), [&](const auto& b) { return b.id == id; });
-  };
-  for (std::size_t k = 0; k < kernels.size(); ++k) {
-    if (!touches(k, output)) continue;
-    for (std::size_t other = 0; other < kernels.size(); ++other)
-      if (k != other && when[k] == when[other] && touches(other, input)) return true;
-  }
-  return false;
-}
-
-/// So many arguments, the first ones, may give results their storage: a word has a bit for each.
-inline constexpr std::size_t most_replaced = 64;
-
 /// Finds, for every result, the arguments whose storage can hold it.
 inline void find_replaceable(code& c, const ir::graph& g, const series<plan::kernel>& kernels,
                              std::span<const std::size_t> when, std::span<const argument> arguments) {
   const plan::memory_map layout = layout_of(g, arguments, c.layout);
+  const plan::replacements known(kernels, when);
+  series<char> fits, taken(arguments.size(), 0);
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    fits.push_back(!arguments[i].by_value && is_row_major(g[g.inputs[i]].extents, layout.strides[g.inputs[i]]));
   for (auto& r : c.results) {
-    r.may_replace.resize(std::min(arguments.size(), most_replaced));
-    for (std::size_t i = 0; i < r.may_replace.size(); ++i) {
-      const argument& a = arguments[i];
-      const int input = static_cast<int>(g.inputs[i]), output = static_cast<int>(r.node);
-      r.may_replace[i] = !a.by_value && a.type == r.type && r.extents == g[g.inputs[i]].extents &&
-                         is_row_major(r.extents, layout.strides[g.inputs[i]]) &&
-                         plan::may_replace(kernels, input, output) && !shared_in_step(kernels, when, input, output);
+    r.may_replace.resize(arguments.size(), 0);
+    r.best = arguments.size();
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      r.may_replace[i] = fits[i] && arguments[i].type == r.type && r.extents == g[g.inputs[i]].extents &&
+                         known.may(static_cast<int>(g.inputs[i]), static_cast<int>(r.node));
+      if (r.may_replace[i] && !taken[i] && r.best == arguments.size()) r.best = i;
     }
+    if (r.best < arguments.size()) taken[r.best] = 1;
   }
 }
 

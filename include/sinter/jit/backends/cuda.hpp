@@ -195,11 +195,13 @@ inline void print_cuda(code& c, cuda_plan& p, const emit::cuda_target& target, c
 inline void report_modules(code& c, std::span<const run::cuda::built> modules, const series<std::size_t>& step_of,
                            const series<std::string>& texts) {
   auto& sources = c.about.sources;
+  bool counted = false;
   for (std::size_t k = 0; k < modules.size(); ++k) {
     const bool more = k > 0 && step_of[k] == step_of[k - 1];
+    counted = more && counted;
     if (more) sources.back() += "\n" + texts[k];
     else sources.push_back(texts[k]);
-    c.about.compiled += !modules[k].from_cache && !(more && !modules[k - 1].from_cache);
+    if (!modules[k].from_cache && !std::exchange(counted, true)) ++c.about.compiled;
     // They are compiled side by side.
     if (!more || modules[k].from.milliseconds > modules[k - 1].from.milliseconds)
       report_origin(c, step_of[k], static_cast<std::int64_t>(sources.size()) - 1, modules[k].from);

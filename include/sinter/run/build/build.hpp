@@ -271,7 +271,7 @@ SINTER_API series<job> make_modules(std::span<const std::string> sources, const 
   for (job& j : jobs) {
     const job& first = jobs[known.at(j.key)];
     j.code = first.code;
-    j.from_cache = first.from_cache;
+    j.from_cache = first.from_cache || &j != &first;
     j.milliseconds = first.milliseconds;
     j.tier = first.tier;
     j.began = first.began;

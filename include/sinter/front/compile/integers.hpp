@@ -1,0 +1,126 @@
+// front/compile/integers.hpp: which C++ integers of a call meet a rank-0 tensor among the function's parameters: they are inputs.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "call.hpp"
+
+namespace sinter::detail {
+
+template <class T>
+inline constexpr bool is_integer_scalar = std::is_integral_v<T> || std::is_same_v<T, dim>;
+
+/// The dtype that holds every value of an integer type.
+template <class T>
+struct integer_element {
+  template <class Signed, class Unsigned>
+  using of = std::conditional_t<std::is_signed_v<T>, Signed, Unsigned>;
+  using type = std::conditional_t<sizeof(T) == 1, of<std::int8_t, std::uint8_t>,
+                                  std::conditional_t<sizeof(T) == 2, of<std::int16_t, std::uint16_t>,
+                                                     std::conditional_t<sizeof(T) == 4, of<std::int32_t, std::uint32_t>,
+                                                                        of<std::int64_t, std::uint64_t>>>>;
+};
+template <>
+struct integer_element<bool> {
+  using type = bool;
+};
+template <>
+struct integer_element<dim> {
+  using type = std::int64_t;
+};
+
+/// Converts to rank-0 tensors and to nothing else.
+struct any_scalar_tensor {
+  template <element T>
+  operator tensor<T, dims{}>() const;
+};
+/// Converts to integers and to nothing else.
+struct any_integer {
+  template <std::integral T>
+  operator T() const;
+};
+
+/// A function with one call operator that is no template, or a pointer: its parameters do not depend on arguments.
+template <class F>
+concept fixed_function = !std::is_class_v<F> || requires {
+  &F::operator();
+};
+
+/// F with a call operator that takes anything, better than F's where it is called on what is not const, and worse in each
+/// argument: a call is ambiguous where F takes the arguments, and nothing of F's body is instantiated.
+template <class F>
+struct rivalled : F {
+  using F::operator();
+  void operator()(...);
+};
+
+/// Whether F, called as const, takes A. Its body is not compiled for them.
+template <class F, class... A>
+constexpr bool is_viable() {
+  if constexpr (fixed_function<F>) return std::is_invocable_v<F&, A...>;
+  else return !requires {
+      std::declval<rivalled<F>&>()(std::declval<A>()...);
+    };
+}
+
+/// What a function that F is made of takes for F's arguments, where that is known to be the same; else F.
+template <class F>
+struct function_within {
+  using type = F;
+};
+
+template <class F, std::size_t At, class... Given>
+constexpr bool meets_scalar_tensor() {
+  const auto takes = []<class Probe, std::size_t... I>(std::type_identity<Probe>, std::index_sequence<I...>) {
+    return is_viable<F, std::conditional_t<I == At, Probe, Given>...>();
+  };
+  constexpr std::index_sequence_for<Given...> places;
+  return takes(std::type_identity<any_scalar_tensor>{}, places) && !takes(std::type_identity<any_integer>{}, places);
+}
+
+/// Whether argument At of F(Args...) is an integer whose parameter is a rank-0 tensor, and nothing that takes integers as well: a
+/// value of the call, and not of its specialisation. Of a function object that is a template and whose call operator is not const none is.
+template <class F, std::size_t At, class... Args>
+constexpr bool opens_integer() {
+  if constexpr (!is_integer_scalar<std::remove_cvref_t<std::tuple_element_t<At, std::tuple<Args...>>>>) return false;
+  else {
+    using inner = typename function_within<F>::type;
+    if constexpr (!std::is_same_v<inner, F>) return opens_integer<inner, At, Args...>();
+    else {
+      constexpr bool numbers = takes_numbers<F, Args...>;
+      if constexpr (!fixed_function<F>) {
+        if constexpr (std::is_final_v<F> || !std::is_invocable_v<const F&, given_t<numbers, Args>...>) return false;
+        else return meets_scalar_tensor<F, At, given_t<numbers, Args>...>();
+      } else {
+        return meets_scalar_tensor<F, At, given_t<numbers, Args>...>();
+      }
+    }
+  }
+}
+
+/// The argument, or as a number where it is such an integer.
+template <bool Opens, class T>
+decltype(auto) opened(T&& x) {
+  if constexpr (Opens) {
+    using type = typename integer_element<std::remove_cvref_t<T>>::type;
+    return number<type>(static_cast<type>(x));
+  } else {
+    return static_cast<T&&>(x);
+  }
+}
+
+/// use(arguments...), those integers as numbers.
+template <class F, class Use, class... Args>
+decltype(auto) with_opened(Use&& use, Args&&... args) {
+  return [&]<std::size_t... I>(std::index_sequence<I...>)->decltype(auto) {
+    return use(opened<opens_integer<F, I, Args...>()>(static_cast<Args&&>(args))...);
+  }
+  (std::index_sequence_for<Args...>{});
+}
+
+}  // namespace sinter::detail
