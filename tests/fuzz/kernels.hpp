@@ -55,6 +55,9 @@ class guarded {
   std::unique_ptr<unsigned char, release> memory_;
 };
 
+/// Where an array of no element lies: at no address that may be read, as the engine's do.
+inline unsigned char* place_of(unsigned char* data, std::size_t bytes) { return bytes > 0 ? data : nullptr; }
+
 /// How an input lies in memory; strides in elements, which may be negative or 0.
 struct layout {
   std::vector<std::int64_t> strides;
@@ -124,7 +127,7 @@ struct operand {
     bool empty = false;
     for (auto e : x.extents) empty = empty || e == 0;
     memory = std::make_unique<guarded>(empty ? 0 : static_cast<std::size_t>(l.high - l.low + 1) * size, 0xff);
-    data = memory->data() - (empty ? 0 : l.low * static_cast<std::int64_t>(size));
+    data = place_of(memory->data() - (empty ? 0 : l.low * static_cast<std::int64_t>(size)), memory->size());
     sinter::visit_dtype(x.type, [&]<class T>(std::type_identity<T>) {
       T* const p = reinterpret_cast<T*>(data);
       for_each_element(x.extents, l.strides, [&](std::int64_t offset, std::size_t i) {
@@ -278,7 +281,7 @@ inline std::string run(const planned& p, const batch& b, const inputs& in, const
     const auto bytes = static_cast<std::size_t>(sinter::ir::product(n.extents).evaluate(sizes)) * size_of(n.type);
     results.push_back(std::make_unique<guarded>(bytes, floating ? 0xff : 0xa5));
     slot[static_cast<int>(id)] = static_cast<int>(table.size());
-    table.push_back(results.back()->data());
+    table.push_back(place_of(results.back()->data(), bytes));
     given.insert(static_cast<int>(id));
   }
   const auto lives = sinter::engine::plan::lifetimes(g, p.kernels.kernels, given, sizes);
@@ -286,7 +289,7 @@ inline std::string run(const planned& p, const batch& b, const inputs& in, const
   const guarded scratch(static_cast<std::size_t>(arena.bytes), 0xff);
   for (const auto& life : lives) {
     slot[life.buffer] = static_cast<int>(table.size());
-    table.push_back(scratch.data() + arena.offset.at(life.buffer));
+    table.push_back(place_of(scratch.data() + arena.offset.at(life.buffer), static_cast<std::size_t>(life.bytes)));
   }
   count.kernels += p.kernels.kernels.size();
   count.unfused += p.kernels.unfused;
