@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "../sanitizers.hpp"
+#include "../stack_arrays.hpp"
 #include "batch.hpp"
 #include "bounds.hpp"
 #include "random_graph.hpp"
@@ -293,10 +294,17 @@ inline std::string run(const planned& p, const batch& b, const inputs& in, const
   }
   count.kernels += p.kernels.kernels.size();
   count.unfused += p.kernels.unfused;
+  for (const auto& s : p.sources)
+    if (const std::int64_t bytes = stack_arrays(s.text); bytes > 48 << 10)
+      return "a kernel has " + std::to_string(bytes) + " bytes of arrays on the stack";
   for (std::size_t k = 0; k < p.kernels.kernels.size(); ++k) {
     std::vector<void*> args;
     for (const auto& u : p.kernels.kernels[k].buffers) args.push_back(table[static_cast<std::size_t>(slot.at(u.id))]);
-    const guarded local(static_cast<std::size_t>(p.sources[k].scratch.evaluate(sizes)), 0xff);
+    const auto& memory = p.sources[k].scratch;
+    constexpr std::int64_t most_threads = 3;
+    const guarded local(static_cast<std::size_t>(memory.bytes(sizes, most_threads)), 0xff);
+    const std::int64_t parts[] = {memory.threads(sizes, most_threads), memory.of_thread(sizes)};
+    if (memory.by_thread()) std::memcpy(local.data(), parts, sizeof(parts));
     b.entry(p.first + k)(args.data(), reinterpret_cast<char*>(local.data()), sizes.data());
     if (!local.intact()) return "kernel " + std::to_string(k) + " writes outside its scratch memory";
   }

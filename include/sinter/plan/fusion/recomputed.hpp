@@ -6,6 +6,7 @@
 #include "../../base/series.hpp"
 #include "../kernel/index.hpp"
 #include "../kernel/root.hpp"
+#include "../lowering/ops/table.hpp"
 
 namespace sinter::engine::plan {
 
@@ -60,11 +61,11 @@ class recomputed {
 
   void start(const root& r, index_map whole) {
     const ir::node& v = g_[r.value];
-    if (r.scatter) read(g_[r.target].in[1], r.target, whole);
+    if (r.indexed >= 0) read(g_[r.target].in[static_cast<std::size_t>(r.indexed)], r.target, whole);
     if (r.value != r.target) return read(r.value, r.target, std::move(whole));
     if (ir::is_pointwise(v.code)) count(r.value, 1);
     if (v.code == ir::op::dot) return;
-    if (ir::is_pointwise(v.code) || always_stored(v.code)) {
+    if (ir::is_pointwise(v.code) || lowering_of(v.code).stored) {
       for (const node_id in : v.in) read(in, r.value, whole);
     } else {
       view(r.value, whole);
@@ -130,7 +131,7 @@ class recomputed {
   /// Where axes would have to be split, or the value stored, distinct maps stay distinct: that is all that is counted.
   index_map reshaped(const ir::node& v, const index_map& m) {
     const auto& in = g_[v.in[0]].extents;
-    auto at = digits(linear(m.at, row_major(v.extents), axes_of(m)), in, bases_[m.base]);
+    auto at = digits(linear(m.at, row_major_strides(v.extents), axes_of(m)), in, bases_[m.base]);
     if (auto* const c = std::get_if<coordinates>(&at); c && axes_of(m) > 0) return {m.base, std::move(*c)};
     return from_here(in);
   }
