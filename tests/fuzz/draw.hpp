@@ -50,6 +50,11 @@ inline recipe symbolic_recipe(std::mt19937_64& bits) {
   return r;
 }
 
+/// Extents of 0 among the others, for an eighth of the seeds.
+inline void add_nothing(recipe& r, std::uint64_t seed) {
+  if (std::mt19937_64(seed * 5 + 4)() % 8 == 0) r.theme.push_back(0);
+}
+
 /// Of all values that are computed.
 inline std::int64_t elements(const sinter::ir::graph& g, const std::vector<std::int64_t>& sizes) {
   std::int64_t n = 0;
@@ -104,6 +109,7 @@ inline drawn draw(std::uint64_t seed, bool symbols) {
     d.how.steps = std::min(d.how.steps, 6);
     d.how.most_elements = std::min<std::int64_t>(d.how.most_elements, 20000);
   }
+  add_nothing(d.how, seed);
   d.graph = random_graph(bits(), d.how).graph;
   lay_out(d, bits);
   return d;
@@ -123,6 +129,7 @@ inline drawn draw_control(std::uint64_t seed, bool symbols) {
     d.kind += " with gradients";
     d.how.derivatives = 1;
   }
+  add_nothing(d.how, seed);
   d.graph = control_graph(bits(), d.how).graph;
   lay_out(d, bits);
   return d;

@@ -48,6 +48,14 @@ std::vector<example> examples() {
     const value x = input(g, {3, 0, 5});
     return std::vector{exp(reshape(exp(permute(exp(x), {2, 1, 0})), {0, 7}))};
   }));
+  all.push_back(from("a sum of a reshape of nothing", {}, [](graph& g) {
+    const value x = input(g, {16, 0});
+    return std::vector{sum(reshape(sin(reshape(sum(x, {0}), {1, 0})), {0}), {0})};
+  }));
+  all.push_back(from("a sum of a reshape of nothing beside an open axis", {7}, [&](graph& g) {
+    const value x = input(g, {s, 0});
+    return std::vector{sum(reshape(sin(reshape(sum(x, {0}), {1, 0})), {0}), {0}), sum(exp(x), {1})};
+  }));
   all.push_back(from("a sum of what does not vary along the summed rows", {}, [](graph& g) {
     const value x = input(g, {8, 3}), y = input(g, {3});
     return std::vector{sum(x + expand(y, {0}, {8, 3}), {0}), sum(y, {0})};

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "../sanitizers.hpp"
+#include "../stack_arrays.hpp"
 #include "batch.hpp"
 #include "bounds.hpp"
 #include "random_graph.hpp"
@@ -54,6 +55,9 @@ class guarded {
   std::size_t bytes_;
   std::unique_ptr<unsigned char, release> memory_;
 };
+
+/// Where an array of no element lies: at no address that may be read, as the engine's do.
+inline unsigned char* place_of(unsigned char* data, std::size_t bytes) { return bytes > 0 ? data : nullptr; }
 
 /// How an input lies in memory; strides in elements, which may be negative or 0.
 struct layout {
@@ -124,7 +128,7 @@ struct operand {
     bool empty = false;
     for (auto e : x.extents) empty = empty || e == 0;
     memory = std::make_unique<guarded>(empty ? 0 : static_cast<std::size_t>(l.high - l.low + 1) * size, 0xff);
-    data = memory->data() - (empty ? 0 : l.low * static_cast<std::int64_t>(size));
+    data = place_of(memory->data() - (empty ? 0 : l.low * static_cast<std::int64_t>(size)), memory->size());
     sinter::visit_dtype(x.type, [&]<class T>(std::type_identity<T>) {
       T* const p = reinterpret_cast<T*>(data);
       for_each_element(x.extents, l.strides, [&](std::int64_t offset, std::size_t i) {
@@ -278,7 +282,7 @@ inline std::string run(const planned& p, const batch& b, const inputs& in, const
     const auto bytes = static_cast<std::size_t>(sinter::ir::product(n.extents).evaluate(sizes)) * size_of(n.type);
     results.push_back(std::make_unique<guarded>(bytes, floating ? 0xff : 0xa5));
     slot[static_cast<int>(id)] = static_cast<int>(table.size());
-    table.push_back(results.back()->data());
+    table.push_back(place_of(results.back()->data(), bytes));
     given.insert(static_cast<int>(id));
   }
   const auto lives = sinter::engine::plan::lifetimes(g, p.kernels.kernels, given, sizes);
@@ -286,14 +290,21 @@ inline std::string run(const planned& p, const batch& b, const inputs& in, const
   const guarded scratch(static_cast<std::size_t>(arena.bytes), 0xff);
   for (const auto& life : lives) {
     slot[life.buffer] = static_cast<int>(table.size());
-    table.push_back(scratch.data() + arena.offset.at(life.buffer));
+    table.push_back(place_of(scratch.data() + arena.offset.at(life.buffer), static_cast<std::size_t>(life.bytes)));
   }
   count.kernels += p.kernels.kernels.size();
   count.unfused += p.kernels.unfused;
+  for (const auto& s : p.sources)
+    if (const std::int64_t bytes = stack_arrays(s.text); bytes > 48 << 10)
+      return "a kernel has " + std::to_string(bytes) + " bytes of arrays on the stack";
   for (std::size_t k = 0; k < p.kernels.kernels.size(); ++k) {
     std::vector<void*> args;
     for (const auto& u : p.kernels.kernels[k].buffers) args.push_back(table[static_cast<std::size_t>(slot.at(u.id))]);
-    const guarded local(static_cast<std::size_t>(p.sources[k].scratch.evaluate(sizes)), 0xff);
+    const auto& memory = p.sources[k].scratch;
+    constexpr std::int64_t most_threads = 3;
+    const guarded local(static_cast<std::size_t>(memory.bytes(sizes, most_threads)), 0xff);
+    const std::int64_t parts[] = {memory.threads(sizes, most_threads), memory.of_thread(sizes)};
+    if (memory.by_thread()) std::memcpy(local.data(), parts, sizeof(parts));
     b.entry(p.first + k)(args.data(), reinterpret_cast<char*>(local.data()), sizes.data());
     if (!local.intact()) return "kernel " + std::to_string(k) + " writes outside its scratch memory";
   }

@@ -48,8 +48,9 @@ inline std::string run_program(const sinter::ir::graph& g, const inputs& in, con
   }
   std::vector<sinter::engine::argument> arguments;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
-    const auto offset = in.operands[i].data - in.operands[i].memory->data();
-    arguments.push_back({blocks[i].data() + offset, &blocks[i].memory(), in.values[i].type,
+    const guarded& memory = *in.operands[i].memory;
+    const auto offset = memory.size() > 0 ? in.operands[i].data - memory.data() : 0;
+    arguments.push_back({place_of(blocks[i].data() + offset, memory.size()), &blocks[i].memory(), in.values[i].type,
                          static_cast<int>(layouts[i].strides.size()), in.values[i].extents.data(),
                          layouts[i].strides.data()});
   }

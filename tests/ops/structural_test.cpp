@@ -271,5 +271,18 @@ TEST_CASE("one element and nothing") {
   walk(ops::between<f64, 2>({1, 1}, 0.5, 2), ops::between<f64, 2>({1, 1}, -1, 1, 2));
   walk(ops::between<f64, 2>({0, 3}, 0, 1), ops::between<f64, 2>({3, 4}, -1, 1, 2));
   walk(ops::between<f64, 2>({1, 5}, -2, 2), ops::between<f64, 2>({5, 1}, -1, 1, 2));
+  // Of what is computed there is no element, nor memory.
+  for (const auto& extents : {sinter::index_array<2>{16, 0}, {0, 1}, {0, 16}}) {
+    const auto x = ops::between<f64, 2>(extents, 0, 1);
+    r.smooth(
+        "sum of what follows from sums", [](const auto& t) { return sum(sin(sum(t, axis<0>, keepdims))); }, x);
+    r.smooth(
+        "sum of what follows from joined rows", [](const auto& t) { return sum(sin(concat<0>(t, t))); }, x);
+    r.smooth(
+        "sums of what is gathered",
+        [](const auto& t) { return sum(exp(reshape(cumsum<0>(t), -1, t.size(0) * 0 + 4)), axis<0>); }, x);
+    r.smooth(
+        "a slice past the end", [](const auto& t) { return sum(slice<0>(reshape(t * 2.0, -1), t.numel())) + 1.0; }, x);
+  }
   r.w.run();
 }

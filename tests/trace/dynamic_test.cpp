@@ -557,6 +557,32 @@ TEST_CASE("an extent of 0 is divided by an open one, also after a read") {
   }
 }
 
+TEST_CASE("what has no element is not read, whichever other extents are open") {
+  const auto sums = [](const matrix& x) { return sum(sin(sum(x, axis<0>, keepdims))); };
+  const auto joined = [](const matrix& x) { return sum(sin(concat<0>(x, x))) + sum(x * 2.f); };
+  for (const auto how : {dynamic::yes, dynamic::no, dynamic::automatic}) {
+    const auto f = compile(sums, {.dynamic = how});
+    const auto g = compile(joined, {.dynamic = how});
+    const auto df = compile(value_and_grad(sums), {.dynamic = how});
+    const auto dg = compile(value_and_grad(joined), {.dynamic = how});
+    const std::array<std::int64_t, 2> all[] = {{16, 0}, {0, 1}, {0, 16}, {5, 0}, {0, 0}};
+    for (const auto& extents : all) {
+      CAPTURE(extents[0]);
+      CAPTURE(extents[1]);
+      const auto x = zeros<float>(extents[0], extents[1]);
+      CHECK(f(x).item() == 0);
+      CHECK(g(x).item() == 0);
+      const auto [value, slope] = df(x);
+      CHECK(value.item() == 0);
+      CHECK(slope.shape() == x.shape());
+      const auto [other, slope2] = dg(x);
+      CHECK(other.item() == 0);
+      CHECK(slope2.shape() == x.shape());
+    }
+    check_same(f(sample(3, 4)), sums(sample(3, 4)));
+  }
+}
+
 TEST_CASE("a division by an extent of 0 is an error, whichever call is the first to have it") {
   const auto said = [](auto&& f) { return ops::error_of([&] { (void)f(); }); };
   CHECK(ops::contains(said([] { return dim(12) / dim(0); }), "[size] 12 is divided by an extent of 0"));

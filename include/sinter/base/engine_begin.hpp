@@ -9,6 +9,9 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <gnu/libc-version.h>
+#if defined(_OPENMP)
+#include <omp.h>
+#endif
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>

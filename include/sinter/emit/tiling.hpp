@@ -14,8 +14,9 @@ struct tiling {
   series<int> loads;
 };
 
-/// The tiling that pays for a kernel, if any: no reductions, and a load contiguous along an axis that is not the last.
-SINTER_API std::optional<tiling> find_tiling(const kernel& k) {
+/// The tiling that pays for a kernel, if any, of so many loads at most: no reductions, and a load contiguous along an axis that
+/// is not the last.
+SINTER_API std::optional<tiling> find_tiling(const kernel& k, std::size_t most = SIZE_MAX) {
   if (k.is_product() || k.axes.size() < 2 || k.stages > 1) return std::nullopt;
   for (const auto& i : k.body)
     if (i.kind == kind::reduce || i.kind == kind::arg_reduce) return std::nullopt;
@@ -31,7 +32,7 @@ SINTER_API std::optional<tiling> find_tiling(const kernel& k) {
       const auto& i = k.body[static_cast<std::size_t>(id)];
       if (i.kind != kind::load || i.at.at.index >= 0 || is_bool(i.type)) continue;
       const dim &along = i.at.at.stride[a], &across = i.at.at.stride[last];
-      if (along.is(1) && !across.is(0) && !across.is(1)) t.loads.push_back(id);
+      if (along.is(1) && !across.is(0) && !across.is(1) && t.loads.size() < most) t.loads.push_back(id);
     }
     if (wide(a) && t.loads.size() > best.loads.size()) best = std::move(t);
   }

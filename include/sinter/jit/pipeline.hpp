@@ -27,11 +27,13 @@
 #include "../ir/define.hpp"
 #include "../report/text.hpp"
 #include "../rewrite/rewrite.hpp"
-#include "../trace/sizes.hpp"
-#include "../trace/traces.hpp"
 #include "backends/table.hpp"
 #include "check/minimize.hpp"
 #include "check/verify.hpp"
+
+// Behind check/, which declares what it needs of them.
+#include "../trace/sizes.hpp"
+#include "../trace/traces.hpp"
 
 namespace sinter::engine {
 

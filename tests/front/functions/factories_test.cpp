@@ -207,6 +207,22 @@ TEST_CASE("from_external shares memory and releases it once") {
   CHECK(reshape(arrays, std::array{2, -1})(1, 1) == 50);
 }
 
+TEST_CASE("from_external takes no element from nowhere") {
+  int released = 0;
+  {
+    float* none = nullptr;
+    const auto x = from_external(none, {0, 1}, [&released](float* p) { released += p == nullptr; });
+    const auto f = [](const tensor<float, 2>& t) { return sum(sin(concat<0>(t, t))) + 1.f; };
+    CHECK(x.to_vector().empty());
+    CHECK(x.data() == nullptr);
+    CHECK(f(x).item() == 1);
+    CHECK(compile(f)(x).item() == 1);
+    CHECK(compile(f, {.backend = "reference"})(x).item() == 1);
+    CHECK(compile(grad(f))(x).shape() == x.shape());
+  }
+  CHECK(released == 1);
+}
+
 TEST_CASE("a tensor that no memory holds is an error that names the line") {
   std::string text;
   const int line = __LINE__ + 2;

@@ -18,7 +18,9 @@ class column_printer {
   column_printer(const kernel& k, writer& out)
       : k_(k), out_(out), body_(k, out), inner_(k.mask(role::inner)), lanes_(k.vector_axis()) {}
 
-  void print() {
+  /// Prints the loops; returns the scratch memory that they use.
+  scratch_use print() {
+    plan_scratch();
     bool streams_some = false;
     for (const auto& s : k_.stores) {
       const std::string name = streams(s);
@@ -31,7 +33,7 @@ class column_printer {
     const std::string blocks = "((" + columns + " + " + number(k_.columns - 1) + ")/" + width + ")";
     std::string tasks = blocks;
     for (std::size_t a = 0; a < lanes_; ++a) tasks += "*" + extent(a);
-    parallel_loop(k_, out_, "for (long t = 0; t < " + tasks + "; ++t)", true, streams_some, [&] {
+    parallel_loop(k_, out_, "for (long t = 0; t < " + tasks + "; ++t)", true, streams_some, scratch_, [&] {
       out_.line("const long z = t%" + blocks + "*" + width + ";");
       std::string divisor = blocks;
       for (std::size_t a = lanes_; a-- > 0;) {
@@ -40,10 +42,11 @@ class column_printer {
       }
       for (int id = 0; id < size(); ++id)
         if (at(id).axes != 0 && !(at(id).axes & (inner_ | 1u << lanes_))) body_.define(id, false, false);
-      if (const auto known = k_.axes[lanes_].extent.number(); known && *known % k_.columns == 0) return block(false);
+      if (only_whole()) return block(false);
       out_.block("if (z + " + width + " <= " + columns + ")", [&] { block(false); });
       out_.block("else", [&] { block(true); });
     });
+    return scratch_;
   }
 
  private:
@@ -56,6 +59,33 @@ class column_printer {
   static std::string column(int id) { return "c" + std::to_string(id); }
   std::string vectors() const { return "(" + number(k_.columns) + "/SINTER_W)"; }
   std::string extent(std::size_t a) const { return "(" + k_.axes[a].extent.text() + ")"; }
+  /// True when every block of columns is whole.
+  bool only_whole() const {
+    const auto known = k_.axes[lanes_].extent.number();
+    return known && *known % k_.columns == 0;
+  }
+
+  /// Of all kept values, for an element of a column.
+  std::int64_t kept_bytes() const {
+    std::int64_t bytes = 0;
+    for (const auto& i : k_.body)
+      if (i.kept) bytes += static_cast<std::int64_t>(size_of(compute_type(i.type)));
+    return bytes;
+  }
+  /// Kept values of a block lie on the stack, once for whole blocks and once for the last one.
+  bool keeps_on_stack() const {
+    const auto rows = k_.extent(role::inner).number();
+    return rows && *rows * k_.columns * kept_bytes() * (only_whole() ? 1 : 2) <= stack_bytes;
+  }
+  void plan_scratch() {
+    if (kept_bytes() == 0 || keeps_on_stack()) return;
+    scratch_.shared = scratch_use::header;
+    scratch_.kept = k_.extent(role::inner) * ir::dim(k_.columns * kept_bytes());
+    scratch_.most_kept = scratch_.kept.number().value_or(plan::kept_column_bytes);
+    scratch_.tasks = floor_div(k_.axes[lanes_].extent + dim(k_.columns - 1), k_.columns);
+    for (std::size_t a = 0; a < lanes_; ++a) scratch_.tasks *= k_.axes[a].extent;
+  }
+
   /// A value of which a column has one.
   bool is_column(int id) const { return body_.is_vector(id) && !(at(id).axes & inner_); }
   bool in_rows(const plan::store& s) const {
@@ -71,24 +101,31 @@ class column_printer {
   /// The passes of a block of columns from z on: of a whole one, or of the rest.
   void block(bool rest) {
     rest_ = rest;
-    std::int64_t bytes = 0;
-    for (const auto& i : k_.body)
-      if (i.kept) bytes += static_cast<std::int64_t>(size_of(compute_type(i.type)));
+    const std::int64_t bytes = kept_bytes();
     const dim rows = k_.extent(role::inner);
-    const std::int64_t most = bytes ? plan::kept_column_bytes / (bytes * k_.columns) : 0;
-    if (!bytes || rows.is_number()) return passes(bytes > 0, rows.number().value_or(0));
-    out_.block("if (" + rows.text() + " <= " + number(most) + ")", [&] { passes(true, most); });
-    out_.block("else", [&] { passes(false, 0); });
+    if (!bytes || rows.is_number()) return passes(bytes > 0);
+    const std::int64_t most = plan::kept_column_bytes / (bytes * k_.columns);
+    out_.block("if (" + rows.text() + " <= " + number(most) + ")", [&] { passes(true); });
+    out_.block("else", [&] { passes(false); });
   }
 
-  void passes(bool keeps, std::int64_t rows) {
+  void declare_kept() {
+    const dim length = k_.extent(role::inner) * dim(k_.columns);
+    dim offset = 0;
+    for (int id = 0; id < size(); ++id) {
+      if (!at(id).kept) continue;
+      const std::string type = memory_type(compute_type(at(id).type)), name = "k" + number(id);
+      if (keeps_on_stack()) out_.line("alignas(64) " + type + " " + name + "[" + length.text() + "];");
+      else out_.line(type + "* __restrict const " + name + " = (" + type + "*)(mine + " + offset.text() + ");");
+      offset += length * dim(static_cast<std::int64_t>(size_of(compute_type(at(id).type))));
+    }
+  }
+
+  void passes(bool keeps) {
     kept_in_.clear();
     asked_.clear();
     keeps_ = keeps;
-    for (int id = 0; id < size(); ++id)
-      if (at(id).kept && keeps)
-        out_.line("alignas(64) " + memory_type(compute_type(at(id).type)) + " k" + number(id) + "[" +
-                  number(rows * k_.columns) + "];");
+    if (keeps) declare_kept();
     for (int p = 0; p < k_.stages; ++p) {
       columns(p);
       pass(p);
@@ -283,6 +320,7 @@ class column_printer {
   body_printer body_;
   std::uint32_t inner_;
   std::size_t lanes_;
+  scratch_use scratch_;
   bool rest_ = false, keeps_ = false;
   sorted_map<int, int> kept_in_;  ///< the pass that saves a kept value
   sorted_set<int> asked_;         ///< what earlier passes needed

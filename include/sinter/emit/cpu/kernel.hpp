@@ -16,7 +16,7 @@ namespace sinter::engine::emit {
 
 struct source {
   std::string text;
-  ir::dim scratch;  ///< bytes of scratch memory that a call needs
+  scratch_use scratch;  ///< memory that a call needs
 };
 
 namespace detail {
@@ -26,6 +26,7 @@ inline const series<piece>& pieces() {
   static const auto& all = *new series<piece>{
       {prelude_core, {}},
       {prelude_memory, {}},
+      {prelude_threads, {"part_of"}},
       {prelude_fold, {"fold_add", "fold_mul", "fold_maximum", "fold_minimum", "fold_bit_or", "fold_bit_and", "gemm"}},
       {prelude_transpose, {"transpose"}},
       {prelude_arithmetic, {"divide", "remainder", "power", "shift_left", "shift_right", "sigmoid", "rsqrt"}},
@@ -65,7 +66,7 @@ SINTER_API source cpu(const kernel& k) {
         for (int s = 0; s < k.symbols; ++s)
           out.line("const long s" + std::to_string(s) + " = sizes[" + std::to_string(s) + "];");
         if (k.is_scan()) return scan_printer(k, out).print();
-        if (k.columns) return column_printer(k, out).print();
+        if (k.columns) return void(result.scratch = column_printer(k, out).print());
         result.scratch = k.is_product() ? product_printer(k, out).print() : nest_printer(k, out).print();
       });
   const std::string widest = std::to_string(detail::widest(k));

@@ -23,8 +23,8 @@ class nest_printer {
     for (const auto& i : k.body) combines_ |= i.span == span_of::row || i.span == span_of::both;
   }
 
-  /// Prints the loops; returns the bytes of scratch memory that they use.
-  ir::dim print() {
+  /// Prints the loops; returns the scratch memory that they use.
+  scratch_use print() {
     sums_.plan_scratch();
     for (const auto& s : k_.stores)
       if (const std::string name = streams(s); name.starts_with("stream"))
@@ -33,7 +33,7 @@ class nest_printer {
       if (is_uniform(id)) body_.define(id, false, false);
     for (const auto& s : k_.stores)
       if (is_uniform_store(s)) body_.store(s, false, false, "");
-    if (const auto t = find_tiling(k_)) {
+    if (const auto t = find_tiling(k_, most_tiles)) {
       tiles(*t);
       return sums_.scratch();
     }
@@ -42,7 +42,7 @@ class nest_printer {
       parallel_for("b", "(" + extent(last()) + " + " + number(k_.block - 1) + ")/" + number(k_.block),
                    [&] { rows_of_task(); });
     } else {
-      parallel_for("t", tasks, [&] {
+      parallel_for("t", tasks, sums_.scratch(), [&] {
         if (k_.chunks > 1) out_.line("const long o = t/" + number(k_.chunks) + ", c = t%" + number(k_.chunks) + ";");
         else out_.line("const long o = t;");
         unravel("o", role::outer);
@@ -85,10 +85,14 @@ class nest_printer {
 
   template <class F>
   void parallel_for(const std::string& variable, const std::string& count, F&& inside) {
+    parallel_for(variable, count, scratch_use{}, inside);
+  }
+  template <class F>
+  void parallel_for(const std::string& variable, const std::string& count, const scratch_use& memory, F&& inside) {
     const bool streams_some =
         std::any_of(k_.stores.begin(), k_.stores.end(), [&](const auto& s) { return !streams(s).empty(); });
     parallel_loop(k_, out_, "for (long " + variable + " = 0; " + variable + " < " + count + "; ++" + variable + ")",
-                  count != "1", streams_some, inside);
+                  count != "1", streams_some, memory, inside);
   }
 
   /// A task is a run of the tiling's axis at one position of the other outer axes.

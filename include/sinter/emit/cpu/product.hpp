@@ -3,6 +3,7 @@
 
 #include "../../base/series.hpp"
 #include "body.hpp"
+#include "memory.hpp"
 
 namespace sinter::engine::emit {
 
@@ -19,8 +20,8 @@ class product_printer {
     for (std::size_t a = 0; a < p_.k.size(); ++a) ks_.push_back(k.axes.size() + a);
   }
 
-  /// Prints the call; returns the bytes of scratch memory that it uses.
-  ir::dim print() {
+  /// Prints the call; returns the scratch memory that it uses.
+  scratch_use print() {
     for (int id = 0; id < static_cast<int>(k_.body.size()); ++id)
       if (k_.body[static_cast<std::size_t>(id)].axes == 0) body_.define(id, false, false);
     std::string tables;
@@ -39,7 +40,9 @@ class product_printer {
                 ", " + a_row + ", " + a_column + "), matrix_of(" + base(p_.b) + ", " + b_row + ", " + b_column +
                 "), epilogue, " + (over_loops ? "false" : "true") + ");");
     });
-    return scratch_;
+    scratch_use all;
+    all.shared = scratch_;
+    return all;
   }
 
  private:

@@ -5,11 +5,9 @@
 
 #include "../../base/sorted.hpp"
 #include "body.hpp"
+#include "memory.hpp"
 
 namespace sinter::engine::emit {
-
-/// Rows' accumulators up to this many bytes live on the thread's stack.
-inline constexpr std::int64_t stack_bytes = 64 << 10;
 
 class reduction_printer {
  public:
@@ -18,8 +16,8 @@ class reduction_printer {
       if (k.axes[a].role == role::inner) inner_axes_.push_back(a);
   }
 
-  /// Bytes of scratch memory of the chunks' sums.
-  const ir::dim& scratch() const { return scratch_; }
+  /// Scratch memory of the chunks' sums, and of a thread's sums and kept values.
+  const scratch_use& scratch() const { return scratch_; }
 
   static std::string acc(int id) { return "a" + std::to_string(id); }
 
@@ -215,21 +213,42 @@ class reduction_printer {
 
   bool on_stack() const {
     std::int64_t bytes = 0;
-    const auto n = padded_inner().number();
-    if (!n || k_.chunks > 1) return false;
     for (int id = 0; id < size(); ++id)
-      if (is_array(id)) bytes += *n * array_bytes(id);
-    return bytes <= stack_bytes;
+      if (is_array(id)) bytes += array_bytes(id);
+    if (bytes == 0 || k_.chunks > 1) return bytes == 0;
+    const auto n = (padded_inner() * ir::dim(bytes)).number();
+    return n && *n <= stack_bytes;
+  }
+  bool keeps_on_stack() const {
+    if (kept_bytes() == 0) return true;
+    const auto n = (padded_inner() * ir::dim(kept_bytes())).number();
+    return n && *n <= stack_bytes;
   }
 
+  /// Sums of chunks are in memory that tasks share, those of whole columns are the task's own, as kept values are.
   void plan_scratch() {
-    const ir::dim tasks = k_.extent(role::outer) * ir::dim(k_.chunks);
-    for (int id = 0; id < size(); ++id) {
-      if (at(id).span != span_of::row && at(id).span != span_of::both) continue;
-      if (is_array(id) ? on_stack() : k_.chunks == 1) continue;
-      offsets_[id] = scratch_;
-      scratch_ += tasks * (is_array(id) ? padded_inner() * ir::dim(array_bytes(id)) : ir::dim(64));
+    scratch_.tasks = k_.extent(role::outer) * ir::dim(k_.chunks);
+    const auto each_sum = [&](auto&& f) {
+      for (int id = 0; id < size(); ++id)
+        if (at(id).span == span_of::row || at(id).span == span_of::both)
+          f(id, is_array(id) ? padded_inner() * ir::dim(array_bytes(id)) : ir::dim(64));
+    };
+    if (k_.chunks == 1 && !on_stack())
+      each_sum([&](int id, const ir::dim& bytes) {
+        if (!is_array(id)) return;
+        offsets_[id] = scratch_.sums;
+        scratch_.sums += bytes;
+      });
+    if (!keeps_on_stack()) {
+      scratch_.kept = padded_inner() * ir::dim(kept_bytes());
+      scratch_.most_kept = scratch_.kept.number().value_or(most_kept() * kept_bytes());
     }
+    if (scratch_.by_thread()) scratch_.shared = scratch_use::header;
+    if (k_.chunks == 1) return;
+    each_sum([&](int id, const ir::dim& bytes) {
+      offsets_[id] = scratch_.shared;
+      scratch_.shared += scratch_.tasks * bytes;
+    });
   }
 
   std::string slot(int id, const std::string& task) const {
@@ -246,16 +265,28 @@ class reduction_printer {
 
   /// The longest open row whose values are kept, in elements; 0: nothing is.
   std::int64_t most_kept() const {
+    const std::int64_t bytes = kept_bytes();
+    return bytes ? plan::kept_row_bytes / bytes / 16 * 16 : 0;
+  }
+  /// Of one element of a row.
+  std::int64_t kept_bytes() const {
     std::int64_t bytes = 0;
     for (int id = 0; id < size(); ++id)
-      if (at(id).kept) bytes += static_cast<std::int64_t>(size_of(compute_type(at(id).type)));
-    return bytes ? plan::kept_row_bytes / bytes / 16 * 16 : 0;
+      if (at(id).kept) bytes += element_bytes(id);
+    return bytes;
   }
 
   void declare_kept() {
-    const std::string length = number(padded_inner().number().value_or(most_kept()));
-    for (int id = 0; id < size(); ++id)
-      if (at(id).kept) out_.line("alignas(64) " + memory_of(id) + " k" + number(id) + "[" + length + "];");
+    ir::dim offset = scratch_.sums;
+    for (int id = 0; id < size(); ++id) {
+      if (!at(id).kept) continue;
+      if (keeps_on_stack()) {
+        out_.line("alignas(64) " + memory_of(id) + " k" + number(id) + "[" + padded_inner().text() + "];");
+        continue;
+      }
+      out_.line(pointer_to_mine(id, "k" + number(id), offset));
+      offset += padded_inner() * ir::dim(element_bytes(id));
+    }
   }
 
   void begin_accumulators() {
@@ -273,6 +304,7 @@ class reduction_printer {
         continue;
       }
       if (on_stack()) out_.line("alignas(64) " + memory_of(id) + " " + acc(id) + "[" + padded_inner().text() + "];");
+      else if (k_.chunks == 1) out_.line(pointer_to_mine(id, acc(id), offsets_.at(id)));
       else out_.line(memory_of(id) + "* const " + acc(id) + " = " + slot(id, "t") + ";");
       out_.line("for (long z = 0; z < " + padded_inner().text() + "; z += SINTER_W) store(" + acc(id) + " + z, splat<" +
                 vector_type(i.type) + ">(" + zero + "));");
@@ -331,6 +363,11 @@ class reduction_printer {
  private:
   static constexpr int most_parts = 4;
 
+  /// An array in the thread's part of scratch memory.
+  std::string pointer_to_mine(int id, const std::string& name, const ir::dim& offset) const {
+    return memory_of(id) + "* __restrict const " + name + " = (" + memory_of(id) + "*)(mine + " + offset.text() + ");";
+  }
+
   int size() const { return static_cast<int>(k_.body.size()); }
   const instruction& at(int id) const { return k_.body[static_cast<std::size_t>(id)]; }
   static std::string number(std::int64_t n) { return std::to_string(n); }
@@ -367,8 +404,8 @@ class reduction_printer {
   static std::string part(int id, int p) { return p ? acc(id) + "_" + number(p) : acc(id); }
 
   int part_ = 0;
-  ir::dim scratch_ = 0;
-  sorted_map<int, ir::dim> offsets_;
+  scratch_use scratch_;
+  sorted_map<int, ir::dim> offsets_;  ///< of sums in memory: that of the chunks, or the thread's
 };
 
 }  // namespace sinter::engine::emit

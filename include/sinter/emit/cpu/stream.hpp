@@ -3,6 +3,7 @@
 
 #include "../../base/sorted.hpp"
 #include "body.hpp"
+#include "memory.hpp"
 
 namespace sinter::engine::emit {
 
@@ -31,11 +32,18 @@ SINTER_API std::string stream_rule(const kernel& k, const plan::store& s, std::s
   return !aligned ? "" : rule.empty() ? "true" : rule;
 }
 
-/// A loop whose rounds threads share. What a thread wrote past the caches it waits for once, at its end: that takes as long
-/// as a row of some hundred elements.
+/// A loop whose rounds threads share, each with `memory` of its own. What a thread wrote past the caches it waits for once, at
+/// its end: that takes as long as a row of some hundred elements.
 template <class F>
-void parallel_loop(const kernel& k, writer& out, const std::string& head, bool several, bool streams, F&& inside) {
-  const std::string pragma = several ? omp_for(k, streams ? "parallel" : "parallel for schedule(static)") : "";
+void parallel_loop(const kernel& k, writer& out, const std::string& head, bool several, bool streams,
+                   const scratch_use& memory, F&& body) {
+  const std::string threads = memory.by_thread() ? " num_threads(threads_of(scratch))" : "";
+  const std::string pragma =
+      several ? omp_for(k, (streams ? "parallel" : "parallel for schedule(static)") + threads) : "";
+  const auto inside = [&] {
+    if (memory.by_thread()) out.line(memory.declaration(!pragma.empty()));
+    body();
+  };
   if (!pragma.empty()) out.line(pragma);
   if (!streams) return out.block(head, inside);
   out.block("", [&] {

@@ -11,6 +11,9 @@ namespace sinter::engine::emit {
 /// Elements of the read axis that a task takes: whole cache lines of every row that it reads.
 inline constexpr std::int64_t tile_task = 64;
 
+/// Tiles of a kernel that are turned at most, whole ones or those at the ends: each may be 2 KiB on the stack.
+inline constexpr std::size_t most_tiles = 8;
+
 /// Prints the body of a kernel in tiles over [low, high) of the tiling's axis. `defined` tells the values that exist
 /// already; `stores` are those to print, `stream` tells which bypass the caches. The loops of a whole tile have a number of
 /// turns that the compiler knows, so that it stays in registers; and since its rows are apart in memory, where the machine

@@ -395,4 +395,33 @@ SX void stream_end() {
 }  // namespace sx
 )prelude";
 
+/// Each thread's part of a kernel's scratch memory, which begins with how many there are and the bytes of each.
+inline constexpr std::string_view prelude_threads = R"prelude(
+#ifdef _OPENMP
+extern "C" int omp_get_max_threads();
+extern "C" int omp_get_thread_num();
+#endif
+namespace sx {
+SX int threads_of(const char* scratch) {
+  const long parts = *(const long*)scratch;
+#ifdef _OPENMP
+  const int most = omp_get_max_threads();
+  return most < parts ? most : (int)parts;
+#else
+  return (int)parts;
+#endif
+}
+SX long thread_number() {
+#ifdef _OPENMP
+  return omp_get_thread_num();
+#else
+  return 0;
+#endif
+}
+SX char* part_of(char* scratch, long shared, long thread) {
+  return scratch + (shared + 63) / 64 * 64 + thread * ((const long*)scratch)[1];
+}
+}  // namespace sx
+)prelude";
+
 }  // namespace sinter::engine::emit

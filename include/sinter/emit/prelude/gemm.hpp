@@ -20,6 +20,7 @@ inline constexpr std::string_view prelude_gemm = R"prelude(
 #define SX_OUT __attribute__((noinline, noclone)) static
 #ifdef _OPENMP
 extern "C" int omp_get_max_threads();
+extern "C" int omp_get_thread_num();
 #endif
 namespace sx {
 template <long N> struct fixed {
@@ -149,6 +150,14 @@ template <class S> struct operands {
   const S *a, *b, *edge;
   long a_row, a_step, b_step, edge_step;
   bool a_packed, b_packed;
+  S* sums;  // of a tile, MC rows of NC, for each thread; where the k axis is one block there are none
+  bool threads;  // run the tiles
+  SX_IN S* mine(long size) const {
+#ifdef _OPENMP
+    if (threads) return sums + size * omp_get_thread_num();
+#endif
+    return sums;
+  }
 };
 
 // E is the epilogue with what is known of the extents.
@@ -173,9 +182,12 @@ template <class S, class E> SX_OUT void tile(const operands<S>& g, long i0, long
   typedef blocks<S> Z;
   typedef typename E::columns N;
   constexpr bool one_part = most<typename E::depth> <= Z::KC, known = least<N> == most<N>;
-  constexpr long edge = least<N> % Z::NR, c_step = one_part ? Z::NR : Z::NC;
-  alignas(64) S c[one_part ? Z::MR * Z::NR : Z::MC * Z::NC];
+  constexpr long edge = least<N> % Z::NR;
+  alignas(64) S one[Z::MR * Z::NR];  // sums of one block need no more
   const long parts = g.k > Z::KC ? (g.k + Z::KC - 1) / Z::KC : 1, part = (g.k + parts - 1) / parts;
+  const bool at_once = one_part || parts == 1;
+  S* const c = at_once ? one : g.mine(Z::MC * Z::NC);
+  const long c_step = at_once ? Z::NR : Z::NC;
   long at[Z::MR];
   for (int q = 0; q < (one_part ? 1 : parts); ++q) {
     const long k0 = q * part, k = k0 + part < g.k ? part : g.k - k0;
@@ -189,7 +201,7 @@ template <class S, class E> SX_OUT void tile(const operands<S>& g, long i0, long
         // Rows past the end repeat the last one; nobody reads their sums.
         for (int r = 0; r < Z::MR; ++r) at[r] = g.a_packed ? r : (r < rows ? r : rows - 1) * g.a_row;
         const S* a = (g.a_packed ? g.a + i * g.k : g.a + i * g.a_row) + k0 * g.a_step;
-        S* to = one_part || parts == 1 ? c : c + (i - i0) * c_step + (j - j0);
+        S* to = at_once ? c : c + (i - i0) * c_step + (j - j0);
         if constexpr (Z::NV == 1 || (known && (edge == 0 || edge > SINTER_W))) micro<S, Z::MR, Z::NV>(k, a, at, g.a_step, b, b_step, to, c_step, q == 0);
         else if constexpr (known && most<N> <= SINTER_W) micro<S, Z::MR, 1>(k, a, at, g.a_step, b, b_step, to, c_step, q == 0);
         else if (columns <= SINTER_W) micro<S, Z::MR, 1>(k, a, at, g.a_step, b, b_step, to, c_step, q == 0);
@@ -324,15 +336,17 @@ template <class S, class M, class N, class K, class A, class B, class F> static 
   if constexpr (a_plain) g.a = a.p, g.a_row = a.row.step, g.a_step = a.column.step;
   if constexpr (b_plain) g.b = b.p, g.b_step = b.row.step, g.edge = b.p + columns, g.edge_step = b.row.step;
   char* scratch = nullptr;
-  if constexpr (may_pack_a || may_pack_edge) {
+  constexpr bool may_sum = most<K> > Z::KC;
+  if constexpr (may_pack_a || may_pack_edge || may_sum) {
     const long a_panels = (m + Z::MR - 1) / Z::MR, b_panels = columns / Z::NR;
     const bool edge_packed = edge != 0 && (g.b_packed || edge != edge_width);
     const long a_size = g.a_packed ? a_panels * Z::MR * k : 0, b_size = g.b_packed ? columns * k : 0, edge_size = edge_packed ? edge_width * k : 0;
-    if (a_size + b_size + edge_size > 0) {
-      scratch = (char*)__builtin_malloc((a_size + b_size + edge_size) * sizeof(S) + 64);
+    const long sum_size = may_sum && k > Z::KC ? threads * Z::MC * Z::NC : 0;
+    if (sum_size + a_size + b_size + edge_size > 0) {
+      scratch = (char*)__builtin_malloc((sum_size + a_size + b_size + edge_size) * sizeof(S) + 64);
       if (!scratch) return unpacked<S>(m, n, k, a, b, f);
-      S* const pb = (S*)(((unsigned long)scratch + 63) & ~63ul);
-      S *const pe = pb + b_size, *const pa = pe + edge_size;
+      g.sums = (S*)(((unsigned long)scratch + 63) & ~63ul);
+      S *const pb = g.sums + sum_size, *const pe = pb + b_size, *const pa = pe + edge_size;
       if (g.a_packed) g.a = pa, g.a_step = Z::MR;
       if (g.b_packed) g.b = pb, g.b_step = Z::NR;
       if (edge_packed) g.edge = pe, g.edge_step = edge_width;
@@ -363,12 +377,13 @@ template <class S, class M, class N, class K, class A, class B, class F> static 
       if (nc > Z::NR) nc /= 2;
       else mc /= 2;
     }
+  g.threads = may_thread && threads > 1 && count() > 1;  // as each_block has it
   const long down = (m + mc - 1) / mc;
   each_block<may_thread>(count(), threads > 1, [&](long t) {
     const long i = t % down * mc, j = t / down * nc;
     tile(g, i, i + mc < m ? i + mc : m, j, j + nc < n ? j + nc : n, epi);
   });
-  if constexpr (may_pack_a || may_pack_edge) __builtin_free(scratch);
+  if constexpr (may_pack_a || may_pack_edge || may_sum) __builtin_free(scratch);
 }
 }  // namespace sx
 )prelude";

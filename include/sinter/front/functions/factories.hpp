@@ -352,8 +352,8 @@ auto from_span(const Flags& flags, const Extents&... extents) {
 
 /// A tensor over foreign memory, which is not copied: row-major elements at `data`, which `deleter(data)` releases when the
 /// last handle goes; it must not throw. `from_external(p, {3, 4}, [](float* p) { delete[] p; })`; of a GPU with the device
-/// behind: `from_external(p, {3, 4}, free_it, device::cuda(0))`. user_error for a null pointer, for negative extents, and when
-/// there is no such device; on an exception the memory stays the caller's. Extents may be a std::array.
+/// behind: `from_external(p, {3, 4}, free_it, device::cuda(0))`. user_error for a null pointer to elements, for negative
+/// extents, and when there is no such device; of no element the pointer may be null. On an exception the memory stays the caller's. Extents may be a std::array.
 template <element T, std::size_t R, class Deleter>
 tensor<T, detail::of_rank<R>> from_external(T* data, const std::array<std::int64_t, R>& extents, Deleter deleter,
                                             device where = {}, location at = location::current()) {

@@ -92,7 +92,10 @@ inline run::sequence assemble_cpu(const cpu_plan& p, std::span<const run::built>
       s.code = modules[next].code;
       s.entry = modules[next++].entry();
       for (const auto& b : kernel.buffers) s.operands.push_back(where.operand.at(b.id));
-      most = std::max(most, p.sources[k].scratch.evaluate(sizes));
+      const emit::scratch_use& memory = p.sources[k].scratch;
+      s.threads = static_cast<long>(memory.threads(sizes, run::most_threads()));
+      s.of_thread = static_cast<long>(memory.of_thread(sizes));
+      most = std::max(most, memory.bytes(sizes, run::most_threads()));
     }
     out.steps.push_back(std::move(s));
   }

@@ -6,6 +6,7 @@
 #include "../../base/log.hpp"
 #include "../lowering/opaque.hpp"
 #include "finish.hpp"
+#include "recomputed.hpp"
 #include "store.hpp"
 
 namespace sinter::engine::plan {
@@ -24,7 +25,12 @@ namespace detail {
 class fusion {
  public:
   fusion(const ir::graph& g, const memory_map& inputs, const target& t)
-      : g_(g), memory_(inputs), target_(t), cost_(g, memory_, target_), lowered_(g, memory_, target_, roots_) {}
+      : g_(g),
+        memory_(inputs),
+        target_(t),
+        cost_(g, memory_, target_),
+        lowered_(g, memory_, target_, roots_),
+        recomputed_(g, memory_) {}
 
   fused run(bool reasons) {
     choose_roots();
@@ -36,6 +42,7 @@ class fusion {
       const auto shared = shared_values(g_, live_, memory_, roots_, groups, cost_);
       if (shared.empty()) return finished(groups, tried, reasons);
       for (auto id : shared) store_node(id);
+      bound_roots();
     }
   }
 
@@ -60,11 +67,22 @@ class fusion {
       if (g_[id].code == ir::op::dot)
         for (auto operand : g_[id].in) store_operand(operand);
     for (auto id : distant_values(g_, live_, memory_, cost_)) store_node(id);
+    bound_roots();
   }
 
   void store_node(node_id id) {
     memory_.stored[id] = 1;
     append_roots(g_, id, roots_);
+  }
+
+  /// Stores what roots that are new would compute too often, before lowering them takes as long as that is much.
+  void bound_roots() {
+    for (; bounded_ < roots_.size(); ++bounded_)
+      for (;;) {
+        const node_id id = recomputed_.find(roots_[bounded_]);
+        if (id == ir::no_node) break;
+        store_node(id);
+      }
   }
 
   /// Of a product: what is no view of something in memory is stored.
@@ -86,6 +104,7 @@ class fusion {
           ensure(needs != ir::no_node && needs != roots_[r].target && !memory_.stored[needs],
                  made.what->refused.c_str());
           store_node(needs);
+          bound_roots();
         }
     }
     series<group> out;
@@ -138,6 +157,8 @@ class fusion {
   series<root> roots_;
   costs cost_;
   lowering_memo lowered_;
+  recomputed recomputed_;
+  std::size_t bounded_ = 0;  ///< roots that compute nothing too often
 };
 
 }  // namespace detail

@@ -60,7 +60,7 @@ enum class kind : std::uint8_t {
 /// Which axes a reduction runs along.
 enum class span_of : std::uint8_t { none, inner, row, both };
 
-/// Longest row, in bytes of all kept values, that lives on a thread's stack.
+/// Longest row, in bytes of all kept values, that lies in a thread's memory.
 inline constexpr std::int64_t kept_row_bytes = 128 << 10;
 /// The same of a block of columns, for which less would not reach far.
 inline constexpr std::int64_t kept_column_bytes = 512 << 10;

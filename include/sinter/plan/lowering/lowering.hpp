@@ -122,15 +122,19 @@ class lowering {
     if (const auto known = memo_.find(id); known != memo_.end())
       for (const auto& [where, value] : known->second)
         if (where == at) return value;
-    const int value = memory_.stored[id] ? load(id, at) : computed(id, at);
+    const int value = memory_.stored[id] && !has_nothing(id) ? load(id, at) : computed(id, at);
     memo_[id].emplace_back(std::move(at), value);  // behind what it is computed from, so at the map's end mostly
     return value;
   }
+
+  /// What has no element is read in no step of a loop: nothing of it is loaded, lest the load run ahead of the loop.
+  bool has_nothing(node_id id) const { return ir::product(g_[id].extents).is(0); }
 
   /// What is far down, or one op too many, has to be in memory: compilers take long for very large kernels.
   int computed(node_id id, const coordinates& at) {
     if ((depth_ >= most_deep || k_.body.size() >= most_instructions) && !g_[id].in.empty())
       throw refusal{"more operations than a kernel may have, or have in a row", id};
+    if (has_nothing(id)) return literal(k_, g_[id].type, {});
     ++depth_;
     const int value = lowering_of(g_[id].code).value(*this, id, at);
     --depth_;
@@ -210,6 +214,8 @@ class lowering {
     plan::store out;
     if (r.value == ir::no_node) {
       value = literal(k_, target.type, r.fill);
+    } else if (has_nothing(r.value) && !lowering_of(g_[r.value].code).stored) {
+      value = literal(k_, target.type, {});
     } else if (r.value == r.target) {
       value = lowering_of(g_[r.value].code).root_value(*this, r.value, at, to);
     } else {
@@ -248,10 +254,8 @@ class lowering {
     return j;
   }
 
-  /// Row-major of nothing, so that its reads stay in loops of no step: strides of 0 would let them out.
   series<dim> strides_of(node_id id) const {
-    const bool nothing = ir::product(g_[id].extents).is(0);
-    return nothing || memory_.strides[id].empty() ? row_major_strides(g_[id].extents) : memory_.strides[id];
+    return memory_.strides[id].empty() ? row_major_strides(g_[id].extents) : memory_.strides[id];
   }
 
   static constexpr std::size_t most_instructions = 4096;

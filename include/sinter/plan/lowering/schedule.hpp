@@ -17,6 +17,9 @@ inline constexpr std::int64_t block_elements = 16 << 10;
 inline constexpr std::int64_t most_chunks = 64;
 /// A block of columns that are reduced together, in elements: 512 bytes of f32 in each row.
 inline constexpr int most_columns = 128, least_columns = 16;
+/// What a block has one of for each column, and room to add sums up: it may be on the stack four times, for whole blocks and the
+/// last one, for columns that are kept and those that are too long.
+inline constexpr std::int64_t most_column_bytes = 10 << 10;
 /// Columns from here on are longer than a thread's share of the caches.
 inline constexpr std::int64_t longest_column = 8192;
 /// Tasks that give threads enough to share.
@@ -302,6 +305,16 @@ inline int column_block(const kernel& k) {
   return 2 * tasks() < few_tasks && rows * block > 2 * block_elements ? 0 : block;
 }
 
+/// Bytes of the values that a block has one a column of: they lie on the stack.
+inline std::int64_t column_bytes(const kernel& k) {
+  const std::uint32_t inner = k.mask(role::inner);
+  std::int64_t bytes = 0;
+  for (const auto& i : k.body)
+    if (!(i.axes & inner) && (i.axes >> k.vector_axis() & 1u))
+      bytes += static_cast<std::int64_t>(std::max<std::size_t>(size_of(i.type), 4)) + (i.kind == kind::reduce ? 16 : 0);
+  return bytes * k.columns;
+}
+
 /// Vectors along the last kept axis; blocks of these columns take the passes over the reduced axes. False where that does
 /// not pay, or not every value is a column's.
 inline bool schedule_columns(kernel& k, std::uint32_t reduced, std::span<const std::int64_t> hints) {
@@ -315,7 +328,8 @@ inline bool schedule_columns(kernel& k, std::uint32_t reduced, std::span<const s
   for (axis& a : k.axes) a.hint = a.extent.evaluate(hints);
   k.columns = most_columns;
   k.columns = column_block(k);
-  if (!k.columns) return false;
+  while (k.columns > least_columns && column_bytes(k) > most_column_bytes) k.columns /= 2;
+  if (!k.columns || column_bytes(k) > most_column_bytes) return false;
   const std::size_t lanes = k.vector_axis();
   for (const auto& i : k.body)
     if (i.kind == kind::reduce && !(i.axes >> lanes & 1u)) return false;

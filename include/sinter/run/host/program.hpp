@@ -1,8 +1,14 @@
 // run/host/program.hpp: loaded kernels and where their operands live -> one call; knows no graph.
 #pragma once
 
+#if defined(_OPENMP)
+#include <omp.h>
+#endif
+
+#include <algorithm>
 #include <memory>
 #include <span>
+#include <thread>
 
 #include "../../base/local_list.hpp"
 #include "../../base/series.hpp"
@@ -11,6 +17,15 @@
 #include "module.hpp"
 
 namespace sinter::engine::run {
+
+/// So many threads at most run a kernel's tasks: those that there are now, or one a core, should there be more later.
+inline std::int64_t most_threads() {
+  std::int64_t n = std::max(1u, std::thread::hardware_concurrency());
+#if defined(_OPENMP)
+  n = std::max<std::int64_t>(n, omp_get_max_threads());
+#endif
+  return n;
+}
 
 /// A step that is more than a kernel: a branch, a loop, a function of the user.
 class routine {
@@ -32,6 +47,7 @@ struct step {
   std::shared_ptr<const routine> call;  ///< instead of a kernel
   series<int> operands;                 ///< of a routine: -1 for a result that nothing reads
   std::int64_t scratch = 0;             ///< offset of the kernel's own scratch
+  long threads = 0, of_thread = 0;      ///< not 0: as many have a part of it, of so many bytes; it begins with both
   std::string label;                    ///< the ops in it
 };
 
@@ -53,6 +69,11 @@ inline void execute_in(const sequence& s, std::span<void* const> given, char* ba
     sinter::detail::local_list<void*, 128> table(step.operands.size());
     for (std::size_t i = 0; i < step.operands.size(); ++i) table[i] = address(step.operands[i]);
     const noted_span noted("kernel", step.label, traced);
+    if (step.threads != 0) {
+      long* const parts = reinterpret_cast<long*>(base + step.scratch);
+      parts[0] = step.threads;
+      parts[1] = step.of_thread;
+    }
     if (step.entry != nullptr) step.entry(table.data(), base + step.scratch, sizes);
     else step.call->run(table.data(), base + step.scratch, sizes);
   }

@@ -1,0 +1,168 @@
+// plan/fusion/recomputed.hpp: which value a kernel would compute at so many indices that it is stored instead.
+#pragma once
+
+#include <algorithm>
+
+#include "../../base/series.hpp"
+#include "../kernel/index.hpp"
+#include "../kernel/root.hpp"
+#include "../lowering/ops/table.hpp"
+
+namespace sinter::engine::plan {
+
+/// An element of a root takes at most so many operations (a costly op counts 10), and so many more for each of those that the
+/// graph has: what shifted or strided views of computed values need beyond that is stored.
+inline constexpr std::int64_t most_repeated = 16, most_per_operation = 2;
+
+namespace detail {
+
+/// Walks from a root down to what is in memory, the latest nodes first, with the distinct index maps at which each node is read.
+/// Counts stop the walk, so that it takes no longer than lowering what they allow.
+class recomputed {
+ public:
+  recomputed(const ir::graph& g, const memory_map& memory)
+      : g_(g), memory_(memory), views_(g, {}, memory, {}), reads_(g.size()) {}
+
+  /// A value that should be in memory when `r` is computed; no_node: none.
+  node_id find(const root& r) {
+    if (r.value == ir::no_node || is_empty(r.value)) return ir::no_node;
+    operations_ = computed_ = 0;
+    indices_ = 0;
+    bases_.clear();
+    start(r, from_here(r.extents));
+    node_id found = ir::no_node;
+    while (!waiting_.empty() && found == ir::no_node) {
+      std::pop_heap(waiting_.begin(), waiting_.end());
+      const node_id id = waiting_.back();
+      waiting_.pop_back();
+      if (!memory_.stored[id] && !is_empty(id) && !walk(id)) found = topmost(id);
+    }
+    for (const node_id id : touched_) reads_[id] = {};
+    touched_.clear();
+    waiting_.clear();
+    return found;
+  }
+
+ private:
+  /// Coordinates over the axes of a base: the first are the root's, others begin where a reshape does not follow axes.
+  struct index_map {
+    std::size_t base = 0;
+    coordinates at;
+    bool operator==(const index_map&) const = default;
+  };
+  struct reads {
+    series<index_map> maps;    ///< until the walk gets there
+    std::size_t many = 0;      ///< of them
+    node_id by = ir::no_node;  ///< what reads it
+    bool by_several = false;
+  };
+
+  bool is_empty(node_id id) const { return ir::product(g_[id].extents).is(0); }
+
+  void start(const root& r, index_map whole) {
+    const ir::node& v = g_[r.value];
+    if (r.indexed >= 0) read(g_[r.target].in[static_cast<std::size_t>(r.indexed)], r.target, whole);
+    if (r.value != r.target) return read(r.value, r.target, std::move(whole));
+    if (ir::is_pointwise(v.code)) count(r.value, 1);
+    if (v.code == ir::op::dot) return;
+    if (ir::is_pointwise(v.code) || lowering_of(v.code).stored) {
+      for (const node_id in : v.in) read(in, r.value, whole);
+    } else {
+      view(r.value, whole);
+    }
+  }
+
+  void read(node_id id, node_id by, index_map m) {
+    const auto& extents = g_[id].extents;
+    for (std::size_t d = 0; d < extents.size(); ++d)
+      if (extents[d].is(1)) m.at[d] = constant_coordinate(0, axes_of(m));
+    reads& x = reads_[id];
+    if (x.many == 0) {
+      touched_.push_back(id);
+      waiting_.push_back(id);
+      std::push_heap(waiting_.begin(), waiting_.end());
+      x.by = by;
+    }
+    x.by_several = x.by_several || x.by != by;
+    if (std::find(x.maps.begin(), x.maps.end(), m) != x.maps.end()) return;
+    x.maps.push_back(std::move(m));
+    ++x.many;
+  }
+
+  /// False when the value would be computed too often.
+  bool walk(node_id id) {
+    const ir::node& v = g_[id];
+    const auto maps = std::exchange(reads_[id].maps, {});
+    if (ir::is_pointwise(v.code) || v.code == ir::op::gather)
+      if (!count(id, static_cast<std::int64_t>(maps.size()))) return false;
+    for (const auto& m : maps) {
+      if (!ir::is_pointwise(v.code)) view(id, m);
+      else
+        for (const node_id in : v.in) read(in, id, m);
+    }
+    return true;
+  }
+
+  bool count(node_id id, std::int64_t maps) {
+    const std::int64_t cost = ir::is_pointwise(g_[id].code) && ir::is_expensive(g_[id].code) ? 10 : 1;
+    operations_ += cost;
+    computed_ += cost * maps;
+    return maps == 1 || computed_ <= most_repeated + most_per_operation * operations_;
+  }
+
+  /// What a view or a gather at `m` reads.
+  void view(node_id id, const index_map& m) {
+    const ir::node& v = g_[id];
+    if (v.code == ir::op::reshape) return read(v.in[0], id, reshaped(v, m));
+    if (const auto through = lowering_of(v.code).through)
+      return read(v.in[0], id, {m.base, through(views_, id, m.at, bases_[m.base])});
+    if (v.code != ir::op::gather) return;
+    read(v.in[1], id, m);
+    index_map below = m;
+    affine& c = below.at[static_cast<std::size_t>(v.attr.ints[0])];
+    c = constant_coordinate(0, axes_of(m));
+    c.indirect = 1;
+    c.index = indices_++;
+    for (const auto& x : below.at)
+      if (x.index >= 0 && x.index != c.index) return;  // an index read at an index is stored anyway
+    read(v.in[0], id, std::move(below));
+  }
+
+  /// Where axes would have to be split, or the value stored, distinct maps stay distinct: that is all that is counted.
+  index_map reshaped(const ir::node& v, const index_map& m) {
+    const auto& in = g_[v.in[0]].extents;
+    auto at = digits(linear(m.at, row_major_strides(v.extents), axes_of(m)), in, bases_[m.base]);
+    if (auto* const c = std::get_if<coordinates>(&at); c && axes_of(m) > 0) return {m.base, std::move(*c)};
+    return from_here(in);
+  }
+  index_map from_here(const ir::shape& extents) {
+    index_map m{bases_.size(), {}};
+    bases_.emplace_back(extents.begin(), extents.end());
+    const std::size_t n = extents.size();
+    for (std::size_t d = 0; d < n; ++d)
+      m.at.push_back(extents[d].is(1) ? constant_coordinate(0, n) : axis_coordinate(d, n));
+    return m;
+  }
+  std::size_t axes_of(const index_map& m) const { return bases_[m.base].size(); }
+
+  /// The result of the chain of elementwise operations that `id` is part of: one array either way, and nothing computed twice.
+  node_id topmost(node_id id) const {
+    for (;;) {
+      const reads& x = reads_[id];
+      if (x.by_several || !ir::is_pointwise(g_[x.by].code) || reads_[x.by].many != x.many) return id;
+      id = x.by;
+    }
+  }
+
+  const ir::graph& g_;
+  const memory_map& memory_;
+  lowering views_;                     ///< of no root: what views' coordinates are asked of
+  series<reads> reads_;                ///< per node
+  series<node_id> touched_, waiting_;  ///< those read; of them a heap of those that the walk has not got to
+  series<series<dim>> bases_;
+  std::int64_t operations_ = 0, computed_ = 0;  ///< of the graph; for an element of the root
+  int indices_ = 0;
+};
+
+}  // namespace detail
+}  // namespace sinter::engine::plan
