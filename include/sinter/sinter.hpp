@@ -1,6 +1,18 @@
 // sinter.hpp: the one header.
 #pragma once
 
+#if __cplusplus < 202002L
+#error "sinter: needs C++20: compile with -std=c++20 or newer (target_compile_features(app PRIVATE cxx_std_20))"
+#elif !defined(__cpp_exceptions)
+#error "sinter: reports errors by exceptions, and ends traces by them: compile without -fno-exceptions"
+#else
+
+// <windows.h> and its like define these; pop_macro gives them back.
+#pragma push_macro("min")
+#pragma push_macro("max")
+#undef min
+#undef max
+
 // First: compilers list the headers that lead to an error.
 #include "front/shapes/names.hpp"
 
@@ -31,3 +43,8 @@
 #include "front/runtime/streams.hpp"
 #include "front/tensor/usage.hpp"
 #include "front/transforms/transforms.hpp"
+
+#pragma pop_macro("max")
+#pragma pop_macro("min")
+
+#endif

@@ -7,7 +7,9 @@
 A case begins with comment lines:
     // expect: error        or: ok
     // match: REGEX         the output must contain it; any number of these
+    // absent: REGEX        the output must not contain it
     // lines: N             the output has at most N lines
+    // flags: ARGUMENTS     the compiler gets these too
 An error case must also be named by file and line in the output, as the place that the user has to look at.
 """
 import concurrent.futures
@@ -17,19 +19,19 @@ import subprocess
 import sys
 import tempfile
 
-KEY = re.compile(r"// (expect|match|lines): (.*)")
+KEY = re.compile(r"// (expect|match|absent|lines|flags): (.*)")
 
 
 def read_case(path):
-    case = {"match": []}
+    case = {"match": [], "absent": []}
     with open(path, encoding="utf-8") as f:
         for line in f:
             found = KEY.fullmatch(line.rstrip("\n"))
             if not found:
                 break
             key, value = found.groups()
-            if key == "match":
-                case["match"].append(value)
+            if key in ("match", "absent"):
+                case[key].append(value)
             else:
                 case[key] = value
     return case
@@ -43,13 +45,17 @@ def run_case(command, path):
         return ["it does not begin with '// expect: error' or '// expect: ok'"]
     if expect == "error" and not (case["match"] and "lines" in case):
         return ["an error case needs '// match:' and '// lines:'"]
-    done = subprocess.run([*command, "-fsyntax-only", "-fdiagnostics-color=never", path], capture_output=True, text=True)
+    if "flags" in case and "-include" in command:  # what is precompiled suits no others
+        at = command.index("-include")
+        command = command[:at] + command[at + 2:]
+    done = subprocess.run([*command, *case.get("flags", "").split(), "-fsyntax-only", "-fdiagnostics-color=never", path], capture_output=True, text=True)
     output = done.stdout + done.stderr
     if expect == "ok":
         return [] if done.returncode == 0 else [f"it should compile:\n{output[:3000]}"]
     if done.returncode == 0:
         return ["it compiles, and should not"]
     reasons = [f"the output does not match '{regex}'" for regex in case["match"] if not re.search(regex, output)]
+    reasons += [f"the output has '{regex}'" for regex in case["absent"] if re.search(regex, output)]
     if not re.search(re.escape(os.path.basename(path)) + r":\d+", output):
         reasons.append("the output does not name a line of the case")
     count = len(output.splitlines())
@@ -69,9 +75,11 @@ def self_test(command):
     cases = {  # name: (text, what the harness must say; None when it must be content)
         "good_error": ("// expect: error\n// match: \\[matmul\\] wants rank 2\n// lines: 30\n" + error, None),
         "good_ok": ("// expect: ok\nint main() {}\n", None),
+        "flags": ("// expect: error\n// match: is seven\n// lines: 9\n// flags: -DN=7\n#if N == 7\n#error is seven\n#endif\n", None),
         "not_ok": ("// expect: ok\n" + error, "should compile"),
         "compiles": ("// expect: error\n// match: x\n// lines: 9\nint main() {}\n", "it compiles"),
         "other_text": ("// expect: error\n// match: \\[einsum\\]\n// lines: 30\n" + error, "does not match"),
+        "present": ("// expect: error\n// match: matmul\n// absent: rank 2\n// lines: 30\n" + error, "the output has"),
         "too_long": ("// expect: error\n// match: matmul\n// lines: 1\n" + error, "are allowed"),
         "no_key": ("int main() {}\n", "does not begin"),
         "no_match": ("// expect: error\n" + error, "needs '// match:'"),

@@ -41,7 +41,7 @@ class callback<R(A...)> {
   callback() = default;
   template <class F>
   callback(F f)
-      : call_([](const void* f, A... a) -> R { return (*static_cast<const F*>(f))(std::forward<A>(a)...); }),
+      : call_([](const void* x, A... a) -> R { return (*static_cast<const F*>(x))(std::forward<A>(a)...); }),
         function_(on_heap(std::move(f))) {}
 
   explicit operator bool() const { return call_ != nullptr; }

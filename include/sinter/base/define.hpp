@@ -104,7 +104,8 @@ SINTER_API size_arithmetic*& current_sizes() {
 inline size_arithmetic& sizes_here() {
   if (size_arithmetic* const here = current_sizes()) return *here;
   fail("size",
-       "an extent of a traced tensor is used after its trace ended; return what depends on it from the traced "
+       "an extent of a traced tensor is used after its trace ended, or by another thread; return what depends on it "
+       "from the traced "
        "function instead");
 }
 SINTER_API dim combine_sizes(size_op what, dim a, dim b) { return sizes_here().combine(what, a, b); }
@@ -213,13 +214,16 @@ SINTER_API std::string hint_unassigned(const dims* shapes, int count) {
        "or select with where(condition, a, b), cond and while_loop",
        at);
 }
-[[noreturn]] SINTER_API void fail_trace_ended(bool another, location at) {
-  fail("tensor",
-       another
-           ? "a tensor traced by another trace is used in this one; pass it as an argument"
-           : "a traced tensor is used after its trace ended; return it from the traced function instead, or pass it as "
-             "an argument to what disable(f) runs",
-       at);
+[[noreturn]] SINTER_API void fail_out_of_trace(out_of_trace why, location at) {
+  constexpr const char* said[] = {
+      "a tensor traced by another trace is used in this one; pass it as an argument",
+      "a traced tensor is used after its trace ended; return it from the traced function instead",
+      "a traced tensor is used by another thread than the one that traces the function; compute in that thread, or "
+      "start "
+      "threads in what disable(f) or host_call runs",
+      "a traced tensor is used where its trace does not see it; pass it as an argument to what disable(f) or host_call "
+      "runs"};
+  fail("tensor", said[static_cast<int>(why)], at);
 }
 [[noreturn]] SINTER_API void fail_undefined(const char* op, location at) {
   fail(op, "the tensor is default-constructed and holds nothing; assign to it first", at);

@@ -2,12 +2,18 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 
 #include "extent.hpp"
 
 namespace sinter {
+
+namespace detail {
+/// The length of an array of n, which C++ does not have of 0.
+constexpr std::size_t bound(int n) { return n > 0 ? static_cast<std::size_t>(n) : 1; }
+}  // namespace detail
 
 /// An extent known at run time only.
 inline constexpr std::int64_t dyn = -1;

@@ -32,11 +32,14 @@ using f64 = double;
 // clang-format on
 
 /// The type of a tensor's elements: b8, i8 to i64, u8 to u64, f16, bf16, f32, f64.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"  // g++: of enumerators that have a scope
 enum class dtype : std::uint8_t {
 #define SINTER_X(name, type, kind) name,
   SINTER_DTYPES(SINTER_X)
 #undef SINTER_X
 };
+#pragma GCC diagnostic pop
 
 enum class dtype_kind : std::uint8_t { boolean, signed_integer, unsigned_integer, floating };
 

@@ -13,10 +13,26 @@
 
 namespace sinter::logs {
 
+/// Text without control characters, which are written as in C++; of those of `kept` as they are.
+inline std::string printable(std::string_view s, std::string_view kept = {}) {
+  constexpr const char* digits = "0123456789abcdef";
+  std::string out;
+  for (std::size_t i = 0; i < s.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(s[i]),
+               next = static_cast<unsigned char>(i + 1 < s.size() ? s[i + 1] : 0);
+    const bool wide = byte == 0xc2 && next >= 0x80 && next < 0xa0;  // U+0080 to U+009F in UTF-8
+    if (s[i] == '\n' && kept.find('\n') == kept.npos) out += "\\n";
+    else if ((byte >= 0x20 && byte != 0x7f && !wide) || kept.find(s[i]) != kept.npos) out += s[i];
+    else ((out += "\\x") += digits[(wide ? next : byte) >> 4]) += digits[(wide ? next : byte) & 15];
+    i += wide;
+  }
+  return out;
+}
+
 /// Prints "[sinter:channel] text" to stderr in one write.
 inline void write(std::string_view channel, std::string_view text) {
   std::string line = "[sinter:";
-  line.append(channel).append("] ").append(text);
+  line.append(channel).append("] ").append(printable(text, "\n\t"));
   if (line.back() != '\n') line += '\n';
   const sinter::detail::no_size_signal quiet;
   std::fwrite(line.data(), 1, line.size(), stderr);

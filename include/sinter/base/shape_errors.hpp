@@ -22,7 +22,9 @@ namespace sinter::detail {
 [[noreturn]] SINTER_API void fail_memory(const char* op, const dims& extents, std::size_t bytes, location at);
 [[noreturn]] SINTER_API void fail_broadcast(const char* op, const dims* shapes, int count, location at);
 [[noreturn]] SINTER_API void fail_traced(const char* op, location at);
-[[noreturn]] SINTER_API void fail_trace_ended(bool another, location at);
+/// Why a traced tensor is no value here.
+enum class out_of_trace { another, ended, thread, untraced };
+[[noreturn]] SINTER_API void fail_out_of_trace(out_of_trace why, location at);
 /// To be added to a complaint about shapes, one of which may be a tensor's that nothing was assigned to; mostly empty.
 SINTER_API std::string hint_unassigned(const dims* shapes, int count);
 [[noreturn]] SINTER_API void fail_undefined(const char* op, location at);

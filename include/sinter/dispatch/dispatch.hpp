@@ -212,7 +212,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     if (!in_one_library(c.signature, where_.file)) keep_loaded(c.signature);  // what is made is known by that address
     const series<failed_guard> failed = stale.empty() ? failed_guards(held_.all(), c, trace) : series<failed_guard>();
     const std::string why = stale.empty() ? reason(failed) : stale;
-    logs::to("recompiles", [&] { return how_.name + ": " + why + advice(failed); });
+    logs::to("recompiles", [&] { return logs::printable(how_.name) + ": " + why + advice(failed); });
     const series<specialisation*> akin = differing_in_numbers(held_.all(), c, trace);
     const bool strict = current_stance == stance::fail_on_recompile;
     const bool shares = std::any_of(akin.begin(), akin.end(), [](const auto* e) { return e->kin->kernels != nullptr; });
@@ -263,7 +263,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
       may_compile(why);
       note(failed);
       const std::string said = several_graphs(failed, akin, t.graph->assumed.open.size());
-      if (!said.empty()) logs::warn_once(how_.name + ": " + said);
+      if (!said.empty()) logs::warn_once(logs::printable(how_.name) + ": " + said);
     }
     const specialisation* const replaced = beyond ? opened_by(c, t.graph->assumed) : nullptr;
     const bool refused = beyond && !replaced;
@@ -276,7 +276,8 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     if (how_.backend != interpreter)
       made->beyond = interpreted ? limits_.complaint(regular) : when == tier::background ? "they are being made" : "";
     logs::to("guards", [&] {
-      return how_.name + ":\n" + text::join(made->when.in_words(), "\n", [](const auto& line) { return "  " + line; }) +
+      return logs::printable(how_.name) + ":\n" +
+             text::join(made->when.in_words(), "\n", [](const auto& line) { return "  " + line; }) +
              text::join(sizes_of(*made), "", [](const size_report& s) { return "\n  " + s.text(); });
     });
     const bool by_kin = !interpreted && t.graph->has_scalars;
@@ -365,7 +366,8 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     then += how_.on_limit == on_limit::evict   ? "The least recently used one is dropped. "
             : how_.on_limit == on_limit::error ? "Calls that would need more are errors. "
                                                : "Calls that would need more are interpreted, which is slow. ";
-    logs::write("warning", sinter::detail::located(how_.name + ": " + limits_.complaint(regular, then), where_));
+    logs::write("warning",
+                sinter::detail::located(logs::printable(how_.name) + ": " + limits_.complaint(regular, then), where_));
   }
 
   /// Counts a call of a specialisation with open extents.
@@ -385,7 +387,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     try {
       t = trace.run(trace.what, trace_request{});
     } catch (...) {
-      logs::warn_once(how_.name + ": frequent extents get no kernels of their own: " + thrown());
+      logs::warn_once(logs::printable(how_.name) + ": frequent extents get no kernels of their own: " + thrown());
       return true;
     }
     if (t.answer) return true;

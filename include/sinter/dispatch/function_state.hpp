@@ -301,7 +301,8 @@ class holdings {
       const auto s = oldest_segment(old_one);
       if (s == segments_.end() && !e) return;
       if (warn_now())
-        logs::warn_once(how_.name + ": specialisations take more than the " + std::to_string(how_.recompile_bytes) +
+        logs::warn_once(logs::printable(how_.name) + ": specialisations take more than the " +
+                        std::to_string(how_.recompile_bytes) +
                         " bytes of .recompile_bytes, the least recently used are dropped; raise it");
       if (s != segments_.end() && (!e || s->second.used < (*e)->used.load())) drop_segment(old_one);
       else drop(next, old);
@@ -334,7 +335,8 @@ class holdings {
   void drop(series<entry>& from, Droppable droppable) {
     entry* const e = oldest(from, droppable);
     if (!e) return;
-    logs::to("recompiles", [&] { return how_.name + ": dropped the specialisation made because " + (*e)->why; });
+    logs::to("recompiles",
+             [&] { return logs::printable(how_.name) + ": dropped the specialisation made because " + (*e)->why; });
     from.erase(e);
   }
   template <class Droppable>
@@ -342,7 +344,7 @@ class holdings {
     const auto at = oldest_segment(droppable);
     if (at == segments_.end()) return;
     const std::uint64_t set = at->second.how.set;
-    logs::to("recompiles", [&] { return how_.name + ": dropped a segment between graph breaks"; });
+    logs::to("recompiles", [&] { return logs::printable(how_.name) + ": dropped a segment between graph breaks"; });
     segments_.erase(at);
     if (std::none_of(segments_.begin(), segments_.end(), [&](const auto& x) { return x.second.how.set == set; }))
       erase_if(sets_, [&](const extents_set& s) { return s.number == set; });
@@ -368,7 +370,8 @@ class holdings {
     if (!e && !set) return false;
     if (set && (!e || used(*set) < (*e)->used.load())) {
       const std::uint64_t number = set->number;
-      logs::to("recompiles", [&] { return how_.name + ": dropped the segments for extents " + set->extents; });
+      logs::to("recompiles",
+               [&] { return logs::printable(how_.name) + ": dropped the segments for extents " + set->extents; });
       for (auto at = segments_.begin(); at != segments_.end();)
         at = at->second.how.set == number ? segments_.erase(at) : std::next(at);
       erase_if(sets_, [&](const extents_set& s) { return s.number == number; });

@@ -107,8 +107,8 @@ inline void refuse_segment(const tracer& t, const ir::graph& g, const std::strin
   }
   if (how.on_limit == on_limit::error) fail(how.name, message + ". " + remedy, t.call->where);
   if (t.call->held->warn_now())
-    logs::warn_once(sinter::detail::located(how.name + ": " + message + ". It is interpreted, which is slow. " + remedy,
-                                            t.call->where));
+    logs::warn_once(sinter::detail::located(
+        logs::printable(how.name) + ": " + message + ". It is interpreted, which is slow. " + remedy, t.call->where));
 }
 
 /// Of functions that are traced at each call: outside compile() grad has no limits.
@@ -163,8 +163,8 @@ inline std::shared_ptr<const program> segment_program(const tracer& t, const ir:
   }
   logs::to("recompiles", [&] {
     return sinter::detail::located(
-        how.name + ": a segment between graph breaks is " + (in.compiled ? "made" : "interpreted") + " for extents " +
-            extents + ", of " + std::to_string(fresh->graph.live().size()) + " nodes",
+        logs::printable(how.name) + ": a segment between graph breaks is " + (in.compiled ? "made" : "interpreted") +
+            " for extents " + extents + ", of " + std::to_string(fresh->graph.live().size()) + " nodes",
         fresh->graph.outputs.empty() ? location{} : fresh->graph[fresh->graph.outputs[0]].where);
   });
   if (more && in.compiled) held.varies(structure, std::move(numbers));
@@ -173,7 +173,7 @@ inline std::shared_ptr<const program> segment_program(const tracer& t, const ir:
   const auto code = held.keep(key, {build(fresh, inputs, how, where), fresh->graph, layout, in});
   if (later) held.build_later(key, *fresh, inputs, where);
   if (in.compiled && held.just_many(in))
-    logs::warn_once(how.name + ": " + std::to_string(limits::most_of_one_place) +
+    logs::warn_once(logs::printable(how.name) + ": " + std::to_string(limits::most_of_one_place) +
                     " segments between graph breaks have been made in one call, and more are. " + keep_tensors);
   return code;
 }

@@ -168,7 +168,8 @@ inline void note_break(tracer& t, const std::string& reason, location at) {
   t.has_read = true;
   stay(t);
   if (contains(call.did.breaks, {reason, at})) return;
-  logs::to("graph_breaks", [&] { return call.how->name + ": " + sinter::detail::located(reason, at); });
+  logs::to("graph_breaks",
+           [&] { return logs::printable(call.how->name) + ": " + sinter::detail::located(reason, at); });
   call.did.breaks.push_back({reason, sinter::detail::kept(at)});
 }
 
@@ -176,7 +177,7 @@ inline void note_break(tracer& t, const std::string& reason, location at) {
 inline void check_readable(const tracer& t, const char* what, location at) {
   const tracer* const now = current().get();
   if (now ? !now->call : !t.call) sinter::detail::fail_traced(what, at);
-  if (now != &t) sinter::detail::fail_trace_ended(now != nullptr, at);
+  if (now != &t) fail_out_of_trace(t, at);
 }
 
 inline std::size_t hash_of(const storage& memory) {

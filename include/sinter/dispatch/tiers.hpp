@@ -96,7 +96,7 @@ class background_builds {
             j->all->deliver(j->place, build(j->graph, j->arguments.all(), j->how, j->where));
           } catch (...) {
             logs::warn_once(
-                j->how.name +
+                logs::printable(j->how.name) +
                 " stays with what answers it now; its kernels could not be made in the background: " + thrown());
           }
           j->all->open.fetch_sub(1);

@@ -163,6 +163,14 @@ struct index_use {
   location where;
 };
 
+/// An address of the thread that traces, while it does. A copy is not traced.
+struct tracing_thread {
+  std::atomic<const void*> at = nullptr;
+  tracing_thread() = default;
+  tracing_thread(const tracing_thread&) {}
+  tracing_thread& operator=(const tracing_thread&) { return *this; }
+};
+
 /// A graph under construction on this thread: after a cut, the rest of it.
 class tracer {
  public:
@@ -187,6 +195,8 @@ class tracer {
   series<index_use> indices;
 
   series<specialised> numbers;  ///< the floating arguments, at most 64, should a value be wanted
+
+  tracing_thread thread;
 
   std::shared_ptr<tracer> outer;  ///< of the trace around a branch or a body, whose values this one may use
   series<ir::node_id> imported;   ///< nodes of `outer` that the last imported.size() inputs stand for
@@ -253,7 +263,11 @@ class tracing_scope {
 
  private:
   std::shared_ptr<tracer> previous_;
+  const void* thread_ = nullptr;  ///< the tracer's before
 };
+
+/// user_error for a value of `of` where that is not the trace of this thread.
+[[noreturn]] SINTER_API void fail_out_of_trace(const tracer& of, location at);
 
 SINTER_API traced_value* make_value(std::shared_ptr<tracer> of, ir::node_id node);
 SINTER_API void release(traced_value* v) noexcept;

@@ -83,7 +83,7 @@ SINTER_API bool tell_interpreted(const system_error& problem, const std::string&
   if (dynamic_cast<const sinter::detail::momentary_error*>(&problem)) return false;
   if (where.is_cuda() && run::cuda::is_lost()) return false;
   const auto* const compiler = dynamic_cast<const run::compile_error*>(&problem);
-  logs::warn_once(name + " runs on the reference backend, which is slow: " + problem.what(),
+  logs::warn_once(logs::printable(name) + " runs on the reference backend, which is slow: " + problem.what(),
                   compiler != nullptr ? compiler->cause() : problem.what());
   return true;
 }
@@ -126,7 +126,7 @@ SINTER_API std::shared_ptr<const code> compile(const ir::graph& traced, std::spa
   }
   c->about.milliseconds = c->milliseconds(run::clock::now());
   logs::to("perf", [&] {
-    return how.name + ": " + std::to_string(c->about.nodes_traced) + " nodes, " +
+    return logs::printable(how.name) + ": " + std::to_string(c->about.nodes_traced) + " nodes, " +
            std::to_string(c->about.nodes_rewritten) + " rewritten, " + std::to_string(c->about.kernels) + " kernels, " +
            std::to_string(c->about.compiled) + " compiled, " + text::number(c->about.milliseconds) + " ms";
   });

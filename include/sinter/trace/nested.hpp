@@ -40,7 +40,7 @@ inline void share_imports(tracer& a, tracer& b, location where) {
 
 SINTER_API ir::node_id tracer::adopt(const tracer* of, ir::node_id x, location where) {
   if (of == this) return x;
-  if (!outer) sinter::detail::fail_trace_ended(true, where);
+  if (!outer) fail_out_of_trace(*of, where);
   return detail::stand_in(*this, outer->adopt(of, x, where), where);
 }
 

@@ -57,11 +57,23 @@ SINTER_API live_scope::~live_scope() {
 SINTER_API tracing_scope::tracing_scope(std::shared_ptr<tracer> t) : previous_(std::exchange(current(), std::move(t))) {
   reads_count = current() && current()->call;
   sinter::detail::current_sizes() = current() ? current()->sizes.get() : nullptr;
+  if (current()) thread_ = current()->thread.at.exchange(&reads_count);
 }
 SINTER_API tracing_scope::~tracing_scope() {
+  if (current()) current()->thread.at.store(thread_);
   current() = std::move(previous_);
   reads_count = current() && current()->call;
   sinter::detail::current_sizes() = current() ? current()->sizes.get() : nullptr;
+}
+
+SINTER_API void fail_out_of_trace(const tracer& of, location at) {
+  using sinter::detail::out_of_trace;
+  const void* const there = of.thread.at.load();
+  sinter::detail::fail_out_of_trace(current()               ? out_of_trace::another
+                                    : !there                ? out_of_trace::ended
+                                    : there == &reads_count ? out_of_trace::untraced
+                                                            : out_of_trace::thread,
+                                    at);
 }
 
 SINTER_API void tracer::start_segment() {

@@ -285,6 +285,32 @@ TEST_CASE("mistakes are named") {
   CHECK(contains(error_of([&] { compile([](vec x, vec y) { return x + y; })(vec{1, 2}, vec{1, 2, 3}); }), "(3,)"));
 }
 
+TEST_CASE("a traced tensor used by another thread, or where nothing is traced, is told as that") {
+  const auto in_thread = [](auto&& f) {
+    std::string said;
+    std::thread([&] { said = error_of(f); }).join();
+    return said;
+  };
+  std::string computed, read, another, size, in_disabled;
+  const auto f = compile(
+      [&](vec x, tensor<float, 2> y) {
+        computed = in_thread([&] { vec(x + 1.f); });
+        read = in_thread([&] { (void)x.to_vector(); });
+        size = in_thread([&] { (void)(y.size(0) + y.size(0)); });
+        another = in_thread([&] { trace([&](vec z) { return z + x; })(vec{1}); });
+        in_disabled = error_of([&] { disable([&](vec z) { return vec(z + x); })(x); });
+        return x + 1.f;
+      },
+      {.dynamic = dynamic::yes});
+  f(vec{1}, ones<float>(3, 2));
+  CHECK(contains(computed, "used by another thread than the one that traces"));
+  CHECK(contains(computed, "compile_test.cpp:"));
+  CHECK(contains(read, "used by another thread than the one that traces"));
+  CHECK(contains(size, "or by another thread"));
+  CHECK(contains(another, "traced by another trace"));
+  CHECK(contains(in_disabled, "used where its trace does not see it; pass it as an argument to what disable(f)"));
+}
+
 TEST_CASE("an argument that does not fit its parameter is an error that names the line of the caller") {
   using wide = tensor<float, dims{dyn, 64}>;
   struct model {

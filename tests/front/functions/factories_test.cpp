@@ -119,7 +119,12 @@ TEST_CASE("arange") {
   CHECK(arange<std::uint8_t>(250, 255, 2).to_vector() == std::vector<std::uint8_t>{250, 252, 254});
   CHECK(ops::contains(ops::error_of([] { arange<int>(0, 5, 0); }), "[arange] needs a step that is not 0"));
   CHECK(ops::contains(ops::error_of([] { arange<float>(0, 5, 0); }), "[arange]"));
-  CHECK(ops::contains(ops::error_of([] { arange<double>(0, std::numeric_limits<double>::infinity()); }), "[arange]"));
+  CHECK(ops::contains(ops::error_of([] { arange<double>(0, std::numeric_limits<double>::infinity()); }),
+                      "[arange] needs finite bounds"));
+  CHECK(ops::contains(ops::error_of([] { arange<float>(0, 5, 0); }), "[arange] needs finite bounds and a step that"));
+  CHECK(ops::contains(ops::error_of([] { arange<double>(0, 1e300); }), "[arange] too many elements"));
+  CHECK(ops::contains(ops::error_of([] { arange<double>(-1e308, 1e308); }), "[arange] too many elements"));
+  CHECK(arange<double>(1e300, 0).numel() == 0);
 }
 
 TEST_CASE("arange of an extent has as many elements as that, wrapped to the dtype") {

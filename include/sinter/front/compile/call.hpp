@@ -57,7 +57,8 @@ using given_t = std::remove_cvref_t<decltype(given<Numbers>(std::declval<T>()))>
 
 /// Whether F takes its floating arguments as numbers.
 template <class F, class... Args>
-inline constexpr bool takes_numbers = std::is_invocable_v<F&, given_t<true, Args>...>;
+inline constexpr bool takes_numbers =
+    takes_arguments<F&, given_t<true, Args>...>() && std::is_invocable_v<F&, given_t<true, Args>...>;
 
 template <class Result>
 struct call_result {

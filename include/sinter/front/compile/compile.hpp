@@ -77,15 +77,14 @@ struct tensor_of_spec<spec<X>> {
 template <bool Numbers, class T>
 decltype(auto) expected(const T& x, location at) {
   if constexpr (is_spec<T>) {
-    return
-        []<class E, dims Shape>(std::type_identity<tensor<E, Shape>>, const auto& extents, device where, location at) {
-          check_static<Shape>("precompile", extents, at);
-          const auto n = checked_numel("precompile", to_dims(extents), sizeof(E), at);
-          engine::check_device(where, "precompile", at);
-          storage memory = engine::allocate(static_cast<std::size_t>(n) * sizeof(E), where);
-          E* const first = static_cast<E*>(memory.data());
-          return access::make<E, Shape>(std::move(memory), first, extents, row_major_strides(extents));
-        }(std::type_identity<typename tensor_of_spec<T>::type>{}, x.extents, x.where, at);
+    using X = typename tensor_of_spec<T>::type;
+    using E = typename X::value_type;
+    check_static<X::static_shape>("precompile", x.extents, at);
+    const auto n = checked_numel("precompile", to_dims(x.extents), sizeof(E), at);
+    engine::check_device(x.where, "precompile", at);
+    storage memory = engine::allocate(static_cast<std::size_t>(n) * sizeof(E), x.where);
+    E* const first = static_cast<E*>(memory.data());
+    return access::make<E, X::static_shape>(std::move(memory), first, x.extents, row_major_strides(x.extents));
   } else {
     return given<Numbers>(x);
   }
@@ -185,9 +184,15 @@ class compiled {
     // Asked only where it matters: the question alone instantiates a generic function.
     constexpr bool accepts = [] {
       if constexpr (detail::takes_numbers<F, Args...>) return true;
-      else return std::is_invocable_v<F&, detail::given_t<false, Args>...>;
+      else
+        return detail::takes_arguments<F&, detail::given_t<false, Args>...>() &&
+               std::is_invocable_v<F&, detail::given_t<false, Args>...>;
     }();
-    static_assert(accepts,
+    constexpr bool right = [] {
+      if constexpr (accepts) return true;
+      else return detail::told_to_take<F&, detail::given_t<false, Args>...>();
+    }();
+    static_assert(right,
                   "sinter: [compile] the function does not take these arguments: their number, a dtype or a rank "
                   "differs, or text, which is given as std::string");
     return accepts;
@@ -281,8 +286,10 @@ class compiled {
 /// options.donate lets a call reuse the memory of arguments passed as rvalues, so `p = step(std::move(p), x)` updates p in
 /// place.
 /// What `fn` throws while it is traced passes through, and the compiled function is as before.
+// clang-format off
 template <class F>
-auto compile(F&& fn, const options& how = {}, location where = location::current()) {
+auto compile(F&& fn, const options& how = {}, location where = location::current()) {  // of a function template, [](auto... x) { return f(x...); }
+  // clang-format on
   using function = std::decay_t<F>;
   static_assert(std::is_class_v<function> || std::is_pointer_v<function> || std::is_member_pointer_v<function>,
                 "sinter: [compile] takes a function: compile([](tensor<float, 1> x) { return x * 2; })");

@@ -66,8 +66,10 @@ class disabled {
 /// before it, what it is given is computed, and its results are inputs of the next graph. Arguments and results are trees;
 /// traced tensors reach it as arguments, not by capture. user_error inside grad and value_and_grad, inside trace() and
 /// under options.fullgraph.
+// clang-format off
 template <class F>
-auto disable(F&& fn, location where = location::current()) {
+auto disable(F&& fn, location where = location::current()) {  // of a function template, [](auto... x) { return f(x...); }
+  // clang-format on
   return detail::disabled<std::decay_t<F>>(std::forward<F>(fn), where);
 }
 

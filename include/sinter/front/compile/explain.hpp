@@ -22,8 +22,10 @@ auto as_compiled(F&& fn, const options& how, location where) {
 /// explain(fn)(args...) calls fn(args...), leaves the result, and says what became of fn: its specialisations with what
 /// each was made for, their guards, kernels and what kept neighbours apart, and its graph breaks. Arguments are not donated;
 /// kernels that are made in the background are waited for. `how` is for a function that is not compiled yet.
+// clang-format off
 template <class F>
-auto explain(F&& fn, const options& how = {}, location where = location::current()) {
+auto explain(F&& fn, const options& how = {}, location where = location::current()) {  // of a function template, [](auto... x) { return f(x...); }
+  // clang-format on
   return [f = detail::as_compiled(std::forward<F>(fn), how, where)](const auto&... args) {
     static_cast<void>(f(args...));
     f.wait_ready();

@@ -34,16 +34,19 @@ class traced_graph {
 };
 
 /// The function that traces fn instead of computing: `trace(f)(x)` reads x's dtype and extents, not its elements.
+// clang-format off
 template <class F>
-auto trace(F&& fn, location where = location::current()) {
+auto trace(F&& fn, location where = location::current()) {  // of a function template, [](auto... x) { return f(x...); }
+  // clang-format on
   using function = std::decay_t<F>;
   static_assert(std::is_class_v<function> || std::is_pointer_v<function> || std::is_member_pointer_v<function>,
                 "sinter: [trace] takes a function: trace([](tensor<float, 1> x) { return x * 2; })");
   return [f = std::decay_t<F>(std::forward<F>(fn)), where](const auto&... args) mutable {
     return [&]<class... T>(const T&... settled) {
+      constexpr bool right = detail::told_to_take<function&, T...>();
       constexpr bool takes = std::is_invocable_v<function&, T...>;
       static_assert(
-          takes, "sinter: [trace] the function does not take these arguments: their number, a dtype or a rank differs");
+          right, "sinter: [trace] the function does not take these arguments: their number, a dtype or a rank differs");
       const device on = detail::flat_arguments<T...>("trace", where, settled...).where({});
       if constexpr (takes) return traced_graph(detail::trace_call(f, {on, where}, settled...).graph);
     }(detail::settle_tree(args)...);

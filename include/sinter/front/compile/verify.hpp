@@ -14,8 +14,10 @@ namespace sinter {
 /// first op that differs is named with its line, the index and both values. Slow; fn's results are not returned. Extents
 /// are numbers, but for those that are open in the specialisation of fn that would answer the call. `how` is for a function
 /// that is not compiled yet. user_error for one that reads traced values.
+// clang-format off
 template <class F>
-auto verify(F&& fn, const options& how = {}, location where = location::current()) {
+auto verify(F&& fn, const options& how = {}, location where = location::current()) {  // of a function template, [](auto... x) { return f(x...); }
+  // clang-format on
   return [f = detail::as_compiled(std::forward<F>(fn), how, where)](const auto&... args) {
     return f.template inspect<true>([](const auto&... x) { return engine::verify(x...); }, args...);
   };
@@ -24,8 +26,10 @@ auto verify(F&& fn, const options& how = {}, location where = location::current(
 /// minimize(fn)(args...): where verify(fn)(args...) fails, or fn does not compile, the smallest part of it that fails in
 /// the same way, and a program that shows it: save reproduction.source as a .cpp. Extents are as verify has them; those
 /// that stay open in the program are what it takes to fail.
+// clang-format off
 template <class F>
-auto minimize(F&& fn, const options& how = {}, location where = location::current()) {
+auto minimize(F&& fn, const options& how = {}, location where = location::current()) {  // of a function template, [](auto... x) { return f(x...); }
+  // clang-format on
   return [f = detail::as_compiled(std::forward<F>(fn), how, where)](const auto&... args) {
     return f.template inspect<true>([](const auto&... x) { return engine::minimize(x...); }, args...);
   };

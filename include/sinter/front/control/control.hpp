@@ -95,8 +95,8 @@ constexpr bool check_pair() {
 template <class F, class C, class X>
 constexpr bool check_step() {
   using slice = decltype(slices(nullptr, {}, std::declval<const X&>(), 0, {}));
-  constexpr bool takes = std::is_invocable_v<F&, C, slice>;
-  static_assert(takes,
+  constexpr bool right = told_to_take<F&, C, slice>(), takes = std::is_invocable_v<F&, C, slice>;
+  static_assert(right,
                 "sinter: [scan] f takes the carry and a slice of xs; its number of arguments, a dtype or a rank "
                 "differs");
   if constexpr (takes) return check_pair<std::remove_cvref_t<std::invoke_result_t<F&, C, slice>>>();
@@ -341,9 +341,12 @@ C fori_of(dim lower, dim upper, Body& body, C carry, location at) {
 /// return one structure, dtype and shape (user_error). On a GPU a call waits for the predicate. Elsewhere it calls one of them.
 template <class F, class G, class... Args>
 auto cond(const detail::predicate& predicate, F&& f, G&& g, const Args&... args) {
+  constexpr bool right = detail::told_to_take<F&, detail::settled<const Args&>...>() &&
+                         detail::told_to_take<G&, detail::settled<const Args&>...>();
   constexpr bool take = std::is_invocable_v<F&, detail::settled<const Args&>...> &&
                         std::is_invocable_v<G&, detail::settled<const Args&>...>;
-  static_assert(take, "sinter: [cond] a branch does not take these arguments: their number, a dtype or a rank differs");
+  static_assert(right,
+                "sinter: [cond] a branch does not take these arguments: their number, a dtype or a rank differs");
   if constexpr (take) return detail::cond_of(predicate.value, f, g, predicate.at, detail::settle_tree(args)...);
 }
 
@@ -367,8 +370,9 @@ auto scan(F&& f, const C& init, const X& xs, location at = location::current()) 
 /// one node, and differentiable as scan is; nothing where there is no turn, and body is not called then.
 template <extent_like Lower, extent_like Upper, class Body, class C>
 auto fori_loop(Lower lower, Upper upper, Body&& body, const C& init, location at = location::current()) {
+  constexpr bool right = detail::told_to_take<Body&, tensor<std::int64_t, 0>, detail::settled<const C&>>();
   constexpr bool takes = std::is_invocable_v<Body&, tensor<std::int64_t, 0>, detail::settled<const C&>>;
-  static_assert(takes,
+  static_assert(right,
                 "sinter: [fori_loop] the body takes a tensor<std::int64_t, 0> and the carry; its number of "
                 "arguments, a dtype or a rank differs");
   if constexpr (!takes) return detail::settle_tree(init);
@@ -379,9 +383,11 @@ auto fori_loop(Lower lower, Upper upper, Body&& body, const C& init, location at
 /// in are refused: use fori_loop or scan. On a GPU each step waits for its test.
 template <class Test, class Body, class C>
 auto while_loop(Test&& test, Body&& body, const C& init, location at = location::current()) {
+  constexpr bool right = detail::told_to_take<Test&, detail::settled<const C&>>() &&
+                         detail::told_to_take<Body&, detail::settled<const C&>>();
   constexpr bool take =
       std::is_invocable_v<Test&, detail::settled<const C&>> && std::is_invocable_v<Body&, detail::settled<const C&>>;
-  static_assert(take,
+  static_assert(right,
                 "sinter: [while_loop] test and body take the carry; a number of arguments, a dtype or a rank differs");
   if constexpr (!take) return detail::settle_tree(init);
   else return detail::while_of(test, body, detail::settle_tree(init), at);

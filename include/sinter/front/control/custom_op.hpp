@@ -19,7 +19,7 @@ namespace sinter {
 template <class T, int Rank>
 struct elements {
   T* data = nullptr;
-  std::array<std::int64_t, Rank> extents{};
+  std::array<std::int64_t, static_cast<std::size_t>(Rank)> extents{};
 
   std::int64_t size() const {
     std::int64_t n = 1;

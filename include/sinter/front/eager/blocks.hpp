@@ -97,7 +97,7 @@ bool with_reduction_space(const E& e, const op_shapes::axis_list& axes, location
   operand_list list{operands};
   collect(e, list, at);
   if (list.on_gpu) return false;
-  leaf leaves[leaf_number > 0 ? leaf_number : 1];
+  leaf leaves[bound(leaf_number)];
   bind_leaves(list, E::rank, leaves);
   const reduction_space s(leaves, leaf_number, as_numbers(extents.data()), E::rank, axes.at, axes.count);
   if (s.reduced == 0) return false;

@@ -54,7 +54,7 @@ auto eager_evaluate(const E& e, location at, device otherwise = {}) {
                                 return push(*engine::current(), *expression, where);
                               },
                               &what};
-  leaf leaves[count > 0 ? count : 1];
+  leaf leaves[bound(count)];
   storage memory = run_rows(list, leaves, count, extents.data(), E::rank, sizeof(T), &e, &fill_row<E>, stage_name<E>(),
                             &stage_signature<E>, trace, otherwise, at);
   T* const first = static_cast<T*>(memory.data());

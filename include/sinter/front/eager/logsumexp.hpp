@@ -29,7 +29,7 @@ double sum_exp(const T* x, std::int64_t n, T shift) {
     a = a + exp_below(vector::load(x + i), s);
     b = b + exp_below(vector::load(x + i + width), s);
   }
-  T lanes[width];
+  T lanes[bound(width)];
   (a + b).store(lanes);
   double sum = 0;
   for (const T v : lanes) sum += v;
@@ -47,7 +47,7 @@ void sum_exp_columns(const T* x, std::int64_t rows, std::int64_t stride, std::in
     const vector s = vector::load(shift + j);
     vector a(T(0));
     for (std::int64_t r = 0; r < rows; ++r) a = a + exp_below(vector::load(x + r * stride + j), s);
-    T lanes[width];
+    T lanes[bound(width)];
     a.store(lanes);
     for (int k = 0; k < width; ++k) sum[j + k] += lanes[k];
   }

@@ -118,7 +118,7 @@ void collect(const E& e, operand_list& list, location at) {
       x.extents = as_numbers(e.extents.data());
       x.axis = e.axis;
     } else {
-      if (e.is_traced()) fail_trace_ended(false, at);
+      if (e.is_traced()) engine::fail_out_of_trace(*access::tracer(e), at);
       if (!e.defined()) fail_undefined("tensor", at);
       x.data = access::data(e);
       x.owner = &access::memory(e);
@@ -146,7 +146,7 @@ struct cursor {
 template <int N>
 struct row {
   explicit row(const cursor* from) { std::copy(from, from + N, at); }
-  cursor at[N > 0 ? N : 1];
+  cursor at[bound(N)];
 };
 
 /// The leaves' offsets at one point of some axes; steps through the points in row-major order.

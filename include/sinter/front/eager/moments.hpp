@@ -38,7 +38,7 @@ struct vector_sums {
   /// Adds the lanes to sums from `to_sum` and `to_square` on, which are `step` apart.
   SINTER_INLINE void add_to(double* to_sum, double* to_square, int step) const {
     constexpr int width = simd::vec<T>::width;
-    T lanes[2][width];
+    T lanes[2][bound(width)];
     sum.store(lanes[0]);
     square.store(lanes[1]);
     for (int k = 0; k < width; ++k) to_sum[k * step] += lanes[0][k];

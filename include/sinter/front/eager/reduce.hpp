@@ -52,7 +52,7 @@ compute_type<typename E::value_type> reduce_row(const void* expression, const cu
         decltype(v(e, 0)) sum[unroll] = {start, start, start, start};
         for (; begin + unroll * width <= end; begin += unroll * width)
           for (int k = 0; k < unroll; ++k) sum[k] = simd::apply_row<C, R>(sum[k], v(e, begin + k * width));
-        R lanes[width];
+        R lanes[bound(width)];
         simd::apply_row<C, R>(simd::apply_row<C, R>(sum[0], sum[1]), simd::apply_row<C, R>(sum[2], sum[3]))
             .store(lanes);
         for (R x : lanes) total = combine<C>(total, static_cast<T>(x));
@@ -204,9 +204,10 @@ auto eager_reduce(const E& e, const int* axes, int count, location at) {
   constexpr int leaf_number = leaf_count<E>;
   const auto extents = extents_of(e, at);
   index_array<Result.rank> kept{};
-  for (int i = 0, to = 0; i < E::rank; ++i)
-    if (std::find(axes, axes + count, i) == axes + count)
-      kept[static_cast<std::size_t>(to++)] = extents[static_cast<std::size_t>(i)];
+  if constexpr (Result.rank > 0)
+    for (int i = 0, to = 0; i < E::rank; ++i)
+      if (std::find(axes, axes + count, i) == axes + count)
+        kept[static_cast<std::size_t>(to++)] = extents[static_cast<std::size_t>(i)];
   engine::operand operands[operand_count<E>];
   operand_list list{operands};
   collect(e, list, at);
@@ -219,7 +220,7 @@ auto eager_reduce(const E& e, const int* axes, int count, location at) {
     return from_output<T, Result>(std::move(out), kept);
   }
   auto result = empty<T, Result>("reduce", kept, at);
-  leaf leaves[leaf_number > 0 ? leaf_number : 1];
+  leaf leaves[bound(leaf_number)];
   bind_leaves(list, E::rank, leaves);
   const reduction_space s(leaves, leaf_number, as_numbers(extents.data()), E::rank, axes, count);
   if (s.results == 0) return result;

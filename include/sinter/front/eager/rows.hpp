@@ -18,7 +18,7 @@ template <class T>
 SINTER_INLINE simd::vec<T> load_some(const T* from, std::int64_t lanes) {
   constexpr int width = simd::vec<T>::width;
   if (lanes >= width) return simd::vec<T>::load(from);
-  T part[width] = {};
+  T part[bound(width)] = {};
   std::copy_n(from, lanes, part);
   return simd::vec<T>::load(part);
 }
@@ -26,7 +26,7 @@ template <class T>
 SINTER_INLINE void store_some(simd::vec<T> x, T* to, std::int64_t lanes) {
   constexpr int width = simd::vec<T>::width;
   if (lanes >= width) return x.store(to);
-  T part[width];
+  T part[bound(width)];
   x.store(part);
   std::copy_n(part, lanes, to);
 }
@@ -215,7 +215,7 @@ std::optional<tensor<typename E::value_type, Shape>> eager_rows(const char* op, 
     std::copy_n(numbers, Shape.rank, shape.begin());
     auto result = empty<T, Shape>(op, shape, at);
     constexpr int count = 1 + (leaf_count<E> + ... + leaf_count<More>);
-    leaf leaves[count];
+    leaf leaves[bound(count)];
     leaves[0].data = reinterpret_cast<const char*>(access::data(result));
     for (int i = E::rank, step = static_cast<int>(sizeof(T)); i-- > 0;)
       leaves[0].stride[i] = i + 1 < E::rank ? leaves[0].stride[i + 1] * s.extent[i + 1] : step;
@@ -237,10 +237,10 @@ void for_each_chosen(const E& e, const std::vector<std::int64_t>& chosen, locati
   operand_list list{operands};
   collect(e, list, at);
   constexpr int count = leaf_count<E>;
-  leaf leaves[count > 0 ? count : 1];
+  leaf leaves[bound(count)];
   bind_leaves(list, E::rank, leaves);
   walker w(as_numbers(extents.data()), 0, E::rank - 1, leaves, count, 0);
-  cursor from[count > 0 ? count : 1];
+  cursor from[bound(count)];
   for (std::size_t i = 0; i < chosen.size(); ++i, w.next()) {
     place(from, leaves, count, E::rank - 1, w);
     f(static_cast<std::int64_t>(i), static_cast<typename E::value_type>(value_at<0>(e, row<count>(from), chosen[i])));

@@ -114,7 +114,7 @@ struct vector_row {
   static constexpr int splat_bytes = width * static_cast<int>(sizeof(lane_type<E>));
 
   explicit vector_row(const cursor* from) : r(from) {
-    int size[count > 0 ? count : 1];
+    int size[bound(count)];
     int* end = size;
     leaf_sizes<E>(end);
     ok = prepare_vectors(r.at, size, count, splat, splat_bytes);

@@ -49,8 +49,10 @@ class autocasting {
 /// T, sums are kept in f32, results are stored in T and seen as f32. Reductions, norms, softmax, losses and pointwise functions
 /// stay in f32, so do products of other dtypes. Derivatives follow: a product's cotangents are products in T. It holds for
 /// everything that fn calls on this thread, inside compile() and value_and_grad and around them; autocast<float> takes it back.
+// clang-format off
 template <element T, class F>
-auto autocast(F&& fn, location where = location::current()) {
+auto autocast(F&& fn, location where = location::current()) {  // of a function template, [](auto... x) { return f(x...); }
+  // clang-format on
   constexpr bool low = std::is_same_v<T, bf16> || std::is_same_v<T, f16> || std::is_same_v<T, float>;
   static_assert(low, "sinter: [autocast] the type is bf16, f16, or float to switch it off");
   return detail::autocasting<T, std::decay_t<F>>(std::forward<F>(fn), where);

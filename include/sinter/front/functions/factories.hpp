@@ -169,7 +169,10 @@ template <class T>
 std::int64_t arange_count(T start, T stop, T step, location at) {
   if constexpr (is_float(dtype_of<T>)) {
     const double n = std::ceil((static_cast<double>(stop) - static_cast<double>(start)) / static_cast<double>(step));
-    if (!(std::fabs(n) < 0x1p62)) fail("arange", "needs finite bounds and a step that is not 0", at);
+    if (!std::isfinite(static_cast<double>(start)) || !std::isfinite(static_cast<double>(stop)) || std::isnan(n) ||
+        step == T(0))
+      fail("arange", "needs finite bounds and a step that is not 0", at);
+    if (n >= 0x1p62) fail("arange", "too many elements; give nearer bounds or a larger step", at);
     return n > 0 ? static_cast<std::int64_t>(n) : 0;
   } else {
     if (step == 0) fail("arange", "needs a step that is not 0", at);

@@ -77,9 +77,9 @@ auto join_given(Join join, const Xs&... xs) {
     const auto all = std::tie(xs...);
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
       if constexpr (axes == 0) return join(axis<Axis>, std::get<I>(all)...);
-      else return join(std::get<operands>(all), std::get<I>(all)...);
+      else return join(std::get<static_cast<std::size_t>(operands)>(all), std::get<I>(all)...);
     }
-    (std::make_index_sequence<operands>{});
+    (std::make_index_sequence<static_cast<std::size_t>(operands)>{});
   }
 }
 
@@ -95,6 +95,13 @@ auto concat(const A& a, const B& b, const C& c = {}, const D& d = {}, const E& e
   return detail::join_given<Axis>(
       [at]<int Place>(axis_t<Place>, const auto&... xs) { return detail::concat_all<Place>(at, xs...); }, a, b, c, d, e,
       f, g, h, i);
+}
+// An error: of what is no tensor.
+template <int Axis = 0, class X>
+requires(!tensor_like<X>) auto concat(const std::vector<X>&, axis_t<Axis> = {}, location = location::current()) {
+  static_assert(!sizeof(X),
+                "sinter: [concat] the vector holds no tensors: gather each field of its structs into a "
+                "std::vector<tensor<T, rank>>; of numbers write from_span(v)");
 }
 template <int Axis = 0, tensor_like X>
 auto concat(const std::vector<X>& xs, axis_t<Axis> = {}, location at = location::current()) {
@@ -116,6 +123,13 @@ auto stack(const A& a, const B& b, const C& c = {}, const D& d = {}, const E& e 
   return detail::join_given<Axis>(
       [at]<int Place>(axis_t<Place>, const auto&... xs) { return detail::stack_all<Place>(at, xs...); }, a, b, c, d, e,
       f, g, h, i);
+}
+// An error: of what is no tensor.
+template <int Axis = 0, class X>
+requires(!tensor_like<X>) auto stack(const std::vector<X>&, axis_t<Axis> = {}, location = location::current()) {
+  static_assert(!sizeof(X),
+                "sinter: [stack] the vector holds no tensors: gather each field of its structs into a "
+                "std::vector<tensor<T, rank>>; of numbers write from_span(v)");
 }
 template <int Axis = 0, tensor_like X>
 auto stack(const std::vector<X>& xs, axis_t<Axis> = {}, location at = location::current()) {
@@ -160,8 +174,9 @@ auto split(const X& x, location at = location::current()) {
   static_assert(Sections > 0 && (n == dyn || n % Sections == 0), "sinter: [split] the static extent does not divide");
   constexpr dims shape = detail::with_extent(X::static_shape, place, n == dyn ? dim(dyn) : n / Sections);
   const auto parts = split<Axis>(x, Sections, at);
-  std::array<tensor<typename X::value_type, shape>, Sections> out;
-  for (std::size_t i = 0; i < Sections; ++i) out[i] = detail::fitted<shape>(parts[i], at);
+  constexpr auto count = static_cast<std::size_t>(Sections);
+  std::array<tensor<typename X::value_type, shape>, count> out;
+  for (std::size_t i = 0; i < count; ++i) out[i] = detail::fitted<shape>(parts[i], at);
   return out;
 }
 
@@ -281,7 +296,7 @@ auto tile(const X& x, location at = location::current()) {
     }
     return d;
   }();
-  dim repeats[Repeats.rank];
+  dim repeats[static_cast<std::size_t>(Repeats.rank)];
   for (int i = 0; i < Repeats.rank; ++i) repeats[i] = Repeats[i];
   return detail::fitted<shape>(tile(x, repeats, at), at);
 }

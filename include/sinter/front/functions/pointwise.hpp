@@ -76,7 +76,10 @@ constexpr auto relu(const X& x, location at = location::current()) {
 }
 
 /// How gelu is computed.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"  // g++: of enumerators that have a scope
 enum class approximate : std::uint8_t { none, tanh };
+#pragma GCC diagnostic pop
 
 /// x Φ(x) = x/2 · (1 + erf(x/√2)), floating dtypes (Hendrycks and Gimpel, 2016).
 template <tensor_like X>

@@ -1,6 +1,7 @@
 // front/tensor/expr.hpp: lazy pointwise expressions: they own their operands, so returning one from a function is safe.
 #pragma once
 
+#include <algorithm>
 #include <boost/hana/tuple.hpp>
 #include <tuple>
 #include <type_traits>
@@ -55,6 +56,10 @@ inline constexpr bool is_literal<literal<T>> = true;
 template <class E>
 index_array<E::rank> extents_of(const E& e, location at);
 
+/// How many operations are within one another.
+template <class E>
+inline constexpr int depth_of = 0;
+
 /// The dtypes of an expression's operands and result, and what is wrong with them.
 template <ir::op Op, class R, class... Operands>
 struct signature {
@@ -91,6 +96,12 @@ class expr : public detail::operators<expr<Op, T, Shape, Operands...>> {
 
   constexpr expr(location at, const Operands&... operand) : operands(operand...), where(at) {}
 
+  // The compiler's error quotes the second line.
+  // clang-format off
+  template <class E>
+  expr& operator=(const E&) = delete;  // auto holds an expression, which is computed where it becomes a tensor: write tensor<T, rank> in place of auto
+  // clang-format on
+
   /// The extents of the result. user_error when the operands do not broadcast.
   index_array<rank> shape(location at = location::current()) const { return detail::extents_of(*this, at); }
   dim size(int axis, location at = location::current()) const { return size_at(shape(at), axis, at); }
@@ -121,6 +132,12 @@ template <class E>
 inline constexpr bool is_expr = false;
 template <ir::op Op, class T, dims Shape, class... Operands>
 inline constexpr bool is_expr<expr<Op, T, Shape, Operands...>> = true;
+
+template <ir::op Op, class T, dims Shape, class... Operands>
+inline constexpr int depth_of<expr<Op, T, Shape, Operands...>> = 1 + std::max({depth_of<Operands>...});
+
+/// What compilers take, which have a limit of 900 templates within one another.
+inline constexpr int max_depth = 100;
 
 /// The index along an axis, or for axis -1 the row-major position: what iota is to a graph.
 template <class T, dims Shape>
@@ -285,7 +302,11 @@ constexpr auto result_type() {
 template <ir::op Op, class R, class... Args>
 constexpr auto make(location at, const Args&... args) {
   static_assert(sizeof...(Args) == ir::row(Op).arity, "sinter: wrong number of operands");
-  if constexpr (!accepts<name_of<Op>, Op, R, Args...>()) {
+  constexpr bool shallow = std::max({depth_of<Args>...}) < max_depth;
+  static_assert(shallow,
+                "sinter: more than 100 operations in one expression; keep parts of it in tensors: tensor<float, 1> "
+                "part = a + b;");
+  if constexpr (!shallow || !accepts<name_of<Op>, Op, R, Args...>()) {
     return std::get<0>(std::tie(args...));
   } else {
     using T = target_of<Op, Args...>;

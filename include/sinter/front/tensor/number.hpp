@@ -84,7 +84,7 @@ class number {
   /// user_error for a number of a trace that has ended.
   void check_traced_now(location at) const {
     if (x_.traced && !(engine::current() && engine::current()->is_within(x_.traced.tracer().get())))
-      detail::fail_trace_ended(engine::current() != nullptr, at);
+      engine::fail_out_of_trace(*x_.traced.tracer(), at);
   }
   /// For calls: where the value is.
   const T* address() const { return &x_.value; }

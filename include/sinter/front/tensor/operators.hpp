@@ -144,6 +144,31 @@ struct assignment_operators {
 
 }  // namespace detail
 
+namespace detail {
+/// What has compound assignment: tensors, by their name, and numbers.
+template <class A, class E = std::remove_cvref_t<A>>
+inline constexpr bool is_assignable = is_number<E> ||
+                                      (std::is_base_of_v<assignment_operators<E>, E> && std::is_same_v<A, E&>);
+}  // namespace detail
+
+// The compiler's error quotes a comment. A temporary's assignment would be lost.
+// clang-format off
+#define SINTER_X(SYMBOL)             \
+  template <class A, operand_like B> \
+  requires(tensor_like<A> && !detail::is_assignable<A>) void operator SYMBOL(A&&, const B&) = delete;
+SINTER_X(+=)  // into a view nothing is written: x = where(...) or concat(...); an expression kept by auto is none to assign to: tensor<T, rank> in place of auto
+SINTER_X(-=)  // into a view nothing is written: x = where(...) or concat(...); an expression kept by auto is none to assign to: tensor<T, rank> in place of auto
+SINTER_X(*=)  // into a view nothing is written: x = where(...) or concat(...); an expression kept by auto is none to assign to: tensor<T, rank> in place of auto
+SINTER_X(/=)  // into a view nothing is written: x = where(...) or concat(...); an expression kept by auto is none to assign to: tensor<T, rank> in place of auto
+SINTER_X(%=)  // into a view nothing is written: x = where(...) or concat(...); an expression kept by auto is none to assign to: tensor<T, rank> in place of auto
+SINTER_X(&=)  // into a view nothing is written: x = where(...) or concat(...); an expression kept by auto is none to assign to: tensor<T, rank> in place of auto
+SINTER_X(|=)  // into a view nothing is written: x = where(...) or concat(...); an expression kept by auto is none to assign to: tensor<T, rank> in place of auto
+SINTER_X(^=)  // into a view nothing is written: x = where(...) or concat(...); an expression kept by auto is none to assign to: tensor<T, rank> in place of auto
+SINTER_X(<<=)  // into a view nothing is written: x = where(...) or concat(...); an expression kept by auto is none to assign to: tensor<T, rank> in place of auto
+SINTER_X(>>=)  // into a view nothing is written: x = where(...) or concat(...); an expression kept by auto is none to assign to: tensor<T, rank> in place of auto
+#undef SINTER_X
+// clang-format on
+
 // `a == b` of two tensors matches itself reversed; an exact match decides. Its place is the stage point's.
 template <tensor_like A, tensor_like B>
 requires(!detail::is_number<A>) constexpr auto operator==(const A& a, const B& b) {

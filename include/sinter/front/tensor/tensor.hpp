@@ -71,6 +71,17 @@ inline constexpr bool is_tensor = false;
 template <class T, dims Shape>
 inline constexpr bool is_tensor<tensor<T, Shape>> = true;
 
+/// A vector, an array, a span.
+template <class V>
+concept list_of_numbers = !tensor_like<V> && requires(const V& v) {
+  v.data();
+  requires scalar_like<typename V::value_type>;
+};
+
+/// The dtype of `tensor(args...)`, where nothing says what is meant.
+template <class First>
+struct undeduced;
+
 template <class E, class T, int Rank>
 concept same_kind = tensor_like<E> && dtype_of<typename E::value_type>
 == dtype_of<T>&& E::rank == Rank;
@@ -100,6 +111,20 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
 
   /// A handle to nothing; only assignment, destruction and defined() make sense.
   tensor() = default;
+  tensor(const tensor&) = default;
+  tensor(tensor&&) = default;
+  ~tensor() = default;
+
+  /// Makes the handle one to the other's elements; the elements it referred to keep their values.
+  tensor& operator=(const tensor&) & = default;
+  tensor& operator=(tensor&&) & = default;
+  // The compiler's error quotes the line of what is deleted. A temporary's assignment would be lost.
+  // clang-format off
+  template <class E>
+  tensor& operator=(const E&) && = delete;  // nothing is written into a view: write view.fill(value), x(i, j) = value, or x = where(...), concat(...) or scatter_add(...)
+  template <scalar_like A>
+  requires(rank > 0) tensor& operator=(A) & = delete;  // for one value everywhere write x.fill(value), or x = full_like(x, value)
+  // clang-format on
 
   /// Evaluates an expression (a stage point), or views a tensor under another static shape.
   /// user_error when the extents do not fit the static shape.
@@ -117,6 +142,13 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   // clang-format off
   template <tensor_like E>
   requires(!detail::same_kind<E, T, rank> && !(rank == 0 && detail::is_number<E>)) tensor(const E&) = delete;  // another dtype or rank: write cast<T>(x), or reshape it
+  // clang-format on
+
+  // clang-format off
+  template <detail::list_of_numbers V>
+  explicit tensor(const V&) = delete;  // from a vector or an array: from_span(v), or from_span(v, 3, 4) for its extents
+  template <scalar_like First, scalar_like... More>
+  requires(rank > 0 && sizeof...(More) < max_rank) explicit tensor(First, More...) = delete;  // of these extents: zeros<T>(3, 4), ones or full; of these elements: braces
   // clang-format on
 
   /// A rank-0 tensor of one value.
@@ -309,6 +341,31 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
 
 template <tensor_like E>
 tensor(const E&) -> tensor<typename E::value_type, E::static_shape>;
+// Errors.
+template <class First, class... More>
+requires(!tensor_like<First>) tensor(const First&, const More&...)
+->tensor<detail::undeduced<First>, dims{}>;
+template <class T>
+tensor(std::initializer_list<T>) -> tensor<detail::undeduced<T>, dims{}>;
+template <class T>
+tensor(std::initializer_list<std::initializer_list<T>>) -> tensor<detail::undeduced<T>, dims{}>;
+
+template <class First>
+class tensor<detail::undeduced<First>, dims{}> {
+ public:
+  template <class... Args>
+  constexpr tensor(const Args&...) {
+    constexpr bool list = detail::list_of_numbers<First>;
+    static_assert(!list,
+                  "sinter: [tensor] of a vector or an array is from_span(v), or from_span(v, 3, 4) for its extents");
+    static_assert(
+        list, "sinter: [tensor] of extents is zeros<float>(3, 4), ones or full; of elements, tensor<float, 1>{3, 4}");
+  }
+  template <class T>
+  constexpr tensor(std::initializer_list<T> list) : tensor(list.size()) {}
+  template <class T>
+  constexpr tensor(std::initializer_list<std::initializer_list<T>> list) : tensor(list.size()) {}
+};
 
 namespace detail {
 

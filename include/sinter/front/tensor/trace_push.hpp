@@ -30,7 +30,7 @@ ir::scalar to_scalar(T x) {
 }
 
 inline void check_tracer(const engine::tracer* of_tensor, const engine::tracer* current, location at) {
-  if (of_tensor != current) fail_trace_ended(current != nullptr, at);
+  if (of_tensor != current) engine::fail_out_of_trace(*of_tensor, at);
 }
 
 /// The input that stands for a concrete tensor.

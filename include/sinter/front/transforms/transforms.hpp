@@ -70,8 +70,9 @@ class differentiated {
         using given = std::tuple<decltype(passed<I>(std::forward<Args>(args)))...>;
         constexpr bool varies = any_differentiable<std::tuple_element_t<static_cast<std::size_t>(Index), given>>();
         static_assert(varies, "[grad] the argument holds no floating tensor");
+        constexpr bool right = told_to_take<F&, std::tuple_element_t<I, given>...>();
         constexpr bool takes = std::is_invocable_v<F&, std::tuple_element_t<I, given>...>;
-        static_assert(takes,
+        static_assert(right,
                       "[grad] the function does not take these arguments: their number, a dtype or a rank differs");
         constexpr bool returns = [] {
           if constexpr (!takes) return true;
@@ -197,8 +198,10 @@ struct function_within<differentiated<Index, Value, Aux, F>> : function_within<F
 /// and bool tensors in it give zeros, numbers and flags are passed on. Only the argument varies: tensors that f
 /// captures are constants. f must return a rank-0 floating tensor. Inside compile() it becomes part of the graph;
 /// outside it is traced and run at each call, with kernels kept by structure; an index out of range is a user_error then.
+// clang-format off
 template <int Index = 0, class F>
-auto value_and_grad(F&& f, location where = location::current()) {
+auto value_and_grad(F&& f, location where = location::current()) {  // of a function template, [](auto... x) { return f(x...); }
+  // clang-format on
   return detail::differentiated<Index, true, false, std::decay_t<F>>(std::forward<F>(f), where);
 }
 /// As above for an f that returns (value, more), as a pair or tuple; gives ((value, more), gradient).
@@ -208,8 +211,10 @@ auto value_and_grad(F&& f, has_aux_t, location where = location::current()) {
 }
 
 /// The function that returns f's gradient; see value_and_grad. `grad(grad(f))` is the second derivative.
+// clang-format off
 template <int Index = 0, class F>
-auto grad(F&& f, location where = location::current()) {
+auto grad(F&& f, location where = location::current()) {  // of a function template, [](auto... x) { return f(x...); }
+  // clang-format on
   return detail::differentiated<Index, false, false, std::decay_t<F>>(std::forward<F>(f), where);
 }
 /// As above for an f that returns (value, more); gives (gradient, more).

@@ -36,7 +36,7 @@ requires(Known == 0 || (Known > 0 && !std::is_trivially_destructible_v<T>)) clas
   std::span<const T> all() { return {all_, static_cast<std::size_t>(Known)}; }
 
  private:
-  T all_[Known > 0 ? Known : 1];
+  T all_[bound(Known)];
 };
 
 }  // namespace sinter::detail

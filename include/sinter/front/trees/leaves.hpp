@@ -97,7 +97,8 @@ std::string value_text(const T& x) {
 
 [[noreturn]] inline void fail_argument(const std::string& name, bool traced, location where) {
   fail(name,
-       traced ? "an argument was traced by a function that has returned; return it from there and pass the result"
+       traced ? "an argument was traced by a function that has returned, or whose trace is another thread's; return it "
+                "from there and pass the result"
               : "an argument holds a default-constructed tensor; assign to it first",
        where);
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "../../base/callback.hpp"
+#include "takes.hpp"
 #include "tree.hpp"
 
 namespace sinter {
@@ -192,8 +193,8 @@ constexpr auto map_tree_by_user(location where, F&& f, const Ts&... ts) {
   return detail::map_tree(
       "tree_map", where,
       [&](const auto&... x) -> decltype(auto) {
-        constexpr bool takes = std::is_invocable_v<F, decltype(x)...>;
-        static_assert(takes,
+        constexpr bool right = told_to_take<F, decltype(x)...>(), takes = std::is_invocable_v<F, decltype(x)...>;
+        static_assert(right,
                       "sinter: [tree_map] the function does not take every leaf: a dtype or a rank, or the number "
                       "of trees differs");
         if constexpr (takes) return detail::invoke(where, f, x...);

@@ -1,0 +1,7 @@
+// expect: error
+// match: nothing is written into a view: write view\.fill\(value\)
+// lines: 20
+#include <sinter/sinter.hpp>
+
+using namespace sinter;
+void wrong(tensor<double, 2> m) { slice<0>(m, 0, 1) = 2.0; }
