@@ -2,6 +2,7 @@
 """Compiles every header of include/sinter alone, with warnings as errors.
 
     check.py ROOT -- COMPILER ARGUMENTS...
+    check.py --programs ROOT -- COMPILER ARGUMENTS...    the programs of tests/headers, with the warnings that users may have
 
 They are compiled as the engine's unit and users of sinter::compiled see them; sinter.hpp, jit/pipeline.hpp and ir/define.hpp without SINTER_COMPILED too.
 Planted headers that need another one first must be refused, or the check itself is broken.
@@ -115,7 +116,43 @@ def ways(header):
     return [[], COMPILED] if header in ("sinter.hpp", "jit/pipeline.hpp", "ir/define.hpp") else [COMPILED]
 
 
+WARNINGS = ["-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Wsign-conversion", "-Wnull-dereference", "-Werror"]
+
+
+def programs(root, command):
+    """What is wrong with the programs of tests/headers: a list of texts."""
+    folder = os.path.join(root, "tests", "headers")
+    wrong = []
+    with tempfile.TemporaryDirectory() as work:
+        def compiled(path):
+            done = subprocess.run([*command, *COMPILED, *WARNINGS, "-O1", "-c", path, "-o", os.path.join(work, os.path.basename(path) + ".o")],
+                                  capture_output=True, text=True)
+            return done.returncode == 0, done.stderr
+
+        planted = os.path.join(work, "planted.cpp")
+        with open(planted, "w", encoding="utf-8") as f:
+            f.write("#include <vector>\nint planted(const std::vector<int>& v) { return v.size(); }\n")
+        paths = [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name.endswith(".cpp")]
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            results = list(pool.map(compiled, [planted, *paths]))
+    if results[0][0] or len(paths) < 3:
+        wrong.append("the check itself is broken: a conversion was accepted, or a program is missing")
+    for path, (good, output) in zip(paths, results[1:]):
+        if not good:
+            wrong.append(f"{path} does not compile:\n" + "\n".join(output.splitlines()[:15]))
+    with open(os.path.join(folder, "using.cpp"), encoding="utf-8") as f:
+        lines = [line for line in f.read().splitlines() if line.startswith("using sinter::")]
+    with open(os.path.join(root, "README.md"), encoding="utf-8") as f:
+        told = f.read().splitlines()
+    wrong += [f"README.md does not have the line that using.cpp compiles: {line}" for line in lines if line not in told]
+    return wrong if lines else [*wrong, "using.cpp has no using lines"]
+
+
 def main():
+    if sys.argv[1] == "--programs":
+        wrong = programs(sys.argv[2], sys.argv[sys.argv.index("--") + 1:])
+        print("\n".join(wrong + [f"{len(wrong)} failures"]))
+        return 1 if wrong else 0
     split = sys.argv.index("--")
     top = os.path.join(sys.argv[1], "include", "sinter")
     command = sys.argv[split + 1:]
