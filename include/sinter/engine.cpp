@@ -4,6 +4,10 @@
 #define SINTER_COMPILED
 #endif
 
+#include "base/floats_begin.hpp"
+
 #include "jit/pipeline.hpp"
 
 #include "front/define.hpp"
+
+#include "base/floats_end.hpp"

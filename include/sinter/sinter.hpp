@@ -1,6 +1,8 @@
 // sinter.hpp: the one header.
 #pragma once
 
+#include "base/floats_begin.hpp"
+
 // First: compilers list the headers that lead to an error.
 #include "front/shapes/names.hpp"
 
@@ -31,3 +33,5 @@
 #include "front/runtime/streams.hpp"
 #include "front/tensor/usage.hpp"
 #include "front/transforms/transforms.hpp"
+
+#include "base/floats_end.hpp"

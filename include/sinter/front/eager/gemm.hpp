@@ -47,6 +47,7 @@ inline constexpr int tile_rows = 6;
 #define SINTER_GEMM_TILE(NAME, TARGET, BYTES)                                                                \
   template <class Acc>                                                                                       \
   TARGET void NAME(std::int64_t depth, const Acc* a, const Acc* b, Acc* c, std::int64_t stride) {            \
+    SINTER_FUSED                                                                                             \
     typedef Acc vec __attribute__((vector_size(BYTES)));                                                     \
     typedef Acc loose __attribute__((vector_size(BYTES), aligned(sizeof(Acc)), may_alias));                  \
     constexpr int lanes = BYTES / static_cast<int>(sizeof(Acc));                                             \
@@ -60,11 +61,25 @@ inline constexpr int tile_rows = 6;
     SINTER_TILE_STORE(1) SINTER_TILE_STORE(2) SINTER_TILE_STORE(3) SINTER_TILE_STORE(4) SINTER_TILE_STORE(5) \
   }
 
+// Products and sums of tiles are fused, by compilers of which base/floats_begin.hpp asks otherwise too.
+#if defined(__clang__)
+#define SINTER_FUSED _Pragma("clang fp contract(fast)")
+#else
+#define SINTER_FUSED
+#endif
+#if defined(SINTER_FLOATS_PUSHED)
+#pragma GCC push_options
+#pragma GCC optimize("fp-contract=fast")
+#endif
 SINTER_GEMM_TILE(tile_16, , 16)
 #if defined(__x86_64__)
 SINTER_GEMM_TILE(tile_32, __attribute__((target("avx2,fma"))), 32)
 SINTER_GEMM_TILE(tile_64, __attribute__((target("avx512f,avx512dq"))), 64)
 #endif
+#if defined(SINTER_FLOATS_PUSHED)
+#pragma GCC pop_options
+#endif
+#undef SINTER_FUSED
 #undef SINTER_GEMM_TILE
 #undef SINTER_TILE_ROW
 #undef SINTER_TILE_STORE

@@ -67,7 +67,9 @@ struct softmax_rows {
   using vector = simd::vec<T>;
   using Total = exp_total<T>;
 
-  static T by(const Total& t) { return std::isfinite(t.max) ? Of::by(t.sum) : std::numeric_limits<T>::quiet_NaN(); }
+  static T by(const Total& t) {
+    return vocabulary::isfinite(t.max) ? Of::by(t.sum) : std::numeric_limits<T>::quiet_NaN();
+  }
   void operator()(T* y, std::int64_t n, const cursor*) const {
     const T max = reduce_elements<ir::op::maximum>(y, n);
     const vector shift(max),

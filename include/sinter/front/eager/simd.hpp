@@ -81,7 +81,7 @@ SINTER_X(^)
 
 template <class T>
 SINTER_INLINE vec<T> operator*(vec<T> a, vec<T> b) {
-  if constexpr (std::is_floating_point_v<T>) return a.v * b.v;
+  if constexpr (std::is_floating_point_v<T>) return typename vec<T>::batch(vocabulary::rounded((a.v * b.v).data));
   else return lanes<T>([](T x, T y) { return vocabulary::apply_row<ir::op::mul, T>(x, y); }, a, b);
 }
 
@@ -282,11 +282,11 @@ template <class T>
 __attribute__((noinline)) vec<T> erf(vec<T> a) {
   if constexpr (sizeof(T) == 4)
     if (xsimd::all(xsimd::abs(a.v) <= typename vec<T>::batch(9))) return xsimd::erf(a.v);
-  return lanes<T>([](T x) { return std::erf(x); }, a);
+  return lanes<T>([](T x) { return vocabulary::erf(x); }, a);
 }
 template <class T>
 SINTER_INLINE vec<T> erfc(vec<T> a) {
-  return lanes<T>([](T x) { return std::erfc(x); }, a);
+  return lanes<T>([](T x) { return vocabulary::erfc(x); }, a);
 }
 
 template <class T>
