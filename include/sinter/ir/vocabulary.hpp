@@ -85,7 +85,7 @@ constexpr T remainder(T a, T b) {
   }
 }
 
-/// Floats: pow. Integers by squaring, wrapping; a negative exponent gives 1 for 1, ±1 for -1, else 0.
+/// Floats: pow, the usual exponents as rewrite/rules.hpp has them. Integers by squaring, wrapping; a negative exponent gives 1 for 1, ±1 for -1, else 0.
 template <class T>
 constexpr T power(T a, T b) {
   if constexpr (is_whole<T>) {
@@ -96,6 +96,12 @@ constexpr T power(T a, T b) {
       if (n & 1) result *= square;
     return static_cast<T>(result);
   } else {
+    if (b == 2) return a * a;
+    if (b == 3) return a * a * a;
+    if (b == T(0.5)) return a == -std::numeric_limits<T>::infinity() ? -a : SINTER_LIBM(sqrt, T, (a)) + 0;
+    if (b == -1) return 1 / a;
+    if (b == 4) return a * a * (a * a);
+    if (b == -2) return 1 / a * (1 / a);
     return SINTER_LIBM(pow, T, (a, b));
   }
 }

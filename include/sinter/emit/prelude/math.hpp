@@ -257,14 +257,23 @@ SX_T bool each_is(V b, s_of<V> x) {
   if constexpr (!tr<V>::vec) return b == x;
   else { SX_EACH if (!(b[l] == x)) return false; return true; }
 }
+SX_T V root(V a) {
+  constexpr s_of<V> infinite = __builtin_inf();
+  return a == -infinite ? splat<V>(infinite) : sqrt(a) + 0;
+}
 #define SX_POWER(V) \
   SX V power(V a, V b) { \
+    constexpr s_of<V> half = 0.5; \
     if (each_is(b, 2)) return a * a; \
     if (each_is(b, 1)) return a; \
     if (each_is(b, 0)) return splat<V>(1); \
     if (each_is(b, -1)) return 1 / a; \
-    const V x = any_power(a, b); \
-    return b == 2 ? a * a : b == 1 ? a : b == 0 ? splat<V>(1) : b == -1 ? 1 / a : x; \
+    if (each_is(b, 3)) return a * a * a; \
+    if (each_is(b, half)) return root(a); \
+    if (each_is(b, 4)) return a * a * (a * a); \
+    if (each_is(b, -2)) return 1 / a * (1 / a); \
+    const V x = any_power(a, b), square = a * a, inverse = 1 / a, small = b == -1 ? inverse : b == -2 ? inverse * inverse : x; \
+    return b == 2 ? square : b == 1 ? a : b == 0 ? splat<V>(1) : b == 3 ? square * a : b == 4 ? square * square : b == half ? root(a) : small; \
   }
 SX_POWER(s_f32) SX_POWER(s_f64) SX_POWER(v_f32) SX_POWER(v_f64)
 }  // namespace sx
