@@ -59,7 +59,8 @@ std::shared_ptr<const engine::run::module> build(const target& t, std::string_vi
   std::string text = "#define SINTER_W " + std::to_string(t.lanes) + "\n";
   for (const auto piece : {engine::emit::prelude_core, engine::emit::prelude_memory, engine::emit::prelude_fold,
                            engine::emit::prelude_arithmetic, engine::emit::prelude_round, engine::emit::prelude_math,
-                           engine::emit::prelude_exp, engine::emit::prelude_random, engine::emit::prelude_gemm})
+                           engine::emit::prelude_power, engine::emit::prelude_exp, engine::emit::prelude_random,
+                           engine::emit::prelude_gemm})
     text += piece;
   text += kernels;
   ::setenv("SINTER_CXXFLAGS", ("-O1 " + std::string(t.flags)).c_str(), 1);

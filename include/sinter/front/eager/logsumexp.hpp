@@ -72,7 +72,8 @@ struct exp_total {
   /// Makes the sum relative to the larger of the maximum and `x`.
   void raise(T x) {
     const T to = combine<ir::op::maximum>(max, x);
-    if (to != max && vocabulary::isfinite(to)) sum *= std::exp(static_cast<double>(max) - static_cast<double>(to));
+    if (sum != 0 && to != max && vocabulary::isfinite(to))
+      sum *= std::exp(static_cast<double>(max) - static_cast<double>(to));
     max = to;
   }
 };
