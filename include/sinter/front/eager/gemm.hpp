@@ -236,9 +236,32 @@ void few_rows(const matrix<const T>& a, const matrix<const T>& b, const matrix<A
   }
 }
 
+/// Products of at most so many terms in all are plain loops: they end before packing would have begun.
+inline constexpr std::int64_t tiny_terms = 1 << 12;
+
+template <class Acc, class T>
+void tiny(const matrix<const T>& a, const matrix<const T>& b, const matrix<Acc>& c) {
+  for (std::int64_t i = 0; i < c.rows; ++i) {
+    for (std::int64_t k = 0; k < a.cols; ++k) {
+      const Acc factor = static_cast<Acc>(a.at(i, k));
+      const T* const right = b.data + k * b.row_stride;
+      Acc* const to = &c.at(i, 0);
+      if (b.col_stride == 1 && c.col_stride == 1) {
+#pragma omp simd
+        for (std::int64_t j = 0; j < c.cols; ++j) to[j] += factor * static_cast<Acc>(right[j]);
+      } else {
+        for (std::int64_t j = 0; j < c.cols; ++j)
+          to[j * c.col_stride] += factor * static_cast<Acc>(right[j * b.col_stride]);
+      }
+    }
+  }
+}
+
 template <class Acc, class T>
 void accumulate(const matrix<const T>& a, const matrix<const T>& b, const matrix<Acc>& c) {
   if (a.rows == 0 || b.cols == 0 || a.cols == 0) return;
+  if (a.rows <= tiny_terms && b.cols <= tiny_terms && a.cols <= tiny_terms / (a.rows * b.cols))
+    return tiny<Acc, T>(a, b, c);
   if (a.rows < 4) return few_rows<Acc, T>(a, b, c);
   if (b.cols < 4) return few_rows<Acc, T>(b.transposed(), a.transposed(), c.transposed());
   blocked<Acc, T>(a, b, c);
