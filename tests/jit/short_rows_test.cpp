@@ -71,16 +71,16 @@ template <class T>
 std::vector<tensor<T, 2>> short_inputs() {
   std::vector<tensor<T, 2>> all;
   for (const auto& [rows, n] : {std::pair{53, 2},
-                               {700, 3},
-                               {16, 4},
-                               {700, 5},
-                               {53, 7},
-                               {7, 8},
-                               {700, 8},
-                               {53, 9},
-                               {300, 1},
-                               {100, 16},
-                               {100, 17}})
+                                {700, 3},
+                                {16, 4},
+                                {700, 5},
+                                {53, 7},
+                                {7, 8},
+                                {700, 8},
+                                {53, 9},
+                                {300, 1},
+                                {100, 16},
+                                {100, 17}})
     all.push_back(values<T>(rows, n));
   return all;
 }
@@ -136,6 +136,8 @@ TEST_CASE_TEMPLATE("the first extremes of rows and columns of every length", T, 
   everywhere<T>(
       "argmax of columns", [](const tensor<T, 2>& x) { return argmax(x, axis<0>); }, inputs, 0);
   if constexpr (std::is_same_v<T, float>) {
+    everywhere<T>(
+        "of few", [](const tensor<T, 2>& x) { return argmax(slice<1>(slice<0>(x, 0, 2), 0, 3)); }, inputs, 0);
     everywhere<T>(
         "of all", [](const tensor<T, 2>& x) { return argmin(x); }, inputs, 0);
     everywhere<T>(

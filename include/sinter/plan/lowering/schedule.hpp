@@ -305,9 +305,13 @@ inline std::uint32_t reduced_axes(const kernel& k) {
 /// Whether rows along the last axis are so short that vectors run across them: a vector along them would be nearly empty.
 inline bool has_short_rows(const kernel& k, std::uint32_t reduced) {
   dim length = 1;
-  for (std::size_t a = 0; a < k.axes.size(); ++a)
+  bool keeps = false;
+  for (std::size_t a = 0; a < k.axes.size(); ++a) {
+    keeps |= !(reduced >> a & 1u);
     if (reduced >> a & 1u) length *= k.axes[a].extent;
-  return (reduced >> (k.axes.size() - 1) & 1u) && length.number().value_or(most_short_row + 1) <= most_short_row;
+  }
+  return keeps && (reduced >> (k.axes.size() - 1) & 1u) &&
+         length.number().value_or(most_short_row + 1) <= most_short_row;
 }
 
 /// How many columns a block has; 0 where the rows' own nests are faster: few columns, long ones, or reads along them.
