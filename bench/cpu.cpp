@@ -176,6 +176,91 @@ void products() {
   row("eager matmul", median([&] { tensor<float, 2> y = matmul(a, b); }), t, "gemm", 0);
 }
 
+/// The least of some runs, for what is short.
+double least(const std::function<void()>& f) {
+  f();
+  double best = 1e9;
+  for (int i = 0; i < 15; ++i) best = std::min(best, seconds_of(f));
+  return best;
+}
+
+/// `f` of x eagerly and compiled, beside the seconds of what is taken as its measure.
+template <class F, class T>
+void beside(const std::string& name, F f, const T& x, double eager, double compiled_seconds, const char* what) {
+  row(("eager " + name).c_str(), least([&] { evaluate(f(x)); }), eager, what, 0);
+  const auto g = compile(f, {.dynamic = dynamic::no, .name = "beside"});
+  row(("compiled " + name).c_str(), least([&] { g(x); }), compiled_seconds, what, 0);
+}
+
+/// Reductions of rows of n elements beside the sum of their columns as slices.
+template <std::int64_t N>
+void short_rows() {
+  const tensor<float, 2> x = normal<float>(make_key(5), 1 << 19, N);
+  const auto slices = [](auto x) {
+    tensor<float, 1> total = squeeze(slice<1>(x, 0, 1), axis<1>);
+    for (std::int64_t i = 1; i < N; ++i) total = total + squeeze(slice<1>(x, i, i + 1), axis<1>);
+    return total;
+  };
+  const auto compiled_slices = compile(slices, {.dynamic = dynamic::no, .name = "slices"});
+  const double eager = least([&] { slices(x); }), kernel = least([&] { compiled_slices(x); });
+  const std::string of = " of rows of " + std::to_string(N);
+  const auto sums = [](auto x) { return sum(x, axis<1>); };
+  const auto largest = [](auto x) { return max(x, axis<1>); };
+  const auto norms = [](auto x) { return norm(x, axis<1>); };
+  const auto soft = [](auto x) { return softmax(x); };
+  beside("sum" + of, sums, x, eager, kernel, "slices");
+  beside("max" + of, largest, x, eager, kernel, "slices");
+  beside("norm" + of, norms, x, eager, kernel, "slices");
+  beside("softmax" + of, soft, x, eager, kernel, "slices");
+}
+
+/// Batches of small products beside plain loops.
+void small_products() {
+  for (const std::int64_t n : {2, 4, 6}) {
+    constexpr std::int64_t count = 4096;
+    const tensor<float, 3> a = normal<float>(make_key(1), count, n, n), b = normal<float>(make_key(2), count, n, n);
+    std::vector<float> out(static_cast<std::size_t>(count * n * n));
+    const double loops = least([&] {
+      for (std::int64_t p = 0; p < count * n * n; p += n * n)
+        for (std::int64_t i = 0; i < n; ++i)
+          for (std::int64_t j = 0; j < n; ++j) {
+            float sum = 0;
+            for (std::int64_t k = 0; k < n; ++k) sum += a.data()[p + i * n + k] * b.data()[p + k * n + j];
+            out[static_cast<std::size_t>(p + i * n + j)] = sum;
+          }
+    });
+    row(("eager products " + std::to_string(n) + " x " + std::to_string(n)).c_str(), least([&] { matmul(a, b); }),
+        loops, "loops", 0);
+  }
+}
+
+/// What was much slower than something alike.
+void cliffs() {
+  short_rows<2>();
+  short_rows<4>();
+  short_rows<7>();
+  const tensor<float, 2> x = normal<float>(make_key(6), 4096, 1024);
+  const auto largest = compile([](auto x) { return max(x, axis<1>); }, {.name = "max"});
+  const auto first = compile([](auto x) { return max(x, axis<0>); }, {.name = "max0"});
+  const double eager = least([&] { max(x, axis<1>); });
+  beside(
+      "argmax", [](auto x) { return argmax(x, axis<1>); }, x, eager, least([&] { largest(x); }), "max");
+  beside(
+      "argmax of columns", [](auto x) { return argmax(x, axis<0>); }, x, eager, least([&] { first(x); }), "max");
+  const auto cube = [](auto x) { return x * x * x; };
+  const auto compiled_cube = compile(cube, {.dynamic = dynamic::no, .name = "cube"});
+  const double product = least([&] { evaluate(cube(x)); }), kernel = least([&] { compiled_cube(x); });
+  const auto raised = [](auto x) { return pow(x, 3); };
+  const auto root = [](auto x) { return pow(x, 0.5f); };
+  beside("pow(x, 3)", raised, x, product, kernel, "x * x * x");
+  beside("pow(x, 0.5)", root, x, product, kernel, "x * x * x");
+  small_products();
+  const tensor<float, 2> square = normal<float>(make_key(7), rows, columns);
+  const double copy = threaded_copy(plane);
+  beside(
+      "transpose(x) * 2", [](auto x) { return transpose(x) * 2; }, square, copy, copy, "copy");
+}
+
 /// A struct of 60 tensors.
 template <int>
 struct quarter {
@@ -318,10 +403,12 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::string(argv[1]) == "--first-call") return first_call(tier::immediate);
   if (argc > 1 && std::string(argv[1]) == "--first-answer") return first_call(tier::background);
   if (argc > 1 && std::string(argv[1]) == "--dynamic") return dynamic_shapes(), 0;
+  if (argc > 1 && std::string(argv[1]) == "--cliffs") return cliffs(), 0;
   if (argc > 1 && std::string(argv[1]) == "--calls") return calls(), first_calls(argv[0]), 0;
   memory_bound();
   dynamic_shapes();
   products();
+  cliffs();
   calls();
   first_calls(argv[0]);
 }

@@ -96,8 +96,8 @@ IN_FRONT = {"front", "nn", "optim", "io", "dist"}
 BEHIND_THE_SEAM = {"iostream", "regex", "fstream", "filesystem", "future", "dlfcn.h", "spawn.h", "unistd.h", "fcntl.h",
                    "sys/wait.h", "sys/stat.h", "sys/file.h", "cuda.h", "nvrtc.h", "mpi.h"}
 
-# The two headers that mark a region; the first includes whatever the engine includes of the system.
-REGION = {"base/engine_begin.hpp", "base/engine_end.hpp"}
+# The headers that mark regions; engine_begin.hpp includes whatever the engine includes of the system.
+REGION = {"base/engine_begin.hpp", "base/engine_end.hpp", "base/floats_begin.hpp", "base/floats_end.hpp"}
 
 MAX_LINES = 400
 

@@ -4,10 +4,13 @@
 #define SINTER_COMPILED
 #endif
 
+#include "base/floats_begin.hpp"
+
 #include "jit/pipeline.hpp"
 
 #include "front/define.hpp"
 
+#include "base/floats_end.hpp"
 extern "C" [[gnu::visibility("default")]] const char SINTER_BUILD = 0;
 
 namespace {

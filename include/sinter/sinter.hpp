@@ -13,6 +13,8 @@
 #undef min
 #undef max
 
+#include "base/floats_begin.hpp"
+
 // First: compilers list the headers that lead to an error.
 #include "front/shapes/names.hpp"
 
@@ -43,6 +45,8 @@
 #include "front/runtime/streams.hpp"
 #include "front/tensor/usage.hpp"
 #include "front/transforms/transforms.hpp"
+
+#include "base/floats_end.hpp"
 
 #pragma pop_macro("max")
 #pragma pop_macro("min")

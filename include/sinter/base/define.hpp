@@ -218,11 +218,12 @@ SINTER_API std::string hint_unassigned(const dims* shapes, int count) {
   constexpr const char* said[] = {
       "a tensor traced by another trace is used in this one; pass it as an argument",
       "a traced tensor is used after its trace ended; return it from the traced function instead",
-      "a traced tensor is used by another thread than the one that traces the function; compute in that thread, or "
-      "start "
-      "threads in what disable(f) or host_call runs",
-      "a traced tensor is used where its trace does not see it; pass it as an argument to what disable(f) or host_call "
-      "runs"};
+      ("a traced tensor is used by another thread than the one that traces the function; compute in that thread, or "
+       "start "
+       "threads in what disable(f) or host_call runs"),
+      ("a traced tensor is used where its trace does not see it; pass it as an argument to what disable(f) or "
+       "host_call "
+       "runs")};
   fail("tensor", said[static_cast<int>(why)], at);
 }
 [[noreturn]] SINTER_API void fail_undefined(const char* op, location at) {

@@ -11,6 +11,10 @@
 
 namespace sinter::vocabulary {
 
+// C's NAME of a float or a double. The standard library's overloads are the program's, compiled with its flags.
+#define SINTER_LIBM(NAME, T, OPERANDS) \
+  (sizeof(T) == 4 ? static_cast<T>(__builtin_##NAME##f OPERANDS) : static_cast<T>(__builtin_##NAME OPERANDS))
+
 template <class T>
 inline constexpr bool is_half = std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
 
@@ -21,6 +25,18 @@ inline constexpr bool is_whole = std::is_integral_v<T> && !std::is_same_v<T, boo
 /// Where + - * of integers are computed, so that they wrap: unsigned, and wide enough not to promote to int.
 template <class T>
 using wrapping = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+
+/// x, rounded: clang++ would fuse a product with a sum of it where -ffast-math or -ffp-contract=fast asks for that, whatever pragmas
+/// say. T is a number or a vector of such in a register.
+template <class T>
+inline __attribute__((always_inline)) constexpr T rounded(T x) {
+#if defined(__clang__) && defined(__FMA__)
+  if (!std::is_constant_evaluated()) asm("" : "+x"(x));
+#elif defined(__clang__) && defined(__ARM_FEATURE_FMA)
+  if (!std::is_constant_evaluated()) asm("" : "+w"(x));
+#endif
+  return x;
+}
 
 /// Float to integer truncates, saturates and takes NaN to 0; integers wrap; bool is != 0; the rest is nearest.
 template <class R, class A>
@@ -65,11 +81,11 @@ constexpr T remainder(T a, T b) {
       if (b == T(-1)) return T(0);
     return static_cast<T>(a % b);
   } else {
-    return std::fmod(a, b);
+    return SINTER_LIBM(fmod, T, (a, b));
   }
 }
 
-/// Floats: pow. Integers by squaring, wrapping; a negative exponent gives 1 for 1, ±1 for -1, else 0.
+/// Floats: pow, the usual exponents as rewrite/rules.hpp has them. Integers by squaring, wrapping; a negative exponent gives 1 for 1, ±1 for -1, else 0.
 template <class T>
 constexpr T power(T a, T b) {
   if constexpr (is_whole<T>) {
@@ -80,7 +96,13 @@ constexpr T power(T a, T b) {
       if (n & 1) result *= square;
     return static_cast<T>(result);
   } else {
-    return std::pow(a, b);
+    if (b == 2) return a * a;
+    if (b == 3) return a * a * a;
+    if (b == T(0.5)) return a == -std::numeric_limits<T>::infinity() ? -a : SINTER_LIBM(sqrt, T, (a)) + 0;
+    if (b == -1) return 1 / a;
+    if (b == 4) return a * a * (a * a);
+    if (b == -2) return 1 / a * (1 / a);
+    return SINTER_LIBM(pow, T, (a, b));
   }
 }
 
@@ -112,7 +134,7 @@ template <class T>
 constexpr T abs(T a) {
   if constexpr (std::is_unsigned_v<T>) return a;
   else if constexpr (is_whole<T>) return a < 0 ? negate(a) : a;
-  else return std::fabs(a);
+  else return SINTER_LIBM(fabs, T, (a));
 }
 
 // clang-format off
@@ -149,10 +171,10 @@ constexpr T shift_right(T a, T b) {
   return static_cast<T>(a >> static_cast<U>(b));
 }
 
-#define SINTER_UNARY(NAME) \
-  template <class T>       \
-  inline T NAME(T a) {     \
-    return std::NAME(a);   \
+#define SINTER_UNARY(NAME)            \
+  template <class T>                  \
+  inline T NAME(T a) {                \
+    return SINTER_LIBM(NAME, T, (a)); \
   }
 // clang-format off
 SINTER_UNARY(exp) SINTER_UNARY(exp2) SINTER_UNARY(expm1) SINTER_UNARY(log) SINTER_UNARY(log2) SINTER_UNARY(log1p)
@@ -164,20 +186,20 @@ SINTER_UNARY(erfc) SINTER_UNARY(floor) SINTER_UNARY(ceil) SINTER_UNARY(trunc)
 
 template <class T>
 inline T atan2(T a, T b) {
-  return std::atan2(a, b);
+  return SINTER_LIBM(atan2, T, (a, b));
 }
 template <class T>
 inline T rsqrt(T a) {
-  return T(1) / std::sqrt(a);
+  return T(1) / vocabulary::sqrt(a);
 }
 template <class T>
 inline T sigmoid(T a) {
-  return T(1) / (T(1) + std::exp(-a));
+  return T(1) / (T(1) + vocabulary::exp(-a));
 }
 /// Half to even, as the default rounding mode does.
 template <class T>
 inline T round(T a) {
-  return std::nearbyint(a);
+  return SINTER_LIBM(nearbyint, T, (a));
 }
 
 // clang-format off
@@ -222,14 +244,14 @@ SINTER_AS_WRITTEN inline std::uint64_t gauss(std::uint64_t a, std::uint64_t b) {
   if (m < 0.70710678118654752) m *= 2, e += 1;
   const double s = (m - 1) / (m + 1), q = s * s;
   double p = 1.0 / 23;
-  for (int k = 21; k > 0; k -= 2) p = p * q + 1.0 / k;
-  const double square = 2 * (e * 0.69314718055994531 - 2 * s * p);
+  for (int k = 21; k > 0; k -= 2) p = rounded(p * q) + 1.0 / k;
+  const double square = 2 * (rounded(e * 0.69314718055994531) - rounded(2 * s * p));
   // cos(2π v) is sin x with x in [-π/2, π/2].
   const double v = static_cast<double>(b >> 11) * 0x1p-53 - 0.5;
   const double x = 6.2831853071795865 * ((v < 0 ? -v : v) - 0.25), y = x * x;
   double c = 1;
-  for (int k = 22; k > 0; k -= 2) c = 1 - y * (1.0 / (k * (k + 1))) * c;
-  return static_cast<std::uint64_t>(static_cast<std::int64_t>(std::sqrt(square) * x * c * 0x1p56));
+  for (int k = 22; k > 0; k -= 2) c = 1 - rounded(y * (1.0 / (k * (k + 1))) * c);
+  return static_cast<std::uint64_t>(static_cast<std::int64_t>(vocabulary::sqrt(square) * x * c * 0x1p56));
 }
 #undef SINTER_AS_WRITTEN
 
@@ -260,6 +282,8 @@ template <ir::op O, class R, class A, class B = A, class C = A>
 constexpr R apply_row(A a, B b = {}, C c = {}) {
   if constexpr (detail::overflows(O) && is_whole<A>)
     return detail::row_value<O>::template apply<R>(static_cast<wrapping<A>>(a), static_cast<wrapping<B>>(b), c);
+  else if constexpr (O == ir::op::mul && std::is_floating_point_v<R>)
+    return rounded(detail::row_value<O>::template apply<R>(a, b, c));
   else return detail::row_value<O>::template apply<R>(a, b, c);
 }
 

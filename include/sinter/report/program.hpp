@@ -6,6 +6,7 @@
 
 #include "../base/text.hpp"
 #include "../ir/graph.hpp"
+#include "../ir/vocabulary.hpp"
 
 namespace sinter::engine::reporting {
 
@@ -25,8 +26,8 @@ inline std::string spelled(std::int64_t x) {
 }
 
 inline std::string spelled(double x) {
-  if (std::isnan(x)) return "NAN";
-  if (std::isinf(x)) return x < 0 ? "-INFINITY" : "INFINITY";
+  if (vocabulary::isnan(x)) return "NAN";
+  if (vocabulary::isinf(x)) return x < 0 ? "-INFINITY" : "INFINITY";
   return x == 0 && std::signbit(x) ? "-0.0" : text::number(x);
 }
 

@@ -1,12 +1,15 @@
 // rewrite/rules.hpp: the algebra table: an op, what is recognised, what replaces it.
 #pragma once
 
+#include <limits>
+
 #include "movement.hpp"
 
 namespace sinter::engine::rewrite {
 
 /// A replacement equal in value to the node, or an empty value where the rule does not apply. Floating rules are exact
-/// (NaN, infinities, signs of zeros) but for sums of equal elements, which become one product, and merged sums.
+/// (NaN, infinities, signs of zeros) but for sums of equal elements, which become one product, merged sums, and powers, whose products
+/// are rounded at most three times.
 struct rule {
   op code;
   const char* name;
@@ -32,6 +35,13 @@ inline double exact_reciprocal(const site& s, std::size_t k) {
 /// Constants go to the right of a commutative op, so that the other rules look there only.
 inline value constant_right(const site& s) {
   return s.literal(0) && !s.literal(1) ? push(s.n().code, {s.in(1), s.in(0)}) : value();
+}
+
+/// pow(x, 0.5): unlike sqrt it is 0 at -0 and infinite at -infinity.
+inline value root(const site& s) {
+  const value infinite = s.constant(std::numeric_limits<double>::infinity());
+  const value root = push(op::add, {push(op::sqrt, {s.in(0)}), s.constant(0.0)});
+  return select(push(op::eq, {s.in(0), -infinite}), infinite, root);
 }
 
 #define SINTER_WHEN(condition, replacement) [](const site& s) { return (condition) ? value(replacement) : value(); }
@@ -67,6 +77,10 @@ inline constexpr rule rules[] = {
   {op::pow, "x ^ 1 = x",                          SINTER_WHEN(s.is(1, 1), s.in(0))},
   {op::pow, "x ^ 2 = x * x",                      SINTER_WHEN(s.is(1, 2), s.in(0) * s.in(0))},
   {op::pow, "x ^ -1 = 1 / x",                     SINTER_WHEN(!whole(s) && s.is(1, -1), 1.0 / s.in(0))},
+  {op::pow, "x ^ 3 = x * x * x",                  SINTER_WHEN(s.is(1, 3), s.in(0) * s.in(0) * s.in(0))},
+  {op::pow, "x ^ 4 = (x * x) * (x * x)",          SINTER_WHEN(s.is(1, 4), s.in(0) * s.in(0) * (s.in(0) * s.in(0)))},
+  {op::pow, "x ^ -2 = (1 / x) * (1 / x)",         SINTER_WHEN(!whole(s) && s.is(1, -2), 1.0 / s.in(0) * (1.0 / s.in(0)))},
+  {op::pow, "x ^ 0.5 = sqrt(x)",                  SINTER_WHEN(!whole(s) && s.is(1, 0.5), root(s))},
   {op::neg, "- -x = x",                           SINTER_WHEN(s.made_by(op::neg), s.through(0))},
   {op::neg, "-(x - y) = y - x",                   SINTER_WHEN(whole(s) && s.made_by(op::sub), s.through(0, 1) - s.through(0, 0))},
   {op::abs, "|-x| = |x|",                         SINTER_WHEN(s.made_by(op::neg) && !is_unsigned(s.type()), push(op::abs, {s.through(0)}))},

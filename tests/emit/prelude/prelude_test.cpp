@@ -59,7 +59,8 @@ std::shared_ptr<const engine::run::module> build(const target& t, std::string_vi
   std::string text = "#define SINTER_W " + std::to_string(t.lanes) + "\n";
   for (const auto piece : {engine::emit::prelude_core, engine::emit::prelude_memory, engine::emit::prelude_fold,
                            engine::emit::prelude_arithmetic, engine::emit::prelude_round, engine::emit::prelude_math,
-                           engine::emit::prelude_exp, engine::emit::prelude_random, engine::emit::prelude_gemm})
+                           engine::emit::prelude_power, engine::emit::prelude_exp, engine::emit::prelude_random,
+                           engine::emit::prelude_gemm})
     text += piece;
   text += kernels;
   ::setenv("SINTER_CXXFLAGS", ("-O1 " + std::string(t.flags)).c_str(), 1);
@@ -465,11 +466,12 @@ void check_math(const engine::run::module& code) {
   };
   check<T>(code, "power" + n, {a.data(), b.data()}, a.size, exact_power, 4);
   // Exponents that all lanes have, which are computed without pow.
-  for (const T by : {T(2), T(1), T(0), T(-0.0), T(-1)}) {
+  for (const T by : {T(2), T(1), T(0), T(-0.0), T(-1), T(3), T(4), T(-2), T(0.5)}) {
     const array<T> same(std::vector<T>(v.size, by));
     check<T>(
         code, "power" + n, {v.data(), same.data()}, v.size,
-        [&](std::size_t i) { return by == 0 ? L(1) : std::pow(static_cast<L>(v[i]), static_cast<L>(by)); }, 1);
+        [&](std::size_t i) { return by == 0 ? L(1) : std::pow(static_cast<L>(v[i]), static_cast<L>(by)); },
+        by == 3 || by == 4 || by == -2 ? 4 : 1);
   }
   check<T>(
       code, "atan2" + n, {a.data(), b.data()}, a.size,
@@ -616,8 +618,8 @@ void check_same_bits(const engine::run::module& code, std::map<std::string, std:
     auto [a, b] = pairs<T>();
     const auto more = values<T>(6007);
     for (std::size_t i = 0; i < more.size(); ++i) {
-      const T exponents[] = {2, T(0.5), 1, 0, -1, 3};
-      a.push_back(more[i]), b.push_back(exponents[random_bits() % 6]);
+      const T exponents[] = {2, T(0.5), 1, 0, -1, 3, 4, -2, 5};
+      a.push_back(more[i]), b.push_back(exponents[random_bits() % 9]);
     }
     return std::pair{array<T>(a), array<T>(b)};
   }();

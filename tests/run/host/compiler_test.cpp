@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "../../stderr_text.hpp"
 #include "../support.hpp"
 
 using namespace sinter;
@@ -393,6 +394,24 @@ TEST_CASE("a changed compiler or other flags mean another kernel") {
     CHECK(support::answer(b[0]) == version);
   }
   CHECK(engine::run::build(sources)[0].from_cache);
+}
+
+TEST_CASE("flags that would change values are left out, with a warning") {
+  const sandbox box;
+  const variable chosen("SINTER_CXXFLAGS", "-Ofast -ffast-math -O1 -ffp-contract=fast -DKEPT");
+  std::vector<std::string> flags;
+  const std::string said = stderr_text([&] {
+    const auto with = engine::run::find_compiler();
+    REQUIRE(with);
+    for (const auto& flag : engine::run::compile_flags(*with)) flags.push_back(flag);
+  });
+  const auto has = [&](const char* flag) { return std::find(flags.begin(), flags.end(), flag) != flags.end(); };
+  for (const char* flag : {"-Ofast", "-ffast-math", "-ffp-contract=fast"}) {
+    CAPTURE(flag);
+    CHECK_FALSE(has(flag));
+    CHECK(support::contains(said, "SINTER_CXXFLAGS: " + std::string(flag) + " would change"));
+  }
+  for (const char* flag : {"-O1", "-DKEPT", "-ffp-contract=off"}) CHECK(has(flag));
 }
 
 TEST_CASE("a program that ignores or reaps its children still gets its kernels") {

@@ -86,6 +86,10 @@ class column_printer {
     for (std::size_t a = 0; a < lanes_; ++a) scratch_.tasks *= k_.axes[a].extent;
   }
 
+  bool is_reduction(int id) const { return at(id).kind == kind::reduce || at(id).kind == kind::arg_reduce; }
+  /// Of an extreme whose row is wanted, a column has the value, of the operand's type, and the row.
+  dtype summed_type(int id) const { return at(id).kind == kind::arg_reduce ? at(at(id).args[0]).type : at(id).type; }
+  static std::string row_of(int id) { return "x" + std::to_string(id); }
   /// A value of which a column has one.
   bool is_column(int id) const { return body_.is_vector(id) && !(at(id).axes & inner_); }
   bool in_rows(const plan::store& s) const {
@@ -136,7 +140,7 @@ class column_printer {
   void columns(int p) {
     series<int> mine;
     for (int id = 0; id < size(); ++id)
-      if (is_column(id) && at(id).stage == p && at(id).kind != kind::reduce) mine.push_back(id);
+      if (is_column(id) && at(id).stage == p && !is_reduction(id)) mine.push_back(id);
     series<const plan::store*> stores;
     for (const auto& s : k_.stores)
       if (!in_rows(s) && at(s.value).stage == p) stores.push_back(&s);
@@ -163,7 +167,7 @@ class column_printer {
     series<const plan::store*> stores;
     sorted_set<int> needed;
     for (int id = 0; id < size(); ++id)
-      if (at(id).kind == kind::reduce && at(at(id).args[0]).stage == p) {
+      if (is_reduction(id) && at(at(id).args[0]).stage == p) {
         reductions.push_back(id);
         need(at(id).args[0], p, needed);
       }
@@ -173,7 +177,7 @@ class column_printer {
         need(s.value, p, needed);
       }
     if (reductions.empty() && stores.empty()) return;
-    for (int id : reductions) declare(id, identity_of(at(id).code, at(id).type));
+    for (int id : reductions) declare(id, identity_of(at(id).code, summed_type(id)));
     series<int> sums;
     for (int id : reductions)
       if (is_f32_sum(at(id)) && rows().value_or(2 * fold_rows + 1) > 2 * fold_rows) {
@@ -190,6 +194,12 @@ class column_printer {
         for (int id : needed) value(id, p, done, tail);
         for (int id : reductions) {
           const std::string sum = column(id) + "[u]";
+          if (at(id).kind == kind::arg_reduce) {
+            const std::string number = "splat<i_of<" + vector_type(summed_type(id)) + ">>(" + index(lanes_ + 1) + ")";
+            out_.line(std::string("take_extreme<") + (at(id).code == ir::op::maximum ? "true" : "false") + ">(" + sum +
+                      ", " + row_of(id) + "[u], " + body_.operand(at(id).args[0], true) + ", " + number + ");");
+            continue;
+          }
           out_.line(sum + " = " + body_.combine(at(id).code, sum, body_.operand(at(id).args[0], true)) + ";");
         }
         for (const auto* s : stores) body_.store(*s, true, tail, streams(*s));
@@ -237,13 +247,15 @@ class column_printer {
   /// Names the vector of columns' values that has been kept.
   void recall(int id, sorted_set<int>& done) {
     if (!is_column(id) || !done.insert(id).second) return;
-    out_.line("const " + vector_type(at(id).type) + " " + body_.name(id) + " = " + column(id) + "[u];");
+    const std::string value = at(id).kind == kind::arg_reduce ? "cv<v_i64>(" + row_of(id) + "[u])" : column(id) + "[u]";
+    out_.line("const " + vector_type(at(id).type) + " " + body_.name(id) + " = " + value + ";");
   }
 
   /// A value of each of the block's vectors of columns.
   void declare(int id, const std::string& start) {
-    const std::string type = vector_type(at(id).type);
+    const std::string type = vector_type(summed_type(id));
     out_.line(type + " " + column(id) + "[" + vectors() + "];");
+    if (at(id).kind == kind::arg_reduce) out_.line("i_of<" + type + "> " + row_of(id) + "[" + vectors() + "] = {};");
     if (!start.empty())
       out_.line("for (int u = 0; u < " + vectors() + "; ++u) " + column(id) + "[u] = splat<" + type + ">(" + start +
                 ");");

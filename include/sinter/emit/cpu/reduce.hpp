@@ -27,8 +27,22 @@ class reduction_printer {
     const auto length = k_.axes[last()].extent.number();
     if (reductions.empty() || k_.body.size() > 24 || (length && *length < 16 * 2 * most_parts)) return 1;
     for (int id : reductions)
-      if (at(id).kind != kind::reduce || (at(id).span != span_of::inner && !(k_.block && has_runs(id)))) return 1;
+      if (!counts_vectors(id) &&
+          (at(id).kind != kind::reduce || (at(id).span != span_of::inner && !(k_.block && has_runs(id)))))
+        return 1;
     return most_parts;
+  }
+
+  /// Whether the position of an extreme is that of its element in the row, so that lanes need to know their vector only. Its
+  /// number is an integer of the element's size.
+  bool counts_vectors(int id) const {
+    if (at(id).kind != kind::arg_reduce || inner_axes_.size() != 1 || k_.block) return false;
+    const auto& where = at(id).at.at;
+    if (where.index >= 0 || !where.offset.is(0)) return false;
+    for (std::size_t a = 0; a < where.stride.size(); ++a)
+      if (!where.stride[a].is(a == last() ? 1 : 0)) return false;
+    const dtype t = at(at(id).args[0]).type;
+    return !is_bool(t) && size_of(compute_type(t)) >= 4;
   }
 
   /// A sum of runs of fold_vectors per part, between begin_run and end_run.
@@ -96,7 +110,14 @@ class reduction_printer {
 
   void begin_reduction(int id, int parts) {
     const auto& i = at(id);
-    if (i.kind == kind::arg_reduce) {
+    if (counts_vectors(id)) {
+      const std::string type = vector_type(at(i.args[0]).type);
+      for (int p = 0; p < parts; ++p) {
+        out_.line(type + " " + part(id, p) + " = splat<" + type + ">(" + identity_of(i.code, at(i.args[0]).type) +
+                  ");");
+        out_.line("i_of<" + type + "> " + vector_of(id, p) + " = {};");
+      }
+    } else if (i.kind == kind::arg_reduce) {
       const dtype t = at(i.args[0]).type;
       out_.line(vector_type(t) + " " + acc(id) + " = splat<" + vector_type(t) + ">(" + identity_of(i.code, t) + ");");
       out_.line("v_i64 x" + number(id) + " = splat<v_i64>(-1);");
@@ -110,6 +131,13 @@ class reduction_printer {
   void accumulate(int id, bool tail) {
     const auto& i = at(id);
     std::string x = body_.operand(i.args[0], true);
+    if (counts_vectors(id)) {
+      const std::string type = vector_type(at(i.args[0]).type), v = "i" + number(static_cast<std::int64_t>(last()));
+      if (tail) x = "keep(" + x + ", n, " + identity_of(i.code, at(i.args[0]).type) + ")";
+      out_.line("take_extreme<" + is_maximum(i) + ">(" + part(id, part_) + ", " + vector_of(id, part_) + ", " + x +
+                ", splat<i_of<" + type + ">>(" + v + "/SINTER_W));");
+      return;
+    }
     if (i.kind == kind::arg_reduce) {
       // A lane takes the new value when it has none, or the value is a more extreme one, or a first NaN.
       instruction where = i;
@@ -149,6 +177,14 @@ class reduction_printer {
 
   void end_reduction(int id, int parts) {
     const auto& i = at(id);
+    if (counts_vectors(id)) {
+      for (int p = 1; p < parts; ++p)
+        out_.line("join_extremes<" + is_maximum(i) + ">(" + acc(id) + ", " + vector_of(id, 0) + ", " + part(id, p) +
+                  ", " + vector_of(id, p) + ");");
+      out_.line("s_i64 " + body_.name(id) + " = first_extreme<" + is_maximum(i) + ">(" + acc(id) + ", " +
+                vector_of(id, 0) + ");");
+      return;
+    }
     if (i.kind == kind::arg_reduce) {
       const dtype t = at(i.args[0]).type;
       const std::string n = number(id);
@@ -401,6 +437,8 @@ class reduction_printer {
     }
     return n;
   }
+  static std::string is_maximum(const instruction& i) { return i.code == ir::op::maximum ? "true" : "false"; }
+  static std::string vector_of(int id, int p) { return "x" + number(id) + (p ? "_" + number(p) : ""); }
   static std::string part(int id, int p) { return p ? acc(id) + "_" + number(p) : acc(id); }
 
   int part_ = 0;

@@ -347,6 +347,36 @@ template <class T> SX typename mem<T>::c load_strided(const T* p, long stride, l
   else for (int l = 0; l < n; ++l) x[l] = ((const s_of<typename mem<T>::r>*)p)[l * stride];
   return decode<T>(x);
 }
+// Every S-th element by permutations of the vectors that hold them: part C brings what is in the C-th of S vectors, of which the last one
+// ends with the last element.
+template <int S, int C> constexpr int every_base = C < S - 1 ? C * SINTER_W : (SINTER_W - 1) * S + 1 - SINTER_W;
+template <int S, int C> constexpr int every_lane(int l) {
+  return l * S < C * SINTER_W ? (C == 1 ? l * S : l) : l * S < (C + 1) * SINTER_W ? SINTER_W + l * S - every_base<S, C> : l;
+}
+template <int S, int C, class R> SX R every_part(const s_of<R>* p, R x) {
+#if __clang__
+  return x;
+#else
+  if constexpr (C == S) return x;
+  else {
+    R y;
+    __builtin_memcpy(&y, p + every_base<S, C>, sizeof y);
+#define SX_F(l) every_lane<S, C>(l)
+    const i_of<R> from = {SX_LANES(SX_F)};
+#undef SX_F
+    return every_part<S, C + 1>(p, (R)__builtin_shuffle(x, y, from));
+  }
+#endif
+}
+template <int S, class T> SX typename mem<T>::c load_every(const T* p) {
+#if __clang__
+  return load_strided(p, S);
+#else
+  typename mem<T>::r x;
+  __builtin_memcpy(&x, p, sizeof x);
+  return decode<T>(every_part<S, 1>((const s_of<typename mem<T>::r>*)p, x));
+#endif
+}
 template <class T> SX typename mem<T>::c load_at(const T* p, v_i64 offset, long n = SINTER_W) {
   typename mem<T>::r x{};
   if (__builtin_constant_p(n) && n == SINTER_W) SX_EACH x[l] = ((const s_of<typename mem<T>::r>*)p)[offset[l]];

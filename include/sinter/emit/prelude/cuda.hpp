@@ -216,8 +216,12 @@ SX_T T power(T a, T b) {
     if (b == 1) return a;
     if (b == 0) return 1;
     if (b == -1) return 1 / a;
-    if constexpr (same<T, s_f32>) return ::powf(a, b);
-    else return ::pow(a, b);
+    if (b == 3) return a * a * a;
+    if (b == 4) return a * a * (a * a);
+    if (b == -2) return 1 / a * (1 / a);
+    if (b == (T)0.5 && a < 0 && a + a == a) return -a;
+    if constexpr (same<T, s_f32>) return b == 0.5f ? ::sqrtf(a) + 0 : ::powf(a, b);
+    else return b == 0.5 ? ::sqrt(a) + 0 : ::pow(a, b);
   } else {
     typedef typename tr<T>::u U;
     if constexpr (tr<T>::kind == 1)

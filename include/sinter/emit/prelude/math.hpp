@@ -40,6 +40,30 @@ SX s_b8 fold_bit_or(v_b8 a) { return fold_bit_or(a.m); }
 SX_T s_of<V> fold_bit_and(V a) { SX_HALVES return a[0]; }
 SX s_b8 fold_bit_and(v_b8 a) { return fold_bit_and(a.m); }
 #undef SX_STEP
+// The first extreme of lanes: `best` has its value, `at` the number of the vector that it was in. A NaN is the most extreme.
+template <bool Max, class V> SX i_of<V> exceeds(V x, V best) {
+  if constexpr (tr<V>::kind == 3) return (i_of<V>)(~(Max ? x <= best : x >= best) & (best == best));
+  else return (i_of<V>)(Max ? x > best : x < best);
+}
+template <bool Max, class V> SX void take_extreme(V& best, i_of<V>& at, V x, i_of<V> number) {
+  const i_of<V> m = exceeds<Max>(x, best);
+  best = m ? x : best;
+  at = m ? number : at;
+}
+// The same of two that each have vectors of their own.
+template <bool Max, class V> SX void join_extremes(V& best, i_of<V>& at, V other, i_of<V> its) {
+  const i_of<V> same = (i_of<V>)((best == other) | ((best != best) & (other != other))) & (i_of<V>)(its < at);
+  const i_of<V> m = exceeds<Max>(other, best) | same;
+  best = m ? other : best;
+  at = m ? its : at;
+}
+// The first position, SINTER_W a vector, of the extreme among the lanes.
+template <bool Max, class V> SX s_i64 first_extreme(V best, i_of<V> at) {
+  const s_of<V> top = Max ? fold_maximum(best) : fold_minimum(best);
+  const i_of<V> m = (i_of<V>)((best == top) | (best != best));
+  const v_i64 p = __builtin_convertvector(at, v_i64) * SINTER_W + lanes();
+  return fold_minimum(__builtin_convertvector(m, v_i64) ? p : splat<v_i64>(~0ul >> 1));
+}
 }  // namespace sx
 )prelude";
 
@@ -252,19 +276,34 @@ SX_UNARY(sin) SX_UNARY(cos) SX_UNARY(tan) SX_UNARY(asin) SX_UNARY(acos) SX_UNARY
 SX_UNARY(sinh) SX_UNARY(cosh) SX_UNARY_64(tanh) SX_UNARY_64(erf) SX_UNARY(erfc)
 SX_BINARY(atan2, atan2)
 SX_BINARY(any_power, pow)
+}  // namespace sx
+)prelude";
+
+/// power of floats.
+inline constexpr std::string_view prelude_power = R"prelude(
+namespace sx {
 // Exponents that rules know have those rules, lane by lane. Should all lanes have one, it is an argument, and so is the branch.
 SX_T bool each_is(V b, s_of<V> x) {
   if constexpr (!tr<V>::vec) return b == x;
   else { SX_EACH if (!(b[l] == x)) return false; return true; }
 }
+SX_T V root(V a) {
+  constexpr s_of<V> infinite = __builtin_inf();
+  return a == -infinite ? splat<V>(infinite) : sqrt(a) + 0;
+}
 #define SX_POWER(V) \
   SX V power(V a, V b) { \
+    constexpr s_of<V> half = 0.5; \
     if (each_is(b, 2)) return a * a; \
     if (each_is(b, 1)) return a; \
     if (each_is(b, 0)) return splat<V>(1); \
     if (each_is(b, -1)) return 1 / a; \
-    const V x = any_power(a, b); \
-    return b == 2 ? a * a : b == 1 ? a : b == 0 ? splat<V>(1) : b == -1 ? 1 / a : x; \
+    if (each_is(b, 3)) return a * a * a; \
+    if (each_is(b, half)) return root(a); \
+    if (each_is(b, 4)) return a * a * (a * a); \
+    if (each_is(b, -2)) return 1 / a * (1 / a); \
+    const V x = any_power(a, b), square = a * a, inverse = 1 / a, small = b == -1 ? inverse : b == -2 ? inverse * inverse : x; \
+    return b == 2 ? square : b == 1 ? a : b == 0 ? splat<V>(1) : b == 3 ? square * a : b == 4 ? square * square : b == half ? root(a) : small; \
   }
 SX_POWER(s_f32) SX_POWER(s_f64) SX_POWER(v_f32) SX_POWER(v_f64)
 }  // namespace sx

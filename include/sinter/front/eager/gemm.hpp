@@ -47,6 +47,7 @@ inline constexpr int tile_rows = 6;
 #define SINTER_GEMM_TILE(NAME, TARGET, BYTES)                                                                \
   template <class Acc>                                                                                       \
   TARGET void NAME(std::int64_t depth, const Acc* a, const Acc* b, Acc* c, std::int64_t stride) {            \
+    SINTER_FUSED                                                                                             \
     typedef Acc vec __attribute__((vector_size(BYTES)));                                                     \
     typedef Acc loose __attribute__((vector_size(BYTES), aligned(sizeof(Acc)), may_alias));                  \
     constexpr int lanes = BYTES / static_cast<int>(sizeof(Acc));                                             \
@@ -60,11 +61,25 @@ inline constexpr int tile_rows = 6;
     SINTER_TILE_STORE(1) SINTER_TILE_STORE(2) SINTER_TILE_STORE(3) SINTER_TILE_STORE(4) SINTER_TILE_STORE(5) \
   }
 
+// Products and sums of tiles are fused, by compilers of which base/floats_begin.hpp asks otherwise too.
+#if defined(__clang__)
+#define SINTER_FUSED _Pragma("clang fp contract(fast)")
+#else
+#define SINTER_FUSED
+#endif
+#if defined(SINTER_FLOATS_PUSHED)
+#pragma GCC push_options
+#pragma GCC optimize("fp-contract=fast")
+#endif
 SINTER_GEMM_TILE(tile_16, , 16)
 #if defined(__x86_64__)
 SINTER_GEMM_TILE(tile_32, __attribute__((target("avx2,fma"))), 32)
 SINTER_GEMM_TILE(tile_64, __attribute__((target("avx512f,avx512dq"))), 64)
 #endif
+#if defined(SINTER_FLOATS_PUSHED)
+#pragma GCC pop_options
+#endif
+#undef SINTER_FUSED
 #undef SINTER_GEMM_TILE
 #undef SINTER_TILE_ROW
 #undef SINTER_TILE_STORE
@@ -221,9 +236,32 @@ void few_rows(const matrix<const T>& a, const matrix<const T>& b, const matrix<A
   }
 }
 
+/// Products of at most so many terms in all are plain loops: they end before packing would have begun.
+inline constexpr std::int64_t tiny_terms = 1 << 12;
+
+template <class Acc, class T>
+void tiny(const matrix<const T>& a, const matrix<const T>& b, const matrix<Acc>& c) {
+  for (std::int64_t i = 0; i < c.rows; ++i) {
+    for (std::int64_t k = 0; k < a.cols; ++k) {
+      const Acc factor = static_cast<Acc>(a.at(i, k));
+      const T* const right = b.data + k * b.row_stride;
+      Acc* const to = &c.at(i, 0);
+      if (b.col_stride == 1 && c.col_stride == 1) {
+#pragma omp simd
+        for (std::int64_t j = 0; j < c.cols; ++j) to[j] += factor * static_cast<Acc>(right[j]);
+      } else {
+        for (std::int64_t j = 0; j < c.cols; ++j)
+          to[j * c.col_stride] += factor * static_cast<Acc>(right[j * b.col_stride]);
+      }
+    }
+  }
+}
+
 template <class Acc, class T>
 void accumulate(const matrix<const T>& a, const matrix<const T>& b, const matrix<Acc>& c) {
   if (a.rows == 0 || b.cols == 0 || a.cols == 0) return;
+  if (a.rows <= tiny_terms && b.cols <= tiny_terms && a.cols <= tiny_terms / (a.rows * b.cols))
+    return tiny<Acc, T>(a, b, c);
   if (a.rows < 4) return few_rows<Acc, T>(a, b, c);
   if (b.cols < 4) return few_rows<Acc, T>(b.transposed(), a.transposed(), c.transposed());
   blocked<Acc, T>(a, b, c);

@@ -33,7 +33,7 @@ double sum_exp(const T* x, std::int64_t n, T shift) {
   (a + b).store(lanes);
   double sum = 0;
   for (const T v : lanes) sum += v;
-  for (; i < n; ++i) sum += std::exp(x[i] - shift);
+  for (; i < n; ++i) sum += vocabulary::exp(x[i] - shift);
   return sum;
 }
 
@@ -52,7 +52,7 @@ void sum_exp_columns(const T* x, std::int64_t rows, std::int64_t stride, std::in
     for (int k = 0; k < width; ++k) sum[j + k] += lanes[k];
   }
   for (; j < n; ++j)
-    for (std::int64_t r = 0; r < rows; ++r) sum[j] += std::exp(x[r * stride + j] - shift[j]);
+    for (std::int64_t r = 0; r < rows; ++r) sum[j] += vocabulary::exp(x[r * stride + j] - shift[j]);
 }
 
 /// C of totals and as many elements.
@@ -72,7 +72,8 @@ struct exp_total {
   /// Makes the sum relative to the larger of the maximum and `x`.
   void raise(T x) {
     const T to = combine<ir::op::maximum>(max, x);
-    if (to != max && std::isfinite(to)) sum *= std::exp(static_cast<double>(max) - static_cast<double>(to));
+    if (sum != 0 && to != max && vocabulary::isfinite(to))
+      sum *= std::exp(static_cast<double>(max) - static_cast<double>(to));
     max = to;
   }
 };
@@ -86,11 +87,11 @@ void add_exp_rows(const T* x, std::int64_t rows, std::int64_t stride, std::int64
   for (std::int64_t r = 1; r < rows; ++r) combine_elements<ir::op::maximum>(x + r * stride, n, max);
   for (std::int64_t j = 0; j < n; ++j) {
     totals[j].raise(max[j]);
-    shift[j] = std::isfinite(totals[j].max) ? totals[j].max : T(0);
+    shift[j] = vocabulary::isfinite(totals[j].max) ? totals[j].max : T(0);
   }
   sum_exp_columns(x, rows, stride, n, shift, sum);
   for (std::int64_t j = 0; j < n; ++j)
-    if (std::isfinite(totals[j].max)) totals[j].sum += sum[j];
+    if (vocabulary::isfinite(totals[j].max)) totals[j].sum += sum[j];
 }
 
 /// log(sum(exp(x))) of f32 or f64; the maximum where that is not finite.
@@ -105,7 +106,7 @@ struct logsumexp_reduction : block_source<T> {
   }
   static Out result(const Total& t) {
     return static_cast<Out>(
-        static_cast<T>(std::isfinite(t.max) ? static_cast<double>(t.max) + std::log(t.sum) : t.max));
+        static_cast<T>(vocabulary::isfinite(t.max) ? static_cast<double>(t.max) + std::log(t.sum) : t.max));
   }
 
   Total over_rows(const reduction_space& s, const walker& of, walker& along, cursor* at, std::int64_t begin,
@@ -113,7 +114,7 @@ struct logsumexp_reduction : block_source<T> {
     Total total;
     this->each_block(s, of, along, at, begin, end, [&](const T* x, std::int64_t n, std::int64_t) {
       total.raise(reduce_elements<ir::op::maximum>(x, n));
-      if (std::isfinite(total.max)) total.sum += sum_exp(x, n, total.max);
+      if (vocabulary::isfinite(total.max)) total.sum += sum_exp(x, n, total.max);
     });
     return total;
   }

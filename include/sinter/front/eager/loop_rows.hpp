@@ -1,6 +1,8 @@
 // front/eager/loop_rows.hpp: the walk over the rows of an eager loop, which all expressions share.
 #pragma once
 
+#include <cstdlib>
+
 #include "loop.hpp"
 
 namespace sinter::detail {
@@ -24,11 +26,47 @@ SINTER_API walker::walker(const std::int64_t* extent, int first, int last, const
   seek(position);
 }
 
+/// Whether some leaf's elements lie further apart along the last axis than along the one before: a transposed read.
+inline bool reads_across(const space& s, const leaf* leaves, int count) {
+  constexpr std::int64_t few = 16, line = 64;
+  const int axis = s.rank - 1;
+  if (axis < 1 || s.extent[axis] < few || s.extent[axis - 1] < few) return false;
+  return std::any_of(leaves, leaves + count, [&](const leaf& l) {
+    const std::int64_t along = std::abs(l.stride[axis]), down = std::abs(l.stride[axis - 1]);
+    return along >= line && down > 0 && down < along;
+  });
+}
+
+/// for_each_row in blocks of the last two axes, so that a cache line and a page are read while they are near.
+inline void for_each_block(const space& s, const leaf* leaves, int count, const void* e, row_function f, char* out,
+                           std::int64_t element) {
+  constexpr std::int64_t block_rows = 32, block_columns = 64;
+  const int axis = s.rank - 1;
+  const std::int64_t rows = s.extent[axis - 1], columns = s.extent[axis], total = s.size(),
+                     blocks = (rows + block_rows - 1) / block_rows;
+  parallel(total / rows / columns * blocks, total, [&](std::int64_t begin, std::int64_t end) {
+    walker of(s.extent, 0, axis - 1, leaves, count, begin / blocks), down(s.extent, axis - 1, axis, leaves, count, 0);
+    std::vector<cursor> at(static_cast<std::size_t>(count));
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t low = i % blocks * block_rows, high = std::min(rows, low + block_rows);
+      for (std::int64_t c = 0; c < columns; c += block_columns)
+        for (std::int64_t r = low; r < high; ++r) {
+          down.seek(r);
+          place(at.data(), leaves, count, axis, of, down);
+          f(e, at.data(), c, std::min(columns, c + block_columns),
+            out + ((i / blocks * rows + r) * columns + c) * element);
+        }
+      if (i % blocks == blocks - 1) of.next();
+    }
+  });
+}
+
 SINTER_API void for_each_row(space s, leaf* leaves, int count, const void* e, row_function f, char* out,
                              std::int64_t element) {
   const std::int64_t total = s.size();
   if (total == 0) return;
   s.rank = collapse(s.extent, 0, s.rank, leaves, count);
+  if (reads_across(s, leaves, count)) return for_each_block(s, leaves, count, e, f, out, element);
   const int outer = s.rank > 0 ? s.rank - 1 : 0, axis = s.rank - 1;
   const std::int64_t inner = s.rank > 0 ? s.extent[outer] : 1;
   parallel(total, total, [&](std::int64_t begin, std::int64_t end) {

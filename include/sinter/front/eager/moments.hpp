@@ -17,8 +17,8 @@ struct moments {
   /// Of numbers whose differences from `shift` sum to `sum`, and the squares of these to `square`.
   moments(double n, double shift, double sum, double square)
       : count(n), mean(shift + sum / n), squares(square - sum * sum / n) {
-    if (squares < 0) squares = 0;                                    // what rounding leaves of equal numbers
-    if (std::isinf(square) && std::isfinite(sum)) squares = square;  // not less what is infinite, too
+    if (squares < 0) squares = 0;  // what rounding leaves of equal numbers
+    if (vocabulary::isinf(square) && vocabulary::isfinite(sum)) squares = square;  // not less what is infinite, too
   }
 };
 
@@ -71,7 +71,7 @@ void add_shifted(const T* x, std::int64_t n, T shift, double& sum, double& squar
   for (; i < n; ++i) {
     const T d = x[i] - shift;
     a += d;
-    b += d * d;
+    b += vocabulary::rounded(d * d);
   }
   sum += a;
   square += b;
@@ -93,7 +93,7 @@ void add_shifted_columns(const T* x, std::int64_t rows, std::int64_t n, const T*
     for (std::int64_t r = 0; r < rows; ++r) {
       const T d = x[r * n + j] - shift[j];
       sum[j] += d;
-      square[j] += d * d;
+      square[j] += vocabulary::rounded(d * d);
     }
 }
 

@@ -32,6 +32,9 @@ inline constexpr std::int64_t reduce_chunk = 1 << 15;
 /// Neighbouring results that are accumulated together when the innermost axis is kept.
 inline constexpr std::int64_t reduce_columns = 256;
 
+/// Rows of at most so many elements are reduced step by step, many rows at a time.
+inline constexpr std::int64_t short_row = 16;
+
 template <ir::op C, class T>
 using total_type = std::conditional_t<std::is_floating_point_v<T> && (C == ir::op::add || C == ir::op::mul), double, T>;
 
@@ -79,6 +82,20 @@ void combine_row(const void* expression, const cursor* at, std::int64_t begin, s
         const auto x = v(e, begin);
         simd::apply_row<C, stored<E, T>>(decltype(v(e, 0))::load(to), x).store(to);
       }
+      if (!v.ok) {  // what lies apart is computed first, and combined in vectors all the same
+        using R = stored<E, T>;
+        const row<leaf_count<E>> r(at);
+        alignas(64) R values[64];
+        for (std::int64_t n = 0; begin + width <= end; begin += n, totals += n) {
+          n = std::min<std::int64_t>(64, (end - begin) / width * width);
+          for (std::int64_t i = 0; i < n; ++i) values[i] = static_cast<R>(value_at<0>(e, r, begin + i));
+          for (std::int64_t i = 0; i < n; i += width) {
+            auto* to = reinterpret_cast<R*>(totals + i);
+            using vector = decltype(v(e, 0));
+            simd::apply_row<C, R>(vector::load(to), vector::load(values + i)).store(to);
+          }
+        }
+      }
     }
   }
   const row<leaf_count<E>> r(at);
@@ -92,7 +109,8 @@ struct reduction_space {
   std::int64_t extent[max_rank] = {};
   int kept = 0, first = 0, last = 0;
   std::int64_t results = 1, reduced = 1;
-  bool columns = false;  ///< the innermost axis of the expression is kept
+  bool columns =
+      false;  ///< loops run along the innermost kept axis: it is the innermost of the expression, or rows are short
 
   SINTER_API reduction_space(leaf* bound, int leaf_count, const std::int64_t* extents, int rank, const int* axes,
                              int axis_count);

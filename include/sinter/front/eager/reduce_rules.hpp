@@ -25,7 +25,8 @@ SINTER_API reduction_space::reduction_space(leaf* bound, int leaf_count, const s
   }
   int innermost = rank - 1;
   while (innermost > 0 && extents[innermost] == 1) --innermost;
-  columns = innermost >= 0 && !is_reduced(innermost);
+  // Of short rows, too, one step of each is taken after the other.
+  columns = (innermost >= 0 && !is_reduced(innermost)) || reduced <= short_row;
   kept = collapse(extent, 0, first, leaves, count);
   last = first + collapse(extent, first, to, leaves, count);
 }

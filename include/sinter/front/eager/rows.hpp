@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "logsumexp.hpp"
@@ -67,7 +68,9 @@ struct softmax_rows {
   using vector = simd::vec<T>;
   using Total = exp_total<T>;
 
-  static T by(const Total& t) { return std::isfinite(t.max) ? Of::by(t.sum) : std::numeric_limits<T>::quiet_NaN(); }
+  static T by(const Total& t) {
+    return vocabulary::isfinite(t.max) ? Of::by(t.sum) : std::numeric_limits<T>::quiet_NaN();
+  }
   void operator()(T* y, std::int64_t n, const cursor*) const {
     const T max = reduce_elements<ir::op::maximum>(y, n);
     const vector shift(max),
@@ -182,7 +185,39 @@ struct row_work {
     }
     w.f->finish(y, p.rows, stride, n, totals);
   }
+  /// Short rows as columns, whose elements lie a row apart: computed beside one another, then moved where they go.
+  static void short_rows(const void* self, const panel& p) {
+    const auto& w = *static_cast<const row_work*>(self);
+    const std::int64_t n = p.high - p.low;
+    alignas(64) T y[short_row * reduce_columns];
+    typename F::Total totals[reduce_columns];
+    for (std::int64_t r = 0; r < p.rows; ++r) fill_row<E>(w.e, p.row(r) + 1, p.low, p.high, y + r * n);
+    w.f->add(y, p.rows, n, n, totals);
+    w.f->finish(y, p.rows, n, n, totals);
+    T* const out = to(p.row(0)[0]) + p.low * p.rows;
+    for (std::int64_t j = 0; j < n; ++j)
+      for (std::int64_t r = 0; r < p.rows; ++r) out[j * p.rows + r] = y[r * n + j];
+  }
 };
+
+/// Makes a space of rows along its last axis one of columns along the axis before, with others merged into that; false where
+/// rows are long or few.
+inline bool columns_of_short_rows(space& s, leaf* leaves, int count) {
+  const int last = s.rank - 1;
+  if (s.extent[last] > short_row) return false;
+  const int kept = collapse(s.extent, 0, last, leaves, count);
+  if (kept == 0 || s.extent[kept - 1] < 8) {
+    s.extent[kept] = s.extent[last];
+    for (int k = 0; k < count; ++k) leaves[k].stride[kept] = leaves[k].stride[last];
+    s.rank = kept + 1;
+    return false;
+  }
+  s.extent[kept] = std::exchange(s.extent[kept - 1], s.extent[last]);
+  for (int k = 0; k < count; ++k)
+    leaves[k].stride[kept] = std::exchange(leaves[k].stride[kept - 1], leaves[k].stride[last]);
+  s.rank = kept + 1;
+  return true;
+}
 
 /// f of e along `axis`, with what else f reads, as a tensor of Shape; null where a tensor is on a GPU, where the others do not
 /// broadcast to e's shape, and where there is nothing.
@@ -221,8 +256,11 @@ std::optional<tensor<typename E::value_type, Shape>> eager_rows(const char* op, 
       leaves[0].stride[i] = i + 1 < E::rank ? leaves[0].stride[i + 1] * s.extent[i + 1] : step;
     bind_leaves(list, E::rank, leaves + 1);
     const row_work<E, F> w{&e, &f};
-    if constexpr (requires { &F::finish; })
+    if constexpr (requires { &F::finish; }) {
       if (axis != E::rank - 1) return for_each_panel(s, leaves, count, axis, &w, &row_work<E, F>::columns), result;
+      if (columns_of_short_rows(s, leaves, count))
+        return for_each_panel(s, leaves, count, s.rank - 2, &w, &row_work<E, F>::short_rows), result;
+    }
     for_each_whole_row(s, leaves, count, &w, &row_work<E, F>::row);
     return result;
   }

@@ -81,7 +81,7 @@ SINTER_X(^)
 
 template <class T>
 SINTER_INLINE vec<T> operator*(vec<T> a, vec<T> b) {
-  if constexpr (std::is_floating_point_v<T>) return a.v * b.v;
+  if constexpr (std::is_floating_point_v<T>) return typename vec<T>::batch(vocabulary::rounded((a.v * b.v).data));
   else return lanes<T>([](T x, T y) { return vocabulary::apply_row<ir::op::mul, T>(x, y); }, a, b);
 }
 
@@ -202,7 +202,6 @@ SINTER_INLINE vec<T> divide(vec<T> a, vec<T> b) {
     return lanes<T>([](T x, T y) { return static_cast<T>(vocabulary::NAME(x, y)); }, a, b); \
   }
 SINTER_X(remainder)
-SINTER_X(power)
 SINTER_X(shift_left)
 SINTER_X(shift_right)
 SINTER_X(atan2)
@@ -214,6 +213,29 @@ template <class T>
 SINTER_INLINE vec<T> sqrt(vec<T> a) {
   return xsimd::sqrt(a.v);
 }
+template <class T>
+__attribute__((noinline)) vec<T> any_power(vec<T> a, vec<T> b) {
+  return lanes<T>([](T x, T y) { return vocabulary::power(x, y); }, a, b);
+}
+/// The exponents of vocabulary::power where all lanes have one, as a number's copies have.
+template <class T>
+SINTER_INLINE vec<T> power(vec<T> a, vec<T> b) {
+  if constexpr (std::is_floating_point_v<T>) {
+    const auto each = [&](double x) { return xsimd::all(b.v == typename vec<T>::batch(static_cast<T>(x))); };
+    const vec<T> one(T(1));
+    if (each(2)) return a * a;
+    if (each(3)) return a * a * a;
+    if (each(0.5)) {
+      const vec<T> infinite(std::numeric_limits<T>::infinity());
+      return select(equal(a, negate(infinite)), infinite, sqrt(a) + vec<T>(T(0)));
+    }
+    if (each(-1)) return divide(one, a);
+    if (each(4)) return a * a * (a * a);
+    if (each(-2)) return divide(one, a) * divide(one, a);
+  }
+  return any_power(a, b);
+}
+
 template <class T>
 SINTER_INLINE vec<T> rsqrt(vec<T> a) {
   return typename vec<T>::batch(T(1)) / xsimd::sqrt(a.v);
@@ -282,11 +304,11 @@ template <class T>
 __attribute__((noinline)) vec<T> erf(vec<T> a) {
   if constexpr (sizeof(T) == 4)
     if (xsimd::all(xsimd::abs(a.v) <= typename vec<T>::batch(9))) return xsimd::erf(a.v);
-  return lanes<T>([](T x) { return std::erf(x); }, a);
+  return lanes<T>([](T x) { return vocabulary::erf(x); }, a);
 }
 template <class T>
 SINTER_INLINE vec<T> erfc(vec<T> a) {
-  return lanes<T>([](T x) { return std::erfc(x); }, a);
+  return lanes<T>([](T x) { return vocabulary::erfc(x); }, a);
 }
 
 template <class T>

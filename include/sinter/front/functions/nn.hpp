@@ -114,7 +114,7 @@ auto eager_row_losses(const Z& z, const Labels& labels, location at) {
   for_each_chosen(z, chosen, at, [&](std::int64_t row, T x) {
     const auto& t = totals[static_cast<std::size_t>(row)];
     const double below = static_cast<double>(t.max) - static_cast<double>(x);
-    out[row] = std::isfinite(t.max) ? below + std::log(t.sum) : std::numeric_limits<double>::quiet_NaN();
+    out[row] = vocabulary::isfinite(t.max) ? below + std::log(t.sum) : std::numeric_limits<double>::quiet_NaN();
   });
   return loss;
 }

@@ -7,6 +7,7 @@
 
 #include "../../base/sorted.hpp"
 #include "../../ir/define.hpp"
+#include "../../ir/vocabulary.hpp"
 #include "../backends/code.hpp"
 
 namespace sinter::engine::detail {
@@ -115,7 +116,7 @@ class shaken {
     // Kernels compute f16 in f32, where what overflows here is a number.
     if (n.type == dtype::f16)
       for (double& v : out.f)
-        if (std::isinf(v)) v = std::copysign(65536.0 * (1 + sample_), v);
+        if (vocabulary::isinf(v)) v = std::copysign(65536.0 * (1 + sample_), v);
     move(out, spread, units, unit, id);
   }
 
@@ -143,7 +144,7 @@ class shaken {
       const double by = static_cast<double>(bits >> 12) * 0x1p-52;  // in [0, 1)
       const double sign = bits & 1 ? 1 : -1;
       double& v = x.f[i];
-      if (std::isfinite(v))
+      if (vocabulary::isfinite(v))
         v += sign * (0.5 + by / 2) * ((spread.empty() ? 0 : spread[i]) + units * unit * std::fabs(v));
     }
   }
@@ -191,17 +192,17 @@ class judge {
         double spread = 0;
         for (const auto* m : moved) {
           const double v = m->f[i];
-          if (v == w || (std::isnan(v) && std::isnan(w))) continue;
+          if (v == w || (vocabulary::isnan(v) && vocabulary::isnan(w))) continue;
           const double by = std::fabs(v - w);
-          decided = decided && std::isfinite(by);
+          decided = decided && vocabulary::isfinite(by);
           spread = std::max(spread, by);
         }
         const double least = want.type == dtype::f16 ? 0x1p-24 : want.type == dtype::f64 ? 0x1p-1000 : 0x1p-120;
-        same = g == w || (std::isnan(g) && std::isnan(w)) ||
+        same = g == w || (vocabulary::isnan(g) && vocabulary::isnan(w)) ||
                std::fabs(g - w) <= 8 * spread + 2 * unit_of(want.type) * std::fabs(w) + least;
         // Beyond the largest number it is a matter of rounding.
         const double most = want.type == dtype::f16 ? 65504.0 : want.type == dtype::f64 ? 0x1p1023 : 0x1p127;
-        if (std::fabs(w) + 8 * spread > most && std::isfinite(w)) decided = false;
+        if (std::fabs(w) + 8 * spread > most && vocabulary::isfinite(w)) decided = false;
       } else {
         for (const auto* m : moved) decided = decided && m->i[i] == want.i[i];
         same = got.i[i] == want.i[i];

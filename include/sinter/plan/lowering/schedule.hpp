@@ -20,6 +20,8 @@ inline constexpr int most_columns = 128, least_columns = 16;
 /// What a block has one of for each column, and room to add sums up: it may be on the stack four times, for whole blocks and the
 /// last one, for columns that are kept and those that are too long.
 inline constexpr std::int64_t most_column_bytes = 10 << 10;
+/// Rows of at most so many elements are reduced as columns are.
+inline constexpr std::int64_t most_short_row = 8;
 /// Columns from here on are longer than a thread's share of the caches.
 inline constexpr std::int64_t longest_column = 8192;
 /// Tasks that give threads enough to share.
@@ -276,29 +278,55 @@ inline void schedule_rows(kernel& k, std::span<const std::int64_t> hints, const 
   choose_chunks(k, hints);
 }
 
-/// The axes that all reductions run along, if they are the same and the last axis is kept; otherwise 0.
-inline std::uint32_t reduced_above_columns(const kernel& k) {
+/// Whether the position of an extreme is that of its element along one axis, of a type whose lanes can count them.
+inline bool counts_along(const kernel& k, const instruction& i) {
+  const auto& where = i.at.at;
+  bool along = i.over.size() == 1 && where.index < 0 && where.offset.is(0);
+  for (std::size_t a = 0; along && a < where.stride.size(); ++a)
+    along = where.stride[a].is(static_cast<int>(a) == i.over[0] ? 1 : 0);
+  const dtype t = k.body[static_cast<std::size_t>(i.args[0])].type;
+  return along && !is_bool(t) && (is_float(t) || size_of(t) >= 4);
+}
+inline bool has_extremes(const kernel& k) {
+  return std::any_of(k.body.begin(), k.body.end(), [](const auto& i) { return i.kind == kind::arg_reduce; });
+}
+
+/// The axes that all reductions run along, if they are the same; otherwise 0.
+inline std::uint32_t reduced_axes(const kernel& k) {
   std::uint32_t reduced = 0;
   for (const auto& i : k.body) {
     std::uint32_t over = 0;
     for (int a : i.over) over |= 1u << a;
-    if (i.kind == kind::arg_reduce || (over && reduced && over != reduced)) return 0;
+    if ((i.kind == kind::arg_reduce && !counts_along(k, i)) || (over && reduced && over != reduced)) return 0;
     reduced |= over;
   }
   for (const auto& s : k.stores)
     if (s.accumulate) return 0;
-  return reduced && !(reduced >> (k.axes.size() - 1)) ? reduced : 0;
+  return reduced;
+}
+
+/// Whether rows along the last axis are so short that vectors run across them: a vector along them would be nearly empty.
+inline bool has_short_rows(const kernel& k, std::uint32_t reduced) {
+  dim length = 1;
+  bool keeps = false;
+  for (std::size_t a = 0; a < k.axes.size(); ++a) {
+    keeps |= !(reduced >> a & 1u);
+    if (reduced >> a & 1u) length *= k.axes[a].extent;
+  }
+  return keeps && (reduced >> (k.axes.size() - 1) & 1u) &&
+         length.number().value_or(most_short_row + 1) <= most_short_row;
 }
 
 /// How many columns a block has; 0 where the rows' own nests are faster: few columns, long ones, or reads along them.
-inline int column_block(const kernel& k) {
+inline int column_block(const kernel& k, bool short_rows) {
   const std::size_t lanes = k.vector_axis();
   const std::int64_t width = k.axes[lanes].hint;
   const std::uint32_t inner = k.mask(role::inner), contiguous = contiguous_axes(k);
   std::int64_t rows = 1, others = 1;
   for (std::size_t a = 0; a < k.axes.size(); ++a)
     if (a != lanes) (a > lanes ? rows : others) = (dim(a > lanes ? rows : others) * k.axes[a].hint).evaluate({});
-  if (width < least_columns || rows > longest_column || ((contiguous & inner) && !(contiguous >> lanes & 1u))) return 0;
+  const bool along = (contiguous & inner) && !(contiguous >> lanes & 1u);
+  if (width < least_columns || rows > longest_column || (along && !short_rows)) return 0;
   int block = most_columns;
   const auto tasks = [&] { return (dim(others) * ((width + block - 1) / block)).evaluate({}); };
   while (block > width || (block > most_columns / 2 && tasks() < few_tasks)) block /= 2;
@@ -311,13 +339,14 @@ inline std::int64_t column_bytes(const kernel& k) {
   std::int64_t bytes = 0;
   for (const auto& i : k.body)
     if (!(i.axes & inner) && (i.axes >> k.vector_axis() & 1u))
-      bytes += static_cast<std::int64_t>(std::max<std::size_t>(size_of(i.type), 4)) + (i.kind == kind::reduce ? 16 : 0);
+      bytes += static_cast<std::int64_t>(std::max<std::size_t>(size_of(i.type), 4)) + (is_reduction(i) ? 16 : 0);
   return bytes * k.columns;
 }
 
 /// Vectors along the last kept axis; blocks of these columns take the passes over the reduced axes. False where that does
 /// not pay, or not every value is a column's.
-inline bool schedule_columns(kernel& k, std::uint32_t reduced, std::span<const std::int64_t> hints) {
+inline bool schedule_columns(kernel& k, std::uint32_t reduced, std::span<const std::int64_t> hints,
+                             bool short_rows = false) {
   series<std::size_t> order;
   for (auto r : {role::outer, role::inner})
     for (std::size_t a = 0; a < k.axes.size(); ++a)
@@ -327,7 +356,7 @@ inline bool schedule_columns(kernel& k, std::uint32_t reduced, std::span<const s
     if (mergeable(k, a - 1)) merge(k, a - 1);
   for (axis& a : k.axes) a.hint = a.extent.evaluate(hints);
   k.columns = most_columns;
-  k.columns = column_block(k);
+  k.columns = column_block(k, short_rows);
   while (k.columns > least_columns && column_bytes(k) > most_column_bytes) k.columns /= 2;
   if (!k.columns || column_bytes(k) > most_column_bytes) return false;
   const std::size_t lanes = k.vector_axis();
@@ -359,9 +388,15 @@ SINTER_API void schedule(kernel& k, std::span<const std::int64_t> hints, const t
     return;
   }
   if (k.is_scan()) return detail::assign_scan_roles(k);
-  const std::uint32_t reduced = t.rows_over_threads ? 0 : detail::reduced_above_columns(k);
+  const std::uint32_t reduced = t.rows_over_threads ? 0 : detail::reduced_axes(k);
   if (!reduced) return detail::schedule_rows(k, hints, t);
   const kernel lowered = k;
+  const bool rows = reduced >> (k.axes.size() - 1) & 1u, short_rows = detail::has_short_rows(k, reduced);
+  if (rows || detail::has_extremes(k)) {
+    if ((short_rows || !rows) && detail::schedule_columns(k, reduced, hints, short_rows)) return;
+    k = lowered;
+    return detail::schedule_rows(k, hints, t);
+  }
   try {
     detail::schedule_rows(k, hints, t);
   } catch (const refusal&) {

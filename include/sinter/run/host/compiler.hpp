@@ -185,7 +185,21 @@ class compiler_patience {
   std::unordered_map<std::string, std::chrono::duration<double>> spent_;
 };
 
-/// The arguments that decide what a kernel's text becomes; part of its cache key.
+namespace detail {
+/// Flags of g++ and clang++ under which arithmetic is another one than docs/semantics.md describes. Linking with some of them
+/// flushes the whole process's subnormal numbers.
+inline bool changes_values(std::string_view flag) {
+  for (const std::string_view whole :
+       {"-Ofast", "-ffast-math", "-funsafe-math-optimizations", "-fassociative-math", "-freciprocal-math",
+        "-ffinite-math-only", "-fno-signed-zeros", "-fno-honor-nans", "-fno-honor-infinities", "-fapprox-func",
+        "-fsingle-precision-constant", "-mdaz-ftz", "-mfpmath=387", "-fno-wrapv", "-ftrapv", "-fstrict-aliasing"})
+    if (flag == whole) return true;
+  return flag.starts_with("-ffp-contract=") || flag.starts_with("-ffp-model=");
+}
+}  // namespace detail
+
+/// The arguments that decide what a kernel's text becomes; part of its cache key. Flags of SINTER_CXXFLAGS that would change values
+/// are left out, with a warning.
 SINTER_API series<std::string> compile_flags(const host_compiler& with) {
   series<std::string> flags = {
     "-std=c++20",
@@ -213,7 +227,9 @@ SINTER_API series<std::string> compile_flags(const host_compiler& with) {
   const std::string extra = detail::environment("SINTER_CXXFLAGS");
   for (std::size_t at = 0; at < extra.size();) {
     const std::size_t end = std::min(extra.find(' ', at), extra.size());
-    if (end > at) flags.push_back(extra.substr(at, end - at));
+    if (const std::string flag = extra.substr(at, end - at); detail::changes_values(flag))
+      logs::warn_once("SINTER_CXXFLAGS: " + flag + " would change what kernels compute, and is left out");
+    else if (!flag.empty()) flags.push_back(flag);
     at = end + 1;
   }
   // Kernels use no part of the C++ library, and linking it costs more than compiling a small kernel.

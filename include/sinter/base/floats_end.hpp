@@ -1,0 +1,7 @@
+// base/floats_end.hpp: ends what floats_begin.hpp begins.
+#if defined(__clang__)
+#pragma float_control(pop)
+#elif defined(SINTER_FLOATS_PUSHED)
+#pragma GCC pop_options
+#undef SINTER_FLOATS_PUSHED
+#endif
