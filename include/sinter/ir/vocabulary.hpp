@@ -134,7 +134,8 @@ template <class T>
 constexpr T abs(T a) {
   if constexpr (std::is_unsigned_v<T>) return a;
   else if constexpr (is_whole<T>) return a < 0 ? negate(a) : a;
-  else return SINTER_LIBM(fabs, T, (a));
+  else if constexpr (sizeof(T) == 4) return static_cast<T>(__builtin_fabsf(a));
+  else return static_cast<T>(__builtin_fabs(a));
 }
 
 // clang-format off
