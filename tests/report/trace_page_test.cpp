@@ -8,6 +8,8 @@
 
 #include <sinter/sinter.hpp>
 
+#include "../paths.hpp"
+
 using namespace sinter;
 
 namespace {
