@@ -1,7 +1,7 @@
 #!/bin/sh
 # run.sh: the newcomer's commands.
 #   ./run.sh demo    build and run the digits example; what follows is passed on to it
-#   ./run.sh test    build and run the test suite; what follows is passed on to ctest
+#   ./run.sh test    build and run the test suite; what follows is passed on to ctest. First --all: also what CI leaves out
 #   ./run.sh bench   build and run the benchmarks
 set -eu
 cd "$(dirname "$0")"
@@ -17,6 +17,9 @@ has() { command -v "$1" >/dev/null 2>&1; }
 
 # True when the compiler finds a header.
 has_header() { printf '#include <%s>\n' "$1" | ${CXX:-c++} -std=c++20 -E -x c++ - >/dev/null 2>&1; }
+
+# True when the first exists: a pattern that matches nothing stands for itself.
+has_file() { [ -e "$1" ]; }
 
 # need PACKAGE CHECK...: notes a Debian package when the check fails.
 missing=
@@ -36,6 +39,10 @@ install_missing() {
   if [ "$1" = test ]; then
     need doctest-dev has_header doctest/doctest.h
     need python3 has python3
+  fi
+  if [ "$everything" = yes ]; then
+    need clang has clang++
+    need libomp-dev has_file /usr/lib/llvm-*/lib/libomp.so
   fi
   [ -n "$missing" ] || return 0
   root=
@@ -76,15 +83,38 @@ quietly() {
 
 # configure FOLDER ARGUMENTS...: with Ninja, unless the folder was made with another generator.
 configure() {
+  . cmake/caches.sh
   folder=$1
   shift
   if [ ! -f "$folder/CMakeCache.txt" ]; then set -- -G Ninja "$@"; fi
   quietly cmake -B "$folder" "$@"
 }
 
+# suite PRESET CTEST_ARGUMENTS...: builds a preset that is configured and runs its tests.
+suite() {
+  preset=$1
+  shift
+  cmake --build "build/$preset" --parallel "$jobs"
+  ctest --test-dir "build/$preset" --output-on-failure --parallel "$jobs" "$@"
+}
+
+# What is left out of CI: ten thousand graphs and four thousand with control flow, always the same; and under clang++ with sanitizers
+# the texts, the preludes, compile errors, linking and installation.
+left_out() {
+  build/dev/tests/test_fuzz --seeds 1..10000
+  build/dev/tests/test_fuzz --graphs control --seeds 1..4000 --backend reference
+  configure build/clang --preset clang -DSINTER_TEST_ALL=ON
+  suite clang "$@"
+}
+
 [ $# -gt 0 ] || usage 1
 what=$1
 shift
+everything=no
+if [ "$what" = test ] && [ "${1:-}" = --all ]; then
+  everything=yes
+  shift
+fi
 case $what in
   demo)
     install_missing demo
@@ -96,8 +126,8 @@ case $what in
   test)
     install_missing test
     configure build/dev --preset dev
-    cmake --build build/dev --parallel "$jobs"
-    ctest --test-dir build/dev --output-on-failure --parallel "$jobs" "$@"
+    suite dev "$@"
+    [ "$everything" = no ] || left_out "$@"
     ;;
   bench)
     install_missing bench

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks that every line of include/sinter is in its room: the include graph against the layers of docs/architecture.md,
-where vector code, OpenMP, system calls and the names of single ops may stand, first lines and file lengths.
+where vector code, OpenMP, system calls and the names of single ops may stand, first lines and the lengths of functions.
 
     check_layers.py ROOT         checks ROOT/include/sinter, prints one line a violation
     check_layers.py --self-test  proves that a planted violation of each rule is found
@@ -99,11 +99,29 @@ BEHIND_THE_SEAM = {"iostream", "regex", "fstream", "filesystem", "future", "dlfc
 # The headers that mark regions; engine_begin.hpp includes whatever the engine includes of the system.
 REGION = {"base/engine_begin.hpp", "base/engine_end.hpp", "base/floats_begin.hpp", "base/floats_end.hpp"}
 
-MAX_LINES = 400
+# A function fits a screen. These do not yet; a row that is no longer needed is printed.
+MAX_FUNCTION = 60
+LONG_FUNCTIONS = {
+    "autodiff/opaque.hpp": {"pull_loop"},
+    "autodiff/opaque_forward.hpp": {"push_loop"},
+    "dispatch/dispatch.hpp": {"make"},
+    "emit/cuda/columns.hpp": {"print_columns"},
+    "emit/cuda/pointwise.hpp": {"print_tiles"},
+    "emit/cuda/product.hpp": {"print_product"},
+    "emit/cuda/tensor.hpp": {"print_tensor_product"},
+    "emit/cuda/walk.hpp": {"print_walk", "walk_of"},
+    "jit/backends/cuda.hpp": {"generate_cuda"},
+    "plan/lowering/library_product.hpp": {"as_blas"},
+}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', re.M)
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 OP_NAME = re.compile(r"\bop::(\w+)")
+# What is no code to count braces in: comments, texts and directives.
+NO_CODE = re.compile(COMMENT.pattern + r"""|R"([^\s()\\]*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<!\w)'(?:\\.|[^'\\\n])*'"""
+                     r"|^[ \t]*#(?:\\\n|[^\n])*", re.S | re.M)
+SCOPE = re.compile(r"\b(namespace|class|struct|union|enum|extern)\b")
+FUNCTION_NAME = re.compile(r"(operator\s*(?:\(\)|[^\w\s(]+|\w+)|~?\b(?!(?:requires|decltype|noexcept|alignas|explicit|__attribute__)\b)\w+)\s*\(")
 
 
 def room_of(path):
@@ -144,6 +162,51 @@ def includes_of(path, text):
     return own, others
 
 
+def outline(head):
+    """What stands before a brace without what is in brackets."""
+    for inner, mark in ((r"\([^()]*\)", "\0"), (r"<[^<>]*>", "")):
+        while re.search(inner, head):
+            head = re.sub(inner, mark, head)
+    return head.replace("\0", "()")
+
+
+def functions_of(text):
+    """(name, first line, lines) of each function that stands in a namespace or a class; a lambda is part of the function around it."""
+    code = NO_CODE.sub(lambda m: "\n" * m.group().count("\n"), text)
+    found = []
+    head, first = "", 0  # what stands before the next brace of a namespace or a class, and the line on which it begins
+    braces, line = [], 1  # what each open brace belongs to
+    for at, c in enumerate(code):
+        line += c == "\n"
+        outside = all(kind == "scope" for kind in braces)
+        if c == "{":
+            kind = "value"
+            if head.count("(") == head.count(")"):
+                if SCOPE.search(outline(head)):
+                    kind = "scope"
+                elif FUNCTION_NAME.search(outline(head)):
+                    kind = "function"
+            braces.append(kind)
+            if outside and kind == "scope":
+                head = ""
+        elif c == "}" and braces:
+            kind = braces.pop()
+            if all(kind == "scope" for kind in braces):
+                # The first of an initialiser list ends before the body begins.
+                goes_on = head.count("(") > head.count(")") or code[at + 1:at + 80].lstrip()[:1] in (",", "{")
+                if kind == "function" and not goes_on:
+                    found.append((FUNCTION_NAME.search(outline(head)).group(1), first, line - first + 1))
+                if not goes_on:
+                    head = ""
+        elif outside:
+            if c == ";" and head.count("(") == head.count(")"):
+                head = ""
+            elif head or not c.isspace():
+                first = first if head else line
+                head += c
+    return found
+
+
 def check(sources):
     found = []
 
@@ -169,8 +232,9 @@ def check(sources):
             report(path, f"the first line is not '// {path}: what room it is.'", 1)
         if path.endswith(".hpp") and path not in REGION and "#pragma once" not in lines:
             report(path, "has no #pragma once")
-        if len(lines) - 1 > MAX_LINES:
-            report(path, f"is {len(lines) - 1} lines long; split it (at most {MAX_LINES})")
+        for name, first, length in functions_of(text):
+            if length > MAX_FUNCTION and name not in LONG_FUNCTIONS.get(path, ()):
+                report(path, f"{name} is {length} lines long; split it (at most {MAX_FUNCTION})", first)
         code = COMMENT.sub(lambda m: "\n" * m.group().count("\n"), text).split("\n")
         for number, line in enumerate(code, 1):
             for what, pattern, where in ROOMS:
@@ -216,6 +280,16 @@ def check(sources):
     return found
 
 
+def exceptions(sources):
+    """What LONG_FUNCTIONS still allows, one line a function."""
+    lines = []
+    for path, names in sorted(LONG_FUNCTIONS.items()):
+        lengths = {name: length for name, _, length in functions_of(sources.get(path, "")) if length > MAX_FUNCTION}
+        lines += [f"include/sinter/{path}: {name} is {lengths[name]} lines long, and excepted" if name in lengths else
+                  f"include/sinter/{path}: {name} needs no row of LONG_FUNCTIONS in tests/check_layers.py any more" for name in sorted(names)]
+    return lines
+
+
 def unmirrored(root, sources):
     """First folders of include/sinter without tests, and folders of tests that are of no folder of include/sinter."""
     folders = {"/".join(parts[:n]) for parts in (os.path.dirname(path).split("/") for path in sources) for n in range(1, len(parts) + 1)}
@@ -225,6 +299,10 @@ def unmirrored(root, sources):
     return ([f"include/sinter/{room}: no tests/{room}/**/*_test.cpp; tests mirror include"
              for room in sorted(rooms - {name.split("/")[0] for name in tested})] +
             [f"tests/{name}: tests no folder of include/sinter, and is not in ACROSS" for name in sorted(tested - folders - ACROSS)])
+
+
+# 59 lines between the braces, some of which are none.
+LONG = "%s {\n" + "  if (x) { y('{'); }  // {\n" * 58 + '#define F {\n' + "}"
 
 
 def self_test():
@@ -257,7 +335,9 @@ def self_test():
         ("ir/g.hpp", "__global__ void f();", "GPU code outside"),
         ("front/tensor/t.hpp", "void* h = dlopen(p, 0);", "operating system outside"),
         ("front/tensor/t.hpp", "#include <regex>", "in front of the seam"),
-        ("ir/g.hpp", "\n" * MAX_LINES, "lines long"),
+        ("ir/g.hpp", LONG % "void f(int n = {0}, const char* s = \"{\") noexcept", "f is 61 lines long"),
+        ("ir/g.hpp", LONG % "template <class T>\nrequires(sizeof(T) > 1) T::T(int n) : a{n}, b(1)", "T is 62 lines long"),
+        ("ir/g.hpp", "struct s {\n" + LONG % "bool operator==(s o) const" + "\n};", "operator== is 61 lines long"),
         ("run/r.hpp", "#include <poll.h>", "has to include it too"),
         ("misc/x.hpp", "", "no known room"),
         ("ir/h.hpp", "#pragma once", "first line"),
@@ -277,6 +357,8 @@ def self_test():
             write(root, {os.path.join("tests", path): "" for path in tests})
             return check(read_sources(root)) + unmirrored(root, read_sources(root))
 
+    # Together they are long, each by itself is not.
+    clean["base/a.hpp"] += "namespace n {\nstruct a {\n" + "  int f(int x = {}) { return x; }\n  enum { one, two } e{one};\n" * 40 + "};\n}\n"
     tests = [f"{room}/a_test.cpp" for room in ("base", "ir", "front/tensor", "plan", "run", "emit/cpu", "jit", "fuzz")]
     failures = [f"the clean tree is refused: {line}" for line in run(clean, tests)]
     for planted, expected in ((tests[1:], "include/sinter/base: no tests/base"), ([*tests, "misc/a_test.cpp"], "tests/misc: tests no")):
@@ -299,7 +381,7 @@ def main():
         print(f"no headers under {root}/include/sinter")
         return 1
     found = check(sources) + unmirrored(root, sources)
-    print("\n".join(found) if found else f"{len(sources)} headers, every line in its room")
+    print("\n".join(exceptions(sources) + (found or [f"{len(sources)} headers, every line in its room"])))
     return 1 if found else 0
 
 

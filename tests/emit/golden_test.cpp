@@ -8,9 +8,10 @@
 #include <sinter/sinter.hpp>
 #include <sstream>
 #include <string>
-#include <test_paths.hpp>
 #include <tuple>
 #include <vector>
+
+#include "../paths.hpp"
 
 using namespace sinter;
 
@@ -45,7 +46,7 @@ std::string difference(const std::string& want, const std::string& got) {
 }
 
 void compare(const std::string& name, const std::string& got) {
-  const std::string path = std::string(SINTER_TEST_DATA) + "/golden/" + name + ".txt";
+  const std::string path = test_paths::data + "/golden/" + name + ".txt";
   const char* update = std::getenv("SINTER_UPDATE_GOLDEN");
   if (update != nullptr && *update == '1') {
     std::ofstream(path) << got;

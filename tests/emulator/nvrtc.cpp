@@ -8,6 +8,7 @@
 #include <sinter/run/cuda/device/library.hpp>
 #include <sinter/run/host/compiler.hpp>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -162,11 +163,12 @@ void dynamic_shared(std::string& text) {
   }
 }
 
+/// What follows device.hpp.
 std::string host_text(const std::string& source) {
   std::string text = source;
   dynamic_shared(text);
   replace_all(text, "static __shared__", "__shared__");
-  std::string out = "#include \"" SINTER_EMULATOR_DEVICE "\"\n#line 1 \"kernel.cu\"\n" + text + "\n";
+  std::string out = "#line 1 \"kernel.cu\"\n" + text + "\n";
   for (const auto& [name, qualified] : kernels_of(text)) out += "SINTER_EMULATE(" + name + ", " + qualified + ")\n";
   if (text.find("__shared__") != std::string::npos)
     out +=
@@ -177,27 +179,29 @@ std::string host_text(const std::string& source) {
   return out;
 }
 
+const std::vector<std::string>& host_command() {
+  static const std::vector<std::string> all = {SINTER_EMULATOR_CXX,
+                                               "-std=c++17",
+                                               "-O1",
+                                               "-shared",
+                                               "-fPIC",
+                                               "-fwrapv",
+                                               "-fno-strict-aliasing",
+                                               "-ffp-contract=off",
+                                               "-fvisibility=hidden",
+                                               "-w",
+                                               "-fsanitize=alignment,bounds",
+                                               "-fsanitize-undefined-trap-on-error",
+                                               "-nodefaultlibs"};
+  return all;
+}
+
 bool compile_for_host(program& p) {
   const run::detail::scratch_folder scratch;
   const std::string text = scratch.path() + "/kernel.cpp", object = scratch.path() + "/kernel.so";
-  run::detail::write_file(text, host_text(p.source));
-  const std::vector<std::string> argv = {SINTER_EMULATOR_CXX,
-                                         "-std=c++17",
-                                         "-O1",
-                                         "-shared",
-                                         "-fPIC",
-                                         "-fwrapv",
-                                         "-fno-strict-aliasing",
-                                         "-ffp-contract=off",
-                                         "-fvisibility=hidden",
-                                         "-w",
-                                         "-fsanitize=alignment,bounds",
-                                         "-fsanitize-undefined-trap-on-error",
-                                         "-nodefaultlibs",
-                                         text,
-                                         "-o",
-                                         object,
-                                         "-lm"};
+  run::detail::write_file(text, "#include \"" SINTER_EMULATOR_DEVICE "\"\n" + host_text(p.source));
+  std::vector<std::string> argv = host_command();
+  for (const std::string& last : {text, std::string("-o"), object, std::string("-lm")}) argv.push_back(last);
   const auto result = run::run_process(argv, scratch.path(), std::chrono::seconds(120));
   p.log = result.log;
   p.image = result.how == run::outcome::ok ? run::detail::read_file(object) : "";
@@ -208,13 +212,24 @@ bool compile_for_host(program& p) {
   return true;
 }
 
+/// Everything but the source that decides what it becomes; the file of the compiler stands for its version.
+const std::string& surroundings() {
+  static const std::string all = [] {
+    std::string out = std::to_string(real().major);
+    for (const auto& word : host_command()) out += " " + word;
+    struct stat file {};
+    if (::stat(SINTER_EMULATOR_CXX, &file) == 0)
+      out += " " + std::to_string(file.st_size) + " " + std::to_string(file.st_mtime);
+    return out + "\n" + run::detail::read_file(SINTER_EMULATOR_DEVICE);
+  }();
+  return all;
+}
+
 /// Where SINTER_EMULATOR_CACHE keeps what the source became; "": nowhere.
 std::string kept_at(const std::string& source) {
   const std::string folder = run::detail::environment("SINTER_EMULATOR_CACHE");
   if (folder.empty()) return "";
-  static const std::string device = run::detail::read_file(SINTER_EMULATOR_DEVICE);
-  const std::string key = std::to_string(real().major) + " " SINTER_EMULATOR_CXX "\n" + device + source;
-  const run::digest d = run::digest_of(key);
+  const run::digest d = run::digest_of(surroundings() + source + host_text(source));
   char name[40];
   std::snprintf(name, sizeof name, "/%016llx%016llx", static_cast<unsigned long long>(d.first),
                 static_cast<unsigned long long>(d.second));

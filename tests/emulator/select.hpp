@@ -8,7 +8,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <test_paths.hpp>
+#include <string>
+
+#include "../paths.hpp"
 
 namespace emulator {
 
@@ -38,9 +40,9 @@ inline constexpr int skipped = 77;
 /// none; else 0. With SINTER_TEST_GPU=assumed nobody looks: a child that starts CUDA would wait for compute-sanitizer.
 inline int select() {
   if (!real()) {
-    ::setenv("SINTER_LIBCUDA", SINTER_TEST_EMULATOR "/libcuda.so", 0);
-    ::setenv("SINTER_LIBNVRTC", SINTER_TEST_EMULATOR "/libnvrtc.so", 0);
-    ::setenv("SINTER_LIBCUBLASLT", SINTER_TEST_EMULATOR "/libcublasLt.so", 0);
+    ::setenv("SINTER_LIBCUDA", (test_paths::emulator + "/libcuda.so").c_str(), 0);
+    ::setenv("SINTER_LIBNVRTC", (test_paths::emulator + "/libnvrtc.so").c_str(), 0);
+    ::setenv("SINTER_LIBCUBLASLT", (test_paths::emulator + "/libcublasLt.so").c_str(), 0);
     ::setenv("SINTER_EMULATOR_DEVICES", "2", 0);
     return 0;
   }

@@ -23,6 +23,8 @@ def main():
     consumer = os.path.join(os.path.dirname(os.path.abspath(__file__)), "consumer")
     other = "Unix Makefiles" if generator == "Ninja" and shutil.which("make") else generator
     with tempfile.TemporaryDirectory() as work:
+        # ccache, where the build uses it, takes the folder for the root of a clone like any other.
+        os.environ["CCACHE_BASEDIR"] = work
         prefix = os.path.join(work, "prefix")
         run(cmake, "--install", build, "--prefix", prefix)
         by, place = {"find_package": (generator, f"-DCMAKE_PREFIX_PATH={prefix}"),

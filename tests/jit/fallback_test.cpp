@@ -9,8 +9,7 @@
 #include <doctest/doctest.h>
 #include <sinter/sinter.hpp>
 
-#include <test_paths.hpp>
-
+#include "../paths.hpp"
 #include "../stderr_text.hpp"
 
 using namespace sinter;
@@ -95,11 +94,11 @@ TEST_CASE("a compiler that is of no use is reported once, and what to do") {
   warnings("/nonexistent/c++-once", "install g++ or clang++, or set SINTER_CXX to the path of one");
   warnings(script(tools, "case $1 in --version) echo c++ 2; exit 0;; esac\necho no >&2; exit 3"),
            "set SINTER_CXX to a working g++ or clang++");
-  warnings(
-      script(tools,
-             "case $1 in --version) echo c++ 4; exit 0;; esac\n"
-             "for a; do [ \"$p\" = -o ] && o=$a; p=$a; done\n: | " SINTER_TEST_CXX " -shared -fPIC -x c++ - -o \"$o\""),
-      "produced no shared object with the kernel; set SINTER_CXX to a working g++ or clang++");
+  warnings(script(tools,
+                  "case $1 in --version) echo c++ 4; exit 0;; esac\n"
+                  "for a; do [ \"$p\" = -o ] && o=$a; p=$a; done\n: | " +
+                      test_paths::cxx + " -shared -fPIC -x c++ - -o \"$o\""),
+           "produced no shared object with the kernel; set SINTER_CXX to a working g++ or clang++");
   const environment_value limit("SINTER_COMPILE_TIMEOUT", "1");
   const std::string log = cache.path + "/log";
   warnings(script(tools, "case $1 in --version) echo c++ 3; exit 0;; esac\necho run >> " + log + "; exec sleep 30"),

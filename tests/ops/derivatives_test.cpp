@@ -9,7 +9,7 @@
 #include <set>
 #include <vector>
 
-#include "test_paths.hpp"
+#include "../paths.hpp"
 #include "walk.hpp"
 
 using namespace sinter;
@@ -325,7 +325,7 @@ TEST_CASE("every function of the front end is among those whose derivatives are 
                                     "any",     "all",       "argmax",      "argmin",  "scatter_add"};
   std::set<std::string> seen(plain);
   for (const auto& s : subjects()) seen.insert(s.name);
-  std::ifstream file(std::string(SINTER_TEST_DATA) + "/../include/sinter/front/shapes/names.hpp");
+  std::ifstream file(test_paths::data + "/../include/sinter/front/shapes/names.hpp");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   const std::regex name(R"(SINTER_POINTWISE\((\w+)\))");
   int found = 0;

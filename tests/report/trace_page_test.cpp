@@ -7,7 +7,8 @@
 #include <doctest/doctest.h>
 
 #include <sinter/sinter.hpp>
-#include <test_paths.hpp>
+
+#include "../paths.hpp"
 
 using namespace sinter;
 
@@ -50,7 +51,7 @@ TEST_CASE("pages and trace.json are whole, safe and the same again") {
   const std::string one = temporary_folder(), two = temporary_folder();
   CHECK(again("SINTER_TRACE=" + one + "/made", "the traced program") == 0);
   CHECK(again("SINTER_TRACE=" + two, "the traced program") == 0);
-  CHECK(shell("python3 " SINTER_TEST_DATA "/report/check_page.py " + one + "/made " + two) == 0);
+  CHECK(shell("python3 " + test_paths::data + "/report/check_page.py " + one + "/made " + two) == 0);
   shell("rm -rf " + one + " " + two);
 }
 

@@ -2,8 +2,14 @@
 #pragma once
 
 #include <dlfcn.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -14,6 +20,39 @@ struct verdict {
   bool compiled = false;
   std::string log;     ///< the compiler's, and ptxas's resource usage
   std::string binary;  ///< CUBIN
+};
+
+/// Verdicts on sources that compile, kept in $SINTER_EMULATOR_CACHE for other builds of the tests.
+class kept_verdict {
+ public:
+  /// Of what `key` says in full.
+  explicit kept_verdict(std::string key) : key_(std::move(key)) {
+    if (const char* folder = std::getenv("SINTER_EMULATOR_CACHE"); folder != nullptr && *folder != '\0')
+      path_ = std::string(folder) + "/nvrtc" + std::to_string(std::hash<std::string>()(key_));
+  }
+
+  bool find(verdict& v) const {
+    if (path_.empty()) return false;
+    std::ifstream in(path_, std::ios::binary);
+    std::size_t key = 0, log = 0, binary = 0;
+    if (!(in >> key >> log >> binary) || in.get() != '\n') return false;
+    const std::string rest(std::istreambuf_iterator<char>(in), {});
+    if (rest.size() != key + log + binary || rest.substr(0, key) != key_) return false;
+    v = {true, rest.substr(key, log), rest.substr(key + log)};
+    return true;
+  }
+
+  void keep(const verdict& v) const {
+    if (path_.empty() || !v.compiled) return;
+    const std::string whole = path_ + "." + std::to_string(::getpid());
+    std::ofstream out(whole, std::ios::binary);
+    out << key_.size() << ' ' << v.log.size() << ' ' << v.binary.size() << '\n' << key_ << v.log << v.binary;
+    out.close();
+    if (out) std::rename(whole.c_str(), path_.c_str());
+  }
+
+ private:
+  std::string key_, path_;
 };
 
 class nvrtc {
@@ -36,6 +75,11 @@ class nvrtc {
     find(log_, "nvrtcGetProgramLog");
     find(size_, "nvrtcGetCUBINSize");
     find(binary_, "nvrtcGetCUBIN");
+    Dl_info from{};
+    struct stat file {};
+    if (::dladdr(reinterpret_cast<void*>(create_), &from) != 0 && ::stat(from.dli_fname, &file) == 0)
+      identity_ =
+          std::string(from.dli_fname) + " " + std::to_string(file.st_size) + " " + std::to_string(file.st_mtime);
   }
   bool present() const { return library_ != nullptr && binary_ != nullptr; }
 
@@ -44,7 +88,12 @@ class nvrtc {
     // What NVRTC takes from its own cache comes without ptxas's words; an older one has no cache, nor the option.
     constexpr int invalid_option = 5;
     verdict v;
+    std::string key = identity_ + " sm_" + std::to_string(capability);
+    for (const char* const s : settings) key.append(" ").append(s);
+    const kept_verdict kept(key + "\n" + source);
+    if (kept.find(v)) return v;
     if (attempt(source, capability, 5, v) == invalid_option) attempt(source, capability, 4, v);
+    kept.keep(v);
     return v;
   }
 
@@ -53,8 +102,9 @@ class nvrtc {
     void* program = nullptr;
     if (const int r = create_(&program, source.c_str(), "kernel.cu", 0, nullptr, nullptr)) return r;
     const std::string arch = "--gpu-architecture=sm_" + std::to_string(capability);
-    const char* const options[] = {arch.c_str(), "--std=c++17", "--fmad=false", "--ptxas-options=-v", "--no-cache"};
-    const int result = compile_(program, count, options);
+    std::vector<const char*> options = {arch.c_str()};
+    for (const char* const s : settings) options.push_back(s);
+    const int result = compile_(program, count, options.data());
     v.compiled = result == 0;
     std::size_t n = 0;
     log_size_(program, &n);
@@ -74,6 +124,10 @@ class nvrtc {
     f = reinterpret_cast<F*>(::dlsym(library_, name));
   }
 
+  /// The last is left out where NVRTC has no such option.
+  static constexpr const char* settings[] = {"--std=c++17", "--fmad=false", "--ptxas-options=-v", "--no-cache"};
+
+  std::string identity_;  ///< which NVRTC this is
   void* library_ = nullptr;
   int (*create_)(void**, const char*, const char*, int, const char* const*, const char* const*) = nullptr;
   int (*compile_)(void*, int, const char* const*) = nullptr;

@@ -9,8 +9,7 @@
 
 #include <sinter/sinter.hpp>
 
-#include <test_paths.hpp>
-
+#include "../../paths.hpp"
 #include "../../texts.hpp"
 
 using namespace sinter;
@@ -33,10 +32,10 @@ class faulty_compiler {
  public:
   explicit faulty_compiler(const std::string& treat) : folder_(temporary_folder()) {
     const std::string path = folder_ + "/c++";
-    std::ofstream(path) << "#!/bin/sh\n[ \"$1\" = --version ] && exec " SINTER_TEST_CXX
-                           " --version\nfor kernel; do\n  case \"$kernel\" in\n"
+    std::ofstream(path) << "#!/bin/sh\n[ \"$1\" = --version ] && exec " << test_paths::cxx
+                        << " --version\nfor kernel; do\n  case \"$kernel\" in\n"
                            "    */kernel.cpp) "
-                        << treat << " ;;\n  esac\ndone\nexec " SINTER_TEST_CXX " \"$@\"\n";
+                        << treat << " ;;\n  esac\ndone\nexec " << test_paths::cxx << " \"$@\"\n";
     ::chmod(path.c_str(), 0755);
     ::setenv("SINTER_CXX", path.c_str(), 1);
   }
@@ -58,10 +57,10 @@ constexpr const char* no_tanh = "grep -q '= tanh(v' \"$kernel\" && { echo 'no ta
 /// Builds the program that minimize() wrote, and returns its exit status; what it printed is in folder/out.
 int run_program(const std::string& source, const std::string& folder) {
   std::ofstream(folder + "/found.cpp") << source;
-  const std::string root = SINTER_TEST_DATA "/..";
-  REQUIRE(shell(SINTER_TEST_CXX " " SINTER_TEST_CXXFLAGS " -std=c++20 -Wall -Wextra -Werror -DSINTER_COMPILED -I" +
-                root + "/include " + folder + "/found.cpp " SINTER_TEST_LIBRARY " -fopenmp -lpthread -ldl -o " +
-                folder + "/found") == 0);
+  const std::string root = test_paths::data + "/..";
+  REQUIRE(shell(test_paths::cxx + " " + test_paths::cxx_flags +
+                " -std=c++20 -Wall -Wextra -Werror -DSINTER_COMPILED -I" + root + "/include " + folder + "/found.cpp " +
+                test_paths::library + " -fopenmp -lpthread -ldl -o " + folder + "/found") == 0);
   return shell(folder + "/found > " + folder + "/out 2>&1") >> 8;
 }
 

@@ -4,8 +4,7 @@
 #include <sinter/run/cuda/program/control.hpp>
 #include <sinter/run/cuda/program/graph.hpp>
 
-#include <test_paths.hpp>
-
+#include "../../../paths.hpp"
 #include "../support.hpp"
 
 using namespace sinter;
@@ -82,7 +81,7 @@ TEST_CASE("a missing, stubborn or empty driver is a clear error") {
     std::string problem;
     const int none = cuda::device_count(problem);
     // It is looked for again.
-    ::setenv("SINTER_LIBCUDA", SINTER_TEST_EMULATOR "/libcuda.so", 1);
+    ::setenv("SINTER_LIBCUDA", (test_paths::emulator + "/libcuda.so").c_str(), 1);
     const bool told = contains(problem, "no CUDA driver");
     return none == 0 && told && cuda::device_count(problem) == 2 && problem.empty() ? 0 : 1;
   });
@@ -121,7 +120,7 @@ TEST_CASE("of several NVRTCs and cuBLASLts those that the driver supports are ta
   fs::create_directories(root.at("toolkit/lib64"));
   for (const std::string name : {"libnvrtc.so", "libcublasLt.so"})
     for (const char* const version : {".13", ".12"})
-      fs::copy_file(SINTER_TEST_EMULATOR "/" + name, root.at("toolkit/lib64/" + name + version));
+      fs::copy_file(test_paths::emulator + "/" + name, root.at("toolkit/lib64/" + name + version));
   // What the loader finds comes first: it may be NVIDIA's, which is not started.
   const auto taken = [&](const char* driver) {
     return with({{"SINTER_LIBNVRTC", ""},
