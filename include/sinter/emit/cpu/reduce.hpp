@@ -238,9 +238,7 @@ class reduction_printer {
     return "((" + type + "*)(scratch + " + offsets_.at(id).text() + ") + (" + task + ")*(" + per_task + "))";
   }
   /// A chunk's total of an f32 sum stays f64.
-  dtype slot_type(int id) const {
-    return is_f32_sum(at(id)) && !is_array(id) ? dtype::f64 : compute_type(at(id).type);
-  }
+  dtype slot_type(int id) const { return is_f32_sum(at(id)) && !is_array(id) ? dtype::f64 : compute_type(at(id).type); }
   std::int64_t element_bytes(int id) const { return static_cast<std::int64_t>(size_of(slot_type(id))); }
   /// Of an element of an array of sums, and of its total.
   std::int64_t array_bytes(int id) const { return element_bytes(id) + (rows_of_run(id) > 0 ? 8 : 0); }

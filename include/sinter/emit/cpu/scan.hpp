@@ -84,8 +84,7 @@ class scan_printer {
     const instruction& s = body_.at(scan_);
     out_.at(s.where);
     if (s.args.size() > 1) {
-      out_.line("if (begun) running = " + body_.combine(ir::op::mul, "running", operand(s.args[1])) +
-                ";");
+      out_.line("if (begun) running = " + body_.combine(ir::op::mul, "running", operand(s.args[1])) + ";");
       out_.line("begun = true;");
     }
     out_.line("running = " + body_.combine(s.code, "running", operand(s.args[0])) + ";");

@@ -175,28 +175,27 @@ inline void print_tile_scan(cuda_printer& p, int scan, const scan_shape& shape) 
   };
   out.line("__shared__ " + t + " totals[" + down + "][32];");
   if (factors) out.line("__shared__ " + t + " factors[" + down + "][32];");
-  out.block("for (" + p.idx() + " first = 0; first < " + n + "; first += " + p.number(shape.down * shape.each) + ")",
-            [&] {
-              out.line(t + " x[" + each + "], sum = " + cuda_identity(s) + ";");
-              if (factors) out.line(t + " factor[" + each + "], product = (" + t + ")1;");
-              elements([&] {
-                print_scan_operand(p, scan);
-                out.line("x[u] = sum = " + joined("u > 0", "sum", p.name(s.args.back()), p.name(s.args[0])) + ";");
-                if (factors) out.line("factor[u] = product = times(product, " + p.name(s.args[1]) + ");");
-              });
-              out.line("totals[y][c] = sum;");
-              if (factors) out.line("factors[y][c] = product;");
-              const bool wide = is_wide_scan(p, scan);
-              if (wide) print_wide_before(p, down, "y", "[c]");
-              else print_before(p, joined, factors, t, down, "y", "[c]");
-              elements([&] {
-                out.line("const " + t + " " + p.name(scan) + " = " +
-                         (wide ? "(s_f32)(before + x[u])"
-                               : joined("first > 0 || y > 0", "before", "factor[u]", "x[u]")) +
-                         ";");
-                for (const auto& to : p.code().stores) p.store_scalar(to);
-              });
-            });
+  out.block(
+      "for (" + p.idx() + " first = 0; first < " + n + "; first += " + p.number(shape.down * shape.each) + ")", [&] {
+        out.line(t + " x[" + each + "], sum = " + cuda_identity(s) + ";");
+        if (factors) out.line(t + " factor[" + each + "], product = (" + t + ")1;");
+        elements([&] {
+          print_scan_operand(p, scan);
+          out.line("x[u] = sum = " + joined("u > 0", "sum", p.name(s.args.back()), p.name(s.args[0])) + ";");
+          if (factors) out.line("factor[u] = product = times(product, " + p.name(s.args[1]) + ");");
+        });
+        out.line("totals[y][c] = sum;");
+        if (factors) out.line("factors[y][c] = product;");
+        const bool wide = is_wide_scan(p, scan);
+        if (wide) print_wide_before(p, down, "y", "[c]");
+        else print_before(p, joined, factors, t, down, "y", "[c]");
+        elements([&] {
+          out.line("const " + t + " " + p.name(scan) + " = " +
+                   (wide ? "(s_f32)(before + x[u])" : joined("first > 0 || y > 0", "before", "factor[u]", "x[u]")) +
+                   ";");
+          for (const auto& to : p.code().stores) p.store_scalar(to);
+        });
+      });
 }
 
 }  // namespace detail
