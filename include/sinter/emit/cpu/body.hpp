@@ -8,7 +8,7 @@ namespace sinter::engine::emit {
 
 /// Sums of f32 are added to a total in f64 after so many vectors of each part of a row, and after so many rows: their error
 /// does not grow with the number of addends. Known rows and numbers of rows that are not much longer need none.
-inline constexpr std::int64_t fold_vectors = 128, most_unfolded = 16 << 10, fold_rows = 256, fold_elements = 2048;
+inline constexpr std::int64_t fold_vectors = 128, most_unfolded = 16 << 10, fold_rows = 32, fold_elements = 2048;
 
 inline bool is_f32_sum(const instruction& i) {
   return i.kind == kind::reduce && i.code == ir::op::add && compute_type(i.type) == dtype::f32;

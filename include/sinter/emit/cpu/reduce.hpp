@@ -44,10 +44,13 @@ class reduction_printer {
     const dtype t = at(at(id).args[0]).type;
     return !is_bool(t) && size_of(compute_type(t)) >= 4;
   }
+  /// An f32 sum whose lanes are f64: rows are read from memory, and a mean must not lose what differs from it.
+  bool is_wide(int id) const { return is_f32_sum(at(id)) && at(id).span != span_of::row; }
+  std::string lanes_of(int id) const { return is_wide(id) ? "v_f64" : vector_type(at(id).type); }
 
   /// A sum of runs of fold_vectors per part, between begin_run and end_run.
   bool has_runs(int id) const {
-    if (!is_f32_sum(at(id)) || at(id).span == span_of::row) return false;
+    if (!is_wide(id) || at(id).span == span_of::inner) return false;
     return k_.block || k_.axes[last()].extent.number().value_or(most_unfolded + 1) > most_unfolded ||
            (inner_axes_.size() > 1 && vectors_of_row().value_or(2 * fold_vectors + 1) > 2 * fold_vectors);
   }
@@ -122,9 +125,7 @@ class reduction_printer {
       out_.line(vector_type(t) + " " + acc(id) + " = splat<" + vector_type(t) + ">(" + identity_of(i.code, t) + ");");
       out_.line("v_i64 x" + number(id) + " = splat<v_i64>(-1);");
     } else if (i.span == span_of::inner) {
-      if (has_runs(id)) out_.line("s_f64 " + sum(id) + " = 0;");
-      if (counts(id)) out_.line("long q" + number(id) + " = 0;");
-      if (counts(id) || !has_runs(id)) declare_parts(id, parts);
+      declare_parts(id, parts);
     }
   }
 
@@ -162,6 +163,7 @@ class reduction_printer {
     }
     if (tail) x = "keep(" + x + ", n, " + identity_of(i.code, i.type) + ")";
     const std::string a = part(id, i.span == span_of::inner || has_runs(id) ? part_ : 0);
+    if (is_wide(id)) x = "cv<v_f64>(" + x + ")";
     out_.line(a + " = " + body_.combine(i.code, a, x) + ";");
   }
 
@@ -205,16 +207,11 @@ class reduction_printer {
       });
       return;
     }
-    if (has_runs(id)) {
-      if (i.span != span_of::inner) return;
-      if (counts(id)) join_parts(id, parts);
-      const std::string rest = counts(id) ? " + " + fold(ir::op::add, acc(id)) : "";
-      out_.line("const s_f32 " + body_.name(id) + " = (s_f32)(" + sum(id) + rest + ");");
-      return;
-    }
+    if (has_runs(id)) return;
     join_parts(id, parts);
     if (i.span == span_of::inner)
-      out_.line("const " + scalar_type(i.type) + " " + body_.name(id) + " = " + fold(i.code, acc(id)) + ";");
+      out_.line("const " + scalar_type(i.type) + " " + body_.name(id) + " = " + (is_wide(id) ? "(s_f32)" : "") +
+                fold(i.code, acc(id)) + ";");
   }
 
   static std::string lane(const std::string& v, dtype t, const std::string& l) {
@@ -294,10 +291,12 @@ class reduction_printer {
         is_array(id) ? (padded_inner() * ir::dim(array_bytes(id) / size)).text() : number(64 / size);
     return "((" + type + "*)(scratch + " + offsets_.at(id).text() + ") + (" + task + ")*(" + per_task + "))";
   }
-  std::int64_t element_bytes(int id) const { return static_cast<std::int64_t>(size_of(compute_type(at(id).type))); }
+  /// A chunk's total of an f32 sum stays f64.
+  dtype slot_type(int id) const { return is_f32_sum(at(id)) && !is_array(id) ? dtype::f64 : compute_type(at(id).type); }
+  std::int64_t element_bytes(int id) const { return static_cast<std::int64_t>(size_of(slot_type(id))); }
   /// Of an element of an array of sums, and of its total.
   std::int64_t array_bytes(int id) const { return element_bytes(id) + (rows_of_run(id) > 0 ? 8 : 0); }
-  std::string memory_of(int id) const { return memory_type(compute_type(at(id).type)); }
+  std::string memory_of(int id) const { return memory_type(slot_type(id)); }
 
   /// The longest open row whose values are kept, in elements; 0: nothing is.
   std::int64_t most_kept() const {
@@ -336,7 +335,7 @@ class reduction_printer {
         if (i.span == span_of::both && (rows_of_run(id) > 0 || has_runs(id))) out_.line("s_f64 " + sum(id) + " = 0;");
         if (counts(id)) out_.line("long q" + number(id) + " = 0;");
         if (i.span == span_of::both && (!has_runs(id) || counts(id)))
-          out_.line(vector_type(i.type) + " " + acc(id) + " = splat<" + vector_type(i.type) + ">(" + zero + ");");
+          out_.line(lanes_of(id) + " " + acc(id) + " = splat<" + lanes_of(id) + ">(" + zero + ");");
         continue;
       }
       if (on_stack()) out_.line("alignas(64) " + memory_of(id) + " " + acc(id) + "[" + padded_inner().text() + "];");
@@ -364,9 +363,9 @@ class reduction_printer {
         continue;
       }
       std::string x = i.span == span_of::both ? fold(i.code, acc(id)) : acc(id);
-      if (has_runs(id) && !counts(id)) x = "(s_f32)" + sum(id);
-      else if (totals || counts(id))
-        x = i.span == span_of::both ? "(s_f32)(" + sum(id) + " + " + x + ")" : "(s_f32)" + x;
+      if (has_runs(id) && !counts(id)) x = sum(id);
+      else if ((totals || counts(id)) && i.span == span_of::both) x = "(" + sum(id) + " + " + x + ")";
+      if (k_.chunks == 1 && is_f32_sum(i)) x = "(s_f32)" + x;
       if (k_.chunks > 1) out_.line("store1(" + slot(id, "t") + ", " + x + ");");
       else out_.line("const " + scalar_type(i.type) + " " + body_.name(id) + " = " + x + ";");
     }
@@ -376,10 +375,13 @@ class reduction_printer {
   void total_of_scalars(int id) {
     const auto& i = at(id);
     if (k_.chunks == 1) return;
-    out_.line(scalar_type(i.type) + " " + body_.name(id) + " = " + identity_of(i.code, i.type) + ";");
+    const bool wide = is_f32_sum(i);
+    const std::string to = wide ? sum(id) : body_.name(id);
+    out_.line((wide ? "s_f64" : scalar_type(i.type)) + " " + to + " = " + identity_of(i.code, i.type) + ";");
     const std::string next = "load1(" + slot(id, "o*" + number(k_.chunks) + " + c") + ")";
-    out_.line("for (long c = 0; c < " + number(k_.chunks) + "; ++c) " + body_.name(id) + " = " +
-              body_.combine(i.code, body_.name(id), next) + ";");
+    out_.line("for (long c = 0; c < " + number(k_.chunks) + "; ++c) " + to + " = " + body_.combine(i.code, to, next) +
+              ";");
+    if (wide) out_.line("const s_f32 " + body_.name(id) + " = (s_f32)" + to + ";");
   }
 
   /// A vector over all rows, from its chunks in order.
@@ -417,10 +419,10 @@ class reduction_printer {
   static std::string sum(int id) { return "sum" + number(id); }
   void empty(int id) {
     out_.line(sum(id) + " += " + fold(ir::op::add, acc(id)) + ";");
-    out_.line(acc(id) + " = splat<" + vector_type(at(id).type) + ">(0.0f);");
+    out_.line(acc(id) + " = splat<" + lanes_of(id) + ">(0.0f);");
   }
   void declare_parts(int id, int parts) {
-    const std::string type = vector_type(at(id).type);
+    const std::string type = lanes_of(id);
     for (int p = 0; p < parts; ++p)
       out_.line(type + " " + part(id, p) + " = splat<" + type + ">(" + identity_of(at(id).code, at(id).type) + ");");
   }

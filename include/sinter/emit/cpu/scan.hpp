@@ -47,11 +47,25 @@ class scan_printer {
   void rows(bool tail) {
     const instruction& s = body_.at(scan_);
     const bool vector = lanes_ >= 0;
-    const std::string type = vector ? vector_type(s.type) : scalar_type(s.type);
+    const std::string type = running_type();
     const std::string start = identity_of(s.code, s.type);
     out_.line(type + " running = " + (vector ? "splat<" + type + ">(" + start + ")" : start) + ";");
     if (s.args.size() > 1) out_.line("bool begun = false;");
     loop(0, tail);
+  }
+
+  /// A running f32 sum is f64: however long, it is off by its last rounding.
+  bool is_wide() const {
+    const instruction& s = body_.at(scan_);
+    return s.code == ir::op::add && compute_type(s.type) == dtype::f32;
+  }
+  std::string running_type() const {
+    const dtype t = is_wide() ? dtype::f64 : body_.at(scan_).type;
+    return lanes_ >= 0 ? vector_type(t) : scalar_type(t);
+  }
+  std::string operand(int id) const {
+    const std::string x = body_.operand(id, lanes_ >= 0);
+    return is_wide() ? "cv<" + running_type() + ">(" + x + ")" : x;
   }
 
   void loop(std::size_t j, bool tail) {
@@ -70,12 +84,12 @@ class scan_printer {
     const instruction& s = body_.at(scan_);
     out_.at(s.where);
     if (s.args.size() > 1) {
-      out_.line("if (begun) running = " + body_.combine(ir::op::mul, "running", body_.operand(s.args[1], vector)) +
-                ";");
+      out_.line("if (begun) running = " + body_.combine(ir::op::mul, "running", operand(s.args[1])) + ";");
       out_.line("begun = true;");
     }
-    out_.line("running = " + body_.combine(s.code, "running", body_.operand(s.args[0], vector)) + ";");
-    out_.line("const auto " + body_.name(scan_) + " = running;");
+    out_.line("running = " + body_.combine(s.code, "running", operand(s.args[0])) + ";");
+    const std::string narrow = "cv<" + (vector ? vector_type(s.type) : scalar_type(s.type)) + ">(running)";
+    out_.line("const auto " + body_.name(scan_) + " = " + (is_wide() ? narrow : "running") + ";");
     for (const auto& to : k_.stores) body_.store(to, vector, tail, "");
   }
 

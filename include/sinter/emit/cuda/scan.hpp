@@ -31,6 +31,12 @@ inline void print_scan_operand(cuda_printer& p, int scan) {
 
 inline bool has_factors(const cuda_printer& p, int scan) { return p.at(scan).args.size() > 1; }
 
+/// A running f32 sum of which what comes before a tile is f64: however long, it is off by a tile's roundings.
+inline bool is_wide_scan(const cuda_printer& p, int scan) {
+  const auto& s = p.at(scan);
+  return s.code == ir::op::add && compute_type(s.type) == dtype::f32 && !has_factors(p, scan);
+}
+
 inline void print_thread_scan(cuda_printer& p, int scan, const series<std::size_t>& order, std::size_t j) {
   writer& out = p.out();
   const auto& s = p.at(scan);
@@ -45,8 +51,10 @@ inline void print_thread_scan(cuda_printer& p, int scan, const series<std::size_
     out.line("if (begun) running = times(running, " + p.name(s.args[1]) + ");");
     out.line("begun = true;");
   }
-  out.line("running = " + p.fold(scan) + "(running, " + p.name(s.args[0]) + ");");
-  out.line("const " + scalar_type(s.type) + " " + p.name(scan) + " = running;");
+  const bool wide = is_wide_scan(p, scan);
+  if (wide) out.line("running += " + p.name(s.args[0]) + ";");
+  else out.line("running = " + p.fold(scan) + "(running, " + p.name(s.args[0]) + ");");
+  out.line("const " + scalar_type(s.type) + " " + p.name(scan) + " = " + (wide ? "(s_f32)running" : "running") + ";");
   for (const auto& to : p.code().stores) p.store_scalar(to);
 }
 
@@ -68,6 +76,21 @@ class scan_joiner {
   std::string fold_;
   bool factors_;
 };
+
+/// As print_before, of a sum whose tiles before are f64; the parts of a tile are added in f32.
+inline void print_wide_before(cuda_printer& p, const std::string& parts, const std::string& mine,
+                              const std::string& at) {
+  writer& out = p.out();
+  out.line("__syncthreads();");
+  out.line("s_f32 lower = 0, tile = 0;");
+  out.block("for (int w = 0; w < " + parts + "; ++w)", [&] {
+    out.line("if (w < " + mine + ") lower += totals[w]" + at + ";");
+    out.line("tile += totals[w]" + at + ";");
+  });
+  out.line("const s_f64 before = running + lower;");
+  out.line("running += tile;");
+  out.line("__syncthreads();");
+}
 
 /// `before`: what precedes the part `mine` of a tile, the tiles before and the totals of the parts before; `at` is what follows
 /// a part's number in an index. `running` comes to hold the tile, too.
@@ -119,10 +142,12 @@ inline void print_block_scan(cuda_printer& p, int scan, const scan_shape& shape)
     });
     out.line("if (lane == 31) totals[warp] = x;");
     if (factors) out.line("if (lane == 31) factors[warp] = factor;");
-    print_before(p, joined, factors, t, warps, "warp");
+    const bool wide = is_wide_scan(p, scan);
+    if (wide) print_wide_before(p, warps, "warp", "");
+    else print_before(p, joined, factors, t, warps, "warp");
     out.block("if (place < " + n + ")", [&] {
-      out.line("const " + t + " " + p.name(scan) + " = " + joined("first > 0 || warp > 0", "before", "factor", "x") +
-               ";");
+      out.line("const " + t + " " + p.name(scan) + " = " +
+               (wide ? "(s_f32)(before + x)" : joined("first > 0 || warp > 0", "before", "factor", "x")) + ";");
       for (const auto& to : p.code().stores) p.store_scalar(to);
     });
   });
@@ -150,24 +175,27 @@ inline void print_tile_scan(cuda_printer& p, int scan, const scan_shape& shape) 
   };
   out.line("__shared__ " + t + " totals[" + down + "][32];");
   if (factors) out.line("__shared__ " + t + " factors[" + down + "][32];");
-  out.block("for (" + p.idx() + " first = 0; first < " + n + "; first += " + p.number(shape.down * shape.each) + ")",
-            [&] {
-              out.line(t + " x[" + each + "], sum = " + cuda_identity(s) + ";");
-              if (factors) out.line(t + " factor[" + each + "], product = (" + t + ")1;");
-              elements([&] {
-                print_scan_operand(p, scan);
-                out.line("x[u] = sum = " + joined("u > 0", "sum", p.name(s.args.back()), p.name(s.args[0])) + ";");
-                if (factors) out.line("factor[u] = product = times(product, " + p.name(s.args[1]) + ");");
-              });
-              out.line("totals[y][c] = sum;");
-              if (factors) out.line("factors[y][c] = product;");
-              print_before(p, joined, factors, t, down, "y", "[c]");
-              elements([&] {
-                out.line("const " + t + " " + p.name(scan) + " = " +
-                         joined("first > 0 || y > 0", "before", "factor[u]", "x[u]") + ";");
-                for (const auto& to : p.code().stores) p.store_scalar(to);
-              });
-            });
+  out.block(
+      "for (" + p.idx() + " first = 0; first < " + n + "; first += " + p.number(shape.down * shape.each) + ")", [&] {
+        out.line(t + " x[" + each + "], sum = " + cuda_identity(s) + ";");
+        if (factors) out.line(t + " factor[" + each + "], product = (" + t + ")1;");
+        elements([&] {
+          print_scan_operand(p, scan);
+          out.line("x[u] = sum = " + joined("u > 0", "sum", p.name(s.args.back()), p.name(s.args[0])) + ";");
+          if (factors) out.line("factor[u] = product = times(product, " + p.name(s.args[1]) + ");");
+        });
+        out.line("totals[y][c] = sum;");
+        if (factors) out.line("factors[y][c] = product;");
+        const bool wide = is_wide_scan(p, scan);
+        if (wide) print_wide_before(p, down, "y", "[c]");
+        else print_before(p, joined, factors, t, down, "y", "[c]");
+        elements([&] {
+          out.line("const " + t + " " + p.name(scan) + " = " +
+                   (wide ? "(s_f32)(before + x[u])" : joined("first > 0 || y > 0", "before", "factor[u]", "x[u]")) +
+                   ";");
+          for (const auto& to : p.code().stores) p.store_scalar(to);
+        });
+      });
 }
 
 }  // namespace detail
@@ -217,7 +245,8 @@ inline void print_scan(cuda_printer& p, const scan_shape& shape) {
            ";");
   const auto row = [&] {
     p.unravel("f", rows);
-    out.line(scalar_type(p.at(scan).type) + " running = " + cuda_identity(p.at(scan)) + ";");
+    const std::string running = detail::is_wide_scan(p, scan) ? "s_f64" : scalar_type(p.at(scan).type);
+    out.line(running + " running = " + cuda_identity(p.at(scan)) + ";");
     if (detail::has_factors(p, scan)) out.line("bool begun = false;");
     if (shape.block_a_row) detail::print_block_scan(p, scan, shape);
     else if (shape.down > 0) detail::print_tile_scan(p, scan, shape);

@@ -20,7 +20,7 @@ struct run_of {
 
 /// C over n elements.
 template <ir::op C, class T>
-compute_type<T> reduce_elements(const T* x, std::int64_t n) {
+total_type<C, compute_type<T>> reduce_elements(const T* x, std::int64_t n) {
   const run_of<T> e;
   const cursor at{reinterpret_cast<const char*>(x), 0, sizeof(T)};
   return reduce_row<C, run_of<T>>(&e, &at, 0, n);

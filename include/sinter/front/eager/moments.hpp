@@ -85,9 +85,12 @@ void add_shifted_columns(const T* x, std::int64_t rows, std::int64_t n, const T*
   std::int64_t j = 0;
   for (; j + width <= n; j += width) {
     const vector s = vector::load(shift + j);
-    vector_sums<T> v;
-    for (std::int64_t r = 0; r < rows; ++r) v.add(vector::load(x + r * n + j) - s);
-    v.add_to(sum + j, square + j, 1);
+    for (std::int64_t r = 0; r < rows;) {
+      vector_sums<T> v;
+      for (const std::int64_t end = std::min<std::int64_t>(rows, r + 16); r < end; ++r)
+        v.add(vector::load(x + r * n + j) - s);
+      v.add_to(sum + j, square + j, 1);
+    }
   }
   for (; j < n; ++j)
     for (std::int64_t r = 0; r < rows; ++r) {

@@ -137,8 +137,9 @@ struct layer_norm_rows : row_scaling<By...> {
     double sum = 0, square = 0;
     for (std::int64_t i = 0; i < n; i += block_elements)
       add_shifted(y + i, std::min(block_elements, n - i), mean, sum, square);
-    const vector shift(mean), r(static_cast<T>(1 / std::sqrt(square / count + eps)));
-    this->apply(y, n, at, [&](vector x) { return (x - shift) * r; });
+    const moments m(count, 0, sum, square);  // the mean's rounding is left in the sum
+    const vector shift(mean), rest(static_cast<T>(m.mean)), r(static_cast<T>(1 / std::sqrt(m.squares / count + eps)));
+    this->apply(y, n, at, [&](vector x) { return (x - shift - rest) * r; });
   }
 };
 

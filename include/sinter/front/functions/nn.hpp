@@ -156,9 +156,10 @@ constexpr bool takes_rows() {
 template <class Y>
 auto standardised(const Y& y, double eps, location at) {
   constexpr auto axes = last_axis<Y>;
-  const auto d = sub(y, mean_over<axes, true>(y, at), at);
-  const auto v = mean_over<axes, true>(mul(d, d, at), at);
-  return mul(d, rsqrt(add(v, eps, at), at), at);
+  const auto c = centred<axes>(y, at);
+  const dim n = combined<axes>(y, at);
+  const auto v = divided(centred_squares<axes, true>(c, n, at), n, at);
+  return mul(c.differences(at), rsqrt(add(v, eps, at), at), at);
 }
 
 /// y / sqrt(mean(y²) + eps) over the last axis.

@@ -96,8 +96,41 @@ auto mean_over(const X& x, location at) {
   else return x;
 }
 
-/// The variance or its root: on the host one loop, in nodes two passes: the mean, then the mean square of what is left. Divides
-/// by n - ddof, or by 0 when that is less.
+template <axis_list Axes, bool Keep, class X>
+auto drop_kept(const X& x, location at) {
+  if constexpr (Keep) return x;
+  else
+    return typed<element_of<X>, op_shapes::reduce(X::static_shape, Axes, false).shape>(
+        views::reshape(untyped(x, at), op_shapes::reduce(to_dims(x.shape()), Axes, false).shape, at), at);
+}
+
+/// Elements relative to about their mean, and what that leaves of it: its rounding is lost to neither the squares nor the
+/// differences. Both passes are those of the mean and of the squares.
+template <class D, class M>
+struct centring {
+  D off;   ///< x - about the mean
+  M mean;  ///< of off
+
+  auto differences(location at) const { return sub(off, mean, at); }
+};
+template <axis_list Axes, class Y>
+auto centred(const Y& y, location at) {
+  const auto about = detail::evaluate(stop_gradient(mean_over<Axes, true>(y, at), at), at);
+  const auto off = detail::evaluate(sub(y, about, at), at);
+  const auto mean = mean_over<Axes, true>(off, at);
+  return centring<std::remove_const_t<decltype(off)>, std::remove_const_t<decltype(mean)>>{off, mean};
+}
+/// The sum of the squares of differences from the mean, over n elements; not less than 0.
+template <axis_list Axes, bool Keep, class C>
+auto centred_squares(const C& c, dim n, location at) {
+  const auto squares = sum_over<Axes, true>(mul(c.off, c.off, at), at);
+  const auto rest = mul(mul(c.mean, c.mean, at), n, at);
+  const auto left = detail::evaluate(sub(squares, rest, at), at);
+  // A selection has the derivative of what it takes at 0, too.
+  return drop_kept<Axes, Keep>(detail::evaluate(where(lt(left, 0, at), 0, left, at), at), at);
+}
+
+/// The variance or its root: on the host one loop, in nodes two passes. Divides by n - ddof, or by 0 when that is less.
 template <axis_list Axes, bool Keep, bool Root, class X>
 auto variance(const X& x, int ddof, location at) {
   using T = element_of<X>;
@@ -108,9 +141,8 @@ auto variance(const X& x, int ddof, location at) {
       if (auto v = eager_variance<T, shape>(wider, Axes, Keep, ddof, Root, at)) return *std::move(v);
     }
   const auto y = detail::evaluate(wider, at);
-  const auto d = sub(y, mean_over<Axes, true>(y, at), at);
-  const dim n = combined<Axes>(x, at) - ddof;
-  const auto v = divided(sum_over<Axes, Keep>(mul(d, d, at), at), n < 0 ? dim(0) : n, at);
+  const dim count = combined<Axes>(x, at), n = count - ddof;
+  const auto v = divided(centred_squares<Axes, Keep>(centred<Axes>(y, at), count, at), n < 0 ? dim(0) : n, at);
   if constexpr (Root) return narrow<T>(root_of_squares(v, at), at);
   else return narrow<T>(v, at);
 }
@@ -130,14 +162,6 @@ template <axis_list Axes, class X>
 auto finite_max(const X& x, location at) {
   const auto m = max_over<Axes, true>(x, at, "logsumexp");
   return detail::evaluate(stop_gradient(where(isfinite(m, at), m, 0, at), at), at);
-}
-
-template <axis_list Axes, bool Keep, class X>
-auto drop_kept(const X& x, location at) {
-  if constexpr (Keep) return x;
-  else
-    return typed<element_of<X>, op_shapes::reduce(X::static_shape, Axes, false).shape>(
-        views::reshape(untyped(x, at), op_shapes::reduce(to_dims(x.shape()), Axes, false).shape, at), at);
 }
 
 template <axis_list Axes, bool Keep, class X>

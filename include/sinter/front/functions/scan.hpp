@@ -25,10 +25,11 @@ handle eager_scan(const handle& x, int axis, const char* op, location at) {
       }
       const T* p = reinterpret_cast<const T*>(x.data) + source;
       T* q = reinterpret_cast<T*>(out.data) + target;
-      auto running = identity_of<Combiner, compute_type<T>>();
+      using R = std::conditional_t<Combiner == ir::op::add, total_type<Combiner, compute_type<T>>, compute_type<T>>;
+      auto running = identity_of<Combiner, R>();
       for (std::int64_t j = 0; j < length; ++j) {
-        running = combine<Combiner, compute_type<T>>(running, p[j * read]);
-        q[j * written] = static_cast<T>(running);
+        running = combine<Combiner, R>(running, static_cast<compute_type<T>>(p[j * read]));
+        q[j * written] = static_cast<T>(static_cast<compute_type<T>>(running));
       }
     }
   });

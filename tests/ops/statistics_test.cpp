@@ -1,0 +1,124 @@
+// Means, variances, norms and running sums beside a large mean, against long double: on every backend, of rows, columns, inner axes.
+#include "walk.hpp"
+
+namespace {
+
+using namespace sinter;
+using ops::array;
+using ops::coord;
+
+/// Near `base`, apart by a few units in the last place of the largest base that is tested.
+template <class T, int R>
+tensor<T, R> beside(double base, const index_array<R>& extents) {
+  auto x = ops::between<T, R>(extents, 0, 1);
+  for (std::int64_t i = 0; i < x.numel(); ++i)
+    x.data()[i] = static_cast<T>(base + static_cast<double>((i * 7 + i / 5) % 9));
+  return x;
+}
+
+struct statistics {
+  long double mean = 0, var = 0;
+};
+
+/// f(a row's statistics, its elements) along `axis`, which is kept.
+template <class F>
+array along(const array& x, std::size_t axis, bool one, F&& f) {
+  coord extents = x.extents;
+  if (one) extents[axis] = 1;
+  return ops::make(extents, [&](coord c) {
+    const double own = one ? 0 : ops::get(x, c);
+    statistics s;
+    const auto n = x.extents[axis];
+    for (c[axis] = 0; c[axis] < n; ++c[axis]) s.mean += ops::get(x, c);
+    s.mean /= static_cast<long double>(n);
+    for (c[axis] = 0; c[axis] < n; ++c[axis]) s.var += (ops::get(x, c) - s.mean) * (ops::get(x, c) - s.mean);
+    s.var /= static_cast<long double>(n);
+    return static_cast<double>(f(s, own));
+  });
+}
+
+template <int Axis, class T, dims Shape>
+void spreads(ops::walk& w, const tensor<T, Shape>& x) {
+  const array a = ops::values(x);
+  const double tolerance = std::is_same_v<T, double> ? 1e-9 : 1e-6;
+  w.row(
+      "var", along(a, Axis, true, [](auto s, double) { return s.var; }), tolerance,
+      [](auto t) { return var(t, axis<Axis>, keepdims); }, x);
+  w.row(
+      "std", along(a, Axis, true, [](auto s, double) { return std::sqrt(s.var); }), tolerance,
+      [](auto t) { return sinter::std(t, axis<Axis>, keepdims); }, x);
+  if constexpr (Axis + 1 == Shape.rank)
+    w.row(
+        "layer_norm",
+        along(a, Axis, false, [](auto s, double own) { return (own - s.mean) / std::sqrt(s.var + 1e-5L); }), tolerance,
+        [](auto t) { return layer_norm(t); }, x);
+}
+
+const auto loss = [](auto x) {
+  const auto y = evaluate(layer_norm(x));
+  return sum(y * y * y + y * 0.5f);
+};
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("a spread beside a large mean keeps its digits", T, float, double) {
+  ops::walk w;
+  for (const double base : {1., 1e3, 1e6, 1.6e7}) {
+    for (const std::int64_t n : {1, 2, 3, 10007}) spreads<0>(w, beside<T, 1>(base, {n}));
+    spreads<1>(w, beside<T, 2>(base, {5, 257}));
+    spreads<0>(w, beside<T, 2>(base, {1031, 9}));
+    spreads<1>(w, beside<T, 3>(base, {3, 65, 4}));
+  }
+  w.run();
+}
+
+TEST_CASE("equal numbers have no spread, and nothing becomes less than 0") {
+  ops::walk w;
+  const auto x = full<float>(1234567.9f, 3, 1001);
+  w.row(
+      "std", {{3}, {0, 0, 0}}, 0, [](auto t) { return sinter::std(t, axis<1>) * 1e6f; }, x);
+  w.run();
+}
+
+TEST_CASE("the mean of a row is off by one unit in its last place") {
+  const auto f = [](const tensor<float, 1>& x) { return mean(x); };
+  const auto on_cpu = compile(f);
+  const auto interpreted = compile(f, {.backend = "reference"});
+  for (const double base : {1., 1e3, 1e6, 1.6e7})
+    for (const std::int64_t n : {1, 2, 3, 1001, 10007, 999983}) {
+      const auto x = beside<float, 1>(base, {n});
+      const array want = along(ops::values(x), 0, true, [](auto s, double) { return s.mean; });
+      const double ulp = std::nextafter(static_cast<float>(want.at[0]), INFINITY) - static_cast<float>(want.at[0]);
+      INFO("n ", n, " base ", base);
+      CHECK(std::abs(f(x).item() - want.at[0]) <= ulp);
+      CHECK(std::abs(on_cpu(x).item() - want.at[0]) <= ulp);
+      CHECK(std::abs(interpreted(x).item() - want.at[0]) <= ulp);
+    }
+}
+
+TEST_CASE("the gradient of layer_norm beside a large mean") {
+  for (const double base : {1., 1e6, 1.6e7}) {
+    const auto x = beside<float, 2>(base, {7, 131});
+    const array want = ops::values(grad(loss)(beside<double, 2>(base, {7, 131})));
+    const auto slope = grad([](const tensor<float, 2>& t) { return loss(t); });
+    ops::check_equal(ops::values(slope(x)), want, 1e-5);
+    ops::check_equal(ops::values(compile(slope)(x)), want, 1e-5);
+    ops::check_equal(ops::values(compile(slope, {.backend = "reference"})(x)), want, 1e-5);
+  }
+}
+
+TEST_CASE("a long running sum is off by its last rounding") {
+  ops::walk w;
+  const auto check = [&](const auto& x, auto f, bool along_columns) {
+    array want = ops::values(x);
+    const std::int64_t columns = along_columns ? 9 : 1;
+    for (std::size_t i = static_cast<std::size_t>(columns); i < want.at.size(); ++i)
+      want.at[i] += want.at[i - static_cast<std::size_t>(columns)];
+    w.row("cumsum", want, 3e-7, f, x);
+  };
+  check(
+      full<float>(0.1f, 300001), [](auto t) { return cumsum(t); }, false);
+  check(
+      full<float>(0.1f, 30001, 9), [](auto t) { return cumsum<0>(t); }, true);
+  w.run();
+}
