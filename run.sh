@@ -98,11 +98,10 @@ suite() {
   ctest --test-dir "build/$preset" --output-on-failure --parallel "$jobs" "$@"
 }
 
-# What is left out of CI: ten thousand graphs and four thousand with control flow, always the same; and under clang++ with sanitizers
-# the texts, the preludes, compile errors, linking and installation.
+# What is left out of CI: ten thousand graphs, always the same; and under clang++ with sanitizers the texts, the preludes, compile
+# errors, linking and installation.
 left_out() {
   build/dev/tests/test_fuzz --seeds 1..10000
-  build/dev/tests/test_fuzz --graphs control --seeds 1..4000 --backend reference
   configure build/clang --preset clang -DSINTER_TEST_ALL=ON
   suite clang "$@"
 }
