@@ -97,92 +97,140 @@ inline values pull_cond(const detail::opaque_site& s, const values& cts, const s
   return out;
 }
 
-/// The steps in the other order, from what was carried before each: carries the cotangents of the carried values, and sums
-/// those of the constants.
-inline values pull_loop(const detail::opaque_site& s, const values& cts, const series<char>& active,
-                        pull_rule pull_back) {
-  const std::size_t carried = s.step.carried, sliced = s.step.sliced, stacked = s.step.stacked;
-  const ir::graph& body = s.step.parts[0];
-  const auto first_constant = carried + sliced;
-  ir::opaque made;
-  made.kind = ir::opaque_kind::loop;
-  made.length = s.step.length;
-  made.reverse = !s.step.reverse;
-  ir::graph g;
-  series<ir::node_id> in;
-  const detail::part_builder b{g, in};
-  series<ir::node_id> inputs(body.inputs.size());  // of the body, in the new one
-  inputs[0] = g.add_input(dtype::i64, {}, s.n.where);
-  // Carried: cotangents of what the body carries and of constants.
-  series<std::size_t> floating;
-  series<ir::node_id> carry_ct, constant_ct;
-  const auto start = [&](std::size_t k, const value& ct) { return b.input(ct ? ct : s.zeros(s.g[s.n.in[k]])); };
-  for (std::size_t k = 0; k < carried; ++k)
-    if (is_float(s.g[s.n.in[k]].type)) {
-      floating.push_back(k);
-      carry_ct.push_back(start(k, cts[k]));
-    }
-  for (std::size_t k = first_constant; k < s.n.in.size(); ++k)
-    if (active[k]) constant_ct.push_back(start(k, {}));
-  made.carried = in.size();
-  // Slices: the body's, what was carried, and cotangents of the stacks.
-  for (std::size_t k = carried; k < first_constant; ++k) inputs[k + 1] = b.slice(s.at(s.n.in[k]));
-  for (std::size_t k = 0; k < carried; ++k) inputs[k + 1] = b.slice(s.result(carried + stacked + k));
-  values stack_ct(stacked), history_ct(carried);
-  for (std::size_t k = 0; k < stacked; ++k)
-    if (cts[carried + k]) stack_ct[k] = value(g, b.slice(cts[carried + k]), s.n.where);
-  for (std::size_t k = 0; k < carried; ++k)
-    if (const value& ct = cts[carried + stacked + k]) history_ct[k] = value(g, b.slice(ct), s.n.where);
-  made.sliced = in.size() - made.carried;
-  for (std::size_t k = first_constant; k < s.n.in.size(); ++k) inputs[k + 1] = b.input(s.at(s.n.in[k]));
-  made.constants = in.size() - made.carried - made.sliced;
+namespace detail {
 
-  const auto outputs = ir::splice(g, body, inputs);
-  series<ir::node_id> ys, wrt;
-  values seeds;
-  for (std::size_t j = 0; j < floating.size(); ++j) {
-    ys.push_back(outputs[floating[j]]);
-    seeds.push_back(value(g, carry_ct[j], s.n.where));
-    wrt.push_back(inputs[floating[j] + 1]);
+/// A loop's steps in the other order, from what was carried before each: carries the cotangents of the carried values, and
+/// sums those of the constants.
+class reversed_loop {
+ public:
+  reversed_loop(const opaque_site& s, const values& cts, const series<char>& active)
+      : s_(s), cts_(cts), active_(active), first_constant_(s.step.carried + s.step.sliced) {
+    made_.kind = ir::opaque_kind::loop;
+    made_.length = s.step.length;
+    made_.reverse = !s.step.reverse;
   }
-  for (std::size_t k = 0; k < stacked; ++k)
-    if (stack_ct[k]) {
-      ys.push_back(outputs[carried + k]);
-      seeds.push_back(stack_ct[k]);
-    }
-  for (std::size_t k = carried; k < s.n.in.size(); ++k)
-    if (active[k]) wrt.push_back(inputs[k + 1]);
-  const values pulled = pull_back(g, ys, seeds, wrt, s.n.where);
 
-  std::size_t next = 0;
-  for (std::size_t j = 0; j < floating.size(); ++j, ++next) {
-    value ct = detail::or_zeros(g, pulled[next], wrt[next]);
-    if (history_ct[floating[j]]) ct = ct + history_ct[floating[j]];
-    g.outputs.push_back(ct.id());
+  values run(pull_rule pull_back) {
+    add_carried();
+    add_slices();
+    add_constants();
+    add_outputs(pull_back);
+    return results();
   }
-  series<ir::node_id> slices;
-  for (std::size_t k = carried; k < first_constant; ++k)
-    if (active[k]) {
-      slices.push_back(detail::or_zeros(g, pulled[next], wrt[next]).id());
+
+ private:
+  std::size_t operands() const { return s_.n.in.size(); }
+
+  /// Carried: cotangents of what the body carries and of constants.
+  void add_carried() {
+    inputs_.resize(s_.step.parts[0].inputs.size());
+    inputs_[0] = g_.add_input(dtype::i64, {}, s_.n.where);
+    const auto start = [&](std::size_t k, const value& ct) { return b_.input(ct ? ct : s_.zeros(s_.g[s_.n.in[k]])); };
+    for (std::size_t k = 0; k < s_.step.carried; ++k)
+      if (is_float(s_.g[s_.n.in[k]].type)) {
+        floating_.push_back(k);
+        carry_ct_.push_back(start(k, cts_[k]));
+      }
+    for (std::size_t k = first_constant_; k < operands(); ++k)
+      if (active_[k]) constant_ct_.push_back(start(k, {}));
+    made_.carried = in_.size();
+  }
+
+  /// Slices: the body's, what was carried, and cotangents of the stacks.
+  void add_slices() {
+    const std::size_t carried = s_.step.carried, stacked = s_.step.stacked;
+    for (std::size_t k = carried; k < first_constant_; ++k) inputs_[k + 1] = b_.slice(s_.at(s_.n.in[k]));
+    for (std::size_t k = 0; k < carried; ++k) inputs_[k + 1] = b_.slice(s_.result(carried + stacked + k));
+    const auto slices_of = [&](values& into, std::size_t count, std::size_t first) {
+      into.resize(count);
+      for (std::size_t k = 0; k < count; ++k)
+        if (const value& ct = cts_[first + k]) into[k] = value(g_, b_.slice(ct), s_.n.where);
+    };
+    slices_of(stack_ct_, stacked, carried);
+    slices_of(history_ct_, carried, carried + stacked);
+    made_.sliced = in_.size() - made_.carried;
+  }
+
+  void add_constants() {
+    for (std::size_t k = first_constant_; k < operands(); ++k) inputs_[k + 1] = b_.input(s_.at(s_.n.in[k]));
+    made_.constants = in_.size() - made_.carried - made_.sliced;
+  }
+
+  /// What a step's inputs receive, those of `wrt`: what the body carries, then its slices and constants that are asked for.
+  values pull_step(pull_rule pull_back, series<ir::node_id>& wrt) {
+    const auto outputs = ir::splice(g_, s_.step.parts[0], inputs_);
+    series<ir::node_id> ys;
+    values seeds;
+    for (std::size_t j = 0; j < floating_.size(); ++j) {
+      ys.push_back(outputs[floating_[j]]);
+      seeds.push_back(value(g_, carry_ct_[j], s_.n.where));
+      wrt.push_back(inputs_[floating_[j] + 1]);
+    }
+    for (std::size_t k = 0; k < stack_ct_.size(); ++k)
+      if (stack_ct_[k]) {
+        ys.push_back(outputs[s_.step.carried + k]);
+        seeds.push_back(stack_ct_[k]);
+      }
+    for (std::size_t k = s_.step.carried; k < operands(); ++k)
+      if (active_[k]) wrt.push_back(inputs_[k + 1]);
+    return pull_back(g_, ys, seeds, wrt, s_.n.where);
+  }
+
+  /// Carried values first, sums of the constants' cotangents among them; then the stacks.
+  void add_outputs(pull_rule pull_back) {
+    series<ir::node_id> wrt, slices;
+    const values pulled = pull_step(pull_back, wrt);
+    std::size_t next = 0;
+    for (std::size_t j = 0; j < floating_.size(); ++j, ++next) {
+      value ct = or_zeros(g_, pulled[next], wrt[next]);
+      if (history_ct_[floating_[j]]) ct = ct + history_ct_[floating_[j]];
+      g_.outputs.push_back(ct.id());
+    }
+    for (std::size_t k = s_.step.carried; k < first_constant_; ++k)
+      if (active_[k]) {
+        slices.push_back(or_zeros(g_, pulled[next], wrt[next]).id());
+        ++next;
+      }
+    for (auto sum : constant_ct_) {
+      const value before(g_, sum, s_.n.where);
+      g_.outputs.push_back(pulled[next] ? (before + pulled[next]).id() : sum);
       ++next;
     }
-  for (auto sum : constant_ct) {
-    const value before(g, sum, s.n.where);
-    g.outputs.push_back(pulled[next] ? (before + pulled[next]).id() : sum);
-    ++next;
+    made_.stacked = slices.size();
+    g_.outputs.insert(g_.outputs.end(), slices.begin(), slices.end());
   }
-  made.stacked = slices.size();
-  g.outputs.insert(g.outputs.end(), slices.begin(), slices.end());
-  const std::size_t first_stack = made.carried;
-  made.parts.push_back(std::move(g));
-  const values results = s.push(std::move(made), std::move(in));
 
-  values out(s.n.in.size());
-  for (std::size_t j = 0; j < floating.size(); ++j) out[floating[j]] = results[j];
-  std::size_t at = floating.size(), stack = first_stack;
-  for (std::size_t k = carried; k < out.size(); ++k)
-    if (active[k]) out[k] = k < first_constant ? results[stack++] : results[at++];
-  return out;
+  /// The loop, and what each operand receives of it.
+  values results() {
+    std::size_t at = floating_.size(), stack = made_.carried;
+    made_.parts.push_back(std::move(g_));
+    const values made = s_.push(std::move(made_), std::move(in_));
+    values out(operands());
+    for (std::size_t j = 0; j < floating_.size(); ++j) out[floating_[j]] = made[j];
+    for (std::size_t k = s_.step.carried; k < out.size(); ++k)
+      if (active_[k]) out[k] = k < first_constant_ ? made[stack++] : made[at++];
+    return out;
+  }
+
+  const opaque_site& s_;
+  const values& cts_;
+  const series<char>& active_;
+  const std::size_t first_constant_;
+  ir::opaque made_;
+  ir::graph g_;
+  series<ir::node_id> in_;
+  const part_builder b_{g_, in_};
+  series<ir::node_id> inputs_;  ///< of the body, in the new one
+  series<std::size_t> floating_;
+  series<ir::node_id> carry_ct_, constant_ct_;
+  values stack_ct_, history_ct_;
+};
+
+}  // namespace detail
+
+inline values pull_loop(const detail::opaque_site& s, const values& cts, const series<char>& active,
+                        pull_rule pull_back) {
+  return detail::reversed_loop(s, cts, active).run(pull_back);
 }
 
 inline values pull_custom(const detail::opaque_site& s, const values& cts) {

@@ -37,70 +37,105 @@ inline values push_cond(const detail::opaque_site& s, const values& tangents, pu
   return out;
 }
 
-/// Carries tangents beside the carried values; a while_loop's test sees the values alone.
-inline values push_loop(const detail::opaque_site& s, const values& tangents, push_rule push_forward) {
-  const bool loop = s.step.kind == ir::opaque_kind::loop;
-  const std::size_t carried = s.step.carried, sliced = s.step.sliced, stacked = s.step.stacked;
-  const std::size_t first_constant = carried + sliced;
-  ir::opaque made;
-  made.kind = s.step.kind;
-  made.length = s.step.length;
-  made.reverse = s.step.reverse;
-  series<ir::node_id> in;
-  series<std::size_t> floating;
-  for (std::size_t k = 0; k < carried; ++k)
-    if (is_float(s.g[s.n.in[k]].type)) floating.push_back(k);
-  for (std::size_t p = 0; p < s.step.parts.size(); ++p) {
-    const ir::graph& part = s.step.parts[p];
-    const bool tests = !loop && p == 0;
-    ir::graph g;
-    in = {};
-    const detail::part_builder b{g, in};
-    const std::size_t shift = loop ? 1 : 0;
-    series<ir::node_id> inputs(part.inputs.size()), wrt;
+namespace detail {
+
+/// A loop that carries tangents beside the carried values; a while_loop's test sees the values alone.
+class widened_loop {
+ public:
+  widened_loop(const opaque_site& s, const values& tangents) : s_(s), tangents_(tangents) {
+    made_.kind = s.step.kind;
+    made_.length = s.step.length;
+    made_.reverse = s.step.reverse;
+    for (std::size_t k = 0; k < s.step.carried; ++k)
+      if (is_float(s.g[s.n.in[k]].type)) floating_.push_back(k);
+  }
+
+  values run(push_rule push_forward) {
+    for (std::size_t p = 0; p < s_.step.parts.size(); ++p) add_part(s_.step.parts[p], !loop_ && p == 0, push_forward);
+    return results();
+  }
+
+ private:
+  /// A part's inputs in the new one, and which of them move.
+  struct part_inputs {
+    series<ir::node_id> all, wrt;
     values moved;
+  };
+
+  /// Carried values, slices and constants, each followed by their tangents.
+  part_inputs add_inputs(ir::graph& g, const ir::graph& part) {
+    const part_builder b{g, in_};
+    const std::size_t shift = loop_ ? 1 : 0, carried = s_.step.carried, first_constant = carried + s_.step.sliced;
+    part_inputs to;
+    to.all.resize(part.inputs.size());
     const auto follow = [&](std::size_t k, ir::node_id tangent) {
-      wrt.push_back(inputs[k + shift]);
-      moved.push_back(value(g, tangent, s.n.where));
+      to.wrt.push_back(to.all[k + shift]);
+      to.moved.push_back(value(g, tangent, s_.n.where));
     };
-    if (loop) inputs[0] = g.add_input(dtype::i64, {}, s.n.where);
-    for (std::size_t k = 0; k < carried; ++k) inputs[k + shift] = b.input(s.at(s.n.in[k]));
-    for (auto k : floating) follow(k, b.input(tangents[k] ? tangents[k] : s.zeros(s.g[s.n.in[k]])));
-    made.carried = in.size();
-    for (std::size_t k = carried; k < first_constant; ++k) inputs[k + shift] = b.slice(s.at(s.n.in[k]));
+    if (loop_) to.all[0] = g.add_input(dtype::i64, {}, s_.n.where);
+    for (std::size_t k = 0; k < carried; ++k) to.all[k + shift] = b.input(s_.at(s_.n.in[k]));
+    for (auto k : floating_) follow(k, b.input(tangents_[k] ? tangents_[k] : s_.zeros(s_.g[s_.n.in[k]])));
+    made_.carried = in_.size();
+    for (std::size_t k = carried; k < first_constant; ++k) to.all[k + shift] = b.slice(s_.at(s_.n.in[k]));
     for (std::size_t k = carried; k < first_constant; ++k)
-      if (tangents[k]) follow(k, b.slice(tangents[k]));
-    made.sliced = in.size() - made.carried;
-    for (std::size_t k = first_constant; k < s.n.in.size(); ++k) inputs[k + shift] = b.input(s.at(s.n.in[k]));
-    for (std::size_t k = first_constant; k < s.n.in.size(); ++k)
-      if (tangents[k]) follow(k, b.input(tangents[k]));
-    made.constants = in.size() - made.carried - made.sliced;
-    const auto outputs = ir::splice(g, part, inputs);
+      if (tangents_[k]) follow(k, b.slice(tangents_[k]));
+    made_.sliced = in_.size() - made_.carried;
+    for (std::size_t k = first_constant; k < s_.n.in.size(); ++k) to.all[k + shift] = b.input(s_.at(s_.n.in[k]));
+    for (std::size_t k = first_constant; k < s_.n.in.size(); ++k)
+      if (tangents_[k]) follow(k, b.input(tangents_[k]));
+    made_.constants = in_.size() - made_.carried - made_.sliced;
+    return to;
+  }
+
+  void add_part(const ir::graph& part, bool tests, push_rule push_forward) {
+    ir::graph g;
+    in_ = {};
+    const part_inputs inputs = add_inputs(g, part);
+    const auto outputs = ir::splice(g, part, inputs.all);
     if (tests) {
       g.outputs = outputs;
     } else {
-      const values pushed = push_forward(g, outputs, wrt, moved);
-      const auto tangent = [&](std::size_t k) { return detail::or_zeros(g, pushed[k], outputs[k]).id(); };
+      const std::size_t carried = s_.step.carried;
+      const values pushed = push_forward(g, outputs, inputs.wrt, inputs.moved);
+      const auto tangent = [&](std::size_t k) { return or_zeros(g, pushed[k], outputs[k]).id(); };
       g.outputs.assign(outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(carried));
-      for (auto k : floating) g.outputs.push_back(tangent(k));
+      for (auto k : floating_) g.outputs.push_back(tangent(k));
       for (std::size_t k = carried; k < outputs.size(); ++k)
         if (is_float(g[outputs[k]].type)) g.outputs.push_back(tangent(k));
     }
-    made.stacked = tests ? 0 : g.outputs.size() - made.carried;
-    made.parts.push_back(std::move(g));
+    made_.stacked = tests ? 0 : g.outputs.size() - made_.carried;
+    made_.parts.push_back(std::move(g));
   }
-  const std::size_t all = made.carried, stacks = made.stacked;
-  if (!loop) made.stacked = 0;
-  const values results = s.push(std::move(made), std::move(in));
-  values out(s.step.results.size());
-  std::size_t next = all;
-  for (std::size_t j = 0; j < floating.size(); ++j) {
-    out[floating[j]] = results[carried + j];
-    if (loop) out[carried + stacked + floating[j]] = results[all + stacks + carried + j];
+
+  /// The loop, and the tangents among its results.
+  values results() {
+    const std::size_t carried = s_.step.carried, stacked = s_.step.stacked;
+    const std::size_t all = made_.carried, stacks = made_.stacked;
+    if (!loop_) made_.stacked = 0;
+    const values made = s_.push(std::move(made_), std::move(in_));
+    values out(s_.step.results.size());
+    std::size_t next = all;
+    for (std::size_t j = 0; j < floating_.size(); ++j) {
+      out[floating_[j]] = made[carried + j];
+      if (loop_) out[carried + stacked + floating_[j]] = made[all + stacks + carried + j];
+    }
+    for (std::size_t k = carried; k < carried + stacked; ++k)
+      if (is_float(s_.step.results[k].type)) out[k] = made[next++];
+    return out;
   }
-  for (std::size_t k = carried; k < carried + stacked; ++k)
-    if (is_float(s.step.results[k].type)) out[k] = results[next++];
-  return out;
+
+  const opaque_site& s_;
+  const values& tangents_;
+  const bool loop_ = s_.step.kind == ir::opaque_kind::loop;
+  ir::opaque made_;
+  series<ir::node_id> in_;
+  series<std::size_t> floating_;
+};
+
+}  // namespace detail
+
+inline values push_loop(const detail::opaque_site& s, const values& tangents, push_rule push_forward) {
+  return detail::widened_loop(s, tangents).run(push_forward);
 }
 
 /// The tangents of an opaque node's results for those of its operands.

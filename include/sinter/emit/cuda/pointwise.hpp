@@ -182,64 +182,48 @@ inline std::optional<tile_shape> tile_of(const kernel& k) {
   return s;
 }
 
-}  // namespace detail
-
-/// The body of a block of a kernel that reads along one axis and writes along another: what runs across is read along its
-/// own axis into shared memory, transposed there, and taken from it when the rest is read and written.
-SINTER_API void print_tiles(cuda_printer& p, const tile_shape& s) {
+/// Where a block's tile begins, and its place along the other axes: neighbouring blocks go along the axis that is written.
+inline void place_tile(cuda_printer& p, const tile_shape& s) {
   const kernel& k = p.code();
   writer& out = p.out();
   const std::size_t last = k.axes.size() - 1, q = s.loads.axis;
-  const std::string side = p.number(s.side);
-  p.uniform_values();
-  p.uniform_stores();
-  const dim across = ceil_div(k.axes[q].extent, s.side), along = ceil_div(k.axes[last].extent, s.side);
+  const std::string side = p.number(s.side), across = p.count(ceil_div(k.axes[q].extent, s.side)),
+                    along = p.count(ceil_div(k.axes[last].extent, s.side));
   series<std::size_t> others;
   for (std::size_t a = 0; a < last; ++a)
     if (a != q) others.push_back(a);
-  // Neighbouring blocks go along the axis that is written.
   out.line("const " + p.flat() + " g = block;");
-  out.line("const " + p.idx() + " low" + p.number(static_cast<std::int64_t>(last)) + " = g%" + p.count(along) + "*" +
+  out.line("const " + p.idx() + " low" + p.number(static_cast<std::int64_t>(last)) + " = g%" + along + "*" + side +
+           ";");
+  out.line("const " + p.idx() + " low" + p.number(static_cast<std::int64_t>(q)) + " = g/" + along + "%" + across + "*" +
            side + ";");
-  out.line("const " + p.idx() + " low" + p.number(static_cast<std::int64_t>(q)) + " = g/" + p.count(along) + "%" +
-           p.count(across) + "*" + side + ";");
-  p.unravel("(g/" + p.count(along) + "/" + p.count(across) + ")", others);
-  auto tile = [&](std::size_t fast, std::size_t slow, int width) {
-    cuda_tile t;
-    t.width = width;
-    t.axis = static_cast<int>(fast);
-    t.vectors = std::max(s.side * s.side / width / s.threads, 1);
+  p.unravel("(g/" + along + "/" + across + ")", others);
+}
+
+/// How the block's threads take the elements of its tile: in vectors along axis `fast`.
+inline cuda_tile tile_along(cuda_printer& p, const tile_shape& s, std::size_t fast, std::size_t slow, int width) {
+  const kernel& k = p.code();
+  cuda_tile t;
+  t.width = width;
+  t.axis = static_cast<int>(fast);
+  t.vectors = std::max(s.side * s.side / width / s.threads, 1);
+  const auto guard = [&](const std::string& test) { t.guard += (t.guard.empty() ? "" : " && ") + test; };
+  for (const std::size_t axis : {fast, slow})
+    if (!divides(s.side, k.axes[axis].extent)) guard(p.axis(axis) + " < " + p.extent(axis));
+  if (s.side * s.side / width < s.threads) guard("f < " + p.number(s.side * s.side / width));
+  t.place = [&p, &s, fast, slow, width] {
     const std::string per_line = p.number(s.side / width);
-    std::string guard;
-    if (!divides(s.side, k.axes[fast].extent)) guard = p.axis(fast) + " < " + p.extent(fast);
-    if (!divides(s.side, k.axes[slow].extent))
-      guard += (guard.empty() ? "" : " && ") + p.axis(slow) + " < " + p.extent(slow);
-    if (s.side * s.side / width < s.threads)
-      guard += (guard.empty() ? "" : " && ") + std::string("f < ") + p.number(s.side * s.side / width);
-    t.guard = guard;
-    t.place = [&p, &out, &s, fast, slow, width, per_line] {
-      out.line("const int f = u*" + p.number(s.threads) + " + threadIdx.x, fast = f%" + per_line + "*" +
-               p.number(width) + ", slow = f/" + per_line + ";");
-      out.line("const " + p.idx() + " " + p.axis(fast) + " = low" + p.number(static_cast<std::int64_t>(fast)) +
-               " + fast, " + p.axis(slow) + " = low" + p.number(static_cast<std::int64_t>(slow)) + " + slow;");
-    };
-    return t;
+    p.out().line("const int f = u*" + p.number(s.threads) + " + threadIdx.x, fast = f%" + per_line + "*" +
+                 p.number(width) + ", slow = f/" + per_line + ";");
+    p.out().line("const " + p.idx() + " " + p.axis(fast) + " = low" + p.number(static_cast<std::int64_t>(fast)) +
+                 " + fast, " + p.axis(slow) + " = low" + p.number(static_cast<std::int64_t>(slow)) + " + slow;");
   };
-  for (int id : s.loads.loads)
-    out.line("__shared__ " + memory_type(p.at(id).type) + " tile" + p.number(id) + "[" + side + "][" +
-             p.number(s.side + 1) + "];");
-  const cuda_tile in = tile(q, last, s.across), through = tile(last, q, s.width);
-  p.read(s.loads.loads, in, "z");
-  cuda_printer::work w;
-  for (const auto& st : k.stores)
-    if (!p.is_uniform_store(st)) w.stores.push_back(&st);
-  // What is read along the last axis is on its way while the tiles are turned.
-  series<int> direct;
-  for (int id : p.needed(w))
-    if (p.at(id).kind == kind::load && !std::count(s.loads.loads.begin(), s.loads.loads.end(), id) &&
-        !p.is_indirect(id))
-      direct.push_back(id);
-  p.read(direct, through);
+  return t;
+}
+
+/// Turns what was read across: from the packs `z` through shared memory into packs along the last axis.
+inline void turn_tiles(cuda_printer& p, const tile_shape& s, const cuda_tile& in, const cuda_tile& through) {
+  writer& out = p.out();
   p.over_vectors(in, [&] {
     p.over_lanes(in, [&] {
       const std::string lane = s.across == 1 ? "" : " + l";
@@ -257,6 +241,35 @@ SINTER_API void print_tiles(cuda_printer& p, const tile_shape& s) {
         out.line("x" + p.number(id) + "[u].e[" + at + "] = tile" + p.number(id) + "[slow][fast" + lane + "];");
     });
   });
+}
+
+}  // namespace detail
+
+/// The body of a block of a kernel that reads along one axis and writes along another: what runs across is read along its
+/// own axis into shared memory, transposed there, and taken from it when the rest is read and written.
+SINTER_API void print_tiles(cuda_printer& p, const tile_shape& s) {
+  const kernel& k = p.code();
+  const std::size_t last = k.axes.size() - 1, q = s.loads.axis;
+  p.uniform_values();
+  p.uniform_stores();
+  detail::place_tile(p, s);
+  for (int id : s.loads.loads)
+    p.out().line("__shared__ " + memory_type(p.at(id).type) + " tile" + p.number(id) + "[" + p.number(s.side) + "][" +
+                 p.number(s.side + 1) + "];");
+  const cuda_tile in = detail::tile_along(p, s, q, last, s.across),
+                  through = detail::tile_along(p, s, last, q, s.width);
+  p.read(s.loads.loads, in, "z");
+  cuda_printer::work w;
+  for (const auto& st : k.stores)
+    if (!p.is_uniform_store(st)) w.stores.push_back(&st);
+  // What is read along the last axis is on its way while the tiles are turned.
+  series<int> direct;
+  for (int id : p.needed(w))
+    if (p.at(id).kind == kind::load && !std::count(s.loads.loads.begin(), s.loads.loads.end(), id) &&
+        !p.is_indirect(id))
+      direct.push_back(id);
+  p.read(direct, through);
+  detail::turn_tiles(p, s, in, through);
   p.pass(
       through, w, {}, [](int) { return std::string(); }, [](const plan::store&, int, const std::string&) {});
 }

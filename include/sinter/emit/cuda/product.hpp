@@ -89,59 +89,60 @@ inline void declare_operands(cuda_printer& p, const product_axes& x) {
   declare("b", p.code().products[0].b);
 }
 
-}  // namespace detail
-
-/// The body of a block of a matrix product.
-SINTER_API void print_product(cuda_printer& p, const product_shape& s) {
+/// The operands' tiles in shared memory, and a thread's sums, which begin at 0.
+inline void declare_tiles(cuda_printer& p, const product_shape& s, const std::string& scalar) {
   writer& out = p.out();
-  const kernel& c = p.code();
-  const auto& pr = c.products[0];
-  const auto x = detail::axes_of_product(c);
-  const std::string scalar = scalar_type(pr.type), idx = p.idx(), side = p.number(s.side), depth = p.number(s.depth),
-                    each = p.number(s.side / 16), m = "(" + idx + ")(" + s.m.text() + ")",
-                    n = "(" + idx + ")(" + s.n.text() + ")", k = "(" + idx + ")(" + s.k.text() + ")";
-  p.uniform_values();
-  p.uniform_stores();
-  detail::place_block(p, x, s.m, s.n, s.side, s.side);
-  out.line("const int x = threadIdx.x%16, y = threadIdx.x/16;");
+  const std::string each = p.number(s.side / 16);
   for (const char* operand : {"a", "b"})
-    out.line("__shared__ " + scalar + " tile_" + operand + "[" + depth + "][" + p.number(s.side + 1) + "];");
-  detail::declare_operands(p, x);
+    out.line("__shared__ " + scalar + " tile_" + operand + "[" + p.number(s.depth) + "][" + p.number(s.side + 1) +
+             "];");
+  declare_operands(p, axes_of_product(p.code()));
   out.line(scalar + " sums[" + each + "][" + each + "];");
   out.line("#pragma unroll");
   out.line("for (int i = 0; i < " + each + "; ++i)");
   out.line("#pragma unroll");
   out.line("for (int j = 0; j < " + each + "; ++j) sums[i][j] = 0;");
-  // Neighbouring threads read neighbouring elements, whichever way an operand lies.
-  auto fill = [&](const char* operand, const plan::affine& at, const series<std::size_t>& axes, const std::string& low,
-                  const std::string& end) {
-    const bool along_k = detail::runs_along(at, x.k) && !detail::runs_along(at, axes);
-    const std::string name = operand;
-    out.block("for (int w = threadIdx.x; w < " + p.number(std::int64_t{s.side} * s.depth) + "; w += 256)", [&] {
-      out.line(along_k ? "const int q = w%" + depth + ", e = w/" + depth + ";"
-                       : "const int e = w%" + side + ", q = w/" + side + ";");
-      out.line("const " + idx + " at_k = low_k + q, at = " + low + " + e;");
-      out.line("tile_" + name + "[q][e] = at < " + end + " && at_k < " + k + " ? (" + scalar + ")load1(" + name +
-               " + (" + detail::walk_text(p, at, axes, "at") + ") + (" + detail::walk_text(p, at, x.k, "at_k") +
-               ")) : (" + scalar + ")0;");
-    });
-  };
-  out.block("for (" + idx + " low_k = 0; low_k < " + k + "; low_k += " + depth + ")", [&] {
-    fill("a", pr.a.at, x.m, "low_m", m);
-    fill("b", pr.b.at, x.n, "low_n", n);
-    out.line("__syncthreads();");
-    out.line("#pragma unroll");
-    out.block("for (int q = 0; q < " + depth + "; ++q)", [&] {
-      out.line(scalar + " l[" + each + "], r[" + each + "];");
-      out.line("#pragma unroll");
-      out.line("for (int i = 0; i < " + each + "; ++i) l[i] = tile_a[q][y + i*16], r[i] = tile_b[q][x + i*16];");
-      out.line("#pragma unroll");
-      out.line("for (int i = 0; i < " + each + "; ++i)");
-      out.line("#pragma unroll");
-      out.line("for (int j = 0; j < " + each + "; ++j) sums[i][j] = multiply_add(l[i], r[j], sums[i][j]);");
-    });
-    out.line("__syncthreads();");
+}
+
+/// Fills an operand's tile, its other axes `axes` from `low`; what lies outside of the matrix is 0. Neighbouring threads read
+/// neighbouring elements, whichever way the operand lies.
+inline void fill_tile(cuda_printer& p, const product_shape& s, const std::string& name, const plan::affine& at,
+                      const series<std::size_t>& axes, const std::string& low, const dim& end) {
+  writer& out = p.out();
+  const auto x = axes_of_product(p.code());
+  const std::string scalar = scalar_type(p.code().products[0].type), idx = p.idx(), side = p.number(s.side),
+                    depth = p.number(s.depth);
+  const bool along_k = runs_along(at, x.k) && !runs_along(at, axes);
+  out.block("for (int w = threadIdx.x; w < " + p.number(std::int64_t{s.side} * s.depth) + "; w += 256)", [&] {
+    out.line(along_k ? "const int q = w%" + depth + ", e = w/" + depth + ";"
+                     : "const int e = w%" + side + ", q = w/" + side + ";");
+    out.line("const " + idx + " at_k = low_k + q, at = " + low + " + e;");
+    out.line("tile_" + name + "[q][e] = at < (" + idx + ")(" + end.text() + ") && at_k < (" + idx + ")(" + s.k.text() +
+             ") ? (" + scalar + ")load1(" + name + " + (" + walk_text(p, at, axes, "at") + ") + (" +
+             walk_text(p, at, x.k, "at_k") + ")) : (" + scalar + ")0;");
   });
+}
+
+/// Adds the tiles' product to a thread's sums.
+inline void print_tile_sums(cuda_printer& p, const product_shape& s, const std::string& scalar) {
+  writer& out = p.out();
+  const std::string each = p.number(s.side / 16);
+  out.line("#pragma unroll");
+  out.block("for (int q = 0; q < " + p.number(s.depth) + "; ++q)", [&] {
+    out.line(scalar + " l[" + each + "], r[" + each + "];");
+    out.line("#pragma unroll");
+    out.line("for (int i = 0; i < " + each + "; ++i) l[i] = tile_a[q][y + i*16], r[i] = tile_b[q][x + i*16];");
+    out.line("#pragma unroll");
+    out.line("for (int i = 0; i < " + each + "; ++i)");
+    out.line("#pragma unroll");
+    out.line("for (int j = 0; j < " + each + "; ++j) sums[i][j] = multiply_add(l[i], r[j], sums[i][j]);");
+  });
+}
+
+/// What follows the product, for each of a thread's sums that lies in the result.
+inline void print_elements(cuda_printer& p, const product_shape& s, const product_axes& x, const std::string& scalar) {
+  writer& out = p.out();
+  const std::string each = p.number(s.side / 16);
   out.line("#pragma unroll");
   out.block("for (int i = 0; i < " + each + "; ++i)", [&] {
     out.line("#pragma unroll");
@@ -159,11 +160,36 @@ SINTER_API void print_product(cuda_printer& p, const product_shape& s) {
             p.define(id, -1);
           }
         }
-        for (const auto& st : c.stores)
+        for (const auto& st : p.code().stores)
           if (!p.is_uniform_store(st)) p.store_scalar(st);
       });
     });
   });
+}
+
+}  // namespace detail
+
+/// The body of a block of a matrix product.
+SINTER_API void print_product(cuda_printer& p, const product_shape& s) {
+  writer& out = p.out();
+  const auto& pr = p.code().products[0];
+  const auto x = detail::axes_of_product(p.code());
+  const std::string scalar = scalar_type(pr.type), idx = p.idx();
+  p.uniform_values();
+  p.uniform_stores();
+  detail::place_block(p, x, s.m, s.n, s.side, s.side);
+  out.line("const int x = threadIdx.x%16, y = threadIdx.x/16;");
+  detail::declare_tiles(p, s, scalar);
+  out.block(
+      "for (" + idx + " low_k = 0; low_k < (" + idx + ")(" + s.k.text() + "); low_k += " + p.number(s.depth) + ")",
+      [&] {
+        detail::fill_tile(p, s, "a", pr.a.at, x.m, "low_m", s.m);
+        detail::fill_tile(p, s, "b", pr.b.at, x.n, "low_n", s.n);
+        out.line("__syncthreads();");
+        detail::print_tile_sums(p, s, scalar);
+        out.line("__syncthreads();");
+      });
+  detail::print_elements(p, s, x, scalar);
 }
 
 }  // namespace sinter::engine::emit

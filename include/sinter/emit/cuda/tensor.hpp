@@ -268,28 +268,28 @@ inline cuda_tile tile_of_product(cuda_printer& p, const tensor_shape& s, const p
   return t;
 }
 
-}  // namespace detail
+/// Where a thread stands: its lane in the multiplications, and its warp's part of the tile.
+inline void print_warp_places(cuda_printer& p, const tensor_shape& s) {
+  p.out().line("const int lane = threadIdx.x%32/4, quad = threadIdx.x%4, warp = threadIdx.x/32;");
+  p.out().line("const int part_m = warp%" + p.number(s.down) + ", part_n = warp/" + p.number(s.down) + "%" +
+               p.number(s.across) + ", part_k = warp/" + p.number(s.down * s.across) + ";");
+}
 
-/// The body of a block of a matrix product on tensor cores.
-SINTER_API void print_tensor_product(cuda_printer& p, const tensor_shape& s) {
-  writer& out = p.out();
-  const kernel& c = p.code();
-  const auto& pr = c.products[0];
-  const auto x = detail::axes_of_product(c);
+/// The ring of stages and the sums, which begin at 0.
+inline void declare_sums(cuda_printer& p, const tensor_shape& s) {
   const int high = s.a.each() / 2, wide = s.b.each();
-  const std::string idx = p.idx(), depth = p.number(s.k), last = p.number(s.stages - 1), stages = p.number(s.stages);
-  p.uniform_values();
-  p.uniform_stores();
-  detail::place_block(p, x, s.rows, s.columns, s.m, s.n);
-  out.line("const int lane = threadIdx.x%32/4, quad = threadIdx.x%4, warp = threadIdx.x/32;");
-  out.line("const int part_m = warp%" + p.number(s.down) + ", part_n = warp/" + p.number(s.down) + "%" +
-           p.number(s.across) + ", part_k = warp/" + p.number(s.down * s.across) + ";");
-  detail::declare_operands(p, x);
-  out.line("extern __shared__ words<16>::t ring[];");
-  out.line("s_f32 sums[" + p.number(high) + "][" + p.number(wide) + "][4];");
-  out.line("#pragma unroll");
-  out.line("for (int i = 0; i < " + p.number(high * wide * 4) + "; ++i) (&sums[0][0][0])[i] = 0;");
-  const detail::tile_copies left{p, s, pr.a.at, s.a, "a", x.m, x.k, "low_m", s.rows},
+  p.out().line("extern __shared__ words<16>::t ring[];");
+  p.out().line("s_f32 sums[" + p.number(high) + "][" + p.number(wide) + "][4];");
+  p.out().line("#pragma unroll");
+  p.out().line("for (int i = 0; i < " + p.number(high * wide * 4) + "; ++i) (&sums[0][0][0])[i] = 0;");
+}
+
+/// `copy_stage`, which asks for a step's stage, and the first stages asked for.
+inline void print_first_copies(cuda_printer& p, const tensor_shape& s, const product_axes& x) {
+  writer& out = p.out();
+  const auto& pr = p.code().products[0];
+  const std::string idx = p.idx(), depth = p.number(s.k);
+  const tile_copies left{p, s, pr.a.at, s.a, "a", x.m, x.k, "low_m", s.rows},
       right{p, s, pr.b.at, s.b, "b", x.n, x.k, "low_n", s.columns};
   left.declare();
   right.declare();
@@ -304,63 +304,94 @@ SINTER_API void print_tensor_product(cuda_printer& p, const tensor_shape& s) {
       "};");
   out.line("const " + idx + " steps = (" + p.limit(s.depth) + " + " + p.number(s.k - 1) + ")/" + depth + ";");
   out.line("#pragma unroll");
-  out.block("for (int step = 0; step < " + last + "; ++step)", [&] {
+  out.block("for (int step = 0; step < " + p.number(s.stages - 1) + "; ++step)", [&] {
     out.line("if (step < steps) copy_stage(step, step);");
     out.line("end_copies();");
   });
-  // What the tile's elements are combined with is on its way meanwhile, where registers can hold it.
-  const cuda_tile t = detail::tile_of_product(p, s, x);
-  cuda_printer::work w;
-  for (const auto& st : c.stores)
-    if (!p.is_uniform_store(st)) w.stores.push_back(&st);
-  series<int> direct;
-  for (int id : p.needed(w))
-    if (p.at(id).kind == kind::load && !p.is_indirect(id)) direct.push_back(id);
+}
+
+/// What the tile's elements are combined with, where registers can hold it while the product is made.
+inline series<int> loads_meanwhile(cuda_printer& p, const cuda_printer::work& w, const cuda_tile& t) {
   constexpr int most_held = 64;
-  if (static_cast<int>(direct.size()) * t.vectors * t.width > most_held) direct.clear();
-  p.read(direct, t);
+  series<int> ids;
+  for (int id : p.needed(w))
+    if (p.at(id).kind == kind::load && !p.is_indirect(id)) ids.push_back(id);
+  if (static_cast<int>(ids.size()) * t.vectors * t.width > most_held) ids.clear();
+  return ids;
+}
+
+/// The loop over the stages: each waits for its own and asks for one that is needed later.
+inline void print_stages(cuda_printer& p, const tensor_shape& s) {
+  writer& out = p.out();
+  const std::string last = p.number(s.stages - 1), stages = p.number(s.stages);
   out.line("int slot = 0, next = " + last + ";");
   out.line("#pragma unroll 1");
-  out.block("for (" + idx + " step = 0; step < steps; ++step)", [&] {
+  out.block("for (" + p.idx() + " step = 0; step < steps; ++step)", [&] {
     out.line("await_copies<" + p.number(s.stages - 2) + ">();");
     out.line("__syncthreads();");
     out.line("if (step + " + last + " < steps) copy_stage(step + " + last + ", next);");
     out.line("end_copies();");
     out.line("const s_f32* const stage = (s_f32*)ring + slot*" + p.number(s.stage()) + ";");
-    out.line("const s_f32* const left = stage + " + detail::first_element(p, s, s.a, "part_m") + ";");
+    out.line("const s_f32* const left = stage + " + first_element(p, s, s.a, "part_m") + ";");
     out.line("const s_f32* const right = stage + " + p.number(s.a.elements) + " + " +
-             detail::first_element(p, s, s.b, "part_n") + ";");
-    detail::print_multiply(p, s);
+             first_element(p, s, s.b, "part_n") + ";");
+    print_multiply(p, s);
     for (const char* i : {"slot", "next"})
       out.line(std::string(i) + " = " + i + " + 1 == " + stages + " ? 0 : " + i + " + 1;");
   });
+}
+
+/// A thread's elements of the product: sums of what the warps that share k have of them.
+inline void read_product(cuda_printer& p, const tensor_shape& s, const cuda_tile& t, int id) {
+  writer& out = p.out();
+  const std::string width = p.number(t.width), per_row = p.number(s.n / t.width);
+  out.line("s_f32 k" + p.number(id) + "[" + p.number(t.vectors) + "][" + p.number(p.width_of(id, t)) + "];");
+  p.over_vectors(t, [&] {
+    out.line("const s_f32* const from = tile + f/" + per_row + "*" + p.number(s.line()) + " + f%" + per_row + "*" +
+             width + ";");
+    out.line("auto sum = load<" + width + ">(from);");
+    out.line("#pragma unroll");
+    out.block("for (int part = 1; part < " + p.number(s.deep) + "; ++part)", [&] {
+      out.line("const auto more = load<" + width + ">(from + part*" + p.number(s.part()) + ");");
+      out.line("#pragma unroll");
+      out.line("for (int l = 0; l < " + width + "; ++l) sum.e[l] += more.e[l];");
+    });
+    p.over_lanes(t, [&] {
+      const std::string l = t.width == 1 ? "0" : "l";
+      out.line("k" + p.number(id) + "[u][" + l + "] = sum.e[" + l + "];");
+    });
+  });
+  p.hold(id);
+}
+
+}  // namespace detail
+
+/// The body of a block of a matrix product on tensor cores.
+SINTER_API void print_tensor_product(cuda_printer& p, const tensor_shape& s) {
+  writer& out = p.out();
+  const auto x = detail::axes_of_product(p.code());
+  p.uniform_values();
+  p.uniform_stores();
+  detail::place_block(p, x, s.rows, s.columns, s.m, s.n);
+  detail::print_warp_places(p, s);
+  detail::declare_operands(p, x);
+  detail::declare_sums(p, s);
+  detail::print_first_copies(p, s, x);
+  const cuda_tile t = detail::tile_of_product(p, s, x);
+  cuda_printer::work w;
+  for (const auto& st : p.code().stores)
+    if (!p.is_uniform_store(st)) w.stores.push_back(&st);
+  const auto direct = detail::loads_meanwhile(p, w, t);
+  p.read(direct, t);
+  detail::print_stages(p, s);
   // What is done to them waits for the product.
   for (int id : direct) {
     out.line("#pragma unroll");
     out.line("for (int u = 0; u < " + p.number(t.vectors) + "; ++u) hold(x" + p.number(id) + "[u]);");
   }
   detail::print_gather(p, s);
-  for (int id = 0; id < p.size(); ++id) {
-    if (p.at(id).kind != kind::product) continue;
-    out.line("s_f32 k" + p.number(id) + "[" + p.number(t.vectors) + "][" + p.number(p.width_of(id, t)) + "];");
-    p.over_vectors(t, [&] {
-      const std::string width = p.number(t.width);
-      out.line("const s_f32* const from = tile + f/" + p.number(s.n / t.width) + "*" + p.number(s.line()) + " + f%" +
-               p.number(s.n / t.width) + "*" + width + ";");
-      out.line("auto sum = load<" + width + ">(from);");
-      out.line("#pragma unroll");
-      out.block("for (int part = 1; part < " + p.number(s.deep) + "; ++part)", [&] {
-        out.line("const auto more = load<" + width + ">(from + part*" + p.number(s.part()) + ");");
-        out.line("#pragma unroll");
-        out.line("for (int l = 0; l < " + width + "; ++l) sum.e[l] += more.e[l];");
-      });
-      p.over_lanes(t, [&] {
-        const std::string l = t.width == 1 ? "0" : "l";
-        out.line("k" + p.number(id) + "[u][" + l + "] = sum.e[" + l + "];");
-      });
-    });
-    p.hold(id);
-  }
+  for (int id = 0; id < p.size(); ++id)
+    if (p.at(id).kind == kind::product) detail::read_product(p, s, t, id);
   p.pass(
       t, w, {}, [](int) { return std::string(); }, [](const plan::store&, int, const std::string&) {});
 }

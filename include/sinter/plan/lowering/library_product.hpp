@@ -122,11 +122,8 @@ inline std::optional<blas_activation> activation(const kernel& c, int to, int fr
   return std::nullopt;
 }
 
-}  // namespace detail
-
-/// The call that does what the kernel does, when there is one; where its matrices do not lie at one distance, several
-/// calls, if `may_repeat`. Extents have to be numbers.
-SINTER_API std::optional<blas_call> as_blas(const kernel& c, bool may_repeat = false) {
+/// The types and extents of a kernel's call, if a library multiplies such.
+inline std::optional<blas_call> sized_call(const kernel& c) {
   if (!c.is_product() || c.stores.size() != 1) return std::nullopt;
   const product& p = c.products[0];
   const std::size_t nb = static_cast<std::size_t>(p.batch), nm = nb + static_cast<std::size_t>(p.m), n = c.axes.size(),
@@ -138,61 +135,85 @@ SINTER_API std::optional<blas_call> as_blas(const kernel& c, bool may_repeat = f
   call.result = type_of(s.at.buffer);
   if (!is_float(call.type) || type_of(p.b.buffer) != call.type) return std::nullopt;
   if (call.result != call.type && call.result != dtype::f32) return std::nullopt;
-  const auto m_axis = detail::walked(c, p.a.at, nb, nm), n_axis = detail::walked(c, p.b.at, nm, n),
-             k_axis = detail::walked(c, p.a.at, n, nk);
+  const auto m_axis = walked(c, p.a.at, nb, nm), n_axis = walked(c, p.b.at, nm, n), k_axis = walked(c, p.a.at, n, nk);
   if (!m_axis || !n_axis || !k_axis || s.accumulate) return std::nullopt;
   call.m = m_axis->extent;
   call.n = n_axis->extent;
   call.k = k_axis->extent;
   for (const auto& e : p.k)
     if (!e.is_number() || e.is(0)) return std::nullopt;
-  bool found = false;
-  for (std::size_t repeated = 0; !found && repeated <= (may_repeat ? nb : 0); ++repeated) {
-    const auto again = detail::walked(c, s.at.at, 0, repeated), batch = detail::walked(c, s.at.at, repeated, nb);
+  return call;
+}
+
+/// Finds where a call's matrices lie: all batches in one call, or else, if `may_repeat`, in the fewest first axes of calls.
+inline bool place_matrices(const kernel& c, bool may_repeat, blas_call& call) {
+  const product& p = c.products[0];
+  const store& s = c.stores[0];
+  const std::size_t nb = static_cast<std::size_t>(p.batch), nm = nb + static_cast<std::size_t>(p.m), n = c.axes.size(),
+                    nk = n + p.k.size();
+  for (std::size_t repeated = 0; repeated <= (may_repeat ? nb : 0); ++repeated) {
+    const auto again = walked(c, s.at.at, 0, repeated), batch = walked(c, s.at.at, repeated, nb);
     call.a = call.b = call.out = {};
-    if (!again || !batch || !detail::operand(c, p.a, nb, n, nk, nm, repeated, call.a) ||
-        !detail::operand(c, p.b, n, nm, n, nk, repeated, call.b) ||
-        !detail::operand(c, s.at, nb, nm, n, nm, repeated, call.out))
+    if (!again || !batch || !operand(c, p.a, nb, n, nk, nm, repeated, call.a) ||
+        !operand(c, p.b, n, nm, n, nk, repeated, call.b) || !operand(c, s.at, nb, nm, n, nm, repeated, call.out))
       continue;
     call.batch = batch->extent;
     call.repeat = again->extent;
     // The result's matrices lie apart.
-    found = !call.out.transpose && (call.batch == 1 || call.out.batch != 0) && call.repeat <= 64;
+    if (!call.out.transpose && (call.batch == 1 || call.out.batch != 0) && call.repeat <= 64) return true;
   }
-  if (!found) return std::nullopt;
+  return false;
+}
+
+/// What an instruction converts from another float type, however often.
+inline int uncast(const kernel& c, int id) {
+  const auto is_float_cast = [](const instruction& i) {
+    return i.kind == kind::compute && ir::row(i.code).rule == ir::dtype_rule::conversion && is_float(i.type);
+  };
+  while (is_float_cast(c.body[static_cast<std::size_t>(id)])) id = c.body[static_cast<std::size_t>(id)].args[0];
+  return id;
+}
+
+/// True when a call has the bias and the activation that what is stored makes of instruction `sum`, which adds a vector of
+/// columns to instruction `value`, the product.
+inline bool ends_with_bias(const kernel& c, int sum, int value, blas_call& call) {
+  const auto& added = c.body[static_cast<std::size_t>(sum)];
+  if (added.kind != kind::compute || added.code != ir::op::add) return false;
+  const std::size_t nm = static_cast<std::size_t>(c.products[0].batch + c.products[0].m), n = c.axes.size();
+  for (int side = 0; side < 2; ++side) {
+    const int other = uncast(c, added.args[static_cast<std::size_t>(1 - side)]);
+    const auto& load = c.body[static_cast<std::size_t>(other)];
+    if (uncast(c, added.args[static_cast<std::size_t>(side)]) != value || load.kind != kind::load) continue;
+    const auto along = walked(c, load.at.at, nm, n);
+    const auto offset = load.at.at.offset.number();
+    bool fixed = load.at.at.index < 0 && load.type == call.result;
+    for (std::size_t a = 0; a < nm; ++a) fixed = fixed && load.at.at.stride[a].is(0);
+    if (!fixed || !along || !offset || (along->step != 1 && call.n > 1)) continue;
+    if (const auto after = activation(c, c.stores[0].value, sum)) {
+      call.bias = load.at.buffer;
+      call.bias_offset = *offset;
+      call.after = *after;
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace detail
+
+/// The call that does what the kernel does, when there is one; where its matrices do not lie at one distance, several
+/// calls, if `may_repeat`. Extents have to be numbers.
+SINTER_API std::optional<blas_call> as_blas(const kernel& c, bool may_repeat = false) {
+  auto call = detail::sized_call(c);
+  if (!call || !detail::place_matrices(c, may_repeat, *call)) return std::nullopt;
   int value = -1;
   for (std::size_t i = 0; i < c.body.size(); ++i)
     if (c.body[i].kind == kind::product) value = static_cast<int>(i);
-  auto is_float_cast = [&](const instruction& i) {
-    return i.kind == kind::compute && ir::row(i.code).rule == ir::dtype_rule::conversion && is_float(i.type);
-  };
-  auto uncast = [&](int id) {
-    while (is_float_cast(c.body[static_cast<std::size_t>(id)])) id = c.body[static_cast<std::size_t>(id)].args[0];
-    return id;
-  };
-  for (std::size_t i = 0; i < c.body.size(); ++i) {
-    const auto& sum = c.body[i];
-    if (sum.kind != kind::compute || sum.code != ir::op::add) continue;
-    for (int side = 0; side < 2; ++side) {
-      const int other = uncast(sum.args[static_cast<std::size_t>(1 - side)]);
-      const auto& load = c.body[static_cast<std::size_t>(other)];
-      if (uncast(sum.args[static_cast<std::size_t>(side)]) != value || load.kind != kind::load) continue;
-      const auto along = detail::walked(c, load.at.at, nm, n);
-      const auto offset = load.at.at.offset.number();
-      bool fixed = load.at.at.index < 0 && load.type == call.result;
-      for (std::size_t a = 0; a < nm; ++a) fixed = fixed && load.at.at.stride[a].is(0);
-      if (!fixed || !along || !offset || (along->step != 1 && call.n > 1)) continue;
-      if (const auto after = detail::activation(c, s.value, static_cast<int>(i))) {
-        call.bias = load.at.buffer;
-        call.bias_offset = *offset;
-        call.after = *after;
-        return call;
-      }
-    }
-  }
-  const auto after = detail::activation(c, s.value, value);
+  for (std::size_t i = 0; i < c.body.size(); ++i)
+    if (detail::ends_with_bias(c, static_cast<int>(i), value, *call)) return call;
+  const auto after = detail::activation(c, c.stores[0].value, value);
   if (!after) return std::nullopt;
-  call.after = *after;
+  call->after = *after;
   return call;
 }
 
