@@ -57,7 +57,9 @@ literal_array row_by_loop(const std::vector<literal_array>& in) {
   const std::size_t n = in[0].f.size() + in[0].i.size();
   for (std::size_t i = 0; i < n; ++i) {
     const auto get = [&](std::size_t k) { return sinter::vocabulary::convert<W>(at<T>(in[k < in.size() ? k : 0], i)); };
-    if constexpr (rule == dtype_rule::selection) put<T>(out, at<bool>(in[0], i) ? at<T>(in[1], i) : at<T>(in[2], i));
+    if constexpr (O == op::kinked) put<T>(out, at<T>(in[1], i));
+    else if constexpr (rule == dtype_rule::selection)
+      put<T>(out, at<bool>(in[0], i) ? at<T>(in[1], i) : at<T>(in[2], i));
     else if constexpr (to_bool) put<bool>(out, sinter::vocabulary::apply_row<O, bool>(get(0), get(1)));
     else put<T>(out, sinter::vocabulary::convert<T>(sinter::vocabulary::apply_row<O, W>(get(0), get(1))));
   }

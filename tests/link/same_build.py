@@ -44,6 +44,12 @@ ALIKE = ["-DNDEBUG", "-D_GLIBCXX_ASSERTIONS", "-std=c++2b", "-fno-rtti"]
 OPTIMISED = [["-O0"], ["-O2", "-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections"], ["-O2", "-flto"]]
 
 
+def optimises_at_link_time(*compiler):
+    """False where the linker lacks the compiler's plug-in: then no program links."""
+    open("trivial.cpp", "w", encoding="utf-8").write("int main() { return 0; }\n")
+    return run(*compiler, "-O2", "-flto", "trivial.cpp", "-o", "trivial")[0] == 0
+
+
 def run(*command):
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     return done.returncode, done.stdout
@@ -67,9 +73,12 @@ def main():
             sys.exit(f"the engine does not link:\n{out}{out2}")
         engines = {"static": [archive, "-ldl", "-lpthread", "-fopenmp"], "shared": ["libengine.so", "-Wl,-rpath,."]}
         compilers = {command[0], *filter(None, map(shutil.which, ("g++", "clang++")))}
+        without_lto = {compiler for compiler in compilers if not optimises_at_link_time(compiler)}
+        for compiler in sorted(without_lto):
+            print(f"skipped: -flto with {compiler}, which links no program with it")
         for compiler, (how, engine), flags in itertools.product(sorted(compilers), engines.items(), OPTIMISED):
-            if "-flto" in flags and "clang" in compiler and not shutil.which("ld.lld"):
-                continue  # needs a linker of its own
+            if "-flto" in flags and compiler in without_lto:
+                continue
             build = [compiler, *command[1:], *flags, "-DSINTER_COMPILED", "program.cpp", "-o", "program"]
             for same in [[], *[[f] for f in ALIKE]] if flags == ["-O0"] else [[]]:
                 code, out = run(*build, *same, *engine)

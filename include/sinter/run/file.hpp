@@ -195,17 +195,19 @@ class scratch_folder {
   scratch_folder() {
     const std::string below = temporary_folder();
     sweep_scratch_once(below);
-    for (int attempt = 0;; ++attempt) {
+    // Another process may sweep between the calls, more than once in a row if there are many: it is made anew until it is held.
+    for (int attempt = 0; attempt < 256; ++attempt) {
       path_ = below + "/" + std::string(scratch_name) + "XXXXXX";
       if (::mkdtemp(path_.data()) == nullptr)
         throw system_error("no temporary folder can be made in " + below + ": " +
                            why_unwritten(errno, "set TMPDIR to a folder that can be written and has free space"));
       held_ = open_folder(AT_FDCWD, path_.c_str());
-      // Where locks do not work, nobody removes it either. Another process may have come between the calls.
       const bool locked = held_ && ::flock(held_.get(), LOCK_EX | LOCK_NB) == 0;
-      if (attempt == 8 || (!locked && errno != EWOULDBLOCK && errno != ENOENT)) return;
-      if (locked && is_named(AT_FDCWD, path_, held_.get())) return;
+      if (!locked && (errno == EWOULDBLOCK || errno == ENOENT)) continue;
+      // Where locks do not work, nobody removes it either.
+      if (held_ ? is_named(AT_FDCWD, path_, held_.get()) : ::access(path_.c_str(), F_OK) == 0) return;
     }
+    throw system_error("no temporary folder can be made in " + below + ": each is removed as soon as it is there");
   }
   scratch_folder(const scratch_folder&) = delete;
   scratch_folder& operator=(const scratch_folder&) = delete;
