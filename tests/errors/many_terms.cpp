@@ -5,14 +5,10 @@
 
 using namespace sinter;
 tensor<float, 1> wrong(tensor<float, 1> a) {
-  return a + a + a + a + a + a + a + a + a + a + a + a + a + a + a +
-         a + a + a + a + a + a + a + a + a + a + a + a + a + a + a +
-         a + a + a + a + a + a + a + a + a + a + a + a + a + a + a +
-         a + a + a + a + a + a + a + a + a + a + a + a + a + a + a +
-         a + a + a + a + a + a + a + a + a + a + a + a + a + a + a +
-         a + a + a + a + a + a + a + a + a + a + a + a + a + a + a +
-         a + a + a + a + a + a + a + a + a + a + a + a + a + a + a +
-         a + a + a + a + a + a + a + a + a + a + a + a + a + a + a +
-         a + a + a + a + a + a + a + a + a + a + a + a + a + a + a +
-         a + a + a + a + a + a + a + a + a + a + a + a + a + a + a;
+  return a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a +
+         a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a +
+         a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a +
+         a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a +
+         a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a + a +
+         a + a + a + a + a + a + a + a + a + a;
 }

@@ -6,5 +6,6 @@
 
 using namespace sinter;
 auto wrong(tensor<float, 1> a) {
-  return cond(true, [](auto x) { return summ(x); }, [](auto x) { return x; }, a);
+  return cond(
+      true, [](auto x) { return summ(x); }, [](auto x) { return x; }, a);
 }

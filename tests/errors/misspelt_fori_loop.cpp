@@ -6,5 +6,6 @@
 
 using namespace sinter;
 auto wrong(tensor<float, 1> a) {
-  return fori_loop(0, 3, [](auto, auto x) { return summ(x); }, a);
+  return fori_loop(
+      0, 3, [](auto, auto x) { return summ(x); }, a);
 }

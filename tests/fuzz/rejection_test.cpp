@@ -29,7 +29,8 @@ TEST_CASE("graphs far too large to run are refused or planned, on the host and f
       memory.hints = how.hints;
       memory.strides.resize(rewritten.size());
       CHECK_NOTHROW([&] {
-        for (const auto& k : sinter::engine::plan::fuse(rewritten, memory, sinter::engine::plan::gpu_target({.blas = false})).kernels)
+        for (const auto& k :
+             sinter::engine::plan::fuse(rewritten, memory, sinter::engine::plan::gpu_target({.blas = false})).kernels)
           sinter::engine::emit::cuda(k, {});
       }());
     } catch (const std::exception& e) {

@@ -56,5 +56,6 @@ int main() {
   vector<float> values = concat(x, where(x > 1.f, x, 0.f)).to_vector();
   sort(values.begin(), values.end());
   cout << max(1, 2) << l << to_string(parts) << spread << turned << accumulate(values.begin(), values.end(), 0.f)
-       << cast<double>(zeros<float>(2)) << normal<float>(make_key(1), 2) << take(x, arange<int64_t>(1)) << einsum<"ij->ji">(x);
+       << cast<double>(zeros<float>(2)) << normal<float>(make_key(1), 2) << take(x, arange<int64_t>(1))
+       << einsum<"ij->ji">(x);
 }

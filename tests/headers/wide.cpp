@@ -56,7 +56,8 @@ double numbers(const tensor<T, 2>& x) {
   const auto along = take_along_axis(z, expand_dims<1>(where_max), axis<1>);
   const auto added = scatter_add(z, where_max, z, axis<0>);
   const double moves = moved<T, 2>(z) + moved<T, 1>(tensor<T, 1>(s));
-  return moves + static_cast<double>(cast<double>(sum(picked) + sum(along) + sum(added) + sum(sums) + sum(tops)).item()) +
+  return moves +
+         static_cast<double>(cast<double>(sum(picked) + sum(along) + sum(added) + sum(sums) + sum(tops)).item()) +
          static_cast<double>(cast<double>(sum(s) + sum(p) + m).item()) + double(any(same).item()) +
          double(where_min.item()) + double(all(same, axis<0>).numel());
 }
@@ -102,7 +103,8 @@ double shapes() {
   const std::vector<float> values{1, 2, 3, 4};
   const auto read = from_span(values, 2, 2);
   auto [first, second] = split(make_key(7));
-  const auto random = uniform<float>(first, 2, 3) + normal<float>(second, 2, 3) + cast<float>(bernoulli(first, 0.5, 2, 3));
+  const auto random =
+      uniform<float>(first, 2, 3) + normal<float>(second, 2, 3) + cast<float>(bernoulli(first, 0.5, 2, 3));
   const auto whole = randint<int>(second, 0, 9, 5);
   std::printf("%s\n", to_string(read).c_str());
   return double(product.numel() + turned.numel() + flat.numel() + shaped.numel() + wide.numel() + padded.numel() +
@@ -125,18 +127,25 @@ double functions() {
       },
       {.name = "step"});
   auto [l, next] = step(net, x, 0.1f);
-  auto [carry, all] = scan([](tensor<float, 1> c, tensor<float, 1> r) { return std::pair{c + r, c * r}; }, tensor<float, 1>{1, 1}, x);
+  auto [carry, all] = scan(
+      [](tensor<float, 1> c, tensor<float, 1> r) {
+        return std::pair{c + r, c * r};
+      },
+      tensor<float, 1>{1, 1}, x);
   const auto looped = fori_loop(
       0, 3, [](auto i, tensor<float, 2> c) { return c + cast<float>(i); }, x);
-  const auto tested = while_loop([](tensor<float, 2> c) { return sum(c) < 100.f; }, [](tensor<float, 2> c) { return c * 2.f; }, x);
+  const auto tested =
+      while_loop([](tensor<float, 2> c) { return sum(c) < 100.f; }, [](tensor<float, 2> c) { return c * 2.f; }, x);
   const auto branch = cond(
       sum(x) > 0.f, [](tensor<float, 2> v) { return v; }, [](tensor<float, 2> v) { return v * 2.f; }, x);
   const auto half = autocast<bf16>([](tensor<float, 2> v) { return matmul(v, v); })(x);
   const auto leaves = tree_leaves(next.scales);
-  const double norm_of_all = double(tree_reduce([](auto s, auto v) { return s + sum(v * v); }, net, tensor<float, 0>(0.f)).item());
+  const double norm_of_all =
+      double(tree_reduce([](auto s, auto v) { return s + sum(v * v); }, net, tensor<float, 0>(0.f)).item());
   precompile(step, net, spec<tensor<float, 2>>{{4, 2}}, 0.1f);
   const auto text = trace(loss)(net, x).text() + explain(step)(net, x, 0.1f).text();
-  return double(l.item()) + double(looped.numel() + tested.numel() + branch.numel() + half.numel() + carry.numel() + all.numel()) +
+  return double(l.item()) +
+         double(looped.numel() + tested.numel() + branch.numel() + half.numel() + carry.numel() + all.numel()) +
          double(leaves.size()) + norm_of_all + double(text.size());
 }
 

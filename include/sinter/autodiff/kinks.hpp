@@ -174,9 +174,7 @@ inline value root_slope(const value& g, const value& r) {
 }
 
 /// Where a^b has no derivative by b on the way to another base: of negative bases, and of 0 but for exponents above 1.
-inline value rough_power(const value& a, const value& b) {
-  return bit_or(lt(a, 0.0), bit_and(eq(a, 0.0), le(b, 1.0)));
-}
+inline value rough_power(const value& a, const value& b) { return bit_or(lt(a, 0.0), bit_and(eq(a, 0.0), le(b, 1.0))); }
 
 /// b·a^(b - 1), and 0 for the exponent 0 also where 1 / a is not finite.
 inline value power_by_base(const value& g, const value& a, const value& b) {

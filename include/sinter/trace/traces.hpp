@@ -7,6 +7,7 @@
 
 #include "../base/callback.hpp"
 #include "../base/series.hpp"
+#include "../base/shape_errors.hpp"
 #include "../engine/engine.hpp"
 #include "size_space.hpp"
 #include "sizes.hpp"

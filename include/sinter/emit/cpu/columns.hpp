@@ -247,7 +247,12 @@ class column_printer {
   /// Names the vector of columns' values that has been kept.
   void recall(int id, sorted_set<int>& done) {
     if (!is_column(id) || !done.insert(id).second) return;
-    const std::string value = at(id).kind == kind::arg_reduce ? "cv<v_i64>(" + row_of(id) + "[u])" : column(id) + "[u]";
+    std::string value = column(id) + "[u]";
+    if (at(id).kind == kind::arg_reduce) {
+      value = "cv<v_i64>(" + row_of(id) + "[u])";
+      // Of no rows there is none: -1.
+      if (const dim n = k_.extent(role::inner); !n.is_number()) value += " - splat<v_i64>((" + n.text() + ") == 0)";
+    }
     out_.line("const " + vector_type(at(id).type) + " " + body_.name(id) + " = " + value + ";");
   }
 

@@ -183,8 +183,10 @@ class reduction_printer {
       for (int p = 1; p < parts; ++p)
         out_.line("join_extremes<" + is_maximum(i) + ">(" + acc(id) + ", " + vector_of(id, 0) + ", " + part(id, p) +
                   ", " + vector_of(id, p) + ");");
+      // Of no elements there is none: -1.
+      const ir::dim n = k_.axes[last()].extent;
       out_.line("s_i64 " + body_.name(id) + " = first_extreme<" + is_maximum(i) + ">(" + acc(id) + ", " +
-                vector_of(id, 0) + ");");
+                vector_of(id, 0) + ")" + (n.is_number() ? "" : " - ((" + n.text() + ") == 0)") + ";");
       return;
     }
     if (i.kind == kind::arg_reduce) {

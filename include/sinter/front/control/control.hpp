@@ -63,7 +63,7 @@ auto stacked_tree(const Y& y, dim length, location at, Leaf&& leaf) {
         static_assert(S.rank < max_rank,
                       "sinter: [scan] a stack has one axis more than a step's result; 12 is the most");
         index_array<S.rank + 1> extents{length};
-        std::copy(x.shape().begin(), x.shape().end(), extents.begin() + 1);
+        for (int i = 0; i < S.rank; ++i) extents[static_cast<std::size_t>(i) + 1] = x.size(i);
         return leaf(x, tensor<E, behind_length<S>()>(), extents);
       },
       y);

@@ -5,6 +5,7 @@
 #include <span>
 #include <type_traits>
 
+#include "../../base/dims.hpp"
 #include "../../base/local_list.hpp"
 
 namespace sinter::detail {
