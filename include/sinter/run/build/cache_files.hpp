@@ -57,13 +57,17 @@ SINTER_API cache_file kind_of(std::string_view name) {
 /// A new file beside the entry `name`, locked as long as it is open: one that is not is what a dead process left.
 SINTER_API file_handle make_temporary(int folder, const std::string& name, std::string& temporary) {
   static std::atomic<unsigned> counter{0};
-  for (int attempt = 0;; ++attempt) {
+  // Another process may sweep between the calls, more than once in a row if there are many: it is made anew until it is held.
+  for (int attempt = 0; attempt < 256; ++attempt) {
     temporary = name + "." + std::to_string(::getpid()) + "." + std::to_string(counter.fetch_add(1));
     file_handle fd(::openat(folder, temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
-    // Where locks do not work, nobody removes it either. Another process may have come between the two calls.
-    if (!fd || ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 || is_named(folder, temporary, fd.get()) || attempt == 8)
-      return fd;
+    if (!fd) return fd;
+    const bool locked = ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
+    if (!locked && errno == EWOULDBLOCK) continue;
+    // Where locks do not work, nobody removes it either.
+    if (!locked || is_named(folder, temporary, fd.get())) return fd;
   }
+  return file_handle();
 }
 
 /// Removes a lock or a temporary that no process holds.
