@@ -134,7 +134,7 @@ class lowering {
   int computed(node_id id, const coordinates& at) {
     if ((depth_ >= most_deep || k_.body.size() >= most_instructions) && !g_[id].in.empty())
       throw refusal{"more operations than a kernel may have, or have in a row", id};
-    if (has_nothing(id)) return literal(k_, g_[id].type, {});
+    if (has_nothing(id)) return of_nothing(id, at);
     ++depth_;
     const int value = lowering_of(g_[id].code).value(*this, id, at);
     --depth_;
@@ -157,6 +157,15 @@ class lowering {
       at = through(*this, id, at, axes);
       id = v.in[0];
     }
+  }
+
+  /// Stands for the elements that there are none of: a literal that is along the axes which they would be along.
+  int of_nothing(node_id id, const coordinates& at) {
+    instruction i;
+    i.kind = kind::literal;
+    i.type = g_[id].type;
+    for (const affine& c : at) i.axes |= axes_of(k_, c);
+    return add(k_, std::move(i));
   }
 
   int load(node_id id, const coordinates& at) { return load_from(id, linear(at, strides_of(id), n())); }
