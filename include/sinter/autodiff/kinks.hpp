@@ -12,11 +12,11 @@ namespace sinter::engine::autodiff {
 using ir::op;
 using ir::value;
 
-/// The number that every element of x is, as nodes say.
+/// The number that every element of x is, as nodes say. A constant apart may be another number in the next call: it is none.
 inline std::optional<double> literal(const value& x) {
   const ir::node* n = &x.get();
   while (n->code == op::broadcast || n->code == op::reshape || n->code == op::permute) n = &x.owner()[n->in[0]];
-  if (n->code != op::constant || !is_float(n->type)) return std::nullopt;
+  if (n->code != op::constant || !n->attr.ints.empty() || !is_float(n->type)) return std::nullopt;
   return n->attr.literal.f;
 }
 
