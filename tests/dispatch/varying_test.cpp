@@ -453,9 +453,9 @@ TEST_CASE("what is captured, donated or drawn at random is as with other constan
   vec now{1, 1, 1};
   const auto g = compile([&now](vec x, float by) { return x * by + now; });
   g(x, 1.f), g(x, 2.f);
-  now = vec{5, 5, 5};  // a new trace reads it, kernels or not
-  CHECK(without_compiling(g, x, 2.f).to_vector()[0] == 3);
-  CHECK(g(x, 3.f).to_vector()[0] == 8);
+  now = vec{5, 5, 5};  // a new trace reads it, and its numbers are arguments as well
+  CHECK(g(x, 2.f).to_vector()[0] == 7);
+  for (const float by : {3.f, 2.f, 4.f}) CHECK(without_compiling(g, x, by).to_vector()[0] == by + 5);
 }
 
 TEST_CASE("in the background new numbers are answered meanwhile, and kernels take over for all of them") {
