@@ -1,7 +1,11 @@
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include <sinter/run/build/build.hpp>
 
 #include <algorithm>
@@ -12,6 +16,20 @@
 
 #include "../../stderr_text.hpp"
 #include "../support.hpp"
+
+/// How many locks of this thread come just after another process has swept what is to be locked.
+static thread_local int swept_first = 0;
+
+extern "C" int flock(int fd, int how) noexcept {
+  if (swept_first == 0) return static_cast<int>(::syscall(SYS_flock, fd, how));
+  std::error_code none;
+  const auto name = std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd), none);
+  std::filesystem::remove(name, none);
+  // Some are gone by then, some are still held by who removes them.
+  if (--swept_first % 2 == 0) return static_cast<int>(::syscall(SYS_flock, fd, how));
+  errno = EWOULDBLOCK;
+  return -1;
+}
 
 using namespace sinter;
 using support::folder, support::kernel, support::variable;
@@ -552,6 +570,29 @@ TEST_CASE("a process that is killed leaves nothing for good: the next one sweeps
     CHECK_MESSAGE(support::fs::exists(stays), stays);
   ::close(ready[0]);
   ::close(ready[1]);
+}
+
+TEST_CASE("what others sweep many times before it is held is made anew, and is there in the end") {
+  const folder root;
+  const variable temporary("TMPDIR", root.path);
+  namespace detail = engine::run::detail;
+  for (const int times : {1, 2, 8, 9, 10, 40}) {
+    CAPTURE(times);
+    swept_first = times;
+    const detail::scratch_folder mine;
+    CHECK(swept_first == 0);
+    CHECK(detail::write_file(mine.path() + "/a", "x"));
+    const detail::file_handle at = detail::open_folder(AT_FDCWD, root.path.c_str());
+    swept_first = times;
+    std::string name;
+    const detail::file_handle file = detail::make_temporary(at.get(), "entry", name);
+    CHECK(swept_first == 0);
+    CHECK(file);
+    CHECK(detail::is_named(at.get(), name, file.get()));
+  }
+  swept_first = 1 << 20;
+  CHECK_THROWS_AS(detail::scratch_folder(), system_error);
+  swept_first = 0;
 }
 
 TEST_CASE("folders that are made while others sweep are there as long as they are held") {
