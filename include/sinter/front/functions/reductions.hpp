@@ -89,6 +89,13 @@ auto divided(const X& x, dim n, location at) {
   return detail::evaluate(div(x, formula_number{static_cast<double>(n.bits)}, at), at);
 }
 
+/// x · n.
+template <class X>
+auto multiplied(const X& x, dim n, location at) {
+  if (n.is_symbolic()) return detail::evaluate(mul(x, n, at), at);
+  return detail::evaluate(mul(x, formula_number{static_cast<double>(n.bits)}, at), at);
+}
+
 template <axis_list Axes, bool Keep, class X>
 auto mean_over(const X& x, location at) {
   if constexpr (takes_floats<named::mean, X>())
@@ -124,7 +131,7 @@ auto centred(const Y& y, location at) {
 template <axis_list Axes, bool Keep, class C>
 auto centred_squares(const C& c, dim n, location at) {
   const auto squares = sum_over<Axes, true>(mul(c.off, c.off, at), at);
-  const auto rest = mul(mul(c.mean, c.mean, at), n, at);
+  const auto rest = multiplied(mul(c.mean, c.mean, at), n, at);
   const auto left = detail::evaluate(sub(squares, rest, at), at);
   // A selection has the derivative of what it takes at 0, too.
   return drop_kept<Axes, Keep>(detail::evaluate(where(lt(left, 0, at), 0, left, at), at), at);
