@@ -101,37 +101,39 @@ inline series<int> arrays_of(const cuda_printer& p) {
   return ids;
 }
 
-}  // namespace detail
-
-/// The body of a block that sums some rows of a tile of columns.
-SINTER_API void print_columns(cuda_printer& p, const column_shape& s, const cuda_partials& parts) {
+/// Where a thread stands: its columns, and the first of its rows. Neighbouring blocks take neighbouring columns of the same
+/// rows.
+inline void place_columns(cuda_printer& p, const column_shape& s) {
   writer& out = p.out();
-  const kernel& k = p.code();
   const std::string flat = p.flat(), tiles = p.count(s.tiles), chunks = p.number(s.chunks);
-  detail::declare_folds(p);
-  p.uniform_values();
-  p.uniform_stores();
-  // Neighbouring blocks take neighbouring columns of the same rows.
   out.line("const int x = threadIdx.x%" + p.number(s.across) + ", y = threadIdx.x/" + p.number(s.across) + ";");
   out.line("const " + flat + " g = block, tile = g%" + tiles + ", chunk = g/" + tiles + "%" + chunks + ", o = g/" +
            tiles + "/" + chunks + ";");
   p.unravel("o", p.axes_of(role::outer));
   p.define_scalars([&](int id) { return !(p.at(id).axes & (p.inner() | p.row())) && !p.at(id).after_rows; });
   out.line("const " + flat + " f = tile*" + p.number(s.across) + " + x;");
-  const bool whole = fills(s.across, s.count);
-  if (!whole) out.line("const bool live = f < " + p.limit(s.count) + ";");
+  if (!fills(s.across, s.count)) out.line("const bool live = f < " + p.limit(s.count) + ";");
   p.unravel("f", p.axes_of(role::inner), s.width);
-  const std::string rows = "(" + k.extent(role::row).text() + ")";
-  const auto arrays = detail::arrays_of(p);
+}
+
+/// A thread's sums of its columns, which begin with what changes nothing.
+inline void begin_columns(cuda_printer& p, const column_shape& s, const series<int>& arrays) {
   for (int id : arrays) {
-    out.line(p.accumulator_type(id) + " " + p.acc(id) + "[" + p.number(s.width) + "];");
-    out.line("#pragma unroll");
-    out.line("for (int l = 0; l < " + p.number(s.width) + "; ++l) " + p.acc(id) + "[l] = " + p.initial(id) + ";");
+    p.out().line(p.accumulator_type(id) + " " + p.acc(id) + "[" + p.number(s.width) + "];");
+    p.out().line("#pragma unroll");
+    p.out().line("for (int l = 0; l < " + p.number(s.width) + "; ++l) " + p.acc(id) + "[l] = " + p.initial(id) + ";");
   }
+}
+
+/// Adds every down-th of the block's rows to a thread's sums.
+inline void add_rows(cuda_printer& p, const column_shape& s, const series<int>& arrays) {
+  writer& out = p.out();
+  const std::string rows = "(" + p.code().extent(role::row).text() + ")", chunks = p.number(s.chunks);
+  const bool whole = fills(s.across, s.count);
   cuda_printer::work w;
   w.reductions = arrays;
-  for (const auto& st : k.stores)
-    if (!p.is_uniform_store(st) && !detail::is_final_store(p, st)) w.stores.push_back(&st);
+  for (const auto& st : p.code().stores)
+    if (!p.is_uniform_store(st) && !is_final_store(p, st)) w.stores.push_back(&st);
   cuda_tile column;
   column.width = s.width;
   column.axis = s.axis;
@@ -146,7 +148,7 @@ SINTER_API void print_columns(cuda_printer& p, const column_shape& s, const cuda
   t.guard = (whole ? "" : "live && ") + std::string("r < high");
   t.place = [&] {
     out.line("const long r = z + u*" + p.number(s.down) + ";");
-    p.unravel(p.code().axes.empty() ? "r" : "(" + flat + ")r", p.axes_of(role::row));
+    p.unravel(p.code().axes.empty() ? "r" : "(" + p.flat() + ")r", p.axes_of(role::row));
   };
   const std::string low = s.chunks == 1 ? "0" : "(long)" + rows + "*chunk/" + chunks,
                     high = s.chunks == 1 ? rows : "(long)" + rows + "*(chunk + 1)/" + chunks;
@@ -158,8 +160,14 @@ SINTER_API void print_columns(cuda_printer& p, const column_shape& s, const cuda
         t, w, {}, [&](int id) { return p.acc(id) + lane; }, [](const plan::store&, int, const std::string&) {});
   });
   p.leave(outer);
+}
+
+/// Folds the sums of the threads of a column, in shared memory.
+inline void fold_down(cuda_printer& p, const column_shape& s, const series<int>& arrays) {
+  writer& out = p.out();
+  const std::string width = p.number(s.width);
   for (int id : arrays) {
-    const std::string m = "m" + p.number(id), width = p.number(s.width);
+    const std::string m = "m" + p.number(id);
     out.line("__shared__ " + p.accumulator_type(id) + " " + m + "[" + p.number(s.down) + "][" +
              p.number(std::int64_t{s.across} * s.width) + "];");
     out.line("#pragma unroll");
@@ -170,29 +178,51 @@ SINTER_API void print_columns(cuda_printer& p, const column_shape& s, const cuda
       out.line("__syncthreads();");
       out.line("if (y >= h) continue;");
       for (int id : arrays) {
-        const std::string m = "m" + p.number(id), at = "[x*" + p.number(s.width) + " + l]";
-        out.line("for (int l = 0; l < " + p.number(s.width) + "; ++l) " + m + "[y]" + at + " = " + p.fold(id) + "(" +
-                 m + "[y]" + at + ", " + m + "[y + h]" + at + ");");
+        const std::string m = "m" + p.number(id), at = "[x*" + width + " + l]";
+        out.line("for (int l = 0; l < " + width + "; ++l) " + m + "[y]" + at + " = " + p.fold(id) + "(" + m + "[y]" +
+                 at + ", " + m + "[y + h]" + at + ");");
       }
     });
   out.line("__syncthreads();");
-  const std::string columns = "(" + k.extent(role::inner).text() + ")",
+}
+
+/// The block's sums: final, or where blocks share rows, its part of them.
+inline void leave_columns(cuda_printer& p, const column_shape& s, const cuda_partials& parts,
+                          const series<int>& arrays) {
+  writer& out = p.out();
+  const std::string columns = "(" + p.code().extent(role::inner).text() + ")", chunks = p.number(s.chunks),
                     block_columns = p.number(std::int64_t{s.across} * s.width);
-  const auto finals = detail::final_stores(p);
+  const auto outer = p.scope();
+  const auto finals = final_stores(p);
   out.block("for (int c = threadIdx.x; c < " + block_columns + "; c += " + p.number(s.threads()) + ")", [&] {
     out.line("const long e = (long)tile*" + block_columns + " + c;");
     out.line("if (e >= " + columns + ") break;");
-    if (s.chunks == 1) p.unravel("(" + flat + ")e", p.axes_of(role::inner));
+    if (s.chunks == 1) p.unravel("(" + p.flat() + ")e", p.axes_of(role::inner));
     for (int id : arrays) {
       const std::string m = "m" + p.number(id) + "[0][c]";
-      if (s.chunks == 1) detail::name_result(p, id, m);
+      if (s.chunks == 1) name_result(p, id, m);
       else out.line(parts.at(id, "((long)o*" + chunks + " + chunk)*" + columns + " + e") + " = " + m + ";");
     }
-    if (s.chunks == 1) detail::print_final(p, finals.along);
+    if (s.chunks == 1) print_final(p, finals.along);
   });
   p.leave(outer);
   if (s.chunks == 1 && !finals.single.empty())
-    out.block("if (tile == 0 && threadIdx.x == 0)", [&] { detail::print_final(p, finals.single); });
+    out.block("if (tile == 0 && threadIdx.x == 0)", [&] { print_final(p, finals.single); });
+}
+
+}  // namespace detail
+
+/// The body of a block that sums some rows of a tile of columns.
+SINTER_API void print_columns(cuda_printer& p, const column_shape& s, const cuda_partials& parts) {
+  detail::declare_folds(p);
+  p.uniform_values();
+  p.uniform_stores();
+  detail::place_columns(p, s);
+  const auto arrays = detail::arrays_of(p);
+  detail::begin_columns(p, s, arrays);
+  detail::add_rows(p, s, arrays);
+  detail::fold_down(p, s, arrays);
+  detail::leave_columns(p, s, parts, arrays);
 }
 
 }  // namespace sinter::engine::emit

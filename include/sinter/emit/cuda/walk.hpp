@@ -78,6 +78,29 @@ inline void stage_rows(const cuda_printer& p, walk_shape& s, const cuda_target& 
   s.ahead = false;
 }
 
+/// Where nothing but the row is kept: more and smaller blocks, each with more of the row in flight, wait for one another
+/// less.
+inline void shrink_group(const cuda_printer& p, row_shape& r) {
+  if (r.group <= 64) return;
+  const std::int64_t vectors = round_up(*r.most, r.group / 2),
+                     each = std::max<std::int64_t>(bytes_of(p, r.keep), 4) * r.width;
+  if (vectors * each > 144) return;
+  r.group /= 2;
+  r.vectors = static_cast<int>(vectors);
+}
+
+/// The group of a row, of `most` threads at most, and the block's rows: several where rows are short.
+inline void choose_group(row_shape& r, int most) {
+  r.rows = 1;
+  if (r.most && *r.most <= 32) {
+    r.group = static_cast<int>(power_of_two(std::max<std::int64_t>(*r.most, 1)));
+    r.rows = 256 / r.group;
+  } else {
+    r.group = static_cast<int>(r.most ? std::min<std::int64_t>(power_of_two(*r.most), most) : 512);
+    if (r.group == 32) r.rows = 4;
+  }
+}
+
 /// Registers: 64 to a thread where 1024 share a multiprocessor, half of them for arithmetic and addresses; 128 where it is
 /// 512. Rows that come through shared memory want few threads, which have more to do between their meetings.
 inline walk_shape walk_of(const cuda_printer& p, const cuda_target& t) {
@@ -88,17 +111,8 @@ inline walk_shape walk_of(const cuda_printer& p, const cuda_target& t) {
   row_shape& r = s.row;
   const auto count = r.most;
   if (arrays_of(p).empty() && r.held) {
-    // Nothing but the row is kept: more and smaller blocks, each with more of the row in flight, wait for one another less;
-    // of several waves, since rows are many and blocks end apart.
-    if (r.group > 64) {
-      const std::int64_t vectors = round_up(*count, r.group / 2),
-                         each = std::max<std::int64_t>(bytes_of(p, r.keep), 4) * r.width;
-      if (vectors * each <= 144) {
-        r.group /= 2;
-        r.vectors = static_cast<int>(vectors);
-      }
-    }
-    s.walkers = walkers_of(p, r, 12 * s.resident, t);
+    shrink_group(p, r);
+    s.walkers = walkers_of(p, r, 12 * s.resident, t);  // several waves, since rows are many and blocks end apart
     return s;
   }
   std::int64_t sums = 0;
@@ -114,14 +128,7 @@ inline walk_shape walk_of(const cuda_printer& p, const cuda_target& t) {
                      (k.extent(role::row) * k.extent(role::outer)).number().value_or(1 << 20) >= 2 * blocks;
   if (stage) s.resident = 512;
   const int most = s.resident > 512 ? 1024 : 512;
-  r.rows = 1;
-  if (count && *count <= 32) {
-    r.group = static_cast<int>(power_of_two(std::max<std::int64_t>(*count, 1)));
-    r.rows = 256 / r.group;
-  } else {
-    r.group = static_cast<int>(count ? std::min<std::int64_t>(power_of_two(*count), most) : 512);
-    if (r.group == 32) r.rows = 4;
-  }
+  choose_group(r, most);
   const std::int64_t vectors = count ? std::max<std::int64_t>(round_up(*count, r.group), 1) : 0;
   auto fits = [&](std::int64_t each) { return each * r.width * vectors <= (stage ? 320 : most == 1024 ? 144 : 176); };
   r.held = vectors > 0 && vectors <= 16 && fits(kept);
@@ -192,159 +199,204 @@ class row_stage {
   series<int> loads_;
 };
 
+/// Prints a block that walks rows: `begin` it, `walk` its rows, and `leave` its sums.
+class walk_printer {
+ public:
+  walk_printer(cuda_printer& p, const walk_shape& s, const cuda_partials& parts)
+      : p_(p), s_(s), parts_(parts), rows_(p, s.row), arrays_(arrays_of(p)) {
+    for (int id = 0; id < p.size(); ++id)
+      if (is_reduction(p.at(id)) && p.at(id).span != span_of::inner && !is_array(p, id)) scalars_.push_back(id);
+  }
+
+  /// The block's place, what is the same for all of its rows, and the sums that it keeps.
+  void begin() {
+    declare_folds(p_);
+    p_.uniform_values();
+    p_.uniform_stores();
+    rows_.place();
+    const std::string walkers = parenthesised(s_.walkers);
+    out_.line("const " + flat_ + " o = block/" + walkers + ", walker = block%" + walkers + ";");
+    p_.unravel("o", p_.axes_of(role::outer));
+    p_.define_scalars([&](int id) {
+      const auto& i = p_.at(id);
+      return !(i.axes & (p_.inner() | p_.row())) && i.stage == 0 && !i.after_rows;
+    });
+    declare_slots(p_, rows_.inner_reductions(), r_.group, 2);
+    for (int id : scalars_) begin_accumulator(p_, id);
+    for (int id : arrays_) begin_array(id);
+    if (!r_.held && !arrays_.empty()) out_.line("__syncthreads();");
+    if (!s_.hoist) return;
+    const auto fixed = loads_of(p_, false);
+    if (!fixed.empty()) p_.read(fixed, rows_.tile(""));
+  }
+
+  /// The loop over the rows. With a stage, a turn of it asks for the row `next` and works on what was asked for `depth` - 1
+  /// turns before.
+  void walk() {
+    const auto ahead = s_.ahead ? loads_of(p_, true) : series<int>{};
+    if (!ahead.empty()) read_first(ahead);
+    const row_stage stage(p_, s_);
+    const std::string depth = p_.number(s_.staged), lead = p_.number(s_.staged - 1) + "*" + step_,
+                      after = "slot + 1 == " + depth + " ? 0 : slot + 1", b = stage ? "next" : "b";
+    if (stage) {
+      stage.declare();
+      out_.line("int slot = 0;");
+    }
+    out_.line("int turn = 0;");
+    const auto outer = p_.scope();
+    if (stage) out_.line("#pragma unroll 1");
+    out_.block("for (" + flat_ + " " + b + " = " + first_ + "; " + b + " < " + total_ + (stage ? " + " + lead : "") +
+                   "; " + b + " += " + step_ + ", turn ^= 1" + (stage ? ", slot = " + after : "") + ")",
+               [&] {
+                 if (stage) {
+                   stage.ask(tile(), "next < " + total_, "slot", [&] { place_row("next"); });
+                   out_.line("if (next < " + first_ + " + " + lead + ") continue;");
+                   out_.line("const " + flat_ + " b = next - " + lead + ";");
+                 }
+                 place_row("b");
+                 if (stage) stage.take(tile(), "(" + after + ")");
+                 if (!ahead.empty()) take_ahead(ahead);
+                 for (int pass = 0; pass < p_.code().stages; ++pass) print_pass(pass);
+               });
+    p_.leave(outer);
+    for (int id : ahead) p_.drop(id);
+    for (int id : stage.loads()) p_.drop(id);
+  }
+
+  /// What the block leaves in the scratch memory, where it is not there yet.
+  void leave() {
+    for (int id : arrays_)
+      if (r_.held) leave_array(id);
+    if (scalars_.empty()) return;
+    out_.line("__syncthreads();");
+    declare_slots(p_, scalars_, r_.threads(), 1);
+    print_group_fold(p_, scalars_, r_.threads(), "0");
+    out_.block("if (threadIdx.x == 0)", [&] {
+      for (int id : scalars_) out_.line(parts_.at(id, "block") + " = " + p_.acc(id) + ";");
+    });
+  }
+
+ private:
+  cuda_tile tile() { return rows_.tile("", live_); }
+
+  /// Columns' sums: in registers, or where the row is longer, in the block's own part of the scratch memory.
+  void begin_array(int id) {
+    const std::string type = p_.accumulator_type(id), a = p_.acc(id);
+    if (!r_.held) {
+      out_.line(type + "* const " + a + " = &" + parts_.at(id, "(long)block*" + columns_) + ";");
+      out_.line("for (long e = lane; e < " + columns_ + "; e += " + p_.number(r_.group) + ") " + a +
+                "[e] = " + p_.initial(id) + ";");
+      return;
+    }
+    out_.line(type + " " + a + "[" + p_.number(r_.vectors) + "][" + width_ + "];");
+    out_.line("#pragma unroll");
+    out_.line("for (int u = 0; u < " + p_.number(r_.vectors) + "; ++u)");
+    out_.line("#pragma unroll");
+    out_.line("for (int l = 0; l < " + width_ + "; ++l) " + a + "[u][l] = " + p_.initial(id) + ";");
+  }
+
+  /// The accumulator that an element is added to.
+  std::string into(int id) const {
+    if (!is_array(p_, id)) return p_.acc(id);
+    if (r_.held) return p_.acc(id) + "[u][" + (r_.width > 1 ? "l" : "0") + "]";
+    return p_.acc(id) + "[f*" + width_ + (r_.width > 1 ? " + l]" : "]");
+  }
+
+  /// The position of the row of a thread's group, where the block's first one is `base`.
+  void place_row(const std::string& base) {
+    if (live_.empty()) {
+      out_.line("const " + flat_ + " r = " + base + ";");
+    } else {
+      out_.line("const bool live = " + base + " + group < " + total_ + ";");
+      out_.line("const " + flat_ + " r = live ? " + base + " + group : " + total_ + " - 1;");
+    }
+    p_.unravel("r", p_.axes_of(role::row));
+  }
+
+  /// Reads the first row before the loop.
+  void read_first(const series<int>& ahead) {
+    for (int id : ahead) p_.declare_pack(id, tile(), "n");
+    out_.block("if (" + first_ + " < " + total_ + ")", [&] {
+      place_row(first_);
+      p_.read_again(ahead, tile(), "n");
+    });
+  }
+
+  /// Takes the row that was read before, and reads the next one.
+  void take_ahead(const series<int>& ahead) {
+    for (int id : ahead) {
+      p_.declare_pack(id, tile());
+      p_.hold(id);
+    }
+    out_.line("#pragma unroll");
+    out_.block("for (int u = 0; u < " + p_.number(r_.vectors) + "; ++u)", [&] {
+      for (int id : ahead) out_.line("x" + p_.number(id) + "[u] = n" + p_.number(id) + "[u];");
+    });
+    out_.block("if (b + " + step_ + " < " + total_ + ")", [&] {
+      out_.line("const " + flat_ + " next = b + " + step_ + ";");
+      place_row("next");
+      p_.read_again(ahead, tile(), "n");
+    });
+  }
+
+  /// A pass over a row: the row's scalars, its elements, and the folds that the next pass reads.
+  void print_pass(int pass) {
+    rows_.row_values(pass, live_, [&] {
+      for (int id : scalars_)
+        if (p_.at(id).span == span_of::row && p_.at(p_.at(id).args[0]).stage == pass)
+          out_.block("if (" + live_ + (live_.empty() ? "" : " && ") + "lane == 0)",
+                     [&] { p_.accumulate(id, p_.acc(id), -1); });
+    });
+    rows_.pass(pass, live_, [&](int id) { return into(id); });
+    print_group_fold(p_, rows_.folded_at(pass), r_.group, "turn");
+  }
+
+  /// Columns' sums of registers: as they are, or where groups have rows of their own, folded in shared memory.
+  void leave_array(int id) {
+    const std::string a = p_.acc(id), m = "m" + p_.number(id);
+    if (r_.rows == 1) {
+      p_.over_vectors(rows_.tile(""), [&] {
+        out_.line("#pragma unroll");
+        out_.line("for (int l = 0; l < " + width_ + "; ++l) " +
+                  parts_.at(id, "(long)block*" + columns_ + " + f*" + width_ + " + l") + " = " + a + "[u][l];");
+      });
+      return;
+    }
+    out_.line("__shared__ " + p_.accumulator_type(id) + " " + m + "[" + p_.number(r_.rows) + "][" +
+              p_.number(std::int64_t{r_.group} * r_.vectors * r_.width) + "];");
+    p_.over_vectors(rows_.tile(""), [&] {
+      out_.line("for (int l = 0; l < " + width_ + "; ++l) " + m + "[group][f*" + width_ + " + l] = " + a + "[u][l];");
+    });
+    out_.line("__syncthreads();");
+    out_.block("for (int e = threadIdx.x; e < " + columns_ + "; e += " + p_.number(r_.threads()) + ")", [&] {
+      out_.line(p_.accumulator_type(id) + " b = " + m + "[0][e];");
+      out_.line("for (int j = 1; j < " + p_.number(r_.rows) + "; ++j) b = " + p_.fold(id) + "(b, " + m + "[j][e]);");
+      out_.line(parts_.at(id, "(long)block*" + columns_ + " + e") + " = b;");
+    });
+  }
+
+  cuda_printer& p_;
+  const walk_shape& s_;
+  const cuda_partials& parts_;
+  cuda_row_printer rows_;
+  const series<int> arrays_;  ///< reductions along the rows, a column each
+  series<int> scalars_;       ///< and those of one value
+  writer& out_ = p_.out();
+  const row_shape& r_ = s_.row;
+  const std::string flat_ = p_.flat(), total_ = p_.limit(p_.code().extent(role::row)),
+                    columns_ = "(" + p_.code().extent(role::inner).text() + ")", width_ = p_.number(r_.width),
+                    step_ = parenthesised(s_.walkers * dim(r_.rows)), first_ = "walker*" + p_.number(r_.rows),
+                    live_ = r_.rows == 1 ? "" : "live";
+};
+
 }  // namespace detail
 
 /// The body of a block that walks rows: their own reductions, and the sums along them.
 SINTER_API void print_walk(cuda_printer& p, const walk_shape& s, const cuda_partials& parts) {
-  writer& out = p.out();
-  const kernel& k = p.code();
-  const row_shape& r = s.row;
-  cuda_row_printer rows(p, r);
-  const std::string flat = p.flat(), walkers = parenthesised(s.walkers), total = p.limit(k.extent(role::row)),
-                    columns = "(" + k.extent(role::inner).text() + ")", width = p.number(r.width);
-  const auto arrays = detail::arrays_of(p);
-  series<int> scalars;
-  for (int id = 0; id < p.size(); ++id)
-    if (is_reduction(p.at(id)) && p.at(id).span != span_of::inner && !is_array(p, id)) scalars.push_back(id);
-  detail::declare_folds(p);
-  p.uniform_values();
-  p.uniform_stores();
-  rows.place();
-  out.line("const " + flat + " o = block/" + walkers + ", walker = block%" + walkers + ";");
-  p.unravel("o", p.axes_of(role::outer));
-  p.define_scalars(
-      [&](int id) { return !(p.at(id).axes & (p.inner() | p.row())) && p.at(id).stage == 0 && !p.at(id).after_rows; });
-  detail::declare_slots(p, rows.inner_reductions(), r.group, 2);
-  for (int id : scalars) detail::begin_accumulator(p, id);
-  // The columns' sums: in registers, or where the row is longer, in the block's own part of the scratch memory.
-  for (int id : arrays) {
-    const std::string type = p.accumulator_type(id), a = p.acc(id);
-    if (!r.held) {
-      out.line(type + "* const " + a + " = &" + parts.at(id, "(long)block*" + columns) + ";");
-      out.line("for (long e = lane; e < " + columns + "; e += " + p.number(r.group) + ") " + a +
-               "[e] = " + p.initial(id) + ";");
-      continue;
-    }
-    out.line(type + " " + a + "[" + p.number(r.vectors) + "][" + width + "];");
-    out.line("#pragma unroll");
-    out.line("for (int u = 0; u < " + p.number(r.vectors) + "; ++u)");
-    out.line("#pragma unroll");
-    out.line("for (int l = 0; l < " + width + "; ++l) " + a + "[u][l] = " + p.initial(id) + ";");
-  }
-  if (!r.held && !arrays.empty()) out.line("__syncthreads();");
-  const std::string lane = r.width > 1 ? "l" : "0";
-  auto into = [&](int id) {
-    if (!is_array(p, id)) return p.acc(id);
-    if (r.held) return p.acc(id) + "[u][" + lane + "]";
-    return p.acc(id) + "[f*" + width + (r.width > 1 ? " + l]" : "]");
-  };
-  if (s.hoist) {
-    const auto fixed = detail::loads_of(p, false);
-    if (!fixed.empty()) p.read(fixed, rows.tile(""));
-  }
-  const std::string step = parenthesised(s.walkers * dim(r.rows));
-  const bool exact = r.rows == 1;
-  auto place_row = [&](const std::string& base) {
-    if (exact) {
-      out.line("const " + flat + " r = " + base + ";");
-    } else {
-      out.line("const bool live = " + base + " + group < " + total + ";");
-      out.line("const " + flat + " r = live ? " + base + " + group : " + total + " - 1;");
-    }
-    p.unravel("r", p.axes_of(role::row));
-  };
-  const std::string live = exact ? "" : "live";
-  const auto ahead = s.ahead ? detail::loads_of(p, true) : series<int>{};
-  const std::string first = "walker*" + p.number(r.rows);
-  if (!ahead.empty()) {
-    for (int id : ahead) p.declare_pack(id, rows.tile("", live), "n");
-    out.block("if (" + first + " < " + total + ")", [&] {
-      place_row(first);
-      p.read_again(ahead, rows.tile("", live), "n");
-    });
-  }
-  // With a stage, a turn of the loop asks for the row `next` and works on what was asked for `depth` - 1 turns before.
-  const detail::row_stage stage_of(p, s);
-  const std::string depth = p.number(s.staged), lead = p.number(s.staged - 1) + "*" + step,
-                    after = "slot + 1 == " + depth + " ? 0 : slot + 1", b = stage_of ? "next" : "b";
-  if (stage_of) {
-    stage_of.declare();
-    out.line("int slot = 0;");
-  }
-  out.line("int turn = 0;");
-  const auto outer = p.scope();
-  if (stage_of) out.line("#pragma unroll 1");
-  out.block("for (" + flat + " " + b + " = " + first + "; " + b + " < " + total + (stage_of ? " + " + lead : "") +
-                "; " + b + " += " + step + ", turn ^= 1" + (stage_of ? ", slot = " + after : "") + ")",
-            [&] {
-              if (stage_of) {
-                stage_of.ask(rows.tile("", live), "next < " + total, "slot", [&] { place_row("next"); });
-                out.line("if (next < " + first + " + " + lead + ") continue;");
-                out.line("const " + flat + " b = next - " + lead + ";");
-              }
-              place_row("b");
-              if (stage_of) stage_of.take(rows.tile("", live), "(" + after + ")");
-              if (!ahead.empty()) {
-                for (int id : ahead) {
-                  p.declare_pack(id, rows.tile("", live));
-                  p.hold(id);
-                }
-                out.line("#pragma unroll");
-                out.block("for (int u = 0; u < " + p.number(r.vectors) + "; ++u)", [&] {
-                  for (int id : ahead) out.line("x" + p.number(id) + "[u] = n" + p.number(id) + "[u];");
-                });
-                out.block("if (b + " + step + " < " + total + ")", [&] {
-                  out.line("const " + flat + " next = b + " + step + ";");
-                  place_row("next");
-                  p.read_again(ahead, rows.tile("", live), "n");
-                });
-              }
-              for (int stage = 0; stage < k.stages; ++stage) {
-                rows.row_values(stage, live, [&] {
-                  for (int id : scalars)
-                    if (p.at(id).span == span_of::row && p.at(p.at(id).args[0]).stage == stage)
-                      out.block("if (" + live + (live.empty() ? "" : " && ") + "lane == 0)",
-                                [&] { p.accumulate(id, p.acc(id), -1); });
-                });
-                rows.pass(stage, live, into);
-                detail::print_group_fold(p, rows.folded_at(stage), r.group, "turn");
-              }
-            });
-  p.leave(outer);
-  for (int id : ahead) p.drop(id);
-  for (int id : stage_of.loads()) p.drop(id);
-  // What the block leaves.
-  for (int id : arrays) {
-    if (!r.held) break;
-    const std::string a = p.acc(id), m = "m" + p.number(id);
-    if (r.rows == 1) {
-      const auto t = rows.tile("");
-      p.over_vectors(t, [&] {
-        out.line("#pragma unroll");
-        out.line("for (int l = 0; l < " + width + "; ++l) " +
-                 parts.at(id, "(long)block*" + columns + " + f*" + width + " + l") + " = " + a + "[u][l];");
-      });
-      continue;
-    }
-    out.line("__shared__ " + p.accumulator_type(id) + " " + m + "[" + p.number(r.rows) + "][" +
-             p.number(std::int64_t{r.group} * r.vectors * r.width) + "];");
-    p.over_vectors(rows.tile(""), [&] {
-      out.line("for (int l = 0; l < " + width + "; ++l) " + m + "[group][f*" + width + " + l] = " + a + "[u][l];");
-    });
-    out.line("__syncthreads();");
-    out.block("for (int e = threadIdx.x; e < " + columns + "; e += " + p.number(r.threads()) + ")", [&] {
-      out.line(p.accumulator_type(id) + " b = " + m + "[0][e];");
-      out.line("for (int j = 1; j < " + p.number(r.rows) + "; ++j) b = " + p.fold(id) + "(b, " + m + "[j][e]);");
-      out.line(parts.at(id, "(long)block*" + columns + " + e") + " = b;");
-    });
-  }
-  if (scalars.empty()) return;
-  out.line("__syncthreads();");
-  detail::declare_slots(p, scalars, r.threads(), 1);
-  detail::print_group_fold(p, scalars, r.threads(), "0");
-  out.block("if (threadIdx.x == 0)", [&] {
-    for (int id : scalars) out.line(parts.at(id, "block") + " = " + p.acc(id) + ";");
-  });
+  detail::walk_printer block(p, s, parts);
+  block.begin();
+  block.walk();
+  block.leave();
 }
 
 }  // namespace sinter::engine::emit

@@ -275,23 +275,35 @@ inline bool calls_back(const ir::graph& g) {
   });
 }
 
-inline void generate_cuda(code& c, const ir::graph& g, std::span<const argument> arguments, const options& how) {
-  const run::cuda::gpu& gpu = run::cuda::device_at(c.where.index);
+/// What is planned for a GPU, and what is printed for it.
+struct cuda_targets {
+  plan::target planned;
+  emit::cuda_target printed;
+};
+
+inline cuda_targets targets_of(int device, const ir::graph& g, const options& how) {
+  const run::cuda::gpu& gpu = run::cuda::device_at(device);
   // The library is large: it is opened for products only.
   const bool blas = has_products(g) && run::cuda::blas().problem.empty();
+  const bool tf32 = how.precision == precision::high && gpu.capability >= 80;
+  const std::int64_t parameter_bytes = run::cuda::parameter_bytes();
+  return {plan::gpu_target({.multiprocessors = gpu.multiprocessors,
+                            .blas = blas,
+                            .tf32 = tf32,
+                            .overlap = how.mode == mode::reduce_overhead,
+                            .parameter_bytes = parameter_bytes}),
+          {.capability = gpu.capability,
+           .multiprocessors = gpu.multiprocessors,
+           .deterministic = how.deterministic,
+           .tf32 = tf32,
+           .parameter_bytes = parameter_bytes}};
+}
+
+/// The plan of a graph for these arguments. Reasons that nobody has asked for yet come from planning it again.
+inline cuda_plan plan_for(code& c, const ir::graph& g, std::span<const argument> arguments,
+                          const cuda_targets& target) {
   series<char> copied;
   for (const auto& a : arguments) copied.push_back(a.by_value || !is_row_major(a));
-  const bool tf32 = how.precision == precision::high && gpu.capability >= 80;
-  const plan::target planned = plan::gpu_target({.multiprocessors = gpu.multiprocessors,
-                                                 .blas = blas,
-                                                 .tf32 = tf32,
-                                                 .overlap = how.mode == mode::reduce_overhead,
-                                                 .parameter_bytes = run::cuda::parameter_bytes()});
-  const emit::cuda_target target{.capability = gpu.capability,
-                                 .multiprocessors = gpu.multiprocessors,
-                                 .deterministic = how.deterministic,
-                                 .tf32 = tf32,
-                                 .parameter_bytes = planned.parameter_bytes};
   const auto layouts = make_on_heap<series<plan::memory_map>>();  // of the graph, and of that with products in slices
   cuda_plan p = plan_cuda(
       c, g, copied,
@@ -299,21 +311,52 @@ inline void generate_cuda(code& c, const ir::graph& g, std::span<const argument>
         layouts->push_back(device_layout_of(separate, arguments, c.layout));
         return layouts->back();
       },
-      planned, target, "", wants_reasons(c));
-  c.reasons = [copied, layouts, planned, target](const code& made) {
+      target.planned, target.printed, "", wants_reasons(c));
+  c.reasons = [copied, layouts, target](const code& made) {
     code again;
     again.layout = made.layout;
     std::size_t turn = 0;
     plan_cuda(
         again, made.graph, copied, [&](const ir::graph&, const series<result_spec>&) { return (*layouts)[turn++]; },
-        planned, target, "", true);
+        target.planned, target.printed, "", true);
     return again.about.apart;
   };
+  return p;
+}
+
+/// What launches for new sizes are assembled from.
+struct compiled_cuda {
+  cuda_plan plan;
+  series<run::cuda::built> modules;
+  int device;
+  options how;
+  bool apart;
+  anatomy* inside;  ///< while it is compiled
+  late_cuda_kernels late;
+
+  void fill(sized& to) {
+    const std::span<const std::int64_t> sizes(to.sizes.data(), to.sizes.size());
+    const binding where =
+        bind_operands(plan.results, plan.graph, plan.kernels, plan.when, sizes, apart ? most_scratch_apart : 0);
+    to.launches = assemble_cuda(plan, where, apart && where.scratch_bytes <= most_scratch_apart, modules, device, how,
+                                inside, sizes, late);
+    for (const auto& r : plan.results)
+      for (std::size_t i = 0; i < r.may_replace.size(); ++i)
+        if (r.may_replace[i])
+          to.launches.shared.push_back({where.operand.at(static_cast<int>(r.node)), static_cast<int>(i)});
+    to.launches.tuned = apart && !how.deterministic;
+    to.launches.choose = emit::choose_source;
+  }
+};
+
+inline void generate_cuda(code& c, const ir::graph& g, std::span<const argument> arguments, const options& how) {
+  const cuda_targets target = targets_of(c.where.index, g, how);
+  cuda_plan p = plan_for(c, g, arguments, target);
   c.results = p.results;
   c.stage("plan");
   series<std::string> texts;
   series<std::size_t> step_of;
-  print_cuda(c, p, target, how, texts, step_of);
+  print_cuda(c, p, target.printed, how, texts, step_of);
   c.stage("emit");
   const auto modules = run::cuda::build(texts, c.where.index);
   report_modules(c, modules, step_of, texts);
@@ -324,34 +367,17 @@ inline void generate_cuda(code& c, const ir::graph& g, std::span<const argument>
   picture_plan(c, p.graph, p.kernels, p.when, bind_operands(p.results, p.graph, p.kernels, p.when, hints));
   find_replaceable(c, p.graph, p.kernels, p.when, arguments);
   p.results = c.results;
-  struct assembly {
-    cuda_plan plan;
-    series<run::cuda::built> modules;
-    int device;
-    options how;
-    bool apart;
-    anatomy* inside;  ///< while it is compiled
-    late_cuda_kernels late;
-  };
-  const auto a = std::shared_ptr<assembly>(new assembly{
-      std::move(p), {modules.begin(), modules.end()}, c.where.index, how, apart, c.inside, {c.where.index, target}});
-  c.plan = a;
-  c.fill = [](void* from, sized& to) {
-    auto& a = *static_cast<assembly*>(from);
-    const std::span<const std::int64_t> sizes(to.sizes.data(), to.sizes.size());
-    const binding where = bind_operands(a.plan.results, a.plan.graph, a.plan.kernels, a.plan.when, sizes,
-                                        a.apart ? most_scratch_apart : 0);
-    to.launches = assemble_cuda(a.plan, where, a.apart && where.scratch_bytes <= most_scratch_apart, a.modules,
-                                a.device, a.how, a.inside, sizes, a.late);
-    for (const auto& r : a.plan.results)
-      for (std::size_t i = 0; i < r.may_replace.size(); ++i)
-        if (r.may_replace[i])
-          to.launches.shared.push_back({where.operand.at(static_cast<int>(r.node)), static_cast<int>(i)});
-    to.launches.tuned = a.apart && !a.how.deterministic;
-    to.launches.choose = emit::choose_source;
-  };
+  const auto made = std::shared_ptr<compiled_cuda>(new compiled_cuda{std::move(p),
+                                                                     {modules.begin(), modules.end()},
+                                                                     c.where.index,
+                                                                     how,
+                                                                     apart,
+                                                                     c.inside,
+                                                                     {c.where.index, target.printed}});
+  c.plan = made;
+  c.fill = [](void* from, sized& to) { static_cast<compiled_cuda*>(from)->fill(to); };
   settle(c);
-  a->inside = nullptr;
+  made->inside = nullptr;
   c.stage("bind");
 }
 
