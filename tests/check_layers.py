@@ -102,16 +102,7 @@ REGION = {"base/engine_begin.hpp", "base/engine_end.hpp", "base/floats_begin.hpp
 # A function fits a screen. These do not yet; a row that is no longer needed is printed.
 MAX_FUNCTION = 60
 LONG_FUNCTIONS = {
-    "autodiff/opaque.hpp": {"pull_loop"},
-    "autodiff/opaque_forward.hpp": {"push_loop"},
     "dispatch/dispatch.hpp": {"make"},
-    "emit/cuda/columns.hpp": {"print_columns"},
-    "emit/cuda/pointwise.hpp": {"print_tiles"},
-    "emit/cuda/product.hpp": {"print_product"},
-    "emit/cuda/tensor.hpp": {"print_tensor_product"},
-    "emit/cuda/walk.hpp": {"print_walk", "walk_of"},
-    "jit/backends/cuda.hpp": {"generate_cuda"},
-    "plan/lowering/library_product.hpp": {"as_blas"},
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', re.M)

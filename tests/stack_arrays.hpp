@@ -25,10 +25,11 @@ inline std::int64_t stack_arrays(std::string_view source) {
     if (length.find("SINTER_W") != length.npos) n = length.starts_with("SINTER_W") ? lanes : -lanes;  // or n/SINTER_W
     length.remove_prefix(std::min(length.find_first_not_of('('), length.size()));
     if (n != lanes) {
-      const std::int64_t digits = std::strtoll(std::string_view(length).data(), nullptr, 10);
+      char* behind = nullptr;
+      const std::int64_t digits = std::strtoll(length.data(), &behind, 10);
+      if (behind == length.data()) return INT64_MAX;
       n = n < 0 ? digits / lanes : digits;
     }
-    if (n == 0) return INT64_MAX;
     const std::int64_t bits = line[2] == 'b' && line[3] == '8'
                                   ? 32
                                   : std::strtoll(line.substr(line.find_first_of("123468")).data(), nullptr, 10);
