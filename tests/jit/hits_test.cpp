@@ -36,7 +36,7 @@ engine::detail::specialisation_table table_of(int n) {
   for (int i = 1; i <= n; ++i)
     with_call(full<float>(1.f, i), [&](const engine::call& c) {
       all.push_back(std::make_shared<engine::detail::specialisation>(engine::detail::guard(c, {}), nullptr, "",
-                                                                     engine::detail::standing::regular));
+                                                                     engine::detail::specialisation_state::regular));
     });
   return engine::detail::specialisation_table(std::move(all));
 }

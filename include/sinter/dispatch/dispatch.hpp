@@ -45,7 +45,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
   }
 
   void answered(const call& c, const segments_run& did) override {
-    const holdings::reading now(held_);
+    const function_state::reading now(held_);
     for (const auto& e : now->all())
       if (e->reads_values() && e->when.accepts(c)) return e->note(did);
   }
@@ -54,7 +54,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     trace_request wanted;
     wanted.layout = sizes_.layout_for(c, how_.dynamic, current_stance != stance::normal);
     if (!wanted.layout.any_open()) wanted.layout = {};
-    const holdings::reading now(held_);
+    const function_state::reading now(held_);
     for (const auto& e : now->all()) {
       if (!e->reads_values() || !e->when.accepts(c)) continue;
       wanted.beyond = e->beyond;
@@ -64,7 +64,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     return wanted;
   }
 
-  holdings& held() override { return held_; }
+  function_state& held() override { return held_; }
 
   void prepare(const call& c, const tracing& trace) override {
     miss(c, trace, tier::immediate);
@@ -73,7 +73,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
 
   size_layout open_sizes(const call& c, const tracing& trace) override {
     const std::lock_guard one_build(building_);
-    const holdings::reading now(held_);
+    const function_state::reading now(held_);
     const specialisation* const e = answering(now, c, trace).first;
     return e && !e->when.exact() ? laid_out_for(c, e->when.given().layout) : size_layout{};
   }
@@ -81,7 +81,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
   std::shared_ptr<void> take_numbers(const call& c, const tracing& trace, traced& t,
                                      series<argument>& inputs) override {
     const std::lock_guard one_build(building_);
-    const holdings::reading now(held_);
+    const function_state::reading now(held_);
     const auto [e, accepts] = answering(now, c, trace);
     if (!t.graph->has_scalars || (accepts && !e->shared)) return nullptr;
     const numbered n(t, c, how_);
@@ -99,13 +99,13 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
   const options& how() const override { return how_; }
 
   report last() const override {
-    const holdings::reading now(held_);
+    const function_state::reading now(held_);
     const specialisation* const e = now->recent();
     return e ? e->describe() : report{};
   }
 
   explanation explain() const override {
-    const holdings::reading now(held_);
+    const function_state::reading now(held_);
     explanation out;
     out.name = how_.name;
     series<const specialisation*> order;
@@ -120,16 +120,17 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
   }
 
   std::size_t size() const override {
-    const holdings::reading now(held_);
-    return now->all().size() - holdings::count(now->all(), standing::hot);
+    const function_state::reading now(held_);
+    return now->all().size() - function_state::count(now->all(), specialisation_state::hot);
   }
 
  private:
   /// The specialisation that accepts the call and true, or one that would but for C++ numbers.
-  std::pair<const specialisation*, bool> answering(const holdings::reading& now, const call& c, const tracing& trace) {
+  std::pair<const specialisation*, bool> answering(const function_state::reading& now, const call& c,
+                                                   const tracing& trace) {
     if (const specialisation* const e = held_.accepted(now, c)) return {e, true};
-    const auto akin = differing_in_numbers(now->all(), c, trace);
-    return {akin.empty() ? nullptr : akin.front(), false};
+    const auto differing = differing_in_numbers(now->all(), c, trace);
+    return {differing.empty() ? nullptr : differing.front(), false};
   }
 
   static series<size_report> sizes_of(const specialisation& e) {
@@ -151,7 +152,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     if (!e) e = accepted_by_ignoring(c);
     if (!e) {
       e = make(c, trace, when, one_build, stale);
-      if (e && e->kind == standing::supplied && e->warmth) watch(*e, c, trace);
+      if (e && e->kind == specialisation_state::supplied && e->warmth) watch(*e, c, trace);
     }
     if (!e) return held;
     held.code = e->now.load(std::memory_order_acquire);
@@ -213,32 +214,34 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     const series<failed_guard> failed = stale.empty() ? failed_guards(held_.all(), c, trace) : series<failed_guard>();
     const std::string why = stale.empty() ? reason(failed) : stale;
     logs::to("recompiles", [&] { return logs::printable(how_.name) + ": " + why + advice(failed); });
-    const series<specialisation*> akin = differing_in_numbers(held_.all(), c, trace);
+    const series<specialisation*> differing = differing_in_numbers(held_.all(), c, trace);
     const bool strict = current_stance == stance::fail_on_recompile;
-    const bool shares = std::any_of(akin.begin(), akin.end(), [](const auto* e) { return e->kin->kernels != nullptr; });
+    const bool shares =
+        std::any_of(differing.begin(), differing.end(), [](const auto* e) { return e->kin->kernels != nullptr; });
     if (!(strict && shares) && !may_compile(why)) return nullptr;
-    if (akin.empty()) note(failed);
+    if (differing.empty()) note(failed);
     const std::pair limited = held_.limited(c.signature);
     const std::size_t regular = limited.first;
     const bool beyond = limited.second;
-    const std::size_t native = holdings::count(held_.all(), standing::native, c.signature);
+    const std::size_t native = function_state::count(held_.all(), specialisation_state::native, c.signature);
     const bool beyond_native = beyond || native >= held_.most();
     const std::string refusal = beyond_native && how_.on_limit != on_limit::evict
                                     ? limits_.complaint(std::max(regular, native))
                                     : std::string();
-    holdings::entry in_segments;
+    function_state::entry in_segments;
     const sinter::detail::callback<void()> on_read = [&] {
-      if (!akin.empty()) note(failed);
+      if (!differing.empty()) note(failed);
       if (beyond_native) complain(std::max(regular, native));
-      in_segments = make_on_heap<specialisation>(guard(words_of(c, trace), c), nullptr, why,
-                                                 refusal.empty() ? standing::native : standing::refused);
+      in_segments =
+          make_on_heap<specialisation>(guard(words_of(c, trace), c), nullptr, why,
+                                       refusal.empty() ? specialisation_state::native : specialisation_state::refused);
       in_segments->beyond = refusal;
       held_.add(in_segments);
       one_build.unlock();
     };
     traced t;
     numbered n;
-    series<size_layout> layouts = layouts_of(akin, c);
+    series<size_layout> layouts = layouts_of(differing, c);
     layouts.push_back(sizes_.layout_for(c, how_.dynamic, strict));
     for (size_layout& layout : layouts) {
       try {
@@ -256,13 +259,13 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
       check_keys(*t.graph);
       if (!t.graph->has_scalars) continue;
       n = numbered(t, c, how_);
-      for (const specialisation* e : akin)
+      for (const specialisation* e : differing)
         if (e->kin->structure == n.structure) return supplied(e->kin, t, n, c, words_of(c, trace), why, when);
     }
-    if (!akin.empty()) {
+    if (!differing.empty()) {
       may_compile(why);
       note(failed);
-      const std::string said = several_graphs(failed, akin, t.graph->assumed.open.size());
+      const std::string said = several_graphs(failed, differing, t.graph->assumed.open.size());
       if (!said.empty()) logs::warn_once(logs::printable(how_.name) + ": " + said);
     }
     const specialisation* const replaced = beyond ? opened_by(c, t.graph->assumed) : nullptr;
@@ -270,8 +273,9 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     if (refused && how_.on_limit == on_limit::error) fail(how_.name, limits_.complaint(regular), where_);
     const bool interpreted = refused && how_.on_limit == on_limit::reference;
     if (beyond) complain(regular, replaced != nullptr);
-    auto made = make_on_heap<specialisation>(guard(c, t.graph->assumed, words_of(c, trace)), t.skeleton, why,
-                                             interpreted ? standing::interpreted : standing::regular);
+    auto made =
+        make_on_heap<specialisation>(guard(c, t.graph->assumed, words_of(c, trace)), t.skeleton, why,
+                                     interpreted ? specialisation_state::interpreted : specialisation_state::regular);
     made->watch = watch_captures(*t.graph);
     if (how_.backend != interpreter)
       made->beyond = interpreted ? limits_.complaint(regular) : when == tier::background ? "they are being made" : "";
@@ -291,7 +295,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
       made->serve(build(make_on_heap<tracer>(*t.graph), c.tensors, how, c.where, &shared_));
     }
     if (held_.wants_hot_kernels() && !made->when.exact() && !interpreted)
-      made->warmth = make_on_heap<heat>(how_.hot_calls);
+      made->warmth = make_on_heap<hot_extents>(how_.hot_calls);
     if (by_kin) made->kin->warmth = made->warmth;
     held_.add(made, replaced);
     if (when == tier::background && !interpreted && !by_kin)
@@ -311,7 +315,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
       return m.kind == guard_kind::extent || m.kind == guard_kind::stride || m.kind == guard_kind::relation;
     };
     for (const auto& e : held_.all()) {
-      if (made.open.empty() || e->kind != standing::regular) continue;
+      if (made.open.empty() || e->kind != specialisation_state::regular) continue;
       if (found && e->used.load() > found->used.load()) continue;
       const auto all = e->when.differences(c);
       if (std::all_of(all.begin(), all.end(), is_of_sizes) && e->when.is_within(made.layout)) found = e.get();
@@ -341,8 +345,8 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
         throw;
       }
     }
-    auto made =
-        make_on_heap<specialisation>(guard(c, t.graph->assumed, std::move(words)), t.skeleton, why, standing::supplied);
+    auto made = make_on_heap<specialisation>(guard(c, t.graph->assumed, std::move(words)), t.skeleton, why,
+                                             specialisation_state::supplied);
     made->kin = kin;
     made->warmth = kin->warmth;
     made->watch = watch_captures(*t.graph);
@@ -382,7 +386,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
   bool warm(const call& c, const tracing& trace) {
     const std::unique_lock one_build(building_, std::try_to_lock);
     if (!one_build) return false;
-    if (holdings::count(held_.all(), standing::hot, c.signature) >= held_.most()) return true;
+    if (function_state::count(held_.all(), specialisation_state::hot, c.signature) >= held_.most()) return true;
     traced t;
     try {
       t = trace.run(trace.what, trace_request{});
@@ -392,13 +396,13 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     }
     if (t.answer) return true;
     auto made = make_on_heap<specialisation>(guard(c, t.graph->assumed, words_of(c, trace)), t.skeleton,
-                                             "these extents are frequent", standing::hot);
+                                             "these extents are frequent", specialisation_state::hot);
     made->watch = watch_captures(*t.graph);
     if (t.graph->has_scalars) {
       const numbered n(t, c, how_);
       made->kin = new_kin(n, t);
       made->kin->frequent = true;
-      maker().share(*made->kin, n, t, c, how_.tier, [made, n](holdings& h) {
+      maker().share(*made->kin, n, t, c, how_.tier, [made, n](function_state& h) {
         serve_kin(*made, n);
         h.add(made);
       });
@@ -420,7 +424,7 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
   int reassigned_ = 0;             ///< how often captured tensors were; under building_
   bool told_of_key_ = false;       ///< under building_
   std::recursive_mutex building_;  ///< held while a specialisation is made; what is traced may call the function again
-  holdings held_;
+  function_state held_;
   std::shared_ptr<void> shared_;
 };
 
@@ -433,7 +437,7 @@ SINTER_API bool holds(const assumptions& given, const call& c) {
 
 SINTER_API std::shared_ptr<function> make_function(const options& how, location where) {
   auto made = std::make_shared<detail::dispatcher>(how, where);
-  made->held().lives(std::shared_ptr<detail::holdings>(made, &made->held()));
+  made->held().lives(std::shared_ptr<detail::function_state>(made, &made->held()));
   // The library of the function may be unloaded next: a job that runs on is left with nothing that code there destroys.
   return {made.get(), [made](function*) mutable { made->held().builds.end(), made.reset(); }};
 }

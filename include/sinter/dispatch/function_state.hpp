@@ -24,16 +24,16 @@ namespace sinter::engine::detail {
 
 /// Calls read the table of specialisations without a lock. A set of extents that are numbers, with the segments that the first
 /// call with them needs, counts like one specialisation; so does each segment that a later call adds to a set.
-class holdings {
+class function_state {
  public:
   using entry = std::shared_ptr<specialisation>;
 
-  holdings(const options& how, location where) : how_(how), place_(how.name, where) {
+  function_state(const options& how, location where) : how_(how), place_(how.name, where) {
     table_.store(new specialisation_table({}));
   }
-  ~holdings() { delete table_.load(); }
-  holdings(const holdings&) = delete;
-  holdings& operator=(const holdings&) = delete;
+  ~function_state() { delete table_.load(); }
+  function_state(const function_state&) = delete;
+  function_state& operator=(const function_state&) = delete;
 
   /// The count to decrement when the table is no longer read.
   readers::count& enter() { return readers_.enter(); }
@@ -44,7 +44,7 @@ class holdings {
   /// The table for as long as this lives.
   class reading {
    public:
-    explicit reading(const holdings& h) : in_(h.readers_.enter()), table_(h.table_.load()) {}
+    explicit reading(const function_state& h) : in_(h.readers_.enter()), table_(h.table_.load()) {}
     ~reading() { in_.fetch_sub(1); }
     reading(const reading&) = delete;
     reading& operator=(const reading&) = delete;
@@ -59,7 +59,7 @@ class holdings {
   specialisation* accepted(const reading& now, const call& c) { return now->look_up(c, clock_); }
 
   /// How many there are of a kind, for arguments of some types or of all.
-  static std::size_t count(const series<entry>& all, standing kind, const void* signature = nullptr) {
+  static std::size_t count(const series<entry>& all, specialisation_state kind, const void* signature = nullptr) {
     std::size_t n = 0;
     for (const auto& e : all) n += e->kind == kind && (!signature || e->when.signature() == signature);
     return n;
@@ -80,14 +80,15 @@ class holdings {
     const void* const types = made->when.signature();
     drop(next, [&](const specialisation& e) { return &e == replaced; });
     place_.set(units(next));
-    if (made->kind == standing::regular)
+    if (made->kind == specialisation_state::regular)
       while (reached(counted(next, types)) && drop_counted(next, types)) {}
     else if (count(next, made->kind, types) >= most())
       drop(next, [&](const specialisation& e) { return e.kind == made->kind && e.when.signature() == types; });
     next.push_back(made);
-    if (made->kind == standing::hot && bytes_of(next) > how_.recompile_bytes) return;  // they take nobody's place
+    if (made->kind == specialisation_state::hot && bytes_of(next) > how_.recompile_bytes)
+      return;  // they take nobody's place
     fit(next, made.get());
-    publish(std::move(next), made->kind == standing::hot ? nullptr : made.get());
+    publish(std::move(next), made->kind == specialisation_state::hot ? nullptr : made.get());
   }
 
   /// Takes a specialisation out, if there is one.
@@ -236,8 +237,8 @@ class holdings {
   }
 
   /// Builds outlast the function: they ask `self` whether it is there.
-  void lives(std::weak_ptr<holdings> self) { self_ = std::move(self); }
-  const std::weak_ptr<holdings>& self() const { return self_; }
+  void lives(std::weak_ptr<function_state> self) { self_ = std::move(self); }
+  const std::weak_ptr<function_state>& self() const { return self_; }
 
   background_builds builds;
 
@@ -266,13 +267,13 @@ class holdings {
   bool reached(std::size_t n) const { return n >= most() || (n > 0 && is_full()); }
 
   std::size_t counted(const series<entry>& of, const void* signature) const {
-    std::size_t n = count(of, standing::regular, signature);
+    std::size_t n = count(of, specialisation_state::regular, signature);
     for (const extents_set& s : sets_) n += s.signature == signature;
     return n;
   }
   /// What counts beside the first towards what the line's functions share.
   std::size_t units(const series<entry>& of) const {
-    std::size_t n = count(of, standing::regular) + sets_.size();
+    std::size_t n = count(of, specialisation_state::regular) + sets_.size();
     for (const auto& [key, s] : segments_) n += s.how.later;
     return n;
   }
@@ -361,7 +362,7 @@ class holdings {
   /// Drops what was used least recently of that which counts for these types: a specialisation, or a set with its segments.
   bool drop_counted(series<entry>& next, const void* signature) {
     const auto counts = [&](const specialisation& e) {
-      return e.kind == standing::regular && e.when.signature() == signature;
+      return e.kind == specialisation_state::regular && e.when.signature() == signature;
     };
     entry* const e = oldest(next, counts);
     const extents_set* set = nullptr;
@@ -405,7 +406,7 @@ class holdings {
   series<extents_set> sets_;
   std::uint64_t sets_made_ = 0;
   std::atomic<bool> warned_{false};
-  std::weak_ptr<holdings> self_;
+  std::weak_ptr<function_state> self_;
 };
 
 }  // namespace sinter::engine::detail

@@ -9,9 +9,9 @@
 namespace sinter::engine::detail {
 
 /// Counts calls by their facts, roughly: some of them, a few facts at a time, the frequent ones stay.
-class heat {
+class hot_extents {
  public:
-  explicit heat(int calls) : enough_(static_cast<std::uint32_t>(std::max(calls / every, 1))) {}
+  explicit hot_extents(int calls) : enough_(static_cast<std::uint32_t>(std::max(calls / every, 1))) {}
 
   /// Whether this call counts; those that do not cost next to nothing.
   bool counts() {

@@ -63,20 +63,21 @@ inline series<specialisation*> differing_in_numbers(const series<std::shared_ptr
 
 /// The extents with which kernels of theirs may be met: the call's own where such are frequent, then as open as they are for the one
 /// used last. What the call's extents have in common by chance (a batch as wide as the layer) is not asked there.
-inline series<size_layout> layouts_of(const series<specialisation*>& akin, const call& c) {
+inline series<size_layout> layouts_of(const series<specialisation*>& differing, const call& c) {
   series<size_layout> out;
-  if (std::any_of(akin.begin(), akin.end(), [](const auto* e) { return e->kin->frequent; })) out.emplace_back();
-  const auto open = std::find_if(akin.begin(), akin.end(), [](const auto* e) { return !e->when.exact(); });
-  if (open != akin.end()) out.push_back(laid_out_for(c, (*open)->when.given().layout));
+  if (std::any_of(differing.begin(), differing.end(), [](const auto* e) { return e->kin->frequent; }))
+    out.emplace_back();
+  const auto open = std::find_if(differing.begin(), differing.end(), [](const auto* e) { return !e->when.exact(); });
+  if (open != differing.end()) out.push_back(laid_out_for(c, (*open)->when.given().layout));
   return out;
 }
 
-/// What to say when C++ numbers alone have made a third graph with `open` open extents, beside those of `akin`; or nothing.
-inline std::string several_graphs(const series<failed_guard>& failed, const series<specialisation*>& akin,
+/// What to say when C++ numbers alone have made a third graph with `open` open extents, beside those of `differing`; or nothing.
+inline std::string several_graphs(const series<failed_guard>& failed, const series<specialisation*>& differing,
                                   std::size_t open) {
   const kinship* one = nullptr;
   bool several = false;
-  for (const specialisation* e : akin) {
+  for (const specialisation* e : differing) {
     if (e->kin->open != open) continue;
     several = several || (one && one != e->kin.get());
     one = e->kin.get();

@@ -58,7 +58,7 @@ class segment {
 
   /// From now on calls are counted, if sizes are open.
   void watch(int hot_calls) {
-    if (layout_.any_open()) warmth_ = std::make_unique<heat>(hot_calls);
+    if (layout_.any_open()) warmth_ = std::make_unique<hot_extents>(hot_calls);
   }
   /// Counts a call that code() answers: whether these sizes now deserve a program, of which there are at most `most`.
   bool just_hot(const series<std::int64_t>& sizes, std::size_t most) {
@@ -93,7 +93,7 @@ class segment {
   std::size_t bytes_;
   std::shared_ptr<const program> code_;
   series<frequent> frequent_;
-  std::unique_ptr<heat> warmth_;
+  std::unique_ptr<hot_extents> warmth_;
 };
 
 }  // namespace sinter::engine::detail

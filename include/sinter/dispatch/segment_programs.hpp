@@ -43,7 +43,7 @@ inline bool is_open(const size_layout& layout) {
 
 /// The number by which the segments that the function holds differ from one more, with values: what kept failing. Empty when
 /// they differ otherwise.
-inline std::string differing_number(holdings& held, const ir::graph& g) {
+inline std::string differing_number(function_state& held, const ir::graph& g) {
   ir::node_id at = ir::no_node;
   series<std::pair<std::uint64_t, std::string>> values;
   held.for_each_segment([&](const segment& s) {
@@ -112,9 +112,9 @@ inline void refuse_segment(const tracer& t, const ir::graph& g, const std::strin
 }
 
 /// Of functions that are traced at each call: outside compile() grad has no limits.
-inline holdings& held_by_nobody() {
+inline function_state& held_by_nobody() {
   static const auto& how = *new options{.name = "grad"};
-  static auto& all = *new holdings(how, {});  // threads may outlive statics
+  static auto& all = *new function_state(how, {});  // threads may outlive statics
   return all;
 }
 
@@ -123,7 +123,7 @@ inline holdings& held_by_nobody() {
 inline std::shared_ptr<const program> segment_program(const tracer& t, const ir::graph& traced,
                                                       series<argument>& inputs, constant_values& given,
                                                       const size_layout& layout) {
-  holdings& held = t.call->held ? *t.call->held : held_by_nobody();
+  function_state& held = t.call->held ? *t.call->held : held_by_nobody();
   options how = *t.call->how;
   const device where = t.where.value_or(device{});
   ir::graph raised;

@@ -39,13 +39,13 @@ inline std::shared_ptr<kinship> new_kin(const numbered& n, const traced& t) {
 /// What makes the kernels of one call.
 struct kernel_maker {
   const options& how;
-  holdings& held;
+  function_state& held;
   std::shared_ptr<void>& shared;
 
   /// Kernels that take what varies among kin as arguments: at once, in the background with the interpreter meanwhile, or,
   /// where `then` is to be told, in the background alone.
   void share(kinship& kin, const numbered& n, const traced& t, const call& c, tier when,
-             std::function<void(holdings&)> then = {}) const {
+             std::function<void(function_state&)> then = {}) const {
     opened_numbers numbers(n.graph, kin.constants.of(n.constants), t.graph->captures.size(), c.tensors);
     const auto open = make_on_heap<tracer>(*t.graph);
     open->graph = std::move(numbers.graph);
@@ -56,7 +56,7 @@ struct kernel_maker {
       options now = how;
       if (later) now.backend = interpreter;
       kernels->serve(build(make_on_heap<tracer>(*open), numbers.inputs, now, c.where, &shared));
-      then = [](holdings& h) { h.has_grown(nullptr); };
+      then = [](function_state& h) { h.has_grown(nullptr); };
     }
     kin.kernels = kernels;
     if (later)

@@ -20,7 +20,7 @@
 namespace sinter::engine::detail {
 
 /// Why a specialisation is there.
-enum class standing : std::uint8_t {
+enum class specialisation_state : std::uint8_t {
   regular,
   interpreted,  ///< made beyond the limit: the interpreter answers
   native,       ///< the function reads values: calls run it again, in segments
@@ -37,12 +37,12 @@ inline std::size_t text_bytes(const report& r) {
 }
 
 struct specialisation : served {
-  specialisation(guard g, std::shared_ptr<const void> tree, std::string reason, standing k)
+  specialisation(guard g, std::shared_ptr<const void> tree, std::string reason, specialisation_state k)
       : when(std::move(g)), skeleton(std::move(tree)), why(std::move(reason)), kind(k) {}
 
   /// Whether a tensor that it captures by reference is another one by now.
   bool is_stale() const { return watch && watch->is_stale(); }
-  bool reads_values() const { return kind == standing::native || kind == standing::refused; }
+  bool reads_values() const { return kind == specialisation_state::native || kind == specialisation_state::refused; }
 
   report describe(bool reasons = false) const {
     report out;
@@ -106,11 +106,11 @@ struct specialisation : served {
   const guard when;
   const std::shared_ptr<const void> skeleton;
   const std::string why;
-  const standing kind;
-  std::string beyond;                  ///< why there are no kernels, or not yet
-  std::atomic<std::uint64_t> used{0};  ///< when it last became the most recently used one
-  std::shared_ptr<heat> warmth;        ///< of one with open extents whose frequent extents get kernels of their own
-  std::shared_ptr<kinship> kin;        ///< of one that compares floating C++ numbers
+  const specialisation_state kind;
+  std::string beyond;                   ///< why there are no kernels, or not yet
+  std::atomic<std::uint64_t> used{0};   ///< when it last became the most recently used one
+  std::shared_ptr<hot_extents> warmth;  ///< of one with open extents whose frequent extents get kernels of their own
+  std::shared_ptr<kinship> kin;         ///< of one that compares floating C++ numbers
   std::shared_ptr<const shared_kernels> shared;  ///< of a supplied one
   std::shared_ptr<const capture_watch> watch;    ///< of one that captures tensors which others hold
 
@@ -133,7 +133,7 @@ class specialisation_table {
     while (room < 2 * all_.size()) room *= 2;
     slots_.resize(room, nullptr);
     for (const auto& e : all_) {
-      hot_ = hot_ || e->kind == standing::hot;
+      hot_ = hot_ || e->kind == specialisation_state::hot;
       if (!e->when.exact()) {
         open_.push_back(e.get());
         continue;

@@ -239,8 +239,8 @@ struct kinship {
   std::size_t open = 0;   ///< extents that these leave open
   varying constants;
   std::shared_ptr<shared_kernels> kernels;
-  std::shared_ptr<heat> warmth;  ///< where extents are open: those that are frequent get kernels of their own,
-  bool frequent = false;         ///< such as these
+  std::shared_ptr<hot_extents> warmth;  ///< where extents are open: those that are frequent get kernels of their own,
+  bool frequent = false;                ///< such as these
 };
 
 }  // namespace sinter::engine::detail

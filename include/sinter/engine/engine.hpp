@@ -342,7 +342,7 @@ class function {
   /// What such a run keeps open.
   virtual trace_request segment_request(const call& c) = 0;
   /// What it holds: its segments among it.
-  virtual detail::holdings& held() = 0;
+  virtual detail::function_state& held() = 0;
   /// As find, and returns when the kernels are there.
   virtual void prepare(const call& c, const tracing& trace) = 0;
   /// The sizes that are open in the specialisation which accepts the call, or would but for C++ numbers; empty where all are

@@ -23,7 +23,7 @@ namespace sinter::engine {
 class tracer;
 class program;
 namespace detail {
-class holdings;
+class function_state;
 }
 
 /// A tensor argument as kernels see it; points into the caller's tensor.
@@ -113,14 +113,14 @@ struct segments_run {
 /// What it takes to read a value while the traced function still runs: the call that it is traced for.
 struct live_call {
   const options* how = nullptr;
-  detail::holdings* held = nullptr;  ///< the function's; null outside compile()
-  const void* signature = nullptr;   ///< of the argument types, as in engine::call
-  location where;                    ///< the line that made the function
-  std::string beyond;                ///< trace_request::beyond
-  series<argument> arguments;        ///< what the first inputs of the first segment stand for
-  int whole = 0;                     ///< above 0, inside grad: the graph is not cut
-  int fullgraph = 0;                 ///< above 0: reading is an error
-  bool answers = false;              ///< the function has read a value: the call is answered by its segments
+  detail::function_state* held = nullptr;  ///< the function's; null outside compile()
+  const void* signature = nullptr;         ///< of the argument types, as in engine::call
+  location where;                          ///< the line that made the function
+  std::string beyond;                      ///< trace_request::beyond
+  series<argument> arguments;              ///< what the first inputs of the first segment stand for
+  int whole = 0;                           ///< above 0, inside grad: the graph is not cut
+  int fullgraph = 0;                       ///< above 0: reading is an error
+  bool answers = false;                    ///< the function has read a value: the call is answered by its segments
   segments_run did;
   series<storage> results;  ///< of theirs, what the function has no address of
   series<storage> made;     ///< concrete tensors that the function made of C++ values
@@ -239,7 +239,7 @@ struct trace_target {
   const trace_request* request = nullptr;  ///< null: all sizes are numbers
   /// With options, the call itself: its function may read values.
   const options* how = nullptr;
-  detail::holdings* held = nullptr;  ///< then
+  detail::function_state* held = nullptr;  ///< then
   const void* signature = nullptr;
   std::span<const argument> arguments = {};
   bool answer = false;  ///< the call wants results, not a graph

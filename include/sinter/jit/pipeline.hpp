@@ -69,9 +69,9 @@ SINTER_API device common_device(const ir::graph& g, std::span<const argument> al
 }
 
 /// Keeps what passes made, for a page.
-class album final : public rewrite::observer {
+class pass_recorder final : public rewrite::observer {
  public:
-  explicit album(reporting::page& p) : page_(p) {}
+  explicit pass_recorder(reporting::page& p) : page_(p) {}
   void after(const char* pass, const ir::graph& g) override { page_.graphs.push_back({pass, g}); }
 
  private:
@@ -90,13 +90,13 @@ SINTER_API bool tell_interpreted(const system_error& problem, const std::string&
 
 SINTER_API std::shared_ptr<const code> compile(const ir::graph& traced, std::span<const argument> arguments,
                                                const options& how, device where, const size_layout& layout,
-                                               anatomy* inside) {
+                                               build_capture* inside) {
   auto c = make_on_heap<code>();
   c->inside = inside;
   c->layout = layout;
   c->where = where;
   reporting::page page{how.name, {}, {}, {}};
-  album kept(page);
+  pass_recorder kept(page);
   if (run::is_traced() && !inside) c->page = &page;
   if (c->page) kept.after("trace", traced);
   const backend& chosen =

@@ -29,7 +29,7 @@ struct result_spec {
 struct sized;
 
 /// What verify() has to know of a program.
-struct anatomy {
+struct build_capture {
   series<std::int64_t> sizes;            ///< to look at, of a layout with open ones
   std::shared_ptr<const sized> numbers;  ///< the steps for them
   ir::graph graph;                       ///< as it was planned
@@ -66,7 +66,7 @@ struct code {
   sinter::detail::callback<series<apart_report>(const code&)>
       reasons;                      ///< plans once more, and tells why kernels are apart
   reporting::page* page = nullptr;  ///< while it is compiled, where SINTER_TRACE asks for one
-  anatomy* inside = nullptr;        ///< while it is compiled, where somebody wants to know
+  build_capture* inside = nullptr;  ///< while it is compiled, where somebody wants to know
   run::clock::time_point began = run::clock::now();
 
   double milliseconds(run::clock::time_point at) const {

@@ -233,7 +233,7 @@ inline void assemble_group(cuda_assembly& to, const cuda_plan& p, const cuda_gro
 /// The steps of a plan bound as `where`, from the modules of all plans. `apart`: steps may overlap.
 inline run::cuda::sequence assemble_cuda(const cuda_plan& p, const binding& where, bool apart,
                                          std::span<const run::cuda::built> modules, int device, const options& how,
-                                         anatomy* inside, std::span<const std::int64_t> sizes,
+                                         build_capture* inside, std::span<const std::int64_t> sizes,
                                          late_cuda_kernels& late) {
   run::cuda::sequence out;
   cuda_assembly assembly(out, p.kernels, where, apart, sizes);
@@ -331,7 +331,7 @@ struct compiled_cuda {
   int device;
   options how;
   bool apart;
-  anatomy* inside;  ///< while it is compiled
+  build_capture* inside;  ///< while it is compiled
   late_cuda_kernels late;
 
   void fill(sized& to) {

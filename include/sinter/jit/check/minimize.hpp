@@ -154,7 +154,7 @@ class reduction {
   bool cut_one() {
     arrays known;
     for (std::size_t i = 0; i < now_.inputs.size(); ++i) known.emplace(now_.g.inputs[i], now_.inputs[i].value);
-    shaken reference(now_.g, known, {now_.sizes.data(), now_.sizes.size()}, 0);
+    rounding_bounds reference(now_.g, known, {now_.sizes.data(), now_.sizes.size()}, 0);
     const auto& outputs = now_.g.outputs;
     for (auto id = static_cast<ir::node_id>(now_.g.size()); id-- > 0;) {
       const ir::node& n = now_.g[id];

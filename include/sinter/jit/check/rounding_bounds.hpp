@@ -36,10 +36,10 @@ inline bool moves_only(ir::op code) {
 }
 
 /// One evaluation. Sample 0 is the reference itself.
-class shaken {
+class rounding_bounds {
  public:
-  shaken(const ir::graph& g, const arrays& known, std::span<const std::int64_t> sizes, unsigned sample,
-         shaken* exact = nullptr)
+  rounding_bounds(const ir::graph& g, const arrays& known, std::span<const std::int64_t> sizes, unsigned sample,
+                  rounding_bounds* exact = nullptr)
       : g_(g), known_(known), sizes_(sizes), sample_(sample), exact_(exact) {}
 
   const ir::literal_array& operator()(ir::node_id id) {
@@ -153,7 +153,7 @@ class shaken {
   const arrays& known_;
   std::span<const std::int64_t> sizes_;
   unsigned sample_;
-  shaken* exact_;  ///< sample 0: functions with effects run once
+  rounding_bounds* exact_;  ///< sample 0: functions with effects run once
   arrays made_;
   sorted_map<ir::node_id, series<ir::literal_array>> steps_;  ///< results of opaque nodes
 };
@@ -226,7 +226,7 @@ class judge {
   }
 
   const ir::graph& g_;
-  shaken exact_, moved_[3];
+  rounding_bounds exact_, moved_[3];
 };
 
 }  // namespace sinter::engine::detail

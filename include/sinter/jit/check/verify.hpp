@@ -11,7 +11,7 @@ SINTER_API device common_device(const ir::graph& g, std::span<const argument> al
                                 const options& how, device otherwise);
 SINTER_API std::shared_ptr<const code> compile(const ir::graph& traced, std::span<const argument> arguments,
                                                const options& how, device where, const size_layout& layout,
-                                               anatomy* inside);
+                                               build_capture* inside);
 
 /// Whether an extent of the graph depends on a symbol. (trace/sizes.hpp)
 SINTER_API bool uses(const ir::graph& g, int symbol);
@@ -93,7 +93,7 @@ class laid_out {
 /// A compiled graph whose steps are run one at a time, on memory that can be looked at.
 class specimen {
  public:
-  specimen(const code& c, const anatomy& inside, std::span<const argument> all) : c_(c), inside_(inside) {
+  specimen(const code& c, const build_capture& inside, std::span<const argument> all) : c_(c), inside_(inside) {
     for (std::size_t i = 0; i < all.size(); ++i) {
       known.emplace(inside.graph.inputs[i], read(all[i]));
       table_.push_back(all[i].data);
@@ -141,7 +141,7 @@ class specimen {
 
  private:
   const code& c_;
-  const anatomy& inside_;
+  const build_capture& inside_;
   series<void*> table_;
   sorted_map<ir::node_id, held> memory_;
 };
@@ -159,7 +159,7 @@ class examination {
 
   verification run() {
     try {
-      anatomy inside;
+      build_capture inside;
       inside.sizes = sizes_;
       const auto made = compile(traced_, all_, how_, where_, layout_, &inside);
       if (made->interpreted) {
@@ -177,7 +177,7 @@ class examination {
   }
 
  private:
-  bool kernels_agree(const sinter::report& about, const anatomy& inside, specimen& s) {
+  bool kernels_agree(const sinter::report& about, const build_capture& inside, specimen& s) {
     sorted_map<int, std::size_t> complete;  // the last kernel that writes a node
     for (std::size_t k = 0; k < inside.written.size(); ++k)
       for (int id : inside.written[k]) complete[id] = k;
@@ -264,7 +264,7 @@ class examination {
     one.outputs = {one.push(n.code, std::move(in), numbers(n.attr), n.where)};
     const laid_out memory(operands, where_);
     const auto arguments = memory.arguments();
-    anatomy inside;
+    build_capture inside;
     const auto made = compile(one, arguments, how_, where_, {}, &inside);
     if (made->interpreted) return false;
     const specimen s(*made, inside, arguments);
@@ -276,7 +276,7 @@ class examination {
   }
 
   /// What the rewrites and the sharing of results did is right as well.
-  void compare_results(const anatomy& inside, const specimen& s) {
+  void compare_results(const build_capture& inside, const specimen& s) {
     arrays known;
     for (std::size_t i = 0; i < all_.size(); ++i) known.emplace(traced_.inputs[i], s.known.at(inside.graph.inputs[i]));
     judge reference(traced_, known, s.sizes());

@@ -30,7 +30,7 @@ inline std::int64_t traced_elements(const kernel& k) {
 namespace detail {
 
 /// With which kernels one may share a launch.
-enum class company : std::uint8_t { none, alike, any };
+enum class company : std::uint8_t { none, batch, any };
 
 /// `read`: the buffers that kernels read.
 inline company company_of(const kernel& k, const sorted_set<int>& read) {
@@ -45,7 +45,7 @@ inline company company_of(const kernel& k, const sorted_set<int>& read) {
   // that are made in one launch all take memory at a time.
   const bool lasts =
       std::none_of(k.buffers.begin(), k.buffers.end(), [&](const auto& b) { return b.written && read.contains(b.id); });
-  return k.axes.size() == 1 && lasts && n / least_block_elements < most_shared_blocks ? company::alike : company::none;
+  return k.axes.size() == 1 && lasts && n / least_block_elements < most_shared_blocks ? company::batch : company::none;
 }
 
 /// The length of the longest chain of kernels that have to run before each: what reads or adds to a buffer follows those
