@@ -113,6 +113,25 @@ TEST_CASE("a product's rows may lie far apart") {
   check_compiles(o);
 }
 
+TEST_CASE("products of few terms on tensor cores") {
+  for (const std::int64_t terms : {1, 2, 3, 4, 5, 8, 9}) {
+    CAPTURE(terms);
+    graph g;
+    const value a = input(g, {512, terms}), b = input(g, {terms, 512});
+    ir::attributes one_of_k;
+    one_of_k.ints = {0, 1};
+    const value y{g, g.push(op::dot, {a.id(), b.id()}, one_of_k)};
+    g.outputs = {y.id()};
+    memory_map m;
+    m.strides.resize(g.size());
+    const auto kernels = fuse(g, m, gpu_target({.blas = false})).kernels;
+    const auto s = engine::emit::cuda(kernels.at(0), {.capability = 90, .tf32 = true});
+    const one o{kernels[0], s, entries(s)};
+    CHECK(has(o.text, "multiply_tf32"));
+    check_compiles(o);
+  }
+}
+
 TEST_CASE("a grid that is too large is walked") {
   graph g;
   const std::int64_t rows = 40'000'000'000;

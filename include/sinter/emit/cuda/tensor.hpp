@@ -95,7 +95,7 @@ inline tensor_shape tensor_shape_of(const kernel& k, const cuda_target& t) {
   if (!narrow || s.columns.is(0)) s.blocks *= ceil_div(s.columns, s.n);
   // A warp's part of a stage is 16 by 8 by 8 or more.
   const auto parts = [&] { return s.m / 16 * (s.n / 8) * (s.k / 8); };
-  while (parts() > tensor_shape::warps && k.products[0].terms <= s.k / 2) s.k /= 2;
+  while (s.k > 8 && parts() > tensor_shape::warps && k.products[0].terms <= s.k / 2) s.k /= 2;
   // Warps with large parts of the tile read least.
   s.across = s.n / std::min(s.n, 32);
   s.deep = std::min(tensor_shape::warps / s.across, s.k / 8);
