@@ -309,9 +309,9 @@ TEST_CASE("functions of rows: no number that is not a derivative") {
   for (const auto& row : rows()) {
     if (hides(row.code)) continue;
     CAPTURE(row.name);
-    for (const auto& [name, g] : outer) {
-      CAPTURE(std::string(name));
-      const function f = [&](const std::vector<value>& x) { return g(row.f(x), x[0]); };
+    for (const auto& around : outer) {
+      CAPTURE(std::string(around.first));
+      const function f = [&](const std::vector<value>& x) { return around.second(row.f(x), x[0]); };
       check(audit(f, row.arity, points_of(row)), {true, true});
     }
   }
