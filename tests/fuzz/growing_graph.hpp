@@ -184,6 +184,12 @@ class growing_graph {
       if (__builtin_mul_overflow(n, e.evaluate(how_.hints), &n) || n > std::int64_t{1} << 31) n = std::int64_t{1} << 31;
     return n;
   }
+  /// As numel, without extents of 0: what is left when an axis of these is dropped.
+  std::int64_t bulk(shape s) const {
+    for (auto& e : s)
+      if (e.evaluate(how_.hints) == 0) e = 1;
+    return numel(s);
+  }
   const shape& shape_of(node_id x) const { return graph[x].extents; }
   dtype type_of(node_id x) const { return graph[x].type; }
   std::size_t rank(node_id x) const { return shape_of(x).size(); }
@@ -195,11 +201,11 @@ class growing_graph {
   shape any_shape(std::size_t most_rank) {
     shape s;
     for (std::size_t r = below(most_rank + 1); r > 0; --r) s.push_back(chance(12) ? dim(1) : pick(how_.theme));
-    while (numel(s) > how_.most_elements) s.pop_back();
+    while (bulk(s) > how_.most_elements) s.pop_back();
     return s;
   }
   node_id keep(node_id x) {
-    if (numel(shape_of(x)) <= 4 * how_.most_elements) pool_.push_back(x);
+    if (bulk(shape_of(x)) <= 4 * how_.most_elements) pool_.push_back(x);
     return x;
   }
   /// A recent node more often than an old one.
@@ -254,7 +260,7 @@ class growing_graph {
 
   /// Some tensor of this dtype and shape: one that exists, a broadcast, an input, a literal.
   node_id tensor(dtype t, const shape& s) {
-    if (numel(s) > 4 * how_.most_elements) throw user_error("too large");
+    if (bulk(s) > 4 * how_.most_elements) throw user_error("too large");
     std::vector<node_id> same, exact;
     for (auto x : pool_)
       if (shape_of(x) == s) (type_of(x) == t ? exact : same).push_back(x);

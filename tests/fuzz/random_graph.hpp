@@ -340,7 +340,7 @@ class random_graph : public growing_graph {
       for (const auto& p : parts) s.insert(s.end(), p.begin(), p.end());
       return s;
     };
-    if (numel(join({b, m, k, n})) > 40 * how_.most_elements) return;
+    if (bulk(join({b, m, k, n})) > 40 * how_.most_elements) return;
     attributes a;
     a.ints = {nb, nk};
     node_id y = push(op::dot, {operand(t, join({b, m, k})), operand(t, join({b, k, n}))}, a);

@@ -361,7 +361,7 @@ inline bool schedule_columns(kernel& k, std::uint32_t reduced, std::span<const s
   if (!k.columns || column_bytes(k) > most_column_bytes) return false;
   const std::size_t lanes = k.vector_axis();
   for (const auto& i : k.body)
-    if (i.kind == kind::reduce && !(i.axes >> lanes & 1u)) return false;
+    if (is_reduction(i) && !(i.axes >> lanes & 1u)) return false;
   for (const auto& s : k.stores)
     if (s.at.at.stride[lanes].is(0)) return false;
   assign_stages(k);
