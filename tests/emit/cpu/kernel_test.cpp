@@ -358,16 +358,17 @@ TEST_CASE("arrays on the stack are few, whatever the extents, types and operands
   const ir::dim s = ir::dim::symbol(0), t = ir::dim::symbol(1);
   std::int64_t seen = 0;
   for (const dtype type : {dtype::f32, dtype::f64})
-    for (const auto& [rows, columns] : std::vector<std::pair<ir::dim, ir::dim>>{{64, 300},
-                                                                                {64, 4000},
-                                                                                {64, 4096},
-                                                                                {16, 30000},
-                                                                                {1000, 512},
-                                                                                {60, 512},
-                                                                                {60, 500},
-                                                                                {8000, 130},
-                                                                                {s, t},
-                                                                                {s, 500}}) {
+    for (const auto& extents : std::vector<std::pair<ir::dim, ir::dim>>{{64, 300},
+                                                                        {64, 4000},
+                                                                        {64, 4096},
+                                                                        {16, 30000},
+                                                                        {1000, 512},
+                                                                        {60, 512},
+                                                                        {60, 500},
+                                                                        {8000, 130},
+                                                                        {s, t},
+                                                                        {s, 500}}) {
+      const ir::dim rows = extents.first, columns = extents.second;
       CAPTURE(rows.text());
       CAPTURE(columns.text());
       const std::vector<std::int64_t> hints =

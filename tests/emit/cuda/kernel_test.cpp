@@ -114,7 +114,7 @@ TEST_CASE("a product's rows may lie far apart") {
 }
 
 TEST_CASE("products of few terms on tensor cores") {
-  for (const std::int64_t terms : {1, 2, 3, 4, 5, 8, 9}) {
+  for (const std::int64_t terms : {2, 3, 4, 5, 8, 9}) {
     CAPTURE(terms);
     graph g;
     const value a = input(g, {512, terms}), b = input(g, {terms, 512});
