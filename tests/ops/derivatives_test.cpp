@@ -237,9 +237,9 @@ TEST_CASE("functions of functions: no number that is not a derivative") {
         {"cos", [&](const vec& x) { return real(cos(f(x))); }},
         {"log of exp", [&](const vec& x) { return real(log(exp(f(x)))); }},
     };
-    for (const auto& [name, g] : outer) {
-      CAPTURE(std::string(name));
-      check_numbers(g, corners, true);
+    for (const auto& around : outer) {
+      CAPTURE(std::string(around.first));
+      check_numbers(around.second, corners, true);
     }
   }
 }
