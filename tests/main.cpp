@@ -8,9 +8,10 @@
 #include "sanitizers.hpp"
 
 #if SINTER_TEST_ADDRESS_SANITIZER
-/// Background threads are never joined where a process forks or exits: what they hold is no leak.
+/// Background threads are never joined where a process forks or exits: what they hold is no leak; nor what a forked process's
+/// OpenMP has of its parent's threads.
 extern "C" const char* __lsan_default_suppressions() {
-  return "leak:sinter::engine::run::background\nleak:__cxa_thread_atexit_impl\n";
+  return "leak:sinter::engine::run::background\nleak:__cxa_thread_atexit_impl\nleak:libomp.so\n";
 }
 #endif
 

@@ -9,8 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "../sanitizers.hpp"
-
 using namespace sinter;
 
 namespace {
@@ -72,8 +70,7 @@ matrix some(E... extents) {
 
 }  // namespace
 
-TEST_CASE("a call takes 64 KiB of stack at most, whatever its kernels are" *
-          doctest::skip(SINTER_TEST_ADDRESS_SANITIZER)) {
+TEST_CASE("a call takes 64 KiB of stack at most, whatever its kernels are") {
   check(
       "pointwise", [](matrix x) { return exp(x) * 2.F; }, some(64, 900));
   for (const int columns : {300, 4000, 8000, 30000}) {

@@ -92,8 +92,9 @@ class spawn_setup {
 
 /// Throws system_error where the program could not write into `folder`; that is not its fault.
 SINTER_API process_result check_files(const std::string& folder, process_result r) {
-  const bool may =
-      r.how == outcome::failed || r.how == outcome::missing || (r.how == outcome::killed && r.code == SIGXFSZ);
+  // LLVM's programs abort where they cannot write.
+  const bool by_itself = r.how == outcome::killed && (r.code == SIGXFSZ || r.code == SIGABRT);
+  const bool may = r.how == outcome::failed || r.how == outcome::missing || by_itself;
   const std::string why = may ? why_no_files(folder, r.log, r.how == outcome::killed ? r.code : 0) : "";
   if (!why.empty()) throw system_error(why);
   return r;
