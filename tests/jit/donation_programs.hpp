@@ -60,9 +60,4 @@ inline void updates(std::size_t n, options how, device on) {
     REQUIRE(q[i].to(device::cpu())(2, 2) == lent[i].to(device::cpu())(2, 2) * 0.5f + 1);
 }
 
-/// Texts that the report lists, each once.
-inline std::size_t distinct(const report& r) {
-  return std::set<std::string>(r.sources.begin(), r.sources.end()).size();
-}
-
 }  // namespace donation_programs

@@ -31,7 +31,7 @@ TEST_CASE("equal kernels are compiled once, and the report says so") {
   again(parameters(30, device::cpu()));
   std::filesystem::remove_all(folder);
   CHECK(r.kernels == 60);
-  CHECK(distinct(r) == 4);
+  CHECK(r.sources.size() == 4);
   CHECK(r.compiled == 4);
-  CHECK(again.report().compiled == distinct(again.report()));
+  CHECK(again.report().compiled == again.report().sources.size());
 }

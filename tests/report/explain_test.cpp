@@ -1,5 +1,6 @@
 // explain(fn)(args...): kernels with their ops, lines, bytes and FLOPs, and why neighbours stayed apart.
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -40,6 +41,24 @@ TEST_CASE("explain tells kernels, their ops and lines, bytes and operations") {
   CHECK(contains(text, "kernel 0: exp mul over (6400,), reads 25.0 KiB, writes 25.0 KiB, 12800 FLOPs"));
   CHECK(contains(text, "f32 exp at " + std::string(__FILE__) + ":" + std::to_string(line)));
   CHECK(contains(text, "= f32(64, 100) exp %0"));
+}
+
+TEST_CASE("explain tells layers that are alike once") {
+  using matrix = tensor<float, 2>;
+  const auto f = [](matrix h, std::vector<matrix> w) {
+    for (const matrix& one : w) h = tanh(matmul(h, one));
+    return sum(h);
+  };
+  const auto e = explain(f)(normal<float>(make_key(1), 4, 5), std::vector<matrix>(7, normal<float>(make_key(2), 5, 5)));
+  const std::string text = e.text();
+  CHECK(contains(text, "  7 x: kernels 0 to 6\n    kernel 0: "));
+  CHECK(!contains(text, "kernel 3: "));
+  CHECK(contains(text, "\n  kernel 7: "));
+  CHECK(contains(text, "of arguments, 4 B of results, "));
+  const report& r = e.specialisations[0].what;
+  CHECK(r.argument_bytes == (4 * 5 + 7 * 5 * 5) * 4);
+  CHECK(r.result_bytes == 4);
+  CHECK(r.replaced_bytes == 0);
 }
 
 TEST_CASE("products count two operations a term, reductions one, slices what they read") {

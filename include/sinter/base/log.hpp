@@ -2,6 +2,7 @@
 // The namespace is `logs` because `sinter::log` is the logarithm.
 #pragma once
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
@@ -29,9 +30,31 @@ inline std::string printable(std::string_view s, std::string_view kept = {}) {
   return out;
 }
 
+namespace detail {
+/// Whether a status stands on the last line of the terminal.
+inline std::atomic<bool> status_shown{false};
+inline constexpr const char* erase_line = "\r\033[K";
+}  // namespace detail
+
+/// Writes over the last line of the terminal that stderr is; what is printed next takes its place.
+inline void show_status(const std::string& text) {
+  const sinter::detail::no_size_signal quiet;
+  const std::string line = detail::erase_line + text;
+  detail::status_shown = true;
+  std::fwrite(line.data(), 1, line.size(), stderr);
+  std::fflush(stderr);
+}
+
+/// Takes the status away.
+inline void clear_status() {
+  if (detail::status_shown) show_status("");
+  detail::status_shown = false;
+}
+
 /// Prints "[sinter:channel] text" to stderr in one write.
 inline void write(std::string_view channel, std::string_view text) {
-  std::string line = "[sinter:";
+  std::string line = detail::status_shown.exchange(false) ? detail::erase_line : "";
+  line += "[sinter:";
   line.append(channel).append("] ").append(printable(text, "\n\t"));
   if (line.back() != '\n') line += '\n';
   const sinter::detail::no_size_signal quiet;

@@ -86,6 +86,8 @@ struct options {
   std::optional<sinter::device> device = {};
   /// The folder of its compiled kernels; empty: $SINTER_CACHE_DIR, $XDG_CACHE_HOME/sinter, ~/.cache/sinter.
   std::string cache_dir = "";
+  /// A call that waits for kernels for more than a second tells a terminal how far they are. $SINTER_PROGRESS=0: no function does.
+  bool progress = true;
   /// Shown in logs and errors.
   std::string name = "fn";
 };

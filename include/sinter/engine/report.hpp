@@ -65,13 +65,17 @@ struct report {
   std::size_t kernels_unfused = 0;  ///< one per op that is not a view, an input or a constant
   std::size_t kernels = 0;          ///< after fusion
   std::size_t compiled = 0;         ///< kernels that a compiler built, equal texts once; the rest came from a cache
-  std::size_t scratch_bytes = 0;    ///< planned memory for intermediates
-  double milliseconds = 0;          ///< trace to loaded
-  std::string backend;              ///< the one that runs: "reference" where no compiler works
-  std::string problem;              ///< why the interpreter answers where kernels were asked for
-  std::string graph;                ///< the rewritten graph
-  series<std::string> sources;      ///< one text per kernel
-  series<kernel_report> steps;      ///< one per kernel, in the order in which they run
+  // What a call has in use at most: the sum of these, less what results take of arguments that are donated.
+  std::size_t scratch_bytes = 0;   ///< planned memory for intermediates
+  std::size_t argument_bytes = 0;  ///< of captured tensors, too
+  std::size_t result_bytes = 0;
+  std::size_t replaced_bytes = 0;  ///< of results that have an argument's memory when all are donated
+  double milliseconds = 0;         ///< trace to loaded
+  std::string backend;             ///< the one that runs: "reference" where no compiler works
+  std::string problem;             ///< why the interpreter answers where kernels were asked for
+  std::string graph;               ///< the rewritten graph
+  series<std::string> sources;     ///< the texts of kernels, equal ones once; a step says which is its
+  series<kernel_report> steps;     ///< one per kernel, in the order in which they run
   /// Of explain(): every pair of kernels of one graph that touch an array in common; others would move no byte less as one.
   series<apart_report> apart;
   series<stage_report> stages;  ///< of the compilation

@@ -27,9 +27,12 @@
 #include "../ir/define.hpp"
 #include "../report/text.hpp"
 #include "../rewrite/rewrite.hpp"
+#include "../run/background.hpp"
+#include "../run/progress.hpp"
 #include "backends/table.hpp"
 #include "check/minimize.hpp"
 #include "check/verify.hpp"
+#include "saved_program.hpp"
 
 // Behind check/, which declares what it needs of them.
 #include "../trace/sizes.hpp"
@@ -88,9 +91,66 @@ SINTER_API bool tell_interpreted(const system_error& problem, const std::string&
   return true;
 }
 
+/// Whether a log tells what is done to the graph.
+inline bool tells_stages() { return logs::enabled("graph") || logs::enabled("fusion") || logs::enabled("output_code"); }
+
+/// Reports the memory of arguments and results, for the sizes of the traced call.
+inline void count_memory(code& c, std::span<const argument> arguments) {
+  const auto hints = hints_of(c.layout);
+  for (const argument& a : arguments) {
+    std::size_t bytes = size_of(a.type);
+    for (int d = 0; d < a.rank; ++d) bytes *= static_cast<std::size_t>(a.extents[d]);
+    c.about.argument_bytes += bytes;
+  }
+  for (const result_spec& r : c.results) {
+    const auto bytes = static_cast<std::size_t>((ir::product(r.extents) * size_of(r.type)).evaluate(hints));
+    c.about.result_bytes += bytes;
+    if (r.best < c.donors.size()) c.about.replaced_bytes += bytes;
+  }
+}
+
+/// What is compiled, with the time that it took.
+SINTER_API std::shared_ptr<const code> finished(std::shared_ptr<code> c, std::span<const argument> arguments,
+                                                const options& how) {
+  c->texts = {};
+  count_memory(*c, arguments);
+  c->about.milliseconds = c->milliseconds(run::clock::now());
+  logs::to("perf", [&] {
+    return logs::printable(how.name) + ": " + std::to_string(c->about.nodes_traced) + " nodes, " +
+           std::to_string(c->about.nodes_rewritten) + " rewritten, " + std::to_string(c->about.kernels) + " kernels, " +
+           std::to_string(c->about.compiled) + " compiled, " + text::number(c->about.milliseconds) + " ms";
+  });
+  return c;
+}
+
+/// Arguments as far as planning asks about them, which outlive a call.
+class argument_facts {
+ public:
+  explicit argument_facts(std::span<const argument> all) : all_(all.begin(), all.end()) {
+    for (auto& a : all_) {
+      extents_.push_back({a.extents, a.extents + a.rank});
+      strides_.push_back({a.strides, a.strides + a.rank});
+    }
+  }
+  series<argument> get() const {
+    series<argument> out = all_;
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      out[i].extents = extents_[i].data();
+      out[i].strides = strides_[i].data();
+    }
+    return out;
+  }
+
+ private:
+  series<argument> all_;
+  series<series<std::int64_t>> extents_, strides_;
+};
+
+/// `structure`: with equal ones, programs are equal (code_table); empty where what is on disk is of no use.
 SINTER_API std::shared_ptr<const code> compile(const ir::graph& traced, std::span<const argument> arguments,
                                                const options& how, device where, const size_layout& layout,
-                                               build_capture* inside) {
+                                               build_capture* inside, const std::string& structure) {
+  const run::progress shown(how.name, how.progress && !run::background::is_here());
   auto c = make_on_heap<code>();
   c->inside = inside;
   c->layout = layout;
@@ -104,6 +164,20 @@ SINTER_API std::shared_ptr<const code> compile(const ir::graph& traced, std::spa
   c->about.backend = chosen.name;
   c->about.nodes_traced = traced.live().size();
   check_pass(traced, "trace");
+  const run::cache_folder_scope cached(how.cache_dir);
+  known_places places(traced);
+  const bool saved = chosen.compiles && !structure.empty() && !layout.any_open() && !c->page && !inside &&
+                     c->about.nodes_traced >= least_nodes_saved && !tells_stages();
+  const std::string key = saved ? program_key(traced, where, places, structure) : "";
+  if (load_program(*c, places, key)) {
+    c->graph = traced;
+    c->reasons = [how, facts = argument_facts(arguments)](const code& made) {
+      const auto again = facts.get();
+      const auto planned = compile(made.graph, {again.data(), again.size()}, how, made.where, made.layout, nullptr, "");
+      return planned->reasons ? planned->reasons(*planned) : series<apart_report>();
+    };
+    return finished(std::move(c), arguments, how);
+  }
   const ir::graph& g = c->graph;
   if (chosen.rewrites) {
     c->graph = rewrite::run_all(traced, c->page ? &kept : nullptr);
@@ -114,7 +188,6 @@ SINTER_API std::shared_ptr<const code> compile(const ir::graph& traced, std::spa
   }
   c->about.nodes_rewritten = g.live().size();
   c->about.graph = ir::print(g);
-  const run::cache_folder_scope cached(how.cache_dir);
   // Where the GPU itself is of no use, nothing can answer.
   if (chosen.compiles && where.is_cuda()) run::cuda::device_at(where.index);
   try {
@@ -124,16 +197,11 @@ SINTER_API std::shared_ptr<const code> compile(const ir::graph& traced, std::spa
     interpret_instead(*c);
     c->about.problem = problem.what();
   }
-  c->about.milliseconds = c->milliseconds(run::clock::now());
-  logs::to("perf", [&] {
-    return logs::printable(how.name) + ": " + std::to_string(c->about.nodes_traced) + " nodes, " +
-           std::to_string(c->about.nodes_rewritten) + " rewritten, " + std::to_string(c->about.kernels) + " kernels, " +
-           std::to_string(c->about.compiled) + " compiled, " + text::number(c->about.milliseconds) + " ms";
-  });
+  save_program(*c, places, key);
   if (c->page) run::write_page(reporting::file_name(how.name), reporting::html(page, c->about));
   c->page = nullptr;
   c->inside = nullptr;
-  return c;
+  return finished(std::move(c), arguments, how);
 }
 
 }  // namespace detail
@@ -284,11 +352,11 @@ class bound_program final : public program {
     bool any = false;
     for (std::size_t k = 0; k < code_->results.size(); ++k) {
       const result_spec& r = code_->results[k];
-      const std::size_t n = std::min(donate.size(), r.may_replace.size());
+      const std::size_t n = std::min(donate.size(), code_->donors.size());
       outputs[k].memory = {};
       for (std::size_t next = 0; next <= n; ++next) {
         const std::size_t i = next == 0 ? r.best : next - 1;
-        if (i >= n || !lent[i] || !r.may_replace[i]) continue;
+        if (i >= n || !lent[i] || !can_hold(code_->donors[i], i, r)) continue;
         const argument& a = arguments[i];
         lent[i] = a.where() == code_->where && a.owner->unique() && a.data == a.owner->data() &&
                   reinterpret_cast<std::uintptr_t>(a.data) % 64 == 0;
@@ -338,7 +406,7 @@ class code_table {
       const std::lock_guard lock(mutex_);
       if (const auto at = known_.find(key); at != known_.end()) return at->second;
     }
-    auto made = compile(traced, arguments, how, where, layout, nullptr);
+    auto made = compile(traced, arguments, how, where, layout, nullptr, key);
     // A fallback is not kept: the next function may find a compiler.
     if (made->interpreted && made->about.backend != how.backend) return made;
     std::unordered_map<std::string, std::shared_ptr<const code>> gone;  // freed without the lock: functions of the user

@@ -1,6 +1,9 @@
 // plan/memory.hpp: where each buffer lives: which intermediates share scratch memory, which results replace an operand.
 #pragma once
 
+#include <algorithm>
+#include <optional>
+
 #include "../base/sorted.hpp"
 #include "fusion/fuse.hpp"
 
@@ -22,24 +25,29 @@ struct arena {
 /// as it fits.
 SINTER_API arena place(series<lifetime> blocks) {
   sort_stably(blocks, [](const lifetime& a, const lifetime& b) { return a.bytes > b.bytes; });
+  struct block {
+    std::int64_t at, end;
+    std::size_t first, last;
+  };
+  series<block> placed;  // ascending by place
+  series<std::pair<int, std::int64_t>> offsets;
   arena out;
-  series<lifetime> placed;
-  for (auto& b : blocks) {
-    b.bytes = (b.bytes + 63) / 64 * 64;
-    series<std::pair<std::int64_t, std::int64_t>> taken;
-    for (const auto& p : placed)
-      if (p.first <= b.last && b.first <= p.last)
-        taken.emplace_back(out.offset[p.buffer], out.offset[p.buffer] + p.bytes);
-    sort_stably(taken, std::less());
+  for (const auto& b : blocks) {
+    const std::int64_t bytes = (b.bytes + 63) / 64 * 64;
     std::int64_t at = 0;
-    for (const auto& [from, to] : taken) {
-      if (at + b.bytes <= from) break;
-      at = std::max(at, to);
+    for (const auto& p : placed) {
+      if (p.last < b.first || b.last < p.first) continue;
+      if (at + bytes <= p.at) break;
+      at = std::max(at, p.end);
     }
-    out.offset[b.buffer] = at;
-    out.bytes = std::max(out.bytes, at + b.bytes);
-    placed.push_back(b);
+    const auto* const before =
+        std::upper_bound(placed.begin(), placed.end(), at, [](std::int64_t x, const block& p) { return x < p.at; });
+    placed.insert(before, {at, at + bytes, b.first, b.last});
+    offsets.push_back({b.buffer, at});
+    out.bytes = std::max(out.bytes, at + bytes);
   }
+  sort_stably(offsets, [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (const auto& [buffer, at] : offsets) out.offset.emplace(buffer, at);
   return out;
 }
 
@@ -83,26 +91,43 @@ class replacements {
     }
   }
 
-  /// True when result `output` may be written over operand `input`, of equal dtype and extents and row-major: nothing reads the
-  /// operand after the result's kernel or beside it, and that kernel reads each element just before it writes the same one.
-  SINTER_COLD bool may(int input, int output) const {
+  /// When a result may be written over what nothing reads from then on; nothing where several kernels write it, or one that adds.
+  SINTER_COLD std::optional<std::size_t> written_at(int output) const {
     const auto written = uses_.find(output);
-    if (written == uses_.end() || written->second.kernels.size() != 1) return false;
+    if (written == uses_.end() || written->second.kernels.size() != 1) return {};
     const std::size_t k = written->second.kernels[0];
-    const store* const to = store_of(kernels_[k], output);
-    if (!to) return false;
+    return store_of(kernels_[k], output) ? std::optional(time(k)) : std::nullopt;
+  }
+
+  /// From when on nothing touches an operand.
+  SINTER_COLD std::size_t free_from(int input) const {
     const auto read = uses_.find(input);
-    if (read == uses_.end()) return true;
-    const use& u = read->second;
-    for (std::size_t n = u.kernels.size(); n-- > 0;) {
-      const std::size_t reader = u.kernels[n];
-      if (reader > k) return false;
-      if (reader == k) continue;
-      if (when_.empty() || when_[reader] != when_[k]) break;
-      return false;
+    return read == uses_.end() ? 0 : time(read->second.kernels.back()) + 1;
+  }
+
+  /// Operands that a result's kernel is the last to read, each element just before it writes the same one.
+  SINTER_COLD series<int> read_in_place(int output) const {
+    series<int> out;
+    if (!written_at(output)) return out;
+    const std::size_t k = uses_.find(output)->second.kernels[0];
+    const store& to = *store_of(kernels_[k], output);
+    for (const auto& b : kernels_[k].buffers) {
+      const use& u = uses_.find(b.id)->second;
+      const std::size_t n = u.kernels.size();
+      const bool last = u.kernels.back() == k && (n == 1 || time(u.kernels[n - 2]) < time(k));
+      if (!b.written && last && !u.in_product &&
+          std::all_of(u.loads.begin(), u.loads.end(), [&](const auto* at) { return at->at == to.at.at; }))
+        out.push_back(b.id);
     }
-    return u.kernels.back() != k || (!u.in_product && std::all_of(u.loads.begin(), u.loads.end(),
-                                                                  [&](const auto* at) { return at->at == to->at.at; }));
+    return out;
+  }
+
+  /// True when result `output` may be written over operand `input`, of equal dtype and extents and row-major.
+  SINTER_COLD bool may(int input, int output) const {
+    const auto at = written_at(output);
+    if (!at) return false;
+    const auto in_place = read_in_place(output);
+    return free_from(input) <= *at || std::find(in_place.begin(), in_place.end(), input) != in_place.end();
   }
 
  private:
@@ -124,6 +149,8 @@ class replacements {
       }
     return to;
   }
+
+  std::size_t time(std::size_t k) const { return when_.empty() ? k : when_[k]; }
 
   const series<kernel>& kernels_;
   std::span<const std::size_t> when_;

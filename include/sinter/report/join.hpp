@@ -17,6 +17,9 @@ SINTER_API void join(report& sum, const report& did) {
   sum.kernels += did.kernels;
   sum.compiled += did.compiled;
   sum.scratch_bytes = std::max(sum.scratch_bytes, did.scratch_bytes);
+  sum.argument_bytes += did.argument_bytes;
+  sum.result_bytes += did.result_bytes;
+  sum.replaced_bytes += did.replaced_bytes;
   sum.backend = did.backend;
   if (!did.problem.empty()) sum.problem = did.problem;
   sum.graph += did.graph;

@@ -63,26 +63,83 @@ inline std::string other_reasons(const report& r) {
   return out;
 }
 
+/// Kernels [first, first + period * times) that are the same `times` times.
+struct repetition {
+  std::size_t first = 0, period = 1, times = 1;
+};
+
+/// The kernels of a program in order, as repetitions, most of them of one kernel once. Equal numbers are equal kernels.
+SINTER_API series<repetition> repetitions_of(const series<std::size_t>& kernels) {
+  constexpr std::size_t longest = 512, least_saved = 3;  // kernels of a layer; those that need not be told
+  const std::size_t n = kernels.size();
+  series<repetition> out;
+  for (std::size_t at = 0; at < n; at += out.back().period * out.back().times) {
+    repetition best{at};
+    for (std::size_t period = 1; period <= std::min(longest, (n - at) / 2); ++period) {
+      std::size_t same = 0;
+      while (at + period + same < n && kernels[at + period + same] == kernels[at + same]) ++same;
+      const std::size_t times = 1 + same / period;
+      if (period * (times - 1) > std::max(best.period * (best.times - 1), least_saved - 1)) best = {at, period, times};
+    }
+    out.push_back(best);
+  }
+  return out;
+}
+
+/// A line for each kernel and each op in it. What is there several times in a row, as layers are, is told once.
+SINTER_API std::string text_of_kernels(const report& r) {
+  sorted_map<std::string, std::size_t> known;
+  series<std::string> ops;
+  series<std::size_t> alike;
+  for (const kernel_report& k : r.steps) {
+    ops.emplace_back();
+    for (const auto& o : k.ops) {
+      const std::string at = place(o.where);
+      ops.back() += "  " + o.type + " " + o.name + (at.empty() ? "" : " at " + at) + "\n";
+    }
+    std::string all = k.name + k.space + " " + std::to_string(k.read) + " " + std::to_string(k.written) + " " +
+                      std::to_string(k.source) + "\n" + ops.back();
+    alike.push_back(known.emplace(std::move(all), known.size()).first->second);
+  }
+  std::string out;
+  for (const repetition& one : repetitions_of(alike)) {
+    const bool once = one.times == 1;
+    if (!once)
+      out += "  " + std::to_string(one.times) + " x: kernels " + std::to_string(one.first) + " to " +
+             std::to_string(one.first + one.period * one.times - 1) + "\n";
+    for (std::size_t k = one.first; k < one.first + one.period; ++k) {
+      const std::string indent = once ? "  " : "    ";
+      out += indent + "kernel " + std::to_string(k) + ": " + line_of(r.steps[k]) + "\n";
+      for (std::size_t at = 0, end; at < ops[k].size(); at = end) {
+        end = ops[k].find('\n', at) + 1;
+        out += indent + ops[k].substr(at, end - at);
+      }
+    }
+  }
+  return out;
+}
+
+/// "1.0 MiB of arguments, 2.0 MiB of results, 1.0 MiB of them in place of arguments that are donated, 0 B of scratch".
+inline std::string memory_of(const report& r) {
+  const auto told = [](std::size_t n) { return bytes(static_cast<std::int64_t>(n)); };
+  return told(r.argument_bytes) + " of arguments, " + told(r.result_bytes) + " of results, " +
+         (r.replaced_bytes ? told(r.replaced_bytes) + " of them in place of arguments that are donated, " : "") +
+         told(r.scratch_bytes) + " of scratch";
+}
+
 /// The lines of one specialisation, each indented by two more than its heading.
 SINTER_API std::string text(const report& r) {
   std::string out = "  " + std::to_string(r.nodes_traced) + " nodes traced, " + std::to_string(r.nodes_rewritten) +
                     " after the rewrites; " + std::to_string(r.kernels_unfused) + " ops in " +
-                    std::to_string(r.kernels) + " kernels; backend " + r.backend + "; " +
-                    bytes(static_cast<std::int64_t>(r.scratch_bytes)) + " of scratch; " + fixed(r.milliseconds, 1) +
-                    " ms";
+                    std::to_string(r.kernels) + " kernels; backend " + r.backend + "; " + memory_of(r) + "; " +
+                    fixed(r.milliseconds, 1) + " ms";
   if (!r.stages.empty())
     out += " (" +
            text::join(r.stages, ", ", [](const stage_report& s) { return s.name + " " + fixed(s.milliseconds, 1); }) +
            ")";
   out += "\n";
   if (!r.problem.empty()) out += "  no kernels: " + r.problem + "\n";
-  for (std::size_t k = 0; k < r.steps.size(); ++k) {
-    out += "  kernel " + std::to_string(k) + ": " + line_of(r.steps[k]) + "\n";
-    for (const auto& o : r.steps[k].ops) {
-      const std::string at = place(o.where);
-      out += "    " + o.type + " " + o.name + (at.empty() ? "" : " at " + at) + "\n";
-    }
-  }
+  out += text_of_kernels(r);
   for (const auto& a : r.apart)
     out +=
         "  kernels " + std::to_string(a.first) + " and " + std::to_string(a.second) + " are not one: " + a.why + "\n";

@@ -33,6 +33,12 @@ class background {
     return *instance;
   }
 
+  /// Whether this thread does such work.
+  static bool& is_here() {
+    static thread_local bool here = false;
+    return here;
+  }
+
   /// The objects of the thread that ends the process go before any handler of exit runs: those of a library, too, that a job
   /// is just opening. Called on the first thread, which is that one as a rule.
   static bool end_with_this_thread() {
@@ -115,6 +121,7 @@ class background {
   }
 
   void work() {
+    is_here() = true;
     ::setpriority(PRIO_PROCESS, 0, 5);  // of this thread, and of the compilers that it starts
     std::unique_lock lock(mutex_);
     while (!stopping_) {

@@ -102,6 +102,14 @@ inline std::string temporary_folder() {
   return chosen.empty() ? "/tmp" : chosen;
 }
 
+/// Size and time of change of a file: equal as long as it is the same one.
+inline std::string file_stamp(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return "absent";
+  return std::to_string(info.st_size) + " " + std::to_string(info.st_mtim.tv_sec) + "." +
+         std::to_string(info.st_mtim.tv_nsec);
+}
+
 /// True where there is hardly room for a compiler's temporary files.
 SINTER_API bool is_full(const std::string& folder) {
   struct statvfs room {};

@@ -3,7 +3,12 @@
 
 #include <dlfcn.h>
 
+#include <link.h>
+
+#include <string>
+
 #include "../base/config.hpp"
+#include "file.hpp"
 
 namespace sinter::engine::run {
 
@@ -19,6 +24,16 @@ SINTER_API void keep_loaded(const void* address) {
   if (!address || ::dladdr(address, &in) == 0 || !in.dli_fname || !*in.dli_fname) return;
   // One more handle, which nobody closes.
   if (!::dlopen(in.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE)) ::dlerror();
+}
+
+/// The stamp of the file that the code at an address was loaded from; empty where that is not known.
+SINTER_API std::string stamp_of(const void* address) {
+  Dl_info in{};
+  void* map = nullptr;
+  if (::dladdr1(address, &in, &map, RTLD_DL_LINKMAP) == 0) return "";
+  const char* const name = map ? static_cast<const link_map*>(map)->l_name : "";
+  const std::string stamp = detail::file_stamp(name && *name ? name : "/proc/self/exe");
+  return stamp == "absent" ? "" : stamp;
 }
 
 }  // namespace sinter::engine::run

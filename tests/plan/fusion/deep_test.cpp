@@ -20,9 +20,10 @@ planned plan(sinter::ir::graph g, const target& t = {}) {
   memory_map m;
   m.strides.resize(out.g.size());
   out.f = fuse(out.g, m, t);
+  const detail::costs cost(out.g, m, t);
   for (const auto& k : out.f.kernels) {
     std::int64_t bytes = 0;
-    for (const auto& b : k.buffers) bytes += detail::costs(out.g, m, t).bytes(static_cast<sinter::ir::node_id>(b.id));
+    for (const auto& b : k.buffers) bytes += cost.bytes(static_cast<sinter::ir::node_id>(b.id));
     out.most_bytes = std::max(out.most_bytes, bytes);
   }
   return out;

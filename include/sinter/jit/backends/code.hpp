@@ -22,8 +22,51 @@ struct result_spec {
   ir::node_id node = ir::no_node;
   ir::shape extents;
   dtype type = dtype::f32;
-  series<char> may_replace;  ///< per argument: its storage can hold the result
+  int kind = -1;             ///< of the arguments whose storage can hold it; -1: none
+  std::size_t at = 0;        ///< what nothing reads from then on can
+  series<std::size_t> also;  ///< and these: its kernel reads each element before it writes the same one; ascending
   std::size_t best = 0;      ///< the argument to ask first: where all are donated, each result finds one at once
+};
+
+/// What results may know of an argument: it holds those of one kind, dtype and extents, that are written when it is free.
+struct donor {
+  int kind = -1;  ///< -1: none
+  std::size_t free_from = 0;
+};
+
+/// Whether argument i, which is as `d` tells, can hold the result.
+inline bool can_hold(const donor& d, std::size_t i, const result_spec& r) {
+  return d.kind >= 0 && d.kind == r.kind &&
+         (d.free_from <= r.at || std::binary_search(r.also.begin(), r.also.end(), i));
+}
+
+/// The texts of a program's kernels, in the order of its steps.
+struct kernel_texts {
+  series<std::string> distinct;
+  series<std::size_t> of;    ///< per text: which of them
+  series<std::size_t> step;  ///< per text: the report's step whose kernel it is, or a part of
+
+  void add(std::string text, std::size_t of_step) {
+    const run::digest d = run::digest_of(text);
+    const auto [at, fresh] = known_.emplace(std::pair(d.first, d.second), distinct.size());
+    const bool known = !fresh && distinct[at->second] == text;
+    of.push_back(known ? at->second : distinct.size());
+    step.push_back(of_step);
+    if (!known) distinct.push_back(std::move(text));
+  }
+  /// Per text, what was built of the distinct ones: a compiler runs once for each.
+  template <class Built>
+  series<Built> in_order(series<Built> built) const {
+    series<Built> out;
+    for (const std::size_t i : of) {
+      out.push_back(built[i]);
+      built[i].from_cache = true;
+    }
+    return out;
+  }
+
+ private:
+  sorted_map<std::pair<std::uint64_t, std::uint64_t>, std::size_t> known_;  ///< by digest
 };
 
 struct sized;
@@ -59,6 +102,7 @@ struct code {
   bool interpreted = false;
   size_layout layout;  ///< where symbols come from; without open sizes everything is a number
   series<result_spec> results;
+  series<donor> donors;                        ///< per argument
   void (*fill)(void* plan, sized&) = nullptr;  ///< adds the steps, with the numbers for some sizes
   std::shared_ptr<void> plan;                  ///< what it needs
   std::shared_ptr<const sized> fixed;          ///< where there are no open sizes
@@ -67,6 +111,7 @@ struct code {
       reasons;                      ///< plans once more, and tells why kernels are apart
   reporting::page* page = nullptr;  ///< while it is compiled, where SINTER_TRACE asks for one
   build_capture* inside = nullptr;  ///< while it is compiled, where somebody wants to know
+  kernel_texts texts;               ///< while it is compiled
   run::clock::time_point began = run::clock::now();
 
   double milliseconds(run::clock::time_point at) const {
@@ -120,6 +165,33 @@ inline void report_origin(code& c, std::size_t k, std::int64_t source, const run
   r.tier = from.tier;
   r.milliseconds = from.milliseconds;
   r.started = std::max(0.0, c.milliseconds(from.began));
+}
+
+/// Reports where kernels came from: the texts of one step are one source, and equal ones the same.
+template <class Built>
+void report_modules(code& c, std::span<const Built> modules) {
+  const kernel_texts& texts = c.texts;
+  auto& sources = c.about.sources;
+  sorted_map<std::string, std::size_t> known;  // by the numbers of its texts
+  for (std::size_t k = 0; k < modules.size();) {
+    const std::size_t step = texts.step[k], first = k;
+    const run::origin* slowest = nullptr;  // they are compiled side by side
+    std::string of;
+    bool cached = true;
+    for (; k < modules.size() && texts.step[k] == step; ++k) {
+      if (!slowest || modules[k].from.milliseconds > slowest->milliseconds) slowest = &modules[k].from;
+      cached = cached && modules[k].from_cache;
+      of += std::to_string(texts.of[k]) + " ";
+    }
+    c.about.compiled += !cached;
+    const auto [at, fresh] = known.emplace(of, sources.size());
+    for (std::size_t i = first; fresh && i < k; ++i) {
+      if (i > first) sources.back() += "\n";
+      else sources.emplace_back();
+      sources.back() += texts.distinct[texts.of[i]];
+    }
+    report_origin(c, step, static_cast<std::int64_t>(at->second), *slowest);
+  }
 }
 
 inline series<argument> all_arguments(std::span<const argument> given, const capture_list& captures) {
@@ -257,17 +329,43 @@ inline void find_replaceable(code& c, const ir::graph& g, const series<plan::ker
                              std::span<const std::size_t> when, std::span<const argument> arguments) {
   const plan::memory_map layout = layout_of(g, arguments, c.layout);
   const plan::replacements known(kernels, when);
-  series<char> fits, taken(arguments.size(), 0);
-  for (std::size_t i = 0; i < arguments.size(); ++i)
-    fits.push_back(!arguments[i].by_value && is_row_major(g[g.inputs[i]].extents, layout.strides[g.inputs[i]]));
+  sorted_map<std::string, int> kinds;
+  const auto kind_of = [&](dtype type, const ir::shape& extents) {
+    return kinds.emplace(dtype_name(type) + ir::text_of(extents), static_cast<int>(kinds.size())).first->second;
+  };
+  sorted_map<int, std::size_t> number;  // of inputs among the arguments
+  series<series<std::size_t>> of_kind;
+  c.donors.resize(arguments.size());
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const ir::node_id id = g.inputs[i];
+    number.emplace(static_cast<int>(id), i);
+    if (arguments[i].by_value || !is_row_major(g[id].extents, layout.strides[id])) continue;
+    c.donors[i] = {kind_of(arguments[i].type, g[id].extents), known.free_from(static_cast<int>(id))};
+    of_kind.resize(kinds.size());
+    of_kind[static_cast<std::size_t>(c.donors[i].kind)].push_back(i);
+  }
+  // Those that are free first come first.
+  for (auto& all : of_kind)
+    sort_stably(all, [&](std::size_t a, std::size_t b) { return c.donors[a].free_from < c.donors[b].free_from; });
+  series<std::size_t> next(of_kind.size(), 0);
+  series<char> taken(arguments.size(), 0);
   for (auto& r : c.results) {
-    r.may_replace.resize(arguments.size(), 0);
     r.best = arguments.size();
-    for (std::size_t i = 0; i < arguments.size(); ++i) {
-      r.may_replace[i] = fits[i] && arguments[i].type == r.type && r.extents == g[g.inputs[i]].extents &&
-                         known.may(static_cast<int>(g.inputs[i]), static_cast<int>(r.node));
-      if (r.may_replace[i] && !taken[i] && r.best == arguments.size()) r.best = i;
-    }
+    const auto at = known.written_at(static_cast<int>(r.node));
+    const auto kind = kinds.find(dtype_name(r.type) + ir::text_of(r.extents));
+    if (!at || kind == kinds.end()) continue;
+    r.kind = kind->second;
+    r.at = *at;
+    for (const int id : known.read_in_place(static_cast<int>(r.node)))
+      if (const auto i = number.find(id); i != number.end() && c.donors[i->second].kind == r.kind)
+        r.also.push_back(i->second);
+    sort_stably(r.also, std::less());
+    const auto& all = of_kind[static_cast<std::size_t>(r.kind)];
+    std::size_t& first = next[static_cast<std::size_t>(r.kind)];
+    for (const std::size_t i : r.also)
+      if (!taken[i] && r.best == arguments.size()) r.best = i;
+    while (first < all.size() && taken[all[first]]) ++first;
+    if (r.best == arguments.size() && first < all.size() && c.donors[all[first]].free_from <= r.at) r.best = all[first];
     if (r.best < arguments.size()) taken[r.best] = 1;
   }
 }

@@ -123,26 +123,20 @@ inline void generate_cpu(code& c, const ir::graph& g, std::span<const argument> 
   };
   c.results = p.results;
   c.stage("plan");
-  series<std::string> texts;
-  series<std::size_t> step_of;
   for_each_plan(p, [&](cpu_plan& one) {
-    one.first_text = texts.size();
+    one.first_text = c.texts.of.size();
     for (std::size_t k = 0; k < one.fused.kernels.size(); ++k) {
       one.sources.emplace_back();
       if (one.fused.kernels[k].is_opaque()) continue;
       one.sources.back() = emit::cpu(one.fused.kernels[k]);
-      texts.push_back(one.sources.back().text);
-      step_of.push_back(one.first_step + k);
-      logs::to("output_code", [&] { return texts.back(); });
+      logs::to("output_code", [&] { return one.sources.back().text; });
+      c.texts.add(std::move(one.sources.back().text), one.first_step + k);
     }
   });
-  c.about.kernels = texts.size();
-  c.about.sources = texts;
+  c.about.kernels = c.texts.of.size();
   c.stage("emit");
-  const auto modules = run::build(texts);
-  for (const auto& m : modules) c.about.compiled += !m.from_cache;
-  for (std::size_t k = 0; k < modules.size(); ++k)
-    report_origin(c, step_of[k], static_cast<std::int64_t>(k), modules[k].from);
+  const auto modules = c.texts.in_order(run::build(c.texts.distinct));
+  report_modules<run::built>(c, modules);
   c.stage("compile");
   for (std::size_t k = 0; c.inside && k < p.fused.kernels.size(); ++k) c.inside->kernel.push_back(k);
   picture_plan(c, p.graph, p.fused.kernels, p.in_turn(),

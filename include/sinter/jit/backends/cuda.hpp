@@ -149,7 +149,7 @@ inline cuda_plan plan_cuda(code& c, const ir::graph& g, const series<char>& copi
 
 /// Prints what the matrix library does not do; the user's kernels are texts too.
 inline void print_cuda(code& c, cuda_plan& p, const emit::cuda_target& target, const options& how,
-                       series<std::string>& texts, series<std::size_t>& step_of) {
+                       kernel_texts& texts) {
   const auto hints = hints_of(c.layout);
   for (std::size_t n = 0; n < p.groups.size(); ++n) {
     cuda_group& group = p.groups[n];
@@ -179,32 +179,14 @@ inline void print_cuda(code& c, cuda_plan& p, const emit::cuda_target& target, c
       own = std::move(group.source.texts);
     }
     if (!own.empty()) {
-      group.text = static_cast<int>(texts.size());
+      group.text = static_cast<int>(texts.of.size());
       ++c.about.kernels;
     }
     for (auto& text : own) {
       logs::to("output_code", [&] { return text; });
-      texts.push_back(std::move(text));
-      step_of.push_back(p.first_step + n);
+      texts.add(std::move(text), p.first_step + n);
     }
-    for (auto& part : p.parts[n]) print_cuda(c, part, target, how, texts, step_of);
-  }
-}
-
-/// Reports where kernels came from: the texts of one step are one source.
-inline void report_modules(code& c, std::span<const run::cuda::built> modules, const series<std::size_t>& step_of,
-                           const series<std::string>& texts) {
-  auto& sources = c.about.sources;
-  bool counted = false;
-  for (std::size_t k = 0; k < modules.size(); ++k) {
-    const bool more = k > 0 && step_of[k] == step_of[k - 1];
-    counted = more && counted;
-    if (more) sources.back() += "\n" + texts[k];
-    else sources.push_back(texts[k]);
-    if (!modules[k].from_cache && !std::exchange(counted, true)) ++c.about.compiled;
-    // They are compiled side by side.
-    if (!more || modules[k].from.milliseconds > modules[k - 1].from.milliseconds)
-      report_origin(c, step_of[k], static_cast<std::int64_t>(sources.size()) - 1, modules[k].from);
+    for (auto& part : p.parts[n]) print_cuda(c, part, target, how, texts);
   }
 }
 
@@ -222,11 +204,11 @@ inline void assemble_group(cuda_assembly& to, const cuda_plan& p, const cuda_gro
   if (const auto call = open ? library_call(kernels, fit, sizes, p.target, device, how) : group.call) {
     to.add_product(group, *call, how);
   } else if (module && fit == group.fit) {
-    to.add_launches(group, group.source, module);
+    to.add_launches(group, group.source, module, group.text);
   } else {
     const run::cache_folder_scope cached(how.cache_dir);
     const auto& made = late.get(group, p.kernels, fit);
-    to.add_launches(group, made.source, made.modules.data());
+    to.add_launches(group, made.source, made.modules.data(), -1);
   }
 }
 
@@ -327,6 +309,7 @@ inline cuda_plan plan_for(code& c, const ir::graph& g, std::span<const argument>
 /// What launches for new sizes are assembled from.
 struct compiled_cuda {
   cuda_plan plan;
+  series<donor> donors;
   series<run::cuda::built> modules;
   int device;
   options how;
@@ -340,9 +323,10 @@ struct compiled_cuda {
         bind_operands(plan.results, plan.graph, plan.kernels, plan.when, sizes, apart ? most_scratch_apart : 0);
     to.launches = assemble_cuda(plan, where, apart && where.scratch_bytes <= most_scratch_apart, modules, device, how,
                                 inside, sizes, late);
+    // Recorded calls ask what may be the same memory.
     for (const auto& r : plan.results)
-      for (std::size_t i = 0; i < r.may_replace.size(); ++i)
-        if (r.may_replace[i])
+      for (std::size_t i = 0; i < donors.size(); ++i)
+        if (how.mode == mode::reduce_overhead && can_hold(donors[i], i, r))
           to.launches.shared.push_back({where.operand.at(static_cast<int>(r.node)), static_cast<int>(i)});
     to.launches.tuned = apart && !how.deterministic;
     to.launches.choose = emit::choose_source;
@@ -354,12 +338,10 @@ inline void generate_cuda(code& c, const ir::graph& g, std::span<const argument>
   cuda_plan p = plan_for(c, g, arguments, target);
   c.results = p.results;
   c.stage("plan");
-  series<std::string> texts;
-  series<std::size_t> step_of;
-  print_cuda(c, p, target.printed, how, texts, step_of);
+  print_cuda(c, p, target.printed, how, c.texts);
   c.stage("emit");
-  const auto modules = run::cuda::build(texts, c.where.index);
-  report_modules(c, modules, step_of, texts);
+  const auto modules = c.texts.in_order(run::cuda::build(c.texts.distinct, c.where.index));
+  report_modules<run::cuda::built>(c, modules);
   c.stage("compile");
   // A recorded call runs side by side what does not wait for one another.
   const bool apart = how.mode == mode::reduce_overhead && !calls_back(p.graph);
@@ -368,6 +350,7 @@ inline void generate_cuda(code& c, const ir::graph& g, std::span<const argument>
   find_replaceable(c, p.graph, p.kernels, p.when, arguments);
   p.results = c.results;
   const auto made = std::shared_ptr<compiled_cuda>(new compiled_cuda{std::move(p),
+                                                                     c.donors,
                                                                      {modules.begin(), modules.end()},
                                                                      c.where.index,
                                                                      how,

@@ -147,8 +147,8 @@ class cuda_assembly {
     out_.steps.push_back(std::move(s));
   }
 
-  /// `modules`: of the source's texts.
-  void add_launches(const cuda_group& g, const emit::cuda_source& source, const run::cuda::built* modules) {
+  /// `modules`: of the source's texts, of which the first is number `text` of the program's; -1 for those made late.
+  void add_launches(const cuda_group& g, const emit::cuda_source& source, const run::cuda::built* modules, int text) {
     const auto group = g.of(kernels_);
     const char* const label = label_of(group);
     const std::int64_t own = source.scratch.evaluate(sizes_), at = apart_ ? round_up(scratch_, 256) : 0;
@@ -156,6 +156,7 @@ class cuda_assembly {
       const run::cuda::built& m = *modules++;
       run::cuda::step s = run::cuda::make_launch(m.code, run::name_in_image(launch.entry, m.suffix),
                                                  launch.blocks.evaluate(sizes_), launch.threads, launch.shared, label);
+      s.text = text < 0 ? -1 : text++;
       add_operands(s, group, source);
       for (std::size_t i = 0; i < launch.touches.size(); ++i) s.operands[i].touched = launch.touches[i];
       s.scratch = scratch_begin() + at;

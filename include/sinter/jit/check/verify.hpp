@@ -11,7 +11,7 @@ SINTER_API device common_device(const ir::graph& g, std::span<const argument> al
                                 const options& how, device otherwise);
 SINTER_API std::shared_ptr<const code> compile(const ir::graph& traced, std::span<const argument> arguments,
                                                const options& how, device where, const size_layout& layout,
-                                               build_capture* inside);
+                                               build_capture* inside, const std::string& structure);
 
 /// Whether an extent of the graph depends on a symbol. (trace/sizes.hpp)
 SINTER_API bool uses(const ir::graph& g, int symbol);
@@ -161,7 +161,7 @@ class examination {
     try {
       build_capture inside;
       inside.sizes = sizes_;
-      const auto made = compile(traced_, all_, how_, where_, layout_, &inside);
+      const auto made = compile(traced_, all_, how_, where_, layout_, &inside, "");
       if (made->interpreted) {
         out_.found = verification::outcome::no_kernels;
         out_.problem = made->about.problem.empty() ? "the backend is " + made->about.backend : made->about.problem;
@@ -265,7 +265,7 @@ class examination {
     const laid_out memory(operands, where_);
     const auto arguments = memory.arguments();
     build_capture inside;
-    const auto made = compile(one, arguments, how_, where_, {}, &inside);
+    const auto made = compile(one, arguments, how_, where_, {}, &inside, "");
     if (made->interpreted) return false;
     const specimen s(*made, inside, arguments);
     s.run_all();

@@ -6,6 +6,7 @@
 #include "../../base/log.hpp"
 #include "../lowering/opaque.hpp"
 #include "finish.hpp"
+#include "less_memory.hpp"
 #include "recomputed.hpp"
 #include "store.hpp"
 
@@ -130,7 +131,7 @@ class fusion {
     out.unfused = count_ops(g_, live_);
     out.lowered = lowered_.count();
     out.tried = tried;
-    const auto placed = groups.in_order();
+    const auto placed = in_less_memory(g_, groups, cost_);
     for (auto a : placed) {
       const group& x = groups[a];
       out.kernels.push_back(x.step.is_opaque() ? x.step : lowered_.code_of(x.made));

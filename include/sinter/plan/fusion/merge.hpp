@@ -56,13 +56,30 @@ class merging {
   bool is_there(group_id a) const { return order_.now(a) == a; }
   const group& operator[](group_id a) const { return groups_[a]; }
 
-  /// The groups in the order in which their kernels run: of those that could, the one with the first target.
-  series<group_id> in_order() const {
+  /// Groups that have to wait for one, each once.
+  template <class F>
+  void for_each_next(group_id a, F&& f) const {
+    series<group_id> all;
+    for (auto raw : order_.next(a))
+      if (const group_id s = order_.now(raw); s != a) all.push_back(s);
+    std::sort(all.begin(), all.end());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    for (auto s : all) f(s);
+  }
+
+  /// For how many others each group has to wait.
+  series<std::uint32_t> before() const {
     series<std::uint32_t> waiting(groups_.size(), 0);
     for (group_id a = 0; a < groups_.size(); ++a) {
       if (!is_there(a)) continue;
       for_each_next(a, [&](group_id s) { ++waiting[s]; });
     }
+    return waiting;
+  }
+
+  /// An order in which the groups can run: of those that could, the one with the first target.
+  series<group_id> in_order() const {
+    series<std::uint32_t> waiting = before();
     using entry = std::pair<node_id, group_id>;
     std::priority_queue<entry, std::vector<entry>, std::greater<>> ready;
     for (group_id a = 0; a < groups_.size(); ++a)
@@ -114,16 +131,6 @@ class merging {
       return std::tuple(saving, y.a, y.b) < std::tuple(y.saving, a, b);
     }
   };
-
-  template <class F>
-  void for_each_next(group_id a, F&& f) const {
-    series<group_id> all;
-    for (auto raw : order_.next(a))
-      if (const group_id s = order_.now(raw); s != a) all.push_back(s);
-    std::sort(all.begin(), all.end());
-    all.erase(std::unique(all.begin(), all.end()), all.end());
-    for (auto s : all) f(s);
-  }
 
   /// Edges from what writes a buffer to what reads it, and between steps with effects in their order.
   void link() {

@@ -20,6 +20,7 @@
 #include "../../base/text.hpp"
 #include "../host/compiler.hpp"
 #include "../host/module.hpp"
+#include "../progress.hpp"
 #include "bundle.hpp"
 #include "cache.hpp"
 #include "toolchain.hpp"
@@ -215,12 +216,15 @@ SINTER_API void make_all(std::span<job* const> jobs, const disk_cache& cache, co
   series<std::exception_ptr> errors(units.size());
   std::atomic<std::size_t> next{0};
   std::atomic<bool> stop{false};
+  progress* const shown = progress::current();
+  if (shown) shown->expect(jobs.size());
   const auto work = [&] {
     for (std::size_t u; !stop && (u = next.fetch_add(1)) < units.size();) {
       series<job*> unit;
       for (const std::size_t i : units[u]) unit.push_back(jobs[i]);
       try {
         make_timed(unit, cache, with);
+        if (shown) shown->made(unit.size());
       } catch (...) {
         errors[u] = std::current_exception();
         stop = true;

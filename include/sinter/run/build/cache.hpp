@@ -63,6 +63,9 @@ SINTER_API std::string key_text(const host_compiler& with, std::string_view sour
   return key.append("\nsource\n").append(without_places(source));
 }
 
+/// Keys that begin so are of plans (jit/saved_program.hpp), others of kernels.
+inline constexpr std::string_view plan_key = "plan\n";
+
 namespace detail {
 
 /// An entry is this header, the key's text and the shared object, and nothing after it.
@@ -166,7 +169,7 @@ class disk_cache {
   /// File name of the entry for a key.
   static std::string entry_name(std::string_view key) {
     const digest d = digest_of(key);
-    return text::hex(d.first) + text::hex(d.second) + ".kernel";
+    return text::hex(d.first) + text::hex(d.second) + (key.starts_with(plan_key) ? ".plan" : ".kernel");
   }
 
   /// The shared object stored for exactly this key, or "". An entry that is damaged or not private is never used, and
@@ -189,7 +192,8 @@ class disk_cache {
       ::futimens(fd.get(), nullptr);
       return image;
     }
-    logs::warn_once("cache entry " + path_ + "/" + name + " " + why + "; the kernel is compiled again");
+    logs::warn_once("cache entry " + path_ + "/" + name + " " + why +
+                    (key.starts_with(plan_key) ? "; it is planned again" : "; the kernel is compiled again"));
     if (fd && info.st_uid == ::geteuid()) ::unlinkat(folder_.get(), name.c_str(), 0);
     return "";
   }

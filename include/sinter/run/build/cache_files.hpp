@@ -43,15 +43,18 @@ SINTER_API std::uint64_t cache_limit() {
 
 namespace detail {
 
-enum class cache_file : std::uint8_t { none, entry, leftover };
+enum class cache_file : std::uint8_t { none, kernel, plan, leftover };
 
-/// What a file of a cache folder is by its name: 32 digits and ".kernel"; with more after it a lock or a temporary.
+/// What a file of a cache folder is by its name: 32 digits and ".kernel" or ".plan"; with more after it a lock or a temporary.
 SINTER_API cache_file kind_of(std::string_view name) {
-  constexpr std::string_view end = ".kernel";
-  if (name.size() < 32 + end.size() || name.find_first_not_of("0123456789abcdef") != 32) return cache_file::none;
-  if (name.substr(32, end.size()) != end) return cache_file::none;
-  if (name.size() == 32 + end.size()) return cache_file::entry;
-  return name[32 + end.size()] == '.' ? cache_file::leftover : cache_file::none;
+  if (name.find_first_not_of("0123456789abcdef") != 32) return cache_file::none;
+  name.remove_prefix(32);
+  for (const std::string_view end : {".kernel", ".plan"}) {
+    if (!name.starts_with(end)) continue;
+    if (name.size() == end.size()) return end == ".kernel" ? cache_file::kernel : cache_file::plan;
+    return name[end.size()] == '.' ? cache_file::leftover : cache_file::none;
+  }
+  return cache_file::none;
 }
 
 /// A new file beside the entry `name`, locked as long as it is open: one that is not is what a dead process left.
@@ -90,7 +93,7 @@ SINTER_API folder_contents sweep(int folder, std::uint64_t limit, std::string_vi
   struct found {
     std::string name;
     std::uint64_t bytes;
-    bool dated;
+    bool is_kernel, dated;
     timespec used;
   };
   folder_contents out;
@@ -106,14 +109,15 @@ SINTER_API folder_contents sweep(int folder, std::uint64_t limit, std::string_vi
     const cache_file kind = kind_of(d->d_name);
     struct stat info {};
     if (kind == cache_file::leftover) remove_leftover(folder, d->d_name);
-    if (kind != cache_file::entry || ::fstatat(folder, d->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    const bool kept = kind == cache_file::kernel || kind == cache_file::plan;
+    if (!kept || ::fstatat(folder, d->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
     // What it takes from the disk, which is what a limit is about.
     const auto bytes = static_cast<std::uint64_t>(info.st_blocks) * 512;
-    entries.push_back({d->d_name, bytes, info.st_mtim.tv_sec <= soon, info.st_mtim});
+    entries.push_back({d->d_name, bytes, kind == cache_file::kernel, info.st_mtim.tv_sec <= soon, info.st_mtim});
     out.bytes += bytes;
+    out.kernels += kind == cache_file::kernel;
   }
   ::closedir(listing);
-  out.kernels = entries.size();
   if (out.bytes <= limit) return out;
   std::sort(entries.begin(), entries.end(), [](const found& a, const found& b) {
     return std::tuple(a.dated, a.used.tv_sec, a.used.tv_nsec) < std::tuple(b.dated, b.used.tv_sec, b.used.tv_nsec);
@@ -122,8 +126,8 @@ SINTER_API folder_contents sweep(int folder, std::uint64_t limit, std::string_vi
     if (out.bytes <= limit) break;
     if (e.name == spared || ::unlinkat(folder, e.name.c_str(), 0) != 0) continue;
     out.bytes -= e.bytes;
-    --out.kernels;
-    ++out.removed;
+    out.kernels -= e.is_kernel;
+    out.removed += e.is_kernel;
   }
   return out;
 }

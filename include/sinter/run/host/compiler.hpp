@@ -88,13 +88,6 @@ SINTER_API std::string find_program(const std::string& name) {
   return "";
 }
 
-inline std::string file_stamp(const std::string& path) {
-  struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) return "absent";
-  return std::to_string(info.st_size) + " " + std::to_string(info.st_mtim.tv_sec) + "." +
-         std::to_string(info.st_mtim.tv_nsec);
-}
-
 /// Asks the program at `path` for its version.
 SINTER_API host_compiler probe(const std::string& path, const std::string& stamp) {
   const scratch_folder scratch;

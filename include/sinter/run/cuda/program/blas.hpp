@@ -40,7 +40,8 @@ struct blas_table {
                   void* b_layout, const void* beta, const void* c, void* c_layout, void* d, void* d_layout,
                   const void* algorithm, void* workspace, std::size_t workspace_bytes, api::stream stream) = nullptr;
   const char* (*words)(int status) = nullptr;
-  std::string problem;  ///< why there is none, and what to do
+  std::string identity;  ///< path, size and time of change
+  std::string problem;   ///< why there is none, and what to do
 };
 
 namespace detail {
@@ -59,6 +60,7 @@ SINTER_API std::unique_ptr<const blas_table> open_blas() {
     out->problem = "no cuBLASLt: " + found.problem + remedy;
     return out;
   }
+  out->identity = found.path + " " + run::detail::file_stamp(found.path);
   const auto take = [&](auto& pointer, const char* name) {
     pointer = reinterpret_cast<std::decay_t<decltype(pointer)>>(::dlsym(found.handle, name));
     if (pointer == nullptr) out->problem = "cuBLASLt at " + found.path + " lacks " + name + remedy;

@@ -48,6 +48,8 @@ struct step {
   series<char> numbers;    ///< which these bytes end; none: there is no table
   std::int64_t table_at = -1;  ///< not -1: it is so far into the sequence's tables, and the parameter is its address
   std::shared_ptr<const module> code;
+  std::string name;  ///< of the entry in its module
+  int text = -1;     ///< the module's among those of the program's texts
   api::function entry = nullptr;
   unsigned blocks = 0, threads = 0, shared = 0;
   bool awaits = false;             ///< its first words are await_grids() (emit/prelude/cuda.hpp): it may be begun early
@@ -135,6 +137,7 @@ SINTER_API step make_launch(std::shared_ptr<const module> code, const std::strin
                        " threads; a block has 1 to 1024");
   step s;
   s.label = label;
+  s.name = name;
   s.entry = code->find(name, shared);
   s.code = std::move(code);
   set_blocks(s, blocks);

@@ -1,0 +1,275 @@
+// jit/saved_program.hpp: programs of fixed sizes as bytes in the cache of kernels: a process that meets their graph again neither
+// rewrites nor plans.
+#pragma once
+
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <unordered_map>
+
+#include "../base/series.hpp"
+#include "../run/build/cache.hpp"
+#include "../run/library.hpp"
+#include "backends/cuda.hpp"
+
+namespace sinter::engine::detail {
+
+/// Writes what it is given, one thing behind the other.
+class byte_writer {
+ public:
+  static constexpr bool reads = false;
+  template <class T>
+  requires std::is_trivially_copyable_v<T>
+  void operator()(T& x) { out.append(reinterpret_cast<const char*>(&x), sizeof x); }
+  void operator()(std::string& x) {
+    std::uint64_t n = x.size();
+    (*this)(n);
+    out.append(x);
+  }
+  bool good() const { return true; }
+  std::string out;
+};
+
+/// Reads the same again. Behind an end that came too soon everything is empty.
+class byte_reader {
+ public:
+  static constexpr bool reads = true;
+  explicit byte_reader(std::string_view from) : left_(from) {}
+  template <class T>
+  requires std::is_trivially_copyable_v<T>
+  void operator()(T& x) {
+    if (const auto bytes = take(sizeof x); !bytes.empty()) std::memcpy(&x, bytes.data(), sizeof x);
+  }
+  void operator()(std::string& x) {
+    std::uint64_t n = 0;
+    (*this)(n);
+    x = take(n);
+  }
+  bool good() const { return good_; }
+  /// So many elements may still come.
+  std::uint64_t at_most(std::uint64_t n) { return n <= left_.size() ? n : (good_ = false, 0); }
+
+ private:
+  std::string_view take(std::uint64_t n) {
+    good_ = good_ && n <= left_.size();
+    if (!good_) return {};
+    const auto out = left_.substr(0, n);
+    left_.remove_prefix(n);
+    return out;
+  }
+  std::string_view left_;
+  bool good_ = true;
+};
+
+/// Walks over a list; each(element) over what an element has.
+template <class Bytes, class T, class F>
+void walk_list(Bytes& a, series<T>& xs, F&& each) {
+  std::uint64_t n = xs.size();
+  a(n);
+  if constexpr (Bytes::reads) xs.resize(a.at_most(n));
+  for (auto& x : xs) each(x);
+}
+
+template <class Bytes, class T>
+void walk_list(Bytes& a, series<T>& xs) {
+  walk_list(a, xs, [&](T& x) { a(x); });
+}
+
+/// Places of the user's program by the first node of the traced graph that is written there.
+class known_places {
+ public:
+  explicit known_places(const ir::graph& g) : graph_(g) {
+    for (ir::node_id id = 0; id < g.size(); ++id) nodes_.emplace(key(g[id].where), id);
+  }
+  template <class Bytes>
+  void walk(Bytes& a, location& where) {
+    const auto at = nodes_.find(key(where));
+    ir::node_id id = at == nodes_.end() ? ir::no_node : at->second;
+    a(id);
+    if constexpr (Bytes::reads) where = id < graph_.size() ? graph_[id].where : location{};
+  }
+  /// Equal for graphs whose nodes are written at equal places.
+  std::string text() const {
+    run::digest d;
+    for (ir::node_id id = 0; id < graph_.size(); ++id) {
+      const location& at = graph_[id].where;
+      d = run::digest_of(key(at) + ":" + (at.op ? at.op : ""), d);
+    }
+    return text::hex(d.first) + text::hex(d.second);
+  }
+
+ private:
+  static std::string key(const location& at) { return std::string(at.file) + ":" + std::to_string(at.line); }
+  const ir::graph& graph_;
+  std::unordered_map<std::string, ir::node_id> nodes_;
+};
+
+/// The texts of a program: each once, and of each what it does not begin with as the one before it does.
+template <class Bytes>
+void walk_texts(Bytes& a, kernel_texts& all) {
+  std::string before;
+  walk_list(a, all.distinct, [&](std::string& text) {
+    const auto differ = std::mismatch(before.begin(), before.end(), text.begin(), text.end()).first;
+    auto common = static_cast<std::uint64_t>(differ - before.begin());
+    a(common);
+    std::string rest = Bytes::reads ? "" : text.substr(common);
+    a(rest);
+    if constexpr (Bytes::reads) text = before.substr(0, common) + rest;
+    before = text;
+  });
+  walk_list(a, all.of);
+  walk_list(a, all.step);
+}
+
+template <class Bytes>
+void walk_report(Bytes& a, report& r, known_places& places) {
+  a(r.nodes_rewritten), a(r.kernels_unfused), a(r.kernels), a(r.graph);
+  walk_list(a, r.steps, [&](kernel_report& k) {
+    a(k.name), a(k.space), a(k.read), a(k.written), a(k.flops), a(k.first), a(k.tier);
+    walk_list(a, k.ops, [&](op_report& o) {
+      a(o.name), a(o.type);
+      places.walk(a, o.where);
+    });
+  });
+}
+
+template <class Bytes>
+void walk_results(Bytes& a, series<result_spec>& results) {
+  walk_list(a, results, [&](result_spec& r) {
+    a(r.node), a(r.type), a(r.kind), a(r.at), a(r.best);
+    walk_list(a, r.also);
+    series<std::int64_t> extents;
+    if constexpr (!Bytes::reads)
+      for (const auto& e : r.extents) extents.push_back(e.evaluate({}));
+    walk_list(a, extents);
+    if constexpr (Bytes::reads) r.extents.assign(extents.begin(), extents.end());
+  });
+}
+
+/// A host's steps: step k runs text k.
+template <class Bytes>
+void walk_steps(Bytes& a, run::sequence& s) {
+  walk_list(a, s.intermediates);
+  a(s.scratch_bytes);
+  walk_list(a, s.steps, [&](run::step& one) {
+    a(one.label), a(one.scratch), a(one.threads), a(one.of_thread);
+    walk_list(a, one.operands);
+  });
+}
+
+template <class Bytes>
+void walk_product(Bytes& a, run::cuda::matmul& m) {
+  a(m.m), a(m.n), a(m.k), a(m.batch), a(m.type), a(m.result), a(m.transpose_a), a(m.transpose_b);
+  a(m.row_a), a(m.row_b), a(m.row_out), a(m.batch_a), a(m.batch_b), a(m.batch_out);
+  a(m.offset_a), a(m.offset_b), a(m.offset_out), a(m.offset_bias);
+  a(m.repeat), a(m.repeat_a), a(m.repeat_b), a(m.repeat_out), a(m.after), a(m.tf32);
+}
+
+template <class Bytes>
+void walk_steps(Bytes& a, run::cuda::sequence& s) {
+  a(s.device), a(s.given), a(s.scratch_bytes), a(s.tables), a(s.table_bytes), a(s.sizes), a(s.tuned);
+  walk_list(a, s.shared, [&](run::cuda::sharing& x) { a(x.result), a(x.argument); });
+  walk_list(a, s.intermediates);
+  walk_list(a, s.intermediate_bytes);
+  walk_list(a, s.steps, [&](run::cuda::step& one) {
+    std::string label = Bytes::reads ? "" : one.label;
+    a(label), a(one.what), a(one.text), a(one.name), a(one.tabled), a(one.table_at), a(one.blocks), a(one.threads);
+    a(one.shared), a(one.awaits), a(one.scratch), a(one.scratch_bytes), a(one.bytes), a(one.value);
+    walk_product(a, one.product);
+    walk_list(a, one.operands, [&](run::cuda::operand& x) { a(x.index), a(x.bytes), a(x.written), a(x.touched); });
+    walk_list(a, one.numbers);
+    if constexpr (Bytes::reads) one.label = run::cuda::label(label);
+  });
+}
+
+/// What a program of fixed sizes is on disk. False where the bytes are not one.
+template <class Bytes>
+bool walk_program(Bytes& a, code& c, sized& steps, known_places& places) {
+  walk_texts(a, c.texts);
+  walk_report(a, c.about, places);
+  walk_results(a, c.results);
+  walk_list(a, c.donors, [&](donor& d) { a(d.kind), a(d.free_from); });
+  if (c.where.is_cuda()) walk_steps(a, steps.launches);
+  else walk_steps(a, steps.kernels);
+  return a.good();
+}
+
+/// Graphs of fewer nodes are planned as soon as a file is read.
+inline constexpr std::size_t least_nodes_saved = 200;
+
+/// Everything that decides a plan, as text; empty where it cannot be told which planner this is. `structure` names the graph, the
+/// options and the arguments.
+inline std::string program_key(const ir::graph& traced, device where, const known_places& places,
+                               const std::string& structure) {
+  static const std::string planner = run::stamp_of(reinterpret_cast<const void*>(&separate_results));
+  if (planner.empty()) return "";
+  std::string key =
+      std::string(run::plan_key) + "sinter " SINTER_VERSION "\nplanner " + planner + "\nplaces " + places.text() + "\n";
+  if (!where.is_cuda()) return key + "threads " + std::to_string(run::most_threads()) + "\n" + structure;
+  const run::cuda::gpu& gpu = run::cuda::device_at(where.index);
+  return key + gpu.name + " " + std::to_string(gpu.capability) + " " + std::to_string(gpu.multiprocessors) +
+         "\nparameters " + std::to_string(run::cuda::parameter_bytes()) + "\nblas " +
+         (has_products(traced) ? run::cuda::blas().identity : "") + "\n" + structure;
+}
+
+/// Only what is numbers and texts: no step calls a function, none waits for sizes.
+inline bool can_be_saved(const code& c) {
+  if (!c.fixed || c.interpreted || c.texts.of.empty()) return false;
+  const auto calls = [](const auto& s) { return s.call != nullptr; };
+  const auto& host = c.fixed->kernels.steps;
+  const auto& device = c.fixed->launches.steps;
+  return std::none_of(host.begin(), host.end(), calls) && std::none_of(device.begin(), device.end(), calls);
+}
+
+inline void save_program(code& c, known_places& places, const std::string& key) {
+  if (key.empty() || !can_be_saved(c)) return;
+  byte_writer bytes;
+  sized steps = *c.fixed;
+  walk_program(bytes, c, steps, places);
+  run::disk_cache().store(key, bytes.out);
+}
+
+/// Gives the steps of a program their code.
+inline void load_kernels(code& c, sized& steps) {
+  if (c.where.is_cuda()) {
+    const auto modules = c.texts.in_order(run::cuda::build(c.texts.distinct, c.where.index));
+    report_modules<run::cuda::built>(c, modules);
+    for (auto& s : steps.launches.steps) {
+      if (s.what != run::cuda::action::launch) continue;
+      s.code = modules.at(static_cast<std::size_t>(s.text)).code;
+      s.entry = s.code->find(s.name, static_cast<int>(s.shared));
+    }
+    steps.launches.choose = emit::choose_source;
+    return;
+  }
+  const auto modules = c.texts.in_order(run::build(c.texts.distinct));
+  report_modules<run::built>(c, modules);
+  for (std::size_t k = 0; k < steps.kernels.steps.size(); ++k) {
+    steps.kernels.steps[k].code = modules.at(k).code;
+    steps.kernels.steps[k].entry = modules[k].entry();
+  }
+}
+
+/// True when the cache has the program, which is then ready. The graph stays as it was traced.
+inline bool load_program(code& c, known_places& places, const std::string& key) {
+  if (key.empty()) return false;
+  const std::string bytes = run::disk_cache().find(key);
+  if (bytes.empty()) return false;
+  const auto steps = make_on_heap<sized>();
+  byte_reader from(bytes);
+  if (!walk_program(from, c, *steps, places)) return false;
+  c.stage("read");
+  load_kernels(c, *steps);
+  c.stage("compile");
+  c.plan = steps;
+  c.fill = [](void* all, sized& to) {
+    to.kernels = std::move(static_cast<sized*>(all)->kernels);
+    to.launches = std::move(static_cast<sized*>(all)->launches);
+  };
+  settle(c);
+  c.stage("bind");
+  return true;
+}
+
+}  // namespace sinter::engine::detail

@@ -1,0 +1,99 @@
+// run/progress.hpp: the line on a terminal that tells how far a compilation is which takes more than a second.
+#pragma once
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdio>
+#include <mutex>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "../base/config.hpp"
+#include "../base/log.hpp"
+#include "../base/text.hpp"
+#include "file.hpp"
+
+namespace sinter::engine::run {
+
+/// A compilation that this thread waits for. The first of a process that are at work has the line; it goes away at the end.
+class progress {
+ public:
+  /// Shows nothing unless it is wanted, stderr is a terminal, and $SINTER_PROGRESS is not 0.
+  SINTER_COLD progress(const std::string& name, bool wanted) : before_(std::exchange(here(), this)) {
+    if (!wanted || ::isatty(2) != 1 || detail::environment("SINTER_PROGRESS") == "0") return;
+    if (busy().exchange(true)) return;
+    name_ = logs::printable(name);
+    sigset_t all, mask;
+    sigfillset(&all);  // signals are the program's
+    pthread_sigmask(SIG_SETMASK, &all, &mask);
+    try {
+      thread_ = std::thread([this] { work(); });
+    } catch (const std::system_error&) {
+      busy() = false;
+    }
+    pthread_sigmask(SIG_SETMASK, &mask, nullptr);
+  }
+  progress(const progress&) = delete;
+  progress& operator=(const progress&) = delete;
+  SINTER_COLD ~progress() {
+    here() = before_;
+    if (!thread_.joinable()) return;
+    {
+      const std::lock_guard lock(mutex_);
+      over_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+    busy() = false;
+  }
+
+  /// What this thread waits for, or null.
+  static progress* current() { return here(); }
+
+  void expect(std::size_t kernels) { all_ += kernels; }
+  void made(std::size_t kernels) { done_ += kernels; }
+
+ private:
+  static progress*& here() {
+    static thread_local progress* p = nullptr;
+    return p;
+  }
+  static std::atomic<bool>& busy() {
+    static std::atomic<bool> b{false};
+    return b;
+  }
+
+  SINTER_COLD void work() {
+    using namespace std::chrono_literals;
+    std::unique_lock lock(mutex_);
+    for (auto pause = 1000ms; !changed_.wait_for(lock, pause, [&] { return over_; }); pause = 200ms) show();
+    logs::clear_status();
+  }
+  SINTER_COLD void show() const {
+    const std::chrono::duration<double> past = std::chrono::steady_clock::now() - began_;
+    const std::size_t all = all_, done = done_;
+    const std::string what =
+        all == 0 ? "planning" : std::to_string(done) + " of " + std::to_string(all) + " kernels compiled";
+    char seconds[32];
+    std::snprintf(seconds, sizeof seconds, ", %.1f s", past.count());
+    logs::show_status("[sinter] " + name_ + ": " + what + seconds);
+  }
+
+  progress* const before_;
+  std::string name_;
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  std::atomic<std::size_t> all_{0}, done_{0};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool over_ = false;
+  std::thread thread_;
+};
+
+}  // namespace sinter::engine::run
