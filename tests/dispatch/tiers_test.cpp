@@ -1,4 +1,5 @@
 // tier::background: the interpreter answers while kernels are made; exit and fork meanwhile; what is frequent.
+#include "../environment_value.hpp"
 #include "../stderr_text.hpp"
 #include "../texts.hpp"
 
@@ -275,14 +276,13 @@ TEST_CASE("functions and arguments may go while their kernels are made") {
 }
 
 TEST_CASE("what fails in the background is one warning, and the interpreter stays") {
-  setenv("SINTER_CXX", "/nowhere/c++", 1);
   const auto f = fresh({.tier = tier::background, .name = "unlucky"});
   const std::string said = stderr_text([&] {
+    const environment_value none("SINTER_CXX", "/nowhere/c++");
     f(vec{0, 1});
     f.wait_ready();
     CHECK(f(vec{0, 1}).to_vector()[1] == f(vec{0, 1}).to_vector()[0] + 1);
   });
-  unsetenv("SINTER_CXX");
   CHECK(f.report().backend == "reference");
   CHECK(contains(said, "[sinter:warning] unlucky"));
   CHECK(said.find("warning") == said.rfind("warning"));

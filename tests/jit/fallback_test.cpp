@@ -9,29 +9,13 @@
 #include <doctest/doctest.h>
 #include <sinter/sinter.hpp>
 
+#include "../environment_value.hpp"
 #include "../paths.hpp"
 #include "../stderr_text.hpp"
 
 using namespace sinter;
 
 namespace {
-
-/// An environment variable for the length of a scope.
-class environment_value {
- public:
-  environment_value(const char* name, const std::string& value) : name_(name) {
-    if (const char* old = std::getenv(name)) old_ = old;
-    setenv(name, value.c_str(), 1);
-  }
-  ~environment_value() {
-    if (old_.empty()) unsetenv(name_);
-    else setenv(name_, old_.c_str(), 1);
-  }
-
- private:
-  const char* name_;
-  std::string old_;
-};
 
 /// A folder that goes with the scope.
 class scratch_folder {

@@ -3,12 +3,14 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 
 #include <doctest/doctest.h>
 
 #include <sinter/sinter.hpp>
 
+#include "../../environment_value.hpp"
 #include "../../paths.hpp"
 #include "../../texts.hpp"
 
@@ -37,18 +39,16 @@ class faulty_compiler {
                            "    */kernel.cpp) "
                         << treat << " ;;\n  esac\ndone\nexec " << test_paths::cxx << " \"$@\"\n";
     ::chmod(path.c_str(), 0755);
-    ::setenv("SINTER_CXX", path.c_str(), 1);
+    chosen_.emplace("SINTER_CXX", path);
   }
   faulty_compiler(const faulty_compiler&) = delete;
   faulty_compiler& operator=(const faulty_compiler&) = delete;
-  ~faulty_compiler() {
-    ::unsetenv("SINTER_CXX");
-    std::filesystem::remove_all(folder_);
-  }
+  ~faulty_compiler() { std::filesystem::remove_all(folder_); }
   const std::string& folder() const { return folder_; }
 
  private:
   std::string folder_;
+  std::optional<environment_value> chosen_;
 };
 
 constexpr const char* wrong_tanh = "sed -i 's/= tanh(\\(v[0-9]*\\));/= tanh(\\1) * 1.01f;/' \"$kernel\"";
