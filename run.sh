@@ -98,8 +98,8 @@ suite() {
   ctest --test-dir "build/$preset" --output-on-failure --parallel "$jobs" "$@"
 }
 
-# What is left out of CI: ten thousand graphs, always the same; and under clang++ with sanitizers the texts, the preludes, compile
-# errors, linking and installation.
+# What is left out of CI, beside what SINTER_TEST_ALL adds to the first suite: ten thousand graphs, always the same; and under clang++
+# with sanitizers the texts, the preludes, compile errors, linking and installation.
 left_out() {
   build/dev/tests/test_fuzz --seeds 1..10000
   configure build/clang --preset clang -DSINTER_TEST_ALL=ON
@@ -124,7 +124,9 @@ case $what in
     ;;
   test)
     install_missing test
-    configure build/dev --preset dev
+    all=OFF
+    [ "$everything" = no ] || all=ON
+    configure build/dev --preset dev -DSINTER_TEST_ALL=$all
     suite dev "$@"
     [ "$everything" = no ] || left_out "$@"
     ;;

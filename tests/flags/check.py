@@ -3,6 +3,7 @@
 that xsimd computes by the instruction set a few units in the last place beside it. What cannot be kept is refused.
 
     check.py program ENGINE_LIBRARY -- COMPILER ARGUMENTS...    the eager loops, with g++ and clang++ where they are installed
+    check.py few ENGINE_LIBRARY -- COMPILER ARGUMENTS...        the same without flags that are part of others
     check.py engine ENGINE_LIBRARY -- COMPILER ARGUMENTS...     the engine compiled with such flags, too
     check.py --self-test
 """
@@ -15,9 +16,11 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-FLAGS = [  # The compilers concerned, what is compiled with.
+PARTS = [  # The compilers concerned, what is compiled with.
     ("g++ clang++", ["-O2", "-march=native"]),
     ("g++", ["-Ofast"]),
+]
+WHOLES = [
     ("g++", ["-Ofast", "-march=native"]),
     ("g++", ["-O2", "-ffast-math", "-march=native", "-include", "cmath", "-include", "random", "-include", "algorithm"]),
     ("clang++", ["-O2", "-march=native", "-ffp-contract=fast"]),
@@ -59,6 +62,9 @@ def differ(want, got):
     return wrong
 
 
+LAUNCHER = os.environ.get("CMAKE_CXX_COMPILER_LAUNCHER", "").split()  # ccache
+
+
 def run(command):
     done = subprocess.run(command, capture_output=True, text=True)
     return done.returncode, done.stdout, done.stdout + done.stderr
@@ -72,7 +78,7 @@ def output(compiler, arguments, flags, engine, work, engine_flags=None):
         units.append(([compiler, *arguments, *engine_flags, "-w"], os.path.join(HERE, "../../include/sinter/engine.cpp"), name + "_engine.o"))
         engine = name + "_engine.o"
     for command, source, to in units:
-        code, _, said = run([*command, "-c", source, "-o", to])
+        code, _, said = run([*LAUNCHER, *command, "-c", source, "-o", to])
         if code:
             sys.exit(f"{' '.join(command)} {source} fails:\n{said[:3000]}")
     code, _, said = run([compiler, name + ".o", engine, "-o", name, "-fopenmp", "-ldl", "-lpthread", "-lgomp"])
@@ -95,18 +101,21 @@ def refusals(compiler, arguments):
 
 def check(what, engine, compiler, arguments):
     failed = 0
-    compilers = [name for name in ("g++", "clang++") if shutil.which(name)]
+    compilers, rows, engine_flags = [name for name in ("g++", "clang++") if shutil.which(name)], WHOLES, None
+    if what == "program":
+        rows = PARTS + WHOLES
+    elif what == "engine":
+        compilers, rows, engine_flags = [compiler], [(compiler, ["-Ofast", "-march=native"])], ["-O1", "-ffast-math", "-march=native"]
     with tempfile.TemporaryDirectory() as work:
         want = output(compiler, arguments, ["-O1"], engine, work)
-        for name in compilers if what == "program" else [compiler]:
-            for compilers, flags in FLAGS if what == "program" else [("g++ clang++ c++", ["-Ofast", "-march=native"])]:
-                if what == "program" and name not in compilers.split():
+        for name in compilers:
+            for concerned, flags in rows:
+                if name not in concerned.split():
                     continue
-                of_engine = None if what == "program" else ["-O1", "-ffast-math", "-march=native"]
-                wrong = differ(want, output(name, arguments, flags, engine, work, of_engine))
+                wrong = differ(want, output(name, arguments, flags, engine, work, engine_flags))
                 failed += len(wrong)
                 print(f"{name} {' '.join(flags)}: {len(wrong)} of {len(want)} differ", *wrong, sep="\n  ")
-            for reason in refusals(name, arguments) if what == "program" else []:
+            for reason in refusals(name, arguments) if what != "engine" else []:
                 failed += 1
                 print(reason)
     return 1 if failed else 0
