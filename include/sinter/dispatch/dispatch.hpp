@@ -205,51 +205,93 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
     return nullptr;
   }
 
+  /// A call that no specialisation accepts, and what is known of it before it is traced.
+  struct missed {
+    const call& c;
+    const tracing& trace;
+    tier when;
+    series<failed_guard> failed{};
+    std::string why{};
+    series<specialisation*> differing{};         ///< that would accept it but for C++ numbers
+    bool strict = false;                         ///< a stance forbids to compile
+    std::size_t regular = 0, native = 0;         ///< specialisations of its types, and those that run in segments
+    bool beyond = false, beyond_native = false;  ///< there may be no more of them
+    std::string refusal{};                       ///< why values that it reads are not specialised on; "": they are
+  };
+
+  missed examined(const call& c, const tracing& trace, tier when, const std::string& stale) {
+    missed m{c, trace, when};
+    if (stale.empty()) m.failed = failed_guards(held_.all(), c, trace);
+    m.why = stale.empty() ? reason(m.failed) : stale;
+    logs::to("recompiles", [&] { return logs::printable(how_.name) + ": " + m.why + advice(m.failed); });
+    m.differing = differing_in_numbers(held_.all(), c, trace);
+    m.strict = current_stance == stance::fail_on_recompile;
+    return m;
+  }
+
+  void count_against_limits(missed& m) {
+    if (m.differing.empty()) note(m.failed);
+    const std::pair limited = held_.limited(m.c.signature);
+    m.regular = limited.first;
+    m.beyond = limited.second;
+    m.native = function_state::count(held_.all(), specialisation_state::native, m.c.signature);
+    m.beyond_native = m.beyond || m.native >= held_.most();
+    if (m.beyond_native && how_.on_limit != on_limit::evict)
+      m.refusal = limits_.complaint(std::max(m.regular, m.native));
+  }
+
   /// A specialisation for a call that none accepts; null when the function is to be run as it is. As soon as the function reads a
   /// value, what it does is this call's: others need not wait for it, and it may wait for them.
   specialisation* make(const call& c, const tracing& trace, tier when,
                        std::unique_lock<std::recursive_mutex>& one_build, const std::string& stale) {
     check_device(c.where, how_.name.c_str(), where_);
     if (!in_one_library(c.signature, where_.file)) keep_loaded(c.signature);  // what is made is known by that address
-    const series<failed_guard> failed = stale.empty() ? failed_guards(held_.all(), c, trace) : series<failed_guard>();
-    const std::string why = stale.empty() ? reason(failed) : stale;
-    logs::to("recompiles", [&] { return logs::printable(how_.name) + ": " + why + advice(failed); });
-    const series<specialisation*> differing = differing_in_numbers(held_.all(), c, trace);
-    const bool strict = current_stance == stance::fail_on_recompile;
+    missed m = examined(c, trace, when, stale);
     const bool shares =
-        std::any_of(differing.begin(), differing.end(), [](const auto* e) { return e->kin->kernels != nullptr; });
-    if (!(strict && shares) && !may_compile(why)) return nullptr;
-    if (differing.empty()) note(failed);
-    const std::pair limited = held_.limited(c.signature);
-    const std::size_t regular = limited.first;
-    const bool beyond = limited.second;
-    const std::size_t native = function_state::count(held_.all(), specialisation_state::native, c.signature);
-    const bool beyond_native = beyond || native >= held_.most();
-    const std::string refusal = beyond_native && how_.on_limit != on_limit::evict
-                                    ? limits_.complaint(std::max(regular, native))
-                                    : std::string();
+        std::any_of(m.differing.begin(), m.differing.end(), [](const auto* e) { return e->kin->kernels != nullptr; });
+    if (!(m.strict && shares) && !may_compile(m.why)) return nullptr;
+    count_against_limits(m);
+    traced t;
+    numbered n;
+    if (specialisation* const e = traced_to_known(m, one_build, t, n)) return e;
+    if (!m.differing.empty()) {
+      may_compile(m.why);
+      note(m.failed);
+      const std::string said = several_graphs(m.failed, m.differing, t.graph->assumed.open.size());
+      if (!said.empty()) logs::warn_once(logs::printable(how_.name) + ": " + said);
+    }
+    const specialisation* const replaced = m.beyond ? opened_by(c, t.graph->assumed) : nullptr;
+    const bool refused = m.beyond && !replaced;
+    if (refused && how_.on_limit == on_limit::error) fail(how_.name, limits_.complaint(m.regular), where_);
+    const bool interpreted = refused && how_.on_limit == on_limit::reference;
+    if (m.beyond) complain(m.regular, replaced != nullptr);
+    return built(m, t, n, interpreted, replaced);
+  }
+
+  /// Traces the call until its graph is that of kin, or a new one, in `t` and `n`: then null. Else the specialisation that answers it,
+  /// from kernels of kin or, where the function reads a value, in segments.
+  specialisation* traced_to_known(const missed& m, std::unique_lock<std::recursive_mutex>& one_build, traced& t,
+                                  numbered& n) {
     function_state::entry in_segments;
     const sinter::detail::callback<void()> on_read = [&] {
-      if (!differing.empty()) note(failed);
-      if (beyond_native) complain(std::max(regular, native));
-      in_segments =
-          make_on_heap<specialisation>(guard(words_of(c, trace), c), nullptr, why,
-                                       refusal.empty() ? specialisation_state::native : specialisation_state::refused);
-      in_segments->beyond = refusal;
+      if (!m.differing.empty()) note(m.failed);
+      if (m.beyond_native) complain(std::max(m.regular, m.native));
+      in_segments = make_on_heap<specialisation>(
+          guard(words_of(m.c, m.trace), m.c), nullptr, m.why,
+          m.refusal.empty() ? specialisation_state::native : specialisation_state::refused);
+      in_segments->beyond = m.refusal;
       held_.add(in_segments);
       one_build.unlock();
     };
-    traced t;
-    numbered n;
-    series<size_layout> layouts = layouts_of(differing, c);
-    layouts.push_back(sizes_.layout_for(c, how_.dynamic, strict));
+    series<size_layout> layouts = layouts_of(m.differing, m.c);
+    layouts.push_back(sizes_.layout_for(m.c, how_.dynamic, m.strict));
     for (size_layout& layout : layouts) {
       try {
-        t = trace_sizes(c, trace, std::move(layout), refusal, !strict, on_read);
+        t = trace_sizes(m.c, m.trace, std::move(layout), m.refusal, !m.strict, on_read);
       } catch (const std::exception& problem) {
         held_.remove(in_segments.get());
         // Under a stance that is the error, whatever the function cannot do then.
-        if (dynamic_cast<const user_error*>(&problem)) may_compile(why);
+        if (dynamic_cast<const user_error*>(&problem)) may_compile(m.why);
         throw;
       }
       if (t.answer) {
@@ -258,53 +300,57 @@ class dispatcher final : public function, public std::enable_shared_from_this<di
       }
       check_keys(*t.graph);
       if (!t.graph->has_scalars) continue;
-      n = numbered(t, c, how_);
-      for (const specialisation* e : differing)
-        if (e->kin->structure == n.structure) return supplied(e->kin, t, n, c, words_of(c, trace), why, when);
+      n = numbered(t, m.c, how_);
+      for (const specialisation* e : m.differing)
+        if (e->kin->structure == n.structure) return supplied(e->kin, t, n, m.c, words_of(m.c, m.trace), m.why, m.when);
     }
-    if (!differing.empty()) {
-      may_compile(why);
-      note(failed);
-      const std::string said = several_graphs(failed, differing, t.graph->assumed.open.size());
-      if (!said.empty()) logs::warn_once(logs::printable(how_.name) + ": " + said);
-    }
-    const specialisation* const replaced = beyond ? opened_by(c, t.graph->assumed) : nullptr;
-    const bool refused = beyond && !replaced;
-    if (refused && how_.on_limit == on_limit::error) fail(how_.name, limits_.complaint(regular), where_);
-    const bool interpreted = refused && how_.on_limit == on_limit::reference;
-    if (beyond) complain(regular, replaced != nullptr);
-    auto made =
-        make_on_heap<specialisation>(guard(c, t.graph->assumed, words_of(c, trace)), t.skeleton, why,
-                                     interpreted ? specialisation_state::interpreted : specialisation_state::regular);
-    made->watch = watch_captures(*t.graph);
-    if (how_.backend != interpreter)
-      made->beyond = interpreted ? limits_.complaint(regular) : when == tier::background ? "they are being made" : "";
-    logs::to("guards", [&] {
-      return logs::printable(how_.name) + ":\n" +
-             text::join(made->when.in_words(), "\n", [](const auto& line) { return "  " + line; }) +
-             text::join(sizes_of(*made), "", [](const size_report& s) { return "\n  " + s.text(); });
-    });
-    const bool by_kin = !interpreted && t.graph->has_scalars;
+    return nullptr;
+  }
+
+  /// A specialisation of a new graph, with its program or the interpreter until there is one; in place of `replaced`, if any.
+  specialisation* built(const missed& m, traced& t, const numbered& n, bool interpreted,
+                        const specialisation* replaced) {
+    const function_state::entry made = guarded(m, t, interpreted);
+    const bool in_background = m.when == tier::background && !interpreted,
+               by_kin = !interpreted && t.graph->has_scalars;
     if (by_kin) {
       made->kin = new_kin(n, t);
-      maker().share(*made->kin, n, t, c, when);
+      maker().share(*made->kin, n, t, m.c, m.when);
       serve_kin(*made, n);
     } else {
       options how = how_;
-      if (interpreted || when == tier::background) how.backend = interpreter;
-      made->serve(build(make_on_heap<tracer>(*t.graph), c.tensors, how, c.where, &shared_));
+      if (interpreted || in_background) how.backend = interpreter;
+      made->serve(build(make_on_heap<tracer>(*t.graph), m.c.tensors, how, m.c.where, &shared_));
     }
     if (held_.wants_hot_kernels() && !made->when.exact() && !interpreted)
       made->warmth = make_on_heap<hot_extents>(how_.hot_calls);
     if (by_kin) made->kin->warmth = made->warmth;
     held_.add(made, replaced);
-    if (when == tier::background && !interpreted && !by_kin)
-      held_.builds.start(*t.graph, c.tensors, c.where, how_,
+    if (in_background && !by_kin)
+      held_.builds.start(*t.graph, m.c.tensors, m.c.where, how_,
                          [made, self = weak_from_this()](std::shared_ptr<const program> p) {
                            made->serve(std::move(p));
                            if (const auto d = self.lock()) d->held_.has_grown(made.get());
                          });
     return made.get();
+  }
+
+  /// The guards of a new graph, its captured tensors, and what its report says; without a program.
+  function_state::entry guarded(const missed& m, const traced& t, bool interpreted) {
+    auto made =
+        make_on_heap<specialisation>(guard(m.c, t.graph->assumed, words_of(m.c, m.trace)), t.skeleton, m.why,
+                                     interpreted ? specialisation_state::interpreted : specialisation_state::regular);
+    made->watch = watch_captures(*t.graph);
+    if (how_.backend != interpreter)
+      made->beyond = interpreted                  ? limits_.complaint(m.regular)
+                     : m.when == tier::background ? "they are being made"
+                                                  : "";
+    logs::to("guards", [&] {
+      return logs::printable(how_.name) + ":\n" +
+             text::join(made->when.in_words(), "\n", [](const auto& line) { return "  " + line; }) +
+             text::join(sizes_of(*made), "", [](const size_report& s) { return "\n  " + s.text(); });
+    });
+    return made;
   }
 
   /// What a specialisation of this call with open extents takes the place of, so that it is made past the limit too: the
