@@ -7,14 +7,20 @@ using namespace sinter;
 using ops::array;
 using ops::coord;
 
-/// Near `base`, apart by a few units in the last place of the largest base that is tested.
+/// Near `base`, apart by a few `steps`: units in the last place of the largest base that is tested.
 template <class T, int R>
-tensor<T, R> beside(double base, const index_array<R>& extents) {
+tensor<T, R> beside(double base, const index_array<R>& extents, double step = 1) {
   auto x = ops::between<T, R>(extents, 0, 1);
   for (std::int64_t i = 0; i < x.numel(); ++i)
-    x.data()[i] = static_cast<T>(base + static_cast<double>((i * 7 + i / 5) % 9));
+    x.data()[i] = static_cast<T>(static_cast<float>(base + step * static_cast<double>((i * 7 + i / 5) % 9)));
   return x;
 }
+
+/// Of check_equal, for large values: a unit in the last place.
+template <class T>
+constexpr double one_unit = std::is_same_v<T, f16>    ? 0x1p-10
+                            : std::is_same_v<T, bf16> ? 0x1p-7
+                                                      : 0x1p-23;
 
 struct statistics {
   long double mean = 0, var = 0;
@@ -40,7 +46,10 @@ array along(const array& x, std::size_t axis, bool one, F&& f) {
 template <int Axis, class T, dims Shape>
 void spreads(ops::walk& w, const tensor<T, Shape>& x) {
   const array a = ops::values(x);
-  const double tolerance = std::is_same_v<T, double> ? 1e-9 : 1e-6;
+  const double tolerance = std::is_same_v<T, double> ? 1e-9 : std::max(1e-6, one_unit<T>);
+  w.row(
+      "mean", along(a, Axis, true, [](auto s, double) { return s.mean; }),
+      std::is_same_v<T, double> ? 1e-14 : one_unit<T>, [](auto t) { return mean(t, axis<Axis>, keepdims); }, x);
   w.row(
       "var", along(a, Axis, true, [](auto s, double) { return s.var; }), tolerance,
       [](auto t) { return var(t, axis<Axis>, keepdims); }, x);
@@ -69,6 +78,70 @@ TEST_CASE_TEMPLATE("a spread beside a large mean keeps its digits", T, float, do
     spreads<0>(w, beside<T, 2>(base, {1031, 9}));
     spreads<1>(w, beside<T, 3>(base, {3, 65, 4}));
   }
+  w.run();
+}
+
+TEST_CASE_TEMPLATE("a spread of 16 bits beside a large mean keeps the digits that there are", T, f16, bf16) {
+  ops::walk w;
+  const bool half = std::is_same_v<T, f16>;
+  for (const double base : half ? std::vector{1., 1000., 2e4, 6e4} : std::vector{1., 200., 6e4, 1e30}) {
+    // Its unit in the last place, of 11 bits or of 8.
+    const double step = std::max(1., std::ldexp(1., std::ilogb(base) - (half ? 10 : 7)));
+    // A variance has the square of the unit.
+    if (step > 1e10) {
+      w.row(
+          "mean", {{1}, {base}}, one_unit<T>, [](auto t) { return mean(t, axis<0>, keepdims); },
+          full<T>(static_cast<T>(static_cast<float>(base)), 10007));
+      continue;
+    }
+    for (const std::int64_t n : {1, 2, 3, 5003}) spreads<0>(w, beside<T, 1>(base, {n}, step));
+    spreads<1>(w, beside<T, 2>(base, {5, 257}, step));
+    spreads<0>(w, beside<T, 2>(base, {1031, 9}, step));
+    spreads<1>(w, beside<T, 3>(base, {3, 65, 4}, step));
+  }
+  w.run();
+}
+
+TEST_CASE("random numbers beside a large mean") {
+  ops::walk w;
+  int seed = 0;
+  for (const auto& [base, width] : {std::pair(1., 1.), std::pair(1e6, 1.), std::pair(1e6, 1e3)}) {
+    const auto low = base - width / 2, high = base + width / 2;
+    spreads<0>(w, ops::between<float, 1>({20011}, low, high, ++seed));
+    spreads<1>(w, ops::between<float, 2>({9, 1027}, low, high, ++seed));
+    spreads<0>(w, ops::between<float, 2>({4099, 5}, low, high, ++seed));
+    spreads<1>(w, ops::between<float, 3>({3, 130, 7}, low, high, ++seed));
+  }
+  w.run();
+}
+
+template <int Axis, class T, dims Shape>
+static void magnitudes(ops::walk& w, const tensor<T, Shape>& x) {
+  const array a = ops::values(x);
+  const double tolerance = std::max(1e-6, one_unit<T>);
+  const auto squares = [&](bool one, auto f) {
+    return along(a, Axis, one, [&](auto s, double own) { return f(s.var + s.mean * s.mean, own); });
+  };
+  const auto n = static_cast<long double>(x.shape()[Axis]);
+  if constexpr (!std::is_same_v<T, f16>)
+    w.row(
+        "norm", squares(true, [&](auto mean, double) { return std::sqrt(mean * n); }), tolerance,
+        [](auto t) { return norm(t, axis<Axis>, keepdims); }, x);
+  if constexpr (Axis + 1 == Shape.rank)
+    w.row(
+        "rms_norm", squares(false, [](auto mean, double own) { return own / std::sqrt(mean + 1e-5L); }), tolerance,
+        [](auto t) { return rms_norm(t); }, x);
+}
+
+TEST_CASE_TEMPLATE("norms of large magnitudes", T, float, f16, bf16) {
+  ops::walk w;
+  int seed = 0;
+  for (const double size : std::is_same_v<T, f16> ? std::vector{1., 6e4} : std::vector{1., 1e6, 1e16})
+    for (const double low : {-size, size / 2}) {
+      magnitudes<0>(w, ops::between<T, 1>({10007}, low, size, ++seed));
+      magnitudes<1>(w, ops::between<T, 2>({5, 257}, low, size, ++seed));
+      magnitudes<0>(w, ops::between<T, 2>({1031, 9}, low, size, ++seed));
+    }
   w.run();
 }
 
@@ -120,5 +193,29 @@ TEST_CASE("a long running sum is off by its last rounding") {
       full<float>(0.1f, 300001), [](auto t) { return cumsum(t); }, false);
   check(
       full<float>(0.1f, 30001, 9), [](auto t) { return cumsum<0>(t); }, true);
+  w.run();
+}
+
+TEST_CASE("the derivative of a long running sum is as exact") {
+  ops::walk w;
+  const auto check = [&](const auto& x, auto f, std::int64_t columns) {
+    // Of the sum of the squares of y, the running sum: twice the sum of y from there on.
+    array want = ops::values(x);
+    const auto step = static_cast<std::size_t>(columns);
+    for (std::size_t i = step; i < want.at.size(); ++i) want.at[i] += want.at[i - step];
+    for (std::size_t i = want.at.size() - step; i-- > 0;) want.at[i] += want.at[i + step];
+    for (double& v : want.at) v *= 2;
+    w.row("grad cumsum", want, 5e-7, f, x);
+  };
+  const auto slope = [](auto along) {
+    return [=](auto t) {
+      return grad([&](auto u) {
+        const auto y = evaluate(along(u));
+        return sum(y * y);
+      })(t);
+    };
+  };
+  check(ops::between<float, 1>({100003}, 0.1, 0.2), slope([](const auto& u) { return cumsum(u); }), 1);
+  check(ops::between<float, 2>({20011, 5}, 0.1, 0.2), slope([](const auto& u) { return cumsum<0>(u); }), 5);
   w.run();
 }

@@ -279,33 +279,20 @@ class nest_printer {
           for (const auto* s : w.stores) body_.store(*s, true, tail, streams(*s));
           if (!tail) ask_ahead(k_, body_, done, p, out_);
         },
-        parts, sums_.with_runs(w.reductions));
+        parts, sums_.with_runs(w.reductions), sums_.by_fours(w.reductions));
     for (int id : w.reductions) sums_.end_reduction(id, parts);
   }
 
   /// The loops over the inner axes; `inside` prints for whole vectors, and for the first n lanes where there is a rest.
   template <class F>
-  void over_inner(F&& inside, int parts = 1, const series<int>& sums = {}) {
+  void over_inner(F&& inside, int parts = 1, const series<int>& sums = {}, const series<int>& by_fours = {}) {
     const std::string v = "i" + number(static_cast<std::int64_t>(last()));
     auto vector_loop = [&](const std::string& low, const std::string& high) {
       const auto length = k_.block ? std::optional(k_.block) : k_.axes[last()].extent.number();
       const bool whole = k_.axes[last()].extent.number().value_or(1) % 16 == 0;  // a block is whole vectors
       if (!length || *length >= 4) {
         out_.line("long " + v + " = " + low + ";");
-        if (parts > 1) {
-          const std::string step = number(parts) + "*SINTER_W";
-          out_.block("for (long z = " + low + "; z + " + step + " <= " + high + "; z += " + step + ", " + v + " = z)",
-                     [&] {
-                       for (int part = 0; part < parts; ++part)
-                         out_.block("", [&] {
-                           out_.line("const long " + v + " = z + " + number(part) + "*SINTER_W;");
-                           sums_.choose(part);
-                           inside(false);
-                         });
-                       sums_.choose(0);
-                     });
-        }
-        out_.block("for (; " + v + " + SINTER_W <= " + high + "; " + v + " += SINTER_W)", [&] { inside(false); });
+        whole_vectors(inside, v, low, high, parts, by_fours);
       } else {
         out_.line("const long " + v + " = " + low + ";");
       }
@@ -321,7 +308,7 @@ class nest_printer {
       const std::string step = number(fold_vectors * parts) + "*SINTER_W";
       out_.block("for (long from = " + low + "; from < " + high + "; from += " + step + ")", [&] {
         out_.line("const long to = " + high + " - from > " + step + " ? from + " + step + " : " + high + ";");
-        for (int id : sums) sums_.begin_run(id, parts);
+        for (int id : sums) sums_.begin_run(id);
         vector_loop("from", "to");
         for (int id : sums) sums_.end_run(id, parts);
       });
@@ -333,6 +320,37 @@ class nest_printer {
                  [&] { self(self, j + 1); });
     };
     out_.block("", [&] { nest(nest, 0); });
+  }
+
+  /// The whole vectors of a row from `low`, some at once: `parts`, or four of sums that take four.
+  template <class F>
+  void whole_vectors(F&& inside, const std::string& v, const std::string& low, const std::string& high, int parts,
+                     const series<int>& by_fours) {
+    const auto vectors_to = [&](const std::string& end) {
+      out_.block("for (; " + v + " + SINTER_W <= " + end + "; " + v + " += SINTER_W)", [&] { inside(false); });
+    };
+    if (parts > 1) {
+      const std::string step = number(parts) + "*SINTER_W";
+      out_.block("for (long z = " + low + "; z + " + step + " <= " + high + "; z += " + step + ", " + v + " = z)", [&] {
+        sums_.begin_four(by_fours, parts);
+        for (int part = 0; part < parts; ++part)
+          out_.block("", [&] {
+            out_.line("const long " + v + " = z + " + number(part) + "*SINTER_W;");
+            sums_.choose(part);
+            inside(false);
+          });
+        sums_.choose(0);
+        sums_.end_four(by_fours);
+      });
+    } else if (!by_fours.empty()) {
+      return out_.block("while (" + v + " + SINTER_W <= " + high + ")", [&] {
+        out_.line("const long four = " + high + " - " + v + " > 4*SINTER_W ? " + v + " + 4*SINTER_W : " + high + ";");
+        sums_.begin_four(by_fours, parts);
+        vectors_to("four");
+        sums_.end_four(by_fours);
+      });
+    }
+    vectors_to(high);
   }
 
   /// Defines a value that varies along the inner axes, and what it needs, once per pass.

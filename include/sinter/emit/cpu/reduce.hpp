@@ -44,7 +44,8 @@ class reduction_printer {
     const dtype t = at(at(id).args[0]).type;
     return !is_bool(t) && size_of(compute_type(t)) >= 4;
   }
-  /// An f32 sum whose lanes are f64: rows are read from memory, and a mean must not lose what differs from it.
+  /// An f32 sum whose lanes are f64: rows are read from memory, and a mean must not lose what differs from it. It has one
+  /// accumulator, however many parts a pass has.
   bool is_wide(int id) const { return is_f32_sum(at(id)) && at(id).span != span_of::row; }
   std::string lanes_of(int id) const { return is_wide(id) ? "v_f64" : vector_type(at(id).type); }
 
@@ -54,6 +55,31 @@ class reduction_printer {
     return k_.block || k_.axes[last()].extent.number().value_or(most_unfolded + 1) > most_unfolded ||
            (inner_axes_.size() > 1 && vectors_of_row().value_or(2 * fold_vectors + 1) > 2 * fold_vectors);
   }
+  /// Of which four vectors are added before they become f64, as in eager sums: they are off by two roundings, and conversions cost
+  /// more than loads. Between begin_four and end_four they go to one sum, or in parts to two.
+  series<int> by_fours(const series<int>& reductions) const {
+    series<int> out;
+    if (k_.axes[last()].extent.number().value_or(least_by_fours) < least_by_fours) return out;
+    for (int id : reductions)
+      if (is_wide(id)) out.push_back(id);
+    return out;
+  }
+  void begin_four(const series<int>& sums, int parts) {
+    if (sums.empty()) return;
+    four_ = parts > 1 ? four::in_parts : four::in_turn;
+    for (int id : sums) {
+      if (parts > 1) out_.line("v_f32 " + pair(id, 0) + ", " + pair(id, 2) + ";");
+      else out_.line("v_f32 " + pair(id, 0) + " = splat<v_f32>(0.0f);");
+    }
+  }
+  void end_four(const series<int>& sums) {
+    for (int id : sums) {
+      const std::string x = pair(id, 0) + (four_ == four::in_parts ? " + " + pair(id, 2) : "");
+      out_.line(acc(id) + " = " + body_.combine(ir::op::add, acc(id), "cv<v_f64>(" + x + ")") + ";");
+    }
+    four_ = four::none;
+  }
+
   series<int> with_runs(const series<int>& reductions) const {
     series<int> out;
     for (int id : reductions)
@@ -64,20 +90,17 @@ class reduction_printer {
   bool counts(int id) const {
     return has_runs(id) && !k_.block && (at(id).span == span_of::both || inner_axes_.size() > 1);
   }
-  void begin_run(int id, int parts) {
-    if (!counts(id)) declare_parts(id, parts);
+  void begin_run(int id) {
+    if (!counts(id)) declare_parts(id, 1);
   }
   void end_run(int id, int parts) {
     if (counts(id))
       return out_.block(
           "if ((q" + number(id) + " += (to - from + SINTER_W - 1)/SINTER_W) > " + number(fold_vectors * parts) + ")",
           [&] {
-            join_parts(id, parts);
             empty(id);
-            for (int p = 1; p < parts; ++p) out_.line(part(id, p) + " = " + acc(id) + ";");
             out_.line("q" + number(id) + " = 0;");
           });
-    join_parts(id, parts);
     out_.line(sum(id) + " += " + fold(ir::op::add, acc(id)) + ";");
   }
 
@@ -162,7 +185,12 @@ class reduction_printer {
       return;
     }
     if (tail) x = "keep(" + x + ", n, " + identity_of(i.code, i.type) + ")";
-    const std::string a = part(id, i.span == span_of::inner || has_runs(id) ? part_ : 0);
+    if (is_wide(id) && !tail && four_ != four::none) {
+      const std::string h = pair(id, part_);
+      out_.line(h + " = " + (four_ == four::in_parts && part_ % 2 == 0 ? x : body_.combine(i.code, h, x)) + ";");
+      return;
+    }
+    const std::string a = part(id, i.span == span_of::inner && !is_wide(id) ? part_ : 0);
     if (is_wide(id)) x = "cv<v_f64>(" + x + ")";
     out_.line(a + " = " + body_.combine(i.code, a, x) + ";");
   }
@@ -425,10 +453,11 @@ class reduction_printer {
   }
   void declare_parts(int id, int parts) {
     const std::string type = lanes_of(id);
-    for (int p = 0; p < parts; ++p)
+    for (int p = 0; p < (is_wide(id) ? 1 : parts); ++p)
       out_.line(type + " " + part(id, p) + " = splat<" + type + ">(" + identity_of(at(id).code, at(id).type) + ");");
   }
   void join_parts(int id, int parts) {
+    if (is_wide(id)) return;
     for (int p = 1; p < parts; ++p) out_.line(acc(id) + " = " + body_.combine(at(id).code, acc(id), part(id, p)) + ";");
   }
   /// How many vectors of 16 lanes a row has, when all extents are numbers.
@@ -443,9 +472,13 @@ class reduction_printer {
   }
   static std::string is_maximum(const instruction& i) { return i.code == ir::op::maximum ? "true" : "false"; }
   static std::string vector_of(int id, int p) { return "x" + number(id) + (p ? "_" + number(p) : ""); }
+  static std::string pair(int id, int p) { return "h" + number(id) + (p < 2 ? "" : "_1"); }
   static std::string part(int id, int p) { return p ? acc(id) + "_" + number(p) : acc(id); }
 
+  enum class four { none, in_turn, in_parts };
+  static constexpr std::int64_t least_by_fours = 64;
   int part_ = 0;
+  four four_ = four::none;
   scratch_use scratch_;
   sorted_map<int, ir::dim> offsets_;  ///< of sums in memory: that of the chunks, or the thread's
 };
