@@ -244,6 +244,10 @@ const std::vector<rule_case> cases{
        return permute(dot(reshape(o.x, {2, 22, 1, 1}), reshape(o.y, {2, 1, 11, 2}), 1, 1), {0, 3, 4, 1, 2});
      }},
     {"scatter_add into zeros + x", numbers_but_halves, [](const auto& o) { return scattered(o) + o.x; }},
+    {"x + scatter_add into zeros", numbers_but_halves,
+     [](const auto& o) {
+       return reshape(o.x, {11, 4}) + reshape(scattered(o), {11, 4});
+     }},
     {"x + scatter_add into zeros", numbers_but_halves, [](const auto& o) { return o.x + scattered(o); }},
 };
 
@@ -423,6 +427,12 @@ TEST_CASE("products are turned, and sums scattered into, only where nothing is c
   CHECK(!fires(into, [&](const tables& t) {
     const value s = scatter(t, 0);
     return std::vector{exp(t.u) + s, sin(s)};
+  }));
+  CHECK(fires(into,
+              [&](const tables& t) { return std::vector{reshape(exp(t.u), {600}) + reshape(scatter(t, 0), {600})}; }));
+  CHECK(!fires(into, [&](const tables& t) {
+    const value s = scatter(t, 0);
+    return std::vector{reshape(exp(t.u), {600}) + reshape(s, {600}), sin(s)};
   }));
 }
 

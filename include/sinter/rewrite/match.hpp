@@ -32,7 +32,7 @@ inline scalar rounded(dtype t, const scalar& x) {
 /// What the graph before a walk tells of a node that the nodes below it do not.
 struct surroundings {
   series<op> made_by;        ///< per operand
-  series<char> alone;        ///< per operand, whether nothing else reads it
+  series<char> alone;        ///< per operand, whether nothing else reads it, nor what it is a reshape of
   bool by_elements = false;  ///< read by more than products, through views, too: how it lies in memory matters
 };
 

@@ -206,11 +206,13 @@ inline value scatter_of_one(const site& s) {
   return select(here, broadcast(updates, extents), s.constant(*s.literal(0)));
 }
 
-/// What is scattered into zeros and then added to what nothing else reads is scattered into that: operand `k` of the sum.
+/// What is scattered into zeros, perhaps reshaped, and added to what nothing else reads is scattered into that: operand `k` of the sum.
 inline value scatter_into(const site& s, std::size_t k) {
-  if (!s.made_by(op::scatter_add, k) || !s.reads_alone(k) || !s.reads_alone(1 - k)) return {};
-  if (!site{s.in(k)}.is(0, 0) || s.made_by(op::constant, 1 - k)) return {};
-  return scatter_add(s.in(1 - k), s.through(k, 1), s.through(k, 2), s.operand(k).attr.ints[0]);
+  if (!s.reads_alone(k) || !s.reads_alone(1 - k) || s.made_by(op::constant, 1 - k)) return {};
+  const site scatter{s.made_by(op::reshape, k) ? s.through(k) : s.in(k)};
+  if (scatter.n().code != op::scatter_add || !scatter.is(0, 0)) return {};
+  const value to = reshape(s.in(1 - k), scatter.n().extents);
+  return reshape(scatter_add(to, scatter.in(1), scatter.in(2), scatter.n().attr.ints[0]), s.n().extents);
 }
 
 /// Halves are added in f32 and rounded once.

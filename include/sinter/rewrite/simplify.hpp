@@ -28,12 +28,17 @@ class readers {
   }
   surroundings of(ir::node_id id) const {
     surroundings out;
-    for (auto in : g_[id].in) out.made_by.push_back(g_[in].code), out.alone.push_back(count_[in] == 1);
+    for (auto in : g_[id].in) out.made_by.push_back(g_[in].code), out.alone.push_back(is_read_once(in));
     out.by_elements = by_elements_[id];
     return out;
   }
 
  private:
+  bool is_read_once(ir::node_id id) const {
+    for (; count_[id] == 1 && g_[id].code == op::reshape;) id = g_[id].in[0];
+    return count_[id] == 1;
+  }
+
   const ir::graph& g_;
   series<std::uint32_t> count_;
   series<char> by_elements_;
