@@ -17,7 +17,8 @@ namespace {
 
 const extents_t extents{4, 11};
 // Sums: a sum starts from 0, so that -0 alone gives 0; a sum of equal elements rounds once as a product.
-const std::set<std::string> sums{"reduce of nothing", "reduce of broadcast", "scatter_add of one index per row"};
+const std::set<std::string> sums{"reduce of nothing", "reduce of broadcast", "scatter_add of one index per row",
+                                 "scatter_add into zeros + x", "x + scatter_add into zeros"};
 
 /// Rules under which a power is rounded more than once.
 const std::set<std::string> rounded_powers{"x ^ 3 = x * x * x", "x ^ 4 = (x * x) * (x * x)",
@@ -37,6 +38,7 @@ struct rule_case {
 const std::vector<dtype> floats{dtype::f32, dtype::f64, dtype::f16, dtype::bf16};
 const std::vector<dtype> wholes{dtype::i8, dtype::u8, dtype::i32, dtype::i64, dtype::u64};
 const std::vector<dtype> numbers{dtype::f32, dtype::f16, dtype::i8, dtype::u8, dtype::i64, dtype::u64};
+const std::vector<dtype> numbers_but_halves{dtype::f32, dtype::f64, dtype::i8, dtype::u8, dtype::i64};
 const std::vector<dtype> bits{dtype::b8, dtype::i8, dtype::u8, dtype::u64};
 const std::vector<dtype> any{dtype::f32, dtype::b8, dtype::i16};
 
@@ -60,6 +62,12 @@ value raw_reduce(const value& x, op combiner, axes_t axes) {
   a.combiner = combiner;
   a.ints = std::move(axes);
   return push(op::reduce, {x}, std::move(a));
+}
+
+/// Some rows twice, some never, some indices out of range.
+value scattered(const operands& o) {
+  const value index = broadcast(o.index, {4, 11});
+  return scatter_add(o.x.like(0.0), index, o.y, 0);
 }
 
 const std::vector<rule_case> cases{
@@ -227,6 +235,20 @@ const std::vector<rule_case> cases{
     {"scatter_add of halves",
      {dtype::f16, dtype::bf16},
      [](const auto& o) { return scatter_add(o.x, o.index, o.u, 1); }},
+    {"permute of dot", numbers,
+     [](const auto& o) {
+       return permute(dot(reshape(o.x, {22, 2}), reshape(o.y, {2, 22}), 0, 1), {1, 0});
+     }},
+    {"permute of dot", numbers,
+     [](const auto& o) {
+       return permute(dot(reshape(o.x, {2, 22, 1, 1}), reshape(o.y, {2, 1, 11, 2}), 1, 1), {0, 3, 4, 1, 2});
+     }},
+    {"scatter_add into zeros + x", numbers_but_halves, [](const auto& o) { return scattered(o) + o.x; }},
+    {"x + scatter_add into zeros", numbers_but_halves,
+     [](const auto& o) {
+       return reshape(o.x, {11, 4}) + reshape(scattered(o), {11, 4});
+     }},
+    {"x + scatter_add into zeros", numbers_but_halves, [](const auto& o) { return o.x + scattered(o); }},
 };
 
 literal_array operand(dtype t, const extents_t& e, unsigned seed) {
@@ -349,6 +371,68 @@ TEST_CASE("what would change a value is kept") {
   CHECK(stays(dtype::f32, [](const value& x) { return reduce(broadcast(reshape(x, {3, 1}), {3, 4}), op::mul, {1}); }));
   CHECK(stays(dtype::bf16, [](const value& x) {
     return reduce(broadcast(reshape(x, {3, 1}), {3, 300}), op::add, {1});
+  }));
+}
+
+TEST_CASE("products are turned, and sums scattered into, only where nothing is computed twice") {
+  struct tables {
+    value a, b, u, index;
+  };
+  const auto fires = [](const char* name, const std::function<std::vector<value>(const tables&)>& f, dim rows = 20) {
+    graph g;
+    const auto input = [&](dtype t, shape e) { return value(g, g.add_input(t, std::move(e)), {}); };
+    const tables t{input(dtype::f32, {rows, 3}), input(dtype::f32, {3, 30}), input(dtype::f32, {30, rows}),
+                   input(dtype::i64, {30, rows})};
+    for (const auto& v : f(t)) g.outputs.push_back(v.id());
+    firings fired{};
+    simplify(g, fired);
+    for (std::size_t i = 0; i < rule_count; ++i)
+      if (fired[i] > 0 && std::strcmp(rules[i].name, name) == 0) return true;
+    return false;
+  };
+  const auto turned = [&](const std::function<std::vector<value>(const value&)>& f, dim rows = 20) {
+    return fires(
+        "permute of dot", [&](const tables& t) { return f(dot(t.a, t.b, 0, 1)); }, rows);
+  };
+  const auto product = [](const value& x) { return dot(x, x.like(2.0), 0, x.rank()); };
+  const auto flip = [](const value& x) { return permute(x, {1, 0}); };
+  CHECK(turned([&](const value& x) { return std::vector{flip(x)}; }));
+  CHECK(turned([&](const value& x) { return std::vector{exp(flip(x))}; }));
+  CHECK(turned([&](const value& x) { return std::vector{exp(reshape(flip(x), {5, 6, 20}))}; }));
+  CHECK(turned([&](const value& x) { return std::vector{flip(x)}; }, dim::symbol(0)));
+  // A product reads any order of the axes.
+  CHECK(!turned([&](const value& x) { return std::vector{product(flip(x))}; }));
+  CHECK(!turned([&](const value& x) { return std::vector{product(reshape(flip(x), {600}))}; }));
+  CHECK(turned([&](const value& x) { return std::vector{product(flip(x)), exp(flip(x))}; }));
+  // The product is read as it is, too, or is a result.
+  CHECK(!turned([&](const value& x) { return std::vector{flip(x), exp(x)}; }));
+  CHECK(!turned([&](const value& x) { return std::vector{flip(x), x}; }));
+  // Columns would be shorter than a vector, or several axes.
+  CHECK(!turned([&](const value& x) { return std::vector{flip(x)}; }, 8));
+  CHECK(!fires("permute of dot", [&](const tables& t) {
+    return std::vector{permute(dot(reshape(t.u, {5, 6, 20}), t.a, 0, 1), {2, 0, 1})};
+  }));
+  CHECK(fires("permute of dot", [&](const tables& t) {
+    return std::vector{permute(dot(t.a, reshape(t.b, {3, 5, 6}), 0, 1), {1, 2, 0})};
+  }));
+  CHECK(!fires("permute of dot", [&](const tables& t) {
+    return std::vector{permute(dot(t.a, reshape(t.b, {3, 5, 6}), 0, 1), {2, 1, 0})};
+  }));
+
+  const char* const into = "x + scatter_add into zeros";
+  const auto scatter = [](const tables& t, double base) { return scatter_add(t.u.like(base), t.index, t.u, 0); };
+  CHECK(fires(into, [&](const tables& t) { return std::vector{exp(t.u) + scatter(t, 0)}; }));
+  CHECK(!fires(into, [&](const tables& t) { return std::vector{exp(t.u) + scatter(t, 1)}; }));
+  CHECK(!fires(into, [&](const tables& t) { return std::vector{exp(t.u) + scatter(t, 0), exp(t.u)}; }));
+  CHECK(!fires(into, [&](const tables& t) {
+    const value s = scatter(t, 0);
+    return std::vector{exp(t.u) + s, sin(s)};
+  }));
+  CHECK(fires(into,
+              [&](const tables& t) { return std::vector{reshape(exp(t.u), {600}) + reshape(scatter(t, 0), {600})}; }));
+  CHECK(!fires(into, [&](const tables& t) {
+    const value s = scatter(t, 0);
+    return std::vector{reshape(exp(t.u), {600}) + reshape(s, {600}), sin(s)};
   }));
 }
 

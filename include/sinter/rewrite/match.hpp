@@ -29,9 +29,17 @@ inline scalar rounded(dtype t, const scalar& x) {
   });
 }
 
+/// What the graph before a walk tells of a node that the nodes below it do not.
+struct surroundings {
+  series<op> made_by;        ///< per operand
+  series<char> alone;        ///< per operand, whether nothing else reads it, nor what it is a reshape of
+  bool by_elements = false;  ///< read by more than products, through views, too: how it lies in memory matters
+};
+
 /// A node under rewriting, with its operands as values that carry its location.
 struct site {
   value v;
+  const surroundings* around = nullptr;  ///< null: nothing is known
 
   const node& n() const { return v.get(); }
   dtype type() const { return n().type; }
@@ -43,6 +51,11 @@ struct site {
   const node* made_by(op code, std::size_t k = 0) const { return operand(k).code == code ? &operand(k) : nullptr; }
   /// Operand j of operand k.
   value through(std::size_t k, std::size_t j = 0) const { return {v.owner(), operand(k).in[j], v.where()}; }
+
+  /// True when nothing but this node reads operand k, and no result is it.
+  bool reads_alone(std::size_t k) const {
+    return around && k < around->alone.size() && around->alone[k] && around->made_by[k] == operand(k).code;
+  }
 
   /// The value of operand k when it is a constant.
   std::optional<scalar> literal(std::size_t k) const {

@@ -56,6 +56,39 @@ inline value moved_constant(const site& s) {
   return x ? s.constant(*x) : value();
 }
 
+/// A permute that swaps the rows and the columns of a product is the product of its operands in turn: what reads it can be the
+/// product's epilogue. The rows that become columns are one axis, of a vector at least.
+inline value turned_product(const site& s) {
+  if (!s.made_by(op::dot) || !s.reads_alone(0) || !s.around->by_elements) return {};
+  const auto nb = static_cast<std::size_t>(s.operand(0).attr.ints[0]),
+             nk = static_cast<std::size_t>(s.operand(0).attr.ints[1]);
+  const value a = s.through(0, 0), b = s.through(0, 1);
+  const auto ra = static_cast<std::size_t>(a.rank()), rb = static_cast<std::size_t>(b.rank());
+  const std::size_t rows = ra - nb - nk, columns = rb - nb - nk;
+  constexpr std::int64_t least_columns = 16;
+  std::size_t long_rows = 0, long_columns = 0;
+  for (std::size_t d = nb; d < nb + rows; ++d) {
+    long_rows += !a.extents()[d].is(1);
+    if (a.extents()[d].number().value_or(least_columns) < least_columns && !a.extents()[d].is(1)) return {};
+  }
+  for (std::size_t d = nb + nk; d < rb; ++d) long_columns += !b.extents()[d].is(1);
+  if (long_rows != 1 || long_columns == 0) return {};
+  // The batch axes stay, then come all columns, then all rows.
+  const auto& perm = s.n().attr.ints;
+  for (std::size_t i = 0; i < perm.size(); ++i) {
+    const std::size_t from = i < nb ? i : i < nb + columns ? i + rows : i - columns;
+    if (static_cast<std::size_t>(perm[i]) != from) return {};
+  }
+  axes_t left, right;
+  for (std::size_t d = 0; d < nb; ++d) left.push_back(static_cast<std::int64_t>(d)), right.push_back(left.back());
+  for (std::size_t d = 0; d < columns; ++d) left.push_back(static_cast<std::int64_t>(nb + nk + d));
+  for (std::size_t d = 0; d < nk; ++d) left.push_back(static_cast<std::int64_t>(nb + d));
+  for (std::size_t d = 0; d < nk; ++d) right.push_back(static_cast<std::int64_t>(nb + rows + d));
+  for (std::size_t d = 0; d < rows; ++d) right.push_back(static_cast<std::int64_t>(nb + d));
+  return dot(permute(b, std::move(left)), permute(a, std::move(right)), static_cast<std::int64_t>(nb),
+             static_cast<std::int64_t>(nk));
+}
+
 /// Kernels read without asking: an axis that may turn out to have no element gets one more, 0, and the index stays below it.
 inline value gather_of_nothing(const site& s) {
   if (!ir::may_read_nothing(s.v.owner(), s.n())) return {};
@@ -171,6 +204,15 @@ inline value scatter_of_one(const site& s) {
   const shape& extents = s.n().extents;
   const value here = eq(iota(index, index.type(), extents, s.n().attr.ints[0]), broadcast(index, extents));
   return select(here, broadcast(updates, extents), s.constant(*s.literal(0)));
+}
+
+/// What is scattered into zeros, perhaps reshaped, and added to what nothing else reads is scattered into that: operand `k` of the sum.
+inline value scatter_into(const site& s, std::size_t k) {
+  if (!s.reads_alone(k) || !s.reads_alone(1 - k) || s.made_by(op::constant, 1 - k)) return {};
+  const site scatter{s.made_by(op::reshape, k) ? s.through(k) : s.in(k)};
+  if (scatter.n().code != op::scatter_add || !scatter.is(0, 0)) return {};
+  const value to = reshape(s.in(1 - k), scatter.n().extents);
+  return reshape(scatter_add(to, scatter.in(1), scatter.in(2), scatter.n().attr.ints[0]), s.n().extents);
 }
 
 /// Halves are added in f32 and rounded once.

@@ -1,6 +1,7 @@
 // rewrite/rebuild.hpp: how a pass copies a graph: node by node, in order, each replaced by what the pass makes of it.
 #pragma once
 
+#include <type_traits>
 #include <utility>
 
 #include "../base/series.hpp"
@@ -9,7 +10,7 @@
 namespace sinter::engine::rewrite {
 
 /// A copy of the nodes `order` of `g`, operands first. Each operation is pushed with its operands mapped;
-/// `replace(value)` may return another node of the new graph to stand for it. Inputs stay in order; locations survive;
+/// `replace(value)`, or `replace(value, its number in g)`, may return another node of the new graph to stand for it. Inputs stay in order; locations survive;
 /// constants that were apart and are equal become one.
 template <class F>
 ir::graph rebuild(const ir::graph& g, const series<ir::node_id>& order, F&& replace) {
@@ -23,7 +24,9 @@ ir::graph rebuild(const ir::graph& g, const series<ir::node_id>& order, F&& repl
     for (auto operand : n.in) in.push_back(moved[operand]);
     const ir::node_id pushed = n.code == ir::op::constant ? out.constant(n.type, n.attr.literal, n.extents, n.where)
                                                           : out.push(n.code, std::move(in), n.attr, n.where);
-    moved[id] = replace(ir::value(out, pushed, n.where)).id();
+    const ir::value made(out, pushed, n.where);
+    if constexpr (std::is_invocable_v<F, const ir::value&, ir::node_id>) moved[id] = replace(made, id).id();
+    else moved[id] = replace(made).id();
   }
   for (auto id : g.outputs) out.outputs.push_back(moved[id]);
   return out;

@@ -116,6 +116,7 @@ inline constexpr rule rules[] = {
   {op::permute,   "permute of nothing",           permute_of_nothing},
   {op::permute,   "permute of permute",           compose_permutes},
   {op::permute,   "permute of constant",          moved_constant},
+  {op::permute,   "permute of dot",               turned_product},
   {op::broadcast, "broadcast to the same extents", SINTER_WHEN(s.operand(0).extents == s.n().extents, s.in(0))},
   {op::broadcast, "broadcast of broadcast",       SINTER_WHEN(s.made_by(op::broadcast), broadcast(s.through(0), s.n().extents))},
   {op::broadcast, "broadcast of constant",        moved_constant},
@@ -134,6 +135,8 @@ inline constexpr rule rules[] = {
   {op::reduce, "reduce of broadcast",             reduce_of_broadcast},
   {op::scatter_add, "scatter_add of one index per row", scatter_of_one},
   {op::scatter_add, "scatter_add of halves",      scatter_of_halves},
+  {op::add, "scatter_add into zeros + x",         [](const site& s) { return scatter_into(s, 0); }},
+  {op::add, "x + scatter_add into zeros",         [](const site& s) { return scatter_into(s, 1); }},
 };
 // clang-format on
 

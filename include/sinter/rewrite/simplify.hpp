@@ -14,15 +14,45 @@ inline constexpr std::size_t rule_count = sizeof(rules) / sizeof(rules[0]);
 /// How often each rule fired.
 using firings = std::array<std::size_t, rule_count>;
 
+/// Who reads the nodes of a graph.
+class readers {
+ public:
+  explicit readers(const ir::graph& g) : g_(g), count_(g.size(), 0), by_elements_(g.size(), 0) {
+    for (auto id : g.outputs) count_[id] = 2, by_elements_[id] = 1;
+    const auto live = g.live();
+    for (std::size_t k = live.size(); k-- > 0;) {
+      const node& n = g[live[k]];
+      const bool elements = ir::is_view(n.code) ? by_elements_[live[k]] : n.code != op::dot;
+      for (auto in : n.in) ++count_[in], by_elements_[in] = by_elements_[in] || elements;
+    }
+  }
+  surroundings of(ir::node_id id) const {
+    surroundings out;
+    for (auto in : g_[id].in) out.made_by.push_back(g_[in].code), out.alone.push_back(is_read_once(in));
+    out.by_elements = by_elements_[id];
+    return out;
+  }
+
+ private:
+  bool is_read_once(ir::node_id id) const {
+    for (; count_[id] == 1 && g_[id].code == op::reshape;) id = g_[id].in[0];
+    return count_[id] == 1;
+  }
+
+  const ir::graph& g_;
+  series<std::uint32_t> count_;
+  series<char> by_elements_;
+};
+
 /// The node with the table applied until no rule fits.
-inline value simplified(value v, firings& fired) {
+inline value simplified(value v, const surroundings& around, firings& fired) {
   for (bool changed = true; changed;) {
     changed = false;
     const op code = v.get().code;
     for (std::size_t i = 0; i < rule_count && !changed; ++i) {
       const rule& r = rules[i];
       if (r.code != code && !(r.code == any_pointwise && is_pointwise(code))) continue;
-      const value replacement = r.apply(site{v});
+      const value replacement = r.apply(site{v, &around});
       if (!replacement) continue;
       ensure(replacement.type() == v.type() && replacement.extents() == v.extents(), r.name);
       v = value(v.owner(), replacement.id(), v.where());
@@ -35,7 +65,8 @@ inline value simplified(value v, firings& fired) {
 
 /// One walk over the graph; nodes that a replacement introduces are seen by the next walk.
 inline ir::graph simplify(const ir::graph& g, firings& fired) {
-  return rebuild(g, [&](const value& v) { return simplified(v, fired); });
+  const readers before(g);
+  return rebuild(g, [&](const value& v, ir::node_id id) { return simplified(v, before.of(id), fired); });
 }
 
 /// Logs on channel "rewrite" which rules fired.

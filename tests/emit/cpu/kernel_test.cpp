@@ -1,8 +1,10 @@
 // The text of CPU kernels: self-contained, deterministic, and safe whatever names it is given.
 #include <doctest/doctest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <sinter/emit/cpu/kernel.hpp>
 #include <sinter/ir/define.hpp>
 #include <sinter/ir/value.hpp>
@@ -346,6 +348,132 @@ TEST_CASE("a kernel runs on what it is given") {
   for (const auto& b : k[0].buffers) buffers.push_back(b.written ? out.data() : in.data());
   entry(buffers.data(), nullptr, nullptr);
   CHECK(out == std::vector<float>{30, 255, 730});
+}
+
+namespace {
+
+/// Bytes of 0xff that end where unreadable memory begins.
+class bytes_at_end {
+ public:
+  explicit bytes_at_end(std::size_t bytes) : bytes_((bytes + 63) / 64 * 64), room_((bytes_ + page - 1) / page * page) {
+    base_ =
+        static_cast<char*>(::mmap(nullptr, room_ + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    REQUIRE(base_ != MAP_FAILED);
+    ::mprotect(base_ + room_, page, PROT_NONE);
+    std::memset(data(), 0xff, bytes_);
+  }
+  bytes_at_end(const bytes_at_end&) = delete;
+  bytes_at_end& operator=(const bytes_at_end&) = delete;
+  ~bytes_at_end() { ::munmap(base_, room_ + page); }
+  char* data() const { return base_ + room_ - bytes_; }
+
+ private:
+  static constexpr std::size_t page = 65536;
+  std::size_t bytes_, room_;
+  char* base_ = nullptr;
+};
+
+/// A product whose operands may lie the other way, with an epilogue that reads an array of its extents, if it should.
+struct product_case {
+  std::int64_t m, n, k;
+  bool turned_a, turned_b, streams;
+  std::int64_t batch = 1;
+};
+
+ir::graph graph_of(const product_case& c, bool open) {
+  ir::graph g;
+  const auto extent = [&](std::int64_t x, int symbol) { return open ? ir::dim::symbol(symbol) : ir::dim(x); };
+  const ir::dim m = extent(c.m, 0), n = extent(c.n, 1), k = extent(c.k, 2);
+  const auto operand = [&](const ir::dim& rows, const ir::dim& columns, bool turned) {
+    const value x = input(g, turned ? ir::shape{c.batch, columns, rows} : ir::shape{c.batch, rows, columns});
+    return turned ? permute(x, {0, 2, 1}) : x;
+  };
+  const value a = operand(m, k, c.turned_a), b = operand(k, n, c.turned_b), y = dot(a, b, 1, 1);
+  g.outputs = {(c.streams ? y + input(g, {c.batch, m, n}) : y).id()};
+  return g;
+}
+
+/// Runs the one kernel in memory of exactly the planned size; whole numbers are summed exactly.
+void check_in_planned_memory(const product_case& c, bool open, const engine::plan::kernel& k,
+                             const engine::emit::source& s, engine::run::kernel_function* entry) {
+  CAPTURE(c.m);
+  CAPTURE(c.n);
+  CAPTURE(c.k);
+  CAPTURE(open);
+  const std::vector<std::int64_t> sizes = open ? std::vector{c.m, c.n, c.k} : std::vector<std::int64_t>{};
+  const auto whole = [](std::int64_t count, unsigned seed) {
+    std::vector<float> v;
+    for (std::int64_t i = 0; i < count; ++i)
+      v.push_back(static_cast<float>((seed = seed * 1664525u + 1013904223u) >> 29) - 3);
+    return v;
+  };
+  const auto a = whole(c.batch * c.m * c.k, 1), b = whole(c.batch * c.k * c.n, 2), e = whole(c.batch * c.m * c.n, 3);
+  std::vector<float> out(e.size(), -1e9f);
+  std::vector<void*> buffers;
+  for (const auto& u : k.buffers)  // inputs are the first nodes, in order
+    buffers.push_back(u.written ? out.data()
+                                : const_cast<float*>((u.id == 0                      ? a
+                                                      : u.id == (c.turned_a ? 2 : 1) ? b
+                                                                                     : e)
+                                                         .data()));
+  constexpr std::int64_t threads = 3;
+  const bytes_at_end memory(static_cast<std::size_t>(s.scratch.bytes(sizes, threads)));
+  const long header[] = {static_cast<long>(s.scratch.threads(sizes, threads)),
+                         static_cast<long>(s.scratch.of_thread(sizes))};
+  if (s.scratch.by_thread()) std::memcpy(memory.data(), header, sizeof(header));
+  entry(buffers.data(), memory.data(), reinterpret_cast<const long*>(sizes.data()));
+  long wrong = 0;
+  for (std::int64_t t = 0; t < c.batch; ++t)
+    for (std::int64_t i = 0; i < c.m; ++i)
+      for (std::int64_t j = 0; j < c.n; ++j) {
+        float sum = c.streams ? e[static_cast<std::size_t>((t * c.m + i) * c.n + j)] : 0;
+        for (std::int64_t d = 0; d < c.k; ++d)
+          sum += a[static_cast<std::size_t>(t * c.m * c.k + (c.turned_a ? d * c.m + i : i * c.k + d))] *
+                 b[static_cast<std::size_t>(t * c.n * c.k + (c.turned_b ? j * c.k + d : d * c.n + j))];
+        wrong += out[static_cast<std::size_t>((t * c.m + i) * c.n + j)] != sum;
+      }
+  CHECK(wrong == 0);
+}
+
+}  // namespace
+
+TEST_CASE("products find room in the memory that is planned for them") {
+  const std::vector<product_case> cases{{40, 70, 300, true, false, false},  {150, 1100, 300, false, false, true},
+                                        {200, 300, 520, false, true, true}, {137, 1300, 70, true, false, true},
+                                        {5, 400, 90, false, true, false},   {3, 300, 400, false, false, true},
+                                        {17, 33, 5, true, true, false},     {20, 30, 270, false, true, true, 20},
+                                        {1, 300, 70, false, true, true},    {300, 1, 600, false, false, false}};
+  std::vector<std::string> texts;
+  std::vector<engine::plan::kernel> made;
+  std::vector<engine::emit::source> sources;
+  for (const auto& c : cases)
+    for (const bool open : {false, true}) {
+      const auto k = kernels(graph_of(c, open), open ? std::vector{c.m, c.n, c.k} : std::vector<std::int64_t>{});
+      REQUIRE(k.size() == 1);
+      made.push_back(k[0]);
+      sources.push_back(engine::emit::cpu(k[0]));
+      texts.push_back(sources.back().text);
+      CHECK(sources.back().text.find("malloc") == std::string::npos);
+    }
+  const auto built = engine::run::build(texts);
+  for (std::size_t i = 0; i < made.size(); ++i)
+    check_in_planned_memory(cases[i / 2], i % 2 == 1, made[i], sources[i], built[i].entry());
+}
+
+TEST_CASE("the memory of a product is bounded by the caches, and small ones take none") {
+  const auto bytes = [](const product_case& c, std::int64_t threads = 1) {
+    const auto k = kernels(graph_of(c, false));
+    REQUIRE(k.size() == 1);
+    return engine::emit::cpu(k[0]).scratch.bytes({}, threads);
+  };
+  CHECK(bytes({64, 80, 48, false, false, false}) == 0);
+  CHECK(bytes({1, 50304, 768, false, true, false}) == 0);
+  CHECK(bytes({4, 50304, 768, false, true, true}) == 0);
+  CHECK(bytes({128, 50304, 768, false, true, false}) < 3 << 20);
+  CHECK(bytes({128, 768, 50304, false, false, false}) < 2 << 20);
+  CHECK(bytes({4096, 4096, 4096, false, false, true}) < 1 << 20);
+  CHECK(bytes({1000, 1000, 1000, true, true, true}) < 10 << 20);
+  CHECK(bytes({1000, 1000, 1000, true, true, true}, 8) < 16 << 20);
 }
 
 TEST_CASE("arrays on the stack are few, whatever the extents, types and operands") {

@@ -26,10 +26,10 @@ inline const series<piece>& pieces() {
   static const auto& all = *new series<piece>{
       {prelude_core, {}},
       {prelude_memory, {}},
-      {prelude_threads, {"part_of"}},
+      {prelude_threads, {"part_of", "gemm"}},
       {prelude_fold,
        {"fold_add", "fold_mul", "fold_maximum", "fold_minimum", "fold_bit_or", "fold_bit_and", "gemm", "take_extreme"}},
-      {prelude_transpose, {"transpose"}},
+      {prelude_transpose, {"transpose", "gemm"}},
       {prelude_arithmetic, {"divide", "remainder", "power", "shift_left", "shift_right", "sigmoid", "rsqrt"}},
       {prelude_round, {"sqrt", "rsqrt", "floor", "ceil", "round", "trunc", "gauss", "power"}},
       {prelude_math, {"exp",  "exp2", "expm1", "log",  "log2", "log1p", "cbrt",    "sin", "cos",  "tan",  "asin",

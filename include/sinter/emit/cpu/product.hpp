@@ -24,25 +24,28 @@ class product_printer {
   scratch_use print() {
     for (int id = 0; id < static_cast<int>(k_.body.size()); ++id)
       if (k_.body[static_cast<std::size_t>(id)].axes == 0) body_.define(id, false, false);
-    std::string tables;
+    const bool over_loops = extent_of(loops_).number().value_or(0) >= 16;
+    plan_memory(over_loops);
     const std::string a_row = walk(p_.a.at, m_, "am"), a_column = walk(p_.a.at, ks_, "ak");
     const std::string b_row = walk(p_.b.at, ks_, "bk"), b_column = walk(p_.b.at, n_, "bn");
-    const auto count = extent_of(loops_).number();
-    const bool over_loops = count && *count >= 16;
-    if (over_loops) out_.line("#pragma omp parallel for schedule(static) if ((" + work() + ") >= 1048576)");
+    const std::string shared = memory_.shared.text();
+    std::string room = over_loops ? "alone()" : "without_room()";
+    if (memory_.by_thread()) room = (over_loops ? "room_alone(scratch, " : "room_of(scratch, ") + shared + ")";
+    if (over_loops)
+      out_.line("#pragma omp parallel for schedule(static)" +
+                std::string(memory_.by_thread() ? " num_threads(threads_of(scratch))" : "") + " if ((" + work().text() +
+                ") >= 1048576)");
     out_.block("for (long t = 0; t < " + extent_of(loops_).text() + "; ++t)", [&] {
       unravel("t", loops_);
       out_.block(
           "const auto epilogue = [&](long i, long j, " + vector_type(p_.type) + " sum, long n)", [&] { epilogue(); },
           "};");
       const std::string s = scalar_type(p_.type);
-      out_.line("gemm<" + s + ">(" + length(m_) + ", " + length(n_) + ", " + length(ks_) + ", matrix_of(" + base(p_.a) +
-                ", " + a_row + ", " + a_column + "), matrix_of(" + base(p_.b) + ", " + b_row + ", " + b_column +
-                "), epilogue, " + (over_loops ? "false" : "true") + ");");
+      out_.line("gemm<" + s + (streams() ? ", true" : "") + ">(" + length(m_) + ", " + length(n_) + ", " + length(ks_) +
+                ", matrix_of(" + base(p_.a) + ", " + a_row + ", " + a_column + "), matrix_of(" + base(p_.b) + ", " +
+                b_row + ", " + b_column + "), epilogue, " + room + ");");
     });
-    scratch_use all;
-    all.shared = scratch_;
-    return all;
+    return memory_;
   }
 
  private:
@@ -54,10 +57,74 @@ class product_printer {
     for (auto a : axes) n *= extent(a);
     return n;
   }
-  std::string work() const {
+  ir::dim work() const {
     ir::dim n = extent_of(ks_);
     for (std::size_t a = 0; a < k_.axes.size(); ++a) n *= extent(a);
-    return n.text();
+    return n;
+  }
+
+  /// Whether an operand is one axis along a group of axes.
+  bool is_linear(const plan::affine& at, const series<std::size_t>& axes) const {
+    bool linear = true;
+    for (std::size_t j = 0; j + 1 < axes.size(); ++j)
+      linear = linear && at.stride[axes[j]] == at.stride[axes[j + 1]] * extent(axes[j + 1]);
+    return linear;
+  }
+  bool is_contiguous(const plan::access& a, const series<std::size_t>& axes) const {
+    return !axes.empty() && a.at.stride[axes.back()].is(1);
+  }
+  ir::dim step_of(const plan::access& a, const series<std::size_t>& axes) const {
+    return axes.empty() ? ir::dim(0) : a.at.stride[axes.back()];
+  }
+  /// Whether the product can read an operand where it lies.
+  bool is_plain(const plan::access& a, const series<std::size_t>& rows, const series<std::size_t>& columns) const {
+    const dtype t = k_.buffers[static_cast<std::size_t>(a.buffer)].type;
+    return t == compute_type(t) && is_linear(a.at, rows) && is_linear(a.at, columns);
+  }
+
+  /// True for an epilogue that walks several arrays of the product's extents.
+  bool streams() const {
+    std::uint32_t rows = 0;
+    for (auto a : m_) rows |= 1u << a;
+    std::size_t arrays = k_.stores.size();
+    for (const auto& i : k_.body) arrays += i.kind == kind::load && (i.axes & rows) && is_along(i.at.at);
+    return arrays > 1;
+  }
+  bool is_along(const plan::affine& at) const { return !n_.empty() && !at.stride[n_[0]].is(0); }
+
+  /// Room for what gemm() may pack and sum up: bounds for every machine that may run the kernel. Blocks of a thread are no larger
+  /// than its share of the caches, operands that are packed whole than what all share.
+  void plan_memory(bool over_loops) {
+    const ir::dim m = extent_of(m_), n = extent_of(n_), k = extent_of(ks_);
+    const bool a = is_plain(p_.a, m_, ks_), b = is_plain(p_.b, ks_, n_), along = is_contiguous(p_.b, n_);
+    const bool deep = is_contiguous(p_.a, ks_) && is_contiguous(p_.b, ks_);
+    if (a && b && ((m.is(1) && (along || deep)) || (n.is(1) && (is_contiguous(p_.a, m_) || deep)))) return;
+    if (a && b && work().number().value_or(0) >= 1 << 15 && m.is_number() &&
+        (along ? *m.number() <= 4 : deep && *m.number() <= 8 && step_of(p_.b, n_).number().value_or(1) != 1))
+      return;
+    constexpr std::int64_t block = 256, rows = 136, columns = 32, row_bytes = 4096, lanes = 16, whole = 4 << 20;
+    const ir::dim size = static_cast<std::int64_t>(size_of(compute_type(p_.type)));
+    const auto reaches = [](const ir::dim& x, std::int64_t least) { return x.number().value_or(least) >= least; };
+    const bool packs_a = !a || (reaches(n, 33) && reaches(m * k, 4097)),
+               packs_b = !b || !along || (reaches(m, 17) && reaches(n * k, 65537)),
+               edge = n.number().value_or(1) % lanes != 0,
+               sums = reaches(k, block + 1) || (streams() && reaches(n, 33) && reaches(m * n, (1 << 14) + 1));
+    const auto bounded = [&](series<scratch_use::bounded>& to, const ir::dim& elements, std::int64_t most) {
+      to.push_back({elements * size, most});
+    };
+    const std::int64_t bytes = *size.number();
+    if (sums)
+      bounded(memory_.blocks, (m + ir::dim(8)) * (n + ir::dim(columns + lanes)), rows * (row_bytes + lanes * bytes));
+    if (packs_b || edge) bounded(memory_.blocks, k * ir::dim(columns), block * columns * bytes);
+    if (packs_a) bounded(memory_.blocks, (m + ir::dim(8)) * k, rows * block * bytes);
+    if (!over_loops && packs_a && (m * k * size).number().value_or(0) <= whole)
+      bounded(memory_.behind, (m + ir::dim(8)) * k + ir::dim(64), whole + 64 * bytes);
+    if (!over_loops && packs_b && reaches(m, 3) && (n * k * size).number().value_or(0) <= whole)
+      bounded(memory_.behind, (n + ir::dim(lanes)) * k + ir::dim(64), whole + 64 * bytes);
+    if (!memory_.by_thread()) return;
+    memory_.shared = scratch_use::header;
+    memory_.tasks = over_loops ? extent_of(loops_) : work();
+    if (work().number().value_or(1 << 22) < 1 << (over_loops ? 20 : 22)) memory_.tasks = 1;
   }
 
   void unravel(const std::string& flat, const series<std::size_t>& axes) {
@@ -80,20 +147,18 @@ class product_printer {
   /// How an operand is walked along a group of axes: linear where they are one axis to it, else through a table.
   std::string walk(const plan::affine& at, const series<std::size_t>& axes, const std::string& table) {
     if (axes.empty()) return "along<0>{}";
-    bool linear = true;
-    for (std::size_t j = 0; j + 1 < axes.size(); ++j)
-      linear = linear && at.stride[axes[j]] == at.stride[axes[j + 1]] * extent(axes[j + 1]);
+    const bool linear = is_linear(at, axes);
     const ir::dim& step = at.stride[axes.back()];
     if (linear) return step.is_number() ? "along<" + step.text() + ">{}" : "linear{" + step.text() + "}";
     const std::string n = extent_of(axes).text();
-    out_.line("long* const " + table + " = (long*)(scratch + " + scratch_.text() + ");");
+    out_.line("long* const " + table + " = (long*)(scratch + " + memory_.shared.text() + ");");
     out_.block("for (long z = 0; z < " + n + "; ++z)", [&] {
       unravel("z", axes);
       series<std::string> terms;
       for (auto a : axes) terms.push_back(scaled(at.stride[a], "i" + std::to_string(a)));
       out_.line(table + "[z] = " + sum(terms) + ";");
     });
-    scratch_ += extent_of(axes) * ir::dim(8);
+    memory_.shared += extent_of(axes) * ir::dim(8);
     return "table{" + table + "}";
   }
 
@@ -119,7 +184,7 @@ class product_printer {
   writer& out_;
   body_printer body_;
   series<std::size_t> loops_, m_, n_, ks_;
-  ir::dim scratch_ = 0;
+  scratch_use memory_;
 };
 
 }  // namespace sinter::engine::emit

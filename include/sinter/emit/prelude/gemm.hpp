@@ -1,7 +1,8 @@
-// emit/prelude/gemm.hpp: the text of one matrix product for emitted CPU kernels. Follows prelude_core and prelude_memory.
+// emit/prelude/gemm.hpp: the text of one matrix product for emitted CPU kernels. Follows prelude_core, prelude_memory, prelude_fold,
+// prelude_transpose and prelude_threads.
 //
-// gemm<S>(m, n, k, a, b, epi, parallel) forms the sums over k of a(i, k) * b(k, j) in the scalar type S and hands each
-// finished piece of a row to epi(long i, long j, V sum, int lanes), V the vector of S: elements (i, j) … (i, j + lanes - 1).
+// gemm<S, streams>(m, n, k, a, b, epi, room) forms the sums over k of a(i, k) * b(k, j) in the scalar type S and hands each finished
+// piece of a row to epi(long i, long j, V sum, int lanes), V the vector of S: elements (i, j) … (i, j + lanes - 1).
 // Operands are matrix_of(pointer, row, column), element (i, j) at pointer[row(i) + column(j)], each of row and column a
 // linear{stride}, along<stride> when the stride is known, or a table{offsets}. 16-bit floats take part as f32. An extent is
 // a long, or fixed<extent> when it is known: what the kernel cannot need is then not compiled, which is most of the time
@@ -13,15 +14,12 @@
 
 namespace sinter::engine::emit {
 
-/// Register blocks of MR rows by NV vectors, sums carried over blocks of KC of the k axis in a tile of MC by NC. Operands
-/// are packed where they are not linear, not of type S, or large. The order of every sum depends on m, n, k and the
+/// Register blocks of MR rows by NV vectors; sums carried over blocks of KC of the k axis in a tile of MC by NC, whose rows the
+/// epilogue walks. Operands are packed where they are not linear, not of type S, or read often: small ones whole, others block by
+/// block by the thread that multiplies them, into memory that the caller gives. The order of every sum depends on m, n, k and the
 /// strides only, not on the number of threads.
 inline constexpr std::string_view prelude_gemm = R"prelude(
 #define SX_OUT __attribute__((noinline, noclone)) static
-#ifdef _OPENMP
-extern "C" int omp_get_max_threads();
-extern "C" int omp_get_thread_num();
-#endif
 namespace sx {
 template <long N> struct fixed {
   constexpr operator long() const { return N; }
@@ -70,7 +68,9 @@ template <class S> struct blocks {
 #endif
   static constexpr int each = sizeof(V) > width ? sizeof(V) / width : 1;
   static constexpr int MR = registers == 32 ? (each == 1 ? 8 : 4) : (each == 1 ? 6 : 2), NV = each > 2 ? 1 : 2;
-  static constexpr int NR = NV * SINTER_W, KC = 256, MC = 8 * MR, NC = 8 * NR;
+  static constexpr int NR = NV * SINTER_W, KC = 256, MC = (128 + MR - 1) / MR * MR, NC = 4096 / sizeof(S);
+  static constexpr long at_once = 1 << 14;  // elements of a result whose sums stay in registers, if they are one block
+  static constexpr long most_whole = (4l << 20) / sizeof(S);  // elements of an operand that is packed whole
 };
 
 // c(MR, NV vectors) (+)= a(MR, k) b(k, NV vectors); row r of a starts at a + at[r]. Blocks of the k axis are summed by themselves
@@ -106,20 +106,39 @@ SX_OUT void micro(long k, const S* __restrict a, const long* at, long a_step, co
     for (int v = 0; v < NV; ++v) store(c + r * c_step + v * SINTER_W, first ? sum[r][v] : load(c + r * c_step + v * SINTER_W) + sum[r][v]);
 }
 
-// to[x + width * d] = p[across(from + x) + deep(d)] for x < valid, zero up to width.
+// to[x + width * d] = p[across(from + x) + deep(k0 + d)] for x < valid, zero up to width.
 template <class S, class T, class X, class D>
-SX_OUT void pack(S* __restrict to, const T* __restrict p, X across, D deep, long from, long valid, long width, long k) {
+SX_OUT void pack(S* __restrict to, const T* __restrict p, X across, D deep, long from, long valid, long width, long k0, long k) {
+  constexpr bool vectors = __is_same(S, typename mem<T>::s);
   if constexpr (X::may_be_1)
     if (across.step == 1) {
       p += from;
       for (long d = 0; d < k; ++d, to += width) {
-        const T* q = p + deep(d);
+        const T* q = p + deep(k0 + d);
         long x = 0;
-        if constexpr (__is_same(S, typename mem<T>::s))
+        if constexpr (vectors)
           for (; x + SINTER_W <= valid; x += SINTER_W) store(to + x, load(q + x));
         for (; x < valid; ++x) to[x] = load1(q + x);
         for (; x < width; ++x) to[x] = 0;
       }
+      return;
+    }
+  if constexpr (D::may_be_1 && vectors)
+    if (deep.step == 1 && width % SINTER_W == 0) {
+      // Squares of lanes are turned in registers.
+      typedef typename tr<S>::v V;
+      for (long x0 = 0; x0 < width; x0 += SINTER_W)
+        for (long d = 0; d < k; d += SINTER_W) {
+          const long lanes = k - d < SINTER_W ? k - d : SINTER_W;
+          V square[SINTER_W];
+          if (lanes == SINTER_W && x0 + SINTER_W <= valid) {
+            SX_EACH square[l] = load(p + across(from + x0 + l) + k0 + d);
+          } else {
+            for (long l = 0; l < SINTER_W; ++l) square[l] = x0 + l < valid ? load(p + across(from + x0 + l) + k0 + d, lanes) : V{};
+          }
+          transpose(square);
+          for (long l = 0; l < lanes; ++l) store(to + (d + l) * width + x0, square[l]);
+        }
       return;
     }
   for (long d0 = 0; d0 < k; d0 += 64) {
@@ -128,14 +147,14 @@ SX_OUT void pack(S* __restrict to, const T* __restrict p, X across, D deep, long
       if (x < valid) {
         const T* q = p + across(from + x);
         long d = d0;
-        if constexpr (D::may_be_1 && __is_same(S, typename mem<T>::s) && !__is_same(S, T))
+        if constexpr (D::may_be_1 && vectors && !__is_same(S, T))
           if (deep.step == 1)
             for (; d + SINTER_W <= end; d += SINTER_W) {
               S decoded[SINTER_W];
-              store(decoded, load(q + d));
+              store(decoded, load(q + k0 + d));
               SX_EACH to[(d + l) * width + x] = decoded[l];
             }
-        for (; d < end; ++d) to[d * width + x] = load1(q + deep(d));
+        for (; d < end; ++d) to[d * width + x] = load1(q + deep(k0 + d));
       } else {
         for (long d = d0; d < end; ++d) to[d * width + x] = 0;
       }
@@ -143,25 +162,42 @@ SX_OUT void pack(S* __restrict to, const T* __restrict p, X across, D deep, long
   }
 }
 
-// Where micro() finds its operands. A packed a has panels of MR rows, a packed b panels of NR columns; `edge` is the last
-// panel of b when it is narrower, edge_width columns wide.
-template <class S> struct operands {
-  long m, n, k;
-  const S *a, *b, *edge;
-  long a_row, a_step, b_step, edge_step;
-  bool a_packed, b_packed;
-  S* sums;  // of a tile, MC rows of NC, for each thread; where the k axis is one block there are none
-  bool threads;  // run the tiles
-  SX_IN S* mine(long size) const {
-#ifdef _OPENMP
-    if (threads) return sums + size * omp_get_thread_num();
-#endif
-    return sums;
-  }
+// The caller's memory: `each` bytes for each of so many threads from `mine` on, and room for operands that are packed whole.
+struct room {
+  char *whole, *mine;
+  long each, threads;
 };
 
-// E is the epilogue with what is known of the extents.
-template <class M, class N, class K, class F> struct epilogue {
+// All threads that there are, in the kernel's scratch memory behind what is shared; one of them in its part; without any memory.
+SX room room_of(char* scratch, long shared) {
+  return {part_of(scratch, shared, *(const long*)scratch), part_of(scratch, shared, 0), ((const long*)scratch)[1], threads_of(scratch)};
+}
+SX room room_alone(char* scratch, long shared) { return {nullptr, part_of(scratch, shared, thread_number()), 0, 1}; }
+SX room without_room() {
+#ifdef _OPENMP
+  return {nullptr, nullptr, 0, omp_get_max_threads()};
+#else
+  return {nullptr, nullptr, 0, 1};
+#endif
+}
+SX room alone() { return {nullptr, nullptr, 0, 1}; }
+
+// Where a product finds its operands: packed whole, in panels of MR rows of a and NR columns of b; packed block by block; or
+// where they lie.
+template <class S, class A, class B> struct operands {
+  long m, n, k;
+  A a;
+  B b;
+  const S *whole_a, *whole_b;
+  bool packs_a, packs_b;
+  room memory;
+  bool threads;  // run the tiles
+  SX_IN S* mine() const { return (S*)(memory.mine + (threads ? memory.each * thread_number() : 0)); }
+};
+
+// E is the epilogue with what is known of the extents; one that streams walks arrays of the result's size: in rows that are long.
+template <class M, class N, class K, bool Streams, class F> struct epilogue {
+  static constexpr bool streams = Streams;
   typedef M rows;
   typedef N columns;
   typedef K depth;
@@ -178,100 +214,167 @@ SX_OUT void finish(E& epi, const S* c, long c_step, long i, long j, long rows, l
   }
 }
 
-template <class S, class E> SX_OUT void tile(const operands<S>& g, long i0, long i1, long j0, long j1, E& epi) {
+template <class N> SX long rounded_up(long x, N by) { return (x + by - 1) / by * by; }
+
+template <class S, class A, class B, class E> SX_OUT void tile(const operands<S, A, B>& g, long i0, long i1, long j0, long j1, E& epi) {
   typedef blocks<S> Z;
   typedef typename E::columns N;
   constexpr bool one_part = most<typename E::depth> <= Z::KC, known = least<N> == most<N>;
+  constexpr bool may_at_once = one_part ? !(E::streams && least<N> > 4 * Z::NR && least<typename E::rows> * least<N> > Z::at_once) : least<typename E::depth> <= Z::KC;
   constexpr long edge = least<N> % Z::NR;
-  alignas(64) S one[Z::MR * Z::NR];  // sums of one block need no more
   const long parts = g.k > Z::KC ? (g.k + Z::KC - 1) / Z::KC : 1, part = (g.k + parts - 1) / parts;
-  const bool at_once = one_part || parts == 1;
-  S* const c = at_once ? one : g.mine(Z::MC * Z::NC);
-  const long c_step = at_once ? Z::NR : Z::NC;
+  // Sums of one block that is small need no more than registers.
+  const bool at_once = may_at_once && parts == 1 && !(E::streams && g.n > 4 * Z::NR && g.m * g.n > Z::at_once);
+  alignas(64) S one[may_at_once ? Z::MR * Z::NR : 1];
+  S* const mine = g.mine();
+  // Rows of sums lie in different sets of the caches.
+  const long c_step = at_once ? Z::NR : rounded_up(j1 - j0, Z::NR) + SINTER_W;
+  S *const c = at_once ? one : mine, *const block_b = at_once ? mine : mine + rounded_up(i1 - i0, Z::MR) * c_step, *const block_a = block_b + Z::NR * part;
+  // Sums that one block finishes go to the epilogue before they leave the nearest cache, where the rows of a are, too.
+  const long step = parts == 1 && !g.packs_b ? (at_once ? 8 : 4) * Z::MR : i1 - i0;
   long at[Z::MR];
-  for (int q = 0; q < (one_part ? 1 : parts); ++q) {
-    const long k0 = q * part, k = k0 + part < g.k ? part : g.k - k0;
-    for (long j = j0; j < j1; j += Z::NR) {
-      const long columns = j1 - j < Z::NR ? j1 - j : Z::NR;
-      const bool whole = columns == Z::NR;
-      const long b_step = whole ? g.b_step : g.edge_step;
-      const S* b = (whole ? (g.b_packed ? g.b + j * g.k : g.b + j) : g.edge) + k0 * b_step;
-      for (long i = i0; i < i1; i += Z::MR) {
-        const long rows = i1 - i < Z::MR ? i1 - i : Z::MR;
-        // Rows past the end repeat the last one; nobody reads their sums.
-        for (int r = 0; r < Z::MR; ++r) at[r] = g.a_packed ? r : (r < rows ? r : rows - 1) * g.a_row;
-        const S* a = (g.a_packed ? g.a + i * g.k : g.a + i * g.a_row) + k0 * g.a_step;
-        S* to = at_once ? c : c + (i - i0) * c_step + (j - j0);
-        if constexpr (Z::NV == 1 || (known && (edge == 0 || edge > SINTER_W))) micro<S, Z::MR, Z::NV>(k, a, at, g.a_step, b, b_step, to, c_step, q == 0);
-        else if constexpr (known && most<N> <= SINTER_W) micro<S, Z::MR, 1>(k, a, at, g.a_step, b, b_step, to, c_step, q == 0);
-        else if (columns <= SINTER_W) micro<S, Z::MR, 1>(k, a, at, g.a_step, b, b_step, to, c_step, q == 0);
-        else micro<S, Z::MR, Z::NV>(k, a, at, g.a_step, b, b_step, to, c_step, q == 0);
-        if (one_part || q == parts - 1) finish(epi, to, c_step, i, j, rows, columns);
+  for (long h0 = i0; h0 < i1; h0 += step) {
+    const long h1 = h0 + step < i1 ? h0 + step : i1;
+    for (int q = 0; q < (one_part ? 1 : parts); ++q) {
+      const long k0 = q * part, k = k0 + part < g.k ? part : g.k - k0;
+      if (g.packs_a)
+        for (long i = h0; i < h1; i += Z::MR) pack(block_a + (i - h0) * k, g.a.p, g.a.row, g.a.column, i, i1 - i < Z::MR ? i1 - i : Z::MR, Z::MR, k0, k);
+      for (long j = j0; j < j1; j += Z::NR) {
+        const long columns = j1 - j < Z::NR ? j1 - j : Z::NR, width = rounded_up(columns, SINTER_W);
+        const S* b;
+        long b_step = width;
+        if (g.whole_b) {
+          b = g.whole_b + j * g.k + k0 * width;
+        } else if (g.packs_b || columns != width) {
+          pack(block_b, g.b.p, g.b.column, g.b.row, j, columns, width, k0, k);
+          b = block_b;
+        } else if constexpr (plain<S, B>) {
+          b_step = g.b.row.step;
+          b = g.b.p + k0 * b_step + j;
+        }
+        for (long i = h0; i < h1; i += Z::MR) {
+          const long rows = h1 - i < Z::MR ? h1 - i : Z::MR;
+          const S* a = g.whole_a ? g.whole_a + i * g.k + k0 * Z::MR : block_a + (i - h0) * k;
+          long a_step = Z::MR;
+          for (int r = 0; r < Z::MR; ++r) at[r] = r;
+          if constexpr (plain<S, A>)
+            if (!g.whole_a && !g.packs_a) {
+              a_step = g.a.column.step;
+              a = g.a.p + i * g.a.row.step + k0 * a_step;
+              // Rows past the end repeat the last one; nobody reads their sums.
+              for (int r = 0; r < Z::MR; ++r) at[r] = (r < rows ? r : rows - 1) * g.a.row.step;
+            }
+          S* to = at_once ? c : c + (i - h0) * c_step + (j - j0);
+          if constexpr (Z::NV == 1 || (known && (edge == 0 || edge > SINTER_W))) micro<S, Z::MR, Z::NV>(k, a, at, a_step, b, b_step, to, c_step, q == 0);
+          else if constexpr (known && most<N> <= SINTER_W) micro<S, Z::MR, 1>(k, a, at, a_step, b, b_step, to, c_step, q == 0);
+          else if (columns <= SINTER_W) micro<S, Z::MR, 1>(k, a, at, a_step, b, b_step, to, c_step, q == 0);
+          else micro<S, Z::MR, Z::NV>(k, a, at, a_step, b, b_step, to, c_step, q == 0);
+          if (at_once) finish(epi, to, c_step, i, j, rows, columns);
+        }
       }
     }
+    if (!at_once) finish(epi, c, c_step, h0, j0, h1 - h0, j1 - j0);
   }
 }
 
 constexpr long sum_block = 1024;
-// Up to U vectors of x(k) b(k, …), the last with `lanes` lanes, straight from memory.
-template <class S, int U> SX void strip(long k, const S* x, long x_step, const S* b, long b_step, S* c, long lanes) {
+// R rows of up to U vectors of x(…, k) b(k, …), the last with `lanes` lanes, straight from memory.
+template <class S, int R, int U> SX void strip(long k, const S* const (&x)[R], long x_step, const S* b, long b_step, S* c, long c_row, long lanes) {
   typedef typename tr<S>::v V;
-  for (bool first = true; first || k > 0; first = false) {
-    V sum[U]{};
-    long part = k < sum_block ? k : sum_block;
-    for (k -= part; part > 0; --part, x += x_step, b += b_step) {
-      const V y = splat<V>(*x);
-      if constexpr (U == 1) sum[0] = multiply_add(y, lanes == SINTER_W ? load(b) : load(b, lanes), sum[0]);
-      else {
-        __builtin_prefetch(b + 8 * b_step);
+  for (long d = 0; d == 0 || d < k;) {
+    V sum[R][U]{};
+    const long end = d + sum_block < k ? d + sum_block : k;
+    const bool first = d == 0;
+    for (; d < end; ++d, b += b_step) {
+      V y[U];
 #pragma GCC unroll 16
-        for (int u = 0; u < U; ++u) sum[u] = multiply_add(y, load(b + u * SINTER_W), sum[u]);
+      for (int u = 0; u < U; ++u) y[u] = U == 1 && lanes != SINTER_W ? load(b, lanes) : load(b + u * SINTER_W);
+      if constexpr (U > 1) __builtin_prefetch(b + 8 * b_step);
+#pragma GCC unroll 16
+      for (int r = 0; r < R; ++r) {
+        const V z = splat<V>(x[r][d * x_step]);
+#pragma GCC unroll 16
+        for (int u = 0; u < U; ++u) sum[r][u] = multiply_add(z, y[u], sum[r][u]);
       }
     }
 #pragma GCC unroll 16
-    for (int u = 0; u < U; ++u) store(c + u * SINTER_W, first ? sum[u] : load(c + u * SINTER_W) + sum[u]);
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 16
+      for (int u = 0; u < U; ++u) {
+        S* const to = c + r * c_row + u * SINTER_W;
+        store(to, first ? sum[r][u] : load(to) + sum[r][u]);
+      }
+    if (k == 0) break;
   }
 }
-// A row of results: columns [0, n) of x(k) b(k, n), b contiguous along n.
-template <class S> SX_OUT void row_product(long n, long k, const S* x, long x_step, const S* b, long b_step, S* c) {
+// R rows of results, of which m count: columns [0, n) of x(…, k) b(k, n), b contiguous along n.
+template <class S, int R, int U> SX_OUT void row_products(long m, long n, long k, const S* x, long x_row, long x_step, const S* b, long b_step, S* c, long c_row) {
+  const S* rows[R];
+  for (int r = 0; r < R; ++r) rows[r] = x + (r < m ? r : m - 1) * x_row;
   long j = 0;
-  for (; j + 8 * SINTER_W <= n; j += 8 * SINTER_W) strip<S, 8>(k, x, x_step, b + j, b_step, c + j, SINTER_W);
-  for (; j < n; j += SINTER_W) strip<S, 1>(k, x, x_step, b + j, b_step, c + j, n - j < SINTER_W ? n - j : SINTER_W);
+  for (; j + U * SINTER_W <= n; j += U * SINTER_W) strip<S, R, U>(k, rows, x_step, b + j, b_step, c + j, c_row, SINTER_W);
+  for (; j < n; j += SINTER_W) strip<S, R, 1>(k, rows, x_step, b + j, b_step, c + j, c_row, n - j < SINTER_W ? n - j : SINTER_W);
 }
-// n results, each the product of x with a row of b, both contiguous along k.
-template <class S> SX_OUT void dots(long n, long k, const S* x, const S* b, long b_row, S* c) {
+// Keeps compilers from loading it again where it is used.
+SX_T V in_register(V x) {
+#if __AVX512VL__
+  if constexpr (sizeof(V) <= 64 && sizeof(V) >= 16) asm("" : "+v"(x));
+#elif __SSE2__
+  if constexpr (sizeof(V) == 16) asm("" : "+x"(x));
+#endif
+  return x;
+}
+// Products of R rows of x and n rows of b, all contiguous along k; of rows past the m-th nothing is stored.
+template <class S, int R> SX_OUT void dots(long m, long n, long k, const S* x, long x_row, const S* b, long b_row, S* c, long c_row) {
   typedef typename tr<S>::v V;
-  for (long j = 0; j < n; j += 4) {
-    const S* row[4];
-    V sum[4]{}, total[4]{};
+  constexpr int C = 4;
+  constexpr long chunk = sum_block * SINTER_W;
+  for (long j = 0; j < n; j += C)
+    for (long i = 0; i < m; i += R) {
+      const S *row[C], *left[R];
+      V total[R][C]{};
 #pragma GCC unroll 4
-    for (int r = 0; r < 4; ++r) row[r] = b + (j + r < n ? j + r : n - 1) * b_row;
-    for (long d = 0; d < k; d += SINTER_W) {
-      const long lanes = k - d < SINTER_W ? k - d : SINTER_W;
-      const V y = lanes == SINTER_W ? load(x + d) : load(x + d, lanes);
+      for (int r = 0; r < C; ++r) row[r] = b + (j + r < n ? j + r : n - 1) * b_row;
 #pragma GCC unroll 4
-      for (int r = 0; r < 4; ++r) sum[r] = multiply_add(y, lanes == SINTER_W ? load(row[r] + d) : load(row[r] + d, lanes), sum[r]);
-      if ((d + SINTER_W) % (sum_block * SINTER_W) == 0)
-        for (int r = 0; r < 4; ++r) total[r] += sum[r], sum[r] = V{};
+      for (int r = 0; r < R; ++r) left[r] = x + (i + r < m ? i + r : m - 1) * x_row;
+      for (long d = 0; d == 0 || d < k;) {
+        const long end = d + chunk < k ? d + chunk : k;
+        V sum[R][C]{};
+        const auto add = [&](auto part) __attribute__((always_inline)) {
+          V y[R];
+#pragma GCC unroll 4
+          for (int r = 0; r < R; ++r) y[r] = in_register(part(left[r] + d));
+#pragma GCC unroll 4
+          for (int q = 0; q < C; ++q) {
+            const V z = in_register(part(row[q] + d));
+#pragma GCC unroll 4
+            for (int r = 0; r < R; ++r) sum[r][q] = multiply_add(y[r], z, sum[r][q]);
+          }
+        };
+        for (; d + SINTER_W <= end; d += SINTER_W) add([](const S* p) __attribute__((always_inline)) { return load(p); });
+        if (d < end) add([=](const S* p) __attribute__((always_inline)) { return load(p, end - d); });
+        d = end;
+        for (int r = 0; r < R; ++r)
+          for (int q = 0; q < C; ++q) total[r][q] += sum[r][q];
+        if (k == 0) break;
+      }
+      for (int r = 0; r < R && i + r < m; ++r)
+        for (int q = 0; q < C && j + q < n; ++q) c[(i + r) * c_row + j + q] = fold_add(total[r][q]);
     }
-    for (int r = 0; r < 4 && j + r < n; ++r) c[j + r] = fold_add(total[r] + sum[r]);
-  }
 }
 
-SX_OUT void run_blocks(long count, void (*f)(void*, long), void* with) {
-#pragma omp parallel for schedule(dynamic, 1)
+SX_OUT void run_blocks(long count, int threads, void (*f)(void*, long), void* with) {
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
   for (long t = 0; t < count; ++t) f(with, t);
 }
-template <bool May, class F> SX void each_block(long count, bool threads, F f) {
+template <bool May, class F> SX void each_block(long count, long threads, F f) {
   if constexpr (May)
-    if (threads && count > 1) return run_blocks(count, [](void* with, long t) { (*(F*)with)(t); }, &f);
+    if (threads > 1 && count > 1) return run_blocks(count, (int)threads, [](void* with, long t) { (*(F*)with)(t); }, &f);
   for (long t = 0; t < count; ++t) f(t);
 }
-template <class M, class N, class K> SX long workers(bool parallel, long m, long n, long k, long limit) {
-#ifdef _OPENMP
+template <class M, class N, class K> SX long workers(const room& memory, long m, long n, long k, long limit) {
   if constexpr (may_reach<M, N, K>(1 << 18))
-    if (parallel && m * n * (k + 1) >= limit) return omp_get_max_threads();
-#endif
+    if (m * n * (k + 1) >= limit) return memory.threads;
   return 1;
 }
 
@@ -279,13 +382,13 @@ template <class M, class N, class K> SX long workers(bool parallel, long m, long
 template <bool ByRow, class S, class X, class D, class E>
 SX void vector_product(long count, long k, const S* x, long x_step, const S* across, X step, D deep, E& epi, long threads) {
   constexpr long chunk = 16 * SINTER_W;
-  each_block<may_reach<typename E::rows, typename E::columns, typename E::depth>(1 << 18)>((count + chunk - 1) / chunk, threads > 1, [&](long t) {
+  each_block<may_reach<typename E::rows, typename E::columns, typename E::depth>(1 << 18)>((count + chunk - 1) / chunk, threads, [&](long t) {
     alignas(64) S c[chunk];
     const long j0 = t * chunk, n = count - j0 < chunk ? count - j0 : chunk;
-    if constexpr (X::may_be_1 && !D::may_be_1) row_product(n, k, x, x_step, across + j0, deep.step, c);
-    else if constexpr (!X::may_be_1) dots(n, k, x, across + j0 * step.step, step.step, c);
-    else if (step.step == 1) row_product(n, k, x, x_step, across + j0, deep.step, c);
-    else dots(n, k, x, across + j0 * step.step, step.step, c);
+    if constexpr (X::may_be_1 && !D::may_be_1) row_products<S, 1, 8>(1, n, k, x, 0, x_step, across + j0, deep.step, c, 0);
+    else if constexpr (!X::may_be_1) dots<S, 1>(1, n, k, x, 0, across + j0 * step.step, step.step, c, 0);
+    else if (step.step == 1) row_products<S, 1, 8>(1, n, k, x, 0, x_step, across + j0, deep.step, c, 0);
+    else dots<S, 1>(1, n, k, x, 0, across + j0 * step.step, step.step, c, 0);
     for (long j = 0; j < n; j += SINTER_W) {
       const int lanes = n - j < SINTER_W ? n - j : SINTER_W;
       if constexpr (ByRow) epi.f(0, j0 + j, load(c + j), lanes);
@@ -295,19 +398,29 @@ SX void vector_product(long count, long k, const S* x, long x_step, const S* acr
   });
 }
 
-// Element by element, when there is no memory to pack into.
-template <class S, class A, class B, class F> __attribute__((cold)) SX_OUT void unpacked(long m, long n, long k, A a, B b, F& f) {
-  for (long i = 0; i < m; ++i)
-    for (long j = 0; j < n; j += SINTER_W) {
-      S sum[SINTER_W]{};
-      const int lanes = n - j < SINTER_W ? n - j : SINTER_W;
-      for (long d = 0; d < k; ++d)
-        for (int l = 0; l < lanes; ++l) sum[l] += (S)(load1(a.p + a.row(i) + a.column(d)) * load1(b.p + b.row(d) + b.column(j + l)));
-      f(i, j, load(sum), lanes);
-    }
+// A few rows of a, contiguous, with b, contiguous along n or along k: nothing is worth being packed.
+constexpr long few_rows = 8, few_wide_rows = 4;
+template <class S, class A, class B, class E> SX void few_row_product(long m, long n, long k, A a, B b, E& epi, long threads) {
+  constexpr long chunk = 8 * SINTER_W;
+  constexpr bool wide = blocks<S>::registers == 32 && blocks<S>::each == 1;
+  each_block<may_reach<typename E::rows, typename E::columns, typename E::depth>(1 << 18)>((n + chunk - 1) / chunk, threads, [&](long t) {
+    alignas(64) S c[few_rows * chunk];
+    const long j0 = t * chunk, columns = n - j0 < chunk ? n - j0 : chunk;
+    if constexpr (!__is_same(decltype(B::column), along<1>))
+      if (b.column.step != 1) {
+        if (m <= 2) dots<S, 2>(m, columns, k, a.p, a.row.step, b.p + j0 * b.column.step, b.column.step, c, chunk);
+        else dots<S, 4>(m, columns, k, a.p, a.row.step, b.p + j0 * b.column.step, b.column.step, c, chunk);
+      }
+    if constexpr (decltype(B::column)::may_be_1)
+      if (b.column.step == 1) {
+        if (m <= 2) row_products<S, 2, (wide ? 8 : 4)>(m, columns, k, a.p, a.row.step, a.column.step, b.p + j0, b.row.step, c, chunk);
+        else row_products<S, 4, (wide ? 4 : 2)>(m, columns, k, a.p, a.row.step, a.column.step, b.p + j0, b.row.step, c, chunk);
+      }
+    finish(epi, c, chunk, 0, j0, m, columns);
+  });
 }
 
-template <class S, class M, class N, class K, class A, class B, class F> static void gemm(M m_, N n_, K k_, A a, B b, F f, bool parallel) {
+template <class S, bool Streams = false, class M, class N, class K, class A, class B, class F> static void gemm(M m_, N n_, K k_, A a, B b, F f, room memory) {
   typedef blocks<S> Z;
   const long m = m_, n = n_, k = k_;
   constexpr bool a_plain = plain<S, A>, b_plain = plain<S, B>;
@@ -315,75 +428,59 @@ template <class S, class M, class N, class K, class A, class B, class F> static 
   typedef decltype(A::column) AC;
   typedef decltype(B::row) BR;
   typedef decltype(B::column) BC;
-  epilogue<M, N, K, F> epi{f};
+  epilogue<M, N, K, Streams, F> epi{f};
   if (m <= 0 || n <= 0) return;
   if constexpr (a_plain && b_plain && least<M> == 1 && most<M> == 1 && (BC::may_be_1 || (BR::may_be_1 && AC::may_be_1)))
     if (b.column.step == 1 || (b.row.step == 1 && a.column.step == 1))
-      return vector_product<true>(n, k, a.p, a.column.step, b.p, b.column, b.row, epi, workers<M, N, K>(parallel, m, n, k, 1 << 18));
+      return vector_product<true>(n, k, a.p, a.column.step, b.p, b.column, b.row, epi, workers<M, N, K>(memory, m, n, k, 1 << 18));
   if constexpr (a_plain && b_plain && least<N> == 1 && most<N> == 1 && (AR::may_be_1 || (AC::may_be_1 && BR::may_be_1)))
     if (a.row.step == 1 || (a.column.step == 1 && b.row.step == 1))
-      return vector_product<false>(m, k, b.p, b.row.step, a.p, a.row, a.column, epi, workers<M, N, K>(parallel, m, n, k, 1 << 18));
+      return vector_product<false>(m, k, b.p, b.row.step, a.p, a.row, a.column, epi, workers<M, N, K>(memory, m, n, k, 1 << 18));
+  if constexpr (a_plain && b_plain && least<M> <= (__is_same(BC, along<1>) ? few_wide_rows : few_rows) && (BC::may_be_1 || (AC::may_be_1 && BR::may_be_1)) && may_reach<M, N, K>(1 << 15))
+    if (m * n * k >= 1 << 15 && ((m <= few_wide_rows && b.column.step == 1) || (m <= few_rows && b.column.step != 1 && a.column.step == 1 && b.row.step == 1)))
+      return few_row_product<S>(m, n, k, a, b, epi, workers<M, N, K>(memory, m, n, k, 1 << 18));
 
   constexpr bool may_pack_a = !a_plain || (most<N> > 4 * Z::NR && may_reach<M, fixed<1>, K>(4097));
   constexpr bool may_pack_b = !b_plain || !__is_same(BC, along<1>) || (most<M> > 8 * Z::MR && may_reach<N, fixed<1>, K>(65537));
-  constexpr bool may_pack_edge = may_pack_b || least<N> != most<N> || least<N> % SINTER_W != 0;
   constexpr bool may_thread = may_reach<M, N, K>(1 << 22);
-  const long threads = workers<M, N, K>(parallel, m, n, k, 1 << 22);
-  operands<S> g{m, n, k};
-  g.a_packed = may_pack_a && (!a_plain || (n > 4 * Z::NR && m * k > 4096));
-  g.b_packed = may_pack_b && (!b_plain || b.column.step != 1 || (m > 8 * Z::MR && n * k > 65536));
-  const long edge = n % Z::NR, edge_width = (edge + SINTER_W - 1) / SINTER_W * SINTER_W, columns = n - edge;
-  if constexpr (a_plain) g.a = a.p, g.a_row = a.row.step, g.a_step = a.column.step;
-  if constexpr (b_plain) g.b = b.p, g.b_step = b.row.step, g.edge = b.p + columns, g.edge_step = b.row.step;
-  char* scratch = nullptr;
-  constexpr bool may_sum = most<K> > Z::KC;
-  if constexpr (may_pack_a || may_pack_edge || may_sum) {
-    const long a_panels = (m + Z::MR - 1) / Z::MR, b_panels = columns / Z::NR;
-    const bool edge_packed = edge != 0 && (g.b_packed || edge != edge_width);
-    const long a_size = g.a_packed ? a_panels * Z::MR * k : 0, b_size = g.b_packed ? columns * k : 0, edge_size = edge_packed ? edge_width * k : 0;
-    const long sum_size = may_sum && k > Z::KC ? threads * Z::MC * Z::NC : 0;
-    if (sum_size + a_size + b_size + edge_size > 0) {
-      scratch = (char*)__builtin_malloc((sum_size + a_size + b_size + edge_size) * sizeof(S) + 64);
-      if (!scratch) return unpacked<S>(m, n, k, a, b, f);
-      g.sums = (S*)(((unsigned long)scratch + 63) & ~63ul);
-      S *const pb = g.sums + sum_size, *const pe = pb + b_size, *const pa = pe + edge_size;
-      if (g.a_packed) g.a = pa, g.a_step = Z::MR;
-      if (g.b_packed) g.b = pb, g.b_step = Z::NR;
-      if (edge_packed) g.edge = pe, g.edge_step = edge_width;
-      // Blocks of work: 8 panels of a, 2 panels of b, the last one perhaps narrower.
-      const long ta = g.a_packed ? (a_panels + 7) / 8 : 0, pack_to = columns + (edge_packed ? edge : 0), pack_from = g.b_packed ? 0 : columns;
-      each_block<may_thread>(ta + (pack_to - pack_from + 2 * Z::NR - 1) / (2 * Z::NR), threads > 1, [&](long t) {
-        if constexpr (may_pack_a)
-          if (t < ta) {
-            for (long i = 8 * t * Z::MR; i < m && i < 8 * (t + 1) * Z::MR; i += Z::MR) pack(pa + i * k, a.p, a.row, a.column, i, m - i < Z::MR ? m - i : Z::MR, Z::MR, k);
-            return;
-          }
-        if constexpr (may_pack_edge) {
-          const long j0 = pack_from + (t - ta) * 2 * Z::NR;
-          for (long j = j0; j < pack_to && j < j0 + 2 * Z::NR; j += Z::NR) {
-            const bool whole = j < columns;
-            pack(whole ? pb + j * k : pe, b.p, b.column, b.row, j, whole ? Z::NR : edge, whole ? Z::NR : edge_width, k);
-          }
-        }
-      });
-    }
-  }
+  const long threads = workers<M, N, K>(memory, m, n, k, 1 << 22);
+  operands<S, A, B> g{m, n, k, a, b, nullptr, nullptr};
+  g.packs_a = may_pack_a && (!a_plain || (n > 4 * Z::NR && m * k > 4096));
+  g.packs_b = may_pack_b && (!b_plain || b.column.step != 1 || (m > 8 * Z::MR && n * k > 65536));
+  g.memory = memory;
 
   // Tiles shrink until every worker has a few; sums do not depend on their size.
   long mc = Z::MC, nc = Z::NC;
   auto count = [&] { return ((m + mc - 1) / mc) * ((n + nc - 1) / nc); };
   if constexpr (may_thread)
     while (threads > 1 && count() < 3 * threads && (nc > Z::NR || mc > Z::MR)) {
-      if (nc > Z::NR) nc /= 2;
-      else mc /= 2;
+      if (nc > 4 * Z::NR || (mc == Z::MR && nc > Z::NR)) nc /= 2;
+      else mc = rounded_up(mc / 2, Z::MR);
     }
+  // What several tiles read is packed once, if it is small.
+  const long a_size = rounded_up(m, Z::MR) * k, b_size = rounded_up(n, SINTER_W) * k;
+  const bool whole_a = may_pack_a && g.packs_a && memory.whole && n > nc && a_size <= Z::most_whole, whole_b = may_pack_b && g.packs_b && memory.whole && m > mc && b_size <= Z::most_whole;
+  if (whole_a || whole_b) {
+    S *const pa = (S*)memory.whole, *const pb = pa + (whole_a ? rounded_up(a_size, 64) : 0);
+    const long a_panels = whole_a ? (m + Z::MR - 1) / Z::MR : 0, ta = (a_panels + 7) / 8, b_panels = whole_b ? (n + Z::NR - 1) / Z::NR : 0;
+    each_block<may_thread>(ta + (b_panels + 1) / 2, threads, [&](long t) {
+      if (t < ta)
+        for (long i = 8 * t * Z::MR; i < m && i < 8 * (t + 1) * Z::MR; i += Z::MR) pack(pa + i * k, a.p, a.row, a.column, i, m - i < Z::MR ? m - i : Z::MR, Z::MR, 0, k);
+      else
+        for (long j = (t - ta) * 2 * Z::NR; j < n && j < (t - ta + 1) * 2 * Z::NR; j += Z::NR) {
+          const long columns = n - j < Z::NR ? n - j : Z::NR;
+          pack(pb + j * k, b.p, b.column, b.row, j, columns, rounded_up(columns, SINTER_W), 0, k);
+        }
+    });
+    if (whole_a) g.whole_a = pa, g.packs_a = false;
+    if (whole_b) g.whole_b = pb, g.packs_b = false;
+  }
   g.threads = may_thread && threads > 1 && count() > 1;  // as each_block has it
   const long down = (m + mc - 1) / mc;
-  each_block<may_thread>(count(), threads > 1, [&](long t) {
+  each_block<may_thread>(count(), threads, [&](long t) {
     const long i = t % down * mc, j = t / down * nc;
     tile(g, i, i + mc < m ? i + mc : m, j, j + nc < n ? j + nc : n, epi);
   });
-  if constexpr (may_pack_a || may_pack_edge || may_sum) __builtin_free(scratch);
 }
 }  // namespace sx
 )prelude";
