@@ -93,7 +93,7 @@ class recomputed {
   bool walk(node_id id) {
     const ir::node& v = g_[id];
     const auto maps = std::exchange(reads_[id].maps, {});
-    if (ir::is_pointwise(v.code) || v.code == ir::op::gather)
+    if (ir::is_pointwise(v.code) || v.code == ir::op::gather || lowering_of(v.code).part)
       if (!count(id, static_cast<std::int64_t>(maps.size()))) return false;
     for (const auto& m : maps) {
       if (!ir::is_pointwise(v.code)) view(id, m);
@@ -114,6 +114,10 @@ class recomputed {
   void view(node_id id, const index_map& m) {
     const ir::node& v = g_[id];
     if (v.code == ir::op::reshape) return read(v.in[0], id, reshaped(v, m));
+    if (const auto part = lowering_of(v.code).part) {
+      for (std::size_t k = 0; k < v.in.size(); ++k) read(v.in[k], id, {m.base, part(g_, id, k, m.at, axes_of(m))});
+      return;
+    }
     if (const auto through = lowering_of(v.code).through)
       return read(v.in[0], id, {m.base, through(views_, id, m.at, bases_[m.base])});
     if (v.code != ir::op::gather) return;

@@ -55,6 +55,19 @@ SINTER_API int position(kernel& k, const affine& at) {
   return add(k, std::move(i));
 }
 
+/// Where all of `ranges` hold, for an op that is `code`; known is what is there already.
+SINTER_API int inside(kernel& k, ir::op code, const series<range>& ranges) {
+  instruction i;
+  i.kind = kind::inside;
+  i.code = code;
+  i.type = dtype::b8;
+  i.ranges = ranges;
+  for (const auto& r : ranges) i.axes |= axes_of(k, r.at);
+  for (std::size_t at = 0; at < k.body.size(); ++at)
+    if (k.body[at].kind == kind::inside && k.body[at].ranges == ranges) return static_cast<int>(at);
+  return add(k, std::move(i));
+}
+
 /// The coordinate that instruction `index` tells, of `rank` axes.
 inline affine indirect(kernel& k, int index, std::size_t rank) {
   affine c = constant_coordinate(0, rank);

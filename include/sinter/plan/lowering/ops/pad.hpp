@@ -1,11 +1,11 @@
-// plan/lowering/ops/pad.hpp: stores into regions of one buffer.
+// plan/lowering/ops/pad.hpp: a read within a range, else the literal; in memory, stores into regions of one buffer.
 #pragma once
 
 #include "op.hpp"
 
 namespace sinter::engine::plan::ops {
 
-struct pad_op : in_memory {
+struct pad_op : inlined<pad_op> {
   /// The operand in the middle, and two slabs a dimension that cover the rest without overlap.
   static void roots(const ir::graph& g, node_id id, series<root>& out) {
     const ir::node& v = g[id];
@@ -34,6 +34,23 @@ struct pad_op : in_memory {
         out.push_back(std::move(slab));
       }
     out.push_back(std::move(middle));
+  }
+  static coordinates part(const ir::graph& g, node_id id, std::size_t, const coordinates& at, std::size_t axes) {
+    coordinates below = at;
+    for (std::size_t d = 0; d < at.size(); ++d)
+      below[d] = below[d] + constant_coordinate(dim(0) - g[id].attr.dims[d], axes);
+    return below;
+  }
+  static int value(lowering& l, node_id id, const coordinates& at) {
+    const ir::node& v = l.graph()[id];
+    const coordinates below = part(l.graph(), id, 0, at, l.n());
+    series<range> ranges;
+    for (std::size_t d = 0; d < at.size(); ++d)
+      if (!v.attr.dims[d].is(0) || !v.attr.dims[at.size() + d].is(0))
+        ranges.push_back({below[d], l.graph()[v.in[0]].extents[d]});
+    return l.where(
+        id, std::move(ranges), [&] { return l.value_at(v.in[0], below); },
+        [&] { return literal(l.code(), v.type, v.attr.literal); });
   }
 };
 
