@@ -21,6 +21,17 @@ SINTER_API int literal(kernel& k, dtype type, ir::scalar x) {
   return add(k, std::move(i));
 }
 
+/// As literal; one that is there already serves.
+SINTER_API int shared_literal(kernel& k, dtype type, ir::scalar x) {
+  for (std::size_t at = 0; at < k.body.size(); ++at) {
+    const instruction& i = k.body[at];
+    if (i.kind == kind::literal && i.axes == 0 && i.type == type && i.literal.i == x.i &&
+        std::bit_cast<std::uint64_t>(i.literal.f) == std::bit_cast<std::uint64_t>(x.f))
+      return static_cast<int>(at);
+  }
+  return literal(k, type, x);
+}
+
 /// The pointwise op `code` of args.
 SINTER_API int compute(kernel& k, ir::op code, dtype type, series<int> args) {
   instruction i;

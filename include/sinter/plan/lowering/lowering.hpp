@@ -192,9 +192,10 @@ class lowering {
     return add(k_, std::move(i));
   }
 
-  /// What `value` makes where all of `ranges` hold, for node `id`, else what `other` makes. What is read for `value` is guarded.
+  /// What `value` makes where all of `ranges` hold, for node `id`, else what `other` makes, which may be known to be 0. What is
+  /// read for `value` is guarded.
   template <class Value, class Other>
-  int where(node_id id, series<range> ranges, Value&& value, Other&& other) {
+  int where(node_id id, series<range> ranges, bool or_zero, Value&& value, Other&& other) {
     for (const auto& r : ranges)
       if (r.at.index >= 0) throw refusal{"a part of %" + std::to_string(id) + " is read at an index", id};
     erase_if(ranges, [&](const range& r) { return holds(r, axes_).value_or(false); });
@@ -211,11 +212,8 @@ class lowering {
     const int made = value();
     const auto here = std::exchange(ranges_, outside);
     guarding_ = of;
+    if (or_zero && ranges_of(k_.body[static_cast<std::size_t>(made)]) == here) return made;
     const int rest = other();
-    if (is_zero(rest) && ranges_of(k_.body[static_cast<std::size_t>(made)]) == here) {
-      if (rest + 1 == static_cast<int>(k_.body.size())) k_.body.pop_back();
-      return made;
-    }
     instruction i;
     i.kind = kind::compute;
     i.code = ir::op::select;
@@ -277,11 +275,6 @@ class lowering {
   const series<range>& ranges_of(const instruction& i) const {
     static const series<range> none;
     return is_guarded(i) ? k_.body[static_cast<std::size_t>(i.args[0])].ranges : none;
-  }
-  /// True for the literal that guarded loads are where they do not happen.
-  bool is_zero(int id) const {
-    const instruction& i = k_.body[static_cast<std::size_t>(id)];
-    return i.kind == kind::literal && std::bit_cast<std::uint64_t>(i.literal.f) == 0 && i.literal.i == 0;
   }
   /// Seven positions of eight, as the hints say.
   bool is_mostly(const range& r) const {

@@ -35,8 +35,8 @@ struct concat_op : inlined<concat_op> {
     coordinates below = part(l.graph(), id, k, at, l.n());
     const range mine{below[axis], l.graph()[v.in[k]].extents[axis]};
     return l.where(
-        id, {mine}, [&] { return l.value_at(v.in[k], std::move(below)); },
-        [&] { return k + 1 < v.in.size() ? from(l, id, k + 1, at) : literal(l.code(), v.type, {}); });
+        id, {mine}, k + 1 == v.in.size(), [&] { return l.value_at(v.in[k], std::move(below)); },
+        [&] { return k + 1 < v.in.size() ? from(l, id, k + 1, at) : shared_literal(l.code(), v.type, {}); });
   }
 };
 

@@ -48,9 +48,10 @@ struct pad_op : inlined<pad_op> {
     for (std::size_t d = 0; d < at.size(); ++d)
       if (!v.attr.dims[d].is(0) || !v.attr.dims[at.size() + d].is(0))
         ranges.push_back({below[d], l.graph()[v.in[0]].extents[d]});
+    const bool zero = std::bit_cast<std::uint64_t>(v.attr.literal.f) == 0 && v.attr.literal.i == 0;  // not -0
     return l.where(
-        id, std::move(ranges), [&] { return l.value_at(v.in[0], below); },
-        [&] { return literal(l.code(), v.type, v.attr.literal); });
+        id, std::move(ranges), zero, [&] { return l.value_at(v.in[0], below); },
+        [&] { return shared_literal(l.code(), v.type, v.attr.literal); });
   }
 };
 
