@@ -131,7 +131,9 @@ class cuda_printer {
       value = inside(i, lane);
     } else if (i.kind == kind::load) {
       value = "load1(" + address(i.at) + ")";
-      if (is_guarded(i)) value = inside(at(i.args[0]), lane) + " ? " + value + " : " + scalar_type(i.type) + "{}";
+      if (is_guarded(i))
+        value = (knows(i.args[0]) ? name(i.args[0]) : inside(at(i.args[0]), lane)) + " ? " + value + " : " +
+                scalar_type(i.type) + "{}";
     } else {
       series<std::string> args;
       const bool narrow = !wide_ && compares_positions(k_, i);
