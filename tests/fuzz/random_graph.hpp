@@ -297,8 +297,8 @@ class random_graph : public growing_graph {
       node_id total = part_of(all, s, room);
       for (std::uint64_t more = 1 + below(4); more > 0; --more) {
         const node_id part = part_of(all, s, room);
-        const op code = sinter::is_bool(type_of(x)) ? one_of({op::eq, op::ne})
-                                                    : one_of({op::add, op::sub, op::maximum, op::mul});
+        const op code =
+            sinter::is_bool(type_of(x)) ? one_of({op::eq, op::ne}) : one_of({op::add, op::sub, op::maximum, op::mul});
         total = push(code, chance(50) ? std::vector{total, part} : std::vector{part, total});
       }
       keep(total);

@@ -65,7 +65,8 @@ auto values(I... extents) {
   unsigned seed = static_cast<unsigned>(n) + 17;
   for (std::int64_t i = 0; i < n; ++i) {
     seed = seed * 1664525u + 1013904223u;
-    v.push_back(static_cast<T>(static_cast<float>(static_cast<int>(seed >> 20) % 13 - 5) * (std::is_integral_v<T> ? 1.F : 0.25F)));
+    v.push_back(static_cast<T>(static_cast<float>(static_cast<int>(seed >> 20) % 13 - 5) *
+                               (std::is_integral_v<T> ? 1.F : 0.25F)));
   }
   return reshape(from_span(v), extents...);
 }
@@ -151,111 +152,170 @@ TEST_CASE("literals of every type, and pads on some sides alone") {
     };
   };
   everywhere("f32", 1, added(2.5F), values(6, 21));
-  everywhere("-0", 1, [&](matrix x) { return matrix(1.F / parts(x, -0.F).first); }, values(5, 40));
+  everywhere(
+      "-0", 1, [&](matrix x) { return matrix(1.F / parts(x, -0.F).first); }, values(5, 40));
   everywhere("NaN", 1, added(std::numeric_limits<float>::quiet_NaN()), values(6, 21));
   everywhere("infinity", 1, added(-std::numeric_limits<float>::infinity()), values(6, 40));
   everywhere("f64", 1, added(0.0), values<double>(5, 19));
   everywhere("f16", 1, added(f16(0.F)), values<f16>(5, 19));
   everywhere("i8", 1, added(std::int8_t(3)), values<std::int8_t>(5, 35));
   everywhere("i64", 1, added(std::int64_t(0)), values<std::int64_t>(5, 35));
-  everywhere("quotients", 1, [&](tensor<std::int32_t, 2> x) {
-    const auto [a, b] = parts(x + 100, 1);
-    return tensor<std::int32_t, 2>(a / b);
-  }, values<std::int32_t>(5, 35));
+  everywhere(
+      "quotients", 1,
+      [&](tensor<std::int32_t, 2> x) {
+        const auto [a, b] = parts(x + 100, 1);
+        return tensor<std::int32_t, 2>(a / b);
+      },
+      values<std::int32_t>(5, 35));
   for (const bool literal : {false, true})
-    everywhere("bool", 1, [&](matrix x) {
-      const auto [a, b] = parts(tensor<bool, 2>(x > 0.F), literal);
-      return tensor<bool, 2>(a == b);
-    }, values(5, 35));
+    everywhere(
+        "bool", 1,
+        [&](matrix x) {
+          const auto [a, b] = parts(tensor<bool, 2>(x > 0.F), literal);
+          return tensor<bool, 2>(a == b);
+        },
+        values(5, 35));
 }
 
 TEST_CASE("what surrounds what was computed is not computed of it") {
-  everywhere("logarithms", 1, [](matrix x) {
-    const matrix p = pad(log(abs(x) + 1.F), {{1, 1}, {2, 0}}, 4.F);
-    return matrix(slice<0>(slice<1>(p, 0, -2), 0, -2) + slice<0>(slice<1>(p, 1, -1), 2));
-  }, values(9, 44));
-  everywhere("pads of pads", 1, [](matrix x) {
-    const matrix p = pad(pad(x, {{1, 0}, {2, 2}}, 3.F) * 2.F, {{0, 1}, {1, 1}}, 5.F);
-    return matrix(slice<0>(slice<1>(p, 0, -2), 0, -1) - slice<0>(slice<1>(p, 2), 1));
-  }, values(9, 44));
-  everywhere("backwards, by twos", 1, [](matrix x) {
-    const matrix p = pad(x, {{1, 1}, {3, 3}}, 3.F);
-    return matrix(flip(slice<1>(p, 0, to_end, 2), axis<1>) + slice<1>(p, 0, to_end, 2));
-  }, values(9, 44));
-  everywhere("turned", 0, [](matrix x) {
-    const matrix p = pad(x, {{1, 1}, {1, 1}}, 3.F);
-    return matrix(x + transpose(slice<0>(slice<1>(p, 0, -2), 2)));
-  }, values(40, 40));
+  everywhere(
+      "logarithms", 1,
+      [](matrix x) {
+        const matrix p = pad(log(abs(x) + 1.F), {{1, 1}, {2, 0}}, 4.F);
+        return matrix(slice<0>(slice<1>(p, 0, -2), 0, -2) + slice<0>(slice<1>(p, 1, -1), 2));
+      },
+      values(9, 44));
+  everywhere(
+      "pads of pads", 1,
+      [](matrix x) {
+        const matrix p = pad(pad(x, {{1, 0}, {2, 2}}, 3.F) * 2.F, {{0, 1}, {1, 1}}, 5.F);
+        return matrix(slice<0>(slice<1>(p, 0, -2), 0, -1) - slice<0>(slice<1>(p, 2), 1));
+      },
+      values(9, 44));
+  everywhere(
+      "backwards, by twos", 1,
+      [](matrix x) {
+        const matrix p = pad(x, {{1, 1}, {3, 3}}, 3.F);
+        return matrix(flip(slice<1>(p, 0, to_end, 2), axis<1>) + slice<1>(p, 0, to_end, 2));
+      },
+      values(9, 44));
+  everywhere(
+      "turned", 0,
+      [](matrix x) {
+        const matrix p = pad(x, {{1, 1}, {1, 1}}, 3.F);
+        return matrix(x + transpose(slice<0>(slice<1>(p, 0, -2), 2)));
+      },
+      values(40, 40));
 }
 
 TEST_CASE("joined operands are read where they are wanted") {
-  everywhere("rotated halves", 1, [](matrix x, matrix c, matrix s) {
-    const auto half = x.size(1) / 2;
-    const matrix turned = concat<1>(matrix(-slice<1>(x, half)), matrix(slice<1>(x, 0, half)));
-    return matrix(x * c + turned * s);
-  }, values(11, 64), values(11, 64), values(11, 64));
-  everywhere("along rows", 1, [](matrix x, matrix y) {
-    const matrix all = concat<0>(x, matrix(y * 2.F), x);
-    return matrix(slice<0>(all, 1) - slice<0>(all, 0, -1));
-  }, values(5, 23), values(3, 23));
-  everywhere("along columns", 1, [](matrix x, matrix y) {
-    const matrix all = concat<1>(y, x, matrix(y + 1.F), x);
-    return matrix(exp(slice<1>(all, 0, -3)) - slice<1>(all, 3));
-  }, values(5, 23), values(5, 4));
-  everywhere("six of them", 0, [](matrix x, matrix y) {
-    const matrix all = concat<1>(y, x, y, x, y, y);
-    return matrix(slice<1>(all, 1) - slice<1>(all, 0, -1));
-  }, values(5, 23), values(5, 4));
-  everywhere("one of nothing", 0, [](matrix x, matrix y) {
-    const matrix all = concat<1>(x, y);
-    return matrix(slice<1>(all, 1) - slice<1>(all, 0, -1));
-  }, values(5, 23), matrix(zeros<float>(5, 0)));
+  everywhere(
+      "rotated halves", 1,
+      [](matrix x, matrix c, matrix s) {
+        const auto half = x.size(1) / 2;
+        const matrix turned = concat<1>(matrix(-slice<1>(x, half)), matrix(slice<1>(x, 0, half)));
+        return matrix(x * c + turned * s);
+      },
+      values(11, 64), values(11, 64), values(11, 64));
+  everywhere(
+      "along rows", 1,
+      [](matrix x, matrix y) {
+        const matrix all = concat<0>(x, matrix(y * 2.F), x);
+        return matrix(slice<0>(all, 1) - slice<0>(all, 0, -1));
+      },
+      values(5, 23), values(3, 23));
+  everywhere(
+      "along columns", 1,
+      [](matrix x, matrix y) {
+        const matrix all = concat<1>(y, x, matrix(y + 1.F), x);
+        return matrix(exp(slice<1>(all, 0, -3)) - slice<1>(all, 3));
+      },
+      values(5, 23), values(5, 4));
+  everywhere(
+      "six of them", 0,
+      [](matrix x, matrix y) {
+        const matrix all = concat<1>(y, x, y, x, y, y);
+        return matrix(slice<1>(all, 1) - slice<1>(all, 0, -1));
+      },
+      values(5, 23), values(5, 4));
+  everywhere(
+      "one of nothing", 0,
+      [](matrix x, matrix y) {
+        const matrix all = concat<1>(x, y);
+        return matrix(slice<1>(all, 1) - slice<1>(all, 0, -1));
+      },
+      values(5, 23), matrix(zeros<float>(5, 0)));
 }
 
 TEST_CASE("kernels of every kind read padded and joined operands") {
   const auto padded = [](const matrix& x) { return pad(x, {{1, 2}, {2, 1}}, 0.5F); };
   const auto x = values(21, 45);
-  everywhere("softmax of rows", 0, [&](matrix x) { return softmax(padded(x)); }, x);
-  everywhere("softmax of columns", 0, [&](matrix x) { return softmax<0>(padded(x)); }, x);
-  everywhere("sums of rows", 1, [&](matrix x) { return sum(padded(x) * padded(x), axis<1>); }, x);
-  everywhere("sums of columns", 1, [&](matrix x) { return sum(exp(padded(x)), axis<0>); }, values(300, 45));
-  everywhere("sum", 1, [&](matrix x) { return sum(padded(x)); }, values(300, 345));
-  everywhere("short rows", 0, [&](matrix x) { return sum(padded(x), axis<1>); }, values(500, 3));
-  everywhere("extremes", 0, [&](matrix x) { return argmax(padded(x), axis<1>); }, x);
-  everywhere("extremes of columns", 0, [&](matrix x) { return argmax(padded(x), axis<0>); }, x);
-  everywhere("running sums", 0, [&](matrix x) { return cumsum(padded(x)); }, x);
-  everywhere("running sums of columns", 0, [&](matrix x) { return cumsum<0>(padded(x)); }, x);
-  everywhere("product", 0, [&](matrix x) { return matmul(padded(x), transpose(padded(x))); }, x);
-  everywhere("behind a product", 0, [&](matrix x) {
-    return matmul(x, transpose(x)) + slice<1>(pad(x, {{0, 0}, {1, 2}}, 2.F), 0, 21);
-  }, x);
-  everywhere("picked", 0, [&](matrix x) {
-    return take(padded(x), tensor<std::int64_t, 1>(from_span(std::vector<std::int64_t>{0, 23, 5, 1, 22})));
-  }, x);
-  everywhere("layer_norm", 0, [&](matrix x) { return layer_norm(concat<1>(x, matrix(x * 2.F)), ones<float>(90), zeros<float>(90)); }, x);
+  everywhere(
+      "softmax of rows", 0, [&](matrix x) { return softmax(padded(x)); }, x);
+  everywhere(
+      "softmax of columns", 0, [&](matrix x) { return softmax<0>(padded(x)); }, x);
+  everywhere(
+      "sums of rows", 1, [&](matrix x) { return sum(padded(x) * padded(x), axis<1>); }, x);
+  everywhere(
+      "sums of columns", 1, [&](matrix x) { return sum(exp(padded(x)), axis<0>); }, values(300, 45));
+  everywhere(
+      "sum", 1, [&](matrix x) { return sum(padded(x)); }, values(300, 345));
+  everywhere(
+      "short rows", 0, [&](matrix x) { return sum(padded(x), axis<1>); }, values(500, 3));
+  everywhere(
+      "extremes", 0, [&](matrix x) { return argmax(padded(x), axis<1>); }, x);
+  everywhere(
+      "extremes of columns", 0, [&](matrix x) { return argmax(padded(x), axis<0>); }, x);
+  everywhere(
+      "running sums", 0, [&](matrix x) { return cumsum(padded(x)); }, x);
+  everywhere(
+      "running sums of columns", 0, [&](matrix x) { return cumsum<0>(padded(x)); }, x);
+  everywhere(
+      "product", 0, [&](matrix x) { return matmul(padded(x), transpose(padded(x))); }, x);
+  everywhere(
+      "behind a product", 0,
+      [&](matrix x) {
+        return matmul(x, transpose(x)) + slice<1>(pad(x, {{0, 0}, {1, 2}}, 2.F), 0, 21);
+      },
+      x);
+  everywhere(
+      "picked", 0,
+      [&](matrix x) {
+        return take(padded(x), tensor<std::int64_t, 1>(from_span(std::vector<std::int64_t>{0, 23, 5, 1, 22})));
+      },
+      x);
+  everywhere(
+      "layer_norm", 0,
+      [&](matrix x) { return layer_norm(concat<1>(x, matrix(x * 2.F)), ones<float>(90), zeros<float>(90)); }, x);
 }
 
 TEST_CASE("gradients of pads and joins are parts, of parts pads, in one kernel") {
-  everywhere("blurs", 0, [](matrix x) {
-    return grad([](const matrix& x) {
-      const matrix p = pad(x, {{1, 1}, {1, 1}}, 1.F);
-      const auto at = [&](int i, int j) { return slice<1>(slice<0>(p, i, x.size(0) + i), j, x.size(1) + j); };
-      return sum(tanh(at(0, 0) * 0.5F + at(1, 2) - at(2, 1) * at(1, 1)));
-    })(x);
-  }, values(13, 29));
-  everywhere("parts", 1, [](matrix x) {
-    return grad([](const matrix& x) {
-      const auto a = slice<1>(x, 0, 16), b = slice<1>(x, 16, 32), c = slice<1>(x, 32);
-      return sum(a * b * c);
-    })(x);
-  }, values(13, 48));
+  everywhere(
+      "blurs", 0,
+      [](matrix x) {
+        return grad([](const matrix& x) {
+          const matrix p = pad(x, {{1, 1}, {1, 1}}, 1.F);
+          const auto at = [&](int i, int j) { return slice<1>(slice<0>(p, i, x.size(0) + i), j, x.size(1) + j); };
+          return sum(tanh(at(0, 0) * 0.5F + at(1, 2) - at(2, 1) * at(1, 1)));
+        })(x);
+      },
+      values(13, 29));
+  everywhere(
+      "parts", 1,
+      [](matrix x) {
+        return grad([](const matrix& x) {
+          const auto a = slice<1>(x, 0, 16), b = slice<1>(x, 16, 32), c = slice<1>(x, 32);
+          return sum(a * b * c);
+        })(x);
+      },
+      values(13, 48));
 }
 
 TEST_CASE("memory outside of an operand is not read") {
   // Operands end, and begin, where pages do that nobody may read.
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  auto* const pages = static_cast<char*>(
-      mmap(nullptr, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  auto* const pages =
+      static_cast<char*>(mmap(nullptr, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   REQUIRE(pages != MAP_FAILED);
   REQUIRE(mprotect(pages, page, PROT_NONE) == 0);
   REQUIRE(mprotect(pages + 2 * page, page, PROT_NONE) == 0);
@@ -272,11 +332,15 @@ TEST_CASE("memory outside of an operand is not read") {
       const matrix inside = values(n, std::int64_t{21});
       std::memcpy(data, inside.data(), bytes);
       const auto x = from_external(data, {n, std::int64_t{21}}, [](float*) {});
-      same(f(x), compile([](matrix x) {
-             const matrix p = pad(x, {{3, 3}, {5, 5}}, 2.F);
-             return matrix(slice<0>(slice<1>(p, 0, -10), 0, -6) + slice<0>(slice<1>(p, 10), 6) +
-                           slice<0>(slice<1>(p, 5, -5), 3, -3));
-           }, {.backend = "reference"})(inside), 1e-6);
+      same(f(x),
+           compile(
+               [](matrix x) {
+                 const matrix p = pad(x, {{3, 3}, {5, 5}}, 2.F);
+                 return matrix(slice<0>(slice<1>(p, 0, -10), 0, -6) + slice<0>(slice<1>(p, 10), 6) +
+                               slice<0>(slice<1>(p, 5, -5), 3, -3));
+               },
+               {.backend = "reference"})(inside),
+           1e-6);
       same(columns(x), sum(pad(inside, {{3, 3}, {5, 5}}, 2.F), axis<0>), 1e-6);
     }
   munmap(pages, 3 * page);

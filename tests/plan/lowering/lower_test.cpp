@@ -186,8 +186,7 @@ TEST_CASE("iota is the position, pads and joins are stored at an offset") {
 /// "0 <= i0 + -1 < 3, …" of a guard.
 std::string text(const instruction& guard) {
   std::string out;
-  for (const auto& r : guard.ranges)
-    out += (out.empty() ? "0 <= " : ", 0 <= ") + text(r.at) + " < " + r.extent.text();
+  for (const auto& r : guard.ranges) out += (out.empty() ? "0 <= " : ", 0 <= ") + text(r.at) + " < " + r.extent.text();
   return out;
 }
 

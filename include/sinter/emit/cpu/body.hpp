@@ -156,7 +156,7 @@ class body_printer {
   }
 
   std::string compute(const instruction& i, bool vector) const {
-    if (i.code == ir::op::select && at(i.args[0]).kind == kind::inside && (guards_ != guards::lanes || !vector)) {
+    if (i.args.size() == 3 && at(i.args[0]).kind == kind::inside && (guards_ != guards::lanes || !vector)) {
       const std::string when = operand(i.args[0], false), made = operand(i.args[1], vector);
       return when == "true" ? made : when + " ? " + made + " : " + operand(i.args[2], vector);
     }

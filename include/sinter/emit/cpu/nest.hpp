@@ -334,7 +334,8 @@ class nest_printer {
     out_.block("for (int piece = 0; piece + 1 < cut.count; ++piece)", [&] {
       out_.line("const long first = cut.at[piece], end = cut.at[piece + 1];");
       for (int id : guards_)
-        if (body_.is_vector(id)) out_.line("const bool " + body_.name(id) + " = " + body_.inside(at(id), "first") + ";");
+        if (body_.is_vector(id))
+          out_.line("const bool " + body_.name(id) + " = " + body_.inside(at(id), "first") + ";");
       out_.block("for (long " + v + " = first; " + v + " < end;)", [&] {
         if (!length || *length >= 4)
           out_.block("if (" + v + "%SINTER_W == 0)", [&] {
@@ -343,7 +344,8 @@ class nest_printer {
             else if (rarely) out_.block("else", [&] { loop(body_printer::guards::cut); });
             out_.line("if (" + v + " == end) break;");
           });
-        out_.line("const long room = SINTER_W - " + v + "%SINTER_W, n = end - " + v + " < room ? end - " + v + " : room;");
+        out_.line("const long room = SINTER_W - " + v + "%SINTER_W, n = end - " + v + " < room ? end - " + v +
+                  " : room;");
         body_.print_guards(body_printer::guards::cut);
         inside(true);
         out_.line(v + " += n;");

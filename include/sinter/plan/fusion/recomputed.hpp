@@ -157,7 +157,8 @@ class recomputed {
     for (node_id at = id;;) {
       const reads& x = reads_[at];
       const op_lowering& by = lowering_of(g_[x.by].code);
-      const bool pointwise = ir::is_pointwise(g_[x.by].code), moves = by.through || (by.part && g_[x.by].in.size() == 1);
+      const bool pointwise = ir::is_pointwise(g_[x.by].code),
+                 moves = by.through || (by.part && g_[x.by].in.size() == 1);
       if (x.by_several || !(pointwise || moves) || reads_[x.by].many != x.many || elements(x.by) > most) return id;
       at = x.by;
       if (pointwise) id = at;

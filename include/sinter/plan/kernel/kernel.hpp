@@ -55,10 +55,10 @@ struct range {
 };
 
 enum class kind : std::uint8_t {
-  literal,     ///< instruction::literal
-  position,    ///< the affine `at.at` itself, as an i64
-  inside,      ///< a bool: all of `ranges` hold
-  load,        ///< memory at `at`; guarded, if there is an args[0]: where that is false nothing is read, and the value is 0
+  literal,   ///< instruction::literal
+  position,  ///< the affine `at.at` itself, as an i64
+  inside,    ///< a bool: all of `ranges` hold
+  load,  ///< memory at `at`; guarded, if there is an args[0]: where that is false nothing is read, and the value is 0
   compute,     ///< the pointwise op `code` of args
   reduce,      ///< `code` over args[0] along `over`
   arg_reduce,  ///< index along `over` of the first extreme (code maximum or minimum) of args[0]
@@ -181,7 +181,8 @@ inline bool is_guarded(const instruction& i) { return i.kind == kind::load && !i
 
 /// True for a condition that holds at most positions.
 inline bool is_mostly(const instruction& i) {
-  return i.kind == kind::inside && std::all_of(i.ranges.begin(), i.ranges.end(), [](const range& r) { return r.mostly; });
+  return i.kind == kind::inside &&
+         std::all_of(i.ranges.begin(), i.ranges.end(), [](const range& r) { return r.mostly; });
 }
 
 inline bool is_reduction(const instruction& i) { return i.kind == kind::reduce || i.kind == kind::arg_reduce; }

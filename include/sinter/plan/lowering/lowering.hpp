@@ -126,7 +126,8 @@ class lowering {
       for (const auto& x : known->second)
         if (x.at == at && holds_here(x.ranges)) return x.value;
     const int value = memory_.stored[id] && !has_nothing(id) ? load(id, at) : computed(id, at);
-    memo_[id].push_back({std::move(at), value, ranges_});  // behind what it is computed from, so at the map's end mostly
+    memo_[id].push_back(
+        {std::move(at), value, ranges_});  // behind what it is computed from, so at the map's end mostly
     return value;
   }
 
@@ -267,9 +268,8 @@ class lowering {
 
   /// True when ranges hold wherever what is being computed is read.
   bool holds_here(const series<range>& ranges) const {
-    return std::all_of(ranges.begin(), ranges.end(), [&](const range& r) {
-      return std::find(ranges_.begin(), ranges_.end(), r) != ranges_.end();
-    });
+    return std::all_of(ranges.begin(), ranges.end(),
+                       [&](const range& r) { return std::find(ranges_.begin(), ranges_.end(), r) != ranges_.end(); });
   }
   /// Where a load happens; nothing: everywhere.
   const series<range>& ranges_of(const instruction& i) const {
@@ -347,8 +347,8 @@ class lowering {
   sorted_set<node_id> targets_;
   sorted_map<node_id, std::pair<coordinates, int>> placed_;  ///< roots of this kernel: where and what
   sorted_map<node_id, series<known_value>> memo_;
-  series<range> ranges_;                     ///< hold wherever what is being computed is read
-  ir::op guarding_ = ir::op::pad;            ///< the op of the last of them
+  series<range> ranges_;              ///< hold wherever what is being computed is read
+  ir::op guarding_ = ir::op::pad;     ///< the op of the last of them
   series<series<std::size_t>> kept_;  ///< per placed reduction, the axes that it keeps
 };
 
