@@ -6,9 +6,13 @@
 namespace sinter::engine::plan::ops {
 
 struct pad_op : inlined<pad_op> {
-  /// The operand in the middle, and two slabs a dimension that cover the rest without overlap.
+  /// Whole where the operand is an argument. Else what computes it is left to store it in the middle, and two slabs a dimension
+  /// cover the rest without overlap.
   static void roots(const ir::graph& g, node_id id, series<root>& out) {
     const ir::node& v = g[id];
+    node_id behind = v.in[0];
+    while (ir::is_view(g[behind].code)) behind = g[behind].in[0];
+    if (g[behind].code == ir::op::input) return out.push_back(whole(g, id, id));
     const ir::shape& in = g[v.in[0]].extents;
     const std::size_t rank = in.size();
     root middle;
