@@ -62,6 +62,28 @@ void row(const char* name, double seconds, double limit, const char* what, doubl
   std::fflush(stdout);
 }
 
+/// Steps of the heat equation, and the way back.
+void stencils() {
+  const auto heat = [](tensor<float, 2> u) {
+    for (int i = 0; i < 10; ++i) {
+      const tensor<float, 2> p = pad(u, {{1, 1}, {1, 1}}), rows = slice<0>(p, 1, -1), columns = slice<1>(p, 1, -1);
+      u = u + 0.1f * (slice<0>(columns, 0, -2) + slice<0>(columns, 2) + slice<1>(rows, 0, -2) + slice<1>(rows, 2) -
+                      4.f * u);
+    }
+    return u;
+  };
+  const tensor<float, 2> plate = normal<float>(make_key(4), 1024, 1024);
+  const auto steps = compile(heat, {.name = "heat"});
+  const auto loss = [heat](tensor<float, 2> u) {
+    const tensor<float, 2> end = heat(u);
+    return sum(end * end);
+  };
+  const auto back = compile([loss](auto u) { return grad(loss)(u); }, {.name = "heat_gradient"});
+  const double plates = 10 * threaded_copy(1024 * 1024 * sizeof(float));
+  row("ten steps of a stencil of 1024 x 1024", median([&] { steps(plate); }), plates, "copy", 0);
+  row("their gradient", median([&] { back(plate); }), 2 * plates, "copy", 0);
+}
+
 void memory_bound() {
   const auto k = split(make_key(7), 8);
   const tensor<float, 2> x = normal<float>(k[0], rows, columns), r = normal<float>(k[1], rows, columns);
@@ -89,6 +111,8 @@ void memory_bound() {
   const tensor<float, 2> small = normal<float>(k[4], 1000, 512);
   row("the same of 1000 x 512", median([&] { soft_columns(small); }), threaded_copy(1000 * 512 * sizeof(float)), "copy",
       0);
+
+  stencils();
 
   const auto layer = compile(
       [](auto x, auto g, auto b, auto t) {

@@ -88,6 +88,7 @@ NAMED_OP_ROOMS = re.compile(r"^(plan|emit)/(?!prelude)")
 
 GLUE_OPS = {"identity", "cast"}  # no operation, and conversion
 GLUE_OPS |= {"add", "mul", "maximum", "minimum", "bit_or", "bit_and"}  # the combiners of reductions
+GLUE_OPS |= {"select"}  # the operand of a pad or a concatenation, or another
 
 # Rooms whose code is no part of the engine.
 IN_FRONT = {"front", "nn", "optim", "io", "dist"}

@@ -212,6 +212,24 @@ TEST_CASE("Adam steps of forty parameters are one launch of one body") {
   compare("cuda/more_updates", cuda_kernels(traced, false, true, 1000));
 }
 
+TEST_CASE("a step of the heat equation reads five places, four of them where they are inside") {
+  const auto f = [](matrix u) {
+    const matrix p = pad(u, {{1, 1}, {1, 1}}), middle = slice<0>(p, 1, -1);
+    const matrix columns = slice<1>(p, 1, -1);
+    return matrix(u + 0.1f * (slice<0>(columns, 0, -2) + slice<0>(columns, 2) + slice<1>(middle, 0, -2) +
+                              slice<1>(middle, 2) - 4.f * u));
+  };
+  golden("heat", f, m(1024, 1024));
+}
+
+TEST_CASE("halves of rows, rotated") {
+  const auto f = [](matrix x, matrix c, matrix s) {
+    const matrix turned = concat<1>(matrix(-slice<1>(x, 64)), matrix(slice<1>(x, 0, 64)));
+    return matrix(x * c + turned * s);
+  };
+  golden("rotated_halves", f, m(256, 128), m(256, 128), m(256, 128));
+}
+
 TEST_CASE("rows of a table") {
   golden(
       "embedding", [](matrix table, labels i) { return take(table, i); }, m(50, 32), labels(zeros<std::int64_t>(20)));

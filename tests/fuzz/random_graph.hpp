@@ -33,7 +33,7 @@ class random_graph : public growing_graph {
   }
 
   void step() {
-    switch (below(18)) {
+    switch (below(20)) {
       case 0:
       case 1:
       case 2:
@@ -63,6 +63,9 @@ class random_graph : public growing_graph {
       case 15:
         return scanned();
       case 16:
+      case 17:
+        return stencil();
+      case 18:
         for (int tries = 0; tries < 6 && !anything(); ++tries) {}
         return;
       default:
@@ -259,6 +262,64 @@ class random_graph : public growing_graph {
     attributes a;
     a.ints = {static_cast<std::int64_t>(axis)};
     keep(push(op::concat, in, a));
+  }
+
+  /// Several parts, as large as an operand, of what surrounds it or joins it with another, combined; of the result so again at
+  /// times.
+  void stencil() {
+    node_id x = any();
+    for (std::uint64_t n = 1 + below(3); n > 0 && rank(x) > 0; --n) {
+      const shape s = shape_of(x);
+      attributes a;
+      shape room(s.size(), 0);  // by how much a part's place may vary
+      node_id all = x;
+      if (chance(70)) {
+        shape low, high;
+        for (std::size_t d = 0; d < s.size(); ++d) {
+          low.push_back(static_cast<std::int64_t>(below(3)));
+          high.push_back(static_cast<std::int64_t>(below(3)));
+          room[d] = low[d] + high[d];
+        }
+        a.dims = low;
+        a.dims.insert(a.dims.end(), high.begin(), high.end());
+        a.literal = sinter::is_bool(type_of(x)) ? scalar{0, static_cast<std::int64_t>(below(2))}
+                                                : scalar::of(type_of(x), static_cast<double>(below(2)));
+        all = push(op::pad, {x}, a);
+      } else {
+        const auto axis = below(rank(x));
+        shape other = s;
+        if (chance(50)) other[axis] = 1 + static_cast<std::int64_t>(below(3));
+        room[axis] = other[axis];
+        a.ints = {static_cast<std::int64_t>(axis)};
+        const node_id y = chance(30) && other == s ? x : tensor(type_of(x), other);
+        all = push(op::concat, chance(50) ? std::vector{x, y} : std::vector{y, x}, a);
+      }
+      node_id total = part_of(all, s, room);
+      for (std::uint64_t more = 1 + below(4); more > 0; --more) {
+        const node_id part = part_of(all, s, room);
+        const op code =
+            sinter::is_bool(type_of(x)) ? one_of({op::eq, op::ne}) : one_of({op::add, op::sub, op::maximum, op::mul});
+        total = push(code, chance(50) ? std::vector{total, part} : std::vector{part, total});
+      }
+      keep(total);
+      x = total;
+    }
+  }
+  node_id part_of(node_id x, const shape& extents, const shape& room) {
+    attributes a;
+    shape starts;
+    for (std::size_t d = 0; d < extents.size(); ++d) {
+      const bool backwards = chance(15);
+      const auto most = room[d].number();
+      dim start = most ? dim(static_cast<std::int64_t>(below(static_cast<std::uint64_t>(*most) + 1)))
+                       : one_of({dim(0), dim(1), room[d]});
+      if (backwards && !extents[d].is(0)) start += extents[d] - dim(1);
+      a.ints.push_back(backwards ? -1 : 1);
+      a.dims.push_back(extents[d]);
+      starts.push_back(std::move(start));
+    }
+    a.dims.insert(a.dims.end(), starts.begin(), starts.end());
+    return push(op::slice, {x}, a);
   }
 
   void extreme() {

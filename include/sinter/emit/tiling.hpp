@@ -30,7 +30,7 @@ SINTER_API std::optional<tiling> find_tiling(const kernel& k, std::size_t most =
     tiling t{a, {}};
     for (int id = 0; id < static_cast<int>(k.body.size()); ++id) {
       const auto& i = k.body[static_cast<std::size_t>(id)];
-      if (i.kind != kind::load || i.at.at.index >= 0 || is_bool(i.type)) continue;
+      if (i.kind != kind::load || is_guarded(i) || i.at.at.index >= 0 || is_bool(i.type)) continue;
       const dim &along = i.at.at.stride[a], &across = i.at.at.stride[last];
       if (along.is(1) && !across.is(0) && !across.is(1) && t.loads.size() < most) t.loads.push_back(id);
     }

@@ -101,6 +101,12 @@ TEST_CASE("kernels of the benchmarks keep everything in registers") {
     graph g;
     check_compile(gpu_kernels({softmax(input(g, {rows, columns}, dtype::bf16))}), 1);
   }
+  SUBCASE("a step of a stencil") {
+    graph g;
+    const value x = input(g, {rows, columns}), p = pad(x, {1, 1}, {1, 1}, 0.5);
+    const auto at = [&](std::int64_t i, std::int64_t j) { return slice(p, {rows, columns}, {i, j}, {1, 1}); };
+    check_compile(gpu_kernels({x + (at(0, 1) + at(2, 1) + at(1, 0) + at(1, 2) - x * 4.0) * 0.1}), 1);
+  }
   SUBCASE("a product of our own") {
     graph g;
     const value a = input(g, {1024, 512}), b = input(g, {512, 2048});

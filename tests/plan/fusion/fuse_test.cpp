@@ -179,7 +179,7 @@ TEST_CASE("what a later root needs in memory, every root reads from there") {
 
 TEST_CASE("every write of a padded or joined result is somewhere, once") {
   graph g;
-  const value x = input(g, {3, 4}), p = pad(x, {1, 0}, {2, 3}, 5);
+  const value x = input(g, {3, 4}), p = pad(exp(x), {1, 0}, {2, 3}, 5);
   const fused f = fuse_to({p});
   std::vector<int> written(6 * 7);
   for (const auto& k : f.kernels)
@@ -194,6 +194,14 @@ TEST_CASE("every write of a padded or joined result is somewhere, once") {
       }
     }
   for (int n : written) CHECK(n == 1);
+}
+
+TEST_CASE("an argument is padded by one kernel") {
+  graph g;
+  const value x = input(g, {30, 4}), p = pad(permute(x, {1, 0}), {1, 0}, {2, 3}, 5);
+  const fused f = fuse_to({p});
+  REQUIRE(f.kernels.size() == 1);
+  CHECK(f.kernels[0].stores.size() == 1);
 }
 
 TEST_CASE("kernels know how many symbols there are") {

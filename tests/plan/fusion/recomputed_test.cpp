@@ -127,3 +127,43 @@ TEST_CASE("reads through reshapes, gathers and joined results are counted, whate
     CHECK(c.kernels <= 12);
   }
 }
+
+namespace {
+
+/// A step of the heat equation in as many dimensions as x has.
+value heat(const value& x) {
+  const shape s = x.extents();
+  const std::vector<std::int64_t> one(s.size(), 1);
+  const value p = pad(x, shape(s.size(), 1), shape(s.size(), 1), 0);
+  value total = x * (1 - 0.2 * double(s.size()));
+  for (std::size_t d = 0; d < s.size(); ++d)
+    for (const int to : {0, 2}) {
+      shape start(s.size(), 1);
+      start[d] = to;
+      total = total + slice(p, s, start, {one.begin(), one.end()}) * 0.1;
+    }
+  return total;
+}
+
+}  // namespace
+
+TEST_CASE("steps of stencils are a kernel each, and none computes a step before anew") {
+  const dim n = dim::symbol(0);
+  for (const shape& s : {shape{4096}, shape{512, 500}, shape{40, 50, 60}, shape{n, n}})
+    for (const bool gpu : {false, true}) {
+      CAPTURE(s.size());
+      CAPTURE(gpu);
+      graph g;
+      value x = input(g, s);
+      for (int i = 0; i < 10; ++i) x = heat(x);
+      g.outputs.push_back(x.id());
+      memory_map m;
+      m.strides.resize(g.size());
+      m.hints = {300};
+      const costs c = of(fuse(g, m, gpu ? gpu_target() : target()));
+      CHECK(c.kernels <= 10);
+      CHECK(c.kernels >= 4);
+      CHECK(c.loads <= 16);
+      CHECK(c.computed <= 60);
+    }
+}

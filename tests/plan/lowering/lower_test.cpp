@@ -183,6 +183,78 @@ TEST_CASE("iota is the position, pads and joins are stored at an offset") {
   CHECK(text(lower(g, roots, inputs_only(g)).stores.at(0).at.at) == "i0*9 + i1 + 11");
 }
 
+/// "0 <= i0 + -1 < 3, …" of a guard.
+std::string text(const instruction& guard) {
+  std::string out;
+  for (const auto& r : guard.ranges) out += (out.empty() ? "0 <= " : ", 0 <= ") + text(r.at) + " < " + r.extent.text();
+  return out;
+}
+
+TEST_CASE("what is padded is read within a range, and not at all where none of it is") {
+  graph g;
+  const value x = input(g, {3, 4}), p = pad(x, {1, 2}, {0, 3}, 0);
+  const kernel k = lowered(slice(p, {4, 4}, {0, 1}, {1, 1}));
+  REQUIRE(k.body.size() == 2);
+  CHECK(text(k.body[0]) == "0 <= i0 + -1 < 3, 0 <= i1 + -1 < 4");
+  CHECK(is_guarded(k.body[1]));
+  CHECK(k.body[1].args[0] == 0);
+  CHECK(text(k.body[1].at.at) == "i0*4 + i1 + -5");
+  CHECK(k.body[1].axes == 3);
+  // Inside there is nothing to ask; of a part that is all outside nothing to read.
+  CHECK(lowered(slice(p, {3, 4}, {1, 2}, {1, 1})).body[0].kind == kind::load);
+  CHECK(!is_guarded(lowered(slice(p, {3, 4}, {1, 2}, {1, 1})).body[0]));
+  CHECK(lowered(slice(p, {4, 2}, {0, 0}, {1, 1})).buffers.size() == 1);
+  CHECK(text(lowered(slice(p, {4, 4}, {0, 2}, {1, 1})).body[0]) == "0 <= i0 + -1 < 3");
+  // Another literal than 0, or a computed value, is chosen.
+  const kernel other = lowered(slice(pad(exp(x), {1, 2}, {0, 3}, 7), {4, 4}, {0, 1}, {1, 1}));
+  CHECK(other.body.back().code == op::select);
+  CHECK(is_guarded(other.body[1]));
+  CHECK(other.body.back().args[0] == 0);
+}
+
+TEST_CASE("equal reads under one guard are one, those under none serve all") {
+  graph g;
+  const value x = input(g, {8}), p = pad(x, {1}, {1}, 0), left = slice(p, {8}, {0}, {1});
+  CHECK(lowered(left + exp(left)).body.size() == 4);
+  // The part under the guard reads what the other has read.
+  const value inner = pad(slice(pad(x, {1}, {1}, 0), {8}, {1}, {1}), {1}, {0}, 0);
+  const kernel k = lowered(slice(x, {7}, {0}, {1}) + slice(inner, {7}, {1}, {1}));
+  CHECK(loads(k) == "i0");
+}
+
+TEST_CASE("an operand of a join is read within its range") {
+  graph g;
+  const value x = input(g, {3, 4}), y = input(g, {2, 4});
+  sinter::ir::attributes a;
+  a.ints = {0};
+  const value all = push(op::concat, {x, y}, a);
+  const kernel k = lowered(slice(all, {4, 4}, {1, 0}, {1, 1}));
+  CHECK(text(k.body[0]) == "0 <= i0 + 1 < 3");
+  CHECK(text(k.body[2]) == "0 <= i0 + -2 < 2");
+  CHECK(k.body.back().code == op::select);
+  // A part of one operand is a view of it.
+  CHECK(lowered(slice(all, {2, 4}, {1, 0}, {1, 1})).body.size() == 1);
+  CHECK(lowered(slice(all, {2, 4}, {3, 0}, {1, 1})).body.size() == 1);
+}
+
+TEST_CASE("of open extents an edge is an edge whatever they are") {
+  graph g;
+  const dim n = dim::symbol(0);
+  const value x = input(g, {n, 4});
+  memory_map m = inputs_only(g);
+  m.hints = {100};
+  const kernel k = lowered(slice(pad(x, {1, 0}, {1, 0}, 0), {n, 4}, {0, 0}, {1, 1}), m);
+  CHECK(text(k.body[0]) == "0 <= i0 + -1 < s0");
+  CHECK(is_mostly(k.body[0]));
+  CHECK(!is_guarded(lowered(slice(pad(x, {1, 0}, {1, 0}, 0), {n, 4}, {1, 0}, {1, 1}), m).body[0]));
+}
+
+TEST_CASE("what is padded is in memory where it is read at an index") {
+  graph g;
+  const value x = input(g, {3, 4}), i = input(g, {5, 4}, dtype::i64), p = pad(x, {1, 0}, {1, 0}, 0);
+  CHECK(refused([&] { lowered(gather(p, i, 0)); }).needs_memory == p.id());
+}
+
 TEST_CASE("a product takes strided operands, and refuses a second one") {
   graph g;
   const value a = input(g, {2, 3, 4}), b = input(g, {2, 4, 5}), c = input(g, {2, 5, 4});

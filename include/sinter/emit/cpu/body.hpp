@@ -55,6 +55,14 @@ class body_printer {
     if (last_ < k.products[0].batch + k.products[0].m) last_ = -1;
   }
 
+  /// How a guarded load is printed where its guard varies among the lanes, or holds at most positions.
+  enum class guards {
+    lanes,  ///< a guard is a vector
+    cut,    ///< loops are cut where a guard changes: it is a number in each piece
+    met,    ///< so, and those that hold at most positions hold
+  };
+  void print_guards(guards g) { guards_ = g; }
+
   bool is_vector(int id) const { return (at(id).axes & inner_) != 0; }
   const instruction& at(int id) const { return k_.body[static_cast<std::size_t>(id)]; }
 
@@ -62,6 +70,10 @@ class body_printer {
 
   /// A value as an operand of a vector or of a scalar statement.
   std::string operand(int id, bool vector) const {
+    if (at(id).kind == kind::inside && (guards_ != guards::lanes || !is_vector(id))) {
+      const std::string met = guards_ == guards::met && is_mostly(at(id)) ? "true" : name(id);
+      return vector ? "splat<v_b8>(" + met + ")" : met;
+    }
     const std::string value = is_read_late(id) ? "load1((const " + memory_type(at(id).type) + "*)buffers[" +
                                                      std::to_string(at(id).at.buffer) + "])"
                                                : name(id);
@@ -88,7 +100,22 @@ class body_printer {
   bool scattered(const plan::affine& a) const { return a.index >= 0 && is_vector(a.index); }
   dim step(const plan::affine& a) const { return last_ >= 0 ? a.stride[static_cast<std::size_t>(last_)] : dim(0); }
 
+  /// "v3 ? load(…) : v_f32{}", or by a vector of which lanes are loaded.
+  std::string guarded(const instruction& i, bool vector, bool tail) const {
+    const int guard = i.args[0];
+    const std::string when = operand(guard, false), type = vector ? vector_type(i.type) : scalar_type(i.type);
+    if (when == "true") return unguarded(i, vector, tail);
+    if (!vector || !is_vector(guard) || guards_ != guards::lanes)
+      return "(" + when + " ? " + unguarded(i, vector, tail) + " : " + type + "{})";
+    const std::string n = tail ? ", n" : "";
+    if (scattered(i.at.at))
+      return "load_at_where(" + address(i.at) + ", " + lane_offsets(i.at.at) + ", " + when + n + ")";
+    return "load_where(" + address(i.at) + ", " + step(i.at.at).text() + ", " + when + n + ")";
+  }
   std::string load(const instruction& i, bool vector, bool tail) const {
+    return is_guarded(i) ? guarded(i, vector, tail) : unguarded(i, vector, tail);
+  }
+  std::string unguarded(const instruction& i, bool vector, bool tail) const {
     const std::string n = tail ? ", n" : "";
     if (!vector) return "load1(" + address(i.at) + ")";
     if (scattered(i.at.at)) return "load_at(" + address(i.at) + ", " + lane_offsets(i.at.at) + n + ")";
@@ -110,7 +137,29 @@ class body_printer {
     return text;
   }
 
+  /// Whether a guard holds, with `at` for the vector's axis; "": at its first lane.
+  std::string inside(const instruction& i, const std::string& along = "") const {
+    std::string text;
+    for (const auto& r : i.ranges) {
+      std::string at = index_text(r.at, [&](std::size_t a) { return along.empty() || static_cast<int>(a) != last_; });
+      if (!along.empty() && !step(r.at).is(0)) at += " + " + scaled(step(r.at), along);
+      text += (text.empty() ? "" : " && ") + ("(s_u64)(" + at + ") < (s_u64)(" + r.extent.text() + ")");
+    }
+    return text;
+  }
+  std::string lanes_inside(const instruction& i) const {
+    std::string text;
+    for (const auto& r : i.ranges)
+      text += (text.empty() ? "" : " & ") + ("within(" + index_text(r.at, [](std::size_t) { return true; }) + ", " +
+                                             step(r.at).text() + ", " + r.extent.text() + ")");
+    return text;
+  }
+
   std::string compute(const instruction& i, bool vector) const {
+    if (i.args.size() == 3 && at(i.args[0]).kind == kind::inside && (guards_ != guards::lanes || !vector)) {
+      const std::string when = operand(i.args[0], false), made = operand(i.args[1], vector);
+      return when == "true" ? made : when + " ? " + made + " : " + operand(i.args[2], vector);
+    }
     series<std::string> args;
     for (int a : i.args) args.push_back(operand(a, vector));
     const std::string type = vector ? vector_type(i.type) : scalar_type(i.type);
@@ -130,8 +179,12 @@ class body_printer {
   void define(int id, bool vector, bool tail) {
     const instruction& i = at(id);
     if (is_read_late(id)) return;
+    if (i.kind == kind::inside && vector && guards_ != guards::lanes) return;  // a number of the loop's piece
     std::string value;
     switch (i.kind) {
+      case kind::inside:
+        value = vector ? lanes_inside(i) : inside(i);
+        break;
       case kind::literal:
         value = literal(compute_type(i.type), i.literal);
         if (vector) value = "splat<" + vector_type(i.type) + ">(" + value + ")";
@@ -170,7 +223,7 @@ class body_printer {
     constexpr std::ptrdiff_t most_early = 64;
     series<char> late;
     for (const auto& i : k_.body)
-      late.push_back(i.kind == kind::load && i.axes == 0 && is_float(i.type) && i.at.at.offset.is(0));
+      late.push_back(i.kind == kind::load && !is_guarded(i) && i.axes == 0 && is_float(i.type) && i.at.at.offset.is(0));
     for (const auto& i : k_.body)
       if (i.kind != kind::compute)
         for (const int a : i.args) late[static_cast<std::size_t>(a)] = 0;
@@ -212,6 +265,7 @@ class body_printer {
   series<char> read_late_;  ///< per instruction; nothing where none is
   std::uint32_t inner_;
   int last_;
+  guards guards_ = guards::lanes;
 };
 
 }  // namespace sinter::engine::emit

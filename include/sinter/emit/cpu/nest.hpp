@@ -21,6 +21,7 @@ class nest_printer {
     for (std::size_t a = 0; a < k.axes.size(); ++a)
       if (k.axes[a].role == role::inner) inner_axes_.push_back(a);
     for (const auto& i : k.body) combines_ |= i.span == span_of::row || i.span == span_of::both;
+    cuts_ = can_cut();
   }
 
   /// Prints the loops; returns the scratch memory that they use.
@@ -173,7 +174,7 @@ class nest_printer {
 
   /// True when rows do nothing but add to vectors of sums.
   bool only_sums_rows() const {
-    bool sums = combines_ && k_.stages == 1;
+    bool sums = combines_ && k_.stages == 1 && !cuts_;
     for (const auto& i : k_.body)
       if (is_reduction(i)) sums = sums && i.span == span_of::row && body_.is_vector(i.args[0]);
     for (const auto& s : k_.stores) sums = sums && (is_final_store(s) || is_uniform_store(s));
@@ -262,6 +263,7 @@ class nest_printer {
   void pass(int p) {
     const work w = work_of(p);
     if (w.empty()) return;
+    guards_ = guards_of(p);
     const int parts = sums_.parts_of(w.reductions);
     for (int id : w.reductions) sums_.begin_reduction(id, parts);
     over_inner(
@@ -283,11 +285,81 @@ class nest_printer {
     for (int id : w.reductions) sums_.end_reduction(id, parts);
   }
 
+  /// Whether loops are cut where guards change. Not where vectors lie in an array of the row, or are counted: they would
+  /// not begin at every place.
+  bool can_cut() const {
+    bool guards = false, whole = false;
+    for (const auto& i : k_.body) {
+      guards = guards || (i.kind == kind::inside && i.axes != 0);
+      whole = whole || i.kept || i.kind == kind::arg_reduce || (i.kind == kind::reduce && i.span != span_of::inner);
+    }
+    return guards && !whole;
+  }
+
+  /// The guards that pass p can read.
+  series<int> guards_of(int p) const {
+    series<int> out;
+    for (int id = 0; cuts_ && id < size(); ++id)
+      if (at(id).kind == kind::inside && !(p == final_pass && (at(id).axes & row_))) out.push_back(id);
+    return out;
+  }
+
+  /// The vector loop over [low, high) in pieces in each of which every guard is one number. Vectors begin at multiples of their
+  /// length, but for the first of a piece. Where the guards that mostly hold do, they are not tested.
+  template <class F>
+  void cut_loop(const std::string& low, const std::string& high, F&& inside) {
+    const std::string v = "i" + number(static_cast<std::int64_t>(last()));
+    series<std::string> cuts, met;
+    bool rarely = false;
+    for (int id : guards_) {
+      if (is_mostly(at(id))) met.push_back(body_.name(id));
+      else rarely = true;
+      for (const auto& r : at(id).ranges)
+        if (const dim& step = r.at.stride[last()]; !step.is(0))
+          cuts.push_back("cut.range(" + index_text(r.at, [&](std::size_t a) { return a != last(); }) + ", " +
+                         step.text() + ", " + r.extent.text() + ");");
+    }
+    std::sort(cuts.begin(), cuts.end());
+    cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+    out_.line("cuts<" + number(static_cast<std::int64_t>(cuts.size())) + "> cut(" + low + ", " + high + ");");
+    for (const auto& c : cuts) out_.line(c);
+    const auto length = k_.block ? std::optional(k_.block) : k_.axes[last()].extent.number();
+    const auto loop = [&](body_printer::guards how) {
+      body_.print_guards(how);
+      out_.block("for (; " + v + " + SINTER_W <= end; " + v + " += SINTER_W)", [&] { inside(false); });
+      body_.print_guards(body_printer::guards::cut);
+    };
+    std::string all;
+    for (const auto& m : met) all += (all.empty() ? "" : " && ") + m;
+    out_.block("for (int piece = 0; piece + 1 < cut.count; ++piece)", [&] {
+      out_.line("const long first = cut.at[piece], end = cut.at[piece + 1];");
+      for (int id : guards_)
+        if (body_.is_vector(id))
+          out_.line("const bool " + body_.name(id) + " = " + body_.inside(at(id), "first") + ";");
+      out_.block("for (long " + v + " = first; " + v + " < end;)", [&] {
+        if (!length || *length >= 4)
+          out_.block("if (" + v + "%SINTER_W == 0)", [&] {
+            if (!all.empty()) out_.block("if (" + all + ")", [&] { loop(body_printer::guards::met); });
+            if (all.empty()) loop(body_printer::guards::cut);
+            else if (rarely) out_.block("else", [&] { loop(body_printer::guards::cut); });
+            out_.line("if (" + v + " == end) break;");
+          });
+        out_.line("const long room = SINTER_W - " + v + "%SINTER_W, n = end - " + v + " < room ? end - " + v +
+                  " : room;");
+        body_.print_guards(body_printer::guards::cut);
+        inside(true);
+        out_.line(v + " += n;");
+      });
+    });
+    body_.print_guards(body_printer::guards::lanes);
+  }
+
   /// The loops over the inner axes; `inside` prints for whole vectors, and for the first n lanes where there is a rest.
   template <class F>
   void over_inner(F&& inside, int parts = 1, const series<int>& sums = {}, const series<int>& by_fours = {}) {
     const std::string v = "i" + number(static_cast<std::int64_t>(last()));
     auto vector_loop = [&](const std::string& low, const std::string& high) {
+      if (!guards_.empty()) return cut_loop(low, high, inside);
       const auto length = k_.block ? std::optional(k_.block) : k_.axes[last()].extent.number();
       const bool whole = k_.axes[last()].extent.number().value_or(1) % 16 == 0;  // a block is whole vectors
       if (!length || *length >= 4) {
@@ -400,7 +472,8 @@ class nest_printer {
   body_printer body_;
   std::uint32_t inner_ = 0, row_ = 0;
   series<std::size_t> inner_axes_;
-  bool combines_ = false;
+  bool combines_ = false, cuts_ = false;
+  series<int> guards_;  ///< of the pass that is printed, where loops are cut
   reduction_printer sums_;
   bool keeps_ = false;            ///< kept values are saved in the passes that are printed
   sorted_map<int, int> kept_in_;  ///< the pass that saves a kept value

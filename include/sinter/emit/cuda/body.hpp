@@ -127,8 +127,13 @@ class cuda_printer {
       value = cuda_literal(i.type, i.literal);
     } else if (i.kind == kind::position) {
       value = position(i.at.at, lane);
+    } else if (i.kind == kind::inside) {
+      value = inside(i, lane);
     } else if (i.kind == kind::load) {
       value = "load1(" + address(i.at) + ")";
+      if (is_guarded(i))
+        value = (knows(i.args[0]) ? name(i.args[0]) : inside(at(i.args[0]), lane)) + " ? " + value + " : " +
+                scalar_type(i.type) + "{}";
     } else {
       series<std::string> args;
       const bool narrow = !wide_ && compares_positions(k_, i);
@@ -145,6 +150,16 @@ class cuda_printer {
     if (lane >= 0 && !a.stride[static_cast<std::size_t>(lane)].is(0))
       text += " + " + scaled(a.stride[static_cast<std::size_t>(lane)], "l");
     return text;
+  }
+
+  /// Whether all ranges hold, `l` counting along the axis `lane`, if it is one.
+  std::string inside(const instruction& i, int lane) const {
+    const std::string unsigned_type = wide_ ? "(s_u64)(" : "(s_u32)(";
+    std::string text;
+    for (const auto& r : i.ranges)
+      text += (text.empty() ? "" : " && ") + unsigned_type + position(r.at, lane) + ") < " + unsigned_type +
+              r.extent.text() + ")";
+    return "(" + text + ")";
   }
 
   /// Scalars that `wanted` accepts, where their operands are known.
@@ -200,7 +215,8 @@ class cuda_printer {
     sorted_set<int> ids;
     auto visit = [&](auto&& self, int id) -> void {
       if (known_.count(id) || !ids.insert(id).second || held_.count(id)) return;
-      for (int a : at(id).args) self(self, a);
+      if (!is_guarded(at(id)))  // its guard stands in its place
+        for (int a : at(id).args) self(self, a);
       if (at(id).at.at.index >= 0 && at(id).kind != kind::arg_reduce) self(self, at(id).at.at.index);
     };
     for (int id : w.reductions) visit(visit, at(id).args[0]);
@@ -308,6 +324,16 @@ class cuda_printer {
   std::string packed(const plan::store& s) const { return "y" + number(&s - k_.stores.data()); }
 
   std::string loaded(int id, const cuda_tile& t) const {
+    if (!is_guarded(at(id))) return unguarded(id, t);
+    const auto& a = at(id).at;
+    const int w = width_of(id, t), guard = at(id).args[0];
+    if (w == 1 || !(at(guard).axes >> t.axis & 1u))
+      return inside(at(guard), -1) + " ? " + unguarded(id, t) + " : pack<" + number(w) + ", " +
+             memory_type(at(id).type) + ">{}";
+    return "load_where<" + number(w) + ">(" + address(a) + ", " + a.at.stride[static_cast<std::size_t>(t.axis)].text() +
+           ", [&](int l) { return " + inside(at(guard), t.axis) + "; })";
+  }
+  std::string unguarded(int id, const cuda_tile& t) const {
     const auto& a = at(id).at;
     const int w = width_of(id, t);
     if (w == 1) return "load<1>(" + address(a) + ")";
@@ -338,8 +364,10 @@ class cuda_printer {
         for (int id : late) {
           if (!has_lanes(at(id).at.at.index, t)) continue;
           const dim& step = at(id).at.at.stride[static_cast<std::size_t>(t.axis)];
-          out_.line("x" + number(id) + "[u].e[l] = " + pointer(at(id).at.buffer) + "[" + offset(at(id).at.at) +
-                    (step.is(0) ? "" : " + " + scaled(step, "l")) + "];");
+          const std::string guard = is_guarded(at(id)) ? inside(at(at(id).args[0]), t.axis) + " ? " : "";
+          out_.line("x" + number(id) + "[u].e[l] = " + guard + pointer(at(id).at.buffer) + "[" + offset(at(id).at.at) +
+                    (step.is(0) ? "" : " + " + scaled(step, "l")) + "]" +
+                    (guard.empty() ? "" : " : " + memory_type(at(id).type) + "{}") + ";");
         }
       });
     known_ = outside;

@@ -50,12 +50,13 @@ inline sorted_set<int> values_to_keep(const cuda_printer& p, bool recompute) {
       const auto& i = p.at(id);
       if (!(i.axes & p.inner()) || is_reduction(i) || !seen.insert(id).second) return;
       const bool again = !first.emplace(id, pass).second && first[id] < pass;
-      if (again && i.kind != kind::position &&
+      if (again && i.kind != kind::position && i.kind != kind::inside &&
           (!recompute || i.kind == kind::load || (i.kind == kind::compute && ir::is_expensive(i.code)))) {
         keep.insert(id);
         return;
       }
-      for (int a : i.args) self(self, a);
+      if (!is_guarded(i))
+        for (int a : i.args) self(self, a);
       if (i.at.at.index >= 0) self(self, i.at.at.index);
     };
     const auto w = work_of(p, pass);

@@ -58,8 +58,8 @@ inline bool can_stage(const cuda_printer& p, const row_shape& r, const cuda_targ
   return std::all_of(loads.begin(), loads.end(), [&](int id) {
     const plan::access& a = p.at(id).at;
     const auto type = k.buffers[static_cast<std::size_t>(a.buffer)].type;
-    return (p.at(id).axes >> r.axis & 1u) && r.width * static_cast<std::int64_t>(size_of(type)) == 16 &&
-           is_vector_access(k, a, r.axis, r.width);
+    return !is_guarded(p.at(id)) && (p.at(id).axes >> r.axis & 1u) &&
+           r.width * static_cast<std::int64_t>(size_of(type)) == 16 && is_vector_access(k, a, r.axis, r.width);
   });
 }
 

@@ -425,6 +425,48 @@ SX void stream_end() {
 }  // namespace sx
 )prelude";
 
+/// Loads that happen where a condition on positions holds, and where such a condition changes.
+inline constexpr std::string_view prelude_guards = R"prelude(
+namespace sx {
+// 0 <= base + step·l < extent, by lane.
+SX v_b8 within(long base, long step, long extent) {
+  const v_i64 x = lanes() * step + base;
+  return mask(x >= 0) & mask(x < extent);
+}
+// The lanes that m has, of the first n; the others are 0, and nothing of them is read.
+template <class T> SX typename mem<T>::c load_where(const T* p, long stride, v_b8 m, long n = SINTER_W) {
+  typename mem<T>::r x{};
+  for (int l = 0; l < n; ++l) if (m.m[l]) x[l] = ((const s_of<typename mem<T>::r>*)p)[l * stride];
+  return decode<T>(x);
+}
+template <class T> SX typename mem<T>::c load_at_where(const T* p, v_i64 offset, v_b8 m, long n = SINTER_W) {
+  typename mem<T>::r x{};
+  for (int l = 0; l < n; ++l) if (m.m[l]) x[l] = ((const s_of<typename mem<T>::r>*)p)[offset[l]];
+  return decode<T>(x);
+}
+// [low, high) in pieces in each of which N conditions are what they are at its first place.
+template <int N> struct cuts {
+  long at[2 * N + 2];
+  int count = 2;
+  SX_IN cuts(long low, long high) : at{low, high} {}
+  SX_IN void add(long place) {
+    if (place <= at[0] || place >= at[count - 1]) return;
+    int i = count++;
+    for (; at[i - 1] > place; --i) at[i] = at[i - 1];
+    at[i] = place;
+  }
+  static SX_IN long ceil_div(long a, long b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
+  // 0 <= base + step·i < extent
+  SX_IN void range(long base, long step, long extent) {
+    if (step < 0) base = extent - 1 - base, step = -step;
+    if (step == 0) return;
+    add(ceil_div(-base, step));
+    add(ceil_div(extent - base, step));
+  }
+};
+}  // namespace sx
+)prelude";
+
 /// Each thread's part of a kernel's scratch memory, which begins with how many there are and the bytes of each.
 inline constexpr std::string_view prelude_threads = R"prelude(
 #ifdef _OPENMP

@@ -142,6 +142,14 @@ template <int V, class M> SX pack<V, M> load_strided(const M* p, long stride) {
   for (int l = 0; l < V; ++l) r.e[l] = p[l * stride];
   return r;
 }
+// The elements for which `ok`; the others are 0, and nothing of them is read.
+template <int V, class M, class F> SX pack<V, M> load_where(const M* p, long stride, F ok) {
+  pack<V, M> r{};
+#pragma unroll
+  for (int l = 0; l < V; ++l)
+    if (ok(l)) r.e[l] = p[l * stride];
+  return r;
+}
 template <int V, class M> SX void store_strided(M* p, long stride, pack<V, M> x) {
 #pragma unroll
   for (int l = 0; l < V; ++l) p[l * stride] = x.e[l];

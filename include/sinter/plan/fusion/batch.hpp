@@ -30,8 +30,10 @@ void for_each_number(Kernel& k, F&& f) {
     if (m.index >= 0) f(m.indirect, false);
   };
   for (auto& a : k.axes) f(a.extent, true);
-  for (auto& i : k.body)
+  for (auto& i : k.body) {
     if (i.kind == kind::load || i.kind == kind::position) map(i.at.at);
+    for (auto& r : i.ranges) map(r.at), f(r.extent, false);
+  }
   for (auto& s : k.stores) map(s.at.at);
 }
 
@@ -73,6 +75,7 @@ SINTER_API std::string form_of(const kernel& k) {
     add(std::bit_cast<std::int64_t>(i.literal.f));
     add(i.literal.i);
     add(i.axes);
+    add(static_cast<std::int64_t>(i.ranges.size()));
     add(i.at.buffer);
     add(i.at.at.index);
   }

@@ -34,6 +34,8 @@ inline std::string op_name(const instruction& i) {
   switch (i.kind) {
     case kind::load:
       return i.at.at.index < 0 ? "" : ir::name(ir::op::gather);
+    case kind::inside:
+      return ir::name(i.code);
     case kind::compute:
       return i.node == ir::no_node ? "" : ir::name(i.code);
     case kind::reduce:

@@ -21,6 +21,9 @@ struct fused {
   series<neighbours> apart;  ///< with `reasons`: every pair of kernels that touch an array in common
 };
 
+/// A concatenation of more operands is always in memory.
+inline constexpr std::size_t most_joined = 4;
+
 namespace detail {
 
 class fusion {
@@ -54,7 +57,7 @@ class fusion {
     memory_.strides.resize(g_.size());
     for (auto id : g_.inputs) memory_.stored[id] = 1;
     for (auto id : live_)
-      if (lowering_of(g_[id].code).stored) store_node(id);
+      if (lowering_of(g_[id].code).stored || joins_many(id)) store_node(id);
     for (auto id : live_) {
       if (g_[id].code == ir::op::pick) memory_.stored[id] = 1;
       if (g_[id].code != ir::op::opaque) continue;
@@ -70,6 +73,9 @@ class fusion {
     for (auto id : distant_values(g_, live_, memory_, cost_)) store_node(id);
     bound_roots();
   }
+
+  /// A read would look for its operand among so many.
+  bool joins_many(node_id id) const { return lowering_of(g_[id].code).part && g_[id].in.size() > most_joined; }
 
   void store_node(node_id id) {
     memory_.stored[id] = 1;

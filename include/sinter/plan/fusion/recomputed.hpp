@@ -35,7 +35,7 @@ class recomputed {
       std::pop_heap(waiting_.begin(), waiting_.end());
       const node_id id = waiting_.back();
       waiting_.pop_back();
-      if (!memory_.stored[id] && !is_empty(id) && !walk(id)) found = topmost(id);
+      if (!memory_.stored[id] && !is_empty(id) && !walk(id)) found = shared_below(topmost(id));
     }
     for (const node_id id : touched_) reads_[id] = {};
     touched_.clear();
@@ -93,6 +93,7 @@ class recomputed {
   bool walk(node_id id) {
     const ir::node& v = g_[id];
     const auto maps = std::exchange(reads_[id].maps, {});
+    if (lowering_of(v.code).part) computed_ += static_cast<std::int64_t>(maps.size());  // asks where it is
     if (ir::is_pointwise(v.code) || v.code == ir::op::gather)
       if (!count(id, static_cast<std::int64_t>(maps.size()))) return false;
     for (const auto& m : maps) {
@@ -114,6 +115,10 @@ class recomputed {
   void view(node_id id, const index_map& m) {
     const ir::node& v = g_[id];
     if (v.code == ir::op::reshape) return read(v.in[0], id, reshaped(v, m));
+    if (const auto part = lowering_of(v.code).part) {
+      for (std::size_t k = 0; k < v.in.size(); ++k) read(v.in[k], id, {m.base, part(g_, id, k, m.at, axes_of(m))});
+      return;
+    }
     if (const auto through = lowering_of(v.code).through)
       return read(v.in[0], id, {m.base, through(views_, id, m.at, bases_[m.base])});
     if (v.code != ir::op::gather) return;
@@ -145,12 +150,37 @@ class recomputed {
   }
   std::size_t axes_of(const index_map& m) const { return bases_[m.base].size(); }
 
-  /// The result of the chain of elementwise operations that `id` is part of: one array either way, and nothing computed twice.
+  /// The result of the chain of elementwise operations that `id` is part of, and of views and pads between them: one array
+  /// either way, hardly larger, and nothing computed twice.
   node_id topmost(node_id id) const {
+    const std::int64_t most = 2 * elements(id);
+    for (node_id at = id;;) {
+      const reads& x = reads_[at];
+      const op_lowering& by = lowering_of(g_[x.by].code);
+      const bool pointwise = ir::is_pointwise(g_[x.by].code),
+                 moves = by.through || (by.part && g_[x.by].in.size() == 1);
+      if (x.by_several || !(pointwise || moves) || reads_[x.by].many != x.many || elements(x.by) > most) return id;
+      at = x.by;
+      if (pointwise) id = at;
+    }
+  }
+  std::int64_t elements(node_id id) const { return ir::product(g_[id].extents).evaluate(memory_.hints); }
+
+  /// What cheap operations on one array, which is read beside them, are computed of: the array serves both.
+  node_id shared_below(node_id id) const {
     for (;;) {
-      const reads& x = reads_[id];
-      if (x.by_several || !ir::is_pointwise(g_[x.by].code) || reads_[x.by].many != x.many) return id;
-      id = x.by;
+      const ir::node& v = g_[id];
+      if (!ir::is_pointwise(v.code) || ir::is_expensive(v.code)) return id;
+      node_id array = ir::no_node;
+      for (const node_id in : v.in) {
+        if (g_[in].code == ir::op::constant || in == array) continue;
+        if (array != ir::no_node) return id;
+        array = in;
+      }
+      if (array == ir::no_node || memory_.stored[array] || !ir::is_pointwise(g_[array].code)) return id;
+      const reads& x = reads_[array];
+      if (x.by == ir::no_node || (x.by == id && !x.by_several)) return id;
+      id = array;
     }
   }
 

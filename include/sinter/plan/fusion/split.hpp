@@ -27,8 +27,8 @@ inline bool is_pointwise(const kernel& k, const dim& count) {
   dim elements = 1;
   for (const auto& a : k.axes) elements *= a.extent;
   return elements == count && std::all_of(k.body.begin(), k.body.end(), [](const instruction& i) {
-           return i.kind == kind::literal || i.kind == kind::position || i.kind == kind::load ||
-                  i.kind == kind::compute;
+           return i.kind == kind::literal || i.kind == kind::position || i.kind == kind::inside ||
+                  i.kind == kind::load || i.kind == kind::compute;
          });
 }
 

@@ -10,8 +10,10 @@ namespace sinter::engine::plan::detail {
 /// Calls f(affine&) for every index map over the kernel's axes.
 template <class F>
 void for_each_map(kernel& k, F&& f) {
-  for (auto& i : k.body)
+  for (auto& i : k.body) {
     if (i.kind == kind::load || i.kind == kind::position || i.kind == kind::arg_reduce) f(i.at.at);
+    for (auto& r : i.ranges) f(r.at);
+  }
   for (auto& s : k.stores) f(s.at.at);
   for (auto& p : k.products) f(p.a.at), f(p.b.at);
 }

@@ -21,6 +21,17 @@ SINTER_API int literal(kernel& k, dtype type, ir::scalar x) {
   return add(k, std::move(i));
 }
 
+/// As literal; one that is there already serves.
+SINTER_API int shared_literal(kernel& k, dtype type, ir::scalar x) {
+  for (std::size_t at = 0; at < k.body.size(); ++at) {
+    const instruction& i = k.body[at];
+    if (i.kind == kind::literal && i.axes == 0 && i.type == type && i.literal.i == x.i &&
+        std::bit_cast<std::uint64_t>(i.literal.f) == std::bit_cast<std::uint64_t>(x.f))
+      return static_cast<int>(at);
+  }
+  return literal(k, type, x);
+}
+
 /// The pointwise op `code` of args.
 SINTER_API int compute(kernel& k, ir::op code, dtype type, series<int> args) {
   instruction i;
@@ -52,6 +63,19 @@ SINTER_API int position(kernel& k, const affine& at) {
   i.type = dtype::i64;
   i.at.at = at;
   i.axes = axes_of(k, at);
+  return add(k, std::move(i));
+}
+
+/// Where all of `ranges` hold, for an op that is `code`; known is what is there already.
+SINTER_API int inside(kernel& k, ir::op code, const series<range>& ranges) {
+  instruction i;
+  i.kind = kind::inside;
+  i.code = code;
+  i.type = dtype::b8;
+  i.ranges = ranges;
+  for (const auto& r : ranges) i.axes |= axes_of(k, r.at);
+  for (std::size_t at = 0; at < k.body.size(); ++at)
+    if (k.body[at].kind == kind::inside && k.body[at].ranges == ranges) return static_cast<int>(at);
   return add(k, std::move(i));
 }
 

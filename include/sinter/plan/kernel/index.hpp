@@ -55,6 +55,23 @@ inline bool always_less(const dim& a, const dim& b) {
   return gap.lower_bound() > 0;
 }
 
+/// Whether a range holds at every position of the axes, or (false) at none; nothing where it depends.
+inline std::optional<bool> holds(const range& r, std::span<const dim> axes) {
+  if (r.at.index >= 0) return std::nullopt;
+  dim least = r.at.offset, most = r.at.offset;
+  for (std::size_t a = 0; a < r.at.stride.size(); ++a) {
+    const dim& c = r.at.stride[a];
+    if (c.is(0)) continue;
+    const dim reach = c * (axes[a] - dim(1));
+    if (c.lower_bound() > 0) most += reach;
+    else if (c.upper_bound() < 0) least += reach;
+    else return std::nullopt;
+  }
+  if (least.lower_bound() >= 0 && always_less(most, r.extent)) return true;
+  if (most.upper_bound() < 0 || (r.extent - dim(1) - least).upper_bound() < 0) return false;
+  return std::nullopt;
+}
+
 /// That an axis must be two before a reshape can be followed.
 struct split_request {
   std::size_t axis;

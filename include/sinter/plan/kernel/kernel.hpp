@@ -45,10 +45,20 @@ struct access {
   bool operator==(const access&) const = default;
 };
 
+/// Where 0 <= at < extent.
+struct range {
+  affine at;
+  dim extent;
+  bool mostly = false;  ///< holds at most positions, as at all but the edges of what is padded
+
+  bool operator==(const range& y) const { return at == y.at && extent == y.extent; }
+};
+
 enum class kind : std::uint8_t {
-  literal,     ///< instruction::literal
-  position,    ///< the affine `at.at` itself, as an i64
-  load,        ///< memory at `at`
+  literal,   ///< instruction::literal
+  position,  ///< the affine `at.at` itself, as an i64
+  inside,    ///< a bool: all of `ranges` hold
+  load,  ///< memory at `at`; guarded, if there is an args[0]: where that is false nothing is read, and the value is 0
   compute,     ///< the pointwise op `code` of args
   reduce,      ///< `code` over args[0] along `over`
   arg_reduce,  ///< index along `over` of the first extreme (code maximum or minimum) of args[0]
@@ -72,6 +82,7 @@ struct instruction {
   series<int> args;
   access at;
   ir::scalar literal{};
+  series<range> ranges;    ///< inside
   series<int> over;        ///< reduce, scan: kernel axes
   bool reverse = false;    ///< scan: later positions instead of earlier ones
   std::uint32_t axes = 0;  ///< bit a: the value varies along axis a
@@ -164,6 +175,15 @@ struct kernel {
     return n;
   }
 };
+
+/// True for a load that happens only where a value is true.
+inline bool is_guarded(const instruction& i) { return i.kind == kind::load && !i.args.empty(); }
+
+/// True for a condition that holds at most positions.
+inline bool is_mostly(const instruction& i) {
+  return i.kind == kind::inside &&
+         std::all_of(i.ranges.begin(), i.ranges.end(), [](const range& r) { return r.mostly; });
+}
 
 inline bool is_reduction(const instruction& i) { return i.kind == kind::reduce || i.kind == kind::arg_reduce; }
 

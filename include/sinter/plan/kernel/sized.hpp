@@ -14,7 +14,10 @@ SINTER_API kernel with_sizes(kernel k, std::span<const std::int64_t> sizes) {
     for (auto& s : m.stride) bind(s);
   };
   for (auto& a : k.axes) bind(a.extent);
-  for (auto& i : k.body) bind_map(i.at.at);
+  for (auto& i : k.body) {
+    bind_map(i.at.at);
+    for (auto& r : i.ranges) bind_map(r.at), bind(r.extent);
+  }
   for (auto& s : k.stores) bind_map(s.at.at), bind(s.bound);
   for (auto& p : k.products) {
     bind_map(p.a.at);

@@ -183,7 +183,8 @@ inline bool ends_with_bias(const kernel& c, int sum, int value, blas_call& call)
   for (int side = 0; side < 2; ++side) {
     const int other = uncast(c, added.args[static_cast<std::size_t>(1 - side)]);
     const auto& load = c.body[static_cast<std::size_t>(other)];
-    if (uncast(c, added.args[static_cast<std::size_t>(side)]) != value || load.kind != kind::load) continue;
+    if (uncast(c, added.args[static_cast<std::size_t>(side)]) != value || load.kind != kind::load || is_guarded(load))
+      continue;
     const auto along = walked(c, load.at.at, nm, n);
     const auto offset = load.at.at.offset.number();
     bool fixed = load.at.at.index < 0 && load.type == call.result;

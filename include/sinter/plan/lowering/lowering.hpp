@@ -25,6 +25,8 @@ struct op_lowering {
   int (*value)(lowering& l, node_id id, const coordinates& at);
   /// Of a view: its operand's coordinates, over axes that may extend the kernel's. Else null.
   coordinates (*through)(lowering& l, node_id id, const coordinates& at, const series<dim>& axes);
+  /// Of an op that is one operand or another, each within a range: the coordinates of operand `k`. Else null.
+  coordinates (*part)(const ir::graph& g, node_id id, std::size_t k, const coordinates& at, std::size_t axes);
 };
 
 /// The row of an op. (ops/table.hpp)
@@ -61,6 +63,7 @@ class lowering {
       const auto memo = memo_;
       const auto kept = kept_;
       depth_ = 0;
+      ranges_.clear();
       try {
         return place_at(r, *at);
       } catch (const refusal& no) {
@@ -120,10 +123,11 @@ class lowering {
     if (targets_.count(id))
       throw refusal{"%" + std::to_string(id) + " is complete only when its kernel ends", ir::no_node};
     if (const auto known = memo_.find(id); known != memo_.end())
-      for (const auto& [where, value] : known->second)
-        if (where == at) return value;
+      for (const auto& x : known->second)
+        if (x.at == at && holds_here(x.ranges)) return x.value;
     const int value = memory_.stored[id] && !has_nothing(id) ? load(id, at) : computed(id, at);
-    memo_[id].emplace_back(std::move(at), value);  // behind what it is computed from, so at the map's end mostly
+    memo_[id].push_back(
+        {std::move(at), value, ranges_});  // behind what it is computed from, so at the map's end mostly
     return value;
   }
 
@@ -179,7 +183,46 @@ class lowering {
     i.at = {buffer(k_, g_, memory_, id, false), std::move(offset)};
     i.axes = axes_of(k_, i.at.at);
     for (std::size_t k = 0; k < k_.body.size(); ++k)
-      if (k_.body[k].kind == kind::load && k_.body[k].at == i.at) return static_cast<int>(k);
+      if (k_.body[k].kind == kind::load && k_.body[k].at == i.at && holds_here(ranges_of(k_.body[k])))
+        return static_cast<int>(k);
+    if (!ranges_.empty()) {
+      const int guard = inside(k_, guarding_, ranges_);
+      i.args = {guard};
+      i.axes |= k_.body[static_cast<std::size_t>(guard)].axes;
+    }
+    return add(k_, std::move(i));
+  }
+
+  /// What `value` makes where all of `ranges` hold, for node `id`, else what `other` makes, which may be known to be 0. What is
+  /// read for `value` is guarded.
+  template <class Value, class Other>
+  int where(node_id id, series<range> ranges, bool or_zero, Value&& value, Other&& other) {
+    for (const auto& r : ranges)
+      if (r.at.index >= 0) throw refusal{"a part of %" + std::to_string(id) + " is read at an index", id};
+    erase_if(ranges, [&](const range& r) { return holds(r, axes_).value_or(false); });
+    for (const auto& r : ranges)
+      if (!holds(r, axes_).value_or(true)) return other();
+    erase_if(ranges, [&](const range& r) { return std::find(ranges_.begin(), ranges_.end(), r) != ranges_.end(); });
+    if (ranges.empty()) return value();
+    const auto outside = ranges_;
+    const auto of = std::exchange(guarding_, g_[id].code);
+    for (auto& r : ranges) {
+      r.mostly = is_mostly(r);
+      ranges_.push_back(std::move(r));
+    }
+    const int made = value();
+    const auto here = std::exchange(ranges_, outside);
+    guarding_ = of;
+    if (or_zero && ranges_of(k_.body[static_cast<std::size_t>(made)]) == here) return made;
+    const int rest = other();
+    instruction i;
+    i.kind = kind::compute;
+    i.code = ir::op::select;
+    i.type = g_[id].type;
+    i.where = g_[id].where;
+    i.origin = id;
+    i.args = {inside(k_, g_[id].code, here), made, rest};
+    for (int a : i.args) i.axes |= k_.body[static_cast<std::size_t>(a)].axes;
     return add(k_, std::move(i));
   }
 
@@ -216,6 +259,31 @@ class lowering {
   bool reads_offset(const ir::node& v) const { return v.code == ir::op::reshape && is_dense(v.in[0]); }
 
  private:
+  /// A value at coordinates, computed where the ranges hold.
+  struct known_value {
+    coordinates at;
+    int value = -1;
+    series<range> ranges;
+  };
+
+  /// True when ranges hold wherever what is being computed is read.
+  bool holds_here(const series<range>& ranges) const {
+    return std::all_of(ranges.begin(), ranges.end(),
+                       [&](const range& r) { return std::find(ranges_.begin(), ranges_.end(), r) != ranges_.end(); });
+  }
+  /// Where a load happens; nothing: everywhere.
+  const series<range>& ranges_of(const instruction& i) const {
+    static const series<range> none;
+    return is_guarded(i) ? k_.body[static_cast<std::size_t>(i.args[0])].ranges : none;
+  }
+  /// Seven positions of eight, as the hints say.
+  bool is_mostly(const range& r) const {
+    std::int64_t positions = 1;
+    for (std::size_t a = 0; a < n(); ++a)
+      positions += std::abs(r.at.stride[a].evaluate(memory_.hints)) * (axes_[a].evaluate(memory_.hints) - 1);
+    return 8 * r.extent.evaluate(memory_.hints) >= 7 * positions;
+  }
+
   void place_at(const root& r, const coordinates& at) {
     const ir::node& target = g_[r.target];
     coordinates to = at;
@@ -278,7 +346,9 @@ class lowering {
   kernel k_;
   sorted_set<node_id> targets_;
   sorted_map<node_id, std::pair<coordinates, int>> placed_;  ///< roots of this kernel: where and what
-  sorted_map<node_id, series<std::pair<coordinates, int>>> memo_;
+  sorted_map<node_id, series<known_value>> memo_;
+  series<range> ranges_;              ///< hold wherever what is being computed is read
+  ir::op guarding_ = ir::op::pad;     ///< the op of the last of them
   series<series<std::size_t>> kept_;  ///< per placed reduction, the axes that it keeps
 };
 

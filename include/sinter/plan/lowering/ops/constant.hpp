@@ -8,7 +8,7 @@ namespace sinter::engine::plan::ops {
 struct constant_op : inlined<constant_op> {
   static int value(lowering& l, node_id id, const coordinates&) {
     const ir::node& v = l.graph()[id];
-    return literal(l.code(), v.type, v.attr.literal);
+    return shared_literal(l.code(), v.type, v.attr.literal);
   }
 };
 

@@ -1,14 +1,18 @@
-// plan/lowering/ops/pad.hpp: stores into regions of one buffer.
+// plan/lowering/ops/pad.hpp: a read within a range, else the literal; in memory, stores into regions of one buffer.
 #pragma once
 
 #include "op.hpp"
 
 namespace sinter::engine::plan::ops {
 
-struct pad_op : in_memory {
-  /// The operand in the middle, and two slabs a dimension that cover the rest without overlap.
+struct pad_op : inlined<pad_op> {
+  /// Whole where the operand is an argument. Else what computes it is left to store it in the middle, and two slabs a dimension
+  /// cover the rest without overlap.
   static void roots(const ir::graph& g, node_id id, series<root>& out) {
     const ir::node& v = g[id];
+    node_id behind = v.in[0];
+    while (ir::is_view(g[behind].code)) behind = g[behind].in[0];
+    if (g[behind].code == ir::op::input) return out.push_back(whole(g, id, id));
     const ir::shape& in = g[v.in[0]].extents;
     const std::size_t rank = in.size();
     root middle;
@@ -34,6 +38,24 @@ struct pad_op : in_memory {
         out.push_back(std::move(slab));
       }
     out.push_back(std::move(middle));
+  }
+  static coordinates part(const ir::graph& g, node_id id, std::size_t, const coordinates& at, std::size_t axes) {
+    coordinates below = at;
+    for (std::size_t d = 0; d < at.size(); ++d)
+      below[d] = below[d] + constant_coordinate(dim(0) - g[id].attr.dims[d], axes);
+    return below;
+  }
+  static int value(lowering& l, node_id id, const coordinates& at) {
+    const ir::node& v = l.graph()[id];
+    const coordinates below = part(l.graph(), id, 0, at, l.n());
+    series<range> ranges;
+    for (std::size_t d = 0; d < at.size(); ++d)
+      if (!v.attr.dims[d].is(0) || !v.attr.dims[at.size() + d].is(0))
+        ranges.push_back({below[d], l.graph()[v.in[0]].extents[d]});
+    const bool zero = std::bit_cast<std::uint64_t>(v.attr.literal.f) == 0 && v.attr.literal.i == 0;  // not -0
+    return l.where(
+        id, std::move(ranges), zero, [&] { return l.value_at(v.in[0], below); },
+        [&] { return shared_literal(l.code(), v.type, v.attr.literal); });
   }
 };
 
