@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 
 #include "../../base/callback.hpp"
@@ -116,6 +117,13 @@ struct code {
 
   double milliseconds(run::clock::time_point at) const {
     return std::chrono::duration<double, std::milli>(at - began).count();
+  }
+  /// What came before it began: the graph was made.
+  void after(const trace_times& spent) {
+    began -= std::chrono::duration_cast<run::clock::duration>(
+        std::chrono::duration<double, std::milli>(spent.trace + spent.autodiff));
+    about.stages.push_back({"trace", 0, spent.trace});
+    if (spent.autodiff > 0) about.stages.push_back({"autodiff", spent.trace, spent.autodiff});
   }
   /// What has happened since the last stage was `name`.
   void stage(const char* name) {

@@ -52,6 +52,8 @@ inline cpu_plan plan_cpu(code& c, const ir::graph& g, const series<char>& copied
     c.about.steps[i].first = p.first_step;
   }
   c.about.kernels_unfused += p.fused.unfused;
+  c.about.lowered += p.fused.lowered;
+  c.about.tried += p.fused.tried;
   for (const auto& k : p.fused.kernels) {
     p.parts.emplace_back();
     if (!k.is_opaque()) continue;
