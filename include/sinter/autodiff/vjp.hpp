@@ -114,11 +114,4 @@ SINTER_API series<ir::node_id> gradient(ir::graph& g, ir::node_id y, std::span<c
   return result;
 }
 
-SINTER_API series<ir::node_id> gradient(tracer& t, ir::node_id y, std::span<const ir::node_id> wrt, location where) {
-  const double start = milliseconds_now();
-  auto result = gradient(t.graph, y, wrt, where);
-  t.outermost().spent.autodiff += milliseconds_now() - start;
-  return result;
-}
-
 }  // namespace sinter::engine

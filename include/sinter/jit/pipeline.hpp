@@ -447,6 +447,13 @@ SINTER_API std::shared_ptr<const program> build(std::shared_ptr<tracer> traced, 
   return make_on_heap<detail::bound_program>(std::move(code), std::move(traced->captures), std::move(pool), how.name);
 }
 
+SINTER_API series<ir::node_id> gradient(tracer& t, ir::node_id y, std::span<const ir::node_id> wrt, location where) {
+  const double start = milliseconds_now();
+  auto result = gradient(t.graph, y, wrt, where);
+  t.outermost().spent.autodiff += milliseconds_now() - start;
+  return result;
+}
+
 SINTER_API void answer(traced& t, std::span<const argument> arguments, const options& how, device where) {
   if (t.answer) return;
   const auto code = build(t.graph, arguments, how, where);

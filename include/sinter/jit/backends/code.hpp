@@ -8,6 +8,7 @@
 #include "../../base/callback.hpp"
 #include "../../base/sorted.hpp"
 #include "../../engine/engine.hpp"
+#include "../../plan/fusion/fuse.hpp"
 #include "../../plan/memory.hpp"
 #include "../../report/kernels.hpp"
 #include "../../report/page.hpp"
@@ -135,6 +136,13 @@ struct code {
 
 /// Whether compilation itself tells why kernels are apart: for the log, or a page.
 inline bool wants_reasons(const code& c) { return c.page != nullptr || logs::enabled("fusion"); }
+
+/// Adds what planning a graph did.
+inline void report_planning(code& c, const plan::fused& f) {
+  c.about.kernels_unfused += f.unfused;
+  c.about.lowered += f.lowered;
+  c.about.tried += f.tried;
+}
 
 /// Reports what the kernels are, and which stayed apart; step number[k] of the program is where kernel k runs.
 inline void report_kernels(code& c, const ir::graph& g, const series<plan::kernel>& kernels,
