@@ -71,7 +71,8 @@ TEST_CASE("a sum of many losses, which is longer than a kernel may be, is lowere
     for (const int count : {200, 1000}) {
       const planned p = plan(losses(count), t);
       CHECK(p.f.lowered <= 6);
-      CHECK(p.f.kernels.size() <= static_cast<std::size_t>(count) + 1);
+      // The sum is two kernels where one takes fewer arrays.
+      CHECK(p.f.kernels.size() <= static_cast<std::size_t>(count) + 2);
     }
 }
 
