@@ -71,7 +71,7 @@ double peak_megabytes() {
 
 // ---- One row in one process: what it measures, as "name value" lines.
 
-const std::vector<const char*> stages = {"trace", "autodiff", "rewrite", "plan", "emit", "compile", "bind"};
+const std::vector<const char*> stages = {"trace", "autodiff", "read", "rewrite", "plan", "emit", "compile", "bind"};
 
 double stage_of(const report& r, const std::string& name) {
   double sum = 0;
@@ -144,7 +144,7 @@ void print(const char* name, const measured& cold, const measured& warm) {
   std::printf("%-16s %7.0f %7.0f %6.0f %6.0f %7.0f |", name, cold("traced"), cold("rewritten"), cold("kernels"),
               cold("texts"), cold("lowered"));
   std::printf(" %7.1f %8.1f %8.1f %8.1f %7.1f %8.1f %7.1f |", cold("trace"), cold("autodiff"), cold("rewrite"),
-              cold("plan"), cold("emit"), cold("compile"), warm("compile") + warm("bind"));
+              cold("plan"), cold("emit"), cold("compile"), warm("read") + warm("compile") + warm("bind"));
   std::printf(" %9.1f %9.1f %9.3f %8.0f\n", cold("first"), warm("first"), warm("steady"), warm("peak"));
 }
 
