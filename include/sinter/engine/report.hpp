@@ -43,7 +43,7 @@ struct apart_report {
 
 /// A stage of compilation.
 struct stage_report {
-  std::string name;    ///< "trace", "autodiff", "rewrite", "plan", "emit", "compile" (or load), "bind"
+  std::string name;    ///< "trace", "autodiff", then "rewrite", "plan", "emit" or "read", "compile" (or load), "bind"
   double started = 0;  ///< milliseconds after the start
   double milliseconds = 0;
 };
