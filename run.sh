@@ -2,7 +2,7 @@
 # run.sh: the newcomer's commands.
 #   ./run.sh demo    build and run the digits example; what follows is passed on to it
 #   ./run.sh test    build and run the test suite; what follows is passed on to ctest. First --all: also what CI leaves out
-#   ./run.sh bench   build and run the benchmarks
+#   ./run.sh bench   build and run the benchmarks: all, or the one that is named, with what follows: bench models --rows gpt2_train
 set -eu
 cd "$(dirname "$0")"
 
@@ -133,6 +133,12 @@ case $what in
   bench)
     install_missing bench
     configure build/release --preset release
+    if [ $# -gt 0 ] && [ -f "bench/$1.cpp" ]; then
+      program=$1
+      shift
+      quietly cmake --build build/release --parallel "$jobs" --target "bench_$program"
+      exec "build/release/bench/$program" "$@"
+    fi
     quietly cmake --build build/release --parallel "$jobs"
     for program in build/release/bench/*; do
       [ -f "$program" ] && [ -x "$program" ] || continue

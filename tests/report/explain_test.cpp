@@ -1,5 +1,7 @@
 // explain(fn)(args...): kernels with their ops, lines, bytes and FLOPs, and why neighbours stayed apart.
+#include <chrono>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -35,7 +37,7 @@ TEST_CASE("explain tells kernels, their ops and lines, bytes and operations") {
   CHECK((k.tier == "compiled" || k.tier == "disk" || k.tier == "memory"));
   std::string stages;
   for (const auto& s : r.stages) stages += s.name + " ";
-  CHECK(stages == "rewrite plan emit compile bind ");
+  CHECK(stages == "trace rewrite plan emit compile bind ");
   const std::string text = e.text();
   CHECK(contains(text, "scaled: 1 specialisation, 0 graph breaks\n"));
   CHECK(contains(text, "kernel 0: exp mul over (6400,), reads 25.0 KiB, writes 25.0 KiB, 12800 FLOPs"));
@@ -59,6 +61,45 @@ TEST_CASE("explain tells layers that are alike once") {
   CHECK(r.argument_bytes == (4 * 5 + 7 * 5 * 5) * 4);
   CHECK(r.result_bytes == 4);
   CHECK(r.replaced_bytes == 0);
+}
+
+TEST_CASE("explain tells what each stage took, the trace and derivatives among them") {
+  const auto slow = [](tensor<float, 1> a) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    return sum(tanh(a) * a);
+  };
+  const auto check = [](const report& r, const std::string& names) {
+    std::string stages;
+    double end = 0;
+    for (const auto& s : r.stages) {
+      stages += s.name + " ";
+      CHECK(s.milliseconds >= 0);
+      CHECK(s.started == doctest::Approx(end));
+      end = s.started + s.milliseconds;
+    }
+    CHECK(stages == names);
+    CHECK(r.stages[0].milliseconds >= 20);
+    CHECK(r.milliseconds >= end);
+    CHECK(r.milliseconds < end + 1000);
+    CHECK(r.lowered > 0);
+    for (const auto& k : r.steps) CHECK(k.started >= 20);
+  };
+  const auto x = ones<float>(57);
+  check(explain(slow)(x).specialisations[0].what, "trace rewrite plan emit compile bind ");
+  const auto g = [&](tensor<float, 1> a) { return value_and_grad(slow)(a); };
+  check(explain(g)(x).specialisations[0].what, "trace autodiff rewrite plan emit compile bind ");
+  // Between breaks each segment has its own.
+  const auto broken = [&](tensor<float, 1> a) {
+    const float s = sum(a * 3.f).item();
+    return evaluate(slow(a * 2.f) + s);
+  };
+  const report all = explain(broken)(x).specialisations[0].what;
+  std::vector<double> traces;
+  for (const auto& s : all.stages)
+    if (s.name == "trace") traces.push_back(s.milliseconds);
+  REQUIRE(traces.size() == 2);
+  CHECK(traces[0] < 20);
+  CHECK(traces[1] >= 20);
 }
 
 TEST_CASE("products count two operations a term, reductions one, slices what they read") {

@@ -151,6 +151,7 @@ inline std::shared_ptr<const program> segment_program(const tracer& t, const ir:
   const auto fresh = make_on_heap<tracer>();
   fresh->graph = differing.empty() ? g : with_inputs(g, differing, 0);
   fresh->assumed.layout = layout;
+  fresh->spent = t.spent_until_now();
   const std::string extents = fixed_sizes(*t.call, layout);
   const admission in = !t.call->beyond.empty() ? admission{false}
                        : t.call->held          ? held.admit(t.call, extents, is_open(layout))

@@ -178,6 +178,8 @@ SINTER_API std::uint32_t add_mark(std::uint32_t marks, int axis, bool dynamic, s
 
 /// Pushes the cotangents of `wrt` for a rank-0 floating node `y` and returns their nodes, in order. (autodiff/vjp.hpp)
 SINTER_API series<ir::node_id> gradient(ir::graph& g, ir::node_id y, std::span<const ir::node_id> wrt, location where);
+/// The same in a trace, timed for its report. (jit/pipeline.hpp)
+SINTER_API series<ir::node_id> gradient(tracer& t, ir::node_id y, std::span<const ir::node_id> wrt, location where);
 
 /// A result: contiguous, in memory of its own.
 struct output {

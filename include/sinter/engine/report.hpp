@@ -43,7 +43,7 @@ struct apart_report {
 
 /// A stage of compilation.
 struct stage_report {
-  std::string name;    ///< "rewrite", "plan", "emit", "compile", "bind"
+  std::string name;    ///< "trace", "autodiff", then "rewrite", "plan", "emit" or "read", "compile" (or load), "bind"
   double started = 0;  ///< milliseconds after the start
   double milliseconds = 0;
 };
@@ -64,6 +64,8 @@ struct report {
   std::size_t nodes_rewritten = 0;  ///< after the rewrites
   std::size_t kernels_unfused = 0;  ///< one per op that is not a view, an input or a constant
   std::size_t kernels = 0;          ///< after fusion
+  std::size_t lowered = 0;          ///< sets of roots that planning lowered: what its time goes to
+  std::size_t tried = 0;            ///< pairs of groups of which planning asked whether they are one kernel
   std::size_t compiled = 0;         ///< kernels that a compiler built, equal texts once; the rest came from a cache
   // What a call has in use at most: the sum of these, less what results take of arguments that are donated.
   std::size_t scratch_bytes = 0;   ///< planned memory for intermediates

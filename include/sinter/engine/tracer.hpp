@@ -163,6 +163,12 @@ struct index_use {
   location where;
 };
 
+/// What making a graph took, in milliseconds.
+struct trace_times {
+  double trace = 0;     ///< running the function, less the derivatives
+  double autodiff = 0;  ///< derivatives, those within bodies of loops too
+};
+
 /// An address of the thread that traces, while it does. A copy is not traced.
 struct tracing_thread {
   std::atomic<const void*> at = nullptr;
@@ -193,6 +199,11 @@ class tracer {
 
   bool checks_indices = false;  ///< the graph runs once, on the host: `indices` are results too, and checked
   series<index_use> indices;
+
+  trace_times spent;  ///< of a finished graph; of one under construction its derivatives
+  double began = 0;   ///< when the graph did, in milliseconds of a steady clock
+  /// What making the graph has taken until now. (trace/traces.hpp)
+  SINTER_API trace_times spent_until_now() const;
 
   series<specialised> numbers;  ///< the floating arguments, at most 64, should a value be wanted
 
@@ -228,6 +239,9 @@ class tracer {
  private:
   series<ir::node_id> capture_nodes_;
 };
+
+/// Milliseconds of a steady clock.
+SINTER_API double milliseconds_now();
 
 /// A tracer of an empty graph; inside a trace it shares that one's sizes.
 SINTER_API std::shared_ptr<tracer> make_tracer();

@@ -109,6 +109,18 @@ inline void count_memory(code& c, std::span<const argument> arguments) {
   }
 }
 
+/// What is to be compiled, behind what its trace took.
+inline std::shared_ptr<code> begun(const ir::graph& traced, device where, const size_layout& layout,
+                                   build_capture* inside, const trace_times& spent) {
+  auto c = make_on_heap<code>();
+  c->after(spent);
+  c->inside = inside;
+  c->layout = layout;
+  c->where = where;
+  c->about.nodes_traced = traced.live().size();
+  return c;
+}
+
 /// What is compiled, with the time that it took.
 SINTER_API std::shared_ptr<const code> finished(std::shared_ptr<code> c, std::span<const argument> arguments,
                                                 const options& how) {
@@ -149,12 +161,10 @@ class argument_facts {
 /// `structure`: with equal ones, programs are equal (code_table); empty where what is on disk is of no use.
 SINTER_API std::shared_ptr<const code> compile(const ir::graph& traced, std::span<const argument> arguments,
                                                const options& how, device where, const size_layout& layout,
-                                               build_capture* inside, const std::string& structure) {
+                                               build_capture* inside, const std::string& structure,
+                                               const trace_times& spent) {
   const run::progress shown(how.name, how.progress && !run::background::is_here());
-  auto c = make_on_heap<code>();
-  c->inside = inside;
-  c->layout = layout;
-  c->where = where;
+  const auto c = begun(traced, where, layout, inside, spent);
   reporting::page page{how.name, {}, {}, {}};
   pass_recorder kept(page);
   if (run::is_traced() && !inside) c->page = &page;
@@ -162,7 +172,6 @@ SINTER_API std::shared_ptr<const code> compile(const ir::graph& traced, std::spa
   const backend& chosen =
       backend_for(how, where, traced.outputs.empty() ? location{} : traced[traced.outputs[0]].where);
   c->about.backend = chosen.name;
-  c->about.nodes_traced = traced.live().size();
   check_pass(traced, "trace");
   const run::cache_folder_scope cached(how.cache_dir);
   known_places places(traced);
@@ -176,7 +185,7 @@ SINTER_API std::shared_ptr<const code> compile(const ir::graph& traced, std::spa
       const auto planned = compile(made.graph, {again.data(), again.size()}, how, made.where, made.layout, nullptr, "");
       return planned->reasons ? planned->reasons(*planned) : series<apart_report>();
     };
-    return finished(std::move(c), arguments, how);
+    return finished(c, arguments, how);
   }
   const ir::graph& g = c->graph;
   if (chosen.rewrites) {
@@ -201,7 +210,7 @@ SINTER_API std::shared_ptr<const code> compile(const ir::graph& traced, std::spa
   if (c->page) run::write_page(reporting::file_name(how.name), reporting::html(page, c->about));
   c->page = nullptr;
   c->inside = nullptr;
-  return finished(std::move(c), arguments, how);
+  return finished(c, arguments, how);
 }
 
 }  // namespace detail
@@ -386,7 +395,7 @@ class bound_program final : public program {
 class code_table {
  public:
   std::shared_ptr<const code> get(const ir::graph& traced, std::span<const argument> arguments, const options& how,
-                                  device where, const size_layout& layout) {
+                                  device where, const size_layout& layout, const trace_times& spent) {
     std::string key = how.backend + " " + where.text() + (how.deterministic ? " d" : "") +
                       (how.mode == mode::reduce_overhead ? " r" : "") +
                       (how.precision == precision::high ? " h\n" : "\n") + ir::print(traced);
@@ -406,7 +415,7 @@ class code_table {
       const std::lock_guard lock(mutex_);
       if (const auto at = known_.find(key); at != known_.end()) return at->second;
     }
-    auto made = compile(traced, arguments, how, where, layout, nullptr, key);
+    auto made = compile(traced, arguments, how, where, layout, nullptr, key, spent);
     // A fallback is not kept: the next function may find a compiler.
     if (made->interpreted && made->about.backend != how.backend) return made;
     std::unordered_map<std::string, std::shared_ptr<const code>> gone;  // freed without the lock: functions of the user
@@ -428,7 +437,7 @@ SINTER_API std::shared_ptr<const program> build(std::shared_ptr<tracer> traced, 
   static auto& table = *new detail::code_table;  // threads may outlive statics
   const auto all = detail::all_arguments(arguments, traced->captures);
   const device common = detail::common_device(traced->graph, all, arguments.size(), how, where);
-  auto code = table.get(traced->graph, all, how, common, traced->assumed.layout);
+  auto code = table.get(traced->graph, all, how, common, traced->assumed.layout, traced->spent);
   std::shared_ptr<run::cuda::scratch_pool> pool;
   if (how.mode == mode::reduce_overhead && common.is_cuda() && !code->interpreted) {
     pool = shared ? std::static_pointer_cast<run::cuda::scratch_pool>(*shared) : nullptr;
@@ -436,6 +445,13 @@ SINTER_API std::shared_ptr<const program> build(std::shared_ptr<tracer> traced, 
     if (shared) *shared = pool;
   }
   return make_on_heap<detail::bound_program>(std::move(code), std::move(traced->captures), std::move(pool), how.name);
+}
+
+SINTER_API series<ir::node_id> gradient(tracer& t, ir::node_id y, std::span<const ir::node_id> wrt, location where) {
+  const double start = milliseconds_now();
+  auto result = gradient(t.graph, y, wrt, where);
+  t.outermost().spent.autodiff += milliseconds_now() - start;
+  return result;
 }
 
 SINTER_API void answer(traced& t, std::span<const argument> arguments, const options& how, device where) {

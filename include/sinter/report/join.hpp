@@ -15,6 +15,8 @@ SINTER_API void join(report& sum, const report& did) {
   sum.nodes_rewritten += did.nodes_rewritten;
   sum.kernels_unfused += did.kernels_unfused;
   sum.kernels += did.kernels;
+  sum.lowered += did.lowered;
+  sum.tried += did.tried;
   sum.compiled += did.compiled;
   sum.scratch_bytes = std::max(sum.scratch_bytes, did.scratch_bytes);
   sum.argument_bytes += did.argument_bytes;

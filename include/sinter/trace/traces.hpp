@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <utility>
 
@@ -23,8 +24,16 @@ SINTER_API traced& traced::operator=(const traced&) = default;
 SINTER_API traced& traced::operator=(traced&&) noexcept = default;
 SINTER_API traced::~traced() = default;
 
+SINTER_API double milliseconds_now() {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+SINTER_API trace_times tracer::spent_until_now() const {
+  return {milliseconds_now() - began - spent.autodiff, spent.autodiff};
+}
+
 SINTER_API std::shared_ptr<tracer> make_tracer() {
   auto t = make_on_heap<tracer>();
+  t->began = milliseconds_now();
   if (current()) t->sizes = current()->sizes;
   watch_sizes(t);
   return t;
@@ -83,6 +92,8 @@ SINTER_API void tracer::start_segment() {
   capture_nodes_.clear();
   ++segment;
   constants_apart = 0;
+  spent = {};
+  began = milliseconds_now();
   if (!sizes) return;
   const size_layout& l = detail::space_of(*this)->layout();
   for (std::size_t i = 0; i < l.tensors.size(); ++i)

@@ -55,6 +55,27 @@ TEST_CASE("a thousand layers are planned without deep recursion") {
   CHECK(p.f.kernels.size() < 5'200);
 }
 
+TEST_CASE("a sum of many losses, which is longer than a kernel may be, is lowered once and not with each of them") {
+  using namespace sinter;
+  const auto losses = [](int count) {
+    ir::graph g;
+    ir::value all(g, g.constant(dtype::f32, 0.0, {}));
+    for (int i = 0; i < count; ++i) {
+      const ir::value x(g, g.add_input(dtype::f32, {64}));
+      all = all + ir::reduce(x * x, ir::op::add, {0}) * 0.5;
+    }
+    g.outputs = {all.id()};
+    return g;
+  };
+  for (const target& t : {target{}, gpu_target()})
+    for (const int count : {200, 1000}) {
+      const planned p = plan(losses(count), t);
+      CHECK(p.f.lowered <= 6);
+      // The sum is two kernels where one takes fewer arrays.
+      CHECK(p.f.kernels.size() <= static_cast<std::size_t>(count) + 2);
+    }
+}
+
 TEST_CASE("a chain of many operations, and a value that many read") {
   using namespace sinter;
   ir::graph g;

@@ -114,7 +114,7 @@ class differentiated {
       }
     };
     const auto gradients = [&](const argument& original, ir::node_id y) {
-      const auto nodes = engine::gradient(tracer->graph, y, {marks.data(), marks.size()}, where_);
+      const auto nodes = engine::gradient(*tracer, y, {marks.data(), marks.size()}, where_);
       auto next = nodes.begin();
       return map_tree(
           "grad", where_,

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 
 #include "../../base/callback.hpp"
 #include "../../base/sorted.hpp"
 #include "../../engine/engine.hpp"
+#include "../../plan/fusion/fuse.hpp"
 #include "../../plan/memory.hpp"
 #include "../../report/kernels.hpp"
 #include "../../report/page.hpp"
@@ -117,6 +119,13 @@ struct code {
   double milliseconds(run::clock::time_point at) const {
     return std::chrono::duration<double, std::milli>(at - began).count();
   }
+  /// What came before it began: the graph was made.
+  void after(const trace_times& spent) {
+    began -= std::chrono::duration_cast<run::clock::duration>(
+        std::chrono::duration<double, std::milli>(spent.trace + spent.autodiff));
+    about.stages.push_back({"trace", 0, spent.trace});
+    if (spent.autodiff > 0) about.stages.push_back({"autodiff", spent.trace, spent.autodiff});
+  }
   /// What has happened since the last stage was `name`.
   void stage(const char* name) {
     double done = 0;
@@ -127,6 +136,13 @@ struct code {
 
 /// Whether compilation itself tells why kernels are apart: for the log, or a page.
 inline bool wants_reasons(const code& c) { return c.page != nullptr || logs::enabled("fusion"); }
+
+/// Adds what planning a graph did.
+inline void report_planning(code& c, const plan::fused& f) {
+  c.about.kernels_unfused += f.unfused;
+  c.about.lowered += f.lowered;
+  c.about.tried += f.tried;
+}
 
 /// Reports what the kernels are, and which stayed apart; step number[k] of the program is where kernel k runs.
 inline void report_kernels(code& c, const ir::graph& g, const series<plan::kernel>& kernels,

@@ -51,7 +51,7 @@ inline cpu_plan plan_cpu(code& c, const ir::graph& g, const series<char>& copied
     c.about.steps[i].name = within + c.about.steps[i].name;
     c.about.steps[i].first = p.first_step;
   }
-  c.about.kernels_unfused += p.fused.unfused;
+  report_planning(c, p.fused);
   for (const auto& k : p.fused.kernels) {
     p.parts.emplace_back();
     if (!k.is_opaque()) continue;

@@ -126,7 +126,7 @@ inline cuda_plan plan_cuda(code& c, const ir::graph& g, const series<char>& copi
     if (number[a.first] != number[a.second])
       c.about.apart.push_back(
           {p.first_step + number[a.first], p.first_step + number[a.second], plan::in_words(p.graph, a.why)});
-  c.about.kernels_unfused += fused.unfused;
+  report_planning(c, fused);
   for (const auto& group : p.groups) {
     p.parts.emplace_back();
     const plan::kernel& k = p.kernels[group.first];

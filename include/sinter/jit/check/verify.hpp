@@ -11,7 +11,8 @@ SINTER_API device common_device(const ir::graph& g, std::span<const argument> al
                                 const options& how, device otherwise);
 SINTER_API std::shared_ptr<const code> compile(const ir::graph& traced, std::span<const argument> arguments,
                                                const options& how, device where, const size_layout& layout,
-                                               build_capture* inside, const std::string& structure);
+                                               build_capture* inside, const std::string& structure,
+                                               const trace_times& spent = {});
 
 /// Whether an extent of the graph depends on a symbol. (trace/sizes.hpp)
 SINTER_API bool uses(const ir::graph& g, int symbol);

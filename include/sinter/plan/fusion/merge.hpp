@@ -122,6 +122,7 @@ class merging {
 
  private:
   static constexpr const char* scatters_alone = "a scatter_add has a kernel of its own";
+  static constexpr const char* too_long = "too many instructions";
 
   struct pair {
     std::int64_t saving;
@@ -212,7 +213,16 @@ class merging {
     if ((x.code.is_product() && y.reduces) || (y.code.is_product() && x.reduces))
       return "a reduction behind a matrix product";
     if (x.scans || y.scans) return "a scan has a kernel of its own";
+    if (is_full(a) || is_full(b)) return too_long;
     return "";
+  }
+
+  /// More instructions than a kernel may have, whatever it is merged with: what it loads may not be, the rest is there to stay.
+  static bool is_full(const group& x) {
+    const auto& body = x.code().body;
+    if (body.size() <= most_instructions) return false;
+    return std::count_if(body.begin(), body.end(), [](const instruction& i) { return i.kind != kind::load; }) >
+           static_cast<std::ptrdiff_t>(most_instructions);
   }
 
   /// Makes the group of both; gives the reason against it, or "".
@@ -225,7 +235,7 @@ class merging {
     both.made = lowered_.of(both.roots);
     const outcome& o = *both.made.what;
     if (o.failed) return in_own_nodes(both.made);
-    if (o.code.body.size() > most_instructions) return "too many instructions";
+    if (o.code.body.size() > most_instructions) return too_long;
     const std::int64_t inner = o.code.extent(role::inner).evaluate(memory_.hints);
     dim n = 1;
     for (const auto& axis : o.code.axes) n *= axis.extent;
