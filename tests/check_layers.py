@@ -37,18 +37,19 @@ SEES = {
     "dispatch": ["base", "ir", "engine", "guards", "report", "run", "dispatch"],
     "jit/backends": ["base", "ir", "engine", "trace", "plan/", "emit/", "run/", "report", "jit/backends"],
     "jit/check": ["base", "ir", "engine", "plan/", "emit/", "run/", "report", "jit/backends", "jit/check"],
-    "jit": ["base", "ir", "autodiff", "engine", "guards", "trace", "rewrite", "plan/", "emit/", "run/", "services", "report", "dispatch", "jit/"],
+    "jit": ["base", "ir", "autodiff", "engine", "guards", "trace", "rewrite", "plan/", "emit/", "run/", "services", "report", "dispatch", "loops", "jit/"],
+    "loops": ["base", "ir", "engine", "loops"],
     "front/shapes": ["base", "ir", "engine", "front/shapes"],
     "front/tensor": ["base", "ir", "engine", "front/shapes", "front/tensor"],
-    "front/eager": ["base", "ir", "engine", "front/shapes", "front/tensor", "front/eager"],
-    "front/evaluate": ["base", "ir", "engine", "front/shapes", "front/tensor", "front/eager", "front/evaluate"],
-    "front/functions": ["base", "ir", "engine", "front/shapes", "front/tensor", "front/eager", "front/evaluate", "front/functions"],
+    "front/eager": ["base", "ir", "engine", "loops", "front/shapes", "front/tensor", "front/eager"],
+    "front/evaluate": ["base", "ir", "engine", "loops", "front/shapes", "front/tensor", "front/eager", "front/evaluate"],
+    "front/functions": ["base", "ir", "engine", "loops", "front/shapes", "front/tensor", "front/eager", "front/evaluate", "front/functions"],
     "front/trees": ["base", "ir", "engine", "front/shapes", "front/tensor", "front/trees"],
     "front/compile": ["base", "ir", "engine", "front/shapes", "front/tensor", "front/evaluate", "front/functions", "front/trees", "front/compile"],
     "front/transforms": ["base", "ir", "engine", "front/functions", "front/trees", "front/compile", "front/transforms"],
     "front/control": ["base", "ir", "engine", "front/shapes", "front/evaluate", "front/functions", "front/trees", "front/compile", "front/control"],
     "front/runtime": ["base", "ir", "engine", "front/evaluate", "front/trees", "front/runtime"],
-    "front": ["base", "ir", "engine", "front/"],
+    "front": ["base", "ir", "engine", "loops", "front/"],
     "sinter.hpp": ["base", "front/", "engine"],
     "nn": ["sinter.hpp", "nn/"],
     "optim": ["sinter.hpp", "optim/"],
@@ -58,11 +59,11 @@ SEES = {
 
 # The edges that close a circle: header-only, declarations bring their definitions along.
 SEAMS = {("engine/engine.hpp", "jit/pipeline.hpp"), ("ir/dim.hpp", "ir/polynomial.hpp"),
-         ("base/extent.hpp", "base/dims.hpp"), ("front/eager/loop.hpp", "front/eager/loop_rows.hpp"),
-         ("front/eager/loop.hpp", "front/eager/loop_moves.hpp"),
+         ("base/extent.hpp", "base/dims.hpp"), ("front/eager/loop.hpp", "front/eager/loop_moves.hpp"),
+         ("loops/space.hpp", "loops/space_rules.hpp"), ("loops/reduce.hpp", "loops/reduce_rules.hpp"),
          *((f"front/{name}.hpp", f"front/{rules}_rules.hpp") for name, rules in (
              ("evaluate/handle", "evaluate/handle"), ("evaluate/views", "evaluate/view"), ("functions/indexing", "functions/index"),
-             ("tensor/trace_push", "tensor/trace"), ("eager/reduce", "eager/reduce"))),
+             ("tensor/trace_push", "tensor/trace"))),
          *((f"base/{name}.hpp", "base/define.hpp") for name in ("callback", "device", "dims", "error", "kept", "local_list", "text", "shape_errors"))}
 
 # Tests of more than one folder: ops on every backend, random graphs.
@@ -71,7 +72,7 @@ ACROSS = {"ops", "fuzz"}
 DECLARES = {"engine"}
 
 # The eager loops: the one place outside emitted text that knows vectors and threads.
-EAGER = r"front/(eager/|evaluate/handle|functions/matmul)\w*\.hpp$"
+EAGER = r"(loops|front/eager)/\w*\.hpp$|front/(evaluate/handle|functions/matmul)\w*\.hpp$"
 
 # Text that belongs to some rooms only: what, pattern, files where it may stand.
 ROOMS = [
