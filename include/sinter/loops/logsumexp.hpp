@@ -96,8 +96,7 @@ struct logsumexp_reduction : block_source<T> {
     a.sum += b.sum;
   }
   static T result(const Total& t) {
-    return static_cast<Out>(
-        static_cast<T>(vocabulary::isfinite(t.max) ? static_cast<double>(t.max) + std::log(t.sum) : t.max));
+    return static_cast<T>(vocabulary::isfinite(t.max) ? static_cast<double>(t.max) + std::log(t.sum) : t.max);
   }
 
   Total over_rows(const reduction_space& s, const walker& of, walker& along, cursor* at, std::int64_t begin,

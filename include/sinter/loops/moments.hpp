@@ -116,7 +116,7 @@ struct variance_reduction : block_source<T> {
   }
   T result(const moments& m) const {
     const double v = m.squares / std::max(m.count - ddof, 0.0);
-    return (static_cast<T>(root ? std::sqrt(v) : v));
+    return static_cast<T>(root ? std::sqrt(v) : v);
   }
 
   moments over_rows(const reduction_space& s, const walker& of, walker& along, cursor* at, std::int64_t begin,
@@ -161,7 +161,7 @@ struct norm_reduction : block_source<T> {
   using Total = double;
 
   static void merge(double& a, double b) { a += b; }
-  static T result(double square) { return (static_cast<T>(std::sqrt(square))); }
+  static T result(double square) { return static_cast<T>(std::sqrt(square)); }
 
   double over_rows(const reduction_space& s, const walker& of, walker& along, cursor* at, std::int64_t begin,
                    std::int64_t end) const {

@@ -13,15 +13,15 @@ namespace sinter::detail {
 /// The first `lanes` of a vector.
 template <class T>
 SINTER_INLINE simd::vec<T> load_some(const T* from, std::int64_t lanes) {
-  T part[bound(simd::vec<T>::width)] = {};
-  std::copy_n(from, lanes, part);
+  T part[bound(simd::vec<T>::width)];
+  for (int k = 0; k < simd::vec<T>::width; ++k) part[k] = k < lanes ? from[k] : T(0);
   return simd::vec<T>::load(part);
 }
 template <class T>
 SINTER_INLINE void store_some(simd::vec<T> x, T* to, std::int64_t lanes) {
   T part[bound(simd::vec<T>::width)];
   x.store(part);
-  std::copy_n(part, lanes, to);
+  for (int k = 0; k < lanes; ++k) to[k] = part[k];
 }
 
 /// y[i] = f(x[i]…) over n elements of each, in vectors.
@@ -91,20 +91,21 @@ template <class T>
 void softmax_columns(T* y, std::int64_t rows, std::int64_t stride, std::int64_t n, const exp_total<T>* totals,
                      bool logarithm) {
   using vector = simd::vec<T>;
-  T max[reduce_columns], by[reduce_columns];
+  T max_of[reduce_columns], by_of[reduce_columns];
+  const T *const max = max_of, *const by = by_of;
   for (std::int64_t j = 0; j < n; ++j) {
-    max[j] = totals[j].max;
-    by[j] = !vocabulary::isfinite(max[j]) ? std::numeric_limits<T>::quiet_NaN()
-                                          : static_cast<T>(logarithm ? std::log(totals[j].sum) : 1 / totals[j].sum);
+    max_of[j] = totals[j].max;
+    by_of[j] = !vocabulary::isfinite(max[j]) ? std::numeric_limits<T>::quiet_NaN()
+                                             : static_cast<T>(logarithm ? std::log(totals[j].sum) : 1 / totals[j].sum);
   }
   for (std::int64_t r = 0; r < rows; ++r, y += stride) {
     const T* const x = y;
     if (logarithm)
       map_elements(
-          y, n, [](vector v, vector m, vector b) { return v - m - b; }, x, max + 0, by + 0);
+          y, n, [](vector v, vector m, vector b) { return v - m - b; }, x, max, by);
     else
       map_elements(
-          y, n, [](vector v, vector m, vector b) { return simd::exp(v - m) * b; }, x, max + 0, by + 0);
+          y, n, [](vector v, vector m, vector b) { return simd::exp(v - m) * b; }, x, max, by);
   }
 }
 

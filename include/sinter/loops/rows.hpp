@@ -226,7 +226,8 @@ void row_losses_of(const engine::row_source& x, std::span<const std::int64_t> la
   for (std::size_t i = 0; i < labels.size(); ++i, w.next()) {
     place(from.data(), leaves.data(), count, last, w);
     T chosen;
-    source.fill(source.expression, from.data(), labels[i], labels[i] + 1, &chosen);
+    if (source.is_tensor) chosen = *reinterpret_cast<const T*>(from[0].data + labels[i] * from[0].step);
+    else source.fill(source.expression, from.data(), labels[i], labels[i] + 1, &chosen);
     const exp_total<T>& t = totals[i];
     const double below = static_cast<double>(t.max) - static_cast<double>(chosen);
     out[i] = vocabulary::isfinite(t.max) ? below + std::log(t.sum) : std::numeric_limits<double>::quiet_NaN();
