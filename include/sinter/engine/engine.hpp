@@ -20,6 +20,7 @@
 #include "assumptions.hpp"
 #include "explain.hpp"
 #include "options.hpp"
+#include "rows.hpp"
 #include "tracer.hpp"
 
 namespace sinter {
@@ -214,15 +215,6 @@ class program {
 SINTER_API std::shared_ptr<const program> build(std::shared_ptr<tracer> traced, std::span<const argument> arguments,
                                                 const options& how, device where = {},
                                                 std::shared_ptr<void>* shared = nullptr);
-
-/// What an eager computation reads: a tensor; a C++ number, by value and without an owner; or, with neither, the positions
-/// along `axis`.
-struct operand : argument {
-  int axis = 0;
-
-  bool is_tensor() const { return owner != nullptr; }
-  bool is_number() const { return !owner && by_value; }
-};
 
 /// An eager computation on a GPU.
 struct stage {

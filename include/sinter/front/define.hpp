@@ -2,8 +2,6 @@
 #pragma once
 
 #include "eager/loop_moves.hpp"
-#include "eager/loop_rows.hpp"
-#include "eager/reduce_rules.hpp"
 #include "evaluate/handle_rules.hpp"
 #include "evaluate/view_rules.hpp"
 #include "functions/index_rules.hpp"

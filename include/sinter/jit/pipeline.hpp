@@ -13,6 +13,7 @@
 #include "../dispatch/segments.hpp"
 #include "../engine/engine.hpp"
 #include "../guards/sizes.hpp"
+#include "../loops/rows.hpp"
 #include "../run/host/program.hpp"
 #include "../services/caches.hpp"
 #include "../services/devices.hpp"

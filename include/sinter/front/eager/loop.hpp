@@ -1,61 +1,20 @@
 // front/eager/loop.hpp: the iteration space of an eager loop: which leaves an expression reads, and where.
 #pragma once
 
-#include <algorithm>
-#include <cstdint>
 #include <cstring>
-#include <optional>
 #include <span>
-#include <type_traits>
-#include <vector>
-
-#if defined(_OPENMP)
-#include <omp.h>
-#endif
 
 #include "../../engine/engine.hpp"
-#include "../../ir/vocabulary.hpp"
+#include "../../loops/space.hpp"
 #include "../tensor/expr.hpp"
 
-#define SINTER_INLINE inline __attribute__((always_inline))
-
 namespace sinter::detail {
-
-/// Halves are computed in float.
-template <class T>
-using compute_type = std::conditional_t<vocabulary::is_half<T>, float, T>;
 
 /// How many tensors and index leaves an expression reads, counting repetitions.
 template <class E>
 inline constexpr int leaf_count = is_literal<E> ? 0 : 1;
 template <ir::op Op, class T, dims Shape, class... Operands>
 inline constexpr int leaf_count<expr<Op, T, Shape, Operands...>> = (leaf_count<Operands> + ... + 0);
-
-/// One leaf, broadcast to the space: bytes from one index to the next along each axis. An index leaf counts by elements.
-struct leaf {
-  const char* data = nullptr;
-  std::int64_t base = 0;
-  std::int64_t stride[max_rank] = {};
-};
-
-/// Axes in loop order, the last one innermost.
-struct space {
-  int rank = 0;
-  std::int64_t extent[max_rank] = {};
-
-  std::int64_t size() const {
-    std::int64_t n = 1;
-    for (int i = 0; i < rank; ++i) n *= extent[i];
-    return n;
-  }
-};
-
-/// What an expression reads, in the order in which evaluation meets it.
-struct operand_list {
-  engine::operand* at;
-  int count = 0;
-  bool on_gpu = false;  ///< some tensor is
-};
 
 /// How many operands an expression has: leaves and numbers.
 template <class E>
@@ -129,72 +88,12 @@ void collect(const E& e, operand_list& list, location at) {
   }
 }
 
-/// The leaves of operands, numbers left out, in a space of `rank`.
-SINTER_API void bind_leaves(const operand_list& list, int rank, leaf* out);
-
-/// Drops axes of extent 1 from first to last and merges neighbours that every leaf walks as one. Returns how many remain.
-SINTER_API int collapse(std::int64_t* extent, int first, int last, leaf* leaves, int count);
-
-/// One leaf along the innermost axis.
-struct cursor {
-  const char* data = nullptr;
-  std::int64_t base = 0;
-  std::int64_t step = 0;
-};
-
 /// The leaves of an expression along the innermost axis.
 template <int N>
 struct row {
   explicit row(const cursor* from) { std::copy(from, from + N, at); }
   cursor at[bound(N)];
 };
-
-/// The leaves' offsets at one point of some axes; steps through the points in row-major order.
-class walker {
- public:
-  /// Starts at the `position`-th point of axes first…last-1 of `extent`.
-  SINTER_API walker(const std::int64_t* extent, int first, int last, const leaf* leaves, int count,
-                    std::int64_t position);
-  /// Goes to the `position`-th point.
-  void seek(std::int64_t position) {
-    for (int i = last_; i-- > first_; position /= extent_[i]) {
-      const std::int64_t to = position % extent_[i];
-      move(i, to - index_[i]);
-      index_[i] = to;
-    }
-  }
-  void next() {
-    for (int i = last_; i-- > first_;) {
-      move(i, 1);
-      if (++index_[i] < extent_[i]) return;
-      move(i, -extent_[i]);
-      index_[i] = 0;
-    }
-  }
-  std::int64_t offset(std::size_t k) const { return offset_[k]; }
-
- private:
-  void move(int axis, std::int64_t steps) {
-    for (std::size_t k = 0; k < offset_.size(); ++k) offset_[k] += leaves_[k].stride[axis] * steps;
-  }
-
-  const std::int64_t* extent_;
-  const leaf* leaves_;
-  int first_, last_;
-  std::int64_t index_[max_rank] = {};
-  std::vector<std::int64_t> offset_;
-};
-
-/// Where `count` leaves start and how they step along `axis` (none: -1), at the walkers' points together.
-template <class... Walker>
-void place(cursor* to, const leaf* leaves, int count, int axis, const Walker&... w) {
-  for (int k = 0; k < count; ++k) {
-    const std::int64_t offset = (w.offset(static_cast<std::size_t>(k)) + ...);
-    to[k].data = leaves[k].data ? leaves[k].data + offset : nullptr;
-    to[k].base = leaves[k].base + offset;
-    to[k].step = axis >= 0 ? leaves[k].stride[axis] : 0;
-  }
-}
 
 /// The value of `e` at position i of a row, its leaves numbered from First.
 template <int First, class E, int N>
@@ -229,68 +128,8 @@ SINTER_INLINE auto value_at(const E& e, const row<N>& r, std::int64_t i) {
   }
 }
 
-/// Loops smaller than this run on the calling thread.
-inline constexpr std::int64_t parallel_threshold = 1 << 15;
-
-/// How many threads loops run on.
-inline std::int64_t threads() {
-#if defined(_OPENMP)
-  return omp_get_max_threads();
-#else
-  return 1;
-#endif
-}
-
-/// f(begin, end) over [0, n) in one piece per thread; `work` is the number of elements behind it.
-template <class F>
-void parallel(std::int64_t n, [[maybe_unused]] std::int64_t work, F&& f) {
-#if defined(_OPENMP)
-  if (work >= parallel_threshold && n > 1 && omp_get_max_threads() > 1 && !omp_in_parallel()) {
-#pragma omp parallel
-    {
-      const std::int64_t threads = omp_get_num_threads(), t = omp_get_thread_num();
-      const std::int64_t begin = n / threads * t + (t < n % threads ? t : n % threads);
-      const std::int64_t end = begin + n / threads + (t < n % threads ? 1 : 0);
-      if (begin < end) f(begin, end);
-    }
-    return;
-  }
-#endif
-  f(std::int64_t{0}, n);
-}
-
-/// Computes elements [begin, end) of one row into `out`; `e` is the expression.
-using row_function = void (*)(const void* e, const cursor* at, std::int64_t begin, std::int64_t end, void* out);
-
-/// Computes every element of the space, in row-major order, into `out`; `element` is its size. (loop_rows.hpp)
-SINTER_API void for_each_row(space s, leaf* leaves, int count, const void* e, row_function f, char* out,
-                             std::int64_t element);
-
-/// f(e, where the leaves' elements begin, how many) for every row along the last axis, as a whole. (loop_rows.hpp)
-SINTER_API void for_each_whole_row(const space& s, const leaf* leaves, int count, const void* e,
-                                   void (*f)(const void* e, const cursor* at, std::int64_t n));
-
-/// Rows along one axis of columns [low, high) along the last.
-struct panel {
-  std::int64_t rows, low, high;
-  std::int64_t step;  ///< bytes from a row of the first leaf to the next
-  const leaf* leaves;
-  int count, rank;
-  const walker* of;
-  walker* along;
-  cursor* at;
-
-  /// Where the leaves' elements of a row begin; valid until the next call.
-  SINTER_API const cursor* row(std::int64_t r) const;
-};
-
-/// f(e, panel) for panels that cover the space, of all rows along `axis`, which is not the last, and at most 256 columns.
-/// (loop_rows.hpp)
-SINTER_API void for_each_panel(space s, leaf* leaves, int count, int axis, const void* e,
-                               void (*f)(const void* e, const panel& p));
-
 /// The elements of an eager expression on the device of its operands, or on `otherwise` when it has none: in memory of the
-/// host `f` computes them; a GPU runs what `trace` pushes. `leaves` has room for those of the list. (loop_rows.hpp)
+/// host `f` computes them; a GPU runs what `trace` pushes. `leaves` has room for those of the list. (loop_moves.hpp)
 SINTER_API storage run_rows(const operand_list& list, leaf* leaves, int count, const dim* extents, int rank,
                             std::size_t element, const void* e, row_function f, const char* name, const void* signature,
                             engine::pushing trace, device otherwise, location at);
@@ -300,5 +139,4 @@ SINTER_API storage run_rows(const operand_list& list, leaf* leaves, int count, c
 // Header-only: whoever sees the declarations has the definitions as well.
 #if !defined(SINTER_COMPILED)
 #include "loop_moves.hpp"
-#include "loop_rows.hpp"
 #endif

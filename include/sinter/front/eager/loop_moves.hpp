@@ -45,29 +45,6 @@ SINTER_API engine::output run_stage_as(const char* name, const void* signature, 
   return engine::run_stage({name, signature, {list.at, static_cast<std::size_t>(list.count)}, facts, where, at}, trace);
 }
 
-/// Aligns a leaf's axes with the last axes of a space of `rank`; an axis of extent 1 does not move.
-inline void bind_leaf(leaf& l, const std::int64_t* extents, const std::int64_t* strides, int leaf_rank, int rank,
-                      std::int64_t scale) {
-  for (int i = 0; i < leaf_rank; ++i) l.stride[rank - leaf_rank + i] = extents[i] == 1 ? 0 : strides[i] * scale;
-}
-
-SINTER_API void bind_leaves(const operand_list& list, int rank, leaf* out) {
-  for (int i = 0; i < list.count; ++i) {
-    const engine::operand& x = list.at[i];
-    if (x.is_number()) continue;
-    leaf& l = *out++;
-    if (x.is_tensor()) {
-      l.data = static_cast<const char*>(x.data);
-      bind_leaf(l, x.extents, x.strides, x.rank, rank, static_cast<std::int64_t>(size_of(x.type)));
-    } else if (x.axis >= 0) {
-      l.stride[rank - x.rank + x.axis] = x.extents[x.axis] != 1;
-    } else {
-      std::int64_t step = 1;
-      for (int k = x.rank; k-- > 0; step *= x.extents[k]) l.stride[rank - x.rank + k] = x.extents[k] == 1 ? 0 : step;
-    }
-  }
-}
-
 SINTER_API device resolve(const char* op, const target& where, location at) {
   const auto& t = engine::current();
   if (t && t->where && where.given && !(*where.given == *t->where))
@@ -234,6 +211,30 @@ SINTER_API storage moved(const engine::operand& x, device to, location at, bool 
     copy_elements(memory.data(), packed, x.data, strides, extents, static_cast<std::int64_t>(size_of(x.type)));
   }
   return here == to ? memory : there(memory, memory.data());
+}
+
+SINTER_API storage run_rows(const operand_list& list, leaf* leaves, int count, const dim* extents, int rank,
+                            std::size_t element, const void* e, row_function f, const char* name, const void* signature,
+                            engine::pushing trace, device otherwise, location at) {
+  if (const device where = device_of(list, otherwise); where.is_cuda())
+    return run_stage_as(name, signature, list, {}, where, at, trace).memory;
+  dims d;
+  space s;
+  s.rank = rank;
+  for (int i = 0; i < rank; ++i) {
+    d.push(extents[i]);
+    s.extent[i] = extents[i];
+  }
+  storage memory = new_memory("tensor", d, element, at);
+  bind_leaves(list, rank, leaves);
+  for_each_row(s, leaves, count, e, f, static_cast<char*>(memory.data()), static_cast<std::int64_t>(element));
+  return memory;
+}
+
+SINTER_API bool broadcasts_to(const engine::row_source& x, const engine::row_source& to) {
+  for (int i = 0; i < x.rank; ++i)
+    if (x.extents[i] != 1 && x.extents[i] != to.extents[to.rank - x.rank + i]) return false;
+  return true;
 }
 
 }  // namespace sinter::detail

@@ -3,22 +3,10 @@
 
 #include <cstring>
 
+#include "../../loops/simd.hpp"
 #include "loop.hpp"
-#include "simd.hpp"
 
 namespace sinter::detail {
-
-/// One name for each of the lane types that differ in spelling only.
-template <class T>
-struct lane_of {
-  using type = T;
-};
-template <class T>
-requires(std::is_integral_v<T> && sizeof(T) == 8) struct lane_of<T> {
-  using type = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
-};
-template <class T>
-using lane = typename lane_of<T>::type;
 
 /// The one type, bool aside, of everything in an expression: void when there is none, `mixed` when there are several.
 struct mixed {};

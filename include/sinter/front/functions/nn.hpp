@@ -15,16 +15,13 @@ auto shifted(const Y& y, const char* op, location at) {
   return sub(y, detail::evaluate(stop_gradient(max_over<Axes, true>(y, at, op), at), at), at);
 }
 
-template <class X>
-using wide_element = compute_type<element_of<X>>;
-
-/// On the host `rows` of `x` as one loop, or else what `nodes` gives.
-template <class T, class X, class Rows, class Nodes, class... More>
-auto in_rows(const char* op, const X& x, int axis, const Rows& rows, location at, const Nodes& nodes,
+/// On the host the engine's `f` of `x`, or else what `nodes` gives.
+template <class T, class X, class Nodes, class... More>
+auto in_rows(const char* op, engine::row_map f, const X& x, int axis, double eps, location at, const Nodes& nodes,
              const More&... more) {
   using result = decltype(nodes());
   if (!engine::current())
-    if (auto y = eager_rows<result::static_shape>(op, x, axis, rows, at, more...)) return narrow<T>(*y, at);
+    if (auto y = eager_rows<result::static_shape>(op, f, x, axis, eps, at, more...)) return narrow<T>(*y, at);
   return nodes();
 }
 
@@ -33,13 +30,12 @@ auto softmax_over(const X& x, location at) {
   if constexpr (takes_floats<named::softmax, X>()) {
     constexpr auto axes = checked_axes<named::softmax, X::rank, Axis>();
     const auto& wider = wide(x, at);
-    return in_rows<element_of<X>>("softmax", wider, axes[0],
-                                  softmax_rows<wide_element<X>, softmax_of<wide_element<X>>>{}, at, [&] {
-                                    const auto y = detail::evaluate(wider, at);
-                                    const auto e = detail::evaluate(exp(shifted<axes>(y, "softmax", at), at), at);
-                                    const auto part = detail::evaluate(div(1, sum_over<axes, true>(e, at), at), at);
-                                    return narrow<element_of<X>>(mul(e, part, at), at);
-                                  });
+    return in_rows<element_of<X>>("softmax", engine::row_map::softmax, wider, axes[0], 0, at, [&] {
+      const auto y = detail::evaluate(wider, at);
+      const auto e = detail::evaluate(exp(shifted<axes>(y, "softmax", at), at), at);
+      const auto part = detail::evaluate(div(1, sum_over<axes, true>(e, at), at), at);
+      return narrow<element_of<X>>(mul(e, part, at), at);
+    });
   } else {
     return x;
   }
@@ -50,12 +46,11 @@ auto log_softmax_over(const X& x, location at) {
   if constexpr (takes_floats<named::log_softmax, X>()) {
     constexpr auto axes = checked_axes<named::log_softmax, X::rank, Axis>();
     const auto& wider = wide(x, at);
-    return in_rows<element_of<X>>(
-        "log_softmax", wider, axes[0], softmax_rows<wide_element<X>, log_softmax_of<wide_element<X>>>{}, at, [&] {
-          const auto y = detail::evaluate(wider, at);
-          const auto z = shifted<axes>(y, "log_softmax", at);
-          return narrow<element_of<X>>(sub(z, log(sum_over<axes, true>(exp(z, at), at), at), at), at);
-        });
+    return in_rows<element_of<X>>("log_softmax", engine::row_map::log_softmax, wider, axes[0], 0, at, [&] {
+      const auto y = detail::evaluate(wider, at);
+      const auto z = shifted<axes>(y, "log_softmax", at);
+      return narrow<element_of<X>>(sub(z, log(sum_over<axes, true>(exp(z, at), at), at), at), at);
+    });
   } else {
     return x;
   }
@@ -88,34 +83,18 @@ constexpr bool check_labels() {
   return rank && extents;
 }
 
-/// The parts of logsumexp, apart: where the logits are large and alike, their sum has lost the logarithm.
-template <class T>
-struct exp_totals : logsumexp_reduction<T, T> {
-  using Total = typename logsumexp_reduction<T, T>::Total;
-  static Total result(const Total& t) { return t; }
-};
-
-/// -log(softmax(z))[label] of each row in f64, storing z nowhere; null where with_reduction_space is false.
+/// -log(softmax(z))[label] of each row in f64, storing z nowhere; null where z is on a GPU, and of rows without elements.
 template <class Z, class Labels>
 auto eager_row_losses(const Z& z, const Labels& labels, location at) {
-  using T = typename Z::value_type;
   constexpr auto axes = op_shapes::normalize({-1}, Z::rank);
   constexpr dims shape = op_shapes::reduce(Z::static_shape, axes, false).shape;
   std::optional<tensor<double, shape>> loss;
-  series<exp_total<T>> totals;
-  const bool here = with_reduction_space(z, axes, at, [&](const reduction_space& s) {
-    totals.resize(static_cast<std::size_t>(s.results));
-    if (s.results > 0) run_reduction(exp_totals<T>{{source_of(z)}}, s, totals.data());
-  });
-  if (!here) return loss;
-  const auto chosen = checked_indices("cross_entropy", untyped(labels, at), extents_of(z, at)[Z::rank - 1], at);
+  const row_reader<Z> x(z, at);
+  const dim classes = x.extents[Z::rank - 1];
+  if (x.list.on_gpu || classes == dim(0)) return loss;
+  const auto chosen = checked_indices("cross_entropy", untyped(labels, at), classes, at);
   loss = empty_result<double, shape>("cross_entropy", z, axes, false, at);
-  double* const out = access::data(*loss);
-  for_each_chosen(z, chosen, at, [&](std::int64_t row, T x) {
-    const auto& t = totals[static_cast<std::size_t>(row)];
-    const double below = static_cast<double>(t.max) - static_cast<double>(x);
-    out[row] = vocabulary::isfinite(t.max) ? below + std::log(t.sum) : std::numeric_limits<double>::quiet_NaN();
-  });
+  engine::row_losses(x.source, chosen, access::data(*loss));
   return loss;
 }
 
@@ -197,8 +176,7 @@ auto layer_norm(const X& x, double eps = 1e-5, location at = location::current()
   if constexpr (detail::takes_rows<detail::named::layer_norm, X>()) {
     using T = typename X::value_type;
     const auto& wider = detail::wide(x, at);
-    const detail::layer_norm_rows<detail::wide_element<X>> rows{{}, eps};
-    return detail::in_rows<T>("layer_norm", wider, X::rank - 1, rows, at, [&] {
+    return detail::in_rows<T>("layer_norm", engine::row_map::layer_norm, wider, X::rank - 1, eps, at, [&] {
       return detail::narrow<T>(detail::standardised(detail::evaluate(wider, at), eps, at), at);
     });
   } else {
@@ -215,11 +193,8 @@ auto layer_norm(const X& x, const Gamma& gamma, const Beta& beta, double eps = 1
     const auto& wider = detail::wide(x, at);
     const auto& scale = detail::wide(gamma, at);
     const auto& offset = detail::wide(beta, at);
-    const detail::layer_norm_rows<detail::wide_element<X>, std::remove_cvref_t<decltype(scale)>,
-                                  std::remove_cvref_t<decltype(offset)>>
-        rows{{{&scale, &offset}}, eps};
     return detail::in_rows<T>(
-        "layer_norm", wider, X::rank - 1, rows, at,
+        "layer_norm", engine::row_map::layer_norm, wider, X::rank - 1, eps, at,
         [&] {
           const auto scaled = mul(detail::standardised(detail::evaluate(wider, at), eps, at), scale, at);
           return detail::narrow<T>(add(scaled, offset, at), at);
@@ -237,8 +212,7 @@ auto rms_norm(const X& x, double eps = 1e-5, location where = location::current(
     const location at = where.in("rms_norm");
     using T = typename X::value_type;
     const auto& wider = detail::wide(x, at);
-    const detail::rms_norm_rows<detail::wide_element<X>> rows{{}, eps};
-    return detail::in_rows<T>("rms_norm", wider, X::rank - 1, rows, at, [&] {
+    return detail::in_rows<T>("rms_norm", engine::row_map::rms_norm, wider, X::rank - 1, eps, at, [&] {
       return detail::narrow<T>(detail::unit_rms(detail::evaluate(wider, at), eps, at), at);
     });
   } else {
@@ -253,9 +227,8 @@ auto rms_norm(const X& x, const Gamma& gamma, double eps = 1e-5, location where 
     using T = typename X::value_type;
     const auto& wider = detail::wide(x, at);
     const auto& scale = detail::wide(gamma, at);
-    const detail::rms_norm_rows<detail::wide_element<X>, std::remove_cvref_t<decltype(scale)>> rows{{{&scale}}, eps};
     return detail::in_rows<T>(
-        "rms_norm", wider, X::rank - 1, rows, at,
+        "rms_norm", engine::row_map::rms_norm, wider, X::rank - 1, eps, at,
         [&] { return detail::narrow<T>(mul(detail::unit_rms(detail::evaluate(wider, at), eps, at), scale, at), at); },
         scale);
   } else {

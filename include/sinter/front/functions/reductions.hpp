@@ -5,8 +5,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "../eager/logsumexp.hpp"
-#include "../eager/moments.hpp"
+#include "../eager/rows.hpp"
 #include "../evaluate/evaluate.hpp"
 #include "../shapes/axes.hpp"
 #include "arg_reduce.hpp"
@@ -145,7 +144,8 @@ auto variance(const X& x, int ddof, location at) {
   if constexpr (X::rank > 0)
     if (!engine::current()) {
       constexpr dims shape = op_shapes::reduce(X::static_shape, Axes, Keep).shape;
-      if (auto v = eager_variance<T, shape>(wider, Axes, Keep, ddof, Root, at)) return *std::move(v);
+      constexpr auto f = Root ? engine::row_total::deviation : engine::row_total::variance;
+      if (const auto v = eager_totals<shape>("var", f, wider, Axes, Keep, ddof, at)) return narrow<T>(*v, at);
     }
   const auto y = detail::evaluate(wider, at);
   const dim count = combined<Axes>(x, at), n = count - ddof;
@@ -178,9 +178,8 @@ auto logsumexp_over(const X& x, location at) {
     if constexpr (X::rank > 0)
       if (!engine::current()) {
         constexpr dims shape = op_shapes::reduce(X::static_shape, Axes, Keep).shape;
-        const auto source = source_of(wider);
-        const logsumexp_reduction<element_of<std::remove_cvref_t<decltype(wider)>>, element_of<X>> r{source};
-        if (auto v = reduce_blocks<element_of<X>, shape>("logsumexp", r, wider, Axes, Keep, at)) return *std::move(v);
+        if (const auto v = eager_totals<shape>("logsumexp", engine::row_total::logsumexp, wider, Axes, Keep, 0, at))
+          return narrow<element_of<X>>(*v, at);
       }
     const auto y = detail::evaluate(wider, at);
     const auto m = finite_max<Axes>(y, at);
@@ -209,8 +208,8 @@ auto norm_over(const X& x, location at) {
       if constexpr (X::rank > 0)
         if (!engine::current()) {
           constexpr dims shape = op_shapes::reduce(X::static_shape, Axes, Keep).shape;
-          const norm_reduction<element_of<std::remove_cvref_t<decltype(y)>>, T> r{source_of(y)};
-          if (auto v = reduce_blocks<T, shape>("norm", r, y, Axes, Keep, at)) return *std::move(v);
+          if (const auto v = eager_totals<shape>("norm", engine::row_total::norm, y, Axes, Keep, 0, at))
+            return narrow<T>(*v, at);
         }
       return narrow<T>(root_of_squares(sum_over<Axes, Keep>(mul(y, y, at), at), at), at);
     }

@@ -1,4 +1,4 @@
-// front/eager/simd.hpp: the prelude of xsimd batches: what the value texts of ops.def mean for vectors of one lane type.
+// loops/simd.hpp: the prelude of xsimd batches: what the value texts of ops.def mean for vectors of one lane type.
 #pragma once
 
 #include <cstring>
@@ -6,16 +6,33 @@
 #include <type_traits>
 #include <xsimd/xsimd.hpp>
 
-#include "../../ir/vocabulary.hpp"
+#include "../ir/vocabulary.hpp"
 
 #define SINTER_INLINE inline __attribute__((always_inline))
 
+namespace sinter::detail {
+
+/// One name for each of the lane types that differ in spelling only.
+template <class T>
+struct lane_of {
+  using type = T;
+};
+template <class T>
+requires(std::is_integral_v<T> && sizeof(T) == 8) struct lane_of<T> {
+  using type = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
+};
+template <class T>
+using lane = typename lane_of<T>::type;
+
+}  // namespace sinter::detail
+
 namespace sinter::simd {
 
-/// Lanes of numbers. A type of its own, so that unqualified calls do not find xsimd's functions.
-template <class T>
+/// Lanes of numbers. A type of its own, so that unqualified calls do not find xsimd's functions. The instruction set is in its
+/// name: functions of the engine and of a program that is compiled for another machine are others.
+template <class T, class Set = xsimd::default_arch>
 struct vec {
-  using batch = xsimd::batch<T>;
+  using batch = xsimd::batch<T, Set>;
   static constexpr int width = static_cast<int>(batch::size);
   batch v;
 
@@ -26,9 +43,9 @@ struct vec {
 };
 
 /// Lanes of bool beside lanes of T.
-template <class T>
+template <class T, class Set = xsimd::default_arch>
 struct mask {
-  using batch = xsimd::batch_bool<T>;
+  using batch = xsimd::batch_bool<T, Set>;
   static constexpr int width = vec<T>::width;
   batch v;
 
@@ -331,7 +348,7 @@ struct row_value;
       return value;                                                                                     \
     }                                                                                                   \
   };
-#include "../../ir/ops.def"
+#include "../ir/ops.def"
 
 }  // namespace detail
 

@@ -1,11 +1,34 @@
-// front/eager/loop_rows.hpp: the walk over the rows of an eager loop, which all expressions share.
+// loops/space_rules.hpp: the walk over the rows of a loop; compiled once.
 #pragma once
 
 #include <cstdlib>
 
-#include "loop.hpp"
+#include "space.hpp"
 
 namespace sinter::detail {
+
+/// Aligns a leaf's axes with the last axes of a space of `rank`; an axis of extent 1 does not move.
+inline void bind_leaf(leaf& l, const std::int64_t* extents, const std::int64_t* strides, int leaf_rank, int rank,
+                      std::int64_t scale) {
+  for (int i = 0; i < leaf_rank; ++i) l.stride[rank - leaf_rank + i] = extents[i] == 1 ? 0 : strides[i] * scale;
+}
+
+SINTER_API void bind_leaves(const operand_list& list, int rank, leaf* out) {
+  for (int i = 0; i < list.count; ++i) {
+    const engine::operand& x = list.at[i];
+    if (x.is_number()) continue;
+    leaf& l = *out++;
+    if (x.is_tensor()) {
+      l.data = static_cast<const char*>(x.data);
+      bind_leaf(l, x.extents, x.strides, x.rank, rank, static_cast<std::int64_t>(size_of(x.type)));
+    } else if (x.axis >= 0) {
+      l.stride[rank - x.rank + x.axis] = x.extents[x.axis] != 1;
+    } else {
+      std::int64_t step = 1;
+      for (int k = x.rank; k-- > 0; step *= x.extents[k]) l.stride[rank - x.rank + k] = x.extents[k] == 1 ? 0 : step;
+    }
+  }
+}
 
 SINTER_API int collapse(std::int64_t* extent, int first, int last, leaf* leaves, int count) {
   int kept = first;
@@ -123,24 +146,6 @@ SINTER_API void for_each_panel(space s, leaf* leaves, int count, int axis, const
       of.next();
     }
   });
-}
-
-SINTER_API storage run_rows(const operand_list& list, leaf* leaves, int count, const dim* extents, int rank,
-                            std::size_t element, const void* e, row_function f, const char* name, const void* signature,
-                            engine::pushing trace, device otherwise, location at) {
-  if (const device where = device_of(list, otherwise); where.is_cuda())
-    return run_stage_as(name, signature, list, {}, where, at, trace).memory;
-  dims d;
-  space s;
-  s.rank = rank;
-  for (int i = 0; i < rank; ++i) {
-    d.push(extents[i]);
-    s.extent[i] = extents[i];
-  }
-  storage memory = new_memory("tensor", d, element, at);
-  bind_leaves(list, rank, leaves);
-  for_each_row(s, leaves, count, e, f, static_cast<char*>(memory.data()), static_cast<std::int64_t>(element));
-  return memory;
 }
 
 }  // namespace sinter::detail

@@ -1,9 +1,8 @@
-// front/eager/moments.hpp: the variance and the 2-norm of a pointwise expression as one fused loop.
+// loops/moments.hpp: the variance and the 2-norm of a pointwise expression as one fused loop.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 #include "blocks.hpp"
 
@@ -102,7 +101,7 @@ void add_shifted_columns(const T* x, std::int64_t rows, std::int64_t n, const T*
 
 /// Variances of f32 or f64. Each chunk is taken relative to the mean of its first elements, so that no digits are lost to
 /// a mean far from 0.
-template <class T, class Out>
+template <class T>
 struct variance_reduction : block_source<T> {
   using Total = moments;
 
@@ -115,9 +114,9 @@ struct variance_reduction : block_source<T> {
     a.squares += b.squares + d * d * (a.count * share);
     a.count = n;
   }
-  Out result(const moments& m) const {
+  T result(const moments& m) const {
     const double v = m.squares / std::max(m.count - ddof, 0.0);
-    return static_cast<Out>(static_cast<T>(root ? std::sqrt(v) : v));
+    return static_cast<T>(root ? std::sqrt(v) : v);
   }
 
   moments over_rows(const reduction_space& s, const walker& of, walker& along, cursor* at, std::int64_t begin,
@@ -157,12 +156,12 @@ struct variance_reduction : block_source<T> {
 };
 
 /// 2-norms of f32 or f64; the squares' sum is an f64.
-template <class T, class Out>
+template <class T>
 struct norm_reduction : block_source<T> {
   using Total = double;
 
   static void merge(double& a, double b) { a += b; }
-  static Out result(double square) { return static_cast<Out>(static_cast<T>(std::sqrt(square))); }
+  static T result(double square) { return static_cast<T>(std::sqrt(square)); }
 
   double over_rows(const reduction_space& s, const walker& of, walker& along, cursor* at, std::int64_t begin,
                    std::int64_t end) const {
@@ -183,13 +182,5 @@ struct norm_reduction : block_source<T> {
     });
   }
 };
-
-/// The variance of `e` over axes, its root where `root`, as Out; null where reduce_blocks has none.
-template <class Out, dims Result, class E>
-std::optional<tensor<Out, Result>> eager_variance(const E& e, const op_shapes::axis_list& axes, bool keep, int ddof,
-                                                  bool root, location at) {
-  const variance_reduction<typename E::value_type, Out> r{source_of(e), ddof, root};
-  return reduce_blocks<Out, Result>("var", r, e, axes, keep, at);
-}
 
 }  // namespace sinter::detail

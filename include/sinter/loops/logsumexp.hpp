@@ -1,10 +1,9 @@
-// front/eager/logsumexp.hpp: the logarithm of the sum of a pointwise expression's exponentials as one fused loop.
+// loops/logsumexp.hpp: the logarithm of the sum of a pointwise expression's exponentials as one fused loop.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <optional>
 
 #include "blocks.hpp"
 
@@ -55,14 +54,6 @@ void sum_exp_columns(const T* x, std::int64_t rows, std::int64_t stride, std::in
     for (std::int64_t r = 0; r < rows; ++r) sum[j] += vocabulary::exp(x[r * stride + j] - shift[j]);
 }
 
-/// C of totals and as many elements.
-template <ir::op C, class T>
-void combine_elements(const T* x, std::int64_t n, T* totals) {
-  const run_of<T> e;
-  const cursor at{reinterpret_cast<const char*>(x), 0, sizeof(T)};
-  combine_row<C, run_of<T>>(&e, &at, 0, n, totals);
-}
-
 /// The sum of exponentials relative to their maximum; it means something where that is finite.
 template <class T>
 struct exp_total {
@@ -95,7 +86,7 @@ void add_exp_rows(const T* x, std::int64_t rows, std::int64_t stride, std::int64
 }
 
 /// log(sum(exp(x))) of f32 or f64; the maximum where that is not finite.
-template <class T, class Out>
+template <class T>
 struct logsumexp_reduction : block_source<T> {
   using Total = exp_total<T>;
 
@@ -104,9 +95,8 @@ struct logsumexp_reduction : block_source<T> {
     b.raise(a.max);
     a.sum += b.sum;
   }
-  static Out result(const Total& t) {
-    return static_cast<Out>(
-        static_cast<T>(vocabulary::isfinite(t.max) ? static_cast<double>(t.max) + std::log(t.sum) : t.max));
+  static T result(const Total& t) {
+    return static_cast<T>(vocabulary::isfinite(t.max) ? static_cast<double>(t.max) + std::log(t.sum) : t.max);
   }
 
   Total over_rows(const reduction_space& s, const walker& of, walker& along, cursor* at, std::int64_t begin,

@@ -1,4 +1,4 @@
-// front/eager/reduce_rules.hpp: the axes of a reduction in loop order; compiled once.
+// loops/reduce_rules.hpp: the axes of a reduction in loop order; compiled once.
 #pragma once
 
 #include <algorithm>
