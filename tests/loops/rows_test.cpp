@@ -60,14 +60,20 @@ std::vector<double> expected(row_map f, const std::vector<double>& x, double eps
   long double max = -std::numeric_limits<double>::infinity(), sum = 0, mean = 0, square = 0;
   for (const long double v : x) max = v != v || v > max ? v : max;
   for (const long double v : x) sum += std::exp(v - max);
-  if (f == row_map::layer_norm)
-    for (const long double v : x) mean += v / n;
-  for (const long double v : x) square += (v - mean) * (v - mean) / n;
+  if (f == row_map::layer_norm) {  // of differences, which are exact
+    std::vector<double> off = x;
+    for (double& v : off) v -= x[0];
+    for (const long double v : off) mean += v / n;
+    for (const long double v : off) square += (v - mean) * (v - mean) / n;
+    for (double& v : off) v = static_cast<double>((v - mean) / std::sqrt(square + eps));
+    return off;
+  }
+  for (const long double v : x) square += v * v / n;
   std::vector<double> y;
   for (const long double v : x)
     y.push_back(static_cast<double>(f == row_map::softmax       ? std::exp(v - max) / sum
                                     : f == row_map::log_softmax ? v - max - std::log(sum)
-                                                                : (v - mean) / std::sqrt(square + eps)));
+                                                                : v / std::sqrt(square + eps)));
   return y;
 }
 
