@@ -41,6 +41,14 @@ SINTER_INLINE double sum_parts(const T* y, std::int64_t n, const F& f) {
   return sum;
 }
 
+/// exp(d) of d that is not above 0; what is 0, as a mask's -inf is, is taken where exp is fast.
+template <class T>
+SINTER_INLINE simd::vec<T> exp_of_difference(simd::vec<T> d) {
+  const simd::vec<T> zero(T(0));
+  const auto none = simd::less(d, simd::vec<T>(static_cast<T>(sizeof(T) == 4 ? -104 : -746)));
+  return simd::select(none, zero, simd::exp(simd::select(none, zero, d)));
+}
+
 /// y = exp(x - shift); gives the sum.
 template <class T>
 double store_exp(const T* x, T* y, std::int64_t n, T shift) {
@@ -50,7 +58,7 @@ double store_exp(const T* x, T* y, std::int64_t n, T shift) {
   vector a(T(0)), b(T(0));
   std::int64_t i = 0;
   for (; i + 2 * width <= n; i += 2 * width) {
-    const vector e = simd::exp(vector::load(x + i) - s), f = simd::exp(vector::load(x + i + width) - s);
+    const vector e = exp_of_difference(vector::load(x + i) - s), f = exp_of_difference(vector::load(x + i + width) - s);
     e.store(y + i);
     f.store(y + i + width);
     a = a + e;
@@ -105,7 +113,7 @@ void softmax_columns(T* y, std::int64_t rows, std::int64_t stride, std::int64_t 
           y, n, [](vector v, vector m, vector b) { return v - m - b; }, x, max, by);
     else
       map_elements(
-          y, n, [](vector v, vector m, vector b) { return simd::exp(v - m) * b; }, x, max, by);
+          y, n, [](vector v, vector m, vector b) { return exp_of_difference(v - m) * b; }, x, max, by);
   }
 }
 
@@ -156,7 +164,8 @@ void softmax_lanes(T* y, std::int64_t n, std::int64_t rows, bool logarithm) {
     for (std::int64_t r = 1; r < n; ++r) max = simd::maximum(max, vector::load(y + r * lane_rows));
     max = simd::select(simd::isfinite(max), max, nan);
     for (std::int64_t r = 0; r < n; ++r) {
-      const vector d = vector::load(y + r * lane_rows) - max, e = logarithm ? exp_below(d, vector(T(0))) : simd::exp(d);
+      const vector d = vector::load(y + r * lane_rows) - max,
+                   e = logarithm ? exp_below(d, vector(T(0))) : exp_of_difference(d);
       (logarithm ? d : e).store(y + r * lane_rows);
       sum = sum + e;
     }
