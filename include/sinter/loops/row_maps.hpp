@@ -209,7 +209,7 @@ void norm_lanes(T* y, std::int64_t n, std::int64_t rows, bool centred, double ep
     // The mean's rounding is left in the sum; squares that are infinite stay so.
     const vector left = centred ? sum * share : zero;
     const auto whole = simd::isfinite(square) | simd::bit_not(simd::isfinite(sum));
-    const vector squares = square - simd::select(whole, sum * left, zero);
+    const vector squares = centred ? square - simd::select(whole, sum * left, zero) : square;
     left.store(rest + j);
     (simd::select(simd::less(squares, zero), zero, squares) * share).store(root + j);
   }
