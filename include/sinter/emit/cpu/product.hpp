@@ -99,7 +99,7 @@ class product_printer {
     const bool a = is_plain(p_.a, m_, ks_), b = is_plain(p_.b, ks_, n_), along = is_contiguous(p_.b, n_);
     const bool deep = is_contiguous(p_.a, ks_) && is_contiguous(p_.b, ks_);
     if (a && b && ((m.is(1) && (along || deep)) || (n.is(1) && (is_contiguous(p_.a, m_) || deep)))) return;
-    if (a && b && work().number().value_or(0) >= 1 << 15 && m.is_number() &&
+    if (a && b && (m * n * k).number().value_or(0) >= 1 << 15 && m.is_number() &&
         (along ? *m.number() <= 4 : deep && *m.number() <= 8 && step_of(p_.b, n_).number().value_or(1) != 1))
       return;
     constexpr std::int64_t block = 256, rows = 136, columns = 32, row_bytes = 4096, lanes = 16, whole = 4 << 20;
