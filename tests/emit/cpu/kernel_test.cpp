@@ -467,6 +467,8 @@ TEST_CASE("the memory of a product is bounded by the caches, and small ones take
     return engine::emit::cpu(k[0]).scratch.bytes({}, threads);
   };
   CHECK(bytes({64, 80, 48, false, false, false}) == 0);
+  CHECK(bytes({10, 10, 10, false, true, true}) == 0);
+  CHECK(bytes({2, 6, 6, false, false, false, 4096}) == 0);
   CHECK(bytes({1, 50304, 768, false, true, false}) == 0);
   CHECK(bytes({4, 50304, 768, false, true, true}) == 0);
   CHECK(bytes({128, 50304, 768, false, true, false}) < 3 << 20);
