@@ -929,7 +929,7 @@ TEST_CASE("the product takes no memory but what it is given") {
   tight = before;
   tight.rlim_cur = static_cast<rlim_t>(pages) * 4096 + (1 << 20);
   REQUIRE(::setrlimit(RLIMIT_AS, &tight) == 0);
-  void* const refused = std::malloc(static_cast<std::size_t>(n * k) * sizeof(float));
+  void* const refused = std::malloc(std::size_t{256} << 20);  // more than the tests before left free
   f(p, m, n, k, steps, nullptr, 0);
   ::setrlimit(RLIMIT_AS, &before);
   CHECK(refused == nullptr);

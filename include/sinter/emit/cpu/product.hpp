@@ -99,10 +99,11 @@ class product_printer {
     const bool a = is_plain(p_.a, m_, ks_), b = is_plain(p_.b, ks_, n_), along = is_contiguous(p_.b, n_);
     const bool deep = is_contiguous(p_.a, ks_) && is_contiguous(p_.b, ks_);
     if (a && b && ((m.is(1) && (along || deep)) || (n.is(1) && (is_contiguous(p_.a, m_) || deep)))) return;
-    if (a && b && work().number().value_or(0) >= 1 << 15 && m.is_number() &&
+    if (a && b && (m * n * k).number().value_or(0) >= 1 << 15 && m.is_number() &&
         (along ? *m.number() <= 4 : deep && *m.number() <= 8 && step_of(p_.b, n_).number().value_or(1) != 1))
       return;
-    constexpr std::int64_t block = 256, rows = 136, columns = 32, row_bytes = 4096, lanes = 16, whole = 4 << 20;
+    constexpr std::int64_t block = 256, rows = 136, columns = 32, row_bytes = 4096, lanes = 16, whole = 4 << 20,
+                           shallow = 32, small = 1 << 18;
     const ir::dim size = static_cast<std::int64_t>(size_of(compute_type(p_.type)));
     const auto reaches = [](const ir::dim& x, std::int64_t least) { return x.number().value_or(least) >= least; };
     const bool packs_a = !a || (reaches(n, 33) && reaches(m * k, 4097)),
@@ -115,11 +116,12 @@ class product_printer {
     const std::int64_t bytes = *size.number();
     if (sums)
       bounded(memory_.blocks, (m + ir::dim(8)) * (n + ir::dim(columns + lanes)), rows * (row_bytes + lanes * bytes));
-    if (packs_b || edge) bounded(memory_.blocks, k * ir::dim(columns), block * columns * bytes);
+    if ((packs_b || edge) && reaches(k, shallow + 1))
+      bounded(memory_.blocks, k * ir::dim(columns), block * columns * bytes);
     if (packs_a) bounded(memory_.blocks, (m + ir::dim(8)) * k, rows * block * bytes);
-    if (!over_loops && packs_a && (m * k * size).number().value_or(0) <= whole)
+    if (!over_loops && reaches(m * n * k, small) && packs_a && (m * k * size).number().value_or(0) <= whole)
       bounded(memory_.behind, (m + ir::dim(8)) * k + ir::dim(64), whole + 64 * bytes);
-    if (!over_loops && packs_b && reaches(m, 3) && (n * k * size).number().value_or(0) <= whole)
+    if (!over_loops && reaches(m * n * k, small) && packs_b && (n * k * size).number().value_or(0) <= whole)
       bounded(memory_.behind, (n + ir::dim(lanes)) * k + ir::dim(64), whole + 64 * bytes);
     if (!memory_.by_thread()) return;
     memory_.shared = scratch_use::header;

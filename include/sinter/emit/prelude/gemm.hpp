@@ -69,6 +69,7 @@ template <class S> struct blocks {
   static constexpr int each = sizeof(V) > width ? sizeof(V) / width : 1;
   static constexpr int MR = registers == 32 ? (each == 1 ? 8 : 4) : (each == 1 ? 6 : 2), NV = each > 2 ? 1 : 2;
   static constexpr int NR = NV * SINTER_W, KC = 256, MC = (128 + MR - 1) / MR * MR, NC = 4096 / sizeof(S);
+  static constexpr long shallow = 32;
   static constexpr long at_once = 1 << 14;  // elements of a result whose sums stay in registers, if they are one block
   static constexpr long most_whole = (4l << 20) / sizeof(S);  // elements of an operand that is packed whole
 };
@@ -226,12 +227,17 @@ template <class S, class A, class B, class E> SX_OUT void tile(const operands<S,
   // Sums of one block that is small need no more than registers.
   const bool at_once = may_at_once && parts == 1 && !(E::streams && g.n > 4 * Z::NR && g.m * g.n > Z::at_once);
   alignas(64) S one[may_at_once ? Z::MR * Z::NR : 1];
+  // A panel of b of so few rows takes no memory.
+  constexpr bool shallow = most<typename E::depth> <= Z::shallow;
+  alignas(64) S little[shallow ? Z::NR * Z::shallow : 1];
   S* const mine = g.mine();
   // Rows of sums lie in different sets of the caches.
   const long c_step = at_once ? Z::NR : rounded_up(j1 - j0, Z::NR) + SINTER_W;
-  S *const c = at_once ? one : mine, *const block_b = at_once ? mine : mine + rounded_up(i1 - i0, Z::MR) * c_step, *const block_a = block_b + Z::NR * part;
+  S *const c = at_once ? one : mine, *const block_b = shallow ? little : at_once ? mine : mine + rounded_up(i1 - i0, Z::MR) * c_step,
+      *const block_a = shallow ? (at_once ? mine : mine + rounded_up(i1 - i0, Z::MR) * c_step) : block_b + Z::NR * part;
   // Sums that one block finishes go to the epilogue before they leave the nearest cache, where the rows of a are, too.
-  const long step = parts == 1 && !g.packs_b ? (at_once ? 8 : 4) * Z::MR : i1 - i0;
+  const bool packs_edge = !g.whole_b && (j1 - j0) % SINTER_W != 0 && j1 - j0 < 4 * Z::NR;
+  const long step = parts == 1 && !g.packs_b && !packs_edge ? (at_once ? 8 : 4) * Z::MR : i1 - i0;
   long at[Z::MR];
   for (long h0 = i0; h0 < i1; h0 += step) {
     const long h1 = h0 + step < i1 ? h0 + step : i1;
@@ -459,7 +465,8 @@ template <class S, bool Streams = false, class M, class N, class K, class A, cla
     }
   // What several tiles read is packed once, if it is small.
   const long a_size = rounded_up(m, Z::MR) * k, b_size = rounded_up(n, SINTER_W) * k;
-  const bool whole_a = may_pack_a && g.packs_a && memory.whole && n > nc && a_size <= Z::most_whole, whole_b = may_pack_b && g.packs_b && memory.whole && m > mc && b_size <= Z::most_whole;
+  const bool worth = may_reach<M, N, K>(1 << 18) && memory.whole && m * n * k >= 1 << 18;
+  const bool whole_a = may_pack_a && g.packs_a && worth && n > nc && a_size <= Z::most_whole, whole_b = may_pack_b && g.packs_b && worth && m > mc && b_size <= Z::most_whole;
   if (whole_a || whole_b) {
     S *const pa = (S*)memory.whole, *const pb = pa + (whole_a ? rounded_up(a_size, 64) : 0);
     const long a_panels = whole_a ? (m + Z::MR - 1) / Z::MR : 0, ta = (a_panels + 7) / 8, b_panels = whole_b ? (n + Z::NR - 1) / Z::NR : 0;
