@@ -13,14 +13,9 @@ template <class F>
 double allocations_of(F&& call, int warm = 1) {
   for (int i = 0; i < warm; ++i) call();
   constexpr int calls = 20;
-  long least = -1;
-  // While a device is busy with a block, a call may need another one; what a call always needs, it needs in each round.
-  for (int round = 0; round < 3; ++round) {
-    const long before = allocations;
-    for (int i = 0; i < calls; ++i) call();
-    if (const long made = allocations - before; least < 0 || made < least) least = made;
-  }
-  return static_cast<double>(least) / calls;
+  const long before = allocations;
+  for (int i = 0; i < calls; ++i) call();
+  return static_cast<double>(allocations - before) / calls;
 }
 
 }  // namespace
