@@ -9,21 +9,11 @@
 #include <doctest/doctest.h>
 #include <sinter/sinter.hpp>
 
+#include "../scratch_folder.hpp"
+
 using namespace sinter;
 
 namespace {
-
-struct scratch_folder {
-  scratch_folder() {
-    std::string name = "/tmp/sinter-test-XXXXXX";
-    path = mkdtemp(name.data());
-  }
-  ~scratch_folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
-  }
-  std::string path;
-};
 
 /// A training step with a product, reductions and a scatter, on a device; its report.
 report run_step(device where, float unique) {

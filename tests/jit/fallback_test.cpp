@@ -11,25 +11,12 @@
 
 #include "../environment_value.hpp"
 #include "../paths.hpp"
+#include "../scratch_folder.hpp"
 #include "../stderr_text.hpp"
 
 using namespace sinter;
 
 namespace {
-
-/// A folder that goes with the scope.
-class scratch_folder {
- public:
-  scratch_folder() {
-    std::string name = "/tmp/sinter-test-XXXXXX";
-    path = mkdtemp(name.data());
-  }
-  ~scratch_folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
-  }
-  std::string path;
-};
 
 std::string script(const scratch_folder& in, const std::string& body) {
   const std::string path = in.path + "/compiler";

@@ -5,13 +5,13 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <string>
 
 #include <doctest/doctest.h>
 #include <sinter/sinter.hpp>
 
+#include "../scratch_folder.hpp"
 #include "../texts.hpp"
 
 using namespace sinter;
@@ -21,8 +21,8 @@ namespace {
 
 /// What a forked process, whose compiler takes its time, prints to a terminal, or to a file.
 std::string said(bool terminal, const options& how, const char* variable = nullptr) {
-  std::string folder = "/tmp/sinter-test-XXXXXX";
-  REQUIRE(mkdtemp(folder.data()));
+  const scratch_folder scratch;
+  const std::string& folder = scratch.path;
   const std::string slow = folder + "/slow";
   std::ofstream(slow) << "#!/bin/sh\ncase $1 in --version) ;; *) sleep 1.6;; esac\nexec c++ \"$@\"\n";
   REQUIRE(chmod(slow.c_str(), 0700) == 0);
@@ -52,7 +52,6 @@ std::string said(bool terminal, const options& how, const char* variable = nullp
   for (ssize_t n; (n = read(us, some, sizeof some)) > 0;) text.append(some, static_cast<std::size_t>(n));
   close(us);
   if (terminal) waitpid(child, nullptr, 0);
-  std::filesystem::remove_all(folder);
   return text;
 }
 

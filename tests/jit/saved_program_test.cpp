@@ -2,6 +2,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -13,24 +14,12 @@
 #include <doctest/doctest.h>
 #include <sinter/sinter.hpp>
 
-#include "../stderr_text.hpp"
+#include "../scratch_folder.hpp"
 
 using namespace sinter;
 namespace fs = std::filesystem;
 
 namespace {
-
-struct scratch_folder {
-  scratch_folder() {
-    std::string name = "/tmp/sinter-test-XXXXXX";
-    path = mkdtemp(name.data());
-  }
-  ~scratch_folder() {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
-  }
-  std::string path;
-};
 
 std::string variable(const char* name) {
   const char* const value = std::getenv(name);
@@ -107,6 +96,11 @@ void work(device where, const options& how) {
   auto p = make_blocks(6, where);
   const auto [l, q] = step(p, x);
   const report r = step.report();
+  if (expected == "reference") {
+    CHECK(r.backend == "reference");
+    CHECK(std::isfinite(l.item()));
+    return;
+  }
   CHECK(r.backend == (where.is_cuda() ? "cuda" : "cpu"));
   CHECK(has_stage(r, "plan") == (expected == "plan"));
   CHECK(has_stage(r, "rewrite") == (expected == "plan"));
@@ -156,6 +150,9 @@ void cold_then_warm(const std::string& child) {
   CHECK(in_process(child, cache, "read") == 0);
   // Kernels that have left are compiled again.
   for (const auto& f : files(cache, ".kernel")) fs::remove(f);
+  // Where they cannot be, the interpreter answers, as without a plan.
+  const std::string none = "/nonexistent/compiler' ";
+  CHECK(in_process(child, cache, "reference", "SINTER_CXX='" + none + "SINTER_LIBNVRTC='" + none) == 0);
   CHECK(in_process(child, cache, "read") == 0);
   CHECK(in_process(child, cache, "read") == 0);
 }

@@ -141,6 +141,7 @@ class argument_facts {
  public:
   explicit argument_facts(std::span<const argument> all) : all_(all.begin(), all.end()) {
     for (auto& a : all_) {
+      a.owner = nullptr;
       extents_.push_back({a.extents, a.extents + a.rank});
       strides_.push_back({a.strides, a.strides + a.rank});
     }
@@ -159,6 +160,47 @@ class argument_facts {
   series<series<std::int64_t>> extents_, strides_;
 };
 
+/// c, from what another process saved; false where that is of no use, or cannot be built.
+inline bool loaded(code& c, saved_program& saved, const ir::graph& traced, std::span<const argument> arguments,
+                   const options& how) {
+  try {
+    if (!saved.load(c)) return false;
+  } catch (const system_error&) {  // planning it anew ends the same way, and tells
+    return false;
+  }
+  c.graph = traced;
+  c.reasons = [how, facts = argument_facts(arguments)](const code& made) {
+    const auto again = facts.get();
+    const auto planned = compile(made.graph, {again.data(), again.size()}, how, made.where, made.layout, nullptr, "");
+    return planned->reasons ? planned->reasons(*planned) : series<apart_report>();
+  };
+  return true;
+}
+
+/// c, made of the traced graph. Passes are seen by `kept`, if c has a page.
+inline void make(code& c, const backend& chosen, const ir::graph& traced, std::span<const argument> arguments,
+                 const options& how, pass_recorder& kept) {
+  const ir::graph& g = c.graph;
+  if (chosen.rewrites) {
+    c.graph = rewrite::run_all(traced, c.page ? &kept : nullptr);
+    check_pass(g, "rewrite");
+    c.stage("rewrite");
+  } else {
+    c.graph = traced;
+  }
+  c.about.nodes_rewritten = g.live().size();
+  c.about.graph = ir::print(g);
+  // Where the GPU itself is of no use, nothing can answer.
+  if (chosen.compiles && c.where.is_cuda()) run::cuda::device_at(c.where.index);
+  try {
+    chosen.generate(c, g, arguments, how);
+  } catch (const system_error& problem) {
+    if (!chosen.compiles || !tell_interpreted(problem, how.name, c.where)) throw;
+    interpret_instead(c);
+    c.about.problem = problem.what();
+  }
+}
+
 /// `structure`: with equal ones, programs are equal (code_table); empty where what is on disk is of no use.
 SINTER_API std::shared_ptr<const code> compile(const ir::graph& traced, std::span<const argument> arguments,
                                                const options& how, device where, const size_layout& layout,
@@ -175,39 +217,13 @@ SINTER_API std::shared_ptr<const code> compile(const ir::graph& traced, std::spa
   c->about.backend = chosen.name;
   check_pass(traced, "trace");
   const run::cache_folder_scope cached(how.cache_dir);
-  known_places places(traced);
-  const bool saved = chosen.compiles && !structure.empty() && !layout.any_open() && !c->page && !inside &&
-                     c->about.nodes_traced >= least_nodes_saved && !tells_stages();
-  const std::string key = saved ? program_key(traced, where, places, structure) : "";
-  if (load_program(*c, places, key)) {
-    c->graph = traced;
-    c->reasons = [how, facts = argument_facts(arguments)](const code& made) {
-      const auto again = facts.get();
-      const auto planned = compile(made.graph, {again.data(), again.size()}, how, made.where, made.layout, nullptr, "");
-      return planned->reasons ? planned->reasons(*planned) : series<apart_report>();
-    };
-    return finished(c, arguments, how);
+  saved_program saved(traced, where, structure,
+                      chosen.compiles && !structure.empty() && !layout.any_open() && !c->page && !inside &&
+                          c->about.nodes_traced >= least_nodes_saved && !tells_stages());
+  if (!loaded(*c, saved, traced, arguments, how)) {
+    make(*c, chosen, traced, arguments, how, kept);
+    saved.save(*c);
   }
-  const ir::graph& g = c->graph;
-  if (chosen.rewrites) {
-    c->graph = rewrite::run_all(traced, c->page ? &kept : nullptr);
-    check_pass(g, "rewrite");
-    c->stage("rewrite");
-  } else {
-    c->graph = traced;
-  }
-  c->about.nodes_rewritten = g.live().size();
-  c->about.graph = ir::print(g);
-  // Where the GPU itself is of no use, nothing can answer.
-  if (chosen.compiles && where.is_cuda()) run::cuda::device_at(where.index);
-  try {
-    chosen.generate(*c, g, arguments, how);
-  } catch (const system_error& problem) {
-    if (!chosen.compiles || !tell_interpreted(problem, how.name, where)) throw;
-    interpret_instead(*c);
-    c->about.problem = problem.what();
-  }
-  save_program(*c, places, key);
   if (c->page) run::write_page(reporting::file_name(how.name), reporting::html(page, c->about));
   c->page = nullptr;
   c->inside = nullptr;

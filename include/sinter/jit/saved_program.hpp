@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstring>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -222,14 +223,6 @@ inline bool can_be_saved(const code& c) {
   return std::none_of(host.begin(), host.end(), calls) && std::none_of(device.begin(), device.end(), calls);
 }
 
-inline void save_program(code& c, known_places& places, const std::string& key) {
-  if (key.empty() || !can_be_saved(c)) return;
-  byte_writer bytes;
-  sized steps = *c.fixed;
-  walk_program(bytes, c, steps, places);
-  run::disk_cache().store(key, bytes.out);
-}
-
 /// Gives the steps of a program their code.
 inline void load_kernels(code& c, sized& steps) {
   if (c.where.is_cuda()) {
@@ -251,25 +244,49 @@ inline void load_kernels(code& c, sized& steps) {
   }
 }
 
-/// True when the cache has the program, which is then ready. The graph stays as it was traced.
-inline bool load_program(code& c, known_places& places, const std::string& key) {
-  if (key.empty()) return false;
-  const std::string bytes = run::disk_cache().find(key);
-  if (bytes.empty()) return false;
-  const auto steps = make_on_heap<sized>();
-  byte_reader from(bytes);
-  if (!walk_program(from, c, *steps, places)) return false;
-  c.stage("read");
-  load_kernels(c, *steps);
-  c.stage("compile");
-  c.plan = steps;
-  c.fill = [](void* all, sized& to) {
-    to.kernels = std::move(static_cast<sized*>(all)->kernels);
-    to.launches = std::move(static_cast<sized*>(all)->launches);
-  };
-  settle(c);
-  c.stage("bind");
-  return true;
-}
+/// The program of a traced graph in the cache of kernels.
+class saved_program {
+ public:
+  /// Of no use, and without cost, unless it is `wanted`.
+  saved_program(const ir::graph& traced, device where, const std::string& structure, bool wanted) {
+    if (!wanted) return;
+    places_.emplace(traced);
+    key_ = program_key(traced, where, *places_, structure);
+  }
+
+  /// True when the cache has it; c is then ready, but for its graph. Throws what building kernels throws; c is as it was then, too.
+  bool load(code& c) {
+    const std::string bytes = key_.empty() ? "" : run::disk_cache().find(key_);
+    if (bytes.empty()) return false;
+    code made = c;
+    const auto steps = make_on_heap<sized>();
+    byte_reader from(bytes);
+    if (!walk_program(from, made, *steps, *places_)) return false;
+    made.stage("read");
+    load_kernels(made, *steps);
+    made.stage("compile");
+    made.plan = steps;
+    made.fill = [](void* all, sized& to) {
+      to.kernels = std::move(static_cast<sized*>(all)->kernels);
+      to.launches = std::move(static_cast<sized*>(all)->launches);
+    };
+    settle(made);
+    made.stage("bind");
+    c = std::move(made);
+    return true;
+  }
+
+  void save(code& c) {
+    if (key_.empty() || !can_be_saved(c)) return;
+    byte_writer bytes;
+    sized steps = *c.fixed;
+    walk_program(bytes, c, steps, *places_);
+    run::disk_cache().store(key_, bytes.out);
+  }
+
+ private:
+  std::optional<known_places> places_;
+  std::string key_;
+};
 
 }  // namespace sinter::engine::detail
