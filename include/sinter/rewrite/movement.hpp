@@ -207,8 +207,11 @@ inline value scatter_of_one(const site& s) {
 }
 
 /// What is scattered into zeros, perhaps reshaped, and added to what nothing else reads is scattered into that: operand `k` of the sum.
+/// Each of many floats would be rounded to what it is added to: to a product alone, as gradients of one table are sums of such terms.
 inline value scatter_into(const site& s, std::size_t k) {
   if (!s.reads_alone(k) || !s.reads_alone(1 - k) || s.made_by(op::constant, 1 - k)) return {};
+  const value other = s.made_by(op::reshape, 1 - k) ? s.through(1 - k) : s.in(1 - k);
+  if (is_float(s.type()) && site{other}.n().code != op::dot) return {};
   const site scatter{s.made_by(op::reshape, k) ? s.through(k) : s.in(k)};
   if (scatter.n().code != op::scatter_add || !scatter.is(0, 0)) return {};
   const value to = reshape(s.in(1 - k), scatter.n().extents);

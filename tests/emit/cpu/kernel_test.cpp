@@ -438,11 +438,13 @@ void check_in_planned_memory(const product_case& c, bool open, const engine::pla
 }  // namespace
 
 TEST_CASE("products find room in the memory that is planned for them") {
-  const std::vector<product_case> cases{
-      {40, 70, 300, true, false, false},  {150, 1100, 300, false, false, true}, {200, 300, 520, false, true, true},
-      {137, 1300, 70, true, false, true}, {5, 400, 90, false, true, false},     {3, 300, 400, false, false, true},
-      {17, 33, 5, true, true, false},     {20, 30, 270, false, true, true, 20}, {2, 2, 2, false, false, false, 4096},
-      {3, 5, 70, false, true, false, 64}, {1, 300, 70, false, true, true},      {300, 1, 600, false, false, false}};
+  const std::vector<product_case> cases{{40, 70, 300, true, false, false},      {150, 1100, 300, false, false, true},
+                                        {200, 300, 520, false, true, true},     {137, 1300, 70, true, false, true},
+                                        {5, 400, 90, false, true, false},       {3, 300, 400, false, false, true},
+                                        {17, 33, 5, true, true, false},         {20, 30, 270, false, true, true, 20},
+                                        {2, 2, 2, false, false, false, 4096},   {9, 144, 512, false, false, false, 20},
+                                        {9, 144, 480, false, false, false, 64}, {3, 5, 70, false, true, false, 64},
+                                        {1, 300, 70, false, true, true},        {300, 1, 600, false, false, false}};
   std::vector<std::string> texts;
   std::vector<engine::plan::kernel> made;
   std::vector<engine::emit::source> sources;

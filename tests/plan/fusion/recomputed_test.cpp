@@ -167,3 +167,28 @@ TEST_CASE("steps of stencils are a kernel each, and none computes a step before 
       CHECK(c.computed <= 60);
     }
 }
+
+TEST_CASE("a read depends on so many conditions at most, however long a chain of pads or joins is") {
+  for (const bool joins : {false, true})
+    for (const bool gpu : {false, true}) {
+      CAPTURE(joins);
+      CAPTURE(gpu);
+      graph g;
+      value x = input(g, {64});
+      for (int i = 0; i < 60; ++i) {
+        sinter::ir::attributes first;
+        first.ints = {0};
+        x = joins ? push(op::concat, {x, input(g, {3})}, first) : pad(x, {1}, {1}, i % 7) * 0.5;
+      }
+      g.outputs.push_back((x * 2.0).id());
+      memory_map m;
+      m.strides.resize(g.size());
+      const fused f = fuse(g, m, gpu ? gpu_target() : target());
+      std::size_t most = 0;
+      for (const kernel& k : f.kernels)
+        for (const auto& i : k.body) most = std::max(most, i.ranges.size());
+      CHECK(most <= most_ranges);
+      CHECK(f.kernels.size() > 1);
+      CHECK(f.kernels.size() < 70);
+    }
+}

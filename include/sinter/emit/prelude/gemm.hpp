@@ -70,6 +70,7 @@ template <class S> struct blocks {
   static constexpr int MR = registers == 32 ? (each == 1 ? 8 : 4) : (each == 1 ? 6 : 2), NV = each > 2 ? 1 : 2;
   static constexpr int NR = NV * SINTER_W, KC = 256, MC = (128 + MR - 1) / MR * MR, NC = 4096 / sizeof(S);
   static constexpr long shallow = 32;
+  static_assert(MC <= 136 && NR <= 32 && NC * sizeof(S) <= 4096, "emit/cpu/product.hpp plans memory for no more");
   static constexpr long at_once = 1 << 14;  // elements of a result whose sums stay in registers, if they are one block
   static constexpr long most_whole = (4l << 20) / sizeof(S);  // elements of an operand that is packed whole
 };
@@ -233,8 +234,9 @@ template <class S, class A, class B, class E> SX_OUT void tile(const operands<S,
   S* const mine = g.mine();
   // Rows of sums lie in different sets of the caches.
   const long c_step = at_once ? Z::NR : rounded_up(j1 - j0, Z::NR) + SINTER_W;
-  S *const c = at_once ? one : mine, *const block_b = shallow ? little : at_once ? mine : mine + rounded_up(i1 - i0, Z::MR) * c_step,
-      *const block_a = shallow ? (at_once ? mine : mine + rounded_up(i1 - i0, Z::MR) * c_step) : block_b + Z::NR * part;
+  const bool takes_b = !shallow && !g.whole_b && (g.packs_b || (j1 - j0) % SINTER_W != 0);
+  S *const c = at_once ? one : mine, *const behind = at_once ? mine : mine + rounded_up(i1 - i0, Z::MR) * c_step,
+      *const block_b = shallow ? little : behind, *const block_a = takes_b ? behind + Z::NR * part : behind;
   // Sums that one block finishes go to the epilogue before they leave the nearest cache, where the rows of a are, too.
   const bool packs_edge = !g.whole_b && (j1 - j0) % SINTER_W != 0 && j1 - j0 < 4 * Z::NR;
   const long step = parts == 1 && !g.packs_b && !packs_edge ? (at_once ? 8 : 4) * Z::MR : i1 - i0;

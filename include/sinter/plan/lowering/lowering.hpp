@@ -12,6 +12,9 @@ namespace sinter::engine::plan {
 
 class lowering;
 
+/// What a read may depend on: each pad or concatenation on the way to memory adds a range or a few.
+inline constexpr std::size_t most_ranges = 16;
+
 /// How an op becomes part of kernels. (ops/NAME.hpp)
 struct op_lowering {
   bool stored;  ///< its result is in memory always
@@ -204,6 +207,8 @@ class lowering {
       if (!holds(r, axes_).value_or(true)) return other();
     erase_if(ranges, [&](const range& r) { return std::find(ranges_.begin(), ranges_.end(), r) != ranges_.end(); });
     if (ranges.empty()) return value();
+    if (ranges_.size() + ranges.size() > most_ranges)
+      throw refusal{"a read of %" + std::to_string(id) + " depends on too many conditions", id};
     const auto outside = ranges_;
     const auto of = std::exchange(guarding_, g_[id].code);
     for (auto& r : ranges) {
