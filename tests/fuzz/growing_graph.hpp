@@ -55,7 +55,8 @@ inline bool holds(const sinter::ir::graph& g, node_id id, const std::vector<std:
     const auto extent = at(g[n.in[0]].extents[i]), count = at(n.extents[i]),
                first = at(n.attr.dims[n.extents.size() + i]);
     // What was accepted with numbers is right, and may be large.
-    const bool open = !g[n.in[0]].extents[i].is_number() || !n.extents[i].is_number();
+    const bool open = !g[n.in[0]].extents[i].is_number() || !n.extents[i].is_number() ||
+                      !n.attr.dims[n.extents.size() + i].is_number();
     if (!open || count == 0) continue;
     const auto last = first + (count - 1) * n.attr.ints[i];
     if (first < 0 || first >= extent || last < 0 || last >= extent) return false;
