@@ -87,7 +87,11 @@ TEST_CASE("loops, branches and kernels of more than 128 arrays, recorded or not"
     const auto f = compile(hits_programs::in_steps, {.mode = how});
     const auto want = f(x, up, many).to(device::cpu()).to_vector();
     CHECK(want[0] == 1 + 4 * 11175);
-    CHECK(allocations_of([&] { f(x, up, many); }, 2) == 0);
+    // A recorded call has four copies; addresses beyond them change one.
+    CHECK(allocations_of([&] { f(x, up, many); }, 8) == 0);
+    std::vector<vec> kept(7, x);
+    std::size_t turn = 0;
+    CHECK(allocations_of([&] { kept[turn++ % 7] = f(x, up, many); }, 16) == 0);
     CHECK(f(x, up, many).to(device::cpu()).to_vector() == want);
   }
 }
@@ -101,6 +105,6 @@ TEST_CASE("a custom op's kernel, launcher and copies") {
       none, [](const auto& x) { return result_of<float, 1>{x}; });
   const auto f = compile([&](vec x) { return vec(on_host(x + 1.f) * 3.f); });
   f(x);
-  CHECK(allocations_of([&] { f(x); }, 2) == 0);
+  CHECK(allocations_of([&] { f(x); }, 8) == 0);
   CHECK(f(x).to(device::cpu()).to_vector()[2] == 24);
 }
