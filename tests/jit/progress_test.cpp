@@ -39,6 +39,7 @@ std::string said(bool terminal, const options& how, const char* variable = nullp
     setenv("SINTER_CACHE_DIR", (folder + "/cache").c_str(), 1);
     setenv("SINTER_CXX", slow.c_str(), 1);
     if (variable) setenv("SINTER_PROGRESS", variable, 1);
+    std::fputs("epoch 1 ", stderr);
     const auto f = compile([](tensor<float, 1> x) { return exp(x) * 0.3519f; }, how);
     const bool right = f(tensor<float, 1>{0, 0})(1) == 0.3519f;
     std::fputs("[done]", stderr);
@@ -61,11 +62,13 @@ TEST_CASE("a terminal is told how far a long compilation is, in a line that goes
   const std::string text = said(true, {.name = "slow\033[2Jstep"});
   CHECK(contains(text, "step: 0 of 1 kernels compiled, 1."));
   CHECK(!contains(text, "\033[2J"));  // names are not for terminals to obey
-  CHECK(text.ends_with("\r\033[K[done]"));
+  CHECK(text.ends_with("\0338\033[K[done]"));
+  CHECK(text.starts_with("epoch 1 \033[K\0337"));
+  CHECK(text.find_first_of("\r\n") == text.npos);  // what the program printed stands
 }
 
 TEST_CASE("nothing is told where that is not wanted, or stderr is no terminal") {
-  CHECK(said(true, {.progress = false}) == "[done]");
-  CHECK(said(true, {}, "0") == "[done]");
-  CHECK(said(false, {}) == "[done]");
+  CHECK(said(true, {.progress = false}) == "epoch 1 [done]");
+  CHECK(said(true, {}, "0") == "epoch 1 [done]");
+  CHECK(said(false, {}) == "epoch 1 [done]");
 }

@@ -31,34 +31,41 @@ inline std::string printable(std::string_view s, std::string_view kept = {}) {
 }
 
 namespace detail {
-/// Whether a status stands on the last line of the terminal.
+/// Whether a status stands behind the cursor of the terminal; changed with stderr locked.
 inline std::atomic<bool> status_shown{false};
-inline constexpr const char* erase_line = "\r\033[K";
-}  // namespace detail
+inline constexpr const char* erase_status = "\033[K";
 
-/// Writes over the last line of the terminal that stderr is; what is printed next takes its place.
-inline void show_status(const std::string& text) {
+/// Writes to stderr, with nothing of other threads between.
+template <class F>
+void write_locked(F&& make_line) {
   const sinter::detail::no_size_signal quiet;
-  const std::string line = detail::erase_line + text;
-  detail::status_shown = true;
+  ::flockfile(stderr);
+  const std::string_view line = make_line();
   std::fwrite(line.data(), 1, line.size(), stderr);
   std::fflush(stderr);
+  ::funlockfile(stderr);
 }
+}  // namespace detail
 
-/// Takes the status away.
-inline void clear_status() {
-  if (detail::status_shown) show_status("");
-  detail::status_shown = false;
+/// Shows a status behind what the terminal that stderr is has on its line, as far as there is room; what is printed next takes
+/// its place. An empty one takes it away.
+inline void show_status(const std::string& text) {
+  // The cursor comes back to where it was, and nothing wraps.
+  const std::string line = detail::erase_status + (text.empty() ? text : "\0337\033[?7l" + text + "\033[?7h\0338");
+  detail::write_locked([&]() -> std::string_view {
+    if (!detail::status_shown.exchange(!text.empty()) && text.empty()) return {};
+    return line;
+  });
 }
 
 /// Prints "[sinter:channel] text" to stderr in one write.
 inline void write(std::string_view channel, std::string_view text) {
-  std::string line = detail::status_shown.exchange(false) ? detail::erase_line : "";
-  line += "[sinter:";
+  const std::string erase = detail::erase_status;
+  std::string line = erase + "[sinter:";
   line.append(channel).append("] ").append(printable(text, "\n\t"));
   if (line.back() != '\n') line += '\n';
-  const sinter::detail::no_size_signal quiet;
-  std::fwrite(line.data(), 1, line.size(), stderr);
+  detail::write_locked(
+      [&] { return std::string_view(line).substr(detail::status_shown.exchange(false) ? 0 : erase.size()); });
 }
 
 /// Prints a warning once per process and `cause`; SINTER_LOGS does not silence it.

@@ -9,9 +9,9 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdio>
+#include <exception>
 #include <mutex>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -26,19 +26,10 @@ namespace sinter::engine::run {
 class progress {
  public:
   /// Shows nothing unless it is wanted, stderr is a terminal, and $SINTER_PROGRESS is not 0.
-  SINTER_COLD progress(const std::string& name, bool wanted) : before_(std::exchange(here(), this)) {
-    if (!wanted || ::isatty(2) != 1 || detail::environment("SINTER_PROGRESS") == "0") return;
-    if (busy().exchange(true)) return;
-    name_ = logs::printable(name);
-    sigset_t all, mask;
-    sigfillset(&all);  // signals are the program's
-    pthread_sigmask(SIG_SETMASK, &all, &mask);
-    try {
-      thread_ = std::thread([this] { work(); });
-    } catch (const std::system_error&) {
-      busy() = false;
-    }
-    pthread_sigmask(SIG_SETMASK, &mask, nullptr);
+  SINTER_COLD progress(const std::string& name, bool wanted) : before_(here()) {
+    if (wanted && ::isatty(2) == 1 && detail::environment("SINTER_PROGRESS") != "0" && !busy().exchange(true))
+      begin(name);
+    here() = this;
   }
   progress(const progress&) = delete;
   progress& operator=(const progress&) = delete;
@@ -70,13 +61,33 @@ class progress {
     return b;
   }
 
+  /// What fails shows nothing.
+  SINTER_COLD void begin(const std::string& name) noexcept {
+    sigset_t all, mask;
+    sigfillset(&all);  // signals are the program's
+    pthread_sigmask(SIG_SETMASK, &all, &mask);
+    try {
+      name_ = logs::printable(name);
+      thread_ = std::thread([this] { work(); });
+    } catch (const std::exception&) {
+      busy() = false;
+    }
+    pthread_sigmask(SIG_SETMASK, &mask, nullptr);
+  }
+  /// Whether the terminal is another job's now. One that controls no job is nobody's.
+  static bool in_background() {
+    const pid_t group = ::tcgetpgrp(2);
+    return group > 0 && group != ::getpgrp();
+  }
+
   SINTER_COLD void work() {
     using namespace std::chrono_literals;
     std::unique_lock lock(mutex_);
     for (auto pause = 1000ms; !changed_.wait_for(lock, pause, [&] { return over_; }); pause = 200ms) show();
-    logs::clear_status();
+    logs::show_status({});
   }
   SINTER_COLD void show() const {
+    if (in_background()) return;
     const std::chrono::duration<double> past = std::chrono::steady_clock::now() - began_;
     const std::size_t all = all_, done = done_;
     const std::string what =
