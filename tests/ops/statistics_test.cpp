@@ -160,6 +160,47 @@ TEST_CASE("equal numbers have no spread, and nothing becomes less than 0") {
   w.run();
 }
 
+/// One row of `size` and -`size`, as a row, as columns and along an inner axis.
+template <class F>
+static void in_three_places(ops::walk& w, const char* name, float size, int n, double want, F f) {
+  auto x = full<float>(size, 2, n);
+  for (std::int64_t i = 0; i < x.numel(); i += 3) x.data()[i] = -size;
+  const auto at = [&](std::int64_t k) { return array{{k}, std::vector(static_cast<std::size_t>(k), want)}; };
+  w.row(
+      name, at(2), 0, [&](auto t) { return f(t, axis<1>); }, x);
+  w.row(
+      name, at(2), 0, [&](auto t) { return f(t, axis<0>); }, sinter::detail::evaluate(transpose(x), location{}));
+  w.row(
+      name, at(4), 0, [&](auto t) { return reshape(f(t, axis<1>), 4); }, reshape(stack<2>(x, x), 2, n, 2));
+}
+
+TEST_CASE("a variance that is too large is infinite, and its rows are scaled by 0") {
+  ops::walk w;
+  for (const int n : {2, 7, 40, 2003})
+    for (const float size : {1e25f, 3e36f}) {
+      in_three_places(w, "var", size, n, INFINITY, [](auto t, auto a) { return var(t, a); });
+      in_three_places(w, "std", size, n, INFINITY, [](auto t, auto a) { return sinter::std(t, a); });
+      const auto x = beside<float, 2>(size / 1e4, {3, n}, size / 1e4);
+      w.row(
+          "layer_norm", array{{3, n}, std::vector(static_cast<std::size_t>(3 * n), 0.)}, 0,
+          [](auto t) { return layer_norm(t); }, x);
+    }
+  w.run();
+}
+
+TEST_CASE("an eps that the dtype does not hold is 0") {
+  ops::walk w;
+  for (const int n : {3, 7, 40, 2003}) {
+    const auto x = full<float>(2.5f, 3, n);
+    const array want{{3, n}, std::vector(static_cast<std::size_t>(3 * n), double(NAN))};
+    w.row(
+        "layer_norm", want, 0, [](auto t) { return layer_norm(t, 1e-60); }, x);
+    w.row(
+        "rms_norm", want, 0, [](auto t) { return rms_norm(t, 1e-60); }, full<float>(0.f, 3, n));
+  }
+  w.run();
+}
+
 TEST_CASE("the mean of a row is off by one unit in its last place") {
   const auto f = [](const tensor<float, 1>& x) { return mean(x); };
   const auto on_cpu = compile(f);

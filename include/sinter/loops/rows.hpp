@@ -43,7 +43,7 @@ class row_mapping {
  public:
   row_mapping(engine::row_map f, const engine::row_source& x, double eps, std::span<const engine::row_source> by,
               T* out)
-      : f_(f), eps_(eps), out_(out), x_(blocks_of<T>(x)), by_count_(static_cast<int>(by.size())) {
+      : f_(f), eps_(static_cast<T>(eps)), out_(out), x_(blocks_of<T>(x)), by_count_(static_cast<int>(by.size())) {
     s_.rank = x.rank;
     std::copy_n(x.extents, x.rank, s_.extent);
     first_[0] = 1 + leaf_number(x);

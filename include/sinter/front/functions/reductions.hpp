@@ -126,14 +126,15 @@ auto centred(const Y& y, location at) {
   const auto mean = mean_over<Axes, true>(off, at);
   return centring<std::remove_const_t<decltype(off)>, std::remove_const_t<decltype(mean)>>{off, mean};
 }
-/// The sum of the squares of differences from the mean, over n elements; not less than 0.
+/// The sum of the squares of differences from the mean, over n elements; not less than 0, and infinite where a square is.
 template <axis_list Axes, bool Keep, class C>
 auto centred_squares(const C& c, dim n, location at) {
   const auto squares = sum_over<Axes, true>(mul(c.off, c.off, at), at);
   const auto rest = multiplied(mul(c.mean, c.mean, at), n, at);
   const auto left = detail::evaluate(sub(squares, rest, at), at);
   // A selection has the derivative of what it takes at 0, too.
-  return drop_kept<Axes, Keep>(detail::evaluate(where(lt(left, 0, at), 0, left, at), at), at);
+  const auto some = detail::evaluate(where(lt(left, 0, at), 0, left, at), at);
+  return drop_kept<Axes, Keep>(detail::evaluate(where(isinf(squares, at), squares, some, at), at), at);
 }
 
 /// The variance or its root: on the host one loop, in nodes two passes. Divides by n - ddof, or by 0 when that is less.
