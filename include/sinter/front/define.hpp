@@ -5,4 +5,6 @@
 #include "evaluate/handle_rules.hpp"
 #include "evaluate/view_rules.hpp"
 #include "functions/index_rules.hpp"
+#include "tensor/term_rules.hpp"
 #include "tensor/trace_rules.hpp"
+#include "trees/tree_rules.hpp"

@@ -17,7 +17,7 @@ SINTER_API void bind_leaves(const operand_list& list, int rank, leaf* out) {
   for (int i = 0; i < list.count; ++i) {
     const engine::operand& x = list.at[i];
     if (x.is_number()) continue;
-    leaf& l = *out++;
+    leaf& l = *out++ = {};
     if (x.is_tensor()) {
       l.data = static_cast<const char*>(x.data);
       bind_leaf(l, x.extents, x.strides, x.rank, rank, static_cast<std::int64_t>(size_of(x.type)));

@@ -182,17 +182,22 @@ template <class Result, class Next>
 Result assemble(const void* skeleton, Next&& next) {
   const Result& shape = *static_cast<const Result*>(skeleton);
   if constexpr (facts_of<Result>.tensors == 0) return shape;
-  else
-    return map_tree(
-        "run", {},
-        [&]<class E, dims Shape>(const tensor<E, Shape>&) {
-          auto& out = next();
-          index_array<Shape.rank> extents;
-          std::copy_n(std::data(out.extents), Shape.rank, extents.data());
-          E* data = static_cast<E*>(out.memory.data());
-          return access::make<E, Shape>(std::move(out.memory), data, extents, row_major_strides(extents));
-        },
-        shape);
+  const auto made = [&]<class E, dims Shape>(const tensor<E, Shape>&) {
+    auto& out = next();
+    index_array<Shape.rank> extents;
+    std::copy_n(std::data(out.extents), Shape.rank, extents.data());
+    E* data = static_cast<E*>(out.memory.data());
+    return access::make<E, Shape>(std::move(out.memory), data, extents, row_major_strides(extents));
+  };
+  if constexpr (owns_leaves<Result>()) {
+    Result out = shape;
+    for_each_leaf(out, [&]<class Leaf>(Leaf& x) {
+      if constexpr (is_tensor<std::remove_const_t<Leaf>>) x = made(x);
+    });
+    return out;
+  } else {
+    return map_tree("run", {}, made, shape);
+  }
 }
 
 /// What trace_call has answered.

@@ -43,20 +43,9 @@ void fill_row(const void* expression, const cursor* at, std::int64_t begin, std:
 template <class E>
 auto eager_evaluate(const E& e, location at, device otherwise = {}) {
   using T = typename E::value_type;
-  constexpr int count = leaf_count<E>;
-  const auto extents = extents_of(e, at);
-  engine::operand operands[operand_count<E>];
-  operand_list list{operands};
-  collect(e, list, at);
-  const std::pair what(&e, at);
-  const engine::pushing trace{[](const void* w) {
-                                const auto& [expression, where] = *static_cast<decltype(&what)>(w);
-                                return push(*engine::current(), *expression, where);
-                              },
-                              &what};
-  leaf leaves[bound(count)];
-  storage memory = run_rows(list, leaves, count, extents.data(), E::rank, sizeof(T), &e, &fill_row<E>, stage_name<E>(),
-                            &stage_signature<E>, trace, otherwise, at);
+  index_array<E::rank> extents;
+  storage memory =
+      run_rows(terms(e), {&e, &fill_row<E>, stage_name<E>(), &stage_signature<E>}, extents.data(), otherwise, at);
   T* const first = static_cast<T*>(memory.data());
   return access::make<T, E::static_shape>(std::move(memory), first, extents, row_major_strides(extents));
 }

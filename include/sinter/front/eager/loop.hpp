@@ -6,7 +6,7 @@
 
 #include "../../engine/engine.hpp"
 #include "../../loops/space.hpp"
-#include "../tensor/expr.hpp"
+#include "../tensor/terms.hpp"
 
 namespace sinter::detail {
 
@@ -59,33 +59,12 @@ SINTER_API storage moved(const engine::operand& x, device to, location at, bool 
 /// The device that a factory works for. A traced function has one, the factory cannot choose another: user_error.
 SINTER_API device resolve(const char* op, const target& where, location at);
 
-/// Appends the operands of `e`. user_error for a tensor without values, and when devices mix.
-template <class E>
+/// Appends the operands of `e`. user_error for a tensor without values, and when devices mix. (loop_moves.hpp)
+SINTER_API void collect(expression_view e, operand_list& list, location at);
+
+template <tensor_like E>
 void collect(const E& e, operand_list& list, location at) {
-  if constexpr (is_expr<E>) {
-    const int first = list.count;
-    hana::unpack(e.operands, [&](const auto&... operand) { (collect(operand, list, at), ...); });
-    if (list.on_gpu) check_devices(list, first, ir::name(E::code), e.where.line ? e.where : at);
-  } else {
-    engine::operand& x = list.at[list.count++];
-    x.type = dtype_of<typename E::value_type>;
-    x.rank = E::rank;
-    if constexpr (is_literal<E>) {
-      x.data = const_cast<typename E::value_type*>(&e.value);
-      x.by_value = true;
-    } else if constexpr (is_index_leaf<E>) {
-      x.extents = as_numbers(e.extents.data());
-      x.axis = e.axis;
-    } else {
-      if (e.is_traced()) engine::fail_out_of_trace(*access::tracer(e), at);
-      if (!e.defined()) fail_undefined("tensor", at);
-      x.data = access::data(e);
-      x.owner = &access::memory(e);
-      x.extents = as_numbers(e.shape().data());
-      x.strides = as_numbers(e.strides().data());
-      list.on_gpu |= x.where().is_cuda();
-    }
-  }
+  collect(terms(e), list, at);
 }
 
 /// The leaves of an expression along the innermost axis.
@@ -128,11 +107,17 @@ SINTER_INLINE auto value_at(const E& e, const row<N>& r, std::int64_t i) {
   }
 }
 
-/// The elements of an eager expression on the device of its operands, or on `otherwise` when it has none: in memory of the
-/// host `f` computes them; a GPU runs what `trace` pushes. `leaves` has room for those of the list. (loop_moves.hpp)
-SINTER_API storage run_rows(const operand_list& list, leaf* leaves, int count, const dim* extents, int rank,
-                            std::size_t element, const void* e, row_function f, const char* name, const void* signature,
-                            engine::pushing trace, device otherwise, location at);
+/// An expression as a stage point: what computes its elements in memory of the host, and what a GPU's program is found by.
+struct row_stage {
+  const void* expression;
+  row_function fill;
+  const char* name;
+  const void* signature;
+};
+
+/// The elements and extents of an eager expression on the device of its operands, or on `otherwise` when it has none.
+/// (loop_moves.hpp)
+SINTER_API storage run_rows(expression_view e, const row_stage& s, dim* extents, device otherwise, location at);
 
 }  // namespace sinter::detail
 

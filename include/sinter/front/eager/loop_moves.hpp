@@ -1,7 +1,9 @@
 // front/eager/loop_moves.hpp: which device operands are on, and moving elements between devices and layouts; compiled once.
 #pragma once
 
-#include "loop.hpp"
+#include "../../base/local_list.hpp"
+#include "../tensor/term_rules.hpp"
+#include "on_device.hpp"
 
 namespace sinter::detail {
 
@@ -24,6 +26,73 @@ SINTER_API void check_devices(const operand_list& list, int first, const char* o
     if (!one) one = &x;
     else if (!(one->where() == x.where())) fail_devices(op, *one, x, at);
   }
+}
+
+inline void put_operand(const term& t, const void* place, engine::operand& x, location at) {
+  x = {};
+  x.type = t.type;
+  x.rank = t.rank;
+  x.by_value = t.is != term::tensor && t.is != term::index;
+  if (t.read == nullptr) {
+    x.data = const_cast<void*>(place);
+    return;
+  }
+  operand_facts own;
+  t.read(place, own);
+  x.data = own.data;
+  x.extents = as_numbers(own.extents);
+  x.strides = as_numbers(own.strides);
+  x.axis = own.axis;
+  if (t.is != term::tensor) return;
+  if (*own.traced) engine::fail_out_of_trace(*own.traced->tracer(), at);
+  if (!*own.memory) fail_undefined("tensor", at);
+  own.memory->settle();
+  x.owner = own.memory;
+}
+
+/// The operands of `e`, whose devices are not compared.
+inline void put_operands(expression_view e, operand_list& list, location at) {
+  for (int i = 0; i < e.count; ++i) {
+    if (e.terms[i].is == term::operation) continue;
+    engine::operand& x = list.at[list.count++];
+    put_operand(e.terms[i], e.at[i], x, at);
+    list.on_gpu |= x.owner && x.where().is_cuda();
+  }
+}
+
+/// The extents that operands broadcast to. False where they do not.
+inline bool broadcast(const operand_list& list, dim* out, int rank) {
+  std::fill_n(out, rank, dim(1));
+  for (int i = 0; i < list.count; ++i) {
+    const engine::operand& x = list.at[i];
+    for (int k = 0, to = rank - x.rank; k < x.rank; ++k, ++to) {
+      if (x.extents[k] == out[to].bits || x.extents[k] == 1) continue;
+      if (out[to].bits != 1) return false;
+      out[to].bits = x.extents[k];
+    }
+  }
+  return true;
+}
+
+/// Operands of each operation are on one device. Returns the first term behind those of term `i`; `operand` counts operands.
+inline int check_devices(expression_view e, int i, const operand_list& list, int& operand, location at) {
+  const term& t = e.terms[i];
+  if (t.is != term::operation) {
+    ++operand;
+    return i + 1;
+  }
+  const int first = operand;
+  int next = i + 1;
+  for (int k = 0; k < t.arity; ++k) next = check_devices(e, next, list, operand, at);
+  const auto& where = *static_cast<const location*>(e.at[i]);
+  check_devices({list.at, operand, true}, first, ir::name(t.code), where.line ? where : at);
+  return next;
+}
+
+SINTER_API void collect(expression_view e, operand_list& list, location at) {
+  int operand = list.count;
+  put_operands(e, list, at);
+  if (list.on_gpu) check_devices(e, 0, list, operand, at);
 }
 
 SINTER_API device device_of(const operand_list& list, device otherwise) {
@@ -213,21 +282,33 @@ SINTER_API storage moved(const engine::operand& x, device to, location at, bool 
   return here == to ? memory : there(memory, memory.data());
 }
 
-SINTER_API storage run_rows(const operand_list& list, leaf* leaves, int count, const dim* extents, int rank,
-                            std::size_t element, const void* e, row_function f, const char* name, const void* signature,
-                            engine::pushing trace, device otherwise, location at) {
-  if (const device where = device_of(list, otherwise); where.is_cuda())
-    return run_stage_as(name, signature, list, {}, where, at, trace).memory;
+SINTER_API storage run_rows(expression_view e, const row_stage& stage, dim* extents, device otherwise, location at) {
+  const term& result = e.terms[0];
+  const auto count = static_cast<std::size_t>(e.count);
+  local_list<engine::operand, 16> operands(count);
+  operand_list list{operands.data()};
+  put_operands(e, list, at);
+  if (!broadcast(list, extents, result.rank)) extents_of(e, extents, at);
+  int operand = 0;
+  if (list.on_gpu) check_devices(e, 0, list, operand, at);
+  if (const device where = device_of(list, otherwise); where.is_cuda()) {
+    const auto trace = [&] { return push(*engine::current(), e, at); };
+    return run_stage(stage.name, stage.signature, list, {}, where, at, trace).memory;
+  }
   dims d;
   space s;
-  s.rank = rank;
-  for (int i = 0; i < rank; ++i) {
+  s.rank = result.rank;
+  for (int i = 0; i < result.rank; ++i) {
     d.push(extents[i]);
     s.extent[i] = extents[i];
   }
-  storage memory = new_memory("tensor", d, element, at);
-  bind_leaves(list, rank, leaves);
-  for_each_row(s, leaves, count, e, f, static_cast<char*>(memory.data()), static_cast<std::int64_t>(element));
+  const auto bytes = static_cast<std::int64_t>(size_of(result.type));
+  storage memory = new_memory("tensor", d, static_cast<std::size_t>(bytes), at);
+  local_list<leaf, 16> leaves(count);
+  bind_leaves(list, result.rank, leaves.data());
+  int leaf_number = 0;
+  for (int i = 0; i < list.count; ++i) leaf_number += !list.at[i].is_number();
+  for_each_row(s, leaves.data(), leaf_number, stage.expression, stage.fill, static_cast<char*>(memory.data()), bytes);
   return memory;
 }
 

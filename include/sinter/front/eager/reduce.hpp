@@ -125,7 +125,9 @@ template <ir::op C, dims Result, class E>
 auto eager_reduce(const E& e, const int* axes, int count, location at) {
   using T = typename E::value_type;
   constexpr int leaf_number = leaf_count<E>;
-  const auto extents = extents_of(e, at);
+  const terms view(e);
+  index_array<E::rank> extents;
+  extents_of(view, extents.data(), at);
   index_array<Result.rank> kept{};
   if constexpr (Result.rank > 0)
     for (int i = 0, to = 0; i < E::rank; ++i)
@@ -133,11 +135,11 @@ auto eager_reduce(const E& e, const int* axes, int count, location at) {
         kept[static_cast<std::size_t>(to++)] = extents[static_cast<std::size_t>(i)];
   engine::operand operands[operand_count<E>];
   operand_list list{operands};
-  collect(e, list, at);
+  collect(view, list, at);
   if (list.on_gpu) {
     std::int64_t facts[max_rank];
     std::copy(axes, axes + count, facts);
-    const auto trace = [&] { return push_reduce(C, push(*engine::current(), e, at), axes, count, at); };
+    const auto trace = [&] { return push_reduce(C, push(*engine::current(), view, at), axes, count, at); };
     auto out = run_stage("reduce", &stage_signature<E, combiner_tag<C>>, list, {facts, static_cast<std::size_t>(count)},
                          device_of(list, {}), at, trace);
     return from_output<T, Result>(std::move(out), kept);

@@ -18,8 +18,10 @@ struct row_reader {
   operand_list list{operands};
   engine::row_source source;
 
-  row_reader(const E& e, location at) : extents(extents_of(e, at)) {
-    collect(e, list, at);
+  row_reader(const E& e, location at) {
+    const terms view(e);
+    extents_of(view, extents.data(), at);
+    collect(view, list, at);
     source.operands = {operands, static_cast<std::size_t>(list.count)};
     source.type = dtype_of<typename E::value_type>;
     source.rank = E::rank;

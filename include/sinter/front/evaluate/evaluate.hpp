@@ -11,8 +11,13 @@ namespace detail {
 /// Pushes `e` onto the current trace and wraps the node.
 template <class E>
 SINTER_COLD auto push_value(const std::shared_ptr<engine::tracer>& t, const E& e, location at) {
-  const auto extents = extents_of(e, at);
-  return access::traced<typename E::value_type, E::static_shape>(t, push(*t, e, at), extents);
+  index_array<E::rank> extents;
+  if constexpr (is_number<E>) {
+    return access::traced<typename E::value_type, E::static_shape>(t, push(*t, e, at), extents);
+  } else {
+    const ir::node_id node = push(*t, terms(e), at, extents.data());
+    return access::traced<typename E::value_type, E::static_shape>(t, node, extents);
+  }
 }
 
 /// An element in every position, which unless it is `fixed` may follow from a floating argument of a trace. (below)

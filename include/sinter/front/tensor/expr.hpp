@@ -52,7 +52,7 @@ inline constexpr bool is_literal = is_weak<E> || is_fixed<E>;
 template <class T>
 inline constexpr bool is_literal<literal<T>> = true;
 
-/// The extents of a tensor, a literal or an expression, checked. `at` stands in where an op has no place of its own.
+/// The extents of a tensor, a literal or an expression, checked. (terms.hpp)
 template <class E>
 index_array<E::rank> extents_of(const E& e, location at);
 
@@ -322,32 +322,6 @@ constexpr auto make_logical(location at, const Args&... args) {
   static_assert(logical, "sinter: && || ! take bool tensors; compare first, or use & | ~ on integers");
   if constexpr (logical) return make<Op>(at, args...);
   else return std::get<0>(std::tie(args...));
-}
-
-template <class... Dims>
-[[noreturn]] void fail_extents(const char* op, location at, const Dims&... extents) {
-  const dims shapes[] = {extents...};
-  fail_broadcast(op, shapes, sizeof...(Dims), at);
-}
-
-template <class E>
-index_array<E::rank> extents_of(const E& e, location at) {
-  if constexpr (is_literal<E>) {
-    return {};
-  } else if constexpr (!is_expr<E>) {
-    return e.shape();
-  } else {
-    return hana::unpack(e.operands, [&](const auto&... operand) {
-      index_array<E::rank> out;
-      out.fill(1);
-      const auto add = [&](const auto& x) {
-        return broadcast_into(out.data(), E::rank, x.data(), static_cast<int>(x.size()));
-      };
-      if (!(add(extents_of(operand, at)) && ...))
-        fail_extents(ir::name(E::code), e.where.line ? e.where : at, to_dims(extents_of(operand, at))...);
-      return out;
-    });
-  }
 }
 
 }  // namespace detail

@@ -369,6 +369,17 @@ class tensor<detail::undeduced<First>, dims{}> {
 
 namespace detail {
 
+/// An operand of a type that the engine does not know.
+struct operand_facts {
+  const storage* memory = nullptr;  ///< a tensor's, which may have to arrive
+  void* data = nullptr;             ///< of a tensor or a number
+  const dim* extents = nullptr;
+  const dim* strides = nullptr;
+  const trace_handle* traced = nullptr;  ///< of a tensor or a number
+  dtype type{};                          ///< of what a number is in a trace
+  int axis = 0;                          ///< of an index leaf
+};
+
 /// Makes tensors from parts and takes them apart; for the rest of front/.
 struct access {
   /// A tensor over `memory`; `data` points into it.
@@ -410,6 +421,15 @@ struct access {
   template <class T, dims Shape>
   static ir::node_id node(const tensor<T, Shape>& t) {
     return engine::node_of(*t.tracer_);
+  }
+  /// What the engine reads of a tensor.
+  template <class T, dims Shape>
+  static void read(const tensor<T, Shape>& t, operand_facts& out) {
+    out.memory = &t.memory_;
+    out.data = t.data_;
+    out.extents = t.extents_.data();
+    out.strides = t.strides_.data();
+    out.traced = &t.tracer_;
   }
   template <class T, dims Shape>
   static tensor<T, Shape> known(const tensor<T, Shape>& t, const char* what, location at) {

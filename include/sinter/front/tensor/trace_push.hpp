@@ -5,8 +5,8 @@
 
 #include "../../engine/engine.hpp"
 #include "../../ir/concrete.hpp"
-#include "expr.hpp"
 #include "number.hpp"
+#include "terms.hpp"
 
 namespace sinter::detail {
 
@@ -44,58 +44,18 @@ SINTER_API ir::node_id push_number(engine::tracer& t, dtype type, const void* va
 /// The reduction of a node of the current trace over `count` axes.
 SINTER_API ir::node_id push_reduce(ir::op combiner, ir::node_id x, const int* axes, int count, location at);
 
-/// The node of a tensor in `t`: its own, or an input that captures its storage.
-template <class T, dims Shape>
-SINTER_COLD ir::node_id push(engine::tracer& t, const tensor<T, Shape>& x, location at) {
-  if (!x.is_traced())
-    return capture(t, access::memory(x), access::data(x), dtype_of<T>, Shape.rank, x.shape().data(), x.strides().data(),
-                   at);
-  return t.adopt(access::tracer(x).get(), access::node(x), at);
-}
+/// The node of an expression or an operand in `t`; broadcasting becomes explicit, numbers become constants of the extents of
+/// what they are operands of, tensors that are not traced become inputs. Its extents go to `out`, if given. (term_rules.hpp)
+SINTER_API ir::node_id push(engine::tracer& t, expression_view e, location at, dim* out = nullptr);
 
-/// The node of a number, of T's dtype: what it is in the trace, or a constant.
+template <tensor_like E>
+ir::node_id push(engine::tracer& t, const E& e, location at) {
+  if constexpr (is_number<E>) return push(t, e.template as<typename E::value_type>(), at);
+  else return push(t, terms(e), at);
+}
 template <class T>
 ir::node_id push(engine::tracer& t, const weak<T>& x, location at) {
-  if (!x.traced) return push_number(t, dtype_of<T>, &x.value, to_scalar(x.value), nullptr, 0, at);
-  const ir::node_id node = t.adopt(x.traced.tracer().get(), engine::node_of(*x.traced), at);
-  if (x.type == dtype_of<T>) return node;
-  return ir::push_pointwise(t.graph, ir::op::cast, dtype_of<T>, &node, 1, at);
-}
-template <class T>
-ir::node_id push(engine::tracer& t, const number<T>& x, location at) {
-  return push(t, x.template as<T>(), at);
-}
-
-template <class T, dims Shape>
-ir::node_id push(engine::tracer& t, const index_leaf<T, Shape>& x, location at) {
-  return ir::push_iota(t.graph, dtype_of<T>, engine::to_ir(x.extents.data(), Shape.rank).data(), Shape.rank, x.axis,
-                       at);
-}
-
-/// The node of an expression; broadcasting becomes explicit, scalars become constants of the operand's extents.
-template <ir::op Op, class T, dims Shape, class... Operands>
-SINTER_COLD ir::node_id push(engine::tracer& t, const expr<Op, T, Shape, Operands...>& e, location at) {
-  const location where = e.where.line ? e.where : at;
-  const auto out = extents_of(e, at);
-  const auto one = [&](const auto& operand) {
-    using Operand = std::remove_cvref_t<decltype(operand)>;
-    if constexpr (is_weak<Operand>) {
-      if (operand.traced)
-        return push_broadcast(t.graph, push(t, operand, where), nullptr, 0, out.data(), Shape.rank, where);
-    }
-    if constexpr (is_literal<Operand>) {
-      return push_number(t, dtype_of<typename Operand::value_type>, &operand.value, to_scalar(operand.value),
-                         out.data(), Shape.rank, where, is_fixed<Operand>);
-    } else {
-      const auto from = extents_of(operand, at);
-      return push_broadcast(t.graph, push(t, operand, where), from.data(), Operand::rank, out.data(), Shape.rank,
-                            where);
-    }
-  };
-  return hana::unpack(e.operands, [&](const auto&... operand) {
-    const ir::node_id in[] = {one(operand)...};
-    return ir::push_pointwise(t.graph, Op, dtype_of<T>, in, sizeof...(Operands), where);
-  });
+  return push(t, terms(x), at);
 }
 
 }  // namespace sinter::detail

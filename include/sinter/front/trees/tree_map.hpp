@@ -29,12 +29,36 @@ struct tree_place {
   const tree_place* up = nullptr;
   std::size_t index = 0;
   const char* name = nullptr;
-
-  std::string text() const {
-    if (!up) return "";
-    return up->text() + (name ? "." + std::string(name) : "[" + std::to_string(index) + "]");
-  }
 };
+
+/// Two trees differ at a place: their lengths, values or alternatives do. (tree_rules.hpp)
+[[noreturn]] SINTER_API void fail_structure(const char* op, const tree_place& at, const char* what, std::size_t first,
+                                            std::size_t other, location where);
+
+/// The tensors of a tree, each with the address that stands for its type.
+class flat_tree {
+ public:
+  flat_tree(const char* op, location where, const flat_tree* like) : op_(op), where_(where), like_(like) {}
+
+  SINTER_API void add(const void* leaf, const void* kind);
+  /// The length of a vector, or what stands for one. user_error where it is not that of the tree that this one is to be like.
+  SINTER_API void length(const tree_place& at, const char* what, std::size_t n);
+
+  std::size_t size() const { return leaves_.size(); }
+  const void* leaf(std::size_t i) const { return leaves_[i]; }
+  const void* kind(std::size_t i) const { return kinds_[i]; }
+  location where() const { return where_; }
+
+ private:
+  const char* op_;
+  location where_;
+  const flat_tree* like_;
+  std::vector<const void*> leaves_, kinds_;
+  std::vector<std::size_t> lengths_;
+};
+
+template <class Leaf>
+inline constexpr char leaf_kind_of = 0;
 
 template <class T, std::size_t I>
 constexpr const char* child_name() {
@@ -126,12 +150,7 @@ struct tree_mapper {
   }
 
   void same(const tree_place& at, const char* what, std::size_t first, std::size_t other) const {
-    if (first == other) return;
-    const std::string place = at.text();
-    fail(op,
-         "the trees differ" + (place.empty() ? "" : " at " + place) + ": the first has a " + what +
-             std::to_string(first) + ", another a " + what + std::to_string(other),
-         where);
+    if (first != other) fail_structure(op, at, what, first, other, where);
   }
 
   template <class T, class... Refs>
@@ -182,9 +201,137 @@ struct tree_mapper {
   }
 };
 
+/// Appends the tensors of `t`, which is at a place of a tree.
+template <class T>
+void flatten(const T& t, const tree_place& at, flat_tree& to) {
+  constexpr branch b = branch_of<T>();
+  if constexpr (b == branch::tensor) {
+    to.add(&t, &leaf_kind_of<T>);
+  } else if constexpr (b == branch::array || b == branch::vector) {
+    if constexpr (b == branch::vector) to.length(at, "std::vector of length ", t.size());
+    if constexpr (facts_of<typename T::value_type>.tensors > 0)
+      for (std::size_t i = 0; i < t.size(); ++i) flatten(t[i], tree_place{&at, i}, to);
+  } else if constexpr (b == branch::optional) {
+    to.length(at, "std::optional with values: ", t.has_value());
+    if (t) flatten(*t, tree_place{&at, 0}, to);
+  } else if constexpr (b == branch::variant) {
+    to.length(at, "std::variant with alternative ", t.index());
+    ensure(!t.valueless_by_exception(), "a variant in a tree has a value", to.where());
+    with_alternative(
+        t,
+        [&](auto i) {
+          flatten(*get_if<i>(&t), tree_place{&at, i}, to);
+        },
+        places_of(children_of<T>{}));
+  } else if constexpr (b != branch::scalar) {
+    constexpr auto names = field_names<T>();
+    with_children(t, [&](const auto&... child) {
+      std::size_t i = 0;
+      ((flatten(child, tree_place{&at, i, i < names.size() ? std::data(names)[i] : nullptr}, to), ++i), ...);
+    });
+  }
+}
+
+/// Whether a copy of a tree has tensors of its own that may be assigned to.
+template <class T>
+constexpr bool owns_leaves();
+template <class... T>
+constexpr bool all_own(type_list<T...>) {
+  return (... && owns_leaves<T>());
+}
+template <class... T>
+constexpr bool all_own(std::tuple<T...>*) {
+  return (... && (!std::is_reference_v<T> && owns_leaves<std::remove_const_t<T>>()));
+}
+template <class T, class U>
+constexpr bool all_own(std::pair<T, U>*) {
+  return all_own(static_cast<std::tuple<T, U>*>(nullptr));
+}
+template <class T>
+constexpr bool owns_leaves() {
+  constexpr branch b = branch_of<T>();
+  if constexpr (!std::is_copy_assignable_v<T> || !std::is_copy_constructible_v<T>) return false;
+  else if constexpr (b == branch::tensor) return is_tensor<T>;
+  else if constexpr (b == branch::scalar) return true;
+  else if constexpr (b == branch::array || b == branch::vector || b == branch::optional)
+    return owns_leaves<typename T::value_type>();
+  else if constexpr (b == branch::structure || b == branch::variant) return all_own(children_of<T>{});
+  else if constexpr (requires { all_own(static_cast<T*>(nullptr)); }) return all_own(static_cast<T*>(nullptr));
+  else return false;
+}
+
+/// The types of a tree's tensors behind those found, each once.
+template <class... Found, class T>
+constexpr auto with_leaves_of(type_list<Found...> found, std::type_identity<T>);
+template <class Found>
+constexpr auto with_leaves_of(Found found, type_list<>) {
+  return found;
+}
+template <class Found, class T, class... More>
+constexpr auto with_leaves_of(Found found, type_list<T, More...>) {
+  return with_leaves_of(with_leaves_of(found, std::type_identity<T>{}), type_list<More...>{});
+}
+template <class... Found, class T>
+constexpr auto with_leaves_of(type_list<Found...> found, std::type_identity<T>) {
+  constexpr branch b = branch_of<T>();
+  if constexpr (b == branch::scalar || (... || std::is_same_v<T, Found>)) return found;
+  else if constexpr (b == branch::tensor) return type_list<Found..., T>{};
+  else if constexpr (b == branch::array || b == branch::vector || b == branch::optional)
+    return with_leaves_of(found, std::type_identity<typename T::value_type>{});
+  else return with_leaves_of(found, children_of<T>{});
+}
+
+template <class T, class>
+using same_leaf = T;
+
+/// Whether f of `N` tensors of each of these types is of that type.
+template <class F, class... N, class... Leaf>
+constexpr bool keeps_types(type_list<N...>, type_list<Leaf...>) {
+  const auto keeps = []<class L>(std::type_identity<L>) {
+    if constexpr (!std::is_invocable_v<F&, const same_leaf<L, N>&...>) return false;
+    else if constexpr (std::is_void_v<std::invoke_result_t<F&, const same_leaf<L, N>&...>>) return false;
+    else
+      return std::is_same_v<L, decltype(settle(std::declval<std::invoke_result_t<F&, const same_leaf<L, N>&...>>(),
+                                               location{}))>;
+  };
+  return (... && keeps(std::type_identity<Leaf>{}));
+}
+
+/// tree_mapper's of trees of one type whose leaves keep theirs: a copy of the first, each tensor replaced. What walks over the
+/// trees does not depend on F.
+template <class F, class... Leaf, std::size_t... I, class T>
+T map_alike(type_list<Leaf...>, std::index_sequence<I...>, const char* op, location where, F& f,
+            const T* const (&trees)[sizeof...(I)]) {
+  T out = *trees[0];
+  flat_tree to(op, where, nullptr), first(op, where, nullptr);
+  flatten(*trees[0], tree_place{}, first);
+  flat_tree flat[] = {flat_tree(op, where, (static_cast<void>(I), &first))...};
+  (flatten(*trees[I], tree_place{}, flat[I]), ...);
+  flatten(out, tree_place{}, to);
+  const auto set = [&]<class L>(std::type_identity<L>, std::size_t i) {
+    if (to.kind(i) != &leaf_kind_of<L>) return false;
+    *static_cast<L*>(const_cast<void*>(to.leaf(i))) = settle(f(*static_cast<const L*>(flat[I].leaf(i))...), where);
+    return true;
+  };
+  for (std::size_t i = 0; i < to.size(); ++i) static_cast<void>((... || set(std::type_identity<Leaf>{}, i)));
+  return out;
+}
+
 template <class F, class T, class... Ts>
 constexpr auto map_tree(const char* op, location where, F&& f, const T& t, const Ts&... ts) {
-  return tree_mapper<std::remove_reference_t<F>, facts_of<T>.tensors == 0>{f, op, where}(tree_place{}, t, ts...);
+  using function = std::remove_reference_t<F>;
+  if constexpr (facts_of<T>.tensors > 0 && !is_leaf<T> && (... && std::is_same_v<T, Ts>)) {
+    if constexpr (owns_leaves<T>()) {
+      constexpr auto leaves = with_leaves_of(type_list<>{}, std::type_identity<T>{});
+      if constexpr (keeps_types<function>(type_list<T, Ts...>{}, leaves))
+        return map_alike<function>(leaves, std::index_sequence_for<T, Ts...>{}, op, where, f, {&t, &ts...});
+      else return tree_mapper<function, false>{f, op, where}(tree_place{}, t, ts...);
+    } else {
+      return tree_mapper<function, false>{f, op, where}(tree_place{}, t, ts...);
+    }
+  } else {
+    return tree_mapper<function, facts_of<T>.tensors == 0>{f, op, where}(tree_place{}, t, ts...);
+  }
 }
 
 /// map_tree of a function of the user.
@@ -317,3 +464,8 @@ constexpr auto tree_leaves(const T& t, location where = location::current()) {
 }
 
 }  // namespace sinter
+
+// Header-only: whoever sees the declarations has the definitions as well.
+#if !defined(SINTER_COMPILED)
+#include "tree_rules.hpp"
+#endif
