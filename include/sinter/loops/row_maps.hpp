@@ -241,6 +241,14 @@ __attribute__((noinline)) void transpose_lanes(const T* from, T* to, std::int64_
     SINTER_X(6)
     SINTER_X(7)
     SINTER_X(8)
+    SINTER_X(9)
+    SINTER_X(10)
+    SINTER_X(11)
+    SINTER_X(12)
+    SINTER_X(13)
+    SINTER_X(14)
+    SINTER_X(15)
+    SINTER_X(16)
 #undef SINTER_X
     default:
       transpose_lanes<0>(from, to, n, rows, back);

@@ -112,7 +112,7 @@ class row_mapping {
 
  private:
   /// So many short rows are not worth being laid beside one another.
-  static constexpr std::int64_t few_rows = simd::vec<T>::width / 4;
+  static constexpr std::int64_t few_rows = (simd::vec<T>::width + 3) / 4;
 
   static std::size_t bound_index(int i) { return static_cast<std::size_t>(i); }
   static int leaf_numbers(std::span<const engine::row_source> by) {
@@ -122,7 +122,7 @@ class row_mapping {
   }
   static T* to(const cursor& c) { return const_cast<T*>(reinterpret_cast<const T*>(c.data)); }
 
-  /// The row that every row is scaled by, if it is one: where it lies, or computed.
+  /// The row that all rows are scaled by, if it is one: where it lies, or computed.
   void fix_row(int b) {
     const leaf* const own = leaves_.data() + first_[b];
     const int count = first_[b + 1] - first_[b], last = s_.rank - 1;
@@ -133,6 +133,7 @@ class row_mapping {
       fixed_[b] = reinterpret_cast<const T*>(at[0].data);
       return;
     }
+    if (s_.size() == s_.extent[last]) return;  // read once
     computed_[b].resize(static_cast<std::size_t>(s_.extent[last]));
     by_[b].fill(by_[b].expression, at.data(), 0, s_.extent[last], computed_[b].data());
     fixed_[b] = computed_[b].data();
