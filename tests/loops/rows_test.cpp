@@ -8,6 +8,8 @@
 
 #include <sinter/sinter.hpp>
 
+#include "../allocations.hpp"
+
 namespace {
 
 using namespace sinter;
@@ -129,10 +131,11 @@ TEST_CASE_TEMPLATE("norms of short rows keep their digits where the mean is far 
   }
 }
 
-TEST_CASE_TEMPLATE("an eps that the dtype cannot hold keeps equal rows from NaN", T, float, double) {
+TEST_CASE_TEMPLATE("an eps that the dtype does not hold is 0", T, float, double) {
   matrix<T> x(5, 4, 0);
   for (std::int64_t i = 0; i < 4; ++i) x(2, i) = T(3);
-  for (const T v : mapped<T>(row_map::layer_norm, x.source(), 1e-60)) CHECK(v == v);
+  const auto y = mapped<T>(row_map::layer_norm, x.source(), 1e-60);
+  for (std::size_t k = 0; k < y.size(); ++k) CHECK((y[k] == y[k]) == (sizeof(T) == 8 || k / 4 != 2));
 }
 
 TEST_CASE_TEMPLATE("a short row with NaN or infinities spoils no other", T, float, double) {
@@ -167,24 +170,53 @@ TEST_CASE_TEMPLATE("squares that are infinite leave 0 of a short row, as of a lo
   }
 }
 
-TEST_CASE_TEMPLATE("short rows scaled by one row, and by others for each", T, float, double) {
-  for (const std::int64_t n : {2, 7, 16, 40})
-    for (const std::int64_t many : {1, 70}) {
-      matrix<T> x(70, n, 0), a(many, n, 0, 2), b(many, n, 2, -1);
-      const engine::row_source by[] = {a.source(), b.source()};
-      const auto plain = mapped<T>(row_map::layer_norm, x.source());
-      const auto once = mapped<T>(row_map::layer_norm, x.source(), 1e-5, {by, 1});
-      const auto both = mapped<T>(row_map::layer_norm, x.source(), 1e-5, by);
-      for (std::int64_t r = 0; r < 70; ++r)
-        for (std::int64_t i = 0; i < n; ++i) {
-          const auto at = static_cast<std::size_t>(r * n + i);
-          const double from = static_cast<double>(plain[at]), scale = a(many == 1 ? 0 : r, i),
-                       plus = b(many == 1 ? 0 : r, i),
-                       within = 32 * static_cast<double>(std::numeric_limits<T>::epsilon());
-          CHECK(std::abs(once[at] - from * scale) <= within * 8);
-          CHECK(std::abs(both[at] - (from * scale + plus)) <= within * 8);
+TEST_CASE_TEMPLATE("rows scaled by one row, and by others for each", T, float, double) {
+  constexpr double within = 256 * static_cast<double>(std::numeric_limits<T>::epsilon());
+  for (const std::int64_t n : {1, 2, 7, 16, 40, 2048, 5000})
+    for (const std::int64_t rows : {1, 3, 70})
+      for (const int layout : {0, 1, 2})
+        for (const bool a_each : {false, true})
+          for (const bool b_each : {false, true}) {
+            if (n > 100 && rows > 3) continue;
+            matrix<T> x(rows, n, layout), a(a_each ? rows : 1, n, layout, 2), b(b_each ? rows : 1, n, 2 - layout, -1);
+            if (n == 7) b.strides[1] = 0;  // one number a row
+            const engine::row_source by[] = {a.source(), b.source()};
+            const auto plain = mapped<T>(row_map::layer_norm, x.source());
+            const auto once = mapped<T>(row_map::layer_norm, x.source(), 1e-5, {by, 1});
+            const auto both = mapped<T>(row_map::layer_norm, x.source(), 1e-5, by);
+            std::int64_t wrong = 0;
+            for (std::int64_t r = 0; r < rows; ++r)
+              for (std::int64_t i = 0; i < n; ++i) {
+                const auto at = static_cast<std::size_t>(r * n + i);
+                const double from = static_cast<double>(plain[at]), scale = a(a_each ? r : 0, i),
+                             plus = b(b_each ? r : 0, i);
+                wrong += !(std::abs(once[at] - from * scale) <= within);
+                wrong += !(std::abs(both[at] - (from * scale + plus)) <= within);
+              }
+            INFO(rows, " rows of ", n, ", layout ", layout, a_each, b_each);
+            CHECK(wrong == 0);
+          }
+}
+
+TEST_CASE_TEMPLATE("small calls need no memory, nor does what scales each row", T, float, double) {
+  for (const std::int64_t n : {1, 4, 10, 16, 40, 5000})
+    for (const std::int64_t rows : {1, 3, 70})
+      for (const int layout : {0, 1, 2}) {
+        if (n > 100 && rows > 3) continue;
+        matrix<T> x(rows, n, layout), a(rows, n, layout, 2), b(rows, n, 2 - layout, -1);
+        const engine::row_source by[] = {a.source(), b.source()};
+        std::vector<T> y(static_cast<std::size_t>(rows * n));
+        const int last = 1;
+        INFO(rows, " rows of ", n, ", layout ", layout);
+        for (const row_map f : maps) {
+          CHECK(allocations_of([&] { engine::map_rows(f, x.source(), 1, 1e-5, {}, y.data()); }) == 0);
+          if (f == row_map::layer_norm || f == row_map::rms_norm)
+            CHECK(allocations_of([&] { engine::map_rows(f, x.source(), 1, 1e-5, by, y.data()); }) == 0);
         }
-    }
+        CHECK(allocations_of([&] { engine::map_rows(maps[0], x.source(), 0, 1e-5, {}, y.data()); }) == 0);
+        for (const row_total f : {row_total::variance, row_total::norm, row_total::logsumexp})
+          CHECK(allocations_of([&] { engine::total_rows(f, x.source(), {&last, 1}, 0, y.data()); }) == 0);
+      }
 }
 
 TEST_CASE_TEMPLATE("totals of rows and columns", T, float, double) {

@@ -1,5 +1,6 @@
 // Scratch memory: blocks alive together never overlap. In place: each condition has a case that needs it.
 #include "graphs.hpp"
+#include "may_replace.hpp"
 
 #include <random>
 
@@ -68,7 +69,7 @@ TEST_CASE("an intermediate lives from the kernel that writes it to the last that
 namespace {
 
 bool replaces(const fused& f, const value& in, const value& out) {
-  return replacements(f.kernels, {}).may(static_cast<int>(in.id()), static_cast<int>(out.id()));
+  return may_replace(replacements(f.kernels, {}), static_cast<int>(in.id()), static_cast<int>(out.id()));
 }
 
 }  // namespace
@@ -98,8 +99,8 @@ TEST_CASE("... but not what a later kernel reads, or one of the same step") {
   CHECK(replaces(f, x, z));
   const std::size_t apart[] = {0, 1}, beside[] = {0, 0};
   const int in = static_cast<int>(x.id()), out = static_cast<int>(z.id());
-  CHECK(replacements(f.kernels, apart).may(in, out));
-  CHECK(!replacements(f.kernels, beside).may(in, out));
+  CHECK(may_replace(replacements(f.kernels, apart), in, out));
+  CHECK(!may_replace(replacements(f.kernels, beside), in, out));
 }
 
 TEST_CASE("... nor when several kernels write the result, or read it again") {
@@ -159,7 +160,7 @@ TEST_CASE("... nor by parts, by adding, or by nothing at all") {
   REQUIRE(adding.size() == 1);
   const auto may = [&](const std::vector<kernel>& kernels, int in, int out) {
     const sinter::series<kernel> all(kernels.begin(), kernels.end());
-    return replacements(all, {}).may(in, out);
+    return may_replace(replacements(all, {}), in, out);
   };
   CHECK(!may(adding, static_cast<int>(other.id()), static_cast<int>(s.id())));
   CHECK(!may({}, 0, 1));

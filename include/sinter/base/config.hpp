@@ -26,6 +26,9 @@
 #define SINTER_FRUGAL 0
 #endif
 
+// Functions whose bodies belong where they are called: a call costs more than what they do.
+#define SINTER_INLINE inline __attribute__((always_inline))
+
 // Parts of the engine that are small and not where time goes: compiled once, for size.
 #if SINTER_FRUGAL
 #define SINTER_COLD __attribute__((cold, noinline, optimize("Og")))

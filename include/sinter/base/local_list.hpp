@@ -38,6 +38,7 @@ class local_list {
   std::size_t size() const { return size_; }
   T* data() { return data_; }
   T& operator[](std::size_t i) { return data_[i]; }
+  const T& operator[](std::size_t i) const { return data_[i]; }
   std::span<const T> all() const { return {data_, size_}; }
   operator std::span<const T>() const { return all(); }
 

@@ -77,4 +77,11 @@ struct block_source {
   }
 };
 
+/// Of what is read: a tensor as it lies, or an expression.
+template <class T>
+block_source<T> blocks_of(const engine::row_source& x) {
+  if (x.expression) return {x.expression, x.fill, false};
+  return {nullptr, &copy_elements_of_row<T>, true};
+}
+
 }  // namespace sinter::detail

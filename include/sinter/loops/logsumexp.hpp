@@ -9,35 +9,56 @@
 
 namespace sinter::detail {
 
-/// exp(x - shift), which is not above 0; what is too small to count is taken where exp is fast.
+/// exp(d) of d that is not above 0, to be added up; what is too small to count is taken where exp is fast.
 template <class T>
-SINTER_INLINE simd::vec<T> exp_below(simd::vec<T> x, simd::vec<T> shift) {
-  const simd::vec<T> d = x - shift, least(static_cast<T>(sizeof(T) == 4 ? -87 : -708));
+SINTER_INLINE simd::vec<T> exp_below(simd::vec<T> d) {
+  const simd::vec<T> least(static_cast<T>(sizeof(T) == 4 ? -87 : -708));
   return simd::exp(simd::select(simd::greater(d, least), d, least));
 }
 
-/// The sum of exp(x - shift) over n elements.
+/// exp(d) of d that is not above 0; what is 0, as a mask's -inf is, is taken where exp is fast.
 template <class T>
-double sum_exp(const T* x, std::int64_t n, T shift) {
+SINTER_INLINE simd::vec<T> exp_of_difference(simd::vec<T> d) {
+  const simd::vec<T> zero(T(0));
+  const auto none = simd::less(d, simd::vec<T>(static_cast<T>(sizeof(T) == 4 ? -104 : -746)));
+  return simd::select(none, zero, simd::exp(simd::select(none, zero, d)));
+}
+
+/// The sum of exp(x - shift) over n elements, which become y if Store.
+template <bool Store, class T, class Set = simd::instruction_set>
+double sum_exp(const T* x, std::int64_t n, T shift, [[maybe_unused]] T* y) {
   using vector = simd::vec<T>;
   constexpr int width = vector::width;
   const vector s(shift);
   vector a(T(0)), b(T(0));
   std::int64_t i = 0;
   for (; i + 2 * width <= n; i += 2 * width) {
-    a = a + exp_below(vector::load(x + i), s);
-    b = b + exp_below(vector::load(x + i + width), s);
+    const vector d = vector::load(x + i) - s, e = vector::load(x + i + width) - s;
+    if constexpr (Store) {
+      const vector f = exp_of_difference(d), g = exp_of_difference(e);
+      f.store(y + i);
+      g.store(y + i + width);
+      a = a + f;
+      b = b + g;
+    } else {
+      a = a + exp_below(d);
+      b = b + exp_below(e);
+    }
   }
   T lanes[bound(width)];
   (a + b).store(lanes);
   double sum = 0;
   for (const T v : lanes) sum += v;
-  for (; i < n; ++i) sum += vocabulary::exp(x[i] - shift);
+  for (; i < n; ++i) {
+    const T e = vocabulary::exp(x[i] - shift);
+    if constexpr (Store) y[i] = e;
+    sum += e;
+  }
   return sum;
 }
 
 /// The same for each of n columns of some rows, which are `stride` apart, added to `sum`.
-template <class T>
+template <class T, class Set = simd::instruction_set>
 void sum_exp_columns(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t n, const T* shift, double* sum) {
   using vector = simd::vec<T>;
   constexpr int width = vector::width;
@@ -45,7 +66,7 @@ void sum_exp_columns(const T* x, std::int64_t rows, std::int64_t stride, std::in
   for (; j + width <= n; j += width) {
     const vector s = vector::load(shift + j);
     vector a(T(0));
-    for (std::int64_t r = 0; r < rows; ++r) a = a + exp_below(vector::load(x + r * stride + j), s);
+    for (std::int64_t r = 0; r < rows; ++r) a = a + exp_below(vector::load(x + r * stride + j) - s);
     T lanes[bound(width)];
     a.store(lanes);
     for (int k = 0; k < width; ++k) sum[j + k] += lanes[k];
@@ -70,7 +91,7 @@ struct exp_total {
 };
 
 /// Adds some rows, which are `stride` apart, to the totals of n columns, at most reduce_columns.
-template <class T>
+template <class T, class Set = simd::instruction_set>
 void add_exp_rows(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t n, exp_total<T>* totals) {
   T max[reduce_columns], shift[reduce_columns] = {};
   double sum[reduce_columns] = {};
@@ -86,7 +107,7 @@ void add_exp_rows(const T* x, std::int64_t rows, std::int64_t stride, std::int64
 }
 
 /// log(sum(exp(x))) of f32 or f64; the maximum where that is not finite.
-template <class T>
+template <class T, class Set = simd::instruction_set>
 struct logsumexp_reduction : block_source<T> {
   using Total = exp_total<T>;
 
@@ -104,7 +125,7 @@ struct logsumexp_reduction : block_source<T> {
     Total total;
     this->each_block(s, of, along, at, begin, end, [&](const T* x, std::int64_t n, std::int64_t) {
       total.raise(reduce_elements<ir::op::maximum>(x, n));
-      if (vocabulary::isfinite(total.max)) total.sum += sum_exp(x, n, total.max);
+      if (vocabulary::isfinite(total.max)) total.sum += sum_exp<false, T>(x, n, total.max, nullptr);
     });
     return total;
   }

@@ -22,11 +22,11 @@ struct moments {
 };
 
 /// Sums of vectors and of their squares.
-template <class T>
+template <class T, class Set = simd::instruction_set>
 struct vector_sums {
-  simd::vec<T> sum{T(0)}, square{T(0)};
+  simd::vec<T, Set> sum{T(0)}, square{T(0)};
 
-  SINTER_INLINE void add(simd::vec<T> x) {
+  SINTER_INLINE void add(simd::vec<T, Set> x) {
     sum = sum + x;
     square = square + x * x;
   }
@@ -36,7 +36,7 @@ struct vector_sums {
   }
   /// Adds the lanes to sums from `to_sum` and `to_square` on, which are `step` apart.
   SINTER_INLINE void add_to(double* to_sum, double* to_square, int step) const {
-    constexpr int width = simd::vec<T>::width;
+    constexpr int width = simd::vec<T, Set>::width;
     T lanes[2][bound(width)];
     sum.store(lanes[0]);
     square.store(lanes[1]);
@@ -46,7 +46,7 @@ struct vector_sums {
 };
 
 /// Adds up x - shift and its squares, over n elements.
-template <class T>
+template <class T, class Set = simd::instruction_set>
 void add_shifted(const T* x, std::int64_t n, T shift, double& sum, double& square) {
   using vector = simd::vec<T>;
   constexpr int width = vector::width;
@@ -77,7 +77,7 @@ void add_shifted(const T* x, std::int64_t n, T shift, double& sum, double& squar
 }
 
 /// The same for each of n columns of some rows.
-template <class T>
+template <class T, class Set = simd::instruction_set>
 void add_shifted_columns(const T* x, std::int64_t rows, std::int64_t n, const T* shift, double* sum, double* square) {
   using vector = simd::vec<T>;
   constexpr int width = vector::width;
@@ -101,7 +101,7 @@ void add_shifted_columns(const T* x, std::int64_t rows, std::int64_t n, const T*
 
 /// Variances of f32 or f64. Each chunk is taken relative to the mean of its first elements, so that no digits are lost to
 /// a mean far from 0.
-template <class T>
+template <class T, class Set = simd::instruction_set>
 struct variance_reduction : block_source<T> {
   using Total = moments;
 
@@ -156,7 +156,7 @@ struct variance_reduction : block_source<T> {
 };
 
 /// 2-norms of f32 or f64; the squares' sum is an f64.
-template <class T>
+template <class T, class Set = simd::instruction_set>
 struct norm_reduction : block_source<T> {
   using Total = double;
 

@@ -40,6 +40,7 @@ template <ir::op C, class T>
 using total_type = std::conditional_t<std::is_floating_point_v<T> && (C == ir::op::add || C == ir::op::mul), double, T>;
 
 /// Sums of f32 in f64, a vector at a time.
+template <class Set = simd::instruction_set>
 struct wide_sum {
   static constexpr int width = simd::vec<float>::width;
   typedef float narrow __attribute__((vector_size(width * sizeof(float))));
@@ -66,7 +67,7 @@ SINTER_INLINE total_type<C, T> reduce_vectors(const V& v, std::int64_t& begin, s
   using vector = decltype(v(begin));
   constexpr int width = vector::width, unroll = 4;
   if constexpr (C == ir::op::add && std::is_same_v<R, float>) {
-    wide_sum sum;
+    wide_sum<> sum;
     for (; begin + unroll * width <= end; begin += unroll * width)
       sum.add((v(begin) + v(begin + width)) + (v(begin + 2 * width) + v(begin + 3 * width)));
     return sum.total();
@@ -84,7 +85,7 @@ SINTER_INLINE total_type<C, T> reduce_vectors(const V& v, std::int64_t& begin, s
 }
 
 /// C over n elements.
-template <ir::op C, class T>
+template <ir::op C, class T, class Set = simd::instruction_set>
 total_type<C, compute_type<T>> reduce_elements(const T* x, std::int64_t n) {
   using Total = total_type<C, compute_type<T>>;
   Total total = identity_of<C, Total>();
@@ -99,7 +100,7 @@ total_type<C, compute_type<T>> reduce_elements(const T* x, std::int64_t n) {
 }
 
 /// C of totals and as many elements.
-template <ir::op C, class T>
+template <ir::op C, class T, class Set = simd::instruction_set>
 void combine_elements(const T* x, std::int64_t n, T* totals) {
   using vector = simd::vec<T>;
   std::int64_t i = 0;
@@ -137,7 +138,7 @@ void run_reduction(const Reduction& r, const reduction_space& s, Out* out) {
   // A piece is one chunk of one tile of results.
   parallel(s.results / inner * tiles * chunks, s.results * s.reduced, [&](std::int64_t from, std::int64_t to) {
     Total totals[reduce_columns];
-    series<cursor> at(static_cast<std::size_t>(s.count));
+    cursor_list at(static_cast<std::size_t>(s.count));
     std::int64_t c = from % chunks, tile_of = from / chunks % tiles, outer = from / chunks / tiles;
     walker of(s.extent, 0, columns ? s.kept - 1 : s.kept, s.leaves, s.count, outer);
     walker along(s.extent, s.first, columns ? s.last : std::max(s.first, s.last - 1), s.leaves, s.count, 0);

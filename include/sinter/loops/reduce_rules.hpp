@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <vector>
 
 #include "reduce.hpp"
 
@@ -12,7 +11,7 @@ SINTER_API reduction_space::reduction_space(leaf* bound, int leaf_count, const s
                                             const int* axes, int axis_count)
     : leaves(bound), count(leaf_count) {
   const auto is_reduced = [&](int axis) { return std::find(axes, axes + axis_count, axis) != axes + axis_count; };
-  const std::vector<leaf> from(leaves, leaves + count);
+  leaf_list from(leaves, count);
   int to = 0;
   for (const bool pass : {false, true}) {
     if (pass) first = to;

@@ -41,53 +41,23 @@ SINTER_INLINE double sum_parts(const T* y, std::int64_t n, const F& f) {
   return sum;
 }
 
-/// exp(d) of d that is not above 0; what is 0, as a mask's -inf is, is taken where exp is fast.
-template <class T>
-SINTER_INLINE simd::vec<T> exp_of_difference(simd::vec<T> d) {
-  const simd::vec<T> zero(T(0));
-  const auto none = simd::less(d, simd::vec<T>(static_cast<T>(sizeof(T) == 4 ? -104 : -746)));
-  return simd::select(none, zero, simd::exp(simd::select(none, zero, d)));
-}
-
-/// y = exp(x - shift); gives the sum.
-template <class T>
-double store_exp(const T* x, T* y, std::int64_t n, T shift) {
-  using vector = simd::vec<T>;
-  constexpr int width = vector::width;
-  const vector s(shift);
-  vector a(T(0)), b(T(0));
-  std::int64_t i = 0;
-  for (; i + 2 * width <= n; i += 2 * width) {
-    const vector e = exp_of_difference(vector::load(x + i) - s), f = exp_of_difference(vector::load(x + i + width) - s);
-    e.store(y + i);
-    f.store(y + i + width);
-    a = a + e;
-    b = b + f;
-  }
-  T lanes[bound(width)];
-  (a + b).store(lanes);
-  double sum = 0;
-  for (const T v : lanes) sum += v;
-  for (; i < n; ++i) sum += y[i] = vocabulary::exp(x[i] - shift);
-  return sum;
-}
-
 /// softmax of a row, or its logarithm: x may be y.
-template <class T>
+template <class T, class Set = simd::instruction_set>
 void softmax_row(const T* x, T* y, std::int64_t n, bool logarithm) {
   using vector = simd::vec<T>;
   const T max = reduce_elements<ir::op::maximum>(x, n);
   if (!vocabulary::isfinite(max)) {
     std::fill_n(y, n, std::numeric_limits<T>::quiet_NaN());
   } else if (logarithm) {
-    const double sum = sum_parts(x, n, [&](const T* part, std::int64_t m) { return sum_exp(part, m, max); });
+    const double sum =
+        sum_parts(x, n, [&](const T* part, std::int64_t m) { return sum_exp<false, T>(part, m, max, nullptr); });
     const vector shift(max), by(static_cast<T>(std::log(sum)));
     map_elements(
         y, n, [&](vector v) { return v - shift - by; }, x);
   } else {
     double sum = 0;
     for (std::int64_t i = 0; i < n; i += block_elements)
-      sum += store_exp(x + i, y + i, std::min(block_elements, n - i), max);
+      sum += sum_exp<true>(x + i, std::min(block_elements, n - i), max, y + i);
     const vector by(static_cast<T>(1 / sum));
     map_elements(
         y, n, [&](vector v) { return v * by; }, static_cast<const T*>(y));
@@ -95,7 +65,7 @@ void softmax_row(const T* x, T* y, std::int64_t n, bool logarithm) {
 }
 
 /// The same of n columns of some rows that are `stride` apart, in place; their totals are known.
-template <class T>
+template <class T, class Set = simd::instruction_set>
 void softmax_columns(T* y, std::int64_t rows, std::int64_t stride, std::int64_t n, const exp_total<T>* totals,
                      bool logarithm) {
   using vector = simd::vec<T>;
@@ -130,9 +100,20 @@ SINTER_INLINE void scale_elements(const T* x, T* y, std::int64_t n, const T* con
   else map_elements(y, n, f, x);
 }
 
-/// layer_norm of a row, about a mean, or rms_norm; scaled. x may be y.
-template <class T>
-void norm_row(const T* x, T* y, std::int64_t n, bool centred, double eps, const T* const* by) {
+template <class T, class By, class F>
+SINTER_INLINE void scale_row(const T* x, T* y, std::int64_t n, const By& by, const F& f) {
+  for (std::int64_t i = 0; i < n; i += block_elements) {
+    const std::int64_t end = std::min(n, i + block_elements);
+    const T* scales[2] = {};
+    by(i, end, scales);
+    scale_elements(x + i, y + i, end - i, scales, f);
+  }
+}
+
+/// layer_norm of a row, about a mean, or rms_norm; x may be y. by(begin, end, to) gives what elements [begin, end), a block at
+/// most, are multiplied by and what is added, as scale_elements takes them.
+template <class T, class By, class Set = simd::instruction_set>
+void norm_row(const T* x, T* y, std::int64_t n, bool centred, double eps, const By& by) {
   using vector = simd::vec<T>;
   const auto count = static_cast<double>(n);
   T mean = 0;
@@ -144,18 +125,18 @@ void norm_row(const T* x, T* y, std::int64_t n, bool centred, double eps, const 
     add_shifted(x + i, std::min(block_elements, n - i), mean, sum, square);
   if (!centred) {
     const vector r(static_cast<T>(1 / std::sqrt(square / count + eps)));
-    return scale_elements(x, y, n, by, [&](vector v) { return v * r; });
+    return scale_row(x, y, n, by, [&](vector v) { return v * r; });
   }
   const moments m(count, 0, sum, square);  // the mean's rounding is left in the sum
   const vector shift(mean), rest(static_cast<T>(m.mean)), r(static_cast<T>(1 / std::sqrt(m.squares / count + eps)));
-  scale_elements(x, y, n, by, [&](vector v) { return (v - shift - rest) * r; });
+  scale_row(x, y, n, by, [&](vector v) { return (v - shift - rest) * r; });
 }
 
 /// Short rows that are computed beside one another: elements of a row lie so far apart.
 inline constexpr std::int64_t lane_rows = 64;
 
 /// softmax of `rows` short rows of n elements, or its logarithm, in place. What is behind the rows is written over.
-template <class T>
+template <class T, class Set = simd::instruction_set>
 void softmax_lanes(T* y, std::int64_t n, std::int64_t rows, bool logarithm) {
   using vector = simd::vec<T>;
   const vector nan(std::numeric_limits<T>::quiet_NaN());
@@ -164,8 +145,7 @@ void softmax_lanes(T* y, std::int64_t n, std::int64_t rows, bool logarithm) {
     for (std::int64_t r = 1; r < n; ++r) max = simd::maximum(max, vector::load(y + r * lane_rows));
     max = simd::select(simd::isfinite(max), max, nan);
     for (std::int64_t r = 0; r < n; ++r) {
-      const vector d = vector::load(y + r * lane_rows) - max,
-                   e = logarithm ? exp_below(d, vector(T(0))) : exp_of_difference(d);
+      const vector d = vector::load(y + r * lane_rows) - max, e = logarithm ? exp_below(d) : exp_of_difference(d);
       (logarithm ? d : e).store(y + r * lane_rows);
       sum = sum + e;
     }
@@ -178,7 +158,7 @@ void softmax_lanes(T* y, std::int64_t n, std::int64_t rows, bool logarithm) {
 }
 
 /// v = 1 / sqrt(v + eps) in f64 of a multiple of lanes.
-template <class T>
+template <class T, class Set = simd::instruction_set>
 SINTER_INLINE void inverse_roots(T* v, std::int64_t n, double eps) {
   using vector = simd::vec<double>;
   double wide[lane_rows + 16];
@@ -189,9 +169,20 @@ SINTER_INLINE void inverse_roots(T* v, std::int64_t n, double eps) {
   for (std::int64_t j = 0; j < n; ++j) v[j] = static_cast<T>(wide[j]);
 }
 
-/// layer_norm or rms_norm of short rows in place, as softmax_lanes; `by` has what one row is multiplied by and what is added.
+/// What short rows are multiplied by, or what is added: one row, or one for each, which are laid out as the rows are.
 template <class T>
-void norm_lanes(T* y, std::int64_t n, std::int64_t rows, bool centred, double eps, const T* const* by) {
+struct lane_scale {
+  const T* at = nullptr;
+  bool of_each = false;
+
+  SINTER_INLINE simd::vec<T> load(std::int64_t r, std::int64_t j) const {
+    return of_each ? simd::vec<T>::load(at + r * lane_rows + j) : simd::vec<T>(at[r]);
+  }
+};
+
+/// layer_norm or rms_norm of short rows in place, as softmax_lanes; `by` has what they are multiplied by and what is added.
+template <class T, class Set = simd::instruction_set>
+void norm_lanes(T* y, std::int64_t n, std::int64_t rows, bool centred, double eps, const lane_scale<T>* by) {
   using vector = simd::vec<T>;
   constexpr int width = vector::width;
   const vector share(static_cast<T>(1 / static_cast<double>(n))), zero(T(0));
@@ -216,10 +207,11 @@ void norm_lanes(T* y, std::int64_t n, std::int64_t rows, bool centred, double ep
   inverse_roots(root, end, eps);
   for (std::int64_t r = 0; r < n; ++r) {
     T* const to = y + r * lane_rows;
-    const vector a(by[0] ? by[0][r] : T(1)), b(by[1] ? by[1][r] : T(0));
     for (std::int64_t j = 0; j < end; j += width) {
-      const vector v = (vector::load(to + j) - vector::load(rest + j)) * vector::load(root + j);
-      (by[1] ? v * a + b : by[0] ? v * a : v).store(to + j);
+      vector v = (vector::load(to + j) - vector::load(rest + j)) * vector::load(root + j);
+      if (by[0].at) v = v * by[0].load(r, j);
+      if (by[1].at) v = v + by[1].load(r, j);
+      v.store(to + j);
     }
   }
 }
@@ -237,7 +229,7 @@ SINTER_INLINE void transpose_lanes(const T* from, T* to, std::int64_t n, std::in
   }
 }
 template <class T>
-void transpose_lanes(const T* from, T* to, std::int64_t n, std::int64_t rows, bool back) {
+__attribute__((noinline)) void transpose_lanes(const T* from, T* to, std::int64_t n, std::int64_t rows, bool back) {
   switch (n) {
 #define SINTER_X(N) \
   case N:           \
@@ -249,6 +241,14 @@ void transpose_lanes(const T* from, T* to, std::int64_t n, std::int64_t rows, bo
     SINTER_X(6)
     SINTER_X(7)
     SINTER_X(8)
+    SINTER_X(9)
+    SINTER_X(10)
+    SINTER_X(11)
+    SINTER_X(12)
+    SINTER_X(13)
+    SINTER_X(14)
+    SINTER_X(15)
+    SINTER_X(16)
 #undef SINTER_X
     default:
       transpose_lanes<0>(from, to, n, rows, back);

@@ -6,9 +6,8 @@
 #include <type_traits>
 #include <xsimd/xsimd.hpp>
 
+#include "../base/config.hpp"
 #include "../ir/vocabulary.hpp"
-
-#define SINTER_INLINE inline __attribute__((always_inline))
 
 namespace sinter::detail {
 
@@ -28,9 +27,12 @@ using lane = typename lane_of<T>::type;
 
 namespace sinter::simd {
 
-/// Lanes of numbers. A type of its own, so that unqualified calls do not find xsimd's functions. The instruction set is in its
-/// name: functions of the engine and of a program that is compiled for another machine are others.
-template <class T, class Set = xsimd::default_arch>
+/// What this file is compiled for. It is in the name of whatever holds or computes vectors, as a template's last parameter where
+/// no vec is: functions of the engine and of a program that is compiled for another machine are others to the linker.
+using instruction_set = xsimd::default_arch;
+
+/// Lanes of numbers. A type of its own, so that unqualified calls do not find xsimd's functions.
+template <class T, class Set = instruction_set>
 struct vec {
   using batch = xsimd::batch<T, Set>;
   static constexpr int width = static_cast<int>(batch::size);
@@ -43,10 +45,10 @@ struct vec {
 };
 
 /// Lanes of bool beside lanes of T.
-template <class T, class Set = xsimd::default_arch>
+template <class T, class Set = instruction_set>
 struct mask {
   using batch = xsimd::batch_bool<T, Set>;
-  static constexpr int width = vec<T>::width;
+  static constexpr int width = vec<T, Set>::width;
   batch v;
 
   SINTER_INLINE mask(batch x) : v(x) {}

@@ -5,16 +5,15 @@
 #include <cstdint>
 #include <span>
 #include <type_traits>
-#include <vector>
 
 #if defined(_OPENMP)
 #include <omp.h>
 #endif
 
+#include "../base/config.hpp"
+#include "../base/local_list.hpp"
 #include "../engine/engine.hpp"
 #include "../ir/vocabulary.hpp"
-
-#define SINTER_INLINE inline __attribute__((always_inline))
 
 namespace sinter::detail {
 
@@ -27,6 +26,19 @@ struct leaf {
   const char* data = nullptr;
   std::int64_t base = 0;
   std::int64_t stride[max_rank] = {};
+};
+
+/// So many leaves of a loop are on the stack.
+inline constexpr std::size_t few_leaves = 6;
+
+/// Where a loop's leaves stand; to be placed.
+using cursor_list = local_list<cursor, few_leaves>;
+
+struct leaf_list : local_list<leaf, few_leaves> {
+  explicit leaf_list(int count) : local_list(static_cast<std::size_t>(count)) { std::fill_n(data(), size(), leaf{}); }
+  leaf_list(const leaf* from, int count) : local_list(static_cast<std::size_t>(count)) {
+    std::copy_n(from, size(), data());
+  }
 };
 
 /// Axes in loop order, the last one innermost.
@@ -87,7 +99,7 @@ class walker {
   const leaf* leaves_;
   int first_, last_;
   std::int64_t index_[max_rank] = {};
-  std::vector<std::int64_t> offset_;
+  local_list<std::int64_t, few_leaves> offset_;
 };
 
 /// Where `count` leaves start and how they step along `axis` (none: -1), at the walkers' points together.

@@ -46,6 +46,7 @@ SINTER_API int collapse(std::int64_t* extent, int first, int last, leaf* leaves,
 SINTER_API walker::walker(const std::int64_t* extent, int first, int last, const leaf* leaves, int count,
                           std::int64_t position)
     : extent_(extent), leaves_(leaves), first_(first), last_(last), offset_(static_cast<std::size_t>(count)) {
+  std::fill_n(offset_.data(), offset_.size(), 0);
   seek(position);
 }
 
@@ -69,7 +70,7 @@ inline void for_each_block(const space& s, const leaf* leaves, int count, const 
                      blocks = (rows + block_rows - 1) / block_rows;
   parallel(total / rows / columns * blocks, total, [&](std::int64_t begin, std::int64_t end) {
     walker of(s.extent, 0, axis - 1, leaves, count, begin / blocks), down(s.extent, axis - 1, axis, leaves, count, 0);
-    std::vector<cursor> at(static_cast<std::size_t>(count));
+    cursor_list at(static_cast<std::size_t>(count));
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t low = i % blocks * block_rows, high = std::min(rows, low + block_rows);
       for (std::int64_t c = 0; c < columns; c += block_columns)
@@ -94,7 +95,7 @@ SINTER_API void for_each_row(space s, leaf* leaves, int count, const void* e, ro
   const std::int64_t inner = s.rank > 0 ? s.extent[outer] : 1;
   parallel(total, total, [&](std::int64_t begin, std::int64_t end) {
     walker w(s.extent, 0, outer, leaves, count, begin / inner);
-    std::vector<cursor> at(static_cast<std::size_t>(count));
+    cursor_list at(static_cast<std::size_t>(count));
     for (std::int64_t i = begin; i < end; w.next()) {
       place(at.data(), leaves, count, axis, w);
       const std::int64_t first = i % inner, n = std::min(inner - first, end - i);
@@ -109,7 +110,7 @@ SINTER_API void for_each_whole_row(const space& s, const leaf* leaves, int count
   const std::int64_t n = s.extent[s.rank - 1], total = s.size();
   parallel(total / n, total, [&](std::int64_t begin, std::int64_t end) {
     walker w(s.extent, 0, s.rank - 1, leaves, count, begin);
-    std::vector<cursor> at(static_cast<std::size_t>(count));
+    cursor_list at(static_cast<std::size_t>(count));
     for (std::int64_t i = begin; i < end; ++i, w.next()) {
       place(at.data(), leaves, count, s.rank - 1, w);
       f(e, at.data(), n);
@@ -135,7 +136,7 @@ SINTER_API void for_each_panel(space s, leaf* leaves, int count, int axis, const
                      columns = std::clamp<std::int64_t>(wanted / 64 * 64, 64, 256), tiles = (n + columns - 1) / columns;
   parallel(total / rows / n * tiles, total, [&](std::int64_t begin, std::int64_t end) {
     walker of(s.extent, 0, last - 1, leaves, count, begin / tiles), along(s.extent, last - 1, last, leaves, count, 0);
-    std::vector<cursor> at(static_cast<std::size_t>(count));
+    cursor_list at(static_cast<std::size_t>(count));
     std::int64_t tile = begin % tiles;
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t low = tile * columns;

@@ -122,14 +122,6 @@ class replacements {
     return out;
   }
 
-  /// True when result `output` may be written over operand `input`, of equal dtype and extents and row-major.
-  SINTER_COLD bool may(int input, int output) const {
-    const auto at = written_at(output);
-    if (!at) return false;
-    const auto in_place = read_in_place(output);
-    return free_from(input) <= *at || std::find(in_place.begin(), in_place.end(), input) != in_place.end();
-  }
-
  private:
   /// A buffer: the kernels that touch it, in order, and how the last of them reads it.
   struct use {

@@ -9,9 +9,9 @@
 
 namespace sinter::engine::rewrite {
 
-/// A copy of the nodes `order` of `g`, operands first. Each operation is pushed with its operands mapped;
-/// `replace(value)`, or `replace(value, its number in g)`, may return another node of the new graph to stand for it. Inputs stay in order; locations survive;
-/// constants that were apart and are equal become one.
+/// A copy of the nodes `order` of `g`, operands first. Each operation is pushed with its operands mapped; `replace(value)`, or
+/// `replace(value, its number in g)`, may return another node of the new graph to stand for it. Inputs stay in order; locations
+/// survive; constants that were apart and are equal become one.
 template <class F>
 ir::graph rebuild(const ir::graph& g, const series<ir::node_id>& order, F&& replace) {
   ir::graph out;

@@ -55,8 +55,8 @@ class reduction_printer {
     return k_.block || k_.axes[last()].extent.number().value_or(most_unfolded + 1) > most_unfolded ||
            (inner_axes_.size() > 1 && vectors_of_row().value_or(2 * fold_vectors + 1) > 2 * fold_vectors);
   }
-  /// Of which four vectors are added before they become f64, as in eager sums: they are off by two roundings, and conversions cost
-  /// more than loads. Between begin_four and end_four they go to one sum, or in parts to two.
+  /// Of which four vectors are added before they become f64, since conversions cost more than loads. Between begin_four and
+  /// end_four they go in parts to two sums of neighbours, as in eager sums, and are off by two roundings; else to one, off by three.
   series<int> by_fours(const series<int>& reductions) const {
     series<int> out;
     if (k_.axes[last()].extent.number().value_or(least_by_fours) < least_by_fours) return out;

@@ -15,7 +15,7 @@ tensor<T, Shape> empty(const char* op, const index_array<Shape.rank>& extents, l
 }
 
 /// Writes elements [begin, end) of one row; out points at the first of them.
-template <class E>
+template <class E, class Set = simd::instruction_set>
 void fill_row(const void* expression, const cursor* at, std::int64_t begin, std::int64_t end, void* to) {
   using T = typename E::value_type;
   const E& e = *static_cast<const E*>(expression);

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "../../base/dtype.hpp"
+#include "../../loops/simd.hpp"
 
 namespace sinter::detail::gemm {
 
@@ -45,7 +46,7 @@ inline constexpr int tile_rows = 6;
     *reinterpret_cast<loose*>(to + lanes) = *reinterpret_cast<const loose*>(to + lanes) + y##R; \
   }
 #define SINTER_GEMM_TILE(NAME, TARGET, BYTES)                                                                \
-  template <class Acc>                                                                                       \
+  template <class Acc, class Set = simd::instruction_set>                                                    \
   TARGET void NAME(std::int64_t depth, const Acc* a, const Acc* b, Acc* c, std::int64_t stride) {            \
     SINTER_FUSED                                                                                             \
     typedef Acc vec __attribute__((vector_size(BYTES)));                                                     \
@@ -85,7 +86,7 @@ SINTER_GEMM_TILE(tile_64, __attribute__((target("avx512f,avx512dq"))), 64)
 #undef SINTER_TILE_STORE
 
 /// The widest tile that this machine runs.
-template <class Acc>
+template <class Acc, class Set = simd::instruction_set>
 struct tile {
   int cols = 32 / static_cast<int>(sizeof(Acc));
   void (*run)(std::int64_t, const Acc*, const Acc*, Acc*, std::int64_t) = tile_16<Acc>;
@@ -118,7 +119,7 @@ std::unique_ptr<Acc[], aligned_delete> scratch(std::int64_t count) {
 constexpr std::int64_t panels(std::int64_t n, std::int64_t width) { return (n + width - 1) / width; }
 
 /// Writes columns [from, from + depth) of the rows [first, first + width), column after column; rows past the end are 0.
-template <class Acc, class T>
+template <class Acc, class T, class Set = simd::instruction_set>
 void pack(const matrix<const T>& m, std::int64_t first, std::int64_t width, std::int64_t from, std::int64_t depth,
           Acc* to) {
   const std::int64_t valid = std::min(width, m.rows - first);
@@ -136,7 +137,7 @@ void pack(const matrix<const T>& m, std::int64_t first, std::int64_t width, std:
 inline constexpr std::int64_t depth_block = 256, row_block = 16 * tile_rows, col_block = 4096;
 
 /// c += the tiles of packed a (rows × depth) and packed b (depth × cols).
-template <class Acc>
+template <class Acc, class Set = simd::instruction_set>
 void multiply_packed(const Acc* a, const Acc* b, const matrix<Acc>& c, std::int64_t depth) {
   const auto& kernel = tile<Acc>::best();
   const std::int64_t group = 4 * kernel.cols;  // columns per task: a few b panels against one block of rows
@@ -168,7 +169,7 @@ void multiply_packed(const Acc* a, const Acc* b, const matrix<Acc>& c, std::int6
 }
 
 /// c += a · b in blocks that fit the caches.
-template <class Acc, class T>
+template <class Acc, class T, class Set = simd::instruction_set>
 void blocked(const matrix<const T>& a, const matrix<const T>& b, const matrix<Acc>& c) {
   const std::int64_t width = tile<Acc>::best().cols;
   const std::int64_t depth_max = std::min(depth_block, a.cols), cols_max = std::min(col_block, b.cols);
@@ -195,7 +196,7 @@ void blocked(const matrix<const T>& a, const matrix<const T>& b, const matrix<Ac
 
 /// c += a · b for a few rows of a, where packing would cost more than it saves. Sums of 1024 products are added to c: rounding
 /// errors grow with that and the number of sums, not with their product.
-template <class Acc, class T>
+template <class Acc, class T, class Set = simd::instruction_set>
 void few_rows(const matrix<const T>& a, const matrix<const T>& b, const matrix<Acc>& c) {
   constexpr std::int64_t width = 64, depth = 1024;
   const bool dots = b.row_stride == 1 && b.col_stride != 1, large = b.rows * b.cols > 1 << 14;
@@ -239,7 +240,7 @@ void few_rows(const matrix<const T>& a, const matrix<const T>& b, const matrix<A
 /// Products of at most so many terms in all are plain loops: they end before packing would have begun.
 inline constexpr std::int64_t tiny_terms = 1 << 12;
 
-template <class Acc, class T>
+template <class Acc, class T, class Set = simd::instruction_set>
 void tiny(const matrix<const T>& a, const matrix<const T>& b, const matrix<Acc>& c) {
   for (std::int64_t i = 0; i < c.rows; ++i) {
     for (std::int64_t k = 0; k < a.cols; ++k) {
@@ -257,7 +258,7 @@ void tiny(const matrix<const T>& a, const matrix<const T>& b, const matrix<Acc>&
   }
 }
 
-template <class Acc, class T>
+template <class Acc, class T, class Set = simd::instruction_set>
 void accumulate(const matrix<const T>& a, const matrix<const T>& b, const matrix<Acc>& c) {
   if (a.rows == 0 || b.cols == 0 || a.cols == 0) return;
   if (a.rows <= tiny_terms && b.cols <= tiny_terms && a.cols <= tiny_terms / (a.rows * b.cols))
@@ -268,7 +269,7 @@ void accumulate(const matrix<const T>& a, const matrix<const T>& b, const matrix
 }
 
 /// c = a · b; c is contiguous and its memory need not be initialised.
-template <class T>
+template <class T, class Set = simd::instruction_set>
 void multiply(const matrix<const T>& a, const matrix<const T>& b, T* c) {
   using acc = accumulator<T>;
   const std::int64_t count = a.rows * b.cols;

@@ -12,7 +12,7 @@
 namespace sinter::detail {
 
 /// C over elements [begin, end) of one row of E.
-template <ir::op C, class E>
+template <ir::op C, class E, class Set = simd::instruction_set>
 total_type<C, compute_type<typename E::value_type>> reduce_row(const void* expression, const cursor* at,
                                                                std::int64_t begin, std::int64_t end) {
   using T = compute_type<typename E::value_type>;
@@ -31,7 +31,7 @@ total_type<C, compute_type<typename E::value_type>> reduce_row(const void* expre
 }
 
 /// Combines elements [begin, end) of one row of E into as many totals.
-template <ir::op C, class E>
+template <ir::op C, class E, class Set = simd::instruction_set>
 void combine_row(const void* expression, const cursor* at, std::int64_t begin, std::int64_t end,
                  compute_type<typename E::value_type>* totals) {
   using T = compute_type<typename E::value_type>;
@@ -69,7 +69,7 @@ template <ir::op C>
 struct combiner_tag {};
 
 /// One reduction with its expression's type erased: all of the same C and dtype share one loop.
-template <ir::op C, class Out>
+template <ir::op C, class Out, class Set = simd::instruction_set>
 struct reduction {
   using T = compute_type<Out>;
   using Total = total_type<C, T>;

@@ -95,10 +95,10 @@ inline bool prepare_vectors(cursor* at, const int* size, int count, char* splat,
 }
 
 /// A row prepared for vectors.
-template <class E>
+template <class E, class Set = simd::instruction_set>
 struct vector_row {
   static constexpr int count = leaf_count<E>;
-  static constexpr int width = simd::vec<lane_type<E>>::width;
+  static constexpr int width = simd::vec<lane_type<E>, Set>::width;
   static constexpr int splat_bytes = width * static_cast<int>(sizeof(lane_type<E>));
 
   explicit vector_row(const cursor* from) : r(from) {

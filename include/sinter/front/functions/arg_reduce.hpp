@@ -17,7 +17,7 @@ bool exceeds(V x, V y) {
 }
 
 /// Takes n columns of some rows into the first extreme of each: its value, and its row's number, from `number` on.
-template <ir::op C, class T, class V, class W>
+template <ir::op C, class T, class V, class W, class Set = simd::instruction_set>
 void first_extremes(const T* x, std::int64_t rows, std::int64_t n, std::int64_t number, V* value, W* where) {
   std::int64_t j = 0;
   if constexpr (simd::is_lane<V> && std::is_same_v<V, W>) {
@@ -60,7 +60,7 @@ std::int64_t first_extreme(const T* x, std::int64_t n) {
 }
 
 /// The index of the first vector of n elements that has `value` or a NaN; n less a rest where none has.
-template <class T>
+template <class T, class Set = simd::instruction_set>
 std::int64_t vector_with(const T* x, std::int64_t n, T value) {
   using vector = simd::vec<lane<T>>;
   const vector wanted(value);
@@ -73,7 +73,7 @@ std::int64_t vector_with(const T* x, std::int64_t n, T value) {
 }
 
 /// The position of the first extreme of T; NaN is extreme.
-template <ir::op C, class T>
+template <ir::op C, class T, class Set = simd::instruction_set>
 struct extreme_reduction : block_source<T> {
   using V = compute_type<T>;
   struct Total {
@@ -131,8 +131,8 @@ auto arg_reduce(const X& x, location at) {
   if constexpr (is_bool(dtype_of<T>)) Name::template refuse<fault::numbers>();
   if constexpr (X::rank > 0 && !is_bool(dtype_of<T>))
     if (!tracing()) {
-      const extreme_reduction<Combiner, T> r{source_of(x)};
-      if (auto found = reduce_blocks<std::int64_t, shape>(op, r, x, Axes, Keep, at)) return *std::move(found);
+      using reduction = extreme_reduction<Combiner, T>;
+      if (auto found = reduce_blocks<reduction, std::int64_t, shape>(op, x, Axes, Keep, at)) return *std::move(found);
     }
   const auto check_extreme = [&](bool empty, const std::string& what) {
     if (empty) fail(op, what + " is empty and has no extreme; test the extent before", at);

@@ -217,7 +217,8 @@ class merging {
     return "";
   }
 
-  /// More instructions than a kernel may have, whatever it is merged with: what it loads may not be, the rest is there to stay.
+  /// Whether x is too long with whatever it is merged. Its loads do not count: those of what the other group computes go, nothing
+  /// else does.
   static bool is_full(const group& x) {
     const auto& body = x.code().body;
     if (body.size() <= most_instructions) return false;
