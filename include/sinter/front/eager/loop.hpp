@@ -59,8 +59,9 @@ SINTER_API storage moved(const engine::operand& x, device to, location at, bool 
 /// The device that a factory works for. A traced function has one, the factory cannot choose another: user_error.
 SINTER_API device resolve(const char* op, const target& where, location at);
 
-/// Appends the operands of `e`. user_error for a tensor without values, and when devices mix. (loop_moves.hpp)
-SINTER_API void collect(expression_view e, operand_list& list, location at);
+/// Appends the operands of `e`, whose extents go to `extents` if that is given: the list is empty then. user_error for a tensor
+/// without values, where operands do not broadcast, and when devices mix. (loop_moves.hpp)
+SINTER_API void collect(expression_view e, operand_list& list, location at, dim* extents = nullptr);
 
 template <tensor_like E>
 void collect(const E& e, operand_list& list, location at) {

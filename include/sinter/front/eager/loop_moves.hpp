@@ -89,9 +89,10 @@ inline int check_devices(expression_view e, int i, const operand_list& list, int
   return next;
 }
 
-SINTER_API void collect(expression_view e, operand_list& list, location at) {
+SINTER_API void collect(expression_view e, operand_list& list, location at, dim* extents) {
   int operand = list.count;
   put_operands(e, list, at);
+  if (extents && !broadcast(list, extents, e.terms[0].rank)) extents_of(e, extents, at);
   if (list.on_gpu) check_devices(e, 0, list, operand, at);
 }
 
@@ -287,10 +288,7 @@ SINTER_API storage run_rows(expression_view e, const row_stage& stage, dim* exte
   const auto count = static_cast<std::size_t>(e.count);
   local_list<engine::operand, 16> operands(count);
   operand_list list{operands.data()};
-  put_operands(e, list, at);
-  if (!broadcast(list, extents, result.rank)) extents_of(e, extents, at);
-  int operand = 0;
-  if (list.on_gpu) check_devices(e, 0, list, operand, at);
+  collect(e, list, at, extents);
   if (const device where = device_of(list, otherwise); where.is_cuda()) {
     const auto trace = [&] { return push(*engine::current(), e, at); };
     return run_stage(stage.name, stage.signature, list, {}, where, at, trace).memory;

@@ -127,15 +127,14 @@ auto eager_reduce(const E& e, const int* axes, int count, location at) {
   constexpr int leaf_number = leaf_count<E>;
   const terms view(e);
   index_array<E::rank> extents;
-  extents_of(view, extents.data(), at);
+  engine::operand operands[operand_count<E>];
+  operand_list list{operands};
+  collect(view, list, at, extents.data());
   index_array<Result.rank> kept{};
   if constexpr (Result.rank > 0)
     for (int i = 0, to = 0; i < E::rank; ++i)
       if (std::find(axes, axes + count, i) == axes + count)
         kept[static_cast<std::size_t>(to++)] = extents[static_cast<std::size_t>(i)];
-  engine::operand operands[operand_count<E>];
-  operand_list list{operands};
-  collect(view, list, at);
   if (list.on_gpu) {
     std::int64_t facts[max_rank];
     std::copy(axes, axes + count, facts);

@@ -19,9 +19,7 @@ struct row_reader {
   engine::row_source source;
 
   row_reader(const E& e, location at) {
-    const terms view(e);
-    extents_of(view, extents.data(), at);
-    collect(view, list, at);
+    collect(terms(e), list, at, extents.data());
     source.operands = {operands, static_cast<std::size_t>(list.count)};
     source.type = dtype_of<typename E::value_type>;
     source.rank = E::rank;
