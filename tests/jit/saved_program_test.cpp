@@ -187,6 +187,18 @@ TEST_CASE("plans that are damaged, of open sizes or of other threads are made an
   CHECK(in_process("warm start: open sizes", cache, "plan") == 0);
 }
 
+TEST_CASE("what is saved grows with the graph") {
+  const auto bytes = [](int depth) {
+    const scratch_folder folder;
+    const auto step = training_step({.cache_dir = folder.path});
+    step(make_blocks(depth, device{}), full<float>(0.5f, 6, 12));
+    const auto plans = files(folder.path, ".plan");
+    REQUIRE(plans.size() == 1);
+    return fs::file_size(plans[0]);
+  };
+  CHECK(bytes(32) <= 4.2 * static_cast<double>(bytes(8)));
+}
+
 TEST_CASE("small graphs are planned, not read") {
   const scratch_folder folder;
   const auto f = compile([](tensor<float, 1> x) { return exp(x) * 0.37f; }, {.cache_dir = folder.path});

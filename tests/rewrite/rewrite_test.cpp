@@ -1,9 +1,14 @@
+#include <numeric>
+#include <tuple>
+
 #include <sinter/autodiff/vjp.hpp>
 #include <sinter/rewrite/rewrite.hpp>
 
 #include "../ir/arrays.hpp"
+#include "../plan/fusion/deep_graphs.hpp"
 
 using namespace sinter::engine::rewrite;
+namespace ir = sinter::ir;
 using arrays::literal_array;
 using sinter::dtype;
 using sinter::ir::graph;
@@ -136,6 +141,37 @@ TEST_CASE("random programs keep their values") {
     CAPTURE(sinter::ir::print(after));
     CHECK(arrays::difference(arrays::run(g, in)[0], arrays::run(after, in)[0], 1e-9) == "");
   }
+}
+
+TEST_CASE("deeper networks take as many passes, and rules fire in proportion to their nodes") {
+  struct counting final : observer {
+    int passes = 0;
+    void after(const char*, const ir::graph&) override { ++passes; }
+  };
+  const auto counts = [](int layers) {
+    const ir::graph g = deep::unwritten_network(layers);
+    counting seen;
+    const ir::graph out = run_all(g, &seen);
+    firings fired{};
+    simplify(g, fired);
+    return std::tuple{seen.passes, std::accumulate(fired.begin(), fired.end(), std::size_t{0}), out.size()};
+  };
+  const auto [passes, fired, nodes] = counts(8);
+  const auto [more_passes, more_fired, more_nodes] = counts(32);
+  CHECK(more_passes == passes);
+  CHECK(fired > 0);
+  // The first layer has no cotangents below it.
+  CHECK(static_cast<double>(more_fired) <= 4.1 * static_cast<double>(fired));
+  CHECK(static_cast<double>(more_nodes) <= 4.1 * static_cast<double>(nodes));
+}
+
+TEST_CASE("what is rewritten once more is equal, and passes that would change nothing say so") {
+  const ir::graph out = run_all(deep::unwritten_network(3), nullptr);
+  CHECK(ir::equal(run_all(out, nullptr), out));
+  CHECK(ir::print(run_all(out, nullptr)) == ir::print(out));
+  CHECK_FALSE(has_folds(out));
+  CHECK_FALSE(has_parts(out));
+  CHECK(ir::equal(dead_code(out), out));
 }
 
 TEST_CASE("the order of pushing does not show after dead_code") {

@@ -94,8 +94,15 @@ class series {
 
   SINTER_COLD T* insert(const T* at, T x) {
     const std::size_t i = static_cast<std::size_t>(at - data_);
-    push_back(std::move(x));
-    for (std::size_t k = size_ - 1; k > i; --k) std::swap(data_[k], data_[k - 1]);
+    if (i == size_) {
+      push_back(std::move(x));
+      return data_ + i;
+    }
+    reserve(size_ + 1);
+    ::new (static_cast<void*>(data_ + size_)) T(std::move(data_[size_ - 1]));
+    std::move_backward(data_ + i, data_ + size_ - 1, data_ + size_);
+    ++size_;
+    data_[i] = std::move(x);
     return data_ + i;
   }
   template <class I>

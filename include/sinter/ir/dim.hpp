@@ -28,7 +28,7 @@ class dim {
 
   constexpr bool is_number() const { return symbolic_ == nullptr; }
   constexpr bool is(std::int64_t n) const { return is_number() && number_ == n; }
-  SINTER_API std::optional<std::int64_t> number() const;
+  constexpr std::optional<std::int64_t> number() const { return is_number() ? std::optional(number_) : std::nullopt; }
   const detail::polynomial* symbolic() const { return symbolic_; }
   static dim of(const detail::polynomial* interned) {
     dim d;

@@ -57,6 +57,13 @@ class graph {
   /// Puts value(d) in the place of every extent d, where both stand for the same in this call. Nodes keep their ids.
   SINTER_API void replace_sizes(const callback<dim(const dim&)>& value);
 
+  /// A copy of the inputs, in order, and of the nodes `order`, which has operands first, what outputs and effects need, and no
+  /// two that are equal.
+  SINTER_API graph numbered(const series<node_id>& order) const;
+
+  /// True when replace_sizes() may have left nodes that are equal.
+  bool may_have_equal_nodes() const { return sizes_replaced_; }
+
   /// Ids of the nodes that the outputs and effects need, ascending; inputs are always among them.
   SINTER_API series<node_id> live() const;
 
@@ -64,6 +71,7 @@ class graph {
   struct table;             // (push.hpp)
   table* table_ = nullptr;  ///< owned; null while there are no nodes
   std::int64_t marks_ = 0;
+  bool sizes_replaced_ = false;
 };
 
 /// The sizes of a trace, should they be too open for a node that the call at hand could have.
@@ -176,6 +184,9 @@ SINTER_API std::string print(const graph& g, node_id id);
 
 /// The live graph, renumbered densely, without locations: equal graphs print equally. (print.hpp)
 SINTER_API std::string print(const graph& g);
+
+/// True for graphs of equal nodes in equal order, with equal inputs, outputs and effects; locations do not count. (push.hpp)
+SINTER_API bool equal(const graph& a, const graph& b);
 
 /// Appends bytes that are equal for graphs of equal nodes in equal order, with equal outputs; cheaper than print. With
 /// `constants` the values of floating ones do not count; their nodes are listed there. (push.hpp)

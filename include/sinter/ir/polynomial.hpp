@@ -376,10 +376,6 @@ SINTER_API size_range range_of(const dim& d, std::span<const std::int64_t> most)
   return sum;
 }
 
-SINTER_API std::optional<std::int64_t> dim::number() const {
-  return is_number() ? std::optional(number_) : std::nullopt;
-}
-
 SINTER_API dim product(std::span<const dim> extents) {
   dim n = 1;
   for (const auto& e : extents) n *= e;

@@ -4,9 +4,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <deque>
+#include <functional>
 #include <string>
-#include <unordered_map>
 #include <utility>
 
 #include "../base/kept.hpp"
@@ -42,20 +41,130 @@ inline void append_intern_key(std::string& key, op code, const series<node_id>& 
   }
 }
 
-/// Equal for operations of equal meaning; doubles count by their bits, locations do not count.
-inline std::string intern_key(op code, const series<node_id>& in, const attributes& attr) {
-  std::string key;
-  key.reserve(48 + 4 * in.size() + 8 * attr.ints.size() + 9 * attr.dims.size());
-  append_intern_key(key, code, in, attr);
-  return key;
+/// True for operations of equal meaning; doubles count by their bits, locations do not count.
+inline bool means_the_same(op code, const series<node_id>& in, const attributes& attr, const node& n) {
+  const attributes& b = n.attr;
+  if (code != n.code || attr.type != b.type || attr.combiner != b.combiner || attr.literal.i != b.literal.i ||
+      std::bit_cast<std::uint64_t>(attr.literal.f) != std::bit_cast<std::uint64_t>(b.literal.f) || !(in == n.in) ||
+      !(attr.ints == b.ints) || !(attr.dims == b.dims))
+    return false;
+  if (!attr.step || !b.step) return attr.step == b.step;
+  return attr.step == b.step || (attr.step->text == b.step->text && attr.step->apart == b.step->apart);
 }
+
+/// Equal where means_the_same().
+inline std::uint32_t hash_of(op code, const series<node_id>& in, const attributes& attr) {
+  std::uint64_t h = static_cast<std::uint64_t>(code);
+  const auto add = [&](std::uint64_t x) {
+    h = (h ^ x) * 0x9e3779b97f4a7c15u;
+    h ^= h >> 32;
+  };
+  add(static_cast<std::uint64_t>(attr.type) << 8 | static_cast<std::uint64_t>(attr.combiner));
+  add(std::bit_cast<std::uint64_t>(attr.literal.f));
+  add(static_cast<std::uint64_t>(attr.literal.i));
+  if (attr.step) add(std::hash<std::string>()(attr.step->text));
+  for (auto id : in) add(id);
+  for (auto x : attr.ints) add(static_cast<std::uint64_t>(x));
+  for (const auto& d : attr.dims) {
+    const auto number = d.number();  // symbolic ones are interned for the life of the process
+    add(number ? static_cast<std::uint64_t>(*number) : reinterpret_cast<std::uintptr_t>(d.symbolic()));
+  }
+  return static_cast<std::uint32_t>(h ^ h >> 29);
+}
+
+/// Nodes in blocks, so that they stay where they are.
+class node_list {
+ public:
+  node_list() = default;
+  node_list(const node_list& x) {
+    for (std::size_t i = 0; i < x.size_; ++i) push_back(x[i]);
+  }
+  node_list& operator=(const node_list&) = delete;
+  ~node_list() {
+    for (std::size_t i = 0; i < size_; ++i) (*this)[i].~node();
+    for (node* b : blocks_) ::operator delete(b);
+  }
+  std::size_t size() const { return size_; }
+  node& operator[](std::size_t i) { return blocks_[i / block][i % block]; }
+  const node& operator[](std::size_t i) const { return blocks_[i / block][i % block]; }
+  void push_back(node n) {
+    if (size_ == block * blocks_.size()) blocks_.push_back(static_cast<node*>(::operator new(block * sizeof(node))));
+    ::new (static_cast<void*>(blocks_[size_ / block] + size_ % block)) node(std::move(n));
+    ++size_;
+  }
+
+ private:
+  static constexpr std::size_t block = 32;
+  series<node*> blocks_;
+  std::size_t size_ = 0;
+};
 
 }  // namespace detail
 
-/// The nodes, and by what they mean those that later ones may equal.
+/// The nodes, and a hash table of those that later ones may equal, made when the first is pushed that asks.
 struct graph::table {
-  std::deque<node> nodes;
-  std::unordered_map<std::string, node_id> interned;
+  detail::node_list nodes;
+
+  table() = default;
+  table(const table& x) : nodes(x.nodes) {}
+
+  /// The node that means this; no_node: none does.
+  node_id find(op code, const series<node_id>& in, const attributes& attr, std::uint32_t hash) {
+    for (; interned_ < nodes.size(); ++interned_) {
+      const node& n = nodes[interned_];
+      if (n.code != op::input) enter(static_cast<node_id>(interned_), detail::hash_of(n.code, n.in, n.attr));
+    }
+    if (slots_.empty()) return no_node;
+    const slot& at = place(code, in, attr, hash);
+    return at.id;
+  }
+  void push_back(node n, std::uint32_t hash) {
+    const auto id = static_cast<node_id>(nodes.size());
+    nodes.push_back(std::move(n));
+    if (interned_ != id) return;
+    enter(id, hash);
+    ++interned_;
+  }
+  /// What nodes mean has changed: equal ones may stand for one another from now on, the first for the others.
+  void forget() {
+    slots_.clear();
+    used_ = interned_ = 0;
+  }
+
+ private:
+  struct slot {
+    std::uint32_t hash = 0;
+    node_id id = no_node;
+  };
+
+  slot& place(op code, const series<node_id>& in, const attributes& attr, std::uint32_t hash) {
+    std::size_t at = hash & (slots_.size() - 1);
+    while (slots_[at].id != no_node &&
+           (slots_[at].hash != hash || !detail::means_the_same(code, in, attr, nodes[slots_[at].id])))
+      at = (at + 1) & (slots_.size() - 1);
+    return slots_[at];
+  }
+  void enter(node_id id, std::uint32_t hash) {
+    if (2 * (used_ + 1) > slots_.size()) grow();
+    const node& n = nodes[id];
+    slot& at = place(n.code, n.in, n.attr, hash);
+    if (at.id != no_node) return;
+    at = {hash, id};
+    ++used_;
+  }
+  void grow() {
+    series<slot> old(std::max<std::size_t>(64, 2 * slots_.size()));
+    old.swap(slots_);
+    for (const slot& s : old) {
+      if (s.id == no_node) continue;
+      std::size_t at = s.hash & (slots_.size() - 1);
+      while (slots_[at].id != no_node) at = (at + 1) & (slots_.size() - 1);
+      slots_[at] = s;
+    }
+  }
+
+  series<slot> slots_;                   ///< a power of two, half of them free
+  std::size_t used_ = 0, interned_ = 0;  ///< slots; nodes that are in them, from the first on
 };
 
 SINTER_API graph::graph() = default;
@@ -64,19 +173,22 @@ SINTER_API graph::graph(const graph& x)
       outputs(x.outputs),
       effects(x.effects),
       table_(x.table_ ? new table(*x.table_) : nullptr),
-      marks_(x.marks_) {}
+      marks_(x.marks_),
+      sizes_replaced_(x.sizes_replaced_) {}
 SINTER_API graph::graph(graph&& x) noexcept
     : inputs(std::move(x.inputs)),
       outputs(std::move(x.outputs)),
       effects(std::move(x.effects)),
       table_(std::exchange(x.table_, nullptr)),
-      marks_(std::exchange(x.marks_, 0)) {}
+      marks_(std::exchange(x.marks_, 0)),
+      sizes_replaced_(std::exchange(x.sizes_replaced_, false)) {}
 SINTER_API graph& graph::operator=(graph x) noexcept {
   inputs.swap(x.inputs);
   outputs.swap(x.outputs);
   effects.swap(x.effects);
   std::swap(table_, x.table_);
   std::swap(marks_, x.marks_);
+  std::swap(sizes_replaced_, x.sizes_replaced_);
   return *this;
 }
 SINTER_API graph::~graph() { delete table_; }
@@ -127,9 +239,9 @@ SINTER_API node_id graph::push(op code, series<node_id> in, attributes attr, loc
   ensure(code != op::input, "inputs enter through add_input");
   const bool has_effect = code == op::opaque && attr.step && attr.step->has_effect;
   if (has_effect && attr.ints.empty()) attr.ints = {static_cast<std::int64_t>(effects.size())};
-  std::string key = detail::intern_key(code, in, attr);
   if (!table_) table_ = new table;
-  if (const auto found = table_->interned.find(key); found != table_->interned.end()) return found->second;
+  const std::uint32_t hash = detail::hash_of(code, in, attr);
+  if (const node_id found = table_->find(code, in, attr, hash); found != no_node) return found;
   node n{code, std::move(in), std::move(attr), {}, {}, sinter::detail::kept(where)};
   try {
     infer(*this, n);
@@ -147,8 +259,7 @@ SINTER_API node_id graph::push(op code, series<node_id> in, attributes attr, loc
     if (effects.size() <= turn) effects.resize(turn + 1, no_node);
     effects[turn] = id;
   }
-  table_->nodes.push_back(std::move(n));
-  table_->interned.emplace(std::move(key), id);
+  table_->push_back(std::move(n), hash);
   return id;
 }
 
@@ -176,16 +287,44 @@ SINTER_API node_id graph::mark(node_id x) {
 
 SINTER_API void graph::replace_sizes(const callback<dim(const dim&)>& value) {
   if (!table_) return;
-  table_->interned.clear();
+  table_->forget();
+  sizes_replaced_ = true;
   for (std::size_t i = 0; i < size(); ++i) {
     node& n = table_->nodes[i];
     for (auto& d : n.attr.dims) d = value(d);
     for (auto& d : n.extents) d = value(d);
     if (n.attr.step)
       if (auto step = with_sizes(*n.attr.step, value)) n.attr.step = std::move(step);
-    if (n.code != op::input)
-      table_->interned.emplace(detail::intern_key(n.code, n.in, n.attr), static_cast<node_id>(i));
   }
+}
+
+SINTER_API graph graph::numbered(const series<node_id>& order) const {
+  graph out;
+  if (!table_) return out;
+  out.table_ = new table;
+  out.marks_ = marks_;
+  out.sizes_replaced_ = sizes_replaced_;
+  series<node_id> moved(size(), no_node);
+  const auto add = [&](node_id id) {
+    moved[id] = static_cast<node_id>(out.size());
+    node n = table_->nodes[id];
+    for (auto& operand : n.in) operand = moved[operand];
+    out.table_->nodes.push_back(std::move(n));
+  };
+  for (auto id : inputs) add(id), out.inputs.push_back(moved[id]);
+  for (auto id : order)
+    if (table_->nodes[id].code != op::input) add(id);
+  for (auto id : outputs) out.outputs.push_back(moved[id]);
+  for (auto id : effects) out.effects.push_back(moved[id]);
+  return out;
+}
+
+SINTER_API bool equal(const graph& a, const graph& b) {
+  if (a.size() != b.size() || !(a.inputs == b.inputs) || !(a.outputs == b.outputs) || !(a.effects == b.effects))
+    return false;
+  for (node_id id = 0; id < a.size(); ++id)
+    if (!detail::means_the_same(a[id].code, a[id].in, a[id].attr, b[id])) return false;
+  return true;
 }
 
 SINTER_API void append_structure(std::string& key, const graph& g, series<node_id>* constants) {

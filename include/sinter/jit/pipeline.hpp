@@ -373,24 +373,36 @@ class bound_program final : public program {
   /// one takes some.
   [[gnu::noinline]] bool take_donated(std::span<const argument> arguments, std::span<const std::uint8_t> donate,
                                       output* outputs) const {
-    sinter::detail::local_list<std::uint8_t, 256> lent(donate.size());
-    std::copy(donate.begin(), donate.end(), lent.data());
+    const std::size_t n = std::min(donate.size(), code_->donors.size());
+    sinter::detail::local_list<std::uint8_t, 256> lent(n);
+    std::copy_n(donate.begin(), n, lent.data());
+    const auto takes = [&](std::size_t i, output& o) {
+      if (i >= n || !std::exchange(lent[i], std::uint8_t{0})) return false;
+      const argument& a = arguments[i];
+      const bool can = a.where() == code_->where && a.owner->unique() && a.data == a.owner->data() &&
+                       reinterpret_cast<std::uintptr_t>(a.data) % 64 == 0;
+      if (can) o.memory = *a.owner;
+      return can;
+    };
+    sinter::detail::local_list<std::size_t, 64> next(code_->donors_of.size());  // per kind: those before it are lent
+    std::fill_n(next.data(), next.size(), std::size_t{0});
+    const auto takes_any = [&](const result_spec& r, output& o) {
+      if (r.kind < 0) return false;
+      if (takes(r.best, o)) return true;
+      for (const std::size_t i : r.also)
+        if (takes(i, o)) return true;
+      const auto& all = code_->donors_of[static_cast<std::size_t>(r.kind)];
+      for (std::size_t& at = next[static_cast<std::size_t>(r.kind)]; at < all.size(); ++at) {
+        const std::size_t i = all[at];
+        if (code_->donors[i].free_from > r.at) return false;  // and so are those behind it
+        if (takes(i, o)) return true;
+      }
+      return false;
+    };
     bool any = false;
     for (std::size_t k = 0; k < code_->results.size(); ++k) {
-      const result_spec& r = code_->results[k];
-      const std::size_t n = std::min(donate.size(), code_->donors.size());
       outputs[k].memory = {};
-      for (std::size_t next = 0; next <= n; ++next) {
-        const std::size_t i = next == 0 ? r.best : next - 1;
-        if (i >= n || !lent[i] || !can_hold(code_->donors[i], i, r)) continue;
-        const argument& a = arguments[i];
-        lent[i] = a.where() == code_->where && a.owner->unique() && a.data == a.owner->data() &&
-                  reinterpret_cast<std::uintptr_t>(a.data) % 64 == 0;
-        if (!std::exchange(lent[i], std::uint8_t{0})) continue;
-        outputs[k].memory = *a.owner;
-        any = true;
-        break;
-      }
+      any = takes_any(code_->results[k], outputs[k]) || any;
     }
     return any;
   }

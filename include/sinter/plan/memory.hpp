@@ -54,20 +54,20 @@ SINTER_API arena place(series<lifetime> blocks) {
 /// The buffers that kernels write, but for those in `elsewhere`, with the kernels between first and last use.
 SINTER_API series<lifetime> lifetimes(const ir::graph& g, const series<kernel>& kernels,
                                       const sorted_set<int>& elsewhere, std::span<const std::int64_t> sizes) {
-  sorted_map<int, lifetime> found;
+  series<lifetime> all(g.size());  // per node
+  for (const int id : elsewhere) all[static_cast<std::size_t>(id)].buffer = -2;
   for (std::size_t k = 0; k < kernels.size(); ++k)
     for (const auto& b : kernels[k].buffers) {
-      if (elsewhere.count(b.id)) continue;
-      auto [at, fresh] = found.emplace(b.id, {});
-      if (fresh) {
+      lifetime& life = all[static_cast<std::size_t>(b.id)];
+      if (life.buffer == -2) continue;
+      if (life.buffer < 0) {
         const ir::node& v = g[static_cast<node_id>(b.id)];
-        at->second = {b.id, k, k, (ir::product(v.extents) * size_of(v.type)).evaluate(sizes)};
+        life = {b.id, k, k, (ir::product(v.extents) * size_of(v.type)).evaluate(sizes)};
       }
-      at->second.last = k;
+      life.last = k;
     }
-  series<lifetime> out;
-  for (auto& [id, life] : found) out.push_back(life);
-  return out;
+  erase_if(all, [](const lifetime& life) { return life.buffer < 0; });
+  return all;
 }
 
 /// Which results may be written over which operands. Kernel k runs at step when[k], ascending, and kernels of one step at once.
@@ -79,12 +79,12 @@ class replacements {
     for (std::size_t k = 0; k < kernels.size(); ++k) {
       const kernel& one = kernels[k];
       for (const auto& b : one.buffers) {
-        use& u = uses_[b.id];
+        use& u = use_of(b.id);
         u.in_product = false;
         u.loads.clear();
         if (u.kernels.empty() || u.kernels.back() != k) u.kernels.push_back(k);
       }
-      const auto used = [&](int buffer) -> use& { return uses_[one.buffers[static_cast<std::size_t>(buffer)].id]; };
+      const auto used = [&](int buffer) -> use& { return use_of(one.buffers[static_cast<std::size_t>(buffer)].id); };
       for (const auto& p : one.products) used(p.a.buffer).in_product = used(p.b.buffer).in_product = true;
       for (const auto& i : one.body)
         if (i.kind == kind::load) used(i.at.buffer).loads.push_back(&i.at);
@@ -93,26 +93,26 @@ class replacements {
 
   /// When a result may be written over what nothing reads from then on; nothing where several kernels write it, or one that adds.
   SINTER_COLD std::optional<std::size_t> written_at(int output) const {
-    const auto written = uses_.find(output);
-    if (written == uses_.end() || written->second.kernels.size() != 1) return {};
-    const std::size_t k = written->second.kernels[0];
+    const use* const written = known_use(output);
+    if (!written || written->kernels.size() != 1) return {};
+    const std::size_t k = written->kernels[0];
     return store_of(kernels_[k], output) ? std::optional(time(k)) : std::nullopt;
   }
 
   /// From when on nothing touches an operand.
   SINTER_COLD std::size_t free_from(int input) const {
-    const auto read = uses_.find(input);
-    return read == uses_.end() ? 0 : time(read->second.kernels.back()) + 1;
+    const use* const read = known_use(input);
+    return read ? time(read->kernels.back()) + 1 : 0;
   }
 
   /// Operands that a result's kernel is the last to read, each element just before it writes the same one.
   SINTER_COLD series<int> read_in_place(int output) const {
     series<int> out;
     if (!written_at(output)) return out;
-    const std::size_t k = uses_.find(output)->second.kernels[0];
+    const std::size_t k = known_use(output)->kernels[0];
     const store& to = *store_of(kernels_[k], output);
     for (const auto& b : kernels_[k].buffers) {
-      const use& u = uses_.find(b.id)->second;
+      const use& u = *known_use(b.id);
       const std::size_t n = u.kernels.size();
       const bool last = u.kernels.back() == k && (n == 1 || time(u.kernels[n - 2]) < time(k));
       if (!b.written && last && !u.in_product &&
@@ -130,6 +130,21 @@ class replacements {
     series<const access*> loads;
   };
 
+  use& use_of(int buffer) {
+    const auto id = static_cast<std::size_t>(buffer);
+    if (place_.size() <= id) place_.resize(id + 1, 0);
+    if (place_[id] == 0) {
+      uses_.emplace_back();
+      place_[id] = static_cast<std::uint32_t>(uses_.size());
+    }
+    return uses_[place_[id] - 1];
+  }
+  /// Null where no kernel touches it.
+  const use* known_use(int buffer) const {
+    const auto id = static_cast<std::size_t>(buffer);
+    return id < place_.size() && place_[id] != 0 ? &uses_[place_[id] - 1] : nullptr;
+  }
+
   /// The one store of a kernel of one stage to a buffer, if it does not add; or null.
   static const store* store_of(const kernel& k, int output) {
     if (k.stages > 1) return nullptr;
@@ -146,7 +161,8 @@ class replacements {
 
   const series<kernel>& kernels_;
   std::span<const std::size_t> when_;
-  sorted_map<int, use> uses_;
+  series<use> uses_;             ///< of the buffers that kernels touch
+  series<std::uint32_t> place_;  ///< per node one more than where its use is; 0: nowhere
 };
 
 }  // namespace sinter::engine::plan

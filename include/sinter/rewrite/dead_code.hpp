@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../base/series.hpp"
-#include "rebuild.hpp"
+#include "../ir/graph.hpp"
 
 namespace sinter::engine::rewrite {
 
@@ -30,8 +30,6 @@ inline series<ir::node_id> canonical_order(const ir::graph& g) {
   return order;
 }
 
-inline ir::graph dead_code(const ir::graph& g) {
-  return rebuild(g, canonical_order(g), [](const ir::value& v) { return v; });
-}
+inline ir::graph dead_code(const ir::graph& g) { return g.numbered(canonical_order(g)); }
 
 }  // namespace sinter::engine::rewrite

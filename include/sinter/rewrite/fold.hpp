@@ -1,6 +1,8 @@
 // rewrite/fold.hpp: pointwise operations on constants become constants, by the reference's own evaluation.
 #pragma once
 
+#include <algorithm>
+
 #include "../base/series.hpp"
 #include "../ir/reference_pointwise.hpp"
 #include "match.hpp"
@@ -25,6 +27,17 @@ inline ir::value folded(const ir::value& v) {
   ir::detail::pointwise(n.code, in, r);
   const auto literal = rounded(n.type, {r.f[0], r.i[0]});
   return {v.owner(), v.owner().constant(n.type, literal, n.extents, v.where()), v.where()};
+}
+
+/// Whether a pointwise operation reads constants alone, or nodes that are equal, or will be, are apart.
+inline bool has_folds(const ir::graph& g) {
+  if (g.may_have_equal_nodes()) return true;
+  for (ir::node_id id = 0; id < g.size(); ++id)
+    if (g[id].code == ir::op::constant && !g[id].attr.ints.empty()) return true;
+    else if (is_pointwise(g[id].code) && std::all_of(g[id].in.begin(), g[id].in.end(),
+                                                     [&](ir::node_id in) { return g[in].code == ir::op::constant; }))
+      return true;
+  return false;
 }
 
 inline ir::graph fold(const ir::graph& g) { return rebuild(g, folded); }

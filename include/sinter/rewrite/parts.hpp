@@ -119,12 +119,16 @@ class narrowing {
 
 }  // namespace detail
 
+inline bool has_parts(const ir::graph& g) {
+  for (ir::node_id id = 0; id < g.size(); ++id)
+    if (g[id].code == ir::op::opaque) return true;
+  return false;
+}
+
 /// `rule` in the parts of opaque nodes.
 inline ir::graph rewrite_parts(const ir::graph& g, part_rule rule) {
+  if (!has_parts(g)) return g;
   const auto live = g.live();
-  bool any = false;
-  for (auto id : live) any = any || g[id].code == ir::op::opaque;
-  if (!any) return g;
   ir::graph out;
   series<ir::node_id> moved(g.size(), ir::no_node);
   sorted_map<ir::node_id, series<std::size_t>> places;

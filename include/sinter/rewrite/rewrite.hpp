@@ -14,16 +14,17 @@ namespace sinter::engine::rewrite {
 struct pass {
   const char* name;
   ir::graph (*run)(const ir::graph&);
+  bool (*changes)(const ir::graph&);  ///< false where it changes nothing but numbers; null: always true
 };
 
 inline ir::graph run_all(ir::graph g);
 inline ir::graph parts(const ir::graph& g) { return rewrite_parts(g, run_all); }
 
 inline constexpr pass passes[] = {
-    {"parts", parts},
-    {"fold", fold},
-    {"simplify", simplify},
-    {"dead_code", dead_code},
+    {"parts", parts, has_parts},
+    {"fold", fold, has_folds},
+    {"simplify", simplify, nullptr},
+    {"dead_code", dead_code, nullptr},
 };
 
 /// Is told what a pass made.
@@ -36,27 +37,30 @@ struct observer {
 
 /// The graph after every pass, repeated until none changes it. Logs node counts on channel "rewrite"; checks the graph
 /// after each pass in debug builds. `seen` is told every graph that differs from the one before.
-inline ir::graph run_all(ir::graph g, observer* seen) {
+inline ir::graph run_all(const ir::graph& traced, observer* seen) {
   constexpr int most_rounds = 100;
-  std::string before = ir::print(g);
+  ir::graph g;
   for (int round = 0; round < most_rounds; ++round) {
+    const ir::graph made = std::move(g);
+    const ir::graph& before = round == 0 ? traced : made;
+    const ir::graph* now = &before;
     for (const auto& p : passes) {
-      ir::graph next = p.run(g);
+      if (p.changes && !p.changes(*now)) continue;
+      ir::graph next = p.run(*now);
       if (SINTER_CHECK_PASSES) ir::check(next, p.name);
       logs::to("rewrite", [&] {
-        return std::string(p.name) + ": " + std::to_string(g.live().size()) + " -> " +
+        return std::string(p.name) + ": " + std::to_string(now->live().size()) + " -> " +
                std::to_string(next.live().size()) + " nodes";
       });
-      if (seen && ir::print(next) != ir::print(g)) seen->after(p.name, next);
+      if (seen && ir::print(next) != ir::print(*now)) seen->after(p.name, next);
       g = std::move(next);
+      now = &g;
     }
-    std::string after = ir::print(g);
-    if (after == before) break;
-    before = std::move(after);
+    if (ir::equal(g, before)) break;
   }
   return g;
 }
 
-inline ir::graph run_all(ir::graph g) { return run_all(std::move(g), nullptr); }
+inline ir::graph run_all(ir::graph g) { return run_all(g, nullptr); }
 
 }  // namespace sinter::engine::rewrite

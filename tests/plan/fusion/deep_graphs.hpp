@@ -48,7 +48,7 @@ struct network {
   static value gelu(const value& x) { return x * 0.5 * (1.0 + tanh_of(x * 0.797 * (1.0 + x * x * 0.0447))); }
   static value tanh_of(const value& x) { return sinter::ir::push(op::tanh, {x}); }
 
-  /// The loss, its gradients and a step of gradient descent; rewritten.
+  /// The loss, its gradients and a step of gradient descent.
   graph trained(const value& loss) {
     const auto gradients = sinter::engine::gradient(g, loss.id(), parameters, {});
     g.outputs = {loss.id()};
@@ -56,16 +56,21 @@ struct network {
       const value p(g, parameters[k]), d(g, gradients[k]);
       g.outputs.push_back((p - d * 0.1).id());
     }
-    return sinter::engine::rewrite::run_all(g);
+    return g;
   }
 };
 
 /// h = h + gelu(layer_norm(h) w + b) so many times, of 64 rows.
-inline graph residual_network(int layers, std::int64_t width = 32) {
+inline graph unwritten_network(int layers, std::int64_t width = 32) {
   network n;
   value h = n.input({64, width});
   for (int l = 0; l < layers; ++l) h = h + network::gelu(n.linear(n.layer_norm(h), width));
   return n.trained(reduce(h * h, op::add, {0, 1}));
+}
+
+/// The same, rewritten.
+inline graph residual_network(int layers, std::int64_t width = 32) {
+  return sinter::engine::rewrite::run_all(unwritten_network(layers, width));
 }
 
 }  // namespace deep

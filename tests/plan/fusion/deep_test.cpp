@@ -39,8 +39,45 @@ TEST_CASE("layers are lowered once, and what is tried grows with their number") 
       return static_cast<double>(count) / static_cast<double>(p.g.live().size());
     };
     CHECK(per_node(many, many.f.tried) <= 1.25 * per_node(few, few.f.tried));
+    CHECK(per_node(many, many.f.considered) <= 1.25 * per_node(few, few.f.considered));
     CHECK(per_node(many, many.f.kernels.size()) <= 1.05 * per_node(few, few.f.kernels.size()));
   }
+}
+
+TEST_CASE("kernels of equal layers are alike, so that each text is printed once") {
+  const auto distinct = [](const planned& p) {
+    REQUIRE(p.f.alike.size() == p.f.kernels.size());
+    std::size_t n = 0;
+    for (std::size_t k = 0; k < p.f.alike.size(); ++k) {
+      REQUIRE(p.f.alike[k] <= k);
+      n += p.f.alike[k] == k;
+    }
+    return n;
+  };
+  const planned few = plan(deep::residual_network(8)), many = plan(deep::residual_network(32));
+  CHECK(distinct(many) <= distinct(few) + 2);
+  for (std::size_t k = 0; k < many.f.kernels.size(); ++k) {
+    const auto &x = many.f.kernels[k], &first = many.f.kernels[many.f.alike[k]];
+    REQUIRE(x.body.size() == first.body.size());
+    REQUIRE(x.stores.size() == first.stores.size());
+    REQUIRE(x.buffers.size() == first.buffers.size());
+  }
+}
+
+TEST_CASE("what all layers read makes no layer look at all others") {
+  using namespace sinter;
+  const auto updates = [](int count) {
+    ir::graph g;
+    const ir::value rate(g, g.add_input(dtype::f32, {1}));
+    for (int i = 0; i < count; ++i) {
+      const ir::value p(g, g.add_input(dtype::f32, {i + 2}));
+      g.outputs.push_back((p - p * p * broadcast(rate, p.extents())).id());
+    }
+    return g;
+  };
+  const planned few = plan(updates(200)), many = plan(updates(800));
+  CHECK(many.f.considered <= 5 * few.f.considered);
+  CHECK(many.f.tried <= 5 * few.f.tried + 5);
 }
 
 TEST_CASE("a kernel reads no more the deeper its layer is") {

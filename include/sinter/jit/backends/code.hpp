@@ -42,6 +42,20 @@ inline bool can_hold(const donor& d, std::size_t i, const result_spec& r) {
          (d.free_from <= r.at || std::binary_search(r.also.begin(), r.also.end(), i));
 }
 
+/// The donors of each kind, those that are free first in front.
+inline series<series<std::size_t>> donors_by_kind(const series<donor>& donors) {
+  series<series<std::size_t>> out;
+  for (std::size_t i = 0; i < donors.size(); ++i) {
+    if (donors[i].kind < 0) continue;
+    const auto kind = static_cast<std::size_t>(donors[i].kind);
+    if (out.size() <= kind) out.resize(kind + 1);
+    out[kind].push_back(i);
+  }
+  for (auto& all : out)
+    sort_stably(all, [&](std::size_t a, std::size_t b) { return donors[a].free_from < donors[b].free_from; });
+  return out;
+}
+
 /// The texts of a program's kernels, in the order of its steps.
 struct kernel_texts {
   series<std::string> distinct;
@@ -55,6 +69,11 @@ struct kernel_texts {
     of.push_back(known ? at->second : distinct.size());
     step.push_back(of_step);
     if (!known) distinct.push_back(std::move(text));
+  }
+  /// A text that is text `known` once more.
+  void add_again(std::size_t known, std::size_t of_step) {
+    of.push_back(of[known]);
+    step.push_back(of_step);
   }
   /// Per text, what was built of the distinct ones: a compiler runs once for each.
   template <class Built>
@@ -78,7 +97,7 @@ struct build_capture {
   series<std::int64_t> sizes;            ///< to look at, of a layout with open ones
   std::shared_ptr<const sized> numbers;  ///< the steps for them
   ir::graph graph;                       ///< as it was planned
-  sorted_map<int, int> operand;          ///< per node in memory: its place in the table of addresses
+  series<int> operand;                   ///< per node: its place in the table of addresses; -1: it is in no memory
   series<series<int>> written;           ///< per kernel: the nodes that it stores to
   series<std::size_t> kernel;            ///< per step: the kernel that it belongs to
 };
@@ -105,6 +124,7 @@ struct code {
   size_layout layout;  ///< where symbols come from; without open sizes everything is a number
   series<result_spec> results;
   series<donor> donors;                        ///< per argument
+  series<series<std::size_t>> donors_of;       ///< donors_by_kind()
   void (*fill)(void* plan, sized&) = nullptr;  ///< adds the steps, with the numbers for some sizes
   std::shared_ptr<void> plan;                  ///< what it needs
   std::shared_ptr<const sized> fixed;          ///< where there are no open sizes
@@ -221,12 +241,14 @@ inline series<argument> all_arguments(std::span<const argument> given, const cap
 /// Results that share a node, or are inputs, get a node of their own; a reshaped result is its operand's memory.
 inline series<result_spec> separate_results(ir::graph& g) {
   series<result_spec> results;
-  sorted_set<ir::node_id> taken(g.inputs.begin(), g.inputs.end());
+  series<char> taken(g.size(), 0);
+  for (auto id : g.inputs) taken[id] = 1;
   for (auto& out : g.outputs) {
     ir::node_id id = out;
     while (g[id].code == ir::op::reshape) id = g[id].in[0];
-    if (taken.count(id)) id = g.mark(out);
-    taken.insert(id);
+    if (taken[id]) id = g.mark(out);
+    taken.resize(g.size(), 0);
+    taken[id] = 1;
     result_spec r;
     r.node = id;
     r.type = g[out].type;
@@ -265,7 +287,8 @@ inline bool is_row_major(const ir::shape& extents, const series<ir::dim>& stride
 
 /// Where kernels find their buffers.
 struct binding {
-  sorted_map<int, int> operand;        ///< per buffer: inputs, then results, then intermediates
+  series<int> operand;  ///< per node: inputs come first, then results, then intermediates; -1: it is no buffer
+  int operands = 0;     ///< how many there are
   series<std::int64_t> intermediates;  ///< offsets in the scratch block
   series<plan::lifetime> lives;        ///< of the intermediates
   std::int64_t scratch_bytes = 0;
@@ -288,10 +311,15 @@ inline binding bind_operands(const series<result_spec>& results, const ir::graph
                              const series<plan::kernel>& kernels, std::span<const std::size_t> when,
                              std::span<const std::int64_t> sizes, std::int64_t most_apart = 0) {
   binding b;
-  for (auto id : g.inputs) b.operand.emplace(static_cast<int>(id), static_cast<int>(b.operand.size()));
-  for (const auto& r : results) b.operand.emplace(static_cast<int>(r.node), static_cast<int>(b.operand.size()));
+  b.operand.resize(g.size(), -1);
+  const auto number = [&](std::size_t id) {
+    if (b.operand[id] < 0) b.operand[id] = b.operands++;
+  };
+  for (auto id : g.inputs) number(id);
+  for (const auto& r : results) number(r.node);
   sorted_set<int> given;
-  for (const auto& [id, at] : b.operand) given.insert(id);
+  for (std::size_t id = 0; id < g.size(); ++id)
+    if (b.operand[id] >= 0) given.insert(static_cast<int>(id));
   auto lives = plan::lifetimes(g, kernels, given, sizes);
   for (auto& life : lives) {
     life.first = when[life.first];
@@ -299,7 +327,7 @@ inline binding bind_operands(const series<result_spec>& results, const ir::graph
   }
   const plan::arena arena = place_apart(lives, when.size(), most_apart);
   for (const auto& life : lives) {
-    b.operand.emplace(life.buffer, static_cast<int>(b.operand.size()));
+    number(static_cast<std::size_t>(life.buffer));
     b.intermediates.push_back(arena.offset.at(life.buffer));
   }
   b.scratch_bytes = arena.bytes;
@@ -349,20 +377,15 @@ inline void find_replaceable(code& c, const ir::graph& g, const series<plan::ker
   const auto kind_of = [&](dtype type, const ir::shape& extents) {
     return kinds.emplace(dtype_name(type) + ir::text_of(extents), static_cast<int>(kinds.size())).first->second;
   };
-  sorted_map<int, std::size_t> number;  // of inputs among the arguments
-  series<series<std::size_t>> of_kind;
+  series<std::size_t> number(g.size(), arguments.size());  // of inputs among the arguments
   c.donors.resize(arguments.size());
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const ir::node_id id = g.inputs[i];
-    number.emplace(static_cast<int>(id), i);
+    number[id] = i;
     if (arguments[i].by_value || !is_row_major(g[id].extents, layout.strides[id])) continue;
     c.donors[i] = {kind_of(arguments[i].type, g[id].extents), known.free_from(static_cast<int>(id))};
-    of_kind.resize(kinds.size());
-    of_kind[static_cast<std::size_t>(c.donors[i].kind)].push_back(i);
   }
-  // Those that are free first come first.
-  for (auto& all : of_kind)
-    sort_stably(all, [&](std::size_t a, std::size_t b) { return c.donors[a].free_from < c.donors[b].free_from; });
+  const series<series<std::size_t>> of_kind = donors_by_kind(c.donors);
   series<std::size_t> next(of_kind.size(), 0);
   series<char> taken(arguments.size(), 0);
   for (auto& r : c.results) {
@@ -373,8 +396,9 @@ inline void find_replaceable(code& c, const ir::graph& g, const series<plan::ker
     r.kind = kind->second;
     r.at = *at;
     for (const int id : known.read_in_place(static_cast<int>(r.node)))
-      if (const auto i = number.find(id); i != number.end() && c.donors[i->second].kind == r.kind)
-        r.also.push_back(i->second);
+      if (const std::size_t i = number[static_cast<std::size_t>(id)];
+          i < arguments.size() && c.donors[i].kind == r.kind)
+        r.also.push_back(i);
     sort_stably(r.also, std::less());
     const auto& all = of_kind[static_cast<std::size_t>(r.kind)];
     std::size_t& first = next[static_cast<std::size_t>(r.kind)];
@@ -406,6 +430,7 @@ inline std::shared_ptr<const sized> make_sized(const code& c, std::span<const st
 
 /// Ends the making of a program: the numbers, for the sizes of the traced call.
 inline void settle(code& c) {
+  c.donors_of = donors_by_kind(c.donors);
   const auto first = make_sized(c, c.inside && c.layout.any_open() ? c.inside->sizes : hints_of(c.layout));
   if (c.inside) c.inside->numbers = first;
   c.about.scratch_bytes =

@@ -125,9 +125,17 @@ inline void generate_cpu(code& c, const ir::graph& g, std::span<const argument> 
   c.stage("plan");
   for_each_plan(p, [&](cpu_plan& one) {
     one.first_text = c.texts.of.size();
+    series<std::size_t> text_of;  // per kernel
     for (std::size_t k = 0; k < one.fused.kernels.size(); ++k) {
       one.sources.emplace_back();
+      text_of.push_back(c.texts.of.size());
       if (one.fused.kernels[k].is_opaque()) continue;
+      if (const std::size_t first = one.fused.alike[k]; first < k) {
+        one.sources.back().scratch = one.sources[first].scratch;
+        logs::to("output_code", [&] { return c.texts.distinct[c.texts.of[text_of[first]]]; });
+        c.texts.add_again(text_of[first], one.first_step + k);
+        continue;
+      }
       one.sources.back() = emit::cpu(one.fused.kernels[k]);
       logs::to("output_code", [&] { return one.sources.back().text; });
       c.texts.add(std::move(one.sources.back().text), one.first_step + k);
@@ -139,8 +147,9 @@ inline void generate_cpu(code& c, const ir::graph& g, std::span<const argument> 
   report_modules<run::built>(c, modules);
   c.stage("compile");
   for (std::size_t k = 0; c.inside && k < p.fused.kernels.size(); ++k) c.inside->kernel.push_back(k);
-  picture_plan(c, p.graph, p.fused.kernels, p.in_turn(),
-               bind_operands(p.results, p.graph, p.fused.kernels, p.in_turn(), hints_of(c.layout)));
+  if (c.inside || c.page)
+    picture_plan(c, p.graph, p.fused.kernels, p.in_turn(),
+                 bind_operands(p.results, p.graph, p.fused.kernels, p.in_turn(), hints_of(c.layout)));
   find_replaceable(c, p.graph, p.fused.kernels, p.in_turn(), arguments);
   struct assembly {
     cpu_plan plan;

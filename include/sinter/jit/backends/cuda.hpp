@@ -66,24 +66,28 @@ struct cuda_plan {
 inline series<series<std::size_t>> launches_of(const series<plan::kernel>& kernels, std::span<const std::int64_t> hints,
                                                const plan::target& target, const emit::cuda_target& printed) {
   series<series<std::size_t>> out = plan::horizontal(kernels, target.parameter_bytes);
-  const auto alone = [&](std::size_t k) {
-    return std::find_if(out.begin(), out.end(), [&](const auto& x) { return x.size() == 1 && x[0] == k; });
-  };
+  const auto users = plan::users_of(kernels);
+  series<std::size_t> at(kernels.size());  // launches
+  for (std::size_t n = 0; n < out.size(); ++n)
+    for (const std::size_t k : out[n]) at[k] = n;
+  const auto is_alone = [&](std::size_t k) { return out[at[k]].size() == 1; };
   for (std::size_t k = 0; k < kernels.size(); ++k) {
     plan::kernel product = kernels[k];
     if (!product.is_product() || product.stores.size() != 1 || !fit_for({&product, 1}, hints, target).narrow) continue;
     const int made = product.buffers[static_cast<std::size_t>(product.stores[0].at.buffer)].id;
     series<std::size_t> readers;
-    for (std::size_t r = 0; r < kernels.size(); ++r)
-      if (r != k && plan::uses(kernels[r], made)) readers.push_back(r);
-    if (readers.size() != 1 || alone(k) == out.end() || alone(readers[0]) == out.end()) continue;
+    for (const std::size_t r : users[static_cast<std::size_t>(made)])
+      if (r != k) readers.push_back(r);
+    if (readers.size() != 1 || !is_alone(k) || !is_alone(readers[0])) continue;
     plan::kernel then = kernels[readers[0]];
     product.fit = fit_for({&product, 1}, hints, target);
     then.fit = fit_for({&then, 1}, hints, target);
     if (!emit::can_follow(product, then, printed)) continue;
-    *alone(readers[0]) = {k, readers[0]};
-    out.erase(alone(k));
+    out[at[readers[0]]] = {k, readers[0]};
+    out[at[k]].clear();
+    at[k] = at[readers[0]];
   }
+  erase_if(out, [](const auto& launch) { return launch.empty(); });
   return out;
 }
 
@@ -346,7 +350,8 @@ inline void generate_cuda(code& c, const ir::graph& g, std::span<const argument>
   // A recorded call runs side by side what does not wait for one another.
   const bool apart = how.mode == mode::reduce_overhead && !calls_back(p.graph);
   const auto hints = hints_of(c.layout);
-  picture_plan(c, p.graph, p.kernels, p.when, bind_operands(p.results, p.graph, p.kernels, p.when, hints));
+  if (c.inside || c.page)
+    picture_plan(c, p.graph, p.kernels, p.when, bind_operands(p.results, p.graph, p.kernels, p.when, hints));
   find_replaceable(c, p.graph, p.kernels, p.when, arguments);
   p.results = c.results;
   const auto made = std::shared_ptr<compiled_cuda>(new compiled_cuda{std::move(p),

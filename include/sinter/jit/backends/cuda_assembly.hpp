@@ -186,7 +186,7 @@ class cuda_assembly {
   void finish(int device) {
     out_.device = device;
     out_.sizes = static_cast<int>(sizes_.size());
-    out_.given = static_cast<int>(where_.operand.size() - where_.intermediates.size());
+    out_.given = where_.operands - static_cast<int>(where_.intermediates.size());
     out_.intermediates = where_.intermediates;
     for (const auto& life : where_.lives) out_.intermediate_bytes.push_back(life.bytes);
     out_.scratch_bytes = scratch_begin() + scratch_;

@@ -99,11 +99,11 @@ class specimen {
       known.emplace(inside.graph.inputs[i], read(all[i]));
       table_.push_back(all[i].data);
     }
-    table_.resize(inside.operand.size());
-    for (const auto& [id, at] : inside.operand) {
-      const auto node = static_cast<ir::node_id>(id);
-      if (inside.graph[node].code == ir::op::input) continue;
+    for (ir::node_id node = 0; node < inside.operand.size(); ++node) {
+      const int at = inside.operand[node];
+      if (at < 0 || inside.graph[node].code == ir::op::input) continue;
       held h(inside.graph[node], c.where, sizes());
+      if (table_.size() <= static_cast<std::size_t>(at)) table_.resize(static_cast<std::size_t>(at) + 1);
       table_[static_cast<std::size_t>(at)] = h.memory.data();
       memory_.emplace(node, std::move(h));
     }

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <string>
+#include <unordered_map>
 
 #include "../../base/error.hpp"
-#include "../../base/sorted.hpp"
+#include "../../base/series.hpp"
+#include "../../ir/push.hpp"
 #include "../kernel/kernel.hpp"
 
 namespace sinter::engine::plan {
@@ -88,17 +90,36 @@ inline void number_buffers(kernel& k) {
 
 /// Removes the stores of what is used only within the kernel that computes it.
 inline void drop_unread(series<kernel>& kernels, const ir::graph& g) {
-  sorted_set<int> read(g.outputs.begin(), g.outputs.end());
+  series<char> read(g.size(), 0);
+  for (auto id : g.outputs) read[id] = 1;
+  const auto of = [&](const kernel& k, const store& s) -> char& {
+    return read[static_cast<std::size_t>(k.buffers[static_cast<std::size_t>(s.at.buffer)].id)];
+  };
   for (const auto& k : kernels) {
     for (const auto& b : k.buffers)
-      if (!b.written) read.insert(b.id);
+      if (!b.written) read[static_cast<std::size_t>(b.id)] = 1;
     for (const auto& s : k.stores)
-      if (s.accumulate) read.insert(k.buffers[static_cast<std::size_t>(s.at.buffer)].id);
+      if (s.accumulate) of(k, s) = 1;
   }
   for (auto& k : kernels) {
-    auto unread = [&](const store& s) { return read.count(k.buffers[static_cast<std::size_t>(s.at.buffer)].id) == 0; };
+    auto unread = [&](const store& s) { return of(k, s) == 0; };
     if (erase_if(k.stores, unread)) number_buffers(k);
   }
+}
+
+/// Per kernel the first of equal structure, written at the same places, that stores the same: they differ in their nodes alone.
+inline series<std::size_t> first_alike(const series<kernel>& kernels, const series<const void*>& structures) {
+  std::unordered_map<std::string, std::size_t> known;
+  series<std::size_t> out;
+  for (std::size_t k = 0; k < kernels.size(); ++k) {
+    std::string key;
+    const auto add = [&](auto x) { ir::detail::append(key, x); };
+    add(structures[k] ? structures[k] : &kernels[k]);
+    for (const auto& s : kernels[k].stores) add(s.value), add(s.at.buffer);
+    for (const auto& i : kernels[k].body) add(i.where.file), add(i.where.line);
+    out.push_back(known.emplace(std::move(key), k).first->second);
+  }
+  return out;
 }
 
 /// Kernels if every op had one of its own.

@@ -15,10 +15,12 @@ namespace sinter::engine::plan {
 /// The kernels of a graph, in an order that respects their dependences; buffer ids are node ids.
 struct fused {
   series<kernel> kernels;
-  std::size_t unfused = 0;   ///< kernels if every op had one of its own
-  std::size_t lowered = 0;   ///< sets of roots that were lowered
-  std::size_t tried = 0;     ///< pairs of groups of which that was asked
-  series<neighbours> apart;  ///< with `reasons`: every pair of kernels that touch an array in common
+  std::size_t unfused = 0;     ///< kernels if every op had one of its own
+  std::size_t lowered = 0;     ///< sets of roots that were lowered
+  std::size_t tried = 0;       ///< pairs of groups of which that was asked
+  std::size_t considered = 0;  ///< pairs of groups that touch an array in common
+  series<std::size_t> alike;   ///< per kernel the first that is equal but for its nodes
+  series<neighbours> apart;    ///< with `reasons`: every pair of kernels that touch an array in common
 };
 
 /// A concatenation of more operands is always in memory.
@@ -38,13 +40,14 @@ class fusion {
 
   fused run(bool reasons) {
     choose_roots();
-    std::size_t tried = 0;
+    std::size_t tried = 0, considered = 0;
     for (;;) {
       merging groups(g_, memory_, target_, roots_, cost_, lowered_, groups_of_roots());
       groups.run();
       tried += groups.tried;
+      considered += groups.considered;
       const auto shared = shared_values(g_, live_, memory_, roots_, groups, cost_);
-      if (shared.empty()) return finished(groups, tried, reasons);
+      if (shared.empty()) return finished(groups, tried, considered, reasons);
       for (auto id : shared) store_node(id);
       bound_roots();
     }
@@ -100,11 +103,14 @@ class fusion {
 
   /// A group per root; whatever a root turns out to need in memory is stored first, and decides what the others read.
   series<group> groups_of_roots() {
+    series<group> out;
     for (std::size_t before = 0; before != roots_.size();) {
       before = roots_.size();
       for (std::uint32_t r = 0; r < roots_.size(); ++r)
         for (;;) {
-          const lowered_roots made = lowered_.of({&r, 1});
+          if (out.size() <= r) out.resize(r + 1);
+          lowered_roots& made = out[r].made;
+          made = lowered_.of({&r, 1});
           if (!made.what->failed) break;
           const node_id needs =
               made.what->needs_memory == ir::no_node ? ir::no_node : made.own(made.what->needs_memory);
@@ -114,13 +120,7 @@ class fusion {
           bound_roots();
         }
     }
-    series<group> out;
-    for (std::uint32_t r = 0; r < roots_.size(); ++r) {
-      group x;
-      x.roots = {r};
-      x.made = lowered_.of({&r, 1});
-      out.push_back(std::move(x));
-    }
+    for (std::uint32_t r = 0; r < roots_.size(); ++r) out[r].roots = {r};
     for (auto id : live_)
       if (g_[id].code == ir::op::opaque) {
         group x;
@@ -132,11 +132,12 @@ class fusion {
     return out;
   }
 
-  fused finished(merging& groups, std::size_t tried, bool reasons) {
+  fused finished(merging& groups, std::size_t tried, std::size_t considered, bool reasons) {
     fused out;
     out.unfused = count_ops(g_, live_);
     out.lowered = lowered_.count();
     out.tried = tried;
+    out.considered = considered;
     const auto placed = in_less_memory(g_, groups, cost_);
     for (auto a : placed) {
       const group& x = groups[a];
@@ -154,6 +155,9 @@ class fusion {
       });
     }
     drop_unread(out.kernels, g_);
+    series<const void*> structures;
+    for (auto a : placed) structures.push_back(groups[a].made.what.get());
+    out.alike = first_alike(out.kernels, structures);
     return out;
   }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <queue>
+#include <set>
 
 #include "../kernel/sized.hpp"
 #include "../lowering/library_product.hpp"
@@ -27,8 +28,8 @@ class merging {
     is_output_.assign(g.size(), 0);
     for (auto id : g.outputs) is_output_[id] = 1;
     for (group_id a = 0; a < groups_.size(); ++a)
-      for (const use& u : groups_[a].uses) touching_[u.buffer].push_back(a);
-    met_.assign(groups_.size(), no_group);
+      for (const use& u : groups_[a].uses) touching_[u.buffer].insert(touching_[u.buffer].end(), a);
+    met_.assign(groups_.size(), 0);
     link();
   }
 
@@ -45,6 +46,10 @@ class merging {
       group both;
       if (!together(p.a, p.b, both).empty()) continue;
       both.version = x.version + 1;
+      for (const use& u : y.uses) {
+        touching_[u.buffer].erase(p.b);
+        touching_[u.buffer].insert(p.a);
+      }
       x = std::move(both);
       order_.merge(p.a, p.b, below);
       y = group{};
@@ -118,7 +123,8 @@ class merging {
     return between(groups_[a], groups_[b], [&](node_id id) { return cost_.bytes(id); });
   }
 
-  std::size_t tried = 0;  ///< pairs that were lowered
+  std::size_t considered = 0;  ///< pairs that were asked what they have in common
+  std::size_t tried = 0;       ///< of them, those that were lowered
 
  private:
   static constexpr const char* scatters_alone = "a scatter_add has a kernel of its own";
@@ -168,19 +174,19 @@ class merging {
   void consider(group_id a, bool later) {
     const group& x = groups_[a];
     if (x.step.is_opaque()) return;
+    series<group_id> met;
     for (const use& u : x.uses) {
-      auto& touch = touching_[u.buffer];
-      if (!later) tidy(touch);
-      const auto here = std::lower_bound(touch.begin(), touch.end(), a);
-      const auto first = touch.begin() + std::max<std::ptrdiff_t>(
-                                             0, here - touch.begin() - static_cast<std::ptrdiff_t>(most_neighbours));
-      const auto last = touch.begin() + std::min<std::ptrdiff_t>(
-                                            static_cast<std::ptrdiff_t>(touch.size()),
-                                            here - touch.begin() + static_cast<std::ptrdiff_t>(most_neighbours) + 1);
-      for (auto at = later ? here : first; at != last; ++at) {
+      const auto& touch = touching_[u.buffer];
+      const auto here = touch.lower_bound(a);
+      auto first = here, last = here;
+      for (std::size_t n = 0; !later && n < most_neighbours && first != touch.begin(); ++n) --first;
+      for (std::size_t n = 0; n <= most_neighbours && last != touch.end(); ++n) ++last;
+      for (auto at = first; at != last; ++at) {
         const group_id b = *at;
-        if (b == a || met_[b] == a || groups_[b].step.is_opaque()) continue;
-        met_[b] = a;
+        if (b == a || met_[b] || groups_[b].step.is_opaque()) continue;
+        met_[b] = 1;
+        met.push_back(b);
+        ++considered;
         const relation r = related(std::min(a, b), std::max(a, b));
         const group& y = groups_[b];
         if (r.saving <= 0 || !worthwhile(x, y, r)) continue;
@@ -188,15 +194,7 @@ class merging {
         pairs_.push({r.saving, low, high, groups_[low].version, groups_[high].version});
       }
     }
-    for (const use& u : x.uses)
-      for (auto b : touching_[u.buffer]) met_[b] = no_group;
-  }
-
-  /// Groups that became part of others are told as these.
-  void tidy(series<group_id>& touch) const {
-    for (auto& t : touch) t = order_.now(t);
-    std::sort(touch.begin(), touch.end());
-    touch.erase(std::unique(touch.begin(), touch.end()), touch.end());
+    for (const group_id b : met) met_[b] = 0;
   }
 
   /// A value passes between the groups, or what they share is a good part of what the smaller one moves.
@@ -285,8 +283,8 @@ class merging {
     erase_if(k.stores, [&](const store& s) {
       const node_id id = both.made.own(static_cast<node_id>(k.buffers[static_cast<std::size_t>(s.at.buffer)].id));
       if (is_output_[id]) return false;
-      for (auto raw : touching_[id])
-        if (const group_id other = order_.now(raw); other != a && other != b) return false;
+      for (const group_id other : touching_[id])
+        if (other != a && other != b) return false;
       return true;
     });
     return k;
@@ -318,9 +316,9 @@ class merging {
   const costs& cost_;
   lowering_memo& lowered_;
   series<group> groups_;
-  series<series<group_id>> touching_;  ///< per node, the groups that touch its buffer
+  series<std::set<group_id>> touching_;  ///< per node, the groups that touch its buffer
   series<char> is_output_;
-  series<group_id> met_;  ///< by group: whose turn met it
+  series<char> met_;  ///< by group: whether it has been considered with the one whose turn it is
   run_order order_;
   std::priority_queue<pair> pairs_;
 };

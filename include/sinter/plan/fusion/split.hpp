@@ -53,6 +53,9 @@ SINTER_API series<split_product> products_to_split(const ir::graph& g, const ser
   series<split_product> out;
   if (!t.blas) return out;
   const auto level = detail::levels_of(kernels);
+  const auto users = users_of(kernels);
+  series<char> is_output(g.size(), 0);
+  for (auto id : g.outputs) is_output[id] = 1;
   std::size_t last = 0;
   for (std::size_t k = 0; k < kernels.size(); ++k)
     if (kernels[k].is_product()) last = std::max(last, level[k]);
@@ -66,10 +69,10 @@ SINTER_API series<split_product> products_to_split(const ir::graph& g, const ser
     const auto id = static_cast<node_id>(k.buffers[static_cast<std::size_t>(call->out.buffer)].id);
     const auto& n = g[id];
     if (n.code != ir::op::dot || n.attr.ints[0] != 0 || n.attr.ints[1] != 1) continue;
-    if (std::count(g.outputs.begin(), g.outputs.end(), id) != 0) continue;
+    if (is_output[id]) continue;
     series<const kernel*> readers;
-    for (const kernel& other : kernels)
-      if (&other != &kernels[at] && uses(other, static_cast<int>(id))) readers.push_back(&other);
+    for (const std::size_t other : users[id])
+      if (other != at) readers.push_back(&kernels[other]);
     if (readers.size() != 1 || !detail::is_pointwise(*readers[0], ir::product(n.extents))) continue;
     const std::int64_t slices = detail::slices_of(*call, g[n.in[0]].extents.back(), t);
     if (slices > 1) out.push_back({id, slices});

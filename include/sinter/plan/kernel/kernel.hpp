@@ -211,6 +211,18 @@ inline bool uses(const kernel& k, int buffer) {
   return false;
 }
 
+/// Per node the kernels, by number, that use it; for nodes up to the last that one uses.
+inline series<series<std::size_t>> users_of(const series<kernel>& kernels) {
+  series<series<std::size_t>> out;
+  for (std::size_t k = 0; k < kernels.size(); ++k)
+    for (const auto& b : kernels[k].buffers) {
+      const auto id = static_cast<std::size_t>(b.id);
+      if (out.size() <= id) out.resize(id + 1);
+      if (out[id].empty() || out[id].back() != k) out[id].push_back(k);
+    }
+  return out;
+}
+
 /// Labels in order, each once, with how often it is there: "exp | mul x3".
 SINTER_API std::string joined(const series<std::string>& labels, std::string_view separator) {
   series<std::string> distinct;

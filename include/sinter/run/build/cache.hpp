@@ -33,14 +33,16 @@ struct digest {
 };
 
 SINTER_API digest digest_of(std::string_view bytes, digest seed = {0xcbf29ce484222325ull, 0x9e3779b97f4a7c15ull}) {
-  std::uint64_t h = seed.second ^ bytes.size();
+  std::uint64_t h = seed.second ^ bytes.size(), other = seed.first + bytes.size();
   for (std::size_t at = 0; at < bytes.size(); at += 8) {
     std::uint64_t word = 0;
     std::memcpy(&word, bytes.data() + at, std::min<std::size_t>(8, bytes.size() - at));
     h = (std::rotl(h, 29) ^ word) * 0xd6e8feb86659fd93ull;
     h ^= h >> 32;
+    other = std::rotl((other ^ word) * 0x9fb21c651e98df25ull, 27);
   }
-  return {text::hash(bytes, seed.first), h};
+  other = (other ^ other >> 31) * 0x9e3779b97f4a7c15ull;
+  return {other ^ other >> 29, h};
 }
 
 /// The text without its #line directives, which name places but decide no instruction.
