@@ -10,6 +10,13 @@ namespace sinter::engine::rewrite {
 /// the order of pushing may depend on how a compiler orders the arguments of a call.
 inline series<ir::node_id> canonical_order(const ir::graph& g) {
   series<ir::node_id> order;
+  // All operands one behind the other, which the walk jumps about in: the nodes themselves are far apart.
+  series<ir::node_id> operands;
+  series<std::uint32_t> first(g.size() + 1, 0);
+  for (ir::node_id id = 0; id < g.size(); ++id) {
+    for (const auto in : g[id].in) operands.push_back(in);
+    first[id + 1] = static_cast<std::uint32_t>(operands.size());
+  }
   series<std::uint32_t> visited(g.size(), 0);  // operands walked so far, plus one
   series<ir::node_id> stack;
   series<ir::node_id> wanted = g.effects;
@@ -18,9 +25,9 @@ inline series<ir::node_id> canonical_order(const ir::graph& g) {
     if (visited[output] == 0) stack.push_back(output);
     while (!stack.empty()) {
       const ir::node_id id = stack.back();
-      const auto k = visited[id]++;
-      if (k < g[id].in.size()) {
-        if (visited[g[id].in[k]] == 0) stack.push_back(g[id].in[k]);
+      const auto k = first[id] + visited[id]++;
+      if (k < first[id + 1]) {
+        if (visited[operands[k]] == 0) stack.push_back(operands[k]);
       } else {
         stack.pop_back();
         order.push_back(id);

@@ -106,6 +106,7 @@ class fusion {
     series<group> out;
     for (std::size_t before = 0; before != roots_.size();) {
       before = roots_.size();
+      out.reserve(before);
       for (std::uint32_t r = 0; r < roots_.size(); ++r)
         for (;;) {
           if (out.size() <= r) out.resize(r + 1);
