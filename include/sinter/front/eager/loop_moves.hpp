@@ -1,9 +1,11 @@
 // front/eager/loop_moves.hpp: which device operands are on, and moving elements between devices and layouts; compiled once.
 #pragma once
 
+#include <utility>
+
 #include "../../base/local_list.hpp"
-#include "../tensor/term_rules.hpp"
-#include "on_device.hpp"
+#include "../tensor/trace_push.hpp"
+#include "loop.hpp"
 
 namespace sinter::detail {
 
@@ -45,17 +47,20 @@ inline void put_operand(const term& t, const void* place, engine::operand& x, lo
   x.axis = own.axis;
   if (t.is != term::tensor) return;
   if (*own.traced) engine::fail_out_of_trace(*own.traced->tracer(), at);
-  if (!*own.memory) fail_undefined("tensor", at);
-  own.memory->settle();
+  if (*own.memory) own.memory->settle();
   x.owner = own.memory;
 }
 
-/// The operands of `e`, whose devices are not compared.
-inline void put_operands(expression_view e, operand_list& list, location at) {
+/// The operands of `e`, whose devices are not compared. Where shapes do not fit either, that is told of a tensor without values.
+inline void put_operands(expression_view e, operand_list& list, location at, dim* extents) {
   for (int i = 0; i < e.count; ++i) {
     if (e.terms[i].is == term::operation) continue;
     engine::operand& x = list.at[list.count++];
     put_operand(e.terms[i], e.at[i], x, at);
+    if (x.owner && !*x.owner) {
+      if (extents) extents_of(e, extents, at);
+      fail_undefined("tensor", at);
+    }
     list.on_gpu |= x.owner && x.where().is_cuda();
   }
 }
@@ -91,7 +96,7 @@ inline int check_devices(expression_view e, int i, const operand_list& list, int
 
 SINTER_API void collect(expression_view e, operand_list& list, location at, dim* extents) {
   int operand = list.count;
-  put_operands(e, list, at);
+  put_operands(e, list, at, extents);
   if (extents && !broadcast(list, extents, e.terms[0].rank)) extents_of(e, extents, at);
   if (list.on_gpu) check_devices(e, 0, list, operand, at);
 }
@@ -290,8 +295,12 @@ SINTER_API storage run_rows(expression_view e, const row_stage& stage, dim* exte
   operand_list list{operands.data()};
   collect(e, list, at, extents);
   if (const device where = device_of(list, otherwise); where.is_cuda()) {
-    const auto trace = [&] { return push(*engine::current(), e, at); };
-    return run_stage(stage.name, stage.signature, list, {}, where, at, trace).memory;
+    const std::pair<expression_view, location> what(e, at);
+    const auto trace = [](const void* w) {
+      const auto& [expression, its] = *static_cast<decltype(&what)>(w);
+      return push(*engine::current(), expression, its);
+    };
+    return run_stage_as(stage.name, stage.signature, list, {}, where, at, {trace, &what}).memory;
   }
   dims d;
   space s;

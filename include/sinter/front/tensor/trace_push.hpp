@@ -45,7 +45,7 @@ SINTER_API ir::node_id push_number(engine::tracer& t, dtype type, const void* va
 SINTER_API ir::node_id push_reduce(ir::op combiner, ir::node_id x, const int* axes, int count, location at);
 
 /// The node of an expression or an operand in `t`; broadcasting becomes explicit, numbers become constants of the extents of
-/// what they are operands of, tensors that are not traced become inputs. Its extents go to `out`, if given. (term_rules.hpp)
+/// what they are operands of, tensors that are not traced become inputs. Its extents go to `out`, if given. (trace_rules.hpp)
 SINTER_API ir::node_id push(engine::tracer& t, expression_view e, location at, dim* out = nullptr);
 
 template <tensor_like E>
