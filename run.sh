@@ -131,6 +131,10 @@ case $what in
     [ "$everything" = no ] || left_out "$@"
     ;;
   bench)
+    case ${1:-} in
+      "" | -*) ;;
+      *) [ -f "bench/$1.cpp" ] || { echo "run.sh: no bench/$1.cpp; there are: $(basename -s .cpp bench/*.cpp | tr '\n' ' ')" >&2; exit 1; } ;;
+    esac
     install_missing bench
     configure build/release --preset release
     if [ $# -gt 0 ] && [ -f "bench/$1.cpp" ]; then
