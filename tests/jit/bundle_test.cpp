@@ -1,5 +1,4 @@
 // Compiled programs that start from a bundle: another process with an empty cache and no compiler runs them as compiled.
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -9,6 +8,7 @@
 #include <doctest/doctest.h>
 #include <sinter/sinter.hpp>
 
+#include "../in_process.hpp"
 #include "../scratch_folder.hpp"
 
 using namespace sinter;
@@ -38,17 +38,8 @@ report run_step(device where, float unique) {
 int in_process(const std::string& test_case, const std::string& folder, const std::string& load,
                const std::string& save) {
   const auto set = [](const char* name, const std::string& value) { return std::string(name) + "='" + value + "' "; };
-  const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
-  const std::string command = set("SINTER_CACHE_DIR", folder) + set("SINTER_TEST_LOAD", load) +
-                              set("SINTER_TEST_SAVE", save) + "'" + self + "' --no-skip --test-case='" + test_case +
-                              "'";
-  const int raw = std::system(command.c_str());
-  return WIFEXITED(raw) ? WEXITSTATUS(raw) : 1000;
-}
-
-std::string variable(const char* name) {
-  const char* const value = std::getenv(name);
-  return value ? value : "";
+  return ::in_process(test_case,
+                      set("SINTER_CACHE_DIR", folder) + set("SINTER_TEST_LOAD", load) + set("SINTER_TEST_SAVE", save));
 }
 
 /// What either process does: one compiles and saves; the other has no compiler, loads, and expects compiled code.

@@ -1,6 +1,4 @@
 // Warm starts: another process finds a program as it was planned, on the host and on a GPU, and neither rewrites nor plans.
-#include <sys/wait.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -14,17 +12,13 @@
 #include <doctest/doctest.h>
 #include <sinter/sinter.hpp>
 
+#include "../in_process.hpp"
 #include "../scratch_folder.hpp"
 
 using namespace sinter;
 namespace fs = std::filesystem;
 
 namespace {
-
-std::string variable(const char* name) {
-  const char* const value = std::getenv(name);
-  return value ? value : "";
-}
 
 struct block {
   tensor<float, 1> scale, shift;
@@ -128,11 +122,7 @@ void work(device where, const options& how) {
 int in_process(const std::string& test_case, const std::string& cache, const std::string& expected,
                const std::string& more = "") {
   const auto set = [](const char* name, const std::string& value) { return std::string(name) + "='" + value + "' "; };
-  const std::string self = fs::read_symlink("/proc/self/exe").string();
-  const std::string command = set("SINTER_CACHE_DIR", cache) + set("SINTER_TEST_EXPECT", expected) + more + "'" + self +
-                              "' --no-skip --test-case='" + test_case + "'";
-  const int raw = std::system(command.c_str());
-  return WIFEXITED(raw) ? WEXITSTATUS(raw) : 1000;
+  return ::in_process(test_case, set("SINTER_CACHE_DIR", cache) + set("SINTER_TEST_EXPECT", expected) + more);
 }
 
 std::vector<std::string> files(const std::string& folder, const std::string& end) {
