@@ -87,6 +87,20 @@ TEST_CASE("layer_norm and its gradient by all three are one kernel each") {
   CHECK(back.kernels.size() == 1);
 }
 
+TEST_CASE("a normalisation of batches and its gradient by all three are one kernel each") {
+  graph g;
+  const shape all{8, 16, 14, 14};
+  const value x = input(g, all), w = input(g, all), gain = input(g, {16}), bias = input(g, {16});
+  const auto channels = [&](const value& v) { return expand(v, {1}, all); };
+  const value off = x - channels(sum(x, {0, 2, 3}) * (1.0 / 1568));
+  const value root = rsqrt(sum(off * off, {0, 2, 3}) * (1.0 / 1568) + 1e-5);
+  const value y = off * channels(root) * channels(gain) + channels(bias);
+  CHECK(fuse_to({y}).kernels.size() == 1);
+  const fused back = fuse_gradient(g, y, w, {x, gain, bias});
+  INFO(apart(back));
+  CHECK(back.kernels.size() == 1);
+}
+
 TEST_CASE("a product takes its bias and relu along") {
   graph g;
   const value a = input(g, {32, 16}), b = input(g, {16, 24}), c = input(g, {24});
