@@ -196,7 +196,7 @@ inline void write_table(const step& s, operand_table& call, char* to) {
 inline void send_tables(const sequence& s, operand_table& call, queue& q) {
   const auto bytes = static_cast<std::size_t>(s.table_bytes);
   pinned_block* const pinned = pinned_of(q.where->index).take(bytes, *q.where);
-  series<char> own(pinned == nullptr ? bytes : 0);
+  sinter::detail::local_list<char, 16> own(pinned == nullptr ? bytes : 0);
   char* const from = pinned == nullptr ? own.data() : static_cast<char*>(pinned->data);
   for (const step& one : s.steps)
     if (one.table_at >= 0) write_table(one, call, from + one.table_at);

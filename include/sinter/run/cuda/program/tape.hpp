@@ -119,6 +119,10 @@ class tape {
   /// f(k) for k < count, none behind another.
   template <class F>
   void side_by_side(std::size_t count, F&& f) {
+    if (!adds_) {
+      for (std::size_t k = 0; k < count; ++k) f(k);
+      return;
+    }
     const tails entry = frontier_;
     series<tails> after;
     for (std::size_t k = 0; k < count; ++k) {
