@@ -41,7 +41,7 @@ inline ir::graph run_all(const ir::graph& traced, observer* seen) {
   constexpr int most_rounds = 100;
   ir::graph g;
   for (int round = 0; round < most_rounds; ++round) {
-    const ir::graph made = std::move(g);
+    const ir::graph made = std::exchange(g, {});
     const ir::graph& before = round == 0 ? traced : made;
     const ir::graph* now = &before;
     for (const auto& p : passes) {

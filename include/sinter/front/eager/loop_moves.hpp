@@ -80,7 +80,7 @@ inline bool broadcast(const operand_list& list, dim* out, int rank) {
 }
 
 /// Operands of each operation are on one device. Returns the first term behind those of term `i`; `operand` counts operands.
-inline int check_devices(expression_view e, int i, const operand_list& list, int& operand, location at) {
+SINTER_COLD inline int check_devices(expression_view e, int i, const operand_list& list, int& operand, location at) {
   const term& t = e.terms[i];
   if (t.is != term::operation) {
     ++operand;

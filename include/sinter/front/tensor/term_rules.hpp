@@ -18,7 +18,7 @@ inline dims extents_of(const term& t, const void* at) {
 }
 
 /// Visits the terms of an expression, `all[i]` becoming the extents of term i. Returns the first behind term `i`'s.
-inline int find_extents(expression_view e, int i, dims* all, location at) {
+SINTER_COLD inline int find_extents(expression_view e, int i, dims* all, location at) {
   const term& t = e.terms[i];
   if (t.is != term::operation) {
     all[i] = extents_of(t, e.at[i]);

@@ -57,7 +57,7 @@ class term_pusher {
   const dims& extents() const { return extents_[0]; }
 
   /// Of the next term; `to`: the extents of the operation that it is an operand of.
-  ir::node_id push(const dims* to, location at) {
+  SINTER_COLD ir::node_id push(const dims* to, location at) {
     const term& t = e_.terms[next_];
     const void* const place = e_.at[next_];
     const dims& own = extents_[static_cast<std::size_t>(next_++)];
@@ -82,13 +82,13 @@ class term_pusher {
   }
 
  private:
-  ir::node_id push_operation(const term& t, const dims& own, const location& its, location at) {
+  SINTER_COLD ir::node_id push_operation(const term& t, const dims& own, const location& its, location at) {
     const location where = its.line ? its : at;
     ir::node_id in[3];
     for (int k = 0; k < t.arity; ++k) in[k] = push(&own, where);
     return ir::push_pointwise(t_.graph, t.code, t.type, in, static_cast<std::size_t>(t.arity), where);
   }
-  ir::node_id push_operand(const term& t, const operand_facts& x, location at) {
+  SINTER_COLD ir::node_id push_operand(const term& t, const operand_facts& x, location at) {
     if (t.is == term::index)
       return ir::push_iota(t_.graph, t.type, engine::to_ir(x.extents, t.rank).data(), t.rank, x.axis, at);
     if (!*x.traced) {
@@ -99,7 +99,7 @@ class term_pusher {
     if (t.is == term::tensor || x.type == t.type) return node;
     return ir::push_pointwise(t_.graph, ir::op::cast, t.type, &node, 1, at);
   }
-  static ir::scalar scalar_at(dtype type, const void* value) {
+  SINTER_COLD static ir::scalar scalar_at(dtype type, const void* value) {
     return visit_dtype(type,
                        [&](auto of) { return to_scalar(*static_cast<const typename decltype(of)::type*>(value)); });
   }

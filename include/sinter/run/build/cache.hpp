@@ -32,17 +32,20 @@ struct digest {
   bool operator==(const digest&) const = default;
 };
 
+/// The first half mixes as MurmurHash3 (Appleby, public domain) does.
 SINTER_API digest digest_of(std::string_view bytes, digest seed = {0xcbf29ce484222325ull, 0x9e3779b97f4a7c15ull}) {
-  std::uint64_t h = seed.second ^ bytes.size(), other = seed.first + bytes.size();
+  std::uint64_t h = seed.second ^ bytes.size(), other = seed.first;
   for (std::size_t at = 0; at < bytes.size(); at += 8) {
     std::uint64_t word = 0;
     std::memcpy(&word, bytes.data() + at, std::min<std::size_t>(8, bytes.size() - at));
     h = (std::rotl(h, 29) ^ word) * 0xd6e8feb86659fd93ull;
     h ^= h >> 32;
-    other = std::rotl((other ^ word) * 0x9fb21c651e98df25ull, 27);
+    other = std::rotl(other ^ std::rotl(word * 0x87c37b91114253d5ull, 31) * 0x4cf5ad432745937full, 27) * 5 + 0x52dce729;
   }
-  other = (other ^ other >> 31) * 0x9e3779b97f4a7c15ull;
-  return {other ^ other >> 29, h};
+  other ^= bytes.size();
+  other = (other ^ other >> 33) * 0xff51afd7ed558ccdull;
+  other = (other ^ other >> 33) * 0xc4ceb9fe1a85ec53ull;
+  return {other ^ other >> 33, h};
 }
 
 /// The text without its #line directives, which name places but decide no instruction.
