@@ -138,6 +138,18 @@ TEST_CASE("tree_map keeps structs and configuration") {
   CHECK(std::get<1>(doubled.rest).size == kind::large);
 }
 
+TEST_CASE("tree_map leaves the trees that it reads as they are, references among them") {
+  tensor<float, 1> a = vec({1.f, 2.f}), b = vec({3.f});
+  const auto twice = tree_map([](const auto& x) { return x * 2.f; }, std::tie(a, b));
+  CHECK(std::get<0>(twice)(1) == 4);
+  CHECK(std::get<1>(twice)(0) == 6);
+  const std::vector<tensor<float, 1>> both{a, b};
+  const auto sum = tree_map([](const auto& x, const auto& y) { return x + y; }, both, both);
+  CHECK(sum[1](0) == 6);
+  CHECK(a(1) == 2);
+  CHECK(both[1](0) == 3);
+}
+
 TEST_CASE("an error in what tree_map evaluates names the caller's line") {
   const std::array<tensor<float, 1>, 2> unassigned;
   std::string text;
