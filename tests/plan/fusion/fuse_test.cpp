@@ -91,7 +91,7 @@ TEST_CASE("a normalisation of batches and its gradient by all three are one kern
   graph g;
   const shape all{8, 16, 14, 14};
   const value x = input(g, all), w = input(g, all), gain = input(g, {16}), bias = input(g, {16});
-  const auto channels = [&](const value& v) { return expand(v, {1}, all); };
+  const auto channels = [&](const value& v) { return expand(v, {0, 2, 3}, all); };
   const value off = x - channels(sum(x, {0, 2, 3}) * (1.0 / 1568));
   const value root = rsqrt(sum(off * off, {0, 2, 3}) * (1.0 / 1568) + 1e-5);
   const value y = off * channels(root) * channels(gain) + channels(bias);
