@@ -6,9 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "../compile/call.hpp"
 #include "../compile/integers.hpp"
-#include "../functions/indexing.hpp"
+#include "call_alone.hpp"
 
 namespace sinter {
 
@@ -81,7 +80,9 @@ class differentiated {
         static_assert(returns, "[grad] the function must return a rank-0 floating tensor; it returns nothing");
         if constexpr (varies && takes && returns) {
           if (engine::current()) return under_trace(passed<I>(std::forward<Args>(args))...);
-          return eager(passed<I>(std::forward<Args>(args))...);
+          return call_alone(
+              "grad", where_, [this](auto&&... x) { return this->under_trace(std::move(x)...); },
+              passed<I>(std::forward<Args>(args))...);
         }
       }
       (std::index_sequence_for<Args...>{});
@@ -163,25 +164,6 @@ class differentiated {
       if constexpr (Value) return std::pair{value, std::move(gradient)};
       else return gradient;
     }
-  }
-
-  /// Traces this call alone, and runs it.
-  template <class... Args>
-  auto eager(const Args&... args) const {
-    options how;
-    how.name = "grad";
-    flat_arguments<Args...> flat(how.name, where_, args...);
-    const auto function = [this](auto&&... x) { return this->under_trace(std::move(x)...); };
-    const device on = flat.where(how);
-    using result_type = call_result_t<decltype(function), Args...>;
-    engine::trace_target to{on, where_};
-    to.how = &how;
-    to.arguments = flat.tensors();
-    to.whole = true;
-    engine::traced traced = trace_call(function, to, args...);
-    engine::answer(traced, flat.tensors(), how, on);
-    check_indices(traced);
-    return answer_of<result_type>(traced);
   }
 
   mutable F f_;
