@@ -16,6 +16,12 @@
 #include "tree.hpp"
 
 namespace sinter {
+
+struct all_leaves_t {};
+
+/// Numbers, enums, flags and text are leaves beside tensors, too: `tree_map(f, all_leaves, state)`.
+inline constexpr all_leaves_t all_leaves{};
+
 namespace detail {
 
 /// A leaf that can be stored: expressions become tensors.
@@ -334,7 +340,7 @@ constexpr auto with_leaves_of(Found found, type_list<T, More...>) {
 template <class... Found, class T>
 constexpr auto with_leaves_of(type_list<Found...> found, std::type_identity<T>) {
   constexpr branch b = branch_of<T>();
-  if constexpr (b == branch::scalar || (... || std::is_same_v<T, Found>)) return found;
+  if constexpr (b == branch::scalar || b == branch::refused || (... || std::is_same_v<T, Found>)) return found;
   else if constexpr (b == branch::tensor) return type_list<Found..., T>{};
   else if constexpr (has_elements(b)) return with_leaves_of(found, std::type_identity<element_in<T>>{});
   else return with_leaves_of(found, children_of<T>{});
@@ -393,20 +399,19 @@ constexpr auto map_tree(const char* op, location where, F&& f, const T& t, const
   }
 }
 
-/// map_tree of a function of the user.
-template <class F, class... Ts>
+/// map_tree of a function of the user. All: it sees the numbers beside tensors, too.
+template <bool All = false, class F, class... Ts>
 constexpr auto map_tree_by_user(location where, F&& f, const Ts&... ts) {
-  return detail::map_tree(
-      "tree_map", where,
-      [&](const auto&... x) -> decltype(auto) {
-        constexpr bool right = told_to_take<F, decltype(x)...>(), takes = std::is_invocable_v<F, decltype(x)...>;
-        static_assert(right,
-                      "sinter: [tree_map] the function does not take every leaf: a dtype or a rank, or the number "
-                      "of trees differs");
-        if constexpr (takes) return detail::invoke(where, f, x...);
-        else return std::get<0>(std::tie(x...));
-      },
-      ts...);
+  const auto call = [&](const auto&... x) -> decltype(auto) {
+    constexpr bool right = told_to_take<F, decltype(x)...>(), takes = std::is_invocable_v<F, decltype(x)...>;
+    static_assert(right,
+                  "sinter: [tree_map] the function does not take every leaf: a dtype or a rank, or the number "
+                  "of trees differs");
+    if constexpr (takes) return detail::invoke(where, f, x...);
+    else return std::get<0>(std::tie(x...));
+  };
+  if constexpr (All) return tree_mapper<decltype(call), true>{call, "tree_map", where}(tree_place{}, ts...);
+  else return detail::map_tree("tree_map", where, call, ts...);
 }
 
 struct mixed_leaves {};
@@ -474,6 +479,17 @@ constexpr auto tree_map(F&& f, const T& t, const T2& t2 = {}, const T3& t3 = {},
   else if constexpr (detail::is_absent<T7>) return over(t, t2, t3, t4, t5, t6);
   else if constexpr (detail::is_absent<T8>) return over(t, t2, t3, t4, t5, t6, t7);
   else return over(t, t2, t3, t4, t5, t6, t7, t8);
+}
+
+/// The same of every leaf: numbers, enums, flags and text go through f, too. Up to four trees.
+template <class F, class T, class T2 = detail::absent, class T3 = detail::absent, class T4 = detail::absent>
+constexpr auto tree_map(F&& f, all_leaves_t, const T& t, const T2& t2 = {}, const T3& t3 = {}, const T4& t4 = {},
+                        location where = location::current()) {
+  const auto over = [&](const auto&... trees) { return detail::map_tree_by_user<true>(where, f, trees...); };
+  if constexpr (detail::is_absent<T2>) return over(t);
+  else if constexpr (detail::is_absent<T3>) return over(t, t2);
+  else if constexpr (detail::is_absent<T4>) return over(t, t2, t3);
+  else return over(t, t2, t3, t4);
 }
 
 /// f(… f(f(init, first leaf), second leaf) …, last leaf), over the leaves that tree_map visits. Every result is

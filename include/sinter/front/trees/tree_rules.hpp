@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "paths.hpp"
 #include "tree_map.hpp"
 
 namespace sinter::detail {
@@ -22,6 +23,13 @@ inline std::string text_of(const tree_place& at) {
   if (!at.up) return "";
   if (at.key) return text_of(*at.up) + "[\"" + *at.key + "\"]";
   return text_of(*at.up) + (at.name ? "." + field_of(at.name) : "[" + std::to_string(at.index) + "]");
+}
+
+SINTER_API std::string path_of(const tree_place& at) {
+  if (!at.up) return "";
+  const std::string up = path_of(*at.up);
+  const std::string step = at.key ? *at.key : at.name ? field_of(at.name) : std::to_string(at.index);
+  return up.empty() ? step : up + "." + step;
 }
 
 inline std::string differ_at(const tree_place& at) {
