@@ -188,7 +188,7 @@ auto zipped(location at, const Lists&... lists) {
             at_place(std::integral_constant<std::size_t, I>{})...};
       else return std::tuple{at_place(std::integral_constant<std::size_t, I>{})...};
     }
-    (std::make_index_sequence<alike ? sizes[0] : 0>{});
+    (std::make_index_sequence < alike ? sizes[0] : 0 > {});
   }
 }
 
@@ -363,7 +363,9 @@ tensor<bool, 0> tree_all(const T& t, location at = location::current()) {
 template <class T, class T2 = detail::absent, class T3 = detail::absent, class T4 = detail::absent>
 auto tree_zip(const T& t, const T2& t2 = {}, const T3& t3 = {}, const T4& t4 = {}, location at = location::current()) {
   const auto over = [&]<class... Trees>(const Trees&... trees) {
-    if constexpr (sizeof...(Trees) > 1) detail::each_together("tree_zip", at, [](const auto&...) {}, trees...);
+    if constexpr (sizeof...(Trees) > 1)
+      detail::each_together(
+          "tree_zip", at, [](const auto&...) {}, trees...);
     return detail::zipped(at, tree_leaves(trees, at)...);
   };
   if constexpr (detail::is_absent<T2>) return over(t);

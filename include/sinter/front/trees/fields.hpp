@@ -29,9 +29,8 @@ concept adapted_struct = std::is_class_v<T> && boost::hana::Struct<T>::value;
 
 /// A class that says itself what its fields are.
 template <class T>
-concept hooked_struct = std::is_class_v<T> && (requires(T& x) { tree_of<T>::fields(x); } || requires(T& x) {
-  T::sinter_fields(x);
-});
+concept hooked_struct = std::is_class_v<T> &&(
+    requires(T& x) { tree_of<T>::fields(x); } || requires(T & x) { T::sinter_fields(x); });
 
 template <class T>
 concept described_struct = adapted_struct<T> || hooked_struct<T>;
@@ -156,7 +155,8 @@ constexpr auto hook_fields(U& t) {
 template <class T>
 constexpr bool is_hooked_tree() {
   constexpr bool references = are_references<decltype(hook_fields(std::declval<T&>()))>;
-  static_assert(references, "[tree] a class's sinter_fields, or fields of its sinter::tree_of, returns std::tie(self.a, self.b)");
+  static_assert(references,
+                "[tree] a class's sinter_fields, or fields of its sinter::tree_of, returns std::tie(self.a, self.b)");
   constexpr bool copied = std::is_copy_constructible_v<T> && std::is_copy_assignable_v<T>;
   static_assert(copied, "[tree] a class with sinter_fields or a sinter::tree_of can be copied");
   return references && copied;
@@ -207,7 +207,8 @@ field_address(P) -> field_address<P>;
 
 template <class T, std::size_t I>
 constexpr auto address_of_field() {
-  return with_fields(some_of<T>.value, [](auto&... field) { return field_address{std::get<I>(std::tuple(&field...))}; });
+  return with_fields(some_of<T>.value,
+                     [](auto&... field) { return field_address{std::get<I>(std::tuple(&field...))}; });
 }
 template <auto Value>
 struct constant_tag {};

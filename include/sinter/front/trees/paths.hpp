@@ -58,13 +58,15 @@ auto map_with_path(location where, F& f, const T& t, const Ts&... ts) {
   const auto call = [&](const tree_place& at, const auto&... x) -> decltype(auto) {
     constexpr bool right = told_to_take<F&, std::string, decltype(x)...>();
     constexpr bool takes = std::is_invocable_v<F&, std::string, decltype(x)...>;
-    static_assert(right,
-                  "sinter: [tree_map_with_path] the function does not take every leaf behind its path, a std::string: a "
-                  "dtype or a rank, or the number of trees differs");
+    static_assert(
+        right,
+        "sinter: [tree_map_with_path] the function does not take every leaf behind its path, a std::string: a "
+        "dtype or a rank, or the number of trees differs");
     if constexpr (takes) return detail::invoke(where, f, path_of(at), x...);
     else return std::get<0>(std::tie(x...));
   };
-  return tree_mapper<decltype(call), scalars_of<All, T>, true>{call, "tree_map_with_path", where}(tree_place{}, t, ts...);
+  return tree_mapper<decltype(call), scalars_of<All, T>, true>{call, "tree_map_with_path", where}(tree_place{}, t,
+                                                                                                  ts...);
 }
 
 template <bool All, class F, class T>
@@ -72,8 +74,9 @@ void for_each_with_path(location where, F& f, const T& t) {
   visit_places<scalars_of<All, T>>(t, tree_place{}, [&]<class Leaf>(const tree_place& at, const Leaf& x) {
     constexpr bool right = told_to_take<F&, std::string, const Leaf&>();
     constexpr bool takes = std::is_invocable_v<F&, std::string, const Leaf&>;
-    static_assert(right,
-                  "sinter: [tree_for_each_with_path] the function does not take every leaf behind its path, a std::string");
+    static_assert(
+        right,
+        "sinter: [tree_for_each_with_path] the function does not take every leaf behind its path, a std::string");
     if constexpr (takes) detail::invoke(where, f, path_of(at), x);
   });
 }

@@ -22,10 +22,11 @@ constexpr type_list<A..., B...> joined(type_list<A...>, type_list<B...>) {
 template <class... Lists>
 constexpr auto joined_all(Lists... lists) {
   if constexpr (sizeof...(Lists) == 0) return type_list<>{};
-  else return [](auto first, auto... more) {
-    if constexpr (sizeof...(more) == 0) return first;
-    else return joined(first, joined_all(more...));
-  }(lists...);
+  else
+    return [](auto first, auto... more) {
+      if constexpr (sizeof...(more) == 0) return first;
+      else return joined(first, joined_all(more...));
+    }(lists...);
 }
 
 template <class From, class To>
@@ -106,7 +107,8 @@ constexpr bool holds() {
 }
 template <class Field, class Result>
 constexpr bool holds_again() {
-  if constexpr (scalar_like<Field> && scalar_like<Result>) return !std::is_integral_v<Field> || std::is_integral_v<Result>;
+  if constexpr (scalar_like<Field> && scalar_like<Result>)
+    return !std::is_integral_v<Field> || std::is_integral_v<Result>;
   else return holds<Field, Result>();
 }
 

@@ -143,8 +143,9 @@ constexpr bool are_trees(type_list<T...>) {
 template <class T, class... Up>
 constexpr bool is_element() {
   constexpr bool recursive = (... || std::is_same_v<T, Up>);
-  static_assert(!recursive,
-                "[tree] a struct in a tree does not hold itself, in a vector or a map: a tree's type tells how deep it is");
+  static_assert(
+      !recursive,
+      "[tree] a struct in a tree does not hold itself, in a vector or a map: a tree's type tells how deep it is");
   if constexpr (recursive) return false;
   else return is_tree<T, T, Up...>();
 }
@@ -183,11 +184,11 @@ constexpr bool is_tree() {
     constexpr bool array = std::is_array_v<T>, pointer = std::is_pointer_v<T>;
     static_assert(!array, "[tree] a tree cannot hold a C array; use std::array");
     static_assert(!pointer, "[tree] a tree cannot hold a pointer");
-    static_assert(
-        array || pointer,
-        "[tree] a tree holds tensors, numbers, enums, text, std::tuple, pair, array, vector, map, optional, variant and "
-        "structs without constructors; give any other class a static sinter_fields(auto& self) that returns "
-        "std::tie(self.a, self.b), or a sinter::tree_of, or std::hash and ==");
+    static_assert(array || pointer,
+                  "[tree] a tree holds tensors, numbers, enums, text, std::tuple, pair, array, vector, map, optional, "
+                  "variant and "
+                  "structs without constructors; give any other class a static sinter_fields(auto& self) that returns "
+                  "std::tie(self.a, self.b), or a sinter::tree_of, or std::hash and ==");
     return false;
   }
 }
@@ -352,8 +353,9 @@ struct leaf_calls {
 /// The same with functions: leaf(x), length(n) and key(k).
 template <class T, class Leaf, class Length = ignore_lengths, class Key = ignore_keys>
 constexpr void for_each_leaf(T& t, Leaf&& leaf, Length&& length = {}, Key&& key = {}) {
-  visit_leaves(t, leaf_calls<std::remove_reference_t<Leaf>, std::remove_reference_t<Length>,
-                             std::remove_reference_t<Key>>{&leaf, &length, &key});
+  visit_leaves(t,
+               leaf_calls<std::remove_reference_t<Leaf>, std::remove_reference_t<Length>, std::remove_reference_t<Key>>{
+                   &leaf, &length, &key});
 }
 
 }  // namespace detail

@@ -116,7 +116,8 @@ struct tree_mapper {
     constexpr bool alike = (... && same_branch<T, Ts>());
     static_assert(alike, "[tree] the trees differ: containers, array lengths and numbers of fields must be equal");
     if constexpr (!alike || b == branch::refused) return t;
-    else if constexpr (b == branch::tensor || (b == branch::scalar && Scalars)) return settle(result(at, t, ts...), where);
+    else if constexpr (b == branch::tensor || (b == branch::scalar && Scalars))
+      return settle(result(at, t, ts...), where);
     else if constexpr (b == branch::scalar) return t;
     else if constexpr (b == branch::array) return map_array(at, t, ts...);
     else if constexpr (b == branch::vector) return map_vector(at, t, ts...);
@@ -221,7 +222,8 @@ struct tree_mapper {
   }
 
   template <class T, class... Field, class Child, std::size_t... I>
-  constexpr auto rebuild(const T& t, const std::tuple<Field&...>&, const Child& child, std::index_sequence<I...>) const {
+  constexpr auto rebuild(const T& t, const std::tuple<Field&...>&, const Child& child,
+                         std::index_sequence<I...>) const {
     using results = type_list<decltype(child(std::integral_constant<std::size_t, I>{}))...>;
     using made = typename decltype(struct_of_results<T, type_list<std::remove_const_t<Field>...>, results>())::type;
     if constexpr (!std::is_same_v<made, T>) {
