@@ -15,9 +15,6 @@ namespace sinter {
 
 namespace detail {
 
-/// "blocks.0.qkv.w": the names of fields and keys, and places, from the root; "" there. (tree_rules.hpp)
-SINTER_API std::string path_of(const tree_place& at);
-
 /// Calls f(place, leaf) for every leaf in order.
 template <bool Scalars, class T, class F>
 void visit_places(const T& t, const tree_place& at, const F& f) {
@@ -135,8 +132,3 @@ std::vector<std::string> tree_paths(all_leaves_t, const T& t) {
 }
 
 }  // namespace sinter
-
-// Header-only: whoever sees the declarations has the definitions as well.
-#if !defined(SINTER_COMPILED)
-#include "tree_rules.hpp"
-#endif

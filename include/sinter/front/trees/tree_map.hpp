@@ -40,6 +40,9 @@ struct tree_place {
   const std::string* key = nullptr;
 };
 
+/// "blocks.0.qkv.w": the names of fields and keys, and places, from the root; "" there. (tree_rules.hpp)
+SINTER_API std::string path_of(const tree_place& at);
+
 /// Two trees differ at a place: their lengths, values or alternatives do. (tree_rules.hpp)
 [[noreturn]] SINTER_API void fail_structure(const char* op, const tree_place& at, const char* what, std::size_t first,
                                             std::size_t other, location where);

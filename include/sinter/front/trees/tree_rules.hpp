@@ -5,7 +5,6 @@
 #include <string>
 #include <string_view>
 
-#include "paths.hpp"
 #include "tree_map.hpp"
 
 namespace sinter::detail {
