@@ -48,6 +48,16 @@ template <int N>
 struct field {
   tensor<float, N> x;
 };
+/// A number that is no rank, and static extents.
+template <class T, std::size_t Parts>
+struct parted {
+  std::array<tensor<T, 1>, Parts> parts;
+};
+template <class T, dims Shape>
+struct shaped {
+  tensor<T, Shape> x;
+  tensor<T, 0> scale;
+};
 /// Two dtypes, of which one is fixed.
 template <class T>
 struct mixed {
@@ -124,6 +134,16 @@ TEST_CASE("ranks move where the rank is the template's argument") {
   static_assert(std::is_same_v<decltype(both), const grid<double, 3>>);
   static_assert(
       std::is_same_v<decltype(tree_map([](const auto& x) { return sum(x, axis<0>); }, field<3>{})), field<2>>);
+}
+
+TEST_CASE("other constants of a template stay") {
+  const parted<float, 2> p{{normal<float>(make_key(1), 3), normal<float>(make_key(2), 2)}};
+  const auto q = cast_tree<double>(p);
+  static_assert(std::is_same_v<decltype(q), const parted<double, 2>>);
+  CHECK(q.parts[1](1) == static_cast<double>(p.parts[1](1)));
+  const shaped<float, dims{dyn, 4}> s{normal<float>(make_key(1), 3, 4), tensor<float, 0>(2.f)};
+  static_assert(std::is_same_v<decltype(cast_tree<f16>(s)), shaped<f16, dims{dyn, 4}>>);
+  CHECK(static_cast<float>(cast_tree<f16>(s).x(2, 3)) == doctest::Approx(s.x(2, 3)).epsilon(0.01));
 }
 
 TEST_CASE("within compile(), under grad, on every backend") {

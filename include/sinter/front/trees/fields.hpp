@@ -194,8 +194,13 @@ union unmade {
   constexpr unmade() : none() {}
   constexpr ~unmade() {}
 };
+#if defined(__clang__)
 template <class T>
-inline const unmade<T> some_of{};  // not constexpr: of a std::map it would not be a literal
+inline const unmade<T> some_of{};  // of a std::map it would be no literal; it is not emitted
+#else
+template <class T>
+inline constexpr unmade<T> some_of{};
+#endif
 
 /// A class, since clang++ 14 takes the address of a field as a template's argument only within one.
 template <class P>

@@ -88,15 +88,21 @@ requires requires { typename S<typename decltype(changed<A>(Changes{}))::type...
 struct rebound<S<A...>, Changes> {
   using type = S<typename decltype(changed<A>(Changes{}))::type...>;
 };
-template <template <int> class S, int N, class Changes>
-requires requires { typename S<N + rank_moves(Changes{})>; }
+/// An int may be the rank of what it holds; other constants stay.
+template <class N, class Changes>
+constexpr N moved(N n, Changes changes) {
+  if constexpr (std::is_same_v<N, int>) return n + rank_moves(changes);
+  else return n;
+}
+template <class K, template <K> class S, K N, class Changes>
+requires requires { typename S<moved(N, Changes{})>; }
 struct rebound<S<N>, Changes> {
-  using type = S<N + rank_moves(Changes{})>;
+  using type = S<moved(N, Changes{})>;
 };
-template <template <class, int> class S, class A, int N, class Changes>
-requires requires { typename S<typename decltype(changed<A>(Changes{}))::type, N + rank_moves(Changes{})>; }
+template <class K, template <class, K> class S, class A, K N, class Changes>
+requires requires { typename S<typename decltype(changed<A>(Changes{}))::type, moved(N, Changes{})>; }
 struct rebound<S<A, N>, Changes> {
-  using type = S<typename decltype(changed<A>(Changes{}))::type, N + rank_moves(Changes{})>;
+  using type = S<typename decltype(changed<A>(Changes{}))::type, moved(N, Changes{})>;
 };
 
 /// Whether a field holds a result without loss. A number's type may be the template's argument, too.
@@ -142,7 +148,7 @@ constexpr void refuse_result() {
 
 template <class T, std::size_t I, class Result>
 constexpr void refuse_field() {
-  if constexpr (plain_struct<T> && has_field_address<T, I>) refuse_result<T, address_of_field<T, I>(), Result>();
+  if constexpr (has_field_address<T, I>) refuse_result<T, address_of_field<T, I>(), Result>();
   else refuse_result<T, I, Result>();
 }
 
