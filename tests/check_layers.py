@@ -44,7 +44,7 @@ SEES = {
     "front/eager": ["base", "ir", "engine", "loops", "front/shapes", "front/tensor", "front/eager"],
     "front/evaluate": ["base", "ir", "engine", "loops", "front/shapes", "front/tensor", "front/eager", "front/evaluate"],
     "front/functions": ["base", "ir", "engine", "loops", "front/shapes", "front/tensor", "front/eager", "front/evaluate", "front/functions"],
-    "front/trees": ["base", "ir", "engine", "front/shapes", "front/tensor", "front/trees"],
+    "front/trees": ["base", "ir", "engine", "front/shapes", "front/tensor", "front/evaluate", "front/functions", "front/trees"],
     "front/compile": ["base", "ir", "engine", "front/shapes", "front/tensor", "front/evaluate", "front/functions", "front/trees", "front/compile"],
     "front/transforms": ["base", "ir", "engine", "front/functions", "front/trees", "front/compile", "front/transforms"],
     "front/control": ["base", "ir", "engine", "front/shapes", "front/evaluate", "front/functions", "front/trees", "front/compile", "front/control"],

@@ -45,6 +45,8 @@
 #include "front/runtime/streams.hpp"
 #include "front/tensor/usage.hpp"
 #include "front/transforms/transforms.hpp"
+#include "front/trees/arithmetic.hpp"
+#include "front/trees/paths.hpp"
 
 #include "base/floats_end.hpp"
 

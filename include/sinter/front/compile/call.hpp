@@ -138,8 +138,7 @@ constexpr bool holds_view() {
   constexpr branch b = branch_of<T>();
   if constexpr (b == branch::refused || b == branch::tensor) return false;
   else if constexpr (b == branch::scalar) return std::is_same_v<T, std::string_view>;
-  else if constexpr (b == branch::array || b == branch::vector || b == branch::optional)
-    return holds_view<typename T::value_type>();
+  else if constexpr (has_elements(b)) return holds_view<element_in<T>>();
   else return holds_view(children_of<T>{});
 }
 
@@ -191,8 +190,8 @@ Result assemble(const void* skeleton, Next&& next) {
   };
   if constexpr (owns_leaves<Result>()) {
     Result out = shape;
-    for_each_leaf(out, [&]<class Leaf>(Leaf& x) {
-      if constexpr (is_tensor<std::remove_const_t<Leaf>>) x = made(x);
+    for_each_leaf(out, [&]<class Leaf>([[maybe_unused]] Leaf&& x) {
+      if constexpr (is_tensor<std::remove_cvref_t<Leaf>>) x = made(x);
     });
     return out;
   } else {
