@@ -364,17 +364,3 @@ TEST_CASE("what is not a floating scalar is refused") {
         "(at user.cpp:12)");
   CHECK(arrays::message([&] { sinter::engine::gradient(g, i, wrt, {}); }).find("i32()") != std::string::npos);
 }
-
-TEST_CASE("products without inner axes, which derivatives of a matrix and a vector are, are of elements") {
-  graph g;
-  const value w(g, g.add_input(dtype::f64, {3, 4})), x(g, g.add_input(dtype::f64, {4}));
-  const value loss = weigh(dot(w, x, 0, 1));
-  g.outputs = sinter::engine::gradient(g, loss.id(), ids({w, x}), {});
-  std::size_t products = 0;
-  for (auto id : g.live())
-    if (g[id].code == op::dot) {
-      ++products;
-      CHECK(g[id].attr.ints[1] == 1);
-    }
-  CHECK(products == 1);
-}

@@ -113,10 +113,4 @@ TEST_CASE("kernels of gradients of each lane") {
        trace(grad([](matrix x) { return sum(exp(softmax(x))); }))(xs));
   same("layer norm", trace(grad([](vector x) { return sum(exp(layer_norm(x))); }))(x), {1},
        trace(grad([](matrix x) { return sum(exp(layer_norm(x))); }))(xs));
-  // Of each sample by shared weights: outer products.
-  same("by weights", trace(grad([](matrix w, vector x) { return sum(exp(matmul(x, w))); }))(w, x), {0, 1},
-       trace([](matrix w, matrix x) {
-         const matrix y = matmul(x, w);
-         return einsum<"bi,bj->bij">(x, matrix(exp(y)));
-       })(w, xs));
 }

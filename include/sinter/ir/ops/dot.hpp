@@ -87,17 +87,9 @@ struct dot_op {
     for (auto a : iota_axes(middle, rank)) perm.push_back(a);
     for (auto a : iota_axes(nb, middle)) perm.push_back(a);
     const value turned = permute(other, perm);
-    return k == 0 ? product_of(ct, turned, nb, rank - middle) : product_of(turned, ct, nb, middle - nb);
-  }
-  /// Without inner axes a product is of elements, and fuses with what is around it.
-  static value product_of(const value& a, const value& b, std::size_t nb, std::size_t nk) {
-    if (nk > 0) return dot(a, b, static_cast<std::int64_t>(nb), static_cast<std::int64_t>(nk));
-    shape left = a.extents(), right = b.extents(), all = left;
-    all.insert(all.end(), right.begin() + static_cast<std::ptrdiff_t>(nb), right.end());
-    const std::size_t rows = left.size() - nb;
-    left.resize(all.size(), 1);
-    for (std::size_t i = 0; i < rows; ++i) right.insert(right.begin() + static_cast<std::ptrdiff_t>(nb), dim(1));
-    return broadcast(reshape(a, std::move(left)), all) * broadcast(reshape(b, std::move(right)), all);
+    const auto batch = static_cast<std::int64_t>(nb);
+    if (k == 0) return dot(ct, turned, batch, static_cast<std::int64_t>(rank - middle));
+    return dot(turned, ct, batch, static_cast<std::int64_t>(middle - nb));
   }
   static roundings rounding(const evaluation& e, const literal_array&) {
     const auto& a = e.in[0]->extents;
