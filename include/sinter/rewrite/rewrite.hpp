@@ -4,6 +4,7 @@
 #include "../base/config.hpp"
 #include "../base/log.hpp"
 #include "dead_code.hpp"
+#include "fission.hpp"
 #include "fold.hpp"
 #include "parts.hpp"
 #include "simplify.hpp"
@@ -22,6 +23,7 @@ inline ir::graph parts(const ir::graph& g) { return rewrite_parts(g, run_all); }
 
 inline constexpr pass passes[] = {
     {"parts", parts, has_parts},
+    {"fission", fission, has_loops},
     {"fold", fold, has_folds},
     {"simplify", simplify, nullptr},
     {"dead_code", dead_code, nullptr},
