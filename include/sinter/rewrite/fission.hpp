@@ -65,13 +65,12 @@ class loop_fission {
   /// Pushes the loop with what has left it; `operands` are those of the node in `out`. Its results as before.
   series<ir::node_id> push(ir::graph& out, const series<ir::node_id>& operands) const {
     values_of_steps all = outer(out, operands);
-    const auto early = batch::push_lanes(out, cut_out(body_, all.nodes, early_), all.values, all.varies, step_.length,
-                                         n_.where);
-    for (std::size_t k = 0; k < early_.size(); ++k) all.add(early_[k], early.nodes[k], early.varies[k]);
+    const batch::lane_values early = at_once(out, all, early_);
+    for (std::size_t k = 0; k < early_.size(); ++k) all.add(early_[k], early[k].x, early[k].varies);
     series<ir::node_id> out_of = push_loop(out, operands, early);
-    const std::size_t stacks = step_.carried;
-    for (std::size_t j = 0; j < step_.stacked; ++j) all.add(body_.outputs[stacks + j], out_of[stacks + j], true);
-    for (std::size_t j = 0; j < stacks_.size(); ++j) all.add(stacks_[j], out_of[picks_.size() + j], true);
+    const auto add_stack = [&](ir::node_id node, std::size_t k) { all.add(node, {out, out_of[k], n_.where}, true); };
+    for (std::size_t j = 0; j < step_.stacked; ++j) add_stack(body_.outputs[step_.carried + j], step_.carried + j);
+    for (std::size_t j = 0; j < stacks_.size(); ++j) add_stack(stacks_[j], picks_.size() + j);
     add_sums(out, operands, all, out_of);
     out_of.resize(picks_.size());
     return out_of;
@@ -210,16 +209,15 @@ class loop_fission {
     return std::all_of(n.in.begin(), n.in.end(), [&](ir::node_id in) { return is_at_hand(in); });
   }
 
-  /// Nodes of the body whose values are there for all steps at once: nodes of the graph around.
+  /// Nodes of the body, and their values for all steps at once.
   struct values_of_steps {
-    series<ir::node_id> nodes, values;
-    series<char> varies;
+    series<ir::node_id> nodes;
+    batch::lane_values values;
 
-    void add(ir::node_id node, ir::node_id value, bool each) {
+    void add(ir::node_id node, const ir::value& x, bool varies) {
       if (std::find(nodes.begin(), nodes.end(), node) != nodes.end()) return;
       nodes.push_back(node);
-      values.push_back(value);
-      varies.push_back(each);
+      values.push_back({x, varies});
     }
   };
 
@@ -230,10 +228,13 @@ class loop_fission {
     index.type = dtype::i64;
     index.dims = {step_.length};
     index.ints = {0};
-    all.add(body_.inputs[0], out.push(ir::op::iota, {}, std::move(index), n_.where), true);
+    all.add(body_.inputs[0], {out, out.push(ir::op::iota, {}, std::move(index), n_.where), n_.where}, true);
     for (std::size_t k = step_.carried; k < operands.size(); ++k)
-      all.add(body_.inputs[k + 1], operands[k], k + 1 < first_constant());
+      all.add(body_.inputs[k + 1], {out, operands[k], n_.where}, k + 1 < first_constant());
     return all;
+  }
+  batch::lane_values at_once(ir::graph& out, const values_of_steps& all, const series<ir::node_id>& roots) const {
+    return batch::push_part({out, step_.length}, cut_out(body_, all.nodes, roots), all.values);
   }
 
   bool leaves_late(std::size_t carried) const {
@@ -246,7 +247,7 @@ class loop_fission {
 
   /// The loop that is left. Results as before, without those that leave late; behind them the new stacks.
   series<ir::node_id> push_loop(ir::graph& out, const series<ir::node_id>& operands,
-                                const lanes_result& early) const {
+                                const batch::lane_values& early) const {
     ir::opaque made;
     made.kind = step_.kind;
     made.length = step_.length;
@@ -259,7 +260,7 @@ class loop_fission {
     };
     const auto take_early = [&](bool each) {
       for (std::size_t k = 0; k < early_.size(); ++k)
-        if (static_cast<bool>(early.varies[k]) == each) given.push_back(early_[k]), in.push_back(early.nodes[k]);
+        if (early[k].varies == each) given.push_back(early_[k]), in.push_back(early[k].x.id());
     };
     take(0, step_.carried);
     made.carried = in.size();
@@ -270,8 +271,8 @@ class loop_fission {
     take_early(false);
     made.constants = in.size() - made.carried - made.sliced;
     const auto give = [&](ir::node_id root, std::size_t to) {
-      if (const std::size_t k = left_early(root); to >= step_.carried && k < early_.size() && early.varies[k]) {
-        result[to] = early.nodes[k];
+      if (const std::size_t k = left_early(root); to >= step_.carried && k < early_.size() && early[k].varies) {
+        result[to] = early[k].x.id();
       } else {
         roots.push_back(root);
         place.push_back(to);
@@ -295,13 +296,12 @@ class loop_fission {
                 series<ir::node_id>& results) const {
     series<ir::node_id> roots;
     for (const auto& a : late_) roots.insert(roots.end(), a.roots.begin(), a.roots.end());
-    const auto terms = batch::push_lanes(out, cut_out(body_, all.nodes, roots), all.values, all.varies, step_.length,
-                                         n_.where);
+    const batch::lane_values terms = at_once(out, all, roots);
     std::size_t next = 0;
     for (const auto& a : late_) {
       ir::value sum(out, operands[a.carried], n_.where);
       for (const auto& views : a.views) {
-        ir::value term = ir::reduce(ir::value(out, terms.nodes[next++], n_.where), ir::op::add, {0});
+        ir::value term = ir::reduce(terms[next++].x, ir::op::add, {0});
         for (std::size_t k = views.size(); k-- > 0;) {
           const ir::node& view = body_[views[k]];
           term = ir::value(out, out.push(view.code, {term.id()}, view.attr, view.where), n_.where);
