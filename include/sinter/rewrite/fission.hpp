@@ -50,7 +50,7 @@ inline ir::graph cut_out(const ir::graph& g, const series<ir::node_id>& given, c
 }
 
 /// One loop, and what leaves it. Before it go products of slices, which are one product of all steps, and what is the same in
-/// all steps; behind it go sums of products that steps add to what they carry, a product over the steps as well.
+/// all steps; behind it go products that steps only add to what they carry, or only stack.
 class loop_fission {
  public:
   loop_fission(const ir::node& n, const series<ir::node_id>& picks)
@@ -69,9 +69,10 @@ class loop_fission {
     for (std::size_t k = 0; k < early_.size(); ++k) all.add(early_[k], early[k].x, early[k].varies);
     series<ir::node_id> out_of = push_loop(out, operands, early);
     const auto add_stack = [&](ir::node_id node, std::size_t k) { all.add(node, {out, out_of[k], n_.where}, true); };
-    for (std::size_t j = 0; j < step_.stacked; ++j) add_stack(body_.outputs[step_.carried + j], step_.carried + j);
+    for (std::size_t k = step_.carried; k < body_.outputs.size(); ++k)
+      if (!leaves_late(k)) add_stack(body_.outputs[k], k);
     for (std::size_t j = 0; j < stacks_.size(); ++j) add_stack(stacks_[j], picks_.size() + j);
-    add_sums(out, operands, all, out_of);
+    add_late(out, operands, all, out_of);
     out_of.resize(picks_.size());
     return out_of;
   }
@@ -79,9 +80,10 @@ class loop_fission {
  private:
   static constexpr unsigned as_output = 2;  ///< readers that an output counts for
 
-  /// A carried value that only adds up: which, and its terms: views of what is computed for all steps at once.
-  struct accumulator {
-    std::size_t carried;
+  /// A result that is computed behind the loop: a carried value that only adds up, or a stack. Its terms are views of what is
+  /// computed for all steps at once.
+  struct late_result {
+    std::size_t place;
     series<ir::node_id> roots;
     series<series<ir::node_id>> views;  ///< of each, the last first
   };
@@ -89,6 +91,7 @@ class loop_fission {
   std::size_t first_slice() const { return step_.carried + 1; }
   std::size_t first_constant() const { return first_slice() + step_.sliced; }
   double weight_of(ir::node_id id) const { return weight(body_[id].extents); }
+  bool is_stack(std::size_t place) const { return place >= step_.carried; }
   bool is_view(ir::node_id id) const { return ir::is_view(body_[id].code) && body_[id].in.size() == 1; }
 
   void classify() {
@@ -98,16 +101,15 @@ class loop_fission {
     for (std::size_t k = 0; k < body_.inputs.size(); ++k) {
       const bool each = k == 0 || (k >= first_slice() && k < first_constant());
       reach_[body_.inputs[k]] = each ? reach::slices : k < first_slice() ? reach::steps : reach::constants;
-      // What a step has of its own in memory anyway.
-      if (k > 0 && k < first_constant()) room_ += weight_of(body_.inputs[k]);
       if (k >= first_constant()) constants_ += weight_of(body_.inputs[k]);
     }
-    for (std::size_t k = step_.carried; k < body_.outputs.size(); ++k) room_ += weight_of(body_.outputs[k]);
-    room_ *= 4;
     live_ = body_.live();
+    for (auto id : live_)
+      for (auto in : body_[id].in) ++readers_[in], reader_[in] = id;
+    for (auto id : body_.outputs) readers_[id] += as_output;
+    room_ = 4 * weight_of_step();
     for (auto id : live_) {
       const ir::node& n = body_[id];
-      for (auto in : n.in) ++readers_[in], reader_[in] = id;
       if (n.code == ir::op::input) continue;
       reach r = n.code == ir::op::opaque || n.code == ir::op::pick ? reach::steps : reach::constants;
       for (auto in : n.in) r = std::max(r, reach_[in]);
@@ -115,7 +117,17 @@ class loop_fission {
       if (n.code == ir::op::dot && r == reach::slices && weight_of(id) > room_) r = reach::steps;
       reach_[id] = r;
     }
-    for (auto id : body_.outputs) readers_[id] += as_output;
+  }
+
+  /// What a step has of its own anyway: what it carries on, reads and stacks.
+  double weight_of_step() const {
+    double all = 0;
+    series<ir::node_id> terms;
+    for (std::size_t k = 0; k < step_.carried; ++k)
+      if (!adds_up(k, terms)) all += weight_of(body_.outputs[k]);
+    for (std::size_t k = first_slice(); k < first_constant(); ++k) all += weight_of(body_.inputs[k]);
+    for (std::size_t k = step_.carried; k < body_.outputs.size(); ++k) all += weight_of(body_.outputs[k]);
+    return all;
   }
 
   /// Products of slices; and what is the same in all steps, as far as it is no larger than what it is made of.
@@ -144,10 +156,15 @@ class loop_fission {
     // Sums of products bring stacks of what they are made of; others follow where that is at hand then.
     for (const bool products : {true, false})
       for (std::size_t k = 0; k < step_.carried; ++k) {
-        const bool chosen = std::any_of(late_.begin(), late_.end(), [&](const auto& a) { return a.carried == k; });
+        const bool chosen = std::any_of(late_.begin(), late_.end(), [&](const auto& a) { return a.place == k; });
         if (chosen || picks_[step_.carried + step_.stacked + k] != ir::no_node) continue;
-        accumulator a{k, {}, {}};
+        late_result a{k, {}, {}};
         if (adds_up(k, a.roots)) choose(std::move(a), products);
+      }
+    for (std::size_t k = step_.carried; k < body_.outputs.size(); ++k)
+      if (const ir::node_id id = body_.outputs[k]; reach_[id] == reach::steps && readers_[id] == as_output) {
+        at_hand_.erase(id);
+        if (!choose({k, {id}, {}}, true)) at_hand_.insert(id);
       }
   }
 
@@ -165,32 +182,33 @@ class loop_fission {
     return !terms.empty() && readers_[last] == as_output;
   }
 
-  void choose(accumulator a, bool products) {
+  bool choose(late_result a, bool products) {
     sorted_set<ir::node_id> frontier;
     bool any = false;
     for (auto& root : a.roots) {
       series<ir::node_id> views;
-      for (; body_[root].code == ir::op::reshape || body_[root].code == ir::op::permute; root = body_[root].in[0])
-        views.push_back(root);
-      const bool product = body_[root].code == ir::op::dot;
+      ir::node_id id = root;
+      for (; body_[id].code == ir::op::reshape || body_[id].code == ir::op::permute; id = body_[id].in[0])
+        views.push_back(id);
+      const bool product = body_[id].code == ir::op::dot;
       any = any || product;
-      if (reach_[root] == reach::constants) return;
-      if (!at_hand_.count(root)) {
-        if (products && product) {
-          for (auto in : body_[root].in) add_frontier(in, frontier);
-        } else if (!is_at_hand(root)) {
-          return;
-        }
-      }
+      if (reach_[id] == reach::constants) return false;
+      if (products && product && !at_hand_.count(id))
+        for (auto in : body_[id].in) add_frontier(in, frontier);
+      else if (!is_at_hand(id)) return false;
+      if (is_stack(a.place)) continue;
+      // A sum over steps of views is a view of the sum.
+      root = id;
       a.views.push_back(std::move(views));
     }
-    if (products && !any) return;
+    if (products && !any) return false;
     double more = 0;
-    for (auto id : frontier) more += at_hand_.count(id) ? 0 : weight_of(id);
-    if (more > 2 * weight_of(body_.outputs[a.carried]) || more > room_) return;
-    for (auto id : frontier)
-      if (at_hand_.insert(id).second) stacks_.push_back(id);
+    for (auto id : frontier) more += weight_of(id);
+    if (more > 2 * weight_of(body_.outputs[a.place]) || more > room_) return false;
+    for (auto id : frontier) stacks_.push_back(id);
+    at_hand_.insert(frontier.begin(), frontier.end());
     late_.push_back(std::move(a));
+    return true;
   }
 
   /// What of a product's operand has to be kept of each step.
@@ -237,8 +255,8 @@ class loop_fission {
     return batch::push_part({out, step_.length}, cut_out(body_, all.nodes, roots), all.values);
   }
 
-  bool leaves_late(std::size_t carried) const {
-    return std::any_of(late_.begin(), late_.end(), [&](const accumulator& a) { return a.carried == carried; });
+  bool leaves_late(std::size_t place) const {
+    return std::any_of(late_.begin(), late_.end(), [&](const late_result& a) { return a.place == place; });
   }
   /// Where among what has left early; its size if nowhere.
   std::size_t left_early(ir::node_id id) const {
@@ -256,7 +274,7 @@ class loop_fission {
     series<std::size_t> place;  // of the results that are left
     const auto take = [&](std::size_t from, std::size_t to) {
       for (std::size_t k = from; k < to; ++k)
-        if (k >= step_.carried || !leaves_late(k)) given.push_back(body_.inputs[k + 1]), in.push_back(operands[k]);
+        if (is_stack(k) || !leaves_late(k)) given.push_back(body_.inputs[k + 1]), in.push_back(operands[k]);
     };
     const auto take_early = [&](bool each) {
       for (std::size_t k = 0; k < early_.size(); ++k)
@@ -271,16 +289,15 @@ class loop_fission {
     take_early(false);
     made.constants = in.size() - made.carried - made.sliced;
     const auto give = [&](ir::node_id root, std::size_t to) {
-      if (const std::size_t k = left_early(root); to >= step_.carried && k < early_.size() && early[k].varies) {
+      if (const std::size_t k = left_early(root); is_stack(to) && k < early_.size() && early[k].varies) {
         result[to] = early[k].x.id();
       } else {
         roots.push_back(root);
         place.push_back(to);
       }
     };
-    for (std::size_t k = 0; k < step_.carried; ++k)
+    for (std::size_t k = 0; k < body_.outputs.size(); ++k)
       if (!leaves_late(k)) give(body_.outputs[k], k);
-    for (std::size_t k = step_.carried; k < body_.outputs.size(); ++k) give(body_.outputs[k], k);
     for (std::size_t j = 0; j < stacks_.size(); ++j) give(stacks_[j], picks_.size() + j);
     for (std::size_t k = 0; k < step_.carried; ++k)
       if (!leaves_late(k)) place.push_back(step_.carried + step_.stacked + k);
@@ -291,15 +308,19 @@ class loop_fission {
     return result;
   }
 
-  /// What accumulators are in the end.
-  void add_sums(ir::graph& out, const series<ir::node_id>& operands, const values_of_steps& all,
+  /// What is computed behind the loop.
+  void add_late(ir::graph& out, const series<ir::node_id>& operands, const values_of_steps& all,
                 series<ir::node_id>& results) const {
     series<ir::node_id> roots;
     for (const auto& a : late_) roots.insert(roots.end(), a.roots.begin(), a.roots.end());
     const batch::lane_values terms = at_once(out, all, roots);
     std::size_t next = 0;
     for (const auto& a : late_) {
-      ir::value sum(out, operands[a.carried], n_.where);
+      if (is_stack(a.place)) {
+        results[a.place] = terms[next++].x.id();
+        continue;
+      }
+      ir::value sum(out, operands[a.place], n_.where);
       for (const auto& views : a.views) {
         ir::value term = ir::reduce(terms[next++].x, ir::op::add, {0});
         for (std::size_t k = views.size(); k-- > 0;) {
@@ -308,7 +329,7 @@ class loop_fission {
         }
         sum = sum + term;
       }
-      results[a.carried] = sum.id();
+      results[a.place] = sum.id();
     }
   }
 
@@ -322,7 +343,7 @@ class loop_fission {
   series<ir::node_id> reader_;  ///< the last one
   double room_ = 0, constants_ = 0;
   series<ir::node_id> early_, stacks_;
-  series<accumulator> late_;
+  series<late_result> late_;
   sorted_set<ir::node_id> at_hand_;  ///< nodes that are there for all steps
 };
 

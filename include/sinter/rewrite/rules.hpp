@@ -8,7 +8,7 @@
 namespace sinter::engine::rewrite {
 
 /// A replacement equal in value to the node, or an empty value where the rule does not apply. Floating rules are exact
-/// (NaN, infinities, signs of zeros) but for sums of equal elements, which become one product, merged sums, and powers, whose products
+/// (NaN, infinities, signs of zeros) but for sums of equal elements, which become one product, merged sums, sums of products, and powers, whose products
 /// are rounded at most three times.
 struct rule {
   op code;
