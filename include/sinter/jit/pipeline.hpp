@@ -25,7 +25,7 @@
 #include "../base/engine_begin.hpp"
 
 #include "../autodiff/vjp.hpp"
-#include "../batch/batch.hpp"
+#include "../batch/push_lanes.hpp"
 #include "../ir/define.hpp"
 #include "../report/text.hpp"
 #include "../rewrite/rewrite.hpp"

@@ -4,6 +4,7 @@
 #include "../base/config.hpp"
 #include "../base/log.hpp"
 #include "dead_code.hpp"
+#include "fission.hpp"
 #include "fold.hpp"
 #include "parts.hpp"
 #include "simplify.hpp"
@@ -21,10 +22,8 @@ inline ir::graph run_all(ir::graph g);
 inline ir::graph parts(const ir::graph& g) { return rewrite_parts(g, run_all); }
 
 inline constexpr pass passes[] = {
-    {"parts", parts, has_parts},
-    {"fold", fold, has_folds},
-    {"simplify", simplify, nullptr},
-    {"dead_code", dead_code, nullptr},
+    {"parts", parts, has_parts},     {"fission", fission, has_loops},   {"fold", fold, has_folds},
+    {"simplify", simplify, nullptr}, {"dead_code", dead_code, nullptr},
 };
 
 /// Is told what a pass made.
