@@ -153,11 +153,13 @@ class loop_fission {
   }
 
   void choose_late() {
-    // Sums of products bring stacks of what they are made of; others follow where that is at hand then.
+    // Sums of products bring stacks of what they are made of; others follow where that is at hand then. Alone they stay: their
+    // order is the user's.
     for (const bool products : {true, false})
       for (std::size_t k = 0; k < step_.carried; ++k) {
         const bool chosen = std::any_of(late_.begin(), late_.end(), [&](const auto& a) { return a.place == k; });
-        if (chosen || picks_[step_.carried + step_.stacked + k] != ir::no_node) continue;
+        if ((!products && late_.empty()) || chosen || picks_[step_.carried + step_.stacked + k] != ir::no_node)
+          continue;
         late_result a{k, {}, {}};
         if (adds_up(k, a.roots)) choose(std::move(a), products);
       }
