@@ -44,7 +44,13 @@
 #include "front/runtime/devices.hpp"
 #include "front/runtime/streams.hpp"
 #include "front/tensor/usage.hpp"
+#include "front/transforms/custom.hpp"
+#include "front/transforms/jacobian.hpp"
+#include "front/transforms/jvp.hpp"
+#include "front/transforms/ravel.hpp"
+#include "front/transforms/remat.hpp"
 #include "front/transforms/transforms.hpp"
+#include "front/transforms/vjp.hpp"
 
 #include "base/floats_end.hpp"
 
