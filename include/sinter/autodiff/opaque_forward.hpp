@@ -170,8 +170,7 @@ inline values push_recomputed(const detail::opaque_site& s, const values& tangen
       moved.push_back(value(g, b.input(tangents[k]), s.n.where));
     }
   const auto outputs = ir::splice(g, s.step.parts[0], inputs);
-  const values pushed =
-      push_forward(g, {outputs.data(), outputs.size()}, {wrt.data(), wrt.size()}, moved);
+  const values pushed = push_forward(g, {outputs.data(), outputs.size()}, {wrt.data(), wrt.size()}, moved);
   for (std::size_t k = 0; k < outputs.size(); ++k)
     if (is_float(g[outputs[k]].type)) g.outputs.push_back(detail::or_zeros(g, pushed[k], outputs[k]).id());
   ir::opaque made;

@@ -41,8 +41,7 @@ auto traced_call(F& f, const char* op, ir::recompute again, const Rules& rules, 
     return out;
   }();
   static_cast<void>(op);
-  const auto nodes =
-      engine::push_call(*outer, *inner, rules(result, *inner), again, std::move(operands), where);
+  const auto nodes = engine::push_call(*outer, *inner, rules(result, *inner), again, std::move(operands), where);
   const ir::node_id* next = nodes.begin();
   return traced_tree(outer, result, next);
 }
@@ -54,7 +53,8 @@ struct rule_inputs {
   std::tuple<Args...> operands;
   Value results;
 
-  rule_inputs(const std::tuple<Args...>& like, const series<ir::result_type>& captured, const Value& value, location where)
+  rule_inputs(const std::tuple<Args...>& like, const series<ir::result_type>& captured, const Value& value,
+              location where)
       : operands(inputs(like, where)), results(after(captured, value, where)) {}
 
   /// A tree of further inputs like x: of its floating tensors alone, or of all.
@@ -67,7 +67,8 @@ struct rule_inputs {
             const engine::tracing_scope scope(tracer);
             return filled<E, S>("custom_jvp", {}, leaf.shape(), {}, where);
           }
-          return access::traced<E, S>(tracer, tracer->graph.add_input(dtype_of<E>, to_shape(leaf.shape()), where), leaf.shape());
+          return access::traced<E, S>(tracer, tracer->graph.add_input(dtype_of<E>, to_shape(leaf.shape()), where),
+                                      leaf.shape());
         },
         x);
   }
@@ -127,10 +128,13 @@ ir::graph pull_graph(Forward& forward, Backward& backward, const std::tuple<Args
       const auto wanted = varying_arguments(like);
       const auto push_one = [&](const auto& argument, const auto& given) {
         constexpr bool fit = fits_tree<std::remove_cvref_t<decltype(argument)>, std::remove_cvref_t<decltype(given)>>();
-        static_assert(fit, "[custom_vjp] backward returns a cotangent for each argument with floating tensors, like it: of one "
-                           "the cotangent, of several a tuple");
+        static_assert(
+            fit,
+            "[custom_vjp] backward returns a cotangent for each argument with floating tensors, like it: of one "
+            "the cotangent, of several a tuple");
         if constexpr (fit)
-          push_tangents(*in.tracer, "custom_vjp", "the cotangent that backward returns", argument, given, in.tracer->graph.outputs, where);
+          push_tangents(*in.tracer, "custom_vjp", "the cotangent that backward returns", argument, given,
+                        in.tracer->graph.outputs, where);
       };
       if constexpr (std::tuple_size_v<decltype(wanted)> == 1) {
         push_one(std::get<0>(wanted), pulled);
@@ -140,9 +144,11 @@ ir::graph pull_graph(Forward& forward, Backward& backward, const std::tuple<Args
           if constexpr (tuple) return std::tuple_size_v<decltype(pulled)> == std::tuple_size_v<decltype(wanted)>;
           else return false;
         }();
-        static_assert(as_many, "[custom_vjp] backward returns a tuple: a cotangent for each argument with floating tensors");
-        if constexpr (as_many)
-          [&]<std::size_t... I>(std::index_sequence<I...>) { (push_one(std::get<I>(wanted), std::get<I>(pulled)), ...); }
+        static_assert(as_many,
+                      "[custom_vjp] backward returns a tuple: a cotangent for each argument with floating tensors");
+        if constexpr (as_many) [&]<std::size_t... I>(std::index_sequence<I...>) {
+            (push_one(std::get<I>(wanted), std::get<I>(pulled)), ...);
+          }
         (std::make_index_sequence<std::tuple_size_v<decltype(wanted)>>{});
       }
     }
@@ -155,20 +161,25 @@ template <class Rule, class Value, class... Args>
 ir::graph push_graph(Rule& rule, const std::tuple<Args...>& like, const series<ir::result_type>& captured,
                      const Value& value, location where) {
   rule_inputs<Value, Args...> in(like, captured, value, where);
-  const auto along = std::apply([&](const auto&... x) { return std::tuple{in.more(x, false, where)...}; }, varying_arguments(like));
+  const auto along =
+      std::apply([&](const auto&... x) { return std::tuple{in.more(x, false, where)...}; }, varying_arguments(like));
   const engine::tracing_scope scope(in.tracer);
   return std::apply(
       [&]<class... V>(const V&... v) {
         constexpr bool takes = told_to_take<Rule&, Args..., V...>();
-        static_assert(takes, "[custom_jvp] the rule takes the arguments, then a tangent for each that has floating tensors");
+        static_assert(takes,
+                      "[custom_jvp] the rule takes the arguments, then a tangent for each that has floating tensors");
         if constexpr (takes) {
-          auto both = settle_tree(std::apply([&](Args&... x) { return detail::invoke(where, rule, Args(x)..., V(v)...); }, in.operands));
+          auto both = settle_tree(
+              std::apply([&](Args&... x) { return detail::invoke(where, rule, Args(x)..., V(v)...); }, in.operands));
           constexpr bool two = two_results<decltype(both)>;
           static_assert(two, "[custom_jvp] the rule returns two results: the value and its tangent");
           if constexpr (two) {
             using tangent = std::remove_cvref_t<decltype(std::get<1>(both))>;
             constexpr bool fit = fits_tree<Value, tangent>();
-            static_assert(fit, "[custom_jvp] the tangent does not fit the result: it is a tree of the same structure, dtypes and ranks");
+            static_assert(fit,
+                          "[custom_jvp] the tangent does not fit the result: it is a tree of the same structure, "
+                          "dtypes and ranks");
             if constexpr (fit)
               push_tangents(*in.tracer, "custom_jvp", "the tangent that the rule returns", value, std::get<1>(both),
                             in.tracer->graph.outputs, where);
@@ -201,9 +212,11 @@ class ruled_function {
     constexpr bool right = told_to_take<F&, decltype(passed<false>(std::declval<Args>()))...>();
     constexpr bool takes = std::is_invocable_v<F&, decltype(passed<false>(std::declval<Args>()))...>;
     if constexpr (backwards)
-      static_assert(right, "[custom_vjp] the function does not take these arguments: their number, a dtype or a rank differs");
+      static_assert(right,
+                    "[custom_vjp] the function does not take these arguments: their number, a dtype or a rank differs");
     else
-      static_assert(right, "[custom_jvp] the function does not take these arguments: their number, a dtype or a rank differs");
+      static_assert(right,
+                    "[custom_jvp] the function does not take these arguments: their number, a dtype or a rank differs");
     if constexpr (right && takes) {
       using result = std::invoke_result_t<F&, decltype(passed<false>(std::declval<Args>()))...>;
       if constexpr (backwards) static_assert(!std::is_void_v<result>, "[custom_vjp] the function returns nothing");

@@ -52,8 +52,9 @@ class pushed_forward {
     using parts = with_tangents<Indexes, All...>;
     static_assert(parts::enough, "[jvp] a call gives the function's arguments, then a tangent for each that varies");
     if constexpr (parts::enough)
-      return checked(typename parts::types::first_type{}, typename parts::types::second_type{}, typename parts::places{},
-                     typename parts::tangent_places{}, std::forward_as_tuple(std::forward<All>(all)...));
+      return checked(typename parts::types::first_type{}, typename parts::types::second_type{},
+                     typename parts::places{}, typename parts::tangent_places{},
+                     std::forward_as_tuple(std::forward<All>(all)...));
   }
 
  private:
@@ -62,7 +63,8 @@ class pushed_forward {
     return fits_tree<Arg, decltype(passed_tangent<Arg>(std::declval<V>()))>();
   }
   template <class... Args, class... Vs, std::size_t... I, std::size_t... J, class All>
-  auto checked(type_list<Args...>, type_list<Vs...>, std::index_sequence<I...>, std::index_sequence<J...>, All&& all) const {
+  auto checked(type_list<Args...>, type_list<Vs...>, std::index_sequence<I...>, std::index_sequence<J...>,
+               All&& all) const {
     using facts = transformed<Indexes, F, Args...>;
     SINTER_CHECK_TRANSFORMED("jvp", facts);
     static_assert(facts::returns, "[jvp] the function must return floating tensors; it returns nothing");
@@ -70,10 +72,13 @@ class pushed_forward {
       using given = std::tuple<decltype(passed<varies(Indexes{}, I)>(std::declval<Args>()))...>;
       constexpr bool fit = (... && fits<std::tuple_element_t<index_at(Indexes{}, J), given>, Vs>());
       constexpr bool floats = gives_floats<std::invoke_result_t<F&, std::tuple_element_t<I, given>...>>();
-      static_assert(fit, "[jvp] a tangent does not fit its argument: it is a tree of the same structure, dtypes and ranks");
+      static_assert(fit,
+                    "[jvp] a tangent does not fit its argument: it is a tree of the same structure, dtypes and ranks");
       static_assert(floats, "[jvp] the function returns no floating tensor");
       if constexpr (fit && floats) {
-        const auto trace = [this](auto... x) { return under_trace(std::index_sequence<I...>{}, std::index_sequence<J...>{}, std::tuple{std::move(x)...}); };
+        const auto trace = [this](auto... x) {
+          return under_trace(std::index_sequence<I...>{}, std::index_sequence<J...>{}, std::tuple{std::move(x)...});
+        };
         if (engine::current())
           return trace(passed<varies(Indexes{}, I)>(std::get<I>(std::move(all)))...,
                        passed_tangent<std::tuple_element_t<index_at(Indexes{}, J), given>>(
@@ -92,9 +97,12 @@ class pushed_forward {
     const auto value = settle_tree(call.run(f_));
     series<ir::node_id> ys, along;
     push_floating(*t, value, ys, where_);
-    (push_tangents(*t, "jvp", "the tangent", std::get<index_at(Indexes{}, J)>(all), std::get<sizeof...(I) + J>(all), along, where_), ...);
+    (push_tangents(*t, "jvp", "the tangent", std::get<index_at(Indexes{}, J)>(all), std::get<sizeof...(I) + J>(all),
+                   along, where_),
+     ...);
     const auto marks = call.marks();
-    const auto nodes = engine::jvp(*t, {ys.data(), ys.size()}, {marks.data(), marks.size()}, {along.data(), along.size()});
+    const auto nodes =
+        engine::jvp(*t, {ys.data(), ys.size()}, {marks.data(), marks.size()}, {along.data(), along.size()});
     const ir::node_id* next = nodes.begin();
     auto tangent = derivative_tree("jvp", where_, t, value, next);
     return std::pair{value, std::move(tangent)};

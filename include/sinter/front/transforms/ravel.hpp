@@ -30,7 +30,8 @@ constexpr bool one_dtype(type_list<Leaf...>) {
 template <class... Leaf>
 auto first_floating(type_list<Leaf...>) {
   using all = decltype(std::tuple_cat(
-      std::declval<std::conditional_t<differentiable<Leaf>, std::tuple<typename Leaf::value_type>, std::tuple<>>>()...));
+      std::declval<
+          std::conditional_t<differentiable<Leaf>, std::tuple<typename Leaf::value_type>, std::tuple<>>>()...));
   return std::tuple_element_t<0, all>{};
 }
 
@@ -59,7 +60,8 @@ class unraveled {
             if constexpr (differentiable<L>) {
               const dim begin = at;
               at = at + product(leaf.shape());
-              return reshape_to<tensor<T, dims{dyn}>, L::static_shape>(slice<0>(x, begin, at, 1, where_), to_dims(leaf.shape()), where_);
+              return reshape_to<tensor<T, dims{dyn}>, L::static_shape>(slice<0>(x, begin, at, 1, where_),
+                                                                       to_dims(leaf.shape()), where_);
             } else {
               return leaf;
             }

@@ -39,8 +39,8 @@ constexpr bool any_differentiable() {
 
 /// The numbers of the arguments that vary: the first one's, unless told.
 template <int... Index>
-using varying = std::conditional_t<sizeof...(Index) == 0, std::integer_sequence<int, 0>,
-                                   std::integer_sequence<int, Index...>>;
+using varying =
+    std::conditional_t<sizeof...(Index) == 0, std::integer_sequence<int, 0>, std::integer_sequence<int, Index...>>;
 
 template <int... Index>
 constexpr bool varies(std::integer_sequence<int, Index...>, std::size_t argument) {
@@ -85,7 +85,8 @@ class transformed {
   }
   template <class... T>
   static constexpr bool is_of_numbers(type_list<T...>) {
-    constexpr bool numbers = (... || (is_floating_scalar<std::remove_cvref_t<Args>> || is_number<std::remove_cvref_t<Args>>));
+    constexpr bool numbers =
+        (... || (is_floating_scalar<std::remove_cvref_t<Args>> || is_number<std::remove_cvref_t<Args>>));
     if constexpr (!numbers) return false;
     else if constexpr (takes_arguments<F&, T...>()) return false;
     else return std::is_invocable_v<F&, Args...>;
@@ -132,12 +133,13 @@ class transformed {
 };
 
 /// Compile-time errors that name the transform.
-#define SINTER_CHECK_TRANSFORMED(NAME, FACTS)                                                                        \
-  static_assert(FACTS::exists, "[" NAME "] the function has no such argument");                                      \
-  static_assert(FACTS::varies_smoothly, "[" NAME "] the argument holds no floating tensor");                         \
-  static_assert(!FACTS::of_numbers, "[" NAME "] a number that is differentiated by arrives as a tensor of rank 0: "  \
-                                    "let the function take and return tensor<double, 0>, or auto");                  \
-  static_assert(FACTS::right,                                                                                        \
+#define SINTER_CHECK_TRANSFORMED(NAME, FACTS)                                                              \
+  static_assert(FACTS::exists, "[" NAME "] the function has no such argument");                            \
+  static_assert(FACTS::varies_smoothly, "[" NAME "] the argument holds no floating tensor");               \
+  static_assert(!FACTS::of_numbers, "[" NAME                                                               \
+                                    "] a number that is differentiated by arrives as a tensor of rank 0: " \
+                                    "let the function take and return tensor<double, 0>, or auto");        \
+  static_assert(FACTS::right,                                                                              \
                 "[" NAME "] the function does not take these arguments: their number, a dtype or a rank differs")
 
 /// Calls under a trace. Marks make the leaves of arguments that vary distinct from everything else in the graph: what the function
@@ -263,7 +265,8 @@ constexpr bool fits_tree() {
   constexpr branch a = branch_of<A>(), b = branch_of<B>();
   if constexpr (a == branch::refused || b == branch::refused) return true;
   else if constexpr (a == branch::tensor && b == branch::tensor)
-    return !differentiable<A> || (dtype_of<typename A::value_type> == dtype_of<typename B::value_type> && A::rank == B::rank);
+    return !differentiable<A> ||
+           (dtype_of<typename A::value_type> == dtype_of<typename B::value_type> && A::rank == B::rank);
   else if constexpr (is_leaf<A> || is_leaf<B>) return a == b;
   else if constexpr (!same_branch<A, B>()) return false;
   else if constexpr (a == branch::array || a == branch::vector || a == branch::optional)
@@ -300,7 +303,8 @@ void push_tangents(engine::tracer& t, const char* op, const char* what, const A&
       op, where,
       [&]<class X, class Y>(const X& x, const Y& y) {
         if constexpr (differentiable<X>) {
-          if (to_dims(x.shape()) != to_dims(y.shape())) fail_tangent(op, what, to_dims(x.shape()), to_dims(y.shape()), where);
+          if (to_dims(x.shape()) != to_dims(y.shape()))
+            fail_tangent(op, what, to_dims(x.shape()), to_dims(y.shape()), where);
           to.push_back(push(t, y, where));
         }
         return x;

@@ -48,10 +48,14 @@ class linear_function<std::tuple<From...>, std::tuple<To...>> {
   template <class... V>
   auto operator()(V&&... v) const {
     constexpr bool number = sizeof...(V) == sizeof...(From);
-    static_assert(number, "[vjp] a pullback takes the result's cotangent, a linear function a tangent of each argument that varies");
+    static_assert(
+        number,
+        "[vjp] a pullback takes the result's cotangent, a linear function a tangent of each argument that varies");
     if constexpr (number) {
       constexpr bool fit = (... && fits_tree<From, decltype(passed_tangent<From>(std::declval<V>()))>());
-      static_assert(fit, "[vjp] the cotangent does not fit: it is a tree of the same structure, dtypes and ranks as what it is of");
+      static_assert(
+          fit,
+          "[vjp] the cotangent does not fit: it is a tree of the same structure, dtypes and ranks as what it is of");
       if constexpr (fit) {
         if (engine::current()) return apply(passed_tangent<From>(std::forward<V>(v))...);
         return call_alone(
@@ -73,7 +77,9 @@ class linear_function<std::tuple<From...>, std::tuple<To...>> {
     series<ir::node_id> given;
     std::apply(
         [&](const From&... like) {
-          (push_tangents(*t, state_->op, state_->op[0] == 'v' ? "the cotangent" : "the tangent", like, v, given, state_->where), ...);
+          (push_tangents(*t, state_->op, state_->op[0] == 'v' ? "the cotangent" : "the tangent", like, v, given,
+                         state_->where),
+           ...);
         },
         like_->from);
     const auto nodes = push_linear(*state_, given);
@@ -187,8 +193,8 @@ class linearized {
   }
 
   template <int... Index, class Value, class... Args>
-  static auto function(std::shared_ptr<const linear_state> state, std::integer_sequence<int, Index...>, const Value& value,
-                       const Args&... args) {
+  static auto function(std::shared_ptr<const linear_state> state, std::integer_sequence<int, Index...>,
+                       const Value& value, const Args&... args) {
     const std::tuple<const Args&...> all(args...);
     std::tuple<std::tuple_element_t<static_cast<std::size_t>(Index), std::tuple<Args...>>...> in{
         shaped(std::get<static_cast<std::size_t>(Index)>(all))...};
