@@ -112,7 +112,8 @@ void check_derivatives(const F& f, const T& x, double tolerance = 1e-6) {
     tree_map(
         [&]<class X>(const X& a) {
           if constexpr (std::is_same_v<typename X::value_type, double>)
-            sum = sum + reshape(sinter::sum(sin(arange<double>(1.0, 1.0 + static_cast<double>(a.numel()))) * flatten(a)), 1);
+            sum = sum +
+                  reshape(sinter::sum(sin(arange<double>(1.0, 1.0 + static_cast<double>(a.numel()))) * flatten(a)), 1);
           return a;
         },
         tree);
@@ -120,8 +121,7 @@ void check_derivatives(const F& f, const T& x, double tolerance = 1e-6) {
   };
   const auto of_pushed = [&](const T& x) { return weighed(pushed(x)); };
   for (const auto& slope : everywhere(grad(of_pushed), x))
-    CHECK(dot_of(elements_of(slope), elements_of(u)) ==
-          doctest::Approx(differences(of_pushed, x, u)[0]).epsilon(1e-5));
+    CHECK(dot_of(elements_of(slope), elements_of(u)) == doctest::Approx(differences(of_pushed, x, u)[0]).epsilon(1e-5));
   const auto of_value = [&](const T& x) { return weighed(f(x)); };
   for (const auto& [value, tangent] : everywhere(jvp(grad(of_value)), x, u))
     check_close(elements_of(tangent), differences(grad(of_value), x, u), 1e-5);

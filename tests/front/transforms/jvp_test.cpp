@@ -84,7 +84,8 @@ TEST_CASE("branches and loops, among them one that runs as long as it likes") {
       x);
   // Doubled until its sum is large: 2^n x, where n changes with x only by steps.
   const auto f = [](const vec& x) {
-    return while_loop([](const vec& c) { return sum(c * c) < 50.0; }, [](const vec& c) { return vec(c * 2.0 + c * c * 0.1); }, x);
+    return while_loop([](const vec& c) { return sum(c * c) < 50.0; },
+                      [](const vec& c) { return vec(c * 2.0 + c * c * 0.1); }, x);
   };
   const vec v{1, -0.5, 2};
   for (const auto& [value, tangent] : everywhere(jvp(f), x, v)) {
@@ -117,17 +118,21 @@ TEST_CASE("several arguments: a tangent for each that varies, numbers among them
 
 TEST_CASE("forward: only the argument varies, and derivatives of derivatives are not mixed up") {
   const real one = 1.0, three = 3.0;
-  CHECK(jvp([&](auto x) { return x * jvp([&](auto y) { return x + y; })(one, one).second; })(one, one).second.item() == 1);
-  CHECK(jvp([&](auto x) { return x * jvp([&](auto y) { return x * y; })(x, one).second; })(three, one).second.item() == 6);
+  CHECK(jvp([&](auto x) { return x * jvp([&](auto y) { return x + y; })(one, one).second; })(one, one).second.item() ==
+        1);
+  CHECK(jvp([&](auto x) { return x * jvp([&](auto y) { return x * y; })(x, one).second; })(three, one).second.item() ==
+        6);
   CHECK(jvp([&](auto y) { return y * three; })(three, one).second.item() == 3);
   CHECK(jvp([&](auto) { return three * 2.0; })(three, one).second.item() == 0);
-  CHECK(grad([&](auto x) { return x * jvp([&](auto y) { return x * y * y; })(x, one).second; })(three).item() == 4 * 9 + 2 * 9);
+  CHECK(grad([&](auto x) { return x * jvp([&](auto y) { return x * y * y; })(x, one).second; })(three).item() ==
+        4 * 9 + 2 * 9);
 }
 
 TEST_CASE("the product of second derivatives and a vector") {
   const vec x{0.2, -0.7, 1.1}, v{1, 2, -1};
   const auto f = [](const vec& x) { return sum(exp(x) * x) * sum(x * x); };
-  for (const auto& product : everywhere(hvp(f), x, v)) check_close(product.to_vector(), differences(grad(f), x, v), 1e-6);
+  for (const auto& product : everywhere(hvp(f), x, v))
+    check_close(product.to_vector(), differences(grad(f), x, v), 1e-6);
   const auto l = make_layer(), u = random_like(l, 7);
   const auto loss = [](const forward::layer& l, const vec& t) {
     const vec e = tanh(sum(l.w, axis<0>) + l.b) - t;
@@ -159,12 +164,17 @@ TEST_CASE("tangents that do not fit") {
   const auto text = error_of([&] { jvp(f)(x, vec{1, 2}); });
   CHECK(contains(text, "[jvp] the tangent has a tensor of shape (2,) where there is one of shape (3,)"));
   CHECK(contains(text, "jvp_test.cpp:"));
-  CHECK(contains(error_of([&] { jvp([](const std::vector<vec>& x) { return x[0]; })(std::vector{x, x}, std::vector{x}); }),
+  CHECK(contains(error_of([&] {
+                   jvp([](const std::vector<vec>& x) { return x[0]; })(std::vector{x, x}, std::vector{x});
+                 }),
                  "[jvp] "));
   // In a loop's body there is nothing to read.
   const auto body = [](const vec& c) { return vec(c * sum(c).item()); };
   CHECK(contains(error_of([&] {
-                   jvp([&](const vec& x) { return fori_loop(0, 3, [&](auto, const vec& c) { return body(c); }, x); })(x, x);
+                   jvp([&](const vec& x) {
+                     return fori_loop(
+                         0, 3, [&](auto, const vec& c) { return body(c); }, x);
+                   })(x, x);
                  }),
                  "item"));
 }
