@@ -37,10 +37,10 @@ SINTER_API std::shared_ptr<const linear_state> keep_linear(ir::graph part, std::
 SINTER_API series<ir::node_id> push_linear(const linear_state& s, const series<ir::node_id>& given);
 
 /// A derivative at a point, as a function: of trees like `From`, a tuple, to one like `To`, or a tuple of those.
-template <class From, class To>
+template <bool Transposed, class From, class To>
 class linear_function;
-template <class... From, class... To>
-class linear_function<std::tuple<From...>, std::tuple<To...>> {
+template <bool Transposed, class... From, class... To>
+class linear_function<Transposed, std::tuple<From...>, std::tuple<To...>> {
  public:
   linear_function(std::shared_ptr<const linear_state> state, std::tuple<From...> from, std::tuple<To...> to)
       : state_(std::move(state)), like_(std::make_shared<const likes>(likes{std::move(from), std::move(to)})) {}
@@ -48,14 +48,19 @@ class linear_function<std::tuple<From...>, std::tuple<To...>> {
   template <class... V>
   auto operator()(V&&... v) const {
     constexpr bool number = sizeof...(V) == sizeof...(From);
-    static_assert(
-        number,
-        "[vjp] a pullback takes the result's cotangent, a linear function a tangent of each argument that varies");
+    if constexpr (Transposed) static_assert(number, "[vjp] a pullback takes one argument: the cotangent of the result");
+    else static_assert(number, "[linearize] a linear function takes a tangent for each argument that varies");
     if constexpr (number) {
       constexpr bool fit = (... && fits_tree<From, decltype(passed_tangent<From>(std::declval<V>()))>());
-      static_assert(
-          fit,
-          "[vjp] the cotangent does not fit: it is a tree of the same structure, dtypes and ranks as what it is of");
+      if constexpr (Transposed)
+        static_assert(
+            fit,
+            "[vjp] the cotangent does not fit: it is a tree of the same structure, dtypes and ranks as what it "
+            "is of");
+      else
+        static_assert(fit,
+                      "[linearize] a tangent does not fit its argument: it is a tree of the same structure, dtypes and "
+                      "ranks");
       if constexpr (fit) {
         if (engine::current()) return apply(passed_tangent<From>(std::forward<V>(v))...);
         return call_alone(
@@ -77,8 +82,7 @@ class linear_function<std::tuple<From...>, std::tuple<To...>> {
     series<ir::node_id> given;
     std::apply(
         [&](const From&... like) {
-          (push_tangents(*t, state_->op, state_->op[0] == 'v' ? "the cotangent" : "the tangent", like, v, given,
-                         state_->where),
+          (push_tangents(*t, state_->op, Transposed ? "the cotangent" : "the tangent", like, v, given, state_->where),
            ...);
         },
         like_->from);
@@ -200,8 +204,8 @@ class linearized {
         shaped(std::get<static_cast<std::size_t>(Index)>(all))...};
     std::tuple<Value> out{shaped(value)};
     if constexpr (Transposed)
-      return linear_function<decltype(out), decltype(in)>(std::move(state), std::move(out), std::move(in));
-    else return linear_function<decltype(in), decltype(out)>(std::move(state), std::move(in), std::move(out));
+      return linear_function<true, decltype(out), decltype(in)>(std::move(state), std::move(out), std::move(in));
+    else return linear_function<false, decltype(in), decltype(out)>(std::move(state), std::move(in), std::move(out));
   }
 
   mutable F f_;
