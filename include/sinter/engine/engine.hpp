@@ -201,6 +201,10 @@ struct linear_part {
 SINTER_API linear_part linear(tracer& t, std::span<const ir::node_id> outputs, std::span<const ir::node_id> wrt,
                               bool transposed, location where);
 
+/// All derivatives of node y by node x: y's axes, then x's. All lanes of an identity go through the derivative together: tangents
+/// of x, or cotangents of y. (autodiff/jacobian.hpp)
+SINTER_API ir::node_id jacobian(tracer& t, ir::node_id y, ir::node_id x, bool forward, location where);
+
 /// The results of a function that has derivative rules of its own, or whose derivative computes it anew. `operands`: what
 /// the inputs of `body` stand for. (trace/nested.hpp)
 SINTER_API series<ir::node_id> push_call(tracer& t, tracer& body, std::shared_ptr<const ir::foreign> rules,
