@@ -24,6 +24,7 @@
 // What runs once a specialisation.
 #include "../base/engine_begin.hpp"
 
+#include "../autodiff/budget.hpp"
 #include "../autodiff/linear.hpp"
 #include "../ir/define.hpp"
 #include "../report/text.hpp"
@@ -488,7 +489,10 @@ auto timed_derivative(tracer& t, F&& f) {
 }  // namespace detail
 
 SINTER_API series<ir::node_id> gradient(tracer& t, ir::node_id y, std::span<const ir::node_id> wrt, location where) {
-  return detail::timed_derivative(t, [&] { return gradient(t.graph, y, wrt, where); });
+  const double budget = t.outermost().memory_budget;
+  return detail::timed_derivative(t, [&] {
+    return budget < 1 ? autodiff::gradient_within(t.graph, y, wrt, budget, where) : gradient(t.graph, y, wrt, where);
+  });
 }
 SINTER_API series<ir::node_id> jvp(tracer& t, std::span<const ir::node_id> outputs, std::span<const ir::node_id> wrt,
                                    std::span<const ir::node_id> tangents) {

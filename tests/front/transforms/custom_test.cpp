@@ -287,6 +287,19 @@ TEST_CASE("remat: 24 residual layers keep their inputs alone, and gradients are 
   CHECK(bytes(small) <= 0.5 * bytes(plain));
   CHECK(bytes(middle) < bytes(plain));
   CHECK(bytes(small) < bytes(middle));
+  // The same for a whole function, by what its layers cost.
+  const auto loss = layers([](auto f) { return f; });
+  double before = bytes(plain);
+  for (const double budget : {1.0, 0.5, 0.0}) {
+    const auto within = compile(grad(loss), {.memory_budget = budget});
+    check_close(elements_of(within(p, x)), want, 1e-12);
+    MESSAGE("scratch bytes within ", budget, ": ", bytes(within));
+    CHECK(bytes(within) <= before);
+    before = bytes(within);
+  }
+  CHECK(before <= 0.5 * bytes(plain));
+  check_close(elements_of(compile(grad(loss), {.backend = "reference", .memory_budget = 0})(p, x)), want, 1e-12);
+  CHECK(contains(error_of([&] { compile(grad(loss), {.memory_budget = 1.5}); }), "options.memory_budget is 1.5"));
   check_close(elements_of(compile(grad(layers([](auto f) { return remat(f); })), {.backend = "reference"})(p, x)), want,
               1e-12);
   const std::vector few(p.begin(), p.begin() + 2);
@@ -295,4 +308,44 @@ TEST_CASE("remat: 24 residual layers keep their inputs alone, and gradients are 
   check_derivatives(
       [&](const matrix& x) { return real(layers([](auto f) { return remat(f, save_products); })(few, x)); },
       matrix(slice<0>(x, 0, 2)));
+}
+
+TEST_CASE("a memory budget holds for loops, branches, dropout, second derivatives and what does not vary") {
+  const auto layer = [](const matrix& h, const matrix& w, std::uint64_t i) {
+    const matrix m = tanh(matmul(h, w)) * where(uniform<double>(make_key(i), h.size(0), w.size(1)) < 0.8, 1.25, 0.0);
+    const matrix n = cond(
+        sum(m) > 0.0, [](const matrix& m) { return matrix(m * m); }, [](const matrix& m) { return matrix(sin(m)); }, m);
+    const matrix k = scan(
+                         [](const real& c, const vec& r) {
+                           return std::pair{real(c + sum(r) * 0.01), vec(r * c)};
+                         },
+                         real(1.0), n)
+                         .second;
+    return matrix(h + matmul(matrix(exp(k) * n - k), transpose(w)) * 0.1);
+  };
+  const auto loss = [&](const std::vector<matrix>& ws, const matrix& x) {
+    matrix h = x;
+    for (std::size_t i = 0; i < ws.size(); ++i) h = layer(h, ws[i], i);
+    return mean(h * h);
+  };
+  std::vector<matrix> ws;
+  for (std::uint64_t i = 0; i < 4; ++i) ws.push_back(normal<double>(make_key(i), 4, 32) * 0.5);
+  const matrix x = normal<double>(make_key(9), 16, 4);
+  const auto want = elements_of(compile(grad<0, 1>(loss))(ws, x));
+  const auto v = random_like(ws, 3);
+  const auto curve = elements_of(compile(hvp(loss))(ws, x, v));
+  for (const char* backend : {"cpu", "reference"}) {
+    const auto small = compile(grad<0, 1>(loss), {.backend = backend, .memory_budget = 0});
+    check_close(elements_of(small(ws, x)), want, 1e-9);
+    check_close(elements_of(compile(hvp(loss), {.backend = backend, .memory_budget = 0})(ws, x, v)), curve, 1e-9);
+  }
+  const auto second = [&](const std::vector<matrix>& ws) {
+    return grad([&](const std::vector<matrix>& ws) {
+      const auto g = grad(loss)(ws, x);
+      real s(0.0);
+      for (std::size_t i = 0; i < g.size(); ++i) s = s + sum(g[i] * v[i]);
+      return s;
+    })(ws);
+  };
+  check_close(elements_of(compile(second, {.memory_budget = 0})(ws)), curve, 1e-9);
 }
