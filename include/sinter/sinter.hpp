@@ -45,6 +45,7 @@
 #include "front/runtime/streams.hpp"
 #include "front/tensor/usage.hpp"
 #include "front/transforms/custom.hpp"
+#include "front/transforms/jacobian.hpp"
 #include "front/transforms/jvp.hpp"
 #include "front/transforms/ravel.hpp"
 #include "front/transforms/remat.hpp"

@@ -128,6 +128,9 @@ struct foreign {
   /// The same forwards: takes the operands, the results and the tangents of the floating operands; gives those of the
   /// floating results.
   callback<graph()> push;
+  /// The op for many lanes, if there is a rule: takes the operands, those that vary with the lanes as axis 0; gives the
+  /// results, each with the lanes as axis 0.
+  callback<graph(std::span<const char> varies, const dim& lanes)> batch;
 };
 
 /// What an opaque node does. Parts are graphs of their own: what they read of the graph around them are operands.

@@ -25,7 +25,8 @@
 #include "../base/engine_begin.hpp"
 
 #include "../autodiff/budget.hpp"
-#include "../autodiff/linear.hpp"
+#include "../autodiff/jacobian.hpp"
+#include "../batch/batch.hpp"
 #include "../ir/define.hpp"
 #include "../report/text.hpp"
 #include "../rewrite/rewrite.hpp"
