@@ -144,6 +144,18 @@ TEST_CASE("rules of trees and of several arguments, with integers, flags and num
   const auto at = compile(grad([&](const vec& x, double k) { return sum(scaled(x, k)); }));
   CHECK(at(w, 3.0).to_vector() == doubles{3, 3});
   CHECK(at(w, 4.0).to_vector() == doubles{4, 4});
+  const auto of_any = custom_vjp([](const vec& x, auto k) { return vec(x * k); },
+                                 [](const vec& x, auto k) {
+                                   return std::pair{vec(x * k), std::tuple{x, k}};
+                                 },
+                                 [](const auto& kept, const vec& ct) { return vec(ct * std::get<1>(kept)); });
+  const auto open = compile(grad([&](const vec& x, auto k) { return sum(of_any(x, k) * k); }));
+  CHECK(open(w, 3.0).to_vector() == doubles{9, 9});
+  CHECK(open(w, 4.0).to_vector() == doubles{16, 16});
+  const auto again = compile(grad(
+      [&](const vec& x, auto k) { return sum(remat([](const vec& x, auto k) { return vec(x * x * k); })(x, k)); }));
+  CHECK(again(w, 3.0).to_vector() == doubles{3, -6});
+  CHECK(again(w, 4.0).to_vector() == doubles{4, -8});
 }
 
 TEST_CASE("kernels fuse through functions with rules") {

@@ -21,7 +21,7 @@ inline constexpr bool is_part_operand = !is_number<T>;
 /// The function traced as a node of the current trace, which has rules or is computed anew: its results. `rules` is asked for those with
 /// what the function gave and captured, in its own trace.
 template <class F, class Rules, class... Args>
-auto traced_call(F& f, const char* op, ir::recompute again, const Rules& rules, location where, const Args&... args) {
+auto traced_call(F& f, ir::recompute again, const Rules& rules, location where, const Args&... args) {
   const auto outer = engine::current();
   const auto inner = engine::make_inner_tracer();
   series<ir::node_id> operands;
@@ -40,7 +40,6 @@ auto traced_call(F& f, const char* op, ir::recompute again, const Rules& rules, 
     push_leaves(*inner, out, inner->graph.outputs, where);
     return out;
   }();
-  static_cast<void>(op);
   const auto nodes = engine::push_call(*outer, *inner, rules(result, *inner), again, std::move(operands), where);
   const ir::node_id* next = nodes.begin();
   return traced_tree(outer, result, next);
@@ -197,6 +196,23 @@ inline series<ir::result_type> captured_types(const engine::tracer& inner) {
   return out;
 }
 
+/// What a rule is traced for.
+template <class Value, class... Args>
+struct rule_facts {
+  std::tuple<Args...> like;
+  series<ir::result_type> captured;
+  Value value;
+  location where;
+};
+
+/// An argument of a function with rules, which are traced elsewhere: numbers of a call are their values.
+template <class T>
+auto by_value(T&& x) {
+  using type = std::remove_cvref_t<T>;
+  if constexpr (is_number<type>) return static_cast<typename type::value_type>(x);
+  else return passed<false>(std::forward<T>(x));
+}
+
 /// A function with rules. `Second` is nothing_t for a rule of tangents.
 struct nothing_t {};
 template <class F, class First, class Second>
@@ -209,8 +225,8 @@ class ruled_function {
 
   template <class... Args>
   auto operator()(Args&&... args) const {
-    constexpr bool right = told_to_take<F&, decltype(passed<false>(std::declval<Args>()))...>();
-    constexpr bool takes = std::is_invocable_v<F&, decltype(passed<false>(std::declval<Args>()))...>;
+    constexpr bool right = told_to_take<F&, decltype(by_value(std::declval<Args>()))...>();
+    constexpr bool takes = std::is_invocable_v<F&, decltype(by_value(std::declval<Args>()))...>;
     if constexpr (backwards)
       static_assert(right,
                     "[custom_vjp] the function does not take these arguments: their number, a dtype or a rank differs");
@@ -218,10 +234,10 @@ class ruled_function {
       static_assert(right,
                     "[custom_jvp] the function does not take these arguments: their number, a dtype or a rank differs");
     if constexpr (right && takes) {
-      using result = std::invoke_result_t<F&, decltype(passed<false>(std::declval<Args>()))...>;
+      using result = std::invoke_result_t<F&, decltype(by_value(std::declval<Args>()))...>;
       if constexpr (backwards) static_assert(!std::is_void_v<result>, "[custom_vjp] the function returns nothing");
       else static_assert(!std::is_void_v<result>, "[custom_jvp] the function returns nothing");
-      if constexpr (!std::is_void_v<result>) return apply(passed<false>(std::forward<Args>(args))...);
+      if constexpr (!std::is_void_v<result>) return apply(by_value(std::forward<Args>(args))...);
     }
   }
 
@@ -234,23 +250,23 @@ class ruled_function {
       auto r = std::make_shared<ir::foreign>();
       r->name = backwards ? "custom_vjp" : "custom_jvp";
       r->identity = ir::new_identity();
-      const auto graph = [first = first_, second = second_, where = where_, like = std::tuple<Args...>{shaped(args)...},
-                          captured = captured_types(inner), value = shaped(value)] {
-        auto one = first;
-        if constexpr (backwards) {
-          auto two = second;
-          return pull_graph(one, two, like, captured, value, where);
-        } else {
-          return push_graph(one, like, captured, value, where);
-        }
-      };
-      if constexpr (backwards) r->pull = graph;
-      else r->push = graph;
+      // Functions of the user are called as such, not as const ones.
+      const rule_facts<value_type, Args...> facts{{shaped(args)...}, captured_types(inner), shaped(value), where_};
+      if constexpr (backwards)
+        r->pull = [forward = first_, backward = second_, facts] {
+          auto one = forward;
+          auto two = backward;
+          return pull_graph(one, two, facts.like, facts.captured, facts.value, facts.where);
+        };
+      else
+        r->push = [rule = first_, facts] {
+          auto one = rule;
+          return push_graph(one, facts.like, facts.captured, facts.value, facts.where);
+        };
       return std::shared_ptr<const ir::foreign>(std::move(r));
     };
-    return traced_call(f_, r_name(), ir::recompute::nothing, rules, where_, args...);
+    return traced_call(f_, ir::recompute::nothing, rules, where_, args...);
   }
-  static constexpr const char* r_name() { return backwards ? "custom_vjp" : "custom_jvp"; }
 
   mutable F f_;
   First first_;

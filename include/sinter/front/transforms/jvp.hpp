@@ -77,7 +77,8 @@ class pushed_forward {
       static_assert(floats, "[jvp] the function returns no floating tensor");
       if constexpr (fit && floats) {
         const auto trace = [this](auto... x) {
-          return under_trace(std::index_sequence<I...>{}, std::index_sequence<J...>{}, std::tuple{std::move(x)...});
+          return this->under_trace(std::index_sequence<I...>{}, std::index_sequence<J...>{},
+                                   std::tuple{std::move(x)...});
         };
         if (engine::current())
           return trace(passed<varies(Indexes{}, I)>(std::get<I>(std::move(all)))...,

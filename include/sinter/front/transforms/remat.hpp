@@ -39,7 +39,7 @@ class recomputed_function {
     using value_type = settled<std::invoke_result_t<F&, Args...>>;
     if (!engine::current()) return value_type(settle_tree(detail::invoke(where_, f_, Args(args)...)));
     const auto rules = [](const auto&, const engine::tracer&) { return std::shared_ptr<const ir::foreign>(); };
-    return traced_call(f_, "remat", Again, rules, where_, args...);
+    return traced_call(f_, Again, rules, where_, args...);
   }
 
   mutable F f_;

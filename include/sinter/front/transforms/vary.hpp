@@ -134,7 +134,7 @@ class transformed {
 
 /// Compile-time errors that name the transform.
 #define SINTER_CHECK_TRANSFORMED(NAME, FACTS)                                                              \
-  static_assert(FACTS::exists, "[" NAME "] the function has no such argument, or one is named twice");                            \
+  static_assert(FACTS::exists, "[" NAME "] the function has no such argument, or one is named twice");     \
   static_assert(FACTS::varies_smoothly, "[" NAME "] the argument holds no floating tensor");               \
   static_assert(!FACTS::of_numbers, "[" NAME                                                               \
                                     "] a number that is differentiated by arrives as a tensor of rank 0: " \
