@@ -30,6 +30,12 @@ concept adapted_struct = std::is_class_v<T> && boost::hana::Struct<T>::value;
 template <class T>
 concept plain_struct = std::is_class_v<T> && std::is_aggregate_v<T> && !adapted_struct<T>;
 
+/// The struct whose fields a type has.
+template <class T>
+struct struct_behind {
+  using type = T;
+};
+
 /// Converts to the base classes of T and to nothing else.
 template <class T>
 struct any_base_of {
@@ -142,7 +148,6 @@ constexpr decltype(auto) with_fields(T& t, F&& f) {
   }
 }
 
-#if defined(__GNUC__) && !defined(__clang__)
 /// Memory of a T that nobody makes.
 template <class T>
 union unmade {
@@ -154,6 +159,7 @@ union unmade {
 template <class T>
 inline constexpr unmade<T> some_of{};
 
+#if defined(__GNUC__) && !defined(__clang__)
 /// The type's text ends with "…::name)]", in a function that is given the field's address.
 template <auto* Field>
 constexpr auto field_text() {
@@ -183,8 +189,9 @@ constexpr const char* plain_field_name() {
 /// The names of an adapted struct's fields; nothing for other types.
 template <class T>
 constexpr auto field_names() {
-  if constexpr (adapted_struct<T>) {
-    return boost::hana::unpack(boost::hana::accessors<T>(), [](const auto&... field) {
+  using named = typename struct_behind<T>::type;
+  if constexpr (adapted_struct<named>) {
+    return boost::hana::unpack(boost::hana::accessors<named>(), [](const auto&... field) {
       return std::array<const char*, sizeof...(field)>{boost::hana::to<const char*>(boost::hana::first(field))...};
     });
   } else {

@@ -192,8 +192,9 @@ class flat_arguments {
 template <class T, std::size_t Index>
 std::string step_text() {
   const char* name = nullptr;
-  if constexpr (adapted_struct<T>) name = field_names<T>()[Index];
-  else if constexpr (branch_of<T>() == branch::structure) name = plain_field_name<T, Index>();
+  using named = typename struct_behind<T>::type;
+  if constexpr (adapted_struct<named>) name = field_names<T>()[Index];
+  else if constexpr (branch_of<T>() == branch::structure) name = plain_field_name<named, Index>();
   return name ? "." + std::string(name) : "[" + std::to_string(Index) + "]";
 }
 
