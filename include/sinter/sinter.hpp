@@ -45,6 +45,7 @@
 #include "front/runtime/streams.hpp"
 #include "front/tensor/usage.hpp"
 #include "front/transforms/transforms.hpp"
+#include "front/transforms/vmap.hpp"
 #include "front/trees/stacked.hpp"
 
 #include "base/floats_end.hpp"

@@ -46,10 +46,6 @@ struct cuda_source {
   int threads = 256;
 };
 
-struct none_t {};
-/// What a custom op is given in place of CUDA source or a vjp: `custom_op<"name">(cpu, none, shape)`.
-inline constexpr none_t none{};
-
 namespace detail {
 
 template <class R>

@@ -190,8 +190,7 @@ constexpr To tree_as(const From& from, Leaf&& leaf) {
     };
     [&]<class... A, std::size_t... I>(type_list<A...>, std::index_sequence<I...>) {
       (make(std::integral_constant<std::size_t, I>{}, std::type_identity<A>{}), ...);
-    }
-    (children_of<To>{}, places_of(children_of<To>{}));
+    }(children_of<To>{}, places_of(children_of<To>{}));
     return *std::move(out);
   } else {
     const auto parts = with_children(from, child_references{});
@@ -202,8 +201,7 @@ constexpr To tree_as(const From& from, Leaf&& leaf) {
             return tree_as<std::tuple_element_t<K, types>>(std::get<K>(parts), leaf);
           },
           places);
-    }
-    (children_of<To>{}, places_of(children_of<To>{}));
+    }(children_of<To>{}, places_of(children_of<To>{}));
   }
 }
 
@@ -229,8 +227,9 @@ constexpr bool is_stack_as() {
   if constexpr (b != branch_of<To>() || b == branch::refused) return false;
   else if constexpr (b == branch::tensor) {
     if constexpr (From::rank != To::rank) return false;
-    else return dtype_of<typename From::value_type> == dtype_of<typename To::value_type> &&
-        fits(From::static_shape, To::static_shape);
+    else
+      return dtype_of<typename From::value_type> == dtype_of<typename To::value_type> &&
+             fits(From::static_shape, To::static_shape);
   } else if constexpr (facts_of<From>.tensors == 0) return std::is_same_v<From, To>;
   else if constexpr (!same_branch<From, To>()) return false;
   else if constexpr (b == branch::array || b == branch::vector || b == branch::optional)
@@ -291,13 +290,14 @@ To item_at(const X& x, dim i, location at) {
   const handle h = untyped(x, at);
   dims rest;
   for (int d = 1; d < h.extents.rank; ++d) rest.push(h.extents[d]);
-  return typed<typename To::value_type, To::static_shape>(views::reshape(views::slice_axis(h, 0, {i, 1, 1}, at), rest, at),
-                                                          at);
+  return typed<typename To::value_type, To::static_shape>(
+      views::reshape(views::slice_axis(h, 0, {i, 1, 1}, at), rest, at), at);
 }
 
 template <class T>
 lane_t<T> lane_at(const T& tree, dim i, location at) {
-  return tree_as<lane_t<T>>(tree, [&]<class To>(const auto& x, std::type_identity<To>) { return item_at<To>(x, i, at); });
+  return tree_as<lane_t<T>>(tree,
+                            [&]<class To>(const auto& x, std::type_identity<To>) { return item_at<To>(x, i, at); });
 }
 
 /// An index into a stack, and where it is written.
