@@ -164,7 +164,7 @@ auto eager_scan(F& f, C carry, const X& xs, bool backwards, location at) {
 }
 
 template <class F, class G, class... Args>
-auto traced_cond(const tensor<bool, 0>& predicate, F& f, G& g, location at, const Args&... args) {
+auto traced_cond(const char* op, const tensor<bool, 0>& predicate, F& f, G& g, location at, const Args&... args) {
   using yes_type = call_result_t<F, Args...>;
   using no_type = call_result_t<G, Args...>;
   const auto outer = engine::current();
@@ -189,13 +189,13 @@ auto traced_cond(const tensor<bool, 0>& predicate, F& f, G& g, location at, cons
     const auto b = branch(g, no);
     const auto check = [&]<class A, class B>(const A& x, const B& y) {
       if (x.shape() != y.shape())
-        fail("cond",
+        fail(op,
              "one branch returns " + text::shape(to_dims(x.shape())) + ", the other " +
                  text::shape(to_dims(y.shape())) + "; both have to return one shape",
              at);
       return x;
     };
-    map_tree("cond", at, check, a, b);
+    map_tree(op, at, check, a, b);
     const auto results = engine::push_cond(*outer, test, *yes, *no, at);
     const ir::node_id* node = results.begin();
     if constexpr (std::is_same_v<yes_type, no_type>) return traced_tree(outer, a, node);
@@ -224,12 +224,12 @@ constexpr bool check_branches() {
 }
 
 template <class F, class G, class... Args>
-auto cond_of(const tensor<bool, 0>& predicate, F& f, G& g, location at, const Args&... args) {
+auto cond_of(const char* op, const tensor<bool, 0>& predicate, F& f, G& g, location at, const Args&... args) {
   using yes_type = call_result_t<F, Args...>;
   using no_type = call_result_t<G, Args...>;
   constexpr bool fit = check_branches<yes_type, no_type>();
   if constexpr (!fit) return yes_type();
-  else if (engine::current()) return traced_cond(predicate, f, g, at, args...);
+  else if (engine::current()) return traced_cond(op, predicate, f, g, at, args...);
   const bool yes = predicate.item(at);
   if constexpr (!fit) return yes_type();
   else if constexpr (std::is_void_v<yes_type>) {
@@ -334,7 +334,7 @@ auto cond(const detail::predicate& predicate, F&& f, G&& g, const Args&... args)
                         std::is_invocable_v<G&, detail::settled<const Args&>...>;
   static_assert(right,
                 "sinter: [cond] a branch does not take these arguments: their number, a dtype or a rank differs");
-  if constexpr (take) return detail::cond_of(predicate.value, f, g, predicate.at, detail::settle_tree(args)...);
+  if constexpr (take) return detail::cond_of("cond", predicate.value, f, g, predicate.at, detail::settle_tree(args)...);
 }
 
 struct reversed_t {};

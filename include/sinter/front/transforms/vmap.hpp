@@ -93,9 +93,10 @@ constexpr bool check_argument(lane_axis<Axis>) {
   else {
     constexpr bool plain = any_part<plain_parts, T>(), axes = !any_part<short_parts<Axis>, T>(),
                    stacks = Axis == 0 || !any_part<stacked_parts, T>();
-    static_assert(!plain,
-                  "sinter: [vmap] an argument holds a struct, which has no place for tensors of one axis less: give a "
-                  "stacked<S> (stack_tree makes one of a std::vector<S>), or share it by the entry none: in_axes<none, 0>");
+    static_assert(
+        !plain,
+        "sinter: [vmap] an argument holds a struct, which has no place for tensors of one axis less: give a "
+        "stacked<S> (stack_tree makes one of a std::vector<S>), or share it by the entry none: in_axes<none, 0>");
     static_assert(axes,
                   "sinter: [vmap] an axis of in_axes is out of range for the rank of its argument; the entry none "
                   "shares an argument: in_axes<0, none>");
@@ -111,7 +112,8 @@ constexpr bool check_result(lane_axis<Axis>) {
   else {
     constexpr bool axes = !any_part<short_results<Axis>, T>(), structs = Axis == 0 || !any_part<struct_parts, T>();
     static_assert(axes, "sinter: [vmap] an axis of out_axes is out of range for the rank of its result");
-    static_assert(structs, "sinter: [vmap] a struct comes back as stacked<S>, along axis 0; its entry in out_axes is 0");
+    static_assert(structs,
+                  "sinter: [vmap] a struct comes back as stacked<S>, along axis 0; its entry in out_axes is 0");
     return axes && structs;
   }
 }
@@ -202,19 +204,19 @@ class lane_trace {
   /// The result for all lanes of that of one.
   template <class T, auto Axis>
   auto result(const T& y, lane_axis<Axis>) {
-    return tree_as<typename lane_axis<Axis>::template stack<T>>(
-        y, [&]<class E, dims S, dims R>(const tensor<E, S>&, std::type_identity<tensor<E, R>>) {
-          const ir::node_id node = pushed_.nodes[next_];
-          const bool varies = pushed_.varies[next_++] != 0;
-          if constexpr (lane_axis<Axis>::shared) {
-            if (varies)
-              fail("vmap", "a result whose entry in out_axes is none differs from lane to lane; give it an axis",
-                   where_);
-            return typed<E, R>(of_node(node), where_);
-          } else {
-            return typed<E, R>(lanes_of_result(node, varies, count_.lanes, place_of_axis(Axis, R.rank), where_), where_);
-          }
-        });
+    return tree_as<typename lane_axis<Axis>::template stack<T>>(y, [&]<class E, dims S, dims R>(
+                                                                       const tensor<E, S>&,
+                                                                       std::type_identity<tensor<E, R>>) {
+      const ir::node_id node = pushed_.nodes[next_];
+      const bool varies = pushed_.varies[next_++] != 0;
+      if constexpr (lane_axis<Axis>::shared) {
+        if (varies)
+          fail("vmap", "a result whose entry in out_axes is none differs from lane to lane; give it an axis", where_);
+        return typed<E, R>(of_node(node), where_);
+      } else {
+        return typed<E, R>(lanes_of_result(node, varies, count_.lanes, place_of_axis(Axis, R.rank), where_), where_);
+      }
+    });
   }
 
  private:
@@ -303,10 +305,8 @@ class vmapped<F, in_axes_t<In...>, out_axes_t<Out...>> {
                   "sinter: [vmap] out_axes has one entry, or one for each part of the pair or tuple that the function "
                   "returns");
     if constexpr (parts) {
-      return [&]<class... C>(type_list<C...>) {
-        return (... & check_result<C>(entry_at<I, Out...>()));
-      }
-      (children_of<R>{});
+      return
+          [&]<class... C>(type_list<C...>) { return (... & check_result<C>(entry_at<I, Out...>())); }(children_of<R>{});
     } else {
       return false;
     }
