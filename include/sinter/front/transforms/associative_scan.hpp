@@ -89,9 +89,10 @@ template <class F, class T>
 T associative_scan_of(F& f, const T& xs, bool backwards, location at) {
   using item = lane_t<T>;
   const auto combine = [&](const T& a, const T& b) {
-    return vmap([&](const item& x,
-                    const item& y) { return combined(x, settle_tree(detail::invoke(at, f, item(x), item(y))), at); },
-                at)(a, b);
+    const auto one = [&](const item& x, const item& y) {
+      return combined(x, settle_tree(detail::invoke(at, f, item(x), item(y))), at);
+    };
+    return vmap(one, in_axes<>, out_axes<>, at)(a, b);
   };
   const std::int64_t n = length_of("associative_scan", xs, at);
   return backwards ? flipped(scanned(combine, flipped(xs, at), n, at), at) : scanned(combine, xs, n, at);

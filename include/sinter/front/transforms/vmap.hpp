@@ -28,6 +28,17 @@ inline constexpr out_axes_t<Axes...> out_axes{};
 
 namespace detail {
 
+template <class T>
+inline constexpr bool are_in_axes = false;
+template <auto... Axes>
+inline constexpr bool are_in_axes<in_axes_t<Axes...>> = true;
+template <class T>
+inline constexpr bool are_out_axes = false;
+template <auto... Axes>
+inline constexpr bool are_out_axes<out_axes_t<Axes...>> = true;
+template <class T>
+concept axes_of_lanes = are_in_axes<T> || are_out_axes<T>;
+
 /// An entry of in_axes or out_axes, for a tree T.
 template <auto Axis>
 struct lane_axis {
@@ -359,23 +370,15 @@ class vmapped<F, in_axes_t<In...>, out_axes_t<Out...>> {
 /// numbers, flags and captured tensors are shared. A stacked<S> arrives as S. Results have their lanes along `out`, 0 by default,
 /// and structs S come back as stacked<S>. Inside compile() it becomes part of the graph; outside it is traced and run at each call.
 /// user_error for lanes of unequal number, for elements that f reads (`item`), and for what has an effect in f.
-template <class F, auto... In, auto... Out>
-auto vmap(F&& f, in_axes_t<In...>, out_axes_t<Out...>, location where = location::current()) {
-  return detail::vmapped<std::decay_t<F>, in_axes_t<In...>, out_axes_t<Out...>>(std::forward<F>(f), where);
-}
-template <class F, auto... In>
-auto vmap(F&& f, in_axes_t<In...> in, location where = location::current()) {
-  return vmap(std::forward<F>(f), in, out_axes<>, where);
-}
-template <class F, auto... Out>
-auto vmap(F&& f, out_axes_t<Out...> out, location where = location::current()) {
-  return vmap(std::forward<F>(f), in_axes<>, out, where);
-}
 // clang-format off
-template <class F>
-auto vmap(F&& f, location where = location::current()) {  // of a function template, [](auto... x) { return f(x...); }
+template <class F, detail::axes_of_lanes In = in_axes_t<>, detail::axes_of_lanes Out = out_axes_t<>>
+auto vmap(F&& f, In = {}, Out = {}, location where = location::current()) {  // of a function template, [](auto... x) { return f(x...); }
   // clang-format on
-  return vmap(std::forward<F>(f), in_axes<>, out_axes<>, where);
+  constexpr bool ordered = !detail::are_out_axes<In> || std::is_same_v<Out, out_axes_t<>>;
+  static_assert(ordered && !(detail::are_in_axes<Out>), "sinter: [vmap] in_axes<...> stands before out_axes<...>");
+  if constexpr (detail::are_out_axes<In>)
+    return detail::vmapped<std::decay_t<F>, in_axes_t<>, In>(std::forward<F>(f), where);
+  else return detail::vmapped<std::decay_t<F>, In, Out>(std::forward<F>(f), where);
 }
 
 }  // namespace sinter

@@ -300,6 +300,12 @@ lane_t<T> lane_at(const T& tree, dim i, location at) {
                             [&]<class To>(const auto& x, std::type_identity<To>) { return item_at<To>(x, i, at); });
 }
 
+template <class S>
+constexpr auto fields_within() {
+  if constexpr (branch_of<S>() == branch::structure) return children_of<S>{};
+  else return type_list<>{};
+}
+
 /// An index into a stack, and where it is written.
 struct stack_index {
   dim value;
@@ -316,7 +322,8 @@ struct stack_index {
 /// fields, it converts to that.
 template <class S>
 class stacked {
-  static_assert(std::is_class_v<S>, "[stacked] of a struct: a stack of tensors is a tensor");
+  static constexpr bool of_struct = detail::branch_of<S>() == detail::branch::structure;
+  static_assert(of_struct, "sinter: [stacked] is of a struct: a stack of tensors is a tensor, of a tuple a tuple");
   template <class T>
   struct tuple_for;
   template <class... T>
@@ -374,7 +381,7 @@ class stacked {
     return *found;
   }
 
-  using fields_type = typename tuple_for<detail::children_of<S>>::type;
+  using fields_type = typename tuple_for<decltype(detail::fields_within<S>())>::type;
   fields_type fields_;
 };
 
