@@ -135,11 +135,14 @@ struct lane_count {
   int argument = -1;
 
   void note(int from, dim extent, location where) {
+    const auto number = [](int n) { return std::to_string(n); };
     if (argument >= 0 && extent != lanes)
       fail("vmap",
-           "argument " + std::to_string(from) + " has " + extent.text() + " lanes, argument " +
-               std::to_string(argument) + " has " + lanes.text() +
-               "; give all the same number, or share one by the entry none in in_axes",
+           (from == argument ? "the tensors of argument " + number(from) + " have " + lanes.text() + " and " +
+                                   extent.text() + " lanes"
+                             : "argument " + number(from) + " has " + extent.text() + " lanes, argument " +
+                                   number(argument) + " has " + lanes.text()) +
+               "; give all the same number, or share an argument by the entry none in in_axes",
            where);
     if (argument < 0) lanes = extent, argument = from;
   }
@@ -207,6 +210,8 @@ class lane_trace {
   }
 
   void push() {
+    if (count_.argument < 0)
+      fail("vmap", "there are no lanes: no argument that has an axis in in_axes holds a tensor", where_);
     const series<char> varies(operands_.size(), 1);
     pushed_ = engine::push_lanes(*outer_, *body_, std::move(operands_), {varies.data(), varies.size()},
                                  engine::to_ir(count_.lanes), where_);
