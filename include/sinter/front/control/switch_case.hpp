@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -24,6 +25,8 @@ struct case_index {
       : value(index_of(i, where)), at(where) {}
 
  private:
+  static constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+
   template <class I>
   static tensor<std::int64_t, 0> index_of(const I& i, location at) {
     constexpr bool valid = [] {
@@ -32,8 +35,16 @@ struct case_index {
     }();
     static_assert(valid, "sinter: [switch_case] the index is an integer of rank 0; of a bool branch with cond");
     if constexpr (!valid) return {};
-    else if constexpr (std::is_integral_v<I>) return tensor<std::int64_t, 0>(static_cast<std::int64_t>(i));
+    else if constexpr (std::is_integral_v<I>) return tensor<std::int64_t, 0>(of_number(i));
+    else if constexpr (std::is_same_v<typename I::value_type, std::uint64_t>)
+      return tensor<std::int64_t, 0>(cast<std::int64_t>(minimum(i, static_cast<std::uint64_t>(most), at), at), at);
     else return tensor<std::int64_t, 0>(cast<std::int64_t>(i, at), at);
+  }
+  template <class I>
+  static std::int64_t of_number(I i) {
+    if constexpr (sizeof(I) == 8 && std::is_unsigned_v<I>)
+      return static_cast<std::int64_t>(std::min<std::uint64_t>(i, most));
+    else return static_cast<std::int64_t>(i);
   }
 };
 
