@@ -275,7 +275,7 @@ class vmapped<F, in_axes_t<In...>, out_axes_t<Out...>> {
 
   template <class... T, std::size_t... I>
   static constexpr bool check_arguments(std::index_sequence<I...>) {
-    constexpr bool fit = (... & check_argument<T>(entry<I, T>{}));
+    constexpr bool fit = (... && check_argument<T>(entry<I, T>{}));
     constexpr bool batched = (... || !entry<I, T>::shared);
     static_assert(batched,
                   "sinter: [vmap] no argument has lanes: in_axes names none for all tensors, or there is no tensor");
@@ -321,8 +321,9 @@ class vmapped<F, in_axes_t<In...>, out_axes_t<Out...>> {
                   "sinter: [vmap] out_axes has one entry, or one for each part of the pair or tuple that the function "
                   "returns");
     if constexpr (parts) {
-      return
-          [&]<class... C>(type_list<C...>) { return (... & check_result<C>(entry_at<I, Out...>())); }(children_of<R>{});
+      return [&]<class... C>(type_list<C...>) {
+        return (... && check_result<C>(entry_at<I, Out...>()));
+      }(children_of<R>{});
     } else {
       return false;
     }

@@ -157,7 +157,7 @@ union unmade {
   constexpr ~unmade() {}
 };
 template <class T>
-inline constexpr unmade<T> some_of{};
+inline const unmade<T> some_of{};  // not constexpr: of some it would not be a literal
 
 #if defined(__GNUC__) && !defined(__clang__)
 /// The type's text ends with "…::name)]", in a function that is given the field's address.

@@ -441,7 +441,7 @@ auto stack_tree(const std::vector<S>& trees, location at = location::current()) 
       all.reserve(flat.size());
       for (const auto& f : flat) all.push_back(*static_cast<const X*>(f.leaf(leaf)));
       ++leaf;
-      return fitted<To::static_shape>(stack<0>(all, {}, at), at);
+      return detail::fitted<To::static_shape>(stack<0>(all, {}, at), at);
     });
   }
 }
