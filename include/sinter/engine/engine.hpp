@@ -142,15 +142,6 @@ SINTER_API series<ir::node_id> push_cond(tracer& t, ir::node_id predicate, trace
 SINTER_API series<ir::node_id> push_loop(tracer& t, tracer& body, std::size_t carried, series<ir::node_id> operands,
                                          ir::dim length, location where, bool reverse = false);
 
-// TEMP-STUB
-struct lanes_result {
-  series<ir::node_id> nodes;
-  series<char> varies;
-};
-SINTER_API lanes_result push_lanes(tracer& t, tracer& body, series<ir::node_id> operands, std::span<const char> varies,
-                                   ir::dim lanes, location where);
-// TEMP-END
-
 /// The carried values at the end of a loop that runs while a part says so.
 SINTER_API series<ir::node_id> push_while(tracer& t, tracer& test, tracer& body, series<ir::node_id> init,
                                           location where);

@@ -82,29 +82,6 @@ SINTER_API series<ir::node_id> push_loop(tracer& t, tracer& body, std::size_t ca
   return out;
 }
 
-// TEMP-STUB
-SINTER_API lanes_result push_lanes(tracer& t, tracer& body, series<ir::node_id> operands, std::span<const char>,
-                                   ir::dim lanes, location where) {
-  ir::graph g;
-  g.add_input(dtype::i64, {}, where);
-  series<ir::node_id> in;
-  for (ir::node_id i : body.graph.inputs) in.push_back(g.add_input(body.graph[i].type, body.graph[i].extents, where));
-  g.outputs = ir::splice(g, body.graph, in);
-  ir::opaque step;
-  step.kind = ir::opaque_kind::loop;
-  step.length = lanes;
-  step.sliced = operands.size();
-  step.constants = body.imported.size();
-  step.stacked = body.graph.outputs.size();
-  operands.insert(operands.end(), body.imported.begin(), body.imported.end());
-  const std::size_t results = step.stacked;
-  step.parts.push_back(std::move(g));
-  auto out = ir::push_opaque(t.graph, ir::seal(std::move(step)), std::move(operands), where);
-  out.resize(results);
-  return {std::move(out), series<char>(results, 1)};
-}
-// TEMP-END
-
 SINTER_API series<ir::node_id> push_while(tracer& t, tracer& test, tracer& body, series<ir::node_id> init,
                                           location where) {
   detail::share_imports(test, body, where);
