@@ -15,6 +15,7 @@ SEES = {
     "base": ["base"],
     "ir": ["base", "ir"],
     "autodiff": ["base", "ir", "engine", "autodiff"],  # engine declares gradient(), which autodiff/ defines
+    "batch": ["base", "ir", "engine", "batch"],  # engine declares push_lanes(), which batch/ defines
     "engine": ["base", "ir", "engine", "jit"],
     "guards": ["base", "ir", "engine", "guards"],
     "trace": ["base", "ir", "engine", "guards", "trace"],
@@ -37,7 +38,7 @@ SEES = {
     "dispatch": ["base", "ir", "engine", "guards", "report", "run", "dispatch"],
     "jit/backends": ["base", "ir", "engine", "trace", "plan/", "emit/", "run/", "report", "jit/backends"],
     "jit/check": ["base", "ir", "engine", "plan/", "emit/", "run/", "report", "jit/backends", "jit/check"],
-    "jit": ["base", "ir", "autodiff", "engine", "guards", "trace", "rewrite", "plan/", "emit/", "run/", "services", "report", "dispatch", "loops", "jit/"],
+    "jit": ["base", "ir", "autodiff", "batch", "engine", "guards", "trace", "rewrite", "plan/", "emit/", "run/", "services", "report", "dispatch", "loops", "jit/"],
     "loops": ["base", "ir", "engine", "loops"],
     "front/shapes": ["base", "ir", "engine", "front/shapes"],
     "front/tensor": ["base", "ir", "engine", "front/shapes", "front/tensor"],

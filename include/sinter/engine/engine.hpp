@@ -151,6 +151,17 @@ SINTER_API series<ir::node_id> push_foreign(tracer& t, std::shared_ptr<const ir:
                                             series<ir::node_id> operands, series<ir::result_type> results,
                                             location where);
 
+/// Nodes, and which of them have lanes as axis 0.
+struct lanes_result {
+  series<ir::node_id> nodes;
+  series<char> varies;
+};
+/// What the graph of `body` computes for each of `lanes` lanes. operands: for the inputs of `body`, in order; what it imports
+/// of the traces around it comes behind and does not vary. Those with varies[k] have the lanes as axis 0, and so have the
+/// results that vary. user_error for what has no batch rule. (batch/batch.hpp)
+SINTER_API lanes_result push_lanes(tracer& t, tracer& body, series<ir::node_id> operands, std::span<const char> varies,
+                                   ir::dim lanes, location where);
+
 /// An extent as the graph has it, and as the front end has it: of the current trace.
 SINTER_API ir::dim to_ir(dim d);
 SINTER_API ir::shape to_ir(const dim* extents, int rank);

@@ -121,6 +121,9 @@ struct foreign {
   /// The derivative, if there is one: takes the operands, the results and the results' cotangents, floating or not; gives
   /// the cotangents of the floating operands.
   callback<graph()> pull;
+  /// The op for many lanes, if there is a rule: takes the operands, those that vary with the lanes as axis 0; gives the
+  /// results, each with the lanes as axis 0.
+  callback<graph(std::span<const char> varies, const dim& lanes)> batch;
 };
 
 /// What an opaque node does. Parts are graphs of their own: what they read of the graph around them are operands.

@@ -25,6 +25,7 @@
 #include "../base/engine_begin.hpp"
 
 #include "../autodiff/vjp.hpp"
+#include "../batch/batch.hpp"
 #include "../ir/define.hpp"
 #include "../report/text.hpp"
 #include "../rewrite/rewrite.hpp"

@@ -6,7 +6,7 @@
 
 namespace sinter::ir::ops {
 
-struct arg_reduce_op : without_derivative, without_rounding {
+struct arg_reduce_op : without_derivative, along_axis, without_rounding {
   static void infer(inference& f) {
     f.expect(1, 1, 0);
     if (f.n.attr.combiner != op::maximum && f.n.attr.combiner != op::minimum)

@@ -6,7 +6,7 @@
 
 namespace sinter::ir::ops {
 
-struct broadcast_op : linear, without_attributes, without_rounding {
+struct broadcast_op : linear, to_extents, without_attributes, without_rounding {
   static void infer(inference& f) {
     f.expect(1, 0, f.n.attr.dims.size());
     f.n.extents = f.n.attr.dims;

@@ -6,7 +6,7 @@
 
 namespace sinter::ir::ops {
 
-struct concat_op : linear, with_axis, without_rounding {
+struct concat_op : linear, along_axis, with_axis, without_rounding {
   static void infer(inference& f) {
     if (f.n.in.empty()) f.refuse({"nothing to join; pass at least one tensor"});
     f.expect(f.n.in.size(), 1, 0);

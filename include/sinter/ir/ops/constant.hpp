@@ -19,7 +19,7 @@ inline std::string literal_text(dtype t, scalar literal) {
   return text::number(literal.f);
 }
 
-struct constant_op : without_derivative, without_rounding {
+struct constant_op : without_derivative, without_lanes, without_rounding {
   static void infer(inference& f) {
     f.expect(0, !f.n.attr.ints.empty(), f.n.attr.dims.size());
     f.n.type = f.n.attr.type;

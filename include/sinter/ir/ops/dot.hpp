@@ -52,6 +52,23 @@ struct dot_op {
         }
     });
   }
+  /// Lanes of both operands are a batch; those of one are more rows or columns of one product.
+  static value batch(const lane_site& s) {
+    const auto nb = s.n.attr.ints[0], nk = s.n.attr.ints[1];
+    const value &a = s.in(0), &b = s.in(1);
+    if (s.varies(0) && s.varies(1)) return dot(a, b, nb + 1, nk);
+    if (s.varies(0)) return lanes_moved_from(dot(lanes_moved_to(a, nb), b, nb, nk), nb);
+    const std::int64_t ra = s.rank(0), rb = s.rank(1), rows = ra - nb - nk;
+    if (rows > 0 && rb > nb + nk) return lanes_moved_from(dot(a, lanes_moved_to(b, nb + nk), nb, nk), nb + rows);
+    // A matrix and vectors: in turn, so that the lanes come first.
+    const value left = turned(lanes_moved_to(b, nb), nb + 1, nk), right = turned(a, nb, rows);
+    return lanes_moved_from(dot(left, right, nb, nk), nb);
+  }
+  /// x with `count` axes from `first` on moved to its end.
+  static value turned(const value& x, std::int64_t first, std::int64_t count) {
+    if (count == 0 || first + count == x.rank()) return x;
+    return permute(x, moved_axes(x.rank(), first, first + count, x.rank()));
+  }
   static value jvp(const site& s, const tangents& t) {
     const auto& ints = s.n().attr.ints;
     const value left = t[0] ? dot(t[0], s.in(1), ints[0], ints[1]) : value();

@@ -25,6 +25,37 @@ struct gather_op : with_axis, without_rounding {
                  });
     });
   }
+  /// Where the index alone varies, its lanes are more places along the axis: x is not repeated.
+  static value batch(const lane_site& s) {
+    const std::int64_t axis = s.n.attr.ints[0];
+    if (s.varies(0)) return gather(s.in(0), s.over(1), axis + 1);
+    const value found = gather(s.in(0), places(s.in(1), axis), axis);
+    shape extents = s.in(1).extents();
+    const dim lanes = extents[0];
+    extents.erase(extents.begin());
+    extents.insert(extents.begin() + axis, lanes);
+    return lanes_moved_from(reshape(found, std::move(extents)), axis);
+  }
+  /// An index with its lanes and the axis as one axis; what it repeats along others stays repeated.
+  static value places(const value& index, std::int64_t axis) {
+    const auto a = static_cast<std::size_t>(axis);
+    const node& n = index.get();
+    const auto joined = [&](const value& x) {
+      const value y = lanes_moved_to(x, axis);
+      shape extents = y.extents();
+      extents[a] *= extents[a + 1];
+      extents.erase(extents.begin() + axis + 1);
+      return reshape(y, std::move(extents));
+    };
+    if (n.code != op::broadcast) return joined(index);
+    const value narrow(index.owner(), n.in[0], index.where());
+    const shape& from = narrow.extents();
+    if (!(from[0] == n.extents[0]) || !(from[a + 1] == n.extents[a + 1])) return joined(index);
+    shape extents = n.extents;
+    extents[a + 1] *= extents[0];
+    extents.erase(extents.begin());
+    return broadcast(joined(narrow), std::move(extents));
+  }
   static value jvp(const site& s, const tangents& t) { return gather(t[0], s.in(1), s.axis()); }
   /// The clamped indices are the ones that were read.
   static value vjp(const site& s, std::size_t, const value& ct) {

@@ -5,7 +5,7 @@
 
 namespace sinter::ir::ops {
 
-struct iota_op : with_axis, without_derivative, without_rounding {
+struct iota_op : with_axis, without_derivative, without_lanes, without_rounding {
   static void infer(inference& f) {
     f.expect(0, 1, f.n.attr.dims.size());
     f.n.type = f.n.attr.type;

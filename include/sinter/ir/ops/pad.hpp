@@ -31,6 +31,12 @@ struct pad_op : linear, without_rounding {
     for (std::size_t i = 0; i < to.size(); ++i) offset += to[i] * e.bound(i);
     copy_box(e.in[0]->extents, *e.in[0], detail::row_major_strides(e.in[0]->extents), 0, out, to, offset);
   }
+  static value batch(const lane_site& s) {
+    attributes attr = s.n.attr;
+    attr.dims.insert(attr.dims.begin() + s.rank(0), dim(0));
+    attr.dims.insert(attr.dims.begin(), dim(0));
+    return s.push(std::move(attr));
+  }
   static value vjp(const site& s, std::size_t, const value& ct) {
     const auto rank = s.n().extents.size();
     return slice(ct, s.in(0).extents(), part(s.n().attr.dims, 0, rank), axes_t(rank, 1));

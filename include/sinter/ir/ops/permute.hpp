@@ -26,6 +26,11 @@ struct permute_op : linear, without_rounding {
     for (auto p : e.n.attr.ints) strides.push_back(from[static_cast<std::size_t>(p)]);
     copy_view(*e.in[0], strides, 0, out);
   }
+  static value batch(const lane_site& s) {
+    axes_t perm{0};
+    for (auto p : s.n.attr.ints) perm.push_back(p + 1);
+    return permute(s.in(0), std::move(perm));
+  }
   static value vjp(const site& s, std::size_t, const value& ct) { return permute(ct, inverse(s.n().attr.ints)); }
 };
 

@@ -12,6 +12,7 @@
 #include "../../base/text.hpp"
 #include "../graph.hpp"
 #include "../value.hpp"
+#include "lanes.hpp"
 
 namespace sinter::ir::ops {
 
@@ -145,16 +146,17 @@ struct roundings {
   bool in_own_dtype = false;  ///< sums of halves are rounded each time; else they are kept in f32
 };
 
-/// The record of a structural op: everything that a stage of ir, autodiff or verify asks of it. Its lowering to kernels is in
+/// The record of a structural op: everything that a stage of ir, autodiff, batch or verify asks of it. Its lowering to kernels is in
 /// plan/lowering/ops.
 template <class Op>
 concept record_of_op = requires(inference& f, const node& n, const evaluation& e, literal_array& out, const site& s,
-                                std::size_t k, const value& ct, const tangents& t) {
+                                std::size_t k, const value& ct, const tangents& t, const lane_site& l) {
   { Op::infer(f) } -> std::same_as<void>;           // dtype and extents of f.n, or a user_error
   { Op::text(n) } -> std::same_as<std::string>;     // " axis=1": every attribute that the result's type does not show
   { Op::reference(e, out) } -> std::same_as<void>;  // the elements of `out`, in f64 or 64-bit integers
   { Op::jvp(s, t) } -> std::same_as<value>;         // the tangent of the result; empty where zero
   { Op::vjp(s, k, ct) } -> std::same_as<value>;     // what operand k receives for the cotangent; empty where none flows
+  { Op::batch(l) } -> std::same_as<value>;          // the node for all lanes, which are its first axis
   { Op::rounding(e, out) } -> std::same_as<roundings>;
 };
 
@@ -172,6 +174,13 @@ struct linear {
     series<node_id> in;
     for (std::size_t k = 0; k < t.size(); ++k) in.push_back(t[k] ? t[k].id() : s.in(k).like(0.0).id());
     return {s.g, s.g.push(s.n().code, std::move(in), std::move(attr), s.n().where), s.n().where};
+  }
+};
+
+/// Ops without operands, which are the same for all lanes.
+struct without_lanes {
+  [[noreturn]] static value batch(const lane_site&) {
+    throw internal_error("internal error: a node without operands is batched");
   }
 };
 
@@ -195,6 +204,7 @@ struct handled_by_walks : without_rounding {
   static void reference(const evaluation&, literal_array&) { unasked(); }
   static value jvp(const site&, const tangents&) { unasked(); }
   static value vjp(const site&, std::size_t, const value&) { unasked(); }
+  static value batch(const lane_site&) { unasked(); }
 };
 
 }  // namespace sinter::ir::ops

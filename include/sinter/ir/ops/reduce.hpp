@@ -72,6 +72,11 @@ struct reduce_op {
         return {};
     }
   }
+  static value batch(const lane_site& s) {
+    attributes attr = s.n.attr;
+    for (auto& a : attr.ints) ++a;
+    return s.push(std::move(attr));
+  }
   static value vjp(const site& s, std::size_t, const value& ct) {
     const axes_t& axes = s.n().attr.ints;
     const value x = s.in(0);

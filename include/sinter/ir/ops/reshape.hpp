@@ -5,7 +5,7 @@
 
 namespace sinter::ir::ops {
 
-struct reshape_op : linear, without_attributes, without_rounding {
+struct reshape_op : linear, to_extents, without_attributes, without_rounding {
   static void infer(inference& f) {
     f.expect(1, 0, f.n.attr.dims.size());
     f.n.extents = f.n.attr.dims;

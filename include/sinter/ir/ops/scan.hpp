@@ -24,7 +24,7 @@ inline value found_at(const value& x, const value& y, std::int64_t axis, bool re
   return scan(select(sets, place, end), reverse ? op::minimum : op::maximum, axis, reverse);
 }
 
-struct scan_op {
+struct scan_op : along_axis {
   static void infer(inference& f) {
     f.expect(f.n.in.size() == 2 ? 2 : 1, 2, 0);
     const op combiner = f.n.attr.combiner;

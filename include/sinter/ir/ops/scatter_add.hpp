@@ -8,7 +8,7 @@
 
 namespace sinter::ir::ops {
 
-struct scatter_add_op : with_axis {
+struct scatter_add_op : along_axis, with_axis {
   static void infer(inference& f) {
     f.expect(3, 1, 0);
     f.numbers(f.n.type);

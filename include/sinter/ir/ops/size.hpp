@@ -5,7 +5,7 @@
 
 namespace sinter::ir::ops {
 
-struct size_op : without_derivative, without_rounding {
+struct size_op : without_derivative, without_lanes, without_rounding {
   static void infer(inference& f) {
     f.expect(0, 0, 1);
     f.n.type = dtype::i64;

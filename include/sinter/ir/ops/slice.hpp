@@ -47,6 +47,13 @@ struct slice_op : linear, without_rounding {
     }
     copy_view(*e.in[0], strides, offset, out);
   }
+  static value batch(const lane_site& s) {
+    attributes attr = s.n.attr;
+    attr.dims.insert(attr.dims.begin() + s.rank(0), dim(0));
+    attr.dims.insert(attr.dims.begin(), s.lanes);
+    attr.ints.insert(attr.ints.begin(), 1);
+    return s.push(std::move(attr));
+  }
   static value vjp(const site& s, std::size_t, const value& ct) {
     const auto rank = s.n().extents.size();
     return unslice(ct, s.in(0).extents(), part(s.n().attr.dims, rank, 2 * rank), s.n().attr.ints);

@@ -28,13 +28,14 @@ struct record {
   void (*reference)(const evaluation&, literal_array&);
   value (*jvp)(const site&, const tangents&);
   value (*vjp)(const site&, std::size_t, const value&);
+  value (*batch)(const lane_site&);
   roundings (*rounding)(const evaluation&, const literal_array&);
 };
 
 template <class Op>
 constexpr record make_record() {
   static_assert(record_of_op<Op>, "the record of a structural op lacks a member; see record_of_op");
-  return {Op::infer, Op::text, Op::reference, Op::jvp, Op::vjp, Op::rounding};
+  return {Op::infer, Op::text, Op::reference, Op::jvp, Op::vjp, Op::batch, Op::rounding};
 }
 
 inline constexpr record records[] = {

@@ -1,0 +1,103 @@
+// batch/batch.hpp: what a graph computes for each of many lanes, graph -> bigger graph. Lanes are axis 0 of what varies.
+#pragma once
+
+#include <string>
+
+#include "../engine/engine.hpp"
+#include "../ir/ops/table.hpp"
+#include "opaque.hpp"
+
+namespace sinter::engine::batch {
+
+namespace detail {
+
+/// One graph of a lane on its way into that of all.
+class part_pusher {
+ public:
+  part_pusher(const lanes_site& s, const ir::graph& part, const lane_values& inputs)
+      : s_(s), part_(part), moved_(part.size()) {
+    ensure(inputs.size() == part.inputs.size(), "one operand for each input of a lane");
+    for (std::size_t k = 0; k < inputs.size(); ++k) moved_[part.inputs[k]] = inputs[k];
+  }
+
+  lane_values run() {
+    for (auto id : part_.live())
+      if (part_[id].code != ir::op::input) push(id);
+    lane_values out;
+    for (auto id : part_.outputs) out.push_back(moved_[id]);
+    return out;
+  }
+
+ private:
+  void push(ir::node_id id) {
+    const ir::node& n = part_[id];
+    if (n.code == ir::op::pick) {
+      moved_[id] = results_.at(n.in[0])[static_cast<std::size_t>(n.attr.ints[0])];
+      return;
+    }
+    ir::ops::lane_site site{part_, n, s_.g, s_.lanes, {}};
+    bool varies = false;
+    for (auto in : n.in) {
+      site.operands.push_back({value(s_.g, moved_[in].x.id(), n.where), moved_[in].varies});
+      varies = varies || moved_[in].varies;
+    }
+    if (n.code == ir::op::opaque) {
+      results_.emplace(id, push_step(s_, n, std::move(site.operands)));
+      return;
+    }
+    if (varies) check_rank(n.extents, n.where);
+    moved_[id] = {varies ? batched(site) : same(site), varies};
+  }
+
+  /// A node that all lanes share.
+  value same(const ir::ops::lane_site& s) const {
+    if (is_mark(s.n)) return {s_.g, s_.g.mark(s.in(0).id()), s.n.where};
+    series<ir::node_id> in;
+    for (const auto& o : s.operands) in.push_back(o.x.id());
+    return {s_.g, s_.g.push(s.n.code, std::move(in), s.n.attr, s.n.where), s.n.where};
+  }
+  value batched(const ir::ops::lane_site& s) const {
+    if (is_mark(s.n)) return {s_.g, s_.g.mark(s.in(0).id()), s.n.where};
+    return ir::is_pointwise(s.n.code) ? s.push(s.n.attr) : ir::ops::record_of(s.n.code).batch(s);
+  }
+  /// Marks of a lane's graph are not those of the other, though their numbers may be the same.
+  static bool is_mark(const ir::node& n) { return n.code == ir::op::identity && !n.attr.ints.empty(); }
+
+  const lanes_site& s_;
+  const ir::graph& part_;
+  lane_values moved_;
+  sorted_map<ir::node_id, lane_values> results_;  // of opaque nodes
+};
+
+}  // namespace detail
+
+inline lane_values push_part(const lanes_site& s, const ir::graph& part, const lane_values& inputs) {
+  return detail::part_pusher(s, part, inputs).run();
+}
+
+/// Pushes on g what `lane` computes for each of `lanes` lanes. operands: for its inputs, in order; those that vary have the
+/// lanes as axis 0, and so have the results that vary.
+inline lanes_result push_lanes(ir::graph& g, const ir::graph& lane, const series<ir::node_id>& operands,
+                               std::span<const char> varies, const ir::dim& lanes, location where) {
+  lane_values inputs;
+  for (std::size_t k = 0; k < operands.size(); ++k)
+    inputs.push_back({value(g, operands[k], where), k < varies.size() && varies[k]});
+  lanes_result out;
+  for (const auto& v : push_part({g, lanes}, lane, inputs)) {
+    out.nodes.push_back(v.x.id());
+    out.varies.push_back(v.varies);
+  }
+  return out;
+}
+
+}  // namespace sinter::engine::batch
+
+namespace sinter::engine {
+
+SINTER_API lanes_result push_lanes(tracer& t, tracer& body, series<ir::node_id> operands, std::span<const char> varies,
+                                   ir::dim lanes, location where) {
+  operands.insert(operands.end(), body.imported.begin(), body.imported.end());
+  return batch::push_lanes(t.graph, body.graph, operands, varies, lanes, where);
+}
+
+}  // namespace sinter::engine

@@ -1,0 +1,106 @@
+// batch/flow.hpp: which values of a lane's graph differ from lane to lane.
+#pragma once
+
+#include "../base/sorted.hpp"
+#include "../ir/graph.hpp"
+
+namespace sinter::engine::batch {
+
+/// For each node of `part` whether it varies, where `inputs` says so of the inputs.
+series<char> flow(const ir::graph& part, const series<char>& inputs);
+
+namespace detail {
+
+/// The same for the outputs.
+inline series<char> outputs_of(const ir::graph& part, const series<char>& inputs) {
+  const auto all = flow(part, inputs);
+  series<char> out;
+  for (auto id : part.outputs) out.push_back(all[id]);
+  return out;
+}
+
+inline series<char> flow_of_cond(const ir::opaque& step, const series<char>& operands) {
+  const series<char> inputs(operands.begin() + 1, operands.end());
+  series<char> out(step.results.size(), operands[0]);
+  for (const auto& part : step.parts) {
+    const auto outputs = outputs_of(part, inputs);
+    for (std::size_t k = 0; k < out.size(); ++k) out[k] = out[k] || outputs[k];
+  }
+  return out;
+}
+
+/// Of the carried values, then of the stacks: what a step makes vary does so from the start.
+inline series<char> flow_of_loop(const ir::opaque& step, const series<char>& operands) {
+  series<char> inputs{0};
+  inputs.insert(inputs.end(), operands.begin(), operands.end());
+  for (;;) {
+    series<char> out = outputs_of(step.parts[0], inputs);
+    bool grows = false;
+    for (std::size_t k = 0; k < step.carried; ++k) {
+      grows = grows || (out[k] && !inputs[k + 1]);
+      inputs[k + 1] = out[k] = out[k] || inputs[k + 1];
+    }
+    if (grows) continue;
+    for (std::size_t k = 0; k < step.carried; ++k) out.push_back(out[k]);
+    return out;
+  }
+}
+
+/// Where lanes end at different steps, all that steps change varies.
+inline series<char> flow_of_while(const ir::opaque& step, series<char> inputs) {
+  const ir::graph& body = step.parts[1];
+  for (bool grows = true; grows;) {
+    grows = false;
+    const bool ends_vary = outputs_of(step.parts[0], inputs)[0];
+    const auto out = outputs_of(body, inputs);
+    for (std::size_t k = 0; k < step.carried; ++k) {
+      const bool varies = out[k] || (ends_vary && body.outputs[k] != body.inputs[k]);
+      grows = grows || (varies && !inputs[k]);
+      inputs[k] = inputs[k] || varies;
+    }
+  }
+  inputs.resize(step.carried);
+  return inputs;
+}
+
+}  // namespace detail
+
+/// Which results of an opaque node vary.
+inline series<char> flow(const ir::opaque& step, const series<char>& operands) {
+  switch (step.kind) {
+    case ir::opaque_kind::cond:
+      return detail::flow_of_cond(step, operands);
+    case ir::opaque_kind::loop:
+      return detail::flow_of_loop(step, operands);
+    case ir::opaque_kind::while_loop:
+      return detail::flow_of_while(step, operands);
+    case ir::opaque_kind::custom:
+    case ir::opaque_kind::host_call:
+      break;
+  }
+  bool any = false;
+  for (char varies : operands) any = any || varies;
+  return series<char>(step.results.size(), any);
+}
+
+inline series<char> flow(const ir::graph& part, const series<char>& inputs) {
+  series<char> all(part.size(), 0);
+  sorted_map<ir::node_id, series<char>> results;  // of opaque nodes
+  for (ir::node_id id = 0; id < all.size(); ++id) {
+    const ir::node& n = part[id];
+    if (n.code == ir::op::input) {
+      all[id] = inputs[static_cast<std::size_t>(n.attr.ints[0])];
+    } else if (n.code == ir::op::pick) {
+      all[id] = results.at(n.in[0])[static_cast<std::size_t>(n.attr.ints[0])];
+    } else if (n.code == ir::op::opaque) {
+      series<char> operands;
+      for (auto in : n.in) operands.push_back(all[in]);
+      results.emplace(id, flow(*n.attr.step, operands));
+    } else {
+      for (auto in : n.in) all[id] = all[id] || all[in];
+    }
+  }
+  return all;
+}
+
+}  // namespace sinter::engine::batch
