@@ -234,9 +234,12 @@ inline void check_cotangents(const function& f, const std::vector<input>& in, un
     cts.push_back({all.g, all.g.add_input(both[k].type, {e.begin(), e.end()})});
   }
   for (std::size_t k = 0; k < plain.outputs.size(); ++k) y.push_back(all.result(k));
+  // What does not vary is a result of each lane.
+  for (std::size_t k = 0; k < cts.size(); ++k)
+    if (!spread[k]) cts[k] = cts[k] * static_cast<double>(count);
   all.g.outputs = ids(cotangents(y, cts, all.in));
   sinter::ir::check(all.g, "vjp of lanes");
-  // What does not vary receives the sum over the lanes, once where the results do not vary either.
+  // What does not vary receives the sum over the lanes.
   graph& sums = const_cast<graph&>(of_cotangents.g);
   std::size_t next = 0;
   for (std::size_t k = 0; k < in.size(); ++k) {
@@ -244,7 +247,7 @@ inline void check_cotangents(const function& f, const std::vector<input>& in, un
     value part(sums, of_cotangents.out.nodes[next]);
     const bool has_lanes = of_cotangents.out.varies[next];
     if (varies(pattern, k) && !has_lanes) part = sinter::ir::ops::over_lanes(part, count);
-    if (!varies(pattern, k) && has_lanes) part = reduce(part, op::add, {0});
+    if (!varies(pattern, k)) part = has_lanes ? reduce(part, op::add, {0}) : part * static_cast<double>(count);
     sums.outputs[next++] = part.id();
   }
   const auto a = arrays::run(sums, given), b = arrays::run(all.g, given);
