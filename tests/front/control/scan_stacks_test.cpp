@@ -206,5 +206,5 @@ TEST_CASE("scan refuses stacks whose first axes differ") {
   CHECK(contains(error_of([&] {
                    through<false>(layers, vec{1, 2, 3});
                  }),
-                 "[scan] the first axes of the tree differ: 3 and 4"));
+                 "[scan] the first axes of xs differ: 3 and 4"));
 }

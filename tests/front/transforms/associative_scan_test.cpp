@@ -128,5 +128,5 @@ TEST_CASE("associative_scan refuses in words") {
                    associative_scan([](const std::pair<vec, real>& a, const std::pair<vec, real>&) { return a; },
                                     std::pair{x, vec(numbers(2, 4))});
                  }),
-                 "[associative_scan] the first axes of the tree differ: 5 and 4"));
+                 "[associative_scan] the first axes of xs differ: 5 and 4"));
 }

@@ -49,7 +49,7 @@ template <auto Axis, class X>
 void count_lanes(const X& x, std::int64_t& n) {
   if constexpr (!std::is_same_v<std::remove_const_t<decltype(Axis)>, none_t>) {
     if constexpr (tensor_like<X>) n = x.size(Axis < 0 ? Axis + X::rank : Axis);
-    else n = detail::length_of("test", x, {});
+    else n = detail::length_of("test", "x", x, {});
   }
 }
 

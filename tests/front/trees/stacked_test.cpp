@@ -252,6 +252,6 @@ TEST_CASE("stacks refuse in words") {
   CHECK(contains(of([&] { s[2]; }), "[stacked] the index 2 is outside of a stack of 2"));
   CHECK(contains(of([&] { s[-3]; }), "outside"));
   s[&linear::b] = numbers(3, 5, 3);
-  CHECK(contains(of([&] { s.size(); }), "the first axes of the tree differ: 2 and 5"));
+  CHECK(contains(of([&] { s.size(); }), "the first axes of the stack differ: 2 and 5"));
   CHECK(contains(of([&] { unstack(s); }), "the first axes of the tree differ"));
 }

@@ -92,7 +92,7 @@ template <class F, class C, class X>
 auto traced_scan(F& f, const C& init, const X& xs, bool backwards, location at) {
   const auto outer = engine::current();
   const auto body = engine::make_inner_tracer();
-  const dim length = length_of("scan", xs, at);
+  const dim length = length_of("scan", "xs", xs, at);
   series<ir::node_id> operands;
   push_leaves(*outer, init, operands, at);
   const std::size_t carried = operands.size();
@@ -124,7 +124,7 @@ tensor<E, S> empty_stack(const index_array<S.rank>& extents, device where, locat
 
 template <class F, class C, class X>
 auto eager_scan(F& f, C carry, const X& xs, bool backwards, location at) {
-  const std::int64_t length = length_of("scan", xs, at);
+  const std::int64_t length = length_of("scan", "xs", xs, at);
   const auto stacks = [&](const auto& y, device where) {
     return stacked_tree(y, length, [&]<class E, dims S>(const auto& x, tensor<E, S>, const auto& extents) {
       return empty_stack<E, S>(extents, x.is_traced() ? where : x.device(), at);

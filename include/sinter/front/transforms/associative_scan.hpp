@@ -94,7 +94,7 @@ T associative_scan_of(F& f, const T& xs, bool backwards, location at) {
     };
     return vmap(one, in_axes<>, out_axes<>, at)(a, b);
   };
-  const std::int64_t n = length_of("associative_scan", xs, at);
+  const std::int64_t n = length_of("associative_scan", "xs", xs, at);
   return backwards ? flipped(scanned(combine, flipped(xs, at), n, at), at) : scanned(combine, xs, n, at);
 }
 

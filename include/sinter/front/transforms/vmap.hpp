@@ -292,7 +292,6 @@ class vmapped<F, in_axes_t<In...>, out_axes_t<Out...>> {
   }
 
   /// Out's entries are those of the parts of a result.
-  template <class R>
   static constexpr bool in_parts = sizeof...(Out) > 1;
 
   template <class R>
@@ -305,7 +304,7 @@ class vmapped<F, in_axes_t<In...>, out_axes_t<Out...>> {
       constexpr bool tensors = facts_of<R>.tensors > 0;
       static_assert(tensors, "sinter: [vmap] the function returns no tensor, but results of each lane are stacked");
       if constexpr (!tensors) return false;
-      else if constexpr (in_parts<R>) return check_parts<R>(std::make_index_sequence<sizeof...(Out)>{});
+      else if constexpr (in_parts) return check_parts<R>(std::make_index_sequence<sizeof...(Out)>{});
       else return check_result<R>(entry_at<0, Out...>());
     } else {
       return false;
@@ -350,7 +349,7 @@ class vmapped<F, in_axes_t<In...>, out_axes_t<Out...>> {
 
   template <class R>
   static auto results(lane_trace& trace, const R& y) {
-    if constexpr (!in_parts<R>) {
+    if constexpr (!in_parts) {
       return trace.result(y, entry_at<0, Out...>());
     } else {
       return [&]<std::size_t... I>(std::index_sequence<I...>) {

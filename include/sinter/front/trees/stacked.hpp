@@ -265,22 +265,22 @@ std::size_t index_of_field(M S::*field) {
   });
 }
 
-/// The common extent of the first axes.
+/// The common extent of the first axes of what a message calls `what`.
 template <class T>
-dim length_of(const char* op, const T& tree, location at) {
+dim length_of(const char* op, const char* what, const T& tree, location at) {
   const dim* length = nullptr;
   for_each_leaf(tree, [&]<class Leaf>(const Leaf& x) {
     if constexpr (tensor_like<Leaf>)
       if constexpr (Leaf::rank > 0) {
         if (length && x.shape()[0] != *length)
           fail(op,
-               "the first axes of the tree differ: " + length->text() + " and " + x.shape()[0].text() +
+               "the first axes of " + std::string(what) + " differ: " + length->text() + " and " + x.shape()[0].text() +
                    "; all are read together, one item of each",
                at);
         length = &x.shape()[0];
       }
   });
-  if (!length) fail(op, "the tree has no tensor, so there is no number of items", at);
+  if (!length) fail(op, std::string(what) + " has no tensor, so there is no number of items", at);
   return *length;
 }
 
@@ -346,14 +346,14 @@ class stacked {
 
   /// Item i, views of its tensors; negative i count from the end. user_error out of range.
   S operator[](detail::stack_index i) const {
-    const dim n = detail::length_of("stacked", *this, i.at);
+    const dim n = detail::length_of("stacked", "the stack", *this, i.at);
     if (i.value < -n || i.value >= n)
       fail("stacked", "the index " + i.value.text() + " is outside of a stack of " + n.text(), i.at);
     return detail::lane_at(*this, i.value < 0 ? i.value + n : i.value, i.at);
   }
 
   /// The number of items; user_error where first axes differ.
-  dim size(location at = location::current()) const { return detail::length_of("stacked", *this, at); }
+  dim size(location at = location::current()) const { return detail::length_of("stacked", "the stack", *this, at); }
 
   template <class R>
   requires(detail::is_rebound<R, S>()) operator R() const {
@@ -452,7 +452,7 @@ template <class T>
 auto unstack(const T& tree, location at = location::current()) {
   if constexpr (detail::check_stacked<T>()) {
     std::vector<detail::lane_t<T>> items;
-    const std::int64_t n = detail::length_of("unstack", tree, at);
+    const std::int64_t n = detail::length_of("unstack", "the tree", tree, at);
     items.reserve(static_cast<std::size_t>(n));
     for (std::int64_t i = 0; i < n; ++i) items.push_back(detail::lane_at(tree, i, at));
     return items;
