@@ -48,6 +48,8 @@
 #include "front/transforms/associative_scan.hpp"
 #include "front/transforms/transforms.hpp"
 #include "front/transforms/vmap.hpp"
+#include "front/trees/arithmetic.hpp"
+#include "front/trees/paths.hpp"
 #include "front/trees/stacked.hpp"
 
 #include "base/floats_end.hpp"

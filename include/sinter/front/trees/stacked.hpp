@@ -43,6 +43,10 @@ template <class Of, class T, std::size_t N>
 struct rebuilt<Of, std::array<T, N>> : std::type_identity<std::array<typename Of::template type<T>, N>> {};
 template <class Of, class T, class A>
 struct rebuilt<Of, std::vector<T, A>> : std::type_identity<std::vector<typename Of::template type<T>>> {};
+template <class Of, template <class...> class C, class K, class T, class Less, class A>
+requires is_map<C<K, T, Less, A>>
+struct rebuilt<Of, C<K, T, Less, A>> : std::type_identity<C<K, typename Of::template type<T>, Less>> {
+};
 template <class Of, template <class...> class C, class... T>
 struct rebuilt<Of, C<T...>> : std::type_identity<C<typename Of::template type<T>...>> {};
 
@@ -118,8 +122,7 @@ constexpr bool any_part() {
   constexpr branch b = branch_of<T>();
   if constexpr (b == branch::refused || facts_of<T>.tensors == 0) return false;
   else if constexpr (b == branch::tensor || b == branch::structure) return Holds::template of<T>();
-  else if constexpr (b == branch::array || b == branch::vector || b == branch::optional)
-    return any_part<Holds, typename T::value_type>();
+  else if constexpr (has_elements(b)) return any_part<Holds, element_in<T>>();
   else return any_part<Holds>(children_of<T>{});
 }
 
@@ -150,10 +153,12 @@ constexpr To tree_as(const From& from, Leaf&& leaf);
 
 /// A To of what child(i) gives.
 template <class To, class Child, std::size_t... I>
-constexpr To tree_of(Child&& child, std::index_sequence<I...>) {
+constexpr To made_tree(Child&& child, std::index_sequence<I...>) {
   if constexpr (is_stacked<To>) {
     return To{std::in_place, child(std::integral_constant<std::size_t, I>{})...};  // braces: in order
-  } else if constexpr (adapted_struct<To>) {
+  } else if constexpr (described_struct<To>) {
+    constexpr bool makeable = std::is_default_constructible_v<To>;
+    static_assert(makeable, "sinter: [stacked] items of a stack are made: the class needs a default constructor");
     To out{};
     const auto fields = with_children(out, child_references{});
     ((std::get<I>(fields) = child(std::integral_constant<std::size_t, I>{})), ...);
@@ -181,6 +186,10 @@ constexpr To tree_as(const From& from, Leaf&& leaf) {
     out.reserve(from.size());
     for (const auto& x : from) out.push_back(tree_as<typename To::value_type>(x, leaf));
     return out;
+  } else if constexpr (b == branch::map) {
+    To out;
+    for (const auto& [key, x] : from) out.emplace(key, tree_as<element_in<To>>(x, leaf));
+    return out;
   } else if constexpr (b == branch::optional) {
     return from ? To(tree_as<typename To::value_type>(*from, leaf)) : To();
   } else if constexpr (b == branch::variant) {
@@ -196,7 +205,7 @@ constexpr To tree_as(const From& from, Leaf&& leaf) {
     const auto parts = with_children(from, child_references{});
     return [&]<class... C, std::size_t... I>(type_list<C...>, std::index_sequence<I...> places) {
       using types = std::tuple<C...>;
-      return tree_of<To>(
+      return made_tree<To>(
           [&]<std::size_t K>(std::integral_constant<std::size_t, K>) {
             return tree_as<std::tuple_element_t<K, types>>(std::get<K>(parts), leaf);
           },
@@ -232,8 +241,7 @@ constexpr bool is_stack_as() {
              fits(From::static_shape, To::static_shape);
   } else if constexpr (facts_of<From>.tensors == 0) return std::is_same_v<From, To>;
   else if constexpr (!same_branch<From, To>()) return false;
-  else if constexpr (b == branch::array || b == branch::vector || b == branch::optional)
-    return is_stack_as<typename From::value_type, typename To::value_type>();
+  else if constexpr (has_elements(b)) return is_stack_as<element_in<From>, element_in<To>>();
   else return is_stack_as(children_of<From>{}, children_of<To>{});
 }
 
@@ -336,7 +344,7 @@ class stacked {
   explicit stacked(std::in_place_t, T&&... fields) : fields_{std::forward<T>(fields)...} {}
 
   /// The stack of a field: a tensor with one more axis, or for a struct another stack. user_error for one that S's
-  /// description (BOOST_HANA_ADAPT_STRUCT) leaves out.
+  /// description (sinter_fields, BOOST_HANA_ADAPT_STRUCT) leaves out.
   template <class B, class M>
   requires std::is_same_v<B, typename detail::struct_behind<S>::type>
   auto& operator[](M B::*field) { return find<M>(*this, field); }
@@ -377,7 +385,9 @@ class stacked {
       (look(std::get<I>(self.fields_), I), ...);
     }
     (std::make_index_sequence<std::tuple_size_v<fields_type>>{});
-    if (!found) fail("stacked", "the struct's description has no such field; name it in BOOST_HANA_ADAPT_STRUCT", {});
+    if (!found)
+      fail("stacked", "the struct's description has no such field; name it in sinter_fields or BOOST_HANA_ADAPT_STRUCT",
+           {});
     return *found;
   }
 
