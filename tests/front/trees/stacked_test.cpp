@@ -1,5 +1,6 @@
 // stacked, stack_tree, unstack: fields of stacks, items, conversions, as arguments and results of compiled functions, what is refused.
 #include <array>
+#include <map>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -44,6 +45,18 @@ class described {
   described(vec x, vec y) : x(std::move(x)), y(std::move(y)) {}
   vec x, y;
   int hidden = 0;
+};
+class hooked {
+ public:
+  hooked() = default;
+  explicit hooked(vec of) : x(std::move(of)) {}
+  static auto sinter_fields(auto& self) { return std::tie(self.x, self.by_name); }
+  vec x;
+  std::map<std::string, matrix> by_name;
+};
+template <class T>
+struct cells {
+  tensor<T, 1> x;
 };
 struct fixed {
   tensor<double, dims{2, 3}> w;
@@ -221,6 +234,9 @@ TEST_CASE("stacks are trees: compiled, differentiated, mapped, with the fields' 
   }
   const stacked<net> half = tree_map([](const auto& t) { return t * 0.5; }, s);
   check_equal(half[3].two.w, matrix(make_net(3).two.w * 0.5));
+  CHECK(tree_paths(s) == tree_paths(make_net(0)));
+  const stacked<cells<float>> cast = cast_tree<float>(stack_tree(std::vector<cells<double>>{{vec{1, 2}}, {vec{3, 4}}}));
+  CHECK(cast[1].x.to_vector() == std::vector<float>{3, 4});
   const auto stacks = [](const std::vector<linear>& all) { return stack_tree(all); };
   const std::vector<linear> two{make_linear(1), make_linear(2)};
   check_equal(compile(stacks)(two)[&linear::w], stacks(two)[&linear::w]);

@@ -218,7 +218,7 @@ field_address(P) -> field_address<P>;
 
 template <class T, std::size_t I>
 constexpr auto address_of_field() {
-  return with_fields(some_of<T>.value,
+  return with_fields(some_of<typename struct_behind<T>::type>.value,
                      [](auto&... field) { return field_address{std::get<I>(std::tuple(&field...))}; });
 }
 template <auto Value>

@@ -44,7 +44,7 @@ template <class T, std::size_t I>
 constexpr const char* name_text() {
   using named = typename struct_behind<T>::type;
   if constexpr (adapted_struct<named>) return field_names<named>()[I];
-  else if constexpr (has_field_address<named, I>) return field_text<named, I, address_of_field<named, I>()>();
+  else if constexpr (has_field_address<T, I>) return field_text<T, I, address_of_field<T, I>()>();
   else return nullptr;
 }
 
