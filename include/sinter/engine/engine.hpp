@@ -193,6 +193,34 @@ SINTER_API series<ir::node_id> gradient(ir::graph& g, ir::node_id y, std::span<c
 /// The same in a trace, timed for its report. (jit/pipeline.hpp)
 SINTER_API series<ir::node_id> gradient(tracer& t, ir::node_id y, std::span<const ir::node_id> wrt, location where);
 
+/// Pushes the tangents of `outputs` for `tangents` of `wrt` and returns their nodes, in order; zeros where none flows. All are
+/// floating; a tangent has the dtype and extents of its node. (autodiff/jvp.hpp, jit/pipeline.hpp)
+SINTER_API series<ir::node_id> jvp(tracer& t, std::span<const ir::node_id> outputs, std::span<const ir::node_id> wrt,
+                                   std::span<const ir::node_id> tangents);
+/// Pushes the cotangents of `wrt` for `cotangents` of `outputs`, in the same way.
+SINTER_API series<ir::node_id> vjp(tracer& t, std::span<const ir::node_id> outputs,
+                                   std::span<const ir::node_id> cotangents, std::span<const ir::node_id> wrt,
+                                   location where);
+
+/// A derivative as a graph of its own. Its inputs: values of the trace, of the nodes `from`; then what it is linear in.
+struct linear_part {
+  ir::graph graph;
+  series<ir::node_id> from;
+};
+/// The map from tangents of `wrt` to those of `outputs`, or where `transposed` from cotangents of `outputs` to those of `wrt`.
+/// What it needs of the trace is pushed there. (autodiff/linear.hpp)
+SINTER_API linear_part linear(tracer& t, std::span<const ir::node_id> outputs, std::span<const ir::node_id> wrt,
+                              bool transposed, location where);
+
+/// All derivatives of node y by node x: y's axes, then x's. All lanes of an identity go through the derivative together: tangents
+/// of x, or cotangents of y. (autodiff/jacobian.hpp)
+SINTER_API ir::node_id jacobian(tracer& t, ir::node_id y, ir::node_id x, bool forward, location where);
+
+/// The results of a function that has derivative rules of its own, or whose derivative computes it anew. `operands`: what
+/// the inputs of `body` stand for. (trace/nested.hpp)
+SINTER_API series<ir::node_id> push_call(tracer& t, tracer& body, std::shared_ptr<const ir::foreign> rules,
+                                         ir::recompute again, series<ir::node_id> operands, location where);
+
 /// A result: contiguous, in memory of its own.
 struct output {
   storage memory;

@@ -20,7 +20,10 @@ struct pass {
 inline ir::graph run_all(ir::graph g);
 inline ir::graph parts(const ir::graph& g) { return rewrite_parts(g, run_all); }
 
+inline ir::graph inlined(const ir::graph& g) { return ir::inlined(g); }
+
 inline constexpr pass passes[] = {
+    {"inlined", inlined, ir::has_calls},
     {"parts", parts, has_parts},
     {"fold", fold, has_folds},
     {"simplify", simplify, nullptr},

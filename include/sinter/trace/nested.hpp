@@ -95,6 +95,18 @@ SINTER_API series<ir::node_id> push_while(tracer& t, tracer& test, tracer& body,
   return ir::push_opaque(t.graph, ir::seal(std::move(step)), std::move(init), where);
 }
 
+SINTER_API series<ir::node_id> push_call(tracer& t, tracer& body, std::shared_ptr<const ir::foreign> rules,
+                                         ir::recompute again, series<ir::node_id> operands, location where) {
+  ir::opaque step;
+  step.kind = ir::opaque_kind::call;
+  step.function = std::move(rules);
+  step.again = again;
+  step.constants = body.imported.size();
+  operands.insert(operands.end(), body.imported.begin(), body.imported.end());
+  step.parts.push_back(body.graph);
+  return ir::push_opaque(t.graph, ir::seal(std::move(step)), std::move(operands), where);
+}
+
 SINTER_API series<ir::node_id> push_foreign(tracer& t, std::shared_ptr<const ir::foreign> function, bool has_effect,
                                             series<ir::node_id> operands, series<ir::result_type> results,
                                             location where) {
