@@ -249,6 +249,36 @@ TEST_CASE("vmap of custom ops and of host_call") {
       "its gradient", in_axes<0>,
       [&](const vec& x) { return grad([&](const vec& x) { return sum(doubled(vec(x * x)) * x); })(x); },
       matrix(numbers(1, 4, 3)));
+  // A rule for all lanes, of one operand that has them and one that is shared.
+  int calls = 0;
+  const auto weighed = [&](auto rule) {
+    return custom_op<"weighed">(
+        [&](elements<const double, 1> x, elements<const double, 1> w, elements<double, 1> y) {
+          ++calls;
+          for (std::int64_t i = 0; i < x.size(); ++i) y[i] = x[i] * w[i];
+        },
+        none, [](const auto& x, const auto&) { return result_of<double, 1>{x}; }, none, none, rule);
+  };
+  const auto op = weighed([](const matrix& x, const matrix& w) { return x * w; });
+  const matrix x = numbers(1, 4, 3);
+  const vec w = numbers(2, 3);
+  const auto by_op = [&](const vec& x, const vec& w) { return vec(op(x, w) + 1.0); };
+  check_lanes("a rule", in_axes<0, none>, by_op, x, w);
+  check_lanes("a rule for the other", in_axes<none, 0>, by_op, w, x);
+  check_lanes(
+      "a rule, twice", in_axes<0, none>,
+      [&](const matrix& m, const vec& w) { return vmap(by_op, in_axes<0, none>)(m, w); }, cube(numbers(3, 2, 4, 3)), w);
+  calls = 0;
+  vmap(by_op)(x, x);
+  CHECK(calls == 0);
+  const auto wrong = weighed([](const matrix& x, const matrix&) { return transpose(x); });
+  CHECK(contains(error_of([&] { vmap([&](const vec& x) { return wrong(x, w); })(x); }),
+                 "[weighed] its rule for lanes returns a result of shape (3, 4); all lanes are (4, 3)"));
+  const auto narrow = weighed([](const matrix& x, const matrix&) { return sum(x, axis<1>); });
+  CHECK(contains(error_of([&] { vmap([&](const vec& x) { return narrow(x, w); })(x); }), "another dtype or rank"));
+  const auto captures = weighed([&](const matrix& x, const matrix&) { return x * w; });
+  CHECK(
+      contains(error_of([&] { vmap([&](const vec& x) { return captures(x, w); })(x); }), "uses a tensor from outside"));
   const auto said = error_of([] {
     vmap([](const vec& x) {
       host_call([](const vec&) {}, x);
