@@ -1,6 +1,6 @@
 // test_fuzz: random graphs, each against the reference with a bound on every element.
 //
-//   test_fuzz --seeds 1..10000 [--graphs plain|control] [--backend cpu|cuda|reference] [--replay FILE] [--seconds S]
+//   test_fuzz --seeds 1..10000 [--graphs plain|control|lanes] [--backend cpu|cuda|reference] [--replay FILE] [--seconds S]
 //             [--threads N]
 //
 // A seed stands for a graph, layouts of its inputs, their values, and sizes of its symbols (draw.hpp). For each, the graph
@@ -9,6 +9,7 @@
 // there is, every twentieth time by what users get (batch.hpp); `cuda` builds each graph by itself; `reference` compiles
 // nothing. N threads do so at once. `--graphs control` draws branches and loops (control_graph.hpp): they are compared with
 // the graph in which they are unrolled, run as the host runs them with interpreted parts (steps.hpp), and built each by itself.
+// `--graphs lanes` makes graphs of both kinds graphs of many lanes (lanes.hpp): they are compared with a loop over the lanes too.
 // Exits with 1 after the last seed when any failed; prints what reruns just that one.
 #include <unistd.h>
 
@@ -23,7 +24,7 @@
 #include <thread>
 
 #include "../emulator/select.hpp"
-#include "draw.hpp"
+#include "lanes.hpp"
 #include "programs.hpp"
 #include "steps.hpp"
 #include "watch.hpp"
@@ -47,6 +48,8 @@ struct settings {
   std::uint64_t first = 1, last = 0;
   std::string backend = "cpu";
   bool control = false;  ///< graphs with branches and loops
+  bool lanes = false;    ///< graphs of many lanes, some with branches and loops
+  const char* graphs() const { return lanes ? " --graphs lanes" : control ? " --graphs control" : ""; }
   double seconds = 1e9;
   unsigned threads = std::max(1u, std::thread::hardware_concurrency());
 };
@@ -71,7 +74,7 @@ void report(const settings& how, const drawn& d, const std::string& what, totals
   std::printf("FAILED seed %llu (%s): %s\n%s", static_cast<unsigned long long>(d.seed), d.kind.c_str(), what.c_str(),
               sinter::ir::print(d.graph).c_str());
   std::printf("rerun: test_fuzz --seeds %llu..%llu --backend %s%s\n\n", static_cast<unsigned long long>(d.seed),
-              static_cast<unsigned long long>(d.seed), how.backend.c_str(), how.control ? " --graphs control" : "");
+              static_cast<unsigned long long>(d.seed), how.backend.c_str(), how.graphs());
   std::fflush(stdout);
 }
 
@@ -145,7 +148,10 @@ bool prepare(const settings& how, std::uint64_t seed, drawn& d, totals& all) {
   now_at(seed, "drawing");
   d.seed = seed;
   try {
-    d = how.control ? fuzz::draw_control(seed, how.backend == "reference") : fuzz::draw(seed, how.backend != "cuda");
+    fuzz::lanes_of lanes;
+    d = how.lanes     ? fuzz::draw_lanes(seed, how.backend == "reference", lanes)
+        : how.control ? fuzz::draw_control(seed, how.backend == "reference")
+                      : fuzz::draw(seed, how.backend != "cuda");
     now_at(seed, "rewriting");
     sinter::ir::check(d.graph, "trace");
     d.rewritten = sinter::engine::rewrite::run_all(d.graph);
@@ -155,6 +161,8 @@ bool prepare(const settings& how, std::uint64_t seed, drawn& d, totals& all) {
     tally rewrites, derivatives;
     for (const auto& sizes : d.sizes) {
       const inputs in(d.graph, d.layouts, bits, sizes);
+      const std::string apart = fuzz::run_lanes(d, lanes, in, sizes, rewrites);
+      if (!apart.empty()) return report(how, d, "lanes: " + apart + "\n" + sinter::ir::print(lanes.lane), all), false;
       const expected want(d.graph, in.values, sizes);
       const std::string why = fuzz::run_reference(d.rewritten, in, want.results, sizes, rewrites);
       if (!why.empty()) return report(how, d, located(d, "reference", why), all), false;
@@ -323,7 +331,7 @@ settings parse(int argc, char** argv) {
   settings s;
   const auto usage = [] {
     std::fputs(
-        "test_fuzz --seeds A..B [--graphs plain|control] [--backend cpu|cuda|reference] [--replay FILE]"
+        "test_fuzz --seeds A..B [--graphs plain|control|lanes] [--backend cpu|cuda|reference] [--replay FILE]"
         " [--seconds S] [--threads N]\n",
         stderr);
     std::exit(2);
@@ -336,8 +344,9 @@ settings parse(int argc, char** argv) {
       s.last = dots == std::string::npos ? s.first : std::strtoull(text.c_str() + dots + 2, nullptr, 10);
     } else if (name == "--backend" && (text == "cpu" || text == "cuda" || text == "reference")) {
       s.backend = text;
-    } else if (name == "--graphs" && (text == "plain" || text == "control")) {
-      s.control = text == "control";
+    } else if (name == "--graphs" && (text == "plain" || text == "control" || text == "lanes")) {
+      s.lanes = text == "lanes";
+      s.control = text != "plain";
     } else if (name == "--replay") {
       std::ifstream file(text);
       if (!file) usage();

@@ -138,9 +138,9 @@ SINTER_API std::shared_ptr<tracer> make_inner_tracer();
 SINTER_API series<ir::node_id> push_cond(tracer& t, ir::node_id predicate, tracer& yes, tracer& no, location where);
 
 /// The carried values and the stacks of a loop. `operands` are the carried values as they start, then what is read slice by slice;
-/// the body's inputs are the index, the carried values and the slices.
+/// the body's inputs are the index, the carried values and the slices. With `reverse` the last step comes first.
 SINTER_API series<ir::node_id> push_loop(tracer& t, tracer& body, std::size_t carried, series<ir::node_id> operands,
-                                         ir::dim length, location where);
+                                         ir::dim length, location where, bool reverse = false);
 
 /// The carried values at the end of a loop that runs while a part says so.
 SINTER_API series<ir::node_id> push_while(tracer& t, tracer& test, tracer& body, series<ir::node_id> init,

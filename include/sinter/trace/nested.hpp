@@ -65,10 +65,11 @@ SINTER_API series<ir::node_id> push_cond(tracer& t, ir::node_id predicate, trace
 }
 
 SINTER_API series<ir::node_id> push_loop(tracer& t, tracer& body, std::size_t carried, series<ir::node_id> operands,
-                                         ir::dim length, location where) {
+                                         ir::dim length, location where, bool reverse) {
   ir::opaque step;
   step.kind = ir::opaque_kind::loop;
   step.length = length;
+  step.reverse = reverse;
   step.carried = carried;
   step.sliced = operands.size() - carried;
   step.constants = body.imported.size();

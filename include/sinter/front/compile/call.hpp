@@ -138,8 +138,7 @@ constexpr bool holds_view() {
   constexpr branch b = branch_of<T>();
   if constexpr (b == branch::refused || b == branch::tensor) return false;
   else if constexpr (b == branch::scalar) return std::is_same_v<T, std::string_view>;
-  else if constexpr (b == branch::array || b == branch::vector || b == branch::optional)
-    return holds_view<typename T::value_type>();
+  else if constexpr (has_elements(b)) return holds_view<element_in<T>>();
   else return holds_view(children_of<T>{});
 }
 

@@ -90,7 +90,11 @@ std::uint64_t identity_of(const Args&... args) {
         for (const std::uint64_t w : words) append(w);
       }
     };
-    (for_each_leaf(args, leaf, append), ...);
+    const auto key = [&](const std::string& k) {
+      append(k.size());
+      text += k;
+    };
+    (for_each_leaf(args, leaf, append, key), ...);
     constexpr std::uint64_t of_values = std::uint64_t{1} << 63;  // apart from new identities
     return of_values | engine::value_number(value_class_of<std::string>, std::hash<std::string>()(text), &text);
   }

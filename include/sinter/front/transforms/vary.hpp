@@ -32,8 +32,7 @@ constexpr bool any_differentiable() {
   constexpr branch b = branch_of<T>();
   if constexpr (b == branch::refused) return true;
   else if constexpr (b == branch::tensor || b == branch::scalar) return differentiable<T>;
-  else if constexpr (b == branch::array || b == branch::vector || b == branch::optional)
-    return any_differentiable<typename T::value_type>();
+  else if constexpr (has_elements(b)) return any_differentiable<element_in<T>>();
   else return any_differentiable(children_of<T>{});
 }
 

@@ -1,23 +1,24 @@
-// front/trees/fields.hpp: the fields of a struct, found at compile time: counted, bound, named, and put together again.
+// front/trees/fields.hpp: the fields of a struct, found at compile time: counted and bound.
 #pragma once
 
-#include <array>
-#include <concepts>
-#include <cstddef>
-#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
 #include <boost/hana/accessors.hpp>
 #include <boost/hana/concept/struct.hpp>
-#include <boost/hana/core/to.hpp>
-#include <boost/hana/first.hpp>
 #include <boost/hana/second.hpp>
 #include <boost/hana/tuple.hpp>
 #include <boost/hana/unpack.hpp>
 
-namespace sinter::detail {
+namespace sinter {
+
+/// How a class with constructors is a tree: specialise it with `static constexpr auto fields(auto& self)`, which returns a
+/// std::tie of what is in the tree; or give the class a static function sinter_fields that does. Elsewhere the class is copied.
+template <class T>
+struct tree_of {};
+
+namespace detail {
 
 /// The most fields that a plain struct in a tree may have.
 inline constexpr int max_fields = 32;
@@ -26,9 +27,23 @@ inline constexpr int max_fields = 32;
 template <class T>
 concept adapted_struct = std::is_class_v<T> && boost::hana::Struct<T>::value;
 
+/// A class that says itself what its fields are.
+template <class T>
+concept hooked_struct = std::is_class_v<T> &&(
+    requires(T& x) { tree_of<T>::fields(x); } || requires(T & x) { T::sinter_fields(x); });
+
+template <class T>
+concept described_struct = adapted_struct<T> || hooked_struct<T>;
+
 /// A struct that aggregate initialisation and structured bindings can take apart.
 template <class T>
-concept plain_struct = std::is_class_v<T> && std::is_aggregate_v<T> && !adapted_struct<T>;
+concept plain_struct = std::is_class_v<T> && std::is_aggregate_v<T> && !described_struct<T>;
+
+/// The struct whose fields a type has.
+template <class T>
+struct struct_behind {
+  using type = T;
+};
 
 /// Converts to the base classes of T and to nothing else.
 template <class T>
@@ -130,6 +145,39 @@ constexpr decltype(auto) with_plain_fields(T& t, F&& f) {
 #undef SINTER_BRACES
 #undef SINTER_NAME
 
+template <class T>
+inline constexpr bool are_references = false;
+template <class... T>
+inline constexpr bool are_references<std::tuple<T&...>> = true;
+
+/// What the hook of a class returns; it is asked without const, so that it need not be a template.
+template <class U>
+constexpr auto hook_fields(U& t) {
+  if constexpr (requires { tree_of<U>::fields(t); }) return tree_of<U>::fields(t);
+  else return U::sinter_fields(t);
+}
+
+/// Whether a hook can be used; a compile-time error says why not.
+template <class T>
+constexpr bool is_hooked_tree() {
+  constexpr bool references = are_references<decltype(hook_fields(std::declval<T&>()))>;
+  static_assert(references,
+                "[tree] a class's sinter_fields, or fields of its sinter::tree_of, returns std::tie(self.a, self.b)");
+  constexpr bool copied = std::is_copy_constructible_v<T> && std::is_copy_assignable_v<T>;
+  static_assert(copied, "[tree] a class with sinter_fields or a sinter::tree_of can be copied");
+  return references && copied;
+}
+
+template <class T, class F>
+constexpr decltype(auto) with_hook_fields(T& t, F&& f) {
+  return std::apply(
+      [&](auto&... field) -> decltype(auto) {
+        if constexpr (std::is_const_v<T>) return f(std::as_const(field)...);
+        else return f(field...);
+      },
+      hook_fields(const_cast<std::remove_const_t<T>&>(t)));
+}
+
 /// Calls f with a reference to each field of a struct, in order of declaration.
 template <class T, class F>
 constexpr decltype(auto) with_fields(T& t, F&& f) {
@@ -137,12 +185,13 @@ constexpr decltype(auto) with_fields(T& t, F&& f) {
     constexpr auto all = boost::hana::accessors<std::remove_const_t<T>>();
     return boost::hana::unpack(
         all, [&](const auto&... field) -> decltype(auto) { return f(boost::hana::second(field)(t)...); });
+  } else if constexpr (hooked_struct<std::remove_const_t<T>>) {
+    return with_hook_fields(t, std::forward<F>(f));
   } else {
     return with_plain_fields(t, std::forward<F>(f));
   }
 }
 
-#if defined(__GNUC__) && !defined(__clang__)
 /// Memory of a T that nobody makes.
 template <class T>
 union unmade {
@@ -151,45 +200,48 @@ union unmade {
   constexpr unmade() : none() {}
   constexpr ~unmade() {}
 };
+#if defined(__clang__)
+template <class T>
+inline const unmade<T> some_of{};  // of a std::map it would be no literal; it is not emitted
+#else
 template <class T>
 inline constexpr unmade<T> some_of{};
-
-/// The type's text ends with "…::name)]", in a function that is given the field's address.
-template <auto* Field>
-constexpr auto field_text() {
-  constexpr std::string_view all = __PRETTY_FUNCTION__;
-  constexpr std::size_t begin = all.rfind("::") + 2, size = all.rfind(')') - begin;
-  std::array<char, size + 1> out{};
-  for (std::size_t i = 0; i < size; ++i) out[i] = all[begin + i];
-  return out;
-}
-template <class T, std::size_t I>
-inline constexpr auto plain_field_text = field_text<with_plain_fields(some_of<T>.value, [](auto&... field) {
-  return std::get<I>(std::tuple(&field...));
-})>();
-
-/// The name of field I of a plain struct, where the compiler tells it; or null.
-template <class T, std::size_t I>
-constexpr const char* plain_field_name() {
-  return plain_field_text<T, I>.data();
-}
-#else
-template <class T, std::size_t I>
-constexpr const char* plain_field_name() {
-  return nullptr;
-}
 #endif
 
-/// The names of an adapted struct's fields; nothing for other types.
+/// A class, since clang++ 14 takes the address of a field as a template's argument only within one.
+template <class P>
+struct field_address {
+  P of;
+};
+template <class P>
+field_address(P) -> field_address<P>;
+
+template <class T, std::size_t I>
+constexpr auto address_of_field() {
+  return with_fields(some_of<typename struct_behind<T>::type>.value,
+                     [](auto&... field) { return field_address{std::get<I>(std::tuple(&field...))}; });
+}
+template <auto Value>
+struct constant_tag {};
+/// Whether a field has an address that the compiler knows: a bit-field has none, a hook that is not constexpr hides it.
+template <class T, std::size_t I>
+inline constexpr bool has_field_address = requires {
+  typename constant_tag<address_of_field<T, I>()>;
+};
+
 template <class T>
-constexpr auto field_names() {
-  if constexpr (adapted_struct<T>) {
-    return boost::hana::unpack(boost::hana::accessors<T>(), [](const auto&... field) {
-      return std::array<const char*, sizeof...(field)>{boost::hana::to<const char*>(boost::hana::first(field))...};
-    });
-  } else {
-    return std::array<const char*, 0>{};
-  }
+inline constexpr bool is_whole = std::is_integral_v<T> || std::is_enum_v<T>;
+
+/// Whether a plain struct's fields, of types Field, have addresses. Only whole numbers can lack one.
+template <class T, class... Field, std::size_t... I>
+constexpr bool are_addressed(std::index_sequence<I...>) {
+  const auto addressed = []<class F, std::size_t At>(std::type_identity<F>, std::integral_constant<std::size_t, At>) {
+    if constexpr (is_whole<F>) return has_field_address<T, At>;
+    else return true;
+  };
+  return (... && addressed(std::type_identity<Field>{}, std::integral_constant<std::size_t, I>{}));
 }
 
-}  // namespace sinter::detail
+}  // namespace detail
+
+}  // namespace sinter

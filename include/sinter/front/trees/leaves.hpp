@@ -16,6 +16,7 @@
 #include "../../engine/engine.hpp"
 #include "../tensor/number.hpp"
 #include "items.hpp"
+#include "names.hpp"
 #include "tree.hpp"
 
 namespace sinter::detail {
@@ -144,6 +145,7 @@ struct leaf_writer {
     }
   }
   void length(std::uint64_t n) { *value++ = n; }
+  void key(const std::string& k) { value = put_words(k, value); }
 };
 
 /// The leaves of a call's arguments, as guards and kernels see them. Points into the arguments.
@@ -179,7 +181,9 @@ class flat_arguments {
         if constexpr (tensor_like<Leaf>) n += Tensors;
         else if constexpr (!Tensors) n += words_of(x);
       };
-      (for_each_leaf(args, leaf, [&](std::uint64_t) { n += !Tensors; }), ...);
+      const auto length = [&](std::uint64_t) { n += !Tensors; };
+      const auto key = [&](const std::string& k) { n += Tensors ? 0 : words_of(k); };
+      (for_each_leaf(args, leaf, length, key), ...);
       return n;
     }
   }
@@ -192,12 +196,11 @@ class flat_arguments {
 template <class T, std::size_t Index>
 std::string step_text() {
   const char* name = nullptr;
-  if constexpr (adapted_struct<T>) name = field_names<T>()[Index];
-  else if constexpr (branch_of<T>() == branch::structure) name = plain_field_name<T, Index>();
-  return name ? "." + std::string(name) : "[" + std::to_string(Index) + "]";
+  if constexpr (branch_of<T>() == branch::structure) name = name_text<T, Index>();
+  return name ? "." + field_of(name) : "[" + std::to_string(Index) + "]";
 }
 
-/// on_leaf(leaf, path) and on_length(n, path) in the order of visit_leaves, with the way to each, until one is true.
+/// on_leaf(leaf or key, path) and on_length(n, path) in the order of visit_leaves, with the way to each, until one is true.
 template <class T, class Leaf, class Length>
 SINTER_COLD bool find_leaf(const T& t, const std::string& path, const Leaf& on_leaf, const Length& on_length) {
   constexpr branch b = branch_of<T>();
@@ -207,6 +210,14 @@ SINTER_COLD bool find_leaf(const T& t, const std::string& path, const Leaf& on_l
     for (std::size_t i = 0; i < t.size(); ++i) {
       const typename T::value_type& x = t[i];
       if (find_leaf(x, path + "[" + std::to_string(i) + "]", on_leaf, on_length)) return true;
+    }
+    return false;
+  } else if constexpr (b == branch::map) {
+    if (on_length(t.size(), path)) return true;
+    std::size_t i = 0;
+    for (const auto& [key, x] : t) {
+      if (on_leaf(key, path + "'s key " + std::to_string(i++))) return true;
+      if (find_leaf(x, path + "[\"" + key + "\"]", on_leaf, on_length)) return true;
     }
     return false;
   } else if constexpr (b == branch::optional) {

@@ -1,7 +1,8 @@
-// front/trees/tree.hpp: trees: tensors and numbers in tuples, vectors, optionals, variants and plain structs; the walk over leaves.
+// front/trees/tree.hpp: trees: tensors and numbers in tuples, vectors, maps, optionals, variants and structs; the walk over leaves.
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -22,7 +23,25 @@ namespace sinter {
 template <class T>
 inline constexpr bool is_value = false;
 
+template <class S>
+class stacked;
+
 namespace detail {
+
+/// A stack of structs: a tree of the struct's fields. (stacked.hpp)
+template <class T>
+inline constexpr bool is_stacked = false;
+template <class S>
+inline constexpr bool is_stacked<stacked<S>> = true;
+
+struct stack_access {
+  template <class T>
+  static constexpr auto& fields(T& t) {
+    return t.fields_;
+  }
+};
+template <class S>
+struct struct_behind<stacked<S>> : struct_behind<S> {};
 
 template <class T>
 concept text_leaf = std::is_same_v<T, std::string> || std::is_same_v<T, std::string_view>;
@@ -48,6 +67,12 @@ template <class T>
 inline constexpr bool is_array = false;
 template <class T, std::size_t N>
 inline constexpr bool is_array<std::array<T, N>> = true;
+/// std::map, whose header is left to those who use it.
+template <class T>
+concept is_map = requires(T& x, const typename T::key_type& key, typename T::key_compare less) {
+  { x.at(key) } -> std::same_as<typename T::mapped_type&>;
+  x.key_comp();
+};
 template <class T>
 inline constexpr bool is_pair = false;
 template <class A, class B>
@@ -64,8 +89,8 @@ template <class T>
 inline constexpr bool is_hashable = false;
 template <class T>
 requires(std::is_class_v<T> && !std::is_aggregate_v<T> && !tensor_like<T> && !is_vector<T> && !is_optional<T> &&
-         !is_variant<T> && !is_tuple<T> &&
-         !adapted_struct<T>) inline constexpr bool is_hashable<T> = requires(const T& x) {
+         !is_variant<T> && !is_tuple<T> && !is_map<T> &&
+         !described_struct<T>) inline constexpr bool is_hashable<T> = requires(const T& x) {
   std::size_t{std::hash<T>()(x)};
   bool(x == x);
   T(x);
@@ -95,7 +120,7 @@ struct child_types {
 
 template <class T>
 struct child_list {
-  using type = decltype(with_children(std::declval<T&>(), child_types{}));
+  using type = decltype(with_children(std::declval<const T&>(), child_types{}));
 };
 template <template <class...> class V, class... T>
 requires is_variant<V<T...>>
@@ -105,42 +130,90 @@ struct child_list<V<T...>> {
 template <class T>
 using children_of = typename child_list<T>::type;
 
-/// Whether a type can be in a tree. Each reason against it is one compile-time error; what follows is cut short.
+/// What an array, a vector, an optional or a map holds.
 template <class T>
-constexpr bool is_tree();
+struct element_type {
+  using type = typename T::value_type;
+};
+template <is_map T>
+struct element_type<T> {
+  using type = typename T::mapped_type;
+};
+template <class T>
+using element_in = typename element_type<T>::type;
 
-template <class... T>
-constexpr bool are_trees(type_list<T...>) {
-  return (... && is_tree<T>());
+template <class T, class... Field>
+constexpr bool have_addresses(type_list<Field...>) {
+  return are_addressed<T, Field...>(std::index_sequence_for<Field...>{});
 }
 
-template <class T>
+/// Whether a type can be in a tree, one that is in vectors or maps of each of `Up`. Each reason against it is one
+/// compile-time error; what follows is cut short.
+template <class T, class... Up>
+constexpr bool is_tree();
+
+template <class... Up, class... T>
+constexpr bool are_trees(type_list<T...>) {
+  return (... && is_tree<T, Up...>());
+}
+
+/// What is in a vector or a map; by nothing else can a type hold itself.
+template <class T, class... Up>
+constexpr bool is_element() {
+  constexpr bool recursive = (... || std::is_same_v<T, Up>);
+  static_assert(
+      !recursive,
+      "[tree] a struct in a tree does not hold itself, in a vector or a map: a tree's type tells how deep it is");
+  if constexpr (recursive) return false;
+  else return is_tree<T, T, Up...>();
+}
+
+template <class T, class... Up>
+constexpr bool is_plain_tree_of() {
+  if constexpr (!is_plain_tree<T>()) return false;
+  else {
+    constexpr bool addresses = have_addresses<T>(children_of<T>{});
+    static_assert(addresses, "[tree] a struct in a tree has no bit-fields; make them whole fields");
+    if constexpr (addresses) return are_trees<Up...>(children_of<T>{});
+    else return false;
+  }
+}
+
+template <class T, class... Up>
 constexpr bool is_tree() {
   if constexpr (bytes_leaf<T>) {
     constexpr bool bytes = std::is_trivially_copyable_v<T> && std::has_unique_object_representations_v<T>;
     static_assert(bytes, "[tree] sinter::is_value is for classes whose equal values have equal bytes");
     return bytes;
   } else if constexpr (tensor_like<T> || scalar_leaf<T> || std::is_empty_v<T>) return true;
-  else if constexpr (is_array<T> || is_vector<T> || is_optional<T>) return is_tree<typename T::value_type>();
-  else if constexpr (is_tuple<T> || is_variant<T> || adapted_struct<T>) return are_trees(children_of<T>{});
-  else if constexpr (plain_struct<T>) {
-    if constexpr (is_plain_tree<T>()) return are_trees(children_of<T>{});
+  else if constexpr (is_array<T> || is_optional<T>) return is_tree<typename T::value_type, Up...>();
+  else if constexpr (is_vector<T>) return is_element<typename T::value_type, Up...>();
+  else if constexpr (is_map<T>) {
+    constexpr bool text = std::is_same_v<typename T::key_type, std::string>;
+    static_assert(text, "[tree] the keys of a std::map in a tree are std::string");
+    if constexpr (text) return is_element<typename T::mapped_type, Up...>();
     else return false;
-  } else {
+  } else if constexpr (is_tuple<T> || is_variant<T> || is_stacked<T> || adapted_struct<T>)
+    return are_trees<Up...>(children_of<T>{});
+  else if constexpr (hooked_struct<T>) {
+    if constexpr (is_hooked_tree<T>()) return are_trees<Up...>(children_of<T>{});
+    else return false;
+  } else if constexpr (plain_struct<T>) return is_plain_tree_of<T, Up...>();
+  else {
     constexpr bool array = std::is_array_v<T>, pointer = std::is_pointer_v<T>;
     static_assert(!array, "[tree] a tree cannot hold a C array; use std::array");
     static_assert(!pointer, "[tree] a tree cannot hold a pointer");
-    static_assert(
-        array || pointer,
-        "[tree] a tree holds tensors, numbers, enums, text, std::tuple, pair, array, vector, optional, variant and "
-        "structs without constructors; describe any other class with BOOST_HANA_ADAPT_STRUCT, or give it std::hash and "
-        "==");
+    static_assert(array || pointer,
+                  "[tree] a tree holds tensors, numbers, enums, text, std::tuple, pair, array, vector, map, optional, "
+                  "variant and "
+                  "structs without constructors; give any other class a static sinter_fields(auto& self) that returns "
+                  "std::tie(self.a, self.b), or a sinter::tree_of, or std::hash and ==");
     return false;
   }
 }
 
 /// What a type is in a tree.
-enum class branch { tensor, scalar, array, vector, optional, variant, tuple, structure, refused };
+enum class branch { tensor, scalar, array, vector, map, optional, variant, tuple, structure, refused };
 
 template <class T>
 constexpr branch branch_of() {
@@ -149,10 +222,16 @@ constexpr branch branch_of() {
   else if constexpr (!is_tree<T>()) return branch::refused;
   else if constexpr (is_array<T>) return branch::array;
   else if constexpr (is_vector<T>) return branch::vector;
+  else if constexpr (is_map<T>) return branch::map;
   else if constexpr (is_optional<T>) return branch::optional;
   else if constexpr (is_variant<T>) return branch::variant;
   else if constexpr (is_tuple<T>) return branch::tuple;
   else return branch::structure;
+}
+
+/// Those whose content has one type.
+constexpr bool has_elements(branch b) {
+  return b == branch::array || b == branch::vector || b == branch::map || b == branch::optional;
 }
 
 template <class T>
@@ -163,6 +242,7 @@ template <class T, class F>
 constexpr decltype(auto) with_children(T& t, F&& f) {
   using U = std::remove_const_t<T>;
   if constexpr (std::is_empty_v<U>) return f();
+  else if constexpr (is_stacked<U>) return std::apply(f, stack_access::fields(t));
   else if constexpr (!is_tuple<U>) return with_fields(t, f);
   else if constexpr (is_pair<U>) return f(t.first, t.second);
   else if constexpr (requires { std::tuple_size<U>::value; }) return std::apply(f, t);
@@ -180,7 +260,7 @@ struct child_references {
 struct tree_facts {
   int tensors = 0;  ///< tensors and expressions
   int statics = 0;  ///< words of scalars
-  /// No vector, optional, variant or text: the two counts are exact; else they only tell none from some.
+  /// No vector, map, optional, variant or text: the two counts are exact; else they only tell none from some.
   bool fixed = true;
   bool lazy = false;  ///< holds expressions
 };
@@ -213,8 +293,8 @@ constexpr tree_facts facts() {
     constexpr tree_facts f = facts<typename T::value_type>();
     constexpr int n = static_cast<int>(std::tuple_size_v<T>);
     return {f.tensors * n, f.statics * n, f.fixed, f.lazy};
-  } else if constexpr (b == branch::vector || b == branch::optional) {
-    constexpr tree_facts f = facts<typename T::value_type>();
+  } else if constexpr (has_elements(b)) {
+    constexpr tree_facts f = facts<element_in<T>>();
     return {f.tensors, f.statics, false, f.lazy};
   } else {
     tree_facts f = facts(children_of<T>{});
@@ -239,9 +319,13 @@ constexpr auto places_of(type_list<T...>) {
 struct ignore_lengths {
   constexpr void operator()(std::uint64_t) const {}
 };
+struct ignore_keys {
+  constexpr void operator()(const std::string&) const {}
+};
 
-/// Calls v.leaf(x) for every tensor, expression and scalar in order, and v.length(n) for every vector (its size),
-/// optional (0 or 1) and variant (its alternative's place) before its content; returns v. It goes by value, so that what it holds stays in registers.
+/// Calls v.leaf(x) for every tensor, expression and scalar in order, and v.length(n) for every vector and map (its size),
+/// optional (0 or 1) and variant (its alternative's place) before its content, v.key(k) before what a map has there;
+/// returns v. It goes by value, so that what it holds stays in registers.
 template <class T, class Visitor>
 constexpr Visitor visit_leaves(T& t, Visitor v) {
   constexpr branch b = branch_of<std::remove_const_t<T>>();
@@ -252,6 +336,12 @@ constexpr Visitor visit_leaves(T& t, Visitor v) {
     for (auto&& x : t) {
       if constexpr (std::is_lvalue_reference_v<decltype(x)>) v = visit_leaves(x, v);
       else v.leaf(static_cast<bool>(x));  // std::vector<bool>
+    }
+  } else if constexpr (b == branch::map) {
+    v.length(static_cast<std::uint64_t>(t.size()));
+    for (auto& [key, x] : t) {
+      v.key(key);
+      v = visit_leaves(x, v);
     }
   } else if constexpr (b == branch::optional) {
     v.length(t.has_value());
@@ -266,22 +356,26 @@ constexpr Visitor visit_leaves(T& t, Visitor v) {
   return v;
 }
 
-template <class Leaf, class Length>
+template <class Leaf, class Length, class Key>
 struct leaf_calls {
   Leaf* on_leaf;
   Length* on_length;
+  Key* on_key;
 
   template <class T>
   constexpr void leaf(T&& x) const {
     (*on_leaf)(std::forward<T>(x));
   }
   constexpr void length(std::uint64_t n) const { (*on_length)(n); }
+  constexpr void key(const std::string& k) const { (*on_key)(k); }
 };
 
-/// The same with functions: leaf(x) and length(n).
-template <class T, class Leaf, class Length = ignore_lengths>
-constexpr void for_each_leaf(T& t, Leaf&& leaf, Length&& length = {}) {
-  visit_leaves(t, leaf_calls<std::remove_reference_t<Leaf>, std::remove_reference_t<Length>>{&leaf, &length});
+/// The same with functions: leaf(x), length(n) and key(k).
+template <class T, class Leaf, class Length = ignore_lengths, class Key = ignore_keys>
+constexpr void for_each_leaf(T& t, Leaf&& leaf, Length&& length = {}, Key&& key = {}) {
+  visit_leaves(t,
+               leaf_calls<std::remove_reference_t<Leaf>, std::remove_reference_t<Length>, std::remove_reference_t<Key>>{
+                   &leaf, &length, &key});
 }
 
 }  // namespace detail

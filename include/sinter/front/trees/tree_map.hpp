@@ -10,10 +10,18 @@
 #include <vector>
 
 #include "../../base/callback.hpp"
+#include "names.hpp"
+#include "rebind.hpp"
 #include "takes.hpp"
 #include "tree.hpp"
 
 namespace sinter {
+
+struct all_leaves_t {};
+
+/// Numbers, enums, flags and text are leaves beside tensors, too: `tree_map(f, all_leaves, state)`.
+inline constexpr all_leaves_t all_leaves{};
+
 namespace detail {
 
 /// A leaf that can be stored: expressions become tensors.
@@ -28,12 +36,20 @@ constexpr auto settle(R&& result, location at) {
 struct tree_place {
   const tree_place* up = nullptr;
   std::size_t index = 0;
-  const char* name = nullptr;
+  const char* name = nullptr;  ///< a field's name_text
+  const std::string* key = nullptr;
 };
+
+/// "blocks.0.qkv.w": the names of fields and keys, and places, from the root; "" there. (tree_rules.hpp)
+SINTER_API std::string path_of(const tree_place& at);
 
 /// Two trees differ at a place: their lengths, values or alternatives do. (tree_rules.hpp)
 [[noreturn]] SINTER_API void fail_structure(const char* op, const tree_place& at, const char* what, std::size_t first,
                                             std::size_t other, location where);
+
+/// The same of a map's keys.
+[[noreturn]] SINTER_API void fail_keys(const char* op, const tree_place& at, const std::string& first,
+                                       const std::string& other, location where);
 
 /// The tensors of a tree, each with the address that stands for its type.
 class flat_tree {
@@ -43,6 +59,8 @@ class flat_tree {
   SINTER_API void add(const void* leaf, const void* kind);
   /// The length of a vector, or what stands for one. user_error where it is not that of the tree that this one is to be like.
   SINTER_API void length(const tree_place& at, const char* what, std::size_t n);
+  /// A map's key, in the same way.
+  SINTER_API void key(const tree_place& at, const std::string& k);
 
   std::size_t size() const { return leaves_.size(); }
   const void* leaf(std::size_t i) const { return leaves_[i]; }
@@ -55,6 +73,7 @@ class flat_tree {
   const flat_tree* like_;
   std::vector<const void*> leaves_, kinds_;
   std::vector<std::size_t> lengths_;
+  std::vector<const std::string*> keys_;
 };
 
 template <class Leaf>
@@ -62,8 +81,7 @@ inline constexpr char leaf_kind_of = 0;
 
 template <class T, std::size_t I>
 constexpr const char* child_name() {
-  constexpr auto names = field_names<T>();
-  if constexpr (I < names.size()) return names[I];
+  if constexpr (branch_of<T>() == branch::structure) return name_text<T, I>();
   else return nullptr;
 }
 
@@ -78,15 +96,18 @@ constexpr bool same_branch() {
   constexpr branch b = branch_of<T>(), c = branch_of<U>();
   if constexpr (b == branch::refused || c == branch::refused) return true;
   else if constexpr (is_leaf<T> || is_leaf<U>) return is_leaf<T> == is_leaf<U>;
-  else if constexpr (b == branch::vector || b == branch::optional || b == branch::variant) return b == c;
+  else if constexpr (b == branch::vector || b == branch::map || b == branch::optional || b == branch::variant)
+    return b == c;
   else if constexpr (b == branch::array && c == branch::array) return std::tuple_size_v<T> == std::tuple_size_v<U>;
   else if constexpr (b == branch::array || c == branch::array) return false;
-  else if constexpr (c == branch::vector || c == branch::optional || c == branch::variant) return false;
+  else if constexpr (c == branch::vector || c == branch::map || c == branch::optional || c == branch::variant)
+    return false;
   else return count_types(children_of<T>{}) == count_types(children_of<U>{});
 }
 
-/// Rebuilds trees from the results of `f`. Scalars: whether f sees them; else they are copied from the first tree.
-template <class F, bool Scalars>
+/// Rebuilds trees from the results of `f`. Scalars: whether f sees them; else they are copied from the first tree. Places:
+/// whether f is told where the leaves are.
+template <class F, bool Scalars, bool Places = false>
 struct tree_mapper {
   F& f;
   const char* op;
@@ -98,10 +119,12 @@ struct tree_mapper {
     constexpr bool alike = (... && same_branch<T, Ts>());
     static_assert(alike, "[tree] the trees differ: containers, array lengths and numbers of fields must be equal");
     if constexpr (!alike || b == branch::refused) return t;
-    else if constexpr (b == branch::tensor || (b == branch::scalar && Scalars)) return settle(f(t, ts...), where);
+    else if constexpr (b == branch::tensor || (b == branch::scalar && Scalars))
+      return settle(result(at, t, ts...), where);
     else if constexpr (b == branch::scalar) return t;
     else if constexpr (b == branch::array) return map_array(at, t, ts...);
     else if constexpr (b == branch::vector) return map_vector(at, t, ts...);
+    else if constexpr (b == branch::map) return map_map(at, t, ts...);
     else if constexpr (b == branch::optional) return map_optional(at, t, ts...);
     else if constexpr (b == branch::variant) return map_variant(at, places_of(children_of<T>{}), t, ts...);
     else if constexpr (std::is_empty_v<T>) return t;
@@ -111,6 +134,12 @@ struct tree_mapper {
   }
 
  private:
+  template <class... Ts>
+  constexpr decltype(auto) result(const tree_place& at, const Ts&... ts) const {
+    if constexpr (Places) return f(at, ts...);
+    else return f(ts...);
+  }
+
   template <class T, std::size_t N, class... Ts>
   constexpr auto map_array(const tree_place& at, const std::array<T, N>& t, const Ts&... ts) const {
     std::array<decltype((*this)(at, t[0], ts[0]...)), N> out{};
@@ -127,11 +156,26 @@ struct tree_mapper {
     return out;
   }
 
+  template <template <class...> class M, class T, class Less, class... More, class... Ts>
+  auto map_map(const tree_place& at, const M<std::string, T, Less, More...>& t, const Ts&... ts) const {
+    (same(at, "std::map of size ", t.size(), ts.size()), ...);
+    M<std::string, decltype((*this)(at, t.begin()->second, ts.begin()->second...)), Less> out(t.key_comp());
+    std::size_t i = 0;
+    [&](auto... others) {
+      for (const auto& [key, x] : t) {
+        (same_key(at, key, others->first), ...);
+        out.emplace_hint(out.end(), key, (*this)(tree_place{&at, i++, nullptr, &key}, x, others->second...));
+        (++others, ...);
+      }
+    }(ts.begin()...);
+    return out;
+  }
+
   template <class T, class... Ts>
   constexpr auto map_optional(const tree_place& at, const T& t, const Ts&... ts) const {
     (same(at, "std::optional with values: ", t.has_value(), ts.has_value()), ...);
-    using result = std::optional<decltype((*this)(at, *t, *ts...))>;
-    return t ? result((*this)(tree_place{&at, 0}, *t, *ts...)) : result();
+    using mapped = std::optional<decltype((*this)(at, *t, *ts...))>;
+    return t ? mapped((*this)(at, *t, *ts...)) : mapped();
   }
 
   template <std::size_t I, class... Ts>
@@ -151,6 +195,9 @@ struct tree_mapper {
 
   void same(const tree_place& at, const char* what, std::size_t first, std::size_t other) const {
     if (first != other) fail_structure(op, at, what, first, other, where);
+  }
+  void same_key(const tree_place& at, const std::string& first, const std::string& other) const {
+    if (first != other) fail_keys(op, at, first, other, where);
   }
 
   template <class T, class... Refs>
@@ -178,26 +225,45 @@ struct tree_mapper {
   }
 
   template <class T, class... Field, class Child, std::size_t... I>
-  constexpr T rebuild(const T& t, const std::tuple<Field&...>&, const Child& child, std::index_sequence<I...>) const {
-    if constexpr (plain_struct<T>) {
-      return T{hold<std::remove_const_t<Field>>(child(std::integral_constant<std::size_t, I>{}))...};
+  constexpr auto rebuild(const T& t, const std::tuple<Field&...>&, const Child& child,
+                         std::index_sequence<I...>) const {
+    using results = type_list<decltype(child(std::integral_constant<std::size_t, I>{}))...>;
+    using made = typename decltype(struct_of_results<T, type_list<std::remove_const_t<Field>...>, results>())::type;
+    if constexpr (!std::is_same_v<made, T>) {
+      return filled<made>(children_of<made>{}, child, std::index_sequence<I...>{});
+    } else if constexpr (plain_struct<T>) {
+      return T{hold<T, I, std::remove_const_t<Field>>(child(std::integral_constant<std::size_t, I>{}))...};
     } else {
       T out = t;
       const auto fields = with_children(out, child_references{});
-      ((std::get<I>(fields) = hold<std::remove_const_t<Field>>(child(std::integral_constant<std::size_t, I>{}))), ...);
+      ((std::get<I>(fields) = hold<T, I, std::remove_const_t<Field>>(child(std::integral_constant<std::size_t, I>{}))),
+       ...);
       return out;
     }
   }
 
+  template <class T, class... Field, class Child, std::size_t... I>
+  constexpr T filled(type_list<Field...>, const Child& child, std::index_sequence<I...>) const {
+    if constexpr (is_stacked<T>)
+      return T{std::in_place, again<Field>(child(std::integral_constant<std::size_t, I>{}))...};
+    else return T{again<Field>(child(std::integral_constant<std::size_t, I>{}))...};
+  }
   template <class Field, class Result>
+  constexpr Field again(Result&& result) const {
+    if constexpr (scalar_like<Field> && !std::is_same_v<Field, std::remove_cvref_t<Result>>)
+      return static_cast<Field>(result);
+    else return detail::convert<Field>(where, std::forward<Result>(result));
+  }
+
+  template <class T, std::size_t I, class Field, class Result>
   constexpr Field hold(Result&& result) const {
     using R = std::remove_cvref_t<Result>;
-    constexpr bool truncates = std::is_floating_point_v<R> && std::is_integral_v<Field>;
-    constexpr bool fits = std::is_convertible_v<R, Field> && !truncates;
-    static_assert(fits, "[tree] the function's result does not fit the struct's field; return the field's type");
     if constexpr (std::is_same_v<R, Field>) return std::forward<Result>(result);
-    else if constexpr (fits) return detail::convert<Field>(where, std::forward<Result>(result));
-    else return Field{};
+    else if constexpr (holds<Field, R>()) return detail::convert<Field>(where, std::forward<Result>(result));
+    else {
+      refuse_field<T, I, R>();
+      return Field{};
+    }
   }
 };
 
@@ -211,9 +277,16 @@ void flatten(const T& t, const tree_place& at, flat_tree& to) {
     if constexpr (b == branch::vector) to.length(at, "std::vector of length ", t.size());
     if constexpr (facts_of<typename T::value_type>.tensors > 0)
       for (std::size_t i = 0; i < t.size(); ++i) flatten(t[i], tree_place{&at, i}, to);
+  } else if constexpr (b == branch::map) {
+    to.length(at, "std::map of size ", t.size());
+    std::size_t i = 0;
+    for (const auto& [key, x] : t) {
+      to.key(at, key);
+      if constexpr (facts_of<element_in<T>>.tensors > 0) flatten(x, tree_place{&at, i++, nullptr, &key}, to);
+    }
   } else if constexpr (b == branch::optional) {
     to.length(at, "std::optional with values: ", t.has_value());
-    if (t) flatten(*t, tree_place{&at, 0}, to);
+    if (t) flatten(*t, at, to);
   } else if constexpr (b == branch::variant) {
     to.length(at, "std::variant with alternative ", t.index());
     ensure(!t.valueless_by_exception(), "a variant in a tree has a value", to.where());
@@ -224,10 +297,11 @@ void flatten(const T& t, const tree_place& at, flat_tree& to) {
         },
         places_of(children_of<T>{}));
   } else if constexpr (b != branch::scalar) {
-    constexpr auto names = field_names<T>();
-    with_children(t, [&](const auto&... child) {
-      std::size_t i = 0;
-      ((flatten(child, tree_place{&at, i, i < names.size() ? std::data(names)[i] : nullptr}, to), ++i), ...);
+    with_children(t, [&]<class... Child>(const Child&... child) {
+      [&]<std::size_t... I>(std::index_sequence<I...>) {
+        (flatten(child, tree_place{&at, I, child_name<T, I>()}, to), ...);
+      }
+      (std::index_sequence_for<Child...>{});
     });
   }
 }
@@ -253,8 +327,7 @@ constexpr bool owns_leaves() {
   if constexpr (!std::is_copy_assignable_v<T> || !std::is_copy_constructible_v<T>) return false;
   else if constexpr (b == branch::tensor) return is_tensor<T>;
   else if constexpr (b == branch::scalar) return true;
-  else if constexpr (b == branch::array || b == branch::vector || b == branch::optional)
-    return owns_leaves<typename T::value_type>();
+  else if constexpr (has_elements(b)) return owns_leaves<element_in<T>>();
   else if constexpr (b == branch::structure || b == branch::variant) return all_own(children_of<T>{});
   else if constexpr (requires { all_own(static_cast<T*>(nullptr)); }) return all_own(static_cast<T*>(nullptr));
   else return false;
@@ -274,10 +347,9 @@ constexpr auto with_leaves_of(Found found, type_list<T, More...>) {
 template <class... Found, class T>
 constexpr auto with_leaves_of(type_list<Found...> found, std::type_identity<T>) {
   constexpr branch b = branch_of<T>();
-  if constexpr (b == branch::scalar || (... || std::is_same_v<T, Found>)) return found;
+  if constexpr (b == branch::scalar || b == branch::refused || (... || std::is_same_v<T, Found>)) return found;
   else if constexpr (b == branch::tensor) return type_list<Found..., T>{};
-  else if constexpr (b == branch::array || b == branch::vector || b == branch::optional)
-    return with_leaves_of(found, std::type_identity<typename T::value_type>{});
+  else if constexpr (has_elements(b)) return with_leaves_of(found, std::type_identity<element_in<T>>{});
   else return with_leaves_of(found, children_of<T>{});
 }
 
@@ -334,20 +406,19 @@ constexpr auto map_tree(const char* op, location where, F&& f, const T& t, const
   }
 }
 
-/// map_tree of a function of the user.
-template <class F, class... Ts>
+/// map_tree of a function of the user. All: it sees the numbers beside tensors, too.
+template <bool All = false, class F, class... Ts>
 constexpr auto map_tree_by_user(location where, F&& f, const Ts&... ts) {
-  return detail::map_tree(
-      "tree_map", where,
-      [&](const auto&... x) -> decltype(auto) {
-        constexpr bool right = told_to_take<F, decltype(x)...>(), takes = std::is_invocable_v<F, decltype(x)...>;
-        static_assert(right,
-                      "sinter: [tree_map] the function does not take every leaf: a dtype or a rank, or the number "
-                      "of trees differs");
-        if constexpr (takes) return detail::invoke(where, f, x...);
-        else return std::get<0>(std::tie(x...));
-      },
-      ts...);
+  const auto call = [&](const auto&... x) -> decltype(auto) {
+    constexpr bool right = told_to_take<F, decltype(x)...>(), takes = std::is_invocable_v<F, decltype(x)...>;
+    static_assert(right,
+                  "sinter: [tree_map] the function does not take every leaf: a dtype or a rank, or the number "
+                  "of trees differs");
+    if constexpr (takes) return detail::invoke(where, f, x...);
+    else return std::get<0>(std::tie(x...));
+  };
+  if constexpr (All) return tree_mapper<decltype(call), true>{call, "tree_map", where}(tree_place{}, ts...);
+  else return detail::map_tree("tree_map", where, call, ts...);
 }
 
 struct mixed_leaves {};
@@ -378,8 +449,7 @@ constexpr auto kind_of_leaves() {
   if constexpr (b == branch::refused) return leaf_kind<void>{};
   else if constexpr (b == branch::tensor) return leaf_kind<tensor<typename T::value_type, T::static_shape>>{};
   else if constexpr (b == branch::scalar) return leaf_kind<std::conditional_t<Scalars, T, void>>{};
-  else if constexpr (b == branch::array || b == branch::vector || b == branch::optional)
-    return kind_of_leaves<typename T::value_type, Scalars>();
+  else if constexpr (has_elements(b)) return kind_of_leaves<element_in<T>, Scalars>();
   else return kind_of_leaves<Scalars>(children_of<T>{});
 }
 
@@ -397,9 +467,10 @@ constexpr auto leaf_tuple(const T& t, location where) {
 }  // namespace detail
 
 /// The tree of f(leaf of t, leaf of each other tree) over all tensors. Expressions become tensors. The trees must have
-/// one structure: equal containers, vector lengths, engaged optionals and alternatives of variants (else user_error); leaf types may
-/// differ.
-/// Structs keep their type and must be able to hold the results; tuples and vectors take the results' types. Numbers,
+/// one structure: equal containers, vector lengths, keys of maps, engaged optionals and alternatives of variants (else user_error);
+/// leaf types may differ.
+/// Structs keep their type where it holds the results; a struct template becomes the one of other arguments that does, so that
+/// `mlp<float>` is `mlp<bf16>`; tuples, vectors and maps take the results' types. Numbers,
 /// enums and flags beside tensors are configuration: they come from the first tree as they are. In a tree without any
 /// tensor they are the leaves. Up to eight trees.
 template <class F, class T, class T2 = detail::absent, class T3 = detail::absent, class T4 = detail::absent,
@@ -415,6 +486,17 @@ constexpr auto tree_map(F&& f, const T& t, const T2& t2 = {}, const T3& t3 = {},
   else if constexpr (detail::is_absent<T7>) return over(t, t2, t3, t4, t5, t6);
   else if constexpr (detail::is_absent<T8>) return over(t, t2, t3, t4, t5, t6, t7);
   else return over(t, t2, t3, t4, t5, t6, t7, t8);
+}
+
+/// The same of every leaf: numbers, enums, flags and text go through f, too. Up to four trees.
+template <class F, class T, class T2 = detail::absent, class T3 = detail::absent, class T4 = detail::absent>
+constexpr auto tree_map(F&& f, all_leaves_t, const T& t, const T2& t2 = {}, const T3& t3 = {}, const T4& t4 = {},
+                        location where = location::current()) {
+  const auto over = [&](const auto&... trees) { return detail::map_tree_by_user<true>(where, f, trees...); };
+  if constexpr (detail::is_absent<T2>) return over(t);
+  else if constexpr (detail::is_absent<T3>) return over(t, t2);
+  else if constexpr (detail::is_absent<T4>) return over(t, t2, t3);
+  else return over(t, t2, t3, t4);
 }
 
 /// f(… f(f(init, first leaf), second leaf) …, last leaf), over the leaves that tree_map visits. Every result is
