@@ -1,7 +1,7 @@
 // tests/fuzz/lanes.hpp: random graphs as push_lanes() has them for many lanes, against a loop over the lanes.
 #pragma once
 
-#include <sinter/batch/batch.hpp>
+#include <sinter/batch/push_lanes.hpp>
 
 #include "draw.hpp"
 
@@ -47,6 +47,7 @@ inline drawn draw_lanes(std::uint64_t seed, bool symbols, lanes_of& l) {
   std::mt19937_64 bits(seed);
   drawn d = bits() % 3 == 0 ? draw_control(bits(), symbols) : draw(bits(), symbols);
   d.seed = seed;
+  if (bits() % 4 == 0) spread(d, l, bits);  // lanes of lanes
   if (!spread(d, l, bits)) {
     l = {};
     return d;
