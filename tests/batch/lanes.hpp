@@ -158,9 +158,11 @@ inline values cotangents(const values& y, const values& cts, const values& at) {
 struct how {
   double tolerance = 0;
   bool tangents = true, cotangents = true;
+  double slopes = 1e-9;  ///< their tolerance
 };
 
-inline void check_tangents(const function& f, const std::vector<input>& in, unsigned pattern, std::int64_t count) {
+inline void check_tangents(const function& f, const std::vector<input>& in, unsigned pattern, std::int64_t count,
+                           double tolerance) {
   std::vector<input> both = in;
   unsigned flags = pattern;
   for (std::size_t k = 0; k < in.size(); ++k)
@@ -171,7 +173,7 @@ inline void check_tangents(const function& f, const std::vector<input>& in, unsi
   const graph lane = of_one(with_tangents(f, in.size()), both);
   const batched of_tangents(lane, flags, count);
   const auto given = arguments(both, flags, count, 3);
-  CHECK(difference(lane, of_tangents, flags, count, given, 1e-9) == "");
+  CHECK(difference(lane, of_tangents, flags, count, given, tolerance) == "");
   // The other way round: the tangents of all lanes' graph.
   const graph plain = of_one(f, in);
   batched all(plain, pattern, count);
@@ -196,12 +198,13 @@ inline void check_tangents(const function& f, const std::vector<input>& in, unsi
   for (std::size_t k = 0; k < b.size(); ++k) {
     const std::size_t mine = plain.outputs.size() + k;
     // A tangent that is 0 whatever the lane need not have lanes.
-    if (of_tangents.out.varies[mine] == spread[k]) CHECK(arrays::difference(a[mine], b[k], 1e-9) == "");
-    else if (count > 0) CHECK(arrays::difference(a[mine], slice(b[k], count - 1), 1e-9) == "");
+    if (of_tangents.out.varies[mine] == spread[k]) CHECK(arrays::difference(a[mine], b[k], tolerance) == "");
+    else if (count > 0) CHECK(arrays::difference(a[mine], slice(b[k], count - 1), tolerance) == "");
   }
 }
 
-inline void check_cotangents(const function& f, const std::vector<input>& in, unsigned pattern, std::int64_t count) {
+inline void check_cotangents(const function& f, const std::vector<input>& in, unsigned pattern, std::int64_t count,
+                             double tolerance) {
   const graph plain = of_one(f, in);
   std::vector<input> both = in;
   unsigned flags = pattern;
@@ -226,7 +229,7 @@ inline void check_cotangents(const function& f, const std::vector<input>& in, un
       both);
   const batched of_cotangents(lane, flags, count);
   const auto given = arguments(both, flags, count, 4);
-  CHECK(difference(lane, of_cotangents, flags, count, given, 1e-9) == "");
+  CHECK(difference(lane, of_cotangents, flags, count, given, tolerance) == "");
   batched all(plain, pattern, count);
   values cts, y;
   for (std::size_t k = in.size(); k < both.size(); ++k) {
@@ -251,7 +254,7 @@ inline void check_cotangents(const function& f, const std::vector<input>& in, un
     sums.outputs[next++] = part.id();
   }
   const auto a = arrays::run(sums, given), b = arrays::run(all.g, given);
-  for (std::size_t k = 0; k < b.size(); ++k) CHECK(arrays::difference(a[k], b[k], 1e-9) == "");
+  for (std::size_t k = 0; k < b.size(); ++k) CHECK(arrays::difference(a[k], b[k], tolerance) == "");
 }
 
 /// f for no lanes, one and five, every pattern of what varies; and its derivatives, of lanes and by lane.
@@ -265,8 +268,8 @@ inline void agree(const function& f, const std::vector<input>& in, how h = {}) {
       const batched all(lane, pattern, count);
       CHECK(difference(lane, all, pattern, count, given, h.tolerance) == "");
       if (count == 1) continue;
-      if (h.tangents) check_tangents(f, in, pattern, count);
-      if (h.cotangents) check_cotangents(f, in, pattern, count);
+      if (h.tangents) check_tangents(f, in, pattern, count, h.slopes);
+      if (h.cotangents) check_cotangents(f, in, pattern, count, h.slopes);
     }
 }
 

@@ -47,6 +47,7 @@ inline drawn draw_lanes(std::uint64_t seed, bool symbols, lanes_of& l) {
   std::mt19937_64 bits(seed);
   drawn d = bits() % 3 == 0 ? draw_control(bits(), symbols) : draw(bits(), symbols);
   d.seed = seed;
+  if (bits() % 4 == 0) spread(d, l, bits);  // lanes of lanes
   if (!spread(d, l, bits)) {
     l = {};
     return d;

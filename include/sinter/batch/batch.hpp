@@ -71,7 +71,7 @@ class part_pusher {
 
 }  // namespace detail
 
-inline lane_values push_part(const lanes_site& s, const ir::graph& part, const lane_values& inputs) {
+SINTER_API lane_values push_part(const lanes_site& s, const ir::graph& part, const lane_values& inputs) {
   return detail::part_pusher(s, part, inputs).run();
 }
 

@@ -7,7 +7,7 @@
 namespace sinter::engine::batch {
 
 /// For each node of `part` whether it varies, where `inputs` says so of the inputs.
-series<char> flow(const ir::graph& part, const series<char>& inputs);
+inline series<char> flow(const ir::graph& part, const series<char>& inputs);
 
 namespace detail {
 

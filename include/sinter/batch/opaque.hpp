@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "../base/dims.hpp"
 #include "../ir/ops/lanes.hpp"
 #include "flow.hpp"
 
@@ -34,7 +35,7 @@ inline void check_rank(const ir::shape& extents, location where) {
 }
 
 /// Pushes what `part` computes of its inputs, and gives its outputs. (batch.hpp)
-inline lane_values push_part(const lanes_site& s, const ir::graph& part, const lane_values& inputs);
+SINTER_API lane_values push_part(const lanes_site& s, const ir::graph& part, const lane_values& inputs);
 
 namespace detail {
 
