@@ -200,6 +200,18 @@ TEST_CASE("deep trees through compile and grad, on every backend") {
   }
 }
 
+TEST_CASE("flags in a vector beside tensors are arguments and results") {
+  struct flagged {
+    vec x;
+    std::vector<bool> on;
+  };
+  const auto f = compile([](const flagged& s) { return tree_map([](const auto& x) { return x * 2.f; }, s); });
+  const flagged got = f(flagged{some(1), {true, false}});
+  CHECK(got.on == std::vector<bool>{true, false});
+  CHECK(got.x(2) == 2 * some(1)(2));
+  CHECK(f(flagged{some(1), {false, false}}).on == std::vector<bool>{false, false});
+}
+
 TEST_CASE("maps are carries of loops, results of branches, and arguments of host_call and disable") {
   const auto f = compile([](const named& m, const vec& xs) {
     const named looped = fori_loop(

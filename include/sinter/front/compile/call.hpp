@@ -190,8 +190,8 @@ Result assemble(const void* skeleton, Next&& next) {
   };
   if constexpr (owns_leaves<Result>()) {
     Result out = shape;
-    for_each_leaf(out, [&]<class Leaf>(Leaf& x) {
-      if constexpr (is_tensor<std::remove_const_t<Leaf>>) x = made(x);
+    for_each_leaf(out, [&]<class Leaf>([[maybe_unused]] Leaf&& x) {
+      if constexpr (is_tensor<std::remove_cvref_t<Leaf>>) x = made(x);
     });
     return out;
   } else {

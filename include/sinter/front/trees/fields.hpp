@@ -14,7 +14,8 @@
 namespace sinter {
 
 /// How a class with constructors is a tree: specialise it with `static constexpr auto fields(auto& self)`, which returns a
-/// std::tie of what is in the tree; or give the class a static function sinter_fields that does. Elsewhere the class is copied.
+/// std::tie of what is in the tree; or give the class a static function sinter_fields that does. What it leaves out is copied
+/// with the object, and no guard sees it: a compiled function's results have it from the call that was traced.
 template <class T>
 struct tree_of {};
 
