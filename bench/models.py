@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """bench/models.cpp beside PyTorch (eager, torch.compile) and JAX on one device, in one run.
 
-    python3 bench/models.py PROGRAM [--device cpu|cuda] [--peers eager,compile,jax] [--rows NAME,NAME] [--small] [--json FILE]
+    python3 bench/models.py PROGRAM [--device cpu|cuda] [--peers eager,compile,jax] [--rows NAME,NAME] [--small]
+                            [--batch N] [--length N] [--json FILE]
 
 PROGRAM is the built bench/models. `first` is the milliseconds of a first call without any cache, `steady` the median of those
 after it; `ratio` is sinter's over the best peer's. Peers compute what the rows of bench/models do, with the same extents. JAX
-has those that are functions of arrays.
+has GPT-2 and those rows that are functions of arrays. --batch and --length are GPT-2's and Llama's. On a GPU `MB` is the peak
+of what a peer's allocator holds.
 """
 import argparse
 import json
@@ -24,6 +26,9 @@ def sinter(program, args):
         command += ["--rows", args.rows]
     if args.small:
         command.append("--small")
+    for name in ("batch", "length"):
+        if getattr(args, name):
+            command += [f"--{name}", str(getattr(args, name))]
     rows = {}
     for line in subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True).stdout.splitlines():
         if line.startswith("{"):
@@ -51,12 +56,12 @@ def measured(call, sync):
 
 # ---- PyTorch. Each row is a maker of (function, arguments, parameters to train or None).
 
-def torch_rows(torch, device, small):
+def torch_rows(torch, device, args):
     import torch.nn.functional as F
     from torch import nn
 
     torch.manual_seed(0)
-    pick = lambda full, few: few if small else full
+    pick = lambda full, few: few if args.small else full
     normal = lambda *e: torch.randn(*e, device=device)
     integers = lambda most, *e: torch.randint(0, most, e, device=device)
 
@@ -274,8 +279,8 @@ def torch_rows(torch, device, small):
     def plain(fn, *x):
         return lambda compiler: (lambda f: lambda: f(*x))(compiler(fn))
 
-    text = integers(pick(50257, 97), pick(1, 2), pick(64, 12))
-    other = integers(pick(8000, 61), pick(1, 2), pick(128, 10))
+    text = integers(pick(50257, 97), args.batch or pick(1, 2), args.length or pick(64, 12))
+    other = integers(pick(8000, 61), args.batch or pick(1, 2), args.length or pick(128, 10))
     pixels, classes, batch = pick(224, 16), pick(1000, 5), pick(2, 3)
     pictures, kinds = normal(batch, pixels, pixels, 3), integers(classes, batch)
     series = normal(pick(65, 6), pick(16, 3), pick(128, 6))
@@ -351,10 +356,73 @@ def gas_of(np, shifted, steps):
     return advance
 
 
-def jax_rows(jax, small):
+def jax_gpt2(jax, args):
+    """The three rows of GPT-2: parameters are a dictionary, blocks a list."""
     import jax.numpy as jnp
 
-    pick = lambda full, few: few if small else full
+    vocabulary, positions, width, n, layers = (97, 32, 32, 4, 2) if args.small else (50257, 1024, 768, 12, 12)
+    shape = args.batch or (2 if args.small else 1), args.length or (12 if args.small else 64)
+    keys = iter(jax.random.split(jax.random.PRNGKey(0), 200))
+    normal = lambda *e: 0.02 * jax.random.normal(next(keys), e)
+    linear = lambda i, o: {"w": normal(i, o), "b": jnp.zeros(o)}
+    norm = lambda: {"gain": jnp.ones(width), "bias": jnp.zeros(width)}
+
+    def block():
+        return {"one": norm(), "qkv": linear(width, 3 * width), "out": linear(width, width), "two": norm(),
+                "up": linear(width, 4 * width), "down": linear(4 * width, width)}
+
+    start = {"tokens": normal(vocabulary, width), "positions": normal(positions, width),
+             "blocks": [block() for _ in range(layers)], "last": norm()}
+    text = jax.random.randint(next(keys), shape, 0, vocabulary)
+
+    def applied(p, x):
+        return x @ p["w"].astype(x.dtype) + p["b"].astype(x.dtype)
+
+    def normed(p, x):
+        y = x.astype(jnp.float32)
+        y = (y - y.mean(-1, keepdims=True)) * jax.lax.rsqrt(y.var(-1, keepdims=True) + 1e-5)
+        return (y * p["gain"] + p["bias"]).astype(x.dtype)
+
+    def attention(p, x):
+        batch, length, _ = x.shape
+        q, k, v = (y.reshape(batch, length, n, -1).transpose(0, 2, 1, 3) for y in jnp.split(applied(p["qkv"], x), 3, -1))
+        scores = (q @ k.transpose(0, 1, 3, 2)).astype(jnp.float32) * (width // n) ** -0.5
+        scores = jnp.where(jnp.tril(jnp.ones((length, length), bool)), scores, -jnp.inf)
+        y = jax.nn.softmax(scores).astype(x.dtype) @ v
+        return applied(p["out"], y.transpose(0, 2, 1, 3).reshape(batch, length, width))
+
+    def logits(p, text, dtype=jnp.float32):
+        x = (p["tokens"][text] + p["positions"][: text.shape[1]]).astype(dtype)
+        for b in p["blocks"]:
+            x = x + attention(b, normed(b["one"], x))
+            x = x + applied(b["down"], jax.nn.gelu(applied(b["up"], normed(b["two"], x))))
+        return normed(p["last"], x) @ p["tokens"].T.astype(dtype)
+
+    def step_of(dtype):
+        def loss(p, text, wanted):
+            rows = jax.nn.log_softmax(logits(p, text, dtype).astype(jnp.float32))
+            return -jnp.take_along_axis(rows, wanted[..., None], -1).mean()
+
+        def step(p, m, v, t, text, wanted):
+            l, g = jax.value_and_grad(loss)(p, text, wanted)
+            t = t + 1
+            m = jax.tree.map(lambda a, d: 0.9 * a + 0.1 * d, m, g)
+            v = jax.tree.map(lambda a, d: 0.999 * a + 0.001 * d * d, v, g)
+            p = jax.tree.map(lambda p, m, v: p * (1 - 1e-5) - 1e-3 * (m / (1 - 0.9 ** t)) /
+                             (jnp.sqrt(v / (1 - 0.999 ** t)) + 1e-8), p, m, v)
+            return l, p, m, v, t
+        return step
+
+    zeros = lambda: jax.tree.map(jnp.zeros_like, start)
+    state = lambda: (start, zeros(), zeros(), jnp.zeros(()), text, jnp.roll(text, -1, 1))
+    return {"gpt2_forward": (logits, lambda: (start, text)), "gpt2_train": (step_of(jnp.float32), state),
+            "gpt2_train_bf16": (step_of(jnp.bfloat16), state)}
+
+
+def jax_rows(jax, args):
+    import jax.numpy as jnp
+
+    pick = lambda full, few: few if args.small else full
     count, n = pick(1000, 40), pick(2048, 24)
     keys = jax.random.split(jax.random.PRNGKey(0), 3)
     ps, wanted = (list(jax.random.normal(k, (count, 64))) for k in keys[:2])
@@ -376,14 +444,14 @@ def jax_rows(jax, small):
 
     zeros = [jnp.zeros(64) for _ in ps]
     rows = {
-        "parameters_sgd": (sgd, (ps, wanted)),
-        "parameters_adam": (adam, (ps, zeros, zeros, jnp.zeros(()), wanted)),
-        "heat_10": (heat_of(lambda u: jnp.pad(u, 1)), (jax.random.normal(keys[2], (n, n)),)),
+        "parameters_sgd": (sgd, lambda: (ps, wanted)),
+        "parameters_adam": (adam, lambda: (ps, zeros, zeros, jnp.zeros(()), wanted)),
+        "heat_10": (heat_of(lambda u: jnp.pad(u, 1)), lambda: (jax.random.normal(keys[2], (n, n)),)),
     }
     for steps in (2, 8, 32):
         rows[f"gas_{steps}"] = (gas_of(jnp, lambda x, by, a: jnp.roll(x, -by, a), steps),
-                                gas_start(jnp, pick(256, 16), {}))
-    return rows
+                                lambda: gas_start(jnp, pick(256, 16), {}))
+    return {**jax_gpt2(jax, args), **rows}
 
 
 def run_jax(names, args):
@@ -392,9 +460,9 @@ def run_jax(names, args):
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     import jax
     out = {}
-    for name, (fn, given) in jax_rows(jax, args.small).items():
+    for name, (fn, make) in jax_rows(jax, args).items():
         if name in names:
-            f = jax.jit(fn)
+            f, given = jax.jit(fn), make()
             out[name] = measured(lambda: jax.block_until_ready(f(*given)), lambda: None)
     return out
 
@@ -405,12 +473,17 @@ def run_torch(kind, names, args):
     sync = torch.cuda.synchronize if args.device == "cuda" else lambda: None
     compiler = (lambda f: f) if kind == "eager" else torch.compile
     out = {}
-    for name, make in torch_rows(torch, args.device, args.small).items():
+    for name, make in torch_rows(torch, args.device, args).items():
         if name not in names:
             continue
         try:
             torch._dynamo.reset()
+            if args.device == "cuda":
+                torch.cuda.empty_cache()
+                torch.cuda.reset_peak_memory_stats()
             out[name] = measured(make(compiler), sync)
+            if args.device == "cuda":
+                out[name]["peak"] = torch.cuda.max_memory_allocated() * 1e-6
         except Exception as e:  # a peer that fails leaves its cell empty
             print(f"{name} {kind}: {type(e).__name__}: {str(e)[:200]}", file=sys.stderr)
     return out
@@ -423,6 +496,8 @@ def main():
     parser.add_argument("--peers", default="eager,compile,jax")
     parser.add_argument("--rows", default="")
     parser.add_argument("--small", action="store_true")
+    parser.add_argument("--batch", type=int, default=0)
+    parser.add_argument("--length", type=int, default=0)
     parser.add_argument("--json", default="")
     args = parser.parse_args()
     kinds = [k for k in args.peers.split(",") if k]
@@ -432,13 +507,15 @@ def main():
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache
         for kind in kinds:
             peers[kind] = run_jax(ours, args) if kind == "jax" else run_torch(kind, ours, args)
-    print(f"{'row':17}{'sinter first':>13}{'steady ms':>11}" + "".join(f"{k + ' first':>15}{'steady':>11}" for k in kinds) +
-          f"{'ratio':>8}")
+    print(f"{'row':17}{'sinter first':>13}{'steady ms':>11}{'MB':>8}" +
+          "".join(f"{k + ' first':>15}{'steady':>11}{'MB':>8}" for k in kinds) + f"{'ratio':>8}")
     for name, row in ours.items():
-        theirs = [peers[k].get(name, {"first": math.nan, "steady": math.nan}) for k in kinds]
+        nothing = {"first": math.nan, "steady": math.nan}
+        theirs = [peers[k].get(name, nothing) for k in kinds]
         best = min((t["steady"] for t in theirs if t["steady"] == t["steady"]), default=math.nan)
-        print(f"{name:17}{row['first']:13.1f}{row['steady']:11.3f}" +
-              "".join(f"{t['first']:15.1f}{t['steady']:11.3f}" for t in theirs) + f"{row['steady'] / best:8.2f}")
+        print(f"{name:17}{row['first']:13.1f}{row['steady']:11.3f}{row['warm']['peak']:8.0f}" +
+              "".join(f"{t['first']:15.1f}{t['steady']:11.3f}{t.get('peak', math.nan):8.0f}" for t in theirs) +
+              f"{row['steady'] / best:8.2f}")
     if args.json:
         with open(args.json, "w", encoding="utf-8") as f:
             json.dump({"sinter": ours, "peers": peers}, f, indent=1)

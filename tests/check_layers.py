@@ -19,7 +19,7 @@ SEES = {
     "engine": ["base", "ir", "engine", "jit"],
     "guards": ["base", "ir", "engine", "guards"],
     "trace": ["base", "ir", "engine", "guards", "trace"],
-    "rewrite": ["base", "ir", "rewrite"],
+    "rewrite": ["base", "ir", "batch", "rewrite"],
     "plan/kernel": ["base", "ir", "plan/kernel"],
     "plan/lowering": ["base", "ir", "plan/kernel", "plan/lowering"],
     "plan/fusion": ["base", "ir", "plan/kernel", "plan/lowering", "plan/fusion"],

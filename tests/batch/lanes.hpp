@@ -3,7 +3,7 @@
 
 #include <functional>
 #include <sinter/autodiff/jvp.hpp>
-#include <sinter/batch/batch.hpp>
+#include <sinter/batch/push_lanes.hpp>
 
 #include "../ir/arrays.hpp"
 #include "../ir/steps.hpp"

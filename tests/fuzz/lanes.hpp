@@ -1,7 +1,7 @@
 // tests/fuzz/lanes.hpp: random graphs as push_lanes() has them for many lanes, against a loop over the lanes.
 #pragma once
 
-#include <sinter/batch/batch.hpp>
+#include <sinter/batch/push_lanes.hpp>
 
 #include "draw.hpp"
 

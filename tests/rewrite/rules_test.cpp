@@ -18,7 +18,7 @@ namespace {
 const extents_t extents{4, 11};
 // Sums: a sum starts from 0, so that -0 alone gives 0; a sum of equal elements rounds once as a product.
 const std::set<std::string> sums{
-    "reduce of nothing",          "reduce of broadcast",        "scatter_add of one index per row",
+    "reduce of nothing",          "reduce of broadcast",        "reduce of dot",     "scatter_add of one index per row",
     "scatter_add into zeros + x", "x + scatter_add into zeros", "dot of one product"};
 
 /// Rules under which a power is rounded more than once.
@@ -228,6 +228,11 @@ const std::vector<rule_case> cases{
      {dtype::i8, dtype::f16},
      [](const auto& o) {
        return reduce(broadcast(o.u, {4, 11}), op::minimum, {0, 1});
+     }},
+    {"reduce of dot",
+     {dtype::i8, dtype::u64, dtype::f32, dtype::f64},
+     [](const auto& o) {
+       return reduce(dot(reshape(o.x, {4, 11, 1}), reshape(o.y, {4, 1, 11}), 1, 1), op::add, {0});
      }},
     {"scatter_add of one index per row",
      {dtype::f32, dtype::i8},

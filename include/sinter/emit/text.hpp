@@ -51,4 +51,9 @@ inline std::string comment(std::string text) {
   return text;
 }
 
+/// A sum that f32 would make less accurate the more terms it has.
+inline bool is_f32_sum(const instruction& i) {
+  return i.kind == kind::reduce && i.code == ir::op::add && compute_type(i.type) == dtype::f32;
+}
+
 }  // namespace sinter::engine::emit

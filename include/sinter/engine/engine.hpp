@@ -158,7 +158,7 @@ struct lanes_result {
 };
 /// What the graph of `body` computes for each of `lanes` lanes. operands: for the inputs of `body`, in order; what it imports
 /// of the traces around it comes behind and does not vary. Those with varies[k] have the lanes as axis 0, and so have the
-/// results that vary. user_error for what has no batch rule. (batch/batch.hpp)
+/// results that vary. user_error for what has no batch rule. (batch/push_lanes.hpp)
 SINTER_API lanes_result push_lanes(tracer& t, tracer& body, series<ir::node_id> operands, std::span<const char> varies,
                                    ir::dim lanes, location where);
 

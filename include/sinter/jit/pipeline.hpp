@@ -26,7 +26,7 @@
 
 #include "../autodiff/budget.hpp"
 #include "../autodiff/jacobian.hpp"
-#include "../batch/batch.hpp"
+#include "../batch/push_lanes.hpp"
 #include "../ir/define.hpp"
 #include "../report/text.hpp"
 #include "../rewrite/rewrite.hpp"

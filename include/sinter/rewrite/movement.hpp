@@ -141,6 +141,26 @@ inline value pointwise_of_broadcasts(const site& s) {
   return broadcast(result, s.n().extents);
 }
 
+/// A sum over the batch axes of a product contracts them, too.
+inline value reduce_of_product(const site& s) {
+  if (s.n().attr.combiner != op::add || !s.made_by(op::dot) || !s.reads_alone(0)) return {};
+  const auto nb = s.operand(0).attr.ints[0], nk = s.operand(0).attr.ints[1];
+  const axes_t axes = s.n().attr.ints;
+  if (std::any_of(axes.begin(), axes.end(), [&](std::int64_t axis) { return axis >= nb; })) return {};
+  const value a = s.through(0, 0), b = s.through(0, 1);
+  axes_t kept;
+  for (std::int64_t axis = 0; axis < nb; ++axis)
+    if (!contains(axes, static_cast<std::size_t>(axis))) kept.push_back(axis);
+  axes_t left = kept, right = kept;
+  for (std::int64_t axis = nb; axis < a.rank() - nk; ++axis) left.push_back(axis);
+  left.insert(left.end(), axes.begin(), axes.end());
+  right.insert(right.end(), axes.begin(), axes.end());
+  for (std::int64_t axis = a.rank() - nk; axis < a.rank(); ++axis) left.push_back(axis);
+  for (std::int64_t axis = nb; axis < b.rank(); ++axis) right.push_back(axis);
+  const auto summed = static_cast<std::int64_t>(axes.size());
+  return dot(permute(a, std::move(left)), permute(b, std::move(right)), nb - summed, nk + summed);
+}
+
 inline value reduce_of_nothing(const site& s) { return s.n().attr.ints.empty() ? s.in(0) : value(); }
 
 inline value reduce_of_reduce(const site& s) {

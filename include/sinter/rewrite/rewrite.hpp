@@ -4,6 +4,7 @@
 #include "../base/config.hpp"
 #include "../base/log.hpp"
 #include "dead_code.hpp"
+#include "fission.hpp"
 #include "fold.hpp"
 #include "parts.hpp"
 #include "simplify.hpp"
@@ -23,11 +24,8 @@ inline ir::graph parts(const ir::graph& g) { return rewrite_parts(g, run_all); }
 inline ir::graph inlined(const ir::graph& g) { return ir::inlined(g); }
 
 inline constexpr pass passes[] = {
-    {"inlined", inlined, ir::has_calls},
-    {"parts", parts, has_parts},
-    {"fold", fold, has_folds},
-    {"simplify", simplify, nullptr},
-    {"dead_code", dead_code, nullptr},
+    {"inlined", inlined, ir::has_calls}, {"parts", parts, has_parts},     {"fission", fission, has_loops},
+    {"fold", fold, has_folds},           {"simplify", simplify, nullptr}, {"dead_code", dead_code, nullptr},
 };
 
 /// Is told what a pass made.

@@ -8,7 +8,7 @@
 namespace sinter::engine::rewrite {
 
 /// A replacement equal in value to the node, or an empty value where the rule does not apply. Floating rules are exact
-/// (NaN, infinities, signs of zeros) but for sums of equal elements, which become one product, merged sums, and powers, whose products
+/// (NaN, infinities, signs of zeros) but for sums of equal elements, which become one product, merged sums, sums of products, and powers, whose products
 /// are rounded at most three times.
 struct rule {
   op code;
@@ -132,6 +132,7 @@ inline constexpr rule rules[] = {
   {op::reduce, "reduce of nothing",               reduce_of_nothing},
   {op::reduce, "reduce over extent 1",            reduce_over_ones},
   {op::reduce, "reduce of reduce",                reduce_of_reduce},
+  {op::reduce, "reduce of dot",                   reduce_of_product},
   {op::reduce, "reduce of constant",              reduce_of_constant},
   {op::reduce, "reduce of broadcast",             reduce_of_broadcast},
   {op::scatter_add, "scatter_add of one index per row", scatter_of_one},

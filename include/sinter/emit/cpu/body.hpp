@@ -10,10 +10,6 @@ namespace sinter::engine::emit {
 /// does not grow with the number of addends. Known rows and numbers of rows that are not much longer need none.
 inline constexpr std::int64_t fold_vectors = 128, most_unfolded = 16 << 10, fold_rows = 32, fold_elements = 2048;
 
-inline bool is_f32_sum(const instruction& i) {
-  return i.kind == kind::reduce && i.code == ir::op::add && compute_type(i.type) == dtype::f32;
-}
-
 /// Elements, weighted by cost, below which a kernel stays on one thread.
 inline constexpr std::int64_t parallel_work = 32 << 10;
 

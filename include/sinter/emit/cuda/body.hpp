@@ -32,7 +32,10 @@ class cuda_printer {
         row_(k.mask(role::row)),
         wide_(needs_wide_index(k)),
         once_(!stores_much(k)),
-        first_(first) {}
+        first_(first) {
+    only_columns_ = k.stages <= 1;
+    for (int id = 0; id < size(); ++id) only_columns_ = only_columns_ && (!is_reduction(at(id)) || is_array(id));
+  }
 
   writer& out() const { return out_; }
   /// Buffers that the text printed so far reads or writes.
@@ -50,7 +53,7 @@ class cuda_printer {
   /// How `id` combines two values: named by the first reduction that does it so.
   std::string fold(int id) const {
     int first = 0;
-    while (!combines_alike(k_, first, id)) ++first;
+    while (!combines_alike(k_, first, id) || accumulator_type(first) != accumulator_type(id)) ++first;
     return "c" + number(first);
   }
   static std::string axis(std::size_t a) { return "i" + std::to_string(a); }
@@ -195,8 +198,22 @@ class cuda_printer {
   }
   std::string accumulator_type(int id) const {
     const auto& i = at(id);
-    return i.kind == kind::arg_reduce ? "extreme<" + scalar_type(at(i.args[0]).type) + ">" : scalar_type(i.type);
+    if (i.kind == kind::arg_reduce) return "extreme<" + scalar_type(at(i.args[0]).type) + ">";
+    return is_wide(id) ? "s_f64" : scalar_type(i.type);
   }
+  std::int64_t accumulator_bytes(int id) const {
+    if (at(id).kind == kind::arg_reduce) return 16;
+    return is_wide(id) ? 8 : static_cast<std::int64_t>(size_of(compute_type(at(id).type)));
+  }
+  /// Sums of f32 add up in f64. Sums of columns only where a thread has no more than these of its columns: beside rows' own
+  /// reductions they are in the registers of whole rows.
+  bool is_wide(int id) const {
+    return is_f32_sum(at(id)) && at(id).type == dtype::f32 && (only_columns_ || !is_array(id));
+  }
+  /// Of which there is a sum for each element of the inner axes.
+  bool is_array(int id) const { return at(id).span == span_of::row && (at(at(id).args[0]).axes & inner()) != 0; }
+  /// True when the kernel does nothing but add rows to arrays of sums, and what can be done element by element.
+  bool only_columns() const { return only_columns_; }
   std::string initial(int id) const {
     return at(id).kind == kind::arg_reduce ? accumulator_type(id) + "{0, -1}" : cuda_identity(at(id));
   }
@@ -407,6 +424,7 @@ class cuda_printer {
   std::uint32_t inner_, row_;
   bool wide_, once_;
   int first_;
+  bool only_columns_ = true;
   sorted_set<int> known_;  ///< values that a name in scope has
   mutable sorted_set<int> touched_;
   sorted_set<int> single_;

@@ -18,14 +18,6 @@ struct column_shape {
 
 namespace detail {
 
-/// True when the kernel does nothing but add rows to arrays of sums, and what can be done element by element.
-inline bool only_columns(const cuda_printer& p) {
-  if (p.code().stages > 1) return false;
-  for (int id = 0; id < p.size(); ++id)
-    if (is_reduction(p.at(id)) && !is_array(p, id)) return false;
-  return true;
-}
-
 inline column_shape columns_of(const cuda_printer& p, const cuda_target& t) {
   const kernel& k = p.code();
   column_shape s;
@@ -45,7 +37,7 @@ inline column_shape columns_of(const cuda_printer& p, const cuda_target& t) {
   // The threads' sums meet in shared memory, of which a block has 48 KiB.
   std::int64_t bytes = 0;
   for (int id = 0; id < p.size(); ++id)
-    if (is_reduction(p.at(id))) bytes += s.width * static_cast<std::int64_t>(size_of(compute_type(p.at(id).type)));
+    if (is_reduction(p.at(id))) bytes += s.width * p.accumulator_bytes(id);
   const auto has_room = [&] { return bytes * s.threads() <= (40 << 10); };
   // Who waits for what is stored of the rows does not wait for the sums if they are finished by another launch.
   const bool stores_rows = std::any_of(k.stores.begin(), k.stores.end(), [&](const auto& st) {
@@ -75,13 +67,13 @@ inline finish_shape finish_of(const cuda_printer& p, const dim& parts) {
   finish_shape f;
   f.parts = parts;
   f.columns = p.code().extent(role::inner);
-  for (int id = 0; id < p.size(); ++id) f.arrays = f.arrays || (is_reduction(p.at(id)) && is_array(p, id));
+  for (int id = 0; id < p.size(); ++id) f.arrays = f.arrays || (is_reduction(p.at(id)) && p.is_array(id));
   for (const auto& s : p.code().stores) f.arrays = f.arrays || (is_final_store(p, s) && p.varies(s, p.inner()));
   // Four reads in a row at most, each of eight at once.
   f.across = static_cast<int>(std::clamp<std::int64_t>(power_of_two(parts.number().value_or(128) / 16), 1, 16));
   std::int64_t shared = 0;
   for (int id = 0; id < p.size(); ++id)
-    if (is_reduction(p.at(id)) && is_array(p, id)) shared += 32 * 8;
+    if (is_reduction(p.at(id)) && p.is_array(id)) shared += 32 * 8;
   while (f.across > 1 && shared * f.across > (40 << 10)) f.across /= 2;
   return f;
 }
@@ -90,14 +82,14 @@ inline void reserve_parts(cuda_printer& p, cuda_partials& parts, const dim& coun
   const dim tasks = p.code().extent(role::outer) * count;
   for (int id = 0; id < p.size(); ++id) {
     if (!is_reduction(p.at(id)) || p.at(id).span == span_of::inner) continue;
-    parts.reserve(id, is_array(p, id) ? tasks * p.code().extent(role::inner) : tasks);
+    parts.reserve(id, p.is_array(id) ? tasks * p.code().extent(role::inner) : tasks);
   }
 }
 
 inline series<int> arrays_of(const cuda_printer& p) {
   series<int> ids;
   for (int id = 0; id < p.size(); ++id)
-    if (is_reduction(p.at(id)) && p.at(id).span != span_of::inner && is_array(p, id)) ids.push_back(id);
+    if (is_reduction(p.at(id)) && p.at(id).span != span_of::inner && p.is_array(id)) ids.push_back(id);
   return ids;
 }
 

@@ -42,7 +42,7 @@ inline std::optional<follow_shape> follow_of(const kernel& product, cuda_printer
   if (k.is_opaque() || k.is_product() || k.is_scan() || !reduces || k.axes[1].role != role::inner ||
       k.axes[0].role == role::inner || !detail::reads_as_written(product, k))
     return {};
-  if (detail::sums_rows(k) && detail::only_columns(then)) return {};
+  if (detail::sums_rows(k) && then.only_columns()) return {};
   follow_shape s{detail::tensor_shape_of(product, t), {}};
   if (s.product.blocks != ceil_div(product.axes[0].extent, s.product.m)) return {};
   if (detail::sums_rows(k)) s.rows = detail::walk_of(then, t);

@@ -113,7 +113,7 @@ inline void print_cuda_columns(cuda_source& s, writer& out, const kernel& k, con
   cuda_partials parts(p);
   const dim outer = k.extent(role::outer);
   dim count = 0;
-  if (only_columns(p)) {
+  if (p.only_columns()) {
     const auto shape = columns_of(p, t);
     count = shape.chunks;
     if (shape.chunks > 1) reserve_parts(p, parts, count);

@@ -15,11 +15,8 @@ class cuda_partials {
   /// Reserves a reduction's partial results: `each` elements at every part.
   void reserve(int id, const dim& count) {
     offsets_.emplace(id, bytes_);
-    const auto& i = p_.at(id);
-    const std::int64_t size =
-        i.kind == kind::arg_reduce ? 16 : static_cast<std::int64_t>(size_of(compute_type(i.type)));
     // Whole sectors of 256 bytes, whatever the extents are.
-    bytes_ += ceil_div(count * dim(size), 256) * dim(256);
+    bytes_ += ceil_div(count * dim(p_.accumulator_bytes(id)), 256) * dim(256);
   }
   std::string at(int id, const std::string& index) const {
     return "((" + p_.accumulator_type(id) + "*)(scratch + " + offset(id) + "))[" + index + "]";
@@ -41,8 +38,8 @@ namespace detail {
 /// "const s_f32 v3 = a3;"
 inline void name_result(cuda_printer& p, int id, const std::string& total) {
   const bool arg = p.at(id).kind == kind::arg_reduce;
-  p.out().line("const " + (arg ? "s_i64" : scalar_type(p.at(id).type)) + " " + p.name(id) + " = " + total +
-               (arg ? ".index;" : ";"));
+  p.out().line("const " + (arg ? "s_i64" : scalar_type(p.at(id).type)) + " " + p.name(id) + " = " +
+               (p.is_wide(id) ? "(s_f32)" : "") + total + (arg ? ".index;" : ";"));
   p.learn(id);
 }
 
@@ -119,10 +116,6 @@ struct finish_shape {
   dim tiles() const { return arrays && !columns.is(0) ? ceil_div(columns, 32) : dim(1); }
 };
 
-inline bool is_array(const cuda_printer& p, int id) {
-  return p.at(id).span == span_of::row && (p.at(p.at(id).args[0]).axes & p.inner()) != 0;
-}
-
 /// The body of the launch that adds what the blocks left, part by part in order, and stores what follows from it.
 SINTER_API void print_finish(cuda_printer& p, const cuda_partials& parts, const finish_shape& f) {
   writer& out = p.out();
@@ -131,7 +124,7 @@ SINTER_API void print_finish(cuda_printer& p, const cuda_partials& parts, const 
   series<int> arrays, scalars;
   for (int id = 0; id < p.size(); ++id)
     if (p.at(id).span == span_of::row || p.at(id).span == span_of::both)
-      (is_array(p, id) ? arrays : scalars).push_back(id);
+      (p.is_array(id) ? arrays : scalars).push_back(id);
   out.line("const " + p.flat() + " g = block, tile = g%" + p.count(f.tiles()) + ", o = g/" + p.count(f.tiles()) + ";");
   p.unravel("o", p.axes_of(role::outer));
   detail::declare_slots(p, scalars, f.threads(), 1);

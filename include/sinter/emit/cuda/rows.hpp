@@ -30,7 +30,7 @@ inline cuda_printer::work work_of(const cuda_printer& p, int stage) {
   for (int id = 0; id < p.size(); ++id) {
     const auto& i = p.at(id);
     if (!is_reduction(i) || p.at(i.args[0]).stage != stage) continue;
-    if (i.span == span_of::row && !is_array(p, id)) continue;  // once per row
+    if (i.span == span_of::row && !p.is_array(id)) continue;  // once per row
     w.reductions.push_back(id);
   }
   for (const auto& s : p.code().stores)

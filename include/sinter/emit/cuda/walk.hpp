@@ -205,7 +205,7 @@ class walk_printer {
   walk_printer(cuda_printer& p, const walk_shape& s, const cuda_partials& parts)
       : p_(p), s_(s), parts_(parts), rows_(p, s.row), arrays_(arrays_of(p)) {
     for (int id = 0; id < p.size(); ++id)
-      if (is_reduction(p.at(id)) && p.at(id).span != span_of::inner && !is_array(p, id)) scalars_.push_back(id);
+      if (is_reduction(p.at(id)) && p.at(id).span != span_of::inner && !p.is_array(id)) scalars_.push_back(id);
   }
 
   /// The block's place, what is the same for all of its rows, and the sums that it keeps.
@@ -297,7 +297,7 @@ class walk_printer {
 
   /// The accumulator that an element is added to.
   std::string into(int id) const {
-    if (!is_array(p_, id)) return p_.acc(id);
+    if (!p_.is_array(id)) return p_.acc(id);
     if (r_.held) return p_.acc(id) + "[u][" + (r_.width > 1 ? "l" : "0") + "]";
     return p_.acc(id) + "[f*" + width_ + (r_.width > 1 ? " + l]" : "]");
   }
