@@ -89,22 +89,6 @@ inline value turned_product(const site& s) {
              static_cast<std::int64_t>(nk));
 }
 
-/// A product that adds up nothing, as an outer product is, is pointwise: it fuses.
-inline value product_of_one(const site& s) {
-  const auto nb = static_cast<std::size_t>(s.n().attr.ints[0]), nk = static_cast<std::size_t>(s.n().attr.ints[1]);
-  const shape &a = s.operand(0).extents, &b = s.operand(1).extents;
-  for (std::size_t d = a.size() - nk; d < a.size(); ++d)
-    if (!a[d].is(1)) return {};
-  shape left(a.begin(), a.end() - static_cast<std::ptrdiff_t>(nk)),
-      right(b.begin(), b.begin() + static_cast<std::ptrdiff_t>(nb));
-  const std::size_t rows = left.size() - nb;
-  for (std::size_t d = nb + nk; d < b.size(); ++d) left.push_back(1);
-  for (std::size_t d = 0; d < rows; ++d) right.push_back(1);
-  right.insert(right.end(), b.begin() + static_cast<std::ptrdiff_t>(nb + nk), b.end());
-  const shape& to = s.n().extents;
-  return broadcast(reshape(s.in(0), std::move(left)), to) * broadcast(reshape(s.in(1), std::move(right)), to);
-}
-
 /// Kernels read without asking: an axis that may turn out to have no element gets one more, 0, and the index stays below it.
 inline value gather_of_nothing(const site& s) {
   if (!ir::may_read_nothing(s.v.owner(), s.n())) return {};

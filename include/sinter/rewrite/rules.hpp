@@ -128,7 +128,6 @@ inline constexpr rule rules[] = {
   {op::gather,    "gather of what may be nothing", gather_of_nothing},
   {op::gather,    "gather of constant",           moved_constant},
 
-  {op::dot,    "dot of one product",              product_of_one},
   {op::reduce, "reduce of nothing",               reduce_of_nothing},
   {op::reduce, "reduce over extent 1",            reduce_over_ones},
   {op::reduce, "reduce of reduce",                reduce_of_reduce},

@@ -203,8 +203,8 @@ TEST_CASE("kernels of vmap(grad(f)): products, tables and networks") {
         const matrix h = tanh(matmul(x, p.w1) + p.b1);
         const matrix e = matmul(h, p.w2) + p.b2 - y;
         const matrix db2 = e + e, db1 = matmul(db2, transpose(p.w2)) * (1.0 - h * h);
-        return std::tuple{cube(expand_dims<2>(x) * expand_dims<1>(db1)), db1,
-                          cube(expand_dims<2>(h) * expand_dims<1>(db2)), db2};
+        return std::tuple{cube(matmul(expand_dims<2>(x), expand_dims<1>(db1))), db1,
+                          cube(matmul(expand_dims<2>(h), expand_dims<1>(db2))), db2};
       },
       p, x, y);
 }
