@@ -47,7 +47,7 @@ SEES = {
     "front/functions": ["base", "ir", "engine", "loops", "front/shapes", "front/tensor", "front/eager", "front/evaluate", "front/functions"],
     "front/trees": ["base", "ir", "engine", "front/shapes", "front/tensor", "front/evaluate", "front/functions", "front/trees"],
     "front/compile": ["base", "ir", "engine", "front/shapes", "front/tensor", "front/evaluate", "front/functions", "front/trees", "front/compile"],
-    "front/transforms": ["base", "ir", "engine", "front/functions", "front/trees", "front/compile", "front/transforms"],
+    "front/transforms": ["base", "ir", "engine", "front/shapes", "front/evaluate", "front/functions", "front/trees", "front/compile", "front/control", "front/transforms"],
     "front/control": ["base", "ir", "engine", "front/shapes", "front/evaluate", "front/functions", "front/trees", "front/compile", "front/control"],
     "front/runtime": ["base", "ir", "engine", "front/evaluate", "front/trees", "front/runtime"],
     "front": ["base", "ir", "engine", "loops", "front/"],
@@ -64,7 +64,8 @@ SEAMS = {("engine/engine.hpp", "jit/pipeline.hpp"), ("ir/dim.hpp", "ir/polynomia
          ("loops/space.hpp", "loops/space_rules.hpp"), ("loops/reduce.hpp", "loops/reduce_rules.hpp"),
          *((f"front/{name}.hpp", f"front/{rules}_rules.hpp") for name, rules in (
              ("evaluate/handle", "evaluate/handle"), ("evaluate/views", "evaluate/view"), ("functions/indexing", "functions/index"),
-             ("tensor/terms", "tensor/term"), ("tensor/trace_push", "tensor/trace"), ("trees/tree_map", "trees/tree"))),
+             ("tensor/terms", "tensor/term"), ("tensor/trace_push", "tensor/trace"), ("trees/tree_map", "trees/tree"),
+             ("transforms/vjp", "transforms/linear"))),
          *((f"base/{name}.hpp", "base/define.hpp") for name in ("callback", "device", "dims", "error", "kept", "local_list", "text", "shape_errors"))}
 
 # Tests of more than one folder: ops on every backend, random graphs.

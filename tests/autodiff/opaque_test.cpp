@@ -138,3 +138,65 @@ TEST_CASE("forward mode agrees with reverse mode; a while_loop has the former on
   CHECK(arrays::run(g, {arrays::of(f64, {}, {3})})[0].f[0] == doctest::Approx(8 * std::pow(3.0, 7)));
   CHECK(arrays::message([&] { sinter::engine::gradient(g, y.id(), wrt, {}); }).find("fori_loop") != std::string::npos);
 }
+
+TEST_CASE("calls: derivatives are the part's where it is computed anew, and else the rule's, both ways") {
+  using sinter::ir::foreign;
+  using sinter::ir::recompute;
+  const auto body = [](const values& v) { return values{dot(sin(v[0] * v[0]), v[1], 0, 1) + v[0]}; };
+  const std::vector<literal_array> at{arrays::random(f64, {3}, 1), arrays::random(f64, {3, 3}, 2)};
+  for (const recompute again : {recompute::all, recompute::all_but_products})
+    for (const bool stays : {false, true})
+      check_twice([&](const auto& in) { return sin(steps::call({in[0], in[1]}, body, again, nullptr, stays)[0]); }, at);
+  const auto ruled = [](bool pulls) {
+    auto rules = std::make_shared<foreign>();
+    rules->name = "rules";
+    rules->identity = sinter::ir::new_identity();
+    const auto rule = [] {  // of x: 2x times what is given, either way
+      graph g;
+      const value x(g, g.add_input(f64, {3}));
+      g.add_input(f64, {3});
+      g.outputs = {(x * value(g, g.add_input(f64, {3})) * 2.0).id()};
+      return g;
+    };
+    if (pulls) rules->pull = rule;
+    else rules->push = rule;
+    return rules;
+  };
+  for (const bool pulls : {false, true})
+    check_twice(
+        [&](const auto& in) {
+          return sin(steps::call(
+              {in[0]}, [](const values& v) { return values{v[0] * v[0]}; }, {}, ruled(pulls))[0]);
+        },
+        {at[0]});
+}
+
+TEST_CASE("what a recomputed part made is not read by the backward pass, but its products where they are kept") {
+  using sinter::ir::recompute;
+  for (const recompute again : {recompute::all, recompute::all_but_products}) {
+    graph g;
+    const value x(g, g.add_input(f64, {3})), w(g, g.add_input(f64, {3, 3}));
+    const value y = weigh(steps::call(
+        {x, w}, [](const values& v) { return values{sin(dot(sin(v[0]), v[1], 0, 1))}; }, again)[0]);
+    const node_id wrt[] = {x.id(), w.id()};
+    g.outputs = {y.id()};
+    for (auto id : sinter::engine::gradient(g, y.id(), wrt, {})) g.outputs.push_back(id);
+    const graph flat = sinter::ir::inlined(g);
+    sinter::ir::check(flat, "inlined");
+    CHECK(!sinter::ir::has_calls(flat));
+    std::size_t steps_left = 0, reads_product = 0;
+    for (auto id : flat.live()) {
+      if (flat[id].code != op::opaque) continue;
+      ++steps_left;
+      for (auto in : flat[id].in) {
+        reads_product += flat[in].code == op::dot;
+        CHECK(flat[in].code != op::sin);
+      }
+    }
+    CHECK(steps_left == 1);
+    CHECK(reads_product == (again == recompute::all_but_products ? 1 : 0));
+    const std::vector<literal_array> in{arrays::random(f64, {3}, 1), arrays::random(f64, {3, 3}, 2)};
+    const auto a = arrays::run(g, in), b = arrays::run(flat, in);
+    for (std::size_t k = 0; k < a.size(); ++k) CHECK(arrays::difference(a[k], b[k], 1e-12) == "");
+  }
+}

@@ -307,3 +307,42 @@ TEST_CASE("stacks of carried values have no room for the lanes of values of rank
   CHECK(arrays::message([&] { batched(lane, 1, 3); }).find("[vmap]") != std::string::npos);
   CHECK_NOTHROW(batched(lane, 0, 3));
 }
+
+TEST_CASE("calls of lanes: their rules are those of all lanes, with sums of what lanes share") {
+  using sinter::ir::recompute;
+  const std::vector<input> in{{f64, {3}}, {f64, {}}};
+  const auto body = [](const values& v) {
+    const value k = broadcast(reshape(v[1], {1}), {3});
+    return values{v[0] * v[0] * 2.0, v[0] * k};
+  };
+  // Three times the derivative, which tells rules from what the part does.
+  const auto pull = [] {
+    graph g;
+    const value x(g, g.add_input(f64, {3})), k(g, g.add_input(f64, {}));
+    g.add_input(f64, {3}), g.add_input(f64, {3});
+    const value a(g, g.add_input(f64, {3})), b(g, g.add_input(f64, {3}));
+    const value by = broadcast(reshape(k, {1}), {3});
+    g.outputs = {((x * a * 4.0 + by * b) * 3.0).id(), (reduce(x * b, op::add, {0}) * 3.0).id()};
+    return g;
+  };
+  const auto push = [] {
+    graph g;
+    const value x(g, g.add_input(f64, {3})), k(g, g.add_input(f64, {}));
+    g.add_input(f64, {3}), g.add_input(f64, {3});
+    const value u(g, g.add_input(f64, {3})), w(g, g.add_input(f64, {}));
+    const auto wide = [](const value& v) { return broadcast(reshape(v, {1}), {3}); };
+    g.outputs = {(x * u * 12.0).id(), ((u * wide(k) + x * wide(w)) * 3.0).id()};
+    return g;
+  };
+  for (const int which : {0, 1, 2}) {
+    auto rules = std::make_shared<sinter::ir::foreign>();
+    rules->name = "rules";
+    rules->identity = sinter::ir::new_identity();
+    if (which != 1) rules->pull = pull;
+    if (which != 0) rules->push = push;
+    agree([&](const values& v) { return steps::call(v, body, {}, rules); }, in);
+  }
+  for (const recompute again : {recompute::all, recompute::all_but_products})
+    for (const bool stays : {false, true})
+      agree([&](const values& v) { return steps::call(v, body, again, nullptr, stays); }, in);
+}

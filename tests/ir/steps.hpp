@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <sinter/ir/define.hpp>
 #include <sinter/ir/value.hpp>
 #include <utility>
@@ -71,6 +72,22 @@ inline values loop(std::int64_t length, const values& init, const values& xs, co
   finish(g, out);
   s.parts.push_back(std::move(g));
   return push(operands, std::move(s));
+}
+
+/// A part of its own, with rules, or computed anew by its derivative.
+inline values call(const values& operands, const part& body, sinter::ir::recompute again = {},
+                   std::shared_ptr<const sinter::ir::foreign> rules = nullptr, bool stays = false) {
+  opaque s;
+  s.kind = opaque_kind::call;
+  s.again = again;
+  s.stays = stays;
+  s.function = std::move(rules);
+  graph g;
+  values in;
+  for (const auto& v : operands) in.push_back({g, g.add_input(v.type(), v.extents())});
+  finish(g, body(in));
+  s.parts.push_back(std::move(g));
+  return push(operands, std::move(s), {"user.cpp", 9});
 }
 
 inline values while_loop(const values& init, const part& test, const part& body) {

@@ -123,3 +123,19 @@ TEST_CASE("effects keep their order, whatever the results need") {
   CHECK(arrays::run(after, {arrays::of(f64, {}, {3})})[0].f == sinter::series<double>{12});
   CHECK(log == std::vector<int>{1, 2, 2, 3});
 }
+
+TEST_CASE("calls become what they do, but those that stay lose results and operands that nothing reads") {
+  graph g;
+  const value x = input(g, {2}), unread = input(g, {2}), two(g, g.constant(f64, 2.0, {2}));
+  const auto body = [](const values& v) { return values{v[0] * v[2] + 1.0, v[1] * 2.0}; };
+  const auto part = steps::call({x, unread, two}, body);
+  const auto apart = steps::call({part[0], unread, two}, body, {}, nullptr, true);
+  g.outputs = {apart[0].id()};
+  const graph after = run_all(g);
+  sinter::ir::check(after, "test");
+  const auto& n = only_step(after);
+  CHECK(n.in.size() == 1);
+  CHECK(n.attr.step->results.size() == 1);
+  const std::vector<arrays::literal_array> in{arrays::random(f64, {2}, 1), arrays::random(f64, {2}, 2)};
+  CHECK(arrays::difference(arrays::run(g, in)[0], arrays::run(after, in)[0], 1e-15) == "");
+}

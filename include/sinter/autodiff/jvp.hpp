@@ -3,7 +3,6 @@
 
 #include "../base/series.hpp"
 #include "opaque_forward.hpp"
-#include "vjp.hpp"
 
 namespace sinter::engine::autodiff {
 

@@ -3,68 +3,9 @@
 
 #include <span>
 
-#include "../ir/graph.hpp"
-#include "../ir/value.hpp"
+#include "call.hpp"
 
 namespace sinter::engine::autodiff {
-
-using ir::shape;
-using ir::value;
-using values = series<value>;
-
-/// Cotangents of `wrt` for those of `ys`; empty where none flows. In a part, too: vjp.hpp has the one that there is.
-using pull_rule = values (*)(ir::graph& g, std::span<const ir::node_id> ys, const values& seeds,
-                             std::span<const ir::node_id> wrt, location where);
-
-namespace detail {
-
-/// A node whose results are many, and its parts under construction.
-struct opaque_site {
-  ir::graph& g;
-  ir::node_id id;
-  const ir::node& n;
-  const ir::opaque& step;
-
-  opaque_site(ir::graph& graph, ir::node_id node) : g(graph), id(node), n(graph[node]), step(*n.attr.step) {}
-
-  value at(ir::node_id node) const { return {g, node, n.where}; }
-  value zeros(const ir::node& like) const { return at(g.constant(like.type, 0.0, like.extents, n.where)); }
-  value result(std::size_t k) const { return at(ir::push_pick(g, id, k, n.where)); }
-  values push(ir::opaque made, series<ir::node_id> in) const {
-    values out;
-    for (auto r : ir::push_opaque(g, ir::seal(std::move(made)), std::move(in), n.where)) out.push_back(at(r));
-    return out;
-  }
-};
-
-/// A part of a new node: inputs are added as operands are named.
-struct part_builder {
-  ir::graph& part;
-  series<ir::node_id>& in;
-
-  ir::node_id input(const value& operand) const {
-    in.push_back(operand.id());
-    return part.add_input(operand.type(), operand.extents(), operand.where());
-  }
-  /// A slice of the operand a step.
-  ir::node_id slice(const value& operand) const {
-    in.push_back(operand.id());
-    const shape& e = operand.extents();
-    return part.add_input(operand.type(), shape(e.begin() + 1, e.end()), operand.where());
-  }
-};
-
-inline value or_zeros(ir::graph& g, const value& v, ir::node_id like) {
-  return v ? v : value(g, g.constant(g[like].type, 0.0, g[like].extents, g[like].where), g[like].where);
-}
-
-inline series<ir::node_id> ids_of(const values& all) {
-  series<ir::node_id> out;
-  for (const auto& v : all) out.push_back(v.id());
-  return out;
-}
-
-}  // namespace detail
 
 inline values pull_cond(const detail::opaque_site& s, const values& cts, const series<char>& active,
                         pull_rule pull_back) {
@@ -233,24 +174,6 @@ inline values pull_loop(const detail::opaque_site& s, const values& cts, const s
   return detail::reversed_loop(s, cts, active).run(pull_back);
 }
 
-inline values pull_custom(const detail::opaque_site& s, const values& cts) {
-  const ir::foreign& f = *s.step.function;
-  if (!f.pull)
-    fail(f.name, "the custom op has no derivative; give custom_op a vjp, or keep it out of what is differentiated",
-         s.n.where);
-  series<ir::node_id> in = s.n.in;
-  for (std::size_t k = 0; k < cts.size(); ++k) in.push_back(s.result(k).id());
-  for (std::size_t k = 0; k < cts.size(); ++k) {
-    const auto& r = s.step.results[k];
-    in.push_back(cts[k] ? cts[k].id() : s.g.constant(r.type, 0.0, r.extents, s.n.where));
-  }
-  const auto pulled = ir::splice(s.g, f.pull(), in);
-  values out(s.n.in.size());
-  for (std::size_t k = 0, next = 0; k < out.size(); ++k)
-    if (is_float(s.g[s.n.in[k]].type)) out[k] = s.at(pulled[next++]);
-  return out;
-}
-
 /// What each operand of an opaque node receives for the cotangents of its results; empty where none flows. `active`:
 /// which operands are asked for.
 inline values pull_opaque(ir::graph& g, ir::node_id id, const values& cts, const series<char>& active,
@@ -262,7 +185,9 @@ inline values pull_opaque(ir::graph& g, ir::node_id id, const values& cts, const
     case ir::opaque_kind::loop:
       return pull_loop(s, cts, active, pull_back);
     case ir::opaque_kind::custom:
-      return pull_custom(s, cts);
+      return pull_ruled(s, cts, active, pull_back);
+    case ir::opaque_kind::call:
+      return s.step.function ? pull_ruled(s, cts, active, pull_back) : pull_recomputed(s, cts, active, pull_back);
     default:
       fail("while_loop",
            "how many steps it takes is not known before, so it has no derivative by what goes in; use "

@@ -1,7 +1,7 @@
 // autodiff/opaque_forward.hpp: tangents of branches and loops: opaque nodes again.
 #pragma once
 
-#include "opaque.hpp"
+#include "vjp.hpp"
 
 namespace sinter::engine::autodiff {
 
@@ -138,6 +138,53 @@ inline values push_loop(const detail::opaque_site& s, const values& tangents, pu
   return detail::widened_loop(s, tangents).run(push_forward);
 }
 
+/// What the rule of a user's function gives the results, or what follows from the one for cotangents.
+inline values push_ruled(const detail::opaque_site& s, const values& tangents) {
+  const ir::foreign& f = *s.step.function;
+  series<char> moves;
+  for (const auto& t : tangents) moves.push_back(static_cast<bool>(t));
+  if (detail::has_captures(s, moves)) detail::fail_captured(s);
+  if (!f.pull && !f.push) detail::fail_without_rule(s);
+  series<ir::node_id> in = detail::rule_operands(s);
+  for (std::size_t k = 0; k < detail::own_operands(s); ++k) {
+    const ir::node& x = s.g[s.n.in[k]];
+    if (is_float(x.type)) in.push_back(tangents[k] ? tangents[k].id() : s.zeros(x).id());
+  }
+  const auto pushed = ir::splice(s.g, f.push ? f.push() : detail::push_of_pull(s, pull_back), in);
+  values out(s.step.results.size());
+  for (std::size_t k = 0, next = 0; k < out.size(); ++k)
+    if (is_float(s.step.results[k].type)) out[k] = s.at(pushed[next++]);
+  return out;
+}
+
+/// A call that gives the tangents; what a backward pass through it needs is computed anew, too.
+inline values push_recomputed(const detail::opaque_site& s, const values& tangents, push_rule push_forward) {
+  ir::graph g;
+  series<ir::node_id> in, inputs, wrt;
+  const detail::part_builder b{g, in};
+  values moved;
+  for (auto id : s.n.in) inputs.push_back(b.input(s.at(id)));
+  for (std::size_t k = 0; k < s.n.in.size(); ++k)
+    if (tangents[k]) {
+      wrt.push_back(inputs[k]);
+      moved.push_back(value(g, b.input(tangents[k]), s.n.where));
+    }
+  const auto outputs = ir::splice(g, s.step.parts[0], inputs);
+  const values pushed = push_forward(g, {outputs.data(), outputs.size()}, {wrt.data(), wrt.size()}, moved);
+  for (std::size_t k = 0; k < outputs.size(); ++k)
+    if (is_float(g[outputs[k]].type)) g.outputs.push_back(detail::or_zeros(g, pushed[k], outputs[k]).id());
+  ir::opaque made;
+  made.kind = ir::opaque_kind::call;
+  made.again = s.step.again;
+  made.stays = s.step.stays;
+  made.parts.push_back(std::move(g));
+  const values results = s.push(std::move(made), std::move(in));
+  values out(s.step.results.size());
+  for (std::size_t k = 0, next = 0; k < out.size(); ++k)
+    if (is_float(s.step.results[k].type)) out[k] = results[next++];
+  return out;
+}
+
 /// The tangents of an opaque node's results for those of its operands.
 inline values push_opaque(ir::graph& g, ir::node_id id, const values& tangents, push_rule push_forward) {
   const detail::opaque_site s(g, id);
@@ -147,8 +194,11 @@ inline values push_opaque(ir::graph& g, ir::node_id id, const values& tangents, 
     case ir::opaque_kind::loop:
     case ir::opaque_kind::while_loop:
       return push_loop(s, tangents, push_forward);
+    case ir::opaque_kind::call:
+      if (!s.step.function) return push_recomputed(s, tangents, push_forward);
+      return push_ruled(s, tangents);
     default:
-      fail(s.step.function->name, "a custom op has no derivative in forward mode; differentiate with grad", s.n.where);
+      return push_ruled(s, tangents);
   }
 }
 

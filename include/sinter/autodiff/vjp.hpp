@@ -23,18 +23,29 @@ inline value pull(const site& s, std::size_t k, const value& ct) {
 inline values pull_back(ir::graph& g, std::span<const ir::node_id> ys, const values& seeds,
                         std::span<const ir::node_id> wrt, location where);
 
-/// Cotangents by node, from the results to what they depend on.
+/// Which nodes a change of some changes smoothly.
+inline series<char> smooth_from(const ir::graph& g, std::span<const ir::node_id> wrt) {
+  series<char> active(g.size(), 0);
+  for (auto id : wrt) {
+    ensure(id < g.size(), "a node to differentiate by is in the graph");
+    active[id] = is_float(g[id].type);
+  }
+  for (ir::node_id id = 0; id < active.size(); ++id)
+    for (std::size_t k = 0; k < g[id].in.size() && !active[id]; ++k)
+      active[id] = active[g[id].in[k]] && flows(g, g[id], k);
+  return active;
+}
+
+/// Nodes that a backward pass computes anew.
+struct recomputed_range {
+  ir::node_id first = 0, last = 0;
+};
+
+/// Cotangents by node, from the results to what they depend on. `anew`: the last range first.
 class pulling {
  public:
-  pulling(ir::graph& g, std::span<const ir::node_id> wrt) : g_(g), active_(g.size(), 0), cotangent_(g.size()) {
-    for (auto id : wrt) {
-      ensure(id < g.size(), "a node to differentiate by is in the graph");
-      active_[id] = is_float(g[id].type);
-    }
-    for (ir::node_id id = 0; id < active_.size(); ++id)
-      for (std::size_t k = 0; k < g[id].in.size() && !active_[id]; ++k)
-        active_[id] = active_[g[id].in[k]] && flows(g, g[id], k);
-  }
+  pulling(ir::graph& g, std::span<const ir::node_id> wrt, std::span<const recomputed_range> anew)
+      : g_(g), active_(smooth_from(g, wrt)), cotangent_(g.size()), anew_(anew) {}
 
   void add(ir::node_id id, const value& part) {
     if (!part || !active_[id]) return;
@@ -43,6 +54,12 @@ class pulling {
 
   void run() {
     for (auto id = static_cast<ir::node_id>(cotangent_.size()); id-- > 0;) {
+      if (!anew_.empty() && id == anew_[0].last) {
+        id = anew_[0].first;
+        pull_anew(anew_[0]);
+        anew_ = anew_.subspan(1);
+        continue;
+      }
       if (g_[id].code == op::opaque) {
         if (results_.count(id)) pull_results(id);
         continue;
@@ -65,6 +82,55 @@ class pulling {
   const value& of(ir::node_id id) const { return cotangent_[id]; }
 
  private:
+  /// What a range reads receives cotangents from a step of its own, in which the range is computed anew.
+  void pull_anew(const recomputed_range& range) {
+    ir::graph part;
+    series<ir::node_id> in, given, wrt, asked, ys;
+    const detail::part_builder b{part, in};
+    sorted_map<ir::node_id, ir::node_id> moved;
+    location where;
+    const auto inside = [&](ir::node_id operand) {
+      if (const auto found = moved.find(operand); found != moved.end()) return found->second;
+      const ir::node& n = g_[operand];
+      ir::node_id made = ir::no_node;
+      if (n.code == op::constant) {
+        made = ir::push_constant_like(part, n, n.extents);
+      } else {
+        made = b.input(value(g_, operand, n.where));
+        if (active_[operand]) {
+          wrt.push_back(made);
+          asked.push_back(operand);
+        }
+      }
+      moved.emplace(operand, made);
+      return made;
+    };
+    for (ir::node_id id = range.first; id <= range.last; ++id) {
+      if (!active_[id]) continue;
+      const ir::node& n = g_[id];
+      series<ir::node_id> operands;
+      for (auto operand : n.in) operands.push_back(inside(operand));
+      moved.emplace(id, part.push(n.code, std::move(operands), n.attr, n.where));
+      where = n.where;
+    }
+    values seeds;
+    for (ir::node_id id = range.first; id <= range.last; ++id)
+      if (cotangent_[id]) {
+        ys.push_back(moved.at(id));
+        seeds.push_back(value(part, b.input(cotangent_[id]), g_[id].where));
+      }
+    if (ys.empty()) return;
+    const values pulled = pull_back(part, ys, seeds, wrt, where);
+    for (std::size_t k = 0; k < wrt.size(); ++k) part.outputs.push_back(detail::or_zeros(part, pulled[k], wrt[k]).id());
+    ir::opaque made;
+    made.kind = ir::opaque_kind::call;
+    made.again = ir::recompute::all;
+    made.stays = true;
+    made.parts.push_back(std::move(part));
+    const auto results = ir::push_opaque(g_, ir::seal(std::move(made)), std::move(in), where);
+    for (std::size_t k = 0; k < asked.size(); ++k) add(asked[k], value(g_, results[k], where));
+  }
+
   void pull_results(ir::node_id id) {
     const ir::node& n = g_[id];
     series<char> asked;
@@ -77,17 +143,32 @@ class pulling {
   ir::graph& g_;
   series<char> active_;
   values cotangent_;
+  std::span<const recomputed_range> anew_;
   sorted_map<ir::node_id, values> results_;  ///< of opaque nodes
 };
 
-inline values pull_back(ir::graph& g, std::span<const ir::node_id> ys, const values& seeds,
-                        std::span<const ir::node_id> wrt, location) {
-  pulling all(g, wrt);
+inline values pull_back_with(ir::graph& g, std::span<const ir::node_id> ys, const values& seeds,
+                             std::span<const ir::node_id> wrt, std::span<const recomputed_range> anew) {
+  pulling all(g, wrt, anew);
   for (std::size_t k = 0; k < ys.size(); ++k) all.add(ys[k], seeds[k]);
   all.run();
   values out;
   for (auto id : wrt) out.push_back(all.of(id));
   return out;
+}
+inline values pull_back(ir::graph& g, std::span<const ir::node_id> ys, const values& seeds,
+                        std::span<const ir::node_id> wrt, location) {
+  return pull_back_with(g, ys, seeds, wrt, {});
+}
+
+/// user_error [grad] when y is not a floating scalar.
+inline void check_loss(const ir::graph& g, ir::node_id y, location where) {
+  ensure(y < g.size(), "the differentiated node is in the graph");
+  if (!g[y].extents.empty() || !is_float(g[y].type))
+    fail("grad",
+         std::string("the function returns ") + dtype_name(g[y].type) + ir::text_of(g[y].extents) +
+             "; it must return a floating scalar: reduce it with sum or mean",
+         where);
 }
 
 }  // namespace sinter::engine::autodiff
@@ -99,13 +180,7 @@ namespace sinter::engine {
 /// Everything pushed is differentiable again. Throws user_error [grad] when y is not a floating scalar.
 SINTER_API series<ir::node_id> gradient(ir::graph& g, ir::node_id y, std::span<const ir::node_id> wrt, location where) {
   using ir::value;
-  ensure(y < g.size(), "the differentiated node is in the graph");
-  if (!g[y].extents.empty() || !is_float(g[y].type))
-    fail("grad",
-         std::string("the function returns ") + dtype_name(g[y].type) + ir::text_of(g[y].extents) +
-             "; it must return a floating scalar: reduce it with sum or mean",
-         where);
-
+  autodiff::check_loss(g, y, where);
   const value seed = value(g, y, where).like(1.0);
   const auto cotangents = autodiff::pull_back(g, {&y, 1}, {seed}, wrt, where);
   series<ir::node_id> result;

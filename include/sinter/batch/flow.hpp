@@ -74,6 +74,10 @@ inline series<char> flow(const ir::opaque& step, const series<char>& operands) {
       return detail::flow_of_loop(step, operands);
     case ir::opaque_kind::while_loop:
       return detail::flow_of_while(step, operands);
+    case ir::opaque_kind::call:
+      // A rule has the cotangents of all results of a lane, or of none.
+      if (!step.function) return detail::outputs_of(step.parts[0], operands);
+      break;
     case ir::opaque_kind::custom:
     case ir::opaque_kind::host_call:
       break;

@@ -301,6 +301,90 @@ inline lane_values push_custom(const lane_step& s) {
   return s.push(std::move(made), std::move(in));
 }
 
+/// A rule of one lane as one of all: the inputs of `lane` are operands, results, then what moves; which of them vary.
+struct lane_rule {
+  std::shared_ptr<const ir::foreign> of;
+  series<char> operands;
+  std::size_t results = 0;
+  std::size_t own = 0;  ///< operands that the rule is about
+  bool active = false;  ///< behind the operands stands which lanes are computed
+  ir::dim lanes;
+  location where;
+
+  lane_values compute(ir::graph& g, const ir::graph& lane, const series<char>& varies) const {
+    lane_values inputs;
+    for (std::size_t k = 0; k < lane.inputs.size(); ++k) {
+      if (active && k == operands.size()) g.add_input(dtype::b8, {lanes}, where);
+      const ir::node& n = lane[lane.inputs[k]];
+      ir::shape extents = n.extents;
+      if (varies[k]) extents.insert(extents.begin(), lanes);
+      inputs.push_back({value(g, g.add_input(n.type, std::move(extents), where), where), varies[k] != 0});
+    }
+    return push_part({g, lanes}, lane, inputs);
+  }
+  /// What lanes share receives the sum of what each gives it.
+  ir::graph pull() const {
+    const ir::graph lane = of->pull();
+    series<char> varies = operands;
+    varies.resize(lane.inputs.size(), 1);
+    ir::graph g;
+    const lane_values pulled = compute(g, lane, varies);
+    for (std::size_t k = 0, next = 0; k < own; ++k) {
+      if (!is_float(lane[lane.inputs[k]].type)) continue;
+      const lane_value& v = pulled[next++];
+      const bool summed = !operands[k] && v.varies;
+      g.outputs.push_back((summed ? reduce(v.x, ir::op::add, {0}) : operands[k] ? over({g, lanes}, v) : v.x).id());
+    }
+    return g;
+  }
+  ir::graph push() const {
+    const ir::graph lane = of->push();
+    series<char> varies = operands;
+    varies.resize(operands.size() + results, 1);
+    for (std::size_t k = 0; k < own; ++k)
+      if (is_float(lane[lane.inputs[k]].type)) varies.push_back(operands[k]);
+    ir::graph g;
+    for (const lane_value& v : compute(g, lane, varies)) g.outputs.push_back(over({g, lanes}, v).id());
+    return g;
+  }
+};
+
+inline std::shared_ptr<const ir::foreign> rules_of_lanes(const lane_step& s) {
+  lane_rule rule{s.step.function,
+                 {},
+                 s.step.results.size(),
+                 s.n.in.size() - s.step.constants,
+                 static_cast<bool>(s.around.active),
+                 s.around.lanes,
+                 s.n.where};
+  for (const auto& o : s.operands) rule.operands.push_back(o.varies);
+  const auto out = std::make_shared<ir::foreign>();
+  out->name = rule.of->name;
+  out->identity = ir::new_identity();
+  if (rule.of->pull) out->pull = [rule] { return rule.pull(); };
+  if (rule.of->push) out->push = [rule] { return rule.push(); };
+  return out;
+}
+
+/// A call whose part, and rules, are those of all lanes.
+inline lane_values push_call(const lane_step& s) {
+  ir::opaque made;
+  made.kind = s.step.kind;
+  made.again = s.step.again;
+  made.stays = s.step.stays;
+  series<ir::node_id> in;
+  part_of_lanes b(s, in);
+  lane_values inputs;
+  for (const auto& o : s.operands) inputs.push_back(b.input(o));
+  b.take_active();
+  made.constants = s.step.constants + (in.size() - inputs.size());
+  if (s.step.function) made.function = rules_of_lanes(s);
+  const auto outputs = b.compute(s.step.parts[0], inputs);
+  for (std::size_t k = 0; k < outputs.size(); ++k) b.give(varying_if(b.site(), s.results[k], outputs[k]).x);
+  made.parts.push_back(b.take());
+  return s.push(std::move(made), std::move(in));
+}
+
 [[noreturn]] inline void refuse_effect(const ir::node& n) {
   const ir::opaque& step = *n.attr.step;
   const std::string what = step.function ? "\"" + step.function->name + "\"" : std::string(ir::name(step));
@@ -328,6 +412,8 @@ inline lane_values push_step(const lanes_site& s, const ir::node& n, lane_values
       return detail::push_loop(step);
     case ir::opaque_kind::while_loop:
       return detail::while_of_lanes(step).run();
+    case ir::opaque_kind::call:
+      return detail::push_call(step);
     case ir::opaque_kind::custom:
     case ir::opaque_kind::host_call:
       break;

@@ -482,6 +482,11 @@ SINTER_API bool holds(const assumptions& given, const call& c) {
 }
 
 SINTER_API std::shared_ptr<function> make_function(const options& how, location where) {
+  if (!(how.memory_budget >= 0 && how.memory_budget <= 1))
+    fail(how.name,
+         "options.memory_budget is " + text::number(how.memory_budget) +
+             "; it is the fraction, from 0 to 1, of what a backward pass may keep",
+         where);
   auto made = std::make_shared<detail::dispatcher>(how, where);
   made->held().lives(std::shared_ptr<detail::function_state>(made, &made->held()));
   // The library of the function may be unloaded next: a job that runs on is left with nothing that code there destroys.

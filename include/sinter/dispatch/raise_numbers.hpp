@@ -52,7 +52,7 @@ inline std::shared_ptr<const ir::opaque> raised(const ir::opaque& of, ir::graph&
   for (std::size_t i = 0; i < step.parts.size(); ++i)
     parts.push_back(without_constants(step.parts[i], constants, first[i]));
   step.parts = std::move(parts);
-  if (step.kind != ir::opaque_kind::cond) step.constants += constants.size();
+  if (step.kind != ir::opaque_kind::cond && step.kind != ir::opaque_kind::call) step.constants += constants.size();
   step.is_rewritten = false;
   return ir::seal(std::move(step));
 }

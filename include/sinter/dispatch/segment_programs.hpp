@@ -126,8 +126,10 @@ inline std::shared_ptr<const program> segment_program(const tracer& t, const ir:
   function_state& held = t.call->held ? *t.call->held : held_by_nobody();
   options how = *t.call->how;
   const device where = t.where.value_or(device{});
+  // Rules of derivatives are of this call; what is left of them is not.
   ir::graph raised;
-  if (has_parts(traced)) raised = raise_constants(traced);
+  if (ir::has_calls(traced)) raised = ir::inlined(traced);
+  if (has_parts(raised.size() > 0 ? raised : traced)) raised = raise_constants(raised.size() > 0 ? raised : traced);
   const ir::graph& g = raised.size() > 0 ? raised : traced;
   series<ir::node_id> constants;
   std::string key = structure_key(g, inputs, layout, how, where, constants);

@@ -388,6 +388,7 @@ SINTER_API void name_length(leaf_text& out, std::uint64_t length) { out.value = 
 SINTER_API void finish(traced& out) {
   tracer& t = *out.graph;
   for (const auto& i : t.indices) t.graph.outputs.push_back(i.node);
+  t.graph = ir::inlined(std::move(t.graph));
   if (!t.call || !t.call->answers) t.spent = t.spent_until_now();
   if (!t.call || !t.call->answers) return;
   detail::check_copies(*t.call, true);

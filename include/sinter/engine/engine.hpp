@@ -138,9 +138,9 @@ SINTER_API std::shared_ptr<tracer> make_inner_tracer();
 SINTER_API series<ir::node_id> push_cond(tracer& t, ir::node_id predicate, tracer& yes, tracer& no, location where);
 
 /// The carried values and the stacks of a loop. `operands` are the carried values as they start, then what is read slice by slice;
-/// the body's inputs are the index, the carried values and the slices.
+/// the body's inputs are the index, the carried values and the slices. With `reverse` the last step comes first.
 SINTER_API series<ir::node_id> push_loop(tracer& t, tracer& body, std::size_t carried, series<ir::node_id> operands,
-                                         ir::dim length, location where);
+                                         ir::dim length, location where, bool reverse = false);
 
 /// The carried values at the end of a loop that runs while a part says so.
 SINTER_API series<ir::node_id> push_while(tracer& t, tracer& test, tracer& body, series<ir::node_id> init,
@@ -192,6 +192,34 @@ SINTER_API std::uint32_t add_mark(std::uint32_t marks, int axis, bool dynamic, s
 SINTER_API series<ir::node_id> gradient(ir::graph& g, ir::node_id y, std::span<const ir::node_id> wrt, location where);
 /// The same in a trace, timed for its report. (jit/pipeline.hpp)
 SINTER_API series<ir::node_id> gradient(tracer& t, ir::node_id y, std::span<const ir::node_id> wrt, location where);
+
+/// Pushes the tangents of `outputs` for `tangents` of `wrt` and returns their nodes, in order; zeros where none flows. All are
+/// floating; a tangent has the dtype and extents of its node. (autodiff/jvp.hpp, jit/pipeline.hpp)
+SINTER_API series<ir::node_id> jvp(tracer& t, std::span<const ir::node_id> outputs, std::span<const ir::node_id> wrt,
+                                   std::span<const ir::node_id> tangents);
+/// Pushes the cotangents of `wrt` for `cotangents` of `outputs`, in the same way.
+SINTER_API series<ir::node_id> vjp(tracer& t, std::span<const ir::node_id> outputs,
+                                   std::span<const ir::node_id> cotangents, std::span<const ir::node_id> wrt,
+                                   location where);
+
+/// A derivative as a graph of its own. Its inputs: values of the trace, of the nodes `from`; then what it is linear in.
+struct linear_part {
+  ir::graph graph;
+  series<ir::node_id> from;
+};
+/// The map from tangents of `wrt` to those of `outputs`, or where `transposed` from cotangents of `outputs` to those of `wrt`.
+/// What it needs of the trace is pushed there. (autodiff/linear.hpp)
+SINTER_API linear_part linear(tracer& t, std::span<const ir::node_id> outputs, std::span<const ir::node_id> wrt,
+                              bool transposed, location where);
+
+/// All derivatives of node y by node x: y's axes, then x's. All lanes of an identity go through the derivative together: tangents
+/// of x, or cotangents of y. (autodiff/jacobian.hpp)
+SINTER_API ir::node_id jacobian(tracer& t, ir::node_id y, ir::node_id x, bool forward, location where);
+
+/// The results of a function that has derivative rules of its own, or whose derivative computes it anew. `operands`: what
+/// the inputs of `body` stand for. (trace/nested.hpp)
+SINTER_API series<ir::node_id> push_call(tracer& t, tracer& body, std::shared_ptr<const ir::foreign> rules,
+                                         ir::recompute again, series<ir::node_id> operands, location where);
 
 /// A result: contiguous, in memory of its own.
 struct output {

@@ -79,6 +79,10 @@ struct options {
   int hot_calls = 1000;
   /// Of f32 matrix products on a GPU.
   sinter::precision precision = sinter::precision::highest;
+  /// How much of what the backward passes of `grad` within would keep they may, from 0 to 1: they compute the rest anew, first
+  /// what frees most memory for its work. Below 1 functions take longer and gradients may differ in rounding. remat(f) says it of one
+  /// function.
+  double memory_budget = 1;
   /// Rules out what changes bits from call to call. On a GPU scatter_add sums in a fixed order, which is slower than atomic
   /// additions, and recorded products keep the library's first algorithm; frequent extents get no kernels of their own.
   bool deterministic = false;

@@ -183,6 +183,7 @@ class tracer {
   ir::graph graph;
   capture_list captures;            ///< the last captures.size() inputs of the graph
   std::optional<device> where;      ///< where the traced function will run, once something tells
+  double memory_budget = 1;         ///< options::memory_budget
   bool numbers_by_value = false;    ///< C++ numbers become rank-0 inputs instead of constants
   trace_request request;            ///< what the trace shall leave open
   assumptions assumed;              ///< what it took as given so far
@@ -258,6 +259,7 @@ struct trace_target {
   std::span<const argument> arguments = {};
   bool answer = false;  ///< the call wants results, not a graph
   bool whole = false;   ///< the graph is not cut, and runs once
+  double memory_budget = 1;
 };
 SINTER_API std::shared_ptr<tracer> make_tracer(const trace_target& to);
 

@@ -7,4 +7,5 @@
 #include "functions/index_rules.hpp"
 #include "tensor/term_rules.hpp"
 #include "tensor/trace_rules.hpp"
+#include "transforms/linear_rules.hpp"
 #include "trees/tree_rules.hpp"

@@ -87,7 +87,11 @@ enum class opaque_kind : std::uint8_t {
   while_loop,  ///< as long as parts[0] says; parts[1] is the body
   custom,      ///< a function of the user that computes
   host_call,   ///< a function of the user that is called for what else it does
+  call,        ///< a graph with a derivative rule of its own; operands: what the part takes
 };
+
+/// What the derivative of a call computes anew from the operands, in place of keeping it.
+enum class recompute : std::uint8_t { nothing, all, all_but_products };
 
 struct result_type {
   dtype type = dtype::f32;
@@ -112,7 +116,7 @@ struct foreign_kernel {
   callback<void(foreign_arrays operands, foreign_arrays results, void* stream)> launch;
 };
 
-/// A function of the user; its identity stands for it wherever graphs are compared.
+/// A function of the user, or the derivative rules of a call; its identity stands for it wherever graphs are compared.
 struct foreign {
   std::string name;
   std::uint64_t identity = 0;
@@ -121,6 +125,9 @@ struct foreign {
   /// The derivative, if there is one: takes the operands, the results and the results' cotangents, floating or not; gives
   /// the cotangents of the floating operands.
   callback<graph()> pull;
+  /// The same forwards: takes the operands, the results and the tangents of the floating operands; gives those of the
+  /// floating results.
+  callback<graph()> push;
   /// The op for many lanes, if there is a rule: takes the operands, those that vary with the lanes as axis 0; gives the
   /// results, each with the lanes as axis 0.
   callback<graph(std::span<const char> varies, const dim& lanes)> batch;
@@ -134,16 +141,21 @@ struct foreign {
 /// stacks, then for each carried value the stack of what it was before each step. With `reverse` steps run from the last to
 /// the first.
 /// while_loop: operands are the carried values, then constants; both parts take them. Results: the carried values.
+/// call: computes what its part does, and is that once no derivative can be asked any more (inlined()), but for one that
+/// `stays`. Its derivative is what `function` says, by all operands but the last `constants`; without one it is the part's.
 struct opaque {
   opaque_kind kind = opaque_kind::cond;
   series<graph> parts;
   std::size_t carried = 0, sliced = 0, constants = 0, stacked = 0;
   dim length;
   bool reverse = false;
-  std::shared_ptr<const foreign> function;  ///< custom, host_call
+  recompute again = recompute::nothing;     ///< call without a function
+  bool stays = false;                       ///< call: a step of its own, whose part shares no node with what is around
+  std::shared_ptr<const foreign> function;  ///< custom, host_call, call
   series<result_type> results;              ///< custom: given; otherwise seal() finds them
   bool is_rewritten = false;                ///< the parts are as the rewrites leave them
   bool has_effect = false;                  ///< seal(): calls a host function somewhere
+  bool has_calls = false;                   ///< seal(): inlined() changes it
   std::string head, text;                   ///< seal(): on one line; with the parts
   std::string apart;  ///< seal(): sources of the parts' constants. Equal steps agree in text and these.
 };
@@ -169,6 +181,11 @@ SINTER_API node_id push_pick(graph& g, node_id step, std::size_t k, location whe
 
 /// Pushes a copy of `part` on `g`, its inputs replaced by the given nodes, without its effects; gives its outputs.
 SINTER_API series<node_id> splice(graph& g, const graph& part, const series<node_id>& inputs);
+
+/// The graph with every call but those that stay replaced by its part, in parts too.
+SINTER_API graph inlined(graph g);
+/// Whether that changes it.
+SINTER_API bool has_calls(const graph& g);
 
 /// The nodes of an opaque node's results: pick k of it, or no_node where nothing picks it.
 SINTER_API series<node_id> picks_of(const graph& g, const series<node_id>& live, node_id step);

@@ -6,13 +6,14 @@
 
 #include "../base/callback.hpp"
 #include "../base/series.hpp"
+#include "../base/sorted.hpp"
 #include "../base/text.hpp"
 #include "graph.hpp"
 
 namespace sinter::ir {
 
 SINTER_API const char* name(const opaque& step) {
-  constexpr const char* names[] = {"cond", "loop", "while_loop", "custom_op", "host_call"};
+  constexpr const char* names[] = {"cond", "loop", "while_loop", "custom_op", "host_call", "call"};
   return names[static_cast<int>(step.kind)];
 }
 
@@ -45,6 +46,8 @@ inline std::string head_of(const opaque& s) {
   if (s.kind == opaque_kind::loop)
     head += " sliced=" + std::to_string(s.sliced) + " stacked=" + std::to_string(s.stacked);
   if (s.reverse) head += " reverse";
+  if (s.again != recompute::nothing) head += s.again == recompute::all ? " recomputed" : " recomputed but products";
+  if (s.stays) head += " apart";
   if (!s.results.empty()) {
     head += " ->";
     for (const auto& r : s.results) head += std::string(" ") + dtype_name(r.type) + text_of(r.extents);
@@ -68,6 +71,8 @@ SINTER_API std::shared_ptr<const opaque> seal(opaque s) {
   s.results = detail::results_of(s);
   s.has_effect = s.kind == opaque_kind::host_call;
   for (const auto& part : s.parts) s.has_effect = s.has_effect || !part.effects.empty();
+  s.has_calls = s.kind == opaque_kind::call && !s.stays;
+  for (const auto& part : s.parts) s.has_calls = s.has_calls || has_calls(part);
   s.head = detail::head_of(s);
   s.text = s.head;
   s.apart.clear();
@@ -131,10 +136,67 @@ SINTER_API series<node_id> splice(graph& g, const graph& part, const series<node
       attr.step = seal(std::move(quiet));
       attr.ints = {};
     }
-    moved[id] = g.push(n.code, std::move(in), std::move(attr), n.where);
+    // Marks of the part are not those of g, though their numbers may be the same.
+    const bool mark = n.code == op::identity && !attr.ints.empty();
+    moved[id] = mark ? g.mark(in[0]) : g.push(n.code, std::move(in), std::move(attr), n.where);
   }
   series<node_id> out;
   for (auto id : part.outputs) out.push_back(moved[id]);
+  return out;
+}
+
+SINTER_API bool has_calls(const graph& g) {
+  for (node_id id = 0; id < g.size(); ++id)
+    if (g[id].code == op::opaque && g[id].attr.step->has_calls) return true;
+  return false;
+}
+
+namespace detail {
+
+/// Copies the nodes of `from`, whose inputs are in `moved`, to `to`. Effects get the next turns.
+inline void copy_inlined(graph& to, const graph& from, series<node_id>& moved) {
+  sorted_map<node_id, series<node_id>> results;  // of calls
+  for (auto id : from.live()) {
+    const node& n = from[id];
+    if (n.code == op::input) continue;
+    if (n.code == op::pick && results.count(n.in[0])) {
+      moved[id] = results.at(n.in[0])[static_cast<std::size_t>(n.attr.ints[0])];
+      continue;
+    }
+    series<node_id> in;
+    for (auto operand : n.in) in.push_back(moved[operand]);
+    attributes attr = n.attr;
+    if (n.code == op::opaque && attr.step->kind == opaque_kind::call && !attr.step->stays) {
+      const graph& part = attr.step->parts[0];
+      series<node_id> within(part.size(), no_node);
+      for (std::size_t k = 0; k < part.inputs.size(); ++k) within[part.inputs[k]] = in[k];
+      copy_inlined(to, part, within);
+      series<node_id>& out = results[id];
+      for (auto result : part.outputs) out.push_back(within[result]);
+      continue;
+    }
+    if (n.code == op::opaque) {
+      attr.ints = {};
+      if (attr.step->has_calls) {
+        opaque step = *attr.step;
+        for (auto& part : step.parts) part = inlined(std::move(part));
+        step.is_rewritten = false;
+        attr.step = seal(std::move(step));
+      }
+    }
+    moved[id] = to.push(n.code, std::move(in), std::move(attr), n.where);
+  }
+}
+
+}  // namespace detail
+
+SINTER_API graph inlined(graph g) {
+  if (!has_calls(g)) return g;
+  graph out;
+  series<node_id> moved(g.size(), no_node);
+  for (auto id : g.inputs) moved[id] = out.add_input(g[id].type, g[id].extents, g[id].where);
+  detail::copy_inlined(out, g, moved);
+  for (auto id : g.outputs) out.outputs.push_back(moved[id]);
   return out;
 }
 
@@ -241,6 +303,11 @@ struct opaque_inference {
     carries(body);
   }
 
+  void call() const {
+    if (step.parts.size() != 1 || step.parts[0].inputs.size() != n.in.size()) malformed();
+    for (std::size_t k = 0; k < n.in.size(); ++k) operand_fits(step.parts[0], k, k);
+  }
+
   void run() const {
     switch (step.kind) {
       case opaque_kind::cond:
@@ -249,6 +316,8 @@ struct opaque_inference {
         return loop();
       case opaque_kind::while_loop:
         return while_loop();
+      case opaque_kind::call:
+        return call();
       case opaque_kind::custom:
       case opaque_kind::host_call:
         if (!step.function || !step.parts.empty()) malformed();

@@ -163,6 +163,8 @@ inline series<literal_array> opaque_results(const node& n, const array_pointers&
       return run_loop(step, in, picked, sizes);
     case opaque_kind::while_loop:
       return run_while(step, in, sizes);
+    case opaque_kind::call:
+      return evaluate(step.parts[0], copies(in, 0, in.size()), sizes);
     default:
       return run_foreign(step, in, sizes);
   }

@@ -24,7 +24,8 @@
 // What runs once a specialisation.
 #include "../base/engine_begin.hpp"
 
-#include "../autodiff/vjp.hpp"
+#include "../autodiff/budget.hpp"
+#include "../autodiff/jacobian.hpp"
 #include "../batch/push_lanes.hpp"
 #include "../ir/define.hpp"
 #include "../report/text.hpp"
@@ -477,11 +478,35 @@ SINTER_API std::shared_ptr<const program> build(std::shared_ptr<tracer> traced, 
   return make_on_heap<detail::bound_program>(std::move(code), std::move(traced->captures), std::move(pool), how.name);
 }
 
-SINTER_API series<ir::node_id> gradient(tracer& t, ir::node_id y, std::span<const ir::node_id> wrt, location where) {
+namespace detail {
+/// f(), which makes a derivative, timed for the report.
+template <class F>
+auto timed_derivative(tracer& t, F&& f) {
   const double start = milliseconds_now();
-  auto result = gradient(t.graph, y, wrt, where);
+  auto result = f();
   t.outermost().spent.autodiff += milliseconds_now() - start;
   return result;
+}
+}  // namespace detail
+
+SINTER_API series<ir::node_id> gradient(tracer& t, ir::node_id y, std::span<const ir::node_id> wrt, location where) {
+  const double budget = t.outermost().memory_budget;
+  return detail::timed_derivative(t, [&] {
+    return budget < 1 ? autodiff::gradient_within(t.graph, y, wrt, budget, where) : gradient(t.graph, y, wrt, where);
+  });
+}
+SINTER_API series<ir::node_id> jvp(tracer& t, std::span<const ir::node_id> outputs, std::span<const ir::node_id> wrt,
+                                   std::span<const ir::node_id> tangents) {
+  return detail::timed_derivative(t, [&] { return autodiff::jvp(t.graph, outputs, wrt, tangents); });
+}
+SINTER_API series<ir::node_id> vjp(tracer& t, std::span<const ir::node_id> outputs,
+                                   std::span<const ir::node_id> cotangents, std::span<const ir::node_id> wrt,
+                                   location where) {
+  return detail::timed_derivative(t, [&] { return autodiff::vjp(t.graph, outputs, cotangents, wrt, where); });
+}
+SINTER_API linear_part linear(tracer& t, std::span<const ir::node_id> outputs, std::span<const ir::node_id> wrt,
+                              bool transposed, location where) {
+  return detail::timed_derivative(t, [&] { return autodiff::linear(t.graph, outputs, wrt, transposed, where); });
 }
 
 SINTER_API void answer(traced& t, std::span<const argument> arguments, const options& how, device where) {

@@ -66,10 +66,10 @@ class narrowing {
   std::size_t place(std::size_t k) const { return place_[k]; }
 
  private:
-  /// Only a branch's results and a loop's stacks; carried values may be needed by other steps.
+  /// A branch's results, a call's, and a loop's stacks; carried values may be needed by other steps.
   bool drop_results(const series<ir::node_id>& picks) {
     const bool loop = step_.kind == ir::opaque_kind::loop;
-    if (!loop && step_.kind != ir::opaque_kind::cond) return false;
+    if (step_.kind == ir::opaque_kind::while_loop) return false;
     const std::size_t first = loop ? step_.carried : 0, end = step_.parts[0].outputs.size();
     std::size_t dropped = 0;
     for (std::size_t k = first; k < picks.size(); ++k) {
@@ -85,6 +85,7 @@ class narrowing {
   /// Inputs of the parts that stand for operands which may go: operand k is input k - before of each.
   void drop_operands(const ir::graph& g) {
     const bool cond = step_.kind == ir::opaque_kind::cond, loop = step_.kind == ir::opaque_kind::loop;
+    const bool call = step_.kind == ir::opaque_kind::call;
     const std::size_t first = cond ? 1 : step_.carried, slices = loop ? first + step_.sliced : first;
     series<char> read(step_.parts[0].inputs.size(), 0);
     for (const auto& part : step_.parts) {
@@ -102,7 +103,7 @@ class narrowing {
       keep[input] = read[input] && !constant;
       if (keep[input]) kept.push_back(in_[k]);
       else if (loop) --(k < slices ? step_.sliced : step_.constants);
-      else if (!cond) --step_.constants;
+      else if (!cond && !call) --step_.constants;
     }
     if (kept.size() == in_.size()) return;
     changed_ = true;

@@ -21,9 +21,11 @@ struct pass {
 inline ir::graph run_all(ir::graph g);
 inline ir::graph parts(const ir::graph& g) { return rewrite_parts(g, run_all); }
 
+inline ir::graph inlined(const ir::graph& g) { return ir::inlined(g); }
+
 inline constexpr pass passes[] = {
-    {"parts", parts, has_parts},     {"fission", fission, has_loops},   {"fold", fold, has_folds},
-    {"simplify", simplify, nullptr}, {"dead_code", dead_code, nullptr},
+    {"inlined", inlined, ir::has_calls}, {"parts", parts, has_parts},     {"fission", fission, has_loops},
+    {"fold", fold, has_folds},           {"simplify", simplify, nullptr}, {"dead_code", dead_code, nullptr},
 };
 
 /// Is told what a pass made.

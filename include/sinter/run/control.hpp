@@ -1,4 +1,4 @@
-// run/control.hpp: branches and loops whose parts are sequences of steps; one text for the host and for GPUs.
+// run/control.hpp: branches, calls and loops whose parts are sequences of steps; one text for the host and for GPUs.
 #pragma once
 
 #include <algorithm>
@@ -159,6 +159,31 @@ struct branch_of {
     given(const branch_of& b, void* const* buffers, char* scratch) : address_list(b.operands - 1 + b.unread.size()) {
       std::copy_n(buffers + 1, size(), data());
       b.unread.fill(data() + b.operands - 1, scratch);
+    }
+  };
+};
+
+/// A part that runs once, on one machine.
+template <class Sequence>
+struct call_of {
+  Sequence part;
+  std::size_t operands;
+  layout at;
+  unread_results unread;
+  std::int64_t inside, bytes;
+
+  call_of(Sequence steps, std::size_t count, const series<std::int64_t>& result_bytes)
+      : part(std::move(steps)),
+        operands(count),
+        unread(at, result_bytes),
+        inside(at.add(part.scratch_bytes)),
+        bytes(at.bytes()) {}
+
+  /// The addresses for the part: the operands, then the results.
+  struct given : address_list {
+    given(const call_of& c, void* const* buffers, char* scratch) : address_list(c.operands + c.unread.size()) {
+      std::copy_n(buffers, size(), data());
+      c.unread.fill(data() + c.operands, scratch);
     }
   };
 };

@@ -65,10 +65,11 @@ SINTER_API series<ir::node_id> push_cond(tracer& t, ir::node_id predicate, trace
 }
 
 SINTER_API series<ir::node_id> push_loop(tracer& t, tracer& body, std::size_t carried, series<ir::node_id> operands,
-                                         ir::dim length, location where) {
+                                         ir::dim length, location where, bool reverse) {
   ir::opaque step;
   step.kind = ir::opaque_kind::loop;
   step.length = length;
+  step.reverse = reverse;
   step.carried = carried;
   step.sliced = operands.size() - carried;
   step.constants = body.imported.size();
@@ -92,6 +93,18 @@ SINTER_API series<ir::node_id> push_while(tracer& t, tracer& test, tracer& body,
   step.parts.push_back(test.graph);
   step.parts.push_back(body.graph);
   return ir::push_opaque(t.graph, ir::seal(std::move(step)), std::move(init), where);
+}
+
+SINTER_API series<ir::node_id> push_call(tracer& t, tracer& body, std::shared_ptr<const ir::foreign> rules,
+                                         ir::recompute again, series<ir::node_id> operands, location where) {
+  ir::opaque step;
+  step.kind = ir::opaque_kind::call;
+  step.function = std::move(rules);
+  step.again = again;
+  step.constants = body.imported.size();
+  operands.insert(operands.end(), body.imported.begin(), body.imported.end());
+  step.parts.push_back(body.graph);
+  return ir::push_opaque(t.graph, ir::seal(std::move(step)), std::move(operands), where);
 }
 
 SINTER_API series<ir::node_id> push_foreign(tracer& t, std::shared_ptr<const ir::foreign> function, bool has_effect,

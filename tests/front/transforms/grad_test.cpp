@@ -327,6 +327,57 @@ TEST_CASE("powers have finite derivatives of every order where they have them") 
   }
 }
 
+TEST_CASE("gradients of several arguments are a tuple, in the order of their numbers") {
+  const model m = make_model();
+  const tensor<double, 2> x{{0.3, -1.2}, {0.8, 0.1}};
+  const auto loss = [](const model& m, int n, const tensor<double, 2>& x) {
+    return real(energy(m, x)) * static_cast<double>(n);
+  };
+  const auto by_m = grad(loss)(m, 2, x);
+  const auto by_x = grad<2>(loss)(m, 2, x);
+  const auto check = [&](const auto& f) {
+    const auto [g, dx] = f(m, 2, x);
+    static_assert(std::is_same_v<std::remove_cvref_t<decltype(g)>, model>);
+    check_close(dx.to_vector(), by_x.to_vector());
+    for (std::size_t i = 0; i < 2; ++i) check_close(g.layers[i].w.to_vector(), by_m.layers[i].w.to_vector());
+    CHECK(g.steps.to_vector() == std::vector<std::int64_t>{0, 0});
+  };
+  check(grad<0, 2>(loss));
+  check(compile(grad<0, 2>(loss)));
+  check(compile(grad<0, 2>(loss), {.backend = "reference"}));
+  const auto [value, both] = value_and_grad<2, 0>(loss)(m, 2, x);
+  CHECK(value.item() == doctest::Approx(loss(m, 2, x).item()));
+  check_close(std::get<0>(both).to_vector(), by_x.to_vector());
+  const auto [slopes, more] = grad<0, 1>(
+      [](auto a, auto b) {
+        return std::pair{sum(a * b), a + b};
+      },
+      has_aux)(vec{1, 2}, vec{3, 4});
+  CHECK(std::get<0>(slopes).to_vector() == doubles{3, 4});
+  CHECK(std::get<1>(slopes).to_vector() == doubles{1, 2});
+  CHECK(more.to_vector() == doubles{4, 6});
+  // The same tensor twice: each place has its own derivative.
+  const auto [left, right] = grad<0, 1>([](auto a, auto b) { return sum(a * a * b); })(vec{2, 3}, vec{2, 3});
+  CHECK(left.to_vector() == doubles{8, 18});
+  CHECK(right.to_vector() == doubles{4, 9});
+}
+
+TEST_CASE("a C++ number is differentiated by as a tensor of rank 0") {
+  const auto f = [](const real& x) { return real(x * x * x); };
+  static_assert(std::is_same_v<decltype(grad(f)(2.0)), real>);
+  CHECK(grad(f)(2.0).item() == 12);
+  CHECK(grad(grad(f))(2.0).item() == 12);
+  CHECK(value_and_grad(f)(2.0).first.item() == 8);
+  CHECK(grad([](auto x) { return x * x; })(1.5f).item() == 3);
+  const auto compiled = compile([&](auto x) { return grad(f)(x); });  // an open number
+  CHECK(compiled(2.0).item() == 12);
+  CHECK(compiled(3.0).item() == 27);
+  CHECK(compiled.specialisations() == 1);
+  const auto [dx, dy] = grad<0, 1>([](auto x, auto y) { return x * x * sum(y); })(3.0, vec{1, 2});
+  CHECK(dx.item() == 18);
+  CHECK(dy.to_vector() == doubles{9, 9});
+}
+
 TEST_CASE("mistakes") {
   const auto message = [](auto&& f) {
     try {

@@ -222,6 +222,7 @@ class compiled {
     to.held = live ? &s.specialised->held() : nullptr;
     to.signature = &detail::signature_of<Args...>;
     to.arguments = flat.tensors();
+    to.memory_budget = how.memory_budget;
     std::shared_ptr<void> answered;
     const auto trace = [&](const engine::trace_request& request) {
       for (int index : how.donate)

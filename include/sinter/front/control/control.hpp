@@ -10,63 +10,35 @@
 #include <type_traits>
 #include <utility>
 
+#include "../trees/stacked.hpp"
 #include "parts.hpp"
 
 namespace sinter {
 
 namespace detail {
 
-/// The common extent of first axes.
-template <class X>
-dim length_of(const X& xs, location at) {
-  const dim* length = nullptr;
-  for_each_leaf(xs, [&]<class Leaf>(const Leaf& x) {
-    if constexpr (tensor_like<Leaf>) {
-      static_assert(Leaf::rank > 0, "sinter: [scan] xs are read along their first axis; one of them has none");
-      if constexpr (Leaf::rank > 0) {
-        if (length && x.shape()[0] != *length)
-          fail("scan",
-               "the first axes of xs differ: " + length->text() + " and " + x.shape()[0].text() +
-                   "; all of xs are read step by step together",
-               at);
-        length = &x.shape()[0];
-      }
-    }
-  });
-  if (!length) fail("scan", "xs has no tensor, so there is no number of steps; give one, or use fori_loop", at);
-  return *length;
-}
-
 /// Step i's part of xs, in the storage of xs; while tracing, new inputs.
 template <class X>
-auto slices(engine::tracer* t, const std::shared_ptr<engine::tracer>& handle, const X& xs, std::int64_t i,
-            location at) {
-  return map_tree(
-      "scan", at,
-      [&]<class E, dims S>(const tensor<E, S>& x) {
-        constexpr dims rest = without_first<S>();
-        index_array<rest.rank> extents{}, strides{};
-        std::copy_n(x.shape().begin() + 1, rest.rank, extents.begin());
-        std::copy_n(x.strides().begin() + 1, rest.rank, strides.begin());
-        if (t) return access::traced<E, rest>(handle, t->graph.add_input(dtype_of<E>, to_shape(extents), at), extents);
-        return access::make<E, rest>(access::memory(x), access::data(x) + i * x.strides()[0], extents, strides);
-      },
-      xs);
+lane_t<X> slices(engine::tracer* t, const std::shared_ptr<engine::tracer>& handle, const X& xs, std::int64_t i,
+                 location at) {
+  return tree_as<lane_t<X>>(xs, [&]<class E, dims S, dims R>(const tensor<E, S>& x, std::type_identity<tensor<E, R>>) {
+    index_array<R.rank> extents{}, strides{};
+    std::copy_n(x.shape().begin() + 1, R.rank, extents.begin());
+    std::copy_n(x.strides().begin() + 1, R.rank, strides.begin());
+    if (t) return access::traced<E, R>(handle, t->graph.add_input(dtype_of<E>, to_shape(extents), at), extents);
+    return access::make<E, R>(access::memory(x), access::data(x) + i * x.strides()[0], extents, strides);
+  });
 }
 
 /// The tree of stacks for one step's results.
 template <class Y, class Leaf>
-auto stacked_tree(const Y& y, dim length, location at, Leaf&& leaf) {
-  return map_tree(
-      "scan", at,
-      [&]<class E, dims S>(const tensor<E, S>& x) {
-        static_assert(S.rank < max_rank,
-                      "sinter: [scan] a stack has one axis more than a step's result; 12 is the most");
-        index_array<S.rank + 1> extents{length};
-        for (int i = 0; i < S.rank; ++i) extents[static_cast<std::size_t>(i) + 1] = x.size(i);
-        return leaf(x, tensor<E, behind_length<S>()>(), extents);
-      },
-      y);
+stacked_t<Y> stacked_tree(const Y& y, dim length, Leaf&& leaf) {
+  return tree_as<stacked_t<Y>>(y,
+                               [&]<class E, dims S, dims R>(const tensor<E, S>& x, std::type_identity<tensor<E, R>>) {
+                                 index_array<R.rank> extents{length};
+                                 for (int i = 0; i < S.rank; ++i) extents[static_cast<std::size_t>(i) + 1] = x.size(i);
+                                 return leaf(x, tensor<E, R>(), extents);
+                               });
 }
 
 /// A body traced within the current trace, or alone to learn what it returns.
@@ -91,10 +63,23 @@ constexpr bool check_pair() {
   return pair;
 }
 
+/// False after the compile-time error that xs is not to be read step by step.
+template <class X>
+constexpr bool check_xs() {
+  constexpr bool tensors = facts_of<X>.tensors > 0, axes = !any_part<short_parts<0>, X>(),
+                 plain = any_part<plain_parts, X>();
+  static_assert(tensors, "sinter: [scan] xs holds no tensor; fori_loop counts instead");
+  static_assert(axes, "sinter: [scan] xs are read along their first axis; one of them has none");
+  static_assert(!plain,
+                "sinter: [scan] a struct in xs has no place for a slice of its tensors: give stacked<S>, which "
+                "stack_tree, scan and vmap make, and f gets an S");
+  return tensors && axes && !plain;
+}
+
 /// What f returns for a step.
 template <class F, class C, class X>
 constexpr bool check_step() {
-  using slice = decltype(slices(nullptr, {}, std::declval<const X&>(), 0, {}));
+  using slice = lane_t<X>;
   constexpr bool right = told_to_take<F&, C, slice>(), takes = std::is_invocable_v<F&, C, slice>;
   static_assert(right,
                 "sinter: [scan] f takes the carry and a slice of xs; its number of arguments, a dtype or a rank "
@@ -104,10 +89,10 @@ constexpr bool check_step() {
 }
 
 template <class F, class C, class X>
-auto traced_scan(F& f, const C& init, const X& xs, location at) {
+auto traced_scan(F& f, const C& init, const X& xs, bool backwards, location at) {
   const auto outer = engine::current();
   const auto body = engine::make_inner_tracer();
-  const dim length = length_of(xs, at);
+  const dim length = length_of("scan", "xs", xs, at);
   series<ir::node_id> operands;
   push_leaves(*outer, init, operands, at);
   const std::size_t carried = operands.size();
@@ -118,10 +103,11 @@ auto traced_scan(F& f, const C& init, const X& xs, location at) {
     push_leaves(*body, next, body->graph.outputs, at);
     push_leaves(*body, y, body->graph.outputs, at);
   }
-  const auto results = engine::push_loop(*outer, *body, carried, std::move(operands), engine::to_ir(length), at);
+  const auto results =
+      engine::push_loop(*outer, *body, carried, std::move(operands), engine::to_ir(length), at, backwards);
   const ir::node_id* node = results.begin();
   C last = traced_tree(outer, init, node);
-  auto ys = stacked_tree(y, length, at, [&]<class E, dims S>(const auto&, tensor<E, S>, const auto& extents) {
+  auto ys = stacked_tree(y, length, [&]<class E, dims S>(const auto&, tensor<E, S>, const auto& extents) {
     return access::traced<E, S>(outer, *node++, extents);
   });
   return std::pair{std::move(last), std::move(ys)};
@@ -137,16 +123,17 @@ tensor<E, S> empty_stack(const index_array<S.rank>& extents, device where, locat
 }
 
 template <class F, class C, class X>
-auto eager_scan(F& f, C carry, const X& xs, location at) {
-  const std::int64_t length = length_of(xs, at);
+auto eager_scan(F& f, C carry, const X& xs, bool backwards, location at) {
+  const std::int64_t length = length_of("scan", "xs", xs, at);
   const auto stacks = [&](const auto& y, device where) {
-    return stacked_tree(y, length, at, [&]<class E, dims S>(const auto& x, tensor<E, S>, const auto& extents) {
+    return stacked_tree(y, length, [&]<class E, dims S>(const auto& x, tensor<E, S>, const auto& extents) {
       return empty_stack<E, S>(extents, x.is_traced() ? where : x.device(), at);
     });
   };
   using stack_type = decltype(trace_step(f, engine::current(), carry, xs, at).second);
   std::optional<decltype(stacks(std::declval<const stack_type&>(), device{}))> ys;
-  for (std::int64_t i = 0; i < length; ++i) {
+  for (std::int64_t step = 0; step < length; ++step) {
+    const std::int64_t i = backwards ? length - 1 - step : step;
     auto out = detail::invoke(at, f, C(carry), slices(nullptr, {}, xs, i, at));
     carry = carried("scan", carry, settle_tree(std::get<0>(out)), at);
     const auto y = settle_tree(std::get<1>(out));
@@ -177,7 +164,7 @@ auto eager_scan(F& f, C carry, const X& xs, location at) {
 }
 
 template <class F, class G, class... Args>
-auto traced_cond(const tensor<bool, 0>& predicate, F& f, G& g, location at, const Args&... args) {
+auto traced_cond(const char* op, const tensor<bool, 0>& predicate, F& f, G& g, location at, const Args&... args) {
   using yes_type = call_result_t<F, Args...>;
   using no_type = call_result_t<G, Args...>;
   const auto outer = engine::current();
@@ -202,13 +189,13 @@ auto traced_cond(const tensor<bool, 0>& predicate, F& f, G& g, location at, cons
     const auto b = branch(g, no);
     const auto check = [&]<class A, class B>(const A& x, const B& y) {
       if (x.shape() != y.shape())
-        fail("cond",
+        fail(op,
              "one branch returns " + text::shape(to_dims(x.shape())) + ", the other " +
                  text::shape(to_dims(y.shape())) + "; both have to return one shape",
              at);
       return x;
     };
-    map_tree("cond", at, check, a, b);
+    map_tree(op, at, check, a, b);
     const auto results = engine::push_cond(*outer, test, *yes, *no, at);
     const ir::node_id* node = results.begin();
     if constexpr (std::is_same_v<yes_type, no_type>) return traced_tree(outer, a, node);
@@ -237,12 +224,12 @@ constexpr bool check_branches() {
 }
 
 template <class F, class G, class... Args>
-auto cond_of(const tensor<bool, 0>& predicate, F& f, G& g, location at, const Args&... args) {
+auto cond_of(const char* op, const tensor<bool, 0>& predicate, F& f, G& g, location at, const Args&... args) {
   using yes_type = call_result_t<F, Args...>;
   using no_type = call_result_t<G, Args...>;
   constexpr bool fit = check_branches<yes_type, no_type>();
   if constexpr (!fit) return yes_type();
-  else if (engine::current()) return traced_cond(predicate, f, g, at, args...);
+  else if (engine::current()) return traced_cond(op, predicate, f, g, at, args...);
   const bool yes = predicate.item(at);
   if constexpr (!fit) return yes_type();
   else if constexpr (std::is_void_v<yes_type>) {
@@ -347,23 +334,41 @@ auto cond(const detail::predicate& predicate, F&& f, G&& g, const Args&... args)
                         std::is_invocable_v<G&, detail::settled<const Args&>...>;
   static_assert(right,
                 "sinter: [cond] a branch does not take these arguments: their number, a dtype or a rank differs");
-  if constexpr (take) return detail::cond_of(predicate.value, f, g, predicate.at, detail::settle_tree(args)...);
+  if constexpr (take) return detail::cond_of("cond", predicate.value, f, g, predicate.at, detail::settle_tree(args)...);
 }
 
+struct reversed_t {};
+
+/// From the last item to the first: `scan(f, init, xs, reversed)`.
+inline constexpr reversed_t reversed{};
+
+namespace detail {
+
+template <class F, class C, class X>
+auto scan_of(F& f, const C& init, const X& xs, bool backwards, location at) {
+  check_carry<C>();
+  constexpr bool readable = check_xs<X>();
+  if constexpr (!readable) return std::pair{init, xs};
+  else if constexpr (!check_step<F, C, X>()) return std::pair{init, xs};
+  else if (engine::current()) return traced_scan(f, init, xs, backwards, at);
+  else return eager_scan(f, init, xs, backwards, at);
+}
+
+}  // namespace detail
+
 /// Reads xs, a tree of tensors, slice by slice along their first axis: f(carry, x) returns a pair of the next carry, of init's
-/// shapes, and a tree of results. Gives the last carry and the results stacked along a new first axis. Inside compile() it is
+/// shapes, and a tree of results. Gives the last carry and the results stacked along a new first axis. A stacked<S> in xs
+/// arrives as S, and of structs S in f's results stacked<S> is made. Inside compile() it is
 /// one node, however many steps it takes, and differentiable, in captured tensors too: the backward pass keeps the carry of
 /// each step and computes the rest of the step anew. Elsewhere it is a loop. user_error when a carry changes its shape.
 template <class F, class C, class X>
 auto scan(F&& f, const C& init, const X& xs, location at = location::current()) {
-  detail::check_carry<detail::settled<C>>();
-  static_assert(detail::facts_of<X>.tensors > 0, "sinter: [scan] xs holds no tensor; fori_loop counts instead");
-  const auto start = detail::settle_tree(init);
-  const auto all = detail::settle_tree(xs);
-  using tree = std::remove_const_t<decltype(start)>;
-  if constexpr (!detail::check_step<F, tree, decltype(all)>()) return std::pair{start, all};
-  else if (engine::current()) return detail::traced_scan(f, start, all, at);
-  else return detail::eager_scan(f, start, all, at);
+  return detail::scan_of(f, detail::settle_tree(init), detail::settle_tree(xs), false, at);
+}
+/// From the last slice to the first; result i is still that of slice i.
+template <class F, class C, class X>
+auto scan(F&& f, const C& init, const X& xs, reversed_t, location at = location::current()) {
+  return detail::scan_of(f, detail::settle_tree(init), detail::settle_tree(xs), true, at);
 }
 
 /// body(i, … body(lower + 1, body(lower, init))) for i below `upper`; i is a tensor<std::int64_t, 0>. Inside compile() it is

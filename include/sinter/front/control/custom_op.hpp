@@ -3,6 +3,7 @@
 
 #include <array>
 #include <memory>
+#include <span>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -10,7 +11,9 @@
 #include <vector>
 
 #include "../evaluate/handle.hpp"
+#include "../evaluate/views.hpp"
 #include "../shapes/einsum_parse.hpp"
+#include "../trees/stacked.hpp"
 #include "parts.hpp"
 
 namespace sinter {
@@ -45,10 +48,6 @@ struct cuda_source {
   std::string entry;
   int threads = 256;
 };
-
-struct none_t {};
-/// What a custom op is given in place of CUDA source or a vjp: `custom_op<"name">(cpu, none, shape)`.
-inline constexpr none_t none{};
 
 namespace detail {
 
@@ -157,6 +156,109 @@ ir::graph trace_pull(const F& f, const std::string& name, const std::tuple<X...>
   return t->graph;
 }
 
+/// The graph of a jvp: f(operands…, results…, tangents of the floating operands…) gives the tangent of the floating result, or a
+/// tuple of one for each.
+template <class F, class... X, class... R>
+ir::graph trace_push(const F& f, const std::string& name, const std::tuple<X...>& operands,
+                     const std::tuple<R...>& results, location at) {
+  const auto t = engine::make_tracer();
+  const auto input = [&](const auto& x) { return input_tree(t, x, at); };
+  const auto floating = []<class T>(const T& x) {
+    if constexpr (is_float(dtype_of<typename T::value_type>)) return std::tuple<const T&>(x);
+    else return std::tuple<>();
+  };
+  const auto of = [&](const auto& all) {
+    return std::apply([&](const auto&... x) { return std::tuple_cat(floating(x)...); }, all);
+  };
+  const auto inputs = [&](const auto& all) {
+    return std::apply([&](const auto&... x) { return std::tuple{input(x)...}; }, all);
+  };
+  // One after the other: operands, results, tangents.
+  const auto in = inputs(operands);
+  const auto out = inputs(results);
+  const auto tangents = inputs(of(operands));
+  const engine::tracing_scope scope(t);
+  auto pushed = settle_tree(std::apply([&](auto&&... x) { return detail::invoke(at, f, std::move(x)...); },
+                                       std::tuple_cat(in, out, tangents)));
+  const auto all = [&] {
+    if constexpr (tensor_like<decltype(pushed)>) return std::tuple{pushed};
+    else return pushed;
+  }();
+  const auto wanted = of(results);
+  constexpr bool as_many = std::tuple_size_v<std::remove_cvref_t<decltype(all)>> == std::tuple_size_v<decltype(wanted)>;
+  static_assert(as_many, "sinter: [custom_op] the jvp returns a tangent for each floating result, in order");
+  if constexpr (as_many) [&]<std::size_t... I>(std::index_sequence<I...>) {
+      const auto keep = [&]<class V, class Y>(const V& v, const Y& y) {
+        if constexpr (alike<V, Y>) {
+          if (v.shape() != y.shape())
+            fail(name,
+                 "its jvp returns a tangent of shape " + text::shape(to_dims(v.shape())) + " for a result of shape " +
+                     text::shape(to_dims(y.shape())) + "; they have to be equal",
+                 at);
+          t->graph.outputs.push_back(push(*t, v, at));
+        } else {
+          fail(name, "its jvp returns a tangent of another dtype or rank than the result's", at);
+        }
+      };
+      (keep(std::get<I>(all), std::get<I>(wanted)), ...);
+    }
+  (std::make_index_sequence<std::tuple_size_v<decltype(wanted)>>{});
+  if (!t->captures.empty())
+    fail(name, "its jvp uses a tensor from outside; a derivative is a function of operands, results and tangents", at);
+  return t->graph;
+}
+
+/// The graph of a rule for lanes: f(operands…) of all lanes gives the results of all, one or a tuple. Lanes are the first axis of
+/// each; operands that are the same for all are repeated.
+template <class F, class... X, class... R>
+ir::graph trace_lanes(const F& f, const std::string& name, const std::tuple<X...>& operands,
+                      const std::tuple<R...>& results, std::span<const char> varies, const ir::dim& lanes,
+                      location at) {
+  const auto t = engine::make_tracer();
+  const dim n = engine::from_ir(lanes);
+  const auto of_lanes = [&](const auto& extents) {
+    dims all{n};
+    for (const dim e : extents) all.push(e);
+    return all;
+  };
+  const engine::tracing_scope scope(t);
+  std::size_t k = 0;
+  const auto input = [&]<class E, dims S>(const tensor<E, S>& like) {
+    const bool own = varies[k++] != 0;
+    const dims all = of_lanes(like.shape());
+    const handle h = of_node(t->graph.add_input(dtype_of<E>, own ? to_ir(all) : to_shape(like.shape()), at));
+    return typed<E, with_axis(S, 0)>(own ? h : views::broadcast(h, all, at), at);
+  };
+  auto in = std::apply([&](const auto&... x) { return std::tuple{input(x)...}; }, operands);
+  auto made = settle_tree(std::apply([&](auto&... x) { return detail::invoke(at, f, std::move(x)...); }, in));
+  const auto all = [&] {
+    if constexpr (tensor_like<decltype(made)>) return std::tuple{made};
+    else return made;
+  }();
+  constexpr bool as_many = std::tuple_size_v<std::remove_cvref_t<decltype(all)>> == sizeof...(R);
+  static_assert(as_many, "sinter: [custom_op] the rule for lanes returns the results, in order");
+  const auto keep = [&]<class V, class E, dims S>(const V& v, const tensor<E, S>& y) {
+    if constexpr (V::rank == S.rank + 1 && dtype_of<typename V::value_type> == dtype_of<E>) {
+      const dims want = of_lanes(y.shape());
+      if (!(to_dims(v.shape()) == want))
+        fail(name,
+             "its rule for lanes returns a result of shape " + text::shape(to_dims(v.shape())) + "; all lanes are " +
+                 text::shape(want),
+             at);
+      t->graph.outputs.push_back(push(*t, v, at));
+    } else {
+      fail(name, "its rule for lanes returns another dtype or rank than the result's with one more axis", at);
+    }
+  };
+  if constexpr (as_many) [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (keep(std::get<I>(all), std::get<I>(results)), ...);
+    }
+  (std::index_sequence_for<R...>{});
+  if (!t->captures.empty())
+    fail(name, "its rule for lanes uses a tensor from outside; it is a function of operands", at);
+  return t->graph;
+}
+
 /// Letters, digits and underscores: names stand in messages and never in kernels.
 template <fixed_string Name>
 constexpr bool is_name() {
@@ -207,12 +309,12 @@ auto new_result(const char* name, const R& r, location at) {
 }  // namespace detail
 
 /// An op of the user's own; made by custom_op().
-template <fixed_string Name, class Cpu, class Cuda, class Shape, class Pull>
+template <fixed_string Name, class Cpu, class Cuda, class Shape, class Pull, class Push = none_t, class Lanes = none_t>
 class custom_function {
  public:
-  custom_function(Cpu cpu, Cuda cuda, Shape shape, Pull pull, location at)
-      : state_(std::make_shared<state>(
-            state{std::move(cpu), std::move(cuda), std::move(shape), std::move(pull), ir::new_identity(), at})) {}
+  custom_function(Cpu cpu, Cuda cuda, Shape shape, Pull pull, Push push, Lanes lanes, location at)
+      : state_(std::make_shared<state>(state{std::move(cpu), std::move(cuda), std::move(shape), std::move(pull),
+                                             std::move(push), std::move(lanes), ir::new_identity(), at})) {}
 
   /// The result, or a tuple of the results.
   template <tensor_like... X>
@@ -226,6 +328,8 @@ class custom_function {
     Cuda cuda;
     Shape shape;
     Pull pull;
+    Push push;
+    Lanes lanes;
     std::uint64_t identity;
     location at;
   };
@@ -264,7 +368,7 @@ class custom_function {
         Call::run(own->cuda, in, out, stream);
       };
     }
-    if constexpr (!std::is_same_v<Pull, none_t>) {
+    if constexpr (!std::is_same_v<Pull, none_t> || !std::is_same_v<Push, none_t> || !std::is_same_v<Lanes, none_t>) {
       const auto like = [](const auto& y) {
         using Y = std::remove_cvref_t<decltype(y)>;
         return detail::access::make<typename Y::value_type, Y::static_shape>({}, nullptr, y.shape(), {});
@@ -277,9 +381,18 @@ class custom_function {
                                                                                                      r.extents, {})...};
           },
           shapes);
-      f->pull = [own, outs, ins = std::tuple{like(x)...}, at] {
-        return detail::trace_pull(own->pull, Name.text, ins, outs, at);
-      };
+      if constexpr (!std::is_same_v<Pull, none_t>)
+        f->pull = [own, outs, ins = std::tuple{like(x)...}, at] {
+          return detail::trace_pull(own->pull, Name.text, ins, outs, at);
+        };
+      if constexpr (!std::is_same_v<Push, none_t>)
+        f->push = [own, outs, ins = std::tuple{like(x)...}, at] {
+          return detail::trace_push(own->push, Name.text, ins, outs, at);
+        };
+      if constexpr (!std::is_same_v<Lanes, none_t>)
+        f->batch = [own, outs, ins = std::tuple{like(x)...}, at](std::span<const char> varies, const ir::dim& lanes) {
+          return detail::trace_lanes(own->lanes, Name.text, ins, outs, varies, lanes, at);
+        };
     }
     series<ir::node_id> operands{detail::push(t, x, at)...};
     series<ir::result_type> types;
@@ -330,21 +443,28 @@ class custom_function {
   std::shared_ptr<const state> state_;
 };
 
-/// An op of the user's own: `auto op = custom_op<"name">(cpu, cuda, shape, vjp); y = op(a, b);`
+/// An op of the user's own: `auto op = custom_op<"name">(cpu, cuda, shape, vjp, jvp, lanes); y = op(a, b);`
 ///   cpu    called with elements<const T, rank> for each operand, then elements<T, rank> for each result; row-major.
 ///   cuda   cuda_source, or a function that launches: the same with addresses of the GPU, then the stream as a void*; or
 ///          `none`: operands are copied to the host and back at each call, with a warning.
 ///   shape  from the operands' extents, index_array<rank> each, a result_of<T, rank>, or a tuple of them.
 ///   vjp    from the operands, the results and the results' cotangents, tensors all, the cotangent of each floating operand: a
-///          tensor, or a tuple; or `none`: differentiating is a user_error.
+///          tensor, or a tuple; or `none`.
+///   jvp    from the operands, the results and the floating operands' tangents, the tangent of each floating result: a tensor, or a
+///          tuple; or `none`. Where one of vjp and jvp is given, the other follows from it if it is linear; without either,
+///          differentiating is a user_error.
+///   lanes  what vmap makes of it: from the operands of all lanes, the results of all, with the lanes as the first axis of each; or
+///          `none`: it runs lane by lane.
 /// It is one node, which nothing is fused into, on every backend, in compile(), loops and branches, and eagerly. It has to be
 /// a function of its operands: equal calls in one trace run once.
-template <fixed_string Name, class Cpu, class Cuda, class Shape, class Pull = none_t>
-auto custom_op(Cpu cpu, Cuda cuda, Shape shape, Pull vjp = {}, location at = location::current()) {
+template <fixed_string Name, class Cpu, class Cuda, class Shape, class Pull = none_t, class Push = none_t,
+          class Lanes = none_t>
+auto custom_op(Cpu cpu, Cuda cuda, Shape shape, Pull vjp = {}, Push jvp = {}, Lanes lanes = {},
+               location at = location::current()) {
   static_assert(detail::is_name<Name>(),
                 "sinter: [custom_op] a name consists of letters, digits and underscores, and starts with no digit");
-  return custom_function<Name, Cpu, Cuda, Shape, Pull>(std::move(cpu), std::move(cuda), std::move(shape),
-                                                       std::move(vjp), at);
+  return custom_function<Name, Cpu, Cuda, Shape, Pull, Push, Lanes>(
+      std::move(cpu), std::move(cuda), std::move(shape), std::move(vjp), std::move(jvp), std::move(lanes), at);
 }
 
 }  // namespace sinter

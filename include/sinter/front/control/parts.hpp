@@ -8,20 +8,6 @@
 
 namespace sinter::detail {
 
-template <dims S>
-constexpr dims without_first() {
-  dims d;
-  for (int i = 1; i < S.rank; ++i) d.push(S[i]);
-  return d;
-}
-template <dims S>
-constexpr dims behind_length() {
-  dims d;
-  d.push(dyn);
-  for (auto e : S) d.push(e);
-  return d;
-}
-
 template <int Rank>
 inline constexpr dims of_any_extent = dims(Rank);
 

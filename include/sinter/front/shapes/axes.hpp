@@ -16,6 +16,12 @@ struct axis_t {};
 template <int... Axes>
 inline constexpr axis_t<Axes...> axis{};
 
+struct none_t {};
+
+/// In place of an axis: an argument of vmap that all lanes share, `in_axes<0, none>`. In place of CUDA source or a vjp: a custom op
+/// without, `custom_op<"name">(cpu, none, shape)`.
+inline constexpr none_t none{};
+
 struct keepdims_t {};
 
 /// Leaves an extent of 1 in place of every reduced axis: `sum(x, axis<-1>, keepdims)`.

@@ -40,6 +40,12 @@ concept described_struct = adapted_struct<T> || hooked_struct<T>;
 template <class T>
 concept plain_struct = std::is_class_v<T> && std::is_aggregate_v<T> && !described_struct<T>;
 
+/// The struct whose fields a type has.
+template <class T>
+struct struct_behind {
+  using type = T;
+};
+
 /// Converts to the base classes of T and to nothing else.
 template <class T>
 struct any_base_of {
@@ -213,7 +219,7 @@ field_address(P) -> field_address<P>;
 
 template <class T, std::size_t I>
 constexpr auto address_of_field() {
-  return with_fields(some_of<T>.value,
+  return with_fields(some_of<typename struct_behind<T>::type>.value,
                      [](auto&... field) { return field_address{std::get<I>(std::tuple(&field...))}; });
 }
 template <auto Value>

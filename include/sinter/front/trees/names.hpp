@@ -29,8 +29,9 @@ constexpr const char* field_text() {
 /// The names of an adapted struct's fields; nothing for other types.
 template <class T>
 constexpr auto field_names() {
-  if constexpr (adapted_struct<T>) {
-    return boost::hana::unpack(boost::hana::accessors<T>(), [](const auto&... field) {
+  using named = typename struct_behind<T>::type;
+  if constexpr (adapted_struct<named>) {
+    return boost::hana::unpack(boost::hana::accessors<named>(), [](const auto&... field) {
       return std::array<const char*, sizeof...(field)>{boost::hana::to<const char*>(boost::hana::first(field))...};
     });
   } else {
@@ -41,7 +42,8 @@ constexpr auto field_names() {
 /// What field_of makes the name of field I of a struct from; null where the compiler does not tell it.
 template <class T, std::size_t I>
 constexpr const char* name_text() {
-  if constexpr (adapted_struct<T>) return field_names<T>()[I];
+  using named = typename struct_behind<T>::type;
+  if constexpr (adapted_struct<named>) return field_names<named>()[I];
   else if constexpr (has_field_address<T, I>) return field_text<T, I, address_of_field<T, I>()>();
   else return nullptr;
 }

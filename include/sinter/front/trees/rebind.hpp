@@ -124,10 +124,24 @@ constexpr bool all_hold(type_list<Field...>, type_list<Result...>) {
   else return (... && holds_again<Field, Result>());
 }
 
+/// The stack of a struct of other arguments that holds these results in place of T's fields, or T.
+template <class S, class T, class Changes, class Results>
+constexpr auto stack_of_results(std::type_identity<stacked<S>>, std::type_identity<T> same, Changes, Results) {
+  using other = typename rebound<S, Changes>::type;
+  if constexpr (std::is_same_v<S, other> || !plain_struct<other>) return same;
+  else if constexpr (!is_tree<other>()) return same;
+  else if constexpr (all_hold(children_of<stacked<other>>{}, Results{})) return std::type_identity<stacked<other>>{};
+  else return same;
+}
+
 /// The struct that holds these results in place of T's fields: T, or T's template of other arguments.
 template <class T, class Fields, class Results>
 constexpr auto struct_of_results() {
-  if constexpr (std::is_same_v<Fields, Results> || !plain_struct<T>) return std::type_identity<T>{};
+  if constexpr (std::is_same_v<Fields, Results>) return std::type_identity<T>{};
+  else if constexpr (is_stacked<T>) {
+    constexpr std::type_identity<T> same;
+    return stack_of_results(same, same, changes_of(Fields{}, Results{}), Results{});
+  } else if constexpr (!plain_struct<T>) return std::type_identity<T>{};
   else {
     using other = typename rebound<T, decltype(changes_of(Fields{}, Results{}))>::type;
     if constexpr (std::is_same_v<T, other> || !plain_struct<other>) return std::type_identity<T>{};

@@ -23,7 +23,25 @@ namespace sinter {
 template <class T>
 inline constexpr bool is_value = false;
 
+template <class S>
+class stacked;
+
 namespace detail {
+
+/// A stack of structs: a tree of the struct's fields. (stacked.hpp)
+template <class T>
+inline constexpr bool is_stacked = false;
+template <class S>
+inline constexpr bool is_stacked<stacked<S>> = true;
+
+struct stack_access {
+  template <class T>
+  static constexpr auto& fields(T& t) {
+    return t.fields_;
+  }
+};
+template <class S>
+struct struct_behind<stacked<S>> : struct_behind<S> {};
 
 template <class T>
 concept text_leaf = std::is_same_v<T, std::string> || std::is_same_v<T, std::string_view>;
@@ -175,7 +193,8 @@ constexpr bool is_tree() {
     static_assert(text, "[tree] the keys of a std::map in a tree are std::string");
     if constexpr (text) return is_element<typename T::mapped_type, Up...>();
     else return false;
-  } else if constexpr (is_tuple<T> || is_variant<T> || adapted_struct<T>) return are_trees<Up...>(children_of<T>{});
+  } else if constexpr (is_tuple<T> || is_variant<T> || is_stacked<T> || adapted_struct<T>)
+    return are_trees<Up...>(children_of<T>{});
   else if constexpr (hooked_struct<T>) {
     if constexpr (is_hooked_tree<T>()) return are_trees<Up...>(children_of<T>{});
     else return false;
@@ -223,6 +242,7 @@ template <class T, class F>
 constexpr decltype(auto) with_children(T& t, F&& f) {
   using U = std::remove_const_t<T>;
   if constexpr (std::is_empty_v<U>) return f();
+  else if constexpr (is_stacked<U>) return std::apply(f, stack_access::fields(t));
   else if constexpr (!is_tuple<U>) return with_fields(t, f);
   else if constexpr (is_pair<U>) return f(t.first, t.second);
   else if constexpr (requires { std::tuple_size<U>::value; }) return std::apply(f, t);

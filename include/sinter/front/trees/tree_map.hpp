@@ -244,7 +244,9 @@ struct tree_mapper {
 
   template <class T, class... Field, class Child, std::size_t... I>
   constexpr T filled(type_list<Field...>, const Child& child, std::index_sequence<I...>) const {
-    return T{again<Field>(child(std::integral_constant<std::size_t, I>{}))...};
+    if constexpr (is_stacked<T>)
+      return T{std::in_place, again<Field>(child(std::integral_constant<std::size_t, I>{}))...};
+    else return T{again<Field>(child(std::integral_constant<std::size_t, I>{}))...};
   }
   template <class Field, class Result>
   constexpr Field again(Result&& result) const {

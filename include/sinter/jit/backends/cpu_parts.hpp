@@ -45,6 +45,8 @@ inline std::shared_ptr<const run::routine> host_routine(const ir::graph& g, cons
     case ir::opaque_kind::while_loop:
       return make_on_heap<run::host_while>(std::move(parts[0]), std::move(parts[1]), bytes_of_carried(g, n, sizes),
                                            step.constants);
+    case ir::opaque_kind::call:
+      return make_on_heap<run::host_part>(std::move(parts[0]), n.in.size(), bytes_of_results(step, sizes));
     default:
       return make_on_heap<host_function>(step.function, foreign_shapes(g, n, sizes));
   }

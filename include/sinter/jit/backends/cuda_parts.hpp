@@ -78,6 +78,8 @@ inline std::shared_ptr<const run::cuda::routine> device_routine(const ir::graph&
     case ir::opaque_kind::while_loop:
       return make_on_heap<run::cuda::while_loop>(std::move(parts[0]), std::move(parts[1]),
                                                  bytes_of_carried(g, n, sizes), step.constants);
+    case ir::opaque_kind::call:
+      return make_on_heap<run::cuda::call>(std::move(parts[0]), n.in.size(), bytes_of_results(step, sizes));
     default:
       if (module) return user_kernel(g, n, *module, sizes);
       if (step.kind == ir::opaque_kind::custom && !step.function->gpu.launch)

@@ -68,6 +68,7 @@ inline part_layout layout_of_part(const ir::graph& g, const plan::kernel& k, std
   part_layout out;
   const auto slice = [&](ir::node_id id) { return alignment_of_slices(bytes_of(body, id)); };
   const bool loop = step.kind == ir::opaque_kind::loop, cond = step.kind == ir::opaque_kind::cond;
+  const bool once = cond || step.kind == ir::opaque_kind::call;
   if (loop) {
     out.inputs.push_back(8);
     if (gpu) out.by_value = 0;
@@ -77,7 +78,7 @@ inline part_layout layout_of_part(const ir::graph& g, const plan::kernel& k, std
     out.inputs.push_back(moves ? std::min(operand(i), slice(body.inputs[i + 1])) : operand(i));
   }
   for (std::size_t r = 0; r < body.outputs.size(); ++r)
-    out.results.push_back(loop ? slice(body.outputs[r]) : cond ? operand(n.in.size() + r) : 64);
+    out.results.push_back(loop ? slice(body.outputs[r]) : once ? operand(n.in.size() + r) : 64);
   return out;
 }
 

@@ -1,4 +1,4 @@
-// run/host/control.hpp: branches and loops on the host.
+// run/host/control.hpp: branches, calls and loops on the host.
 #pragma once
 
 #include <cstring>
@@ -28,6 +28,20 @@ class host_branch final : public routine {
 
  private:
   branch_of<sequence> branch_;
+};
+
+class host_part final : public routine {
+ public:
+  host_part(sequence part, std::size_t operands, const series<std::int64_t>& result_bytes)
+      : call_(std::move(part), operands, result_bytes) {}
+  void run(void* const* buffers, char* scratch, const long* sizes) const override {
+    call_of<sequence>::given given(call_, buffers, scratch);
+    execute_in(call_.part, given, scratch + call_.inside, sizes);
+  }
+  std::int64_t scratch_bytes() const override { return call_.bytes; }
+
+ private:
+  call_of<sequence> call_;
 };
 
 class host_loop final : public routine {

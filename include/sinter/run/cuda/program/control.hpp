@@ -61,6 +61,27 @@ class branch final : public routine {
   branch_of<sequence> branch_;
 };
 
+class call final : public routine {
+ public:
+  call(sequence part, std::size_t operands, const series<std::int64_t>& result_bytes)
+      : call_(std::move(part), operands, result_bytes) {}
+  void run(void* const* buffers, char* scratch, const long* sizes, queue& q) const override {
+    call_of<sequence>::given given(call_, buffers, scratch);
+    execute_in(call_.part, given, scratch + call_.inside, sizes, q);
+  }
+  std::int64_t scratch_bytes() const override { return call_.bytes; }
+
+  std::int64_t nodes() const override { return nodes_of(call_.part); }
+  std::span<const sequence> parts() const override { return {&call_.part, 1}; }
+  void record(void* const* buffers, char* scratch, tape& t) const override {
+    call_of<sequence>::given given(call_, buffers, scratch);
+    t.steps(call_.part, given, scratch + call_.inside);
+  }
+
+ private:
+  call_of<sequence> call_;
+};
+
 class loop final : public routine {
  public:
   loop(sequence body, loop_shape shape) : loop_(std::move(body), std::move(shape)) {}

@@ -1,0 +1,218 @@
+// autodiff/call.hpp: derivatives that a rule of the user gives, and of graphs that are computed anew.
+#pragma once
+
+#include "opaque_site.hpp"
+
+namespace sinter::engine::autodiff {
+
+namespace detail {
+
+/// Stands for a cotangent or a tangent while a rule is turned round: whatever is linear in it does not depend on it then.
+inline ir::node_id placeholder(ir::graph& g, dtype type, const shape& extents, location where) {
+  return g.mark(g.constant(type, 0.0, extents, where));
+}
+
+/// Whether part of what operand k of an opaque node is read inside.
+inline bool reads_operand(const ir::opaque& step, std::size_t k) {
+  const bool cond = step.kind == ir::opaque_kind::cond, loop = step.kind == ir::opaque_kind::loop;
+  if (step.parts.empty() || (cond && k == 0) || (!cond && k < step.carried)) return true;
+  for (const ir::graph& part : step.parts) {
+    const ir::node_id input = part.inputs[cond ? k - 1 : loop ? k + 1 : k];
+    for (auto id : part.live())
+      for (auto operand : part[id].in)
+        if (operand == input) return true;
+    for (auto id : part.outputs)
+      if (id == input) return true;
+  }
+  return false;
+}
+
+/// Which nodes follow from some of `from`.
+inline series<char> depends_on(const ir::graph& g, std::span<const ir::node_id> from) {
+  series<char> out(g.size(), 0);
+  for (auto id : from) out[id] = 1;
+  for (ir::node_id id = 0; id < g.size(); ++id) {
+    const ir::node& n = g[id];
+    for (std::size_t k = 0; k < n.in.size() && !out[id]; ++k)
+      out[id] = out[n.in[k]] && (n.code != ir::op::opaque || reads_operand(*n.attr.step, k));
+  }
+  return out;
+}
+
+/// The operands that a rule is about: those of a call but what its function captured.
+inline std::size_t own_operands(const opaque_site& s) {
+  return s.n.in.size() - (s.step.kind == ir::opaque_kind::call ? s.step.constants : 0);
+}
+
+inline bool has_captures(const opaque_site& s, const series<char>& asked) {
+  for (std::size_t k = own_operands(s); k < asked.size(); ++k)
+    if (asked[k]) return true;
+  return false;
+}
+
+[[noreturn]] inline void fail_captured(const opaque_site& s) {
+  fail(s.step.function->name,
+       "a derivative is asked for by a tensor that the function captures, of which the rule says nothing; make it an "
+       "argument of the function",
+       s.n.where);
+}
+
+[[noreturn]] inline void fail_without_rule(const opaque_site& s) {
+  fail(s.step.function->name,
+       "the custom op has no derivative; give custom_op a vjp or a jvp, or keep it out of what is differentiated",
+       s.n.where);
+}
+
+/// A graph with inputs like the operands and the results.
+inline ir::graph rule_graph(const opaque_site& s, series<ir::node_id>& inputs) {
+  ir::graph d;
+  for (auto id : s.n.in) inputs.push_back(d.add_input(s.g[id].type, s.g[id].extents, s.n.where));
+  for (const auto& r : s.step.results) inputs.push_back(d.add_input(r.type, r.extents, s.n.where));
+  return d;
+}
+
+/// The graph of a turned rule: what it gives depends on no placeholder, unless the rule is not linear.
+inline ir::graph turned(const opaque_site& s, ir::graph d, const values& made, const series<ir::node_id>& placeholders,
+                        const char* rule, const char* way) {
+  for (std::size_t k = 0; k < made.size(); ++k)
+    d.outputs.push_back(or_zeros(d, made[k] ? value(d, made[k].id(), s.n.where) : value(), placeholders[k]).id());
+  const auto varies = depends_on(d, {placeholders.data(), placeholders.size()});
+  for (std::size_t k = 0; k < made.size(); ++k)
+    if (made[k] && varies[made[k].id()])
+      fail(s.step.function->name,
+           std::string("its ") + rule + ", so that no derivative in " + way + " follows from it; give that one too",
+           s.n.where);
+  return d;
+}
+
+/// The rule for cotangents, of the one for tangents: both are one linear map.
+inline ir::graph pull_of_push(const opaque_site& s, pull_rule pull_back) {
+  series<ir::node_id> in, ys, moving;
+  ir::graph d = rule_graph(s, in);
+  values seeds;
+  for (const auto& r : s.step.results) {
+    const value ct(d, d.add_input(r.type, r.extents, s.n.where), s.n.where);
+    if (is_float(r.type)) seeds.push_back(ct);
+  }
+  for (std::size_t k = 0; k < own_operands(s); ++k) {
+    const ir::node& x = s.g[s.n.in[k]];
+    if (is_float(x.type)) moving.push_back(placeholder(d, x.type, x.extents, s.n.where));
+  }
+  in.insert(in.end(), moving.begin(), moving.end());
+  ys = ir::splice(d, s.step.function->push(), in);
+  const values pulled = pull_back(d, {ys.data(), ys.size()}, seeds, {moving.data(), moving.size()}, s.n.where);
+  return turned(s, std::move(d), pulled, moving, "rule is not linear in the tangents", "reverse mode");
+}
+
+/// The rule for tangents, of the one for cotangents.
+inline ir::graph push_of_pull(const opaque_site& s, pull_rule pull_back) {
+  series<ir::node_id> in, ys, cts, floating;
+  ir::graph d = rule_graph(s, in);
+  values seeds;
+  for (std::size_t k = 0; k < own_operands(s); ++k) {
+    const ir::node& x = s.g[s.n.in[k]];
+    if (is_float(x.type)) seeds.push_back(value(d, d.add_input(x.type, x.extents, s.n.where), s.n.where));
+  }
+  for (const auto& r : s.step.results) {
+    cts.push_back(placeholder(d, r.type, r.extents, s.n.where));
+    if (is_float(r.type)) floating.push_back(cts.back());
+  }
+  in.insert(in.end(), cts.begin(), cts.end());
+  ys = ir::splice(d, s.step.function->pull(), in);
+  const values pushed = pull_back(d, {ys.data(), ys.size()}, seeds, {floating.data(), floating.size()}, s.n.where);
+  return turned(s, std::move(d), pushed, floating, "backward is not linear in the cotangents", "forward mode");
+}
+
+/// The operands of a rule: those of the node, its results, and what is derived.
+inline series<ir::node_id> rule_operands(const opaque_site& s) {
+  series<ir::node_id> in = s.n.in;
+  for (std::size_t k = 0; k < s.step.results.size(); ++k) in.push_back(s.result(k).id());
+  return in;
+}
+
+/// The part among the operands of a new one, for which `saved` nodes are inputs: what reads those reads these.
+inline ir::graph with_inputs(const ir::graph& g, const series<ir::node_id>& saved) {
+  ir::graph out;
+  series<ir::node_id> moved(g.size(), ir::no_node);
+  for (auto id : g.inputs) moved[id] = out.add_input(g[id].type, g[id].extents, g[id].where);
+  for (auto id : saved) moved[id] = out.add_input(g[id].type, g[id].extents, g[id].where);
+  for (auto id : g.live()) {
+    if (moved[id] != ir::no_node) continue;
+    const ir::node& n = g[id];
+    series<ir::node_id> in;
+    for (auto operand : n.in) in.push_back(moved[operand]);
+    moved[id] = out.push(n.code, std::move(in), n.attr, n.where);
+  }
+  for (auto id : g.outputs) out.outputs.push_back(moved[id]);
+  return out;
+}
+
+/// A part that gives its products.
+inline ir::graph products_of(const ir::graph& part) {
+  ir::graph out = part;
+  out.outputs.clear();
+  for (auto id : part.live())
+    if (part[id].code == ir::op::dot) out.outputs.push_back(id);
+  return out;
+}
+
+}  // namespace detail
+
+/// What the rule of a user's function gives the operands, or what follows from the one for tangents.
+inline values pull_ruled(const detail::opaque_site& s, const values& cts, const series<char>& active,
+                         pull_rule pull_back) {
+  const ir::foreign& f = *s.step.function;
+  if (detail::has_captures(s, active)) detail::fail_captured(s);
+  if (!f.pull && !f.push) detail::fail_without_rule(s);
+  series<ir::node_id> in = detail::rule_operands(s);
+  for (std::size_t k = 0; k < cts.size(); ++k) {
+    const auto& r = s.step.results[k];
+    in.push_back(cts[k] ? cts[k].id() : s.g.constant(r.type, 0.0, r.extents, s.n.where));
+  }
+  const auto pulled = ir::splice(s.g, f.pull ? f.pull() : detail::pull_of_push(s, pull_back), in);
+  values out(s.n.in.size());
+  for (std::size_t k = 0, next = 0; k < detail::own_operands(s); ++k)
+    if (is_float(s.g[s.n.in[k]].type)) out[k] = s.at(pulled[next++]);
+  return out;
+}
+
+/// The cotangents of a part's operands as a step of its own, which computes the part anew: it runs when the cotangents are
+/// known, and shares no node with what is around. Products may be kept.
+inline values pull_recomputed(const detail::opaque_site& s, const values& cts, const series<char>& active,
+                              pull_rule pull_back) {
+  const ir::graph& part = s.step.parts[0];
+  ir::graph g;
+  series<ir::node_id> in, inputs, wrt, ys;
+  const detail::part_builder b{g, in};
+  values seeds;
+  for (std::size_t k = 0; k < s.n.in.size(); ++k) {
+    inputs.push_back(b.input(s.at(s.n.in[k])));
+    if (active[k]) wrt.push_back(inputs.back());
+  }
+  const auto outputs = ir::splice(g, part, inputs);
+  for (std::size_t k = 0; k < cts.size(); ++k)
+    if (cts[k]) {
+      ys.push_back(outputs[k]);
+      seeds.push_back(value(g, b.input(cts[k]), s.n.where));
+    }
+  const values pulled = pull_back(g, {ys.data(), ys.size()}, seeds, {wrt.data(), wrt.size()}, s.n.where);
+  for (std::size_t k = 0; k < wrt.size(); ++k) g.outputs.push_back(detail::or_zeros(g, pulled[k], wrt[k]).id());
+  if (s.step.again == ir::recompute::all_but_products) {
+    const ir::graph products = detail::products_of(part);
+    const auto here = ir::splice(s.g, products, s.n.in);
+    g = detail::with_inputs(g, ir::splice(g, products, inputs));
+    in.insert(in.end(), here.begin(), here.end());
+  }
+  ir::opaque made;
+  made.kind = ir::opaque_kind::call;
+  made.again = s.step.again;
+  made.stays = true;
+  made.parts.push_back(std::move(g));
+  const values results = s.push(std::move(made), std::move(in));
+  values out(s.n.in.size());
+  for (std::size_t k = 0, next = 0; k < out.size(); ++k)
+    if (active[k]) out[k] = results[next++];
+  return out;
+}
+
+}  // namespace sinter::engine::autodiff

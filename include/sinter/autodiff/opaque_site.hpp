@@ -1,0 +1,69 @@
+// autodiff/opaque_site.hpp: an opaque node that is differentiated, and new parts under construction.
+#pragma once
+
+#include <span>
+
+#include "../ir/graph.hpp"
+#include "../ir/value.hpp"
+
+namespace sinter::engine::autodiff {
+
+using ir::shape;
+using ir::value;
+using values = series<value>;
+
+/// Cotangents of `wrt` for those of `ys`; empty where none flows. In a part, too: vjp.hpp has the one that there is.
+using pull_rule = values (*)(ir::graph& g, std::span<const ir::node_id> ys, const values& seeds,
+                             std::span<const ir::node_id> wrt, location where);
+
+namespace detail {
+
+/// A node whose results are many, and its parts under construction.
+struct opaque_site {
+  ir::graph& g;
+  ir::node_id id;
+  const ir::node& n;
+  const ir::opaque& step;
+
+  opaque_site(ir::graph& graph, ir::node_id node) : g(graph), id(node), n(graph[node]), step(*n.attr.step) {}
+
+  value at(ir::node_id node) const { return {g, node, n.where}; }
+  value zeros(const ir::node& like) const { return at(g.constant(like.type, 0.0, like.extents, n.where)); }
+  value result(std::size_t k) const { return at(ir::push_pick(g, id, k, n.where)); }
+  values push(ir::opaque made, series<ir::node_id> in) const {
+    values out;
+    for (auto r : ir::push_opaque(g, ir::seal(std::move(made)), std::move(in), n.where)) out.push_back(at(r));
+    return out;
+  }
+};
+
+/// A part of a new node: inputs are added as operands are named.
+struct part_builder {
+  ir::graph& part;
+  series<ir::node_id>& in;
+
+  ir::node_id input(const value& operand) const {
+    in.push_back(operand.id());
+    return part.add_input(operand.type(), operand.extents(), operand.where());
+  }
+  /// A slice of the operand a step.
+  ir::node_id slice(const value& operand) const {
+    in.push_back(operand.id());
+    const shape& e = operand.extents();
+    return part.add_input(operand.type(), shape(e.begin() + 1, e.end()), operand.where());
+  }
+};
+
+inline value or_zeros(ir::graph& g, const value& v, ir::node_id like) {
+  return v ? v : value(g, g.constant(g[like].type, 0.0, g[like].extents, g[like].where), g[like].where);
+}
+
+inline series<ir::node_id> ids_of(const values& all) {
+  series<ir::node_id> out;
+  for (const auto& v : all) out.push_back(v.id());
+  return out;
+}
+
+}  // namespace detail
+
+}  // namespace sinter::engine::autodiff

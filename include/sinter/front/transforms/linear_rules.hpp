@@ -1,0 +1,46 @@
+// front/transforms/linear_rules.hpp: what pullbacks and linear functions hold, and how they enter a trace; compiled once.
+#pragma once
+
+#include "vjp.hpp"
+
+namespace sinter::detail {
+
+SINTER_API std::shared_ptr<const linear_state> keep_linear(const std::shared_ptr<engine::tracer>& t,
+                                                           engine::linear_part part, const char* op, location where) {
+  auto s = std::make_shared<linear_state>(linear_state{op, where, std::move(part.graph), {}});
+  for (const auto id : part.from) s->residuals.push_back({trace_handle(t, id), {}});
+  return s;
+}
+
+SINTER_API std::shared_ptr<const linear_state> keep_linear(ir::graph part, std::span<const engine::captured> taken,
+                                                           const char* op, location where) {
+  auto s = std::make_shared<linear_state>(linear_state{op, where, std::move(part), {}});
+  for (const auto& x : taken) {
+    handle h;
+    h.type = x.type;
+    for (const auto e : x.extents) h.extents.push(e);
+    for (const auto e : x.strides) h.strides.push(e);
+    h.memory = x.memory;
+    h.data = static_cast<std::byte*>(x.data);
+    s->residuals.push_back({{}, std::move(h)});
+  }
+  return s;
+}
+
+SINTER_API series<ir::node_id> push_linear(const linear_state& s, const series<ir::node_id>& given) {
+  const auto& t = engine::current();
+  series<ir::node_id> in;
+  for (const residual& r : s.residuals) {
+    if (!r.traced) {
+      in.push_back(node_of(r.known, s.where));
+      continue;
+    }
+    const auto& of = r.traced.tracer();
+    if (!t->is_within(of.get())) engine::fail_out_of_trace(*of, s.where);
+    in.push_back(t->adopt(of.get(), engine::node_of(*r.traced), s.where));
+  }
+  in.insert(in.end(), given.begin(), given.end());
+  return ir::splice(t->graph, s.graph, in);
+}
+
+}  // namespace sinter::detail

@@ -1,0 +1,314 @@
+// front/transforms/vary.hpp: what the derivatives have in common: arguments that vary, and trees of tangents.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "../compile/integers.hpp"
+#include "call_alone.hpp"
+
+namespace sinter::detail {
+
+/// A tensor that derivatives flow through.
+template <class T>
+inline constexpr bool differentiable = false;
+template <class T, dims Shape>
+inline constexpr bool differentiable<tensor<T, Shape>> = is_float(dtype_of<T>);
+
+template <class T>
+constexpr bool any_differentiable();
+
+template <class... T>
+constexpr bool any_differentiable(type_list<T...>) {
+  return (... || any_differentiable<T>());
+}
+
+template <class T>
+constexpr bool any_differentiable() {
+  constexpr branch b = branch_of<T>();
+  if constexpr (b == branch::refused) return true;
+  else if constexpr (b == branch::tensor || b == branch::scalar) return differentiable<T>;
+  else if constexpr (has_elements(b)) return any_differentiable<element_in<T>>();
+  else return any_differentiable(children_of<T>{});
+}
+
+/// The numbers of the arguments that vary: the first one's, unless told.
+template <int... Index>
+using varying =
+    std::conditional_t<sizeof...(Index) == 0, std::integer_sequence<int, 0>, std::integer_sequence<int, Index...>>;
+
+template <int... Index>
+constexpr bool varies(std::integer_sequence<int, Index...>, std::size_t argument) {
+  return (... || (static_cast<std::size_t>(Index) == argument));
+}
+/// Whether there are such arguments, each named once.
+template <int... Index>
+constexpr bool exist(std::integer_sequence<int, Index...>, int arguments) {
+  constexpr int all[] = {Index...};
+  for (std::size_t i = 0; i < sizeof...(Index); ++i) {
+    if (all[i] < 0 || all[i] >= arguments) return false;
+    for (std::size_t j = 0; j < i; ++j)
+      if (all[i] == all[j]) return false;
+  }
+  return true;
+}
+
+/// An argument as the function takes it: a number stays one, unless it varies; then it is a tensor of rank 0.
+template <bool Varies, class T>
+auto passed(T&& x) {
+  using value = std::remove_cvref_t<T>;
+  if constexpr (Varies && is_floating_scalar<value>) return tensor<value, dims{}>(x);
+  else if constexpr (!Varies && is_number<value>) return value(x);
+  else return settle_tree(std::forward<T>(x));
+}
+template <class Indexes, class Places, class... Args>
+struct passed_types;
+template <class Indexes, std::size_t... I, class... Args>
+struct passed_types<Indexes, std::index_sequence<I...>, Args...> {
+  using type = type_list<decltype(passed<varies(Indexes{}, I)>(std::declval<Args>()))...>;
+};
+
+/// What there is to say of a call of F before it is compiled.
+template <class Indexes, class F, class... Args>
+class transformed {
+  template <class... T>
+  static constexpr bool has_floats(type_list<T...>) {
+    return [&]<int... Index>(std::integer_sequence<int, Index...>) {
+      return (... && any_differentiable<std::tuple_element_t<static_cast<std::size_t>(Index), std::tuple<T...>>>());
+    }
+    (Indexes{});
+  }
+  template <class... T>
+  static constexpr bool is_of_numbers(type_list<T...>) {
+    constexpr bool numbers =
+        (... || (is_floating_scalar<std::remove_cvref_t<Args>> || is_number<std::remove_cvref_t<Args>>));
+    if constexpr (!numbers) return false;
+    else if constexpr (takes_arguments<F&, T...>()) return false;
+    else return std::is_invocable_v<F&, Args...>;
+  }
+  template <class... T>
+  static constexpr bool is_right(type_list<T...>) {
+    return told_to_take<F&, T...>();
+  }
+  template <class... T>
+  static constexpr bool is_taken(type_list<T...>) {
+    return std::is_invocable_v<F&, T...>;
+  }
+  template <class... T>
+  static constexpr bool gives(type_list<T...>) {
+    return !std::is_void_v<std::invoke_result_t<F&, T...>>;
+  }
+  using given = typename passed_types<Indexes, std::index_sequence_for<Args...>, Args...>::type;
+
+  static constexpr bool right_if_asked() {
+    if constexpr (exists && varies_smoothly && !of_numbers) return is_right(given{});
+    else return true;
+  }
+  static constexpr bool taken_if_asked() {
+    if constexpr (exists && varies_smoothly && !of_numbers) return is_taken(given{});
+    else return false;
+  }
+  static constexpr bool gives_if_asked() {
+    if constexpr (taken) return gives(given{});
+    else return true;
+  }
+  static constexpr bool varies_if_asked() {
+    if constexpr (exists) return has_floats(given{});
+    else return true;
+  }
+
+ public:
+  static constexpr bool exists = exist(Indexes{}, static_cast<int>(sizeof...(Args)));
+  static constexpr bool varies_smoothly = varies_if_asked();
+  static constexpr bool of_numbers = is_of_numbers(given{});
+  static constexpr bool right = right_if_asked();
+  static constexpr bool taken = taken_if_asked();
+  static constexpr bool returns = gives_if_asked();
+  static constexpr bool compiles = taken && returns;
+};
+
+/// Compile-time errors that name the transform.
+#define SINTER_CHECK_TRANSFORMED(NAME, FACTS)                                                              \
+  static_assert(FACTS::exists, "[" NAME "] the function has no such argument, or one is named twice");     \
+  static_assert(FACTS::varies_smoothly, "[" NAME "] the argument holds no floating tensor");               \
+  static_assert(!FACTS::of_numbers, "[" NAME                                                               \
+                                    "] a number that is differentiated by arrives as a tensor of rank 0: " \
+                                    "let the function take and return tensor<double, 0>, or auto");        \
+  static_assert(FACTS::right,                                                                              \
+                "[" NAME "] the function does not take these arguments: their number, a dtype or a rank differs")
+
+/// Calls under a trace. Marks make the leaves of arguments that vary distinct from everything else in the graph: what the function
+/// captured is constant to this derivative, also when it is the same tensor.
+template <class Indexes, class... Args>
+class marked_call {
+ public:
+  marked_call(const char* op, location where, const Args&... args)
+      : op_(op), where_(where), tracer_(engine::current()), args_(args...), uncut_(whole()) {}
+
+  /// f of the arguments, marked.
+  template <class F>
+  auto run(F& f) {
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      std::tuple<Args...> in{marked<I>(std::get<I>(args_))...};  // braces: in order
+      return detail::invoke(where_, f, std::get<I>(std::move(in))...);
+    }
+    (std::index_sequence_for<Args...>{});
+  }
+
+  const std::shared_ptr<engine::tracer>& tracer() const { return tracer_; }
+  /// The nodes of what varies, in the order of Indexes.
+  series<ir::node_id> marks() const {
+    series<ir::node_id> all;
+    each([&](auto i) { all.insert(all.end(), marks_[i].begin(), marks_[i].end()); });
+    return all;
+  }
+  /// Trees like the arguments that vary: one, or a tuple of them.
+  template <class Tree>
+  auto trees(const Tree& tree) const {
+    return trees_of(Indexes{}, tree);
+  }
+  template <class F>
+  void each(const F& f) const {
+    each_of(Indexes{}, f);
+  }
+  template <std::size_t I>
+  const auto& argument() const {
+    return std::get<I>(args_);
+  }
+
+ private:
+  int* whole() const { return tracer_->call ? &tracer_->call->whole : nullptr; }
+
+  template <std::size_t I, class T>
+  T marked(const T& x) {
+    if constexpr (!varies(Indexes{}, I)) return x;
+    else
+      return map_tree(
+          op_, where_,
+          [&]<class X>(const X& leaf) {
+            if constexpr (differentiable<X>) {
+              marks_[I].push_back(tracer_->graph.mark(push(*tracer_, leaf, where_)));
+              return access::traced<typename X::value_type, X::static_shape>(tracer_, marks_[I].back(), leaf.shape());
+            } else {
+              return leaf;
+            }
+          },
+          x);
+  }
+  template <int... Index, class F>
+  void each_of(std::integer_sequence<int, Index...>, const F& f) const {
+    (f(std::integral_constant<std::size_t, static_cast<std::size_t>(Index)>{}), ...);
+  }
+  template <int... Index, class Tree>
+  auto trees_of(std::integer_sequence<int, Index...>, const Tree& tree) const {
+    if constexpr (sizeof...(Index) == 1) return tree(std::get<static_cast<std::size_t>(Index)...>(args_));
+    else return std::tuple{tree(std::get<static_cast<std::size_t>(Index)>(args_))...};
+  }
+
+  const char* op_;
+  location where_;
+  std::shared_ptr<engine::tracer> tracer_;
+  std::tuple<const Args&...> args_;
+  std::array<series<ir::node_id>, sizeof...(Args)> marks_;
+  engine::counted_scope uncut_;
+};
+
+/// The tree with nodes, in order, in the place of the floating tensors, and zeros in that of others.
+template <class T>
+T derivative_tree(const char* op, location where, const std::shared_ptr<engine::tracer>& t, const T& like,
+                  const ir::node_id*& next) {
+  return map_tree(
+      op, where,
+      [&]<class X>(const X& x) {
+        if constexpr (differentiable<X>)
+          return access::traced<typename X::value_type, X::static_shape>(t, *next++, x.shape());
+        else return filled<typename X::value_type, X::static_shape>(op, {}, x.shape(), {}, where);
+      },
+      like);
+}
+
+/// Appends the nodes of the floating tensors.
+template <class T>
+void push_floating(engine::tracer& t, const T& tree, series<ir::node_id>& to, location where) {
+  for_each_leaf(tree, [&]<class X>(const X& x) {
+    if constexpr (differentiable<std::remove_const_t<X>>) to.push_back(push(t, x, where));
+  });
+}
+
+/// The tree with tensors that have extents and no elements.
+template <class T>
+T shaped(const T& tree) {
+  if constexpr (facts_of<T>.tensors == 0) return tree;
+  else
+    return map_tree(
+        "trace", {},
+        []<class E, dims S>(const tensor<E, S>& x) { return access::make<E, S>({}, nullptr, x.shape(), {}); }, tree);
+}
+
+template <class A, class B>
+constexpr bool fits_tree();
+
+template <class... A, class... B>
+constexpr bool fit_trees(type_list<A...>, type_list<B...>) {
+  if constexpr (sizeof...(A) != sizeof...(B)) return false;
+  else return (... && fits_tree<A, B>());
+}
+
+/// Whether B can be tangents of A: the same structure, with floating tensors of the same dtypes and ranks.
+template <class A, class B>
+constexpr bool fits_tree() {
+  constexpr branch a = branch_of<A>(), b = branch_of<B>();
+  if constexpr (a == branch::refused || b == branch::refused) return true;
+  else if constexpr (a == branch::tensor && b == branch::tensor)
+    return !differentiable<A> ||
+           (dtype_of<typename A::value_type> == dtype_of<typename B::value_type> && A::rank == B::rank);
+  else if constexpr (is_leaf<A> || is_leaf<B>) return a == b;
+  else if constexpr (!same_branch<A, B>()) return false;
+  else if constexpr (a == branch::array || a == branch::vector || a == branch::optional)
+    return fits_tree<typename A::value_type, typename B::value_type>();
+  else return fit_trees(children_of<A>{}, children_of<B>{});
+}
+
+/// A tangent as it is given, for a tree like `Like`: C++ numbers are tensors of its dtype.
+template <class Like, class T>
+auto passed_tangent(T&& x) {
+  using value = std::remove_cvref_t<T>;
+  if constexpr (any_tensor<Like> && scalar_like<value>) {
+    if constexpr (Like::rank == 0 && is_float(dtype_of<typename Like::value_type>))
+      return tensor<typename Like::value_type, dims{}>(static_cast<typename Like::value_type>(x));
+    else return value(x);
+  } else {
+    return settle_tree(std::forward<T>(x));
+  }
+}
+
+[[noreturn]] inline void fail_tangent(const char* op, const char* what, const dims& like, const dims& given,
+                                      location where) {
+  fail(op,
+       std::string(what) + " has a tensor of shape " + text::shape(given) + " where there is one of shape " +
+           text::shape(like) + "; they have to be equal",
+       where);
+}
+
+/// Appends the nodes of the tangents, or cotangents, of `like`.
+template <class A, class B>
+void push_tangents(engine::tracer& t, const char* op, const char* what, const A& like, const B& given,
+                   series<ir::node_id>& to, location where) {
+  static_cast<void>(map_tree(
+      op, where,
+      [&]<class X, class Y>(const X& x, const Y& y) {
+        if constexpr (differentiable<X>) {
+          if (to_dims(x.shape()) != to_dims(y.shape()))
+            fail_tangent(op, what, to_dims(x.shape()), to_dims(y.shape()), where);
+          to.push_back(push(t, y, where));
+        }
+        return x;
+      },
+      like, given));
+}
+
+}  // namespace sinter::detail

@@ -1,0 +1,243 @@
+// front/transforms/vjp.hpp: derivatives as functions that are kept: vjp and linearize.
+#pragma once
+
+#include <memory>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "../evaluate/handle.hpp"
+#include "jvp.hpp"
+
+namespace sinter {
+
+namespace detail {
+
+/// A value that a derivative needs of the function: of a trace, or concrete.
+struct residual {
+  trace_handle traced;
+  handle known;
+};
+
+/// A derivative at a point: a graph, and what it takes of the function.
+struct linear_state {
+  const char* op = "";
+  location where;
+  ir::graph graph;
+  series<residual> residuals;
+};
+
+/// Of a trace, what is cut out of it.
+SINTER_API std::shared_ptr<const linear_state> keep_linear(const std::shared_ptr<engine::tracer>& t,
+                                                           engine::linear_part part, const char* op, location where);
+/// Of a call that has been answered: the last results are what the graph takes.
+SINTER_API std::shared_ptr<const linear_state> keep_linear(ir::graph part, std::span<const engine::captured> taken,
+                                                           const char* op, location where);
+/// The results of the graph in the current trace for the last of its inputs.
+SINTER_API series<ir::node_id> push_linear(const linear_state& s, const series<ir::node_id>& given);
+
+/// A derivative at a point, as a function: of trees like `From`, a tuple, to one like `To`, or a tuple of those.
+template <bool Transposed, class From, class To>
+class linear_function;
+template <bool Transposed, class... From, class... To>
+class linear_function<Transposed, std::tuple<From...>, std::tuple<To...>> {
+ public:
+  linear_function(std::shared_ptr<const linear_state> state, std::tuple<From...> from, std::tuple<To...> to)
+      : state_(std::move(state)), like_(std::make_shared<const likes>(likes{std::move(from), std::move(to)})) {}
+
+  template <class... V>
+  auto operator()(V&&... v) const {
+    constexpr bool number = sizeof...(V) == sizeof...(From);
+    if constexpr (Transposed) static_assert(number, "[vjp] a pullback takes one argument: the cotangent of the result");
+    else static_assert(number, "[linearize] a linear function takes a tangent for each argument that varies");
+    if constexpr (number) {
+      constexpr bool fit = (... && fits_tree<From, decltype(passed_tangent<From>(std::declval<V>()))>());
+      if constexpr (Transposed)
+        static_assert(
+            fit,
+            "[vjp] the cotangent does not fit: it is a tree of the same structure, dtypes and ranks as what it "
+            "is of");
+      else
+        static_assert(fit,
+                      "[linearize] a tangent does not fit its argument: it is a tree of the same structure, dtypes and "
+                      "ranks");
+      if constexpr (fit) {
+        if (engine::current()) return apply(passed_tangent<From>(std::forward<V>(v))...);
+        return call_alone(
+            state_->op, state_->where, [this](const auto&... x) { return this->apply(x...); },
+            passed_tangent<From>(std::forward<V>(v))...);
+      }
+    }
+  }
+
+ private:
+  struct likes {
+    std::tuple<From...> from;
+    std::tuple<To...> to;
+  };
+
+  template <class... V>
+  auto apply(const V&... v) const {
+    const auto& t = engine::current();
+    series<ir::node_id> given;
+    std::apply(
+        [&](const From&... like) {
+          (push_tangents(*t, state_->op, Transposed ? "the cotangent" : "the tangent", like, v, given, state_->where),
+           ...);
+        },
+        like_->from);
+    const auto nodes = push_linear(*state_, given);
+    const ir::node_id* next = nodes.begin();
+    const auto tree = [&](const auto& like) { return derivative_tree(state_->op, state_->where, t, like, next); };
+    return std::apply(
+        [&](const To&... like) {
+          if constexpr (sizeof...(To) == 1) return tree(like...);
+          else return std::tuple{tree(like)...};
+        },
+        like_->to);
+  }
+
+  std::shared_ptr<const linear_state> state_;
+  std::shared_ptr<const likes> like_;
+};
+
+/// The functions that vjp and linearize return.
+template <class Indexes, bool Transposed, class F>
+class linearized {
+  static constexpr const char* op = Transposed ? "vjp" : "linearize";
+
+ public:
+  linearized(F f, location where) : f_(std::move(f)), where_(where) {}
+
+  template <class... Args>
+  auto operator()(Args&&... args) const {
+    using facts = transformed<Indexes, F, Args...>;
+    if constexpr (Transposed) {
+      SINTER_CHECK_TRANSFORMED("vjp", facts);
+      static_assert(facts::returns, "[vjp] the function must return floating tensors; it returns nothing");
+    } else {
+      SINTER_CHECK_TRANSFORMED("linearize", facts);
+      static_assert(facts::returns, "[linearize] the function must return floating tensors; it returns nothing");
+    }
+    if constexpr (facts::compiles) return checked(std::index_sequence_for<Args...>{}, std::forward<Args>(args)...);
+  }
+
+ private:
+  template <std::size_t... I, class... Args>
+  auto checked(std::index_sequence<I...>, Args&&... args) const {
+    constexpr bool floats =
+        gives_floats<std::invoke_result_t<F&, decltype(passed<varies(Indexes{}, I)>(std::declval<Args>()))...>>();
+    static_assert(floats, "[vjp] the function returns no floating tensor");
+    if constexpr (floats) {
+      if (engine::current()) return in_trace(passed<varies(Indexes{}, I)>(std::forward<Args>(args))...);
+      return alone(passed<varies(Indexes{}, I)>(std::forward<Args>(args))...);
+    }
+  }
+
+  /// f's value, and the derivative as a part of the current trace.
+  template <class... Args>
+  auto traced(const Args&... args) const {
+    marked_call<Indexes, Args...> call(op, where_, args...);
+    auto value = settle_tree(call.run(f_));
+    series<ir::node_id> ys;
+    push_floating(*call.tracer(), value, ys, where_);
+    const auto marks = call.marks();
+    return std::pair{std::move(value), engine::linear(*call.tracer(), {ys.data(), ys.size()},
+                                                      {marks.data(), marks.size()}, Transposed, where_)};
+  }
+
+  template <class... Args>
+  auto in_trace(const Args&... args) const {
+    auto [value, part] = traced(args...);
+    auto map = function(keep_linear(engine::current(), std::move(part), op, where_), Indexes{}, value, args...);
+    return std::pair{std::move(value), std::move(map)};
+  }
+
+  template <class... Args>
+  auto alone(const Args&... args) const {
+    options how;
+    how.name = op;
+    flat_arguments<Args...> flat(how.name, where_, args...);
+    const device on = flat.where(how);
+    engine::trace_target to{on, where_};
+    to.how = &how;
+    to.arguments = flat.tensors();
+    to.whole = true;
+    engine::traced did;
+    did.graph = engine::make_tracer(to);
+    const auto [skeleton, part, count] = [&] {
+      const engine::tracing_scope scope(did.graph);
+      const engine::live_scope until_here(*did.graph);
+      std::tuple<Args...> inputs{input_tree(did.graph, args, where_)...};
+      auto [value, cut] = std::apply([&](const Args&... input) { return this->traced(input...); }, inputs);
+      series<ir::node_id> nodes;
+      push_leaves_of(*did.graph, value, nodes);
+      const std::size_t own = nodes.size();
+      nodes.insert(nodes.end(), cut.from.begin(), cut.from.end());
+      did.graph->graph.outputs = std::move(nodes);
+      auto like = shaped(value);
+      engine::finish(did);
+      return std::tuple{std::move(like), std::move(cut), own};
+    }();
+    engine::answer(did, flat.tensors(), how, on);
+    check_indices(did);
+    engine::captured* next = did.answer->data();
+    using result = std::remove_const_t<decltype(skeleton)>;
+    auto value = assemble<result>(&skeleton, [&]() -> engine::captured& { return *next++; });
+    auto map = function(keep_linear(part.graph, {did.answer->data() + count, part.from.size()}, op, where_), Indexes{},
+                        value, args...);
+    return std::pair{std::move(value), std::move(map)};
+  }
+
+  template <class T>
+  void push_leaves_of(engine::tracer& t, const T& tree, series<ir::node_id>& to) const {
+    for_each_leaf(tree, [&]<class Leaf>(const Leaf& x) {
+      if constexpr (tensor_like<Leaf>) to.push_back(push(t, x, where_));
+    });
+  }
+
+  template <int... Index, class Value, class... Args>
+  static auto function(std::shared_ptr<const linear_state> state, std::integer_sequence<int, Index...>,
+                       const Value& value, const Args&... args) {
+    const std::tuple<const Args&...> all(args...);
+    std::tuple<std::tuple_element_t<static_cast<std::size_t>(Index), std::tuple<Args...>>...> in{
+        shaped(std::get<static_cast<std::size_t>(Index)>(all))...};
+    std::tuple<Value> out{shaped(value)};
+    if constexpr (Transposed)
+      return linear_function<true, decltype(out), decltype(in)>(std::move(state), std::move(out), std::move(in));
+    else return linear_function<false, decltype(in), decltype(out)>(std::move(state), std::move(in), std::move(out));
+  }
+
+  mutable F f_;
+  location where_;
+};
+
+}  // namespace detail
+
+/// The function that returns f's value and its pullback: `auto [y, back] = vjp(f)(x)`; back(ct), for a cotangent ct that is a
+/// tree like y, is the cotangent of x, a tree like x. `Index` names the arguments that vary, the first unless told; of several
+/// the pullback gives a tuple. It holds what the derivative needs of f, and may be called often. Outside compile() it is a
+/// value that may outlive the call, and a function like any other: compile(back) is. What vjp is called for in a trace ends with
+/// that. user_error for a cotangent of another shape. See grad for what varies.
+// clang-format off
+template <int... Index, class F>
+auto vjp(F&& f, location where = location::current()) {  // of a function template, [](auto... x) { return f(x...); }
+  // clang-format on
+  return detail::linearized<detail::varying<Index...>, true, std::decay_t<F>>(std::forward<F>(f), where);
+}
+
+/// The function that returns f's value and its derivative as a function: `auto [y, along] = linearize(f)(x)`; along(v) is what
+/// jvp(f)(x, v) gives as the tangent, and computes nothing of f again. See vjp for how long it lives.
+// clang-format off
+template <int... Index, class F>
+auto linearize(F&& f, location where = location::current()) {  // of a function template, [](auto... x) { return f(x...); }
+  // clang-format on
+  return detail::linearized<detail::varying<Index...>, false, std::decay_t<F>>(std::forward<F>(f), where);
+}
+
+}  // namespace sinter
+
+// Header-only: whoever sees the declarations has the definitions as well.
+#if !defined(SINTER_COMPILED)
+#include "linear_rules.hpp"
+#endif

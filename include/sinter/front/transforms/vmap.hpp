@@ -1,0 +1,389 @@
+// front/transforms/vmap.hpp: vmap: the function of many items of a function of one.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "../control/parts.hpp"
+#include "../trees/stacked.hpp"
+#include "call_alone.hpp"
+
+namespace sinter {
+
+template <auto... Axes>
+struct in_axes_t {};
+template <auto... Axes>
+struct out_axes_t {};
+
+/// Where the lanes of vmap's arguments lie, an entry for each argument: an axis, from the end when negative, or `none`.
+template <auto... Axes>
+inline constexpr in_axes_t<Axes...> in_axes{};
+/// Where those of the results are to lie: one entry for all, or one for each of a tuple's.
+template <auto... Axes>
+inline constexpr out_axes_t<Axes...> out_axes{};
+
+namespace detail {
+
+template <class T>
+inline constexpr bool are_in_axes = false;
+template <auto... Axes>
+inline constexpr bool are_in_axes<in_axes_t<Axes...>> = true;
+template <class T>
+inline constexpr bool are_out_axes = false;
+template <auto... Axes>
+inline constexpr bool are_out_axes<out_axes_t<Axes...>> = true;
+template <class T>
+concept axes_of_lanes = are_in_axes<T> || are_out_axes<T>;
+
+/// An entry of in_axes or out_axes, for a tree T.
+template <auto Axis>
+struct lane_axis {
+  static constexpr bool shared = false;
+  template <class T>
+  using lane = typename lanes<Axis>::template type<T>;
+  template <class T>
+  using stack = typename stacks<Axis>::template type<T>;
+};
+template <auto Axis>
+requires std::is_same_v<std::remove_const_t<decltype(Axis)>, none_t>
+struct lane_axis<Axis> {
+  static constexpr bool shared = true;
+  template <class T>
+  using lane = T;
+  template <class T>
+  using stack = T;
+};
+
+/// Entry I of a list, of which none stands for 0 each.
+template <std::size_t I, auto... Axes>
+constexpr auto entry_at() {
+  if constexpr (sizeof...(Axes) == 0) return lane_axis<0>{};
+  else if constexpr (I < sizeof...(Axes)) return std::tuple_element_t<I, std::tuple<lane_axis<Axes>...>>{};
+  else return lane_axis<none>{};
+}
+
+/// Numbers, also as a trace has them, and trees without tensors are one for all lanes.
+template <class T>
+inline constexpr bool has_lanes = facts_of<T>.tensors > 0 && !is_number<T>;
+
+template <class Entry, class T>
+using entry_for = std::conditional_t<has_lanes<T>, Entry, lane_axis<none>>;
+
+/// A tensor that an axis of the stack lies beyond.
+template <int Axis>
+struct short_results {
+  template <class T>
+  static constexpr bool of() {
+    if constexpr (tensor_like<T>) return Axis < -T::rank - 1 || Axis > T::rank;
+    else return false;
+  }
+};
+struct struct_parts {
+  template <class T>
+  static constexpr bool of() {
+    return branch_of<T>() == branch::structure;
+  }
+};
+
+template <auto Axis>
+constexpr bool is_entry() {
+  using entry = std::remove_const_t<decltype(Axis)>;
+  constexpr bool valid = std::is_same_v<entry, int> || std::is_same_v<entry, none_t>;
+  static_assert(valid, "sinter: [vmap] an entry of in_axes or out_axes is an int or none: in_axes<0, none, -1>");
+  return valid;
+}
+
+/// Whether an argument T may have its lanes there; each reason against it is a compile-time error.
+template <class T, auto Axis>
+constexpr bool check_argument(lane_axis<Axis>) {
+  if constexpr (lane_axis<Axis>::shared) return true;
+  else {
+    constexpr bool plain = any_part<plain_parts, T>(), axes = !any_part<short_parts<Axis>, T>(),
+                   stacks = Axis == 0 || !any_part<stacked_parts, T>();
+    static_assert(
+        !plain,
+        "sinter: [vmap] an argument holds a struct, which has no place for tensors of one axis less: give a "
+        "stacked<S> (stack_tree makes one of a std::vector<S>), or share it by the entry none: in_axes<none, 0>");
+    static_assert(axes,
+                  "sinter: [vmap] an axis of in_axes is out of range for the rank of its argument; the entry none "
+                  "shares an argument: in_axes<0, none>");
+    static_assert(stacks, "sinter: [vmap] the items of a stacked<S> lie along axis 0; its entry in in_axes is 0");
+    return !plain && axes && stacks;
+  }
+}
+
+/// The same of a result.
+template <class T, auto Axis>
+constexpr bool check_result(lane_axis<Axis>) {
+  if constexpr (lane_axis<Axis>::shared) return true;
+  else {
+    constexpr bool axes = !any_part<short_results<Axis>, T>(), structs = Axis == 0 || !any_part<struct_parts, T>();
+    static_assert(axes, "sinter: [vmap] an axis of out_axes is out of range for the rank of its result");
+    static_assert(structs,
+                  "sinter: [vmap] a struct comes back as stacked<S>, along axis 0; its entry in out_axes is 0");
+    return axes && structs;
+  }
+}
+
+/// How many lanes there are, as each argument says it.
+struct lane_count {
+  dim lanes = 0;
+  int argument = -1;
+
+  void note(int from, dim extent, location where) {
+    const auto number = [](int n) { return std::to_string(n); };
+    if (argument >= 0 && extent != lanes)
+      fail("vmap",
+           (from == argument ? "the tensors of argument " + number(from) + " have " + lanes.text() + " and " +
+                                   extent.text() + " lanes"
+                             : "argument " + number(from) + " has " + extent.text() + " lanes, argument " +
+                                   number(argument) + " has " + lanes.text()) +
+               "; give all the same number, or share an argument by the entry none in in_axes",
+           where);
+    if (argument < 0) lanes = extent, argument = from;
+  }
+};
+
+/// With axis `from` first.
+inline handle lanes_first(handle h, int from, location at) {
+  if (from == 0) return h;
+  op_shapes::axis_list perm;
+  perm.at[perm.count++] = from;
+  for (int i = 0; i < h.extents.rank; ++i)
+    if (i != from) perm.at[perm.count++] = i;
+  return views::permute(h, perm, at);
+}
+/// With the first axis as axis `to`.
+inline handle lanes_at(handle h, int to, location at) {
+  if (to == 0) return h;
+  op_shapes::axis_list perm;
+  for (int i = 0; i < h.extents.rank; ++i) perm.at[perm.count++] = i == to ? 0 : i < to ? i + 1 : i;
+  return views::permute(h, perm, at);
+}
+
+/// What lanes make of a result of one.
+inline handle lanes_of_result(ir::node_id node, bool varies, dim lanes, int axis, location at) {
+  handle h = of_node(node);
+  if (!varies) {
+    dims to{lanes};
+    for (dim e : h.extents) to.push(e);
+    h = views::broadcast(h, to, at);
+  }
+  return lanes_at(std::move(h), axis, at);
+}
+
+/// One trace of a function for all lanes.
+class lane_trace {
+ public:
+  explicit lane_trace(location where) : where_(where) {}
+
+  dim lanes() const { return count_.lanes; }
+
+  /// The argument as one lane has it; it becomes an operand.
+  template <class T, auto Axis>
+  auto argument(const T& x, lane_axis<Axis>, int index) {
+    if constexpr (lane_axis<Axis>::shared) return x;
+    else
+      return tree_as<typename lane_axis<Axis>::template lane<T>>(
+          x, [&]<class E, dims S, dims R>(const tensor<E, S>& leaf, std::type_identity<tensor<E, R>>) {
+            constexpr int axis = place_of_axis(Axis, S.rank);
+            const handle h = lanes_first(untyped(leaf, where_), axis, where_);
+            count_.note(index, h.extents[0], where_);
+            operands_.push_back(node_of(h, where_));
+            index_array<R.rank> extents{};
+            for (int i = 0; i < R.rank; ++i) extents[static_cast<std::size_t>(i)] = h.extents[i + 1];
+            const ir::node_id in = body_->graph.add_input(dtype_of<E>, to_shape(extents), where_);
+            return access::traced<E, R>(body_, in, extents);
+          });
+  }
+
+  template <class F, class... Args>
+  auto call(F& f, Args&&... args) {
+    const part_scope scope(body_);
+    auto result = settle_tree(detail::invoke(where_, f, std::forward<Args>(args)...));
+    push_leaves(*body_, result, body_->graph.outputs, where_);
+    return result;
+  }
+
+  void push() {
+    if (count_.argument < 0)
+      fail("vmap", "there are no lanes: no argument that has an axis in in_axes holds a tensor", where_);
+    const series<char> varies(operands_.size(), 1);
+    pushed_ = engine::push_lanes(*outer_, *body_, std::move(operands_), {varies.data(), varies.size()},
+                                 engine::to_ir(count_.lanes), where_);
+  }
+
+  /// The result for all lanes of that of one.
+  template <class T, auto Axis>
+  auto result(const T& y, lane_axis<Axis>) {
+    return tree_as<typename lane_axis<Axis>::template stack<T>>(y, [&]<class E, dims S, dims R>(
+                                                                       const tensor<E, S>&,
+                                                                       std::type_identity<tensor<E, R>>) {
+      const ir::node_id node = pushed_.nodes[next_];
+      const bool varies = pushed_.varies[next_++] != 0;
+      if constexpr (lane_axis<Axis>::shared) {
+        if (varies)
+          fail("vmap", "a result whose entry in out_axes is none differs from lane to lane; give it an axis", where_);
+        return typed<E, R>(of_node(node), where_);
+      } else {
+        return typed<E, R>(lanes_of_result(node, varies, count_.lanes, place_of_axis(Axis, R.rank), where_), where_);
+      }
+    });
+  }
+
+ private:
+  location where_;
+  lane_count count_;
+  std::shared_ptr<engine::tracer> outer_ = engine::current(), body_ = engine::make_inner_tracer();
+  series<ir::node_id> operands_;
+  engine::lanes_result pushed_;
+  std::size_t next_ = 0;
+};
+
+/// The function that vmap returns.
+template <class F, class In, class Out>
+class vmapped;
+template <class F, auto... In, auto... Out>
+class vmapped<F, in_axes_t<In...>, out_axes_t<Out...>> {
+ public:
+  vmapped(F f, location where) : f_(std::move(f)), where_(where) {}
+
+  template <class... Args>
+  auto operator()(Args&&... args) const {
+    constexpr bool counted = sizeof...(In) == 0 || sizeof...(In) == sizeof...(Args);
+    static_assert(counted, "sinter: [vmap] in_axes has an entry for each argument, or none at all");
+    if constexpr (counted && (... && is_entry<In>()) && (... && is_entry<Out>()))
+      return call(std::index_sequence_for<Args...>{}, passed(std::forward<Args>(args))...);
+  }
+
+ private:
+  /// A number stays one; expressions become tensors.
+  template <class T>
+  static auto passed(T&& x) {
+    if constexpr (is_number<std::remove_cvref_t<T>>) return std::remove_cvref_t<T>(x);
+    else return settle_tree(std::forward<T>(x));
+  }
+
+  template <std::size_t I, class T>
+  using entry = entry_for<decltype(entry_at<I, In...>()), T>;
+  template <std::size_t I, class T>
+  using lane = typename entry<I, T>::template lane<T>;
+
+  template <class... T, std::size_t... I>
+  static constexpr bool check_arguments(std::index_sequence<I...>) {
+    constexpr bool fit = (... && check_argument<T>(entry<I, T>{}));
+    constexpr bool batched = (... || !entry<I, T>::shared);
+    static_assert(batched,
+                  "sinter: [vmap] no argument has lanes: in_axes names none for all tensors, or there is no tensor");
+    if constexpr (fit && batched) {
+      constexpr bool right = told_to_take<F&, lane<I, T>...>(), takes = std::is_invocable_v<F&, lane<I, T>...>;
+      static_assert(right,
+                    "sinter: [vmap] the function does not take one lane of these arguments: tensors without the axis "
+                    "in in_axes, S of a stacked<S>; their number, a dtype or a rank differs");
+      if constexpr (takes) return check_results<call_result_t<F, lane<I, T>...>>();
+      else return false;
+    } else {
+      return false;
+    }
+  }
+
+  /// Out's entries are those of the parts of a result.
+  static constexpr bool in_parts = sizeof...(Out) > 1;
+
+  template <class R>
+  static constexpr bool check_results() {
+    constexpr bool returns = !std::is_void_v<R>;
+    static_assert(returns,
+                  "sinter: [vmap] the function returns nothing; return the tensors of one lane. For an effect write a "
+                  "loop over unstack(x)");
+    if constexpr (returns) {
+      constexpr bool tensors = facts_of<R>.tensors > 0;
+      static_assert(tensors, "sinter: [vmap] the function returns no tensor, but results of each lane are stacked");
+      if constexpr (!tensors) return false;
+      else if constexpr (in_parts) return check_parts<R>(std::make_index_sequence<sizeof...(Out)>{});
+      else return check_result<R>(entry_at<0, Out...>());
+    } else {
+      return false;
+    }
+  }
+  template <class R, std::size_t... I>
+  static constexpr bool check_parts(std::index_sequence<I...>) {
+    constexpr bool parts = [] {
+      if constexpr (!is_tuple<R>) return false;
+      else return count_types(children_of<R>{}) == sizeof...(Out);
+    }();
+    static_assert(parts,
+                  "sinter: [vmap] out_axes has one entry, or one for each part of the pair or tuple that the function "
+                  "returns");
+    if constexpr (parts) {
+      return [&]<class... C>(type_list<C...>) {
+        return (... && check_result<C>(entry_at<I, Out...>()));
+      }(children_of<R>{});
+    } else {
+      return false;
+    }
+  }
+
+  template <std::size_t... I, class... Args>
+  auto call(std::index_sequence<I...> places, const Args&... args) const {
+    if constexpr (check_arguments<Args...>(places)) {
+      if (engine::current()) return under_trace(places, args...);
+      return call_alone(
+          "vmap", where_, [this](const auto&... x) { return this->under_trace(std::index_sequence<I...>{}, x...); },
+          args...);
+    }
+  }
+
+  template <std::size_t... I, class... Args>
+  auto under_trace(std::index_sequence<I...>, const Args&... args) const {
+    lane_trace trace(where_);
+    std::tuple<lane<I, Args>...> one{trace.argument(args, entry<I, Args>{}, static_cast<int>(I))...};
+    const auto y = trace.call(f_, std::get<I>(std::move(one))...);
+    trace.push();
+    return results(trace, y);
+  }
+
+  template <class R>
+  static auto results(lane_trace& trace, const R& y) {
+    if constexpr (!in_parts) {
+      return trace.result(y, entry_at<0, Out...>());
+    } else {
+      return [&]<std::size_t... I>(std::index_sequence<I...>) {
+        const auto parts = with_children(y, child_references{});
+        // In braces: one after the other.
+        auto all = std::tuple{trace.result(std::get<I>(parts), entry_at<I, Out...>())...};
+        if constexpr (is_pair<R>) return std::pair{std::get<0>(std::move(all)), std::get<1>(std::move(all))};
+        else return all;
+      }
+      (std::make_index_sequence<sizeof...(Out)>{});
+    }
+  }
+
+  mutable F f_;
+  location where_;
+};
+
+}  // namespace detail
+
+/// The function that does for each lane of its arguments what f does for one: `vmap(f)(xs)` is f of each row of xs, stacked. f is
+/// traced once, on the ranks of one lane; each op becomes the op of all lanes. An entry of `in` stands for an argument: the axis
+/// that its lanes lie along, of each tensor in it, or `none`: all lanes share it. The default is 0 for all that hold tensors;
+/// numbers, flags and captured tensors are shared. A stacked<S> arrives as S. Results have their lanes along `out`, 0 by default,
+/// and structs S come back as stacked<S>. Inside compile() it becomes part of the graph; outside it is traced and run at each call.
+/// user_error for lanes of unequal number, for elements that f reads (`item`), and for what has an effect in f.
+// clang-format off
+template <class F, detail::axes_of_lanes In = in_axes_t<>, detail::axes_of_lanes Out = out_axes_t<>>
+auto vmap(F&& f, In = {}, Out = {}, location where = location::current()) {  // of a function template, [](auto... x) { return f(x...); }
+  // clang-format on
+  constexpr bool ordered = !detail::are_out_axes<In> || std::is_same_v<Out, out_axes_t<>>;
+  static_assert(ordered && !(detail::are_in_axes<Out>), "sinter: [vmap] in_axes<...> stands before out_axes<...>");
+  if constexpr (detail::are_out_axes<In>)
+    return detail::vmapped<std::decay_t<F>, in_axes_t<>, In>(std::forward<F>(f), where);
+  else return detail::vmapped<std::decay_t<F>, In, Out>(std::forward<F>(f), where);
+}
+
+}  // namespace sinter

@@ -1,0 +1,10 @@
+// expect: error
+// match: \[jvp\] the function must return floating tensors; it returns nothing
+// lines: 60
+#include <sinter/sinter.hpp>
+
+using namespace sinter;
+
+auto wrong(tensor<float, 1> x) {
+  return jvp([](tensor<float, 1>) {})(x, x);
+}

@@ -1,0 +1,10 @@
+// expect: error
+// match: \[vmap\] an axis of out_axes is out of range
+// lines: 24
+#include <sinter/sinter.hpp>
+
+using namespace sinter;
+
+auto f(const tensor<float, 2>& x) {
+  return vmap([](tensor<float, 1> row) { return sum(row); }, out_axes<1>)(x);
+}
