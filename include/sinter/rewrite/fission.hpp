@@ -202,6 +202,8 @@ class loop_fission {
       a.views.push_back(std::move(views));
     }
     if (products && !any) return false;
+    // A sum of halves that is no product's is rounded step by step.
+    if (!any && ir::ops::is_half(body_[body_.outputs[a.place]].type)) return false;
     double more = 0;
     for (auto id : frontier) more += weight_of(id);
     if (more > 2 * weight_of(body_.outputs[a.place]) || more > room_) return false;

@@ -104,7 +104,7 @@ TEST_CASE("a thousand steps make the graph and the kernels of ten") {
   CHECK(ten.kernels == thousand.kernels);
   CHECK(ten.kernels > 0);
   CHECK(thousand.backend == "cpu");
-  CHECK(thousand.compiled <= 2);
+  CHECK(thousand.compiled <= 3);  // products over all steps, and what reads their extents
 }
 
 TEST_CASE("eager and compiled control agree; trees, numbers of steps, order of slices") {
