@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "../engine/linear_part.hpp"
 #include "jvp.hpp"
 
 namespace sinter::engine::autodiff {

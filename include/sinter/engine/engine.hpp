@@ -19,6 +19,7 @@
 #include "../ir/graph.hpp"
 #include "assumptions.hpp"
 #include "explain.hpp"
+#include "linear_part.hpp"
 #include "options.hpp"
 #include "rows.hpp"
 #include "tracer.hpp"
@@ -202,11 +203,6 @@ SINTER_API series<ir::node_id> vjp(tracer& t, std::span<const ir::node_id> outpu
                                    std::span<const ir::node_id> cotangents, std::span<const ir::node_id> wrt,
                                    location where);
 
-/// A derivative as a graph of its own. Its inputs: values of the trace, of the nodes `from`; then what it is linear in.
-struct linear_part {
-  ir::graph graph;
-  series<ir::node_id> from;
-};
 /// The map from tangents of `wrt` to those of `outputs`, or where `transposed` from cotangents of `outputs` to those of `wrt`.
 /// What it needs of the trace is pushed there. (autodiff/linear.hpp)
 SINTER_API linear_part linear(tracer& t, std::span<const ir::node_id> outputs, std::span<const ir::node_id> wrt,
