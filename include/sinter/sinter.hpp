@@ -52,7 +52,6 @@
 #include "front/transforms/ravel.hpp"
 #include "front/transforms/remat.hpp"
 #include "front/transforms/transforms.hpp"
-#include "front/transforms/transforms.hpp"
 #include "front/transforms/vjp.hpp"
 #include "front/transforms/vmap.hpp"
 #include "front/trees/arithmetic.hpp"

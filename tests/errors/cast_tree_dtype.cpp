@@ -3,6 +3,4 @@
 // lines: 20
 #include <sinter/sinter.hpp>
 
-auto f(const sinter::tensor<float, 1>& p) {
-  return sinter::cast_tree<std::int32_t>(p);
-}
+auto f(const sinter::tensor<float, 1>& p) { return sinter::cast_tree<std::int32_t>(p); }

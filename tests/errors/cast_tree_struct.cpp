@@ -13,6 +13,4 @@ struct outer {
   std::vector<inner> more;
 };
 
-auto f(const outer<float>& p) {
-  return sinter::cast_tree<sinter::bf16>(p);
-}
+auto f(const outer<float>& p) { return sinter::cast_tree<sinter::bf16>(p); }

@@ -5,6 +5,4 @@
 
 using namespace sinter;
 
-auto wrong(tensor<float, 1> x, tensor<double, 1> y) {
-  return ravel(std::pair{x, y});
-}
+auto wrong(tensor<float, 1> x, tensor<double, 1> y) { return ravel(std::pair{x, y}); }

@@ -6,6 +6,4 @@
 #include <sinter/sinter.hpp>
 
 using vec = sinter::tensor<float, 1>;
-auto f(const std::map<std::string, vec>& p, const std::vector<vec>& g) {
-  return sinter::tree_add(p, g);
-}
+auto f(const std::map<std::string, vec>& p, const std::vector<vec>& g) { return sinter::tree_add(p, g); }

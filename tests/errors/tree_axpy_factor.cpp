@@ -4,6 +4,4 @@
 #include <sinter/sinter.hpp>
 
 using params = std::vector<sinter::tensor<float, 1>>;
-auto f(const params& p, const params& g) {
-  return sinter::tree_axpy(p, g, 0.5f);
-}
+auto f(const params& p, const params& g) { return sinter::tree_axpy(p, g, 0.5f); }

@@ -3,6 +3,4 @@
 // lines: 40
 #include <sinter/sinter.hpp>
 
-auto f(const std::vector<sinter::tensor<std::int64_t, 1>>& p) {
-  return sinter::tree_dot(p, p);
-}
+auto f(const std::vector<sinter::tensor<std::int64_t, 1>>& p) { return sinter::tree_dot(p, p); }

@@ -3,6 +3,4 @@
 // lines: 20
 #include <sinter/sinter.hpp>
 
-auto f(const std::vector<sinter::tensor<float, 1>>& p) {
-  return sinter::tree_scale(p, 2.f);
-}
+auto f(const std::vector<sinter::tensor<float, 1>>& p) { return sinter::tree_scale(p, 2.f); }

@@ -4,6 +4,4 @@
 #include <sinter/sinter.hpp>
 
 using vec = sinter::tensor<float, 1>;
-auto f(const std::array<vec, 2>& p, const std::array<vec, 3>& q) {
-  return sinter::tree_zip(p, q);
-}
+auto f(const std::array<vec, 2>& p, const std::array<vec, 3>& q) { return sinter::tree_zip(p, q); }

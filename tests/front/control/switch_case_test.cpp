@@ -112,6 +112,6 @@ TEST_CASE("switch_case: branches of other static extents relax; shapes that diff
   const auto differ = [](const count& i, const vec& x) {
     return switch_case(i, std::tuple{[](const vec& x) { return x; }, [](const vec& x) { return concat<0>(x, x); }}, x);
   };
-  CHECK(
-      contains(error_of([&] { compile(differ)(count(0), x); }), "[switch_case] one branch returns (3,), the other (6,)"));
+  CHECK(contains(error_of([&] { compile(differ)(count(0), x); }),
+                 "[switch_case] one branch returns (3,), the other (6,)"));
 }

@@ -33,6 +33,8 @@ class jacobian_function {
   auto operator()(Args&&... args) const {
     using facts = transformed<Indexes, F, Args...>;
     SINTER_CHECK_TRANSFORMED("jacobian", facts);
+    static_assert(facts::right,
+                  "[jacobian] the function does not take these arguments: their number, a dtype or a rank differs");
     static_assert(facts::returns, "[jacobian] the function must return a floating tensor; it returns nothing");
     if constexpr (facts::compiles) return checked(std::index_sequence_for<Args...>{}, std::forward<Args>(args)...);
   }

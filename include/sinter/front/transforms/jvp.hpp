@@ -67,6 +67,8 @@ class pushed_forward {
                All&& all) const {
     using facts = transformed<Indexes, F, Args...>;
     SINTER_CHECK_TRANSFORMED("jvp", facts);
+    static_assert(facts::right,
+                  "[jvp] the function does not take these arguments: their number, a dtype or a rank differs");
     static_assert(facts::returns, "[jvp] the function must return floating tensors; it returns nothing");
     if constexpr (facts::compiles) {
       using given = std::tuple<decltype(passed<varies(Indexes{}, I)>(std::declval<Args>()))...>;

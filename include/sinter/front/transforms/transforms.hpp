@@ -38,6 +38,8 @@ class differentiated {
   auto operator()(Args&&... args) const {
     using facts = transformed<Indexes, F, Args...>;
     SINTER_CHECK_TRANSFORMED("grad", facts);
+    static_assert(facts::right,
+                  "[grad] the function does not take these arguments: their number, a dtype or a rank differs");
     static_assert(facts::returns, "[grad] the function must return a rank-0 floating tensor; it returns nothing");
     if constexpr (facts::compiles) return run(std::index_sequence_for<Args...>{}, std::forward<Args>(args)...);
   }

@@ -114,9 +114,13 @@ class linearized {
     using facts = transformed<Indexes, F, Args...>;
     if constexpr (Transposed) {
       SINTER_CHECK_TRANSFORMED("vjp", facts);
+      static_assert(facts::right,
+                    "[vjp] the function does not take these arguments: their number, a dtype or a rank differs");
       static_assert(facts::returns, "[vjp] the function must return floating tensors; it returns nothing");
     } else {
       SINTER_CHECK_TRANSFORMED("linearize", facts);
+      static_assert(facts::right,
+                    "[linearize] the function does not take these arguments: their number, a dtype or a rank differs");
       static_assert(facts::returns, "[linearize] the function must return floating tensors; it returns nothing");
     }
     if constexpr (facts::compiles) return checked(std::index_sequence_for<Args...>{}, std::forward<Args>(args)...);
