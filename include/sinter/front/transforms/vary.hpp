@@ -153,7 +153,7 @@ class marked_call {
   auto run(F& f) {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
       std::tuple<Args...> in{marked<I>(std::get<I>(args_))...};  // braces: in order
-      return detail::invoke(where_, f, std::get<I>(std::move(in))...);
+      return std::apply([&](auto&... x) { return detail::invoke(where_, f, std::move(x)...); }, in);
     }
     (std::index_sequence_for<Args...>{});
   }

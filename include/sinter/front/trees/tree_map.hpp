@@ -360,11 +360,14 @@ using same_leaf = T;
 template <class F, class... N, class... Leaf>
 constexpr bool keeps_types(type_list<N...>, type_list<Leaf...>) {
   const auto keeps = []<class L>(std::type_identity<L>) {
-    if constexpr (!std::is_invocable_v<F&, const same_leaf<L, N>&...>) return false;
-    else if constexpr (std::is_void_v<std::invoke_result_t<F&, const same_leaf<L, N>&...>>) return false;
-    else
-      return std::is_same_v<L, decltype(settle(std::declval<std::invoke_result_t<F&, const same_leaf<L, N>&...>>(),
-                                               location{}))>;
+    // What std says of calls is longer where f's body fails to compile.
+    if constexpr (!requires(F & f, const same_leaf<L, N>&... x) { f(x...); }) {
+      return false;
+    } else {
+      using result = decltype(std::declval<F&>()(std::declval<const same_leaf<L, N>&>()...));
+      if constexpr (std::is_void_v<result>) return false;
+      else return std::is_same_v<L, decltype(settle(std::declval<result>(), location{}))>;
+    }
   };
   return (... && keeps(std::type_identity<Leaf>{}));
 }
