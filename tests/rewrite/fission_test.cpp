@@ -185,3 +185,63 @@ TEST_CASE("fission: integers, and loops in loops") {
   g.outputs = {out[0].id()};
   rewritten(g);
 }
+
+TEST_CASE("fission: what leaves a loop takes no memory that grows with its length, but beside slices and stacks") {
+  const auto largest = [](const graph& g) {
+    double most = 0;
+    for (auto id : g.live()) {
+      double elements = 1;
+      for (const auto& d : g[id].extents) elements *= static_cast<double>(*d.number());
+      most = std::max(most, elements);
+    }
+    return most;
+  };
+  {
+    // No slices: an outer product of what is carried is added up.
+    graph g;
+    const value h = input(g, {4, 1}), c = input(g, {4, 4});
+    const auto out = steps::loop(1000, {h, c}, {}, {}, [](value, values c, values, values) {
+      const value next = sinter::ir::sinh(c[0]) * 0.125;
+      return values{next, c[1] + times(next, reshape(next, {1, 4}))};
+    });
+    g.outputs = {out[1].id()};
+    CHECK(largest(rewritten(g)) == 16);
+  }
+  {
+    // A large operand made of a small slice.
+    graph g;
+    const value sum = input(g, {}), xs = input(g, {50, 2}), v = input(g, {40, 1}), points = input(g, {40, 2});
+    const auto out = steps::loop(50, {sum}, {xs}, {v, points}, [](value, values c, values x, values n) {
+      const value d = n[1] - broadcast(reshape(x[0], {1, 2}), {40, 2});
+      const value k = sinter::ir::exp(-sinter::ir::reduce(d * d, op::add, {1}));
+      return values{c[0] + reshape(times(reshape(k, {1, 40}), n[0]), {})};
+    });
+    g.outputs = {out[0].id()};
+    CHECK(largest(rewritten(g, 1e-10)) <= 100);
+  }
+  {
+    // A product of two slices.
+    graph g;
+    const value s = input(g, {4, 4}), xs = input(g, {50, 4}), ys = input(g, {50, 4});
+    const auto out = steps::loop(50, {s}, {xs, ys}, {}, [](value, values c, values x, values) {
+      return values{c[0] * 0.5 + times(reshape(x[0], {4, 1}), reshape(x[1], {1, 4}))};
+    });
+    g.outputs = {out[0].id()};
+    CHECK(largest(rewritten(g)) == 200);
+  }
+}
+
+TEST_CASE("fission: values of the highest rank stay") {
+  graph g;
+  const sinter::ir::shape a{2, 1, 1, 1, 1, 1, 3}, b{3, 1, 1, 1, 1, 1, 2};
+  sinter::ir::shape steps_of_a = a;
+  steps_of_a.insert(steps_of_a.begin(), 4);
+  const value sum = input(g, {}), xs = input(g, steps_of_a), w = input(g, b);
+  const auto out = steps::loop(4, {sum}, {xs}, {w}, [&](value, values c, values x, values n) {
+    const value y = sinter::ir::dot(x[0], n[0], 0, 1);
+    CHECK(y.rank() == 12);
+    return values{c[0] + sinter::ir::reduce(sinter::ir::sinh(y), op::add, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11})};
+  });
+  g.outputs = {out[0].id()};
+  CHECK(counts_of(rewritten(g)).inside == 1);
+}

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "opaque_site.hpp"
+#include "partials.hpp"
 
 namespace sinter::engine::autodiff {
 
@@ -71,6 +72,26 @@ inline ir::graph rule_graph(const opaque_site& s, series<ir::node_id>& inputs) {
   return d;
 }
 
+[[noreturn]] inline void fail_not_linear(const opaque_site& s, const char* rule, const char* way) {
+  fail(s.step.function->name,
+       std::string("its ") + rule + ", so that no derivative in " + way + " follows from it; give that one too",
+       s.n.where);
+}
+
+/// Refuses a rule that depends on a placeholder in a way that no derivative shows: by its sign, or through an integer.
+inline void check_smooth(const opaque_site& s, const ir::graph& d, const series<ir::node_id>& ys,
+                         const series<ir::node_id>& placeholders, const char* rule, const char* way) {
+  const std::span<const ir::node_id> from(placeholders.data(), placeholders.size());
+  const auto depends = depends_on(d, from), smooth = smooth_from(d, from);
+  series<char> needed(d.size(), 0);
+  for (auto id : ys) needed[id] = 1;
+  for (auto id = static_cast<ir::node_id>(d.size()); id-- > 0;) {
+    if (!needed[id]) continue;
+    if (depends[id] && !smooth[id]) fail_not_linear(s, rule, way);
+    for (auto in : d[id].in) needed[in] = 1;
+  }
+}
+
 /// The graph of a turned rule: what it gives depends on no placeholder, unless the rule is not linear.
 inline ir::graph turned(const opaque_site& s, ir::graph d, const values& made, const series<ir::node_id>& placeholders,
                         const char* rule, const char* way) {
@@ -78,10 +99,7 @@ inline ir::graph turned(const opaque_site& s, ir::graph d, const values& made, c
     d.outputs.push_back(or_zeros(d, made[k] ? value(d, made[k].id(), s.n.where) : value(), placeholders[k]).id());
   const auto varies = depends_on(d, {placeholders.data(), placeholders.size()});
   for (std::size_t k = 0; k < made.size(); ++k)
-    if (made[k] && varies[made[k].id()])
-      fail(s.step.function->name,
-           std::string("its ") + rule + ", so that no derivative in " + way + " follows from it; give that one too",
-           s.n.where);
+    if (made[k] && varies[made[k].id()]) fail_not_linear(s, rule, way);
   return d;
 }
 
@@ -100,8 +118,10 @@ inline ir::graph pull_of_push(const opaque_site& s, pull_rule pull_back) {
   }
   in.insert(in.end(), moving.begin(), moving.end());
   ys = ir::splice(d, s.step.function->push(), in);
+  constexpr const char *rule = "rule is not linear in the tangents", *way = "reverse mode";
+  check_smooth(s, d, ys, moving, rule, way);
   const values pulled = pull_back(d, {ys.data(), ys.size()}, seeds, {moving.data(), moving.size()}, s.n.where);
-  return turned(s, std::move(d), pulled, moving, "rule is not linear in the tangents", "reverse mode");
+  return turned(s, std::move(d), pulled, moving, rule, way);
 }
 
 /// The rule for tangents, of the one for cotangents.
@@ -119,8 +139,10 @@ inline ir::graph push_of_pull(const opaque_site& s, pull_rule pull_back) {
   }
   in.insert(in.end(), cts.begin(), cts.end());
   ys = ir::splice(d, s.step.function->pull(), in);
+  constexpr const char *rule = "backward is not linear in the cotangents", *way = "forward mode";
+  check_smooth(s, d, ys, floating, rule, way);
   const values pushed = pull_back(d, {ys.data(), ys.size()}, seeds, {floating.data(), floating.size()}, s.n.where);
-  return turned(s, std::move(d), pushed, floating, "backward is not linear in the cotangents", "forward mode");
+  return turned(s, std::move(d), pushed, floating, rule, way);
 }
 
 /// The operands of a rule: those of the node, its results, and what is derived.

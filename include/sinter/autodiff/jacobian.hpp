@@ -37,13 +37,7 @@ SINTER_API ir::node_id jacobian(tracer& t, ir::node_id y, ir::node_id x, bool fo
   const auto all = push_lanes(t, *map, std::move(part.from), {varies.data(), varies.size()}, lanes, where);
   ir::shape extents(out), both(in);
   both.insert(both.end(), out.begin(), out.end());
-  if (!all.varies[0]) {
-    ir::shape of_all(in);
-    if (forward) std::swap(of_all, extents);
-    of_all.insert(of_all.end(), extents.begin(), extents.end());
-    return g.constant(g[got].type, 0.0, std::move(of_all), where);
-  }
-  const ir::value rows(g, all.nodes[0], where);
+  const ir::value row(g, all.nodes[0], where), rows = all.varies[0] ? row : ir::ops::over_lanes(row, lanes);
   if (!forward) return reshape(rows, std::move(both)).id();
   // The lanes are elements of x, which come last.
   series<std::int64_t> order;

@@ -42,4 +42,17 @@ inline bool flows(const ir::graph& g, const ir::node& n, std::size_t k) {
   return !is_pointwise(n.code) || smooth[static_cast<std::size_t>(n.code)][k];
 }
 
+/// Which nodes a change of some changes smoothly.
+inline series<char> smooth_from(const ir::graph& g, std::span<const ir::node_id> wrt) {
+  series<char> active(g.size(), 0);
+  for (auto id : wrt) {
+    ensure(id < g.size(), "a node to differentiate by is in the graph");
+    active[id] = is_float(g[id].type);
+  }
+  for (ir::node_id id = 0; id < active.size(); ++id)
+    for (std::size_t k = 0; k < g[id].in.size() && !active[id]; ++k)
+      active[id] = active[g[id].in[k]] && flows(g, g[id], k);
+  return active;
+}
+
 }  // namespace sinter::engine::autodiff

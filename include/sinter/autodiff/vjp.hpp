@@ -23,19 +23,6 @@ inline value pull(const site& s, std::size_t k, const value& ct) {
 inline values pull_back(ir::graph& g, std::span<const ir::node_id> ys, const values& seeds,
                         std::span<const ir::node_id> wrt, location where);
 
-/// Which nodes a change of some changes smoothly.
-inline series<char> smooth_from(const ir::graph& g, std::span<const ir::node_id> wrt) {
-  series<char> active(g.size(), 0);
-  for (auto id : wrt) {
-    ensure(id < g.size(), "a node to differentiate by is in the graph");
-    active[id] = is_float(g[id].type);
-  }
-  for (ir::node_id id = 0; id < active.size(); ++id)
-    for (std::size_t k = 0; k < g[id].in.size() && !active[id]; ++k)
-      active[id] = active[g[id].in[k]] && flows(g, g[id], k);
-  return active;
-}
-
 /// Nodes that a backward pass computes anew.
 struct recomputed_range {
   ir::node_id first = 0, last = 0;
@@ -105,8 +92,16 @@ class pulling {
       moved.emplace(operand, made);
       return made;
     };
+    // What lies beside the way to the cotangents is left alone: effects happen once.
+    series<char> needed(range.last - range.first + 1, 0);
+    for (ir::node_id id = range.last + 1; id-- > range.first;) {
+      needed[id - range.first] |= static_cast<char>(static_cast<bool>(cotangent_[id]));
+      if (!needed[id - range.first]) continue;
+      for (auto operand : g_[id].in)
+        if (operand >= range.first) needed[operand - range.first] = 1;
+    }
     for (ir::node_id id = range.first; id <= range.last; ++id) {
-      if (!active_[id]) continue;
+      if (!active_[id] || !needed[id - range.first]) continue;
       const ir::node& n = g_[id];
       series<ir::node_id> operands;
       for (auto operand : n.in) operands.push_back(inside(operand));

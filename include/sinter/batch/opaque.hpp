@@ -308,43 +308,46 @@ struct lane_rule {
   std::size_t results = 0;
   std::size_t own = 0;  ///< operands that the rule is about
   bool active = false;  ///< behind the operands stands which lanes are computed
+  bool varies = false;  ///< some operand, and so results and what moves
   ir::dim lanes;
   location where;
 
   lane_values compute(ir::graph& g, const ir::graph& lane, const series<char>& varies) const {
     lane_values inputs;
+    value computed;
     for (std::size_t k = 0; k < lane.inputs.size(); ++k) {
-      if (active && k == operands.size()) g.add_input(dtype::b8, {lanes}, where);
+      if (active && k == operands.size()) computed = value(g, g.add_input(dtype::b8, {lanes}, where), where);
       const ir::node& n = lane[lane.inputs[k]];
       ir::shape extents = n.extents;
       if (varies[k]) extents.insert(extents.begin(), lanes);
       inputs.push_back({value(g, g.add_input(n.type, std::move(extents), where), where), varies[k] != 0});
     }
-    return push_part({g, lanes}, lane, inputs);
+    return push_part({g, lanes, computed}, lane, inputs);
   }
   /// What lanes share receives the sum of what each gives it.
   ir::graph pull() const {
     const ir::graph lane = of->pull();
     series<char> varies = operands;
-    varies.resize(lane.inputs.size(), 1);
+    varies.resize(lane.inputs.size(), this->varies);
     ir::graph g;
     const lane_values pulled = compute(g, lane, varies);
     for (std::size_t k = 0, next = 0; k < own; ++k) {
       if (!is_float(lane[lane.inputs[k]].type)) continue;
       const lane_value& v = pulled[next++];
-      const bool summed = !operands[k] && v.varies;
-      g.outputs.push_back((summed ? reduce(v.x, ir::op::add, {0}) : operands[k] ? over({g, lanes}, v) : v.x).id());
+      const value each = varying_if({g, lanes}, this->varies, v).x;
+      g.outputs.push_back((this->varies && !operands[k] ? reduce(each, ir::op::add, {0}) : each).id());
     }
     return g;
   }
   ir::graph push() const {
     const ir::graph lane = of->push();
     series<char> varies = operands;
-    varies.resize(operands.size() + results, 1);
+    varies.resize(operands.size() + results, this->varies);
     for (std::size_t k = 0; k < own; ++k)
       if (is_float(lane[lane.inputs[k]].type)) varies.push_back(operands[k]);
     ir::graph g;
-    for (const lane_value& v : compute(g, lane, varies)) g.outputs.push_back(over({g, lanes}, v).id());
+    for (const lane_value& v : compute(g, lane, varies))
+      g.outputs.push_back(varying_if({g, lanes}, this->varies, v).x.id());
     return g;
   }
 };
@@ -355,6 +358,7 @@ inline std::shared_ptr<const ir::foreign> rules_of_lanes(const lane_step& s) {
                  s.step.results.size(),
                  s.n.in.size() - s.step.constants,
                  static_cast<bool>(s.around.active),
+                 s.varies(),
                  s.around.lanes,
                  s.n.where};
   for (const auto& o : s.operands) rule.operands.push_back(o.varies);

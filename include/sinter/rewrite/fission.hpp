@@ -114,17 +114,24 @@ class loop_fission {
       reach r = n.code == ir::op::opaque || n.code == ir::op::pick ? reach::steps : reach::constants;
       for (auto in : n.in) r = std::max(r, reach_[in]);
       // A loop may be there to hold a large product in parts.
-      if (n.code == ir::op::dot && r == reach::slices && weight_of(id) > room_) r = reach::steps;
+      if (r == reach::slices && (!fits_lanes(id) || (n.code == ir::op::dot && !leaves_early(n)))) r = reach::steps;
       reach_[id] = r;
     }
   }
 
-  /// What a step has of its own anyway: what it carries on, reads and stacks.
+  bool fits_lanes(ir::node_id id) const { return body_[id].extents.size() < static_cast<std::size_t>(max_rank); }
+
+  /// A product of slices and constants, if that of all steps takes no more memory than the steps have.
+  bool leaves_early(const ir::node& n) const {
+    const bool left = reach_[n.in[0]] == reach::constants, right = reach_[n.in[1]] == reach::constants;
+    return left != right && weight(n.extents) <= room_ && weight_of(n.in[left ? 1 : 0]) <= room_;
+  }
+
+  /// What a step has of its own in memory anyway: what it reads and stacks.
   double weight_of_step() const {
     double all = 0;
-    series<ir::node_id> terms;
     for (std::size_t k = 0; k < step_.carried; ++k)
-      if (!adds_up(k, terms)) all += weight_of(body_.outputs[k]);
+      if (picks_[step_.carried + step_.stacked + k] != ir::no_node) all += weight_of(body_.outputs[k]);
     for (std::size_t k = first_slice(); k < first_constant(); ++k) all += weight_of(body_.inputs[k]);
     for (std::size_t k = step_.carried; k < body_.outputs.size(); ++k) all += weight_of(body_.outputs[k]);
     return all;
@@ -194,10 +201,15 @@ class loop_fission {
         views.push_back(id);
       const bool product = body_[id].code == ir::op::dot;
       any = any || product;
-      if (reach_[id] == reach::constants) return false;
-      if (products && product && !at_hand_.count(id))
-        for (auto in : body_[id].in) add_frontier(in, frontier);
-      else if (!is_at_hand(id)) return false;
+      if (reach_[id] == reach::constants || !fits_lanes(root) || !fits_lanes(id)) return false;
+      if (products && product && !at_hand_.count(id)) {
+        for (auto in : body_[id].in) {
+          add_frontier(in, frontier);
+          if (weight_of(in) > room_) return false;
+        }
+      } else if (!is_at_hand(id)) {
+        return false;
+      }
       if (is_stack(a.place)) continue;
       // A sum over steps of views is a view of the sum.
       root = id;
@@ -208,6 +220,8 @@ class loop_fission {
     if (!any && ir::ops::is_half(body_[body_.outputs[a.place]].type)) return false;
     double more = 0;
     for (auto id : frontier) more += weight_of(id);
+    for (auto id : frontier)
+      if (!fits_lanes(id)) return false;
     if (more > 2 * weight_of(body_.outputs[a.place]) || more > room_) return false;
     for (auto id : frontier) stacks_.push_back(id);
     at_hand_.insert(frontier.begin(), frontier.end());
@@ -217,7 +231,7 @@ class loop_fission {
 
   /// What of a product's operand has to be kept of each step.
   void add_frontier(ir::node_id id, sorted_set<ir::node_id>& to) const {
-    while (reach_[id] == reach::steps && !at_hand_.count(id) && is_view(id)) id = body_[id].in[0];
+    while (reach_[id] == reach::steps && !at_hand_.count(id) && is_view(id) && fits_lanes(id)) id = body_[id].in[0];
     if (reach_[id] == reach::steps && !at_hand_.count(id)) to.insert(id);
   }
 
@@ -226,7 +240,7 @@ class loop_fission {
     if (at_hand_.count(id) || reach_[id] != reach::steps) return true;
     const ir::node& n = body_[id];
     if (n.code == ir::op::input || n.code == ir::op::opaque || n.code == ir::op::pick || n.code == ir::op::dot ||
-        readers_[id] != 1)
+        readers_[id] != 1 || !fits_lanes(id))
       return false;
     return std::all_of(n.in.begin(), n.in.end(), [&](ir::node_id in) { return is_at_hand(in); });
   }

@@ -220,6 +220,56 @@ TEST_CASE("a rule that is not linear, and what a function captures, have no deri
       "[custom_vjp] the cotangent that backward returns has a tensor of shape (1,) where there is one of shape (2,)"));
 }
 
+TEST_CASE("a rule that shows no derivative is not linear either; a backward does nothing on the host") {
+  const vec x{1, -2};
+  const auto with = [](auto backward) {
+    return custom_vjp([](const vec& x) { return vec(x * 3.0); },
+                      [](const vec& x) {
+                        return std::pair{vec(x * 3.0), x};
+                      },
+                      backward);
+  };
+  for (const auto& text :
+       {error_of([&] { jvp(with([](const vec&, const vec& ct) { return vec(sign(ct)); }))(x, x); }),
+        error_of([&] { jvp(with([](const vec& x, const vec& ct) { return vec(where(ct > 0.0, x, -x)); }))(x, x); }),
+        error_of([&] { jvp(with([](const vec&, const vec& ct) { return stop_gradient(ct); }))(x, x); })})
+    CHECK(contains(text, "[custom_vjp] its backward is not linear in the cotangents"));
+  const auto told = with([](const vec&, const vec& ct) {
+    host_call([](const vec&) {}, ct);
+    return vec(ct * 3.0);
+  });
+  CHECK(contains(error_of([&] { grad([&](const vec& x) { return sum(told(x)); })(x); }),
+                 "[custom_vjp] its backward calls a function of the host"));
+}
+
+TEST_CASE("a memory budget leaves alone what lies beside the way to the loss") {
+  static int calls;
+  const auto loss = [](const std::vector<matrix>& ws, const matrix& x) {
+    matrix h = x;
+    for (const auto& w : ws) {
+      h = tanh(matmul(h, w));
+      const matrix u = cos(sin(exp(h)));
+      cond(
+          sum(x) > 0.0,
+          [](const matrix& h) {
+            host_call([](const matrix&) { ++calls; }, h);
+            return matrix(h * 2.0);
+          },
+          [](const matrix& h) { return h; }, u);
+      h = h + tanh(u) * exp(u);
+    }
+    return sum(h);
+  };
+  const std::vector<matrix> ws(4, full<double>(0.1, 3, 3));
+  const matrix x = full<double>(0.5, 2, 3);
+  calls = 0;
+  const auto plain = compile(grad(loss))(ws, x);
+  CHECK(calls == 4);
+  const auto thrifty = compile(grad(loss), {.memory_budget = 0})(ws, x);
+  CHECK(calls == 8);
+  for (std::size_t k = 0; k < ws.size(); ++k) check_close(thrifty[k].to_vector(), plain[k].to_vector(), 1e-12);
+}
+
 TEST_CASE("what a function with a rule does on the host, it does once") {
   static int calls;
   calls = 0;

@@ -83,3 +83,58 @@ TEST_CASE("what lanes share receives the sum of what a rule gives it, once for a
   for (const auto& h : everywhere(hvp(loss(ruled)), w, w))
     check_close(h.to_vector(), hvp(loss(plain))(w, w).to_vector(), 1e-9);
 }
+
+TEST_CASE(
+    "rules in branches that some lanes take: what lanes share, loops that do not end for others, rules without ct") {
+  using sc = tensor<double, 0>;
+  const vec x{1, -1, 2};
+  const auto squared = custom_vjp([](const sc& x) { return sc(x * x); },
+                                  [](const sc& x) {
+                                    return std::pair{sc(x * x), x};
+                                  },
+                                  [](const sc& x, const sc& ct) { return sc(2.0 * x * ct); });
+  const auto shared = [&](const sc& w, const vec& x) {
+    return sum(vmap(
+        [&](const sc& w, const sc& x) {
+          return cond(
+              x > 0.0, [&](const sc& w, const sc&) { return sc(squared(w)); },
+              [](const sc& w, const sc& x) { return sc(x * w * 0.0); }, w, x);
+        },
+        in_axes<none, 0>)(w, x));
+  };
+  CHECK(grad(shared)(sc(3), x).item() == 12);
+  CHECK(compile(grad(shared))(sc(3), x).item() == 12);
+
+  const auto grown = [](const sc& x) {  // does not end for x <= 0
+    return while_loop([](const sc& y) { return y < 10.0; }, [](const sc& y) { return sc(y * 2.0); }, x);
+  };
+  const auto fixed = custom_vjp([=](const sc& x) { return grown(x); },
+                                [=](const sc& x) {
+                                  const sc y = grown(x);
+                                  return std::pair{y, std::pair{x, y}};
+                                },
+                                [](const std::pair<sc, sc>& k, const sc& ct) { return sc(ct * k.second / k.first); });
+  const auto some = [&](const vec& x) {
+    return sum(vmap([&](const sc& x) {
+      return cond(
+          x > 0.0, [&](const sc& x) { return sc(fixed(x)); }, [](const sc& x) { return x; }, x);
+    })(x));
+  };
+  CHECK(grad(some)(x).to_vector() == doubles{16, 1, 8});
+
+  const auto two = custom_vjp([](const sc& w, const sc& x) { return sc(w * x); },
+                              [](const sc& w, const sc& x) {
+                                return std::pair{sc(w * x), std::pair{w, x}};
+                              },
+                              [](const std::pair<sc, sc>& k, const sc& ct) {
+                                return std::tuple{sc(k.first * 0.0 + 1.0), sc(ct)};
+                              });
+  CHECK(grad([&](const sc& w, const vec& x) { return sum(vmap(two, in_axes<none, 0>)(w, x)); })(sc(3), x).item() == 3);
+
+  const auto same = custom_vjp([](const vec& x) { return sum(x * 0.0); },
+                               [](const vec& x) {
+                                 return std::pair{sum(x * 0.0), x};
+                               },
+                               [](const vec& x, const sc&) { return vec(x * 0.0 + 1.0); });
+  CHECK(jacrev(same)(x).to_vector() == doubles{1, 1, 1});
+}

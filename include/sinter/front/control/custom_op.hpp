@@ -153,6 +153,7 @@ ir::graph trace_pull(const F& f, const std::string& name, const std::tuple<X...>
   if (!t->captures.empty())
     fail(name, "its vjp uses a tensor from outside; a derivative is a function of operands, results and cotangents",
          at);
+  if (!t->graph.effects.empty()) fail_rule_effect(name, "its vjp", at);
   return t->graph;
 }
 
@@ -205,6 +206,7 @@ ir::graph trace_push(const F& f, const std::string& name, const std::tuple<X...>
   (std::make_index_sequence<std::tuple_size_v<decltype(wanted)>>{});
   if (!t->captures.empty())
     fail(name, "its jvp uses a tensor from outside; a derivative is a function of operands, results and tangents", at);
+  if (!t->graph.effects.empty()) fail_rule_effect(name, "its jvp", at);
   return t->graph;
 }
 

@@ -33,6 +33,13 @@ inline constexpr bool alike = dtype_of<typename A::value_type> == dtype_of<typen
        at);
 }
 
+[[noreturn]] inline void fail_rule_effect(const std::string& op, const char* what, location at) {
+  fail(op,
+       std::string(what) +
+           " calls a function of the host, which derivatives do not do; call it where the derivative is asked for",
+       at);
+}
+
 /// What a body returned, as the carry that it was given.
 template <class C, class Next>
 C carried(const char* op, const C& was, const Next& is, location at) {

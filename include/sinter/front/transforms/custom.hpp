@@ -120,10 +120,12 @@ ir::graph pull_graph(Forward& forward, Backward& backward, const std::tuple<Args
   if constexpr (two) {
     auto both = std::apply([&](Args&... x) { return detail::invoke(where, forward, Args(x)...); }, in.operands);
     auto kept = settle_tree(std::get<1>(both));
+    const std::size_t effects = in.tracer->graph.effects.size();  // those of the function, which has done them
     constexpr bool takes = told_to_take<Backward&, decltype(kept), Value>();
     static_assert(takes, "[custom_vjp] backward takes what forward kept, then the cotangent of the result");
     if constexpr (takes) {
       auto pulled = settle_tree(detail::invoke(where, backward, std::move(kept), Value(ct)));
+      if (in.tracer->graph.effects.size() > effects) fail_rule_effect("custom_vjp", "its backward", where);
       const auto wanted = varying_arguments(like);
       const auto push_one = [&](const auto& argument, const auto& given) {
         constexpr bool fit = fits_tree<std::remove_cvref_t<decltype(argument)>, std::remove_cvref_t<decltype(given)>>();

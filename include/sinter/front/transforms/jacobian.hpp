@@ -50,9 +50,11 @@ class jacobian_function {
                   "[jacobian] it is of one floating tensor by another: the argument and the result are; ravel makes a "
                   "vector of a tree");
     if constexpr (one) {
-      constexpr bool room = x_type::rank + y_type::rank <= max_rank;
+      constexpr bool room =
+          x_type::rank + y_type::rank <= max_rank && x_type::rank < max_rank && y_type::rank < max_rank;
       static_assert(room,
-                    "[jacobian] the result has the axes of f's result, then those of its argument; 12 is the most");
+                    "[jacobian] the result has the axes of f's result, then those of its argument, 12 at most, "
+                    "and each of them has 11 at most");
       if constexpr (room) {
         if (engine::current()) return under_trace(passed<varies(Indexes{}, I)>(std::forward<Args>(args))...);
         return call_alone(

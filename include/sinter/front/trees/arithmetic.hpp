@@ -58,7 +58,7 @@ template <class A, class X>
 constexpr bool is_scaled() {
   if constexpr (is_float_leaf<X>) return true;
   else if constexpr (!tensor_like<X> || is_bool_leaf<X>) return false;
-  else return std::is_integral_v<A> && !std::is_same_v<A, bool>;
+  else return (std::is_integral_v<A> && !std::is_same_v<A, bool>) || std::is_same_v<A, dim>;
 }
 
 [[noreturn]] inline void fail_extents(const char* op, const dims& first, const dims& other, location at) {
@@ -80,9 +80,20 @@ constexpr bool check_pair_of_leaves(const char* op, const X& x, const Y& y, loca
   return ranks && kinds;
 }
 
+/// False after the compile-time error.
+template <class X, class Y>
+constexpr bool check_kinds() {
+  constexpr bool both = tensor_like<X> == tensor_like<Y>;
+  static_assert(both,
+                "sinter: [tree] a leaf is a tensor in one tree and a number in the other; make it a tensor of the same "
+                "extents, or use tree_map");
+  return both;
+}
+
 /// f(x, y) in what x's dtype is computed in, rounded once; x where it is no number.
 template <class F, class X, class Y>
 auto combine_leaves(const char* op, location at, const F& f, const X& x, const Y& y) {
+  check_kinds<X, Y>();
   if constexpr (!tensor_like<X> || !tensor_like<Y> || is_bool_leaf<X>) {
     return x;
   } else {
@@ -297,13 +308,11 @@ auto tree_dot(const X& x, const Y& y, location at = location::current()) {
   detail::each_together(
       "tree_dot", at,
       [&]<class A, class B>(const A& a, const B& b) {
-        if constexpr (detail::is_float_leaf<A> && detail::is_float_leaf<B>) {
-          if constexpr (A::rank == B::rank) {
-            detail::check_pair_of_leaves("tree_dot", a, b, at);
+        constexpr bool kinds = detail::check_kinds<A, B>();
+        if constexpr (kinds && (detail::is_float_leaf<A> || detail::is_float_leaf<B>)) {
+          detail::check_pair_of_leaves("tree_dot", a, b, at);
+          if constexpr (A::rank == B::rank && detail::is_float_leaf<A> && detail::is_float_leaf<B>)
             total.add(detail::leaf_dot<W>(a, b, at), at);
-          } else {
-            detail::check_pair_of_leaves("tree_dot", a, b, at);
-          }
         }
       },
       x, y);
