@@ -43,6 +43,6 @@ TEST_CASE("a tree as a vector and back, outside of compile and in it") {
     const params q = back(v);
     return sum(q.w * q.w) * 0.5 + sum(exp(q.b[0])) + sum(q.b[1] * q.b[1]) + *q.scale * *q.scale;
   };
-  check_derivatives([&](const vec& v) { return real(loss(v)); }, vec(v * 0.1));
-  CHECK(contains(error_of([&] { back(vec{1, 2}); }), "[ravel] a vector of 2 elements for a tree of 10"));
+  check_derivatives([loss](const vec& v) { return real(loss(v)); }, vec(v * 0.1));
+  CHECK(contains(error_of([back = back] { back(vec{1, 2}); }), "[ravel] a vector of 2 elements for a tree of 10"));
 }
