@@ -106,7 +106,7 @@ TEST_CASE("in a trace: several seeds, in a loop, in the branch of another, after
   const auto all = [&](const vec& x) {
     const auto [y, back] = vjp(f)(x);
     const matrix rows = scan(
-                            [&](const real& c, const vec& ct) {
+                            [back = back](const real& c, const vec& ct) {
                               return std::pair{c, back(ct)};
                             },
                             real(0.0), eye<double>(3))

@@ -37,7 +37,8 @@ std::vector<std::string> texts_of(const F& f) {
 template <class F, class G, class... Args>
 void check_kernels(const char* name, const F& lanes, const G& by_hand, const Args&... args) {
   CAPTURE(std::string(name));
-  const auto a = compile(lanes), b = compile(by_hand);
+  const auto a = compile(lanes);
+  const auto b = compile(by_hand);
   check_same(a(args...), b(args...));
   const auto got = texts_of(a), want = texts_of(b);
   CHECK(got.size() == want.size());
