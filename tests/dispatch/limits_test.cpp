@@ -146,8 +146,8 @@ TEST_CASE("a limit's warning and explain name text and floats with their values,
   said = stderr_text([&] {
     for (const float rate : {0.5f, 0.25f, 0.125f}) g(settings{vec{1}, rate}, true);
   });
-  CHECK(contains(said, "argument 0" + field("rate", 1) + ": 0.5, 0.25, 0.125. Calls"));
-  CHECK(contains(g.explain().text(), "by value: argument 0" + field("rate", 1) + " is 0.125, argument 1 is true"));
+  CHECK(contains(said, "argument 0" + field("rate") + ": 0.5, 0.25, 0.125. Calls"));
+  CHECK(contains(g.explain().text(), "by value: argument 0" + field("rate") + " is 0.125, argument 1 is true"));
 }
 
 TEST_CASE("explain lists relations between extents, bounds and numbers that a specialisation asks for") {

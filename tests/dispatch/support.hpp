@@ -20,12 +20,6 @@ struct settings {
 };
 
 /// How messages name a field of a plain struct.
-inline std::string field([[maybe_unused]] const char* name, [[maybe_unused]] int index) {
-#if defined(__clang__)
-  return "[" + std::to_string(index) + "]";
-#else
-  return "." + std::string(name);
-#endif
-}
+inline std::string field(const char* name) { return "." + std::string(name); }
 
 }  // namespace support

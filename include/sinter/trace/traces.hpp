@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <memory>
 #include <utility>
 
@@ -63,6 +64,9 @@ SINTER_API std::shared_ptr<tracer> make_tracer(const trace_target& to) {
 SINTER_API live_scope::~live_scope() {
   t_.call.reset();
   t_.request.on_read = nullptr;
+  // Of a trace that has failed nothing is left but what may hold the trace itself: rules that captured its values.
+  if (std::uncaught_exceptions() > 0 && t_.graph.outputs.empty() && t_.graph.effects.empty())
+    const ir::graph dropped = std::exchange(t_.graph, {});
 }
 
 SINTER_API tracing_scope::tracing_scope(std::shared_ptr<tracer> t) : previous_(std::exchange(current(), std::move(t))) {

@@ -126,11 +126,7 @@ TEST_CASE("the warning at the limit says what to write for an integer, and names
     for (int n = 0; n < 4; ++n) g(std::tuple(1, state{vec{1}, n}));
   });
   unsetenv("SINTER_LOGS");
-#if defined(__clang__)
-  const std::string name = "argument 0[1][1]";
-#else
   const std::string name = "argument 0[1].epoch";
-#endif
   CHECK(contains(said, "epochs: " + name + " is 1, was 0; make it a tensor<std::int64_t, 0>"));
   CHECK(contains(said, "the guard that kept failing: " + name + ": 0, 1, 2"));
   CHECK(contains(said, "Make it a tensor<std::int64_t, 0>, whose value is read at each call; or call it with fewer"));
