@@ -198,16 +198,16 @@ inline values pull_ruled(const detail::opaque_site& s, const values& cts, const 
   return out;
 }
 
-/// The cotangents of a part's operands as a step of its own, which computes the part anew: it runs when the cotangents are
-/// known, and shares no node with what is around. Products may be kept.
-inline values pull_recomputed(const detail::opaque_site& s, const values& cts, const series<char>& active,
-                              pull_rule pull_back) {
-  const ir::graph& part = s.step.parts[0];
-  ir::graph g;
-  series<ir::node_id> in, inputs, wrt, ys;
-  const detail::part_builder b{g, in};
+namespace detail {
+
+/// Pushes the backward pass of a part, whose inputs are the node's operands from `first` on: its outputs are cotangents of those
+/// that are active. Gives the part's inputs.
+inline series<ir::node_id> pull_part(const opaque_site& s, const ir::graph& part, std::size_t first, const values& cts,
+                                     const series<char>& active, pull_rule pull_back, const part_builder& b) {
+  ir::graph& g = b.part;
+  series<ir::node_id> inputs, wrt, ys;
   values seeds;
-  for (std::size_t k = 0; k < s.n.in.size(); ++k) {
+  for (std::size_t k = first; k < s.n.in.size(); ++k) {
     inputs.push_back(b.input(s.at(s.n.in[k])));
     if (active[k]) wrt.push_back(inputs.back());
   }
@@ -218,7 +218,20 @@ inline values pull_recomputed(const detail::opaque_site& s, const values& cts, c
       seeds.push_back(value(g, b.input(cts[k]), s.n.where));
     }
   const values pulled = pull_back(g, {ys.data(), ys.size()}, seeds, {wrt.data(), wrt.size()}, s.n.where);
-  for (std::size_t k = 0; k < wrt.size(); ++k) g.outputs.push_back(detail::or_zeros(g, pulled[k], wrt[k]).id());
+  for (std::size_t k = 0; k < wrt.size(); ++k) g.outputs.push_back(or_zeros(g, pulled[k], wrt[k]).id());
+  return inputs;
+}
+
+}  // namespace detail
+
+/// The cotangents of a part's operands as a step of its own, which computes the part anew: it runs when the cotangents are
+/// known, and shares no node with what is around. Products may be kept.
+inline values pull_recomputed(const detail::opaque_site& s, const values& cts, const series<char>& active,
+                              pull_rule pull_back) {
+  const ir::graph& part = s.step.parts[0];
+  ir::graph g;
+  series<ir::node_id> in;
+  const auto inputs = detail::pull_part(s, part, 0, cts, active, pull_back, {g, in});
   if (s.step.again == ir::recompute::all_but_products) {
     const ir::graph products = detail::products_of(part);
     const auto here = ir::splice(s.g, products, s.n.in);
@@ -230,11 +243,7 @@ inline values pull_recomputed(const detail::opaque_site& s, const values& cts, c
   made.again = s.step.again;
   made.stays = true;
   made.parts.push_back(std::move(g));
-  const values results = s.push(std::move(made), std::move(in));
-  values out(s.n.in.size());
-  for (std::size_t k = 0, next = 0; k < out.size(); ++k)
-    if (active[k]) out[k] = results[next++];
-  return out;
+  return detail::spread(s.push(std::move(made), std::move(in)), active);
 }
 
 }  // namespace sinter::engine::autodiff

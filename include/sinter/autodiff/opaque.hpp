@@ -14,28 +14,10 @@ inline values pull_cond(const detail::opaque_site& s, const values& cts, const s
   for (const auto& part : s.step.parts) {
     ir::graph g;
     in = {s.n.in[0]};
-    const detail::part_builder b{g, in};
-    series<ir::node_id> inputs, wrt, ys;
-    values seeds;
-    for (std::size_t k = 1; k < s.n.in.size(); ++k) {
-      inputs.push_back(b.input(s.at(s.n.in[k])));
-      if (active[k]) wrt.push_back(inputs.back());
-    }
-    const auto outputs = ir::splice(g, part, inputs);
-    for (std::size_t k = 0; k < cts.size(); ++k)
-      if (cts[k]) {
-        ys.push_back(outputs[k]);
-        seeds.push_back(value(g, b.input(cts[k]), s.n.where));
-      }
-    const values pulled = pull_back(g, ys, seeds, wrt, s.n.where);
-    for (std::size_t k = 0; k < wrt.size(); ++k) g.outputs.push_back(detail::or_zeros(g, pulled[k], wrt[k]).id());
+    detail::pull_part(s, part, 1, cts, active, pull_back, {g, in});
     made.parts.push_back(std::move(g));
   }
-  const values results = s.push(std::move(made), std::move(in));
-  values out(s.n.in.size());
-  for (std::size_t k = 1, next = 0; k < out.size(); ++k)
-    if (active[k]) out[k] = results[next++];
-  return out;
+  return detail::spread(s.push(std::move(made), std::move(in)), active);  // no derivative is by the predicate
 }
 
 namespace detail {

@@ -30,11 +30,7 @@ inline values push_cond(const detail::opaque_site& s, const values& tangents, pu
       if (is_float(g[outputs[k]].type)) g.outputs.push_back(detail::or_zeros(g, pushed[k], outputs[k]).id());
     made.parts.push_back(std::move(g));
   }
-  const values results = s.push(std::move(made), std::move(in));
-  values out(s.step.results.size());
-  for (std::size_t k = 0, next = 0; k < out.size(); ++k)
-    if (is_float(s.step.results[k].type)) out[k] = results[next++];
-  return out;
+  return detail::spread(s.push(std::move(made), std::move(in)), detail::floating_results(s.step));
 }
 
 namespace detail {
@@ -178,11 +174,7 @@ inline values push_recomputed(const detail::opaque_site& s, const values& tangen
   made.again = s.step.again;
   made.stays = s.step.stays;
   made.parts.push_back(std::move(g));
-  const values results = s.push(std::move(made), std::move(in));
-  values out(s.step.results.size());
-  for (std::size_t k = 0, next = 0; k < out.size(); ++k)
-    if (is_float(s.step.results[k].type)) out[k] = results[next++];
-  return out;
+  return detail::spread(s.push(std::move(made), std::move(in)), detail::floating_results(s.step));
 }
 
 /// The tangents of an opaque node's results for those of its operands.

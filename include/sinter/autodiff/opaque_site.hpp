@@ -58,6 +58,21 @@ inline value or_zeros(ir::graph& g, const value& v, ir::node_id like) {
   return v ? v : value(g, g.constant(g[like].type, 0.0, g[like].extents, g[like].where), g[like].where);
 }
 
+/// The results in order where `wanted`, nothing elsewhere.
+inline values spread(const values& results, const series<char>& wanted) {
+  values out(wanted.size());
+  for (std::size_t k = 0, next = 0; k < out.size(); ++k)
+    if (wanted[k]) out[k] = results[next++];
+  return out;
+}
+
+/// Which results of a step are floating.
+inline series<char> floating_results(const ir::opaque& step) {
+  series<char> out;
+  for (const auto& r : step.results) out.push_back(is_float(r.type));
+  return out;
+}
+
 inline series<ir::node_id> ids_of(const values& all) {
   series<ir::node_id> out;
   for (const auto& v : all) out.push_back(v.id());
