@@ -1,7 +1,7 @@
 // test_fuzz: random graphs, each against the reference with a bound on every element.
 //
-//   test_fuzz --seeds 1..10000 [--graphs plain|control|lanes] [--backend cpu|cuda|reference] [--replay FILE] [--seconds S]
-//             [--threads N]
+//   test_fuzz --seeds 1..10000 [--graphs plain|control|lanes|transforms] [--backend cpu|cuda|reference]
+//             [--replay FILE] [--seconds S] [--threads N]
 //
 // A seed stands for a graph, layouts of its inputs, their values, and sizes of its symbols (draw.hpp). For each, the graph
 // is interpreted with bounds (bounds.hpp) and compared with: itself after every rewrite; forward with reverse derivatives;
@@ -10,6 +10,7 @@
 // nothing. N threads do so at once. `--graphs control` draws branches and loops (control_graph.hpp): they are compared with
 // the graph in which they are unrolled, run as the host runs them with interpreted parts (steps.hpp), and built each by itself.
 // `--graphs lanes` makes graphs of both kinds graphs of many lanes (lanes.hpp): they are compared with a loop over the lanes too.
+// `--graphs transforms` puts stacks of tangents, cotangents and lanes on graphs of both kinds (transforms.hpp).
 // Exits with 1 after the last seed when any failed; prints what reruns just that one.
 #include <unistd.h>
 
@@ -24,9 +25,9 @@
 #include <thread>
 
 #include "../emulator/select.hpp"
-#include "lanes.hpp"
 #include "programs.hpp"
 #include "steps.hpp"
+#include "transforms.hpp"
 #include "watch.hpp"
 
 namespace {
@@ -41,15 +42,14 @@ using fuzz::op;
 using fuzz::tally;
 
 struct settings {
+  bool has_control() const { return graphs != "plain"; }
   /// Each graph is built by itself.
-  bool by_program() const { return backend == "cuda" || (control && backend == "cpu"); }
+  bool by_program() const { return backend == "cuda" || (has_control() && backend == "cpu"); }
 
   std::vector<std::uint64_t> replayed;
   std::uint64_t first = 1, last = 0;
   std::string backend = "cpu";
-  bool control = false;  ///< graphs with branches and loops
-  bool lanes = false;    ///< graphs of many lanes, some with branches and loops
-  const char* graphs() const { return lanes ? " --graphs lanes" : control ? " --graphs control" : ""; }
+  std::string graphs = "plain";
   double seconds = 1e9;
   unsigned threads = std::max(1u, std::thread::hardware_concurrency());
 };
@@ -73,8 +73,9 @@ void report(const settings& how, const drawn& d, const std::string& what, totals
   ++all.failed;
   std::printf("FAILED seed %llu (%s): %s\n%s", static_cast<unsigned long long>(d.seed), d.kind.c_str(), what.c_str(),
               sinter::ir::print(d.graph).c_str());
-  std::printf("rerun: test_fuzz --seeds %llu..%llu --backend %s%s\n\n", static_cast<unsigned long long>(d.seed),
-              static_cast<unsigned long long>(d.seed), how.backend.c_str(), how.graphs());
+  std::printf("rerun: test_fuzz --seeds %llu..%llu --backend %s --graphs %s\n\n",
+              static_cast<unsigned long long>(d.seed), static_cast<unsigned long long>(d.seed), how.backend.c_str(),
+              how.graphs.c_str());
   std::fflush(stdout);
 }
 
@@ -143,15 +144,20 @@ std::string located(const drawn& d, const std::string& stage, const std::string&
   return stage + (tools != nullptr ? " (" + tools->name() + ")" : "") + ": " + what + "\n" + where;
 }
 
+drawn draw(const settings& how, std::uint64_t seed, fuzz::lanes_of& lanes) {
+  const bool interpreted = how.backend == "reference";
+  if (how.graphs == "transforms") return fuzz::draw_transforms(seed, interpreted, lanes);
+  if (how.graphs == "lanes") return fuzz::draw_lanes(seed, interpreted, lanes);
+  return how.graphs == "control" ? fuzz::draw_control(seed, interpreted) : fuzz::draw(seed, how.backend != "cuda");
+}
+
 /// Draws a seed and checks what needs no compiler. False when it failed.
 bool prepare(const settings& how, std::uint64_t seed, drawn& d, totals& all) {
   now_at(seed, "drawing");
   d.seed = seed;
   try {
     fuzz::lanes_of lanes;
-    d = how.lanes     ? fuzz::draw_lanes(seed, how.backend == "reference", lanes)
-        : how.control ? fuzz::draw_control(seed, how.backend == "reference")
-                      : fuzz::draw(seed, how.backend != "cuda");
+    d = draw(how, seed, lanes);
     now_at(seed, "rewriting");
     sinter::ir::check(d.graph, "trace");
     d.rewritten = sinter::engine::rewrite::run_all(d.graph);
@@ -166,7 +172,7 @@ bool prepare(const settings& how, std::uint64_t seed, drawn& d, totals& all) {
       const expected want(d.graph, in.values, sizes);
       const std::string why = fuzz::run_reference(d.rewritten, in, want.results, sizes, rewrites);
       if (!why.empty()) return report(how, d, located(d, "reference", why), all), false;
-      if (!how.control) continue;
+      if (!how.has_control()) continue;
       const std::string stepped = fuzz::run_steps(d.rewritten, in, want.results, sizes, rewrites);
       if (!stepped.empty()) return report(how, d, "the host's steps: " + stepped, all), false;
     }
@@ -283,7 +289,7 @@ class supply {
     for (auto seed : how.replayed) (users(seed) ? replayed_[1] : replayed_[0]).push_back(seed);
     if (how.backend != "cpu") return;
     quick_ = fuzz::quick_tools();
-    if (!how.control) return;
+    if (!how.has_control()) return;
     ::setenv("SINTER_CXX", quick_.with->path.c_str(), 0);
     ::setenv("SINTER_CXXFLAGS", quick_.flag.c_str(), 0);
   }
@@ -331,8 +337,8 @@ settings parse(int argc, char** argv) {
   settings s;
   const auto usage = [] {
     std::fputs(
-        "test_fuzz --seeds A..B [--graphs plain|control|lanes] [--backend cpu|cuda|reference] [--replay FILE]"
-        " [--seconds S] [--threads N]\n",
+        "test_fuzz --seeds A..B [--graphs plain|control|lanes|transforms] [--backend cpu|cuda|reference]"
+        " [--replay FILE] [--seconds S] [--threads N]\n",
         stderr);
     std::exit(2);
   };
@@ -344,9 +350,9 @@ settings parse(int argc, char** argv) {
       s.last = dots == std::string::npos ? s.first : std::strtoull(text.c_str() + dots + 2, nullptr, 10);
     } else if (name == "--backend" && (text == "cpu" || text == "cuda" || text == "reference")) {
       s.backend = text;
-    } else if (name == "--graphs" && (text == "plain" || text == "control" || text == "lanes")) {
-      s.lanes = text == "lanes";
-      s.control = text != "plain";
+    } else if (name == "--graphs" &&
+               (text == "plain" || text == "control" || text == "lanes" || text == "transforms")) {
+      s.graphs = text;
     } else if (name == "--replay") {
       std::ifstream file(text);
       if (!file) usage();

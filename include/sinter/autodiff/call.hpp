@@ -13,33 +13,6 @@ inline ir::node_id placeholder(ir::graph& g, dtype type, const shape& extents, l
   return g.mark(g.constant(type, 0.0, extents, where));
 }
 
-/// Whether part of what operand k of an opaque node is read inside.
-inline bool reads_operand(const ir::opaque& step, std::size_t k) {
-  const bool cond = step.kind == ir::opaque_kind::cond, loop = step.kind == ir::opaque_kind::loop;
-  if (step.parts.empty() || (cond && k == 0) || (!cond && k < step.carried)) return true;
-  for (const ir::graph& part : step.parts) {
-    const ir::node_id input = part.inputs[cond ? k - 1 : loop ? k + 1 : k];
-    for (auto id : part.live())
-      for (auto operand : part[id].in)
-        if (operand == input) return true;
-    for (auto id : part.outputs)
-      if (id == input) return true;
-  }
-  return false;
-}
-
-/// Which nodes follow from some of `from`.
-inline series<char> depends_on(const ir::graph& g, std::span<const ir::node_id> from) {
-  series<char> out(g.size(), 0);
-  for (auto id : from) out[id] = 1;
-  for (ir::node_id id = 0; id < g.size(); ++id) {
-    const ir::node& n = g[id];
-    for (std::size_t k = 0; k < n.in.size() && !out[id]; ++k)
-      out[id] = out[n.in[k]] && (n.code != ir::op::opaque || reads_operand(*n.attr.step, k));
-  }
-  return out;
-}
-
 /// The operands that a rule is about: those of a call but what its function captured.
 inline std::size_t own_operands(const opaque_site& s) {
   return s.n.in.size() - (s.step.kind == ir::opaque_kind::call ? s.step.constants : 0);
@@ -92,6 +65,30 @@ inline void check_smooth(const opaque_site& s, const ir::graph& d, const series<
   }
 }
 
+/// Refuses a rule that is something else than 0 where the placeholders are 0: linear and a term more. What a step gives is not
+/// looked into.
+inline void check_homogeneous(const opaque_site& s, const ir::graph& d, const series<ir::node_id>& ys, const char* rule,
+                              const char* way) {
+  series<char> zero(d.size(), 0);
+  for (ir::node_id id = 0; id < d.size(); ++id) {
+    const ir::node& n = d[id];
+    if (!is_float(n.type)) continue;
+    std::size_t zeros = 0, floating = 0;
+    for (auto in : n.in) {
+      floating += is_float(d[in].type);
+      zeros += static_cast<std::size_t>(zero[in]);
+    }
+    const bool factor = n.code == op::mul || n.code == op::dot;
+    if (n.code == op::pick) zero[id] = 1;
+    else if (n.code == op::constant) zero[id] = n.attr.ints.empty() && n.attr.literal.f == 0;
+    else if (n.code == op::div) zero[id] = zero[n.in[0]];
+    else zero[id] = factor ? zeros > 0 : floating > 0 && zeros == floating;
+    if (n.code == op::pad) zero[id] = zero[id] && n.attr.literal.f == 0;
+  }
+  for (auto id : ys)
+    if (is_float(d[id].type) && !zero[id]) fail_not_linear(s, rule, way);
+}
+
 /// The graph of a turned rule: what it gives depends on no placeholder, unless the rule is not linear.
 inline ir::graph turned(const opaque_site& s, ir::graph d, const values& made, const series<ir::node_id>& placeholders,
                         const char* rule, const char* way) {
@@ -120,6 +117,7 @@ inline ir::graph pull_of_push(const opaque_site& s, pull_rule pull_back) {
   ys = ir::splice(d, s.step.function->push(), in);
   constexpr const char *rule = "rule is not linear in the tangents", *way = "reverse mode";
   check_smooth(s, d, ys, moving, rule, way);
+  check_homogeneous(s, d, ys, rule, way);
   const values pulled = pull_back(d, {ys.data(), ys.size()}, seeds, {moving.data(), moving.size()}, s.n.where);
   return turned(s, std::move(d), pulled, moving, rule, way);
 }
@@ -141,6 +139,7 @@ inline ir::graph push_of_pull(const opaque_site& s, pull_rule pull_back) {
   ys = ir::splice(d, s.step.function->pull(), in);
   constexpr const char *rule = "backward is not linear in the cotangents", *way = "forward mode";
   check_smooth(s, d, ys, floating, rule, way);
+  check_homogeneous(s, d, ys, rule, way);
   const values pushed = pull_back(d, {ys.data(), ys.size()}, seeds, {floating.data(), floating.size()}, s.n.where);
   return turned(s, std::move(d), pushed, floating, rule, way);
 }

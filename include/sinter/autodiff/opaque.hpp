@@ -22,8 +22,8 @@ inline values pull_cond(const detail::opaque_site& s, const values& cts, const s
 
 namespace detail {
 
-/// A loop's steps in the other order, from what was carried before each: carries the cotangents of the carried values, and
-/// sums those of the constants.
+/// A loop's steps in the other order, from what was carried before each: carries the cotangents of carried values that change with
+/// what is asked for, and sums those of the constants.
 class reversed_loop {
  public:
   reversed_loop(const opaque_site& s, const values& cts, const series<char>& active)
@@ -49,9 +49,10 @@ class reversed_loop {
     inputs_.resize(s_.step.parts[0].inputs.size());
     inputs_[0] = g_.add_input(dtype::i64, {}, s_.n.where);
     const auto start = [&](std::size_t k, const value& ct) { return b_.input(ct ? ct : s_.zeros(s_.g[s_.n.in[k]])); };
+    const auto changes = following_results(s_.step, active_, smooth_from);
     for (std::size_t k = 0; k < s_.step.carried; ++k)
-      if (is_float(s_.g[s_.n.in[k]].type)) {
-        floating_.push_back(k);
+      if (changes[k]) {
+        changing_.push_back(k);
         carry_ct_.push_back(start(k, cts_[k]));
       }
     for (std::size_t k = first_constant_; k < operands(); ++k)
@@ -84,10 +85,10 @@ class reversed_loop {
     const auto outputs = ir::splice(g_, s_.step.parts[0], inputs_);
     series<ir::node_id> ys;
     values seeds;
-    for (std::size_t j = 0; j < floating_.size(); ++j) {
-      ys.push_back(outputs[floating_[j]]);
+    for (std::size_t j = 0; j < changing_.size(); ++j) {
+      ys.push_back(outputs[changing_[j]]);
       seeds.push_back(value(g_, carry_ct_[j], s_.n.where));
-      wrt.push_back(inputs_[floating_[j] + 1]);
+      wrt.push_back(inputs_[changing_[j] + 1]);
     }
     for (std::size_t k = 0; k < stack_ct_.size(); ++k)
       if (stack_ct_[k]) {
@@ -104,9 +105,9 @@ class reversed_loop {
     series<ir::node_id> wrt, slices;
     const values pulled = pull_step(pull_back, wrt);
     std::size_t next = 0;
-    for (std::size_t j = 0; j < floating_.size(); ++j, ++next) {
+    for (std::size_t j = 0; j < changing_.size(); ++j, ++next) {
       value ct = or_zeros(g_, pulled[next], wrt[next]);
-      if (history_ct_[floating_[j]]) ct = ct + history_ct_[floating_[j]];
+      if (history_ct_[changing_[j]]) ct = ct + history_ct_[changing_[j]];
       g_.outputs.push_back(ct.id());
     }
     for (std::size_t k = s_.step.carried; k < first_constant_; ++k)
@@ -125,11 +126,11 @@ class reversed_loop {
 
   /// The loop, and what each operand receives of it.
   values results() {
-    std::size_t at = floating_.size(), stack = made_.carried;
+    std::size_t at = changing_.size(), stack = made_.carried;
     made_.parts.push_back(std::move(g_));
     const values made = s_.push(std::move(made_), std::move(in_));
     values out(operands());
-    for (std::size_t j = 0; j < floating_.size(); ++j) out[floating_[j]] = made[j];
+    for (std::size_t j = 0; j < changing_.size(); ++j) out[changing_[j]] = made[j];
     for (std::size_t k = s_.step.carried; k < out.size(); ++k)
       if (active_[k]) out[k] = k < first_constant_ ? made[stack++] : made[at++];
     return out;
@@ -144,7 +145,7 @@ class reversed_loop {
   series<ir::node_id> in_;
   const part_builder b_{g_, in_};
   series<ir::node_id> inputs_;  ///< of the body, in the new one
-  series<std::size_t> floating_;
+  series<std::size_t> changing_;
   series<ir::node_id> carry_ct_, constant_ct_;
   values stack_ct_, history_ct_;
 };

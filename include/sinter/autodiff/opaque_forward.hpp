@@ -35,15 +35,18 @@ inline values push_cond(const detail::opaque_site& s, const values& tangents, pu
 
 namespace detail {
 
-/// A loop that carries tangents beside the carried values; a while_loop's test sees the values alone.
+/// A loop that carries tangents beside the carried values that move; a while_loop's test sees the values alone.
 class widened_loop {
  public:
   widened_loop(const opaque_site& s, const values& tangents) : s_(s), tangents_(tangents) {
     made_.kind = s.step.kind;
     made_.length = s.step.length;
     made_.reverse = s.step.reverse;
+    series<char> moves;
+    for (const auto& t : tangents) moves.push_back(static_cast<bool>(t));
+    const auto changes = following_results(s.step, moves, smooth_from);
     for (std::size_t k = 0; k < s.step.carried; ++k)
-      if (is_float(s.g[s.n.in[k]].type)) floating_.push_back(k);
+      if (changes[k]) changing_.push_back(k);
   }
 
   values run(push_rule push_forward) {
@@ -70,7 +73,7 @@ class widened_loop {
     };
     if (loop_) to.all[0] = g.add_input(dtype::i64, {}, s_.n.where);
     for (std::size_t k = 0; k < carried; ++k) to.all[k + shift] = b.input(s_.at(s_.n.in[k]));
-    for (auto k : floating_) follow(k, b.input(tangents_[k] ? tangents_[k] : s_.zeros(s_.g[s_.n.in[k]])));
+    for (auto k : changing_) follow(k, b.input(tangents_[k] ? tangents_[k] : s_.zeros(s_.g[s_.n.in[k]])));
     made_.carried = in_.size();
     for (std::size_t k = carried; k < first_constant; ++k) to.all[k + shift] = b.slice(s_.at(s_.n.in[k]));
     for (std::size_t k = carried; k < first_constant; ++k)
@@ -95,7 +98,7 @@ class widened_loop {
       const values pushed = push_forward(g, outputs, inputs.wrt, inputs.moved);
       const auto tangent = [&](std::size_t k) { return or_zeros(g, pushed[k], outputs[k]).id(); };
       g.outputs.assign(outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(carried));
-      for (auto k : floating_) g.outputs.push_back(tangent(k));
+      for (auto k : changing_) g.outputs.push_back(tangent(k));
       for (std::size_t k = carried; k < outputs.size(); ++k)
         if (is_float(g[outputs[k]].type)) g.outputs.push_back(tangent(k));
     }
@@ -111,9 +114,9 @@ class widened_loop {
     const values made = s_.push(std::move(made_), std::move(in_));
     values out(s_.step.results.size());
     std::size_t next = all;
-    for (std::size_t j = 0; j < floating_.size(); ++j) {
-      out[floating_[j]] = made[carried + j];
-      if (loop_) out[carried + stacked + floating_[j]] = made[all + stacks + carried + j];
+    for (std::size_t j = 0; j < changing_.size(); ++j) {
+      out[changing_[j]] = made[carried + j];
+      if (loop_) out[carried + stacked + changing_[j]] = made[all + stacks + carried + j];
     }
     for (std::size_t k = carried; k < carried + stacked; ++k)
       if (is_float(s_.step.results[k].type)) out[k] = made[next++];
@@ -125,7 +128,7 @@ class widened_loop {
   const bool loop_ = s_.step.kind == ir::opaque_kind::loop;
   ir::opaque made_;
   series<ir::node_id> in_;
-  series<std::size_t> floating_;
+  series<std::size_t> changing_;
 };
 
 }  // namespace detail

@@ -240,6 +240,43 @@ TEST_CASE("a rule that shows no derivative is not linear either; a backward does
   });
   CHECK(contains(error_of([&] { grad([&](const vec& x) { return sum(told(x)); })(x); }),
                  "[custom_vjp] its backward calls a function of the host"));
+  const auto rule = custom_jvp([](const vec& x) { return vec(x * 3.0); },
+                               [](const vec& x, const vec& v) {
+                                 host_call([](const vec&) {}, v);
+                                 return std::pair{vec(x * 3.0), vec(v * 3.0)};
+                               });
+  CHECK(contains(error_of([&] { jvp(rule)(x, x); }), "[custom_jvp] its rule calls a function of the host"));
+}
+
+TEST_CASE("a rule that is linear and a term more is refused; a linear one may be a loop over states") {
+  const vec x{1, -2};
+  const auto with = [](auto rule) { return custom_jvp([](const vec& x) { return vec(x * x); }, rule); };
+  const auto refused = [&](auto rule) {
+    return contains(error_of([&] { grad([&](const vec& x) { return sum(with(rule)(x)); })(x); }),
+                    "[custom_jvp] its rule is not linear in the tangents");
+  };
+  CHECK(refused([](const vec& x, const vec& v) { return std::pair{vec(x * x), vec(2.0 * x * v + 1.0)}; }));
+  CHECK(refused([](const vec& x, const vec&) { return std::pair{vec(x * x), x}; }));
+  CHECK(refused([](const vec& x, const vec& v) { return std::pair{vec(x * x), vec(where(x > 0.0, v, x))}; }));
+  CHECK(refused([](const vec& x, const vec& v) {
+    return std::pair{vec(x * x), vec(concat<0>(slice<0>(v, 0, 1), slice<0>(x, 1, 2)))};
+  }));
+  CHECK_FALSE(refused([](const vec& x, const vec& v) {
+    return std::pair{vec(x * x), vec(where(x > 0.0, 2.0 * x * v, zeros_like(x) - 2.0 * (-x) * v))};
+  }));
+  // x^8 by squaring three times, beside its tangent.
+  const auto eighth = custom_jvp([](const vec& x) { return vec(pow(x, 8.0)); },
+                                 [](const vec& x, const vec& v) {
+                                   const auto [y, t] = fori_loop(
+                                       0, 3,
+                                       [](const auto&, const std::pair<vec, vec>& c) {
+                                         return std::pair{vec(c.first * c.first), vec(2.0 * c.first * c.second)};
+                                       },
+                                       std::pair{x, v});
+                                   return std::pair{y, t};
+                                 });
+  for (const auto& g : everywhere(grad([&](const vec& x) { return sum(eighth(x)); }), x))
+    check_close(g.to_vector(), doubles{8, -1024}, 1e-12);
 }
 
 TEST_CASE("a memory budget leaves alone what lies beside the way to the loss") {

@@ -173,6 +173,7 @@ ir::graph push_graph(Rule& rule, const std::tuple<Args...>& like, const series<i
         if constexpr (takes) {
           auto both = settle_tree(
               std::apply([&](Args&... x) { return detail::invoke(where, rule, Args(x)..., V(v)...); }, in.operands));
+          if (!in.tracer->graph.effects.empty()) fail_rule_effect("custom_jvp", "its rule", where);
           constexpr bool two = two_results<decltype(both)>;
           static_assert(two, "[custom_jvp] the rule returns two results: the value and its tangent");
           if constexpr (two) {
