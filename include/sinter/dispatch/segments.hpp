@@ -176,6 +176,11 @@ inline void note_break(tracer& t, const std::string& reason, location at) {
 /// Refuses a value that no call can compute.
 inline void check_readable(const tracer& t, const char* what, location at) {
   const tracer* const now = current().get();
+  if (now && now->in_lanes)
+    fail(what,
+         "within vmap the tensor stands for those of all lanes and has no values; select with where(condition, a, b), "
+         "branch and loop with cond and while_loop, or return the tensor and read what vmap gives",
+         at);
   if (now ? !now->call : !t.call) sinter::detail::fail_traced(what, at);
   if (now != &t) fail_out_of_trace(t, at);
 }

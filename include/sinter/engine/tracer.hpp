@@ -210,6 +210,7 @@ class tracer {
 
   tracing_thread thread;
 
+  bool in_lanes = false;          ///< its values stand for those of all lanes of a vmap
   std::shared_ptr<tracer> outer;  ///< of the trace around a branch or a body, whose values this one may use
   series<ir::node_id> imported;   ///< nodes of `outer` that the last imported.size() inputs stand for
 

@@ -50,6 +50,7 @@ SINTER_API std::shared_ptr<tracer> make_inner_tracer() {
     t->outer = around;
     t->where = around->where;
     t->numbers_by_value = around->numbers_by_value;
+    t->in_lanes = around->in_lanes;
   }
   return t;
 }

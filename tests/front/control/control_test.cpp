@@ -275,6 +275,24 @@ TEST_CASE("views, repeated operands and passed-through carries") {
   check_close(i.first.to_vector(), std::get<0>(f(matrix(transpose(inputs(5, 3))), x)).first.to_vector());
 }
 
+TEST_CASE("what is stacked beside numbers has the same ones at each step") {
+  int place = 0, more = 0;
+  const auto f = [&](const matrix& xs) {
+    return scan(
+        [&](const vec& c, const vec& r) {
+          place += more;
+          return std::pair{vec(c + r), std::pair{vec(c * 2.0), place}};
+        },
+        vec{1, 2, 3}, xs);
+  };
+  const auto [last, ys] = f(inputs(4, 3));
+  CHECK(ys.second == 0);
+  more = 1;
+  CHECK(error_of([&] {
+          f(inputs(4, 3));
+        }).find("[scan] a number, flag or text beside the tensors that f returns for stacking differs") == 0);
+}
+
 TEST_CASE("the reference backend runs the same graphs") {
   const auto f = [](const vec& x, const matrix& xs) {
     const auto [h, ys] = scan([](const vec& h, const vec& r) { return std::pair{vec(h * 0.5 + r), sum(h)}; }, x, xs);

@@ -341,7 +341,14 @@ TEST_CASE("vmap refuses in words") {
   CHECK(contains(error_of([&] { compile([&](const matrix& x, const matrix& y) { return vmap(both)(x, y); })(x, y); }),
                  "has 5 lanes"));
   const auto read = error_of([&] { vmap([](const vec& v) { return vec(v * real(sum(v)).item()); })(x); });
-  CHECK(contains(read, "select with where(condition, a, b), cond and while_loop"));
+  CHECK(contains(read, "within vmap the tensor stands for those of all lanes and has no values; select with where"));
+  const auto deeper = error_of([&] {
+    vmap([](const vec& v) {
+      return fori_loop(
+          0, 2, [](const auto&, const vec& c) { return vec(c * real(sum(c)).item()); }, v);
+    })(x);
+  });
+  CHECK(contains(deeper, "within vmap"));
   const auto branched = error_of([&] {
     vmap([](const vec& v) {
       if (sum(v) > 0.0) return v;

@@ -122,6 +122,27 @@ tensor<E, S> empty_stack(const index_array<S.rank>& extents, device where, locat
   return access::make<E, S>(std::move(memory), data, extents, row_major_strides(extents));
 }
 
+/// What a tree holds beside tensors.
+template <class T>
+series<std::uint64_t> value_words(const T& tree) {
+  series<std::uint64_t> words;
+  for_each_leaf(tree, [&]<class Leaf>(const Leaf& x) {
+    if constexpr (!tensor_like<Leaf>) {
+      const std::size_t before = words.size();
+      words.resize(before + words_of(x));
+      put_words(x, words.data() + before);
+    }
+  });
+  return words;
+}
+
+[[noreturn]] inline void fail_stacked_value(location at) {
+  fail("scan",
+       "a number, flag or text beside the tensors that f returns for stacking differs from step to step, but is kept "
+       "once; return it as a rank-0 tensor",
+       at);
+}
+
 template <class F, class C, class X>
 auto eager_scan(F& f, C carry, const X& xs, bool backwards, location at) {
   const std::int64_t length = length_of("scan", "xs", xs, at);
@@ -132,6 +153,7 @@ auto eager_scan(F& f, C carry, const X& xs, bool backwards, location at) {
   };
   using stack_type = decltype(trace_step(f, engine::current(), carry, xs, at).second);
   std::optional<decltype(stacks(std::declval<const stack_type&>(), device{}))> ys;
+  series<std::uint64_t> values;
   for (std::int64_t step = 0; step < length; ++step) {
     const std::int64_t i = backwards ? length - 1 - step : step;
     auto out = detail::invoke(at, f, C(carry), slices(nullptr, {}, xs, i, at));
@@ -153,6 +175,10 @@ auto eager_scan(F& f, C carry, const X& xs, bool backwards, location at) {
       return stack;
     };
     if constexpr (facts_of<stack_type>.tensors > 0) map_tree("scan", at, keep, *ys, y);
+    if constexpr (facts_of<stack_type>.statics > 0) {
+      if (step == 0) values = value_words(y);
+      else if (values != value_words(y)) fail_stacked_value(at);
+    }
   }
   if (!ys) {
     // No step tells what is stacked.

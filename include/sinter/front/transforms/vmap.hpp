@@ -176,6 +176,12 @@ inline handle lanes_of_result(ir::node_id node, bool varies, dim lanes, int axis
   return lanes_at(std::move(h), axis, at);
 }
 
+inline std::shared_ptr<engine::tracer> body_of_lanes() {
+  auto body = engine::make_inner_tracer();
+  body->in_lanes = true;
+  return body;
+}
+
 /// One trace of a function for all lanes.
 class lane_trace {
  public:
@@ -238,7 +244,7 @@ class lane_trace {
  private:
   location where_;
   lane_count count_;
-  std::shared_ptr<engine::tracer> outer_ = engine::current(), body_ = engine::make_inner_tracer();
+  std::shared_ptr<engine::tracer> outer_ = engine::current(), body_ = body_of_lanes();
   series<ir::node_id> operands_;
   engine::lanes_result pushed_;
   std::size_t next_ = 0;
