@@ -1,0 +1,202 @@
+// attention, rotary and alibi against loops in f64: every option, grouped heads, caches, empty extents, derivatives, lanes.
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "../../texts.hpp"
+#include "../transforms/derivatives.hpp"
+
+using namespace sinter;
+using namespace derivatives;
+using texts::contains;
+using texts::error_of;
+
+namespace {
+
+using four = tensor<double, 4>;
+using heads3 = tensor<double, 3>;
+
+constexpr double inf = std::numeric_limits<double>::infinity();
+
+four numbers4(std::uint64_t key, std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t d) {
+  return normal<double>(make_key(key), a, b, c, d);
+}
+
+/// What the scores become, and whether a key is seen.
+struct rules {
+  std::function<double(double, std::int64_t, std::int64_t, std::int64_t, std::int64_t)> score =
+      [](double s, auto, auto, auto, auto) { return s; };
+  std::function<bool(std::int64_t, std::int64_t, std::int64_t, std::int64_t)> sees = [](auto, auto, auto, auto) {
+    return true;
+  };
+  double scale = 0;
+};
+
+/// One sum after the other.
+std::vector<double> naive(const four& q, const four& k, const four& v, const rules& r = {}) {
+  const std::int64_t heads = q.size(1), share = heads / k.size(1);
+  std::vector<double> out;
+  for (std::int64_t b = 0; b < q.size(0); ++b)
+    for (std::int64_t h = 0; h < heads; ++h)
+      for (std::int64_t m = 0; m < q.size(2); ++m) {
+        const std::int64_t i = m + k.size(2) - q.size(2);
+        std::vector<double> e;
+        double top = -inf, total = 0;
+        for (std::int64_t j = 0; j < k.size(2); ++j) {
+          double s = 0;
+          for (std::int64_t d = 0; d < q.size(3); ++d) s += q(b, h, m, d) * k(b, h / share, j, d);
+          s = r.score(s * (r.scale != 0 ? r.scale : 1 / std::sqrt(double(q.size(3)))), b, h, i, j);
+          e.push_back(r.sees(b, h, i, j) ? s : -inf);
+          top = std::max(top, e.back());
+        }
+        for (double& s : e) total += s = s == -inf ? 0 : std::exp(s - top);
+        for (std::int64_t d = 0; d < v.size(3); ++d) {
+          double sum = 0;
+          for (std::int64_t j = 0; j < k.size(2); ++j)
+            if (total > 0) sum += e[std::size_t(j)] / total * v(b, h / share, j, d);
+          out.push_back(sum);
+        }
+      }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("attention equals its loops, whatever its options are") {
+  const four q = numbers4(1, 2, 4, 5, 3), k = numbers4(2, 2, 2, 7, 3), v = numbers4(3, 2, 2, 7, 6);
+  const auto same = [&](const auto& f, const rules& r) {
+    for (const auto& y : everywhere(f, q, k, v)) {
+      CHECK(y.size(3) == 6);
+      check_close(y.to_vector(), naive(q, k, v, r), 1e-12);
+    }
+  };
+  same([](const four& q, const four& k, const four& v) { return attention(q, k, v); }, {});
+  rules r;
+  r.sees = [](auto, auto, auto i, auto j) { return j <= i; };
+  same([](const four& q, const four& k, const four& v) { return attention(q, k, v, causal); }, r);
+  r.sees = [](auto, auto, auto i, auto j) { return j <= i && i - j < 3; };
+  r.scale = 0.25;
+  same([](const four& q, const four& k, const four& v) { return attention(q, k, v, scaled(0.25), sliding<3>, causal); },
+       r);
+  r = {};
+  r.sees = [](auto, auto, auto i, auto j) { return std::abs(i - j) < 2; };
+  same([](const four& q, const four& k, const four& v) { return attention(q, k, v, sliding<2>); }, r);
+  r.sees = [](auto b, auto h, auto i, auto j) { return (i + j + h + b) % 3 != 0; };
+  r.score = [](double s, auto b, auto h, auto i, auto j) {
+    return std::tanh(s) + 0.1 * double(b) - 0.2 * double(h) * double(i - j);
+  };
+  same(
+      [](const four& q, const four& k, const four& v) {
+        return attention(q, k, v, masked([](auto b, auto h, auto i, auto j) { return (i + j + h + b) % 3 != 0; }),
+                         scored([](auto s, auto b, auto h, auto i, auto j) {
+                           return tanh(s) + 0.1 * cast<double>(b) - 0.2 * cast<double>(h) * cast<double>(i - j);
+                         }));
+      },
+      r);
+  // A mask of a tensor, one row of which sees nothing.
+  const tensor<bool, 2> seen =
+      uniform<double>(make_key(9), 5, 7) > 0.4 && expand_dims<-1>(arange<std::int64_t>(5)) != 2;
+  r = {};
+  r.sees = [&](auto, auto, auto i, auto j) { return seen(i - 2, j); };
+  same([&](const four& q, const four& k, const four& v) { return attention(q, k, v, masked(seen)); }, r);
+  r = {};
+  r.score = [](double s, auto, auto h, auto i, auto j) {
+    return s + std::exp2(-8.0 * double(h + 1) / 4) * double(j - i);
+  };
+  r.sees = [](auto, auto, auto i, auto j) { return j <= i; };
+  same([](const four& q, const four& k, const four& v) { return attention(q, k, v, alibi(4), causal); }, r);
+}
+
+TEST_CASE("attention of other ranks, of no keys, no queries, one place, large scores and halves") {
+  const four q = numbers4(1, 1, 1, 4, 2), k = numbers4(2, 1, 1, 3, 2), v = numbers4(3, 1, 1, 3, 5);
+  const auto plain = naive(q, k, v);
+  const matrix q2 = reshape(q, {4, 2}), k2 = reshape(k, {3, 2}), v2 = reshape(v, {3, 5});
+  for (const auto& y :
+       everywhere([](const matrix&q, const matrix&k, const matrix&v) { return attention(q, k, v); }, q2, k2, v2))
+    check_close(y.to_vector(), plain, 1e-12);
+  check_close(attention(reshape(q, {1, 4, 2}), reshape(k, {1, 3, 2}), reshape(v, {1, 3, 5})).to_vector(), plain, 1e-12);
+  // More queries than keys: the first see nothing.
+  rules before;
+  before.sees = [](auto, auto, auto i, auto j) { return j <= i; };
+  for (const auto& y :
+       everywhere([](const four&q, const four&k, const four&v) { return attention(q, k, v, causal); }, q, k, v)) {
+    check_close(y.to_vector(), naive(q, k, v, before), 1e-12);
+    CHECK(y(0, 0, 0, 0) == 0);
+  }
+  const matrix none = zeros<double>(0, 2), nothing = zeros<double>(0, 5);
+  for (const auto& y :
+       everywhere([](const matrix&q, const matrix&k, const matrix&v) { return attention(q, k, v, causal); }, q2, none,
+                  nothing))
+    CHECK(y.to_vector() == std::vector<double>(20));
+  CHECK(attention(none, k2, v2).numel() == 0);
+  check_close(attention(matrix(q2 * 1e200), matrix(k2 * 1e100), v2).to_vector(), naive(q * 1e200, k * 1e100, v), 1e-12);
+  const auto half = attention(cast<f16>(q), cast<f16>(k), cast<f16>(v), causal);
+  check_close(cast<double>(half).to_vector(),
+              naive(cast<double>(cast<f16>(q)), cast<double>(cast<f16>(k)), cast<double>(cast<f16>(v)), before), 4e-3);
+  const tensor<float, dims{4, 2}> fixed = cast<float>(q2);
+  static_assert(decltype(attention(fixed, fixed, fixed))::static_shape == dims{4, 2});
+}
+
+TEST_CASE("attention has derivatives and lanes, where a query sees nothing too") {
+  const heads3 q = normal<double>(make_key(1), 2, 3, 2), k = normal<double>(make_key(2), 1, 4, 2),
+               v = normal<double>(make_key(3), 1, 4, 2);
+  const tensor<bool, 2> seen =
+      uniform<double>(make_key(9), 3, 4) > 0.4 && expand_dims<-1>(arange<std::int64_t>(3)) != 1;
+  using three = std::tuple<heads3, heads3, heads3>;
+  check_derivatives(
+      [&](const three& x) { return attention(std::get<0>(x), std::get<1>(x), std::get<2>(x), masked(seen)); },
+      three{q, k, v}, 1e-5);
+  const auto f = [](const heads3& q, const heads3& k, const heads3& v) { return attention(q, k, v, causal, alibi(2)); };
+  const four many = numbers4(4, 3, 2, 3, 2);
+  for (const auto& y : everywhere([&](const four& q) { return vmap(f, in_axes<0, none, none>)(q, k, v); }, many))
+    for (std::int64_t l = 0; l < 3; ++l) {
+      const heads3 one = squeeze<0>(slice<0>(many, l, l + 1));
+      check_close(heads3(squeeze<0>(slice<0>(y, l, l + 1))).to_vector(), f(one, k, v).to_vector(), 1e-12);
+    }
+  // Open extents.
+  const auto open =
+      compile([](const heads3& q, const heads3& k, const heads3& v) { return attention(q, k, v, causal); },
+              {.dynamic = dynamic::yes});
+  for (const std::int64_t n : {4, 7, 9}) {
+    const heads3 kn = normal<double>(make_key(5), 1, n, 2), vn = normal<double>(make_key(6), 1, n, 2);
+    check_close(open(q, kn, vn).to_vector(), attention(q, kn, vn, causal).to_vector(), 1e-12);
+  }
+  CHECK(open.specialisations() <= 2);
+}
+
+TEST_CASE("rotary turns pairs by their place; scores depend on distances alone") {
+  const heads3 x = normal<double>(make_key(1), 2, 5, 6);
+  for (const bool together : {false, true}) {
+    const auto y = rotary(x, {.base = 100, .interleaved = together});
+    for (std::int64_t h = 0; h < 2; ++h)
+      for (std::int64_t p = 0; p < 5; ++p)
+        for (std::int64_t i = 0; i < 3; ++i) {
+          const double angle = double(p) * std::pow(100.0, -double(i) / 3);
+          const std::int64_t a = together ? 2 * i : i, b = together ? 2 * i + 1 : i + 3;
+          CHECK(y(h, p, a) == doctest::Approx(x(h, p, a) * std::cos(angle) - x(h, p, b) * std::sin(angle)));
+          CHECK(y(h, p, b) == doctest::Approx(x(h, p, b) * std::cos(angle) + x(h, p, a) * std::sin(angle)));
+        }
+  }
+  const auto scores = [&](std::int64_t from) {
+    const auto t = rotary(x, arange<std::int64_t>(5) + from);
+    return matrix(squeeze<0>(slice<0>(matmul(t, transpose(t)), 0, 1))).to_vector();
+  };
+  for (const auto& y : everywhere([](const heads3& x) { return rotary(x); }, x))
+    check_close(y.to_vector(), rotary(x, arange<std::int64_t>(5)).to_vector(), 1e-12);
+  check_close(scores(0), scores(17), 1e-9);
+  check_derivatives([](const heads3& x) { return rotary(x, {.interleaved = true}); }, x);
+}
+
+TEST_CASE("what attention refuses") {
+  const four q = numbers4(1, 2, 4, 5, 3), k = numbers4(2, 2, 3, 7, 3), v = numbers4(3, 2, 3, 7, 6);
+  const auto text = error_of([&] { attention(q, k, v); });
+  CHECK(contains(text, "[attention] the heads of q are no multiple of those of k: q is (2, 4, 5, 3), k (2, 3, 7, 3)"));
+  CHECK(contains(text, "attention_test.cpp:"));
+  CHECK(contains(error_of([&] { attention(q, k, k, causal, scaled(2.0)); }), "no multiple"));
+  CHECK(contains(error_of([&] { attention(v, k, v); }), "q and k have different extents of features"));
+  CHECK(contains(error_of([&] { attention(k, k, q); }), "k and v have different numbers of places"));
+  CHECK(contains(error_of([&] { attention(k, slice<0>(k, 0, 1), slice<0>(v, 0, 1)); }), "different leading extents"));
+  const tensor<bool, 2> odd = ones<bool>(4, 7);
+  CHECK(contains(error_of([&] { attention(k, k, v, masked(odd)); }), "(4, 7)"));
+  CHECK(contains(error_of([&] { rotary(k); }), "[rotary] the last axis has 3 features"));
+}
