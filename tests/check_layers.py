@@ -52,6 +52,8 @@ SEES = {
     "front/runtime": ["base", "ir", "engine", "front/evaluate", "front/trees", "front/runtime"],
     "front": ["base", "ir", "engine", "loops", "front/"],
     "sinter.hpp": ["base", "front/", "engine"],
+    "formats.hpp": ["formats"],
+    "formats": ["sinter.hpp", "formats"],
     "nn": ["sinter.hpp", "nn/"],
     "optim": ["sinter.hpp", "optim/"],
     "io": ["sinter.hpp", "io/"],

@@ -7,6 +7,7 @@
 
 #include "error.hpp"
 #include "float16.hpp"
+#include "float8.hpp"
 
 namespace sinter {
 
@@ -28,10 +29,12 @@ using f64 = double;
   X(f16,  f16,           floating)              \
   X(bf16, bf16,          floating)              \
   X(f32,  float,         floating)              \
-  X(f64,  double,        floating)
+  X(f64,  double,        floating)              \
+  X(f8_e4m3, f8_e4m3,    floating)              \
+  X(f8_e5m2, f8_e5m2,    floating)
 // clang-format on
 
-/// The type of a tensor's elements: b8, i8 to i64, u8 to u64, f16, bf16, f32, f64.
+/// The type of a tensor's elements: b8, i8 to i64, u8 to u64, f8_e4m3, f8_e5m2, f16, bf16, f32, f64.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"  // g++: of enumerators that have a scope
 enum class dtype : std::uint8_t {
@@ -82,6 +85,18 @@ constexpr bool is_float(dtype t) { return kind_of(t) == dtype_kind::floating; }
 constexpr bool is_bool(dtype t) { return t == dtype::b8; }
 constexpr bool is_unsigned(dtype t) { return kind_of(t) == dtype_kind::unsigned_integer; }
 constexpr bool is_integer(dtype t) { return !is_float(t) && !is_bool(t); }
+/// Floats of 16 and 8 bits, with which one computes in f32.
+constexpr bool is_narrow(dtype t) { return is_float(t) && size_of(t) < 4; }
+template <class T>
+inline constexpr bool is_narrow_float =
+    std::is_same_v<T, f16> || std::is_same_v<T, bf16> || std::is_same_v<T, f8_e4m3> || std::is_same_v<T, f8_e5m2>;
+/// Bits of an integer's magnitude; of a float those that follow one another, from the first that is not 0.
+constexpr int digits_of(dtype t) {
+  if (t == dtype::f64) return 53;
+  if (t == dtype::f32) return 24;
+  if (is_narrow(t)) return t == dtype::f16 ? 11 : t == dtype::bf16 ? 8 : t == dtype::f8_e4m3 ? 4 : 3;
+  return is_bool(t) ? 1 : static_cast<int>(8 * size_of(t)) - !is_unsigned(t);
+}
 
 namespace detail {
 template <class T>

@@ -14,7 +14,7 @@ using plan::role;
 using plan::span_of;
 
 /// The dtype that a value is computed in.
-constexpr dtype compute_type(dtype t) { return t == dtype::f16 || t == dtype::bf16 ? dtype::f32 : t; }
+constexpr dtype compute_type(dtype t) { return is_narrow(t) ? dtype::f32 : t; }
 
 inline std::string element_name(dtype t) { return std::string(is_bool(t) ? "b8" : dtype_name(t)); }
 inline std::string memory_type(dtype t) { return "t_" + element_name(t); }

@@ -16,7 +16,7 @@ namespace sinter::vocabulary {
   (sizeof(T) == 4 ? static_cast<T>(__builtin_##NAME##f OPERANDS) : static_cast<T>(__builtin_##NAME OPERANDS))
 
 template <class T>
-inline constexpr bool is_half = std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
+inline constexpr bool is_half = is_narrow_float<T>;
 
 /// Integers, bool excluded.
 template <class T>

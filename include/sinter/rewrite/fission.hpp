@@ -217,7 +217,7 @@ class loop_fission {
     }
     if (products && !any) return false;
     // A sum of halves that is no product's is rounded step by step.
-    if (!any && ir::ops::is_half(body_[body_.outputs[a.place]].type)) return false;
+    if (!any && is_narrow(body_[body_.outputs[a.place]].type)) return false;
     double more = 0;
     for (auto id : frontier) more += weight_of(id);
     for (auto id : frontier)

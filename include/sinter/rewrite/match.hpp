@@ -91,25 +91,16 @@ struct site {
 inline bool exact(dtype a, dtype b) {
   if (a == b || is_bool(a)) return true;
   if (is_bool(b)) return false;
-  const auto digits = [](dtype t) {
-    return visit_dtype(t, [](auto e) {
-      using T = typename decltype(e)::type;
-      if constexpr (std::is_same_v<T, f16>) return 11;
-      else if constexpr (std::is_same_v<T, bf16>) return 8;
-      else return std::numeric_limits<T>::digits;
-    });
-  };
-  const int da = digits(a), db = digits(b);
-  // The exponents of bf16 and f32 exceed those of f16.
-  if (is_float(a)) return is_float(b) && da <= db && (b == dtype::f32 || b == dtype::f64);
+  const int da = digits_of(a), db = digits_of(b);
+  // The exponents of bf16 and f32 exceed those of f16, those of 16 bits all of 8.
+  if (is_float(a)) return is_float(b) && da <= db && (size_of(a) == 1 ? size_of(b) > 1 : size_of(b) > 2);
   if (is_float(b)) return da <= db;
   return is_unsigned(b) ? is_unsigned(a) && da <= db : da <= db;
 }
 
-/// Whether a value is one of its dtype: of 16 bits what a kernel computes is rounded when it is stored or cast.
+/// Whether a value is one of its dtype: of 16 and 8 bits what a kernel computes is rounded when it is stored or cast.
 inline bool is_rounded(const ir::node& n) {
-  return !(size_of(n.type) == 2 && is_float(n.type)) || n.code == op::input || n.code == op::constant ||
-         n.code == op::cast;
+  return !is_narrow(n.type) || n.code == op::input || n.code == op::constant || n.code == op::cast;
 }
 
 /// True when casting x: A to B and then to C is casting x to C.

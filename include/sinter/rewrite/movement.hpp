@@ -176,12 +176,7 @@ inline value reduce_over_ones(const site& s) {
 }
 
 /// True when n is a number that dtype t holds exactly.
-inline bool holds(dtype t, std::int64_t n) {
-  if (t == dtype::f16) return n <= 2048;
-  if (t == dtype::bf16) return n <= 256;
-  if (t == dtype::f32) return n <= std::int64_t{1} << 24;
-  return n <= std::int64_t{1} << 53;
-}
+inline bool holds(dtype t, std::int64_t n) { return n <= std::int64_t{1} << digits_of(t); }
 
 /// A sum of equal elements is a product, an extreme of equal elements is one of them.
 inline value combine_equal(const site& s, const value& r, const series<dim>& counts) {
@@ -240,7 +235,7 @@ inline value scatter_into(const site& s, std::size_t k) {
 
 /// Halves are added in f32 and rounded once.
 inline value scatter_of_halves(const site& s) {
-  if (s.type() != dtype::f16 && s.type() != dtype::bf16) return {};
+  if (!is_narrow(s.type())) return {};
   return cast(scatter_add(cast(s.in(0), dtype::f32), s.in(1), cast(s.in(2), dtype::f32), s.n().attr.ints[0]), s.type());
 }
 

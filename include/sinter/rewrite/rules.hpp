@@ -28,7 +28,7 @@ inline double exact_reciprocal(const site& s, std::size_t k) {
   if (!x || !is_float(s.type())) return 0;
   int exponent = 0;
   if (std::fabs(std::frexp(x->f, &exponent)) != 0.5) return 0;
-  const int most = s.type() == dtype::f16 ? 14 : 126;
+  const int most = s.type() == dtype::f16 ? 14 : size_of(s.type()) == 1 ? 5 : 126;
   return std::abs(exponent - 1) <= most ? 1 / x->f : 0;
 }
 

@@ -160,7 +160,7 @@ class body_printer {
     for (int a : i.args) args.push_back(operand(a, vector));
     const std::string type = vector ? vector_type(i.type) : scalar_type(i.type);
     std::string text = substitute(ir::row(i.code).value, args, type);
-    if (ir::row(i.code).rule == ir::dtype_rule::conversion && (i.type == dtype::f16 || i.type == dtype::bf16))
+    if (ir::row(i.code).rule == ir::dtype_rule::conversion && is_narrow(i.type))
       text = "round_" + element_name(i.type) + "(" + text + ")";
     return text;
   }

@@ -38,7 +38,7 @@ inline std::string cuda_expression(ir::op code, dtype result, const series<std::
     return "(" + scalar_type(t) + ")(" + substitute(value, wrapping, scalar_type(t)) + ")";
   }
   std::string text = substitute(value, args, scalar_type(t));
-  if (ir::row(code).rule == ir::dtype_rule::conversion && (result == dtype::f16 || result == dtype::bf16))
+  if (ir::row(code).rule == ir::dtype_rule::conversion && is_narrow(result))
     text = "round_" + element_name(result) + "(" + text + ")";
   return text;
 }

@@ -2,7 +2,7 @@
 //
 // Plain C++20 with vector extensions, for g++ and clang++, without any #include, since headers would cost more than the
 // rest of a kernel's compilation. The kernel defines SINTER_W, the lanes of every vector: 4, 8 or 16.
-//   t_X  element type X in memory; b8, f16 and bf16 are distinct types
+//   t_X  element type X in memory; b8, f16, bf16, f8_e4m3 and f8_e5m2 are distinct types
 //   s_X  a scalar to compute with; v_X a vector of them. f16 and bf16 compute as f32.
 //   v_b8 wraps i32 lanes that are 0 or -1
 #pragma once
@@ -56,10 +56,14 @@ template <class V> using b_of = typename tr<V>::b;
 enum t_b8 : unsigned char {};
 struct t_f16 { unsigned short bits; };
 struct t_bf16 { unsigned short bits; };
+struct t_f8_e4m3 { unsigned char bits; };
+struct t_f8_e5m2 { unsigned char bits; };
 template <class T> struct mem { typedef s_of<T> s; typedef typename tr<T>::v c; typedef c r; };
 template <> struct mem<t_b8> { typedef s_b8 s; typedef v_b8 c; typedef v_u8 r; };
 template <> struct mem<t_f16> { typedef s_f32 s; typedef v_f32 c; typedef v_u16 r; };
 template <> struct mem<t_bf16> { typedef s_f32 s; typedef v_f32 c; typedef v_u16 r; };
+template <> struct mem<t_f8_e4m3> { typedef s_f32 s; typedef v_f32 c; typedef v_u8 r; };
+template <> struct mem<t_f8_e5m2> { typedef s_f32 s; typedef v_f32 c; typedef v_u8 r; };
 typedef s_i8 t_i8; typedef s_i16 t_i16; typedef s_i32 t_i32; typedef s_i64 t_i64;
 typedef s_u8 t_u8; typedef s_u16 t_u16; typedef s_u32 t_u32; typedef s_u64 t_u64;
 typedef s_f32 t_f32; typedef s_f64 t_f64;
@@ -254,6 +258,32 @@ SX unsigned short narrow_bf16(float a) {
   const unsigned u = bits<unsigned>(a);
   return a != a ? (u >> 16) | 64 : (u + 0x7fff + ((u >> 16) & 1)) >> 16;
 }
+// Of 8 bits: M of the mantissa. NaN of e4m3 is the largest pattern; e5m2 is the upper half of an f16.
+template <int M, class F, class U> SX F widen8(U x) {
+  const unsigned up = 127 - ((1u << (6 - M)) - 1);
+  const U a = x & 0x7f, one = (U)(x - x + 1), zero = (U)(x - x);
+  const U small = bits<U>(cv<F>(a) * __builtin_bit_cast(float, (up - M + 1) << 23));
+  U r = a < (1u << M) ? small : (a << (23 - M)) + (up << 23);
+  r = a >= (M == 3 ? 0x7fu : 0x7cu) ? (a > (M == 3 ? 0u : 0x7cu) ? one * 0x7fc00000u : zero + 0x7f800000u) : r;
+  return bits<F>(r | (x & 0x80) << 24);
+}
+template <int M, class U, class F> SX U narrow8(F x) {
+  const unsigned D = 23 - M, up = 127 - ((1u << (6 - M)) - 1), aligned = (up + 1 + D) << 23;
+  const U s = bits<U>(x), a = s & 0x7fffffffu, zero = s - s;
+  const U tiny = bits<U>(bits<F>(a) + __builtin_bit_cast(float, aligned)) - aligned;
+  U r = a < ((up + 1) << 23) ? tiny : ((a + ((1u << (D - 1)) - 1) + (a >> D & 1u)) >> D) - (up << M);
+  r = r < (M == 3 ? 0x7fu : 0x7cu) ? r : zero + (M == 3 ? 0x7fu : 0x7cu);
+  r = a > 0x7f800000u ? zero + (M == 3 ? 0x7fu : 0x7eu) : r;
+  return r | (s >> 24 & 0x80u);
+}
+#define SX_8(name, M) \
+  SX v_f32 widen_##name(v_u8 x) { return widen8<M, v_f32>(__builtin_convertvector(x, v_u32)); } \
+  SX v_u8 narrow_##name(v_f32 x) { return __builtin_convertvector(narrow8<M, v_u32>(x), v_u8); } \
+  SX float widen_##name(unsigned char x) { return widen8<M, float>((unsigned)x); } \
+  SX unsigned char narrow_##name(float x) { return (unsigned char)narrow8<M, unsigned>(x); } \
+  template <class V> SX V round_##name(V a) { return widen_##name(narrow_##name(a)); }
+SX_8(f8_e4m3, 3) SX_8(f8_e5m2, 2)
+#undef SX_8
 template <class V> SX V round_f16(V a) { return widen_f16(narrow_f16(a)); }
 template <class V> SX V round_bf16(V a) { return widen_bf16(narrow_bf16(a)); }
 
@@ -261,23 +291,31 @@ template <class T> SX typename mem<T>::c decode(typename mem<T>::r x) {
   if constexpr (__is_same(T, t_b8)) return mask(x != 0);
   else if constexpr (__is_same(T, t_f16)) return widen_f16(x);
   else if constexpr (__is_same(T, t_bf16)) return widen_bf16(x);
+  else if constexpr (__is_same(T, t_f8_e4m3)) return widen_f8_e4m3(x);
+  else if constexpr (__is_same(T, t_f8_e5m2)) return widen_f8_e5m2(x);
   else return x;
 }
 template <class T> SX typename mem<T>::r encode(typename mem<T>::c x) {
   if constexpr (__is_same(T, t_b8)) return __builtin_convertvector(x.m & 1, v_u8);
   else if constexpr (__is_same(T, t_f16)) return narrow_f16(x);
   else if constexpr (__is_same(T, t_bf16)) return narrow_bf16(x);
+  else if constexpr (__is_same(T, t_f8_e4m3)) return narrow_f8_e4m3(x);
+  else if constexpr (__is_same(T, t_f8_e5m2)) return narrow_f8_e5m2(x);
   else return x;
 }
 
 template <class T> SX typename mem<T>::s load1(const T* p) {
   if constexpr (__is_same(T, t_f16)) return widen_f16(p->bits);
   else if constexpr (__is_same(T, t_bf16)) return widen_bf16(p->bits);
+  else if constexpr (__is_same(T, t_f8_e4m3)) return widen_f8_e4m3(p->bits);
+  else if constexpr (__is_same(T, t_f8_e5m2)) return widen_f8_e5m2(p->bits);
   else return (typename mem<T>::s)*p;
 }
 template <class T> SX void store1(T* p, typename mem<T>::s x) {
   if constexpr (__is_same(T, t_f16)) p->bits = narrow_f16(x);
   else if constexpr (__is_same(T, t_bf16)) p->bits = narrow_bf16(x);
+  else if constexpr (__is_same(T, t_f8_e4m3)) p->bits = narrow_f8_e4m3(x);
+  else if constexpr (__is_same(T, t_f8_e5m2)) p->bits = narrow_f8_e5m2(x);
   else *p = (T)x;
 }
 

@@ -3,7 +3,7 @@
 // No #include: NVRTC compiles it in a few milliseconds. Everything, kernels included, lives in namespace sx, so that the
 // vocabulary hides the functions of the same names that CUDA declares globally. PTX stands behind __CUDA_ARCH__, with plain
 // C++ beside it, so that a host compiler with CUDA's built-ins declared can run the text too.
-//   t_X  element type X in memory; b8, f16 and bf16 are distinct types
+//   t_X  element type X in memory; b8, f16, bf16, f8_e4m3 and f8_e5m2 are distinct types
 //   s_X  a scalar to compute with; f16 and bf16 compute as f32
 #pragma once
 
@@ -33,6 +33,8 @@ typedef double s_f64;
 enum t_b8 : unsigned char {};
 struct t_f16 { unsigned short bits; };
 struct t_bf16 { unsigned short bits; };
+struct t_f8_e4m3 { unsigned char bits; };
+struct t_f8_e5m2 { unsigned char bits; };
 typedef s_i8 t_i8; typedef s_i16 t_i16; typedef s_i32 t_i32; typedef s_i64 t_i64;
 typedef s_u8 t_u8; typedef s_u16 t_u16; typedef s_u32 t_u32; typedef s_u64 t_u64;
 typedef s_f32 t_f32; typedef s_f64 t_f64;
@@ -94,16 +96,39 @@ SX t_f16 narrow(float a, t_f16) {
   return {(unsigned short)(r | (s >> 16 & 0x8000))};
 #endif
 }
+// Of 8 bits: M of the mantissa. NaN of e4m3 is the largest pattern; e5m2 is the upper half of an f16.
+template <int M> SX float widen8(unsigned x) {
+  const unsigned a = x & 0x7f, up = 127 - ((1u << (6 - M)) - 1);
+  const float small = (float)a * __uint_as_float((up - M + 1) << 23);
+  const unsigned r = a < (1u << M) ? __float_as_uint(small) : a >= (M == 3 ? 0x7f : 0x7c) ? 0x7f800000u | (M == 3 || a > 0x7c) << 22 : (a << (23 - M)) + (up << 23);
+  return __uint_as_float(r | (x & 0x80) << 24);
+}
+template <int M> SX unsigned char narrow8(float x) {
+  const unsigned D = 23 - M, up = 127 - ((1u << (6 - M)) - 1), s = __float_as_uint(x), a = s & 0x7fffffff;
+  const unsigned aligned = (up + 1 + D) << 23, past = M == 3 ? 0x7f : 0x7c;
+  const unsigned tiny = __float_as_uint(__uint_as_float(a) + __uint_as_float(aligned)) - aligned;
+  unsigned r = a < ((up + 1) << 23) ? tiny : ((a + ((1u << (D - 1)) - 1) + (a >> D & 1)) >> D) - (up << M);
+  r = a > 0x7f800000u ? (M == 3 ? 0x7f : 0x7e) : r < past ? r : past;
+  return (unsigned char)(r | (s >> 24 & 0x80));
+}
+SX float widen(t_f8_e4m3 x) { return widen8<3>(x.bits); }
+SX float widen(t_f8_e5m2 x) { return widen8<2>(x.bits); }
+SX t_f8_e4m3 narrow(float a, t_f8_e4m3) { return {narrow8<3>(a)}; }
+SX t_f8_e5m2 narrow(float a, t_f8_e5m2) { return {narrow8<2>(a)}; }
 SX_T T decode(T x) { return x; }
 SX s_b8 decode(t_b8 x) { return x != 0; }
 SX s_f32 decode(t_f16 x) { return widen(x); }
 SX s_f32 decode(t_bf16 x) { return widen(x); }
+SX s_f32 decode(t_f8_e4m3 x) { return widen(x); }
+SX s_f32 decode(t_f8_e5m2 x) { return widen(x); }
 template <class M, class T> SX M encode(T x) {
-  if constexpr (same<M, t_f16> || same<M, t_bf16>) return narrow(x, M{});
+  if constexpr (same<M, t_f16> || same<M, t_bf16> || same<M, t_f8_e4m3> || same<M, t_f8_e5m2>) return narrow(x, M{});
   else return (M)x;
 }
 SX float round_f16(float a) { return widen(narrow(a, t_f16{})); }
 SX float round_bf16(float a) { return widen(narrow(a, t_bf16{})); }
+SX float round_f8_e4m3(float a) { return widen(narrow(a, t_f8_e4m3{})); }
+SX float round_f8_e5m2(float a) { return widen(narrow(a, t_f8_e5m2{})); }
 
 #if defined(__CUDACC_RTC__)
 // Every kernel's first words: it may have been begun while grids that it depends on run ("PTX ISA", griddepcontrol), and has them

@@ -16,7 +16,7 @@ namespace sinter::detail::gemm {
 /// What sums of products of T are kept in. Unsigned for integers: their products wrap.
 template <class T>
 using accumulator =
-    std::conditional_t<std::is_same_v<T, f16> || std::is_same_v<T, bf16>, float,
+    std::conditional_t<is_narrow_float<T>, float,
                        std::conditional_t<std::is_floating_point_v<T>, T,
                                           std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>>>;
 

@@ -7,18 +7,18 @@
 namespace sinter {
 
 // An ellipsis, since any function of the user's that can be called is preferred to one.
-#define SINTER_NO_DTYPE(NAME, EXAMPLE)                                                           \
-  template <class T, class... A>                                                                 \
-  requires(!element<T>) tensor<float, 0> NAME(const A&...) {                                     \
-    static_assert(element<T>, "sinter: [" #NAME                                                  \
-                              "] the dtypes are float, double, f16, bf16, bool, std::int8_t to " \
-                              "std::int64_t and std::uint8_t to std::uint64_t");                 \
-    return {};                                                                                   \
-  }                                                                                              \
-  template <int None = 0>                                                                        \
-  requires(None == 0) tensor<float, 0> NAME(...) {                                               \
-    static_assert(None != 0, "sinter: [" #NAME "] the dtype stands in front: " EXAMPLE);         \
-    return {};                                                                                   \
+#define SINTER_NO_DTYPE(NAME, EXAMPLE)                                                                             \
+  template <class T, class... A>                                                                                   \
+  requires(!element<T>) tensor<float, 0> NAME(const A&...) {                                                       \
+    static_assert(element<T>, "sinter: [" #NAME                                                                    \
+                              "] the dtypes are float, double, f16, bf16, f8_e4m3, f8_e5m2, bool, std::int8_t to " \
+                              "std::int64_t and std::uint8_t to std::uint64_t");                                   \
+    return {};                                                                                                     \
+  }                                                                                                                \
+  template <int None = 0>                                                                                          \
+  requires(None == 0) tensor<float, 0> NAME(...) {                                                                 \
+    static_assert(None != 0, "sinter: [" #NAME "] the dtype stands in front: " EXAMPLE);                           \
+    return {};                                                                                                     \
   }
 SINTER_NO_DTYPE(zeros, "zeros<float>(3, 4)")
 SINTER_NO_DTYPE(ones, "ones<float>(3, 4)")

@@ -46,9 +46,10 @@ constexpr auto cast(const X& x, location at = location::current()) {
 }
 template <class R, tensor_like X>
 requires(!element<R>) constexpr auto cast(const X& x) {
-  static_assert(element<R>,
-                "sinter: [cast] the dtypes are float, double, f16, bf16, bool, std::int8_t to std::int64_t and "
-                "std::uint8_t to std::uint64_t");
+  static_assert(
+      element<R>,
+      "sinter: [cast] the dtypes are float, double, f16, bf16, f8_e4m3, f8_e5m2, bool, std::int8_t to std::int64_t and "
+      "std::uint8_t to std::uint64_t");
   return x;
 }
 

@@ -42,10 +42,12 @@ auto counters(const char* op, const index_array<Shape.rank>& extents, std::size_
 
 /// The significand bits of a floating type.
 template <class T>
-inline constexpr int significand = std::is_same_v<T, double> ? 53
-                                   : std::is_same_v<T, f16>  ? 11
-                                   : std::is_same_v<T, bf16> ? 8
-                                                             : 24;
+inline constexpr int significand = std::is_same_v<T, double>    ? 53
+                                   : std::is_same_v<T, f16>     ? 11
+                                   : std::is_same_v<T, bf16>    ? 8
+                                   : std::is_same_v<T, f8_e4m3> ? 4
+                                   : std::is_same_v<T, f8_e5m2> ? 3
+                                                                : 24;
 
 /// The top bits of words as multiples of 2^-n in [0, 1): exact in T.
 template <class T, class Words>

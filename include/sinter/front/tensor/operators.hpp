@@ -31,8 +31,8 @@ struct formula_number {
 
 /// A C++ number or an extent; beside a tensor it takes the tensor's dtype.
 template <class A>
-concept scalar_like = std::is_arithmetic_v<A> || std::is_same_v<A, f16> || std::is_same_v<A, bf16> ||
-    std::is_same_v<A, dim> || std::is_same_v<A, detail::formula_number>;
+concept scalar_like = std::is_arithmetic_v<A> || is_narrow_float<A> || std::is_same_v<A, dim> ||
+    std::is_same_v<A, detail::formula_number>;
 
 /// What pointwise functions take.
 template <class A>

@@ -97,7 +97,8 @@ concept any_tensor = detail::is_tensor<std::remove_cvref_t<X>>;
 template <class T, dims Shape>
 class tensor : public detail::operators<tensor<T, Shape>>, public detail::assignment_operators<tensor<T, Shape>> {
   static_assert(element<T>,
-                "sinter: [tensor] the dtypes are float, double, f16, bf16, bool, std::int8_t to std::int64_t and "
+                "sinter: [tensor] the dtypes are float, double, f16, bf16, f8_e4m3, f8_e5m2, bool, std::int8_t to "
+                "std::int64_t and "
                 "std::uint8_t to std::uint64_t");
   static_assert(Shape.rank >= 0 && Shape.rank <= max_rank,
                 "sinter: [tensor] a rank of 0 to 12 or a static shape stands behind the dtype: tensor<float, 2>, "

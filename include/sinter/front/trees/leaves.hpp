@@ -31,7 +31,7 @@ inline constexpr bool is_floating_scalar<T> = !std::is_integral_v<T> && !std::is
 template <class T>
 std::uint64_t bits_of(T x) {
   if constexpr (std::is_enum_v<T>) return static_cast<std::uint64_t>(static_cast<std::underlying_type_t<T>>(x));
-  else if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>) return x.bits;
+  else if constexpr (is_narrow_float<T>) return x.bits;
   else if constexpr (std::is_same_v<T, float>) return std::bit_cast<std::uint32_t>(x);
   else if constexpr (std::is_same_v<T, double>) return std::bit_cast<std::uint64_t>(x);
   else return static_cast<std::uint64_t>(x);

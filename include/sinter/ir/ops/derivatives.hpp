@@ -87,11 +87,9 @@ inline value exclusive_products(const value& x, std::int64_t axis) {
   return before * scan(slice(wide, x.extents(), two, steps), op::mul, axis, true);
 }
 
-inline bool is_half(dtype t) { return t == dtype::f16 || t == dtype::bf16; }
-
 /// The derivative of a product along `axes` by each element of x. Parts of a product may leave the range of 16 bits.
 inline value product_slopes(const value& x, const axes_t& axes) {
-  if (is_half(x.type())) return cast(product_slopes(cast(x, dtype::f32), axes), x.type());
+  if (is_narrow(x.type())) return cast(product_slopes(cast(x, dtype::f32), axes), x.type());
   if (axes.size() == 1) return exclusive_products(x, axes[0]);
   axes_t order;
   for (std::int64_t i = 0; i < x.rank(); ++i)
@@ -107,7 +105,7 @@ inline value product_slopes(const value& x, const axes_t& axes) {
 /// True where x equals the extreme r of `axes`; `count` receives how many elements tie, with r's extents, of halves in f32.
 inline value extremes(const value& x, const value& r, const axes_t& axes, value& count) {
   const value at = eq(x, expand(r, axes, x.extents()));
-  count = reduce(cast(at, is_half(x.type()) ? dtype::f32 : x.type()), op::add, axes);
+  count = reduce(cast(at, is_narrow(x.type()) ? dtype::f32 : x.type()), op::add, axes);
   return at;
 }
 

@@ -14,9 +14,7 @@ namespace sinter::engine::detail {
 
 using arrays = sorted_map<ir::node_id, ir::literal_array>;
 
-inline double unit_of(dtype t) {
-  return t == dtype::f64 ? 0x1p-53 : t == dtype::f32 ? 0x1p-24 : t == dtype::f16 ? 0x1p-11 : 0x1p-8;
-}
+inline double unit_of(dtype t) { return std::ldexp(1.0, -digits_of(t)); }
 
 /// True for pointwise ops whose result is an operand's element, perhaps with another sign.
 inline bool moves_only(ir::op code) {
@@ -114,7 +112,7 @@ class rounding_bounds {
     const bool rough = ir::is_pointwise(n.code) && ir::is_expensive(n.code) && size_of(n.type) >= 4;
     const double units = rough ? 8 : 2;
     // Kernels compute f16 in f32, where what overflows here is a number.
-    if (n.type == dtype::f16)
+    if (is_narrow(n.type) && n.type != dtype::bf16)
       for (double& v : out.f)
         if (vocabulary::isinf(v)) v = std::copysign(65536.0 * (1 + sample_), v);
     move(out, spread, units, unit, id);
@@ -197,11 +195,18 @@ class judge {
           decided = decided && vocabulary::isfinite(by);
           spread = std::max(spread, by);
         }
-        const double least = want.type == dtype::f16 ? 0x1p-24 : want.type == dtype::f64 ? 0x1p-1000 : 0x1p-120;
+        const double least = size_of(want.type) == 1   ? 0x1p-9
+                             : want.type == dtype::f16 ? 0x1p-24
+                             : want.type == dtype::f64 ? 0x1p-1000
+                                                       : 0x1p-120;
         same = g == w || (vocabulary::isnan(g) && vocabulary::isnan(w)) ||
                std::fabs(g - w) <= 8 * spread + 2 * unit_of(want.type) * std::fabs(w) + least;
         // Beyond the largest number it is a matter of rounding.
-        const double most = want.type == dtype::f16 ? 65504.0 : want.type == dtype::f64 ? 0x1p1023 : 0x1p127;
+        const double most = want.type == dtype::f8_e4m3   ? 448.0
+                            : want.type == dtype::f8_e5m2 ? 57344.0
+                            : want.type == dtype::f16     ? 65504.0
+                            : want.type == dtype::f64     ? 0x1p1023
+                                                          : 0x1p127;
         if (std::fabs(w) + 8 * spread > most && vocabulary::isfinite(w)) decided = false;
       } else {
         for (const auto* m : moved) decided = decided && m->i[i] == want.i[i];

@@ -1,0 +1,82 @@
+// formats/scaled.hpp: products of numbers in few bits, and the scales that they stand with.
+#pragma once
+
+#include <limits>
+#include <utility>
+
+#include "../sinter.hpp"
+
+namespace sinter {
+
+/// (Σ a b) scale_a scale_b as R: the product of 8-bit (or other) floats, whose sums are kept in f32. Scales are numbers, or tensors of
+/// f32 that broadcast against the product: (rows, 1) of a, (columns) of b.
+template <element R = float, tensor_like A, tensor_like B, operand_like S, operand_like T>
+auto scaled_matmul(const A& a, const B& b, const S& scale_a, const T& scale_b, location where = location::current()) {
+  constexpr bool floats =
+      is_float(dtype_of<typename A::value_type>) && is_float(dtype_of<typename B::value_type>) && is_float(dtype_of<R>);
+  static_assert(floats, "sinter: [scaled_matmul] takes and gives floating dtypes; integers: quantized_matmul");
+  if constexpr (floats) {
+    const location at = where.in("scaled_matmul");
+    const auto product = matmul(sinter::cast<float>(a, at), sinter::cast<float>(b, at), at);
+    return detail::evaluate(sinter::cast<R>(product * scale_a * scale_b, at), at);
+  } else {
+    return a;
+  }
+}
+
+/// x (…, k) times integers w (k, n), which stand for w · scales: scales (n), or (groups, n) for equal groups of rows of w. Gives
+/// x's dtype; scales have it too. user_error where groups do not divide k.
+template <tensor_like X, tensor_like W, tensor_like S>
+auto quantized_matmul(const X& x, const W& w, const S& scales, location where = location::current()) {
+  constexpr bool fit = W::rank == 2 && (S::rank == 1 || S::rank == 2) && is_integer(dtype_of<typename W::value_type>) &&
+                       is_float(dtype_of<typename X::value_type>);
+  static_assert(fit,
+                "sinter: [quantized_matmul] x is floating, w integers (rows, columns), scales (columns) or (groups, "
+                "columns)");
+  constexpr bool types = std::is_same_v<typename X::value_type, typename S::value_type>;
+  static_assert(types, "sinter: [quantized_matmul] the scales have the dtype of x; cast them with cast<T>(scales)");
+  if constexpr (fit && types) {
+    const location at = where.in("quantized_matmul");
+    using T = typename X::value_type;
+    const auto numbers = sinter::cast<T>(w, at);
+    if constexpr (S::rank == 1) {
+      return detail::evaluate(matmul(x, numbers, at) * scales, at);
+    } else {
+      const dims rows = detail::to_dims(detail::extents_of(w, at));
+      const dim groups = detail::extents_of(scales, at)[0];
+      if (groups == 0 || rows[0] % groups != 0)
+        fail("quantized_matmul",
+             std::to_string(std::int64_t(groups)) + " groups of scales do not divide the " +
+                 std::to_string(std::int64_t(rows[0])) + " rows of w",
+             at);
+      const auto apart =
+          detail::reshape_to<decltype(numbers), dims(3)>(numbers, dims{groups, rows[0] / groups, rows[1]}, at);
+      const auto scaled = detail::evaluate(apart * expand_dims<1>(scales, at), at);
+      return matmul(x, detail::reshape_to<decltype(scaled), dims(2)>(scaled, rows, at), at);
+    }
+  } else {
+    return x;
+  }
+}
+
+/// Integers of dtype R and the scales by which they stand for w (k, n): those of each column, its largest magnitude being R's largest
+/// number, so that quantized_matmul(x, q, scales) is about matmul(x, w).
+template <element R = std::int8_t, tensor_like W>
+auto quantize(const W& w, location where = location::current()) {
+  constexpr bool fit = W::rank == 2 && is_float(dtype_of<typename W::value_type>) && is_integer(dtype_of<R>) &&
+                       !is_unsigned(dtype_of<R>);
+  static_assert(fit, "sinter: [quantize] takes floats (rows, columns), gives signed integers");
+  if constexpr (fit) {
+    const location at = where.in("quantize");
+    using T = typename W::value_type;
+    const auto values = detail::evaluate(w, at);
+    const auto scales =
+        detail::evaluate(max(abs(values, at), axis<0>, at) / static_cast<T>(std::numeric_limits<R>::max()), at);
+    const auto steps = detail::evaluate(sinter::where(eq(scales, T(0), at), T(1), scales, at), at);
+    return std::pair{tensor<R, W::static_shape>(sinter::cast<R>(round(values / steps, at), at)), scales};
+  } else {
+    return std::pair{w, w};
+  }
+}
+
+}  // namespace sinter
