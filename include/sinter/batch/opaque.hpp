@@ -308,7 +308,7 @@ struct lane_rule {
   std::size_t results = 0;
   std::size_t own = 0;  ///< operands that the rule is about
   bool active = false;  ///< behind the operands stands which lanes are computed
-  bool varies = false;  ///< some operand, and so results and what moves
+  bool some = false;    ///< some operand, and so results and what moves
   ir::dim lanes;
   location where;
 
@@ -328,26 +328,25 @@ struct lane_rule {
   ir::graph pull() const {
     const ir::graph lane = of->pull();
     series<char> varies = operands;
-    varies.resize(lane.inputs.size(), this->varies);
+    varies.resize(lane.inputs.size(), some);
     ir::graph g;
     const lane_values pulled = compute(g, lane, varies);
     for (std::size_t k = 0, next = 0; k < own; ++k) {
       if (!is_float(lane[lane.inputs[k]].type)) continue;
       const lane_value& v = pulled[next++];
-      const value each = varying_if({g, lanes}, this->varies, v).x;
-      g.outputs.push_back((this->varies && !operands[k] ? reduce(each, ir::op::add, {0}) : each).id());
+      const value each = varying_if({g, lanes}, some, v).x;
+      g.outputs.push_back((some && !operands[k] ? reduce(each, ir::op::add, {0}) : each).id());
     }
     return g;
   }
   ir::graph push() const {
     const ir::graph lane = of->push();
     series<char> varies = operands;
-    varies.resize(operands.size() + results, this->varies);
+    varies.resize(operands.size() + results, some);
     for (std::size_t k = 0; k < own; ++k)
       if (is_float(lane[lane.inputs[k]].type)) varies.push_back(operands[k]);
     ir::graph g;
-    for (const lane_value& v : compute(g, lane, varies))
-      g.outputs.push_back(varying_if({g, lanes}, this->varies, v).x.id());
+    for (const lane_value& v : compute(g, lane, varies)) g.outputs.push_back(varying_if({g, lanes}, some, v).x.id());
     return g;
   }
 };

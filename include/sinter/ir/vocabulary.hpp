@@ -12,8 +12,11 @@
 namespace sinter::vocabulary {
 
 // C's NAME of a float or a double. The standard library's overloads are the program's, compiled with its flags.
-#define SINTER_LIBM(NAME, T, OPERANDS) \
-  (sizeof(T) == 4 ? static_cast<T>(__builtin_##NAME##f OPERANDS) : static_cast<T>(__builtin_##NAME OPERANDS))
+#define SINTER_LIBM(NAME, T, A) \
+  (sizeof(T) == 4 ? static_cast<T>(__builtin_##NAME##f(static_cast<float>(A))) : static_cast<T>(__builtin_##NAME(A)))
+#define SINTER_LIBM_2(NAME, T, A, B)                                                                  \
+  (sizeof(T) == 4 ? static_cast<T>(__builtin_##NAME##f(static_cast<float>(A), static_cast<float>(B))) \
+                  : static_cast<T>(__builtin_##NAME(A, B)))
 
 template <class T>
 inline constexpr bool is_half = is_narrow_float<T>;
@@ -81,7 +84,7 @@ constexpr T remainder(T a, T b) {
       if (b == T(-1)) return T(0);
     return static_cast<T>(a % b);
   } else {
-    return SINTER_LIBM(fmod, T, (a, b));
+    return SINTER_LIBM_2(fmod, T, a, b);
   }
 }
 
@@ -98,11 +101,11 @@ constexpr T power(T a, T b) {
   } else {
     if (b == 2) return a * a;
     if (b == 3) return a * a * a;
-    if (b == T(0.5)) return a == -std::numeric_limits<T>::infinity() ? -a : SINTER_LIBM(sqrt, T, (a)) + 0;
+    if (b == T(0.5)) return a == -std::numeric_limits<T>::infinity() ? -a : SINTER_LIBM(sqrt, T, a) + 0;
     if (b == -1) return 1 / a;
     if (b == 4) return a * a * (a * a);
     if (b == -2) return 1 / a * (1 / a);
-    return SINTER_LIBM(pow, T, (a, b));
+    return SINTER_LIBM_2(pow, T, a, b);
   }
 }
 
@@ -145,7 +148,7 @@ template <class T> constexpr bool less(T a, T b) { return a < b; }
 template <class T> constexpr bool less_equal(T a, T b) { return a <= b; }
 template <class T> constexpr bool greater(T a, T b) { return a > b; }
 template <class T> constexpr bool greater_equal(T a, T b) { return a >= b; }
-template <class T> constexpr T select(bool mask, T a, T b) { return mask ? a : b; }
+template <class M, class T> constexpr T select(M mask, T a, T b) { return static_cast<bool>(mask) ? a : b; }
 // clang-format on
 
 /// ~ on integers, ! on bool.
@@ -172,10 +175,10 @@ constexpr T shift_right(T a, T b) {
   return static_cast<T>(a >> static_cast<U>(b));
 }
 
-#define SINTER_UNARY(NAME)            \
-  template <class T>                  \
-  inline T NAME(T a) {                \
-    return SINTER_LIBM(NAME, T, (a)); \
+#define SINTER_UNARY(NAME)          \
+  template <class T>                \
+  inline T NAME(T a) {              \
+    return SINTER_LIBM(NAME, T, a); \
   }
 // clang-format off
 SINTER_UNARY(exp) SINTER_UNARY(exp2) SINTER_UNARY(expm1) SINTER_UNARY(log) SINTER_UNARY(log2) SINTER_UNARY(log1p)
@@ -187,7 +190,7 @@ SINTER_UNARY(erfc) SINTER_UNARY(floor) SINTER_UNARY(ceil) SINTER_UNARY(trunc)
 
 template <class T>
 inline T atan2(T a, T b) {
-  return SINTER_LIBM(atan2, T, (a, b));
+  return SINTER_LIBM_2(atan2, T, a, b);
 }
 template <class T>
 inline T rsqrt(T a) {
@@ -200,7 +203,7 @@ inline T sigmoid(T a) {
 /// Half to even, as the default rounding mode does.
 template <class T>
 inline T round(T a) {
-  return SINTER_LIBM(nearbyint, T, (a));
+  return SINTER_LIBM(nearbyint, T, a);
 }
 
 // clang-format off

@@ -106,7 +106,7 @@ inline void count_memory(code& c, std::span<const argument> arguments) {
     c.about.argument_bytes += bytes;
   }
   for (const result_spec& r : c.results) {
-    const auto bytes = static_cast<std::size_t>((ir::product(r.extents) * size_of(r.type)).evaluate(hints));
+    const auto bytes = static_cast<std::size_t>(ir::product(r.extents).evaluate(hints)) * size_of(r.type);
     c.about.result_bytes += bytes;
     if (r.best < c.donors.size()) c.about.replaced_bytes += bytes;
   }
@@ -251,7 +251,7 @@ class bound_program final : public program {
   bound_program(std::shared_ptr<const code> c, capture_list captures, std::shared_ptr<run::cuda::scratch_pool> pool,
                 std::string name)
       : code_(std::move(c)), captures_(std::move(captures)), pool_(std::move(pool)), name_(std::move(name)) {
-    if (code_->fixed) fixed_ = make_on_heap<const instance>(code_->fixed, pool_, 1);
+    if (code_->fixed) fixed_ = make_on_heap<const instance>(code_->fixed, pool_, std::uint64_t{1});
   }
 
   void run(std::span<const argument> arguments, std::span<const argument> numbers, std::span<const std::uint8_t> donate,

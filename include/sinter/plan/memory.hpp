@@ -62,7 +62,7 @@ SINTER_API series<lifetime> lifetimes(const ir::graph& g, const series<kernel>& 
       if (life.buffer == -2) continue;
       if (life.buffer < 0) {
         const ir::node& v = g[static_cast<node_id>(b.id)];
-        life = {b.id, k, k, (ir::product(v.extents) * size_of(v.type)).evaluate(sizes)};
+        life = {b.id, k, k, ir::product(v.extents).evaluate(sizes) * static_cast<std::int64_t>(size_of(v.type))};
       }
       life.last = k;
     }

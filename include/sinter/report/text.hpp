@@ -167,7 +167,7 @@ SINTER_API std::string explanation::text() const {
     const auto& one = specialisations[s];
     out += "specialisation " + std::to_string(s) + (one.why.empty() ? "" : ": " + one.why) + "\n";
     for (const auto& g : one.guards) out += "  guard: " + g + "\n";
-    for (const auto& s : one.sizes) out += "  " + s.text() + "\n";
+    for (const auto& size : one.sizes) out += "  " + size.text() + "\n";
     out += engine::reporting::text(one.what);
     out += "  graph:\n";
     for (std::size_t at = 0, end; at < one.what.graph.size(); at = end + 1) {

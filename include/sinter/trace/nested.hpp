@@ -38,10 +38,10 @@ inline void share_imports(tracer& a, tracer& b, location where) {
 
 }  // namespace detail
 
-SINTER_API ir::node_id tracer::adopt(const tracer* of, ir::node_id x, location where) {
+SINTER_API ir::node_id tracer::adopt(const tracer* of, ir::node_id x, location at) {
   if (of == this) return x;
-  if (!outer) fail_out_of_trace(*of, where);
-  return detail::stand_in(*this, outer->adopt(of, x, where), where);
+  if (!outer) fail_out_of_trace(*of, at);
+  return detail::stand_in(*this, outer->adopt(of, x, at), at);
 }
 
 SINTER_API std::shared_ptr<tracer> make_inner_tracer() {

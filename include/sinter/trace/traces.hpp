@@ -105,30 +105,30 @@ SINTER_API void tracer::start_segment() {
     graph.add_input(call->arguments[i].type, detail::open_extents(l, i));
 }
 
-SINTER_API ir::node_id tracer::capture(const argument& x, location where, const ir::shape& sizes) {
+SINTER_API ir::node_id tracer::capture(const argument& x, location at, const ir::shape& open) {
   if (outer) {
-    const ir::node_id around = outer->capture(x, where, sizes);
-    this->where = outer->where;
-    return adopt(outer.get(), around, where);
+    const ir::node_id around = outer->capture(x, at, open);
+    where = outer->where;
+    return adopt(outer.get(), around, at);
   }
   for (std::size_t i = 0; i < captures.size(); ++i) {
     const captured& c = captures[i];
-    if (c.data == x.data && c.type == x.type && c.sizes == sizes &&
+    if (c.data == x.data && c.type == x.type && c.sizes == open &&
         std::equal(c.extents.begin(), c.extents.end(), x.extents, x.extents + x.rank) &&
         std::equal(c.strides.begin(), c.strides.end(), x.strides, x.strides + x.rank))
       return capture_nodes_[i];
   }
-  if (!x.by_value && !this->where) this->where = x.where();
+  if (!x.by_value && !where) where = x.where();
   captures.push_back({x.owner ? *x.owner : storage(),
                       x.data,
                       x.type,
                       {x.extents, x.extents + x.rank},
                       {x.strides, x.strides + x.rank},
                       x.by_value,
-                      sizes});
+                      open});
   ir::shape extents(x.extents, x.extents + x.rank);
-  if (!sizes.empty()) extents = resolved_sizes(*this, sizes);
-  capture_nodes_.push_back(graph.add_input(x.type, std::move(extents), where));
+  if (!open.empty()) extents = resolved_sizes(*this, open);
+  capture_nodes_.push_back(graph.add_input(x.type, std::move(extents), at));
   return capture_nodes_.back();
 }
 

@@ -56,7 +56,7 @@ inline std::string cuda_parameters(std::span<const kernel* const> kernels, const
             std::to_string(s.table.buffers.size()) + ", " + std::to_string(s.table.numbers.size()) + ", " +
             (s.table.number_bytes == 8 ? "long" : "int") + (s.table.in_memory ? ">* const all_kin, " : "> kin, ");
   text += "char* scratch";
-  for (int s = 0; s < symbols; ++s) text += ", long size" + std::to_string(s);
+  for (int k = 0; k < symbols; ++k) text += ", long size" + std::to_string(k);
   return text;
 }
 

@@ -86,7 +86,7 @@ class term_pusher {
     const location where = its.line ? its : at;
     ir::node_id in[3];
     for (int k = 0; k < t.arity; ++k) in[k] = push(&own, where);
-    return ir::push_pointwise(t_.graph, t.code, t.type, in, static_cast<std::size_t>(t.arity), where);
+    return ir::push_pointwise(t_.graph, t.code, t.type, in, t.arity, where);
   }
   SINTER_COLD ir::node_id push_operand(const term& t, const operand_facts& x, location at) {
     if (t.is == term::index)

@@ -86,12 +86,14 @@ inline run::sequence assemble_cpu(const cpu_plan& p, std::span<const run::built>
       for (const auto& part : p.parts[k]) parts.push_back(assemble_cpu(part, modules, sizes));
       s.call = host_routine(p.graph, p.graph[kernel.opaque], std::move(parts), sizes);
       for (int place : kernel.places)
-        s.operands.push_back(place < 0 ? -1 : where.operand.at(kernel.buffers[static_cast<std::size_t>(place)].id));
+        s.operands.push_back(
+            place < 0 ? -1
+                      : where.operand.at(static_cast<std::size_t>(kernel.buffers[static_cast<std::size_t>(place)].id)));
       most = std::max(most, s.call->scratch_bytes());
     } else {
       s.code = modules[next].code;
       s.entry = modules[next++].entry();
-      for (const auto& b : kernel.buffers) s.operands.push_back(where.operand.at(b.id));
+      for (const auto& b : kernel.buffers) s.operands.push_back(where.operand.at(static_cast<std::size_t>(b.id)));
       const emit::scratch_use& memory = p.sources[k].scratch;
       s.threads = static_cast<long>(memory.threads(sizes, run::most_threads()));
       s.of_thread = static_cast<long>(memory.of_thread(sizes));

@@ -331,7 +331,7 @@ struct compiled_cuda {
     for (const auto& r : plan.results)
       for (std::size_t i = 0; i < donors.size(); ++i)
         if (how.mode == mode::reduce_overhead && can_hold(donors[i], i, r))
-          to.launches.shared.push_back({where.operand.at(static_cast<int>(r.node)), static_cast<int>(i)});
+          to.launches.shared.push_back({where.operand.at(r.node), static_cast<int>(i)});
     to.launches.tuned = apart && !how.deterministic;
     to.launches.choose = emit::choose_source;
   }

@@ -221,7 +221,8 @@ class cuda_assembly {
     out_.table_bytes += static_cast<std::int64_t>(s.table_bytes());
   }
   run::cuda::operand operand_of(const plan::buffer_use& b) const {
-    return {where_.operand.at(b.id), b.by_value ? static_cast<int>(size_of(b.type)) : 0, b.written};
+    return {where_.operand.at(static_cast<std::size_t>(b.id)), b.by_value ? static_cast<int>(size_of(b.type)) : 0,
+            b.written};
   }
   std::int64_t scratch_begin() const { return round_up(where_.scratch_bytes, 256); }
   static std::int64_t round_up(std::int64_t n, std::int64_t unit) { return (n + unit - 1) / unit * unit; }
