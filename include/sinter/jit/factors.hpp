@@ -1,6 +1,8 @@
 // jit/factors.hpp: what engine/factors.hpp declares: which code factorises, on the host and on a GPU.
 #pragma once
 
+#include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>

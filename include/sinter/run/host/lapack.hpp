@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "../../base/config.hpp"
+#include "../file.hpp"
 
 namespace sinter::engine::run {
 
