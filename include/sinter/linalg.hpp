@@ -41,11 +41,12 @@ template <tensor_like A, tensor_like Y>
 auto triangular_solve(const A& a, const Y& y, const triangular_options& how = {},
                       location where = location::current()) {
   const location at = where.in("triangular_solve");
-  return shapes::with_right_side("triangular_solve", a, y, at, [&]<class T>(const steps::stack_of<T>& m,
-                                                                            const steps::stack_of<T>& right) {
-    if (how.transposed) return steps::solve_triangle(steps::turned(m), right, !how.lower, how.unit, at);
-    return steps::solve_triangle(m, right, how.lower, how.unit, at);
-  });
+  return shapes::with_right_side("triangular_solve", a, y, at,
+                                 [&]<class T>(const steps::stack_of<T>& m, const steps::stack_of<T>& right) {
+                                   if (how.transposed)
+                                     return steps::solve_triangle(steps::turned(m), right, !how.lower, how.unit, at);
+                                   return steps::solve_triangle(m, right, how.lower, how.unit, at);
+                                 });
 }
 
 /// x with a·x = y, by LU with partial pivoting; y as triangular_solve takes it. Of a singular a infinities and NaN follow.
@@ -228,7 +229,8 @@ auto matrix_norm(const A& a, location where = location::current()) {
       const auto s = steps::singular_values(x, shapes::form_of(x), at);
       using row = tensor<typename A::value_type, 1>;
       constexpr dims shape = shapes::batch_of(A::static_shape);
-      if constexpr (Kind == nuc) return shapes::unstacked<shape>(row(sum(s, axis<-1>, at)), shapes::batch_at(a, at), at);
+      if constexpr (Kind == nuc)
+        return shapes::unstacked<shape>(row(sum(s, axis<-1>, at)), shapes::batch_at(a, at), at);
       else return shapes::unstacked<shape>(row(max(s, axis<-1>, at)), shapes::batch_at(a, at), at);
     }
   } else {

@@ -25,11 +25,14 @@ double weighed(const doubles& a, const vec& by) {
 /// f's derivatives at x: forward and reverse against differences, then the tangents of both, and the gradient of a tangent.
 void check_derivatives(const char* name, const function& f, const stacks& x) {
   CAPTURE(name);
-  const stacks v = random_stack(71, x.size(0), x.size(1), x.size(2)), u = random_stack(72, x.size(0), x.size(1), x.size(2));
+  const stacks v = random_stack(71, x.size(0), x.size(1), x.size(2)),
+               u = random_stack(72, x.size(0), x.size(1), x.size(2));
   const vec ct = normal<double>(make_key(73), f(x).numel());
   const auto pushed = [&](const stacks& x) { return jvp(f)(x, v).second; };
   const auto pulled = [&](const stacks& x) { return vec(flatten(vjp(f)(x).second(ct))); };
-  const auto of_pushed = [&](const stacks& x) { return vec(flatten(grad([&](const stacks& x) { return sum(pushed(x) * ct); })(x))); };
+  const auto of_pushed = [&](const stacks& x) {
+    return vec(flatten(grad([&](const stacks& x) { return sum(pushed(x) * ct); })(x)));
+  };
   const function push = compile(pushed, plain), pull = compile(pulled, plain);
   const doubles want = differences(f, x, v);
   check_close(push(x).to_vector(), want, 1e-6);
@@ -64,7 +67,8 @@ TEST_CASE("derivatives of factors") {
     const auto [u, s, v] = linalg::svd(a);
     return vec(concat(flat(u), flat(s), flat(v)));
   };
-  check_derivatives("cholesky", [](const stacks& a) { return flat(linalg::cholesky(positive(a))); }, a);
+  check_derivatives(
+      "cholesky", [](const stacks& a) { return flat(linalg::cholesky(positive(a))); }, a);
   check_derivatives("qr", q_and_r, a);
   check_derivatives("qr, tall", q_and_r, tall);
   check_derivatives("qr, wide", q_and_r, wide);
@@ -85,27 +89,36 @@ TEST_CASE("derivatives of factors") {
 
 TEST_CASE("derivatives of what is made of factors") {
   const stacks a = tame(3), y = random_stack(64, 2, 3, 2), tall = random_stack(62, 2, 4, 3);
-  check_derivatives("triangular_solve",
-                    [](const stacks& a) {
-                      const auto right = slice<2>(a, 0, 2);
-                      return vec(concat(flat(linalg::triangular_solve(a, right)),
-                                        flat(linalg::triangular_solve(a, right, {.lower = false, .unit = true})),
-                                        flat(linalg::triangular_solve(a, right, {.transposed = true}))));
-                    },
-                    a);
-  check_derivatives("solve", [&](const stacks& a) { return flat(linalg::solve(a, y + slice<2>(a, 1, 3))); }, a);
-  check_derivatives("inv", [](const stacks& a) { return flat(linalg::inv(a)); }, a);
-  check_derivatives("det", [](const stacks& a) { return vec(linalg::det(a)); }, a);
-  check_derivatives("slogdet", [](const stacks& a) { return vec(linalg::slogdet(a).second); }, a);
-  check_derivatives("pinv", [](const stacks& a) { return flat(linalg::pinv(a)); }, tall);
-  check_derivatives("expm", [](const stacks& a) { return flat(linalg::expm(a)); }, a);
-  check_derivatives("matrix_power", [](const stacks& a) { return flat(linalg::matrix_power(a, -3)); }, a);
-  check_derivatives("norms",
-                    [](const stacks& a) {
-                      return vec(concat(linalg::matrix_norm(a), linalg::matrix_norm<linalg::nuc>(a),
-                                        linalg::matrix_norm<linalg::two>(a)));
-                    },
-                    tall);
+  check_derivatives(
+      "triangular_solve",
+      [](const stacks& a) {
+        const auto right = slice<2>(a, 0, 2);
+        return vec(concat(flat(linalg::triangular_solve(a, right)),
+                          flat(linalg::triangular_solve(a, right, {.lower = false, .unit = true})),
+                          flat(linalg::triangular_solve(a, right, {.transposed = true}))));
+      },
+      a);
+  check_derivatives(
+      "solve", [&](const stacks& a) { return flat(linalg::solve(a, y + slice<2>(a, 1, 3))); }, a);
+  check_derivatives(
+      "inv", [](const stacks& a) { return flat(linalg::inv(a)); }, a);
+  check_derivatives(
+      "det", [](const stacks& a) { return vec(linalg::det(a)); }, a);
+  check_derivatives(
+      "slogdet", [](const stacks& a) { return vec(linalg::slogdet(a).second); }, a);
+  check_derivatives(
+      "pinv", [](const stacks& a) { return flat(linalg::pinv(a)); }, tall);
+  check_derivatives(
+      "expm", [](const stacks& a) { return flat(linalg::expm(a)); }, a);
+  check_derivatives(
+      "matrix_power", [](const stacks& a) { return flat(linalg::matrix_power(a, -3)); }, a);
+  check_derivatives(
+      "norms",
+      [](const stacks& a) {
+        return vec(
+            concat(linalg::matrix_norm(a), linalg::matrix_norm<linalg::nuc>(a), linalg::matrix_norm<linalg::two>(a)));
+      },
+      tall);
 }
 
 TEST_CASE("derivatives compiled, and of equal values") {

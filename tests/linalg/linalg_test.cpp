@@ -102,8 +102,7 @@ TEST_CASE("big matrices, in blocks and by the library where there is one") {
   check_equal(stacks(tril(l)), l, 1e-300);
   check_equal(stacks(matmul(a, linalg::solve(a, y))), y, 1e-9);
   check_equal(stacks(matmul(tril(p) + one, linalg::triangular_solve(p + one, y))), y, 1e-9);
-  check_equal(
-      stacks(matmul(triu(p) + one, linalg::triangular_solve(p + one, y, {.lower = false}))), y, 1e-9);
+  check_equal(stacks(matmul(triu(p) + one, linalg::triangular_solve(p + one, y, {.lower = false}))), y, 1e-9);
   const auto [w, v] = linalg::eigh(p);
   check_equal(stacks(matmul(v * expand_dims<1>(w), transpose(v))), p, 1e-11);
   check_equal(stacks(matmul(transpose(v), v)), stacks(broadcast_to(one, 2, n, n)), 1e-11);
@@ -145,7 +144,8 @@ TEST_CASE("floats, static shapes, leading axes and vectors") {
   check_close(tensor<float, 2>(matmul(q, r)).to_vector(), doubles{1, 2, 3, 4, 5, 6}, 1e-6);
   const auto [w, v] = linalg::eigh(tensor<float, 2>{{2, 1}, {1, 2}});
   check_close(w.to_vector(), doubles{1, 3}, 1e-6);
-  check_close(v.contiguous().to_vector(), doubles{std::sqrt(0.5), std::sqrt(0.5), -std::sqrt(0.5), std::sqrt(0.5)}, 1e-6);
+  check_close(v.contiguous().to_vector(), doubles{std::sqrt(0.5), std::sqrt(0.5), -std::sqrt(0.5), std::sqrt(0.5)},
+              1e-6);
   // Axes before broadcast, and views are read as they are.
   const auto many = normal<double>(make_key(3), 2, 3, 4, 4);
   const matrix right = random_matrix(4, 4, 2);
@@ -161,7 +161,8 @@ TEST_CASE("floats, static shapes, leading axes and vectors") {
       const auto [sign, log_det] = linalg::slogdet(one);
       CHECK(sign.item() * std::exp(log_det.item()) == doctest::Approx(det));
     }
-  check_equal(matrix(matmul(random_matrix(8, 4, 4), linalg::inv(random_matrix(8, 4, 4)))), matrix(eye<double>(4)), 1e-11);
+  check_equal(matrix(matmul(random_matrix(8, 4, 4), linalg::inv(random_matrix(8, 4, 4)))), matrix(eye<double>(4)),
+              1e-11);
 }
 
 TEST_CASE("exponentials, powers, least squares and norms against plain sums") {
@@ -185,7 +186,8 @@ TEST_CASE("exponentials, powers, least squares and norms against plain sums") {
     for (int k = 0; k < 20; ++k) sum = times(sum, sum);
     double most = 0;
     for (const auto v : sum) most = std::max(most, static_cast<double>(std::abs(v)));
-    const matrix got = linalg::expm(a), interpreted = compile([](const matrix& a) { return linalg::expm(a); }, {.backend = "reference"})(a);
+    const matrix got = linalg::expm(a),
+                 interpreted = compile([](const matrix&a) { return linalg::expm(a); }, {.backend = "reference"})(a);
     for (int i = 0; i < 16; ++i) {
       CHECK(std::abs(got.to_vector()[i] - static_cast<double>(sum[i])) < 1e-11 * most);
       CHECK(std::abs(interpreted.to_vector()[i] - static_cast<double>(sum[i])) < 1e-11 * most);
@@ -194,9 +196,10 @@ TEST_CASE("exponentials, powers, least squares and norms against plain sums") {
   const stacks both = concat(random_stack(1, 1, 3, 3), 20.0 * random_stack(2, 1, 3, 3));
   const stacks each = linalg::expm(both);
   for (std::int64_t i = 0; i < 2; ++i)
-    check_equal(matrix(squeeze<0>(slice<0>(each, i, i + 1))), matrix(linalg::expm(squeeze<0>(slice<0>(both, i, i + 1)))),
-                1e-10);
-  check_close(linalg::expm(tensor<float, 2>{{1, 2}, {0, 1}}).to_vector(), doubles{std::exp(1), 2 * std::exp(1), 0, std::exp(1)}, 1e-6);
+    check_equal(matrix(squeeze<0>(slice<0>(each, i, i + 1))),
+                matrix(linalg::expm(squeeze<0>(slice<0>(both, i, i + 1)))), 1e-10);
+  check_close(linalg::expm(tensor<float, 2>{{1, 2}, {0, 1}}).to_vector(),
+              doubles{std::exp(1), 2 * std::exp(1), 0, std::exp(1)}, 1e-6);
 
   const matrix a = random_matrix(5, 3, 3);
   check_equal(matrix(linalg::matrix_power(a, 0)), matrix(eye<double>(3)), 1e-300);
@@ -221,7 +224,8 @@ TEST_CASE("singular, indefinite, empty and ill-conditioned matrices, and NaN") {
   const stacks mixed{{{4, 2}, {2, 3}}, {{1, 2}, {2, 1}}, {{4, 2}, {2, 3}}};
   const auto factor = [](const stacks& a) { return linalg::cholesky(a); };
   for (const auto& l : {factor(mixed), compile(factor, {.backend = "reference"})(mixed)})
-    check_close(l.to_vector(), doubles{2, 0, 1, std::sqrt(2), no_number, 0, no_number, no_number, 2, 0, 1, std::sqrt(2)}, 1e-12);
+    check_close(l.to_vector(),
+                doubles{2, 0, 1, std::sqrt(2), no_number, 0, no_number, no_number, 2, 0, 1, std::sqrt(2)}, 1e-12);
   check_close(linalg::cholesky(zeros<double>(1, 1)).to_vector(), doubles{no_number}, 1e-12);
 
   const matrix singular{{1, 2}, {2, 4}};
@@ -263,7 +267,9 @@ TEST_CASE("singular, indefinite, empty and ill-conditioned matrices, and NaN") {
 TEST_CASE("vmap is a loop") {
   const stacks a = random_stack(41, 6, 3, 3), y = random_stack(42, 6, 3, 2);
   const auto four = reshape(a, 3, 2, 3, 3), right = reshape(y, 3, 2, 3, 2);
-  const auto mapped = [](auto a, auto y) { return vmap([](const stacks& a, const stacks& y) { return everything(a, y); })(a, y); };
+  const auto mapped = [](auto a, auto y) {
+    return vmap([](const stacks& a, const stacks& y) { return everything(a, y); })(a, y);
+  };
   const matrix all = compile(mapped, {.backend = "reference"})(four, right);
   for (std::int64_t i = 0; i < 3; ++i) {
     const vec want = everything(slice<0>(a, 2 * i, 2 * i + 2), slice<0>(y, 2 * i, 2 * i + 2));
@@ -279,17 +285,22 @@ TEST_CASE("vmap is a loop") {
   const stacks got = compile(both, {.backend = "reference"})(scaled, shared);
   for (std::int64_t i = 0; i < 6; ++i) {
     const matrix one = squeeze<0>(slice<0>(scaled, i, i + 1));
-    check_equal(matrix(squeeze<0>(slice<0>(got, i, i + 1))), matrix(matmul(linalg::expm(one), linalg::solve(one, shared))), 1e-8);
+    check_equal(matrix(squeeze<0>(slice<0>(got, i, i + 1))),
+                matrix(matmul(linalg::expm(one), linalg::solve(one, shared))), 1e-8);
   }
 }
 
 TEST_CASE("refusals name the function and both shapes") {
   const matrix wide = random_matrix(1, 2, 3), square = random_matrix(2, 3, 3);
-  CHECK(contains(error_of([&] { linalg::cholesky(wide); }), "[cholesky] the matrix is (2, 3); its last two extents have to be equal"));
+  CHECK(contains(error_of([&] { linalg::cholesky(wide); }),
+                 "[cholesky] the matrix is (2, 3); its last two extents have to be equal"));
   CHECK(contains(error_of([&] { linalg::det(wide); }), "[det] the matrix is (2, 3)"));
   CHECK(contains(error_of([&] { linalg::solve(square, wide); }),
                  "[solve] a is (3, 3), the right side is (2, 3); rows have to be as many as a's"));
   CHECK(contains(error_of([&] { linalg::solve(random_stack(1, 2, 3, 3), random_stack(1, 3, 3, 1)); }),
                  "[solve] a is (2, 3, 3), the right side is (3, 3, 1)"));
-  CHECK(contains(error_of([&] { linalg::triangular_solve(square, vec{1, 2}); }), "[triangular_solve] a is (3, 3), the right side is (2,)"));
+  CHECK(contains(error_of([&] {
+                   linalg::triangular_solve(square, vec{1, 2});
+                 }),
+                 "[triangular_solve] a is (3, 3), the right side is (2,)"));
 }

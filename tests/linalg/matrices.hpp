@@ -28,9 +28,7 @@ inline matrix random_matrix(int seed, std::int64_t m, std::int64_t n) {
   return normal<double>(make_key(static_cast<std::uint64_t>(seed)), m, n);
 }
 /// Positive definite ones.
-inline stacks positive(const stacks& a) {
-  return matmul(a, transpose(a)) + 0.5 * eye<double>(a.size(1), a.device());
-}
+inline stacks positive(const stacks& a) { return matmul(a, transpose(a)) + 0.5 * eye<double>(a.size(1), a.device()); }
 
 template <class X>
 vec flat(const X& x) {
@@ -51,9 +49,9 @@ inline vec everything(const stacks& a, const stacks& y) {
   const vec three = concat(flat(linalg::triangular_solve(p, y)),
                            flat(linalg::triangular_solve(p, y, {.lower = false, .transposed = true})),
                            flat(linalg::triangular_solve(0.1 * p, y, {.lower = false, .unit = true})));
-  const vec four = concat(linalg::matrix_norm(a), linalg::matrix_norm<linalg::nuc>(a), linalg::matrix_norm<linalg::two>(a),
-                          linalg::matrix_norm<linalg::one>(a), linalg::matrix_norm<linalg::inf>(a),
-                          flat(linalg::matrix_power(a, 5)));
+  const vec four = concat(linalg::matrix_norm(a), linalg::matrix_norm<linalg::nuc>(a),
+                          linalg::matrix_norm<linalg::two>(a), linalg::matrix_norm<linalg::one>(a),
+                          linalg::matrix_norm<linalg::inf>(a), flat(linalg::matrix_power(a, 5)));
   return concat(one, two, three, four);
 }
 

@@ -66,7 +66,10 @@ std::pair<tensor<T, 1>, tensor<T, 1>> sign_and_log(const stack_of<T>& a, locatio
                   tensor<T, 1>(sum(log(abs(d)), axis<-1>))};
   };
   return custom_vjp(
-      value, [value](const stack_of<T>& a) { return std::pair{value(a), a}; },
+      value,
+      [value](const stack_of<T>& a) {
+        return std::pair{value(a), a};
+      },
       [at](const stack_of<T>& a, const both_t& ct) {
         return stack_of<T>(expand_dims<2>(expand_dims<1>(ct.second)) * turned(inverse(a, at)));
       },
@@ -80,7 +83,10 @@ tensor<T, 1> determinant(const stack_of<T>& a, location at) {
     return tensor<T, 1>(prod(cast<T>(f.swaps), axis<-1>) * prod(diagonals(f.both), axis<-1>));
   };
   return custom_vjp(
-      value, [value](const stack_of<T>& a) { return std::pair{value(a), a}; },
+      value,
+      [value](const stack_of<T>& a) {
+        return std::pair{value(a), a};
+      },
       [at](const stack_of<T>& a, const tensor<T, 1>& ct) {
         return stack_of<T>(expand_dims<2>(expand_dims<1>(ct * determinant(a, at))) * turned(inverse(a, at)));
       },
@@ -134,16 +140,15 @@ std::tuple<stack_of<T>, rows_of<T>, stack_of<T>> raw_svd(const stack_of<T>& a, f
 /// Singular values, whose derivative needs no gaps between them.
 template <class T>
 rows_of<T> singular_values(const stack_of<T>& a, form f, location at) {
-  return custom_vjp(
-      [f, at](const stack_of<T>& a) { return rows_of<T>(std::get<1>(raw_svd(a, f, at))); },
-      [f, at](const stack_of<T>& a) {
-        const auto [u, s, vt] = raw_svd(a, f, at);
-        return std::pair{s, std::tuple{u, vt}};
-      },
-      [](const std::tuple<stack_of<T>, stack_of<T>>& kept, const rows_of<T>& ct) {
-        return product(times_columns(std::get<0>(kept), ct), std::get<1>(kept));
-      },
-      at)(a);
+  return custom_vjp([f, at](const stack_of<T>& a) { return rows_of<T>(std::get<1>(raw_svd(a, f, at))); },
+                    [f, at](const stack_of<T>& a) {
+                      const auto [u, s, vt] = raw_svd(a, f, at);
+                      return std::pair{s, std::tuple{u, vt}};
+                    },
+                    [](const std::tuple<stack_of<T>, stack_of<T>>& kept, const rows_of<T>& ct) {
+                      return product(times_columns(std::get<0>(kept), ct), std::get<1>(kept));
+                    },
+                    at)(a);
 }
 
 template <class T>
@@ -276,8 +281,9 @@ auto with_right_side(const char* op, const A& a, const Y& y, location at, const 
   if constexpr (takes_square<A>() && dtypes && some) {
     constexpr dims shape = solution_shape(A::static_shape, Y::static_shape);
     constexpr bool fit = shape.rank > 0;
-    static_assert(fit, "sinter: [linalg] the right side has other rows than the matrix, or leading extents that do not "
-                       "broadcast");
+    static_assert(fit,
+                  "sinter: [linalg] the right side has other rows than the matrix, or leading extents that do not "
+                  "broadcast");
     if constexpr (fit) {
       using sinter::detail::to_dims;
       const dims left = to_dims(sinter::detail::extents_of(a, at)), right = to_dims(sinter::detail::extents_of(y, at));

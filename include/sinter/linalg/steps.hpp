@@ -72,9 +72,8 @@ auto lanes_by(Call call) {
   return [call](const auto& first, const auto&... more) {
     const location at = location::current();
     const dim lanes = first.size(0), each = first.size(1);
-    return std::apply(
-        [&](const auto&... y) { return std::tuple{part_lanes(y, lanes, each, at)...}; },
-        call(join_lanes(first, at), join_lanes(more, at)...));
+    return std::apply([&](const auto&... y) { return std::tuple{part_lanes(y, lanes, each, at)...}; },
+                      call(join_lanes(first, at), join_lanes(more, at)...));
   };
 }
 

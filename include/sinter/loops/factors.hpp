@@ -29,25 +29,40 @@ struct part {
   part<const T> constant() const { return {data, rows, columns, stride}; }
 };
 
+// Loops that take the time are compiled for AVX2, too, which the machine is asked for. Both give the same bits.
+#if defined(__x86_64__)
+#define SINTER_WIDE [[gnu::target("avx2")]]
+inline bool is_wide() {
+  static const bool wide = __builtin_cpu_supports("avx2") != 0;
+  return wide;
+}
+#else
+#define SINTER_WIDE
+inline bool is_wide() { return false; }
+#endif
+
 /// y[0, n) -= sum over k of x[k]·b[k][0, n).
 template <class T>
-void subtract_rows(T* y, const T* x, const part<T>& b, std::int64_t n) {
+SINTER_INLINE void subtract_rows(T* __restrict y, const T* x, const part<T>& b, std::int64_t n) {
   std::int64_t k = 0;
   for (; k + 4 <= b.rows; k += 4) {
     const T x0 = x[k], x1 = x[k + 1], x2 = x[k + 2], x3 = x[k + 3];
-    const T *b0 = b[k], *b1 = b[k + 1], *b2 = b[k + 2], *b3 = b[k + 3];
+    const T* __restrict b0 = b[k], * __restrict b1 = b[k + 1], * __restrict b2 = b[k + 2], * __restrict b3 = b[k + 3];
+#pragma omp simd
     for (std::int64_t j = 0; j < n; ++j) y[j] -= x0 * b0[j] + x1 * b1[j] + x2 * b2[j] + x3 * b3[j];
   }
   for (; k < b.rows; ++k) {
     const T x0 = x[k];
-    const T* const b0 = b[k];
+    const T* __restrict const b0 = b[k];
+#pragma omp simd
     for (std::int64_t j = 0; j < n; ++j) y[j] -= x0 * b0[j];
   }
 }
 
 /// Rows [i, end) of c -= a·b. Pairs of rows share what is loaded of b.
 template <class T>
-void subtract_some(const part<T>& c, const part<T>& a, const part<T>& b, std::int64_t i, std::int64_t end) {
+SINTER_INLINE void subtract_pairs(const part<T>& c, const part<T>& a, const part<T>& b, std::int64_t i,
+                                  std::int64_t end) {
   for (; i + 2 <= end; i += 2) {
     T* __restrict const y = c[i];
     T* __restrict const z = c[i + 1];
@@ -55,7 +70,8 @@ void subtract_some(const part<T>& c, const part<T>& a, const part<T>& b, std::in
     for (; k + 4 <= b.rows; k += 4) {
       const T *const p = a[i] + k, *const q = a[i + 1] + k;
       const T p0 = p[0], p1 = p[1], p2 = p[2], p3 = p[3], q0 = q[0], q1 = q[1], q2 = q[2], q3 = q[3];
-      const T *__restrict b0 = b[k], *__restrict b1 = b[k + 1], *__restrict b2 = b[k + 2], *__restrict b3 = b[k + 3];
+      const T* __restrict b0 = b[k], * __restrict b1 = b[k + 1], * __restrict b2 = b[k + 2], * __restrict b3 = b[k + 3];
+#pragma omp simd
       for (std::int64_t j = 0; j < c.columns; ++j) {
         y[j] -= p0 * b0[j] + p1 * b1[j] + p2 * b2[j] + p3 * b3[j];
         z[j] -= q0 * b0[j] + q1 * b1[j] + q2 * b2[j] + q3 * b3[j];
@@ -67,12 +83,18 @@ void subtract_some(const part<T>& c, const part<T>& a, const part<T>& b, std::in
   }
   for (; i < end; ++i) subtract_rows(c[i], a[i], b, c.columns);
 }
+template <class T>
+SINTER_WIDE void subtract_wide(const part<T>& c, const part<T>& a, const part<T>& b, std::int64_t i, std::int64_t end) {
+  subtract_pairs(c, a, b, i, end);
+}
 
 /// c -= a·b, on several threads unless this is one of them.
 template <class T>
 void subtract_product(const part<T>& c, const part<T>& a, const part<T>& b) {
-  sinter::detail::parallel(c.rows, c.rows * c.columns * b.rows / 8,
-                           [&](std::int64_t begin, std::int64_t end) { subtract_some(c, a, b, begin, end); });
+  sinter::detail::parallel(c.rows, c.rows * c.columns * b.rows / 8, [&](std::int64_t begin, std::int64_t end) {
+    if (is_wide()) subtract_wide(c, a, b, begin, end);
+    else subtract_pairs(c, a, b, begin, end);
+  });
 }
 
 /// The sum of products of two rows, in four parts.
@@ -87,8 +109,8 @@ T dot(const T* a, const T* b, std::int64_t n) {
 }
 
 /// x = a⁻¹·x for a triangle of few rows; N is its size, or 0: as given.
-template <class T, int N = 0>
-void solve_triangle(const part<T>& a, const part<T>& x, bool lower, bool unit) {
+template <class T, int N>
+SINTER_INLINE void solve_rows(const part<T>& a, const part<T>& x, bool lower, bool unit) {
   const std::int64_t n = N > 0 ? N : a.rows;
   for (std::int64_t step = 0; step < n; ++step) {
     const std::int64_t i = lower ? step : n - 1 - step, first = lower ? 0 : i + 1, count = step;
@@ -97,6 +119,21 @@ void solve_triangle(const part<T>& a, const part<T>& x, bool lower, bool unit) {
     if (!unit)
       for (std::int64_t j = 0; j < x.columns; ++j) x[i][j] /= a[i][i];
   }
+}
+
+template <class T, int N = 0>
+void solve_triangle(const part<T>& a, const part<T>& x, bool lower, bool unit) {
+  solve_rows<T, N>(a, x, lower, unit);
+}
+template <class T>
+SINTER_WIDE void solve_triangle_wide(const part<T>& a, const part<T>& x, bool lower, bool unit) {
+  solve_rows<T, 0>(a, x, lower, unit);
+}
+/// The same beside many columns.
+template <class T>
+void solve_triangle_of_block(const part<T>& a, const part<T>& x, bool lower, bool unit) {
+  if (is_wide()) solve_triangle_wide(a, x, lower, unit);
+  else solve_triangle(a, x, lower, unit);
 }
 
 /// Calls f<n>() for n up to 8, f<0>() for more.
@@ -128,7 +165,7 @@ void triangular_solve(const part<T>& a, const part<T>& x, bool lower, bool unit)
   for (std::int64_t done = 0; done < n; done += block) {
     const std::int64_t size = std::min(block, n - done), i = lower ? done : n - done - size, left = n - done - size;
     const part<T> here = x.at(i, 0, size, x.columns);
-    solve_triangle(a.at(i, i, size, size), here, lower, unit);
+    solve_triangle_of_block(a.at(i, i, size, size), here, lower, unit);
     if (lower) subtract_product(x.at(i + size, 0, left, x.columns), a.at(i + size, i, left, size), here);
     else subtract_product(x.at(0, 0, left, x.columns), a.at(0, i, left, size), here);
   }
@@ -228,7 +265,7 @@ void lu(const part<T>& a, std::int64_t* rows, std::int64_t* swaps) {
     const std::int64_t end = std::min(k + block, steps), size = end - k;
     eliminate(a, k, end, rows, swaps);
     const part<T> beside = a.at(k, end, size, n - end);
-    solve_triangle(a.at(k, k, size, size), beside, true, true);
+    solve_triangle_of_block(a.at(k, k, size, size), beside, true, true);
     if (n > end) subtract_product(a.at(end, end, m - end, n - end), a.at(end, k, m - end, size), beside);
   }
 }
@@ -252,21 +289,35 @@ T make_reflector(const part<T>& a, std::int64_t k) {
 
 /// Applies reflector k of v to the columns of x from `first` on; `w` has room for as many.
 template <class T>
-void reflect(const part<T>& v, std::int64_t k, const part<T>& x, std::int64_t first, T* w) {
+SINTER_INLINE void reflect_rows(const part<T>& v, std::int64_t k, const part<T>& x, std::int64_t first,
+                                T* __restrict w) {
   const std::int64_t n = x.columns;
   T length = 1;
   for (std::int64_t i = k + 1; i < v.rows; ++i) length += v[i][k] * v[i][k];
   std::copy(x[k] + first, x[k] + n, w + first);
   for (std::int64_t i = k + 1; i < v.rows; ++i) {
     const T f = v[i][k];
-    for (std::int64_t j = first; j < n; ++j) w[j] += f * x[i][j];
+    const T* __restrict const row = x[i];
+#pragma omp simd
+    for (std::int64_t j = first; j < n; ++j) w[j] += f * row[j];
   }
   const T by = T(2) / length;
   for (std::int64_t j = first; j < n; ++j) x[k][j] -= (w[j] *= by);
   for (std::int64_t i = k + 1; i < v.rows; ++i) {
     const T f = v[i][k];
-    for (std::int64_t j = first; j < n; ++j) x[i][j] -= f * w[j];
+    T* __restrict const row = x[i];
+#pragma omp simd
+    for (std::int64_t j = first; j < n; ++j) row[j] -= f * w[j];
   }
+}
+template <class T>
+SINTER_WIDE void reflect_wide(const part<T>& v, std::int64_t k, const part<T>& x, std::int64_t first, T* w) {
+  reflect_rows(v, k, x, first, w);
+}
+template <class T>
+void reflect(const part<T>& v, std::int64_t k, const part<T>& x, std::int64_t first, T* w) {
+  if (is_wide()) reflect_wide(v, k, x, first, w);
+  else reflect_rows(v, k, x, first, w);
 }
 
 /// Turns rows of r, and columns of q with them, so that r's diagonal is not negative.
@@ -301,5 +352,7 @@ void qr(const part<const T>& a, const part<T>& q, const part<T>& r) {
   for (std::int64_t k = n; k-- > 0;) reflect(v, k, q, k, w.data());
   turn_signs(q, r);
 }
+
+#undef SINTER_WIDE
 
 }  // namespace sinter::engine::factors

@@ -142,7 +142,8 @@ void eigh(const part<const T>& a, const part<T>& v, T* values) {
 template <class T>
 void svd(const part<const T>& a, const part<T>& u, T* s, const part<T>& v) {
   const std::int64_t m = a.rows, n = a.columns, both = m + n;
-  std::vector<T> joined(static_cast<std::size_t>(both * both)), vectors(joined.size()), values(static_cast<std::size_t>(both));
+  std::vector<T> joined(static_cast<std::size_t>(both * both)), vectors(joined.size()),
+      values(static_cast<std::size_t>(both));
   const part<T> x{joined.data(), both, both, both}, z{vectors.data(), both, both, both};
   for (std::int64_t i = 0; i < m; ++i)
     for (std::int64_t j = 0; j < n; ++j) x[i][m + j] = x[m + j][i] = a[i][j];

@@ -68,11 +68,13 @@ void tridiagonalise(const part<T>& a, T* d, T* e, const part<T>& z) {
       p[static_cast<std::size_t>(i)] = by * dot(rest[i], v.data(), m);
       along += p[static_cast<std::size_t>(i)] * v[static_cast<std::size_t>(i)];
     }
-    for (std::int64_t i = 0; i < m; ++i) p[static_cast<std::size_t>(i)] -= by / T(2) * along * v[static_cast<std::size_t>(i)];
+    for (std::int64_t i = 0; i < m; ++i)
+      p[static_cast<std::size_t>(i)] -= by / T(2) * along * v[static_cast<std::size_t>(i)];
     for (std::int64_t i = 0; i < m; ++i) {
       const T vi = v[static_cast<std::size_t>(i)], pi = p[static_cast<std::size_t>(i)];
       T* const row = rest[i];
-      for (std::int64_t j = 0; j < m; ++j) row[j] -= vi * p[static_cast<std::size_t>(j)] + pi * v[static_cast<std::size_t>(j)];
+      for (std::int64_t j = 0; j < m; ++j)
+        row[j] -= vi * p[static_cast<std::size_t>(j)] + pi * v[static_cast<std::size_t>(j)];
     }
   }
   for (std::int64_t i = 0; i < n; ++i) {
@@ -109,7 +111,7 @@ void ql_step(T* d, T* e, std::int64_t first, std::int64_t last, const part<T>& z
     p = s * r;
     d[i + 1] = g + p;
     g = c * r - b;
-    T *__restrict const x = z[i], *__restrict const y = z[i + 1];
+    T* __restrict const x = z[i], * __restrict const y = z[i + 1];
     for (std::int64_t k = 0; k < z.columns; ++k) {
       const T t = y[k];
       y[k] = s * x[k] + c * t;
@@ -129,8 +131,9 @@ bool diagonalise(T* d, T* e, const part<T>& z) {
   for (std::int64_t first = 0; first < n; ++first)
     for (int turn = 0;; ++turn) {
       std::int64_t last = first;
-      while (last + 1 < n && std::abs(e[last]) > std::numeric_limits<T>::epsilon() / T(2) *
-                                                     (std::abs(d[last]) + std::abs(d[last + 1])) &&
+      while (last + 1 < n &&
+             std::abs(e[last]) >
+                 std::numeric_limits<T>::epsilon() / T(2) * (std::abs(d[last]) + std::abs(d[last + 1])) &&
              std::abs(e[last]) >= std::numeric_limits<T>::min())
         ++last;
       if (last == first) break;
@@ -159,7 +162,8 @@ T scale_of(const part<const T>& a) {
   for (std::int64_t i = 0; i < a.rows; ++i)
     for (std::int64_t j = 0; j < a.columns; ++j) largest = std::max(largest, std::abs(a[i][j]));
   if (!(largest > T(0))) return T(1);
-  return std::ldexp(T(1), std::clamp(-std::ilogb(largest), std::numeric_limits<T>::min_exponent, std::numeric_limits<T>::max_exponent - 2));
+  return std::ldexp(T(1), std::clamp(-std::ilogb(largest), std::numeric_limits<T>::min_exponent,
+                                     std::numeric_limits<T>::max_exponent - 2));
 }
 
 /// Eigenvectors in the columns of v, values ascending.
