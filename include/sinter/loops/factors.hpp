@@ -88,13 +88,17 @@ SINTER_WIDE void subtract_wide(const part<T>& c, const part<T>& a, const part<T>
   subtract_pairs(c, a, b, i, end);
 }
 
+template <class T>
+void subtract_here(const part<T>& c, const part<T>& a, const part<T>& b, std::int64_t i, std::int64_t end) {
+  if (is_wide()) subtract_wide(c, a, b, i, end);
+  else subtract_pairs(c, a, b, i, end);
+}
+
 /// c -= a·b, on several threads unless this is one of them.
 template <class T>
 void subtract_product(const part<T>& c, const part<T>& a, const part<T>& b) {
-  sinter::detail::parallel(c.rows, c.rows * c.columns * b.rows / 8, [&](std::int64_t begin, std::int64_t end) {
-    if (is_wide()) subtract_wide(c, a, b, begin, end);
-    else subtract_pairs(c, a, b, begin, end);
-  });
+  sinter::detail::parallel(c.rows, c.rows * c.columns * b.rows / 16,
+                           [&](std::int64_t begin, std::int64_t end) { subtract_here(c, a, b, begin, end); });
 }
 
 /// The sum of products of two rows, in four parts.
@@ -204,11 +208,14 @@ bool factor_blocks(const part<T>& l, std::vector<T>& flipped) {
     const part<T> turned{flipped.data(), size, left, left};
     for (std::int64_t r = 0; r < left; ++r)
       for (std::int64_t c = 0; c < size; ++c) turned[c][r] = below[r][c];
-    for (std::int64_t r = 0; r < left; r += block) {
-      const std::int64_t some = std::min(block, left - r);
-      subtract_product(l.at(i + size + r, i + size, some, r + some), below.at(r, 0, some, size),
-                       turned.at(0, 0, size, r + some));
-    }
+    const std::int64_t pieces = (left + block - 1) / block;
+    sinter::detail::parallel(pieces, left * left * size / 16, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = begin * block; r < std::min(left, end * block); r += block) {
+        const std::int64_t some = std::min(block, left - r);
+        subtract_here(l.at(i + size + r, i + size, some, r + some), below.at(r, 0, some, size),
+                      turned.at(0, 0, size, r + some), 0, some);
+      }
+    });
   }
   return true;
 }
@@ -235,7 +242,8 @@ void cholesky(const part<const T>& a, const part<T>& l) {
 
 /// Eliminates columns [first, last) of `a` below the diagonal, exchanging whole rows; N columns in all, or 0: as given.
 template <class T, int N = 0>
-void eliminate(const part<T>& a, std::int64_t first, std::int64_t last, std::int64_t* rows, std::int64_t* swaps) {
+SINTER_INLINE void eliminate(const part<T>& a, std::int64_t first, std::int64_t last, std::int64_t* rows,
+                             std::int64_t* swaps) {
   const std::int64_t m = N > 0 ? N : a.rows;
   for (std::int64_t k = first; k < last; ++k) {
     std::int64_t pivot = k;
@@ -246,13 +254,21 @@ void eliminate(const part<T>& a, std::int64_t first, std::int64_t last, std::int
       std::swap_ranges(a[k], a[k] + (N > 0 ? N : a.columns), a[pivot]);
       std::swap(rows[k], rows[pivot]);
     }
-    const T by = a[k][k];
+    const T* __restrict const top = a[k];
+    const T by = top[k];
     for (std::int64_t i = k + 1; i < m; ++i) {
-      const T f = by == T(0) ? a[i][k] : a[i][k] / by;  // of a column of zeros
-      a[i][k] = f;
-      for (std::int64_t j = k + 1; j < last; ++j) a[i][j] -= f * a[k][j];
+      T* __restrict const row = a[i];
+      const T f = by == T(0) ? row[k] : row[k] / by;  // of a column of zeros
+      row[k] = f;
+#pragma omp simd
+      for (std::int64_t j = k + 1; j < last; ++j) row[j] -= f * top[j];
     }
   }
+}
+template <class T>
+SINTER_WIDE void eliminate_wide(const part<T>& a, std::int64_t first, std::int64_t last, std::int64_t* rows,
+                                std::int64_t* swaps) {
+  eliminate(a, first, last, rows, swaps);
 }
 
 /// Both factors in place, with partial pivoting.
@@ -263,7 +279,8 @@ void lu(const part<T>& a, std::int64_t* rows, std::int64_t* swaps) {
   if (m == n && n <= 8) return by_size(n, [&]<int N>() { eliminate<T, N>(a, 0, n, rows, swaps); });
   for (std::int64_t k = 0; k < steps; k += block) {
     const std::int64_t end = std::min(k + block, steps), size = end - k;
-    eliminate(a, k, end, rows, swaps);
+    if (is_wide()) eliminate_wide(a, k, end, rows, swaps);
+    else eliminate(a, k, end, rows, swaps);
     const part<T> beside = a.at(k, end, size, n - end);
     solve_triangle_of_block(a.at(k, k, size, size), beside, true, true);
     if (n > end) subtract_product(a.at(end, end, m - end, n - end), a.at(end, k, m - end, size), beside);
