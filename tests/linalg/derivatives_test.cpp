@@ -23,7 +23,7 @@ double weighed(const doubles& a, const vec& by) {
 }
 
 /// f's derivatives at x: forward and reverse against differences, then the tangents of both, and the gradient of a tangent.
-void check_derivatives(const char* name, const function& f, const stacks& x) {
+void check_derivatives(const std::string& name, const function& f, const stacks& x) {
   CAPTURE(name);
   const stacks v = random_stack(71, x.size(0), x.size(1), x.size(2)),
                u = random_stack(72, x.size(0), x.size(1), x.size(2));
@@ -53,7 +53,7 @@ stacks tame(std::int64_t n) {
 }  // namespace
 
 TEST_CASE("derivatives of factors") {
-  const stacks a = tame(3);
+  const stacks a = tame(5);
   const stacks tall = random_stack(62, 2, 4, 3), wide = random_stack(63, 2, 3, 4);
   const auto q_and_r = [](const stacks& a) {
     const auto [q, r] = linalg::qr(a);
@@ -88,7 +88,7 @@ TEST_CASE("derivatives of factors") {
 }
 
 TEST_CASE("derivatives of what is made of factors") {
-  const stacks a = tame(3), y = random_stack(64, 2, 3, 2), tall = random_stack(62, 2, 4, 3);
+  const stacks a = tame(5), y = random_stack(64, 2, 5, 2), tall = random_stack(62, 2, 4, 3);
   check_derivatives(
       "triangular_solve",
       [](const stacks& a) {
@@ -119,6 +119,17 @@ TEST_CASE("derivatives of what is made of factors") {
             concat(linalg::matrix_norm(a), linalg::matrix_norm<linalg::nuc>(a), linalg::matrix_norm<linalg::two>(a)));
       },
       tall);
+}
+
+TEST_CASE("derivatives of small matrices, which kernels compute element by element") {
+  const stacks a = tame(3), y = random_stack(64, 2, 3, 2);
+  check_derivatives(
+      "small",
+      [&](const stacks& a) {
+        return vec(concat(flat(linalg::cholesky(positive(a))), flat(linalg::triangular_solve(a, y)),
+                          flat(linalg::solve(a, y)), linalg::det(a), linalg::slogdet(a).second));
+      },
+      a);
 }
 
 TEST_CASE("derivatives compiled, and of equal values") {

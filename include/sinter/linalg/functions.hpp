@@ -24,6 +24,7 @@ inline tensor<std::int64_t, 2> inverse_order(const tensor<std::int64_t, 2>& rows
 /// a⁻¹·y, or with a transposed.
 template <class T>
 stack_of<T> apply_lu(const stack_of<T>& a, const stack_of<T>& y, bool transposed, location at) {
+  if (small::is_small(a, y.size(2))) return small::solve(transposed ? turned(a) : a, y);
   const lu_factors<T> f = lu(a, form::square, at);
   if (!transposed)
     return solve_triangle(f.both, solve_triangle(f.both, take_rows(y, f.rows), true, true, at), false, false, at);
@@ -60,6 +61,15 @@ template <class T>
 std::pair<tensor<T, 1>, tensor<T, 1>> sign_and_log(const stack_of<T>& a, location at) {
   using both_t = std::pair<tensor<T, 1>, tensor<T, 1>>;
   const auto value = [at](const stack_of<T>& a) {
+    if (small::is_small(a)) {
+      auto [all, sign_of_all] = small::pivots(a);
+      tensor<T, 1> sum = zeros_like(sign_of_all);
+      for (const auto& p : all) {
+        sum = sum + log(abs(p));
+        sign_of_all = sign_of_all * sign(p);
+      }
+      return both_t{sign_of_all, sum};
+    }
     const lu_factors<T> f = lu(a, form::square, at);
     const rows_of<T> d = diagonals(f.both);
     return both_t{tensor<T, 1>(prod(cast<T>(f.swaps), axis<-1>) * prod(sign(d), axis<-1>)),
@@ -79,6 +89,11 @@ std::pair<tensor<T, 1>, tensor<T, 1>> sign_and_log(const stack_of<T>& a, locatio
 template <class T>
 tensor<T, 1> determinant(const stack_of<T>& a, location at) {
   const auto value = [at](const stack_of<T>& a) {
+    if (small::is_small(a)) {
+      auto [all, product_of_all] = small::pivots(a);
+      for (const auto& p : all) product_of_all = product_of_all * p;
+      return product_of_all;
+    }
     const lu_factors<T> f = lu(a, form::square, at);
     return tensor<T, 1>(prod(cast<T>(f.swaps), axis<-1>) * prod(diagonals(f.both), axis<-1>));
   };

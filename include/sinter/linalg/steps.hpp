@@ -7,6 +7,7 @@
 
 #include "../engine/factors.hpp"
 #include "../sinter.hpp"
+#include "small.hpp"
 
 namespace sinter::linalg::steps {
 
@@ -136,6 +137,7 @@ auto make_solve_triangle(bool lower, bool unit) {
 
 template <class T>
 stack_of<T> solve_triangle(const stack_of<T>& a, const stack_of<T>& y, bool lower, bool unit, location at) {
+  if (small::is_small(a, y.size(2))) return small::solve_triangle(a, y, lower, unit);
   using op = decltype(make_solve_triangle<T>(true, true));
   static const op ops[] = {make_solve_triangle<T>(false, false), make_solve_triangle<T>(false, true),
                            make_solve_triangle<T>(true, false), make_solve_triangle<T>(true, true)};
@@ -151,6 +153,7 @@ stack_of<T> lower_half(const stack_of<T>& a) {
 /// l of symmetric a.
 template <class T>
 stack_of<T> cholesky(const stack_of<T>& a, location at) {
+  if (small::is_small(a)) return small::cholesky(a);
   constexpr engine::factor_request how{engine::factorisation::cholesky};
   static const auto op = custom_op<"cholesky">(
       host_code{how}, device_code<T>(how), [](const auto& a) { return result_of<T, 3>{a}; }, none,
