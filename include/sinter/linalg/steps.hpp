@@ -304,7 +304,8 @@ auto make_svd(bool tall) {
       [tall](const stack_of<T>&, const stack_of<T>& u, const rows_of<T>& s, const stack_of<T>& vt, const auto&,
              const auto&, const stack_of<T>& da) {
         const stack_of<T> v = turned(vt), image = product(da, v), inner = product(turned(u), image);
-        const auto row = expand_dims<1>(s), column = expand_dims<2>(s);
+        const auto row = expand_dims<1>(s);
+        const auto column = expand_dims<2>(s);
         const stack_of<T> by = inverse_gaps(stack_of<T>((row + column) * (row - column)));
         const stack_of<T> right = times_columns(inner, s), left = times_rows(inner, s);
         stack_of<T> du = product(u, stack_of<T>(by * (right + turned(right))));
