@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <sinter/linalg.hpp>
 #include <sinter/sinter.hpp>
 
 using namespace sinter;
@@ -82,6 +83,21 @@ void stencils() {
   const double plates = 10 * threaded_copy(1024 * 1024 * sizeof(float));
   row("ten steps of a stencil of 1024 x 1024", median([&] { steps(plate); }), plates, "copy", 0);
   row("their gradient", median([&] { back(plate); }), 2 * plates, "copy", 0);
+}
+
+/// Factors and solutions of one large matrix and of many small ones, against the product of as many of their size.
+void systems() {
+  const tensor<float, 2> a = normal<float>(make_key(5), 512, 512), y = normal<float>(make_key(6), 512, 1),
+                         p = matmul(a, transpose(a)) + 512.f * eye<float>(512);
+  const tensor<float, 3> few = normal<float>(make_key(7), 10000, 4, 4), right = normal<float>(make_key(8), 10000, 4, 1),
+                         positive = matmul(few, transpose(few)) + eye<float>(4);
+  const auto factor = compile([](auto a) { return linalg::cholesky(a); }, {.name = "cholesky"});
+  const auto solve = compile([](auto a, auto y) { return linalg::solve(a, y); }, {.name = "solve"});
+  const double big = median([&] { matmul(a, a); }), small = median([&] { matmul(few, few); });
+  row("cholesky of 512 x 512", median([&] { factor(p); }), big, "product", 0);
+  row("solve of 512 x 512", median([&] { solve(a, y); }), big, "product", 0);
+  row("cholesky of 10,000 4 x 4", median([&] { factor(positive); }), small, "product", 0);
+  row("solve of 10,000 4 x 4", median([&] { solve(few, right); }), small, "product", 0);
 }
 
 void memory_bound() {
@@ -429,7 +445,9 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::string(argv[1]) == "--dynamic") return dynamic_shapes(), 0;
   if (argc > 1 && std::string(argv[1]) == "--cliffs") return cliffs(), 0;
   if (argc > 1 && std::string(argv[1]) == "--calls") return calls(), first_calls(argv[0]), 0;
+  if (argc > 1 && std::string(argv[1]) == "--systems") return systems(), 0;
   memory_bound();
+  systems();
   dynamic_shapes();
   products();
   cliffs();

@@ -54,6 +54,8 @@ SEES = {
     "sinter.hpp": ["base", "front/", "engine"],
     "formats.hpp": ["formats"],
     "formats": ["sinter.hpp", "formats"],
+    "linalg.hpp": ["sinter.hpp", "engine", "linalg"],
+    "linalg": ["sinter.hpp", "engine", "linalg"],
     "nn": ["sinter.hpp", "nn/"],
     "optim": ["sinter.hpp", "optim/"],
     "io": ["sinter.hpp", "io/"],
@@ -61,7 +63,8 @@ SEES = {
 }
 
 # The edges that close a circle: header-only, declarations bring their definitions along.
-SEAMS = {("engine/engine.hpp", "jit/pipeline.hpp"), ("ir/dim.hpp", "ir/polynomial.hpp"),
+SEAMS = {("engine/engine.hpp", "jit/pipeline.hpp"), ("engine/factors.hpp", "jit/factors.hpp"),
+         ("ir/dim.hpp", "ir/polynomial.hpp"),
          ("base/extent.hpp", "base/dims.hpp"), ("front/eager/loop.hpp", "front/eager/loop_moves.hpp"),
          ("loops/space.hpp", "loops/space_rules.hpp"), ("loops/reduce.hpp", "loops/reduce_rules.hpp"),
          *((f"front/{name}.hpp", f"front/{rules}_rules.hpp") for name, rules in (
@@ -96,7 +99,7 @@ GLUE_OPS |= {"add", "mul", "maximum", "minimum", "bit_or", "bit_and"}  # the com
 GLUE_OPS |= {"select"}  # the operand of a pad or a concatenation, or another
 
 # Rooms whose code is no part of the engine.
-IN_FRONT = {"front", "nn", "optim", "io", "dist"}
+IN_FRONT = {"front", "linalg", "linalg.hpp", "nn", "optim", "io", "dist"}
 # Rooms of the engine that lie outside the region: what every call passes through.
 OUTSIDE_THE_REGION = {"loops"}
 

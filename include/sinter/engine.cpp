@@ -8,6 +8,8 @@
 
 #include "jit/pipeline.hpp"
 
+#include "jit/factors.hpp"
+
 #include "front/define.hpp"
 
 #include "base/floats_end.hpp"

@@ -121,6 +121,8 @@ struct foreign {
   std::string name;
   std::uint64_t identity = 0;
   callback<void(foreign_arrays operands, foreign_arrays results)> host;  ///< on host memory
+  /// What the reference interpreter calls in its place, if there is such a one.
+  callback<void(foreign_arrays operands, foreign_arrays results)> plain;
   foreign_kernel gpu;
   /// The derivative, if there is one: takes the operands, the results and the results' cotangents, floating or not; gives
   /// the cotangents of the floating operands.

@@ -135,7 +135,8 @@ inline series<literal_array> run_foreign(const opaque& step, const array_pointer
     all.push_back({memory[k].data(), type, extents[k].data(), static_cast<int>(extents[k].size())});
   }
   const foreign_arrays arrays(all.data(), all.size());
-  step.function->host(arrays.subspan(0, in.size()), arrays.subspan(in.size()));
+  const foreign& f = *step.function;
+  (f.plain ? f.plain : f.host)(arrays.subspan(0, in.size()), arrays.subspan(in.size()));
   series<literal_array> out;
   for (std::size_t k = in.size(); k < all.size(); ++k)
     out.push_back(unpack(all[k].data, all[k].type, std::move(extents[k])));

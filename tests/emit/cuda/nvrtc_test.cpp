@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <sinter/emit/cuda/factors.hpp>
 #include <sinter/ir/define.hpp>
 
 #include "../../emulator/select.hpp"
@@ -54,6 +55,14 @@ TEST_CASE("the gate lets nothing through that is no CUDA") {
       "p[0] = a[n & 63]; }",
       90);
   CHECK(v.log.find(" 0 bytes stack frame") == std::string::npos);
+}
+
+TEST_CASE("factorisations are CUDA, and keep everything in registers") {
+  for (const char* what : {"cholesky", "triangular", "lu", "qr", "eigh", "svd"}) {
+    const auto v = compiler().judge(engine::emit::factor_source(what, dtype::f64, true, false), 90);
+    CHECK_MESSAGE(v.compiled, what << ": " << v.log);
+    CHECK_MESSAGE(v.log.find("0 bytes stack frame") != std::string::npos, what << ": " << v.log);
+  }
 }
 
 TEST_CASE("kernels of the benchmarks keep everything in registers") {

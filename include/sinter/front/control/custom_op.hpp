@@ -323,6 +323,11 @@ class custom_function {
   auto operator()(const X&... x) const {
     return apply(state_->at, detail::stage(x, state_->at)...);
   }
+  /// The same for a library: errors and reports name the line `at` of its caller.
+  template <tensor_like... X>
+  auto call_at(location at, const X&... x) const {
+    return apply(at, detail::stage(x, at)...);
+  }
 
  private:
   struct state {
@@ -361,6 +366,8 @@ class custom_function {
     f->name = Name.text;
     f->identity = own->identity;
     f->host = [own](ir::foreign_arrays in, ir::foreign_arrays out) { Call::run(own->cpu, in, out); };
+    if constexpr (requires { own->cpu.plain(); })
+      f->plain = [own](ir::foreign_arrays in, ir::foreign_arrays out) { Call::run(own->cpu.plain(), in, out); };
     if constexpr (std::is_same_v<Cuda, cuda_source>) {
       f->gpu.source = own->cuda.text;
       f->gpu.entry = own->cuda.entry;
@@ -446,7 +453,8 @@ class custom_function {
 };
 
 /// An op of the user's own: `auto op = custom_op<"name">(cpu, cuda, shape, vjp, jvp, lanes); y = op(a, b);`
-///   cpu    called with elements<const T, rank> for each operand, then elements<T, rank> for each result; row-major.
+///   cpu    called with elements<const T, rank> for each operand, then elements<T, rank> for each result; row-major. Where it
+///          is a class with a function plain(), the reference interpreter calls what that returns.
 ///   cuda   cuda_source, or a function that launches: the same with addresses of the GPU, then the stream as a void*; or
 ///          `none`: operands are copied to the host and back at each call, with a warning.
 ///   shape  from the operands' extents, index_array<rank> each, a result_of<T, rank>, or a tuple of them.

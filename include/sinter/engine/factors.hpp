@@ -1,0 +1,44 @@
+// engine/factors.hpp: factorisations of stacks of matrices: what <sinter/linalg.hpp> asks of the engine.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "../base/config.hpp"
+#include "../base/dtype.hpp"
+#include "engine.hpp"
+
+namespace sinter::engine {
+
+enum class factorisation : std::uint8_t {
+  cholesky,          ///< a (b, n, n), of which the lower triangle is read; l (b, n, n)
+  triangular_solve,  ///< a (b, n, n), of which one triangle is read, y (b, n, k); x (b, n, k) with a·x = y
+  lu,                ///< a (b, m, n); rows i64 (b, m), swaps i64 (b, min(m, n)), both factors (b, m, n)
+  qr,                ///< a (b, m, n), m >= n; q (b, m, n), r (b, n, n)
+  eigh,              ///< a (b, n, n), symmetric; vectors in columns (b, n, n), values (b, n)
+  svd,               ///< a (b, m, n), m >= n; u (b, m, n), s (b, n), transposed v (b, n, n)
+};
+
+/// A factorisation and how it is done. Row i of l·u is row rows[i] of a; swaps[k] is -1 where step k exchanged rows, else 1.
+/// eigh and svd have further results of i64, in which kernels of a GPU work: (b, n, n) and (b, m + n, n), then (b, 2, n).
+struct factor_request {
+  factorisation what = factorisation::cholesky;
+  bool lower = true;   ///< triangular_solve: which triangle
+  bool unit = false;   ///< triangular_solve: ones on the diagonal, which is not read
+  bool plain = false;  ///< by the textbook's way: what others are compared with
+};
+
+/// Computes it on the host for arrays of f32 or f64 in row-major order. Signs follow a rule: r's diagonal is not negative, l's
+/// is positive; of an eigenvector and of a column of u the first element of three quarters of the largest magnitude, or more, is
+/// positive. Eigenvalues ascend, singular values descend. l is NaN on and below the diagonal where a is not positive definite;
+/// spectra of what is not finite are NaN. (jit/factors.hpp)
+SINTER_API void factorise(const factor_request& how, ir::foreign_arrays in, ir::foreign_arrays out);
+
+/// The same as CUDA C++; `entry` is "sinter_factor". (jit/factors.hpp)
+SINTER_API std::string factor_text(const factor_request& how, dtype type);
+
+}  // namespace sinter::engine
+
+#if !defined(SINTER_COMPILED)
+#include "../jit/factors.hpp"
+#endif
