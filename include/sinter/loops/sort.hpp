@@ -79,14 +79,13 @@ const ranked<K>* sort_row(ranked<K>* a, ranked<K>* b, std::int64_t n, std::int64
 template <class V, class T>
 std::int64_t searched_as(const T* sorted, std::int64_t step, std::int64_t n, V x, bool right) {
   const auto precedes = [](V a, V b) { return a < b || (b != b && a == a); };
+  const auto earlier = [&](std::int64_t i) {
+    const V at = sorted[i * step];
+    return right ? !precedes(x, at) : precedes(at, x);
+  };
   std::int64_t low = 0;
-  while (n > 0) {
-    const std::int64_t half = n / 2;
-    const V at = sorted[(low + half) * step];
-    const bool later = right ? !precedes(x, at) : precedes(at, x);
-    low = later ? low + half + 1 : low;
-    n = later ? n - half - 1 : half;
-  }
+  for (; n > 1; n -= n / 2) low += earlier(low + n / 2 - 1) ? n / 2 : 0;
+  if (n > 0) low += earlier(low) ? 1 : 0;
   return low;
 }
 

@@ -98,14 +98,14 @@ inline constexpr std::string_view prelude_search = R"prelude(
 namespace sx {
 template <class T> SX bool precedes(T a, T b) { return a < b || (b != b && a == a); }
 template <bool Right, class M, class T> SX s_i64 searched(const M* p, long step, long n, T x) {
+  const auto earlier = [&](long i) {
+    const T at = load1(p + i * step);
+    return Right ? !precedes(x, at) : precedes(at, x);
+  };
+  // As many steps whatever the elements are: those of several searches overlap.
   long low = 0;
-  while (n > 0) {
-    const long half = n / 2;
-    const T at = load1(p + (low + half) * step);
-    const bool later = Right ? !precedes(x, at) : precedes(at, x);
-    low = later ? low + half + 1 : low;
-    n = later ? n - half - 1 : half;
-  }
+  for (; n > 1; n -= n / 2) low += earlier(low + n / 2 - 1) ? n / 2 : 0;
+  if (n > 0) low += earlier(low) ? 1 : 0;
   return low;
 }
 }  // namespace sx
@@ -158,12 +158,8 @@ template <int Tile, int Width, int Threads, class K> SX void sort_tile(ranked<K>
 }
 template <class K> SX long count_before(const ranked<K>* p, long n, ranked<K> x) {
   long low = 0;
-  while (n > 0) {
-    const long half = n / 2;
-    const bool later = comes_before(p[low + half], x);
-    low = later ? low + half + 1 : low;
-    n = later ? n - half - 1 : half;
-  }
+  for (; n > 1; n -= n / 2) low += comes_before(p[low + n / 2 - 1], x) ? n / 2 : 0;
+  if (n > 0) low += comes_before(p[low], x) ? 1 : 0;
   return low;
 }
 }  // namespace sx

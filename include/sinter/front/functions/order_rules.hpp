@@ -67,9 +67,6 @@ SINTER_API handle argsort_at(const char* op, const handle& x, int axis, bool des
          count.text() + " elements of axis " + std::to_string(axis) + " of " + text::shape(x.extents) +
              "; give 0 to its extent",
          at);
-  if (count == 0 && extent != 0)
-    return views::slice_axis(argsort_at(op, x, axis, descending, extent, at), axis, op_shapes::resolve(extent, 0, 0, 1),
-                             at);
   const auto push = [&] {
     ir::attributes attr;
     attr.ints = {axis, descending};

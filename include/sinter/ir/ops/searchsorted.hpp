@@ -1,5 +1,6 @@
 // ir/ops/searchsorted.hpp: searchsorted (sorted, x): ints = {axis, right}: for each element of x how many of sorted's along the axis
-// precede it, i64; with right 1 equal ones do, too. Off the axis extents are equal. NaN is last; a bisection, whatever `sorted` is.
+// precede it, i64; with right 1 equal ones do, too. Off the axis extents are equal. NaN is last; the same bisection everywhere, whatever
+// `sorted` is.
 #pragma once
 
 #include "argsort.hpp"
@@ -32,13 +33,13 @@ struct searchsorted_op : without_derivative, along_axis, without_rounding {
           for (std::int64_t k = 0; k < to.inner; ++k) {
             const std::int64_t place = (o * to.length + i) * to.inner + k;
             const T v = static_cast<T>(wanted[place]);
-            std::int64_t low = 0, high = s.length;
-            while (low < high) {
-              const std::int64_t middle = low + (high - low) / 2;
-              const T at = static_cast<T>(from[(o * s.length + middle) * s.inner + k]);
-              if (right ? !precedes(v, at) : precedes(at, v)) low = middle + 1;
-              else high = middle;
-            }
+            const auto earlier = [&](std::int64_t at) {
+              const T other = static_cast<T>(from[(o * s.length + at) * s.inner + k]);
+              return right ? !precedes(v, other) : precedes(other, v);
+            };
+            std::int64_t low = 0, n = s.length;
+            for (; n > 1; n -= n / 2) low += earlier(low + n / 2 - 1) ? n / 2 : 0;
+            if (n > 0) low += earlier(low) ? 1 : 0;
             out.i[static_cast<std::size_t>(place)] = low;
           }
     });

@@ -8,7 +8,7 @@ namespace sinter::engine::plan::ops {
 struct argsort_op : in_memory {
   static void roots(const ir::graph& g, node_id id, series<root>& out) {
     root r = whole(g, id, id);
-    r.extents = g[g[id].in[0]].extents;
+    if (!ir::product(r.extents).is(0)) r.extents = g[g[id].in[0]].extents;
     out.push_back(std::move(r));
   }
   static int root_value(lowering& l, node_id id, const coordinates& at, coordinates&) {
