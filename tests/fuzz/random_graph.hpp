@@ -339,7 +339,7 @@ class random_graph : public growing_graph {
     attributes a;
     a.ints = {static_cast<std::int64_t>(below(rank(x))), static_cast<std::int64_t>(below(2))};
     const auto axis = static_cast<std::size_t>(a.ints[0]);
-    if (chance(30)) return keep(push(op::searchsorted, {x, tensor(type_of(x), shape_of(x))}, a));
+    if (chance(30)) return void(keep(push(op::searchsorted, {x, tensor(type_of(x), shape_of(x))}, a)));
     const dim extent = shape_of(x)[axis];
     a.dims = {chance(30) && extent.is_number() && *extent.number() > 1 ? dim(*extent.number() / 2) : extent};
     const node_id order = push(op::argsort, {x}, a);

@@ -185,20 +185,31 @@ auto quantile(const X& x, double q, quantile_rule rule, location at) {
   }
 }
 
-/// How often each of 0 to n - 1 is among i, which has rank 1; what else is there is left out. With weights, their sums.
-template <class I, class W>
-auto counted(const I& i, const W& weights, dim n, location at) {
-  using T = typename W::value_type;
-  const auto target = same_device(i, at);
+/// i where it is in [0, n), else n.
+template <class I>
+auto known_or_last(const I& i, dim n, location at) {
   const auto known = bit_and(ge(i, 0, at), lt(i, n, at), at);
-  const auto bins = detail::evaluate(where(known, cast<std::int64_t>(i, at), n, at), at);
-  const auto base = filled<T, dims{dyn}>("bincount", T{}, {n + 1}, target, at, true);
-  return slice(scatter_add(base, bins, weights, axis<0>, at), axis<0>, 0, n, 1, at);
+  return detail::evaluate(where(known, cast<std::int64_t>(i, at), n, at), at);
 }
 
+/// The sums of x's rows with each i of [0, n), of rank 1.
+template <class Name, class X, class I>
+auto row_sums(const X& x, const I& i, dim n, location at) {
+  using T = typename X::value_type;
+  checked_size(Name::text, n, at);
+  auto extents = extents_of(x, at);
+  extents[0] = n + 1;
+  const auto base =
+      filled<T, with_extent(X::static_shape, 0, dyn)>(Name::text, T{}, extents, same_device(x, at), at, true);
+  return slice(scatter_add(base, known_or_last(i, n, at), x, axis<0>, at), axis<0>, 0, n, 1, at);
+}
+
+/// How often each of [0, n) is among i.
 template <class I>
-auto ones_of(const I& i, location at) {
-  return filled<std::int64_t, dims{dyn}>("bincount", 1, {extents_of(i, at)[0]}, same_device(i, at), at, true);
+auto counted(const I& i, dim n, location at) {
+  const auto ones =
+      filled<std::int64_t, dims{dyn}>("bincount", 1, {extents_of(i, at)[0]}, same_device(i, at), at, true);
+  return row_sums<named::bincount>(ones, i, n, at);
 }
 
 template <class Name, class X, class I>
@@ -401,7 +412,7 @@ auto histogram(const X& x, const E& edges, location where = location::current())
   const auto below = searchsorted(edges, flat, {.right = true}, at);
   const auto last = slice(edges, axis<0>, -1, to_end, 1, at);
   const auto bin = detail::evaluate(sinter::where(eq(flat, last, at), bins - 1, sub(below, 1, at), at), at);
-  auto counts = detail::counted(bin, detail::ones_of(bin, at), bins, at);
+  auto counts = detail::counted(bin, bins, at);
   auto bounds = detail::evaluate(edges, at);
   return counts_and_edges<decltype(counts), decltype(bounds)>{std::move(counts), std::move(bounds)};
 }
@@ -428,7 +439,7 @@ auto histogram(const X& x, std::int64_t bins, double low, double high, location 
   const auto higher = bit_and(ge(flat, next, at), lt(near, bins - 1, at), at);
   const auto moved = sub(add(near, cast<std::int64_t>(higher, at), at), cast<std::int64_t>(lower, at), at);
   const auto bin = detail::evaluate(sinter::where(inside, moved, -1, at), at);
-  auto counts = detail::counted(bin, detail::ones_of(bin, at), bins, at);
+  auto counts = detail::counted(bin, bins, at);
   return counts_and_edges<decltype(counts), decltype(edges)>{std::move(counts), std::move(edges)};
 }
 
@@ -441,30 +452,24 @@ auto bincount(const I& labels, bounded bound = {}, location where = location::cu
   static_assert(I::rank == 1, "sinter: [bincount] labels have rank 1; flatten(x) gives that");
   const auto flat = flatten(labels, at);
   if (bound.size) {
-    return detail::counted(flat, detail::ones_of(flat, at), detail::checked_size("bincount", *bound.size, at), at);
+    return detail::counted(flat, *bound.size, at);
   } else {
     const bool none = detail::extents_of(flat, at)[0] == 0;
     const std::int64_t greatest =
         none
             ? -1
             : static_cast<std::int64_t>(detail::max_over<op_shapes::all_axes(1), false>(flat, at, "bincount").item(at));
-    return detail::counted(flat, detail::ones_of(flat, at), dim(greatest < 0 ? 0 : greatest + 1), at);
+    return detail::counted(flat, dim(greatest < 0 ? 0 : greatest + 1), at);
   }
 }
 
-/// The sum of x's rows (axis 0) with each id, 0 to n - 1. Halves are added in f32. ids have rank 1, i32 or i64; one outside [0, n) is
-/// a user_error, and its row is dropped in compiled code, as scatter_add has it. A segment without rows is 0.
+/// The sum of x's rows (axis 0) with each id, 0 to n - 1. Halves are added in f32. ids have rank 1, i32 or i64; rows of
+/// one outside [0, n) are left out. A segment without rows is 0.
 template <tensor_like X, tensor_like I>
 auto segment_sum(const X& x, const I& ids, dim n, location where = location::current()) {
   const location at = where.in("segment_sum");
   if constexpr (detail::check_segments<detail::named::segment_sum, X, I>()) {
-    using T = typename X::value_type;
-    detail::checked_size("segment_sum", n, at);
-    auto extents = detail::extents_of(x, at);
-    extents[0] = n;
-    constexpr dims shape = detail::with_extent(X::static_shape, 0, dyn);
-    const auto base = detail::filled<T, shape>("segment_sum", T{}, extents, detail::same_device(x, at), at, true);
-    return scatter_add(base, ids, x, axis<0>, at);
+    return detail::row_sums<detail::named::segment_sum>(x, ids, n, at);
   } else {
     return x;
   }
@@ -480,7 +485,7 @@ auto segment_mean(const X& x, const I& ids, dim n, location where = location::cu
     const auto sums = segment_sum(detail::evaluate(detail::wide(x, at), at), ids, n, at);
     using W = typename decltype(sums)::value_type;
     const auto rows = detail::evaluate(cast<std::int64_t>(ids, at), at);
-    const auto counts = cast<W>(detail::counted(rows, detail::ones_of(rows, at), n, at), at);
+    const auto counts = cast<W>(detail::counted(rows, n, at), at);
     dims column(X::rank);
     for (int k = 0; k < X::rank; ++k) column[k] = k == 0 ? n : dim(1);
     constexpr dims each = [] {
@@ -497,7 +502,7 @@ auto segment_mean(const X& x, const I& ids, dim n, location where = location::cu
 }
 
 /// The greatest of x's rows with each id, element by element; NaN where one is. A segment without rows has -infinity, of integers
-/// the least. ids as segment_sum's; rows of those outside [0, n) are left out. The derivative goes to one element, the last of
+/// the least. ids as segment_sum's. The derivative goes to one element, the last of
 /// equal ones.
 template <tensor_like X, tensor_like I>
 auto segment_max(const X& x, const I& ids, dim n, location where = location::current()) {
