@@ -326,6 +326,9 @@ TEST_CASE("segments") {
       "min with NaN", array{{2}, {1, not_a_number}}, 0, [](auto a, auto i) { return segment_min(a, i, 2); }, odd,
       tensor<std::int32_t, 1>{0, 1, 1});
   w.row(
+      "max of halves", array{{2}, {-inf, 5}}, 0, [](auto a, auto i) { return segment_max(a, i, 2); },
+      tensor<f16, 1>{f16(5.f), f16(4.f)}, tensor<std::int32_t, 1>{1, 1});
+  w.row(
       "max of integers", array{{2}, {-128, 5}}, 0, [](auto a, auto i) { return segment_max(a, i, 2); },
       tensor<std::int8_t, 1>{5, 4}, tensor<std::int32_t, 1>{1, 1});
   w.run();

@@ -221,6 +221,17 @@ constexpr bool check_segments() {
   return X::rank >= 1 && I::rank == 1 && !is_bool(dtype_of<typename X::value_type>);
 }
 
+/// What is no smaller, or no greater, than any T.
+template <class T>
+T end_of(bool greatest) {
+  if constexpr (is_float(dtype_of<T>)) {
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    return static_cast<T>(greatest ? infinity : -infinity);
+  } else {
+    return greatest ? std::numeric_limits<T>::max() : std::numeric_limits<T>::lowest();
+  }
+}
+
 /// The extreme of each segment's rows: the first or the last of what is ordered by ids, then by values.
 template <class Name, bool Largest, class X, class I>
 auto segment_extreme(const X& x, const I& ids, dim n, location at) {
@@ -243,10 +254,7 @@ auto segment_extreme(const X& x, const I& ids, dim n, location at) {
   using places = tensor<std::int64_t, shape>;
   const places first = typed<std::int64_t, shape>(search_at(Name::text, sorted, wanted, 0, false, at), at);
   const places end = typed<std::int64_t, shape>(search_at(Name::text, sorted, wanted, 0, true, at), at);
-  constexpr T least =
-      std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
-  constexpr T most =
-      std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
+  const T least = end_of<T>(false), most = end_of<T>(true);
   if (h.extents[0] == 0) {
     return filled<T, shape>(Name::text, Largest ? least : most, to_index<X::rank>(to), same_device(x, at), at, true);
   } else {
