@@ -154,6 +154,27 @@ void memory_bound() {
 }
 
 /// One function with its extents as numbers, with open rows, and with all extents open: calls take turns, the best counts.
+void order() {
+  const std::int64_t many = 1000000;
+  const tensor<float, 1> x = normal<float>(make_key(50), many), y = normal<float>(make_key(51), many), sorted = sort(x);
+  const tensor<float, 2> rows_of = normal<float>(make_key(52), 1000, 1000);
+  const double copy = threaded_copy(many * sizeof(float));
+  const auto largest = [](auto x) {
+    auto [values, indices] = topk(x, 10);
+    return std::pair{values, indices};
+  };
+  const auto sorting = compile([](auto x) { return sort(x); });
+  const auto top = compile(largest);
+  const auto searching = compile([](auto s, auto x) { return searchsorted(s, x); });
+  const auto counting = compile([](auto x) { return histogram(x, 100, -4, 4).counts; });
+  row("sort 1e6", median([&] { sorting(x); }), copy, "copy", 0);
+  row("sort 1000 x 1000", median([&] { sorting(rows_of); }), copy, "copy", 0);
+  row("topk 10 of 1e6", median([&] { top(x); }), copy, "copy", 0);
+  row("topk 10 of 1000 x 1000", median([&] { top(rows_of); }), copy, "copy", 0);
+  row("searchsorted 1e6 in 1e6", median([&] { searching(sorted, y); }), copy, "copy", 0);
+  row("histogram of 1e6", median([&] { counting(x); }), copy, "copy", 0);
+}
+
 template <class F, class... T>
 void against_numbers(const std::string& name, F fn, const T&... x) {
   const auto fixed = compile(fn, {.dynamic = dynamic::no, .name = name});
@@ -448,6 +469,7 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::string(argv[1]) == "--systems") return systems(), 0;
   memory_bound();
   systems();
+  order();
   dynamic_shapes();
   products();
   cliffs();

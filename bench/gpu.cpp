@@ -109,6 +109,26 @@ void anchors() {
       random(9, n, n));
 }
 
+void order() {
+  const std::int64_t many = 1000000;
+  const auto x = random(50, many), y = random(51, many), rows = random(52, 1000, 1000);
+  const auto sorted = sort(x);
+  workload(
+      "sort", 8.0 * many, {}, [](auto x) { return sort(x); }, x);
+  workload(
+      "sort_rows", 8.0 * many, {}, [](auto x) { return sort(x); }, rows);
+  const auto largest = [](auto x) {
+    auto [values, indices] = topk(x, 10);
+    return std::pair{values, indices};
+  };
+  workload("topk", 4.0 * many, {}, largest, x);
+  workload("topk_rows", 4.0 * many, {}, largest, rows);
+  workload(
+      "searchsorted", 16.0 * many, {}, [](auto s, auto x) { return searchsorted(s, x); }, sorted, y);
+  workload(
+      "histogram", 4.0 * many, {}, [](auto x) { return histogram(x, 100, -4, 4).counts; }, x);
+}
+
 void overhead() {
   workload(
       "call_overhead", 0, {}, [](auto x) { return x * 2 + 1; }, random(10, 8));
@@ -252,6 +272,7 @@ int main(int argc, char** argv) {
   }
   if (only_updates) return updates(), 0;
   anchors();
+  order();
   overhead();
   training();
   loops();

@@ -144,6 +144,27 @@ std::vector<row> rows() {
                      return values{arg_reduce(v[0], c, 0), arg_reduce(v[0], c, 1)};
                    },
                    {x}});
+  for (std::int64_t back : {0, 1}) {
+    all.push_back({op::argsort,
+                   [=](const values& v) {
+                     const auto sorted = [&](std::int64_t axis, std::int64_t count) {
+                       sinter::ir::attributes a;
+                       a.ints = {axis, back};
+                       a.dims = {count};
+                       return value(v[0].owner(), v[0].owner().push(op::argsort, {v[0].id()}, a), {});
+                     };
+                     return values{sorted(1, v[0].extents()[1].number().value()), sorted(0, 1)};
+                   },
+                   {x}});
+    all.push_back(
+        {op::searchsorted,
+         [=](const values& v) {
+           sinter::ir::attributes a;
+           a.ints = {1, back};
+           return values{value(v[0].owner(), v[0].owner().push(op::searchsorted, {v[0].id(), v[1].id()}, a), {})};
+         },
+         {x, y}});
+  }
   const auto product = [&](extents_t a, extents_t b, std::int64_t nb, std::int64_t nk) {
     all.push_back({op::dot, [=](const values& v) { return values{dot(v[0], v[1], nb, nk)}; }, {{f64, a}, {f64, b}}});
   };

@@ -194,6 +194,30 @@ inline bounded recurrence(const sinter::ir::node& n, const bounded& x, const bou
   return out;
 }
 
+/// Of rows that are not known exactly, nothing is known.
+inline bounded ordered(const sinter::ir::node& n, const std::vector<const bounded*>& in,
+                       std::span<const std::int64_t> sizes) {
+  bounded out;
+  std::vector<const literal_array*> values;
+  for (const auto* x : in) values.push_back(&x->value);
+  out.value = evaluate(n, values, sizes, false);
+  out.bound.assign(out.value.i.size(), 0);
+  const auto axis = static_cast<std::size_t>(n.attr.ints[0]);
+  const sinter::ir::ops::split to(out.value.extents, axis);
+  for (const auto* x : in) {
+    const sinter::ir::ops::split from(x->value.extents, axis);
+    for (std::int64_t o = 0; o < from.outer; ++o)
+      for (std::int64_t k = 0; k < from.inner; ++k) {
+        bool known = true;
+        for (std::int64_t i = 0; i < from.length; ++i)
+          known = known && x->bound[static_cast<std::size_t>((o * from.length + i) * from.inner + k)] == 0;
+        for (std::int64_t i = 0; !known && i < to.length; ++i)
+          out.bound[static_cast<std::size_t>((o * to.length + i) * to.inner + k)] = unknown;
+      }
+  }
+  return out;
+}
+
 inline bounded extreme(const sinter::ir::node& n, const bounded& x, std::span<const std::int64_t> sizes) {
   bounded out;
   out.value = evaluate(n, {&x.value}, sizes, false);
@@ -320,6 +344,8 @@ inline std::vector<bounded> evaluate(const sinter::ir::graph& g, const std::vect
       }
     } else if (n.code == op::scan) {
       all[id] = in.size() > 1 ? detail::recurrence(n, *in[0], *in[1], sizes) : detail::scanned(n, *in[0], sizes);
+    } else if (n.code == op::argsort || n.code == op::searchsorted) {
+      all[id] = detail::ordered(n, in, sizes);
     } else if (n.code == op::arg_reduce) {
       all[id] = detail::extreme(n, *in[0], sizes);
     } else if (n.code == op::dot) {

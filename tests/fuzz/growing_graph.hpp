@@ -51,6 +51,10 @@ inline bool holds(const sinter::ir::graph& g, node_id id, const std::vector<std:
     if (at(e) < 0) return false;
   for (std::size_t i = 0; n.code == op::pad && i < n.attr.dims.size(); ++i)
     if (at(n.attr.dims[i]) < 0) return false;
+  if (n.code == op::argsort) {
+    const auto axis = static_cast<std::size_t>(n.attr.ints[0]);
+    if (at(n.extents[axis]) > at(g[n.in[0]].extents[axis])) return false;
+  }
   for (std::size_t i = 0; n.code == op::slice && i < n.extents.size(); ++i) {
     const auto extent = at(g[n.in[0]].extents[i]), count = at(n.extents[i]),
                first = at(n.attr.dims[n.extents.size() + i]);
@@ -80,19 +84,19 @@ class growing_graph {
   /// Any op on any operands with any attributes. False when it is refused, as most are; what is accepted has to work like
   /// everything else.
   bool anything() {
-    const op code = static_cast<op>(below(static_cast<std::uint64_t>(op::scan) + 1));
+    const op code = static_cast<op>(below(static_cast<std::uint64_t>(op::searchsorted) + 1));
     const auto few = [&] { return static_cast<std::int64_t>(below(4)) - (chance(20) ? 1 : 0); };
     if (code == op::input) return false;
     attributes a;
     a.type = any_type();
     a.combiner = static_cast<op>(below(static_cast<std::uint64_t>(sinter::ir::pointwise_count)));
-    std::size_t operands = code == op::constant || code == op::iota ? 0
-                           : code == op::gather || code == op::dot  ? 2
-                           : code == op::scatter_add                ? 3
-                           : code == op::concat                     ? below(4)
-                           : code == op::scan                       ? 1 + below(2)
-                           : sinter::ir::is_pointwise(code)         ? static_cast<std::size_t>(row(code).arity)
-                                                                    : 1;
+    std::size_t operands = code == op::constant || code == op::iota                            ? 0
+                           : code == op::gather || code == op::dot || code == op::searchsorted ? 2
+                           : code == op::scatter_add                                           ? 3
+                           : code == op::concat                                                ? below(4)
+                           : code == op::scan                                                  ? 1 + below(2)
+                           : sinter::ir::is_pointwise(code) ? static_cast<std::size_t>(row(code).arity)
+                                                            : 1;
     std::vector<node_id> in;
     for (; operands > 0; --operands) in.push_back(chance(40) && !in.empty() ? in[0] : any());
     const std::size_t r = in.empty() ? below(4) : rank(in[0]);
@@ -122,6 +126,10 @@ class growing_graph {
         ints = 1;
         dims = code == op::iota ? r : 0;
         break;
+      case op::argsort:
+        dims = 1;
+        [[fallthrough]];
+      case op::searchsorted:
       case op::scan:
         a.ints = {few(), static_cast<std::int64_t>(below(2))};
         break;

@@ -69,7 +69,7 @@ class random_graph : public growing_graph {
         for (int tries = 0; tries < 6 && !anything(); ++tries) {}
         return;
       default:
-        return chance(50) ? extreme() : arithmetic_chain();
+        return chance(40) ? extreme() : chance(30) ? ordered() : arithmetic_chain();
     }
   }
 
@@ -330,6 +330,23 @@ class random_graph : public growing_graph {
     a.combiner = chance(50) ? op::maximum : op::minimum;
     a.ints = {static_cast<std::int64_t>(below(rank(x)))};
     keep(push(op::arg_reduce, {x}, a));
+  }
+
+  /// A permutation that sorts, its first part, or places among what is sorted or is not.
+  void ordered() {
+    const node_id x = any();
+    if (rank(x) == 0) return;
+    attributes a;
+    a.ints = {static_cast<std::int64_t>(below(rank(x))), static_cast<std::int64_t>(below(2))};
+    const auto axis = static_cast<std::size_t>(a.ints[0]);
+    if (chance(30)) return void(keep(push(op::searchsorted, {x, tensor(type_of(x), shape_of(x))}, a)));
+    const dim extent = shape_of(x)[axis];
+    a.dims = {chance(30) && extent.is_number() && *extent.number() > 1 ? dim(*extent.number() / 2) : extent};
+    const node_id order = push(op::argsort, {x}, a);
+    keep(order);
+    a.dims = {};
+    a.ints = {a.ints[0]};
+    keep(push(op::gather, {x, order}, a));
   }
 
   void scanned() {

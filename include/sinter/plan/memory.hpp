@@ -88,6 +88,7 @@ class replacements {
       for (const auto& p : one.products) used(p.a.buffer).in_product = used(p.b.buffer).in_product = true;
       for (const auto& i : one.body)
         if (i.kind == kind::load) used(i.at.buffer).loads.push_back(&i.at);
+        else if (i.kind == kind::search) used(i.at.buffer).in_product = true;
     }
   }
 

@@ -31,7 +31,10 @@ class traffic {
   traffic(const plan::kernel& k, const ir::graph& g, std::span<const std::int64_t> sizes)
       : k_(k), g_(g), sizes_(sizes), read_(k.buffers.size()), written_(k.buffers.size()) {
     for (const auto& i : k.body)
-      if (i.kind == plan::kind::load) add(read_, i.at.buffer, count(k, walked(k, i.at.at), sizes));
+      if (plan::reads_memory(i))
+        add(read_, i.at.buffer,
+            count(k, walked(k, i.at.at), sizes) *
+                (i.kind == plan::kind::search ? i.ranges[0].extent.evaluate(sizes) : 1));
     for (const auto& p : k.products) {
       for (const auto* x : {&p.a, &p.b}) {
         std::int64_t n = count(k, walked(k, x->at), sizes);

@@ -160,6 +160,23 @@ TEST_CASE("every row of the table, of every dtype that it takes") {
   }
 }
 
+TEST_CASE("sorts of short, long and open rows, and searches") {
+  for (const dtype t : {dtype::f32, dtype::f64, dtype::i8, dtype::b8, dtype::u64, dtype::bf16})
+    for (const ir::dim n : {ir::dim(7), ir::dim(1000), ir::dim(100000), ir::dim::symbol(0)}) {
+      graph g;
+      const value x{g, g.add_input(t, {40, n})};
+      ir::attributes order, side;
+      order.ints = side.ints = {1, t == dtype::f64};
+      order.dims = {n};
+      const value sorted(g, g.push(op::argsort, {x.id()}, order), {});
+      const value found(g, g.push(op::searchsorted, {x.id(), x.id()}, side), {});
+      const auto c = gpu_kernels({sorted, found}, {}, {100000});
+      CHECK(c.kernels.size() == 2);
+      for (const auto& s : c.sources) check_compiles(s, true);
+      if (n.is(100000)) CHECK(std::max(c.sources[0].launches.size(), c.sources[1].launches.size()) == 4);
+    }
+}
+
 TEST_CASE("16 bits compile for GPUs of before capability 8.0, which convert fewer of them") {
   for (const dtype t : {dtype::f16, dtype::bf16}) {
     graph g;

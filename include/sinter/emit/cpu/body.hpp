@@ -18,7 +18,10 @@ SINTER_API std::string omp_for(const kernel& k, const std::string& directive = "
   ir::dim total = 1;
   for (const auto& a : k.axes) total *= a.extent;
   std::int64_t weight = 1;
-  for (const auto& i : k.body) weight += i.kind == kind::compute && ir::is_expensive(i.code) ? 4 : 0;
+  for (const auto& i : k.body) {
+    if (i.kind == kind::compute && ir::is_expensive(i.code)) weight += 4;
+    if (i.kind == kind::sort || i.kind == kind::search) weight += 16;
+  }
   const std::string pragma = "#pragma omp " + directive;
   if (const auto n = total.number()) return *n <= (parallel_work - 1) / weight ? "" : pragma;
   return pragma + " if ((" + total.text() + ")*" + std::to_string(weight) + " >= " + std::to_string(parallel_work) +

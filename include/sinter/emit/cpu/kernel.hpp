@@ -7,10 +7,12 @@
 #include "../prelude/exp.hpp"
 #include "../prelude/gemm.hpp"
 #include "../prelude/math.hpp"
+#include "../prelude/sort.hpp"
 #include "columns.hpp"
 #include "nest.hpp"
 #include "product.hpp"
 #include "scan.hpp"
+#include "sort.hpp"
 
 namespace sinter::engine::emit {
 
@@ -39,6 +41,8 @@ inline const series<piece>& pieces() {
       {prelude_exp, {"exp", "sigmoid", "tanh", "erf"}},
       {prelude_random, {"philox", "gauss"}},
       {prelude_gemm, {"gemm"}},
+      {prelude_sort, {"sort_key"}},
+      {prelude_search, {"searched"}},
   };
   return all;
 }
@@ -69,6 +73,8 @@ SINTER_API source cpu(const kernel& k) {
         for (int s = 0; s < k.symbols; ++s)
           out.line("const long s" + std::to_string(s) + " = sizes[" + std::to_string(s) + "];");
         if (k.is_scan()) return scan_printer(k, out).print();
+        if (k.is_sort()) return void(result.scratch = sort_printer(k, out).print());
+        if (k.is_search()) return print_search(k, out);
         if (k.columns) return void(result.scratch = column_printer(k, out).print());
         result.scratch = k.is_product() ? product_printer(k, out).print() : nest_printer(k, out).print();
       });

@@ -39,7 +39,7 @@ inline std::optional<follow_shape> follow_of(const kernel& product, cuda_printer
       !detail::on_tensor_cores(product, t))
     return {};
   if (product.products[0].batch != 0 || product.products[0].m != 1 || product.stores.size() != 1) return {};
-  if (k.is_opaque() || k.is_product() || k.is_scan() || !reduces || k.axes[1].role != role::inner ||
+  if (k.is_opaque() || k.is_product() || k.stands_alone() || !reduces || k.axes[1].role != role::inner ||
       k.axes[0].role == role::inner || !detail::reads_as_written(product, k))
     return {};
   if (detail::sums_rows(k) && then.only_columns()) return {};

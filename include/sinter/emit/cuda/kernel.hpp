@@ -10,6 +10,7 @@
 #include "product.hpp"
 #include "scan.hpp"
 #include "shared.hpp"
+#include "sort.hpp"
 #include "walk.hpp"
 
 namespace sinter::engine::emit {
@@ -52,6 +53,34 @@ inline void print_cuda_scan(cuda_source& s, writer& out, const kernel& k) {
   cuda_printer p(k, out);
   const auto shape = shape_of_scan(k);
   cuda_launch_of(s, out, only, kernel_entry, shape.blocks, shape.threads, 0, [&] { print_scan(p, shape); });
+}
+
+/// Tiles of rows, then passes that merge four runs into one; the last entry is asked for once a pass.
+inline void print_cuda_sort(cuda_source& s, writer& out, const kernel& k) {
+  const kernel* const only[] = {&k};
+  const sort_shape shape = shape_of_sort(k);
+  cuda_printer tiles(k, out);
+  if (shape.passes > 0) s.scratch = shape.total * dim(2 * shape.item_bytes());
+  cuda_launch_of(s, out, only, kernel_entry, shape.blocks, shape.threads(), 0, [&] { print_sort_tiles(tiles, shape); });
+  tell_touched(s, tiles);
+  if (shape.passes == 0) return;
+  cuda_printer merges(k, out);
+  const dim blocks = ceil_div(shape.total, sort_shape::merging);
+  cuda_launch_of(s, out, only, finish_entry, blocks, sort_shape::merging, 0, [&] { print_sort_merge(merges, shape); });
+  tell_touched(s, merges);
+  const cuda_launch first = s.launches.back();
+  for (int pass = 1; pass < shape.passes; ++pass) {
+    s.launches.push_back(first);
+    s.launches.back().blocks = blocks + dim(pass);
+  }
+}
+
+inline void print_cuda_search(cuda_source& s, writer& out, const kernel& k) {
+  const kernel* const only[] = {&k};
+  cuda_printer p(k, out);
+  constexpr int threads = 256;
+  cuda_launch_of(s, out, only, kernel_entry, ceil_div(k.extent(role::outer), threads), threads, 0,
+                 [&] { print_search(p, threads); });
 }
 
 inline void print_cuda_product(cuda_source& s, writer& out, const kernel& k, const cuda_target& t) {
@@ -167,6 +196,8 @@ SINTER_API cuda_source cuda(const kernel& k, const cuda_target& t) {
   writer out;
   if (k.is_product()) detail::print_cuda_product(s, out, k, t);
   else if (k.is_scan()) detail::print_cuda_scan(s, out, k);
+  else if (k.is_sort()) detail::print_cuda_sort(s, out, k);
+  else if (k.is_search()) detail::print_cuda_search(s, out, k);
   else if (!detail::has_reductions(k)) detail::print_cuda_pointwise(s, out, k, t);
   else if (k.mask(role::row)) detail::print_cuda_columns(s, out, k, t);
   else detail::print_cuda_rows(s, out, k, t);

@@ -7,6 +7,7 @@
 #include "../../base/series.hpp"
 #include "../prelude/cuda.hpp"
 #include "../prelude/cuda_block.hpp"
+#include "../prelude/sort.hpp"
 #include "body.hpp"
 
 namespace sinter::engine::emit {
@@ -28,6 +29,8 @@ inline const series<piece>& cuda_pieces() {
       {prelude_cuda_tensor, {"multiply_tf32"}},
       {prelude_cuda_scan, {"shuffle_up"}},
       {prelude_cuda_product, {"multiply_add"}},
+      {prelude_cuda_sort, {"sort_key", "sort_tile", "count_before"}},
+      {prelude_search, {"searched"}},
   };
   return all;
 }
@@ -108,7 +111,8 @@ void cuda_launch_of(cuda_source& s, writer& out, std::span<const kernel* const> 
               inside();
             });
   s.texts.push_back(with_prelude(kernels, out.take()));
-  s.launches.push_back({name, n && *n > most_blocks ? dim(most_blocks) : blocks, threads, shared, {}});
+  s.launches.push_back(
+      {name, n && *n > most_blocks ? dim(most_blocks) : blocks, threads, shared, {}, s.texts.size() - 1});
 }
 
 /// At least one block where something is stored whatever the extents are.

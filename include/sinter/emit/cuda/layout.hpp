@@ -28,6 +28,7 @@ struct cuda_launch {
   int threads = 0;
   int shared = 0;        ///< bytes of dynamic shared memory
   series<bool> touches;  ///< per buffer of its kernels: the entry reads or writes it
+  std::size_t text = 0;  ///< the number of its source's text that has the entry
 };
 
 /// Tells the blocks of a launch where their kernel's memory is, and its numbers; a parameter.
@@ -39,10 +40,10 @@ struct cuda_table {
 };
 
 /// The launches run in order on one stream. Every entry has the same parameters: one per buffer (a pointer, or the
-/// element itself when by_value), `char* scratch`, one `long` per size symbol. Each launch has a text of its own, so
+/// element itself when by_value), `char* scratch`, one `long` per size symbol. Each entry has a text of its own, so
 /// that NVRTC can compile two side by side. Where there is a table, it comes after the buffers that are not in it.
 struct cuda_source {
-  series<std::string> texts;  ///< one a launch
+  series<std::string> texts;  ///< one an entry
   series<cuda_launch> launches;
   ir::dim scratch;         ///< bytes of device memory, uninitialised
   series<int> parameters;  ///< the buffers that are parameters, by number among all kernels', where there is a table
@@ -72,6 +73,16 @@ inline std::int64_t power_of_two(std::int64_t n) {
 }
 inline std::int64_t round_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
+/// Elements that a block sorts in shared memory, and those of the longest row that is sorted.
+inline constexpr std::int64_t sorted_tile = 2048, most_sorted = std::int64_t{1} << 31;
+/// The most elements that are sorted as n are: by one network, or by as many merges.
+inline std::int64_t longest_sorted(std::int64_t n) {
+  if (n <= sorted_tile) return power_of_two(std::max<std::int64_t>(n, 32));
+  std::int64_t longest = sorted_tile;
+  while (longest < n) longest *= 4;
+  return longest;
+}
+
 /// What code for the sizes of `k`, which are numbers, may count on and still serve others: rows up to the next power of two, or
 /// of just that many elements, which nobody asks for the end of.
 inline plan::size_fit fit_of(const kernel& k) {
@@ -82,6 +93,7 @@ inline plan::size_fit fit_of(const kernel& k) {
                                    [](const auto& i) { return i.kind == kind::reduce || i.kind == kind::arg_reduce; });
   if (reduces && n <= longest) fit.longest = power_of_two(std::max(n, shortest));
   fit.whole = reduces && fit.longest == n;
+  if (k.is_sort()) fit.longest = longest_sorted(k.extent(role::row).number().value_or(most_sorted));
   return fit;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "arg_reduce.hpp"
+#include "argsort.hpp"
 #include "broadcast.hpp"
 #include "concat.hpp"
 #include "constant.hpp"
@@ -17,6 +18,7 @@
 #include "reshape.hpp"
 #include "scan.hpp"
 #include "scatter_add.hpp"
+#include "searchsorted.hpp"
 #include "size.hpp"
 #include "slice.hpp"
 

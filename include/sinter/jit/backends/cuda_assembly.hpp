@@ -153,10 +153,10 @@ class cuda_assembly {
     const char* const label = label_of(group);
     const std::int64_t own = source.scratch.evaluate(sizes_), at = apart_ ? round_up(scratch_, 256) : 0;
     for (const auto& launch : source.launches) {
-      const run::cuda::built& m = *modules++;
+      const run::cuda::built& m = modules[launch.text];
       run::cuda::step s = run::cuda::make_launch(m.code, run::name_in_image(launch.entry, m.suffix),
                                                  launch.blocks.evaluate(sizes_), launch.threads, launch.shared, label);
-      s.text = text < 0 ? -1 : text++;
+      s.text = text < 0 ? -1 : text + static_cast<int>(launch.text);
       add_operands(s, group, source);
       for (std::size_t i = 0; i < launch.touches.size(); ++i) s.operands[i].touched = launch.touches[i];
       s.scratch = scratch_begin() + at;

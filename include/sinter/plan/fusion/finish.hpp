@@ -48,6 +48,10 @@ inline std::string op_name(const instruction& i) {
       return ir::name(ir::op::dot);
     case kind::scan:
       return std::string("scan_") + ir::name(i.code);
+    case kind::sort:
+      return ir::name(ir::op::argsort);
+    case kind::search:
+      return ir::name(ir::op::searchsorted);
     default:
       return "";
   }
@@ -83,7 +87,7 @@ inline void number_buffers(kernel& k) {
   };
   for (auto& p : k.products) visit(p.a), visit(p.b);
   for (auto& i : k.body)
-    if (i.kind == kind::load) visit(i.at);
+    if (reads_memory(i)) visit(i.at);
   for (auto& s : k.stores) visit(s.at);
   k.buffers = std::move(used);
 }

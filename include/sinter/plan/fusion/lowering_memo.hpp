@@ -85,7 +85,7 @@ class lowering_memo {
     }
     for (const auto& i : out.code.body) out.reduces = out.reduces || is_reduction(i);
     for (const auto& s : out.code.stores) out.accumulates = out.accumulates || s.accumulate;
-    out.scans = out.code.is_scan();
+    out.scans = out.code.stands_alone();
     return out;
   }
 

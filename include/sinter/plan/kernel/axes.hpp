@@ -11,7 +11,7 @@ namespace sinter::engine::plan::detail {
 template <class F>
 void for_each_map(kernel& k, F&& f) {
   for (auto& i : k.body) {
-    if (i.kind == kind::load || i.kind == kind::position || i.kind == kind::arg_reduce) f(i.at.at);
+    if (reads_memory(i) || i.kind == kind::position || i.kind == kind::arg_reduce) f(i.at.at);
     for (auto& r : i.ranges) f(r.at);
   }
   for (auto& s : k.stores) f(s.at.at);

@@ -65,6 +65,10 @@ enum class kind : std::uint8_t {
   product,     ///< the element of the kernel's matrix product
   scan,  ///< `code` of args[0] at this and all earlier positions along `over`, the first axis slowest; see is_scan. What
          ///< comes before a position is multiplied by its args[1], if there is one
+  sort,  ///< the place along `over` of the element that comes, of args[0], as this position says: stable, NaN last, from the
+         ///< greatest on with `reverse`; of the first ranges[0].extent positions alone
+  search,  ///< how many of the sorted ranges[0].extent elements at `at`, ranges[0].at.offset apart, precede args[0]; with
+           ///< `reverse` equal ones do, too
 };
 
 /// Which axes a reduction runs along.
@@ -82,9 +86,9 @@ struct instruction {
   series<int> args;
   access at;
   ir::scalar literal{};
-  series<range> ranges;    ///< inside
-  series<int> over;        ///< reduce, scan: kernel axes
-  bool reverse = false;    ///< scan: later positions instead of earlier ones
+  series<range> ranges;    ///< inside; sort, search: one
+  series<int> over;        ///< reduce, scan, sort: kernel axes
+  bool reverse = false;    ///< scan: later positions instead of earlier ones; sort, search
   std::uint32_t axes = 0;  ///< bit a: the value varies along axis a
   span_of span = span_of::none;
   int stage = 0;                 ///< number of inner reductions that must have finished
@@ -153,9 +157,16 @@ struct kernel {
   bool is_product() const { return !products.empty(); }
   /// A kernel with a scan has one, stores its value and nothing else, and no passes: outer axes are parallel, row axes are
   /// scanned, at each of whose positions the whole body runs; an inner axis, at most one and the last, is the vector.
-  bool is_scan() const {
+  bool is_scan() const { return has(kind::scan); }
+  /// A kernel with a sort has one, stores its value and nothing else: row axes are sorted, the others are outer.
+  bool is_sort() const { return has(kind::sort); }
+  /// A kernel with a search stores its value and nothing else, and has outer axes alone.
+  bool is_search() const { return has(kind::search); }
+  /// It has one root, and passes of its own.
+  bool stands_alone() const { return is_scan() || is_sort() || is_search(); }
+  bool has(plan::kind what) const {
     for (const auto& i : body)
-      if (i.kind == kind::scan) return true;
+      if (i.kind == what) return true;
     return false;
   }
   std::uint32_t mask(plan::role r) const {
@@ -184,6 +195,9 @@ inline bool is_mostly(const instruction& i) {
   return i.kind == kind::inside &&
          std::all_of(i.ranges.begin(), i.ranges.end(), [](const range& r) { return r.mostly; });
 }
+
+/// True where `at` is read.
+inline bool reads_memory(const instruction& i) { return i.kind == kind::load || i.kind == kind::search; }
 
 inline bool is_reduction(const instruction& i) { return i.kind == kind::reduce || i.kind == kind::arg_reduce; }
 

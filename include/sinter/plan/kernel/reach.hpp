@@ -34,8 +34,7 @@ inline bool needs_wide_index(const kernel& k) {
     return false;
   };
   for (const auto& i : k.body) {
-    if ((i.kind == kind::load || i.kind == kind::position || i.kind == kind::arg_reduce) && beyond(i.at.at))
-      return true;
+    if ((reads_memory(i) || i.kind == kind::position || i.kind == kind::arg_reduce) && beyond(i.at.at)) return true;
     for (const auto& r : i.ranges)
       if (beyond(r.at) || r.extent.number().value_or(limit + 1) > limit) return true;
   }

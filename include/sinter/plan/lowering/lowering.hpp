@@ -45,7 +45,8 @@ class lowering {
     for (const auto& r : roots_)
       if (r.value == r.target) lowering_of(g_[r.value].code).place(*this, r);
       else place_aligned(r);
-    if (k_.is_scan() && roots_.size() > 1) throw refusal{"a scan has a kernel of its own", ir::no_node};
+    if (k_.stands_alone() && roots_.size() > 1)
+      throw refusal{"a scan, a sort or a search has a kernel of its own", ir::no_node};
     for (auto& e : axes_) k_.axes.push_back({e, role::inner});
     return std::move(k_);
   }
@@ -158,7 +159,7 @@ class lowering {
         throw refusal{"%" + std::to_string(id) + " is complete only when its kernel ends", ir::no_node};
       if (memory_.stored[id]) return {buffer(k_, g_, memory_, id, false), linear(at, strides_of(id), axes.size())};
       const auto through = lowering_of(v.code).through;
-      if (through == nullptr) throw refusal{"an operand of a matrix product has to be in memory", id};
+      if (through == nullptr) throw refusal{"an operand that is read as a whole has to be in memory", id};
       if (reads_offset(v))
         return {buffer(k_, g_, memory_, v.in[0], false), linear(at, row_major_strides(v.extents), axes.size())};
       at = through(*this, id, at, axes);

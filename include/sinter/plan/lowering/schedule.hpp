@@ -119,6 +119,7 @@ inline void assign_roles(kernel& k, const target& t) {
 
 /// Scanned axes are rows, the last axis is the vector unless it is scanned.
 inline void assign_scan_roles(kernel& k) {
+  const bool vectors = k.is_scan();
   std::uint32_t over = 0;
   for (const auto& i : k.body)
     for (int a : i.over) over |= 1u << a;
@@ -126,7 +127,7 @@ inline void assign_scan_roles(kernel& k) {
   series<std::size_t> order;
   for (auto r : {role::outer, role::row, role::inner})
     for (std::size_t a = 0; a < k.axes.size(); ++a) {
-      const role mine = over >> a & 1u ? role::row : a == last ? role::inner : role::outer;
+      const role mine = over >> a & 1u ? role::row : a == last && vectors ? role::inner : role::outer;
       if (mine == r) order.push_back(a);
       if (mine == r) k.axes[a].role = r;
     }
@@ -387,7 +388,7 @@ SINTER_API void schedule(kernel& k, std::span<const std::int64_t> hints, const t
     p.terms = ir::product(p.k).evaluate(hints);
     return;
   }
-  if (k.is_scan()) return detail::assign_scan_roles(k);
+  if (k.stands_alone()) return detail::assign_scan_roles(k);
   const std::uint32_t reduced = t.rows_over_threads ? 0 : detail::reduced_axes(k);
   if (!reduced) return detail::schedule_rows(k, hints, t);
   const kernel lowered = k;

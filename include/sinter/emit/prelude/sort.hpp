@@ -1,0 +1,168 @@
+// emit/prelude/sort.hpp: the parts of the preludes that order elements: keys whose order is that of values, rows of them sorted, and
+// bisections. CPU kernels take them after prelude_threads, CUDA kernels after prelude_cuda_core.
+#pragma once
+
+#include <string_view>
+
+namespace sinter::engine::emit {
+
+/// sort_row(a, b, n, count): the first `count` of a's n elements in order, of equal keys as they lay; in a or b.
+inline constexpr std::string_view prelude_sort = R"prelude(
+namespace sx {
+template <int B> struct sort_word { typedef s_u32 t; };
+template <> struct sort_word<8> { typedef s_u64 t; };
+template <class K> struct ranked { K key, place; };
+// NaN is last, -0 is 0.
+template <class T> SX auto sort_key(T x, bool descending) {
+  typedef typename sort_word<sizeof(T)>::t K;
+  constexpr K top = (K)1 << (8 * sizeof(K) - 1);
+  K k;
+  if constexpr (tr<T>::kind == 3) {
+    const K b = __builtin_bit_cast(K, x);
+    k = b == top ? top : b & top ? ~b : b | top;
+    if (descending) k = ~k;
+    return x != x ? (K)-1 : k;
+  } else {
+    if constexpr (tr<T>::kind == 1) k = (K)(s_i64)x ^ top;
+    else k = (K)x;
+    return descending ? (K)~k : k;
+  }
+}
+template <class K> static void sort_few(ranked<K>* a, long n) {
+  for (long i = 1; i < n; ++i) {
+    const ranked<K> x = a[i];
+    long j = i;
+    for (; j > 0 && a[j - 1].key > x.key; --j) a[j] = a[j - 1];
+    a[j] = x;
+  }
+}
+// By eight bits a pass, from the lowest; a digit that all share takes none.
+template <class K> static const ranked<K>* sort_many(ranked<K>* a, ranked<K>* b, long n) {
+  long counts[sizeof(K)][256] = {};
+  for (long i = 0; i < n; ++i)
+    for (unsigned d = 0; d < sizeof(K); ++d) ++counts[d][a[i].key >> 8 * d & 255];
+  for (unsigned d = 0; d < sizeof(K); ++d) {
+    long* const c = counts[d];
+    if (c[a[0].key >> 8 * d & 255] == n) continue;
+    long sum = 0;
+    for (int j = 0; j < 256; ++j) {
+      const long here = c[j];
+      c[j] = sum;
+      sum += here;
+    }
+    for (long i = 0; i < n; ++i) b[c[a[i].key >> 8 * d & 255]++] = a[i];
+    ranked<K>* const t = a;
+    a = b;
+    b = t;
+  }
+  return a;
+}
+// Those that come no later than the count-th does, and few others: how many they are, in b as they lay.
+template <class K> static long take_first(const ranked<K>* a, ranked<K>* b, long n, long count) {
+  constexpr int bits = 8 * sizeof(K);
+  K prefix = 0;
+  long before = 0;
+  int shift = bits;
+  for (bool enough = false; !enough && shift > 0;) {
+    long counts[256] = {};
+    shift -= 8;
+    for (long i = 0; i < n; ++i)
+      if (shift + 8 == bits || a[i].key >> (shift + 8) % bits == prefix) ++counts[a[i].key >> shift & 255];
+    int d = 0;
+    while (before + counts[d] < count) before += counts[d++];
+    prefix = (K)(prefix << 8 | (K)d);
+    enough = before + counts[d] <= 2 * count + 64;
+  }
+  long m = 0;
+  for (long i = 0; i < n; ++i)
+    if (a[i].key >> shift <= prefix) b[m++] = a[i];
+  return m;
+}
+template <class K> static const ranked<K>* sort_row(ranked<K>* a, ranked<K>* b, long n, long count) {
+  if (count <= 0) return a;
+  if (n > 96 && count < n / 8) {
+    n = take_first(a, b, n, count);
+    ranked<K>* const t = a;
+    a = b;
+    b = t;
+  }
+  if (n > 96) return sort_many(a, b, n);
+  sort_few(a, n);
+  return a;
+}
+}  // namespace sx
+)prelude";
+
+/// searched<Right>(p, step, n, x): how many of the n sorted elements from p on precede x, with Right equal ones, too. The same for GPUs.
+inline constexpr std::string_view prelude_search = R"prelude(
+namespace sx {
+template <class T> SX bool precedes(T a, T b) { return a < b || (b != b && a == a); }
+template <bool Right, class M, class T> SX s_i64 searched(const M* p, long step, long n, T x) {
+  const auto earlier = [&](long i) {
+    const T at = load1(p + i * step);
+    return Right ? !precedes(x, at) : precedes(at, x);
+  };
+  // As many steps whatever the elements are: those of several searches overlap.
+  long low = 0;
+  for (; n > 1; n -= n / 2) low += earlier(low + n / 2 - 1) ? n / 2 : 0;
+  if (n > 0) low += earlier(low) ? 1 : 0;
+  return low;
+}
+}  // namespace sx
+)prelude";
+
+/// sort_tile<Tile, Width, Threads>(x): a block sorts each Width of Tile elements in shared memory, by a bitonic network.
+/// count_before(p, n, x): how many of n sorted elements come before x.
+inline constexpr std::string_view prelude_cuda_sort = R"prelude(
+namespace sx {
+template <int B> struct sort_word { typedef s_u32 t; };
+template <> struct sort_word<8> { typedef s_u64 t; };
+template <class K> struct alignas(2 * sizeof(K)) ranked { K key, place; };
+SX s_u32 sort_bits(s_f32 x) { return __float_as_uint(x); }
+SX s_u64 sort_bits(s_f64 x) { return (s_u64)__double_as_longlong(x); }
+// NaN is last, -0 is 0.
+template <class T> SX auto sort_key(T x, bool descending) {
+  typedef typename sort_word<sizeof(T)>::t K;
+  constexpr K top = (K)1 << (8 * sizeof(K) - 1);
+  K k;
+  if constexpr (tr<T>::kind == 3) {
+    const K b = sort_bits(x);
+    k = b == top ? top : b & top ? ~b : b | top;
+    if (descending) k = ~k;
+    return x != x ? (K)-1 : k;
+  } else {
+    if constexpr (tr<T>::kind == 1) k = (K)(s_i64)x ^ top;
+    else k = (K)x;
+    return descending ? (K)~k : k;
+  }
+}
+// No two are equal: places differ.
+template <class K> SX bool comes_before(ranked<K> a, ranked<K> b) {
+  return a.key < b.key || (a.key == b.key && a.place < b.place);
+}
+template <int Tile, int Width, int Threads, class K> SX void sort_tile(ranked<K>* x) {
+  for (int size = 2; size <= Width; size *= 2)
+    for (int apart = size / 2; apart > 0; apart /= 2) {
+#pragma unroll
+      for (int i = threadIdx.x; i < Tile / 2; i += Threads) {
+        const int low = 2 * i - (i & (apart - 1)), high = low + apart;
+        const ranked<K> a = x[low], b = x[high];
+        const bool rising = size == Width || !(low & size);
+        if (comes_before(b, a) == rising) {
+          x[low] = b;
+          x[high] = a;
+        }
+      }
+      __syncthreads();
+    }
+}
+template <class K> SX long count_before(const ranked<K>* p, long n, ranked<K> x) {
+  long low = 0;
+  for (; n > 1; n -= n / 2) low += comes_before(p[low + n / 2 - 1], x) ? n / 2 : 0;
+  if (n > 0) low += comes_before(p[low], x) ? 1 : 0;
+  return low;
+}
+}  // namespace sx
+)prelude";
+
+}  // namespace sinter::engine::emit

@@ -1,0 +1,537 @@
+// front/functions/order.hpp: functions by the order of elements: sorts, searches, quantiles, unique elements, histograms, segments.
+#pragma once
+
+#include <limits>
+#include <optional>
+
+#include "factories.hpp"
+#include "indexing.hpp"
+#include "join.hpp"
+#include "scan.hpp"
+
+namespace sinter {
+
+/// Of sort and argsort: `{.descending = true}` from the greatest on.
+struct sort_order {
+  bool descending = false;
+};
+
+/// Of topk: `{.largest = false}` for the smallest.
+struct topk_order {
+  bool largest = true;
+};
+
+/// Of searchsorted: `{.right = true}` for the place behind equal elements instead of before them.
+struct search_side {
+  bool right = false;
+};
+
+/// Of functions whose results have as many elements as the values say: `{.size = n}` takes the first n of them, or adds some that
+/// are `fill`. Without a size the count is read, which while compiling ends the graph so far, as item() does.
+struct bounded {
+  std::optional<dim> size = {};
+  std::optional<double> fill = {};
+};
+
+/// How a quantile between two elements follows from them, as NumPy's methods.
+enum class interpolation { linear, lower, higher, nearest, midpoint };
+
+/// Of median, quantile and percentile.
+struct quantile_rule {
+  interpolation method = interpolation::linear;
+};
+
+/// What topk gives: elements, and their places along the axis.
+template <class V, class I>
+struct values_and_indices {
+  V values;
+  I indices;
+};
+
+/// What histogram gives: how many elements are in each bin, and the bins' bounds, one more.
+template <class C, class E>
+struct counts_and_edges {
+  C counts;
+  E edges;
+};
+
+namespace detail {
+
+/// The places along `axis` of the first `count` elements in order; user_error for a count that is not 0 to the extent.
+SINTER_API handle argsort_at(const char* op, const handle& x, int axis, bool descending, dim count, location at);
+SINTER_API handle sort_at(const char* op, const handle& x, int axis, bool descending, location at);
+/// How many of sorted's along `axis` precede each element of x; extents are equal off the axis.
+SINTER_API handle search_at(const char* op, const handle& sorted, const handle& x, int axis, bool right, location at);
+/// The same, of one row for all x, or of a row for each of x's rows.
+SINTER_API handle search_rows(const handle& sorted, const handle& x, bool right, location at);
+/// user_error unless 0 <= q <= most.
+SINTER_API void check_fraction(const char* op, double q, double most, location at);
+/// user_error where an axis has no element.
+SINTER_API void check_some(const char* op, const dims& x, int axis, location at);
+SINTER_API dim checked_size(const char* op, dim size, location at);
+
+template <class Name, int Axis, class X>
+auto argsort(const X& x, sort_order order, location at) {
+  constexpr int axis = checked_axes<Name, X::rank, Axis>()[0];
+  const handle h = untyped(x, at);
+  return typed<std::int64_t, X::static_shape>(argsort_at(Name::text, h, axis, order.descending, h.extents[axis], at),
+                                              at);
+}
+
+template <class Name, int Axis, class X>
+auto sort(const X& x, sort_order order, location at) {
+  constexpr int axis = checked_axes<Name, X::rank, Axis>()[0];
+  return typed<typename X::value_type, X::static_shape>(sort_at(Name::text, untyped(x, at), axis, order.descending, at),
+                                                        at);
+}
+
+/// `Count`: k where the compiler knows it, or dyn.
+template <std::int64_t Count, int Axis, class X>
+auto topk(const X& x, dim k, topk_order order, location at) {
+  constexpr int axis = checked_axes<named::topk, X::rank, Axis>()[0];
+  constexpr dims shape = with_extent(X::static_shape, axis, Count);
+  const handle h = untyped(x, at), places = argsort_at("topk", h, axis, order.largest, k, at);
+  using T = typename X::value_type;
+  auto values = typed<T, shape>(gather_elements(h, places, axis, at), at);
+  auto indices = typed<std::int64_t, shape>(places, at);
+  return values_and_indices<decltype(values), decltype(indices)>{std::move(values), std::move(indices)};
+}
+
+/// 0 to n - 1, where x is.
+template <class X>
+auto places_like(const X& x, dim n, location at) {
+  return arange<std::int64_t>(n, same_device(x, at), at);
+}
+
+/// Of rank 1, some, ascending: the number of the distinct element that each is.
+template <class S>
+auto distinct_numbers(const S& s, location at) {
+  using T = typename S::value_type;
+  const auto i = places_like(s, extents_of(s, at)[0], at);
+  const auto before = take(s, detail::evaluate(maximum(sub(i, 1, at), 0, at), at), axis<0>, at);
+  if constexpr (is_float(dtype_of<T>)) {
+    const auto differs = bit_and(ne(s, before, at), bit_not(bit_and(isnan(s, at), isnan(before, at), at), at), at);
+    return cumsum(detail::evaluate(cast<std::int64_t>(differs, at), at), axis<0>, at);
+  } else {
+    return cumsum(detail::evaluate(cast<std::int64_t>(ne(s, before, at), at), at), axis<0>, at);
+  }
+}
+
+/// The last element of a tensor of rank 1, which has some: it ends a graph that is traced.
+template <class X>
+std::int64_t last_item(const X& x, location at) {
+  return slice(x, axis<0>, -1, to_end, 1, at).item(at);
+}
+
+/// x at `index` where that is a place, else the fill, or its first element.
+template <class X, class I>
+auto taken_or(const X& x, const I& index, std::optional<double> fill, location at) {
+  using T = typename X::value_type;
+  const dim n = extents_of(x, at)[0];
+  const auto inside = lt(index, n, at);
+  const auto found = take(x, detail::evaluate(where(inside, index, 0, at), at), axis<0>, at);
+  if (!fill) return found;
+  return detail::evaluate(where(inside, found, static_cast<T>(*fill), at), at);
+}
+
+/// The q-th part of s, ascending along the axis, which is gone.
+template <class Name, int Axis, class S>
+auto quantile_of(const S& s, double q, interpolation method, location at) {
+  using T = typename S::value_type;
+  using W = std::conditional_t<vocabulary::is_half<T>, float, T>;
+  check_some(Name::text, to_dims(extents_of(s, at)), Axis, at);
+  const dim last = extents_of(s, at)[static_cast<std::size_t>(Axis)] - 1;
+  const auto end = size_value<double>(last, at);
+  const auto exact = detail::evaluate(mul(end, q, at), at);
+  const auto read = [&](const auto& place) {
+    const auto i = detail::evaluate(cast<std::int64_t>(place, at), at);
+    return detail::evaluate(cast<W>(take(s, i, axis<Axis>, at), at), at);
+  };
+  const auto nan_last = read(end);
+  const auto result = [&](const auto& y) {
+    return detail::evaluate(cast<T>(where(isnan(nan_last, at), nan_last, y, at), at), at);
+  };
+  const auto low = floor(exact, at);
+  const auto high = ceil(exact, at);
+  switch (method) {
+    case interpolation::lower:
+      return result(read(low));
+    case interpolation::higher:
+      return result(read(high));
+    case interpolation::nearest:
+      return result(read(round(exact, at)));
+    case interpolation::midpoint: {
+      const auto a = read(low), b = read(high);
+      return result(where(eq(a, b, at), a, mul(add(a, b, at), W(0.5), at), at));
+    }
+    default: {
+      const auto a = read(low), b = read(high);
+      const auto part = detail::evaluate(cast<W>(sub(exact, low, at), at), at);
+      return result(where(eq(a, b, at), a, add(a, mul(sub(b, a, at), part, at), at), at));
+    }
+  }
+}
+
+template <class Name, int... Axes, class X>
+auto quantile(const X& x, double q, quantile_rule rule, location at) {
+  if constexpr (takes_floats<Name, X>()) {
+    static_assert(sizeof...(Axes) <= 1, "sinter: [quantile] takes one axis, or none for all elements");
+    constexpr auto axes = checked_axes<Name, X::rank, Axes...>();
+    if constexpr (sizeof...(Axes) == 1)
+      return quantile_of<Name, axes[0]>(sort<Name, axes[0]>(x, {}, at), q, rule.method, at);
+    else return quantile_of<Name, 0>(sort<Name, 0>(flatten(x, at), {}, at), q, rule.method, at);
+  } else {
+    return x;
+  }
+}
+
+/// i where it is in [0, n), else n.
+template <class I>
+auto known_or_last(const I& i, dim n, location at) {
+  const auto known = bit_and(ge(i, 0, at), lt(i, n, at), at);
+  return detail::evaluate(where(known, cast<std::int64_t>(i, at), n, at), at);
+}
+
+/// The sums of x's rows with each i of [0, n), of rank 1.
+template <class Name, class X, class I>
+auto row_sums(const X& x, const I& i, dim n, location at) {
+  using T = typename X::value_type;
+  checked_size(Name::text, n, at);
+  auto extents = extents_of(x, at);
+  extents[0] = n + 1;
+  const auto base =
+      filled<T, with_extent(X::static_shape, 0, dyn)>(Name::text, T{}, extents, same_device(x, at), at, true);
+  return slice(scatter_add(base, known_or_last(i, n, at), x, axis<0>, at), axis<0>, 0, n, 1, at);
+}
+
+/// How often each of [0, n) is among i.
+template <class I>
+auto counted(const I& i, dim n, location at) {
+  const auto ones =
+      filled<std::int64_t, dims{dyn}>("bincount", 1, {extents_of(i, at)[0]}, same_device(i, at), at, true);
+  return row_sums<named::bincount>(ones, i, n, at);
+}
+
+template <class Name, class X, class I>
+constexpr bool check_segments() {
+  check_index_dtype<Name, I>();
+  static_assert(X::rank >= 1 && I::rank == 1, "sinter: [segment] ids have rank 1, an id for each row of x");
+  static_assert(!is_bool(dtype_of<typename X::value_type>),
+                "sinter: [segment] takes numbers, not bool; cast with cast<T>(x)");
+  return X::rank >= 1 && I::rank == 1 && !is_bool(dtype_of<typename X::value_type>);
+}
+
+/// What is no smaller, or no greater, than any T.
+template <class T>
+T end_of(bool greatest) {
+  if constexpr (is_float(dtype_of<T>)) {
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    return static_cast<T>(greatest ? infinity : -infinity);
+  } else {
+    return greatest ? std::numeric_limits<T>::max() : std::numeric_limits<T>::lowest();
+  }
+}
+
+/// The extreme of each segment's rows: the first or the last of what is ordered by ids, then by values.
+template <class Name, bool Largest, class X, class I>
+auto segment_extreme(const X& x, const I& ids, dim n, location at) {
+  using T = typename X::value_type;
+  constexpr dims shape = with_extent(X::static_shape, 0, dyn);
+  checked_size(Name::text, n, at);
+  const handle h = untyped(x, at);
+  dims column(X::rank), to = with_extent(h.extents, 0, n);
+  for (int k = 0; k < X::rank; ++k) column[k] = 1;
+  const auto spread = [&](const handle& one, const dims& extents) {
+    column[0] = one.extents[0];
+    return views::broadcast(views::reshape(one, column, at), extents, at);
+  };
+  const handle labels = spread(untyped(detail::evaluate(cast<std::int64_t>(ids, at), at), at), h.extents);
+  const handle by_value = argsort_at(Name::text, h, 0, false, h.extents[0], at);
+  const handle found = gather_elements(labels, by_value, 0, at);
+  const handle by_label = argsort_at(Name::text, found, 0, false, h.extents[0], at);
+  const handle sorted = gather_elements(found, by_label, 0, at), order = gather_elements(by_value, by_label, 0, at);
+  const handle wanted = spread(untyped(places_like(x, n, at), at), to);
+  using places = tensor<std::int64_t, shape>;
+  const places first = typed<std::int64_t, shape>(search_at(Name::text, sorted, wanted, 0, false, at), at);
+  const places end = typed<std::int64_t, shape>(search_at(Name::text, sorted, wanted, 0, true, at), at);
+  const T least = end_of<T>(false), most = end_of<T>(true);
+  if (h.extents[0] == 0) {
+    return filled<T, shape>(Name::text, Largest ? least : most, to_index<X::rank>(to), same_device(x, at), at, true);
+  } else {
+    const auto read = [&](const places& place) {
+      const handle in_order = gather_elements(order, untyped(place, at), 0, at);
+      return typed<T, shape>(gather_elements(h, in_order, 0, at), at);
+    };
+    const places last = detail::evaluate(maximum(sub(end, 1, at), 0, at), at);
+    const auto empty = ge(first, end, at);
+    if constexpr (Largest) {
+      return detail::evaluate(where(empty, least, read(last), at), at);
+    } else {
+      const places start = detail::evaluate(where(empty, 0, first, at), at);
+      const auto smallest = read(start);
+      if constexpr (is_float(dtype_of<T>)) {
+        const auto greatest = read(last);
+        return detail::evaluate(where(empty, most, where(isnan(greatest, at), greatest, smallest, at), at), at);
+      } else {
+        return detail::evaluate(where(empty, most, smallest, at), at);
+      }
+    }
+  }
+}
+
+}  // namespace detail
+
+/// The elements in ascending order along an axis, the last by default: sort(x), sort<0>(x), sort(x, axis<0>, {.descending = true}).
+/// Stable; NaN is last either way, as NumPy has it, and -0 equals 0. Any dtype. The derivative goes where an element came from.
+/// user_error for more than 2^31 elements.
+template <int Axis = -1, tensor_like X>
+auto sort(const X& x, sort_order order = {}, location where = location::current()) {
+  return detail::sort<detail::named::sort, Axis>(x, order, where.in("sort"));
+}
+template <tensor_like X, int A>
+auto sort(const X& x, axis_t<A>, sort_order order = {}, location where = location::current()) {
+  return detail::sort<detail::named::sort, A>(x, order, where.in("sort"));
+}
+
+/// Where along the axis the elements of sort(x) come from, i64. Of equal elements the first is first.
+template <int Axis = -1, tensor_like X>
+auto argsort(const X& x, sort_order order = {}, location where = location::current()) {
+  return detail::argsort<detail::named::argsort, Axis>(x, order, where.in("argsort"));
+}
+template <tensor_like X, int A>
+auto argsort(const X& x, axis_t<A>, sort_order order = {}, location where = location::current()) {
+  return detail::argsort<detail::named::argsort, A>(x, order, where.in("argsort"));
+}
+
+/// The k largest elements along an axis, the last by default, in descending order, and their places (i64); of equal ones the first.
+/// `auto [values, indices] = topk(x, 5)`, topk<5>(x) for static extents, `{.largest = false}` for the smallest. NaN comes after all
+/// others. user_error unless 0 <= k <= the extent.
+template <tensor_like X, int A = -1>
+auto topk(const X& x, dim k, axis_t<A> = {}, topk_order order = {}, location where = location::current()) {
+  return detail::topk<dyn, A>(x, k, order, where.in("topk"));
+}
+template <std::int64_t K, tensor_like X, int A = -1>
+auto topk(const X& x, axis_t<A> = {}, topk_order order = {}, location where = location::current()) {
+  static_assert(K >= 0, "sinter: [topk] the number of elements is negative");
+  return detail::topk<K, A>(x, K, order, where.in("topk"));
+}
+
+/// For each element of x how many elements of `sorted` precede it: where it would be put to keep the order, i64, as x. Before equal
+/// elements, or behind them with {.right = true}. `sorted` ascends and has rank 1, or as many rows as x (last axis; others equal).
+/// NaN is last. user_error where the rows differ in number.
+template <tensor_like S, tensor_like X>
+auto searchsorted(const S& sorted, const X& x, search_side side = {}, location where = location::current()) {
+  const location at = where.in("searchsorted");
+  static_assert(dtype_of<typename S::value_type> == dtype_of<typename X::value_type>,
+                "sinter: [searchsorted] sorted and x have different dtypes; cast one");
+  constexpr bool rows = S::rank == 1 || (S::rank > 1 && S::rank == X::rank);
+  static_assert(rows, "sinter: [searchsorted] sorted has rank 1, or the rank of x");
+  if constexpr (rows)
+    return detail::typed<std::int64_t, X::static_shape>(
+        detail::search_rows(detail::untyped(sorted, at), detail::untyped(x, at), side.right, at), at);
+  else return x;
+}
+
+/// The distinct elements of x, ascending, of rank 1; NaN is one of them. unique(x, {.size = 8}) gives the first 8, and after those
+/// that there are the fill, which is the first element by default. Without a size the count is read: a compiled function goes on
+/// in another graph.
+template <tensor_like X>
+auto unique(const X& x, bounded bound = {}, location where = location::current()) {
+  const location at = where.in("unique");
+  using T = typename X::value_type;
+  using result = tensor<T, dims{dyn}>;
+  const auto s = detail::sort<detail::named::unique, 0>(flatten(x, at), {}, at);
+  if (bound.size) detail::checked_size("unique", *bound.size, at);
+  if (detail::extents_of(s, at)[0] == 0) {
+    if (bound.size && *bound.size != 0 && !bound.fill) fail("unique", "x has no element to fill with; give .fill", at);
+    return result(detail::filled<T, dims{dyn}>("unique", static_cast<T>(bound.fill.value_or(0)),
+                                               {bound.size.value_or(0)}, detail::same_device(s, at), at, true));
+  }
+  const auto numbers = detail::distinct_numbers(s, at);
+  const dim n = bound.size ? *bound.size : dim(detail::last_item(numbers, at) + 1);
+  const auto first = searchsorted(numbers, detail::places_like(s, n, at), {}, at);
+  return result(detail::taken_or(s, first, bound.fill, at));
+}
+
+/// The places of elements that are not 0, in row-major order: a tensor of i64 for each axis, as NumPy has it. nonzero(x, {.size = 8})
+/// gives the first 8 and then places that are the fill, 0 by default. Without a size the count is read, as unique's.
+template <tensor_like X>
+auto nonzero(const X& x, bounded bound = {}, location where = location::current()) {
+  const location at = where.in("nonzero");
+  static_assert(X::rank > 0, "sinter: [nonzero] needs an axis; the tensor has rank 0");
+  std::array<tensor<std::int64_t, dims{dyn}>, detail::bound(X::rank)> out;
+  if constexpr (X::rank > 0) {
+    const auto extents = detail::extents_of(x, at);
+    const auto flat = flatten(x, at);
+    const dim total = detail::extents_of(flat, at)[0];
+    const auto set = detail::evaluate(cast<std::int64_t>(ne(flat, typename X::value_type{}, at), at), at);
+    const auto numbers = cumsum(set, axis<0>, at);
+    const dim n = bound.size   ? detail::checked_size("nonzero", *bound.size, at)
+                  : total == 0 ? dim(0)
+                               : dim(detail::last_item(numbers, at));
+    const auto wanted = detail::evaluate(add(detail::places_like(flat, n, at), 1, at), at);
+    const auto place = searchsorted(numbers, wanted, {}, at);
+    const auto fill = static_cast<std::int64_t>(bound.fill.value_or(0));
+    dim below = 1;
+    for (int k = X::rank; k-- > 0;) {
+      const dim extent = extents[static_cast<std::size_t>(k)], some = extent == 0 ? dim(1) : extent;
+      const auto at_axis = fmod(div(place, below, at), some, at);
+      out[static_cast<std::size_t>(k)] = detail::evaluate(sinter::where(lt(place, total, at), at_axis, fill, at), at);
+      below *= some;
+    }
+  }
+  return out;
+}
+
+/// The q-th part of the elements, 0 to 1, of all or along one axis, which is gone: quantile(x, 0.25), quantile(x, 0.25, axis<0>,
+/// {.method = interpolation::lower}). Between two elements linear, or as NumPy's method of that name; NaN where one is. Floating
+/// dtypes. user_error for nothing, and for q outside [0, 1].
+template <tensor_like X, int... A>
+auto quantile(const X& x, double q, axis_t<A...> = {}, quantile_rule rule = {}, location where = location::current()) {
+  const location at = where.in("quantile");
+  detail::check_fraction("quantile", q, 1, at);
+  return detail::quantile<detail::named::quantile, A...>(x, q, rule, at);
+}
+
+/// quantile(x, q/100).
+template <tensor_like X, int... A>
+auto percentile(const X& x, double q, axis_t<A...> = {}, quantile_rule rule = {},
+                location where = location::current()) {
+  const location at = where.in("percentile");
+  detail::check_fraction("percentile", q, 100, at);
+  return detail::quantile<detail::named::percentile, A...>(x, q / 100, rule, at);
+}
+
+/// The middle element, or the mean of the two in the middle: quantile(x, 0.5).
+template <tensor_like X, int... A>
+auto median(const X& x, axis_t<A...> = {}, location where = location::current()) {
+  return detail::quantile<detail::named::median, A...>(x, 0.5, {}, where.in("median"));
+}
+
+/// How many elements are in each of the bins between neighbours of `edges`, which ascend and are two at least; the last bin has its
+/// upper bound, too. Counts are i64. What is in no bin, as NaN, is not counted.
+template <tensor_like X, tensor_like E>
+auto histogram(const X& x, const E& edges, location where = location::current()) {
+  const location at = where.in("histogram");
+  static_assert(E::rank == 1, "sinter: [histogram] edges have rank 1");
+  const dim bins = detail::extents_of(edges, at)[0] - 1;
+  if (bins < 1) fail("histogram", "there are fewer than two edges; give one more than bins", at);
+  const auto flat = flatten(x, at);
+  const auto below = searchsorted(edges, flat, {.right = true}, at);
+  const auto last = slice(edges, axis<0>, -1, to_end, 1, at);
+  const auto bin = detail::evaluate(sinter::where(eq(flat, last, at), bins - 1, sub(below, 1, at), at), at);
+  auto counts = detail::counted(bin, bins, at);
+  auto bounds = detail::evaluate(edges, at);
+  return counts_and_edges<decltype(counts), decltype(bounds)>{std::move(counts), std::move(bounds)};
+}
+
+/// The same of equal bins between two numbers.
+template <tensor_like X>
+auto histogram(const X& x, std::int64_t bins, double low, double high, location where = location::current()) {
+  const location at = where.in("histogram");
+  using T = typename X::value_type;
+  if (bins < 1) fail("histogram", std::to_string(bins) + " bins; give 1 or more", at);
+  if (!(low <= high) || high - low == std::numeric_limits<double>::infinity())
+    fail("histogram", "the range is not finite, or ends before it begins", at);
+  if (low == high) low -= 0.5, high += 0.5;
+  const auto flat = flatten(x, at);
+  auto edges = linspace<T>(low, high, bins + 1, detail::same_device(flat, at), at);
+  using W = std::conditional_t<vocabulary::is_half<T>, float, T>;
+  const auto inside = bit_and(ge(flat, T(low), at), le(flat, T(high), at), at);
+  const auto part = mul(sub(cast<W>(flat, at), W(low), at), W(static_cast<double>(bins) / (high - low)), at);
+  const auto guess = cast<std::int64_t>(floor(sinter::where(inside, part, W(0), at), at), at);
+  const auto near = detail::evaluate(minimum(guess, bins - 1, at), at);
+  // Rounding may have put it into the neighbouring bin.
+  const auto lower = lt(flat, take(edges, near, axis<0>, at), at);
+  const auto next = take(edges, detail::evaluate(add(near, 1, at), at), axis<0>, at);
+  const auto higher = bit_and(ge(flat, next, at), lt(near, bins - 1, at), at);
+  const auto moved = sub(add(near, cast<std::int64_t>(higher, at), at), cast<std::int64_t>(lower, at), at);
+  const auto bin = detail::evaluate(sinter::where(inside, moved, -1, at), at);
+  auto counts = detail::counted(bin, bins, at);
+  return counts_and_edges<decltype(counts), decltype(edges)>{std::move(counts), std::move(edges)};
+}
+
+/// How often each number is among labels of rank 1, i32 or i64: bincount(labels, {.size = n}) of 0 to n - 1, without a size up to the
+/// greatest, which is read as unique's count is. Negative labels, and those of n and more, are not counted.
+template <tensor_like I>
+auto bincount(const I& labels, bounded bound = {}, location where = location::current()) {
+  const location at = where.in("bincount");
+  detail::check_index_dtype<detail::named::bincount, I>();
+  static_assert(I::rank == 1, "sinter: [bincount] labels have rank 1; flatten(x) gives that");
+  const auto flat = flatten(labels, at);
+  if (bound.size) {
+    return detail::counted(flat, *bound.size, at);
+  } else {
+    const bool none = detail::extents_of(flat, at)[0] == 0;
+    const std::int64_t greatest =
+        none
+            ? -1
+            : static_cast<std::int64_t>(detail::max_over<op_shapes::all_axes(1), false>(flat, at, "bincount").item(at));
+    return detail::counted(flat, dim(greatest < 0 ? 0 : greatest + 1), at);
+  }
+}
+
+/// The sum of x's rows (axis 0) with each id, 0 to n - 1. Halves are added in f32. ids have rank 1, i32 or i64; rows of
+/// one outside [0, n) are left out. A segment without rows is 0.
+template <tensor_like X, tensor_like I>
+auto segment_sum(const X& x, const I& ids, dim n, location where = location::current()) {
+  const location at = where.in("segment_sum");
+  if constexpr (detail::check_segments<detail::named::segment_sum, X, I>()) {
+    return detail::row_sums<detail::named::segment_sum>(x, ids, n, at);
+  } else {
+    return x;
+  }
+}
+
+/// The mean of x's rows with each id, as segment_sum; NaN of none. Floating dtypes.
+template <tensor_like X, tensor_like I>
+auto segment_mean(const X& x, const I& ids, dim n, location where = location::current()) {
+  const location at = where.in("segment_mean");
+  if constexpr (detail::takes_floats<detail::named::segment_mean, X>() &&
+                detail::check_segments<detail::named::segment_mean, X, I>()) {
+    using T = typename X::value_type;
+    const auto sums = segment_sum(detail::evaluate(detail::wide(x, at), at), ids, n, at);
+    using W = typename decltype(sums)::value_type;
+    const auto rows = detail::evaluate(cast<std::int64_t>(ids, at), at);
+    const auto counts = cast<W>(detail::counted(rows, n, at), at);
+    dims column(X::rank);
+    for (int k = 0; k < X::rank; ++k) column[k] = k == 0 ? n : dim(1);
+    constexpr dims each = [] {
+      dims d(X::rank);
+      for (int k = 1; k < X::rank; ++k) d[k] = 1;
+      return d;
+    }();
+    const auto by = detail::typed<W, each>(
+        detail::views::reshape(detail::untyped(detail::evaluate(counts, at), at), column, at), at);
+    return detail::narrow<T>(div(sums, by, at), at);
+  } else {
+    return x;
+  }
+}
+
+/// The greatest of x's rows with each id, element by element; NaN where one is. A segment without rows has -infinity, of integers
+/// the least. ids as segment_sum's. The derivative goes to one element, the last of
+/// equal ones.
+template <tensor_like X, tensor_like I>
+auto segment_max(const X& x, const I& ids, dim n, location where = location::current()) {
+  const location at = where.in("segment_max");
+  if constexpr (detail::check_segments<detail::named::segment_max, X, I>())
+    return detail::segment_extreme<detail::named::segment_max, true>(x, ids, n, at);
+  else return x;
+}
+
+/// The smallest, as segment_max; infinity, or the greatest integer, of none. The derivative goes to the first of equal ones.
+template <tensor_like X, tensor_like I>
+auto segment_min(const X& x, const I& ids, dim n, location where = location::current()) {
+  const location at = where.in("segment_min");
+  if constexpr (detail::check_segments<detail::named::segment_min, X, I>())
+    return detail::segment_extreme<detail::named::segment_min, false>(x, ids, n, at);
+  else return x;
+}
+
+}  // namespace sinter
+
+// Header-only: whoever sees the declarations has the definitions as well.
+#if !defined(SINTER_COMPILED)
+#include "order_rules.hpp"
+#endif

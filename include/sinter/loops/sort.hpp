@@ -1,0 +1,92 @@
+// loops/sort.hpp: rows of the host in order: keys whose order is that of values, sorted with their places.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "../base/dtype.hpp"
+
+namespace sinter::detail {
+
+template <class K>
+struct ranked {
+  K key, place;
+};
+
+template <class T>
+using sort_word = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+
+/// Keys are in the order of values; NaN is last either way, and -0 is 0.
+template <class T>
+sort_word<T> sort_key(T x, bool descending) {
+  using K = sort_word<T>;
+  constexpr K top = K{1} << (8 * sizeof(K) - 1);
+  if constexpr (std::is_floating_point_v<T>) {
+    if (x != x) return static_cast<K>(-1);
+    const K bits = std::bit_cast<K>(x);
+    const K key = bits == top ? top : bits & top ? ~bits : bits | top;
+    return descending ? ~key : key;
+  } else {
+    const K key = std::is_signed_v<T> ? static_cast<K>(static_cast<std::int64_t>(x)) ^ top : static_cast<K>(x);
+    return descending ? ~key : key;
+  }
+}
+
+/// By eight bits a pass, from the lowest; in a or b.
+template <class K>
+const ranked<K>* sort_many(ranked<K>* a, ranked<K>* b, std::int64_t n) {
+  std::int64_t counts[sizeof(K)][256] = {};
+  const auto digit = [](const ranked<K>& x, std::size_t d) { return x.key >> 8 * d & 255; };
+  for (std::int64_t i = 0; i < n; ++i)
+    for (std::size_t d = 0; d < sizeof(K); ++d) ++counts[d][digit(a[i], d)];
+  for (std::size_t d = 0; d < sizeof(K); ++d) {
+    if (counts[d][digit(a[0], d)] == n) continue;
+    std::int64_t sum = 0;
+    for (std::int64_t& c : counts[d]) sum += std::exchange(c, sum);
+    for (std::int64_t i = 0; i < n; ++i) b[counts[d][digit(a[i], d)]++] = a[i];
+    std::swap(a, b);
+  }
+  return a;
+}
+
+/// Of a row's n keys and places in a those of its first `count`, in order; in a or b.
+template <class K>
+const ranked<K>* sort_row(ranked<K>* a, ranked<K>* b, std::int64_t n, std::int64_t count) {
+  constexpr std::int64_t few = 96;
+  const auto before = [](const ranked<K>& x, const ranked<K>& y) {
+    return x.key < y.key || (x.key == y.key && x.place < y.place);
+  };
+  if (n > few && count < n / 8) {
+    std::nth_element(a, a + count, a + n, before);
+    std::sort(a, a + count, before);
+    return a;
+  }
+  if (n > few) return sort_many(a, b, n);
+  for (std::int64_t i = 1; i < n; ++i) {
+    const ranked<K> x = a[i];
+    std::int64_t j = i;
+    for (; j > 0 && x.key < a[j - 1].key; --j) a[j] = a[j - 1];
+    a[j] = x;
+  }
+  return a;
+}
+
+/// How many of n sorted elements, `step` apart, precede x, compared as V; with `right` equal ones, too. NaN is last.
+template <class V, class T>
+std::int64_t searched_as(const T* sorted, std::int64_t step, std::int64_t n, V x, bool right) {
+  const auto precedes = [](V a, V b) { return a < b || (b != b && a == a); };
+  const auto earlier = [&](std::int64_t i) {
+    const V at = sorted[i * step];
+    return right ? !precedes(x, at) : precedes(at, x);
+  };
+  std::int64_t low = 0;
+  for (; n > 1; n -= n / 2) low += earlier(low + n / 2 - 1) ? n / 2 : 0;
+  if (n > 0) low += earlier(low) ? 1 : 0;
+  return low;
+}
+
+}  // namespace sinter::detail

@@ -1,0 +1,436 @@
+// Order: sorts, searches, quantiles, unique elements, histograms and segments against naive ones, on every backend, eagerly, along any axis,
+// of every dtype, with derivatives, by lanes and with open extents.
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "walk.hpp"
+
+namespace {
+
+using namespace sinter;
+using ops::array;
+using ops::coord;
+
+constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
+
+bool before(double a, double b) { return a < b || (b != b && a == a); }
+
+/// f(elements of each row along the axis) is the row of the result.
+template <class F>
+array by_rows(const array& x, std::size_t axis, F&& f) {
+  array out{x.extents, {}};
+  std::vector<std::vector<double>> rows;
+  std::int64_t inner = 1, n = x.extents[axis];
+  for (std::size_t k = axis + 1; k < x.extents.size(); ++k) inner *= x.extents[k];
+  const std::int64_t outer = n * inner > 0 ? ops::count(x.extents) / (n * inner) : 0;
+  for (std::int64_t o = 0; o < outer; ++o)
+    for (std::int64_t k = 0; k < inner; ++k) {
+      std::vector<double> row;
+      for (std::int64_t i = 0; i < n; ++i) row.push_back(x.at[static_cast<std::size_t>((o * n + i) * inner + k)]);
+      rows.push_back(f(row));
+    }
+  const std::int64_t m = rows.empty() ? 0 : static_cast<std::int64_t>(rows[0].size());
+  out.extents[axis] = m;
+  for (std::int64_t o = 0; o < outer; ++o)
+    for (std::int64_t i = 0; i < m; ++i)
+      for (std::int64_t k = 0; k < inner; ++k)
+        out.at.push_back(rows[static_cast<std::size_t>(o * inner + k)][static_cast<std::size_t>(i)]);
+  return out;
+}
+
+std::vector<double> order_of(const std::vector<double>& row, bool descending) {
+  std::vector<double> order(row.size());
+  std::iota(order.begin(), order.end(), 0.0);
+  const auto at = [&](double i) { return row[static_cast<std::size_t>(i)]; };
+  std::stable_sort(order.begin(), order.end(), [&](double i, double j) {
+    const bool numbers = at(i) == at(i) && at(j) == at(j);
+    return descending && numbers ? before(at(j), at(i)) : before(at(i), at(j));
+  });
+  return order;
+}
+
+array argsorted(const array& x, std::size_t axis, bool descending = false, std::size_t count = SIZE_MAX) {
+  return by_rows(x, axis, [&](const std::vector<double>& row) {
+    auto order = order_of(row, descending);
+    order.resize(std::min(count, order.size()));
+    return order;
+  });
+}
+array sorted(const array& x, std::size_t axis, bool descending = false, std::size_t count = SIZE_MAX) {
+  return by_rows(x, axis, [&](const std::vector<double>& row) {
+    auto order = order_of(row, descending);
+    order.resize(std::min(count, order.size()));
+    for (double& i : order) i = row[static_cast<std::size_t>(i)];
+    return order;
+  });
+}
+
+double quantile_of(std::vector<double> row, double q, interpolation method) {
+  std::sort(row.begin(), row.end(), before);
+  if (row.back() != row.back()) return not_a_number;
+  const double at = q * static_cast<double>(row.size() - 1);
+  const double a = row[static_cast<std::size_t>(std::floor(at))], b = row[static_cast<std::size_t>(std::ceil(at))];
+  switch (method) {
+    case interpolation::lower:
+      return a;
+    case interpolation::higher:
+      return b;
+    case interpolation::nearest:
+      return row[static_cast<std::size_t>(std::nearbyint(at))];
+    case interpolation::midpoint:
+      return a == b ? a : (a + b) / 2;
+    default:
+      return a == b ? a : a + (b - a) * (at - std::floor(at));
+  }
+}
+
+array quantiles(const array& x, std::size_t axis, double q, interpolation method = interpolation::linear) {
+  array r = by_rows(x, axis,
+                    [&](const std::vector<double>& row) { return std::vector<double>{quantile_of(row, q, method)}; });
+  r.extents.erase(r.extents.begin() + static_cast<std::ptrdiff_t>(axis));
+  return r;
+}
+
+array searched(const std::vector<double>& sorted, const array& x, bool right) {
+  return ops::map(x, [&](double v) {
+    const auto at = right ? std::upper_bound(sorted.begin(), sorted.end(), v, before)
+                          : std::lower_bound(sorted.begin(), sorted.end(), v, before);
+    return static_cast<double>(at - sorted.begin());
+  });
+}
+
+/// Ties everywhere, and of floats NaN, infinities and both zeros.
+template <class T, int R>
+tensor<T, R> ties(const index_array<R>& extents, int seed) {
+  tensor<T, R> x = ops::sample<T, R>(extents, seed);
+  if constexpr (is_float(dtype_of<T>)) {
+    const double odd[] = {not_a_number, -inf, 0.0, -0.0, inf, not_a_number, -0.0};
+    for (std::int64_t i = 0, k = 0; i < x.numel(); i += 3 + i % 5)
+      x.data()[i] = static_cast<T>(static_cast<float>(odd[k++ % 7]));
+  }
+  return x;
+}
+
+/// Orders of rows along both axes.
+template <class T>
+void orders(ops::walk& w, const tensor<T, 2>& x, int k) {
+  const array v = ops::values(x);
+  w.row(
+      "sort", sorted(v, 1), 0, [](auto a) { return sort(a); }, x);
+  w.row(
+      "sort<0> descending", sorted(v, 0, true), 0, [](auto a) { return sort<0>(a, {.descending = true}); }, x);
+  w.row(
+      "argsort", argsorted(v, 1), 0, [](auto a) { return argsort(a, axis<1>); }, x);
+  w.row(
+      "argsort descending", argsorted(v, 1, true), 0, [](auto a) { return argsort(a, {.descending = true}); }, x);
+  w.row(
+      "argsort of a transpose", argsorted(v, 0), 0, [](auto a) { return transpose(argsort(transpose(a))); }, x);
+  w.row(
+      "topk", sorted(v, 1, true, static_cast<std::size_t>(k)), 0, [k](auto a) { return topk(a, k).values; }, x);
+  w.row(
+      "topk places", argsorted(v, 0, false, 2), 0,
+      [](auto a) { return topk<2>(a, axis<0>, {.largest = false}).indices; }, x);
+  w.row(
+      "topk of none", array{{v.extents[0], 0}, {}}, 0, [](auto a) { return topk(a, 0).values; }, x);
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("sorts of every dtype", T, bool, std::int8_t, std::uint16_t, std::int64_t, std::uint64_t, bf16,
+                   double) {
+  ops::walk w;
+  const auto x = ties<T, 2>({3, 17}, 1);
+  const array v = ops::values(x);
+  w.row(
+      "sort", sorted(v, 1), 0, [](auto a) { return sort(a); }, x);
+  w.row(
+      "argsort descending", argsorted(v, 0, true), 0, [](auto a) { return argsort<0>(a, {.descending = true}); }, x);
+  w.run();
+}
+
+TEST_CASE("extremes of integers keep their order") {
+  ops::walk w;
+  const auto row = [&](const auto& x) {
+    w.row(
+        "argsort", argsorted(ops::values(x), 0), 0, [](auto a) { return argsort(a); }, x);
+  };
+  row(tensor<std::int64_t, 1>{INT64_MAX, 0, INT64_MIN, -1, 1});
+  row(tensor<std::uint64_t, 1>{UINT64_MAX, 0, 1, 1ull << 63});
+  row(tensor<std::int32_t, 1>{INT32_MIN, 1, INT32_MAX, -1});
+  row(tensor<std::uint32_t, 1>{UINT32_MAX, 0, 1u << 31});
+  row(tensor<std::int8_t, 1>{-128, 127, 0, -1});
+  w.run();
+}
+
+TEST_CASE("rows of every length: by insertion, by digits, in one network, in merges; nothing and one") {
+  ops::walk w;
+  orders(w, ties<float, 2>({3, 300}, 2), 7);
+  for (const std::int64_t n : {2500, 9001}) {
+    const auto x = ties<float, 2>({2, n}, 3);
+    w.row(
+        "long rows", argsorted(ops::values(x), 1), 0, [](auto a) { return argsort(a); }, x);
+  }
+  const auto x = ops::between<double, 2>({1, 3000}, -1, 1, 4);
+  w.row(
+      "f64", argsorted(ops::values(x), 1), 0, [](auto a) { return argsort(a * 2.0); }, x);
+  const auto one = ties<float, 2>({2, 1}, 1), none = tensor<float, 2>(zeros<float>(3, 0));
+  w.row(
+      "one", ops::values(one), 0, [](auto a) { return sort(a); }, one);
+  w.row(
+      "none", array{{3, 0}, {}}, 0, [](auto a) { return sort(a); }, none);
+  w.row(
+      "no rows", array{{3, 0}, {}}, 0, [](auto a) { return argsort<0>(a); }, none);
+  w.row(
+      "none of one", array{{2, 0}, {}}, 0, [](auto a) { return topk(a, 0).indices; }, one);
+  const auto cube = ties<float, 3>({3, 4, 5}, 6);
+  w.row(
+      "the middle axis", argsorted(ops::values(cube), 1), 0, [](auto a) { return argsort<1>(a); }, cube);
+  w.run();
+}
+
+TEST_CASE("searches: before and behind equal ones, rows, another dtype, among nothing") {
+  ops::walk w;
+  const auto check = [&](const auto& rows, const auto& x) {
+    const array v = ops::values(rows);
+    for (const bool right : {false, true})
+      w.row(
+          "searchsorted", searched(v.at, ops::values(x), right), 0,
+          [right](auto a, auto b) { return searchsorted(a, b, {.right = right}); }, rows, x);
+  };
+  check(sort(ties<float, 1>({31}, 1)).contiguous(), ties<float, 2>({4, 9}, 2));
+  check(tensor<std::int64_t, 1>{-3, -3, 0, 0, 2}, ops::sample<std::int64_t, 1>({40}, 3));
+  check(tensor<bool, 1>{false, true, true}, tensor<bool, 1>{true, false});
+  check(tensor<float, 1>(zeros<float>(0)), ties<float, 1>({5}, 2));
+  check(tensor<double, 1>{1, 2}, tensor<double, 0>(1.0));
+  const tensor<float, 2> rows = sort(ties<float, 2>({3, 12}, 5)), x = ties<float, 2>({3, 7}, 6);
+  const array a = ops::values(rows), b = ops::values(x);
+  array want{{3, 7}, {}};
+  for (std::size_t r = 0; r < 3; ++r) {
+    const std::vector<double> row(a.at.begin() + static_cast<std::ptrdiff_t>(12 * r),
+                                  a.at.begin() + static_cast<std::ptrdiff_t>(12 * r + 12));
+    const array one = searched(
+        row,
+        {{7},
+         {b.at.begin() + static_cast<std::ptrdiff_t>(7 * r), b.at.begin() + static_cast<std::ptrdiff_t>(7 * r + 7)}},
+        true);
+    want.at.insert(want.at.end(), one.at.begin(), one.at.end());
+  }
+  w.row(
+      "rows", want, 0, [](auto s, auto v) { return searchsorted(s, v, {.right = true}); }, rows, x);
+  w.run();
+}
+
+TEST_CASE("quantiles by every method; derivatives go to the elements that they are read from") {
+  ops::walk w;
+  const auto x = ops::between<double, 2>({5, 6}, -2, 2, 1);
+  const array v = ops::values(x);
+  w.smooth(
+      "sort", sorted(v, 1), 0, [](auto a) { return sort(a); }, x);
+  w.smooth(
+      "topk", sorted(v, 0, true, 3), 0, [](auto a) { return topk(a, 3, axis<0>).values; }, x);
+  w.smooth(
+      "median", quantiles(v, 1, 0.5), 1e-13, [](auto a) { return median(a, axis<1>); }, x);
+  const array all{{30}, v.at};
+  for (const auto m : {interpolation::linear, interpolation::lower, interpolation::higher, interpolation::nearest,
+                       interpolation::midpoint})
+    for (const double q : {0.0, 0.37, 1.0}) {
+      w.row(
+          "quantile", quantiles(v, 0, q, m), 1e-13, [=](auto a) { return quantile(a, q, axis<0>, {.method = m}); }, x);
+      w.row(
+          "percentile", quantiles(all, 0, q, m), 1e-13,
+          [=](auto a) { return percentile(a, 100 * q, axis<>, {.method = m}); }, x);
+    }
+  const auto odd = ties<float, 2>({4, 9}, 2);
+  w.row(
+      "with NaN and infinities", quantiles(ops::values(odd), 1, 0.25), 1e-6,
+      [](auto a) { return quantile(a, 0.25, axis<1>); }, odd);
+  w.run();
+}
+
+TEST_CASE("unique elements, places that are not 0, histograms and counts") {
+  ops::walk w;
+  const auto x = ties<float, 2>({3, 8}, 4);
+  std::vector<double> u = ops::values(x).at;
+  std::sort(u.begin(), u.end(), before);
+  u.erase(std::unique(u.begin(), u.end(), [](double a, double b) { return a == b || (a != a && b != b); }), u.end());
+  const auto first = [&](std::size_t n, double fill) {
+    std::vector<double> r = u;
+    r.resize(n, fill);
+    return array{{static_cast<std::int64_t>(n)}, r};
+  };
+  w.row(
+      "unique, first", first(3, 0), 0, [](auto a) { return unique(a, {.size = 3}); }, x);
+  w.row(
+      "unique, filled", first(u.size() + 4, u[0]), 0, [n = u.size()](auto a) { return unique(a, {.size = n + 4}); }, x);
+  w.row(
+      "unique, a fill", first(u.size() + 4, -7), 0,
+      [n = u.size()](auto a) { return unique(a, {.size = n + 4, .fill = -7}); }, x);
+  const tensor<std::int32_t, 2> flags{{0, 2, 0}, {0, 0, 1}};
+  w.row(
+      "nonzero", array{{4}, {0, 1, -1, -1}}, 0, [](auto a) { return nonzero(a, {.size = 4, .fill = -1})[0]; }, flags);
+  w.row(
+      "nonzero, its columns", array{{1}, {1}}, 0, [](auto a) { return nonzero(a, {.size = 1})[1]; }, flags);
+  const tensor<float, 1> h{0.f, 0.1f, 0.25f, 0.5f, 0.5f, 1.f, 2.f, -1.f, static_cast<float>(not_a_number), 0.99f, 0.3f};
+  w.row(
+      "histogram", array{{4}, {2, 2, 2, 2}}, 0, [](auto a) { return histogram(a, 4, 0, 1).counts; }, h);
+  w.row(
+      "its edges", array{{5}, {0, 0.25, 0.5, 0.75, 1}}, 0, [](auto a) { return histogram(a, 4, 0, 1).edges; }, h);
+  w.row(
+      "histogram of edges", array{{3}, {2, 4, 2}}, 0, [](auto a, auto e) { return histogram(a, e).counts; }, h,
+      tensor<float, 1>{0, 0.25f, 0.75f, 1});
+  w.row(
+      "bincount", array{{4}, {1, 2, 0, 1}}, 0, [](auto a) { return bincount(a, {.size = 4}); },
+      tensor<std::int64_t, 1>{1, 9, 0, 1, -3, 3});
+  w.run();
+}
+
+TEST_CASE("segments") {
+  ops::walk w;
+  const auto x = ops::between<double, 2>({7, 2}, -2, 2, 1);
+  const tensor<std::int64_t, 1> ids{2, 0, 2, 3, 0, 2, 0};
+  const auto folded = [&](double start, auto f) {
+    return ops::make({5, 2}, [&](coord c) {
+      double r = start;
+      for (std::int64_t i = 0; i < 7; ++i)
+        if (ids(i) == c[0]) r = f(r, x(i, c[1]));
+      return r;
+    });
+  };
+  w.smooth(
+      "sum", folded(0, [](double a, double b) { return a + b; }), 1e-13,
+      [](auto a, auto i) { return segment_sum(a, i, 5); }, x, ids);
+  w.row(
+      "max", folded(-inf, [](double a, double b) { return std::max(a, b); }), 0,
+      [](auto a, auto i) { return segment_max(a, i, 5); }, x, ids);
+  w.row(
+      "min", folded(inf, [](double a, double b) { return std::min(a, b); }), 0,
+      [](auto a, auto i) { return segment_min(a, i, 5); }, x, ids);
+  w.smooth(
+      "max of rows that there are",
+      array{{1, 2}, {std::max({x(1, 0), x(4, 0), x(6, 0)}), std::max({x(1, 1), x(4, 1), x(6, 1)})}}, 0,
+      [](auto a, auto i) { return segment_max(a, i, 1); }, x, ids);
+  const array counts{{5}, {3, 0, 3, 1, 0}};
+  w.row(
+      "mean",
+      ops::make({5, 2},
+                [&](coord c) {
+                  double r = 0;
+                  for (std::int64_t i = 0; i < 7; ++i)
+                    if (ids(i) == c[0]) r += x(i, c[1]);
+                  return r / ops::get(counts, {c[0]});
+                }),
+      1e-13, [](auto a, auto i) { return segment_mean(a, i, 5); }, x, ids);
+  const tensor<float, 1> odd{1, static_cast<float>(not_a_number), 3};
+  w.row(
+      "min with NaN", array{{2}, {1, not_a_number}}, 0, [](auto a, auto i) { return segment_min(a, i, 2); }, odd,
+      tensor<std::int32_t, 1>{0, 1, 1});
+  w.row(
+      "max of halves", array{{2}, {-inf, 5}}, 0, [](auto a, auto i) { return segment_max(a, i, 2); },
+      tensor<f16, 1>{f16(5.f), f16(4.f)}, tensor<std::int32_t, 1>{1, 1});
+  w.row(
+      "max of integers", array{{2}, {-128, 5}}, 0, [](auto a, auto i) { return segment_max(a, i, 2); },
+      tensor<std::int8_t, 1>{5, 4}, tensor<std::int32_t, 1>{1, 1});
+  w.run();
+}
+
+namespace {
+
+using matrix = tensor<float, 2>;
+
+/// The function of tensors elsewhere, compiled and perhaps alone, is that of the host.
+template <class F>
+void check_open(const char* name, const F& f, const std::vector<std::pair<int, int>>& extents, bool alone) {
+  CAPTURE(std::string(name));
+  const auto open = compile(f, {.dynamic = dynamic::yes});
+  const device on = device_count() > 0 ? device::cuda(0) : device::cpu();
+  for (const auto& [n, m] : extents) {
+    CAPTURE(m);
+    const matrix x = ties<float, 2>({n, m}, n + m);
+    const array want = ops::values(f(x));
+    ops::check_equal(ops::values(open(x)), want);
+    ops::check_equal(ops::values(open(x.to(on)).to(device::cpu())), want);
+    if (alone) ops::check_equal(ops::values(f(x.to(on)).to(device::cpu())), want);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("open extents, and tensors of a GPU: short rows, long rows, one") {
+  check_open(
+      "argsort", [](const matrix& x) { return argsort(x); }, {{4, 6}, {6, 3000}, {2, 130}, {2, 10000}, {4, 2}}, true);
+  check_open(
+      "the rest",
+      [](const matrix& x) {
+        const auto rows = sort<0>(x);
+        const tensor<float, 1> u = unique(x, {.size = 5}), q = median(x, axis<0>);
+        return tensor<float, 1>(
+            concat<0>(concat<0>(cast<float>(flatten(searchsorted(u, rows))), cast<float>(nonzero(x, {.size = 9})[1])),
+                      concat<0>(flatten(topk(x, 2).values), where(isnan(q), 0.f, q))));
+      },
+      {{4, 6}, {2, 130}}, false);
+}
+
+TEST_CASE("lanes are rows") {
+  const matrix x = ties<float, 2>({4, 11}, 3), y = sort(ties<float, 2>({4, 6}, 5));
+  const tensor<float, 1> shared = sort(ties<float, 1>({9}, 2));
+  using vec = tensor<float, 1>;
+  const auto row = [](const matrix& a, std::int64_t i) { return vec(squeeze<0>(slice<0>(a, i, i + 1))); };
+  const auto check = [&](const char* name, const auto& f) {
+    CAPTURE(std::string(name));
+    const auto lanes = [&](const matrix& a, const matrix& b) { return vmap(f)(a, b); };
+    const array eager = ops::values(lanes(x, y));
+    ops::check_equal(ops::values(compile(lanes)(x, y)), eager);
+    for (std::int64_t i = 0; i < 4; ++i) {
+      const array one = ops::values(f(row(x, i), row(y, i)));
+      const auto from = eager.at.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(i) * one.at.size());
+      ops::check_equal({one.extents, {from, from + static_cast<std::ptrdiff_t>(one.at.size())}}, one);
+    }
+  };
+  check("sort", [](const vec& a, const vec&) { return sort(a); });
+  check("argsort", [](const vec& a, const vec&) { return argsort(a, {.descending = true}); });
+  check("searchsorted", [](const vec& a, const vec& b) { return searchsorted(b, a); });
+  check("searchsorted among shared ones", [&](const vec& a, const vec&) { return searchsorted(shared, a); });
+  check("searchsorted for shared ones", [&](const vec&, const vec& b) { return searchsorted(b, shared); });
+  check("unique", [](const vec& a, const vec&) { return unique(a, {.size = 4}); });
+  check("median", [](const vec& a, const vec&) { return median(a); });
+}
+
+TEST_CASE("without a size the count is read, and ends a graph") {
+  const auto f = [](const tensor<float, 1>& x) {
+    return std::tuple(unique(x * 2.f), nonzero(x > 1.f)[0], bincount(cast<std::int64_t>(x)));
+  };
+  const auto compiled = compile(f);
+  for (const auto& x : {tensor<float, 1>{3, 1, 3, 0}, tensor<float, 1>{5, 5, 5, 5}, tensor<float, 1>{0, 1, 2, 3}}) {
+    const auto [a, b, c] = f(x);
+    const auto [d, e, g] = compiled(x);
+    CHECK(d.to_vector() == a.to_vector());
+    CHECK(e.to_vector() == b.to_vector());
+    CHECK(g.to_vector() == c.to_vector());
+  }
+  CHECK(unique(tensor<float, 1>{3, 1, 3, 0}).to_vector() == std::vector<float>{0, 1, 3});
+  CHECK(unique(zeros<float>(0)).size(0) == 0);
+  CHECK(nonzero(zeros<float>(3, 2))[1].size(0) == 0);
+  CHECK(bincount(zeros<std::int64_t>(0)).size(0) == 0);
+}
+
+TEST_CASE("what cannot be is refused") {
+  const tensor<float, 2> x = ops::sample<float, 2>({2, 3});
+  const tensor<float, 1> none = zeros<float>(0);
+  const auto says = [](const char* what, const auto& f) { CHECK(ops::contains(ops::error_of(f), what)); };
+  says("[topk] 4 elements of axis 1 of (2, 3); give 0 to its extent", [&] { topk(x, 4); });
+  says("[topk] -1 elements", [&] { topk(x, -1); });
+  says("[quantile] 1.5 is not in [0, 1]", [&] { quantile(x, 1.5); });
+  says("[quantile] nan is not in [0, 1]", [&] { quantile(x, not_a_number); });
+  says("[percentile] -1 is not in [0, 100]", [&] { percentile(x, -1); });
+  says("[median] of nothing: axis 0 of (0,) is empty", [&] { median(none); });
+  says("[searchsorted] rows of (2, 3) and of (3, 3) differ in number", [&] {
+    searchsorted(x, ops::sample<float, 2>({3, 3}));
+  });
+  says("[unique] x has no element to fill with", [&] { unique(none, {.size = 2}); });
+  says("[nonzero] the size -1 is negative", [&] { nonzero(x, {.size = -1}); });
+  says("[histogram] 0 bins", [&] { histogram(x, 0, 0, 1); });
+  says("[histogram] the range is not finite", [&] { histogram(x, 3, 1, 0); });
+  says("[histogram] there are fewer than two edges", [&] { histogram(x, tensor<float, 1>{1}); });
+  says("[topk] 4 elements", [&] { compile([](const tensor<float, 2>& a) { return topk(a, 4).values; })(x); });
+}
