@@ -39,6 +39,7 @@
 #include "front/functions/factory_errors.hpp"
 #include "front/functions/join.hpp"
 #include "front/functions/nn.hpp"
+#include "front/functions/places.hpp"
 #include "front/functions/pointwise.hpp"
 #include "front/functions/random.hpp"
 #include "front/functions/scan.hpp"

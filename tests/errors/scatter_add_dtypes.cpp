@@ -1,5 +1,5 @@
 // expect: error
-// match: \[scatter_add\] base and updates have different dtypes; cast one
+// match: \[scatter_add\] the operands have different dtypes; cast one
 // lines: 26
 
 #include <sinter/sinter.hpp>

@@ -5,6 +5,7 @@
 #include "evaluate/handle_rules.hpp"
 #include "evaluate/view_rules.hpp"
 #include "functions/index_rules.hpp"
+#include "functions/place_rules.hpp"
 #include "tensor/term_rules.hpp"
 #include "tensor/trace_rules.hpp"
 #include "transforms/linear_rules.hpp"

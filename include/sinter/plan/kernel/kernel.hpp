@@ -99,8 +99,10 @@ struct instruction {
 struct store {
   int value = -1;
   access at;
-  bool accumulate = false;  ///< adds to what is there, at at.at.index; indices outside [0, bound) are dropped
+  bool accumulate = false;  ///< combined with what is there, at at.at.index; indices outside [0, bound) are dropped
   dim bound;
+  ir::op combiner = ir::op::add;  ///< of what accumulates; identity: replaces it, the last one where several meet
+  bool apart = false;             ///< where several meet they are equal
 };
 
 struct buffer_use {

@@ -308,6 +308,10 @@ class lowering {
       to[axis] = indirect(k_, value_at(target.in[static_cast<std::size_t>(r.indexed)], at), n());
       out.accumulate = true;
       out.bound = target.extents[axis];
+      if (target.code == ir::op::scatter) {
+        out.combiner = target.attr.combiner;
+        out.apart = target.attr.ints[1] != 0 || r.extents[axis].is(1);
+      }
     }
     for (std::size_t d = 0; d < r.start.size(); ++d) to[d] = to[d] + constant_coordinate(r.start[d], n());
     out.value = value;
