@@ -49,8 +49,10 @@ inline void print_cuda_pointwise(cuda_source& s, writer& out, const kernel& k, c
     return cuda_launch_of(s, out, only, kernel_entry, tiles->blocks, tiles->threads, 0,
                           [&] { print_tiles(p, *tiles); });
   const auto shape = shape_of(k, t);
-  cuda_launch_of(s, out, only, kernel_entry, blocks_for(p, shape.blocks), shape.threads, 0,
-                 [&] { print_pointwise(p, shape); });
+  cuda_launch_of(s, out, only, kernel_entry, blocks_for(p, shape.blocks), shape.threads, 0, [&] {
+    if (k.replaces) out.line("if ((const void*)" + p.pointer(0) + " == (const void*)" + p.pointer(1) + ") return;");
+    print_pointwise(p, shape);
+  });
 }
 
 inline void print_cuda_scan(cuda_source& s, writer& out, const kernel& k) {

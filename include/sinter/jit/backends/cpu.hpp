@@ -84,7 +84,14 @@ inline run::sequence assemble_cpu(const cpu_plan& p, std::span<const run::built>
     if (kernel.is_opaque()) {
       series<run::sequence> parts;
       for (const auto& part : p.parts[k]) parts.push_back(assemble_cpu(part, modules, sizes));
-      s.call = host_routine(p.graph, p.graph[kernel.opaque], std::move(parts), sizes);
+      const ir::opaque& step = *p.graph[kernel.opaque].attr.step;
+      series<char> in_place;
+      if (step.carried > 0) {
+        const cpu_plan& body = p.parts[k].back();
+        in_place = carried_in_place(body.graph, body.results, step.kind == ir::opaque_kind::loop ? 1 : 0, step.carried,
+                                    body.fused.kernels, body.in_turn());
+      }
+      s.call = host_routine(p.graph, p.graph[kernel.opaque], std::move(parts), sizes, std::move(in_place));
       for (int place : kernel.places)
         s.operands.push_back(place < 0 ? -1 : where.operand.at(kernel.buffers[static_cast<std::size_t>(place)].id));
       most = std::max(most, s.call->scratch_bytes());

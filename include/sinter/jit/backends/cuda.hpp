@@ -232,7 +232,15 @@ inline run::cuda::sequence assemble_cuda(const cuda_plan& p, const binding& wher
       for (const auto& part : p.parts[n])
         parts.push_back(assemble_cuda(part, bind_operands(part.results, part.graph, part.kernels, part.when, sizes),
                                       false, modules, device, how, nullptr, sizes, late));
-      assembly.add_call(group, device_routine(p.graph, p.graph[first.opaque], std::move(parts), module, device, sizes));
+      const ir::opaque& step = *p.graph[first.opaque].attr.step;
+      series<char> in_place;
+      if (step.carried > 0) {
+        const cuda_plan& body = p.parts[n].back();
+        in_place = carried_in_place(body.graph, body.results, step.kind == ir::opaque_kind::loop ? 1 : 0, step.carried,
+                                    body.kernels, body.when);
+      }
+      assembly.add_call(group, device_routine(p.graph, p.graph[first.opaque], std::move(parts), module, device, sizes,
+                                              std::move(in_place)));
     } else {
       assemble_group(assembly, p, group, module, device, how, sizes, late);
     }

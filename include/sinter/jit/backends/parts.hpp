@@ -99,13 +99,35 @@ inline plan::memory_map memory_of_part(const ir::graph& g, const series<result_s
 /// Numbers for some sizes.
 using bound_sizes = std::span<const std::int64_t>;
 
-inline run::loop_shape shape_of_loop(const ir::graph& g, const ir::node& n, bound_sizes sizes) {
+/// Per carried value whether the body, whose inputs from `first` on they are, may write the next one over it: where its kernel is a
+/// copy that need not be made, and nothing reads the value from then on.
+inline series<char> carried_in_place(const ir::graph& body, const series<result_spec>& results, std::size_t first,
+                                     std::size_t carried, const series<plan::kernel>& kernels,
+                                     std::span<const std::size_t> when) {
+  series<char> out(carried, 0);
+  if (std::none_of(kernels.begin(), kernels.end(), [](const auto& k) { return k.replaces; })) return {};
+  const plan::replacements known(kernels, when);
+  for (std::size_t k = 0; k < carried; ++k) {
+    const int to = static_cast<int>(results[k].node), from = static_cast<int>(body.inputs[first + k]);
+    for (const int id : known.read_in_place(to)) out[k] = out[k] || id == from;
+    bool copied = false;
+    for (const auto& one : kernels)
+      copied = copied || (one.replaces && one.buffers[0].id + one.buffers[1].id == from + to &&
+                          (one.buffers[0].id == to || one.buffers[1].id == to));
+    out[k] = out[k] && copied;
+  }
+  return out;
+}
+
+inline run::loop_shape shape_of_loop(const ir::graph& g, const ir::node& n, bound_sizes sizes,
+                                     series<char> in_place) {
   const ir::opaque& step = *n.attr.step;
   const ir::graph& body = step.parts[0];
   run::loop_shape s;
   s.length = step.length.evaluate(sizes);
   s.reverse = step.reverse;
   s.constants = step.constants;
+  s.in_place = std::move(in_place);
   for (std::size_t k = 0; k < step.carried; ++k) s.carried.push_back(bytes_of(g, n.in[k]).evaluate(sizes));
   for (std::size_t k = 0; k < step.sliced; ++k)
     s.sliced.push_back(bytes_of(body, body.inputs[1 + step.carried + k]).evaluate(sizes));
