@@ -119,9 +119,7 @@ std::vector<row> rows() {
   };
   for (op c : {op::identity, op::mul, op::maximum, op::minimum})
     all.push_back({op::scatter,
-                   [c](const values& v) {
-                     return values{scatter(v[0], v[1], v[2], c, 0)};
-                   },
+                   [c](const values& v) { return values{scatter(v[0], v[1], v[2], c, 0)}; },
                    {x, index({4, 4}, 3), {f64, {4, 4}}}});
   for (op c : {op::add, op::mul, op::maximum, op::minimum}) {
     all.push_back({op::reduce,

@@ -260,8 +260,10 @@ inline bounded scattered(const sinter::ir::node& n, const bounded& base, const b
     largest.attr.combiner = op::maximum;
     const bool product = n.attr.combiner == op::mul;
     const std::vector<double> met(updates.bound.size(), product ? unknown : 0);
-    out.bound = apply(largest, {doubles(eb, base.bound), index.value, doubles(eu, product && floating ? met : updates.bound)},
-                      sizes).f;
+    out.bound =
+        apply(largest, {doubles(eb, base.bound), index.value, doubles(eu, product && floating ? met : updates.bound)},
+              sizes)
+            .f;
     if (!all_zero(index.bound)) out.bound.assign(out.bound.size(), unknown);
     if (!floating) unknown_where_positive(out.bound);
     return out;

@@ -86,13 +86,13 @@ class growing_graph {
     attributes a;
     a.type = any_type();
     a.combiner = static_cast<op>(below(static_cast<std::uint64_t>(sinter::ir::pointwise_count)));
-    std::size_t operands = code == op::constant || code == op::iota ? 0
-                           : code == op::gather || code == op::dot  ? 2
+    std::size_t operands = code == op::constant || code == op::iota         ? 0
+                           : code == op::gather || code == op::dot          ? 2
                            : code == op::scatter_add || code == op::scatter ? 3
-                           : code == op::concat                     ? below(4)
-                           : code == op::scan                       ? 1 + below(2)
-                           : sinter::ir::is_pointwise(code)         ? static_cast<std::size_t>(row(code).arity)
-                                                                    : 1;
+                           : code == op::concat                             ? below(4)
+                           : code == op::scan                               ? 1 + below(2)
+                           : sinter::ir::is_pointwise(code)                 ? static_cast<std::size_t>(row(code).arity)
+                                                                            : 1;
     std::vector<node_id> in;
     for (; operands > 0; --operands) in.push_back(chance(40) && !in.empty() ? in[0] : any());
     const std::size_t r = in.empty() ? below(4) : rank(in[0]);

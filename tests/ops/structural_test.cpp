@@ -147,9 +147,9 @@ void indexing(rows& r, const tensor<f64, 3>& x) {
       "scatter_max", [](const auto& t, const auto& i, const auto& u) { return scatter_max(t, i, u); }, x, meet,
       flip<1>(x));
   r.smooth(
-      "scatter_min elements",
-      [](const auto& t, const auto& i, const auto& u) { return scatter_min(t, i, u, axis<1>); },
-      slice<2>(slice<0>(x, 0, 1), 0, 1), tensor<std::int32_t, 3>(slice<1>(each, 0, 2) - 1), slice<2>(slice<1>(slice<0>(x, 1, 2), 0, 2), 2, 3));
+      "scatter_min elements", [](const auto& t, const auto& i, const auto& u) { return scatter_min(t, i, u, axis<1>); },
+      slice<2>(slice<0>(x, 0, 1), 0, 1), tensor<std::int32_t, 3>(slice<1>(each, 0, 2) - 1),
+      slice<2>(slice<1>(slice<0>(x, 1, 2), 0, 2), 2, 3));
 }
 
 void parts(rows& r, const tensor<f64, 3>& x) {
@@ -167,16 +167,17 @@ void parts(rows& r, const tensor<f64, 3>& x) {
   r.smooth(
       "at a range, multiply", [](const auto& t) { return t.at(axis<1>, -2, 3).multiply(t[-1][0]); }, x);
   r.smooth(
-      "dynamic_slice", [](const auto& t, const auto& s) { return dynamic_slice(t, s, {2, 3, 4}); }, x, j);
+      "dynamic_slice",
+      [](const auto& t, const auto& s) {
+        return dynamic_slice(t, s, {2, 3, 4});
+      },
+      x, j);
   r.smooth(
       "dynamic_update_slice", [](const auto& t, const auto& u, const auto& s) { return dynamic_update_slice(t, u, s); },
       x, slice<1>(slice<0>(x, 0, 2), 0, 2), j);
   r.smooth(
-      "compress",
-      [](const auto& t, const auto& m) {
-        return compress(t, m, axis<1>, {.size = 4, .fill = -1.5});
-      },
-      x, tensor<bool, 1>{true, false, true});
+      "compress", [](const auto& t, const auto& m) { return compress(t, m, axis<1>, {.size = 4, .fill = -1.5}); }, x,
+      tensor<bool, 1>{true, false, true});
 }
 
 void products(rows& r, const tensor<f64, 3>& x) {

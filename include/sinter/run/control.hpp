@@ -137,7 +137,8 @@ void run_while(const series<std::int64_t>& carried, const series<char>& in_place
     for (std::size_t k = 0; k < carried.size(); ++k) given[k] = tested[k] = given[operands + k];
   }
   for (std::size_t k = 0; k < carried.size(); ++k)
-    if (buffers[operands + k] && buffers[operands + k] != given[k]) machine.copy(buffers[operands + k], given[k], carried[k]);
+    if (buffers[operands + k] && buffers[operands + k] != given[k])
+      machine.copy(buffers[operands + k], given[k], carried[k]);
 }
 
 /// Memory for results that nothing reads, where a routine has to write them.

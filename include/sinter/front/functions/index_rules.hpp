@@ -237,9 +237,8 @@ inline handle push_scatter(const handle& base, const handle& index, const handle
   const around_axis part(base.extents, axis);
   const handle spread = spread_index(index, part, at);
   const handle rows = views::reshape(base, dims{part.before, part.extent, part.after}, at);
-  return views::reshape(
-      push_op(code, {rows, spread, views::reshape(updates, spread.extents, at)}, std::move(attr), at), base.extents,
-      at);
+  return views::reshape(push_op(code, {rows, spread, views::reshape(updates, spread.extents, at)}, std::move(attr), at),
+                        base.extents, at);
 }
 
 SINTER_API handle scatter(const char* op, const handle& base, const handle& index, const handle& updates, int axis,

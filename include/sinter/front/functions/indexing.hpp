@@ -142,8 +142,7 @@ auto scattered(const X& base, const I& index, const U& updates, axis_t<A>, locat
   // Halves are combined in f32; a graph does that by itself.
   if constexpr (vocabulary::is_half<T> && Combiner != ir::op::identity)
     if (!tracing()) {
-      const auto y =
-          scattered<Name, Combiner>(cast<float>(base, at), index, cast<float>(updates, at), axis_t<A>{}, at);
+      const auto y = scattered<Name, Combiner>(cast<float>(base, at), index, cast<float>(updates, at), axis_t<A>{}, at);
       return typed<T, shape.shape>(untyped(cast<T>(y, at), at), at);
     }
   const auto to = untyped(base, at), indices = untyped(index, at), add = untyped(updates, at);

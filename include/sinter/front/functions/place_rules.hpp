@@ -15,7 +15,9 @@ inline std::vector<const handle*> operands_of(std::initializer_list<const handle
   for (const handle& h : rest) all.push_back(&h);
   return all;
 }
-inline std::span<const handle* const> list_of(const std::vector<const handle*>& all) { return {all.data(), all.size()}; }
+inline std::span<const handle* const> list_of(const std::vector<const handle*>& all) {
+  return {all.data(), all.size()};
+}
 
 inline dims extents_after(const handle& x, std::size_t axes) {
   return op_shapes::part(x.extents, static_cast<int>(axes), x.extents.rank);
@@ -115,8 +117,8 @@ SINTER_API handle updated(const char* op, const handle& x, const place_list& p, 
   if (!tracing() && on_gpu(op, list_of(all), at))
     return launch(
         op, list_of(all),
-        std::array<std::int64_t, 5>{static_cast<std::int64_t>(combiner), p.axis, p.range.start.bits,
-                                    p.range.count.bits, static_cast<std::int64_t>(axes)},
+        std::array<std::int64_t, 5>{static_cast<std::int64_t>(combiner), p.axis, p.range.start.bits, p.range.count.bits,
+                                    static_cast<std::int64_t>(axes)},
         [&] { return updated(op, x, p, y, combiner, at); }, at);
   const handle updates = views::broadcast(y, p.shape, at);
   if (tracing()) {

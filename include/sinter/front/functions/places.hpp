@@ -190,8 +190,8 @@ template <class X, std::size_t... K>
 auto gather_several(const X& x, std::index_sequence<K...>, location at, const handle& index) {
   std::vector<handle> all;
   dims extents = op_shapes::part(index.extents, 0, index.extents.rank - 1);
-  (all.push_back(views::reshape(views::slice_axis(index, index.extents.rank - 1, {dim(std::int64_t(K)), 1, 1}, at),
-                                extents, at)),
+  (all.push_back(
+       views::reshape(views::slice_axis(index, index.extents.rank - 1, {dim(std::int64_t(K)), 1, 1}, at), extents, at)),
    ...);
   const handle from = untyped(x, at);
   return taken("gather_nd", from, places_at("gather_nd", from, all, at), at);
@@ -239,8 +239,8 @@ auto gather_nd(const X& x, const I& index, location where = location::current())
 template <tensor_like X, tensor_like I>
 auto gather_nd(const X& x, const I& index, location where = location::current()) {
   constexpr bool known = I::rank >= 1 && I::static_shape[I::rank - 1] != dyn;
-  static_assert(known,
-                "sinter: [gather_nd] the index's last extent is not static; give the number of axes: gather_nd<2>(x, i)");
+  static_assert(
+      known, "sinter: [gather_nd] the index's last extent is not static; give the number of axes: gather_nd<2>(x, i)");
   if constexpr (known) return gather_nd<int(I::static_shape[I::rank - 1].bits)>(x, index, where);
   else return x;
 }

@@ -294,7 +294,7 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
   /// changed. (places.hpp)
   template <class Axis, extent_like First, extent_like Last>
   requires(!detail::index_like<Axis>) auto at(Axis axis, First first, Last last,
-                                             location where = location::current()) const {
+                                              location where = location::current()) const {
     return detail::places_in_range(*this, axis, dim(first), dim(last), where);
   }
   /// The same of what one to four indices of the first axes name, as take's: integers, or i32 and i64 tensors, which broadcast.

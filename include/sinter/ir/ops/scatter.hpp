@@ -38,8 +38,8 @@ struct scatter_op : along_axis {
                    S& slot = to[at0 + at * stride];
                    if (combiner == op::identity) slot = static_cast<S>(from[i]);
                    else
-                     slot = static_cast<S>(detail::pointwise_scalar<T>(combiner, static_cast<T>(slot),
-                                                                       static_cast<T>(from[i]), T{}));
+                     slot = static_cast<S>(
+                         detail::pointwise_scalar<T>(combiner, static_cast<T>(slot), static_cast<T>(from[i]), T{}));
                  });
     });
   }

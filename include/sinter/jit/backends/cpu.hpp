@@ -65,6 +65,9 @@ inline cpu_plan plan_cpu(code& c, const ir::graph& g, const series<char>& copied
           },
           within + ir::name(step) + ": ", reasons));
     }
+    if (step.carried == 0) continue;
+    const cpu_plan& body = p.parts.back().back();
+    report_in_place(c, step, body.graph, body.results, body.fused.kernels, body.in_turn(), body.first_step);
   }
   return p;
 }

@@ -35,7 +35,7 @@ class host_function final : public run::routine {
 /// What an opaque node does, from its parts' steps.
 inline std::shared_ptr<const run::routine> host_routine(const ir::graph& g, const ir::node& n,
                                                         series<run::sequence> parts, bound_sizes sizes,
-                                                        series<char> in_place) {
+                                                        series<char> in_place = {}) {
   const ir::opaque& step = *n.attr.step;
   switch (step.kind) {
     case ir::opaque_kind::cond:

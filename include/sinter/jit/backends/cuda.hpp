@@ -91,6 +91,12 @@ inline series<series<std::size_t>> launches_of(const series<plan::kernel>& kerne
   return out;
 }
 
+inline void report_in_place(code& c, const ir::opaque& step, const series<cuda_plan>& parts) {
+  if (step.carried == 0) return;
+  const cuda_plan& b = parts.back();
+  report_in_place(c, step, b.graph, b.results, b.kernels, b.when, b.first_step);
+}
+
 inline cuda_plan plan_cuda(code& c, const ir::graph& g, const series<char>& copied, const memory_rule& memory,
                            const plan::target& target, const emit::cuda_target& printed, const std::string& within,
                            bool reasons) {
@@ -147,6 +153,7 @@ inline cuda_plan plan_cuda(code& c, const ir::graph& g, const series<char>& copi
           },
           target, printed, within + ir::name(step) + ": ", reasons));
     }
+    report_in_place(c, step, p.parts.back());
   }
   return p;
 }

@@ -99,6 +99,14 @@ inline plan::memory_map memory_of_part(const ir::graph& g, const series<result_s
 /// Numbers for some sizes.
 using bound_sizes = std::span<const std::int64_t>;
 
+/// Whether a kernel copies one node to another, and need not where they are the same memory.
+inline bool copies(const plan::kernel& k, ir::node_id from, ir::node_id to) {
+  if (!k.replaces) return false;
+  const auto &a = k.buffers[0], &b = k.buffers[1];
+  return static_cast<ir::node_id>((a.written ? b : a).id) == from &&
+         static_cast<ir::node_id>((a.written ? a : b).id) == to;
+}
+
 /// Per carried value whether the body, whose inputs from `first` on they are, may write the next one over it: where its kernel is a
 /// copy that need not be made, and nothing reads the value from then on.
 inline series<char> carried_in_place(const ir::graph& body, const series<result_spec>& results, std::size_t first,
@@ -108,19 +116,32 @@ inline series<char> carried_in_place(const ir::graph& body, const series<result_
   if (std::none_of(kernels.begin(), kernels.end(), [](const auto& k) { return k.replaces; })) return {};
   const plan::replacements known(kernels, when);
   for (std::size_t k = 0; k < carried; ++k) {
-    const int to = static_cast<int>(results[k].node), from = static_cast<int>(body.inputs[first + k]);
-    for (const int id : known.read_in_place(to)) out[k] = out[k] || id == from;
-    bool copied = false;
-    for (const auto& one : kernels)
-      copied = copied || (one.replaces && one.buffers[0].id + one.buffers[1].id == from + to &&
-                          (one.buffers[0].id == to || one.buffers[1].id == to));
+    const ir::node_id from = body.inputs[first + k];
+    for (const int id : known.read_in_place(static_cast<int>(results[k].node)))
+      out[k] = out[k] || id == static_cast<int>(from);
+    const bool copied = std::any_of(kernels.begin(), kernels.end(),
+                                    [&](const auto& one) { return copies(one, from, results[k].node); });
     out[k] = out[k] && copied;
   }
   return out;
 }
 
-inline run::loop_shape shape_of_loop(const ir::graph& g, const ir::node& n, bound_sizes sizes,
-                                     series<char> in_place) {
+/// Tells of the copies of a loop's body that are not made: its kernel k is step when[k] of the report, from `first_step` on.
+inline void report_in_place(code& c, const ir::opaque& step, const ir::graph& body, const series<result_spec>& results,
+                            const series<plan::kernel>& kernels, std::span<const std::size_t> when,
+                            std::size_t first_step) {
+  const std::size_t first = step.kind == ir::opaque_kind::loop ? 1 : 0;
+  const auto in_place = carried_in_place(body, results, first, step.carried, kernels, when);
+  for (std::size_t k = 0; k < in_place.size(); ++k)
+    for (std::size_t n = 0; in_place[k] && n < kernels.size(); ++n) {
+      if (!copies(kernels[n], body.inputs[first + k], results[k].node)) continue;
+      kernel_report& r = c.about.steps[first_step + when[n]];
+      r.name += " (in place)";
+      r.read = r.written = 0;
+    }
+}
+
+inline run::loop_shape shape_of_loop(const ir::graph& g, const ir::node& n, bound_sizes sizes, series<char> in_place) {
   const ir::opaque& step = *n.attr.step;
   const ir::graph& body = step.parts[0];
   run::loop_shape s;

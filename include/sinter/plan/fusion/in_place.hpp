@@ -23,18 +23,21 @@ inline bool computed_from(const ir::graph& g, const series<char>& stored, node_i
   return false;
 }
 
-/// Updates and indices of a scatter that its kernel would compute from the base. They are stored where they are no larger: what reads
+/// Updates and indices of a scatter that its kernel would compute from the base, or from what that is in place of. They are stored where they are no larger: what reads
 /// the base then runs before anything is written over it.
 inline series<node_id> read_from_base(const ir::graph& g, const memory_map& memory, node_id id) {
   series<node_id> found;
   if (!is_scatter(g[id])) return found;
-  node_id base = memory_behind(g, g[id].in[0]);
-  if (!memory.stored[base]) return found;
+  series<node_id> bases{memory_behind(g, g[id].in[0])};
+  while (is_scatter(g[bases.back()])) bases.push_back(memory_behind(g, g[bases.back()].in[0]));
   const auto elements = [&](node_id x) { return ir::product(g[x].extents).evaluate(memory.hints); };
+  const auto reads = [&](node_id x) {
+    return std::any_of(bases.begin(), bases.end(),
+                       [&](node_id base) { return memory.stored[base] && computed_from(g, memory.stored, x, base); });
+  };
   for (const std::size_t k : {std::size_t{2}, std::size_t{1}}) {
     const node_id x = g[id].in[k];
-    if (!memory.stored[x] && elements(x) <= elements(base) && computed_from(g, memory.stored, x, base))
-      found.push_back(x);
+    if (!memory.stored[x] && elements(x) <= elements(id) && reads(x)) found.push_back(x);
   }
   return found;
 }
@@ -42,8 +45,9 @@ inline series<node_id> read_from_base(const ir::graph& g, const memory_map& memo
 /// True for a kernel that does nothing but copy a buffer, whole, to another of the same order.
 inline bool is_copy(const kernel& k) {
   return !k.is_opaque() && k.products.empty() && k.body.size() == 1 && k.body[0].kind == kind::load &&
-         k.stores.size() == 1 && !k.stores[0].accumulate && k.stores[0].value == 0 && k.body[0].at.at == k.stores[0].at.at &&
-         k.body[0].at.at.index < 0 && !k.buffers[static_cast<std::size_t>(k.body[0].at.buffer)].by_value;
+         k.stores.size() == 1 && !k.stores[0].accumulate && k.stores[0].value == 0 &&
+         k.body[0].at.at == k.stores[0].at.at && k.body[0].at.at.index < 0 &&
+         !k.buffers[static_cast<std::size_t>(k.body[0].at.buffer)].by_value;
 }
 
 inline node_id buffer_of(const kernel& k, int place) {

@@ -64,8 +64,7 @@ class host_loop final : public routine {
 
 class host_while final : public routine {
  public:
-  host_while(sequence test, sequence body, series<std::int64_t> carried, series<char> in_place,
-             std::size_t constants)
+  host_while(sequence test, sequence body, series<std::int64_t> carried, series<char> in_place, std::size_t constants)
       : while_(std::move(test), std::move(body), std::move(carried), std::move(in_place), constants) {}
   void run(void* const* buffers, char* scratch, const long* sizes) const override {
     struct {

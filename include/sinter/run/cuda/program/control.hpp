@@ -118,8 +118,7 @@ class loop final : public routine {
 
 class while_loop final : public routine {
  public:
-  while_loop(sequence test, sequence body, series<std::int64_t> carried, series<char> in_place,
-             std::size_t constants)
+  while_loop(sequence test, sequence body, series<std::int64_t> carried, series<char> in_place, std::size_t constants)
       : while_(std::move(test), std::move(body), std::move(carried), std::move(in_place), constants) {}
   void run(void* const* buffers, char* scratch, const long* sizes, queue& q) const override {
     struct : detail::part_runner {
