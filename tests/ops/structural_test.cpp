@@ -153,6 +153,11 @@ void indexing(rows& r, const tensor<f64, 3>& x) {
 }
 
 void parts(rows& r, const tensor<f64, 3>& x) {
+  // So many that a GPU does not write them one after another.
+  const tensor<i64, 1> many = arange<i64>(40) * 7 % 5 - 3;
+  r.smooth(
+      "scatter_set of many", [](const auto& t, const auto& k, const auto& u) { return scatter_set(t, k, u, axis<1>); },
+      slice<0>(permute<0, 2, 1>(x), 0, 2), many, ops::between<f64, 3>({2, 40, 3}, -1, 1, 12));
   const tensor<i64, 2> i{{0, -1, 1}, {-4, 2, 0}};
   const tensor<std::int32_t, 1> j{1, -1, 0};
   r.smooth(

@@ -83,20 +83,6 @@ struct scatter_op : along_axis {
     return {static_cast<double>(out.f.size()), true, true};
   }
 
- private:
-  struct ties {
-    value base, updates, count;
-  };
-  struct slopes {
-    value base, updates;
-  };
-
-  static dim extent_of(const site& s) { return s.in(0).extents()[static_cast<std::size_t>(s.axis())]; }
-  static value within(const site& s) { return is_within(s.in(1), extent_of(s)); }
-  static bool is_apart(const site& s) {
-    return s.n().attr.ints[1] != 0 || s.in(1).extents()[static_cast<std::size_t>(s.axis())].is(1);
-  }
-
   /// Where an update is the last one of its element. An index that is repeated off the axis is asked once.
   static value is_last(const site& s) {
     if (is_apart(s)) return within(s);
@@ -116,6 +102,21 @@ struct scatter_op : along_axis {
     const value is = bit_and(is_within(index, extent_of(s)), eq(gather(last, index, s.axis()), turn));
     return broadcast(is, all.extents());
   }
+
+  static bool is_apart(const site& s) {
+    return s.n().attr.ints[1] != 0 || s.in(1).extents()[static_cast<std::size_t>(s.axis())].is(1);
+  }
+
+ private:
+  struct ties {
+    value base, updates, count;
+  };
+  struct slopes {
+    value base, updates;
+  };
+
+  static dim extent_of(const site& s) { return s.in(0).extents()[static_cast<std::size_t>(s.axis())]; }
+  static value within(const site& s) { return is_within(s.in(1), extent_of(s)); }
 
   /// Which elements are the extreme that is the result, and how many of them there are; of halves in f32.
   static ties ties_of(const site& s) {

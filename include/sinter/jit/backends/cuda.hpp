@@ -102,7 +102,7 @@ inline cuda_plan plan_cuda(code& c, const ir::graph& g, const series<char>& copi
                            bool reasons) {
   cuda_plan p;
   p.target = target;
-  p.graph = with_dense_operands(g, copied);
+  p.graph = with_last_updates(with_dense_operands(g, copied));
   p.results = separate_results(p.graph);
   const auto hints = hints_of(c.layout);
   plan::fused fused = plan::fuse(p.graph, memory(p.graph, p.results), target, reasons);

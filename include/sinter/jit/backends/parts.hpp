@@ -5,6 +5,7 @@
 
 #include "../../base/local_list.hpp"
 #include "../../base/series.hpp"
+#include "../../ir/ops/scatter.hpp"
 #include "../../run/control.hpp"
 #include "code.hpp"
 
@@ -52,6 +53,36 @@ inline ir::graph with_dense_operands(const ir::graph& g, const series<char>& cop
     for (auto operand : n.in)
       in.push_back(n.code == ir::op::opaque && is_copied(operand) ? out.mark(moved[operand]) : moved[operand]);
     moved[id] = out.push(n.code, std::move(in), n.attr, n.where);
+  }
+  for (auto id : g.outputs) out.outputs.push_back(moved[id]);
+  return out;
+}
+
+/// The graph, where scatters that replace elements drop all updates but the last of each: what is left may be written in any order.
+/// Few updates, and those into what may have no element, stay in order.
+inline ir::graph with_last_updates(ir::graph g) {
+  constexpr std::int64_t few = 32;
+  const auto live = g.live();
+  const auto meets = [&](ir::node_id id) {
+    const ir::node& n = g[id];
+    if (n.code != ir::op::scatter || n.attr.combiner != ir::op::identity || n.attr.ints[1] != 0) return false;
+    const auto axis = static_cast<std::size_t>(n.attr.ints[0]);
+    return g[n.in[1]].extents[axis].number().value_or(few + 1) > few && n.extents[axis].lower_bound() > 0;
+  };
+  if (std::none_of(live.begin(), live.end(), meets)) return g;
+  ir::graph out;
+  series<ir::node_id> moved(g.size(), ir::no_node);
+  for (auto id : g.inputs) moved[id] = out.add_input(g[id].type, g[id].extents, g[id].where);
+  for (auto id : live) {
+    const ir::node& n = g[id];
+    if (n.code == ir::op::input) continue;
+    series<ir::node_id> in;
+    for (auto operand : n.in) in.push_back(moved[operand]);
+    moved[id] = out.push(n.code, std::move(in), n.attr, n.where);
+    if (!meets(id)) continue;
+    const ir::ops::site s{out, moved[id]};
+    const ir::value index = ir::select(ir::ops::scatter_op::is_last(s), s.in(1), -1.0);
+    moved[id] = ir::scatter(s.in(0), index, s.in(2), ir::op::identity, s.axis(), true).id();
   }
   for (auto id : g.outputs) out.outputs.push_back(moved[id]);
   return out;

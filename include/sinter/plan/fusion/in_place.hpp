@@ -54,6 +54,27 @@ inline node_id buffer_of(const kernel& k, int place) {
   return static_cast<node_id>(k.buffers[static_cast<std::size_t>(place)].id);
 }
 
+/// Kernels of `order` behind the copy at `at` that read its base, and nothing that is made from there on, go before it.
+inline void hoist_readers(const series<kernel>& kernels, series<std::size_t>& order, std::size_t at) {
+  const kernel& copy = kernels[order[at]];
+  const node_id base = buffer_of(copy, copy.body[0].at.buffer);
+  for (std::size_t q = at + 1; q < order.size(); ++q) {
+    const kernel& reader = kernels[order[q]];
+    if (reader.is_opaque() || reader.has_effect) continue;
+    bool reads = false, free = true;
+    for (const auto& b : reader.buffers) {
+      reads = reads || static_cast<node_id>(b.id) == base;
+      for (std::size_t p = at; p < q; ++p)
+        for (const auto& other : kernels[order[p]].buffers)
+          free = free && !(other.id == b.id && (other.written || b.written));
+    }
+    if (!reads || !free) continue;
+    std::rotate(order.begin() + static_cast<std::ptrdiff_t>(at), order.begin() + static_cast<std::ptrdiff_t>(q),
+                order.begin() + static_cast<std::ptrdiff_t>(q) + 1);
+    ++at;
+  }
+}
+
 /// Copies of bases go right before what writes into them, behind all else that reads the base; `order` gives the kernels' numbers.
 inline series<std::size_t> with_late_copies(const ir::graph& g, const series<kernel>& kernels) {
   series<std::size_t> order;
@@ -72,6 +93,10 @@ inline series<std::size_t> with_late_copies(const ir::graph& g, const series<ker
     }
     for (const std::size_t copy : waiting[k]) order.push_back(copy);
     if (!waits) order.push_back(k);
+  }
+  for (std::size_t at = 0; at < order.size(); ++at) {
+    const kernel& k = kernels[order[at]];
+    if (is_copy(k) && is_scatter(g[buffer_of(k, k.stores[0].at.buffer)])) hoist_readers(kernels, order, at);
   }
   return order;
 }

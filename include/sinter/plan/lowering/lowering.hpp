@@ -194,7 +194,7 @@ class lowering {
         offset = offset + part;
         continue;
       }
-      const int one = position(k_, part);
+      const int one = value_of(part);
       sum = sum < 0 ? one : combined(k_, ir::op::add, sum, one);
     }
     offset.indirect = 1;
@@ -291,10 +291,20 @@ class lowering {
   bool reads_offset(const ir::node& v) const { return v.code == ir::op::reshape && is_dense(v.in[0]); }
 
  private:
+  /// An index map as a value.
+  int value_of(affine a) {
+    if (a.index < 0) return position(k_, a);
+    int value = std::exchange(a.index, -1);
+    const dim factor = std::exchange(a.indirect, dim(0));
+    if (!factor.is(1)) value = combined(k_, ir::op::mul, value, position(k_, constant_coordinate(factor, n())));
+    if (a == constant_coordinate(0, n())) return value;
+    return combined(k_, ir::op::add, value, position(k_, a));
+  }
+
   /// The mixed-radix digits of an offset that an index tells, which the kernel computes.
   coordinates loaded_digits(const affine& offset, const ir::shape& extents) {
     coordinates at(extents.size(), constant_coordinate(0, n()));
-    int rest = position(k_, offset);
+    int rest = value_of(offset);
     for (std::size_t d = extents.size(); d-- > 0;) {
       if (extents[d].is(1)) continue;
       bool last = true;  // of those that are left
