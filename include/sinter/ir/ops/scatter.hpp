@@ -121,7 +121,7 @@ struct scatter_op : along_axis {
   /// Which elements are the extreme that is the result, and how many of them there are; of halves in f32.
   static ties ties_of(const site& s) {
     const value y = s.result(), updates = s.in(2);
-    const dtype t = is_half(y.type()) ? dtype::f32 : y.type();
+    const dtype t = is_narrow(y.type()) ? dtype::f32 : y.type();
     ties e;
     e.base = eq(s.in(0), y);
     e.updates = bit_and(within(s), eq(updates, gather(y, s.in(1), s.axis())));
@@ -132,7 +132,7 @@ struct scatter_op : along_axis {
   /// The result's derivative by what is multiplied: the result through it, of a zero the product of the others. A second derivative
   /// by two that are both 0 is not told.
   static slopes product_slopes_of(const site& s) {
-    if (!is_half(s.result().type())) return slopes_of(s, s.in(0), s.in(2), s.result());
+    if (!is_narrow(s.result().type())) return slopes_of(s, s.in(0), s.in(2), s.result());
     const value base = cast(s.in(0), dtype::f32), updates = cast(s.in(2), dtype::f32);
     slopes d = slopes_of(s, base, updates, scatter(base, s.in(1), updates, op::mul, s.axis()));
     return {cast(d.base, s.result().type()), cast(d.updates, s.result().type())};
