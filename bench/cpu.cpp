@@ -100,6 +100,36 @@ void systems() {
   row("solve of 10,000 4 x 4", median([&] { solve(few, right); }), small, "product", 0);
 }
 
+/// Reads and writes at indices.
+void indexed() {
+  constexpr std::int64_t many = 1000000, bins = 10000;
+  const tensor<std::int64_t, 1> at = randint<std::int64_t>(make_key(5), 0, bins, many);
+  const tensor<float, 1> x = normal<float>(make_key(6), many), sums = zeros<float>(bins),
+                         table = normal<float>(make_key(7), bins);
+  const double one = threaded_copy(many * sizeof(float));
+  const auto added = compile([](auto s, auto i, auto u) { return scatter_add(s, i, u); }, {.name = "scatter_add"});
+  row("scatter_add of 1e6 into 1e4", median([&] { added(sums, at, x); }), one, "copy", 0);
+  const auto largest = compile([](auto s, auto i, auto u) { return scatter_max(s, i, u); }, {.name = "scatter_max"});
+  row("scatter_max of 1e6 into 1e4", median([&] { largest(sums, at, x); }), one, "copy", 0);
+  const auto read = compile([](auto t, auto i) { return take(t, i); }, {.name = "gather"});
+  row("gather of 1e6 from 1e4", median([&] { read(table, at); }), one, "copy", 0);
+  const auto set = compile([](tensor<float, 1> t, tensor<std::int64_t, 0> i) { return t.at(i).set(t[i - 1] + 1.f); },
+                           {.donate = {0}, .name = "at_set"});
+  tensor<float, 1> t = x.contiguous() + 0.f;
+  row("at(i).set of a donated 1e6", median([&] { t = set(std::move(t), tensor<std::int64_t, 0>(7)); }), one, "copy", 0);
+  const auto filled = compile(
+      [](tensor<float, 1> x) {
+        return fori_loop(
+            1, 1000,
+            [](tensor<std::int64_t, 0> i, tensor<float, 1> y) {
+              return tensor<float, 1>(y.at(i).set(y[i - 1] * 0.5f + 1.f));
+            },
+            x);
+      },
+      {.name = "at_set_loop"});
+  row("at(i).set, 1000 steps of 1e6", median([&] { filled(x); }), one, "copy", 0);
+}
+
 void memory_bound() {
   const auto k = split(make_key(7), 8);
   const tensor<float, 2> x = normal<float>(k[0], rows, columns), r = normal<float>(k[1], rows, columns);
@@ -465,11 +495,13 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::string(argv[1]) == "--first-answer") return first_call(tier::background);
   if (argc > 1 && std::string(argv[1]) == "--dynamic") return dynamic_shapes(), 0;
   if (argc > 1 && std::string(argv[1]) == "--cliffs") return cliffs(), 0;
+  if (argc > 1 && std::string(argv[1]) == "--indexed") return indexed(), 0;
   if (argc > 1 && std::string(argv[1]) == "--calls") return calls(), first_calls(argv[0]), 0;
   if (argc > 1 && std::string(argv[1]) == "--systems") return systems(), 0;
   memory_bound();
   systems();
   order();
+  indexed();
   dynamic_shapes();
   products();
   cliffs();

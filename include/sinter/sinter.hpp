@@ -40,6 +40,7 @@
 #include "front/functions/join.hpp"
 #include "front/functions/nn.hpp"
 #include "front/functions/order.hpp"
+#include "front/functions/places.hpp"
 #include "front/functions/pointwise.hpp"
 #include "front/functions/random.hpp"
 #include "front/functions/scan.hpp"

@@ -117,6 +117,10 @@ std::vector<row> rows() {
        [](const values& v) { return values{scatter_add(v[0], v[1], v[2], 0)}; },
        {x, index({2, 4}, 4), {f64, {2, 4}}}},
   };
+  for (op c : {op::identity, op::mul, op::maximum, op::minimum})
+    all.push_back({op::scatter,
+                   [c](const values& v) { return values{scatter(v[0], v[1], v[2], c, 0)}; },
+                   {x, index({4, 4}, 3), {f64, {4, 4}}}});
   for (op c : {op::add, op::mul, op::maximum, op::minimum}) {
     all.push_back({op::reduce,
                    [c](const values& v) {

@@ -1,6 +1,6 @@
 // expect: error
-// match: \[scatter_add\] base and updates have different dtypes; cast one
-// lines: 26
+// match: \[scatter_add\] the operands have different dtypes; cast one
+// lines: 47
 
 #include <sinter/sinter.hpp>
 

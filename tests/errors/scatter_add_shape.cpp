@@ -1,6 +1,6 @@
 // expect: error
 // match: \[scatter_add\] the updates' shape does not follow from base and index
-// lines: 26
+// lines: 47
 
 #include <sinter/sinter.hpp>
 

@@ -278,12 +278,24 @@ inline bounded scattered(const sinter::ir::node& n, const bounded& base, const b
     return apply(n, {doubles(eb, std::move(x)), index.value, doubles(eu, std::move(y))}, sizes).f;
   };
   const bool floating = sinter::is_float(n.type);
-  out.bound = floating ? on(base.bound, updates.bound) : on(infinities(base.bound), infinities(updates.bound));
-  if (!all_zero(index.bound)) out.bound.assign(out.bound.size(), unknown);
-  if (!floating) {
-    unknown_where_positive(out.bound);
+  if (n.code == op::scatter && n.attr.combiner != op::identity) {
+    // An extreme is off by no more than one of its operands; a product by an unknown amount, unless all is exact.
+    auto largest = n;
+    largest.attr.combiner = op::maximum;
+    const bool product = n.attr.combiner == op::mul;
+    const std::vector<double> met(updates.bound.size(), product ? unknown : 0);
+    out.bound =
+        apply(largest, {doubles(eb, base.bound), index.value, doubles(eu, product && floating ? met : updates.bound)},
+              sizes)
+            .f;
+    if (!all_zero(index.bound)) out.bound.assign(out.bound.size(), unknown);
+    if (!floating) unknown_where_positive(out.bound);
     return out;
   }
+  out.bound = floating ? on(base.bound, updates.bound) : on(infinities(base.bound), infinities(updates.bound));
+  if (!all_zero(index.bound)) out.bound.assign(out.bound.size(), unknown);
+  if (!floating) unknown_where_positive(out.bound);
+  if (!floating || n.code == op::scatter) return out;
   const auto exact = on(base.value.f, updates.value.f),
              total = on(map(base.value.f, std::fabs), map(updates.value.f, std::fabs));
   const auto hits = on(std::vector<double>(base.bound.size(), 0), std::vector<double>(updates.bound.size(), 1));
@@ -350,7 +362,7 @@ inline std::vector<bounded> evaluate(const sinter::ir::graph& g, const std::vect
       all[id] = detail::extreme(n, *in[0], sizes);
     } else if (n.code == op::dot) {
       all[id] = detail::dotted(n, *in[0], *in[1], sizes);
-    } else if (n.code == op::scatter_add) {
+    } else if (n.code == op::scatter_add || n.code == op::scatter) {
       all[id] = detail::scattered(n, *in[0], *in[1], *in[2], sizes);
     } else {
       all[id] = detail::movement(n, in, sizes);

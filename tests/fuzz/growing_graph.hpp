@@ -92,7 +92,7 @@ class growing_graph {
     a.combiner = static_cast<op>(below(static_cast<std::uint64_t>(sinter::ir::pointwise_count)));
     std::size_t operands = code == op::constant || code == op::iota                            ? 0
                            : code == op::gather || code == op::dot || code == op::searchsorted ? 2
-                           : code == op::scatter_add                                           ? 3
+                           : code == op::scatter_add || code == op::scatter                    ? 3
                            : code == op::concat                                                ? below(4)
                            : code == op::scan                                                  ? 1 + below(2)
                            : sinter::ir::is_pointwise(code) ? static_cast<std::size_t>(row(code).arity)
@@ -125,6 +125,9 @@ class growing_graph {
       case op::scatter_add:
         ints = 1;
         dims = code == op::iota ? r : 0;
+        break;
+      case op::scatter:
+        a.ints = {few(), 0};
         break;
       case op::argsort:
         dims = 1;

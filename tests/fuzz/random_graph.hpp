@@ -397,9 +397,15 @@ class random_graph : public growing_graph {
     if (chance(55)) {
       keep(push(op::gather, {x, tensor(it, s)}, a));
     } else {
-      if (sinter::is_bool(type_of(x))) x = cast(x, dtype::i32);
+      const op combiners[] = {op::identity, op::mul, op::maximum, op::minimum};
+      const auto which = below(6);
+      if (which < 4) {
+        a.combiner = combiners[which];
+        a.ints.push_back(0);
+      }
+      if (sinter::is_bool(type_of(x)) && which != 0) x = cast(x, dtype::i32);
       const node_id index = tensor(it, s);
-      keep(push(op::scatter_add, {x, index, tensor(type_of(x), s)}, a));
+      keep(push(which < 4 ? op::scatter : op::scatter_add, {x, index, tensor(type_of(x), s)}, a));
     }
   }
 

@@ -136,6 +136,53 @@ void indexing(rows& r, const tensor<f64, 3>& x) {
   r.smooth(
       "scatter_add elements", [](const auto& t, const auto& i, const auto& u) { return scatter_add(t, i, u, axis<1>); },
       slice<2>(slice<0>(x, 0, 1), 0, 1), slice<1>(each, 0, 2), slice<2>(slice<1>(slice<0>(x, 1, 2), 0, 2), 2, 3));
+  // Equal indices, and such as count from the end.
+  const tensor<i64, 1> meet{1, -1, 1, 0};
+  r.smooth(
+      "scatter_set", [](const auto& t, const auto& i, const auto& u) { return scatter_set(t, i, u * u); }, x, meet, x);
+  r.smooth(
+      "scatter_mul", [](const auto& t, const auto& i, const auto& u) { return scatter_mul(t, i, u, axis<0>); }, x, meet,
+      flip<1>(x));
+  r.smooth(
+      "scatter_max", [](const auto& t, const auto& i, const auto& u) { return scatter_max(t, i, u); }, x, meet,
+      flip<1>(x));
+  r.smooth(
+      "scatter_min elements", [](const auto& t, const auto& i, const auto& u) { return scatter_min(t, i, u, axis<1>); },
+      slice<2>(slice<0>(x, 0, 1), 0, 1), tensor<std::int32_t, 3>(slice<1>(each, 0, 2) - 1),
+      slice<2>(slice<1>(slice<0>(x, 1, 2), 0, 2), 2, 3));
+}
+
+void parts(rows& r, const tensor<f64, 3>& x) {
+  // So many that a GPU does not write them one after another.
+  const tensor<i64, 1> many = arange<i64>(40) * 7 % 5 - 3;
+  r.smooth(
+      "scatter_set of many", [](const auto& t, const auto& k, const auto& u) { return scatter_set(t, k, u, axis<1>); },
+      slice<0>(permute<0, 2, 1>(x), 0, 2), many, ops::between<f64, 3>({2, 40, 3}, -1, 1, 12));
+  const tensor<i64, 2> i{{0, -1, 1}, {-4, 2, 0}};
+  const tensor<std::int32_t, 1> j{1, -1, 0};
+  r.smooth(
+      "take at two", [](const auto& t, const auto& a, const auto& b) { return take(t, a, b); }, x, i, j);
+  r.smooth(
+      "gather_nd", [](const auto& t, const auto& a) { return gather_nd<3>(t, a); }, x, i);
+  r.smooth(
+      "at indices, set", [](const auto& t, const auto& a, const auto& u) { return t.at(a).set(u * 2.0); }, x,
+      flatten(i), flatten(slice<0>(slice<1>(x, 0, 1), 0, 1)));
+  r.smooth(
+      "at two, add", [](const auto& t, const auto& a, const auto& b) { return t.at(a, b).add(t[1][2]); }, x, i, j);
+  r.smooth(
+      "at a range, multiply", [](const auto& t) { return t.at(axis<1>, -2, 3).multiply(t[-1][0]); }, x);
+  r.smooth(
+      "dynamic_slice",
+      [](const auto& t, const auto& s) {
+        return dynamic_slice(t, s, {2, 3, 4});
+      },
+      x, j);
+  r.smooth(
+      "dynamic_update_slice", [](const auto& t, const auto& u, const auto& s) { return dynamic_update_slice(t, u, s); },
+      x, slice<1>(slice<0>(x, 0, 2), 0, 2), j);
+  r.smooth(
+      "compress", [](const auto& t, const auto& m) { return compress(t, m, axis<1>, {.size = 4, .fill = -1.5}); }, x,
+      tensor<bool, 1>{true, false, true});
 }
 
 void products(rows& r, const tensor<f64, 3>& x) {
@@ -223,6 +270,13 @@ void on_layouts(F f) {
 TEST_CASE("movement") { on_layouts(movement); }
 TEST_CASE("reductions") { on_layouts(reductions); }
 TEST_CASE("indexing") { on_layouts(indexing); }
+TEST_CASE("places") {
+  for (const tensor<f64, 3>& x : {view.contiguous(), view}) {
+    rows r;
+    parts(r, x);
+    r.w.run();
+  }
+}
 TEST_CASE("products") { on_layouts(products); }
 TEST_CASE("networks") { on_layouts(networks); }
 

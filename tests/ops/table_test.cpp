@@ -242,6 +242,15 @@ TEST_CASE("every reduction, product, gather and scatter in every dtype") {
     ir::attributes axis;
     axis.ints = {1};
     rows.add("gather", tracer->graph.push(ir::op::gather, {x, index}, axis));
+    ir::attributes last;
+    last.ints = {1, 0};
+    for (const auto combiner : {ir::op::identity, ir::op::mul, ir::op::maximum, ir::op::minimum}) {
+      if (is_bool(type) && combiner != ir::op::identity) continue;
+      last.combiner = combiner;
+      const auto& from = combiner == ir::op::mul ? a : x;
+      const auto twice = tracer->graph.push(ir::op::bit_and, {index, tracer->graph.constant(dtype::i64, -3.0, {n, n})});
+      rows.add("scatter", tracer->graph.push(ir::op::scatter, {from, twice, combiner == ir::op::mul ? b : x}, last));
+    }
     for (const std::int64_t along : {0, 1}) {
       if (!is_float(type)) {
         rows.reduce(ir::op::reduce, ir::op::bit_or, x, along);

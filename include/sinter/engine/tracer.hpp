@@ -161,6 +161,7 @@ struct index_use {
   ir::node_id node = ir::no_node;
   std::int64_t extent = 0;
   location where;
+  bool from_end = false;  ///< negative ones count from the end
 };
 
 /// What making a graph took, in milliseconds.

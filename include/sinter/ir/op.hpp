@@ -105,4 +105,7 @@ constexpr const char* apply(dtype_rule rule, const dtype* in, int arity, dtype t
   return "unknown rule";
 }
 
+/// Of whole numbers: how often one is in another, and what is left.
+inline constexpr op quotient = op::div, remainder = op::fmod;
+
 }  // namespace sinter::ir

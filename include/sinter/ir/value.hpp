@@ -181,6 +181,16 @@ inline value scatter_add(const value& base, const value& index, const value& upd
   return push(op::scatter_add, {base, index, updates}, std::move(a));
 }
 
+/// `combiner`: mul, maximum or minimum; identity for the last of the updates. `apart`: updates of one
+/// element are equal.
+inline value scatter(const value& base, const value& index, const value& updates, op combiner, std::int64_t axis,
+                     bool apart = false) {
+  attributes a;
+  a.combiner = combiner;
+  a.ints = {axis, apart};
+  return push(op::scatter, {base, index, updates}, std::move(a));
+}
+
 inline value dot(const value& a, const value& b, std::int64_t batch, std::int64_t inner) {
   attributes attr;
   attr.ints = {batch, inner};

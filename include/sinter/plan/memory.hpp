@@ -92,10 +92,12 @@ class replacements {
     }
   }
 
-  /// When a result may be written over what nothing reads from then on; nothing where several kernels write it, or one that adds.
+  /// When a result may be written over what nothing reads from then on; nothing where the first kernel that touches it does not store
+  /// it, or others do, unless these combine what they have with it.
   SINTER_COLD std::optional<std::size_t> written_at(int output) const {
     const use* const written = known_use(output);
-    if (!written || written->kernels.size() != 1) return {};
+    if (!written) return {};
+    if (written->kernels.size() > 1 && !is_updated(written->kernels, output)) return {};
     const std::size_t k = written->kernels[0];
     return store_of(kernels_[k], output) ? std::optional(time(k)) : std::nullopt;
   }
@@ -156,6 +158,20 @@ class replacements {
         to = &s;
       }
     return to;
+  }
+
+  /// Whether kernels behind the first one combine something with what it has stored, and none stores anew.
+  bool is_updated(const series<std::size_t>& all, int buffer) const {
+    bool some = false;
+    for (std::size_t n = 1; n < all.size(); ++n) {
+      const kernel& k = kernels_[all[n]];
+      for (const auto& s : k.stores) {
+        if (k.buffers[static_cast<std::size_t>(s.at.buffer)].id != buffer) continue;
+        if (!s.accumulate) return false;
+        some = true;
+      }
+    }
+    return some;
   }
 
   std::size_t time(std::size_t k) const { return when_.empty() ? k : when_[k]; }

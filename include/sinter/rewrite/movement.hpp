@@ -233,9 +233,15 @@ inline value scatter_into(const site& s, std::size_t k) {
   return reshape(scatter_add(to, scatter.in(1), scatter.in(2), scatter.n().attr.ints[0]), s.n().extents);
 }
 
-/// Halves are added in f32 and rounded once.
+/// Halves are added, and multiplied, in f32 and rounded once.
 inline value scatter_of_halves(const site& s) {
   if (!is_narrow(s.type())) return {};
+  if (s.n().code == op::scatter) {
+    if (s.n().attr.combiner != op::mul) return {};
+    return cast(ir::scatter(cast(s.in(0), dtype::f32), s.in(1), cast(s.in(2), dtype::f32), op::mul, s.n().attr.ints[0],
+                            s.n().attr.ints[1] != 0),
+                s.type());
+  }
   return cast(scatter_add(cast(s.in(0), dtype::f32), s.in(1), cast(s.in(2), dtype::f32), s.n().attr.ints[0]), s.type());
 }
 

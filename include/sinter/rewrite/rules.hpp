@@ -136,6 +136,7 @@ inline constexpr rule rules[] = {
   {op::reduce, "reduce of broadcast",             reduce_of_broadcast},
   {op::scatter_add, "scatter_add of one index per row", scatter_of_one},
   {op::scatter_add, "scatter_add of halves",      scatter_of_halves},
+  {op::scatter,     "product of halves at indices", scatter_of_halves},
   {op::add, "scatter_add into zeros + x",         [](const site& s) { return scatter_into(s, 0); }},
   {op::add, "x + scatter_add into zeros",         [](const site& s) { return scatter_into(s, 1); }},
 };

@@ -29,6 +29,7 @@ struct loop_shape {
   std::int64_t length = 0;
   bool reverse = false;
   series<std::int64_t> carried, sliced, stacked;  ///< bytes of each value, of a slice
+  series<char> in_place;  ///< per carried value: the body may write it where it is; nothing: none is
   std::size_t constants = 0;
 
   std::size_t operands() const { return carried.size() + sliced.size() + constants; }
@@ -71,12 +72,23 @@ void run_loop(const loop_shape& s, const loop_scratch& at, void* const* buffers,
     void* const first = s.length == 0 ? results[k] : history[k] ? slice(history[k], place(0), s.carried[k]) : nullptr;
     if (first) machine.copy(first, buffers[k], s.carried[k]);
   }
+  // What is carried in place has one place for all steps.
+  const auto home = [&](std::size_t k) -> void* {
+    if (s.in_place.empty() || !s.in_place[k] || history[k] || s.length == 0) return nullptr;
+    return results[k] ? results[k] : scratch + at.turns[0][k];
+  };
+  for (std::size_t k = 0; k < carried; ++k)
+    if (void* const own = home(k)) {
+      machine.copy(own, buffers[k], s.carried[k]);
+      values[k] = own;
+    }
   for (std::int64_t turn = 0; turn < s.length; ++turn) {
     index = place(turn);
     for (std::size_t k = 0; k < sliced; ++k) values[carried + k] = slice(buffers[carried + k], index, s.sliced[k]);
     for (std::size_t k = 0; k < carried; ++k) {
       const bool last = turn + 1 == s.length;
-      if (last && results[k]) out[k] = results[k];
+      if (void* const own = home(k)) out[k] = own;
+      else if (last && results[k]) out[k] = results[k];
       else if (!last && history[k]) out[k] = slice(history[k], place(turn + 1), s.carried[k]);
       else out[k] = scratch + at.turns[turn % 2][k];
     }
@@ -105,20 +117,28 @@ struct while_scratch {
 };
 
 /// `Machine` has copy, test(given, scratch) -> bool, whose last address receives the bool, and body(given, scratch).
+/// `in_place`: as a loop's.
 template <class Machine>
-void run_while(const series<std::int64_t>& carried, std::size_t constants, const while_scratch& at,
-               void* const* buffers, char* scratch, Machine&& machine) {
+void run_while(const series<std::int64_t>& carried, const series<char>& in_place, std::size_t constants,
+               const while_scratch& at, void* const* buffers, char* scratch, Machine&& machine) {
   const std::size_t operands = carried.size() + constants;
   address_list tested(operands + 1), given(operands + carried.size());
   for (std::size_t k = 0; k < operands; ++k) tested[k] = given[k] = buffers[k];
   tested[operands] = scratch + at.test;
+  for (std::size_t k = 0; k < in_place.size(); ++k)
+    if (in_place[k]) {
+      tested[k] = given[k] = buffers[operands + k] ? buffers[operands + k] : scratch + at.turns[0][k];
+      machine.copy(given[k], buffers[k], carried[k]);
+    }
   for (std::size_t turn = 0; machine.test(tested, scratch + at.part); turn ^= 1) {
-    for (std::size_t k = 0; k < carried.size(); ++k) given[operands + k] = scratch + at.turns[turn][k];
+    for (std::size_t k = 0; k < carried.size(); ++k)
+      given[operands + k] = !in_place.empty() && in_place[k] ? given[k] : scratch + at.turns[turn][k];
     machine.body(given, scratch + at.part);
     for (std::size_t k = 0; k < carried.size(); ++k) given[k] = tested[k] = given[operands + k];
   }
   for (std::size_t k = 0; k < carried.size(); ++k)
-    if (buffers[operands + k]) machine.copy(buffers[operands + k], given[k], carried[k]);
+    if (buffers[operands + k] && buffers[operands + k] != given[k])
+      machine.copy(buffers[operands + k], given[k], carried[k]);
 }
 
 /// Memory for results that nothing reads, where a routine has to write them.
@@ -203,12 +223,14 @@ template <class Sequence>
 struct while_of {
   Sequence parts[2];  ///< the test, the body
   series<std::int64_t> carried;
+  series<char> in_place;
   std::size_t constants;
   while_scratch at;
 
-  while_of(Sequence test, Sequence body, series<std::int64_t> bytes, std::size_t count)
+  while_of(Sequence test, Sequence body, series<std::int64_t> bytes, series<char> places, std::size_t count)
       : parts{std::move(test), std::move(body)},
         carried(std::move(bytes)),
+        in_place(std::move(places)),
         constants(count),
         at(carried, std::max(parts[0].scratch_bytes, parts[1].scratch_bytes)) {}
 };

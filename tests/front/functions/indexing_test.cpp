@@ -111,14 +111,14 @@ TEST_CASE("scatter_add adds rows like take's, and elements like take_along_axis'
 
 TEST_CASE("indices out of range are errors that name the index, its place and the extent") {
   const auto x = ops::sample<float, 2>({5, 3});
-  const tensor<i64, 2> bad{{0, 1}, {4, 5}}, negative{{0, -1}};
+  const tensor<i64, 2> bad{{0, 1}, {4, 5}}, negative{{0, -6}};
   auto message = ops::error_of([&] { (void)take(x, bad); });
   CHECK(ops::contains(message, "[take] index 5 at position (1, 1) is out of range for an axis of extent 5"));
   CHECK(ops::contains(message, "indexing_test.cpp:"));
-  CHECK(ops::contains(ops::error_of([&] { (void)take(x, negative); }), "index -1 at position (0, 1)"));
+  CHECK(ops::contains(ops::error_of([&] { (void)take(x, negative); }), "index -6 at position (0, 1)"));
   CHECK(ops::contains(ops::error_of([&] { (void)take_along_axis(x, negative, axis<0>); }), "[take_along_axis]"));
   CHECK(ops::contains(ops::error_of([&] { (void)take_along_axis(x, slice<1>(negative, 1), axis<0>); }),
-                      "index -1 at position (0, 0)"));
+                      "index -6 at position (0, 0)"));
   CHECK(ops::contains(ops::error_of([&] {
                         (void)scatter_add(x, tensor<i64, 1>{5}, ops::sample<float, 2>({1, 3}));
                       }),

@@ -404,7 +404,7 @@ TEST_CASE("a derivative outside compile refuses indices out of range, wherever t
   CHECK(message(grad(rows), x, good).empty());
   CHECK(contains(message(value_and_grad([&](const auto& t) { return rows(t, bad); }), x), "[take] index 7"));
   CHECK(contains(message(value_and_grad(rows), x, bad + std::int64_t{3}), "index 10 at position (1,)"));
-  CHECK(contains(message(grad([&](const auto& t) { return rows(t, argmax(t) - 2); }), x), "[take] index -"));
+  CHECK(contains(message(grad([&](const auto& t) { return rows(t, argmax(t) - 20); }), x), "[take] index -"));
   CHECK(contains(message(grad([&](const auto& t) { return sum(grad(rows)(t, bad)); }), x), "[take] index 7"));
   CHECK(contains(message(grad([](const auto& t, const auto& i) { return sum(take_along_axis(t, i)); }), x, along),
                  "[take_along_axis] index 9 at position (0, 2)"));

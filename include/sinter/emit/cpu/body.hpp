@@ -236,16 +236,21 @@ class body_printer {
   }
   bool is_read_late(int id) const { return !read_late_.empty() && read_late_[static_cast<std::size_t>(id)]; }
 
+  /// What an element becomes that is `there` when it meets `value`.
+  std::string met(const plan::store& s, const std::string& there, const std::string& value) const {
+    if (s.combiner == ir::op::identity) return value;
+    return s.combiner == ir::op::add ? there + " + " + value : combine(s.combiner, there, value);
+  }
   void accumulate(const plan::store& s, bool vector, bool tail) {
     const std::string bound = s.bound.text(), index = name(s.at.at.index);
     const std::string memory = "const auto q = " + address(s.at) + ";";
     if (!vector) {
-      out_.line("if ((s_u64)" + index + " < (s_u64)(" + bound + ")) { " + memory + " store1(q, load1(q) + " +
-                name(s.value) + "); }");
+      out_.line("if ((s_u64)" + index + " < (s_u64)(" + bound + ")) { " + memory + " store1(q, " +
+                met(s, "load1(q)", name(s.value)) + "); }");
     } else if (!scattered(s.at.at) && step(s.at.at).is(1)) {
       const std::string n = tail ? ", n" : "";
-      out_.line("if ((s_u64)" + index + " < (s_u64)(" + bound + ")) { " + memory + " store(q, load(q" + n + ") + " +
-                operand(s.value, true) + n + "); }");
+      out_.line("if ((s_u64)" + index + " < (s_u64)(" + bound + ")) { " + memory + " store(q, " +
+                met(s, "load(q" + n + ")", operand(s.value, true)) + n + "); }");
     } else {
       // Lanes in order: two of them may meet in one element.
       const std::string at_lane = scattered(s.at.at) ? "[l]" : "";
@@ -254,7 +259,7 @@ class body_printer {
         out_.line("const auto q = " + address(s.at) +
                   (scattered(s.at.at) ? " + " + scaled(s.at.at.indirect, index + at_lane) : "") + " + l*(" +
                   step(s.at.at).text() + ");");
-        out_.line("store1(q, load1(q) + " + (is_vector(s.value) ? name(s.value) + "[l]" : name(s.value)) + ");");
+        out_.line("store1(q, " + met(s, "load1(q)", is_vector(s.value) ? name(s.value) + "[l]" : name(s.value)) + ");");
       });
     }
   }

@@ -66,6 +66,7 @@ SINTER_API source cpu(const kernel& k) {
   out.block(
       std::string("extern \"C\" void ") + kernel_entry + "(void* const* buffers, char* scratch, const long* sizes)",
       [&] {
+        if (k.replaces) out.line("if (buffers[0] == buffers[1]) return;");
         for (std::size_t b = 0; b < k.buffers.size(); ++b) {
           const std::string type = (k.buffers[b].written ? "" : "const ") + memory_type(k.buffers[b].type) + "*";
           out.line(type + " const p" + std::to_string(b) + " = (" + type + ")buffers[" + std::to_string(b) + "];");

@@ -336,7 +336,8 @@ class cuda_printer {
  private:
   bool stores_lanes(const plan::store& s, const cuda_tile& t) const {
     if (t.width == 1 || s.at.at.stride[static_cast<std::size_t>(t.axis)].is(0)) return false;
-    return !s.accumulate || adds_vector(k_, s.at, t.axis, t.width);
+    if (!s.accumulate) return true;
+    return (s.combiner == ir::op::add || s.combiner == ir::op::identity) && adds_vector(k_, s.at, t.axis, t.width);
   }
   std::string packed(const plan::store& s) const { return "y" + number(&s - k_.stores.data()); }
 

@@ -29,10 +29,16 @@ inline bool has_reductions(const kernel& k) {
   return std::any_of(k.body.begin(), k.body.end(), [](const auto& i) { return is_reduction(i); });
 }
 
+/// Whether what a store combines depends on the order, which matters.
+inline bool is_ordered(const plan::store& s, bool deterministic) {
+  if (s.combiner == ir::op::identity) return !s.apart;
+  return deterministic && s.combiner != ir::op::maximum && s.combiner != ir::op::minimum;
+}
+
 inline void print_cuda_pointwise(cuda_source& s, writer& out, const kernel& k, const cuda_target& t) {
   const kernel* const only[] = {&k};
   cuda_printer p(k, out);
-  if (scatters(k) && t.deterministic && k.stores.size() == 1) {
+  if (scatters(k) && is_ordered(k.stores[0], t.deterministic) && k.stores.size() == 1) {
     dim parallel = 1;
     for (std::size_t a = 0; a < k.axes.size(); ++a)
       if (!k.stores[0].at.at.stride[a].is(0)) parallel *= k.axes[a].extent;
@@ -44,8 +50,10 @@ inline void print_cuda_pointwise(cuda_source& s, writer& out, const kernel& k, c
     return cuda_launch_of(s, out, only, kernel_entry, tiles->blocks, tiles->threads, 0,
                           [&] { print_tiles(p, *tiles); });
   const auto shape = shape_of(k, t);
-  cuda_launch_of(s, out, only, kernel_entry, blocks_for(p, shape.blocks), shape.threads, 0,
-                 [&] { print_pointwise(p, shape); });
+  cuda_launch_of(s, out, only, kernel_entry, blocks_for(p, shape.blocks), shape.threads, 0, [&] {
+    if (k.replaces) out.line("if ((const void*)" + p.pointer(0) + " == (const void*)" + p.pointer(1) + ") return;");
+    print_pointwise(p, shape);
+  });
 }
 
 inline void print_cuda_scan(cuda_source& s, writer& out, const kernel& k) {

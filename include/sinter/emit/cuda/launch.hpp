@@ -25,6 +25,7 @@ inline const series<piece>& cuda_pieces() {
       {prelude_cuda_random, {"philox", "gauss"}},
       {prelude_cuda_reduce, {"group_all", "warps_all", "better", "extreme"}},
       {prelude_cuda_atomic, {"atomic_add"}},
+      {prelude_cuda_update, {"atomic_update"}},
       {prelude_cuda_copy, {"copy_async", "copy_or_zero"}},
       {prelude_cuda_tensor, {"multiply_tf32"}},
       {prelude_cuda_scan, {"shuffle_up"}},

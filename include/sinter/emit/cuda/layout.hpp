@@ -16,7 +16,7 @@ using plan::needs_wide_index;
 struct cuda_target {
   int capability = 90;
   int multiprocessors = 132;
-  bool deterministic = false;  ///< scatter_add sums in order
+  bool deterministic = false;  ///< scatter_add sums in order, products of a scatter are in order, too
   bool tf32 = false;           ///< products of f32 may round their operands to tf32
   std::int64_t parameter_bytes = 4096;
 };

@@ -67,15 +67,34 @@ inline pointwise_shape shape_of(const kernel& k, const cuda_target& t, int threa
 
 }  // namespace detail
 
-/// Prints `*p += x` where the index is in bounds. x is what `value` names, a lane of the stored value or several.
+/// Prints `*p += x`, or what else the store does, where the index is in bounds. x is what `value` names, a lane of the stored value or
+/// several.
 inline void print_add(cuda_printer& p, const plan::store& s, int lane, const std::string& value, bool atomic) {
   const auto& a = s.at.at;
   std::string where = p.address(s.at);
   if (lane >= 0 && !a.stride[static_cast<std::size_t>(lane)].is(0))
     where += " + " + scaled(a.stride[static_cast<std::size_t>(lane)], "l");
   const std::string inside = "if ((s_u64)" + p.name(a.index) + " < (s_u64)(" + s.bound.text() + ")) ";
-  if (atomic) p.out().line(inside + "atomic_add(" + where + ", " + value + ");");
-  else p.out().line(inside + "{ auto* const q = " + where + "; store1(q, load1(q) + " + value + "); }");
+  if (s.combiner == ir::op::identity) {
+    const bool several = value[0] == 'y';  // packs are so called
+    return void(p.out().line(inside + (several ? "store(" : "store1(") + where + ", " + value + ");"));
+  }
+  if (s.combiner == ir::op::add) {
+    if (atomic) p.out().line(inside + "atomic_add(" + where + ", " + value + ");");
+    else p.out().line(inside + "{ auto* const q = " + where + "; store1(q, load1(q) + " + value + "); }");
+    return;
+  }
+  const dtype type = type_of(p.code(), s.at);
+  const std::string t = scalar_type(type);
+  const auto met = [&](const std::string& a, const std::string& b) {
+    return "(" + t + ")(" + cuda_expression(s.combiner, type, {a, b}, type) + ")";
+  };
+  if (!atomic) {
+    p.out().line(inside + "{ auto* const q = " + where + "; store1(q, " + met("load1(q)", value) + "); }");
+  } else {
+    p.out().line(inside + "atomic_update(" + where + ", (" + t + ")" + value + ", [](" + t + " a, " + t +
+                 " b) { return " + met("a", "b") + "; });");
+  }
 }
 
 /// The body of a block of a kernel without reductions; `block` counts from 0.
@@ -121,7 +140,7 @@ SINTER_API void print_pointwise(cuda_printer& p, const pointwise_shape& s) {
   p.leave(outer);
 }
 
-/// A scatter_add in order: threads take the axes along which no two updates meet, and walk the others one after another.
+/// A scatter in order: threads take the axes along which no two updates meet, and walk the others one after another.
 SINTER_API void print_ordered_scatter(cuda_printer& p, const dim& parallel, int threads) {
   const kernel& k = p.code();
   writer& out = p.out();

@@ -146,6 +146,45 @@ template <class M, class T> SX void atomic_add(M* p, T x) {
 }  // namespace sx
 )prelude";
 
+/// atomic_update(p, x, f): *p = f(*p, x), whoever else does so; elements of 8 and 16 bits through the word that holds them.
+inline constexpr std::string_view prelude_cuda_update = R"prelude(
+namespace sx {
+template <class W, class M, class T, class F> SX void update_word(M* p, T x, F f) {
+  W old = *(W*)p, seen;
+  do {
+    seen = old;
+    union { W w; M m; } e;
+    e.w = seen;
+    e.m = encode<M>(f(decode(e.m), x));
+    if (e.w == seen) return;
+    old = atomicCAS((W*)p, seen, e.w);
+  } while (old != seen);
+}
+template <class M, class T, class F> SX void atomic_update(M* p, T x, F f) {
+  if constexpr (sizeof(M) == 8) {
+    update_word<unsigned long long>(p, x, f);
+  } else if constexpr (sizeof(M) == 4) {
+    update_word<unsigned>(p, x, f);
+  } else {
+    typedef typename words<sizeof(M)>::t W;
+    const unsigned long at = (unsigned long)p;
+    unsigned* const word = (unsigned*)(at & ~3ul);
+    const unsigned shift = 8 * (unsigned)(at & 3), mask = (sizeof(M) == 1 ? 0xffu : 0xffffu) << shift;
+    unsigned old = *word, seen;
+    do {
+      seen = old;
+      union { W w; M m; } e;
+      e.w = (W)(seen >> shift);
+      e.m = encode<M>(f(decode(e.m), x));
+      const unsigned next = (seen & ~mask) | ((unsigned)e.w << shift & mask);
+      if (next == seen) return;
+      old = atomicCAS(word, seen, next);
+    } while (old != seen);
+  }
+}
+}  // namespace sx
+)prelude";
+
 /// multiply_add(a, b, c): a * b + c, rounded once where it is a floating number, wrapping where it is an integer.
 inline constexpr std::string_view prelude_cuda_product = R"prelude(
 namespace sx {

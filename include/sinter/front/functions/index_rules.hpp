@@ -25,27 +25,29 @@ void with_bytes(std::int64_t bytes, F&& f) {
 }
 
 SINTER_API std::vector<std::int64_t> checked_indices(const char* op, const handle& index, std::int64_t extent,
-                                                     location at) {
+                                                     location at, bool from_end) {
   const handle c = contiguous(index, at);
   std::vector<std::int64_t> out(static_cast<std::size_t>(index.extents.numel()));
   for (std::size_t i = 0; i < out.size(); ++i) {
-    out[i] = c.type == dtype::i32 ? reinterpret_cast<const std::int32_t*>(c.data)[i]
-                                  : reinterpret_cast<const std::int64_t*>(c.data)[i];
+    const std::int64_t given = c.type == dtype::i32 ? reinterpret_cast<const std::int32_t*>(c.data)[i]
+                                                    : reinterpret_cast<const std::int64_t*>(c.data)[i];
+    out[i] = from_end && given < 0 ? given + extent : given;
     if (out[i] >= 0 && out[i] < extent) continue;
     dims place = index.extents;
     auto rest = static_cast<std::int64_t>(i);
     for (int k = place.rank; k-- > 0; rest /= index.extents[k]) place[k] = rest % index.extents[k];
     fail(op,
-         "index " + std::to_string(out[i]) + " at position " + text::shape(place) +
-             " is out of range for an axis of extent " + std::to_string(extent) + "; indices run from 0 to extent - 1",
+         "index " + std::to_string(given) + " at position " + text::shape(place) +
+             " is out of range for an axis of extent " + std::to_string(extent) + "; indices run from " +
+             (from_end ? "-extent" : "0") + " to extent - 1",
          at);
   }
   return out;
 }
 
-SINTER_API void check_later(const char* op, const handle& index, dim extent, location at) {
+SINTER_API void check_later(const char* op, const handle& index, dim extent, location at, bool from_end) {
   engine::tracer& t = *engine::current();
-  if (t.checks_indices) t.indices.push_back({op, node_of(index, at), extent, at});
+  if (t.checks_indices) t.indices.push_back({op, node_of(index, at), extent, at, from_end});
 }
 
 SINTER_API void check_indices(const engine::traced& t) {
@@ -60,9 +62,31 @@ SINTER_API void check_indices(const engine::traced& t) {
     }
     h.memory = x->memory;
     h.data = static_cast<std::byte*>(x++->data);
-    checked_indices(i.op, h, i.extent, i.where);
+    checked_indices(i.op, h, i.extent, i.where, i.from_end);
   }
 }
+
+/// The extent of an axis as an i64 value, of `extents`.
+inline ir::value extent_value(const ir::value& near, const dim& n, const ir::shape& extents) {
+  ir::graph& g = near.owner();
+  const ir::dim extent = engine::to_ir(n);
+  if (const auto number = extent.number())
+    return {g, g.constant(near.type(), ir::scalar{0, *number}, extents, near.where()), near.where()};
+  ir::attributes attr;
+  attr.dims = {extent};
+  const ir::value one(g, g.push(ir::op::size, {}, std::move(attr), near.where()), near.where());
+  return ir::broadcast(ir::reshape(one, ir::shape(extents.size(), 1)), extents);
+}
+
+/// Traced indices of an axis of extent n, of which the negative ones count from the end, as those that count from 0. They are i64
+/// where n may be more than i32 holds.
+inline ir::value counted(const handle& index, const dim& n, location at) {
+  ir::value i(engine::current()->graph, node_of(index, at), at);
+  if (!engine::to_ir(n).is_number() || n > std::numeric_limits<std::int32_t>::max()) i = ir::cast(i, dtype::i64);
+  if (engine::to_ir(n).is(0)) return i;
+  return ir::select(ir::lt(i, 0.0), i + extent_value(i, n, i.extents()), i);
+}
+inline handle handle_of(const ir::value& v) { return of_node(v.id()); }
 
 SINTER_API void check_readable(const char* op, const dims& x, int axis, const dims& result, location at) {
   // Asked twice: "at least 1" is what the trace knows of the axis afterwards, and 0 makes it a number for the message.
@@ -70,37 +94,39 @@ SINTER_API void check_readable(const char* op, const dims& x, int axis, const di
     fail(op, "axis " + std::to_string(axis) + " of " + text::shape(x) + " is empty; test the extent before", at);
 }
 
-SINTER_API handle spread_index(const handle& index, const around_axis& part, location at) {
+/// The flat index (k) or a tensor (…) as (before, k, after), repeated along the axes that are not k.
+inline handle spread_index(const handle& index, const around_axis& part, location at) {
   const dim count = index.extents.numel();
   return views::broadcast(views::reshape(index, dims{1, count, 1}, at), dims{part.before, count, part.after}, at);
 }
 
-inline handle eager_take(const handle& x, const handle& index, int axis, const dims& result, location at) {
-  const around_axis part(x.extents, axis);
-  const auto rows = checked_indices("take", index, part.extent, at);
-  const handle from = views::reshape(x, dims{part.before, part.extent, part.after}, at);
-  handle out = allocate("take", x.type, result, at);
-  const auto count = static_cast<std::int64_t>(rows.size()), bytes = x.item_bytes();
-  parallel(part.before * count, part.before * count * part.after, [&](std::int64_t begin, std::int64_t end) {
+/// Rows of x (before, rows…, after), whose offsets are given for each of the rows wanted.
+inline handle copied_rows(const char* op, const handle& from, std::span<const std::int64_t> rows, std::int64_t step,
+                          const dims& result, location at) {
+  handle out = allocate(op, from.type, result, at);
+  const auto count = static_cast<std::int64_t>(rows.size()), bytes = from.item_bytes();
+  const std::int64_t before = from.extents[0], after = from.extents[2];
+  parallel(before * count, before * count * after, [&](std::int64_t begin, std::int64_t end) {
     with_bytes(bytes, [&](auto size) {
       for (std::int64_t i = begin; i < end; ++i) {
-        const std::int64_t offset =
-            i / count * from.strides[0] + rows[static_cast<std::size_t>(i % count)] * from.strides[1];
-        copy_row<size()>(out.data + i * part.after * bytes, 1, from.data + offset * bytes, from.strides[2], part.after);
+        const std::int64_t offset = i / count * from.strides[0] + rows[static_cast<std::size_t>(i % count)] * step;
+        copy_row<size()>(out.data + i * after * bytes, 1, from.data + offset * bytes, from.strides[2], after);
       }
     });
   });
   return out;
 }
 
-SINTER_API handle take_at(const handle& x, const handle& index, int axis, const dims& result, location at) {
-  if (!tracing()) {
-    if (!on_gpu("take", {&x, &index}, at)) return eager_take(x, index, axis, result, at);
-    return launch(
-        "take", {&x, &index}, {axis}, [&] { return take_at(x, index, axis, result, at); }, at);
-  }
+inline handle eager_take(const handle& x, const handle& index, int axis, const dims& result, location at) {
   const around_axis part(x.extents, axis);
-  check_later("take", index, part.extent, at);
+  const auto rows = checked_indices("take", index, part.extent, at, true);
+  const handle from = views::reshape(x, dims{part.before, part.extent, part.after}, at);
+  return copied_rows("take", from, rows, from.strides[1], result, at);
+}
+
+/// x at indices that count from 0, and are clamped.
+inline handle push_take(const handle& x, const handle& index, int axis, const dims& result, location at) {
+  const around_axis part(x.extents, axis);
   ir::attributes attr;
   if (x.extents.rank == 1) {
     attr.ints = {0};
@@ -113,17 +139,28 @@ SINTER_API handle take_at(const handle& x, const handle& index, int axis, const 
                         at);
 }
 
+SINTER_API handle take_at(const handle& x, const handle& index, int axis, const dims& result, location at) {
+  if (!tracing()) {
+    if (!on_gpu("take", {&x, &index}, at)) return eager_take(x, index, axis, result, at);
+    return launch(
+        "take", {&x, &index}, {axis}, [&] { return take_at(x, index, axis, result, at); }, at);
+  }
+  const dim extent = x.extents[axis];
+  check_later("take", index, extent, at, true);
+  return push_take(x, handle_of(counted(index, extent, at)), axis, result, at);
+}
+
 SINTER_API handle gather_elements(const handle& x, const handle& index, int axis, location at) {
   if (tracing()) {
-    check_later("take_along_axis", index, x.extents[axis], at);
+    check_later("take_along_axis", index, x.extents[axis], at, true);
     ir::attributes attr;
     attr.ints = {axis};
-    return push_op(ir::op::gather, {x, index}, std::move(attr), at);
+    return push_op(ir::op::gather, {x, handle_of(counted(index, x.extents[axis], at))}, std::move(attr), at);
   }
   if (on_gpu("take_along_axis", {&x, &index}, at))
     return launch(
         "take_along_axis", {&x, &index}, {axis}, [&] { return gather_elements(x, index, axis, at); }, at);
-  const auto at_axis = checked_indices("take_along_axis", index, x.extents[axis], at);
+  const auto at_axis = checked_indices("take_along_axis", index, x.extents[axis], at, true);
   handle out = allocate("take_along_axis", x.type, index.extents, at);
   const int last = index.extents.rank - 1;
   const std::int64_t total = index.extents.numel(), bytes = x.item_bytes(),
@@ -143,6 +180,85 @@ SINTER_API handle gather_elements(const handle& x, const handle& index, int axis
       });
     }
   });
+  return out;
+}
+
+/// slot[i] becomes slot[i] combined with x[i].
+template <class T>
+void combine_row(ir::op combiner, T* slot, const T* x, std::int64_t n) {
+  const auto each = [&](auto f) {
+    for (std::int64_t i = 0; i < n; ++i) slot[i] = f(slot[i], x[i]);
+  };
+  if (combiner == ir::op::add) each([](T a, T b) { return vocabulary::apply_row<ir::op::add, T>(a, b); });
+  else if (combiner == ir::op::mul) each([](T a, T b) { return vocabulary::apply_row<ir::op::mul, T>(a, b); });
+  else if (combiner == ir::op::maximum) each([](T a, T b) { return vocabulary::apply_row<ir::op::maximum, T>(a, b); });
+  else each([](T a, T b) { return vocabulary::apply_row<ir::op::minimum, T>(a, b); });
+}
+
+/// Rows of `to` (before, extent, after) combined with those of `from` (before, rows, after), in order. With `along` `rows` has a
+/// number for each element of from.
+inline void combine_rows(ir::op combiner, const handle& to, const handle& from, std::span<const std::int64_t> rows,
+                         const around_axis& part, std::int64_t count, bool along) {
+  const std::int64_t bytes = to.item_bytes(), after = part.after;
+  const auto walk = [&](auto&& row) {
+    std::int64_t i = 0;
+    for (std::int64_t b = 0; b < part.before; ++b)
+      for (std::int64_t k = 0; k < count; ++k)
+        for (std::int64_t j = 0; j < (along ? after : std::int64_t{1}); ++j, ++i) {
+          const std::int64_t r = rows[static_cast<std::size_t>(along ? i : k)];
+          row(to.data + ((b * part.extent + r) * after + j) * bytes, from.data + i * (along ? 1 : after) * bytes,
+              along ? std::int64_t{1} : after);
+        }
+  };
+  if (combiner == ir::op::identity)
+    return walk([&](std::byte* slot, const std::byte* x, std::int64_t n) {
+      std::memcpy(slot, x, static_cast<std::size_t>(n * bytes));
+    });
+  visit_dtype(to.type, [&](auto element) {
+    using T = typename decltype(element)::type;
+    if constexpr (!vocabulary::is_half<T> && !std::is_same_v<T, bool>)
+      walk([&](std::byte* slot, const std::byte* x, std::int64_t n) {
+        combine_row(combiner, reinterpret_cast<T*>(slot), reinterpret_cast<const T*>(x), n);
+      });
+  });
+}
+
+/// Indices that count from 0; those out of range are dropped. `apart`: updates of one element are equal.
+inline handle push_scatter(const handle& base, const handle& index, const handle& updates, int axis, bool along,
+                           ir::op combiner, bool apart, location at) {
+  ir::attributes attr;
+  const ir::op code = combiner == ir::op::add ? ir::op::scatter_add : ir::op::scatter;
+  attr.ints = {along ? axis : 1};
+  if (code == ir::op::scatter) {
+    attr.ints.push_back(apart);
+    attr.combiner = combiner;
+  }
+  if (along) return push_op(code, {base, index, updates}, std::move(attr), at);
+  const around_axis part(base.extents, axis);
+  const handle spread = spread_index(index, part, at);
+  const handle rows = views::reshape(base, dims{part.before, part.extent, part.after}, at);
+  return views::reshape(push_op(code, {rows, spread, views::reshape(updates, spread.extents, at)}, std::move(attr), at),
+                        base.extents, at);
+}
+
+SINTER_API handle scatter(const char* op, const handle& base, const handle& index, const handle& updates, int axis,
+                          bool along, ir::op combiner, location at) {
+  const around_axis part(base.extents, axis);
+  if (tracing()) {
+    check_later(op, index, part.extent, at, true);
+    return push_scatter(base, handle_of(counted(index, part.extent, at)), updates, axis, along, combiner, false, at);
+  }
+  if (on_gpu(op, {&base, &index, &updates}, at))
+    return launch(
+        op, {&base, &index, &updates}, {axis, along, static_cast<std::int64_t>(combiner)},
+        [&] { return scatter(op, base, index, updates, axis, along, combiner, at); }, at);
+  const auto rows = checked_indices(op, index, part.extent, at, true);
+  handle out = contiguous(base, at);
+  const handle from = contiguous(updates, at);
+  const std::int64_t count = along ? std::int64_t{index.extents[axis]} : static_cast<std::int64_t>(rows.size());
+  around_axis around = part;
+  if (along) around.before = around_axis(index.extents, axis).before;
+  combine_rows(combiner, out, from, rows, around, count, along);
   return out;
 }
 

@@ -21,12 +21,13 @@ constexpr bool check_index_dtype() {
   else return Name::template refuse<fault::index>();
 }
 
-/// Concrete indices in row-major order; user_error for one outside [0, extent), naming it and its place.
+/// Concrete indices in row-major order; user_error for one outside [0, extent), naming it and its place. `from_end`: those from
+/// -extent on count from the end, and are given as what they mean.
 SINTER_API std::vector<std::int64_t> checked_indices(const char* op, const handle& index, std::int64_t extent,
-                                                     location at);
+                                                     location at, bool from_end = false);
 
 /// While a function is traced to run once on the host: its indices are checked when it has run.
-SINTER_API void check_later(const char* op, const handle& index, dim extent, location at);
+SINTER_API void check_later(const char* op, const handle& index, dim extent, location at, bool from_end = false);
 /// What check_later has asked for, of a trace that is answered.
 SINTER_API void check_indices(const engine::traced& t);
 
@@ -42,90 +43,21 @@ struct around_axis {
         after(op_shapes::part(d, axis + 1, d.rank).numel()) {}
 };
 
-/// The flat index (k) or a tensor (…) as (before, k, after), repeated along the axes that are not k.
-SINTER_API handle spread_index(const handle& index, const around_axis& part, location at);
-
+/// x at indices of an axis, which count from the end where they are negative.
 SINTER_API handle take_at(const handle& x, const handle& index, int axis, const dims& result, location at);
 
 /// One element for each of index's; x and index have equal extents off the axis.
 SINTER_API handle gather_elements(const handle& x, const handle& index, int axis, location at);
 
-/// a + b as the graph's add has it: integers wrap.
-template <class T>
-T plus(T a, T b) {
-  if constexpr (std::is_integral_v<T>) {
-    return static_cast<T>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
-  } else {
-    return static_cast<T>(a + b);
-  }
-}
-
-/// base (before, n, after) plus updates (before, k, after) at the rows that index names.
-template <class T>
-handle eager_scatter_rows(const handle& base, const handle& index, const handle& updates, const around_axis& part,
-                          location at) {
-  const auto rows = checked_indices("scatter_add", index, part.extent, at);
-  handle out = contiguous(base, at);
-  const handle add = contiguous(updates, at);
-  T* const to = reinterpret_cast<T*>(out.data);
-  const T* from = reinterpret_cast<const T*>(add.data);
-  for (std::int64_t b = 0; b < part.before; ++b)
-    for (const std::int64_t row : rows)
-      for (std::int64_t j = 0; j < part.after; ++j, ++from) {
-        T& x = to[(b * part.extent + row) * part.after + j];
-        x = plus(x, *from);
-      }
-  return out;
-}
-
-/// base plus updates[c] at c with c[axis] = index[c].
-template <class T>
-handle eager_scatter_elements(const handle& base, const handle& index, const handle& updates, int axis, location at) {
-  const around_axis of_base(base.extents, axis), of_index(index.extents, axis);
-  const auto rows = checked_indices("scatter_add", index, of_base.extent, at);
-  handle out = contiguous(base, at);
-  const handle add = contiguous(updates, at);
-  T* const to = reinterpret_cast<T*>(out.data);
-  const T* from = reinterpret_cast<const T*>(add.data);
-  std::size_t i = 0;
-  for (std::int64_t b = 0; b < of_index.before; ++b)
-    for (std::int64_t k = 0; k < of_index.extent; ++k)
-      for (std::int64_t j = 0; j < of_index.after; ++j, ++i) {
-        T& x = to[(b * of_base.extent + rows[i]) * of_base.after + j];
-        x = plus(x, from[i]);
-      }
-  return out;
-}
-
-template <class T>
-handle scatter(const handle& base, const handle& index, const handle& updates, int axis, bool along, location at) {
-  const around_axis part(base.extents, axis);
-  if (!tracing()) {
-    if (on_gpu("scatter_add", {&base, &index, &updates}, at))
-      return launch(
-          "scatter_add", {&base, &index, &updates}, {axis, along},
-          [&] { return scatter<T>(base, index, updates, axis, along, at); }, at);
-    return along ? eager_scatter_elements<T>(base, index, updates, axis, at)
-                 : eager_scatter_rows<T>(base, index, updates, part, at);
-  }
-  check_later("scatter_add", index, part.extent, at);
-  ir::attributes attr;
-  if (along) {
-    attr.ints = {axis};
-    return push_op(ir::op::scatter_add, {base, index, updates}, std::move(attr), at);
-  }
-  attr.ints = {1};
-  const handle spread = spread_index(index, part, at);
-  const handle rows = views::reshape(base, dims{part.before, part.extent, part.after}, at);
-  return views::reshape(
-      push_op(ir::op::scatter_add, {rows, spread, views::reshape(updates, spread.extents, at)}, std::move(attr), at),
-      base.extents, at);
-}
+/// base with updates combined at the indices of an axis (add, mul, maximum, minimum; identity: replaced): rows, or with `along`
+/// elements. Not of halves, but for identity, eagerly.
+SINTER_API handle scatter(const char* op, const handle& base, const handle& index, const handle& updates, int axis,
+                          bool along, ir::op combiner, location at);
 
 }  // namespace detail
 
 /// x at the given indices along an axis (the first by default): the axis gives way to index's axes, as NumPy's take. The
-/// index is i32 or i64. An index outside [0, extent) is a user_error, and is clamped in compiled code; negative ones are outside.
+/// index is i32 or i64, negative ones count from the end. One outside [-extent, extent) is a user_error, and is clamped in compiled code.
 template <tensor_like X, tensor_like I, int A = 0>
 auto take(const X& x, const I& index, axis_t<A> = {}, location where = location::current()) {
   const location at = where.in("take");
@@ -140,7 +72,8 @@ auto take(const X& x, const I& index, axis_t<A> = {}, location where = location:
 }
 
 /// One element of x for each of index's: at c with c[axis] = index[c], as NumPy's take_along_axis; off the axis (the last by
-/// default) extents broadcast. An index outside [0, extent) is a user_error, and is clamped in compiled code.
+/// default) extents broadcast. Negative indices count from the end. One outside [-extent, extent) is a user_error, and is clamped in
+/// compiled code.
 template <tensor_like X, tensor_like I, int A = -1>
 auto take_along_axis(const X& x, const I& index, axis_t<A> = {}, location where = location::current()) {
   const location at = where.in("take_along_axis");
@@ -194,33 +127,71 @@ auto one_hot(const I& index, location at = location::current()) {
   return detail::one_hot_of<T, dims{Classes < 0 ? 0 : Classes}>(index, Classes, at);
 }
 
-/// base with updates added at indices along an axis (the first by default). updates are shaped like take(base, index), or, when
-/// index has base's rank, like index (and like base off the axis). Equal indices add up, those of halves in f32. Any dtype but
-/// bool. An index outside [0, extent) is a user_error, and is dropped in compiled code.
-template <tensor_like X, tensor_like I, tensor_like U, int A = 0>
-auto scatter_add(const X& base, const I& index, const U& updates, axis_t<A> = {},
-                 location where = location::current()) {
-  const location at = where.in("scatter_add");
+namespace detail {
+
+template <class Name, ir::op Combiner, class X, class I, class U, int A>
+auto scattered(const X& base, const I& index, const U& updates, axis_t<A>, location at) {
   using T = typename X::value_type;
-  detail::check_index_dtype<detail::named::scatter_add, I>();
-  static_assert(dtype_of<T> == dtype_of<typename U::value_type>,
-                "sinter: [scatter_add] base and updates have different dtypes; cast one");
-  static_assert(!is_bool(dtype_of<T>), "sinter: [scatter_add] takes numbers, not bool; cast with cast<T>(x)");
-  constexpr int place = detail::checked_axes<detail::named::scatter_add, X::rank, A>()[0];
+  check_index_dtype<Name, I>();
+  constexpr bool dtypes = dtype_of<T> == dtype_of<typename U::value_type>;
+  if constexpr (!dtypes) Name::template refuse<fault::dtypes>();
+  if constexpr (is_bool(dtype_of<T>) && Combiner != ir::op::identity) Name::template refuse<fault::numbers>();
+  constexpr int place = checked_axes<Name, X::rank, A>()[0];
   constexpr auto shape = op_shapes::scatter_add(X::static_shape, I::static_shape, U::static_shape, place);
-  static_assert(shape.error == nullptr, "sinter: [scatter_add] the updates' shape does not follow from base and index");
-  // Halves are added in f32; a graph does that by itself.
-  if constexpr (vocabulary::is_half<T>)
-    if (!detail::tracing()) {
-      const auto sums = scatter_add(cast<float>(base, at), index, cast<float>(updates, at), axis_t<A>{}, at);
-      return detail::typed<T, shape.shape>(detail::untyped(cast<T>(sums, at), at), at);
+  if constexpr (shape.error != nullptr) Name::template refuse<fault::updates>();
+  // Halves are combined in f32; a graph does that by itself.
+  if constexpr (vocabulary::is_half<T> && Combiner != ir::op::identity)
+    if (!tracing()) {
+      const auto y = scattered<Name, Combiner>(cast<float>(base, at), index, cast<float>(updates, at), axis_t<A>{}, at);
+      return typed<T, shape.shape>(untyped(cast<T>(y, at), at), at);
     }
-  const auto to = detail::untyped(base, at), indices = detail::untyped(index, at), add = detail::untyped(updates, at);
-  op_shapes::demand("scatter_add", op_shapes::scatter_add(to.extents, indices.extents, add.extents, place), at,
+  const auto to = untyped(base, at), indices = untyped(index, at), add = untyped(updates, at);
+  op_shapes::demand(Name::text, op_shapes::scatter_add(to.extents, indices.extents, add.extents, place), at,
                     {to.extents, indices.extents, add.extents});
   constexpr bool along = I::rank == X::rank && U::rank == X::rank;
-  using sum = std::conditional_t<vocabulary::is_half<T>, float, T>;
-  return detail::typed<T, shape.shape>(detail::scatter<sum>(to, indices, add, place, along, at), at);
+  return typed<T, shape.shape>(scatter(Name::text, to, indices, add, place, along, Combiner, at), at);
+}
+
+}  // namespace detail
+
+/// base with updates added at indices along an axis (the first by default). updates are shaped like take(base, index), or, when
+/// index has base's rank, like index (and like base off the axis). Equal indices add up, those of halves in f32. Any dtype but
+/// bool. Negative indices count from the end; one outside [-extent, extent) is a user_error, and is dropped in compiled code.
+template <tensor_like X, tensor_like I, tensor_like U, int A = 0>
+auto scatter_add(const X& base, const I& index, const U& updates, axis_t<A> a = {},
+                 location where = location::current()) {
+  return detail::scattered<detail::named::scatter_add, ir::op::add>(base, index, updates, a, where.in("scatter_add"));
+}
+
+/// As scatter_add, but elements are replaced: where indices are equal by the last of the updates. Any dtype.
+template <tensor_like X, tensor_like I, tensor_like U, int A = 0>
+auto scatter_set(const X& base, const I& index, const U& updates, axis_t<A> a = {},
+                 location where = location::current()) {
+  return detail::scattered<detail::named::scatter_set, ir::op::identity>(base, index, updates, a,
+                                                                         where.in("scatter_set"));
+}
+
+/// As scatter_add, but elements are multiplied.
+template <tensor_like X, tensor_like I, tensor_like U, int A = 0>
+auto scatter_mul(const X& base, const I& index, const U& updates, axis_t<A> a = {},
+                 location where = location::current()) {
+  return detail::scattered<detail::named::scatter_mul, ir::op::mul>(base, index, updates, a, where.in("scatter_mul"));
+}
+
+/// As scatter_add, but elements become the smaller of themselves and the updates; NaN where one is. Ties share the derivative.
+template <tensor_like X, tensor_like I, tensor_like U, int A = 0>
+auto scatter_min(const X& base, const I& index, const U& updates, axis_t<A> a = {},
+                 location where = location::current()) {
+  return detail::scattered<detail::named::scatter_min, ir::op::minimum>(base, index, updates, a,
+                                                                        where.in("scatter_min"));
+}
+
+/// As scatter_min, but the larger.
+template <tensor_like X, tensor_like I, tensor_like U, int A = 0>
+auto scatter_max(const X& base, const I& index, const U& updates, axis_t<A> a = {},
+                 location where = location::current()) {
+  return detail::scattered<detail::named::scatter_max, ir::op::maximum>(base, index, updates, a,
+                                                                        where.in("scatter_max"));
 }
 
 }  // namespace sinter

@@ -21,7 +21,11 @@ enum class fault {
   scalar,
   extents,
   assigned,
-  index
+  index,
+  updates,
+  indices,
+  most_axes,
+  part
 };
 
 /// NAME::refuse<F>() is a compile-time error, and false.
@@ -52,6 +56,12 @@ namespace named {
                     "sinter: [" #NAME "] the result has another rank or static shape than the tensor on the left");  \
       static_assert(F != fault::index,                                                                               \
                     "sinter: [" #NAME "] the index is neither i32 nor i64; cast it with cast<std::int64_t>(index)"); \
+      static_assert(F != fault::updates,                                                                             \
+                    "sinter: [" #NAME "] the updates' shape does not follow from base and index");                   \
+      static_assert(F != fault::indices,                                                                             \
+                    "sinter: [" #NAME "] gives more indices than four, or than the tensor has axes");                \
+      static_assert(F != fault::most_axes, "sinter: [" #NAME "] the result would have more than 12 axes");           \
+      static_assert(F != fault::part, "sinter: [" #NAME "] the value has more axes than the part of the tensor");    \
       return false;                                                                                                  \
     }                                                                                                                \
   };
@@ -68,6 +78,9 @@ SINTER_POINTWISE(cumprod) SINTER_POINTWISE(cummax) SINTER_POINTWISE(cummin) SINT
 SINTER_POINTWISE(transpose) SINTER_POINTWISE(expand_dims) SINTER_POINTWISE(squeeze) SINTER_POINTWISE(slice)
 SINTER_POINTWISE(flip) SINTER_POINTWISE(concat) SINTER_POINTWISE(stack) SINTER_POINTWISE(split) SINTER_POINTWISE(take)
 SINTER_POINTWISE(take_along_axis) SINTER_POINTWISE(one_hot) SINTER_POINTWISE(scatter_add) SINTER_POINTWISE(softmax)
+SINTER_POINTWISE(scatter_set) SINTER_POINTWISE(scatter_mul) SINTER_POINTWISE(scatter_min) SINTER_POINTWISE(scatter_max)
+SINTER_POINTWISE(gather_nd) SINTER_POINTWISE(at) SINTER_POINTWISE(dynamic_slice) SINTER_POINTWISE(dynamic_update_slice)
+SINTER_POINTWISE(compress)
 SINTER_POINTWISE(log_softmax) SINTER_POINTWISE(layer_norm) SINTER_POINTWISE(rms_norm) SINTER_POINTWISE(cross_entropy)
 SINTER_POINTWISE(mse_loss) SINTER_POINTWISE(sort) SINTER_POINTWISE(argsort) SINTER_POINTWISE(topk)
 SINTER_POINTWISE(searchsorted) SINTER_POINTWISE(unique) SINTER_POINTWISE(nonzero) SINTER_POINTWISE(median)

@@ -54,6 +54,27 @@ struct place_index {
   location where;
 };
 
+/// The index of an element of the leading axis, which the caller's place is known of.
+struct element_index {
+  template <extent_like I>
+  element_index(I i, location at = location::current()) : index(i), where(at) {}
+  dim index;
+  location where;
+};
+
+// (places.hpp)
+template <class X>
+auto leading_element(const X& x, const element_index& i);
+template <class X, class I>
+auto elements_at(const X& x, const I& index);
+template <class X, class Axis>
+auto places_in_range(const X& x, Axis axis, dim first, dim last, location at);
+template <class X, class... I>
+auto places_of(const X& x, location at, const I&... index);
+
+template <class I>
+concept index_like = extent_like<I> || tensor_like<I>;
+
 /// A tensor that evaluates `e`, or that stands for its nodes while tracing. (evaluate.hpp)
 template <tensor_like E>
 auto evaluate(const E& e, location at = location::current());
@@ -259,6 +280,40 @@ class tensor : public detail::operators<tensor<T, Shape>>, public detail::assign
     return *data_;
   }
   T& operator()(location at = location::current()) const requires(rank == 0) { return element_at({}, at); }
+
+  /// An element of the leading axis, without it: a view. Negative indices count from the end; user_error outside
+  /// [-extent, extent).
+  auto operator[](detail::element_index i) const requires(rank > 0) { return detail::leading_element(*this, i); }
+  /// take(x, index): elements of the leading axis.
+  template <tensor_like I>
+  auto operator[](const I& index) const requires(rank > 0) {
+    return detail::elements_at(*this, index);
+  }
+
+  /// first <= i < last of an axis, as slice's: x.at(axis<0>, 2, 5).set(y), or .add, .multiply, .min, .max, is x with that part
+  /// changed. (places.hpp)
+  template <class Axis, extent_like First, extent_like Last>
+  requires(!detail::index_like<Axis>) auto at(Axis axis, First first, Last last,
+                                              location where = location::current()) const {
+    return detail::places_in_range(*this, axis, dim(first), dim(last), where);
+  }
+  /// The same of what one to four indices of the first axes name, as take's: integers, or i32 and i64 tensors, which broadcast.
+  template <detail::index_like I>
+  auto at(const I& i, location where = location::current()) const {
+    return detail::places_of(*this, where, i);
+  }
+  template <detail::index_like I, detail::index_like J>
+  auto at(const I& i, const J& j, location where = location::current()) const {
+    return detail::places_of(*this, where, i, j);
+  }
+  template <detail::index_like I, detail::index_like J, detail::index_like K>
+  auto at(const I& i, const J& j, const K& k, location where = location::current()) const {
+    return detail::places_of(*this, where, i, j, k);
+  }
+  template <detail::index_like I, detail::index_like J, detail::index_like K, detail::index_like L>
+  auto at(const I& i, const J& j, const K& k, const L& l, location where = location::current()) const {
+    return detail::places_of(*this, where, i, j, k, l);
+  }
 
   /// Writes one value everywhere, through every handle. user_error while traced, for a view with gaps on a GPU, and for a
   /// number that T cannot hold.

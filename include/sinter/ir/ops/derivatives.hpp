@@ -123,4 +123,9 @@ inline value last_index(const value& index, const dim& extent) {
   return broadcast(reshape(last, shape(index.extents().size(), 1)), index.extents());
 }
 
+/// Where indices are those of an axis of `extent`, which is not 0.
+inline value is_within(const value& index, const dim& extent) {
+  return bit_and(ge(index, 0.0), le(index, last_index(index, extent)));
+}
+
 }  // namespace sinter::ir::ops

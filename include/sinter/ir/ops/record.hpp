@@ -94,6 +94,15 @@ struct inference {
               "; broadcast_to gives the index the same extents"});
     return a;
   }
+  /// The shapes of base, index and updates, which scatter into the base.
+  void scattered() const {
+    if (operand(2).type != n.type)
+      refuse({"base is ", n.type, ", updates are ", operand(2).type, "; cast one with cast<T>(x)"});
+    if (extents(1) != extents(2))
+      refuse({"the index is ", extents(1), ", updates are ", extents(2), "; they must have one shape"});
+    indexed_axis();
+    n.extents = extents();
+  }
   void refuse_empty_extreme(std::size_t a) const {
     if (extents()[a].is(0))
       refuse({n.attr.combiner == op::maximum ? "max" : "min", " of nothing: axis ", a, " of ", extents(),

@@ -12,12 +12,7 @@ struct scatter_add_op : along_axis, with_axis {
   static void infer(inference& f) {
     f.expect(3, 1, 0);
     f.numbers(f.n.type);
-    if (f.operand(2).type != f.n.type)
-      f.refuse({"base is ", f.n.type, ", updates are ", f.operand(2).type, "; cast one with cast<T>(x)"});
-    if (f.extents(1) != f.extents(2))
-      f.refuse({"the index is ", f.extents(1), ", updates are ", f.extents(2), "; they must have one shape"});
-    f.indexed_axis();
-    f.n.extents = f.extents();
+    f.scattered();
   }
   static void reference(const evaluation& e, literal_array& out) {
     out.f = e.in[0]->f;
@@ -41,8 +36,7 @@ struct scatter_add_op : along_axis, with_axis {
     const value index = s.in(1);
     const dim extent = ct.extents()[static_cast<std::size_t>(s.axis())];
     if (extent.is(0)) return zeros(ct, index.extents());
-    const value added = bit_and(ge(index, 0.0), le(index, last_index(index, extent)));
-    return select(added, gather(ct, index, s.axis()), 0.0);
+    return select(is_within(index, extent), gather(ct, index, s.axis()), 0.0);
   }
   static roundings rounding(const evaluation&, const literal_array& out) {
     return {static_cast<double>(out.f.size()), false, true};

@@ -17,6 +17,7 @@
 #include "reduce.hpp"
 #include "reshape.hpp"
 #include "scan.hpp"
+#include "scatter.hpp"
 #include "scatter_add.hpp"
 #include "searchsorted.hpp"
 #include "size.hpp"

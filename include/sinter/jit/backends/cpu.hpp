@@ -65,6 +65,9 @@ inline cpu_plan plan_cpu(code& c, const ir::graph& g, const series<char>& copied
           },
           within + ir::name(step) + ": ", reasons));
     }
+    if (step.carried == 0) continue;
+    const cpu_plan& body = p.parts.back().back();
+    report_in_place(c, step, body.graph, body.results, body.fused.kernels, body.in_turn(), body.first_step);
   }
   return p;
 }
@@ -84,7 +87,14 @@ inline run::sequence assemble_cpu(const cpu_plan& p, std::span<const run::built>
     if (kernel.is_opaque()) {
       series<run::sequence> parts;
       for (const auto& part : p.parts[k]) parts.push_back(assemble_cpu(part, modules, sizes));
-      s.call = host_routine(p.graph, p.graph[kernel.opaque], std::move(parts), sizes);
+      const ir::opaque& step = *p.graph[kernel.opaque].attr.step;
+      series<char> in_place;
+      if (step.carried > 0) {
+        const cpu_plan& body = p.parts[k].back();
+        in_place = carried_in_place(body.graph, body.results, step.kind == ir::opaque_kind::loop ? 1 : 0, step.carried,
+                                    body.fused.kernels, body.in_turn());
+      }
+      s.call = host_routine(p.graph, p.graph[kernel.opaque], std::move(parts), sizes, std::move(in_place));
       for (int place : kernel.places)
         s.operands.push_back(
             place < 0 ? -1

@@ -34,17 +34,18 @@ class host_function final : public run::routine {
 
 /// What an opaque node does, from its parts' steps.
 inline std::shared_ptr<const run::routine> host_routine(const ir::graph& g, const ir::node& n,
-                                                        series<run::sequence> parts, bound_sizes sizes) {
+                                                        series<run::sequence> parts, bound_sizes sizes,
+                                                        series<char> in_place = {}) {
   const ir::opaque& step = *n.attr.step;
   switch (step.kind) {
     case ir::opaque_kind::cond:
       return make_on_heap<run::host_branch>(std::move(parts[0]), std::move(parts[1]), n.in.size(),
                                             bytes_of_results(step, sizes));
     case ir::opaque_kind::loop:
-      return make_on_heap<run::host_loop>(std::move(parts[0]), shape_of_loop(g, n, sizes));
+      return make_on_heap<run::host_loop>(std::move(parts[0]), shape_of_loop(g, n, sizes, std::move(in_place)));
     case ir::opaque_kind::while_loop:
       return make_on_heap<run::host_while>(std::move(parts[0]), std::move(parts[1]), bytes_of_carried(g, n, sizes),
-                                           step.constants);
+                                           std::move(in_place), step.constants);
     case ir::opaque_kind::call:
       return make_on_heap<run::host_part>(std::move(parts[0]), n.in.size(), bytes_of_results(step, sizes));
     default:

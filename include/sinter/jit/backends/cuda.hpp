@@ -91,12 +91,18 @@ inline series<series<std::size_t>> launches_of(const series<plan::kernel>& kerne
   return out;
 }
 
+inline void report_in_place(code& c, const ir::opaque& step, const series<cuda_plan>& parts) {
+  if (step.carried == 0) return;
+  const cuda_plan& b = parts.back();
+  report_in_place(c, step, b.graph, b.results, b.kernels, b.when, b.first_step);
+}
+
 inline cuda_plan plan_cuda(code& c, const ir::graph& g, const series<char>& copied, const memory_rule& memory,
                            const plan::target& target, const emit::cuda_target& printed, const std::string& within,
                            bool reasons) {
   cuda_plan p;
   p.target = target;
-  p.graph = with_dense_operands(g, copied);
+  p.graph = with_last_updates(with_dense_operands(g, copied));
   p.results = separate_results(p.graph);
   const auto hints = hints_of(c.layout);
   plan::fused fused = plan::fuse(p.graph, memory(p.graph, p.results), target, reasons);
@@ -147,6 +153,7 @@ inline cuda_plan plan_cuda(code& c, const ir::graph& g, const series<char>& copi
           },
           target, printed, within + ir::name(step) + ": ", reasons));
     }
+    report_in_place(c, step, p.parts.back());
   }
   return p;
 }
@@ -232,7 +239,15 @@ inline run::cuda::sequence assemble_cuda(const cuda_plan& p, const binding& wher
       for (const auto& part : p.parts[n])
         parts.push_back(assemble_cuda(part, bind_operands(part.results, part.graph, part.kernels, part.when, sizes),
                                       false, modules, device, how, nullptr, sizes, late));
-      assembly.add_call(group, device_routine(p.graph, p.graph[first.opaque], std::move(parts), module, device, sizes));
+      const ir::opaque& step = *p.graph[first.opaque].attr.step;
+      series<char> in_place;
+      if (step.carried > 0) {
+        const cuda_plan& body = p.parts[n].back();
+        in_place = carried_in_place(body.graph, body.results, step.kind == ir::opaque_kind::loop ? 1 : 0, step.carried,
+                                    body.kernels, body.when);
+      }
+      assembly.add_call(group, device_routine(p.graph, p.graph[first.opaque], std::move(parts), module, device, sizes,
+                                              std::move(in_place)));
     } else {
       assemble_group(assembly, p, group, module, device, how, sizes, late);
     }

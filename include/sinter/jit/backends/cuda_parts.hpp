@@ -67,17 +67,17 @@ inline std::shared_ptr<const run::cuda::routine> user_kernel(const ir::graph& g,
 inline std::shared_ptr<const run::cuda::routine> device_routine(const ir::graph& g, const ir::node& n,
                                                                 series<run::cuda::sequence> parts,
                                                                 const run::cuda::built* module, int device,
-                                                                bound_sizes sizes) {
+                                                                bound_sizes sizes, series<char> in_place) {
   const ir::opaque& step = *n.attr.step;
   switch (step.kind) {
     case ir::opaque_kind::cond:
       return make_on_heap<run::cuda::branch>(std::move(parts[0]), std::move(parts[1]), n.in.size(),
                                              bytes_of_results(step, sizes));
     case ir::opaque_kind::loop:
-      return make_on_heap<run::cuda::loop>(std::move(parts[0]), shape_of_loop(g, n, sizes));
+      return make_on_heap<run::cuda::loop>(std::move(parts[0]), shape_of_loop(g, n, sizes, std::move(in_place)));
     case ir::opaque_kind::while_loop:
       return make_on_heap<run::cuda::while_loop>(std::move(parts[0]), std::move(parts[1]),
-                                                 bytes_of_carried(g, n, sizes), step.constants);
+                                                 bytes_of_carried(g, n, sizes), std::move(in_place), step.constants);
     case ir::opaque_kind::call:
       return make_on_heap<run::cuda::call>(std::move(parts[0]), n.in.size(), bytes_of_results(step, sizes));
     default:

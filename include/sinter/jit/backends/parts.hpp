@@ -5,6 +5,7 @@
 
 #include "../../base/local_list.hpp"
 #include "../../base/series.hpp"
+#include "../../ir/ops/scatter.hpp"
 #include "../../run/control.hpp"
 #include "code.hpp"
 
@@ -57,6 +58,36 @@ inline ir::graph with_dense_operands(const ir::graph& g, const series<char>& cop
   return out;
 }
 
+/// The graph, where scatters that replace elements drop all updates but the last of each: what is left may be written in any order.
+/// Few updates, and those into what may have no element, stay in order.
+inline ir::graph with_last_updates(ir::graph g) {
+  constexpr std::int64_t few = 32;
+  const auto live = g.live();
+  const auto meets = [&](ir::node_id id) {
+    const ir::node& n = g[id];
+    if (n.code != ir::op::scatter || n.attr.combiner != ir::op::identity || n.attr.ints[1] != 0) return false;
+    const auto axis = static_cast<std::size_t>(n.attr.ints[0]);
+    return g[n.in[1]].extents[axis].number().value_or(few + 1) > few && n.extents[axis].lower_bound() > 0;
+  };
+  if (std::none_of(live.begin(), live.end(), meets)) return g;
+  ir::graph out;
+  series<ir::node_id> moved(g.size(), ir::no_node);
+  for (auto id : g.inputs) moved[id] = out.add_input(g[id].type, g[id].extents, g[id].where);
+  for (auto id : live) {
+    const ir::node& n = g[id];
+    if (n.code == ir::op::input) continue;
+    series<ir::node_id> in;
+    for (auto operand : n.in) in.push_back(moved[operand]);
+    moved[id] = out.push(n.code, std::move(in), n.attr, n.where);
+    if (!meets(id)) continue;
+    const ir::ops::site s{out, moved[id]};
+    const ir::value index = ir::select(ir::ops::scatter_op::is_last(s), s.in(1), -1.0);
+    moved[id] = ir::scatter(s.in(0), index, s.in(2), ir::op::identity, s.axis(), true).id();
+  }
+  for (auto id : g.outputs) out.outputs.push_back(moved[id]);
+  return out;
+}
+
 /// The layouts of an opaque step's parts. `k` is the step as planned; `gpu`: a loop's index is a parameter of kernels.
 inline part_layout layout_of_part(const ir::graph& g, const plan::kernel& k, std::size_t part, bool gpu) {
   const ir::node& n = g[k.opaque];
@@ -99,13 +130,56 @@ inline plan::memory_map memory_of_part(const ir::graph& g, const series<result_s
 /// Numbers for some sizes.
 using bound_sizes = std::span<const std::int64_t>;
 
-inline run::loop_shape shape_of_loop(const ir::graph& g, const ir::node& n, bound_sizes sizes) {
+/// Whether a kernel copies one node to another, and need not where they are the same memory.
+inline bool copies(const plan::kernel& k, ir::node_id from, ir::node_id to) {
+  if (!k.replaces) return false;
+  const auto &a = k.buffers[0], &b = k.buffers[1];
+  return static_cast<ir::node_id>((a.written ? b : a).id) == from &&
+         static_cast<ir::node_id>((a.written ? a : b).id) == to;
+}
+
+/// Per carried value whether the body, whose inputs from `first` on they are, may write the next one over it: where its kernel is a
+/// copy that need not be made, and nothing reads the value from then on.
+inline series<char> carried_in_place(const ir::graph& body, const series<result_spec>& results, std::size_t first,
+                                     std::size_t carried, const series<plan::kernel>& kernels,
+                                     std::span<const std::size_t> when) {
+  series<char> out(carried, 0);
+  if (std::none_of(kernels.begin(), kernels.end(), [](const auto& k) { return k.replaces; })) return {};
+  const plan::replacements known(kernels, when);
+  for (std::size_t k = 0; k < carried; ++k) {
+    const ir::node_id from = body.inputs[first + k];
+    for (const int id : known.read_in_place(static_cast<int>(results[k].node)))
+      out[k] = out[k] || id == static_cast<int>(from);
+    const bool copied = std::any_of(kernels.begin(), kernels.end(),
+                                    [&](const auto& one) { return copies(one, from, results[k].node); });
+    out[k] = out[k] && copied;
+  }
+  return out;
+}
+
+/// Tells of the copies of a loop's body that are not made: its kernel k is step when[k] of the report, from `first_step` on.
+inline void report_in_place(code& c, const ir::opaque& step, const ir::graph& body, const series<result_spec>& results,
+                            const series<plan::kernel>& kernels, std::span<const std::size_t> when,
+                            std::size_t first_step) {
+  const std::size_t first = step.kind == ir::opaque_kind::loop ? 1 : 0;
+  const auto in_place = carried_in_place(body, results, first, step.carried, kernels, when);
+  for (std::size_t k = 0; k < in_place.size(); ++k)
+    for (std::size_t n = 0; in_place[k] && n < kernels.size(); ++n) {
+      if (!copies(kernels[n], body.inputs[first + k], results[k].node)) continue;
+      kernel_report& r = c.about.steps[first_step + when[n]];
+      r.name += " (in place)";
+      r.read = r.written = 0;
+    }
+}
+
+inline run::loop_shape shape_of_loop(const ir::graph& g, const ir::node& n, bound_sizes sizes, series<char> in_place) {
   const ir::opaque& step = *n.attr.step;
   const ir::graph& body = step.parts[0];
   run::loop_shape s;
   s.length = step.length.evaluate(sizes);
   s.reverse = step.reverse;
   s.constants = step.constants;
+  s.in_place = std::move(in_place);
   for (std::size_t k = 0; k < step.carried; ++k) s.carried.push_back(bytes_of(g, n.in[k]).evaluate(sizes));
   for (std::size_t k = 0; k < step.sliced; ++k)
     s.sliced.push_back(bytes_of(body, body.inputs[1 + step.carried + k]).evaluate(sizes));

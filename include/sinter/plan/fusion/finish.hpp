@@ -56,7 +56,11 @@ inline std::string op_name(const instruction& i) {
       return "";
   }
 }
-inline std::string op_name(const store& s) { return s.accumulate ? ir::name(ir::op::scatter_add) : ""; }
+inline std::string op_name(const store& s) {
+  if (!s.accumulate) return "";
+  if (s.combiner == ir::op::add) return ir::name(ir::op::scatter_add);
+  return std::string("scatter_") + (s.combiner == ir::op::identity ? "set" : ir::name(s.combiner));
+}
 
 namespace detail {
 

@@ -6,6 +6,7 @@
 #include "../../base/log.hpp"
 #include "../lowering/opaque.hpp"
 #include "finish.hpp"
+#include "in_place.hpp"
 #include "less_memory.hpp"
 #include "recomputed.hpp"
 #include "store.hpp"
@@ -74,6 +75,9 @@ class fusion {
       if (g_[id].code == ir::op::dot)
         for (auto operand : g_[id].in) store_operand(operand);
     for (auto id : distant_values(g_, live_, memory_, cost_)) store_node(id);
+    for (auto id : live_)
+      for (auto from_base : read_from_base(g_, memory_, id))
+        if (!memory_.stored[from_base]) store_node(from_base);
     bound_roots();
   }
 
@@ -133,18 +137,31 @@ class fusion {
     return out;
   }
 
+  static series<group_id> picked(const series<group_id>& all, const series<std::size_t>& which) {
+    series<group_id> out;
+    for (const std::size_t k : which) out.push_back(all[k]);
+    return out;
+  }
+
   fused finished(merging& groups, std::size_t tried, std::size_t considered, bool reasons) {
     fused out;
     out.unfused = count_ops(g_, live_);
     out.lowered = lowered_.count();
     out.tried = tried;
     out.considered = considered;
-    const auto placed = in_less_memory(g_, groups, cost_);
+    auto placed = in_less_memory(g_, groups, cost_);
+    series<kernel> in_turn;
     for (auto a : placed) {
       const group& x = groups[a];
-      out.kernels.push_back(x.step.is_opaque() ? x.step : lowered_.code_of(x.made));
-      out.kernels.back().symbols = static_cast<int>(memory_.hints.size());
-      if (!out.kernels.back().is_opaque()) out.kernels.back().label = label_of(out.kernels.back());
+      in_turn.push_back(x.step.is_opaque() ? x.step : lowered_.code_of(x.made));
+    }
+    const auto order = with_late_copies(g_, in_turn);
+    for (auto& at : order) out.kernels.push_back(std::move(in_turn[at]));
+    placed = picked(placed, order);
+    placed = picked(placed, without_copies(g_, out.kernels));
+    for (auto& k : out.kernels) {
+      k.symbols = static_cast<int>(memory_.hints.size());
+      if (!k.is_opaque()) k.label = label_of(k);
     }
     if (reasons) {
       for (std::size_t b = 1; b < placed.size(); ++b)

@@ -34,7 +34,7 @@ enum class company : std::uint8_t { none, batch, any };
 
 /// `read`: the buffers that kernels read.
 inline company company_of(const kernel& k, const sorted_set<int>& read) {
-  if (k.is_product() || k.stands_alone() || k.is_opaque()) return company::none;
+  if (k.is_product() || k.stands_alone() || k.is_opaque() || k.replaces) return company::none;
   for (const auto& i : k.body)
     if (i.kind == kind::reduce || i.kind == kind::arg_reduce) return company::none;
   for (const auto& s : k.stores)

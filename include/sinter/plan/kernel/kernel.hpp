@@ -103,8 +103,10 @@ struct instruction {
 struct store {
   int value = -1;
   access at;
-  bool accumulate = false;  ///< adds to what is there, at at.at.index; indices outside [0, bound) are dropped
+  bool accumulate = false;  ///< combined with what is there, at at.at.index; indices outside [0, bound) are dropped
   dim bound;
+  ir::op combiner = ir::op::add;  ///< of what accumulates; identity: replaces it, the last one where several meet
+  bool apart = false;             ///< where several meet they are equal
 };
 
 struct buffer_use {
@@ -145,6 +147,7 @@ struct kernel {
   int stages = 1;          ///< passes over the inner axes
   std::int64_t block = 0;  ///< not 0: the only axis is inner; its blocks of this length are the rows
   int chunks = 1;          ///< the rows are summed in this many runs, then the runs are combined
+  bool replaces = false;   ///< copies what a scatter writes into: nothing is to be done where both are the same memory
   int columns = 0;  ///< not 0: vectors run along the last outer axis; blocks of so many of it walk the inner axes
 
   /// Of an opaque node, which is no kernel but a step among them: its number, and per operand, then per result, an index into

@@ -176,7 +176,32 @@ class lowering {
     return add(k_, std::move(i));
   }
 
-  int load(node_id id, const coordinates& at) { return load_from(id, linear(at, strides_of(id), n())); }
+  int load(node_id id, const coordinates& at) { return load_from(id, element(at, strides_of(id))); }
+
+  /// The element offset of coordinates under strides; of several loaded indices the kernel computes the sum.
+  affine element(const coordinates& at, const series<dim>& strides) {
+    int first = -1;
+    bool several = false;
+    for (const affine& c : at) {
+      several = several || (c.index >= 0 && first >= 0 && c.index != first);
+      if (c.index >= 0) first = c.index;
+    }
+    if (!several) return linear(at, strides, n());
+    affine offset = constant_coordinate(0, n());
+    int sum = -1;
+    for (std::size_t d = 0; d < at.size(); ++d) {
+      const affine part = strides[d] * at[d];
+      if (part.index < 0) {
+        offset = offset + part;
+        continue;
+      }
+      const int one = value_of(part);
+      sum = sum < 0 ? one : combined(k_, ir::op::add, sum, one);
+    }
+    offset.indirect = 1;
+    offset.index = sum;
+    return offset;
+  }
 
   int load_from(node_id id, affine offset) {
     instruction i;
@@ -248,7 +273,9 @@ class lowering {
   /// The coordinates of the operand of the reshape `id`; where there are none, one of the two has to be in memory.
   coordinates reshaped(node_id id, affine offset, const series<dim>& axes) {
     const node_id below = g_[id].in[0];
-    auto at = digits(std::move(offset), g_[below].extents, axes);
+    const bool loaded = offset.index >= 0 && axes.size() == n();
+    auto at = loaded ? digits(offset, g_[below].extents, axes) : digits(std::move(offset), g_[below].extents, axes);
+    if (loaded && !std::holds_alternative<coordinates>(at)) return loaded_digits(offset, g_[below].extents);
     if (const auto* split = std::get_if<split_request>(&at); split && split->axis < n()) throw *split;
     if (auto* c = std::get_if<coordinates>(&at)) return std::move(*c);
     throw refusal{"a reshape to " + ir::text_of(g_[below].extents) + " does not follow the axes",
@@ -265,6 +292,31 @@ class lowering {
   bool reads_offset(const ir::node& v) const { return v.code == ir::op::reshape && is_dense(v.in[0]); }
 
  private:
+  /// An index map as a value.
+  int value_of(affine a) {
+    if (a.index < 0) return position(k_, a);
+    int value = std::exchange(a.index, -1);
+    const dim factor = std::exchange(a.indirect, dim(0));
+    if (!factor.is(1)) value = combined(k_, ir::op::mul, value, position(k_, constant_coordinate(factor, n())));
+    if (a == constant_coordinate(0, n())) return value;
+    return combined(k_, ir::op::add, value, position(k_, a));
+  }
+
+  /// The mixed-radix digits of an offset that an index tells, which the kernel computes.
+  coordinates loaded_digits(const affine& offset, const ir::shape& extents) {
+    coordinates at(extents.size(), constant_coordinate(0, n()));
+    int rest = value_of(offset);
+    for (std::size_t d = extents.size(); d-- > 0;) {
+      if (extents[d].is(1)) continue;
+      bool last = true;  // of those that are left
+      for (std::size_t e = 0; e < d; ++e) last = last && extents[e].is(1);
+      const int extent = last ? -1 : position(k_, constant_coordinate(extents[d], n()));
+      at[d] = indirect(k_, last ? rest : combined(k_, ir::remainder, rest, extent), n());
+      if (!last) rest = combined(k_, ir::quotient, rest, extent);
+    }
+    return at;
+  }
+
   /// A value at coordinates, computed where the ranges hold.
   struct known_value {
     coordinates at;
@@ -309,6 +361,10 @@ class lowering {
       to[axis] = indirect(k_, value_at(target.in[static_cast<std::size_t>(r.indexed)], at), n());
       out.accumulate = true;
       out.bound = target.extents[axis];
+      if (target.code == ir::op::scatter) {
+        out.combiner = target.attr.combiner;
+        out.apart = target.attr.ints[1] != 0 || r.extents[axis].is(1);
+      }
     }
     for (std::size_t d = 0; d < r.start.size(); ++d) to[d] = to[d] + constant_coordinate(r.start[d], n());
     out.value = value;

@@ -66,7 +66,9 @@ class structure_writer {
     append(static_cast<std::int8_t>(r.indexed));
     if (r.indexed >= 0) {
       refer(g_[r.target].in[static_cast<std::size_t>(r.indexed)]);
-      append(g_[r.target].attr.ints[0]);
+      append(static_cast<std::uint8_t>(g_[r.target].code));
+      append(static_cast<std::uint8_t>(g_[r.target].attr.combiner));
+      for (auto x : g_[r.target].attr.ints) append(x);
     }
     append(r.in_own_order);
     append(r.fill.f);

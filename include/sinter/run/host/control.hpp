@@ -64,8 +64,8 @@ class host_loop final : public routine {
 
 class host_while final : public routine {
  public:
-  host_while(sequence test, sequence body, series<std::int64_t> carried, std::size_t constants)
-      : while_(std::move(test), std::move(body), std::move(carried), constants) {}
+  host_while(sequence test, sequence body, series<std::int64_t> carried, series<char> in_place, std::size_t constants)
+      : while_(std::move(test), std::move(body), std::move(carried), std::move(in_place), constants) {}
   void run(void* const* buffers, char* scratch, const long* sizes) const override {
     struct {
       const sequence &tested, &steps;
@@ -77,7 +77,7 @@ class host_while final : public routine {
       }
       void body(std::span<void* const> given, char* at) const { execute_in(steps, given, at, sizes); }
     } const machine{while_.parts[0], while_.parts[1], sizes};
-    run_while(while_.carried, while_.constants, while_.at, buffers, scratch, machine);
+    run_while(while_.carried, while_.in_place, while_.constants, while_.at, buffers, scratch, machine);
   }
   std::int64_t scratch_bytes() const override { return while_.at.bytes; }
 

@@ -13,11 +13,12 @@ struct reshape_op : view<reshape_op> {
     out.push_back(std::move(r));
   }
   static coordinates through(lowering& l, node_id id, const coordinates& at, const series<dim>& axes) {
-    return l.reshaped(id, linear(at, row_major_strides(l.graph()[id].extents), axes.size()), axes);
+    const auto strides = row_major_strides(l.graph()[id].extents);
+    return l.reshaped(id, axes.size() == l.n() ? l.element(at, strides) : linear(at, strides, axes.size()), axes);
   }
   static int value(lowering& l, node_id id, const coordinates& at) {
     const ir::node& v = l.graph()[id];
-    if (l.reads_offset(v)) return l.load_from(v.in[0], linear(at, row_major_strides(v.extents), l.n()));
+    if (l.reads_offset(v)) return l.load_from(v.in[0], l.element(at, row_major_strides(v.extents)));
     return view::value(l, id, at);
   }
 };

@@ -1,18 +1,10 @@
-// plan/lowering/ops/scatter_add.hpp: a copy of the base, then stores that add at indices.
+// plan/lowering/ops/scatter_add.hpp: as scatter's.
 #pragma once
 
-#include "op.hpp"
+#include "scatter.hpp"
 
 namespace sinter::engine::plan::ops {
 
-struct scatter_add_op : in_memory {
-  static void roots(const ir::graph& g, node_id id, series<root>& out) {
-    const ir::node& v = g[id];
-    out.push_back(whole(g, v.in[0], id));
-    root r = whole(g, v.in[2], id);
-    r.indexed = 1;
-    out.push_back(std::move(r));
-  }
-};
+struct scatter_add_op : scatter_op {};
 
 }  // namespace sinter::engine::plan::ops

@@ -107,7 +107,9 @@ class loop final : public routine {
       void copy(void* to, const void* from, std::int64_t bytes) const { t.copy(to, from, bytes); }
       void body(std::span<void* const> given, char* at) const { t.steps(steps, given, at); }
     } const machine{t, loop_.body};
-    run_loop(loop_.shape, loop_.at, buffers, scratch, machine);
+    loop_shape apart = loop_.shape;  // what reads a carried value may run beside what writes the next one
+    apart.in_place.clear();
+    run_loop(apart, loop_.at, buffers, scratch, machine);
   }
 
  private:
@@ -116,8 +118,8 @@ class loop final : public routine {
 
 class while_loop final : public routine {
  public:
-  while_loop(sequence test, sequence body, series<std::int64_t> carried, std::size_t constants)
-      : while_(std::move(test), std::move(body), std::move(carried), constants) {}
+  while_loop(sequence test, sequence body, series<std::int64_t> carried, series<char> in_place, std::size_t constants)
+      : while_(std::move(test), std::move(body), std::move(carried), std::move(in_place), constants) {}
   void run(void* const* buffers, char* scratch, const long* sizes, queue& q) const override {
     struct : detail::part_runner {
       const sequence *tested, *steps;
@@ -127,7 +129,7 @@ class while_loop final : public routine {
       }
       void body(std::span<void* const> given, char* at) const { run(*steps, given, at); }
     } const machine{{q, sizes}, &while_.parts[0], &while_.parts[1]};
-    run_while(while_.carried, while_.constants, while_.at, buffers, scratch, machine);
+    run_while(while_.carried, while_.in_place, while_.constants, while_.at, buffers, scratch, machine);
   }
   std::int64_t scratch_bytes() const override { return while_.at.bytes; }
 

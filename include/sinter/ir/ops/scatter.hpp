@@ -1,0 +1,155 @@
+// ir/ops/scatter.hpp: scatter (base, index, updates): ints = {axis, apart}, attr.combiner: base, where for each c of updates the
+// element at c with c[axis] = index[c] is combined with updates[c]: by mul, maximum or minimum, or (identity) replaced, by the last of
+// those that meet. Extents and indices are scatter_add's; those out of range are dropped. With `apart` those that meet
+// are equal.
+#pragma once
+
+#include "derivatives.hpp"
+#include "elements.hpp"
+
+namespace sinter::ir::ops {
+
+struct scatter_op : along_axis {
+  static void infer(inference& f) {
+    f.expect(3, 2, 0);
+    const op combiner = f.n.attr.combiner;
+    if (combiner != op::identity && combiner != op::mul && combiner != op::maximum && combiner != op::minimum)
+      f.malformed();
+    if (combiner != op::identity) f.numbers(f.n.type);
+    f.scattered();
+  }
+  static std::string text(const node& n) {
+    const op combiner = n.attr.combiner;
+    return std::string(" ") + (combiner == op::identity ? "set" : name(combiner)) +
+           " axis=" + std::to_string(n.attr.ints.at(0)) + (n.attr.ints.at(1) ? " apart" : "");
+  }
+  static void reference(const evaluation& e, literal_array& out) {
+    out.f = e.in[0]->f;
+    out.i = e.in[0]->i;
+    const op combiner = e.n.attr.combiner;
+    detail::with_computed(out.type, [&](auto computed) {
+      using T = typename decltype(computed)::type;
+      auto* const to = detail::column<T>(out);
+      using S = std::remove_pointer_t<decltype(to)>;
+      const auto* from = detail::column<T>(*e.in[2]);
+      walk_index(e.axis(), *e.in[0], *e.in[1],
+                 [&](auto i, auto at0, std::int64_t at, std::int64_t extent, std::int64_t stride) {
+                   if (at < 0 || at >= extent) return;
+                   S& slot = to[at0 + at * stride];
+                   if (combiner == op::identity) slot = static_cast<S>(from[i]);
+                   else
+                     slot = static_cast<S>(
+                         detail::pointwise_scalar<T>(combiner, static_cast<T>(slot), static_cast<T>(from[i]), T{}));
+                 });
+    });
+  }
+  static value jvp(const site& s, const tangents& t) {
+    const value base = t[0] ? t[0] : s.in(0).like(0.0), updates = t[2] ? t[2] : s.in(2).like(0.0);
+    if (extent_of(s).is(0)) return base;
+    switch (s.n().attr.combiner) {
+      case op::identity:
+        return scatter(base, s.in(1), updates, op::identity, s.axis(), is_apart(s));
+      case op::mul: {
+        const slopes d = product_slopes_of(s);
+        return scatter_add(base * d.base, s.in(1), updates * d.updates, s.axis());
+      }
+      default: {
+        const ties e = ties_of(s);
+        return share(scatter_add(select(e.base, base, 0.0), s.in(1), select(e.updates, updates, 0.0), s.axis()),
+                     e.count);
+      }
+    }
+  }
+  static value vjp(const site& s, std::size_t k, const value& ct) {
+    const value index = s.in(1);
+    if (extent_of(s).is(0)) return k == 0 ? ct : zeros(ct, index.extents());
+    switch (s.n().attr.combiner) {
+      case op::identity:
+        if (k == 0) return scatter(ct, index, zeros(ct, index.extents()), op::identity, s.axis(), true);
+        return select(is_last(s), gather(ct, index, s.axis()), 0.0);
+      case op::mul: {
+        const slopes d = product_slopes_of(s);
+        return k == 0 ? ct * d.base : select(within(s), gather(ct, index, s.axis()) * d.updates, 0.0);
+      }
+      default: {
+        const ties e = ties_of(s);
+        const value part = share(ct, e.count);
+        return k == 0 ? select(e.base, part, 0.0) : select(e.updates, gather(part, index, s.axis()), 0.0);
+      }
+    }
+  }
+  static roundings rounding(const evaluation& e, const literal_array& out) {
+    if (e.n.attr.combiner != op::mul) return {};
+    return {static_cast<double>(out.f.size()), true, true};
+  }
+
+  /// Where an update is the last one of its element. An index that is repeated off the axis is asked once.
+  static value is_last(const site& s) {
+    if (is_apart(s)) return within(s);
+    const value all = s.in(1);
+    const auto axis = static_cast<std::size_t>(s.axis());
+    value index = all;
+    if (all.get().code == op::broadcast) {
+      const value narrow(all.owner(), all.get().in[0], all.where());
+      if (narrow.extents()[axis] == all.extents()[axis]) index = narrow;
+    }
+    shape places = index.extents();
+    places[axis] = extent_of(s);
+    const value turn = iota(index, dtype::i64, index.extents(), s.axis());
+    const value none(index.owner(), index.owner().constant(dtype::i64, -1.0, std::move(places), index.where()),
+                     index.where());
+    const value last = scatter(none, index, turn, op::maximum, s.axis());
+    const value is = bit_and(is_within(index, extent_of(s)), eq(gather(last, index, s.axis()), turn));
+    return broadcast(is, all.extents());
+  }
+
+  static bool is_apart(const site& s) {
+    return s.n().attr.ints[1] != 0 || s.in(1).extents()[static_cast<std::size_t>(s.axis())].is(1);
+  }
+
+ private:
+  struct ties {
+    value base, updates, count;
+  };
+  struct slopes {
+    value base, updates;
+  };
+
+  static dim extent_of(const site& s) { return s.in(0).extents()[static_cast<std::size_t>(s.axis())]; }
+  static value within(const site& s) { return is_within(s.in(1), extent_of(s)); }
+
+  /// Which elements are the extreme that is the result, and how many of them there are; of halves in f32.
+  static ties ties_of(const site& s) {
+    const value y = s.result(), updates = s.in(2);
+    const dtype t = is_narrow(y.type()) ? dtype::f32 : y.type();
+    ties e;
+    e.base = eq(s.in(0), y);
+    e.updates = bit_and(within(s), eq(updates, gather(y, s.in(1), s.axis())));
+    e.count = scatter_add(cast(e.base, t), s.in(1), cast(e.updates, t), s.axis());
+    return e;
+  }
+
+  /// The result's derivative by what is multiplied: the result through it, of a zero the product of the others. A second derivative
+  /// by two that are both 0 is not told.
+  static slopes product_slopes_of(const site& s) {
+    if (!is_narrow(s.result().type())) return slopes_of(s, s.in(0), s.in(2), s.result());
+    const value base = cast(s.in(0), dtype::f32), updates = cast(s.in(2), dtype::f32);
+    slopes d = slopes_of(s, base, updates, scatter(base, s.in(1), updates, op::mul, s.axis()));
+    return {cast(d.base, s.result().type()), cast(d.updates, s.result().type())};
+  }
+  static slopes slopes_of(const site& s, const value& base, const value& updates, const value& y) {
+    const value index = s.in(1), no_base = eq(base, 0.0), no_update = eq(updates, 0.0);
+    const value rest = scatter(select(no_base, 1.0, base), index, select(no_update, 1.0, updates), op::mul, s.axis());
+    const value zeros_met = scatter_add(cast(no_base, y.type()), index, cast(no_update, y.type()), s.axis());
+    const value others = select(eq(zeros_met, 1.0), rest, 0.0), several = ge(zeros_met, 2.0);
+    const auto slope = [](const value& x, const value& none, const value& product, const value& without,
+                          const value& many) {
+      const value d = select(none, without, product / select(none, 1.0, x));
+      return kinked(bit_and(none, many), d, product);
+    };
+    const auto at = [&](const value& x) { return gather(x, index, s.axis()); };
+    return {slope(base, no_base, y, others, several), slope(updates, no_update, at(y), at(others), at(several))};
+  }
+};
+
+}  // namespace sinter::ir::ops
