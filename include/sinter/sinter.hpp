@@ -32,6 +32,7 @@
 #include "front/control/switch_case.hpp"
 #include "front/evaluate/evaluate.hpp"
 #include "front/evaluate/print.hpp"
+#include "front/functions/arrange.hpp"
 #include "front/functions/attention.hpp"
 #include "front/functions/autocast.hpp"
 #include "front/functions/einsum.hpp"

@@ -4,6 +4,7 @@
 #include "eager/loop_moves.hpp"
 #include "evaluate/handle_rules.hpp"
 #include "evaluate/view_rules.hpp"
+#include "functions/arrange_rules.hpp"
 #include "functions/index_rules.hpp"
 #include "tensor/term_rules.hpp"
 #include "tensor/trace_rules.hpp"
