@@ -26,6 +26,7 @@
 #include "front/compile/stance.hpp"
 #include "front/compile/trace.hpp"
 #include "front/compile/verify.hpp"
+#include "front/control/check_finite.hpp"
 #include "front/control/control.hpp"
 #include "front/control/custom_op.hpp"
 #include "front/control/host_call.hpp"
