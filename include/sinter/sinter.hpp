@@ -58,6 +58,7 @@
 #include "front/transforms/vjp.hpp"
 #include "front/transforms/vmap.hpp"
 #include "front/trees/arithmetic.hpp"
+#include "front/trees/keys.hpp"
 #include "front/trees/paths.hpp"
 #include "front/trees/stacked.hpp"
 
