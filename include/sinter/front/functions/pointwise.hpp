@@ -16,10 +16,12 @@ concept some_tensor = (operand_like<Args> && ...) && (tensor_like<Args> || ...);
 
 /// The largest finite number of a floating dtype.
 template <class T>
-inline constexpr double largest_of = std::is_same_v<T, double> ? std::numeric_limits<double>::max()
-                                     : std::is_same_v<T, f16>  ? 65504
-                                     : std::is_same_v<T, bf16> ? 0x1.fep127
-                                                               : std::numeric_limits<float>::max();
+inline constexpr double largest_of = std::is_same_v<T, double>    ? std::numeric_limits<double>::max()
+                                     : std::is_same_v<T, f16>     ? 65504
+                                     : std::is_same_v<T, bf16>    ? 0x1.fep127
+                                     : std::is_same_v<T, f8_e4m3> ? 448
+                                     : std::is_same_v<T, f8_e5m2> ? 57344
+                                                                  : std::numeric_limits<float>::max();
 
 }  // namespace detail
 
