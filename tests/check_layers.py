@@ -56,6 +56,7 @@ SEES = {
     "formats": ["sinter.hpp", "formats"],
     "linalg.hpp": ["sinter.hpp", "engine", "linalg"],
     "linalg": ["sinter.hpp", "engine", "linalg"],
+    "nn.hpp": ["sinter.hpp", "nn/"],
     "nn": ["sinter.hpp", "nn/"],
     "optim": ["sinter.hpp", "optim/"],
     "io": ["sinter.hpp", "io/"],
@@ -70,6 +71,7 @@ SEAMS = {("engine/engine.hpp", "jit/pipeline.hpp"), ("engine/factors.hpp", "jit/
          *((f"front/{name}.hpp", f"front/{rules}_rules.hpp") for name, rules in (
              ("evaluate/handle", "evaluate/handle"), ("evaluate/views", "evaluate/view"), ("functions/indexing", "functions/index"), ("functions/order", "functions/order"),
               ("functions/places", "functions/place"),
+              ("functions/arrange", "functions/arrange"),
              ("tensor/terms", "tensor/term"), ("tensor/trace_push", "tensor/trace"), ("trees/tree_map", "trees/tree"),
              ("transforms/vjp", "transforms/linear"))),
          *((f"base/{name}.hpp", "base/define.hpp") for name in ("callback", "device", "dims", "error", "kept", "local_list", "text", "shape_errors"))}
@@ -100,7 +102,7 @@ GLUE_OPS |= {"add", "mul", "maximum", "minimum", "bit_or", "bit_and"}  # the com
 GLUE_OPS |= {"select"}  # the operand of a pad or a concatenation, or another
 
 # Rooms whose code is no part of the engine.
-IN_FRONT = {"front", "linalg", "linalg.hpp", "nn", "optim", "io", "dist"}
+IN_FRONT = {"front", "linalg", "linalg.hpp", "nn.hpp", "nn", "optim", "io", "dist"}
 # Rooms of the engine that lie outside the region: what every call passes through.
 OUTSIDE_THE_REGION = {"loops"}
 

@@ -51,18 +51,31 @@ TEST_CASE("every smooth pointwise row matches differences, twice") {
     if (code == op::cast || code == op::stop_gradient || row.rule == sinter::ir::dtype_rule::selection) continue;
     if (!sinter::engine::autodiff::smooth[i][0]) continue;
     CAPTURE(std::string(row.name));
-    // asin and acos need |x| < 1; cbrt, log, rsqrt a clear distance from 0.
+    // asin, acos, atanh and erfinv need |x| < 1, acosh x > 1; cbrt, log, rsqrt and poles a clear distance from 0.
     if (row.arity == 1) {
-      const bool inside = code == op::asin || code == op::acos;
+      const bool inside = code == op::asin || code == op::acos || code == op::atanh || code == op::erfinv;
+      if (code == op::acosh) {
+        check_twice(unary(code), {arrays::random(f64, {3, 5}, 7, 1.4, 3)});
+        continue;
+      }
       check_twice(unary(code), {arrays::random(f64, {3, 5}, 7, 0.15, inside ? 0.85 : 1.6)});
       if (code == op::log || code == op::log2 || code == op::sqrt || code == op::root_of_squares || code == op::rsqrt)
         continue;
       check_twice(unary(code), {arrays::random(f64, {7}, 8, -0.85, -0.15)});
-      if (code != op::cbrt && code != op::abs) check_twice(unary(code), {arrays::of(f64, {2}, {0.0, -0.0})});
+      if (code != op::cbrt && code != op::abs && code != op::lgamma && code != op::digamma)
+        check_twice(unary(code), {arrays::of(f64, {2}, {0.0, -0.0})});
     } else {
       check_twice(binary(code), {positive({3, 5}, 1), arrays::random(f64, {3, 5}, 2, 1.75, 2.6)}, 1e-5);
       check_twice(binary(code), {arrays::random(f64, {3, 5}, 2, 1.75, 2.6), positive({3, 5}, 1)}, 1e-5);
     }
+  }
+}
+
+TEST_CASE("polygamma is differentiated by its second operand, of every order, twice") {
+  for (const double order : {0.0, 1.0, 2.0, 5.0}) {
+    const function f = [=](const std::vector<value>& in) { return polygamma(order, in[0]); };
+    check_twice(f, {arrays::of(f64, {4}, {0.9, 1.7, 3.5, 14})}, 1e-5);
+    check_twice(f, {arrays::of(f64, {2}, {-0.6, -2.4})}, 1e-4);
   }
 }
 

@@ -119,7 +119,7 @@ class random_graph : public growing_graph {
     node_id x = any();
     if (!sinter::is_float(type_of(x))) x = cast(x, dtype::f32);
     for (int i = 0; i < 3; ++i) {
-      const op unary = one_of({op::tanh, op::sigmoid, op::sin, op::abs, op::neg, op::erf});
+      const op unary = one_of({op::tanh, op::sigmoid, op::sin, op::abs, op::neg, op::erf, op::asinh});
       const op binary = one_of({op::add, op::sub, op::mul, op::maximum});
       x = chance(50) ? push(unary, {x}) : push(binary, {x, tensor(type_of(x), shape_of(x))});
     }

@@ -64,6 +64,10 @@ doubles diagonal(double a, double b, double c) { return {a, 0, 0, 0, b, 0, 0, 0,
 
 const tensor<std::int64_t, 1> label{1, 0, 2};
 
+/// Three rows that are made of x, and weights of their pairs.
+auto rows_of(const vec& x) { return concat<0>(expand_dims<0>(x), expand_dims<0>(x * x * x), expand_dims<0>(sin(x))); }
+const tensor<double, dims{3, 3}> nine{{0.2, 1.3, -0.4}, {0.5, -0.3, 0.9}, {1.1, 0.6, 0.8}};
+
 /// All of them: a name of front/shapes/names.hpp is here, or among those that move elements or have no derivative.
 std::vector<subject> subjects() {
   const doubles level{1, 1, 1}, zero{0, 0, 0}, mixed{0, 1, -2};
@@ -120,6 +124,49 @@ std::vector<subject> subjects() {
        },
        {}},
       {"mse_loss", [](const vec& x) { return real(mse_loss(x, weights)); }, {}},
+      {"hypot", [](const vec& x) { return weigh(hypot(x, 2 * x)); }, {{zero, zero, nowhere}}},
+      {"square", [](const vec& x) { return weigh(square(x)); }, {}},
+      {"reciprocal", [](const vec& x) { return weigh(reciprocal(x)); }, {}},
+      {"logaddexp",
+       [](const vec& x) {
+         return weigh(logaddexp(x, vec{0.0, 1.0, -inf}));
+       },
+       {{{0, 1, -inf}, {0.35, -0.55, 0}, diagonal(0.175, -0.275, 0)}, {{inf, -inf, 5}, {0.7, 0, 1.6}, flat}}},
+      {"log_sigmoid",
+       [](const vec& x) { return weigh(log_sigmoid(x)); },
+       {{{inf, -inf, 0}, {0, -1.1, 0.8}, diagonal(0, 0, -0.4)}}},
+      {"selu",
+       [](const vec& x) { return weigh(selu(x)); },
+       {{{0, 1, inf},
+         {0.7 * 1.7580993408473766, -1.1 * 1.0507009873554805, 1.6 * 1.0507009873554805},
+         diagonal(0.7 * 1.7580993408473766, 0, 0)}}},
+      {"relu6", [](const vec& x) { return weigh(relu6(x)); }, {{{0, 6, 3}, {0, 0, 1.6}, flat}}},
+      {"sinc",
+       [](const vec& x) { return weigh(sinc(x)); },
+       {{zero, zero, diagonal(-0.7 * M_PI * M_PI / 3, 1.1 * M_PI * M_PI / 3, -1.6 * M_PI * M_PI / 3)}}},
+      {"trigamma", [](const vec& x) { return weigh(trigamma(x)); }, {}},
+      {"nan_to_num",
+       [](const vec& x) { return weigh(nan_to_num(x)); },
+       {{{none, inf, 2}, {0, 0, 1.6}, flat}, {{-inf, 0, 1}, {0, -1.1, 1.6}, flat}}},
+      {"glu", [](const vec& x) { return real(sum(glu(concat<0>(x, x * x)))); }, {}},
+      {"logcumsumexp",
+       [](const vec& x) { return weigh(logcumsumexp(x)); },
+       {{{-inf, -inf, -inf}, zero, flat}, {{-inf, 0, -inf}, {0, 0.5, 0}, flat}}},
+      {"nansum", [](const vec& x) { return real(nansum(x)); }, {{{none, 1, 2}, {0, 1, 1}, flat}}},
+      {"nansum", [](const vec& x) { return real(nansum(x * x)); }, {}},
+      {"nanprod",
+       [](const vec& x) { return real(nanprod(x)); },
+       {{{none, 3, 2}, {0, 2, 3}, {0, 0, 0, 0, 0, 1, 0, 1, 0}}}},
+      {"nanmax", [](const vec& x) { return real(nanmax(x)); }, {{{none, 1, 1}, {0, 0.5, 0.5}, flat}}},
+      {"nanmin", [](const vec& x) { return real(nanmin(x)); }, {{{2, none, 1}, {0, 0, 1}, flat}}},
+      {"nanmean", [](const vec& x) { return real(nanmean(x)); }, {{{none, 1, 2}, {0, 0.5, 0.5}, flat}}},
+      {"nanvar",
+       [](const vec& x) { return real(nanvar(x)); },
+       {{{none, 1, 3}, {0, -1, 1}, {0, 0, 0, 0, 0.5, -0.5, 0, -0.5, 0.5}}}},
+      {"nanstd", [](const vec& x) { return real(nanstd(x)); }, {{level, zero, nowhere}}},
+      {"diff", [](const vec& x) { return real(sum(square(diff(x)))); }, {}},
+      {"cov", [](const vec& x) { return real(cov(x)) + real(sum(cov(rows_of(x), 0) * nine)); }, {}},
+      {"corrcoef", [](const vec& x) { return real(sum(corrcoef(rows_of(x)) * nine)); }, {}},
       {"pow", [](const vec& x) { return weigh(pow(x, 2)); }, {}},
       {"pow", [](const vec& x) { return weigh(pow(x, 3)); }, {}},
   };
@@ -320,13 +367,39 @@ TEST_CASE("squares of roots are smooth at zero for open extents, and for halves"
 }
 
 TEST_CASE("every function of the front end is among those whose derivatives are checked, or has none of its own") {
-  const std::set<std::string> plain{
-      "permute",     "transpose",       "expand_dims", "squeeze",       "slice",
-      "flip",        "concat",          "stack",       "split",         "take",
-      "one_hot",     "take_along_axis", "any",         "all",           "argmax",
-      "argmin",      "scatter_add",     "scatter_set", "scatter_mul",   "scatter_min",
-      "scatter_max", "gather_nd",       "at",          "dynamic_slice", "dynamic_update_slice",
-      "compress"};
+  const std::set<std::string> plain{"all",
+                                    "any",
+                                    "argmax",
+                                    "argmin",
+                                    "at",
+                                    "compress",
+                                    "concat",
+                                    "diagonal",
+                                    "dynamic_slice",
+                                    "dynamic_update_slice",
+                                    "expand_dims",
+                                    "flip",
+                                    "gather_nd",
+                                    "isclose",
+                                    "moveaxis",
+                                    "one_hot",
+                                    "permute",
+                                    "popcount",
+                                    "repeat",
+                                    "roll",
+                                    "rot90",
+                                    "scatter_add",
+                                    "scatter_max",
+                                    "scatter_min",
+                                    "scatter_mul",
+                                    "scatter_set",
+                                    "slice",
+                                    "split",
+                                    "squeeze",
+                                    "stack",
+                                    "take",
+                                    "take_along_axis",
+                                    "transpose"};
   std::set<std::string> seen(plain);
   for (const auto& s : subjects()) seen.insert(s.name);
   std::ifstream file(test_paths::data + "/../include/sinter/front/shapes/names.hpp");

@@ -71,6 +71,8 @@ void elementary(R& r, const X& any, const X& positive, const X& unit) {
   ROW(tanh, any, std::tanh(x));
   ROW(erf, any, std::erf(x));
   ROW(erfc, any, std::erfc(x));
+  ROW(asinh, any, std::asinh(x));
+  ROW(atanh, unit, std::atanh(x));
   ROW(floor, any, std::floor(x));
   ROW(ceil, any, std::ceil(x));
   ROW(round, any, std::nearbyint(x));
@@ -90,6 +92,9 @@ void activations(R& r, const X& any) {
   ROW(leaky_relu, any, x > 0 ? x : 0.01 * x);
   ROW(hardswish, any, x * (std::min(std::max(x + 3, 0.0), 6.0) / 6));
   ROW(mish, any, x * std::tanh(softplus_of(x)));
+  ROW(log_sigmoid, any, -softplus_of(-x));
+  ROW(selu, any, 1.0507009873554804934 * (x > 0 ? x : 1.6732632423543772848 * std::expm1(x)));
+  ROW(relu6, any, minimum_of(maximum_of(x, 0), 6));
 }
 #undef ROW
 
@@ -107,6 +112,7 @@ void binary(R& r, const X& x1, const X& x2, const X& positive) {
   ROW("fmod", fmod(a, b), x1, x2, std::fmod(x, y));
   ROW("pow", pow(a, b), positive, x2, std::pow(x, y));
   ROW("atan2", atan2(a, b), x1, x2, std::atan2(x, y));
+  ROW("hypot", hypot(a, b), x1, x2, std::hypot(x, y));
   ROW("maximum", maximum(a, b), x1, x2, maximum_of(x, y));
   ROW("minimum", minimum(a, b), x1, x2, minimum_of(x, y));
   ROW("clamp", clamp(a, -0.5f, abs(b)), x1, x2, minimum_of(maximum_of(x, -0.5), std::abs(y)));

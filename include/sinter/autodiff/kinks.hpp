@@ -173,6 +173,13 @@ inline value root_slope(const value& g, const value& r) {
   return times_kinked(g, zero, select(zero, 0.0, 0.5 / select(zero, 1.0, r)), r);
 }
 
+/// Of r = hypot(a, ·): 0 where r is, with no second derivative; but r·c has the derivative a·c.
+inline value hypot_slope(const value& g, const value& a, const value& r) {
+  if (const value part = quotient(r)(g)) return part * a;
+  const value zero = eq(r, 0.0);
+  return times_kinked(g, zero, a / select(zero, 1.0, r), r);
+}
+
 /// Where a^b has no derivative by b on the way to another base: of negative bases, and of 0 but for exponents above 1.
 inline value rough_power(const value& a, const value& b) { return bit_or(lt(a, 0.0), bit_and(eq(a, 0.0), le(b, 1.0))); }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <limits>
 #include <mutex>
 #include <new>
 #include <set>
@@ -133,6 +134,24 @@ SINTER_API std::string number(double x) {
 SINTER_API std::string number(float x) {
   char buffer[32];
   return std::string(buffer, std::to_chars(buffer, buffer + sizeof buffer, x).ptr);
+}
+
+SINTER_API std::string rounded(double x, int digits) {
+  const double size = x < 0 ? -x : x;
+  if (!(size <= std::numeric_limits<double>::max())) return number(x);
+  const bool plain = size == 0 || (size >= 1e-4 && size < 1e8);
+  char buffer[400];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, x,
+                                 plain ? std::chars_format::fixed : std::chars_format::scientific, digits);
+  std::string out(buffer, end.ptr);
+  const std::size_t e = out.find('e');
+  std::string exponent = e == std::string::npos ? "" : out.substr(e);
+  out.resize(out.size() - exponent.size());
+  if (out.find('.') != std::string::npos) {
+    out.resize(out.find_last_not_of('0') + 1);
+    if (out.back() == '.') out.pop_back();
+  }
+  return (out == "-0" && size != 0 ? "0" : out) + exponent;
 }
 
 SINTER_API std::string shape(const dims& d) {

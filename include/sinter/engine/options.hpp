@@ -86,6 +86,9 @@ struct options {
   /// Rules out what changes bits from call to call. On a GPU scatter_add sums in a fixed order, which is slower than atomic
   /// additions, and recorded products keep the library's first algorithm; frequent extents get no kernels of their own.
   bool deterministic = false;
+  /// A result with a NaN or an infinity is a user_error that names the first op which made one, and its line: each call looks at
+  /// its results, and one that has found some interprets the graph, which does its host_calls again. Nothing is donated.
+  bool check_finite = false;
   /// Where a function without tensors among its arguments runs; by default on default_device().
   std::optional<sinter::device> device = {};
   /// The folder of its compiled kernels; empty: $SINTER_CACHE_DIR, $XDG_CACHE_HOME/sinter, ~/.cache/sinter.

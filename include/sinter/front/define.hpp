@@ -4,6 +4,7 @@
 #include "eager/loop_moves.hpp"
 #include "evaluate/handle_rules.hpp"
 #include "evaluate/view_rules.hpp"
+#include "functions/arrange_rules.hpp"
 #include "functions/index_rules.hpp"
 #include "functions/order_rules.hpp"
 #include "functions/place_rules.hpp"

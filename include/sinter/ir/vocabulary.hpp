@@ -184,13 +184,47 @@ constexpr T shift_right(T a, T b) {
 SINTER_UNARY(exp) SINTER_UNARY(exp2) SINTER_UNARY(expm1) SINTER_UNARY(log) SINTER_UNARY(log2) SINTER_UNARY(log1p)
 SINTER_UNARY(sqrt) SINTER_UNARY(cbrt) SINTER_UNARY(sin) SINTER_UNARY(cos) SINTER_UNARY(tan) SINTER_UNARY(asin)
 SINTER_UNARY(acos) SINTER_UNARY(atan) SINTER_UNARY(sinh) SINTER_UNARY(cosh) SINTER_UNARY(tanh) SINTER_UNARY(erf)
-SINTER_UNARY(erfc) SINTER_UNARY(floor) SINTER_UNARY(ceil) SINTER_UNARY(trunc)
+SINTER_UNARY(asinh) SINTER_UNARY(acosh) SINTER_UNARY(atanh) SINTER_UNARY(erfc) SINTER_UNARY(floor) SINTER_UNARY(ceil) SINTER_UNARY(trunc)
 // clang-format on
 #undef SINTER_UNARY
 
 template <class T>
 inline T atan2(T a, T b) {
   return SINTER_LIBM_2(atan2, T, a, b);
+}
+template <class T>
+inline T hypot(T a, T b) {
+  return SINTER_LIBM(hypot, T, (a, b));
+}
+template <class T>
+inline T lgamma(T a) {
+  [[maybe_unused]] int sign;
+  if constexpr (sizeof(T) == 4) return ::lgammaf_r(a, &sign);
+  else return ::lgamma_r(a, &sign);
+}
+
+namespace detail {
+
+#define SINTER_SPECIAL(...) __VA_ARGS__
+#define SINTER_FN inline
+#define SINTER_C(NAME) __builtin_##NAME
+#include "special.def"
+#undef SINTER_C
+#undef SINTER_FN
+
+}  // namespace detail
+
+template <class T>
+inline T erfinv(T a) {
+  return static_cast<T>(detail::erfinv_of(static_cast<double>(a)));
+}
+template <class T>
+inline T digamma(T a) {
+  return static_cast<T>(detail::digamma_of(static_cast<double>(a)));
+}
+template <class T>
+inline T polygamma(T a, T b) {
+  return static_cast<T>(detail::polygamma_of(static_cast<double>(a), static_cast<double>(b)));
 }
 template <class T>
 inline T rsqrt(T a) {

@@ -33,6 +33,7 @@
 #include "../run/background.hpp"
 #include "../run/progress.hpp"
 #include "backends/table.hpp"
+#include "check/finite.hpp"
 #include "check/minimize.hpp"
 #include "check/verify.hpp"
 #include "saved_program.hpp"
@@ -475,7 +476,12 @@ SINTER_API std::shared_ptr<const program> build(std::shared_ptr<tracer> traced, 
     if (!pool) pool = make_on_heap<run::cuda::scratch_pool>();
     if (shared) *shared = pool;
   }
-  return make_on_heap<detail::bound_program>(std::move(code), std::move(traced->captures), std::move(pool), how.name);
+  if (!how.check_finite)
+    return make_on_heap<detail::bound_program>(std::move(code), std::move(traced->captures), std::move(pool), how.name);
+  auto made = make_on_heap<detail::bound_program>(std::move(code), capture_list(traced->captures),
+                                                  std::move(pool), how.name);
+  return make_on_heap<detail::finite_program>(std::move(made), traced->graph, std::move(traced->captures),
+                                              traced->assumed.layout, how.name);
 }
 
 namespace detail {

@@ -224,6 +224,8 @@ SINTER_X(remainder)
 SINTER_X(shift_left)
 SINTER_X(shift_right)
 SINTER_X(atan2)
+SINTER_X(hypot)
+SINTER_X(polygamma)
 SINTER_X(philox)
 SINTER_X(gauss)
 #undef SINTER_X
@@ -325,10 +327,19 @@ __attribute__((noinline)) vec<T> erf(vec<T> a) {
     if (xsimd::all(xsimd::abs(a.v) <= typename vec<T>::batch(9))) return xsimd::erf(a.v);
   return lanes<T>([](T x) { return vocabulary::erf(x); }, a);
 }
-template <class T>
-SINTER_INLINE vec<T> erfc(vec<T> a) {
-  return lanes<T>([](T x) { return vocabulary::erfc(x); }, a);
-}
+#define SINTER_X(NAME)                                           \
+  template <class T>                                             \
+  SINTER_INLINE vec<T> NAME(vec<T> a) {                          \
+    return lanes<T>([](T x) { return vocabulary::NAME(x); }, a); \
+  }
+SINTER_X(erfc)
+SINTER_X(asinh)
+SINTER_X(acosh)
+SINTER_X(atanh)
+SINTER_X(erfinv)
+SINTER_X(lgamma)
+SINTER_X(digamma)
+#undef SINTER_X
 
 template <class T>
 SINTER_INLINE vec<T> sigmoid(vec<T> a) {

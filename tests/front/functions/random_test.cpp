@@ -134,3 +134,85 @@ TEST_CASE("tracing gives the same bits") {
   same([](const auto& s) { return normal<f16>(key{s}, 1001); });
   same([](const auto& s) { return normal<bf16>(key{s}, 1001); });
 }
+
+TEST_CASE("fold_in and split_stacked have these bits") {
+  const key k = make_key(7);
+  CHECK(fold_in(k, 3).state.item() == 3923897533510334772u);
+  CHECK(fold_in(k, tensor<int, 0>(3)).state.item() == 3923897533510334772u);
+  CHECK(fold_in(k, -1).state.item() == 10655103788586795824u);
+  CHECK(fold_in(k, tensor<std::int64_t, 0>(-1)).state.item() == 10655103788586795824u);
+  CHECK(fold_in(k, 3).state.item() != split(k, 4)[3].state.item());
+  const auto keys = split_stacked(k, 3);
+  const auto each = split(k, 3), apart = unstack(keys);
+  for (std::size_t i = 0; i < 3; ++i) CHECK(apart[i].state.item() == each[i].state.item());
+  CHECK(each[2].state.item() == 7637962903838162256u);
+  CHECK(unstack(split_stacked(k, 0)).empty());
+  CHECK(texts::contains(texts::error_of([&] { (void)split_stacked(k, -1); }), "[split_stacked] the number of keys"));
+  for (const char* backend : {"reference", "cpu"}) {
+    options how;
+    how.backend = backend;
+    const auto lanes = compile(
+        [](const key& one, const tensor<int, 1>& folded) {
+          return vmap([](const key& of, const tensor<int, 0>& i) { return uniform<float>(fold_in(of, i)); })(
+              split_stacked(one, folded.shape()[0]), folded);
+        },
+        how);
+    for (const int n : {2, 3, 5}) {
+      const auto got = lanes(k, tensor<int, 1>(arange<int>(n) + 4)).to_vector();
+      const auto children = split(k, n);
+      for (int i = 0; i < n; ++i)
+        CHECK(got[std::size_t(i)] == uniform<float>(fold_in(children[std::size_t(i)], i + 4)).item());
+    }
+  }
+}
+
+TEST_CASE("exponential, laplace and truncated_normal: the numbers of a key, moments, limits") {
+  const key k = make_key(7);
+  const auto near = [](double a, double b) { return std::abs(a - b) <= 4e-15 * std::abs(b); };
+  const auto e = exponential<double>(k, 3).to_vector(), l = laplace<double>(k, 3).to_vector();
+  const double want[] = {0.28747913024179406, 0.22905594846379412, 4.773220499738073};
+  for (std::size_t i = 0; i < 3; ++i) {
+    CHECK(near(e[i], want[i]));
+    CHECK(near(l[i], i < 2 ? -want[i] : want[i]));
+  }
+  constexpr std::int64_t n = 100000;
+  const auto check = [](const auto& x, double middle, double square) {
+    CHECK(mean(x).item() == doctest::Approx(middle).epsilon(0.02).scale(1));
+    CHECK(var(x).item() == doctest::Approx(square).epsilon(0.03));
+  };
+  check(exponential<float>(k, n), 1, 1);
+  check(laplace<double>(k, n), 0, 2);
+  CHECK(min(exponential<double>(k, n)).item() >= 0);
+  // φ(1) / (1 - Φ(1)) and its variance; the middle of a symmetric interval.
+  const auto tail = truncated_normal<double>(k, 1, 1e9, n), middle = truncated_normal<double>(k, -2, 2, n);
+  check(tail, 1.525135276, 0.199097637);
+  check(middle, 0, 0.773741292);
+  CHECK(min(tail).item() >= 1);
+  CHECK(max(abs(truncated_normal<float>(k, -2, 2, n))).item() <= 2);
+  CHECK(exponential<f16>(k).rank == 0);
+  CHECK((truncated_normal<float, dims{2, 3}>(k, 0, 1).numel()) == 6);
+  const auto error = [&](double low, double high) {
+    return texts::error_of([&] { (void)truncated_normal<float>(k, low, high, 3); });
+  };
+  CHECK(texts::contains(error(1, 1), "[truncated_normal] needs low < high"));
+  CHECK(texts::contains(error(9, 10), "not both beyond 8"));
+}
+
+TEST_CASE("categorical draws with the probabilities of its logits") {
+  const key k = make_key(11);
+  const float none = -std::numeric_limits<float>::infinity();
+  const auto drawn = categorical(k, broadcast_to(tensor<float, 1>{0, 1, none, 2}, 100000, 4));
+  const double total = 1 + std::exp(1.0) + std::exp(2.0),
+               want[] = {1 / total, std::exp(1.0) / total, 0, std::exp(2.0) / total};
+  for (int i = 0; i < 4; ++i)
+    CHECK(mean(cast<double>(drawn == i)).item() == doctest::Approx(want[i]).epsilon(0.02).scale(1));
+  CHECK(categorical(k, tensor<double, 1>{none, 3, none}).item() == 1);
+  CHECK(categorical(k, tensor<double, 1>{-1e300, 1e300}).item() == 1);
+  const auto x = normal<float>(k, 5, 7);
+  for (const char* backend : {"reference", "cpu"}) {
+    options how;
+    how.backend = backend;
+    CHECK(compile([](const key& of, const tensor<float, 2>& t) { return categorical(of, t); }, how)(k, x).to_vector() ==
+          categorical(k, x).to_vector());
+  }
+}

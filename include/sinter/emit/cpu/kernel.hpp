@@ -37,6 +37,7 @@ inline const series<piece>& pieces() {
       {prelude_round, {"sqrt", "rsqrt", "floor", "ceil", "round", "trunc", "gauss", "power"}},
       {prelude_math, {"exp",  "exp2", "expm1", "log",  "log2", "log1p", "cbrt",    "sin", "cos",  "tan",  "asin",
                       "acos", "atan", "atan2", "sinh", "cosh", "tanh",  "sigmoid", "erf", "erfc", "power"}},
+      {prelude_special, {"asinh", "acosh", "atanh", "hypot", "lgamma", "erfinv", "digamma", "polygamma"}},
       {prelude_power, {"power"}},
       {prelude_exp, {"exp", "sigmoid", "tanh", "erf"}},
       {prelude_random, {"philox", "gauss"}},

@@ -22,6 +22,7 @@ inline const series<piece>& cuda_pieces() {
       {prelude_cuda_math, {"exp", "exp2", "expm1", "log",  "log2",  "log1p", "sqrt",  "cbrt",   "sin",
                            "cos", "tan",  "asin",  "acos", "atan",  "atan2", "sinh",  "cosh",   "tanh",
                            "erf", "erfc", "floor", "ceil", "round", "trunc", "rsqrt", "sigmoid"}},
+      {prelude_cuda_special, {"asinh", "acosh", "atanh", "hypot", "lgamma", "erfinv", "digamma", "polygamma"}},
       {prelude_cuda_random, {"philox", "gauss"}},
       {prelude_cuda_reduce, {"group_all", "warps_all", "better", "extreme"}},
       {prelude_cuda_atomic, {"atomic_add"}},

@@ -296,6 +296,27 @@ SX_T T sigmoid(T a) { return (T)1 / ((T)1 + exp(-a)); }
 }  // namespace sx
 )prelude";
 
+/// Functions that few kernels call, and those of ir/special.def.
+inline constexpr std::string_view prelude_cuda_special = R"prelude(
+namespace sx {
+#define SINTER_FN static __device__ __noinline__
+#define SINTER_C(name) ::name
+)prelude"
+#define SINTER_SPECIAL(...) #__VA_ARGS__
+#include "../../ir/special.def"
+                                                         R"prelude(
+#define SX_LIBM1(name) \
+  SX s_f32 name(s_f32 a) { return ::name##f(a); } \
+  SX s_f64 name(s_f64 a) { return ::name(a); }
+SX_LIBM1(asinh) SX_LIBM1(acosh) SX_LIBM1(atanh) SX_LIBM1(lgamma)
+SX s_f32 hypot(s_f32 a, s_f32 b) { return ::hypotf(a, b); }
+SX s_f64 hypot(s_f64 a, s_f64 b) { return ::hypot(a, b); }
+SX_T T erfinv(T a) { return (T)erfinv_of(a); }
+SX_T T digamma(T a) { return (T)digamma_of(a); }
+SX_T T polygamma(T a, T b) { return (T)polygamma_of(a, b); }
+}  // namespace sx
+)prelude";
+
 /// philox(key, counter): Philox4x32-10, word0 | word1 << 32. gauss(a, b) as ir/vocabulary.hpp has it.
 inline constexpr std::string_view prelude_cuda_random = R"prelude(
 namespace sx {

@@ -279,6 +279,43 @@ SX_BINARY(any_power, pow)
 }  // namespace sx
 )prelude";
 
+/// Functions of C's library that libmvec lacks or may lack, and those of ir/special.def, lane by lane.
+inline constexpr std::string_view prelude_special = R"prelude(
+extern "C" float lgammaf_r(float, int*);
+extern "C" double lgamma_r(double, int*);
+namespace sx {
+#define SINTER_FN static __attribute__((noinline))
+#define SINTER_C(name) __builtin_##name
+)prelude"
+#define SINTER_SPECIAL(...) #__VA_ARGS__
+#include "../../ir/special.def"
+                                                    R"prelude(
+#define SX_LANES1(name) \
+  SX v_f32 name(v_f32 a) { SX_EACH a[l] = name((s_f32)a[l]); return a; } \
+  SX v_f64 name(v_f64 a) { SX_EACH a[l] = name((s_f64)a[l]); return a; }
+#define SX_LANES2(name) \
+  SX v_f32 name(v_f32 a, v_f32 b) { SX_EACH a[l] = name((s_f32)a[l], (s_f32)b[l]); return a; } \
+  SX v_f64 name(v_f64 a, v_f64 b) { SX_EACH a[l] = name((s_f64)a[l], (s_f64)b[l]); return a; }
+#define SX_LIBM1(name) \
+  SX s_f32 name(s_f32 a) { return __builtin_##name##f(a); } \
+  SX s_f64 name(s_f64 a) { return __builtin_##name(a); } \
+  SX_LANES1(name)
+#define SX_OWN1(name) \
+  SX s_f32 name(s_f32 a) { return (s_f32)name##_of(a); } \
+  SX s_f64 name(s_f64 a) { return name##_of(a); } \
+  SX_LANES1(name)
+SX_LIBM1(asinh) SX_LIBM1(acosh) SX_LIBM1(atanh) SX_OWN1(erfinv) SX_OWN1(digamma)
+SX s_f32 hypot(s_f32 a, s_f32 b) { return __builtin_hypotf(a, b); }
+SX s_f64 hypot(s_f64 a, s_f64 b) { return __builtin_hypot(a, b); }
+SX s_f32 polygamma(s_f32 a, s_f32 b) { return (s_f32)polygamma_of(a, b); }
+SX s_f64 polygamma(s_f64 a, s_f64 b) { return polygamma_of(a, b); }
+SX_LANES2(hypot) SX_LANES2(polygamma)
+SX s_f32 lgamma(s_f32 a) { int sign; return lgammaf_r(a, &sign); }
+SX s_f64 lgamma(s_f64 a) { int sign; return lgamma_r(a, &sign); }
+SX_LANES1(lgamma)
+}  // namespace sx
+)prelude";
+
 /// power of floats.
 inline constexpr std::string_view prelude_power = R"prelude(
 namespace sx {

@@ -59,17 +59,17 @@ auto log_softmax_over(const X& x, location at) {
 /// The element of z that each label names, along z's last axis. In kernels a sum over a mask: with its derivative it
 /// fuses into the loops over the row, where a gather's derivative would be a scatter.
 template <class Z, class Labels>
-auto at_labels(const Z& z, const Labels& labels, bool in_kernels, location at) {
+auto at_labels(const Z& z, const Labels& labels, bool in_kernels, location at, const char* op = "cross_entropy") {
   using L = typename Labels::value_type;
   constexpr auto axes = op_shapes::normalize({-1}, Z::rank);
   const dim count = extents_of(z, at)[Z::rank - 1];
   if (in_kernels) {
-    if (tracing()) check_later("cross_entropy", untyped(labels, at), count, at);
+    if (tracing()) check_later(op, untyped(labels, at), count, at);
     const index_leaf<L, dims{dyn}> classes({count}, 0);
     const auto picked = where(eq(expand_dims<-1>(labels, at), classes, at), z, 0, at);
     return sum_over<axes, false>(picked, at);
   } else {
-    checked_indices("cross_entropy", untyped(labels, at), count, at);
+    checked_indices(op, untyped(labels, at), count, at);
     return drop_kept<axes, false>(take_along_axis(z, expand_dims<-1>(labels, at), axis<-1>, at), at);
   }
 }

@@ -1,6 +1,10 @@
 // front/functions/pointwise.hpp: pointwise functions: one for every row of ops.def, and those composed of them.
 #pragma once
 
+#include <limits>
+#include <tuple>
+#include <type_traits>
+
 #include "../tensor/expr.hpp"
 
 namespace sinter {
@@ -9,6 +13,15 @@ namespace detail {
 
 template <class... Args>
 concept some_tensor = (operand_like<Args> && ...) && (tensor_like<Args> || ...);
+
+/// The largest finite number of a floating dtype.
+template <class T>
+inline constexpr double largest_of = std::is_same_v<T, double>    ? std::numeric_limits<double>::max()
+                                     : std::is_same_v<T, f16>     ? 65504
+                                     : std::is_same_v<T, bf16>    ? 0x1.fep127
+                                     : std::is_same_v<T, f8_e4m3> ? 448
+                                     : std::is_same_v<T, f8_e5m2> ? 57344
+                                                                  : std::numeric_limits<float>::max();
 
 }  // namespace detail
 
@@ -132,6 +145,29 @@ constexpr auto softplus(const X& x, location at = location::current()) {
   }
 }
 
+/// log(σ(x)) = -softplus(-x), floating dtypes.
+template <tensor_like X>
+constexpr auto log_sigmoid(const X& x, location at = location::current()) {
+  if constexpr (!detail::takes_floats<detail::named::log_sigmoid, X>()) return x;
+  else return neg(softplus(neg(x, at), at), at);
+}
+
+/// log(exp(x) + exp(y)), relative to the larger one, so that it does not overflow. Floating dtypes.
+template <class X, class Y>
+requires detail::some_tensor<X, Y>
+constexpr auto logaddexp(const X& x, const Y& y, location at = location::current()) {
+  if constexpr (!detail::accepts<detail::named::logaddexp, ir::op::hypot, void, X, Y>()) {
+    return std::get<0>(std::tie(x, y));
+  } else {
+    // Both sides take the branch of the second operand where they are equal, so that the sum is smooth; of equal infinities neither
+    // has a derivative.
+    const auto first = gt(x, y, at), infinite = bit_and(eq(x, y, at), isnan(sub(x, y, at), at), at);
+    const auto below = where(infinite, 0, where(first, sub(y, x, at), sub(x, y, at), at), at);
+    const auto sum = add(where(first, x, y, at), log1p(exp(below, at), at), at);
+    return where(infinite, stop_gradient(add(x, y, at), at), sum, at);
+  }
+}
+
 /// x / (1 + |x|), floating dtypes.
 template <tensor_like X>
 constexpr auto softsign(const X& x, location at = location::current()) {
@@ -169,6 +205,129 @@ template <tensor_like X>
 constexpr auto mish(const X& x, location at = location::current()) {
   if constexpr (!detail::takes_floats<detail::named::mish, X>()) return x;
   else return mul(x, tanh(softplus(x, at), at), at);
+}
+
+/// min(max(x, 0), 6), for any dtype but bool.
+template <tensor_like X>
+constexpr auto relu6(const X& x, location at = location::current()) {
+  if constexpr (detail::accepts<detail::named::relu6, ir::op::neg, void, X>()) return minimum(maximum(x, 0, at), 6, at);
+  else return x;
+}
+
+/// 1.0507 · (x for x > 0, else 1.6733 · (exp(x) - 1)), floating dtypes (Klambauer et al., 2017).
+template <tensor_like X>
+constexpr auto selu(const X& x, location at = location::current()) {
+  if constexpr (!detail::takes_floats<detail::named::selu, X>()) {
+    return x;
+  } else {
+    using detail::formula_number;
+    constexpr double scale = 1.0507009873554804934, alpha = 1.6732632423543772848;
+    const auto positive = gt(x, 0, at);
+    return where(positive, mul(x, formula_number{scale}, at),
+                 mul(expm1(where(positive, 0, x, at), at), formula_number{scale * alpha}, at), at);
+  }
+}
+
+/// x · x, for any dtype but bool.
+template <tensor_like X>
+constexpr auto square(const X& x, location at = location::current()) {
+  if constexpr (detail::accepts<detail::named::square, ir::op::neg, void, X>()) return mul(x, x, at);
+  else return x;
+}
+
+/// 1 / x, for any dtype but bool; of integers as division has it.
+template <tensor_like X>
+constexpr auto reciprocal(const X& x, location at = location::current()) {
+  if constexpr (detail::accepts<detail::named::reciprocal, ir::op::neg, void, X>()) return div(1, x, at);
+  else return x;
+}
+
+/// The derivative of digamma: polygamma(1, x). Floating dtypes.
+template <tensor_like X>
+constexpr auto trigamma(const X& x, location at = location::current()) {
+  if constexpr (detail::takes_floats<detail::named::trigamma, X>()) return polygamma(1, x, at);
+  else return x;
+}
+
+/// sin(πx) / (πx), 1 at 0; below |πx| = 0.5 its series, whose derivatives are those of the function. Floating dtypes.
+template <tensor_like X>
+constexpr auto sinc(const X& x, location at = location::current()) {
+  if constexpr (!detail::takes_floats<detail::named::sinc, X>()) {
+    return x;
+  } else {
+    using detail::formula_number;
+    const auto t = mul(x, formula_number{3.141592653589793}, at);
+    const auto near = lt(abs(t, at), formula_number{0.5}, at);
+    const auto q = square(where(near, t, 0, at), at);
+    const auto rest = where(near, 1, t, at);
+    const auto term = [&](double c, const auto& more) { return add(mul(q, more, at), formula_number{c}, at); };
+    const auto last = add(mul(q, formula_number{1.0 / 6227020800}, at), formula_number{-1.0 / 39916800}, at);
+    const auto series = term(1, term(-1.0 / 6, term(1.0 / 120, term(-1.0 / 5040, term(1.0 / 362880, last)))));
+    return where(near, series, div(sin(rest, at), rest, at), at);
+  }
+}
+
+/// x with `nan` in place of NaN and the largest finite numbers, or those given, in place of infinities. Floating dtypes.
+template <tensor_like X>
+constexpr auto nan_to_num(const X& x, double nan = 0, double posinf = detail::largest_of<typename X::value_type>,
+                          double neginf = -detail::largest_of<typename X::value_type>,
+                          location at = location::current()) {
+  if constexpr (!detail::takes_floats<detail::named::nan_to_num, X>()) return x;
+  else
+    return where(isnan(x, at), nan,
+                 where(gt(x, detail::largest_of<typename X::value_type>, at), posinf,
+                       where(lt(x, -detail::largest_of<typename X::value_type>, at), neginf, x, at), at),
+                 at);
+}
+
+namespace detail {
+
+/// atol + rtol · |a|.
+template <class A>
+constexpr auto margin(const A& a, double rtol, double atol, location at) {
+  if constexpr (tensor_like<A>) return add(mul(abs(a, at), rtol, at), atol, at);
+  else return (static_cast<double>(a) < 0 ? -static_cast<double>(a) : static_cast<double>(a)) * rtol + atol;
+}
+template <class A>
+constexpr auto no_number(const A& a, location at) {
+  if constexpr (tensor_like<A>) return isnan(a, at);
+  else return static_cast<double>(a) != static_cast<double>(a);
+}
+
+}  // namespace detail
+
+/// |x - y| <= atol + rtol · |y|, and equal infinities; NaN is near NaN where `equal_nan` says so. Floating dtypes.
+template <class X, class Y>
+requires detail::some_tensor<X, Y>
+constexpr auto isclose(const X& x, const Y& y, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false,
+                       location at = location::current()) {
+  if constexpr (!detail::accepts<detail::named::isclose, ir::op::hypot, void, X, Y>()) {
+    return std::get<0>(std::tie(x, y));
+  } else {
+    const auto off = abs(sub(x, y, at), at);
+    const auto near = le(off, detail::margin(y, rtol, atol, at), at);
+    const auto both = bit_and(bit_and(detail::no_number(x, at), detail::no_number(y, at), at), equal_nan, at);
+    return bit_or(bit_or(eq(x, y, at), bit_and(near, isfinite(off, at), at), at), both, at);
+  }
+}
+
+/// The number of bits that are 1, of negative numbers in two's complement. Integers; keeps the dtype.
+template <tensor_like X>
+constexpr auto popcount(const X& x, location at = location::current()) {
+  if constexpr (!detail::accepts<detail::named::popcount, ir::op::shl, void, X, X>()) {
+    return x;
+  } else {
+    using T = typename X::value_type;
+    using U = std::make_unsigned_t<T>;
+    constexpr int width = 8 * static_cast<int>(sizeof(U));
+    constexpr U ones = static_cast<U>(~U(0)) / 255;
+    const auto bits = cast<U>(x, at);
+    const auto pairs = sub(bits, bit_and(shr(bits, 1, at), static_cast<U>(ones * 0x55), at), at);
+    const auto fours = add(bit_and(pairs, static_cast<U>(ones * 0x33), at),
+                           bit_and(shr(pairs, 2, at), static_cast<U>(ones * 0x33), at), at);
+    const auto bytes = bit_and(add(fours, shr(fours, 4, at), at), static_cast<U>(ones * 0x0f), at);
+    return cast<T>(shr(mul(bytes, ones, at), width - 8, at), at);
+  }
 }
 
 }  // namespace sinter

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <concepts>
 #include <utility>
 #include <vector>
 
+#include "arg_reduce.hpp"
 #include "factories.hpp"
+#include "reductions.hpp"
 
 namespace sinter {
 
@@ -25,8 +28,10 @@ key make_key(Seed seed, location at = location::current()) {
 
 namespace detail {
 
-// Elements draw counters below 2^62, second words from 2^62; children of a key draw counters from 2^63.
-inline constexpr std::uint64_t second_word = std::uint64_t{1} << 62, first_child = std::uint64_t{1} << 63;
+// Elements draw counters below 2^62, second words from 2^62; children of a key draw counters from 2^63, what is folded into it from
+// 3 · 2^62.
+inline constexpr std::uint64_t second_word = std::uint64_t{1} << 62, first_child = std::uint64_t{1} << 63,
+                               first_folded = first_child + second_word;
 
 template <std::same_as<key> Key>
 Key child(const Key& k, std::uint64_t i, location at) {
@@ -60,7 +65,9 @@ auto unit(const Words& words, location at) {
 /// False after the compile-time error.
 template <class T>
 constexpr bool check_random_dtype() {
-  static_assert(is_float(dtype_of<T>), "sinter: [uniform, normal] give floating dtypes; use randint for integers");
+  static_assert(is_float(dtype_of<T>),
+                "sinter: [uniform, normal, truncated_normal, exponential, laplace] give floating dtypes; use randint "
+                "for integers");
   return is_float(dtype_of<T>);
 }
 
@@ -103,6 +110,71 @@ tensor<T, Shape> draw_normal(const key& k, const index_array<Shape.rank>& extent
     if constexpr (std::is_same_v<T, double>) return evaluate_on(value, s.on, at.in("normal"));
     else if constexpr (std::is_same_v<T, work>) return evaluate_on(cast<T>(value, at), s.on, at.in("normal"));
     else return evaluate_on(cast<T>(cast<work>(value, at), at), s.on, at.in("normal"));
+  } else {
+    return tensor<T, Shape>();
+  }
+}
+
+/// -log of numbers in (0, 1] that words make, in f64: at most 36.8.
+template <class Words>
+auto minus_log(const Words& words, location at) {
+  const auto unit = mul(cast<double>(add(shr(words, 11, at), 1, at), at), formula_number{0x1p-53}, at);
+  return neg(log(unit, at), at);
+}
+
+/// Numbers of f64 as T.
+template <class T, class X>
+auto as_drawn(const X& x, location at) {
+  using work = compute_type<T>;
+  if constexpr (std::is_same_v<T, double>) return x;
+  else if constexpr (std::is_same_v<T, work>) return cast<T>(x, at);
+  else return cast<T>(cast<work>(x, at), at);
+}
+
+template <element T, dims Shape>
+tensor<T, Shape> draw_exponential(const key& k, const index_array<Shape.rank>& extents, const target& where,
+                                  location at) {
+  if constexpr (check_random_dtype<T>()) {
+    const source s("exponential", k, where, at);
+    const auto words = philox(s.state, counters<Shape>("exponential", extents, sizeof(T), at), at);
+    return evaluate_on(as_drawn<T>(minus_log(words, at), at), s.on, at.in("exponential"));
+  } else {
+    return tensor<T, Shape>();
+  }
+}
+
+/// The sign is a bit that the magnitude leaves.
+template <element T, dims Shape>
+tensor<T, Shape> draw_laplace(const key& k, const index_array<Shape.rank>& extents, const target& where, location at) {
+  if constexpr (check_random_dtype<T>()) {
+    const source s("laplace", k, where, at);
+    const auto words = philox(s.state, counters<Shape>("laplace", extents, sizeof(T), at), at);
+    const auto size = minus_log(words, at);
+    const auto value = sinter::where(eq(bit_and(words, 1, at), 0, at), size, neg(size, at), at);
+    return evaluate_on(as_drawn<T>(value, at), s.on, at.in("laplace"));
+  } else {
+    return tensor<T, Shape>();
+  }
+}
+
+/// √2 · erfinv of numbers between erf(low / √2) and erf(high / √2).
+template <element T, dims Shape>
+tensor<T, Shape> draw_truncated(const key& k, double low, double high, const index_array<Shape.rank>& extents,
+                                const target& where, location at) {
+  if constexpr (check_random_dtype<T>()) {
+    constexpr double root = 1.4142135623730951;
+    const double from = std::erf(low / root), to = std::erf(high / root);
+    if (!(from < to))
+      fail("truncated_normal",
+           "needs low < high, not both beyond 8 on one side; they are " + text::number(low) + " and " +
+               text::number(high),
+           at);
+    const source s("truncated_normal", k, where, at);
+    const auto u = unit<double>(philox(s.state, counters<Shape>("truncated_normal", extents, sizeof(T), at), at), at);
+    constexpr double last = 1 - 0x1p-53;  // beyond it erfinv is infinite
+    const auto place = minimum(maximum(add(mul(u, to - from, at), from, at), -last, at), last, at);
+    const auto value = mul(erfinv(place, at), root, at);
+    return evaluate_on(as_drawn<T>(minimum(maximum(value, low, at), high, at), at), s.on, at.in("truncated_normal"));
   } else {
     return tensor<T, Shape>();
   }
@@ -153,6 +225,25 @@ requires(N > 0) std::array < key, static_cast<std::size_t>(N)
   return out;
 }
 
+/// A key of `k` and a number, which is taken modulo 2^62: independent of those of other numbers and of what split gives. A tensor of
+/// rank 0 is read in compiled functions, loops and lanes.
+template <std::same_as<key> Key, std::integral I>
+Key fold_in(const Key& k, I number, location at = location::current()) {
+  const std::uint64_t n = static_cast<std::uint64_t>(number) & (detail::second_word - 1);
+  return {detail::evaluate(philox(k.state, detail::first_folded + n, at), at)};
+}
+template <std::same_as<key> Key, tensor_like I>
+Key fold_in(const Key& k, const I& number, location at = location::current()) {
+  constexpr bool fits = I::rank == 0 && is_integer(dtype_of<typename I::value_type>);
+  static_assert(fits, "sinter: [fold_in] takes a number, or a tensor of rank 0 of integers");
+  if constexpr (fits) {
+    const auto n = bit_and(cast<std::uint64_t>(number, at), detail::second_word - 1, at);
+    return {detail::evaluate(philox(k.state, add(n, detail::first_folded, at), at), at)};
+  } else {
+    return k;
+  }
+}
+
 /// uniform<T>(key, extents…): floats in [0, 1). normal<T>(key, extents…): mean 0, variance 1. Both also as
 /// uniform<T, dims{3, 4}>(key), with an array of extents, and of rank 0 as uniform<T>(key). A device may stand last; by
 /// default numbers are drawn on the GPU that the key is on, else on default_device(). They are the same on every device.
@@ -184,6 +275,10 @@ requires(N > 0) std::array < key, static_cast<std::size_t>(N)
   }
 SINTER_X(uniform)
 SINTER_X(normal)
+/// As uniform: exponential<T>(key, extents…) of mean 1, laplace<T>(key, extents…) of mean 0 and variance 2. By logarithms, so that
+/// devices may differ in the last place.
+SINTER_X(exponential)
+SINTER_X(laplace)
 #undef SINTER_X
 
 /// bernoulli(key, p, extents…): true with probability p, bernoulli(key, p) one of rank 0. user_error unless p is in [0, 1].
@@ -234,6 +329,53 @@ tensor<T, Shape> randint(const key& k, detail::fitting<T, detail::randint_name> 
                          detail::fitting<T, detail::randint_name> high, detail::target where = {},
                          location at = location::current()) {
   return detail::draw_randint<T, Shape>(k, low, high, detail::known_extents<Shape>(), where, at);
+}
+
+/// truncated_normal<T>(key, low, high, extents…): normal numbers given that they are in [low, high], by the inverse of their
+/// distribution, so that devices may differ in the last places. Floating dtypes. user_error unless low < high, and for what
+/// begins or ends beyond 8 on the same side.
+template <element T, std::same_as<key> Key>
+tensor<T, 0> truncated_normal(const Key& k, double low, double high, detail::target where = {},
+                              location at = location::current()) {
+  return detail::draw_truncated<T, dims(0)>(k, low, high, {}, where, at);
+}
+template <element T, class... I>
+requires detail::extents_then_device<I...> tensor<T, detail::count_dims<I...>> truncated_normal(
+    const key& k, double low, double high, detail::extent_here first, I... rest) {
+  return detail::draw_truncated<T, detail::count_dims<I...>>(k, low, high, detail::extents_from(first, rest...),
+                                                             detail::target_from(rest...), first.at);
+}
+template <element T, extent_like I, std::size_t R>
+tensor<T, detail::of_rank<R>> truncated_normal(const key& k, double low, double high, const std::array<I, R>& extents,
+                                               detail::target where = {}, location at = location::current()) {
+  return detail::draw_truncated<T, detail::of_rank<R>>(k, low, high, detail::as_extents(extents), where, at);
+}
+template <element T, dims Shape, std::same_as<key> Key>
+tensor<T, Shape> truncated_normal(const Key& k, double low, double high, detail::target where = {},
+                                  location at = location::current()) {
+  return detail::draw_truncated<T, Shape>(k, low, high, detail::known_extents<Shape>(), where, at);
+}
+
+/// For each vector along the last axis of logits an index, i64, drawn with the probabilities softmax(logits) (by adding Gumbel's
+/// numbers, so that devices may differ where two sums nearly tie). -inf is never drawn beside a finite logit. Floating dtypes;
+/// user_error for a last axis of extent 0.
+template <std::same_as<key> Key, tensor_like X>
+auto categorical(const Key& k, const X& logits, location here = location::current()) {
+  constexpr bool rank = X::rank > 0, floats = is_float(dtype_of<typename X::value_type>);
+  static_assert(rank && floats,
+                "sinter: [categorical] takes logits of a floating dtype, classes along their last axis");
+  if constexpr (rank && floats) {
+    const location at = here.in("categorical");
+    const auto x = detail::evaluate(logits, at);
+    const detail::source s("categorical", k, detail::same_device(x, at), at);
+    const auto words = philox(s.state, detail::counters<X::static_shape>("categorical", x.shape(), 8, at), at);
+    const auto gumbel = neg(log(detail::minus_log(words, at), at), at);
+    // log(0) is of the word that is all ones: 37.5, which no other word reaches, in place of infinity.
+    const auto some = minimum(gumbel, detail::formula_number{37.5}, at);
+    return argmax(add(cast<double>(x, at), some, at), axis<-1>, at);
+  } else {
+    return logits;
+  }
 }
 
 }  // namespace sinter

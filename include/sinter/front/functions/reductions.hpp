@@ -195,6 +195,78 @@ auto logsumexp_over(const X& x, location at) {
   }
 }
 
+inline constexpr formula_number nothing{std::numeric_limits<double>::quiet_NaN()};
+
+/// x with `with` in place of NaN; integers have none.
+template <class X>
+auto without_nan(const X& x, double with, location at) {
+  if constexpr (is_float(dtype_of<element_of<X>>)) return where(isnan(x, at), formula_number{with}, x, at);
+  else return x;
+}
+/// How many elements are no NaN, as numbers of y's dtype.
+template <axis_list Axes, bool Keep, class Y>
+auto numbers_over(const Y& y, location at) {
+  return sum_over<Axes, Keep>(cast<element_of<Y>>(bit_not(isnan(y, at), at), at), at);
+}
+
+template <axis_list Axes, bool Keep, class X>
+auto nansum_over(const X& x, location at) {
+  return sum_over<Axes, Keep>(without_nan(x, 0, at), at);
+}
+template <axis_list Axes, bool Keep, class X>
+auto nanprod_over(const X& x, location at) {
+  return prod_over<Axes, Keep>(without_nan(x, 1, at), at);
+}
+/// The extreme of what is no NaN, or NaN where nothing is.
+template <axis_list Axes, bool Keep, class X>
+auto nanmax_over(const X& x, location at) {
+  constexpr double lowest = -std::numeric_limits<double>::infinity();
+  const auto m = max_over<Axes, Keep>(without_nan(x, lowest, at), at, "nanmax");
+  if constexpr (is_float(dtype_of<element_of<X>>))
+    return detail::evaluate(where(all_over<Axes, Keep>(isnan(x, at), at), nothing, m, at), at);
+  else return m;
+}
+template <axis_list Axes, bool Keep, class X>
+auto nanmin_over(const X& x, location at) {
+  const auto m = min_over<Axes, Keep>(without_nan(x, std::numeric_limits<double>::infinity(), at), at);
+  if constexpr (is_float(dtype_of<element_of<X>>))
+    return detail::evaluate(where(all_over<Axes, Keep>(isnan(x, at), at), nothing, m, at), at);
+  else return m;
+}
+template <axis_list Axes, bool Keep, class X>
+auto nanmean_over(const X& x, location at) {
+  if constexpr (takes_floats<named::nanmean, X>()) {
+    const auto& y = wide(x, at);
+    return narrow<element_of<X>>(div(nansum_over<Axes, Keep>(y, at), numbers_over<Axes, Keep>(y, at), at), at);
+  } else {
+    return x;
+  }
+}
+/// Differences from about the mean, their squares and their number, without NaN.
+template <axis_list Axes, bool Keep, bool Root, class X>
+auto nan_variance(const X& x, int ddof, location at) {
+  const auto y = detail::evaluate(wide(x, at), at);
+  const auto about = detail::evaluate(stop_gradient(nanmean_over<Axes, true>(y, at), at), at);
+  const auto off = detail::evaluate(where(isnan(y, at), 0, sub(y, about, at), at), at);
+  const auto n = numbers_over<Axes, true>(y, at), total = sum_over<Axes, true>(off, at),
+             squares = sum_over<Axes, true>(mul(off, off, at), at);
+  const auto left = detail::evaluate(sub(squares, mul(total, div(total, n, at), at), at), at);
+  const auto v = detail::evaluate(div(where(lt(left, 0, at), 0, left, at), sub(n, ddof, at), at), at);
+  const auto some = drop_kept<Axes, Keep>(detail::evaluate(where(gt(n, ddof, at), v, nothing, at), at), at);
+  if constexpr (Root) return narrow<element_of<X>>(root_of_squares(some, at), at);
+  else return narrow<element_of<X>>(some, at);
+}
+template <axis_list Axes, bool Keep, class X>
+auto nanvar_over(const X& x, int ddof, location at) {
+  if constexpr (takes_floats<named::nanvar, X>()) return nan_variance<Axes, Keep, false>(x, ddof, at);
+  else return x;
+}
+template <axis_list Axes, bool Keep, class X>
+auto nanstd_over(const X& x, int ddof, location at) {
+  if constexpr (takes_floats<named::nanstd, X>()) return nan_variance<Axes, Keep, true>(x, ddof, at);
+  else return x;
+}
+
 template <int Ord, axis_list Axes, bool Keep, class X>
 auto norm_over(const X& x, location at) {
   if constexpr (takes_floats<named::norm, X>()) {
@@ -256,6 +328,12 @@ SINTER_REDUCTION(mean)
 /// log(sum(exp(x))) over axes, as m + log(sum(exp(x - m))) with m the largest finite element: no overflow; -inf where every
 /// element is. Floating dtypes; user_error over an axis of extent 0.
 SINTER_REDUCTION(logsumexp)
+/// As sum, prod, max, min and mean of what is no NaN. Where nothing is: 0, 1, and NaN.
+SINTER_REDUCTION(nansum)
+SINTER_REDUCTION(nanprod)
+SINTER_REDUCTION(nanmax)
+SINTER_REDUCTION(nanmin)
+SINTER_REDUCTION(nanmean)
 #undef SINTER_REDUCTION
 
 // NAME(x, axis<…>, ddof), NAME(x, axis<…>, keepdims, ddof), NAME(x, keepdims, ddof), each without ddof, NAME(x).
@@ -279,6 +357,9 @@ SINTER_REDUCTION(logsumexp)
 SINTER_DEVIATION(var)
 /// The square root of var. Write sinter::std: beside `using namespace sinter` the bare name is also the namespace.
 SINTER_DEVIATION(std)
+/// As var and std of what is no NaN, divided by their number - ddof; NaN where that is not above 0.
+SINTER_DEVIATION(nanvar)
+SINTER_DEVIATION(nanstd)
 #undef SINTER_DEVIATION
 
 /// The 2-norm over axes, sqrt(sum(x²)); norm<1> sums magnitudes, norm<norm_max> is the largest (user_error over an axis of
@@ -294,6 +375,14 @@ auto norm(const X& x, axis_t<A...>, keepdims_t, location at = location::current(
 template <int Ord = 2, tensor_like X>
 auto norm(const X& x, keepdims_t, location at = location::current()) {
   return detail::norm_over<Ord, op_shapes::all_axes(X::rank), true>(x, at);
+}
+
+/// True where all of x and y are close: all(isclose(x, y)), of rank 0.
+template <class X, class Y>
+requires detail::some_tensor<X, Y>
+auto allclose(const X& x, const Y& y, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false,
+              location at = location::current()) {
+  return all(isclose(x, y, rtol, atol, equal_nan, at), axis<>, at);
 }
 
 // The index of the first extreme along one axis, or in row-major order over all: NAME(x), NAME(x, axis<1>), with keepdims or without.

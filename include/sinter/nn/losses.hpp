@@ -1,0 +1,363 @@
+// nn/losses.hpp: losses as PyTorch has them, of rows or elements, their mean or their sum.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+#include "../sinter.hpp"
+
+
+namespace sinter {
+
+/// What a loss gives, behind its operands: `nn::huber(x, y, reduce::mean)`. `none`, the default, leaves rows or elements apart.
+namespace reduce {
+
+struct none_t {};
+struct mean_t {};
+struct sum_t {};
+inline constexpr none_t none{};
+inline constexpr mean_t mean{};
+inline constexpr sum_t sum{};
+
+}  // namespace reduce
+
+namespace nn {
+
+namespace detail {
+
+using namespace sinter::detail;
+
+template <class R>
+concept reduction =
+    std::is_same_v<R, reduce::none_t> || std::is_same_v<R, reduce::mean_t> || std::is_same_v<R, reduce::sum_t>;
+
+/// False after the compile-time error.
+template <class X, class... More>
+constexpr bool takes() {
+  constexpr bool floats = is_float(dtype_of<typename X::value_type>),
+                 alike = (std::is_same_v<typename X::value_type, typename More::value_type> && ...);
+  static_assert(floats, "sinter: [nn] losses take floating dtypes; cast with cast<float>(x)");
+  static_assert(alike, "sinter: [nn] the operands of a loss have different dtypes; cast one of them with cast<T>(x)");
+  return floats && alike;
+}
+
+/// Losses as `How` says, in T.
+template <class T, reduction How, class X>
+auto reduced(const X& losses, How, location at) {
+  constexpr auto axes = op_shapes::all_axes(X::rank);
+  if constexpr (std::is_same_v<How, reduce::mean_t>) return narrow<T>(mean_over<axes, false>(losses, at), at);
+  else if constexpr (std::is_same_v<How, reduce::sum_t>) return narrow<T>(sum_over<axes, false>(losses, at), at);
+  else return narrow<T>(losses, at);
+}
+
+/// f(x, y) computed in f32 or f64, reduced in their dtype.
+template <reduction How, class X, class Y, class F>
+auto of_pairs(const X& x, const Y& y, How how, location at, const F& f) {
+  if constexpr (takes<X, Y>()) return reduced<typename X::value_type>(f(wide(x, at), wide(y, at)), how, at);
+  else return x;
+}
+
+/// max(x, 0).
+template <class X>
+auto positive(const X& x, location at) {
+  return maximum(x, 0, at);
+}
+
+/// What no weights are.
+struct unweighted {};
+
+template <class Weights>
+constexpr bool check_weights() {
+  if constexpr (!std::is_same_v<Weights, unweighted>)
+    static_assert(Weights::rank == 1, "sinter: [nn::cross_entropy, nn::nll] weights are a vector, a number a class");
+  return true;
+}
+
+/// Each row's weight: that of its class, and 0 where the label is to be ignored.
+template <class T, class Labels, class Weights>
+auto row_weights(const Labels& labels, const Labels& safe, const Weights& weights, std::int64_t ignore, location at) {
+  const auto counts = ne(labels, ignore, at);
+  if constexpr (std::is_same_v<Weights, unweighted>) return sinter::detail::evaluate(cast<T>(counts, at), at);
+  else return sinter::detail::evaluate(where(counts, take(wide(weights, at), safe, axis<0>, at), 0, at), at);
+}
+
+/// Losses of log-probabilities y: smoothed, weighted, without ignored rows. A mean is over the sum of the rows' weights.
+template <class T, reduction How, class Y, class Labels, class Weights>
+auto of_classes(const char* op, const Y& y, const Labels& given, const Weights& weights, How, double smoothing,
+                std::int64_t ignore, location at) {
+  using work = typename Y::value_type;
+  constexpr auto rows = op_shapes::all_axes(Y::rank - 1), last = op_shapes::normalize({-1}, Y::rank);
+  const tensor<typename Labels::value_type, Labels::static_shape> labels = sinter::detail::evaluate(given, at);
+  const dims logits = to_dims(y.shape()), marks = to_dims(labels.shape());
+  if (op_shapes::part(logits, 0, Y::rank - 1) != marks)
+    fail(op,
+         "classes are along the last axis of " + text::shape(logits) + ", labels are " + text::shape(marks) +
+             "; labels have the extents without the last",
+         at);
+  if (!(smoothing >= 0 && smoothing <= 1))
+    fail(op, "smoothing must be in [0, 1]; it is " + text::number(smoothing), at);
+  const decltype(labels) safe = sinter::detail::evaluate(where(eq(labels, ignore, at), 0, labels, at), at);
+  const bool in_kernels = tracing() || y.device(at).is_cuda();
+  const auto own = neg(at_labels(y, safe, in_kernels, at, op), at);
+  const auto weight = row_weights<work>(labels, safe, weights, ignore, at);
+  const auto kept = [&](const auto& losses) {
+    const auto some = sinter::detail::evaluate(where(ne(labels, ignore, at), losses, 0, at), at);
+    if constexpr (std::is_same_v<How, reduce::none_t>) return narrow<T>(some, at);
+    else if constexpr (std::is_same_v<How, reduce::sum_t>) return narrow<T>(sum_over<rows, false>(some, at), at);
+    else return narrow<T>(div(sum_over<rows, false>(some, at), sum_over<rows, false>(weight, at), at), at);
+  };
+  if (smoothing == 0) return kept(mul(own, weight, at));
+  const auto all = [&] {
+    if constexpr (std::is_same_v<Weights, unweighted>) return sum_over<last, false>(y, at);
+    else return sum_over<last, false>(mul(y, wide(weights, at), at), at);
+  }();
+  const auto each = mul(divided(all, combined<last>(y, at), at), -smoothing, at);
+  return kept(add(mul(mul(own, weight, at), 1 - smoothing, at), each, at));
+}
+
+/// False after the compile-time error.
+template <class X, class Labels, class Weights>
+constexpr bool takes_classes() {
+  constexpr dtype index = dtype_of<typename Labels::value_type>;
+  constexpr bool whole = index == dtype::i32 || index == dtype::i64, rank = X::rank == Labels::rank + 1;
+  static_assert(whole, "sinter: [nn] labels are neither i32 nor i64; cast them with cast<std::int64_t>(labels)");
+  static_assert(rank, "sinter: [nn] labels have one axis less than what they name classes of");
+  bool floats = false;
+  if constexpr (std::is_same_v<Weights, unweighted>) floats = takes<X>();
+  else floats = takes<X, Weights>();
+  return whole && rank && check_weights<Weights>() && floats;
+}
+
+template <class X, class Y>
+auto distance(const X& x, const Y& y, double eps, location at) {
+  const auto d = add(sub(x, y, at), eps, at);
+  constexpr auto last = op_shapes::normalize({-1}, std::remove_cvref_t<decltype(d)>::rank);
+  return norm_over<2, last, false>(d, at);
+}
+template <class X, class Y>
+auto dot_rows(const X& x, const Y& y, location at) {
+  const auto d = mul(x, y, at);
+  constexpr auto last = op_shapes::normalize({-1}, std::remove_cvref_t<decltype(d)>::rank);
+  return sum_over<last, false>(d, at);
+}
+
+}  // namespace detail
+
+/// Rows whose label is `ignore` count for nothing; label smoothing mixes the label with all classes alike.
+struct class_options {
+  double smoothing = 0;
+  std::int64_t ignore = -100;
+};
+
+/// -weights[label] · log(softmax(logits))[label] of each row: logits (…, classes), labels (…) of i32 or i64, weights (classes) or
+/// none. The mean is over the sum of the weights of the rows that count, NaN where none does. Floating dtypes; errors are those
+/// of sinter::cross_entropy.
+template <tensor_like X, tensor_like Labels, detail::reduction How = reduce::none_t>
+auto cross_entropy(const X& logits, const Labels& labels, How how = {}, class_options options = {},
+                   location here = location::current()) {
+  if constexpr (detail::takes_classes<X, Labels, detail::unweighted>()) {
+    const location at = here.in("nn::cross_entropy");
+    const auto y = sinter::detail::evaluate(log_softmax(detail::wide(logits, at), at), at);
+    return detail::of_classes<typename X::value_type>("nn::cross_entropy", y, labels, detail::unweighted(), how,
+                                                      options.smoothing, options.ignore, at);
+  } else {
+    return logits;
+  }
+}
+template <tensor_like X, tensor_like Labels, tensor_like Weights, detail::reduction How = reduce::none_t>
+auto cross_entropy(const X& logits, const Labels& labels, const Weights& weights, How how = {},
+                   class_options options = {}, location here = location::current()) {
+  if constexpr (detail::takes_classes<X, Labels, Weights>()) {
+    const location at = here.in("nn::cross_entropy");
+    const auto y = sinter::detail::evaluate(log_softmax(detail::wide(logits, at), at), at);
+    return detail::of_classes<typename X::value_type>("nn::cross_entropy", y, labels, weights, how, options.smoothing,
+                                                      options.ignore, at);
+  } else {
+    return logits;
+  }
+}
+
+/// As cross_entropy of log-probabilities: -weights[label] · y[label] of each row.
+template <tensor_like X, tensor_like Labels, detail::reduction How = reduce::none_t>
+auto nll(const X& y, const Labels& labels, How how = {}, class_options options = {},
+         location here = location::current()) {
+  if constexpr (detail::takes_classes<X, Labels, detail::unweighted>()) {
+    const location at = here.in("nn::nll");
+    return detail::of_classes<typename X::value_type>("nn::nll", sinter::detail::evaluate(detail::wide(y, at), at),
+                                                      labels, detail::unweighted(), how, options.smoothing,
+                                                      options.ignore, at);
+  } else {
+    return y;
+  }
+}
+template <tensor_like X, tensor_like Labels, tensor_like Weights, detail::reduction How = reduce::none_t>
+auto nll(const X& y, const Labels& labels, const Weights& weights, How how = {}, class_options options = {},
+         location here = location::current()) {
+  if constexpr (detail::takes_classes<X, Labels, Weights>()) {
+    const location at = here.in("nn::nll");
+    return detail::of_classes<typename X::value_type>("nn::nll", sinter::detail::evaluate(detail::wide(y, at), at),
+                                                      labels, weights, how, options.smoothing, options.ignore, at);
+  } else {
+    return y;
+  }
+}
+
+/// -(p·t·log σ(x) + (1 - t)·log(1 - σ(x))) of logits x and targets t in [0, 1], without overflow; p, the weight of targets that
+/// are 1, is a number or a tensor and broadcasts. Floating dtypes.
+template <tensor_like X, tensor_like T, operand_like P, detail::reduction How = reduce::none_t>
+requires(!detail::reduction<P>) auto binary_cross_entropy(const X& logits, const T& targets, const P& positive_weight,
+                                                          How how = {}, location here = location::current()) {
+  const location at = here.in("nn::binary_cross_entropy");
+  return detail::of_pairs(logits, targets, how, at, [&](const auto& x, const auto& t) {
+    const auto weight = [&] {
+      if constexpr (tensor_like<P>) return add(mul(sub(detail::wide(positive_weight, at), 1, at), t, at), 1, at);
+      else return add(mul(t, static_cast<double>(positive_weight) - 1, at), 1, at);
+    }();
+    return add(mul(sub(1, t, at), x, at), mul(weight, softplus(neg(x, at), at), at), at);
+  });
+}
+template <tensor_like X, tensor_like T, detail::reduction How = reduce::none_t>
+auto binary_cross_entropy(const X& logits, const T& targets, How how = {}, location here = location::current()) {
+  const location at = here.in("nn::binary_cross_entropy");
+  return detail::of_pairs(logits, targets, how, at, [&](const auto& x, const auto& t) {
+    return add(mul(sub(1, t, at), x, at), softplus(neg(x, at), at), at);
+  });
+}
+
+struct kl_options {
+  bool log_target = false;  ///< the targets are logarithms, too
+};
+
+/// t · (log t - x) of log-probabilities x and probabilities t, 0 where t is. Floating dtypes.
+template <tensor_like X, tensor_like T, detail::reduction How = reduce::none_t>
+auto kl_div(const X& x, const T& targets, How how = {}, kl_options options = {}, location here = location::current()) {
+  const location at = here.in("nn::kl_div");
+  return detail::of_pairs(x, targets, how, at, [&](const auto& y, const auto& t) {
+    const auto wide = sinter::detail::evaluate(t, at);
+    if (options.log_target) return sinter::detail::evaluate(mul(exp(wide, at), sub(wide, y, at), at), at);
+    const auto none = eq(wide, 0, at);
+    return sinter::detail::evaluate(where(none, 0, mul(wide, sub(log(where(none, 1, wide, at), at), y, at), at), at),
+                                    at);
+  });
+}
+
+/// (x - y)². Floating dtypes; x and y broadcast.
+template <tensor_like X, tensor_like Y, detail::reduction How = reduce::none_t>
+auto mse(const X& x, const Y& y, How how = {}, location here = location::current()) {
+  const location at = here.in("nn::mse");
+  return detail::of_pairs(x, y, how, at, [&](const auto& a, const auto& b) { return square(sub(a, b, at), at); });
+}
+/// |x - y|. Floating dtypes; x and y broadcast.
+template <tensor_like X, tensor_like Y, detail::reduction How = reduce::none_t>
+auto l1(const X& x, const Y& y, How how = {}, location here = location::current()) {
+  const location at = here.in("nn::l1");
+  return detail::of_pairs(x, y, how, at, [&](const auto& a, const auto& b) { return abs(sub(a, b, at), at); });
+}
+
+/// d² / 2 of d = x - y, beyond |d| = delta its tangent delta · (|d| - delta / 2) (Huber, 1964). Floating dtypes; x and y broadcast.
+/// user_error unless delta is above 0.
+template <tensor_like X, tensor_like Y, detail::reduction How = reduce::none_t>
+auto huber(const X& x, const Y& y, How how = {}, double delta = 1, location here = location::current()) {
+  const location at = here.in("nn::huber");
+  if (!(delta > 0)) fail("nn::huber", "delta must be above 0; it is " + text::number(delta), at);
+  return detail::of_pairs(x, y, how, at, [&](const auto& a, const auto& b) {
+    const auto d = sinter::detail::evaluate(sub(a, b, at), at);
+    const auto size = abs(d, at);
+    return where(le(size, delta, at), mul(mul(d, d, at), 0.5, at), mul(sub(size, 0.5 * delta, at), delta, at), at);
+  });
+}
+/// huber(x, y) / beta with beta as delta; l1(x, y) for 0.
+template <tensor_like X, tensor_like Y, detail::reduction How = reduce::none_t>
+auto smooth_l1(const X& x, const Y& y, How how = {}, double beta = 1, location here = location::current()) {
+  const location at = here.in("nn::smooth_l1");
+  if (!(beta >= 0)) fail("nn::smooth_l1", "beta must be 0 or more; it is " + text::number(beta), at);
+  return detail::of_pairs(x, y, how, at, [&](const auto& a, const auto& b) {
+    const auto d = sinter::detail::evaluate(sub(a, b, at), at);
+    const auto size = abs(d, at);
+    const double scale = beta > 0 ? 0.5 / beta : 0;
+    return where(lt(size, beta, at), mul(mul(d, d, at), scale, at), sub(size, 0.5 * beta, at), at);
+  });
+}
+
+/// max(margin - t·x, 0) of targets t that are 1 or -1. Floating dtypes; x and t broadcast.
+template <tensor_like X, tensor_like T, detail::reduction How = reduce::none_t>
+auto hinge(const X& x, const T& targets, How how = {}, double margin = 1, location here = location::current()) {
+  const location at = here.in("nn::hinge");
+  return detail::of_pairs(x, targets, how, at, [&](const auto& a, const auto& t) {
+    return detail::positive(sub(margin, mul(t, a, at), at), at);
+  });
+}
+/// x where the target is 1, max(margin - x, 0) where it is -1. Floating dtypes; x and targets broadcast.
+template <tensor_like X, tensor_like T, detail::reduction How = reduce::none_t>
+auto hinge_embedding(const X& x, const T& targets, How how = {}, double margin = 1,
+                     location here = location::current()) {
+  const location at = here.in("nn::hinge_embedding");
+  return detail::of_pairs(x, targets, how, at, [&](const auto& a, const auto& t) {
+    return where(eq(t, 1, at), a, detail::positive(sub(margin, a, at), at), at);
+  });
+}
+
+/// x·y / (max(‖x‖, eps) · max(‖y‖, eps)) of vectors along the last axes. Floating dtypes; x and y broadcast.
+template <tensor_like X, tensor_like Y>
+auto cosine_similarity(const X& x, const Y& y, double eps = 1e-8, location here = location::current()) {
+  if constexpr (detail::takes<X, Y>()) {
+    const location at = here.in("nn::cosine_similarity");
+    const auto a = sinter::detail::evaluate(detail::wide(x, at), at);
+    const auto b = sinter::detail::evaluate(detail::wide(y, at), at);
+    const auto sizes = mul(maximum(norm(a, axis<-1>, at), eps, at), maximum(norm(b, axis<-1>, at), eps, at), at);
+    return detail::narrow<typename X::value_type>(div(detail::dot_rows(a, b, at), sizes, at), at);
+  } else {
+    return x;
+  }
+}
+
+/// 1 - cosine of the vectors along the last axes where the target is 1, max(cosine - margin, 0) where it is -1; targets have
+/// the extents without the last. Floating dtypes.
+template <tensor_like X, tensor_like Y, tensor_like T, detail::reduction How = reduce::none_t>
+auto cosine(const X& x, const Y& y, const T& targets, How how = {}, double margin = 0,
+            location here = location::current()) {
+  if constexpr (detail::takes<X, Y, T>()) {
+    const location at = here.in("nn::cosine");
+    const auto a = sinter::detail::evaluate(detail::wide(x, at), at);
+    const auto b = sinter::detail::evaluate(detail::wide(y, at), at);
+    const auto sizes = mul(add(detail::dot_rows(a, a, at), 1e-12, at), add(detail::dot_rows(b, b, at), 1e-12, at), at);
+    const auto near = sinter::detail::evaluate(mul(detail::dot_rows(a, b, at), rsqrt(sizes, at), at), at);
+    const auto losses =
+        where(eq(detail::wide(targets, at), 1, at), sub(1, near, at), detail::positive(sub(near, margin, at), at), at);
+    return detail::reduced<typename X::value_type>(losses, how, at);
+  } else {
+    return x;
+  }
+}
+
+struct triplet_options {
+  double margin = 1;
+  bool swap = false;  ///< the nearer of anchor and positive is as far from the negative as counts
+};
+
+/// max(‖a - p‖ - ‖a - n‖ + margin, 0) of anchors, positives and negatives along the last axes; 1e-6 is added to the elements of
+/// differences, so that norms have derivatives. Floating dtypes.
+template <tensor_like A, tensor_like P, tensor_like N, detail::reduction How = reduce::none_t>
+auto triplet(const A& anchor, const P& positive, const N& negative, How how = {}, triplet_options options = {},
+             location here = location::current()) {
+  if constexpr (detail::takes<A, P, N>()) {
+    const location at = here.in("nn::triplet");
+    const auto a = sinter::detail::evaluate(detail::wide(anchor, at), at);
+    const auto p = sinter::detail::evaluate(detail::wide(positive, at), at);
+    const auto n = sinter::detail::evaluate(detail::wide(negative, at), at);
+    const auto far = detail::distance(a, n, 1e-6, at);
+    const auto counts =
+        options.swap ? sinter::detail::evaluate(minimum(far, detail::distance(p, n, 1e-6, at), at), at) : far;
+    const auto losses =
+        detail::positive(add(sub(detail::distance(a, p, 1e-6, at), counts, at), options.margin, at), at);
+    return detail::reduced<typename A::value_type>(losses, how, at);
+  } else {
+    return anchor;
+  }
+}
+
+}  // namespace nn
+
+}  // namespace sinter
+

@@ -1,0 +1,7 @@
+// expect: error
+// match: \[lgamma\] takes a floating dtype
+// lines: 20
+#include <sinter/sinter.hpp>
+
+using namespace sinter;
+auto f(const tensor<int, 2>& x) { return lgamma(x); }
