@@ -18,6 +18,7 @@
 #include "scatter_add.hpp"
 #include "size.hpp"
 #include "slice.hpp"
+#include "window.hpp"
 
 namespace sinter::engine::plan {
 
