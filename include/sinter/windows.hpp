@@ -2,3 +2,5 @@
 #pragma once
 
 #include "windows/conv.hpp"
+#include "windows/pool.hpp"
+#include "windows/resize.hpp"
