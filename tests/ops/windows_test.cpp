@@ -497,3 +497,61 @@ TEST_CASE("lanes, second derivatives, open extents") {
     CHECK(apart(listed(std::get<1>(g)), listed(std::get<1>(want))) < 1e-11);
   }
 }
+
+namespace {
+
+template <class F>
+std::string refusal(F f) {
+  try {
+    f();
+  } catch (const user_error& e) {
+    return e.what();
+  }
+  return "accepted";
+}
+
+}  // namespace
+
+#define REFUSED(CALL, WORDS) CHECK_MESSAGE(refusal([&] { (void)(CALL); }).find(WORDS) != std::string::npos, refusal([&] { (void)(CALL); }))
+
+TEST_CASE("what does not fit") {
+  const image x = ops::between<f64, 4>({1, 4, 5, 6}, 0, 1), w = ops::between<f64, 4>({6, 4, 3, 3}, 0, 1);
+  REFUSED(conv2d(x, ops::between<f64, 4>({6, 4, 6, 3}, 0, 1)), "[conv] a window is larger than the padded image: a is (1, 4, 5, 6), b is (6, 4, 6, 3); pad it");
+  REFUSED(conv2d(x, w, {.dilation = 3}), "a window is larger than the padded image");
+  REFUSED(conv2d(x, ops::between<f64, 4>({6, 3, 3, 3}, 0, 1)), "[conv] the channels of image and weights do not fit");
+  REFUSED(conv2d(x, w, {.groups = 3}), "[conv] the groups do not divide the image's channels");
+  REFUSED(conv2d(x, ops::between<f64, 4>({5, 2, 3, 3}, 0, 1), {.groups = 2}), "[conv] the groups do not divide the weights' outputs");
+  REFUSED(conv2d(x, w, {.groups = 0}), "[conv] there are no groups");
+  REFUSED(conv2d(x, w, {.stride = {1, 2, 3}}), "[conv] an option has another number of entries than there are spatial axes");
+  REFUSED(conv2d(x, w, {.stride = 0}), "[conv] a stride is less than 1");
+  REFUSED(conv2d(x, w, {.padding = -1}), "[conv] a padding is negative");
+  REFUSED(conv2d(x, w, {.dilation = 0}), "[conv] a dilation is less than 1");
+  REFUSED(conv_transpose2d(x, w), "[conv_transpose] the channels of image and weights do not fit");
+  REFUSED(conv_transpose2d(x, ops::between<f64, 4>({4, 2, 3, 3}, 0, 1), {.stride = 2, .output_padding = 2}), "the output padding reaches a stride and a dilation");
+  REFUSED(max_pool2d(x, 7), "[max_pool] a window is larger than the padded image");
+  REFUSED(max_pool2d(x, 2, {.padding = 2}), "[max_pool] the padding is more than half of a window");
+  REFUSED(avg_pool2d(x, 2, {.dilation = 2}), "[avg_pool] average pools have no dilation");
+  REFUSED(adaptive_avg_pool2d(x, 0), "[adaptive_avg_pool] give the result's extents");
+  REFUSED(fold(ops::between<f64, 3>({1, 9, 7}, 0, 1), {5, 6}, 3), "[fold] the operand is (1, 9, 7), and windows of (5, 6) are 12, of 9 elements a channel");
+  REFUSED(max_unpool2d(x, zeros<i64>({1, 4, 5, 5}), 2), "[max_unpool] values are (1, 4, 5, 6), indices are (1, 4, 5, 5)");
+  REFUSED(interpolate(x, {}), "[interpolate] give a size of 1 or more, or a scale");
+  REFUSED(interpolate(x, {.size = 3, .align_corners = true}), "[interpolate] align_corners and antialias are of linear and cubic only");
+}
+
+TEST_CASE("a convolution and its derivatives store nothing as large as all windows") {
+  using real = tensor<float, 4>;
+  const real x = ops::between<float, 4>({8, 32, 32, 16}, -1, 1, 1), w = ops::between<float, 4>({5, 5, 16, 16}, -1, 1, 2);
+  const auto f = [](const real& t, const real& k) { return conv<"nhwc,hwio->nhwc">(t, k, {.padding = 2}); };
+  const auto loss = [&](const real& t, const real& k) { return sum(f(t, k) * f(t, k)); };
+  const auto image_bytes = static_cast<std::size_t>(x.numel()) * sizeof(float);
+  const auto scratch = [](const auto& compiled) { return compiled.explain().specialisations[0].what.scratch_bytes; };
+  const auto forward = compile(f);
+  (void)forward(x, w);
+  CHECK(scratch(forward) < 6 * image_bytes);  // all windows: 25 images
+  const auto by_image = compile(grad<0>(loss));
+  const auto by_weights = compile(grad<1>(loss));
+  (void)by_image(x, w);
+  (void)by_weights(x, w);
+  CHECK(scratch(by_image) < 6 * image_bytes);
+  CHECK(scratch(by_weights) < 6 * image_bytes);
+}

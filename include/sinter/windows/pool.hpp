@@ -113,6 +113,7 @@ T lowest() {
   else return static_cast<T>(s.i);
 }
 
+/// The compile-time errors of a pool's operand; false after one.
 template <axis_list Spatial, class X>
 constexpr bool takes_pool() {
   constexpr bool layout = Spatial.count >= 1, rank = Spatial.count <= X::rank,
@@ -168,11 +169,12 @@ auto over_sizes(const Y& y, const pool_plan& p, const dims& x, const pool_option
 
 template <axis_list Spatial, class X>
 auto avg_pool_of(const char* op, const X& x, const per_axis& window, const pool_options& o, location at) {
-  if constexpr (!takes_pool<Spatial, X>()) {
+  constexpr bool floats = is_float(dtype_of<element_of<X>>);
+  static_assert(floats, "sinter: [avg_pool] takes a floating dtype; cast with cast<float>(x)");
+  if constexpr (!floats || !takes_pool<Spatial, X>()) {
     return x;
   } else {
     using T = element_of<X>;
-    static_assert(is_float(dtype_of<T>), "sinter: [avg_pool] takes a floating dtype; cast with cast<float>(x)");
     const handle h = untyped(x, at);
     const auto p = plan_pool(h.extents, Spatial, window, o);
     op_shapes::demand(op, p.result, at, {h.extents});
@@ -193,11 +195,12 @@ auto avg_pool_of(const char* op, const X& x, const per_axis& window, const pool_
 
 template <axis_list Spatial, class X>
 auto lp_pool_of(const char* op, const X& x, double power, const per_axis& window, const pool_options& o, location at) {
-  if constexpr (!takes_pool<Spatial, X>()) {
+  constexpr bool floats = is_float(dtype_of<element_of<X>>);
+  static_assert(floats, "sinter: [lp_pool] takes a floating dtype; cast with cast<float>(x)");
+  if constexpr (!floats || !takes_pool<Spatial, X>()) {
     return x;
   } else {
     using T = element_of<X>;
-    static_assert(is_float(dtype_of<T>), "sinter: [lp_pool] takes a floating dtype; cast with cast<float>(x)");
     const handle h = untyped(x, at);
     const auto p = plan_pool(h.extents, Spatial, window, o);
     op_shapes::demand(op, p.result, at, {h.extents});
@@ -299,8 +302,9 @@ auto segments(const X& x, std::int64_t n, location at) {
 template <bool Mean, axis_list Spatial, int A = 0, class X>
 auto adaptive_of(const char* op, const X& x, const per_axis& size, location at) {
   static_assert(Spatial.count <= X::rank, "sinter: [adaptive_pool] the tensor has fewer axes than the pool");
-  static_assert(!Mean || is_float(dtype_of<element_of<X>>), "sinter: [adaptive_avg_pool] takes a floating dtype; cast with cast<float>(x)");
-  if constexpr (A == Spatial.count) {
+  constexpr bool floats = !Mean || is_float(dtype_of<element_of<X>>);
+  static_assert(floats, "sinter: [adaptive_avg_pool] takes a floating dtype; cast with cast<float>(x)");
+  if constexpr (A == Spatial.count || !floats) {
     return x;
   } else {
     if (!size.fits(Spatial.count) || !size.least(Spatial.count, 1))
