@@ -54,6 +54,8 @@ SEES = {
     "sinter.hpp": ["base", "front/", "engine"],
     "formats.hpp": ["formats"],
     "formats": ["sinter.hpp", "formats"],
+    "windows.hpp": ["windows"],
+    "windows": ["sinter.hpp", "windows"],
     "nn": ["sinter.hpp", "nn/"],
     "optim": ["sinter.hpp", "optim/"],
     "io": ["sinter.hpp", "io/"],

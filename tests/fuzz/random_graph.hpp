@@ -232,7 +232,8 @@ class random_graph : public growing_graph {
         continue;
       }
       const auto dilation = static_cast<std::int64_t>(1 + below(3)), by = static_cast<std::int64_t>(1 + below(4));
-      const auto count = 1 + static_cast<std::int64_t>(below(static_cast<std::uint64_t>(std::min<std::int64_t>((*n - 1) / dilation + 1, 11))));
+      const auto count = 1 + static_cast<std::int64_t>(below(
+                                 static_cast<std::uint64_t>(std::min<std::int64_t>((*n - 1) / dilation + 1, 11))));
       const std::int64_t room = *n - 1 - dilation * (count - 1);
       const auto high = 1 + static_cast<std::int64_t>(below(static_cast<std::uint64_t>(room / by + 1)));
       const auto first = static_cast<std::int64_t>(below(static_cast<std::uint64_t>(room - by * (high - 1)) + 1));
@@ -257,8 +258,10 @@ class random_graph : public growing_graph {
     a.dims.insert(a.dims.end(), starts.begin(), starts.end());
     for (std::size_t d = 0; d < s.size(); ++d)
       for (const auto& i : axes) a.ints.push_back(i.axis == d ? i.factor : 0);
-    if (!product && !axes.empty() && !a.ints.empty() && chance(10)) a.ints[below(a.ints.size())] += 1;  // refused mostly
+    if (!product && !axes.empty() && !a.ints.empty() && chance(10))
+      a.ints[below(a.ints.size())] += 1;  // refused mostly
     const node_id y = push(op::window, {x}, a);
+    if (!holds(graph, y, how_.hints)) return;
     if (!product) return void(keep(y));
     shape weights;
     for (const auto& i : taps) weights.push_back(i.extent);

@@ -51,7 +51,8 @@ struct view_of_windows {
 inline handle padded_with_zeros(const handle& x, const dims& low, const dims& high, location at) {
   static constexpr std::uint64_t zero = 0;
   bool none = true;
-  for (int d = 0; d < x.extents.rank; ++d) none = none && !low[d].is_symbolic() && !high[d].is_symbolic() && low[d] == 0 && high[d] == 0;
+  for (int d = 0; d < x.extents.rank; ++d)
+    none = none && !low[d].is_symbolic() && !high[d].is_symbolic() && low[d] == 0 && high[d] == 0;
   return none ? x : views::pad(x, low, high, {}, &zero, true, at);
 }
 
@@ -140,7 +141,8 @@ inline bool is_1x1(const conv_plan& p) {
   bool one = true;
   for (int a = 0; a < p.spatial; ++a) {
     const auto& v = p.along[a];
-    one = one && v.taps == 1 && v.step == 1 && !v.low.is_symbolic() && v.low == 0 && !v.high.is_symbolic() && v.high == 0;
+    one =
+        one && v.taps == 1 && v.step == 1 && !v.low.is_symbolic() && v.low == 0 && !v.high.is_symbolic() && v.high == 0;
   }
   return one;
 }
@@ -172,7 +174,8 @@ handle depthwise(const handle& image, const handle& weights, const conv_plan& p,
     return views::reshape(untyped(narrow<E>(y, at), at), extents, at);
   };
   if (tracing() && product.lowered) {
-    const handle y = product_dtype == dtype::bf16 ? summed(static_cast<bf16*>(nullptr)) : summed(static_cast<f16*>(nullptr));
+    const handle y =
+        product_dtype == dtype::bf16 ? summed(static_cast<bf16*>(nullptr)) : summed(static_cast<f16*>(nullptr));
     return product.result(y, at);
   }
   return product.result(summed(static_cast<T*>(nullptr)), at);
@@ -250,7 +253,8 @@ handle eager_transposed(const rounded_product<T>& product, const handle& x, cons
                      high = std::max<std::int64_t>(patch_elements / std::max<std::int64_t>(row, 1), 1);
   for (std::int64_t n = 0; n < images; ++n)
     for (std::int64_t r = 0; r < rows; r += high) {
-      const handle part = views::slice_axis(views::slice_axis(x, 0, {n, 1, 1}, at), 1, {r, std::min(high, rows - r), 1}, at);
+      const handle part =
+          views::slice_axis(views::slice_axis(x, 0, {n, 1, 1}, at), 1, {r, std::min(high, rows - r), 1}, at);
       handle y = product.dot(part, w, 0, 1, at);
       if constexpr (vocabulary::is_half<T>) {
         const handle wider = allocate("conv_transpose", dtype::f32, y.extents, at);
@@ -285,8 +289,7 @@ handle transposed_sums(const handle& image, const handle& weights, const conv_pl
   const handle x = product.operand(image, at), w = product.operand(weights, at);
   const dim groups = p.groups, inputs = w.extents[0] / groups, each = w.extents[S + 1];
   dims full{x.extents[0]};
-  for (int a = 0; a < S; ++a)
-    full.push((p.along[a].count - 1) * dim(p.along[a].step) + p.along[a].reach());
+  for (int a = 0; a < S; ++a) full.push((p.along[a].count - 1) * dim(p.along[a].step) + p.along[a].reach());
   full.push(groups * each);
   if (!tracing()) {
     std::vector<handle> parts;
@@ -354,7 +357,8 @@ axis_list result_order(const layout& l) {
 inline std::vector<std::int64_t> facts_of(const conv_plan& p, const dims& result) {
   std::vector<std::int64_t> facts{p.groups, static_cast<std::int64_t>(product_dtype)};
   for (const auto& v : p.along)
-    for (const std::int64_t n : {v.taps, v.step, v.dilation, std::int64_t{v.low}, std::int64_t{v.high}}) facts.push_back(n);
+    for (const std::int64_t n : {v.taps, v.step, v.dilation, std::int64_t{v.low}, std::int64_t{v.high}})
+      facts.push_back(n);
   facts.insert(facts.end(), as_numbers(result.begin()), as_numbers(result.end()));
   return facts;
 }
@@ -382,8 +386,8 @@ handle conv_transpose_of(const handle& x, const handle& w, const conv_plan& p, c
   if (!tracing() && on_gpu("conv_transpose", {&x, &w}, at)) {
     const handle* const operands[] = {&x, &w};
     return launch(
-        "conv_transpose", operands, facts_of(p, p.result.shape), [&] { return conv_transpose_of<T, L>(x, w, p, o, at); },
-        at);
+        "conv_transpose", operands, facts_of(p, p.result.shape),
+        [&] { return conv_transpose_of<T, L>(x, w, p, o, at); }, at);
   }
   constexpr int s = L.spatial;
   handle y = transposed_sums<T, s>(views::permute(x, axes_of<s>(L.n, L.s, L.c), at),
@@ -395,15 +399,15 @@ handle conv_transpose_of(const handle& x, const handle& w, const conv_plan& p, c
     if (past > 0) high[1 + a] = past;
   }
   y = padded_with_zeros(y, zeros_of(s + 2), high, at);
-  for (int a = 0; a < s; ++a)
-    y = views::slice_axis(y, 1 + a, {o.padding[a], p.result.shape[L.to_s[a]], 1}, at);
+  for (int a = 0; a < s; ++a) y = views::slice_axis(y, 1 + a, {o.padding[a], p.result.shape[L.to_s[a]], 1}, at);
   return views::permute(y, result_order<s>(L), at);
 }
 
 /// The compile-time errors of a convolution's operands; false after one.
 template <layout L, class X, class W>
 constexpr bool takes_operands() {
-  constexpr bool types = dtype_of<element_of<X>> == dtype_of<element_of<W>>, numbers = !is_bool(dtype_of<element_of<X>>),
+  constexpr bool types = dtype_of<element_of<X>> == dtype_of<element_of<W>>,
+                 numbers = !is_bool(dtype_of<element_of<X>>),
                  ranks = X::rank == L.spatial + 2 && W::rank == L.spatial + 2;
   static_assert(types, "sinter: [conv] image and weights have different dtypes; cast one with cast<T>(x)");
   static_assert(numbers, "sinter: [conv] takes numbers, not bool; cast with cast<T>(x)");
@@ -499,19 +503,19 @@ auto conv_transpose(const X& x, const W& w, const conv_transpose_options& option
   }
 }
 
-#define SINTER_CONV(NAME, TEXT, TRANSPOSED, TURNED)                                                                   \
-  template <tensor_like X, tensor_like W>                                                                            \
-  auto NAME(const X& x, const W& w, const conv_options& options = {}, location at = location::current()) {           \
-    return conv<TEXT>(x, w, options, at);                                                                            \
-  }                                                                                                                  \
-  template <conv_options Options, tensor_like X, tensor_like W>                                                      \
-  auto NAME(const X& x, const W& w, location at = location::current()) {                                             \
-    return conv<TEXT, Options>(x, w, at);                                                                            \
-  }                                                                                                                  \
-  template <tensor_like X, tensor_like W>                                                                            \
-  auto TRANSPOSED(const X& x, const W& w, const conv_transpose_options& options = {},                                \
-                  location at = location::current()) {                                                               \
-    return conv_transpose<TURNED>(x, w, options, at);                                                                \
+#define SINTER_CONV(NAME, TEXT, TRANSPOSED, TURNED)                                                        \
+  template <tensor_like X, tensor_like W>                                                                  \
+  auto NAME(const X& x, const W& w, const conv_options& options = {}, location at = location::current()) { \
+    return conv<TEXT>(x, w, options, at);                                                                  \
+  }                                                                                                        \
+  template <conv_options Options, tensor_like X, tensor_like W>                                            \
+  auto NAME(const X& x, const W& w, location at = location::current()) {                                   \
+    return conv<TEXT, Options>(x, w, at);                                                                  \
+  }                                                                                                        \
+  template <tensor_like X, tensor_like W>                                                                  \
+  auto TRANSPOSED(const X& x, const W& w, const conv_transpose_options& options = {},                      \
+                  location at = location::current()) {                                                     \
+    return conv_transpose<TURNED>(x, w, options, at);                                                      \
   }
 /// conv1d, conv2d, conv3d and conv_transpose1d … in PyTorch's order: (n, c, …), weights (o, i, …), of transposes (i, o, …).
 SINTER_CONV(conv1d, "ncw,oiw->ncw", conv_transpose1d, "ncw,iow->ncw")

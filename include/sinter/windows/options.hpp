@@ -193,9 +193,10 @@ constexpr layout parse_layout(const char* text) {
 template <fixed_string Text>
 consteval layout parsed() {
   constexpr layout l = parse_layout(Text.text);
-  static_assert(l.right,
-                "sinter: [conv] write the image's axes with n and c, then the weights' with o and i, then the result's: "
-                "conv<\"nhwc,hwio->nhwc\">");
+  static_assert(
+      l.right,
+      "sinter: [conv] write the image's axes with n and c, then the weights' with o and i, then the result's: "
+      "conv<\"nhwc,hwio->nhwc\">");
   return l;
 }
 
@@ -238,8 +239,8 @@ constexpr conv_plan plan_conv(const layout& l, const dims& x, const dims& w, con
   p.result.shape[l.to_c] = out;
   for (int a = 0; a < l.spatial; ++a) {
     if (w[l.k[a]] == dyn) continue;
-    p.along[a] = place_windows(x[l.s[a]], w[l.k[a]], o.stride[a], o.dilation[a], o.padding.amount[a],
-                               o.padding.is_same, false);
+    p.along[a] =
+        place_windows(x[l.s[a]], w[l.k[a]], o.stride[a], o.dilation[a], o.padding.amount[a], o.padding.is_same, false);
     if (p.along[a].error) return refuse(p.along[a].error, p.along[a].hint);
     p.result.shape[l.to_s[a]] = p.along[a].count;
   }

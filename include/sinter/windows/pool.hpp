@@ -48,7 +48,7 @@ constexpr bool no_padding(const per_axis& p) { return p[0] == 0 && p[1] == 0 && 
 struct pool_plan {
   axis_window along[3];
   op_shapes::outcome result;
-  dims low, high;         ///< what every axis is padded by
+  dims low, high;           ///< what every axis is padded by
   bool hangs_over = false;  ///< a last window reaches behind the padding
 };
 
@@ -118,7 +118,8 @@ template <axis_list Spatial, class X>
 constexpr bool takes_pool() {
   constexpr bool layout = Spatial.count >= 1, rank = Spatial.count <= X::rank,
                  numbers = !is_bool(dtype_of<element_of<X>>);
-  static_assert(layout, "sinter: [pool] write the axes as letters, with n, c and one to three more: max_pool<\"nhwc\">");
+  static_assert(layout,
+                "sinter: [pool] write the axes as letters, with n, c and one to three more: max_pool<\"nhwc\">");
   static_assert(rank, "sinter: [pool] the tensor has fewer axes than the pool");
   static_assert(numbers, "sinter: [pool] takes numbers, not bool; cast with cast<T>(x)");
   return layout && rank && numbers;
@@ -147,8 +148,7 @@ auto window_sizes(const axis_window& v, dim extent, std::int64_t padding, bool w
   const auto end = minimum(add(start, v.taps, at), extent + padding, at);
   const auto size = [&]() -> tensor<std::int64_t, 1> {
     if (with_padding) return detail::evaluate(sub(end, start, at), at);
-    return detail::evaluate(
-        sub(minimum(end, extent, at), maximum(start, 0, at), at), at);
+    return detail::evaluate(sub(minimum(end, extent, at), maximum(start, 0, at), at), at);
   }();
   dims place(Rank);
   for (int d = 0; d < Rank; ++d) place[d] = d == Axis ? v.count : dim(1);
@@ -264,7 +264,8 @@ auto segments(const X& x, std::int64_t n, location at) {
   constexpr axis_list inner = op_shapes::normalize({Axis + 1}, rank + 1);
   const handle h = untyped(x, at);
   const dim extent = h.extents[Axis];
-  if (!extent.is_symbolic() && extent < 1) fail("adaptive_pool", "axis " + std::to_string(Axis) + " of " + text::shape(h.extents) + " is empty", at);
+  if (!extent.is_symbolic() && extent < 1)
+    fail("adaptive_pool", "axis " + std::to_string(Axis) + " of " + text::shape(h.extents) + " is empty", at);
   if (extent % dim(n) == 0) {
     dims split = op_shapes::part(h.extents, 0, Axis);
     split.push(n);
@@ -276,8 +277,7 @@ auto segments(const X& x, std::int64_t n, location at) {
   }
   const std::int64_t length = extent;
   std::int64_t longest = 1;
-  for (std::int64_t i = 0; i < n; ++i)
-    longest = std::max(longest, ((i + 1) * length + n - 1) / n - i * length / n);
+  for (std::int64_t i = 0; i < n; ++i) longest = std::max(longest, ((i + 1) * length + n - 1) / n - i * length / n);
   using index = index_leaf<std::int64_t, dims{dyn, dyn}>;
   const index segment({n, longest}, 0), tap({n, longest}, 1);
   const auto start = detail::evaluate(div(mul(segment, length, at), n, at), at);
@@ -320,12 +320,16 @@ auto unpool_of(const char* op, const X& x, const I& indices, const per_axis& win
   using T = element_of<X>;
   constexpr int rank = X::rank;
   static_assert(rank >= S && I::rank == rank, "sinter: [max_unpool] the indices have the values' axes");
-  static_assert(dtype_of<element_of<I>> == dtype::i64, "sinter: [max_unpool] the indices are i64, as max_pool gives them");
+  static_assert(dtype_of<element_of<I>> == dtype::i64,
+                "sinter: [max_unpool] the indices are i64, as max_pool gives them");
   const handle h = untyped(x, at);
   const per_axis stride = o.stride.count == 0 ? window : o.stride;
   if (const auto* e = miscounted(S, {window, stride, o.padding})) fail(op, e, at);
   if (h.extents != untyped(indices, at).extents)
-    fail(op, "values are " + text::shape(h.extents) + ", indices are " + text::shape(untyped(indices, at).extents) + "; they have equal extents", at);
+    fail(op,
+         "values are " + text::shape(h.extents) + ", indices are " + text::shape(untyped(indices, at).extents) +
+             "; they have equal extents",
+         at);
   dims to = h.extents;
   for (int a = 0; a < S; ++a) {
     const int d = rank - S + a;
@@ -335,7 +339,8 @@ auto unpool_of(const char* op, const X& x, const I& indices, const per_axis& win
   const dim lead = op_shapes::part(to, 0, rank - S).numel(), places = op_shapes::part(to, rank - S, rank).numel(),
             count = op_shapes::part(h.extents, rank - S, rank).numel();
   const auto values = typed<T, dims{dyn, dyn}>(views::reshape(h, dims{lead, count}, at), at);
-  const auto where_to = typed<std::int64_t, dims{dyn, dyn}>(views::reshape(untyped(indices, at), dims{lead, count}, at), at);
+  const auto where_to =
+      typed<std::int64_t, dims{dyn, dyn}>(views::reshape(untyped(indices, at), dims{lead, count}, at), at);
   const auto none = zeros<T>({lead, places});
   // Windows that overlap name a maximum several times.
   const auto sums = scatter_add(none, where_to, values, axis<1>, at);
@@ -387,7 +392,10 @@ inline handle unfold_of(const handle& x, const per_axis& window, const fold_opti
   around(x.extents, o.padding, widths);
   const handle y = folds(x.extents, along).of(padded_with_zeros(x, widths, widths, at), at);
   const int s = x.extents.rank - 2;
-  return views::reshape(y, dims{x.extents[0], op_shapes::part(y.extents, 1, 2 + s).numel(), op_shapes::part(y.extents, 2 + s, y.extents.rank).numel()}, at);
+  return views::reshape(y,
+                        dims{x.extents[0], op_shapes::part(y.extents, 1, 2 + s).numel(),
+                             op_shapes::part(y.extents, 2 + s, y.extents.rank).numel()},
+                        at);
 }
 
 inline handle fold_of(const handle& y, const dims& size, const per_axis& window, const fold_options& o, location at) {
@@ -401,8 +409,9 @@ inline handle fold_of(const handle& y, const dims& size, const per_axis& window,
   for (int a = 0; a < s; ++a) places *= along[a].count;
   if (y.extents[1] % columns != 0 || y.extents[2] != places)
     fail("fold",
-         "the operand is " + text::shape(y.extents) + ", and windows of " + text::shape(size) + " are " + places.text() +
-             ", of " + columns.text() + " elements a channel; give (n, channels times elements, windows)",
+         "the operand is " + text::shape(y.extents) + ", and windows of " + text::shape(size) + " are " +
+             places.text() + ", of " + columns.text() +
+             " elements a channel; give (n, channels times elements, windows)",
          at);
   dims widths;
   const dims all = around(image, o.padding, widths);
@@ -417,7 +426,8 @@ inline handle fold_of(const handle& y, const dims& size, const per_axis& window,
 /// The windows of an image (n, c, s…) as columns, (n, c·window, places), as PyTorch's unfold. Bounded by nothing: it is as large as all
 /// windows. fold is its transpose: it sums up what windows of an image of `size` hold.
 template <tensor_like X>
-auto unfold(const X& x, const per_axis& window, const fold_options& options = {}, location where = location::current()) {
+auto unfold(const X& x, const per_axis& window, const fold_options& options = {},
+            location where = location::current()) {
   const location at = where.in("unfold");
   static_assert(X::rank >= 3 && X::rank <= 5, "sinter: [unfold] takes (n, c, …) with one to three spatial axes");
   return detail::typed<typename X::value_type, dims{X::static_shape[0], dyn, dyn}>(
@@ -427,51 +437,52 @@ template <tensor_like X, std::size_t S>
 auto fold(const X& x, const dim (&size)[S], const per_axis& window, const fold_options& options = {},
           location where = location::current()) {
   const location at = where.in("fold");
-  static_assert(X::rank == 3 && S >= 1 && S <= 3, "sinter: [fold] takes (n, c·window, places) and one to three extents");
+  static_assert(X::rank == 3 && S >= 1 && S <= 3,
+                "sinter: [fold] takes (n, c·window, places) and one to three extents");
   static_assert(!is_bool(dtype_of<typename X::value_type>), "sinter: [fold] takes numbers, not bool");
   return detail::typed<typename X::value_type, dims(2 + int(S))>(
       detail::windows::fold_of(detail::untyped(x, at), detail::listed(size), window, options, at), at);
 }
 
-#define SINTER_POOLS(S, SUFFIX)                                                                                        \
-  template <tensor_like X>                                                                                            \
-  auto max_pool##SUFFIX(const X& x, const per_axis& window, const pool_options& options = {},                         \
-                        location at = location::current()) {                                                          \
-    return detail::windows::max_pool_of<detail::windows::last_axes(X::rank, S)>("max_pool", x, window, options,       \
-                                                                                at.in("max_pool"));                   \
-  }                                                                                                                   \
-  template <tensor_like X>                                                                                            \
-  auto max_pool##SUFFIX##_with_indices(const X& x, const per_axis& window, const pool_options& options = {},          \
-                                       location at = location::current()) {                                           \
-    return detail::windows::max_pool_indices_of<detail::windows::last_axes(X::rank, S)>("max_pool", x, window,        \
-                                                                                        options, at.in("max_pool"));  \
-  }                                                                                                                   \
-  template <tensor_like X, tensor_like I>                                                                             \
-  auto max_unpool##SUFFIX(const X& x, const I& indices, const per_axis& window, const pool_options& options = {},     \
-                          const per_axis& size = {}, location at = location::current()) {                             \
-    return detail::windows::unpool_of<S>("max_unpool", x, indices, window, options, size, at.in("max_unpool"));       \
-  }                                                                                                                   \
-  template <tensor_like X>                                                                                            \
-  auto avg_pool##SUFFIX(const X& x, const per_axis& window, const pool_options& options = {},                         \
-                        location at = location::current()) {                                                          \
-    return detail::windows::avg_pool_of<detail::windows::last_axes(X::rank, S)>("avg_pool", x, window, options,       \
-                                                                                at.in("avg_pool"));                   \
-  }                                                                                                                   \
-  template <tensor_like X>                                                                                            \
-  auto lp_pool##SUFFIX(const X& x, double power, const per_axis& window, const pool_options& options = {},            \
-                       location at = location::current()) {                                                           \
-    return detail::windows::lp_pool_of<detail::windows::last_axes(X::rank, S)>("lp_pool", x, power, window, options,  \
-                                                                               at.in("lp_pool"));                     \
-  }                                                                                                                   \
-  template <tensor_like X>                                                                                            \
-  auto adaptive_avg_pool##SUFFIX(const X& x, const per_axis& size, location at = location::current()) {               \
-    return detail::windows::adaptive_of<true, detail::windows::last_axes(X::rank, S)>("adaptive_avg_pool", x, size,   \
-                                                                                      at.in("adaptive_avg_pool"));    \
-  }                                                                                                                   \
-  template <tensor_like X>                                                                                            \
-  auto adaptive_max_pool##SUFFIX(const X& x, const per_axis& size, location at = location::current()) {               \
-    return detail::windows::adaptive_of<false, detail::windows::last_axes(X::rank, S)>("adaptive_max_pool", x, size,  \
-                                                                                       at.in("adaptive_max_pool"));   \
+#define SINTER_POOLS(S, SUFFIX)                                                                                      \
+  template <tensor_like X>                                                                                           \
+  auto max_pool##SUFFIX(const X& x, const per_axis& window, const pool_options& options = {},                        \
+                        location at = location::current()) {                                                         \
+    return detail::windows::max_pool_of<detail::windows::last_axes(X::rank, S)>("max_pool", x, window, options,      \
+                                                                                at.in("max_pool"));                  \
+  }                                                                                                                  \
+  template <tensor_like X>                                                                                           \
+  auto max_pool##SUFFIX##_with_indices(const X& x, const per_axis& window, const pool_options& options = {},         \
+                                       location at = location::current()) {                                          \
+    return detail::windows::max_pool_indices_of<detail::windows::last_axes(X::rank, S)>("max_pool", x, window,       \
+                                                                                        options, at.in("max_pool")); \
+  }                                                                                                                  \
+  template <tensor_like X, tensor_like I>                                                                            \
+  auto max_unpool##SUFFIX(const X& x, const I& indices, const per_axis& window, const pool_options& options = {},    \
+                          const per_axis& size = {}, location at = location::current()) {                            \
+    return detail::windows::unpool_of<S>("max_unpool", x, indices, window, options, size, at.in("max_unpool"));      \
+  }                                                                                                                  \
+  template <tensor_like X>                                                                                           \
+  auto avg_pool##SUFFIX(const X& x, const per_axis& window, const pool_options& options = {},                        \
+                        location at = location::current()) {                                                         \
+    return detail::windows::avg_pool_of<detail::windows::last_axes(X::rank, S)>("avg_pool", x, window, options,      \
+                                                                                at.in("avg_pool"));                  \
+  }                                                                                                                  \
+  template <tensor_like X>                                                                                           \
+  auto lp_pool##SUFFIX(const X& x, double power, const per_axis& window, const pool_options& options = {},           \
+                       location at = location::current()) {                                                          \
+    return detail::windows::lp_pool_of<detail::windows::last_axes(X::rank, S)>("lp_pool", x, power, window, options, \
+                                                                               at.in("lp_pool"));                    \
+  }                                                                                                                  \
+  template <tensor_like X>                                                                                           \
+  auto adaptive_avg_pool##SUFFIX(const X& x, const per_axis& size, location at = location::current()) {              \
+    return detail::windows::adaptive_of<true, detail::windows::last_axes(X::rank, S)>("adaptive_avg_pool", x, size,  \
+                                                                                      at.in("adaptive_avg_pool"));   \
+  }                                                                                                                  \
+  template <tensor_like X>                                                                                           \
+  auto adaptive_max_pool##SUFFIX(const X& x, const per_axis& size, location at = location::current()) {              \
+    return detail::windows::adaptive_of<false, detail::windows::last_axes(X::rank, S)>("adaptive_max_pool", x, size, \
+                                                                                       at.in("adaptive_max_pool"));  \
   }
 /// Pools over the last one, two or three axes, as PyTorch's: max_pool2d(x, 3, {.stride = 2, .padding = 1}). What is padded has no part in a
 /// maximum, and is 0 in averages. Maxima of halves of a window that tie share their derivative.

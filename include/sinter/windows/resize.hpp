@@ -61,19 +61,21 @@ inline resize_taps taps_for(const resize_axis& r, const resize_options& o, locat
     const auto low = detail::evaluate(floor(centre, at), at);
     const auto place = detail::evaluate(add(sinter::cast<std::int64_t>(low, at), sub(t, cubic ? 1 : 0, at), at), at);
     const auto distance = detail::evaluate(abs(sub(centre, sinter::cast<double>(place, at), at), at), at);
-    const tensor<double, 2> weights = cubic ? tensor<double, 2>(cubic_weight(distance, -0.75, at))
-                                            : tensor<double, 2>(linear_weight(distance, at));
+    const tensor<double, 2> weights =
+        cubic ? tensor<double, 2>(cubic_weight(distance, -0.75, at)) : tensor<double, 2>(linear_weight(distance, at));
     return {tensor<std::int64_t, 2>(minimum(maximum(place, 0, at), r.from - 1, at)), weights};
   }
   const double support = half * stretch;
   const auto middle = detail::evaluate(add(centre, 0.5, at), at);
-  const auto first = detail::evaluate(maximum(sinter::cast<std::int64_t>(floor(add(sub(middle, support, at), 0.5, at), at), at), 0, at), at);
-  const auto end = detail::evaluate(minimum(sinter::cast<std::int64_t>(floor(add(add(middle, support, at), 0.5, at), at), at), r.from, at), at);
+  const auto first = detail::evaluate(
+      maximum(sinter::cast<std::int64_t>(floor(add(sub(middle, support, at), 0.5, at), at), at), 0, at), at);
+  const auto end = detail::evaluate(
+      minimum(sinter::cast<std::int64_t>(floor(add(add(middle, support, at), 0.5, at), at), at), r.from, at), at);
   const auto place = detail::evaluate(add(first, t, at), at);
   const auto distance = detail::evaluate(
       mul(abs(add(sub(sinter::cast<double>(place, at), middle, at), 0.5, at), at), 1 / stretch, at), at);
-  const tensor<double, 2> filter = cubic ? tensor<double, 2>(cubic_weight(distance, -0.5, at))
-                                         : tensor<double, 2>(linear_weight(distance, at));
+  const tensor<double, 2> filter =
+      cubic ? tensor<double, 2>(cubic_weight(distance, -0.5, at)) : tensor<double, 2>(linear_weight(distance, at));
   const auto weights = detail::evaluate(where(lt(place, end, at), filter, 0, at), at);
   const auto total = sum(weights, axis<1>, keepdims, at);
   return {tensor<std::int64_t, 2>(minimum(place, r.from - 1, at)), tensor<double, 2>(div(weights, total, at))};
@@ -114,9 +116,12 @@ X resized_axes(const X& x, const resize_options& o, location at) {
     resize_axis r;
     r.from = x.shape()[Axis];
     const double scale = o.scale[a] > 0 ? o.scale[a] : o.scale[0];
-    if (r.from < 1) fail("interpolate", "axis " + std::to_string(Axis) + " of " + shape_text(x.shape()) + " is empty", at);
-    const double extent = o.size.count > 0 ? static_cast<double>(o.size[a]) : std::floor(static_cast<double>(r.from) * scale);
-    if (!(extent >= 1 && extent < 1e15)) fail("interpolate", "give a size of 1 or more, or a scale: {.size = {64, 64}}", at);
+    if (r.from < 1)
+      fail("interpolate", "axis " + std::to_string(Axis) + " of " + shape_text(x.shape()) + " is empty", at);
+    const double extent =
+        o.size.count > 0 ? static_cast<double>(o.size[a]) : std::floor(static_cast<double>(r.from) * scale);
+    if (!(extent >= 1 && extent < 1e15))
+      fail("interpolate", "give a size of 1 or more, or a scale: {.size = {64, 64}}", at);
     r.to = static_cast<std::int64_t>(extent);
     if (o.align_corners) r.scale = r.to > 1 ? static_cast<double>(r.from - 1) / static_cast<double>(r.to - 1) : 0;
     else r.scale = o.size.count > 0 ? static_cast<double>(r.from) / static_cast<double>(r.to) : 1 / scale;

@@ -319,8 +319,8 @@ SINTER_API handle unwindow(const handle& y, const dims& extents, const dims& sta
                            std::span<const std::int64_t> factors, location at) {
   if (tracing()) {
     ir::shape start = to_ir(starts);
-    const ir::value x = ir::ops::window_transpose({engine::current()->graph, node_of(y, at), at}, to_ir(extents),
-                                                  start, series<std::int64_t>(factors.begin(), factors.end()));
+    const ir::value x = ir::ops::window_transpose({engine::current()->graph, node_of(y, at), at}, to_ir(extents), start,
+                                                  series<std::int64_t>(factors.begin(), factors.end()));
     return of_node(x.id());
   }
   if (on_gpu("fold", {&y}, at)) {
