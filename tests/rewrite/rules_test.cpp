@@ -248,6 +248,11 @@ const std::vector<rule_case> cases{
      [](const auto& o) {
        return permute(dot(reshape(o.x, {2, 22, 1, 1}), reshape(o.y, {2, 1, 11, 2}), 1, 1), {0, 3, 4, 1, 2});
      }},
+    {"slice of a product of windows", numbers,
+     [](const auto& o) {
+       const value w = window(reshape(o.x, {44}), {20, 3}, {1}, {2, 1}), k = slice(reshape(o.y, {44}), {3}, {0}, {1});
+       return slice(dot(w, k, 0, 1), {9}, {18}, {-2});
+     }},
     {"scatter_add into zeros + x", wholes, [](const auto& o) { return scattered(o) + o.x; }},
     {"x + scatter_add into zeros", wholes,
      [](const auto& o) {

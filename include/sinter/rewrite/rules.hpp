@@ -123,6 +123,7 @@ inline constexpr rule rules[] = {
   {op::slice,     "slice of everything",          slice_of_everything},
   {op::slice,     "slice of slice",               compose_slices},
   {op::slice,     "slice of constant",            moved_constant},
+  {op::slice,     "slice of a product of windows", slice_of_windows},
   {op::pad,       "pad of nothing",               pad_of_nothing},
   {op::concat,    "concat of one",                SINTER_WHEN(s.arity() == 1, s.in(0))},
   {op::gather,    "gather of what may be nothing", gather_of_nothing},
