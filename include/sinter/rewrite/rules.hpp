@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "movement.hpp"
+#include "taps.hpp"
 
 namespace sinter::engine::rewrite {
 
@@ -134,6 +135,7 @@ inline constexpr rule rules[] = {
   {op::reduce, "reduce of reduce",                reduce_of_reduce},
   {op::reduce, "reduce of dot",                   reduce_of_product},
   {op::reduce, "reduce of constant",              reduce_of_constant},
+  {op::reduce, "reduce of a few taps",            reduce_of_few_taps},
   {op::reduce, "reduce of broadcast",             reduce_of_broadcast},
   {op::scatter_add, "scatter_add of one index per row", scatter_of_one},
   {op::scatter_add, "scatter_add of halves",      scatter_of_halves},
