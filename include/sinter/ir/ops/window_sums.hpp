@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "derivatives.hpp"
+#include "taps.hpp"
 
 namespace sinter::ir::ops {
 
@@ -84,10 +85,13 @@ inline value sum_taps(const value& x, std::int64_t dilation, std::int64_t shift,
   shape low(taps, 0), high(taps, 0);
   if (u.number().value_or(most_unrolled + 1) <= most_unrolled) {
     value sum;
+    const auto size = tap_reader::measure(x);
+    const bool copies = size.is_short() && size.windows == 0;  // what is compared with windows is computed once
     for (std::int64_t t = 0; t < *u.number(); ++t) {
-      shape e = x.extents();
-      e.pop_back();
-      const value row = reshape(slice_axis(x, taps, t, 1, 1), std::move(e));
+      tap_reader::places where(taps + 1, -1);
+      where[taps] = t;
+      const value row =
+          copies ? tap_reader::at(x, where) : reshape(slice_axis(x, taps, t, 1, 1), part(x.extents(), 0, taps));
       low[places] = dilation * t - shift;
       high[places] = count - n - low[places];
       const value y = low[places].is(0) && high[places].is(0) ? row : pad(row, low, high, 0.0);
