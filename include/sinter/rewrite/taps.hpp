@@ -29,7 +29,7 @@ inline value reduce_of_few_taps(const site& s) {
   if (n < 2) return {};
   const auto size = tap_reader::measure(x);
   if (size.windows == 0 || !size.is_short() || n * size.ops > most_ops) return {};
-  const bool half = s.type() == dtype::f16 || s.type() == dtype::bf16;
+  const bool half = is_float(s.type()) && size_of(s.type()) < 4;
   const dtype wide = half && combiner == op::add ? dtype::f32 : s.type();
   value all;
   tap_reader::places where(x.extents().size(), -1);

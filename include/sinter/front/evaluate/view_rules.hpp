@@ -292,6 +292,10 @@ SINTER_API void add_windows(const handle& to, const handle& from, const dims& st
     for (std::int64_t i = 0; i < n; ++i) end[i] = static_cast<T>(sums[static_cast<std::size_t>(i)]);
   };
   switch (to.type) {
+    case dtype::f8_e4m3:
+      return add_rounded(static_cast<f8_e4m3*>(nullptr));
+    case dtype::f8_e5m2:
+      return add_rounded(static_cast<f8_e5m2*>(nullptr));
     case dtype::f16:
       return add_rounded(static_cast<f16*>(nullptr));
     case dtype::bf16:
