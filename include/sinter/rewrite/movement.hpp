@@ -205,7 +205,7 @@ inline value reduce_over_ones(const site& s) {
 }
 
 /// True when n is a number that dtype t holds exactly.
-inline bool holds(dtype t, std::int64_t n) { return n <= std::int64_t{1} << digits_of(t); }
+inline bool holds(dtype t, std::int64_t n) { return n <= std::int64_t{1} << (is_float(t) ? digits_of(t) : 53); }
 
 /// A sum of equal elements is a product, an extreme of equal elements is one of them.
 inline value combine_equal(const site& s, const value& r, const series<dim>& counts) {
