@@ -16,6 +16,7 @@
 
 #include <sinter/linalg.hpp>
 #include <sinter/sinter.hpp>
+#include <sinter/windows.hpp>
 
 using namespace sinter;
 using bench_clock = std::chrono::steady_clock;
@@ -325,6 +326,50 @@ void small_products() {
   }
 }
 
+/// A convolution (n, h, w, c) and its derivatives beside the product of as many terms.
+void convolution(std::int64_t channels, std::int64_t side, std::int64_t outputs, std::int64_t taps,
+                 std::int64_t stride) {
+  constexpr std::int64_t n = 8;
+  using image = tensor<float, 4>;
+  const auto k = split(make_key(11), 5);
+  const conv_options how{.stride = stride, .padding = taps / 2};
+  const std::int64_t rows = n * (side / stride) * (side / stride), terms = channels * taps * taps;
+  const image x = normal<float>(k[0], n, side, side, channels), w = normal<float>(k[1], taps, taps, channels, outputs),
+              ct = normal<float>(k[4], n, side / stride, side / stride, outputs);
+  const tensor<float, 2> a = normal<float>(k[2], rows, terms), b = normal<float>(k[3], terms, outputs);
+  const auto product = compile([](const tensor<float, 2>& p, const tensor<float, 2>& q) { return matmul(p, q); });
+  const auto f = [how](const image& p, const image& q) { return conv<"nhwc,hwio->nhwc">(p, q, how); };
+  const auto loss = [f](const image& p, const image& q, const image& g) { return sum(f(p, q) * g); };
+  const auto forward = compile(f);
+  const auto by_image = compile(grad<0>(loss));
+  const auto by_weights = compile(grad<1>(loss));
+  const double t = median([&] { product(a, b); });
+  const std::string name = std::to_string(taps) + "x" + std::to_string(taps) + " of " + std::to_string(channels) +
+                           " at " + std::to_string(side) + (stride > 1 ? " in steps" : "");
+  row(("conv " + name).c_str(), median([&] { forward(x, w); }), t, "gemm", 0);
+  row("  by the image", median([&] { by_image(x, w, ct); }), t, "gemm", 0);
+  row("  by the weights", median([&] { by_weights(x, w, ct); }), t, "gemm", 0);
+  row("  eager", median([&] { f(x, w); }), t, "gemm", 0);
+}
+
+/// Convolutions as a ResNet has them, and its pool.
+void windows() {
+  convolution(64, 56, 64, 3, 1);
+  convolution(256, 14, 256, 3, 1);
+  convolution(512, 7, 512, 3, 1);
+  convolution(128, 28, 128, 3, 2);
+  convolution(64, 56, 256, 1, 1);
+  using image = tensor<float, 4>;
+  const image x = normal<float>(make_key(12), 8, 64, 112, 112);
+  const auto pool = [](const image& p) { return max_pool2d(p, 3, {.stride = 2, .padding = 1}); };
+  const auto copied = compile([](const image& p) { return p * 2.0F; });
+  const auto pooled = compile(pool);
+  const auto back = compile(grad([pool](const image& p) { return sum(pool(p)); }));
+  const double t = median([&] { copied(x); });
+  row("max pool 3x3 of 64 at 112", median([&] { pooled(x); }), t, "copy", 0);
+  row("  its derivative", median([&] { back(x); }), t, "copy", 0);
+}
+
 /// What was much slower than something alike.
 void cliffs() {
   short_rows<2>();
@@ -494,6 +539,7 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::string(argv[1]) == "--first-call") return first_call(tier::immediate);
   if (argc > 1 && std::string(argv[1]) == "--first-answer") return first_call(tier::background);
   if (argc > 1 && std::string(argv[1]) == "--dynamic") return dynamic_shapes(), 0;
+  if (argc > 1 && std::string(argv[1]) == "--windows") return windows(), 0;
   if (argc > 1 && std::string(argv[1]) == "--cliffs") return cliffs(), 0;
   if (argc > 1 && std::string(argv[1]) == "--indexed") return indexed(), 0;
   if (argc > 1 && std::string(argv[1]) == "--calls") return calls(), first_calls(argv[0]), 0;
@@ -504,6 +550,7 @@ int main(int argc, char** argv) {
   indexed();
   dynamic_shapes();
   products();
+  windows();
   cliffs();
   calls();
   first_calls(argv[0]);

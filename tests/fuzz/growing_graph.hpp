@@ -65,6 +65,17 @@ inline bool holds(const sinter::ir::graph& g, node_id id, const std::vector<std:
     const auto last = first + (count - 1) * n.attr.ints[i];
     if (first < 0 || first >= extent || last < 0 || last >= extent) return false;
   }
+  const std::size_t rank = n.extents.size();
+  bool nothing = false;
+  for (const auto& e : n.extents) nothing = nothing || at(e) == 0;
+  for (std::size_t d = 0; n.code == op::window && !nothing && rank + d < n.attr.dims.size(); ++d) {
+    auto low = at(n.attr.dims[rank + d]), high = low;
+    for (std::size_t j = 0; j < rank; ++j) {
+      const auto factor = n.attr.ints[d * rank + j];
+      (factor > 0 ? high : low) += factor * (at(n.extents[j]) - 1);
+    }
+    if (low < 0 || high >= at(g[n.in[0]].extents[d])) return false;
+  }
   return true;
 }
 /// The same of all that a graph computes.
@@ -114,6 +125,12 @@ class growing_graph {
         ints = r;
         dims = 2 * r;
         break;
+      case op::window: {
+        const std::size_t to = below(4);
+        ints = r * to;
+        dims = r + to;
+        break;
+      }
       case op::permute:
       case op::reduce:
         ints = code == op::reduce ? below(r + 1) : r;

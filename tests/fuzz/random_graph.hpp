@@ -63,8 +63,9 @@ class random_graph : public growing_graph {
       case 15:
         return scanned();
       case 16:
-      case 17:
         return stencil();
+      case 17:
+        return chance(60) ? windowed() : stencil();
       case 18:
         for (int tries = 0; tries < 6 && !anything(); ++tries) {}
         return;
@@ -206,6 +207,68 @@ class random_graph : public growing_graph {
     }
     a.dims.insert(a.dims.end(), starts.begin(), starts.end());
     keep(push(op::slice, {x}, a));
+  }
+
+  /// Windows of some axes: a place and, at times, a tap for each axis of x, in any order; reads that meet, at times, and a product over
+  /// the taps.
+  void windowed() {
+    const node_id x = any();
+    const shape s = shape_of(x);
+    struct step {
+      std::size_t axis;
+      std::int64_t factor;
+      dim extent;
+    };
+    std::vector<step> places, taps;
+    shape starts;
+    for (std::size_t d = 0; d < s.size(); ++d) {
+      const auto n = s[d].number();
+      if (!n || *n < 2 || chance(30)) {
+        // A symbol is at least 2: all, or pairs of neighbours.
+        const bool pairs = !n && chance(50);
+        places.push_back({d, 1, pairs ? s[d] - dim(1) : s[d]});
+        if (pairs) taps.push_back({d, 1, 2});
+        starts.push_back(0);
+        continue;
+      }
+      const auto dilation = static_cast<std::int64_t>(1 + below(3)), by = static_cast<std::int64_t>(1 + below(4));
+      const auto count = 1 + static_cast<std::int64_t>(below(
+                                 static_cast<std::uint64_t>(std::min<std::int64_t>((*n - 1) / dilation + 1, 11))));
+      const std::int64_t room = *n - 1 - dilation * (count - 1);
+      const auto high = 1 + static_cast<std::int64_t>(below(static_cast<std::uint64_t>(room / by + 1)));
+      const auto first = static_cast<std::int64_t>(below(static_cast<std::uint64_t>(room - by * (high - 1)) + 1));
+      const bool turned = chance(20), tap_turned = chance(20);
+      places.push_back({d, turned ? -by : by, high});
+      taps.push_back({d, tap_turned ? -dilation : dilation, count});
+      starts.push_back(first + (turned ? by * (high - 1) : 0) + (tap_turned ? dilation * (count - 1) : 0));
+    }
+    if (chance(15)) places.push_back({s.size(), 1, 1 + static_cast<std::int64_t>(below(3))});  // repeated
+    if (places.size() + taps.size() > 7) taps.clear();
+    const bool numbers = !sinter::is_bool(type_of(x)), product = numbers && !taps.empty() && chance(50);
+    std::vector<step> axes = places;
+    axes.insert(axes.end(), taps.begin(), taps.end());
+    if (!product) std::shuffle(axes.begin(), axes.end(), bits_);
+    attributes a;
+    std::int64_t elements = 1;
+    for (const auto& i : axes) {
+      a.dims.push_back(i.extent);
+      elements *= std::max<std::int64_t>(i.extent.evaluate(how_.hints), 1);
+      if (elements > how_.most_elements) return;
+    }
+    a.dims.insert(a.dims.end(), starts.begin(), starts.end());
+    for (std::size_t d = 0; d < s.size(); ++d)
+      for (const auto& i : axes) a.ints.push_back(i.axis == d ? i.factor : 0);
+    if (!product && !axes.empty() && !a.ints.empty() && chance(10))
+      a.ints[below(a.ints.size())] += 1;  // refused mostly
+    const node_id y = push(op::window, {x}, a);
+    if (!holds(graph, y, how_.hints)) return;
+    if (!product) return void(keep(y));
+    shape weights;
+    for (const auto& i : taps) weights.push_back(i.extent);
+    if (chance(70)) weights.push_back(1 + static_cast<std::int64_t>(below(3)));
+    attributes of;
+    of.ints = {0, static_cast<std::int64_t>(taps.size())};
+    keep(push(op::dot, {y, tensor(type_of(x), weights)}, of));
   }
 
   void reduced() {

@@ -61,6 +61,14 @@ TEST_CASE_FIXTURE(fixture, "movement") {
           "[slice] axis 0 of (9,): 3 elements from 0 by 9223372036854775807 do not stay within [0, 9)");
   REFUSES(pad(real({9}), {-1}, {0}, 0),
           "[pad] widths of axis 0 are -1 and 0; they must not be negative (slice removes elements)");
+  REFUSES(window(real({9}), {3, 4}, {0}, {2, 2}),
+          "[window] axis 0 of (9,): positions 0 to 10 do not stay within [0, 9); pad first");
+  REFUSES(window(real({9}), {3, 2}, {0}, {2, -1}),
+          "[window] axis 0 of (9,): positions -1 to 4 do not stay within [0, 9); pad first");
+  REFUSES(window(real({9}), {3}, {0}, {INT64_MAX}), "[window] the factor 9223372036854775807 is too large");
+  REFUSES(window(real({9}), {-1}, {0}, {1}), "[window] the result (-1,) has a negative extent; extents are 0 or more");
+  CHECK(window(real({9, 4}), {3, 4, 3, 2}, {1, 0}, {2, 0, 1, 0, 0, 1, 0, 0}).extents() == shape{3, 4, 3, 2});
+  CHECK(window(real({9}), {0, 4}, {50}, {1, 1}).extents() == shape{0, 4});
   REFUSES(make(op::concat, {real({3, 4}), real({3, 5})}, {0}),
           "[concat] (3, 4) and (3, 5) differ off axis 0; only the extents of the joined axis may differ");
   REFUSES(make(op::concat, {real({3}), index({3})}, {0}),
@@ -155,6 +163,9 @@ TEST_CASE_FIXTURE(fixture, "symbols: extents have to be proven equal, ranges tha
   REFUSES(real({n}) + real({m}), "[add] shapes differ: (s0,) and (s1,); broadcast_to gives them one shape");
   REFUSES(broadcast(real({n}), {m}), "[broadcast] (s0,) does not broadcast to (s1,); each extent must be equal or 1");
   REFUSES(reshape(real({n}), {m}), "[reshape] (s0,) has s0 elements, (s1,) has s1; the counts must be equal");
+  CHECK(window(real({n}), {n - 1, 2}, {0}, {1, 1}).extents() == shape{n - 1, 2});
+  REFUSES(window(real({n}), {n, 2}, {0}, {1, 1}),
+          "[window] axis 0 of (s0,): positions 0 to s0 do not stay within [0, s0); pad first");
   REFUSES(slice(real({n}), {n + 1}, {0}, {1}),
           "[slice] axis 0 of (s0,): s0 + 1 elements from 0 by 1 do not stay within [0, s0)");
   REFUSES(slice(real({n}), {n + 1}, {1}, {-1}),

@@ -148,6 +148,24 @@ inline value pad(const value& x, shape low, const shape& high, double literal) {
   return push(op::pad, {x}, std::move(a));
 }
 
+/// x read at start + Σ factor·i, a row of factors for each axis of x.
+inline value window(const value& x, shape extents, const shape& start, series<std::int64_t> factors) {
+  attributes a;
+  a.dims = std::move(extents);
+  a.dims.insert(a.dims.end(), start.begin(), start.end());
+  a.ints = std::move(factors);
+  return push(op::window, {x}, std::move(a));
+}
+
+inline value concat(const series<value>& parts, std::int64_t axis) {
+  series<node_id> ids;
+  for (const auto& v : parts) ids.push_back(v.id());
+  attributes a;
+  a.ints = {axis};
+  graph& g = parts[0].owner();
+  return {g, g.push(op::concat, std::move(ids), std::move(a), parts[0].where()), parts[0].where()};
+}
+
 /// The index along `axis`, in the graph of `near`.
 inline value iota(const value& near, dtype type, shape extents, std::int64_t axis) {
   attributes a;

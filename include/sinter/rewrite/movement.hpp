@@ -89,6 +89,35 @@ inline value turned_product(const site& s) {
              static_cast<std::int64_t>(nk));
 }
 
+/// A part of the rows of a product of windows is the product of fewer windows. The other axes are whole.
+inline value slice_of_windows(const site& s) {
+  if (!s.made_by(op::dot) || !s.reads_alone(0) || s.through(0).get().code != op::window) return {};
+  const node& w = s.through(0).get();
+  const auto& taken = s.n().attr;
+  const std::size_t rank = w.extents.size(), sliced = s.n().extents.size(),
+                    rows = rank - static_cast<std::size_t>(s.operand(0).attr.ints[1]);
+  for (std::size_t j = 0; j < sliced; ++j) {
+    const bool whole = taken.ints[j] == 1 && s.n().extents[j] == s.operand(0).extents[j];
+    if (taken.dims[j].is(0) || (!whole && (j >= rows || j < static_cast<std::size_t>(s.operand(0).attr.ints[0]))))
+      return {};
+  }
+  shape extents = w.extents, start;
+  axes_t factors = w.attr.ints;
+  for (std::size_t d = 0; rank + d < w.attr.dims.size(); ++d) {
+    start.push_back(w.attr.dims[rank + d]);
+    for (std::size_t j = 0; j < rows; ++j) {
+      std::int64_t& factor = factors[d * rank + j];
+      start[d] += dim(factor) * taken.dims[sliced + j];
+      if (__builtin_mul_overflow(factor, taken.ints[j], &factor) || std::abs(factor) >= std::int64_t{1} << 31)
+        return {};
+    }
+  }
+  for (std::size_t j = 0; j < rows; ++j) extents[j] = taken.dims[j];
+  const value x(s.v.owner(), w.in[0], s.v.where());
+  return dot(window(x, std::move(extents), start, std::move(factors)), s.through(0, 1), s.operand(0).attr.ints[0],
+             s.operand(0).attr.ints[1]);
+}
+
 /// Kernels read without asking: an axis that may turn out to have no element gets one more, 0, and the index stays below it.
 inline value gather_of_nothing(const site& s) {
   if (!ir::may_read_nothing(s.v.owner(), s.n())) return {};
@@ -176,7 +205,7 @@ inline value reduce_over_ones(const site& s) {
 }
 
 /// True when n is a number that dtype t holds exactly.
-inline bool holds(dtype t, std::int64_t n) { return n <= std::int64_t{1} << digits_of(t); }
+inline bool holds(dtype t, std::int64_t n) { return n <= std::int64_t{1} << (is_float(t) ? digits_of(t) : 53); }
 
 /// A sum of equal elements is a product, an extreme of equal elements is one of them.
 inline value combine_equal(const site& s, const value& r, const series<dim>& counts) {

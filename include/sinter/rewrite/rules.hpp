@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "movement.hpp"
+#include "taps.hpp"
 
 namespace sinter::engine::rewrite {
 
@@ -123,6 +124,7 @@ inline constexpr rule rules[] = {
   {op::slice,     "slice of everything",          slice_of_everything},
   {op::slice,     "slice of slice",               compose_slices},
   {op::slice,     "slice of constant",            moved_constant},
+  {op::slice,     "slice of a product of windows", slice_of_windows},
   {op::pad,       "pad of nothing",               pad_of_nothing},
   {op::concat,    "concat of one",                SINTER_WHEN(s.arity() == 1, s.in(0))},
   {op::gather,    "gather of what may be nothing", gather_of_nothing},
@@ -133,6 +135,7 @@ inline constexpr rule rules[] = {
   {op::reduce, "reduce of reduce",                reduce_of_reduce},
   {op::reduce, "reduce of dot",                   reduce_of_product},
   {op::reduce, "reduce of constant",              reduce_of_constant},
+  {op::reduce, "reduce of a few taps",            reduce_of_few_taps},
   {op::reduce, "reduce of broadcast",             reduce_of_broadcast},
   {op::scatter_add, "scatter_add of one index per row", scatter_of_one},
   {op::scatter_add, "scatter_add of halves",      scatter_of_halves},

@@ -3,10 +3,12 @@
 
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "../../ir/ops/window_transpose.hpp"
 #include "views.hpp"
 
 namespace sinter::detail::views {
@@ -228,6 +230,114 @@ SINTER_API handle pad(const handle& x, const dims& low, const dims& high, ir::sc
   }
   copy_elements(out, fill);
   if (x.extents.numel() > 0) copy_elements(with_layout(out, x.extents, out.strides, offset), x);
+  return out;
+}
+
+/// Strides and an offset of x for what a window reads.
+inline std::int64_t window_strides(const dims& of, const dims& starts, std::span<const std::int64_t> factors,
+                                   dims& strides) {
+  const auto rank = static_cast<std::size_t>(strides.rank);
+  std::int64_t offset = 0;
+  for (int j = 0; j < strides.rank; ++j) strides[j] = 0;
+  for (int d = 0; d < of.rank; ++d) {
+    offset += starts[d] * of[d];
+    for (int j = 0; j < strides.rank; ++j)
+      strides[j] += of[d] * factors[static_cast<std::size_t>(d) * rank + static_cast<std::size_t>(j)];
+  }
+  return offset;
+}
+
+SINTER_API handle window(const handle& x, const dims& extents, const dims& starts,
+                         std::span<const std::int64_t> factors, location at) {
+  if (tracing()) {
+    ir::attributes attr;
+    attr.dims = to_ir(extents);
+    for (auto s : starts) attr.dims.push_back(engine::to_ir(s));
+    attr.ints.assign(factors.begin(), factors.end());
+    return push_op(ir::op::window, {x}, std::move(attr), at);
+  }
+  dims strides(extents.rank);
+  const std::int64_t offset = window_strides(x.strides, starts, factors, strides);
+  return with_layout(x, extents, strides, extents.numel() == 0 ? 0 : offset);
+}
+
+/// to[…] += from[…] over `extents`, the elements of type T, the sums in S.
+template <class T, class S>
+void add_elements(S* to, const dims& to_strides, const T* from, const dims& strides, const dims& extents, int axis) {
+  if (axis == extents.rank) {
+    if constexpr (std::is_integral_v<S>)
+      *to = static_cast<S>(static_cast<std::uint64_t>(*to) + static_cast<std::uint64_t>(*from));
+    else *to += static_cast<S>(*from);
+    return;
+  }
+  for (std::int64_t i = 0, n = extents[axis]; i < n; ++i)
+    add_elements(to + i * to_strides[axis], to_strides, from + i * strides[axis], strides, extents, axis + 1);
+}
+
+/// to += from, which has the axes of a window of `to`. Both have one dtype; `to` is contiguous.
+SINTER_API void add_windows(const handle& to, const handle& from, const dims& starts,
+                            std::span<const std::int64_t> factors) {
+  if (from.extents.numel() == 0) return;
+  dims strides(from.extents.rank);
+  const std::int64_t offset = window_strides(to.strides, starts, factors, strides);
+  const auto add = [&]<class T>(T*) {
+    add_elements(reinterpret_cast<T*>(to.data) + offset, strides, reinterpret_cast<const T*>(from.data), from.strides,
+                 from.extents, 0);
+  };
+  const auto add_rounded = [&]<class T>(T*) {
+    T* const end = reinterpret_cast<T*>(to.data);
+    const std::int64_t n = to.extents.numel();
+    std::vector<float> sums(end, end + n);
+    add_elements(sums.data() + offset, strides, reinterpret_cast<const T*>(from.data), from.strides, from.extents, 0);
+    for (std::int64_t i = 0; i < n; ++i) end[i] = static_cast<T>(sums[static_cast<std::size_t>(i)]);
+  };
+  switch (to.type) {
+    case dtype::f8_e4m3:
+      return add_rounded(static_cast<f8_e4m3*>(nullptr));
+    case dtype::f8_e5m2:
+      return add_rounded(static_cast<f8_e5m2*>(nullptr));
+    case dtype::f16:
+      return add_rounded(static_cast<f16*>(nullptr));
+    case dtype::bf16:
+      return add_rounded(static_cast<bf16*>(nullptr));
+    case dtype::f32:
+      return add(static_cast<float*>(nullptr));
+    case dtype::f64:
+      return add(static_cast<double*>(nullptr));
+    default:
+      break;
+  }
+  switch (size_of(to.type)) {
+    case 1:
+      return add(static_cast<std::uint8_t*>(nullptr));
+    case 2:
+      return add(static_cast<std::uint16_t*>(nullptr));
+    case 4:
+      return add(static_cast<std::uint32_t*>(nullptr));
+    default:
+      return add(static_cast<std::uint64_t*>(nullptr));
+  }
+}
+
+SINTER_API handle unwindow(const handle& y, const dims& extents, const dims& starts,
+                           std::span<const std::int64_t> factors, location at) {
+  if (tracing()) {
+    ir::shape start = to_ir(starts);
+    const ir::value x = ir::ops::window_transpose({engine::current()->graph, node_of(y, at), at}, to_ir(extents), start,
+                                                  series<std::int64_t>(factors.begin(), factors.end()));
+    return of_node(x.id());
+  }
+  if (on_gpu("fold", {&y}, at)) {
+    std::vector<std::int64_t> facts(factors.begin(), factors.end());
+    facts.insert(facts.end(), as_numbers(extents.begin()), as_numbers(extents.end()));
+    facts.insert(facts.end(), as_numbers(starts.begin()), as_numbers(starts.end()));
+    const handle* const operands[] = {&y};
+    return launch(
+        "fold", operands, facts, [&] { return unwindow(y, extents, starts, factors, at); }, at);
+  }
+  handle out = allocate("fold", y.type, extents, at);
+  std::memset(out.data, 0, static_cast<std::size_t>(extents.numel() * out.item_bytes()));
+  add_windows(out, y, starts, factors);
   return out;
 }
 

@@ -40,6 +40,18 @@ SINTER_API handle concat(std::span<const handle> parts, int axis, location at);
 SINTER_API handle pad(const handle& x, const dims& low, const dims& high, ir::scalar literal, const void* value,
                       bool fixed, location at);
 
+/// x read at starts + Σ factors·i, all of it within x: `factors` has a row of one for each of `extents` for each axis of x.
+SINTER_API handle window(const handle& x, const dims& extents, const dims& starts,
+                         std::span<const std::int64_t> factors, location at);
+
+/// The transpose of window(x of `extents`, …): what was read several times is summed up.
+SINTER_API handle unwindow(const handle& y, const dims& extents, const dims& starts,
+                           std::span<const std::int64_t> factors, location at);
+
+/// to += from, which has the axes of a window of `to`, on the host. Both have one dtype; `to` is contiguous.
+SINTER_API void add_windows(const handle& to, const handle& from, const dims& starts,
+                            std::span<const std::int64_t> factors);
+
 /// The elements whose indices along axes i and j, i < j, of one extent, are equal; j is gone.
 SINTER_API handle diagonal(const handle& x, int i, int j, location at);
 

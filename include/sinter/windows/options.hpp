@@ -1,0 +1,289 @@
+// windows/options.hpp: where windows lie: strides, padding, dilation, and layouts as text.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+
+#include "../sinter.hpp"
+
+namespace sinter {
+
+/// A number for all spatial axes, or one for each of them: 2, or {2, 1}.
+struct per_axis {
+  int count = 0;  ///< how many were written; none: not given
+  std::int64_t at[3] = {};
+
+  constexpr per_axis() = default;
+  template <std::integral I>
+  constexpr per_axis(I n) : count(1) {
+    for (auto& x : at) x = static_cast<std::int64_t>(n);
+  }
+  constexpr per_axis(std::initializer_list<std::int64_t> numbers) : count(static_cast<int>(numbers.size())) {
+    int i = 0;
+    for (auto n : numbers)
+      if (i < 3) at[i++] = n;
+    for (; count == 1 && i < 3; ++i) at[i] = at[0];
+  }
+  constexpr std::int64_t operator[](int i) const { return at[i]; }
+  constexpr bool fits(int spatial) const { return count == 1 || count == spatial; }
+  constexpr bool least(int spatial, std::int64_t n) const {
+    for (int i = 0; i < spatial; ++i)
+      if (at[i] < n) return false;
+    return true;
+  }
+};
+
+struct same_t {};
+struct valid_t {};
+/// As padding: ceil(extent / stride) positions, with zeros on both sides, one more at the end where they are odd.
+inline constexpr same_t same{};
+/// As padding: none.
+inline constexpr valid_t valid{};
+
+/// How far a convolution's image is padded with zeros on both sides of each spatial axis, or `same`, or `valid`.
+struct window_padding {
+  per_axis amount = 0;
+  bool is_same = false;
+
+  constexpr window_padding() = default;
+  constexpr window_padding(per_axis n) : amount(n) {}
+  template <std::integral I>
+  constexpr window_padding(I n) : amount(n) {}
+  constexpr window_padding(std::initializer_list<std::int64_t> n) : amount(n) {}
+  constexpr window_padding(same_t) : is_same(true) {}
+  constexpr window_padding(valid_t) {}
+};
+
+/// Of conv: what PyTorch's convolutions take.
+struct conv_options {
+  per_axis stride = 1;
+  window_padding padding = {};
+  per_axis dilation = 1;
+  std::int64_t groups = 1;
+};
+
+/// Of conv_transpose; `output_padding` adds that many elements after each spatial axis of the result.
+struct conv_transpose_options {
+  per_axis stride = 1;
+  per_axis padding = 0;
+  per_axis output_padding = 0;
+  per_axis dilation = 1;
+  std::int64_t groups = 1;
+};
+
+/// Of pools: a stride that is not given is the window. `ceil_mode` keeps a last window that hangs over; `count_include_pad`: average
+/// pools divide by what is padded, too.
+struct pool_options {
+  per_axis stride = {};
+  per_axis padding = 0;
+  per_axis dilation = 1;
+  bool ceil_mode = false;
+  bool count_include_pad = true;
+};
+
+/// Of unfold and fold.
+struct fold_options {
+  per_axis stride = 1;
+  per_axis padding = 0;
+  per_axis dilation = 1;
+};
+
+namespace detail::windows {
+
+/// The windows along one axis: `count` of them, window i reads the taps i·step + t·dilation of what is padded by low and high.
+struct axis_window {
+  std::int64_t taps = 1, step = 1, dilation = 1;
+  dim low = 0, high = 0, count = 0;
+  const char* error = nullptr;
+  const char* hint = nullptr;
+
+  constexpr std::int64_t reach() const { return dilation * (taps - 1) + 1; }
+};
+
+inline constexpr std::int64_t most = std::int64_t{1} << 30;
+
+/// The windows over an axis of `extent`, which may be `dyn`.
+constexpr axis_window place_windows(dim extent, std::int64_t taps, std::int64_t step, std::int64_t dilation,
+                                    std::int64_t padding, bool is_same, bool ceil_mode) {
+  axis_window w{taps, step, dilation, padding, padding, dyn, nullptr, nullptr};
+  const auto refuse = [&](const char* error, const char* hint) {
+    w.error = error;
+    w.hint = hint;
+    return w;
+  };
+  if (taps < 1 || taps > most) return refuse("a window has no element", "give windows of 1 or more");
+  if (step < 1 || step > most) return refuse("a stride is less than 1", "give strides of 1 or more");
+  if (dilation < 1 || dilation > most / taps) return refuse("a dilation is less than 1", "give dilations of 1 or more");
+  if (padding < 0 || padding > most) return refuse("a padding is negative", "slice the image instead");
+  if (extent == dyn) return w;
+  if (is_same) {
+    w.count = (extent + (step - 1)) / dim(step);
+    const dim all = (w.count - 1) * dim(step) + w.reach() - extent;
+    const dim more = all < 0 ? dim(0) : all;
+    w.low = more / 2;
+    w.high = more - w.low;
+    return w;
+  }
+  const dim room = extent + 2 * padding - w.reach();
+  if (room < 0) return refuse("a window is larger than the padded image", "pad it, or take a smaller window");
+  w.count = room / dim(step) + 1;
+  if (ceil_mode && room % dim(step) != 0 && w.count * dim(step) < extent + padding) {
+    w.high = w.count * dim(step) + w.reach() - extent - padding;
+    w.count = w.count + 1;
+  }
+  return w;
+}
+
+/// Where the axes of a layout are: of the image, the weights and the result.
+struct layout {
+  int spatial = 0;
+  int n = -1, c = -1, s[3] = {-1, -1, -1};
+  int o = -1, i = -1, k[3] = {-1, -1, -1};
+  int to_n = -1, to_c = -1, to_s[3] = {-1, -1, -1};
+  bool right = false;
+
+  constexpr bool channels_first() const { return c < s[0]; }
+};
+
+/// "nhwc,hwio->nhwc": n, c and one to three letters of axes; these, i and o; the first again.
+constexpr layout parse_layout(const char* text) {
+  layout l;
+  char part[3][8] = {};
+  int length[3] = {}, at = 0;
+  for (; *text; ++text) {
+    if (*text == ' ') continue;
+    const bool arrow = at == 1 && text[0] == '-' && text[1] == '>';
+    if (arrow) ++text;
+    if (arrow || (at == 0 && *text == ',')) {
+      ++at;
+    } else {
+      if (*text < 'a' || *text > 'z' || length[at] == 5) return l;
+      part[at][length[at]++] = *text;
+    }
+  }
+  const auto find = [&](int p, char c) {
+    int found = -1;
+    for (int i = 0; i < length[p]; ++i)
+      if (part[p][i] == c) found = found < 0 ? i : -2;
+    return found;
+  };
+  if (at != 2 || length[0] < 3 || length[1] != length[0] || length[2] != length[0]) return l;
+  l.n = find(0, 'n');
+  l.c = find(0, 'c');
+  l.o = find(1, 'o');
+  l.i = find(1, 'i');
+  l.to_n = find(2, 'n');
+  l.to_c = find(2, 'c');
+  bool right = l.n >= 0 && l.c >= 0 && l.o >= 0 && l.i >= 0 && l.to_n >= 0 && l.to_c >= 0;
+  for (int a = 0; a < length[0] && right; ++a) {
+    const char letter = part[0][a];
+    if (a == l.n || a == l.c) continue;
+    l.s[l.spatial] = a;
+    l.k[l.spatial] = find(1, letter);
+    l.to_s[l.spatial] = find(2, letter);
+    right = find(0, letter) == a && l.k[l.spatial] >= 0 && l.to_s[l.spatial] >= 0 && letter != 'o' && letter != 'i';
+    ++l.spatial;
+  }
+  l.right = right;
+  return l;
+}
+
+template <fixed_string Text>
+consteval layout parsed() {
+  constexpr layout l = parse_layout(Text.text);
+  static_assert(
+      l.right,
+      "sinter: [conv] write the image's axes with n and c, then the weights' with o and i, then the result's: "
+      "conv<\"nhwc,hwio->nhwc\">");
+  return l;
+}
+
+/// The counts of numbers in options; an error where there are neither one nor as many as spatial axes.
+constexpr const char* miscounted(int spatial, std::initializer_list<per_axis> all) {
+  for (const auto& p : all)
+    if (!p.fits(spatial)) return "an option has another number of entries than there are spatial axes";
+  return nullptr;
+}
+
+/// What a convolution does along each spatial axis, and the shape of its result, of which extents may be `dyn`.
+struct conv_plan {
+  int spatial = 0;
+  axis_window along[3];
+  std::int64_t groups = 1;
+  op_shapes::outcome result;
+};
+
+constexpr conv_plan plan_conv(const layout& l, const dims& x, const dims& w, const conv_options& o) {
+  conv_plan p;
+  p.spatial = l.spatial;
+  p.groups = o.groups;
+  p.result.shape = dims(l.spatial + 2);
+  const auto refuse = [&](const char* error, const char* hint) {
+    p.result = op_shapes::refuse(error, hint);
+    return p;
+  };
+  if (const auto* e = miscounted(l.spatial, {o.stride, o.padding.amount, o.dilation}))
+    return refuse(e, "give one number, or one for each axis");
+  if (o.groups < 1) return refuse("there are no groups", "give 1 or more groups");
+  const dim c = x[l.c], i = w[l.i], out = w[l.o];
+  if (c != dyn && c % dim(o.groups) != 0)
+    return refuse("the groups do not divide the image's channels", "give a number of groups that divides them");
+  if (out != dyn && out % dim(o.groups) != 0)
+    return refuse("the groups do not divide the weights' outputs", "give a number of groups that divides them");
+  if (c != dyn && i != dyn && c != i * dim(o.groups))
+    return refuse("the channels of image and weights do not fit",
+                  "the weights have the image's channels over groups as inputs");
+  p.result.shape[l.to_n] = x[l.n];
+  p.result.shape[l.to_c] = out;
+  for (int a = 0; a < l.spatial; ++a) {
+    if (w[l.k[a]] == dyn) continue;
+    p.along[a] =
+        place_windows(x[l.s[a]], w[l.k[a]], o.stride[a], o.dilation[a], o.padding.amount[a], o.padding.is_same, false);
+    if (p.along[a].error) return refuse(p.along[a].error, p.along[a].hint);
+    p.result.shape[l.to_s[a]] = p.along[a].count;
+  }
+  return p;
+}
+
+/// The same of its transpose; `along` are the windows of the convolution whose image is the result before it is cut.
+constexpr conv_plan plan_conv_transpose(const layout& l, const dims& x, const dims& w,
+                                        const conv_transpose_options& o) {
+  conv_plan p;
+  p.spatial = l.spatial;
+  p.groups = o.groups;
+  p.result.shape = dims(l.spatial + 2);
+  const auto refuse = [&](const char* error, const char* hint) {
+    p.result = op_shapes::refuse(error, hint);
+    return p;
+  };
+  if (const auto* e = miscounted(l.spatial, {o.stride, o.padding, o.dilation, o.output_padding}))
+    return refuse(e, "give one number, or one for each axis");
+  if (o.groups < 1) return refuse("there are no groups", "give 1 or more groups");
+  const dim c = x[l.c], i = w[l.i], out = w[l.o];
+  if (c != dyn && c % dim(o.groups) != 0)
+    return refuse("the groups do not divide the image's channels", "give a number of groups that divides them");
+  if (c != dyn && i != dyn && c != i)
+    return refuse("the channels of image and weights do not fit", "the weights have as many inputs");
+  p.result.shape[l.to_n] = x[l.n];
+  if (out != dyn) p.result.shape[l.to_c] = out * dim(o.groups);
+  for (int a = 0; a < l.spatial; ++a) {
+    const dim n = x[l.s[a]];
+    if (w[l.k[a]] == dyn) continue;
+    axis_window& v = p.along[a];
+    v = place_windows(dyn, w[l.k[a]], o.stride[a], o.dilation[a], o.padding[a], false, false);
+    if (v.error) return refuse(v.error, v.hint);
+    if (o.output_padding[a] < 0 || (o.output_padding[a] >= v.step && o.output_padding[a] >= v.dilation))
+      return refuse("the output padding reaches a stride and a dilation", "give less than one of them");
+    if (n == dyn) continue;
+    v.count = n;
+    const dim extent = (n - 1) * dim(v.step) + v.reach() - 2 * o.padding[a] + o.output_padding[a];
+    if (n == 0 || extent < 0) return refuse("the padding removes everything", "give less padding");
+    p.result.shape[l.to_s[a]] = extent;
+  }
+  return p;
+}
+
+}  // namespace detail::windows
+}  // namespace sinter

@@ -1,0 +1,155 @@
+// windows/resize.hpp: interpolation: along each spatial axis a sum of a few neighbours with weights.
+#pragma once
+
+#include "pool.hpp"
+
+namespace sinter {
+
+/// How interpolate finds values between elements.
+enum class resize : std::uint8_t { nearest, nearest_exact, linear, cubic, area };
+
+/// Of interpolate: the extents of the result, or else factors. `antialias` widens the filters of linear and cubic where the result is smaller.
+struct resize_options {
+  per_axis size = {};
+  double scale[3] = {0, 0, 0};  ///< for each spatial axis, or one for all; used where there is no size
+  resize mode = resize::nearest;
+  bool align_corners = false;
+  bool antialias = false;
+};
+
+namespace detail::windows {
+
+/// How the places of a result lie on an axis of `from` elements.
+struct resize_axis {
+  std::int64_t from = 1, to = 1;
+  double scale = 1;  ///< elements a step
+};
+
+/// Weights of Keys' filter at distance x, with `a` as PyTorch has it: -0.75, and -0.5 where it antialiases.
+template <class X>
+auto cubic_weight(const X& distance, double a, location at) {
+  const auto x = detail::evaluate(distance, at);
+  const auto near = add(mul(mul(x, x, at), sub(mul(x, a + 2, at), a + 3, at), at), 1, at);
+  const auto far = sub(mul(add(mul(sub(mul(x, a, at), 5 * a, at), x, at), 8 * a, at), x, at), 4 * a, at);
+  return detail::evaluate(where(lt(x, 1, at), near, where(lt(x, 2, at), far, 0, at), at), at);
+}
+
+template <class X>
+auto linear_weight(const X& distance, location at) {
+  return detail::evaluate(maximum(sub(1, distance, at), 0, at), at);
+}
+
+/// For each of `to` places the first of its `taps` neighbours and their weights (to, taps), in f64.
+struct resize_taps {
+  tensor<std::int64_t, 2> places;
+  tensor<double, 2> weights;
+};
+
+inline resize_taps taps_for(const resize_axis& r, const resize_options& o, location at) {
+  const bool cubic = o.mode == resize::cubic;
+  const double half = cubic ? 2 : 1, stretch = o.antialias && r.scale > 1 ? r.scale : 1;
+  const std::int64_t taps = o.antialias ? static_cast<std::int64_t>(std::ceil(half * stretch)) * 2 + 1 : cubic ? 4 : 2;
+  using index = index_leaf<std::int64_t, dims{dyn, dyn}>;
+  const auto i = sinter::cast<double>(index({r.to, taps}, 0), at);
+  const auto t = detail::evaluate(index({r.to, taps}, 1), at);
+  // Where the result's element lies among x's, whose centres are at whole numbers.
+  tensor<double, 2> centre;
+  if (o.align_corners) centre = mul(i, r.scale, at);
+  else centre = sub(mul(add(i, 0.5, at), r.scale, at), 0.5, at);
+  if (!cubic && !o.antialias) centre = tensor<double, 2>(maximum(centre, 0.0, at));
+  if (!o.antialias) {
+    const auto low = detail::evaluate(floor(centre, at), at);
+    const auto place = detail::evaluate(add(sinter::cast<std::int64_t>(low, at), sub(t, cubic ? 1 : 0, at), at), at);
+    const auto distance = detail::evaluate(abs(sub(centre, sinter::cast<double>(place, at), at), at), at);
+    const tensor<double, 2> weights =
+        cubic ? tensor<double, 2>(cubic_weight(distance, -0.75, at)) : tensor<double, 2>(linear_weight(distance, at));
+    return {tensor<std::int64_t, 2>(minimum(maximum(place, 0, at), r.from - 1, at)), weights};
+  }
+  const double support = half * stretch;
+  const auto middle = detail::evaluate(add(centre, 0.5, at), at);
+  const auto first = detail::evaluate(
+      maximum(sinter::cast<std::int64_t>(floor(add(sub(middle, support, at), 0.5, at), at), at), 0, at), at);
+  const auto end = detail::evaluate(
+      minimum(sinter::cast<std::int64_t>(floor(add(add(middle, support, at), 0.5, at), at), at), r.from, at), at);
+  const auto place = detail::evaluate(add(first, t, at), at);
+  const auto distance = detail::evaluate(
+      mul(abs(add(sub(sinter::cast<double>(place, at), middle, at), 0.5, at), at), 1 / stretch, at), at);
+  const tensor<double, 2> filter =
+      cubic ? tensor<double, 2>(cubic_weight(distance, -0.5, at)) : tensor<double, 2>(linear_weight(distance, at));
+  const auto weights = detail::evaluate(where(lt(place, end, at), filter, 0, at), at);
+  const auto total = sum(weights, axis<1>, keepdims, at);
+  return {tensor<std::int64_t, 2>(minimum(place, r.from - 1, at)), tensor<double, 2>(div(weights, total, at))};
+}
+
+template <int Axis, class X>
+X resized(const X& x, const resize_axis& r, const resize_options& o, location at) {
+  using T = element_of<X>;
+  constexpr int rank = X::rank;
+  if (o.mode == resize::nearest || o.mode == resize::nearest_exact) {
+    const index_leaf<std::int64_t, dims{dyn}> i({r.to}, 0);
+    const double shift = o.mode == resize::nearest ? 0 : 0.5;
+    const auto place = floor(mul(add(sinter::cast<double>(i, at), shift, at), r.scale, at), at);
+    const auto index = detail::evaluate(minimum(sinter::cast<std::int64_t>(place, at), r.from - 1, at), at);
+    return X(take(x, index, axis<Axis>, at));
+  }
+  constexpr axis_list inner = op_shapes::normalize({Axis + 1}, rank + 1);
+  const auto found = taps_for(r, o, at);
+  const auto y = take(x, found.places, axis<Axis>, at);
+  using S = std::conditional_t<vocabulary::is_half<T>, float, T>;
+  dims spread(rank + 1);
+  for (int d = 0; d <= rank; ++d) spread[d] = 1;
+  spread[Axis] = found.weights.shape()[0];
+  spread[Axis + 1] = found.weights.shape()[1];
+  const auto weights = typed<S, any_shape(rank + 1)>(
+      views::reshape(untyped(detail::evaluate(sinter::cast<S>(found.weights, at), at), at), spread, at), at);
+  return X(narrow<T>(sum_over<inner, false>(mul(wide(y, at), weights, at), at), at));
+}
+
+template <int Axis, class X>
+X resized_axes(const X& x, const resize_options& o, location at) {
+  using T = element_of<X>;
+  constexpr int rank = X::rank;
+  if constexpr (Axis == rank) {
+    return x;
+  } else {
+    constexpr int a = Axis - 2;
+    resize_axis r;
+    r.from = x.shape()[Axis];
+    const double scale = o.scale[a] > 0 ? o.scale[a] : o.scale[0];
+    if (r.from < 1)
+      fail("interpolate", "axis " + std::to_string(Axis) + " of " + shape_text(x.shape()) + " is empty", at);
+    const double extent =
+        o.size.count > 0 ? static_cast<double>(o.size[a]) : std::floor(static_cast<double>(r.from) * scale);
+    if (!(extent >= 1 && extent < 1e15))
+      fail("interpolate", "give a size of 1 or more, or a scale: {.size = {64, 64}}", at);
+    r.to = static_cast<std::int64_t>(extent);
+    if (o.align_corners) r.scale = r.to > 1 ? static_cast<double>(r.from - 1) / static_cast<double>(r.to - 1) : 0;
+    else r.scale = o.size.count > 0 ? static_cast<double>(r.from) / static_cast<double>(r.to) : 1 / scale;
+    if (r.from == r.to && (r.scale == 1 || (o.align_corners && r.to == 1))) return resized_axes<Axis + 1>(x, o, at);
+    if (o.mode == resize::area) {
+      if constexpr (is_float(dtype_of<T>)) return resized_axes<Axis + 1>(X(segments<true, Axis>(x, r.to, at)), o, at);
+    }
+    return resized_axes<Axis + 1>(resized<Axis>(x, r, o, at), o, at);
+  }
+}
+
+}  // namespace detail::windows
+
+/// An image (n, c, s…) with other spatial extents, as PyTorch's interpolate: interpolate(x, {.size = {64, 64}, .mode = resize::linear}).
+/// linear is bilinear of two and trilinear of three axes; align_corners and antialias are of linear and cubic. Floating dtypes. The
+/// spatial extents are numbers in a trace: another one is another specialisation.
+template <tensor_like X>
+auto interpolate(const X& x, const resize_options& options, location where = location::current()) {
+  const location at = where.in("interpolate");
+  using T = typename X::value_type;
+  static_assert(X::rank >= 3 && X::rank <= 5, "sinter: [interpolate] takes (n, c, …) with one to three spatial axes");
+  static_assert(is_float(dtype_of<T>), "sinter: [interpolate] takes a floating dtype; cast with cast<float>(x)");
+  const bool smooth = options.mode == resize::linear || options.mode == resize::cubic;
+  if (!smooth && (options.align_corners || options.antialias))
+    fail("interpolate", "align_corners and antialias are of linear and cubic only", at);
+  if (!options.size.fits(X::rank - 2) && options.size.count > 0)
+    fail("interpolate", "the size has another number of entries than there are spatial axes", at);
+  return detail::windows::resized_axes<2>(tensor<T, X::rank>(x), options, at);
+}
+
+}  // namespace sinter
