@@ -194,7 +194,7 @@ inline T atan2(T a, T b) {
 }
 template <class T>
 inline T hypot(T a, T b) {
-  return SINTER_LIBM(hypot, T, (a, b));
+  return SINTER_LIBM_2(hypot, T, a, b);
 }
 template <class T>
 inline T lgamma(T a) {

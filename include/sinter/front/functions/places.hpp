@@ -297,7 +297,7 @@ auto dynamic_update_slice(const X& x, const U& update, const tensor<std::int64_t
 
 /// How many elements a result has whose number is data, and what those are that are too many.
 template <class T>
-struct bounded {
+struct compress_options {
   dim size = -1;  ///< -1: as many as there are, which ends the graph so far
   T fill{};
 };
@@ -305,7 +305,7 @@ struct bounded {
 /// The elements of x along an axis where the mask, of one axis, is true, in order; as NumPy's compress. With {.size = n, .fill = v}
 /// there are n, the last of them v where fewer are true; more are left out. user_error where the mask has another extent.
 template <tensor_like X, tensor_like Mask, int A = 0>
-auto compress(const X& x, const Mask& mask, axis_t<A> = {}, bounded<typename X::value_type> how = {},
+auto compress(const X& x, const Mask& mask, axis_t<A> = {}, compress_options<typename X::value_type> how = {},
               location where = location::current()) {
   using T = typename X::value_type;
   const location at = where.in("compress");
@@ -327,7 +327,8 @@ auto compress(const X& x, const Mask& mask, axis_t<A> = {}, bounded<typename X::
       detail::compressed(from, m, place, size, detail::untyped(tensor<T, dims{}>(how.fill, at), at), at), at);
 }
 template <tensor_like X, tensor_like Mask>
-auto compress(const X& x, const Mask& mask, bounded<typename X::value_type> how, location where = location::current()) {
+auto compress(const X& x, const Mask& mask, compress_options<typename X::value_type> how,
+              location where = location::current()) {
   return compress(x, mask, axis<0>, how, where);
 }
 
