@@ -14,7 +14,7 @@ struct scatter_op : along_axis {
     f.expect(3, 2, 0);
     const op combiner = f.n.attr.combiner;
     if (combiner != op::identity && combiner != op::mul && combiner != op::maximum && combiner != op::minimum)
-      f.malformed();
+      f.refuse({combiner, " does not combine a scatter"});
     if (combiner != op::identity) f.numbers(f.n.type);
     f.scattered();
   }
