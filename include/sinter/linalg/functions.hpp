@@ -35,7 +35,7 @@ stack_of<T> apply_lu(const stack_of<T>& a, const stack_of<T>& y, bool transposed
 
 /// The same, whose derivatives solve with the same factors again.
 template <class T>
-stack_of<T> solve(const stack_of<T>& a, const stack_of<T>& y, bool transposed, location at) {
+stack_of<T> solve(const stack_of<T>& matrix, const stack_of<T>& right, bool transposed, location at) {
   return custom_vjp(
       [transposed, at](const stack_of<T>& a, const stack_of<T>& y) { return apply_lu(a, y, transposed, at); },
       [transposed, at](const stack_of<T>& a, const stack_of<T>& y) {
@@ -47,7 +47,7 @@ stack_of<T> solve(const stack_of<T>& a, const stack_of<T>& y, bool transposed, l
         const stack_of<T> dy = solve(a, ct, !transposed, at);
         return std::tuple{stack_of<T>(transposed ? -product(x, turned(dy)) : -product(dy, turned(x))), dy};
       },
-      at)(a, y);
+      at)(matrix, right);
 }
 
 template <class T>
@@ -58,7 +58,7 @@ stack_of<T> inverse(const stack_of<T>& a, location at) {
 
 /// 1 or -1 for the permutation, times the signs of u's diagonal; the sum of the logarithms of its magnitudes.
 template <class T>
-std::pair<tensor<T, 1>, tensor<T, 1>> sign_and_log(const stack_of<T>& a, location at) {
+std::pair<tensor<T, 1>, tensor<T, 1>> sign_and_log(const stack_of<T>& matrix, location at) {
   using both_t = std::pair<tensor<T, 1>, tensor<T, 1>>;
   const auto value = [at](const stack_of<T>& a) {
     if (small::is_small(a)) {
@@ -83,11 +83,11 @@ std::pair<tensor<T, 1>, tensor<T, 1>> sign_and_log(const stack_of<T>& a, locatio
       [at](const stack_of<T>& a, const both_t& ct) {
         return stack_of<T>(expand_dims<2>(expand_dims<1>(ct.second)) * turned(inverse(a, at)));
       },
-      at)(a);
+      at)(matrix);
 }
 
 template <class T>
-tensor<T, 1> determinant(const stack_of<T>& a, location at) {
+tensor<T, 1> determinant(const stack_of<T>& matrix, location at) {
   const auto value = [at](const stack_of<T>& a) {
     if (small::is_small(a)) {
       auto [all, product_of_all] = small::pivots(a);
@@ -105,7 +105,7 @@ tensor<T, 1> determinant(const stack_of<T>& a, location at) {
       [at](const stack_of<T>& a, const tensor<T, 1>& ct) {
         return stack_of<T>(expand_dims<2>(expand_dims<1>(ct * determinant(a, at))) * turned(inverse(a, at)));
       },
-      at)(a);
+      at)(matrix);
 }
 
 template <class T>
@@ -132,14 +132,14 @@ std::tuple<stack_of<T>, stack_of<T>> whole_qr(const stack_of<T>& a, form f, loca
 
 /// Eigenvalues, whose derivative needs no gaps between them.
 template <class T>
-rows_of<T> eigenvalues(const stack_of<T>& a, location at) {
+rows_of<T> eigenvalues(const stack_of<T>& matrix, location at) {
   return custom_vjp([at](const stack_of<T>& a) { return rows_of<T>(std::get<1>(eigh(a, at))); },
                     [at](const stack_of<T>& a) {
                       const auto all = eigh(a, at);
                       return std::pair{rows_of<T>(std::get<1>(all)), stack_of<T>(std::get<0>(all))};
                     },
                     [](const stack_of<T>& v, const rows_of<T>& ct) { return product(times_columns(v, ct), turned(v)); },
-                    at)(a);
+                    at)(matrix);
 }
 
 template <class T>
@@ -154,7 +154,7 @@ std::tuple<stack_of<T>, rows_of<T>, stack_of<T>> raw_svd(const stack_of<T>& a, f
 
 /// Singular values, whose derivative needs no gaps between them.
 template <class T>
-rows_of<T> singular_values(const stack_of<T>& a, form f, location at) {
+rows_of<T> singular_values(const stack_of<T>& matrix, form f, location at) {
   return custom_vjp([f, at](const stack_of<T>& a) { return rows_of<T>(std::get<1>(raw_svd(a, f, at))); },
                     [f, at](const stack_of<T>& a) {
                       const auto [u, s, vt] = raw_svd(a, f, at);
@@ -163,7 +163,7 @@ rows_of<T> singular_values(const stack_of<T>& a, form f, location at) {
                     [](const std::tuple<stack_of<T>, stack_of<T>>& kept, const rows_of<T>& ct) {
                       return product(times_columns(std::get<0>(kept), ct), std::get<1>(kept));
                     },
-                    at)(a);
+                    at)(matrix);
 }
 
 template <class T>
@@ -174,7 +174,7 @@ std::tuple<stack_of<T>, rows_of<T>, stack_of<T>> whole_svd(const stack_of<T>& a,
 
 /// The pseudo-inverse; its derivative is Golub and Pereyra's, as long as the rank stays.
 template <class T>
-stack_of<T> pseudo_inverse(const stack_of<T>& a, location at) {
+stack_of<T> pseudo_inverse(const stack_of<T>& matrix, location at) {
   const auto value = [at](const stack_of<T>& a) {
     const form f = shapes::form_of(a);
     const auto [u, s, vt] = raw_svd(a, f, at);
@@ -191,7 +191,7 @@ stack_of<T> pseudo_inverse(const stack_of<T>& a, location at) {
         return std::pair{value(a), stack_of<T>(first - product(product(first, a), p) + second -
                                                product(p, product(a, second)) - product(p, product(da, p)))};
       },
-      at)(a);
+      at)(matrix);
 }
 
 template <class T>
@@ -243,10 +243,10 @@ stack_of<T> exponential(const stack_of<T>& a, location at) {
              [&](const stack_of<T>& x, const tensor<std::int64_t, 0>& i) {
                const stack_of<T> next = cond(
                    i < longest,
-                   [&](const stack_of<T>& x) {
-                     return stack_of<T>(where(i < expand_dims<2>(expand_dims<1>(count)), product(x, x), x));
+                   [&](const stack_of<T>& each) {
+                     return stack_of<T>(where(i < expand_dims<2>(expand_dims<1>(count)), product(each, each), each));
                    },
-                   [](const stack_of<T>& x) { return x; }, x);
+                   [](const stack_of<T>& each) { return each; }, x);
                return std::pair{next, std::tuple{}};
              },
              start, arange<std::int64_t>(most, a.device()))

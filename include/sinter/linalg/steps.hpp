@@ -152,8 +152,8 @@ stack_of<T> lower_half(const stack_of<T>& a) {
 
 /// l of symmetric a.
 template <class T>
-stack_of<T> cholesky(const stack_of<T>& a, location at) {
-  if (small::is_small(a)) return small::cholesky(a);
+stack_of<T> cholesky(const stack_of<T>& matrix, location at) {
+  if (small::is_small(matrix)) return small::cholesky(matrix);
   constexpr engine::factor_request how{engine::factorisation::cholesky};
   static const auto op = custom_op<"cholesky">(
       host_code{how}, device_code<T>(how), [](const auto& a) { return result_of<T, 3>{a}; }, none,
@@ -163,7 +163,7 @@ stack_of<T> cholesky(const stack_of<T>& a, location at) {
         return product(l, lower_half(solve_triangle(l, turned(left), true, false)));
       },
       lanes_by([](const stack_of<T>& a) { return std::tuple{cholesky<T>(a, location::current())}; }));
-  return op.call_at(at, a);
+  return op.call_at(at, matrix);
 }
 
 /// How a matrix's extents compare.
@@ -234,7 +234,7 @@ lu_factors<T> lu(const stack_of<T>& a, form f, location at) {
 
 /// q and r of a with as many rows as columns, or more.
 template <class T>
-std::tuple<stack_of<T>, stack_of<T>> qr(const stack_of<T>& a, location at) {
+std::tuple<stack_of<T>, stack_of<T>> qr(const stack_of<T>& matrix, location at) {
   constexpr engine::factor_request how{engine::factorisation::qr};
   static const auto op = custom_op<"qr">(
       host_code{how}, device_code<T>(how),
@@ -249,7 +249,7 @@ std::tuple<stack_of<T>, stack_of<T>> qr(const stack_of<T>& a, location at) {
         return std::tuple{stack_of<T>(x - product(q, upper)), product(upper, r)};
       },
       lanes_by([](const stack_of<T>& a) { return qr<T>(a, location::current()); }));
-  return op.call_at(at, a);
+  return op.call_at(at, matrix);
 }
 
 /// 1 / gap off the diagonal, 0 on it.
@@ -264,7 +264,7 @@ using work_in = std::tuple<stack_of<T>, rows_of<T>, stack_of<std::int64_t>, stac
 
 /// Vectors in columns and values of symmetric a, and what kernels work in.
 template <class T>
-work_in<T> eigh(const stack_of<T>& a, location at) {
+work_in<T> eigh(const stack_of<T>& matrix, location at) {
   constexpr engine::factor_request how{engine::factorisation::eigh};
   static const auto op = custom_op<"eigh">(
       host_code{how}, device_code<T>(how),
@@ -280,7 +280,7 @@ work_in<T> eigh(const stack_of<T>& a, location at) {
         return std::tuple{product(v, stack_of<T>(inner * inverse_gaps(gaps))), diagonals(inner)};
       },
       lanes_by([](const stack_of<T>& a) { return eigh<T>(a, location::current()); }));
-  return op.call_at(at, a);
+  return op.call_at(at, matrix);
 }
 
 template <class T>
