@@ -111,7 +111,8 @@ void anchors() {
 
 void order() {
   const std::int64_t many = 1000000;
-  const auto x = random(50, many), y = random(51, many), rows = random(52, 1000, 1000);
+  const auto x = random(50, many), y = random(51, many);
+  const auto rows = random(52, 1000, 1000);
   const auto sorted = sort(x);
   workload(
       "sort", 8.0 * many, {}, [](auto x) { return sort(x); }, x);

@@ -236,7 +236,10 @@ std::vector<row_function> rows() {
     const auto code = static_cast<op>(i);
     const auto& row = sinter::ir::row(code);
     const auto arity = static_cast<std::size_t>(row.arity);
-    if (row.rule == sinter::ir::dtype_rule::conversion) {
+    if (code == op::polygamma) {
+      // By its order, a whole number, it has no derivative.
+      all.push_back({row.name, code, 1, [](const auto& in) { return push(op::polygamma, {in[0].like(1.0), in[0]}); }});
+    } else if (row.rule == sinter::ir::dtype_rule::conversion) {
       all.push_back({row.name, code, 1, [](const auto& in) { return cast(in[0], in[0].type()); }});
     } else if (row.rule == sinter::ir::dtype_rule::selection) {
       for (const bool choice : {false, true})
@@ -263,7 +266,7 @@ std::vector<row_function> rows() {
 bool hides(op code) { return code == op::stop_gradient || code == op::kinked || code == op::sign; }
 
 /// Rows with a first derivative of 0 that no side has: docs/semantics.md. A new row's is a side's, or it stands there.
-bool documented(op code) { return code == op::abs || code == op::root_of_squares || code == op::pow; }
+bool documented(op code) { return code == op::abs || code == op::root_of_squares || code == op::hypot || code == op::pow; }
 
 std::vector<point> points_of(const row_function& row) {
   std::vector<point> all;

@@ -79,6 +79,11 @@ std::vector<row> rows() {
          return values{slice(v[0], {0, 2}, {0, 1}, {1, 1})};
        },
        {x}},
+      {op::window,
+       [](const values& v) {
+         return values{window(v[0], {2, 2, 3}, {0, 1}, {1, 1, 0, 0, 0, 1})};
+       },
+       {x}},
       {op::pad,
        [](const values& v) {
          return values{pad(v[0], {1, 0}, {0, 2}, 3.0) * v[1]};

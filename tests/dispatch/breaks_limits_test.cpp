@@ -37,7 +37,7 @@ bool is_known(const auto& f, const auto&... args) {
 }
 
 /// A number that was read is part of the second segment.
-vec scaled(vec x) { return x * sum(x).item(); }
+vec times_k(vec x) { return x * sum(x).item(); }
 
 }  // namespace
 
@@ -114,7 +114,7 @@ TEST_CASE("segments and whole specialisations share what they may hold") {
 
 TEST_CASE("segments of later calls count towards what the functions of one line share") {
   const auto make = [] {
-    return compile(scaled, {.backend = "reference", .on_limit = on_limit::error, .name = "made"});
+    return compile(times_k, {.backend = "reference", .on_limit = on_limit::error, .name = "made"});
   };
   std::vector<decltype(make())> made;
   const auto fill = [&] {
@@ -157,7 +157,7 @@ TEST_CASE("where the least recently used is to go, it does: extents, segments an
   CHECK(is_known(sets, a));
   CHECK(is_known(sets, c));
   CHECK(!is_known(sets, b));
-  const auto numbers = compile(scaled, {.backend = "reference", .on_limit = on_limit::evict});
+  const auto numbers = compile(times_k, {.backend = "reference", .on_limit = on_limit::evict});
   for (int n = 1; n < 100; ++n) numbers(full<int>(n, 2));
   CHECK(is_known(numbers, full<int>(99, 2)));
   CHECK(is_known(numbers, full<int>(1, 2)));  // of the first call

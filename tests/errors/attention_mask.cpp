@@ -1,5 +1,5 @@
 // expect: error
-// match: \[attention\] a mask is a bool tensor
+// match: \[attention\] a mask is a function, or a bool tensor
 // lines: 24
 #include <sinter/sinter.hpp>
 

@@ -1,5 +1,5 @@
 // expect: error
-// match: \[uniform, normal\] give floating dtypes; use randint
+// match: \[uniform, normal, truncated_normal, exponential, laplace\] give floating dtypes; use randint
 // lines: 45
 
 #include <sinter/sinter.hpp>

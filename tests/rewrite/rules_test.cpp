@@ -240,6 +240,9 @@ const std::vector<rule_case> cases{
     {"scatter_add of halves",
      {dtype::f16, dtype::bf16},
      [](const auto& o) { return scatter_add(o.x, o.index, o.u, 1); }},
+    {"product of halves at indices",
+     {dtype::f16, dtype::bf16},
+     [](const auto& o) { return scatter(o.x, o.index, o.u, op::mul, 1); }},
     {"permute of dot", numbers,
      [](const auto& o) {
        return permute(dot(reshape(o.x, {22, 2}), reshape(o.y, {2, 22}), 0, 1), {1, 0});
@@ -253,14 +256,17 @@ const std::vector<rule_case> cases{
        const value w = window(reshape(o.x, {44}), {20, 3}, {1}, {2, 1}), k = slice(reshape(o.y, {44}), {3}, {0}, {1});
        return slice(dot(w, k, 0, 1), {9}, {18}, {-2});
      }},
-    {"reduce of a few taps", {dtype::f64, dtype::f16, dtype::i32},
+    {"reduce of a few taps",
+     {dtype::f64, dtype::f16, dtype::i32},
      [](const auto& o) {
        const value w = window(reshape(o.x, {44}), {3, 20, 2}, {1}, {1, 2, 0});
        const value k = broadcast(reshape(slice(reshape(o.y, {44}), {3}, {0}, {1}), {3, 1, 1}), {3, 20, 2});
        return reduce(w * k - w.like(2.0), op::add, {0});
      }},
     {"reduce of a few taps", numbers,
-     [](const auto& o) { return reduce(window(reshape(o.x, {44}), {3, 10, 2}, {0}, {1, 4, 1}), op::maximum, {0, 2}); }},
+     [](const auto& o) {
+       return reduce(window(reshape(o.x, {44}), {3, 10, 2}, {0}, {1, 4, 1}), op::maximum, {0, 2});
+     }},
     {"scatter_add into zeros + x", wholes, [](const auto& o) { return scattered(o) + o.x; }},
     {"x + scatter_add into zeros", wholes,
      [](const auto& o) {

@@ -402,13 +402,13 @@ TEST_CASE("reductions, products, joins and indexing run on the GPU") {
       "mse_loss", 1e-5, [](const auto& a) { return mse_loss(a, a * 2); }, x);
 }
 
-TEST_CASE("a GPU's indices are not checked: reads are clamped, additions dropped") {
+TEST_CASE("a GPU's indices are not checked: reads are clamped, additions dropped, negative ones count from the end") {
   if (!have_gpu()) return;
   const auto x = arange<float>(4, gpu());
   const auto i = tensor<std::int64_t, 1>({-1, 2, 9}, gpu());
-  CHECK(take(x, i).to_vector() == std::vector<float>{0, 2, 3});
-  CHECK(scatter_add(x, i, ones<float>(3, gpu())).to_vector() == std::vector<float>{0, 1, 3, 3});
-  CHECK(value_and_grad([&](const auto& a) { return sum(take(a, i)); })(x).first.item() == 5);
+  CHECK(take(x, i).to_vector() == std::vector<float>{3, 2, 3});
+  CHECK(scatter_add(x, i, ones<float>(3, gpu())).to_vector() == std::vector<float>{0, 1, 3, 4});
+  CHECK(value_and_grad([&](const auto& a) { return sum(take(a, i)); })(x).first.item() == 8);
 }
 
 TEST_CASE("a rank-0 tensor of the host goes with tensors of any device") {

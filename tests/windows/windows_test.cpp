@@ -2,6 +2,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <thread>
 #include <vector>
 
 #include <sinter/windows.hpp>
@@ -672,19 +673,21 @@ TEST_CASE("what does not fit") {
 
 TEST_CASE("a convolution and its derivatives store nothing as large as all windows") {
   using real = tensor<float, 4>;
-  const real x = ops::between<float, 4>({8, 32, 32, 16}, -1, 1, 1),
+  const real x = ops::between<float, 4>({32, 32, 32, 16}, -1, 1, 1),
              w = ops::between<float, 4>({5, 5, 16, 16}, -1, 1, 2);
   const auto f = [](const real& t, const real& k) { return conv<"nhwc,hwio->nhwc">(t, k, {.padding = 2}); };
   const auto loss = [&](const real& t, const real& k) { return sum(f(t, k) * f(t, k)); };
   const auto image_bytes = static_cast<std::size_t>(x.numel()) * sizeof(float);
+  // Each thread packs blocks of its own.
+  const std::size_t most = 6 * image_bytes + std::thread::hardware_concurrency() * (std::size_t{2} << 20);
   const auto scratch = [](const auto& compiled) { return compiled.explain().specialisations[0].what.scratch_bytes; };
   const auto forward = compile(f);
   (void)forward(x, w);
-  CHECK(scratch(forward) < 6 * image_bytes);  // all windows: 25 images
+  CHECK(scratch(forward) < most);  // all windows: 25 images
   const auto by_image = compile(grad<0>(loss));
   const auto by_weights = compile(grad<1>(loss));
   (void)by_image(x, w);
   (void)by_weights(x, w);
-  CHECK(scratch(by_image) < 6 * image_bytes);
-  CHECK(scratch(by_weights) < 6 * image_bytes);
+  CHECK(scratch(by_image) < most);
+  CHECK(scratch(by_weights) < most);
 }

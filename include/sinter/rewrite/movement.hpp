@@ -92,7 +92,8 @@ inline value turned_product(const site& s) {
 /// A part of the rows of a product of windows is the product of fewer windows. The other axes are whole.
 inline value slice_of_windows(const site& s) {
   if (!s.made_by(op::dot) || !s.reads_alone(0) || s.through(0).get().code != op::window) return {};
-  const node& w = s.through(0).get();
+  const value windows = s.through(0);
+  const node& w = windows.get();
   const auto& taken = s.n().attr;
   const std::size_t rank = w.extents.size(), sliced = s.n().extents.size(),
                     rows = rank - static_cast<std::size_t>(s.operand(0).attr.ints[1]);

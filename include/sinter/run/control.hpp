@@ -54,7 +54,8 @@ struct loop_scratch {
 /// Calls the body for every step. `Machine` has copy(to, from, bytes), which is in order with the body, and
 /// body(given): the addresses of the index, an i64 on the host, the operands of a step, then its results.
 template <class Machine>
-void run_loop(const loop_shape& s, const loop_scratch& at, void* const* buffers, char* scratch, Machine&& machine) {
+void run_loop(const loop_shape& s, const loop_scratch& at, void* const* buffers, char* scratch, Machine&& machine,
+              bool may_replace = true) {
   const std::size_t carried = s.carried.size(), sliced = s.sliced.size(), stacked = s.stacked.size();
   void* const* const results = buffers + s.operands();
   void* const* const history = results + carried + stacked;
@@ -74,7 +75,7 @@ void run_loop(const loop_shape& s, const loop_scratch& at, void* const* buffers,
   }
   // What is carried in place has one place for all steps.
   const auto home = [&](std::size_t k) -> void* {
-    if (s.in_place.empty() || !s.in_place[k] || history[k] || s.length == 0) return nullptr;
+    if (!may_replace || s.in_place.empty() || !s.in_place[k] || history[k] || s.length == 0) return nullptr;
     return results[k] ? results[k] : scratch + at.turns[0][k];
   };
   for (std::size_t k = 0; k < carried; ++k)

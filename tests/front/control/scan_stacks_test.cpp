@@ -26,7 +26,7 @@ struct layer {
   vec b;
   double slope = 0.5;
 };
-struct trace_of {
+struct step_told {
   vec h;
   real norm;
 };
@@ -61,7 +61,7 @@ auto through(const stacked<layer>& layers, const vec& x) {
   return scan_either<Reversed>(
       [](const vec& h, const layer& l) {
         const vec next = apply(l, h);
-        return std::pair{next, trace_of{next, sum(next * next)}};
+        return std::pair{next, step_told{next, sum(next * next)}};
       },
       x, layers);
 }
@@ -70,7 +70,7 @@ template <bool Reversed>
 void check_layers(int n) {
   const std::vector<layer> all = make_layers(n);
   const vec x = numbers(99, 3);
-  std::vector<trace_of> want(static_cast<std::size_t>(n));
+  std::vector<step_told> want(static_cast<std::size_t>(n));
   vec h = x;
   for (int step = 0; step < n; ++step) {
     const auto i = static_cast<std::size_t>(Reversed ? n - 1 - step : step);
@@ -79,11 +79,11 @@ void check_layers(int n) {
   }
   const auto check = [&](const auto& result) {
     const auto& [last, traces] = result;
-    static_assert(std::is_same_v<std::remove_cvref_t<decltype(traces)>, stacked<trace_of>>);
+    static_assert(std::is_same_v<std::remove_cvref_t<decltype(traces)>, stacked<step_told>>);
     check_close(last.to_vector(), h.to_vector(), 1e-12);
     REQUIRE(traces.size() == n);
     for (int i = 0; i < n; ++i) {
-      const trace_of& w = want[static_cast<std::size_t>(i)];
+      const step_told& w = want[static_cast<std::size_t>(i)];
       check_close(traces[i].h.to_vector(), w.h.to_vector(), 1e-12);
       CHECK(traces[i].norm.item() == doctest::Approx(w.norm.item()));
     }
@@ -117,7 +117,7 @@ TEST_CASE("scan over layers: gradients are those of the loop, in both directions
     };
     const auto loss = [](const stacked<layer>& l, const vec& x) {
       const auto [last, traces] = through<Reversed>(l, x);
-      return sum(traces[&trace_of::norm]) + sum(last);
+      return sum(traces[&step_told::norm]) + sum(last);
     };
     const stacked<layer> want = stack_tree(grad(looped)(all, x));
     for (const char* backend : {"cpu", "reference"}) {
@@ -139,12 +139,12 @@ TEST_CASE("scan from the end of trees of several kinds: slices, results and what
     const auto [first, all] = scan(
         [](const vec& c, const std::tuple<vec, std::vector<real>>& x) {
           const vec next = c * 0.5 + std::get<0>(x) * std::get<1>(x)[0];
-          return std::pair{next, std::vector<trace_of>{{next, sum(next)}}};
+          return std::pair{next, std::vector<step_told>{{next, sum(next)}}};
         },
         vec{0, 0, 0}, std::tuple{xs, std::vector<vec>{ys}}, reversed);
     // The stack that it made is read by another one.
     return std::tuple{first, scan(
-                                 [](const real& c, const trace_of& t) {
+                                 [](const real& c, const step_told& t) {
                                    const real next = c * 0.9 + t.norm;
                                    return std::pair{next, vec(t.h * next)};
                                  },
@@ -197,7 +197,7 @@ TEST_CASE("scan from the end: one program for any length, of none too") {
   stacked<layer> empty = tree_map([](const auto& x) { return slice<0>(x, 0, 0); }, none);
   const auto [last, traces] = through<true>(empty, vec{1, 2, 3});
   CHECK(last.to_vector() == std::vector<double>{1, 2, 3});
-  CHECK(traces[&trace_of::h].shape() == index_array<2>{0, 3});
+  CHECK(traces[&step_told::h].shape() == index_array<2>{0, 3});
 }
 
 TEST_CASE("scan refuses stacks whose first axes differ") {

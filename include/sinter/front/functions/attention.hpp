@@ -153,7 +153,7 @@ inline void check_attention(const dims& q, const dims& k, const dims& v, locatio
 /// One attention: extents, and the places of its scores.
 template <int Rank>
 struct attention_places {
-  using index = index_leaf<std::int64_t, of_any_extent<Rank>>;
+  using index = index_leaf<std::int64_t, dims(Rank)>;
   dims q, k;
 
   dim queries() const { return q[Rank - 2]; }
@@ -298,10 +298,10 @@ auto attention_of(const Q& q, const K& k, const V& v, const Length& length, loca
     if constexpr (is_given<Length>) return add(p.along(r - 2), sub(length, std::int64_t(p.queries()), at), at);
     else return add(p.along(r - 2), p.keys() - p.queries(), at);
   }();
-  const auto changed = [&]<class F>(const F& by) {
+  const auto changed = [&]<class F>(const F& score) {
     if constexpr (is_given<F>)
       return detail::evaluate(cast<element_of<std::remove_cvref_t<decltype(scores)>>>(
-                                  by.f(scores, p.batch(at), p.along(r > 2 ? r - 3 : r - 2), place, p.along(r - 1)), at),
+                                  score.f(scores, p.batch(at), p.along(r > 2 ? r - 3 : r - 2), place, p.along(r - 1)), at),
                               at);
     else return scores;
   };

@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "../../ir/value.hpp"
 #include "indexing.hpp"
 
 namespace sinter::detail {

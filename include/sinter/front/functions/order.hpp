@@ -462,9 +462,9 @@ auto bincount(const I& labels, bounded bound = {}, location where = location::cu
   if (bound.size) {
     return detail::counted(flat, *bound.size, at);
   } else {
-    const bool none = detail::extents_of(flat, at)[0] == 0;
+    const bool nothing = detail::extents_of(flat, at)[0] == 0;
     const std::int64_t greatest =
-        none
+        nothing
             ? -1
             : static_cast<std::int64_t>(detail::max_over<op_shapes::all_axes(1), false>(flat, at, "bincount").item(at));
     return detail::counted(flat, dim(greatest < 0 ? 0 : greatest + 1), at);

@@ -107,9 +107,8 @@ class loop final : public routine {
       void copy(void* to, const void* from, std::int64_t bytes) const { t.copy(to, from, bytes); }
       void body(std::span<void* const> given, char* at) const { t.steps(steps, given, at); }
     } const machine{t, loop_.body};
-    loop_shape apart = loop_.shape;  // what reads a carried value may run beside what writes the next one
-    apart.in_place.clear();
-    run_loop(apart, loop_.at, buffers, scratch, machine);
+    // What reads a carried value may run beside what writes the next one.
+    run_loop(loop_.shape, loop_.at, buffers, scratch, machine, false);
   }
 
  private:
