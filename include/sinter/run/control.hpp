@@ -52,7 +52,8 @@ struct loop_scratch {
 };
 
 /// Calls the body for every step. `Machine` has copy(to, from, bytes), which is in order with the body, and
-/// body(given): the addresses of the index, an i64 on the host, the operands of a step, then its results.
+/// body(given): the addresses of the index, an i64 on the host, the operands of a step, then its results. `may_replace`: as
+/// `in_place` says.
 template <class Machine>
 void run_loop(const loop_shape& s, const loop_scratch& at, void* const* buffers, char* scratch, Machine&& machine,
               bool may_replace = true) {

@@ -259,7 +259,8 @@ class body_printer {
         out_.line("const auto q = " + address(s.at) +
                   (scattered(s.at.at) ? " + " + scaled(s.at.at.indirect, index + at_lane) : "") + " + l*(" +
                   step(s.at.at).text() + ");");
-        out_.line("store1(q, " + met(s, "load1(q)", is_vector(s.value) ? name(s.value) + "[l]" : name(s.value)) + ");");
+        const std::string lane = is_bool(at(s.value).type) ? ".m[l] != 0" : "[l]";
+        out_.line("store1(q, " + met(s, "load1(q)", name(s.value) + (is_vector(s.value) ? lane : "")) + ");");
       });
     }
   }
