@@ -116,7 +116,7 @@ void reductions(rows& r, const tensor<f64, 3>& x) {
       "argmin", [](const auto& t) { return argmin(t, axis<2>, keepdims); }, x);
 }
 
-void indexing(rows& r, const tensor<f64, 3>& x) {
+void at_indices(rows& r, const tensor<f64, 3>& x) {
   const tensor<i64, 2> index{{0, 2, 1}, {2, 2, 0}};
   const tensor<std::int32_t, 3> each{{{2}, {0}, {1}}};
   r.smooth(
@@ -269,7 +269,7 @@ void on_layouts(F f) {
 
 TEST_CASE("movement") { on_layouts(movement); }
 TEST_CASE("reductions") { on_layouts(reductions); }
-TEST_CASE("indexing") { on_layouts(indexing); }
+TEST_CASE("indexing") { on_layouts(at_indices); }
 TEST_CASE("places") {
   for (const tensor<f64, 3>& x : {view.contiguous(), view}) {
     rows r;

@@ -23,6 +23,19 @@ class makers {
   series<group_id> groups_;
 };
 
+/// Whether `by`, which reads x, reads all that x is computed from as well, itself or by another operand: to it x in memory saves no byte.
+inline bool reads_beside(const ir::graph& g, node_id by, node_id x) {
+  const auto reads = [&](node_id what, node_id source) {
+    return std::find(g[what].in.begin(), g[what].in.end(), source) != g[what].in.end();
+  };
+  return std::all_of(g[x].in.begin(), g[x].in.end(), [&](node_id source) {
+    return g[source].code == ir::op::constant || reads(by, source) ||
+           std::any_of(g[by].in.begin(), g[by].in.end(), [&](node_id other) {
+             return other != x && ir::is_pointwise(g[other].code) && reads(other, source);
+           });
+  });
+}
+
 /// The values that pay, topmost first: what is below one that is stored is computed by its kernel.
 inline series<node_id> shared_values(const ir::graph& g, const series<node_id>& live, const memory_map& memory,
                                      const series<root>& roots, const merging& groups, const costs& cost) {
@@ -44,14 +57,17 @@ inline series<node_id> shared_values(const ir::graph& g, const series<node_id>& 
     }
   }
   auto fresh = static_cast<group_id>(groups.size());
+  series<char> apart(g.size(), 0);  // some reader would read less
   for (std::size_t n = live.size(); n-- > 0;) {
     const node_id id = live[n];
+    for (auto in : g[id].in)
+      if (!apart[in]) apart[in] = !ir::is_pointwise(g[id].code) || !reads_beside(g, id, in);
     makers by = std::move(of[id]);
     for (auto a : at[id]) by.add(a);
     if (by.count() == 0) continue;
     const auto kernels = static_cast<std::int64_t>(by.count());
     if (kernels > 1 && !memory.stored[id] && ir::is_pointwise(g[id].code) && !ir::product(g[id].extents).is(1) &&
-        cost.pays_to_store(id, kernels)) {
+        cost.pays_to_store(id, kernels) && (apart[id] || ir::is_expensive(g[id].code))) {
       found.push_back(id);
       by.become(fresh++);
     }
