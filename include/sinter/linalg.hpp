@@ -140,8 +140,11 @@ auto eigh(const A& a, location where = location::current()) {
     constexpr dims shape = shapes::joined(shapes::batch_of(A::static_shape), {A::static_shape[A::rank - 1]});
     const auto x = shapes::symmetric(shapes::stacked_square("eigh", a, at));
     const dims batch = shapes::batch_at(a, at);
-    return std::pair{shapes::unstacked<shape>(steps::eigenvalues(x, at), batch, at),
-                     shapes::unstacked<A::static_shape>(std::get<0>(steps::eigh(x, at)), batch, at)};
+    const auto all = steps::eigh(x, at);
+    // Values have a derivative of their own in a trace, where what is not needed is not computed.
+    const auto values = sinter::detail::tracing() ? steps::eigenvalues(x, at) : std::get<1>(all);
+    return std::pair{shapes::unstacked<shape>(values, batch, at),
+                     shapes::unstacked<A::static_shape>(std::get<0>(all), batch, at)};
   } else {
     return std::pair{a, a};
   }

@@ -177,7 +177,7 @@ rows_of<T> singular_values(const stack_of<T>& matrix, form f, location at) {
 template <class T>
 std::tuple<stack_of<T>, rows_of<T>, stack_of<T>> whole_svd(const stack_of<T>& a, form f, location at) {
   const auto [u, s, vt] = raw_svd(a, f, at);
-  return {u, singular_values(a, f, at), vt};
+  return {u, sinter::detail::tracing() ? singular_values(a, f, at) : s, vt};
 }
 
 /// The pseudo-inverse; its derivative is Golub and Pereyra's, as long as the rank stays.
