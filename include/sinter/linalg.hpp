@@ -140,8 +140,11 @@ auto eigh(const A& a, location where = location::current()) {
     constexpr dims shape = shapes::joined(shapes::batch_of(A::static_shape), {A::static_shape[A::rank - 1]});
     const auto x = shapes::symmetric(shapes::stacked_square("eigh", a, at));
     const dims batch = shapes::batch_at(a, at);
-    return std::pair{shapes::unstacked<shape>(steps::eigenvalues(x, at), batch, at),
-                     shapes::unstacked<A::static_shape>(std::get<0>(steps::eigh(x, at)), batch, at)};
+    const auto all = steps::eigh(x, at);
+    // Values have a derivative of their own in a trace, where what is not needed is not computed.
+    const auto values = sinter::detail::tracing() ? steps::eigenvalues(x, at) : std::get<1>(all);
+    return std::pair{shapes::unstacked<shape>(values, batch, at),
+                     shapes::unstacked<A::static_shape>(std::get<0>(all), batch, at)};
   } else {
     return std::pair{a, a};
   }
@@ -213,7 +216,7 @@ auto matrix_power(const A& a, std::int64_t n, location where = location::current
 enum class norm_kind : std::uint8_t { fro, nuc, one, two, inf };
 using enum norm_kind;
 
-/// A norm of each matrix, (…): `matrix_norm(a)` is Frobenius's, `matrix_norm<linalg::nuc>(a)` the nuclear one.
+/// A norm of each matrix, (…), 0 of one without elements: `matrix_norm(a)` is Frobenius's, `matrix_norm<linalg::nuc>(a)` the nuclear one.
 template <norm_kind Kind = fro, tensor_like A>
 auto matrix_norm(const A& a, location where = location::current()) {
   const location at = where.in("matrix_norm");
@@ -221,9 +224,9 @@ auto matrix_norm(const A& a, location where = location::current()) {
     if constexpr (Kind == fro) {
       return norm(a, axis<-2, -1>, at);
     } else if constexpr (Kind == one) {
-      return max(sum(abs(a, at), axis<-2>, at), axis<-1>, at);
+      return steps::largest(sum(abs(a, at), axis<-2>, at), at);
     } else if constexpr (Kind == inf) {
-      return max(sum(abs(a, at), axis<-1>, at), axis<-1>, at);
+      return steps::largest(sum(abs(a, at), axis<-1>, at), at);
     } else {
       const auto x = shapes::stacked(a, at);
       const auto s = steps::singular_values(x, shapes::form_of(x), at);
@@ -231,7 +234,7 @@ auto matrix_norm(const A& a, location where = location::current()) {
       constexpr dims shape = shapes::batch_of(A::static_shape);
       if constexpr (Kind == nuc)
         return shapes::unstacked<shape>(row(sum(s, axis<-1>, at)), shapes::batch_at(a, at), at);
-      else return shapes::unstacked<shape>(row(max(s, axis<-1>, at)), shapes::batch_at(a, at), at);
+      else return shapes::unstacked<shape>(row(steps::largest(s, at)), shapes::batch_at(a, at), at);
     }
   } else {
     return a;

@@ -48,6 +48,21 @@ TEST_CASE("a GPU, of matrices without full rank, not positive definite, not fini
       compile([](const stacks& a) { return concat(linalg::eigh(a).first, std::get<1>(linalg::svd(a))); });
   const tensor<double, 2> got = values(stacks{{{1, no_number}, {2, 1}}, {{2, 0}, {0, 1}}}.to(gpu)).to(device::cpu());
   check_close(got.to_vector(), doubles{no_number, no_number, 1, 2, no_number, no_number, 2, 1}, 1e-12);
+  const auto square = [](const stacks& a) {
+    const auto [q, r] = linalg::qr(a);
+    return concat(flat(q), flat(r));
+  };
+  const doubles turned =
+      compile(square)(stacks{{{no_number, 2}, {1, 3}}, {{0, 1}, {1, 0}}}.to(gpu)).to(device::cpu()).to_vector();
+  check_close(
+      turned,
+      doubles{no_number, no_number, no_number, no_number, 0, 1, 1, 0, no_number, no_number, 0, no_number, 1, 0, 0, 1},
+      1e-12);
+  // As small and as large as the dtype goes, beside each other.
+  for (const double size : {1e-200, 1e-300, 1e200, 1e300}) {
+    const auto spectra = values(stacks{{{2 * size, size}, {size, 2 * size}}}.to(gpu)).to(device::cpu());
+    check_close(vec(flatten(spectra) / size).to_vector(), doubles{1, 3, 3, 1}, 1e-12);
+  }
   CHECK(linalg::det(zeros<double>(2, 0, 0).to(gpu)).to(device::cpu()).to_vector() == doubles{1, 1});
   const tensor<float, 2> single{{4, 1}, {1, 3}};
   check_close(linalg::solve(single.to(gpu), tensor<float, 1>{1, 2}.to(gpu)).to(device::cpu()).to_vector(),

@@ -246,7 +246,41 @@ TEST_CASE("singular, indefinite, empty and ill-conditioned matrices, and NaN") {
   CHECK(linalg::solve(zeros<double>(0, 3, 3), zeros<double>(0, 3, 2)).numel() == 0);
   CHECK(linalg::eigh(zeros<double>(0, 3, 3)).first.numel() == 0);
 
+  CHECK(linalg::pinv(zeros<double>(0, 3)).shape() == std::array<dim, 2>{3, 0});
+  CHECK(linalg::pinv(zeros<double>(3, 0)).shape() == std::array<dim, 2>{0, 3});
+  CHECK(linalg::pinv(zeros<double>(0, 3, 2)).shape() == std::array<dim, 3>{0, 2, 3});
+  CHECK(linalg::lstsq(zeros<double>(3, 0), zeros<double>(3, 2)).shape() == std::array<dim, 2>{0, 2});
+  CHECK(linalg::lstsq(zeros<double>(0, 2), zeros<double>(0)).to_vector() == doubles{0, 0});
+  CHECK(linalg::expm(none).numel() == 0);
+  CHECK(linalg::expm(zeros<double>(0, 3, 3)).shape() == std::array<dim, 3>{0, 3, 3});
+  const auto norms = [](const matrix& a) {
+    return vec(stack(linalg::matrix_norm(a), linalg::matrix_norm<linalg::nuc>(a), linalg::matrix_norm<linalg::one>(a),
+                     linalg::matrix_norm<linalg::two>(a), linalg::matrix_norm<linalg::inf>(a), sum(linalg::pinv(a))));
+  };
+  for (const matrix& a : {none, zeros<double>(0, 3), zeros<double>(3, 0)}) {
+    CHECK(norms(a).to_vector() == doubles(6));
+    CHECK(compile(norms, {.backend = "reference"})(a).to_vector() == doubles(6));
+  }
+
+  // Infinities are no pivots, whichever code computes; the mean of two large numbers is none.
+  const auto lower = [](const matrix& a) { return linalg::cholesky(a); };
+  const double infinite = std::numeric_limits<double>::infinity();
+  for (const matrix& a :
+       {matrix{{infinite, 0}, {0, 1}}, matrix{{1, 0}, {0, infinite}}, matrix{{1, infinite}, {infinite, 1}}})
+    for (const auto& l : {lower(a), compile(lower)(a), compile(lower, {.backend = "reference"})(a)})
+      check_close(l.to_vector(), doubles{no_number, 0, no_number, no_number}, 1e-12);
+  matrix wide = 2.0 * eye<double>(70);
+  wide(68, 68) = infinite;
+  CHECK(std::isnan(linalg::cholesky(wide)(0, 0)));
+  check_close(lower(matrix{{1.5e308}}).to_vector(), doubles{std::sqrt(1.5e308)}, 1e-12);
+  CHECK(linalg::eigh(matrix{{1.5e308}}).first.item() == 1.5e308);
+
   const matrix bad{{1, no_number}, {2, 3}};
+  for (const matrix& a : {matrix{{no_number}}, matrix{{1, 2}, {no_number, 3}}, matrix{{no_number, 2}, {1, 3}}}) {
+    const auto [q, r] = linalg::qr(a);
+    CHECK(std::isnan(r(0, 0)));
+    for (const double v : q.to_vector()) CHECK((v != v || a.numel() == 1));
+  }
   for (const double v : linalg::eigh(bad).second.to_vector()) CHECK(v != v);
   for (const double v : std::get<1>(linalg::svd(bad)).to_vector()) CHECK(v != v);
   CHECK(!(linalg::det(bad).item() == linalg::det(bad).item()));
@@ -262,6 +296,27 @@ TEST_CASE("singular, indefinite, empty and ill-conditioned matrices, and NaN") {
   const vec s = std::get<1>(linalg::svd(hilbert));
   CHECK(s(0) == doctest::Approx(1.7519196702651777));
   CHECK(s(9) == doctest::Approx(1.0931538193796657e-13).epsilon(1e-2));
+}
+
+TEST_CASE("powers have elements of their own") {
+  const matrix a{{1, 2}, {3, 4}};
+  matrix first = linalg::matrix_power(a, 1);
+  first(0, 0) = 7;
+  CHECK(a.to_vector() == doubles{1, 2, 3, 4});
+  stacks ones = linalg::matrix_power(zeros<double>(2, 2, 2), 0);
+  ones(0, 0, 0) = 7;
+  CHECK(ones.to_vector() == doubles{7, 0, 0, 1, 1, 0, 0, 1});
+}
+
+TEST_CASE("which code factorises a stack does not follow from what is in it") {
+  const std::int64_t n = 80;
+  const stacks good = positive(random_stack(61, 1, n, n)), all = concat(full<double>(no_number, 1, n, n), good);
+  const auto same = [](const auto& x, const auto& y) {
+    const auto one = x.contiguous().to_vector(), more = y.contiguous().to_vector();
+    CHECK(doubles(more.end() - static_cast<std::ptrdiff_t>(one.size()), more.end()) == one);
+  };
+  same(linalg::eigh(good).first, linalg::eigh(all).first);
+  same(std::get<0>(linalg::svd(good)), std::get<0>(linalg::svd(all)));
 }
 
 TEST_CASE("small matrices of known extents are computed in kernels, with the same bits") {

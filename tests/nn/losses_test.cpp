@@ -255,6 +255,19 @@ TEST_CASE("second derivatives are those of differences of first ones") {
 TEST_CASE("losses at infinity, of halves, of nothing, in lanes") {
   const vec far{1e300, -1e300, 800, -800, infinite}, one{1, 0, 1, 1, 0};
   CHECK(nn::binary_cross_entropy(far, one).to_vector() == doubles{0, 0, 0, 800, infinite});
+  const vec agree{infinite, -infinite, infinite, -infinite}, say{1, 0, 0, 1};
+  for (const char* backend : {"reference", "cpu"}) {
+    options how;
+    how.backend = backend;
+    CHECK(compile([](const vec& x, const vec& t) { return vec(nn::binary_cross_entropy(x, t)); }, how)(agree, say)
+              .to_vector() == doubles{0, 0, infinite, infinite});
+  }
+  CHECK(nn::binary_cross_entropy(agree, say, 2).to_vector() == doubles{0, 0, infinite, infinite});
+  CHECK(grad([&](const vec& x) { return nn::binary_cross_entropy(x, say, reduce::sum); })(agree).to_vector() ==
+        doubles{0, 0, 1, -1});
+  const tensor<float, 2> huge{{1e10f, 1e10f}}, back{{-1e10f, -1e10f}};
+  CHECK(nn::cosine(huge, huge, tensor<float, 1>{1}).item() == doctest::Approx(0).epsilon(1e-6));
+  CHECK(nn::cosine(huge, back, tensor<float, 1>{1}).item() == doctest::Approx(2).epsilon(1e-6));
   CHECK(nn::kl_div(vec{-infinite, -1}, vec{0, 0}).to_vector() == doubles{0, 0});
   CHECK(grad([](const vec& x) {
           return nn::binary_cross_entropy(x, vec{1, 1}, reduce::sum);
@@ -280,12 +293,52 @@ TEST_CASE("losses at infinity, of halves, of nothing, in lanes") {
         1e-14));
 }
 
+TEST_CASE("rows that do not count") {
+  const double no_number = std::nan("");
+  const matrix x{{1, 2, 4}, {no_number, 0, infinite}, {0, 1, 0}};
+  const vec weights{1, 2, 4};
+  const ids labels{1, -100, 2};
+  // Of what is in an ignored row nothing gets into derivatives.
+  const auto slopes = [&](const matrix& x, const vec& w) {
+    return grad<0, 1>([&](const matrix& x, const vec& w) {
+      return tensor<double, 0>(nn::cross_entropy(x, labels, w, reduce::mean) +
+                               nn::nll(x, labels, w, reduce::sum, {.smoothing = 0.1}) +
+                               nn::nll(x, labels, w, reduce::sum));
+    })(x, w);
+  };
+  const matrix tame{{1, 2, 4}, {5, 6, 7}, {0, 1, 0}};
+  const auto [by_x, by_weights] = slopes(x, weights);
+  const auto [want_x, want_weights] = slopes(tame, weights);
+  ops::check_equal(ops::values(by_x), ops::values(want_x), 1e-14);
+  ops::check_equal(ops::values(by_weights), ops::values(want_weights), 1e-14);
+  CHECK(by_x(1, 0) == 0);
+  // Compiled, labels out of range are as ignored ones.
+  for (const char* backend : {"reference", "cpu"}) {
+    options how;
+    how.backend = backend;
+    const auto f = [&](const matrix& x, const ids& l) {
+      return vec(concat<0>(nn::cross_entropy(x, l, weights, reduce::none, {.smoothing = 0.1}), nn::nll(x, l),
+                           expand_dims<0>(nn::cross_entropy(x, l, weights, reduce::mean))));
+    };
+    const auto g = compile(f, how);
+    ops::check_equal(ops::values(g(tame, ids{1, 7, 2})), ops::values(f(tame, labels)), 1e-14);
+    ops::check_equal(ops::values(g(tame, ids{1, -1, 2})), ops::values(f(tame, labels)), 1e-14);
+  }
+}
+
 TEST_CASE("what losses refuse") {
   const auto error = [](auto f) { return ops::error_of(f); };
   const auto x = ones<float>(2, 3);
   CHECK(ops::contains(error([&] { (void)nn::cross_entropy(x, ids{0, 3}); }), "[nn::cross_entropy]"));
   CHECK(ops::contains(error([&] { (void)nn::cross_entropy(x, ids{0, 1, 2}); }), "labels are (3,)"));
   CHECK(ops::contains(error([&] { (void)nn::nll(x, ids{0, -1}); }), "[nn::nll]"));
+  const auto short_of = [](const tensor<float, 2>& x) {
+    return nn::cross_entropy(x, ids{0, 1}, tensor<float, 1>{1, 2}, reduce::mean);
+  };
+  const char* const told = "weights are (2,), classes are along the last axis of (2, 3); there is a weight a class";
+  CHECK(ops::contains(error([&] { (void)short_of(x); }), told));
+  CHECK(ops::contains(error([&] { (void)compile(short_of, {.backend = "reference"})(x); }), told));
+  CHECK(ops::contains(error([&] { (void)nn::nll(x, ids{0, 1}, ones<float>(4)); }), "weights are (4,)"));
   CHECK(ops::contains(error([&] {
                         (void)nn::cross_entropy(x, ids{0, 1}, reduce::sum, {.smoothing = 2});
                       }),

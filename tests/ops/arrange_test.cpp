@@ -308,6 +308,39 @@ TEST_CASE("nothing, in every place") {
   CHECK(tril_indices(0)[0].numel() == 0);
 }
 
+TEST_CASE("what is repeated or moved has elements of its own, also by nothing") {
+  const vec a{1, 2};
+  const auto change = [](vec y) {
+    y(0) = 7;
+    return y.to_vector();
+  };
+  using doubles = std::vector<double>;
+  CHECK(change(repeat(vec{5}, 4)) == doubles{7, 5, 5, 5});
+  CHECK(change(repeat(a, 1)) == doubles{7, 2});
+  CHECK(change(repeat(a, 1, axis<0>)) == doubles{7, 2});
+  CHECK(change(roll(a, 0)) == doubles{7, 2});
+  CHECK(change(roll(a, 0, axis<0>)) == doubles{7, 2});
+  CHECK(change(flatten(repeat(matrix{{1, 2}}, 3, axis<0>))) == doubles{7, 2, 1, 2, 1, 2});
+  CHECK(a.to_vector() == doubles{1, 2});
+}
+
+TEST_CASE("shifts and diagonals of any 64 bits") {
+  constexpr std::int64_t least = std::numeric_limits<std::int64_t>::min(),
+                         most = std::numeric_limits<std::int64_t>::max();
+  const vec x{1, 2, 3};
+  for (const std::int64_t shift : {least, most, std::int64_t{-2}}) {
+    CHECK(roll(x, shift).to_vector() == std::vector<double>{3, 1, 2});
+    CHECK(compile([shift](const vec& t) { return roll(t, shift); }, {.backend = "reference"})(x).to_vector() ==
+          std::vector<double>{3, 1, 2});
+  }
+  const matrix square{{1, 2}, {3, 4}};
+  for (const std::int64_t k : {least, most}) {
+    CHECK(diagonal(square, k).numel() == 0);
+    CHECK(diagonal<1, 0>(square, k).numel() == 0);
+    CHECK(ops::contains(ops::error_of([&] { (void)diag(x, k); }), "is too large"));
+  }
+}
+
 TEST_CASE("indices of triangles are those of tril and triu") {
   for (const std::int64_t k : {-7, -1, 0, 1, 9})
     for (const std::int64_t m : {2, 4}) {

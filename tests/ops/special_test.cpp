@@ -48,6 +48,16 @@ const std::vector<table>& tables() {
       {"polygamma of order 40", [](const vec& x) { return vec(polygamma(40, x)); }, 128,
        {0.25, 1.0, 3.5, 30.0, 50.0, 100000.0, -0.25},
        {-3.9455242101462683e+72, -8.1591528324826877e+47, -4.0259632236359522e+25, -3.042973522079723e-13, -3.2610350873149669e-22, -2.0401961936384738e-154, 3.9455242101462683e+72}},
+      {"polygamma of order 8", [](const vec& x) { return vec(polygamma(8, x)); }, 64,
+       {0.25, 3.5, 11.9, 12.0, 12.1, 13.5, 20.5},
+       {-10569651520.043915, -0.57638465186993247, -1.7270086343306469e-5, -1.6110901962769792e-5, -1.5038469298911415e-5, -6.0708648357349592e-6, -1.9541016061477283e-7}},
+      {"polygamma of order 10", [](const vec& x) { return vec(polygamma(10, x)); }, 64,
+       {11.5, 12.0, 12.5, 14.0}, {-1.3479713180436912e-5, -8.6692442388418224e-6, -5.67985351456712e-6, -1.7604966448735871e-6}},
+      {"polygamma of order 12", [](const vec& x) { return vec(polygamma(12, x)); }, 64,
+       {11.9, 12.1, 17.0, 25.0}, {-7.8892323924070504e-6, -6.4137124219481149e-6, -9.5738493952808421e-8, -8.4427144311360185e-10}},
+      {"polygamma of order 30", [](const vec& x) { return vec(polygamma(30, x)); }, 64, {6.8e10}, {-9.3599049634139522e-295}},
+      {"polygamma of order 100", [](const vec& x) { return vec(polygamma(100, x)); }, 256, {1e4, 50}, {-9.3793632015435127e-245, -2.7391048021902828e-14}},
+      {"polygamma of order 170", [](const vec& x) { return vec(polygamma(170, x)); }, 256, {1000, 200}, {-4.6422754818855408e-206, -4.2355428001125094e-87}},
       {"asinh", [](const vec& x) { return vec(asinh(x)); }, 4,
        {1e-300, -1e-10, 0.5, -3.0, 10000000000.0, -1e+300},
        {1.0e-300, -1.0e-10, 0.48121182505960345, -1.8184464592320668, 23.718998110500402, -691.46867507877365}},
@@ -209,4 +219,5 @@ TEST_CASE("statistics without NaN") {
   CHECK(nansum(zeros<double>(0)).item() == 0);
   CHECK(std::isnan(nanmean(zeros<double>(0)).item()));
   CHECK(ops::contains(ops::error_of([] { (void)nanmax(zeros<double>(0)); }), "[nanmax] of nothing"));
+  CHECK(ops::contains(ops::error_of([] { (void)nanmin(zeros<double>(0)); }), "[nanmin] of nothing"));
 }

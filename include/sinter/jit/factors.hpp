@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <string>
 #include <utility>
@@ -64,8 +65,10 @@ bool library_cholesky(const run::lapack_table<T>& call, const part<T>& l) {
   const int n = static_cast<int>(l.rows);
   int info = 0;
   call.potrf("U", &n, l.data, &n, &info);
+  bool positive = info == 0;
+  for (std::int64_t i = 0; i < n; ++i) positive = positive && std::isfinite(l[i][i]);
   for (std::int64_t i = 0; i < n; ++i) {
-    if (info != 0) std::fill_n(l[i], i + 1, std::numeric_limits<T>::quiet_NaN());
+    if (!positive) std::fill_n(l[i], i + 1, std::numeric_limits<T>::quiet_NaN());
     std::fill(l[i] + i + 1, l[i] + n, T(0));
   }
   return true;
@@ -143,15 +146,21 @@ bool library_svd(const run::lapack_table<T>& call, const part<const T>& a, const
   return true;
 }
 
-/// The library's code for big matrices; false where there is none, or it gave up.
+/// Whether the library's code factorises m × n matrices, whatever is in them.
+inline bool library_takes(const factor_request& how, std::int64_t m, std::int64_t n) {
+  const bool spectral = how.what == factorisation::eigh || how.what == factorisation::svd;
+  if (how.plain || how.what == factorisation::triangular_solve) return false;
+  if (std::min(m, n) < lapack_rows || std::max(m, n) > 20000) return false;
+  const run::lapack& library = run::lapack_library();
+  if (!library.problem.empty()) throw user_error("[linalg] " + library.problem);
+  return library.found && (spectral || library.tuned);
+}
+
+/// The library's code for a big matrix; false where it gave up.
 template <class T>
 bool factorise_by_library(const factor_request& how, const factor_item<T>& x) {
   const part<const T> a = x.operand(0);
-  const bool spectral = how.what == factorisation::eigh || how.what == factorisation::svd;
-  if (std::min(a.rows, a.columns) < lapack_rows || std::max(a.rows, a.columns) > 20000) return false;
-  const run::lapack& library = run::lapack_library();
-  if (!library.found || !(spectral || library.tuned)) return false;
-  const auto& call = library.of<T>();
+  const auto& call = run::lapack_library().of<T>();
   switch (how.what) {
     case factorisation::cholesky:
       return library_cholesky(call, x.copied(0, 0));
@@ -201,15 +210,15 @@ void factorise_all(const factor_request& how, ir::foreign_arrays in, ir::foreign
   const std::int64_t count = in[0].extents[0], m = in[0].extents[1], n = in[0].extents[2];
   const std::int64_t columns = how.what == factorisation::triangular_solve ? in[1].extents[2] : n;
   const auto item = [&](std::int64_t k) { return factor_item<T>{in.data(), out.data(), k}; };
-  std::int64_t done = 0;
   // A library has threads of its own.
-  if (!how.plain && count > 0 && factorise_by_library(how, item(0))) done = 1;
-  if (done == 1)
-    for (; done < count; ++done)
-      if (!factorise_by_library(how, item(done))) factorise_one(how, item(done));
-  sinter::detail::parallel(count - done, (count - done) * m * n * std::max<std::int64_t>(columns, 1),
+  if (library_takes(how, m, n)) {
+    for (std::int64_t k = 0; k < count; ++k)
+      if (!factorise_by_library(how, item(k))) factorise_one(how, item(k));
+    return;
+  }
+  sinter::detail::parallel(count, count * m * n * std::max<std::int64_t>(columns, 1),
                            [&](std::int64_t begin, std::int64_t end) {
-                             for (std::int64_t k = begin; k < end; ++k) factorise_one(how, item(done + k));
+                             for (std::int64_t k = begin; k < end; ++k) factorise_one(how, item(k));
                            });
 }
 

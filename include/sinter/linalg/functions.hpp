@@ -14,6 +14,14 @@ namespace sinter::linalg {
 
 namespace steps {
 
+/// The largest along the last axis, 0 where there is none.
+template <class X>
+auto largest(const X& x, location at) {
+  using result = std::remove_cvref_t<decltype(max(x, axis<-1>, at))>;
+  if (sinter::detail::extents_of(x, at)[X::rank - 1] == dim(0)) return result(sum(x, axis<-1>, at));
+  return result(max(x, axis<-1>, at));
+}
+
 /// The places that `rows` came from: rows[back[i]] = i.
 inline tensor<std::int64_t, 2> inverse_order(const tensor<std::int64_t, 2>& rows) {
   const dim b = rows.size(0), m = rows.size(1);
@@ -169,7 +177,7 @@ rows_of<T> singular_values(const stack_of<T>& matrix, form f, location at) {
 template <class T>
 std::tuple<stack_of<T>, rows_of<T>, stack_of<T>> whole_svd(const stack_of<T>& a, form f, location at) {
   const auto [u, s, vt] = raw_svd(a, f, at);
-  return {u, singular_values(a, f, at), vt};
+  return {u, sinter::detail::tracing() ? singular_values(a, f, at) : s, vt};
 }
 
 /// The pseudo-inverse; its derivative is Golub and Pereyra's, as long as the rank stays.
@@ -179,7 +187,7 @@ stack_of<T> pseudo_inverse(const stack_of<T>& matrix, location at) {
     const form f = shapes::form_of(a);
     const auto [u, s, vt] = raw_svd(a, f, at);
     const T wide = static_cast<T>(f == form::wide ? a.size(2) : a.size(1)) * std::numeric_limits<T>::epsilon();
-    const rows_of<T> limit = expand_dims<1>(max(s, axis<-1>)) * wide;
+    const rows_of<T> limit = expand_dims<1>(largest(s, at)) * wide;
     const rows_of<T> by = where(s <= limit, T(0), T(1) / where(s <= limit, T(1), s));
     return product(times_columns(turned(vt), by), turned(u));
   };
@@ -207,6 +215,10 @@ stack_of<T> power(const stack_of<T>& a, std::int64_t n, location at) {
     left /= 2;
     if (left != 0) square = product(square, square);
   }
+  // Neither a itself nor one matrix read for all.
+  if (n == 0 || n == 1)
+    return sinter::detail::typed<T, dims(3)>(
+        sinter::detail::unshared(sinter::detail::untyped(out, at), sinter::detail::untyped(a, at), at), at);
   return out;
 }
 
@@ -232,13 +244,13 @@ template <class T>
 stack_of<T> exponential(const stack_of<T>& a, location at) {
   constexpr T limit = sizeof(T) == 4 ? T(3.92572478313866) : T(5.37192035114815);
   constexpr std::int64_t most = 32;
-  const tensor<T, 1> norm = stop_gradient(max(sum(abs(a), axis<-2>), axis<-1>));
+  const tensor<T, 1> norm = stop_gradient(largest(sum(abs(a), axis<-2>, at), at));
   const tensor<T, 1> squares = clamp(ceil(log2(norm / limit)), T(0), T(most));
   const tensor<std::int64_t, 1> count = cast<std::int64_t>(squares);
   const stack_of<T> scaled = a * expand_dims<2>(expand_dims<1>(exp2(-squares)));
   const auto [odd, even] = pade(scaled);
   const stack_of<T> start = solve(stack_of<T>(even - odd), stack_of<T>(even + odd), false, at);
-  const tensor<std::int64_t, 0> longest = max(count);
+  const tensor<std::int64_t, 0> longest = largest(count, at);
   return scan(
              [&](const stack_of<T>& x, const tensor<std::int64_t, 0>& i) {
                const stack_of<T> next = cond(
@@ -260,7 +272,7 @@ namespace shapes {
 /// (x + xᵀ) / 2.
 template <class T>
 stack_of<T> symmetric(const stack_of<T>& x) {
-  return T(0.5) * (x + transpose(x));
+  return T(0.5) * x + T(0.5) * transpose(x);
 }
 
 /// x repeated for a batch that its own broadcasts to, as one axis.

@@ -52,17 +52,17 @@ struct elements {
 template <class T>
 stack_of<T> cholesky(const stack_of<T>& a) {
   elements<T> l(a);
+  tensor<bool, 1> positive;
   for (std::size_t j = 0; j < l.rows; ++j) {
     for (std::size_t k = 0; k < j; ++k) l(j, j) = l(j, j) - l(j, k) * l(j, k);
+    const tensor<bool, 1> here = l(j, j) > T(0) && l(j, j) < std::numeric_limits<T>::infinity();
+    positive = j == 0 ? here : tensor<bool, 1>(positive && here);
     l(j, j) = sqrt(l(j, j));
     for (std::size_t i = j + 1; i < l.rows; ++i) {
       for (std::size_t k = 0; k < j; ++k) l(i, j) = l(i, j) - l(i, k) * l(j, k);
       l(i, j) = l(i, j) / l(j, j);
     }
   }
-  // A pivot that is not positive makes the last one NaN, or is it.
-  const element_of<T> last = l(l.rows - 1, l.rows - 1);
-  const tensor<bool, 1> positive = last > T(0) && last < std::numeric_limits<T>::infinity();
   for (std::size_t i = 0; i < l.rows; ++i)
     for (std::size_t j = 0; j < l.rows; ++j) {
       if (j <= i) l(i, j) = where(positive, l(i, j), std::numeric_limits<T>::quiet_NaN());

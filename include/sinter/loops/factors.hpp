@@ -292,7 +292,10 @@ void lu(const part<T>& a, std::int64_t* rows, std::int64_t* swaps) {
 template <class T>
 T make_reflector(const part<T>& a, std::int64_t k) {
   T largest = 0;
-  for (std::int64_t i = k; i < a.rows; ++i) largest = std::max(largest, std::abs(a[i][k]));
+  for (std::int64_t i = k; i < a.rows; ++i) {
+    const T size = std::abs(a[i][k]);
+    if (size > largest || size != size) largest = size;  // NaN stays
+  }
   if (largest == T(0)) return T(0);
   double sum = 0;
   for (std::int64_t i = k; i < a.rows; ++i) {

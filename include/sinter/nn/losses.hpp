@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <type_traits>
 
 #include "../sinter.hpp"
-
 
 namespace sinter {
 
@@ -74,45 +74,68 @@ constexpr bool check_weights() {
   return true;
 }
 
-/// Each row's weight: that of its class, and 0 where the label is to be ignored.
-template <class T, class Labels, class Weights>
-auto row_weights(const Labels& labels, const Labels& safe, const Weights& weights, std::int64_t ignore, location at) {
-  const auto counts = ne(labels, ignore, at);
+/// Each row's weight: that of its class, and 0 where it does not count.
+template <class T, class Counts, class Labels, class Weights>
+auto row_weights(const Counts& counts, const Labels& safe, const Weights& weights, location at) {
   if constexpr (std::is_same_v<Weights, unweighted>) return sinter::detail::evaluate(cast<T>(counts, at), at);
   else return sinter::detail::evaluate(where(counts, take(wide(weights, at), safe, axis<0>, at), 0, at), at);
 }
 
-/// Losses of log-probabilities y: smoothed, weighted, without ignored rows. A mean is over the sum of the rows' weights.
-template <class T, reduction How, class Y, class Labels, class Weights>
-auto of_classes(const char* op, const Y& y, const Labels& given, const Weights& weights, How, double smoothing,
-                std::int64_t ignore, location at) {
-  using work = typename Y::value_type;
-  constexpr auto rows = op_shapes::all_axes(Y::rank - 1), last = op_shapes::normalize({-1}, Y::rank);
-  const tensor<typename Labels::value_type, Labels::static_shape> labels = sinter::detail::evaluate(given, at);
-  const dims logits = to_dims(y.shape()), marks = to_dims(labels.shape());
-  if (op_shapes::part(logits, 0, Y::rank - 1) != marks)
+/// user_error unless there is a label a row and a weight a class.
+template <class Weights>
+void check_classes(const char* op, const dims& logits, const dims& labels, const Weights& weights, location at) {
+  if (op_shapes::part(logits, 0, logits.rank - 1) != labels)
     fail(op,
-         "classes are along the last axis of " + text::shape(logits) + ", labels are " + text::shape(marks) +
+         "classes are along the last axis of " + text::shape(logits) + ", labels are " + text::shape(labels) +
              "; labels have the extents without the last",
          at);
+  if constexpr (!std::is_same_v<Weights, unweighted>) {
+    const dims all = to_dims(extents_of(weights, at));
+    if (all[0] != logits[logits.rank - 1])
+      fail(op,
+           "weights are " + text::shape(all) + ", classes are along the last axis of " + text::shape(logits) +
+               "; there is a weight a class",
+           at);
+  }
+}
+
+/// Losses of logits, or of log-probabilities: smoothed, weighted, without ignored rows, whatever is in those. A mean is over the
+/// sum of the rows' weights. In kernels rows whose label is out of range do not count, either.
+template <class T, bool Logits, reduction How, class X, class Labels, class Weights>
+auto of_classes(const char* op, const X& x, const Labels& given, const Weights& weights, How, double smoothing,
+                std::int64_t ignore, location at) {
+  using work = element_of<X>;
+  constexpr auto rows = op_shapes::all_axes(X::rank - 1), last = op_shapes::normalize({-1}, X::rank);
+  const tensor<typename Labels::value_type, Labels::static_shape> labels = sinter::detail::evaluate(given, at);
+  const dims logits = to_dims(extents_of(x, at));
+  check_classes(op, logits, to_dims(labels.shape()), weights, at);
   if (!(smoothing >= 0 && smoothing <= 1))
     fail(op, "smoothing must be in [0, 1]; it is " + text::number(smoothing), at);
+  const dim classes = logits[X::rank - 1];
+  const auto known = bit_and(ge(labels, 0, at), lt(labels, classes, at), at);
+  const auto counts = sinter::detail::evaluate(bit_and(known, ne(labels, ignore, at), at), at);
+  const auto counted = where(expand_dims<-1>(counts, at), x, 0, at);
+  const auto y = [&] {
+    if constexpr (Logits) return fitted<X::static_shape>(sinter::detail::evaluate(log_softmax(counted, at), at), at);
+    else if (smoothing == 0) return fitted<X::static_shape>(sinter::detail::evaluate(x, at), at);
+    else return fitted<X::static_shape>(sinter::detail::evaluate(counted, at), at);
+  }();
   const decltype(labels) safe = sinter::detail::evaluate(where(eq(labels, ignore, at), 0, labels, at), at);
   const bool in_kernels = tracing() || y.device(at).is_cuda();
-  const auto own = neg(at_labels(y, safe, in_kernels, at, op), at);
-  const auto weight = row_weights<work>(labels, safe, weights, ignore, at);
-  const auto kept = [&](const auto& losses) {
-    const auto some = sinter::detail::evaluate(where(ne(labels, ignore, at), losses, 0, at), at);
-    if constexpr (std::is_same_v<How, reduce::none_t>) return narrow<T>(some, at);
-    else if constexpr (std::is_same_v<How, reduce::sum_t>) return narrow<T>(sum_over<rows, false>(some, at), at);
-    else return narrow<T>(div(sum_over<rows, false>(some, at), sum_over<rows, false>(weight, at), at), at);
+  const auto own = where(counts, neg(at_labels(y, safe, in_kernels, at, op), at), 0, at);
+  const auto weight = row_weights<work>(counts, safe, weights, at);
+  const auto kept = [&](const auto& lazy) {
+    const auto losses = sinter::detail::evaluate(lazy, at);
+    if constexpr (std::is_same_v<How, reduce::none_t>) return narrow<T>(losses, at);
+    else if constexpr (std::is_same_v<How, reduce::sum_t>) return narrow<T>(sum_over<rows, false>(losses, at), at);
+    else return narrow<T>(div(sum_over<rows, false>(losses, at), sum_over<rows, false>(weight, at), at), at);
   };
   if (smoothing == 0) return kept(mul(own, weight, at));
   const auto all = [&] {
     if constexpr (std::is_same_v<Weights, unweighted>) return sum_over<last, false>(y, at);
     else return sum_over<last, false>(mul(y, wide(weights, at), at), at);
   }();
-  const auto each = mul(divided(all, combined<last>(y, at), at), -smoothing, at);
+  const auto each = where(counts, mul(divided(all, combined<last>(y, at), at), -smoothing, at), 0, at);
   return kept(add(mul(mul(own, weight, at), 1 - smoothing, at), each, at));
 }
 
@@ -127,6 +150,20 @@ constexpr bool takes_classes() {
   if constexpr (std::is_same_v<Weights, unweighted>) floats = takes<X>();
   else floats = takes<X, Weights>();
   return whole && rank && check_weights<Weights>() && floats;
+}
+
+/// positive·softplus(-x) + (1 - t)·softplus(x) of logits x, 0 where an infinite one says what its target t does.
+template <class X, class T, class P>
+auto of_logits(const X& logits, const T& t, const P& positive, location at) {
+  constexpr double infinite = std::numeric_limits<double>::infinity();
+  const auto sure = sinter::detail::evaluate(bit_or(bit_and(eq(logits, infinite, at), eq(t, 1, at), at),
+                                                    bit_and(eq(logits, -infinite, at), eq(t, 0, at), at), at),
+                                             at);
+  const auto x = sinter::detail::evaluate(where(sure, 0, logits, at), at);
+  const auto below = sinter::detail::evaluate(softplus(neg(x, at), at), at);
+  const auto above = where(eq(x, -infinite, at), 0, add(x, below, at), at);
+  return sinter::detail::evaluate(where(sure, 0, add(mul(positive, below, at), mul(sub(1, t, at), above, at), at), at),
+                                  at);
 }
 
 template <class X, class Y>
@@ -158,9 +195,9 @@ auto cross_entropy(const X& logits, const Labels& labels, How how = {}, class_op
                    location here = location::current()) {
   if constexpr (detail::takes_classes<X, Labels, detail::unweighted>()) {
     const location at = here.in("nn::cross_entropy");
-    const auto y = sinter::detail::evaluate(log_softmax(detail::wide(logits, at), at), at);
-    return detail::of_classes<typename X::value_type>("nn::cross_entropy", y, labels, detail::unweighted(), how,
-                                                      options.smoothing, options.ignore, at);
+    return detail::of_classes<typename X::value_type, true>("nn::cross_entropy", detail::wide(logits, at), labels,
+                                                            detail::unweighted(), how, options.smoothing,
+                                                            options.ignore, at);
   } else {
     return logits;
   }
@@ -170,9 +207,8 @@ auto cross_entropy(const X& logits, const Labels& labels, const Weights& weights
                    class_options options = {}, location here = location::current()) {
   if constexpr (detail::takes_classes<X, Labels, Weights>()) {
     const location at = here.in("nn::cross_entropy");
-    const auto y = sinter::detail::evaluate(log_softmax(detail::wide(logits, at), at), at);
-    return detail::of_classes<typename X::value_type>("nn::cross_entropy", y, labels, weights, how, options.smoothing,
-                                                      options.ignore, at);
+    return detail::of_classes<typename X::value_type, true>("nn::cross_entropy", detail::wide(logits, at), labels,
+                                                            weights, how, options.smoothing, options.ignore, at);
   } else {
     return logits;
   }
@@ -184,9 +220,8 @@ auto nll(const X& y, const Labels& labels, How how = {}, class_options options =
          location here = location::current()) {
   if constexpr (detail::takes_classes<X, Labels, detail::unweighted>()) {
     const location at = here.in("nn::nll");
-    return detail::of_classes<typename X::value_type>("nn::nll", sinter::detail::evaluate(detail::wide(y, at), at),
-                                                      labels, detail::unweighted(), how, options.smoothing,
-                                                      options.ignore, at);
+    return detail::of_classes<typename X::value_type, false>(
+        "nn::nll", detail::wide(y, at), labels, detail::unweighted(), how, options.smoothing, options.ignore, at);
   } else {
     return y;
   }
@@ -196,8 +231,8 @@ auto nll(const X& y, const Labels& labels, const Weights& weights, How how = {},
          location here = location::current()) {
   if constexpr (detail::takes_classes<X, Labels, Weights>()) {
     const location at = here.in("nn::nll");
-    return detail::of_classes<typename X::value_type>("nn::nll", sinter::detail::evaluate(detail::wide(y, at), at),
-                                                      labels, weights, how, options.smoothing, options.ignore, at);
+    return detail::of_classes<typename X::value_type, false>("nn::nll", detail::wide(y, at), labels, weights, how,
+                                                             options.smoothing, options.ignore, at);
   } else {
     return y;
   }
@@ -209,19 +244,18 @@ template <tensor_like X, tensor_like T, operand_like P, detail::reduction How = 
 requires(!detail::reduction<P>) auto binary_cross_entropy(const X& logits, const T& targets, const P& positive_weight,
                                                           How how = {}, location here = location::current()) {
   const location at = here.in("nn::binary_cross_entropy");
-  return detail::of_pairs(logits, targets, how, at, [&](const auto& x, const auto& t) {
-    const auto weight = [&] {
-      if constexpr (tensor_like<P>) return add(mul(sub(detail::wide(positive_weight, at), 1, at), t, at), 1, at);
-      else return add(mul(t, static_cast<double>(positive_weight) - 1, at), 1, at);
-    }();
-    return add(mul(sub(1, t, at), x, at), mul(weight, softplus(neg(x, at), at), at), at);
+  return detail::of_pairs(logits, targets, how, at, [&](const auto& x, const auto& given) {
+    const auto t = sinter::detail::evaluate(given, at);
+    if constexpr (tensor_like<P>) return detail::of_logits(x, t, mul(detail::wide(positive_weight, at), t, at), at);
+    else return detail::of_logits(x, t, mul(t, static_cast<double>(positive_weight), at), at);
   });
 }
 template <tensor_like X, tensor_like T, detail::reduction How = reduce::none_t>
 auto binary_cross_entropy(const X& logits, const T& targets, How how = {}, location here = location::current()) {
   const location at = here.in("nn::binary_cross_entropy");
-  return detail::of_pairs(logits, targets, how, at, [&](const auto& x, const auto& t) {
-    return add(mul(sub(1, t, at), x, at), softplus(neg(x, at), at), at);
+  return detail::of_pairs(logits, targets, how, at, [&](const auto& x, const auto& given) {
+    const auto t = sinter::detail::evaluate(given, at);
+    return detail::of_logits(x, t, t, at);
   });
 }
 
@@ -321,8 +355,9 @@ auto cosine(const X& x, const Y& y, const T& targets, How how = {}, double margi
     const location at = here.in("nn::cosine");
     const auto a = sinter::detail::evaluate(detail::wide(x, at), at);
     const auto b = sinter::detail::evaluate(detail::wide(y, at), at);
-    const auto sizes = mul(add(detail::dot_rows(a, a, at), 1e-12, at), add(detail::dot_rows(b, b, at), 1e-12, at), at);
-    const auto near = sinter::detail::evaluate(mul(detail::dot_rows(a, b, at), rsqrt(sizes, at), at), at);
+    const auto by_size = [&](const auto& v) { return rsqrt(add(detail::dot_rows(v, v, at), 1e-12, at), at); };
+    const auto near =
+        sinter::detail::evaluate(mul(mul(detail::dot_rows(a, b, at), by_size(a), at), by_size(b), at), at);
     const auto losses =
         where(eq(detail::wide(targets, at), 1, at), sub(1, near, at), detail::positive(sub(near, margin, at), at), at);
     return detail::reduced<typename X::value_type>(losses, how, at);
@@ -360,4 +395,3 @@ auto triplet(const A& anchor, const P& positive, const N& negative, How how = {}
 }  // namespace nn
 
 }  // namespace sinter
-

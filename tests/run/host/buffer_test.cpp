@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 #include <sys/resource.h>
 #include <sinter/run/host/buffer.hpp>
+#include <sinter/run/host/lapack.hpp>
 
 #include <chrono>
 #include <cstdlib>
@@ -236,4 +237,14 @@ TEST_CASE("a small allocation takes less than one of the C library with its shar
     __asm__ volatile("" ::"r"(a.get()) : "memory");
   });
   CHECK(ours < theirs);
+}
+
+TEST_CASE("a LAPACK that cannot be used is told, or passed over where it is the system's") {
+  CHECK(support::contains(engine::run::detail::open_lapack("/nonexistent.so").problem,
+                          "SINTER_LIBLAPACK=/nonexistent.so cannot be opened: "));
+  CHECK(
+      support::contains(engine::run::detail::open_lapack("libm.so.6").problem, "libm.so.6 lacks functions of LAPACK"));
+  CHECK(!engine::run::detail::open_lapack("none").found);
+  CHECK(engine::run::detail::has_long_integers("OpenBLAS 0.3.20 USE64BITINT DYNAMIC_ARCH NO_AFFINITY SkylakeX"));
+  CHECK(!engine::run::detail::has_long_integers("OpenBLAS 0.3.20 DYNAMIC_ARCH NO_AFFINITY SkylakeX"));
 }

@@ -38,7 +38,7 @@ static __device__ real scale_of(const real* a, idx n) {
   for (idx i = 0; i < n; ++i) most = magnitude(a[i]) > most ? magnitude(a[i]) : most;
   if (most == 0) return 1;
   while (most * by >= 2) by *= (real)0.5;
-  while (most * by < 1 && by < (real)1e30) by *= 2;
+  while (most * by < 1 && by < LARGEST_SCALE) by *= 2;
   return by;
 }
 )";
@@ -157,7 +157,10 @@ static __device__ void factor(const real* a, real* q, real* r, idx m, idx n) {
   SYNC();
   for (idx k = 0; k < n; ++k) {
     real most = 0;
-    for (idx i = k; i < m; ++i) most = magnitude(q[i * n + k]) > most ? magnitude(q[i * n + k]) : most;
+    for (idx i = k; i < m; ++i) {
+      const real size = magnitude(q[i * n + k]);
+      if (size > most || size != size) most = size;  // NaN stays
+    }
     double sum = 0;
     for (idx i = k; i < m && most != 0; ++i) {
       const double x = (double)q[i * n + k] / (double)most;
@@ -415,8 +418,9 @@ extern "C" __global__ void sinter_factor(const real* a, real* u, real* s, real* 
 /// The text of one factorisation; `entry` is "sinter_factor".
 inline std::string factor_source(const std::string& what, dtype type, bool lower, bool unit) {
   const bool twofold = type == dtype::f64;
-  std::string out = twofold ? "typedef double real;\n#define EPS 2.2204460492503131e-16\n"
-                            : "typedef float real;\n#define EPS 1.1920929e-7f\n";
+  std::string out = twofold
+                        ? "typedef double real;\n#define EPS 2.2204460492503131e-16\n#define LARGEST_SCALE 0x1p1022\n"
+                        : "typedef float real;\n#define EPS 1.1920929e-7f\n#define LARGEST_SCALE 0x1p126f\n";
   out += lower ? "#define LOWER true\n" : "#define LOWER false\n";
   out += unit ? "#define UNIT true\n" : "#define UNIT false\n";
   // Matrices k of a block, or of a thread.

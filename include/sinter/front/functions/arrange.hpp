@@ -20,6 +20,8 @@ namespace sinter {
 
 namespace detail {
 
+/// y, which may be a view of x: outside of a trace with elements of its own.
+SINTER_API handle unshared(const handle& y, const handle& x, location at);
 /// x moved by `shift` along an axis: what leaves at one end comes in at the other.
 SINTER_API handle rolled(const handle& x, int axis, std::int64_t shift, location at);
 /// Each element `times` times in a row along an axis.
@@ -132,6 +134,7 @@ auto diag(const X& x, std::int64_t k = 0, location here = location::current()) {
   if constexpr (X::rank == 1) {
     using T = typename X::value_type;
     const location at = here.in("diag");
+    k = k < -std::numeric_limits<std::int64_t>::max() ? -std::numeric_limits<std::int64_t>::max() : k;
     const auto line = pad(x, {{0, k < 0 ? -k : k}}, {}, at);
     const dim n = line.shape()[0];
     const detail::index_leaf<detail::index_for<T>, dims(2)> row({n, n}, 0), column({n, n}, 1);

@@ -1,6 +1,8 @@
 // front/functions/arrange_rules.hpp: rearranging handles by views, copies and joins; compiled once.
 #pragma once
 
+#include <algorithm>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -8,10 +10,18 @@
 
 namespace sinter::detail {
 
+/// y, which may be a view of x: outside of a trace with elements of its own.
+SINTER_API handle unshared(const handle& y, const handle& x, location at) {
+  if (tracing()) return y;
+  bool shared = y.data == x.data;
+  for (int i = 0; i < y.extents.rank; ++i) shared |= y.strides[i] == 0 && y.extents[i] > 1;
+  return shared ? contiguous(y, at) : y;
+}
+
 SINTER_API handle rolled(const handle& x, int axis, std::int64_t shift, location at) {
   const dim n = x.extents[axis];
-  if (n == 0 || shift == 0) return x;
-  const dim over = shift < 0 ? n - dim(-shift) % n : dim(shift) % n;
+  if (n == 0 || shift == 0) return unshared(x, x, at);
+  const dim over = shift < 0 ? n - 1 - dim(-(shift + 1)) % n : dim(shift) % n;
   const handle parts[] = {views::slice_axis(x, axis, {n - over, over, 1}, at),
                           views::slice_axis(x, axis, {0, n - over, 1}, at)};
   return views::concat(parts, axis, at);
@@ -28,10 +38,11 @@ SINTER_API handle repeated(const handle& x, int axis, std::int64_t times, locati
   dims to = x.extents;
   to[axis] *= times;
   const handle apart = views::reshape(x, dims{before, 1, after}, at);
-  return views::reshape(views::broadcast(apart, dims{before, times, after}, at), to, at);
+  return unshared(views::reshape(views::broadcast(apart, dims{before, times, after}, at), to, at), x, at);
 }
 
 SINTER_API handle diagonal_of(const handle& x, int i, int j, std::int64_t k, location at) {
+  k = std::max(k, -std::numeric_limits<std::int64_t>::max());
   if (i > j) return diagonal_of(x, j, i, -k, at);
   const dim rows = x.extents[i], columns = x.extents[j];
   const std::int64_t below = k < 0 ? -k : 0, right = k > 0 ? k : 0;

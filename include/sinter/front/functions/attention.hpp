@@ -288,12 +288,12 @@ auto attention_of(const Q& q, const K& k, const V& v, const Length& length, loca
   const auto grouped = reshape_to<Q, dims(r)>(q, p.grouped(p.q[r - 1]), at);
   const auto products = matmul(grouped, sinter::transpose(k, at), at);
   const auto& scale = option_of<5>(options...);
-  const auto by = [&] {
+  const auto factor = [&] {
     if constexpr (is_given<std::remove_cvref_t<decltype(scale)>>) return scale.by;
     else return p.q[r - 1] == 0 ? 1.0 : 1.0 / std::sqrt(static_cast<double>(std::int64_t(p.q[r - 1])));
   }();
   const auto plain = reshape_to<decltype(products), dims(r)>(products, p.scores(), at);
-  const auto scores = detail::evaluate(mul(wide(plain, at), formula_number{by}, at), at);
+  const auto scores = detail::evaluate(mul(wide(plain, at), formula_number{factor}, at), at);
   const auto place = [&] {
     if constexpr (is_given<Length>) return add(p.along(r - 2), sub(length, std::int64_t(p.queries()), at), at);
     else return add(p.along(r - 2), p.keys() - p.queries(), at);

@@ -64,9 +64,9 @@ auto max_over(const X& x, location at, const char* op = "max") {
 }
 
 template <axis_list Axes, bool Keep, class X>
-auto min_over(const X& x, location at) {
+auto min_over(const X& x, location at, const char* op = "min") {
   static_assert(!is_bool(dtype_of<element_of<X>>), "sinter: [min] takes numbers, not bool; use all(x)");
-  return reduce<ir::op::minimum, Axes, Keep>(x, "min", at);
+  return reduce<ir::op::minimum, Axes, Keep>(x, op, at);
 }
 
 template <axis_list Axes, bool Keep, class X>
@@ -228,7 +228,8 @@ auto nanmax_over(const X& x, location at) {
 }
 template <axis_list Axes, bool Keep, class X>
 auto nanmin_over(const X& x, location at) {
-  const auto m = min_over<Axes, Keep>(without_nan(x, std::numeric_limits<double>::infinity(), at), at);
+  constexpr double highest = std::numeric_limits<double>::infinity();
+  const auto m = min_over<Axes, Keep>(without_nan(x, highest, at), at, "nanmin");
   if constexpr (is_float(dtype_of<element_of<X>>))
     return detail::evaluate(where(all_over<Axes, Keep>(isnan(x, at), at), nothing, m, at), at);
   else return m;

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 #include "../../base/config.hpp"
@@ -30,6 +31,7 @@ struct lapack {
   lapack_table<float> single;
   lapack_table<double> twofold;
   bool found = false, tuned = false;
+  std::string problem;  ///< why the library that was asked for is not used
 
   template <class T>
   const lapack_table<T>& of() const {
@@ -56,28 +58,48 @@ bool take_lapack(void* from, const char* letter, lapack_table<T>& out) {
   return whole;
 }
 
-SINTER_API lapack open_lapack() {
-  lapack out;
-  const std::string chosen = environment("SINTER_LIBLAPACK");
-  if (chosen == "none") return out;
-  for (const char* name : {chosen.c_str(), "libopenblas.so.0", "libopenblas.so", "liblapack.so.3", "liblapack.so"}) {
-    if (*name == 0) continue;
-    void* const handle = ::dlopen(name, RTLD_LAZY | RTLD_LOCAL);
-    if (handle == nullptr) continue;
-    out.found = take_lapack(handle, "s", out.single) && take_lapack(handle, "d", out.twofold);
-    out.tuned = ::dlsym(handle, "openblas_get_config") != nullptr || ::dlsym(handle, "MKL_Get_Version") != nullptr;
-    if (out.found) return out;
-    out = {};
-    ::dlclose(handle);
+/// Whether OpenBLAS' description of itself says that integers have 64 bits, under the names of those of 32.
+inline bool has_long_integers(std::string_view config) { return config.find("USE64BITINT") != std::string_view::npos; }
+
+/// Takes LAPACK from a file; else tells why not.
+SINTER_API std::string read_lapack(const char* name, lapack& out) {
+  void* const handle = ::dlopen(name, RTLD_LAZY | RTLD_LOCAL);
+  if (handle == nullptr) {
+    const char* const words = ::dlerror();
+    return "cannot be opened: " + std::string(words ? words : name);
   }
+  const auto config = reinterpret_cast<const char* (*)()>(::dlsym(handle, "openblas_get_config"));
+  std::string problem;
+  if (config != nullptr && has_long_integers(config())) problem = "takes integers of 64 bits";
+  else if (!take_lapack(handle, "s", out.single) || !take_lapack(handle, "d", out.twofold))
+    problem = "lacks functions of LAPACK";
+  out.found = problem.empty();
+  out.tuned = config != nullptr || ::dlsym(handle, "MKL_Get_Version") != nullptr;
+  if (out.found) return {};
+  out = {};
+  ::dlclose(handle);
+  return problem;
+}
+
+/// The one that is chosen, or the first of the system's that can be used.
+SINTER_API lapack open_lapack(const std::string& chosen) {
+  lapack out;
+  if (chosen == "none") return out;
+  if (!chosen.empty()) {
+    if (const auto why = read_lapack(chosen.c_str(), out); !why.empty())
+      out.problem = "SINTER_LIBLAPACK=" + chosen + " " + why;
+    return out;
+  }
+  for (const char* name : {"libopenblas.so.0", "libopenblas.so", "liblapack.so.3", "liblapack.so"})
+    if (read_lapack(name, out).empty()) break;
   return out;
 }
 
 }  // namespace detail
 
-/// LAPACK: $SINTER_LIBLAPACK, OpenBLAS, or the system's; "none" keeps it from being looked for.
+/// LAPACK: $SINTER_LIBLAPACK, OpenBLAS, or the system's; "none" keeps it from being looked for. Says why the first is not used.
 SINTER_API const lapack& lapack_library() {
-  static const lapack found = detail::open_lapack();
+  static const lapack found = detail::open_lapack(detail::environment("SINTER_LIBLAPACK"));
   return found;
 }
 
