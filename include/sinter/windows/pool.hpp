@@ -140,6 +140,12 @@ auto max_pool_of(const char* op, const X& x, const per_axis& window, const pool_
   }
 }
 
+/// What was made on the host, where x is.
+template <class Y>
+Y beside(const Y& y, const handle& x, location at) {
+  return tracing() || !x.memory ? y : y.to(x.memory.where(), at);
+}
+
 /// How many elements each window of an average has, along one axis of `rank`: as T, in that axis's place.
 template <class T, int Axis, int Rank>
 auto window_sizes(const axis_window& v, dim extent, std::int64_t padding, bool with_padding, location at) {
@@ -157,12 +163,13 @@ auto window_sizes(const axis_window& v, dim extent, std::int64_t padding, bool w
 }
 
 template <axis_list Spatial, int A, class Y>
-auto over_sizes(const Y& y, const pool_plan& p, const dims& x, const pool_options& o, location at) {
+auto over_sizes(const Y& y, const pool_plan& p, const handle& x, const pool_options& o, location at) {
   if constexpr (A == Spatial.count) {
     return y;
   } else {
-    const auto sizes = window_sizes<element_of<Y>, Spatial[A], Y::rank>(p.along[A], x[Spatial[A]], o.padding[A],
-                                                                        o.count_include_pad, at);
+    const auto sizes = beside(window_sizes<element_of<Y>, Spatial[A], Y::rank>(p.along[A], x.extents[Spatial[A]],
+                                                                               o.padding[A], o.count_include_pad, at),
+                              x, at);
     return over_sizes<Spatial, A + 1>(detail::evaluate(div(y, sizes, at), at), p, x, o, at);
   }
 }
@@ -188,7 +195,7 @@ auto avg_pool_of(const char* op, const X& x, const per_axis& window, const pool_
     for (int a = 0; a < Spatial.count; ++a) n *= p.along[a].taps;
     using S = element_of<decltype(sums)>;
     const tensor<S, X::rank> means = whole ? tensor<S, X::rank>(divided(sums, n, at))
-                                           : tensor<S, X::rank>(over_sizes<Spatial, 0>(sums, p, h.extents, o, at));
+                                           : tensor<S, X::rank>(over_sizes<Spatial, 0>(sums, p, h, o, at));
     return typed<T, other_extents(X::static_shape, Spatial)>(untyped(narrow<T>(means, at), at), at);
   }
 }
@@ -299,11 +306,12 @@ auto segments(const X& x, std::int64_t n, location at) {
   const auto start = detail::evaluate(div(mul(segment, length, at), n, at), at);
   const auto end = detail::evaluate(div(add(mul(add(segment, 1, at), length, at), n - 1, at), n, at), at);
   const auto place = detail::evaluate(add(start, tap, at), at);
-  const auto inside = detail::evaluate(lt(place, end, at), at);
+  const auto inside = beside(detail::evaluate(lt(place, end, at), at), h, at);
   dims spread(rank + 1);
   for (int d = 0; d <= rank; ++d) spread[d] = d == Axis ? dim(n) : d == Axis + 1 ? dim(longest) : dim(1);
   const auto mask = typed<bool, any_shape(rank + 1)>(views::reshape(untyped(inside, at), spread, at), at);
-  const auto y = take(tensor<T, rank>(x), detail::evaluate(minimum(place, length - 1, at), at), axis<Axis>, at);
+  const auto y =
+      take(tensor<T, rank>(x), beside(detail::evaluate(minimum(place, length - 1, at), at), h, at), axis<Axis>, at);
   if constexpr (Mean) {
     const auto sums = sum_over<inner, false>(where(mask, wide(y, at), 0, at), at);
     using S = element_of<decltype(sums)>;
@@ -360,7 +368,7 @@ auto unpool_of(const char* op, const X& x, const I& indices, const per_axis& win
   // A negative index does not count from the end here: it is out of range.
   const auto given = typed<std::int64_t, dims{dyn, dyn}>(rows, at);
   const tensor<std::int64_t, 2> where_to = detail::evaluate(where(lt(given, 0, at), places, given, at), at);
-  const auto none = zeros<T>({lead, places});
+  const auto none = zeros<T>({lead, places}, same_device(values, at));
   // Windows that overlap name a maximum several times.
   const auto sums = scatter_add(none, where_to, values, axis<1>, at);
   const auto times = scatter_add(none, where_to, ones_like(values, at), axis<1>, at);

@@ -98,10 +98,12 @@ X resized(const X& x, const resize_axis& r, const resize_options& o, location at
   using T = element_of<X>;
   constexpr int rank = X::rank;
   if (o.mode == resize::nearest || o.mode == resize::nearest_exact) {
-    return X(take(x, nearest_places(r, o.mode == resize::nearest_exact, at), axis<Axis>, at));
+    return X(
+        take(x, beside(nearest_places(r, o.mode == resize::nearest_exact, at), untyped(x, at), at), axis<Axis>, at));
   }
   constexpr axis_list inner = op_shapes::normalize({Axis + 1}, rank + 1);
-  const auto found = taps_for(r, o, at);
+  auto found = taps_for(r, o, at);
+  found = {beside(found.places, untyped(x, at), at), beside(found.weights, untyped(x, at), at)};
   const auto y = take(x, found.places, axis<Axis>, at);
   using S = std::conditional_t<vocabulary::is_half<T>, float, T>;
   dims spread(rank + 1);
