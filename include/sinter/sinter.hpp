@@ -45,6 +45,7 @@
 #include "front/functions/places.hpp"
 #include "front/functions/pointwise.hpp"
 #include "front/functions/random.hpp"
+#include "front/functions/sample.hpp"
 #include "front/functions/scan.hpp"
 #include "front/runtime/cache.hpp"
 #include "front/runtime/devices.hpp"

@@ -79,7 +79,7 @@ double quantile_of(std::vector<double> row, double q, interpolation method) {
     case interpolation::nearest:
       return row[static_cast<std::size_t>(std::nearbyint(at))];
     case interpolation::midpoint:
-      return a == b ? a : (a + b) / 2;
+      return a == b ? a : a + (b - a) / 2;
     default:
       return a == b ? a : a + (b - a) * (at - std::floor(at));
   }
@@ -138,7 +138,7 @@ void orders(ops::walk& w, const tensor<T, 2>& x, int k) {
 }  // namespace
 
 TEST_CASE_TEMPLATE("sorts of every dtype", T, bool, std::int8_t, std::uint16_t, std::int64_t, std::uint64_t, bf16,
-                   double) {
+                   f8_e4m3, f8_e5m2, double) {
   ops::walk w;
   const auto x = ties<T, 2>({3, 17}, 1);
   const array v = ops::values(x);
@@ -248,6 +248,68 @@ TEST_CASE("quantiles by every method; derivatives go to the elements that they a
   w.run();
 }
 
+TEST_CASE("quantiles between numbers whose sum or distance is more than the dtype holds, and beside an infinity") {
+  ops::walk w;
+  const auto both = [&](const char* name, float a, float b, double q, double half, double part) {
+    const tensor<float, 1> x{b, a};
+    w.row(
+        name, array{{}, {half}}, 1e-6,
+        [](auto t) { return quantile(t, 0.5, axis<>, {.method = interpolation::midpoint}); }, x);
+    w.row(
+        name, array{{}, {part}}, 1e-6, [q](auto t) { return quantile(t, q); }, x);
+  };
+  const float infinite = std::numeric_limits<float>::infinity();
+  both("large", 3e38f, 3.2e38f, 0.25, 3.1e38, 3.05e38);
+  both("opposite", -3e38f, 3e38f, 0.75, 0, 1.5e38);
+  both("below", -infinite, 5, 0.75, -inf, -inf);
+  both("above", 5, infinite, 0.25, inf, inf);
+  const auto x = ops::between<double, 2>({3, 4}, -2, 2, 5);
+  w.smooth(
+      "a quarter", quantiles(ops::values(x), 1, 0.25), 1e-13, [](auto a) { return quantile(a, 0.25, axis<1>); }, x);
+  w.run();
+}
+
+namespace {
+
+/// The counts between neighbours of ascending edges, the last with its upper bound.
+array counted(const array& x, const array& edges) {
+  const std::size_t bins = edges.at.size() - 1;
+  array out{{static_cast<std::int64_t>(bins)}, std::vector<double>(bins, 0)};
+  for (const double v : x.at) {
+    if (!(v >= edges.at[0] && v <= edges.at[bins])) continue;
+    std::size_t i = static_cast<std::size_t>(std::upper_bound(edges.at.begin(), edges.at.end(), v) - edges.at.begin());
+    if (v == edges.at[bins]) i = bins;
+    ++out.at[i - 1];
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("equal bins count between the edges that are given: near ones, those that coincide, of integers") {
+  ops::walk w;
+  const auto row = [&](const char* name, const auto& x, std::int64_t bins, double low, double high) {
+    const auto edges = histogram(x, bins, low, high).edges;
+    const array e = ops::values(edges);
+    CHECK(e.at.size() == static_cast<std::size_t>(bins + 1));
+    CHECK(std::is_sorted(e.at.begin(), e.at.end()));
+    w.row(
+        name, counted(ops::values(x), e), 0, [=](auto a) { return histogram(a, bins, low, high).counts; }, x);
+  };
+  tensor<float, 1> near = zeros<float>(40);
+  for (std::int64_t i = 0; i < 40; ++i) near(i) = 1.f + static_cast<float>(i % 9 - 2) * 0x1p-23f;
+  row("edges that coincide", near, 30, 1, 1 + 0x1p-21);
+  row("a place of width 0", near, 3, 1, 1);
+  row("thirds", ops::between<float, 1>({200}, 0, 1, 3), 3000, 0, 1);
+  row("edges themselves", tensor<float, 1>(linspace<float>(-0.3, 0.9, 71)), 70, -0.3, 0.9);
+  row("all that there is", tensor<float, 1>{-3e38f, -1, 0, 2e38f, 3e38f}, 5, -3e38, 3e38);
+  row("halves", tensor<f16, 1>(cast<f16>(linspace<float>(0, 1e-6, 60))), 40, 0, 1e-6);
+  row("bytes", tensor<f8_e4m3, 1>(cast<f8_e4m3>(linspace<float>(-4, 4, 60))), 50, -4, 4);
+  row("integers", tensor<std::int32_t, 1>{0, 1, 2, 3, 4, 5, 9, 10, 11, -1}, 4, 0, 10);
+  CHECK(histogram(tensor<std::int32_t, 1>{0, 1, 2, 3}, 4, 0, 10).edges(1) == 2.5);
+  w.run();
+}
+
 TEST_CASE("unique elements, places that are not 0, histograms and counts") {
   ops::walk w;
   const auto x = ties<float, 2>({3, 8}, 4);
@@ -266,6 +328,9 @@ TEST_CASE("unique elements, places that are not 0, histograms and counts") {
   w.row(
       "unique, a fill", first(u.size() + 4, -7), 0,
       [n = u.size()](auto a) { return unique(a, {.size = n + 4, .fill = -7}); }, x);
+  constexpr std::int64_t large = (std::int64_t{1} << 53) + 1;
+  CHECK(unique(tensor<std::int64_t, 1>{1}, {.size = 2, .fill = large})(1) == large);
+  CHECK(nonzero(tensor<bool, 1>{true}, {.size = 2, .fill = large})[0](1) == large);
   const tensor<std::int32_t, 2> flags{{0, 2, 0}, {0, 0, 1}};
   w.row(
       "nonzero", array{{4}, {0, 1, -1, -1}}, 0, [](auto a) { return nonzero(a, {.size = 4, .fill = -1})[0]; }, flags);
@@ -331,6 +396,18 @@ TEST_CASE("segments") {
   w.row(
       "max of integers", array{{2}, {-128, 5}}, 0, [](auto a, auto i) { return segment_max(a, i, 2); },
       tensor<std::int8_t, 1>{5, 4}, tensor<std::int32_t, 1>{1, 1});
+  w.row(
+      "max of bytes without an infinity", array{{2}, {-448, 5}}, 0, [](auto a, auto i) { return segment_max(a, i, 2); },
+      tensor<f8_e4m3, 1>{f8_e4m3(5.f), f8_e4m3(4.f)}, tensor<std::int32_t, 1>{1, 1});
+  w.row(
+      "min of bytes", array{{3}, {inf, 4, inf}}, 0, [](auto a, auto i) { return segment_min(a, i, 3); },
+      tensor<f8_e5m2, 1>{f8_e5m2(5.f), f8_e5m2(4.f)}, tensor<std::int32_t, 1>{1, 1});
+  w.row(
+      "sum of bytes", array{{2}, {0, 9}}, 0, [](auto a, auto i) { return segment_sum(a, i, 2); },
+      tensor<f8_e4m3, 1>{f8_e4m3(5.f), f8_e4m3(4.f)}, tensor<std::int32_t, 1>{1, 1});
+  w.row(
+      "median of bytes", array{{}, {4.5}}, 0, [](auto a) { return median(a); },
+      tensor<f8_e4m3, 1>{f8_e4m3(5.f), f8_e4m3(4.f)});
   w.run();
 }
 
@@ -396,6 +473,58 @@ TEST_CASE("lanes are rows") {
   check("median", [](const vec& a, const vec&) { return median(a); });
 }
 
+TEST_CASE("permutations and choices: each element as likely, on every backend the same") {
+  const auto f = [](const key& k, const tensor<float, 2>& x) {
+    const auto [a, b, c] = split<3>(k);
+    return std::tuple(permutation(a, x.size(0)), choice(b, x, 40), choice(c, x, 4, false));
+  };
+  const tensor<float, 2> x = reshape(tensor<float, 1>(arange<float>(24)), 12, 2);
+  options reference, open;
+  reference.backend = open.backend = "reference";
+  open.dynamic = dynamic::yes;
+  const auto closed = compile(f), any = compile(f, open);
+  const device on = device_count() > 0 ? device::cuda(0) : device::cpu();
+  std::vector<int> first(12), chosen(12), kept(12);
+  for (int seed = 0; seed < 600; ++seed) {
+    const key k = make_key(seed);
+    const auto [p, with, without] = f(k, x);
+    std::vector<std::int64_t> all = p.to_vector();
+    ++first[static_cast<std::size_t>(all[0])];
+    std::sort(all.begin(), all.end());
+    for (std::int64_t i = 0; i < 12; ++i) REQUIRE(all[static_cast<std::size_t>(i)] == i);
+    for (std::int64_t i = 0; i < 40; ++i) {
+      REQUIRE(with(i, 1) == with(i, 0) + 1);
+      ++chosen[static_cast<std::size_t>(with(i, 0) / 2)];
+    }
+    for (std::int64_t i = 0; i < 4; ++i) {
+      ++kept[static_cast<std::size_t>(without(i, 0) / 2)];
+      for (std::int64_t j = 0; j < i; ++j) REQUIRE(without(i, 0) != without(j, 0));
+    }
+    if (seed >= 2) continue;
+    const auto same = [&, p = p, with = with, without = without](const auto& got) {
+      CHECK(std::get<0>(got).to(device::cpu()).to_vector() == p.to_vector());
+      CHECK(std::get<1>(got).to(device::cpu()).to_vector() == with.to_vector());
+      CHECK(std::get<2>(got).to(device::cpu()).to_vector() == without.to_vector());
+    };
+    same(closed(k, x));
+    same(any(k, x));
+    same(f(k, x.to(on)));
+    same(closed(key{k.state.to(on)}, x.to(on)));
+  }
+  for (std::size_t i = 0; i < 12; ++i) {
+    CHECK(std::abs(first[i] - 50) < 28);
+    CHECK(std::abs(chosen[i] - 2000) < 180);
+    CHECK(std::abs(kept[i] - 200) < 50);
+  }
+  CHECK(permutation(make_key(1), 0).size(0) == 0);
+  CHECK(choice(make_key(1), zeros<float>(0), 0).size(0) == 0);
+  const stacked<key> keys = split_stacked(make_key(5), 3);
+  const tensor<std::int64_t, 2> lanes = compile(vmap([](const key& k) { return permutation(k, 6); }), reference)(keys);
+  for (int i = 0; i < 3; ++i)
+    CHECK(tensor<std::int64_t, 1>(lanes[i]).to_vector() ==
+          permutation(split(make_key(5), 3)[std::size_t(i)], 6).to_vector());
+}
+
 TEST_CASE("without a size the count is read, and ends a graph") {
   const auto f = [](const tensor<float, 1>& x) {
     return std::tuple(unique(x * 2.f), nonzero(x > 1.f)[0], bincount(cast<std::int64_t>(x)));
@@ -429,6 +558,17 @@ TEST_CASE("what cannot be is refused") {
   });
   says("[unique] x has no element to fill with", [&] { unique(none, {.size = 2}); });
   says("[nonzero] the size -1 is negative", [&] { nonzero(x, {.size = -1}); });
+  says("[choice] 4 elements of axis 0 of (2,); give 0 to its extent", [&] { choice(make_key(1), x, 4, false); });
+  says("[choice] x has no rows", [&] { choice(make_key(1), none, 1); });
+  says("[permutation]", [&] { permutation(make_key(1), -1); });
+  says("[fill] the number 300 does not fit i8", [&] { unique(tensor<std::int8_t, 1>{1}, {.size = 3, .fill = 300}); });
+  says("[fill] the number 0.5 does not fit i64", [&] { nonzero(x, {.size = 3, .fill = 0.5}); });
+  says("[bincount] a result of 9223372036854775807 elements", [&] { bincount(tensor<std::int64_t, 1>{1, INT64_MAX}); });
+  says("[segment_sum] a result of 9223372036854775807 elements", [&] {
+    segment_sum(x, tensor<std::int64_t, 1>{1, 0}, INT64_MAX);
+  });
+  says("[histogram] a result of 9223372036854775807 elements", [&] { histogram(x, INT64_MAX, 0, 1); });
+  says("[histogram] a bound is not finite in f32; cast", [&] { histogram(x, 4, 0, 1e300); });
   says("[histogram] 0 bins", [&] { histogram(x, 0, 0, 1); });
   says("[histogram] the range is not finite", [&] { histogram(x, 3, 1, 0); });
   says("[histogram] there are fewer than two edges", [&] { histogram(x, tensor<float, 1>{1}); });

@@ -36,3 +36,22 @@ TEST_CASE("on a GPU") {
   same(gx, want_x);
   same(gw, want_w);
 }
+
+TEST_CASE("what is read at places, and averages of windows with padding, alone on a GPU") {
+  if (device_count() == 0) return;
+  using real = tensor<float, 4>;
+  const real x = ops::between<float, 4>({1, 2, 6, 6}, -2, 2, 3);
+  const auto same = [&](const auto& f) {
+    const real got = f(x.to(device::cuda(0)));
+    CHECK(got.device().is_cuda());
+    CHECK(max(abs(got.to(device::cpu()) - real(f(x)))).item() < 1e-5F);
+  };
+  same([](const real& t) { return interpolate(t, {.size = {9, 4}}); });
+  same([](const real& t) { return interpolate(t, {.size = {9, 4}, .mode = resize::linear}); });
+  same([](const real& t) { return adaptive_max_pool2d(t, {4, 4}); });
+  same([](const real& t) { return avg_pool2d(t, 3, {.padding = 1, .count_include_pad = false}); });
+  same([](const real& t) {
+    const auto p = max_pool2d_with_indices(t, 2);
+    return max_unpool2d(p.values, p.indices, 2);
+  });
+}

@@ -467,6 +467,47 @@ TEST_CASE("indices of maxima, and back") {
   CHECK(i(0, 0, 1, 1) == 4);
 }
 
+TEST_CASE("derivatives at ties of a maximum with an index, and at the root of 0") {
+  using line = tensor<f64, 3>;
+  options how;
+  how.backend = "reference";
+  const auto slopes = [&](const auto& f, const line& x) {
+    const auto loss = [&](const line& t) { return sum(f(t)); };
+    const auto g = compile(grad(loss), how)(x);
+    return listed(line(g));
+  };
+  const line ties = reshape(tensor<f64, 1>{1, 1, 0, 2, 3, 3}, 1, 1, 6);
+  CHECK(slopes([](const line& t) { return max_pool1d_with_indices(t, 3).values; }, ties) ==
+        std::vector<f64>{1, 0, 0, 0, 1, 0});
+  CHECK(slopes([](const line& t) { return max_pool1d_with_indices(t, 2).values; }, ties) ==
+        std::vector<f64>{1, 0, 0, 1, 1, 0});
+  const line x = reshape(tensor<f64, 1>{0, 0, 3, 4}, 1, 1, 4);
+  for (const double power : {1.0, 2.0, 3.0, 1.5}) {
+    const line y = lp_pool1d(x, power, 2);
+    CHECK(y(0, 0, 0) == 0);
+    CHECK(std::fabs(y(0, 0, 1) - std::pow(std::pow(3, power) + std::pow(4, power), 1 / power)) < 1e-12);
+    const auto g = slopes([&](const line& t) { return lp_pool1d(t, power, 2); }, x);
+    CHECK(g[0] == (power == 1 ? 1 : 0));
+    CHECK(g[1] == g[0]);
+    CHECK(std::fabs(g[3] - std::pow(4 / y(0, 0, 1), power - 1)) < 1e-12);
+  }
+}
+
+TEST_CASE("places that max_unpool does not have; bytes that have no infinity") {
+  using line = tensor<float, 3>;
+  const line x = reshape(tensor<float, 1>{5, 7}, 1, 1, 2);
+  const tensor<i64, 3> places = reshape(tensor<i64, 1>{-1, 2}, 1, 1, 2);
+  const auto back = [](const line& t, const tensor<i64, 3>& i) { return max_unpool1d(t, i, 2); };
+  options how;
+  how.backend = "reference";
+  const line y = compile(back, how)(x, places);
+  CHECK(y.to_vector() == std::vector<float>{0, 0, 7, 0});
+  const tensor<f8_e4m3, 3> low = cast<f8_e4m3>(reshape(tensor<float, 1>{-448, -3, -5}, 1, 1, 3));
+  const auto pools = [](const tensor<f8_e4m3, 3>& t) { return cast<float>(max_pool1d(t, 2, {.padding = 1})); };
+  for (const line& z : {line(pools(low)), line(compile(pools, how)(low))})
+    CHECK(z.to_vector() == std::vector<float>{-448, -3});
+}
+
 TEST_CASE("unfold and fold") {
   const image x = ops::between<f64, 4>({2, 3, 7, 8}, -2, 2, 3);
   const fold_options o{.stride = {2, 1}, .padding = {1, 0}, .dilation = {1, 2}};
@@ -509,8 +550,8 @@ f64 filter(resize mode, f64 x, f64 a) {
 /// Weight of element `u` of `from` in element `i` of `to`.
 f64 resize_weight(resize mode, bool corners, bool antialias, i64 from, i64 to, i64 i, i64 u) {
   const f64 scale = corners ? (to > 1 ? f64(from - 1) / f64(to - 1) : 0) : f64(from) / f64(to);
-  if (mode == resize::nearest) return u == std::min(i64(std::floor(f64(i) * scale)), from - 1);
-  if (mode == resize::nearest_exact) return u == std::min(i64(std::floor((f64(i) + 0.5) * scale)), from - 1);
+  if (mode == resize::nearest) return u == i * from / to;
+  if (mode == resize::nearest_exact) return u == (2 * i + 1) * from / (2 * to);
   if (mode == resize::area) {
     const i64 first = i * from / to, end = ((i + 1) * from + to - 1) / to;
     return u >= first && u < end ? 1 / f64(end - first) : 0;
@@ -561,6 +602,21 @@ TEST_CASE("interpolation") {
   one("linear, antialias", {.size = {3, 9}, .mode = resize::linear, .antialias = true});
   one("cubic, antialias", {.size = {2, 5}, .mode = resize::cubic, .antialias = true});
   one("area", {.size = {3, 4}, .mode = resize::area});
+  // Places are exact where a quotient of doubles is not: 23 * (26 / 46) is less than 13.
+  options how;
+  how.backend = "reference";
+  for (const auto& [from, to] : {std::pair<i64, i64>{26, 46}, {30, 22}, {49, 98}, {31, 24}, {7, 93}, {61, 48}})
+    for (const resize mode : {resize::nearest, resize::nearest_exact}) {
+      const tensor<f64, 3> line = reshape(tensor<f64, 1>(arange<f64>(dim(from))), 1, 1, from);
+      const auto f = [&, to = to](const tensor<f64, 3>& t) { return interpolate(t, {.size = {to}, .mode = mode}); };
+      std::vector<f64> want;
+      for (i64 i = 0; i < to; ++i)
+        want.push_back(f64(mode == resize::nearest ? i * from / to : (2 * i + 1) * from / (2 * to)));
+      CHECK(listed(tensor<f64, 3>(f(line))) == want);
+      CHECK(listed(tensor<f64, 3>(compile(f, how)(line))) == want);
+    }
+  const tensor<f64, 3> two = reshape(tensor<f64, 1>{3, 5}, 1, 1, 2);
+  CHECK(tensor<f64, 3>(interpolate(two, {.scale = {49}}))(0, 0, 49) == 5);
   const image twice = interpolate(x, {.scale = {2}});
   CHECK(twice.shape() == index_array<4>{1, 2, 14, 12});
   CHECK(twice(0, 1, 13, 5) == x(0, 1, 6, 2));
@@ -655,6 +711,13 @@ TEST_CASE("what does not fit") {
   REFUSED(conv2d(x, w, {.stride = 0}), "[conv] a stride is less than 1");
   REFUSED(conv2d(x, w, {.padding = -1}), "[conv] a padding is negative");
   REFUSED(conv2d(x, w, {.dilation = 0}), "[conv] a dilation is less than 1");
+  REFUSED(conv2d(x, w, {.dilation = i64{1} << 40}), "[conv] a window reaches over more than 2^30 elements");
+  REFUSED(conv2d(x, w, {.stride = i64{1} << 40}), "[conv] a stride is more than 2^30");
+  REFUSED(conv2d(x, w, {.padding = i64{1} << 40}), "[conv] a padding is more than 2^30");
+  REFUSED(max_pool2d(x, i64{1} << 40), "[max_pool] a window reaches over more than 2^30 elements");
+  REFUSED(lp_pool2d(x, std::nan(""), 2), "[lp_pool] the power is 0 or not finite");
+  REFUSED(max_unpool2d(x, full<i64>(-1, {1, 4, 5, 6}), 2),
+          "[max_unpool] index -1 at position (0, 0) is out of range for an axis of extent 120; indices run from 0");
   REFUSED(conv_transpose2d(x, w), "[conv_transpose] the channels of image and weights do not fit");
   REFUSED(conv_transpose2d(x, ops::between<f64, 4>({4, 2, 3, 3}, 0, 1), {.stride = 2, .output_padding = 2}),
           "the output padding reaches a stride and a dilation");

@@ -38,6 +38,7 @@ constexpr scalar combiner_identity(op combiner, dtype t) {
       return {0, is_bool(t) ? 1 : -1};
     case op::maximum:
     case op::minimum: {
+      if (t == dtype::f8_e4m3) return {low ? -448.0 : 448.0, 0};  // it has no infinity
       if (is_float(t)) return {low ? -__builtin_inf() : __builtin_inf(), 0};
       if (is_bool(t)) return {0, !low};
       const int bits = static_cast<int>(size_of(t)) * 8;

@@ -113,10 +113,14 @@ constexpr axis_window place_windows(dim extent, std::int64_t taps, std::int64_t 
     w.hint = hint;
     return w;
   };
-  if (taps < 1 || taps > most) return refuse("a window has no element", "give windows of 1 or more");
-  if (step < 1 || step > most) return refuse("a stride is less than 1", "give strides of 1 or more");
-  if (dilation < 1 || dilation > most / taps) return refuse("a dilation is less than 1", "give dilations of 1 or more");
-  if (padding < 0 || padding > most) return refuse("a padding is negative", "slice the image instead");
+  if (taps < 1) return refuse("a window has no element", "give windows of 1 or more");
+  if (step < 1) return refuse("a stride is less than 1", "give strides of 1 or more");
+  if (dilation < 1) return refuse("a dilation is less than 1", "give dilations of 1 or more");
+  if (padding < 0) return refuse("a padding is negative", "slice the image instead");
+  if (taps > most || dilation > most / taps)
+    return refuse("a window reaches over more than 2^30 elements", "give fewer taps, or a smaller dilation");
+  if (step > most) return refuse("a stride is more than 2^30", "give a smaller stride");
+  if (padding > most) return refuse("a padding is more than 2^30", "give less padding");
   if (extent == dyn) return w;
   if (is_same) {
     w.count = (extent + (step - 1)) / dim(step);

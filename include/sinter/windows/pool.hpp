@@ -140,6 +140,12 @@ auto max_pool_of(const char* op, const X& x, const per_axis& window, const pool_
   }
 }
 
+/// What was made on the host, where x is.
+template <class Y>
+Y beside(const Y& y, const handle& x, location at) {
+  return tracing() || !x.memory ? y : y.to(x.memory.where(), at);
+}
+
 /// How many elements each window of an average has, along one axis of `rank`: as T, in that axis's place.
 template <class T, int Axis, int Rank>
 auto window_sizes(const axis_window& v, dim extent, std::int64_t padding, bool with_padding, location at) {
@@ -157,12 +163,13 @@ auto window_sizes(const axis_window& v, dim extent, std::int64_t padding, bool w
 }
 
 template <axis_list Spatial, int A, class Y>
-auto over_sizes(const Y& y, const pool_plan& p, const dims& x, const pool_options& o, location at) {
+auto over_sizes(const Y& y, const pool_plan& p, const handle& x, const pool_options& o, location at) {
   if constexpr (A == Spatial.count) {
     return y;
   } else {
-    const auto sizes = window_sizes<element_of<Y>, Spatial[A], Y::rank>(p.along[A], x[Spatial[A]], o.padding[A],
-                                                                        o.count_include_pad, at);
+    const auto sizes = beside(window_sizes<element_of<Y>, Spatial[A], Y::rank>(p.along[A], x.extents[Spatial[A]],
+                                                                               o.padding[A], o.count_include_pad, at),
+                              x, at);
     return over_sizes<Spatial, A + 1>(detail::evaluate(div(y, sizes, at), at), p, x, o, at);
   }
 }
@@ -188,7 +195,7 @@ auto avg_pool_of(const char* op, const X& x, const per_axis& window, const pool_
     for (int a = 0; a < Spatial.count; ++a) n *= p.along[a].taps;
     using S = element_of<decltype(sums)>;
     const tensor<S, X::rank> means = whole ? tensor<S, X::rank>(divided(sums, n, at))
-                                           : tensor<S, X::rank>(over_sizes<Spatial, 0>(sums, p, h.extents, o, at));
+                                           : tensor<S, X::rank>(over_sizes<Spatial, 0>(sums, p, h, o, at));
     return typed<T, other_extents(X::static_shape, Spatial)>(untyped(narrow<T>(means, at), at), at);
   }
 }
@@ -204,26 +211,35 @@ auto lp_pool_of(const char* op, const X& x, double power, const per_axis& window
     const handle h = untyped(x, at);
     const auto p = plan_pool(h.extents, Spatial, window, o);
     op_shapes::demand(op, p.result, at, {h.extents});
-    if (!(power != 0)) fail(op, "the power is 0 or NaN; give another one", at);
+    if (power == 0 || power - power != 0) fail(op, "the power is 0 or not finite; give another one", at);
     constexpr auto taps = op_shapes::all_axes(Spatial.count);
     const auto windows = taps_of<Spatial, T, X::rank>(h, p, T{}, at);
-    const auto sums = sum_over<taps, false>(pow(wide(windows, at), formula_number{power}, at), at);
-    return typed<T, other_extents(X::static_shape, Spatial)>(
-        untyped(narrow<T>(pow(sums, formula_number{1 / power}, at), at), at), at);
+    const auto& wider = wide(windows, at);
+    const auto result = [&](const auto& y) {
+      return typed<T, other_extents(X::static_shape, Spatial)>(untyped(narrow<T>(y, at), at), at);
+    };
+    if (power == 1) return result(sum_over<taps, false>(wider, at));
+    if (power == 2) return result(root_of_squares(sum_over<taps, false>(mul(wider, wider, at), at), at));
+    const auto sums = sum_over<taps, false>(pow(wider, formula_number{power}, at), at);
+    // The root of 0 has no derivative: it is 0, as a norm's.
+    const auto none = detail::evaluate(eq(sums, 0, at), at);
+    const auto some = detail::evaluate(where(none, 1, sums, at), at);
+    return result(detail::evaluate(where(none, power > 0 ? 0.0 : std::numeric_limits<double>::infinity(),
+                                         pow(some, formula_number{1 / power}, at), at),
+                                   at));
   }
 }
 
-/// The maxima over the first Taps axes and the places of the first of them, axis by axis from the last one on; `at_tap` are
-/// what the inner ones chose.
+/// The places of the maxima over the first axes, of equal ones the first, axis by axis from the last one on; `chosen` are what the
+/// inner ones chose.
 template <int Tap, class M, class... Chosen>
 auto arg_maxima(location at, const M& m, const Chosen&... chosen) {
   const auto first = argmax(m, axis<Tap>, at);
-  const auto best = max(m, axis<Tap>, at);
   const auto of_first = [&](const auto& inner) {
     return squeeze(take_along_axis(inner, expand_dims<Tap>(first, at), axis<Tap>, at), axis<Tap>, at);
   };
-  if constexpr (Tap == 0) return std::tuple{best, first, of_first(chosen)...};
-  else return arg_maxima<Tap - 1>(at, best, first, of_first(chosen)...);
+  if constexpr (Tap == 0) return std::tuple{first, of_first(chosen)...};
+  else return arg_maxima<Tap - 1>(at, max(m, axis<Tap>, at), first, of_first(chosen)...);
 }
 
 template <axis_list Spatial, class X>
@@ -239,7 +255,7 @@ auto max_pool_indices_of(const char* op, const X& x, const per_axis& window, con
   const auto add_axis = [&]<int A>() {
     const auto& v = p.along[A];
     const index_leaf<std::int64_t, any_shape(rank)> i(to_index<rank>(p.result.shape), Spatial[A]);
-    const auto at_first = add(mul(i, v.step, at), mul(std::get<A + 1>(found), v.dilation, at), at);
+    const auto at_first = add(mul(i, v.step, at), mul(std::get<A>(found), v.dilation, at), at);
     const auto place = detail::evaluate(sub(at_first, o.padding[A], at), at);
     // Where all of a window is as low as what lies around: its first tap within.
     const auto below = maximum(neg(place, at), 0, at);
@@ -251,8 +267,15 @@ auto max_pool_indices_of(const char* op, const X& x, const per_axis& window, con
   [&]<int... A>(std::integer_sequence<int, A...>) { (add_axis.template operator()<A>(), ...); }
   (std::make_integer_sequence<int, Spatial.count>{});
   constexpr dims shape = other_extents(X::static_shape, Spatial);
-  const auto values = typed<T, shape>(untyped(std::get<0>(found), at), at);
   const auto indices = typed<std::int64_t, shape>(untyped(flat, at), at);
+  // Read at the index, so that the derivative goes there, too.
+  const handle places = untyped(flat, at);
+  const dim lead = op_shapes::part(h.extents, 0, rank - Spatial.count).numel();
+  const auto rows = [&](const handle& y) {
+    return views::reshape(y, dims{lead, op_shapes::part(y.extents, rank - Spatial.count, rank).numel()}, at);
+  };
+  const handle found_there = gather_elements(rows(h), rows(places), 1, at);
+  const auto values = typed<T, shape>(views::reshape(found_there, places.extents, at), at);
   return pooled<tensor<T, shape>, tensor<std::int64_t, shape>>{values, indices};
 }
 
@@ -283,11 +306,12 @@ auto segments(const X& x, std::int64_t n, location at) {
   const auto start = detail::evaluate(div(mul(segment, length, at), n, at), at);
   const auto end = detail::evaluate(div(add(mul(add(segment, 1, at), length, at), n - 1, at), n, at), at);
   const auto place = detail::evaluate(add(start, tap, at), at);
-  const auto inside = detail::evaluate(lt(place, end, at), at);
+  const auto inside = beside(detail::evaluate(lt(place, end, at), at), h, at);
   dims spread(rank + 1);
   for (int d = 0; d <= rank; ++d) spread[d] = d == Axis ? dim(n) : d == Axis + 1 ? dim(longest) : dim(1);
   const auto mask = typed<bool, any_shape(rank + 1)>(views::reshape(untyped(inside, at), spread, at), at);
-  const auto y = take(tensor<T, rank>(x), detail::evaluate(minimum(place, length - 1, at), at), axis<Axis>, at);
+  const auto y =
+      take(tensor<T, rank>(x), beside(detail::evaluate(minimum(place, length - 1, at), at), h, at), axis<Axis>, at);
   if constexpr (Mean) {
     const auto sums = sum_over<inner, false>(where(mask, wide(y, at), 0, at), at);
     using S = element_of<decltype(sums)>;
@@ -339,9 +363,12 @@ auto unpool_of(const char* op, const X& x, const I& indices, const per_axis& win
   const dim lead = op_shapes::part(to, 0, rank - S).numel(), places = op_shapes::part(to, rank - S, rank).numel(),
             count = op_shapes::part(h.extents, rank - S, rank).numel();
   const auto values = typed<T, dims{dyn, dyn}>(views::reshape(h, dims{lead, count}, at), at);
-  const auto where_to =
-      typed<std::int64_t, dims{dyn, dyn}>(views::reshape(untyped(indices, at), dims{lead, count}, at), at);
-  const auto none = zeros<T>({lead, places});
+  const handle rows = views::reshape(untyped(indices, at), dims{lead, count}, at);
+  if (!tracing() && !on_gpu(op, {&h, &rows}, at)) checked_indices(op, rows, places, at, false);
+  // A negative index does not count from the end here: it is out of range.
+  const auto given = typed<std::int64_t, dims{dyn, dyn}>(rows, at);
+  const tensor<std::int64_t, 2> where_to = detail::evaluate(where(lt(given, 0, at), places, given, at), at);
+  const auto none = zeros<T>({lead, places}, same_device(values, at));
   // Windows that overlap name a maximum several times.
   const auto sums = scatter_add(none, where_to, values, axis<1>, at);
   const auto times = scatter_add(none, where_to, ones_like(values, at), axis<1>, at);

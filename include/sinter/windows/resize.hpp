@@ -22,8 +22,20 @@ namespace detail::windows {
 /// How the places of a result lie on an axis of `from` elements.
 struct resize_axis {
   std::int64_t from = 1, to = 1;
-  double scale = 1;  ///< elements a step
+  double scale = 1;   ///< elements a step
+  double factor = 0;  ///< of the extent, where no size was given
 };
+
+/// The element that each of r.to places reads: floor(i·from/to), exact from (i + 1/2)·from/to, in integers where the size was given.
+inline tensor<std::int64_t, 1> nearest_places(const resize_axis& r, bool exact, location at) {
+  const index_leaf<std::int64_t, dims{dyn}> i({r.to}, 0);
+  if (r.factor == 0) {
+    if (exact) return detail::evaluate(div(mul(add(mul(i, 2, at), 1, at), r.from, at), 2 * r.to, at), at);
+    return detail::evaluate(div(mul(i, r.from, at), r.to, at), at);
+  }
+  const auto place = floor(div(add(sinter::cast<double>(i, at), exact ? 0.5 : 0.0, at), r.factor, at), at);
+  return detail::evaluate(minimum(sinter::cast<std::int64_t>(place, at), r.from - 1, at), at);
+}
 
 /// Weights of Keys' filter at distance x, with `a` as PyTorch has it: -0.75, and -0.5 where it antialiases.
 template <class X>
@@ -86,14 +98,12 @@ X resized(const X& x, const resize_axis& r, const resize_options& o, location at
   using T = element_of<X>;
   constexpr int rank = X::rank;
   if (o.mode == resize::nearest || o.mode == resize::nearest_exact) {
-    const index_leaf<std::int64_t, dims{dyn}> i({r.to}, 0);
-    const double shift = o.mode == resize::nearest ? 0 : 0.5;
-    const auto place = floor(mul(add(sinter::cast<double>(i, at), shift, at), r.scale, at), at);
-    const auto index = detail::evaluate(minimum(sinter::cast<std::int64_t>(place, at), r.from - 1, at), at);
-    return X(take(x, index, axis<Axis>, at));
+    return X(
+        take(x, beside(nearest_places(r, o.mode == resize::nearest_exact, at), untyped(x, at), at), axis<Axis>, at));
   }
   constexpr axis_list inner = op_shapes::normalize({Axis + 1}, rank + 1);
-  const auto found = taps_for(r, o, at);
+  auto found = taps_for(r, o, at);
+  found = {beside(found.places, untyped(x, at), at), beside(found.weights, untyped(x, at), at)};
   const auto y = take(x, found.places, axis<Axis>, at);
   using S = std::conditional_t<vocabulary::is_half<T>, float, T>;
   dims spread(rank + 1);
@@ -123,6 +133,7 @@ X resized_axes(const X& x, const resize_options& o, location at) {
     if (!(extent >= 1 && extent < 1e15))
       fail("interpolate", "give a size of 1 or more, or a scale: {.size = {64, 64}}", at);
     r.to = static_cast<std::int64_t>(extent);
+    if (o.size.count == 0) r.factor = scale;
     if (o.align_corners) r.scale = r.to > 1 ? static_cast<double>(r.from - 1) / static_cast<double>(r.to - 1) : 0;
     else r.scale = o.size.count > 0 ? static_cast<double>(r.from) / static_cast<double>(r.to) : 1 / scale;
     if (r.from == r.to && (r.scale == 1 || (o.align_corners && r.to == 1))) return resized_axes<Axis + 1>(x, o, at);

@@ -1,6 +1,7 @@
 // front/functions/order.hpp: functions by the order of elements: sorts, searches, quantiles, unique elements, histograms, segments.
 #pragma once
 
+#include <cmath>
 #include <limits>
 #include <optional>
 
@@ -26,11 +27,31 @@ struct search_side {
   bool right = false;
 };
 
+/// What fills a result's places that are too many, if anything was given; user_error for a number that T cannot hold.
+template <class T>
+struct fill_value {
+  bool given = false;
+  T value{};
+
+  constexpr fill_value() = default;
+  template <class Arg>
+  requires std::is_convertible_v<const Arg&, T>
+  constexpr fill_value(const Arg& x, location at = location::current()) : given(true), value(static_cast<T>(x)) {
+    detail::check_number<T>("fill", x, "give one that does", at);
+  }
+};
+
 /// Of functions whose results have as many elements as the values say: `{.size = n}` takes the first n of them, or adds some that
 /// are `fill`. Without a size the count is read, which while compiling ends the graph so far, as item() does.
+template <class T>
 struct bounded {
   std::optional<dim> size = {};
-  std::optional<double> fill = {};
+  fill_value<T> fill = {};
+};
+
+/// Of bincount: `{.size = n}` counts 0 to n - 1. Without a size the greatest label is read, as bounded has it.
+struct bounded_labels {
+  std::optional<dim> size = {};
 };
 
 /// How a quantile between two elements follows from them, as NumPy's methods.
@@ -69,6 +90,14 @@ SINTER_API void check_fraction(const char* op, double q, double most, location a
 /// user_error where an axis has no element.
 SINTER_API void check_some(const char* op, const dims& x, int axis, location at);
 SINTER_API dim checked_size(const char* op, dim size, location at);
+/// A number of bins or labels; user_error for more than a tensor has elements.
+SINTER_API std::int64_t checked_count(const char* op, std::int64_t n, location at);
+/// Whether bins from low to high are so wide, in a dtype whose numbers are `spacing` apart at 1 and `smallest` at 0, that rounding
+/// takes an element's bin, computed as a number, to a neighbour at most. `least` and `most` bound W, in which that is.
+SINTER_API bool bins_apart(std::int64_t bins, double low, double high, double spacing, double smallest, double least,
+                           double most);
+/// user_error for bins that are none, and for bounds that are no numbers in order, or that the edges' dtype does not hold.
+SINTER_API void check_bins(std::int64_t bins, double low, double high, bool held, dtype edges, location at);
 
 template <class Name, int Axis, class X>
 auto argsort(const X& x, sort_order order, location at) {
@@ -125,13 +154,20 @@ std::int64_t last_item(const X& x, location at) {
 
 /// x at `index` where that is a place, else the fill, or its first element.
 template <class X, class I>
-auto taken_or(const X& x, const I& index, std::optional<double> fill, location at) {
-  using T = typename X::value_type;
+auto taken_or(const X& x, const I& index, const fill_value<typename X::value_type>& fill, location at) {
   const dim n = extents_of(x, at)[0];
   const auto inside = lt(index, n, at);
   const auto found = take(x, detail::evaluate(where(inside, index, 0, at), at), axis<0>, at);
-  if (!fill) return found;
-  return detail::evaluate(where(inside, found, static_cast<T>(*fill), at), at);
+  if (!fill.given) return found;
+  return detail::evaluate(where(inside, found, fill.value, at), at);
+}
+
+/// Between a and b, which are apart, `part` of the way, and `rest` is left; the distance of numbers may be more than T holds.
+template <class A, class P, class R>
+auto between(const A& a, const A& b, const P& part, const R& rest, location at) {
+  const auto apart = detail::evaluate(sub(b, a, at), at);
+  const auto weighted = add(mul(a, rest, at), mul(b, part, at), at);
+  return detail::evaluate(where(isinf(apart, at), weighted, add(a, mul(apart, part, at), at), at), at);
 }
 
 /// The q-th part of s, ascending along the axis, which is gone.
@@ -162,12 +198,12 @@ auto quantile_of(const S& s, double q, interpolation method, location at) {
       return result(read(round(exact, at)));
     case interpolation::midpoint: {
       const auto a = read(low), b = read(high);
-      return result(where(eq(a, b, at), a, mul(add(a, b, at), W(0.5), at), at));
+      return result(where(eq(a, b, at), a, between(a, b, W(0.5), W(0.5), at), at));
     }
     default: {
       const auto a = read(low), b = read(high);
       const auto part = detail::evaluate(cast<W>(sub(exact, low, at), at), at);
-      return result(where(eq(a, b, at), a, add(a, mul(sub(b, a, at), part, at), at), at));
+      return result(where(eq(a, b, at), a, between(a, b, part, sub(1, part, at), at), at));
     }
   }
 }
@@ -224,12 +260,9 @@ constexpr bool check_segments() {
 /// What is no smaller, or no greater, than any T.
 template <class T>
 T end_of(bool greatest) {
-  if constexpr (is_float(dtype_of<T>)) {
-    constexpr float infinity = std::numeric_limits<float>::infinity();
-    return static_cast<T>(greatest ? infinity : -infinity);
-  } else {
-    return greatest ? std::numeric_limits<T>::max() : std::numeric_limits<T>::lowest();
-  }
+  const ir::scalar s = ir::combiner_identity(greatest ? ir::op::minimum : ir::op::maximum, dtype_of<T>);
+  if constexpr (is_float(dtype_of<T>)) return static_cast<T>(static_cast<float>(s.f));
+  else return static_cast<T>(s.i);
 }
 
 /// The extreme of each segment's rows: the first or the last of what is ordered by ids, then by values.
@@ -336,16 +369,17 @@ auto searchsorted(const S& sorted, const X& x, search_side side = {}, location w
 /// that there are the fill, which is the first element by default. Without a size the count is read: a compiled function goes on
 /// in another graph.
 template <tensor_like X>
-auto unique(const X& x, bounded bound = {}, location where = location::current()) {
+auto unique(const X& x, bounded<typename X::value_type> bound = {}, location where = location::current()) {
   const location at = where.in("unique");
   using T = typename X::value_type;
   using result = tensor<T, dims{dyn}>;
   const auto s = detail::sort<detail::named::unique, 0>(flatten(x, at), {}, at);
   if (bound.size) detail::checked_size("unique", *bound.size, at);
   if (detail::extents_of(s, at)[0] == 0) {
-    if (bound.size && *bound.size != 0 && !bound.fill) fail("unique", "x has no element to fill with; give .fill", at);
-    return result(detail::filled<T, dims{dyn}>("unique", static_cast<T>(bound.fill.value_or(0)),
-                                               {bound.size.value_or(0)}, detail::same_device(s, at), at, true));
+    if (bound.size && *bound.size != 0 && !bound.fill.given)
+      fail("unique", "x has no element to fill with; give .fill", at);
+    return result(detail::filled<T, dims{dyn}>("unique", bound.fill.value, {bound.size.value_or(0)},
+                                               detail::same_device(s, at), at, true));
   }
   const auto numbers = detail::distinct_numbers(s, at);
   const dim n = bound.size ? *bound.size : dim(detail::last_item(numbers, at) + 1);
@@ -356,7 +390,7 @@ auto unique(const X& x, bounded bound = {}, location where = location::current()
 /// The places of elements that are not 0, in row-major order: a tensor of i64 for each axis, as NumPy has it. nonzero(x, {.size = 8})
 /// gives the first 8 and then places that are the fill, 0 by default. Without a size the count is read, as unique's.
 template <tensor_like X>
-auto nonzero(const X& x, bounded bound = {}, location where = location::current()) {
+auto nonzero(const X& x, bounded<std::int64_t> bound = {}, location where = location::current()) {
   const location at = where.in("nonzero");
   static_assert(X::rank > 0, "sinter: [nonzero] needs an axis; the tensor has rank 0");
   std::array<tensor<std::int64_t, dims{dyn}>, detail::bound(X::rank)> out;
@@ -371,12 +405,12 @@ auto nonzero(const X& x, bounded bound = {}, location where = location::current(
                                : dim(detail::last_item(numbers, at));
     const auto wanted = detail::evaluate(add(detail::places_like(flat, n, at), 1, at), at);
     const auto place = searchsorted(numbers, wanted, {}, at);
-    const auto fill = static_cast<std::int64_t>(bound.fill.value_or(0));
     dim below = 1;
     for (int k = X::rank; k-- > 0;) {
       const dim extent = extents[static_cast<std::size_t>(k)], some = extent == 0 ? dim(1) : extent;
       const auto at_axis = fmod(div(place, below, at), some, at);
-      out[static_cast<std::size_t>(k)] = detail::evaluate(sinter::where(lt(place, total, at), at_axis, fill, at), at);
+      out[static_cast<std::size_t>(k)] =
+          detail::evaluate(sinter::where(lt(place, total, at), at_axis, bound.fill.value, at), at);
       below *= some;
     }
   }
@@ -408,6 +442,56 @@ auto median(const X& x, axis_t<A...> = {}, location where = location::current())
   return detail::quantile<detail::named::median, A...>(x, 0.5, {}, where.in("median"));
 }
 
+namespace detail {
+
+/// The bin of each of x, between neighbours of edges that ascend: one outside [0, bins) where it is in none.
+template <class X, class E>
+tensor<std::int64_t, 1> searched_bins(const X& x, const E& edges, dim bins, location at) {
+  const auto below = searchsorted(edges, x, {.right = true}, at);
+  const auto last = slice(edges, axis<0>, -1, to_end, 1, at);
+  return detail::evaluate(where(eq(x, last, at), bins - 1, sub(below, 1, at), at), at);
+}
+
+/// The same of equal bins from low on that are apart, as bins_apart has it, computed in W.
+template <class W, class X, class E>
+tensor<std::int64_t, 1> computed_bins(const X& x, const E& edges, std::int64_t bins, double low, double width,
+                                      location at) {
+  const auto first = slice(edges, axis<0>, 0, 1, 1, at), last = slice(edges, axis<0>, -1, to_end, 1, at);
+  const auto inside = bit_and(ge(x, first, at), le(x, last, at), at);
+  const auto part = mul(sub(cast<W>(x, at), W(low), at), W(static_cast<double>(bins) / width), at);
+  const auto guess = cast<std::int64_t>(floor(where(inside, part, W(0), at), at), at);
+  const auto near = detail::evaluate(maximum(minimum(guess, bins - 1, at), 0, at), at);
+  // Rounding may have put it into the neighbouring bin.
+  const auto lower = lt(x, take(edges, near, axis<0>, at), at);
+  const auto next = take(edges, detail::evaluate(add(near, 1, at), at), axis<0>, at);
+  const auto higher = bit_and(ge(x, next, at), lt(near, bins - 1, at), at);
+  const auto moved = sub(add(near, cast<std::int64_t>(higher, at), at), cast<std::int64_t>(lower, at), at);
+  return detail::evaluate(where(inside, moved, -1, at), at);
+}
+
+/// histogram of x, of rank 1 and of the edges' dtype.
+template <class X>
+auto equal_bins(const X& x, std::int64_t bins, double low, double high, location at) {
+  using E = typename X::value_type;
+  using W = std::conditional_t<vocabulary::is_half<E>, float, E>;
+  const auto held = [](double v) { return static_cast<double>(E(v)) - static_cast<double>(E(v)) == 0; };
+  check_bins(bins, low, high, held(low) && held(high), dtype_of<E>, at);
+  if (low == high) low -= 0.5, high += 0.5;
+  double smallest = 0;
+  if constexpr (vocabulary::is_half<E>) smallest = static_cast<double>(E::from_bits(1));
+  else smallest = static_cast<double>(std::numeric_limits<E>::denorm_min());
+  auto edges = linspace<E>(low, high, bins + 1, same_device(x, at), at);
+  const bool apart = bins_apart(bins, low, high, std::ldexp(1.0, 1 - digits_of(dtype_of<E>)), smallest,
+                                static_cast<double>(std::numeric_limits<W>::min()),
+                                static_cast<double>(std::numeric_limits<W>::max()));
+  const tensor<std::int64_t, 1> bin =
+      apart ? computed_bins<W>(x, edges, bins, low, high - low, at) : searched_bins(x, edges, bins, at);
+  auto counts = counted(bin, bins, at);
+  return counts_and_edges<decltype(counts), decltype(edges)>{std::move(counts), std::move(edges)};
+}
+
+}  // namespace detail
+
 /// How many elements are in each of the bins between neighbours of `edges`, which ascend and are two at least; the last bin has its
 /// upper bound, too. Counts are i64. What is in no bin, as NaN, is not counted.
 template <tensor_like X, tensor_like E>
@@ -416,45 +500,26 @@ auto histogram(const X& x, const E& edges, location where = location::current())
   static_assert(E::rank == 1, "sinter: [histogram] edges have rank 1");
   const dim bins = detail::extents_of(edges, at)[0] - 1;
   if (bins < 1) fail("histogram", "there are fewer than two edges; give one more than bins", at);
-  const auto flat = flatten(x, at);
-  const auto below = searchsorted(edges, flat, {.right = true}, at);
-  const auto last = slice(edges, axis<0>, -1, to_end, 1, at);
-  const auto bin = detail::evaluate(sinter::where(eq(flat, last, at), bins - 1, sub(below, 1, at), at), at);
+  const auto bin = detail::searched_bins(flatten(x, at), edges, bins, at);
   auto counts = detail::counted(bin, bins, at);
   auto bounds = detail::evaluate(edges, at);
   return counts_and_edges<decltype(counts), decltype(bounds)>{std::move(counts), std::move(bounds)};
 }
 
-/// The same of equal bins between two numbers.
+/// The same of equal bins between two numbers; edges have x's dtype, or are f64 for integers. user_error for bounds that these do
+/// not hold.
 template <tensor_like X>
 auto histogram(const X& x, std::int64_t bins, double low, double high, location where = location::current()) {
   const location at = where.in("histogram");
-  using T = typename X::value_type;
-  if (bins < 1) fail("histogram", std::to_string(bins) + " bins; give 1 or more", at);
-  if (!(low <= high) || high - low == std::numeric_limits<double>::infinity())
-    fail("histogram", "the range is not finite, or ends before it begins", at);
-  if (low == high) low -= 0.5, high += 0.5;
   const auto flat = flatten(x, at);
-  auto edges = linspace<T>(low, high, bins + 1, detail::same_device(flat, at), at);
-  using W = std::conditional_t<vocabulary::is_half<T>, float, T>;
-  const auto inside = bit_and(ge(flat, T(low), at), le(flat, T(high), at), at);
-  const auto part = mul(sub(cast<W>(flat, at), W(low), at), W(static_cast<double>(bins) / (high - low)), at);
-  const auto guess = cast<std::int64_t>(floor(sinter::where(inside, part, W(0), at), at), at);
-  const auto near = detail::evaluate(minimum(guess, bins - 1, at), at);
-  // Rounding may have put it into the neighbouring bin.
-  const auto lower = lt(flat, take(edges, near, axis<0>, at), at);
-  const auto next = take(edges, detail::evaluate(add(near, 1, at), at), axis<0>, at);
-  const auto higher = bit_and(ge(flat, next, at), lt(near, bins - 1, at), at);
-  const auto moved = sub(add(near, cast<std::int64_t>(higher, at), at), cast<std::int64_t>(lower, at), at);
-  const auto bin = detail::evaluate(sinter::where(inside, moved, -1, at), at);
-  auto counts = detail::counted(bin, bins, at);
-  return counts_and_edges<decltype(counts), decltype(edges)>{std::move(counts), std::move(edges)};
+  if constexpr (is_float(dtype_of<typename X::value_type>)) return detail::equal_bins(flat, bins, low, high, at);
+  else return detail::equal_bins(detail::evaluate(cast<double>(flat, at), at), bins, low, high, at);
 }
 
 /// How often each number is among labels of rank 1, i32 or i64: bincount(labels, {.size = n}) of 0 to n - 1, without a size up to the
 /// greatest, which is read as unique's count is. Negative labels, and those of n and more, are not counted.
 template <tensor_like I>
-auto bincount(const I& labels, bounded bound = {}, location where = location::current()) {
+auto bincount(const I& labels, bounded_labels bound = {}, location where = location::current()) {
   const location at = where.in("bincount");
   detail::check_index_dtype<detail::named::bincount, I>();
   static_assert(I::rank == 1, "sinter: [bincount] labels have rank 1; flatten(x) gives that");
@@ -467,7 +532,7 @@ auto bincount(const I& labels, bounded bound = {}, location where = location::cu
         nothing
             ? -1
             : static_cast<std::int64_t>(detail::max_over<op_shapes::all_axes(1), false>(flat, at, "bincount").item(at));
-    return detail::counted(flat, dim(greatest < 0 ? 0 : greatest + 1), at);
+    return detail::counted(flat, dim(greatest < 0 ? 0 : detail::checked_count("bincount", greatest, at) + 1), at);
   }
 }
 

@@ -1,6 +1,7 @@
 // front/functions/order_rules.hpp: order on handles; compiled once.
 #pragma once
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -145,7 +146,30 @@ SINTER_API void check_some(const char* op, const dims& x, int axis, location at)
 
 SINTER_API dim checked_size(const char* op, dim size, location at) {
   if (size < 0) fail(op, "the size " + size.text() + " is negative; give 0 or more", at);
+  if (!size.is_symbolic()) checked_count(op, size.bits, at);
   return size;
+}
+
+SINTER_API std::int64_t checked_count(const char* op, std::int64_t n, location at) {
+  constexpr std::int64_t most = std::int64_t{1} << 48;
+  if (n > most)
+    fail(op, "a result of " + std::to_string(n) + " elements is more than a tensor has; give a smaller size", at);
+  return n;
+}
+
+SINTER_API bool bins_apart(std::int64_t bins, double low, double high, double spacing, double smallest, double least,
+                           double most) {
+  const double width = (high - low) / static_cast<double>(bins), reach = std::max(std::abs(low), std::abs(high));
+  return width >= 8 * std::max(reach * spacing, smallest) && width > 8 * least && high - low < most / 8;
+}
+
+SINTER_API void check_bins(std::int64_t bins, double low, double high, bool held, dtype edges, location at) {
+  constexpr const char* op = "histogram";
+  if (bins < 1) fail(op, std::to_string(bins) + " bins; give 1 or more", at);
+  checked_count(op, bins, at);
+  if (!(low <= high) || high - low == std::numeric_limits<double>::infinity())
+    fail(op, "the range is not finite, or ends before it begins", at);
+  if (!held) fail(op, std::string("a bound is not finite in ") + dtype_name(edges) + "; cast with cast<double>(x)", at);
 }
 
 }  // namespace sinter::detail

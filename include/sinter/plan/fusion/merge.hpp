@@ -127,7 +127,7 @@ class merging {
   std::size_t tried = 0;       ///< of them, those that were lowered
 
  private:
-  static constexpr const char* scatters_alone = "a scatter_add has a kernel of its own";
+  static constexpr const char* scatters_alone = "a scatter has a kernel of its own";
   static constexpr const char* too_long = "too many instructions";
 
   struct pair {

@@ -94,8 +94,8 @@ inline void assign_roles(kernel& k, const target& t) {
   bool reduces = false, scatters = false;
   for (const auto& i : k.body) reduces |= i.kind == kind::reduce || i.kind == kind::arg_reduce;
   for (const auto& s : k.stores) scatters |= s.accumulate;
-  if (reduces && scatters) throw refusal{"a scatter_add and a reduction", ir::no_node};
-  if (scatters && k.stores.size() > 1) throw refusal{"a scatter_add has a kernel of its own", ir::no_node};
+  if (reduces && scatters) throw refusal{"a scatter and a reduction", ir::no_node};
+  if (scatters && k.stores.size() > 1) throw refusal{"a scatter has a kernel of its own", ir::no_node};
   if (k.axes.empty()) return;
   division d;
   if (reduces) {
