@@ -277,6 +277,44 @@ TEST_CASE("places") {
     r.w.run();
   }
 }
+TEST_CASE("products at indices have derivatives where the product itself leaves the range") {
+  rows r;
+  const auto mul = [](const auto& a, const auto& i, const auto& u) { return sum(scatter_mul(a, i, u)); };
+  const auto by_base = [=](const auto& a, const auto& i, const auto& u) {
+    return grad([=](const auto& b) { return mul(b, i, u); })(a);
+  };
+  const auto by_updates = [=](const auto& a, const auto& i, const auto& u) {
+    return grad([=](const auto& b) { return mul(a, i, b); })(u);
+  };
+  const auto check = [&](const auto& a, const tensor<i64, 1>& i, const auto& u, const auto& base, const auto& updates) {
+    r.w.row("by the base", ops::values(base), 1e-6, by_base, a, i, u);
+    r.w.row("by updates", ops::values(updates), 1e-6, by_updates, a, i, u);
+  };
+  using f = tensor<float, 1>;
+  using d = tensor<f64, 1>;
+  const float inf = std::numeric_limits<float>::infinity();
+  check(f{10, 1}, {0}, f{3e38f}, f{3e38f, 1}, f{10});
+  check(d{1e-300, 1, 7}, {0, 2}, d{1e-300, -1e308}, d{1e-300, 1, -1e308}, d{1e-300, 7});
+  check(f{1e-30f, 3e38f, 2}, {0, 0, 2, 1}, f{1e-30f, 1e25f, 5, 10}, f{1e-5f, 10, 5}, f{1e-5f, 0, 2, 3e38f});
+  check(f{1e30f, 0}, {0, 0, 1, 1}, f{1e30f, -1e-25f, 1e-30f, 1e25f}, f{-1e5f, 1e-5f}, f{-1e5f, inf, 0, 0});
+  r.w.row(
+      "by the base, tiny", ops::values(f{1, 1e30f}), 1e-6,
+      [=](const auto& a, const auto& i, const auto& u) { return by_base(a, i, u) * 1e30f; }, f{1e-30f, 1},
+      tensor<i64, 1>{0}, f{1e-30f});
+  r.w.row(
+      "of a part, by the base", ops::values(f{1e-30f, 3e38f, 1}), 1e-6,
+      [](const auto& a, const auto& u) {
+        return grad([=](const auto& b) { return sum(b.at(axis<0>, 0, 2).multiply(u)); })(a);
+      },
+      f{1e-30f, 10, 3}, f{1e-30f, 3e38f});
+  r.w.row(
+      "by both, which are 0", ops::values(f{1, 1}), 0,
+      [=](const auto& a, const auto& i, const auto& u) {
+        return grad([=](const auto& v) { return sum(grad([=](const auto& b) { return mul(b, i, v); })(a)); })(u);
+      },
+      f{0, 2}, tensor<i64, 1>{0, 1}, f{0, 3});
+  r.w.run();
+}
 TEST_CASE("products") { on_layouts(products); }
 TEST_CASE("networks") { on_layouts(networks); }
 

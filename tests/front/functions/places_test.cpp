@@ -104,9 +104,41 @@ TEST_CASE("x.at(…) is x with a part changed, and x stays as it was") {
   CHECK(contains(error_of([&] { (void)x345.at(0, 4).set(1); }), "[at] index 4"));
   CHECK(contains(error_of([&] { (void)x345.at(0).set(ops::sample<float, 1>({3})); }), "[at]"));
   CHECK(contains(error_of([&] { (void)zeros<std::int8_t>(3).at(0).set(300); }), "300 does not fit"));
+  // A number that is out of range is an error while tracing, too; of an open extent it is a condition of the trace.
+  const auto error_compiled = [](auto f) { return error_of([&] { (void)compile(f)(x345); }); };
+  const std::string range = " is out of range for an axis of extent ";
+  CHECK(contains(error_compiled([](const tensor<float, 3>& x) { return x.at(3).set(1); }), "index 3" + range + "3"));
+  CHECK(
+      contains(error_compiled([](const tensor<float, 3>& x) { return x.at(0, -5).add(1); }), "index -5" + range + "4"));
+  CHECK(contains(error_compiled([](const tensor<float, 3>& x) {
+                   return x.at(tensor<i64, 1>{0, 1}, 0, 5).max(x[0][0]);
+                 }),
+                 "[at] index 5" + range + "5"));
+  auto third = compile([](const tensor<float, 1>& x) { return x.at(2).set(7); });
+  for (const i64 n : {3, 4, 6}) CHECK(third(ones<float>(n))(2) == 7);
+  CHECK(contains(error_of([&] { (void)third(ones<float>(2)); }), "index 2" + range));
   // Compiled, what is out of range is dropped, also where another index is not.
   const auto dropped = compile([](const auto& x, const auto& i, const auto& j) { return x.at(i, j).set(9); });
   CHECK(dropped(x345, tensor<i64, 1>{3, 0}, tensor<i64, 1>{0, -5}).to_vector() == before);
+}
+
+TEST_CASE("what is written to an axis of nothing is dropped in compiled code") {
+  const auto set = [](const auto& x, const auto& i) { return x.at(i).set(2); };
+  const auto both = [](const auto& x, const auto& i) { return x.at(i, i).add(2); };
+  const tensor<i64, 1> index{0, -1};
+  for (const char* backend : {"reference", "cpu"}) {
+    const auto one = compile(set, {.backend = backend});
+    CHECK(one(zeros<float>(0), index).numel() == 0);
+    CHECK(one(zeros<float>(3), index).to_vector() == std::vector<float>{2, 0, 2});
+    const auto two = compile(both, {.backend = backend});
+    CHECK(two(zeros<float>(0, 2), index).numel() == 0);
+    CHECK(two(zeros<float>(2, 0), index).numel() == 0);
+    CHECK(two(ones<float>(2, 2), index).to_vector() == std::vector<float>{3, 1, 1, 3});
+  }
+  const auto read = compile([](const tensor<float, 1>& x, const tensor<i64, 1>& i) { return x[i]; });
+  CHECK(contains(error_of([&] { (void)read(zeros<float>(0), index); }), "is empty"));
+  const auto several = compile([](const tensor<float, 2>& x, const tensor<i64, 1>& i) { return take(x, i, i); });
+  CHECK(contains(error_of([&] { (void)several(zeros<float>(2, 0), index); }), "[take] axis 1 of (2, 0) is empty"));
 }
 
 TEST_CASE("updates that meet: the last is set, others are combined; halves and bool") {
@@ -127,10 +159,25 @@ TEST_CASE("updates that meet: the last is set, others are combined; halves and b
   };
   using t8 = tensor<std::int8_t, 1>;
   table(t8{1, 2, 3}, t8{-5, 7, 4, 100}, t8{1, 4, 100}, t8{1, -24, 44}, t8{1, -5, 3}, t8{1, 7, 100});
-  const auto half = [](const tensor<float, 1>& x) { return cast<f16>(x).eval(); };
   using f = tensor<float, 1>;
-  table(half(f{1, 2, 3}), half(f{-5, 7, 4, 0.5f}), half(f{1, 4, 0.5f}), half(f{1, -280, 1.5f}), half(f{1, -5, 0.5f}),
-        half(f{1, 7, 3}));
+  const auto narrow = [&](auto type) {
+    const auto as = [](const f& x) { return cast<decltype(type)>(x).eval(); };
+    table(as({1, 2, 3}), as({-5, 7, 4, 0.5f}), as({1, 4, 0.5f}), as({1, -280, 1.5f}), as({1, -5, 0.5f}), as({1, 7, 3}));
+  };
+  narrow(f16{});
+  narrow(f8_e4m3{});
+  narrow(f8_e5m2{});
+  // Rounded once: parts of the sum and of the product are none of the dtype.
+  const auto f8 = [](const f& x) { return cast<f8_e4m3>(x).eval(); };
+  const auto sum_and_product = [](const auto& x, const auto& y, const auto& i, const auto& u, const auto& v) {
+    return std::pair(scatter_add(x, i, u), scatter_mul(y, i, v));
+  };
+  for (const char* backend : {"reference", "cpu"}) {
+    const auto [sums, products] = compile(sum_and_product, {.backend = backend})(f8({1, 16, 3}), f8({1, 5, 3}), meet,
+                                                                                 f8({1, 1, 1, 2}), f8({5, 5, 1, 2}));
+    CHECK(sums.to_vector() == f8({1, 19, 5}).to_vector());
+    CHECK(products.to_vector() == f8({1, 125, 6}).to_vector());
+  }
   check_both(
       array{{3}, {0, 1, 1}}, 0, [](const auto& x, const auto& i, const auto& u) { return scatter_set(x, i, u); },
       tensor<bool, 1>{false, false, false}, meet, tensor<bool, 1>{false, false, true, true});

@@ -124,3 +124,44 @@ TEST_CASE("a chain of many operations, and a value that many read") {
   const planned p = plan(std::move(g));
   CHECK(p.f.tried < 60'000);
 }
+
+TEST_CASE("a chain of updates is planned in steps that grow with its length, and written in place") {
+  using namespace sinter;
+  const auto chain = [](int count, bool reads) {
+    ir::graph g;
+    const ir::value where(g, g.add_input(dtype::i32, {count})), by(g, g.add_input(dtype::f32, {count}));
+    ir::value b(g, g.add_input(dtype::f32, {1 << 10}));
+    for (int i = 0; i < count; ++i) {
+      const ir::value at = slice(where, {1}, {i}, {1}), update = exp(slice(by, {1}, {i}, {1}));
+      b = scatter_add(b, at, reads ? gather(b, at, 0) * update : update, 0);
+      // A kernel that goes before the next update.
+      if (reads && i % 4 == 0) g.outputs.push_back((gather(b, at, 0) * 2.0).id());
+    }
+    g.outputs.push_back(b.id());
+    return g;
+  };
+  for (const bool reads : {false, true}) {
+    const planned few = plan(chain(200, reads)), many = plan(chain(800, reads));
+    CHECK(few.f.looked > 200);
+    CHECK(many.f.looked <= 4 * few.f.looked + 20);
+    CHECK(many.f.tried <= 4 * few.f.tried + 20);
+    if (!reads) CHECK(many.f.kernels.size() == 801);  // the first copies the input
+  }
+}
+
+TEST_CASE("many updates of one table, and many that read it, are planned in steps that grow with their number") {
+  using namespace sinter;
+  const auto updates = [](int count) {
+    ir::graph g;
+    const ir::value where(g, g.add_input(dtype::i32, {count})), table(g, g.add_input(dtype::f32, {1 << 10}));
+    for (int i = 0; i < count; ++i) {
+      const ir::value at = slice(where, {1}, {i}, {1}), b = scatter_add(table, at, gather(table, at, 0) * 0.5, 0);
+      g.outputs.push_back(b.id());
+      g.outputs.push_back(scatter_add(b, at, gather(b, at, 0) + static_cast<double>(i), 0).id());
+    }
+    return g;
+  };
+  const planned few = plan(updates(50)), many = plan(updates(200));
+  CHECK(few.f.looked > 100);
+  CHECK(many.f.looked <= 4 * few.f.looked + 20);
+}

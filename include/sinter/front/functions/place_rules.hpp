@@ -31,11 +31,21 @@ SINTER_API place_list places_at(const char* op, const handle& x, std::span<const
     p.common = r.shape;
   }
   p.shape = op_shapes::joined(p.common, extents_after(x, indices.size()));
-  for (std::size_t k = 0; k < indices.size(); ++k) {
-    check_readable(op, x.extents, static_cast<int>(k), p.shape, at);
-    p.indices.push_back(views::broadcast(indices[k], p.common, at));
-  }
+  for (const handle& i : indices) p.indices.push_back(views::broadcast(i, p.common, at));
   return p;
+}
+
+[[noreturn]] inline void fail_index(const char* op, dim index, dim extent, location at) {
+  fail(op,
+       "index " + index.text() + " is out of range for an axis of extent " + extent.text() +
+           "; indices run from -extent to extent - 1",
+       at);
+}
+
+SINTER_API void check_number_index(const char* op, const handle& x, int axis, dim index, location at) {
+  if (index.is_symbolic()) return;
+  const dim n = x.extents[axis], i = index < 0 ? index + n : index;
+  if (i < 0 || i >= n) fail_index(op, index, n, at);
 }
 
 SINTER_API place_list places_of_range(const handle& x, int axis, dim first, dim last) {
@@ -93,6 +103,7 @@ inline handle joined_index(const char* op, const handle& x, const place_list& p,
 
 SINTER_API handle taken(const char* op, const handle& x, const place_list& p, location at) {
   const std::size_t axes = p.indices.size();
+  for (std::size_t k = 0; k < axes; ++k) check_readable(op, x.extents, static_cast<int>(k), p.shape, at);
   if (tracing())
     return push_take(views::reshape(x, with_one_axis(x, axes), at), joined_index(op, x, p, false, at), 0, p.shape, at);
   const auto all = operands_of({&x}, p.indices);
@@ -152,11 +163,7 @@ SINTER_API handle updated(const char* op, const handle& x, const place_list& p, 
 
 SINTER_API handle element_of_axis(const handle& x, dim index, location at) {
   const dim n = x.extents[0], i = index < 0 ? index + n : index;
-  if (i < 0 || i >= n)
-    fail("element access",
-         "index " + index.text() + " is out of range for an axis of extent " + n.text() +
-             "; indices run from -extent to extent - 1",
-         at);
+  if (i < 0 || i >= n) fail_index("element access", index, n, at);
   return views::reshape(views::slice_axis(x, 0, {i, 1, 1}, at), extents_after(x, 1), at);
 }
 

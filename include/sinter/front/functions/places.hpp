@@ -50,10 +50,14 @@ std::int64_t count_true(const Mask& mask, location at) {
   return sum(cast<std::int64_t>(mask, at), axis<>, at).item(at);
 }
 
-/// An index as a handle: of an integer the tensor of rank 0.
+/// user_error for a number that is no index in [-extent, extent) of an axis of x, while tracing, too.
+SINTER_API void check_number_index(const char* op, const handle& x, int axis, dim index, location at);
+
+/// An index of an axis of x as a handle: of an integer the tensor of rank 0.
 template <class Name, class I>
-handle index_operand(const I& i, location at) {
+handle index_operand(const handle& x, int axis, const I& i, location at) {
   if constexpr (extent_like<I>) {
+    check_number_index(Name::text, x, axis, i, at);
     return untyped(tensor<std::int64_t, dims{}>(i, at), at);
   } else {
     check_index_dtype<Name, I>();
@@ -86,7 +90,8 @@ template <class Name, class X, class... I>
 auto take_several(const X& x, location at, const I&... index) {
   constexpr int rank = rank_of_places<Name, X, I...>();
   const handle from = untyped(x, at);
-  const handle indices[] = {index_operand<Name>(index, at)...};
+  int axis = 0;
+  const handle indices[] = {index_operand<Name>(from, axis++, index, at)...};
   return typed<typename X::value_type, any_shape(rank)>(
       taken(Name::text, from, places_at(Name::text, from, indices, at), at), at);
 }
@@ -182,7 +187,8 @@ template <class X, class... I>
 auto places_of(const X& x, location at, const I&... index) {
   constexpr int rank = rank_of_places<named::at, X, I...>();
   const handle h = untyped(x, at);
-  const handle indices[] = {index_operand<named::at>(index, at)...};
+  int axis = 0;
+  const handle indices[] = {index_operand<named::at>(h, axis++, index, at)...};
   return tensor_part<typename X::value_type, X::static_shape, rank>(h, places_at("at", h, indices, at));
 }
 

@@ -129,26 +129,32 @@ struct scatter_op : along_axis {
     return e;
   }
 
-  /// The result's derivative by what is multiplied: the result through it, of a zero the product of the others. A second derivative
-  /// by two that are both 0 is not told.
+  /// The result's derivative by what is multiplied. By the base it is the product of the updates; by an update that meets no other
+  /// it is the base.
   static slopes product_slopes_of(const site& s) {
-    if (!is_narrow(s.result().type())) return slopes_of(s, s.in(0), s.in(2), s.result());
-    const value base = cast(s.in(0), dtype::f32), updates = cast(s.in(2), dtype::f32);
-    slopes d = slopes_of(s, base, updates, scatter(base, s.in(1), updates, op::mul, s.axis()));
-    return {cast(d.base, s.result().type()), cast(d.updates, s.result().type())};
-  }
-  static slopes slopes_of(const site& s, const value& base, const value& updates, const value& y) {
-    const value index = s.in(1), no_base = eq(base, 0.0), no_update = eq(updates, 0.0);
-    const value rest = scatter(select(no_base, 1.0, base), index, select(no_update, 1.0, updates), op::mul, s.axis());
-    const value zeros_met = scatter_add(cast(no_base, y.type()), index, cast(no_update, y.type()), s.axis());
-    const value others = select(eq(zeros_met, 1.0), rest, 0.0), several = ge(zeros_met, 2.0);
-    const auto slope = [](const value& x, const value& none, const value& product, const value& without,
-                          const value& many) {
-      const value d = select(none, without, product / select(none, 1.0, x));
-      return kinked(bit_and(none, many), d, product);
+    const value base = s.in(0), index = s.in(1), updates = s.in(2);
+    const value by_base = scatter(base.like(1.0), index, updates, op::mul, s.axis(), is_apart(s));
+    const value alone = gather(base, index, s.axis());
+    if (is_apart(s)) return {by_base, alone};
+    const auto whole = [](const value& x, double literal) {
+      return value(x.owner(), x.owner().constant(dtype::i32, literal, x.extents(), x.where()), x.where());
     };
+    const value met = gather(scatter_add(whole(base, 0.0), index, whole(updates, 1.0), s.axis()), index, s.axis());
+    return {by_base, select(le(met, 1.0), alone, slope_of_several(s))};
+  }
+
+  /// The derivative by an update that meets others: the result through it, of a zero the product of the others; in f64, which holds
+  /// the product of several that f32 does not. A second derivative by two that are both 0 is not told.
+  static value slope_of_several(const site& s) {
+    const value base = cast(s.in(0), dtype::f64), index = s.in(1), updates = cast(s.in(2), dtype::f64);
+    const value no_base = eq(base, 0.0), no_update = eq(updates, 0.0);
     const auto at = [&](const value& x) { return gather(x, index, s.axis()); };
-    return {slope(base, no_base, y, others, several), slope(updates, no_update, at(y), at(others), at(several))};
+    const value y = at(scatter(base, index, updates, op::mul, s.axis()));
+    const value rest = scatter(select(no_base, 1.0, base), index, select(no_update, 1.0, updates), op::mul, s.axis());
+    const value zeros_met = at(scatter_add(cast(no_base, dtype::f64), index, cast(no_update, dtype::f64), s.axis()));
+    const value without = select(eq(zeros_met, 1.0), at(rest), 0.0);
+    const value d = select(no_update, without, y / select(no_update, 1.0, updates));
+    return cast(kinked(bit_and(no_update, ge(zeros_met, 2.0)), d, y), s.result().type());
   }
 };
 

@@ -20,6 +20,7 @@ struct fused {
   std::size_t lowered = 0;     ///< sets of roots that were lowered
   std::size_t tried = 0;       ///< pairs of groups of which that was asked
   std::size_t considered = 0;  ///< pairs of groups that touch an array in common
+  std::size_t looked = 0;      ///< nodes and kernels that were asked what scatters write over
   series<std::size_t> alike;   ///< per kernel the first that is equal but for its nodes
   series<neighbours> apart;    ///< with `reasons`: every pair of kernels that touch an array in common
 };
@@ -75,9 +76,11 @@ class fusion {
       if (g_[id].code == ir::op::dot)
         for (auto operand : g_[id].in) store_operand(operand);
     for (auto id : distant_values(g_, live_, memory_, cost_)) store_node(id);
+    read_from_base reads(g_, memory_, live_);
     for (auto id : live_)
-      for (auto from_base : read_from_base(g_, memory_, id))
+      for (auto from_base : reads.of(id))
         if (!memory_.stored[from_base]) store_node(from_base);
+    looked_ = reads.looked;
     bound_roots();
   }
 
@@ -155,10 +158,11 @@ class fusion {
       const group& x = groups[a];
       in_turn.push_back(x.step.is_opaque() ? x.step : lowered_.code_of(x.made));
     }
-    const auto order = with_late_copies(g_, in_turn);
+    const auto order = with_late_copies(g_, in_turn, looked_);
     for (auto& at : order) out.kernels.push_back(std::move(in_turn[at]));
     placed = picked(placed, order);
-    placed = picked(placed, without_copies(g_, out.kernels));
+    placed = picked(placed, without_copies(g_, out.kernels, looked_));
+    out.looked = looked_;
     for (auto& k : out.kernels) {
       k.symbols = static_cast<int>(memory_.hints.size());
       if (!k.is_opaque()) k.label = label_of(k);
@@ -188,6 +192,7 @@ class fusion {
   lowering_memo lowered_;
   recomputed recomputed_;
   std::size_t bounded_ = 0;  ///< roots that compute nothing too often
+  std::size_t looked_ = 0;
 };
 
 }  // namespace detail

@@ -2,6 +2,10 @@
 // copy, where copies stand, and which need not be made.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+
 #include "../lowering/opaque.hpp"
 #include "group.hpp"
 
@@ -9,38 +13,84 @@ namespace sinter::engine::plan::detail {
 
 inline bool is_scatter(const ir::node& n) { return n.code == ir::op::scatter || n.code == ir::op::scatter_add; }
 
-/// Whether a kernel would read `memory` where it computes `id`.
-inline bool computed_from(const ir::graph& g, const series<char>& stored, node_id id, node_id memory) {
-  series<char> seen(g.size(), 0);
-  series<node_id> waiting{id};
-  while (!waiting.empty()) {
-    const node_id at = waiting.back();
-    waiting.pop_back();
-    if (at == memory) return true;
-    if (std::exchange(seen[at], 1) || stored[at]) continue;
-    for (const node_id in : g[at].in) waiting.push_back(in);
+/// What scatters read of the memory that they write over. Every question is a walk from an operand to what is in memory.
+class read_from_base {
+ public:
+  read_from_base(const ir::graph& g, const memory_map& memory, const series<node_id>& live)
+      : g_(g), memory_(memory), first_(g.size(), 0), end_(g.size(), 0), seen_(g.size(), 0) {
+    number_bases(live);
   }
-  return false;
-}
 
-/// Updates and indices of a scatter that its kernel would compute from the base, or from what that is in place of. They are stored where they are no larger: what reads
-/// the base then runs before anything is written over it.
-inline series<node_id> read_from_base(const ir::graph& g, const memory_map& memory, node_id id) {
-  series<node_id> found;
-  if (!is_scatter(g[id])) return found;
-  series<node_id> bases{memory_behind(g, g[id].in[0])};
-  while (is_scatter(g[bases.back()])) bases.push_back(memory_behind(g, g[bases.back()].in[0]));
-  const auto elements = [&](node_id x) { return ir::product(g[x].extents).evaluate(memory.hints); };
-  const auto reads = [&](node_id x) {
-    return std::any_of(bases.begin(), bases.end(),
-                       [&](node_id base) { return memory.stored[base] && computed_from(g, memory.stored, x, base); });
-  };
-  for (const std::size_t k : {std::size_t{2}, std::size_t{1}}) {
-    const node_id x = g[id].in[k];
-    if (!memory.stored[x] && elements(x) <= elements(id) && reads(x)) found.push_back(x);
+  /// Updates and indices of a scatter that its kernel would compute from the base, or from what that is in place of. They are stored
+  /// where they are no larger: what reads the base then runs before anything is written over it.
+  series<node_id> of(node_id id) {
+    series<node_id> found;
+    if (!is_scatter(g_[id])) return found;
+    const auto elements = [&](node_id x) { return ir::product(g_[x].extents).evaluate(memory_.hints); };
+    for (const std::size_t k : {std::size_t{2}, std::size_t{1}}) {
+      const node_id x = g_[id].in[k];
+      if (!memory_.stored[x] && elements(x) <= elements(id) && reads(x, id)) found.push_back(x);
+    }
+    return found;
   }
-  return found;
-}
+
+  std::size_t looked = 0;  ///< nodes that the walks have met
+
+ private:
+  /// A base is the parent of what is scattered into it. Nodes are numbered so that those below one are a range.
+  void number_bases(const series<node_id>& live) {
+    const auto base_of = [&](node_id id) { return memory_behind(g_, g_[id].in[0]); };
+    series<std::uint32_t> size(g_.size(), 1), next(g_.size(), 0);
+    for (std::size_t k = live.size(); k-- > 0;)
+      if (is_scatter(g_[live[k]])) size[base_of(live[k])] += size[live[k]];
+    std::uint32_t count = 1;
+    for (const node_id id : live) {
+      std::uint32_t& at = is_scatter(g_[id]) ? next[base_of(id)] : count;
+      first_[id] = at;
+      end_[id] = at += size[id];
+      next[id] = first_[id] + 1;
+    }
+  }
+  bool is_base(node_id id) const { return end_[id] > first_[id] + 1; }
+  bool is_base_of(node_id id, node_id scatter) const {
+    return first_[id] < first_[scatter] && first_[scatter] < end_[id];
+  }
+
+  /// Whether a kernel of `scatter` would read such memory where it computes x.
+  bool reads(node_id x, node_id scatter) {
+    bool meets_base = false;
+    waiting_ = {x};
+    met_.clear();
+    ++turn_;
+    while (!waiting_.empty()) {
+      const node_id at = waiting_.back();
+      waiting_.pop_back();
+      if (seen_[at] == turn_ || seen_[at] == reads_none) continue;
+      seen_[at] = turn_;
+      ++looked;
+      if (!memory_.stored[at]) {
+        met_.push_back(at);
+        for (const node_id in : g_[at].in) waiting_.push_back(in);
+      } else if (is_base_of(at, scatter)) {
+        return true;
+      } else {
+        meets_base = meets_base || is_base(at);
+      }
+    }
+    if (!meets_base)
+      for (const node_id at : met_) seen_[at] = reads_none;
+    return false;
+  }
+
+  static constexpr std::uint32_t reads_none = ~0u;  ///< of no scatter: asked once
+
+  const ir::graph& g_;
+  const memory_map& memory_;
+  series<std::uint32_t> first_, end_;
+  series<std::uint32_t> seen_;  ///< the last walk that met a node
+  std::uint32_t turn_ = 0;
+  series<node_id> waiting_, met_;
+};
 
 /// True for a kernel that does nothing but copy a buffer, whole, to another of the same order.
 inline bool is_copy(const kernel& k) {
@@ -54,29 +104,69 @@ inline node_id buffer_of(const kernel& k, int place) {
   return static_cast<node_id>(k.buffers[static_cast<std::size_t>(place)].id);
 }
 
-/// Kernels of `order` behind the copy at `at` that read its base, and nothing that is made from there on, go before it.
-inline void hoist_readers(const series<kernel>& kernels, series<std::size_t>& order, std::size_t at) {
-  const kernel& copy = kernels[order[at]];
-  const node_id base = buffer_of(copy, copy.body[0].at.buffer);
-  for (std::size_t q = at + 1; q < order.size(); ++q) {
-    const kernel& reader = kernels[order[q]];
-    if (reader.is_opaque() || reader.has_effect) continue;
-    bool reads = false, free = true;
-    for (const auto& b : reader.buffers) {
-      reads = reads || static_cast<node_id>(b.id) == base;
-      for (std::size_t p = at; p < q; ++p)
-        for (const auto& other : kernels[order[p]].buffers)
-          free = free && !(other.id == b.id && (other.written || b.written));
-    }
-    if (!reads || !free) continue;
-    std::rotate(order.begin() + static_cast<std::ptrdiff_t>(at), order.begin() + static_cast<std::ptrdiff_t>(q),
-                order.begin() + static_cast<std::ptrdiff_t>(q) + 1);
-    ++at;
+/// Kernels behind the copy of a base that read it, and nothing that is made from there on, go before it: behind a copy that is the
+/// first of its base, since other copies go with them. Kernels are told by their places in `order`.
+class hoisting {
+ public:
+  hoisting(const series<kernel>& kernels, const series<std::size_t>& order)
+      : kernels_(kernels), order_(order), moved_(order.size(), 0), before_(order.size()) {
+    for (std::size_t at = 0; at < order.size(); ++at)
+      for (const auto& b : of(at).buffers) {
+        const auto id = static_cast<std::size_t>(b.id);
+        if (users_.size() <= id) users_.resize(id + 1), writers_.resize(id + 1);
+        users_[id].push_back(at);
+        if (b.written) writers_[id].push_back(at);
+      }
   }
-}
 
-/// Copies of bases go right before what writes into them, behind all else that reads the base; `order` gives the kernels' numbers.
-inline series<std::size_t> with_late_copies(const ir::graph& g, const series<kernel>& kernels) {
+  void before_copy(std::size_t at) {
+    if (moved_[at]) return;
+    const auto& readers = users_[buffer_of(of(at), of(at).body[0].at.buffer)];
+    for (auto q = std::upper_bound(readers.begin(), readers.end(), at); q != readers.end(); ++q) {
+      ++looked;
+      if (moved_[*q] || of(*q).is_opaque() || of(*q).has_effect || !is_free(at, *q)) continue;
+      moved_[*q] = 1;
+      before_[at].push_back(*q);
+    }
+  }
+
+  series<std::size_t> order() const {
+    series<std::size_t> out;
+    for (std::size_t at = 0; at < order_.size(); ++at) {
+      if (moved_[at]) continue;
+      for (const std::size_t q : before_[at]) out.push_back(order_[q]);
+      out.push_back(order_[at]);
+    }
+    return out;
+  }
+
+  std::size_t looked = 0;  ///< kernels that were asked
+
+ private:
+  const kernel& of(std::size_t at) const { return kernels_[order_[at]]; }
+
+  /// Whether nothing from `at` on, before q, writes what q reads, or uses what it writes.
+  bool is_free(std::size_t at, std::size_t q) {
+    for (const auto& b : of(q).buffers) {
+      const auto& others = (b.written ? users_ : writers_)[static_cast<std::size_t>(b.id)];
+      auto other = std::lower_bound(others.begin(), others.end(), q);
+      for (; other != others.begin() && *(other - 1) >= at; --other) {
+        ++looked;
+        if (!moved_[*(other - 1)]) return false;
+      }
+    }
+    return true;
+  }
+
+  const series<kernel>& kernels_;
+  const series<std::size_t>& order_;
+  series<char> moved_;
+  series<series<std::size_t>> before_;           ///< per copy what goes before it
+  series<series<std::size_t>> users_, writers_;  ///< per buffer, ascending
+};
+
+/// Copies of bases go right before what writes into them, behind all else that reads the base; returns the kernels' numbers.
+inline series<std::size_t> with_late_copies(const ir::graph& g, const series<kernel>& kernels, std::size_t& looked) {
   series<std::size_t> order;
   series<series<std::size_t>> waiting(kernels.size());  // per kernel the copies that go before it
   const auto users = users_of(kernels);
@@ -94,45 +184,57 @@ inline series<std::size_t> with_late_copies(const ir::graph& g, const series<ker
     for (const std::size_t copy : waiting[k]) order.push_back(copy);
     if (!waits) order.push_back(k);
   }
+  hoisting readers(kernels, order);
   for (std::size_t at = 0; at < order.size(); ++at) {
     const kernel& k = kernels[order[at]];
-    if (is_copy(k) && is_scatter(g[buffer_of(k, k.stores[0].at.buffer)])) hoist_readers(kernels, order, at);
+    if (is_copy(k) && is_scatter(g[buffer_of(k, k.stores[0].at.buffer)])) readers.before_copy(at);
   }
-  return order;
+  looked += readers.looked;
+  return readers.order();
+}
+
+/// Whether nothing but what writes a buffer, before kernel k, knows it; `users` are those of the buffer.
+inline bool is_alone(const series<kernel>& kernels, const series<std::size_t>& users, std::size_t k, node_id buffer,
+                     std::size_t& looked) {
+  if (users.back() != k) return false;
+  for (const std::size_t u : users) {
+    ++looked;
+    if (u == k) continue;
+    const kernel& other = kernels[u];
+    if (other.is_opaque()) return false;
+    for (const auto& b : other.buffers)
+      if (static_cast<node_id>(b.id) == buffer && !b.written) return false;
+    for (const auto& i : other.body)
+      if (i.kind == kind::load && buffer_of(other, i.at.buffer) == buffer) return false;
+  }
+  return true;
 }
 
 /// Takes out the copies of what is made for a scatter alone, which then writes into that; marks the other copies of bases. Returns
 /// per kernel that is left its number.
-inline series<std::size_t> without_copies(const ir::graph& g, series<kernel>& kernels) {
+inline series<std::size_t> without_copies(const ir::graph& g, series<kernel>& kernels, std::size_t& looked) {
   series<std::size_t> left;
   series<char> given(g.size(), 0);
   for (const auto id : g.inputs) given[id] = 1;
   for (const auto id : g.outputs) given[memory_behind(g, id)] = given[id] = 1;
+  const auto users = users_of(kernels);
   series<char> gone(kernels.size(), 0);
+  series<int> place(users.size());  // per buffer the one that it is then
+  std::iota(place.begin(), place.end(), 0);
   for (std::size_t k = 0; k < kernels.size(); ++k) {
     kernel& copy = kernels[k];
     if (!is_copy(copy)) continue;
     const node_id from = buffer_of(copy, copy.body[0].at.buffer), to = buffer_of(copy, copy.stores[0].at.buffer);
     if (!is_scatter(g[to])) continue;
     copy.replaces = true;
-    if (given[from] || !is_scatter(g[from])) continue;
-    // Nothing but what writes it, before this kernel, knows the base.
-    bool alone = true;
-    for (std::size_t other = 0; other < kernels.size(); ++other) {
-      if (other == k || gone[other]) continue;
-      for (const auto& b : kernels[other].buffers) {
-        if (static_cast<node_id>(b.id) != from) continue;
-        alone = alone && other < k && b.written && !kernels[other].is_opaque();
-        for (const auto& i : kernels[other].body)
-          alone = alone && !(i.kind == kind::load && buffer_of(kernels[other], i.at.buffer) == from);
-      }
-    }
-    if (!alone) continue;
+    if (given[from] || !is_scatter(g[from]) || !is_alone(kernels, users[from], k, from, looked)) continue;
     gone[k] = 1;
-    for (auto& other : kernels)
-      for (auto& b : other.buffers)
-        if (static_cast<node_id>(b.id) == from) b.id = static_cast<int>(to);
+    place[from] = static_cast<int>(to);
   }
+  // A scatter's result comes behind what it is made in: the last of a chain is known first.
+  for (std::size_t id = place.size(); id-- > 0;) place[id] = place[static_cast<std::size_t>(place[id])];
+  for (auto& k : kernels)
+    for (auto& b : k.buffers) b.id = place[static_cast<std::size_t>(b.id)];
   series<kernel> kept;
   for (std::size_t k = 0; k < kernels.size(); ++k)
     if (!gone[k]) {
