@@ -133,12 +133,12 @@ class tensor_part {
   template <ir::op Combiner, class Y>
   tensor<T, Shape> updated(const Y& y, location at) const {
     using name = named::at;
-    if constexpr (is_bool(dtype_of<T>) && Combiner != ir::op::identity) name::template refuse<fault::numbers>();
+    if constexpr (is_bool(dtype_of<T>) && Combiner != ir::op::identity) refuse_for<name, fault::numbers, Y>();
     if constexpr (is_number<Y>) {
       return combined<Combiner>(cast<T>(y, at), at);
     } else if constexpr (tensor_like<Y>) {
-      if constexpr (dtype_of<typename Y::value_type> != dtype_of<T>) name::template refuse<fault::dtypes>();
-      else if constexpr (Y::rank > Rank) name::template refuse<fault::part>();
+      if constexpr (dtype_of<typename Y::value_type> != dtype_of<T>) refuse_for<name, fault::dtypes, Y>();
+      else if constexpr (Y::rank > Rank) refuse_for<name, fault::part, Y>();
       else return combined<Combiner>(y, at);
     } else {
       check_number<T>("at", y, "give one that does", at);
@@ -228,7 +228,7 @@ auto gather_nd(const X& x, const I& index, location where = location::current())
   detail::check_index_dtype<detail::named::gather_nd, I>();
   constexpr bool fits = K >= 1 && K <= X::rank && I::rank >= 1;
   if constexpr (!fits) {
-    detail::named::gather_nd::refuse<detail::fault::indices>();
+    detail::refuse_for<detail::named::gather_nd, detail::fault::indices, X>();
     return x;
   } else {
     constexpr int rank = I::rank - 1 + X::rank - K;
@@ -286,7 +286,7 @@ auto dynamic_update_slice(const X& x, const U& update, const I& starts, location
   using name = detail::named::dynamic_update_slice;
   detail::check_index_dtype<name, I>();
   if constexpr (dtype_of<typename X::value_type> != dtype_of<typename U::value_type>)
-    name::template refuse<detail::fault::dtypes>();
+    detail::refuse_for<name, detail::fault::dtypes, X>();
   constexpr bool fits = U::rank == X::rank && I::rank == 1;
   static_assert(fits, "sinter: [dynamic_update_slice] takes an update of the tensor's rank, and starts (one axis)");
   if constexpr (fits)
@@ -316,7 +316,7 @@ auto compress(const X& x, const Mask& mask, axis_t<A> = {}, compress_options<typ
   using T = typename X::value_type;
   const location at = where.in("compress");
   if constexpr (!is_bool(dtype_of<typename Mask::value_type>))
-    detail::named::compress::refuse<detail::fault::condition>();
+    detail::refuse_for<detail::named::compress, detail::fault::condition, Mask>();
   static_assert(Mask::rank == 1, "sinter: [compress] the mask has one axis; flatten both for a mask of elements");
   constexpr int place = detail::checked_axes<detail::named::compress, X::rank, A>()[0];
   const auto chosen = detail::stage(mask, at);

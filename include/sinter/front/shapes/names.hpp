@@ -29,6 +29,16 @@ enum class fault {
 };
 
 /// NAME::refuse<F>() is a compile-time error, and false.
+/// Name, as something that depends on T: clang++ checks what depends on nothing where a template is defined.
+template <class Name, class... T>
+struct depending {
+  using type = Name;
+};
+template <class Name, fault F, class... T>
+constexpr bool refuse_for() {
+  return depending<Name, T...>::type::template refuse<F>();
+}
+
 namespace named {
 
 #define SINTER_POINTWISE(NAME, ...)                                                                                  \
