@@ -298,6 +298,23 @@ TEST_CASE("singular, indefinite, empty and ill-conditioned matrices, and NaN") {
   CHECK(s(9) == doctest::Approx(1.0931538193796657e-13).epsilon(1e-2));
 }
 
+TEST_CASE("one matrix of many right sides is factorised once") {
+  const matrix a = random_matrix(71, 5, 5);
+  const auto many = normal<double>(make_key(72), 2, 3, 5, 2);
+  const auto f = [](const matrix& a, const tensor<double, 4>& y) {
+    return concat(flat(linalg::solve(a, y)), flat(linalg::triangular_solve(a, y)));
+  };
+  const auto inner = compile(f, {.backend = "reference"});
+  CHECK(linalg::solve(a, zeros<double>(0, 5, 2)).shape() == std::array<dim, 3>{0, 5, 2});
+  const vec eager = f(a, many), compiled = inner(a, many);
+  CHECK(contains(inner.report().graph, "-> i64(1, 5) i64(1, 5) f64(1, 5, 5)"));
+  for (const vec& x : {eager, compiled}) {
+    const auto all = reshape(x, 2, 2, 3, 5, 2);
+    check_close(flat(matmul(a, squeeze<0>(slice<0>(all, 0, 1)))).to_vector(), many.to_vector(), 1e-11);
+    check_close(flat(matmul(tril(a), squeeze<0>(slice<0>(all, 1)))).to_vector(), many.to_vector(), 1e-11);
+  }
+}
+
 TEST_CASE("powers have elements of their own") {
   const matrix a{{1, 2}, {3, 4}};
   matrix first = linalg::matrix_power(a, 1);

@@ -298,6 +298,25 @@ constexpr dims solution_shape(const dims& a, const dims& y) {
   return r.error ? dims{} : joined(r.shape, {a[a.rank - 1], y[y.rank - 1]});
 }
 
+/// f(a, y) of one matrix and a stack of right sides, whose columns go beside each other: a is factorised once.
+template <dims S, class T, class Y, class F>
+tensor<T, S> of_columns(const stack_of<T>& a, const Y& y, location at, const F& f) {
+  namespace views = sinter::detail::views;
+  constexpr int last = Y::rank - 1;
+  op_shapes::axis_list rows_first, back;
+  rows_first.count = back.count = Y::rank;
+  for (int i = 0; i < last - 1; ++i) rows_first.at[i + 1] = i, back.at[i] = i + 1;
+  rows_first.at[0] = last - 1, back.at[last - 1] = 0;
+  rows_first.at[last] = back.at[last] = last;
+  const handle beside = views::permute(sinter::detail::untyped(y, at), rows_first, at);
+  dim columns = 1;
+  for (int i = 1; i <= last; ++i) columns *= beside.extents[i];
+  const handle flat = views::reshape(beside, dims{dim(1), beside.extents[0], columns}, at);
+  const stack_of<T> x = f(a, sinter::detail::typed<T, dims(3)>(flat, at));
+  const handle apart = views::reshape(sinter::detail::untyped(x, at), beside.extents, at);
+  return sinter::detail::typed<T, S>(views::permute(apart, back, at), at).contiguous(at);
+}
+
 /// f(a, y) as stacks, of square matrices and right sides, which broadcast.
 template <class A, class Y, class F>
 auto with_right_side(const char* op, const A& a, const Y& y, location at, const F& f) {
@@ -322,6 +341,12 @@ auto with_right_side(const char* op, const A& a, const Y& y, location at, const 
              "a is " + text::shape(left) + ", the right side is " + text::shape(right) +
                  "; rows have to be as many as a's, and leading extents broadcast",
              at);
+      if constexpr (A::rank == 2 && Y::rank > 2) {
+        const stack_of<T> one = stacked_for(a, {}, at);
+        // On a GPU each right side has a block of its own, which factorises beside the others.
+        if (!one.device().is_cuda() && !small::is_small(one, right[Y::rank - 1]))
+          return of_columns<shape>(one, y, at, f);
+      }
       const stack_of<T> m = stacked_for(a, r.shape, at);
       if constexpr (Y::rank == 1) {
         const stack_of<T> x = f(m, stacked_for(sinter::detail::evaluate(expand_dims<-1>(y, at), at), r.shape, at));
