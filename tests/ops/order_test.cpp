@@ -421,9 +421,9 @@ void check_open(const char* name, const F& f, const std::vector<std::pair<int, i
   CAPTURE(std::string(name));
   const auto open = compile(f, {.dynamic = dynamic::yes});
   const device on = device_count() > 0 ? device::cuda(0) : device::cpu();
-  for (const auto& [n, m] : extents) {
-    CAPTURE(m);
-    const matrix x = ties<float, 2>({n, m}, n + m);
+  for (const auto& e : extents) {
+    CAPTURE(e.second);
+    const matrix x = ties<float, 2>({e.first, e.second}, e.first + e.second);
     const array want = ops::values(f(x));
     ops::check_equal(ops::values(open(x)), want);
     ops::check_equal(ops::values(open(x.to(on)).to(device::cpu())), want);
