@@ -82,14 +82,14 @@ training adam(const training& s, const mlp& gradient) {
   return {tree_map(update, s.net, m, v), m, v, n};
 }
 
-// ---- The data: a fifth is held out, by a permutation that never changes.
+// ---- The data: a fifth is held out, by an order that never changes.
 
 struct dataset {
   images x;
   labels y;
 };
 
-std::vector<std::int64_t> permutation(const key& k, std::int64_t n) {
+std::vector<std::int64_t> shuffled_places(const key& k, std::int64_t n) {
   const auto random = randint<std::int64_t>(k, 0, std::int64_t{1} << 62, n).to_vector();
   std::vector<std::int64_t> order(random.size());
   std::iota(order.begin(), order.end(), 0);
@@ -143,7 +143,7 @@ int train_and_report(const settings& chosen) {
   const auto [data_key, net_key, shuffle_key] = split<3>(make_key(2024));
 
   const dataset all = load(chosen.data);
-  const auto order = permutation(data_key, all.y.numel());
+  const auto order = shuffled_places(data_key, all.y.numel());
   const std::size_t held_out = order.size() / 5;
   const dataset test = rows(all, order.data(), held_out);
   const dataset train = rows(all, order.data() + held_out, order.size() - held_out);
@@ -168,7 +168,7 @@ int train_and_report(const settings& chosen) {
   const auto epoch_keys = split(shuffle_key, chosen.epochs);
   progress bar(chosen.epochs);
   for (int epoch = 0; epoch < chosen.epochs; ++epoch) {
-    const auto shuffled = permutation(epoch_keys[static_cast<std::size_t>(epoch)], train.y.numel());
+    const auto shuffled = shuffled_places(epoch_keys[static_cast<std::size_t>(epoch)], train.y.numel());
     for (std::size_t i = 0; i < batches; ++i) {
       const dataset part = rows(train, shuffled.data() + i * batch, batch);
       times.push_back(milliseconds([&] {

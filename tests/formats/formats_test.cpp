@@ -118,7 +118,9 @@ TEST_CASE("products with scales: 8-bit floats, integers of 8 bits, groups") {
   const auto product = [&](const auto& a, const auto& b, const auto& rows) { return scaled_matmul(a, b, rows, 0.25f); };
   for (const auto& y : everywhere(product, tensor<f8_e4m3, 2>(a), tensor<f8_e4m3, 2>(b), rows))
     check_close(cast<double>(y).to_vector(), evaluate(want).to_vector(), 1e-5);
-  const auto [q, scales] = quantize(w);
+  const auto made = quantize(w);
+  const auto& q = made.first;
+  const auto& scales = made.second;
   CHECK(cast<double>(max(abs(cast<double>(q)))).item() == 127);
   const auto by_columns = [](const matrix& x, const tensor<std::int8_t, 2>& q, const vec& s) {
     return quantized_matmul(x, q, s);

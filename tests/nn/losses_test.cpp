@@ -235,9 +235,9 @@ TEST_CASE("second derivatives are those of differences of first ones") {
          return nn::cosine(x, y, vec{1, -1}, reduce::sum, -1);
        }},
       {"triplet", [y](const matrix& x) { return nn::triplet(x, y, y + 3, reduce::sum, {.margin = 9}); }}};
-  for (const auto& [name, loss] : losses) {
-    CAPTURE(std::string(name));
-    const auto f = loss;
+  for (const auto& row : losses) {
+    CAPTURE(std::string(row.first));
+    const auto f = row.second;
     const auto slope = compile(grad(f), how);
     const matrix along = ops::between<double, 2>({2, 3}, -1, 1, 8);
     const auto bend = compile(

@@ -309,8 +309,14 @@ namespace sx {
   SX s_f32 name(s_f32 a) { return ::name##f(a); } \
   SX s_f64 name(s_f64 a) { return ::name(a); }
 SX_LIBM1(asinh) SX_LIBM1(acosh) SX_LIBM1(atanh) SX_LIBM1(lgamma)
-SX s_f32 hypot(s_f32 a, s_f32 b) { return ::hypotf(a, b); }
-SX s_f64 hypot(s_f64 a, s_f64 b) { return ::hypot(a, b); }
+// The device's own overflows below the largest number.
+SX_T T hypot(T a, T b) {
+  const T x = a < 0 ? -a : a, y = b < 0 ? -b : b, inf = infinity(a), most = x > y ? x : y, least = x > y ? y : x;
+  if (x == inf || y == inf) return inf;
+  if (x != x || y != y || most == 0) return x + y;
+  const T r = least / most;
+  return most * ::sqrt(1 + r * r);
+}
 SX_T T erfinv(T a) { return (T)erfinv_of(a); }
 SX_T T digamma(T a) { return (T)digamma_of(a); }
 SX_T T polygamma(T a, T b) { return (T)polygamma_of(a, b); }

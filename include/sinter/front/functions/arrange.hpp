@@ -313,7 +313,7 @@ auto rot90(const X& x, location here = location::current()) {
     return x;
   } else {
     const location at = here.in("rot90");
-    detail::checked_axes<detail::named::rot90, X::rank, I, J>();
+    static_cast<void>(detail::checked_axes<detail::named::rot90, X::rank, I, J>());
     if constexpr (turns == 0) return detail::evaluate(x, at);
     else if constexpr (turns == 1) return transpose<I, J>(flip<J>(x, at), at);
     else if constexpr (turns == 2) return flip<I, J>(x, at);

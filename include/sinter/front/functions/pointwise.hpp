@@ -161,7 +161,8 @@ constexpr auto logaddexp(const X& x, const Y& y, location at = location::current
   } else {
     // Both sides take the branch of the second operand where they are equal, so that the sum is smooth; of equal infinities neither
     // has a derivative.
-    const auto first = gt(x, y, at), infinite = bit_and(eq(x, y, at), isnan(sub(x, y, at), at), at);
+    const auto first = gt(x, y, at);
+    const auto infinite = bit_and(eq(x, y, at), isnan(sub(x, y, at), at), at);
     const auto below = where(infinite, 0, where(first, sub(y, x, at), sub(x, y, at), at), at);
     const auto sum = add(where(first, x, y, at), log1p(exp(below, at), at), at);
     return where(infinite, stop_gradient(add(x, y, at), at), sum, at);
