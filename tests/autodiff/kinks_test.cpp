@@ -266,7 +266,9 @@ std::vector<row_function> rows() {
 bool hides(op code) { return code == op::stop_gradient || code == op::kinked || code == op::sign; }
 
 /// Rows with a first derivative of 0 that no side has: docs/semantics.md. A new row's is a side's, or it stands there.
-bool documented(op code) { return code == op::abs || code == op::root_of_squares || code == op::hypot || code == op::pow; }
+bool documented(op code) {
+  return code == op::abs || code == op::root_of_squares || code == op::hypot || code == op::pow;
+}
 
 std::vector<point> points_of(const row_function& row) {
   std::vector<point> all;

@@ -6,4 +6,6 @@
 
 using namespace sinter;
 
-auto wrong(tensor<float, dims{1, 4, 2, 9}> x, tensor<float, dims{8, 4, 3, 3}> w) { return conv2d<conv_options{}>(x, w); }
+auto wrong(tensor<float, dims{1, 4, 2, 9}> x, tensor<float, dims{8, 4, 3, 3}> w) {
+  return conv2d<conv_options{}>(x, w);
+}

@@ -478,8 +478,8 @@ SINTER_API std::shared_ptr<const program> build(std::shared_ptr<tracer> traced, 
   }
   if (!how.check_finite)
     return make_on_heap<detail::bound_program>(std::move(code), std::move(traced->captures), std::move(pool), how.name);
-  auto made = make_on_heap<detail::bound_program>(std::move(code), capture_list(traced->captures),
-                                                  std::move(pool), how.name);
+  auto made =
+      make_on_heap<detail::bound_program>(std::move(code), capture_list(traced->captures), std::move(pool), how.name);
   return make_on_heap<detail::finite_program>(std::move(made), traced->graph, std::move(traced->captures),
                                               traced->assumed.layout, how.name);
 }

@@ -364,7 +364,8 @@ auto corrcoef(const X& x, location here = location::current()) {
       return detail::narrow<typename X::value_type>(div(c, c, at), at);
     } else {
       const auto deviation = detail::evaluate(sqrt(diagonal(c, 0, at), at), at);
-      const auto rows = expand_dims<1>(deviation, at), columns = expand_dims<0>(deviation, at);
+      const auto rows = expand_dims<1>(deviation, at);
+      const auto columns = expand_dims<0>(deviation, at);
       const auto r = detail::evaluate(div(div(c, rows, at), columns, at), at);
       // What exceeds the limits is rounding, of which the derivatives know nothing.
       const auto over = stop_gradient(sub(clamp(r, -1, 1, at), r, at), at);

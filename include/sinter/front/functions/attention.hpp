@@ -300,9 +300,10 @@ auto attention_of(const Q& q, const K& k, const V& v, const Length& length, loca
   }();
   const auto changed = [&]<class F>(const F& score) {
     if constexpr (is_given<F>)
-      return detail::evaluate(cast<element_of<std::remove_cvref_t<decltype(scores)>>>(
-                                  score.f(scores, p.batch(at), p.along(r > 2 ? r - 3 : r - 2), place, p.along(r - 1)), at),
-                              at);
+      return detail::evaluate(
+          cast<element_of<std::remove_cvref_t<decltype(scores)>>>(
+              score.f(scores, p.batch(at), p.along(r > 2 ? r - 3 : r - 2), place, p.along(r - 1)), at),
+          at);
     else return scores;
   };
   const auto known = [&] {
