@@ -1,6 +1,6 @@
 // expect: error
 // match: \[block_diag\] the dtypes differ; cast one
-// lines: 20
+// lines: 20, clang++ 24
 #include <sinter/sinter.hpp>
 
 using namespace sinter;

@@ -1,6 +1,6 @@
 // expect: error
 // match: \[concat\] the ranks differ
-// lines: 30
+// lines: 30, clang++ 34
 
 #include <sinter/sinter.hpp>
 

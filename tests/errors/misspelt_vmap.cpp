@@ -1,7 +1,7 @@
 // expect: error
 // match: row_sum
 // absent: \[vmap\]
-// lines: 24
+// lines: 24, clang++ 30
 #include <sinter/sinter.hpp>
 
 using namespace sinter;

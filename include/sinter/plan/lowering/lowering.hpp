@@ -271,10 +271,10 @@ class lowering {
   void keep(series<std::size_t> axes) { kept_.push_back(std::move(axes)); }
 
   /// The coordinates of the operand of the reshape `id`; where there are none, one of the two has to be in memory.
-  coordinates reshaped(node_id id, affine offset, const series<dim>& axes) {
+  coordinates reshaped(node_id id, const affine& offset, const series<dim>& axes) {
     const node_id below = g_[id].in[0];
     const bool loaded = offset.index >= 0 && axes.size() == n();
-    auto at = loaded ? digits(offset, g_[below].extents, axes) : digits(std::move(offset), g_[below].extents, axes);
+    auto at = digits(offset, g_[below].extents, axes);
     if (loaded && !std::holds_alternative<coordinates>(at)) return loaded_digits(offset, g_[below].extents);
     if (const auto* split = std::get_if<split_request>(&at); split && split->axis < n()) throw *split;
     if (auto* c = std::get_if<coordinates>(&at)) return std::move(*c);
