@@ -27,9 +27,9 @@ class window_cotangent {
     axes_t repeated;
     series<std::size_t> left;
     for (std::size_t k = 0; k < axes_.size(); ++k) {
-      bool read = false;
-      for (std::size_t d = 0; d < extents_.size(); ++d) read = read || factor(d, axes_[k]) != 0;
-      if (read || axes_[k] >= rank_) left.push_back(axes_[k]);
+      bool read = axes_[k] >= rank_;
+      for (std::size_t d = 0; d < extents_.size() && !read; ++d) read = factor(d, axes_[k]) != 0;
+      if (read) left.push_back(axes_[k]);
       else repeated.push_back(static_cast<std::int64_t>(k));
     }
     x_ = reduce(x_, op::add, repeated);
