@@ -183,17 +183,17 @@ SINTER_API std::optional<dim> dim::divided_by(const dim& d) const {
     if (by.constant != 0 || by.terms.size() != 1) return std::nullopt;
     divisor = by.terms.begin()->second;
   }
-  detail::polynomial quotient;
+  detail::polynomial divided;
   detail::term constant{from.constant, {}};
   if (from.constant != 0 && !detail::divide_term(constant, divisor)) return std::nullopt;
-  quotient.constant = constant.coefficient;
+  divided.constant = constant.coefficient;
   for (const auto& [key, t] : from.terms) {
     detail::term q = t;
     if (!detail::divide_term(q, divisor)) return std::nullopt;
-    if (q.factors.empty()) quotient.constant += q.coefficient;
-    else detail::add_term(quotient, std::move(q));
+    if (q.factors.empty()) divided.constant += q.coefficient;
+    else detail::add_term(divided, std::move(q));
   }
-  return detail::interned(std::move(quotient));
+  return detail::interned(std::move(divided));
 }
 
 SINTER_API dim floor_div(const dim& a, const dim& b) {
