@@ -181,7 +181,7 @@ struct attention_places {
     return index(extents, axis);
   }
   /// Row-major numbers of the axes before the heads.
-  auto batch(location at) const {
+  index batch() const {
     index_array<Rank> extents;
     extents.fill(1);
     dims to(Rank);
@@ -189,7 +189,6 @@ struct attention_places {
       to[i] = i < Rank - 3 ? q[i] : dim(1);
       extents[static_cast<std::size_t>(i)] = to[i];
     }
-    static_cast<void>(at);
     return index(extents, -1);
   }
 };
@@ -243,7 +242,7 @@ auto attention_mask(const Causal&, const Sliding&, const Masked& masked, const a
     } else if constexpr (tensor_like<decltype(masked.mask)>) {
       return masked.mask;
     } else {
-      return masked.mask(p.batch(at), p.along(Rank > 2 ? Rank - 3 : Rank - 2), place, key);
+      return masked.mask(p.batch(), p.along(Rank > 2 ? Rank - 3 : Rank - 2), place, key);
     }
   };
   return both(both(before, near(Sliding{}), at), chosen(), at);
@@ -302,7 +301,7 @@ auto attention_of(const Q& q, const K& k, const V& v, const Length& length, loca
     if constexpr (is_given<F>)
       return detail::evaluate(
           cast<element_of<std::remove_cvref_t<decltype(scores)>>>(
-              score.f(scores, p.batch(at), p.along(r > 2 ? r - 3 : r - 2), place, p.along(r - 1)), at),
+              score.f(scores, p.batch(), p.along(r > 2 ? r - 3 : r - 2), place, p.along(r - 1)), at),
           at);
     else return scores;
   };
