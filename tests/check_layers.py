@@ -57,6 +57,7 @@ SEES = {
     "linalg.hpp": ["sinter.hpp", "engine", "linalg"],
     "linalg": ["sinter.hpp", "engine", "linalg"],
     "nn.hpp": ["sinter.hpp", "nn/"],
+    "optim.hpp": ["sinter.hpp", "optim/"],
     "windows.hpp": ["windows"],
     "windows": ["sinter.hpp", "windows"],
     "nn": ["sinter.hpp", "nn/"],
