@@ -13,8 +13,6 @@ struct attention_options {
   std::int64_t key_heads = 0;  ///< what the heads share, which they are a multiple of; 0: each head has its own
   std::int64_t head_width = 0;  ///< 0: the width over the heads
   bool bias = true;
-  double rotary = 0;  ///< the base of the angles by which queries and keys are turned, such as 10000; 0: none
-  bool interleaved = false;  ///< of these angles; see rotary_options
   initializer weight = torch_uniform();
 };
 
@@ -69,22 +67,33 @@ constexpr bool is_sequence() {
   return right;
 }
 
-template <class X>
-X turned_heads(const X& x, double base, bool interleaved, location at) {
-  if (base == 0) return x;
-  return sinter::rotary(x, rotary_options{base, interleaved}, at);
-}
-
 }  // namespace detail
 
+/// Places that a product knows nothing of.
+struct unplaced {
+  template <class X>
+  const X& operator()(const X& x, location) const {
+    return x;
+  }
+};
+/// Queries and keys turned by their places (Su et al., 2021), as sinter::rotary: self_attention<float, rotary>.
+struct rotary {
+  constant base = 10000;
+  bool interleaved = false;
+
+  template <class X>
+  X operator()(const X& x, location at) const {
+    return sinter::rotary(x, rotary_options{base, interleaved}, at);
+  }
+};
+
 /// Attention among the places of a sequence (Vaswani et al., 2017), with projections before and behind.
-template <class T>
+template <class T, class Places = unplaced>
 struct self_attention {
   linear<T> qkv;  ///< columns of queries, then keys, then values, head by head
   linear<T> out;
   std::int64_t heads = 1, key_heads = 1;
-  constant rotary = 0;
-  bool interleaved = false;
+  Places places;  ///< what is done to queries and keys, (…, heads, places, width)
 
   static self_attention init(const key& k, std::int64_t width, const attention_options& how = {},
                              location at = location::current()) {
@@ -95,8 +104,7 @@ struct self_attention {
             linear<T>::init(second, plan.heads * plan.width, width, columns, at),
             plan.heads,
             plan.key_heads,
-            how.rotary,
-            how.interleaved};
+            Places{}};
   }
 
   /// x (…, places, width) to the same; behind it the options of `attention`: causal, sliding<W>, masked(m), scored(f).
@@ -111,8 +119,8 @@ struct self_attention {
       const auto part = [&](std::int64_t first, std::int64_t count) {
         return detail::heads_of(y, width * dim(first), count, width, at);
       };
-      const auto q = detail::turned_heads(part(0, heads), rotary, interleaved, at);
-      const auto keys = detail::turned_heads(part(heads, key_heads), rotary, interleaved, at);
+      const auto q = places(part(0, heads), at);
+      const auto keys = places(part(heads, key_heads), at);
       const auto mixed =
           sinter::attention(q, keys, part(heads + key_heads, key_heads), a, b, c, {}, {}, at);
       return tensor<T, X::rank>(out(detail::joined_heads(mixed, at), at));

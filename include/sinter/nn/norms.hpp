@@ -56,15 +56,6 @@ struct rms_norm {
 
 namespace detail {
 
-/// A number a channel beside x, whose channels are axis 1: (c, 1, …).
-template <int Rank, class T>
-auto per_channel(const tensor<T, 1>& x, location at) {
-  std::array<dim, Rank - 1> extents;
-  extents.fill(1);
-  extents[0] = x.size(0, at);
-  return reshape(x, extents, at);
-}
-
 /// False after the compile-time error.
 template <class X>
 constexpr bool has_channels() {
@@ -211,7 +202,7 @@ struct batch_norm {
   std::pair<X, S> trained(const X& x, const S& s, location at) const {
     constexpr int rank = X::rank;
     constexpr auto others = detail::axes_beside_channels<rank>();
-    const dim count = x.numel(at) / x.size(1, at);
+    const dim count = x.numel() / x.size(1, at);
     const auto wider = sinter::detail::evaluate(detail::wide(x, at), at);
     const auto mean = sinter::detail::evaluate(sinter::mean(wider, others, at), at);
     const auto d = sinter::detail::evaluate(sub(wider, detail::per_channel<rank>(mean, at), at), at);
