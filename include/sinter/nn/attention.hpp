@@ -10,7 +10,7 @@ namespace sinter::nn {
 
 struct attention_options {
   std::int64_t heads = 1;
-  std::int64_t key_heads = 0;  ///< what the heads share, which they are a multiple of; 0: each head has its own
+  std::int64_t key_heads = 0;   ///< what the heads share, which they are a multiple of; 0: each head has its own
   std::int64_t head_width = 0;  ///< 0: the width over the heads
   bool bias = true;
   initializer weight = torch_uniform();
@@ -42,8 +42,7 @@ auto heads_of(const X& x, const dim& first, std::int64_t count, const dim& width
   constexpr int r = X::rank;
   using T = typename X::value_type;
   const tensor<T, r> part = sinter::slice(x, axis<-1>, first, first + width * dim(count), 1, at);
-  const tensor<T, r + 1> apart =
-      reshape(part, extents_with<r + 1>(part.shape(), std::array<dim, 2>{count, width}), at);
+  const tensor<T, r + 1> apart = reshape(part, extents_with<r + 1>(part.shape(), std::array<dim, 2>{count, width}), at);
   return tensor<T, r + 1>(swapaxes<-3, -2>(apart, at));
 }
 
@@ -101,10 +100,7 @@ struct self_attention {
     const linear_options columns{how.bias, how.weight};
     const auto [first, second] = split(k, at);
     return {linear<T>::init(first, width, (plan.heads + 2 * plan.key_heads) * plan.width, columns, at),
-            linear<T>::init(second, plan.heads * plan.width, width, columns, at),
-            plan.heads,
-            plan.key_heads,
-            Places{}};
+            linear<T>::init(second, plan.heads * plan.width, width, columns, at), plan.heads, plan.key_heads, Places{}};
   }
 
   /// x (…, places, width) to the same; behind it the options of `attention`: causal, sliding<W>, masked(m), scored(f).
@@ -121,8 +117,7 @@ struct self_attention {
       };
       const auto q = places(part(0, heads), at);
       const auto keys = places(part(heads, key_heads), at);
-      const auto mixed =
-          sinter::attention(q, keys, part(heads + key_heads, key_heads), a, b, c, {}, {}, at);
+      const auto mixed = sinter::attention(q, keys, part(heads + key_heads, key_heads), a, b, c, {}, {}, at);
       return tensor<T, X::rank>(out(detail::joined_heads(mixed, at), at));
     } else {
       return x;
@@ -161,8 +156,7 @@ struct cross_attention {
       const dim width = q.size(X::rank - 1, at) / dim(heads);
       const auto keys = detail::heads_of(y, 0, key_heads, width, at);
       const auto values = detail::heads_of(y, width * dim(key_heads), key_heads, width, at);
-      const auto mixed =
-          sinter::attention(detail::heads_of(q, 0, heads, width, at), keys, values, a, b, c, {}, {}, at);
+      const auto mixed = sinter::attention(detail::heads_of(q, 0, heads, width, at), keys, values, a, b, c, {}, {}, at);
       return tensor<T, X::rank>(out(detail::joined_heads(mixed, at), at));
     } else {
       return x;
@@ -188,8 +182,8 @@ struct transformer_block {
     const linear_options columns{how.attention.bias, how.attention.weight};
     const auto [first, second, third] = split<3>(k, at);
     return {layer_norm<T>::init(width, {}, at), layer_norm<T>::init(width, {}, at),
-            self_attention<T>::init(first, width, how.attention, at), linear<T>::init(second, width, hidden, columns, at),
-            linear<T>::init(third, hidden, width, columns, at)};
+            self_attention<T>::init(first, width, how.attention, at),
+            linear<T>::init(second, width, hidden, columns, at), linear<T>::init(third, hidden, width, columns, at)};
   }
 
   /// With dropout of both branches; behind it options of attention.

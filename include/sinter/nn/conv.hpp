@@ -161,9 +161,8 @@ struct conv_transpose {
     const double fan_in = taps * static_cast<double>(out / how.groups),
                  fan_out = taps * static_cast<double>(in / how.groups);  // PyTorch's
     const auto [first, second] = split(k, at);
-    conv_transpose made{
-        how.weight.draw<T>(first, extents, fan_in, fan_out, at), std::nullopt,
-        conv_transpose_options{how.stride, how.padding, how.output_padding, how.dilation, how.groups}};
+    conv_transpose made{how.weight.draw<T>(first, extents, fan_in, fan_out, at), std::nullopt,
+                        conv_transpose_options{how.stride, how.padding, how.output_padding, how.dilation, how.groups}};
     if (how.bias) made.bias = torch_uniform().draw<T>(second, std::array{out}, fan_in, fan_out, at);
     return made;
   }

@@ -62,7 +62,8 @@ tensor<double, 1> truncated_law(const key& k, dim rows, dim columns, location at
 /// The nearest matrix whose rows are orthonormal, of one that is not higher than wide: Newton's iteration for the polar factor.
 template <class Matrix>
 Matrix orthonormal_rows(const Matrix& x, location at) {
-  const Matrix first = sinter::detail::evaluate(mul(x, rsqrt(sinter::detail::sum_over<op_shapes::all_axes(2), false>(mul(x, x, at), at), at), at), at);
+  const Matrix first = sinter::detail::evaluate(
+      mul(x, rsqrt(sinter::detail::sum_over<op_shapes::all_axes(2), false>(mul(x, x, at), at), at), at), at);
   const auto step = [at](const auto&, const Matrix& y) {
     const Matrix cube = matmul(matmul(y, sinter::transpose(y, at), at), y, at);
     return Matrix(sinter::detail::evaluate(sub(mul(y, 1.5, at), mul(cube, 0.5, at), at), at));

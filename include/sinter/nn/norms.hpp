@@ -104,8 +104,8 @@ struct group_norm {
     detail::check_size("nn::group_norm", "the number of groups", groups, at);
     detail::check_size("nn::group_norm", "the number of channels", channels, at);
     if (channels % groups != 0)
-      sinter::fail("nn::group_norm", std::to_string(groups) + " groups do not divide " + std::to_string(channels) + " channels",
-                           at);
+      sinter::fail("nn::group_norm",
+                   std::to_string(groups) + " groups do not divide " + std::to_string(channels) + " channels", at);
     return {ones<T>(std::array{channels}, {}, at), zeros<T>(std::array{channels}, {}, at), groups, how.eps};
   }
 
@@ -162,8 +162,7 @@ struct batch_norm {
   tensor<T, 1> weight, bias;
   constant eps = 1e-5, momentum = 0.1;
 
-  static batch_norm init(std::int64_t channels, const batch_norm_options& how = {},
-                         location at = location::current()) {
+  static batch_norm init(std::int64_t channels, const batch_norm_options& how = {}, location at = location::current()) {
     detail::check_size("nn::batch_norm", "the number of channels", channels, at);
     return {ones<T>(std::array{channels}, {}, at), zeros<T>(std::array{channels}, {}, at), how.eps, how.momentum};
   }

@@ -53,7 +53,9 @@ class clip_by_value {
 
 namespace detail {
 template <class L>
-concept optimizer = requires(const L& l, const std::tuple<tensor<float, 1>>& p) { l.update(p, p, l.init(p)); };
+concept optimizer = requires(const L& l, const std::tuple<tensor<float, 1>>& p) {
+  l.update(p, p, l.init(p));
+};
 }  // namespace detail
 
 /// An optimizer of links and, last, an optimizer: its state is a tuple of theirs.
