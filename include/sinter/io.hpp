@@ -1,0 +1,4 @@
+// io.hpp: files and other libraries' arrays, in namespace sinter::io. Beside sinter.hpp, which does not include it.
+#pragma once
+
+#include "io/npy.hpp"
