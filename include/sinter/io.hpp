@@ -1,4 +1,6 @@
 // io.hpp: files and other libraries' arrays, in namespace sinter::io. Beside sinter.hpp, which does not include it.
 #pragma once
 
+#include "io/checkpoints.hpp"
 #include "io/npy.hpp"
+#include "io/trees.hpp"

@@ -38,6 +38,19 @@ class descriptor {
   int fd_;
 };
 
+/// A block of bytes that are here already.
+inline storage kept_bytes(std::vector<std::byte> bytes) {
+  struct owner : sinter::detail::block {
+    std::vector<std::byte> all;
+  };
+  auto* const b = new owner;
+  b->all = std::move(bytes);
+  b->data = b->all.data();
+  b->bytes = b->all.size();
+  b->release = [](sinter::detail::block* x) noexcept { delete static_cast<owner*>(x); };
+  return storage(b);
+}
+
 /// What a pipe or a device gives until it ends.
 inline storage read_stream(const char* op, const std::string& path, int fd, location at) {
   std::vector<std::byte> all;
@@ -53,16 +66,7 @@ inline storage read_stream(const char* op, const std::string& path, int fd, loca
     all.resize(have + static_cast<std::size_t>(got));
     if (got == 0) break;
   }
-  auto kept = std::make_shared<std::vector<std::byte>>(std::move(all));
-  struct owner : sinter::detail::block {
-    std::shared_ptr<std::vector<std::byte>> all;
-  };
-  auto* const b = new owner;
-  b->data = kept->data();
-  b->bytes = kept->size();
-  b->all = std::move(kept);
-  b->release = [](sinter::detail::block* x) noexcept { delete static_cast<owner*>(x); };
-  return storage(b);
+  return kept_bytes(std::move(all));
 }
 
 /// A file's bytes, mapped: pages are read when they are touched, and what is written to them stays in this process. A file must not
