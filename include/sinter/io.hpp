@@ -2,5 +2,7 @@
 #pragma once
 
 #include "io/checkpoints.hpp"
+#include "io/dlpack.hpp"
 #include "io/npy.hpp"
 #include "io/trees.hpp"
+#include "io/views.hpp"
