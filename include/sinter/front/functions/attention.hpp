@@ -380,8 +380,8 @@ constexpr bool fits_cache() {
 
 /// `all` with x at the places from `length` on.
 template <class T, int Rank, class X>
-tensor<T, Rank> appended(const tensor<T, Rank>& all, const X& x, const tensor<std::int64_t, 0>& length, const char* name,
-                         location at) {
+tensor<T, Rank> appended(const tensor<T, Rank>& all, const X& x, const tensor<std::int64_t, 0>& length,
+                         const char* name, location at) {
   const dims have = to_dims(extents_of(all, at)), more = to_dims(extents_of(x, at));
   for (int i = 0; i < Rank; ++i)
     if (i == Rank - 2 ? more[i] > have[i] : more[i] != have[i])

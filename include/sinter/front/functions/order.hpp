@@ -235,8 +235,7 @@ auto quantile_of(const S& s, const Q& q, interpolation method, location at) {
       dims column(S::rank);
       for (int k = 0; k < S::rank; ++k) column[k] = k == 0 ? h.extents[Axis] : dim(1);
       const auto moved = typed<T, shape>(views::permute(h, order, at), at);
-      const auto valid =
-          typed<bool, dims(S::rank)>(views::reshape(untyped(inside, at), column, at), at);
+      const auto valid = typed<bool, dims(S::rank)>(views::reshape(untyped(inside, at), column, at), at);
       return typed<T, shape>(untyped(known(moved, valid), at), at);
     }
   }
@@ -252,8 +251,7 @@ constexpr bool check_quantile() {
 template <class Name, int... Axes, class X, class F>
 auto in_order(const X& x, location at, F f) {
   constexpr auto axes = checked_axes<Name, X::rank, Axes...>();
-  if constexpr (sizeof...(Axes) == 1)
-    return f(sort<Name, axes[0]>(x, {}, at), std::integral_constant<int, axes[0]>());
+  if constexpr (sizeof...(Axes) == 1) return f(sort<Name, axes[0]>(x, {}, at), std::integral_constant<int, axes[0]>());
   else return f(sort<Name, 0>(flatten(x, at), {}, at), std::integral_constant<int, 0>());
 }
 
@@ -274,7 +272,8 @@ auto quantiles(const X& x, const double (&q)[N], double by, quantile_rule rule, 
     return in_order<Name, Axes...>(x, at, [&](const auto& s, auto axis) {
       return [&]<std::size_t... I>(std::index_sequence<I...>) {
         return stack_all<0>(at, quantile_of<Name, decltype(axis)::value>(s, q[I] / by, rule.method, at)...);
-      }(std::make_index_sequence<N>());
+      }
+      (std::make_index_sequence<N>());
     });
   else return x;
 }
@@ -513,11 +512,12 @@ auto quantile(const X& x, double q, axis_t<A...> = {}, quantile_rule rule = {}, 
 }
 template <tensor_like X, std::size_t N, int... A>
 requires(N > 1) auto quantile(const X& x, const double (&q)[N], axis_t<A...> = {}, quantile_rule rule = {},
-              location where = location::current()) {
+                              location where = location::current()) {
   return detail::quantiles<detail::named::quantile, A...>(x, q, 1, rule, where.in("quantile"));
 }
 template <tensor_like X, tensor_like Q, int... A>
-auto quantile(const X& x, const Q& q, axis_t<A...> = {}, quantile_rule rule = {}, location where = location::current()) {
+auto quantile(const X& x, const Q& q, axis_t<A...> = {}, quantile_rule rule = {},
+              location where = location::current()) {
   if constexpr (detail::check_fractions<Q>())
     return detail::quantile<detail::named::quantile, A...>(x, detail::evaluate(q, where), rule, where.in("quantile"));
   else return x;
@@ -533,7 +533,7 @@ auto percentile(const X& x, double q, axis_t<A...> = {}, quantile_rule rule = {}
 }
 template <tensor_like X, std::size_t N, int... A>
 requires(N > 1) auto percentile(const X& x, const double (&q)[N], axis_t<A...> = {}, quantile_rule rule = {},
-                location where = location::current()) {
+                                location where = location::current()) {
   return detail::quantiles<detail::named::percentile, A...>(x, q, 100, rule, where.in("percentile"));
 }
 template <tensor_like X, tensor_like Q, int... A>
@@ -631,8 +631,8 @@ template <tensor_like X, tensor_like E, tensor_like W>
 auto histogram(const X& x, const E& edges, const W& weights, location where = location::current()) {
   const location at = where.in("histogram");
   return detail::edge_bins(
-      x, edges,
-      [&](const auto& bin, dim n) { return detail::weighed<detail::named::histogram>(bin, weights, n, at); }, at);
+      x, edges, [&](const auto& bin, dim n) { return detail::weighed<detail::named::histogram>(bin, weights, n, at); },
+      at);
 }
 
 /// The same of equal bins between two numbers; edges have x's dtype, or are f64 for integers. user_error for bounds that these do
@@ -663,8 +663,7 @@ auto tallied(const I& labels, bounded_labels bound, Tally tally, location at) {
   if (bound.size) return tally(flat, *bound.size);
   const bool nothing = extents_of(flat, at)[0] == 0;
   const std::int64_t greatest =
-      nothing ? -1
-              : static_cast<std::int64_t>(max_over<op_shapes::all_axes(1), false>(flat, at, "bincount").item(at));
+      nothing ? -1 : static_cast<std::int64_t>(max_over<op_shapes::all_axes(1), false>(flat, at, "bincount").item(at));
   return tally(flat, dim(greatest < 0 ? 0 : checked_count("bincount", greatest, at) + 1));
 }
 
@@ -683,8 +682,8 @@ template <tensor_like I, tensor_like W>
 auto bincount(const I& labels, const W& weights, bounded_labels bound = {}, location where = location::current()) {
   const location at = where.in("bincount");
   return detail::tallied(
-      labels, bound,
-      [&](const auto& i, dim n) { return detail::weighed<detail::named::bincount>(i, weights, n, at); }, at);
+      labels, bound, [&](const auto& i, dim n) { return detail::weighed<detail::named::bincount>(i, weights, n, at); },
+      at);
 }
 
 /// The sum of x's rows (axis 0) with each id, 0 to n - 1. Halves are added in f32. ids have rank 1, i32 or i64; rows of

@@ -321,16 +321,14 @@ auto compress(const X& x, const Mask& mask, axis_t<A> = {}, bounded<typename X::
              " of the tensor has extent " + extent.text() + "; they must be equal",
          at);
   // A number that is read ends the graph so far: handles are made behind it.
-  if (how.size && *how.size < 0)
-    fail("compress", "the size " + how.size->text() + " is negative; give 0 or more", at);
+  if (how.size && *how.size < 0) fail("compress", "the size " + how.size->text() + " is negative; give 0 or more", at);
   const dim size = how.size ? *how.size : dim(detail::count_true(chosen, at));
   const auto from = detail::untyped(x, at), m = detail::untyped(chosen, at);
   return detail::typed<T, detail::with_extent(X::static_shape, place, dyn)>(
       detail::compressed(from, m, place, size, detail::untyped(tensor<T, dims{}>(how.fill.value, at), at), at), at);
 }
 template <tensor_like X, tensor_like Mask>
-auto compress(const X& x, const Mask& mask, bounded<typename X::value_type> how,
-              location where = location::current()) {
+auto compress(const X& x, const Mask& mask, bounded<typename X::value_type> how, location where = location::current()) {
   return compress(x, mask, axis<0>, how, where);
 }
 

@@ -29,11 +29,10 @@ inline constexpr double largest_of = std::is_same_v<T, double>    ? std::numeric
 /// expressions or C++ numbers; they broadcast. Results are lazy. Wrong dtypes and static extents are compile-time errors,
 /// extents that do not broadcast a user_error where the result is evaluated.
 #define SINTER_POINTWISE(name, arity, rule, value, da, db, dc) SINTER_FUNCTION_##arity(name, rule)
-#define SINTER_FUNCTION_1(NAME, RULE)                                               \
-  template <tensor_like A>                                                          \
-  requires(!ir::names_type(ir::dtype_rule::RULE)) constexpr auto NAME( \
-      const A& a, location at = location::current()) {                              \
-    return detail::make<ir::op::NAME>(at, a);                                       \
+#define SINTER_FUNCTION_1(NAME, RULE)                                                                                  \
+  template <tensor_like A>                                                                                             \
+  requires(!ir::names_type(ir::dtype_rule::RULE)) constexpr auto NAME(const A& a, location at = location::current()) { \
+    return detail::make<ir::op::NAME>(at, a);                                                                          \
   }
 #define SINTER_FUNCTION_2(NAME, RULE)                                              \
   template <class A, class B>                                                      \
@@ -71,13 +70,14 @@ namespace detail {
 /// How the narrow floats lie in their bits.
 template <class T>
 struct narrow_format {
-  static constexpr int width = 8 * int(sizeof(T)), mantissa = digits_of(dtype_of<T>) - 1, exponent = width - 1 - mantissa,
-                       bias = (1 << (exponent - 1)) - 1;
+  static constexpr int width = 8 * int(sizeof(T)), mantissa = digits_of(dtype_of<T>) - 1,
+                       exponent = width - 1 - mantissa, bias = (1 << (exponent - 1)) - 1;
   static constexpr bool infinite = exponent != 4, as_float = exponent == 8;  ///< bf16 has the exponents of f32
   static constexpr std::uint32_t special = infinite ? ((1u << exponent) - 1) << mantissa : 0x7f;
   static constexpr std::uint32_t shift = 23 - mantissa, rebias = 127 - bias;
   /// In bits, where subnormal numbers end; those are so many of the least.
-  static constexpr std::uint32_t normal = as_float ? 0 : 1u << mantissa, wide_normal = as_float ? 0 : (rebias + 1) << 23;
+  static constexpr std::uint32_t normal = as_float ? 0 : 1u << mantissa,
+                                 wide_normal = as_float ? 0 : (rebias + 1) << 23;
   static constexpr double small = static_cast<double>(std::uint64_t{1} << (as_float ? 0 : bias - 1 + mantissa));
 };
 
@@ -104,8 +104,8 @@ auto of_bits(const X& x, location at) {
   const auto u = detail::evaluate(x, at);
   const auto m = bit_and(u, (1u << (n::width - 1)) - 1, at);
   const auto top = shl(m, n::shift, at);
-  const auto small = make<ir::op::bit_cast, std::uint32_t>(
-      at, mul(cast<float>(m, at), formula_number{1 / n::small}, at));
+  const auto small =
+      make<ir::op::bit_cast, std::uint32_t>(at, mul(cast<float>(m, at), formula_number{1 / n::small}, at));
   const auto special = bit_or(top, 0x7f800000u, at);
   const auto known = make<ir::op::select>(at, ge(m, n::special, at), special, add(top, n::rebias << 23, at));
   const auto size = make<ir::op::select>(at, lt(m, n::normal, at), small, known);
@@ -140,9 +140,10 @@ template <element R, tensor_like X>
 auto bit_cast(const X& x, location at = location::current()) {
   constexpr dtype from = dtype_of<typename X::value_type>, to = dtype_of<R>;
   constexpr bool fits = size_of(from) == size_of(to) && !is_bool(from) && !is_bool(to);
-  static_assert(fits,
-                "sinter: [bit_cast] gives a dtype of the same size, and neither takes nor gives bool; cast<T>(x) converts "
-                "numbers");
+  static_assert(
+      fits,
+      "sinter: [bit_cast] gives a dtype of the same size, and neither takes nor gives bool; cast<T>(x) converts "
+      "numbers");
   if constexpr (fits) return detail::bit_cast_of<R>(x, at.in("bit_cast"));
   else return x;
 }

@@ -95,8 +95,8 @@ tensor<T, Shape> draw_all(const char* op, const key& k, const index_array<Shape.
     check_static<Shape>(op, extents, at);
     const dims to = to_dims(extents);
     checked_numel(op, to, 8, at);
-    return arranged<T, Shape>(draw(s.state, filled<double, dims{dyn}>(op, parameters, {to.numel()}, s.on, at)..., at), to,
-                              at);
+    return arranged<T, Shape>(draw(s.state, filled<double, dims{dyn}>(op, parameters, {to.numel()}, s.on, at)..., at),
+                              to, at);
   } else {
     return tensor<T, Shape>();
   }
@@ -116,28 +116,28 @@ auto as_parameter(const X& x, location at) {
 /// The same bits on every device and for every way to give the parameters, which are above 0 and finite, a rate 0 or more; of
 /// others NaN. Counts of poisson are whole. By rejection, of which a number has 8 attempts (of counts 12): of one of 1e10 numbers the last
 /// one counts. No derivatives. Floating dtypes.
-#define SINTER_X(NAME, DECLARED, ...)                                                                                   \
-  template <element T, std::same_as<key> Key>                                                                           \
-  tensor<T, 0> NAME(const Key& k, DECLARED, detail::target where = {}, location at = location::current()) {             \
-    return detail::draw_all<T, dims(0)>(#NAME, k, {}, where, at.in(#NAME), detail::drawn_##NAME, __VA_ARGS__);          \
-  }                                                                                                                     \
-  template <element T, class... I>                                                                                      \
-  requires detail::extents_then_device<I...> tensor<T, detail::count_dims<I...>> NAME(                                  \
-      const key& k, DECLARED, detail::extent_here first, I... rest) {                                                   \
-    return detail::draw_all<T, detail::count_dims<I...>>(#NAME, k, detail::extents_from(first, rest...),                \
-                                                         detail::target_from(rest...), first.at.in(#NAME),              \
-                                                         detail::drawn_##NAME, __VA_ARGS__);                            \
-  }                                                                                                                     \
-  template <element T, extent_like I, std::size_t R>                                                                    \
-  tensor<T, detail::of_rank<R>> NAME(const key& k, DECLARED, const std::array<I, R>& extents, detail::target where = {}, \
-                                     location at = location::current()) {                                               \
-    return detail::draw_all<T, detail::of_rank<R>>(#NAME, k, detail::as_extents(extents), where, at.in(#NAME),          \
-                                                   detail::drawn_##NAME, __VA_ARGS__);                                  \
-  }                                                                                                                     \
-  template <element T, dims Shape, std::same_as<key> Key>                                                               \
-  tensor<T, Shape> NAME(const Key& k, DECLARED, detail::target where = {}, location at = location::current()) {         \
-    return detail::draw_all<T, Shape>(#NAME, k, detail::known_extents<Shape>(), where, at.in(#NAME),                    \
-                                      detail::drawn_##NAME, __VA_ARGS__);                                               \
+#define SINTER_X(NAME, DECLARED, ...)                                                                           \
+  template <element T, std::same_as<key> Key>                                                                   \
+  tensor<T, 0> NAME(const Key& k, DECLARED, detail::target where = {}, location at = location::current()) {     \
+    return detail::draw_all<T, dims(0)>(#NAME, k, {}, where, at.in(#NAME), detail::drawn_##NAME, __VA_ARGS__);  \
+  }                                                                                                             \
+  template <element T, class... I>                                                                              \
+  requires detail::extents_then_device<I...> tensor<T, detail::count_dims<I...>> NAME(                          \
+      const key& k, DECLARED, detail::extent_here first, I... rest) {                                           \
+    return detail::draw_all<T, detail::count_dims<I...>>(#NAME, k, detail::extents_from(first, rest...),        \
+                                                         detail::target_from(rest...), first.at.in(#NAME),      \
+                                                         detail::drawn_##NAME, __VA_ARGS__);                    \
+  }                                                                                                             \
+  template <element T, extent_like I, std::size_t R>                                                            \
+  tensor<T, detail::of_rank<R>> NAME(const key& k, DECLARED, const std::array<I, R>& extents,                   \
+                                     detail::target where = {}, location at = location::current()) {            \
+    return detail::draw_all<T, detail::of_rank<R>>(#NAME, k, detail::as_extents(extents), where, at.in(#NAME),  \
+                                                   detail::drawn_##NAME, __VA_ARGS__);                          \
+  }                                                                                                             \
+  template <element T, dims Shape, std::same_as<key> Key>                                                       \
+  tensor<T, Shape> NAME(const Key& k, DECLARED, detail::target where = {}, location at = location::current()) { \
+    return detail::draw_all<T, Shape>(#NAME, k, detail::known_extents<Shape>(), where, at.in(#NAME),            \
+                                      detail::drawn_##NAME, __VA_ARGS__);                                       \
   }
 #define SINTER_TWO double a, double b
 SINTER_X(gamma, double shape, shape)
@@ -145,18 +145,19 @@ SINTER_X(beta, SINTER_TWO, a, b)
 SINTER_X(poisson, double rate, rate)
 #undef SINTER_TWO
 #undef SINTER_X
-#define SINTER_X(NAME)                                                                                         \
-  template <std::same_as<key> Key, tensor_like P>                                                              \
-  auto NAME(const Key& k, const P& parameter, location here = location::current()) {                           \
-    if constexpr (detail::check_parameters<typename P::value_type>()) {                                        \
-      const location at = here.in(#NAME);                                                                      \
-      const auto p = detail::evaluate(parameter, at);                                                          \
-      const detail::source s(#NAME, k, detail::same_device(p, at), at);                                        \
-      return detail::arranged<typename P::value_type, P::static_shape>(                                        \
-          detail::drawn_##NAME(s.state, detail::parameter_row(p, at), at), detail::to_dims(detail::extents_of(p, at)), at);  \
-    } else {                                                                                                   \
-      return parameter;                                                                                        \
-    }                                                                                                          \
+#define SINTER_X(NAME)                                                                                                 \
+  template <std::same_as<key> Key, tensor_like P>                                                                      \
+  auto NAME(const Key& k, const P& parameter, location here = location::current()) {                                   \
+    if constexpr (detail::check_parameters<typename P::value_type>()) {                                                \
+      const location at = here.in(#NAME);                                                                              \
+      const auto p = detail::evaluate(parameter, at);                                                                  \
+      const detail::source s(#NAME, k, detail::same_device(p, at), at);                                                \
+      return detail::arranged<typename P::value_type, P::static_shape>(                                                \
+          detail::drawn_##NAME(s.state, detail::parameter_row(p, at), at), detail::to_dims(detail::extents_of(p, at)), \
+          at);                                                                                                         \
+    } else {                                                                                                           \
+      return parameter;                                                                                                \
+    }                                                                                                                  \
   }
 SINTER_X(gamma)
 SINTER_X(poisson)
