@@ -17,8 +17,8 @@
 namespace sinter::io {
 
 struct save_options {
-  std::map<std::string, std::string> metadata;            ///< texts beside the arrays of a .safetensors file
-  std::function<std::string(const std::string&)> rename;  ///< the name in the file of a leaf's path
+  std::map<std::string, std::string> metadata = {};            ///< texts beside the arrays of a .safetensors file
+  std::function<std::string(const std::string&)> rename = {};  ///< the name in the file of a leaf's path
   bool numbers = true;   ///< numbers, flags, enums and text, too: false for tensors alone
   bool durable = false;  ///< returns when the file is on the disk
 };
@@ -26,10 +26,10 @@ struct save_options {
 struct load_options {
   bool strict =
       true;  ///< false: leaves that the file lacks keep their values, and arrays that the tree lacks are left alone
-  std::function<std::string(const std::string&)> rename;  ///< the name in the file of a leaf's path
-  bool numbers = true;                                    ///< false: tensors alone; other leaves keep their values
-  bool cast = false;                                      ///< elements of another dtype are converted
-  std::optional<device> where;                            ///< by default where the leaf is, else the default device
+  std::function<std::string(const std::string&)> rename = {};  ///< the name in the file of a leaf's path
+  bool numbers = true;                                         ///< false: tensors alone; other leaves keep their values
+  bool cast = false;                                           ///< elements of another dtype are converted
+  std::optional<device> where = {};  ///< by default where the leaf is, else the default device
 };
 
 /// Opens a .safetensors or a .npz file, whichever it is. system_error for a file that is neither, or damaged.
