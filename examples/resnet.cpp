@@ -35,8 +35,10 @@ residual make_block(const key& k, std::int64_t in, std::int64_t out, std::int64_
 
 resnet make(const key& k) {
   const auto [a, b, c, d] = split<4>(k);
-  return {nn::conv2d<float>::init(a, 1, 16, 3, {.padding = 1, .bias = false}), nn::batch_norm<float>::init(16),
-          {make_block(b, 16, 16, 1), make_block(c, 16, 32, 2)}, nn::linear<float>::init(d, 32, 10)};
+  return {nn::conv2d<float>::init(a, 1, 16, 3, {.padding = 1, .bias = false}),
+          nn::batch_norm<float>::init(16),
+          {make_block(b, 16, 16, 2), make_block(c, 16, 32, 2)},
+          nn::linear<float>::init(d, 32, 10)};
 }
 
 running make_statistics(const resnet& p) {
@@ -63,7 +65,8 @@ std::pair<tensor<float, 2>, running> logits(const resnet& p, const running& s, c
 int train(const arguments& given) {
   const auto [train, test] = load_digits();
   const std::int64_t epochs = given("epochs", 8);
-  const auto opt = optim::sgd({.rate = optim::cosine(0.1, 45 * epochs), .momentum = 0.9, .nesterov = true, .weight_decay = 5e-4});
+  const auto opt =
+      optim::sgd({.rate = optim::cosine(0.1, 45 * epochs), .momentum = 0.9, .nesterov = true, .weight_decay = 5e-4});
   auto step = compile(
       [&](resnet p, running s, auto state, digits d) {
         const auto loss = [&](const resnet& p) {
@@ -76,7 +79,7 @@ int train(const arguments& given) {
       },
       {.donate = {0, 1, 2}, .name = "step"});
   auto score = compile([](const resnet& p, const running& s, const digits& d) {
-    return mean(argmax(logits(p, s, d.x, nn::inference).first, axis<-1>) == d.y);
+    return mean(cast<float>(argmax(logits(p, s, d.x, nn::inference).first, axis<-1>) == d.y));
   });
 
   resnet p = make(make_key(1));

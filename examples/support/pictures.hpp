@@ -11,7 +11,8 @@
 /// Pictures of side × side values from 0, white, to 1, black, one behind the other, in rows of `across`.
 inline void write_pictures(const std::string& path, const std::vector<float>& values, int side, int across) {
   const int count = static_cast<int>(values.size()) / (side * side), step = side + 1;
-  const std::string width = std::to_string(across * step), height = std::to_string((count + across - 1) / across * step);
+  const std::string width = std::to_string(across * step),
+                    height = std::to_string((count + across - 1) / across * step);
   std::string svg = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + width + " " + height +
                     "\">\n<rect width=\"" + width + "\" height=\"" + height + "\" fill=\"#fff\"/>\n";
   for (int i = 0; i < count * side * side; ++i) {

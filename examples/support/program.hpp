@@ -1,6 +1,7 @@
 // examples/support/program.hpp: what the network programs share: options of the command line, main, a clock, words.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -76,9 +77,7 @@ std::string words(const char* format, T... x) {
 
 class stopwatch {
  public:
-  double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  }
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
 
  private:
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
@@ -89,11 +88,12 @@ class loss_curve {
  public:
   void add(const sinter::tensor<float, 0>& loss) { losses_.push_back(loss); }
   std::size_t size() const { return losses_.size(); }
-  /// The mean of the last `n`.
+  /// The mean of the last `n`, or of those that there are.
   double last(std::size_t n = 1) const {
     double sum = 0;
-    for (std::size_t i = losses_.size() - n; i < losses_.size(); ++i) sum += losses_[i].item();
-    return sum / static_cast<double>(n);
+    const std::size_t count = std::min(n, losses_.size());
+    for (std::size_t i = losses_.size() - count; i < losses_.size(); ++i) sum += losses_[i].item();
+    return sum / static_cast<double>(std::max<std::size_t>(count, 1));
   }
   void write(const std::string& path, const std::string& title) const {
     std::vector<double> numbers;

@@ -26,6 +26,7 @@ struct save_options {
 struct load_options {
   bool strict =
       true;  ///< false: leaves that the file lacks keep their values, and arrays that the tree lacks are left alone
+  bool surplus = false;                                        ///< true: arrays that the tree lacks are left alone
   std::function<std::string(const std::string&)> rename = {};  ///< the name in the file of a leaf's path
   bool numbers = true;                                         ///< false: tensors alone; other leaves keep their values
   bool cast = false;                                           ///< elements of another dtype are converted
@@ -219,7 +220,7 @@ class leaf_loader {
 
   /// user_error naming all that does not fit.
   void finish() {
-    if (how_.strict)
+    if (how_.strict && !how_.surplus)
       for (const auto& [name, r] : from_.records)
         if (!used_.contains(name)) note(name, "the tree does not have it");
     if (faults_.empty()) return;
@@ -227,7 +228,8 @@ class leaf_loader {
     constexpr std::size_t most = 50;
     for (std::size_t i = 0; i < faults_.size() && i < most; ++i) all += "\n  " + faults_[i];
     if (faults_.size() > most) all += "\n  and " + std::to_string(faults_.size() - most) + " more";
-    fail(op_, all + "\n  load with .rename, .cast, .numbers = false or .strict = false where that is meant", at_);
+    fail(op_, all + "\n  load with .rename, .cast, .numbers = false, .surplus or .strict = false where that is meant",
+         at_);
   }
 
  private:

@@ -92,7 +92,8 @@ struct rotary {
   template <class X, class First>
   X operator()(const X& x, const First& first, location at) const {
     const auto along = arange<std::int64_t>(x.size(X::rank - 2, at), sinter::detail::same_device(x, at), at);
-    return sinter::rotary(x, sinter::detail::evaluate(add(along, first, at), at), rotary_options{base, interleaved}, at);
+    return sinter::rotary(x, sinter::detail::evaluate(add(along, first, at), at), rotary_options{base, interleaved},
+                          at);
   }
 };
 
