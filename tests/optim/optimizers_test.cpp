@@ -2,12 +2,8 @@
 // around optimizers; kernels as many as a hand-written step has; what is refused.
 #include <functional>
 
-#include <sinter/sinter.hpp>
-
-#include <sinter/nn.hpp>
-#include <sinter/optim.hpp>
-
 #include "../close.hpp"
+#include "steps.hpp"
 
 using namespace sinter;
 
@@ -340,34 +336,13 @@ TEST_CASE("averages, gradients of several batches, scaled losses") {
 }
 
 TEST_CASE("a step has the kernels of one that is written by hand") {
-  using net = nn::mlp<float, nn::gelu>;
-  const auto loss = [](const net& p, const tensor<float, 2>& x) { return mean(p(x) * p(x)); };
-  const optim::adamw opt({.rate = 1e-2, .weight_decay = 0.1});
-  const auto by_library = compile([&, opt](const net& p, const auto& s, const tensor<float, 2>& x) {
-    auto [l, g] = value_and_grad([&](const net& p) { return loss(p, x); })(p);
-    auto [q, next] = opt.update(p, g, s);
-    return std::tuple{l, q, next};
-  });
-  const auto by_hand = compile([&](const net& p, const optim::adam_state<net>& s, const tensor<float, 2>& x) {
-    auto [l, g] = value_and_grad([&](const net& p) { return loss(p, x); })(p);
-    const tensor<std::int64_t, 0> step = s.step + std::int64_t(1);
-    const tensor<float, 0> t = cast<float>(step);
-    const net m = tree_map([](const auto& m, const auto& g) { return 0.9f * m + 0.1f * g; }, s.first, g);
-    const net v = tree_map([](const auto& v, const auto& g) { return 0.999f * v + 0.001f * g * g; }, s.second, g);
-    const net q = tree_map(
-        [&](const auto& p, const auto& m, const auto& v) {
-          return p * (1 - 1e-2f * 0.1f) - 1e-2f * (m / (1 - pow(0.9f, t))) / (sqrt(v / (1 - pow(0.999f, t))) + 1e-8f);
-        },
-        p, m, v);
-    return std::tuple{l, q, optim::adam_state<net>{step, m, v}};
-  });
-  const net p = net::init(make_key(1), {3, 5, 4, 1});
-  const auto state = opt.init(p);
-  const tensor<float, 2> x = normal<float>(make_key(2), 6, 3);
-  const auto [l, q, next] = by_library(p, state, x);
-  const auto [l2, q2, next2] = by_hand(p, state, x);
-  check_close(q.layers[1].weight.to_vector(), q2.layers[1].weight.to_vector(), 2e-5);
-  CHECK(by_library.report().kernels == by_hand.report().kernels);
+  const auto library = compile(steps::by_library), hand = compile(steps::by_hand);
+  const steps::net p = steps::first();
+  const auto [l, q, next] = library(p, steps::begun(p), steps::some());
+  const auto [l2, q2, next2] = hand(p, steps::begun(p), steps::some());
+  for (std::size_t i = 0; i < 3; ++i)
+    check_close(q.layers[i].weight.to_vector(), q2.layers[i].weight.to_vector(), 2e-5);
+  CHECK(library.report().kernels == hand.report().kernels);
   CHECK(next.step.item() == 1);
 }
 
