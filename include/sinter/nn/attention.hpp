@@ -237,7 +237,7 @@ struct transformer_block {
     using result = tensor<T, X::rank>;
     const result given = sinter::detail::evaluate(x, at);
     const result h = sinter::detail::evaluate(add(given, drop(mix(n1(given, at), a, b, {}, at), at), at), at);
-    const auto wide = gelu(up(n2(h, at), at), at);
+    const auto wide = sinter::gelu(up(n2(h, at), at), at);
     return result(sinter::detail::evaluate(add(h, drop(down(wide, at), at), at), at));
   }
   template <tensor_like X, class A = sinter::detail::no_option, class B = sinter::detail::no_option>

@@ -21,7 +21,7 @@ struct initializer {
   fan by = fan::none;
 
   /// A weight (…, in, out), where leading axes are a window: their product is in both fans. `k` is used up.
-  template <element T, extent_like I, std::size_t R>
+  template <element T = float, extent_like I, std::size_t R>
   tensor<T, detail::of_rank<R>> operator()(const key& k, const std::array<I, R>& extents,
                                            location at = location::current()) const;
   /// The same with fans that are told.

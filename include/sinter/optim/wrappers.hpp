@@ -85,6 +85,17 @@ struct scaled_state {
   S inner;
 };
 
+namespace detail {
+/// Whether elements are finite; integers are.
+struct finite_leaf {
+  template <tensor_like X>
+  auto operator()(const X& x) const {
+    if constexpr (is_float_leaf<X>) return isfinite(x);
+    else return true;
+  }
+};
+}  // namespace detail
+
 struct scale_options {
   double first = 32768, growth = 2, backoff = 0.5;
   std::int64_t interval = 2000;
@@ -123,7 +134,7 @@ class scale_loss {
                                        location at = location::current()) const {
     const detail::scalar back = sinter::detail::settle(1.f / s.scale, at);
     const G plain = tree_scale(back, g, at);
-    const tensor<bool, 0> fine = tree_all([](const auto& x) { return isfinite(x); }, g);
+    const tensor<bool, 0> fine = tree_all(detail::finite_leaf{}, g);
     auto [moved, inner] = of_.update(p, plain, s.inner, at);
     const auto good = detail::after(s.good, at);
     const tensor<bool, 0> grows = sinter::detail::settle(ge(good, how_.interval, at), at);
