@@ -32,17 +32,29 @@ struct load_options {
   std::optional<device> where = {};  ///< by default where the leaf is, else the default device
 };
 
-/// Opens a .safetensors or a .npz file, whichever it is. system_error for a file that is neither, or damaged.
-inline archive open_archive(const std::string& path, location at = location::current()) {
+namespace detail {
+
+inline archive parse_archive(const std::string& path, storage whole, location at) {
   archive a;
   a.path = path;
-  a.whole = detail::map_file("io::open_archive", path, at);
+  a.whole = std::move(whole);
   const auto file = detail::bytes_of(a.whole);
   const bool zip = file.size() >= 4 &&
                    (std::memcmp(file.data(), "PK\x03\x04", 4) == 0 || std::memcmp(file.data(), "PK\x05\x06", 4) == 0);
   const std::string wrong = zip ? detail::read_zip(a) : detail::read_safetensors(a);
   if (!wrong.empty()) detail::fail_file("io::open_archive", path, wrong, at);
   return a;
+}
+
+}  // namespace detail
+
+/// Opens a .safetensors or a .npz file, whichever it is. system_error for a file that is neither, or damaged.
+inline archive open_archive(const std::string& path, location at = location::current()) {
+  return detail::parse_archive(path, detail::map_file("io::open_archive", path, at), at);
+}
+/// The same of the bytes of a file, which are copied.
+inline archive open_archive(std::span<const std::byte> file, location at = location::current()) {
+  return detail::parse_archive("bytes", detail::kept_bytes({file.begin(), file.end()}), at);
 }
 
 namespace detail {
