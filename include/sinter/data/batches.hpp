@@ -23,13 +23,16 @@ namespace sinter::data {
 
 struct batch_options {
   std::int64_t size = 32;
-  std::optional<key> shuffle =
-      {};                  ///< the same key gives the same order: fold_in(key, epoch) another one for each epoch
-  bool drop_last = false;  ///< leaves rows over that do not fill a batch; else the last batch is short
-  int prefetch = 0;        ///< so many batches are prepared by a thread while others are used
-  std::optional<device>
-      where;               ///< batches are copied there: by the thread, on a stream of its own, where one prepares them
-  std::int64_t first = 0;  ///< begins with this batch: to go on within an epoch
+  /// The same key gives the same order: fold_in(key, epoch) another one for each epoch.
+  std::optional<key> shuffle = {};
+  /// Leaves rows over that do not fill a batch; else the last batch is short.
+  bool drop_last = false;
+  /// So many batches are prepared by a thread while others are used.
+  int prefetch = 0;
+  /// Batches are copied there: by that thread, on a stream of its own, where one prepares them.
+  std::optional<device> where = {};
+  /// Begins with this batch: to go on within an epoch.
+  std::int64_t first = 0;
 };
 
 namespace detail {

@@ -17,19 +17,27 @@
 namespace sinter::io {
 
 struct save_options {
-  std::map<std::string, std::string> metadata = {};            ///< texts beside the arrays of a .safetensors file
-  std::function<std::string(const std::string&)> rename = {};  ///< the name in the file of a leaf's path
-  bool numbers = true;   ///< numbers, flags, enums and text, too: false for tensors alone
-  bool durable = false;  ///< returns when the file is on the disk
+  /// Texts beside the arrays of a .safetensors file.
+  std::map<std::string, std::string> metadata = {};
+  /// The name in the file of a leaf's path.
+  std::function<std::string(const std::string&)> rename = {};
+  /// Numbers, flags, enums and text, too: false for tensors alone.
+  bool numbers = true;
+  /// Returns when the file is on the disk.
+  bool durable = false;
 };
 
 struct load_options {
-  bool strict =
-      true;  ///< false: leaves that the file lacks keep their values, and arrays that the tree lacks are left alone
-  std::function<std::string(const std::string&)> rename = {};  ///< the name in the file of a leaf's path
-  bool numbers = true;                                         ///< false: tensors alone; other leaves keep their values
-  bool cast = false;                                           ///< elements of another dtype are converted
-  std::optional<device> where = {};  ///< by default where the leaf is, else the default device
+  /// false: leaves that the file lacks keep their values, and arrays that the tree lacks are left alone.
+  bool strict = true;
+  /// The name in the file of a leaf's path.
+  std::function<std::string(const std::string&)> rename = {};
+  /// false: tensors alone; other leaves keep their values.
+  bool numbers = true;
+  /// Elements of another dtype are converted.
+  bool cast = false;
+  /// By default where the leaf is, else the default device.
+  std::optional<device> where = {};
 };
 
 namespace detail {
