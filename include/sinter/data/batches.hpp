@@ -312,7 +312,7 @@ class batch_range {
   std::optional<std::uint64_t> state_;
 };
 
-/// The rows of a dataset, `size` at a time: `for (auto& [x, y] : data::batches(std::tuple{images, labels}, {.size = 64, .shuffle = k}))`.
+/// The rows of a dataset, `size` at a time, to be read in a loop: `for (auto& [x, y] : data::batches(std::tuple{images, labels}, {.size = 64, .shuffle = k}))`.
 /// A dataset is a tree of tensors with rows along the first axis, whose batches have its type, or a class with `size()` and
 /// `batch(std::span<const std::int64_t> rows)`, as data::items. Of a short last batch all first axes are marked dynamic, so that a compiled
 /// step has one specialisation for all lengths but 1. user_error for tensors of different lengths and for a size below 1.
