@@ -205,6 +205,20 @@ TEST_CASE("trees: both formats, there and back, with the names of leaves") {
   CHECK(io::open_archive(here.path + "/m.safetensors").metadata.at("by \"me\"") == "a\\b\n");
 }
 
+TEST_CASE("trees: what is mapped may be donated, and the file stays as it was") {
+  const scratch_folder here;
+  const std::string path = here.path + "/p.safetensors";
+  using parts = std::tuple<bool, tensor<float, 1>, tensor<double, 1>>;
+  io::save(path, parts{true, from_span(std::vector<float>(1000, 3.f)), tensor<double, 1>{1}});
+  const std::string before = content(path);
+  auto [flag, x, y] = io::load<parts>(path);
+  const auto step = compile([](const tensor<float, 1>& v) { return v * 2.f + 1.f; }, {.donate = {0}});
+  for (int i = 0; i < 3; ++i) x = step(std::move(x));
+  CHECK(x.to_vector() == std::vector<float>(1000, 31.f));
+  CHECK(content(path) == before);
+  CHECK(std::get<1>(io::load<parts>(path))(999) == 3);
+}
+
 TEST_CASE("trees: all that does not fit is told at once, and nothing is changed") {
   const scratch_folder here;
   const std::string path = here.path + "/n.safetensors";
