@@ -62,7 +62,10 @@ SEES = {
     "windows": ["sinter.hpp", "windows"],
     "nn": ["sinter.hpp", "windows", "nn/"],
     "optim": ["sinter.hpp", "optim/"],
+    "io.hpp": ["io"],
     "io": ["sinter.hpp", "io/"],
+    "data.hpp": ["data"],
+    "data": ["sinter.hpp", "io/", "data/"],
     "dist": ["sinter.hpp", "dist/"],
 }
 
@@ -94,7 +97,7 @@ ROOMS = [
     ("GPU code", re.compile(r"__global__|__device__|__shared__"), re.compile(r"emit/")),
     ("a call of the operating system",
      re.compile(r"\b(dlopen|dlsym|dlclose|posix_spawnp?|waitpid|flock|fopen|mkstemp|std::filesystem)\b"),
-     re.compile(r"run/")),
+     re.compile(r"(run|io|data)/")),
 ]
 
 # One particular pointwise op: a row of ops.def, not a line of the stages that treat all ops alike.
@@ -105,7 +108,7 @@ GLUE_OPS |= {"add", "mul", "maximum", "minimum", "bit_or", "bit_and"}  # the com
 GLUE_OPS |= {"select"}  # the operand of a pad or a concatenation, or another
 
 # Rooms whose code is no part of the engine.
-IN_FRONT = {"front", "formats", "formats.hpp", "linalg", "linalg.hpp", "nn", "nn.hpp", "windows", "windows.hpp", "optim", "io", "dist"}
+IN_FRONT = {"front", "formats", "formats.hpp", "linalg", "linalg.hpp", "nn", "nn.hpp", "windows", "windows.hpp", "optim", "io", "io.hpp", "data", "data.hpp", "dist"}
 # Rooms of the engine that lie outside the region: what every call passes through.
 OUTSIDE_THE_REGION = {"loops"}
 

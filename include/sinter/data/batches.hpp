@@ -23,13 +23,16 @@ namespace sinter::data {
 
 struct batch_options {
   std::int64_t size = 32;
-  std::optional<key> shuffle =
-      {};                  ///< the same key gives the same order: fold_in(key, epoch) another one for each epoch
-  bool drop_last = false;  ///< leaves rows over that do not fill a batch; else the last batch is short
-  int prefetch = 0;        ///< so many batches are prepared by a thread while others are used
-  std::optional<device> where =
-      {};                  ///< batches are copied there: by the thread, on a stream of its own, where one prepares them
-  std::int64_t first = 0;  ///< begins with this batch: to go on within an epoch
+  /// The same key gives the same order: fold_in(key, epoch) another one for each epoch.
+  std::optional<key> shuffle = {};
+  /// Leaves rows over that do not fill a batch; else the last batch is short.
+  bool drop_last = false;
+  /// So many batches are prepared by a thread while others are used.
+  int prefetch = 0;
+  /// Batches are copied there: by that thread, on a stream of its own, where one prepares them.
+  std::optional<device> where = {};
+  /// Begins with this batch: to go on within an epoch.
+  std::int64_t first = 0;
 };
 
 namespace detail {
@@ -309,7 +312,7 @@ class batch_range {
   std::optional<std::uint64_t> state_;
 };
 
-/// The rows of a dataset, `size` at a time: `for (auto& [x, y] : data::batches(std::tuple{images, labels}, {.size = 64, .shuffle = k}))`.
+/// The rows of a dataset, `size` at a time, to be read in a loop: `for (auto& [x, y] : data::batches(std::tuple{images, labels}, {.size = 64, .shuffle = k}))`.
 /// A dataset is a tree of tensors with rows along the first axis, whose batches have its type, or a class with `size()` and
 /// `batch(std::span<const std::int64_t> rows)`, as data::items. Of a short last batch all first axes are marked dynamic, so that a compiled
 /// step has one specialisation for all lengths but 1. user_error for tensors of different lengths and for a size below 1.

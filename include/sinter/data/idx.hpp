@@ -68,6 +68,10 @@ inline io::array parse_idx(const std::string& path, storage whole, location at) 
 inline io::array read_idx(const std::string& path, location at = location::current()) {
   return detail::parse_idx(path, io::detail::map_file("data::read_idx", path, at), at);
 }
+/// The same of the bytes of a file, which are copied.
+inline io::array read_idx(std::span<const std::byte> file, location at = location::current()) {
+  return detail::parse_idx("bytes", io::detail::kept_bytes({file.begin(), file.end()}), at);
+}
 /// As a tensor, on the host: `read_idx<std::uint8_t, 3>("train-images-idx3-ubyte.gz")`. user_error, too, when its dtype or shape is
 /// another one.
 template <element T, dims Shape>

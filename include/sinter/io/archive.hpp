@@ -6,34 +6,15 @@
 #include <string_view>
 #include <vector>
 
-#include "npy.hpp"
+#include "zip.hpp"
 
 namespace sinter::io {
-
-namespace detail {
-
-/// Where an array of a file is. Of .npz files dtype and extents are known when its header is read.
-struct record {
-  dtype type = dtype::f32;
-  std::string type_name;  ///< of a dtype that no tensor has
-  std::vector<std::int64_t> extents;
-  std::size_t begin = 0, bytes = 0;  ///< in the file
-  bool zipped = false, deflated = false;
-  std::uint64_t full_bytes = 0;  ///< of what is deflated
-  std::uint32_t sum = 0;         ///< the CRC-32 of what is zipped
-};
-
-// (zip.hpp)
-array read_zipped(const char* op, const std::string& path, const storage& whole, const record& r,
-                  const std::string& name, const dtype* opaque, location at);
-
-}  // namespace detail
 
 /// A file of arrays by name, mapped. Arrays that it hands out keep the mapping.
 struct archive {
   std::string path;
   storage whole;
-  std::map<std::string, detail::record, std::less<>> records;
+  detail::record_map records;
   std::map<std::string, std::string> metadata;
 
   std::vector<std::string> names() const {
@@ -77,20 +58,4 @@ struct archive {
   }
 };
 
-namespace detail {
-
-/// What is to be written under a name; elements of a GPU are fetched when their turn comes.
-struct named_leaf {
-  std::string name;
-  sinter::detail::handle value;
-
-  std::vector<std::int64_t> extents() const {
-    std::vector<std::int64_t> out;
-    for (const dim& e : value.extents) out.push_back(e.bits);
-    return out;
-  }
-  std::size_t bytes() const { return static_cast<std::size_t>(value.extents.numel().bits) * size_of(value.type); }
-};
-
-}  // namespace detail
 }  // namespace sinter::io

@@ -28,6 +28,7 @@ inline void make_folder(const char* op, const std::string& path, location at) {
   const std::string above = folder_of(path);
   if (above != path && above != ".") make_folder(op, above, at);
   if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) fail_errno(op, path, "cannot be made", at);
+  sync_folder(op, above, at);
 }
 
 inline std::vector<std::string> files_of(const std::string& folder) {

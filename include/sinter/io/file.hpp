@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <memory>
@@ -103,6 +104,14 @@ inline std::string folder_of(const std::string& path) {
   return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
 }
 
+/// Makes the names in a folder durable.
+inline void sync_folder(const char* op, const std::string& path, location at) {
+  const descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  // Some file systems have no folders to be synchronised.
+  if (folder.get() >= 0 && ::fsync(folder.get()) != 0 && errno != EINVAL && errno != ENOTSUP)
+    fail_errno(op, path, "cannot be made durable", at);
+}
+
 /// Writes a file beside the one that it becomes with finish(); until then, and when something fails, that one is as it was.
 /// `durable`: finish() returns when it is on the disk. Devices and pipes are written as they are.
 class file_writer {
@@ -135,11 +144,7 @@ class file_writer {
     if (beside_.empty()) return;
     if (::rename(beside_.c_str(), path_.c_str()) != 0) fail_errno(op_, path_, "cannot be replaced", at_);
     beside_.clear();
-    if (!durable_) return;
-    const descriptor folder(::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    // Some file systems have no folders to be synchronised.
-    if (folder.get() >= 0 && ::fsync(folder.get()) != 0 && errno != EINVAL && errno != ENOTSUP)
-      fail_errno(op_, path_, "cannot be made durable", at_);
+    if (durable_) sync_folder(op_, folder_of(path_), at_);
   }
 
  private:
@@ -157,7 +162,8 @@ class file_writer {
       path_ = real;
       std::free(real);
     }
-    beside_ = path_ + ".tmp" + std::to_string(::getpid());
+    static std::atomic<unsigned> count{0};
+    beside_ = path_ + ".tmp" + std::to_string(::getpid()) + "_" + std::to_string(count++);
     const int fd = ::open(beside_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0) {
       beside_.clear();

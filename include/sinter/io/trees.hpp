@@ -17,33 +17,54 @@
 namespace sinter::io {
 
 struct save_options {
-  std::map<std::string, std::string> metadata = {};            ///< texts beside the arrays of a .safetensors file
-  std::function<std::string(const std::string&)> rename = {};  ///< the name in the file of a leaf's path
-  bool numbers = true;   ///< numbers, flags, enums and text, too: false for tensors alone
-  bool durable = false;  ///< returns when the file is on the disk
+  /// Texts beside the arrays of a .safetensors file.
+  std::map<std::string, std::string> metadata = {};
+  /// The name in the file of a leaf's path.
+  std::function<std::string(const std::string&)> rename = {};
+  /// Numbers, flags, enums and text, too: false for tensors alone.
+  bool numbers = true;
+  /// Returns when the file is on the disk.
+  bool durable = false;
 };
 
 struct load_options {
-  bool strict =
-      true;  ///< false: leaves that the file lacks keep their values, and arrays that the tree lacks are left alone
-  bool surplus = false;                                        ///< true: arrays that the tree lacks are left alone
-  std::function<std::string(const std::string&)> rename = {};  ///< the name in the file of a leaf's path
-  bool numbers = true;                                         ///< false: tensors alone; other leaves keep their values
-  bool cast = false;                                           ///< elements of another dtype are converted
-  std::optional<device> where = {};  ///< by default where the leaf is, else the default device
+  /// false: leaves that the file lacks keep their values, and arrays that the tree lacks are left alone.
+  bool strict = true;
+  /// true: arrays that the tree lacks are left alone.
+  bool surplus = false;
+  /// The name in the file of a leaf's path.
+  std::function<std::string(const std::string&)> rename = {};
+  /// false: tensors alone; other leaves keep their values.
+  bool numbers = true;
+  /// Elements of another dtype are converted.
+  bool cast = false;
+  /// By default where the leaf is, else the default device.
+  std::optional<device> where = {};
 };
 
-/// Opens a .safetensors or a .npz file, whichever it is. system_error for a file that is neither, or damaged.
-inline archive open_archive(const std::string& path, location at = location::current()) {
+namespace detail {
+
+inline archive parse_archive(const std::string& path, storage whole, location at) {
   archive a;
   a.path = path;
-  a.whole = detail::map_file("io::open_archive", path, at);
+  a.whole = std::move(whole);
   const auto file = detail::bytes_of(a.whole);
   const bool zip = file.size() >= 4 &&
                    (std::memcmp(file.data(), "PK\x03\x04", 4) == 0 || std::memcmp(file.data(), "PK\x05\x06", 4) == 0);
-  const std::string wrong = zip ? detail::read_zip(a) : detail::read_safetensors(a);
+  const std::string wrong = zip ? detail::read_zip(a.whole, a.records) : detail::read_safetensors(a);
   if (!wrong.empty()) detail::fail_file("io::open_archive", path, wrong, at);
   return a;
+}
+
+}  // namespace detail
+
+/// Opens a .safetensors or a .npz file, whichever it is. system_error for a file that is neither, or damaged.
+inline archive open_archive(const std::string& path, location at = location::current()) {
+  return detail::parse_archive(path, detail::map_file("io::open_archive", path, at), at);
+}
+/// The same of the bytes of a file, which are copied.
+inline archive open_archive(std::span<const std::byte> file, location at = location::current()) {
+  return detail::parse_archive("bytes", detail::kept_bytes({file.begin(), file.end()}), at);
 }
 
 namespace detail {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "archive.hpp"
+#include "records.hpp"
 
 namespace sinter::io::detail {
 
@@ -169,7 +169,7 @@ inline bool find_directory(const little_endian& f, std::size_t size, std::uint64
 }
 
 /// "", or what is wrong with an entry of the directory at `at`, which is then behind it.
-inline std::string read_entry(archive& a, const little_endian& f, std::uint64_t& at) {
+inline std::string read_entry(const storage& whole, record_map& records, const little_endian& f, std::uint64_t& at) {
   if (!f.has(at, 46) || f.get(at, 4) != 0x02014b50) return "is damaged: its directory is cut short";
   const std::uint64_t flags = f.get(at + 8, 2), method = f.get(at + 10, 2);
   std::uint64_t bytes = f.get(at + 20, 4), full = f.get(at + 24, 4), place = f.get(at + 42, 4);
@@ -178,7 +178,7 @@ inline std::string read_entry(archive& a, const little_endian& f, std::uint64_t&
   r.sum = static_cast<std::uint32_t>(f.get(at + 16, 4));
   at += 46;
   if (!f.has(at, named + extra + comment)) return "is damaged: its directory is cut short";
-  std::string name(static_cast<const char*>(a.whole.data()) + at, named);
+  std::string name(static_cast<const char*>(whole.data()) + at, named);
   read_wide_sizes(f, at + named, at + named + extra, full, bytes, place);
   at += named + extra + comment;
   if (name.ends_with('/')) return "";  // a folder
@@ -196,17 +196,17 @@ inline std::string read_entry(archive& a, const little_endian& f, std::uint64_t&
   r.deflated = method == 8;
   r.full_bytes = full;
   if (name.ends_with(".npy")) name.resize(name.size() - 4);
-  if (!a.records.emplace(std::move(name), std::move(r)).second) return "has a name twice";
+  if (!records.emplace(std::move(name), std::move(r)).second) return "has a name twice";
   return "";
 }
 
-/// "", or what is wrong with a file that is mapped in `a`.
-inline std::string read_zip(archive& a) {
-  const little_endian f(bytes_of(a.whole));
+/// "", or what is wrong with a file; its entries.
+inline std::string read_zip(const storage& whole, record_map& records) {
+  const little_endian f(bytes_of(whole));
   std::uint64_t at = 0, count = 0;
-  if (!find_directory(f, a.whole.bytes(), at, count)) return "is no .npz file, or cut short: it has no directory";
+  if (!find_directory(f, whole.bytes(), at, count)) return "is no .npz file, or cut short: it has no directory";
   for (; count > 0; --count)
-    if (std::string wrong = read_entry(a, f, at); !wrong.empty()) return wrong;
+    if (std::string wrong = read_entry(whole, records, f, at); !wrong.empty()) return wrong;
   return "";
 }
 
