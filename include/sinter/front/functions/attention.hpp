@@ -1,4 +1,4 @@
-// front/functions/attention.hpp: attention as products, masks and a softmax; what changes its scores; places as angles.
+// front/functions/attention.hpp: attention as products, masks and a softmax; caches; what changes its scores; places as angles.
 #pragma once
 
 #include <cmath>

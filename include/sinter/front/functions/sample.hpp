@@ -1,4 +1,4 @@
-// front/functions/sample.hpp: what is drawn from a number of elements: permutations, and choices with and without replacement.
+// front/functions/sample.hpp: permutations, choices with and without replacement; gamma, beta, poisson and dirichlet numbers.
 #pragma once
 
 #include <limits>
