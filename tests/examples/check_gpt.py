@@ -77,8 +77,8 @@ def main():
 
     with tempfile.TemporaryDirectory() as folder:
         saved, svg = os.path.join(folder, "saved"), os.path.join(folder, "loss.svg")
-        learn = ["--text", text, "--epochs", "3", "--rate", "5e-3", "--batch", "16", "--tokens", "12", "--save", saved, "--svg", svg,
-                 "--expect", "-2.9"]
+        learn = ["--text", text, "--epochs", "3", "--rate", "1e-2", "--batch", "32", "--tokens", "12", "--save", saved, "--svg", svg,
+                 "--expect", "-3.3"]
         whole = run(*learn)
         with open(svg, encoding="utf-8") as f:
             if "<polyline" not in f.read():
