@@ -26,7 +26,7 @@ def sinter(args):
         command = [os.path.abspath(args.program), "--device", args.device, "--text", args.text, "--tokens", "4",
                    "--prompt", "T", "--svg", os.path.join(folder, "loss.svg")]
         command += [x for name in SIZES for x in (f"--{name}", str(getattr(args, name)))]
-        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, errors="replace").stdout
     rate, loss = re.search(r"^training +(\d+) tokens/s, loss ([\d.]+)$", done, re.M).groups()
     return float(rate), float(loss)
 
