@@ -23,13 +23,14 @@ cnn make(const key& k) {
 }
 
 tensor<float, 2> logits(const cnn& p, const tensor<float, 4>& x, nn::dropout drop) {
-  const tensor<float, 4> h = max_pool2d(relu(p.n1(p.c1(x))), 2);
-  return p.last(drop(relu(p.hidden(nn::flatten{}(relu(p.n2(p.c2(h))))))));
+  tensor<float, 4> h = relu(p.n1(p.c1(x)));
+  h = max_pool2d(relu(p.n2(p.c2(h))), 2);
+  return p.last(drop(relu(p.hidden(nn::flatten{}(h)))));
 }
 
 int train(const arguments& given) {
   const auto [train, test] = load_digits();
-  const std::int64_t epochs = given("epochs", 10);
+  const std::int64_t epochs = given("epochs", 6);
   const auto opt = optim::adamw({.rate = optim::warmup_cosine(3e-3, 40, 45 * epochs), .weight_decay = 1e-2});
   auto step = compile(
       [&](cnn p, auto state, digits d, key k) {
