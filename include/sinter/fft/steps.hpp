@@ -1,0 +1,191 @@
+// fft/steps.hpp: the transform of rows as a step of a graph, on (b, n, 2) with parts beside each other; its derivatives are itself.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "../complex.hpp"
+#include "../engine/fourier.hpp"
+#include "../sinter.hpp"
+
+namespace sinter::fft {
+
+/// Which of a transform and its inverse is scaled: the inverse by 1 / n, both by 1 / √n, or the transform by 1 / n.
+enum class norm : std::uint8_t { backward, ortho, forward };
+using enum norm;
+
+namespace steps {
+
+using engine::fourier_request;
+using engine::fourier_scale;
+using sinter::detail::handle;
+namespace views = sinter::detail::views;
+
+/// Rows of complex numbers.
+template <class T>
+using rows_of = tensor<T, 3>;
+
+/// The transform on the host, and by the textbook's way.
+struct host_code {
+  fourier_request how;
+
+  template <class X, class... Y>
+  void operator()(const X& x, const Y&... y) const {
+    const ir::foreign_array in[] = {array(x)}, out[] = {array(y)...};
+    engine::fourier(how, {in, 1}, {out, sizeof...(Y)});
+  }
+  host_code plain() const {
+    host_code out = *this;
+    out.how.plain = true;
+    return out;
+  }
+
+ private:
+  template <class E>
+  static ir::foreign_array array(const E& e) {
+    using T = std::remove_cv_t<std::remove_pointer_t<decltype(e.data)>>;
+    return {const_cast<T*>(e.data), dtype_of<T>, e.extents.data(), static_cast<int>(e.extents.size())};
+  }
+};
+
+template <class T>
+rows_of<T> transform(const rows_of<T>& x, const fourier_request& how, location at);
+
+inline fourier_request turned(fourier_request how) {
+  how.inverse = !how.inverse;
+  return how;
+}
+
+/// Lanes are more rows.
+template <class T>
+rows_of<T> transform_lanes(const tensor<T, 4>& x, const fourier_request& how) {
+  const dim n = x.size(2);
+  return transform(rows_of<T>(reshape(x, std::array<dim, 3>{x.size(0) * x.size(1), n, 2})), how, location::current());
+}
+template <class Y, class X>
+auto as_lanes(const Y& y, const X& x) {
+  return reshape(y, std::array<dim, 4>{x.size(0), x.size(1), x.size(2), 2});
+}
+
+/// The step on the host. The cotangent of a transform is transformed the other way, by the same factor.
+template <class T>
+auto make_on_host(fourier_request how) {
+  return custom_op<"fft">(
+      host_code{how}, none, [](const auto& x) { return result_of<T, 3>{x}; },
+      [how](const rows_of<T>& x, const rows_of<T>&, const rows_of<T>& ct) {
+        static_cast<void>(x);
+        return transform(ct, turned(how), location::current());
+      },
+      [how](const rows_of<T>&, const rows_of<T>&, const rows_of<T>& dx) {
+        return transform(dx, how, location::current());
+      },
+      [how](const tensor<T, 4>& x) { return std::tuple{as_lanes(transform_lanes(x, how), x)}; });
+}
+
+/// Integers of a dtype's size: a second result that derivatives leave out, in which kernels work.
+template <class T>
+using word_of = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
+
+template <class T>
+using gpu_results = std::tuple<rows_of<T>, tensor<word_of<T>, 3>>;
+template <class T>
+gpu_results<T> transform_on_gpu(const rows_of<T>& x, const fourier_request& how, location at);
+
+template <class T>
+auto make_on_gpu(fourier_request how) {
+  using work_of = tensor<word_of<T>, 3>;
+  return custom_op<"fft">(
+      host_code{how}, cuda_source{engine::fourier_text(how, dtype_of<T>), "sinter_fourier", 256},
+      [](const auto& x) {
+        return std::tuple{result_of<T, 3>{x}, result_of<word_of<T>, 3>{x}};
+      },
+      [how](const rows_of<T>&, const rows_of<T>&, const work_of&, const rows_of<T>& ct, const auto&...) {
+        return transform(ct, turned(how), location::current());
+      },
+      [how](const rows_of<T>&, const rows_of<T>&, const work_of&, const rows_of<T>& dx) {
+        return transform(dx, how, location::current());
+      },
+      [how](const tensor<T, 4>& x) {
+        const auto both = transform_on_gpu(
+            rows_of<T>(reshape(x, std::array<dim, 3>{x.size(0) * x.size(1), x.size(2), 2})), how, location::current());
+        return std::tuple{as_lanes(std::get<0>(both), x), as_lanes(std::get<1>(both), x)};
+      });
+}
+
+/// The op of a direction and a scale, made once.
+template <class Make>
+const auto& op_of(const fourier_request& how, Make make) {
+  using op = decltype(make(how));
+  static const op ops[] = {
+      make({false, fourier_scale::none}), make({false, fourier_scale::root}), make({false, fourier_scale::whole}),
+      make({true, fourier_scale::none}),  make({true, fourier_scale::root}),  make({true, fourier_scale::whole})};
+  return ops[(how.inverse ? 3 : 0) + static_cast<int>(how.scale)];
+}
+
+template <class T>
+gpu_results<T> transform_on_gpu(const rows_of<T>& x, const fourier_request& how, location at) {
+  return op_of(how, [](fourier_request h) { return make_on_gpu<T>(h); }).call_at(at, x);
+}
+
+/// From so many elements on a row on a GPU is a matrix whose columns and rows are transformed: kernels take a block a row.
+inline constexpr std::int64_t long_row = 1024;
+
+/// The factor of n nearest below its root, or 1.
+inline std::int64_t side_of(std::int64_t n) {
+  std::int64_t side = 1;
+  for (std::int64_t f = 2; f * f <= n; ++f)
+    if (n % f == 0) side = f;
+  return side;
+}
+
+/// x (b, h, w, 2) with axes 1 and 2 exchanged, as (b·w, h, 2).
+template <class T>
+rows_of<T> turned_rows(const tensor<T, 4>& x) {
+  const auto y = permute(x, axis<0, 2, 1, 3>);
+  return reshape(y, std::array<dim, 3>{x.size(0) * x.size(2), x.size(1), 2});
+}
+
+/// Columns, what they are turned by, rows: (b, n, 2) with n = side·rest.
+template <class T>
+rows_of<T> transform_long(const rows_of<T>& x, const fourier_request& how, std::int64_t side, location at) {
+  const dim b = x.size(0);
+  const std::int64_t n = x.size(1), rest = n / side;
+  const fourier_request plain{how.inverse, fourier_scale::none};
+  const tensor<T, 4> in = reshape(x, std::array<dim, 4>{b, side, rest, 2});
+  const tensor<T, 4> columns =
+      reshape(transform(turned_rows<T>(in), plain, at), std::array<dim, 4>{b, rest, side, 2});
+  // Products of places are whole numbers, and angles of double: no turn is lost.
+  const sinter::detail::index_leaf<std::int64_t, dims(2)> row({rest, side}, 0), column({rest, side}, 1);
+  const double by = (how.inverse ? 2 : -2) * 3.141592653589793 / static_cast<double>(n);
+  const auto turn = mul(cast<double>(row * column), by);
+  const tensor<T, 3> c = broadcast_to(tensor<T, 2>(cast<T>(cos(turn))), std::array<dim, 3>{b, rest, side}),
+                     s = broadcast_to(tensor<T, 2>(cast<T>(sin(turn))), std::array<dim, 3>{b, rest, side});
+  const tensor<T, 3> re = squeeze<3>(slice<3>(columns, 0, 1)), im = squeeze<3>(slice<3>(columns, 1, 2));
+  const tensor<T, 4> turned_columns = stack<3>(tensor<T, 3>(re * c - im * s), tensor<T, 3>(re * s + im * c));
+  const tensor<T, 4> y =
+      reshape(transform(turned_rows<T>(turned_columns), plain, at), std::array<dim, 4>{b, side, rest, 2});
+  const rows_of<T> out = reshape(permute(y, axis<0, 2, 1, 3>), std::array<dim, 3>{b, n, 2});
+  const double scale = how.scale == fourier_scale::none    ? 1
+                       : how.scale == fourier_scale::whole ? 1 / static_cast<double>(n)
+                                                           : 1 / std::sqrt(static_cast<double>(n));
+  return scale == 1 ? out : rows_of<T>(out * static_cast<T>(scale));
+}
+
+template <class T>
+rows_of<T> transform(const rows_of<T>& x, const fourier_request& how, location at) {
+  if (!x.device(at).is_cuda())
+    return op_of(how, [](fourier_request h) { return make_on_host<T>(h); }).call_at(at, x);
+  const dim n = x.size(1);
+  if (sinter::detail::tracing() && !n.is_symbolic() && n.bits > long_row) {
+    const std::int64_t side = side_of(n.bits);
+    if (side >= 8) return transform_long(x, how, side, at);
+  }
+  return std::get<0>(transform_on_gpu(x, how, at));
+}
+
+}  // namespace steps
+}  // namespace sinter::fft
