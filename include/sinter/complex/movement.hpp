@@ -80,7 +80,7 @@ auto roll(const X& z, std::int64_t shift, axis_t<A> along, location at = locatio
 template <complex_tensor X>
 auto zeros_like(const X& z, location at = location::current()) {
   return detail::each_part(
-      z, [&](const auto& x) { return zeros_like(x, {}, at); }, at);
+      z, [&](const auto& x) { return zeros_like(x, at); }, at);
 }
 
 /// Operands one after the other along an axis, and along a new one.

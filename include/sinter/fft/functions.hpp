@@ -23,7 +23,6 @@ template <class T>
 handle scaled(const handle& x, fourier_scale how, dim n, location at) {
   if (how == fourier_scale::none) return x;
   const auto r = rows<T>(x, at);
-  const auto root = [&](const auto& count) { return how == fourier_scale::root ? sqrt(count, at) : count; };
   if (!n.is_symbolic()) {
     const auto count = static_cast<double>(n.bits);
     const double by = 1 / (how == fourier_scale::root ? std::sqrt(count) : count);
@@ -34,12 +33,14 @@ handle scaled(const handle& x, fourier_scale how, dim n, location at) {
   return untyped(div(r, count, at), at);
 }
 
-/// cos and sin of 2πk / n for k of 0 … count - 1 along axis 1 of two.
+/// cos and sin of 2πk / n for k of 0 … count - 1, at most n / 2, along axis 1 of two; exact at 0 and n / 2.
 template <class T>
 std::pair<tensor<T, 2>, tensor<T, 2>> circle(dim count, dim n, location at) {
   const sinter::detail::index_leaf<std::int64_t, dims(2)> k({dim(1), count}, 1);
-  const auto angle = mul(cast<double>(k, at), 2 * 3.141592653589793 / static_cast<double>(n.bits), at);
-  return {tensor<T, 2>(cast<T>(cos(angle, at), at), at), tensor<T, 2>(cast<T>(sin(angle, at), at), at)};
+  const double by = 2 * 3.141592653589793 / static_cast<double>(n.bits);
+  const auto near = minimum(k, sub(n.bits / 2, k, at), at);
+  return {tensor<T, 2>(cast<T>(cos(mul(cast<double>(k, at), by, at), at), at), at),
+          tensor<T, 2>(cast<T>(sin(mul(cast<double>(near, at), by, at), at), at), at)};
 }
 
 inline handle reversed(const handle& x, location at) {

@@ -120,9 +120,9 @@ auto make_on_gpu(fourier_request how) {
 template <class Make>
 const auto& op_of(const fourier_request& how, Make make) {
   using op = decltype(make(how));
-  static const op ops[] = {
-      make({false, fourier_scale::none}), make({false, fourier_scale::root}), make({false, fourier_scale::whole}),
-      make({true, fourier_scale::none}),  make({true, fourier_scale::root}),  make({true, fourier_scale::whole})};
+  static const op ops[] = {make({false, fourier_scale::none}),  make({false, fourier_scale::root}),
+                           make({false, fourier_scale::whole}), make({true, fourier_scale::none}),
+                           make({true, fourier_scale::root}),   make({true, fourier_scale::whole})};
   return ops[(how.inverse ? 3 : 0) + static_cast<int>(how.scale)];
 }
 
@@ -156,8 +156,7 @@ rows_of<T> transform_long(const rows_of<T>& x, const fourier_request& how, std::
   const std::int64_t n = x.size(1), rest = n / side;
   const fourier_request plain{how.inverse, fourier_scale::none};
   const tensor<T, 4> in = reshape(x, std::array<dim, 4>{b, side, rest, 2});
-  const tensor<T, 4> columns =
-      reshape(transform(turned_rows<T>(in), plain, at), std::array<dim, 4>{b, rest, side, 2});
+  const tensor<T, 4> columns = reshape(transform(turned_rows<T>(in), plain, at), std::array<dim, 4>{b, rest, side, 2});
   // Products of places are whole numbers, and angles of double: no turn is lost.
   const sinter::detail::index_leaf<std::int64_t, dims(2)> row({rest, side}, 0), column({rest, side}, 1);
   const double by = (how.inverse ? 2 : -2) * 3.141592653589793 / static_cast<double>(n);
@@ -177,8 +176,7 @@ rows_of<T> transform_long(const rows_of<T>& x, const fourier_request& how, std::
 
 template <class T>
 rows_of<T> transform(const rows_of<T>& x, const fourier_request& how, location at) {
-  if (!x.device(at).is_cuda())
-    return op_of(how, [](fourier_request h) { return make_on_host<T>(h); }).call_at(at, x);
+  if (!x.device(at).is_cuda()) return op_of(how, [](fourier_request h) { return make_on_host<T>(h); }).call_at(at, x);
   const dim n = x.size(1);
   if (sinter::detail::tracing() && !n.is_symbolic() && n.bits > long_row) {
     const std::int64_t side = side_of(n.bits);
