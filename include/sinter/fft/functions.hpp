@@ -123,14 +123,14 @@ parts along(const parts& z, int axis, location at, F&& f) {
 /// A length that was not given.
 inline constexpr std::int64_t same = -1;
 
-template <norm How, bool Inverse, int A, dim N, class X>
+template <norm How, bool Inverse, int A, bool Given, class X>
 auto complex_along(const char* name, const X& x, dim n, location where) {
   using T = typename real_of<X>::type;
   const location at = where.in(name);
   constexpr int axis = place<X, A>();
-  constexpr dims shape = with_extent(X::static_shape, axis, N == dim(same) ? X::static_shape[axis] : N);
+  constexpr dims shape = with_extent(X::static_shape, axis, Given ? dim(dyn) : X::static_shape[axis]);
   parts z = parts_of(x, at);
-  if constexpr (N != dim(same)) {
+  if constexpr (Given) {
     checked_length(name, n, at);
     z = {resized(z.re, axis, n, at), resized(z.im, axis, n, at)};
   }
@@ -140,15 +140,15 @@ auto complex_along(const char* name, const X& x, dim n, location where) {
   return whole<T, shape>(y, at);
 }
 
-template <norm How, int A, dim N, class X>
+template <norm How, int A, bool Given, class X>
 auto real_along(const X& x, dim n, location where) {
   using T = typename X::value_type;
   const location at = where.in("rfft");
   constexpr int axis = place<X, A>();
-  constexpr dim have = N == dim(same) ? X::static_shape[axis] : N;
+  constexpr dim have = Given ? dim(dyn) : X::static_shape[axis];
   constexpr dims shape = with_extent(X::static_shape, axis, have == dim(dyn) ? have : have / 2 + 1);
   handle h = untyped(x, at);
-  if constexpr (N != dim(same)) h = resized(h, axis, checked_length("rfft", n, at), at);
+  if constexpr (Given) h = resized(h, axis, checked_length("rfft", n, at), at);
   checked_length("rfft", h.extents[axis], at);
   const parts y = real_transformed<T>(as_rows(h, axis, at), scale_of(How, false), at);
   return whole<T, shape>({from_rows(y.re, h.extents, axis, at), from_rows(y.im, h.extents, axis, at)}, at);
@@ -174,46 +174,46 @@ auto real_back_along(const X& x, dim n, location where) {
 /// complex. A length n cuts the axis, or puts zeros behind it. `fft::fft<fft::ortho>(x)` scales. user_error for a length below 1.
 template <norm How = backward, class X>
 requires(complex_tensor<X> || tensor_like<X>) auto fft(const X& x, location at = location::current()) {
-  if constexpr (shapes::takes<X>()) return shapes::complex_along<How, false, -1, dim(shapes::same)>("fft", x, 0, at);
+  if constexpr (shapes::takes<X>()) return shapes::complex_along<How, false, -1, false>("fft", x, 0, at);
 }
 template <norm How = backward, class X, int A>
 requires(complex_tensor<X> || tensor_like<X>) auto fft(const X& x, axis_t<A>, location at = location::current()) {
-  if constexpr (shapes::takes<X>()) return shapes::complex_along<How, false, A, dim(shapes::same)>("fft", x, 0, at);
+  if constexpr (shapes::takes<X>()) return shapes::complex_along<How, false, A, false>("fft", x, 0, at);
 }
 template <norm How = backward, class X, extent_like I, int A = -1>
 requires(complex_tensor<X> || tensor_like<X>) auto fft(const X& x, I n, axis_t<A> = {},
                                                        location at = location::current()) {
-  if constexpr (shapes::takes<X>()) return shapes::complex_along<How, false, A, dim(dyn)>("fft", x, dim(n), at);
+  if constexpr (shapes::takes<X>()) return shapes::complex_along<How, false, A, true>("fft", x, dim(n), at);
 }
 
 /// What undoes fft: x[j] = 1/n Σ y[k]·exp(2πi·jk / n).
 template <norm How = backward, class X>
 requires(complex_tensor<X> || tensor_like<X>) auto ifft(const X& x, location at = location::current()) {
-  if constexpr (shapes::takes<X>()) return shapes::complex_along<How, true, -1, dim(shapes::same)>("ifft", x, 0, at);
+  if constexpr (shapes::takes<X>()) return shapes::complex_along<How, true, -1, false>("ifft", x, 0, at);
 }
 template <norm How = backward, class X, int A>
 requires(complex_tensor<X> || tensor_like<X>) auto ifft(const X& x, axis_t<A>, location at = location::current()) {
-  if constexpr (shapes::takes<X>()) return shapes::complex_along<How, true, A, dim(shapes::same)>("ifft", x, 0, at);
+  if constexpr (shapes::takes<X>()) return shapes::complex_along<How, true, A, false>("ifft", x, 0, at);
 }
 template <norm How = backward, class X, extent_like I, int A = -1>
 requires(complex_tensor<X> || tensor_like<X>) auto ifft(const X& x, I n, axis_t<A> = {},
                                                         location at = location::current()) {
-  if constexpr (shapes::takes<X>()) return shapes::complex_along<How, true, A, dim(dyn)>("ifft", x, dim(n), at);
+  if constexpr (shapes::takes<X>()) return shapes::complex_along<How, true, A, true>("ifft", x, dim(n), at);
 }
 
 /// The first n / 2 + 1 numbers of a real tensor's transform; the others are their conjugates.
 template <norm How = backward, class X>
 requires(complex_tensor<X> || tensor_like<X>) auto rfft(const X& x, location at = location::current()) {
-  if constexpr (shapes::takes_real<X>()) return shapes::real_along<How, -1, dim(shapes::same)>(x, 0, at);
+  if constexpr (shapes::takes_real<X>()) return shapes::real_along<How, -1, false>(x, 0, at);
 }
 template <norm How = backward, class X, int A>
 requires(complex_tensor<X> || tensor_like<X>) auto rfft(const X& x, axis_t<A>, location at = location::current()) {
-  if constexpr (shapes::takes_real<X>()) return shapes::real_along<How, A, dim(shapes::same)>(x, 0, at);
+  if constexpr (shapes::takes_real<X>()) return shapes::real_along<How, A, false>(x, 0, at);
 }
 template <norm How = backward, class X, extent_like I, int A = -1>
 requires(complex_tensor<X> || tensor_like<X>) auto rfft(const X& x, I n, axis_t<A> = {},
                                                         location at = location::current()) {
-  if constexpr (shapes::takes_real<X>()) return shapes::real_along<How, A, dim(dyn)>(x, dim(n), at);
+  if constexpr (shapes::takes_real<X>()) return shapes::real_along<How, A, true>(x, dim(n), at);
 }
 
 /// What undoes rfft: a real tensor of n elements along the axis, 2(m - 1) of m unless told. Write irfft(y, n) where n may be odd.

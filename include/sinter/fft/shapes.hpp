@@ -53,7 +53,7 @@ template <class X, int A>
 consteval int place() {
   constexpr bool exists = A >= -X::rank && A < X::rank;
   static_assert(exists, "sinter: [fft] the axis is out of range for the tensor's rank");
-  return A < 0 ? A + X::rank : A;
+  return !exists ? 0 : A < 0 ? A + X::rank : A;
 }
 
 /// A zero of any dtype.
