@@ -175,6 +175,13 @@ TEST_CASE("complex matrices, sums, views and comparisons") {
   CHECK(cast<complex64>(a)(1, 2) == complex64(3, 2));
   check_numbers(cast<cplx>(r)[2].to_vector(), {0, 3});
   CHECK(sum(zeros_like(slice<0>(a, 2))).item() == cplx(0, 0));
+  check_numbers(cumsum(a, axis<1>)[1].to_vector(), {{0, 1}, {1, 1}, {4, 3}});
+  check_numbers(take(a, tensor<std::int64_t, 1>{2, 0}, axis<1>)[0].to_vector(), {{0, -1}, {1, 1}});
+  check_numbers((zeros<cplx>(2) + ones<cplx>(2) * cplx(0, 2)).to_vector(), {{0, 2}, {0, 2}});
+  check_numbers(from_span(a.to_vector(), 3, 2)[2].to_vector(), {{1, 0}, {3, 2}});
+  CHECK(from_span(numbers{{1, 2}})(0) == cplx(1, 2));
+  CHECK(allclose(a, a + cplx(0, 1e-9)).item());
+  CHECK(!allclose(a, a + cplx(0, 1e-3)).item());
   tensor<cplx, 2> b = a;
   b += 1;
   b *= cplx(0, 1);
@@ -182,7 +189,8 @@ TEST_CASE("complex matrices, sums, views and comparisons") {
   std::ostringstream out;
   out << slice<1>(a, 0, 2) << " " << tensor<complex64, 0>(complex64(1.5f, -2));
   CHECK(out.str() == "complex128(2, 2) [[1+1i, 2+0i],\n [0+1i, 1+0i]] complex64() 1.5-2i");
-  CHECK_THROWS_WITH_AS((a + a[0] * transpose(a)), doctest::Contains("shapes do not broadcast: (3,) and (3, 2)"), user_error);
+  CHECK_THROWS_WITH_AS((a + a[0] * transpose(a)), doctest::Contains("shapes do not broadcast: (3,) and (3, 2)"),
+                       user_error);
 }
 
 TEST_CASE("complex lanes and loops") {

@@ -25,6 +25,17 @@ TEST_CASE("a GPU transforms rows of any length as the host does") {
   check_transform(compile(of_long, {.dynamic = dynamic::no})(z.to(gpu)).to(device::cpu()).to_vector(), want, 1e-5);
 }
 
+TEST_CASE("a GPU transforms long rows in parts, primes by a chirp, eagerly, too") {
+  for (const std::int64_t n : {1031, 1536, 2062}) {
+    CAPTURE(n);
+    const tensor<cplx, 2> z = rows(2, n);
+    const auto back = [](const tensor<cplx, 2>& z) { return fft::ifft<fft::ortho>(z); };
+    check_transform(fft::fft(z.to(gpu)).to(device::cpu()).to_vector(), fft::fft(z).to_vector(), 1e-12);
+    check_transform(compile(back, {.dynamic = dynamic::no})(z.to(gpu)).to(device::cpu()).to_vector(),
+                    back(z).to_vector(), 1e-12);
+  }
+}
+
 TEST_CASE("a GPU, of real rows, grids and lanes") {
   const auto f = [](const tensor<float, 2>& x) {
     const auto y = vmap([](const tensor<float, 1>& x) { return fft::rfft(x); })(x);

@@ -232,6 +232,16 @@ auto isfinite(const X& z, location at = location::current()) {
   return detail::stage(bit_and(isfinite(z.real(), at), isfinite(z.imag(), at), at), at);
 }
 
+/// |x - y| <= atol + rtol · |y|, of magnitudes; all of them.
+template <complex_tensor X, complex_tensor Y>
+auto isclose(const X& x, const Y& y, double rtol = 1e-5, double atol = 1e-8, location at = location::current()) {
+  return detail::stage(le(abs(sub(x, y, at), at), add(mul(abs(y, at), rtol, at), atol, at), at), at);
+}
+template <complex_tensor X, complex_tensor Y>
+auto allclose(const X& x, const Y& y, double rtol = 1e-5, double atol = 1e-8, location at = location::current()) {
+  return all(isclose(x, y, rtol, atol, at), axis<>, at);
+}
+
 /// x where the condition holds, else y.
 template <tensor_like Condition, class X, class Y>
 requires detail::some_complex<X, Y>

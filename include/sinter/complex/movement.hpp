@@ -77,6 +77,18 @@ auto roll(const X& z, std::int64_t shift, axis_t<A> along, location at = locatio
   return detail::each_part(
       z, [&](const auto& x) { return roll(x, shift, along, at); }, at);
 }
+/// As cumsum and take of real tensors.
+template <complex_tensor X, int A>
+auto cumsum(const X& z, axis_t<A> along, location at = location::current()) {
+  return detail::each_part(
+      z, [&](const auto& x) { return cumsum(x, along, at); }, at);
+}
+template <complex_tensor X, tensor_like I, int A = 0>
+auto take(const X& z, const I& index, axis_t<A> along = {}, location at = location::current()) {
+  const auto place = detail::stage(index, at);
+  return detail::each_part(
+      z, [&](const auto& x) { return take(x, place, along, at); }, at);
+}
 template <complex_tensor X>
 auto zeros_like(const X& z, location at = location::current()) {
   return detail::each_part(

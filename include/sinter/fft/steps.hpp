@@ -149,6 +149,28 @@ rows_of<T> turned_rows(const tensor<T, 4>& x) {
   return reshape(y, std::array<dim, 3>{x.size(0) * x.size(2), x.size(1), 2});
 }
 
+/// Rows as a complex tensor (b, n), and back.
+template <class T>
+using signals_of = tensor<std::complex<T>, 2>;
+template <class T>
+signals_of<T> unwoven(const rows_of<T>& x) {
+  return {tensor<T, 2>(squeeze<2>(slice<2>(x, 0, 1))), tensor<T, 2>(squeeze<2>(slice<2>(x, 1, 2)))};
+}
+template <class T>
+rows_of<T> woven(const signals_of<T>& z) {
+  return stack<2>(z.real(), z.imag());
+}
+/// exp(i·angle) of angles in double.
+template <class T, class Angle>
+auto turns_of(const Angle& angle) {
+  return complex(cast<T>(cos(angle)), cast<T>(sin(angle)));
+}
+
+inline double scale_of(fourier_scale how, std::int64_t n) {
+  const auto count = static_cast<double>(n);
+  return how == fourier_scale::none ? 1 : how == fourier_scale::whole ? 1 / count : 1 / std::sqrt(count);
+}
+
 /// Columns, what they are turned by, rows: (b, n, 2) with n = side·rest.
 template <class T>
 rows_of<T> transform_long(const rows_of<T>& x, const fourier_request& how, std::int64_t side, location at) {
@@ -156,33 +178,54 @@ rows_of<T> transform_long(const rows_of<T>& x, const fourier_request& how, std::
   const std::int64_t n = x.size(1), rest = n / side;
   const fourier_request plain{how.inverse, fourier_scale::none};
   const tensor<T, 4> in = reshape(x, std::array<dim, 4>{b, side, rest, 2});
-  const tensor<T, 4> columns = reshape(transform(turned_rows<T>(in), plain, at), std::array<dim, 4>{b, rest, side, 2});
+  const auto columns = reshape(unwoven(transform(turned_rows<T>(in), plain, at)), std::array<dim, 3>{b, rest, side});
   // Products of places are whole numbers, and angles of double: no turn is lost.
   const sinter::detail::index_leaf<std::int64_t, dims(2)> row({rest, side}, 0), column({rest, side}, 1);
   const double by = (how.inverse ? 2 : -2) * 3.141592653589793 / static_cast<double>(n);
-  const auto turn = mul(cast<double>(row * column), by);
-  const tensor<T, 3> c = broadcast_to(tensor<T, 2>(cast<T>(cos(turn))), std::array<dim, 3>{b, rest, side}),
-                     s = broadcast_to(tensor<T, 2>(cast<T>(sin(turn))), std::array<dim, 3>{b, rest, side});
-  const tensor<T, 3> re = squeeze<3>(slice<3>(columns, 0, 1)), im = squeeze<3>(slice<3>(columns, 1, 2));
-  const tensor<T, 4> turned_columns = stack<3>(tensor<T, 3>(re * c - im * s), tensor<T, 3>(re * s + im * c));
-  const tensor<T, 4> y =
-      reshape(transform(turned_rows<T>(turned_columns), plain, at), std::array<dim, 4>{b, side, rest, 2});
+  const tensor<std::complex<T>, 3> turned = columns * turns_of<T>(mul(cast<double>(row * column), by));
+  const tensor<T, 4> again = stack<3>(turned.real(), turned.imag());
+  const tensor<T, 4> y = reshape(transform(turned_rows<T>(again), plain, at), std::array<dim, 4>{b, side, rest, 2});
   const rows_of<T> out = reshape(permute(y, axis<0, 2, 1, 3>), std::array<dim, 3>{b, n, 2});
-  const double scale = how.scale == fourier_scale::none    ? 1
-                       : how.scale == fourier_scale::whole ? 1 / static_cast<double>(n)
-                                                           : 1 / std::sqrt(static_cast<double>(n));
-  return scale == 1 ? out : rows_of<T>(out * static_cast<T>(scale));
+  return how.scale == fourier_scale::none ? out : rows_of<T>(out * static_cast<T>(scale_of(how.scale, n)));
+}
+
+/// A convolution with a chirp, by transforms of the next power of two from 2n - 1 on: for large primes.
+template <class T>
+rows_of<T> transform_chirp(const rows_of<T>& x, const fourier_request& how, location at) {
+  const std::int64_t n = x.size(1);
+  std::int64_t m = 1;
+  while (m < 2 * n - 1) m *= 2;
+  const double by = (how.inverse ? 1 : -1) * 3.141592653589793 / static_cast<double>(n);
+  const auto chirp_at = [&](const auto& k, double sign) {
+    return turns_of<T>(mul(cast<double>(fmod(mul(k, k), 2 * n)), sign * by));
+  };
+  const sinter::detail::index_leaf<std::int64_t, dims(2)> k({1, n}, 1), place({1, m}, 1);
+  const auto chirp = chirp_at(k, 1);
+  const auto near = minimum(place, sub(m, place));
+  const signals_of<T> other = where(lt(near, n), chirp_at(minimum(near, n), -1), T(0));
+  const signals_of<T> z = unwoven(x) * chirp;
+  const signals_of<T> padded = concat<1>(z, zeros_like(broadcast_to(slice<1>(other, 0, m - n), z.size(0), m - n)));
+  const signals_of<T> product =
+      unwoven(transform(woven<T>(padded), {}, at)) * unwoven(transform(woven<T>(other), {}, at));
+  const signals_of<T> y = unwoven(transform(woven<T>(product), {true, fourier_scale::whole}, at));
+  return woven<T>(slice<1>(y, 0, n) * chirp * static_cast<T>(scale_of(how.scale, n)));
+}
+
+/// Of a GPU: rows of a known length that a block is too slow for.
+template <class T>
+rows_of<T> transform_in_parts(const rows_of<T>& x, const fourier_request& how, location at) {
+  const std::int64_t side = side_of(x.size(1));
+  return side >= 8 ? transform_long(x, how, side, at) : transform_chirp(x, how, at);
 }
 
 template <class T>
 rows_of<T> transform(const rows_of<T>& x, const fourier_request& how, location at) {
   if (!x.device(at).is_cuda()) return op_of(how, [](fourier_request h) { return make_on_host<T>(h); }).call_at(at, x);
   const dim n = x.size(1);
-  if (sinter::detail::tracing() && !n.is_symbolic() && n.bits > long_row) {
-    const std::int64_t side = side_of(n.bits);
-    if (side >= 8) return transform_long(x, how, side, at);
-  }
-  return std::get<0>(transform_on_gpu(x, how, at));
+  if (n.is_symbolic() || n.bits <= long_row) return std::get<0>(transform_on_gpu(x, how, at));
+  if (sinter::detail::tracing()) return transform_in_parts(x, how, at);
+  return sinter::detail::call_alone(
+      "fft", at, [&](const rows_of<T>& rows) { return transform_in_parts(rows, how, at); }, x);
 }
 
 }  // namespace steps
