@@ -36,6 +36,23 @@ TEST_CASE("a GPU transforms long rows in parts, primes by a chirp, eagerly, too"
   }
 }
 
+TEST_CASE("a GPU transforms many numbers by cuFFT, of open extents, with derivatives, too") {
+  const auto f = [](const tensor<complex64, 2>& z) {
+    return grad([](const tensor<complex64, 2>& z) {
+      return sum(square(abs(fft::ifft(fft::fft<fft::ortho>(z) * 0.5f * complex64(1, 1)))));
+    })(z);
+  };
+  for (const auto open : {dynamic::yes, dynamic::no}) {
+    const auto on_gpu = compile(f, {.dynamic = open});
+    const tensor<complex64, 2> z = rows<float>(16, 4096);
+    numbers want;
+    for (const auto& x : f(z).to_vector()) want.emplace_back(x);
+    check_transform(on_gpu(z.to(gpu)).to(device::cpu()).to_vector(), want, 1e-5);
+  }
+  const tensor<cplx, 2> z = rows(1, 65536);
+  check_transform(fft::ifft(z.to(gpu)).to(device::cpu()).to_vector(), fft::ifft(z).to_vector(), 1e-12);
+}
+
 TEST_CASE("a GPU, of real rows, grids and lanes") {
   const auto f = [](const tensor<float, 2>& x) {
     const auto y = vmap([](const tensor<float, 1>& x) { return fft::rfft(x); })(x);

@@ -27,6 +27,13 @@ SINTER_API void fourier(const fourier_request& how, ir::foreign_arrays in, ir::f
 /// The same as CUDA C++, which works in a second result of the first one's shape; `entry` is "sinter_fourier". (jit/fourier.hpp)
 SINTER_API std::string fourier_text(const fourier_request& how, dtype type);
 
+/// Whether cuFFT is there; it is looked for at the first call. (jit/fourier.hpp)
+SINTER_API bool has_fourier_library();
+
+/// The same by cuFFT on a GPU, in a stream's order, without the scale; n and the number of rows below 2^31. (jit/fourier.hpp)
+SINTER_API void fourier_by_library(const fourier_request& how, ir::foreign_arrays in, ir::foreign_arrays out,
+                                   void* stream);
+
 }  // namespace sinter::engine
 
 #if !defined(SINTER_COMPILED)

@@ -44,7 +44,6 @@ struct host_code {
     return out;
   }
 
- private:
   template <class E>
   static ir::foreign_array array(const E& e) {
     using T = std::remove_cv_t<std::remove_pointer_t<decltype(e.data)>>;
@@ -71,11 +70,12 @@ auto as_lanes(const Y& y, const X& x) {
   return reshape(y, std::array<dim, 4>{x.size(0), x.size(1), x.size(2), 2});
 }
 
-/// The step on the host. The cotangent of a transform is transformed the other way, by the same factor.
-template <class T>
-auto make_on_host(fourier_request how) {
+/// The step on the host; `cuda` is what does it on a GPU. The cotangent of a transform is transformed the other way, by the same
+/// factor.
+template <class T, class Cuda>
+auto make_step(fourier_request how, Cuda cuda) {
   return custom_op<"fft">(
-      host_code{how}, none, [](const auto& x) { return result_of<T, 3>{x}; },
+      host_code{how}, cuda, [](const auto& x) { return result_of<T, 3>{x}; },
       [how](const rows_of<T>& x, const rows_of<T>&, const rows_of<T>& ct) {
         static_cast<void>(x);
         return transform(ct, turned(how), location::current());
@@ -85,6 +85,17 @@ auto make_on_host(fourier_request how) {
       },
       [how](const tensor<T, 4>& x) { return std::tuple{as_lanes(transform_lanes(x, how), x)}; });
 }
+
+/// The step by cuFFT, without a scale.
+struct library_code {
+  fourier_request how;
+
+  template <class X, class Y>
+  void operator()(const X& x, const Y& y, void* stream) const {
+    const ir::foreign_array in[] = {host_code::array(x)}, out[] = {host_code::array(y)};
+    engine::fourier_by_library(how, {in, 1}, {out, 1}, stream);
+  }
+};
 
 /// Integers of a dtype's size: a second result that derivatives leave out, in which kernels work.
 template <class T>
@@ -211,6 +222,24 @@ rows_of<T> transform_chirp(const rows_of<T>& x, const fourier_request& how, loca
   return woven<T>(slice<1>(y, 0, n) * chirp * static_cast<T>(scale_of(how.scale, n)));
 }
 
+/// Whether cuFFT is called: for so many numbers in the call that is traced. A graph that calls it cannot be recorded.
+inline bool is_for_library(dim rows, dim n) {
+  const auto present = [](dim d) { return d.is_symbolic() ? sinter::detail::present_size(d) : d.bits; };
+  const std::int64_t b = present(rows), length = present(n);
+  constexpr std::int64_t least = 1 << 16, most = std::int64_t{1} << 31;
+  return length > 0 && b < most && length < most / 2 && b * length >= least && engine::has_fourier_library();
+}
+
+/// x·scale(n).
+template <class T>
+rows_of<T> scaled(const rows_of<T>& x, fourier_scale how, dim n, location at) {
+  if (how == fourier_scale::none) return x;
+  if (!n.is_symbolic()) return mul(x, static_cast<T>(scale_of(how, n.bits)), at);
+  const auto count = sinter::detail::size_value<T>(n, at);
+  if (how == fourier_scale::root) return div(x, sqrt(count, at), at);
+  return div(x, count, at);
+}
+
 /// Of a GPU: rows of a known length that a block is too slow for.
 template <class T>
 rows_of<T> transform_in_parts(const rows_of<T>& x, const fourier_request& how, location at) {
@@ -220,8 +249,15 @@ rows_of<T> transform_in_parts(const rows_of<T>& x, const fourier_request& how, l
 
 template <class T>
 rows_of<T> transform(const rows_of<T>& x, const fourier_request& how, location at) {
-  if (!x.device(at).is_cuda()) return op_of(how, [](fourier_request h) { return make_on_host<T>(h); }).call_at(at, x);
+  if (!x.device(at).is_cuda())
+    return op_of(how, [](fourier_request h) { return make_step<T>(h, none); }).call_at(at, x);
   const dim n = x.size(1);
+  if (is_for_library(x.size(0), n)) {
+    const auto y = op_of({how.inverse, fourier_scale::none}, [](fourier_request h) {
+                     return make_step<T>(h, library_code{h});
+                   }).call_at(at, x);
+    return scaled<T>(y, how.scale, n, at);
+  }
   if (n.is_symbolic() || n.bits <= long_row) return std::get<0>(transform_on_gpu(x, how, at));
   if (sinter::detail::tracing()) return transform_in_parts(x, how, at);
   return sinter::detail::call_alone(

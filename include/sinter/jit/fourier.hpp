@@ -7,6 +7,7 @@
 #include "../emit/cuda/fourier.hpp"
 #include "../engine/fourier.hpp"
 #include "../loops/fourier.hpp"
+#include "../run/cuda/program/fft.hpp"
 
 namespace sinter::engine {
 
@@ -34,6 +35,15 @@ SINTER_API void fourier(const fourier_request& how, ir::foreign_arrays in, ir::f
 
 SINTER_API std::string fourier_text(const fourier_request& how, dtype type) {
   return emit::fourier_source(type, how.inverse, static_cast<int>(how.scale));
+}
+
+SINTER_API bool has_fourier_library() { return run::cuda::fft().found; }
+
+SINTER_API void fourier_by_library(const fourier_request& how, ir::foreign_arrays in, ir::foreign_arrays out,
+                                   void* stream) {
+  const std::int64_t rows = in[0].extents[0], n = in[0].extents[1];
+  if (rows == 0 || n == 0) return;
+  run::cuda::transform_by_library(in[0].type == dtype::f64, how.inverse, rows, n, in[0].data, out[0].data, stream);
 }
 
 }  // namespace sinter::engine
