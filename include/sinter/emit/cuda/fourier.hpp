@@ -12,7 +12,19 @@ typedef long long idx;
 typedef unsigned int word;
 // Rows that fit in shared memory are transformed there, as many at once as do.
 #define FIT 1024
-// exp(-2 pi i k / n) by an angle of at most an eighth of the circle.
+// Of at most an eighth of the circle, by their series; each term by the one before.
+static __device__ void sine_cosine(real x, real& s, real& c) {
+  const real q = x * x;
+  real u = 1, v = 1;
+#pragma unroll
+  for (int k = TERMS; k > 0; --k) {
+    u = 1 - q * u * (real)(1.0 / (2 * k * (2 * k + 1)));
+    v = 1 - q * v * (real)(1.0 / (2 * k * (2 * k - 1)));
+  }
+  s = x * u;
+  c = v;
+}
+// exp(-2 pi i k / n).
 static __device__ void root(idx k, idx n, real& c, real& s) {
   idx a = 8 * (k % n);
   const bool up = a > 4 * n;
@@ -22,7 +34,9 @@ static __device__ void root(idx k, idx n, real& c, real& s) {
   const bool steep = a > n;
   if (steep) a = 2 * n - a;
   const real angle = (real)3.141592653589793 * ((real)a / (real)(4 * n));
-  const real x = steep ? SIN(angle) : COS(angle), y = steep ? COS(angle) : SIN(angle);
+  real sine, cosine;
+  sine_cosine(angle, sine, cosine);
+  const real x = steep ? sine : cosine, y = steep ? cosine : sine;
   c = left ? -x : x;
   s = up ? y : -y;
 }
@@ -118,8 +132,8 @@ extern "C" __global__ void sinter_fourier(const real* x, real* y, real* work, id
 
 /// The text of transforms; `entry` is "sinter_fourier". `scale` is 0, 1 for 1 / √n and 2 for 1 / n.
 inline std::string fourier_source(dtype type, bool inverse, int scale) {
-  std::string out = type == dtype::f64 ? "typedef double real;\n#define SIN sin\n#define COS cos\n"
-                                       : "typedef float real;\n#define SIN sinf\n#define COS cosf\n";
+  std::string out =
+      type == dtype::f64 ? "typedef double real;\n#define TERMS 9\n" : "typedef float real;\n#define TERMS 5\n";
   out += inverse ? "#define SWAP 1\n" : "#define SWAP 0\n";
   return out + "#define SCALE " + std::to_string(scale) + "\n" + fourier_text;
 }
