@@ -105,8 +105,8 @@ SINTER_API void transform_by_library(bool twofold, bool inverse, std::int64_t ro
     int length = static_cast<int>(n);
     constexpr int complex_type = 0x29, complex_twofold = 0x69;
     demand(call.plan(&wanted.handle, 1, &length, nullptr, 1, length, nullptr, 1, length,
-                    twofold ? complex_twofold : complex_type, static_cast<int>(rows)),
-          "planning");
+                     twofold ? complex_twofold : complex_type, static_cast<int>(rows)),
+           "planning");
     demand(call.set_stream(wanted.handle, wanted.stream), "choosing a stream for");
     kept.push_back(wanted);
     plan = &kept[kept.size() - 1];
