@@ -76,7 +76,10 @@ parts real_transformed(const handle& x, fourier_scale scale, location at) {
              bi = rows<T>(reversed(all.im, at), at);
   const auto [c, s] = circle<T>(count, n, at);
   // Twice the transforms of even elements, and of odd ones: (a + conj b), -i·(a - conj b).
-  const auto er = add(ar, br, at), ei = sub(ai, bi, at), pr = add(ai, bi, at), pi = sub(br, ar, at);
+  const auto er = add(ar, br, at);
+  const auto ei = sub(ai, bi, at);
+  const auto pr = add(ai, bi, at);
+  const auto pi = sub(br, ar, at);
   const T half = T(0.5);
   const parts y{untyped(mul(add(er, add(mul(pr, c, at), mul(pi, s, at), at), at), half, at), at),
                 untyped(mul(add(ei, sub(mul(pi, c, at), mul(pr, s, at), at), at), half, at), at)};
@@ -105,8 +108,10 @@ handle real_inverse(const parts& z, dim n, fourier_scale scale, location at) {
              bi = rows<T>(first_of(reversed(clean, at), 0, m, at), at);
   const auto [c, s] = circle<T>(m, n, at);
   // a + conj b + i·w·(a - conj b) for w = exp(2πik / n).
-  const auto dr = sub(ar, br, at), di = add(ai, bi, at);
-  const auto qr = sub(mul(dr, c, at), mul(di, s, at), at), qi = add(mul(dr, s, at), mul(di, c, at), at);
+  const auto dr = sub(ar, br, at);
+  const auto di = add(ai, bi, at);
+  const auto qr = sub(mul(dr, c, at), mul(di, s, at), at);
+  const auto qi = add(mul(dr, s, at), mul(di, c, at), at);
   const handle re = untyped(sub(add(ar, br, at), qi, at), at), im = untyped(add(sub(ai, bi, at), qr, at), at);
   const auto pairs = sinter::detail::typed<T, dims(3)>(woven({re, im}, at), at);
   const handle y = untyped(steps::transform<T>(pairs, {true, fourier_scale::none}, at), at);
