@@ -11,6 +11,7 @@
 #include <tuple>
 #include <vector>
 
+#include <sinter/fft.hpp>
 #include <sinter/linalg.hpp>
 #include <sinter/sinter.hpp>
 #include <sinter/windows.hpp>
@@ -203,6 +204,14 @@ void samples() {
       "poisson", 8.0 * many, {}, [=](auto a) { return poisson(k, a); }, of);
 }
 
+void transforms() {
+  const auto noise = [](auto... extents) { return complex(random(11, extents...), random(12, extents...)); };
+  workload(
+      "fft_long", 16.0 * (1 << 20), {}, [](const auto& z) { return fft::fft(z); }, noise(1 << 20));
+  workload(
+      "fft_rows", 16e5, {}, [](const auto& z) { return fft::fft(z); }, noise(100, 1000));
+}
+
 void overhead() {
   workload(
       "call_overhead", 0, {}, [](auto x) { return x * 2 + 1; }, random(10, 8));
@@ -351,6 +360,7 @@ int main(int argc, char** argv) {
   systems();
   indexed();
   samples();
+  transforms();
   overhead();
   training();
   loops();

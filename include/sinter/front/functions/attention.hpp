@@ -363,10 +363,10 @@ requires(R >= 2) attention_cache<T, int(R)> make_attention_cache(const dim (&ext
   std::copy(std::begin(extents), std::end(extents), k.begin());
   v = k;
   if (!(values == -1)) v[R - 1] = values;
-  const auto none = [&](const index_array<int(R)>& e) {
+  const auto blank = [&](const index_array<int(R)>& e) {
     return detail::filled<T, shape>("make_attention_cache", T(0), e, where, at, true);
   };
-  return {none(k), none(v), detail::filled<std::int64_t, dims(0)>("make_attention_cache", 0, {}, where, at, true)};
+  return {blank(k), blank(v), detail::filled<std::int64_t, dims(0)>("make_attention_cache", 0, {}, where, at, true)};
 }
 
 namespace detail {

@@ -661,9 +661,10 @@ auto tallied(const I& labels, bounded_labels bound, Tally tally, location at) {
   static_assert(I::rank == 1, "sinter: [bincount] labels have rank 1; flatten(x) gives that");
   const auto flat = flatten(labels, at);
   if (bound.size) return tally(flat, *bound.size);
-  const bool nothing = extents_of(flat, at)[0] == 0;
+  const bool unlabelled = extents_of(flat, at)[0] == 0;
   const std::int64_t greatest =
-      nothing ? -1 : static_cast<std::int64_t>(max_over<op_shapes::all_axes(1), false>(flat, at, "bincount").item(at));
+      unlabelled ? -1
+                 : static_cast<std::int64_t>(max_over<op_shapes::all_axes(1), false>(flat, at, "bincount").item(at));
   return tally(flat, dim(greatest < 0 ? 0 : checked_count("bincount", greatest, at) + 1));
 }
 

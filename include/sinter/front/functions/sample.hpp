@@ -167,7 +167,8 @@ requires(tensor_like<A> || tensor_like<B>) auto beta(const Key& k, const A& a, c
                                                      location here = location::current()) {
   using T = detail::target_of<ir::op::add, A, B>;
   const location at = here.in("beta");
-  const auto x = detail::as_parameter<T>(a, at), y = detail::as_parameter<T>(b, at);
+  const auto x = detail::as_parameter<T>(a, at);
+  const auto y = detail::as_parameter<T>(b, at);
   if constexpr (detail::check_parameters<T>() && detail::accepts<detail::named::beta, ir::op::add, void, A, B>()) {
     const auto both = detail::evaluate(add(x, y, at), at);
     const dims extents = detail::to_dims(detail::extents_of(both, at));
