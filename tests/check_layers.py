@@ -54,6 +54,10 @@ SEES = {
     "sinter.hpp": ["base", "front/", "engine"],
     "formats.hpp": ["formats"],
     "formats": ["sinter.hpp", "formats"],
+    "complex.hpp": ["sinter.hpp", "complex"],
+    "complex": ["sinter.hpp", "complex"],
+    "fft.hpp": ["complex.hpp", "engine", "fft"],
+    "fft": ["sinter.hpp", "complex.hpp", "engine", "fft"],
     "linalg.hpp": ["sinter.hpp", "engine", "linalg"],
     "linalg": ["sinter.hpp", "engine", "linalg"],
     "nn.hpp": ["sinter.hpp", "nn/"],
@@ -67,7 +71,7 @@ SEES = {
 }
 
 # The edges that close a circle: header-only, declarations bring their definitions along.
-SEAMS = {("engine/engine.hpp", "jit/pipeline.hpp"), ("engine/factors.hpp", "jit/factors.hpp"),
+SEAMS = {("engine/engine.hpp", "jit/pipeline.hpp"), ("engine/factors.hpp", "jit/factors.hpp"), ("engine/fourier.hpp", "jit/fourier.hpp"),
          ("ir/dim.hpp", "ir/polynomial.hpp"),
          ("base/extent.hpp", "base/dims.hpp"), ("front/eager/loop.hpp", "front/eager/loop_moves.hpp"),
          ("loops/space.hpp", "loops/space_rules.hpp"), ("loops/reduce.hpp", "loops/reduce_rules.hpp"),
@@ -105,7 +109,7 @@ GLUE_OPS |= {"add", "mul", "maximum", "minimum", "bit_or", "bit_and"}  # the com
 GLUE_OPS |= {"select"}  # the operand of a pad or a concatenation, or another
 
 # Rooms whose code is no part of the engine.
-IN_FRONT = {"front", "formats", "formats.hpp", "linalg", "linalg.hpp", "nn", "nn.hpp", "windows", "windows.hpp", "optim", "io", "dist"}
+IN_FRONT = {"front", "complex", "complex.hpp", "fft", "fft.hpp", "formats", "formats.hpp", "linalg", "linalg.hpp", "nn", "nn.hpp", "windows", "windows.hpp", "optim", "io", "dist"}
 # Rooms of the engine that lie outside the region: what every call passes through.
 OUTSIDE_THE_REGION = {"loops"}
 
