@@ -115,11 +115,11 @@ Step after(const Step& step, location at) {
   return sinter::detail::evaluate(add(step, 1, at), at);
 }
 
-/// 1 - beta^step without cancellation.
+/// 1 / (1 - beta^step), without cancellation.
 template <class Step>
 scalar correction(double beta, const Step& step, location at) {
   const float slope = beta > 0 ? static_cast<float>(std::log(beta)) : -100.f;
-  return sinter::detail::evaluate(neg(expm1(mul(cast<float>(step, at), slope, at), at), at), at);
+  return sinter::detail::evaluate(div(-1, expm1(mul(cast<float>(step, at), slope, at), at), at), at);
 }
 
 inline void check_share(const char* op, const char* what, double x, location at) {

@@ -84,8 +84,7 @@ class muon {
     const auto flags = detail::chosen_leaves(how_.which, p), decays = detail::chosen_leaves(how_.others.decay, p);
     muon_state<P> next{detail::after(s.step, at), {}, {}};
     const detail::scalar rate = how_.rate(s.step, at), rate_of_others = how_.others.rate(s.step, at),
-                         size = 1.f / detail::correction(b1, next.step, at),
-                         power = 1.f / detail::correction(b2, next.step, at);
+                         size = detail::correction(b1, next.step, at), power = detail::correction(b2, next.step, at);
     const detail::leaf_counter of_first(flags), of_second(flags), of_step(flags), decay(decays);
     next.first = mapped(
         of_first, at,

@@ -109,26 +109,34 @@ class adam_of {
   template <class P, class G>
   std::pair<P, adam_state<P>> update(const P& p, const G& g, const adam_state<P>& s,
                                      location at = location::current()) const {
-    const double b1 = how_.beta1, b2 = how_.beta2, weight = how_.weight_decay, coupled = Decoupled ? 0 : weight;
+    const double b1 = how_.beta1, b2 = how_.beta2, weight = how_.weight_decay;
     const detail::scalar rate = how_.rate(s.step, at);
     adam_state<P> next{detail::after(s.step, at), {}, {}};
-    const detail::scalar size = 1.f / detail::correction(b1, next.step, at),
-                         power = 1.f / detail::correction(b2, next.step, at);
+    const detail::scalar size = detail::correction(b1, next.step, at), power = detail::correction(b2, next.step, at);
     const auto flags = detail::chosen_leaves(how_.decay, p);
     const detail::leaf_counter of_first(flags), of_second(flags), of_step(flags);
-    const auto first = [&](const auto& m, const auto& by, const auto& x) {
-      return b1 * m + (1 - b1) * detail::decayed(by, x, of_first.next(coupled), at);
-    };
-    const auto second = [&](const auto& v, const auto& by, const auto& x) {
-      const auto d = detail::decayed(by, x, of_second.next(coupled), at);
-      return b2 * v + (1 - b2) * d * d;
-    };
-    next.first = detail::map_floats(name, at, first, s.first, g, p);
-    next.second = detail::map_floats(name, at, second, s.second, g, p);
+    if constexpr (Decoupled) {
+      const auto first = [&](const auto& m, const auto& by) { return b1 * m + (1 - b1) * by; };
+      const auto second = [&](const auto& v, const auto& by) { return b2 * v + (1 - b2) * by * by; };
+      next.first = detail::map_floats(name, at, first, s.first, g);
+      next.second = detail::map_floats(name, at, second, s.second, g);
+    } else {
+      const auto first = [&](const auto& m, const auto& by, const auto& x) {
+        return b1 * m + (1 - b1) * detail::decayed(by, x, of_first.next(weight), at);
+      };
+      const auto second = [&](const auto& v, const auto& by, const auto& x) {
+        const auto d = detail::decayed(by, x, of_second.next(weight), at);
+        return b2 * v + (1 - b2) * d * d;
+      };
+      next.first = detail::map_floats(name, at, first, s.first, g, p);
+      next.second = detail::map_floats(name, at, second, s.second, g, p);
+    }
+    const detail::scalar whole = full_like(rate, 1.f, at),
+                         rest = Decoupled && weight != 0 ? detail::scalar(1.f - rate * weight) : whole;
     const auto step = [&](const auto& x, const auto& m, const auto& v) {
+      const detail::scalar& kept = Decoupled && of_step.next(1) != 0 ? rest : whole;
       const auto along = m * detail::beside(size, x, at) / (sqrt(v * detail::beside(power, x, at)) + how_.eps);
-      const double w = of_step.next(Decoupled ? weight : 0);
-      return x - detail::beside(rate, x, at) * detail::decayed(along, x, w, at);
+      return x * detail::beside(kept, x, at) - detail::beside(rate, x, at) * along;
     };
     P moved = detail::map_floats(name, at, step, p, next.first, next.second);
     return {std::move(moved), std::move(next)};

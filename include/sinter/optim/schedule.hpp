@@ -36,8 +36,8 @@ class schedule {
   /// Before `step` steps; `step` on the device that the rate is used on.
   template <std::same_as<tensor<std::int64_t, 0>> Step>
   detail::scalar operator()(const Step& step, location at = location::current()) const {
-    if (of_) return of_(detail::scalar(sinter::detail::evaluate(cast<float>(step, at), at)));
-    return full_like(sinter::detail::evaluate(cast<float>(step, at), at), static_cast<float>(rate_), at);
+    const detail::scalar t = sinter::detail::evaluate(cast<float>(step, at), at);
+    return of_ ? of_(t) : full_like(t, static_cast<float>(rate_), at);
   }
   template <std::integral Step>
   float operator()(Step step, location at = location::current()) const {
@@ -57,16 +57,16 @@ inline void check_steps(const char* op, double steps, location at) {
 
 /// How far of `steps` a step is, at most 1.
 template <class Step>
-scalar progress(const Step& step, double steps) {
+auto progress(const Step& step, double steps) {
   return minimum(maximum(step * static_cast<float>(1 / steps), 0.f), 1.f);
 }
 /// From 1 to 0 along half a cosine.
 template <class Part>
-scalar half_cosine(const Part& part) {
+auto half_cosine(const Part& part) {
   return 0.5f + 0.5f * cos(part * 3.14159265358979f);
 }
 template <class Part>
-scalar between(double from, double to, const Part& part) {
+auto between(double from, double to, const Part& part) {
   return static_cast<float>(from) + static_cast<float>(to - from) * part;
 }
 
@@ -82,7 +82,7 @@ template <class = void>
 schedule linear(double from, double to, std::int64_t steps, location at = location::current()) {
   const double n = static_cast<double>(steps);
   detail::check_steps("optim::linear", n, at);
-  return [=](const detail::scalar& t) { return detail::between(from, to, detail::progress(t, n)); };
+  return [=](const detail::scalar& t) { return detail::scalar(detail::between(from, to, detail::progress(t, n))); };
 }
 
 /// rate · factor^(step / steps).
@@ -124,9 +124,8 @@ schedule warmup_cosine(double rate, std::int64_t warmup, std::int64_t steps, dou
     sinter::fail("optim::warmup_cosine",
                  "needs 0 <= warmup < steps; they are " + std::to_string(warmup) + " and " + std::to_string(steps), at);
   return [=](const detail::scalar& t) {
-    const detail::scalar up = (t + 1.f) * static_cast<float>(rate / (w + 1));
-    const detail::scalar down =
-        detail::between(last, rate, detail::half_cosine(detail::progress(t - static_cast<float>(w), n)));
+    const auto up = (t + 1.f) * static_cast<float>(rate / (w + 1));
+    const auto down = detail::between(last, rate, detail::half_cosine(detail::progress(t - static_cast<float>(w), n)));
     return detail::scalar(where(t < static_cast<float>(w), up, down));
   };
 }
@@ -148,8 +147,8 @@ schedule one_cycle(double rate, std::int64_t steps, const one_cycle_options& how
                  at);
   const double low = rate / how.first, end = low / how.last;
   return [=](const detail::scalar& t) {
-    const detail::scalar up = detail::between(rate, low, detail::half_cosine(detail::progress(t, top)));
-    const detail::scalar down =
+    const auto up = detail::between(rate, low, detail::half_cosine(detail::progress(t, top)));
+    const auto down =
         detail::between(end, rate, detail::half_cosine(detail::progress(t - static_cast<float>(top), all - 1 - top)));
     return detail::scalar(where(t <= static_cast<float>(top), up, down));
   };
