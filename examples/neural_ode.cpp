@@ -14,7 +14,7 @@ using states = tensor<float, 2>;  // a row of two for each path
 using paths = tensor<float, 3>;   // time first
 using network = nn::mlp<float, nn::tanh>;
 
-constexpr float dt = 0.05f;
+constexpr float dt = 0.1f;
 
 /// Runge and Kutta's fourth order, from y0: where it is after each of n steps.
 template <class F>
@@ -27,21 +27,21 @@ paths solve(const F& f, const states& y0, std::int64_t n) {
   return scan(step, y0, zeros<float>(n)).second;
 }
 
-/// A spiral: the cubes of the two turn and shrink.
-states truth(const states& y) { return matmul(y * y * y, states{{-0.1f, 2.f}, {-2.f, -0.1f}}); }
-
-/// The cubes are an input, as in the paper: y' = net(y³).
-paths model(const network& net, const states& y0, std::int64_t n) {
-  return solve([&](const states& y) { return states(net(y * y * y)); }, y0, n);
+/// A pendulum with friction: its angle, and how fast that changes.
+states pendulum(const states& y) {
+  const auto angle = slice<1>(y, 0, 1), speed = slice<1>(y, 1, 2);
+  return concat<1>(speed, -sin(angle) - 0.2f * speed);
 }
 
-bool learn(const settings& s) {
-  constexpr int length = 400, piece = 10, batch = 32;
-  const states start{{2, 0}};
-  const states path = reshape(concat(reshape(start, 1, 1, 2), compile([](const states& y) { return solve(truth, y, length); })(start)), -1, 2);
+paths model(const network& net, const states& y0, std::int64_t n) { return solve(net, y0, n); }
 
-  const auto opt = optim::adam({.rate = optim::cosine(1e-2, s.steps)});
-  network net = network::init(make_key(0), {2, 32, 2});
+bool learn(const settings& s) {
+  constexpr int length = 200, piece = 10, batch = 32;
+  const states start{{2.5f, 0}};
+  const states path = reshape(concat(reshape(start, 1, 1, 2), compile([](const states& y) { return solve(pendulum, y, length); })(start)), -1, 2);
+
+  const auto opt = optim::adam({.rate = optim::cosine(5e-3, s.steps)});
+  network net = network::init(make_key(0), {2, 48, 2});
   auto state = opt.init(net);
   const auto step = compile([&](const network& net, const auto& state, const states& path, const key& k) {
     const auto from = randint<std::int64_t>(k, 0, length - piece, batch);
@@ -61,7 +61,7 @@ bool learn(const settings& s) {
 
   const states found = reshape(compile(model)(net, start, length), -1, 2), known = slice<0>(path, 1);
   const auto column = [](const states& y, int i) { return slice<1>(y, i, i + 1).to_vector(); };
-  plot("A spiral, learned from pieces of half a second", "y0").points("measured", column(known, 0), column(known, 1))
+  plot("A pendulum with friction, learned from pieces of a second", "angle").points("measured", column(known, 0), column(known, 1))
       .line("learned", column(found, 0), column(found, 1)).write(s.svg);
   return below("mean distance over the whole path", mean(norm(found - known, axis<1>)).item(), 0.1);
 }

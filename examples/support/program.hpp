@@ -14,6 +14,7 @@ struct settings {
   int steps = 1;
   std::string svg = {};
   std::string data = {};  ///< the file that is read, where there is one
+  int size = 0;           ///< of a grid, where there is one
 };
 
 /// Prints a result beside what it should be; whether they are at most `tolerance` apart.
@@ -30,7 +31,7 @@ inline bool below(const char* what, double found, double limit) {
 }
 
 /// Runs body(settings) with what the command line says, and ends with 0 where it returns true:
-/// --device cpu|cuda|cuda:1, --steps N or --epochs N, --svg FILE, --data FILE.
+/// --device cpu|cuda|cuda:1, --steps N or --epochs N, --svg FILE, --data FILE, --size N.
 template <class Body>
 int run_example(int argc, char** argv, settings s, Body&& body) {
   const std::string program = std::string(argv[0]).substr(std::string(argv[0]).find_last_of('/') + 1);
@@ -39,12 +40,14 @@ int run_example(int argc, char** argv, settings s, Body&& body) {
       const std::string name = argv[i], value = i + 1 < argc ? argv[i + 1] : "";
       const bool cuda = value.rfind("cuda", 0) == 0;
       if ((name == "--steps" || name == "--epochs") && std::atoi(value.c_str()) > 0) s.steps = std::atoi(value.c_str());
+      else if (name == "--size" && s.size > 0 && std::atoi(value.c_str()) > 0) s.size = std::atoi(value.c_str());
       else if (name == "--svg" && !value.empty()) s.svg = value;
       else if (name == "--data" && !value.empty() && !s.data.empty()) s.data = value;
       else if (name == "--device" && (value == "cpu" || cuda))
         sinter::set_default_device(cuda ? sinter::device::cuda(value.size() > 5 ? std::atoi(&value[5]) : 0)
                                         : sinter::device::cpu());
-      else throw std::runtime_error("usage: --device cpu|cuda, --steps N, --svg FILE" + std::string(s.data.empty() ? "" : ", --data FILE"));
+      else throw std::runtime_error("usage: " + program + " [--device cpu|cuda] [--steps N] [--svg FILE]" +
+                                    (s.data.empty() ? "" : " [--data FILE]") + (s.size > 0 ? " [--size N]" : ""));
     }
     const bool right = body(s);
     if (!s.svg.empty()) std::printf("picture: %s\n", s.svg.c_str());
