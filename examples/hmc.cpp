@@ -4,8 +4,8 @@
 //   hmc [--device cpu|cuda] [--steps DRAWS] [--svg hmc.svg]
 #include <sinter/linalg.hpp>
 
+#include "support/checked.hpp"
 #include "support/plot.hpp"
-#include "support/program.hpp"
 #include "support/progress.hpp"
 
 using namespace sinter;
@@ -46,7 +46,8 @@ const auto chain = [](const vector& start, const key& k, const measured& d, std:
     const auto [next, taken] = draw(w, k, d);
     return std::pair{next, std::pair{next, taken}};
   };
-  return scan(step, scan(step, start, split_stacked(fold_in(k, 0), draws)).first, split_stacked(fold_in(k, 1), draws)).second;
+  return scan(step, scan(step, start, split_stacked(fold_in(k, 0), draws)).first, split_stacked(fold_in(k, 1), draws))
+      .second;
 };
 
 bool sample(const settings& s) {
@@ -73,7 +74,8 @@ bool sample(const settings& s) {
   const tensor<double, 2> means = mean(w, axis<0>), flat = reshape(w, -1, 3);
   const vector middle = mean(means, axis<0>), error = sqrt(var(means, axis<0>) / chains);
   const tensor<double, 2> spread = matmul(transpose(flat - middle), flat - middle) / double(flat.size(0));
-  const tensor<double, 2> exact = linalg::inv(matmul(transpose(d.x), d.x) / (noise * noise) + eye<double>(3) / (prior * prior));
+  const tensor<double, 2> exact =
+      linalg::inv(matmul(transpose(d.x), d.x) / (noise * noise) + eye<double>(3) / (prior * prior));
   const vector known = matmul(exact, matmul(transpose(d.x), d.y)) / (noise * noise);
   const auto column = [&](int i) { return slice<0>(slice<1>(flat, i, i + 1), 0, to_end, 16).to_vector(); };
   plot("Draws of the posterior", "slope").points("curvature", column(1), column(2)).write(s.svg);

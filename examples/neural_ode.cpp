@@ -5,8 +5,8 @@
 #include <sinter/nn.hpp>
 #include <sinter/optim.hpp>
 
+#include "support/checked.hpp"
 #include "support/plot.hpp"
-#include "support/program.hpp"
 #include "support/progress.hpp"
 
 using namespace sinter;
@@ -38,19 +38,23 @@ paths model(const network& net, const states& y0, std::int64_t n) { return solve
 bool learn(const settings& s) {
   constexpr int length = 200, piece = 10, batch = 32;
   const states start{{2.5f, 0}};
-  const states path = reshape(concat(reshape(start, 1, 1, 2), compile([](const states& y) { return solve(pendulum, y, length); })(start)), -1, 2);
+  const states path = reshape(
+      concat(reshape(start, 1, 1, 2), compile([](const states& y) { return solve(pendulum, y, length); })(start)), -1,
+      2);
 
   const auto opt = optim::adam({.rate = optim::cosine(5e-3, s.steps)});
   network net = network::init(make_key(0), {2, 48, 2});
   auto state = opt.init(net);
-  const auto step = compile([&](const network& net, const auto& state, const states& path, const key& k) {
-    const auto from = randint<std::int64_t>(k, 0, length - piece, batch);
-    const paths want = take(path, expand_dims(arange<std::int64_t>(1, piece + 1), axis<1>) + from);
-    const auto loss = [&](const network& net) { return mean(abs(model(net, take(path, from), piece) - want)); };
-    const auto [l, g] = value_and_grad(loss)(net);
-    const auto [next, after] = opt.update(net, g, state);
-    return std::tuple{l, next, after};
-  }, {.donate = {0, 1}});
+  const auto step = compile(
+      [&](const network& net, const auto& state, const states& path, const key& k) {
+        const auto from = randint<std::int64_t>(k, 0, length - piece, batch);
+        const paths want = take(path, expand_dims(arange<std::int64_t>(1, piece + 1), axis<1>) + from);
+        const auto loss = [&](const network& net) { return mean(abs(model(net, take(path, from), piece) - want)); };
+        const auto [l, g] = value_and_grad(loss)(net);
+        const auto [next, after] = opt.update(net, g, state);
+        return std::tuple{l, next, after};
+      },
+      {.donate = {0, 1}});
 
   progress bar(s.steps);
   for (int i = 0; i < s.steps; ++i) {
@@ -61,8 +65,10 @@ bool learn(const settings& s) {
 
   const states found = reshape(compile(model)(net, start, length), -1, 2), known = slice<0>(path, 1);
   const auto column = [](const states& y, int i) { return slice<1>(y, i, i + 1).to_vector(); };
-  plot("A pendulum with friction, learned from pieces of a second", "angle").points("measured", column(known, 0), column(known, 1))
-      .line("learned", column(found, 0), column(found, 1)).write(s.svg);
+  plot("A pendulum with friction, learned from pieces of a second", "angle")
+      .points("measured", column(known, 0), column(known, 1))
+      .line("learned", column(found, 0), column(found, 1))
+      .write(s.svg);
   return below("mean distance over the whole path", mean(norm(found - known, axis<1>)).item(), 0.1);
 }
 

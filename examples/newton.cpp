@@ -4,8 +4,8 @@
 //   newton [--device cpu|cuda] [--steps EM_STEPS] [--svg newton.svg]
 #include <sinter/linalg.hpp>
 
+#include "support/checked.hpp"
 #include "support/plot.hpp"
-#include "support/program.hpp"
 #include "support/progress.hpp"
 
 using namespace sinter;
@@ -45,7 +45,11 @@ bool fit(const settings& s) {
   const mixture start{{0, 0}, {-1, 0, 1}, {0, 0, 0}};
 
   const auto em = compile([](const mixture& m, const vector& x, const vector& turns) {
-    return scan([&](const mixture& m, const tensor<double, 0>&) { return std::pair{em_step(m, x), loss(m, x)}; }, m, turns);
+    return scan(
+        [&](const mixture& m, const tensor<double, 0>&) {
+          return std::pair{em_step(m, x), loss(m, x)};
+        },
+        m, turns);
   });
   const auto newton = compile([](const mixture& m, const vector& x) {
     const auto [v, back] = ravel(m);
@@ -67,17 +71,23 @@ bool fit(const settings& s) {
   }
 
   const double best = newton_losses.back();
-  for (auto* all : {&em_losses, &newton_losses}) for (double& l : *all) l -= best;
+  for (auto* all : {&em_losses, &newton_losses})
+    for (double& l : *all) l -= best;
   const auto turns = arange<double>(s.steps).to_vector();
-  plot("Above the least loss", "step", true).line("EM", turns, em_losses).line("Newton, after it", turns, newton_losses).write(s.svg);
+  plot("Above the least loss", "step", true)
+      .line("EM", turns, em_losses)
+      .line("Newton, after it", turns, newton_losses)
+      .write(s.svg);
 
   bool right = below("slope at the end", slopes.back(), 1e-12);
   for (std::size_t i = 1; i < em_losses.size(); ++i) right &= em_losses[i] <= em_losses[i - 1] + 1e-12;
   std::printf("EM never went up: %s\n", right ? "yes" : "no");
   const auto error = (4.0 * sqrt(diagonal(variance) / 4000.0)).to_vector();  // four standard errors
   const auto found = ravel(m).first.to_vector();
-  const double known[] = {std::log(0.5 / 0.2), std::log(0.3 / 0.2), -2, 1, 4, std::log(0.8), std::log(0.6), std::log(1.2)};
-  const auto names = {"odds 0", "odds 1", "mean 0", "mean 1", "mean 2", "log deviation 0", "log deviation 1", "log deviation 2"};
+  const double known[] = {std::log(0.5 / 0.2), std::log(0.3 / 0.2), -2,           1, 4,
+                          std::log(0.8),       std::log(0.6),       std::log(1.2)};
+  const auto names = {"odds 0", "odds 1",          "mean 0",          "mean 1",
+                      "mean 2", "log deviation 0", "log deviation 1", "log deviation 2"};
   for (std::size_t i = 0; i < found.size(); ++i) right &= agrees(names.begin()[i], found[i], known[i], error[i]);
   return right;
 }

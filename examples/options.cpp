@@ -3,8 +3,8 @@
 // forms (1973) are the check.
 //
 //   options [--device cpu|cuda] [--steps PATHS] [--svg options.svg]
+#include "support/checked.hpp"
 #include "support/plot.hpp"
-#include "support/program.hpp"
 #include "support/progress.hpp"
 
 using namespace sinter;
@@ -63,12 +63,15 @@ bool price(const settings& s) {
     bar.show(i + 1, "paths: price " + std::to_string(p.item()));
   }
 
-  plot("European calls, half a year", "strike").line("price", strikes.to_vector(), prices.to_vector())
+  plot("European calls, half a year", "strike")
+      .line("price", strikes.to_vector(), prices.to_vector())
       .line("vega", strikes.to_vector(), by[&market::vol].to_vector())
-      .line("20 delta", strikes.to_vector(), (20.0 * by[&market::spot]).to_vector()).write(s.svg);
+      .line("20 delta", strikes.to_vector(), (20.0 * by[&market::spot]).to_vector())
+      .write(s.svg);
 
   // The closed forms at a strike of 105.
-  const double root = std::sqrt(0.5), d = (std::log(100 / 105.0) + 0.015) / (0.2 * root) + 0.1 * root, d2 = d - 0.2 * root;
+  const double root = std::sqrt(0.5), d = (std::log(100 / 105.0) + 0.015) / (0.2 * root) + 0.1 * root,
+               d2 = d - 0.2 * root;
   const auto cdf = [](double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); };
   const double density = std::exp(-d * d / 2) / std::sqrt(2 * M_PI), later = 105 * std::exp(-0.015);
   const double known = 100 * cdf(d) - later * cdf(d2), vega = 100 * density * root;

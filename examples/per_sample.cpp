@@ -5,9 +5,9 @@
 #include <sinter/nn.hpp>
 #include <sinter/optim.hpp>
 
+#include "support/checked.hpp"
 #include "support/csv.hpp"
 #include "support/curve.hpp"
-#include "support/program.hpp"
 #include "support/progress.hpp"
 
 using namespace sinter;
@@ -47,15 +47,17 @@ bool train(const settings& s) {
   network net = network::init(make_key(0), {64, 48, 10});
   auto state = opt.init(net);
   const auto each = in_axes<none, 0, 0>;
-  const auto step = compile([&](const network& net, const auto& state, const images& x, const labels& y, const key& k) {
-    const auto [choose, blur] = split(k);
-    const labels rows = choice(choose, arange<std::int64_t>(y.size(0)), batch, false);
-    const tensor<float, 2> g = vmap(clipped, each)(net, take(x, rows), take(y, rows));
-    const vector sum_of = sum(g, axis<0>);
-    const vector private_g = (sum_of + noise * limit * normal<float>(blur, sum_of.size(0))) / float(batch);
-    const auto [next, after] = opt.update(net, ravel(net).second(private_g), state);
-    return std::tuple{max(norm(g, axis<1>)), next, after};
-  }, {.donate = {0, 1}});
+  const auto step = compile(
+      [&](const network& net, const auto& state, const images& x, const labels& y, const key& k) {
+        const auto [choose, blur] = split(k);
+        const labels rows = choice(choose, arange<std::int64_t>(y.size(0)), batch, false);
+        const tensor<float, 2> g = vmap(clipped, each)(net, take(x, rows), take(y, rows));
+        const vector sum_of = sum(g, axis<0>);
+        const vector private_g = (sum_of + noise * limit * normal<float>(blur, sum_of.size(0))) / float(batch);
+        const auto [next, after] = opt.update(net, ravel(net).second(private_g), state);
+        return std::tuple{max(norm(g, axis<1>)), next, after};
+      },
+      {.donate = {0, 1}});
   const auto score = compile(accuracy);
 
   progress bar(s.steps);
@@ -70,13 +72,16 @@ bool train(const settings& s) {
   }
   write_curve(s.svg, "Digits, learned privately: held-out error", "step", errors);
 
-  const auto whole = compile(grad([](const network& net, const images& x, const labels& y) { return nn::cross_entropy(net(x), y, reduce::mean); }));
-  const vector one = ravel(whole(net, test_x, test_y)).first, many = mean(compile(vmap(gradient, each))(net, test_x, test_y), axis<0>);
+  const auto whole = compile(grad(
+      [](const network& net, const images& x, const labels& y) { return nn::cross_entropy(net(x), y, reduce::mean); }));
+  const vector one = ravel(whole(net, test_x, test_y)).first,
+               many = mean(compile(vmap(gradient, each))(net, test_x, test_y), axis<0>);
   bool right = below("mean of gradients - gradient of mean", max(abs(many - one)).item(), 1e-5);
   right &= below("longest gradient of a sample", longest, limit * 1.0001);
   return right & below("held-out error", errors.back(), 0.12);
 }
 
 int main(int argc, char** argv) {
-  return run_example(argc, argv, {.steps = 400, .svg = "per_sample.svg", .data = SINTER_EXAMPLE_DATA "/digits.csv"}, train);
+  return run_example(argc, argv, {.steps = 400, .svg = "per_sample.svg", .data = SINTER_EXAMPLE_DATA "/digits.csv"},
+                     train);
 }

@@ -6,8 +6,8 @@
 #include <sinter/nn.hpp>
 #include <sinter/optim.hpp>
 
+#include "support/checked.hpp"
 #include "support/plot.hpp"
-#include "support/program.hpp"
 #include "support/progress.hpp"
 
 using namespace sinter;
@@ -33,23 +33,28 @@ scalar residual(const network& net, const scalar& x, const scalar& t) {
 }
 
 const auto loss = [](const network& net, const key& k) {
-  const auto points = [&](int i, float low, float high) { return uniform<float>(fold_in(k, i), 128) * (high - low) + low; };
+  const auto points = [&](int i, float low, float high) {
+    return uniform<float>(fold_in(k, i), 128) * (high - low) + low;
+  };
   const vector x = points(0, -1, 1), t = points(1, 0, 1), start = points(2, -1, 1), when = points(3, 0, 1);
   const vector side = where(points(4, -1, 1) < 0.f, -1.f, 1.f);
   const auto off = [&](const scalar& x, const scalar& t) { return scalar(u(net, x, t) - exact(x, t)); };
   const auto all = vmap(off)(concat(start, side), concat(zeros_like(start), when));
-  return mean(square(vmap([&](const scalar& x, const scalar& t) { return residual(net, x, t); })(x, t))) + 10.f * mean(square(all));
+  return mean(square(vmap([&](const scalar& x, const scalar& t) { return residual(net, x, t); })(x, t))) +
+         10.f * mean(square(all));
 };
 
 bool solve(const settings& s) {
   const auto opt = optim::adam({.rate = optim::cosine(1e-2, s.steps)});
   network net = network::init(make_key(0), {2, 24, 24, 1}, {.weight = nn::glorot_normal()});
   auto state = opt.init(net);
-  const auto step = compile([&](const network& net, const auto& state, const key& k) {
-    const auto [l, g] = value_and_grad(loss)(net, k);
-    const auto [next, after] = opt.update(net, g, state);
-    return std::tuple{l, next, after};
-  }, {.donate = {0, 1}});
+  const auto step = compile(
+      [&](const network& net, const auto& state, const key& k) {
+        const auto [l, g] = value_and_grad(loss)(net, k);
+        const auto [next, after] = opt.update(net, g, state);
+        return std::tuple{l, next, after};
+      },
+      {.donate = {0, 1}});
 
   progress bar(s.steps);
   for (int i = 0; i < s.steps; ++i) {

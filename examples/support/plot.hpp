@@ -86,15 +86,17 @@ class plot {
     for (int i = 0; i <= 4; ++i) {
       const double x = across_.low + (across_.high - across_.low) * i / 4, y = up_.low + (up_.high - up_.low) * i / 4;
       const std::string at = text("%.1f", top(y));
-      out += "<line x1=\"70\" x2=\"690\" y1=\"" + at + "\" y2=\"" + at + "\" stroke=\"#ddd\"/>\n<text x=\"62\" dy=\"4\" y=\"" +
-             at + "\" text-anchor=\"end\">" + text("%.3g", logarithmic_ ? std::pow(10, y) : y) + "</text>\n";
-      out += "<text y=\"370\" text-anchor=\"middle\" x=\"" + text("%.1f", left(x)) + "\">" + text("%.3g", x) + "</text>\n";
+      out += "<line x1=\"70\" x2=\"690\" y1=\"" + at + "\" y2=\"" + at +
+             "\" stroke=\"#ddd\"/>\n<text x=\"62\" dy=\"4\" y=\"" + at + "\" text-anchor=\"end\">" +
+             text("%.3g", logarithmic_ ? std::pow(10, y) : y) + "</text>\n";
+      out +=
+          "<text y=\"370\" text-anchor=\"middle\" x=\"" + text("%.1f", left(x)) + "\">" + text("%.3g", x) + "</text>\n";
     }
     out += "<text x=\"380\" y=\"390\" text-anchor=\"middle\">" + x_name_ + "</text>\n";
     for (std::size_t i = 0; i < all_.size(); ++i) {
       out += drawn(all_[i], colours[i % 5]);
-      out += "<text text-anchor=\"end\" x=\"690\" y=\"" + text("%.0f", 28 + 15 * static_cast<double>(i)) + "\" fill=\"" +
-             colours[i % 5] + "\">" + all_[i].name + "</text>\n";
+      out += "<text text-anchor=\"end\" x=\"690\" y=\"" + text("%.0f", 28 + 15 * static_cast<double>(i)) +
+             "\" fill=\"" + colours[i % 5] + "\">" + all_[i].name + "</text>\n";
     }
     return out + "</svg>\n";
   }
@@ -107,7 +109,8 @@ class plot {
 
 /// Rows of numbers, from their smallest in dark blue to their largest in yellow, as a PNG picture whose data are stored as they are.
 inline void write_png(const std::string& path, const std::vector<float>& values, std::uint32_t width) {
-  constexpr std::array<std::array<double, 3>, 5> map{{{68, 1, 84}, {59, 82, 139}, {33, 145, 140}, {94, 201, 98}, {253, 231, 37}}};
+  constexpr std::array<std::array<double, 3>, 5> map{
+      {{68, 1, 84}, {59, 82, 139}, {33, 145, 140}, {94, 201, 98}, {253, 231, 37}}};
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
   const auto height = static_cast<std::uint32_t>(values.size() / width);
   const auto big = [](std::uint32_t v) {
@@ -118,14 +121,16 @@ inline void write_png(const std::string& path, const std::vector<float>& values,
     if (i % width == 0) rows += '\0';
     const double at = *high > *low ? 3.999 * (values[i] - *low) / (*high - *low) : 0;
     const auto k = static_cast<std::size_t>(at);
-    for (std::size_t c = 0; c < 3; ++c) rows += static_cast<char>(map[k][c] + (map[k + 1][c] - map[k][c]) * (at - double(k)));
+    for (std::size_t c = 0; c < 3; ++c)
+      rows += static_cast<char>(map[k][c] + (map[k + 1][c] - map[k][c]) * (at - double(k)));
   }
   std::string packed = "\x78\x01";
   std::uint32_t a = 1, b = 0;
   for (std::size_t i = 0; i < rows.size(); i += 65535) {
     const std::size_t n = std::min<std::size_t>(65535, rows.size() - i);
     packed += i + n == rows.size() ? '\1' : '\0';
-    for (const std::size_t half : {n, ~n}) packed += {static_cast<char>(half & 255), static_cast<char>(half >> 8 & 255)};
+    for (const std::size_t half : {n, ~n})
+      packed += {static_cast<char>(half & 255), static_cast<char>(half >> 8 & 255)};
     packed += rows.substr(i, n);
   }
   for (const char c : rows) a = (a + static_cast<unsigned char>(c)) % 65521, b = (b + a) % 65521;

@@ -1,4 +1,4 @@
-// examples/support/program.hpp: what examples share: a command line, a device, and results beside what is known.
+// examples/support/checked.hpp: what programs with a known answer share: a command line, a device, results beside what is known.
 #pragma once
 
 #include <cmath>
@@ -46,8 +46,9 @@ int run_example(int argc, char** argv, settings s, Body&& body) {
       else if (name == "--device" && (value == "cpu" || cuda))
         sinter::set_default_device(cuda ? sinter::device::cuda(value.size() > 5 ? std::atoi(&value[5]) : 0)
                                         : sinter::device::cpu());
-      else throw std::runtime_error("usage: " + program + " [--device cpu|cuda] [--steps N] [--svg FILE]" +
-                                    (s.data.empty() ? "" : " [--data FILE]") + (s.size > 0 ? " [--size N]" : ""));
+      else
+        throw std::runtime_error("usage: " + program + " [--device cpu|cuda] [--steps N] [--svg FILE]" +
+                                 (s.data.empty() ? "" : " [--data FILE]") + (s.size > 0 ? " [--size N]" : ""));
     }
     const bool right = body(s);
     if (!s.svg.empty()) std::printf("picture: %s\n", s.svg.c_str());
