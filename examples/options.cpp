@@ -49,7 +49,7 @@ bool price(const settings& s) {
 
   const auto second = compile([](const market& m, const number_t& strike) {
     const auto [v, back] = ravel(m);
-    return hessian([&](const tensor<double, 1>& v) { return call(back(v), strike); })(v);
+    return hessian([&, back = back](const tensor<double, 1>& v) { return call(back(v), strike); })(v);
   });
   const auto gammas = second(now, 105.0).to_vector();
 
