@@ -60,7 +60,7 @@ SEES = {
     "optim.hpp": ["sinter.hpp", "optim/"],
     "windows.hpp": ["windows"],
     "windows": ["sinter.hpp", "windows"],
-    "nn": ["sinter.hpp", "nn/"],
+    "nn": ["sinter.hpp", "windows", "nn/"],
     "optim": ["sinter.hpp", "optim/"],
     "io": ["sinter.hpp", "io/"],
     "dist": ["sinter.hpp", "dist/"],

@@ -2,10 +2,12 @@
 #pragma once
 
 #include "nn/attention.hpp"
+#include "nn/conv.hpp"
 #include "nn/dropout.hpp"
 #include "nn/init.hpp"
 #include "nn/layers.hpp"
 #include "nn/losses.hpp"
 #include "nn/norms.hpp"
+#include "nn/recurrent.hpp"
 #include "nn/summary.hpp"
 #include "nn/values.hpp"

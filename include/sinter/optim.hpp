@@ -2,5 +2,9 @@
 #pragma once
 
 #include "optim/chain.hpp"
+#include "optim/lbfgs.hpp"
+#include "optim/leaves.hpp"
+#include "optim/muon.hpp"
 #include "optim/optimizers.hpp"
 #include "optim/schedule.hpp"
+#include "optim/wrappers.hpp"

@@ -10,11 +10,9 @@ namespace sinter::nn {
 
 struct attention_options {
   std::int64_t heads = 1;
-  std::int64_t key_heads = 0;  ///< what the heads share, which they are a multiple of; 0: each head has its own
+  std::int64_t key_heads = 0;   ///< what the heads share, which they are a multiple of; 0: each head has its own
   std::int64_t head_width = 0;  ///< 0: the width over the heads
   bool bias = true;
-  double rotary = 0;  ///< the base of the angles by which queries and keys are turned, such as 10000; 0: none
-  bool interleaved = false;  ///< of these angles; see rotary_options
   initializer weight = torch_uniform();
 };
 
@@ -44,8 +42,7 @@ auto heads_of(const X& x, const dim& first, std::int64_t count, const dim& width
   constexpr int r = X::rank;
   using T = typename X::value_type;
   const tensor<T, r> part = sinter::slice(x, axis<-1>, first, first + width * dim(count), 1, at);
-  const tensor<T, r + 1> apart =
-      reshape(part, extents_with<r + 1>(part.shape(), std::array<dim, 2>{count, width}), at);
+  const tensor<T, r + 1> apart = reshape(part, extents_with<r + 1>(part.shape(), std::array<dim, 2>{count, width}), at);
   return tensor<T, r + 1>(swapaxes<-3, -2>(apart, at));
 }
 
@@ -69,22 +66,33 @@ constexpr bool is_sequence() {
   return right;
 }
 
-template <class X>
-X turned_heads(const X& x, double base, bool interleaved, location at) {
-  if (base == 0) return x;
-  return sinter::rotary(x, rotary_options{base, interleaved}, at);
-}
-
 }  // namespace detail
 
+/// Places that a product knows nothing of.
+struct unplaced {
+  template <class X>
+  const X& operator()(const X& x, location) const {
+    return x;
+  }
+};
+/// Queries and keys turned by their places (Su et al., 2021), as sinter::rotary: self_attention<float, rotary>.
+struct rotary {
+  constant base = 10000;
+  bool interleaved = false;
+
+  template <class X>
+  X operator()(const X& x, location at) const {
+    return sinter::rotary(x, rotary_options{base, interleaved}, at);
+  }
+};
+
 /// Attention among the places of a sequence (Vaswani et al., 2017), with projections before and behind.
-template <class T>
+template <class T, class Places = unplaced>
 struct self_attention {
   linear<T> qkv;  ///< columns of queries, then keys, then values, head by head
   linear<T> out;
   std::int64_t heads = 1, key_heads = 1;
-  constant rotary = 0;
-  bool interleaved = false;
+  Places places;  ///< what is done to queries and keys, (…, heads, places, width)
 
   static self_attention init(const key& k, std::int64_t width, const attention_options& how = {},
                              location at = location::current()) {
@@ -92,11 +100,7 @@ struct self_attention {
     const linear_options columns{how.bias, how.weight};
     const auto [first, second] = split(k, at);
     return {linear<T>::init(first, width, (plan.heads + 2 * plan.key_heads) * plan.width, columns, at),
-            linear<T>::init(second, plan.heads * plan.width, width, columns, at),
-            plan.heads,
-            plan.key_heads,
-            how.rotary,
-            how.interleaved};
+            linear<T>::init(second, plan.heads * plan.width, width, columns, at), plan.heads, plan.key_heads, Places{}};
   }
 
   /// x (…, places, width) to the same; behind it the options of `attention`: causal, sliding<W>, masked(m), scored(f).
@@ -111,10 +115,9 @@ struct self_attention {
       const auto part = [&](std::int64_t first, std::int64_t count) {
         return detail::heads_of(y, width * dim(first), count, width, at);
       };
-      const auto q = detail::turned_heads(part(0, heads), rotary, interleaved, at);
-      const auto keys = detail::turned_heads(part(heads, key_heads), rotary, interleaved, at);
-      const auto mixed =
-          sinter::attention(q, keys, part(heads + key_heads, key_heads), a, b, c, {}, {}, at);
+      const auto q = places(part(0, heads), at);
+      const auto keys = places(part(heads, key_heads), at);
+      const auto mixed = sinter::attention(q, keys, part(heads + key_heads, key_heads), a, b, c, {}, {}, at);
       return tensor<T, X::rank>(out(detail::joined_heads(mixed, at), at));
     } else {
       return x;
@@ -153,8 +156,7 @@ struct cross_attention {
       const dim width = q.size(X::rank - 1, at) / dim(heads);
       const auto keys = detail::heads_of(y, 0, key_heads, width, at);
       const auto values = detail::heads_of(y, width * dim(key_heads), key_heads, width, at);
-      const auto mixed =
-          sinter::attention(detail::heads_of(q, 0, heads, width, at), keys, values, a, b, c, {}, {}, at);
+      const auto mixed = sinter::attention(detail::heads_of(q, 0, heads, width, at), keys, values, a, b, c, {}, {}, at);
       return tensor<T, X::rank>(out(detail::joined_heads(mixed, at), at));
     } else {
       return x;
@@ -180,8 +182,8 @@ struct transformer_block {
     const linear_options columns{how.attention.bias, how.attention.weight};
     const auto [first, second, third] = split<3>(k, at);
     return {layer_norm<T>::init(width, {}, at), layer_norm<T>::init(width, {}, at),
-            self_attention<T>::init(first, width, how.attention, at), linear<T>::init(second, width, hidden, columns, at),
-            linear<T>::init(third, hidden, width, columns, at)};
+            self_attention<T>::init(first, width, how.attention, at),
+            linear<T>::init(second, width, hidden, columns, at), linear<T>::init(third, hidden, width, columns, at)};
   }
 
   /// With dropout of both branches; behind it options of attention.
@@ -192,7 +194,7 @@ struct transformer_block {
     using result = tensor<T, X::rank>;
     const result given = sinter::detail::evaluate(x, at);
     const result h = sinter::detail::evaluate(add(given, drop(mix(n1(given, at), a, b, {}, at), at), at), at);
-    const auto wide = gelu(up(n2(h, at), at), at);
+    const auto wide = sinter::gelu(up(n2(h, at), at), at);
     return result(sinter::detail::evaluate(add(h, drop(down(wide, at), at), at), at));
   }
   template <tensor_like X, class A = sinter::detail::no_option, class B = sinter::detail::no_option>

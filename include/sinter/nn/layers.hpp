@@ -155,8 +155,9 @@ struct mlp {
   static mlp init(const key& k, const std::vector<std::int64_t>& widths, const linear_options& how = {},
                   location at = location::current()) {
     if (widths.size() < 2)
-      sinter::fail("nn::mlp", "there are " + std::to_string(widths.size()) + " widths; give two or more, the first the input's",
-                           at);
+      sinter::fail("nn::mlp",
+                   "there are " + std::to_string(widths.size()) + " widths; give two or more, the first the input's",
+                   at);
     mlp made;
     for (std::size_t i = 0; i + 1 < widths.size(); ++i)
       made.layers.push_back(linear<T>::init(fold_in(k, i, at), widths[i], widths[i + 1], how, at));

@@ -116,7 +116,8 @@ auto of_classes(const char* op, const X& x, const Labels& given, const Weights& 
   const auto counts = sinter::detail::evaluate(bit_and(known, ne(labels, ignore, at), at), at);
   const auto counted = where(expand_dims<-1>(counts, at), x, 0, at);
   const auto y = [&] {
-    if constexpr (Logits) return fitted<X::static_shape>(sinter::detail::evaluate(sinter::log_softmax(counted, at), at), at);
+    if constexpr (Logits)
+      return fitted<X::static_shape>(sinter::detail::evaluate(sinter::log_softmax(counted, at), at), at);
     else if (smoothing == 0) return fitted<X::static_shape>(sinter::detail::evaluate(x, at), at);
     else return fitted<X::static_shape>(sinter::detail::evaluate(counted, at), at);
   }();

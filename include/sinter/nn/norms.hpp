@@ -56,15 +56,6 @@ struct rms_norm {
 
 namespace detail {
 
-/// A number a channel beside x, whose channels are axis 1: (c, 1, …).
-template <int Rank, class T>
-auto per_channel(const tensor<T, 1>& x, location at) {
-  std::array<dim, Rank - 1> extents;
-  extents.fill(1);
-  extents[0] = x.size(0, at);
-  return reshape(x, extents, at);
-}
-
 /// False after the compile-time error.
 template <class X>
 constexpr bool has_channels() {
@@ -113,8 +104,8 @@ struct group_norm {
     detail::check_size("nn::group_norm", "the number of groups", groups, at);
     detail::check_size("nn::group_norm", "the number of channels", channels, at);
     if (channels % groups != 0)
-      sinter::fail("nn::group_norm", std::to_string(groups) + " groups do not divide " + std::to_string(channels) + " channels",
-                           at);
+      sinter::fail("nn::group_norm",
+                   std::to_string(groups) + " groups do not divide " + std::to_string(channels) + " channels", at);
     return {ones<T>(std::array{channels}, {}, at), zeros<T>(std::array{channels}, {}, at), groups, how.eps};
   }
 
@@ -171,8 +162,7 @@ struct batch_norm {
   tensor<T, 1> weight, bias;
   constant eps = 1e-5, momentum = 0.1;
 
-  static batch_norm init(std::int64_t channels, const batch_norm_options& how = {},
-                         location at = location::current()) {
+  static batch_norm init(std::int64_t channels, const batch_norm_options& how = {}, location at = location::current()) {
     detail::check_size("nn::batch_norm", "the number of channels", channels, at);
     return {ones<T>(std::array{channels}, {}, at), zeros<T>(std::array{channels}, {}, at), how.eps, how.momentum};
   }
@@ -211,7 +201,7 @@ struct batch_norm {
   std::pair<X, S> trained(const X& x, const S& s, location at) const {
     constexpr int rank = X::rank;
     constexpr auto others = detail::axes_beside_channels<rank>();
-    const dim count = x.numel(at) / x.size(1, at);
+    const dim count = x.numel() / x.size(1, at);
     const auto wider = sinter::detail::evaluate(detail::wide(x, at), at);
     const auto mean = sinter::detail::evaluate(sinter::mean(wider, others, at), at);
     const auto d = sinter::detail::evaluate(sub(wider, detail::per_channel<rank>(mean, at), at), at);

@@ -51,6 +51,20 @@ inline void check_size(const char* op, const char* what, std::int64_t n, locatio
   if (n < 1) fail_size(op, what, n, at);
 }
 
+/// A number a channel beside tensors of Rank axes, whose channels are axis 1: (c, 1, …).
+template <int Rank, class T>
+auto per_channel(const tensor<T, 1>& x, location at) {
+  std::array<dim, Rank - 1> extents;
+  extents.fill(1);
+  extents[0] = x.size(0, at);
+  return reshape(x, extents, at);
+}
+/// x + bias of channels.
+template <class X, class Bias>
+X shifted_channels(const X& x, const Bias& bias, location at) {
+  return sinter::detail::evaluate(add(x, per_channel<X::rank>(bias, at), at), at);
+}
+
 /// x + bias, where there is one; `bias` broadcasts.
 template <class X, class Bias>
 auto with_bias(const X& x, const Bias& bias, location at) {

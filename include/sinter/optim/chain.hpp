@@ -8,11 +8,12 @@
 
 namespace sinter::optim {
 
-// A link has init(p) and change(p, g, state), which gives other gradients and the next state.
+// A link has a type `link`, init(p), and change(p, g, state), which gives other gradients and the next state.
 
 /// Gradients scaled to a norm of all together that is at most `largest`, as PyTorch's clip_grad_norm_.
 class clip_by_global_norm {
  public:
+  using link = void;
   explicit clip_by_global_norm(double largest, location at = location::current()) : largest_(largest) {
     detail::check_least("optim::clip_by_global_norm", "the norm", largest, at);
   }
@@ -34,6 +35,7 @@ class clip_by_global_norm {
 /// Each element of the gradients between -largest and largest.
 class clip_by_value {
  public:
+  using link = void;
   explicit clip_by_value(double largest, location at = location::current()) : largest_(largest) {
     detail::check_least("optim::clip_by_value", "the limit", largest, at);
   }
@@ -52,13 +54,34 @@ class clip_by_value {
 };
 
 namespace detail {
+
 template <class L>
-concept optimizer = requires(const L& l, const std::tuple<tensor<float, 1>>& p) { l.update(p, p, l.init(p)); };
+concept chain_link = requires {
+  typename L::link;
+};
+
+template <class... Link>
+constexpr bool is_chain() {
+  constexpr int links = (0 + ... + int(chain_link<Link>));
+  constexpr bool last = [] {
+    bool is = true;
+    ((is = chain_link<Link>), ...);
+    return is;
+  }();
+  static_assert(!last, "sinter: [optim::chain] the last of a chain is an optimizer, such as optim::adamw()");
+  static_assert(last || links + 1 == int(sizeof...(Link)),
+                "sinter: [optim::chain] before the optimizer, which comes last, stand links, such as "
+                "optim::clip_by_global_norm(1)");
+  return !last && links + 1 == int(sizeof...(Link));
+}
+
 }  // namespace detail
 
 /// An optimizer of links and, last, an optimizer: its state is a tuple of theirs.
 template <class... Link>
 class chain {
+  static_assert(detail::is_chain<Link...>());
+
  public:
   explicit chain(Link... links) : links_(std::move(links)...) {}
 

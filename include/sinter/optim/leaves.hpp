@@ -1,6 +1,7 @@
 // optim/leaves.hpp: what optimizers share: updates leaf by leaf, masks by path, steps.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <functional>
 #include <string>
@@ -109,12 +110,14 @@ tensor<std::int64_t, 0> first_step(const P& p, location at) {
   return zeros<std::int64_t>(where, at);
 }
 
-inline tensor<std::int64_t, 0> after(const tensor<std::int64_t, 0>& step, location at) {
+template <class Step>
+Step after(const Step& step, location at) {
   return sinter::detail::evaluate(add(step, 1, at), at);
 }
 
 /// 1 - beta^step without cancellation.
-inline scalar correction(double beta, const tensor<std::int64_t, 0>& step, location at) {
+template <class Step>
+scalar correction(double beta, const Step& step, location at) {
   const float slope = beta > 0 ? static_cast<float>(std::log(beta)) : -100.f;
   return sinter::detail::evaluate(neg(expm1(mul(cast<float>(step, at), slope, at), at), at), at);
 }

@@ -34,12 +34,14 @@ class schedule {
   requires(!std::is_arithmetic_v<F> && !std::is_same_v<F, schedule>) schedule(F f) : of_(std::move(f)) {}
 
   /// Before `step` steps; `step` on the device that the rate is used on.
-  detail::scalar operator()(const tensor<std::int64_t, 0>& step, location at = location::current()) const {
+  template <std::same_as<tensor<std::int64_t, 0>> Step>
+  detail::scalar operator()(const Step& step, location at = location::current()) const {
     if (of_) return of_(detail::scalar(sinter::detail::evaluate(cast<float>(step, at), at)));
     return full_like(sinter::detail::evaluate(cast<float>(step, at), at), static_cast<float>(rate_), at);
   }
-  float operator()(std::int64_t step, location at = location::current()) const {
-    return (*this)(tensor<std::int64_t, 0>(step), at).item(at);
+  template <std::integral Step>
+  float operator()(Step step, location at = location::current()) const {
+    return (*this)(tensor<std::int64_t, 0>(static_cast<std::int64_t>(step)), at).item(at);
   }
 
  private:
@@ -97,8 +99,7 @@ schedule exponential(double rate, double factor, std::int64_t steps = 1, locatio
 template <class = void>
 schedule staircase(double rate, double factor, std::int64_t every, location at = location::current()) {
   detail::check_steps("optim::staircase", static_cast<double>(every), at);
-  if (!(factor > 0))
-    sinter::fail("optim::staircase", "the factor must be above 0; it is " + text::number(factor), at);
+  if (!(factor > 0)) sinter::fail("optim::staircase", "the factor must be above 0; it is " + text::number(factor), at);
   const float slope = static_cast<float>(std::log(factor)), length = static_cast<float>(every);
   return [=](const detail::scalar& t) {
     return detail::scalar(static_cast<float>(rate) * exp(floor(t / length) * slope));
@@ -110,9 +111,8 @@ template <class = void>
 schedule cosine(double rate, std::int64_t steps, double last = 0, location at = location::current()) {
   const double n = static_cast<double>(steps);
   detail::check_steps("optim::cosine", n, at);
-  return [=](const detail::scalar& t) {
-    return detail::between(last, rate, detail::half_cosine(detail::progress(t, n)));
-  };
+  return
+      [=](const detail::scalar& t) { return detail::between(last, rate, detail::half_cosine(detail::progress(t, n))); };
 }
 
 /// rate · (step + 1) / (warmup + 1) before `warmup` steps, then a cosine to `last` at `steps`.
@@ -122,9 +122,7 @@ schedule warmup_cosine(double rate, std::int64_t warmup, std::int64_t steps, dou
   const double w = static_cast<double>(warmup), n = static_cast<double>(steps - warmup);
   if (warmup < 0 || steps <= warmup)
     sinter::fail("optim::warmup_cosine",
-                         "needs 0 <= warmup < steps; they are " + std::to_string(warmup) + " and " +
-                             std::to_string(steps),
-                         at);
+                 "needs 0 <= warmup < steps; they are " + std::to_string(warmup) + " and " + std::to_string(steps), at);
   return [=](const detail::scalar& t) {
     const detail::scalar up = (t + 1.f) * static_cast<float>(rate / (w + 1));
     const detail::scalar down =
@@ -134,7 +132,7 @@ schedule warmup_cosine(double rate, std::int64_t warmup, std::int64_t steps, dou
 }
 
 struct one_cycle_options {
-  double rising = 0.3;  ///< the share of the steps in which it rises
+  double rising = 0.3;            ///< the share of the steps in which it rises
   double first = 25, last = 1e4;  ///< it begins at rate / first, and ends at rate / (first · last)
 };
 
@@ -144,14 +142,15 @@ schedule one_cycle(double rate, std::int64_t steps, const one_cycle_options& how
                    location at = location::current()) {
   const double all = static_cast<double>(steps), top = how.rising * all - 1;
   if (!(top > 0 && top < all - 1))
-    sinter::fail("optim::one_cycle", "the share in which the rate rises must leave steps on both sides; it is " +
-                                                 text::number(how.rising) + " of " + std::to_string(steps),
-                         at);
+    sinter::fail("optim::one_cycle",
+                 "the share in which the rate rises must leave steps on both sides; it is " + text::number(how.rising) +
+                     " of " + std::to_string(steps),
+                 at);
   const double low = rate / how.first, end = low / how.last;
   return [=](const detail::scalar& t) {
     const detail::scalar up = detail::between(rate, low, detail::half_cosine(detail::progress(t, top)));
-    const detail::scalar down = detail::between(
-        end, rate, detail::half_cosine(detail::progress(t - static_cast<float>(top), all - 1 - top)));
+    const detail::scalar down =
+        detail::between(end, rate, detail::half_cosine(detail::progress(t - static_cast<float>(top), all - 1 - top)));
     return detail::scalar(where(t <= static_cast<float>(top), up, down));
   };
 }
