@@ -126,7 +126,7 @@ case $what in
     install_missing test
     all=OFF
     [ "$everything" = no ] || all=ON
-    configure build/dev --preset dev -DSINTER_TEST_ALL=$all
+    configure build/dev --preset dev -DSINTER_TEST_ALL=$all "-DSINTER_TEST_SHARE=${SINTER_TEST_SHARE:-}"
     suite dev "$@"
     [ "$everything" = no ] || left_out "$@"
     ;;

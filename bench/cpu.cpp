@@ -422,6 +422,21 @@ void hit(const char* name, F call, double goal) {
   std::fflush(stdout);
 }
 
+/// What transforms of transforms cost before anything is compiled, beside tracing the function itself.
+void traces() {
+  const auto f = [](const tensor<float, 1>& x) {
+    tensor<float, 1> h = x;
+    for (int i = 0; i < 250; ++i) h = tanh(h * 1.01f + 0.5f) - h * 0.3f;
+    return sum(h);
+  };
+  const tensor<float, 2> xs = normal<float>(make_key(1), 4, 8);
+  const tensor<float, 1> x = normal<float>(make_key(2), 8);
+  const double plain = median([&] { trace(f)(x); });
+  const double three = median([&] { trace([&](auto x, auto v) { return jvp(vmap(grad(f)))(x, v); })(xs, xs); });
+  std::printf("%-28s %10.2f ms, of jvp(vmap(grad)) %.2f ms (%.1f x)\n", "trace of 250 steps of 5 ops", plain * 1e3,
+              three * 1e3, three / plain);
+}
+
 void calls() {
   const auto f = compile([](auto x) { return x * 2.f + 1.f; }, {.mode = mode::reduce_overhead, .name = "tiny"});
   const tensor<float, 1> x = normal<float>(make_key(2), 8);
@@ -542,7 +557,7 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::string(argv[1]) == "--windows") return windows(), 0;
   if (argc > 1 && std::string(argv[1]) == "--cliffs") return cliffs(), 0;
   if (argc > 1 && std::string(argv[1]) == "--indexed") return indexed(), 0;
-  if (argc > 1 && std::string(argv[1]) == "--calls") return calls(), first_calls(argv[0]), 0;
+  if (argc > 1 && std::string(argv[1]) == "--calls") return calls(), traces(), first_calls(argv[0]), 0;
   if (argc > 1 && std::string(argv[1]) == "--systems") return systems(), 0;
   memory_bound();
   systems();
