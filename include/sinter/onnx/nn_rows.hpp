@@ -260,17 +260,10 @@ inline void attention(call& c) {
                       constant(scores.type(), -std::numeric_limits<double>::infinity()));
     }
   };
-  if (c.version >= 24) {
-    capped();
-    if (mode == 2) shown = scores;
-    masked();
-    if (mode == 1) shown = scores;
-  } else {
-    masked();
-    if (mode == 1) shown = scores;
-    capped();
-    if (mode == 2) shown = scores;
-  }
+  capped();
+  if (mode == 2) shown = scores;
+  masked();
+  if (mode == 1) shown = scores;
   node weights = softmax_of(scores, 3);
   if (c.has(3) || c.has(6) || c.i("is_causal", 0)) {
     const node top = reduced(op::maximum, scores, {3}, true);
