@@ -26,6 +26,38 @@ class dynamic_tensor {
   /// The value of a node of the current trace.
   static dynamic_tensor of_node(ir::node_id id) { return dynamic_tensor(detail::of_node(id)); }
 
+  /// A new input of the graph that stands for it.
+  dynamic_tensor input(engine::tracer& t, location where) const {
+    dims e = extents_;
+    t.input_extents(static_cast<int>(t.graph.inputs.size()), e.extent, e.rank);
+    return of_node(t.graph.add_input(type_, engine::to_ir(e.extent, e.rank), where));
+  }
+  /// A result of a call.
+  template <class Output>
+  static dynamic_tensor made(Output& out) {
+    detail::handle h;
+    h.type = out.type;
+    int rank = 0;
+    if constexpr (requires { out.rank; }) rank = out.rank;
+    else rank = static_cast<int>(out.extents.size());
+    for (int i = 0; i < rank; ++i) h.extents.push(out.extents[static_cast<std::size_t>(i)]);
+    h.strides = detail::row_major_strides(h.extents);
+    h.memory = std::move(out.memory);
+    h.data = static_cast<std::byte*>(h.memory.data());
+    return dynamic_tensor(h);
+  }
+  /// Zeros of its dtype and extents, in a trace.
+  static dynamic_tensor zeros_like(const dynamic_tensor& x, location at) {
+    return of_node(detail::push_constant(*engine::current(), x.type_, {}, x.extents_.extent, x.rank(), at, true));
+  }
+  /// Its dtype and extents without elements.
+  dynamic_tensor shaped() const {
+    dynamic_tensor x;
+    x.type_ = type_;
+    x.extents_ = extents_;
+    return x;
+  }
+
   bool defined() const { return memory_ || is_traced(); }
   bool is_traced() const { return static_cast<bool>(traced_); }
   dtype type() const { return type_; }
@@ -135,7 +167,46 @@ class dynamic_tensor {
     return out;
   }
 
+  /// Of the same dtype, in a trace; extents broadcast. user_error outside of a trace: compile the function.
+  friend dynamic_tensor operator+(const dynamic_tensor& a, const dynamic_tensor& b) { return paired(ir::op::add, a, b); }
+  friend dynamic_tensor operator-(const dynamic_tensor& a, const dynamic_tensor& b) { return paired(ir::op::sub, a, b); }
+  friend dynamic_tensor operator*(const dynamic_tensor& a, const dynamic_tensor& b) { return paired(ir::op::mul, a, b); }
+  friend dynamic_tensor operator/(const dynamic_tensor& a, const dynamic_tensor& b) { return paired(ir::op::div, a, b); }
+  friend dynamic_tensor operator*(double a, const dynamic_tensor& b) { return number(a, b) * b; }
+  friend dynamic_tensor operator*(const dynamic_tensor& a, double b) { return a * number(b, a); }
+  friend dynamic_tensor operator+(const dynamic_tensor& a, double b) { return a + number(b, a); }
+  friend dynamic_tensor operator-(const dynamic_tensor& a, double b) { return a - number(b, a); }
+  friend dynamic_tensor operator/(const dynamic_tensor& a, double b) { return a / number(b, a); }
+
  private:
+  static dynamic_tensor number(double x, const dynamic_tensor& like) {
+    traced_only({});
+    return of_node(detail::push_constant(*engine::current(), like.type_, ir::scalar::of(like.type_, x), nullptr, 0, {}, true));
+  }
+  static void traced_only(location at) {
+    if (!engine::current())
+      fail("dynamic_tensor", "arithmetic on tensors of run-time dtypes is compiled; call this in a function that is", at);
+  }
+  static dynamic_tensor paired(ir::op code, const dynamic_tensor& a, const dynamic_tensor& b) {
+    traced_only({});
+    if (a.type_ != b.type_)
+      fail(ir::name(code), "the operands are " + a.text() + " and " + b.text() + ", of different dtypes", {});
+    dims to(0);
+    const int rank = std::max(a.rank(), b.rank());
+    for (int i = 0; i < rank; ++i) {
+      const int p = i + a.rank() - rank, q = i + b.rank() - rank;
+      const dim x = p < 0 ? dim(1) : a.extents_[p], y = q < 0 ? dim(1) : b.extents_[q];
+      if (x != 1 && y != 1 && x != y) fail(ir::name(code), "the operands are " + a.text() + " and " + b.text() + ", which do not broadcast", {});
+      to.push(x == 1 ? y : x);
+    }
+    auto& g = engine::current()->graph;
+    const auto wide = [&](const dynamic_tensor& x) {
+      return detail::push_broadcast(g, x.node({}), x.extents_.extent, x.rank(), to.extent, rank, {});
+    };
+    const ir::node_id left = wide(a), right = wide(b);
+    return of_node(g.push(code, {left, right}));
+  }
+
   dtype type_ = dtype::f32;
   dims extents_{}, strides_{};
   storage memory_;
