@@ -230,10 +230,7 @@ int run_model(const arguments& a) {
 /// What a file beside a model holds: .npy, or a TensorProto.
 io::array read_case_file(const fs::path& path) {
   if (path.extension() == ".npy") return io::read_npy(path.string());
-  const storage file = io::detail::map_file("onnx_run", path.string(), location::current());
-  onnx::loaded m;
-  m.file = file;
-  return onnx::item_of_tensor(onnx::wire::read_tensor(io::detail::bytes_of(file)), m).x.to_array();
+  return onnx::read_tensor(path.string());
 }
 
 std::vector<fs::path> files_of(const fs::path& folder, const char* what) {

@@ -168,10 +168,18 @@ class dynamic_tensor {
   }
 
   /// Of the same dtype, in a trace; extents broadcast. user_error outside of a trace: compile the function.
-  friend dynamic_tensor operator+(const dynamic_tensor& a, const dynamic_tensor& b) { return paired(ir::op::add, a, b); }
-  friend dynamic_tensor operator-(const dynamic_tensor& a, const dynamic_tensor& b) { return paired(ir::op::sub, a, b); }
-  friend dynamic_tensor operator*(const dynamic_tensor& a, const dynamic_tensor& b) { return paired(ir::op::mul, a, b); }
-  friend dynamic_tensor operator/(const dynamic_tensor& a, const dynamic_tensor& b) { return paired(ir::op::div, a, b); }
+  friend dynamic_tensor operator+(const dynamic_tensor& a, const dynamic_tensor& b) {
+    return paired(ir::op::add, a, b);
+  }
+  friend dynamic_tensor operator-(const dynamic_tensor& a, const dynamic_tensor& b) {
+    return paired(ir::op::sub, a, b);
+  }
+  friend dynamic_tensor operator*(const dynamic_tensor& a, const dynamic_tensor& b) {
+    return paired(ir::op::mul, a, b);
+  }
+  friend dynamic_tensor operator/(const dynamic_tensor& a, const dynamic_tensor& b) {
+    return paired(ir::op::div, a, b);
+  }
   friend dynamic_tensor operator*(double a, const dynamic_tensor& b) { return number(a, b) * b; }
   friend dynamic_tensor operator*(const dynamic_tensor& a, double b) { return a * number(b, a); }
   friend dynamic_tensor operator+(const dynamic_tensor& a, double b) { return a + number(b, a); }
@@ -181,11 +189,13 @@ class dynamic_tensor {
  private:
   static dynamic_tensor number(double x, const dynamic_tensor& like) {
     traced_only({});
-    return of_node(detail::push_constant(*engine::current(), like.type_, ir::scalar::of(like.type_, x), nullptr, 0, {}, true));
+    return of_node(
+        detail::push_constant(*engine::current(), like.type_, ir::scalar::of(like.type_, x), nullptr, 0, {}, true));
   }
   static void traced_only(location at) {
     if (!engine::current())
-      fail("dynamic_tensor", "arithmetic on tensors of run-time dtypes is compiled; call this in a function that is", at);
+      fail("dynamic_tensor", "arithmetic on tensors of run-time dtypes is compiled; call this in a function that is",
+           at);
   }
   static dynamic_tensor paired(ir::op code, const dynamic_tensor& a, const dynamic_tensor& b) {
     traced_only({});
@@ -196,7 +206,8 @@ class dynamic_tensor {
     for (int i = 0; i < rank; ++i) {
       const int p = i + a.rank() - rank, q = i + b.rank() - rank;
       const dim x = p < 0 ? dim(1) : a.extents_[p], y = q < 0 ? dim(1) : b.extents_[q];
-      if (x != 1 && y != 1 && x != y) fail(ir::name(code), "the operands are " + a.text() + " and " + b.text() + ", which do not broadcast", {});
+      if (x != 1 && y != 1 && x != y)
+        fail(ir::name(code), "the operands are " + a.text() + " and " + b.text() + ", which do not broadcast", {});
       to.push(x == 1 ? y : x);
     }
     auto& g = engine::current()->graph;

@@ -1,9 +1,14 @@
 // onnx/model.hpp: a model from a file: load, inputs and outputs, weights, calls.
 #pragma once
 
-#include <mutex>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
 
-#include "table.hpp"
+#include "dynamic.hpp"
 
 namespace sinter::onnx {
 
@@ -31,319 +36,26 @@ struct value_description {
 using tensor_map = std::map<std::string, dynamic_tensor>;
 using tensor_list = std::vector<dynamic_tensor>;
 
-namespace detail_ {
-
-using io::detail::bytes_of;
-
-inline std::string folder_of(const std::string& path) {
-  const auto slash = path.find_last_of('/');
-  return slash == std::string::npos ? std::string(".") : path.substr(0, slash);
-}
-
-/// A file beside the model: the name says nothing of other folders.
-inline const storage& external_file(const tensor_proto& t, loaded& m) {
-  const std::string& name = t.location;
-  bool inside =
-      !name.empty() && name[0] != '/' && name.find('\\') == std::string::npos && name.find('\0') == std::string::npos;
-  for (std::size_t at = 0; inside && at <= name.size();) {
-    const std::size_t end = std::min(name.find('/', at), name.size());
-    inside = name.substr(at, end - at) != "..";
-    at = end + 1;
-  }
-  if (!inside)
-    wire::fail_file("the tensor '" + t.name + "' is in the file '" + name +
-                    "', which is not below the model's folder; put it there");
-  storage& file = m.external[name];
-  if (!file) file = io::detail::map_file("onnx::load", folder_of(m.path) + "/" + name, place_of_nodes());
-  return file;
-}
-
-template <class T, class From>
-void copy_numbers(io::array& a, const std::vector<From>& from, const std::string& name) {
-  const auto n = static_cast<std::size_t>(a.numel());
-  if (from.size() != n)
-    wire::fail_file("the tensor '" + name + "' has " + std::to_string(from.size()) +
-                    " elements where its extents say " + std::to_string(n));
-  for (std::size_t i = 0; i < n; ++i) {
-    T v{};
-    if constexpr (is_narrow_float<T>) v.bits = static_cast<decltype(v.bits)>(from[i]);
-    else v = static_cast<T>(from[i]);
-    std::memcpy(static_cast<void*>(a.data + i * sizeof(T)), &v, sizeof(T));
-  }
-}
-
-/// Bytes of a tensor, and the block that they lie in.
-inline wire::bytes raw_of(const tensor_proto& t, loaded& m, storage& block, std::size_t want) {
-  wire::bytes raw = t.raw;
-  block = m.file;
-  if (t.external) {
-    block = external_file(t, m);
-    const wire::bytes all = bytes_of(block);
-    const std::size_t length = t.length < 0 ? want : static_cast<std::size_t>(t.length);
-    if (static_cast<std::size_t>(t.offset) > all.size() || length > all.size() - static_cast<std::size_t>(t.offset))
-      wire::fail_file("the tensor '" + t.name + "' lies beyond the end of '" + t.location + "'");
-    raw = all.subspan(static_cast<std::size_t>(t.offset), length);
-  }
-  if (raw.size() != want)
-    wire::fail_file("the tensor '" + t.name + "' has " + std::to_string(raw.size()) + " bytes where its extents say " +
-                    std::to_string(want));
-  return raw;
-}
-
-}  // namespace detail_
-
-/// The elements of a tensor of the file: in its mapping where they are aligned, else copied.
-inline item item_of_tensor(const tensor_proto& t, const loaded& shared) {
-  auto& m = const_cast<loaded&>(shared);
-  const auto type = dtype_of_onnx(t.type);
-  if (!type) wire::fail_file("the tensor '" + t.name + "' is of " + name_of_onnx(t.type) + ", which no tensor holds");
-  std::size_t want = 0;
-  if (!io::detail::count_bytes(t.extents, size_of(*type), want) ||
-      t.extents.size() > static_cast<std::size_t>(max_rank))
-    wire::fail_file("the tensor '" + t.name + "' has extents that no tensor has");
-  io::array a;
-  if (t.has_raw || t.external) {
-    storage block;
-    const wire::bytes raw = detail_::raw_of(t, m, block, want);
-    const bool aligned = reinterpret_cast<std::uintptr_t>(raw.data()) % std::max<std::size_t>(size_of(*type), 1) == 0;
-    if (aligned && block && want > 0) {
-      a.type = *type;
-      a.extents = t.extents;
-      a.data = static_cast<std::byte*>(block.data()) + (raw.data() - static_cast<const std::byte*>(block.data()));
-      a.memory = io::detail::part_of(block, a.data, want);
-    } else {
-      a = io::detail::make_array(*type, t.extents);
-      if (want) std::memcpy(a.data, raw.data(), want);
-    }
-  } else {
-    const std::size_t held = (t.floats.size() + t.ints.size() + t.doubles.size());
-    if (want / size_of(*type) != held)
-      wire::fail_file("the tensor '" + t.name + "' has " + std::to_string(held) + " elements where its extents say " +
-                      std::to_string(want / size_of(*type)));
-    a = io::detail::make_array(*type, t.extents);
-    visit_dtype(*type, [&]<class T>(std::type_identity<T>) {
-      if constexpr (std::is_same_v<T, float>) detail_::copy_numbers<T>(a, t.floats, t.name);
-      else if constexpr (std::is_same_v<T, double>) detail_::copy_numbers<T>(a, t.doubles, t.name);
-      else detail_::copy_numbers<T>(a, t.ints, t.name);
-    });
-  }
-  io::detail::settle_flags(a);
-  item out;
-  out.x = dynamic_tensor(a);
-  return out;
-}
-
-namespace detail_ {
-
-inline value_description describe(const value_info& v) {
-  value_description d;
-  d.name = v.name;
-  d.is_tensor = v.type.kind == type_proto::kind_t::tensor;
-  const auto type = dtype_of_onnx(v.type.element);
-  d.type = type.value_or(dtype::f32);
-  d.is_tensor = d.is_tensor && type;
-  d.has_shape = v.type.has_shape;
-  for (const auto& a : v.type.axes) {
-    d.extents.push_back(a.extent < 0 || !a.name.empty() ? -1 : a.extent);
-    d.axes.push_back(a.name);
-  }
-  return d;
-}
-
-/// Nodes without a row, in graphs within too.
-inline void find_refused(const std::vector<node_proto>& nodes, const loaded& m,
-                         const std::map<std::string, std::int64_t>& opsets, std::vector<std::string>& out, int depth) {
-  if (depth > 64) wire::fail_file("graphs or functions are nested more than 64 deep");
-  for (const node_proto& n : nodes) {
-    const auto version = opsets.count(n.domain) ? opsets.at(n.domain) : 1;
-    const auto fn = m.functions.find({n.domain, n.op});
-    if (!row_for(n.domain, n.op, version)) {
-      if (fn != m.functions.end()) find_refused(fn->second->nodes, m, fn->second->opsets, out, depth + 1);
-      else out.push_back((n.domain.empty() ? "" : n.domain + ".") + n.op + " (node '" + n.name + "')");
-    }
-    for (const auto& a : n.attributes)
-      if (a.g) find_refused(a.g->nodes, m, opsets, out, depth + 1);
-  }
-}
-
-inline std::string refusal_text(const std::vector<std::string>& refused) {
-  std::string out =
-      std::to_string(refused.size()) + (refused.size() == 1 ? " node has" : " nodes have") + " no operator here: ";
-  for (std::size_t i = 0; i < refused.size() && i < 40; ++i) out += (i ? ", " : "") + refused[i];
-  if (refused.size() > 40) out += ", ...";
-  return out +
-         "; export the model with other operators, or give them a function in the file: a local function of these "
-         "names is "
-         "run";
-}
-
-struct model_state {
-  loaded m;
-  std::vector<value_description> inputs, outputs;
-  std::shared_ptr<engine::function> fn;
-  std::shared_ptr<engine::function> with_weights;
-  std::shared_ptr<engine::function> derivative;
-  options how;
-  location where;
-  std::recursive_mutex busy;
-};
-
-/// A call of `body` through an engine function, which compiles it; the leaves are its arguments.
-using list_body = std::function<tensor_list(const tensor_list&)>;
-inline tensor_list call_function(engine::function& f, const tensor_list& leaves, std::span<const std::uint64_t> statics,
-                                 const list_body& body, location where) {
-  const options& how = f.how();
-  std::vector<engine::argument> arguments;
-  for (const dynamic_tensor& x : leaves) arguments.push_back(x.as_argument());
-  device on = how.device ? *how.device : engine::default_device();
-  for (const auto& a : arguments)
-    if (!a.by_value) {
-      on = a.where();
-      break;
-    }
-  static const char signature = 0;
-  engine::trace_target to{on, where};
-  to.how = &how;
-  to.held = &f.held();
-  to.signature = &signature;
-  to.arguments = {arguments.data(), arguments.size()};
-  to.memory_budget = how.memory_budget;
-  std::optional<engine::traced> answered;
-  const auto traced = [&](const engine::trace_target& target) {
-    engine::traced out;
-    out.graph = engine::make_tracer(target);
-    const engine::tracing_scope scope(out.graph);
-    const engine::live_scope until_here(*out.graph);
-    tensor_list inputs;
-    for (std::size_t k = 0; k < leaves.size(); ++k) {
-      dims e = leaves[k].shape();
-      out.graph->input_extents(static_cast<int>(k), e.extent, e.rank);
-      inputs.push_back(dynamic_tensor::of_node(
-          out.graph->graph.add_input(leaves[k].type(), engine::to_ir(e.extent, e.rank), where)));
-    }
-    const tensor_list results = body(inputs);
-    series<ir::node_id> nodes;
-    for (const dynamic_tensor& y : results) nodes.push_back(y.node(where));
-    out.graph->graph.outputs = std::move(nodes);
-    out.skeleton = std::make_shared<int>(0);
-    engine::finish(out);
-    return out;
-  };
-  const auto trace = [&](const engine::trace_request& request) {
-    engine::trace_target target = to;
-    target.request = &request;
-    engine::traced made = traced(target);
-    if (made.answer) answered = made;
-    return made;
-  };
-  const engine::tracing tracing{
-      [](const void* w, const engine::trace_request& r) { return (*static_cast<decltype(&trace)>(w))(r); },
-      [](const void*, int leaf, bool) {
-        engine::leaf_text t;
-        engine::name_leaf(t, leaf, "");
-        return t;
-      },
-      &trace};
-  const engine::call c{&signature, to.arguments, statics, on,
-                       static_cast<std::uint64_t>(sinter::detail::product_dtype)};
-  tensor_list out;
-  const auto take = [&](dtype type, std::span<const std::int64_t> e, storage memory) {
-    io::array a;
-    a.type = type;
-    a.extents.assign(e.begin(), e.end());
-    a.data = static_cast<std::byte*>(memory.data());
-    a.memory = std::move(memory);
-    out.push_back(dynamic_tensor(a));
-  };
-  const auto take_answer = [&](engine::traced& t) {
-    for (engine::captured& x : *t.answer) take(x.type, {x.extents.data(), x.extents.size()}, std::move(x.memory));
-  };
-  {
-    const engine::found hit = f.find(c, tracing);
-    if (hit.code) {
-      std::vector<engine::output> results(hit.code->output_count());
-      hit.code->run(to.arguments, {}, results.data());
-      for (engine::output& y : results)
-        take(y.type, {y.extents, static_cast<std::size_t>(y.rank)}, std::move(y.memory));
-      return out;
-    }
-    to.answer = hit.reads_values;
-  }
-  if (!to.answer) wire::fail_file("the engine answers no call in this stance; compile the model in a function");
-  if (!answered) {
-    const engine::trace_request request = f.segment_request(c);
-    to.request = &request;
-    answered = traced(to);
-    f.answered(c, answered->did);
-  }
-  take_answer(*answered);
-  return out;
-}
-
-}  // namespace detail_
-
-/// A model that was loaded: a handle.
+/// A model that was loaded: a handle, so copies share what is compiled.
 class model {
  public:
-  explicit model(std::shared_ptr<detail_::model_state> s) : s_(std::move(s)) {}
+  struct state;
+  explicit model(std::shared_ptr<state> s) : s_(std::move(s)) {}
 
-  const std::vector<value_description>& inputs() const { return s_->inputs; }
-  const std::vector<value_description>& outputs() const { return s_->outputs; }
+  SINTER_API const std::vector<value_description>& inputs() const;
+  SINTER_API const std::vector<value_description>& outputs() const;
 
   /// The floating initialisers by name; without copies where the file has them aligned.
-  tensor_map weights() const {
-    const std::lock_guard lock(s_->busy);
-    importer im(s_->m);
-    tensor_map out;
-    for (const auto& t : s_->m.proto.graph.initializers)
-      if (const auto type = dtype_of_onnx(t->type); type && is_float(*type)) out[t->name] = im.tensor(*t).x;
-    return out;
-  }
+  SINTER_API tensor_map weights() const;
 
-  /// The results for inputs in order. In a trace its nodes are pushed there; else the model is compiled by itself.
-  tensor_list operator()(const tensor_list& inputs, location at = location::current()) const {
-    if (engine::current()) return trace(inputs, nullptr, at);
-    check(inputs);
-    return detail_::call_function(
-        *s_->fn, inputs, kinds(inputs), [&](const tensor_list& x) { return trace(x, nullptr, at); }, s_->where);
-  }
+  /// The results for inputs in order. In a trace its nodes are pushed there; else the model is compiled by itself. user_error when an
+  /// input has another dtype, rank or extent than the file declares, or axes of one name differ.
+  SINTER_API tensor_list operator()(const tensor_list& inputs, location at = location::current()) const;
   /// The same with other weights, by name; those not given are the file's.
-  tensor_list operator()(const tensor_map& weights, const tensor_list& inputs,
-                         location at = location::current()) const {
-    if (engine::current()) return trace(inputs, &weights, at);
-    check(inputs);
-    tensor_list leaves = inputs;
-    std::vector<std::uint64_t> statics = kinds(inputs);
-    for (const auto& [name, x] : weights) {
-      leaves.push_back(x);
-      statics.push_back(std::hash<std::string>()(name));
-    }
-    return detail_::call_function(
-        *s_->with_weights, leaves, statics,
-        [&](const tensor_list& x) {
-          tensor_map traced;
-          std::size_t k = inputs.size();
-          for (const auto& [name, unused] : weights) traced[name] = x[k++];
-          return trace({x.begin(), x.begin() + static_cast<std::ptrdiff_t>(inputs.size())}, &traced, at);
-        },
-        s_->where);
-  }
+  SINTER_API tensor_list operator()(const tensor_map& weights, const tensor_list& inputs,
+                                    location at = location::current()) const;
   /// Results by name for inputs by name.
-  tensor_map operator()(const tensor_map& named, location at = location::current()) const {
-    tensor_list list;
-    for (const auto& d : s_->inputs) {
-      const auto it = named.find(d.name);
-      if (it == named.end())
-        wire::fail_file("the input '" + d.name + "' is not given; the model has " + list_text(s_->inputs));
-      list.push_back(it->second);
-    }
-    if (named.size() != list.size())
-      wire::fail_file("an input is given that the model does not have; it has " + list_text(s_->inputs));
-    const tensor_list results = (*this)(list, at);
-    tensor_map out;
-    for (std::size_t k = 0; k < results.size(); ++k) out[s_->outputs[k].name] = results[k];
-    return out;
-  }
+  SINTER_API tensor_map operator()(const tensor_map& named, location at = location::current()) const;
 
   /// The mean square of all floating results, and its gradients: by floating inputs in order, then by weights by name.
   struct gradients {
@@ -351,167 +63,100 @@ class model {
     tensor_list inputs;
     tensor_map weights;
   };
-  gradients square_gradients(const tensor_list& inputs, location at = location::current()) const;
+  SINTER_API gradients square_gradients(const tensor_list& inputs, location at = location::current()) const;
 
-  /// What compilation did for the call last made.
-  report last() const { return s_->fn->last(); }
-  explanation explain() const { return s_->fn->explain(); }
-  std::size_t specialisations() const { return s_->fn->size(); }
-  std::size_t nodes() const { return s_->m.proto.graph.nodes.size(); }
+  /// What compilation did for the call last made, all calls; how many specialisations there are; nodes of the file's graph.
+  SINTER_API report last() const;
+  SINTER_API explanation explain() const;
+  SINTER_API std::size_t specialisations() const;
+  SINTER_API std::size_t nodes() const;
 
  private:
-  static std::string list_text(const std::vector<value_description>& all) {
-    std::string out;
-    for (const auto& d : all) out += (out.empty() ? "" : ", ") + d.text();
-    return out;
-  }
-  static std::vector<std::uint64_t> kinds(const tensor_list& x) {
-    std::vector<std::uint64_t> out{x.size()};
-    for (const auto& t : x)
-      out.push_back(static_cast<std::uint64_t>(t.type()) << 8 | static_cast<std::uint64_t>(t.rank()));
-    return out;
-  }
-  /// user_error unless the inputs are those that the file declares.
-  void check(const tensor_list& x) const {
-    const auto& want = s_->inputs;
-    if (x.size() > want.size())
-      wire::fail_file("the model takes " + std::to_string(want.size()) + " inputs and is given " +
-                      std::to_string(x.size()) + "; it has " + list_text(want));
-    std::map<std::string, dim> named;
-    for (std::size_t k = 0; k < x.size(); ++k) {
-      if (!x[k].defined()) continue;
-      bool fits = !want[k].is_tensor || x[k].type() == want[k].type;
-      fits = fits && (!want[k].has_shape || static_cast<int>(want[k].extents.size()) == x[k].rank());
-      for (std::size_t a = 0; fits && want[k].has_shape && a < want[k].extents.size(); ++a) {
-        const dim e = x[k].shape()[static_cast<int>(a)];
-        if (want[k].extents[a] >= 0) fits = e == want[k].extents[a];
-        else if (const auto& name = want[k].axes[a]; !name.empty()) {
-          const auto [it, fresh] = named.emplace(name, e);
-          if (!fresh && it->second != e)
-            wire::fail_file("the axis " + name + " of the inputs is " + it->second.text() + " and " + e.text());
-        }
-      }
-      if (!fits) wire::fail_file("the input " + want[k].text() + " is given " + x[k].text());
-    }
-  }
-  tensor_list trace(const tensor_list& inputs, const tensor_map* weights, location at) const {
-    const std::lock_guard lock(s_->busy);
-    check(inputs);
-    const location before = std::exchange(place_of_nodes(), at.in("onnx"));
-    struct restore {
-      location l;
-      ~restore() { place_of_nodes() = l; }
-    } const until_here{before};
-    importer im(s_->m);
-    std::map<std::string, item> given;
-    if (weights)
-      for (const auto& [name, x] : *weights) {
-        item w;
-        w.x = x.is_traced() ? x : dynamic_tensor::of_node(x.node(at));
-        given[name] = std::move(w);
-      }
-    std::vector<item> list;
-    std::size_t next = 0;
-    std::set<std::string> initialised;
-    for (const auto& t : s_->m.proto.graph.initializers) initialised.insert(t->name);
-    for (const auto& info : s_->m.proto.graph.inputs) {
-      item x;
-      const bool optional = initialised.count(info.name) != 0;
-      if (!optional && next < inputs.size()) {
-        const dynamic_tensor& t = inputs[next++];
-        if (t.defined()) x.x = t.is_traced() ? t : dynamic_tensor::of_node(t.node(at));
-      }
-      list.push_back(std::move(x));
-    }
-    tensor_list out;
-    for (const item& y : im.run(s_->m.proto.graph, nullptr, list, weights ? &given : nullptr))
-      out.push_back(dynamic_tensor::of_node(im.value(y).id()));
-    return out;
-  }
-
-  std::shared_ptr<detail_::model_state> s_;
+  std::shared_ptr<state> s_;
 };
 
-inline model::gradients model::square_gradients(const tensor_list& inputs, location at) const {
-  check(inputs);
-  const tensor_map all = weights();
-  tensor_list leaves = inputs;
-  for (const auto& [name, x] : all) leaves.push_back(x);
-  const tensor_list results = detail_::call_function(
-      *s_->derivative, leaves, kinds(leaves),
-      [&](const tensor_list& x) {
-        auto& t = *engine::current();
-        tensor_list marked = x;
-        series<ir::node_id> wrt;
-        for (auto& l : marked)
-          if (is_float(l.type())) {
-            const ir::node_id id = t.graph.mark(l.node(at));
-            wrt.push_back(id);
-            l = dynamic_tensor::of_node(id);
-          }
-        tensor_map traced;
-        std::size_t k = inputs.size();
-        for (const auto& [name, unused] : all) traced[name] = marked[k++];
-        const tensor_list y =
-            trace({marked.begin(), marked.begin() + static_cast<std::ptrdiff_t>(inputs.size())}, &traced, at);
-        place_of_nodes() = at;
-        node loss;
-        for (const auto& r : y) {
-          if (!is_float(r.type())) continue;
-          const node v = to_type(value_of(r.node(at)), dtype::f32);
-          const node part = mean_over(v * v, all_axes(v.rank()), false);
-          loss = loss ? loss + part : part;
-        }
-        if (!loss) wire::fail_file("no result is floating: there is no gradient");
-        const auto grads = engine::gradient(t, loss.id(), {wrt.data(), wrt.size()}, at);
-        tensor_list out{dynamic_tensor::of_node(loss.id())};
-        for (const auto g : grads) out.push_back(dynamic_tensor::of_node(g));
-        return out;
-      },
-      s_->where);
-  gradients out;
-  out.loss = static_cast<double>(results[0].as<tensor<float, 0>>().item());
-  std::size_t next = 1;
-  for (const auto& x : inputs) out.inputs.push_back(is_float(x.type()) ? results[next++] : dynamic_tensor());
-  for (const auto& [name, x] : all) out.weights[name] = results[next++];
-  return out;
-}
-
-namespace detail_ {
-
-inline model make_model(std::string path, storage file, wire::bytes bytes, const options& how, location at) {
-  auto s = std::make_shared<model_state>();
-  s->m.path = std::move(path);
-  s->m.file = std::move(file);
-  s->m.proto = wire::read_model(bytes);
-  s->how = how;
-  s->where = at;
-  const model_proto& p = s->m.proto;
-  for (const auto& f : p.functions) s->m.functions[{f.domain, f.name}] = &f;
-  std::set<std::string> initialised;
-  for (const auto& t : p.graph.initializers) initialised.insert(t->name);
-  for (const auto& v : p.graph.inputs)
-    if (!initialised.count(v.name)) s->inputs.push_back(describe(v));
-  for (const auto& v : p.graph.outputs) s->outputs.push_back(describe(v));
-  std::vector<std::string> refused;
-  find_refused(p.graph.nodes, s->m, p.opsets, refused, 0);
-  if (!refused.empty()) wire::fail_file(refusal_text(refused));
-  for (auto* f : {&s->fn, &s->with_weights, &s->derivative}) *f = engine::make_function(how, at);
-  return model(std::move(s));
-}
-
-}  // namespace detail_
-
-/// The model of an ONNX file. user_error for one that is damaged, with all nodes at once for which there is no operator; system_error
-/// for a file that cannot be read.
-inline model load(const std::string& path, const options& how = {}, location at = location::current()) {
-  const storage file = io::detail::map_file("onnx::load", path, at);
-  return detail_::make_model(path, file, io::detail::bytes_of(file), how, at);
-}
+/// The model of an ONNX file. user_error for one that is damaged, and one with nodes for which there is no operator: all of
+/// them are listed; system_error for a file that cannot be read. Weights in files beside it are mapped from the model's folder.
+SINTER_API model load(const std::string& path, const options& how = {}, location at = location::current());
 /// The same of bytes, which are copied.
-inline model load(std::span<const std::byte> file, const options& how = {}, location at = location::current()) {
-  const io::array copy = io::detail::copied_array(dtype::u8, {static_cast<std::int64_t>(file.size())}, file.data());
-  return detail_::make_model("", copy.memory, copy.bytes(), how, at);
-}
+SINTER_API model load(std::span<const std::byte> file, const options& how = {}, location at = location::current());
+
+/// The elements of a file that holds one TensorProto.
+SINTER_API io::array read_tensor(const std::string& path, location at = location::current());
+
+/// An operator that models may have.
+struct operator_description {
+  std::string name, domain;
+  int since = 1;    ///< the first version of the domain's operators that this is for
+  std::string how;  ///< what it becomes
+};
+SINTER_API std::vector<operator_description> operators();
+
+/// Which inputs and outputs of a model a function takes and gives, in order; empty: the file's.
+struct names {
+  std::vector<std::string> inputs = {}, outputs = {};
+};
+
+/// Places of a function's arguments and results among the model's. user_error when there are no such ones.
+struct signature_check {
+  std::vector<std::size_t> inputs, outputs;
+  struct kind {
+    dtype type;
+    int rank;
+  };
+  SINTER_API signature_check(const model& m, const names& which, const std::vector<kind>& takes,
+                             const std::vector<kind>& gives, location at);
+};
+
+template <class Signature>
+class function;
+
+/// A model as a function of tensors: `onnx::function<tensor<float, 2>(tensor<float, 2>)> f("mlp.onnx");` Count, order, dtypes and
+/// ranks are checked when it is made.
+template <class... R, class... A>
+class function<std::tuple<R...>(A...)> {
+ public:
+  explicit function(const std::string& path, const names& which = {}, const options& how = {},
+                    location at = location::current())
+      : model_(load(path, how, at)), places_(model_, which, {kind<A>()...}, {kind<R>()...}, at) {}
+  explicit function(model m, const names& which = {}, location at = location::current())
+      : model_(std::move(m)), places_(model_, which, {kind<A>()...}, {kind<R>()...}, at) {}
+
+  std::tuple<R...> operator()(const A&... x) const {
+    tensor_list in(model_.inputs().size());
+    std::size_t k = 0;
+    ((in[places_.inputs[k++]] = dynamic_tensor(x)), ...);
+    const tensor_list out = model_(in);
+    return results(out, std::index_sequence_for<R...>{});
+  }
+  const onnx::model& model_of() const { return model_; }
+
+ private:
+  template <class X>
+  static constexpr signature_check::kind kind() {
+    return {dtype_of<typename X::value_type>, X::rank};
+  }
+  template <std::size_t... I>
+  std::tuple<R...> results(const tensor_list& out, std::index_sequence<I...>) const {
+    return {out[places_.outputs[I]].template as<R>()...};
+  }
+
+  onnx::model model_;
+  signature_check places_;
+};
+template <any_tensor R, class... A>
+class function<R(A...)> : private function<std::tuple<R>(A...)> {
+  using base = function<std::tuple<R>(A...)>;
+
+ public:
+  using base::base;
+  using base::model_of;
+  R operator()(const A&... x) const { return std::get<0>(base::operator()(x...)); }
+};
 
 }  // namespace sinter::onnx
+
+// Header-only: whoever sees the declarations has the definitions as well.
+#if !defined(SINTER_COMPILED)
+#include "model_rules.hpp"
+#endif

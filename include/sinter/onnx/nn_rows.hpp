@@ -261,9 +261,9 @@ inline void attention(call& c) {
     }
   };
   capped();
-  if (mode == 2) shown = scores;
-  masked();
   if (mode == 1) shown = scores;
+  masked();
+  if (mode == 2) shown = scores;
   node weights = softmax_of(scores, 3);
   if (c.has(3) || c.has(6) || c.i("is_causal", 0)) {
     const node top = reduced(op::maximum, scores, {3}, true);
