@@ -107,7 +107,13 @@ inline void shrink(call& c) {
 }
 inline void prelu(call& c) {
   const node x = c.x(0);
-  c.give(choose(ir::lt(x, 0.0), times(x, c.x(1)), x));
+  node slope = c.x(1);
+  if (slope.rank() == 1 && x.rank() > 2 && c.version < 7) {  // one for each channel
+    extents e(static_cast<std::size_t>(x.rank()), dim(1));
+    e[1] = size_of_axis(slope, 0);
+    slope = reshape_to(slope, e);
+  }
+  c.give(choose(ir::lt(x, 0.0), times(x, slope), x));
 }
 inline void reciprocal(call& c) { c.give(1.0 / c.x(0)); }
 inline void identity(call& c) { c.give(0, c.given(0)); }

@@ -5,6 +5,7 @@
 
 #include "control_rows.hpp"
 #include "nn_rows.hpp"
+#include "window_rows.hpp"
 
 namespace sinter::onnx {
 
@@ -20,6 +21,7 @@ inline const std::vector<const row*>& all_rows() {
     take(rows::reductions);
     take(rows::gathers);
     take(rows::networks);
+    take(rows::windows);
     take(rows::controls);
     std::stable_sort(list.begin(), list.end(), [](const row* a, const row* b) {
       return std::tuple(std::string_view(a->domain), std::string_view(a->name), a->since) <
