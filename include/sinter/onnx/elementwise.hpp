@@ -166,13 +166,6 @@ inline void square(call& c) {
   c.give(x * x);
 }
 
-inline dtype wanted_dtype(call& c, std::int64_t type) {
-  const auto to = dtype_of_onnx(static_cast<int>(type));
-  if (!to)
-    c.refuse(std::string("its result is ") + name_of_onnx(static_cast<int>(type)) +
-             ", which no tensor holds; let the model end before it");
-  return *to;
-}
 inline node cast_by(const node& x, dtype to, bool saturate) {
   if (x.type() == to) return x;
   if ((to == dtype::f8_e4m3 || to == dtype::f8_e5m2) && saturate && is_float(x.type())) {
@@ -186,12 +179,6 @@ inline node cast_by(const node& x, dtype to, bool saturate) {
   }
   return to_type(x, to);
 }
-inline void cast_to(call& c) { c.give(cast_by(c.x(0), wanted_dtype(c, c.i("to", 0)), c.i("saturate", 1) != 0)); }
-inline void cast_like(call& c) {
-  if (c.given(1).format) c.refuse("its result is of a format that no tensor holds");
-  c.give(cast_by(c.x(0), c.type(1), c.i("saturate", 1) != 0));
-}
-
 inline const row elementwise[] = {
     {"Abs", "", 1, [](call& c) { is_unsigned(c.type(0)) ? identity(c) : unary<op::abs>(c); }, "abs"},
     {"Acos", "", 1, unary<op::acos>, "acos"},
@@ -207,8 +194,6 @@ inline const row elementwise[] = {
     {"BitwiseNot", "", 1, not_, "~"},
     {"BitwiseOr", "", 1, binary<op::bit_or>, "|"},
     {"BitwiseXor", "", 1, binary<op::bit_xor>, "^"},
-    {"Cast", "", 1, cast_to, "cast"},
-    {"CastLike", "", 1, cast_like, "cast"},
     {"Ceil", "", 1, unary<op::ceil>, "ceil"},
     {"Celu", "", 1, celu, "expm1"},
     {"Clip", "", 1, clip, "maximum, minimum"},

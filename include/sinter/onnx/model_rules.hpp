@@ -69,9 +69,61 @@ inline wire::bytes raw_of(const tensor_proto& t, loaded& m, storage& block, std:
 
 }  // namespace detail_
 
+namespace detail_ {
+
+/// Elements of a format that no dtype is, in a wider one.
+inline item unpacked(const tensor_proto& t, loaded& m) {
+  const int bits = t.type == 25 || t.type == 26 ? 2 : t.type == 18 || t.type == 20 || t.type == 24 ? 8 : 4;
+  std::size_t count = 0;
+  if (!io::detail::count_bytes(t.extents, 1, count) || t.extents.size() > static_cast<std::size_t>(max_rank) ||
+      count > (std::size_t{1} << 40))
+    wire::fail_file("the tensor '" + t.name + "' has extents that no tensor has");
+  const std::size_t each = static_cast<std::size_t>(8 / bits), packed = (count + each - 1) / each;
+  std::vector<unsigned char> bytes;
+  if (t.has_raw || t.external) {
+    storage block;
+    const wire::bytes raw = raw_of(t, m, block, packed);
+    for (const std::byte b : raw) bytes.push_back(static_cast<unsigned char>(b));
+  } else {
+    if (t.ints.size() != packed)
+      wire::fail_file("the tensor '" + t.name + "' has another number of elements than its extents say");
+    for (const auto v : t.ints) bytes.push_back(static_cast<unsigned char>(v));
+  }
+  host_values h;
+  h.type = rows::carrier_of(t.type);
+  for (const auto e : t.extents) h.shape.push_back(dim(e));
+  for (std::size_t k = 0; k < count; ++k) {
+    const unsigned code =
+        static_cast<unsigned>(bytes[k / each] >> (k % each * static_cast<std::size_t>(bits))) & ((1u << bits) - 1);
+    const bool negative = code >> (bits - 1) != 0;
+    if (const auto f = rows::float_format(t.type)) {
+      const unsigned rest = code & ((1u << (bits - 1)) - 1), e = rest >> f->mantissa,
+                     part = rest & ((1u << f->mantissa) - 1);
+      const double scale = std::ldexp(1.0, f->least - f->mantissa);
+      double v = e == 0 ? part * scale : std::ldexp((1u << f->mantissa) + part, static_cast<int>(e) - 1) * scale;
+      if (f->has_nan && negative && rest == 0) v = std::numeric_limits<double>::quiet_NaN();
+      h.floats.push_back(negative ? -v : v);
+    } else if (t.type == 24) {
+      h.floats.push_back(code == 255 ? std::numeric_limits<double>::quiet_NaN()
+                                     : std::ldexp(1.0, static_cast<int>(code) - 127));
+    } else {
+      const bool is_signed = t.type == 22 || t.type == 26;
+      h.ints.push_back(dim(static_cast<std::int64_t>(code) - (is_signed && negative ? std::int64_t{1} << bits : 0)));
+    }
+  }
+  item out;
+  out.x = dynamic_tensor(array_of(h));
+  out.format = t.type;
+  return out;
+}
+inline bool is_packed(int type) { return type == 18 || type == 20 || (type >= 21 && type <= 26); }
+
+}  // namespace detail_
+
 /// The elements of a tensor of the file: in its mapping where they are aligned, else copied.
 inline item item_of_tensor(const tensor_proto& t, const loaded& shared) {
   auto& m = const_cast<loaded&>(shared);
+  if (detail_::is_packed(t.type)) return detail_::unpacked(t, m);
   const auto type = dtype_of_onnx(t.type);
   if (!type) wire::fail_file("the tensor '" + t.name + "' is of " + name_of_onnx(t.type) + ", which no tensor holds");
   std::size_t want = 0;
@@ -116,9 +168,9 @@ inline value_description describe(const value_info& v) {
   value_description d;
   d.name = v.name;
   d.is_tensor = v.type.kind == type_proto::kind_t::tensor;
-  const auto type = dtype_of_onnx(v.type.element);
-  d.type = type.value_or(dtype::f32);
-  d.is_tensor = d.is_tensor && type;
+  const int element = v.type.element;
+  d.type = rows::carrier_of(element);
+  d.is_tensor = d.is_tensor && (dtype_of_onnx(element) || is_packed(element));
   d.has_shape = v.type.has_shape;
   for (const auto& a : v.type.axes) {
     d.extents.push_back(a.extent < 0 || !a.name.empty() ? -1 : a.extent);
@@ -330,6 +382,7 @@ inline tensor_list model::state::trace(const tensor_list& given_inputs, const te
     if (!optional && next < given_inputs.size()) {
       const dynamic_tensor& t = given_inputs[next++];
       if (t.defined()) x.x = t.is_traced() ? t : dynamic_tensor::of_node(t.node(at));
+      if (detail_::is_packed(info.type.element)) x.format = info.type.element;
     }
     list.push_back(std::move(x));
   }

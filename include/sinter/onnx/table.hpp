@@ -5,7 +5,7 @@
 
 #include "control_rows.hpp"
 #include "nn_rows.hpp"
-#include "window_rows.hpp"
+#include "quant_rows.hpp"
 
 namespace sinter::onnx {
 
@@ -22,6 +22,9 @@ inline const std::vector<const row*>& all_rows() {
     take(rows::gathers);
     take(rows::networks);
     take(rows::windows);
+    take(rows::resizes);
+    take(rows::recurrents);
+    take(rows::quantised);
     take(rows::controls);
     std::stable_sort(list.begin(), list.end(), [](const row* a, const row* b) {
       return std::tuple(std::string_view(a->domain), std::string_view(a->name), a->since) <
