@@ -63,13 +63,16 @@ SEES = {
     "optim": ["sinter.hpp", "optim/"],
     "io": ["sinter.hpp", "io/"],
     "dist": ["sinter.hpp", "dist/"],
+    "onnx.hpp": ["onnx"],
+    "onnx": ["sinter.hpp", "base", "ir", "engine", "front/", "io", "onnx"],  # nodes are pushed without types
+
 }
 
 # The edges that close a circle: header-only, declarations bring their definitions along.
 SEAMS = {("engine/engine.hpp", "jit/pipeline.hpp"), ("engine/factors.hpp", "jit/factors.hpp"),
          ("ir/dim.hpp", "ir/polynomial.hpp"),
          ("base/extent.hpp", "base/dims.hpp"), ("front/eager/loop.hpp", "front/eager/loop_moves.hpp"),
-         ("loops/space.hpp", "loops/space_rules.hpp"), ("loops/reduce.hpp", "loops/reduce_rules.hpp"),
+         ("loops/space.hpp", "loops/space_rules.hpp"), ("onnx/model.hpp", "onnx/model_rules.hpp"), ("loops/reduce.hpp", "loops/reduce_rules.hpp"),
          *((f"front/{name}.hpp", f"front/{rules}_rules.hpp") for name, rules in (
              ("evaluate/handle", "evaluate/handle"), ("evaluate/views", "evaluate/view"), ("functions/indexing", "functions/index"), ("functions/order", "functions/order"),
               ("functions/places", "functions/place"),

@@ -362,6 +362,40 @@ inline unsigned moved_inputs(std::string_view name) {
   return 0;
 }
 
+/// The same elements at other places: places are moved in their stead.
+inline bool fold_moved(call& c, unsigned moved) {
+  std::vector<dim> table;
+  std::vector<item> kept = c.in;
+  dtype type = dtype::i64;
+  for (std::size_t k = 0; k < c.in.size(); ++k) {
+    if (!c.in[k].present() || !(moved >> std::min<std::size_t>(k, 31) & 1)) continue;
+    host_values ids = *c.in[k].host;
+    if (is_float(ids.type)) return false;
+    type = ids.type;
+    ids.type = dtype::i64;
+    for (dim& d : ids.ints) {
+      table.push_back(d);
+      d = dim(static_cast<std::int64_t>(table.size()) - 1);
+    }
+    c.in[k].host = std::make_shared<const host_values>(std::move(ids));
+  }
+  for (const item& x : c.in)
+    if (x.host && !x.host->is_number()) {
+      c.in = kept;
+      return false;
+    }
+  const bool done = evaluate_row(*row_for(c.n.domain, c.n.op, c.version), c);
+  c.in = kept;
+  if (!done) return false;
+  for (item& y : c.out) {
+    host_values h = *y.host;
+    h.type = type;
+    for (dim& d : h.ints) d = table[static_cast<std::size_t>(d.bits)];
+    y.host = std::make_shared<const host_values>(std::move(h));
+  }
+  return true;
+}
+
 inline std::optional<dim> size_result(std::string_view name, dim a, dim b) {
   if (name == "Add") return a + b;
   if (name == "Sub") return a - b;
@@ -383,38 +417,7 @@ inline std::optional<dim> size_result(std::string_view name, dim a, dim b) {
 /// Elements that are sizes of calls: moved, added, compared.
 inline bool importer::fold_sizes(call& c) {
   const std::string& name = c.n.op;
-  if (const unsigned moved = detail_::moved_inputs(name); moved) {
-    std::vector<dim> table;
-    std::vector<item> kept = c.in;
-    dtype type = dtype::i64;
-    for (std::size_t k = 0; k < c.in.size(); ++k) {
-      if (!c.in[k].present() || !(moved >> std::min<std::size_t>(k, 31) & 1)) continue;
-      host_values ids = *c.in[k].host;
-      if (is_float(ids.type)) return false;
-      type = ids.type;
-      ids.type = dtype::i64;
-      for (dim& d : ids.ints) {
-        table.push_back(d);
-        d = dim(static_cast<std::int64_t>(table.size()) - 1);
-      }
-      c.in[k].host = std::make_shared<const host_values>(std::move(ids));
-    }
-    for (const item& x : c.in)
-      if (x.host && !x.host->is_number()) {
-        c.in = kept;
-        return false;
-      }
-    const bool done = detail_::evaluate_row(*row_for(c.n.domain, name, c.version), c);
-    c.in = kept;
-    if (!done) return false;
-    for (item& y : c.out) {
-      host_values h = *y.host;
-      h.type = type;
-      for (dim& d : h.ints) d = table[static_cast<std::size_t>(d.bits)];
-      y.host = std::make_shared<const host_values>(std::move(h));
-    }
-    return true;
-  }
+  if (const unsigned moved = detail_::moved_inputs(name); moved) return detail_::fold_moved(c, moved);
   if (name == "Cast") {
     const auto to = dtype_of_onnx(static_cast<int>(c.i("to", 0)));
     if (!to || is_float(*to) || is_bool(*to)) return false;

@@ -226,94 +226,94 @@ namespace detail_ {
 
 /// A call of `body` through an engine function, which compiles it; the leaves are its arguments.
 using list_body = std::function<tensor_list(const tensor_list&)>;
-inline tensor_list call_function(engine::function& f, const tensor_list& leaves, std::span<const std::uint64_t> statics,
-                                 const list_body& body, location where) {
-  const options& how = f.how();
-  std::vector<engine::argument> arguments;
-  for (const dynamic_tensor& x : leaves) arguments.push_back(x.as_argument());
-  device on = how.device ? *how.device : engine::default_device();
-  for (const auto& a : arguments)
-    if (!a.by_value) {
-      on = a.where();
-      break;
+class function_call {
+ public:
+  function_call(engine::function& f, const tensor_list& leaves, const list_body& body, location where)
+      : f_(f), leaves_(leaves), body_(body), where_(where), to_{{}, where} {
+    const options& how = f.how();
+    for (const dynamic_tensor& x : leaves) arguments_.push_back(x.as_argument());
+    to_.on = how.device ? *how.device : engine::default_device();
+    for (std::size_t k = arguments_.size(); k-- > 0;)
+      if (!arguments_[k].by_value) to_.on = arguments_[k].where();
+    static const char signature = 0;
+    to_.how = &how;
+    to_.held = &f.held();
+    to_.signature = &signature;
+    to_.arguments = {arguments_.data(), arguments_.size()};
+    to_.memory_budget = how.memory_budget;
+  }
+
+  tensor_list run(std::span<const std::uint64_t> statics) {
+    const engine::tracing tracing{[](const void* w, const engine::trace_request& r) {
+                                    return static_cast<function_call*>(const_cast<void*>(w))->trace_for(r);
+                                  },
+                                  [](const void*, int leaf, bool) {
+                                    engine::leaf_text t;
+                                    engine::name_leaf(t, leaf, "");
+                                    return t;
+                                  },
+                                  this};
+    const engine::call c{to_.signature, to_.arguments, statics, to_.on,
+                         static_cast<std::uint64_t>(sinter::detail::product_dtype)};
+    {
+      const engine::found hit = f_.find(c, tracing);
+      if (hit.code) return results_of(*hit.code);
+      to_.answer = hit.reads_values;
     }
-  static const char signature = 0;
-  engine::trace_target to{on, where};
-  to.how = &how;
-  to.held = &f.held();
-  to.signature = &signature;
-  to.arguments = {arguments.data(), arguments.size()};
-  to.memory_budget = how.memory_budget;
-  std::optional<engine::traced> answered;
-  const auto traced = [&](const engine::trace_target& target) {
+    if (!to_.answer) wire::fail_file("the engine answers no call in this stance; compile the model in a function");
+    if (!answered_) {
+      const engine::trace_request request = f_.segment_request(c);
+      to_.request = &request;
+      answered_ = traced(to_);
+      f_.answered(c, answered_->did);
+    }
+    tensor_list out;
+    for (engine::captured& x : *answered_->answer) out.push_back(dynamic_tensor::made(x));
+    return out;
+  }
+
+ private:
+  tensor_list results_of(const engine::program& code) const {
+    std::vector<engine::output> results(code.output_count());
+    code.run(to_.arguments, {}, results.data());
+    tensor_list out;
+    for (engine::output& y : results) out.push_back(dynamic_tensor::made(y));
+    return out;
+  }
+  engine::traced trace_for(const engine::trace_request& request) {
+    engine::trace_target target = to_;
+    target.request = &request;
+    engine::traced made = traced(target);
+    if (made.answer) answered_ = made;
+    return made;
+  }
+  engine::traced traced(const engine::trace_target& target) const {
     engine::traced out;
     out.graph = engine::make_tracer(target);
     const engine::tracing_scope scope(out.graph);
     const engine::live_scope until_here(*out.graph);
     tensor_list inputs;
-    for (std::size_t k = 0; k < leaves.size(); ++k) {
-      dims e = leaves[k].shape();
-      out.graph->input_extents(static_cast<int>(k), e.extent, e.rank);
-      inputs.push_back(dynamic_tensor::of_node(
-          out.graph->graph.add_input(leaves[k].type(), engine::to_ir(e.extent, e.rank), where)));
-    }
-    const tensor_list results = body(inputs);
+    for (const dynamic_tensor& x : leaves_) inputs.push_back(x.input(*out.graph, where_));
+    const tensor_list results = body_(inputs);
     series<ir::node_id> nodes;
-    for (const dynamic_tensor& y : results) nodes.push_back(y.node(where));
+    for (const dynamic_tensor& y : results) nodes.push_back(y.node(where_));
     out.graph->graph.outputs = std::move(nodes);
     out.skeleton = std::make_shared<int>(0);
     engine::finish(out);
     return out;
-  };
-  const auto trace = [&](const engine::trace_request& request) {
-    engine::trace_target target = to;
-    target.request = &request;
-    engine::traced made = traced(target);
-    if (made.answer) answered = made;
-    return made;
-  };
-  const engine::tracing tracing{
-      [](const void* w, const engine::trace_request& r) { return (*static_cast<decltype(&trace)>(w))(r); },
-      [](const void*, int leaf, bool) {
-        engine::leaf_text t;
-        engine::name_leaf(t, leaf, "");
-        return t;
-      },
-      &trace};
-  const engine::call c{&signature, to.arguments, statics, on,
-                       static_cast<std::uint64_t>(sinter::detail::product_dtype)};
-  tensor_list out;
-  const auto take = [&](dtype type, std::span<const std::int64_t> e, storage memory) {
-    io::array a;
-    a.type = type;
-    a.extents.assign(e.begin(), e.end());
-    a.data = static_cast<std::byte*>(memory.data());
-    a.memory = std::move(memory);
-    out.push_back(dynamic_tensor(a));
-  };
-  const auto take_answer = [&](engine::traced& t) {
-    for (engine::captured& x : *t.answer) take(x.type, {x.extents.data(), x.extents.size()}, std::move(x.memory));
-  };
-  {
-    const engine::found hit = f.find(c, tracing);
-    if (hit.code) {
-      std::vector<engine::output> results(hit.code->output_count());
-      hit.code->run(to.arguments, {}, results.data());
-      for (engine::output& y : results)
-        take(y.type, {y.extents, static_cast<std::size_t>(y.rank)}, std::move(y.memory));
-      return out;
-    }
-    to.answer = hit.reads_values;
   }
-  if (!to.answer) wire::fail_file("the engine answers no call in this stance; compile the model in a function");
-  if (!answered) {
-    const engine::trace_request request = f.segment_request(c);
-    to.request = &request;
-    answered = traced(to);
-    f.answered(c, answered->did);
-  }
-  take_answer(*answered);
-  return out;
+
+  engine::function& f_;
+  const tensor_list& leaves_;
+  const list_body& body_;
+  location where_;
+  std::vector<engine::argument> arguments_;
+  engine::trace_target to_;
+  std::optional<engine::traced> answered_;
+};
+inline tensor_list call_function(engine::function& f, const tensor_list& leaves, std::span<const std::uint64_t> statics,
+                                 const list_body& body, location where) {
+  return function_call(f, leaves, body, where).run(statics);
 }
 
 }  // namespace detail_

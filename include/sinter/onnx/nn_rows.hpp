@@ -193,6 +193,39 @@ inline node heads_of(const node& x, dim heads) {
   const extents e = extents_of(x);
   return permuted(reshape_to(x, {e[0], e[1], heads, e[2] / heads}), {0, 2, 1, 3});
 }
+/// Scores with what the mask, the causal order and the lengths rule out at -inf.
+inline node masked_scores(call& c, node scores, dim past) {
+  const extents e = extents_of(scores);
+  const dim rows = e[2], columns = e[3];
+  if (c.has(3)) {
+    node m = c.x(3);
+    const dim width = size_of_axis(m, m.rank() - 1);
+    if (width != columns) {
+      extents low(static_cast<std::size_t>(m.rank()), dim(0)), high = low;
+      high.back() = columns - width;
+      m = is_bool(m.type()) ? padded(m, low, high, 0) : padded(m, low, high, -std::numeric_limits<double>::infinity());
+    }
+    if (is_bool(m.type()))
+      scores = choose(m, scores, constant(scores.type(), -std::numeric_limits<double>::infinity()));
+    else scores = plus(scores, wide(m));
+  }
+  const node at = iota(dtype::i64, {rows, columns}, 1);
+  if (c.i("is_causal", 0)) {
+    node row = iota(dtype::i64, {rows, columns}, 0);
+    if (c.has(6) && !c.has(4)) {
+      const node valid = reshape_to(to_type(c.x(6), dtype::i64), {e[0], dim(1), dim(1), dim(1)});
+      row = plus(row, minus(valid, size_node(rows, dtype::i64)));
+    } else row = plus(row, size_node(past, dtype::i64));
+    scores =
+        choose(pointwise(op::le, at, row), scores, constant(scores.type(), -std::numeric_limits<double>::infinity()));
+  }
+  if (c.has(6)) {
+    const node valid = reshape_to(to_type(c.x(6), dtype::i64), {e[0], dim(1), dim(1), dim(1)});
+    scores =
+        choose(pointwise(op::lt, at, valid), scores, constant(scores.type(), -std::numeric_limits<double>::infinity()));
+  }
+  return scores;
+}
 inline void attention(call& c) {
   node q = c.x(0), k = c.x(1), v = c.x(2);
   const bool rows3 = q.rank() == 3;
@@ -226,43 +259,9 @@ inline void attention(call& c) {
   const std::int64_t mode = c.i("qk_matmul_output_mode", 0);
   node shown = scores;
   const double cap = c.f("softcap", 0);
-  const dim rows = eq[2], columns = ek[2];
-  const auto capped = [&] {
-    if (cap != 0) scores = tanh_of(scores / cap) * cap;
-  };
-  const auto masked = [&] {
-    if (c.has(3)) {
-      node m = c.x(3);
-      const dim width = size_of_axis(m, m.rank() - 1);
-      if (width != columns) {
-        extents low(static_cast<std::size_t>(m.rank()), dim(0)), high = low;
-        high.back() = columns - width;
-        m = is_bool(m.type()) ? padded(m, low, high, 0)
-                              : padded(m, low, high, -std::numeric_limits<double>::infinity());
-      }
-      if (is_bool(m.type()))
-        scores = choose(m, scores, constant(scores.type(), -std::numeric_limits<double>::infinity()));
-      else scores = plus(scores, wide(m));
-    }
-    const node at = iota(dtype::i64, {rows, columns}, 1);
-    if (c.i("is_causal", 0)) {
-      node row = iota(dtype::i64, {rows, columns}, 0);
-      if (c.has(6) && !c.has(4)) {
-        const node valid = reshape_to(to_type(c.x(6), dtype::i64), {eq[0], dim(1), dim(1), dim(1)});
-        row = plus(row, minus(valid, size_node(rows, dtype::i64)));
-      } else row = plus(row, size_node(past, dtype::i64));
-      scores =
-          choose(pointwise(op::le, at, row), scores, constant(scores.type(), -std::numeric_limits<double>::infinity()));
-    }
-    if (c.has(6)) {
-      const node valid = reshape_to(to_type(c.x(6), dtype::i64), {eq[0], dim(1), dim(1), dim(1)});
-      scores = choose(pointwise(op::lt, at, valid), scores,
-                      constant(scores.type(), -std::numeric_limits<double>::infinity()));
-    }
-  };
-  capped();
+  if (cap != 0) scores = tanh_of(scores / cap) * cap;
   if (mode == 1) shown = scores;
-  masked();
+  scores = masked_scores(c, scores, past);
   if (mode == 2) shown = scores;
   node weights = softmax_of(scores, 3);
   if (c.has(3) || c.has(6) || c.i("is_causal", 0)) {

@@ -102,19 +102,23 @@ inline node resampled(call& c, const node& x, int axis, const resampling& r, dou
   }
   return sum;
 }
-inline void resize(call& c) {
-  const extents e = c.shape(0);
-  const int rank = static_cast<int>(e.size());
+inline resize_options options_of_resize(call& c, bool old) {
   resize_options o;
   o.mode = c.s("mode", "nearest");
   if (o.mode == "bilinear") o.mode = "linear";
-  const bool old = c.version < 11 || c.n.op == "Upsample";
   o.coordinates = old ? "asymmetric" : c.s("coordinate_transformation_mode", "half_pixel");
   o.nearest = old ? "floor" : c.s("nearest_mode", "round_prefer_floor");
   o.a = c.f("cubic_coeff_a", -0.75);
   o.extrapolation = c.f("extrapolation_value", 0);
   o.exclude_outside = c.i("exclude_outside", 0) != 0;
   o.antialias = c.i("antialias", 0) != 0;
+  return o;
+}
+inline void resize(call& c) {
+  const extents e = c.shape(0);
+  const int rank = static_cast<int>(e.size());
+  const bool old = c.version < 11 || c.n.op == "Upsample";
+  const resize_options o = options_of_resize(c, old);
   std::vector<int> axes = all_axes(rank);
   if (c.has_attribute("axes")) {
     axes.clear();

@@ -65,109 +65,111 @@ void run_direction(const recurrent& r, std::size_t direction, node& h, node* cel
 }
 
 enum class recurrence_kind { rnn, gru, lstm };
-template <recurrence_kind Kind>
-void recurrent_row(call& c) {
-  constexpr int gates = Kind == recurrence_kind::rnn ? 1 : Kind == recurrence_kind::gru ? 3 : 4;
-  const bool batch_first = c.i("layout", 0) != 0;
+
+/// The weights of one direction, with the gates in the last axis.
+struct recurrent_weights {
+  node recur, bias, peep;
+};
+/// The next h of a GRU.
+inline node gru_step(const recurrent& r, std::size_t d, const recurrent_weights& w, const node& now, const node& h) {
+  const dim n = r.hidden;
+  const node zr = sliced(w.recur, 1, 0, n * 2), hh = sliced(w.recur, 1, n * 2, n);
+  const auto biased = [&](const node& y, dim first, dim count) {
+    return w.bias ? plus(y, sliced(w.bias, 0, first, count)) : y;
+  };
+  const node from_h = biased(product(h, zr), 0, n * 2);
+  const node z = r.act(d, 0, plus(gate(now, 0, n), gate(from_h, 0, n)));
+  const node reset = r.act(d, 0, plus(gate(now, 1, n), gate(from_h, 1, n)));
+  const bool after = r.c.i("linear_before_reset", 0) != 0;
+  const node inner =
+      after ? times(reset, biased(product(h, hh), n * 2, n)) : biased(product(times(reset, h), hh), n * 2, n);
+  const node next = r.act(d, 1, plus(gate(now, 2, n), inner));
+  return plus(times(minus(constant(h.type(), 1), z), next), times(z, h));
+}
+/// The next h of an LSTM, and of its cell.
+inline node lstm_step(const recurrent& r, std::size_t d, const recurrent_weights& w, const node& now, const node& h,
+                      node& cell) {
+  const node y = plus(now, product(h, w.recur)), s = w.bias ? plus(y, w.bias) : y;
+  const auto peeped = [&](int g, int p, const node& of) {
+    const node v = gate(s, g, r.hidden);
+    return w.peep ? plus(v, times(gate(w.peep, p, r.hidden), of)) : v;
+  };
+  const node i = r.act(d, 0, peeped(0, 0, cell));
+  const bool coupled = r.c.i("input_forget", 0) != 0;
+  const node f = coupled ? minus(constant(h.type(), 1), i) : r.act(d, 0, peeped(2, 2, cell));
+  const node g = r.act(d, 1, gate(s, 3, r.hidden));
+  cell = plus(times(f, cell), times(i, g));
+  const node o = r.act(d, 0, peeped(1, 1, cell));
+  return times(o, r.act(d, 2, cell));
+}
+inline recurrent facts_of(call& c, int gates, const std::vector<std::string>& usual) {
   recurrent r{c, c.x(0), 0, 0, 0, gates, {}, {}, {}, c.f("clip", 0), {}};
-  if (batch_first) r.x = permuted(r.x, {1, 0, 2});
+  if (c.i("layout", 0) != 0) r.x = permuted(r.x, {1, 0, 2});
   r.steps = size_of_axis(r.x, 0);
   r.batch = size_of_axis(r.x, 1);
   r.hidden = c.i("hidden_size", 0);
   if (r.hidden < 1) r.hidden = size_of_axis(c.x(2), 2);
   if (const auto* a = c.attribute("activations")) r.functions = a->strings;
+  if (r.functions.empty())
+    for (std::size_t d = 0; d < r.directions(); ++d) r.functions.insert(r.functions.end(), usual.begin(), usual.end());
+  if (r.functions.size() != usual.size() * r.directions()) c.refuse("its activations are not those of each direction");
+  if (const auto* a = c.attribute("activation_alpha")) r.alpha.assign(a->floats.begin(), a->floats.end());
+  if (const auto* a = c.attribute("activation_beta")) r.beta.assign(a->floats.begin(), a->floats.end());
+  if (c.has(4)) r.lengths = reshape_to(to_type(c.x(4), dtype::i64), {r.batch, dim(1)});
+  return r;
+}
+/// All states of one direction, (steps, 1, batch, hidden); h and cell become the last.
+template <recurrence_kind Kind>
+node states_of(const recurrent& r, std::size_t d, node& h, node& cell) {
+  call& c = r.c;
+  recurrent_weights w{permuted(part_of(c.x(2), d), {1, 0}), {}, {}};
+  node projected = product(r.x, permuted(part_of(c.x(1), d), {1, 0}));  // of all steps at once
+  if (c.has(3)) {
+    const node b = part_of(c.x(3), d);
+    const dim n = dim(r.gates) * r.hidden;
+    projected = plus(projected, sliced(b, 0, 0, n));
+    w.bias = sliced(b, 0, n, n);
+  }
+  if (Kind == recurrence_kind::lstm && c.has(7)) w.peep = part_of(c.x(7), d);
+  std::vector<node> all;
+  run_direction(r, d, h, Kind == recurrence_kind::lstm ? &cell : nullptr, all, projected, [&](const node& now) {
+    if constexpr (Kind == recurrence_kind::rnn) {
+      const node y = plus(now, product(h, w.recur));
+      h = r.act(d, 0, w.bias ? plus(y, w.bias) : y);
+    } else if constexpr (Kind == recurrence_kind::gru) h = gru_step(r, d, w, now, h);
+    else h = lstm_step(r, d, w, now, h, cell);
+  });
+  std::vector<node> stacked;
+  for (const node& y : all) stacked.push_back(reshape_to(y, {dim(1), dim(1), r.batch, r.hidden}));
+  return joined(stacked, 0);
+}
+template <recurrence_kind Kind>
+void recurrent_row(call& c) {
+  constexpr bool lstm = Kind == recurrence_kind::lstm;
   const std::vector<std::string> usual = Kind == recurrence_kind::rnn ? std::vector<std::string>{"Tanh"}
                                          : Kind == recurrence_kind::gru
                                              ? std::vector<std::string>{"Sigmoid", "Tanh"}
                                              : std::vector<std::string>{"Sigmoid", "Tanh", "Tanh"};
-  const std::size_t directions = r.directions();
-  if (r.functions.empty())
-    for (std::size_t d = 0; d < directions; ++d) r.functions.insert(r.functions.end(), usual.begin(), usual.end());
-  if (r.functions.size() != usual.size() * directions) c.refuse("its activations are not those of each direction");
-  if (const auto* a = c.attribute("activation_alpha")) r.alpha.assign(a->floats.begin(), a->floats.end());
-  if (const auto* a = c.attribute("activation_beta")) r.beta.assign(a->floats.begin(), a->floats.end());
-  if (c.has(4)) r.lengths = reshape_to(to_type(c.x(4), dtype::i64), {r.batch, dim(1)});
-  const dtype type = r.x.type();
+  const bool batch_first = c.i("layout", 0) != 0;
+  const recurrent r = facts_of(c, Kind == recurrence_kind::rnn ? 1 : lstm ? 4 : 3, usual);
   std::vector<node> outputs, last, last_cell;
-  for (std::size_t d = 0; d < directions; ++d) {
-    const node w = permuted(part_of(c.x(1), d), {1, 0}), recur = permuted(part_of(c.x(2), d), {1, 0});
-    node wb, rb;
-    if (c.has(3)) {
-      const node b = part_of(c.x(3), d);
-      wb = sliced(b, 0, 0, dim(gates) * r.hidden);
-      rb = sliced(b, 0, dim(gates) * r.hidden, dim(gates) * r.hidden);
-    }
+  for (std::size_t d = 0; d < r.directions(); ++d) {
     const auto initial = [&](std::size_t k) {
-      if (!c.has(k)) return constant(type, 0, {r.batch, r.hidden});
+      if (!c.has(k)) return constant(r.x.type(), 0, {r.batch, r.hidden});
       const node all = c.x(k);
       return part_of(batch_first ? permuted(all, {1, 0, 2}) : all, d);
     };
     node h = initial(5), cell;
-    if (Kind == recurrence_kind::lstm) cell = initial(6);
-    node projected = product(r.x, w);  // of all steps at once
-    if (wb) projected = plus(projected, wb);
-    const auto with_state = [&](const node& now, const node& s) {
-      const node y = plus(now, product(s, recur));
-      return rb ? plus(y, rb) : y;
-    };
-    std::vector<node> all;
-    if constexpr (Kind == recurrence_kind::rnn) {
-      run_direction(r, d, h, nullptr, all, projected, [&](const node& now) { h = r.act(d, 0, with_state(now, h)); });
-    } else if constexpr (Kind == recurrence_kind::gru) {
-      const bool after = c.i("linear_before_reset", 0) != 0;
-      const node zr = sliced(recur, 1, 0, r.hidden * 2), hh = sliced(recur, 1, r.hidden * 2, r.hidden);
-      run_direction(r, d, h, nullptr, all, projected, [&](const node& now) {
-        node from_h = product(h, zr);
-        if (rb) from_h = plus(from_h, sliced(rb, 0, 0, r.hidden * 2));
-        const node z = r.act(d, 0, plus(gate(now, 0, r.hidden), gate(from_h, 0, r.hidden)));
-        const node reset = r.act(d, 0, plus(gate(now, 1, r.hidden), gate(from_h, 1, r.hidden)));
-        node inner;
-        if (after) {
-          inner = product(h, hh);
-          if (rb) inner = plus(inner, sliced(rb, 0, r.hidden * 2, r.hidden));
-          inner = times(reset, inner);
-        } else {
-          inner = product(times(reset, h), hh);
-          if (rb) inner = plus(inner, sliced(rb, 0, r.hidden * 2, r.hidden));
-        }
-        const node next = r.act(d, 1, plus(gate(now, 2, r.hidden), inner));
-        h = plus(times(minus(constant(type, 1), z), next), times(z, h));
-      });
-    } else {
-      node peep;
-      if (c.has(7)) peep = part_of(c.x(7), d);
-      const bool coupled = c.i("input_forget", 0) != 0;
-      run_direction(r, d, h, &cell, all, projected, [&](const node& now) {
-        const node s = with_state(now, h);
-        const auto peeped = [&](int g, int p, const node& of) {
-          const node v = gate(s, g, r.hidden);
-          return peep ? plus(v, times(gate(peep, p, r.hidden), of)) : v;
-        };
-        const node i = r.act(d, 0, peeped(0, 0, cell));
-        const node f = coupled ? minus(constant(type, 1), i) : r.act(d, 0, peeped(2, 2, cell));
-        const node g = r.act(d, 1, gate(s, 3, r.hidden));
-        cell = plus(times(f, cell), times(i, g));
-        const node o = r.act(d, 0, peeped(1, 1, cell));
-        h = times(o, r.act(d, 2, cell));
-      });
-    }
-    std::vector<node> stacked;
-    for (const node& y : all) stacked.push_back(reshape_to(y, {dim(1), dim(1), r.batch, r.hidden}));
-    outputs.push_back(joined(stacked, 0));
+    if (lstm) cell = initial(6);
+    outputs.push_back(states_of<Kind>(r, d, h, cell));
     last.push_back(unsqueezed(h, {0}));
-    if (cell) last_cell.push_back(unsqueezed(cell, {0}));
+    if (lstm) last_cell.push_back(unsqueezed(cell, {0}));
   }
-  node y = joined(outputs, 1), y_h = joined(last, 0);  // (steps, directions, batch, hidden)
-  if (batch_first) {
-    y = permuted(y, {2, 0, 1, 3});
-    y_h = permuted(y_h, {1, 0, 2});
-  }
-  c.give(0, y);
-  c.give(1, y_h);
-  if (Kind == recurrence_kind::lstm) {
-    const node y_c = joined(last_cell, 0);
-    c.give(2, batch_first ? permuted(y_c, {1, 0, 2}) : y_c);
-  }
+  const auto ordered = [&](const node& y) { return batch_first ? permuted(y, {1, 0, 2}) : y; };
+  const node y = joined(outputs, 1);  // (steps, directions, batch, hidden)
+  c.give(0, batch_first ? permuted(y, {2, 0, 1, 3}) : y);
+  c.give(1, ordered(joined(last, 0)));
+  if (lstm) c.give(2, ordered(joined(last_cell, 0)));
 }
 
 inline const row recurrents[] = {

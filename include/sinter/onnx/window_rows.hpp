@@ -119,11 +119,63 @@ inline std::vector<int> channels_first(int rank) {
   return p;
 }
 
+/// A product for each channel, in one loop: an image (n, s…, g), surrounded, and weights (k…, 1, g·m).
+inline node convolve_channels(const node& image, const node& k, const std::vector<window_place>& w, dim groups) {
+  const int s = static_cast<int>(w.size()), rank = s + 2;
+  const dim batch = size_of_axis(image, 0), outputs = size_of_axis(k, k.rank() - 1), each = outputs / groups;
+  window_view v(rank);
+  extents kernel;
+  for (int a = 0; a < s; ++a) {
+    v.push(1 + a, dim(w[static_cast<std::size_t>(a)].taps), w[static_cast<std::size_t>(a)].dilation);
+    kernel.push_back(w[static_cast<std::size_t>(a)].taps);
+  }
+  v.push(0, batch);
+  for (int a = 0; a < s; ++a) v.push(1 + a, w[static_cast<std::size_t>(a)].count, w[static_cast<std::size_t>(a)].step);
+  v.push(s + 1, groups);
+  v.push(-1, each);
+  kernel.resize(kernel.size() + static_cast<std::size_t>(s) + 1, dim(1));
+  kernel.push_back(groups);
+  kernel.push_back(each);
+  const node terms = wide(v.of(image)) * wide(broadcast_to(reshape_to(k, kernel), v.shape()));
+  const node y = to_type(reduced(op::add, terms, all_axes(s), false), image.type());
+  extents to = extents_of(y);
+  to.pop_back();
+  to.back() = outputs;
+  return permuted(reshape_to(y, to), channels_first(rank));
+}
+/// A product for each group: an image (n, s…, g·i), surrounded, and weights (k…, i, g·o).
+inline node convolve_groups(const node& image, const node& k, const std::vector<window_place>& w, dim groups) {
+  const int s = static_cast<int>(w.size()), rank = s + 2;
+  const dim batch = size_of_axis(image, 0), outputs = size_of_axis(k, k.rank() - 1), each = outputs / groups,
+            inputs = size_of_axis(k, s);
+  extents split = extents_of(image), taps = extents_of(k);
+  split.pop_back();
+  split.insert(split.end(), {groups, inputs});
+  taps.pop_back();
+  taps.insert(taps.end(), {groups, each});
+  window_view v(rank + 1);  // of (n, s…, g, i)
+  v.push(s + 1, groups);
+  v.push(0, batch);
+  for (int a = 0; a < s; ++a) v.push(1 + a, w[static_cast<std::size_t>(a)].count, w[static_cast<std::size_t>(a)].step);
+  for (int a = 0; a < s; ++a)
+    v.push(1 + a, dim(w[static_cast<std::size_t>(a)].taps), w[static_cast<std::size_t>(a)].dilation);
+  v.push(s + 2, inputs);
+  std::vector<int> first{s + 1};  // (k…, i, g, o) to (g, k…, i, o)
+  for (int d = 0; d <= s; ++d) first.push_back(d);
+  first.push_back(s + 2);
+  const node y = ir::dot(v.of(reshape_to(image, split)), permuted(reshape_to(k, taps), first), 1, s + 1);
+  std::vector<int> last{1, 0, s + 2};  // (g, n, out…, o) to (n, g, o, out…)
+  for (int d = 2; d <= s + 1; ++d) last.push_back(d);
+  extents to{batch, outputs};
+  for (const auto& p : w) to.push_back(p.count);
+  return reshape_to(permuted(y, last), to);
+}
+
 /// x (n, c, s…) and weights (o, c / groups, k…) to (n, o, out…).
 inline node convolve(const node& x, const node& weights, const std::vector<window_place>& w, dim groups) {
   const int s = static_cast<int>(w.size()), rank = s + 2;
   const extents ex = extents_of(x), ew = extents_of(weights);
-  const dim outputs = ew[0], inputs = ew[1], each = outputs / groups;
+  const dim outputs = ew[0], inputs = ew[1];
   bool one = true;
   for (const auto& v : w)
     one = one && v.taps == 1 && v.step == 1 && !v.low.is_symbolic() && v.low.bits == 0 && !v.high.is_symbolic() &&
@@ -148,49 +200,7 @@ inline node convolve(const node& x, const node& weights, const std::vector<windo
     v.push(rank - 1, ex[1]);
     return permuted(ir::dot(v.of(image), k, 0, s + 1), channels_first(rank));
   }
-  if (inputs == 1) {  // a product for each channel, in one loop
-    window_view v(rank);
-    extents kernel;
-    for (int a = 0; a < s; ++a) {
-      v.push(1 + a, dim(w[static_cast<std::size_t>(a)].taps), w[static_cast<std::size_t>(a)].dilation);
-      kernel.push_back(w[static_cast<std::size_t>(a)].taps);
-    }
-    v.push(0, ex[0]);
-    for (int a = 0; a < s; ++a)
-      v.push(1 + a, w[static_cast<std::size_t>(a)].count, w[static_cast<std::size_t>(a)].step);
-    v.push(s + 1, groups);
-    v.push(-1, each);
-    kernel.resize(kernel.size() + static_cast<std::size_t>(s) + 1, dim(1));
-    kernel.push_back(groups);
-    kernel.push_back(each);
-    const node terms = wide(v.of(image)) * wide(broadcast_to(reshape_to(k, kernel), v.shape()));
-    const node y = to_type(reduced(op::add, terms, all_axes(s), false), x.type());
-    extents to = extents_of(y);
-    to.pop_back();
-    to.back() = outputs;
-    return permuted(reshape_to(y, to), channels_first(rank));
-  }
-  extents split = extents_of(image), taps = extents_of(k);
-  split.pop_back();
-  split.insert(split.end(), {groups, inputs});
-  taps.pop_back();
-  taps.insert(taps.end(), {groups, each});
-  window_view v(rank + 1);  // of (n, s…, g, i)
-  v.push(s + 1, groups);
-  v.push(0, ex[0]);
-  for (int a = 0; a < s; ++a) v.push(1 + a, w[static_cast<std::size_t>(a)].count, w[static_cast<std::size_t>(a)].step);
-  for (int a = 0; a < s; ++a)
-    v.push(1 + a, dim(w[static_cast<std::size_t>(a)].taps), w[static_cast<std::size_t>(a)].dilation);
-  v.push(s + 2, inputs);
-  std::vector<int> first{s + 1};  // (k…, i, g, o) to (g, k…, i, o)
-  for (int d = 0; d <= s; ++d) first.push_back(d);
-  first.push_back(s + 2);
-  const node y = ir::dot(v.of(reshape_to(image, split)), permuted(reshape_to(k, taps), first), 1, s + 1);
-  std::vector<int> last{1, 0, s + 2};  // (g, n, out…, o) to (n, g, o, out…)
-  for (int d = 2; d <= s + 1; ++d) last.push_back(d);
-  extents to{ex[0], outputs};
-  for (const auto& p : w) to.push_back(p.count);
-  return reshape_to(permuted(y, last), to);
+  return inputs == 1 ? convolve_channels(image, k, w, groups) : convolve_groups(image, k, w, groups);
 }
 
 inline std::vector<std::int64_t> kernel_of(call& c, const extents& weights) {
@@ -243,16 +253,19 @@ inline void conv_integer(call& c) {
   c.give(convolve(x, k, w, c.i("group", 1)));
 }
 
-inline void conv_transpose(call& c) {
-  const extents ex = c.shape(0), ew = c.shape(1);
-  check_channels(c, ex, ew);
-  const int s = static_cast<int>(ex.size()) - 2, rank = s + 2;
-  const dim groups = c.i("group", 1), inputs = ex[1] / groups, each = ew[1];
+/// How the windows of a transposed convolution lie on all that they reach, and what of that is kept.
+struct transposed_windows {
+  std::vector<window_place> w;
+  extents full, low, size;
+};
+inline transposed_windows places_of_transposed(call& c, const extents& ex, const extents& ew) {
   const auto strides = c.list("strides"), dilations = c.list("dilations"), pads = c.list("pads"),
              more = c.list("output_padding"), wanted = c.list("output_shape"), kernel = kernel_of(c, ew);
   const std::string automatic = c.s("auto_pad", "NOTSET");
-  std::vector<window_place> w(static_cast<std::size_t>(s));
-  extents full{ex[0]}, low, size;
+  transposed_windows t;
+  auto& [w, full, low, size] = t;
+  w.resize(ex.size() - 2);
+  full.push_back(ex[0]);
   for (std::size_t a = 0; a < w.size(); ++a) {
     w[a].taps = kernel.at(a);
     w[a].step = strides.empty() ? 1 : strides.at(a);
@@ -274,6 +287,15 @@ inline void conv_transpose(call& c) {
     low.push_back(before);
     size.push_back(all + extra - before - after);
   }
+  return t;
+}
+inline void conv_transpose(call& c) {
+  const extents ex = c.shape(0), ew = c.shape(1);
+  check_channels(c, ex, ew);
+  const int s = static_cast<int>(ex.size()) - 2, rank = s + 2;
+  const dim groups = c.i("group", 1), inputs = ex[1] / groups, each = ew[1];
+  transposed_windows t = places_of_transposed(c, ex, ew);
+  auto& [w, full, low, size] = t;
   full.push_back(groups * each);
   extents split = full;
   split.back() = groups;
