@@ -36,8 +36,10 @@ install_missing() {
   need ninja-build has ninja
   need libboost-dev has_header boost/hana.hpp
   need libxsimd-dev has_header xsimd/xsimd.hpp
+  need nlohmann-json3-dev has_header nlohmann/json.hpp
   if [ "$1" = test ]; then
     need doctest-dev has_header doctest/doctest.h
+    need libeigen3-dev has_header eigen3/Eigen/Core
     need python3 has python3
   fi
   if [ "$everything" = yes ]; then
@@ -56,7 +58,7 @@ install_missing() {
       echo "install them with: sudo apt-get install$missing" >&2
     else
       echo "elsewhere: a C++20 compiler (g++ 12 or clang++ 14, or newer), CMake 3.22, Ninja, the headers of Boost (Hana)," >&2
-      echo "xsimd 8 or newer and, for the tests, doctest and Python 3" >&2
+      echo "xsimd 8 or newer, nlohmann-json and, for the tests, doctest, Eigen and Python 3" >&2
     fi
     exit 1
   fi
@@ -126,7 +128,7 @@ case $what in
     install_missing test
     all=OFF
     [ "$everything" = no ] || all=ON
-    configure build/dev --preset dev -DSINTER_TEST_ALL=$all
+    configure build/dev --preset dev -DSINTER_TEST_ALL=$all "-DSINTER_TEST_SHARE=${SINTER_TEST_SHARE:-}"
     suite dev "$@"
     [ "$everything" = no ] || left_out "$@"
     ;;

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <sinter/fft.hpp>
 #include <sinter/linalg.hpp>
 #include <sinter/sinter.hpp>
 #include <sinter/windows.hpp>
@@ -99,6 +100,22 @@ void systems() {
   row("solve of 512 x 512", median([&] { solve(a, y); }), big, "product", 0);
   row("cholesky of 10,000 4 x 4", median([&] { factor(positive); }), small, "product", 0);
   row("solve of 10,000 4 x 4", median([&] { solve(few, right); }), small, "product", 0);
+}
+
+/// Fourier transforms of one long row and of many short ones, of complex and of real numbers.
+void transforms() {
+  const auto noise = [](auto... extents) {
+    return complex(normal<float>(make_key(9), extents...), normal<float>(make_key(10), extents...));
+  };
+  const auto z = noise(1 << 20);
+  const auto many = noise(100, 1000);
+  const auto forward = compile([](const auto& z) { return fft::fft(z); }, {.name = "fft"});
+  const auto halves = compile([](const auto& x) { return fft::rfft(x); }, {.name = "rfft"});
+  const double one = threaded_copy(8 << 20), hundred = threaded_copy(800000);
+  row("fft of 2^20", median([&] { forward(z); }), one, "copy", 0);
+  row("rfft of 2^20", median([&] { halves(z.real()); }), one / 2, "copy", 0);
+  row("fft of 100 x 1000", median([&] { forward(many); }), hundred, "copy", 0);
+  row("rfft of 100 x 1000", median([&] { halves(many.real()); }), hundred / 2, "copy", 0);
 }
 
 /// Reads and writes at indices.
@@ -422,6 +439,21 @@ void hit(const char* name, F call, double goal) {
   std::fflush(stdout);
 }
 
+/// What transforms of transforms cost before anything is compiled, beside tracing the function itself.
+void traces() {
+  const auto f = [](const tensor<float, 1>& x) {
+    tensor<float, 1> h = x;
+    for (int i = 0; i < 250; ++i) h = tanh(h * 1.01f + 0.5f) - h * 0.3f;
+    return sum(h);
+  };
+  const tensor<float, 2> xs = normal<float>(make_key(1), 4, 8);
+  const tensor<float, 1> x = normal<float>(make_key(2), 8);
+  const double plain = median([&] { trace(f)(x); });
+  const double three = median([&] { trace([&](auto x, auto v) { return jvp(vmap(grad(f)))(x, v); })(xs, xs); });
+  std::printf("%-28s %10.2f ms, of jvp(vmap(grad)) %.2f ms (%.1f x)\n", "trace of 250 steps of 5 ops", plain * 1e3,
+              three * 1e3, three / plain);
+}
+
 void calls() {
   const auto f = compile([](auto x) { return x * 2.f + 1.f; }, {.mode = mode::reduce_overhead, .name = "tiny"});
   const tensor<float, 1> x = normal<float>(make_key(2), 8);
@@ -542,10 +574,12 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::string(argv[1]) == "--windows") return windows(), 0;
   if (argc > 1 && std::string(argv[1]) == "--cliffs") return cliffs(), 0;
   if (argc > 1 && std::string(argv[1]) == "--indexed") return indexed(), 0;
-  if (argc > 1 && std::string(argv[1]) == "--calls") return calls(), first_calls(argv[0]), 0;
+  if (argc > 1 && std::string(argv[1]) == "--calls") return calls(), traces(), first_calls(argv[0]), 0;
   if (argc > 1 && std::string(argv[1]) == "--systems") return systems(), 0;
+  if (argc > 1 && std::string(argv[1]) == "--transforms") return transforms(), 0;
   memory_bound();
   systems();
+  transforms();
   order();
   indexed();
   dynamic_shapes();

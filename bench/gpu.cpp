@@ -11,6 +11,7 @@
 #include <tuple>
 #include <vector>
 
+#include <sinter/fft.hpp>
 #include <sinter/sinter.hpp>
 
 using namespace sinter;
@@ -128,6 +129,14 @@ void order() {
       "searchsorted", 16.0 * many, {}, [](auto s, auto x) { return searchsorted(s, x); }, sorted, y);
   workload(
       "histogram", 4.0 * many, {}, [](auto x) { return histogram(x, 100, -4, 4).counts; }, x);
+}
+
+void transforms() {
+  const auto noise = [](auto... extents) { return complex(random(11, extents...), random(12, extents...)); };
+  workload(
+      "fft_long", 16.0 * (1 << 20), {}, [](const auto& z) { return fft::fft(z); }, noise(1 << 20));
+  workload(
+      "fft_rows", 16e5, {}, [](const auto& z) { return fft::fft(z); }, noise(100, 1000));
 }
 
 void overhead() {
@@ -274,6 +283,7 @@ int main(int argc, char** argv) {
   if (only_updates) return updates(), 0;
   anchors();
   order();
+  transforms();
   overhead();
   training();
   loops();

@@ -54,14 +54,22 @@ SEES = {
     "sinter.hpp": ["base", "front/", "engine"],
     "formats.hpp": ["formats"],
     "formats": ["sinter.hpp", "formats"],
+    "complex.hpp": ["sinter.hpp", "complex"],
+    "complex": ["sinter.hpp", "complex"],
+    "fft.hpp": ["complex.hpp", "engine", "fft"],
+    "fft": ["sinter.hpp", "complex.hpp", "engine", "fft"],
     "linalg.hpp": ["sinter.hpp", "engine", "linalg"],
     "linalg": ["sinter.hpp", "engine", "linalg"],
     "nn.hpp": ["sinter.hpp", "nn/"],
+    "optim.hpp": ["sinter.hpp", "optim/"],
     "windows.hpp": ["windows"],
     "windows": ["sinter.hpp", "windows"],
-    "nn": ["sinter.hpp", "nn/"],
+    "nn": ["sinter.hpp", "windows", "nn/"],
     "optim": ["sinter.hpp", "optim/"],
+    "io.hpp": ["io"],
     "io": ["sinter.hpp", "io/"],
+    "data.hpp": ["data"],
+    "data": ["sinter.hpp", "io/", "data/"],
     "dist": ["sinter.hpp", "dist/"],
     "onnx.hpp": ["onnx"],
     "onnx": ["sinter.hpp", "base", "ir", "engine", "front/", "io", "onnx"],  # nodes are pushed without types
@@ -69,7 +77,7 @@ SEES = {
 }
 
 # The edges that close a circle: header-only, declarations bring their definitions along.
-SEAMS = {("engine/engine.hpp", "jit/pipeline.hpp"), ("engine/factors.hpp", "jit/factors.hpp"),
+SEAMS = {("engine/engine.hpp", "jit/pipeline.hpp"), ("engine/factors.hpp", "jit/factors.hpp"), ("engine/fourier.hpp", "jit/fourier.hpp"),
          ("ir/dim.hpp", "ir/polynomial.hpp"),
          ("base/extent.hpp", "base/dims.hpp"), ("front/eager/loop.hpp", "front/eager/loop_moves.hpp"),
          ("loops/space.hpp", "loops/space_rules.hpp"), ("onnx/model.hpp", "onnx/model_rules.hpp"), ("loops/reduce.hpp", "loops/reduce_rules.hpp"),
@@ -96,7 +104,7 @@ ROOMS = [
     ("GPU code", re.compile(r"__global__|__device__|__shared__"), re.compile(r"emit/")),
     ("a call of the operating system",
      re.compile(r"\b(dlopen|dlsym|dlclose|posix_spawnp?|waitpid|flock|fopen|mkstemp|std::filesystem)\b"),
-     re.compile(r"run/")),
+     re.compile(r"(run|io|data)/")),
 ]
 
 # One particular pointwise op: a row of ops.def, not a line of the stages that treat all ops alike.
@@ -107,7 +115,7 @@ GLUE_OPS |= {"add", "mul", "maximum", "minimum", "bit_or", "bit_and"}  # the com
 GLUE_OPS |= {"select"}  # the operand of a pad or a concatenation, or another
 
 # Rooms whose code is no part of the engine.
-IN_FRONT = {"front", "formats", "formats.hpp", "linalg", "linalg.hpp", "nn", "nn.hpp", "windows", "windows.hpp", "optim", "io", "dist"}
+IN_FRONT = {"front", "complex", "complex.hpp", "fft", "fft.hpp", "formats", "formats.hpp", "linalg", "linalg.hpp", "nn", "nn.hpp", "windows", "windows.hpp", "optim", "io", "io.hpp", "data", "data.hpp", "dist"}
 # Rooms of the engine that lie outside the region: what every call passes through.
 OUTSIDE_THE_REGION = {"loops"}
 

@@ -7,6 +7,8 @@ that xsimd computes by the instruction set a few units in the last place beside 
     check.py engine ENGINE_LIBRARY -- COMPILER ARGUMENTS...     the engine compiled with such flags, too
     check.py sets -- COMPILER ARGUMENTS...                      whether vector functions of two instruction sets are one to the linker
     check.py --self-test
+
+    `--share K` after the first word: the K-th third of the flags, 0, 1 or 2.
 """
 import os
 import re
@@ -100,17 +102,18 @@ def refusals(compiler, arguments):
                 yield f"{compiler} {' '.join(flags)}: no error that says '{says}' but:\n{said[:1000]}"
 
 
-def planned(what, compiler, installed):
-    """What is compared: a compiler, the program's flags, the engine's or None."""
+def planned(what, compiler, installed, share=None):
+    """What is compared: a compiler, the program's flags, the engine's or None; a third of the rows where there is a share."""
     if what == "engine":
         return [(compiler, ["-Ofast", "-march=native"], ["-O1", "-ffast-math", "-march=native"])]
     rows = PARTS + WHOLES if what == "program" else WHOLES
-    return [(name, flags, None) for name in installed for concerned, flags in rows if name in concerned]
+    todo = [(name, flags, None) for name in installed for concerned, flags in rows if name in concerned]
+    return todo if share is None else todo[share::3]
 
 
-def check(what, engine, compiler, arguments):
+def check(what, engine, compiler, arguments, share=None):
     failed, installed = 0, [name for name in ("g++", "clang++") if shutil.which(name)]
-    todo = planned(what, compiler, installed)
+    todo = planned(what, compiler, installed, share)
     if not todo:
         sys.exit("nothing to check: neither g++ nor clang++ is installed")
     with tempfile.TemporaryDirectory() as work:
@@ -195,6 +198,10 @@ def self_test():
     if shared(narrow, wide) != ["both"]:
         wrong.append(shared(narrow, wide))
     cases.append("planned")
+    thirds = [row for share in range(3) for row in planned("few", "g++", ["g++", "clang++"], share)]
+    cases.append("thirds")
+    if sorted(thirds, key=str) != sorted(planned("few", "g++", ["g++", "clang++"]), key=str):
+        wrong.append("thirds")
     if [len(planned(what, "/opt/my tools/g++", ["g++", "clang++"])) for what in ("program", "few", "engine")] != [7, 4, 1]:
         wrong.append("planned")
     print(f"{len(cases)} cases, {len(wrong)} wrong", *wrong, sep="\n")
@@ -204,7 +211,11 @@ def self_test():
 if __name__ == "__main__":
     if sys.argv[1] == "--self-test":
         sys.exit(self_test())
+    share = None
+    if sys.argv[2] == "--share":
+        share = int(sys.argv[3])
+        del sys.argv[2:4]
     at = sys.argv.index("--")
     if sys.argv[1] == "sets":
         sys.exit(check_sets(sys.argv[at + 1], sys.argv[at + 2:]))
-    sys.exit(check(sys.argv[1], sys.argv[2], sys.argv[at + 1], sys.argv[at + 2:]))
+    sys.exit(check(sys.argv[1], sys.argv[2], sys.argv[at + 1], sys.argv[at + 2:], share))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compiles every header of include/sinter alone, with warnings as errors.
 
-    check.py ROOT -- COMPILER ARGUMENTS...
+    check.py [--share K] ROOT -- COMPILER ARGUMENTS...   with --share the K-th third of them: 0, 1 or 2
     check.py --programs ROOT -- COMPILER ARGUMENTS...    the programs of tests/headers, with the warnings that users may have
 
 They are compiled as the engine's unit and users of sinter::compiled see them; sinter.hpp, jit/pipeline.hpp and ir/define.hpp without SINTER_COMPILED too.
@@ -156,6 +156,10 @@ def main():
         wrong = programs(sys.argv[2], sys.argv[sys.argv.index("--") + 1:])
         print("\n".join(wrong + [f"{len(wrong)} failures"]))
         return 1 if wrong else 0
+    share = None
+    if sys.argv[1] == "--share":
+        share = int(sys.argv[2])
+        del sys.argv[1:3]
     split = sys.argv.index("--")
     top = os.path.join(sys.argv[1], "include", "sinter")
     command = sys.argv[split + 1:]
@@ -199,11 +203,13 @@ def main():
                 return 1
             # Those that take longest first.
             jobs = [([h], []) for h in headers if [] in ways(h)] + [(c, COMPILED) for c in chains(table, headers)]
+            if share is not None:
+                jobs = jobs[share::3]
             for job, found in zip(jobs, pool.map(failures, jobs)):
                 for header, output in found:
                     failed += 1
                     print(f"{header} {' '.join(job[1])} does not compile:\n" + "\n".join(output.splitlines()[:15]))
-    print(f"{len(headers)} headers, {failed} failures")
+    print(f"{sum(len(job[0]) for job in jobs)} of {len(headers)} headers, {failed} failures")
     return 1 if failed else 0
 
 

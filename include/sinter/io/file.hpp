@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <memory>
@@ -38,6 +39,19 @@ class descriptor {
   int fd_;
 };
 
+/// A block of bytes that are here already.
+inline storage kept_bytes(std::vector<std::byte> bytes) {
+  struct owner : sinter::detail::block {
+    std::vector<std::byte> all;
+  };
+  auto* const b = new owner;
+  b->all = std::move(bytes);
+  b->data = b->all.data();
+  b->bytes = b->all.size();
+  b->release = [](sinter::detail::block* x) noexcept { delete static_cast<owner*>(x); };
+  return storage(b);
+}
+
 /// What a pipe or a device gives until it ends.
 inline storage read_stream(const char* op, const std::string& path, int fd, location at) {
   std::vector<std::byte> all;
@@ -53,16 +67,7 @@ inline storage read_stream(const char* op, const std::string& path, int fd, loca
     all.resize(have + static_cast<std::size_t>(got));
     if (got == 0) break;
   }
-  auto kept = std::make_shared<std::vector<std::byte>>(std::move(all));
-  struct owner : sinter::detail::block {
-    std::shared_ptr<std::vector<std::byte>> all;
-  };
-  auto* const b = new owner;
-  b->data = kept->data();
-  b->bytes = kept->size();
-  b->all = std::move(kept);
-  b->release = [](sinter::detail::block* x) noexcept { delete static_cast<owner*>(x); };
-  return storage(b);
+  return kept_bytes(std::move(all));
 }
 
 /// A file's bytes, mapped: pages are read when they are touched, and what is written to them stays in this process. A file must not
@@ -99,6 +104,14 @@ inline std::string folder_of(const std::string& path) {
   return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
 }
 
+/// Makes the names in a folder durable.
+inline void sync_folder(const char* op, const std::string& path, location at) {
+  const descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  // Some file systems have no folders to be synchronised.
+  if (folder.get() >= 0 && ::fsync(folder.get()) != 0 && errno != EINVAL && errno != ENOTSUP)
+    fail_errno(op, path, "cannot be made durable", at);
+}
+
 /// Writes a file beside the one that it becomes with finish(); until then, and when something fails, that one is as it was.
 /// `durable`: finish() returns when it is on the disk. Devices and pipes are written as they are.
 class file_writer {
@@ -131,11 +144,7 @@ class file_writer {
     if (beside_.empty()) return;
     if (::rename(beside_.c_str(), path_.c_str()) != 0) fail_errno(op_, path_, "cannot be replaced", at_);
     beside_.clear();
-    if (!durable_) return;
-    const descriptor folder(::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    // Some file systems have no folders to be synchronised.
-    if (folder.get() >= 0 && ::fsync(folder.get()) != 0 && errno != EINVAL && errno != ENOTSUP)
-      fail_errno(op_, path_, "cannot be made durable", at_);
+    if (durable_) sync_folder(op_, folder_of(path_), at_);
   }
 
  private:
@@ -153,7 +162,8 @@ class file_writer {
       path_ = real;
       std::free(real);
     }
-    beside_ = path_ + ".tmp" + std::to_string(::getpid());
+    static std::atomic<unsigned> count{0};
+    beside_ = path_ + ".tmp" + std::to_string(::getpid()) + "_" + std::to_string(count++);
     const int fd = ::open(beside_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0) {
       beside_.clear();

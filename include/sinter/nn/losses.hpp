@@ -116,7 +116,8 @@ auto of_classes(const char* op, const X& x, const Labels& given, const Weights& 
   const auto counts = sinter::detail::evaluate(bit_and(known, ne(labels, ignore, at), at), at);
   const auto counted = where(expand_dims<-1>(counts, at), x, 0, at);
   const auto y = [&] {
-    if constexpr (Logits) return fitted<X::static_shape>(sinter::detail::evaluate(log_softmax(counted, at), at), at);
+    if constexpr (Logits)
+      return fitted<X::static_shape>(sinter::detail::evaluate(sinter::log_softmax(counted, at), at), at);
     else if (smoothing == 0) return fitted<X::static_shape>(sinter::detail::evaluate(x, at), at);
     else return fitted<X::static_shape>(sinter::detail::evaluate(counted, at), at);
   }();
@@ -160,7 +161,7 @@ auto of_logits(const X& logits, const T& t, const P& positive, location at) {
                                                     bit_and(eq(logits, -infinite, at), eq(t, 0, at), at), at),
                                              at);
   const auto x = sinter::detail::evaluate(where(sure, 0, logits, at), at);
-  const auto below = sinter::detail::evaluate(softplus(neg(x, at), at), at);
+  const auto below = sinter::detail::evaluate(sinter::softplus(neg(x, at), at), at);
   const auto above = where(eq(x, -infinite, at), 0, add(x, below, at), at);
   return sinter::detail::evaluate(where(sure, 0, add(mul(positive, below, at), mul(sub(1, t, at), above, at), at), at),
                                   at);

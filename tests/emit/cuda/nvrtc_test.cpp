@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <sinter/emit/cuda/factors.hpp>
+#include <sinter/emit/cuda/fourier.hpp>
 #include <sinter/ir/define.hpp>
 
 #include "../../emulator/select.hpp"
@@ -62,6 +63,14 @@ TEST_CASE("factorisations are CUDA, and keep everything in registers") {
     const auto v = compiler().judge(engine::emit::factor_source(what, dtype::f64, true, false), 90);
     CHECK_MESSAGE(v.compiled, what << ": " << v.log);
     CHECK_MESSAGE(v.log.find("0 bytes stack frame") != std::string::npos, what << ": " << v.log);
+  }
+}
+
+TEST_CASE("Fourier transforms are CUDA, and keep everything in registers") {
+  for (const dtype type : {dtype::f32, dtype::f64}) {
+    const auto v = compiler().judge(engine::emit::fourier_source(type, true, 1), 90);
+    CHECK_MESSAGE(v.compiled, v.log);
+    CHECK_MESSAGE(v.log.find("0 bytes stack frame") != std::string::npos, v.log);
   }
 }
 

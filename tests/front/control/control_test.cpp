@@ -375,3 +375,55 @@ TEST_CASE("bodies read floating arguments at each call, keep sizes open, and rea
   const auto turn = [&](auto, const vec& v) { return decides(v); };
   names(line, [&] { compile([&](const vec& v) { return fori_loop(0, 3, turn, v); })(x); });
 }
+
+namespace {
+
+struct configured {
+  vec x;
+  int heads = 2;
+  bool on = true;
+};
+
+}  // namespace
+
+TEST_CASE("numbers of structs go through loops and branches as they are, and none changes them") {
+  const auto f = [](const configured& c) {
+    const auto more = [](const configured& p) { return configured{vec(p.x * double(p.heads)), p.heads, p.on}; };
+    const auto turn = [&](auto, const configured& p) { return more(p); };
+    configured y = fori_loop(0, 2, turn, c);
+    y = cond(
+        sum(y.x) > 0.0, more, [](const configured& p) { return p; }, y);
+    y = switch_case(tensor<int, 0>(1), std::tuple{more, more}, y);
+    y = while_loop([](const configured& p) { return sum(p.x) < 1000.0; }, more, y);
+    return scan(
+               [&](const configured& p, const scalar& x) {
+                 return std::pair{configured{vec(p.x + x), p.heads, p.on}, x};
+               },
+               y, vec{1, 2})
+        .first;
+  };
+  const configured want = f({vec{1, 2}, 3, false});
+  CHECK(want.x.to_vector() == doubles{2187.0 / 3 + 3, 2 * 2187.0 / 3 + 3});
+  const auto g = compile(f, {.backend = "reference"});
+  const configured got = g(configured{vec{1, 2}, 3, false});
+  CHECK(got.x.to_vector() == want.x.to_vector());
+  CHECK(got.heads == 3);
+  CHECK(!got.on);
+  const auto changed = [](auto, const configured& p) { return configured{p.x, p.heads + 1, p.on}; };
+  const auto loop = [&](const configured& p) { return fori_loop(0, 2, changed, p).x; };
+  const std::string of_step = "[fori_loop] a step changes a number, flag or text in a struct of the carry";
+  CHECK(error_of([&] { loop({vec{1}}); }).find(of_step) == 0);
+  CHECK(error_of([&] { compile(loop)(configured{vec{1}}); }).find(of_step) == 0);
+  const auto branches = [&](const configured& p) {
+    return cond(
+               sum(p.x) > 0.0, [](const configured& p) { return p; },
+               [](const configured& p) {
+                 return configured{p.x, 7, p.on};
+               },
+               p)
+        .x;
+  };
+  CHECK(error_of([&] {
+          compile(branches)(configured{vec{1}});
+        }).find("[cond] one branch returns another number, flag or text in a struct than the other") == 0);
+}

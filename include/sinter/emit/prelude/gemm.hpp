@@ -449,20 +449,22 @@ template <class S, bool Streams = false, class M, class N, class K, class A, cla
       return few_row_product<S>(m, n, k, a, b, epi, workers<M, N, K>(memory, m, n, k, 1 << 18));
 
   constexpr bool may_pack_a = !a_plain || (most<N> > 4 * Z::NR && may_reach<M, fixed<1>, K>(4097));
-  constexpr bool may_pack_b = !b_plain || !__is_same(BC, along<1>) || (most<M> > 8 * Z::MR && may_reach<N, fixed<1>, K>(65537));
+  constexpr bool may_pack_b = !b_plain || !__is_same(BC, along<1>) || (most<M> > 4 * Z::MR && may_reach<N, fixed<1>, K>(65537));
   constexpr bool may_thread = may_reach<M, N, K>(1 << 22);
   const long threads = workers<M, N, K>(memory, m, n, k, 1 << 22);
   operands<S, A, B> g{m, n, k, a, b, nullptr, nullptr};
   g.packs_a = may_pack_a && (!a_plain || (n > 4 * Z::NR && m * k > 4096));
-  g.packs_b = may_pack_b && (!b_plain || b.column.step != 1 || (m > 8 * Z::MR && n * k > 65536));
+  g.packs_b = may_pack_b && (!b_plain || b.column.step != 1 || (m > 4 * Z::MR && n * k > 65536));
   g.memory = memory;
 
-  // Tiles shrink until every worker has a few; sums do not depend on their size.
+  // Tiles shrink until every worker has a few; sums do not depend on their size. Of few rows b is most of what is read: it is
+  // read once as long as tiles have all of them.
+  const long narrow = m <= Z::MC ? Z::NR : 4 * Z::NR;
   long mc = Z::MC, nc = Z::NC;
   auto count = [&] { return ((m + mc - 1) / mc) * ((n + nc - 1) / nc); };
   if constexpr (may_thread)
     while (threads > 1 && count() < 3 * threads && (nc > Z::NR || mc > Z::MR)) {
-      if (nc > 4 * Z::NR || (mc == Z::MR && nc > Z::NR)) nc /= 2;
+      if (nc > narrow || (mc == Z::MR && nc > Z::NR)) nc /= 2;
       else mc = rounded_up(mc / 2, Z::MR);
     }
   // What several tiles read is packed once, if it is small.

@@ -122,20 +122,6 @@ tensor<E, S> empty_stack(const index_array<S.rank>& extents, device where, locat
   return access::make<E, S>(std::move(memory), data, extents, row_major_strides(extents));
 }
 
-/// What a tree holds beside tensors.
-template <class T>
-series<std::uint64_t> value_words(const T& tree) {
-  series<std::uint64_t> words;
-  for_each_leaf(tree, [&]<class Leaf>(const Leaf& x) {
-    if constexpr (!tensor_like<Leaf>) {
-      const std::size_t before = words.size();
-      words.resize(before + words_of(x));
-      put_words(x, words.data() + before);
-    }
-  });
-  return words;
-}
-
 [[noreturn]] inline void fail_stacked_value(location at) {
   fail("scan",
        "a number, flag or text beside the tensors that f returns for stacking differs from step to step, but is kept "
@@ -222,6 +208,7 @@ auto traced_cond(const char* op, const tensor<bool, 0>& predicate, F& f, G& g, l
       return x;
     };
     map_tree(op, at, check, a, b);
+    check_values(op, a, b, "one branch returns another number, flag or text in a struct than the other", at);
     const auto results = engine::push_cond(*outer, test, *yes, *no, at);
     const ir::node_id* node = results.begin();
     if constexpr (std::is_same_v<yes_type, no_type>) return traced_tree(outer, a, node);
@@ -236,7 +223,7 @@ constexpr bool check_branches() {
   static_assert(both, "sinter: [cond] one branch returns nothing, the other a value");
   if constexpr (!both || std::is_void_v<A>) return both;
   else {
-    constexpr bool tensors = facts_of<A>.tensors > 0 && facts_of<A>.statics == 0 && facts_of<B>.statics == 0;
+    constexpr bool tensors = facts_of<A>.tensors > 0 && !bare_numbers<A>() && !bare_numbers<B>();
     static_assert(tensors,
                   "sinter: [cond] the branches return tensors; write a number as a rank-0 tensor: tensor<float, 0>(0)");
     if constexpr (!tensors || std::is_same_v<A, B>) return tensors;

@@ -40,9 +40,47 @@ inline constexpr bool alike = dtype_of<typename A::value_type> == dtype_of<typen
        at);
 }
 
+/// What a tree holds beside tensors.
+template <class T>
+series<std::uint64_t> value_words(const T& tree) {
+  series<std::uint64_t> words;
+  for_each_leaf(tree, [&]<class Leaf>(const Leaf& x) {
+    if constexpr (!tensor_like<Leaf>) {
+      const std::size_t before = words.size();
+      words.resize(before + words_of(x));
+      put_words(x, words.data() + before);
+    }
+  });
+  return words;
+}
+
+/// user_error where two trees differ in what they hold beside tensors: that is configuration, which no branch and no step changes.
+template <class A, class B>
+void check_values(const char* op, const A& a, const B& b, const char* what, location at) {
+  if constexpr (facts_of<A>.statics > 0 && facts_of<B>.statics > 0)
+    if (value_words(a) != value_words(b)) fail(op, std::string(what) + "; keep it in a rank-0 tensor", at);
+}
+
+/// Whether a tree holds numbers, flags or text outside of structs, whose fields are configuration.
+template <class T>
+constexpr bool bare_numbers();
+template <class... T>
+constexpr bool any_bare_numbers(type_list<T...>) {
+  return (... || bare_numbers<T>());
+}
+template <class T>
+constexpr bool bare_numbers() {
+  constexpr branch b = branch_of<T>();
+  if constexpr (facts_of<T>.statics == 0 || b == branch::structure) return false;
+  else if constexpr (b == branch::scalar) return true;
+  else if constexpr (has_elements(b)) return bare_numbers<element_in<T>>();
+  else return any_bare_numbers(children_of<T>{});
+}
+
 /// What a body returned, as the carry that it was given.
 template <class C, class Next>
 C carried(const char* op, const C& was, const Next& is, location at) {
+  check_values(op, was, is, "a step changes a number, flag or text in a struct of the carry", at);
   return map_tree(
       op, at,
       [&]<class A, class B>(const A& a, const B& b) {
@@ -84,7 +122,7 @@ auto relaxed(const T& tree) {
 template <class T>
 constexpr void check_carry() {
   constexpr tree_facts f = facts_of<T>;
-  static_assert(f.tensors > 0 && f.statics == 0,
+  static_assert(f.tensors > 0 && !bare_numbers<T>(),
                 "sinter: a carry holds tensors only; write a number as a rank-0 tensor: tensor<float, 0>(0)");
 }
 

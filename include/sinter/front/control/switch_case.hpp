@@ -70,8 +70,7 @@ constexpr bool check_cases() {
   static_assert(all, "sinter: [switch_case] one branch returns nothing, another a value");
   if constexpr (!all || std::is_void_v<First>) return all;
   else {
-    constexpr bool tensors =
-        facts_of<First>.tensors > 0 && facts_of<First>.statics == 0 && (... && (facts_of<Rest>.statics == 0));
+    constexpr bool tensors = facts_of<First>.tensors > 0 && !bare_numbers<First>() && (... && !bare_numbers<Rest>());
     static_assert(tensors,
                   "sinter: [switch_case] the branches return tensors; write a number as a rank-0 tensor: "
                   "tensor<float, 0>(0)");

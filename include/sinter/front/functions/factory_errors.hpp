@@ -1,15 +1,26 @@
 // front/functions/factory_errors.hpp: factories called without a dtype, with another type for one, or with what is no extents: short errors.
 #pragma once
 
+#include <string_view>
+
 #include "factories.hpp"
 #include "random.hpp"
 
 namespace sinter {
 
+namespace detail {
+/// Whether <sinter/complex.hpp> has the factory of complex numbers.
+template <class T>
+constexpr bool is_made_complex(std::string_view name) {
+  return requires(const T& z) { z.imag(); }
+  &&(name == "zeros" || name == "ones");
+}
+}  // namespace detail
+
 // An ellipsis, since any function of the user's that can be called is preferred to one.
 #define SINTER_NO_DTYPE(NAME, EXAMPLE)                                                                             \
   template <class T, class... A>                                                                                   \
-  requires(!element<T>) tensor<float, 0> NAME(const A&...) {                                                       \
+  requires(!element<T> && !detail::is_made_complex<T>(#NAME)) tensor<float, 0> NAME(const A&...) {                 \
     static_assert(element<T>, "sinter: [" #NAME                                                                    \
                               "] the dtypes are float, double, f16, bf16, f8_e4m3, f8_e5m2, bool, std::int8_t to " \
                               "std::int64_t and std::uint8_t to std::uint64_t");                                   \

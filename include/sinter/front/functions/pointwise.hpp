@@ -57,8 +57,9 @@ template <element R, tensor_like X>
 constexpr auto cast(const X& x, location at = location::current()) {
   return detail::make<ir::op::cast, R>(at, x);
 }
+// An error, but of std::complex, which <sinter/complex.hpp> casts to.
 template <class R, tensor_like X>
-requires(!element<R>) constexpr auto cast(const X& x) {
+requires(!element<R> && !requires(const R& r) { r.imag(); }) constexpr auto cast(const X& x) {
   static_assert(
       element<R>,
       "sinter: [cast] the dtypes are float, double, f16, bf16, f8_e4m3, f8_e5m2, bool, std::int8_t to std::int64_t and "

@@ -78,14 +78,14 @@ template <int Axis>
 struct short_results {
   template <class T>
   static constexpr bool of() {
-    if constexpr (tensor_like<T>) return Axis < -T::rank - 1 || Axis > T::rank;
+    if constexpr (tensor_like<T> || shaped_struct<T>) return Axis < -T::rank - 1 || Axis > T::rank;
     else return false;
   }
 };
 struct struct_parts {
   template <class T>
   static constexpr bool of() {
-    return branch_of<T>() == branch::structure;
+    return branch_of<T>() == branch::structure && !shaped_struct<T>;
   }
 };
 

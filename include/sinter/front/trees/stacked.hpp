@@ -36,6 +36,13 @@ constexpr dims without_axis(const dims& d, int axis) {
 /// An axis of `rank` axes; negative ones count from the end.
 constexpr int place_of_axis(int axis, int rank) { return axis < 0 ? axis + rank : axis; }
 
+/// A struct whose tensors have all the shape that its type names: with one axis more or less it is a struct of its own, where
+/// others become stacks.
+template <class T>
+concept shaped_struct = described_struct<T> && requires {
+  typename T::template of_shape<T::static_shape>;
+};
+
 /// The container with Of's types in place of its own.
 template <class Of, class T>
 struct rebuilt;
@@ -65,6 +72,9 @@ struct stacks {
         constexpr dims shape = with_axis(T::static_shape, place_of_axis(Axis, T::rank + 1));
         return std::type_identity<tensor<typename T::value_type, shape>>{};
       }
+    } else if constexpr (shaped_struct<T>) {
+      constexpr dims shape = with_axis(T::static_shape, place_of_axis(Axis, T::rank + 1));
+      return std::type_identity<typename T::template of_shape<shape>>{};
     } else if constexpr (b == branch::structure) {
       return std::type_identity<stacked<T>>{};
     } else {
@@ -88,6 +98,9 @@ struct lanes {
     else if constexpr (b == branch::tensor) {
       constexpr dims shape = without_axis(T::static_shape, place_of_axis(Axis, T::rank));
       return std::type_identity<tensor<typename T::value_type, shape>>{};
+    } else if constexpr (shaped_struct<T>) {
+      constexpr dims shape = without_axis(T::static_shape, place_of_axis(Axis, T::rank));
+      return std::type_identity<typename T::template of_shape<shape>>{};
     } else if constexpr (is_stacked<T>) {
       return std::type_identity<typename stacked_struct<T>::type>{};
     } else if constexpr (b == branch::structure) {
@@ -129,7 +142,7 @@ constexpr bool any_part() {
 struct plain_parts {
   template <class T>
   static constexpr bool of() {
-    return branch_of<T>() == branch::structure && !is_stacked<T>;
+    return branch_of<T>() == branch::structure && !is_stacked<T> && !shaped_struct<T>;
   }
 };
 struct stacked_parts {
@@ -143,7 +156,7 @@ template <int Axis>
 struct short_parts {
   template <class T>
   static constexpr bool of() {
-    if constexpr (tensor_like<T>) return Axis < -T::rank || Axis >= T::rank;
+    if constexpr (tensor_like<T> || shaped_struct<T>) return Axis < -T::rank || Axis >= T::rank;
     else return false;
   }
 };

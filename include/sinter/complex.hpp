@@ -1,0 +1,8 @@
+// complex.hpp: complex numbers: tensors of std::complex<float> and std::complex<double>, as two tensors of parts.
+#pragma once
+
+#include "complex/factories.hpp"
+#include "complex/functions.hpp"
+#include "complex/movement.hpp"
+#include "complex/print.hpp"
+#include "complex/tensor.hpp"

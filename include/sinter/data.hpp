@@ -1,0 +1,9 @@
+// data.hpp: datasets, batches, tables, text, progress, in namespace sinter::data. Beside sinter.hpp, which does not include it.
+#pragma once
+
+#include "data/batches.hpp"
+#include "data/csv.hpp"
+#include "data/idx.hpp"
+#include "data/images.hpp"
+#include "data/progress.hpp"
+#include "data/text.hpp"

@@ -1,0 +1,35 @@
+// data/images.hpp: pictures, by stb_image where the program has it.
+#pragma once
+
+// What declares stbi_load is the program's: `#include <stb/stb_image.h>` before this header, with STB_IMAGE_IMPLEMENTATION in one of its
+// files, or -lstb.
+#if !defined(STBI_INCLUDE_STB_IMAGE_H) && __has_include(<stb/stb_image.h>)
+#include <stb/stb_image.h>
+#endif
+
+#if defined(STBI_INCLUDE_STB_IMAGE_H)
+
+#include <string>
+
+#include "../io/array.hpp"
+
+namespace sinter::data {
+
+/// A picture's bytes: (rows, columns, channels). `channels`: 1 grey, 3 colours, 4 with opacity, 0 as the file has them. system_error where it
+/// cannot be read, and for one of more than 1 GiB.
+template <class = void>
+tensor<std::uint8_t, 3> read_image(const std::string& path, int channels = 3, location at = location::current()) {
+  int width = 0, height = 0, has = 0;
+  if (!::stbi_info(path.c_str(), &width, &height, &has))
+    io::detail::fail_file("data::read_image", path, "cannot be read as a picture", at);
+  if (std::int64_t{width} * height * (channels > 0 ? channels : has) > std::int64_t{1} << 30)
+    io::detail::fail_file("data::read_image", path, "has more than 1 GiB of pixels", at);
+  ::stbi_uc* const pixels = ::stbi_load(path.c_str(), &width, &height, &has, channels);
+  if (!pixels) io::detail::fail_file("data::read_image", path, "cannot be read as a picture", at);
+  return from_external<std::uint8_t>(pixels, {height, width, channels > 0 ? channels : has},
+                                     [](std::uint8_t* p) { ::stbi_image_free(p); });
+}
+
+}  // namespace sinter::data
+
+#endif

@@ -1,0 +1,51 @@
+// nn/dropout.hpp: elements left out at random.
+#pragma once
+
+#include <array>
+#include <string>
+
+#include "values.hpp"
+
+namespace sinter::nn {
+
+/// Leaves each element out with a probability, and divides the others by what is left of 1, so that means stay (Srivastava et
+/// al., 2014). Each call draws another mask: it splits the key, so that the object changes, and is passed by value or by
+/// reference. `dropout{}` changes nothing: that of inference. Within the body of a loop make one of a key that is carried, or
+/// of `fold_in(key, i)`: one that the body captures draws the same mask at each turn.
+class dropout {
+ public:
+  dropout() = default;
+  /// user_error unless the rate is in [0, 1).
+  dropout(double rate, const key& k, location at = location::current()) : rate_(rate), key_(k) {
+    if (!(rate >= 0 && rate < 1))
+      sinter::fail("nn::dropout", "the rate must be in [0, 1); it is " + text::number(rate), at);
+  }
+
+  /// Of floating dtypes. The mask is drawn where x is.
+  template <tensor_like X>
+  auto operator()(const X& x, location here = location::current()) {
+    constexpr bool floats = is_float(dtype_of<typename X::value_type>);
+    static_assert(floats, "sinter: [nn::dropout] takes floating dtypes; cast with cast<float>(x)");
+    const location at = here.in("nn::dropout");
+    const auto y = sinter::detail::evaluate(x, at);
+    using result = std::remove_cvref_t<decltype(y)>;
+    if (rate_ == 0) return result(y);
+    if constexpr (floats) {
+      const auto [now, later] = split(key_, at);
+      key_ = later;
+      const auto keep = bernoulli(now, 1 - rate_, y.shape(), sinter::detail::same_device(y, at), at);
+      const auto scaled = mul(sinter::detail::wide(y, at), 1 / (1 - rate_), at);
+      return result(sinter::detail::narrow<typename X::value_type>(where(keep, scaled, 0, at), at));
+    } else {
+      return result(y);
+    }
+  }
+
+  double rate() const { return rate_; }
+
+ private:
+  double rate_ = 0;
+  key key_;
+};
+
+}  // namespace sinter::nn

@@ -1,0 +1,179 @@
+// nn/layers.hpp: linear maps, embeddings, activations, and layers one after the other.
+#pragma once
+
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "init.hpp"
+
+namespace sinter::nn {
+
+struct linear_options {
+  bool bias = true;
+  initializer weight = torch_uniform();
+};
+
+/// x · weight + bias along the last axis.
+template <class T>
+struct linear {
+  tensor<T, 2> weight;  ///< (in, out)
+  std::optional<tensor<T, 1>> bias;
+
+  /// Weights of `in` inputs and `out` outputs; a bias is uniform in ±1/√in, as PyTorch has it. user_error for sizes below 1.
+  static linear init(const key& k, std::int64_t in, std::int64_t out, const linear_options& how = {},
+                     location at = location::current()) {
+    detail::check_size("nn::linear", "the number of inputs", in, at);
+    detail::check_size("nn::linear", "the number of outputs", out, at);
+    const double a = static_cast<double>(in), b = static_cast<double>(out);
+    const auto [first, second] = split(k, at);
+    linear made{how.weight.draw<T>(first, std::array{in, out}, a, b, at), std::nullopt};
+    if (how.bias) made.bias = torch_uniform().draw<T>(second, std::array{out}, a, b, at);
+    return made;
+  }
+
+  /// x (…, in) to (…, out). One dtype; user_error where extents differ.
+  template <tensor_like X>
+  auto operator()(const X& x, location here = location::current()) const {
+    const location at = here.in("nn::linear");
+    return detail::with_bias(matmul(x, weight, at), bias, at);
+  }
+};
+
+struct embedding_options {
+  std::optional<initializer> weight = std::nullopt;  ///< N(0, 1 / width) where there is none
+};
+
+/// Rows of a table by their numbers.
+template <class T>
+struct embedding {
+  tensor<T, 2> weight;  ///< (count, width)
+
+  static embedding init(const key& k, std::int64_t count, std::int64_t width, const embedding_options& how = {},
+                        location at = location::current()) {
+    detail::check_size("nn::embedding", "the number of rows", count, at);
+    detail::check_size("nn::embedding", "the width", width, at);
+    const double w = static_cast<double>(width);
+    const initializer law = how.weight.value_or(normal_of(1 / std::sqrt(w)));
+    return {law.draw<T>(k, std::array{count, width}, static_cast<double>(count), w, at)};
+  }
+
+  /// Integers (…) to (…, width). Indices behave as those of take.
+  template <tensor_like I>
+  auto operator()(const I& indices, location here = location::current()) const {
+    constexpr bool whole = is_integer(dtype_of<typename I::value_type>);
+    static_assert(whole, "sinter: [nn::embedding] takes integers; cast with cast<std::int64_t>(x)");
+    if constexpr (whole) return take(weight, indices, axis<0>, here.in("nn::embedding"));
+    else return weight;
+  }
+};
+
+/// Activations as objects that hold nothing, for `sequential` and `mlp`: `nn::relu{}`.
+#define SINTER_X(NAME)                                                     \
+  struct NAME {                                                            \
+    template <tensor_like X>                                               \
+    auto operator()(const X& x, location at = location::current()) const { \
+      return sinter::detail::evaluate(sinter::NAME(x, at), at);            \
+    }                                                                      \
+  };
+SINTER_X(relu)
+SINTER_X(relu6)
+SINTER_X(silu)
+SINTER_X(softplus)
+SINTER_X(softsign)
+SINTER_X(selu)
+SINTER_X(hardswish)
+SINTER_X(mish)
+SINTER_X(sigmoid)
+SINTER_X(tanh)
+SINTER_X(softmax)
+SINTER_X(log_softmax)
+#undef SINTER_X
+struct gelu {
+  template <tensor_like X>
+  auto operator()(const X& x, location at = location::current()) const {
+    return sinter::detail::evaluate(sinter::gelu(x, at), at);
+  }
+};
+/// All axes but the first as one.
+struct flatten {
+  template <tensor_like X>
+  auto operator()(const X& x, location at = location::current()) const {
+    return reshape(x, std::array<dim, 2>{x.shape()[0], -1}, at);
+  }
+};
+struct identity {
+  template <tensor_like X>
+  auto operator()(const X& x, location at = location::current()) const {
+    return sinter::detail::evaluate(x, at);
+  }
+};
+
+/// Layers of which each takes what the one before gives: sequential<linear<float>, relu, linear<float>>.
+template <class... Layer>
+struct sequential {
+  std::tuple<Layer...> layers;
+
+  template <class X>
+  auto operator()(const X& x, location at = location::current()) const {
+    return after<0>(x, at);
+  }
+
+ private:
+  template <std::size_t I, class X>
+  auto after(const X& x, location at) const {
+    if constexpr (I == sizeof...(Layer)) return x;
+    else if constexpr (requires { std::get<I>(layers)(x, at); }) return after<I + 1>(std::get<I>(layers)(x, at), at);
+    else return after<I + 1>(std::get<I>(layers)(x), at);
+  }
+};
+
+namespace detail {
+template <class Part>
+auto made_part(const Part& part, const key& k) {
+  if constexpr (std::is_invocable_v<const Part&, const key&>) return part(k);
+  else return part;
+}
+}  // namespace detail
+
+/// A sequential of parts: layers as they are, and what is made by a function of a key, of which each gets its own:
+/// make_sequential(k, [](key k) { return nn::linear<float>::init(k, 784, 128); }, nn::relu{}, …).
+template <std::same_as<key> Key, class... Part>
+auto make_sequential(const Key& k, const Part&... parts) {
+  std::uint64_t i = 0;
+  return sequential<decltype(detail::made_part(parts, k))...>{
+      std::tuple<decltype(detail::made_part(parts, k))...>{detail::made_part(parts, fold_in(k, i++))...}};
+}
+
+/// Linear maps with an activation between them.
+template <class T, class Activation = relu>
+struct mlp {
+  std::vector<linear<T>> layers;
+  Activation activation;
+
+  /// Of these widths, the first the input's: mlp<float>::init(k, {784, 256, 10}).
+  static mlp init(const key& k, const std::vector<std::int64_t>& widths, const linear_options& how = {},
+                  location at = location::current()) {
+    if (widths.size() < 2)
+      sinter::fail("nn::mlp",
+                   "there are " + std::to_string(widths.size()) + " widths; give two or more, the first the input's",
+                   at);
+    mlp made;
+    for (std::size_t i = 0; i + 1 < widths.size(); ++i)
+      made.layers.push_back(linear<T>::init(fold_in(k, i, at), widths[i], widths[i + 1], how, at));
+    return made;
+  }
+
+  template <tensor_like X>
+  auto operator()(const X& x, location here = location::current()) const {
+    const location at = here.in("nn::mlp");
+    tensor<T, X::rank> h = sinter::detail::evaluate(x, at);
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      h = layers[i](h, at);
+      if (i + 1 < layers.size()) h = activation(h, at);
+    }
+    return h;
+  }
+};
+
+}  // namespace sinter::nn

@@ -1,0 +1,223 @@
+// nn/norms.hpp: normalisation over features, groups of channels and batches.
+#pragma once
+
+#include <optional>
+#include <utility>
+
+#include "layers.hpp"
+
+namespace sinter::nn {
+
+struct norm_options {
+  bool bias = true;
+  double eps = 1e-5;
+};
+
+/// (x - mean) / √(variance + eps) · weight + bias over the last axis.
+template <class T>
+struct layer_norm {
+  tensor<T, 1> weight;
+  std::optional<tensor<T, 1>> bias;
+  constant eps = 1e-5;
+
+  static layer_norm init(std::int64_t width, const norm_options& how = {}, location at = location::current()) {
+    detail::check_size("nn::layer_norm", "the width", width, at);
+    layer_norm made{ones<T>(std::array{width}, {}, at), std::nullopt, how.eps};
+    if (how.bias) made.bias = zeros<T>(std::array{width}, {}, at);
+    return made;
+  }
+
+  template <tensor_like X>
+  auto operator()(const X& x, location here = location::current()) const {
+    const location at = here.in("nn::layer_norm");
+    using result = tensor<typename X::value_type, X::static_shape>;
+    if (bias) return result(sinter::detail::evaluate(sinter::layer_norm(x, weight, *bias, eps, at), at));
+    return result(sinter::detail::evaluate(sinter::mul(sinter::layer_norm(x, eps, at), weight, at), at));
+  }
+};
+
+/// x / √(mean(x²) + eps) · weight over the last axis.
+template <class T>
+struct rms_norm {
+  tensor<T, 1> weight;
+  constant eps = 1e-5;
+
+  static rms_norm init(std::int64_t width, const norm_options& how = {}, location at = location::current()) {
+    detail::check_size("nn::rms_norm", "the width", width, at);
+    return {ones<T>(std::array{width}, {}, at), how.eps};
+  }
+
+  template <tensor_like X>
+  auto operator()(const X& x, location here = location::current()) const {
+    const location at = here.in("nn::rms_norm");
+    return sinter::detail::evaluate(sinter::rms_norm(x, weight, eps, at), at);
+  }
+};
+
+namespace detail {
+
+/// False after the compile-time error.
+template <class X>
+constexpr bool has_channels() {
+  constexpr bool right = X::rank >= 2 && is_float(dtype_of<typename X::value_type>);
+  static_assert(right, "sinter: [nn] norms of channels take (batch, channels, …) of a floating dtype");
+  return right;
+}
+
+template <class X>
+void check_channels(const char* op, const X& x, const dim& channels, location at) {
+  if (x.size(1, at) != channels)
+    fail(op,
+         "x is " + text::shape(to_dims(x.shape())) + ", the layer has " + std::to_string(std::int64_t(channels)) +
+             " channels; they are axis 1 of (batch, channels, …)",
+         at);
+}
+
+/// All axes but 1.
+template <int Rank>
+constexpr auto axes_beside_channels() {
+  return []<int... I>(std::integer_sequence<int, I...>) { return axis<0, (I + 2)...>; }
+  (std::make_integer_sequence<int, Rank - 2>{});
+}
+
+/// y · weight + bias of channels.
+template <class T, class Y, class Weight, class Bias>
+auto scaled_channels(const Y& y, const Weight& weight, const Bias& bias, location at) {
+  constexpr int rank = Y::rank;
+  const auto w = per_channel<rank>(weight, at);
+  const auto b = per_channel<rank>(bias, at);
+  return narrow<T>(add(mul(wide(y, at), wide(w, at), at), wide(b, at), at), at);
+}
+
+}  // namespace detail
+
+/// Normalised over the channels of a group and all places, each item by itself (Wu and He, 2018): x (batch, channels, …).
+template <class T>
+struct group_norm {
+  tensor<T, 1> weight, bias;
+  std::int64_t groups = 1;
+  constant eps = 1e-5;
+
+  /// user_error unless the groups divide the channels.
+  static group_norm init(std::int64_t groups, std::int64_t channels, const norm_options& how = {},
+                         location at = location::current()) {
+    detail::check_size("nn::group_norm", "the number of groups", groups, at);
+    detail::check_size("nn::group_norm", "the number of channels", channels, at);
+    if (channels % groups != 0)
+      sinter::fail("nn::group_norm",
+                   std::to_string(groups) + " groups do not divide " + std::to_string(channels) + " channels", at);
+    return {ones<T>(std::array{channels}, {}, at), zeros<T>(std::array{channels}, {}, at), groups, how.eps};
+  }
+
+  template <tensor_like X>
+  auto operator()(const X& x, location here = location::current()) const {
+    const location at = here.in("nn::group_norm");
+    const auto y = sinter::detail::evaluate(x, at);
+    if constexpr (detail::has_channels<X>()) {
+      detail::check_channels(at.op, y, weight.size(0, at), at);
+      const auto rows = reshape(y, std::array<dim, 3>{y.size(0, at), groups, -1}, at);
+      const auto flat = sinter::detail::evaluate(sinter::layer_norm(rows, eps, at), at);
+      using result = std::remove_cvref_t<decltype(y)>;
+      const tensor<T, X::rank> back = reshape(flat, y.shape(), at);
+      return result(detail::scaled_channels<T>(back, weight, bias, at));
+    } else {
+      return y;
+    }
+  }
+};
+
+/// Each channel of each item normalised by itself: group_norm with as many groups as channels, without parameters.
+struct instance_norm {
+  constant eps = 1e-5;
+
+  template <tensor_like X>
+  auto operator()(const X& x, location here = location::current()) const {
+    const location at = here.in("nn::instance_norm");
+    const auto y = sinter::detail::evaluate(x, at);
+    if constexpr (detail::has_channels<X>()) {
+      const auto rows = reshape(y, std::array<dim, 3>{y.size(0, at), y.size(1, at), -1}, at);
+      const auto flat = sinter::detail::evaluate(sinter::layer_norm(rows, eps, at), at);
+      return std::remove_cvref_t<decltype(y)>(reshape(flat, y.shape(), at));
+    } else {
+      return y;
+    }
+  }
+};
+
+/// Running statistics of batch_norm: no parameters, but an argument that comes back.
+template <class T>
+struct batch_statistics {
+  tensor<T, 1> mean, variance;
+};
+
+struct batch_norm_options {
+  double eps = 1e-5;
+  double momentum = 0.1;  ///< the share of the batch in what runs
+};
+
+/// Each channel normalised over the batch and all places (Ioffe and Szegedy, 2015): x (batch, channels, …). In training by the
+/// batch's mean and variance, which move the running ones; else by these: `auto [y, next] = norm(x, s, nn::training)`.
+template <class T>
+struct batch_norm {
+  tensor<T, 1> weight, bias;
+  constant eps = 1e-5, momentum = 0.1;
+
+  static batch_norm init(std::int64_t channels, const batch_norm_options& how = {}, location at = location::current()) {
+    detail::check_size("nn::batch_norm", "the number of channels", channels, at);
+    return {ones<T>(std::array{channels}, {}, at), zeros<T>(std::array{channels}, {}, at), how.eps, how.momentum};
+  }
+  /// What runs before the first batch: mean 0, variance 1, in f32 or f64.
+  auto statistics(location at = location::current()) const {
+    using W = sinter::detail::wider_type<T>;
+    return batch_statistics<W>{sinter::detail::evaluate(sinter::cast<W>(zeros_like(weight, at), at), at),
+                               sinter::detail::evaluate(sinter::cast<W>(ones_like(weight, at), at), at)};
+  }
+
+  template <tensor_like X, class W>
+  auto operator()(const X& x, const batch_statistics<W>& s, mode how, location here = location::current()) const {
+    const location at = here.in("nn::batch_norm");
+    const auto y = sinter::detail::evaluate(x, at);
+    using result = std::remove_cvref_t<decltype(y)>;
+    if constexpr (detail::has_channels<X>()) {
+      detail::check_channels(at.op, y, weight.size(0, at), at);
+      if (how == mode::inference) return std::pair{result(normalised(y, s.mean, s.variance, at)), s};
+      return trained(y, s, at);
+    } else {
+      return std::pair{y, s};
+    }
+  }
+
+ private:
+  template <class X, class V>
+  auto normalised(const X& x, const V& mean, const V& variance, location at) const {
+    constexpr int rank = X::rank;
+    const V scale = sinter::detail::evaluate(
+        mul(rsqrt(add(variance, static_cast<double>(eps), at), at), detail::wide(weight, at), at), at);
+    const V offset = sinter::detail::evaluate(sub(detail::wide(bias, at), mul(mean, scale, at), at), at);
+    const auto a = detail::per_channel<rank>(scale, at), b = detail::per_channel<rank>(offset, at);
+    return detail::narrow<T>(add(mul(detail::wide(x, at), a, at), b, at), at);
+  }
+  template <class X, class S>
+  std::pair<X, S> trained(const X& x, const S& s, location at) const {
+    constexpr int rank = X::rank;
+    constexpr auto others = detail::axes_beside_channels<rank>();
+    const dim count = x.numel() / x.size(1, at);
+    const auto wider = sinter::detail::evaluate(detail::wide(x, at), at);
+    const auto mean = sinter::detail::evaluate(sinter::mean(wider, others, at), at);
+    const auto d = sinter::detail::evaluate(sub(wider, detail::per_channel<rank>(mean, at), at), at);
+    const auto variance = sinter::detail::evaluate(sinter::mean(mul(d, d, at), others, at), at);
+    const auto scale = mul(rsqrt(add(variance, static_cast<double>(eps), at), at), detail::wide(weight, at), at);
+    const auto a = detail::per_channel<rank>(sinter::detail::evaluate(scale, at), at);
+    const auto b = detail::per_channel<rank>(sinter::detail::evaluate(detail::wide(bias, at), at), at);
+    const double share = momentum;
+    const auto moved = [&](const auto& running, const auto& now) {
+      return sinter::detail::evaluate(add(mul(running, 1 - share, at), mul(now, share, at), at), at);
+    };
+    // PyTorch's: what runs is the estimate of the variance of all, of one element the variance itself.
+    const dim rest = count < 2 ? dim(1) : count - 1;
+    const auto all = sinter::detail::divided(sinter::detail::multiplied(variance, count, at), rest, at);
+    return {X(detail::narrow<T>(add(mul(d, a, at), b, at), at)), S{moved(s.mean, mean), moved(s.variance, all)}};
+  }
+};
+
+}  // namespace sinter::nn

@@ -1,0 +1,78 @@
+// nn/values.hpp: what layers hold beside tensors: numbers that are configuration, and whether a network is trained.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "../sinter.hpp"
+
+namespace sinter {
+
+namespace nn {
+
+/// A number of a layer that is none of its parameters, as an epsilon: compiled functions compare it as they do an integer, and
+/// gradients and optimizers leave it alone. Made of a number and read as one.
+class constant {
+ public:
+  constexpr constant(double x = 0) : bits_(std::bit_cast<std::uint64_t>(x)) {}
+  constexpr operator double() const { return std::bit_cast<double>(bits_); }
+
+ private:
+  std::uint64_t bits_;
+};
+
+/// What layers do that differ in training, such as batch_norm.
+enum class mode { training, inference };
+inline constexpr mode training = mode::training, inference = mode::inference;
+
+}  // namespace nn
+
+template <>
+inline constexpr bool is_value<nn::constant> = true;
+
+namespace nn::detail {
+
+using namespace sinter::detail;
+
+/// The first extents of a shape, then others, of which one may be -1.
+template <std::size_t R, std::size_t N, std::size_t M>
+std::array<dim, R> extents_with(const std::array<dim, N>& first, const std::array<dim, M>& more) {
+  static_assert(R >= M && R - M <= N);
+  std::array<dim, R> to;
+  for (std::size_t i = 0; i < R - M; ++i) to[i] = first[i];
+  for (std::size_t i = 0; i < M; ++i) to[R - M + i] = more[i];
+  return to;
+}
+
+[[noreturn]] inline void fail_size(const char* op, const char* what, std::int64_t n, location at) {
+  fail(op, std::string(what) + " must be 1 or more; it is " + std::to_string(n), at);
+}
+inline void check_size(const char* op, const char* what, std::int64_t n, location at) {
+  if (n < 1) fail_size(op, what, n, at);
+}
+
+/// A number a channel beside tensors of Rank axes, whose channels are axis 1: (c, 1, …).
+template <int Rank, class T>
+auto per_channel(const tensor<T, 1>& x, location at) {
+  std::array<dim, Rank - 1> extents;
+  extents.fill(1);
+  extents[0] = x.size(0, at);
+  return reshape(x, extents, at);
+}
+/// x + bias of channels.
+template <class X, class Bias>
+X shifted_channels(const X& x, const Bias& bias, location at) {
+  return sinter::detail::evaluate(add(x, per_channel<X::rank>(bias, at), at), at);
+}
+
+/// x + bias, where there is one; `bias` broadcasts.
+template <class X, class Bias>
+auto with_bias(const X& x, const Bias& bias, location at) {
+  const auto y = sinter::detail::evaluate(x, at);
+  using result = std::remove_cvref_t<decltype(y)>;
+  if (!bias) return y;
+  return result(sinter::detail::evaluate(add(y, *bias, at), at));
+}
+
+}  // namespace nn::detail
+}  // namespace sinter

@@ -1,0 +1,140 @@
+// optim/lbfgs.hpp: L-BFGS: steps by what the last gradients say of the curvature.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "leaves.hpp"
+
+namespace sinter::optim {
+
+/// The last differences of parameters and of gradients, the newest last, and 1 over their products; 0 where there is none.
+template <class T>
+struct lbfgs_state {
+  tensor<std::int64_t, 0> step;
+  tensor<T, 1> point, gradient;
+  tensor<T, 2> moves, turns;
+  tensor<T, 1> weights;
+  tensor<T, 0> scale;  ///< of the curvature where nothing is known
+};
+
+struct lbfgs_options {
+  schedule rate = 1;
+  int history = 10;
+};
+
+/// p - rate · H g with the inverse Hessian H of the last steps (Nocedal, 1980), as PyTorch's LBFGS without a line search: the first
+/// step is shortened to min(1, 1 / |g|₁), and differences whose product is 1e-10 or less are left out. For trees of one dtype, f32 or
+/// f64, and gradients of the whole of a problem.
+class lbfgs {
+ public:
+  explicit lbfgs(lbfgs_options how = {}, location at = location::current()) : how_(std::move(how)) {
+    if (how_.history < 1)
+      fail("optim::lbfgs", "the history must be 1 or more; it is " + std::to_string(how_.history), at);
+  }
+
+  template <class P>
+  auto init(const P& p, location at = location::current()) const {
+    const auto x = ravel(p, at).first;
+    using T = typename std::remove_cvref_t<decltype(x)>::value_type;
+    constexpr bool whole = std::is_same_v<T, float> || std::is_same_v<T, double>;
+    static_assert(whole, "sinter: [optim::lbfgs] takes parameters of f32 or f64; cast them with cast_tree<float>(p)");
+    const detail::target on = detail::same_device(x, at);
+    const std::array<dim, 2> rows{how_.history, x.size(0, at)};
+    const tensor<T, 1> none = zeros_like(x, at);
+    return lbfgs_state<T>{detail::first_step(p, at),
+                          none,
+                          none,
+                          zeros<T>(rows, on, at),
+                          zeros<T>(rows, on, at),
+                          zeros<T>(std::array<dim, 1>{how_.history}, on, at),
+                          ones<T>(on, at)};
+  }
+
+  template <class P, class G, class T>
+  std::pair<P, lbfgs_state<T>> update(const P& p, const G& g, const lbfgs_state<T>& s,
+                                      location at = location::current()) const {
+    const auto [x, back] = ravel(p, at);
+    const tensor<T, 1> by = ravel(g, at).first;
+    lbfgs_state<T> next = remembered(s, x, by, at);
+    const tensor<T, 1> along = direction(next, by, at);
+    const detail::scalar rate = how_.rate(s.step, at);
+    const tensor<T, 0> first = settled(minimum(1 / maximum(total(abs(by, at), at), 1e-30, at), 1, at), at);
+    const tensor<T, 0> reach = settled(detail::beside(rate, x, at) * where(eq(s.step, 0, at), first, 1, at), at);
+    const tensor<T, 1> moved = settled(x - reach * along, at);
+    return {back(moved), std::move(next)};
+  }
+
+ private:
+  template <class E>
+  static auto settled(const E& e, location at) {
+    return sinter::detail::settle(e, at);
+  }
+  template <class X>
+  static auto total(const X& x, location at) {
+    return detail::sum_over<op_shapes::all_axes(1), false>(x, at);
+  }
+  template <class A, class B>
+  static auto dot(const A& a, const B& b, location at) {
+    return settled(total(mul(a, b, at), at), at);
+  }
+
+  /// All but the first along axis 0.
+  template <class X>
+  static X rest(const X& x, location at) {
+    return sinter::slice(x, axis<0>, 1, to_end, 1, at);
+  }
+  /// The rows behind the first, and `row`, where `kept`.
+  template <class T>
+  static tensor<T, 2> appended(const tensor<T, 2>& rows, const tensor<T, 1>& row, const tensor<bool, 0>& kept,
+                               location at) {
+    const tensor<T, 2> after = detail::concat_all<0>(at, rest(rows, at), tensor<T, 2>(expand_dims(row, axis<0>, at)));
+    return settled(where(kept, after, rows, at), at);
+  }
+
+  template <class T>
+  lbfgs_state<T> remembered(const lbfgs_state<T>& s, const tensor<T, 1>& x, const tensor<T, 1>& g, location at) const {
+    const tensor<T, 1> move = settled(sub(x, s.point, at), at), turn = settled(sub(g, s.gradient, at), at);
+    const tensor<T, 0> product = dot(move, turn, at);
+    const tensor<bool, 0> kept = settled(bit_and(gt(s.step, 0, at), gt(product, 1e-10, at), at), at);
+    const tensor<T, 0> safe = settled(where(kept, product, 1, at), at);
+    const tensor<T, 1> weight = reshape(settled(div(1, safe, at), at), std::array<dim, 1>{1}, at);
+    const tensor<T, 1> weights = detail::concat_all<0>(at, rest(s.weights, at), weight);
+    return {detail::after(s.step, at),
+            x,
+            g,
+            appended(s.moves, move, kept, at),
+            appended(s.turns, turn, kept, at),
+            settled(where(kept, weights, s.weights, at), at),
+            settled(where(kept, div(safe, where(kept, dot(turn, turn, at), 1, at), at), s.scale, at), at)};
+  }
+
+  template <class T>
+  tensor<T, 1> direction(const lbfgs_state<T>& s, const tensor<T, 1>& g, location at) const {
+    const auto m = static_cast<std::size_t>(how_.history);
+    const auto row = [&](const tensor<T, 2>& rows, std::size_t i) {
+      const dim first = static_cast<std::int64_t>(i);
+      return tensor<T, 1>(squeeze(sinter::slice(rows, axis<0>, first, first + 1, 1, at), axis<0>, at));
+    };
+    const auto weight = [&](std::size_t i) {
+      const dim first = static_cast<std::int64_t>(i);
+      return tensor<T, 0>(squeeze(sinter::slice(s.weights, axis<0>, first, first + 1, 1, at), axis<0>, at));
+    };
+    std::vector<tensor<T, 0>> parts(m);
+    tensor<T, 1> q = g;
+    for (std::size_t i = m; i-- > 0;) {
+      parts[i] = settled(mul(weight(i), dot(row(s.moves, i), q, at), at), at);
+      q = settled(q - parts[i] * row(s.turns, i), at);
+    }
+    q = settled(mul(q, s.scale, at), at);
+    for (std::size_t i = 0; i < m; ++i) {
+      const tensor<T, 0> other = settled(mul(weight(i), dot(row(s.turns, i), q, at), at), at);
+      q = settled(q + (parts[i] - other) * row(s.moves, i), at);
+    }
+    return q;
+  }
+
+  lbfgs_options how_;
+};
+
+}  // namespace sinter::optim

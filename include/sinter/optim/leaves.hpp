@@ -1,0 +1,134 @@
+// optim/leaves.hpp: what optimizers share: updates leaf by leaf, masks by path, steps.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "schedule.hpp"
+
+namespace sinter::optim {
+
+/// Which parameters something holds for: a function of the path, "blocks.0.up.weight", or of path and rank. Without one: all.
+class mask {
+ public:
+  mask() = default;
+  template <class F>
+  requires std::is_invocable_r_v<bool, const F&, const std::string&> mask(F f)
+      : of_([f = std::move(f)](const std::string& path, int) { return f(path); }) {}
+  template <class F>
+  requires std::is_invocable_r_v<bool, const F&, const std::string&, int> mask(F f) : of_(std::move(f)) {}
+
+  explicit operator bool() const { return static_cast<bool>(of_); }
+  bool operator()(const std::string& path, int rank) const { return !of_ || of_(path, rank); }
+
+ private:
+  std::function<bool(const std::string&, int)> of_;
+};
+
+/// Parameters of two or more axes: weights, but not biases and scales of norms.
+inline bool matrices(const std::string&, int rank) { return rank >= 2; }
+
+/// The state of what has none.
+struct stateless {};
+
+namespace detail {
+
+/// What `m` says of each tensor of a tree, in order; empty where it holds for all.
+template <class P>
+std::vector<bool> chosen_leaves(const mask& m, const P& p) {
+  std::vector<bool> out;
+  if (m)
+    tree_for_each_with_path(
+        [&]<class X>(const std::string& path, const X&) {
+          if constexpr (tensor_like<X>) out.push_back(m(path, X::rank));
+        },
+        p);
+  return out;
+}
+
+/// Counts the tensors that a tree_map visits, which are in the order of chosen_leaves.
+class leaf_counter {
+ public:
+  explicit leaf_counter(std::vector<bool> chosen) : chosen_(std::move(chosen)) {}
+  /// `x` for a tensor that was chosen, else 0.
+  double next(double x) const { return chosen_.empty() || chosen_[at_++] ? x : 0; }
+
+ private:
+  std::vector<bool> chosen_;
+  mutable std::size_t at_ = 0;
+};
+
+/// The tree of f(wide leaf…) rounded once to the first's dtype, of floating tensors; other leaves are the first's.
+template <class F, class P, class... Trees>
+auto map_floats(const char* op, location at, const F& f, const P& p, const Trees&... trees) {
+  return map_tree(
+      op, at,
+      [&]<class X, class... Y>(const X& x, const Y&... y) {
+        if constexpr (is_float_leaf<X>) {
+          using W = wider_type<typename X::value_type>;
+          (check_pair_of_leaves(op, x, y, at), ...);
+          return fitted<X>(as_type<typename X::value_type>(f(as_type<W>(x, at), as_type<W>(y, at)...), at), at);
+        } else {
+          return x;
+        }
+      },
+      p, trees...);
+}
+
+/// by + rate · x.
+template <class By, class X>
+auto decayed(const By& by, const X& x, double rate, location at) {
+  const auto y = sinter::detail::evaluate(by, at);
+  using result = std::remove_cvref_t<decltype(y)>;
+  return rate == 0 ? result(y) : result(sinter::detail::evaluate(add(y, mul(x, rate, at), at), at));
+}
+
+/// A factor of rank 0 beside tensors like x.
+template <class X>
+auto beside(const scalar& a, const X&, location at) {
+  using W = typename X::value_type;
+  if constexpr (std::is_same_v<W, float>) return a;
+  else return sinter::detail::evaluate(sinter::cast<W>(a, at), at);
+}
+
+/// The first tensor of a tree as something that says where steps are counted.
+template <class P>
+tensor<std::int64_t, 0> first_step(const P& p, location at) {
+  target where;
+  bool found = false;
+  for_each_leaf(p, [&]<class X>(const X& x) {
+    if constexpr (tensor_like<X>) {
+      if (!found) where = same_device(x, at);
+      found = true;
+    }
+  });
+  return zeros<std::int64_t>(where, at);
+}
+
+template <class Step>
+Step after(const Step& step, location at) {
+  return sinter::detail::evaluate(add(step, 1, at), at);
+}
+
+/// 1 / (1 - beta^step), without cancellation.
+template <class Step>
+scalar correction(double beta, const Step& step, location at) {
+  const float slope = beta > 0 ? static_cast<float>(std::log(beta)) : -100.f;
+  return sinter::detail::evaluate(div(-1, expm1(mul(cast<float>(step, at), slope, at), at), at), at);
+}
+
+inline void check_share(const char* op, const char* what, double x, location at) {
+  if (!(x >= 0 && x < 1)) fail(op, std::string(what) + " must be in [0, 1); it is " + text::number(x), at);
+}
+inline void check_least(const char* op, const char* what, double x, location at) {
+  if (!(x >= 0)) fail(op, std::string(what) + " must be 0 or more; it is " + text::number(x), at);
+}
+
+}  // namespace detail
+
+}  // namespace sinter::optim

@@ -1,0 +1,67 @@
+// Fourier transforms and complex numbers on a GPU, against the host.
+#include "signals.hpp"
+
+using namespace signals;
+
+namespace {
+const device gpu = device::cuda(0);
+}
+
+TEST_CASE("a GPU transforms rows of any length as the host does") {
+  const auto all = [](const tensor<cplx, 2>& z) { return fft::ifft<fft::ortho>(fft::fft(z) * z); };
+  const auto on_gpu = compile(all, {.dynamic = dynamic::yes});
+  for (const std::int64_t n : {1, 2, 8, 15, 60, 97, 1000, 1030}) {
+    CAPTURE(n);
+    const tensor<cplx, 2> z = rows(3, n);
+    check_transform(on_gpu(z.to(gpu)).to(device::cpu()).to_vector(), all(z).to_vector(), 1e-12);
+  }
+  // Long rows of known extents, and derivatives of transforms.
+  const tensor<complex64, 2> z = rows<float>(2, 2048);
+  const auto of_long = [](const tensor<complex64, 2>& z) {
+    return grad([](const tensor<complex64, 2>& z) { return sum(square(abs(fft::fft<fft::ortho>(z) * z))); })(z);
+  };
+  numbers want;
+  for (const auto& x : of_long(z).to_vector()) want.emplace_back(x);
+  check_transform(compile(of_long, {.dynamic = dynamic::no})(z.to(gpu)).to(device::cpu()).to_vector(), want, 1e-5);
+}
+
+TEST_CASE("a GPU transforms long rows in parts, primes by a chirp, eagerly, too") {
+  for (const std::int64_t n : {1031, 1536, 2062}) {
+    CAPTURE(n);
+    const tensor<cplx, 2> z = rows(2, n);
+    const auto back = [](const tensor<cplx, 2>& z) { return fft::ifft<fft::ortho>(z); };
+    check_transform(fft::fft(z.to(gpu)).to(device::cpu()).to_vector(), fft::fft(z).to_vector(), 1e-12);
+    check_transform(compile(back, {.dynamic = dynamic::no})(z.to(gpu)).to(device::cpu()).to_vector(),
+                    back(z).to_vector(), 1e-12);
+  }
+}
+
+TEST_CASE("a GPU transforms many numbers by cuFFT, of open extents, with derivatives, too") {
+  const auto f = [](const tensor<complex64, 2>& z) {
+    return grad([](const tensor<complex64, 2>& z) {
+      return sum(square(abs(fft::ifft(fft::fft<fft::ortho>(z) * 0.5f * complex64(1, 1)))));
+    })(z);
+  };
+  for (const auto open : {dynamic::yes, dynamic::no}) {
+    const auto on_gpu = compile(f, {.dynamic = open});
+    const tensor<complex64, 2> z = rows<float>(16, 4096);
+    numbers want;
+    for (const auto& x : f(z).to_vector()) want.emplace_back(x);
+    check_transform(on_gpu(z.to(gpu)).to(device::cpu()).to_vector(), want, 1e-5);
+  }
+  const tensor<cplx, 2> z = rows(1, 65536);
+  check_transform(fft::ifft(z.to(gpu)).to(device::cpu()).to_vector(), fft::ifft(z).to_vector(), 1e-12);
+}
+
+TEST_CASE("a GPU, of real rows, grids and lanes") {
+  const auto f = [](const tensor<float, 2>& x) {
+    const auto y = vmap([](const tensor<float, 1>& x) { return fft::rfft(x); })(x);
+    return fft::irfft(exp(y * 0.1f) + fft::rfft(x));
+  };
+  const tensor<float, 2> x = real(rows<float>(4, 12));
+  check_close(compile(f)(x.to(gpu)).to(device::cpu()).to_vector(), f(x).to_vector(), 1e-5);
+  const tensor<complex64, 2> z = rows<float>(4, 6);
+  numbers want;
+  for (const auto& v : fft::fft2(z).to_vector()) want.emplace_back(v);
+  check_transform(fft::fft2(z.to(gpu)).to(device::cpu()).to_vector(), want, 1e-5);
+}
