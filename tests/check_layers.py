@@ -115,7 +115,7 @@ GLUE_OPS |= {"add", "mul", "maximum", "minimum", "bit_or", "bit_and"}  # the com
 GLUE_OPS |= {"select"}  # the operand of a pad or a concatenation, or another
 
 # Rooms whose code is no part of the engine.
-IN_FRONT = {"front", "complex", "complex.hpp", "fft", "fft.hpp", "formats", "formats.hpp", "linalg", "linalg.hpp", "nn", "nn.hpp", "windows", "windows.hpp", "optim", "io", "io.hpp", "data", "data.hpp", "dist"}
+IN_FRONT = {"front", "complex", "complex.hpp", "fft", "fft.hpp", "formats", "formats.hpp", "linalg", "linalg.hpp", "nn", "nn.hpp", "windows", "windows.hpp", "onnx", "onnx.hpp", "optim", "io", "io.hpp", "data", "data.hpp", "dist"}
 # Rooms of the engine that lie outside the region: what every call passes through.
 OUTSIDE_THE_REGION = {"loops"}
 
