@@ -36,7 +36,7 @@ class message {
  private:
   void key(int field, int kind) { varint(static_cast<std::uint64_t>(field) << 3 | static_cast<std::uint64_t>(kind)); }
   void varint(std::uint64_t v) {
-    for (; v > 127; v >>= 7) bytes_ += static_cast<char>(v & 127 | 128);
+    for (; v > 127; v >>= 7) bytes_ += static_cast<char>((v & 127) | 128);
     bytes_ += static_cast<char>(v);
   }
   std::string bytes_;

@@ -215,9 +215,8 @@ class importer {
           f.values[n.outputs[k]] = c.out[k];
         }
     } catch (const user_error& e) {
-      const std::string what = e.what();
-      if (what.find("node ") != std::string::npos && what.find("[onnx]") != std::string::npos) throw;
-      const std::string prefix = "sinter: [onnx] ";
+      const std::string what = e.what(), prefix = "sinter: [onnx] ";
+      if (what.rfind(prefix + "node '", 0) == 0) throw;
       throw user_error(prefix + "node '" + n.name + "' (" + n.op +
                        "): " + (what.rfind(prefix, 0) == 0 ? what.substr(prefix.size()) : what));
     }
