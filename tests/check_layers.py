@@ -83,7 +83,7 @@ SEAMS = {("engine/engine.hpp", "jit/pipeline.hpp"), ("engine/factors.hpp", "jit/
          ("loops/space.hpp", "loops/space_rules.hpp"), ("onnx/model.hpp", "onnx/model_rules.hpp"), ("loops/reduce.hpp", "loops/reduce_rules.hpp"),
          *((f"front/{name}.hpp", f"front/{rules}_rules.hpp") for name, rules in (
              ("evaluate/handle", "evaluate/handle"), ("evaluate/views", "evaluate/view"), ("functions/indexing", "functions/index"), ("functions/order", "functions/order"),
-              ("functions/places", "functions/place"),
+              ("functions/places", "functions/place"), ("functions/sample", "functions/sample"),
               ("functions/arrange", "functions/arrange"),
              ("tensor/terms", "tensor/term"), ("tensor/trace_push", "tensor/trace"), ("trees/tree_map", "trees/tree"),
              ("transforms/vjp", "transforms/linear"))),

@@ -246,7 +246,13 @@ struct tree_mapper {
   constexpr T filled(type_list<Field...>, const Child& child, std::index_sequence<I...>) const {
     if constexpr (is_stacked<T>)
       return T{std::in_place, again<Field>(child(std::integral_constant<std::size_t, I>{}))...};
-    else return T{again<Field>(child(std::integral_constant<std::size_t, I>{}))...};
+    else if constexpr (plain_struct<T>) return T{again<Field>(child(std::integral_constant<std::size_t, I>{}))...};
+    else {
+      T out{};
+      const auto fields = with_children(out, child_references{});
+      ((std::get<I>(fields) = again<Field>(child(std::integral_constant<std::size_t, I>{}))), ...);
+      return out;
+    }
   }
   template <class Field, class Result>
   constexpr Field again(Result&& result) const {
