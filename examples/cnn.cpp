@@ -30,7 +30,7 @@ tensor<float, 2> logits(const cnn& p, const tensor<float, 4>& x, nn::dropout dro
 
 int train(const arguments& given) {
   const auto [train, test] = load_digits();
-  const std::int64_t epochs = given("epochs", 8);
+  const std::int64_t epochs = given("epochs", 12);
   const auto opt = optim::adamw({.rate = optim::warmup_cosine(3e-3, 40, 45 * epochs), .weight_decay = 1e-2});
   auto step = compile(
       [&](cnn p, auto state, digits d, key k) {
