@@ -12,7 +12,8 @@ import re
 import sys
 import tempfile
 
-ROOMS = ("front/functions", "front/transforms", "nn", "optim", "io", "data", "fft", "linalg")
+ROOMS = ("front/functions", "front/transforms", "nn", "optim", "io", "data", "fft", "linalg", "windows", "complex", "formats")
+HEADERS = ("linalg", "fft", "complex", "formats", "windows")
 NAMESPACES = {"sinter", "sinter::nn", "sinter::optim", "sinter::io", "sinter::data", "sinter::fft", "sinter::linalg"}
 NAMESPACE = re.compile(r"^\s*(?:inline\s+)?namespace\s+([\w:]*)\s*\{")
 # A definition or declaration begins in the first column: its name stands before the first bracket that opens arguments.
@@ -92,10 +93,10 @@ def uncommented(text):
 
 def run(root):
     failures = []
-    for room in ROOMS:
-        for path in sorted((root / "include" / "sinter" / room).glob("*.hpp")):
-            for line, name in uncommented(path.read_text(encoding="utf-8")):
-                failures.append(f"{path.relative_to(root)}:{line}: {name} has no /// comment that says shapes, dtypes and errors")
+    folder = root / "include" / "sinter"
+    for path in [p for room in ROOMS for p in sorted((folder / room).glob("*.hpp"))] + [folder / (name + ".hpp") for name in HEADERS]:
+        for line, name in uncommented(path.read_text(encoding="utf-8")):
+            failures.append(f"{path.relative_to(root)}:{line}: {name} has no /// comment that says shapes, dtypes and errors")
     return failures
 
 
