@@ -201,7 +201,6 @@ void memory_bound() {
   row("eager sum((x - r)^2)", median([&] { tensor<float, 0> y = sum((x - r) * (x - r)); }), one, "copy", 0);
 }
 
-/// One function with its extents as numbers, with open rows, and with all extents open: calls take turns, the best counts.
 void order() {
   const std::int64_t many = 1000000;
   const tensor<float, 1> x = normal<float>(make_key(50), many), y = normal<float>(make_key(51), many), sorted = sort(x);
@@ -221,8 +220,29 @@ void order() {
   row("topk 10 of 1000 x 1000", median([&] { top(rows_of); }), copy, "copy", 0);
   row("searchsorted 1e6 in 1e6", median([&] { searching(sorted, y); }), copy, "copy", 0);
   row("histogram of 1e6", median([&] { counting(x); }), copy, "copy", 0);
+  std::vector<float> plain;
+  row("std::sort of 1e6", median([&] {
+        plain = x.to_vector();
+        std::sort(plain.begin(), plain.end());
+      }),
+      copy, "copy", 0);
 }
 
+/// Numbers of distributions, against those of the normal one.
+void samples() {
+  constexpr std::int64_t many = 1000000;
+  const auto normals = compile([](const key& k) { return normal<float>(k, many); });
+  const auto gammas = compile([](const key& k) { return gamma<float>(k, 2.5, many); });
+  const auto counts = compile([](const key& k) { return poisson<float>(k, 2.5, many); });
+  const key k = make_key(11);
+  const double one = median([&] { normals(k); });
+  row("gamma, 1e6", median([&] { gammas(k); }, 5), one, "normal", 0);
+  row("  eager", median([&] { gamma<float>(k, 2.5, many); }, 5), one, "normal", 0);
+  row("poisson, 1e6", median([&] { counts(k); }, 5), one, "normal", 0);
+  row("  eager", median([&] { poisson<float>(k, 2.5, many); }, 5), one, "normal", 0);
+}
+
+/// One function with its extents as numbers, with open rows, and with all extents open: calls take turns, the best counts.
 template <class F, class... T>
 void against_numbers(const std::string& name, F fn, const T&... x) {
   const auto fixed = compile(fn, {.dynamic = dynamic::no, .name = name});
@@ -575,6 +595,8 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::string(argv[1]) == "--cliffs") return cliffs(), 0;
   if (argc > 1 && std::string(argv[1]) == "--indexed") return indexed(), 0;
   if (argc > 1 && std::string(argv[1]) == "--calls") return calls(), traces(), first_calls(argv[0]), 0;
+  if (argc > 1 && std::string(argv[1]) == "--order") return order(), 0;
+  if (argc > 1 && std::string(argv[1]) == "--samples") return samples(), 0;
   if (argc > 1 && std::string(argv[1]) == "--systems") return systems(), 0;
   if (argc > 1 && std::string(argv[1]) == "--transforms") return transforms(), 0;
   memory_bound();
@@ -582,6 +604,7 @@ int main(int argc, char** argv) {
   transforms();
   order();
   indexed();
+  samples();
   dynamic_shapes();
   products();
   windows();

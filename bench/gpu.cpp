@@ -12,7 +12,9 @@
 #include <vector>
 
 #include <sinter/fft.hpp>
+#include <sinter/linalg.hpp>
 #include <sinter/sinter.hpp>
+#include <sinter/windows.hpp>
 
 using namespace sinter;
 using bench_clock = std::chrono::steady_clock;
@@ -129,6 +131,77 @@ void order() {
       "searchsorted", 16.0 * many, {}, [](auto s, auto x) { return searchsorted(s, x); }, sorted, y);
   workload(
       "histogram", 4.0 * many, {}, [](auto x) { return histogram(x, 100, -4, 4).counts; }, x);
+}
+
+/// Convolutions as a ResNet has them, of 32 images, and its pool.
+void convolution(const char* name, std::int64_t channels, std::int64_t side, std::int64_t out, std::int64_t taps) {
+  const double bytes = 4.0 * double(32 * side * side * (channels + out) + taps * taps * channels * out);
+  const options how{.precision = precision::high};
+  const auto x = random(60, 32, side, side, channels), w = random(61, taps, taps, channels, out);
+  workload(
+      name, bytes, how, [](auto x, auto w) { return conv<"nhwc,hwio->nhwc">(x, w, {.padding = same}); }, x, w);
+  const auto ct = random(62, 32, side, side, out);
+  workload((std::string(name) + "_fwdbwd").c_str(), 3 * bytes, how,
+           [](auto x, auto w, auto ct) {
+             return grad([&](auto both) {
+               return sum(conv<"nhwc,hwio->nhwc">(both.first, both.second, {.padding = same}) * ct);
+             })(std::pair{x, w});
+           },
+           x, w, ct);
+}
+
+void windows() {
+  convolution("conv3x3_64_56", 64, 56, 64, 3);
+  convolution("conv3x3_256_14", 256, 14, 256, 3);
+  convolution("conv1x1_64_56", 64, 56, 256, 1);
+  const auto x = random(63, 32, 64, 112, 112);
+  const double bytes = 4.0 * 32 * 64 * (112 * 112 + 56 * 56);
+  const auto pool = [](auto x) { return max_pool2d(x, 3, {.stride = 2, .padding = 1}); };
+  workload("max_pool", bytes, {}, pool, x);
+  workload(
+      "max_pool_bwd", 2 * bytes, {}, [pool](auto x) { return grad([pool](auto x) { return sum(pool(x)); })(x); }, x);
+}
+
+/// Factors and solutions of one large matrix and of many small ones.
+void systems() {
+  const auto a = random(64, 512, 512), y = random(65, 512, 1);
+  const auto few = random(66, 10000, 4, 4), right = random(67, 10000, 4, 1);
+  const auto positive = [](const auto& m, int n) {
+    return evaluate(matmul(m, transpose(m)) + float(n) * eye<float>(n, gpu));
+  };
+  const auto factor = [](auto a) { return linalg::cholesky(a); };
+  const auto solution = [](auto a, auto y) { return linalg::solve(a, y); };
+  workload("cholesky_512", 8.0 * 512 * 512, {}, factor, positive(a, 512));
+  workload("solve_512", 4.0 * 512 * 512, {}, solution, a, y);
+  workload("cholesky_10000_of_4", 8.0 * 160000, {}, factor, positive(few, 4));
+  workload("solve_10000_of_4", 4.0 * 240000, {}, solution, few, right);
+}
+
+/// Reads and writes at indices.
+void indexed() {
+  const std::int64_t many = 1000000, bins = 10000;
+  const auto at = randint<std::int64_t>(make_key(68), 0, bins, many).to(gpu);
+  const auto x = random(69, many), table = random(70, bins);
+  workload(
+      "scatter_add", 12.0 * many, {}, [](auto s, auto i, auto u) { return scatter_add(s, i, u); }, table, at, x);
+  workload(
+      "gather", 16.0 * many, {}, [](auto t, auto i) { return take(t, i); }, table, at);
+  workload(
+      "at_set", 8.0 * many, {}, [](auto t, auto i) { return t.at(i).set(t[i - 1] + 1.f); }, x,
+      full<std::int64_t>(7, gpu));
+}
+
+/// Numbers of distributions.
+void samples() {
+  const std::int64_t many = 1000000;
+  const key k = make_key(71);
+  const auto of = full<float>(2.5f, many, gpu);
+  workload(
+      "normal", 4.0 * many, {}, [=](auto x) { return normal<float>(k, many) + x; }, full<float>(0, gpu));
+  workload(
+      "gamma", 8.0 * many, {}, [=](auto a) { return gamma(k, a); }, of);
+  workload(
+      "poisson", 8.0 * many, {}, [=](auto a) { return poisson(k, a); }, of);
 }
 
 void transforms() {
@@ -283,6 +356,10 @@ int main(int argc, char** argv) {
   if (only_updates) return updates(), 0;
   anchors();
   order();
+  windows();
+  systems();
+  indexed();
+  samples();
   transforms();
   overhead();
   training();

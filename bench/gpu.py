@@ -20,6 +20,7 @@ import time
 GOALS = {"bias_gelu": 1.05, "softmax": 1.05, "rmsnorm_residual": 1.05, "full_reduce": 1.05, "column_sum": 1.05,
          "transpose_add": 1.05, "layernorm_fwdbwd": 0.70, "mlp_train": 0.40, "call_overhead": 0.35}
 N, D = 8192, 4096
+CONVOLUTIONS = {"conv3x3_64_56": (64, 56, 64, 3), "conv3x3_256_14": (256, 14, 256, 3), "conv1x1_64_56": (64, 56, 256, 1)}
 
 
 def sinter(program, names):
@@ -89,6 +90,13 @@ def torch_workloads():
         return make
 
     plain = lambda f: lambda compiler: compiler(f)
+    pool = lambda x: F.max_pool2d(x, 3, 2, 1)
+    indices = lambda: torch.randint(0, 10**4, (10**6,), device="cuda")
+
+    def positive(*extents):
+        a = normal(*extents, extents[-1])
+        return a @ a.mT + extents[-1] * torch.eye(extents[-1], device="cuda")
+
     w = {
         "bias_gelu": lambda: (plain(lambda x, b: F.gelu(x + b, approximate="tanh")), (normal(N, D), normal(D))),
         "softmax": lambda: (plain(lambda x: torch.softmax(x * 0.125, -1)), (normal(N, D),)),
@@ -104,6 +112,20 @@ def torch_workloads():
         "topk_rows": lambda: (plain(lambda x: torch.topk(x, 10)), (normal(1000, 1000),)),
         "searchsorted": lambda: (plain(torch.searchsorted), (torch.sort(normal(10**6)).values, normal(10**6))),
         "histogram": lambda: (plain(lambda x: torch.histc(x, 100, -4, 4)), (normal(10**6),)),
+        "scatter_add": lambda: (plain(lambda s, i, u: s.scatter_add(0, i, u)),
+                                (normal(10**4), indices(), normal(10**6))),
+        "gather": lambda: (plain(lambda t, i: t[i]), (normal(10**4), indices())),
+        "at_set": lambda: (plain(lambda t, i: t.index_copy(0, i, t[i - 1] + 1)),
+                           (normal(10**6), torch.full((1,), 7, device="cuda"))),
+        "cholesky_512": lambda: (plain(torch.linalg.cholesky), (positive(512),)),
+        "solve_512": lambda: (plain(torch.linalg.solve), (normal(512, 512), normal(512, 1))),
+        "cholesky_10000_of_4": lambda: (plain(torch.linalg.cholesky), (positive(10000, 4),)),
+        "solve_10000_of_4": lambda: (plain(torch.linalg.solve), (normal(10000, 4, 4), normal(10000, 4, 1))),
+        "max_pool": lambda: (plain(pool), (normal(32, 64, 112, 112),)),
+        "max_pool_bwd": lambda: (gradients(lambda x: pool(x).sum(), 1), (normal(32, 64, 112, 112),)),
+        "normal": lambda: (plain(lambda x: torch.randn(10**6, device="cuda") + x), (normal(),)),
+        "gamma": lambda: (plain(lambda a: torch._standard_gamma(a)), (torch.full((10**6,), 2.5, device="cuda"),)),
+        "poisson": lambda: (plain(torch.poisson), (torch.full((10**6,), 2.5, device="cuda"),)),
         "fft_long": lambda: (plain(torch.fft.fft), (torch.complex(normal(1 << 20), normal(1 << 20)),)),
         "fft_rows": lambda: (plain(torch.fft.fft), (torch.complex(normal(100, 1000), normal(100, 1000)),)),
         "swiglu": lambda: (plain(lambda a, b: F.silu(a) * b), (normal(N, D), normal(N, D))),
@@ -122,6 +144,19 @@ def torch_workloads():
         return plain(train), (normal(1024, 784), torch.randint(0, 10, (1024,), device="cuda"), p, m, v)
 
     w["mlp_train"] = mlp
+
+    # Channels last in memory, as sinter's images; the taps are odd.
+    def convolution(channels, side, out, taps, backward):
+        last = dict(memory_format=torch.channels_last)
+        f = lambda x, w: F.conv2d(x, w, padding=taps // 2)
+        x, k = normal(32, channels, side, side).to(**last), normal(out, channels, taps, taps).to(**last)
+        if not backward:
+            return plain(f), (x, k)
+        return gradients(lambda x, k, ct: (f(x, k) * ct).sum(), 2), (x, k, normal(32, out, side, side).to(**last))
+
+    for name, sizes in CONVOLUTIONS.items():
+        w[name] = lambda sizes=sizes: convolution(*sizes, False)
+        w[name + "_fwdbwd"] = lambda sizes=sizes: convolution(*sizes, True)
     return torch, w
 
 
@@ -186,7 +221,30 @@ def jax_workloads(jax, jnp):
         lap = u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2] - 4 * u[1:-1, 1:-1]
         return 2 * u[1:-1, 1:-1] - old[1:-1, 1:-1] + 0.1 * lap
 
+    def conv(x, w):
+        return jax.lax.conv_general_dilated(x, w, (1, 1), "SAME")
+
+    def pool(x):
+        return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 1, 3, 3), (1, 1, 2, 2), [(0, 0), (0, 0), (1, 1), (1, 1)])
+
+    convolutions = {name: conv for name in CONVOLUTIONS}
+    for name in CONVOLUTIONS:
+        convolutions[name + "_fwdbwd"] = jax.grad(lambda x, w, ct: (conv(x, w) * ct).sum(), (0, 1))
+    key = jax.random.PRNGKey(0)
     return {
+        **convolutions,
+        "max_pool": pool,
+        "max_pool_bwd": jax.grad(lambda x: pool(x).sum()),
+        "cholesky_512": jnp.linalg.cholesky,
+        "cholesky_10000_of_4": jnp.linalg.cholesky,
+        "solve_512": jnp.linalg.solve,
+        "solve_10000_of_4": jnp.linalg.solve,
+        "scatter_add": lambda s, i, u: s.at[i].add(u),
+        "gather": lambda t, i: t[i],
+        "at_set": lambda t, i: t.at[i].set(t[i - 1] + 1),
+        "normal": lambda x: jax.random.normal(key, (10**6,)) + x,
+        "gamma": lambda a: jax.random.gamma(key, a),
+        "poisson": lambda a: jax.random.poisson(key, a),
         "bias_gelu": lambda x, b: jax.nn.gelu(x + b, approximate=True),
         "softmax": lambda x: jax.nn.softmax(x * 0.125, -1),
         "rmsnorm_residual": rmsnorm,

@@ -71,16 +71,19 @@ SEES = {
     "data.hpp": ["data"],
     "data": ["sinter.hpp", "io/", "data/"],
     "dist": ["sinter.hpp", "dist/"],
+    "onnx.hpp": ["onnx"],
+    "onnx": ["sinter.hpp", "base", "ir", "engine", "front/", "io", "onnx"],  # nodes are pushed without types
+
 }
 
 # The edges that close a circle: header-only, declarations bring their definitions along.
 SEAMS = {("engine/engine.hpp", "jit/pipeline.hpp"), ("engine/factors.hpp", "jit/factors.hpp"), ("engine/fourier.hpp", "jit/fourier.hpp"),
          ("ir/dim.hpp", "ir/polynomial.hpp"),
          ("base/extent.hpp", "base/dims.hpp"), ("front/eager/loop.hpp", "front/eager/loop_moves.hpp"),
-         ("loops/space.hpp", "loops/space_rules.hpp"), ("loops/reduce.hpp", "loops/reduce_rules.hpp"),
+         ("loops/space.hpp", "loops/space_rules.hpp"), ("onnx/model.hpp", "onnx/model_rules.hpp"), ("loops/reduce.hpp", "loops/reduce_rules.hpp"),
          *((f"front/{name}.hpp", f"front/{rules}_rules.hpp") for name, rules in (
              ("evaluate/handle", "evaluate/handle"), ("evaluate/views", "evaluate/view"), ("functions/indexing", "functions/index"), ("functions/order", "functions/order"),
-              ("functions/places", "functions/place"),
+              ("functions/places", "functions/place"), ("functions/sample", "functions/sample"),
               ("functions/arrange", "functions/arrange"),
              ("tensor/terms", "tensor/term"), ("tensor/trace_push", "tensor/trace"), ("trees/tree_map", "trees/tree"),
              ("transforms/vjp", "transforms/linear"))),
@@ -112,7 +115,7 @@ GLUE_OPS |= {"add", "mul", "maximum", "minimum", "bit_or", "bit_and"}  # the com
 GLUE_OPS |= {"select"}  # the operand of a pad or a concatenation, or another
 
 # Rooms whose code is no part of the engine.
-IN_FRONT = {"front", "complex", "complex.hpp", "fft", "fft.hpp", "formats", "formats.hpp", "linalg", "linalg.hpp", "nn", "nn.hpp", "windows", "windows.hpp", "optim", "io", "io.hpp", "data", "data.hpp", "dist"}
+IN_FRONT = {"front", "complex", "complex.hpp", "fft", "fft.hpp", "formats", "formats.hpp", "linalg", "linalg.hpp", "nn", "nn.hpp", "windows", "windows.hpp", "onnx", "onnx.hpp", "optim", "io", "io.hpp", "data", "data.hpp", "dist"}
 # Rooms of the engine that lie outside the region: what every call passes through.
 OUTSIDE_THE_REGION = {"loops"}
 

@@ -239,6 +239,8 @@ std::vector<row_function> rows() {
     if (code == op::polygamma) {
       // By its order, a whole number, it has no derivative.
       all.push_back({row.name, code, 1, [](const auto& in) { return push(op::polygamma, {in[0].like(1.0), in[0]}); }});
+    } else if (row.rule == sinter::ir::dtype_rule::same_size) {
+      continue;  // bits, which have no derivative
     } else if (row.rule == sinter::ir::dtype_rule::conversion) {
       all.push_back({row.name, code, 1, [](const auto& in) { return cast(in[0], in[0].type()); }});
     } else if (row.rule == sinter::ir::dtype_rule::selection) {

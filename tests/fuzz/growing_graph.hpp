@@ -225,7 +225,8 @@ class growing_graph {
 
   dtype any_type() {
     return one_of({dtype::f32, dtype::f32, dtype::f32, dtype::f64, dtype::f16, dtype::bf16, dtype::i32, dtype::i64,
-                   dtype::i8, dtype::i16, dtype::u8, dtype::u16, dtype::u32, dtype::u64, dtype::b8});
+                   dtype::i8, dtype::i16, dtype::u8, dtype::u16, dtype::u32, dtype::u64, dtype::b8, dtype::f8_e4m3,
+                   dtype::f8_e5m2});
   }
   shape any_shape(std::size_t most_rank) {
     shape s;

@@ -70,7 +70,7 @@ class random_graph : public growing_graph {
         for (int tries = 0; tries < 6 && !anything(); ++tries) {}
         return;
       default:
-        return chance(40) ? extreme() : chance(30) ? ordered() : arithmetic_chain();
+        return chance(30) ? extreme() : chance(30) ? ordered() : chance(30) ? attended() : arithmetic_chain();
     }
   }
 
@@ -102,6 +102,11 @@ class random_graph : public growing_graph {
       }
       case rule::conversion:
         a.type = any_type();
+        break;
+      case rule::same_size:
+        if (!sinter::ir::has_own_bits(t)) t = one_of({dtype::f32, dtype::f64, dtype::i32, dtype::u16});
+        do a.type = any_type();
+        while (!sinter::ir::has_own_bits(a.type) || size_of(a.type) != size_of(t));
         break;
       case rule::random:
         t = dtype::u64;
@@ -412,6 +417,66 @@ class random_graph : public growing_graph {
     keep(push(op::gather, {x, order}, a));
   }
 
+  /// Attention with or without heads and a mask of places, of which a row may see nothing.
+  void attended() {
+    const dtype t = one_of({dtype::f32, dtype::f32, dtype::f64, dtype::bf16});
+    const dim batch = pick(how_.theme), queries = pick(how_.theme), keys = pick(how_.theme),
+              features = pick(how_.theme);
+    const bool heads = chance(60);
+    const auto of = [&](const dim& places) { return heads ? shape{batch, places, features} : shape{places, features}; };
+    if (bulk({batch, queries, keys, features}) > 10 * how_.most_elements) return;
+    attributes a;
+    a.ints = {heads, 1};
+    const node_id q = tensor(t, of(queries)), k = tensor(t, of(keys)), v = tensor(t, of(keys));
+    const std::vector<std::int64_t> turn = heads ? std::vector<std::int64_t>{0, 2, 1} : std::vector<std::int64_t>{1, 0};
+    node_id s = push(op::dot, {q, permute(k, turn)}, a);
+    const shape all = shape_of(s);
+    const auto last = static_cast<std::int64_t>(all.size()) - 1;
+    if (chance(50)) {
+      attributes place;
+      place.type = dtype::i64;
+      place.dims = all;
+      place.ints = {last - 1};
+      const node_id i = push(op::iota, {}, place);
+      place.ints = {last};
+      const node_id j = push(op::iota, {}, place);
+      node_id seen = push(op::le, {j, i});
+      if (chance(40)) seen = push(op::bit_and, {seen, tensor(dtype::b8, all)});
+      attributes none;
+      none.type = t;
+      none.dims = all;
+      none.literal = scalar::of(t, -1000);
+      s = push(op::select, {seen, s, push(op::constant, {}, none)});
+    }
+    shape kept = all;
+    kept.back() = 1;
+    const auto back = [&](node_id x) { return broadcast(reshape(x, kept), all); };
+    const node_id e = push(op::exp, {push(op::sub, {s, back(reduce(s, op::maximum, {last}))})});
+    const node_id weights = push(op::div, {e, back(reduce(e, op::add, {last}))});
+    if (chance(20)) keep(weights);
+    keep(push(op::dot, {weights, v}, a));
+  }
+
+  /// A part of a tensor replaced, by places that begin at a number that is read.
+  void placed() {
+    const node_id x = any();
+    if (rank(x) == 0) return;
+    const auto axis = below(rank(x));
+    const shape s = shape_of(x);
+    if (!s[axis].is_number() || *s[axis].number() < 2) return;
+    shape part = s;
+    part[axis] = 1 + static_cast<std::int64_t>(below(static_cast<std::uint64_t>(*s[axis].number())));
+    attributes place;
+    place.type = dtype::i64;
+    place.dims = part;
+    place.ints = {static_cast<std::int64_t>(axis)};
+    const node_id first = broadcast(tensor(dtype::i64, {}), part);
+    attributes a;
+    a.combiner = op::identity;
+    a.ints = {static_cast<std::int64_t>(axis), 0};
+    keep(push(op::scatter, {x, push(op::add, {push(op::iota, {}, place), first}), tensor(type_of(x), part)}, a));
+  }
+
   void scanned() {
     node_id x = any();
     if (rank(x) == 0) return;
@@ -449,6 +514,7 @@ class random_graph : public growing_graph {
   }
 
   void indexed() {
+    if (chance(20)) return placed();
     node_id x = any();
     if (rank(x) == 0) return;
     const auto axis = below(rank(x));

@@ -235,6 +235,9 @@ TEST_CASE("trees: all that does not fit is told at once, and nothing is changed"
   CHECK(has(said, "io_test.cpp:"));
   CHECK(other.rate == 0.5);
   other.layers[0].w = tensor<float, 2>{{0, 0}, {0, 0}};
+  const std::string lacks = message_of<user_error>([&] { io::load(path, other, {.surplus = true}); });
+  CHECK(has(lacks, "scales.c: the file does not have it"));
+  CHECK_FALSE(has(lacks, "the tree does not have it"));
   io::load(path, other, {.strict = false});
   CHECK(other.layers[0].w(1, 1) == 4);
   CHECK(other.rate == 0.25);

@@ -69,7 +69,7 @@ literal_array row_by_loop(const std::vector<literal_array>& in) {
 template <op O>
 void check_row() {
   const auto& r = row(O);
-  if constexpr (row(O).rule != dtype_rule::conversion) {
+  if constexpr (!sinter::ir::names_type(row(O).rule)) {
     for (dtype t : all) {
       visit_dtype(t, [&](auto e) {
         using T = typename decltype(e)::type;

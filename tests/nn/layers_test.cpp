@@ -178,6 +178,14 @@ TEST_CASE("attention: heads that share keys, causal, rotary, of another sequence
   check_close(turned(x).to_vector(),
               turned.out(sequence(reshape(permute(want, axis<0, 2, 1, 3>), 2, 3, 8))).to_vector(), 1e-12);
 
+  const auto in_parts = [](const auto& f, const sequence& x) {
+    const auto [a, first] = f(sequence(slice<1>(x, 0, 2)), f.cache(2, 3), causal);
+    const auto [b, all] = f(sequence(slice<1>(x, 2)), first, causal);
+    return sequence(concat<1>(a, b));
+  };
+  check_close(both(in_parts, f, x), sequence(f(x, causal)).to_vector(), 1e-12);
+  check_close(both(in_parts, turned, x), sequence(turned(x, causal)).to_vector(), 1e-12);
+
   const auto g = nn::cross_attention<double>::init(make_key(3), 8, 5, {.heads = 2});
   const sequence context = normal<double>(make_key(4), 2, 4, 5);
   const auto wide = [](const sequence& part, int places) {

@@ -347,7 +347,69 @@ TEST_CASE("unique elements, places that are not 0, histograms and counts") {
   w.row(
       "bincount", array{{4}, {1, 2, 0, 1}}, 0, [](auto a) { return bincount(a, {.size = 4}); },
       tensor<std::int64_t, 1>{1, 9, 0, 1, -3, 3});
+  const tensor<float, 1> weights{0.5f, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
+  w.row(
+      "weights of bins", array{{4}, {1.5, 514, 12, 272}}, 0,
+      [](auto a, auto by) { return histogram(a, 4, 0, 1, by).counts; }, h, weights);
+  w.row(
+      "weights between edges", array{{3}, {1.5, 526, 272}}, 0,
+      [](auto a, auto e, auto by) { return histogram(a, e, by).counts; }, h, tensor<float, 1>{0, 0.25f, 0.75f, 1},
+      weights);
+  w.smooth(
+      "bincount of weights", array{{4}, {4, 9, 0, 32}}, 0, [](auto a, auto by) { return bincount(a, by, {.size = 4}); },
+      tensor<std::int64_t, 1>{1, 9, 0, 1, -3, 3}, tensor<double, 1>{1, 2, 4, 8, 16, 32});
+  CHECK(bincount(tensor<int, 1>{2, 0}, tensor<float, 1>{3, 5}).to_vector() == std::vector<float>{5, 0, 3});
+  CHECK(histogram(flags, 2, 0, 2, cast<double>(flags)).counts.to_vector() == std::vector<double>{0, 3});
   w.run();
+}
+
+TEST_CASE("quantiles of lists and of tensors") {
+  ops::walk w;
+  const auto x = ops::between<double, 3>({2, 7, 3}, -2, 2, 5);
+  const auto v = ops::values(x);
+  const auto both = [](const array& a, const array& b) {
+    array all{{2}, a.at};
+    all.extents.insert(all.extents.end(), a.extents.begin(), a.extents.end());
+    all.at.insert(all.at.end(), b.at.begin(), b.at.end());
+    return all;
+  };
+  const auto alone = [&](std::size_t axis, double q, interpolation m = interpolation::linear) {
+    return quantiles(v, axis, q, m);
+  };
+  w.row(
+      "a list", both(alone(1, 0.1), alone(1, 0.75)), 1e-13,
+      [](auto a) {
+        return quantile(a, {0.1, 0.75}, axis<1>);
+      },
+      x);
+  w.row(
+      "of the last axis, percents, a method",
+      both(alone(2, 0.9, interpolation::higher), alone(2, 0.3, interpolation::higher)), 1e-13,
+      [](auto a) {
+        return percentile(a, {90, 30}, axis<-1>, {.method = interpolation::higher});
+      },
+      x);
+  const tensor<double, 1> some{0.1, 0.73};
+  w.smooth(
+      "a tensor", both(alone(1, 0.1), alone(1, 0.73)), 1e-13, [](auto a, auto q) { return quantile(a, q, axis<1>); }, x,
+      some);
+  w.row(
+      "a number in a tensor", alone(0, 0.3), 1e-13, [](auto a, auto q) { return percentile(a, q, axis<0>); }, x,
+      tensor<double, 0>(30.));
+  for (const auto m : {interpolation::lower, interpolation::nearest, interpolation::midpoint})
+    w.row(
+        "by method", both(alone(1, 0.1, m), alone(1, 0.73, m)), 1e-13,
+        [m](auto a, auto q) { return quantile(a, q, axis<1>, {.method = m}); }, x, some);
+  const tensor<float, 2> odd{{1, static_cast<float>(not_a_number), 3}, {1, 2, 4}};
+  w.row(
+      "NaN among them, and parts that are none",
+      array{{3, 2}, {not_a_number, 2, not_a_number, not_a_number, not_a_number, 4}}, 0,
+      [](auto a, auto q) { return quantile(a, q, axis<1>); }, odd, tensor<double, 1>{0.5, 1.5, 1});
+  w.run();
+  CHECK(quantile(odd, zeros<double>(0), axis<1>).numel() == 0);
+  const tensor<double, dims{2, 7, 3}> fixed = x;
+  static_assert(decltype(quantile(fixed, {0.1, 0.2, 0.3}, axis<1>))::static_shape == dims{3, 2, 3});
+  static_assert(decltype(quantile(fixed, some, axis<1>))::static_shape == dims{dyn, 2, 3});
 }
 
 TEST_CASE("segments") {
@@ -365,6 +427,15 @@ TEST_CASE("segments") {
   w.smooth(
       "sum", folded(0, [](double a, double b) { return a + b; }), 1e-13,
       [](auto a, auto i) { return segment_sum(a, i, 5); }, x, ids);
+  w.smooth(
+      "prod", folded(1, [](double a, double b) { return a * b; }), 1e-13,
+      [](auto a, auto i) { return segment_prod(a, i, 5); }, x, ids);
+  w.row(
+      "prod of integers and of halves, ids that are left out", array{{2}, {-15, 0}}, 0,
+      [](auto a, auto i) {
+        return cast<int>(segment_prod(a, i, 2)) * cast<int>(segment_prod(tensor<f16, 1>(cast<f16>(a)), i, 2)) / -15;
+      },
+      tensor<int, 1>{3, 7, -5, 9}, tensor<int, 1>{0, 2, 0, -1});
   w.row(
       "max", folded(-inf, [](double a, double b) { return std::max(a, b); }), 0,
       [](auto a, auto i) { return segment_max(a, i, 5); }, x, ids);
@@ -552,6 +623,13 @@ TEST_CASE("what cannot be is refused") {
   says("[quantile] 1.5 is not in [0, 1]", [&] { quantile(x, 1.5); });
   says("[quantile] nan is not in [0, 1]", [&] { quantile(x, not_a_number); });
   says("[percentile] -1 is not in [0, 100]", [&] { percentile(x, -1); });
+  says("[percentile] 101 is not in [0, 100]", [&] { percentile(x, {1, 101}); });
+  says("[bincount] there are 2 elements and 3 weights; give one for each", [&] {
+    bincount(tensor<int, 1>{1, 0}, tensor<float, 1>{1, 2, 3});
+  });
+  says("[histogram] there are 6 elements and 2 weights", [&] { histogram(x, 2, 0, 1, tensor<float, 1>{1, 2}); });
+  says("[segment_prod] the size -1 is negative", [&] { segment_prod(x, tensor<int, 1>{1, 0}, -1); });
+  says("[compress] the size -1 is negative", [&] { compress(x, tensor<bool, 1>{true, false}, {.size = -1}); });
   says("[median] of nothing: axis 0 of (0,) is empty", [&] { median(none); });
   says("[searchsorted] rows of (2, 3) and of (3, 3) differ in number", [&] {
     searchsorted(x, ops::sample<float, 2>({3, 3}));

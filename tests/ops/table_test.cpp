@@ -160,7 +160,7 @@ TEST_CASE("every pointwise row in every dtype") {
     for (int o = 0; o < ir::pointwise_count; ++o) {
       const auto code = static_cast<ir::op>(o);
       const auto& row = ir::row(code);
-      if (row.rule == ir::dtype_rule::conversion) continue;
+      if (ir::names_type(row.rule)) continue;
       std::vector<ir::node_id> in;
       if (row.rule == ir::dtype_rule::selection) in = {condition, x[0], x[1]};
       else in.assign(x, x + row.arity);
@@ -175,19 +175,25 @@ TEST_CASE("every pointwise row in every dtype") {
   }
 }
 
-TEST_CASE("every cast") {
+TEST_CASE("every cast, and of equal sizes every bit_cast") {
   for (const dtype type : all_dtypes) {
     INFO("from ", std::string(dtype_name(type)));
     const auto tracer = std::make_shared<engine::tracer>();
     const engine::tracing_scope scope(tracer);
     const auto x = detail::node_of(operand(type, 0), {});
     std::vector<std::string> names;
-    for (const dtype to : all_dtypes) {
-      if (to == type) continue;
+    const auto row = [&](ir::op code, dtype to) {
       ir::attributes attr;
       attr.type = to;
-      tracer->graph.outputs.push_back(tracer->graph.push(ir::op::cast, {x}, attr));
-      names.emplace_back(dtype_name(to));
+      tracer->graph.outputs.push_back(tracer->graph.push(code, {x}, attr));
+      names.push_back(std::string(ir::name(code)) + " to " + dtype_name(to));
+    };
+    for (const dtype to : all_dtypes) {
+      if (to == type) continue;
+      row(ir::op::cast, to);
+      // Of a NaN from an operation the bits are the machine's.
+      if (!is_float(type) && ir::has_own_bits(type) && ir::has_own_bits(to) && size_of(type) == size_of(to))
+        row(ir::op::bit_cast, to);
     }
     compare(*tracer, names);
   }

@@ -8,6 +8,7 @@
 #include "functions/index_rules.hpp"
 #include "functions/order_rules.hpp"
 #include "functions/place_rules.hpp"
+#include "functions/sample_rules.hpp"
 #include "tensor/term_rules.hpp"
 #include "tensor/trace_rules.hpp"
 #include "transforms/linear_rules.hpp"

@@ -30,6 +30,8 @@ struct save_options {
 struct load_options {
   /// false: leaves that the file lacks keep their values, and arrays that the tree lacks are left alone.
   bool strict = true;
+  /// true: arrays that the tree lacks are left alone.
+  bool surplus = false;
   /// The name in the file of a leaf's path.
   std::function<std::string(const std::string&)> rename = {};
   /// false: tensors alone; other leaves keep their values.
@@ -239,7 +241,7 @@ class leaf_loader {
 
   /// user_error naming all that does not fit.
   void finish() {
-    if (how_.strict)
+    if (how_.strict && !how_.surplus)
       for (const auto& [name, r] : from_.records)
         if (!used_.contains(name)) note(name, "the tree does not have it");
     if (faults_.empty()) return;
@@ -247,7 +249,8 @@ class leaf_loader {
     constexpr std::size_t most = 50;
     for (std::size_t i = 0; i < faults_.size() && i < most; ++i) all += "\n  " + faults_[i];
     if (faults_.size() > most) all += "\n  and " + std::to_string(faults_.size() - most) + " more";
-    fail(op_, all + "\n  load with .rename, .cast, .numbers = false or .strict = false where that is meant", at_);
+    fail(op_, all + "\n  load with .rename, .cast, .numbers = false, .surplus or .strict = false where that is meant",
+         at_);
   }
 
  private:

@@ -28,6 +28,7 @@ enum class dtype_rule : std::uint8_t {
   test,        ///< a floating operand; bool
   selection,   ///< bool, then two equal operands; the type of those
   conversion,  ///< any; the type that the node names
+  same_size,   ///< f32, f64 or an integer dtype; the type that the node names, which is such and as large
   any,         ///< any; the same
   random,      ///< two u64; u64
 };
@@ -69,6 +70,12 @@ constexpr bool is_expensive(op o) {
          (row(o).rule == dtype_rule::floating || row(o).rule == dtype_rule::random || o == op::pow || o == op::fmod);
 }
 
+/// True for rules whose result has the dtype that the node names.
+constexpr bool names_type(dtype_rule r) { return r == dtype_rule::conversion || r == dtype_rule::same_size; }
+
+/// Whether numbers of a dtype are computed in the bits that they have in memory.
+constexpr bool has_own_bits(dtype t) { return !is_bool(t) && !is_narrow(t); }
+
 /// The error of operand dtypes under a rule, or nullptr; `result` receives the dtype of the result.
 /// `target` is the type that a conversion names.
 constexpr const char* apply(dtype_rule rule, const dtype* in, int arity, dtype target, dtype& result) {
@@ -97,6 +104,11 @@ constexpr const char* apply(dtype_rule rule, const dtype* in, int arity, dtype t
     case dtype_rule::conversion:
       result = target;
       return nullptr;
+    case dtype_rule::same_size:
+      result = target;
+      return has_own_bits(t) && has_own_bits(target) && size_of(t) == size_of(target)
+                 ? nullptr
+                 : "takes f32, f64 or integers, and gives such of the same size";
     case dtype_rule::any:
       return nullptr;
     case dtype_rule::random:

@@ -8,7 +8,7 @@ namespace sinter::ir {
 
 SINTER_API node_id push_pointwise(graph& g, op code, dtype type, const node_id* in, int count, location where) {
   attributes attr;
-  if (code == op::cast) attr.type = type;
+  if (names_type(row(code).rule)) attr.type = type;
   return g.push(code, series<node_id>(in, in + count), std::move(attr), where);
 }
 

@@ -55,6 +55,7 @@ constexpr bool takes(dtype_rule rule) {
     case dtype_rule::random:
       return std::is_same_v<T, std::uint64_t>;
     case dtype_rule::conversion:
+    case dtype_rule::same_size:
       return false;
     default:
       return true;
@@ -93,6 +94,22 @@ inline void cast_array(const literal_array& in, literal_array& out) {
   });
 }
 
+/// The bits of the elements as another dtype has them.
+inline void bit_cast_array(const literal_array& in, literal_array& out) {
+  visit_dtype(in.type, [&](auto source) {
+    visit_dtype(out.type, [&](auto target) {
+      using A = typename decltype(source)::type;
+      using R = typename decltype(target)::type;
+      if constexpr (sizeof(A) == sizeof(R) && has_own_bits(dtype_of<A>) && has_own_bits(dtype_of<R>)) {
+        const auto* a = column<std::conditional_t<is_float(dtype_of<A>), double, std::int64_t>>(in);
+        auto* to = column<std::conditional_t<is_float(dtype_of<R>), double, std::int64_t>>(out);
+        for (std::size_t i = 0; i < size_of(out); ++i)
+          to[i] = static_cast<std::remove_pointer_t<decltype(to)>>(std::bit_cast<R>(static_cast<A>(a[i])));
+      }
+    });
+  });
+}
+
 /// out[i] = f(of the operands' elements as T), where a row of `Rule` and `Arity` keeps them; `out` may be an operand.
 template <dtype_rule Rule, int Arity, class T, class F>
 void each_element(const arrays& in, literal_array& out, F f) {
@@ -109,6 +126,7 @@ void each_element(const arrays& in, literal_array& out, F f) {
 inline void pointwise(op code, const arrays& in, literal_array& out) {
   const auto& r = row(code);
   if (r.rule == dtype_rule::conversion) return cast_array(*in[0], out);
+  if (r.rule == dtype_rule::same_size) return bit_cast_array(*in[0], out);
   with_computed(in[r.rule == dtype_rule::selection ? 1 : 0]->type, [&](auto computed) {
     using T = typename decltype(computed)::type;
     switch (code) {

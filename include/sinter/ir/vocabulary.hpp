@@ -62,6 +62,13 @@ constexpr R convert(A a) {
   }
 }
 
+/// The number of type R that has a's bits.
+template <class R, class A>
+constexpr R bit_cast(A a) {
+  if constexpr (sizeof(R) == sizeof(A)) return std::bit_cast<R>(a);
+  else return R();
+}
+
 /// Floats: a / b. Integers truncate; x / 0 = 0, MIN / -1 = MIN.
 template <class T>
 constexpr T divide(T a, T b) {

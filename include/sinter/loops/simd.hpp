@@ -178,6 +178,12 @@ SINTER_INLINE auto convert(mask<T> a) {
   else return select(a, vec<T>(T(1)), vec<T>(T(0)));
 }
 
+/// Lanes have one type: it is its own.
+template <class R, class V>
+SINTER_INLINE V bit_cast(V a) {
+  return a;
+}
+
 /// NaN if either is NaN.
 template <class T>
 SINTER_INLINE vec<T> maximum(vec<T> a, vec<T> b) {

@@ -74,6 +74,10 @@ struct unplaced {
   const X& operator()(const X& x, location) const {
     return x;
   }
+  template <class X, class First>
+  const X& operator()(const X& x, const First&, location) const {
+    return x;
+  }
 };
 /// Queries and keys turned by their places (Su et al., 2021), as sinter::rotary: self_attention<float, rotary>.
 struct rotary {
@@ -83,6 +87,13 @@ struct rotary {
   template <class X>
   X operator()(const X& x, location at) const {
     return sinter::rotary(x, rotary_options{base, interleaved}, at);
+  }
+  /// The first place is `first`, a tensor.
+  template <class X, class First>
+  X operator()(const X& x, const First& first, location at) const {
+    const auto along = arange<std::int64_t>(x.size(X::rank - 2, at), sinter::detail::same_device(x, at), at);
+    return sinter::rotary(x, sinter::detail::evaluate(add(along, first, at), at), rotary_options{base, interleaved},
+                          at);
   }
 };
 
@@ -121,6 +132,38 @@ struct self_attention {
       return tensor<T, X::rank>(out(detail::joined_heads(mixed, at), at));
     } else {
       return x;
+    }
+  }
+
+  /// Room for the keys and values of so many places of a batch of sequences (batch, places, width).
+  attention_cache<T, 4> cache(const dim& batch, const dim& capacity, location at = location::current()) const {
+    const dim width = qkv.weight.size(1, at) / dim(heads + 2 * key_heads);
+    return make_attention_cache<T>({batch, dim(key_heads), capacity, width}, dim(-1),
+                                   sinter::detail::same_device(qkv.weight, at), at);
+  }
+  /// x at the places behind those of a cache, which it sees, too; the cache with them comes back:
+  /// `auto [y, next] = mix(x, cache, causal)`. There has to be room.
+  template <tensor_like X, int Rank, class A = sinter::detail::no_option, class B = sinter::detail::no_option,
+            class C = sinter::detail::no_option>
+  std::pair<tensor<T, X::rank>, attention_cache<T, Rank>> operator()(const X& x, const attention_cache<T, Rank>& before,
+                                                                     const A& a = {}, const B& b = {}, const C& c = {},
+                                                                     location here = location::current()) const {
+    const location at = here.in("nn::self_attention");
+    constexpr bool right = Rank == X::rank + 1;
+    static_assert(right, "sinter: [nn::self_attention] a cache has one axis more than x: (…, heads, places, features)");
+    if constexpr (right && detail::is_sequence<X>()) {
+      const tensor<T, X::rank> y = qkv(x, at);
+      const dim width = y.size(X::rank - 1, at) / dim(heads + 2 * key_heads);
+      const auto part = [&](std::int64_t first, std::int64_t count) {
+        return detail::heads_of(y, width * dim(first), count, width, at);
+      };
+      const auto q = places(part(0, heads), before.length, at);
+      const auto keys = places(part(heads, key_heads), before.length, at);
+      auto all = append(before, keys, part(heads + key_heads, key_heads), at);
+      const auto mixed = sinter::attention(q, all, a, b, c, {}, {}, at);
+      return {tensor<T, X::rank>(out(detail::joined_heads(mixed, at), at)), std::move(all)};
+    } else {
+      return {tensor<T, X::rank>(x), before};
     }
   }
 };

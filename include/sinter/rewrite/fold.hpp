@@ -26,6 +26,7 @@ inline ir::value folded(const ir::value& v) {
   ir::literal_array r{n.type, {}, {0}, {0}};
   ir::detail::pointwise(n.code, in, r);
   const auto literal = rounded(n.type, {r.f[0], r.i[0]});
+  if (n.code == ir::op::bit_cast && literal.f != literal.f) return v;  // a literal has no NaN but one
   return {v.owner(), v.owner().constant(n.type, literal, n.extents, v.where()), v.where()};
 }
 

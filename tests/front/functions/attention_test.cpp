@@ -164,6 +164,74 @@ TEST_CASE("attention has derivatives and lanes, where a query sees nothing too")
   CHECK(open.specialisations() <= 2);
 }
 
+TEST_CASE("a cache: each step is attention over all places so far, in one specialisation, and in place") {
+  using cache4 = attention_cache<double>;
+  using step = std::tuple<cache4, four>;
+  const std::int64_t n = 100;
+  const four q = numbers4(1, 2, 4, n, 3), k = numbers4(2, 2, 2, n, 3), v = numbers4(3, 2, 2, n, 5);
+  const auto of = [](const four& x, std::int64_t i, std::int64_t to) { return four(slice<2>(x, i, to)); };
+  const auto decode = [](const cache4& cache, const four& q, const four& k, const four& v) {
+    const auto next = append(cache, k, v);
+    return step{next, attention(q, next, causal, sliding<40>, scaled(0.5))};
+  };
+  const four want = attention(q, k, v, causal, sliding<40>, scaled(0.5));
+  for (const char* backend : {"", "reference", "cpu"}) {
+    options how;
+    how.backend = backend;
+    how.donate = {0};
+    auto f = compile(decode, how);
+    const bool eager = std::string(backend).empty();
+    cache4 cache = make_attention_cache<double>({2, 2, n, 3}, 5);
+    const double* memory = nullptr;
+    for (std::int64_t i = 0; i < n; ++i) {
+      const four qi = of(q, i, i + 1), ki = of(k, i, i + 1), vi = of(v, i, i + 1);
+      auto [next, y] = eager ? decode(cache, qi, ki, vi) : f(std::move(cache), qi, ki, vi);
+      check_close(y.to_vector(), of(want, i, i + 1).to_vector(), 1e-12);
+      cache = std::move(next);
+      if (how.backend == "cpu" && i > 1) CHECK(cache.k.data() == memory);
+      memory = cache.k.data();
+      if (!eager && how.backend == "reference" && i > 3) break;
+    }
+    CHECK(f.specialisations() <= 1);
+  }
+  // Several places at once, and rank 2.
+  cache4 all = append(append(make_attention_cache<double>({2, 2, 120, 3}, 5), of(k, 0, 60), of(v, 0, 60)), of(k, 60, n),
+                      of(v, 60, n));
+  CHECK(all.length.item() == n);
+  check_close(attention(of(q, 90, n), all, causal, sliding<40>, scaled(0.5)).to_vector(), of(want, 90, n).to_vector(),
+              1e-12);
+  const matrix one = normal<double>(make_key(5), 4, 3);
+  const auto flat = append(make_attention_cache<double>({6, 3}), one, one);
+  check_close(attention(one, flat, masked([](auto, auto, auto i, auto j) { return (i + j) % 2 == 0; }),
+                        scored([](auto s, auto, auto, auto, auto) { return tanh(s); }))
+                  .to_vector(),
+              attention(one, one, one, masked([](auto, auto, auto i, auto j) { return (i + j) % 2 == 0; }),
+                        scored([](auto s, auto, auto, auto, auto) { return tanh(s); }))
+                  .to_vector(),
+              1e-12);
+}
+
+TEST_CASE("keys and values that grow by one place: two specialisations of an open axis") {
+  using step = std::tuple<four, four, four>;
+  const std::int64_t n = 40;
+  const four q = numbers4(1, 1, 4, n, 3), k = numbers4(2, 1, 2, n, 3), v = numbers4(3, 1, 2, n, 5);
+  const auto of = [](const four& x, std::int64_t i, std::int64_t to) { return four(slice<2>(x, i, to)); };
+  const four want = attention(q, k, v, causal);
+  const auto f = compile([](const four& keys, const four& values, const four& q, const four& k, const four& v) {
+    const four all = concat<2>(keys, k), known = concat<2>(values, v);
+    return step{all, known, attention(q, all, known, causal)};
+  });
+  four keys = of(k, 0, 1), values = of(v, 0, 1);
+  for (std::int64_t i = 1; i < n; ++i) {
+    mark_dynamic(keys, 2);
+    mark_dynamic(values, 2);
+    auto [all, known, y] = f(keys, values, of(q, i, i + 1), of(k, i, i + 1), of(v, i, i + 1));
+    check_close(y.to_vector(), of(want, i, i + 1).to_vector(), 1e-12);
+    keys = std::move(all), values = std::move(known);
+  }
+  CHECK(f.specialisations() <= 2);
+}
+
 TEST_CASE("rotary turns pairs by their place; scores depend on distances alone") {
   const heads3 x = normal<double>(make_key(1), 2, 5, 6);
   for (const bool together : {false, true}) {
@@ -198,5 +266,12 @@ TEST_CASE("what attention refuses") {
   CHECK(contains(error_of([&] { attention(k, slice<0>(k, 0, 1), slice<0>(v, 0, 1)); }), "different leading extents"));
   const tensor<bool, 2> odd = ones<bool>(4, 7);
   CHECK(contains(error_of([&] { attention(k, k, v, masked(odd)); }), "(4, 7)"));
+  const auto cache = make_attention_cache<double>({2, 3, 8, 3}, 6);
+  CHECK(contains(error_of([&] { append(cache, q, q); }),
+                 "[append] k of (2, 4, 5, 3) does not fit a cache of (2, 3, 8, 3)"));
+  CHECK(contains(error_of([&] { append(cache, k, slice<2>(v, 0, 3)); }), "k and v have different numbers of places"));
+  CHECK(contains(error_of([&] { append(make_attention_cache<double>({2, 3, 4, 3}, 6), k, v); }), "room"));
+  CHECK(contains(error_of([&] { attention(q, cache); }), "[attention] the heads of q are no multiple"));
+  CHECK(contains(error_of([] { make_attention_cache<float>({-1, 3}); }), "[make_attention_cache]"));
   CHECK(contains(error_of([&] { rotary(k); }), "[rotary] the last axis has 3 features"));
 }

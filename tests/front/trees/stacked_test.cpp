@@ -249,6 +249,25 @@ TEST_CASE("stacks are trees: compiled, differentiated, mapped, with the fields' 
   CHECK(contains(said, "default-constructed"));
 }
 
+TEST_CASE("a function that takes the items' axis off each tensor of a stack gives the struct") {
+  const stacked<net> s = stack_tree(nets(4));
+  const auto total = [](const stacked<net>& s) { return tree_map([](const auto& t) { return sum(t, axis<0>); }, s); };
+  static_assert(std::is_same_v<decltype(total(s)), net>);
+  for (const net& n : {total(s), compile(total)(s)}) {
+    check_equal(n.one.w, sum(s[&net::one][&linear::w], axis<0>));
+    check_equal(n.two.b, sum(s[&net::two][&linear::b], axis<0>));
+    CHECK(n.more.size() == s[&net::more].size());
+    CHECK(n.scale->item() == sum(*s[&net::scale]).item());
+    CHECK(n.depth == s[&net::depth]);
+  }
+  const hooked mean_of = tree_map([](const auto& t) { return mean(t, axis<0>); },
+                                  stack_tree(std::vector{hooked(vec{1, 2}), hooked(vec{3, 6})}));
+  CHECK(mean_of.x.to_vector() == std::vector<double>{2, 4});
+  const stacked<stacked<linear>> deep = stack_tree(std::vector{s[&net::one], s[&net::two]});
+  const stacked<linear> pair = tree_map([](const auto& t) { return max(t, axis<0>); }, deep);
+  check_equal(pair[1].b, maximum(deep[0][1].b, deep[1][1].b));
+}
+
 TEST_CASE("stacks refuse in words") {
   const auto of = [](auto&& f) { return error_of(f); };
   CHECK(contains(of([] { stack_tree(std::vector<linear>{}); }), "[stack_tree] there is nothing to stack"));

@@ -86,6 +86,7 @@ template <class R, class V> SX R cv(V a) {
   else return (R)a;
 }
 template <class R, class V> SX R bits(V a) { return __builtin_bit_cast(R, a); }
+template <class R, class V> SX R bit_cast(V a) { return __builtin_bit_cast(R, a); }
 template <class M> SX v_b8 mask(M m) { return {__builtin_convertvector(m, v_i32)}; }
 
 SX v_b8 operator&(v_b8 a, v_b8 b) { return {a.m & b.m}; }

@@ -225,6 +225,11 @@ template <class R, class A> SX R convert(A a) {
     return a >= over ? top : (R)a;
   } else return (R)a;
 }
+template <class R, class A> SX R bit_cast(A a) {
+  union { A a; R r; } u;
+  u.a = a;
+  return u.r;
+}
 }  // namespace sx
 )prelude";
 

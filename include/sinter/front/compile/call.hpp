@@ -80,13 +80,19 @@ T input_tree(const std::shared_ptr<engine::tracer>& tracer, const T& t, location
   else
     return map_tree(
         "trace", where,
-        [&]<class E, dims Shape>(const tensor<E, Shape>& x) {
-          index_array<Shape.rank> extents = x.shape();
-          tracer->input_extents(static_cast<int>(tracer->graph.inputs.size()), extents.data(), Shape.rank);
-          check_static<Shape>("trace", extents, where);
-          const ir::node_id node =
-              tracer->graph.add_input(dtype_of<E>, engine::to_ir(extents.data(), Shape.rank), where);
-          return access::traced<E, Shape>(tracer, node, extents);
+        [&]<class X>(const X& x) -> X {
+          if constexpr (is_dynamic<X>) {
+            return x.input(*tracer, where);
+          } else {
+            using E = typename X::value_type;
+            constexpr dims Shape = X::static_shape;
+            index_array<Shape.rank> extents = x.shape();
+            tracer->input_extents(static_cast<int>(tracer->graph.inputs.size()), extents.data(), Shape.rank);
+            check_static<Shape>("trace", extents, where);
+            const ir::node_id node =
+                tracer->graph.add_input(dtype_of<E>, engine::to_ir(extents.data(), Shape.rank), where);
+            return access::traced<E, Shape>(tracer, node, extents);
+          }
         },
         t);
 }
@@ -121,7 +127,7 @@ T hollow(const T& t) {
   if constexpr (facts_of<T>.tensors == 0) return t;
   else
     return map_tree(
-        "trace", {}, []<class E, dims Shape>(const tensor<E, Shape>&) { return tensor<E, Shape>(); }, t);
+        "trace", {}, []<class X>(const X&) { return X(); }, t);
 }
 
 template <class T>
@@ -165,7 +171,8 @@ SINTER_COLD engine::traced trace_call(F& fn, const engine::trace_target& to, con
         std::apply([&](Args&... input) { return settle_tree(detail::invoke(where, fn, std::move(input)...)); }, inputs);
     series<ir::node_id> nodes;
     for_each_leaf(result, [&]<class Leaf>([[maybe_unused]] Leaf&& x) {
-      if constexpr (tensor_like<std::remove_cvref_t<Leaf>>) nodes.push_back(push(*out.graph, x, where));
+      if constexpr (is_dynamic<std::remove_cvref_t<Leaf>>) nodes.push_back(x.node(where));
+      else if constexpr (tensor_like<std::remove_cvref_t<Leaf>>) nodes.push_back(push(*out.graph, x, where));
       else if constexpr (std::is_same_v<Leaf, dim&>) x = engine::returned_size(*out.graph, x);
       else if constexpr (std::is_same_v<Leaf, const dim&>) static_cast<void>(static_cast<std::int64_t>(x));
     });
@@ -181,17 +188,23 @@ template <class Result, class Next>
 Result assemble(const void* skeleton, Next&& next) {
   const Result& shape = *static_cast<const Result*>(skeleton);
   if constexpr (facts_of<Result>.tensors == 0) return shape;
-  const auto made = [&]<class E, dims Shape>(const tensor<E, Shape>&) {
+  const auto made = [&]<class X>(const X&) -> X {
     auto& out = next();
-    index_array<Shape.rank> extents;
-    std::copy_n(std::data(out.extents), Shape.rank, extents.data());
-    E* data = static_cast<E*>(out.memory.data());
-    return access::make<E, Shape>(std::move(out.memory), data, extents, row_major_strides(extents));
+    if constexpr (is_dynamic<X>) {
+      return X::made(out);
+    } else {
+      using E = typename X::value_type;
+      constexpr dims Shape = X::static_shape;
+      index_array<Shape.rank> extents;
+      std::copy_n(std::data(out.extents), Shape.rank, extents.data());
+      E* data = static_cast<E*>(out.memory.data());
+      return access::make<E, Shape>(std::move(out.memory), data, extents, row_major_strides(extents));
+    }
   };
   if constexpr (owns_leaves<Result>()) {
     Result out = shape;
     for_each_leaf(out, [&]<class Leaf>([[maybe_unused]] Leaf&& x) {
-      if constexpr (is_tensor<std::remove_cvref_t<Leaf>>) x = made(x);
+      if constexpr (branch_of<std::remove_cvref_t<Leaf>>() == branch::tensor) x = made(x);
     });
     return out;
   } else {

@@ -34,7 +34,7 @@ class donations {
     [[maybe_unused]] const auto one = [&]<class T>(const T& tree, bool may_take) {
       const bool taken = may_take && std::find(how.donate.begin(), how.donate.end(), index) != how.donate.end();
       for_each_leaf(tree, [&]<class Leaf>(const Leaf&) {
-        if constexpr (tensor_like<Leaf>) *next++ = taken;
+        if constexpr (branch_of<Leaf>() == branch::tensor) *next++ = taken;
       });
       ++index;
     };

@@ -1,4 +1,4 @@
-// front/functions/attention.hpp: attention as products, masks and a softmax; what changes its scores; places as angles.
+// front/functions/attention.hpp: attention as products, masks and a softmax; caches; what changes its scores; places as angles.
 #pragma once
 
 #include <cmath>
@@ -8,6 +8,7 @@
 #include "join.hpp"
 #include "matmul.hpp"
 #include "nn.hpp"
+#include "places.hpp"
 #include "pointwise.hpp"
 
 namespace sinter {
@@ -337,6 +338,93 @@ auto attention(const Q& q, const K& k, const V& v, const A& a = {}, const B& b =
   if constexpr (detail::check_attention<Q, K, V>() && detail::check_options<Q::rank, A, B, C, D, E>()) {
     const location at = where.in("attention");
     return detail::attention_of(q, k, v, detail::no_option{}, at, a, b, c, d, e);
+  } else {
+    return q;
+  }
+}
+
+/// Keys and values of places seen so far, of which there are `length`: tensors (…, heads, capacity, features) with room for
+/// more. A tree: it goes through compiled functions, where append writes into it if it is donated.
+template <element T, int Rank = 4>
+struct attention_cache {
+  tensor<T, Rank> k, v;
+  tensor<std::int64_t, 0> length;
+};
+
+/// An empty cache of these extents, places last but one: make_attention_cache<float>({batch, heads, capacity, features}). `values`:
+/// the extent of v's last axis, by default k's. user_error for a negative extent.
+template <element T, std::size_t R>
+requires(R >= 2) attention_cache<T, int(R)> make_attention_cache(const dim (&extents)[R], dim values = -1,
+                                                                 detail::target where = {},
+                                                                 location here = location::current()) {
+  const location at = here.in("make_attention_cache");
+  constexpr dims shape(static_cast<int>(R));
+  index_array<int(R)> k, v;
+  std::copy(std::begin(extents), std::end(extents), k.begin());
+  v = k;
+  if (!(values == -1)) v[R - 1] = values;
+  const auto blank = [&](const index_array<int(R)>& e) {
+    return detail::filled<T, shape>("make_attention_cache", T(0), e, where, at, true);
+  };
+  return {blank(k), blank(v), detail::filled<std::int64_t, dims(0)>("make_attention_cache", 0, {}, where, at, true)};
+}
+
+namespace detail {
+
+template <class T, int Rank, class X>
+constexpr bool fits_cache() {
+  constexpr bool fits = X::rank == Rank && std::is_same_v<element_of<X>, T>;
+  static_assert(fits, "sinter: [append] k and v have the rank and the dtype of the cache");
+  return fits;
+}
+
+/// `all` with x at the places from `length` on.
+template <class T, int Rank, class X>
+tensor<T, Rank> appended(const tensor<T, Rank>& all, const X& x, const tensor<std::int64_t, 0>& length,
+                         const char* name, location at) {
+  const dims have = to_dims(extents_of(all, at)), more = to_dims(extents_of(x, at));
+  for (int i = 0; i < Rank; ++i)
+    if (i == Rank - 2 ? more[i] > have[i] : more[i] != have[i])
+      fail("append",
+           std::string(name) + " of " + text::shape(more) + " does not fit a cache of " + text::shape(have) +
+               ": extents but that of places are equal, and places no more than there is room for",
+           at);
+  const auto zero = filled<std::int64_t, dims(0)>("append", 0, {}, same_device(all, at), at, true);
+  std::vector<handle> starts(static_cast<std::size_t>(Rank), untyped(zero, at));
+  starts[static_cast<std::size_t>(Rank - 2)] = untyped(length, at);
+  const auto begin = typed<std::int64_t, dims(1)>(views::stack(starts, 0, at), at);
+  return dynamic_update_slice(all, x, begin, at);
+}
+
+}  // namespace detail
+
+/// The cache with keys and values of some places more, k and v (…, heads, places, features). What there is no room for stands in
+/// the last places: compare cache.length with the capacity before. user_error where other extents differ.
+template <element T, int Rank, tensor_like K, tensor_like V>
+attention_cache<T, Rank> append(const attention_cache<T, Rank>& cache, const K& k, const V& v,
+                                location here = location::current()) {
+  if constexpr (detail::fits_cache<T, Rank, K>() && detail::fits_cache<T, Rank, V>()) {
+    const location at = here.in("append");
+    const dim places = detail::extents_of(k, at)[std::size_t(Rank - 2)];
+    if (places != detail::extents_of(v, at)[std::size_t(Rank - 2)])
+      fail("append", "k and v have different numbers of places", at);
+    auto next = detail::appended<T, Rank>(cache.k, detail::evaluate(k, at), cache.length, "k", at);
+    auto values = detail::appended<T, Rank>(cache.v, detail::evaluate(v, at), cache.length, "v", at);
+    return {std::move(next), std::move(values), detail::evaluate(add(cache.length, places, at), at)};
+  } else {
+    return cache;
+  }
+}
+
+/// attention of queries, the last of which is at the last place of the cache: keys that are not there yet are not seen.
+template <tensor_like Q, element T, int Rank, class A = detail::no_option, class B = detail::no_option,
+          class C = detail::no_option, class D = detail::no_option, class E = detail::no_option>
+auto attention(const Q& q, const attention_cache<T, Rank>& cache, const A& a = {}, const B& b = {}, const C& c = {},
+               const D& d = {}, const E& e = {}, location where = location::current()) {
+  using kept = tensor<T, Rank>;
+  if constexpr (detail::check_attention<Q, kept, kept>() && detail::check_options<Q::rank, A, B, C, D, E>()) {
+    const location at = where.in("attention");
+    return detail::attention_of(q, cache.k, cache.v, cache.length, at, a, b, c, d, e);
   } else {
     return q;
   }

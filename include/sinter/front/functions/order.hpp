@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 
+#include "bounded.hpp"
 #include "factories.hpp"
 #include "indexing.hpp"
 #include "join.hpp"
@@ -25,28 +26,6 @@ struct topk_order {
 /// Of searchsorted: `{.right = true}` for the place behind equal elements instead of before them.
 struct search_side {
   bool right = false;
-};
-
-/// What fills a result's places that are too many, if anything was given; user_error for a number that T cannot hold.
-template <class T>
-struct fill_value {
-  bool given = false;
-  T value{};
-
-  constexpr fill_value() = default;
-  template <class Arg>
-  requires std::is_convertible_v<const Arg&, T>
-  constexpr fill_value(const Arg& x, location at = location::current()) : given(true), value(static_cast<T>(x)) {
-    detail::check_number<T>("fill", x, "give one that does", at);
-  }
-};
-
-/// Of functions whose results have as many elements as the values say: `{.size = n}` takes the first n of them, or adds some that
-/// are `fill`. Without a size the count is read, which while compiling ends the graph so far, as item() does.
-template <class T>
-struct bounded {
-  std::optional<dim> size = {};
-  fill_value<T> fill = {};
 };
 
 /// Of bincount: `{.size = n}` counts 0 to n - 1. Without a size the greatest label is read, as bounded has it.
@@ -170,20 +149,35 @@ auto between(const A& a, const A& b, const P& part, const R& rest, location at) 
   return detail::evaluate(where(isinf(apart, at), weighted, add(a, mul(apart, part, at), at), at), at);
 }
 
-/// The q-th part of s, ascending along the axis, which is gone.
-template <class Name, int Axis, class S>
-auto quantile_of(const S& s, double q, interpolation method, location at) {
+/// The parts of s at `exact` places along the axis, of which `last` is the end, and where it is in s where they stand: a number's axis
+/// is gone.
+template <int Axis, class S, class E, class X>
+auto quantile_at(const S& s, const E& end, const X& exact, interpolation method, location at) {
   using T = typename S::value_type;
   using W = std::conditional_t<vocabulary::is_half<T>, float, T>;
-  check_some(Name::text, to_dims(extents_of(s, at)), Axis, at);
-  const dim last = extents_of(s, at)[static_cast<std::size_t>(Axis)] - 1;
-  const auto end = size_value<double>(last, at);
-  const auto exact = detail::evaluate(mul(end, q, at), at);
   const auto read = [&](const auto& place) {
     const auto i = detail::evaluate(cast<std::int64_t>(place, at), at);
     return detail::evaluate(cast<W>(take(s, i, axis<Axis>, at), at), at);
   };
-  const auto nan_last = read(end);
+  const auto spread = [&](const auto& part) {
+    if constexpr (X::rank == 0) {
+      return part;
+    } else {
+      constexpr dims shape = [] {
+        dims d(S::rank);
+        for (int k = 0; k < S::rank; ++k) d[k] = k == Axis ? X::static_shape[0] : dim(1);
+        return d;
+      }();
+      dims to = shape;
+      to[Axis] = extents_of(part, at)[0];
+      return typed<typename std::remove_cvref_t<decltype(part)>::value_type, shape>(
+          views::reshape(untyped(part, at), to, at), at);
+    }
+  };
+  const auto nan_last = [&] {
+    if constexpr (X::rank == 0) return read(end);
+    else return detail::evaluate(cast<W>(slice(s, axis<Axis>, -1, to_end, 1, at), at), at);
+  }();
   const auto result = [&](const auto& y) {
     return detail::evaluate(cast<T>(where(isnan(nan_last, at), nan_last, y, at), at), at);
   };
@@ -202,23 +196,94 @@ auto quantile_of(const S& s, double q, interpolation method, location at) {
     }
     default: {
       const auto a = read(low), b = read(high);
-      const auto part = detail::evaluate(cast<W>(sub(exact, low, at), at), at);
+      const auto part = spread(detail::evaluate(cast<W>(sub(exact, low, at), at), at));
       return result(where(eq(a, b, at), a, between(a, b, part, sub(1, part, at), at), at));
     }
   }
 }
 
-template <class Name, int... Axes, class X>
-auto quantile(const X& x, double q, quantile_rule rule, location at) {
-  if constexpr (takes_floats<Name, X>()) {
-    static_assert(sizeof...(Axes) <= 1, "sinter: [quantile] takes one axis, or none for all elements");
-    constexpr auto axes = checked_axes<Name, X::rank, Axes...>();
-    if constexpr (sizeof...(Axes) == 1)
-      return quantile_of<Name, axes[0]>(sort<Name, axes[0]>(x, {}, at), q, rule.method, at);
-    else return quantile_of<Name, 0>(sort<Name, 0>(flatten(x, at), {}, at), q, rule.method, at);
+/// The q-th part of s, ascending along the axis, which is gone; of a tensor of some a first axis of them. NaN for those outside [0, 1].
+template <class Name, int Axis, class S, class Q>
+auto quantile_of(const S& s, const Q& q, interpolation method, location at) {
+  check_some(Name::text, to_dims(extents_of(s, at)), Axis, at);
+  const auto end = size_value<double>(extents_of(s, at)[static_cast<std::size_t>(Axis)] - 1, at);
+  if constexpr (!tensor_like<Q>) {
+    return quantile_at<Axis>(s, end, detail::evaluate(mul(end, q, at), at), method, at);
   } else {
-    return x;
+    using T = typename S::value_type;
+    const auto inside = detail::evaluate(bit_and(ge(q, 0, at), le(q, 1, at), at), at);
+    const auto exact = detail::evaluate(mul(where(inside, q, 0, at), end, at), at);
+    const auto found = quantile_at<Axis>(s, end, exact, method, at);
+    const auto known = [&](const auto& y, const auto& valid) {
+      return detail::evaluate(where(valid, y, std::numeric_limits<T>::quiet_NaN(), at), at);
+    };
+    if constexpr (Q::rank == 0) {
+      return known(found, inside);
+    } else {
+      const handle h = untyped(found, at);
+      op_shapes::axis_list order;
+      order.at[order.count++] = Axis;
+      for (int k = 0; k < S::rank; ++k)
+        if (k != Axis) order.at[order.count++] = k;
+      constexpr dims shape = [] {
+        dims d(S::rank);
+        d[0] = Q::static_shape[0];
+        for (int k = 0, to = 1; k < S::rank; ++k)
+          if (k != Axis) d[to++] = S::static_shape[k];
+        return d;
+      }();
+      dims column(S::rank);
+      for (int k = 0; k < S::rank; ++k) column[k] = k == 0 ? h.extents[Axis] : dim(1);
+      const auto moved = typed<T, shape>(views::permute(h, order, at), at);
+      const auto valid = typed<bool, dims(S::rank)>(views::reshape(untyped(inside, at), column, at), at);
+      return typed<T, shape>(untyped(known(moved, valid), at), at);
+    }
   }
+}
+
+template <class Name, class X, int... Axes>
+constexpr bool check_quantile() {
+  static_assert(sizeof...(Axes) <= 1, "sinter: [quantile] takes one axis, or none for all elements");
+  return takes_floats<Name, X>() && sizeof...(Axes) <= 1;
+}
+
+/// f(x in ascending order, the axis).
+template <class Name, int... Axes, class X, class F>
+auto in_order(const X& x, location at, F f) {
+  constexpr auto axes = checked_axes<Name, X::rank, Axes...>();
+  if constexpr (sizeof...(Axes) == 1) return f(sort<Name, axes[0]>(x, {}, at), std::integral_constant<int, axes[0]>());
+  else return f(sort<Name, 0>(flatten(x, at), {}, at), std::integral_constant<int, 0>());
+}
+
+template <class Name, int... Axes, class X, class Q>
+auto quantile(const X& x, const Q& q, quantile_rule rule, location at) {
+  if constexpr (check_quantile<Name, X, Axes...>())
+    return in_order<Name, Axes...>(x, at, [&](const auto& s, auto axis) {
+      return quantile_of<Name, decltype(axis)::value>(s, q, rule.method, at);
+    });
+  else return x;
+}
+
+/// The parts of a list, q[i] / `by`, as a first axis.
+template <class Name, int... Axes, class X, std::size_t N>
+auto quantiles(const X& x, const double (&q)[N], double by, quantile_rule rule, location at) {
+  for (const double each : q) check_fraction(Name::text, each, by, at);
+  if constexpr (check_quantile<Name, X, Axes...>())
+    return in_order<Name, Axes...>(x, at, [&](const auto& s, auto axis) {
+      return [&]<std::size_t... I>(std::index_sequence<I...>) {
+        return stack_all<0>(at, quantile_of<Name, decltype(axis)::value>(s, q[I] / by, rule.method, at)...);
+      }
+      (std::make_index_sequence<N>());
+    });
+  else return x;
+}
+
+/// False after the compile-time error that Q is no tensor of parts.
+template <class Q>
+constexpr bool check_fractions() {
+  constexpr bool fits = Q::rank <= 1 && std::is_same_v<typename Q::value_type, double>;
+  static_assert(fits, "sinter: [quantile] the parts are a number, a list, or a tensor of f64 of rank 0 or 1");
+  return fits;
 }
 
 /// i where it is in [0, n), else n.
@@ -246,6 +311,24 @@ auto counted(const I& i, dim n, location at) {
   const auto ones =
       filled<std::int64_t, dims{dyn}>("bincount", 1, {extents_of(i, at)[0]}, same_device(i, at), at, true);
   return row_sums<named::bincount>(ones, i, n, at);
+}
+
+/// The sums of the weights of each of [0, n) among i, which are as many.
+template <class Name, class I, class W>
+auto weighed(const I& i, const W& weights, dim n, location at) {
+  constexpr bool numbers = !is_bool(dtype_of<typename W::value_type>);
+  if constexpr (!numbers) {
+    refuse_for<Name, fault::numbers, W>();
+    return weights;
+  } else {
+    const auto flat = flatten(weights, at);
+    if (extents_of(flat, at)[0] != extents_of(i, at)[0])
+      fail(Name::text,
+           "there are " + extents_of(i, at)[0].text() + " elements and " + extents_of(flat, at)[0].text() +
+               " weights; give one for each",
+           at);
+    return row_sums<Name>(flat, i, n, at);
+  }
 }
 
 template <class Name, class X, class I>
@@ -419,12 +502,25 @@ auto nonzero(const X& x, bounded<std::int64_t> bound = {}, location where = loca
 
 /// The q-th part of the elements, 0 to 1, of all or along one axis, which is gone: quantile(x, 0.25), quantile(x, 0.25, axis<0>,
 /// {.method = interpolation::lower}). Between two elements linear, or as NumPy's method of that name; NaN where one is. Floating
-/// dtypes. user_error for nothing, and for q outside [0, 1].
+/// dtypes. Of a list of some, quantile(x, {0.1, 0.5}), or of a tensor of f64 one of each, along a first axis; x is ordered once. user_error
+/// for nothing, and for q outside [0, 1], for which a tensor has NaN.
 template <tensor_like X, int... A>
 auto quantile(const X& x, double q, axis_t<A...> = {}, quantile_rule rule = {}, location where = location::current()) {
   const location at = where.in("quantile");
   detail::check_fraction("quantile", q, 1, at);
   return detail::quantile<detail::named::quantile, A...>(x, q, rule, at);
+}
+template <tensor_like X, std::size_t N, int... A>
+requires(N > 1) auto quantile(const X& x, const double (&q)[N], axis_t<A...> = {}, quantile_rule rule = {},
+                              location where = location::current()) {
+  return detail::quantiles<detail::named::quantile, A...>(x, q, 1, rule, where.in("quantile"));
+}
+template <tensor_like X, tensor_like Q, int... A>
+auto quantile(const X& x, const Q& q, axis_t<A...> = {}, quantile_rule rule = {},
+              location where = location::current()) {
+  if constexpr (detail::check_fractions<Q>())
+    return detail::quantile<detail::named::quantile, A...>(x, detail::evaluate(q, where), rule, where.in("quantile"));
+  else return x;
 }
 
 /// quantile(x, q/100).
@@ -434,6 +530,19 @@ auto percentile(const X& x, double q, axis_t<A...> = {}, quantile_rule rule = {}
   const location at = where.in("percentile");
   detail::check_fraction("percentile", q, 100, at);
   return detail::quantile<detail::named::percentile, A...>(x, q / 100, rule, at);
+}
+template <tensor_like X, std::size_t N, int... A>
+requires(N > 1) auto percentile(const X& x, const double (&q)[N], axis_t<A...> = {}, quantile_rule rule = {},
+                                location where = location::current()) {
+  return detail::quantiles<detail::named::percentile, A...>(x, q, 100, rule, where.in("percentile"));
+}
+template <tensor_like X, tensor_like Q, int... A>
+auto percentile(const X& x, const Q& q, axis_t<A...> = {}, quantile_rule rule = {},
+                location where = location::current()) {
+  const location at = where.in("percentile");
+  if constexpr (detail::check_fractions<Q>())
+    return detail::quantile<detail::named::percentile, A...>(x, detail::evaluate(div(q, 100, at), at), rule, at);
+  else return x;
 }
 
 /// The middle element, or the mean of the two in the middle: quantile(x, 0.5).
@@ -469,9 +578,9 @@ tensor<std::int64_t, 1> computed_bins(const X& x, const E& edges, std::int64_t b
   return detail::evaluate(where(inside, moved, -1, at), at);
 }
 
-/// histogram of x, of rank 1 and of the edges' dtype.
-template <class X>
-auto equal_bins(const X& x, std::int64_t bins, double low, double high, location at) {
+/// histogram of x, of rank 1 and of the edges' dtype; `tally` counts or weighs what is in the bins.
+template <class X, class Tally>
+auto equal_bins(const X& x, std::int64_t bins, double low, double high, Tally tally, location at) {
   using E = typename X::value_type;
   using W = std::conditional_t<vocabulary::is_half<E>, float, E>;
   const auto held = [](double v) { return static_cast<double>(E(v)) - static_cast<double>(E(v)) == 0; };
@@ -486,24 +595,44 @@ auto equal_bins(const X& x, std::int64_t bins, double low, double high, location
                                 static_cast<double>(std::numeric_limits<W>::max()));
   const tensor<std::int64_t, 1> bin =
       apart ? computed_bins<W>(x, edges, bins, low, high - low, at) : searched_bins(x, edges, bins, at);
-  auto counts = counted(bin, bins, at);
+  auto counts = tally(bin, bins);
   return counts_and_edges<decltype(counts), decltype(edges)>{std::move(counts), std::move(edges)};
+}
+
+template <class X, class E, class Tally>
+auto edge_bins(const X& x, const E& edges, Tally tally, location at) {
+  static_assert(E::rank == 1, "sinter: [histogram] edges have rank 1");
+  const dim bins = extents_of(edges, at)[0] - 1;
+  if (bins < 1) fail("histogram", "there are fewer than two edges; give one more than bins", at);
+  auto counts = tally(searched_bins(flatten(x, at), edges, bins, at), bins);
+  auto bounds = detail::evaluate(edges, at);
+  return counts_and_edges<decltype(counts), decltype(bounds)>{std::move(counts), std::move(bounds)};
+}
+
+/// x as histograms of equal bins have it.
+template <class X>
+auto binned(const X& x, location at) {
+  const auto flat = flatten(x, at);
+  if constexpr (is_float(dtype_of<typename X::value_type>)) return flat;
+  else return detail::evaluate(cast<double>(flat, at), at);
 }
 
 }  // namespace detail
 
 /// How many elements are in each of the bins between neighbours of `edges`, which ascend and are two at least; the last bin has its
-/// upper bound, too. Counts are i64. What is in no bin, as NaN, is not counted.
+/// upper bound, too. Counts are i64; with weights, one for each element, their sums. What is in no bin, as NaN, is not counted.
 template <tensor_like X, tensor_like E>
 auto histogram(const X& x, const E& edges, location where = location::current()) {
   const location at = where.in("histogram");
-  static_assert(E::rank == 1, "sinter: [histogram] edges have rank 1");
-  const dim bins = detail::extents_of(edges, at)[0] - 1;
-  if (bins < 1) fail("histogram", "there are fewer than two edges; give one more than bins", at);
-  const auto bin = detail::searched_bins(flatten(x, at), edges, bins, at);
-  auto counts = detail::counted(bin, bins, at);
-  auto bounds = detail::evaluate(edges, at);
-  return counts_and_edges<decltype(counts), decltype(bounds)>{std::move(counts), std::move(bounds)};
+  return detail::edge_bins(
+      x, edges, [&](const auto& bin, dim n) { return detail::counted(bin, n, at); }, at);
+}
+template <tensor_like X, tensor_like E, tensor_like W>
+auto histogram(const X& x, const E& edges, const W& weights, location where = location::current()) {
+  const location at = where.in("histogram");
+  return detail::edge_bins(
+      x, edges, [&](const auto& bin, dim n) { return detail::weighed<detail::named::histogram>(bin, weights, n, at); },
+      at);
 }
 
 /// The same of equal bins between two numbers; edges have x's dtype, or are f64 for integers. user_error for bounds that these do
@@ -511,29 +640,51 @@ auto histogram(const X& x, const E& edges, location where = location::current())
 template <tensor_like X>
 auto histogram(const X& x, std::int64_t bins, double low, double high, location where = location::current()) {
   const location at = where.in("histogram");
-  const auto flat = flatten(x, at);
-  if constexpr (is_float(dtype_of<typename X::value_type>)) return detail::equal_bins(flat, bins, low, high, at);
-  else return detail::equal_bins(detail::evaluate(cast<double>(flat, at), at), bins, low, high, at);
+  return detail::equal_bins(
+      detail::binned(x, at), bins, low, high, [&](const auto& bin, dim n) { return detail::counted(bin, n, at); }, at);
+}
+template <tensor_like X, tensor_like W>
+auto histogram(const X& x, std::int64_t bins, double low, double high, const W& weights,
+               location where = location::current()) {
+  const location at = where.in("histogram");
+  return detail::equal_bins(
+      detail::binned(x, at), bins, low, high,
+      [&](const auto& bin, dim n) { return detail::weighed<detail::named::histogram>(bin, weights, n, at); }, at);
 }
 
+namespace detail {
+
+/// The labels in a row, and how many numbers are counted.
+template <class I, class Tally>
+auto tallied(const I& labels, bounded_labels bound, Tally tally, location at) {
+  check_index_dtype<named::bincount, I>();
+  static_assert(I::rank == 1, "sinter: [bincount] labels have rank 1; flatten(x) gives that");
+  const auto flat = flatten(labels, at);
+  if (bound.size) return tally(flat, *bound.size);
+  const bool unlabelled = extents_of(flat, at)[0] == 0;
+  const std::int64_t greatest =
+      unlabelled ? -1
+                 : static_cast<std::int64_t>(max_over<op_shapes::all_axes(1), false>(flat, at, "bincount").item(at));
+  return tally(flat, dim(greatest < 0 ? 0 : checked_count("bincount", greatest, at) + 1));
+}
+
+}  // namespace detail
+
 /// How often each number is among labels of rank 1, i32 or i64: bincount(labels, {.size = n}) of 0 to n - 1, without a size up to the
-/// greatest, which is read as unique's count is. Negative labels, and those of n and more, are not counted.
+/// greatest, which is read as unique's count is. Negative labels, and those of n and more, are not counted. bincount(labels,
+/// weights): the sums of the labels' weights, in their dtype.
 template <tensor_like I>
 auto bincount(const I& labels, bounded_labels bound = {}, location where = location::current()) {
   const location at = where.in("bincount");
-  detail::check_index_dtype<detail::named::bincount, I>();
-  static_assert(I::rank == 1, "sinter: [bincount] labels have rank 1; flatten(x) gives that");
-  const auto flat = flatten(labels, at);
-  if (bound.size) {
-    return detail::counted(flat, *bound.size, at);
-  } else {
-    const bool nothing = detail::extents_of(flat, at)[0] == 0;
-    const std::int64_t greatest =
-        nothing
-            ? -1
-            : static_cast<std::int64_t>(detail::max_over<op_shapes::all_axes(1), false>(flat, at, "bincount").item(at));
-    return detail::counted(flat, dim(greatest < 0 ? 0 : detail::checked_count("bincount", greatest, at) + 1), at);
-  }
+  return detail::tallied(
+      labels, bound, [&](const auto& i, dim n) { return detail::counted(i, n, at); }, at);
+}
+template <tensor_like I, tensor_like W>
+auto bincount(const I& labels, const W& weights, bounded_labels bound = {}, location where = location::current()) {
+  const location at = where.in("bincount");
+  return detail::tallied(
+      labels, bound, [&](const auto& i, dim n) { return detail::weighed<detail::named::bincount>(i, weights, n, at); },
+      at);
 }
 
 /// The sum of x's rows (axis 0) with each id, 0 to n - 1. Halves are added in f32. ids have rank 1, i32 or i64; rows of
@@ -543,6 +694,26 @@ auto segment_sum(const X& x, const I& ids, dim n, location where = location::cur
   const location at = where.in("segment_sum");
   if constexpr (detail::check_segments<detail::named::segment_sum, X, I>()) {
     return detail::row_sums<detail::named::segment_sum>(x, ids, n, at);
+  } else {
+    return x;
+  }
+}
+
+/// The product of x's rows with each id, as segment_sum; 1 of none. Halves are multiplied in f32.
+template <tensor_like X, tensor_like I>
+auto segment_prod(const X& x, const I& ids, dim n, location where = location::current()) {
+  const location at = where.in("segment_prod");
+  if constexpr (detail::check_segments<detail::named::segment_prod, X, I>()) {
+    using T = typename X::value_type;
+    detail::checked_size("segment_prod", n, at);
+    const auto wider = detail::evaluate(detail::wide(x, at), at);
+    using W = typename std::remove_cvref_t<decltype(wider)>::value_type;
+    auto extents = detail::extents_of(wider, at);
+    extents[0] = n + 1;
+    const auto base = detail::filled<W, detail::with_extent(X::static_shape, 0, dyn)>(
+        "segment_prod", W(1), extents, detail::same_device(wider, at), at, true);
+    const auto all = scatter_mul(base, detail::known_or_last(ids, n, at), wider, axis<0>, at);
+    return detail::narrow<T>(slice(all, axis<0>, 0, n, 1, at), at);
   } else {
     return x;
   }

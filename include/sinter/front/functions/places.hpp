@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "bounded.hpp"
 #include "indexing.hpp"
 #include "reductions.hpp"
 
@@ -301,17 +302,10 @@ auto dynamic_update_slice(const X& x, const U& update, const tensor<std::int64_t
   return dynamic_update_slice(x, update, detail::stacked_starts(starts, where), where);
 }
 
-/// How many elements a result has whose number is data, and what those are that are too many.
-template <class T>
-struct compress_options {
-  dim size = -1;  ///< -1: as many as there are, which ends the graph so far
-  T fill{};
-};
-
 /// The elements of x along an axis where the mask, of one axis, is true, in order; as NumPy's compress. With {.size = n, .fill = v}
 /// there are n, the last of them v where fewer are true; more are left out. user_error where the mask has another extent.
 template <tensor_like X, tensor_like Mask, int A = 0>
-auto compress(const X& x, const Mask& mask, axis_t<A> = {}, compress_options<typename X::value_type> how = {},
+auto compress(const X& x, const Mask& mask, axis_t<A> = {}, bounded<typename X::value_type> how = {},
               location where = location::current()) {
   using T = typename X::value_type;
   const location at = where.in("compress");
@@ -327,14 +321,14 @@ auto compress(const X& x, const Mask& mask, axis_t<A> = {}, compress_options<typ
              " of the tensor has extent " + extent.text() + "; they must be equal",
          at);
   // A number that is read ends the graph so far: handles are made behind it.
-  const dim size = how.size < 0 ? dim(detail::count_true(chosen, at)) : how.size;
+  if (how.size && *how.size < 0) fail("compress", "the size " + how.size->text() + " is negative; give 0 or more", at);
+  const dim size = how.size ? *how.size : dim(detail::count_true(chosen, at));
   const auto from = detail::untyped(x, at), m = detail::untyped(chosen, at);
   return detail::typed<T, detail::with_extent(X::static_shape, place, dyn)>(
-      detail::compressed(from, m, place, size, detail::untyped(tensor<T, dims{}>(how.fill, at), at), at), at);
+      detail::compressed(from, m, place, size, detail::untyped(tensor<T, dims{}>(how.fill.value, at), at), at), at);
 }
 template <tensor_like X, tensor_like Mask>
-auto compress(const X& x, const Mask& mask, compress_options<typename X::value_type> how,
-              location where = location::current()) {
+auto compress(const X& x, const Mask& mask, bounded<typename X::value_type> how, location where = location::current()) {
   return compress(x, mask, axis<0>, how, where);
 }
 

@@ -29,11 +29,10 @@ inline constexpr double largest_of = std::is_same_v<T, double>    ? std::numeric
 /// expressions or C++ numbers; they broadcast. Results are lazy. Wrong dtypes and static extents are compile-time errors,
 /// extents that do not broadcast a user_error where the result is evaluated.
 #define SINTER_POINTWISE(name, arity, rule, value, da, db, dc) SINTER_FUNCTION_##arity(name, rule)
-#define SINTER_FUNCTION_1(NAME, RULE)                                               \
-  template <tensor_like A>                                                          \
-  requires(ir::dtype_rule::RULE != ir::dtype_rule::conversion) constexpr auto NAME( \
-      const A& a, location at = location::current()) {                              \
-    return detail::make<ir::op::NAME>(at, a);                                       \
+#define SINTER_FUNCTION_1(NAME, RULE)                                                                                  \
+  template <tensor_like A>                                                                                             \
+  requires(!ir::names_type(ir::dtype_rule::RULE)) constexpr auto NAME(const A& a, location at = location::current()) { \
+    return detail::make<ir::op::NAME>(at, a);                                                                          \
   }
 #define SINTER_FUNCTION_2(NAME, RULE)                                              \
   template <class A, class B>                                                      \
@@ -65,6 +64,89 @@ requires(!element<R> && !requires(const R& r) { r.imag(); }) constexpr auto cast
       "sinter: [cast] the dtypes are float, double, f16, bf16, f8_e4m3, f8_e5m2, bool, std::int8_t to std::int64_t and "
       "std::uint8_t to std::uint64_t");
   return x;
+}
+
+namespace detail {
+
+/// How the narrow floats lie in their bits.
+template <class T>
+struct narrow_format {
+  static constexpr int width = 8 * int(sizeof(T)), mantissa = digits_of(dtype_of<T>) - 1,
+                       exponent = width - 1 - mantissa, bias = (1 << (exponent - 1)) - 1;
+  static constexpr bool infinite = exponent != 4, as_float = exponent == 8;  ///< bf16 has the exponents of f32
+  static constexpr std::uint32_t special = infinite ? ((1u << exponent) - 1) << mantissa : 0x7f;
+  static constexpr std::uint32_t shift = 23 - mantissa, rebias = 127 - bias;
+  /// In bits, where subnormal numbers end; those are so many of the least.
+  static constexpr std::uint32_t normal = as_float ? 0 : 1u << mantissa,
+                                 wide_normal = as_float ? 0 : (rebias + 1) << 23;
+  static constexpr double small = static_cast<double>(std::uint64_t{1} << (as_float ? 0 : bias - 1 + mantissa));
+};
+
+/// The bits of narrow floats, u32.
+template <class F, class X>
+auto bits_of(const X& x, location at) {
+  using n = narrow_format<F>;
+  const auto wider = detail::evaluate(cast<float>(x, at), at);
+  const auto b = detail::evaluate(make<ir::op::bit_cast, std::uint32_t>(at, wider), at);
+  const auto a = bit_and(b, 0x7fffffffu, at);
+  const auto top = shr(a, n::shift, at);
+  const auto normal = sub(top, n::rebias << n::mantissa, at);
+  const auto small = cast<std::uint32_t>(mul(abs(wider, at), formula_number{n::small}, at), at);
+  const auto special = bit_or(bit_and(top, (1u << n::mantissa) - 1, at), n::special, at);
+  const auto known = make<ir::op::select>(at, ge(a, 0x7f800000u, at), special, normal);
+  const auto size = make<ir::op::select>(at, lt(a, n::wide_normal, at), small, known);
+  return bit_or(shr(bit_and(b, 0x80000000u, at), static_cast<std::uint32_t>(32 - n::width), at), size, at);
+}
+
+/// Narrow floats of bits, u32.
+template <class F, class X>
+auto of_bits(const X& x, location at) {
+  using n = narrow_format<F>;
+  const auto u = detail::evaluate(x, at);
+  const auto m = bit_and(u, (1u << (n::width - 1)) - 1, at);
+  const auto top = shl(m, n::shift, at);
+  const auto small =
+      make<ir::op::bit_cast, std::uint32_t>(at, mul(cast<float>(m, at), formula_number{1 / n::small}, at));
+  const auto special = bit_or(top, 0x7f800000u, at);
+  const auto known = make<ir::op::select>(at, ge(m, n::special, at), special, add(top, n::rebias << 23, at));
+  const auto size = make<ir::op::select>(at, lt(m, n::normal, at), small, known);
+  const auto sign = shl(shr(u, static_cast<std::uint32_t>(n::width - 1), at), 31u, at);
+  return cast<F>(make<ir::op::bit_cast, float>(at, bit_or(sign, size, at)), at);
+}
+
+template <class R, class X>
+auto bit_cast_of(const X& x, location at) {
+  using T = typename X::value_type;
+  using ir::has_own_bits;
+  if constexpr (std::is_same_v<R, T>) {
+    return identity(x, at);
+  } else if constexpr (has_own_bits(dtype_of<R>) && has_own_bits(dtype_of<T>)) {
+    return make<ir::op::bit_cast, R>(at, x);
+  } else {
+    const auto bits = [&] {
+      if constexpr (has_own_bits(dtype_of<T>))
+        return detail::evaluate(bit_and(cast<std::uint32_t>(x, at), (1u << 8 * sizeof(T)) - 1, at), at);
+      else return detail::evaluate(bits_of<T>(x, at), at);
+    }();
+    if constexpr (has_own_bits(dtype_of<R>)) return cast<R>(bits, at);
+    else return of_bits<R>(bits, at);
+  }
+}
+
+}  // namespace detail
+
+/// x's bits as those of dtype R, which is as large: bit_cast<std::int32_t>(x) of f32. No derivative. NaN keeps its bits; of the formats
+/// of 16 and 8 bits its sign only. Not of bool.
+template <element R, tensor_like X>
+auto bit_cast(const X& x, location at = location::current()) {
+  constexpr dtype from = dtype_of<typename X::value_type>, to = dtype_of<R>;
+  constexpr bool fits = size_of(from) == size_of(to) && !is_bool(from) && !is_bool(to);
+  static_assert(
+      fits,
+      "sinter: [bit_cast] gives a dtype of the same size, and neither takes nor gives bool; cast<T>(x) converts "
+      "numbers");
+  if constexpr (fits) return detail::bit_cast_of<R>(x, at.in("bit_cast"));
+  else return x;
 }
 
 /// x where the condition holds, else y. The condition is a bool tensor.

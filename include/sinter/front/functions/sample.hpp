@@ -1,6 +1,9 @@
-// front/functions/sample.hpp: what is drawn from a number of elements: permutations, and choices with and without replacement.
+// front/functions/sample.hpp: permutations, choices with and without replacement; gamma, beta, poisson and dirichlet numbers.
 #pragma once
 
+#include <limits>
+
+#include "movement.hpp"
 #include "order.hpp"
 #include "random.hpp"
 
@@ -49,4 +52,164 @@ auto choice(const Key& k, const X& x, dim n, bool replace = true, location here 
   }
 }
 
+namespace detail {
+
+/// Numbers of parameters, a word of `state` and more each; NaN for a parameter that is none. (sample_rules.hpp)
+SINTER_API tensor<double, 1> drawn_gamma(const tensor<std::uint64_t, 0>& state, const tensor<double, 1>& shape,
+                                         location at);
+SINTER_API tensor<double, 1> drawn_beta(const tensor<std::uint64_t, 0>& state, const tensor<double, 1>& a,
+                                        const tensor<double, 1>& b, location at);
+SINTER_API tensor<double, 1> drawn_poisson(const tensor<std::uint64_t, 0>& state, const tensor<double, 1>& rate,
+                                           location at);
+SINTER_API tensor<double, 2> drawn_dirichlet(const tensor<std::uint64_t, 0>& state, const tensor<double, 2>& shape,
+                                             location at);
+
+/// False after the compile-time error that a distribution's parameters, or what is asked for, are not of a floating dtype.
+template <class... T>
+constexpr bool check_parameters() {
+  constexpr bool floats = (is_float(dtype_of<T>) && ...);
+  static_assert(floats,
+                "sinter: [gamma, beta, poisson, dirichlet] take and give floating dtypes; cast with cast<float>(x)");
+  return floats;
+}
+
+/// Numbers of f64 in a row as T of these extents.
+template <element T, dims Shape>
+tensor<T, Shape> arranged(const tensor<double, 1>& x, const dims& extents, location at) {
+  const auto all = typed<double, Shape>(views::reshape(untyped(x, at), extents, at), at);
+  return tensor<T, Shape>(evaluate(as_drawn<T>(all, at), at));
+}
+
+/// A tensor's numbers as a row of f64, without derivatives.
+template <class X>
+tensor<double, 1> parameter_row(const X& x, location at) {
+  return tensor<double, 1>(flatten(evaluate(cast<double>(stop_gradient(x, at), at), at), at));
+}
+
+/// `draw` of one number for all elements.
+template <element T, dims Shape, class Draw, class... P>
+tensor<T, Shape> draw_all(const char* op, const key& k, const index_array<Shape.rank>& extents, const target& where,
+                          location at, Draw draw, P... parameters) {
+  if constexpr (check_parameters<T>()) {
+    const source s(op, k, where, at);
+    check_static<Shape>(op, extents, at);
+    const dims to = to_dims(extents);
+    checked_numel(op, to, 8, at);
+    return arranged<T, Shape>(draw(s.state, filled<double, dims{dyn}>(op, parameters, {to.numel()}, s.on, at)..., at),
+                              to, at);
+  } else {
+    return tensor<T, Shape>();
+  }
+}
+
+/// A tensor, or a number as one.
+template <class T, class X>
+auto as_parameter(const X& x, location at) {
+  if constexpr (tensor_like<X>) return evaluate(x, at);
+  else return tensor<T, dims{}>(static_cast<T>(x), at);
+}
+
+}  // namespace detail
+
+/// gamma<T>(key, shape, extents…) of scale 1, beta<T>(key, a, b, extents…), poisson<T>(key, rate, extents…), extents as
+/// truncated_normal's; or gamma(key, shape), beta(key, a, b), poisson(key, rate) of tensors, a number for each element, in their dtype.
+/// The same bits on every device and for every way to give the parameters, which are above 0 and finite, a rate 0 or more; of
+/// others NaN. Counts of poisson are whole. By rejection, of which a number has 8 attempts (of counts 12): of one of 1e10 numbers the last
+/// one counts. No derivatives. Floating dtypes.
+#define SINTER_X(NAME, DECLARED, ...)                                                                           \
+  template <element T, std::same_as<key> Key>                                                                   \
+  tensor<T, 0> NAME(const Key& k, DECLARED, detail::target where = {}, location at = location::current()) {     \
+    return detail::draw_all<T, dims(0)>(#NAME, k, {}, where, at.in(#NAME), detail::drawn_##NAME, __VA_ARGS__);  \
+  }                                                                                                             \
+  template <element T, class... I>                                                                              \
+  requires detail::extents_then_device<I...> tensor<T, detail::count_dims<I...>> NAME(                          \
+      const key& k, DECLARED, detail::extent_here first, I... rest) {                                           \
+    return detail::draw_all<T, detail::count_dims<I...>>(#NAME, k, detail::extents_from(first, rest...),        \
+                                                         detail::target_from(rest...), first.at.in(#NAME),      \
+                                                         detail::drawn_##NAME, __VA_ARGS__);                    \
+  }                                                                                                             \
+  template <element T, extent_like I, std::size_t R>                                                            \
+  tensor<T, detail::of_rank<R>> NAME(const key& k, DECLARED, const std::array<I, R>& extents,                   \
+                                     detail::target where = {}, location at = location::current()) {            \
+    return detail::draw_all<T, detail::of_rank<R>>(#NAME, k, detail::as_extents(extents), where, at.in(#NAME),  \
+                                                   detail::drawn_##NAME, __VA_ARGS__);                          \
+  }                                                                                                             \
+  template <element T, dims Shape, std::same_as<key> Key>                                                       \
+  tensor<T, Shape> NAME(const Key& k, DECLARED, detail::target where = {}, location at = location::current()) { \
+    return detail::draw_all<T, Shape>(#NAME, k, detail::known_extents<Shape>(), where, at.in(#NAME),            \
+                                      detail::drawn_##NAME, __VA_ARGS__);                                       \
+  }
+#define SINTER_TWO double a, double b
+SINTER_X(gamma, double shape, shape)
+SINTER_X(beta, SINTER_TWO, a, b)
+SINTER_X(poisson, double rate, rate)
+#undef SINTER_TWO
+#undef SINTER_X
+#define SINTER_X(NAME)                                                                                                 \
+  template <std::same_as<key> Key, tensor_like P>                                                                      \
+  auto NAME(const Key& k, const P& parameter, location here = location::current()) {                                   \
+    if constexpr (detail::check_parameters<typename P::value_type>()) {                                                \
+      const location at = here.in(#NAME);                                                                              \
+      const auto p = detail::evaluate(parameter, at);                                                                  \
+      const detail::source s(#NAME, k, detail::same_device(p, at), at);                                                \
+      return detail::arranged<typename P::value_type, P::static_shape>(                                                \
+          detail::drawn_##NAME(s.state, detail::parameter_row(p, at), at), detail::to_dims(detail::extents_of(p, at)), \
+          at);                                                                                                         \
+    } else {                                                                                                           \
+      return parameter;                                                                                                \
+    }                                                                                                                  \
+  }
+SINTER_X(gamma)
+SINTER_X(poisson)
+#undef SINTER_X
+template <std::same_as<key> Key, operand_like A, operand_like B>
+requires(tensor_like<A> || tensor_like<B>) auto beta(const Key& k, const A& a, const B& b,
+                                                     location here = location::current()) {
+  using T = detail::target_of<ir::op::add, A, B>;
+  const location at = here.in("beta");
+  const auto x = detail::as_parameter<T>(a, at);
+  const auto y = detail::as_parameter<T>(b, at);
+  if constexpr (detail::check_parameters<T>() && detail::accepts<detail::named::beta, ir::op::add, void, A, B>()) {
+    const auto both = detail::evaluate(add(x, y, at), at);
+    const dims extents = detail::to_dims(detail::extents_of(both, at));
+    const auto row = [&](const auto& p) {
+      constexpr dims shape = std::remove_cvref_t<decltype(both)>::static_shape;
+      const auto wide = detail::views::broadcast(detail::untyped(p, at), extents, at);
+      return detail::parameter_row(detail::typed<T, shape>(wide, at), at);
+    };
+    const detail::source s("beta", k, detail::same_device(both, at), at);
+    return detail::arranged<T, std::remove_cvref_t<decltype(both)>::static_shape>(
+        detail::drawn_beta(s.state, row(x), row(y), at), extents, at);
+  } else {
+    return x;
+  }
+}
+
+/// For each vector along the last axis of `shape` numbers of which the sum is 1, by Dirichlet's distribution; of one number of a row
+/// that is not above 0 and finite NaN. As gamma, the same bits on every device. user_error for a last axis of extent 0.
+template <std::same_as<key> Key, tensor_like P>
+auto dirichlet(const Key& k, const P& shape, location here = location::current()) {
+  constexpr bool rank = P::rank > 0;
+  static_assert(rank, "sinter: [dirichlet] takes a tensor of parameters, those of a vector along its last axis");
+  if constexpr (detail::check_parameters<typename P::value_type>() && rank) {
+    const location at = here.in("dirichlet");
+    const auto p = detail::evaluate(cast<double>(stop_gradient(shape, at), at), at);
+    const dims extents = detail::to_dims(detail::extents_of(p, at));
+    detail::check_some("dirichlet", extents, P::rank - 1, at);
+    const dim n = extents[P::rank - 1];
+    const detail::source s("dirichlet", k, detail::same_device(p, at), at);
+    const auto rows = detail::typed<double, dims(2)>(
+        detail::views::reshape(detail::untyped(p, at), dims{extents.numel() / n, n}, at), at);
+    return detail::arranged<typename P::value_type, P::static_shape>(
+        tensor<double, 1>(flatten(detail::drawn_dirichlet(s.state, rows, at), at)), extents, at);
+  } else {
+    return shape;
+  }
+}
+
 }  // namespace sinter
+
+// Header-only: whoever sees the declarations has the definitions as well.
+#if !defined(SINTER_COMPILED)
+#include "sample_rules.hpp"
+#endif

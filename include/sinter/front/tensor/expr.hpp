@@ -294,7 +294,7 @@ template <ir::op Op, class R, class T>
 constexpr auto result_type() {
   using enum ir::dtype_rule;
   constexpr auto rule = ir::row(Op).rule;
-  if constexpr (rule == conversion) return std::type_identity<R>{};
+  if constexpr (ir::names_type(rule)) return std::type_identity<R>{};
   else if constexpr (rule == comparison || rule == test) return std::type_identity<bool>{};
   else return std::type_identity<T>{};
 }

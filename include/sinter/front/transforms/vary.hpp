@@ -18,6 +18,9 @@ template <class T>
 inline constexpr bool differentiable = false;
 template <class T, dims Shape>
 inline constexpr bool differentiable<tensor<T, Shape>> = is_float(dtype_of<T>);
+/// Where its dtype is floating, which is known at run time.
+template <>
+inline constexpr bool differentiable<dynamic_tensor> = true;
 
 template <class T>
 constexpr bool any_differentiable();
@@ -189,7 +192,11 @@ class marked_call {
       return map_tree(
           op_, where_,
           [&]<class X>(const X& leaf) {
-            if constexpr (differentiable<X>) {
+            if constexpr (is_dynamic<X>) {
+              if (!is_float(leaf.type())) return leaf;
+              marks_[I].push_back(tracer_->graph.mark(leaf.node(where_)));
+              return X::of_node(marks_[I].back());
+            } else if constexpr (differentiable<X>) {
               marks_[I].push_back(tracer_->graph.mark(push(*tracer_, leaf, where_)));
               return access::traced<typename X::value_type, X::static_shape>(tracer_, marks_[I].back(), leaf.shape());
             } else {
@@ -223,7 +230,8 @@ T derivative_tree(const char* op, location where, const std::shared_ptr<engine::
   return map_tree(
       op, where,
       [&]<class X>(const X& x) {
-        if constexpr (differentiable<X>)
+        if constexpr (is_dynamic<X>) return is_float(x.type()) ? X::of_node(*next++) : X::zeros_like(x, where);
+        else if constexpr (differentiable<X>)
           return access::traced<typename X::value_type, X::static_shape>(t, *next++, x.shape());
         else return filled<typename X::value_type, X::static_shape>(op, {}, x.shape(), {}, where);
       },
@@ -234,7 +242,9 @@ T derivative_tree(const char* op, location where, const std::shared_ptr<engine::
 template <class T>
 void push_floating(engine::tracer& t, const T& tree, series<ir::node_id>& to, location where) {
   for_each_leaf(tree, [&]<class X>(const X& x) {
-    if constexpr (differentiable<std::remove_const_t<X>>) to.push_back(push(t, x, where));
+    if constexpr (is_dynamic<std::remove_const_t<X>>) {
+      if (is_float(x.type())) to.push_back(x.node(where));
+    } else if constexpr (differentiable<std::remove_const_t<X>>) to.push_back(push(t, x, where));
   });
 }
 
@@ -245,7 +255,11 @@ T shaped(const T& tree) {
   else
     return map_tree(
         "trace", {},
-        []<class E, dims S>(const tensor<E, S>& x) { return access::make<E, S>({}, nullptr, x.shape(), {}); }, tree);
+        []<class X>(const X& x) -> X {
+          if constexpr (is_dynamic<X>) return x.shaped();
+          else return access::make<typename X::value_type, X::static_shape>({}, nullptr, x.shape(), {});
+        },
+        tree);
 }
 
 template <class A, class B>
@@ -262,6 +276,7 @@ template <class A, class B>
 constexpr bool fits_tree() {
   constexpr branch a = branch_of<A>(), b = branch_of<B>();
   if constexpr (a == branch::refused || b == branch::refused) return true;
+  else if constexpr (is_dynamic<A> || is_dynamic<B>) return std::is_same_v<A, B>;
   else if constexpr (a == branch::tensor && b == branch::tensor)
     return !differentiable<A> ||
            (dtype_of<typename A::value_type> == dtype_of<typename B::value_type> && A::rank == B::rank);
@@ -300,7 +315,11 @@ void push_tangents(engine::tracer& t, const char* op, const char* what, const A&
   static_cast<void>(map_tree(
       op, where,
       [&]<class X, class Y>(const X& x, const Y& y) {
-        if constexpr (differentiable<X>) {
+        if constexpr (is_dynamic<X>) {
+          if (!is_float(x.type())) return x;
+          if (x.shape() != y.shape() || x.type() != y.type()) fail_tangent(op, what, x.shape(), y.shape(), where);
+          to.push_back(y.node(where));
+        } else if constexpr (differentiable<X>) {
           if (to_dims(x.shape()) != to_dims(y.shape()))
             fail_tangent(op, what, to_dims(x.shape()), to_dims(y.shape()), where);
           to.push_back(push(t, y, where));

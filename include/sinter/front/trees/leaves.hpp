@@ -108,7 +108,9 @@ std::string value_text(const T& x) {
 template <class T>
 SINTER_COLD void fail_undefined_leaf(const std::string& name, location where, const T& tree) {
   for_each_leaf(tree, [&]<class Leaf>(const Leaf& x) {
-    if constexpr (tensor_like<Leaf> && !is_number<Leaf>)
+    if constexpr (is_dynamic<Leaf>) {
+      if (!x.memory()) fail_argument(name, x.is_traced(), where);
+    } else if constexpr (tensor_like<Leaf> && !is_number<Leaf>)
       if (!access::memory(x)) fail_argument(name, x.is_traced(), where);
   });
 }
@@ -129,6 +131,9 @@ struct leaf_writer {
                                                           .strides = nullptr,
                                                           .by_value = true,
                                                           .marks = 0};
+    } else if constexpr (is_dynamic<Leaf>) {
+      *value++ = static_cast<std::uint64_t>(x.type()) << 8 | static_cast<std::uint64_t>(x.rank());
+      if (x.memory()) ::new (static_cast<void*>(next++)) engine::argument(x.as_argument());
     } else if constexpr (tensor_like<Leaf>) {
       if (!access::memory(x)) return;
       ::new (static_cast<void*>(next++))
@@ -178,7 +183,8 @@ class flat_arguments {
     } else {
       std::size_t n = 0;
       const auto leaf = [&]<class Leaf>([[maybe_unused]] const Leaf& x) {
-        if constexpr (tensor_like<Leaf>) n += Tensors;
+        if constexpr (is_dynamic<Leaf>) ++n;
+        else if constexpr (tensor_like<Leaf>) n += Tensors;
         else if constexpr (!Tensors) n += words_of(x);
       };
       const auto length = [&](std::uint64_t) { n += !Tensors; };
@@ -256,7 +262,9 @@ SINTER_COLD engine::leaf_text describe_leaf(int leaf, bool of_tensors, const Arg
     const bool done = find_leaf(
         tree, "",
         [&]<class Leaf>(const Leaf& x, const std::string& path) {
-          if constexpr (tensor_like<Leaf>) {
+          if constexpr (is_dynamic<Leaf>) {
+            return found(1, path);
+          } else if constexpr (tensor_like<Leaf>) {
             return of_tensors && found(1, path);
           } else {
             if (of_tensors || !found(words_of(x), path)) return false;

@@ -124,11 +124,21 @@ constexpr bool all_hold(type_list<Field...>, type_list<Result...>) {
   else return (... && holds_again<Field, Result>());
 }
 
-/// The stack of a struct of other arguments that holds these results in place of T's fields, or T.
+/// Whether results are fields of S, not those of its stack T.
+template <class S, class T, class Results>
+constexpr bool are_items(Results results) {
+  constexpr bool made_anew = plain_struct<S> || is_stacked<S> || std::is_default_constructible_v<S>;
+  if constexpr (made_anew) return all_hold(children_of<S>{}, results) && !all_hold(children_of<T>{}, results);
+  else return false;
+}
+
+/// The struct S whose fields these results are, where they have lost the axis of a stack's items; the stack of a struct of other
+/// arguments that holds them in place of T's fields; or T.
 template <class S, class T, class Changes, class Results>
 constexpr auto stack_of_results(std::type_identity<stacked<S>>, std::type_identity<T> same, Changes, Results) {
   using other = typename rebound<S, Changes>::type;
-  if constexpr (std::is_same_v<S, other> || !plain_struct<other>) return same;
+  if constexpr (are_items<S, T>(Results{})) return std::type_identity<S>{};
+  else if constexpr (std::is_same_v<S, other> || !plain_struct<other>) return same;
   else if constexpr (!is_tree<other>()) return same;
   else if constexpr (all_hold(children_of<stacked<other>>{}, Results{})) return std::type_identity<stacked<other>>{};
   else return same;

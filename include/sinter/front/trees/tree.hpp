@@ -26,7 +26,13 @@ inline constexpr bool is_value = false;
 template <class S>
 class stacked;
 
+class dynamic_tensor;
+
 namespace detail {
+
+/// A tensor whose dtype and rank are values. (onnx/dynamic.hpp)
+template <class T>
+inline constexpr bool is_dynamic = std::is_same_v<T, dynamic_tensor>;
 
 /// A stack of structs: a tree of the struct's fields. (stacked.hpp)
 template <class T>
@@ -88,7 +94,7 @@ inline constexpr bool is_tuple<boost::hana::tuple<T...>> = true;
 template <class T>
 inline constexpr bool is_hashable = false;
 template <class T>
-requires(std::is_class_v<T> && !std::is_aggregate_v<T> && !tensor_like<T> && !is_vector<T> && !is_optional<T> &&
+requires(std::is_class_v<T> && !std::is_aggregate_v<T> && !tensor_like<T> && !is_dynamic<T> && !is_vector<T> && !is_optional<T> &&
          !is_variant<T> && !is_tuple<T> && !is_map<T> &&
          !described_struct<T>) inline constexpr bool is_hashable<T> = requires(const T& x) {
   std::size_t{std::hash<T>()(x)};
@@ -185,7 +191,7 @@ constexpr bool is_tree() {
     constexpr bool bytes = std::is_trivially_copyable_v<T> && std::has_unique_object_representations_v<T>;
     static_assert(bytes, "[tree] sinter::is_value is for classes whose equal values have equal bytes");
     return bytes;
-  } else if constexpr (tensor_like<T> || scalar_leaf<T> || std::is_empty_v<T>) return true;
+  } else if constexpr (tensor_like<T> || is_dynamic<T> || scalar_leaf<T> || std::is_empty_v<T>) return true;
   else if constexpr (is_array<T> || is_optional<T>) return is_tree<typename T::value_type, Up...>();
   else if constexpr (is_vector<T>) return is_element<typename T::value_type, Up...>();
   else if constexpr (is_map<T>) {
@@ -217,7 +223,7 @@ enum class branch { tensor, scalar, array, vector, map, optional, variant, tuple
 
 template <class T>
 constexpr branch branch_of() {
-  if constexpr (tensor_like<T>) return branch::tensor;
+  if constexpr (tensor_like<T> || is_dynamic<T>) return branch::tensor;
   else if constexpr (scalar_leaf<T>) return branch::scalar;
   else if constexpr (!is_tree<T>()) return branch::refused;
   else if constexpr (is_array<T>) return branch::array;
@@ -285,6 +291,7 @@ template <class T>
 constexpr tree_facts facts() {
   constexpr branch b = branch_of<T>();
   if constexpr (b == branch::refused) return {};
+  else if constexpr (is_dynamic<T>) return {1, 1, true, false};
   else if constexpr (b == branch::tensor) return {1, 0, true, !is_tensor<T>};
   else if constexpr (text_leaf<T>) return {0, 1, false, false};
   else if constexpr (bytes_leaf<T>) return {0, static_cast<int>((sizeof(T) + 7) / 8), true, false};

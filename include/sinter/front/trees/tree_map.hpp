@@ -246,7 +246,13 @@ struct tree_mapper {
   constexpr T filled(type_list<Field...>, const Child& child, std::index_sequence<I...>) const {
     if constexpr (is_stacked<T>)
       return T{std::in_place, again<Field>(child(std::integral_constant<std::size_t, I>{}))...};
-    else return T{again<Field>(child(std::integral_constant<std::size_t, I>{}))...};
+    else if constexpr (plain_struct<T>) return T{again<Field>(child(std::integral_constant<std::size_t, I>{}))...};
+    else {
+      T out{};
+      const auto fields = with_children(out, child_references{});
+      ((std::get<I>(fields) = again<Field>(child(std::integral_constant<std::size_t, I>{}))), ...);
+      return out;
+    }
   }
   template <class Field, class Result>
   constexpr Field again(Result&& result) const {
@@ -325,7 +331,7 @@ template <class T>
 constexpr bool owns_leaves() {
   constexpr branch b = branch_of<T>();
   if constexpr (!std::is_copy_assignable_v<T> || !std::is_copy_constructible_v<T>) return false;
-  else if constexpr (b == branch::tensor) return is_tensor<T>;
+  else if constexpr (b == branch::tensor) return is_tensor<T> || is_dynamic<T>;
   else if constexpr (b == branch::scalar) return true;
   else if constexpr (has_elements(b)) return owns_leaves<element_in<T>>();
   else if constexpr (b == branch::structure || b == branch::variant) return all_own(children_of<T>{});
@@ -450,6 +456,7 @@ template <class T, bool Scalars>
 constexpr auto kind_of_leaves() {
   constexpr branch b = branch_of<T>();
   if constexpr (b == branch::refused) return leaf_kind<void>{};
+  else if constexpr (is_dynamic<T>) return leaf_kind<T>{};
   else if constexpr (b == branch::tensor) return leaf_kind<tensor<typename T::value_type, T::static_shape>>{};
   else if constexpr (b == branch::scalar) return leaf_kind<std::conditional_t<Scalars, T, void>>{};
   else if constexpr (has_elements(b)) return kind_of_leaves<element_in<T>, Scalars>();
@@ -510,7 +517,7 @@ constexpr auto tree_reduce(F&& f, const T& t, const Init& init, location where =
   total_type total = detail::settle(init, where);
   constexpr bool scalars = detail::facts_of<T>.tensors == 0;
   detail::for_each_leaf(t, [&]<class Leaf>(const Leaf& x) {
-    if constexpr (tensor_like<Leaf> || scalars) {
+    if constexpr (tensor_like<Leaf> || detail::is_dynamic<Leaf> || scalars) {
       static_assert(std::is_convertible_v<std::invoke_result_t<F&, total_type, const Leaf&>, total_type>,
                     "[tree_reduce] the function must return init's type; to add up tensors, start from a tensor");
       total = detail::convert<total_type>(where, detail::invoke(where, f, std::move(total), x));
@@ -528,7 +535,7 @@ constexpr auto tree_leaves(const T& t, location where = location::current()) {
   using leaf = typename decltype(detail::kind_of_leaves<T, scalars>())::type;
   const auto each = [&](auto&& take) {
     detail::for_each_leaf(t, [&]<class Leaf>(const Leaf& x) {
-      if constexpr (tensor_like<Leaf> || scalars) take(detail::settle(x, where));
+      if constexpr (tensor_like<Leaf> || detail::is_dynamic<Leaf> || scalars) take(detail::settle(x, where));
     });
   };
   if constexpr (std::is_void_v<leaf>) {

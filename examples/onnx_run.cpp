@@ -1,0 +1,383 @@
+// Runs a model from an ONNX file: from a file to an answer, or a folder of cases with what they should give.
+//
+//   onnx_run MODEL.onnx [--input x.npy ...] [--output DIR] [--verify y.npy ...] [--device cpu|cuda] [--backend NAME]
+//            [--bench] [--dynamic] [--grad]
+//   onnx_run --suite DIR [--device cpu|cuda] [--backend NAME] [--jobs N] [--seconds S] [--only TEXT]
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <random>
+#include <sinter/onnx.hpp>
+#include <sinter/sinter.hpp>
+#include <string>
+#include <vector>
+
+using namespace sinter;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct arguments {
+  std::string model, suite, output, only, one_case;
+  std::vector<std::string> inputs, verify;
+  options how;
+  bool bench = false, grad = false;
+  int jobs = 1, seconds = 60;
+};
+
+[[noreturn]] void usage() {
+  std::fprintf(stderr,
+               "onnx_run MODEL.onnx [--input x.npy ...] [--output DIR] [--verify y.npy ...] [--device cpu|cuda]\n"
+               "         [--backend NAME] [--bench] [--dynamic] [--grad]\n"
+               "onnx_run --suite DIR [--device cpu|cuda] [--backend NAME] [--jobs N] [--seconds S] [--only TEXT]\n");
+  std::exit(2);
+}
+
+arguments read_arguments(int argc, char** argv) {
+  arguments a;
+  std::vector<std::string>* list = nullptr;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    const auto next = [&] {
+      if (i + 1 == argc) usage();
+      return std::string(argv[++i]);
+    };
+    if (word.rfind("--", 0) != 0) {
+      if (list) list->push_back(word);
+      else if (a.model.empty()) a.model = word;
+      else usage();
+      continue;
+    }
+    list = nullptr;
+    if (word == "--input") list = &a.inputs;
+    else if (word == "--verify") list = &a.verify;
+    else if (word == "--output") a.output = next();
+    else if (word == "--backend") a.how.backend = next();
+    else if (word == "--bench") a.bench = true;
+    else if (word == "--grad") a.grad = true;
+    else if (word == "--dynamic") a.how.dynamic = dynamic::yes;
+    else if (word == "--suite") a.suite = next();
+    else if (word == "--case") a.one_case = next();
+    else if (word == "--only") a.only = next();
+    else if (word == "--jobs") a.jobs = std::max(1, std::atoi(next().c_str()));
+    else if (word == "--seconds") a.seconds = std::max(1, std::atoi(next().c_str()));
+    else if (word == "--device") {
+      const std::string name = next();
+      if (name != "cpu" && name != "cuda") usage();
+      const device where = name == "cuda" ? device::cuda(0) : device::cpu();
+      set_default_device(where);
+      a.how.device = where;
+    } else usage();
+  }
+  a.how.name = "onnx";
+  a.how.recompile_limit = 64;
+  return a;
+}
+
+double milliseconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// Random elements, never all 0; small integers, which are indices more often than not.
+io::array random_array(dtype type, const std::vector<std::int64_t>& extents, std::uint64_t seed) {
+  io::array a = io::detail::make_array(type, extents);
+  std::mt19937_64 next(seed);
+  const auto uniform = [&] { return static_cast<double>(next() >> 11) * 0x1p-53; };
+  visit_dtype(type, [&]<class T>(std::type_identity<T>) {
+    for (std::int64_t i = 0; i < a.numel(); ++i) {
+      T v{};
+      if constexpr (is_narrow_float<T>) v = T(static_cast<float>(2 * uniform() - 1));
+      else if constexpr (std::is_floating_point_v<T>) v = static_cast<T>(2 * uniform() - 1);
+      else v = static_cast<T>(next() % 2);
+      std::memcpy(static_cast<void*>(a.data + static_cast<std::size_t>(i) * sizeof(T)), &v, sizeof(T));
+    }
+  });
+  return a;
+}
+
+std::vector<double> numbers_of(const io::array& a) {
+  std::vector<double> out;
+  visit_dtype(a.type, [&]<class T>(std::type_identity<T>) {
+    for (std::int64_t i = 0; i < a.numel(); ++i) {
+      T v{};
+      std::memcpy(static_cast<void*>(&v), a.data + static_cast<std::size_t>(i) * sizeof(T), sizeof(T));
+      if constexpr (is_narrow_float<T>) out.push_back(static_cast<double>(static_cast<float>(v)));
+      else out.push_back(static_cast<double>(v));
+    }
+  });
+  return out;
+}
+
+struct difference {
+  double absolute = 0, relative = 0;
+  std::string wrong;  ///< "", or where and by how much
+};
+
+std::string place_text(std::int64_t k, const std::vector<std::int64_t>& extents) {
+  std::string out;
+  for (std::size_t i = extents.size(); i-- > 0; k /= extents[i])
+    out = std::to_string(k % extents[i]) + (out.empty() ? "" : ", ") + out;
+  return "[" + out + "]";
+}
+
+/// Of elements, or with `whole` of the largest value.
+difference compare(const io::array& y, const io::array& want, double relative, double absolute, bool whole) {
+  difference d;
+  if (y.type != want.type || y.extents != want.extents) {
+    d.wrong = "differs: " + io::detail::kind_text(y.type, y.extents) + " in place of " +
+              io::detail::kind_text(want.type, want.extents);
+    return d;
+  }
+  const auto a = numbers_of(y), b = numbers_of(want);
+  double largest = 0;
+  for (double x : b)
+    if (std::isfinite(x)) largest = std::max(largest, std::fabs(x));
+  double worst = 0;
+  for (std::size_t k = 0; k < a.size(); ++k) {
+    if ((std::isnan(a[k]) && std::isnan(b[k])) || a[k] == b[k]) continue;
+    const double off = std::fabs(a[k] - b[k]);
+    const double allowed = absolute + relative * (whole ? largest : std::fabs(b[k]));
+    d.absolute = std::max(d.absolute, off);
+    d.relative = std::max(d.relative, off / std::max(whole ? largest : std::fabs(b[k]), 1e-30));
+    if (!(off <= allowed) && (d.wrong.empty() || off > worst)) {
+      worst = off;
+      char text[64];
+      std::snprintf(text, sizeof text, "differs %.3g at ", off);
+      d.wrong = text + place_text(static_cast<std::int64_t>(k), want.extents);
+    }
+  }
+  return d;
+}
+
+onnx::tensor_list inputs_of(const onnx::model& m, const arguments& a) {
+  onnx::tensor_list out;
+  for (std::size_t k = 0; k < m.inputs().size(); ++k) {
+    const auto& d = m.inputs()[k];
+    io::array x;
+    if (k < a.inputs.size()) x = io::read_npy(a.inputs[k]);
+    else {
+      std::vector<std::int64_t> extents;
+      for (auto e : d.extents) extents.push_back(e < 0 ? 2 : e);
+      x = random_array(d.type, extents, 1000 + k);
+    }
+    dynamic_tensor t(x);
+    out.push_back(a.how.device ? t.to(*a.how.device) : t);
+  }
+  return out;
+}
+
+int run_model(const arguments& a) {
+  const auto begin = std::chrono::steady_clock::now();
+  const onnx::model m = onnx::load(a.model, a.how);
+  std::printf("%s: %zu nodes, loaded in %.1f ms\n", a.model.c_str(), m.nodes(), milliseconds_since(begin));
+  for (const auto& d : m.inputs()) std::printf("  input  %s\n", d.text().c_str());
+  for (const auto& d : m.outputs()) std::printf("  output %s\n", d.text().c_str());
+  const auto x = inputs_of(m, a);
+  const auto first = std::chrono::steady_clock::now();
+  auto y = m(x);
+  const double cold = milliseconds_since(first);
+  const report r = m.last();
+  std::printf("%zu kernels of %zu ops, %zu compiled, backend %s; %.1f MB planned; first call %.0f ms\n", r.kernels,
+              r.kernels_unfused, r.compiled, r.backend.c_str(), static_cast<double>(r.scratch_bytes) / 1e6, cold);
+  for (const auto& b : r.breaks) std::printf("  the graph ends where a value is read: %s\n", b.why.c_str());
+  if (a.bench) {
+    std::vector<double> times;
+    for (int k = 0; k < 20 || (k < 200 && times.size() * times.back() < 1000); ++k) {
+      const auto start = std::chrono::steady_clock::now();
+      y = m(x);
+      if (a.how.device && a.how.device->is_cuda()) synchronize(*a.how.device);
+      times.push_back(milliseconds_since(start));
+    }
+    std::sort(times.begin(), times.end());
+    std::printf("a call takes %.3f ms (median of %zu; the least %.3f)\n", times[times.size() / 2], times.size(),
+                times[0]);
+  }
+  int status = 0;
+  for (std::size_t k = 0; k < y.size(); ++k) {
+    const io::array out = y[k].to_array();
+    std::printf("  %s is %s\n", m.outputs()[k].name.c_str(), y[k].text().c_str());
+    if (!a.output.empty()) {
+      fs::create_directories(a.output);
+      io::write_npy(a.output + "/output_" + std::to_string(k) + ".npy", out);
+    }
+    if (k < a.verify.size()) {
+      const difference d = compare(out, io::read_npy(a.verify[k]), 1e-3, 1e-7, true);
+      std::printf("  largest difference %.3g, relative to the largest value %.3g%s%s\n", d.absolute, d.relative,
+                  d.wrong.empty() ? "" : ": ", d.wrong.c_str());
+      if (!d.wrong.empty()) status = 1;
+    }
+  }
+  if (a.grad) {
+    const auto start = std::chrono::steady_clock::now();
+    const auto g = m.square_gradients(x);
+    std::printf("mean square of the results %.6g; gradients in %.0f ms\n", g.loss, milliseconds_since(start));
+    double sum = 0;
+    for (const auto& [name, w] : g.weights)
+      for (double v : numbers_of(w.to_array())) sum += v * v;
+    std::printf("  of %zu weights, norm %.6g\n", g.weights.size(), std::sqrt(sum));
+  }
+  return status;
+}
+
+/// What a file beside a model holds: .npy, or a TensorProto.
+io::array read_case_file(const fs::path& path) {
+  if (path.extension() == ".npy") return io::read_npy(path.string());
+  return onnx::read_tensor(path.string());
+}
+
+std::vector<fs::path> files_of(const fs::path& folder, const char* what) {
+  std::vector<fs::path> out;
+  for (int k = 0;; ++k) {
+    const std::string base = std::string(what) + "_" + std::to_string(k);
+    if (fs::exists(folder / (base + ".npy"))) out.push_back(folder / (base + ".npy"));
+    else if (fs::exists(folder / (base + ".pb"))) out.push_back(folder / (base + ".pb"));
+    else return out;
+  }
+}
+
+/// The line of one case.
+std::string run_case(const fs::path& folder, const arguments& a) {
+  std::optional<onnx::model> m;
+  try {
+    m = onnx::load((folder / "model.onnx").string(), a.how);
+  } catch (const std::exception& e) {
+    return std::string("refused: ") + e.what();
+  }
+  std::vector<fs::path> sets;
+  const bool whole = fs::exists(folder / "input_0.npy") || fs::exists(folder / "output_0.npy");
+  if (whole) sets.push_back(folder);
+  for (int k = 0; fs::exists(folder / ("test_data_set_" + std::to_string(k))); ++k)
+    sets.push_back(folder / ("test_data_set_" + std::to_string(k)));
+  if (sets.empty()) return "refused: it has no inputs and outputs beside it";
+  for (const auto& set : sets) {
+    onnx::tensor_list x;
+    std::vector<io::array> want;
+    try {
+      for (const auto& f : files_of(set, "input")) {
+        dynamic_tensor t(read_case_file(f));
+        x.push_back(a.how.device ? t.to(*a.how.device) : t);
+      }
+      for (const auto& f : files_of(set, "output")) want.push_back(read_case_file(f));
+      const auto y = (*m)(x);
+      if (y.size() < want.size()) return "differs: it gives " + std::to_string(y.size()) + " results";
+      for (std::size_t k = 0; k < want.size(); ++k) {
+        const difference d = compare(y[k].to_array(), want[k], 1e-3, 1e-7, whole);
+        if (!d.wrong.empty()) return d.wrong + " of output " + std::to_string(k);
+      }
+    } catch (const user_error& e) {
+      return std::string("refused: ") + e.what();
+    } catch (const std::exception& e) {
+      return std::string("failed: ") + e.what();
+    }
+  }
+  return "ok";
+}
+
+struct running {
+  std::string name;
+  pid_t pid = 0;
+  int from = -1;
+  std::string said;
+  std::chrono::steady_clock::time_point begin;
+};
+
+running start_case(const fs::path& folder, const std::string& name, int argc, char** argv) {
+  running r;
+  r.name = name;
+  r.begin = std::chrono::steady_clock::now();
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) std::exit(3);
+  r.pid = ::fork();
+  if (r.pid == 0) {
+    ::dup2(ends[1], 1);
+    std::vector<std::string> words{argv[0], "--case", folder.string()};
+    for (int i = 1; i < argc; ++i) {
+      const std::string w = argv[i];
+      if (w == "--device" || w == "--backend") words.insert(words.end(), {w, argv[i + 1]});
+      if (w == "--dynamic") words.push_back(w);
+    }
+    std::vector<char*> list;
+    for (auto& w : words) list.push_back(w.data());
+    list.push_back(nullptr);
+    ::execv("/proc/self/exe", list.data());
+    ::_exit(127);
+  }
+  ::close(ends[1]);
+  r.from = ends[0];
+  return r;
+}
+
+int run_suite(const arguments& a, int argc, char** argv) {
+  std::vector<fs::path> cases;
+  for (const auto& entry : fs::recursive_directory_iterator(a.suite, fs::directory_options::follow_directory_symlink))
+    if (entry.path().filename() == "model.onnx" && entry.path().string().find(a.only) != std::string::npos)
+      cases.push_back(entry.path().parent_path());
+  std::sort(cases.begin(), cases.end());
+  std::size_t next = 0, right = 0;
+  std::vector<running> all;
+  while (next < cases.size() || !all.empty()) {
+    while (next < cases.size() && all.size() < static_cast<std::size_t>(a.jobs)) {
+      all.push_back(start_case(cases[next], fs::relative(cases[next], a.suite).string(), argc, argv));
+      ++next;
+    }
+    std::vector<pollfd> wait;
+    for (const auto& r : all) wait.push_back({r.from, POLLIN, 0});
+    ::poll(wait.data(), wait.size(), 200);
+    for (std::size_t k = all.size(); k-- > 0;) {
+      running& r = all[k];
+      bool over = false;
+      if (wait[k].revents) {
+        char text[4096];
+        const ssize_t got = ::read(r.from, text, sizeof text);
+        if (got > 0) r.said.append(text, static_cast<std::size_t>(got));
+        else over = true;
+      }
+      const bool late = milliseconds_since(r.begin) > 1000.0 * a.seconds;
+      if (!over && !late) continue;
+      if (late && !over) ::kill(r.pid, SIGKILL);
+      int status = 0;
+      ::waitpid(r.pid, &status, 0);
+      ::close(r.from);
+      std::string line = r.said;
+      while (!line.empty() && line.back() == '\n') line.pop_back();
+      if (const auto at = line.rfind('\n'); at != std::string::npos) line = line.substr(at + 1);
+      if (late && !over) line = "took more than " + std::to_string(a.seconds) + " s";
+      else if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || line.empty()) line = "crashed";
+      right += line == "ok";
+      std::printf("%s: %s\n", r.name.c_str(), line.c_str());
+      std::fflush(stdout);
+      all.erase(all.begin() + static_cast<std::ptrdiff_t>(k));
+    }
+  }
+  std::printf("%zu of %zu\n", right, cases.size());
+  return right == cases.size() ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    const arguments a = read_arguments(argc, argv);
+    if (!a.one_case.empty()) {
+      std::string line = run_case(a.one_case, a);
+      for (char& c : line)
+        if (c == '\n') c = ' ';
+      std::printf("%s\n", line.c_str());
+      return 0;
+    }
+    if (!a.suite.empty()) return run_suite(a, argc, argv);
+    if (a.model.empty()) usage();
+    return run_model(a);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    return 1;
+  }
+}

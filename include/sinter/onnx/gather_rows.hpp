@@ -1,0 +1,269 @@
+// onnx/gather_rows.hpp: operators that read or write at places: gather, scatter, one-hot, compress, nonzero, unique.
+#pragma once
+
+#include <algorithm>
+#include <numeric>
+
+#include "reduce_rows.hpp"
+
+namespace sinter::onnx::rows {
+
+inline void gather(call& c) {
+  const int axis = axis_of(c.i("axis", 0), c.rank(0));
+  const bool known = c.in[1].host != nullptr;
+  bool negative = !known;
+  if (known)
+    for (const dim& d : c.in[1].host->ints) negative = negative || (!d.is_symbolic() && d.bits < 0);
+  const node x = c.x(0), index = to_type(c.x(1), dtype::i64);
+  // One known place is a slice.
+  if (known && c.in[1].host->ints.size() == 1 && !c.in[1].host->ints[0].is_symbolic()) {
+    dim at = c.in[1].host->ints[0];
+    const dim n = size_of_axis(x, axis);
+    if (at.bits < 0) at = n + at;
+    if (at < 0 || at >= n) c.refuse("its index is outside of the axis");
+    extents to = extents_of(x);
+    to.erase(to.begin() + axis);
+    const extents ones(c.in[1].host->shape);
+    to.insert(to.begin() + axis, ones.begin(), ones.end());
+    return c.give(reshape_to(sliced(x, axis, at, 1), to));
+  }
+  c.give(taken(x, negative ? from_start(index, size_of_axis(x, axis)) : index, axis));
+}
+
+/// x and index cut to the same extents off the axis, which index's are.
+inline node fitted_to(node x, const extents& index, int axis) {
+  for (int a = 0; a < x.rank(); ++a)
+    if (a != axis) x = sliced(x, a, 0, index[static_cast<std::size_t>(a)]);
+  return x;
+}
+inline void gather_elements(call& c) {
+  const int axis = axis_of(c.i("axis", 0), c.rank(0));
+  const node x = c.x(0), index = from_start(c.x(1), size_of_axis(x, axis));
+  c.give(ir::gather(fitted_to(x, extents_of(index), axis), index, axis));
+}
+
+/// The row-major place among the first axes of `e` that rows of an index name; index is (…, k).
+inline node linear_places(const node& index, const extents& e) {
+  const int last = index.rank() - 1;
+  node at;
+  for (std::size_t k = 0; k < e.size(); ++k) {
+    extents to = extents_of(index);
+    to.pop_back();
+    const node part = from_start(reshape_to(sliced(index, last, dim(static_cast<std::int64_t>(k)), 1), to), e[k]);
+    at = at ? plus(times(at, size_node(e[k], dtype::i64)), part) : part;
+  }
+  return at;
+}
+inline void gather_nd(call& c) {
+  const auto batch = static_cast<std::size_t>(c.i("batch_dims", 0));
+  const node x = c.x(0), index = c.x(1);
+  const extents e = extents_of(x), i = extents_of(index);
+  const auto k = static_cast<std::size_t>(static_cast<std::int64_t>(i.back()));
+  const extents named(e.begin() + static_cast<std::ptrdiff_t>(batch),
+                      e.begin() + static_cast<std::ptrdiff_t>(batch + k));
+  const node at = linear_places(index, named);
+  const dim lanes = product_of(e, 0, batch), places = product_of(i, batch, i.size() - 1),
+            rest = product_of(e, batch + k);
+  const node flat = reshape_to(x, {lanes, product_of(named), rest});
+  const node where = broadcast_to(reshape_to(at, {lanes, places, dim(1)}), {lanes, places, rest});
+  extents out(i.begin(), i.end() - 1);
+  out.insert(out.end(), e.begin() + static_cast<std::ptrdiff_t>(batch + k), e.end());
+  c.give(reshape_to(ir::gather(flat, where, 1), out));
+}
+
+inline node scattered(const std::string& how, const node& base, const node& index, const node& updates, int axis) {
+  if (how == "add") return ir::scatter_add(base, index, updates, axis);
+  if (how == "mul") return ir::scatter(base, index, updates, op::mul, axis);
+  if (how == "max") return ir::scatter(base, index, updates, op::maximum, axis);
+  if (how == "min") return ir::scatter(base, index, updates, op::minimum, axis);
+  return ir::scatter(base, index, updates, op::identity, axis);
+}
+inline void scatter_nd(call& c) {
+  const std::string how = c.s("reduction", "none");
+  const node x = c.x(0), index = c.x(1), updates = c.x(2);
+  const extents e = extents_of(x), i = extents_of(index);
+  const auto k = static_cast<std::size_t>(static_cast<std::int64_t>(i.back()));
+  const node at = linear_places(index, {e.begin(), e.begin() + static_cast<std::ptrdiff_t>(k)});
+  const dim places = product_of(i, 0, i.size() - 1), rest = product_of(e, k);
+  const node flat = reshape_to(x, {product_of(e, 0, k), rest});
+  const node where = broadcast_to(reshape_to(at, {places, dim(1)}), {places, rest});
+  c.give(reshape_to(scattered(how, flat, where, reshape_to(updates, {places, rest}), 0), e));
+}
+inline void scatter_elements(call& c) {
+  const int axis = axis_of(c.i("axis", 0), c.rank(0));
+  const std::string how = c.s("reduction", "none");
+  const node x = c.x(0), updates = c.x(2);
+  const extents e = extents_of(x);
+  const node index = from_start(c.x(1), e[static_cast<std::size_t>(axis)]);
+  const extents i = extents_of(index);
+  bool same = true;
+  for (std::size_t a = 0; a < e.size(); ++a) same = same && (static_cast<int>(a) == axis || e[a] == i[a]);
+  if (same) return c.give(scattered(how, x, index, updates, axis));
+  node at;
+  for (std::size_t a = 0; a < e.size(); ++a) {
+    const node part = static_cast<int>(a) == axis ? index : iota(dtype::i64, i, static_cast<int>(a));
+    at = at ? plus(times(at, size_node(e[a], dtype::i64)), part) : part;
+  }
+  const dim n = product_of(i);
+  c.give(
+      reshape_to(scattered(how, reshape_to(x, {product_of(e)}), reshape_to(at, {n}), reshape_to(updates, {n}), 0), e));
+}
+inline void tensor_scatter(call& c) {
+  const node past = c.x(0), update = c.x(1);
+  const extents e = extents_of(past), u = extents_of(update);
+  const int axis = axis_of(c.i("axis", -2), past.rank());
+  const auto a = static_cast<std::size_t>(axis);
+  node at = iota(dtype::i64, u, axis);
+  if (c.has(2)) {
+    extents column(u.size(), dim(1));
+    column[0] = u[0];
+    at = plus(at, reshape_to(to_type(c.x(2), dtype::i64), column));
+  }
+  if (c.s("mode", "linear") == "circular") {
+    const node n = size_node(e[a], dtype::i64);
+    at = pointwise(op::fmod, at, n);
+  }
+  c.give(ir::scatter(past, at, update, op::identity, axis));
+}
+inline void one_hot(call& c) {
+  const std::int64_t depth = static_cast<std::int64_t>(c.number(1));
+  const node values = c.x(2);
+  node index = c.x(0);
+  const int rank = index.rank() + 1, axis = axis_of(c.i("axis", -1), rank);
+  index = to_type(index, dtype::i64);
+  index = choose(ir::lt(index, 0.0), index + static_cast<double>(depth), index);
+  extents to = extents_of(index);
+  to.insert(to.begin() + axis, dim(depth));
+  const node hot = pointwise(op::eq, unsqueezed(index, {axis}), iota(dtype::i64, to, axis));
+  const node off = reshape_to(sliced(values, 0, 0, 1), {}), on = reshape_to(sliced(values, 0, 1, 1), {});
+  c.give(choose(hot, on, off));
+}
+
+inline host_values list_of(const std::vector<std::int64_t>& v) {
+  host_values h{dtype::i64, {dim(static_cast<std::int64_t>(v.size()))}, {}, {}};
+  for (auto x : v) h.ints.push_back(dim(x));
+  return h;
+}
+/// Places that follow from values: the graph so far ends, and they are known.
+inline void compress(call& c) {
+  const std::vector<dim> keep = c.sizes(1);
+  std::vector<std::int64_t> places;
+  for (std::size_t k = 0; k < keep.size(); ++k)
+    if (keep[k].bits) places.push_back(static_cast<std::int64_t>(k));
+  node x = c.x(0);
+  if (!c.has_attribute("axis")) x = reshape_to(x, {product_of(extents_of(x))});
+  const int axis = axis_of(c.i("axis", 0), x.rank());
+  item at;
+  at.host = std::make_shared<const host_values>(list_of(places));
+  c.give(places.empty() ? sliced(x, axis, 0, 0) : taken(x, c.im.value(at), axis));
+}
+inline bool is_set(const host_values& h, std::size_t k) {
+  return is_float(h.type) ? h.floats[k] != 0 : h.ints[k].bits != 0;
+}
+inline void nonzero(call& c) {
+  const host_values& h = c.host(0);
+  const std::size_t rank = h.shape.size();
+  std::vector<std::vector<dim>> found(std::max<std::size_t>(rank, 1));
+  for (std::size_t k = 0; k < h.count(); ++k) {
+    if (!is_set(h, k)) continue;
+    std::size_t rest = k;
+    for (std::size_t a = rank; a-- > 0;) {
+      const auto e = static_cast<std::size_t>(h.shape[a].bits);
+      found[a].push_back(dim(static_cast<std::int64_t>(rest % e)));
+      rest /= e;
+    }
+    if (rank == 0) found[0].push_back(dim(0));
+  }
+  host_values out{dtype::i64,
+                  {dim(static_cast<std::int64_t>(found.size())), dim(static_cast<std::int64_t>(found[0].size()))},
+                  {},
+                  {}};
+  for (const auto& f : found) out.ints.insert(out.ints.end(), f.begin(), f.end());
+  c.give(0, std::move(out));
+}
+inline void unique(call& c) {
+  const host_values h = c.host(0);
+  const bool flat = !c.has_attribute("axis"), sorted = c.i("sorted", 1) != 0;
+  const int axis = flat ? 0 : axis_of(c.i("axis", 0), static_cast<int>(h.shape.size()));
+  const extents e = flat ? extents{dim(static_cast<std::int64_t>(h.count()))} : h.shape;
+  const auto a = static_cast<std::size_t>(axis);
+  const auto n = static_cast<std::size_t>(e[a].bits), inner = static_cast<std::size_t>(product_of(e, a + 1).bits),
+             outer = static_cast<std::size_t>(product_of(e, 0, a).bits);
+  const auto value = [&](std::size_t o, std::size_t k, std::size_t i) {
+    const std::size_t at = (o * n + k) * inner + i;
+    return is_float(h.type) ? h.floats[at] : static_cast<double>(h.ints[at].bits);
+  };
+  const auto order = [&](std::size_t x, std::size_t y) {
+    for (std::size_t o = 0; o < outer; ++o)
+      for (std::size_t i = 0; i < inner; ++i) {
+        const double p = value(o, x, i), q = value(o, y, i);
+        if (p != q) return p < q ? -1 : 1;
+      }
+    return 0;
+  };
+  std::vector<std::size_t> by(n);
+  std::iota(by.begin(), by.end(), std::size_t{0});
+  std::stable_sort(by.begin(), by.end(), [&](std::size_t x, std::size_t y) { return order(x, y) < 0; });
+  std::vector<std::int64_t> first, inverse(n), counts;
+  for (std::size_t k = 0; k < n; ++k) {
+    if (k == 0 || order(by[k - 1], by[k]) != 0) {
+      first.push_back(static_cast<std::int64_t>(by[k]));
+      counts.push_back(0);
+    }
+    inverse[by[k]] = static_cast<std::int64_t>(first.size()) - 1;
+    ++counts.back();
+  }
+  if (!sorted) {
+    std::vector<std::size_t> p(first.size());
+    std::iota(p.begin(), p.end(), std::size_t{0});
+    std::sort(p.begin(), p.end(), [&](std::size_t x, std::size_t y) { return first[x] < first[y]; });
+    std::vector<std::int64_t> place(p.size()), f, k;
+    for (std::size_t i = 0; i < p.size(); ++i) {
+      place[p[i]] = static_cast<std::int64_t>(i);
+      f.push_back(first[p[i]]);
+      k.push_back(counts[p[i]]);
+    }
+    for (auto& i : inverse) i = place[static_cast<std::size_t>(i)];
+    first = f;
+    counts = k;
+  }
+  host_values y{h.type, e, {}, {}};
+  y.shape[a] = dim(static_cast<std::int64_t>(first.size()));
+  for (std::size_t o = 0; o < outer; ++o)
+    for (auto k : first)
+      for (std::size_t i = 0; i < inner; ++i) {
+        const std::size_t at = (o * n + static_cast<std::size_t>(k)) * inner + i;
+        if (is_float(h.type)) y.floats.push_back(h.floats[at]);
+        else y.ints.push_back(h.ints[at]);
+      }
+  c.give(0, std::move(y));
+  c.give(1, list_of(first));
+  c.give(2, list_of(inverse));
+  c.give(3, list_of(counts));
+}
+inline void reverse_sequence(call& c) {
+  const int time = axis_of(c.i("time_axis", 0), c.rank(0)), batch = axis_of(c.i("batch_axis", 1), c.rank(0));
+  const node x = c.x(0);
+  extents row(static_cast<std::size_t>(x.rank()), dim(1));
+  row[static_cast<std::size_t>(batch)] = size_of_axis(x, batch);
+  const node length = reshape_to(to_type(c.x(1), dtype::i64), row), at = iota(dtype::i64, extents_of(x), time);
+  const node back = minus(length - 1.0, at);
+  c.give(ir::gather(x, choose(pointwise(op::lt, at, length), back, at), time));
+}
+
+inline const row gathers[] = {
+    {"Compress", "", 1, compress, "take, of values that are read"},
+    {"Gather", "", 1, gather, "take"},
+    {"GatherElements", "", 1, gather_elements, "take_along_axis"},
+    {"GatherND", "", 1, gather_nd, "gather_nd"},
+    {"NonZero", "", 1, nonzero, "nonzero, of values that are read"},
+    {"OneHot", "", 1, one_hot, "iota, select"},
+    {"ReverseSequence", "", 1, reverse_sequence, "gather"},
+    {"Scatter", "", 1, scatter_elements, "scatter"},
+    {"ScatterElements", "", 1, scatter_elements, "scatter"},
+    {"ScatterND", "", 1, scatter_nd, "scatter"},
+    {"TensorScatter", "", 1, tensor_scatter, "scatter"},
+    {"Unique", "", 1, unique, "unique, of values that are read"},
+};
+
+}  // namespace sinter::onnx::rows

@@ -1,0 +1,586 @@
+// onnx/model_rules.hpp: what model.hpp declares; compiled once.
+#pragma once
+
+#include <mutex>
+
+#include "model.hpp"
+#include "table.hpp"
+
+namespace sinter::onnx {
+
+namespace detail_ {
+
+using io::detail::bytes_of;
+
+inline std::string folder_of(const std::string& path) {
+  const auto slash = path.find_last_of('/');
+  return slash == std::string::npos ? std::string(".") : path.substr(0, slash);
+}
+
+/// A file beside the model: the name says nothing of other folders.
+inline const storage& external_file(const tensor_proto& t, loaded& m) {
+  const std::string& name = t.location;
+  bool inside =
+      !name.empty() && name[0] != '/' && name.find('\\') == std::string::npos && name.find('\0') == std::string::npos;
+  for (std::size_t at = 0; inside && at <= name.size();) {
+    const std::size_t end = std::min(name.find('/', at), name.size());
+    inside = name.substr(at, end - at) != "..";
+    at = end + 1;
+  }
+  if (!inside)
+    wire::fail_file("the tensor '" + t.name + "' is in the file '" + name +
+                    "', which is not below the model's folder; put it there");
+  storage& file = m.external[name];
+  if (!file) file = io::detail::map_file("onnx::load", folder_of(m.path) + "/" + name, place_of_nodes());
+  return file;
+}
+
+template <class T, class From>
+void copy_numbers(io::array& a, const std::vector<From>& from, const std::string& name) {
+  const auto n = static_cast<std::size_t>(a.numel());
+  if (from.size() != n)
+    wire::fail_file("the tensor '" + name + "' has " + std::to_string(from.size()) +
+                    " elements where its extents say " + std::to_string(n));
+  for (std::size_t i = 0; i < n; ++i) {
+    T v{};
+    if constexpr (is_narrow_float<T>) v.bits = static_cast<decltype(v.bits)>(from[i]);
+    else v = static_cast<T>(from[i]);
+    std::memcpy(static_cast<void*>(a.data + i * sizeof(T)), &v, sizeof(T));
+  }
+}
+
+/// Bytes of a tensor, and the block that they lie in.
+inline wire::bytes raw_of(const tensor_proto& t, loaded& m, storage& block, std::size_t want) {
+  wire::bytes raw = t.raw;
+  block = m.file;
+  if (t.external) {
+    block = external_file(t, m);
+    const wire::bytes all = bytes_of(block);
+    const std::size_t length = t.length < 0 ? want : static_cast<std::size_t>(t.length);
+    if (static_cast<std::size_t>(t.offset) > all.size() || length > all.size() - static_cast<std::size_t>(t.offset))
+      wire::fail_file("the tensor '" + t.name + "' lies beyond the end of '" + t.location + "'");
+    raw = all.subspan(static_cast<std::size_t>(t.offset), length);
+  }
+  if (raw.size() != want)
+    wire::fail_file("the tensor '" + t.name + "' has " + std::to_string(raw.size()) + " bytes where its extents say " +
+                    std::to_string(want));
+  return raw;
+}
+
+}  // namespace detail_
+
+namespace detail_ {
+
+/// Elements of a format that no dtype is, in a wider one.
+inline item unpacked(const tensor_proto& t, loaded& m) {
+  const int bits = t.type == 25 || t.type == 26 ? 2 : t.type == 18 || t.type == 20 || t.type == 24 ? 8 : 4;
+  std::size_t count = 0;
+  if (!io::detail::count_bytes(t.extents, 1, count) || t.extents.size() > static_cast<std::size_t>(max_rank) ||
+      count > (std::size_t{1} << 40))
+    wire::fail_file("the tensor '" + t.name + "' has extents that no tensor has");
+  const std::size_t each = static_cast<std::size_t>(8 / bits), packed = (count + each - 1) / each;
+  std::vector<unsigned char> bytes;
+  if (t.has_raw || t.external) {
+    storage block;
+    const wire::bytes raw = raw_of(t, m, block, packed);
+    for (const std::byte b : raw) bytes.push_back(static_cast<unsigned char>(b));
+  } else {
+    if (t.ints.size() != packed)
+      wire::fail_file("the tensor '" + t.name + "' has another number of elements than its extents say");
+    for (const auto v : t.ints) bytes.push_back(static_cast<unsigned char>(v));
+  }
+  host_values h;
+  h.type = rows::carrier_of(t.type);
+  for (const auto e : t.extents) h.shape.push_back(dim(e));
+  for (std::size_t k = 0; k < count; ++k) {
+    const unsigned code =
+        static_cast<unsigned>(bytes[k / each] >> (k % each * static_cast<std::size_t>(bits))) & ((1u << bits) - 1);
+    const bool negative = code >> (bits - 1) != 0;
+    if (const auto f = rows::float_format(t.type)) {
+      const unsigned rest = code & ((1u << (bits - 1)) - 1), e = rest >> f->mantissa,
+                     part = rest & ((1u << f->mantissa) - 1);
+      const double scale = std::ldexp(1.0, f->least - f->mantissa);
+      double v = e == 0 ? part * scale : std::ldexp((1u << f->mantissa) + part, static_cast<int>(e) - 1) * scale;
+      if (f->has_nan && negative && rest == 0) v = std::numeric_limits<double>::quiet_NaN();
+      h.floats.push_back(negative ? -v : v);
+    } else if (t.type == 24) {
+      h.floats.push_back(code == 255 ? std::numeric_limits<double>::quiet_NaN()
+                                     : std::ldexp(1.0, static_cast<int>(code) - 127));
+    } else {
+      const bool is_signed = t.type == 22 || t.type == 26;
+      h.ints.push_back(dim(static_cast<std::int64_t>(code) - (is_signed && negative ? std::int64_t{1} << bits : 0)));
+    }
+  }
+  item out;
+  out.x = dynamic_tensor(array_of(h));
+  out.format = t.type;
+  return out;
+}
+inline bool is_packed(int type) { return type == 18 || type == 20 || (type >= 21 && type <= 26); }
+
+}  // namespace detail_
+
+/// The elements of a tensor of the file: in its mapping where they are aligned, else copied.
+inline item item_of_tensor(const tensor_proto& t, const loaded& shared) {
+  auto& m = const_cast<loaded&>(shared);
+  if (detail_::is_packed(t.type)) return detail_::unpacked(t, m);
+  const auto type = dtype_of_onnx(t.type);
+  if (!type) wire::fail_file("the tensor '" + t.name + "' is of " + name_of_onnx(t.type) + ", which no tensor holds");
+  std::size_t want = 0;
+  if (!io::detail::count_bytes(t.extents, size_of(*type), want) ||
+      t.extents.size() > static_cast<std::size_t>(max_rank))
+    wire::fail_file("the tensor '" + t.name + "' has extents that no tensor has");
+  io::array a;
+  if (t.has_raw || t.external) {
+    storage block;
+    const wire::bytes raw = detail_::raw_of(t, m, block, want);
+    const bool aligned = reinterpret_cast<std::uintptr_t>(raw.data()) % std::max<std::size_t>(size_of(*type), 1) == 0;
+    if (aligned && block && want > 0) {
+      a.type = *type;
+      a.extents = t.extents;
+      a.data = static_cast<std::byte*>(block.data()) + (raw.data() - static_cast<const std::byte*>(block.data()));
+      a.memory = io::detail::part_of(block, a.data, want);
+    } else {
+      a = io::detail::make_array(*type, t.extents);
+      if (want) std::memcpy(a.data, raw.data(), want);
+    }
+  } else {
+    const std::size_t held = (t.floats.size() + t.ints.size() + t.doubles.size());
+    if (want / size_of(*type) != held)
+      wire::fail_file("the tensor '" + t.name + "' has " + std::to_string(held) + " elements where its extents say " +
+                      std::to_string(want / size_of(*type)));
+    a = io::detail::make_array(*type, t.extents);
+    visit_dtype(*type, [&]<class T>(std::type_identity<T>) {
+      if constexpr (std::is_same_v<T, float>) detail_::copy_numbers<T>(a, t.floats, t.name);
+      else if constexpr (std::is_same_v<T, double>) detail_::copy_numbers<T>(a, t.doubles, t.name);
+      else detail_::copy_numbers<T>(a, t.ints, t.name);
+    });
+  }
+  io::detail::settle_flags(a);
+  item out;
+  out.x = dynamic_tensor(a);
+  return out;
+}
+
+namespace detail_ {
+
+inline value_description describe(const value_info& v) {
+  value_description d;
+  d.name = v.name;
+  d.is_tensor = v.type.kind == type_proto::kind_t::tensor;
+  const int element = v.type.element;
+  d.type = rows::carrier_of(element);
+  d.is_tensor = d.is_tensor && (dtype_of_onnx(element) || is_packed(element));
+  d.has_shape = v.type.has_shape;
+  for (const auto& a : v.type.axes) {
+    d.extents.push_back(a.extent < 0 || !a.name.empty() ? -1 : a.extent);
+    d.axes.push_back(a.name);
+  }
+  return d;
+}
+
+/// Nodes without a row, in graphs within too.
+inline void find_refused(const std::vector<node_proto>& nodes, const loaded& m,
+                         const std::map<std::string, std::int64_t>& opsets, std::vector<std::string>& out, int depth) {
+  if (depth > 64) wire::fail_file("graphs or functions are nested more than 64 deep");
+  for (const node_proto& n : nodes) {
+    const auto version = opsets.count(n.domain) ? opsets.at(n.domain) : 1;
+    const auto fn = m.functions.find({n.domain, n.op});
+    if (!row_for(n.domain, n.op, version)) {
+      if (fn != m.functions.end()) find_refused(fn->second->nodes, m, fn->second->opsets, out, depth + 1);
+      else out.push_back((n.domain.empty() ? "" : n.domain + ".") + n.op + " (node '" + n.name + "')");
+    }
+    for (const auto& a : n.attributes)
+      if (a.g) find_refused(a.g->nodes, m, opsets, out, depth + 1);
+  }
+}
+
+inline std::string refusal_text(const std::vector<std::string>& refused) {
+  std::string out =
+      std::to_string(refused.size()) + (refused.size() == 1 ? " node has" : " nodes have") + " no operator here: ";
+  for (std::size_t i = 0; i < refused.size() && i < 40; ++i) out += (i ? ", " : "") + refused[i];
+  if (refused.size() > 40) out += ", ...";
+  return out +
+         "; export the model with other operators, or give them a function in the file: a local function of these "
+         "names is "
+         "run";
+}
+
+}  // namespace detail_
+
+struct model::state {
+  loaded m;
+  std::vector<value_description> inputs, outputs;
+  std::shared_ptr<engine::function> fn;
+  std::shared_ptr<engine::function> with_weights;
+  std::shared_ptr<engine::function> derivative;
+  options how;
+  location where;
+  std::recursive_mutex busy;
+
+  tensor_list trace(const tensor_list& inputs, const tensor_map* weights, location at);
+  void check(const tensor_list& x) const;
+};
+
+namespace detail_ {
+
+/// A call of `body` through an engine function, which compiles it; the leaves are its arguments.
+using list_body = std::function<tensor_list(const tensor_list&)>;
+class function_call {
+ public:
+  function_call(engine::function& f, const tensor_list& leaves, const list_body& body, location where)
+      : f_(f), leaves_(leaves), body_(body), where_(where), to_{{}, where} {
+    const options& how = f.how();
+    for (const dynamic_tensor& x : leaves) arguments_.push_back(x.as_argument());
+    to_.on = how.device ? *how.device : engine::default_device();
+    for (std::size_t k = arguments_.size(); k-- > 0;)
+      if (!arguments_[k].by_value) to_.on = arguments_[k].where();
+    static const char signature = 0;
+    to_.how = &how;
+    to_.held = &f.held();
+    to_.signature = &signature;
+    to_.arguments = {arguments_.data(), arguments_.size()};
+    to_.memory_budget = how.memory_budget;
+  }
+
+  tensor_list run(std::span<const std::uint64_t> statics) {
+    const engine::tracing tracing{[](const void* w, const engine::trace_request& r) {
+                                    return static_cast<function_call*>(const_cast<void*>(w))->trace_for(r);
+                                  },
+                                  [](const void*, int leaf, bool) {
+                                    engine::leaf_text t;
+                                    engine::name_leaf(t, leaf, "");
+                                    return t;
+                                  },
+                                  this};
+    const engine::call c{to_.signature, to_.arguments, statics, to_.on,
+                         static_cast<std::uint64_t>(sinter::detail::product_dtype)};
+    {
+      const engine::found hit = f_.find(c, tracing);
+      if (hit.code) return results_of(*hit.code);
+      to_.answer = hit.reads_values;
+    }
+    if (!to_.answer) wire::fail_file("the engine answers no call in this stance; compile the model in a function");
+    if (!answered_) {
+      const engine::trace_request request = f_.segment_request(c);
+      to_.request = &request;
+      answered_ = traced(to_);
+      f_.answered(c, answered_->did);
+    }
+    tensor_list out;
+    for (engine::captured& x : *answered_->answer) out.push_back(dynamic_tensor::made(x));
+    return out;
+  }
+
+ private:
+  tensor_list results_of(const engine::program& code) const {
+    std::vector<engine::output> results(code.output_count());
+    code.run(to_.arguments, {}, results.data());
+    tensor_list out;
+    for (engine::output& y : results) out.push_back(dynamic_tensor::made(y));
+    return out;
+  }
+  engine::traced trace_for(const engine::trace_request& request) {
+    engine::trace_target target = to_;
+    target.request = &request;
+    engine::traced made = traced(target);
+    if (made.answer) answered_ = made;
+    return made;
+  }
+  engine::traced traced(const engine::trace_target& target) const {
+    engine::traced out;
+    out.graph = engine::make_tracer(target);
+    const engine::tracing_scope scope(out.graph);
+    const engine::live_scope until_here(*out.graph);
+    tensor_list inputs;
+    for (const dynamic_tensor& x : leaves_) inputs.push_back(x.input(*out.graph, where_));
+    const tensor_list results = body_(inputs);
+    series<ir::node_id> nodes;
+    for (const dynamic_tensor& y : results) nodes.push_back(y.node(where_));
+    out.graph->graph.outputs = std::move(nodes);
+    out.skeleton = std::make_shared<int>(0);
+    engine::finish(out);
+    return out;
+  }
+
+  engine::function& f_;
+  const tensor_list& leaves_;
+  const list_body& body_;
+  location where_;
+  std::vector<engine::argument> arguments_;
+  engine::trace_target to_;
+  std::optional<engine::traced> answered_;
+};
+inline tensor_list call_function(engine::function& f, const tensor_list& leaves, std::span<const std::uint64_t> statics,
+                                 const list_body& body, location where) {
+  return function_call(f, leaves, body, where).run(statics);
+}
+
+}  // namespace detail_
+
+namespace detail_ {
+
+inline std::string list_text(const std::vector<value_description>& all) {
+  std::string out;
+  for (const auto& d : all) out += (out.empty() ? "" : ", ") + d.text();
+  return out;
+}
+inline std::vector<std::uint64_t> kinds(const tensor_list& x) {
+  std::vector<std::uint64_t> out{x.size()};
+  for (const auto& t : x)
+    out.push_back(static_cast<std::uint64_t>(t.type()) << 8 | static_cast<std::uint64_t>(t.rank()));
+  return out;
+}
+}  // namespace detail_
+
+/// user_error unless the inputs are those that the file declares.
+inline void model::state::check(const tensor_list& x) const {
+  const auto& want = inputs;
+  if (x.size() > want.size())
+    wire::fail_file("the model takes " + std::to_string(want.size()) + " inputs and is given " +
+                    std::to_string(x.size()) + "; it has " + detail_::list_text(want));
+  std::map<std::string, dim> named;
+  for (std::size_t k = 0; k < x.size(); ++k) {
+    if (!x[k].defined()) continue;
+    bool fits = !want[k].is_tensor || x[k].type() == want[k].type;
+    fits = fits && (!want[k].has_shape || static_cast<int>(want[k].extents.size()) == x[k].rank());
+    for (std::size_t a = 0; fits && want[k].has_shape && a < want[k].extents.size(); ++a) {
+      const dim e = x[k].shape()[static_cast<int>(a)];
+      if (want[k].extents[a] >= 0) fits = e == want[k].extents[a];
+      else if (const auto& name = want[k].axes[a]; !name.empty()) {
+        const auto [it, fresh] = named.emplace(name, e);
+        if (!fresh && it->second != e)
+          wire::fail_file("the axis " + name + " of the inputs is " + it->second.text() + " and " + e.text());
+      }
+    }
+    if (!fits) wire::fail_file("the input " + want[k].text() + " is given " + x[k].text());
+  }
+}
+inline tensor_list model::state::trace(const tensor_list& given_inputs, const tensor_map* weights, location at) {
+  const std::lock_guard lock(busy);
+  check(given_inputs);
+  const location before = std::exchange(place_of_nodes(), at.in("onnx"));
+  struct restore {
+    location l;
+    ~restore() { place_of_nodes() = l; }
+  } const until_here{before};
+  importer im(m);
+  std::map<std::string, item> given;
+  if (weights)
+    for (const auto& [name, x] : *weights) {
+      item w;
+      w.x = x.is_traced() ? x : dynamic_tensor::of_node(x.node(at));
+      given[name] = std::move(w);
+    }
+  std::vector<item> list;
+  std::size_t next = 0;
+  std::set<std::string> initialised;
+  for (const auto& t : m.proto.graph.initializers) initialised.insert(t->name);
+  for (const auto& info : m.proto.graph.inputs) {
+    item x;
+    const bool optional = initialised.count(info.name) != 0;
+    if (!optional && next < given_inputs.size()) {
+      const dynamic_tensor& t = given_inputs[next++];
+      if (t.defined()) x.x = t.is_traced() ? t : dynamic_tensor::of_node(t.node(at));
+      if (detail_::is_packed(info.type.element)) x.format = info.type.element;
+    }
+    list.push_back(std::move(x));
+  }
+  tensor_list out;
+  for (const item& y : im.run(m.proto.graph, nullptr, list, weights ? &given : nullptr))
+    out.push_back(dynamic_tensor::of_node(im.value(y).id()));
+  return out;
+}
+
+SINTER_API const std::vector<value_description>& model::inputs() const { return s_->inputs; }
+SINTER_API const std::vector<value_description>& model::outputs() const { return s_->outputs; }
+SINTER_API tensor_map model::weights() const {
+  const std::lock_guard lock(s_->busy);
+  importer im(s_->m);
+  tensor_map out;
+  for (const auto& t : s_->m.proto.graph.initializers)
+    if (const auto type = dtype_of_onnx(t->type); type && is_float(*type)) out[t->name] = im.tensor(*t).x;
+  return out;
+}
+
+SINTER_API tensor_list model::operator()(const tensor_list& inputs, location at) const {
+  if (engine::current()) return s_->trace(inputs, nullptr, at);
+  s_->check(inputs);
+  return detail_::call_function(
+      *s_->fn, inputs, detail_::kinds(inputs), [&](const tensor_list& x) { return s_->trace(x, nullptr, at); },
+      s_->where);
+}
+SINTER_API tensor_list model::operator()(const tensor_map& weights, const tensor_list& inputs, location at) const {
+  if (engine::current()) return s_->trace(inputs, &weights, at);
+  s_->check(inputs);
+  tensor_list leaves = inputs;
+  std::vector<std::uint64_t> statics = detail_::kinds(inputs);
+  for (const auto& [name, x] : weights) {
+    leaves.push_back(x);
+    statics.push_back(std::hash<std::string>()(name));
+  }
+  return detail_::call_function(
+      *s_->with_weights, leaves, statics,
+      [&](const tensor_list& x) {
+        tensor_map traced;
+        std::size_t k = inputs.size();
+        for (const auto& [name, unused] : weights) traced[name] = x[k++];
+        return s_->trace({x.begin(), x.begin() + static_cast<std::ptrdiff_t>(inputs.size())}, &traced, at);
+      },
+      s_->where);
+}
+SINTER_API tensor_map model::operator()(const tensor_map& named, location at) const {
+  tensor_list list;
+  for (const auto& d : s_->inputs) {
+    const auto it = named.find(d.name);
+    if (it == named.end())
+      wire::fail_file("the input '" + d.name + "' is not given; the model has " + detail_::list_text(s_->inputs));
+    list.push_back(it->second);
+  }
+  if (named.size() != list.size())
+    wire::fail_file("an input is given that the model does not have; it has " + detail_::list_text(s_->inputs));
+  const tensor_list results = (*this)(list, at);
+  tensor_map out;
+  for (std::size_t k = 0; k < results.size(); ++k) out[s_->outputs[k].name] = results[k];
+  return out;
+}
+
+SINTER_API report model::last() const { return s_->fn->last(); }
+SINTER_API explanation model::explain() const { return s_->fn->explain(); }
+SINTER_API std::size_t model::specialisations() const { return s_->fn->size(); }
+SINTER_API std::size_t model::nodes() const { return s_->m.proto.graph.nodes.size(); }
+
+SINTER_API model::gradients model::square_gradients(const tensor_list& inputs, location at) const {
+  s_->check(inputs);
+  const tensor_map all = weights();
+  tensor_list leaves = inputs;
+  for (const auto& [name, x] : all) leaves.push_back(x);
+  const tensor_list results = detail_::call_function(
+      *s_->derivative, leaves, detail_::kinds(leaves),
+      [&](const tensor_list& x) {
+        auto& t = *engine::current();
+        tensor_list marked = x;
+        series<ir::node_id> wrt;
+        for (auto& l : marked)
+          if (is_float(l.type())) {
+            const ir::node_id id = t.graph.mark(l.node(at));
+            wrt.push_back(id);
+            l = dynamic_tensor::of_node(id);
+          }
+        tensor_map traced;
+        std::size_t k = inputs.size();
+        for (const auto& [name, unused] : all) traced[name] = marked[k++];
+        const tensor_list y =
+            s_->trace({marked.begin(), marked.begin() + static_cast<std::ptrdiff_t>(inputs.size())}, &traced, at);
+        place_of_nodes() = at;
+        node loss;
+        for (const auto& r : y) {
+          if (!is_float(r.type())) continue;
+          const node v = to_type(value_of(r.node(at)), dtype::f32);
+          const node part = mean_over(v * v, all_axes(v.rank()), false);
+          loss = loss ? loss + part : part;
+        }
+        if (!loss) wire::fail_file("no result is floating: there is no gradient");
+        const auto grads = engine::gradient(t, loss.id(), {wrt.data(), wrt.size()}, at);
+        tensor_list out{dynamic_tensor::of_node(loss.id())};
+        for (const auto g : grads) out.push_back(dynamic_tensor::of_node(g));
+        return out;
+      },
+      s_->where);
+  gradients out;
+  out.loss = static_cast<double>(results[0].as<tensor<float, 0>>().item());
+  std::size_t next = 1;
+  for (const auto& x : inputs) out.inputs.push_back(is_float(x.type()) ? results[next++] : dynamic_tensor());
+  for (const auto& [name, x] : all) out.weights[name] = results[next++];
+  return out;
+}
+
+namespace detail_ {
+
+inline model make_model(std::string path, storage file, wire::bytes bytes, const options& how, location at) {
+  auto s = std::make_shared<model::state>();
+  s->m.path = std::move(path);
+  s->m.file = std::move(file);
+  s->m.proto = wire::read_model(bytes);
+  s->how = how;
+  s->where = at;
+  const model_proto& p = s->m.proto;
+  for (const auto& f : p.functions) s->m.functions[{f.domain, f.name}] = &f;
+  std::set<std::string> initialised;
+  for (const auto& t : p.graph.initializers) initialised.insert(t->name);
+  for (const auto& v : p.graph.inputs)
+    if (!initialised.count(v.name)) s->inputs.push_back(describe(v));
+  for (const auto& v : p.graph.outputs) s->outputs.push_back(describe(v));
+  std::vector<std::string> refused;
+  find_refused(p.graph.nodes, s->m, p.opsets, refused, 0);
+  if (!refused.empty()) wire::fail_file(refusal_text(refused));
+  for (auto* f : {&s->fn, &s->with_weights, &s->derivative}) *f = engine::make_function(how, at);
+  return model(std::move(s));
+}
+
+}  // namespace detail_
+
+SINTER_API model load(const std::string& path, const options& how, location at) {
+  const storage file = io::detail::map_file("onnx::load", path, at);
+  return detail_::make_model(path, file, io::detail::bytes_of(file), how, at);
+}
+SINTER_API model load(std::span<const std::byte> file, const options& how, location at) {
+  const io::array copy = io::detail::copied_array(dtype::u8, {static_cast<std::int64_t>(file.size())}, file.data());
+  return detail_::make_model("", copy.memory, copy.bytes(), how, at);
+}
+
+SINTER_API io::array read_tensor(const std::string& path, location at) {
+  loaded m;
+  m.path = path;
+  m.file = io::detail::map_file("onnx::read_tensor", path, at);
+  return item_of_tensor(wire::read_tensor(io::detail::bytes_of(m.file)), m).x.to_array(at);
+}
+
+SINTER_API std::vector<operator_description> operators() {
+  std::vector<operator_description> out;
+  for (const row* r : all_rows()) out.push_back({r->name, r->domain, r->since, r->how});
+  return out;
+}
+
+namespace detail_ {
+
+inline std::vector<std::size_t> places_of(const std::vector<value_description>& all,
+                                          const std::vector<std::string>& which,
+                                          const std::vector<signature_check::kind>& kinds, const char* what,
+                                          location at) {
+  std::vector<std::size_t> out;
+  const std::size_t named = which.empty() ? all.size() : which.size();
+  if (named != kinds.size())
+    fail("onnx::function",
+         std::string("the function has ") + std::to_string(kinds.size()) + " " + what + " and the model has " +
+             std::to_string(named) + ": " + list_text(all),
+         at);
+  for (std::size_t k = 0; k < kinds.size(); ++k) {
+    std::size_t place = k;
+    if (!which.empty())
+      for (place = 0; place < all.size() && all[place].name != which[k];) ++place;
+    if (place == all.size())
+      fail("onnx::function", std::string("the model has no ") + what + " '" + which[k] + "'; it has " + list_text(all),
+           at);
+    const value_description& d = all[place];
+    if (!d.is_tensor || d.type != kinds[k].type || (d.has_shape && static_cast<int>(d.extents.size()) != kinds[k].rank))
+      fail("onnx::function",
+           std::string("number ") + std::to_string(k) + " of the function's " + what + " is " +
+               dtype_name(kinds[k].type) + " of rank " + std::to_string(kinds[k].rank) + ", the model's is " + d.text(),
+           at);
+    out.push_back(place);
+  }
+  return out;
+}
+
+}  // namespace detail_
+
+SINTER_API signature_check::signature_check(const model& m, const names& which, const std::vector<kind>& takes,
+                                            const std::vector<kind>& gives, location at)
+    : inputs(detail_::places_of(m.inputs(), which.inputs, takes, "arguments", at)),
+      outputs(detail_::places_of(m.outputs(), which.outputs, gives, "results", at)) {
+  if (inputs.size() != m.inputs().size())
+    fail("onnx::function", "the function leaves out inputs of the model: " + detail_::list_text(m.inputs()), at);
+}
+
+}  // namespace sinter::onnx

@@ -1,0 +1,330 @@
+// onnx/nn_rows.hpp: operators of networks: products, softmax, normalisation, attention, rotary positions, losses.
+#pragma once
+
+#include "elementwise.hpp"
+#include "gather_rows.hpp"
+
+namespace sinter::onnx::rows {
+
+inline void matmul(call& c) { c.give(product(c.x(0), c.x(1))); }
+inline void gemm(call& c) {
+  const double alpha = c.f("alpha", 1), beta = c.f("beta", 1);
+  node a = c.x(0), b = c.x(1);
+  if (c.i("transA", 0)) a = permuted(a, {1, 0});
+  if (c.i("transB", 0)) b = permuted(b, {1, 0});
+  node y = product(a, b);
+  if (alpha != 1) y = y * alpha;
+  if (c.has(2)) {
+    node bias = c.x(2);
+    if (beta != 1) bias = bias * beta;
+    y = plus(y, bias);
+  }
+  c.give(y);
+}
+template <node (*Of)(const node&, int)>
+void soft(call& c) {
+  const node x = c.x(0);
+  const int axis = axis_of(c.i("axis", c.version < 13 ? 1 : -1), x.rank());
+  if (c.version >= 13) return c.give(Of(x, axis));
+  const extents e = extents_of(x);
+  const auto a = static_cast<std::size_t>(axis);
+  c.give(reshape_to(Of(reshape_to(x, {product_of(e, 0, a), product_of(e, a)}), 1), e));
+}
+
+/// (x - mean) / sqrt(var + eps) over axes; the mean and 1 / sqrt(var + eps), too.
+struct normalized {
+  node y, mean, inverse;
+};
+inline normalized normalize(const node& x, const std::vector<int>& axes, double eps) {
+  const node mean = mean_over(x, axes, true);
+  const node d = minus(x, mean);
+  const node inverse = pointwise(op::rsqrt, mean_over(d * d, axes, true) + eps);
+  return {times(d, inverse), mean, inverse};
+}
+inline void layer_norm(call& c) {
+  const node x = c.x(0);
+  const int axis = axis_of(c.i("axis", -1), x.rank());
+  const normalized n = normalize(wide(x), all_axes(x.rank(), axis), c.f("epsilon", 1e-5f));
+  node y = to_type(n.y, x.type());
+  y = times(y, c.x(1));
+  if (c.has(2)) y = plus(y, c.x(2));
+  c.give(0, y);
+  c.give(1, n.mean);
+  c.give(2, n.inverse);
+}
+inline void rms_norm(call& c) {
+  const node x = c.x(0), w = wide(x);
+  const int axis = axis_of(c.i("axis", -1), x.rank());
+  const node inverse = pointwise(op::rsqrt, mean_over(w * w, all_axes(x.rank(), axis), true) + c.f("epsilon", 1e-5f));
+  c.give(times(to_type(times(w, inverse), x.type()), c.x(1)));
+}
+/// A value of channels as one that broadcasts along axis 1.
+inline node by_channel(const node& w, int rank) {
+  extents e(static_cast<std::size_t>(rank), dim(1));
+  e[1] = size_of_axis(w, 0);
+  return reshape_to(w, e);
+}
+inline void instance_norm(call& c) {
+  const node x = c.x(0);
+  const normalized n = normalize(wide(x), all_axes(x.rank(), 2), c.f("epsilon", 1e-5f));
+  c.give(plus(times(to_type(n.y, x.type()), by_channel(c.x(1), x.rank())), by_channel(c.x(2), x.rank())));
+}
+inline void group_norm(call& c) {
+  const node x = c.x(0);
+  const extents e = extents_of(x);
+  const dim groups = c.i("num_groups", 1), each = e[1] / groups;
+  const node apart = reshape_to(x, {e[0], groups, each * product_of(e, 2)});
+  const node y = reshape_to(to_type(normalize(wide(apart), {2}, c.f("epsilon", 1e-5f)).y, x.type()), e);
+  node scale = c.x(1), bias = c.x(2);
+  if (c.version < 21) {
+    const auto repeated = [&](const node& w) {
+      return reshape_to(broadcast_to(reshape_to(w, {groups, dim(1)}), {groups, each}), {e[1]});
+    };
+    scale = repeated(scale);
+    bias = repeated(bias);
+  }
+  c.give(plus(times(y, by_channel(scale, x.rank())), by_channel(bias, x.rank())));
+}
+inline void batch_norm(call& c) {
+  const node x = c.x(0);
+  const int rank = x.rank();
+  const double eps = c.f("epsilon", 1e-5f), momentum = c.f("momentum", 0.9f);
+  const bool training = c.i("training_mode", 0) != 0 || (c.version < 14 && c.wants(1));
+  node mean = c.x(3), var = c.x(4);
+  if (training) {
+    std::vector<int> axes = all_axes(rank);
+    axes.erase(axes.begin() + 1);
+    const node m = mean_over(wide(x), axes, false);
+    const node d = minus(wide(x), by_channel(m, rank));
+    const node v = mean_over(d * d, axes, false);
+    c.give(1, mean * momentum + to_type(m, mean.type()) * (1 - momentum));
+    c.give(2, var * momentum + to_type(v, var.type()) * (1 - momentum));
+    mean = m;
+    var = v;
+  }
+  // In inference one factor and one term of a channel.
+  const node scale = times(wide(c.x(1)), pointwise(op::rsqrt, wide(var) + eps));
+  const node shift = minus(wide(c.x(2)), times(wide(mean), scale));
+  c.give(0, to_type(plus(times(wide(x), by_channel(scale, rank)), by_channel(shift, rank)), x.type()));
+}
+inline void lrn(call& c) {
+  const node x = c.x(0);
+  const extents e = extents_of(x);
+  const std::int64_t size = c.i("size", 1), low = (size - 1) / 2, high = size - 1 - low;
+  extents before(e.size(), dim(0)), after = before;
+  before[1] = low;
+  after[1] = high;
+  const node squares = padded(x * x, before, after, 0);
+  node sum;
+  for (std::int64_t k = 0; k < size; ++k) {
+    const node part = sliced(squares, 1, k, e[1]);
+    sum = sum ? plus(sum, part) : part;
+  }
+  const node base = sum * (c.f("alpha", 1e-4f) / static_cast<double>(size)) + c.f("bias", 1);
+  c.give(x / ir::pow(base, c.f("beta", 0.75)));
+}
+inline void lp_norm(call& c) {
+  const node x = c.x(0);
+  const int axis = axis_of(c.i("axis", -1), x.rank());
+  const node n = c.i("p", 2) == 1 ? reduced(op::add, pointwise(op::abs, x), {axis}, true)
+                                  : ir::sqrt(reduced(op::add, x * x, {axis}, true));
+  c.give(choose(ir::eq(n, 0.0), constant(x.type(), 0), over(x, n)));
+}
+inline void mvn(call& c) {
+  const node x = c.x(0);
+  const auto axes = c.has_attribute("axes") ? ascending_axes(c.list("axes"), x.rank()) : std::vector<int>{0, 2, 3};
+  const node mean = mean_over(x, axes, true);
+  const node variance = minus(mean_over(x * x, axes, true), mean * mean);
+  c.give(over(minus(x, mean), ir::sqrt(variance) + 1e-9));
+}
+inline void dropout(call& c) {
+  const bool training = c.version >= 12 && c.has(2) && c.number(2) != 0;
+  double ratio = c.f("ratio", 0.5);
+  if (training && c.has(1)) ratio = c.number(1);
+  if (training && ratio != 0) c.refuse("it drops elements at random in training; export the model for inference");
+  const node x = c.x(0);
+  c.give(0, x);
+  c.give(1, constant(dtype::b8, 1, extents_of(x)));
+}
+
+/// cos and sin of positions applied to x (batch, heads, rows, size).
+inline void rotary(call& c) {
+  const node given = c.x(0);
+  const bool rows3 = given.rank() == 3, interleaved = c.i("interleaved", 0) != 0;
+  const extents e = extents_of(given);
+  node x = given;
+  if (rows3) {
+    const dim heads = c.i("num_heads", 0);
+    if (heads == 0) c.refuse("its num_heads are not given");
+    x = permuted(reshape_to(x, {e[0], e[1], heads, e[2] / heads}), {0, 2, 1, 3});
+  }
+  const extents s = extents_of(x);
+  const std::int64_t turned = c.i("rotary_embedding_dim", 0);
+  const dim size = turned ? dim(turned) : s[3], half = size / 2;
+  node co = c.x(1), si = c.x(2);
+  if (c.has(3)) {
+    const node at = c.x(3);
+    co = taken(co, to_type(at, dtype::i64), 0);
+    si = taken(si, to_type(at, dtype::i64), 0);
+  }
+  co = unsqueezed(sliced(co, 2, 0, half), {1});
+  si = unsqueezed(sliced(si, 2, 0, half), {1});
+  const node part = sliced(x, 3, 0, size);
+  node a, b;
+  if (interleaved) {
+    const node pairs = reshape_to(part, {s[0], s[1], s[2], half, dim(2)});
+    a = reshape_to(sliced(pairs, 4, 0, 1), {s[0], s[1], s[2], half});
+    b = reshape_to(sliced(pairs, 4, 1, 1), {s[0], s[1], s[2], half});
+  } else {
+    a = sliced(part, 3, 0, half);
+    b = sliced(part, 3, half, half);
+  }
+  const node re = minus(times(a, co), times(b, si)), imaginary = plus(times(a, si), times(b, co));
+  node y;
+  if (interleaved)
+    y = reshape_to(joined({unsqueezed(re, {4}), unsqueezed(imaginary, {4})}, 4), {s[0], s[1], s[2], size});
+  else y = joined({re, imaginary}, 3);
+  if (turned && size != s[3]) y = joined({y, sliced(x, 3, size, s[3] - size)}, 3);
+  if (rows3) y = reshape_to(permuted(y, {0, 2, 1, 3}), e);
+  c.give(y);
+}
+
+inline node heads_of(const node& x, dim heads) {
+  const extents e = extents_of(x);
+  return permuted(reshape_to(x, {e[0], e[1], heads, e[2] / heads}), {0, 2, 1, 3});
+}
+/// Scores with what the mask, the causal order and the lengths rule out at -inf.
+inline node masked_scores(call& c, node scores, dim past) {
+  const extents e = extents_of(scores);
+  const dim rows = e[2], columns = e[3];
+  if (c.has(3)) {
+    node m = c.x(3);
+    const dim width = size_of_axis(m, m.rank() - 1);
+    if (width != columns) {
+      extents low(static_cast<std::size_t>(m.rank()), dim(0)), high = low;
+      high.back() = columns - width;
+      m = is_bool(m.type()) ? padded(m, low, high, 0) : padded(m, low, high, -std::numeric_limits<double>::infinity());
+    }
+    if (is_bool(m.type()))
+      scores = choose(m, scores, constant(scores.type(), -std::numeric_limits<double>::infinity()));
+    else scores = plus(scores, wide(m));
+  }
+  const node at = iota(dtype::i64, {rows, columns}, 1);
+  if (c.i("is_causal", 0)) {
+    node row = iota(dtype::i64, {rows, columns}, 0);
+    if (c.has(6) && !c.has(4)) {
+      const node valid = reshape_to(to_type(c.x(6), dtype::i64), {e[0], dim(1), dim(1), dim(1)});
+      row = plus(row, minus(valid, size_node(rows, dtype::i64)));
+    } else row = plus(row, size_node(past, dtype::i64));
+    scores =
+        choose(pointwise(op::le, at, row), scores, constant(scores.type(), -std::numeric_limits<double>::infinity()));
+  }
+  if (c.has(6)) {
+    const node valid = reshape_to(to_type(c.x(6), dtype::i64), {e[0], dim(1), dim(1), dim(1)});
+    scores =
+        choose(pointwise(op::lt, at, valid), scores, constant(scores.type(), -std::numeric_limits<double>::infinity()));
+  }
+  return scores;
+}
+inline void attention(call& c) {
+  node q = c.x(0), k = c.x(1), v = c.x(2);
+  const bool rows3 = q.rank() == 3;
+  const dtype type = q.type();
+  if (rows3) {
+    q = heads_of(q, c.i("q_num_heads", 1));
+    k = heads_of(k, c.i("kv_num_heads", 1));
+    v = heads_of(v, c.i("kv_num_heads", 1));
+  }
+  dim past = 0;
+  if (c.has(4)) {
+    const node pk = c.x(4), pv = c.x(5);
+    past = size_of_axis(pk, 2);
+    k = joined({pk, k}, 2);
+    v = joined({pv, v}, 2);
+  }
+  c.give(1, k);
+  c.give(2, v);
+  const extents eq = extents_of(q), ek = extents_of(k);
+  const dim group = eq[1] / ek[1];
+  const auto repeated = [&](const node& x) {
+    const extents e = extents_of(x);
+    if (group == 1) return x;
+    return reshape_to(broadcast_to(unsqueezed(x, {2}), {e[0], e[1], group, e[2], e[3]}),
+                      {e[0], e[1] * group, e[2], e[3]});
+  };
+  const double scale =
+      c.has_attribute("scale") ? c.f("scale", 1) : 1 / std::sqrt(static_cast<double>(static_cast<std::int64_t>(eq[3])));
+  const node kr = repeated(k), vr = repeated(v);
+  node scores = wide(product(wide(q) * std::sqrt(scale), permuted(wide(kr) * std::sqrt(scale), {0, 1, 3, 2})));
+  const std::int64_t mode = c.i("qk_matmul_output_mode", 0);
+  node shown = scores;
+  const double cap = c.f("softcap", 0);
+  if (cap != 0) scores = tanh_of(scores / cap) * cap;
+  if (mode == 1) shown = scores;
+  scores = masked_scores(c, scores, past);
+  if (mode == 2) shown = scores;
+  node weights = softmax_of(scores, 3);
+  if (c.has(3) || c.has(6) || c.i("is_causal", 0)) {
+    const node top = reduced(op::maximum, scores, {3}, true);
+    weights = choose(ir::eq(top, -std::numeric_limits<double>::infinity()), constant(weights.type(), 0), weights);
+  }
+  if (mode == 3) shown = weights;
+  node y = to_type(product(weights, wide(vr)), type);
+  if (rows3) {
+    const extents e = extents_of(y);
+    y = reshape_to(permuted(y, {0, 2, 1, 3}), {e[0], e[2], e[1] * e[3]});
+  }
+  c.give(0, y);
+  if (c.wants(3)) c.give(3, to_type(shown, type));
+}
+
+/// The weighted loss of log-probabilities (rows, classes, …) at labels.
+inline void give_nll(call& c, const node& logp, std::size_t result) {
+  const std::string how = c.s("reduction", "mean");
+  const bool ignoring = c.has_attribute("ignore_index");
+  const auto ignored = static_cast<double>(c.i("ignore_index", 0));
+  const node labels = to_type(c.x(1), dtype::i64);
+  const extents e = extents_of(logp);
+  const node hit = pointwise(op::eq, unsqueezed(labels, {1}), iota(dtype::i64, e, 1));
+  const auto picked = [&](const node& z) {
+    return reduced(op::add, choose(hit, z, constant(z.type(), 0)), {1}, false);
+  };
+  node loss = -picked(logp);
+  node weight = c.has(2) ? picked(broadcast_to(by_channel(c.x(2), logp.rank()), e))
+                         : constant(logp.type(), 1, extents_of(labels));
+  if (ignoring) weight = choose(ir::eq(labels, ignored), constant(logp.type(), 0), weight);
+  loss = weight * loss;
+  if (ignoring) loss = choose(ir::eq(labels, ignored), constant(logp.type(), 0), loss);
+  const auto all = all_axes(loss.rank());
+  if (how == "sum") loss = reduced(op::add, loss, all, false);
+  if (how == "mean") loss = reduced(op::add, loss, all, false) / reduced(op::add, weight, all, false);
+  c.give(result, loss);
+}
+inline void nll_loss(call& c) { give_nll(c, c.x(0), 0); }
+inline void cross_entropy(call& c) {
+  const node logp = log_softmax_of(c.x(0), 1);
+  give_nll(c, logp, 0);
+  c.give(1, logp);
+}
+
+inline const row networks[] = {
+    {"Attention", "", 23, attention, "products and softmax"},
+    {"BatchNormalization", "", 1, batch_norm, "a factor and a term for each channel"},
+    {"Dropout", "", 1, dropout, "the same value; refused in training"},
+    {"Gemm", "", 1, gemm, "matmul"},
+    {"GroupNormalization", "", 1, group_norm, "means"},
+    {"InstanceNormalization", "", 1, instance_norm, "means"},
+    {"LRN", "", 1, lrn, "sums of slices"},
+    {"LayerNormalization", "", 1, layer_norm, "layer_norm"},
+    {"LogSoftmax", "", 1, soft<log_softmax_of>, "log_softmax"},
+    {"LpNormalization", "", 1, lp_norm, "norm"},
+    {"MatMul", "", 1, matmul, "matmul"},
+    {"MeanVarianceNormalization", "", 1, mvn, "means"},
+    {"NegativeLogLikelihoodLoss", "", 1, nll_loss, "a sum over a mask"},
+    {"RMSNormalization", "", 1, rms_norm, "rms_norm"},
+    {"RotaryEmbedding", "", 1, rotary, "rotary"},
+    {"Softmax", "", 1, soft<softmax_of>, "softmax"},
+    {"SoftmaxCrossEntropyLoss", "", 1, cross_entropy, "log_softmax, a sum over a mask"},
+};
+
+}  // namespace sinter::onnx::rows

@@ -1,0 +1,186 @@
+// onnx/operators.hpp: what an operator's row is given: its inputs as items, its attributes, and where its results go.
+#pragma once
+
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <set>
+#include <span>
+
+#include "proto.hpp"
+#include "values.hpp"
+
+namespace sinter::onnx {
+
+/// Elements that are known while the model is traced. Integers and flags may be sizes that calls will have.
+struct host_values {
+  dtype type = dtype::i64;
+  extents shape;
+  std::vector<dim> ints;       ///< of all dtypes but floating ones
+  std::vector<double> floats;  ///< of floating ones
+
+  std::size_t count() const { return is_float(type) ? floats.size() : ints.size(); }
+  bool is_number() const {
+    for (const dim& d : ints)
+      if (d.is_symbolic()) return false;
+    return true;
+  }
+};
+
+/// A value of the model while it is traced: nothing, a tensor, or a list of items (a sequence; an optional has none or one).
+struct item {
+  dynamic_tensor x;                         ///< traced, or a weight's elements
+  std::shared_ptr<const host_values> host;  ///< when they are known
+  std::shared_ptr<std::vector<item>> list;
+  bool is_optional = false;
+  int format = 0;  ///< TensorProto.DataType where no dtype is it: the elements are in a wider one
+
+  bool present() const { return x.defined() || host || list; }
+  dtype type() const { return host ? host->type : x.type(); }
+  extents shape() const {
+    if (host) return host->shape;
+    return extents(x.shape().begin(), x.shape().end());
+  }
+};
+
+class importer;
+struct frame;
+
+/// TensorProto.DataType as a dtype; nothing for strings, complex numbers and narrow formats.
+inline std::optional<dtype> dtype_of_onnx(int type) {
+  switch (type) {
+    case 1:
+      return dtype::f32;
+    case 2:
+      return dtype::u8;
+    case 3:
+      return dtype::i8;
+    case 4:
+      return dtype::u16;
+    case 5:
+      return dtype::i16;
+    case 6:
+      return dtype::i32;
+    case 7:
+      return dtype::i64;
+    case 9:
+      return dtype::b8;
+    case 10:
+      return dtype::f16;
+    case 11:
+      return dtype::f64;
+    case 12:
+      return dtype::u32;
+    case 13:
+      return dtype::u64;
+    case 16:
+      return dtype::bf16;
+    case 17:
+      return dtype::f8_e4m3;
+    case 19:
+      return dtype::f8_e5m2;
+    default:
+      return std::nullopt;
+  }
+}
+inline const char* name_of_onnx(int type) {
+  constexpr const char* names[] = {
+      "undefined", "float",      "uint8",      "int8",         "uint16",         "int16",      "int32",
+      "int64",     "string",     "bool",       "float16",      "double",         "uint32",     "uint64",
+      "complex64", "complex128", "bfloat16",   "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz",
+      "uint4",     "int4",       "float4e2m1", "float8e8m0",   "uint2",          "int2"};
+  return type >= 0 && type < static_cast<int>(std::size(names)) ? names[type] : "of an unknown type";
+}
+
+/// One node of the model while it is traced.
+class call {
+ public:
+  call(importer& i, const node_proto& node, frame& in_frame, std::int64_t opset)
+      : im(i), n(node), at(in_frame), version(opset) {}
+
+  importer& im;
+  const node_proto& n;
+  frame& at;
+  std::int64_t version;  ///< of the operator's domain
+  std::vector<item> in;
+  std::vector<item> out;
+
+  bool has(std::size_t k) const { return k < in.size() && in[k].present(); }
+  const item& given(std::size_t k) const {
+    if (!has(k)) wire::fail_file("it has no input " + std::to_string(k));
+    return in[k];
+  }
+  /// The value of input k in the current graph. Asked for after all that is read.
+  node x(std::size_t k) const;
+  dtype type(std::size_t k) const { return given(k).type(); }
+  extents shape(std::size_t k) const { return given(k).shape(); }
+  int rank(std::size_t k) const { return static_cast<int>(shape(k).size()); }
+  /// Its elements: known, or read, which ends the graph.
+  const host_values& host(std::size_t k);
+  /// Integer elements; they may be sizes of calls.
+  const std::vector<dim>& sizes(std::size_t k);
+  std::vector<std::int64_t> integers(std::size_t k);
+  double number(std::size_t k);
+  std::vector<double> numbers(std::size_t k);
+
+  const attribute_proto* attribute(std::string_view name) const;
+  std::int64_t i(std::string_view name, std::int64_t otherwise) const {
+    const auto* a = attribute(name);
+    return a ? a->i : otherwise;
+  }
+  double f(std::string_view name, double otherwise) const {
+    const auto* a = attribute(name);
+    return a ? static_cast<double>(a->f) : otherwise;
+  }
+  std::string s(std::string_view name, const char* otherwise) const {
+    const auto* a = attribute(name);
+    return a ? a->s : otherwise;
+  }
+  std::vector<std::int64_t> list(std::string_view name) const {
+    const auto* a = attribute(name);
+    return a ? a->ints : std::vector<std::int64_t>();
+  }
+  bool has_attribute(std::string_view name) const { return attribute(name) != nullptr; }
+
+  void give(std::size_t k, const node& v) {
+    item r;
+    r.x = dynamic_tensor::of_node(v.id());
+    give(k, std::move(r));
+  }
+  void give(std::size_t k, host_values v) {
+    item r;
+    r.host = std::make_shared<const host_values>(std::move(v));
+    give(k, std::move(r));
+  }
+  void give(std::size_t k, item r) {
+    if (out.size() <= k) out.resize(k + 1);
+    out[k] = std::move(r);
+  }
+  void give(const node& v) { give(0, v); }
+  /// Whether anybody wants result k.
+  bool wants(std::size_t k) const { return k < n.outputs.size() && !n.outputs[k].empty(); }
+  [[noreturn]] void refuse(const std::string& why) const { wire::fail_file(why); }
+};
+
+/// How an operator becomes sinter.
+struct row {
+  const char* name;
+  const char* domain;  ///< "" is ONNX's own
+  int since;           ///< the first version that this is for; the next row of the name, if any, takes over
+  void (*run)(call& c);
+  const char* how;  ///< for the table of docs/onnx.md
+};
+
+/// An axis list of attribute or input k, ascending, none given: all.
+inline std::vector<int> ascending_axes(const std::vector<std::int64_t>& axes, int rank) {
+  std::set<int> all;
+  for (auto a : axes) all.insert(axis_of(a, rank));
+  return {all.begin(), all.end()};
+}
+inline std::vector<int> all_axes(int rank, int first = 0) {
+  std::vector<int> all;
+  for (int i = first; i < rank; ++i) all.push_back(i);
+  return all;
+}
+
+}  // namespace sinter::onnx

@@ -1,0 +1,243 @@
+// onnx/values.hpp: untyped ops on nodes of the current trace, with NumPy's broadcasting: what operators are made of.
+#pragma once
+
+#include <vector>
+
+#include "../front/tensor/trace_push.hpp"
+#include "../ir/value.hpp"
+#include "dynamic.hpp"
+#include "wire.hpp"
+
+namespace sinter::onnx {
+
+/// A node of the current graph. A value that is read ends the graph, so nodes are asked for when all that is read has been.
+using node = ir::value;
+using extents = std::vector<dim>;
+using ir::op;
+
+inline location& place_of_nodes() {
+  static thread_local location at;
+  return at;
+}
+
+inline node value_of(ir::node_id id) { return {engine::current()->graph, id, place_of_nodes()}; }
+
+inline extents extents_of(const node& x) {
+  extents out;
+  for (const ir::dim& d : x.extents()) out.push_back(engine::from_ir(d));
+  return out;
+}
+inline ir::shape ir_shape(const extents& e) { return engine::to_ir(e.data(), static_cast<int>(e.size())); }
+inline dim size_of_axis(const node& x, int axis) {
+  return engine::from_ir(x.extents()[static_cast<std::size_t>(axis)]);
+}
+
+inline dim product_of(const extents& e, std::size_t first = 0, std::size_t last = ~std::size_t{0}) {
+  dim n = 1;
+  for (std::size_t i = first; i < e.size() && i < last; ++i) n = n * e[i];
+  return n;
+}
+
+/// An axis that may count from the end, of this many.
+inline int axis_of(std::int64_t axis, int rank) {
+  const std::int64_t a = axis < 0 ? axis + rank : axis;
+  if (a < 0 || a >= rank)
+    wire::fail_file("axis " + std::to_string(axis) + " of a value with " + std::to_string(rank) + " axes");
+  return static_cast<int>(a);
+}
+
+inline std::string text_of(const extents& e) {
+  std::string out = "(";
+  for (std::size_t i = 0; i < e.size(); ++i) out += (i ? ", " : "") + e[i].text();
+  return out + ")";
+}
+
+inline extents broadcast_extents(const extents& a, const extents& b) {
+  const std::size_t rank = std::max(a.size(), b.size());
+  extents out(rank, dim(1));
+  for (std::size_t i = 0; i < rank; ++i) {
+    const dim x = i + a.size() >= rank ? a[i + a.size() - rank] : dim(1);
+    const dim y = i + b.size() >= rank ? b[i + b.size() - rank] : dim(1);
+    if (x == 1) out[i] = y;
+    else if (y == 1 || x == y) out[i] = x;
+    else wire::fail_file("the extents " + text_of(a) + " and " + text_of(b) + " do not broadcast");
+  }
+  return out;
+}
+
+inline node reshape_to(const node& x, const extents& to) {
+  if (product_of(extents_of(x)) != product_of(to))
+    wire::fail_file("a reshape of " + text_of(extents_of(x)) + " to " + text_of(to));
+  return ir::reshape(x, ir_shape(to));
+}
+/// As NumPy's broadcast_to, where an extent of 1 of `to` leaves x's (ONNX's Expand).
+inline node broadcast_to(const node& x, const extents& to) {
+  const extents from = extents_of(x);
+  const extents wide = broadcast_extents(from, to);
+  return value_of(detail::push_broadcast(engine::current()->graph, x.id(), from.data(), static_cast<int>(from.size()),
+                                         wide.data(), static_cast<int>(wide.size()), place_of_nodes()));
+}
+
+inline node pointwise(op code, const node& a) { return ir::push(code, {a}); }
+inline node pointwise(op code, const node& a, const node& b) {
+  const extents to = broadcast_extents(extents_of(a), extents_of(b));
+  return ir::push(code, {broadcast_to(a, to), broadcast_to(b, to)});
+}
+inline node choose(const node& c, const node& a, const node& b) {
+  const extents to = broadcast_extents(extents_of(c), broadcast_extents(extents_of(a), extents_of(b)));
+  return ir::push(op::select, {broadcast_to(c, to), broadcast_to(a, to), broadcast_to(b, to)});
+}
+inline node plus(const node& a, const node& b) { return pointwise(op::add, a, b); }
+inline node minus(const node& a, const node& b) { return pointwise(op::sub, a, b); }
+inline node times(const node& a, const node& b) { return pointwise(op::mul, a, b); }
+inline node over(const node& a, const node& b) { return pointwise(op::div, a, b); }
+
+inline node constant(dtype type, double x, const extents& e = {}) {
+  auto& t = *engine::current();
+  return value_of(detail::push_constant(t, type, ir::scalar::of(type, x), e.data(), static_cast<int>(e.size()),
+                                        place_of_nodes(), true));
+}
+/// A size as a rank-0 value.
+inline node size_node(dim n, dtype type) {
+  if (!n.is_symbolic()) return constant(type, static_cast<double>(n.bits));
+  return value_of(ir::push_size(engine::current()->graph, type, engine::to_ir(n), place_of_nodes()));
+}
+inline node iota(dtype type, const extents& e, int axis) {
+  ir::attributes a;
+  a.type = type;
+  a.dims = ir_shape(e);
+  a.ints = {axis};
+  return value_of(engine::current()->graph.push(op::iota, {}, std::move(a), place_of_nodes()));
+}
+
+inline node to_type(const node& x, dtype type) { return ir::cast(x, type); }
+
+/// Computes in f32 where x is a narrower float.
+inline node wide(const node& x) { return is_narrow(x.type()) ? to_type(x, dtype::f32) : x; }
+
+inline node permuted(const node& x, const std::vector<int>& perm) {
+  series<std::int64_t> p;
+  bool same = true;
+  for (std::size_t i = 0; i < perm.size(); ++i) {
+    p.push_back(perm[i]);
+    same = same && perm[i] == static_cast<int>(i);
+  }
+  return same ? x : ir::permute(x, std::move(p));
+}
+
+/// x with extents of 1 put in before each of these axes of the result, ascending.
+inline node unsqueezed(const node& x, const std::vector<int>& axes) {
+  extents e = extents_of(x);
+  for (int a : axes) e.insert(e.begin() + a, dim(1));
+  return reshape_to(x, e);
+}
+
+inline extents reduced_extents(const extents& e, const std::vector<int>& axes, bool keep) {
+  extents out;
+  for (std::size_t i = 0; i < e.size(); ++i) {
+    const bool gone = std::find(axes.begin(), axes.end(), static_cast<int>(i)) != axes.end();
+    if (!gone) out.push_back(e[i]);
+    else if (keep) out.push_back(1);
+  }
+  return out;
+}
+/// Over ascending axes.
+inline node reduced(op combiner, const node& x, const std::vector<int>& axes, bool keep) {
+  series<std::int64_t> list;
+  for (int a : axes) list.push_back(a);
+  const node r = ir::reduce(x, combiner, std::move(list));
+  return keep ? reshape_to(r, reduced_extents(extents_of(x), axes, true)) : r;
+}
+inline dim count_over(const node& x, const std::vector<int>& axes) {
+  dim n = 1;
+  for (int a : axes) n = n * size_of_axis(x, a);
+  return n;
+}
+inline node mean_over(const node& x, const std::vector<int>& axes, bool keep) {
+  const node sum = reduced(op::add, x, axes, keep);
+  return over(sum, size_node(count_over(x, axes), x.type()));
+}
+
+/// count elements of an axis from start by step.
+inline node sliced(const node& x, int axis, dim start, dim count, std::int64_t step = 1) {
+  extents counts = extents_of(x), starts(counts.size(), dim(0));
+  const auto a = static_cast<std::size_t>(axis);
+  if (step == 1 && start == 0 && counts[a] == count) return x;
+  counts[a] = count;
+  starts[a] = start;
+  series<std::int64_t> steps(counts.size(), 1);
+  steps[a] = step;
+  return ir::slice(x, ir_shape(counts), ir_shape(starts), std::move(steps));
+}
+inline node joined(const std::vector<node>& parts, int axis) {
+  if (parts.size() == 1) return parts[0];
+  series<node> all;
+  for (const node& p : parts) all.push_back(p);
+  return ir::concat(all, axis);
+}
+inline node flipped(const node& x, int axis) {
+  const dim n = size_of_axis(x, axis);
+  return n == 0 ? x : sliced(x, axis, n - 1, n, -1);
+}
+inline node padded(const node& x, const extents& low, const extents& high, double literal) {
+  return ir::pad(x, ir_shape(low), ir_shape(high), literal);
+}
+
+/// Indices as i64 with negative ones counted from the end.
+inline node from_start(const node& index, dim extent) {
+  const node i = to_type(index, dtype::i64);
+  return choose(pointwise(op::lt, i, constant(dtype::i64, 0)), plus(i, size_node(extent, dtype::i64)), i);
+}
+
+/// x's elements along an axis at a list of indices of any rank, which replaces the axis.
+inline node taken(const node& x, const node& index, int axis) {
+  const extents e = extents_of(x), places = extents_of(index);
+  extents at = e, out(e.begin(), e.begin() + axis);
+  at[static_cast<std::size_t>(axis)] = product_of(places);
+  out.insert(out.end(), places.begin(), places.end());
+  out.insert(out.end(), e.begin() + axis + 1, e.end());
+  extents column(e.size(), dim(1));
+  column[static_cast<std::size_t>(axis)] = product_of(places);
+  const node flat = reshape_to(index, column);
+  return reshape_to(ir::gather(x, broadcast_to(flat, at), axis), out);
+}
+
+/// NumPy's matmul.
+inline node product(node a, node b) {
+  const bool row = a.rank() == 1, column = b.rank() == 1;
+  if (row) a = unsqueezed(a, {0});
+  if (column) b = unsqueezed(b, {1});
+  const extents ea = extents_of(a), eb = extents_of(b);
+  if (ea.back() != eb[eb.size() - 2])
+    wire::fail_file("a product of " + text_of(ea) + " and " + text_of(eb) + ", whose inner extents differ");
+  node out;
+  if (eb.size() == 2) {
+    out = ir::dot(a, b, 0, 1);
+  } else {
+    const extents batch = broadcast_extents({ea.begin(), ea.end() - 2}, {eb.begin(), eb.end() - 2});
+    extents wa = batch, wb = batch;
+    wa.insert(wa.end(), ea.end() - 2, ea.end());
+    wb.insert(wb.end(), eb.end() - 2, eb.end());
+    out = ir::dot(broadcast_to(a, wa), broadcast_to(b, wb), static_cast<std::int64_t>(batch.size()), 1);
+  }
+  extents e = extents_of(out);
+  if (column) e.pop_back();
+  if (row) e.erase(e.end() - (column ? 1 : 2));
+  return row || column ? reshape_to(out, e) : out;
+}
+
+/// exp(x - max) / sum along an axis.
+inline node softmax_of(const node& x, int axis) {
+  const node y = wide(x);
+  const node top = ir::stop_gradient(reduced(op::maximum, y, {axis}, true));
+  const node e = ir::exp(minus(y, top));
+  const node part = over(constant(y.type(), 1), reduced(op::add, e, {axis}, true));
+  return to_type(times(e, part), x.type());
+}
+inline node log_softmax_of(const node& x, int axis) {
+  const node y = wide(x);
+  const node z = minus(y, ir::stop_gradient(reduced(op::maximum, y, {axis}, true)));
+  return to_type(minus(z, ir::log(reduced(op::add, ir::exp(z), {axis}, true))), x.type());
+}
+
+}  // namespace sinter::onnx

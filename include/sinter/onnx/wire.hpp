@@ -1,0 +1,132 @@
+// onnx/wire.hpp: the protobuf wire format: varints, fixed and length-delimited fields, read from bytes that nobody vouches for.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "../base/error.hpp"
+
+namespace sinter::onnx::wire {
+
+using bytes = std::span<const std::byte>;
+
+/// user_error: the file is not what it should be.
+[[noreturn]] inline void fail_file(const std::string& why) { throw user_error("sinter: [onnx] " + why); }
+
+/// The fields of one message, one after the other. Views into the file's bytes; no field is longer than what is left.
+class reader {
+ public:
+  explicit reader(bytes message) : rest_(message) {}
+
+  /// Goes to the next field; false at the end.
+  bool next() {
+    if (rest_.empty()) return false;
+    const std::uint64_t key = varint();
+    field_ = static_cast<std::uint32_t>(key >> 3);
+    kind_ = static_cast<int>(key & 7);
+    if (field_ == 0 || key >> 35 != 0) fail_file("the file is damaged: it has a field of number 0");
+    switch (kind_) {
+      case 0:
+        number_ = varint();
+        return true;
+      case 1:
+        payload_ = take(8);
+        std::memcpy(&number_, payload_.data(), 8);
+        return true;
+      case 2: {
+        const std::uint64_t length = varint();
+        payload_ = take(length);
+        return true;
+      }
+      case 5: {
+        payload_ = take(4);
+        std::uint32_t word = 0;
+        std::memcpy(&word, payload_.data(), 4);
+        number_ = word;
+        return true;
+      }
+      default:
+        fail_file("the file is damaged: it has a field of wire type " + std::to_string(kind_));
+    }
+  }
+
+  std::uint32_t field() const { return field_; }
+  bool is_message() const { return kind_ == 2; }
+
+  /// The content of a length-delimited field.
+  bytes message() const {
+    if (kind_ != 2) fail_file("the file is damaged: field " + std::to_string(field_) + " is no message");
+    return payload_;
+  }
+  std::string_view text() const {
+    const bytes b = message();
+    return {reinterpret_cast<const char*>(b.data()), b.size()};
+  }
+  std::int64_t integer() const {
+    if (kind_ == 2) fail_file("the file is damaged: field " + std::to_string(field_) + " is no number");
+    return static_cast<std::int64_t>(number_);
+  }
+  float single() const {
+    if (kind_ != 5) fail_file("the file is damaged: field " + std::to_string(field_) + " is no float");
+    float x = 0;
+    std::memcpy(&x, &number_, 4);
+    return x;
+  }
+
+  /// Appends a repeated number, packed or alone.
+  void integers(std::vector<std::int64_t>& out) const {
+    if (kind_ != 2) {
+      out.push_back(integer());
+      return;
+    }
+    for (reader r(payload_); !r.rest_.empty();) out.push_back(static_cast<std::int64_t>(r.varint()));
+  }
+  /// The same of floats and doubles, which are fixed.
+  template <class T>
+  void fixed(std::vector<T>& out) const {
+    if (kind_ != 2) {
+      if (kind_ != (sizeof(T) == 4 ? 5 : 1)) fail_file("the file is damaged: a repeated number is of another size");
+      T x{};
+      std::memcpy(&x, &number_, sizeof(T));
+      out.push_back(x);
+      return;
+    }
+    if (payload_.size() % sizeof(T) != 0) fail_file("the file is damaged: packed numbers are cut short");
+    const std::size_t first = out.size();
+    out.resize(first + payload_.size() / sizeof(T));
+    if (!payload_.empty()) std::memcpy(out.data() + first, payload_.data(), payload_.size());
+  }
+
+ private:
+  std::uint64_t varint() {
+    std::uint64_t x = 0;
+    for (int shift = 0; shift < 70; shift += 7) {
+      if (rest_.empty()) fail_file("the file is cut short within a number");
+      const auto b = static_cast<std::uint64_t>(rest_[0]);
+      rest_ = rest_.subspan(1);
+      if (shift < 64) x |= (b & 127) << shift;
+      if (b < 128) return x;
+    }
+    fail_file("the file is damaged: a number has more than ten bytes");
+  }
+  bytes take(std::uint64_t count) {
+    if (count > rest_.size())
+      fail_file("the file is cut short: a field of " + std::to_string(count) + " bytes has " +
+                std::to_string(rest_.size()) + " left");
+    const bytes out = rest_.first(static_cast<std::size_t>(count));
+    rest_ = rest_.subspan(static_cast<std::size_t>(count));
+    return out;
+  }
+
+  bytes rest_;
+  bytes payload_;
+  std::uint32_t field_ = 0;
+  int kind_ = 0;
+  std::uint64_t number_ = 0;
+};
+
+}  // namespace sinter::onnx::wire

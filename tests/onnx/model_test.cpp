@@ -1,0 +1,221 @@
+// Models from files: reader, names, open axes, derivatives, refusals.
+#include <doctest/doctest.h>
+#include <sinter/onnx.hpp>
+#include <sinter/sinter.hpp>
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "../paths.hpp"
+#include "model_writer.hpp"
+
+using namespace sinter;
+using onnx_test::attribute;
+using onnx_test::bytes_of;
+using onnx_test::node;
+using onnx_test::value;
+
+namespace {
+
+const std::vector<float> w_of_mlp{0.5f, -1.f, 0.25f, 1.5f, -0.75f, 2.f}, b_of_mlp{0.1f, -0.2f, 0.3f};
+
+/// tanh(x·w + b), x (N, 2), whose result goes through a reshape that copies N by Shape, Gather and Concat.
+std::string mlp() {
+  onnx_test::graph g;
+  g.initializers = {onnx_test::tensor("w", {2, 3}, w_of_mlp), onnx_test::tensor("b", {3}, b_of_mlp),
+                    onnx_test::tensor("zero", {}, std::vector<std::int64_t>{0}),
+                    onnx_test::tensor("rest", {2}, std::vector<std::int64_t>{3, 1}),
+                    onnx_test::tensor("axes", {1}, std::vector<std::int64_t>{0})};
+  g.inputs = {value("x", onnx_test::f32, {"N", "2"})};
+  g.outputs = {value("y", onnx_test::f32, {"N", "3", "1"})};
+  g.nodes = {node("Gemm", {"x", "w", "b"}, {"h"}),
+             node("Tanh", {"h"}, {"t"}),
+             node("Shape", {"x"}, {"extents"}),
+             node("Gather", {"extents", "zero"}, {"rows"}, {attribute("axis", 0)}),
+             node("Unsqueeze", {"rows", "axes"}, {"row_list"}),
+             node("Concat", {"row_list", "rest"}, {"to"}, {attribute("axis", 0)}),
+             node("Reshape", {"t", "to"}, {"y"})};
+  return g.model();
+}
+
+tensor<float, 2> rows_of_x(std::int64_t n) {
+  tensor<float, 2> x = zeros<float>(n, 2);
+  for (std::int64_t i = 0; i < n; ++i)
+    x(i, 0) = 0.3f * static_cast<float>(i) - 0.5f, x(i, 1) = 0.7f - 0.2f * static_cast<float>(i);
+  return x;
+}
+float expected(float a, float b, int k) {
+  const auto j = static_cast<std::size_t>(k);
+  return std::tanh(a * w_of_mlp[j] + b * w_of_mlp[3 + j] + b_of_mlp[j]);
+}
+
+options reference() {
+  options how;
+  how.backend = "reference";
+  return how;
+}
+
+template <class F>
+std::string message_of(F&& f) {
+  try {
+    f();
+  } catch (const user_error& e) {
+    return e.what();
+  } catch (const system_error& e) {
+    return e.what();
+  }
+  return "";
+}
+bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("a model runs at batches that its file leaves open, two compilations for all") {
+  for (const bool interpreted : {false, true}) {
+    const std::string file = mlp();
+    const onnx::model m = onnx::load(bytes_of(file), interpreted ? reference() : options());
+    CHECK(m.inputs()[0].text() == "x: f32 (N, 2)");
+    CHECK(m.outputs()[0].text() == "y: f32 (N, 3, 1)");
+    CHECK(m.weights().size() == 2);
+    for (const std::int64_t n : {1, 2, 5, 7}) {
+      const tensor<float, 2> x = rows_of_x(n);
+      const auto y = m({x})[0].as<tensor<float, 3>>();
+      REQUIRE(y.size(0) == n);
+      for (std::int64_t i = 0; i < n; ++i)
+        for (int k = 0; k < 3; ++k) CHECK(y(i, k, 0) == doctest::Approx(expected(x(i, 0), x(i, 1), k)).epsilon(1e-5));
+    }
+    CHECK(m.specialisations() <= 2);
+    const auto named = m(onnx::tensor_map{{"x", rows_of_x(2)}});
+    CHECK(named.at("y").text() == "f32 (2, 3, 1)");
+  }
+}
+
+TEST_CASE("a model is traced within a compiled function, and differentiated by its weights") {
+  const std::string file = mlp();
+  const onnx::model m = onnx::load(bytes_of(file));
+  const auto loss = [&](const onnx::tensor_map& w, const tensor<float, 2>& x) {
+    const auto y = m(w, {x})[0].as<tensor<float, 3>>();
+    return mean(square(y - 0.25f));
+  };
+  auto step = compile([&](const onnx::tensor_map& w, const tensor<float, 2>& x) {
+    auto [l, g] = value_and_grad(loss)(w, x);
+    return std::tuple{l, g,
+                      tree_map([](const dynamic_tensor& p, const dynamic_tensor& d) { return p - 0.5 * d; }, w, g)};
+  });
+  const tensor<float, 2> x = rows_of_x(4);
+  onnx::tensor_map w = m.weights();
+  auto [l, g, next] = step(w, x);
+  const auto of_w = g.at("w").as<tensor<float, 2>>();
+  const float eps = 1e-2f;
+  for (int i = 0; i < 2; ++i)
+    for (int k = 0; k < 3; ++k) {
+      const auto moved = [&](float by) {
+        tensor<float, 2> v = from_span(w_of_mlp, 2, 3);
+        v(i, k) += by;
+        onnx::tensor_map other = w;
+        other["w"] = v;
+        return std::get<0>(step(other, x)).item();
+      };
+      CHECK(of_w(i, k) == doctest::Approx((moved(eps) - moved(-eps)) / (2 * eps)).epsilon(0.02));
+    }
+  const float before = l.item();
+  float after = before;
+  for (int k = 0; k < 10; ++k) {
+    auto [now, unused, more] = step(next, x);
+    CHECK(now.item() < after);
+    after = now.item();
+    next = more;
+  }
+  const auto squares = m.square_gradients({x});
+  CHECK(squares.weights.at("w").text() == "f32 (2, 3)");
+  CHECK(squares.inputs[0].text() == "f32 (4, 2)");
+}
+
+TEST_CASE("a tensor of run-time dtype converts both ways, and a typed function checks what it is made for") {
+  const dynamic_tensor d = tensor<float, 2>{{1, 2}, {3, 4}};
+  CHECK(d.text() == "f32 (2, 2)");
+  CHECK(d.as<tensor<float, 2>>()(1, 0) == 3);
+  CHECK(contains(message_of([&] { d.as<tensor<double, 2>>(); }), "it holds f32 (2, 2), asked for is f64 of rank 2"));
+  CHECK(contains(message_of([&] { d.as<tensor<float, 1>>(); }), "asked for is f32 of rank 1"));
+  CHECK(contains(message_of([&] { dynamic_tensor().as<tensor<float, 1>>(); }), "default-constructed"));
+  const std::string file = mlp();
+  const onnx::model m = onnx::load(bytes_of(file), reference());
+  const onnx::function<tensor<float, 3>(tensor<float, 2>)> f(m, {.inputs = {"x"}, .outputs = {"y"}});
+  CHECK(f(rows_of_x(2)).size(0) == 2);
+  using wrong_rank = onnx::function<tensor<float, 2>(tensor<float, 2>)>;
+  CHECK(contains(message_of([&] { wrong_rank g(m); }), "is f32 of rank 2, the model's is y: f32 (N, 3, 1)"));
+  using wrong_count = onnx::function<tensor<float, 3>(tensor<float, 2>, tensor<float, 2>)>;
+  CHECK(contains(message_of([&] { wrong_count g(m); }), "2 arguments and the model has 1"));
+  CHECK(contains(message_of([&] { onnx::function<tensor<float, 3>(tensor<float, 2>)> g(m, {.inputs = {"z"}}); }),
+                 "the model has no arguments 'z'"));
+  CHECK(contains(message_of([&] { m({tensor<double, 2>{{1, 2}}}); }), "the input x: f32 (N, 2) is given f64 (1, 2)"));
+  CHECK(contains(message_of([&] { m({tensor<float, 2>{{1, 2, 3}}}); }), "is given f32 (1, 3)"));
+}
+
+TEST_CASE("what cannot be is refused at load, every node of it") {
+  onnx_test::graph g;
+  g.inputs = {value("x", onnx_test::f32, {"2"})};
+  g.outputs = {value("z", onnx_test::f32, {"2"})};
+  g.nodes = {node("Frobnicate", {"x"}, {"y"}), node("Relu", {"y"}, {"v"}), node("Tweak", {"v"}, {"z"})};
+  const std::string said = message_of([&] { onnx::load(bytes_of(g.model())); });
+  CHECK(
+      contains(said, "2 nodes have no operator here: Frobnicate (node 'Frobnicate_of_y'), Tweak (node 'Tweak_of_z')"));
+  g.nodes = {node("Relu", {"nothing"}, {"z"})};
+  const onnx::model m = onnx::load(bytes_of(g.model()), reference());
+  CHECK(contains(message_of([&] {
+                   m({tensor<float, 1>{1, 2}});
+                 }),
+                 "node 'Relu_of_z' (Relu): its input 'nothing' is made by no node"));
+}
+
+TEST_CASE("external data stays below the model's folder") {
+  for (const char* name : {"../secret", "/etc/passwd", "a/../../b"}) {
+    onnx_test::message t;
+    t.number(1, 2).number(2, onnx_test::f32).text(8, "w").number(14, 1);
+    t.part(13, onnx_test::message().text(1, "location").text(2, name));
+    onnx_test::graph g;
+    g.initializers = {t};
+    g.inputs = {value("x", onnx_test::f32, {"2"})};
+    g.outputs = {value("y", onnx_test::f32, {"2"})};
+    g.nodes = {node("Add", {"x", "w"}, {"y"})};
+    const onnx::model m = onnx::load(bytes_of(g.model()), reference());
+    CHECK(contains(message_of([&] { m({tensor<float, 1>{1, 2}}); }), "which is not below the model's folder"));
+  }
+}
+
+TEST_CASE("a damaged file is an error that says so") {
+  const std::string file = mlp();
+  int refused = 0;
+  for (std::size_t n = 0; n < file.size(); n += 3)
+    refused += !message_of([&] { onnx::load(bytes_of(file.substr(0, n))); }).empty();
+  CHECK(refused > 0);
+  const tensor<float, 2> x = rows_of_x(2);
+  std::uint64_t state = 88172645463325252u;
+  for (int k = 0; k < 400; ++k) {
+    std::string other = file;
+    for (int flips = 0; flips < 3; ++flips) {
+      state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+      other[static_cast<std::size_t>(state % other.size())] ^= static_cast<char>(1u << (state >> 40 & 7));
+    }
+    static_cast<void>(message_of([&] {
+      const onnx::model m = onnx::load(bytes_of(other), reference());
+      if (m.inputs().size() == 1) m({x});
+    }));
+  }
+}
+
+TEST_CASE("docs/onnx.md lists the operators that there are") {
+  std::ifstream in(std::string(test_paths::data) + "/../docs/onnx.md");
+  std::stringstream text;
+  text << in.rdbuf();
+  std::string table;
+  for (const auto& o : onnx::operators())
+    table += "| `" + (o.domain.empty() ? "" : o.domain + ".") + o.name + "` | " + std::to_string(o.since) + " | " +
+             o.how + " |\n";
+  const bool same = contains(text.str(), table.c_str());
+  if (!same) std::fprintf(stderr, "the table of docs/onnx.md should be:\n%s", table.c_str());
+  CHECK(same);
+}
