@@ -34,6 +34,7 @@ need() {
 install_missing() {
   if [ "$1" = docs ]; then
     need doxygen has doxygen
+    need python3 has python3
     install_needed
     return 0
   fi
