@@ -166,7 +166,9 @@ case $what in
     ;;
   docs)
     install_missing docs
+    rm -rf build/docs
     mkdir -p build/docs
+    python3 docs/reference/filter.py include/sinter build/docs/headers/sinter
     quietly doxygen docs/reference/Doxyfile
     echo "build/docs/html/index.html"
     ;;

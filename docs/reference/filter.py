@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Doxygen's input filter: prints a header with functions that macros make written out, each with the comment above the macro or its use.
+"""Copies headers for Doxygen: with the functions that macros make written out, each with the comment above the macro or its use.
 
-    filter.py HEADER
+    filter.py FOLDER_OF_HEADERS FOLDER_OF_COPIES
 """
 import pathlib
 import re
@@ -57,11 +57,14 @@ def plain(text):
 
 
 def main():
-    path = pathlib.Path(sys.argv[1]).resolve()
-    text = written_out(path.read_text(encoding="utf-8"))
-    if path.name == "pointwise.hpp":
-        text = text.replace('#include "../../ir/ops.def"', "".join(rows(path)))
-    print(plain(text))
+    source, copies = (pathlib.Path(a).resolve() for a in sys.argv[1:3])
+    for path in sorted(source.rglob("*.hpp")):
+        text = written_out(path.read_text(encoding="utf-8"))
+        if path.relative_to(source) == pathlib.Path("front/functions/pointwise.hpp"):
+            text = text.replace('#include "../../ir/ops.def"', "".join(rows(path)))
+        copy = copies / path.relative_to(source)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text(plain(text), encoding="utf-8")
 
 
 if __name__ == "__main__":
