@@ -2,6 +2,7 @@
 # run.sh: the newcomer's commands.
 #   ./run.sh demo    build and run the digits example; what follows is passed on to it
 #   ./run.sh test    build and run the test suite; what follows is passed on to ctest. First --all: also what CI leaves out
+#   ./run.sh docs    write the reference, build/docs/html/index.html
 #   ./run.sh bench   build and run the benchmarks: all, or the one that is named, with what follows: bench models --rows gpt2_train
 set -eu
 cd "$(dirname "$0")"
@@ -9,7 +10,7 @@ cd "$(dirname "$0")"
 jobs=$(nproc 2>/dev/null || echo 2)
 
 usage() {
-  sed -n '2,5s/^# \{0,1\}//p' run.sh
+  sed -n '2,6s/^# \{0,1\}//p' run.sh
   exit "$1"
 }
 
@@ -31,6 +32,12 @@ need() {
 
 # install_missing TARGET: brings what is missing with apt, or says what to install.
 install_missing() {
+  if [ "$1" = docs ]; then
+    need doxygen has doxygen
+    need python3 has python3
+    install_needed
+    return 0
+  fi
   need g++ has "${CXX:-c++}"
   need cmake has cmake
   need ninja-build has ninja
@@ -46,6 +53,11 @@ install_missing() {
     need clang has clang++
     need libomp-dev has_file /usr/lib/llvm-*/lib/libomp.so
   fi
+  install_needed
+}
+
+# What need() has noted.
+install_needed() {
   [ -n "$missing" ] || return 0
   root=
   if [ "$(id -u)" != 0 ]; then
@@ -151,6 +163,14 @@ case $what in
       echo "== $(basename "$program")"
       "$program" "$@"
     done
+    ;;
+  docs)
+    install_missing docs
+    rm -rf build/docs
+    mkdir -p build/docs
+    python3 docs/reference/filter.py include/sinter build/docs/headers/sinter
+    quietly doxygen docs/reference/Doxyfile
+    echo "build/docs/html/index.html"
     ;;
   -h | --help | help) usage 0 ;;
   *) usage 1 ;;

@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
 """Compiles and runs the examples of a page: the ```cpp blocks of each of its ## sections are one program.
 
-    check.py PAGE.md... -- COMPILER ARGUMENTS...    the arguments end with what the programs are linked with
+    check.py [--together] PAGE.md... -- COMPILER ARGUMENTS...    the arguments end with what the programs are linked with
     check.py --self-test -- COMPILER ARGUMENTS...
+
+With --together all pages are one program, each page in a namespace and a function of its own.
 
 A block that begins with struct, class, template, using, auto or #include, in its first column, stands outside of main; any other is a
 scope in it, one after the other. What a line prints stands behind it: `std::cout << x.item() << "\\n";  // 3.5`. What is marked ```cpp skip
 is not compiled.
+
+A page whose name begins with from_ is a table of another library's functions. Its blocks declare what the tables use, and each code span of a
+table's second column is an expression, or a statement where it ends in a semicolon. These are compiled, and not run.
 """
 import concurrent.futures
 import os
@@ -18,6 +23,10 @@ import tempfile
 BLOCK = re.compile(r"^```cpp\n(.*?)^```$", re.M | re.S)
 OUTSIDE = re.compile(r"(?:struct|class|template|using)\b|#include|auto\s+\w+\(")
 PRINTS = re.compile(r"^[^\n]*std::cout[^\n]*;\s*//\s*(.*?)\s*$", re.M)
+
+
+ROW = re.compile(r"^\|(?:[^|\\]|\\.)*\|((?:[^|\\]|\\.)*)\|", re.M)
+SPAN = re.compile(r"`([^`]+)`")
 
 
 def sections(text):
@@ -38,6 +47,83 @@ def program(blocks):
     return text, [line for b in inside for line in PRINTS.findall(b)]
 
 
+def cells(text):
+    """(line, code) of the code spans in the second columns of tables."""
+    for row in ROW.finditer(text):
+        for code in SPAN.findall(row.group(1)):
+            yield text.count("\n", 0, row.start()) + 1, code.replace("\\|", "|")
+
+
+def table_program(path, text):
+    """A program that compiles if all cells of a from_ page do: errors name the page's line."""
+    blocks = BLOCK.findall(text)
+    outside = [b for b in blocks if OUTSIDE.match(b)]
+    inside = [b for b in blocks if not OUTSIDE.match(b)]
+    found = "".join(f'#line {line} "{os.path.basename(path)}"\n{{ {code if code.endswith(";") else f"(void)({code});"} }}\n' for line, code in cells(text))
+    return ("#include <iostream>\n#include <sinter/sinter.hpp>\n\nusing namespace sinter;\n\n" + "\n".join(outside) + "\nint main() {\n" +
+            "".join(inside) + found + "}\n")
+
+
+def run_table(command, path, folder):
+    """The failures of a from_ page, and the number of its programs."""
+    with open(path, encoding="utf-8") as f:
+        text = f.read()
+    name = os.path.join(folder, os.path.basename(path) + ".cpp")
+    with open(name, "w", encoding="utf-8") as f:
+        f.write(table_program(path, text))
+    if not any(True for _ in cells(text)):
+        return [f"{os.path.basename(path)}: no table"], 1
+    compiled = [a for a in command[1:] if not a.endswith((".a", ".so")) and not a.startswith("-l")]
+    done = subprocess.run([command[0], name, *compiled, "-fsyntax-only"], capture_output=True, text=True)
+    if done.returncode == 0:
+        return [], 1
+    lines = [line for line in done.stderr.splitlines() if "error" in line]
+    return [f"{os.path.basename(path)}: does not compile:\n" + "\n".join(lines)[:6000] + "\n" + done.stderr[:3000]], 1
+
+
+def page_unit(number, path):
+    """(headers, a namespace with a function, the lines that it prints) of a page."""
+    with open(path, encoding="utf-8") as f:
+        text = f.read()
+    headers, outside, inside, want = [], "", "", []
+    for match in BLOCK.finditer(text):
+        block = match.group(1)
+        line = f'#line {text.count(chr(10), 0, match.start(1)) + 1} "{os.path.basename(path)}"\n'
+        includes = re.findall(r"^#include.*$", block, re.M)
+        headers += includes
+        block = re.sub(r"^#include.*$", "", block, flags=re.M)
+        if includes or OUTSIDE.match(block):
+            outside += line + block
+        else:
+            inside += "{\n" + line + block + "}\n"
+            want += PRINTS.findall(block)
+    return headers, f"namespace page_{number} {{\n{outside}\nvoid run() {{\n{inside}}}\n}}\n", want
+
+
+def run_together(command, paths, folder):
+    """The failures of pages that are one program."""
+    units = [page_unit(i, path) for i, path in enumerate(paths)]
+    text = "#include <iostream>\n#include <sinter/sinter.hpp>\n" + "".join(f"{h}\n" for u in units for h in u[0])
+    text += "\nusing namespace sinter;\n\n" + "".join(u[1] for u in units)
+    text += "int main() {\n" + "".join(f'std::cout << "page {i}" << std::endl;\npage_{i}::run();\n' for i in range(len(units))) + "}\n"
+    name = os.path.join(folder, "pages")
+    with open(name + ".cpp", "w", encoding="utf-8") as f:
+        f.write(text)
+    done = subprocess.run([command[0], name + ".cpp", *command[1:], "-o", name], capture_output=True, text=True)
+    if done.returncode != 0:
+        lines = [line for line in done.stderr.splitlines() if "error" in line]
+        return ["does not compile:\n" + "\n".join(lines)[:3000] + "\n" + done.stderr[:3000]]
+    done = subprocess.run([name], capture_output=True, text=True, cwd=folder)
+    failures = [f"ends with {done.returncode}:\n{done.stderr[:2000]}"] if done.returncode != 0 else []
+    got = re.split(r"^page \d+\n", done.stdout, flags=re.M)[1:]
+    for path, unit, printed in zip(paths, units, got):
+        page, lines = os.path.basename(path), printed.splitlines()
+        failures += [f"{page}: prints '{g}', the page says '{w}'" for g, w in zip(lines, unit[2]) if g.strip() != w]
+        if len(lines) != len(unit[2]):
+            failures.append(f"{page}: prints {len(lines)} lines, the page says {len(unit[2])}")
+    return failures
+
+
 def run_section(command, heading, blocks, folder):
     text, want = program(blocks)
     name = os.path.join(folder, re.sub(r"\W+", "_", heading) or "page")
@@ -47,7 +133,7 @@ def run_section(command, heading, blocks, folder):
     done = subprocess.run([command[0], name + ".cpp", *command[1:], "-o", name], capture_output=True, text=True)
     if done.returncode != 0:
         return [f"does not compile:\n{done.stderr[:3000]}"]
-    done = subprocess.run([name], capture_output=True, text=True)
+    done = subprocess.run([name], capture_output=True, text=True, cwd=folder)
     got = done.stdout.splitlines()
     reasons = [f"ends with {done.returncode}:\n{done.stderr[:2000]}"] if done.returncode != 0 else []
     return reasons + [f"prints '{g}', the page says '{w}'" for g, w in zip(got, want) if g.strip() != w] + (
@@ -79,6 +165,21 @@ def self_test(command, folder):
     if missing or len(failures) != len(wanted) or count != 5:
         print(f"self-test: {count} programs, missing {missing}, got:\n{text}")
         return 1
+    # Pages together, and a page of tables.
+    one, two, table = (os.path.join(folder, name) for name in ("one.md", "two.md", "from_it.md"))
+    block = "```cpp\nstruct n { int x = %d; };\n```\n```cpp\nstd::cout << n{}.x << \"\\n\";  // %d\n```\n"
+    for path, text in ((one, block % (1, 1)), (two, block % (2, 3)),
+                       (table, "```cpp\nint x = 1, y = 2;\n```\n| it | here |\n|---|---|\n| a | `x \\| y`, `x = 2;` |\n| b | `nowhere(x)` |\n")):
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+    together = run_together(command, [one, two], folder)
+    if together != ["two.md: prints '2', the page says '3'"]:
+        print(f"self-test, together: {together}")
+        return 1
+    tables = run_table(command, table, folder)[0]
+    if len(tables) != 1 or "from_it.md:7:" not in tables[0] or "from_it.md:6:" in tables[0]:
+        print(f"self-test, tables: {tables}")
+        return 1
     print("self-test: each kind of failure is found")
     return 0
 
@@ -91,8 +192,11 @@ def main():
         if pages == ["--self-test"]:
             return self_test(command, folder)
         failures, count = [], 0
+        if pages[0] == "--together":
+            failures, count, pages = run_together(command, pages[1:], folder), 1, []
         for page in pages:
-            more, n = run_page(command, page, folder)
+            table = os.path.basename(page).startswith("from_")
+            more, n = (run_table if table else run_page)(command, page, folder)
             failures, count = failures + more, count + n
         print("\n".join(failures + [f"{count} programs, {len(failures)} failures"]))
         return 1 if failures or count == 0 else 0

@@ -66,15 +66,17 @@ auto polar(const R& r, const Angle& t, location at = location::current()) {
   return detail::joined_parts(mul(r, cos(t, at), at), mul(r, sin(t, at), at), at.in("polar"));
 }
 
-/// The parts.
+/// The real parts, a real tensor.
 template <complex_tensor X>
 auto real(const X& z) {
   return z.real();
 }
+/// The imaginary parts, a real tensor.
 template <complex_tensor X>
 auto imag(const X& z) {
   return z.imag();
 }
+/// re - i·im. Any shape; complex64 or complex128.
 template <complex_tensor X>
 auto conj(const X& z, location at = location::current()) {
   return detail::joined_parts(z.real(), neg(z.imag(), at), at);
@@ -108,6 +110,7 @@ auto add(const A& a, const B& b, location at = location::current()) {
     else return detail::joined_parts(re, add(a.imag(), b.imag(), at), at);
   }
 }
+/// a - b; see add.
 template <class A, class B>
 requires detail::some_complex<A, B>
 auto sub(const A& a, const B& b, location at = location::current()) {
@@ -119,6 +122,7 @@ auto sub(const A& a, const B& b, location at = location::current()) {
     else return detail::joined_parts(re, sub(a.imag(), b.imag(), at), at);
   }
 }
+/// a · b; see add.
 template <class A, class B>
 requires detail::some_complex<A, B>
 auto mul(const A& a, const B& b, location at = location::current()) {
@@ -135,6 +139,7 @@ auto mul(const A& a, const B& b, location at = location::current()) {
                                 at);
   }
 }
+/// 1 / z, without overflow on the way; NaN at 0.
 template <complex_tensor X>
 auto reciprocal(const X& z, location at = location::current()) {
   // By parts of about 1, so that squares neither overflow nor vanish. That size is none of the result's derivative.
@@ -145,6 +150,7 @@ auto reciprocal(const X& z, location at = location::current()) {
   const auto below = mul(add(mul(re, re, at), mul(im, im, at), at), by, at);
   return detail::joined_parts(div(re, below, at), neg(div(im, below, at), at), at);
 }
+/// a / b; see add and reciprocal.
 template <class A, class B>
 requires detail::some_complex<A, B>
 auto div(const A& a, const B& b, location at = location::current()) {
@@ -157,7 +163,7 @@ auto div(const A& a, const B& b, location at = location::current()) {
   }
 }
 
-/// Whether both parts are equal; whether one differs.
+/// Whether both parts are equal, bool. Operands broadcast.
 template <class A, class B>
 requires detail::some_complex<A, B>
 auto eq(const A& a, const B& b, location at = location::current()) {
@@ -165,6 +171,7 @@ auto eq(const A& a, const B& b, location at = location::current()) {
                                eq(detail::imaginary_of(a), detail::imaginary_of(b), at), at),
                        at);
 }
+/// Whether a part differs, bool.
 template <class A, class B>
 requires detail::some_complex<A, B>
 auto ne(const A& a, const B& b, location at = location::current()) {
@@ -184,6 +191,7 @@ template <complex_tensor X>
 auto square(const X& z, location at = location::current()) {
   return mul(z, z, at);
 }
+/// exp(re) · (cos im + i·sin im).
 template <complex_tensor X>
 auto exp(const X& z, location at = location::current()) {
   return polar(exp(z.real(), at), z.imag(), at.in("exp"));
@@ -208,25 +216,30 @@ auto sqrt(const X& z, location at = location::current()) {
   return detail::joined_parts(where(nothing, 0, where(right, large, abs(small, at), at), at),
                               where(nothing, im, where(right, small, up, at), at), at);
 }
+/// sin re · cosh im + i·cos re · sinh im.
 template <complex_tensor X>
 auto sin(const X& z, location at = location::current()) {
   const auto re = z.real(), im = z.imag();
   return detail::joined_parts(mul(sin(re, at), cosh(im, at), at), mul(cos(re, at), sinh(im, at), at), at);
 }
+/// cos re · cosh im - i·sin re · sinh im.
 template <complex_tensor X>
 auto cos(const X& z, location at = location::current()) {
   const auto re = z.real(), im = z.imag();
   return detail::joined_parts(mul(cos(re, at), cosh(im, at), at), neg(mul(sin(re, at), sinh(im, at), at), at), at);
 }
+/// z, without a derivative.
 template <complex_tensor X>
 auto stop_gradient(const X& z, location at = location::current()) {
   return detail::each_part(
       z, [&](const auto& x) { return stop_gradient(x, at); }, at);
 }
+/// Whether a part is NaN, bool.
 template <complex_tensor X>
 auto isnan(const X& z, location at = location::current()) {
   return detail::stage(bit_or(isnan(z.real(), at), isnan(z.imag(), at), at), at);
 }
+/// Whether both parts are finite, bool.
 template <complex_tensor X>
 auto isfinite(const X& z, location at = location::current()) {
   return detail::stage(bit_and(isfinite(z.real(), at), isfinite(z.imag(), at), at), at);
@@ -237,6 +250,7 @@ template <complex_tensor X, complex_tensor Y>
 auto isclose(const X& x, const Y& y, double rtol = 1e-5, double atol = 1e-8, location at = location::current()) {
   return detail::stage(le(abs(sub(x, y, at), at), add(mul(abs(y, at), rtol, at), atol, at), at), at);
 }
+/// Whether isclose holds for all elements: bool of rank 0.
 template <complex_tensor X, complex_tensor Y>
 auto allclose(const X& x, const Y& y, double rtol = 1e-5, double atol = 1e-8, location at = location::current()) {
   return all(isclose(x, y, rtol, atol, at), axis<>, at);

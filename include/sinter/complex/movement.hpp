@@ -44,6 +44,7 @@ auto flatten(const X& z, location at = location::current()) {
   return detail::each_part(
       z, [&](const auto& x) { return flatten(x, at); }, at);
 }
+/// As reshape of real tensors.
 template <complex_tensor X, extent_like... I>
 auto reshape(const X& z, detail::placed_extent first, I... rest) {
   const std::array<dim, 1 + sizeof...(I)> to{first.value, dim(rest)...};
@@ -55,12 +56,14 @@ auto reshape(const X& z, const std::array<I, R>& to, location at = location::cur
   return detail::each_part(
       z, [&](const auto& x) { return reshape(x, to, at); }, at);
 }
+/// As broadcast_to of real tensors. A view.
 template <complex_tensor X, extent_like... I>
 auto broadcast_to(const X& z, detail::placed_extent first, I... rest) {
   const std::array<dim, 1 + sizeof...(I)> to{first.value, dim(rest)...};
   return detail::each_part(
       z, [&](const auto& x) { return broadcast_to(x, to, first.at); }, first.at);
 }
+/// As slice of real tensors. A view.
 template <complex_tensor X, int A>
 auto slice(const X& z, axis_t<A> along, detail::axis_position first, detail::axis_position last = to_end,
            std::int64_t step = 1, location at = location::current()) {
@@ -72,35 +75,39 @@ auto slice(const X& z, detail::axis_position first, detail::axis_position last =
            location at = location::current()) {
   return slice(z, axis<A>, first, last, step, at);
 }
+/// As roll of real tensors. Copies.
 template <complex_tensor X, int A>
 auto roll(const X& z, std::int64_t shift, axis_t<A> along, location at = location::current()) {
   return detail::each_part(
       z, [&](const auto& x) { return roll(x, shift, along, at); }, at);
 }
-/// As cumsum and take of real tensors.
+/// As cumsum of real tensors.
 template <complex_tensor X, int A>
 auto cumsum(const X& z, axis_t<A> along, location at = location::current()) {
   return detail::each_part(
       z, [&](const auto& x) { return cumsum(x, along, at); }, at);
 }
+/// As take of real tensors.
 template <complex_tensor X, tensor_like I, int A = 0>
 auto take(const X& z, const I& index, axis_t<A> along = {}, location at = location::current()) {
   const auto place = detail::stage(index, at);
   return detail::each_part(
       z, [&](const auto& x) { return take(x, place, along, at); }, at);
 }
+/// Zeros of z's extents, on its device.
 template <complex_tensor X>
 auto zeros_like(const X& z, location at = location::current()) {
   return detail::each_part(
       z, [&](const auto& x) { return zeros_like(x, at); }, at);
 }
 
-/// Operands one after the other along an axis, and along a new one.
+/// Operands one after the other along an axis; user_error where other extents differ.
 template <int Axis = 0, complex_tensor A, complex_tensor B>
 auto concat(const A& a, const B& b, location at = location::current()) {
   return detail::joined_parts(detail::concat_all<Axis>(at, a.real(), b.real()),
                               detail::concat_all<Axis>(at, a.imag(), b.imag()), at);
 }
+/// The operands, of equal extents (user_error), along a new axis.
 template <int Axis = 0, complex_tensor A, complex_tensor B>
 auto stack(const A& a, const B& b, location at = location::current()) {
   return detail::joined_parts(detail::stack_all<Axis>(at, a.real(), b.real()),

@@ -59,7 +59,7 @@ auto shifted(const X& x, axis_t<A...>, location at) {
 
 }  // namespace shapes
 
-/// fft along the axes, all of them unless told, the last two of fft2; and what undoes it.
+/// fft along the axes, all of them unless told, `fftn(x, axis<0, 2>)`. Real or complex; the result is complex.
 template <norm How = backward, class X, int... A>
 auto fftn(const X& x, axis_t<A...> over, location at = location::current()) {
   return shapes::by_axes(x, over, [&](const auto& y, auto one) { return fft<How>(y, one, at); });
@@ -68,10 +68,12 @@ template <norm How = backward, class X>
 auto fftn(const X& x, location at = location::current()) {
   return fftn<How>(x, shapes::every<X>{}, at);
 }
+/// fftn along the last two axes.
 template <norm How = backward, class X>
 auto fft2(const X& x, location at = location::current()) {
   return fftn<How>(x, axis<-2, -1>, at);
 }
+/// What undoes fftn.
 template <norm How = backward, class X, int... A>
 auto ifftn(const X& x, axis_t<A...> over, location at = location::current()) {
   return shapes::by_axes(x, over, [&](const auto& y, auto one) { return ifft<How>(y, one, at); });
@@ -80,6 +82,7 @@ template <norm How = backward, class X>
 auto ifftn(const X& x, location at = location::current()) {
   return ifftn<How>(x, shapes::every<X>{}, at);
 }
+/// What undoes fft2.
 template <norm How = backward, class X>
 auto ifft2(const X& x, location at = location::current()) {
   return ifftn<How>(x, axis<-2, -1>, at);
@@ -95,6 +98,7 @@ template <norm How = backward, class X>
 auto rfftn(const X& x, location at = location::current()) {
   return rfftn<How>(x, shapes::every<X>{}, at);
 }
+/// rfftn along the last two axes.
 template <norm How = backward, class X>
 auto rfft2(const X& x, location at = location::current()) {
   return rfftn<How>(x, axis<-2, -1>, at);
@@ -111,6 +115,7 @@ auto irfftn(const X& x, I n, axis_t<A...>, location at = location::current()) {
   using all = shapes::apart<axis_t<>, A...>;
   return irfft<How>(ifftn<How>(x, typename all::others{}, at), n, axis<all::last>, at);
 }
+/// What undoes rfft2: real, of n columns, 2(m - 1) of m unless told.
 template <norm How = backward, class X>
 auto irfft2(const X& x, location at = location::current()) {
   return irfftn<How>(x, axis<-2, -1>, at);
@@ -120,7 +125,7 @@ auto irfft2(const X& x, I n, location at = location::current()) {
   return irfftn<How>(x, n, axis<-2, -1>, at);
 }
 
-/// The zero frequency, which transforms have first, in the middle of the axes, all unless told; and back.
+/// The zero frequency, which transforms have first, in the middle of the axes, all unless told. Any dtype and shape. Copies.
 template <class X, int... A>
 auto fftshift(const X& x, axis_t<A...> over, location at = location::current()) {
   return shapes::shifted<false>(x, over, at.in("fftshift"));
@@ -129,6 +134,7 @@ template <class X>
 auto fftshift(const X& x, location at = location::current()) {
   return fftshift(x, shapes::every<X>{}, at);
 }
+/// What undoes fftshift.
 template <class X, int... A>
 auto ifftshift(const X& x, axis_t<A...> over, location at = location::current()) {
   return shapes::shifted<true>(x, over, at.in("ifftshift"));
@@ -138,7 +144,8 @@ auto ifftshift(const X& x, location at = location::current()) {
   return ifftshift(x, shapes::every<X>{}, at);
 }
 
-/// The frequencies of fft's results for samples `spacing` apart: 0, 1, …, -2, -1 times 1 / (n·spacing). And those of rfft's.
+/// The frequencies of fft's results for samples `spacing` apart: 0, 1, …, -2, -1 times 1 / (n·spacing). user_error for a length
+/// below 1.
 template <element T = float>
 tensor<T, 1> fftfreq(std::int64_t n, double spacing = 1, location at = location::current()) {
   shapes::checked_length("fftfreq", n, at);
@@ -146,6 +153,7 @@ tensor<T, 1> fftfreq(std::int64_t n, double spacing = 1, location at = location:
   const double step = 1 / (static_cast<double>(n) * spacing);
   return tensor<T, 1>(cast<T>(mul(cast<double>(where(ge(k, (n + 1) / 2), sub(k, n), k)), step)), at);
 }
+/// Those of rfft's results: 0, 1, …, n / 2 times 1 / (n·spacing). user_error for a length below 1.
 template <element T = float>
 tensor<T, 1> rfftfreq(std::int64_t n, double spacing = 1, location at = location::current()) {
   shapes::checked_length("rfftfreq", n, at);

@@ -83,30 +83,34 @@ tensor<double, 1> orthogonal_law(const key& k, dim rows, dim columns, location a
 }  // namespace detail
 
 // clang-format off
-/// U(-a, a) with a = √(6 / (in + out)) (Glorot and Bengio, 2010), and normal numbers of variance 2 / (in + out), those beyond two
-/// deviations drawn anew.
+/// U(-a, a) with a = gain · √(6 / (in + out)) (Glorot and Bengio, 2010).
 template <class = void>
 initializer glorot_uniform(double gain = 1) { return {&detail::uniform_law<>, gain * gain, 0, initializer::fan::mean}; }
+/// Normal numbers of variance 2 · gain² / (in + out), those beyond two deviations drawn anew.
 template <class = void>
 initializer glorot_normal(double gain = 1) { return {&detail::truncated_law<>, gain * gain, 0, initializer::fan::mean}; }
-/// Variance gain² / in, by default for relu (He et al., 2015).
+/// Uniform numbers of variance gain² / in, by default for relu (He et al., 2015).
 template <class = void>
 initializer he_uniform(double gain = 1.4142135623730951) { return {&detail::uniform_law<>, gain * gain, 0, initializer::fan::in}; }
+/// Normal numbers of variance gain² / in, those beyond two deviations drawn anew.
 template <class = void>
 initializer he_normal(double gain = 1.4142135623730951) { return {&detail::truncated_law<>, gain * gain, 0, initializer::fan::in}; }
-/// Variance 1 / in (LeCun et al., 1998).
+/// Uniform numbers of variance 1 / in (LeCun et al., 1998).
 template <class = void>
 initializer lecun_uniform() { return he_uniform(1); }
+/// Normal numbers of variance 1 / in, those beyond two deviations drawn anew.
 template <class = void>
 initializer lecun_normal() { return he_normal(1); }
-/// N(mean, deviation²), and with numbers beyond two deviations drawn anew.
+/// N(mean, deviation²).
 template <class = void>
 initializer normal_of(double deviation = 1, double mean = 0) { return {&detail::normal_law<>, deviation, mean}; }
+/// N(mean, deviation²) with numbers beyond two deviations drawn anew.
 template <class = void>
 initializer truncated_of(double deviation = 1, double mean = 0) { return {&detail::truncated_law<>, deviation * 0.87962566103423978, mean}; }
 /// U(low, high).
 template <class = void>
 initializer uniform_of(double low, double high) { return {&detail::uniform_law<>, (high - low) / 3.4641016151377544, (low + high) / 2}; }
+/// The same number everywhere.
 inline initializer constant_of(double value) { return {nullptr, 0, value}; }
 /// Rows or columns, whichever are fewer, are orthonormal, times the gain (Saxe et al., 2014): of the matrix whose columns are the
 /// last axis.

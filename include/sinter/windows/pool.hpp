@@ -460,6 +460,8 @@ auto unfold(const X& x, const per_axis& window, const fold_options& options = {}
   return detail::typed<typename X::value_type, dims{X::static_shape[0], dyn, dyn}>(
       detail::windows::unfold_of(detail::untyped(x, at), window, options, at), at);
 }
+/// What unfold cut, added up in an image of the extents `size`: (n, c · window, places) to (n, c, size…). Floating dtypes; user_error where
+/// places or channels do not fit.
 template <tensor_like X, std::size_t S>
 auto fold(const X& x, const dim (&size)[S], const per_axis& window, const fold_options& options = {},
           location where = location::current()) {
@@ -527,6 +529,7 @@ auto max_pool(const X& x, const per_axis& window, const pool_options& options = 
   return detail::windows::max_pool_of<detail::windows::parsed_spatial<Layout>()>("max_pool", x, window, options,
                                                                                  at.in("max_pool"));
 }
+/// The mean of each window; see max_pool.
 template <fixed_string Layout, tensor_like X>
 auto avg_pool(const X& x, const per_axis& window, const pool_options& options = {}, location at = location::current()) {
   return detail::windows::avg_pool_of<detail::windows::parsed_spatial<Layout>()>("avg_pool", x, window, options,

@@ -154,6 +154,7 @@ tensor<T, 0> full(detail::fitting<T, detail::full_name> value, detail::target wh
                   location at = location::current()) {
   return detail::filled<T, dims(0)>("full", value, {}, where, at);
 }
+/// One value everywhere, with x's dtype, extents and device. user_error for a number that the dtype cannot hold.
 template <tensor_like X, scalar_like A>
 auto full_like(const X& x, A value, location at = location::current()) {
   using T = typename X::value_type;

@@ -101,6 +101,7 @@ auto jacobian(F&& f, location where = location::current()) {  // of a function t
   return detail::jacobian_function<detail::jacobian_way::shorter, detail::varying<Index...>, std::decay_t<F>>(
       std::forward<F>(f), where);
 }
+/// jacobian by tangents, one for each element of x: for results that are longer than x.
 // clang-format off
 template <int... Index, class F>
 auto jacfwd(F&& f, location where = location::current()) {  // of a function template, [](auto... x) { return f(x...); }
@@ -108,6 +109,7 @@ auto jacfwd(F&& f, location where = location::current()) {  // of a function tem
   return detail::jacobian_function<detail::jacobian_way::forward, detail::varying<Index...>, std::decay_t<F>>(
       std::forward<F>(f), where);
 }
+/// jacobian by cotangents, one for each element of f(x): for results that are shorter than x.
 // clang-format off
 template <int... Index, class F>
 auto jacrev(F&& f, location where = location::current()) {  // of a function template, [](auto... x) { return f(x...); }
