@@ -1,3 +1,4 @@
+#include <array>
 #include <bit>
 
 #include <doctest/doctest.h>
@@ -215,6 +216,18 @@ TEST_CASE("a product of many terms and few tiles is added up, in slices, by what
     CHECK(f.report().kernels == 2);
     CHECK(f.report().sources[0].find("(i0 + 4320)") != std::string::npos);  // the fourth slice's
   }
+}
+
+TEST_CASE("a result that is a reshape of a product in slices has the reshape's extents") {
+  const auto step = [](auto m, auto a, auto b) {
+    return tensor<float, 3>(reshape(2.f * m + matmul(transpose(a), b), 36, 8, 5));
+  };
+  const auto m = whole(1, 40, 36), a = whole(2, 1024, 40), b = whole(3, 1024, 36);
+  const auto f = compile(step);
+  const auto got = f(m.to(gpu), a.to(gpu), b.to(gpu)).to(device::cpu());
+  CHECK(f.report().sources[0].find("(i0 + 4320)") != std::string::npos);  // the fourth slice's
+  CHECK((got.shape() == std::array<dim, 3>{36, 8, 5}));
+  CHECK(got.to_vector() == step(m, a, b).to_vector());
 }
 
 TEST_CASE("operands are rounded to the nearest tf32, and only where that was asked for") {

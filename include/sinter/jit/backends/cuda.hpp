@@ -108,7 +108,10 @@ inline cuda_plan plan_cuda(code& c, const ir::graph& g, const series<char>& copi
   plan::fused fused = plan::fuse(p.graph, memory(p.graph, p.results), target, reasons);
   if (const auto split = plan::products_to_split(p.graph, fused.kernels, hints, target); !split.empty()) {
     p.graph = plan::with_slices(p.graph, split);
-    p.results = separate_results(p.graph);
+    // Its outputs are the nodes behind reshapes already; the results' extents are those of the first time.
+    auto again = separate_results(p.graph);
+    for (std::size_t k = 0; k < again.size(); ++k) again[k].extents = std::move(p.results[k].extents);
+    p.results = std::move(again);
     fused = plan::fuse(p.graph, memory(p.graph, p.results), target, reasons);
   }
   p.first_step = c.about.steps.size();
