@@ -155,6 +155,34 @@ TEST_CASE("a tensor of run-time dtype converts both ways, and a typed function c
   CHECK(contains(message_of([&] { m({tensor<float, 2>{{1, 2, 3}}}); }), "is given f32 (1, 3)"));
 }
 
+TEST_CASE("a grid that is where the elements are gives them; a state adds up what came before") {
+  onnx_test::graph g;
+  g.initializers = {onnx_test::tensor("theta", {1, 2, 3}, std::vector<float>{1, 0, 0, 0, 1, 0}),
+                    onnx_test::tensor("size", {4}, std::vector<std::int64_t>{1, 1, 3, 4})};
+  g.inputs = {value("x", onnx_test::f32, {"1", "1", "3", "4"}), value("q", onnx_test::f32, {"1", "3", "2"}),
+              value("k", onnx_test::f32, {"1", "3", "2"}), value("v", onnx_test::f32, {"1", "3", "1"})};
+  g.outputs = {value("y", onnx_test::f32, {"1", "1", "3", "4"}), value("o", onnx_test::f32, {"1", "3", "1"})};
+  g.nodes = {node("AffineGrid", {"theta", "size"}, {"grid"}), node("GridSample", {"x", "grid"}, {"y"}),
+             node("LinearAttention", {"q", "k", "v"}, {"o", "state"},
+                  {attribute("q_num_heads", 1), attribute("kv_num_heads", 1),
+                   onnx_test::attribute_text("update_rule", "linear")})};
+  const std::string file = g.model();
+  const tensor<float, 4> x = normal<float>(make_key(1), 1, 1, 3, 4);
+  const tensor<float, 3> q = normal<float>(make_key(2), 1, 3, 2), k = normal<float>(make_key(3), 1, 3, 2),
+                         v = normal<float>(make_key(4), 1, 3, 1);
+  for (const bool interpreted : {false, true}) {
+    const onnx::model m = onnx::load(bytes_of(file), interpreted ? reference() : options());
+    const auto all = m({x, q, k, v});
+    CHECK(allclose(all[0].as<tensor<float, 4>>(), x, 1e-5, 1e-6).item());
+    const auto o = all[1].as<tensor<float, 3>>();
+    for (int t = 0; t < 3; ++t) {
+      float sum = 0;
+      for (int s = 0; s <= t; ++s) sum += (q(0, t, 0) * k(0, s, 0) + q(0, t, 1) * k(0, s, 1)) * v(0, s, 0);
+      CHECK(o(0, t, 0) == doctest::Approx(sum / std::sqrt(2.f)).epsilon(1e-4));
+    }
+  }
+}
+
 TEST_CASE("what cannot be is refused at load, every node of it") {
   onnx_test::graph g;
   g.inputs = {value("x", onnx_test::f32, {"2"})};

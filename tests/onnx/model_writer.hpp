@@ -69,6 +69,9 @@ inline message value(const std::string& name, int type, const std::vector<std::s
 inline message attribute(const std::string& name, std::int64_t v) {
   return message().text(1, name).number(3, static_cast<std::uint64_t>(v)).number(20, 2);
 }
+inline message attribute_text(const std::string& name, const std::string& text) {
+  return message().text(1, name).text(4, text).number(20, 3);
+}
 inline message node(const std::string& op, const std::vector<std::string>& in, const std::vector<std::string>& out,
                     const std::vector<message>& attributes = {}) {
   message n;

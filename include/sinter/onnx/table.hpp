@@ -6,6 +6,7 @@
 #include "control_rows.hpp"
 #include "nn_rows.hpp"
 #include "quant_rows.hpp"
+#include "sample_rows.hpp"
 
 namespace sinter::onnx {
 
@@ -23,6 +24,7 @@ inline const std::vector<const row*>& all_rows() {
     take(rows::networks);
     take(rows::windows);
     take(rows::resizes);
+    take(rows::samples);
     take(rows::recurrents);
     take(rows::quantised);
     take(rows::controls);
