@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "control_rows.hpp"
+#include "fourier_rows.hpp"
 #include "nn_rows.hpp"
 #include "quant_rows.hpp"
 #include "sample_rows.hpp"
@@ -25,6 +26,7 @@ inline const std::vector<const row*>& all_rows() {
     take(rows::windows);
     take(rows::resizes);
     take(rows::samples);
+    take(rows::fouriers);
     take(rows::recurrents);
     take(rows::quantised);
     take(rows::controls);
