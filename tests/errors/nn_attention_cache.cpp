@@ -4,4 +4,6 @@
 #include <sinter/nn.hpp>
 
 using namespace sinter;
-auto f(const nn::self_attention<float>& a, const tensor<float, 2>& x, const attention_cache<float>& c) { return a(x, c); }
+auto f(const nn::self_attention<float>& a, const tensor<float, 2>& x, const attention_cache<float>& c) {
+  return a(x, c);
+}

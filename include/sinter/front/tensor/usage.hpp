@@ -48,8 +48,8 @@ struct wrong_call {
   }
 
 #define SINTER_POINTWISE(NAME, ARITY, RULE, VALUE, DA, DB, DC) SINTER_USAGE_##ARITY(NAME, RULE)
-#define SINTER_USAGE_1(NAME, RULE)                                                                \
-  SINTER_USAGE(NAME, #NAME "(x), x a tensor", !ir::names_type(ir::dtype_rule::RULE))              \
+#define SINTER_USAGE_1(NAME, RULE)                                                   \
+  SINTER_USAGE(NAME, #NAME "(x), x a tensor", !ir::names_type(ir::dtype_rule::RULE)) \
   SINTER_USAGE(NAME, #NAME "<float>(x), x a tensor", ir::names_type(ir::dtype_rule::RULE))
 #define SINTER_USAGE_2(NAME, RULE) SINTER_USAGE(NAME, #NAME "(x, y), at least one of them a tensor, the other a number")
 #define SINTER_USAGE_3(NAME, RULE) \

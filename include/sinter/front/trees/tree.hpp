@@ -94,8 +94,8 @@ inline constexpr bool is_tuple<boost::hana::tuple<T...>> = true;
 template <class T>
 inline constexpr bool is_hashable = false;
 template <class T>
-requires(std::is_class_v<T> && !std::is_aggregate_v<T> && !tensor_like<T> && !is_dynamic<T> && !is_vector<T> && !is_optional<T> &&
-         !is_variant<T> && !is_tuple<T> && !is_map<T> &&
+requires(std::is_class_v<T> && !std::is_aggregate_v<T> && !tensor_like<T> && !is_dynamic<T> && !is_vector<T> &&
+         !is_optional<T> && !is_variant<T> && !is_tuple<T> && !is_map<T> &&
          !described_struct<T>) inline constexpr bool is_hashable<T> = requires(const T& x) {
   std::size_t{std::hash<T>()(x)};
   bool(x == x);

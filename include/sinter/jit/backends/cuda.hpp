@@ -97,23 +97,29 @@ inline void report_in_place(code& c, const ir::opaque& step, const series<cuda_p
   report_in_place(c, step, b.graph, b.results, b.kernels, b.when, b.first_step);
 }
 
+/// Fuses a graph; again where products of many terms are added up in slices.
+inline plan::fused fuse_in_slices(cuda_plan& p, ir::graph g, const memory_rule& memory,
+                                  std::span<const std::int64_t> hints, bool reasons) {
+  p.graph = std::move(g);
+  p.results = separate_results(p.graph);
+  plan::fused fused = plan::fuse(p.graph, memory(p.graph, p.results), p.target, reasons);
+  const auto split = plan::products_to_split(p.graph, fused.kernels, hints, p.target);
+  if (split.empty()) return fused;
+  p.graph = plan::with_slices(p.graph, split);
+  // Its outputs are the nodes behind reshapes already; the results' extents are those of the first time.
+  auto again = separate_results(p.graph);
+  for (std::size_t k = 0; k < again.size(); ++k) again[k].extents = std::move(p.results[k].extents);
+  p.results = std::move(again);
+  return plan::fuse(p.graph, memory(p.graph, p.results), p.target, reasons);
+}
+
 inline cuda_plan plan_cuda(code& c, const ir::graph& g, const series<char>& copied, const memory_rule& memory,
                            const plan::target& target, const emit::cuda_target& printed, const std::string& within,
                            bool reasons) {
   cuda_plan p;
   p.target = target;
-  p.graph = with_last_updates(with_dense_operands(g, copied));
-  p.results = separate_results(p.graph);
   const auto hints = hints_of(c.layout);
-  plan::fused fused = plan::fuse(p.graph, memory(p.graph, p.results), target, reasons);
-  if (const auto split = plan::products_to_split(p.graph, fused.kernels, hints, target); !split.empty()) {
-    p.graph = plan::with_slices(p.graph, split);
-    // Its outputs are the nodes behind reshapes already; the results' extents are those of the first time.
-    auto again = separate_results(p.graph);
-    for (std::size_t k = 0; k < again.size(); ++k) again[k].extents = std::move(p.results[k].extents);
-    p.results = std::move(again);
-    fused = plan::fuse(p.graph, memory(p.graph, p.results), target, reasons);
-  }
+  plan::fused fused = fuse_in_slices(p, with_last_updates(with_dense_operands(g, copied)), memory, hints, reasons);
   p.first_step = c.about.steps.size();
   series<std::size_t> number(fused.kernels.size()), reported;
   for (const auto& together : launches_of(fused.kernels, hints, target, printed)) {
