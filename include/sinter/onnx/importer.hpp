@@ -24,7 +24,7 @@ struct frame {
 };
 
 /// The rows of an operator, ascending by version; empty where there is none. (table.hpp)
-inline std::span<const row* const> rows_of(std::string_view domain, std::string_view name);
+std::span<const row* const> rows_of(std::string_view domain, std::string_view name);
 inline const row* row_for(std::string_view domain, std::string_view name, std::int64_t version) {
   const row* found = nullptr;
   for (const row* r : rows_of(domain, name))
@@ -78,7 +78,8 @@ struct loaded {
   std::map<std::pair<const void*, int>, dynamic_tensor> on_devices;  ///< weights, by block and GPU
 };
 
-inline item item_of_tensor(const tensor_proto& t, const loaded& m);
+/// The elements of a tensor of the file. (model_rules.hpp)
+item item_of_tensor(const tensor_proto& t, const loaded& m);
 
 /// Runs graphs on the current trace.
 class importer {
