@@ -10,19 +10,29 @@ using sinter::series;
 
 namespace {
 
-bool same(const series<std::string>& a, const std::vector<std::string>& b) {
-  return std::vector<std::string>(a.begin(), a.end()) == b && a.size() == b.size() && a.empty() == b.empty();
+template <class T>
+bool same(const series<T>& a, const std::vector<T>& b) {
+  return std::vector<T>(a.begin(), a.end()) == b && a.size() == b.size() && a.empty() == b.empty();
 }
+
+std::string drawn(std::mt19937& any, std::string) {
+  return std::string(any() % 40, static_cast<char>('a' + any() % 26));
+}
+int drawn(std::mt19937& any, int) { return static_cast<int>(any()); }
+
+std::size_t measure(const std::string& x) { return x.size(); }
+std::size_t measure(int x) { return static_cast<std::size_t>(x); }
 
 }  // namespace
 
-TEST_CASE("random operations leave what std::vector has") {
+// Of numbers a few are held within the series.
+TEST_CASE_TEMPLATE("random operations leave what std::vector has", T, std::string, int) {
   std::mt19937 any(7);
   for (int round = 0; round < 200; ++round) {
-    series<std::string> a;
-    std::vector<std::string> b;
+    series<T> a;
+    std::vector<T> b;
     for (int step = 0; step < 60; ++step) {
-      const std::string x(any() % 40, static_cast<char>('a' + any() % 26));
+      const T x = drawn(any, T());
       const std::size_t i = any() % (b.size() + 1), j = i + any() % (b.size() - i + 1), n = any() % 12;
       const auto at = b.begin() + static_cast<std::ptrdiff_t>(i), to = b.begin() + static_cast<std::ptrdiff_t>(j);
       switch (any() % 11) {
@@ -30,14 +40,14 @@ TEST_CASE("random operations leave what std::vector has") {
           a.push_back(x), b.push_back(x);
           break;
         case 1:
-          if (!b.empty()) a.push_back(a[i % b.size()]), b.push_back(std::string(b[i % b.size()]));
+          if (!b.empty()) a.push_back(a[i % b.size()]), b.push_back(T(b[i % b.size()]));
           break;
         case 2:
           CHECK(*a.insert(a.begin() + i, x) == x);
           b.insert(at, x);
           break;
         case 3:
-          a.insert(a.begin() + i, {x, "b", x}), b.insert(at, {x, "b", x});
+          a.insert(a.begin() + i, {x, T(), x}), b.insert(at, {x, T(), x});
           break;
         case 4:
           CHECK(a.erase(a.begin() + i, a.begin() + j) == a.begin() + i);
@@ -50,20 +60,20 @@ TEST_CASE("random operations leave what std::vector has") {
           a.assign(n, x), b.assign(n, x);
           break;
         case 7: {
-          series<std::string> c = a;
+          series<T> c = a;
           a = std::move(c);
-          a = static_cast<const series<std::string>&>(a);
+          a = static_cast<const series<T>&>(a);
           break;
         }
         case 8:
-          CHECK(erase_if(a, [&](const auto& s) { return s.size() % 3 == 0; }) ==
-                std::erase_if(b, [&](const auto& s) { return s.size() % 3 == 0; }));
+          CHECK(erase_if(a, [&](const auto& s) { return measure(s) % 3 == 0; }) ==
+                std::erase_if(b, [&](const auto& s) { return measure(s) % 3 == 0; }));
           break;
         case 9: {
-          const series<std::string> before = a;
-          series<std::string> other{x};
+          const series<T> before = a;
+          series<T> other{x};
           a.swap(other);
-          CHECK((a == series<std::string>{x} && other == before));
+          CHECK((a == series<T>{x} && other == before));
           a = std::move(other);
           break;
         }
@@ -72,7 +82,7 @@ TEST_CASE("random operations leave what std::vector has") {
       }
       REQUIRE(same(a, b));
     }
-    CHECK(same(series<std::string>(b), b));
+    CHECK(same(series<T>(b), b));
     CHECK_THROWS_AS(a.at(a.size()), std::out_of_range);
   }
 }

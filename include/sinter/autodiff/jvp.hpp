@@ -10,6 +10,7 @@ namespace sinter::engine::autodiff {
 inline value push_forward(const site& s, const ir::ops::tangents& t) {
   const ir::node& n = s.n();
   if (!is_pointwise(n.code)) return ir::ops::record_of(n.code).jvp(s, t);
+  if (n.code == op::sub && t[0] && t[1]) return t[0] - t[1];
   value sum;
   for (std::size_t k = 0; k < t.size(); ++k) {
     if (!t[k]) continue;

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <initializer_list>
 #include <iterator>
 #include <new>
 #include <stdexcept>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -16,7 +18,13 @@
 
 namespace sinter {
 
-/// Its members mean what std::vector's mean. T moves without throwing.
+/// How many elements a series holds without memory of its own: operands, axes and extents are few.
+template <class T>
+inline constexpr std::size_t held_within = 0;
+template <class T>
+requires(std::is_arithmetic_v<T> || std::is_pointer_v<T>) inline constexpr std::size_t held_within<T> = 32 / sizeof(T);
+
+/// Its members mean what std::vector's mean, but that moving a short one moves its elements. T moves without throwing.
 template <class T>
 class series {
  public:
@@ -28,21 +36,18 @@ class series {
   using size_type = std::size_t;
   using difference_type = std::ptrdiff_t;
 
-  series() = default;
+  series() {}  // NOLINT(modernize-use-equals-default): constant ones may be made
   SINTER_COLD explicit series(std::size_t n) { resize(n); }
   SINTER_COLD series(std::size_t n, const T& x) { resize(n, x); }
   SINTER_COLD series(std::initializer_list<T> xs) { append(xs.begin(), xs.size()); }
   SINTER_COLD series(const series& x) { append(x.data_, x.size_); }
-  series(series&& x) noexcept
-      : data_(std::exchange(x.data_, nullptr)), size_(std::exchange(x.size_, 0)), room_(std::exchange(x.room_, 0)) {}
+  series(series&& x) noexcept { take(x); }
   template <std::input_iterator I>
   SINTER_COLD series(I first, I last) {
     for (; first != last; ++first) push_back(T(*first));
   }
   SINTER_COLD series(const std::vector<T>& x) { append(x.data(), x.size()); }
-  ~series() {
-    if (data_) release();
-  }
+  ~series() { release(); }
 
   SINTER_COLD series& operator=(const series& x) {
     if (this == &x) return *this;
@@ -51,8 +56,9 @@ class series {
     return *this;
   }
   SINTER_COLD series& operator=(series&& x) noexcept {
-    series old = std::move(x);
-    swap(old);
+    series moved = std::move(x);
+    release();
+    take(moved);
     return *this;
   }
 
@@ -147,14 +153,14 @@ class series {
       ::new (static_cast<void*>(moved + i)) T(std::move(data_[i]));
       data_[i].~T();
     }
-    ::operator delete(data_);
+    if (!within()) ::operator delete(data_);
     data_ = moved;
     room_ = n;
   }
   void swap(series& x) noexcept {
-    std::swap(data_, x.data_);
-    std::swap(size_, x.size_);
-    std::swap(room_, x.room_);
+    series moved = std::move(x);
+    x.take(*this);
+    take(moved);
   }
 
   SINTER_COLD friend bool operator==(const series& a, const series& b) {
@@ -179,16 +185,46 @@ class series {
   }
 
  private:
-  SINTER_COLD void release() {
-    clear();
-    ::operator delete(data_);
+  static constexpr std::size_t few = held_within<T>;
+
+  bool within() const {
+    if constexpr (few > 0) return data_ == reinterpret_cast<const T*>(few_.bytes);
+    else return data_ == nullptr;
+  }
+  /// Leaves no element, and members that take() sets anew.
+  void release() {
+    if constexpr (!std::is_trivially_destructible_v<T>) clear();
+    if (!within()) ::operator delete(data_);
+  }
+  /// What x has, which is empty afterwards; *this holds nothing.
+  void take(series& x) noexcept {
+    size_ = std::exchange(x.size_, 0);
+    if constexpr (few > 0) {
+      if (x.within()) {
+        std::memcpy(few_.bytes, x.few_.bytes, sizeof few_.bytes);
+        data_ = reinterpret_cast<T*>(few_.bytes);
+        room_ = few;
+        return;
+      }
+    }
+    data_ = std::exchange(x.data_, x.nothing());
+    room_ = std::exchange(x.room_, few);
+  }
+  T* nothing() {
+    if constexpr (few > 0) return reinterpret_cast<T*>(few_.bytes);
+    else return nullptr;
   }
   SINTER_COLD void append(const T* from, std::size_t n) {
     for (reserve(size_ + n); n > 0; --n) ::new (static_cast<void*>(data_ + size_++)) T(*from++);
   }
 
-  T* data_ = nullptr;
-  std::size_t size_ = 0, room_ = 0;
+  struct no_room {};
+  struct some_room {
+    alignas(few > 0 ? alignof(T) : 1) unsigned char bytes[few > 0 ? few * sizeof(T) : 1];
+  };
+  [[no_unique_address]] std::conditional_t<(few > 0), some_room, no_room> few_;
+  T* data_ = nothing();
+  std::size_t size_ = 0, room_ = few;
 };
 
 /// Merge sort, stable.

@@ -14,7 +14,7 @@ namespace detail {
 class part_pusher {
  public:
   part_pusher(const lanes_site& s, const ir::graph& part, const lane_values& inputs)
-      : s_(s), part_(part), moved_(part.size()) {
+      : s_(s), part_(part), moved_(part.size()), wide_(part.size()) {
     ensure(inputs.size() == part.inputs.size(), "one operand for each input of a lane");
     for (std::size_t k = 0; k < inputs.size(); ++k) moved_[part.inputs[k]] = inputs[k];
   }
@@ -34,7 +34,7 @@ class part_pusher {
       moved_[id] = results_.at(n.in[0])[static_cast<std::size_t>(n.attr.ints[0])];
       return;
     }
-    ir::ops::lane_site site{part_, n, s_.g, s_.lanes, {}};
+    ir::ops::lane_site site{part_, n, s_.g, s_.lanes, wide_, {}};
     bool varies = false;
     for (auto in : n.in) {
       site.operands.push_back({value(s_.g, moved_[in].x.id(), n.where), moved_[in].varies});
@@ -65,6 +65,7 @@ class part_pusher {
   const lanes_site& s_;
   const ir::graph& part_;
   lane_values moved_;
+  series<value> wide_;  // (lane_site)
   sorted_map<ir::node_id, lane_values> results_;  // of opaque nodes
 };
 

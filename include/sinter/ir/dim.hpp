@@ -9,6 +9,7 @@
 
 #include "../base/config.hpp"
 #include "../base/error.hpp"
+#include "../base/series.hpp"
 
 namespace sinter::ir {
 
@@ -77,6 +78,13 @@ class dim {
   std::int64_t number_ = 0;
   const detail::polynomial* symbolic_ = nullptr;
 };
+
+}  // namespace sinter::ir
+
+template <>
+inline constexpr std::size_t sinter::held_within<sinter::ir::dim> = 2;
+
+namespace sinter::ir {
 
 SINTER_API dim floor_div(const dim& a, const dim& b);
 

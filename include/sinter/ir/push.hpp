@@ -87,11 +87,15 @@ class node_list {
   std::size_t size() const { return size_; }
   node& operator[](std::size_t i) { return blocks_[i / block][i % block]; }
   const node& operator[](std::size_t i) const { return blocks_[i / block][i % block]; }
-  void push_back(node n) {
+  void push_back(node n) { emplace_back(std::move(n)); }
+  template <class... X>
+  node& emplace_back(X&&... x) {
     if (size_ == block * blocks_.size()) blocks_.push_back(static_cast<node*>(::operator new(block * sizeof(node))));
-    ::new (static_cast<void*>(blocks_[size_ / block] + size_ % block)) node(std::move(n));
+    node* const made = ::new (static_cast<void*>(blocks_[size_ / block] + size_ % block)) node{std::forward<X>(x)...};
     ++size_;
+    return *made;
   }
+  void pop_back() { (*this)[--size_].~node(); }
 
  private:
   static constexpr std::size_t block = 32;
@@ -118,11 +122,11 @@ struct graph::table {
     const slot& at = place(code, in, attr, hash);
     return at.id;
   }
-  void push_back(node n, std::uint32_t hash) {
-    const auto id = static_cast<node_id>(nodes.size());
-    nodes.push_back(std::move(n));
+  /// The last node is one that push() may find.
+  void intern_last(std::uint32_t hash) {
+    const std::size_t id = nodes.size() - 1;
     if (interned_ != id) return;
-    enter(id, hash);
+    enter(static_cast<node_id>(id), hash);
     ++interned_;
   }
   /// What nodes mean has changed: equal ones may stand for one another from now on, the first for the others.
@@ -242,16 +246,25 @@ SINTER_API node_id graph::push(op code, series<node_id> in, attributes attr, loc
   if (!table_) table_ = new table;
   const std::uint32_t hash = detail::hash_of(code, in, attr);
   if (const node_id found = table_->find(code, in, attr, hash); found != no_node) return found;
-  node n{code, std::move(in), std::move(attr), {}, {}, sinter::detail::kept(where)};
+  const std::size_t before = table_->nodes.size();
+  ensure(before < no_node, "a graph has fewer than 2^32 nodes");
+  for (auto operand : in) ensure(operand < before, "an operand is a node of the graph");
+  node& n = table_->nodes.emplace_back(code, std::move(in), std::move(attr), dtype::f32, shape(),
+                                       sinter::detail::kept(where));
   try {
     infer(*this, n);
   } catch (const user_error& problem) {
+    const node refused = std::move(n);
+    table_->nodes.pop_back();
+    attributes changed = refused.attr;
     auto* const sizes = static_cast<open_sizes*>(sinter::detail::current_sizes());
-    if (!sizes || !sizes->give_up(n.attr, problem.what(), where)) throw;
-    return push(code, std::move(n.in), std::move(n.attr), where);
+    if (!sizes || !sizes->give_up(changed, problem.what(), where)) throw;
+    return push(code, refused.in, std::move(changed), where);
+  } catch (...) {
+    table_->nodes.pop_back();
+    throw;
   }
-  ensure(table_->nodes.size() < no_node, "a graph has fewer than 2^32 nodes");
-  const auto id = static_cast<node_id>(table_->nodes.size());
+  const auto id = static_cast<node_id>(before);
   // A copied mark keeps its tag; later marks must differ from it.
   if (code == op::identity && !n.attr.ints.empty()) marks_ = std::max(marks_, n.attr.ints[0] + 1);
   if (has_effect) {
@@ -259,7 +272,7 @@ SINTER_API node_id graph::push(op code, series<node_id> in, attributes attr, loc
     if (effects.size() <= turn) effects.resize(turn + 1, no_node);
     effects[turn] = id;
   }
-  table_->push_back(std::move(n), hash);
+  table_->intern_last(hash);
   return id;
 }
 

@@ -34,6 +34,7 @@ class value {
 inline value push(op code, std::initializer_list<value> in, attributes attr = {}) {
   const value& first = *in.begin();
   series<node_id> ids;
+  ids.reserve(in.size());
   for (const auto& v : in) ids.push_back(v.id());
   return {first.owner(), first.owner().push(code, std::move(ids), std::move(attr), first.where()), first.where()};
 }

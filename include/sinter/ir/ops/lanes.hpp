@@ -37,17 +37,24 @@ struct lane_site {
   const node& n;  ///< in `lane`
   graph& g;       ///< of all lanes
   dim lanes;
+  series<value>& wide;  ///< nodes of `lane` that all lanes share, for each of them, as soon as one is asked for
   series<lane_value> operands;
 
   const value& in(std::size_t k) const { return operands[k].x; }
   bool varies(std::size_t k) const { return operands[k].varies; }
   /// Operand k with the lanes as axis 0.
-  value over(std::size_t k) const { return varies(k) ? in(k) : over_lanes(in(k), lanes); }
+  value over(std::size_t k) const {
+    if (varies(k)) return in(k);
+    value& w = wide[n.in[k]];
+    if (!w) w = over_lanes(in(k), lanes);
+    return {g, w.id(), in(k).where()};
+  }
   std::int64_t rank(std::size_t k) const { return static_cast<std::int64_t>(lane[n.in[k]].extents.size()); }
 
   /// The node itself, of operands that all have the lanes.
   value push(attributes attr) const {
     series<node_id> all;
+    all.reserve(operands.size());
     for (std::size_t k = 0; k < operands.size(); ++k) all.push_back(over(k).id());
     return {g, g.push(n.code, std::move(all), std::move(attr), n.where), n.where};
   }
