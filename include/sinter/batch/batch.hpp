@@ -65,7 +65,7 @@ class part_pusher {
   const lanes_site& s_;
   const ir::graph& part_;
   lane_values moved_;
-  series<value> wide_;  // (lane_site)
+  series<value> wide_;                            // (lane_site)
   sorted_map<ir::node_id, lane_values> results_;  // of opaque nodes
 };
 
