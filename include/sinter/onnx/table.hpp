@@ -30,6 +30,7 @@ inline const std::vector<const row*>& all_rows() {
     take(rows::recurrents);
     take(rows::quantised);
     take(rows::controls);
+    take(rows::flows);
     std::stable_sort(list.begin(), list.end(), [](const row* a, const row* b) {
       return std::tuple(std::string_view(a->domain), std::string_view(a->name), a->since) <
              std::tuple(std::string_view(b->domain), std::string_view(b->name), b->since);
