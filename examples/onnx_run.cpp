@@ -164,7 +164,8 @@ onnx::value random_value(const onnx::value_description& d, const arguments& a, s
   if (d.kind == kind_t::optional) return d.inner.empty() ? onnx::value() : random_value(d.inner[0], a, seed);
   if (d.kind == kind_t::sequence) {
     onnx::value_list list;
-    for (std::uint64_t k = 0; k < 2 && !d.inner.empty(); ++k) list.push_back(random_value(d.inner[0], a, seed + 100 * k));
+    for (std::uint64_t k = 0; k < 2 && !d.inner.empty(); ++k)
+      list.push_back(random_value(d.inner[0], a, seed + 100 * k));
     return onnx::value(std::move(list));
   }
   std::vector<std::int64_t> extents;

@@ -85,8 +85,8 @@ inline void if_as_cond(call& c, const graph_proto& yes, const graph_proto& no) {
     if (!same) wire::fail_file("its branches give values of different extents");
     return all;
   });
-  const auto out = engine::push_cond(*engine::current(), predicate.id(), parts[0].tracer(), parts[1].tracer(),
-                                     place_of_nodes());
+  const auto out =
+      engine::push_cond(*engine::current(), predicate.id(), parts[0].tracer(), parts[1].tracer(), place_of_nodes());
   for (std::size_t k = 0; k < out.size(); ++k) c.give(k, traced_item(value_of(out[k]), results[0].formats[k]));
 }
 
@@ -148,7 +148,7 @@ inline int passed_through(const graph_proto& body, std::size_t k) {
 struct loop_builder {
   call& c;
   const graph_proto& body;
-  std::vector<item> start;           ///< carried values as they begin
+  std::vector<item> start;            ///< carried values as they begin
   std::vector<std::size_t> changing;  ///< those that a step changes
   std::size_t scanned = 0;
   std::vector<int> formats;  ///< of carried values, then of those scanned
@@ -174,6 +174,7 @@ struct loop_builder {
     in.insert(in.end(), start.begin(), start.end());
     for (std::size_t j = 0; j < changing.size(); ++j)
       in[2 + changing[j]] = traced_item(now[j], start[changing[j]].format);
+    const importer::stepping one(c.im, index);
     std::vector<item> out = c.im.run(body, &c.at, in);
     if (!all_tensors(out)) wire::fail_file("a sequence or an optional among what it carries");
     item& condition = out[0];
@@ -191,8 +192,7 @@ struct loop_builder {
   }
   void give(const std::vector<node>& last, const std::vector<node>& stacks) {
     for (std::size_t k = 0; k < start.size(); ++k) c.give(k, start[k]);
-    for (std::size_t j = 0; j < changing.size(); ++j)
-      c.give(changing[j], traced_item(last[j], formats[changing[j]]));
+    for (std::size_t j = 0; j < changing.size(); ++j) c.give(changing[j], traced_item(last[j], formats[changing[j]]));
     for (std::size_t k = 0; k < stacks.size(); ++k)
       c.give(start.size() + k, traced_item(stacks[k], formats[start.size() + k]));
   }
@@ -303,8 +303,8 @@ inline void loop_as_one(call& c, const graph_proto& body, const std::vector<item
 }
 inline void loop(call& c) {
   const graph_proto& body = body_of(c);
-  const std::vector<item> carried(
-      c.in.begin() + std::min<std::ptrdiff_t>(2, static_cast<std::ptrdiff_t>(c.in.size())), c.in.end());
+  const std::vector<item> carried(c.in.begin() + std::min<std::ptrdiff_t>(2, static_cast<std::ptrdiff_t>(c.in.size())),
+                                  c.in.end());
   if (body.outputs.size() < carried.size() + 1) c.refuse("its body gives fewer values than it carries");
   if (body.inputs.size() < carried.size() + 2) c.refuse("its body takes fewer values than it carries");
   if (c.has(0) && is_known(c, 0)) {
@@ -314,8 +314,7 @@ inline void loop(call& c) {
       return loop_by_steps(c, body, carried);
   }
   tried(
-      c, [&] { loop_as_one(c, body, carried); },
-      [&] { loop_by_steps(c, body, carried); });
+      c, [&] { loop_as_one(c, body, carried); }, [&] { loop_by_steps(c, body, carried); });
 }
 
 inline std::int64_t entry(const std::vector<std::int64_t>& all, std::size_t k) { return k < all.size() ? all[k] : 0; }
@@ -350,6 +349,7 @@ struct scan_builder {
       std::vector<item> now, slices;
       for (std::size_t k = 0; k < states.size(); ++k) now.push_back(traced_item(t.carried[k], states[k].format));
       for (std::size_t k = 0; k < xs.size(); ++k) slices.push_back(traced_item(t.slices[k], xs[k].format));
+      const importer::stepping one(c.im, t.index);
       part_results results{step(now, slices), {}};
       std::vector<node> all = results.values(c);
       formats = results.formats;

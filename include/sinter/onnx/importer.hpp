@@ -88,6 +88,30 @@ class importer {
 
   loaded& model() { return m_; }
 
+  /// The key that random numbers are drawn from, u64; user_error where there is none.
+  node drawing_key() {
+    if (!key_.defined())
+      wire::fail_file(
+          "it draws random numbers, and the function around the model is traced once; give the model a key: "
+          "m.drawing(k)");
+    return value_of(key_.node(place_of_nodes()));
+  }
+  void draw_from(dynamic_tensor key) { key_ = std::move(key); }
+  std::int64_t next_draw() { return draws_++; }
+  /// The indices of the loops around what is traced.
+  const std::vector<dynamic_tensor>& turns() const { return turns_; }
+  /// A step of a loop until the end of the scope.
+  class stepping {
+   public:
+    stepping(importer& im, const node& index) : im_(im) { im.turns_.push_back(dynamic_tensor::of_node(index.id())); }
+    ~stepping() { im_.turns_.pop_back(); }
+    stepping(const stepping&) = delete;
+    stepping& operator=(const stepping&) = delete;
+
+   private:
+    importer& im_;
+  };
+
   /// Results of a graph for its inputs, in order.
   std::vector<item> run(const graph_proto& g, frame* outer, const std::vector<item>& inputs,
                         const std::map<std::string, item>* given = nullptr) {
@@ -264,7 +288,9 @@ class importer {
 
   loaded& m_;
   int depth_ = 0;
-  std::int64_t nodes_run_ = 0;
+  std::int64_t nodes_run_ = 0, draws_ = 0;
+  dynamic_tensor key_;
+  std::vector<dynamic_tensor> turns_;
 };
 
 inline node call::x(std::size_t k) const { return im.value(given(k)); }
@@ -481,7 +507,7 @@ inline bool importer::fold(const row& r, call& c) {
   using detail_::is_one_of;
   if (c.in.empty() ||
       is_one_of(c.n.op, {"If", "Loop", "Scan", "SequenceMap", "Shape", "Size", "RandomNormalLike", "RandomUniformLike",
-                         "Bernoulli", "Multinomial", "Dropout", "ConstantOfShape"}))
+                         "Bernoulli", "Multinomial", "Dropout", "RandomNormal", "RandomUniform", "ConstantOfShape"}))
     return false;
   for (const attribute_proto& a : c.n.attributes)
     if (a.g) return false;

@@ -116,8 +116,8 @@ inline turned repeated(dim length, const std::vector<node>& carried, const std::
   }
   for (const node& x : xs) {
     extents e = extents_of(x);
-    if (e[0] != length) wire::fail_file("values that are read step by step have " + e[0].text() + " and " +
-                                        length.text() + " slices");
+    if (e[0] != length)
+      wire::fail_file("values that are read step by step have " + e[0].text() + " and " + length.text() + " slices");
     e[0] = length;  // as it is written
     operands.push_back(reshape_to(x, e).id());
     slices.push_back(p.input(x.type(), ir::shape(x.extents().begin() + 1, x.extents().end())));

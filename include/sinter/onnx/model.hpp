@@ -121,6 +121,10 @@ class model {
   /// anew.
   SINTER_API value_list run(const value_list& inputs, location at = location::current()) const;
 
+  /// The same model, whose random numbers without a seed are drawn from a key: u64 of rank 0, as sinter::key::state has it. Without
+  /// one a model that is called by itself draws others at each call, and a trace of it is a user_error.
+  SINTER_API model drawing(const tensor<std::uint64_t, 0>& key) const;
+
   /// The mean square of all floating results, and its gradients: by floating inputs in order, then by weights by name.
   struct gradients {
     double loss = 0;
@@ -137,6 +141,7 @@ class model {
 
  private:
   std::shared_ptr<state> s_;
+  dynamic_tensor key_;
 };
 
 /// The model of an ONNX file. user_error for one that is damaged, and one with nodes for which there is no operator: all of
@@ -148,8 +153,7 @@ SINTER_API model load(std::span<const std::byte> file, const options& how = {}, 
 /// The elements of a file that holds one TensorProto.
 SINTER_API io::array read_tensor(const std::string& path, location at = location::current());
 /// What a file holds for an input or output: a TensorProto, SequenceProto or OptionalProto.
-SINTER_API value read_value(const std::string& path, const value_description& kind,
-                            location at = location::current());
+SINTER_API value read_value(const std::string& path, const value_description& kind, location at = location::current());
 
 /// An operator that models may have.
 struct operator_description {

@@ -1,6 +1,7 @@
 // onnx/model_rules.hpp: what model.hpp declares; compiled once.
 #pragma once
 
+#include <atomic>
 #include <mutex>
 
 #include "model.hpp"
@@ -201,6 +202,16 @@ inline void find_refused(const std::vector<node_proto>& nodes, const loaded& m,
   }
 }
 
+/// Whether nodes draw random numbers that no seed tells, in graphs within too.
+inline bool find_draws(const std::vector<node_proto>& nodes, const std::map<std::string, std::int64_t>& opsets) {
+  return std::any_of(nodes.begin(), nodes.end(), [&](const node_proto& n) {
+    const auto version = opsets.count(n.domain) ? opsets.at(n.domain) : 1;
+    return rows::draws(n, version) ||
+           std::any_of(n.attributes.begin(), n.attributes.end(),
+                       [&](const attribute_proto& a) { return a.g && find_draws(a.g->nodes, opsets); });
+  });
+}
+
 inline std::string refusal_text(const std::vector<std::string>& refused) {
   std::string out =
       std::to_string(refused.size()) + (refused.size() == 1 ? " node has" : " nodes have") + " no operator here: ";
@@ -224,8 +235,16 @@ struct model::state {
   location where;
   std::recursive_mutex busy;
 
-  value_list trace(const value_list& inputs, const tensor_map* weights, location at);
-  tensor_list trace(const tensor_list& inputs, const tensor_map* weights, location at);
+  bool draws = false;                   ///< random numbers without a seed
+  std::atomic<std::uint64_t> calls{0};  ///< of a model that draws, by itself
+  /// What stands behind the inputs of a call: the key of this one, where the model draws.
+  tensor_list key_of_call(const dynamic_tensor& given) {
+    if (!draws) return {};
+    if (given.defined()) return {given};
+    return {dynamic_tensor(make_key(calls++).state)};
+  }
+
+  value_list trace(const value_list& inputs, const tensor_map* weights, const dynamic_tensor& key, location at);
   void check(const value_list& x) const;
   tensor_list tensors(const value_list& results) const;
 };
@@ -450,10 +469,8 @@ inline tensor_list model::state::tensors(const value_list& results) const {
   }
   return out;
 }
-inline tensor_list model::state::trace(const tensor_list& given, const tensor_map* weights, location at) {
-  return tensors(trace(detail_::values_of(given), weights, at));
-}
-inline value_list model::state::trace(const value_list& given_inputs, const tensor_map* weights, location at) {
+inline value_list model::state::trace(const value_list& given_inputs, const tensor_map* weights,
+                                      const dynamic_tensor& key, location at) {
   const std::lock_guard lock(busy);
   check(given_inputs);
   const location before = std::exchange(place_of_nodes(), at.in("onnx"));
@@ -462,6 +479,7 @@ inline value_list model::state::trace(const value_list& given_inputs, const tens
     ~restore() { place_of_nodes() = l; }
   } const until_here{before};
   importer im(m);
+  im.draw_from(key);
   std::map<std::string, item> given;
   if (weights)
     for (const auto& [name, x] : *weights) {
@@ -501,20 +519,22 @@ SINTER_API tensor_list model::operator()(const tensor_list& inputs, location at)
   return s_->tensors(run(detail_::values_of(inputs), at));
 }
 SINTER_API value_list model::run(const value_list& inputs, location at) const {
-  if (engine::current()) return s_->trace(inputs, nullptr, at);
+  if (engine::current()) return s_->trace(inputs, nullptr, key_, at);
   s_->check(inputs);
+  tensor_list leaves = detail_::leaves_of(inputs);
+  for (const auto& k : s_->key_of_call(key_)) leaves.push_back(k);
   return detail_::call_function(
-      *s_->fn, detail_::leaves_of(inputs), detail_::kinds(inputs),
+      *s_->fn, leaves, detail_::kinds(inputs),
       [&](const tensor_list& x) {
         value_list traced;
         auto next = x.begin();
         for (const value& v : inputs) traced.push_back(v.mapped([&](const dynamic_tensor&) { return *next++; }));
-        return s_->trace(traced, nullptr, at);
+        return s_->trace(traced, nullptr, next == x.end() ? dynamic_tensor() : *next, at);
       },
       s_->where);
 }
 SINTER_API tensor_list model::operator()(const tensor_map& weights, const tensor_list& inputs, location at) const {
-  if (engine::current()) return s_->trace(inputs, &weights, at);
+  if (engine::current()) return s_->tensors(s_->trace(detail_::values_of(inputs), &weights, key_, at));
   s_->check(detail_::values_of(inputs));
   tensor_list leaves = inputs;
   std::vector<std::uint64_t> statics = detail_::kinds(detail_::values_of(inputs));
@@ -522,13 +542,15 @@ SINTER_API tensor_list model::operator()(const tensor_map& weights, const tensor
     leaves.push_back(x);
     statics.push_back(std::hash<std::string>()(name));
   }
+  for (const auto& k : s_->key_of_call(key_)) leaves.push_back(k);
   return s_->tensors(detail_::call_function(
       *s_->with_weights, leaves, statics,
       [&](const tensor_list& x) {
         tensor_map traced;
         std::size_t k = inputs.size();
         for (const auto& [name, unused] : weights) traced[name] = x[k++];
-        return s_->trace(value_list(x.begin(), x.begin() + static_cast<std::ptrdiff_t>(inputs.size())), &traced, at);
+        return s_->trace(value_list(x.begin(), x.begin() + static_cast<std::ptrdiff_t>(inputs.size())), &traced,
+                         k < x.size() ? x[k] : dynamic_tensor(), at);
       },
       s_->where));
 }
@@ -548,6 +570,12 @@ SINTER_API tensor_map model::operator()(const tensor_map& named, location at) co
   return out;
 }
 
+SINTER_API model model::drawing(const tensor<std::uint64_t, 0>& key) const {
+  model out = *this;
+  out.key_ = dynamic_tensor(key);
+  return out;
+}
+
 SINTER_API report model::last() const { return s_->fn->last(); }
 SINTER_API explanation model::explain() const { return s_->fn->explain(); }
 SINTER_API std::size_t model::specialisations() const { return s_->fn->size(); }
@@ -558,6 +586,7 @@ SINTER_API model::gradients model::square_gradients(const tensor_list& inputs, l
   const tensor_map all = weights();
   tensor_list leaves = inputs;
   for (const auto& [name, x] : all) leaves.push_back(x);
+  for (const auto& k : s_->key_of_call(key_)) leaves.push_back(k);
   const tensor_list results = s_->tensors(detail_::call_function(
       *s_->derivative, leaves, detail_::kinds(detail_::values_of(leaves)),
       [&](const tensor_list& x) {
@@ -574,9 +603,9 @@ SINTER_API model::gradients model::square_gradients(const tensor_list& inputs, l
         tensor_map traced;
         std::size_t k = inputs.size();
         for (const auto& [name, unused] : all) traced[name] = marked[k++];
+        const value_list given(marked.begin(), marked.begin() + static_cast<std::ptrdiff_t>(inputs.size()));
         const tensor_list y =
-            s_->trace(tensor_list(marked.begin(), marked.begin() + static_cast<std::ptrdiff_t>(inputs.size())), &traced,
-                      at);
+            s_->tensors(s_->trace(given, &traced, k < marked.size() ? marked[k] : dynamic_tensor(), at));
         place_of_nodes() = at;
         node loss;
         for (const auto& r : y) {
@@ -619,6 +648,8 @@ inline model make_model(std::string path, storage file, wire::bytes bytes, const
   std::vector<std::string> refused;
   find_refused(p.graph.nodes, s->m, p.opsets, refused, 0);
   if (!refused.empty()) wire::fail_file(refusal_text(refused));
+  s->draws = find_draws(p.graph.nodes, p.opsets);
+  for (const auto& f : p.functions) s->draws = s->draws || find_draws(f.nodes, f.opsets);
   for (auto* f : {&s->fn, &s->with_weights, &s->derivative}) *f = engine::make_function(how, at);
   return model(std::move(s));
 }
@@ -692,7 +723,8 @@ inline std::vector<std::size_t> places_of(const std::vector<value_description>& 
       fail("onnx::function", std::string("the model has no ") + what + " '" + which[k] + "'; it has " + list_text(all),
            at);
     const value_description& d = all[place];
-    if (!d.is_tensor() || d.type != kinds[k].type || (d.has_shape && static_cast<int>(d.extents.size()) != kinds[k].rank))
+    if (!d.is_tensor() || d.type != kinds[k].type ||
+        (d.has_shape && static_cast<int>(d.extents.size()) != kinds[k].rank))
       fail("onnx::function",
            std::string("number ") + std::to_string(k) + " of the function's " + what + " is " +
                dtype_name(kinds[k].type) + " of rank " + std::to_string(kinds[k].rank) + ", the model's is " + d.text(),

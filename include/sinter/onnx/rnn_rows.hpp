@@ -140,8 +140,7 @@ node states_of(const recurrent& r, std::size_t d, node& h, node& cell) {
     if (r.lengths) {  // behind a sequence's end its state stays, and 0 is stacked
       const node on = pointwise(op::lt, t.index, brought_in(around, r.lengths));
       next.stacked[0] = choose(on, next.carried[0], constant(before.type(), 0));
-      for (std::size_t k = 0; k < next.carried.size(); ++k)
-        next.carried[k] = choose(on, next.carried[k], t.carried[k]);
+      for (std::size_t k = 0; k < next.carried.size(); ++k) next.carried[k] = choose(on, next.carried[k], t.carried[k]);
     }
     return next;
   });

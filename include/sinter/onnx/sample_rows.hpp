@@ -168,7 +168,8 @@ inline void linear_attention(call& c) {
                value = reshape_to(t.slices[2], {e[0], shared, 1, dv});
     node state = t.carried[0], add = value;
     if (decays)
-      state = times(state, reshape_to(t.slices[3], {e[0], shared, dim(extents_of(t.slices[3])[1].bits / shared.bits), 1}));
+      state =
+          times(state, reshape_to(t.slices[3], {e[0], shared, dim(extents_of(t.slices[3])[1].bits / shared.bits), 1}));
     if (deltas) {
       add = minus(value, reduced(op::add, times(state, key), {2}, true));
       add = times(add, heads_of(t.slices[decays ? 4 : 3]));
