@@ -1,6 +1,8 @@
 // onnx/model.hpp: a model from a file: load, inputs and outputs, weights, calls.
 #pragma once
 
+#include <concepts>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <span>
@@ -70,7 +72,7 @@ class value {
     if (!is_sequence()) fail("onnx::value", "it is " + text() + " and no sequence", at);
     return list_;
   }
-  /// "f32 (2, 3)", "[f32 (2), f32 (3)]", "nothing".
+  /// "f32 (2, 3)", "[f32 (2,), f32 (3,)]", "nothing".
   std::string text() const {
     if (!has_value()) return "nothing";
     if (is_tensor()) return tensor_.text();
@@ -115,7 +117,15 @@ class model {
   SINTER_API tensor_list operator()(const tensor_map& weights, const tensor_list& inputs,
                                     location at = location::current()) const;
   /// Results by name for inputs by name.
-  SINTER_API tensor_map operator()(const tensor_map& named, location at = location::current()) const;
+  SINTER_API tensor_map by_name(const tensor_map& named, location at = location::current()) const;
+  /// The same. No list of tensors is taken for a map of them.
+  template <std::same_as<tensor_map> Map>
+  tensor_map operator()(const Map& named, location at = location::current()) const {
+    return by_name(named, at);
+  }
+  tensor_map operator()(std::initializer_list<tensor_map::value_type> named, location at = location::current()) const {
+    return by_name(tensor_map(named), at);
+  }
 
   /// The results for inputs in order, of which some are sequences or optionals. Calls with sequences of other lengths are compiled
   /// anew.

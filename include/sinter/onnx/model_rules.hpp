@@ -554,7 +554,7 @@ SINTER_API tensor_list model::operator()(const tensor_map& weights, const tensor
       },
       s_->where));
 }
-SINTER_API tensor_map model::operator()(const tensor_map& named, location at) const {
+SINTER_API tensor_map model::by_name(const tensor_map& named, location at) const {
   tensor_list list;
   for (const auto& d : s_->inputs) {
     const auto it = named.find(d.name);
