@@ -1,13 +1,18 @@
 #!/usr/bin/env python3
 """Which cases of ONNX's backend suite need what sinter leaves out, told from the models alone.
 
-    cases.py FOLDER              the list, a line a case: NAME, a tab, the reason (tests/onnx/excluded.txt holds it)
-    cases.py FOLDER --check FILE exit 1 and show lines that differ, for the cases that FOLDER has
-    cases.py FOLDER --results F  F holds lines of `onnx_run --suite`: how many of the cases that are not listed are ok, and the others
-    cases.py --show MODEL        nodes of one model
+    cases.py FOLDER                the list, a line a case: NAME, a tab, the reason (tests/onnx/excluded.txt holds it)
+    cases.py FOLDER --check FILE   exit 1 and show lines that differ, for the cases that FOLDER has
+    cases.py FOLDER --results F... F hold lines of `onnx_run --suite`: how many of the cases that are not listed are ok, and the others
+    cases.py FOLDER --light TO     FOLDER/NAME.onnx with NAME_output_0.pb beside it, as cases below TO: their input is i / count
+    cases.py MODEL --show          nodes of one model
+
+Without FOLDER it is $SINTER_ONNX_SUITE; without that, too, the script ends with 77.
 """
 import argparse
 import os
+import shutil
+import struct
 import sys
 
 STRING_OPERATORS = {"StringConcat", "StringNormalizer", "StringSplit", "RegexFullMatch"}
@@ -137,23 +142,23 @@ def show(path):
     graph_text(first(model, 7), 0)
 
 
-def check(found, path):
+def kept_list(path):
     with open(path) as f:
-        kept = dict(line.rstrip("\n").split("\t") for line in f if line.strip() and not line.startswith("#"))
-    return found, kept
+        return dict(line.rstrip("\n").split("\t") for line in f if line.strip() and not line.startswith("#"))
 
 
-def results(folder, path, left_out):
+def results(paths, left_out):
     right, wrong = 0, []
-    with open(path) as f:
-        for line in f:
-            name, _, said = line.rstrip("\n").partition(": ")
-            name = os.path.basename(name)
-            if not said or name in left_out:
-                continue
-            right += said == "ok"
-            if said != "ok":
-                wrong.append(name + ": " + said[:160])
+    for path in paths:
+        with open(path) as f:
+            for line in f:
+                name, _, said = line.rstrip("\n").partition(": ")
+                name = os.path.basename(name)
+                if not said or name in left_out:
+                    continue
+                right += said == "ok"
+                if said != "ok":
+                    wrong.append(name + ": " + said[:160])
     for line in wrong:
         print(line)
     total = right + len(wrong)
@@ -161,24 +166,68 @@ def results(folder, path, left_out):
     return 0
 
 
+def varint_of(number):
+    out = bytearray()
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def ramp(extents):
+    """A TensorProto of f32: element i of n is i / n."""
+    count = 1
+    for e in extents:
+        count *= e
+    raw = struct.pack(f"<{count}f", *(i / count for i in range(count)))
+    dims = b"".join(b"\x08" + varint_of(e) for e in extents)
+    return dims + b"\x10\x01" + b"\x4a" + varint_of(len(raw)) + raw
+
+
+def lay_out(folder, to):
+    for name in sorted(os.listdir(folder)):
+        output = os.path.join(folder, name[:-5] + "_output_0.pb")
+        if not name.endswith(".onnx") or not os.path.exists(output):
+            continue
+        graph = first(read(os.path.join(folder, name)), 7)
+        given = {first(t, 8) for t in parts(graph, 5)}
+        case = os.path.join(to, name[:-5])
+        os.makedirs(os.path.join(case, "test_data_set_0"), exist_ok=True)
+        shutil.copy(os.path.join(folder, name), os.path.join(case, "model.onnx"))
+        shutil.copy(output, os.path.join(case, "test_data_set_0", "output_0.pb"))
+        inputs = [i for i in parts(graph, 11) if first(i, 1) not in given]
+        for k, info in enumerate(inputs):
+            shape = first(first(first(info, 2), 1), 2)
+            with open(os.path.join(case, "test_data_set_0", f"input_{k}.pb"), "wb") as f:
+                f.write(ramp([first(d, 1, 0) for d in parts(shape, 1)]))
+    return 0
+
+
 def main():
     p = argparse.ArgumentParser()
-    p.add_argument("folder")
+    p.add_argument("folder", nargs="?", default=os.environ.get("SINTER_ONNX_SUITE", ""))
     p.add_argument("--check")
-    p.add_argument("--results")
+    p.add_argument("--results", nargs="+")
+    p.add_argument("--light")
     p.add_argument("--show", action="store_true")
     a = p.parse_args()
+    if not a.folder:
+        print("skipped: no folder of ONNX's cases is given, nor $SINTER_ONNX_SUITE set")
+        return 77
+    if a.light:
+        return lay_out(a.folder, a.light)
     if a.show:
         show(a.folder)
         return 0
     found = listed(a.folder)
     if a.results:
-        return results(a.folder, a.results, found)
+        return results(a.results, found)
     if not a.check:
         for name in sorted(found):
             print(name + "\t" + found[name])
         return 0
-    _, kept = check(found, a.check)
+    kept = kept_list(a.check)
     here = {name for name, _ in cases_of(a.folder)}
     wrong = [n for n in sorted(here) if found.get(n) != kept.get(n)]
     for n in wrong:
