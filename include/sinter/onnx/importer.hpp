@@ -234,7 +234,7 @@ class importer {
   }
 
   void run_node(const node_proto& n, frame& f) {
-    if (++nodes_run_ > most_nodes) wire::fail_file("its loops are of more than 2,000,000 nodes step by step");
+    if (++nodes_run_ > most_nodes) wire::fail_file("its loops are of more than 500,000 nodes step by step");
     try {
       const auto it = m_.functions.find({n.domain, n.op});
       const std::int64_t version = version_of(n.domain, f);
@@ -284,7 +284,7 @@ class importer {
   bool fold(const row& r, call& c);
   bool fold_sizes(call& c);
 
-  static constexpr std::int64_t most_nodes = 2000000;
+  static constexpr std::int64_t most_nodes = 500000;
 
   loaded& m_;
   int depth_ = 0;

@@ -1,6 +1,8 @@
 // onnx/random_rows.hpp: random numbers: uniform, normal, Bernoulli, Multinomial, Dropout in training.
 #pragma once
 
+#include <bit>
+
 #include "../front/functions/random.hpp"
 #include "gather_rows.hpp"
 
