@@ -552,6 +552,33 @@ TEST_CASE("If is cond where both branches give one kind, and reads its condition
   }
 }
 
+TEST_CASE("branches that cannot be read either are refused with both reasons") {
+  // Within a loop of the graph there is nothing to read, and step by step there would be too many.
+  onnx_test::graph yes, no, b;
+  yes.outputs = no.outputs = {value("r", onnx_test::f32, {"n"})};
+  yes.nodes = {node("Identity", {"a"}, {"r"})};
+  no.nodes = {node("Concat", {"a", "a"}, {"r"}, {attribute("axis", 0)})};
+  b.inputs = {value("s", onnx_test::f32, {"2"}), value("a", onnx_test::f32, {"2"})};
+  b.outputs = {value("s2", onnx_test::f32, {"2"})};
+  b.initializers = {onnx_test::tensor("zero", {}, numbers{0})};
+  b.nodes = {node("ReduceSum", {"s"}, {"sum"}, {attribute("keepdims", 0)}), node("Greater", {"sum", "zero"}, {"on"}),
+             node("If", {"on"}, {"picked"},
+                  {attribute_graph("then_branch", yes.body()), attribute_graph("else_branch", no.body())}),
+             node("ReduceSum", {"picked"}, {"more"}, {attribute("keepdims", 0)}), node("Add", {"s", "more"}, {"s2"})};
+  onnx_test::graph g;
+  g.initializers = {onnx_test::tensor("s", {2}, numbers{0, 1})};
+  g.inputs = {value("a", onnx_test::f32, {"5000", "2"})};
+  g.outputs = {value("last", onnx_test::f32, {"2"})};
+  g.nodes = {node("Scan", {"s", "a"}, {"last"}, {attribute("num_scan_inputs", 1), attribute_graph("body", b.body())})};
+  const std::string file = g.model();
+  const onnx::model m = onnx::load(bytes_of(file), on(true));
+  const std::string said = message_of([&] { m({zeros<float>(5000, 2)}); });
+  INFO(said);
+  CHECK(contains(said, "it takes more than 4096 steps"));
+  CHECK(contains(said, "with its condition read: "));
+  CHECK(contains(said, "its branches give values of different extents"));
+}
+
 TEST_CASE("a loop within a loop and a branch within it are parts of one graph") {
   onnx_test::graph inner = body_that_adds("same"), branch, other, outer;
   branch.outputs = other.outputs = {value("w", onnx_test::f32, {"3"})};

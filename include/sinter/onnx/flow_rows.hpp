@@ -94,9 +94,9 @@ inline std::string without_prefix(const std::string& what) {
   const std::string prefix = "sinter: [onnx] ";
   return what.rfind(prefix, 0) == 0 ? what.substr(prefix.size()) : what;
 }
-/// Runs `first`; where that is no part of a graph, `otherwise`, which reads values or goes step by step.
+/// Runs `first`; where that is no part of a graph, `otherwise`, which reads values or goes step by step: `how` says which.
 template <class First, class Otherwise>
-void tried(call& c, const First& first, const Otherwise& otherwise) {
+void tried(call& c, const char* how, const First& first, const Otherwise& otherwise) {
   const auto given = c.in;
   std::string why;
   try {
@@ -109,7 +109,7 @@ void tried(call& c, const First& first, const Otherwise& otherwise) {
   try {
     otherwise();
   } catch (const user_error& e) {
-    c.refuse("step by step: " + without_prefix(e.what()) + "; as a part of the graph: " + why);
+    c.refuse(std::string(how) + ": " + without_prefix(e.what()) + "; as a part of the graph: " + why);
   }
 }
 
@@ -124,7 +124,7 @@ inline void if_(call& c) {
   c.given(0);
   if (is_known(c, 0)) return by_value();
   tried(
-      c, [&] { if_as_cond(c, yes, no); }, by_value);
+      c, "with its condition read", [&] { if_as_cond(c, yes, no); }, by_value);
 }
 
 /// The input of a body that its result k is, unchanged; none: -1.
@@ -314,7 +314,7 @@ inline void loop(call& c) {
       return loop_by_steps(c, body, carried);
   }
   tried(
-      c, [&] { loop_as_one(c, body, carried); }, [&] { loop_by_steps(c, body, carried); });
+      c, "step by step", [&] { loop_as_one(c, body, carried); }, [&] { loop_by_steps(c, body, carried); });
 }
 
 inline std::int64_t entry(const std::vector<std::int64_t>& all, std::size_t k) { return k < all.size() ? all[k] : 0; }
@@ -477,7 +477,7 @@ inline void scan_row(call& c) {
     read_inputs();
     out = b.as_one();
   };
-  tried(c, one, [&] {
+  tried(c, "step by step", one, [&] {
     read_inputs();
     out = b.by_steps();
   });
