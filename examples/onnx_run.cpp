@@ -157,18 +157,30 @@ difference compare(const io::array& y, const io::array& want, double relative, d
   return d;
 }
 
-onnx::tensor_list inputs_of(const onnx::model& m, const arguments& a) {
-  onnx::tensor_list out;
+/// Random elements of what the model declares; a sequence has two.
+onnx::value random_value(const onnx::value_description& d, const arguments& a, std::uint64_t seed) {
+  using kind_t = onnx::value_description::kind_t;
+  if (d.kind == kind_t::other) throw user_error("the input '" + d.name + "' is of a kind that is not made up");
+  if (d.kind == kind_t::optional) return d.inner.empty() ? onnx::value() : random_value(d.inner[0], a, seed);
+  if (d.kind == kind_t::sequence) {
+    onnx::value_list list;
+    for (std::uint64_t k = 0; k < 2 && !d.inner.empty(); ++k)
+      list.push_back(random_value(d.inner[0], a, seed + 100 * k));
+    return onnx::value(std::move(list));
+  }
+  std::vector<std::int64_t> extents;
+  for (auto e : d.extents) extents.push_back(e < 0 ? 2 : e);
+  const dynamic_tensor t(random_array(d.type, extents, seed));
+  return a.how.device ? t.to(*a.how.device) : t;
+}
+onnx::value_list inputs_of(const onnx::model& m, const arguments& a) {
+  onnx::value_list out;
   for (std::size_t k = 0; k < m.inputs().size(); ++k) {
-    const auto& d = m.inputs()[k];
-    io::array x;
-    if (k < a.inputs.size()) x = io::read_npy(a.inputs[k]);
-    else {
-      std::vector<std::int64_t> extents;
-      for (auto e : d.extents) extents.push_back(e < 0 ? 2 : e);
-      x = random_array(d.type, extents, 1000 + k);
+    if (k >= a.inputs.size()) {
+      out.push_back(random_value(m.inputs()[k], a, 1000 + k));
+      continue;
     }
-    dynamic_tensor t(x);
+    const dynamic_tensor t(io::read_npy(a.inputs[k]));
     out.push_back(a.how.device ? t.to(*a.how.device) : t);
   }
   return out;
@@ -182,7 +194,7 @@ int run_model(const arguments& a) {
   for (const auto& d : m.outputs()) std::printf("  output %s\n", d.text().c_str());
   const auto x = inputs_of(m, a);
   const auto first = std::chrono::steady_clock::now();
-  auto y = m(x);
+  auto y = m.run(x);
   const double cold = milliseconds_since(first);
   const report r = m.last();
   std::printf("%zu kernels of %zu ops, %zu compiled, backend %s; %.1f MB planned; first call %.0f ms\n", r.kernels,
@@ -192,7 +204,7 @@ int run_model(const arguments& a) {
     std::vector<double> times;
     for (int k = 0; k < 20 || (k < 200 && times.size() * times.back() < 1000); ++k) {
       const auto start = std::chrono::steady_clock::now();
-      y = m(x);
+      y = m.run(x);
       if (a.how.device && a.how.device->is_cuda()) synchronize(*a.how.device);
       times.push_back(milliseconds_since(start));
     }
@@ -202,8 +214,9 @@ int run_model(const arguments& a) {
   }
   int status = 0;
   for (std::size_t k = 0; k < y.size(); ++k) {
-    const io::array out = y[k].to_array();
     std::printf("  %s is %s\n", m.outputs()[k].name.c_str(), y[k].text().c_str());
+    if (!y[k].is_tensor()) continue;
+    const io::array out = y[k].tensor().to_array();
     if (!a.output.empty()) {
       fs::create_directories(a.output);
       io::write_npy(a.output + "/output_" + std::to_string(k) + ".npy", out);
@@ -217,7 +230,9 @@ int run_model(const arguments& a) {
   }
   if (a.grad) {
     const auto start = std::chrono::steady_clock::now();
-    const auto g = m.square_gradients(x);
+    onnx::tensor_list tensors;
+    for (const auto& v : x) tensors.push_back(v.tensor());
+    const auto g = m.square_gradients(tensors);
     std::printf("mean square of the results %.6g; gradients in %.0f ms\n", g.loss, milliseconds_since(start));
     double sum = 0;
     for (const auto& [name, w] : g.weights)
@@ -227,10 +242,25 @@ int run_model(const arguments& a) {
   return status;
 }
 
-/// What a file beside a model holds: .npy, or a TensorProto.
-io::array read_case_file(const fs::path& path) {
-  if (path.extension() == ".npy") return io::read_npy(path.string());
-  return onnx::read_tensor(path.string());
+/// What a file beside a model holds: .npy, or a message of the kind that the model declares.
+onnx::value read_case_file(const fs::path& path, const std::vector<onnx::value_description>& all, std::size_t k) {
+  if (path.extension() == ".npy") return dynamic_tensor(io::read_npy(path.string()));
+  if (k >= all.size()) throw user_error("the model has no input or output of number " + std::to_string(k));
+  return onnx::read_value(path.string(), all[k]);
+}
+
+/// "" or where a result differs.
+std::string difference_of(const onnx::value& y, const onnx::value& want, bool whole) {
+  if (y.is_tensor() != want.is_tensor() || y.is_sequence() != want.is_sequence())
+    return "differs: " + y.text() + " in place of " + want.text();
+  if (want.is_tensor()) return compare(y.tensor().to_array(), want.tensor().to_array(), 1e-3, 1e-7, whole).wrong;
+  if (!want.is_sequence()) return "";
+  const auto &a = y.elements(), &b = want.elements();
+  if (a.size() != b.size()) return "differs: " + y.text() + " in place of " + want.text();
+  for (std::size_t k = 0; k < a.size(); ++k)
+    if (const std::string wrong = difference_of(a[k], b[k], whole); !wrong.empty())
+      return wrong + " of element " + std::to_string(k);
+  return "";
 }
 
 std::vector<fs::path> files_of(const fs::path& folder, const char* what) {
@@ -258,20 +288,18 @@ std::string run_case(const fs::path& folder, const arguments& a) {
     sets.push_back(folder / ("test_data_set_" + std::to_string(k)));
   if (sets.empty()) return "refused: it has no inputs and outputs beside it";
   for (const auto& set : sets) {
-    onnx::tensor_list x;
-    std::vector<io::array> want;
+    onnx::value_list x, want;
     try {
-      for (const auto& f : files_of(set, "input")) {
-        dynamic_tensor t(read_case_file(f));
-        x.push_back(a.how.device ? t.to(*a.how.device) : t);
-      }
-      for (const auto& f : files_of(set, "output")) want.push_back(read_case_file(f));
-      const auto y = (*m)(x);
+      for (const auto& f : files_of(set, "input"))
+        x.push_back(read_case_file(f, m->inputs(), x.size()).mapped([&](const dynamic_tensor& t) {
+          return a.how.device ? t.to(*a.how.device) : t;
+        }));
+      for (const auto& f : files_of(set, "output")) want.push_back(read_case_file(f, m->outputs(), want.size()));
+      const auto y = m->run(x);
       if (y.size() < want.size()) return "differs: it gives " + std::to_string(y.size()) + " results";
-      for (std::size_t k = 0; k < want.size(); ++k) {
-        const difference d = compare(y[k].to_array(), want[k], 1e-3, 1e-7, whole);
-        if (!d.wrong.empty()) return d.wrong + " of output " + std::to_string(k);
-      }
+      for (std::size_t k = 0; k < want.size(); ++k)
+        if (const std::string wrong = difference_of(y[k], want[k], whole); !wrong.empty())
+          return wrong + " of output " + std::to_string(k);
     } catch (const user_error& e) {
       return std::string("refused: ") + e.what();
     } catch (const std::exception& e) {

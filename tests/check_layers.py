@@ -72,7 +72,7 @@ SEES = {
     "data": ["sinter.hpp", "io/", "data/"],
     "dist": ["sinter.hpp", "dist/"],
     "onnx.hpp": ["onnx"],
-    "onnx": ["sinter.hpp", "base", "ir", "engine", "front/", "io", "fft", "onnx"],  # nodes are pushed without types
+    "onnx": ["sinter.hpp", "base", "ir", "engine", "front/", "io", "fft", "linalg", "onnx"],  # nodes are pushed without types
 
 }
 

@@ -42,7 +42,7 @@ class message {
   std::string bytes_;
 };
 
-enum { f32 = 1, i64 = 7 };
+enum { f32 = 1, i64 = 7, b8 = 9 };
 
 template <class T>
 message tensor(const std::string& name, std::vector<std::int64_t> extents, const std::vector<T>& elements) {
@@ -66,11 +66,39 @@ inline message value(const std::string& name, int type, const std::vector<std::s
       2, message().part(1, message().number(1, static_cast<std::uint64_t>(type)).part(2, shape)));
 }
 
+/// A sequence (field 4) or an optional (9) of tensors of a dtype.
+inline message value_of(int field, const std::string& name, int type) {
+  const message inner = message().part(1, message().number(1, static_cast<std::uint64_t>(type)));
+  return message().text(1, name).part(2, message().part(field, message().part(1, inner)));
+}
+
 inline message attribute(const std::string& name, std::int64_t v) {
   return message().text(1, name).number(3, static_cast<std::uint64_t>(v)).number(20, 2);
 }
 inline message attribute_text(const std::string& name, const std::string& text) {
   return message().text(1, name).text(4, text).number(20, 3);
+}
+inline message attribute_floats(const std::string& name, const std::vector<float>& all) {
+  message a = message().text(1, name).number(20, 6);
+  for (const float x : all) a.single(7, x);
+  return a;
+}
+inline message attribute_float(const std::string& name, float x) {
+  return message().text(1, name).single(2, x).number(20, 1);
+}
+inline message attribute_list(const std::string& name, const std::vector<std::int64_t>& all) {
+  message a = message().text(1, name).number(20, 7);
+  for (const auto x : all) a.number(8, static_cast<std::uint64_t>(x));
+  return a;
+}
+inline message attribute_texts(const std::string& name, const std::vector<std::string>& all) {
+  message a = message().text(1, name).number(20, 8);
+  for (const auto& x : all) a.text(9, x);
+  return a;
+}
+/// A graph within a node: its body() is given.
+inline message attribute_graph(const std::string& name, const message& body) {
+  return message().text(1, name).part(6, body).number(20, 5);
 }
 inline message node(const std::string& op, const std::vector<std::string>& in, const std::vector<std::string>& out,
                     const std::vector<message>& attributes = {}) {
@@ -84,14 +112,18 @@ inline message node(const std::string& op, const std::vector<std::string>& in, c
 
 struct graph {
   std::vector<message> nodes, initializers, inputs, outputs;
-  std::string model(int opset = 20) const {
+  message body() const {
     message g;
     for (const auto& n : nodes) g.part(1, n);
     g.text(2, "graph");
     for (const auto& t : initializers) g.part(5, t);
     for (const auto& v : inputs) g.part(11, v);
     for (const auto& v : outputs) g.part(12, v);
-    return message().number(1, 9).part(7, g).part(8, message().number(2, static_cast<std::uint64_t>(opset))).bytes();
+    return g;
+  }
+  std::string model(int opset = 20) const {
+    const message set = message().number(2, static_cast<std::uint64_t>(opset));
+    return message().number(1, 9).part(7, body()).part(8, set).bytes();
   }
 };
 

@@ -1,25 +1,23 @@
-// ONNX's own cases, where $SINTER_ONNX_SUITE names their folder: every tenth, on the reference interpreter.
+// ONNX's own cases, where $SINTER_ONNX_SUITE names their folder: on the reference interpreter, every tenth from $SINTER_ONNX_TENTH on,
+// which .ci/run draws by the commit; all when it is "all".
 #include <doctest/doctest.h>
 #include <sinter/onnx.hpp>
 #include <sinter/sinter.hpp>
 
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+
+#include "../paths.hpp"
 
 using namespace sinter;
 namespace fs = std::filesystem;
 
 namespace {
-
-std::vector<io::array> arrays(const fs::path& folder, const std::string& what) {
-  std::vector<io::array> out;
-  for (int k = 0;; ++k) {
-    const fs::path file = folder / (what + "_" + std::to_string(k) + ".pb");
-    if (!fs::exists(file)) return out;
-    out.push_back(onnx::read_tensor(file.string()));
-  }
-}
 
 double element_of(const io::array& a, std::int64_t i) {
   return visit_dtype(a.type, [&]<class T>(std::type_identity<T>) {
@@ -39,39 +37,88 @@ bool agree(const io::array& y, const io::array& want) {
   }
   return true;
 }
+bool agree(const onnx::value& y, const onnx::value& want) {
+  if (y.is_tensor() != want.is_tensor() || y.is_sequence() != want.is_sequence()) return false;
+  if (want.is_tensor()) return agree(y.tensor().to_array(), want.tensor().to_array());
+  if (!want.is_sequence()) return true;
+  const auto &a = y.elements(), &b = want.elements();
+  bool same = a.size() == b.size();
+  for (std::size_t k = 0; same && k < a.size(); ++k) same = agree(a[k], b[k]);
+  return same;
+}
+
+/// What files beside the model hold.
+onnx::value_list values(const fs::path& folder, const char* what, const std::vector<onnx::value_description>& kinds) {
+  onnx::value_list out;
+  for (std::size_t k = 0; k < kinds.size(); ++k) {
+    const fs::path file = folder / (std::string(what) + "_" + std::to_string(k) + ".pb");
+    if (!fs::exists(file)) break;
+    out.push_back(onnx::read_value(file.string(), kinds[k]));
+  }
+  return out;
+}
+
+/// Names of cases, each with a reason.
+std::map<std::string, std::string> listed(const char* file) {
+  std::map<std::string, std::string> out;
+  std::ifstream in(std::string(test_paths::data) + "/onnx/" + file);
+  for (std::string line; std::getline(in, line);)
+    if (const auto tab = line.find('\t'); line[0] != '#' && tab != std::string::npos)
+      out[line.substr(0, tab)] = line.substr(tab + 1);
+  return out;
+}
+
+/// "" or how the case fails.
+std::string failure_of(const fs::path& folder) {
+  options how;
+  how.backend = "reference";
+  try {
+    const onnx::model m = onnx::load((folder / "model.onnx").string(), how);
+    for (int k = 0; fs::exists(folder / ("test_data_set_" + std::to_string(k))); ++k) {
+      const fs::path set = folder / ("test_data_set_" + std::to_string(k));
+      const auto want = values(set, "output", m.outputs()), y = m.run(values(set, "input", m.inputs()));
+      if (y.size() < want.size()) return "it gives too few results";
+      for (std::size_t i = 0; i < want.size(); ++i)
+        if (!agree(y[i], want[i])) return "output " + std::to_string(i) + " differs";
+    }
+  } catch (const user_error& e) {
+    return e.what();
+  }
+  return "";
+}
 
 }  // namespace
 
-TEST_CASE("cases of ONNX's suite agree, or are refused with a reason") {
+TEST_CASE("cases of ONNX's suite agree but for those that are listed") {
+  const auto left_out = listed("excluded.txt"), differing = listed("differing.txt");
+  CHECK(left_out.size() > 40);
+  CHECK(differing.size() < 16);
   const char* const suite = std::getenv("SINTER_ONNX_SUITE");
-  if (!suite) {
+  if (!suite || !*suite) {
     MESSAGE("skipped: SINTER_ONNX_SUITE is not set to the folder of ONNX's cases");
     return;
   }
-  options how;
-  how.backend = "reference";
-  int right = 0, refused = 0;
+  const char* const share = std::getenv("SINTER_ONNX_TENTH");
+  const bool all = share && std::string(share) == "all";
   std::vector<fs::path> cases;
   for (const auto& entry : fs::recursive_directory_iterator(suite))
-    if (entry.path().filename() == "model.onnx") cases.push_back(entry.path().parent_path());
+    if (entry.path().filename() == "model.onnx" && fs::exists(entry.path().parent_path() / "test_data_set_0"))
+      cases.push_back(entry.path().parent_path());
   std::sort(cases.begin(), cases.end());
-  for (std::size_t k = 0; k < cases.size(); k += 10) {
-    const fs::path set = cases[k] / "test_data_set_0";
-    try {
-      const onnx::model m = onnx::load((cases[k] / "model.onnx").string(), how);
-      onnx::tensor_list x;
-      for (const auto& a : arrays(set, "input")) x.emplace_back(a);
-      const auto want = arrays(set, "output");
-      const auto y = m(x);
-      bool same = y.size() >= want.size();
-      for (std::size_t i = 0; same && i < want.size(); ++i) same = agree(y[i].to_array(), want[i]);
-      INFO(cases[k].string());
-      CHECK(same);
-      right += same;
-    } catch (const user_error&) {
-      ++refused;
+  const std::size_t first = all || !share ? 0 : static_cast<std::size_t>(std::strtoul(share, nullptr, 10) % 10);
+  int right = 0, known = 0;
+  for (std::size_t k = first; k < cases.size(); k += all ? 1 : 10) {
+    const std::string name = cases[k].filename().string();
+    if (left_out.count(name)) continue;
+    const std::string why = failure_of(cases[k]);
+    if (differing.count(name)) {
+      ++known;
+      continue;
     }
+    INFO(name << ": " << why);
+    CHECK(why.empty());
+    right += why.empty();
   }
-  MESSAGE(right << " agree, " << refused << " are refused");
-  CHECK(right > 8 * refused);
+  MESSAGE(right << " of " << cases.size() << " agree, " << known << " are known to differ");
+  CHECK(right > 0);
 }

@@ -1,106 +1,9 @@
-// onnx/control_rows.hpp: operators of graphs within, of sequences and optionals: lists while the model is traced.
+// onnx/control_rows.hpp: operators of sequences and optionals, which are lists while the model is traced; boxes, windows.
 #pragma once
 
-#include "gather_rows.hpp"
+#include "flow_rows.hpp"
 
 namespace sinter::onnx::rows {
-
-/// The branch that a condition known now, or read, names.
-inline void if_(call& c) {
-  const host_values& h = c.host(0);
-  const bool yes = !h.ints.empty() && h.ints[0].bits != 0;
-  const auto* a = c.attribute(yes ? "then_branch" : "else_branch");
-  if (!a || !a->g) c.refuse("it lacks a branch");
-  c.out = c.im.run(*a->g, &c.at, {});
-}
-
-inline constexpr std::int64_t most_steps = 4096;
-
-inline item known_item(host_values h) {
-  item x;
-  x.host = std::make_shared<const host_values>(std::move(h));
-  return x;
-}
-inline item traced_item(const node& v) {
-  item x;
-  x.x = dynamic_tensor::of_node(v.id());
-  return x;
-}
-inline const graph_proto& body_of(call& c) {
-  const auto* a = c.attribute("body");
-  if (!a || !a->g) c.refuse("it lacks a body");
-  return *a->g;
-}
-/// Equal values of steps along a new axis.
-inline item stacked_items(call& c, const std::vector<item>& all, int axis) {
-  std::vector<node> parts;
-  for (const item& x : all) {
-    const node v = c.im.value(x);
-    parts.push_back(unsqueezed(v, {axis < 0 ? axis + v.rank() + 1 : axis}));
-  }
-  return traced_item(joined(parts, axis < 0 ? axis + parts[0].rank() : axis));
-}
-/// Step by step: the number of steps is known, or the condition is read at each.
-inline void loop(call& c) {
-  const graph_proto& body = body_of(c);
-  std::int64_t most = most_steps + 1;
-  if (c.has(0)) most = c.integers(0).at(0);
-  bool on = !c.has(1) || c.integers(1).at(0) != 0;
-  std::vector<item> carried(c.in.begin() + std::min<std::ptrdiff_t>(2, static_cast<std::ptrdiff_t>(c.in.size())),
-                            c.in.end());
-  if (body.outputs.size() < carried.size() + 1) c.refuse("its body gives fewer values than it carries");
-  std::vector<std::vector<item>> scanned(body.outputs.size() - 1 - carried.size());
-  for (std::int64_t k = 0; on && k < most; ++k) {
-    if (k == most_steps) c.refuse("it takes more than " + std::to_string(most_steps) + " steps");
-    std::vector<item> in{known_item({dtype::i64, {}, {dim(k)}, {}}), known_item({dtype::b8, {}, {dim(1)}, {}})};
-    in.insert(in.end(), carried.begin(), carried.end());
-    std::vector<item> out = c.im.run(body, &c.at, in);
-    if (k + 1 < most) on = c.im.host(out[0]).ints.at(0).bits != 0;
-    for (std::size_t i = 0; i < carried.size(); ++i) carried[i] = out[1 + i];
-    for (std::size_t i = 0; i < scanned.size(); ++i) scanned[i].push_back(out[1 + carried.size() + i]);
-  }
-  for (std::size_t i = 0; i < carried.size(); ++i) c.give(i, carried[i]);
-  for (std::size_t i = 0; i < scanned.size(); ++i) {
-    if (scanned[i].empty()) c.refuse("it takes no step, so that nobody knows what it stacks");
-    c.give(carried.size() + i, stacked_items(c, scanned[i], 0));
-  }
-}
-inline std::int64_t entry(const std::vector<std::int64_t>& all, std::size_t k) { return k < all.size() ? all[k] : 0; }
-inline void scan_row(call& c) {
-  if (c.version < 9)
-    c.refuse("it is of version 8, which has batches; export the model with operators of version 9 or later");
-  const graph_proto& body = body_of(c);
-  const auto inputs = static_cast<std::size_t>(c.i("num_scan_inputs", 0));
-  if (inputs < 1 || inputs > c.in.size()) c.refuse("its number of scanned inputs is not one of its inputs");
-  const std::size_t states = c.in.size() - inputs;
-  if (body.outputs.size() < states) c.refuse("its body gives fewer values than it carries");
-  std::vector<item> carried(c.in.begin(), c.in.begin() + static_cast<std::ptrdiff_t>(states));
-  const auto axes = c.list("scan_input_axes"), turned = c.list("scan_input_directions"),
-             out_axes = c.list("scan_output_axes"), out_turned = c.list("scan_output_directions");
-  const auto axis = [&](std::size_t i) { return axis_of(entry(axes, i), c.rank(states + i)); };
-  const auto steps = static_cast<std::int64_t>(c.shape(states)[static_cast<std::size_t>(axis(0))]);
-  if (steps > most_steps) c.refuse("it takes more than " + std::to_string(most_steps) + " steps");
-  std::vector<std::vector<item>> scanned(body.outputs.size() - states);
-  for (std::int64_t k = 0; k < steps; ++k) {
-    std::vector<item> in = carried;
-    for (std::size_t i = 0; i < inputs; ++i) {
-      const int a = axis(i);
-      const node x = c.x(states + i);
-      extents e = extents_of(x);
-      e.erase(e.begin() + a);
-      in.push_back(traced_item(reshape_to(sliced(x, a, dim(entry(turned, i) ? steps - 1 - k : k), 1), e)));
-    }
-    const std::vector<item> out = c.im.run(body, &c.at, in);
-    for (std::size_t i = 0; i < states; ++i) carried[i] = out[i];
-    for (std::size_t i = 0; i < scanned.size(); ++i)
-      scanned[i].insert(entry(out_turned, i) ? scanned[i].begin() : scanned[i].end(), out[states + i]);
-  }
-  for (std::size_t i = 0; i < states; ++i) c.give(i, carried[i]);
-  for (std::size_t i = 0; i < scanned.size(); ++i) {
-    if (scanned[i].empty()) c.refuse("it takes no step, so that nobody knows what it stacks");
-    c.give(states + i, stacked_items(c, scanned[i], static_cast<int>(entry(out_axes, i))));
-  }
-}
 
 inline item list_item(std::vector<item> all) {
   item x;
@@ -265,13 +168,10 @@ inline const row controls[] = {
     {"ConcatFromSequence", "", 1, concat_sequence, "concat, stack"},
     {"HammingWindow", "", 1, hamming, "a constant"},
     {"HannWindow", "", 1, hann, "a constant"},
-    {"If", "", 1, if_, "the branch of a condition that is known or read"},
-    {"Loop", "", 1, loop, "step by step; a condition that is not known is read"},
     {"NonMaxSuppression", "", 1, non_max_suppression, "places, of values that are read"},
     {"Optional", "", 1, optional_row, "a value of the trace"},
     {"OptionalGetElement", "", 1, optional_get, "the same value"},
     {"OptionalHasElement", "", 1, optional_has, "known"},
-    {"Scan", "", 1, scan_row, "step by step"},
     {"SequenceAt", "", 1, sequence_at, "a list of the trace"},
     {"SequenceConstruct", "", 1, sequence_construct, "a list of the trace"},
     {"SequenceEmpty", "", 1, sequence_empty, "a list of the trace"},

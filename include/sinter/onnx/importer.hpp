@@ -88,10 +88,34 @@ class importer {
 
   loaded& model() { return m_; }
 
+  /// The key that random numbers are drawn from, u64; user_error where there is none.
+  node drawing_key() {
+    if (!key_.defined())
+      wire::fail_file(
+          "it draws random numbers, and the function around the model is traced once; give the model a key: "
+          "m.drawing(k)");
+    return value_of(key_.node(place_of_nodes()));
+  }
+  void draw_from(dynamic_tensor key) { key_ = std::move(key); }
+  std::int64_t next_draw() { return draws_++; }
+  /// The indices of the loops around what is traced.
+  const std::vector<dynamic_tensor>& turns() const { return turns_; }
+  /// A step of a loop until the end of the scope.
+  class stepping {
+   public:
+    stepping(importer& im, const node& index) : im_(im) { im.turns_.push_back(dynamic_tensor::of_node(index.id())); }
+    ~stepping() { im_.turns_.pop_back(); }
+    stepping(const stepping&) = delete;
+    stepping& operator=(const stepping&) = delete;
+
+   private:
+    importer& im_;
+  };
+
   /// Results of a graph for its inputs, in order.
   std::vector<item> run(const graph_proto& g, frame* outer, const std::vector<item>& inputs,
                         const std::map<std::string, item>* given = nullptr) {
-    if (++depth_ > 64) wire::fail_file("graphs are nested more than 64 deep");
+    const deeper one(depth_, "graphs are nested more than 64 deep");
     frame f;
     f.outer = outer;
     f.opsets = outer ? outer->opsets : &m_.proto.opsets;
@@ -105,9 +129,7 @@ class importer {
       if (inputs[k].present() || !f.values.count(g.inputs[k].name)) f.values[g.inputs[k].name] = inputs[k];
     std::vector<std::string> results;
     for (const auto& o : g.outputs) results.push_back(o.name);
-    std::vector<item> out = run_nodes(g.nodes, f, results);
-    --depth_;
-    return out;
+    return run_nodes(g.nodes, f, results);
   }
 
   /// The item of a tensor of the file; one for each.
@@ -141,6 +163,21 @@ class importer {
 
  private:
   friend class call;
+
+  /// One level more until the end of the scope.
+  class deeper {
+   public:
+    deeper(int& depth, const char* why) : depth_(depth) {
+      if (depth_ >= 64) wire::fail_file(why);
+      ++depth_;
+    }
+    ~deeper() { --depth_; }
+    deeper(const deeper&) = delete;
+    deeper& operator=(const deeper&) = delete;
+
+   private:
+    int& depth_;
+  };
 
   node host_node(const host_values& h) {
     const std::size_t n = h.count();
@@ -197,6 +234,7 @@ class importer {
   }
 
   void run_node(const node_proto& n, frame& f) {
+    if (++nodes_run_ > most_nodes) wire::fail_file("its loops are of more than 500,000 nodes step by step");
     try {
       const auto it = m_.functions.find({n.domain, n.op});
       const std::int64_t version = version_of(n.domain, f);
@@ -231,7 +269,7 @@ class importer {
   }
 
   void run_function(const function_proto& fn, call& c, frame& f) {
-    if (++depth_ > 64) wire::fail_file("functions call one another more than 64 deep");
+    const deeper one(depth_, "functions call one another more than 64 deep");
     frame g;
     g.outer = &f;
     g.of_function = true;
@@ -241,14 +279,18 @@ class importer {
       if (const auto* given = c.attribute(a.name)) g.attributes[a.name] = given;
     for (std::size_t k = 0; k < fn.inputs.size(); ++k) g.values[fn.inputs[k]] = k < c.in.size() ? c.in[k] : item();
     c.out = run_nodes(fn.nodes, g, fn.outputs);
-    --depth_;
   }
 
   bool fold(const row& r, call& c);
   bool fold_sizes(call& c);
 
+  static constexpr std::int64_t most_nodes = 500000;
+
   loaded& m_;
   int depth_ = 0;
+  std::int64_t nodes_run_ = 0, draws_ = 0;
+  dynamic_tensor key_;
+  std::vector<dynamic_tensor> turns_;
 };
 
 inline node call::x(std::size_t k) const { return im.value(given(k)); }
@@ -465,7 +507,7 @@ inline bool importer::fold(const row& r, call& c) {
   using detail_::is_one_of;
   if (c.in.empty() ||
       is_one_of(c.n.op, {"If", "Loop", "Scan", "SequenceMap", "Shape", "Size", "RandomNormalLike", "RandomUniformLike",
-                         "Bernoulli", "Multinomial", "Dropout", "ConstantOfShape"}))
+                         "Bernoulli", "Multinomial", "Dropout", "RandomNormal", "RandomUniform", "ConstantOfShape"}))
     return false;
   for (const attribute_proto& a : c.n.attributes)
     if (a.g) return false;

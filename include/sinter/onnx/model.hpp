@@ -1,6 +1,8 @@
 // onnx/model.hpp: a model from a file: load, inputs and outputs, weights, calls.
 #pragma once
 
+#include <concepts>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <span>
@@ -14,15 +16,26 @@ namespace sinter::onnx {
 
 /// An input or output as the file declares it.
 struct value_description {
+  enum class kind_t { tensor, sequence, optional, other };
+
   std::string name;
   dtype type = dtype::f32;
-  bool is_tensor = true;
+  kind_t kind = kind_t::tensor;
   bool has_shape = false;
-  std::vector<std::int64_t> extents;  ///< -1: open
-  std::vector<std::string> axes;      ///< names of open axes; equal names are equal extents
-  /// "x: f32 (N, 3, 224, 224)".
-  std::string text() const {
-    std::string out = name + ": " + (is_tensor ? dtype_name(type) : "sequence");
+  std::vector<std::int64_t> extents;     ///< -1: open
+  std::vector<std::string> axes;         ///< names of open axes; equal names are equal extents
+  std::vector<value_description> inner;  ///< of a sequence or an optional: what is in it
+
+  bool is_tensor() const { return kind == kind_t::tensor; }
+  /// "x: f32 (N, 3, 224, 224)", "s: sequence of f32".
+  std::string text() const { return name + ": " + kind_text(); }
+  std::string kind_text() const {
+    if (!is_tensor()) {
+      if (kind == kind_t::other) return "of another kind";
+      const std::string what = kind == kind_t::sequence ? "sequence" : "optional";
+      return inner.empty() ? what : what + " of " + inner[0].kind_text();
+    }
+    std::string out = dtype_name(type);
     if (!has_shape) return out;
     out += " (";
     for (std::size_t i = 0; i < extents.size(); ++i) {
@@ -35,6 +48,55 @@ struct value_description {
 
 using tensor_map = std::map<std::string, dynamic_tensor>;
 using tensor_list = std::vector<dynamic_tensor>;
+
+/// What a model takes and gives: a tensor, a sequence of values, or nothing, which is an optional without a value.
+class value {
+ public:
+  value() = default;
+  value(dynamic_tensor x) : tensor_(std::move(x)), kind_(kind_t::tensor) {}
+  template <tensor_like X>
+  value(const X& x, location at = location::current()) : value(dynamic_tensor(x, at)) {}
+  /// The sequence of these.
+  explicit value(std::vector<value> elements) : list_(std::move(elements)), kind_(kind_t::sequence) {}
+
+  bool is_tensor() const { return kind_ == kind_t::tensor; }
+  bool is_sequence() const { return kind_ == kind_t::sequence; }
+  /// False for an optional that is empty.
+  bool has_value() const { return kind_ != kind_t::nothing; }
+  /// user_error when it is another kind.
+  const dynamic_tensor& tensor(location at = location::current()) const {
+    if (!is_tensor()) fail("onnx::value", "it is " + text() + " and no tensor", at);
+    return tensor_;
+  }
+  const std::vector<value>& elements(location at = location::current()) const {
+    if (!is_sequence()) fail("onnx::value", "it is " + text() + " and no sequence", at);
+    return list_;
+  }
+  /// "f32 (2, 3)", "[f32 (2,), f32 (3,)]", "nothing".
+  std::string text() const {
+    if (!has_value()) return "nothing";
+    if (is_tensor()) return tensor_.text();
+    std::string out = "[";
+    for (std::size_t k = 0; k < list_.size(); ++k) out += (k ? ", " : "") + list_[k].text();
+    return out + "]";
+  }
+  /// The same with each tensor replaced by what f gives for it, in order.
+  template <class F>
+  value mapped(F&& f) const {
+    if (is_tensor()) return value(f(tensor_));
+    if (!is_sequence()) return value();
+    std::vector<value> out;
+    for (const value& x : list_) out.push_back(x.mapped(f));
+    return value(std::move(out));
+  }
+
+ private:
+  enum class kind_t { nothing, tensor, sequence };
+  dynamic_tensor tensor_;
+  std::vector<value> list_;
+  kind_t kind_ = kind_t::nothing;
+};
+using value_list = std::vector<value>;
 
 /// A model that was loaded: a handle, so copies share what is compiled.
 class model {
@@ -55,7 +117,23 @@ class model {
   SINTER_API tensor_list operator()(const tensor_map& weights, const tensor_list& inputs,
                                     location at = location::current()) const;
   /// Results by name for inputs by name.
-  SINTER_API tensor_map operator()(const tensor_map& named, location at = location::current()) const;
+  SINTER_API tensor_map by_name(const tensor_map& named, location at = location::current()) const;
+  /// The same. No list of tensors is taken for a map of them.
+  template <std::same_as<tensor_map> Map>
+  tensor_map operator()(const Map& named, location at = location::current()) const {
+    return by_name(named, at);
+  }
+  tensor_map operator()(std::initializer_list<tensor_map::value_type> named, location at = location::current()) const {
+    return by_name(tensor_map(named), at);
+  }
+
+  /// The results for inputs in order, of which some are sequences or optionals. Calls with sequences of other lengths are compiled
+  /// anew.
+  SINTER_API value_list run(const value_list& inputs, location at = location::current()) const;
+
+  /// The same model, whose random numbers without a seed are drawn from a key: u64 of rank 0, as sinter::key::state has it. Without
+  /// one a model that is called by itself draws others at each call, and a trace of it is a user_error.
+  SINTER_API model drawing(const tensor<std::uint64_t, 0>& key) const;
 
   /// The mean square of all floating results, and its gradients: by floating inputs in order, then by weights by name.
   struct gradients {
@@ -73,6 +151,7 @@ class model {
 
  private:
   std::shared_ptr<state> s_;
+  dynamic_tensor key_;
 };
 
 /// The model of an ONNX file. user_error for one that is damaged, and one with nodes for which there is no operator: all of
@@ -83,6 +162,8 @@ SINTER_API model load(std::span<const std::byte> file, const options& how = {}, 
 
 /// The elements of a file that holds one TensorProto.
 SINTER_API io::array read_tensor(const std::string& path, location at = location::current());
+/// What a file holds for an input or output: a TensorProto, SequenceProto or OptionalProto.
+SINTER_API value read_value(const std::string& path, const value_description& kind, location at = location::current());
 
 /// An operator that models may have.
 struct operator_description {

@@ -1,6 +1,7 @@
 // onnx/model_rules.hpp: what model.hpp declares; compiled once.
 #pragma once
 
+#include <atomic>
 #include <mutex>
 
 #include "model.hpp"
@@ -164,20 +165,26 @@ inline item item_of_tensor(const tensor_proto& t, const loaded& shared) {
 
 namespace detail_ {
 
-inline value_description describe(const value_info& v) {
+inline value_description described(const std::string& name, const type_proto& t) {
+  using kind_t = value_description::kind_t;
   value_description d;
-  d.name = v.name;
-  d.is_tensor = v.type.kind == type_proto::kind_t::tensor;
-  const int element = v.type.element;
-  d.type = rows::carrier_of(element);
-  d.is_tensor = d.is_tensor && (dtype_of_onnx(element) || is_packed(element));
-  d.has_shape = v.type.has_shape;
-  for (const auto& a : v.type.axes) {
+  d.name = name;
+  if (t.kind == type_proto::kind_t::sequence || t.kind == type_proto::kind_t::optional) {
+    d.kind = t.kind == type_proto::kind_t::sequence ? kind_t::sequence : kind_t::optional;
+    for (const type_proto& inner : t.inner) d.inner.push_back(described("", inner));
+    return d;
+  }
+  d.type = rows::carrier_of(t.element);
+  const bool held = dtype_of_onnx(t.element) || is_packed(t.element);
+  d.kind = t.kind == type_proto::kind_t::tensor && held ? kind_t::tensor : kind_t::other;
+  d.has_shape = t.has_shape;
+  for (const auto& a : t.axes) {
     d.extents.push_back(a.extent < 0 || !a.name.empty() ? -1 : a.extent);
     d.axes.push_back(a.name);
   }
   return d;
 }
+inline value_description describe(const value_info& v) { return described(v.name, v.type); }
 
 /// Nodes without a row, in graphs within too.
 inline void find_refused(const std::vector<node_proto>& nodes, const loaded& m,
@@ -193,6 +200,16 @@ inline void find_refused(const std::vector<node_proto>& nodes, const loaded& m,
     for (const auto& a : n.attributes)
       if (a.g) find_refused(a.g->nodes, m, opsets, out, depth + 1);
   }
+}
+
+/// Whether nodes draw random numbers that no seed tells, in graphs within too.
+inline bool find_draws(const std::vector<node_proto>& nodes, const std::map<std::string, std::int64_t>& opsets) {
+  return std::any_of(nodes.begin(), nodes.end(), [&](const node_proto& n) {
+    const auto version = opsets.count(n.domain) ? opsets.at(n.domain) : 1;
+    return rows::draws(n, version) ||
+           std::any_of(n.attributes.begin(), n.attributes.end(),
+                       [&](const attribute_proto& a) { return a.g && find_draws(a.g->nodes, opsets); });
+  });
 }
 
 inline std::string refusal_text(const std::vector<std::string>& refused) {
@@ -218,14 +235,24 @@ struct model::state {
   location where;
   std::recursive_mutex busy;
 
-  tensor_list trace(const tensor_list& inputs, const tensor_map* weights, location at);
-  void check(const tensor_list& x) const;
+  bool draws = false;                   ///< random numbers without a seed
+  std::atomic<std::uint64_t> calls{0};  ///< of a model that draws, by itself
+  /// What stands behind the inputs of a call: the key of this one, where the model draws.
+  tensor_list key_of_call(const dynamic_tensor& given) {
+    if (!draws) return {};
+    if (given.defined()) return {given};
+    return {dynamic_tensor(make_key(calls++).state)};
+  }
+
+  value_list trace(const value_list& inputs, const tensor_map* weights, const dynamic_tensor& key, location at);
+  void check(const value_list& x) const;
+  tensor_list tensors(const value_list& results) const;
 };
 
 namespace detail_ {
 
 /// A call of `body` through an engine function, which compiles it; the leaves are its arguments.
-using list_body = std::function<tensor_list(const tensor_list&)>;
+using list_body = std::function<value_list(const tensor_list&)>;
 class function_call {
  public:
   function_call(engine::function& f, const tensor_list& leaves, const list_body& body, location where)
@@ -243,7 +270,7 @@ class function_call {
     to_.memory_budget = how.memory_budget;
   }
 
-  tensor_list run(std::span<const std::uint64_t> statics) {
+  value_list run(std::span<const std::uint64_t> statics) {
     const engine::tracing tracing{[](const void* w, const engine::trace_request& r) {
                                     return static_cast<function_call*>(const_cast<void*>(w))->trace_for(r);
                                   },
@@ -257,7 +284,7 @@ class function_call {
                          static_cast<std::uint64_t>(sinter::detail::product_dtype)};
     {
       const engine::found hit = f_.find(c, tracing);
-      if (hit.code) return results_of(*hit.code);
+      if (hit.code) return results_of(*hit.code, *static_cast<const value_list*>(hit.skeleton));
       to_.answer = hit.reads_values;
     }
     if (!to_.answer) wire::fail_file("the engine answers no call in this stance; compile the model in a function");
@@ -267,18 +294,24 @@ class function_call {
       answered_ = traced(to_);
       f_.answered(c, answered_->did);
     }
-    tensor_list out;
-    for (engine::captured& x : *answered_->answer) out.push_back(dynamic_tensor::made(x));
-    return out;
+    auto next = answered_->answer->begin();
+    return filled(*static_cast<const value_list*>(answered_->skeleton.get()),
+                  [&] { return dynamic_tensor::made(*next++); });
   }
 
  private:
-  tensor_list results_of(const engine::program& code) const {
+  /// Results of a kind, with tensors in order.
+  template <class Next>
+  static value_list filled(const value_list& kind, const Next& next) {
+    value_list out;
+    for (const value& k : kind) out.push_back(k.mapped([&](const dynamic_tensor&) { return next(); }));
+    return out;
+  }
+  value_list results_of(const engine::program& code, const value_list& kind) const {
     std::vector<engine::output> results(code.output_count());
     code.run(to_.arguments, {}, results.data());
-    tensor_list out;
-    for (engine::output& y : results) out.push_back(dynamic_tensor::made(y));
-    return out;
+    auto next = results.begin();
+    return filled(kind, [&] { return dynamic_tensor::made(*next++); });
   }
   engine::traced trace_for(const engine::trace_request& request) {
     engine::trace_target target = to_;
@@ -294,11 +327,15 @@ class function_call {
     const engine::live_scope until_here(*out.graph);
     tensor_list inputs;
     for (const dynamic_tensor& x : leaves_) inputs.push_back(x.input(*out.graph, where_));
-    const tensor_list results = body_(inputs);
     series<ir::node_id> nodes;
-    for (const dynamic_tensor& y : results) nodes.push_back(y.node(where_));
+    value_list kind;
+    for (const value& y : body_(inputs))
+      kind.push_back(y.mapped([&](const dynamic_tensor& x) {
+        nodes.push_back(x.node(where_));
+        return dynamic_tensor();
+      }));
     out.graph->graph.outputs = std::move(nodes);
-    out.skeleton = std::make_shared<int>(0);
+    out.skeleton = std::make_shared<value_list>(std::move(kind));
     engine::finish(out);
     return out;
   }
@@ -311,8 +348,8 @@ class function_call {
   engine::trace_target to_;
   std::optional<engine::traced> answered_;
 };
-inline tensor_list call_function(engine::function& f, const tensor_list& leaves, std::span<const std::uint64_t> statics,
-                                 const list_body& body, location where) {
+inline value_list call_function(engine::function& f, const tensor_list& leaves, std::span<const std::uint64_t> statics,
+                                const list_body& body, location where) {
   return function_call(f, leaves, body, where).run(statics);
 }
 
@@ -325,27 +362,90 @@ inline std::string list_text(const std::vector<value_description>& all) {
   for (const auto& d : all) out += (out.empty() ? "" : ", ") + d.text();
   return out;
 }
-inline std::vector<std::uint64_t> kinds(const tensor_list& x) {
-  std::vector<std::uint64_t> out{x.size()};
-  for (const auto& t : x)
-    out.push_back(static_cast<std::uint64_t>(t.type()) << 8 | static_cast<std::uint64_t>(t.rank()));
+/// What of values is no element: kinds, dtypes, ranks, how many.
+inline void add_kinds(std::vector<std::uint64_t>& to, const value_list& all) {
+  to.push_back(all.size());
+  for (const value& x : all) {
+    to.push_back(x.is_tensor() ? 1u : x.is_sequence() ? 2u : 0u);
+    if (x.is_tensor())
+      to.push_back(static_cast<std::uint64_t>(x.tensor().type()) << 8 | static_cast<std::uint64_t>(x.tensor().rank()));
+    if (x.is_sequence()) add_kinds(to, x.elements());
+  }
+}
+inline std::vector<std::uint64_t> kinds(const value_list& x) {
+  std::vector<std::uint64_t> out;
+  add_kinds(out, x);
   return out;
+}
+inline value_list values_of(const tensor_list& x) { return {x.begin(), x.end()}; }
+inline tensor_list leaves_of(const value_list& all) {
+  tensor_list out;
+  for (const value& x : all)
+    x.mapped([&](const dynamic_tensor& t) {
+      out.push_back(t);
+      return t;
+    });
+  return out;
+}
+inline bool is_tensor_of(const dynamic_tensor& x, const value_description& want) {
+  return x.type() == want.type && (!want.has_shape || static_cast<int>(want.extents.size()) == x.rank());
+}
+/// Whether it is of the declared kind; an optional may be given as what is in it.
+inline bool is_of_kind(const value& x, const value_description& want) {
+  using kind_t = value_description::kind_t;
+  switch (want.kind) {
+    case kind_t::tensor:
+      return x.is_tensor() && (!x.tensor().defined() || is_tensor_of(x.tensor(), want));
+    case kind_t::sequence:
+      if (!x.is_sequence()) return false;
+      return want.inner.empty() || std::all_of(x.elements().begin(), x.elements().end(),
+                                               [&](const value& e) { return is_of_kind(e, want.inner[0]); });
+    case kind_t::optional:
+      return !x.has_value() || want.inner.empty() || is_of_kind(x, want.inner[0]);
+    default:
+      return false;
+  }
+}
+/// A value as items see it: tensors of the current trace.
+inline item item_of(const value& x, int format, location at) {
+  item out;
+  if (x.is_tensor()) {
+    const dynamic_tensor& t = x.tensor();
+    if (t.defined()) out.x = t.is_traced() ? t : dynamic_tensor::of_node(t.node(at));
+    out.format = format;
+    return out;
+  }
+  out.list = std::make_shared<std::vector<item>>();
+  out.is_optional = !x.has_value();
+  if (x.is_sequence())
+    for (const value& e : x.elements()) out.list->push_back(item_of(e, format, at));
+  return out;
+}
+inline value value_of_item(importer& im, const item& x) {
+  if (!x.list) return x.present() ? value(dynamic_tensor::of_node(im.value(x).id())) : value();
+  if (x.is_optional) return {};
+  value_list out;
+  for (const item& e : *x.list) out.push_back(value_of_item(im, e));
+  return value(std::move(out));
+}
+inline int packed_format(const type_proto& t) {
+  if (!t.inner.empty()) return packed_format(t.inner[0]);
+  return is_packed(t.element) ? t.element : 0;
 }
 }  // namespace detail_
 
 /// user_error unless the inputs are those that the file declares.
-inline void model::state::check(const tensor_list& x) const {
+inline void model::state::check(const value_list& x) const {
   const auto& want = inputs;
   if (x.size() > want.size())
     wire::fail_file("the model takes " + std::to_string(want.size()) + " inputs and is given " +
                     std::to_string(x.size()) + "; it has " + detail_::list_text(want));
   std::map<std::string, dim> named;
   for (std::size_t k = 0; k < x.size(); ++k) {
-    if (!x[k].defined()) continue;
-    bool fits = !want[k].is_tensor || x[k].type() == want[k].type;
-    fits = fits && (!want[k].has_shape || static_cast<int>(want[k].extents.size()) == x[k].rank());
-    for (std::size_t a = 0; fits && want[k].has_shape && a < want[k].extents.size(); ++a) {
-      const dim e = x[k].shape()[static_cast<int>(a)];
+    bool fits = detail_::is_of_kind(x[k], want[k]);
+    const bool shaped = fits && want[k].is_tensor() && want[k].has_shape && x[k].tensor().defined();
+    for (std::size_t a = 0; fits && shaped && a < want[k].extents.size(); ++a) {
+      const dim e = x[k].tensor().shape()[static_cast<int>(a)];
       if (want[k].extents[a] >= 0) fits = e == want[k].extents[a];
       else if (const auto& name = want[k].axes[a]; !name.empty()) {
         const auto [it, fresh] = named.emplace(name, e);
@@ -353,10 +453,24 @@ inline void model::state::check(const tensor_list& x) const {
           wire::fail_file("the axis " + name + " of the inputs is " + it->second.text() + " and " + e.text());
       }
     }
-    if (!fits) wire::fail_file("the input " + want[k].text() + " is given " + x[k].text());
+    if (!fits)
+      wire::fail_file("the input " + want[k].text() + " is given " + x[k].text() +
+                      (want[k].is_tensor() ? "" : "; sequences and optionals are given to run() as onnx::value"));
   }
 }
-inline tensor_list model::state::trace(const tensor_list& given_inputs, const tensor_map* weights, location at) {
+/// Results that are tensors all.
+inline tensor_list model::state::tensors(const value_list& results) const {
+  tensor_list out;
+  for (std::size_t k = 0; k < results.size(); ++k) {
+    if (!results[k].is_tensor())
+      wire::fail_file("the result " + (k < outputs.size() ? outputs[k].text() : std::to_string(k)) +
+                      " is no tensor; call the model by run(), which gives onnx::value");
+    out.push_back(results[k].tensor());
+  }
+  return out;
+}
+inline value_list model::state::trace(const value_list& given_inputs, const tensor_map* weights,
+                                      const dynamic_tensor& key, location at) {
   const std::lock_guard lock(busy);
   check(given_inputs);
   const location before = std::exchange(place_of_nodes(), at.in("onnx"));
@@ -365,6 +479,7 @@ inline tensor_list model::state::trace(const tensor_list& given_inputs, const te
     ~restore() { place_of_nodes() = l; }
   } const until_here{before};
   importer im(m);
+  im.draw_from(key);
   std::map<std::string, item> given;
   if (weights)
     for (const auto& [name, x] : *weights) {
@@ -379,16 +494,13 @@ inline tensor_list model::state::trace(const tensor_list& given_inputs, const te
   for (const auto& info : m.proto.graph.inputs) {
     item x;
     const bool optional = initialised.count(info.name) != 0;
-    if (!optional && next < given_inputs.size()) {
-      const dynamic_tensor& t = given_inputs[next++];
-      if (t.defined()) x.x = t.is_traced() ? t : dynamic_tensor::of_node(t.node(at));
-      if (detail_::is_packed(info.type.element)) x.format = info.type.element;
-    }
+    if (!optional && next < given_inputs.size())
+      x = detail_::item_of(given_inputs[next++], detail_::packed_format(info.type), at);
     list.push_back(std::move(x));
   }
-  tensor_list out;
+  value_list out;
   for (const item& y : im.run(m.proto.graph, nullptr, list, weights ? &given : nullptr))
-    out.push_back(dynamic_tensor::of_node(im.value(y).id()));
+    out.push_back(detail_::value_of_item(im, y));
   return out;
 }
 
@@ -404,32 +516,45 @@ SINTER_API tensor_map model::weights() const {
 }
 
 SINTER_API tensor_list model::operator()(const tensor_list& inputs, location at) const {
-  if (engine::current()) return s_->trace(inputs, nullptr, at);
+  return s_->tensors(run(detail_::values_of(inputs), at));
+}
+SINTER_API value_list model::run(const value_list& inputs, location at) const {
+  if (engine::current()) return s_->trace(inputs, nullptr, key_, at);
   s_->check(inputs);
+  tensor_list leaves = detail_::leaves_of(inputs);
+  for (const auto& k : s_->key_of_call(key_)) leaves.push_back(k);
   return detail_::call_function(
-      *s_->fn, inputs, detail_::kinds(inputs), [&](const tensor_list& x) { return s_->trace(x, nullptr, at); },
+      *s_->fn, leaves, detail_::kinds(inputs),
+      [&](const tensor_list& x) {
+        value_list traced;
+        auto next = x.begin();
+        for (const value& v : inputs) traced.push_back(v.mapped([&](const dynamic_tensor&) { return *next++; }));
+        return s_->trace(traced, nullptr, next == x.end() ? dynamic_tensor() : *next, at);
+      },
       s_->where);
 }
 SINTER_API tensor_list model::operator()(const tensor_map& weights, const tensor_list& inputs, location at) const {
-  if (engine::current()) return s_->trace(inputs, &weights, at);
-  s_->check(inputs);
+  if (engine::current()) return s_->tensors(s_->trace(detail_::values_of(inputs), &weights, key_, at));
+  s_->check(detail_::values_of(inputs));
   tensor_list leaves = inputs;
-  std::vector<std::uint64_t> statics = detail_::kinds(inputs);
+  std::vector<std::uint64_t> statics = detail_::kinds(detail_::values_of(inputs));
   for (const auto& [name, x] : weights) {
     leaves.push_back(x);
     statics.push_back(std::hash<std::string>()(name));
   }
-  return detail_::call_function(
+  for (const auto& k : s_->key_of_call(key_)) leaves.push_back(k);
+  return s_->tensors(detail_::call_function(
       *s_->with_weights, leaves, statics,
       [&](const tensor_list& x) {
         tensor_map traced;
         std::size_t k = inputs.size();
         for (const auto& [name, unused] : weights) traced[name] = x[k++];
-        return s_->trace({x.begin(), x.begin() + static_cast<std::ptrdiff_t>(inputs.size())}, &traced, at);
+        return s_->trace(value_list(x.begin(), x.begin() + static_cast<std::ptrdiff_t>(inputs.size())), &traced,
+                         k < x.size() ? x[k] : dynamic_tensor(), at);
       },
-      s_->where);
+      s_->where));
 }
-SINTER_API tensor_map model::operator()(const tensor_map& named, location at) const {
+SINTER_API tensor_map model::by_name(const tensor_map& named, location at) const {
   tensor_list list;
   for (const auto& d : s_->inputs) {
     const auto it = named.find(d.name);
@@ -445,20 +570,28 @@ SINTER_API tensor_map model::operator()(const tensor_map& named, location at) co
   return out;
 }
 
+SINTER_API model model::drawing(const tensor<std::uint64_t, 0>& key) const {
+  model out = *this;
+  out.key_ = dynamic_tensor(key);
+  return out;
+}
+
 SINTER_API report model::last() const { return s_->fn->last(); }
 SINTER_API explanation model::explain() const { return s_->fn->explain(); }
 SINTER_API std::size_t model::specialisations() const { return s_->fn->size(); }
 SINTER_API std::size_t model::nodes() const { return s_->m.proto.graph.nodes.size(); }
 
 SINTER_API model::gradients model::square_gradients(const tensor_list& inputs, location at) const {
-  s_->check(inputs);
+  s_->check(detail_::values_of(inputs));
   const tensor_map all = weights();
   tensor_list leaves = inputs;
   for (const auto& [name, x] : all) leaves.push_back(x);
-  const tensor_list results = detail_::call_function(
-      *s_->derivative, leaves, detail_::kinds(leaves),
+  for (const auto& k : s_->key_of_call(key_)) leaves.push_back(k);
+  const tensor_list results = s_->tensors(detail_::call_function(
+      *s_->derivative, leaves, detail_::kinds(detail_::values_of(leaves)),
       [&](const tensor_list& x) {
         auto& t = *engine::current();
+        const engine::counted_scope whole(t.call ? &t.call->whole : nullptr);  // what is read is computed apart
         tensor_list marked = x;
         series<ir::node_id> wrt;
         for (auto& l : marked)
@@ -470,8 +603,9 @@ SINTER_API model::gradients model::square_gradients(const tensor_list& inputs, l
         tensor_map traced;
         std::size_t k = inputs.size();
         for (const auto& [name, unused] : all) traced[name] = marked[k++];
+        const value_list given(marked.begin(), marked.begin() + static_cast<std::ptrdiff_t>(inputs.size()));
         const tensor_list y =
-            s_->trace({marked.begin(), marked.begin() + static_cast<std::ptrdiff_t>(inputs.size())}, &traced, at);
+            s_->tensors(s_->trace(given, &traced, k < marked.size() ? marked[k] : dynamic_tensor(), at));
         place_of_nodes() = at;
         node loss;
         for (const auto& r : y) {
@@ -484,9 +618,9 @@ SINTER_API model::gradients model::square_gradients(const tensor_list& inputs, l
         const auto grads = engine::gradient(t, loss.id(), {wrt.data(), wrt.size()}, at);
         tensor_list out{dynamic_tensor::of_node(loss.id())};
         for (const auto g : grads) out.push_back(dynamic_tensor::of_node(g));
-        return out;
+        return detail_::values_of(out);
       },
-      s_->where);
+      s_->where));
   gradients out;
   out.loss = static_cast<double>(results[0].as<tensor<float, 0>>().item());
   std::size_t next = 1;
@@ -514,6 +648,8 @@ inline model make_model(std::string path, storage file, wire::bytes bytes, const
   std::vector<std::string> refused;
   find_refused(p.graph.nodes, s->m, p.opsets, refused, 0);
   if (!refused.empty()) wire::fail_file(refusal_text(refused));
+  s->draws = find_draws(p.graph.nodes, p.opsets);
+  for (const auto& f : p.functions) s->draws = s->draws || find_draws(f.nodes, f.opsets);
   for (auto* f : {&s->fn, &s->with_weights, &s->derivative}) *f = engine::make_function(how, at);
   return model(std::move(s));
 }
@@ -534,6 +670,30 @@ SINTER_API io::array read_tensor(const std::string& path, location at) {
   m.path = path;
   m.file = io::detail::map_file("onnx::read_tensor", path, at);
   return item_of_tensor(wire::read_tensor(io::detail::bytes_of(m.file)), m).x.to_array(at);
+}
+
+namespace detail_ {
+
+inline value value_of_proto(const wire::value_proto& v, const loaded& m, location at) {
+  if (v.kind == type_proto::kind_t::tensor) return value(dynamic_tensor(item_of_tensor(v.tensor, m).x.to_array(at)));
+  value_list out;
+  for (const auto& e : v.elements) out.push_back(value_of_proto(e, m, at));
+  if (v.kind == type_proto::kind_t::optional) return out.empty() ? value() : out[0];
+  return value(std::move(out));
+}
+
+}  // namespace detail_
+
+SINTER_API value read_value(const std::string& path, const value_description& kind, location at) {
+  using kind_t = value_description::kind_t;
+  if (kind.kind == kind_t::other) wire::fail_file("'" + kind.name + "' is of a kind that is not read");
+  loaded m;
+  m.path = path;
+  m.file = io::detail::map_file("onnx::read_value", path, at);
+  const auto is = kind.kind == kind_t::tensor     ? type_proto::kind_t::tensor
+                  : kind.kind == kind_t::sequence ? type_proto::kind_t::sequence
+                                                  : type_proto::kind_t::optional;
+  return detail_::value_of_proto(wire::read_value(io::detail::bytes_of(m.file), is, 0), m, at);
 }
 
 SINTER_API std::vector<operator_description> operators() {
@@ -563,7 +723,8 @@ inline std::vector<std::size_t> places_of(const std::vector<value_description>& 
       fail("onnx::function", std::string("the model has no ") + what + " '" + which[k] + "'; it has " + list_text(all),
            at);
     const value_description& d = all[place];
-    if (!d.is_tensor || d.type != kinds[k].type || (d.has_shape && static_cast<int>(d.extents.size()) != kinds[k].rank))
+    if (!d.is_tensor() || d.type != kinds[k].type ||
+        (d.has_shape && static_cast<int>(d.extents.size()) != kinds[k].rank))
       fail("onnx::function",
            std::string("number ") + std::to_string(k) + " of the function's " + what + " is " +
                dtype_name(kinds[k].type) + " of rank " + std::to_string(kinds[k].rank) + ", the model's is " + d.text(),

@@ -137,16 +137,6 @@ inline void mvn(call& c) {
   const node variance = minus(mean_over(x * x, axes, true), mean * mean);
   c.give(over(minus(x, mean), ir::sqrt(variance) + 1e-9));
 }
-inline void dropout(call& c) {
-  const bool training = c.version >= 12 && c.has(2) && c.number(2) != 0;
-  double ratio = c.f("ratio", 0.5);
-  if (training && c.has(1)) ratio = c.number(1);
-  if (training && ratio != 0) c.refuse("it drops elements at random in training; export the model for inference");
-  const node x = c.x(0);
-  c.give(0, x);
-  c.give(1, constant(dtype::b8, 1, extents_of(x)));
-}
-
 /// cos and sin of positions applied to x (batch, heads, rows, size).
 inline void rotary(call& c) {
   const node given = c.x(0);
@@ -310,7 +300,6 @@ inline void cross_entropy(call& c) {
 inline const row networks[] = {
     {"Attention", "", 23, attention, "products and softmax"},
     {"BatchNormalization", "", 1, batch_norm, "a factor and a term for each channel"},
-    {"Dropout", "", 1, dropout, "the same value; refused in training"},
     {"Gemm", "", 1, gemm, "matmul"},
     {"GroupNormalization", "", 1, group_norm, "means"},
     {"InstanceNormalization", "", 1, instance_norm, "means"},

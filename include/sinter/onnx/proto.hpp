@@ -162,6 +162,40 @@ inline tensor_proto read_tensor(bytes message) {
   return t;
 }
 
+/// A SequenceProto's elements, or the one of an OptionalProto: a tensor each, or a list.
+struct value_proto {
+  type_proto::kind_t kind = type_proto::kind_t::none;
+  tensor_proto tensor;
+  std::vector<value_proto> elements;
+};
+inline value_proto read_value(bytes message, type_proto::kind_t kind, int depth) {
+  check_depth(depth);
+  value_proto v;
+  v.kind = kind;
+  if (kind == type_proto::kind_t::tensor) {
+    v.tensor = read_tensor(message);
+    return v;
+  }
+  for (reader r(message); r.next();) switch (r.field()) {
+      case 3:
+        v.elements.push_back(read_value(r.message(), type_proto::kind_t::tensor, depth + 1));
+        break;
+      case 5:
+        v.elements.push_back(read_value(r.message(), type_proto::kind_t::sequence, depth + 1));
+        break;
+      case 7:
+        v.elements.push_back(read_value(r.message(), type_proto::kind_t::optional, depth + 1));
+        break;
+      case 4:
+      case 6:
+        fail_file("a sequence or an optional holds sparse tensors or maps, which are not read");
+      default:
+        break;
+    }
+  if (kind == type_proto::kind_t::optional && v.elements.size() > 1) fail_file("an optional holds more than one value");
+  return v;
+}
+
 inline type_proto read_type(bytes message, int depth) {
   check_depth(depth);
   type_proto t;

@@ -1,6 +1,7 @@
-// onnx/rnn_rows.hpp: recurrent operators: RNN, GRU, LSTM, step by step.
+// onnx/rnn_rows.hpp: recurrent operators: RNN, GRU, LSTM, as loops of the graph.
 #pragma once
 
+#include "loops.hpp"
 #include "resize_rows.hpp"
 
 namespace sinter::onnx::rows {
@@ -41,48 +42,28 @@ inline node part_of(const node& w, std::size_t direction) {
 /// Gate k of values with all gates in the last axis.
 inline node gate(const node& x, int k, dim hidden) { return sliced(x, x.rank() - 1, dim(k) * hidden, hidden); }
 
-/// One direction: h (batch, hidden) step by step; `step` gives the next h from x's part and h.
-template <class Step>
-void run_direction(const recurrent& r, std::size_t direction, node& h, node* cell, std::vector<node>& all,
-                   const node& projected, const Step& step) {
-  const auto n = static_cast<std::int64_t>(r.steps);
-  const bool back = direction == 1 || r.c.s("direction", "forward") == "reverse";
-  all.resize(static_cast<std::size_t>(n));
-  for (std::int64_t k = 0; k < n; ++k) {
-    const std::int64_t t = back ? n - 1 - k : k;
-    extents e = extents_of(projected);
-    e.erase(e.begin());
-    const node now = reshape_to(sliced(projected, 0, dim(t), 1), e);
-    const node before = h, cell_before = cell ? *cell : node();
-    step(now);
-    if (r.lengths) {
-      const node on = pointwise(op::lt, constant(dtype::i64, static_cast<double>(t)), r.lengths);
-      all[static_cast<std::size_t>(t)] = choose(on, h, constant(h.type(), 0));
-      h = choose(on, h, before);
-      if (cell) *cell = choose(on, *cell, cell_before);
-    } else all[static_cast<std::size_t>(t)] = h;
-  }
-}
-
 enum class recurrence_kind { rnn, gru, lstm };
 
 /// The weights of one direction, with the gates in the last axis.
 struct recurrent_weights {
-  node recur, bias, peep;
+  node recur, inner, bias, peep;  ///< inner: a GRU's of the candidate
+
+  recurrent_weights within(const std::shared_ptr<engine::tracer>& around) const {
+    return {brought_in(around, recur), brought_in(around, inner), brought_in(around, bias), brought_in(around, peep)};
+  }
 };
 /// The next h of a GRU.
 inline node gru_step(const recurrent& r, std::size_t d, const recurrent_weights& w, const node& now, const node& h) {
   const dim n = r.hidden;
-  const node zr = sliced(w.recur, 1, 0, n * 2), hh = sliced(w.recur, 1, n * 2, n);
   const auto biased = [&](const node& y, dim first, dim count) {
     return w.bias ? plus(y, sliced(w.bias, 0, first, count)) : y;
   };
-  const node from_h = biased(product(h, zr), 0, n * 2);
+  const node from_h = biased(product(h, w.recur), 0, n * 2);
   const node z = r.act(d, 0, plus(gate(now, 0, n), gate(from_h, 0, n)));
   const node reset = r.act(d, 0, plus(gate(now, 1, n), gate(from_h, 1, n)));
   const bool after = r.c.i("linear_before_reset", 0) != 0;
   const node inner =
-      after ? times(reset, biased(product(h, hh), n * 2, n)) : biased(product(times(reset, h), hh), n * 2, n);
+      after ? times(reset, biased(product(h, w.inner), n * 2, n)) : biased(product(times(reset, h), w.inner), n * 2, n);
   const node next = r.act(d, 1, plus(gate(now, 2, n), inner));
   return plus(times(minus(constant(h.type(), 1), z), next), times(z, h));
 }
@@ -118,12 +99,12 @@ inline recurrent facts_of(call& c, int gates, const std::vector<std::string>& us
   if (c.has(4)) r.lengths = reshape_to(to_type(c.x(4), dtype::i64), {r.batch, dim(1)});
   return r;
 }
-/// All states of one direction, (steps, 1, batch, hidden); h and cell become the last.
+/// The weights of one direction, and what of it no step needs the one before for: x of all steps at once.
 template <recurrence_kind Kind>
-node states_of(const recurrent& r, std::size_t d, node& h, node& cell) {
+std::pair<recurrent_weights, node> prepared(const recurrent& r, std::size_t d) {
   call& c = r.c;
-  recurrent_weights w{permuted(part_of(c.x(2), d), {1, 0}), {}, {}};
-  node projected = product(r.x, permuted(part_of(c.x(1), d), {1, 0}));  // of all steps at once
+  recurrent_weights w{permuted(part_of(c.x(2), d), {1, 0}), {}, {}, {}};
+  node projected = product(r.x, permuted(part_of(c.x(1), d), {1, 0}));
   if (c.has(3)) {
     const node b = part_of(c.x(3), d);
     const dim n = dim(r.gates) * r.hidden;
@@ -131,17 +112,41 @@ node states_of(const recurrent& r, std::size_t d, node& h, node& cell) {
     w.bias = sliced(b, 0, n, n);
   }
   if (Kind == recurrence_kind::lstm && c.has(7)) w.peep = part_of(c.x(7), d);
-  std::vector<node> all;
-  run_direction(r, d, h, Kind == recurrence_kind::lstm ? &cell : nullptr, all, projected, [&](const node& now) {
+  if (Kind == recurrence_kind::gru) {
+    w.inner = sliced(w.recur, 1, r.hidden * 2, r.hidden);
+    w.recur = sliced(w.recur, 1, 0, r.hidden * 2);
+  }
+  return {w, projected};
+}
+/// All states of one direction, (steps, 1, batch, hidden); h and cell become the last.
+template <recurrence_kind Kind>
+node states_of(const recurrent& r, std::size_t d, node& h, node& cell) {
+  const auto [weights, projected] = prepared<Kind>(r, d);
+  const auto around = engine::current();
+  const bool back = d == 1 || r.c.s("direction", "forward") == "reverse";
+  constexpr bool lstm = Kind == recurrence_kind::lstm;
+  std::vector<node> carried{h};
+  if (lstm) carried.push_back(cell);
+  const turned out = repeated(r.steps, carried, {projected}, back, [&, &held = weights](const turn& t) {
+    const recurrent_weights w = held.within(around);
+    const node now = t.slices[0], before = t.carried[0];
+    turned next{t.carried, {}};
     if constexpr (Kind == recurrence_kind::rnn) {
-      const node y = plus(now, product(h, w.recur));
-      h = r.act(d, 0, w.bias ? plus(y, w.bias) : y);
-    } else if constexpr (Kind == recurrence_kind::gru) h = gru_step(r, d, w, now, h);
-    else h = lstm_step(r, d, w, now, h, cell);
+      const node y = plus(now, product(before, w.recur));
+      next.carried[0] = r.act(d, 0, w.bias ? plus(y, w.bias) : y);
+    } else if constexpr (Kind == recurrence_kind::gru) next.carried[0] = gru_step(r, d, w, now, before);
+    else next.carried[0] = lstm_step(r, d, w, now, before, next.carried[1]);
+    next.stacked = {next.carried[0]};
+    if (r.lengths) {  // behind a sequence's end its state stays, and 0 is stacked
+      const node on = pointwise(op::lt, t.index, brought_in(around, r.lengths));
+      next.stacked[0] = choose(on, next.carried[0], constant(before.type(), 0));
+      for (std::size_t k = 0; k < next.carried.size(); ++k) next.carried[k] = choose(on, next.carried[k], t.carried[k]);
+    }
+    return next;
   });
-  std::vector<node> stacked;
-  for (const node& y : all) stacked.push_back(reshape_to(y, {dim(1), dim(1), r.batch, r.hidden}));
-  return joined(stacked, 0);
+  h = out.carried[0];
+  if (lstm) cell = out.carried[1];
+  return unsqueezed(out.stacked[0], {1});
 }
 template <recurrence_kind Kind>
 void recurrent_row(call& c) {
@@ -173,9 +178,9 @@ void recurrent_row(call& c) {
 }
 
 inline const row recurrents[] = {
-    {"GRU", "", 1, recurrent_row<recurrence_kind::gru>, "products, step by step"},
-    {"LSTM", "", 1, recurrent_row<recurrence_kind::lstm>, "products, step by step"},
-    {"RNN", "", 1, recurrent_row<recurrence_kind::rnn>, "products, step by step"},
+    {"GRU", "", 1, recurrent_row<recurrence_kind::gru>, "products, scan"},
+    {"LSTM", "", 1, recurrent_row<recurrence_kind::lstm>, "products, scan"},
+    {"RNN", "", 1, recurrent_row<recurrence_kind::rnn>, "products, scan"},
 };
 
 }  // namespace sinter::onnx::rows

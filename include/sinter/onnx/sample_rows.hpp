@@ -2,6 +2,7 @@
 #pragma once
 
 #include "elementwise.hpp"
+#include "loops.hpp"
 
 namespace sinter::onnx::rows {
 
@@ -146,42 +147,40 @@ inline void linear_attention(call& c) {
   const dim heads = c.i("q_num_heads", 0), shared = c.i("kv_num_heads", 0);
   const node q = wide(c.x(0)), k = wide(c.x(1)), v = wide(c.x(2));
   const extents e = extents_of(q);
-  if (e.size() != 3 || e[1].is_symbolic() || e[2].is_symbolic() || heads.bits < 1 || shared.bits < 1)
-    c.refuse("over an open number of steps, or without numbers of heads");
+  if (e.size() != 3 || e[2].is_symbolic() || heads.bits < 1 || shared.bits < 1)
+    c.refuse("without three axes, open in its features, or without numbers of heads");
   for (std::size_t i : {1, 2, 4, 5})
     if (c.has(i) && (c.rank(i) != 3 || c.shape(i)[2].is_symbolic()))
       c.refuse("with an input that is open in its features");
-  if (e[1].bits > 4096) c.refuse("over more than 4096 steps");
   const std::int64_t dk = e[2].bits / heads.bits, dv = extents_of(v)[2].bits / shared.bits;
   const dtype type = q.type();
   double scale = c.f("scale", 0);
   if (scale == 0) scale = 1 / std::sqrt(static_cast<double>(dk));
-  const auto step_of = [&](const node& x, std::int64_t t, const extents& to) {
-    return reshape_to(sliced(x, 1, t, 1), to);
-  };
-  node state = c.has(3) ? to_type(c.x(3), type) : constant(type, 0, {e[0], shared, dk, dv});
   const bool decays = rule == "gated" || rule == "gated_delta", deltas = rule == "delta" || rule == "gated_delta";
-  std::vector<node> results;
-  for (std::int64_t t = 0; t < e[1].bits; ++t) {
-    const node key = step_of(k, t, {e[0], shared, dk, 1}), value = step_of(v, t, {e[0], shared, 1, dv});
-    if (decays) {
-      const node g = ir::exp(wide(c.x(4)));
-      state = times(state, step_of(g, t, {e[0], shared, dim(extents_of(g)[2].bits / shared.bits), 1}));
-    }
-    node add = value;
-    if (deltas) add = minus(value, reduced(op::add, times(state, key), {2}, true));
+  const node initial = c.has(3) ? to_type(c.x(3), type) : constant(type, 0, {e[0], shared, dk, dv});
+  std::vector<node> read{q, k, v};
+  if (decays) read.push_back(ir::exp(wide(c.x(4))));
+  if (deltas) read.push_back(wide(c.x(5)));
+  for (node& x : read) x = permuted(x, {1, 0, 2});  // steps first
+  const turned out = repeated(e[1], {initial}, read, false, [&](const turn& t) {
+    const auto heads_of = [&](const node& x) { return reshape_to(x, {e[0], extents_of(x)[1], 1, 1}); };
+    const node key = reshape_to(t.slices[1], {e[0], shared, dk, 1}),
+               value = reshape_to(t.slices[2], {e[0], shared, 1, dv});
+    node state = t.carried[0], add = value;
+    if (decays)
+      state =
+          times(state, reshape_to(t.slices[3], {e[0], shared, dim(extents_of(t.slices[3])[1].bits / shared.bits), 1}));
     if (deltas) {
-      const node beta = wide(c.x(5));
-      add = times(add, step_of(beta, t, {e[0], extents_of(beta)[2], 1, 1}));
+      add = minus(value, reduced(op::add, times(state, key), {2}, true));
+      add = times(add, heads_of(t.slices[decays ? 4 : 3]));
     }
     state = plus(state, times(key, add));
-    const node query = step_of(q, t, {e[0], shared, heads.bits / shared.bits, dk, 1});
+    const node query = reshape_to(t.slices[0], {e[0], shared, heads.bits / shared.bits, dk, 1});
     const node o = reduced(op::add, times(query, unsqueezed(state, {2})), {3}, false);
-    results.push_back(reshape_to(o, {e[0], 1, dim(heads.bits * dv)}) * scale);
-  }
-  if (results.empty()) c.refuse("over no step");
-  c.give(0, to_type(joined(results, 1), c.type(0)));
-  c.give(1, to_type(state, c.has(3) ? c.type(3) : c.type(0)));
+    return turned{{state}, {reshape_to(o, {e[0], dim(heads.bits * dv)}) * scale}};
+  });
+  c.give(0, to_type(permuted(out.stacked[0], {1, 0, 2}), c.type(0)));
+  c.give(1, to_type(out.carried[0], c.has(3) ? c.type(3) : c.type(0)));
 }
 
 /// Places of a grid that a matrix of each batch turns.
@@ -211,7 +210,7 @@ inline const row samples[] = {
     {"BitCast", "", 1, bit_cast_row, "bit_cast"},
     {"CausalConvWithState", "", 1, causal_conv_with_state, "concat, slices, products"},
     {"GridSample", "", 1, grid_sample, "gathers and weights"},
-    {"LinearAttention", "", 1, linear_attention, "products, step by step"},
+    {"LinearAttention", "", 1, linear_attention, "products, scan"},
 };
 
 }  // namespace sinter::onnx::rows

@@ -4,9 +4,12 @@
 #include <algorithm>
 
 #include "control_rows.hpp"
+#include "count_rows.hpp"
 #include "fourier_rows.hpp"
 #include "nn_rows.hpp"
 #include "quant_rows.hpp"
+#include "random_rows.hpp"
+#include "region_rows.hpp"
 #include "sample_rows.hpp"
 
 namespace sinter::onnx {
@@ -30,6 +33,10 @@ inline const std::vector<const row*>& all_rows() {
     take(rows::recurrents);
     take(rows::quantised);
     take(rows::controls);
+    take(rows::flows);
+    take(rows::regions);
+    take(rows::randoms);
+    take(rows::counts);
     std::stable_sort(list.begin(), list.end(), [](const row* a, const row* b) {
       return std::tuple(std::string_view(a->domain), std::string_view(a->name), a->since) <
              std::tuple(std::string_view(b->domain), std::string_view(b->name), b->since);
