@@ -44,10 +44,7 @@ inline node draw(call& c, drawn what, dtype type, const extents& e) {
 }
 
 inline dtype drawn_type(call& c, dtype otherwise) {
-  if (!c.has_attribute("dtype")) return otherwise;
-  const auto type = dtype_of_onnx(static_cast<int>(c.i("dtype", 1)));
-  if (!type) c.refuse("of a dtype that no tensor holds");
-  return *type;
+  return c.has_attribute("dtype") ? c.type_named("dtype", 1) : otherwise;
 }
 template <drawn What>
 void random_row(call& c) {
