@@ -75,7 +75,7 @@ onnx::tensor_list inputs_of(const onnx::model& m, std::int64_t open) {
     if (e.size() > 12) throw user_error("an input has many axes");
     const io::array a = io::detail::make_array(d.type, e);
     std::memset(a.data, 0, a.bytes().size());
-    for (std::int64_t k = 0; k < count; ++k)
+    for (std::int64_t k = 0; k < a.numel(); ++k)
       if (d.type == dtype::f64) {
         const double v = 0.3 + 0.17 * static_cast<double>(k);
         std::memcpy(a.data + 8 * k, &v, 8);

@@ -172,6 +172,20 @@ TEST_CASE("numbers that stand for sizes within are no numbers of a file") {
              "is no extent, position or count");
 }
 
+TEST_CASE("integers of all sizes are constants") {
+  const std::int64_t odd = -6 * (std::int64_t{1} << 60) + 3;
+  auto g =
+      graph_of({node("Mul", {"v", "x"}, {"y"}), node("Add", {"v", "one"}, {"w"}), node("Mul", {"w", "one"}, {"z"})},
+               {integers_named("v", {odd, 5}), integers_named("one", {1})});
+  g.inputs = {value("x", onnx_test::i64, {"2"})};
+  g.outputs = {message().text(1, "y"), message().text(1, "z")};
+  options how;
+  how.backend = "reference";
+  const auto y = onnx::load(bytes_of(g.model()), how)({tensor<std::int64_t, 1>{1, 2}});
+  CHECK(y[0].as<tensor<std::int64_t, 1>>().to_vector() == std::vector<std::int64_t>{odd, 10});
+  CHECK(y[1].as<tensor<std::int64_t, 1>>().to_vector() == std::vector<std::int64_t>{odd + 1, 6});
+}
+
 TEST_CASE("constants are folded where that is little work, and wait otherwise") {
   // Each is large only when it is computed: a load that folded them would take all memory.
   const auto number = [](const std::string& name, std::int64_t v) {

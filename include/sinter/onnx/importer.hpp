@@ -32,7 +32,7 @@ inline const row* row_for(std::string_view domain, std::string_view name, std::i
   return found;
 }
 
-/// A number of the file. Those whose bits stand for a size of calls are none.
+/// A number of the file as one that may become an extent. Those whose bits stand for a size of calls cannot.
 inline dim number_of_file(std::int64_t v) {
   if (dim(v).is_symbolic()) wire::fail_file("the number " + std::to_string(v) + " is no extent, position or count");
   return dim(v);
@@ -155,6 +155,20 @@ class importer {
       x.host = std::make_shared<const host_values>(host_of(x.x.to_array(place_of_nodes())));
     }
     return *x.host;
+  }
+
+  /// Whether an item's elements are known, or can be: integers that may not be extents stay tensors.
+  bool is_known(item& x) {
+    if (x.host) return true;
+    const io::array a = x.x.to_array(place_of_nodes());
+    if (a.type == dtype::i64 || a.type == dtype::u64)
+      for (std::int64_t k = 0; k < a.numel(); ++k) {
+        std::int64_t v = 0;
+        std::memcpy(&v, a.data + 8 * k, 8);
+        if (dim(v).is_symbolic()) return false;
+      }
+    x.host = std::make_shared<const host_values>(host_of(a));
+    return true;
   }
 
   /// The node of an item in the current graph.
@@ -416,6 +430,9 @@ inline bool evaluate_row(const row& r, call& c) {
   }
   if (g.effects.size() || !computes_at_most(g, 16.0 * folded_most)) return false;
   const auto found = ir::evaluate(g, std::span<const ir::literal_array>(values.data(), values.size()));
+  for (const ir::literal_array& y : found)
+    for (const std::int64_t v : y.i)
+      if (dim(v).is_symbolic()) return false;
   std::size_t next = 0;
   for (item& y : results)
     if (!y.host && next < found.size()) y.host = std::make_shared<const host_values>(host_of(found[next++]));
@@ -550,8 +567,8 @@ inline bool importer::fold(const row& r, call& c) {
   for (item& x : c.in) {
     if (!x.present()) continue;
     if (x.list || x.format) return false;
-    if (!x.host && !x.x.is_traced() && x.x.shape().numel() <= dim(static_cast<std::int64_t>(folded_most))) host(x);
-    if (!x.host) return false;
+    const bool few = x.host || (!x.x.is_traced() && x.x.shape().numel() <= dim(static_cast<std::int64_t>(folded_most)));
+    if (!few || !is_known(x)) return false;
     any = true;
     count += x.host->count();
     number = number && x.host->is_number();
