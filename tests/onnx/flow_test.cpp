@@ -65,7 +65,7 @@ struct recurrent_case {
     return out;
   }
 
-  std::string model(const std::string& steps_axis) const {
+  std::string model(const std::string& steps_axis, const std::string& batch_axis = "") const {
     onnx_test::graph g;
     const std::int64_t d = directions();
     g.initializers = {onnx_test::tensor("w", {d, gates() * hidden, size}, w()),
@@ -93,7 +93,8 @@ struct recurrent_case {
     }
     std::vector<onnx_test::message> a{attribute("hidden_size", hidden), attribute_text("direction", direction)};
     if (before_reset) a.push_back(attribute("linear_before_reset", 1));
-    g.inputs = {value("x", onnx_test::f32, {steps_axis, std::to_string(batch), std::to_string(size)})};
+    g.inputs = {value("x", onnx_test::f32,
+                      {steps_axis, batch_axis.empty() ? std::to_string(batch) : batch_axis, std::to_string(size)})};
     for (const auto& o : out) g.outputs.push_back(value(o, onnx_test::f32, {}));
     g.nodes = {node(op, in, out, a)};
     return g.model();
@@ -226,16 +227,57 @@ TEST_CASE("a recurrent graph does not grow with the sequence, whose axis stays o
   }
   for (const char* op : {"LSTM", "GRU", "RNN"}) {
     c.op = op;
-    const std::string file = c.model("T");
+    const std::string file = c.model("T", "B");
     const onnx::model m = onnx::load(bytes_of(file));
     for (const std::int64_t steps : {6, 9, 2, 33}) {
       c.steps = steps;
+      c.batch = 1 + steps % 4;
       const tensor<float, 3> x = input_of(c);
       const auto got = m({x})[0].as<tensor<float, 4>>().to_vector();
       const auto want = c.expected(x.to_vector());
       REQUIRE(got.size() == want.size());
       for (std::size_t k = 0; k < got.size(); ++k)
         CHECK(static_cast<double>(got[k]) == doctest::Approx(want[k]).epsilon(1e-4));
+    }
+    CHECK(m.specialisations() <= 2);
+  }
+}
+
+TEST_CASE("LinearAttention is one loop over steps that stay open") {
+  onnx_test::graph g;
+  g.inputs = {value("q", onnx_test::f32, {"1", "T", "4"}), value("k", onnx_test::f32, {"1", "T", "2"}),
+              value("v", onnx_test::f32, {"1", "T", "3"}), value("d", onnx_test::f32, {"1", "T", "1"}),
+              value("b", onnx_test::f32, {"1", "T", "1"})};
+  g.outputs = {value("y", onnx_test::f32, {"1", "T", "6"}), value("last", onnx_test::f32, {"1", "1", "2", "3"})};
+  g.nodes = {
+      node("LinearAttention", {"q", "k", "v", "", "d", "b"}, {"y", "last"},
+           {attribute("q_num_heads", 2), attribute("kv_num_heads", 1), attribute_text("update_rule", "gated_delta")})};
+  const std::string file = g.model(26);
+  for (const bool interpreted : {false, true}) {
+    const onnx::model m = onnx::load(bytes_of(file), on(interpreted));
+    for (const std::int64_t n : {5, 8, 13}) {
+      const auto of = [&](std::int64_t size, double seed) {
+        return tensor<float, 3>(from_span(some(static_cast<std::size_t>(n * size), seed), 1, n, size));
+      };
+      const auto q = of(4, 1), k = of(2, 2), v = of(3, 3), d = of(1, 4), b = of(1, 5);
+      const auto all = m({q, k, v, d, b});
+      const auto y = all[0].as<tensor<float, 3>>();
+      double state[2][3] = {};
+      for (int t = 0; t < static_cast<int>(n); ++t) {
+        for (auto& row : state)
+          for (double& e : row) e *= std::exp(static_cast<double>(d(0, t, 0)));
+        for (int e = 0; e < 3; ++e) {
+          double found = 0;
+          for (int i = 0; i < 2; ++i) found += state[i][e] * static_cast<double>(k(0, t, i));
+          const double add = (static_cast<double>(v(0, t, e)) - found) * static_cast<double>(b(0, t, 0));
+          for (int i = 0; i < 2; ++i) state[i][e] += static_cast<double>(k(0, t, i)) * add;
+          for (int h = 0; h < 2; ++h) {
+            double want = 0;
+            for (int i = 0; i < 2; ++i) want += static_cast<double>(q(0, t, 2 * h + i)) * state[i][e];
+            CHECK(static_cast<double>(y(0, t, 3 * h + e)) == doctest::Approx(want / std::sqrt(2.0)).epsilon(1e-4));
+          }
+        }
+      }
     }
     CHECK(m.specialisations() <= 2);
   }

@@ -314,6 +314,9 @@ TEST_CASE("random numbers are of their distributions, others at each call, and t
     CHECK(u != b[0].as<tensor<float, 1>>().to_vector());
     CHECK(a[4].as<tensor<float, 1>>().to_vector() == b[4].as<tensor<float, 1>>().to_vector());
     CHECK(m.specialisations() == 1);
+    // RandomState(3).uniform()
+    CHECK(a[4].as<tensor<float, 1>>()(0) == doctest::Approx(0.5507979).epsilon(1e-6));
+    CHECK(a[4].as<tensor<float, 1>>()(1) == doctest::Approx(0.7081478).epsilon(1e-6));
     const auto drawn = [&](int seed) {
       return m.drawing(make_key(seed).state)({p})[0].as<tensor<float, 1>>().to_vector();
     };

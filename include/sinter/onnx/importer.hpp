@@ -88,7 +88,7 @@ struct loaded {
 item item_of_tensor(const tensor_proto& t, const loaded& m);
 
 /// How many nodes are run beyond those that the file lists: those of loops and functions, again and again.
-inline constexpr std::size_t most_runs = std::size_t{1} << 18;
+inline constexpr std::size_t most_runs = 500000;
 
 /// Runs graphs on the current trace.
 class importer {
@@ -264,8 +264,7 @@ class importer {
 
   void run_node(const node_proto& n, frame& f) {
     if (++runs_ > most_runs + 4 * m_.proto.graph.nodes.size())
-      wire::fail_file("its loops and functions run more than " + std::to_string(most_runs) +
-                      " nodes; export fewer steps");
+      wire::fail_file("its loops are of more than 500,000 nodes step by step");
     try {
       const auto it = m_.functions.find({n.domain, n.op});
       const std::int64_t version = version_of(n.domain, f);

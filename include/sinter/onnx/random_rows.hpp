@@ -1,6 +1,9 @@
 // onnx/random_rows.hpp: random numbers: uniform, normal, Bernoulli, Multinomial, Dropout in training.
 #pragma once
 
+#include <bit>
+#include <random>
+
 #include "../front/functions/random.hpp"
 #include "gather_rows.hpp"
 
@@ -29,8 +32,57 @@ inline key key_of(call& c) {
 }
 
 enum class drawn { uniform, normal };
+
+/// What ONNX's reference draws for a seed, which is NumPy's RandomState: MT19937, 53 bits a number, normal ones by the polar method.
+class seeded_numbers {
+ public:
+  explicit seeded_numbers(std::uint32_t seed) : bits_(seed) {}
+  double next(drawn what) { return what == drawn::uniform ? uniform() : normal(); }
+
+ private:
+  double uniform() {
+    const auto a = static_cast<std::uint32_t>(bits_()) >> 5, b = static_cast<std::uint32_t>(bits_()) >> 6;
+    return (a * 67108864.0 + b) / 9007199254740992.0;
+  }
+  double normal() {
+    if (has_next_) {
+      has_next_ = false;
+      return next_;
+    }
+    double x = 0, y = 0, r = 0;
+    do {
+      x = 2 * uniform() - 1;
+      y = 2 * uniform() - 1;
+      r = x * x + y * y;
+    } while (r >= 1 || r == 0);
+    const double f = std::sqrt(-2 * std::log(r) / r);
+    next_ = f * x;
+    has_next_ = true;
+    return f * y;
+  }
+
+  std::mt19937 bits_;
+  double next_ = 0;
+  bool has_next_ = false;
+};
+/// Numbers of a node with a seed, which are constants: their extents are known.
+inline node seeded(call& c, drawn what, dtype type, const extents& e) {
+  const auto* seed = c.attribute("seed");
+  const std::int64_t number = seed->type == 1 ? whole_of(static_cast<double>(seed->f)) : seed->i;
+  const auto n = static_cast<std::int64_t>(product_of(e));
+  const bool some = std::all_of(e.begin(), e.end(), [](const dim& d) { return d >= 0; });
+  if (!some || n > std::int64_t{1} << 20)
+    c.refuse("it draws " + text_of(e) + " numbers of a seed, which are constants; 2^20 at most");
+  seeded_numbers from(static_cast<std::uint32_t>(number));
+  host_values h{type, e, {}, {}};
+  for (std::int64_t k = 0; k < n; ++k) h.floats.push_back(from.next(what));
+  item x;
+  x.host = std::make_shared<const host_values>(std::move(h));
+  return c.im.value(x);
+}
 /// Floats in [0, 1), or of mean 0 and variance 1.
 inline node draw(call& c, drawn what, dtype type, const extents& e) {
+  if (c.has_attribute("seed") && c.im.turns().empty()) return seeded(c, what, type, e);
   const key k = key_of(c);
   const dim n = product_of(e);
   const location at = place_of_nodes();
@@ -90,7 +142,8 @@ inline void dropout(call& c) {
     return;
   }
   if (!(ratio > 0 && ratio < 1)) c.refuse("its ratio is not in [0, 1)");
-  const node kept = ir::ge(draw(c, drawn::uniform, dtype::f32, extents_of(x)), ratio);
+  const dtype work = c.has_attribute("seed") ? dtype::f64 : dtype::f32;
+  const node kept = ir::ge(draw(c, drawn::uniform, work, extents_of(x)), ratio);
   c.give(0, choose(kept, x * (1 / (1 - ratio)), constant(x.type(), 0)));
   c.give(1, kept);
 }
