@@ -71,7 +71,8 @@ onnx::tensor_list inputs_of(const onnx::model& m, std::int64_t open) {
     for (const auto n : d.extents) e.push_back(n < 0 ? open : n);
     std::int64_t count = 1;
     for (const auto n : e)
-      if (__builtin_mul_overflow(count, std::max<std::int64_t>(n, 1), &count) || count > 4096) throw user_error("an input is large");
+      if (__builtin_mul_overflow(count, std::max<std::int64_t>(n, 1), &count) || count > 4096)
+        throw user_error("an input is large");
     if (e.size() > 12) throw user_error("an input has many axes");
     const io::array a = io::detail::make_array(d.type, e);
     std::memset(a.data, 0, a.bytes().size());
