@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "../hostile/draws.hpp"
 #include "../scratch_folder.hpp"
 #include "samples.hpp"
 
@@ -40,16 +41,7 @@ __attribute__((noinline)) void operator delete(void* p, std::size_t) noexcept { 
 
 namespace {
 
-struct draws {
-  std::uint64_t state;
-  std::uint64_t operator()() {
-    std::uint64_t z = state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-  }
-  std::size_t below(std::size_t n) { return n ? static_cast<std::size_t>((*this)() % n) : 0; }
-};
+using hostile::draws;
 
 /// A file with one to four faults, some of which take parts of others.
 std::string damaged(const std::string& file, const std::string& other, draws& draw) {

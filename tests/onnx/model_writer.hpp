@@ -42,7 +42,7 @@ class message {
   std::string bytes_;
 };
 
-enum { f32 = 1, i64 = 7, b8 = 9 };
+enum { f32 = 1, u8 = 2, i8 = 3, i32 = 6, i64 = 7, b8 = 9, f64 = 11 };
 
 template <class T>
 message tensor(const std::string& name, std::vector<std::int64_t> extents, const std::vector<T>& elements) {

@@ -587,6 +587,12 @@ TEST_CASE("a division by an extent of 0 is an error, whichever call is the first
   const auto said = [](auto&& f) { return ops::error_of([&] { (void)f(); }); };
   CHECK(ops::contains(said([] { return dim(12) / dim(0); }), "[size] 12 is divided by an extent of 0"));
   CHECK(ops::contains(said([] { return dim(12) % dim(0); }), "[size] 12 is divided by an extent of 0"));
+  CHECK(ops::contains(said([] { return dim(INT64_MAX) + 1; }),
+                      "[size] 9223372036854775807 + 1 is beyond what an extent may be"));
+  CHECK(ops::contains(said([] { return dim(INT64_MIN) - 1; }), "- 1 is beyond what an extent may be"));
+  CHECK(ops::contains(said([] { return dim(std::int64_t{1} << 62) * 4; }), "* 4 is beyond what an extent may be"));
+  // Nor may a result be what stands for a symbolic size.
+  CHECK(ops::contains(said([] { return dim(std::int64_t{3} << 60) * -2; }), "* -2 is beyond what an extent may be"));
   for (const auto how : {dynamic::yes, dynamic::no, dynamic::automatic}) {
     const auto f = compile([](vector x, vector y) { return zeros<float>(12 / (x.size(0) - 3) + 8 % y.size(0)); },
                            {.dynamic = how});

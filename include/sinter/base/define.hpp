@@ -118,6 +118,10 @@ SINTER_API dim size_read_at(dim a, location where) { return sizes_here().read_at
 [[noreturn]] SINTER_API void fail_zero_divisor(std::int64_t a) {
   fail("size", std::to_string(a) + " is divided by an extent of 0; test the extent first");
 }
+[[noreturn]] SINTER_API void fail_size_overflow(std::int64_t a, const char* by, std::int64_t b) {
+  fail("size", std::to_string(a) + " " + by + " " + std::to_string(b) +
+                   " is beyond what an extent may be; use smaller extents");
+}
 
 }  // namespace detail
 

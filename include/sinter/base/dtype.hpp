@@ -90,6 +90,9 @@ constexpr bool is_narrow(dtype t) { return is_float(t) && size_of(t) < 4; }
 template <class T>
 inline constexpr bool is_narrow_float =
     std::is_same_v<T, f16> || std::is_same_v<T, bf16> || std::is_same_v<T, f8_e4m3> || std::is_same_v<T, f8_e5m2>;
+/// The floats in which one computes.
+template <class T>
+inline constexpr bool is_plain_float = std::is_same_v<T, float> || std::is_same_v<T, double>;
 /// Bits of an integer's magnitude; of a float those that follow one another, from the first that is not 0.
 constexpr int digits_of(dtype t) {
   if (t == dtype::f64) return 53;

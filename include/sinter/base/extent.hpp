@@ -43,10 +43,22 @@ SINTER_API std::int64_t present_size(dim a);
 SINTER_API dim size_read_at(dim a, location where);
 
 [[noreturn]] SINTER_API void fail_zero_divisor(std::int64_t a);
+[[noreturn]] SINTER_API void fail_size_overflow(std::int64_t a, const char* by, std::int64_t b);
 
-constexpr std::int64_t add_numbers(std::int64_t a, std::int64_t b) { return a + b; }
-constexpr std::int64_t sub_numbers(std::int64_t a, std::int64_t b) { return a - b; }
-constexpr std::int64_t mul_numbers(std::int64_t a, std::int64_t b) { return a * b; }
+/// The four highest bits of what stands for a symbolic size.
+inline constexpr std::int64_t symbolic_bits = -6;
+
+#define SINTER_X(SYMBOL, NAME)                                               \
+  constexpr std::int64_t NAME##_numbers(std::int64_t a, std::int64_t b) {    \
+    std::int64_t r = 0;                                                      \
+    const bool over = __builtin_##NAME##_overflow(a, b, &r);                 \
+    if (over || r >> 60 == symbolic_bits) fail_size_overflow(a, #SYMBOL, b); \
+    return r;                                                                \
+  }
+SINTER_X(+, add)
+SINTER_X(-, sub)
+SINTER_X(*, mul)
+#undef SINTER_X
 // A processor stops at a quotient of 0, and at one that does not fit.
 constexpr std::int64_t div_numbers(std::int64_t a, std::int64_t b) {
   if (b == 0) fail_zero_divisor(a);
@@ -66,7 +78,7 @@ struct dim {
   /// The number, or the mark of a symbolic size: the numbers from first_mark on that have its four highest bits, where
   /// nobody's extents and no type's limits are.
   std::int64_t bits = 0;
-  static constexpr std::int64_t first_mark = -6 * (std::int64_t{1} << 60);
+  static constexpr std::int64_t first_mark = detail::symbolic_bits * (std::int64_t{1} << 60);
 
   constexpr dim() = default;
   template <std::integral I>

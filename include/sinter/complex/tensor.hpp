@@ -119,7 +119,7 @@ constexpr bool same_parts() {
 /// `T` is float (complex64) or double (complex128).
 template <class T, dims Shape>
 class tensor<std::complex<T>, Shape> {
-  static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>,
+  static_assert(is_plain_float<T>,
                 "sinter: [complex] complex numbers are std::complex<float> and std::complex<double>");
 
  public:

@@ -34,6 +34,11 @@ struct cache_contents {
   std::uint64_t limit = 0;  ///< of it; all ones when there is none
 };
 
+/// Kernels of this process's compilations since it began: how many were wanted, and how many of them are there.
+struct compile_counts {
+  std::size_t wanted = 0, made = 0;
+};
+
 namespace engine {
 
 namespace detail {
@@ -87,6 +92,7 @@ SINTER_API std::size_t save_cache(const std::string& path, location at);
 SINTER_API std::size_t load_cache(const std::string& path, location at);
 SINTER_API std::size_t clear_cache(const std::string& folder);
 SINTER_API cache_contents cache_info(const std::string& folder);
+SINTER_API compile_counts compile_progress();
 
 /// Makes the library that `address` lies in stay in the process, for what is kept of its code: functions and values of the user,
 /// and what is known by an address in it. (services/libraries.hpp)

@@ -25,7 +25,7 @@ constexpr bool takes() {
     return axes;
   } else {
     using T = typename X::value_type;
-    constexpr bool floats = std::is_same_v<T, float> || std::is_same_v<T, double>, axes = X::rank >= 1;
+    constexpr bool floats = is_plain_float<T>, axes = X::rank >= 1;
     static_assert(floats, "sinter: [fft] takes float, double, complex64 or complex128; cast with cast<float>(x)");
     static_assert(axes, "sinter: [fft] a transform is along an axis, and the tensor has none");
     return floats && axes;

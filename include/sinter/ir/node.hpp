@@ -23,7 +23,19 @@ struct scalar {
   double f = 0;        ///< the value of a floating literal
   std::int64_t i = 0;  ///< the value of any other; the bits of a u64
 
-  static scalar of(dtype t, double x) { return is_float(t) ? scalar{x, 0} : scalar{0, static_cast<std::int64_t>(x)}; }
+  /// As a cast has it: towards zero, to the ends of the range where x is beyond it, 0 where it is no number.
+  static scalar of(dtype t, double x) {
+    if (is_float(t)) return {x, 0};
+    if (is_bool(t)) return {0, x != 0};
+    const bool is_signed = !is_unsigned(t);
+    const int bits = static_cast<int>(size_of(t)) * 8 - is_signed;
+    const double end = bits == 64 ? 0x1p64 : static_cast<double>(std::uint64_t{1} << bits);
+    const std::uint64_t last = ~std::uint64_t{0} >> (64 - bits);
+    if (x >= end) return {0, static_cast<std::int64_t>(last)};
+    if (is_signed && x < -end) return {0, -1 - static_cast<std::int64_t>(last)};
+    if (x != x || (!is_signed && x < 0)) return {0, 0};
+    return {0, is_signed ? static_cast<std::int64_t>(x) : static_cast<std::int64_t>(static_cast<std::uint64_t>(x))};
+  }
   bool operator==(const scalar&) const = default;
 };
 

@@ -23,7 +23,7 @@ constexpr dims joined(dims batch, std::initializer_list<dim> more) {
 template <class X>
 constexpr bool takes_matrices() {
   using T = typename X::value_type;
-  constexpr bool floats = std::is_same_v<T, float> || std::is_same_v<T, double>, axes = X::rank >= 2;
+  constexpr bool floats = is_plain_float<T>, axes = X::rank >= 2;
   static_assert(floats, "sinter: [linalg] takes float or double; cast with cast<float>(x)");
   static_assert(axes, "sinter: [linalg] takes matrices: the tensor has to have two axes or more");
   return floats && axes;

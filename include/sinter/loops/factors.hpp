@@ -9,6 +9,7 @@
 
 #include "../base/config.hpp"
 #include "space.hpp"
+#include "wide.hpp"
 
 namespace sinter::engine::factors {
 
@@ -28,18 +29,6 @@ struct part {
   }
   part<const T> constant() const { return {data, rows, columns, stride}; }
 };
-
-// Loops that take the time are compiled for AVX2, too, which the machine is asked for. Both give the same bits.
-#if defined(__x86_64__)
-#define SINTER_WIDE [[gnu::target("avx2")]]
-inline bool is_wide() {
-  static const bool wide = __builtin_cpu_supports("avx2") != 0;
-  return wide;
-}
-#else
-#define SINTER_WIDE
-inline bool is_wide() { return false; }
-#endif
 
 /// y[0, n) -= sum over k of x[k]·b[k][0, n).
 template <class T>
@@ -372,7 +361,5 @@ void qr(const part<const T>& a, const part<T>& q, const part<T>& r) {
   for (std::int64_t k = n; k-- > 0;) reflect(v, k, q, k, w.data());
   turn_signs(q, r);
 }
-
-#undef SINTER_WIDE
 
 }  // namespace sinter::engine::factors

@@ -13,6 +13,7 @@
 
 #include "../base/config.hpp"
 #include "space.hpp"
+#include "wide.hpp"
 
 namespace sinter::engine::fourier_loops {
 
@@ -56,17 +57,6 @@ inline constexpr std::int64_t most_lanes = 8;
 inline constexpr std::int64_t largest_radix = 13;
 /// From so many elements on a row is a matrix whose columns and rows are transformed.
 inline constexpr std::int64_t long_row = 1 << 15;
-
-#if defined(__x86_64__)
-#define SINTER_WIDE [[gnu::target("avx2")]]
-inline bool is_wide() {
-  static const bool wide = __builtin_cpu_supports("avx2") != 0;
-  return wide;
-}
-#else
-#define SINTER_WIDE
-inline bool is_wide() { return false; }
-#endif
 
 /// One pass: sums of `radix` elements m apart, whose results are turned. `stride` elements are alike; Stockham's order.
 template <class T>
@@ -249,8 +239,6 @@ void multiply(const planes<T>& x, const std::vector<T>& w, std::int64_t count, s
     }
   }
 }
-
-#undef SINTER_WIDE
 
 /// How rows of one length are transformed.
 template <class T>

@@ -55,6 +55,7 @@ inline void split_to_sequence(call& c) {
   const auto n = static_cast<std::int64_t>(c.shape(0)[static_cast<std::size_t>(axis)]);
   std::vector<std::int64_t> parts;
   const bool single = !c.has(1), keep = !single || c.i("keepdims", 1) != 0;
+  if (n > 65536) c.refuse("its axis has more than 65536 parts");
   if (single) parts.assign(static_cast<std::size_t>(n), 1);
   else if (c.shape(1).empty()) {
     const std::int64_t each = c.integers(1).at(0);
@@ -112,6 +113,9 @@ inline void non_max_suppression(call& c) {
   const auto batches = static_cast<std::size_t>(scores.shape.at(0).bits),
              classes = static_cast<std::size_t>(scores.shape.at(1).bits),
              n = static_cast<std::size_t>(scores.shape.at(2).bits);
+  if (!is_float(boxes.type) || !is_float(scores.type) || boxes.shape.size() != 3 || boxes.shape[0] != scores.shape[0] ||
+      boxes.shape[1] != scores.shape[2] || boxes.shape[2] != 4)
+    c.refuse("its boxes are " + text_of(boxes.shape) + " and its scores " + text_of(scores.shape));
   const auto box = [&](std::size_t b, std::size_t i) {
     const double* p = &boxes.floats[(b * n + i) * 4];
     if (centred_boxes) return std::array{p[1] - p[3] / 2, p[0] - p[2] / 2, p[1] + p[3] / 2, p[0] + p[2] / 2};
@@ -146,10 +150,12 @@ inline void non_max_suppression(call& c) {
 
 /// A sum of cosines over a window.
 inline void give_cosines(call& c, std::initializer_list<double> factors) {
-  const auto n = static_cast<std::int64_t>(c.number(0));
-  if (n < 0 || n > (std::int64_t{1} << 28)) c.refuse("its size is " + std::to_string(n));
+  const double size = c.number(0);
+  if (!(size >= 0 && size <= 65536)) c.refuse("its size is " + std::to_string(size) + ", beyond 65536");
+  const auto n = static_cast<std::int64_t>(size);
   const double around = static_cast<double>(c.i("periodic", 1) ? n : n - 1);
-  const dtype type = dtype_of_onnx(static_cast<int>(c.i("output_datatype", 1))).value_or(dtype::f32);
+  const dtype type = c.type_named("output_datatype", 1);
+  if (!is_float(type)) c.refuse(std::string("its output_datatype is ") + dtype_name(type));
   host_values h{type, {dim(n)}, {}, {}};
   for (std::int64_t i = 0; i < n; ++i) {
     double y = 0;

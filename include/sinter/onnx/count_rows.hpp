@@ -64,7 +64,11 @@ inline void tf_idf(call& c) {
   const std::int64_t skips = c.i("max_skip_count", 0);
   const auto pools = pools_of(c);
   std::int64_t width = 0;
-  for (const auto v : c.list("ngram_indexes")) width = std::max(width, v + 1);
+  for (const auto v : c.list("ngram_indexes")) {
+    if (v < 0 || v > 1 << 28) c.refuse("its ngram_indexes are not from 0 to 2^28");
+    width = std::max(width, v + 1);
+  }
+  if (skips < 0 || skips > 64) c.refuse("it skips " + std::to_string(skips) + " elements; at most 64 are");
   node x = to_type(c.x(0), dtype::i64);
   const bool single = x.rank() == 1;
   if (single) x = unsqueezed(x, {0});
@@ -100,25 +104,23 @@ inline void tf_idf(call& c) {
 
 /// Triangles over the bins of a spectrum, as wide as the mel scale has them.
 inline void mel_weights(call& c) {
-  const auto bins = static_cast<std::int64_t>(c.number(0)), length = static_cast<std::int64_t>(c.number(1)),
-             rate = static_cast<std::int64_t>(c.number(2));
+  const std::int64_t bins = whole_of(c.number(0)), length = whole_of(c.number(1)), rate = whole_of(c.number(2));
   const double low = c.number(3), high = c.number(4);
   if (bins < 1 || bins > (1 << 20) || length < 1 || length > (1 << 24) || rate < 1 ||
-      (length / 2 + 1) > (std::int64_t{1} << 28) / bins)
-    c.refuse("its numbers of bins and elements have to be positive, and not beyond a quarter of a billion weights");
+      (length / 2 + 1) > (std::int64_t{1} << 20) / bins)
+    c.refuse("its numbers of bins and elements have to be positive, and not beyond a million weights");
   const auto mel = [](double hertz) { return 2595 * std::log10(1 + hertz / 700); };
   const double step = (mel(high) - mel(low)) / static_cast<double>(bins + 2);
   std::vector<std::int64_t> edges;
   for (std::int64_t k = 0; k < bins + 2; ++k) {
     const double hertz = 700 * (std::pow(10.0, (static_cast<double>(k) * step + mel(low)) / 2595) - 1);
-    edges.push_back(
-        static_cast<std::int64_t>(std::floor(static_cast<double>(length + 1) * hertz / static_cast<double>(rate))));
+    edges.push_back(whole_of(std::floor(static_cast<double>(length + 1) * hertz / static_cast<double>(rate))));
   }
   const std::int64_t rows = length / 2 + 1;
-  host_values h{dtype_of_onnx(static_cast<int>(c.i("output_datatype", 1))).value_or(dtype::f32),
+  host_values h{c.type_named("output_datatype", 1),
                 {dim(rows), dim(bins)},
                 {},
-                std::vector<double>(static_cast<std::size_t>(rows * bins), 0.0)};
+                wire::list_of<double>(static_cast<std::size_t>(rows * bins), 0.0)};
   if (!is_float(h.type)) c.refuse("of a dtype that is not floating");
   const auto set = [&](std::int64_t row, std::int64_t k, double v) {
     if (row >= 0 && row < rows) h.floats[static_cast<std::size_t>(row * bins + k)] = v;
@@ -128,9 +130,9 @@ inline void mel_weights(call& c) {
     const std::int64_t first = edges[at], centre = edges[at + 1], last = edges[at + 2];
     if (centre == first) set(centre, k, 1);
     else
-      for (std::int64_t j = first; j <= centre; ++j)
+      for (std::int64_t j = std::max(first, std::int64_t{0}); j <= std::min(centre, rows - 1); ++j)
         set(j, k, static_cast<double>(j - first) / static_cast<double>(centre - first));
-    for (std::int64_t j = centre; j < last; ++j)
+    for (std::int64_t j = std::max(centre, std::int64_t{0}); j < std::min(last, rows); ++j)
       set(j, k, static_cast<double>(last - j) / static_cast<double>(last - centre));
   }
   c.give(0, std::move(h));

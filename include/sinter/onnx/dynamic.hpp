@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "../front/evaluate/print.hpp"
 #include "../io/array.hpp"
 #include "../io/npy.hpp"
 
@@ -73,7 +74,7 @@ class dynamic_tensor {
   /// As a tensor of this dtype and rank. user_error when it has others.
   template <any_tensor X>
   X as(location at = location::current()) const {
-    if (!defined()) fail("dynamic_tensor", "it is default-constructed and holds nothing; assign to it first", at);
+    demand_defined(at);
     if (type_ != dtype_of<typename X::value_type> || rank() != X::rank)
       fail("dynamic_tensor",
            "it holds " + text() + ", asked for is " + dtype_name(dtype_of<typename X::value_type>) + " of rank " +
@@ -92,6 +93,7 @@ class dynamic_tensor {
 
   /// The elements on the host, in row-major order. Ends the graph so far while traced.
   io::array to_array(location at = location::current()) const {
+    demand_defined(at);
     detail::handle h = as_handle();
     if (is_traced()) {
       const engine::captured x = engine::read(*traced_, "to_array", at);
@@ -124,6 +126,7 @@ class dynamic_tensor {
 
   /// The node that it is in the current trace; elements become an input of the graph.
   ir::node_id node(location at) const {
+    demand_defined(at);
     const auto& t = engine::current();
     if (!is_traced()) return detail::capture(*t, memory_, data_, type_, rank(), extents_.extent, strides_.extent, at);
     const ir::node_id id = engine::node_of(*traced_);
@@ -155,6 +158,7 @@ class dynamic_tensor {
   }
   /// The elements on a device: this handle when they are there.
   dynamic_tensor to(device where, location at = location::current()) const {
+    demand_defined(at);
     if (is_traced()) detail::fail_moved_while_traced(at);
     if (memory_.where() == where) return *this;
     const engine::tracing_scope eagerly(nullptr);
@@ -186,7 +190,27 @@ class dynamic_tensor {
   friend dynamic_tensor operator-(const dynamic_tensor& a, double b) { return a - number(b, a); }
   friend dynamic_tensor operator/(const dynamic_tensor& a, double b) { return a / number(b, a); }
 
+  /// Its dtype, extents and elements, as a tensor<T, N> of these is printed. Ends the graph so far while traced.
+  friend std::string to_string(const dynamic_tensor& x, location at = location::current()) {
+    if (!x.defined()) return "nothing";
+    const io::array a = x.to_array(at);
+    std::string out = std::string(dtype_name(a.type)) + text::shape(x.extents_) + ' ';
+    const dims strides = detail::row_major_strides(x.extents_);
+    visit_dtype(a.type, [&]<class T>(std::type_identity<T>) {
+      detail::print_axis(out, reinterpret_cast<const T*>(a.data), a.extents.data(), detail::as_numbers(strides.extent),
+                         x.rank(), 0, a.numel() > detail::printing.threshold || a.numel() == 0, detail::printing);
+    });
+    return out;
+  }
+  template <class Traits>
+  friend std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& out, const dynamic_tensor& x) {
+    return out << to_string(x, location{});
+  }
+
  private:
+  void demand_defined(location at) const {
+    if (!defined()) fail("dynamic_tensor", "it is default-constructed and holds nothing; assign to it first", at);
+  }
   static dynamic_tensor number(double x, const dynamic_tensor& like) {
     traced_only({});
     return of_node(

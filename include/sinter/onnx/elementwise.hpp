@@ -14,9 +14,19 @@ void unary(call& c) {
     if (!is_float(x.type())) return c.give(x);
   c.give(pointwise(Code, x));
 }
+/// Input 1, which before version 7 lies along an axis of input 0.
+inline node second(call& c) {
+  const node b = c.x(1);
+  if (c.version >= 7 || !c.has_attribute("axis") || c.i("broadcast", 0) == 0) return b;
+  extents e = extents_of(b);
+  const int rank = c.rank(0), behind = rank - axis_of(c.i("axis", 0), rank) - b.rank();
+  if (behind < 0) c.refuse("its second input " + text_of(e) + " reaches beyond the last axis of the first");
+  e.insert(e.end(), static_cast<std::size_t>(behind), dim(1));
+  return reshape_to(b, e);
+}
 template <op Code>
 void binary(call& c) {
-  c.give(pointwise(Code, c.x(0), c.x(1)));
+  c.give(pointwise(Code, c.x(0), second(c)));
 }
 /// Of any number of inputs.
 template <op Code>
@@ -145,8 +155,7 @@ inline void mod(call& c) {
   c.give(choose(other, plus(r, b), r));
 }
 inline void pow(call& c) {
-  const node a = c.x(0);
-  node b = c.x(1);
+  const node a = c.x(0), b = second(c);
   if (a.type() == b.type()) return c.give(pointwise(op::pow, a, b));
   if (is_float(a.type())) return c.give(pointwise(op::pow, a, to_type(b, a.type())));
   if (is_float(b.type()))

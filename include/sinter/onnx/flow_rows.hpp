@@ -90,9 +90,11 @@ inline void if_as_cond(call& c, const graph_proto& yes, const graph_proto& no) {
   for (std::size_t k = 0; k < out.size(); ++k) c.give(k, traced_item(value_of(out[k]), results[0].formats[k]));
 }
 
+/// What an error says, its beginning: errors of graphs within graphs hold one another.
 inline std::string without_prefix(const std::string& what) {
   const std::string prefix = "sinter: [onnx] ";
-  return what.rfind(prefix, 0) == 0 ? what.substr(prefix.size()) : what;
+  const std::string text = what.rfind(prefix, 0) == 0 ? what.substr(prefix.size()) : what;
+  return text.size() > 1000 ? text.substr(0, 1000) + "..." : text;
 }
 /// Runs `first`; where that is no part of a graph, `otherwise`, which reads values or goes step by step: `how` says which.
 template <class First, class Otherwise>
@@ -127,21 +129,23 @@ inline void if_(call& c) {
       c, "with its condition read", [&] { if_as_cond(c, yes, no); }, by_value);
 }
 
-/// The input of a body that its result k is, unchanged; none: -1.
-inline int passed_through(const graph_proto& body, std::size_t k) {
-  std::string name = body.outputs[k].name;
-  for (std::size_t hops = 0; hops <= body.nodes.size(); ++hops) {
-    for (std::size_t j = 0; j < body.inputs.size(); ++j)
-      if (body.inputs[j].name == name) return static_cast<int>(j);
-    const node_proto* from = nullptr;
-    for (const auto& n : body.nodes)
-      if (n.op == "Identity" && n.domain.empty() && n.outputs.size() == 1 && n.inputs.size() == 1 &&
-          n.outputs[0] == name)
-        from = &n;
-    if (!from) return -1;
-    name = from->inputs[0];
+/// The input of a body that each of its results is, unchanged; none: -1.
+inline std::vector<int> passed_through(const graph_proto& body) {
+  std::map<std::string_view, int> inputs;
+  for (std::size_t j = 0; j < body.inputs.size(); ++j) inputs.emplace(body.inputs[j].name, static_cast<int>(j));
+  for (const auto& n : body.nodes) {  // in order, so that chains are followed
+    const bool same = n.op == "Identity" && n.domain.empty() && n.outputs.size() == 1 && n.inputs.size() == 1;
+    const auto found = same ? inputs.find(n.inputs[0]) : inputs.end();
+    const int from = found == inputs.end() ? -1 : found->second;
+    for (const auto& name : n.outputs) inputs.erase(name);
+    if (from >= 0) inputs[n.outputs[0]] = from;
   }
-  return -1;
+  std::vector<int> out;
+  for (const auto& y : body.outputs) {
+    const auto from = inputs.find(y.name);
+    out.push_back(from == inputs.end() ? -1 : from->second);
+  }
+  return out;
 }
 
 /// A Loop while it becomes one of the graph.
@@ -156,8 +160,9 @@ struct loop_builder {
 
   loop_builder(call& k, const graph_proto& b, std::vector<item> carried)
       : c(k), body(b), start(std::move(carried)), scanned(b.outputs.size() - 1 - start.size()) {
+    const auto same = passed_through(body);
     for (std::size_t i = 0; i < start.size(); ++i)
-      if (passed_through(body, 1 + i) != static_cast<int>(2 + i)) changing.push_back(i);
+      if (same[1 + i] != static_cast<int>(2 + i)) changing.push_back(i);
   }
   std::vector<node> first_values() {
     std::vector<node> out;
@@ -309,7 +314,7 @@ inline void loop(call& c) {
   if (body.inputs.size() < carried.size() + 2) c.refuse("its body takes fewer values than it carries");
   if (c.has(0) && is_known(c, 0)) {
     const dim most = c.sizes(0).at(0);
-    const bool no_condition = passed_through(body, 0) == 1 && (!c.has(1) || is_known(c, 1));
+    const bool no_condition = passed_through(body)[0] == 1 && (!c.has(1) || is_known(c, 1));
     if (!most.is_symbolic() && most.bits > 0 && most.bits <= most_unrolled && no_condition)
       return loop_by_steps(c, body, carried);
   }
@@ -432,6 +437,7 @@ inline void scan_of_batch(call& c) {
   series<ir::node_id> given;
   for (const node& x : operands) {
     given.push_back(x.id());
+    size_of_axis(x, 0);  // it has one
     in.push_back(p.input(x.type(), ir::shape(x.extents().begin() + 1, x.extents().end())));
   }
   std::vector<int> formats;

@@ -54,13 +54,18 @@ inline node linear_places(const node& index, const extents& e) {
   }
   return at;
 }
+/// How many axes behind the first ones each row of an index names.
+inline std::size_t named_axes(call& c, const extents& e, const extents& index, std::size_t batch) {
+  const std::int64_t k = index.empty() ? 0 : static_cast<std::int64_t>(index.back());
+  if (batch >= index.size() || batch > e.size() || k < 1 || k > static_cast<std::int64_t>(e.size() - batch))
+    c.refuse("its index " + text_of(index) + " names no places of " + text_of(e));
+  return static_cast<std::size_t>(k);
+}
 inline void gather_nd(call& c) {
-  const auto batch = static_cast<std::size_t>(c.i("batch_dims", 0));
   const node x = c.x(0), index = c.x(1);
   const extents e = extents_of(x), i = extents_of(index);
-  const auto k = static_cast<std::size_t>(static_cast<std::int64_t>(i.back()));
-  const extents named(e.begin() + static_cast<std::ptrdiff_t>(batch),
-                      e.begin() + static_cast<std::ptrdiff_t>(batch + k));
+  const auto batch = static_cast<std::size_t>(c.i("batch_dims", 0)), k = named_axes(c, e, i, batch);
+  const extents named = e.from(batch, batch + k);
   const node at = linear_places(index, named);
   const dim lanes = product_of(e, 0, batch), places = product_of(i, batch, i.size() - 1),
             rest = product_of(e, batch + k);
@@ -82,8 +87,8 @@ inline void scatter_nd(call& c) {
   const std::string how = c.s("reduction", "none");
   const node x = c.x(0), index = c.x(1), updates = c.x(2);
   const extents e = extents_of(x), i = extents_of(index);
-  const auto k = static_cast<std::size_t>(static_cast<std::int64_t>(i.back()));
-  const node at = linear_places(index, {e.begin(), e.begin() + static_cast<std::ptrdiff_t>(k)});
+  const std::size_t k = named_axes(c, e, i, 0);
+  const node at = linear_places(index, e.from(0, k));
   const dim places = product_of(i, 0, i.size() - 1), rest = product_of(e, k);
   const node flat = reshape_to(x, {product_of(e, 0, k), rest});
   const node where = broadcast_to(reshape_to(at, {places, dim(1)}), {places, rest});
@@ -126,7 +131,9 @@ inline void tensor_scatter(call& c) {
   c.give(ir::scatter(past, at, update, op::identity, axis));
 }
 inline void one_hot(call& c) {
-  const std::int64_t depth = static_cast<std::int64_t>(c.number(1));
+  const double deep = c.number(1);
+  if (!(deep >= 0 && deep <= 0x1p40)) c.refuse("its depth is " + std::to_string(deep));
+  const auto depth = static_cast<std::int64_t>(deep);
   const node values = c.x(2);
   node index = c.x(0);
   const int rank = index.rank() + 1, axis = axis_of(c.i("axis", -1), rank);
@@ -146,7 +153,7 @@ inline host_values list_of(const std::vector<std::int64_t>& v) {
 }
 /// Places that follow from values: the graph so far ends, and they are known.
 inline void compress(call& c) {
-  const std::vector<dim> keep = c.sizes(1);
+  const extents keep = c.sizes(1);
   std::vector<std::int64_t> places;
   for (std::size_t k = 0; k < keep.size(); ++k)
     if (keep[k].bits) places.push_back(static_cast<std::int64_t>(k));

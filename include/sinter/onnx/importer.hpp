@@ -32,6 +32,12 @@ inline const row* row_for(std::string_view domain, std::string_view name, std::i
   return found;
 }
 
+/// A number of the file as one that may become an extent. Those whose bits stand for a size of calls cannot.
+inline dim number_of_file(std::int64_t v) {
+  if (dim(v).is_symbolic()) wire::fail_file("the number " + std::to_string(v) + " is no extent, position or count");
+  return dim(v);
+}
+
 inline host_values host_of(const io::array& a) {
   host_values h;
   h.type = a.type;
@@ -43,7 +49,7 @@ inline host_values host_of(const io::array& a) {
       std::memcpy(static_cast<void*>(&x), a.data + i * sizeof(T), sizeof(T));
       if constexpr (is_narrow_float<T>) h.floats.push_back(static_cast<double>(static_cast<float>(x)));
       else if constexpr (std::is_floating_point_v<T>) h.floats.push_back(static_cast<double>(x));
-      else h.ints.push_back(dim(static_cast<std::int64_t>(x)));
+      else h.ints.push_back(number_of_file(static_cast<std::int64_t>(x)));
     }
   });
   return h;
@@ -80,6 +86,9 @@ struct loaded {
 
 /// The elements of a tensor of the file. (model_rules.hpp)
 item item_of_tensor(const tensor_proto& t, const loaded& m);
+
+/// How many nodes are run beyond those that the file lists: those of loops and functions, again and again.
+inline constexpr std::size_t most_runs = 500000;
 
 /// Runs graphs on the current trace.
 class importer {
@@ -146,6 +155,20 @@ class importer {
       x.host = std::make_shared<const host_values>(host_of(x.x.to_array(place_of_nodes())));
     }
     return *x.host;
+  }
+
+  /// Whether an item's elements are known, or can be: integers that may not be extents stay tensors.
+  bool is_known(item& x) {
+    if (x.host) return true;
+    const io::array a = x.x.to_array(place_of_nodes());
+    if (a.type == dtype::i64 || a.type == dtype::u64)
+      for (std::int64_t k = 0; k < a.numel(); ++k) {
+        std::int64_t v = 0;
+        std::memcpy(&v, a.data + 8 * k, 8);
+        if (dim(v).is_symbolic()) return false;
+      }
+    x.host = std::make_shared<const host_values>(host_of(a));
+    return true;
   }
 
   /// The node of an item in the current graph.
@@ -233,8 +256,15 @@ class importer {
         for (const auto& o : a.g->outputs) last[o.name] = k;
   }
 
+  [[noreturn]] static void fail_node(const node_proto& n, std::string what) {
+    const std::string prefix = "sinter: [onnx] ";
+    if (what.rfind(prefix, 0) == 0) what = what.substr(prefix.size());
+    wire::fail_file("node '" + n.name + "' (" + n.op + "): " + what);
+  }
+
   void run_node(const node_proto& n, frame& f) {
-    if (++nodes_run_ > most_nodes) wire::fail_file("its loops are of more than 500,000 nodes step by step");
+    if (++runs_ > most_runs + 4 * m_.proto.graph.nodes.size())
+      wire::fail_file("its loops are of more than 500,000 nodes step by step");
     try {
       const auto it = m_.functions.find({n.domain, n.op});
       const std::int64_t version = version_of(n.domain, f);
@@ -254,10 +284,10 @@ class importer {
           f.values[n.outputs[k]] = c.out[k];
         }
     } catch (const user_error& e) {
-      const std::string what = e.what(), prefix = "sinter: [onnx] ";
-      if (what.rfind(prefix + "node '", 0) == 0) throw;
-      throw user_error(prefix + "node '" + n.name + "' (" + n.op +
-                       "): " + (what.rfind(prefix, 0) == 0 ? what.substr(prefix.size()) : what));
+      if (std::string_view(e.what()).rfind("sinter: [onnx] node '", 0) == 0) throw;
+      fail_node(n, e.what());
+    } catch (const std::logic_error&) {  // of a list that is shorter than the operator reads
+      fail_node(n, "it has fewer inputs, axes or numbers than it reads");
     }
   }
 
@@ -284,11 +314,10 @@ class importer {
   bool fold(const row& r, call& c);
   bool fold_sizes(call& c);
 
-  static constexpr std::int64_t most_nodes = 500000;
-
   loaded& m_;
   int depth_ = 0;
-  std::int64_t nodes_run_ = 0, draws_ = 0;
+  std::size_t runs_ = 0;
+  std::int64_t draws_ = 0;
   dynamic_tensor key_;
   std::vector<dynamic_tensor> turns_;
 };
@@ -298,20 +327,20 @@ inline const host_values& call::host(std::size_t k) {
   given(k);
   return im.host(in[k]);
 }
-inline const std::vector<dim>& call::sizes(std::size_t k) {
+inline const extents& call::sizes(std::size_t k) {
   const host_values& h = host(k);
   if (is_float(h.type)) wire::fail_file("input " + std::to_string(k) + " is of floats where integers belong");
   return h.ints;
 }
-inline std::vector<std::int64_t> call::integers(std::size_t k) {
-  std::vector<std::int64_t> out;
+inline wire::list_of<std::int64_t> call::integers(std::size_t k) {
+  wire::list_of<std::int64_t> out;
   for (const dim& d : sizes(k)) out.push_back(static_cast<std::int64_t>(d));
   return out;
 }
-inline std::vector<double> call::numbers(std::size_t k) {
+inline wire::list_of<double> call::numbers(std::size_t k) {
   const host_values& h = host(k);
   if (is_float(h.type)) return h.floats;
-  std::vector<double> out;
+  wire::list_of<double> out;
   for (const dim& d : h.ints) out.push_back(static_cast<double>(static_cast<std::int64_t>(d)));
   return out;
 }
@@ -349,8 +378,25 @@ inline host_values host_of(const ir::literal_array& a) {
   for (auto e : a.extents) h.shape.push_back(dim(e));
   if (is_float(a.type)) h.floats.assign(a.f.begin(), a.f.end());
   else
-    for (auto x : a.i) h.ints.push_back(dim(x));
+    for (auto x : a.i) h.ints.push_back(number_of_file(x));
   return h;
+}
+
+/// Whether a graph computes at most so many elements, and terms of sums.
+inline bool computes_at_most(const ir::graph& g, double most) {
+  double work = 0;
+  for (ir::node_id id = 0; id < g.size(); ++id) {
+    double n = 1;
+    const auto times = [&](const ir::shape& extents) {
+      for (const ir::dim& e : extents)
+        n *= e.is_number() ? static_cast<double>(std::max<std::int64_t>(*e.number(), 1)) : most;
+    };
+    times(g[id].extents);
+    if (g[id].code == op::dot) times(g[g[id].in[0]].extents);
+    if (g[id].code == op::argsort) n *= 20;
+    work += n;
+  }
+  return work <= most;
 }
 
 /// Runs a row on known elements, on a graph of its own, by the reference interpreter. False when a result is no tensor.
@@ -369,6 +415,7 @@ inline bool evaluate_row(const row& r, call& c) {
       values.push_back(literals_of(*x.host));
     }
     const std::size_t given = t->graph.inputs.size();
+    c.out.clear();
     r.run(c);
     if (t->graph.inputs.size() != given) return false;  // it captured something
     for (item& y : c.out) {
@@ -380,8 +427,11 @@ inline bool evaluate_row(const row& r, call& c) {
     c.out.clear();
     for (item& y : results) y.x = dynamic_tensor();
   }
-  if (g.effects.size()) return false;
+  if (g.effects.size() || !computes_at_most(g, 16.0 * folded_most)) return false;
   const auto found = ir::evaluate(g, std::span<const ir::literal_array>(values.data(), values.size()));
+  for (const ir::literal_array& y : found)
+    for (const std::int64_t v : y.i)
+      if (dim(v).is_symbolic()) return false;
   std::size_t next = 0;
   for (item& y : results)
     if (!y.host && next < found.size()) y.host = std::make_shared<const host_values>(host_of(found[next++]));
@@ -461,10 +511,10 @@ inline bool importer::fold_sizes(call& c) {
   const std::string& name = c.n.op;
   if (const unsigned moved = detail_::moved_inputs(name); moved) return detail_::fold_moved(c, moved);
   if (name == "Cast") {
-    const auto to = dtype_of_onnx(static_cast<int>(c.i("to", 0)));
-    if (!to || is_float(*to) || is_bool(*to)) return false;
+    const dtype to = c.type_named("to", 0);
+    if (is_float(to) || is_bool(to) || is_float(c.type(0))) return false;
     host_values h = *c.in[0].host;
-    h.type = *to;
+    h.type = to;
     c.give(0, std::move(h));
     return true;
   }
@@ -516,8 +566,8 @@ inline bool importer::fold(const row& r, call& c) {
   for (item& x : c.in) {
     if (!x.present()) continue;
     if (x.list || x.format) return false;
-    if (!x.host && !x.x.is_traced() && x.x.shape().numel() <= dim(static_cast<std::int64_t>(folded_most))) host(x);
-    if (!x.host) return false;
+    const bool few = x.host || (!x.x.is_traced() && x.x.shape().numel() <= dim(static_cast<std::int64_t>(folded_most)));
+    if (!few || !is_known(x)) return false;
     any = true;
     count += x.host->count();
     number = number && x.host->is_number();

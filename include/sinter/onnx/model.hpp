@@ -116,7 +116,7 @@ class model {
   /// The same with other weights, by name; those not given are the file's.
   SINTER_API tensor_list operator()(const tensor_map& weights, const tensor_list& inputs,
                                     location at = location::current()) const;
-  /// Results by name for inputs by name.
+  /// Results by name for inputs by name, among them initialisers that the file lists as inputs.
   SINTER_API tensor_map by_name(const tensor_map& named, location at = location::current()) const;
   /// The same. No list of tensors is taken for a map of them.
   template <std::same_as<tensor_map> Map>

@@ -186,19 +186,28 @@ inline value_description described(const std::string& name, const type_proto& t)
 }
 inline value_description describe(const value_info& v) { return described(v.name, v.type); }
 
-/// Nodes without a row, in graphs within too.
+/// Nodes without a row, in graphs within too; each function is looked into once.
 inline void find_refused(const std::vector<node_proto>& nodes, const loaded& m,
-                         const std::map<std::string, std::int64_t>& opsets, std::vector<std::string>& out, int depth) {
+                         const std::map<std::string, std::int64_t>& opsets, std::vector<std::string>& out, int depth,
+                         std::set<const function_proto*>& seen) {
   if (depth > 64) wire::fail_file("graphs or functions are nested more than 64 deep");
+  std::set<std::string_view> results;
+  for (const node_proto& n : nodes)
+    for (const std::string& name : n.outputs)
+      if (!name.empty() && !results.insert(name).second)
+        wire::fail_file("the value '" + name + "' is given twice, the second time by node '" + n.name + "' (" + n.op +
+                        "); give the results of nodes names of their own");
   for (const node_proto& n : nodes) {
     const auto version = opsets.count(n.domain) ? opsets.at(n.domain) : 1;
     const auto fn = m.functions.find({n.domain, n.op});
     if (!row_for(n.domain, n.op, version)) {
-      if (fn != m.functions.end()) find_refused(fn->second->nodes, m, fn->second->opsets, out, depth + 1);
-      else out.push_back((n.domain.empty() ? "" : n.domain + ".") + n.op + " (node '" + n.name + "')");
+      if (fn != m.functions.end()) {
+        if (seen.insert(fn->second).second)
+          find_refused(fn->second->nodes, m, fn->second->opsets, out, depth + 1, seen);
+      } else out.push_back((n.domain.empty() ? "" : n.domain + ".") + n.op + " (node '" + n.name + "')");
     }
     for (const auto& a : n.attributes)
-      if (a.g) find_refused(a.g->nodes, m, opsets, out, depth + 1);
+      if (a.g) find_refused(a.g->nodes, m, opsets, out, depth + 1, seen);
   }
 }
 
@@ -228,6 +237,7 @@ inline std::string refusal_text(const std::vector<std::string>& refused) {
 struct model::state {
   loaded m;
   std::vector<value_description> inputs, outputs;
+  std::set<std::string> optional;  ///< inputs for which the file has elements
   std::shared_ptr<engine::function> fn;
   std::shared_ptr<engine::function> with_weights;
   std::shared_ptr<engine::function> derivative;
@@ -556,15 +566,19 @@ SINTER_API tensor_list model::operator()(const tensor_map& weights, const tensor
 }
 SINTER_API tensor_map model::by_name(const tensor_map& named, location at) const {
   tensor_list list;
+  tensor_map others = named;  // initialisers that are inputs, too
   for (const auto& d : s_->inputs) {
-    const auto it = named.find(d.name);
-    if (it == named.end())
+    const auto it = others.find(d.name);
+    if (it == others.end())
       wire::fail_file("the input '" + d.name + "' is not given; the model has " + detail_::list_text(s_->inputs));
     list.push_back(it->second);
+    others.erase(it);
   }
-  if (named.size() != list.size())
-    wire::fail_file("an input is given that the model does not have; it has " + detail_::list_text(s_->inputs));
-  const tensor_list results = (*this)(list, at);
+  for (const auto& [name, unused] : others)
+    if (!s_->optional.count(name))
+      wire::fail_file("the input '" + name + "' is given, which the model does not have; it has " +
+                      detail_::list_text(s_->inputs));
+  const tensor_list results = others.empty() ? (*this)(list, at) : (*this)(others, list, at);
   tensor_map out;
   for (std::size_t k = 0; k < results.size(); ++k) out[s_->outputs[k].name] = results[k];
   return out;
@@ -642,11 +656,14 @@ inline model make_model(std::string path, storage file, wire::bytes bytes, const
   for (const auto& f : p.functions) s->m.functions[{f.domain, f.name}] = &f;
   std::set<std::string> initialised;
   for (const auto& t : p.graph.initializers) initialised.insert(t->name);
-  for (const auto& v : p.graph.inputs)
-    if (!initialised.count(v.name)) s->inputs.push_back(describe(v));
+  for (const auto& v : p.graph.inputs) {
+    if (initialised.count(v.name)) s->optional.insert(v.name);
+    else s->inputs.push_back(describe(v));
+  }
   for (const auto& v : p.graph.outputs) s->outputs.push_back(describe(v));
   std::vector<std::string> refused;
-  find_refused(p.graph.nodes, s->m, p.opsets, refused, 0);
+  std::set<const function_proto*> seen;
+  find_refused(p.graph.nodes, s->m, p.opsets, refused, 0, seen);
   if (!refused.empty()) wire::fail_file(refusal_text(refused));
   s->draws = find_draws(p.graph.nodes, p.opsets);
   for (const auto& f : p.functions) s->draws = s->draws || find_draws(f.nodes, f.opsets);

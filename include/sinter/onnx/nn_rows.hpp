@@ -93,6 +93,7 @@ inline void batch_norm(call& c) {
   node mean = c.x(3), var = c.x(4);
   if (training) {
     std::vector<int> axes = all_axes(rank);
+    if (rank < 2) c.refuse("its input is " + text_of(extents_of(x)) + ", which has no channels");
     axes.erase(axes.begin() + 1);
     const node m = mean_over(wide(x), axes, false);
     const node d = minus(wide(x), by_channel(m, rank));
@@ -110,7 +111,9 @@ inline void batch_norm(call& c) {
 inline void lrn(call& c) {
   const node x = c.x(0);
   const extents e = extents_of(x);
-  const std::int64_t size = c.i("size", 1), low = (size - 1) / 2, high = size - 1 - low;
+  const std::int64_t size = c.i("size", 1);
+  if (size < 1 || size > 4096) c.refuse("its size is " + std::to_string(size) + ", which is not from 1 to 4096");
+  const std::int64_t low = (size - 1) / 2, high = size - 1 - low;
   extents before(e.size(), dim(0)), after = before;
   before[1] = low;
   after[1] = high;

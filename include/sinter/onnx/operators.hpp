@@ -1,6 +1,7 @@
 // onnx/operators.hpp: what an operator's row is given: its inputs as items, its attributes, and where its results go.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -16,8 +17,8 @@ namespace sinter::onnx {
 struct host_values {
   dtype type = dtype::i64;
   extents shape;
-  std::vector<dim> ints;       ///< of all dtypes but floating ones
-  std::vector<double> floats;  ///< of floating ones
+  extents ints;                  ///< of all dtypes but floating ones
+  wire::list_of<double> floats;  ///< of floating ones
 
   std::size_t count() const { return is_float(type) ? floats.size() : ints.size(); }
   bool is_number() const {
@@ -92,6 +93,14 @@ inline const char* name_of_onnx(int type) {
   return type >= 0 && type < static_cast<int>(std::size(names)) ? names[type] : "of an unknown type";
 }
 
+/// "FLOAT" as a TensorProto.DataType; 0 for what is none.
+inline int format_of_text(std::string_view text) {
+  constexpr std::string_view names[] = {"UNDEFINED", "FLOAT",  "UINT8", "INT8",    "UINT16", "INT16",  "INT32",
+                                        "INT64",     "STRING", "BOOL",  "FLOAT16", "DOUBLE", "UINT32", "UINT64"};
+  const auto found = std::find(std::begin(names), std::end(names), text);
+  return found == std::end(names) ? 0 : static_cast<int>(found - std::begin(names));
+}
+
 /// One node of the model while it is traced.
 class call {
  public:
@@ -102,8 +111,7 @@ class call {
   const node_proto& n;
   frame& at;
   std::int64_t version;  ///< of the operator's domain
-  std::vector<item> in;
-  std::vector<item> out;
+  wire::list_of<item> in, out;
 
   bool has(std::size_t k) const { return k < in.size() && in[k].present(); }
   const item& given(std::size_t k) const {
@@ -118,10 +126,10 @@ class call {
   /// Its elements: known, or read, which ends the graph.
   const host_values& host(std::size_t k);
   /// Integer elements; they may be sizes of calls.
-  const std::vector<dim>& sizes(std::size_t k);
-  std::vector<std::int64_t> integers(std::size_t k);
+  const extents& sizes(std::size_t k);
+  wire::list_of<std::int64_t> integers(std::size_t k);
   double number(std::size_t k);
-  std::vector<double> numbers(std::size_t k);
+  wire::list_of<double> numbers(std::size_t k);
 
   const attribute_proto* attribute(std::string_view name) const;
   std::int64_t i(std::string_view name, std::int64_t otherwise) const {
@@ -136,9 +144,23 @@ class call {
     const auto* a = attribute(name);
     return a ? a->s : otherwise;
   }
-  std::vector<std::int64_t> list(std::string_view name) const {
+  wire::list_of<std::int64_t> list(std::string_view name) const {
     const auto* a = attribute(name);
     return a ? a->ints : std::vector<std::int64_t>();
+  }
+  /// The TensorProto.DataType that an attribute has, before version 6 as text.
+  int format_named(std::string_view name, int otherwise) const {
+    const auto* a = attribute(name);
+    if (a && !a->s.empty()) return format_of_text(a->s);
+    const std::int64_t asked = a ? a->i : otherwise;
+    return asked > 0 && asked < 100 ? static_cast<int>(asked) : 0;
+  }
+  /// The dtype that an attribute names.
+  dtype type_named(std::string_view name, int otherwise) const {
+    const int asked = format_named(name, otherwise);
+    const auto t = dtype_of_onnx(asked);
+    if (!t) refuse("its " + std::string(name) + " is " + name_of_onnx(asked) + ", which no dtype is");
+    return *t;
   }
   bool has_attribute(std::string_view name) const { return attribute(name) != nullptr; }
 

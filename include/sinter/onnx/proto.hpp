@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "../base/extent.hpp"
 #include "wire.hpp"
 
 namespace sinter::onnx {
@@ -100,6 +101,13 @@ inline constexpr int deepest = 64;
 
 inline void check_depth(int depth) {
   if (depth > deepest) fail_file("graphs or types are nested more than 64 deep");
+}
+
+/// Numbers whose highest bits stand for sizes of calls are in no model.
+inline std::int64_t checked_integer(std::int64_t v) {
+  if (dim(v).is_symbolic())
+    fail_file("an attribute is " + std::to_string(v) + ", which no extent, position or count is");
+  return v;
 }
 
 inline std::string text_of(const reader& r) { return std::string(r.text()); }
@@ -248,7 +256,7 @@ inline attribute_proto read_attribute(bytes message, int depth) {
         a.f = r.single();
         break;
       case 3:
-        a.i = r.integer();
+        a.i = checked_integer(r.integer());
         break;
       case 4:
         a.s = text_of(r);
@@ -264,6 +272,7 @@ inline attribute_proto read_attribute(bytes message, int depth) {
         break;
       case 8:
         r.integers(a.ints);
+        for (const std::int64_t v : a.ints) checked_integer(v);
         break;
       case 9:
         a.strings.push_back(text_of(r));
@@ -277,6 +286,7 @@ inline attribute_proto read_attribute(bytes message, int depth) {
       default:
         break;
     }
+  if (a.name.empty()) fail_file("the file is damaged: an attribute has no name");
   return a;
 }
 
@@ -304,6 +314,7 @@ inline node_proto read_node(bytes message, int depth) {
       default:
         break;
     }
+  if (n.op.empty()) fail_file("the file is damaged: a node has no operator");
   if (n.domain == "ai.onnx") n.domain.clear();
   return n;
 }

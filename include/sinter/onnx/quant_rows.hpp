@@ -147,7 +147,7 @@ inline node in_format(call& c, const node& x, int format, bool saturate, const s
   return to_type(choose(ir::gt(low_bits, range->high), low_bits - count, low_bits), carrier_of(format));
 }
 inline void cast_row(call& c) {
-  const int to = static_cast<int>(c.i("to", 0));
+  const int to = c.format_named("to", 0);
   give_format(c, 0, in_format(c, c.x(0), to, c.i("saturate", 1) != 0, c.s("round_mode", "up")), to);
 }
 inline int format_of(const item& x) {
@@ -187,9 +187,7 @@ inline void quantize(call& c) {
   if (format == 0) format = 2;
   node scale = along_axis(c.x(1), e, axis, block);
   if (!is_float(x.type())) x = to_type(x, dtype::f32);
-  if (const int precision = static_cast<int>(c.i("precision", 0)); precision) {
-    x = to_type(x, *dtype_of_onnx(precision));
-  }
+  if (c.i("precision", 0) != 0) x = to_type(x, c.type_named("precision", 0));
   scale = to_type(scale, x.type());
   give_format(c, 0, quantized(c, x, scale, zero, format, c.i("saturate", 1) != 0), format);
 }
@@ -207,8 +205,7 @@ inline void dequantize(call& c) {
     else x = minus(to_type(x, dtype::i64), to_type(zero, dtype::i64));
   }
   const node y = times(to_type(x, is_narrow(type) ? dtype::f32 : type), wide(scale));
-  const int to = static_cast<int>(c.i("output_dtype", 0));
-  c.give(to_type(y, to ? *dtype_of_onnx(to) : type));
+  c.give(to_type(y, c.i("output_dtype", 0) ? c.type_named("output_dtype", 0) : type));
 }
 inline void dynamic_quantize(call& c) {
   const node x = c.x(0);
@@ -235,6 +232,11 @@ inline void matmul_integer(call& c) {
   const node az = c.has(2) ? c.x(2) : node(), bz = c.has(3) ? c.x(3) : node();
   c.give(product(centred(c.x(0), az, true), centred(c.x(1), bz, false)));
 }
+inline integer_range integer_range_of(call& c, int format) {
+  const auto range = range_of_format(format);
+  if (!range) c.refuse(std::string("its zero point is ") + name_of_onnx(format) + ", of which nothing is quantised");
+  return *range;
+}
 inline void qlinear_matmul(call& c) {
   const node a = centred(c.x(0), c.x(2), true), b = centred(c.x(3), c.x(5), false);
   const node sums = to_type(product(a, b), dtype::f64);
@@ -245,13 +247,13 @@ inline void qlinear_matmul(call& c) {
   if (as.rank() == 1) as = reshape_to(as, {size_of_axis(as, 0), dim(1)});
   const node y = over(times(times(sums, as), real(c.x(4))), real(c.x(6)));
   const int format = format_of(c.given(7));
-  const auto range = *range_of_format(format);
+  const integer_range range = integer_range_of(c, format);
   c.give(to_type(clipped(plus(ir::round(y), to_type(c.x(7), dtype::f64)), range.low, range.high), carrier_of(format)));
 }
 inline void qlinear_conv(call& c) {
   const extents ex = c.shape(0), ew = c.shape(3);
   check_channels(c, ex, ew);
-  const auto w = places_of_windows(c, {ex.begin() + 2, ex.end()}, kernel_of(c, ew), false);
+  const auto w = places_of_windows(c, ex.from(2), kernel_of(c, ew), false);
   const auto by_output = [&](const node& s, std::size_t axis) {
     if (s.rank() == 0 || size_of_axis(s, 0) == 1) return reshape_to(s, {});
     extents e(ew.size(), dim(1));
@@ -265,7 +267,7 @@ inline void qlinear_conv(call& c) {
   const node scale = over(times(to_type(by_output(c.x(1), 1), dtype::f64), to_type(by_output(c.x(4), 1), dtype::f64)),
                           to_type(by_output(c.x(6), 1), dtype::f64));
   const int format = format_of(c.given(7));
-  const auto range = *range_of_format(format);
+  const integer_range range = integer_range_of(c, format);
   const node y = plus(ir::round(times(to_type(sums, dtype::f64), scale)), to_type(by_output(c.x(7), 1), dtype::f64));
   c.give(to_type(clipped(y, range.low, range.high), carrier_of(format)));
 }

@@ -68,9 +68,11 @@ class seeded_numbers {
 /// Numbers of a node with a seed, which are constants: their extents are known.
 inline node seeded(call& c, drawn what, dtype type, const extents& e) {
   const auto* seed = c.attribute("seed");
-  const std::int64_t number = seed->type == 1 ? static_cast<std::int64_t>(seed->f) : seed->i;
+  const std::int64_t number = seed->type == 1 ? whole_of(static_cast<double>(seed->f)) : seed->i;
   const auto n = static_cast<std::int64_t>(product_of(e));
-  if (n > (std::int64_t{1} << 28)) c.refuse("it draws " + std::to_string(n) + " numbers of a seed; 2^28 at most");
+  const bool some = std::all_of(e.begin(), e.end(), [](const dim& d) { return d >= 0; });
+  if (!some || n > std::int64_t{1} << 20)
+    c.refuse("it draws " + text_of(e) + " numbers of a seed, which are constants; 2^20 at most");
   seeded_numbers from(static_cast<std::uint32_t>(number));
   host_values h{type, e, {}, {}};
   for (std::int64_t k = 0; k < n; ++k) h.floats.push_back(from.next(what));
@@ -94,10 +96,7 @@ inline node draw(call& c, drawn what, dtype type, const extents& e) {
 }
 
 inline dtype drawn_type(call& c, dtype otherwise) {
-  if (!c.has_attribute("dtype")) return otherwise;
-  const auto type = dtype_of_onnx(static_cast<int>(c.i("dtype", 1)));
-  if (!type) c.refuse("of a dtype that no tensor holds");
-  return *type;
+  return c.has_attribute("dtype") ? c.type_named("dtype", 1) : otherwise;
 }
 template <drawn What>
 void random_row(call& c) {

@@ -62,10 +62,10 @@ inline resampling resample(const resize_options& o, std::int64_t in, std::int64_
       else if (o.nearest == "ceil") p = std::ceil(x);
       else if (o.nearest == "round_prefer_ceil") p = std::floor(x + 0.5);
       else p = std::ceil(x - 0.5);
-      r.places[0][at] = std::clamp(static_cast<std::int64_t>(p), std::int64_t{0}, in - 1);
+      r.places[0][at] = std::clamp(whole_of(p), std::int64_t{0}, in - 1);
       continue;
     }
-    const auto first = static_cast<std::int64_t>(std::floor(x)) - static_cast<std::int64_t>(taps / 2) + 1;
+    const auto first = whole_of(std::floor(x)) - static_cast<std::int64_t>(taps / 2) + 1;
     double sum = 0;
     for (std::size_t k = 0; k < taps; ++k) {
       const std::int64_t p = first + static_cast<std::int64_t>(k);
@@ -125,11 +125,12 @@ inline void resize(call& c) {
     for (auto a : c.list("axes")) axes.push_back(axis_of(a, rank));
   }
   const std::size_t of_scales = old ? 1 : 2;
-  std::vector<double> scales, roi;
-  if (c.has_attribute("scales"))
+  wire::list_of<double> scales, roi;
+  if (c.has_attribute("height_scale")) scales = {1, 1, c.f("height_scale", 1), c.f("width_scale", 1)};
+  else if (c.has_attribute("scales"))
     for (float f : c.attribute("scales")->floats) scales.push_back(static_cast<double>(f));
   else if (c.has(of_scales)) scales = c.numbers(of_scales);
-  std::vector<std::int64_t> sizes;
+  wire::list_of<std::int64_t> sizes;
   if (!old && c.has(3)) sizes = c.integers(3);
   if (!old && c.has(1) && o.coordinates == "tf_crop_and_resize") roi = c.numbers(1);
   const std::string policy = c.s("keep_aspect_ratio_policy", "stretch");
@@ -142,7 +143,7 @@ inline void resize(call& c) {
     }
     for (std::size_t k = 0; k < axes.size(); ++k) {
       const double n = best * static_cast<double>(static_cast<std::int64_t>(e[static_cast<std::size_t>(axes[k])]));
-      sizes[k] = static_cast<std::int64_t>(std::floor(n + 0.5));
+      sizes[k] = whole_of(std::floor(n + 0.5));
     }
     scales.assign(axes.size(), best);
   } else if (!sizes.empty()) {
@@ -155,11 +156,11 @@ inline void resize(call& c) {
     const dim extent = e[static_cast<std::size_t>(axis)];
     if (!scales.empty() && scales.at(k) == 1 && roi.empty()) continue;
     const auto in = static_cast<std::int64_t>(extent);
-    const std::int64_t out =
-        sizes.empty() ? static_cast<std::int64_t>(std::floor(static_cast<double>(in) * scales.at(k))) : sizes.at(k);
-    if (in < 1 || out < 0 || out > (std::int64_t{1} << 32))
-      c.refuse("it resizes an axis of " + std::to_string(in) + " to " + std::to_string(out));
-    const double scale = scales.empty() ? static_cast<double>(out) / static_cast<double>(in) : scales[k];
+    const std::int64_t out = sizes.empty() ? whole_of(std::floor(static_cast<double>(in) * scales.at(k))) : sizes.at(k);
+    if (in < 1 || out < 0 || out > (std::int64_t{1} << 20))
+      c.refuse("it resizes an axis of " + std::to_string(in) + " to " + std::to_string(out) + "; at most 2^20 are");
+    const double scale = scales.empty() ? static_cast<double>(out) / static_cast<double>(in) : scales.at(k);
+    if (!(scale > 0) || (o.antialias && out / scale > 0x1p22)) c.refuse("its scale is " + std::to_string(scale));
     const double low = roi.empty() ? 0 : roi.at(k), high = roi.empty() ? 1 : roi.at(k + axes.size());
     if (in == out && scale == 1 && roi.empty()) continue;
     if (o.mode != "nearest" && !is_float(x.type())) x = to_type(x, dtype::f32);
@@ -201,7 +202,12 @@ inline lettered diagonal_of(lettered a) {
 }
 inline node in_order(const lettered& a, const std::string& order) {
   std::vector<int> perm;
-  for (char c : order) perm.push_back(static_cast<int>(a.axes.find(c)));
+  for (char c : order) {
+    const auto at = a.axes.find(c);
+    if (at == std::string::npos)
+      wire::fail_file(std::string("its equation gives an axis '") + c + "' that no input has");
+    perm.push_back(static_cast<int>(at));
+  }
   return permuted(a.x, perm);
 }
 inline lettered contracted(lettered a, lettered b, const std::string& kept) {

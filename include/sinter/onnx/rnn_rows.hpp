@@ -35,8 +35,7 @@ struct recurrent {
   std::size_t directions() const { return c.s("direction", "forward") == "bidirectional" ? 2 : 1; }
 };
 inline node part_of(const node& w, std::size_t direction) {
-  extents e = extents_of(w);
-  e.erase(e.begin());
+  const extents e = extents_of(w).from(1);
   return reshape_to(sliced(w, 0, dim(static_cast<std::int64_t>(direction)), 1), e);
 }
 /// Gate k of values with all gates in the last axis.

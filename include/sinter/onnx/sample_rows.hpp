@@ -64,7 +64,7 @@ inline void grid_sample(call& c) {
   if (mode == "bicubic") mode = "cubic";
   const node image = wide(c.x(0)), grid = wide(c.x(1));
   const int spatial = image.rank() - 2;
-  if (spatial < 1 || grid.rank() != image.rank()) c.refuse("a grid of another rank than its image");
+  if (spatial < 1 || spatial > 5 || grid.rank() != image.rank()) c.refuse("a grid of another rank than its image");
   const extents e = extents_of(image), g = extents_of(grid);
   const dim positions = product_of(g, 1, g.size() - 1);
   std::vector<std::vector<std::pair<node, node>>> taps;
@@ -106,15 +106,15 @@ inline void grid_sample(call& c) {
 }
 
 inline void bit_cast_row(call& c) {
-  const auto to = dtype_of_onnx(static_cast<int>(c.i("to", 0)));
+  const dtype to = c.type_named("to", 0);
   const node x = c.x(0);
   const auto word = [](dtype t) { return t == dtype::f32 || t == dtype::f64 || (!is_float(t) && !is_bool(t)); };
-  if (!to || size_of(*to) != size_of(x.type()) || !word(*to) || !(word(x.type()) || is_bool(x.type())))
+  if (size_of(to) != size_of(x.type()) || !word(to) || !(word(x.type()) || is_bool(x.type())))
     c.refuse("between dtypes of which no bits are cast here");
-  if (is_bool(x.type())) return c.give(to_type(x, *to));
-  if (x.type() == *to) return c.give(x);
+  if (is_bool(x.type())) return c.give(to_type(x, to));
+  if (x.type() == to) return c.give(x);
   ir::attributes a;
-  a.type = *to;
+  a.type = to;
   c.give(ir::push(op::bit_cast, {x}, std::move(a)));
 }
 
@@ -125,6 +125,7 @@ inline void causal_conv_with_state(call& c) {
   if (e.size() != 3 || k.size() != 3 || k[2].is_symbolic())
     c.refuse("of another rank than 3, or with a kernel of unknown size");
   const std::int64_t taps = k[2].bits;
+  if (taps < 1 || taps > 4096) c.refuse("with a kernel of " + std::to_string(taps) + " taps");
   const extents before{e[0], e[1], dim(taps - 1)};
   const node past = c.has(3) ? to_type(c.x(3), x.type()) : constant(x.type(), 0, before);
   const node all = joined({past, x}, 2);
@@ -186,7 +187,7 @@ inline void linear_attention(call& c) {
 /// Places of a grid that a matrix of each batch turns.
 inline void affine_grid(call& c) {
   const node theta = wide(c.x(0));
-  std::vector<dim> size = c.sizes(1);
+  const extents size = c.sizes(1);
   const bool align = c.i("align_corners", 0) != 0;
   if (size.size() < 4 || size.size() > 5 || theta.rank() != 3) c.refuse("of another rank than 4 or 5");
   const std::size_t spatial = size.size() - 2;

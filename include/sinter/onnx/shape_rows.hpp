@@ -47,6 +47,7 @@ inline void flatten(call& c) {
   const extents e = c.shape(0);
   const std::int64_t a = c.i("axis", 1);
   const auto k = static_cast<std::size_t>(a < 0 ? a + static_cast<std::int64_t>(e.size()) : a);
+  if (k > e.size()) c.refuse("its axis is " + std::to_string(a) + " of " + text_of(e));
   c.give(reshape_to(c.x(0), {product_of(e, 0, k), product_of(e, k)}));
 }
 /// The attribute `axes`, or input k.
@@ -85,7 +86,7 @@ inline void expand(call& c) {
   c.give(broadcast_to(c.x(0), to));
 }
 inline void concat(call& c) {
-  std::vector<node> parts;
+  wire::list_of<node> parts;
   for (std::size_t k = 0; k < c.in.size(); ++k) parts.push_back(c.x(k));
   c.give(joined(parts, axis_of(c.i("axis", 1), parts[0].rank())));
 }
@@ -97,7 +98,9 @@ inline void split(call& c) {
     for (auto p : c.list("split")) parts.push_back(dim(p));
   else if (c.has(1)) parts = c.sizes(1);
   else {
-    const auto count = static_cast<std::int64_t>(c.i("num_outputs", static_cast<std::int64_t>(c.n.outputs.size())));
+    const auto count = static_cast<std::int64_t>(c.n.outputs.size());
+    if (count < 1 || c.i("num_outputs", count) != count)
+      c.refuse("it is split into another number of parts than it has results");
     const dim each = (n + (count - 1)) / count;
     dim left = n;
     for (std::int64_t k = 0; k < count; ++k) {
@@ -195,10 +198,9 @@ inline void constant_of_shape(call& c) {
     x = is_float(type) ? h.floats.at(0) : static_cast<double>(h.ints.at(0).bits);
   }
   dim count = product_of(e);
-  if (!is_float(type) && !count.is_symbolic() && count.bits <= 64)
+  if (!is_float(type) && !count.is_symbolic() && count.bits >= 0 && count.bits <= 64)
     return c.give(
-        0, host_values{
-               type, e, std::vector<dim>(static_cast<std::size_t>(count.bits), dim(static_cast<std::int64_t>(x))), {}});
+        0, host_values{type, e, extents(static_cast<std::size_t>(count.bits), dim(static_cast<std::int64_t>(x))), {}});
   c.give(constant(type, x, e));
 }
 inline void range(call& c) {
@@ -208,6 +210,7 @@ inline void range(call& c) {
     const auto step = static_cast<std::int64_t>(delta);
     if (step == 0) c.refuse("its delta is 0");
     const dim length = step > 0 ? limit - start : start - limit;
+    if (step == INT64_MIN) c.refuse("its delta is " + std::to_string(step));
     const std::int64_t by = step > 0 ? step : -step;
     const dim n = length > 0 ? (by == 1 ? length : (length + (by - 1)) / by) : dim(0);
     if (!n.is_symbolic() && n.bits <= 256 && !start.is_symbolic()) {
@@ -222,25 +225,33 @@ inline void range(call& c) {
   }
   const double start = c.number(0), limit = c.number(1), delta = c.number(2);
   const double n = std::max(0.0, std::ceil((limit - start) / delta));
-  if (!(n < 1e12)) c.refuse("its length is no number");
+  if (!(n < 1e12)) c.refuse("its length is no number, or beyond 10^12");
   c.give(to_type(to_type(iota(dtype::i64, {dim(static_cast<std::int64_t>(n))}, 0), dtype::f64) * delta + start, type));
 }
 inline void eye_like(call& c) {
   const extents e = c.shape(0);
-  const dtype type = c.has_attribute("dtype") ? *dtype_of_onnx(static_cast<int>(c.i("dtype", 1))) : c.type(0);
+  const dtype type = c.has_attribute("dtype") ? c.type_named("dtype", 1) : c.type(0);
   const node r = iota(dtype::i64, e, 0) + static_cast<double>(c.i("k", 0));
   c.give(to_type(pointwise(op::eq, r, iota(dtype::i64, e, 1)), type));
 }
 inline void trilu(call& c) {
   const std::int64_t k = c.has(1) ? c.integers(1).at(0) : 0;
   const node x = c.x(0);
-  const extents e = extents_of(x), last(e.end() - 2, e.end());
+  const extents e = extents_of(x);
+  if (e.size() < 2) c.refuse("its input is " + text_of(e) + ", of which no axes are rows and columns");
+  const extents last(e.end() - 2, e.end());
   const node column = iota(dtype::i64, last, 1), edge = iota(dtype::i64, last, 0) + static_cast<double>(k);
   const node kept = c.i("upper", 1) ? pointwise(op::ge, column, edge) : pointwise(op::le, column, edge);
   c.give(choose(kept, x, constant(x.type(), 0)));
 }
 inline void tile(call& c) {
-  const extents times = c.sizes(1), e = c.shape(0);
+  const extents e = c.shape(0);
+  extents times = c.sizes(1);
+  if (c.version < 6) {  // how often along one axis
+    const dim count = times.at(0);
+    times.assign(e.size(), dim(1));
+    times[static_cast<std::size_t>(axis_of(c.integers(2).at(0), static_cast<int>(e.size())))] = count;
+  }
   if (times.size() != e.size()) c.refuse("its repeats are not one for each axis");
   extents apart, wide, out;
   for (std::size_t i = 0; i < e.size(); ++i) {
@@ -344,7 +355,9 @@ inline void center_crop_pad(call& c) {
 inline void depth_to_space(call& c) {
   const node x = c.x(0);
   const extents e = extents_of(x);
-  const dim b = c.i("blocksize", 1), d = e[1] / (b * b);
+  const dim b = c.i("blocksize", 1);
+  if (b < 1 || e.size() != 4) c.refuse("its blocks are " + b.text() + " of " + text_of(e));
+  const dim d = e[1] / (b * b);
   if (c.s("mode", "DCR") == "DCR") {
     const node y = permuted(reshape_to(x, {e[0], b, b, d, e[2], e[3]}), {0, 3, 4, 1, 5, 2});
     return c.give(reshape_to(y, {e[0], d, e[2] * b, e[3] * b}));
@@ -356,6 +369,7 @@ inline void space_to_depth(call& c) {
   const node x = c.x(0);
   const extents e = extents_of(x);
   const dim b = c.i("blocksize", 1);
+  if (b < 1 || e.size() != 4) c.refuse("its blocks are " + b.text() + " of " + text_of(e));
   const node y = permuted(reshape_to(x, {e[0], e[1], e[2] / b, b, e[3] / b, b}), {0, 3, 5, 1, 2, 4});
   c.give(reshape_to(y, {e[0], e[1] * b * b, e[2] / b, e[3] / b}));
 }

@@ -1,6 +1,8 @@
 // onnx/values.hpp: untyped ops on nodes of the current trace, with NumPy's broadcasting: what operators are made of.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "../front/tensor/trace_push.hpp"
@@ -12,7 +14,7 @@ namespace sinter::onnx {
 
 /// A node of the current graph. A value that is read ends the graph, so nodes are asked for when all that is read has been.
 using node = ir::value;
-using extents = std::vector<dim>;
+using extents = wire::list_of<dim>;
 using ir::op;
 
 inline location& place_of_nodes() {
@@ -29,6 +31,8 @@ inline extents extents_of(const node& x) {
 }
 inline ir::shape ir_shape(const extents& e) { return engine::to_ir(e.data(), static_cast<int>(e.size())); }
 inline dim size_of_axis(const node& x, int axis) {
+  if (axis < 0 || axis >= x.rank())
+    wire::fail_file("axis " + std::to_string(axis) + " of a value with " + std::to_string(x.rank()) + " axes");
   return engine::from_ir(x.extents()[static_cast<std::size_t>(axis)]);
 }
 
@@ -36,6 +40,11 @@ inline dim product_of(const extents& e, std::size_t first = 0, std::size_t last 
   dim n = 1;
   for (std::size_t i = first; i < e.size() && i < last; ++i) n = n * e[i];
   return n;
+}
+
+/// A whole number near enough for places and sizes: those beyond 2^52, and no numbers, are cut.
+inline std::int64_t whole_of(double x) {
+  return std::isnan(x) ? 0 : static_cast<std::int64_t>(std::clamp(x, -0x1p52, 0x1p52));
 }
 
 /// An axis that may count from the end, of this many.
@@ -92,14 +101,17 @@ inline node minus(const node& a, const node& b) { return pointwise(op::sub, a, b
 inline node times(const node& a, const node& b) { return pointwise(op::mul, a, b); }
 inline node over(const node& a, const node& b) { return pointwise(op::div, a, b); }
 
-inline node constant(dtype type, double x, const extents& e = {}) {
+inline node constant_of(dtype type, const ir::scalar& x, const extents& e = {}) {
   auto& t = *engine::current();
-  return value_of(detail::push_constant(t, type, ir::scalar::of(type, x), e.data(), static_cast<int>(e.size()),
-                                        place_of_nodes(), true));
+  return value_of(detail::push_constant(t, type, x, e.data(), static_cast<int>(e.size()), place_of_nodes(), true));
+}
+inline node constant(dtype type, double x, const extents& e = {}) {
+  return constant_of(type, ir::scalar::of(type, x), e);
 }
 /// A size as a rank-0 value.
 inline node size_node(dim n, dtype type) {
-  if (!n.is_symbolic()) return constant(type, static_cast<double>(n.bits));
+  if (!n.is_symbolic())
+    return is_float(type) ? constant(type, static_cast<double>(n.bits)) : constant_of(type, {0, n.bits});
   return value_of(ir::push_size(engine::current()->graph, type, engine::to_ir(n), place_of_nodes()));
 }
 inline node iota(dtype type, const extents& e, int axis) {
@@ -116,6 +128,8 @@ inline node to_type(const node& x, dtype type) { return ir::cast(x, type); }
 inline node wide(const node& x) { return is_narrow(x.type()) ? to_type(x, dtype::f32) : x; }
 
 inline node permuted(const node& x, const std::vector<int>& perm) {
+  if (static_cast<int>(perm.size()) != x.rank())
+    wire::fail_file("a permutation of " + std::to_string(perm.size()) + " axes of " + text_of(extents_of(x)));
   series<std::int64_t> p;
   bool same = true;
   for (std::size_t i = 0; i < perm.size(); ++i) {
@@ -128,7 +142,7 @@ inline node permuted(const node& x, const std::vector<int>& perm) {
 /// x with extents of 1 put in before each of these axes of the result, ascending.
 inline node unsqueezed(const node& x, const std::vector<int>& axes) {
   extents e = extents_of(x);
-  for (int a : axes) e.insert(e.begin() + a, dim(1));
+  for (int a : axes) e.insert(e.begin() + axis_of(a, static_cast<int>(e.size()) + 1), dim(1));
   return reshape_to(x, e);
 }
 
@@ -170,6 +184,7 @@ inline node sliced(const node& x, int axis, dim start, dim count, std::int64_t s
   return ir::slice(x, ir_shape(counts), ir_shape(starts), std::move(steps));
 }
 inline node joined(const std::vector<node>& parts, int axis) {
+  if (parts.empty()) wire::fail_file("nothing is joined");
   if (parts.size() == 1) return parts[0];
   series<node> all;
   for (const node& p : parts) all.push_back(p);
@@ -192,7 +207,7 @@ inline node from_start(const node& index, dim extent) {
 /// x's elements along an axis at a list of indices of any rank, which replaces the axis.
 inline node taken(const node& x, const node& index, int axis) {
   const extents e = extents_of(x), places = extents_of(index);
-  extents at = e, out(e.begin(), e.begin() + axis);
+  extents at = e, out = e.from(0, static_cast<std::size_t>(axis));
   at[static_cast<std::size_t>(axis)] = product_of(places);
   out.insert(out.end(), places.begin(), places.end());
   out.insert(out.end(), e.begin() + axis + 1, e.end());

@@ -38,6 +38,12 @@ class window_view {
   extents extents_;
 };
 
+inline void check_window(call& c, const window_place& w) {
+  const auto fits = [](std::int64_t v) { return v >= 1 && v <= 1 << 24; };
+  if (!fits(w.taps) || !fits(w.step) || !fits(w.dilation))
+    c.refuse("its kernel, strides and dilations have to be from 1 to 2^24");
+}
+
 /// Windows of the spatial extents, by the attributes that convolutions and pools share.
 inline std::vector<window_place> places_of_windows(call& c, const extents& spatial,
                                                    const std::vector<std::int64_t>& kernel, bool pool) {
@@ -54,9 +60,7 @@ inline std::vector<window_place> places_of_windows(call& c, const extents& spati
     w.taps = kernel[a];
     w.step = strides.empty() ? 1 : strides[a];
     w.dilation = dilations.empty() ? 1 : dilations[a];
-    if (w.taps < 1 || w.step < 1 || w.dilation < 1 || w.taps > (1 << 24) || w.step > (1 << 24) ||
-        w.dilation > (1 << 24))
-      c.refuse("its kernel, strides and dilations have to be 1 or more");
+    check_window(c, w);
     const dim n = spatial[a];
     if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
       const dim rows = (n + (w.step - 1)) / w.step;
@@ -203,7 +207,7 @@ inline node convolve(const node& x, const node& weights, const std::vector<windo
   return inputs == 1 ? convolve_channels(image, k, w, groups) : convolve_groups(image, k, w, groups);
 }
 
-inline std::vector<std::int64_t> kernel_of(call& c, const extents& weights) {
+inline wire::list_of<std::int64_t> kernel_of(call& c, const extents& weights) {
   auto k = c.list("kernel_shape");
   if (k.empty())
     for (std::size_t d = 2; d < weights.size(); ++d) k.push_back(static_cast<std::int64_t>(weights[d]));
@@ -229,7 +233,7 @@ inline void conv(call& c) {
   if (groups < 1 || ew[1] * groups != ex[1] || ew[0] % groups != 0)
     c.refuse("its image is " + text_of(ex) + " and its weights are " + text_of(ew) + ", in " + groups.text() +
              " groups");
-  const auto w = places_of_windows(c, {ex.begin() + 2, ex.end()}, kernel_of(c, ew), false);
+  const auto w = places_of_windows(c, ex.from(2), kernel_of(c, ew), false);
   node y = convolve(c.x(0), c.x(1), w, groups);
   if (c.has(2)) y = plus(y, by_channel(c.x(2), y.rank()));
   c.give(y);
@@ -237,7 +241,7 @@ inline void conv(call& c) {
 inline void conv_integer(call& c) {
   const extents ex = c.shape(0), ew = c.shape(1);
   check_channels(c, ex, ew);
-  const auto w = places_of_windows(c, {ex.begin() + 2, ex.end()}, kernel_of(c, ew), false);
+  const auto w = places_of_windows(c, ex.from(2), kernel_of(c, ew), false);
   node x = to_type(c.x(0), dtype::i32), k = to_type(c.x(1), dtype::i32);
   if (c.has(2)) x = minus(x, to_type(c.x(2), dtype::i32));
   if (c.has(3)) {
@@ -262,6 +266,8 @@ inline transposed_windows places_of_transposed(call& c, const extents& ex, const
   const auto strides = c.list("strides"), dilations = c.list("dilations"), pads = c.list("pads"),
              more = c.list("output_padding"), wanted = c.list("output_shape"), kernel = kernel_of(c, ew);
   const std::string automatic = c.s("auto_pad", "NOTSET");
+  if (!wanted.empty() && wanted.size() < ex.size() - 2)
+    c.refuse("its output_shape is not one extent for each spatial axis");
   transposed_windows t;
   auto& [w, full, low, size] = t;
   w.resize(ex.size() - 2);
@@ -270,6 +276,7 @@ inline transposed_windows places_of_transposed(call& c, const extents& ex, const
     w[a].taps = kernel.at(a);
     w[a].step = strides.empty() ? 1 : strides.at(a);
     w[a].dilation = dilations.empty() ? 1 : dilations.at(a);
+    check_window(c, w[a]);
     w[a].count = ex[a + 2];
     const dim all = (ex[a + 2] - 1) * w[a].step + w[a].reach(), extra = more.empty() ? dim(0) : dim(more.at(a));
     full.push_back(all);
@@ -353,7 +360,7 @@ inline void max_pool(call& c) {
   const node x = c.x(0);
   const extents e = extents_of(x);
   if (e.size() < 3) c.refuse("its image is " + text_of(e));
-  const auto w = places_of_windows(c, {e.begin() + 2, e.end()}, c.list("kernel_shape"), true);
+  const auto w = places_of_windows(c, e.from(2), c.list("kernel_shape"), true);
   const int s = static_cast<int>(w.size());
   const node taps = taps_of(surrounded(x, w, 2, lowest_of(x.type())), w);
   c.give(0, reduced(op::maximum, taps, all_axes(s), false));
@@ -387,7 +394,7 @@ inline void average_pool(call& c) {
   const node x = c.x(0);
   const extents e = extents_of(x);
   if (e.size() < 3) c.refuse("its image is " + text_of(e));
-  const auto w = places_of_windows(c, {e.begin() + 2, e.end()}, c.list("kernel_shape"), true);
+  const auto w = places_of_windows(c, e.from(2), c.list("kernel_shape"), true);
   const auto pads = c.list("pads");
   const bool counted = c.i("count_include_pad", 0) != 0;
   const int s = static_cast<int>(w.size());
@@ -422,7 +429,8 @@ inline void average_pool(call& c) {
 inline void lp_pool(call& c) {
   const node x = c.x(0);
   const extents e = extents_of(x);
-  const auto w = places_of_windows(c, {e.begin() + 2, e.end()}, c.list("kernel_shape"), true);
+  if (e.size() < 3) c.refuse("its image is " + text_of(e));
+  const auto w = places_of_windows(c, e.from(2), c.list("kernel_shape"), true);
   const double p = static_cast<double>(c.i("p", 2));
   const node powers = ir::pow(pointwise(op::abs, wide(x)), p);
   const node sums =
@@ -482,6 +490,7 @@ inline void col2im(call& c) {
     w[a].taps = block[a];
     w[a].step = strides.empty() ? 1 : strides[a];
     w[a].dilation = dilations.empty() ? 1 : dilations[a];
+    check_window(c, w[a]);
     const dim low = pads.empty() ? 0 : pads[a], high = pads.empty() ? 0 : pads[a + s];
     w[a].low = low;
     full.push_back(dim(image[a]) + low + high);

@@ -1,11 +1,13 @@
 // onnx/wire.hpp: the protobuf wire format: varints, fixed and length-delimited fields, read from bytes that nobody vouches for.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "../base/error.hpp"
@@ -14,8 +16,54 @@ namespace sinter::onnx::wire {
 
 using bytes = std::span<const std::byte>;
 
+/// A message with texts of a file in it: no control characters, and not without end.
+inline std::string printable(std::string text) {
+  constexpr std::size_t longest = 8000;
+  if (text.size() > longest) text = text.substr(0, longest) + "...";
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 32 || c == 127) c = '?';
+  return text;
+}
 /// user_error: the file is not what it should be.
-[[noreturn]] inline void fail_file(const std::string& why) { throw user_error("sinter: [onnx] " + why); }
+[[noreturn]] inline void fail_file(const std::string& why) { throw user_error("sinter: [onnx] " + printable(why)); }
+
+/// A list of a file's numbers, names or values: user_error where one is asked for that it lacks.
+template <class T>
+class list_of : public std::vector<T> {
+  using base = std::vector<T>;
+
+ public:
+  using base::base;
+  list_of() = default;
+  list_of(base v) : base(std::move(v)) {}
+  T& operator[](std::size_t k) { return base::operator[](checked(k)); }
+  const T& operator[](std::size_t k) const { return base::operator[](checked(k)); }
+  T& at(std::size_t k) { return (*this)[k]; }
+  const T& at(std::size_t k) const { return (*this)[k]; }
+  T& front() { return (*this)[0]; }
+  const T& front() const { return (*this)[0]; }
+  T& back() { return (*this)[this->size() - 1]; }
+  const T& back() const { return (*this)[this->size() - 1]; }
+  void pop_back() {
+    checked(0);
+    base::pop_back();
+  }
+  /// The elements from a place on, up to another one.
+  list_of from(std::size_t first, std::size_t last = ~std::size_t{0}) const {
+    last = std::min(last, this->size());
+    if (first > last) checked(first);
+    return list_of(this->begin() + static_cast<std::ptrdiff_t>(first),
+                   this->begin() + static_cast<std::ptrdiff_t>(last));
+  }
+
+ private:
+  std::size_t checked(std::size_t k) const {
+    if (k >= this->size())
+      fail_file("it has " + std::to_string(this->size()) + " axes, inputs or numbers where number " +
+                std::to_string(static_cast<std::ptrdiff_t>(k)) + " is wanted");
+    return k;
+  }
+};
 
 /// The fields of one message, one after the other. Views into the file's bytes; no field is longer than what is left.
 class reader {

@@ -37,7 +37,7 @@ class lbfgs {
   auto init(const P& p, location at = location::current()) const {
     const auto x = ravel(p, at).first;
     using T = typename std::remove_cvref_t<decltype(x)>::value_type;
-    constexpr bool whole = std::is_same_v<T, float> || std::is_same_v<T, double>;
+    constexpr bool whole = is_plain_float<T>;
     static_assert(whole, "sinter: [optim::lbfgs] takes parameters of f32 or f64; cast them with cast_tree<float>(p)");
     const detail::target on = detail::same_device(x, at);
     const std::array<dim, 2> rows{how_.history, x.size(0, at)};

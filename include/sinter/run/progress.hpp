@@ -48,8 +48,23 @@ class progress {
   /// What this thread waits for, or null.
   static progress* current() { return here(); }
 
-  void expect(std::size_t kernels) { all_ += kernels; }
-  void made(std::size_t kernels) { done_ += kernels; }
+  void expect(std::size_t kernels) {
+    all_ += kernels;
+    all_wanted() += kernels;
+  }
+  void made(std::size_t kernels) {
+    done_ += kernels;
+    all_made() += kernels;
+  }
+  /// Of all compilations of the process.
+  static std::atomic<std::size_t>& all_wanted() {
+    static std::atomic<std::size_t> n{0};
+    return n;
+  }
+  static std::atomic<std::size_t>& all_made() {
+    static std::atomic<std::size_t> n{0};
+    return n;
+  }
 
  private:
   static progress*& here() {

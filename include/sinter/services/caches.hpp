@@ -7,6 +7,7 @@
 #include "../engine/engine.hpp"
 #include "../run/build/save_bundle.hpp"
 #include "../run/cuda/program/nvrtc.hpp"
+#include "../run/progress.hpp"
 
 namespace sinter::engine {
 
@@ -30,6 +31,11 @@ SINTER_API cache_contents cache_info(const std::string& folder) {
   const run::disk_cache cache;
   const auto now = cache.contents();
   return {cache.path(), now.kernels, now.bytes, run::cache_limit()};
+}
+
+SINTER_API compile_counts compile_progress() {
+  const std::size_t made = run::progress::all_made();  // first, so that it is not the larger one
+  return {run::progress::all_wanted(), made};
 }
 
 }  // namespace sinter::engine

@@ -100,7 +100,8 @@ C carried(const char* op, const C& was, const Next& is, location at) {
 template <class T>
 void push_leaves(engine::tracer& t, const T& tree, series<ir::node_id>& to, location at) {
   for_each_leaf(tree, [&]<class Leaf>(const Leaf& x) {
-    if constexpr (tensor_like<Leaf>) to.push_back(push(t, x, at));
+    if constexpr (is_dynamic<Leaf>) to.push_back(x.node(at));
+    else if constexpr (tensor_like<Leaf>) to.push_back(push(t, x, at));
   });
 }
 

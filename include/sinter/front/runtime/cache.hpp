@@ -30,4 +30,7 @@ inline std::size_t clear_cache(const std::string& folder = "") { return engine::
 /// What is in a cache folder, by default in the usual one.
 inline cache_contents cache_info(const std::string& folder = "") { return engine::cache_info(folder); }
 
+/// How far compilations are, for a thread that shows it while another one waits: `data::progress_bar(p.wanted).show(p.made)`.
+inline compile_counts compile_progress() { return engine::compile_progress(); }
+
 }  // namespace sinter

@@ -282,8 +282,7 @@ constexpr bool fits_tree() {
            (dtype_of<typename A::value_type> == dtype_of<typename B::value_type> && A::rank == B::rank);
   else if constexpr (is_leaf<A> || is_leaf<B>) return a == b;
   else if constexpr (!same_branch<A, B>()) return false;
-  else if constexpr (a == branch::array || a == branch::vector || a == branch::optional)
-    return fits_tree<typename A::value_type, typename B::value_type>();
+  else if constexpr (has_elements(a)) return fits_tree<element_in<A>, element_in<B>>();
   else return fit_trees(children_of<A>{}, children_of<B>{});
 }
 

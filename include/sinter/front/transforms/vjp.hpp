@@ -196,7 +196,8 @@ class linearized {
   template <class T>
   void push_leaves_of(engine::tracer& t, const T& tree, series<ir::node_id>& to) const {
     for_each_leaf(tree, [&]<class Leaf>(const Leaf& x) {
-      if constexpr (tensor_like<Leaf>) to.push_back(push(t, x, where_));
+      if constexpr (is_dynamic<Leaf>) to.push_back(x.node(where_));
+      else if constexpr (tensor_like<Leaf>) to.push_back(push(t, x, where_));
     });
   }
 

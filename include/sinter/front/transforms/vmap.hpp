@@ -194,17 +194,15 @@ class lane_trace {
   auto argument(const T& x, lane_axis<Axis>, int index) {
     if constexpr (lane_axis<Axis>::shared) return x;
     else
-      return tree_as<typename lane_axis<Axis>::template lane<T>>(
-          x, [&]<class E, dims S, dims R>(const tensor<E, S>& leaf, std::type_identity<tensor<E, R>>) {
-            constexpr int axis = place_of_axis(Axis, S.rank);
-            const handle h = lanes_first(untyped(leaf, where_), axis, where_);
-            count_.note(index, h.extents[0], where_);
-            operands_.push_back(node_of(h, where_));
-            index_array<R.rank> extents{};
-            for (int i = 0; i < R.rank; ++i) extents[static_cast<std::size_t>(i)] = h.extents[i + 1];
-            const ir::node_id in = body_->graph.add_input(dtype_of<E>, to_shape(extents), where_);
-            return access::traced<E, R>(body_, in, extents);
-          });
+      return tree_as<typename lane_axis<Axis>::template lane<T>>(x, [&]<class From, class To>(const From& leaf,
+                                                                                              std::type_identity<To>) {
+        if constexpr (is_dynamic<From>) {
+          return From(operand(of_node(leaf.node(where_)), place_of_lanes(Axis, leaf.rank()), index));
+        } else {
+          constexpr int axis = place_of_axis(Axis, From::rank);
+          return typed<typename To::value_type, To::static_shape>(operand(untyped(leaf, where_), axis, index), where_);
+        }
+      });
   }
 
   template <class F, class... Args>
@@ -226,22 +224,49 @@ class lane_trace {
   /// The result for all lanes of that of one.
   template <class T, auto Axis>
   auto result(const T& y, lane_axis<Axis>) {
-    return tree_as<typename lane_axis<Axis>::template stack<T>>(y, [&]<class E, dims S, dims R>(
-                                                                       const tensor<E, S>&,
-                                                                       std::type_identity<tensor<E, R>>) {
+    return tree_as<typename lane_axis<Axis>::template stack<T>>(y, [&]<class From, class To>(const From& of_lane,
+                                                                                             std::type_identity<To>) {
       const ir::node_id node = pushed_.nodes[next_];
       const bool varies = pushed_.varies[next_++] != 0;
+      handle h;
       if constexpr (lane_axis<Axis>::shared) {
         if (varies)
           fail("vmap", "a result whose entry in out_axes is none differs from lane to lane; give it an axis", where_);
-        return typed<E, R>(of_node(node), where_);
+        h = of_node(node);
+      } else if constexpr (is_dynamic<To>) {
+        h = lanes_of_result(node, varies, count_.lanes, place_of_lanes(Axis, of_lane.rank() + 1), where_);
       } else {
-        return typed<E, R>(lanes_of_result(node, varies, count_.lanes, place_of_axis(Axis, R.rank), where_), where_);
+        h = lanes_of_result(node, varies, count_.lanes, place_of_axis(Axis, To::rank), where_);
       }
+      if constexpr (is_dynamic<To>) return To(h);
+      else return typed<typename To::value_type, To::static_shape>(h, where_);
     });
   }
 
  private:
+  /// The place of an axis that a rank of run time may not have.
+  int place_of_lanes(int axis, int rank) const {
+    if (axis < -rank || axis >= rank)
+      fail("vmap",
+           "axis " + std::to_string(axis) + " of in_axes or out_axes is out of range for a dynamic_tensor of rank " +
+               std::to_string(rank),
+           where_);
+    return axis < 0 ? axis + rank : axis;
+  }
+  /// What one lane has of a value: an input of the body.
+  handle operand(const handle& all, int axis, int index) {
+    const handle h = lanes_first(all, axis, where_);
+    count_.note(index, h.extents[0], where_);
+    operands_.push_back(node_of(h, where_));
+    handle lane;
+    lane.type = h.type;
+    for (int i = 1; i < h.extents.rank; ++i) lane.extents.push(h.extents[i]);
+    lane.strides = row_major_strides(lane.extents);
+    lane.tracer = body_;
+    lane.node = body_->graph.add_input(h.type, engine::to_ir(lane.extents.extent, lane.extents.rank), where_);
+    return lane;
+  }
+
   location where_;
   lane_count count_;
   std::shared_ptr<engine::tracer> outer_ = engine::current(), body_ = body_of_lanes();

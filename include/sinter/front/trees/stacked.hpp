@@ -63,7 +63,7 @@ struct stacks {
   template <class T>
   static constexpr auto of() {
     constexpr branch b = branch_of<T>();
-    if constexpr (b == branch::refused || facts_of<T>.tensors == 0) return std::type_identity<T>{};
+    if constexpr (b == branch::refused || facts_of<T>.tensors == 0 || is_dynamic<T>) return std::type_identity<T>{};
     else if constexpr (b == branch::tensor) {
       constexpr bool few = T::rank < max_rank;
       static_assert(few, "[stacked] a stack has one axis more than what is stacked; 12 is the most");
@@ -94,7 +94,7 @@ struct lanes {
   template <class T>
   static constexpr auto of() {
     constexpr branch b = branch_of<T>();
-    if constexpr (b == branch::refused || facts_of<T>.tensors == 0) return std::type_identity<T>{};
+    if constexpr (b == branch::refused || facts_of<T>.tensors == 0 || is_dynamic<T>) return std::type_identity<T>{};
     else if constexpr (b == branch::tensor) {
       constexpr dims shape = without_axis(T::static_shape, place_of_axis(Axis, T::rank));
       return std::type_identity<tensor<typename T::value_type, shape>>{};

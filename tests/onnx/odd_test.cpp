@@ -1,0 +1,292 @@
+// Models as exporters and people have written them: old operators, names of all kinds, what is left out, what stands twice.
+#include <doctest/doctest.h>
+#include <sinter/onnx.hpp>
+#include <sinter/sinter.hpp>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "operator_models.hpp"
+
+using namespace sinter;
+using onnx_test::attribute;
+using onnx_test::attribute_float;
+using onnx_test::attribute_list;
+using onnx_test::attribute_text;
+using onnx_test::bytes_of;
+using onnx_test::message;
+using onnx_test::node;
+using onnx_test::value;
+using floats = std::vector<float>;
+
+namespace {
+
+onnx_test::graph graph_of(std::vector<message> nodes, std::vector<message> in, std::vector<message> out) {
+  onnx_test::graph g;
+  g.nodes = std::move(nodes);
+  g.inputs = std::move(in);
+  g.outputs = std::move(out);
+  return g;
+}
+onnx::model loaded(const onnx_test::graph& g, int opset = 20) {
+  options how;
+  how.backend = "reference";
+  return onnx::load(bytes_of(g.model(opset)), how);
+}
+floats numbers(const dynamic_tensor& x) {
+  const io::array a = x.to_array();
+  REQUIRE(a.type == dtype::f32);
+  floats out(static_cast<std::size_t>(a.numel()));
+  if (!out.empty()) std::memcpy(out.data(), a.data, 4 * out.size());
+  return out;
+}
+message floats_named(const std::string& name, std::vector<std::int64_t> extents, const floats& v) {
+  return onnx_test::tensor(name, std::move(extents), v);
+}
+message integers_named(const std::string& name, std::vector<std::int64_t> extents, const std::vector<std::int64_t>& v) {
+  return onnx_test::tensor(name, std::move(extents), v);
+}
+message untyped(const std::string& name) { return message().text(1, name); }
+/// The first result of a model of one operator on x, of a version.
+floats one(const message& n, const tensor<float, 2>& x, int opset, std::vector<message> constants = {}) {
+  auto g = graph_of({n}, {value("x", onnx_test::f32, {"A", "B"})}, {untyped("y")});
+  g.initializers = std::move(constants);
+  return numbers(loaded(g, opset)({x})[0]);
+}
+template <class F>
+std::string message_of(F&& f) {
+  try {
+    f();
+  } catch (const error& e) {
+    return e.what();
+  }
+  return "";
+}
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+const tensor<float, 2> x{{1, -2, 3}, {4, 5, -6}};
+
+}  // namespace
+
+TEST_CASE("initialisers that are inputs, too, are given by the file, or by name") {
+  auto g = graph_of({node("Mul", {"x", "w"}, {"y"})},
+                    {value("x", onnx_test::f32, {"2", "3"}), value("w", onnx_test::f32, {"3"})},
+                    {value("y", onnx_test::f32, {"2", "3"})});
+  g.initializers = {floats_named("w", {3}, {1, 10, 100})};
+  const onnx::model m = loaded(g, 7);
+  CHECK(m.inputs().size() == 1);
+  CHECK(numbers(m({x})[0]) == floats{1, -20, 300, 4, 50, -600});
+  const tensor<float, 1> other{2, 2, 2};
+  CHECK(numbers(m(onnx::tensor_map{{"w", other}}, {x})[0]) == floats{2, -4, 6, 8, 10, -12});
+  CHECK(numbers(m(onnx::tensor_map{{"x", x}, {"w", other}}).at("y")) == floats{2, -4, 6, 8, 10, -12});
+  CHECK(contains(message_of([&] { m(onnx::tensor_map{{"x", x}, {"v", other}}); }), "'v'"));
+}
+
+TEST_CASE("names of nodes are empty or alike; names of values hold anything") {
+  const std::string odd = "a/b:0\"; $(touch x) \n*/ #if \xff\xc3", wide(3000, 'w');
+  message unnamed = message().text(1, odd).text(2, wide).text(4, "Neg");
+  auto g = graph_of({unnamed, message().text(1, wide).text(2, "y").text(3, "same").text(4, "Neg"),
+                     message().text(1, "y").text(2, "z").text(3, "same").text(4, "Abs")},
+                    {value(odd, onnx_test::f32, {"2", "3"})}, {untyped("z"), untyped("y"), untyped("y")});
+  for (const char* backend : {"reference", "auto"}) {
+    options how;
+    how.backend = backend;
+    const onnx::model m = onnx::load(bytes_of(g.model(20)), how);
+    const auto y = m({x});
+    REQUIRE(y.size() == 3);
+    CHECK(numbers(y[0]) == floats{1, 2, 3, 4, 5, 6});
+    CHECK(numbers(y[1]) == numbers(y[2]));
+    CHECK(m(onnx::tensor_map{{odd, x}}).count("z") == 1);
+  }
+}
+
+TEST_CASE("two nodes that give one name are an error that says it") {
+  const auto g = graph_of({node("Neg", {"x"}, {"y"}), node("Abs", {"x"}, {"y"})},
+                          {value("x", onnx_test::f32, {"2", "3"})}, {untyped("y")});
+  CHECK(contains(message_of([&] { loaded(g)({x}); }), "'y' is given twice"));
+}
+
+TEST_CASE("results that no node makes: inputs, initialisers, constants") {
+  auto g = graph_of({node("Constant", {}, {"c"}, {attribute_float("value_float", 2.5f)})},
+                    {value("x", onnx_test::f32, {"2", "3"})}, {untyped("x"), untyped("w"), untyped("c")});
+  g.initializers = {floats_named("w", {2}, {7, 8})};
+  const auto y = loaded(g)({x});
+  CHECK(numbers(y[0]) == floats{1, -2, 3, 4, 5, -6});
+  CHECK(numbers(y[1]) == floats{7, 8});
+  CHECK(y[2].rank() == 0);
+  CHECK(numbers(y[2]) == floats{2.5f});
+}
+
+TEST_CASE("optional inputs and results are left out, at the end and between others") {
+  auto g = graph_of(
+      {node("Clip", {"x", "", "top"}, {"c"}), node("Split", {"c", "parts"}, {"a", "b"}, {attribute("axis", 1)}),
+       node("Dropout", {"b"}, {"d", ""}),
+       message().text(1, "d").text(1, "k").text(2, "").text(2, "at").text(4, "TopK")},
+      {value("x", onnx_test::f32, {"2", "3"}), value("unused", onnx_test::f32, {"9"})}, {untyped("d"), untyped("at")});
+  g.initializers = {floats_named("top", {}, {2}), integers_named("parts", {2}, {1, 2}), integers_named("k", {1}, {1})};
+  const auto y = loaded(g)({x, zeros<float>(9)});
+  CHECK(numbers(y[0]) == floats{-2, 2, 2, -6});
+  CHECK(y[1].text() == "i64 (2, 1)");
+  // The recurrent ones give their last states without all the others.
+  auto r = graph_of({message().text(1, "s").text(1, "w").text(1, "r").text(2, "").text(2, "h").text(4, "RNN").part(
+                        5, attribute("hidden_size", 1))},
+                    {value("s", onnx_test::f32, {"2", "1", "1"})}, {untyped("h")});
+  r.initializers = {floats_named("w", {1, 1, 1}, {1}), floats_named("r", {1, 1, 1}, {0})};
+  CHECK(numbers(loaded(r)({tensor<float, 3>{{{0.f}}, {{0.5f}}}})[0])[0] == doctest::Approx(std::tanh(0.5)));
+}
+
+TEST_CASE("scalars and extents of 0 pass through") {
+  auto s = graph_of({node("Exp", {"x"}, {"e"}), node("Mul", {"e", "x"}, {"y"})}, {value("x", onnx_test::f32, {})},
+                    {value("y", onnx_test::f32, {})});
+  CHECK(numbers(loaded(s)({tensor<float, 0>(2.f)})[0])[0] == doctest::Approx(2 * std::exp(2.)));
+  auto z = graph_of({node("MatMul", {"x", "w"}, {"h"}), node("Softmax", {"h"}, {"p"}), node("ReduceSum", {"p"}, {"s"}),
+                     node("Concat", {"x", "x"}, {"c"}, {attribute("axis", 0)}), node("Transpose", {"c"}, {"t"})},
+                    {value("x", onnx_test::f32, {"N", "3"})}, {untyped("p"), untyped("s"), untyped("t")});
+  z.initializers = {floats_named("w", {3, 2}, {1, 2, 3, 4, 5, 6})};
+  for (const char* backend : {"reference", "auto"}) {
+    options how;
+    how.backend = backend;
+    const onnx::model m = onnx::load(bytes_of(z.model(20)), how);
+    const auto y = m({zeros<float>(0, 3)});
+    CHECK(y[0].text() == "f32 (0, 2)");
+    CHECK(numbers(y[1]) == floats{0});
+    CHECK(y[2].text() == "f32 (3, 0)");
+    CHECK(m({x})[0].text() == "f32 (2, 2)");
+  }
+}
+
+TEST_CASE("weights that several nodes share are one") {
+  auto g =
+      graph_of({node("MatMul", {"x", "w"}, {"h"}), node("MatMul", {"h", "w"}, {"k"}), node("Add", {"k", "w"}, {"y"})},
+               {value("x", onnx_test::f32, {"3", "3"})}, {untyped("y")});
+  g.initializers = {floats_named("w", {3, 3}, {1, 0, 0, 0, 1, 0, 0, 0, 2})};
+  const onnx::model m = loaded(g);
+  CHECK(m.weights().size() == 1);
+  CHECK(numbers(m({eye<float>(3)})[0]) == floats{2, 0, 0, 0, 2, 0, 0, 0, 6});
+}
+
+TEST_CASE("broadcasting of operators before version 7 is along an axis") {
+  const std::vector<message> by_row{floats_named("b", {2}, {10, 100})}, by_column{floats_named("b", {3}, {1, 2, 3})};
+  const auto both = [](std::int64_t axis) {
+    return std::vector<message>{attribute("broadcast", 1), attribute("axis", axis)};
+  };
+  CHECK(one(node("Add", {"x", "b"}, {"y"}, both(0)), x, 6, by_row) == floats{11, 8, 13, 104, 105, 94});
+  CHECK(one(node("Sub", {"x", "b"}, {"y"}, both(1)), x, 6, by_column) == floats{0, -4, 0, 3, 3, -9});
+  CHECK(one(node("Mul", {"x", "b"}, {"y"}, {attribute("broadcast", 1)}), x, 1, by_column) ==
+        floats{1, -4, 9, 4, 10, -18});
+  CHECK(one(node("Div", {"x", "b"}, {"y"}, both(-2)), x, 6, by_row) == floats{0.1f, -0.2f, 0.3f, 0.04f, 0.05f, -0.06f});
+  CHECK(one(node("Pow", {"x", "b"}, {"y"}, both(1)), x, 1, by_column) == floats{1, 4, 27, 4, 25, -216});
+  CHECK(one(node("PRelu", {"x", "b"}, {"y"}), x, 6, {floats_named("b", {3}, {1, 2, 3})}) ==
+        floats{1, -4, 3, 4, 5, -18});
+}
+
+TEST_CASE("attributes of old versions that are inputs of new ones") {
+  CHECK(one(node("Reshape", {"x"}, {"y"}, {attribute_list("shape", {3, -1})}), x, 1) == floats{1, -2, 3, 4, 5, -6});
+  CHECK(one(node("Clip", {"x"}, {"y"}, {attribute_float("min", -1), attribute_float("max", 3)}), x, 6) ==
+        floats{1, -1, 3, 3, 3, -1});
+  CHECK(one(node("Clip", {"x"}, {"y"}), x, 6) == floats{1, -2, 3, 4, 5, -6});
+  CHECK(one(node("Slice", {"x"}, {"y"},
+                 {attribute_list("starts", {1}), attribute_list("ends", {1000}), attribute_list("axes", {1})}),
+            x, 1) == floats{-2, 3, 5, -6});
+  CHECK(one(node("Pad", {"x"}, {"y"}, {attribute_list("pads", {0, 1, 0, 0}), attribute_float("value", 9)}), x, 2) ==
+        floats{9, 1, -2, 3, 9, 4, 5, -6});
+  CHECK(one(node("Pad", {"x"}, {"y"}, {attribute_list("paddings", {0, 1, 0, 0})}), x, 1) ==
+        floats{0, 1, -2, 3, 0, 4, 5, -6});
+  CHECK(one(node("TopK", {"x"}, {"y", "at"}, {attribute("k", 1)}), x, 1) == floats{3, 5});
+  CHECK(one(node("ReduceSum", {"x"}, {"y"}, {attribute_list("axes", {1}), attribute("keepdims", 0)}), x, 11) ==
+        floats{2, 3});
+  CHECK(one(node("Squeeze", {"x"}, {"y"}), tensor<float, 2>{{1, 2}}, 1) == floats{1, 2});
+  CHECK(one(node("Unsqueeze", {"x"}, {"y"}, {attribute_list("axes", {0, 3})}), x, 11) == floats{1, -2, 3, 4, 5, -6});
+  CHECK(one(node("Softmax", {"x"}, {"y"}), tensor<float, 2>{{0, 0}}, 1) == floats{0.5f, 0.5f});
+  CHECK(one(node("Concat", {"x", "x"}, {"y"}), tensor<float, 2>{{1, 2}}, 1) == floats{1, 2, 1, 2});
+  CHECK(one(node("Split", {"x"}, {"y", "z"}, {attribute_list("split", {1, 1})}), x, 2) == floats{1, -2, 3});
+  CHECK(one(node("Cast", {"x"}, {"y"}, {attribute_text("to", "FLOAT")}), x, 1) == floats{1, -2, 3, 4, 5, -6});
+  CHECK(one(node("Tile", {"x", "n", "axis"}, {"y"}), tensor<float, 2>{{1, 2}}, 1,
+            {integers_named("n", {1}, {2}), integers_named("axis", {1}, {1})}) == floats{1, 2, 1, 2});
+  CHECK(one(node("Gemm", {"x", "w", "b"}, {"y"}, {attribute("broadcast", 1)}), x, 6,
+            {floats_named("w", {3, 1}, {1, 1, 1}), floats_named("b", {1}, {0.5f})}) == floats{2.5f, 3.5f});
+  CHECK(one(node("Dropout", {"x"}, {"y", "mask"}, {attribute("is_test", 1), attribute_float("ratio", 0.4f)}), x, 1) ==
+        floats{1, -2, 3, 4, 5, -6});
+  CHECK(one(node("Max", {"x"}, {"y"}), x, 6) == floats{1, -2, 3, 4, 5, -6});
+  CHECK(one(node("Hardmax", {"x"}, {"y"}), x, 1) == floats{0, 0, 1, 0, 1, 0});
+  auto up = graph_of(
+      {node("Upsample", {"x"}, {"y"}, {attribute_float("height_scale", 1), attribute_float("width_scale", 2)})},
+      {value("x", onnx_test::f32, {"1", "1", "1", "2"})}, {untyped("y")});
+  CHECK(numbers(loaded(up, 1)({tensor<float, 4>{{{{1, 2}}}}})[0]) == floats{1, 1, 2, 2});
+  auto norm = graph_of({node("BatchNormalization", {"x", "s", "b", "m", "v"}, {"y"},
+                             {attribute("is_test", 1), attribute_list("consumed_inputs", {0, 0, 0, 1, 1}),
+                              attribute_float("epsilon", 0)})},
+                       {value("x", onnx_test::f32, {"1", "1", "2"})}, {untyped("y")});
+  norm.initializers = {floats_named("s", {1}, {2}), floats_named("b", {1}, {1}), floats_named("m", {1}, {3}),
+                       floats_named("v", {1}, {4})};
+  CHECK(numbers(loaded(norm, 5)({tensor<float, 3>{{{3, 5}}}})[0]) == floats{1, 3});
+}
+
+TEST_CASE("shape arithmetic as exporters of TensorFlow write it, in int32") {
+  auto g = graph_of(
+      {node("Shape", {"in:0"}, {"s64"}), node("Cast", {"s64"}, {"s"}, {attribute("to", onnx_test::i32)}),
+       node("Slice", {"s", "zero", "one", "zero"}, {"n"}), node("Squeeze", {"n", "axis"}, {"n0"}),
+       node("Unsqueeze", {"n0", "axis"}, {"n1"}), node("Mul", {"n1", "two"}, {"twice"}),
+       node("Div", {"twice", "two"}, {"again"}), node("Concat", {"again", "rest"}, {"to32"}, {attribute("axis", 0)}),
+       node("Cast", {"to32"}, {"to"}, {attribute("to", onnx_test::i64)}),
+       node("Reshape", {"in:0", "to"}, {"Identity:0"})},
+      {value("in:0", onnx_test::f32, {"unk__1", "3"})}, {value("Identity:0", onnx_test::f32, {"unk__2", "3", "1"})});
+  const auto i32s = [](const std::string& name, std::vector<std::int64_t> v) {
+    return onnx_test::constant_tensor(name,
+                                      onnx_test::integers({static_cast<std::int64_t>(v.size())}, v, onnx_test::i32));
+  };
+  g.initializers = {i32s("zero", {0}), i32s("one", {1}), i32s("two", {2}), i32s("rest", {3, 1}),
+                    integers_named("axis", {1}, {0})};
+  const onnx::model m = loaded(g, 13);
+  for (const std::int64_t n : {1, 4, 7})
+    CHECK(m({zeros<float>(n, 3)})[0].text() == "f32 (" + std::to_string(n) + ", 3, 1)");
+  CHECK(m.specialisations() <= 2);
+}
+
+TEST_CASE("domains are written out, versions are missing, inputs have no extents") {
+  onnx_test::graph g = graph_of(
+      {message().text(1, "x").text(2, "y").text(4, "Relu").text(7, "ai.onnx")},
+      {message().text(1, "x").part(2, message().part(1, message().number(1, onnx_test::f32)))}, {untyped("y")});
+  std::string file = g.model();
+  const onnx::model m = loaded(g);
+  CHECK(numbers(m({x})[0]) == floats{1, 0, 3, 4, 5, 0});
+  CHECK(numbers(m({tensor<float, 1>{-1, 1}})[0]) == floats{0, 1});
+  CHECK(m.inputs()[0].text() == "x: f32");
+  const auto tail = message().part(8, message().number(2, 20)).bytes();
+  file.resize(file.size() - tail.size());
+  CHECK(numbers(onnx::load(bytes_of(file), {.backend = "reference"})({x})[0]) == floats{1, 0, 3, 4, 5, 0});
+}
+
+TEST_CASE("operators of other domains are named where they are refused") {
+  auto g = graph_of({message()
+                         .text(1, "x")
+                         .text(2, "label")
+                         .text(2, "p")
+                         .text(3, "TreeEnsemble")
+                         .text(4, "TreeEnsembleClassifier")
+                         .text(7, "ai.onnx.ml"),
+                     message().text(1, "p").text(2, "m").text(4, "ZipMap").text(7, "ai.onnx.ml")},
+                    {value("x", onnx_test::f32, {"N", "4"})}, {untyped("label"), untyped("m")});
+  const std::string said = message_of([&] { loaded(g); });
+  CHECK(contains(
+      said,
+      "2 nodes have no operator here: ai.onnx.ml.TreeEnsembleClassifier (node 'TreeEnsemble'), ai.onnx.ml.ZipMap"));
+}
+
+TEST_CASE("flags, halves and bytes in the fields of other numbers") {
+  const auto in_ints = [](const std::string& name, int type, std::vector<std::int64_t> v) {
+    message t = message().number(1, v.size()).number(2, static_cast<std::uint64_t>(type)).text(8, name);
+    for (auto i : v) t.number(5, static_cast<std::uint64_t>(i));
+    return t;
+  };
+  auto g = graph_of({node("Where", {"flags", "x", "h32"}, {"y"}),
+                     node("Cast", {"halves"}, {"h32"}, {attribute("to", onnx_test::f32)}),
+                     node("Cast", {"bytes"}, {"b"}, {attribute("to", onnx_test::f32)})},
+                    {value("x", onnx_test::f32, {"2"})}, {untyped("y"), untyped("b")});
+  std::swap(g.nodes[0], g.nodes[1]);
+  g.initializers = {in_ints("flags", 9, {0, 1}), in_ints("halves", 10, {0x3c00, 0xc000}), in_ints("bytes", 3, {-1, 5})};
+  const auto y = loaded(g)({tensor<float, 1>{7, 8}});
+  CHECK(numbers(y[0]) == floats{1, 8});
+  CHECK(numbers(y[1]) == floats{-1, 5});
+}
