@@ -64,6 +64,8 @@ def cells(text):
 SHOW = r"""
 template <class T>
 void show(const T& x) {
+  if constexpr (requires { x.defined(); })
+    if (!x.defined()) return;
   if constexpr (tensor_like<T>) for (const auto v : evaluate(x).to_vector()) std::cout << ' ' << static_cast<double>(v);
   else if constexpr (std::is_arithmetic_v<T>) std::cout << ' ' << static_cast<double>(x);
   else if constexpr (std::is_same_v<T, dim>) std::cout << ' ' << x.bits;
