@@ -87,14 +87,15 @@ VALUES = re.compile(r"<!-- values\n(.*?)-->", re.S)
 
 
 def table_program(path, text):
-    """A program that runs all cells of a from_ page: errors name the page's line. Statements run last, since some write into elements."""
+    """A program that runs all cells of a from_ page: errors name the page's line. Assignments run last, since some write into elements."""
     blocks, found = BLOCK.findall(text), ""
     outside = [b for b in blocks if OUTSIDE.match(b)]
     inside = [b for b in blocks if not OUTSIDE.match(b)]
-    for statements in (False, True):
+    for last in (False, True):
         for number, (line, code) in enumerate(cells(text)):
-            if code.endswith(";") == statements:
-                run = code if statements else f"show(({code}));"
+            statement = code.endswith(";")
+            if (statement and " = " in code) == last:
+                run = code if statement else f"show(({code}));"
                 found += f'cell({number}, [=]() mutable {{\n#line {line} "{os.path.basename(path)}"\n{run} }});\n'
     return ("#include <iostream>\n#include <sinter/sinter.hpp>\n\nusing namespace sinter;\n" + SHOW.replace("\\\\n", "\\n") + "\n".join(outside) +
             "\nint main() {\n" + "".join(inside) + found + "std::cout << std::endl;\n}\n")
