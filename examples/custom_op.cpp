@@ -5,9 +5,8 @@
 #include <sinter/linalg.hpp>
 #include <sinter/optim.hpp>
 
-#include "support/checked.hpp"
 #include "support/plot.hpp"
-#include "support/progress.hpp"
+#include "support/program.hpp"
 
 using namespace sinter;
 using vector = tensor<double, 1>;
@@ -76,14 +75,15 @@ auto loss(const Filter& filter) {
   };
 }
 
-bool learn(const settings& s) {
+bool learn(const arguments& given) {
+  const int steps = given.steps(200);
   constexpr int n = 96, signals = 64;
   const vector at = linspace<double>(0, 1, n);
   const matrix phase = 6.28 * uniform<double>(make_key(1), signals, 1);
   const matrix clean = where(at < 0.6, sin(3.0 * at + phase), sin(3.0 * at + phase) + sin(60.0 * (at - 0.6)));
   const matrix noisy = clean + 0.4 * normal<double>(make_key(2), signals, n);
 
-  const auto opt = optim::adam({.rate = optim::cosine(0.2, s.steps)});
+  const auto opt = optim::adam({.rate = optim::cosine(0.2, steps)});
   vector stiffness = zeros<double>(n - 1);
   auto state = opt.init(stiffness);
   const auto step = compile([&](const vector& w, const auto& state, const matrix& noisy, const matrix& clean) {
@@ -91,11 +91,11 @@ bool learn(const settings& s) {
     const auto [next, after] = opt.update(w, g, state);
     return std::tuple{l, next, after};
   });
-  progress bar(s.steps);
+  data::progress_bar bar(steps);
   tensor<double, 0> last;
-  for (int i = 0; i < s.steps; ++i) {
+  for (int i = 0; i < steps; ++i) {
     std::tie(last, stiffness, state) = step(stiffness, state, noisy, clean);
-    if ((i + 1) % std::max(1, s.steps / 20) == 0) bar.show(i + 1, "loss " + std::to_string(last.item()));
+    if ((i + 1) % std::max(1, steps / 20) == 0) bar.show(i + 1, "loss " + std::to_string(last.item()));
   }
   double constant = 1;
   for (double w = -3; w < 4; w += 0.25)
@@ -108,7 +108,7 @@ bool learn(const settings& s) {
       .line("truth", x, row(clean))
       .line("filtered", x, row(filter(stiffness, noisy)))
       .line("log stiffness / 4", x, (0.25 * stiffness).to_vector())
-      .write(s.svg);
+      .write(given("svg", "custom_op.svg"));
   const auto off = [](const auto& a, const auto& b) { return max(abs(a - b)).item(); };
   bool right = below("the op - a dense solution", off(filter(stiffness, noisy), dense(stiffness, noisy)), 1e-12);
   right &= below("its gradient - the dense one's",
@@ -116,4 +116,4 @@ bool learn(const settings& s) {
   return right & below("error, of the best constant's", last.item() / constant, 0.8);
 }
 
-int main(int argc, char** argv) { return run_example(argc, argv, {.steps = 200, .svg = "custom_op.svg"}, learn); }
+int main(int argc, char** argv) { return run_program(argc, argv, "[--steps N]", learn); }

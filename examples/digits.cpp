@@ -15,15 +15,9 @@
 
 #include <sinter/sinter.hpp>
 
-#include "support/csv.hpp"
-#include "support/curve.hpp"
-#include "support/progress.hpp"
+#include "support/program.hpp"
 
 using namespace sinter;
-
-#if !defined(SINTER_EXAMPLE_DATA)
-#define SINTER_EXAMPLE_DATA "examples/data"
-#endif
 
 // ---- The model: plain structs. Static extents are checked when this file compiles.
 
@@ -104,33 +98,12 @@ dataset rows(const dataset& d, const std::int64_t* begin, std::size_t count) {
 }
 
 dataset load(const std::string& path) {
-  const table t = read_csv(path);
-  if (t.columns != 65) throw std::runtime_error(path + ": expected 64 pixels and a label in every row");
-  const tensor<float, 2> all = from_span(t.values, t.rows(), t.columns);
-  return {slice<1>(all, 0, 64) / 16.f, cast<std::int64_t>(reshape(slice<1>(all, 64), t.rows()))};
+  const tensor<float, 2> all = data::read_csv(path, {.header = false}).matrix<float>();
+  if (all.size(1) != 65) throw std::runtime_error(path + ": expected 64 pixels and a label in every row");
+  return {slice<1>(all, 0, 64) / 16.f, cast<std::int64_t>(reshape(slice<1>(all, 64), -1))};
 }
 
 // ---- The program.
-
-struct settings {
-  int epochs = 30;
-  std::string data = SINTER_EXAMPLE_DATA "/digits.csv";
-  std::string svg = "digits_loss.svg";
-  bool changed = false;
-};
-
-settings read_arguments(int argc, char** argv) {
-  settings s;
-  for (int i = 1; i < argc; i += 2) {
-    const std::string name = argv[i], value = i + 1 < argc ? argv[i + 1] : "";
-    if (name == "--epochs" && std::atoi(value.c_str()) > 0) s.epochs = std::atoi(value.c_str());
-    else if (name == "--data" && !value.empty()) s.data = value;
-    else if (name == "--svg" && !value.empty()) s.svg = value;
-    else throw std::runtime_error("usage: digits [--epochs N] [--data FILE] [--svg FILE]");
-    s.changed |= name != "--svg";
-  }
-  return s;
-}
 
 double milliseconds(auto&& f) {
   const auto start = std::chrono::steady_clock::now();
@@ -138,11 +111,12 @@ double milliseconds(auto&& f) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
-int train_and_report(const settings& chosen) {
+int train_and_report(const arguments& given) {
+  const std::int64_t epochs = given("epochs", 30);
   constexpr std::size_t batch = 32;
   const auto [data_key, net_key, shuffle_key] = split<3>(make_key(2024));
 
-  const dataset all = load(chosen.data);
+  const dataset all = load(given("data", SINTER_EXAMPLE_DATA "/digits.csv"));
   const auto order = shuffled_places(data_key, all.y.numel());
   const std::size_t held_out = order.size() / 5;
   const dataset test = rows(all, order.data(), held_out);
@@ -165,9 +139,9 @@ int train_and_report(const settings& chosen) {
   const auto score = compile(accuracy, {.name = "score"});
 
   std::vector<double> losses, times;
-  const auto epoch_keys = split(shuffle_key, chosen.epochs);
-  progress bar(chosen.epochs);
-  for (int epoch = 0; epoch < chosen.epochs; ++epoch) {
+  const auto epoch_keys = split(shuffle_key, epochs);
+  data::progress_bar bar(epochs);
+  for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
     const auto shuffled = shuffled_places(epoch_keys[static_cast<std::size_t>(epoch)], train.y.numel());
     for (std::size_t i = 0; i < batches; ++i) {
       const dataset part = rows(train, shuffled.data() + i * batch, batch);
@@ -178,10 +152,8 @@ int train_and_report(const settings& chosen) {
       }));
     }
     const float right = score(state.net, test.x, test.y).item();
-    char words[96];
-    std::snprintf(words, sizeof words, "epoch %2d   loss %.4f   held-out accuracy %.2f %%", epoch + 1, losses.back(),
-                  100 * right);
-    bar.show(epoch + 1, words);
+    bar.show(epoch + 1,
+             words("epoch %2d   loss %.4f   held-out accuracy %.2f %%", int(epoch + 1), losses.back(), 100 * right));
   }
 
   const float right = score(state.net, test.x, test.y).item();
@@ -194,20 +166,14 @@ int train_and_report(const settings& chosen) {
   std::printf("graph              %zu nodes traced, %zu after rewriting\n", r.nodes_traced, r.nodes_rewritten);
   std::printf("kernels            %zu before fusion, %zu after\n", r.kernels_unfused, r.kernels);
   std::printf("backend            %s\n", r.backend.c_str());
-  write_curve(chosen.svg, "digits: training loss", "step", losses);
-  std::printf("loss curve         %s\n", chosen.svg.c_str());
-  if (!chosen.changed && right < 0.96f) {
+  const std::string svg = given("svg", "digits_loss.svg");
+  write_curve(svg, "digits: training loss", "step", losses);
+  std::printf("loss curve         %s\n", svg.c_str());
+  if (!given.has("epochs") && !given.has("data") && right < 0.96f) {
     std::fprintf(stderr, "digits: the accuracy should be at least 96 %%\n");
     return 1;
   }
   return 0;
 }
 
-int main(int argc, char** argv) {
-  try {
-    return train_and_report(read_arguments(argc, argv));
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "digits: %s\n", e.what());
-    return 2;
-  }
-}
+int main(int argc, char** argv) { return run_program(argc, argv, "[--data FILE]", train_and_report); }

@@ -5,10 +5,7 @@
 #include <sinter/nn.hpp>
 #include <sinter/optim.hpp>
 
-#include "support/checked.hpp"
-#include "support/csv.hpp"
-#include "support/curve.hpp"
-#include "support/progress.hpp"
+#include "support/program.hpp"
 
 using namespace sinter;
 using images = tensor<float, 2>;
@@ -30,9 +27,11 @@ std::pair<images, labels> batch(const images& x, const labels& y, std::int64_t b
   return out;
 }
 
-bool train(const settings& s) {
-  const table file = read_csv(s.data);
-  const images all = take(from_span(file.values, file.rows(), file.columns), permutation(make_key(5), file.rows()));
+bool train(const arguments& given) {
+  const int steps = given.steps(20);
+  const images file =
+      data::read_csv(given("data", SINTER_EXAMPLE_DATA "/digits.csv"), {.header = false}).matrix<float>();
+  const images all = take(file, permutation(make_key(5), file.size(0)));
   const auto [x, y] = batch(slice<1>(all, 0, 64) / 16.f, cast<std::int64_t>(reshape(slice<1>(all, 64), -1)), 360, 1437);
   const auto [test_x, test_y] =
       batch(slice<1>(all, 0, 64) / 16.f, cast<std::int64_t>(reshape(slice<1>(all, 64), -1)), 0, 360);
@@ -49,9 +48,9 @@ bool train(const settings& s) {
       {.donate = {0, 1}});
   const auto score = compile(accuracy);
 
-  progress bar(s.steps);
+  data::progress_bar bar(steps);
   std::vector<double> losses;
-  for (int epoch = 0; epoch < s.steps; ++epoch) {
+  for (int epoch = 0; epoch < steps; ++epoch) {
     const auto order = permutation(fold_in(make_key(1), epoch), y.numel());
     const images shuffled_x = take(x, order);
     const labels shuffled_y = take(y, order);
@@ -64,7 +63,7 @@ bool train(const settings& s) {
     }
     bar.show(epoch + 1, "batches of " + std::to_string(size) + ", loss " + std::to_string(losses.back()));
   }
-  write_curve(s.svg, "Digits in batches that grow", "step", losses);
+  write_curve(given("svg", "dynamic_batch.svg"), "Digits in batches that grow", "step", losses);
 
   double right_ones = 0, rows = 0;
   for (int i = 0; rows < 360; ++i) {  // as if users came in groups
@@ -79,7 +78,4 @@ bool train(const settings& s) {
   return right & below("held-out error", 1 - whole / 360, 0.07);
 }
 
-int main(int argc, char** argv) {
-  return run_example(argc, argv, {.steps = 20, .svg = "dynamic_batch.svg", .data = SINTER_EXAMPLE_DATA "/digits.csv"},
-                     train);
-}
+int main(int argc, char** argv) { return run_program(argc, argv, "[--steps N] [--data FILE]", train); }

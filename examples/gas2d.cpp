@@ -2,9 +2,8 @@
 // A shear layer rolls up into vortices, and a tube with a jump in pressure has the shock that theory knows (Sod, 1978).
 //
 //   gas2d [--device cpu|cuda] [--size CELLS] [--steps N] [--svg gas2d.png]
-#include "support/checked.hpp"
 #include "support/plot.hpp"
-#include "support/progress.hpp"
+#include "support/program.hpp"
 
 using namespace sinter;
 using scalar = tensor<double, 0>;
@@ -75,8 +74,9 @@ const auto advance = [](const gas& start, const scalar& time) {
       .first;
 };
 
-bool simulate(const settings& s) {
-  const int n = s.size;
+bool simulate(const arguments& given) {
+  const int steps = given.steps(24);
+  const int n = given("size", 128);
   const field x = (arange<double>(n) + 0.5) / double(n) + zeros<double>(n, 1), y = transpose(x),
               one = ones<double>(n, n);
   const auto run = compile(advance);
@@ -88,13 +88,13 @@ bool simulate(const settings& s) {
     return tensor<double, 1>(stack(mean(u.mass), mean(u.across), mean(u.down), mean(u.energy)));
   };
   const auto before = totals(u);
-  progress bar(s.steps);
-  for (int i = 0; i < s.steps; ++i) {
+  data::progress_bar bar(steps);
+  for (int i = 0; i < steps; ++i) {
     u = run(u, 0.1);
     bar.show(i + 1, "time " + std::to_string(0.1 * (i + 1)) + ", density from " + std::to_string(min(u.mass).item()) +
                         " to " + std::to_string(max(u.mass).item()));
   }
-  write_png(s.svg, cast<float>(u.mass).to_vector(), std::uint32_t(n));
+  write_png(given("svg", "gas2d.png"), cast<float>(u.mass).to_vector(), std::uint32_t(n));
 
   const auto high = abs(x - 0.5) < 0.25;
   const gas tube = run(resting(where(high, 1.0, 0.125) * one, 0.0 * one, 0.0 * one, where(high, 1.0, 0.1) * one), 0.08);
@@ -106,6 +106,4 @@ bool simulate(const settings& s) {
   return right & agrees("velocity behind the shock", at(tube.across / tube.mass, 0.75 + 0.08 * 1.3), 0.92745, 0.02);
 }
 
-int main(int argc, char** argv) {
-  return run_example(argc, argv, {.steps = 24, .svg = "gas2d.png", .size = 128}, simulate);
-}
+int main(int argc, char** argv) { return run_program(argc, argv, "[--steps N] [--size N]", simulate); }

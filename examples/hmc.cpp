@@ -4,9 +4,8 @@
 //   hmc [--device cpu|cuda] [--steps DRAWS] [--svg hmc.svg]
 #include <sinter/linalg.hpp>
 
-#include "support/checked.hpp"
 #include "support/plot.hpp"
-#include "support/progress.hpp"
+#include "support/program.hpp"
 
 using namespace sinter;
 using vector = tensor<double, 1>;
@@ -50,16 +49,17 @@ const auto chain = [](const vector& start, const key& k, const measured& d, std:
       .second;
 };
 
-bool sample(const settings& s) {
+bool sample(const arguments& given) {
+  const int steps = given.steps(1000);
   const auto [of_x, of_y, of_start, of_chains] = split<4>(make_key(11));
   const tensor<double, 1> t = uniform<double>(of_x, 40) * 4.0 - 1.0;
   const measured d{stack<1>(ones_like(t), t, t * t), 1.0 - 2.0 * t + 0.5 * t * t + noise * normal<double>(of_y, 40)};
 
   constexpr int chains = 32, rounds = 4;
-  const int draws = std::max(1, s.steps / rounds);
+  const int draws = std::max(1, steps / rounds);
   const auto run = compile(vmap([=](const vector& w, const key& k, const measured& d) { return chain(w, k, d, draws); },
                                 in_axes<0, 0, none>, out_axes<1>));
-  progress bar(rounds);
+  data::progress_bar bar(rounds);
   std::vector<tensor<double, 3>> all;
   tensor<double, 2> start = normal<double>(of_start, chains, 3);
   double taken = 0;
@@ -78,7 +78,7 @@ bool sample(const settings& s) {
       linalg::inv(matmul(transpose(d.x), d.x) / (noise * noise) + eye<double>(3) / (prior * prior));
   const vector known = matmul(exact, matmul(transpose(d.x), d.y)) / (noise * noise);
   const auto column = [&](int i) { return slice<0>(slice<1>(flat, i, i + 1), 0, to_end, 16).to_vector(); };
-  plot("Draws of the posterior", "slope").points("curvature", column(1), column(2)).write(s.svg);
+  plot("Draws of the posterior", "slope").points("curvature", column(1), column(2)).write(given("svg", "hmc.svg"));
 
   bool right = true;
   for (int i = 0; i < 3; ++i) {
@@ -90,4 +90,4 @@ bool sample(const settings& s) {
   return right & below("R-hat, the largest", max(sqrt(1.0 + between / within)).item(), 1.05);
 }
 
-int main(int argc, char** argv) { return run_example(argc, argv, {.steps = 1000, .svg = "hmc.svg"}, sample); }
+int main(int argc, char** argv) { return run_program(argc, argv, "[--steps N]", sample); }

@@ -5,9 +5,8 @@
 #include <sinter/nn.hpp>
 #include <sinter/optim.hpp>
 
-#include "support/checked.hpp"
 #include "support/plot.hpp"
-#include "support/progress.hpp"
+#include "support/program.hpp"
 
 using namespace sinter;
 using states = tensor<float, 2>;  // a row of two for each path
@@ -35,14 +34,15 @@ states pendulum(const states& y) {
 
 paths model(const network& net, const states& y0, std::int64_t n) { return solve(net, y0, n); }
 
-bool learn(const settings& s) {
+bool learn(const arguments& given) {
+  const int steps = given.steps(1500);
   constexpr int length = 200, piece = 10, batch = 32;
   const states start{{2.5f, 0}};
   const states path = reshape(
       concat(reshape(start, 1, 1, 2), compile([](const states& y) { return solve(pendulum, y, length); })(start)), -1,
       2);
 
-  const auto opt = optim::adam({.rate = optim::cosine(5e-3, s.steps)});
+  const auto opt = optim::adam({.rate = optim::cosine(5e-3, steps)});
   network net = network::init(make_key(0), {2, 48, 2});
   auto state = opt.init(net);
   const auto step = compile(
@@ -56,11 +56,11 @@ bool learn(const settings& s) {
       },
       {.donate = {0, 1}});
 
-  progress bar(s.steps);
-  for (int i = 0; i < s.steps; ++i) {
+  data::progress_bar bar(steps);
+  for (int i = 0; i < steps; ++i) {
     tensor<float, 0> l;
     std::tie(l, net, state) = step(std::move(net), std::move(state), path, fold_in(make_key(1), i));
-    if ((i + 1) % std::max(1, s.steps / 20) == 0) bar.show(i + 1, "loss " + std::to_string(l.item()));
+    if ((i + 1) % std::max(1, steps / 20) == 0) bar.show(i + 1, "loss " + std::to_string(l.item()));
   }
 
   const states found = reshape(compile(model)(net, start, length), -1, 2), known = slice<0>(path, 1);
@@ -68,8 +68,8 @@ bool learn(const settings& s) {
   plot("A pendulum with friction, learned from pieces of a second", "angle")
       .points("measured", column(known, 0), column(known, 1))
       .line("learned", column(found, 0), column(found, 1))
-      .write(s.svg);
+      .write(given("svg", "neural_ode.svg"));
   return below("mean distance over the whole path", mean(norm(found - known, axis<1>)).item(), 0.1);
 }
 
-int main(int argc, char** argv) { return run_example(argc, argv, {.steps = 1500, .svg = "neural_ode.svg"}, learn); }
+int main(int argc, char** argv) { return run_program(argc, argv, "[--steps N]", learn); }

@@ -4,9 +4,8 @@
 //   newton [--device cpu|cuda] [--steps EM_STEPS] [--svg newton.svg]
 #include <sinter/linalg.hpp>
 
-#include "support/checked.hpp"
 #include "support/plot.hpp"
-#include "support/progress.hpp"
+#include "support/program.hpp"
 
 using namespace sinter;
 using vector = tensor<double, 1>;
@@ -40,7 +39,8 @@ vector draw(const key& k, std::int64_t n) {
   return take(vector{-2, 1, 4}, part) + take(vector{0.8, 0.6, 1.2}, part) * normal<double>(noise, n);
 }
 
-bool fit(const settings& s) {
+bool fit(const arguments& given) {
+  const int steps = given.steps(60);
   const vector x = draw(make_key(3), 4000);
   const mixture start{{0, 0}, {-1, 0, 1}, {0, 0, 0}};
 
@@ -59,10 +59,10 @@ bool fit(const settings& s) {
     return std::tuple{back(v - linalg::solve(curvature, slope)), value, norm(slope), linalg::inv(curvature)};
   });
 
-  auto [m, losses] = em(start, x, zeros<double>(s.steps));
+  auto [m, losses] = em(start, x, zeros<double>(steps));
   std::vector<double> em_losses = losses.to_vector(), newton_losses, slopes;
   tensor<double, 2> variance;
-  progress bar(8);
+  data::progress_bar bar(8);
   for (int i = 0; i < 8; ++i) {
     const auto [next, value, slope, inverse] = newton(m, x);
     m = next, variance = inverse;
@@ -73,11 +73,11 @@ bool fit(const settings& s) {
   const double best = newton_losses.back();
   for (auto* all : {&em_losses, &newton_losses})
     for (double& l : *all) l -= best;
-  const auto turns = arange<double>(s.steps).to_vector();
+  const auto turns = arange<double>(steps).to_vector();
   plot("Above the least loss", "step", true)
       .line("EM", turns, em_losses)
       .line("Newton, after it", turns, newton_losses)
-      .write(s.svg);
+      .write(given("svg", "newton.svg"));
 
   bool right = below("slope at the end", slopes.back(), 1e-12);
   double rise = -1;
@@ -93,4 +93,4 @@ bool fit(const settings& s) {
   return right;
 }
 
-int main(int argc, char** argv) { return run_example(argc, argv, {.steps = 60, .svg = "newton.svg"}, fit); }
+int main(int argc, char** argv) { return run_program(argc, argv, "[--steps N]", fit); }

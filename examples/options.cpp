@@ -2,10 +2,9 @@
 // by Newton's method in a while_loop, and a Monte Carlo price differentiated through its paths. Black and Scholes' closed
 // forms (1973) are the check.
 //
-//   options [--device cpu|cuda] [--steps PATHS] [--svg options.svg]
-#include "support/checked.hpp"
+//   options [--device cpu|cuda] [--steps PATHS] [--svg optiongiven("svg", "options.svg")]
 #include "support/plot.hpp"
-#include "support/progress.hpp"
+#include "support/program.hpp"
 
 using namespace sinter;
 using number_t = tensor<double, 0>;
@@ -39,7 +38,8 @@ const auto simulated = [](const market& m, const number_t& strike, const tensor<
   return mean(exp(-m.rate * m.years) * relu(end - strike));
 };
 
-bool price(const settings& s) {
+bool price(const arguments& given) {
+  const int steps = given.steps(1 << 17);
   const market now{100.0, 0.2, 0.03, 0.5};
   const tensor<double, 1> strikes = linspace<double>(70, 130, 61);
 
@@ -54,11 +54,11 @@ bool price(const settings& s) {
   const auto gammas = second(now, 105.0).to_vector();
 
   const auto sample = compile(value_and_grad(simulated));
-  progress bar(8);
+  data::progress_bar bar(8);
   market slope = tree_zeros_like(now);
   double mean_price = 0;
   for (int i = 0; i < 8; ++i) {
-    const auto [p, g] = sample(now, 105.0, normal<double>(fold_in(make_key(1), i), s.steps));
+    const auto [p, g] = sample(now, 105.0, normal<double>(fold_in(make_key(1), i), steps));
     mean_price += p.item() / 8, slope = tree_axpy(0.125, g, slope);
     bar.show(i + 1, "paths: price " + std::to_string(p.item()));
   }
@@ -67,7 +67,7 @@ bool price(const settings& s) {
       .line("price", strikes.to_vector(), prices.to_vector())
       .line("vega", strikes.to_vector(), by[&market::vol].to_vector())
       .line("20 delta", strikes.to_vector(), (20.0 * by[&market::spot]).to_vector())
-      .write(s.svg);
+      .write(given("svg", "options.svg"));
 
   // The closed forms at a strike of 105.
   const double root = std::sqrt(0.5), d = (std::log(100 / 105.0) + 0.015) / (0.2 * root) + 0.1 * root,
@@ -75,7 +75,7 @@ bool price(const settings& s) {
   const auto cdf = [](double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); };
   const double density = std::exp(-d * d / 2) / std::sqrt(2 * M_PI), later = 105 * std::exp(-0.015);
   const double known = 100 * cdf(d) - later * cdf(d2), vega = 100 * density * root;
-  const double error = 20 / std::sqrt(8.0 * s.steps);  // the pay-off's deviation is about 10
+  const double error = 20 / std::sqrt(8.0 * steps);  // the pay-off's deviation is about 10
   const market at{by[&market::spot][35], by[&market::vol][35], by[&market::rate][35], by[&market::years][35]};
   bool right = agrees("price", prices[35].item(), known, 1e-10);
   right &= agrees("delta, by grad", at.spot.item(), cdf(d), 1e-10);
@@ -91,4 +91,4 @@ bool price(const settings& s) {
   return right & agrees("vega, through the paths", slope.vol.item(), vega, 8 * error);
 }
 
-int main(int argc, char** argv) { return run_example(argc, argv, {.steps = 1 << 17, .svg = "options.svg"}, price); }
+int main(int argc, char** argv) { return run_program(argc, argv, "[--steps N]", price); }

@@ -4,9 +4,8 @@
 //   pde_inverse [--device cpu|cuda] [--steps N] [--svg pde_inverse.svg]
 #include <sinter/linalg.hpp>
 
-#include "support/checked.hpp"
 #include "support/plot.hpp"
-#include "support/progress.hpp"
+#include "support/program.hpp"
 
 using namespace sinter;
 using vector = tensor<double, 1>;
@@ -39,7 +38,8 @@ struct fit {
   tensor<double, 0> damping;
 };
 
-bool learn(const settings& s) {
+bool learn(const arguments& given) {
+  const int steps = given.steps(15);
   const vector truth = log(vector{0.1, 0.5, 0.2, 0.4});
   const matrix clean = compile(measured)(truth), seen = clean + noise * normal<double>(make_key(1), clean.shape());
 
@@ -63,8 +63,8 @@ bool learn(const settings& s) {
   fit found{log(full<double>(0.25, knots)), 1e3};
   vector error;
   double loss = 0;
-  progress bar(s.steps);
-  for (int i = 0; i < s.steps; ++i) {
+  data::progress_bar bar(steps);
+  for (int i = 0; i < steps; ++i) {
     const auto [next, misfit, deviation] = step(found, seen);
     found = next, error = deviation, loss = misfit.item();
     bar.show(i + 1, "misfit " + std::to_string(loss));
@@ -74,10 +74,10 @@ bool learn(const settings& s) {
   plot("How well the rod conducts", "x")
       .line("truth", x, conductivity(truth).to_vector())
       .points("found", x, conductivity(found.knot).to_vector())
-      .write(s.svg);
+      .write(given("svg", "pde_inverse.svg"));
   bool right = agrees("misfit in units of the noise", loss, 1, 0.2);
   for (int i = 0; i < knots; ++i) right &= agrees("log conductivity", found.knot(i), truth(i), 4 * error(i));
   return right & below("standard error, the largest", max(error).item(), 0.2);
 }
 
-int main(int argc, char** argv) { return run_example(argc, argv, {.steps = 15, .svg = "pde_inverse.svg"}, learn); }
+int main(int argc, char** argv) { return run_program(argc, argv, "[--steps N]", learn); }

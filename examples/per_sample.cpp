@@ -5,10 +5,7 @@
 #include <sinter/nn.hpp>
 #include <sinter/optim.hpp>
 
-#include "support/checked.hpp"
-#include "support/csv.hpp"
-#include "support/curve.hpp"
-#include "support/progress.hpp"
+#include "support/program.hpp"
 
 using namespace sinter;
 using vector = tensor<float, 1>;
@@ -31,9 +28,11 @@ const auto accuracy = [](const network& net, const images& x, const labels& y) {
   return mean(cast<float>(argmax(net(x), axis<-1>) == y));
 };
 
-bool train(const settings& s) {
-  const table file = read_csv(s.data);
-  const images all = take(from_span(file.values, file.rows(), file.columns), permutation(make_key(5), file.rows()));
+bool train(const arguments& given) {
+  const int steps = given.steps(400);
+  const images file =
+      data::read_csv(given("data", SINTER_EXAMPLE_DATA "/digits.csv"), {.header = false}).matrix<float>();
+  const images all = take(file, permutation(make_key(5), file.size(0)));
   const images x = slice<1>(all, 0, 64) / 16.f;
   const labels y = cast<std::int64_t>(reshape(slice<1>(all, 64), -1));
   const std::int64_t held = y.numel() / 5;
@@ -57,17 +56,17 @@ bool train(const settings& s) {
       {.donate = {0, 1}});
   const auto score = compile(accuracy);
 
-  progress bar(s.steps);
+  data::progress_bar bar(steps);
   std::vector<double> errors;
   double longest = 0;
-  for (int i = 0; i < s.steps; ++i) {
+  for (int i = 0; i < steps; ++i) {
     tensor<float, 0> largest;
     std::tie(largest, net, state) = step(std::move(net), std::move(state), train_x, train_y, fold_in(make_key(1), i));
     longest = std::max(longest, double(largest.item()));
     errors.push_back(1 - score(net, test_x, test_y).item());
     bar.show(i + 1, "held-out accuracy " + std::to_string(100 * (1 - errors.back())) + " %");
   }
-  write_curve(s.svg, "Digits, learned privately: held-out error", "step", errors);
+  write_curve(given("svg", "per_sample.svg"), "Digits, learned privately: held-out error", "step", errors);
 
   const network whole = compile(grad([](const network& net, const images& x, const labels& y) {
     return nn::cross_entropy(net(x), y, reduce::mean);
@@ -79,7 +78,4 @@ bool train(const settings& s) {
   return right & below("held-out error", errors.back(), 0.12);
 }
 
-int main(int argc, char** argv) {
-  return run_example(argc, argv, {.steps = 400, .svg = "per_sample.svg", .data = SINTER_EXAMPLE_DATA "/digits.csv"},
-                     train);
-}
+int main(int argc, char** argv) { return run_program(argc, argv, "[--steps N] [--data FILE]", train); }

@@ -6,9 +6,8 @@
 #include <sinter/nn.hpp>
 #include <sinter/optim.hpp>
 
-#include "support/checked.hpp"
 #include "support/plot.hpp"
-#include "support/progress.hpp"
+#include "support/program.hpp"
 
 using namespace sinter;
 using scalar = tensor<float, 0>;
@@ -44,8 +43,9 @@ const auto loss = [](const network& net, const key& k) {
          10.f * mean(square(all));
 };
 
-bool solve(const settings& s) {
-  const auto opt = optim::adam({.rate = optim::cosine(1e-2, s.steps)});
+bool solve(const arguments& given) {
+  const int steps = given.steps(3000);
+  const auto opt = optim::adam({.rate = optim::cosine(1e-2, steps)});
   network net = network::init(make_key(0), {2, 24, 24, 1}, {.weight = nn::glorot_normal()});
   auto state = opt.init(net);
   const auto step = compile(
@@ -56,11 +56,11 @@ bool solve(const settings& s) {
       },
       {.donate = {0, 1}});
 
-  progress bar(s.steps);
-  for (int i = 0; i < s.steps; ++i) {
+  data::progress_bar bar(steps);
+  for (int i = 0; i < steps; ++i) {
     scalar l;
     std::tie(l, net, state) = step(std::move(net), std::move(state), fold_in(make_key(1), i));
-    if ((i + 1) % std::max(1, s.steps / 20) == 0) bar.show(i + 1, "loss " + std::to_string(l.item()));
+    if ((i + 1) % std::max(1, steps / 20) == 0) bar.show(i + 1, "loss " + std::to_string(l.item()));
   }
 
   const vector x = linspace<float>(-1, 1, 101);
@@ -72,8 +72,8 @@ bool solve(const settings& s) {
     const std::string name = "t = " + std::to_string(t).substr(0, 3);
     picture.line(name, x.to_vector(), found.to_vector()).points("", x.to_vector(), known.to_vector());
   }
-  picture.write(s.svg);
+  picture.write(given("svg", "pinn.svg"));
   return below("relative error of u", worst, 0.02);
 }
 
-int main(int argc, char** argv) { return run_example(argc, argv, {.steps = 3000, .svg = "pinn.svg"}, solve); }
+int main(int argc, char** argv) { return run_program(argc, argv, "[--steps N]", solve); }

@@ -80,7 +80,12 @@ SEES = {
 SEAMS = {("engine/engine.hpp", "jit/pipeline.hpp"), ("engine/factors.hpp", "jit/factors.hpp"), ("engine/fourier.hpp", "jit/fourier.hpp"),
          ("ir/dim.hpp", "ir/polynomial.hpp"),
          ("base/extent.hpp", "base/dims.hpp"), ("front/eager/loop.hpp", "front/eager/loop_moves.hpp"),
-         ("loops/space.hpp", "loops/space_rules.hpp"), ("onnx/model.hpp", "onnx/model_rules.hpp"), ("loops/reduce.hpp", "loops/reduce_rules.hpp"),
+         ("loops/space.hpp", "loops/space_rules.hpp"), ("onnx/model.hpp", "onnx/model_rules.hpp"),
+         *((f"{name}.hpp", f"{rules}_rules.hpp") for name, rules in (
+             ("io/array", "io/array"), ("io/file", "io/file"), ("io/npy", "io/npy"), ("io/archive", "io/archive"), ("io/trees", "io/tree"),
+             ("io/checkpoints", "io/checkpoint"), ("data/csv", "data/csv"), ("data/idx", "data/idx"), ("data/progress", "data/progress"),
+             ("data/text", "data/text"))),
+         ("loops/reduce.hpp", "loops/reduce_rules.hpp"),
          *((f"front/{name}.hpp", f"front/{rules}_rules.hpp") for name, rules in (
              ("evaluate/handle", "evaluate/handle"), ("evaluate/views", "evaluate/view"), ("functions/indexing", "functions/index"), ("functions/order", "functions/order"),
               ("functions/places", "functions/place"), ("functions/sample", "functions/sample"),

@@ -1,8 +1,9 @@
-// examples/support/program.hpp: what the network programs share: options of the command line, main, a clock, words.
+// examples/support/program.hpp: what the programs share: options of the command line, main, a clock, words, results beside what is known.
 #pragma once
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -39,6 +40,8 @@ class arguments {
     const auto at = given_.find("--" + name);
     return at == given_.end() ? otherwise : at->second;
   }
+  /// --steps, or --epochs.
+  int steps(int otherwise) const { return (*this)("steps", (*this)("epochs", otherwise)); }
   /// A number above 0.
   template <class T>
   requires std::is_arithmetic_v<T> T operator()(const std::string& name, T otherwise) const {
@@ -51,16 +54,18 @@ class arguments {
   std::map<std::string, std::string> given_;
 };
 
-/// main: `f(arguments)` on the device of --device; an error is a line.
+/// main: `f(arguments)` on the device of --device, what main returns, or whether all is right; an error is a line.
 template <class F>
 int run_program(int argc, char** argv, const std::string& usage, F f) {
   try {
     const arguments given(argc, argv, usage + " [--epochs N] [--svg FILE] [--expect NUMBER] [--device cpu|cuda]");
     const std::string device = given("device", "");
-    if (device == "cuda") sinter::set_default_device(sinter::device::cuda());
+    if (device.rfind("cuda", 0) == 0)
+      sinter::set_default_device(sinter::device::cuda(device.size() > 5 ? std::atoi(&device[5]) : 0));
     else if (device == "cpu") sinter::set_default_device(sinter::device::cpu());
     else if (!device.empty()) throw std::runtime_error("--device is cpu or cuda");
-    return f(given);
+    if constexpr (std::is_same_v<decltype(f(given)), bool>) return f(given) ? 0 : 1;
+    else return f(given);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "%s: %s\n", argv[0], e.what());
     return 2;
@@ -112,4 +117,17 @@ inline int verdict(const arguments& given, double result) {
   if (result >= wanted) return 0;
   std::fprintf(stderr, "expected %g or more, not %g\n", wanted, result);
   return 1;
+}
+
+/// Prints a result beside what it should be; whether they are at most `tolerance` apart.
+inline bool agrees(const char* what, double found, double known, double tolerance) {
+  const bool right = std::abs(found - known) <= tolerance;
+  std::printf("%-38s %12.6g   known %12.6g   within %.1e%s\n", what, found, known, tolerance, right ? "" : "   WRONG");
+  return right;
+}
+/// Prints a result, or an error, that should be small.
+inline bool below(const char* what, double found, double limit) {
+  const bool right = found <= limit;
+  std::printf("%-38s %12.6g   at most %10.3g%s\n", what, found, limit, right ? "" : "   WRONG");
+  return right;
 }

@@ -7,4 +7,5 @@
 #include "optim/muon.hpp"
 #include "optim/optimizers.hpp"
 #include "optim/schedule.hpp"
+#include "optim/wolfe.hpp"
 #include "optim/wrappers.hpp"

@@ -257,7 +257,11 @@ TEST_CASE("text: byte-pair encoding by files as GPT-2's, against its rule by han
     for (const char c : bytes) out += spelled(static_cast<unsigned char>(c));
     return out;
   };
-  const auto quoted = [](const std::string& s) { return io::detail::json_text(s); };
+  const auto quoted = [](const std::string& s) {
+    std::string out = "\"";
+    for (const char c : s) out += c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c);
+    return out + "\"";
+  };
   std::string vocabulary = "{", rules = "#version: 0.2\n";
   int id = 0;
   for (unsigned b = 256; b-- > 0; ++id) vocabulary += (id ? ", " : "") + quoted(spelled(b)) + ": " + std::to_string(id);

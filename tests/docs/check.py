@@ -2,16 +2,22 @@
 """Compiles and runs the examples of a page: the ```cpp blocks of each of its ## sections are one program.
 
     check.py [--together] PAGE.md... -- COMPILER ARGUMENTS...    the arguments end with what the programs are linked with
+    check.py --snippets PAGE.md... -- COMPILER ARGUMENTS...      compiles pages whose blocks are parts of programs
     check.py --self-test -- COMPILER ARGUMENTS...
 
 With --together all pages are one program, each page in a namespace and a function of its own.
+
+With --snippets each page is a unit, which is not run. A comment `<!-- names ... -->` of the page, which readers do not see, declares what its
+blocks use; there may be several, each for the blocks behind it. A block that has a main is in a namespace of its own.
 
 A block that begins with struct, class, template, using, auto or #include, in its first column, stands outside of main; any other is a
 scope in it, one after the other. What a line prints stands behind it: `std::cout << x.item() << "\\n";  // 3.5`. What is marked ```cpp skip
 is not compiled.
 
 A page whose name begins with from_ is a table of another library's functions. Its blocks declare what the tables use, and each code span of a
-table's second column is an expression, or a statement where it ends in a semicolon. These are compiled, and not run.
+table's second column is an expression, or a statement where it ends in a semicolon. All are run, each with names of its own, and none may
+throw. A comment `<!-- values ... -->` says what some of them are, a line each, `expression => elements`: numbers in row-major order, of several
+results one after the other.
 """
 import concurrent.futures
 import os
@@ -54,31 +60,87 @@ def cells(text):
             yield text.count("\n", 0, row.start()) + 1, code.replace("\\|", "|")
 
 
+# Prints what a cell gives: elements in row-major order, numbers, the parts of pairs, tuples and lists.
+SHOW = r"""
+template <class T>
+void show(const T& x) {
+  if constexpr (requires { x.defined(); })
+    if (!x.defined()) return;
+  if constexpr (tensor_like<T>) for (const auto v : evaluate(x).to_vector()) std::cout << ' ' << static_cast<double>(v);
+  else if constexpr (std::is_arithmetic_v<T>) std::cout << ' ' << static_cast<double>(x);
+  else if constexpr (std::is_same_v<T, dim>) std::cout << ' ' << x.bits;
+  else if constexpr (requires { std::tuple_size<T>::value; }) std::apply([](const auto&... part) { (show(part), ...); }, x);
+  else if constexpr (requires { std::declval<const typename T::value_type&>(); x.begin(); x.size(); })
+    for (const typename T::value_type v : x) show(v);
+}
+template <class F>
+void cell(int number, F&& f) {
+  std::cout << "\\n@cell " << number;
+  try {
+    f();
+  } catch (const std::exception& e) {
+    std::cout << "\\n@throws " << e.what();
+  }
+}
+"""
+VALUES = re.compile(r"<!-- values\n(.*?)-->", re.S)
+
+
 def table_program(path, text):
-    """A program that compiles if all cells of a from_ page do: errors name the page's line."""
-    blocks = BLOCK.findall(text)
+    """A program that runs all cells of a from_ page: errors name the page's line. Assignments run last, since some write into elements."""
+    blocks, found = BLOCK.findall(text), ""
     outside = [b for b in blocks if OUTSIDE.match(b)]
     inside = [b for b in blocks if not OUTSIDE.match(b)]
-    found = "".join(f'#line {line} "{os.path.basename(path)}"\n{{ {code if code.endswith(";") else f"(void)({code});"} }}\n' for line, code in cells(text))
-    return ("#include <iostream>\n#include <sinter/sinter.hpp>\n\nusing namespace sinter;\n\n" + "\n".join(outside) + "\nint main() {\n" +
-            "".join(inside) + found + "}\n")
+    for last in (False, True):
+        for number, (line, code) in enumerate(cells(text)):
+            statement = code.endswith(";")
+            if (statement and " = " in code) == last:
+                run = code if statement else f"show(({code}));"
+                found += f'cell({number}, [=]() mutable {{\n#line {line} "{os.path.basename(path)}"\n{run} }});\n'
+    return ("#include <iostream>\n#include <sinter/sinter.hpp>\n\nusing namespace sinter;\n" + SHOW.replace("\\\\n", "\\n") + "\n".join(outside) +
+            "\nint main() {\n" + "".join(inside) + found + "std::cout << std::endl;\n}\n")
+
+
+def wrong_values(path, text, printed):
+    """What the cells of a page give and should not. Numbers are equal when they agree to five digits."""
+    page, codes = os.path.basename(path), [f"{line}: {code}" for line, code in cells(text)]
+    got = {int(n): rest for n, rest in re.findall(r"^@cell (\d+)(.*(?:\n(?!@cell).*)*)", printed, re.M)}
+    wrong = [f"{page}:{codes[n]}: {rest.strip()}" for n, rest in got.items() if "@throws" in rest]
+    wrong += [f"{page}:{code}: was not run" for n, code in enumerate(codes) if n not in got]
+    for line in "".join(VALUES.findall(text)).splitlines():
+        code, _, want = line.partition(" => ")
+        numbers = [n for n, c in enumerate(codes) if c.split(": ", 1)[1] == code]
+        if not want or not numbers:
+            wrong.append(f"{page}: '{line}' is no cell and its elements")
+            continue
+        has = got.get(numbers[0], "").split()
+        try:
+            same = len(has) == len(want.split()) and all(
+                abs(float(a) - float(b)) <= 1e-5 * max(1, abs(float(b))) or a == b for a, b in zip(has, want.split()))
+        except ValueError:
+            same = False
+        if not same:
+            wrong.append(f"{page}:{codes[numbers[0]]}: is {' '.join(has)[:300]}, the page says {want}")
+    return wrong
 
 
 def run_table(command, path, folder):
     """The failures of a from_ page, and the number of its programs."""
     with open(path, encoding="utf-8") as f:
         text = f.read()
-    name = os.path.join(folder, os.path.basename(path) + ".cpp")
-    with open(name, "w", encoding="utf-8") as f:
+    name = os.path.join(folder, os.path.basename(path))
+    with open(name + ".cpp", "w", encoding="utf-8") as f:
         f.write(table_program(path, text))
     if not any(True for _ in cells(text)):
         return [f"{os.path.basename(path)}: no table"], 1
-    compiled = [a for a in command[1:] if not a.endswith((".a", ".so")) and not a.startswith("-l")]
-    done = subprocess.run([command[0], name, *compiled, "-fsyntax-only"], capture_output=True, text=True)
-    if done.returncode == 0:
-        return [], 1
-    lines = [line for line in done.stderr.splitlines() if "error" in line]
-    return [f"{os.path.basename(path)}: does not compile:\n" + "\n".join(lines)[:6000] + "\n" + done.stderr[:3000]], 1
+    done = subprocess.run([command[0], name + ".cpp", *command[1:], "-w", "-o", name + ".out"], capture_output=True, text=True)
+    if done.returncode != 0:
+        lines = [line for line in done.stderr.splitlines() if "error" in line]
+        return [f"{os.path.basename(path)}: does not compile:\n" + "\n".join(lines)[:6000] + "\n" + done.stderr[:3000]], 1
+    # What cells compile is interpreted: that takes less time than compiling it.
+    done = subprocess.run([name + ".out"], capture_output=True, text=True, cwd=folder, env={**os.environ, "SINTER_CXX": "none"})
+    failures = [f"{os.path.basename(path)}: ends with {done.returncode}:\n{done.stderr[:2000]}"] if done.returncode != 0 else []
+    return failures + wrong_values(path, text, done.stdout), 1
 
 
 def page_unit(number, path):
@@ -122,6 +184,47 @@ def run_together(command, paths, folder):
         if len(lines) != len(unit[2]):
             failures.append(f"{page}: prints {len(lines)} lines, the page says {len(unit[2])}")
     return failures
+
+
+NAMES = re.compile(r"<!-- names\n(.*?)-->", re.S)
+
+
+def snippets_unit(path):
+    """The text of a unit of a page's blocks."""
+    with open(path, encoding="utf-8") as f:
+        text = f.read()
+    page, headers, out, names = os.path.basename(path), [], "", ""
+    for n, match in enumerate(re.finditer(f"(?:{NAMES.pattern})|(?:{BLOCK.pattern})", text, re.M | re.S)):
+        block = match.group(1) or match.group(2)
+        line = f'#line {text.count(chr(10), 0, match.start(1) if match.group(1) else match.start(2)) + 1} "{page}"\n'
+        headers += re.findall(r"^#include.*$", block, re.M)
+        # Lines stay where they are.
+        block = re.sub(r"^(?:#include.*|using namespace sinter;)$", "", block, flags=re.M)
+        if match.group(1):
+            names = f"namespace names_{n} {{\n{line}{block}\n}}\n"
+            out += names
+            names = f"using namespace names_{n};\n"
+        elif re.search(r"\bmain\(", block) or OUTSIDE.match(re.sub(r"^\s*(?://.*\n\s*)*", "", block)):
+            out += f"namespace block_{n} {{\n{names}{line}{block}\n}}\n"
+        else:
+            out += f"inline auto block_{n} = [] {{\n{names}{line}{block}\n}};\n"
+    return "".join(f"{h}\n" for h in dict.fromkeys(headers)) + "#include <fstream>\n#include <iostream>\n#include <sinter/sinter.hpp>\nusing namespace sinter;\n" + out
+
+
+def run_snippets(command, path, folder):
+    name = os.path.join(folder, os.path.basename(path) + ".cpp")
+    with open(name, "w", encoding="utf-8") as f:
+        f.write(snippets_unit(path))
+    return syntax_failures(command, path, name), 1
+
+
+def syntax_failures(command, path, name):
+    compiled = [a for a in command[1:] if not a.endswith((".a", ".so")) and not a.startswith("-l")]
+    done = subprocess.run([command[0], name, *compiled, "-fsyntax-only"], capture_output=True, text=True)
+    if done.returncode == 0:
+        return []
+    lines = [line for line in done.stderr.splitlines() if "error" in line]
+    return [f"{os.path.basename(path)}: does not compile:\n" + "\n".join(lines)[:6000] + "\n" + done.stderr[:3000]]
 
 
 def run_section(command, heading, blocks, folder):
@@ -180,6 +283,20 @@ def self_test(command, folder):
     if len(tables) != 1 or "from_it.md:7:" not in tables[0] or "from_it.md:6:" in tables[0]:
         print(f"self-test, tables: {tables}")
         return 1
+    with open(table, "w", encoding="utf-8") as f:
+        f.write("```cpp\nint x = 1, y = 2;\n```\n| it | here |\n|---|---|\n| a | `x \\| y`, `x = 2;` |\n| b | `x + y`, `throw user_error(\"no\");` |\n"
+                "<!-- values\nx | y => 3\nx + y => 4\nx => 1\n-->\n")
+    tables = run_table(command, table, folder)[0]
+    wanted = ["throws no", "x + y: is 3, the page says 4", "'x => 1' is no cell"]
+    if len(tables) != 3 or not all(any(w in line for line in tables) for w in wanted):
+        print(f"self-test, values: {tables}")
+        return 1
+    with open(table, "w", encoding="utf-8") as f:
+        f.write("<!-- names\nint x = 1;\n-->\n```cpp\nx += 1;\n```\n```cpp\nint main() { return 0; }\n```\n```cpp\nx += nothing;\n```\n")
+    snippets = run_snippets(command, table, folder)[0]
+    if len(snippets) != 1 or "from_it.md:11:" not in snippets[0] or "from_it.md:5:" in snippets[0]:
+        print(f"self-test, snippets: {snippets}")
+        return 1
     print("self-test: each kind of failure is found")
     return 0
 
@@ -192,7 +309,12 @@ def main():
         if pages == ["--self-test"]:
             return self_test(command, folder)
         failures, count = [], 0
-        if pages[0] == "--together":
+        if pages[0] == "--snippets":
+            for page in pages[1:]:
+                more, n = run_snippets(command, page, folder)
+                failures, count = failures + more, count + n
+            pages = []
+        elif pages[0] == "--together":
             failures, count, pages = run_together(command, pages[1:], folder), 1, []
         for page in pages:
             table = os.path.basename(page).startswith("from_")

@@ -7,6 +7,7 @@
 #include <new>
 #include <sinter/data.hpp>
 #include <sinter/io.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -189,7 +190,8 @@ TEST_CASE("damaged files of every format") {
       "x\n1\n\n2\n",
       gzip_of_python,
       "word  word\t\n"};
-  io::detail::zlib::get();
+  // What is opened once stays: the system's zlib.
+  static_cast<void>(data::read_idx(std::as_bytes(std::span(gzip_of_python))));
   for (std::size_t i = 0; i < count; ++i) {
     draws draw{from + i};
     const std::size_t kind = draw.below(6);

@@ -41,7 +41,7 @@ requires(detail::is_std_complex<Z>&& detail::extents_then_device<I...>) auto zer
                                                                                    I... rest) {
   return detail::complex_filled<Z>("zeros", 0, first, rest...);
 }
-/// Ones; see zeros.
+/// Complex ones of these extents, on a device; see zeros.
 template <class Z, class... I>
 requires(detail::is_std_complex<Z>&& detail::extents_then_device<I...>) auto ones(detail::extent_here first,
                                                                                   I... rest) {

@@ -110,7 +110,7 @@ auto add(const A& a, const B& b, location at = location::current()) {
     else return detail::joined_parts(re, add(a.imag(), b.imag(), at), at);
   }
 }
-/// a - b; see add.
+/// a - b of complex or real tensors, broadcast; see add.
 template <class A, class B>
 requires detail::some_complex<A, B>
 auto sub(const A& a, const B& b, location at = location::current()) {
@@ -228,7 +228,7 @@ auto cos(const X& z, location at = location::current()) {
   const auto re = z.real(), im = z.imag();
   return detail::joined_parts(mul(cos(re, at), cosh(im, at), at), neg(mul(sin(re, at), sinh(im, at), at), at), at);
 }
-/// z, without a derivative.
+/// z itself, of which no derivative is taken in either part.
 template <complex_tensor X>
 auto stop_gradient(const X& z, location at = location::current()) {
   return detail::each_part(

@@ -3,8 +3,6 @@
 
 #include <array>
 #include <cstdint>
-#include <limits>
-#include <queue>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,235 +10,57 @@
 #include <utility>
 #include <vector>
 
-#include "../io/safetensors.hpp"
-#include "unicode.hpp"
+#include "../io/array.hpp"
 
 namespace sinter::data {
 
 /// A file's bytes as text. system_error when it cannot be read.
-inline std::string read_text(const std::string& path, location at = location::current()) {
-  const storage whole = io::detail::map_file("data::read_text", path, at);
-  return {static_cast<const char*>(whole.data()), whole.bytes()};
-}
+SINTER_API std::string read_text(const std::string& path, location at = location::current());
 
 namespace detail {
-[[noreturn]] inline void fail_token(std::int64_t id, std::size_t size, location at) {
-  fail("data::tokenizer", "there is no token " + std::to_string(id) + "; they are 0 to " + std::to_string(size - 1),
-       at);
-}
+
+/// The end of the piece that begins at a place, as GPT-2's pattern has it:
+/// 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+SINTER_API std::size_t piece_end(std::string_view text, std::size_t at);
+
 }  // namespace detail
 
 /// A token for each byte: 256 of them.
 struct byte_tokenizer {
   std::int64_t size() const { return 256; }
-  std::vector<std::int64_t> encode(std::string_view text) const {
-    std::vector<std::int64_t> out;
-    out.reserve(text.size());
-    for (const char c : text) out.push_back(static_cast<unsigned char>(c));
-    return out;
-  }
+  SINTER_API std::vector<std::int64_t> encode(std::string_view text) const;
   /// user_error for a token that there is not.
-  std::string decode(std::span<const std::int64_t> ids, location at = location::current()) const {
-    std::string out;
-    for (const std::int64_t id : ids) {
-      if (id < 0 || id > 255) detail::fail_token(id, 256, at);
-      out += static_cast<char>(id);
-    }
-    return out;
-  }
+  SINTER_API std::string decode(std::span<const std::int64_t> ids, location at = location::current()) const;
 };
 
 /// A token for each byte that a text has, in their order: few for a model of characters.
 class char_tokenizer {
  public:
-  explicit char_tokenizer(std::string_view text) {
-    std::array<bool, 256> seen{};
-    for (const char c : text) seen[static_cast<unsigned char>(c)] = true;
-    ids_.fill(-1);
-    for (std::size_t b = 0; b < 256; ++b)
-      if (seen[b]) {
-        ids_[b] = static_cast<std::int64_t>(bytes_.size());
-        bytes_ += static_cast<char>(b);
-      }
-  }
+  SINTER_API explicit char_tokenizer(std::string_view text);
   std::int64_t size() const { return static_cast<std::int64_t>(bytes_.size()); }
   /// user_error for a byte that the text did not have.
-  std::vector<std::int64_t> encode(std::string_view text, location at = location::current()) const {
-    std::vector<std::int64_t> out;
-    out.reserve(text.size());
-    for (const char c : text) {
-      const std::int64_t id = ids_[static_cast<unsigned char>(c)];
-      if (id < 0)
-        fail("data::char_tokenizer",
-             "the text that made the tokens has no byte " + std::to_string(static_cast<unsigned char>(c)) +
-                 "; make them of all texts",
-             at);
-      out.push_back(id);
-    }
-    return out;
-  }
-  std::string decode(std::span<const std::int64_t> ids, location at = location::current()) const {
-    std::string out;
-    for (const std::int64_t id : ids) {
-      if (id < 0 || id >= size()) detail::fail_token(id, bytes_.size(), at);
-      out += bytes_[static_cast<std::size_t>(id)];
-    }
-    return out;
-  }
+  SINTER_API std::vector<std::int64_t> encode(std::string_view text, location at = location::current()) const;
+  SINTER_API std::string decode(std::span<const std::int64_t> ids, location at = location::current()) const;
 
  private:
   std::string bytes_;
   std::array<std::int64_t, 256> ids_;
 };
 
-namespace detail {
-
-/// The end of what ` ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+` matches at a place; the place where it matches nothing.
-inline std::size_t run_end(std::string_view text, std::size_t at) {
-  std::size_t next = at + (text[at] == ' ');
-  if (next == text.size()) return at;
-  std::size_t end = next;
-  const code_kind kind = kind_of_code(code_at(text, end));
-  if (kind == code_kind::space) return at;
-  for (next = end; next < text.size(); end = next)
-    if (kind_of_code(code_at(text, next)) != kind) break;
-  return end;
-}
-
-/// The end of a run of spaces; `last` is where its last one begins.
-inline std::size_t spaces_end(std::string_view text, std::size_t at, std::size_t& last) {
-  std::size_t end = last = at;
-  for (std::size_t next = at; next < text.size(); end = next) {
-    const std::size_t begin = next;
-    if (kind_of_code(code_at(text, next)) != code_kind::space) break;
-    last = begin;
-  }
-  return end;
-}
-
-/// The end of the piece that begins at a place, as GPT-2's pattern has it:
-/// 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-inline std::size_t piece_end(std::string_view text, std::size_t at) {
-  if (text[at] == '\'')
-    for (const std::string_view ending : {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"})
-      if (text.substr(at).starts_with(ending)) return at + ending.size();
-  if (const std::size_t end = run_end(text, at); end > at) return end;
-  std::size_t last = at;
-  const std::size_t end = spaces_end(text, at, last);
-  // The last space before what is none belongs to that, unless it is alone.
-  return end < text.size() && last > at ? last : end;
-}
-
-/// {"token": 0, …}
-class vocabulary_events : public io::detail::json_events {
- public:
-  explicit vocabulary_events(std::unordered_map<std::string, std::int64_t>& to) : to_(to) {}
-  bool number_unsigned(number_unsigned_t x) {
-    if (depth_ != 1 || x > 0x7fffffff) return no("a number");
-    return to_.emplace(key_, static_cast<std::int64_t>(x)).second || no("a token twice");
-  }
-  bool string(string_t&) { return no("a text"); }
-  bool start_object(std::size_t) { return depth_++ == 0 || no("an object"); }
-  bool key(string_t& text) {
-    key_ = text;
-    return true;
-  }
-  bool end_object() { return true; }
-  bool start_array(std::size_t) { return no("an array"); }
-  bool end_array() { return true; }
-
- private:
-  std::unordered_map<std::string, std::int64_t>& to_;
-  std::string key_;
-  int depth_ = 0;
-};
-
-/// GPT-2's files spell bytes as code points: those that can be seen as themselves, the others from 256 on. A spelling as bytes; code
-/// points of no byte stay.
-inline std::string unspelled(std::string_view token) {
-  static const std::array<unsigned char, 68> others = [] {
-    std::array<unsigned char, 68> o{};
-    std::size_t n = 0;
-    for (unsigned b = 0; b < 256; ++b)
-      if (b < 33 || (b > 126 && b < 161) || b == 173) o[n++] = static_cast<unsigned char>(b);
-    return o;
-  }();
-  std::string out;
-  for (std::size_t at = 0; at < token.size();) {
-    const std::size_t begin = at;
-    const char32_t c = code_at(token, at);
-    if (c >= 256 && c < 256 + others.size()) out += static_cast<char>(others[c - 256]);
-    else if (c < 256 && c >= 0x80) out += static_cast<char>(c);
-    else out += token.substr(begin, at - begin);
-  }
-  return out;
-}
-
-}  // namespace detail
-
 /// Byte-pair encoding of bytes, with GPT-2's vocab.json and merges.txt. decode(encode(text)) is text, whatever its bytes.
 class bpe_tokenizer {
  public:
   /// system_error for files that are damaged or do not belong together.
-  bpe_tokenizer(const std::string& vocabulary, const std::string& merges, location at = location::current()) {
-    const std::string words = read_text(vocabulary, at.in("data::bpe_tokenizer"));
-    std::unordered_map<std::string, std::int64_t> spelled;
-    detail::vocabulary_events events(spelled);
-    const auto fail_words = [&](const std::string& what) {
-      io::detail::fail_file("data::bpe_tokenizer", vocabulary, what, at);
-    };
-    if (!nlohmann::json::sax_parse(words, &events)) fail_words(events.wrong);
-    std::vector<char> taken(spelled.size());
-    bytes_.resize(spelled.size());
-    for (const auto& [token, id] : spelled) {
-      if (static_cast<std::size_t>(id) >= spelled.size()) fail_words("its tokens are not numbered from 0 on");
-      if (std::exchange(taken[static_cast<std::size_t>(id)], 1)) fail_words("two tokens are " + std::to_string(id));
-      bytes_[static_cast<std::size_t>(id)] = detail::unspelled(token);
-      ids_.emplace(bytes_[static_cast<std::size_t>(id)], id);
-    }
-    for (unsigned b = 0; b < 256; ++b) {
-      const auto found = ids_.find(std::string(1, static_cast<char>(b)));
-      if (found == ids_.end()) fail_words("it has no token for byte " + std::to_string(b));
-      single_[b] = found->second;
-    }
-    read_merges(merges, at);
-  }
+  SINTER_API bpe_tokenizer(const std::string& vocabulary, const std::string& merges, location at = location::current());
 
   /// The number of tokens.
   std::int64_t size() const { return static_cast<std::int64_t>(bytes_.size()); }
   /// The token of these bytes: `t.id("<|endoftext|>")`. user_error when there is none.
-  std::int64_t id(const std::string& token, location at = location::current()) const {
-    const auto found = ids_.find(token);
-    if (found == ids_.end()) fail("data::bpe_tokenizer", "there is no token \"" + io::detail::shown(token) + "\"", at);
-    return found->second;
-  }
+  SINTER_API std::int64_t id(const std::string& token, location at = location::current()) const;
 
-  std::vector<std::int64_t> encode(std::string_view text) const {
-    std::vector<std::int64_t> out;
-    std::unordered_map<std::string_view, std::pair<std::size_t, std::size_t>> known;  // where a piece stands in `out`
-    for (std::size_t at = 0; at < text.size();) {
-      const std::size_t end = detail::piece_end(text, at);
-      const std::string_view piece = text.substr(at, end - at);
-      at = end;
-      if (const auto before = known.find(piece); before != known.end()) {
-        for (std::size_t i = before->second.first; i < before->second.second; ++i) out.push_back(std::int64_t{out[i]});
-        continue;
-      }
-      const std::size_t begin = out.size();
-      encode_piece(piece, out);
-      known.emplace(piece, std::pair(begin, out.size()));
-    }
-    return out;
-  }
+  SINTER_API std::vector<std::int64_t> encode(std::string_view text) const;
   /// user_error for a token that there is not.
-  std::string decode(std::span<const std::int64_t> ids, location at = location::current()) const {
-    std::string out;
-    for (const std::int64_t id : ids) {
-      if (id < 0 || id >= size()) detail::fail_token(id, bytes_.size(), at);
-      out += bytes_[static_cast<std::size_t>(id)];
-    }
-    return out;
-  }
+  SINTER_API std::string decode(std::span<const std::int64_t> ids, location at = location::current()) const;
 
  private:
   struct merge {
@@ -251,71 +71,10 @@ class bpe_tokenizer {
     return static_cast<std::uint64_t>(a) << 32 | static_cast<std::uint64_t>(b);
   }
 
-  void read_merges(const std::string& path, location at) {
-    const std::string all = read_text(path, at.in("data::bpe_tokenizer"));
-    std::size_t line = 0;
-    std::uint32_t rank = 0;
-    for (std::size_t begin = 0; begin < all.size(); ++line) {
-      const std::size_t end = std::min(all.find('\n', begin), all.size());
-      std::string_view text = std::string_view(all).substr(begin, end - begin);
-      begin = end + 1;
-      if (text.ends_with('\r')) text.remove_suffix(1);
-      if (text.empty() || (line == 0 && text.starts_with("#version"))) continue;
-      const std::size_t gap = text.find(' ');
-      const auto wrong = [&](const char* what) {
-        io::detail::fail_file("data::bpe_tokenizer", path + ":" + std::to_string(line + 1), what, at);
-      };
-      if (gap == std::string_view::npos || text.find(' ', gap + 1) != std::string_view::npos)
-        wrong("is no pair of tokens");
-      const std::string a = detail::unspelled(text.substr(0, gap)), b = detail::unspelled(text.substr(gap + 1));
-      const auto first = ids_.find(a), second = ids_.find(b), both = ids_.find(a + b);
-      if (first == ids_.end() || second == ids_.end() || both == ids_.end())
-        wrong("has tokens that the vocabulary has not");
-      merges_.emplace(pair_of(first->second, second->second), merge{rank++, both->second});
-    }
-  }
+  SINTER_API void read_merges(const std::string& path, location at);
 
   /// Joins the pair of the least rank, the first one of equals, until no pair is one of merges.txt.
-  void encode_piece(std::string_view piece, std::vector<std::int64_t>& out) const {
-    struct symbol {
-      std::int64_t id;
-      std::size_t before, after;
-    };
-    struct candidate {
-      std::uint32_t rank;
-      std::size_t left;
-      std::int64_t a, b, to;
-      bool operator<(const candidate& o) const { return rank != o.rank ? rank > o.rank : left > o.left; }
-    };
-    constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
-    std::vector<symbol> chain;
-    for (std::size_t i = 0; i < piece.size(); ++i)
-      chain.push_back(
-          {single_[static_cast<unsigned char>(piece[i])], i ? i - 1 : none, i + 1 < piece.size() ? i + 1 : none});
-    std::priority_queue<candidate> next;
-    const auto offer = [&](std::size_t left) {
-      if (left == none || chain[left].after == none) return;
-      const std::int64_t a = chain[left].id, b = chain[chain[left].after].id;
-      if (const auto m = merges_.find(pair_of(a, b)); m != merges_.end())
-        next.push({m->second.rank, left, a, b, m->second.to});
-    };
-    for (std::size_t i = 0; i + 1 < chain.size(); ++i) offer(i);
-    while (!next.empty()) {
-      const candidate c = next.top();
-      next.pop();
-      symbol& left = chain[c.left];
-      // What has been joined since has another id, or none.
-      if (left.id != c.a || left.after == none || chain[left.after].id != c.b) continue;
-      symbol& right = chain[left.after];
-      right.id = -1;
-      left.id = c.to;
-      left.after = right.after;
-      if (left.after != none) chain[left.after].before = c.left;
-      offer(left.before);
-      offer(c.left);
-    }
-    for (std::size_t i = chain.empty() ? none : 0; i != none; i = chain[i].after) out.push_back(chain[i].id);
-  }
+  SINTER_API void encode_piece(std::string_view piece, std::vector<std::int64_t>& out) const;
 
   std::vector<std::string> bytes_;  ///< of each token
   std::unordered_map<std::string, std::int64_t> ids_;
@@ -324,3 +83,7 @@ class bpe_tokenizer {
 };
 
 }  // namespace sinter::data
+
+#if !defined(SINTER_COMPILED)
+#include "text_rules.hpp"
+#endif

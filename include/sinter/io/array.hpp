@@ -31,119 +31,37 @@ struct array {
 
 namespace detail {
 
-[[noreturn]] inline void fail_file(const char* op, const std::string& path, const std::string& what, location at) {
-  throw system_error("[" + std::string(at.op ? at.op : op) + "] " + sinter::detail::located(path + ": " + what, at));
-}
+[[noreturn]] SINTER_API void fail_file(const char* op, const std::string& path, const std::string& what, location at);
 
 /// Text of a file in a message: short, and without control characters.
-inline std::string shown(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (out.size() >= 80) return out + "...";
-    out += static_cast<unsigned char>(c) < 32 || c == 127 ? '?' : c;
-  }
-  return out;
-}
+SINTER_API std::string shown(const std::string& text);
 
-inline std::string shape_text(std::span<const std::int64_t> extents) {
-  std::string out = "(";
-  for (std::size_t i = 0; i < extents.size(); ++i) out += (i ? ", " : "") + std::to_string(extents[i]);
-  return out + (extents.size() == 1 ? ",)" : ")");
-}
-inline std::string kind_text(dtype type, std::span<const std::int64_t> extents) {
-  return std::string(dtype_name(type)) + " " + shape_text(extents);
-}
+SINTER_API std::string shape_text(std::span<const std::int64_t> extents);
+SINTER_API std::string kind_text(dtype type, std::span<const std::int64_t> extents);
 
 /// Bytes of elements of these extents; false where there are too many to be counted, or an extent is negative. Those of an
 /// axis of extent 0 count as others do: strides are products of them.
-inline bool count_bytes(std::span<const std::int64_t> extents, std::size_t item, std::size_t& bytes) {
-  std::int64_t n = static_cast<std::int64_t>(item);
-  bool empty = false;
-  for (const std::int64_t e : extents) {
-    if (e < 0 || (e > 0 && __builtin_mul_overflow(n, e, &n))) return false;
-    empty |= e == 0;
-  }
-  bytes = empty ? 0 : static_cast<std::size_t>(n);
-  return true;
-}
+SINTER_API bool count_bytes(std::span<const std::int64_t> extents, std::size_t item, std::size_t& bytes);
 
 /// A part of a block, with which it lives. A part in memory of its own, so that no other tensor refers to the handle.
-inline storage part_of(storage whole, std::byte* data, std::size_t bytes) {
-  struct part : sinter::detail::block {
-    storage whole;
-  };
-  auto* const b = new part;
-  b->whole = std::move(whole);
-  b->data = data;
-  b->bytes = bytes;
-  b->release = [](sinter::detail::block* x) noexcept { delete static_cast<part*>(x); };
-  return storage(b);
-}
+SINTER_API storage part_of(storage whole, std::byte* data, std::size_t bytes);
 
 /// Fresh elements, uninitialised.
-inline array make_array(dtype type, std::vector<std::int64_t> extents) {
-  array out;
-  out.type = type;
-  out.extents = std::move(extents);
-  out.memory = engine::allocate(static_cast<std::size_t>(out.numel()) * size_of(type));
-  out.data = static_cast<std::byte*>(out.memory.data());
-  return out;
-}
+SINTER_API array make_array(dtype type, std::vector<std::int64_t> extents);
 
 /// A copy of bytes that lie in row-major order.
-inline array copied_array(dtype type, std::vector<std::int64_t> extents, const void* from) {
-  array out = make_array(type, std::move(extents));
-  if (const std::size_t n = out.bytes().size()) std::memcpy(out.data, from, n);
-  return out;
-}
+SINTER_API array copied_array(dtype type, std::vector<std::int64_t> extents, const void* from);
 
-inline sinter::detail::handle handle_of(const array& a) {
-  sinter::detail::handle h;
-  h.type = a.type;
-  h.extents.rank = h.strides.rank = static_cast<int>(a.extents.size());
-  std::int64_t step = 1;
-  for (int i = h.extents.rank; i-- > 0;) {
-    h.extents[i] = a.extents[static_cast<std::size_t>(i)];
-    h.strides[i] = step;
-    step *= a.extents[static_cast<std::size_t>(i)];
-  }
-  h.memory = a.memory;
-  h.data = a.data;
-  return h;
-}
+SINTER_API sinter::detail::handle handle_of(const array& a);
 
 /// What is wrong with an array for a tensor of this kind; "" when nothing is.
-inline std::string misfit(const array& a, dtype type, const dims& shape) {
-  const bool same_rank = static_cast<int>(a.extents.size()) == shape.rank;
-  bool fit = same_rank;
-  for (int i = 0; fit && i < shape.rank; ++i)
-    fit = shape[i].bits == dyn || shape[i] == a.extents[static_cast<std::size_t>(i)];
-  if (fit && a.type == type) return "";
-  std::string want = dtype_name(type);
-  bool open = true;
-  for (const dim& e : shape) open &= e.bits == dyn;
-  want += open ? " of rank " + std::to_string(shape.rank) : " " + text::static_shape(shape);
-  return "it holds " + kind_text(a.type, a.extents) + ", asked for is " + want;
-}
+SINTER_API std::string misfit(const array& a, dtype type, const dims& shape);
 
 /// The elements of a handle on the host, without a copy where they lie there in row-major order.
-inline array array_of(sinter::detail::handle h, location at) {
-  array out;
-  out.type = h.type;
-  for (const dim& e : h.extents) out.extents.push_back(e.bits);
-  const std::size_t bytes = out.bytes().size();
-  h = sinter::detail::contiguous(h, at);
-  if (h.memory.where().is_cuda()) {
-    out.memory = engine::allocate(bytes);
-    engine::copy(out.memory, out.memory.data(), h.memory, h.data, bytes);
-    out.data = static_cast<std::byte*>(out.memory.data());
-  } else {
-    h.memory.settle();
-    out.memory = h.memory;
-    out.data = h.data;
-  }
-  return out;
-}
+SINTER_API array array_of(sinter::detail::handle h, location at);
+
+/// Elements of another dtype: integers by way of 64 bits, others by way of double.
+SINTER_API array converted(const array& a, dtype to);
 
 }  // namespace detail
 
@@ -164,3 +82,8 @@ tensor<T, Shape> to_tensor(const array& a, location at = location::current()) {
 }
 
 }  // namespace sinter::io
+
+// Header-only: whoever sees the declarations has the definitions as well.
+#if !defined(SINTER_COMPILED)
+#include "array_rules.hpp"
+#endif

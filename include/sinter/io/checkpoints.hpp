@@ -1,9 +1,6 @@
 // io/checkpoints.hpp: a folder of the last states of a run, to go on from.
 #pragma once
 
-#include <dirent.h>
-
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -22,23 +19,9 @@ struct checkpoint_options {
 namespace detail {
 
 /// Makes a folder and those above it.
-inline void make_folder(const char* op, const std::string& path, location at) {
-  struct stat facts {};
-  if (path.empty() || ::stat(path.c_str(), &facts) == 0) return;
-  const std::string above = folder_of(path);
-  if (above != path && above != ".") make_folder(op, above, at);
-  if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) fail_errno(op, path, "cannot be made", at);
-  sync_folder(op, above, at);
-}
-
-inline std::vector<std::string> files_of(const std::string& folder) {
-  std::vector<std::string> out;
-  DIR* const open = ::opendir(folder.c_str());
-  if (!open) return out;
-  while (const dirent* const entry = ::readdir(open)) out.emplace_back(entry->d_name);
-  ::closedir(open);
-  return out;
-}
+SINTER_API void make_folder(const char* op, const std::string& path, location at);
+/// The names in a folder; none where there is no folder.
+SINTER_API std::vector<std::string> files_of(const std::string& folder);
 
 }  // namespace detail
 
@@ -52,8 +35,7 @@ class checkpoints {
   /// Writes the state after a step, and removes older ones than those to be kept. system_error when that fails.
   template <class T>
   void save(std::int64_t step, const T& tree, location at = location::current()) const {
-    if (step < 0) fail("io::checkpoints", "steps are not negative; it is " + std::to_string(step), at);
-    detail::make_folder("io::checkpoints", folder_, at);
+    begin(step, at);
     io::save(path(step), tree, {.durable = true}, at.in("io::checkpoints"));
     remove_older(step);
   }
@@ -68,46 +50,23 @@ class checkpoints {
   }
 
   /// The steps of states that there are, in order.
-  std::vector<std::int64_t> steps() const {
-    std::vector<std::int64_t> out;
-    for (const std::string& name : detail::files_of(folder_))
-      if (const std::int64_t step = step_of(name); step >= 0) out.push_back(step);
-    std::sort(out.begin(), out.end());
-    return out;
-  }
+  SINTER_API std::vector<std::int64_t> steps() const;
   /// The file of a step.
-  std::string path(std::int64_t step) const {
-    const std::string digits = std::to_string(step);
-    return folder_ + "/" + how_.name + "_" + std::string(digits.size() < 12 ? 12 - digits.size() : 0, '0') + digits +
-           ending;
-  }
+  SINTER_API std::string path(std::int64_t step) const;
 
  private:
   static constexpr const char* ending = ".safetensors";
 
-  std::int64_t step_of(const std::string& file) const {
-    const std::string before = how_.name + "_", behind = ending;
-    if (!file.starts_with(before) || !file.ends_with(behind) || file.size() < before.size() + behind.size() + 12)
-      return -1;
-    const std::string digits = file.substr(before.size(), file.size() - before.size() - behind.size());
-    if (digits.size() > 18 || digits.find_first_not_of("0123456789") != std::string::npos) return -1;
-    return std::stoll(digits);
-  }
-  void remove_older(std::int64_t step) const {
-    // What a process that was killed has begun.
-    for (const std::string& name : detail::files_of(folder_))
-      if (const std::size_t behind = name.rfind(".tmp");
-          behind != std::string::npos && step_of(name.substr(0, behind)) >= 0)
-        ::unlink((folder_ + "/" + name).c_str());
-    if (how_.keep <= 0) return;
-    std::vector<std::int64_t> older = steps();
-    older.erase(std::lower_bound(older.begin(), older.end(), step), older.end());
-    for (std::size_t i = 0; i + static_cast<std::size_t>(how_.keep) <= older.size(); ++i)
-      ::unlink(path(older[i]).c_str());
-  }
+  SINTER_API void begin(std::int64_t step, location at) const;
+  SINTER_API std::int64_t step_of(const std::string& file) const;
+  SINTER_API void remove_older(std::int64_t step) const;
 
   std::string folder_;
   checkpoint_options how_;
 };
 
 }  // namespace sinter::io
+
+#if !defined(SINTER_COMPILED)
+#include "checkpoint_rules.hpp"
+#endif

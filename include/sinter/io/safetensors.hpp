@@ -1,19 +1,16 @@
 // io/safetensors.hpp: .safetensors files: a header of JSON, then the elements.
 #pragma once
 
-#if !__has_include(<nlohmann/json.hpp>)
-#error "sinter: <sinter/io.hpp> and <sinter/data.hpp> need nlohmann-json (Debian: nlohmann-json3-dev)"
-#endif
-
 #include <algorithm>
 #include <cstdint>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "archive.hpp"
+#include "file_rules.hpp"
+#include "json.hpp"
 
 namespace sinter::io::detail {
 
@@ -24,34 +21,6 @@ inline constexpr std::pair<const char*, dtype> safetensors_types[] = {
     {"I64", dtype::i64}, {"U8", dtype::u8},           {"U16", dtype::u16},        {"U32", dtype::u32},
     {"U64", dtype::u64}, {"F16", dtype::f16},         {"BF16", dtype::bf16},      {"F32", dtype::f32},
     {"F64", dtype::f64}, {"F8_E4M3", dtype::f8_e4m3}, {"F8_E5M2", dtype::f8_e5m2}};
-
-/// Events of a JSON parser, of which a text has nothing unless its part is overridden.
-class json_events {
- public:
-  using number_integer_t = nlohmann::json::number_integer_t;
-  using number_unsigned_t = nlohmann::json::number_unsigned_t;
-  using number_float_t = nlohmann::json::number_float_t;
-  using string_t = nlohmann::json::string_t;
-  using binary_t = nlohmann::json::binary_t;
-
-  bool null() { return no("null"); }
-  bool boolean(bool) { return no("true or false"); }
-  bool number_integer(number_integer_t) { return no("a negative number"); }
-  bool number_float(number_float_t, const string_t&) { return no("a fraction"); }
-  bool binary(binary_t&) { return no("binary data"); }
-  bool parse_error(std::size_t place, const std::string&, const nlohmann::json::exception&) {
-    if (wrong.empty()) wrong = "its JSON is damaged at byte " + std::to_string(place);
-    return false;
-  }
-
-  std::string wrong;
-
- protected:
-  bool no(const std::string& what) {
-    if (wrong.empty()) wrong = "its JSON has " + what + " where it should not";
-    return false;
-  }
-};
 
 /// {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, "__metadata__": {"key": "text"}}
 class safetensors_header : public json_events {
@@ -169,7 +138,7 @@ inline std::string read_safetensors(archive& a) {
   const char* const text = reinterpret_cast<const char*>(file.data()) + 8;
   if (text[0] != '{') return "is no .safetensors file: its header does not begin with {";
   safetensors_header events(a);
-  if (!nlohmann::json::sax_parse(text, text + length, &events)) return events.wrong;
+  if (std::string wrong = parse_json({text, static_cast<std::size_t>(length)}, events); !wrong.empty()) return wrong;
   return place_records(a, 8 + static_cast<std::size_t>(length));
 }
 

@@ -11,8 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "safetensors.hpp"
-#include "zip.hpp"
+#include "archive.hpp"
 
 namespace sinter::io {
 
@@ -44,31 +43,6 @@ struct load_options {
 
 namespace detail {
 
-inline archive parse_archive(const std::string& path, storage whole, location at) {
-  archive a;
-  a.path = path;
-  a.whole = std::move(whole);
-  const auto file = detail::bytes_of(a.whole);
-  const bool zip = file.size() >= 4 &&
-                   (std::memcmp(file.data(), "PK\x03\x04", 4) == 0 || std::memcmp(file.data(), "PK\x05\x06", 4) == 0);
-  const std::string wrong = zip ? detail::read_zip(a.whole, a.records) : detail::read_safetensors(a);
-  if (!wrong.empty()) detail::fail_file("io::open_archive", path, wrong, at);
-  return a;
-}
-
-}  // namespace detail
-
-/// Opens a .safetensors or a .npz file, whichever it is. system_error for a file that is neither, or damaged.
-inline archive open_archive(const std::string& path, location at = location::current()) {
-  return detail::parse_archive(path, detail::map_file("io::open_archive", path, at), at);
-}
-/// The same of the bytes of a file, which are copied.
-inline archive open_archive(std::span<const std::byte> file, location at = location::current()) {
-  return detail::parse_archive("bytes", detail::kept_bytes({file.begin(), file.end()}), at);
-}
-
-namespace detail {
-
 namespace trees = sinter::detail;
 
 /// What a leaf that is no tensor is in a file: the dtype of a number, `u8` for the bytes of text and values; none for classes that
@@ -86,49 +60,16 @@ constexpr std::optional<dtype> scalar_type() {
   else return std::nullopt;
 }
 
-/// The path of a leaf, of a tree that is a leaf itself "value".
-inline std::string name_of(const trees::tree_place& at) {
-  const std::string path = trees::path_of(at);
-  return path.empty() ? "value" : path;
-}
-
 class leaf_saver {
  public:
-  leaf_saver(const char* op, const save_options& how, location at) : op_(op), how_(how), at_(at) {
-    if (engine::current()) fail(op, "a function is being traced; return the tree from it and save the result", at);
-  }
+  SINTER_API leaf_saver(const char* op, const save_options& how, location at);
 
-  void tensor(const trees::tree_place& at, bool defined, const std::function<trees::handle()>& value) {
-    const std::string name = renamed(at);
-    if (!defined)
-      fail(op_, "the tensor " + shown(name) + " is default-constructed and holds nothing; assign to it first", at_);
-    leaves_.push_back({name, value()});
-  }
-  void bytes(const trees::tree_place& at, dtype type, std::vector<std::int64_t> extents, const void* data) {
-    if (how_.numbers) leaves_.push_back({renamed(at), handle_of(copied_array(type, std::move(extents), data))});
-  }
-  void write(const std::string& path) {
-    file_writer out(op_, path, how_.durable, at_);
-    if (path.ends_with(".npz")) {
-      if (!how_.metadata.empty()) fail(op_, "a .npz file has no metadata; save a .safetensors file", at_);
-      write_zip(out, leaves_, op_, at_);
-    } else {
-      for (const auto& [key, text] : how_.metadata)
-        if (!is_utf8(key) || !is_utf8(text)) fail(op_, "the metadata " + shown(key) + " is not UTF-8", at_);
-      write_safetensors(out, leaves_, how_.metadata, at_);
-    }
-    out.finish();
-  }
+  SINTER_API void tensor(const trees::tree_place& at, bool defined, const std::function<trees::handle()>& value);
+  SINTER_API void bytes(const trees::tree_place& at, dtype type, std::vector<std::int64_t> extents, const void* data);
+  SINTER_API void write(const std::string& path);
 
  private:
-  std::string renamed(const trees::tree_place& at) {
-    std::string name = name_of(at);
-    if (how_.rename) name = how_.rename(name);
-    if (!is_utf8(name) || name == "__metadata__" || name.find('\0') != std::string::npos)
-      fail(op_, "a leaf cannot have the name \"" + shown(name) + "\" in a file", at_);
-    if (!names_.insert(name).second) fail(op_, "two leaves have the name " + shown(name) + "; rename one of them", at_);
-    return name;
-  }
+  SINTER_API std::string renamed(const trees::tree_place& at);
 
   const char* op_;
   const save_options& how_;
@@ -154,116 +95,30 @@ void save_leaves(leaf_saver& to, const T& tree, location at) {
   });
 }
 
-/// Elements of another dtype: integers by way of 64 bits, others by way of double.
-inline array converted(const array& a, dtype to) {
-  if (a.type == to) return a;
-  array out = make_array(to, a.extents);
-  const auto n = static_cast<std::size_t>(a.numel());
-  const bool whole = !is_float(a.type) && !is_float(to);
-  visit_dtype(a.type, [&]<class From>(std::type_identity<From>) {
-    const std::byte* p = a.data;
-    std::vector<double> wide(whole ? 0 : n);
-    std::vector<std::int64_t> integers(whole ? n : 0);
-    for (std::size_t i = 0; i < n; ++i, p += sizeof(From)) {
-      From x;
-      std::memcpy(&x, p, sizeof x);
-      if (whole) integers[i] = static_cast<std::int64_t>(x);
-      else wide[i] = static_cast<double>(x);
-    }
-    visit_dtype(to, [&]<class To>(std::type_identity<To>) {
-      std::byte* q = out.data;
-      for (std::size_t i = 0; i < n; ++i, q += sizeof(To)) {
-        const To y = whole ? static_cast<To>(integers[i]) : static_cast<To>(wide[i]);
-        std::memcpy(q, &y, sizeof y);
-      }
-    });
-  });
-  return out;
-}
-
 /// Takes the leaves of a tree from a file, and notes all that does not fit.
 class leaf_loader {
  public:
-  leaf_loader(const char* op, const archive& from, const load_options& how, location at)
-      : op_(op), from_(from), how_(how), at_(at) {
-    if (engine::current())
-      fail(op, "a function is being traced; load before it is called, and pass the tree to it", at);
-  }
+  SINTER_API leaf_loader(const char* op, const archive& from, const load_options& how, location at);
 
-  std::string renamed(const trees::tree_place& at) const {
-    const std::string name = name_of(at);
-    return how_.rename ? how_.rename(name) : name;
-  }
+  SINTER_API std::string renamed(const trees::tree_place& at) const;
   bool has(const trees::tree_place& at) const { return from_.contains(renamed(at)); }
   /// The keys of a map in the file; of names that are renamed nothing can be told.
-  std::set<std::string> keys(const trees::tree_place& at) const {
-    std::set<std::string> out;
-    const std::string path = trees::path_of(at), before = path.empty() ? "" : path + ".";
-    for (auto i = from_.records.lower_bound(before); i != from_.records.end() && i->first.starts_with(before); ++i)
-      out.insert(i->first.substr(before.size(), i->first.find('.', before.size()) - before.size()));
-    return out;
-  }
+  SINTER_API std::set<std::string> keys(const trees::tree_place& at) const;
 
   /// The value of a tensor; false when there is none that fits. `now`: what the leaf has, undefined where it is null.
-  bool tensor(const trees::tree_place& at, dtype type, const dims& shape, const trees::handle* now,
-              trees::handle& out) {
-    array a;
-    const std::string name = renamed(at);
-    if (!find(name, type, a)) return false;
-    dims want = shape;
-    if (now) want = now->extents;
-    if (how_.cast && a.type != type) a = converted(a, type);
-    if (const std::string wrong = misfit(a, type, want); !wrong.empty()) return note(name, wrong);
-    out = handle_of(a);
-    const device where = how_.where ? *how_.where : now ? now->memory.where() : default_device();
-    if (where.is_cuda()) {
-      engine::check_device(where, op_, at_);
-      const std::size_t bytes = a.bytes().size();
-      const storage there = engine::allocate(bytes, where);
-      engine::copy(there, there.data(), out.memory, out.data, bytes);
-      out.memory = there;
-      out.data = static_cast<std::byte*>(there.data());
-    }
-    return true;
-  }
+  SINTER_API bool tensor(const trees::tree_place& at, dtype type, const dims& shape, const trees::handle* now,
+                         trees::handle& out);
   /// The bytes of a number, text or a value.
-  void bytes(const trees::tree_place& at, dtype type, const dims& shape,
-             const std::function<void(const array&)>& take) {
-    if (!how_.numbers) return;
-    array a;
-    const std::string name = renamed(at);
-    if (!find(name, type, a)) return;
-    if (how_.cast && a.type != type) a = converted(a, type);
-    if (const std::string wrong = misfit(a, type, shape); !wrong.empty()) note(name, wrong);
-    else take(a);
-  }
+  SINTER_API void bytes(const trees::tree_place& at, dtype type, const dims& shape,
+                        const std::function<void(const array&)>& take);
   void missing(const trees::tree_place& at) { note(renamed(at), "the file does not have it"); }
 
   /// user_error naming all that does not fit.
-  void finish() {
-    if (how_.strict && !how_.surplus)
-      for (const auto& [name, r] : from_.records)
-        if (!used_.contains(name)) note(name, "the tree does not have it");
-    if (faults_.empty()) return;
-    std::string all = from_.path + " does not fit the tree:";
-    constexpr std::size_t most = 50;
-    for (std::size_t i = 0; i < faults_.size() && i < most; ++i) all += "\n  " + faults_[i];
-    if (faults_.size() > most) all += "\n  and " + std::to_string(faults_.size() - most) + " more";
-    fail(op_, all + "\n  load with .rename, .cast, .numbers = false, .surplus or .strict = false where that is meant",
-         at_);
-  }
+  SINTER_API void finish();
 
  private:
-  bool note(const std::string& name, const std::string& what) {
-    faults_.push_back(shown(name) + ": " + what);
-    return false;
-  }
-  bool find(const std::string& name, dtype type, array& out) {
-    if (!from_.contains(name)) return how_.strict ? note(name, "the file does not have it") : false;
-    used_.insert(name);
-    out = from_.at(name, &type, at_);
-    return true;
-  }
+  SINTER_API bool note(const std::string& name, const std::string& what);
+  SINTER_API bool find(const std::string& name, dtype type, array& out);
 
   const char* op_;
   const archive& from_;
@@ -424,3 +279,7 @@ T load(const std::string& path, const load_options& how = {}, location at = loca
 }
 
 }  // namespace sinter::io
+
+#if !defined(SINTER_COMPILED)
+#include "tree_rules.hpp"
+#endif

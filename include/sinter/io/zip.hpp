@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "npy_rules.hpp"
 #include "records.hpp"
 
 namespace sinter::io::detail {

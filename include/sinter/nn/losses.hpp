@@ -302,7 +302,7 @@ auto huber(const X& x, const Y& y, How how = {}, double delta = 1, location here
     return where(le(size, delta, at), mul(mul(d, d, at), 0.5, at), mul(sub(size, 0.5 * delta, at), delta, at), at);
   });
 }
-/// huber(x, y) / beta with beta as delta; l1(x, y) for 0.
+/// huber(x, y) / beta with beta as delta; l1(x, y) for 0. user_error for a negative beta.
 template <tensor_like X, tensor_like Y, detail::reduction How = reduce::none_t>
 auto smooth_l1(const X& x, const Y& y, How how = {}, double beta = 1, location here = location::current()) {
   const location at = here.in("nn::smooth_l1");

@@ -28,6 +28,23 @@ tensor<typename X::value_type, 3> places_first(const X& x, location at) {
   return sinter::detail::evaluate(swapaxes<0, 1>(x, at), at);
 }
 
+/// A layer of an input's and a state's map to `gates` parts, uniform within ±1 / √width.
+template <class Layer>
+Layer drawn_gates(const char* op, std::int64_t gates, const key& k, std::int64_t features, std::int64_t width,
+                  location at) {
+  check_size(op, "the number of features", features, at);
+  check_size(op, "the width", width, at);
+  const double reach = 1 / std::sqrt(static_cast<double>(width));
+  const auto drawn = uniform_of(-reach, reach);
+  const auto keys = split<4>(k, at);
+  const auto map = [&](std::int64_t from, std::size_t first) {
+    using T = typename Layer::value_type;
+    return linear<T>{drawn.template draw<T>(keys[first], std::array{from, gates * width}, 1, 1, at),
+                     drawn.template draw<T>(keys[first + 1], std::array{gates * width}, 1, 1, at)};
+  };
+  return {map(features, 0), map(width, 2)};
+}
+
 template <class T, class X>
 constexpr bool is_batch_of_sequences() {
   constexpr bool right = X::rank == 3 && std::is_same_v<typename X::value_type, T>;
@@ -40,20 +57,12 @@ constexpr bool is_batch_of_sequences() {
 /// Long short-term memory (Hochreiter and Schmidhuber, 1997) as PyTorch has it: gates in the order input, forget, cell, output.
 template <class T>
 struct lstm {
+  using value_type = T;
   linear<T> input;   ///< (features, 4 · width)
   linear<T> hidden;  ///< (width, 4 · width)
 
   static lstm init(const key& k, std::int64_t features, std::int64_t width, location at = location::current()) {
-    detail::check_size("nn::lstm", "the number of features", features, at);
-    detail::check_size("nn::lstm", "the width", width, at);
-    const double reach = 1 / std::sqrt(static_cast<double>(width));
-    const auto drawn = uniform_of(-reach, reach);
-    const auto keys = split<4>(k, at);
-    const std::array bias{4 * width};
-    return {{drawn.template draw<T>(keys[0], std::array{features, 4 * width}, 1, 1, at),
-             drawn.template draw<T>(keys[1], bias, 1, 1, at)},
-            {drawn.template draw<T>(keys[2], std::array{width, 4 * width}, 1, 1, at),
-             drawn.template draw<T>(keys[3], bias, 1, 1, at)}};
+    return detail::drawn_gates<lstm>("nn::lstm", 4, k, features, width, at);
   }
 
   /// Zeros for a batch.
@@ -99,20 +108,12 @@ struct lstm {
 /// Gated recurrent units (Cho et al., 2014) as PyTorch has them: gates in the order reset, update, new.
 template <class T>
 struct gru {
+  using value_type = T;
   linear<T> input;   ///< (features, 3 · width)
   linear<T> hidden;  ///< (width, 3 · width)
 
   static gru init(const key& k, std::int64_t features, std::int64_t width, location at = location::current()) {
-    detail::check_size("nn::gru", "the number of features", features, at);
-    detail::check_size("nn::gru", "the width", width, at);
-    const double reach = 1 / std::sqrt(static_cast<double>(width));
-    const auto drawn = uniform_of(-reach, reach);
-    const auto keys = split<4>(k, at);
-    const std::array bias{3 * width};
-    return {{drawn.template draw<T>(keys[0], std::array{features, 3 * width}, 1, 1, at),
-             drawn.template draw<T>(keys[1], bias, 1, 1, at)},
-            {drawn.template draw<T>(keys[2], std::array{width, 3 * width}, 1, 1, at),
-             drawn.template draw<T>(keys[3], bias, 1, 1, at)}};
+    return detail::drawn_gates<gru>("nn::gru", 3, k, features, width, at);
   }
 
   tensor<T, 2> start(const dim& batch, location at = location::current()) const {

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "leaves.hpp"
+#include "wolfe.hpp"
 
 namespace sinter::optim {
 
@@ -21,9 +23,10 @@ struct lbfgs_state {
 struct lbfgs_options {
   schedule rate = 1;
   int history = 10;
+  wolfe_options wolfe = {};  ///< of step()
 };
 
-/// p - rate · H g with the inverse Hessian H of the last steps (Nocedal, 1980), as PyTorch's LBFGS without a line search: the first
+/// p - rate · H g with the inverse Hessian H of the last steps (Nocedal, 1980), as PyTorch's LBFGS: the first
 /// step is shortened to min(1, 1 / |g|₁), and differences whose product is 1e-10 or less are left out. For trees of one dtype, f32 or
 /// f64, and gradients of the whole of a problem.
 class lbfgs {
@@ -58,14 +61,41 @@ class lbfgs {
     const tensor<T, 1> by = ravel(g, at).first;
     lbfgs_state<T> next = remembered(s, x, by, at);
     const tensor<T, 1> along = direction(next, by, at);
-    const detail::scalar rate = how_.rate(s.step, at);
-    const tensor<T, 0> first = settled(minimum(1 / maximum(total(abs(by, at), at), 1e-30, at), 1, at), at);
-    const tensor<T, 0> reach = settled(detail::beside(rate, x, at) * where(eq(s.step, 0, at), first, 1, at), at);
-    const tensor<T, 1> moved = settled(x - reach * along, at);
+    const tensor<T, 1> moved = settled(x - reach(x, by, s, at) * along, at);
     return {back(moved), std::move(next)};
   }
 
+  /// A step whose length meets the strong Wolfe conditions, as PyTorch's LBFGS with line_search_fn="strong_wolfe" and max_iter=1:
+  /// loss(p) at p, the next parameters and the next state. `loss` gives a tensor<T, 0>; it is evaluated where the search looks, a
+  /// loop of the graph in a compiled function. .rate is how far it looks first. Where no direction goes down, p stays.
+  template <class F, class P, class T>
+  std::tuple<tensor<T, 0>, P, lbfgs_state<T>> step(const F& loss, const P& p, const lbfgs_state<T>& s,
+                                                   location here = location::current()) const {
+    const location at = here.in("optim::lbfgs");
+    const auto [x, back] = ravel(p, at);
+    const auto evaluated = [&, back = back](const tensor<T, 1>& y) {
+      auto [value, g] = value_and_grad(loss)(back(y));
+      return std::pair{tensor<T, 0>(value), tensor<T, 1>(ravel(g, at).first)};
+    };
+    const auto [value, by] = evaluated(x);
+    lbfgs_state<T> next = remembered(s, x, by, at);
+    const tensor<T, 1> along = settled(neg(direction(next, by, at), at), at);
+    const tensor<T, 0> none = zeros_like(value, at);
+    const detail::wolfe_point<T> start{none, value, dot(by, along, at), by};
+    const auto end = detail::strong_wolfe(
+        start, along, reach(x, by, s, at),
+        [&, x = x](const tensor<T, 0>& t) { return evaluated(tensor<T, 1>(x + t * along)); }, how_.wolfe, at);
+    return {value, back(tensor<T, 1>(settled(x + end.at * along, at))), std::move(next)};
+  }
+
  private:
+  /// How far a step goes, or looks first.
+  template <class T>
+  tensor<T, 0> reach(const tensor<T, 1>& x, const tensor<T, 1>& g, const lbfgs_state<T>& s, location at) const {
+    const detail::scalar rate = how_.rate(s.step, at);
+    const tensor<T, 0> first = settled(minimum(1 / maximum(total(abs(g, at), at), 1e-30, at), 1, at), at);
+    return settled(detail::beside(rate, x, at) * where(eq(s.step, 0, at), first, 1, at), at);
+  }
   template <class E>
   static auto settled(const E& e, location at) {
     return sinter::detail::settle(e, at);

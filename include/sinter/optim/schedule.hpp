@@ -85,7 +85,7 @@ schedule linear(double from, double to, std::int64_t steps, location at = locati
   return [=](const detail::scalar& t) { return detail::scalar(detail::between(from, to, detail::progress(t, n))); };
 }
 
-/// rate · factor^(step / steps).
+/// rate · factor^(step / steps). user_error for a factor that is not above 0, and for no steps.
 template <class = void>
 schedule exponential(double rate, double factor, std::int64_t steps = 1, location at = location::current()) {
   detail::check_steps("optim::exponential", static_cast<double>(steps), at);
@@ -95,7 +95,7 @@ schedule exponential(double rate, double factor, std::int64_t steps = 1, locatio
   return [=](const detail::scalar& t) { return detail::scalar(static_cast<float>(rate) * exp(t * slope)); };
 }
 
-/// rate · factor^⌊step / every⌋.
+/// rate · factor^⌊step / every⌋. user_error as of exponential.
 template <class = void>
 schedule staircase(double rate, double factor, std::int64_t every, location at = location::current()) {
   detail::check_steps("optim::staircase", static_cast<double>(every), at);
@@ -115,7 +115,8 @@ schedule cosine(double rate, std::int64_t steps, double last = 0, location at = 
       [=](const detail::scalar& t) { return detail::between(last, rate, detail::half_cosine(detail::progress(t, n))); };
 }
 
-/// rate · (step + 1) / (warmup + 1) before `warmup` steps, then a cosine to `last` at `steps`.
+/// rate · (step + 1) / (warmup + 1) before `warmup` steps, then a cosine to `last` at `steps`. user_error unless
+/// 0 <= warmup < steps.
 template <class = void>
 schedule warmup_cosine(double rate, std::int64_t warmup, std::int64_t steps, double last = 0,
                        location at = location::current()) {

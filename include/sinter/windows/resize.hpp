@@ -148,7 +148,8 @@ X resized_axes(const X& x, const resize_options& o, location at) {
 
 /// An image (n, c, s…) with other spatial extents, as PyTorch's interpolate: interpolate(x, {.size = {64, 64}, .mode = resize::linear}).
 /// linear is bilinear of two and trilinear of three axes; align_corners and antialias are of linear and cubic. Floating dtypes. The
-/// spatial extents are numbers in a trace: another one is another specialisation.
+/// spatial extents are numbers in a trace: another one is another specialisation. user_error for options that another mode has, and
+/// for a size of another number of axes.
 template <tensor_like X>
 auto interpolate(const X& x, const resize_options& options, location where = location::current()) {
   const location at = where.in("interpolate");

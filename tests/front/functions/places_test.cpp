@@ -263,3 +263,21 @@ TEST_CASE("what nothing else needs is written in place: a loop's carried value, 
   CHECK(kept(3) == 7);
   CHECK(kept(n - 1) == 9);
 }
+
+TEST_CASE("take with a number is the part there, along any axis") {
+  const tensor<float, 2> a{{1, 2, 3}, {4, 5, 6}};
+  const tensor<float, dims{2, 3}> fixed = reshape(a, 2, 3);
+  const auto column = [](const auto& a) { return tensor<float, 1>(take(a, 1, axis<1>)); };
+  for (const char* backend : {"reference", "cpu"}) {
+    CHECK(compile(column, {.backend = backend})(a).to_vector() == std::vector<float>{2, 5});
+    const auto slope =
+        compile(grad([&](const tensor<float, 2>& a) { return tensor<float, 0>(sum(take(a, -1, axis<1>))); }),
+                {.backend = backend});
+    CHECK(slope(a).to_vector() == std::vector<float>{0, 0, 1, 0, 0, 1});
+  }
+  CHECK(column(a).to_vector() == std::vector<float>{2, 5});
+  CHECK(take(a, -1).to_vector() == std::vector<float>{4, 5, 6});
+  static_assert(decltype(take(fixed, 0, axis<-1>))::static_shape == dims{2});
+  CHECK(take(take(a, 1), 2).item() == 6);
+  CHECK(contains(error_of([&] { take(a, 3, axis<1>); }), "[take] index 3 is out of range for an axis of extent 3"));
+}

@@ -192,3 +192,31 @@ TEST_CASE("cotangents that do not fit, and a pullback of a trace that has ended"
   })(x);
   CHECK(contains(error_of([&] { (*kept)(x); }), "traced"));
 }
+
+TEST_CASE("jvp and vjp of a function that returns more than its value") {
+  const auto f = [](const vec& x) { return std::pair{real(sum(x * x * x)), std::tuple{vec(2.0 * x), 7}}; };
+  const vec x{1, 2}, v{1, -1};
+  const auto check = [&](const auto& y, const auto& dy, const auto& g, const vec& twice) {
+    CHECK(y.item() == 9);
+    CHECK(dy.item() == -9);  // 3 x² v
+    CHECK(g.to_vector() == std::vector<double>{6, 24});
+    CHECK(twice.to_vector() == std::vector<double>{2, 4});
+  };
+  const auto [y, dy, more] = jvp(f, has_aux)(x, v);
+  const auto [y2, back, more2] = vjp(f, has_aux)(x);
+  static_assert(std::is_same_v<std::remove_cvref_t<decltype(more)>, std::tuple<vec, int>>);
+  check(y, dy, back(real(2.0)), std::get<0>(more));
+  check(y2, dy, back(real(2.0)), std::get<0>(more2));
+  CHECK(std::get<1>(more2) == 7);
+  for (const char* backend : {"reference", "cpu"}) {
+    const auto in_graph = compile(
+        [&](const vec& x, const vec& v) {
+          const auto [y, dy, more] = jvp(f, has_aux)(x, v);
+          const auto [z, back, more2] = vjp(f, has_aux)(x);
+          return std::tuple{y, dy, back(real(2.0)), vec(std::get<0>(more) + std::get<0>(more2))};
+        },
+        {.backend = backend});
+    const auto [a, b, c, d] = in_graph(x, v);
+    check(a, b, c, vec(d / 2.0));
+  }
+}

@@ -230,7 +230,7 @@ tensor<T, 1> arange(detail::fitting<T, detail::arange_name> start, detail::fitti
   }
 }
 
-/// 0, 1, … before stop.
+/// 0, 1, … before stop; dtypes and errors as of arange(start, stop, step).
 template <element T>
 tensor<T, 1> arange(detail::fitting<T, detail::arange_name> stop, detail::target where = {},
                     location at = location::current()) {

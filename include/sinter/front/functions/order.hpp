@@ -450,7 +450,7 @@ auto searchsorted(const S& sorted, const X& x, search_side side = {}, location w
 
 /// The distinct elements of x, ascending, of rank 1; NaN is one of them. unique(x, {.size = 8}) gives the first 8, and after those
 /// that there are the fill, which is the first element by default. Without a size the count is read: a compiled function goes on
-/// in another graph.
+/// in another graph. user_error where nothing is there to fill with.
 template <tensor_like X>
 auto unique(const X& x, bounded<typename X::value_type> bound = {}, location where = location::current()) {
   const location at = where.in("unique");

@@ -161,10 +161,10 @@ SINTER_API handle updated(const char* op, const handle& x, const place_list& p, 
   return out;
 }
 
-SINTER_API handle element_of_axis(const handle& x, dim index, location at) {
-  const dim n = x.extents[0], i = index < 0 ? index + n : index;
-  if (i < 0 || i >= n) fail_index("element access", index, n, at);
-  return views::reshape(views::slice_axis(x, 0, {i, 1, 1}, at), extents_after(x, 1), at);
+SINTER_API handle element_of_axis(const char* op, const handle& x, int axis, dim index, location at) {
+  const dim n = x.extents[axis], i = index < 0 ? index + n : index;
+  if (i < 0 || i >= n) fail_index(op, index, n, at);
+  return views::reshape(views::slice_axis(x, axis, {i, 1, 1}, at), op_shapes::take(x.extents, dims(0), axis).shape, at);
 }
 
 /// Starts must be one for each axis, and sizes fit.

@@ -38,7 +38,7 @@ SINTER_API handle updated(const char* op, const handle& x, const place_list& p, 
                           location at);
 
 /// One element of an axis; user_error for an index outside [-extent, extent).
-SINTER_API handle element_of_axis(const handle& x, dim index, location at);
+SINTER_API handle element_of_axis(const char* op, const handle& x, int axis, dim index, location at);
 
 SINTER_API handle dynamic_part(const handle& x, const handle& starts, const dims& sizes, location at);
 SINTER_API handle dynamic_update(const handle& x, const handle& update, const handle& starts, location at);
@@ -166,7 +166,8 @@ class tensor_part {
 template <class X>
 auto leading_element(const X& x, const element_index& i) {
   constexpr dims shape = op_shapes::part(X::static_shape, 1, X::rank);
-  return typed<typename X::value_type, shape>(element_of_axis(untyped(x, i.where), i.index, i.where), i.where);
+  return typed<typename X::value_type, shape>(
+      element_of_axis("element access", untyped(x, i.where), 0, i.index, i.where), i.where);
 }
 template <class X, class I>
 auto elements_at(const X& x, const I& index) {
@@ -205,6 +206,17 @@ auto gather_several(const X& x, std::index_sequence<K...>, location at, const ha
 }
 
 }  // namespace detail
+
+/// The part of x at one index along an axis (the first by default), which goes: take(x, 2, axis<1>) is a column of a matrix. Negative
+/// indices count from the end; user_error for one outside [-extent, extent).
+template <tensor_like X, extent_like I, int A = 0>
+auto take(const X& x, I index, axis_t<A> = {}, location where = location::current()) {
+  const location at = where.in("take");
+  constexpr int place = detail::checked_axes<detail::named::take, X::rank, A>()[0];
+  constexpr dims shape = op_shapes::take(X::static_shape, dims(0), place).shape;
+  return detail::typed<typename X::value_type, shape>(
+      detail::element_of_axis("take", detail::untyped(x, at), place, dim(index), at), at);
+}
 
 /// x at several indices of its first axes, which broadcast together: result[…] = x[i[…], j[…]], as NumPy's x[i, j]; the axes that
 /// have no index follow. Two to four indices, i32 or i64, negative ones count from the end; out of range as in take. One kernel.

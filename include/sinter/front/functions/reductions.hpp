@@ -164,6 +164,11 @@ auto std_over(const X& x, int ddof, location at) {
   if constexpr (takes_floats<named::std, X>()) return variance<Axes, Keep, true>(x, ddof, at);
   else return x;
 }
+/// std by its other name.
+template <axis_list Axes, bool Keep, class X>
+auto stddev_over(const X& x, int ddof, location at) {
+  return std_over<Axes, Keep>(x, ddof, at);
+}
 
 /// The maximum with no derivative, and 0 in place of infinities and NaN: what exponents are taken relative to.
 template <axis_list Axes, class X>
@@ -356,8 +361,9 @@ SINTER_REDUCTION(nanmean)
 
 /// The variance over axes, divided by n - ddof (0 by default). Floating dtypes. Of nothing: NaN.
 SINTER_DEVIATION(var)
-/// The square root of var. Write sinter::std: beside `using namespace sinter` the bare name is also the namespace.
+/// The square root of var, by two names: beside `using namespace sinter` the bare `std` is also the namespace.
 SINTER_DEVIATION(std)
+SINTER_DEVIATION(stddev)
 /// As var and std of what is no NaN, divided by their number - ddof; NaN where that is not above 0.
 SINTER_DEVIATION(nanvar)
 SINTER_DEVIATION(nanstd)

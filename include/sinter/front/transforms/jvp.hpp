@@ -41,8 +41,26 @@ constexpr bool gives_floats() {
   else return any_differentiable<settled<R>>();
 }
 
+/// What is differentiated of a function's result: with has_aux the first of two.
+template <bool Aux, class R>
+constexpr const auto& value_of(const R& result) {
+  if constexpr (Aux) return std::get<0>(result);
+  else return result;
+}
+template <bool Aux, class R>
+struct value_in {
+  using type = R;
+};
+template <class R>
+requires two_results<std::remove_cvref_t<R>>
+struct value_in<true, R> {
+  using type = std::tuple_element_t<0, std::remove_cvref_t<R>>;
+};
+template <bool Aux, class R>
+using valued = typename value_in<Aux, R>::type;
+
 /// The function that jvp returns.
-template <class Indexes, class F>
+template <class Indexes, class F, bool Aux = false>
 class pushed_forward {
  public:
   pushed_forward(F f, location where) : f_(std::move(f)), where_(where) {}
@@ -73,11 +91,14 @@ class pushed_forward {
     if constexpr (facts::compiles) {
       using given = std::tuple<decltype(passed<varies(Indexes{}, I)>(std::declval<Args>()))...>;
       constexpr bool fit = (... && fits<std::tuple_element_t<index_at(Indexes{}, J), given>, Vs>());
-      constexpr bool floats = gives_floats<std::invoke_result_t<F&, std::tuple_element_t<I, given>...>>();
+      using result = std::invoke_result_t<F&, std::tuple_element_t<I, given>...>;
+      constexpr bool pair = !Aux || two_results<std::remove_cvref_t<result>>;
+      constexpr bool floats = gives_floats<valued<Aux, result>>();
+      static_assert(pair, "[jvp] with has_aux the function must return two results: (value, more)");
       static_assert(fit,
                     "[jvp] a tangent does not fit its argument: it is a tree of the same structure, dtypes and ranks");
       static_assert(floats, "[jvp] the function returns no floating tensor");
-      if constexpr (fit && floats) {
+      if constexpr (fit && floats && pair) {
         const auto trace = [this](auto... x) {
           return this->under_trace(std::index_sequence<I...>{}, std::index_sequence<J...>{},
                                    std::tuple{std::move(x)...});
@@ -97,7 +118,8 @@ class pushed_forward {
   auto under_trace(std::index_sequence<I...>, std::index_sequence<J...>, const std::tuple<All...>& all) const {
     marked_call<Indexes, std::tuple_element_t<I, std::tuple<All...>>...> call("jvp", where_, std::get<I>(all)...);
     const auto& t = call.tracer();
-    const auto value = settle_tree(call.run(f_));
+    const auto result = settle_tree(call.run(f_));
+    const auto& value = value_of<Aux>(result);
     series<ir::node_id> ys, along;
     push_floating(*t, value, ys, where_);
     (push_tangents(*t, "jvp", "the tangent", std::get<index_at(Indexes{}, J)>(all), std::get<sizeof...(I) + J>(all),
@@ -108,7 +130,8 @@ class pushed_forward {
         engine::jvp(*t, {ys.data(), ys.size()}, {marks.data(), marks.size()}, {along.data(), along.size()});
     const ir::node_id* next = nodes.begin();
     auto tangent = derivative_tree("jvp", where_, t, value, next);
-    return std::pair{value, std::move(tangent)};
+    if constexpr (Aux) return std::tuple{value, std::move(tangent), std::get<1>(result)};
+    else return std::pair{value, std::move(tangent)};
   }
 
   mutable F f_;
@@ -141,6 +164,12 @@ template <int... Index, class F>
 auto jvp(F&& f, location where = location::current()) {  // of a function template, [](auto... x) { return f(x...); }
   // clang-format on
   return detail::pushed_forward<detail::varying<Index...>, std::decay_t<F>>(std::forward<F>(f), where);
+}
+
+/// As above for an f that returns (value, more); gives (value, tangent, more).
+template <int... Index, class F>
+auto jvp(F&& f, has_aux_t, location where = location::current()) {
+  return detail::pushed_forward<detail::varying<Index...>, std::decay_t<F>, true>(std::forward<F>(f), where);
 }
 
 /// The product of a vector and the second derivatives of f, which returns a rank-0 tensor: `hvp(f)(x, v)` is a tree like x. It is

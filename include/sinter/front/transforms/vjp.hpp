@@ -102,7 +102,7 @@ class linear_function<Transposed, std::tuple<From...>, std::tuple<To...>> {
 };
 
 /// The functions that vjp and linearize return.
-template <class Indexes, bool Transposed, class F>
+template <class Indexes, bool Transposed, class F, bool Aux = false>
 class linearized {
   static constexpr const char* op = Transposed ? "vjp" : "linearize";
 
@@ -129,10 +129,12 @@ class linearized {
  private:
   template <std::size_t... I, class... Args>
   auto checked(std::index_sequence<I...>, Args&&... args) const {
-    constexpr bool floats =
-        gives_floats<std::invoke_result_t<F&, decltype(passed<varies(Indexes{}, I)>(std::declval<Args>()))...>>();
+    using result = std::invoke_result_t<F&, decltype(passed<varies(Indexes{}, I)>(std::declval<Args>()))...>;
+    constexpr bool pair = !Aux || two_results<std::remove_cvref_t<result>>;
+    static_assert(pair, "[vjp] with has_aux the function must return two results: (value, more)");
+    constexpr bool floats = gives_floats<valued<Aux, result>>();
     static_assert(floats, "[vjp] the function returns no floating tensor");
-    if constexpr (floats) {
+    if constexpr (floats && pair) {
       if (engine::current()) return in_trace(passed<varies(Indexes{}, I)>(std::forward<Args>(args))...);
       return alone(passed<varies(Indexes{}, I)>(std::forward<Args>(args))...);
     }
@@ -144,7 +146,7 @@ class linearized {
     marked_call<Indexes, Args...> call(op, where_, args...);
     auto value = settle_tree(call.run(f_));
     series<ir::node_id> ys;
-    push_floating(*call.tracer(), value, ys, where_);
+    push_floating(*call.tracer(), value_of<Aux>(value), ys, where_);
     const auto marks = call.marks();
     return std::pair{std::move(value), engine::linear(*call.tracer(), {ys.data(), ys.size()},
                                                       {marks.data(), marks.size()}, Transposed, where_)};
@@ -153,8 +155,7 @@ class linearized {
   template <class... Args>
   auto in_trace(const Args&... args) const {
     auto [value, part] = traced(args...);
-    auto map = function(keep_linear(engine::current(), std::move(part), op, where_), Indexes{}, value, args...);
-    return std::pair{std::move(value), std::move(map)};
+    return with_map(keep_linear(engine::current(), std::move(part), op, where_), std::move(value), args...);
   }
 
   template <class... Args>
@@ -188,9 +189,15 @@ class linearized {
     engine::captured* next = did.answer->data();
     using result = std::remove_const_t<decltype(skeleton)>;
     auto value = assemble<result>(&skeleton, [&]() -> engine::captured& { return *next++; });
-    auto map = function(keep_linear(part.graph, {did.answer->data() + count, part.from.size()}, op, where_), Indexes{},
-                        value, args...);
-    return std::pair{std::move(value), std::move(map)};
+    return with_map(keep_linear(part.graph, {did.answer->data() + count, part.from.size()}, op, where_),
+                    std::move(value), args...);
+  }
+
+  template <class Result, class... Args>
+  static auto with_map(std::shared_ptr<const linear_state> state, Result result, const Args&... args) {
+    auto map = function(std::move(state), Indexes{}, value_of<Aux>(result), args...);
+    if constexpr (Aux) return std::tuple{std::get<0>(result), std::move(map), std::get<1>(result)};
+    else return std::pair{std::move(result), std::move(map)};
   }
 
   template <class T>
@@ -229,6 +236,12 @@ template <int... Index, class F>
 auto vjp(F&& f, location where = location::current()) {  // of a function template, [](auto... x) { return f(x...); }
   // clang-format on
   return detail::linearized<detail::varying<Index...>, true, std::decay_t<F>>(std::forward<F>(f), where);
+}
+
+/// As above for an f that returns (value, more); gives (value, pullback, more).
+template <int... Index, class F>
+auto vjp(F&& f, has_aux_t, location where = location::current()) {
+  return detail::linearized<detail::varying<Index...>, true, std::decay_t<F>, true>(std::forward<F>(f), where);
 }
 
 /// The function that returns f's value and its derivative as a function: `auto [y, along] = linearize(f)(x)`; along(v) is what
