@@ -128,7 +128,10 @@ TEST_CASE("ViT gives what its ONNX file gives") {
   if (path.empty()) return;
   renamed r(path);
   const std::int64_t width = 192;
-  const auto put = [&](const std::string& to, const std::string& name) { r.to[to] = r.file.at(name); };
+  const auto put = [&](const std::string& to, const std::string& name) {
+    REQUIRE_MESSAGE(r.file.contains(name), name);
+    r.to[to] = r.file.at(name);
+  };
   const auto norm = [&](const std::string& to, const std::string& name) {
     put(to + ".weight", name + ".weight");
     put(to + ".bias", name + ".bias");
