@@ -34,6 +34,15 @@ std::string words(const char* format, auto... x) {
   std::snprintf(text, sizeof text, format, x...);
   return text;
 }
+/// Processor time of this process, or of the compilers that it called.
+double processor_ms(int whose) {
+  rusage used{};
+  ::getrusage(whose, &used);
+  const auto ms = [](const timeval& t) {
+    return 1000.0 * static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1000;
+  };
+  return ms(used.ru_utime) + ms(used.ru_stime);
+}
 double peak_megabytes() {
   rusage used{};
   ::getrusage(RUSAGE_SELF, &used);
@@ -84,7 +93,7 @@ void numbers(const std::string& folder) {
   const onnx::model m = onnx::load(folder + "/model.onnx", how_of());
   const auto x = tensors_of(arrays_of(folder, "input"));
   auto y = m(x);
-  const double first = since(begin);
+  const double first = since(begin), own = processor_ms(RUSAGE_SELF), compilers = processor_ms(RUSAGE_CHILDREN);
   const report r = m.last();
   std::set<std::string> stages;
   std::string parts;
@@ -109,10 +118,11 @@ void numbers(const std::string& folder) {
       "\"steady_ms\": %.4f, "
       "\"least_ms\": %.4f, \"before_mb\": %.1f, \"peak_mb\": %.1f, \"weights_mb\": %.1f, \"planned_mb\": %.1f, "
       "\"differs\": %.3g, "
-      "\"backend\": \"%s\", \"stages\": {%s}}\n",
+      "\"own_ms\": %.0f, \"compilers_ms\": %.0f, \"backend\": \"%s\", \"stages\": {%s}}\n",
       m.nodes(), r.kernels_unfused, r.kernels, static_cast<std::size_t>(r.sources.size()), r.compiled, first,
       times[times.size() / 2], times[0], before, peak, weights,
-      static_cast<double>(r.scratch_bytes + r.result_bytes) / 1048576.0, off, r.backend.c_str(), parts.c_str());
+      static_cast<double>(r.scratch_bytes + r.result_bytes) / 1048576.0, off, own, compilers, r.backend.c_str(),
+      parts.c_str());
 }
 
 // ---- Batches
