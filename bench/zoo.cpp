@@ -319,9 +319,9 @@ std::string train(const std::string& folder, int steps) {
       break;
     }
   const std::string said =
-      words("loss %.4g to %.4g, lower after %d of %d steps; %zu gradients within %.2g of reference's largest", first,
-            now.loss, fell, steps, slow.gradients.size(), off);
-  if (!(off < 1e-3)) return "differs: " + said + ", the worst is " + worst;
+      words("loss %.4g to %.4g, lower after %d of %d steps; %zu gradients within %.2g of reference's largest (%s)",
+            first, now.loss, fell, steps, slow.gradients.size(), off, worst.c_str());
+  if (!(off < 1e-3)) return "differs: " + said;
   if (fell < steps) return "does not fall: " + said;
   return "ok, " + said;
 }
