@@ -71,6 +71,8 @@ SEES = {
     "data.hpp": ["data"],
     "data": ["sinter.hpp", "io/", "data/"],
     "dist": ["sinter.hpp", "dist/"],
+    "models.hpp": ["models"],
+    "models": ["sinter.hpp", "nn.hpp", "io", "models/"],
     "onnx.hpp": ["onnx"],
     "onnx": ["sinter.hpp", "base", "ir", "engine", "front/", "io", "fft", "linalg", "onnx"],  # nodes are pushed without types
 
@@ -120,7 +122,7 @@ GLUE_OPS |= {"add", "mul", "maximum", "minimum", "bit_or", "bit_and"}  # the com
 GLUE_OPS |= {"select"}  # the operand of a pad or a concatenation, or another
 
 # Rooms whose code is no part of the engine.
-IN_FRONT = {"front", "complex", "complex.hpp", "fft", "fft.hpp", "formats", "formats.hpp", "linalg", "linalg.hpp", "nn", "nn.hpp", "windows", "windows.hpp", "onnx", "onnx.hpp", "optim", "io", "io.hpp", "data", "data.hpp", "dist"}
+IN_FRONT = {"front", "complex", "complex.hpp", "fft", "fft.hpp", "formats", "formats.hpp", "linalg", "linalg.hpp", "nn", "nn.hpp", "windows", "windows.hpp", "onnx", "onnx.hpp", "optim", "io", "io.hpp", "data", "data.hpp", "models", "models.hpp", "dist"}
 # Rooms of the engine that lie outside the region: what every call passes through.
 OUTSIDE_THE_REGION = {"loops"}
 

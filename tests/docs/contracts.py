@@ -4,7 +4,7 @@
     contracts.py [FOLDER of the project]
     contracts.py --self-test
 
-A function of namespace sinter, or of nn, optim, io, data, fft, linalg, onnx in it, at the outermost level of a header in the rooms below, has a comment
+A function of namespace sinter, or of nn, optim, io, data, fft, linalg, onnx, models in it, at the outermost level of a header in the rooms below, has a comment
 directly above it (in *_rules.hpp are definitions of what is declared, and commented, elsewhere), or an overload of the same name above it has one. It says more than the name: a formula, or three words or more that are not in it. Of a function that
 calls fail or fail_file it says which error: user_error, system_error, or that it is as another function has it.
 """
@@ -13,9 +13,10 @@ import re
 import sys
 import tempfile
 
-ROOMS = ("front/functions", "front/transforms", "nn", "optim", "io", "data", "fft", "linalg", "windows", "complex", "formats")
-HEADERS = ("linalg", "fft", "complex", "formats", "windows", "nn", "optim", "io", "data", "onnx")
-NAMESPACES = {"sinter", "sinter::nn", "sinter::optim", "sinter::io", "sinter::data", "sinter::fft", "sinter::linalg", "sinter::onnx"}
+ROOMS = ("front/functions", "front/transforms", "nn", "optim", "io", "data", "fft", "linalg", "windows", "complex", "formats", "models")
+HEADERS = ("linalg", "fft", "complex", "formats", "windows", "nn", "optim", "io", "data", "onnx", "models")
+NAMESPACES = {"sinter", "sinter::nn", "sinter::optim", "sinter::io", "sinter::data", "sinter::fft", "sinter::linalg", "sinter::onnx", "sinter::models",
+              *(f"sinter::models::{name}" for name in ("gpt2", "llama", "bert", "vit"))}
 NAMESPACE = re.compile(r"^\s*(?:inline\s+)?namespace\s+([\w:]*)\s*\{")
 # A definition or declaration begins in the first column: its name stands before the first bracket that opens arguments.
 FUNCTION = re.compile(r"(?:^|[\s&*>])([a-z]\w*)\s*\((?![^()]*\)\s*&&|\))")

@@ -1,7 +1,10 @@
 // Models from files: reader, names, open axes, derivatives, refusals.
 #include <doctest/doctest.h>
+#include <sinter/io.hpp>
 #include <sinter/onnx.hpp>
 #include <sinter/sinter.hpp>
+
+#include <unistd.h>
 
 #include <cmath>
 #include <cstdio>
@@ -233,6 +236,43 @@ TEST_CASE("a damaged file is an error that says so") {
       if (m.inputs().size() == 1) m({x});
     }));
   }
+}
+
+TEST_CASE("weights lie anywhere in a file, are moved there once, and go into files of their own") {
+  onnx_test::graph g;
+  g.inputs = {value("x", onnx_test::f32, {"64"})};
+  g.outputs = {value("y", onnx_test::f32, {"64"})};
+  std::string last = "x";
+  const std::vector<std::string> names{"w", "ww", "www", "wwww", "wwwww", "short"};
+  for (std::size_t k = 0; k < names.size(); ++k) {
+    const bool shorter = names[k] == "short";
+    std::vector<float> w(shorter ? 1 : 64);
+    for (std::size_t i = 0; i < w.size(); ++i) w[i] = static_cast<float>(100 * k + i);
+    g.initializers.push_back(onnx_test::tensor(names[k], {static_cast<std::int64_t>(w.size())}, w));
+    const std::string next = k + 1 == names.size() ? "y" : "h" + std::to_string(k);
+    g.nodes.push_back(node("Add", {last, names[k]}, {next}));
+    last = next;
+  }
+  const onnx::model m = onnx::load(bytes_of(g.model()), reference());
+  const onnx::tensor_map before = m.weights();
+  const auto y = m({zeros<float>(64)})[0].as<tensor<float, 1>>();
+  for (std::int64_t i = 0; i < 64; ++i) CHECK(y(i) == static_cast<float>(5 * i + 1500));
+  const std::string path = std::string(std::getenv("TMPDIR") ? std::getenv("TMPDIR") : "/tmp") + "/sinter_weights_" +
+                           std::to_string(::getpid()) + ".safetensors";
+  io::save(path, m.weights());
+  const auto again = io::load<onnx::tensor_map>(path);
+  onnx::tensor_map there = before;
+  there["w"] = tensor<float, 1>(zeros<float>(64));
+  io::load(path, there);
+  CHECK(again.size() == names.size());
+  for (const onnx::tensor_map* of : {&before, &again, &std::as_const(there)})
+    for (std::size_t k = 0; k < names.size(); ++k) {
+      const auto w = of->at(names[k]).as<tensor<float, 1>>();
+      for (std::int64_t i = 0; i < w.size(0); ++i) CHECK(w(i) == static_cast<float>(100 * k) + static_cast<float>(i));
+    }
+  there["w"] = tensor<float, 1>(zeros<float>(3));
+  CHECK(contains(message_of([&] { io::load(path, there); }), "w: it holds f32 (64,), asked for is f32 (3,)"));
+  std::remove(path.c_str());
 }
 
 TEST_CASE("docs/onnx.md lists the operators that there are") {

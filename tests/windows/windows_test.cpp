@@ -754,3 +754,20 @@ TEST_CASE("a convolution and its derivatives store nothing as large as all windo
   CHECK(scratch(by_image) < most);
   CHECK(scratch(by_weights) < most);
 }
+
+TEST_CASE("the transpose of windows beside one another multiplies as often as it has to") {
+  const auto x = ops::between<float, 4>({1, 8, 12, 12}, -1, 1, 1), w = ops::between<float, 4>({8, 4, 2, 2}, -1, 1, 2);
+  const auto f = compile(
+      [](const tensor<float, 4>& t, const tensor<float, 4>& k) { return conv_transpose2d(t, k, {.stride = 2}); });
+  const tensor<float, 4> y = f(x, w);
+  std::int64_t flops = 0;
+  for (const auto& step : f.explain().specialisations[0].what.steps) flops += step.flops;
+  CHECK(flops <= 3 * 12 * 12 * 8 * 4 * 4);  // 2 a term, and what adds
+  std::array<float, 16> want{};             // at (0, c, 2 i + a, 2 j + b) of i = 3, j = 5
+  for (i64 o = 0; o < 4; ++o)
+    for (i64 a = 0; a < 2; ++a)
+      for (i64 b = 0; b < 2; ++b)
+        for (i64 c = 0; c < 8; ++c) want[static_cast<std::size_t>(4 * o + 2 * a + b)] += x(0, c, 3, 5) * w(c, o, a, b);
+  for (i64 k = 0; k < 16; ++k)
+    CHECK(y(0, k / 4, 6 + k / 2 % 2, 10 + k % 2) == doctest::Approx(want[static_cast<std::size_t>(k)]).epsilon(1e-5));
+}

@@ -67,23 +67,26 @@ SINTER_API std::string leaf_loader::renamed(const trees::tree_place& at) const {
   return how_.rename ? how_.rename(name) : name;
 }
 
-SINTER_API std::set<std::string> leaf_loader::keys(const trees::tree_place& at) const {
+SINTER_API std::set<std::string> leaf_loader::keys(const trees::tree_place& at, bool of_leaves) const {
   std::set<std::string> out;
   const std::string path = trees::path_of(at), before = path.empty() ? "" : path + ".";
   for (auto i = from_.records.lower_bound(before); i != from_.records.end() && i->first.starts_with(before); ++i)
-    out.insert(i->first.substr(before.size(), i->first.find('.', before.size()) - before.size()));
+    out.insert(i->first.substr(before.size(),
+                               of_leaves ? std::string::npos : i->first.find('.', before.size()) - before.size()));
   return out;
 }
 
 SINTER_API bool leaf_loader::tensor(const trees::tree_place& at, dtype type, const dims& shape,
-                                    const trees::handle* now, trees::handle& out) {
+                                    const trees::handle* now, trees::handle& out, bool open) {
   array a;
   const std::string name = renamed(at);
   if (!find(name, type, a)) return false;
   dims want = shape;
   if (now) want = now->extents;
-  if (how_.cast && a.type != type) a = converted(a, type);
-  if (const std::string wrong = misfit(a, type, want); !wrong.empty()) return note(name, wrong);
+  const bool any = open && !now;
+  if (!any && how_.cast && a.type != type) a = converted(a, type);
+  if (const std::string wrong = any ? "" : misfit(a, type, want); !wrong.empty()) return note(name, wrong);
+  if (any && a.extents.size() > 12) return note(name, "it has more than 12 axes");
   out = handle_of(a);
   const device where = how_.where ? *how_.where : now ? now->memory.where() : default_device();
   if (where.is_cuda()) {

@@ -81,7 +81,9 @@ class leaf_saver {
 template <class T>
 void save_leaves(leaf_saver& to, const T& tree, location at) {
   trees::visit_places<true>(tree, trees::tree_place{}, [&]<class Leaf>(const trees::tree_place& place, const Leaf& x) {
-    if constexpr (tensor_like<Leaf>) {
+    if constexpr (trees::is_dynamic<Leaf>) {
+      to.tensor(place, x.defined(), [&] { return x.as_handle(); });
+    } else if constexpr (tensor_like<Leaf>) {
       bool defined = true;
       if constexpr (trees::is_tensor<Leaf>) defined = x.defined();
       to.tensor(place, defined, [&] { return trees::untyped(x, at); });
@@ -102,12 +104,14 @@ class leaf_loader {
 
   SINTER_API std::string renamed(const trees::tree_place& at) const;
   bool has(const trees::tree_place& at) const { return from_.contains(renamed(at)); }
-  /// The keys of a map in the file; of names that are renamed nothing can be told.
-  SINTER_API std::set<std::string> keys(const trees::tree_place& at) const;
+  /// The keys of a map in the file; of leaves with the points that names have; of names that
+  /// are renamed nothing can be told.
+  SINTER_API std::set<std::string> keys(const trees::tree_place& at, bool of_leaves) const;
 
-  /// The value of a tensor; false when there is none that fits. `now`: what the leaf has, undefined where it is null.
+  /// The value of a tensor; false when there is none that fits. `now`: what the leaf has, undefined where it is null. `open`: without
+  /// that it is of any dtype and rank.
   SINTER_API bool tensor(const trees::tree_place& at, dtype type, const dims& shape, const trees::handle* now,
-                         trees::handle& out);
+                         trees::handle& out, bool open = false);
   /// The bytes of a number, text or a value.
   SINTER_API void bytes(const trees::tree_place& at, dtype type, const dims& shape,
                         const std::function<void(const array&)>& take);
@@ -159,7 +163,7 @@ bool shape_tree(const leaf_loader& from, T& t, const trees::tree_place& at) {
     }
   } else if constexpr (b == trees::branch::map) {
     t.clear();
-    for (const std::string& key : from.keys(at))
+    for (const std::string& key : from.keys(at, trees::is_leaf<typename T::mapped_type>))
       any |= shape_tree(from, t[key], trees::tree_place{&at, 0, nullptr, &key});
   } else if constexpr (b == trees::branch::optional) {
     if (any = shape_tree(from, t.emplace(), at); !any) t.reset();
@@ -179,9 +183,14 @@ template <class T>
 void load_tensor(leaf_loader& from, T& t, const trees::tree_place& at, location where) {
   trees::handle now, value;
   const bool defined = t.defined();
-  if (defined) now = trees::untyped(t, where);
-  if (from.tensor(at, dtype_of<typename T::value_type>, T::static_shape, defined ? &now : nullptr, value))
-    t = trees::typed<typename T::value_type, T::static_shape>(std::move(value), where);
+  if constexpr (trees::is_dynamic<T>) {
+    if (defined) now = t.as_handle();
+    if (from.tensor(at, t.type(), dims(), defined ? &now : nullptr, value, true)) t = T(value);
+  } else {
+    if (defined) now = trees::untyped(t, where);
+    if (from.tensor(at, dtype_of<typename T::value_type>, T::static_shape, defined ? &now : nullptr, value))
+      t = trees::typed<typename T::value_type, T::static_shape>(std::move(value), where);
+  }
 }
 
 template <class T>

@@ -107,7 +107,7 @@ class model {
   SINTER_API const std::vector<value_description>& inputs() const;
   SINTER_API const std::vector<value_description>& outputs() const;
 
-  /// The floating initialisers by name; without copies where the file has them aligned.
+  /// The floating initialisers by name; without copies where they lie in the file as they are in memory.
   SINTER_API tensor_map weights() const;
 
   /// The results for inputs in order. In a trace its nodes are pushed there; else the model is compiled by itself. user_error when an

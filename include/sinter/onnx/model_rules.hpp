@@ -68,6 +68,19 @@ inline wire::bytes raw_of(const tensor_proto& t, loaded& m, storage& block, std:
   return raw;
 }
 
+/// Bytes of the file moved down to where elements of this size are aligned, over the length that stands before them, so that pages of the
+/// mapping become this process's in place of a copy beside them. Nothing where that is not before them.
+inline bool move_to_boundary(const tensor_proto& t, const storage& block, std::size_t size) {
+  // 128 bytes and more have a tag and two bytes of length.
+  if (t.external || !block || size > 4 || t.raw.size() < 128) return false;
+  std::byte* const at =
+      static_cast<std::byte*>(block.data()) + (t.raw.data() - static_cast<const std::byte*>(block.data()));
+  std::byte* const to = at - reinterpret_cast<std::uintptr_t>(at) % size;
+  std::memmove(to, at, t.raw.size());
+  const_cast<tensor_proto&>(t).raw = wire::bytes(to, t.raw.size());
+  return true;
+}
+
 }  // namespace detail_
 
 namespace detail_ {
@@ -121,7 +134,7 @@ inline bool is_packed(int type) { return type == 18 || type == 20 || (type >= 21
 
 }  // namespace detail_
 
-/// The elements of a tensor of the file: in its mapping where they are aligned, else copied.
+/// The elements of a tensor of the file: in its mapping where they are or can be aligned, else copied.
 inline item item_of_tensor(const tensor_proto& t, const loaded& shared) {
   auto& m = const_cast<loaded&>(shared);
   if (detail_::is_packed(t.type)) return detail_::unpacked(t, m);
@@ -134,8 +147,10 @@ inline item item_of_tensor(const tensor_proto& t, const loaded& shared) {
   io::array a;
   if (t.has_raw || t.external) {
     storage block;
-    const wire::bytes raw = detail_::raw_of(t, m, block, want);
-    const bool aligned = reinterpret_cast<std::uintptr_t>(raw.data()) % std::max<std::size_t>(size_of(*type), 1) == 0;
+    wire::bytes raw = detail_::raw_of(t, m, block, want);
+    const std::size_t size = std::max<std::size_t>(size_of(*type), 1);
+    bool aligned = reinterpret_cast<std::uintptr_t>(raw.data()) % size == 0;
+    if (!aligned && detail_::move_to_boundary(t, block, size)) aligned = true, raw = t.raw;
     if (aligned && block && want > 0) {
       a.type = *type;
       a.extents = t.extents;

@@ -169,7 +169,8 @@ inline std::optional<series<window_cotangent::pair>> window_cotangent::pairs_of(
     pair p{
         d, at[first], at[1 - first], {step / g, dilation / g, dot.extents[at[first]], dot.extents[at[1 - first]]}, g};
     if (!p.o.taps.is_number()) return std::nullopt;
-    if (p.o.apart()) continue;
+    // Windows beside one another are a reshape, whichever of the two is counted as places.
+    if (p.o.apart() || overlap{p.o.dilation, p.o.step, p.o.taps, p.o.places}.apart()) continue;
     pairs.push_back(p);
   }
   return pairs.empty() ? std::nullopt : std::optional(std::move(pairs));

@@ -1,0 +1,7 @@
+// models.hpp: published networks as plain structs of nn's layers, from safetensors and config.json. Beside sinter.hpp.
+#pragma once
+
+#include "models/bert.hpp"
+#include "models/gpt2.hpp"
+#include "models/llama.hpp"
+#include "models/vit.hpp"

@@ -1,0 +1,547 @@
+// Published networks from files against loops over plain numbers: small random configurations, eagerly and compiled; what loading refuses.
+#include <sinter/sinter.hpp>
+
+#include <sinter/models.hpp>
+
+#include <cstdio>
+#include <functional>
+#include <map>
+#include <memory>
+
+#include "../close.hpp"
+#include "../scratch_folder.hpp"
+
+using namespace sinter;
+
+namespace {
+
+using doubles = std::vector<double>;
+using ids = tensor<std::int64_t, 2>;
+
+/// Weights by name, random, and the folder that they are written into.
+struct published {
+  std::shared_ptr<scratch_folder> place = std::make_shared<scratch_folder>();
+  std::string folder = place->path;
+  std::map<std::string, tensor<double, 1>> vectors;
+  std::map<std::string, tensor<double, 2>> matrices;
+  std::map<std::string, tensor<double, 3>> cubes;
+  std::map<std::string, tensor<double, 4>> windows;
+  std::uint64_t seed = 1;
+
+  key next() { return make_key(seed++); }
+  void vector(const std::string& name, std::int64_t n, double center = 0) {
+    vectors[name] = normal<double>(next(), n) * 0.3 + center;
+  }
+  void matrix(const std::string& name, std::int64_t rows, std::int64_t columns) {
+    matrices[name] = normal<double>(next(), rows, columns) * 0.4;
+  }
+  void norm(const std::string& name, std::int64_t n) {
+    vector(name + ".weight", n, 1);
+    vector(name + ".bias", n);
+  }
+  void map(const std::string& name, std::int64_t out, std::int64_t in) {
+    matrix(name + ".weight", out, in);
+    vector(name + ".bias", out);
+  }
+  doubles get(const std::string& name) const {
+    if (vectors.contains(name)) return vectors.at(name).to_vector();
+    if (matrices.contains(name)) return matrices.at(name).to_vector();
+    if (cubes.contains(name)) return cubes.at(name).to_vector();
+    return windows.contains(name) ? windows.at(name).to_vector() : doubles();
+  }
+  void text(const std::string& name, const std::string& text) const {
+    std::FILE* f = std::fopen((folder + "/" + name).c_str(), "w");
+    std::fputs(text.c_str(), f);
+    std::fclose(f);
+  }
+  /// All in one file, or of two axes in one and the rest in another.
+  void write(const std::string& config, bool shards = false) const {
+    text("config.json", config);
+    if (!shards)
+      return io::save(folder + "/model.safetensors", std::tuple{vectors, matrices, cubes, windows},
+                      {.rename = [](const std::string& path) { return path.substr(path.find('.') + 1); }});
+    io::save(folder + "/model-1.safetensors", matrices);
+    io::save(folder + "/model-2.safetensors", vectors);
+    std::string index = "{\"metadata\": {\"total_size\": 1}, \"weight_map\": {";
+    for (const auto& [name, x] : matrices) index += "\"" + name + "\": \"model-1.safetensors\", ";
+    for (const auto& [name, x] : vectors) index += "\"" + name + "\": \"model-2.safetensors\", ";
+    index.resize(index.size() - 2);
+    text("model.safetensors.index.json", index + "}}");
+  }
+};
+
+// ---- What the models compute, of rows of plain numbers.
+
+/// Rows times a map (out, in), plus a bias where there is one.
+doubles mapped(const doubles& x, const doubles& w, const doubles& b, std::size_t in, bool turned = false) {
+  const std::size_t out = w.size() / in, rows = x.size() / in;
+  doubles y(rows * out);
+  for (std::size_t r = 0; r < rows; ++r)
+    for (std::size_t o = 0; o < out; ++o) {
+      y[r * out + o] = b.empty() ? 0 : b[o];
+      for (std::size_t i = 0; i < in; ++i) y[r * out + o] += x[r * in + i] * (turned ? w[i * out + o] : w[o * in + i]);
+    }
+  return y;
+}
+doubles mapped(const published& p, const std::string& name, const doubles& x, std::size_t in, bool turned = false) {
+  return mapped(x, p.get(name + ".weight"), p.get(name + ".bias"), in, turned);
+}
+doubles normed(const published& p, const std::string& name, doubles x, double eps, bool centred = true) {
+  const doubles w = p.get(name + ".weight"), b = p.get(name + ".bias");
+  const std::size_t n = w.size();
+  for (std::size_t r = 0; r < x.size(); r += n) {
+    double mean = 0, square = 0;
+    for (std::size_t i = 0; i < n; ++i) mean += centred ? x[r + i] / static_cast<double>(n) : 0;
+    for (std::size_t i = 0; i < n; ++i) square += (x[r + i] - mean) * (x[r + i] - mean) / static_cast<double>(n);
+    for (std::size_t i = 0; i < n; ++i)
+      x[r + i] = (x[r + i] - mean) / std::sqrt(square + eps) * w[i] + (b.empty() ? 0 : b[i]);
+  }
+  return x;
+}
+doubles each(doubles x, const std::function<double(double)>& f) {
+  for (double& v : x) v = f(v);
+  return x;
+}
+doubles sum_of(doubles x, const doubles& y) {
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] += y[i];
+  return x;
+}
+double gelu_of(double x) { return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0))); }
+double gelu_tanh_of(double x) { return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }
+double silu_of(double x) { return x / (1 + std::exp(-x)); }
+
+struct heads_of {
+  std::size_t batch, places, heads, keys, width;
+  bool causal = false;
+  std::vector<bool> seen = {};  ///< of (batch, places); empty: all
+};
+/// Rows of queries, keys and values, each (batch · places, its heads · width), to rows of heads · width.
+doubles attended(const doubles& q, const doubles& k, const doubles& v, const heads_of& h) {
+  doubles y(h.batch * h.places * h.heads * h.width);
+  for (std::size_t b = 0; b < h.batch; ++b)
+    for (std::size_t head = 0; head < h.heads; ++head)
+      for (std::size_t i = 0; i < h.places; ++i) {
+        const std::size_t shared = head / (h.heads / h.keys);
+        const auto key_at = [&](std::size_t j) { return ((b * h.places + j) * h.keys + shared) * h.width; };
+        const std::size_t at = ((b * h.places + i) * h.heads + head) * h.width;
+        doubles score(h.places, -INFINITY);
+        double total = 0, most = -INFINITY;
+        for (std::size_t j = 0; j < (h.causal ? i + 1 : h.places); ++j) {
+          if (!h.seen.empty() && !h.seen[b * h.places + j]) continue;
+          score[j] = 0;
+          for (std::size_t c = 0; c < h.width; ++c) score[j] += q[at + c] * k[key_at(j) + c];
+          score[j] /= std::sqrt(static_cast<double>(h.width));
+          most = std::max(most, score[j]);
+        }
+        for (double& s : score) total += s = std::exp(s - most);
+        for (std::size_t j = 0; j < h.places; ++j)
+          for (std::size_t c = 0; c < h.width; ++c) y[at + c] += score[j] / total * v[key_at(j) + c];
+      }
+  return y;
+}
+/// Columns first to last of rows.
+doubles columns_of(const doubles& x, std::size_t width, std::size_t first, std::size_t last) {
+  doubles y;
+  for (std::size_t r = 0; r < x.size(); r += width)
+    for (std::size_t c = first; c < last; ++c) y.push_back(x[r + c]);
+  return y;
+}
+/// Rows of a table.
+doubles rows_of(const doubles& table, std::size_t width, const std::vector<std::int64_t>& at) {
+  doubles y;
+  for (auto i : at)
+    for (std::size_t c = 0; c < width; ++c) y.push_back(table[static_cast<std::size_t>(i) * width + c]);
+  return y;
+}
+std::vector<std::int64_t> counted(std::size_t batch, std::size_t places) {
+  std::vector<std::int64_t> out;
+  for (std::size_t i = 0; i < batch * places; ++i) out.push_back(static_cast<std::int64_t>(i % places));
+  return out;
+}
+
+/// f(m, x…) eagerly and by both backends.
+template <class F, class... X>
+void check_all(const doubles& want, const F& f, const X&... x) {
+  check_close(flatten(f(x...)).to_vector(), want, 1e-9);
+  for (const char* backend : {"reference", "cpu"})
+    check_close(flatten(compile(f, {.backend = backend})(x...)).to_vector(), want, 1e-9);
+}
+
+const std::string gpt2_config =
+    R"({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 11, "n_positions": 7,
+  "n_embd": 12, "n_layer": 2, "n_head": 3, "n_inner": null, "layer_norm_epsilon": 1e-05, "activation_function": "gelu_new"})";
+
+published gpt2_of(const std::string& before) {
+  published p;
+  p.matrix(before + "wte.weight", 11, 12);
+  p.matrix(before + "wpe.weight", 7, 12);
+  p.norm(before + "ln_f", 12);
+  for (int i = 0; i < 2; ++i) {
+    const std::string at = before + "h." + std::to_string(i) + ".";
+    p.norm(at + "ln_1", 12);
+    p.norm(at + "ln_2", 12);
+    const auto map = [&](const std::string& name, std::int64_t in, std::int64_t out) {
+      p.matrix(at + name + ".weight", in, out);
+      p.vector(at + name + ".bias", out);
+    };
+    map("attn.c_attn", 12, 36);
+    map("attn.c_proj", 12, 12);
+    map("mlp.c_fc", 12, 48);
+    map("mlp.c_proj", 48, 12);
+  }
+  return p;
+}
+doubles gpt2_logits(const published& p, const std::string& before, const ids& x) {
+  const auto batch = static_cast<std::size_t>(x.size(0)), places = static_cast<std::size_t>(x.size(1));
+  doubles h = sum_of(rows_of(p.get(before + "wte.weight"), 12, flatten(x).to_vector()),
+                     rows_of(p.get(before + "wpe.weight"), 12, counted(batch, places)));
+  for (int i = 0; i < 2; ++i) {
+    const std::string at = before + "h." + std::to_string(i) + ".";
+    const doubles y = mapped(p, at + "attn.c_attn", normed(p, at + "ln_1", h, 1e-5), 12, true);
+    const doubles mix = attended(columns_of(y, 36, 0, 12), columns_of(y, 36, 12, 24), columns_of(y, 36, 24, 36),
+                                 {batch, places, 3, 3, 4, true});
+    h = sum_of(h, mapped(p, at + "attn.c_proj", mix, 12, true));
+    const doubles up = each(mapped(p, at + "mlp.c_fc", normed(p, at + "ln_2", h, 1e-5), 12, true), gelu_tanh_of);
+    h = sum_of(h, mapped(p, at + "mlp.c_proj", up, 48, true));
+  }
+  return mapped(normed(p, before + "ln_f", h, 1e-5), p.get(before + "wte.weight"), {}, 12);
+}
+
+std::string llama_config(const std::string& more) {
+  return R"({"model_type": "llama", "vocab_size": 9, "hidden_size": 12, "intermediate_size": 20, "num_hidden_layers": 2,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 4, "rms_norm_eps": 1e-06, "hidden_act": "silu", )" +
+         more + "}";
+}
+published llama_of(bool head) {
+  published p;
+  p.matrix("model.embed_tokens.weight", 9, 12);
+  p.vector("model.norm.weight", 12, 1);
+  if (head) p.matrix("lm_head.weight", 9, 12);
+  for (int i = 0; i < 2; ++i) {
+    const std::string at = "model.layers." + std::to_string(i) + ".";
+    p.vector(at + "input_layernorm.weight", 12, 1);
+    p.vector(at + "post_attention_layernorm.weight", 12, 1);
+    p.matrix(at + "self_attn.q_proj.weight", 16, 12);
+    p.matrix(at + "self_attn.k_proj.weight", 8, 12);
+    p.matrix(at + "self_attn.v_proj.weight", 8, 12);
+    p.matrix(at + "self_attn.o_proj.weight", 12, 16);
+    p.matrix(at + "mlp.gate_proj.weight", 20, 12);
+    p.matrix(at + "mlp.up_proj.weight", 20, 12);
+    p.matrix(at + "mlp.down_proj.weight", 12, 20);
+  }
+  return p;
+}
+/// Rows of heads of four numbers turned by their places at these rates.
+doubles turned(doubles x, std::size_t heads, std::size_t places, const doubles& rates) {
+  for (std::size_t r = 0; r < x.size() / (4 * heads); ++r)
+    for (std::size_t h = 0; h < heads; ++h)
+      for (std::size_t c = 0; c < 2; ++c) {
+        double& a = x[(r * heads + h) * 4 + c];
+        double& b = x[(r * heads + h) * 4 + c + 2];
+        const double angle = static_cast<double>(r % places) * rates[c];
+        std::tie(a, b) =
+            std::pair{a * std::cos(angle) - b * std::sin(angle), b * std::cos(angle) + a * std::sin(angle)};
+      }
+  return x;
+}
+doubles llama_hidden(const published& p, const ids& x, const doubles& rates) {
+  const auto batch = static_cast<std::size_t>(x.size(0)), places = static_cast<std::size_t>(x.size(1));
+  doubles h = rows_of(p.get("model.embed_tokens.weight"), 12, flatten(x).to_vector());
+  for (int i = 0; i < 2; ++i) {
+    const std::string at = "model.layers." + std::to_string(i) + ".", mix = at + "self_attn.", mlp = at + "mlp.";
+    const doubles y = normed(p, at + "input_layernorm", h, 1e-6, false);
+    const doubles all = attended(turned(mapped(p, mix + "q_proj", y, 12), 4, places, rates),
+                                 turned(mapped(p, mix + "k_proj", y, 12), 2, places, rates),
+                                 mapped(p, mix + "v_proj", y, 12), {batch, places, 4, 2, 4, true});
+    h = sum_of(h, mapped(p, mix + "o_proj", all, 16));
+    const doubles z = normed(p, at + "post_attention_layernorm", h, 1e-6, false),
+                  up = mapped(p, mlp + "up_proj", z, 12);
+    doubles gate = each(mapped(p, mlp + "gate_proj", z, 12), silu_of);
+    for (std::size_t k = 0; k < gate.size(); ++k) gate[k] *= up[k];
+    h = sum_of(h, mapped(p, mlp + "down_proj", gate, 20));
+  }
+  return normed(p, "model.norm", h, 1e-6, false);
+}
+
+const std::string bert_config = R"({"model_type": "bert", "vocab_size": 13, "hidden_size": 12, "num_hidden_layers": 2,
+  "num_attention_heads": 3, "intermediate_size": 20, "hidden_act": "gelu", "max_position_embeddings": 8, "type_vocab_size": 2,
+  "layer_norm_eps": 1e-12})";
+
+/// A layer of BERT or ViT: its names of norms are the model's.
+void encoder_layer(published& p, const std::string& at, const std::string& attention) {
+  for (const char* name : {"query", "key", "value"}) p.map(at + attention + name, 12, 12);
+  p.map(at + "attention.output.dense", 12, 12);
+  p.map(at + "intermediate.dense", 20, 12);
+  p.map(at + "output.dense", 12, 20);
+}
+doubles encoder_mix(const published& p, const std::string& at, const std::string& attention, const doubles& x,
+                    heads_of h) {
+  return mapped(p, at + "attention.output.dense",
+                attended(mapped(p, at + attention + "query", x, 12), mapped(p, at + attention + "key", x, 12),
+                         mapped(p, at + attention + "value", x, 12), h),
+                12);
+}
+doubles encoder_map(const published& p, const std::string& at, const doubles& x) {
+  return mapped(p, at + "output.dense", each(mapped(p, at + "intermediate.dense", x, 12), gelu_of), 20);
+}
+published bert_of(const std::string& before) {
+  published p;
+  p.matrix(before + "embeddings.word_embeddings.weight", 13, 12);
+  p.matrix(before + "embeddings.position_embeddings.weight", 8, 12);
+  p.matrix(before + "embeddings.token_type_embeddings.weight", 2, 12);
+  p.norm(before + "embeddings.LayerNorm", 12);
+  p.map(before + "pooler.dense", 12, 12);
+  for (int i = 0; i < 2; ++i) {
+    const std::string at = before + "encoder.layer." + std::to_string(i) + ".";
+    encoder_layer(p, at, "attention.self.");
+    p.norm(at + "attention.output.LayerNorm", 12);
+    p.norm(at + "output.LayerNorm", 12);
+  }
+  return p;
+}
+doubles bert_hidden(const published& p, const std::string& before, const ids& x, const std::vector<std::int64_t>& types,
+                    const std::vector<bool>& seen) {
+  const auto batch = static_cast<std::size_t>(x.size(0)), places = static_cast<std::size_t>(x.size(1));
+  const std::string e = before + "embeddings.";
+  doubles h = sum_of(rows_of(p.get(e + "word_embeddings.weight"), 12, flatten(x).to_vector()),
+                     rows_of(p.get(e + "position_embeddings.weight"), 12, counted(batch, places)));
+  h = normed(p, e + "LayerNorm", sum_of(h, rows_of(p.get(e + "token_type_embeddings.weight"), 12, types)), 1e-12);
+  for (int i = 0; i < 2; ++i) {
+    const std::string at = before + "encoder.layer." + std::to_string(i) + ".";
+    h = normed(p, at + "attention.output.LayerNorm",
+               sum_of(h, encoder_mix(p, at, "attention.self.", h, {batch, places, 3, 3, 4, false, seen})), 1e-12);
+    h = normed(p, at + "output.LayerNorm", sum_of(h, encoder_map(p, at, h)), 1e-12);
+  }
+  return h;
+}
+
+const std::string vit_config =
+    R"({"model_type": "vit", "hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 3,
+  "intermediate_size": 20, "hidden_act": "gelu", "image_size": 6, "patch_size": 3, "num_channels": 2, "layer_norm_eps": 1e-12})";
+
+published vit_of() {
+  published p;
+  p.cubes["vit.embeddings.cls_token"] = normal<double>(p.next(), 1, 1, 12);
+  p.cubes["vit.embeddings.position_embeddings"] = normal<double>(p.next(), 1, 5, 12);
+  p.windows["vit.embeddings.patch_embeddings.projection.weight"] = normal<double>(p.next(), 12, 2, 3, 3);
+  p.vector("vit.embeddings.patch_embeddings.projection.bias", 12);
+  p.norm("vit.layernorm", 12);
+  p.map("classifier", 5, 12);
+  for (int i = 0; i < 2; ++i) {
+    const std::string at = "vit.encoder.layer." + std::to_string(i) + ".";
+    encoder_layer(p, at, "attention.attention.");
+    p.norm(at + "layernorm_before", 12);
+    p.norm(at + "layernorm_after", 12);
+  }
+  return p;
+}
+doubles vit_logits(const published& p, const tensor<double, 4>& x) {
+  const auto batch = static_cast<std::size_t>(x.size(0));
+  const std::string e = "vit.embeddings.";
+  const doubles w = p.get(e + "patch_embeddings.projection.weight"), b = p.get(e + "patch_embeddings.projection.bias"),
+                raw = flatten(x).to_vector(), first = p.get(e + "cls_token"),
+                at_place = p.get(e + "position_embeddings");
+  doubles h;
+  for (std::size_t n = 0; n < batch; ++n)
+    for (std::size_t place = 0; place < 5; ++place)
+      for (std::size_t o = 0; o < 12; ++o) {
+        double y = place == 0 ? first[o] : b[o];
+        for (std::size_t c = 0; place > 0 && c < 2; ++c)
+          for (std::size_t i = 0; i < 9; ++i)
+            y += w[(o * 2 + c) * 9 + i] *
+                 raw[((n * 2 + c) * 6 + (place - 1) / 2 * 3 + i / 3) * 6 + (place - 1) % 2 * 3 + i % 3];
+        h.push_back(y + at_place[place * 12 + o]);
+      }
+  for (int i = 0; i < 2; ++i) {
+    const std::string at = "vit.encoder.layer." + std::to_string(i) + ".";
+    h = sum_of(h, encoder_mix(p, at, "attention.attention.", normed(p, at + "layernorm_before", h, 1e-12),
+                              {batch, 5, 3, 3, 4}));
+    h = sum_of(h, encoder_map(p, at, normed(p, at + "layernorm_after", h, 1e-12)));
+  }
+  h = normed(p, "vit.layernorm", h, 1e-12);
+  return mapped(p, "classifier", columns_of(h, 60, 0, 12), 12);
+}
+
+template <class F>
+std::string said(const F& f) {
+  try {
+    f();
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+  return "";
+}
+void check_said(const std::string& text, const std::string& part) {
+  if (text.find(part) == text.npos) FAIL_CHECK("\"", text, "\" does not say \"", part, "\"");
+}
+
+}  // namespace
+
+TEST_CASE("GPT-2 from one file and from shards, and what it writes with a cache") {
+  const ids x{{1, 10, 3, 0, 7}, {4, 4, 2, 9, 5}};
+  for (const bool shards : {false, true}) {
+    const std::string before = shards ? "transformer." : "";
+    const published p = gpt2_of(before);
+    p.write(gpt2_config, shards);
+    const doubles want = gpt2_logits(p, before, x);
+    const auto m = models::gpt2::load<double>(p.folder + (shards ? "/model.safetensors.index.json" : ""));
+    check_all(
+        want, [](const auto& m, const ids& x) { return models::gpt2::logits(m, x); }, m, x);
+    const auto small = models::gpt2::load(p.folder);
+    check_close(flatten(models::gpt2::logits(small, x)).to_vector(), want, 1e-3);
+  }
+  const published p = gpt2_of("");
+  p.write(gpt2_config);
+  const auto m = models::gpt2::load<double>(p.folder + "/model.safetensors");
+  const auto step = compile(
+      [](const auto& m, const ids& x, models::gpt2::caches<double> c) {
+        auto [h, next] = models::gpt2::hidden(m, x, std::move(c));
+        return std::pair{models::gpt2::scores(m, h), next};
+      },
+      {.backend = "reference"});
+  auto c = models::gpt2::room(m, 2, 6);
+  doubles got;
+  for (std::int64_t i = 0; i < 5; ++i) {
+    auto [y, next] = step(m, ids(slice<1>(x, i, i + 1)), c);
+    c = next;
+    const auto row = flatten(y).to_vector();
+    got.insert(got.end(), row.begin(), row.begin() + 11);
+  }
+  const doubles want = gpt2_logits(p, "", x);
+  check_close(got, doubles(want.begin(), want.begin() + 55), 1e-9);
+}
+
+TEST_CASE("Llama: shared keys, a head of its own or the embedding's rows, places as published and scaled") {
+  const ids x{{1, 8, 3, 0}, {4, 4, 2, 7}};
+  const auto plain = doubles{1, std::pow(500000.0, -0.5)};
+  published p = llama_of(true);
+  p.write(llama_config(R"("rope_theta": 500000.0, "tie_word_embeddings": false)"));
+  const auto m = models::llama::load<double>(p.folder);
+  const auto f = [](const auto& m, const ids& x) { return models::llama::logits(m, x); };
+  const doubles rows = llama_hidden(p, x, plain);
+  check_all(mapped(rows, p.get("lm_head.weight"), {}, 12), f, m, x);
+
+  p.write(llama_config(
+      R"("rope_parameters": {"rope_theta": 500000.0, "rope_type": "default"}, "tie_word_embeddings": true)"));
+  check_close(flatten(f(models::llama::load<double>(p.folder), x)).to_vector(),
+              mapped(rows, p.get("model.embed_tokens.weight"), {}, 12), 1e-9);
+
+  p.write(llama_config(R"("rope_scaling": {"type": "linear", "factor": 2.5}, "rope_theta": 500000)"));
+  const auto h = [](const auto& m, const ids& x) { return models::llama::hidden(m, x); };
+  check_all(llama_hidden(p, x, {0.4, plain[1] / 2.5}), h, models::llama::load<double>(p.folder), x);
+
+  // The first pair turns 1.6 times in 10 places, the second 0.16 times.
+  p.write(llama_config(
+      R"("rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 10}, "rope_theta": 100)"));
+  const double kept = (10 / (2 * M_PI) - 1) / 3;
+  const auto scaled = models::llama::load<double>(p.folder);
+  const doubles want = llama_hidden(p, x, {(1 - kept) / 8 + kept, 0.1 / 8});
+  check_all(want, h, scaled, x);
+  auto c = models::llama::room(scaled, 2, 4);
+  tensor<double, 3> first, rest;
+  std::tie(first, c) = models::llama::hidden(scaled, ids(slice<1>(x, 0, 3)), c);
+  std::tie(rest, c) = models::llama::hidden(scaled, ids(slice<1>(x, 3, 4)), c);
+  check_close(flatten(concat<1>(first, rest)).to_vector(), want, 1e-9);
+}
+
+TEST_CASE("BERT: sentences, masks, a pooler") {
+  const ids x{{1, 12, 3, 0, 7}, {4, 4, 2, 9, 5}}, types{{0, 0, 1, 1, 1}, {0, 1, 1, 0, 0}};
+  const tensor<bool, 2> mask{{true, true, true, true, false}, {true, true, true, false, false}};
+  for (const std::string before : {"", "bert."}) {
+    const published p = bert_of(before);
+    p.write(bert_config);
+    const auto m = models::bert::load<double>(p.folder);
+    check_all(
+        bert_hidden(p, before, x, std::vector<std::int64_t>(10), {}),
+        [](const auto& m, const ids& x) { return models::bert::hidden(m, x); }, m, x);
+    const doubles want = bert_hidden(p, before, x, flatten(types).to_vector(), {1, 1, 1, 1, 0, 1, 1, 1, 0, 0});
+    check_all(
+        want, [](const auto& m, const auto&... x) { return models::bert::hidden(m, x...); }, m, x, types, mask);
+    const doubles summary = each(mapped(p, before + "pooler.dense", columns_of(want, 60, 0, 12), 12),
+                                 [](double x) { return std::tanh(x); });
+    check_close(flatten(models::bert::pooled(m, models::bert::hidden(m, x, types, mask))).to_vector(), summary, 1e-9);
+  }
+}
+
+TEST_CASE("ViT: patches, a first place, classes") {
+  const published p = vit_of();
+  p.write(vit_config);
+  const tensor<double, 4> x = normal<double>(make_key(99), 3, 2, 6, 6);
+  const auto m = models::vit::load<double>(p.folder);
+  check_all(
+      vit_logits(p, x), [](const auto& m, const tensor<double, 4>& x) { return models::vit::logits(m, x); }, m, x);
+  check_said(said([&] { models::vit::hidden(m, zeros<double>(1, 2, 9, 9)); }),
+             "the images have 9 patches, the model 4");
+}
+
+TEST_CASE("a loaded model is trained as any tree is") {
+  const published p = gpt2_of("");
+  p.write(gpt2_config);
+  const auto m = models::gpt2::load<double>(p.folder);
+  const ids x{{1, 10, 3, 0}}, y{{10, 3, 0, 5}};
+  const auto loss = [&](const auto& m) { return mean(nn::cross_entropy(models::gpt2::logits(m, x), y)); };
+  const auto step = compile(
+      [&](const auto& m) {
+        auto [l, g] = value_and_grad(loss)(m);
+        return std::pair{l, tree_map([](const auto& p, const auto& g) { return p - 0.05 * g; }, m, g)};
+      },
+      {.backend = "reference"});
+  auto [first, next] = step(m);
+  for (int i = 0; i < 5; ++i) next = step(next).second;
+  CHECK(loss(next).item() < 0.9 * first.item());
+}
+
+TEST_CASE("what loading refuses: other models, settings without code, weights that are missing or of other extents") {
+  published p = gpt2_of("");
+  const auto load = [&] { models::gpt2::load(p.folder); };
+  check_said(said(load), "config.json: cannot be opened");
+  p.write("{\"model_type\": \"t5\"}");
+  check_said(said(load),
+             "config.json is of model_type \"t5\"; this function loads \"gpt2\", and others of sinter::models");
+  p.write("{\"model_type\": ");
+  check_said(said(load), "config.json: is damaged at byte");
+  p.write("");
+  check_said(said(load), "config.json: is empty");
+  p.write("{\"model_type\": \"gpt2\", \"n_embd\": 12, \"n_head\": 3}");
+  check_said(said(load), "config.json has no \"vocab_size\"");
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string text = gpt2_config;
+    text.replace(text.find(from), from.size(), to);
+    p.write(text);
+    return said(load);
+  };
+  check_said(with("\"gelu_new\"", "\"snake\""), "\"activation_function\": snake; there is code for gelu, gelu_new");
+  check_said(with("\"n_head\": 3", "\"n_head\": 5"), "\"n_head\": 5; there is code for a divisor of the width, 12");
+  check_said(with("\"n_layer\": 2", "\"n_layer\": -2"),
+             "\"n_layer\": -2; there is code for a whole number of 0 or more");
+  check_said(with("\"n_inner\": null", "\"scale_attn_by_inverse_layer_idx\": true"), "there is code for \"false\"");
+  std::string both = with("\"n_inner\": null", "\"n_inner\": 40");
+  check_said(both, "the weights do not fit the configuration");
+  check_said(both, "h.0.mlp.c_fc.weight: it is (12, 48), of the configuration follows (12, 40)");
+  check_said(both, "h.1.mlp.c_proj.weight: it is (48, 12), of the configuration follows (40, 12)");
+  p.matrices.erase("h.1.attn.c_proj.weight");
+  p.vectors.erase("ln_f.bias");
+  p.write(gpt2_config);
+  check_said(said(load), "\n  ln_f.bias: the files do not have it\n  h.1.attn.c_proj.weight: the files do not have it");
+  check_said(said([] { models::gpt2::load("/nowhere"); }), "cannot be opened");
+
+  published q = llama_of(false);
+  q.write(llama_config("\"sliding_window\": 16"));
+  check_said(said([&] { models::llama::load(q.folder); }), "\"sliding_window\": 16");
+  q.write(llama_config("\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 2}"));
+  check_said(said([&] { models::llama::load(q.folder); }),
+             "\"rope_scaling.rope_type\": yarn; there is code for \"llama3\"");
+  q.write(llama_config("\"rope_theta\": 10000"));
+  const auto bare = models::llama::load(q.folder);
+  check_said(said([&] { models::llama::logits(bare, ids{{1}}); }),
+             "the model's files have no lm_head; use what hidden gives");
+  q.write(llama_config("\"rope_theta\": 10000"), true);
+  q.text("model.safetensors.index.json", "{\"weight_map\": {\"a\": \"../model.safetensors\"}}");
+  check_said(said([&] { models::llama::load(q.folder + "/model.safetensors.index.json"); }),
+             "names the file ../model.safetensors, which is not beside it");
+  q.text("model.safetensors.index.json", "{}");
+  check_said(said([&] { models::llama::load(q.folder + "/model.safetensors.index.json"); }), "has no weight_map");
+  q.text("config.json", std::string(20, '['));
+  check_said(said([&] { models::llama::load(q.folder); }), "is nested deeper than 16");
+}
