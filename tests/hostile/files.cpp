@@ -185,6 +185,11 @@ std::vector<std::string>& stock_of(format as) {
   return all[as];
 }
 
+/// Models, most of them.
+format format_of(hostile::draws& draw) {
+  return draw.below(8) ? model_file : static_cast<format>(1 + draw.below(formats - 1));
+}
+
 /// Texts of numbers and punctuation go into headers; bytes change everywhere.
 std::string mutated_text(std::string s, hostile::draws& draw) {
   static const std::string words[] = {"9223372036854775807",
@@ -246,7 +251,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t longest,
                                                unsigned seed) {
   hostile::draws draw{seed};
-  const auto as = static_cast<format>(draw.below(8) ? model_file : 1 + draw.below(formats - 1));
+  const auto as = format_of(draw);
   const auto& all = stock_of(as);
   std::string s(reinterpret_cast<const char*>(data), size);
   if (size < 2 || s[0] % formats != as || draw.below(4) == 0) s = static_cast<char>(as) + all[draw.below(all.size())];
@@ -289,7 +294,7 @@ void limit_time() {
 
 void run_seed(std::uint64_t seed) {
   hostile::draws draw{seed};
-  const auto as = static_cast<format>(draw.below(8) ? model_file : 1 + draw.below(formats - 1));
+  const auto as = format_of(draw);
   const auto& all = stock_of(as);
   seed_now = seed;
   file_now = mutated(all[draw.below(all.size())], as, draw);

@@ -298,6 +298,34 @@ TEST_CASE("files beside the model are below its folder, and are as long as they 
   says({{"location", "w.bin"}, {"offset", "99999999999999999999999"}}, "which is no number");
 }
 
+TEST_CASE("branches of several dtypes, and conditions that are no flags") {
+  const auto branch = [](int to) {
+    return onnx_test::body({node("Cast", {"x"}, {"b"}, {attribute("to", to)})}, {}, {"b"});
+  };
+  auto g = graph_of({node("ReduceMax", {"x"}, {"m"}, {attribute("keepdims", 0)}),
+                     node("Cast", {"m"}, {"c"}, {attribute("to", onnx_test::b8)}),
+                     node("If", {"c"}, {"y"},
+                          {attribute_graph("then_branch", branch(onnx_test::f32)),
+                           attribute_graph("else_branch", branch(onnx_test::i64))})});
+  // The condition is read then: either branch may be.
+  CHECK(said_of(g.model()) == "nothing");
+  g.nodes[2] = node(
+      "If", {"m"}, {"y"},
+      {attribute_graph("then_branch", branch(onnx_test::f32)), attribute_graph("else_branch", branch(onnx_test::f32))});
+  check_says(g.model(), "its condition is f32, and no flag");
+  const message step =
+      onnx_test::body({node("Identity", {"a"}, {"b"}), node("ReduceMax", {"a"}, {"go"}, {attribute("keepdims", 0)})},
+                      {"k", "on", "a"}, {"go", "b"});
+  check_says(graph_of({node("Loop", {"", "", "x"}, {"y"}, {attribute_graph("body", step)})}).model(),
+             "its condition is f32, and no flag");
+}
+
+TEST_CASE("an image is not made larger than places and weights may be") {
+  auto g = graph_of({node("Resize", {"x", "", "", "v"}, {"y"}, {onnx_test::attribute_text("mode", "cubic")})},
+                    {integers_named("v", {1 << 20, 3})});
+  check_says(g.model(), "it resizes an axis of 2 to 1048576");
+}
+
 TEST_CASE("names of a file are told without control characters, and not at any length") {
   check_says(graph_of({message().text(1, "x").text(2, "y").text(3, "a\x1b[2J\nb").text(4, "Frob")}).model(),
              "Frob (node 'a?[2J?b')");

@@ -60,16 +60,29 @@ struct part_results {
   }
 };
 
+/// One flag, of any rank.
+inline void check_flag(dtype t) {
+  if (!is_bool(t)) wire::fail_file(std::string("its condition is ") + dtype_name(t) + ", and no flag");
+}
+inline node flag_of(const node& x) {
+  check_flag(x.type());
+  return reshape_to(x, {});
+}
+
 /// Both branches as parts of the graph. user_error where they give different kinds, or read values.
 inline void if_as_cond(call& c, const graph_proto& yes, const graph_proto& no) {
-  const node predicate = reshape_to(c.x(0), {});
+  const node predicate = flag_of(c.x(0));
   part parts[2];
   part_results results[2];
   std::vector<extents> shapes;
+  std::vector<dtype> types;
   parts[0].run([&] {
     results[0].items = c.im.run(yes, &c.at, {});
     const auto all = results[0].values(c);
-    for (const node& y : all) shapes.push_back(extents_of(y));
+    for (const node& y : all) {
+      shapes.push_back(extents_of(y));
+      types.push_back(y.type());
+    }
     return all;
   });
   parts[1].run([&] {
@@ -78,6 +91,7 @@ inline void if_as_cond(call& c, const graph_proto& yes, const graph_proto& no) {
     bool same = all.size() == shapes.size() && results[0].formats == results[1].formats;
     for (std::size_t k = 0; same && k < all.size(); ++k) {
       const extents e = extents_of(all[k]);
+      if (all[k].type() != types[k]) wire::fail_file("its branches give values of different dtypes");
       same = e.size() == shapes[k].size();
       for (std::size_t a = 0; same && a < e.size(); ++a) same = e[a] == shapes[k][a];
       if (same) all[k] = reshape_to(all[k], shapes[k]);
@@ -123,7 +137,7 @@ inline void if_(call& c) {
     const host_values& h = c.host(0);
     c.out = c.im.run(!h.ints.empty() && h.ints[0].bits != 0 ? yes : no, &c.at, {});
   };
-  c.given(0);
+  check_flag(c.type(0));
   if (is_known(c, 0)) return by_value();
   tried(
       c, "with its condition read", [&] { if_as_cond(c, yes, no); }, by_value);
@@ -187,7 +201,7 @@ struct loop_builder {
     step_values y;
     if (!condition.host || condition.host->ints.at(0).bits == 0) {
       always = false;
-      y.on = reshape_to(c.im.value(condition), {});
+      y.on = flag_of(c.im.value(condition));
     }
     formats.clear();
     for (std::size_t k = 1; k < out.size(); ++k) formats.push_back(out[k].format);
@@ -242,7 +256,7 @@ struct loop_builder {
   /// As long as the condition holds, and below a number of steps, if there is one.
   void while_(const item* most, const item* on) {
     std::vector<node> init = first_values();
-    init.push_back(on ? reshape_to(c.im.value(*on), {}) : constant(dtype::b8, 1));
+    init.push_back(on ? flag_of(c.im.value(*on)) : constant(dtype::b8, 1));
     init.push_back(constant(dtype::i64, 0));
     const auto around = engine::current();
     const node limit = most ? reshape_to(to_type(c.im.value(*most), dtype::i64), {}) : node();

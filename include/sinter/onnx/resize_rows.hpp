@@ -157,8 +157,9 @@ inline void resize(call& c) {
     if (!scales.empty() && scales.at(k) == 1 && roi.empty()) continue;
     const auto in = static_cast<std::int64_t>(extent);
     const std::int64_t out = sizes.empty() ? whole_of(std::floor(static_cast<double>(in) * scales.at(k))) : sizes.at(k);
-    if (in < 1 || out < 0 || out > (std::int64_t{1} << 20))
-      c.refuse("it resizes an axis of " + std::to_string(in) + " to " + std::to_string(out) + "; at most 2^20 are");
+    if (in < 1 || out < 0 || out > std::max<std::int64_t>(32768, 16 * in))
+      c.refuse("it resizes an axis of " + std::to_string(in) + " to " + std::to_string(out) +
+               "; at most 32768, or 16 times as many, are");
     const double scale = scales.empty() ? static_cast<double>(out) / static_cast<double>(in) : scales.at(k);
     if (!(scale > 0) || (o.antialias && out / scale > 0x1p22)) c.refuse("its scale is " + std::to_string(scale));
     const double low = roi.empty() ? 0 : roi.at(k), high = roi.empty() ? 1 : roi.at(k + axes.size());
