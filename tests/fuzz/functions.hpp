@@ -51,7 +51,7 @@ inline matrix dominant(const matrix& x) {
 inline whole some_rows(dice& d, const matrix& x) {
   const dim n = x.size(0);
   const whole k = arange<std::int64_t>(n);
-  return (k * (1 + d.below(5)) + d.below(3)) % sinter::max(k + 1);
+  return (k * (1 + d.below(5)) + d.below(3)) % sum(k * 0 + 1);
 }
 inline tensor<double, 4> image(const matrix& x) { return reshape(x, 1, 1, x.size(0), x.size(1)); }
 inline tensor<double, 4> kernel(dice& d, const matrix& y) {
