@@ -3,6 +3,8 @@
 
 #include "complex/factories.hpp"
 #include "complex/functions.hpp"
+#include "complex/join.hpp"
 #include "complex/movement.hpp"
 #include "complex/print.hpp"
+#include "complex/products.hpp"
 #include "complex/tensor.hpp"

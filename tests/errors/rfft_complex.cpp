@@ -1,5 +1,5 @@
 // expect: error
-// match: \[rfft\] takes real numbers; of complex ones write fft::fft\(z\)
+// match: \[rfft, ihfft\] takes real numbers; of complex ones write fft::fft\(z\), fft::ifft\(z\)
 // lines: 20
 
 #include <sinter/fft.hpp>

@@ -34,8 +34,11 @@ tensor<double, 0> loss(const tensor<cplx, 2>& z) {
   const auto odd = fft::rfft(real(z), 5);
   const tensor<double, 2> even = fft::irfft(slice<1>(y, 0, 4)), seven = fft::irfft<fft::forward>(fft::ifft(z), 7);
   const tensor<cplx, 2> moved = fft::fftshift(fft::ifft<fft::ortho>(z, axis<0>));
+  const tensor<double, 2> whole = fft::hfft<fft::ortho>(z);
+  const auto back = fft::ihfft(imag(z), 5);
   return sum(abs(y)) + sum(square(imag(moved)) * real(moved)) + sum(square(abs(half))) + sum(real(odd * odd * odd)) +
-         sum(even * even * even) + sum(seven * seven * seven);
+         sum(even * even * even) + sum(seven * seven * seven) + sum(whole * whole * whole) +
+         sum(real(back * back * back));
 }
 
 /// The gradient of f at z, by differences of both parts.
@@ -132,6 +135,26 @@ TEST_CASE("rfft is the first half of fft, irfft undoes it") {
   }
 }
 
+TEST_CASE("hfft is fft of what is symmetric, ihfft undoes it") {
+  for (const std::int64_t n : {1, 2, 3, 4, 5, 8, 9, 25}) {
+    CAPTURE(n);
+    const tensor<double, 2> x = real(rows(3, n));
+    const auto half = fft::ihfft(x);
+    numbers in;
+    for (const double v : x.to_vector()) in.emplace_back(v);
+    check_transform(half.to_vector(), expected_half(by_definition(in, n, 1), n), 1e-13);
+    check_close(fft::hfft(half, n).to_vector(), x.to_vector(), 1e-13);
+    check_close(fft::hfft<fft::ortho>(fft::ihfft<fft::ortho>(x), n).to_vector(), x.to_vector(), 1e-13);
+    check_close(fft::hfft<fft::forward>(fft::ihfft<fft::forward>(x), n).to_vector(), x.to_vector(), 1e-13);
+    check_close(transpose(fft::hfft(fft::ihfft(transpose(x), axis<0>), n, axis<0>)).to_vector(), x.to_vector(), 1e-13);
+  }
+  // Of a real tensor, as NumPy: a symmetric one has a real transform.
+  check_close(fft::hfft(tensor<double, 1>{1, 2, 3, 4}).to_vector(), doubles{15, -4, 0, -1, 0, -4}, 1e-14);
+  check_close(fft::hfft(tensor<float, 2>{{1, 2}, {3, 4}}, axis<0>).to_vector(), doubles{4, 6, -2, -2}, 1e-6);
+  CHECK(fft::ihfft(tensor<double, 1>{1, 2, 3, 4}, 2).shape() == index_array<1>{2});
+  static_assert(decltype(fft::ihfft(full<float, dims{4, 8}>(0.5f)))::static_shape == dims{4, 5});
+}
+
 TEST_CASE("shifts and frequencies") {
   const tensor<double, 1> f = fft::fftfreq<double>(5, 0.1), g = fft::fftfreq<double>(4);
   check_close(f.to_vector(), doubles{0, 2, 4, -4, -2}, 1e-14);
@@ -207,6 +230,8 @@ TEST_CASE("transforms of NaN, of nothing, and refused ones") {
   CHECK_THROWS_WITH_AS(fft::fft(x, 0), doctest::Contains("[fft] the length is 0; give 1 or more"), user_error);
   CHECK_THROWS_WITH_AS(fft::irfft(cast<cplx>(slice<0>(x, 0, 1))), doctest::Contains("[irfft] the length is 0"),
                        user_error);
+  CHECK_THROWS_WITH_AS(fft::hfft(slice<0>(x, 0, 1)), doctest::Contains("[hfft] the length is 0"), user_error);
+  CHECK_THROWS_WITH_AS(fft::ihfft(x, 0), doctest::Contains("[ihfft] the length is 0"), user_error);
   CHECK_THROWS_WITH_AS(fft::rfft(slice<0>(x, 0, 0)), doctest::Contains("[rfft] the length is 0"), user_error);
   CHECK_THROWS_WITH_AS(fft::fftfreq(0), doctest::Contains("[fftfreq] the length is 0"), user_error);
 }

@@ -231,6 +231,15 @@ TEST_CASE("quantiles by every method; derivatives go to the elements that they a
       "topk", sorted(v, 0, true, 3), 0, [](auto a) { return topk(a, 3, axis<0>).values; }, x);
   w.smooth(
       "median", quantiles(v, 1, 0.5), 1e-13, [](auto a) { return median(a, axis<1>); }, x);
+  const array medians = quantiles(v, 1, 0.5), parts = quantiles(v, 0, 0.25);
+  w.smooth(
+      "median, keepdims", array{{5, 1}, medians.at}, 1e-13, [](auto a) { return median(a, axis<-1>, keepdims); }, x);
+  w.smooth(
+      "quantile, keepdims", array{{1, 6}, parts.at}, 1e-13, [](auto a) { return quantile(a, 0.25, axis<0>, keepdims); },
+      x);
+  w.row(
+      "median of all, keepdims", array{{1, 1}, quantiles(array{{30}, v.at}, 0, 0.5).at}, 1e-13,
+      [](auto a) { return median(a, axis<>, keepdims); }, x);
   const array all{{30}, v.at};
   for (const auto m : {interpolation::linear, interpolation::lower, interpolation::higher, interpolation::nearest,
                        interpolation::midpoint})
@@ -651,4 +660,28 @@ TEST_CASE("what cannot be is refused") {
   says("[histogram] the range is not finite", [&] { histogram(x, 3, 1, 0); });
   says("[histogram] there are fewer than two edges", [&] { histogram(x, tensor<float, 1>{1}); });
   says("[topk] 4 elements", [&] { compile([](const tensor<float, 2>& a) { return topk(a, 4).values; })(x); });
+}
+
+TEST_CASE("one long row is sorted by all threads as by one: stable, NaN last") {
+  const std::int64_t n = (1 << 17) + 3;
+  std::vector<float> values;
+  for (std::int64_t i = 0; i < n; ++i)
+    values.push_back(i % 1009 == 7 ? std::numeric_limits<float>::quiet_NaN()
+                                   : static_cast<float>((i * 7919) % 4001 - 2000) / 8);
+  std::vector<std::int64_t> want(values.size());
+  std::iota(want.begin(), want.end(), 0);
+  std::stable_sort(want.begin(), want.end(), [&](std::int64_t i, std::int64_t j) {
+    const float a = values[static_cast<std::size_t>(i)], b = values[static_cast<std::size_t>(j)];
+    return a < b || (b != b && a == a);
+  });
+  const auto row = from_span(values);
+  const auto f = [](const tensor<float, 1>& x) { return argsort(x); };
+  CHECK(f(row).to_vector() == want);
+  CHECK(compile(f)(row).to_vector() == want);
+  const tensor<std::int64_t, 1> same = full<std::int64_t>(7, n);
+  CHECK(argsort(same).to_vector() == arange<std::int64_t>(n).to_vector());
+  const auto whole = cast<std::int64_t>(arange<std::int64_t>(n) * -7919 % 65537) - 32768;
+  auto ascending = tensor<std::int64_t, 1>(whole).to_vector();
+  std::sort(ascending.begin(), ascending.end());
+  CHECK(sort(tensor<std::int64_t, 1>(whole)).to_vector() == ascending);
 }

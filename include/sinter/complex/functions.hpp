@@ -23,13 +23,6 @@ auto each_part(const X& a, const X& b, F&& f, location at) {
   return joined_parts(f(a.real(), b.real()), f(a.imag(), b.imag()), at);
 }
 
-/// An imaginary part as an operand; 0 where there is none.
-template <complex_operand X>
-auto imaginary_of(const X& x) {
-  if constexpr (has_imaginary<X>) return x.imag();
-  else return 0;
-}
-
 }  // namespace detail
 
 /// re + i·im of floating tensors, which broadcast; re + 0i.
@@ -227,6 +220,46 @@ template <complex_tensor X>
 auto cos(const X& z, location at = location::current()) {
   const auto re = z.real(), im = z.imag();
   return detail::joined_parts(mul(cos(re, at), cosh(im, at), at), neg(mul(sin(re, at), sinh(im, at), at), at), at);
+}
+/// sinh re · cos im + i·cosh re · sin im.
+template <complex_tensor X>
+auto sinh(const X& z, location at = location::current()) {
+  const auto re = z.real(), im = z.imag();
+  return detail::joined_parts(mul(sinh(re, at), cos(im, at), at), mul(cosh(re, at), sin(im, at), at), at);
+}
+/// cosh re · cos im + i·sinh re · sin im.
+template <complex_tensor X>
+auto cosh(const X& z, location at = location::current()) {
+  const auto re = z.real(), im = z.imag();
+  return detail::joined_parts(mul(cosh(re, at), cos(im, at), at), mul(sinh(re, at), sin(im, at), at), at);
+}
+/// sinh z / cosh z, without overflow on the way.
+template <complex_tensor X>
+auto tanh(const X& z, location at = location::current()) {
+  const auto t = detail::stage(tanh(z.real(), at), at), s = detail::stage(sin(z.imag(), at), at),
+             c = detail::stage(cos(z.imag(), at), at);
+  const auto h = detail::stage(div(1, cosh(z.real(), at), at), at);
+  const auto below = detail::stage(add(mul(c, c, at), mul(mul(t, t, at), mul(s, s, at), at), at), at);
+  return detail::joined_parts(div(t, below, at), div(mul(mul(s, c, at), mul(h, h, at), at), below, at), at);
+}
+/// sin z / cos z, without overflow on the way.
+template <complex_tensor X>
+auto tan(const X& z, location at = location::current()) {
+  const auto turned = tanh(detail::joined_parts(neg(z.imag(), at), z.real(), at), at);
+  return detail::joined_parts(turned.imag(), neg(turned.real(), at), at);
+}
+/// exp(b · log a): of 0 NaN. Of whole exponents write products.
+template <class A, class B>
+requires detail::some_complex<A, B>
+auto pow(const A& a, const B& b, location at = location::current()) {
+  if constexpr (!detail::same_parts<A, B>()) return a;
+  else if constexpr (complex_tensor<A>) return exp(mul(log(a, at), b, at), at);
+  else if constexpr (detail::is_std_complex<A>) return exp(mul(b, std::log(a), at), at);
+  else {
+    using T = typename B::real_type;
+    if constexpr (tensor_like<A>) return exp(mul(b, log(complex(a, at), at), at), at);
+    else return exp(mul(b, std::log(std::complex<T>(static_cast<T>(a))), at), at);
+  }
 }
 /// z itself, of which no derivative is taken in either part.
 template <complex_tensor X>

@@ -101,19 +101,6 @@ auto zeros_like(const X& z, location at = location::current()) {
       z, [&](const auto& x) { return zeros_like(x, at); }, at);
 }
 
-/// Operands one after the other along an axis; user_error where other extents differ.
-template <int Axis = 0, complex_tensor A, complex_tensor B>
-auto concat(const A& a, const B& b, location at = location::current()) {
-  return detail::joined_parts(detail::concat_all<Axis>(at, a.real(), b.real()),
-                              detail::concat_all<Axis>(at, a.imag(), b.imag()), at);
-}
-/// The operands, of equal extents (user_error), along a new axis.
-template <int Axis = 0, complex_tensor A, complex_tensor B>
-auto stack(const A& a, const B& b, location at = location::current()) {
-  return detail::joined_parts(detail::stack_all<Axis>(at, a.real(), b.real()),
-                              detail::stack_all<Axis>(at, a.imag(), b.imag()), at);
-}
-
 /// The conjugate of the transposed matrices.
 template <complex_tensor X>
 auto adjoint(const X& z, location at = location::current()) {

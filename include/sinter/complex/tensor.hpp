@@ -67,6 +67,12 @@ auto real_of(const X& x, location at) {
 }
 template <class X>
 inline constexpr bool has_imaginary = complex_tensor<X> || is_std_complex<X>;
+/// An imaginary part as an operand; 0 where there is none.
+template <complex_operand X>
+auto imaginary_of(const X& x) {
+  if constexpr (has_imaginary<X>) return x.imag();
+  else return 0;
+}
 
 /// The dtype of what has parts, and of a real tensor.
 template <class X>
@@ -94,6 +100,44 @@ constexpr bool same_parts() {
     return true;
   }
 }
+
+/// What z.at(…) names, as tensor_part of real tensors: z with that part replaced, added to, or times something real.
+template <class Z, class Part>
+class complex_part {
+ public:
+  complex_part(Part real, Part imaginary) : re_(std::move(real)), im_(std::move(imaginary)) {}
+
+  template <complex_operand Y>
+  Z set(const Y& y, location at = location::current()) const {
+    return {re_.set(real_of(y, at), at), im_.set(imaginary_of(y), at)};
+  }
+  template <complex_operand Y>
+  Z add(const Y& y, location at = location::current()) const {
+    return {re_.add(real_of(y, at), at), im_.add(imaginary_of(y), at)};
+  }
+  template <complex_operand Y>
+  Z multiply(const Y& y, location at = location::current()) const {
+    constexpr bool real = !has_imaginary<Y>;
+    static_assert(real,
+                  "sinter: [at] multiply takes real factors; by complex ones write z.at(i).set(take(z, i) * y) for "
+                  "indices that differ");
+    if constexpr (real) return {re_.multiply(y, at), im_.multiply(y, at)};
+    else return {};
+  }
+  // Errors.
+  template <class Y>
+  Z min(const Y&) const {
+    static_assert(!sizeof(Y), "sinter: [at] complex numbers have no order: no .min, no .max");
+    return {};
+  }
+  template <class Y>
+  Z max(const Y& y) const {
+    return min(y);
+  }
+
+ private:
+  Part re_, im_;
+};
 
 }  // namespace detail
 
@@ -190,6 +234,35 @@ class tensor<std::complex<T>, Shape> {
     return detail::joined_parts(re_[i], im_[i], i.where);
   }
 
+  /// Numbers of the leading axis, as take's.
+  template <tensor_like I>
+  auto operator[](const I& index) const requires(rank > 0) {
+    const auto re = re_[index];
+    return tensor<value_type, std::remove_cvref_t<decltype(re)>::static_shape>(re, im_[index]);
+  }
+  /// A range of an axis, or what indices of the first axes name, to be replaced or changed, as of real tensors: z.at(1, 2).set(y).
+  template <class Axis, extent_like First, extent_like Last>
+  requires(!detail::index_like<Axis>) auto at(Axis axis, First first, Last last,
+                                              location where = location::current()) const {
+    return part_at(re_.at(axis, first, last, where), im_.at(axis, first, last, where));
+  }
+  template <detail::index_like I>
+  auto at(const I& i, location where = location::current()) const {
+    return part_at(re_.at(i, where), im_.at(i, where));
+  }
+  template <detail::index_like I, detail::index_like J>
+  auto at(const I& i, const J& j, location where = location::current()) const {
+    return part_at(re_.at(i, j, where), im_.at(i, j, where));
+  }
+  template <detail::index_like I, detail::index_like J, detail::index_like K>
+  auto at(const I& i, const J& j, const K& k, location where = location::current()) const {
+    return part_at(re_.at(i, j, k, where), im_.at(i, j, k, where));
+  }
+  template <detail::index_like I, detail::index_like J, detail::index_like K, detail::index_like L>
+  auto at(const I& i, const J& j, const K& k, const L& l, location where = location::current()) const {
+    return part_at(re_.at(i, j, k, l, where), im_.at(i, j, k, l, where));
+  }
+
   // What a tree has of it.
   static constexpr auto sinter_fields(auto& self) { return std::tie(self.re_, self.im_); }
 
@@ -207,6 +280,10 @@ class tensor<std::complex<T>, Shape> {
   friend tensor operator+(const tensor& z) { return z; }
 
  private:
+  template <class Part>
+  static auto part_at(const Part& re, const Part& im) {
+    return detail::complex_part<tensor, Part>(re, im);
+  }
   void put(const std::vector<value_type>& all, const index_array<rank>& extents, location at) {
     std::vector<T> re(all.size()), im(all.size());
     for (std::size_t i = 0; i < all.size(); ++i) re[i] = all[i].real(), im[i] = all[i].imag();

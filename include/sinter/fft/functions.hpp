@@ -1,4 +1,4 @@
-// fft/functions.hpp: transforms along one axis, of complex and of real numbers, with their inverses.
+// fft/functions.hpp: transforms along one axis, of complex, of real and of symmetric numbers, with their inverses.
 #pragma once
 
 #include <cmath>
@@ -146,27 +146,27 @@ auto complex_along(const char* name, const X& x, dim n, location where) {
 }
 
 template <norm How, int A, bool Given, class X>
-auto real_along(const X& x, dim n, location where) {
+auto real_along(const char* name, const X& x, dim n, location where) {
   using T = typename X::value_type;
-  const location at = where.in("rfft");
+  const location at = where.in(name);
   constexpr int axis = place<X, A>();
   constexpr dim have = Given ? dim(dyn) : X::static_shape[axis];
   constexpr dims shape = with_extent(X::static_shape, axis, have == dim(dyn) ? have : have / 2 + 1);
   handle h = untyped(x, at);
-  if constexpr (Given) h = resized(h, axis, checked_length("rfft", n, at), at);
-  checked_length("rfft", h.extents[axis], at);
+  if constexpr (Given) h = resized(h, axis, checked_length(name, n, at), at);
+  checked_length(name, h.extents[axis], at);
   const parts y = real_transformed<T>(as_rows(h, axis, at), scale_of(How, false), at);
   return whole<T, shape>({from_rows(y.re, h.extents, axis, at), from_rows(y.im, h.extents, axis, at)}, at);
 }
 
 template <norm How, int A, class X>
-auto real_back_along(const X& x, dim n, location where) {
+auto real_back_along(const char* name, const X& x, dim n, location where) {
   using T = typename real_of<X>::type;
-  const location at = where.in("irfft");
+  const location at = where.in(name);
   constexpr int axis = place<X, A>();
   parts z = parts_of(x, at);
   const dim length = n == dim(same) ? 2 * (z.re.extents[axis] - 1) : n;
-  checked_length("irfft", length, at);
+  checked_length(name, length, at);
   z = {resized(z.re, axis, length / 2 + 1, at), resized(z.im, axis, length / 2 + 1, at)};
   const parts r{as_rows(z.re, axis, at), as_rows(z.im, axis, at)};
   const handle y = real_inverse<T>(r, length, scale_of(How, true), at);
@@ -209,33 +209,82 @@ requires(complex_tensor<X> || tensor_like<X>) auto ifft(const X& x, I n, axis_t<
 /// The first n / 2 + 1 numbers of a real tensor's transform; the others are their conjugates.
 template <norm How = backward, class X>
 requires(complex_tensor<X> || tensor_like<X>) auto rfft(const X& x, location at = location::current()) {
-  if constexpr (shapes::takes_real<X>()) return shapes::real_along<How, -1, false>(x, 0, at);
+  if constexpr (shapes::takes_real<X>()) return shapes::real_along<How, -1, false>("rfft", x, 0, at);
 }
 template <norm How = backward, class X, int A>
 requires(complex_tensor<X> || tensor_like<X>) auto rfft(const X& x, axis_t<A>, location at = location::current()) {
-  if constexpr (shapes::takes_real<X>()) return shapes::real_along<How, A, false>(x, 0, at);
+  if constexpr (shapes::takes_real<X>()) return shapes::real_along<How, A, false>("rfft", x, 0, at);
 }
 template <norm How = backward, class X, extent_like I, int A = -1>
 requires(complex_tensor<X> || tensor_like<X>) auto rfft(const X& x, I n, axis_t<A> = {},
                                                         location at = location::current()) {
-  if constexpr (shapes::takes_real<X>()) return shapes::real_along<How, A, true>(x, dim(n), at);
+  if constexpr (shapes::takes_real<X>()) return shapes::real_along<How, A, true>("rfft", x, dim(n), at);
 }
 
 /// What undoes rfft: a real tensor of n elements along the axis, 2(m - 1) of m unless told. Write irfft(y, n) where n may be odd.
 /// The imaginary parts of y[0] and, for even n, y[n / 2] do not count.
 template <norm How = backward, class X>
 requires(complex_tensor<X> || tensor_like<X>) auto irfft(const X& x, location at = location::current()) {
-  if constexpr (shapes::takes<X>()) return shapes::real_back_along<How, -1>(x, shapes::same, at);
+  if constexpr (shapes::takes<X>()) return shapes::real_back_along<How, -1>("irfft", x, shapes::same, at);
 }
 template <norm How = backward, class X, int A>
 requires(complex_tensor<X> || tensor_like<X>) auto irfft(const X& x, axis_t<A>, location at = location::current()) {
-  if constexpr (shapes::takes<X>()) return shapes::real_back_along<How, A>(x, shapes::same, at);
+  if constexpr (shapes::takes<X>()) return shapes::real_back_along<How, A>("irfft", x, shapes::same, at);
 }
 template <norm How = backward, class X, extent_like I, int A = -1>
 requires(complex_tensor<X> || tensor_like<X>) auto irfft(const X& x, I n, axis_t<A> = {},
                                                          location at = location::current()) {
   if constexpr (shapes::takes<X>())
-    return shapes::real_back_along<How, A>(x, shapes::checked_length("irfft", dim(n), at), at);
+    return shapes::real_back_along<How, A>("irfft", x, shapes::checked_length("irfft", dim(n), at), at);
+}
+
+namespace shapes {
+
+/// The norm that scales a transform as How scales its inverse.
+constexpr norm opposite(norm how) { return how == backward ? forward : how == forward ? backward : how; }
+
+template <norm How, int A, class X>
+auto symmetric_along(const X& x, dim n, location at) {
+  if constexpr (complex_tensor<X>) return real_back_along<opposite(How), A>("hfft", conj(x, at), n, at);
+  else return real_back_along<opposite(How), A>("hfft", x, n, at);
+}
+template <norm How, int A, bool Given, class X>
+auto symmetric_back_along(const X& x, dim n, location at) {
+  return conj(real_along<opposite(How), A, Given>("ihfft", x, n, at), at);
+}
+
+}  // namespace shapes
+
+/// fft of what is symmetric, x[-j] = conj(x[j]), told by its first n / 2 + 1 numbers: a real tensor of n elements along the axis,
+/// 2(m - 1) of m unless told. Write hfft(x, n) where n may be odd.
+template <norm How = backward, class X>
+requires(complex_tensor<X> || tensor_like<X>) auto hfft(const X& x, location at = location::current()) {
+  if constexpr (shapes::takes<X>()) return shapes::symmetric_along<How, -1>(x, shapes::same, at);
+}
+template <norm How = backward, class X, int A>
+requires(complex_tensor<X> || tensor_like<X>) auto hfft(const X& x, axis_t<A>, location at = location::current()) {
+  if constexpr (shapes::takes<X>()) return shapes::symmetric_along<How, A>(x, shapes::same, at);
+}
+template <norm How = backward, class X, extent_like I, int A = -1>
+requires(complex_tensor<X> || tensor_like<X>) auto hfft(const X& x, I n, axis_t<A> = {},
+                                                        location at = location::current()) {
+  if constexpr (shapes::takes<X>())
+    return shapes::symmetric_along<How, A>(x, shapes::checked_length("hfft", dim(n), at), at);
+}
+
+/// What undoes hfft: the first n / 2 + 1 numbers of a real tensor's inverse transform.
+template <norm How = backward, class X>
+requires(complex_tensor<X> || tensor_like<X>) auto ihfft(const X& x, location at = location::current()) {
+  if constexpr (shapes::takes_real<X>()) return shapes::symmetric_back_along<How, -1, false>(x, 0, at);
+}
+template <norm How = backward, class X, int A>
+requires(complex_tensor<X> || tensor_like<X>) auto ihfft(const X& x, axis_t<A>, location at = location::current()) {
+  if constexpr (shapes::takes_real<X>()) return shapes::symmetric_back_along<How, A, false>(x, 0, at);
+}
+template <norm How = backward, class X, extent_like I, int A = -1>
+requires(complex_tensor<X> || tensor_like<X>) auto ihfft(const X& x, I n, axis_t<A> = {},
+                                                         location at = location::current()) {
+  if constexpr (shapes::takes_real<X>()) return shapes::symmetric_back_along<How, A, true>(x, dim(n), at);
 }
 
 }  // namespace sinter::fft

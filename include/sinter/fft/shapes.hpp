@@ -31,11 +31,12 @@ constexpr bool takes() {
     return floats && axes;
   }
 }
-/// The same of rfft.
+/// The same of rfft and ihfft.
 template <class X>
 constexpr bool takes_real() {
   if constexpr (complex_tensor<X>) {
-    static_assert(!complex_tensor<X>, "sinter: [rfft] takes real numbers; of complex ones write fft::fft(z)");
+    static_assert(!complex_tensor<X>,
+                  "sinter: [rfft, ihfft] takes real numbers; of complex ones write fft::fft(z), fft::ifft(z)");
     return false;
   } else {
     return takes<X>();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <type_traits>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "../base/dtype.hpp"
+#include "space.hpp"
 
 namespace sinter::detail {
 
@@ -36,9 +38,38 @@ sort_word<T> sort_key(T x, bool descending) {
   }
 }
 
+/// sort_many by all threads: a part of the row is counted, then moved, after the parts before it, so that equal keys stay.
+template <class K>
+const ranked<K>* sort_shared(ranked<K>* a, ranked<K>* b, std::int64_t n) {
+  constexpr std::int64_t parts = 32;
+  std::vector<std::array<std::int64_t, 256>> counts(parts);
+  for (std::size_t shift = 0; shift < 8 * sizeof(K); shift += 8) {
+    const auto each = [&](auto f) {
+      parallel(parts, n, [&](std::int64_t first, std::int64_t last) {
+        for (std::int64_t t = first; t < last; ++t)
+          for (std::int64_t i = n * t / parts; i < n * (t + 1) / parts; ++i)
+            f(a[i], counts[static_cast<std::size_t>(t)][a[i].key >> shift & 255]);
+      });
+    };
+    for (auto& c : counts) c = {};
+    each([](const ranked<K>&, std::int64_t& count) { ++count; });
+    std::int64_t sum = 0, most = 0;
+    for (std::size_t digit = 0; digit < 256; ++digit) {
+      const std::int64_t before = sum;
+      for (auto& c : counts) sum += std::exchange(c[digit], sum);
+      most = std::max(most, sum - before);
+    }
+    if (most == n) continue;
+    each([&](const ranked<K>& x, std::int64_t& place) { b[place++] = x; });
+    std::swap(a, b);
+  }
+  return a;
+}
+
 /// By eight bits a pass, from the lowest; in a or b.
 template <class K>
 const ranked<K>* sort_many(ranked<K>* a, ranked<K>* b, std::int64_t n) {
+  if (n >= 1 << 16) return sort_shared(a, b, n);
   std::int64_t counts[sizeof(K)][256] = {};
   const auto digit = [](const ranked<K>& x, std::size_t d) { return x.key >> 8 * d & 255; };
   for (std::int64_t i = 0; i < n; ++i)

@@ -36,8 +36,47 @@ template <class K> static void sort_few(ranked<K>* a, long n) {
     a[j] = x;
   }
 }
+#ifdef _OPENMP
+extern "C" int omp_in_parallel();
+// The same by all threads, each of which counts and then moves a part of the row: in the order of parts, so that equal keys stay.
+template <class K> static const ranked<K>* sort_shared(ranked<K>* a, ranked<K>* b, long n, int parts) {
+  long counts[64][256];
+  for (unsigned shift = 0; shift < 8 * sizeof(K); shift += 8) {
+#pragma omp parallel for num_threads(parts) schedule(static, 1)
+    for (int t = 0; t < parts; ++t) {
+      long* const c = counts[t];
+      for (int j = 0; j < 256; ++j) c[j] = 0;
+      for (long i = n * t / parts; i < n * (t + 1) / parts; ++i) ++c[a[i].key >> shift & 255];
+    }
+    long sum = 0, most = 0;
+    for (int j = 0; j < 256; ++j) {
+      const long before = sum;
+      for (int t = 0; t < parts; ++t) {
+        const long here = counts[t][j];
+        counts[t][j] = sum;
+        sum += here;
+      }
+      if (sum - before > most) most = sum - before;
+    }
+    if (most == n) continue;
+#pragma omp parallel for num_threads(parts) schedule(static, 1)
+    for (int t = 0; t < parts; ++t) {
+      long* const c = counts[t];
+      for (long i = n * t / parts; i < n * (t + 1) / parts; ++i) b[c[a[i].key >> shift & 255]++] = a[i];
+    }
+    ranked<K>* const t = a;
+    a = b;
+    b = t;
+  }
+  return a;
+}
+#endif
 // By eight bits a pass, from the lowest; a digit that all share takes none.
 template <class K> static const ranked<K>* sort_many(ranked<K>* a, ranked<K>* b, long n) {
+#ifdef _OPENMP
+  const int threads = omp_get_max_threads() < 64 ? omp_get_max_threads() : 64;
+  if (n >= 1 << 16 && threads > 1 && !omp_in_parallel()) return sort_shared(a, b, n, threads);
+#endif
   long counts[sizeof(K)][256] = {};
   for (long i = 0; i < n; ++i)
     for (unsigned d = 0; d < sizeof(K); ++d) ++counts[d][a[i].key >> 8 * d & 255];

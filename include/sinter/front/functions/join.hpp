@@ -58,6 +58,12 @@ inline constexpr bool is_axis = false;
 template <int Axis>
 inline constexpr bool is_axis<axis_t<Axis>> = true;
 
+/// What is neither a tensor nor, as a complex one, a pair of them.
+template <class X>
+concept no_part = !tensor_like<X> && !requires {
+  typename X::complex_tensor_tag;
+};
+
 /// What may stand behind two operands: another one, or in the end the axis.
 template <class X>
 concept joinable = tensor_like<X> || is_axis<X> || is_absent<X>;
@@ -65,8 +71,8 @@ concept joinable = tensor_like<X> || is_axis<X> || is_absent<X>;
 /// join(axis, operands...) of those that were given; the axis is Axis unless it stands behind them.
 template <int Axis, class Join, class... Xs>
 auto join_given(Join join, const Xs&... xs) {
-  constexpr bool tensors[] = {tensor_like<Xs>...};
-  constexpr int operands = (int(tensor_like<Xs>) + ...), axes = (int(is_axis<Xs>) + ...);
+  constexpr bool tensors[] = {!is_axis<Xs> && !is_absent<Xs>...};
+  constexpr int operands = (int(!is_axis<Xs> && !is_absent<Xs>) + ...), axes = (int(is_axis<Xs>) + ...);
   constexpr bool in_order = axes <= 1 && [&] {
     for (int i = 0; i < operands; ++i)
       if (!tensors[i]) return false;
@@ -97,8 +103,8 @@ auto concat(const A& a, const B& b, const C& c = {}, const D& d = {}, const E& e
       f, g, h, i);
 }
 // An error: of what is no tensor.
-template <int Axis = 0, class X>
-requires(!tensor_like<X>) auto concat(const std::vector<X>&, axis_t<Axis> = {}, location = location::current()) {
+template <int Axis = 0, detail::no_part X>
+auto concat(const std::vector<X>&, axis_t<Axis> = {}, location = location::current()) {
   static_assert(!sizeof(X),
                 "sinter: [concat] the vector holds no tensors: gather each field of its structs into a "
                 "std::vector<tensor<T, rank>>; of numbers write from_span(v)");
@@ -125,8 +131,8 @@ auto stack(const A& a, const B& b, const C& c = {}, const D& d = {}, const E& e 
       f, g, h, i);
 }
 // An error: of what is no tensor.
-template <int Axis = 0, class X>
-requires(!tensor_like<X>) auto stack(const std::vector<X>&, axis_t<Axis> = {}, location = location::current()) {
+template <int Axis = 0, detail::no_part X>
+auto stack(const std::vector<X>&, axis_t<Axis> = {}, location = location::current()) {
   static_assert(!sizeof(X),
                 "sinter: [stack] the vector holds no tensors: gather each field of its structs into a "
                 "std::vector<tensor<T, rank>>; of numbers write from_span(v)");

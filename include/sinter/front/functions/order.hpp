@@ -264,6 +264,17 @@ auto quantile(const X& x, const Q& q, quantile_rule rule, location at) {
   else return x;
 }
 
+/// The result y of x with the axes that are gone as ones.
+template <class Name, int... Axes, class X, class Y>
+auto with_kept_axes(const X&, const Y& y, location at) {
+  constexpr axis_list over = checked_axes<Name, X::rank, Axes...>().sorted();
+  constexpr dims shape = op_shapes::reduce(X::static_shape, over, true).shape;
+  const handle h = untyped(y, at);
+  dims to(X::rank);
+  for (int d = 0, next = 0; d < X::rank; ++d) to[d] = over.has(d) ? dim(1) : h.extents[next++];
+  return typed<typename X::value_type, shape>(views::reshape(h, to, at), at);
+}
+
 /// The parts of a list, q[i] / `by`, as a first axis.
 template <class Name, int... Axes, class X, std::size_t N>
 auto quantiles(const X& x, const double (&q)[N], double by, quantile_rule rule, location at) {
@@ -523,6 +534,14 @@ auto quantile(const X& x, const Q& q, axis_t<A...> = {}, quantile_rule rule = {}
   else return x;
 }
 
+/// The same with the axes that are gone as ones: quantile(x, 0.25, axis<0>, keepdims).
+template <tensor_like X, int... A>
+auto quantile(const X& x, double q, axis_t<A...> over, keepdims_t, quantile_rule rule = {},
+              location where = location::current()) {
+  return detail::with_kept_axes<detail::named::quantile, A...>(x, quantile(x, q, over, rule, where),
+                                                               where.in("quantile"));
+}
+
 /// quantile(x, q/100).
 template <tensor_like X, int... A>
 auto percentile(const X& x, double q, axis_t<A...> = {}, quantile_rule rule = {},
@@ -549,6 +568,11 @@ auto percentile(const X& x, const Q& q, axis_t<A...> = {}, quantile_rule rule = 
 template <tensor_like X, int... A>
 auto median(const X& x, axis_t<A...> = {}, location where = location::current()) {
   return detail::quantile<detail::named::median, A...>(x, 0.5, {}, where.in("median"));
+}
+/// The same with the axes that are gone as ones.
+template <tensor_like X, int... A>
+auto median(const X& x, axis_t<A...> over, keepdims_t, location where = location::current()) {
+  return detail::with_kept_axes<detail::named::median, A...>(x, median(x, over, where), where.in("median"));
 }
 
 namespace detail {

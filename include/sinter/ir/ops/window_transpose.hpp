@@ -34,6 +34,7 @@ class window_cotangent {
     }
     x_ = reduce(x_, op::add, repeated);
     axes_ = left;
+    spread();
     for (std::size_t d = 0; d < extents_.size(); ++d) merge(d);
     axes_t order;
     for (std::size_t d = 0; d < extents_.size(); ++d) order.push_back(static_cast<std::int64_t>(where(rank_ + d)));
@@ -132,6 +133,18 @@ class window_cotangent {
     std::int64_t divisor;
   };
 
+  /// An axis of x whose places and taps meet.
+  struct meeting {
+    std::size_t d, places, taps;  ///< axes of the result
+    overlap o;
+  };
+  /// Overlapping taps that are few: the sums of all axes at once, an expression of what the cotangent is made of for each residue of
+  /// the steps. Between the axes nothing is stored.
+  void spread();
+  std::optional<meeting> meeting_of(std::size_t d);
+  value sums_at(const series<meeting>& all, const axes_t& residues) const;
+  value interleaved(const series<meeting>& all, axes_t& residues, std::size_t from) const;
+
   /// A product whose places are of one operand and whose taps are of the other is a product over the taps, too, of windows of what has
   /// the places: nothing as large as places times taps comes to be. Only where windows overlap.
   void merge_product();
@@ -144,6 +157,95 @@ class window_cotangent {
   std::size_t rank_ = 0;
   series<std::size_t> axes_;  ///< of each axis of x_, the result's axis, or rank_ + d for what is axis d
 };
+
+inline std::optional<window_cotangent::meeting> window_cotangent::meeting_of(std::size_t d) {
+  constexpr std::int64_t most_taps = 8, most_step = 4;
+  if (where(rank_ + d) < axes_.size()) return std::nullopt;
+  auto all = readers(d);
+  if (all.size() != 2) return std::nullopt;
+  std::sort(all.begin(), all.end(), [&](auto a, auto b) { return std::abs(factor(d, a)) < std::abs(factor(d, b)); });
+  const auto number = [&](std::size_t j) { return x_.extents()[where(j)].number(); };
+  const auto step_of = [&](std::size_t j) { return std::abs(factor(d, j)); };
+  // Taps are the fewer.
+  std::size_t taps = all[0], places = all[1];
+  if (!number(taps) || (number(places) && *number(places) < *number(taps))) std::swap(taps, places);
+  const overlap o{step_of(places), step_of(taps), x_.extents()[where(places)], x_.extents()[where(taps)]};
+  const overlap turned{o.dilation, o.step, o.taps, o.places};
+  const bool few = number(taps) && *number(taps) <= most_taps && o.step <= most_step;
+  if (!few || std::gcd(o.step, o.dilation) != 1 || o.apart() || turned.apart()) return std::nullopt;
+  return meeting{d, places, taps, o};
+}
+
+/// The sum of what is read at the positions whose residues these are.
+inline value window_cotangent::sums_at(const series<meeting>& all, const axes_t& residues) const {
+  value sum;
+  const auto add = [&](const auto& self, std::size_t n, tap_reader::places at, shape low, shape high) -> void {
+    if (n == all.size()) {
+      const value row = tap_reader::at(x_, at);
+      shape l, h;
+      for (std::size_t k = 0; k < at.size(); ++k)
+        if (at[k] < 0) l.push_back(low[k]), h.push_back(high[k]);
+      const auto nothing = [](const dim& e) { return e.is(0); };
+      const bool whole = std::all_of(l.begin(), l.end(), nothing) && std::all_of(h.begin(), h.end(), nothing);
+      const value y = whole ? row : pad(row, l, h, 0.0);
+      sum = sum ? sum + y : y;
+      return;
+    }
+    const meeting& m = all[n];
+    const residue_class c(m.o, residues[n]);
+    const std::size_t places = where(m.places);
+    const dim count = m.o.places - 1 + ceil_div(dim(m.o.dilation) * (m.o.taps - 1) + 1, m.o.step);
+    for (std::int64_t t = 0, taps = *c.count(m.o).number(); t < taps; ++t) {
+      at[where(m.taps)] = c.first + m.o.step * t;
+      low[places] = dim(m.o.dilation * t - c.shift);
+      high[places] = count - m.o.places - low[places];
+      self(self, n + 1, at, low, high);
+    }
+  };
+  const std::size_t rank = x_.extents().size();
+  add(add, 0, tap_reader::places(rank, -1), shape(rank, 0), shape(rank, 0));
+  return sum;
+}
+
+/// All positions of the axes from `from` on, for the residues of those before.
+inline value window_cotangent::interleaved(const series<meeting>& all, axes_t& residues, std::size_t from) const {
+  if (from == all.size()) return sums_at(all, residues);
+  const meeting& m = all[from];
+  std::size_t axis = where(m.places);
+  for (const auto& other : all) axis -= where(other.taps) < where(m.places);
+  series<value> parts;
+  for (std::int64_t r = 0; r < m.o.step; ++r) {
+    residues[from] = r;
+    parts.push_back(interleaved(all, residues, from + 1));
+  }
+  return interleave(std::move(parts), axis, m.o.positions());
+}
+
+inline void window_cotangent::spread() {
+  constexpr std::int64_t most_terms = 32, most_ops = 512;
+  series<meeting> all;
+  std::int64_t terms = 1;
+  for (std::size_t d = 0; d < extents_.size(); ++d)
+    if (const auto m = meeting_of(d)) all.push_back(*m), terms *= *m->o.taps.number();
+  const auto size = tap_reader::measure(x_);
+  if (all.empty() || terms > most_terms || !size.is_short() || terms * size.ops > most_ops) return;
+  for (const auto& m : all)
+    for (const auto j : {m.places, m.taps}) turn(m.d, j);
+  for (const auto& m : all)  // a residue without a tap is a sum of nothing
+    for (std::int64_t r = 0; r < m.o.step; ++r)
+      if (residue_class(m.o, r).count(m.o).number().value_or(0) <= 0) return;
+  axes_t residues(all.size(), 0);
+  x_ = interleaved(all, residues, 0);
+  series<std::size_t> left;
+  for (const auto a : axes_)
+    if (std::none_of(all.begin(), all.end(), [&](const meeting& m) { return m.taps == a; })) left.push_back(a);
+  axes_ = left;
+  for (const auto& m : all) {
+    const std::size_t k = where(m.places);
+    x_ = place_axis(x_, k, start_[m.d], 1, extents_[m.d]);
+    axes_[k] = rank_ + m.d;
+  }
+}
 
 /// The overlapping pairs, if all have their places among the rows (or columns) of the product and their taps among the others.
 inline std::optional<series<window_cotangent::pair>> window_cotangent::pairs_of(const node& dot,
