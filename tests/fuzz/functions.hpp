@@ -37,9 +37,7 @@ matrix flat(const X& x) {
   return reshape(x, 1, -1);
 }
 /// x·xᵀ / n + 1: eigenvalues of 1 and more.
-inline matrix positive(const matrix& x) {
-  return matmul(x, transpose(x)) * 0.25 + eye<double>(x.size(0));
-}
+inline matrix positive(const matrix& x) { return matmul(x, transpose(x)) * 0.25 + eye<double>(x.size(0)); }
 /// Of full rank, with more rows than columns.
 inline matrix tall(const matrix& x) { return concat(x * 0.5, matrix(eye<double>(x.size(1)))); }
 /// A square matrix whose diagonal is more than the rest of its row.

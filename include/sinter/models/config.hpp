@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../io/checkpoints.hpp"
+#include "../io/json.hpp"
 
 namespace sinter::models::detail {
 
