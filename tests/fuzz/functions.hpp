@@ -179,7 +179,7 @@ inline const function table[] = {
     SINTER_F("percentile", return flat(percentile(flatten(x), 40.0));),
     SINTER_F("segment_min", const auto m = segment_min(x, some_rows(d, x), 1 + d.below(4)); return where(isfinite(m), m, 0.0);),
     SINTER_F("prod", return flat(prod(x, axis<0>) + var(x, axis<0>) + logsumexp(x, axis<0>));),
-    SINTER_F("nanprod", return flat(nanprod(x, axis<0>) + nanmax(x, axis<0>) + nanmin(x, axis<0>) + nanvar(x, axis<0>) + nanstd(x, axis<0>));),
+    SINTER_F("nanprod", return flat(nanprod(x, axis<0>) + nanmax(x, axis<0>) + nanmin(x, axis<0>) + nanvar(x, axis<0>) + nanstd(x, axis<0>) + stddev(x, axis<0>));),
     SINTER_F("cumsum", return d.coin() ? cumsum(x, axis<0>) : cumsum(flip<1>(x), axis<1>);),
     SINTER_F("conv by layout", return flat(conv<"nhwc,hwio->nhwc">(reshape(x, 1, x.size(0), x.size(1), 1), reshape(kernel(d, y), 2, -1, 1, 1), {.padding = same}));),
     SINTER_F("conv_transpose by layout", return flat(conv_transpose<"nhwc,hwio->nhwc">(reshape(x, 1, x.size(0), x.size(1), 1), reshape(kernel(d, y), 2, -1, 1, 1)));),

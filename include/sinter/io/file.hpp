@@ -15,6 +15,12 @@ SINTER_API storage kept_bytes(std::vector<std::byte> bytes);
 /// be cut short meanwhile: what this library writes replaces files, and leaves mapped ones as they were.
 SINTER_API storage map_file(const char* op, const std::string& path, location at);
 
+/// What a path is in.
+inline std::string folder_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+}
+
 inline std::span<const std::byte> bytes_of(const storage& s) {
   return {static_cast<const std::byte*>(s.data()), s.bytes()};
 }

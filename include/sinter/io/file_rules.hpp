@@ -92,11 +92,6 @@ SINTER_API storage map_file(const char* op, const std::string& path, location at
   return storage(b);
 }
 
-inline std::string folder_of(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
-}
-
 /// Makes the names in a folder durable.
 inline void sync_folder(const char* op, const std::string& path, location at) {
   const descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
