@@ -1,8 +1,6 @@
 // What a user pays for reading files: no more than for sinter.hpp. Nobody's JSON parser is among it.
 #include <sinter/data.hpp>
 #include <sinter/io.hpp>
-#include <sinter/nn.hpp>
-#include <sinter/optim.hpp>
 
 #if defined(INCLUDE_NLOHMANN_JSON_HPP_) || defined(NLOHMANN_JSON_VERSION_MAJOR)
 #error "nlohmann/json.hpp is seen by a user's unit"
