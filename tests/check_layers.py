@@ -86,7 +86,7 @@ SEAMS = {("engine/engine.hpp", "jit/pipeline.hpp"), ("engine/factors.hpp", "jit/
          *((f"{name}.hpp", f"{rules}_rules.hpp") for name, rules in (
              ("io/array", "io/array"), ("io/file", "io/file"), ("io/npy", "io/npy"), ("io/archive", "io/archive"), ("io/trees", "io/tree"),
              ("io/checkpoints", "io/checkpoint"), ("data/csv", "data/csv"), ("data/idx", "data/idx"), ("data/progress", "data/progress"),
-             ("data/text", "data/text"))),
+             ("data/text", "data/text"), ("models/config", "models/config"))),
          ("loops/reduce.hpp", "loops/reduce_rules.hpp"),
          *((f"front/{name}.hpp", f"front/{rules}_rules.hpp") for name, rules in (
              ("evaluate/handle", "evaluate/handle"), ("evaluate/views", "evaluate/view"), ("functions/indexing", "functions/index"), ("functions/order", "functions/order"),

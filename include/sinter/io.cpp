@@ -1,4 +1,4 @@
-// io.cpp: what <sinter/io.hpp> and <sinter/data.hpp> declare as one translation unit, beside engine.cpp, for programs whose other
+// io.cpp: what <sinter/io.hpp>, <sinter/data.hpp> and <sinter/models.hpp> declare as one translation unit, beside engine.cpp, for programs whose other
 // units define SINTER_COMPILED.
 #if !defined(SINTER_COMPILED)
 #define SINTER_COMPILED
@@ -14,3 +14,4 @@
 #include "io/file_rules.hpp"
 #include "io/npy_rules.hpp"
 #include "io/tree_rules.hpp"
+#include "models/config_rules.hpp"

@@ -11,6 +11,10 @@
 #include "../close.hpp"
 #include "../scratch_folder.hpp"
 
+#if defined(SINTER_COMPILED) && defined(NLOHMANN_JSON_VERSION_MAJOR)
+#error "nlohmann/json.hpp is seen by a user's unit"
+#endif
+
 using namespace sinter;
 
 namespace {
@@ -500,7 +504,7 @@ TEST_CASE("what loading refuses: other models, settings without code, weights th
   check_said(said(load),
              "config.json is of model_type \"t5\"; this function loads \"gpt2\", and others of sinter::models");
   p.write("{\"model_type\": ");
-  check_said(said(load), "config.json: is damaged at byte");
+  check_said(said(load), "config.json: its JSON is damaged at byte");
   p.write("");
   check_said(said(load), "config.json: is empty");
   p.write("{\"model_type\": \"gpt2\", \"n_embd\": 12, \"n_head\": 3}");
@@ -543,5 +547,5 @@ TEST_CASE("what loading refuses: other models, settings without code, weights th
   q.text("model.safetensors.index.json", "{}");
   check_said(said([&] { models::llama::load(q.folder + "/model.safetensors.index.json"); }), "has no weight_map");
   q.text("config.json", std::string(20, '['));
-  check_said(said([&] { models::llama::load(q.folder); }), "is nested deeper than 16");
+  check_said(said([&] { models::llama::load(q.folder); }), "its JSON has more than 16 levels where it should not");
 }

@@ -11,26 +11,18 @@
 #include <thread>
 
 #include "../scratch_folder.hpp"
+#include "calls.hpp"
 #include "model_writer.hpp"
 
 using namespace sinter;
+using onnx_test::contains;
+using onnx_test::message_of;
 using tensors = std::map<std::string, dynamic_tensor>;
 
 namespace {
 
 const tensor<double, 2> a{{1, 2, 3}, {4, 5, 6}};
 const tensor<double, 1> b{0.5, -1, 2};
-
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const error& e) {
-    return e.what();
-  }
-  return "";
-}
-bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
 double at(const dynamic_tensor& x, std::initializer_list<int> place) {
   const io::array all = x.to_array();

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "calls.hpp"
 #include "model_writer.hpp"
 
 using namespace sinter;
@@ -16,37 +17,17 @@ using onnx_test::attribute_graph;
 using onnx_test::attribute_list;
 using onnx_test::attribute_text;
 using onnx_test::bytes_of;
+using onnx_test::contains;
+using onnx_test::message_of;
 using onnx_test::node;
+using onnx_test::on;
+using onnx_test::some;
 using onnx_test::value;
 
 namespace {
 
 using numbers = std::vector<float>;
 using whole = std::vector<std::int64_t>;
-
-options on(bool interpreted) {
-  options how;
-  if (interpreted) how.backend = "reference";
-  return how;
-}
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const user_error& e) {
-    return e.what();
-  }
-  return "";
-}
-bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
-
-/// Numbers between -0.6 and 0.6 that look like no pattern.
-numbers some(std::size_t n, double seed) {
-  numbers out;
-  for (std::size_t k = 0; k < n; ++k)
-    out.push_back(static_cast<float>(0.6 * std::sin(seed + 12.9898 * static_cast<double>(k))));
-  return out;
-}
 
 struct recurrent_case {
   std::string op, direction;
@@ -58,7 +39,7 @@ struct recurrent_case {
   numbers w() const { return some(count(gates() * hidden * size), 1); }
   numbers r() const { return some(count(gates() * hidden * hidden), 2); }
   numbers b() const { return some(count(2 * gates() * hidden), 3); }
-  numbers p() const { return some(count(3 * hidden), 4); }
+  numbers p() const { return some(count(3 * hidden), 4, 0.6); }
   whole length() const {
     whole out;
     for (std::int64_t i = 0; i < batch; ++i) out.push_back(lengths ? std::max<std::int64_t>(1, steps - 2 * i) : steps);
@@ -153,7 +134,7 @@ struct recurrent_case {
 };
 
 tensor<float, 3> input_of(const recurrent_case& c) {
-  return from_span(some(static_cast<std::size_t>(c.steps * c.batch * c.size), 5), c.steps, c.batch, c.size);
+  return from_span(some(static_cast<std::size_t>(c.steps * c.batch * c.size), 5, 0.6), c.steps, c.batch, c.size);
 }
 
 /// x (3) goes through a body of a Loop: v + k·x, and v · 2 is stacked.
@@ -257,7 +238,7 @@ TEST_CASE("LinearAttention is one loop over steps that stay open") {
     const onnx::model m = onnx::load(bytes_of(file), on(interpreted));
     for (const std::int64_t n : {5, 8, 13}) {
       const auto of = [&](std::int64_t size, double seed) {
-        return tensor<float, 3>(from_span(some(static_cast<std::size_t>(n * size), seed), 1, n, size));
+        return tensor<float, 3>(from_span(some(static_cast<std::size_t>(n * size), seed, 0.6), 1, n, size));
       };
       const auto q = of(4, 1), k = of(2, 2), v = of(3, 3), d = of(1, 4), b = of(1, 5);
       const auto all = m({q, k, v, d, b});
@@ -469,8 +450,8 @@ TEST_CASE("Scan reads and stacks along axes and both ways, over an open axis") {
       for (const bool interpreted : {false, true}) {
         const onnx::model m = onnx::load(bytes_of(file), on(interpreted));
         for (const std::int64_t n : {6, 3, 11}) {
-          const tensor<float, 2> a = from_span(some(static_cast<std::size_t>(2 * n), 1), 2, n),
-                                 c = from_span(some(static_cast<std::size_t>(2 * n), 2), n, 2);
+          const tensor<float, 2> a = from_span(some(static_cast<std::size_t>(2 * n), 1, 0.6), 2, n),
+                                 c = from_span(some(static_cast<std::size_t>(2 * n), 2, 0.6), n, 2);
           const auto all = m({a, c});
           const auto stack = all[1].as<tensor<float, 2>>(), back = all[2].as<tensor<float, 2>>();
           for (int j = 0; j < 2; ++j) {
@@ -504,8 +485,8 @@ TEST_CASE("Scan of version 8 reads sequences of a batch, each of its own length"
     const std::string file = g.model(8);
     for (const bool interpreted : {false, true}) {
       const onnx::model m = onnx::load(bytes_of(file), on(interpreted));
-      const tensor<float, 2> s = from_span(some(6, 1), 3, 2);
-      const tensor<float, 3> a = from_span(some(36, 2), 3, 6, 2);
+      const tensor<float, 2> s = from_span(some(6, 1, 0.6), 3, 2);
+      const tensor<float, 3> a = from_span(some(36, 2, 0.6), 3, 6, 2);
       const auto all = m({s, a});
       const auto last = all[0].as<tensor<float, 2>>();
       const auto stack = all[1].as<tensor<float, 3>>();

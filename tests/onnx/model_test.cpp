@@ -13,11 +13,14 @@
 #include <sstream>
 
 #include "../paths.hpp"
+#include "calls.hpp"
 #include "model_writer.hpp"
 
 using namespace sinter;
 using onnx_test::attribute;
 using onnx_test::bytes_of;
+using onnx_test::contains;
+using onnx_test::message_of;
 using onnx_test::node;
 using onnx_test::value;
 
@@ -60,19 +63,6 @@ options reference() {
   how.backend = "reference";
   return how;
 }
-
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const user_error& e) {
-    return e.what();
-  } catch (const system_error& e) {
-    return e.what();
-  }
-  return "";
-}
-bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 

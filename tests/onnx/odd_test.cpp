@@ -9,13 +9,17 @@
 
 #include "operator_models.hpp"
 
+#include "calls.hpp"
+
 using namespace sinter;
 using onnx_test::attribute;
 using onnx_test::attribute_float;
 using onnx_test::attribute_list;
 using onnx_test::attribute_text;
 using onnx_test::bytes_of;
+using onnx_test::contains;
 using onnx_test::message;
+using onnx_test::message_of;
 using onnx_test::node;
 using onnx_test::value;
 using floats = std::vector<float>;
@@ -54,16 +58,6 @@ floats one(const message& n, const tensor<float, 2>& x, int opset, std::vector<m
   g.initializers = std::move(constants);
   return numbers(loaded(g, opset)({x})[0]);
 }
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const error& e) {
-    return e.what();
-  }
-  return "";
-}
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 const tensor<float, 2> x{{1, -2, 3}, {4, 5, -6}};
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "calls.hpp"
 #include "model_writer.hpp"
 
 using namespace sinter;
@@ -17,34 +18,16 @@ using onnx_test::attribute_floats;
 using onnx_test::attribute_list;
 using onnx_test::attribute_text;
 using onnx_test::bytes_of;
+using onnx_test::contains;
+using onnx_test::message_of;
 using onnx_test::node;
+using onnx_test::on;
+using onnx_test::some;
 using onnx_test::value;
 
 namespace {
 
 using numbers = std::vector<float>;
-
-options on(bool interpreted) {
-  options how;
-  if (interpreted) how.backend = "reference";
-  return how;
-}
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const user_error& e) {
-    return e.what();
-  }
-  return "";
-}
-bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
-numbers some(std::size_t n, double seed) {
-  numbers out;
-  for (std::size_t k = 0; k < n; ++k)
-    out.push_back(static_cast<float>(std::sin(seed + 12.9898 * static_cast<double>(k))));
-  return out;
-}
 
 /// Of an image (h, w), zeros beyond each corner that is not there.
 double open_sample(const float* image, int h, int w, double y, double x) {

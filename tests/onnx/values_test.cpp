@@ -9,31 +9,19 @@
 #include <vector>
 
 #include "../scratch_folder.hpp"
+#include "calls.hpp"
 #include "model_writer.hpp"
 
 using namespace sinter;
 using onnx_test::attribute;
 using onnx_test::bytes_of;
+using onnx_test::contains;
+using onnx_test::message_of;
 using onnx_test::node;
+using onnx_test::on;
 using onnx_test::value;
 
 namespace {
-
-options on(bool interpreted) {
-  options how;
-  if (interpreted) how.backend = "reference";
-  return how;
-}
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const user_error& e) {
-    return e.what();
-  }
-  return "";
-}
-bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
 /// s with x behind it, and all of s in one.
 std::string appending() {
