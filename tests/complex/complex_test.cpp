@@ -9,29 +9,14 @@
 
 #include <sinter/complex.hpp>
 
-#include "../close.hpp"
+#include "numbers.hpp"
 
 using namespace sinter;
 using cplx = complex128;
 using vec = tensor<cplx, 1>;
-using numbers = std::vector<cplx>;
 using doubles = std::vector<double>;
 
 namespace {
-
-const char* const backends[] = {"cpu", "reference"};
-
-doubles parts(const numbers& all) {
-  doubles out;
-  for (const auto& z : all) {
-    out.push_back(z.real());
-    out.push_back(z.imag());
-  }
-  return out;
-}
-void check_numbers(const numbers& got, const numbers& want, double tolerance = 1e-13) {
-  check_close(parts(got), parts(want), tolerance);
-}
 
 const numbers some{{3, 4}, {-1.5, 0.25}, {0.5, -2}, {-0.75, -1.25}, {2, 0}, {0, 1.5}, {-3, 0}};
 vec some_tensor() { return vec::from(some, {dim(some.size())}); }

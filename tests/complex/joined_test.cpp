@@ -8,30 +8,15 @@
 
 #include <sinter/complex.hpp>
 
-#include "../close.hpp"
+#include "numbers.hpp"
 
 using namespace sinter;
 using cplx = complex128;
 using matrix = tensor<cplx, 2>;
-using numbers = std::vector<cplx>;
 using doubles = std::vector<double>;
 using places = tensor<std::int64_t, 1>;
 
 namespace {
-
-const char* const backends[] = {"cpu", "reference"};
-
-doubles parts(const numbers& all) {
-  doubles out;
-  for (const auto& z : all) {
-    out.push_back(z.real());
-    out.push_back(z.imag());
-  }
-  return out;
-}
-void check_numbers(const numbers& got, const numbers& want, double tolerance = 1e-13) {
-  check_close(parts(got), parts(want), tolerance);
-}
 
 const numbers six{{1, 1}, {2, 0}, {0, -1}, {0, 1}, {1, 0.5}, {3, 2}};
 matrix some() { return matrix::from(six, {2, 3}); }

@@ -36,9 +36,9 @@ struct recurrent_case {
   std::int64_t gates() const { return op == "LSTM" ? 4 : op == "GRU" ? 3 : 1; }
   std::int64_t directions() const { return direction == "bidirectional" ? 2 : 1; }
   std::size_t count(std::int64_t n) const { return static_cast<std::size_t>(n * directions()); }
-  numbers w() const { return some(count(gates() * hidden * size), 1); }
-  numbers r() const { return some(count(gates() * hidden * hidden), 2); }
-  numbers b() const { return some(count(2 * gates() * hidden), 3); }
+  numbers w() const { return some(count(gates() * hidden * size), 1, 0.6); }
+  numbers r() const { return some(count(gates() * hidden * hidden), 2, 0.6); }
+  numbers b() const { return some(count(2 * gates() * hidden), 3, 0.6); }
   numbers p() const { return some(count(3 * hidden), 4, 0.6); }
   whole length() const {
     whole out;
