@@ -157,7 +157,8 @@ inline bool hides_between(op code, double a, double ea, double b, double eb) {
     case op::digamma:
       return near_pole(a, ea);
     case op::polygamma:
-      return near_pole(b, eb);
+      // Of orders that are not whole it is no number.
+      return near_pole(b, eb) || (ea > 0 && std::ceil(a - 1.5 * ea) <= a + 1.5 * ea);
     case op::bit_cast:
       return std::isnan(a);  // of which there are many
     default:

@@ -112,6 +112,12 @@ TEST_CASE("a call takes 64 KiB of stack at most, whatever its kernels are") {
       "scan", [](matrix x) { return cumsum<1>(x) + cumsum<0>(x); }, some(290, 300));
   check(
       "extremes", [](matrix x) { return argmax(x, axis<1>); }, some(290, 300));
+  for (const int columns : {20, 3000, 1 << 17}) {
+    check(
+        "sort", [](matrix x) { return sort(x); }, some(3, columns));
+    check(
+        "sort of f64", [](tensor<double, 1> x) { return sort(x); }, uniform<double>(make_key(1), columns));
+  }
   check(
       "random numbers", [](matrix x) { return x + normal<float>(make_key(3), x.size(0), x.size(1)); }, some(290, 300));
   check(

@@ -163,6 +163,7 @@ std::vector<subject> subjects() {
       {"nanvar",
        [](const vec& x) { return real(nanvar(x)); },
        {{{none, 1, 3}, {0, -1, 1}, {0, 0, 0, 0, 0.5, -0.5, 0, -0.5, 0.5}}}},
+      {"stddev", [](const vec& x) { return real(stddev(x)); }, {{level, zero, nowhere}}},
       {"nanstd", [](const vec& x) { return real(nanstd(x)); }, {{level, zero, nowhere}}},
       {"diff", [](const vec& x) { return real(sum(square(diff(x)))); }, {}},
       {"cov", [](const vec& x) { return real(cov(x)) + real(sum(cov(rows_of(x), 0) * nine)); }, {}},

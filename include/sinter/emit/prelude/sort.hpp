@@ -38,9 +38,11 @@ template <class K> static void sort_few(ranked<K>* a, long n) {
 }
 #ifdef _OPENMP
 extern "C" int omp_in_parallel();
-// The same by all threads, each of which counts and then moves a part of the row: in the order of parts, so that equal keys stay.
+// The same by up to sort_threads, whose counts are on the stack: each counts and then moves a part of the row, in the order of parts, so
+// that equal keys stay.
+enum { sort_threads = 16 };
 template <class K> static const ranked<K>* sort_shared(ranked<K>* a, ranked<K>* b, long n, int parts) {
-  long counts[64][256];
+  long counts[sort_threads][256];
   for (unsigned shift = 0; shift < 8 * sizeof(K); shift += 8) {
 #pragma omp parallel for num_threads(parts) schedule(static, 1)
     for (int t = 0; t < parts; ++t) {
@@ -74,7 +76,7 @@ template <class K> static const ranked<K>* sort_shared(ranked<K>* a, ranked<K>* 
 // By eight bits a pass, from the lowest; a digit that all share takes none.
 template <class K> static const ranked<K>* sort_many(ranked<K>* a, ranked<K>* b, long n) {
 #ifdef _OPENMP
-  const int threads = omp_get_max_threads() < 64 ? omp_get_max_threads() : 64;
+  const int most = omp_get_max_threads(), threads = most < sort_threads ? most : sort_threads;
   if (n >= 1 << 16 && threads > 1 && !omp_in_parallel()) return sort_shared(a, b, n, threads);
 #endif
   long counts[sizeof(K)][256] = {};
