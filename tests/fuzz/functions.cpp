@@ -176,7 +176,8 @@ std::string derivatives_differ(const settings& s, const drawn_program& d) {
     const auto [ga, gb] = grad<0, 1>(weighed)(a, b);
     return std::tuple{along, tensor<double, 0>(sum(ga * da) + sum(gb * db))};
   };
-  const auto [forward, reverse] = compile(both, how(s, p.seed % 2 == 0))(d.a, d.b, d.da, d.db);
+  const auto [forward, reverse] =
+      compile(both, how(s, p.seed % 2 == 0))(placed(d.a, s), placed(d.b, s), placed(d.da, s), placed(d.db, s));
   const double f = forward.item(), r = reverse.item();
   if (std::isnan(f) || std::isnan(r) || std::fabs(f - r) <= 1e-6 * (1 + std::fabs(f))) return "";
   return "forward mode gives " + std::to_string(f) + ", reverse mode " + std::to_string(r);
