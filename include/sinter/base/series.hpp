@@ -158,7 +158,8 @@ class series {
     room_ = n;
   }
   void swap(series& x) noexcept {
-    series moved = std::move(x);
+    series moved;
+    moved.take(x);
     x.take(*this);
     take(moved);
   }
@@ -188,7 +189,7 @@ class series {
   static constexpr std::size_t few = held_within<T>;
 
   bool within() const {
-    if constexpr (few > 0) return data_ == reinterpret_cast<const T*>(few_.bytes);
+    if constexpr (few > 0) return data_ == few_.elements;
     else return data_ == nullptr;
   }
   /// Leaves no element, and members that take() sets anew.
@@ -201,8 +202,8 @@ class series {
     size_ = std::exchange(x.size_, 0);
     if constexpr (few > 0) {
       if (x.within()) {
-        std::memcpy(few_.bytes, x.few_.bytes, sizeof few_.bytes);
-        data_ = reinterpret_cast<T*>(few_.bytes);
+        std::memcpy(static_cast<void*>(few_.elements), x.few_.elements, sizeof few_.elements);
+        data_ = few_.elements;
         room_ = few;
         return;
       }
@@ -211,7 +212,7 @@ class series {
     room_ = std::exchange(x.room_, few);
   }
   T* nothing() {
-    if constexpr (few > 0) return reinterpret_cast<T*>(few_.bytes);
+    if constexpr (few > 0) return few_.elements;
     else return nullptr;
   }
   SINTER_COLD void append(const T* from, std::size_t n) {
@@ -219,8 +220,9 @@ class series {
   }
 
   struct no_room {};
-  struct some_room {
-    alignas(few > 0 ? alignof(T) : 1) unsigned char bytes[few > 0 ? few * sizeof(T) : 1];
+  union some_room {
+    some_room() {}  // NOLINT(modernize-use-equals-default): no element is made
+    T elements[few > 0 ? few : 1];
   };
   [[no_unique_address]] std::conditional_t<(few > 0), some_room, no_room> few_;
   T* data_ = nothing();

@@ -199,6 +199,25 @@ TEST_CASE("double kernels have half the lanes") {
   CHECK(source_of(h).find("#define SINTER_W (64 / 8)") != std::string::npos);
 }
 
+// g++ would take minutes to choose where their addresses are kept.
+TEST_CASE("many loads of elements apart are calls") {
+  const auto columns = [](std::int64_t count) {
+    ir::graph g;
+    const value x = input(g, {640, 49});
+    value total;
+    for (std::int64_t k = 0; k < count; ++k) {
+      const value one = exp(reshape(slice(x, {640, 1}, {0, k}, {1, 1}), {640}));
+      total = total ? total + one : one;
+    }
+    g.outputs = {total.id()};
+    const std::string all = source_of(g);
+    return all.substr(all.find("void sinter_kernel"));
+  };
+  CHECK(columns(4).find("load_strided(") != std::string::npos);
+  CHECK(columns(4).find("load_strided_apart(") == std::string::npos);
+  CHECK(columns(40).find("load_strided_apart(") != std::string::npos);
+}
+
 TEST_CASE("sizes are read once, and symbolic loops have a rest") {
   ir::graph g;
   const value x{g, g.add_input(dtype::f32, {ir::dim::symbol(0), ir::dim::symbol(1)})};

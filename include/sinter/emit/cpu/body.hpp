@@ -49,9 +49,17 @@ class body_printer {
       : k_(k), out_(out), inner_(k.mask(role::inner)), last_(static_cast<int>(k.vector_axis())) {
     find_numbers();
     if (k.columns) inner_ = 1u << last_;
-    if (!k.is_product()) return;
-    inner_ = ~0u;
-    if (last_ < k.products[0].batch + k.products[0].m) last_ = -1;
+    if (k.is_product()) {
+      inner_ = ~0u;
+      if (last_ < k.products[0].batch + k.products[0].m) last_ = -1;
+    }
+    // Each lane's address is a variable to g++'s choice of induction variables, whose time grows faster than their number: a few hundred
+    // are a minute.
+    constexpr std::ptrdiff_t most_inline = 16;
+    strides_apart_ =
+        std::count_if(k.body.begin(), k.body.end(), [&](const instruction& i) {
+          return i.kind == kind::load && !scattered(i.at.at) && !step(i.at.at).is(0) && !step(i.at.at).is(1);
+        }) > most_inline;
   }
 
   /// How a guarded load is printed where its guard varies among the lanes, or holds at most positions.
@@ -123,7 +131,8 @@ class body_printer {
     if (s.is(1)) return "load(" + address(i.at) + n + ")";
     if (!tail && s.number().value_or(0) >= 2 && *s.number() <= 8)
       return "load_every<" + s.text() + ">(" + address(i.at) + ")";
-    return "load_strided(" + address(i.at) + ", " + s.text() + n + ")";
+    const char* const call = !tail && strides_apart_ ? "load_strided_apart(" : "load_strided(";
+    return call + address(i.at) + ", " + s.text() + n + ")";
   }
 
   std::string position(const instruction& i, bool vector) const {
@@ -271,6 +280,7 @@ class body_printer {
   std::uint32_t inner_;
   int last_;
   guards guards_ = guards::lanes;
+  bool strides_apart_ = false;  ///< loads of elements apart are calls
 };
 
 }  // namespace sinter::engine::emit
