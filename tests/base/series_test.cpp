@@ -86,3 +86,15 @@ TEST_CASE_TEMPLATE("random operations leave what std::vector has", T, std::strin
     CHECK_THROWS_AS(a.at(a.size()), std::out_of_range);
   }
 }
+
+TEST_CASE("an element of a temporary series is a value") {
+  const auto made = [] {
+    return series<series<std::string>>{{"a word that is kept apart from its string", "b"}, {"c"}};
+  };
+  std::string all;
+  for (const std::string& word : made()[0]) all += word;
+  for (const std::string& word : made().back()) all += word;
+  for (const std::string& word : made().front()) all += word.substr(0, 1);
+  CHECK(all == "a word that is kept apart from its stringbcab");
+  static_assert(std::is_same_v<decltype(made()[0]), series<std::string>>);
+}

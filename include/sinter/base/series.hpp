@@ -76,16 +76,20 @@ class series {
   const T* data() const { return data_; }
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  T& operator[](std::size_t i) { return data_[i]; }
-  const T& operator[](std::size_t i) const { return data_[i]; }
+  T& operator[](std::size_t i) & { return data_[i]; }
+  const T& operator[](std::size_t i) const& { return data_[i]; }
+  // By value: in `for (auto& k : f.explain().specialisations[0].kernels)` what the loop holds outlives the series.
+  T operator[](std::size_t i) && { return std::move(data_[i]); }
   SINTER_COLD const T& at(std::size_t i) const {
     if (i >= size_) throw std::out_of_range("sinter::series::at");
     return data_[i];
   }
-  T& front() { return data_[0]; }
-  const T& front() const { return data_[0]; }
-  T& back() { return data_[size_ - 1]; }
-  const T& back() const { return data_[size_ - 1]; }
+  T& front() & { return data_[0]; }
+  const T& front() const& { return data_[0]; }
+  T front() && { return std::move(data_[0]); }
+  T& back() & { return data_[size_ - 1]; }
+  const T& back() const& { return data_[size_ - 1]; }
+  T back() && { return std::move(data_[size_ - 1]); }
 
   SINTER_COLD void push_back(T x) {
     reserve(size_ + 1);
