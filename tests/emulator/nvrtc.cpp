@@ -77,10 +77,11 @@ std::string refusal(const std::string& source, const char* architecture) {
   void* which = nullptr;
   if (j.create(&which, source.c_str(), "kernel.cu", 0, nullptr, nullptr) != 0) return "NVRTC made no program";
   const std::string option = std::string("--gpu-architecture=") + architecture;
-  // As run/cuda/program/nvrtc.hpp has them.
-  const char* const options[] = {option.c_str(), "--std=c++17", "--fmad=false", "-w", "--minimal"};
+  // As run/cuda/program/nvrtc.hpp has them; what is thrown away need not be fast.
+  std::vector<const char*> options = {option.c_str(), "--std=c++17", "--fmad=false", "-w"};
+  if (j.major >= 13) options.insert(options.end(), {"--minimal", "-Ofc=max"});
   std::string log;
-  if (j.compile(which, j.major >= 13 ? 5 : 4, options) != 0) {
+  if (j.compile(which, static_cast<int>(options.size()), options.data()) != 0) {
     std::size_t bytes = 0;
     j.log_bytes(which, &bytes);
     log.resize(bytes);

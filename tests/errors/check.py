@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks the compile errors that users meet: short, naming the op, pointing at the user's line.
 
-    check.py CASES_FOLDER -- COMPILER ARGUMENTS...     every *.cpp of the folder
-    check.py --self-test -- COMPILER ARGUMENTS...      proves that the harness finds each kind of failure
+    check.py [--share K] CASES_FOLDER -- COMPILER ARGUMENTS...     every *.cpp of the folder; with --share the K-th third: 0, 1 or 2
+    check.py --self-test -- COMPILER ARGUMENTS...                  proves that the harness finds each kind of failure
 
 A case begins with comment lines:
     // expect: error        or: ok
@@ -66,8 +66,8 @@ def run_case(command, path):
     return reasons + ([f"output:\n{output[:4000]}"] if reasons else [])
 
 
-def run_all(command, folder):
-    cases = sorted(name for name in os.listdir(folder) if name.endswith(".cpp"))
+def run_all(command, folder, share=slice(None)):
+    cases = sorted(name for name in os.listdir(folder) if name.endswith(".cpp"))[share]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         return dict(zip(cases, pool.map(lambda name: run_case(command, os.path.join(folder, name)), cases)))
 
@@ -116,8 +116,10 @@ def main():
     command = sys.argv[sys.argv.index("--") + 1:]
     if sys.argv[1] == "--self-test":
         return self_test(command)
+    share = slice(int(sys.argv[2]), None, 3) if sys.argv[1] == "--share" else slice(None)
+    folder = sys.argv[sys.argv.index("--") - 1]
     with tempfile.TemporaryDirectory() as work:
-        results = run_all([*command, "-include", precompiled(command, work)], sys.argv[1])
+        results = run_all([*command, "-include", precompiled(command, work)], folder, share)
     failed = {name: reasons for name, reasons in results.items() if reasons}
     for name, reasons in failed.items():
         print(f"{name}: " + "\n  ".join(reasons))

@@ -1,7 +1,9 @@
 // tests/ops/walk.hpp: runs functions eagerly and in one graph on both backends, and their derivatives against differences.
 #pragma once
 
+#include <cstdlib>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -40,9 +42,11 @@ array map(array a, F&& f) {
 /// The weight of element i in the scalar that derivatives are taken of.
 inline double weight(std::size_t i) { return 0.5 + static_cast<double>(i * 7 % 11) / 8; }
 
-/// The backends that a graph is checked on: with a GPU, emulated or real, "cuda" too.
+/// The backends that a graph is checked on: with a GPU, emulated or real, "cuda" too, unless SINTER_TEST_EMULATED is 0.
 inline std::vector<std::string> backends() {
-  if (sinter::device_count() > 0) return {"reference", "cpu", "cuda"};
+  const char* emulated = std::getenv("SINTER_TEST_EMULATED");
+  if (sinter::device_count() > 0 && !(emulated && std::string_view(emulated) == "0"))
+    return {"reference", "cpu", "cuda"};
   return {"reference", "cpu"};
 }
 
