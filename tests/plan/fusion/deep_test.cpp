@@ -35,6 +35,8 @@ TEST_CASE("layers are lowered once, and what is tried grows with their number") 
   for (const target& t : {target{}, gpu_target()}) {
     const planned few = plan(deep::residual_network(8), t), many = plan(deep::residual_network(32), t);
     CHECK(many.f.lowered <= few.f.lowered + few.f.lowered / 2);
+    CHECK(many.f.joined <= few.f.joined + few.f.joined / 2);
+    CHECK(4 * many.f.joined <= many.f.tried);
     const auto per_node = [](const planned& p, std::size_t count) {
       return static_cast<double>(count) / static_cast<double>(p.g.live().size());
     };

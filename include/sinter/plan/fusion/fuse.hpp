@@ -18,6 +18,7 @@ struct fused {
   series<kernel> kernels;
   std::size_t unfused = 0;     ///< kernels if every op had one of its own
   std::size_t lowered = 0;     ///< sets of roots that were lowered
+  std::size_t joined = 0;      ///< pairs of structures that were written out as one
   std::size_t tried = 0;       ///< pairs of groups of which that was asked
   std::size_t considered = 0;  ///< pairs of groups that touch an array in common
   std::size_t looked = 0;      ///< nodes and kernels that were asked what scatters write over
@@ -150,6 +151,7 @@ class fusion {
     fused out;
     out.unfused = count_ops(g_, live_);
     out.lowered = lowered_.count();
+    out.joined = lowered_.joined_count();
     out.tried = tried;
     out.considered = considered;
     auto placed = in_less_memory(g_, groups, cost_);

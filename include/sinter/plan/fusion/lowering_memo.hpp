@@ -38,7 +38,7 @@ struct lowered_roots {
 class lowering_memo {
  public:
   lowering_memo(const ir::graph& g, const memory_map& memory, const target& t, const series<root>& roots)
-      : g_(g), memory_(memory), target_(t), roots_(roots), number_(g.size(), 0) {}
+      : g_(g), memory_(memory), target_(t), roots_(roots), number_(g.size(), 0), place_(g.size(), 0) {}
 
   /// The kernel of roots[which], which ascend by target.
   lowered_roots of(std::span<const std::uint32_t> which) {
@@ -46,6 +46,39 @@ class lowering_memo {
     auto& known = known_[std::move(s.key)];
     if (!known) known = std::make_shared<const outcome>(lowered(which, s.nodes));
     return {known, std::move(s.nodes)};
+  }
+
+  /// The kernel of the roots of two, `which` in all. What two structures are together follows from which of their nodes are the same,
+  /// and from the order of their roots: it is written out once.
+  lowered_roots of_both(const lowered_roots& a, const lowered_roots& b, std::span<const std::uint32_t> of_a,
+                        std::span<const std::uint32_t> which) {
+    std::string key;
+    ir::detail::append(key, a.what.get());
+    ir::detail::append(key, b.what.get());
+    for (std::size_t k = 0, i = 0; k < which.size(); ++k) {
+      const bool first = i < of_a.size() && which[k] == of_a[i];
+      key += first ? 'a' : 'b';
+      i += first;
+    }
+    const auto size = static_cast<std::uint32_t>(a.nodes.size());
+    for (std::uint32_t n = 0; n < size; ++n) place_[a.nodes[n]] = n + 1;
+    for (std::uint32_t n = 0; n < b.nodes.size(); ++n)
+      if (auto& place = place_[b.nodes[n]]) ir::detail::append(key, n), ir::detail::append(key, place);
+      else place = size + n + 1;
+    auto& known = joined_[std::move(key)];
+    lowered_roots out;
+    if (known.what) {
+      out.what = known.what;
+      out.nodes.reserve(known.from.size());
+      for (const auto n : known.from) out.nodes.push_back(n < size ? a.nodes[n] : b.nodes[n - size]);
+    } else {
+      out = of(which);
+      known.what = out.what;
+      for (const node_id id : out.nodes) known.from.push_back(place_[id] - 1);
+    }
+    for (const node_id id : a.nodes) place_[id] = 0;
+    for (const node_id id : b.nodes) place_[id] = 0;
+    return out;
   }
 
   /// The kernel with the nodes of these roots.
@@ -64,6 +97,7 @@ class lowering_memo {
   }
 
   std::size_t count() const { return known_.size(); }
+  std::size_t joined_count() const { return joined_.size(); }
 
  private:
   outcome lowered(std::span<const std::uint32_t> which, const series<node_id>& nodes) const {
@@ -89,12 +123,19 @@ class lowering_memo {
     return out;
   }
 
+  /// Of two structures: the outcome, and which of their nodes its are, the second's behind the first's.
+  struct joined {
+    std::shared_ptr<const outcome> what;
+    series<std::uint32_t> from;
+  };
+
   const ir::graph& g_;
   const memory_map& memory_;
   const target& target_;
   const series<root>& roots_;
-  series<std::uint32_t> number_;
+  series<std::uint32_t> number_, place_;  ///< per node, room for structure_of and of_both
   std::unordered_map<std::string, std::shared_ptr<const outcome>> known_;
+  std::unordered_map<std::string, joined> joined_;
 };
 
 }  // namespace sinter::engine::plan::detail

@@ -231,7 +231,7 @@ class merging {
     both.roots = a.roots;
     both.roots.insert(both.roots.end(), b.roots.begin(), b.roots.end());
     sort_stably(both.roots, [&](std::uint32_t x, std::uint32_t y) { return roots_[x].target < roots_[y].target; });
-    both.made = lowered_.of(both.roots);
+    both.made = lowered_.of_both(a.made, b.made, a.roots, both.roots);
     const outcome& o = *both.made.what;
     if (o.failed) return in_own_nodes(both.made);
     if (o.code.body.size() > most_instructions) return too_long;
