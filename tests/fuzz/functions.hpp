@@ -118,7 +118,7 @@ inline const function table[] = {
     SINTER_F("topk", return topk(x, 1, axis<1>).values;),
     SINTER_F("median", return flat(d.coin() ? median(x, axis<0>) : median(x, axis<1>));),
     SINTER_F("quantile", return flat(quantile(x, 0.3, axis<1>));),
-    SINTER_F("quantiles", return quantile(x, {0.25, 0.9}, axis<0>);),
+    SINTER_F("quantiles", return d.coin() ? matrix(quantile(x, {0.25, 0.9}, axis<0>)) : flat(percentile(x, {25, 90}, axis<1>, keepdims));),
     SINTER_F("cummax", return d.coin() ? matrix(cummax(x, axis<1>)) : matrix(cummin(x, axis<0>));),
     SINTER_F("segment_sum", return segment_sum(x, some_rows(d, x), 1 + d.below(5));),
     SINTER_F("segment_mean", return nan_to_num(segment_mean(x, some_rows(d, x), 1 + d.below(5)));),

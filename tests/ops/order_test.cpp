@@ -421,6 +421,60 @@ TEST_CASE("quantiles of lists and of tensors") {
   static_assert(decltype(quantile(fixed, some, axis<1>))::static_shape == dims{dyn, 2, 3});
 }
 
+TEST_CASE("quantiles over several axes, and with those that are gone as ones") {
+  ops::walk w;
+  const auto x = ops::between<double, 3>({2, 7, 3}, -2, 2, 5);
+  const array v = ops::values(x);
+  // Over the first and the last axis: of each place of the middle one six elements.
+  array outer{{7, 6}, {}};
+  for (std::size_t j = 0; j < 7; ++j)
+    for (std::size_t i = 0; i < 2; ++i)
+      for (std::size_t k = 0; k < 3; ++k) outer.at.push_back(v.at[(i * 7 + j) * 3 + k]);
+  const auto of_outer = [&](std::vector<std::int64_t> extents, std::vector<double> parts,
+                            interpolation m = interpolation::linear) {
+    array all{std::move(extents), {}};
+    for (const double q : parts)
+      for (const double each : quantiles(outer, 1, q, m).at) all.at.push_back(each);
+    return all;
+  };
+  const auto of_rows = [&](std::vector<std::int64_t> extents, std::vector<double> parts) {
+    array all{std::move(extents), {}};
+    for (const double q : parts)
+      for (const double each : quantiles(v, 1, q).at) all.at.push_back(each);
+    return all;
+  };
+  const auto of_all = [&](std::vector<std::int64_t> extents, std::vector<double> parts) {
+    array all{std::move(extents), {}};
+    for (const double q : parts) all.at.push_back(quantiles(array{{42}, v.at}, 0, q).at[0]);
+    return all;
+  };
+  const tensor<double, 1> some{0.1, 0.73};
+  // clang-format off
+  w.smooth("median, two axes", of_outer({7}, {0.5}), 1e-13, [](auto a) { return median(a, axis<2, 0>); }, x);
+  w.smooth("median, two axes kept", of_outer({1, 7, 1}, {0.5}), 1e-13, [](auto a) { return median(a, axis<0, -1>, keepdims); }, x);
+  w.row("median, all kept", of_all({1, 1, 1}, {0.5}), 1e-13, [](auto a) { return median(a, keepdims); }, x);
+  w.row("a number, all kept", of_all({1, 1, 1}, {0.3}), 1e-13, [](auto a) { return quantile(a, 0.3, keepdims); }, x);
+  w.row("a number, kept", of_rows({2, 1, 3}, {0.3}), 1e-13, [](auto a) { return percentile(a, 30, axis<1>, keepdims); }, x);
+  w.smooth("a list, kept", of_rows({2, 2, 1, 3}, {0.1, 0.75}), 1e-13, [](auto a) { return quantile(a, {0.1, 0.75}, axis<1>, keepdims); }, x);
+  w.row("a list, two axes", of_outer({2, 7}, {0.1, 0.75}), 1e-13, [](auto a) { return quantile(a, {0.1, 0.75}, axis<0, 2>); }, x);
+  w.row("a list, two axes kept, a method", of_outer({3, 1, 7, 1}, {0.9, 0.3, 0}, interpolation::lower), 1e-13,
+        [](auto a) { return percentile(a, {90, 30, 0}, axis<0, 2>, keepdims, {.method = interpolation::lower}); }, x);
+  w.row("a list, all kept", of_all({2, 1, 1, 1}, {0.1, 0.75}), 1e-13, [](auto a) { return percentile(a, {10, 75}, keepdims); }, x);
+  w.row("a tensor, kept", of_rows({2, 2, 1, 3}, {0.1, 0.73}), 1e-13, [](auto a, auto q) { return quantile(a, q, axis<1>, keepdims); }, x, some);
+  w.row("a tensor, two axes kept", of_outer({2, 1, 7, 1}, {0.1, 0.73}), 1e-13, [](auto a, auto q) { return percentile(a, 100 * q, axis<2, 0>, keepdims); }, x, some);
+  w.row("a tensor, all kept", of_all({2, 1, 1, 1}, {0.1, 0.73}), 1e-13, [](auto a, auto q) { return quantile(a, q, keepdims); }, x, some);
+  w.row("a number in a tensor, all kept", of_all({1, 1, 1}, {0.3}), 1e-13, [](auto a, auto q) { return quantile(a, q, keepdims); }, x, tensor<double, 0>(0.3));
+  w.row("of an expression", of_outer({1, 7, 1}, {0.5}), 1e-13, [](auto a) { return median(a * 1, axis<0, 2>, keepdims); }, x);
+  // clang-format on
+  w.run();
+  const tensor<double, dims{2, 7, 3}> fixed = x;
+  static_assert(decltype(quantile(fixed, {0.1, 0.2, 0.3}, axis<1>, keepdims))::static_shape == dims{3, 2, 1, 3});
+  static_assert(decltype(percentile(fixed, some, axis<0, 2>, keepdims))::static_shape == dims{dyn, 1, 7, 1});
+  static_assert(decltype(median(fixed, axis<0, 2>))::static_shape == dims{7});
+  CHECK(median(tensor<double, 0>(3.0)).item() == 3);
+  CHECK(quantile(zeros<double>(0, 2, 3), {0.1, 0.5}, axis<1, 2>, keepdims).numel() == 0);
+}
+
 TEST_CASE("segments") {
   ops::walk w;
   const auto x = ops::between<double, 2>({7, 2}, -2, 2, 1);
@@ -640,6 +694,9 @@ TEST_CASE("what cannot be is refused") {
   says("[segment_prod] the size -1 is negative", [&] { segment_prod(x, tensor<int, 1>{1, 0}, -1); });
   says("[compress] the size -1 is negative", [&] { compress(x, tensor<bool, 1>{true, false}, {.size = -1}); });
   says("[median] of nothing: axis 0 of (0,) is empty", [&] { median(none); });
+  says("[quantile] of nothing: axis 1 of (2, 0) is empty",
+       [&] { quantile(zeros<float>(3, 2, 0), 0.5, axis<0, 2>, keepdims); });
+  says("[percentile] 101 is not in [0, 100]", [&] { percentile(x, {1, 101}, keepdims); });
   says("[searchsorted] rows of (2, 3) and of (3, 3) differ in number", [&] {
     searchsorted(x, ops::sample<float, 2>({3, 3}));
   });

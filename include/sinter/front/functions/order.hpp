@@ -241,60 +241,102 @@ auto quantile_of(const S& s, const Q& q, interpolation method, location at) {
   }
 }
 
-template <class Name, class X, int... Axes>
-constexpr bool check_quantile() {
-  static_assert(sizeof...(Axes) <= 1, "sinter: [quantile] takes one axis, or none for all elements");
-  return takes_floats<Name, X>() && sizeof...(Axes) <= 1;
+/// x with the axes, of which there are several, as its last one.
+template <axis_list Over, class X>
+auto merged_axes(const X& x, location at) {
+  constexpr int kept = X::rank - Over.count;
+  constexpr axis_list order = [] {
+    axis_list all;
+    for (int k = 0; k < X::rank; ++k)
+      if (!Over.has(k)) all.at[all.count++] = k;
+    for (const int k : Over) all.at[all.count++] = k;
+    return all;
+  }();
+  constexpr auto merged = [](const dims& of, const axis_list& by) {
+    dims to(kept + 1);
+    for (int k = 0; k < kept; ++k) to[k] = of[by[k]];
+    dim last = 1;
+    for (int k = kept; k < X::rank; ++k) last = last == dyn || of[by[k]] == dyn ? dim(dyn) : last * of[by[k]];
+    to[kept] = last;
+    return to;
+  };
+  constexpr dims shape = merged(X::static_shape, order);
+  const handle h = views::permute(untyped(x, at), order, at);
+  const dims to = merged(h.extents, op_shapes::all_axes(X::rank));
+  return typed<typename X::value_type, shape>(views::reshape(h, to, at), at);
 }
 
 /// f(x in ascending order, the axis).
 template <class Name, int... Axes, class X, class F>
 auto in_order(const X& x, location at, F f) {
-  constexpr auto axes = checked_axes<Name, X::rank, Axes...>();
-  if constexpr (sizeof...(Axes) == 1) return f(sort<Name, axes[0]>(x, {}, at), std::integral_constant<int, axes[0]>());
-  else return f(sort<Name, 0>(flatten(x, at), {}, at), std::integral_constant<int, 0>());
-}
-
-template <class Name, int... Axes, class X, class Q>
-auto quantile(const X& x, const Q& q, quantile_rule rule, location at) {
-  if constexpr (check_quantile<Name, X, Axes...>())
-    return in_order<Name, Axes...>(x, at, [&](const auto& s, auto axis) {
-      return quantile_of<Name, decltype(axis)::value>(s, q, rule.method, at);
-    });
-  else return x;
-}
-
-/// The result y of x with the axes that are gone as ones.
-template <class Name, int... Axes, class X, class Y>
-auto with_kept_axes(const X&, const Y& y, location at) {
   constexpr axis_list over = checked_axes<Name, X::rank, Axes...>().sorted();
-  constexpr dims shape = op_shapes::reduce(X::static_shape, over, true).shape;
-  const handle h = untyped(y, at);
-  dims to(X::rank);
-  for (int d = 0, next = 0; d < X::rank; ++d) to[d] = over.has(d) ? dim(1) : h.extents[next++];
-  return typed<typename X::value_type, shape>(views::reshape(h, to, at), at);
+  if constexpr (over.count == 1) {
+    return f(sort<Name, over[0]>(x, {}, at), std::integral_constant<int, over[0]>());
+  } else if constexpr (over.count == X::rank) {
+    return f(sort<Name, 0>(flatten(x, at), {}, at), std::integral_constant<int, 0>());
+  } else {
+    constexpr int last = X::rank - over.count;
+    return f(sort<Name, last>(merged_axes<over>(x, at), {}, at), std::integral_constant<int, last>());
+  }
 }
 
-/// The parts of a list, q[i] / `by`, as a first axis.
-template <class Name, int... Axes, class X, std::size_t N>
-auto quantiles(const X& x, const double (&q)[N], double by, quantile_rule rule, location at) {
-  for (const double each : q) check_fraction(Name::text, each, by, at);
-  if constexpr (check_quantile<Name, X, Axes...>())
-    return in_order<Name, Axes...>(x, at, [&](const auto& s, auto axis) {
-      return [&]<std::size_t... I>(std::index_sequence<I...>) {
-        return stack_all<0>(at, quantile_of<Name, decltype(axis)::value>(s, q[I] / by, rule.method, at)...);
-      }
-      (std::make_index_sequence<N>());
-    });
-  else return x;
+/// The parts that a user names, as parts of 1: a number, an array or a tensor.
+template <class Name>
+double parts_of_one(double q, double by, location at) {
+  check_fraction(Name::text, q, by, at);
+  return q / by;
 }
-
-/// False after the compile-time error that Q is no tensor of parts.
-template <class Q>
-constexpr bool check_fractions() {
+template <class Name, std::size_t N>
+auto parts_of_one(const double (&q)[N], double by, location at) {
+  std::array<double, N> parts;
+  for (std::size_t i = 0; i < N; ++i) parts[i] = parts_of_one<Name>(q[i], by, at);
+  return parts;
+}
+template <class Name, tensor_like Q>
+auto parts_of_one(const Q& q, double by, location at) {
   constexpr bool fits = Q::rank <= 1 && std::is_same_v<typename Q::value_type, double>;
   static_assert(fits, "sinter: [quantile] the parts are a number, a list, or a tensor of f64 of rank 0 or 1");
-  return fits;
+  if constexpr (!fits) return 0.5;
+  else return by == 1 ? detail::evaluate(q, at) : detail::evaluate(div(q, by, at), at);
+}
+
+/// How many axes the parts themselves have.
+template <class Q>
+constexpr int axes_of_parts() {
+  if constexpr (tensor_like<Q>) return Q::rank;
+  else return std::is_same_v<Q, double> ? 0 : 1;
+}
+
+/// Extents whose axes from `first` on are a tensor's of this rank without some: those as ones.
+constexpr dims with_ones(const dims& of, const axis_list& gone, int first, int rank) {
+  dims to(first + rank);
+  for (int d = 0, next = 0; d < first + rank; ++d) to[d] = d >= first && gone.has(d - first) ? dim(1) : of[next++];
+  return to;
+}
+
+/// Each part q of x's elements, in order along the axes.
+template <class Name, bool Keep, int... Axes, class X, class Q>
+auto quantiles(const X& x, const Q& q, quantile_rule rule, location at) {
+  if constexpr (!takes_floats<Name, X>()) {
+    return x;
+  } else if constexpr (Keep) {
+    constexpr axis_list over = checked_axes<Name, X::rank, Axes...>();
+    constexpr int first = axes_of_parts<Q>();
+    const auto y = quantiles<Name, false, Axes...>(x, q, rule, at);
+    constexpr dims shape = with_ones(decltype(y)::static_shape, over, first, X::rank);
+    const handle h = untyped(y, at);
+    return typed<typename X::value_type, shape>(views::reshape(h, with_ones(h.extents, over, first, X::rank), at), at);
+  } else {
+    return in_order<Name, Axes...>(x, at, [&](const auto& s, auto axis) {
+      constexpr int along = decltype(axis)::value;
+      if constexpr (tensor_like<Q> || axes_of_parts<Q>() == 0) {
+        return quantile_of<Name, along>(s, q, rule.method, at);
+      } else {
+        return std::apply(
+            [&](auto... each) { return stack_all<0>(at, quantile_of<Name, along>(s, each, rule.method, at)...); }, q);
+      }
+    });
+  }
 }
 
 /// i where it is in [0, n), else n.
@@ -511,68 +553,53 @@ auto nonzero(const X& x, bounded<std::int64_t> bound = {}, location where = loca
   return out;
 }
 
-/// The q-th part of the elements, 0 to 1, of all or along one axis, which is gone: quantile(x, 0.25), quantile(x, 0.25, axis<0>,
-/// {.method = interpolation::lower}). Between two elements linear, or as NumPy's method of that name; NaN where one is. Floating
-/// dtypes. Of a list of some, quantile(x, {0.1, 0.5}), or of a tensor of f64 one of each, along a first axis; x is ordered once. user_error
-/// for nothing, and for q outside [0, 1], for which a tensor has NaN.
-template <tensor_like X, int... A>
-auto quantile(const X& x, double q, axis_t<A...> = {}, quantile_rule rule = {}, location where = location::current()) {
-  const location at = where.in("quantile");
-  detail::check_fraction("quantile", q, 1, at);
-  return detail::quantile<detail::named::quantile, A...>(x, q, rule, at);
-}
-template <tensor_like X, std::size_t N, int... A>
-requires(N > 1) auto quantile(const X& x, const double (&q)[N], axis_t<A...> = {}, quantile_rule rule = {},
-                              location where = location::current()) {
-  return detail::quantiles<detail::named::quantile, A...>(x, q, 1, rule, where.in("quantile"));
-}
-template <tensor_like X, tensor_like Q, int... A>
-auto quantile(const X& x, const Q& q, axis_t<A...> = {}, quantile_rule rule = {},
-              location where = location::current()) {
-  if constexpr (detail::check_fractions<Q>())
-    return detail::quantile<detail::named::quantile, A...>(x, detail::evaluate(q, where), rule, where.in("quantile"));
-  else return x;
-}
+// NAME(x, q), NAME(x, q, axis<…>), NAME(x, q, axis<…>, keepdims), NAME(x, q, keepdims), each with a rule as well. `...`: of q's type.
+#define SINTER_FORMS(NAME, BY, Q, ...)                                                                               \
+  template <tensor_like X, __VA_ARGS__ int... A>                                                                     \
+  auto NAME(const X& x, Q, axis_t<A...> = {}, quantile_rule rule = {}, location from = location::current()) {        \
+    const location at = from.in(#NAME);                                                                              \
+    const auto parts = detail::parts_of_one<detail::named::NAME>(q, BY, at);                                         \
+    return detail::quantiles<detail::named::NAME, false, A...>(x, parts, rule, at);                                  \
+  }                                                                                                                  \
+  template <tensor_like X, __VA_ARGS__ int... A>                                                                     \
+  auto NAME(const X& x, Q, axis_t<A...>, keepdims_t, quantile_rule rule = {}, location from = location::current()) { \
+    const location at = from.in(#NAME);                                                                              \
+    const auto parts = detail::parts_of_one<detail::named::NAME>(q, BY, at);                                         \
+    return detail::quantiles<detail::named::NAME, true, A...>(x, parts, rule, at);                                   \
+  }                                                                                                                  \
+  template <tensor_like X, __VA_ARGS__ int... A>                                                                     \
+  auto NAME(const X& x, Q, keepdims_t, quantile_rule rule = {}, location from = location::current()) {               \
+    const location at = from.in(#NAME);                                                                              \
+    const auto parts = detail::parts_of_one<detail::named::NAME>(q, BY, at);                                         \
+    return detail::quantiles<detail::named::NAME, true, A...>(x, parts, rule, at);                                   \
+  }
+#define SINTER_QUANTILE(NAME, BY)                                                                  \
+  SINTER_FORMS(NAME, BY, double q, )                                                               \
+  SINTER_FORMS(NAME, BY, const double(&q)[N], std::size_t N, std::enable_if_t<(N > 1), int> = 0, ) \
+  SINTER_FORMS(NAME, BY, const P& q, tensor_like P, )
 
-/// The same with the axes that are gone as ones: quantile(x, 0.25, axis<0>, keepdims).
-template <tensor_like X, int... A>
-auto quantile(const X& x, double q, axis_t<A...> over, keepdims_t, quantile_rule rule = {},
-              location where = location::current()) {
-  return detail::with_kept_axes<detail::named::quantile, A...>(x, quantile(x, q, over, rule, where),
-                                                               where.in("quantile"));
-}
-
+/// The q-th part of the elements, 0 to 1, of all or along axes, which are gone: quantile(x, 0.25), quantile(x, 0.25, axis<0>,
+/// {.method = interpolation::lower}); with `keepdims` they are ones. Between two elements linear, or as NumPy's method of that name; NaN
+/// where one is. Floating dtypes. Of a list of some, quantile(x, {0.1, 0.5}), or of a tensor of f64 one of each, along a first axis; x is
+/// ordered once. user_error for nothing, and for q outside [0, 1], for which a tensor has NaN.
+SINTER_QUANTILE(quantile, 1)
 /// quantile(x, q/100).
-template <tensor_like X, int... A>
-auto percentile(const X& x, double q, axis_t<A...> = {}, quantile_rule rule = {},
-                location where = location::current()) {
-  const location at = where.in("percentile");
-  detail::check_fraction("percentile", q, 100, at);
-  return detail::quantile<detail::named::percentile, A...>(x, q / 100, rule, at);
-}
-template <tensor_like X, std::size_t N, int... A>
-requires(N > 1) auto percentile(const X& x, const double (&q)[N], axis_t<A...> = {}, quantile_rule rule = {},
-                                location where = location::current()) {
-  return detail::quantiles<detail::named::percentile, A...>(x, q, 100, rule, where.in("percentile"));
-}
-template <tensor_like X, tensor_like Q, int... A>
-auto percentile(const X& x, const Q& q, axis_t<A...> = {}, quantile_rule rule = {},
-                location where = location::current()) {
-  const location at = where.in("percentile");
-  if constexpr (detail::check_fractions<Q>())
-    return detail::quantile<detail::named::percentile, A...>(x, detail::evaluate(div(q, 100, at), at), rule, at);
-  else return x;
-}
+SINTER_QUANTILE(percentile, 100)
+#undef SINTER_QUANTILE
+#undef SINTER_FORMS
 
-/// The middle element, or the mean of the two in the middle: quantile(x, 0.5).
+/// The middle element, or the mean of the two in the middle: quantile(x, 0.5), of all or along axes, with `keepdims` or without.
 template <tensor_like X, int... A>
 auto median(const X& x, axis_t<A...> = {}, location where = location::current()) {
-  return detail::quantile<detail::named::median, A...>(x, 0.5, {}, where.in("median"));
+  return detail::quantiles<detail::named::median, false, A...>(x, 0.5, {}, where.in("median"));
 }
-/// The same with the axes that are gone as ones.
 template <tensor_like X, int... A>
-auto median(const X& x, axis_t<A...> over, keepdims_t, location where = location::current()) {
-  return detail::with_kept_axes<detail::named::median, A...>(x, median(x, over, where), where.in("median"));
+auto median(const X& x, axis_t<A...>, keepdims_t, location where = location::current()) {
+  return detail::quantiles<detail::named::median, true, A...>(x, 0.5, {}, where.in("median"));
+}
+template <tensor_like X>
+auto median(const X& x, keepdims_t, location where = location::current()) {
+  return detail::quantiles<detail::named::median, true>(x, 0.5, {}, where.in("median"));
 }
 
 namespace detail {
