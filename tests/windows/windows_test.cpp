@@ -538,6 +538,30 @@ TEST_CASE("unfold and fold") {
       want, back, backend::cpu);
 }
 
+TEST_CASE("windows of which some are read at places that a tensor tells") {
+  const image x = ops::between<f64, 4>({1, 2, 5, 4}, -2, 2, 3);
+  const tensor<i64, 1> places{0, 17, 22, -3, 12};
+  const auto same = [&](const auto& f) {
+    const tensor<f64, 1> want = f(x, places);
+    for (const char* backend : {"cpu", "reference"})
+      for (const auto open : {dynamic::no, dynamic::yes}) {
+        options how;
+        how.backend = backend, how.dynamic = open;
+        CHECK(tensor<f64, 1>(compile(f, how)(x, places)).to_vector() == want.to_vector());
+      }
+  };
+  const auto every = [](const image& t) { return flatten(unfold(t, {3, 2}, {.padding = 1}) * 2.0); };
+  std::vector<f64> all = every(x).to_vector();
+  const auto some = take(every(x), places).to_vector();
+  const std::vector<f64> want{all[0], all[17], all[22], all[all.size() - 3], all[12]};
+  CHECK(some == want);
+  same([&](const auto& t, const auto& i) { return 1.0 + take(every(t), i); });
+  same([](const auto& t, const auto& i) { return 1.0 + take(flatten(slice<1>(unfold(t, 2), 1, 6) * 2.0), i); });
+  same([](const auto& t, const auto& i) {
+    return 1.0 + take(flatten(unfold(t, {2, 3}, {.stride = {2, 1}, .padding = 1})), i);
+  });
+}
+
 namespace {
 
 f64 filter(resize mode, f64 x, f64 a) {

@@ -203,6 +203,11 @@ class lowering {
     return offset;
   }
 
+  /// The same of coordinates over `axes` of them, of which only those of the kernel alone have loaded indices.
+  affine sum_of(const coordinates& at, const series<dim>& factors, std::size_t axes) {
+    return axes == n() ? element(at, factors) : linear(at, factors, axes);
+  }
+
   int load_from(node_id id, affine offset) {
     instruction i;
     i.kind = kind::load;

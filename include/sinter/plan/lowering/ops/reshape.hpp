@@ -14,7 +14,7 @@ struct reshape_op : view<reshape_op> {
   }
   static coordinates through(lowering& l, node_id id, const coordinates& at, const series<dim>& axes) {
     const auto strides = row_major_strides(l.graph()[id].extents);
-    return l.reshaped(id, axes.size() == l.n() ? l.element(at, strides) : linear(at, strides, axes.size()), axes);
+    return l.reshaped(id, l.sum_of(at, strides, axes.size()), axes);
   }
   static int value(lowering& l, node_id id, const coordinates& at) {
     const ir::node& v = l.graph()[id];

@@ -10,10 +10,14 @@ struct window_op : view<window_op> {
     const ir::attributes& attr = l.graph()[id].attr;
     coordinates below;
     for (std::size_t d = 0; d + at.size() < attr.dims.size(); ++d) {
-      affine c = constant_coordinate(attr.dims[at.size() + d], axes.size());
+      coordinates of;
+      series<dim> factors;
       for (std::size_t j = 0; j < at.size(); ++j)
-        if (const auto factor = attr.ints[d * at.size() + j]; factor != 0) c = c + dim(factor) * at[j];
-      below.push_back(std::move(c));
+        if (const auto factor = attr.ints[d * at.size() + j]; factor != 0) {
+          of.push_back(at[j]);
+          factors.push_back(dim(factor));
+        }
+      below.push_back(l.sum_of(of, factors, axes.size()) + constant_coordinate(attr.dims[at.size() + d], axes.size()));
     }
     return below;
   }
