@@ -30,7 +30,7 @@ enum class dtype_rule : std::uint8_t {
   conversion,  ///< any; the type that the node names
   same_size,   ///< f32, f64 or an integer dtype; the type that the node names, which is such and as large
   any,         ///< any; the same
-  random,      ///< two u64; u64
+  random,      ///< u64; u64
 };
 
 struct pointwise_row {

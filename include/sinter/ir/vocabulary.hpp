@@ -274,9 +274,20 @@ constexpr std::uint64_t philox(std::uint64_t key, std::uint64_t counter) {
 #else
 #define SINTER_AS_WRITTEN __attribute__((noinline, optimize("fp-contract=off")))
 #endif
-/// A normal number of two words, times 2^56: √(-2 ln u) · cos(2π v) with u in (0, 1] and v in [0, 1) (Box and Muller, 1958).
-/// Of operations that IEEE 754 rounds exactly, none of them fused, so that every backend has the same bits.
-SINTER_AS_WRITTEN inline std::uint64_t gauss(std::uint64_t a, std::uint64_t b) {
+namespace detail {
+
+/// Of gauss's series, the last term first.
+struct gauss_terms {
+  double log[11] = {}, sine[11] = {};
+  constexpr gauss_terms() {
+    for (int k = 21, at = 0; k > 0; k -= 2) log[at++] = 1.0 / k;
+    for (int k = 22, at = 0; k > 0; k -= 2) sine[at++] = 1.0 / (k * (k + 1));
+  }
+};
+inline constexpr gauss_terms terms_of_gauss;
+
+/// √(-2 ln u) of the u in (0, 1] that a word makes.
+SINTER_AS_WRITTEN inline double gauss_root(std::uint64_t a) {
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
 #endif
@@ -289,14 +300,134 @@ SINTER_AS_WRITTEN inline std::uint64_t gauss(std::uint64_t a, std::uint64_t b) {
   if (m < 0.70710678118654752) m *= 2, e += 1;
   const double s = (m - 1) / (m + 1), q = s * s;
   double p = 1.0 / 23;
-  for (int k = 21; k > 0; k -= 2) p = rounded(p * q) + 1.0 / k;
-  const double square = 2 * (rounded(e * 0.69314718055994531) - rounded(2 * s * p));
-  // cos(2π v) is sin x with x in [-π/2, π/2].
+  for (const double term : terms_of_gauss.log) p = rounded(p * q) + term;
+  return vocabulary::sqrt(2 * (rounded(e * 0.69314718055994531) - rounded(2 * s * p)));
+}
+
+/// cos(2π v) of the v in [0, 1) that a word makes, as x·c: it is sin x with x in [-π/2, π/2].
+struct gauss_sine {
+  double x, c;
+};
+SINTER_AS_WRITTEN constexpr gauss_sine sine_of_gauss(std::uint64_t b) {
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF
+#endif
   const double v = static_cast<double>(b >> 11) * 0x1p-53 - 0.5;
   const double x = 6.2831853071795865 * ((v < 0 ? -v : v) - 0.25), y = x * x;
   double c = 1;
-  for (int k = 22; k > 0; k -= 2) c = 1 - rounded(y * (1.0 / (k * (k + 1))) * c);
-  return static_cast<std::uint64_t>(static_cast<std::int64_t>(vocabulary::sqrt(square) * x * c * 0x1p56));
+  for (const double term : terms_of_gauss.sine) c = 1 - rounded(y * term * c);
+  return {x, c};
+}
+
+}  // namespace detail
+
+/// A normal number of two words, times 2^56: √(-2 ln u) · cos(2π v) with u in (0, 1] and v in [0, 1) (Box and Muller, 1958).
+/// Of operations that IEEE 754 rounds exactly, none of them fused, so that every backend has the same bits.
+inline std::uint64_t gauss(std::uint64_t a, std::uint64_t b) {
+  const detail::gauss_sine sine = detail::sine_of_gauss(b);
+  return static_cast<std::uint64_t>(static_cast<std::int64_t>(detail::gauss_root(a) * sine.x * sine.c * 0x1p56));
+}
+
+namespace detail {
+
+/// The words of an element of a key: word w of attempt a is that of the counter element + (4a + w) 2^48.
+struct element_words {
+  std::uint64_t key, element;
+
+  constexpr std::uint64_t operator()(std::int64_t attempt, std::uint64_t word) const {
+    return philox(key, element + ((4 * static_cast<std::uint64_t>(attempt) + word) << 48));
+  }
+  /// In (0, 1].
+  double unit(std::int64_t attempt, std::uint64_t word) const {
+    return static_cast<double>(((*this)(attempt, word) >> 11) + 1) * 0x1p-53;
+  }
+  double normal(std::int64_t attempt, std::uint64_t word) const {
+    return static_cast<double>(static_cast<std::int64_t>(gauss((*this)(attempt, word), (*this)(attempt, word + 1)))) *
+           0x1p-56;
+  }
+};
+
+/// -ln u, and ln x of normal numbers above 0, in operations that IEEE 754 rounds exactly.
+inline double minus_log_of_word(std::uint64_t word) {
+  constexpr gauss_sine one = sine_of_gauss(0);
+  const auto fixed = static_cast<std::int64_t>(gauss_root(word) * one.x * one.c * 0x1p56);
+  const double s = static_cast<double>(fixed) * 0x1p-56;
+  return s * s * 0.5;
+}
+inline double exact_log(double x) {
+  constexpr std::int64_t fraction = (std::int64_t{1} << 52) - 1;
+  const auto bits = std::bit_cast<std::int64_t>(x);
+  const std::int64_t significand = ((bits & fraction) | (fraction + 1)) - 1;
+  return rounded(static_cast<double>((bits >> 52) - 1022) * 0.69314718055994531) -
+         minus_log_of_word(static_cast<std::uint64_t>(significand) << 11);
+}
+
+/// Of a rate from 12 to 2^31: transformed rejection (Hörmann, 1993), by 12 attempts.
+inline double count_of_rate(const element_words& w, double rate) {
+  const double root = vocabulary::sqrt(rate), b = rounded(root * 2.53) + 0.931, a = rounded(b * 0.02483) + -0.059,
+               log_rate = exact_log(rate);
+  const double scale = 1.1328 / (b - 3.4) + 1.1239, sure = 0.9277 - 3.6224 / (b - 2);
+  for (std::int64_t j = 0; j < 12; ++j) {
+    const double u = static_cast<double>(w(j, 0) >> 11) * 0x1p-53 + -0.5, v = w.unit(j, 1),
+                 near = maximum(0.5 - (u < 0 ? -u : u), 0x1p-54);
+    const double k = SINTER_LIBM(floor, double, rounded((a * 2 / near + b) * u) + rate + 0.43);
+    if (!(k >= 0 && k < rate * 256) || (near < 0.013 && v > near)) continue;
+    if (near >= 0.07 && v <= sure) return k;
+    const double square = near * near, chance = v * scale * square / (rounded(square * b) + a);
+    const double n = k + 1, log_n = exact_log(n / rate), inverse = 1 / n, inverse2 = inverse * inverse;
+    const double inner = 1.0 / 360 - rounded(inverse2 * (1.0 / 1260));
+    const double stirling = inverse * (1.0 / 12 - rounded(inverse2 * inner));
+    const double logs = rounded((n - 1) * log_n) + rounded((log_n + log_rate) * 0.5);
+    if (exact_log(maximum(chance, 0x1p-200)) <= n - rate - logs - 0.91893853320467274 - rounded(stirling)) return k;
+  }
+  return SINTER_LIBM(floor, double, rate);
+}
+
+}  // namespace detail
+
+/// Of Marsaglia and Tsang (2000): d (1 + x / √(9 d))³, x normal, is taken with the chance that makes it a gamma number of the shape
+/// d + 1/3; of a shape below 1 that of shape + 1. The bits of 1 + x / √(9 d), of the first of 8 attempts that is taken, or of the last;
+/// `shape`: the bits of one. A shape that is none has some number.
+inline std::uint64_t gamma_root(std::uint64_t key, std::uint64_t element, std::uint64_t shape) {
+  const detail::element_words w{key, element};
+  const double a = maximum(std::bit_cast<double>(shape), 1e-300), d = (a < 1 ? a + 1 : a) - 1.0 / 3,
+               root = vocabulary::sqrt(d * 9), steep = minimum(d, 0x1p20);
+  double safe = 0;
+  for (std::int64_t j = 0; j < 8; ++j) {
+    const double x = w.normal(j, 0), s = x / root + 1, square = x * x;
+    safe = maximum(s, 0x1p-40);
+    if (!(s > 0x1p-40)) continue;
+    const std::uint64_t word = w(j, 2);
+    // Theirs, and more than all roundings less: what is below is taken by the comparison after it, too.
+    const double u = static_cast<double>((word >> 11) + 1) * 0x1p-53;
+    if (u < 1 - rounded(square * square * 0.0331) - 0x1p-16) break;
+    const double grown = rounded(safe * safe * safe) - 1 - rounded(detail::exact_log(safe) * 3),
+                 chance = detail::minus_log_of_word(word) + rounded(square * 0.5);
+    if (chance > steep * grown) break;
+  }
+  return std::bit_cast<std::uint64_t>(safe);
+}
+
+/// A Poisson number as the bits of an f64; `rate`: the bits of one. A rate below 12 has some of a count of rate 12, each taken with the
+/// chance rate / 12; one above 2^31 a normal number. NaN for one that is negative or no number.
+inline std::uint64_t poisson_count(std::uint64_t key, std::uint64_t element, std::uint64_t of) {
+  const detail::element_words w{key, element};
+  const double rate = std::bit_cast<double>(of);
+  double count = std::numeric_limits<double>::quiet_NaN();
+  if (!(rate >= 0 && rate < std::numeric_limits<double>::infinity())) return std::bit_cast<std::uint64_t>(count);
+  if (rate > 0x1p31) {
+    count = SINTER_LIBM(floor, double, rate + rounded(w.normal(0, 2) * vocabulary::sqrt(rate)) + 0.5);
+  } else {
+    count = detail::count_of_rate(w, maximum(rate, 12.0));
+    if (rate < 12) {
+      // Of rate 12 the chance of more is 1e-14.
+      const double trials = minimum(count, 48.0), chance = rate * (1 / 12.0);
+      count = 0;
+      for (std::int64_t i = 0; static_cast<double>(i) < trials; ++i)
+        count += static_cast<double>(w(i, 64) >> 11) * 0x1p-53 < chance;
+    }
+  }
+  return std::bit_cast<std::uint64_t>(count);
 }
 #undef SINTER_AS_WRITTEN
 

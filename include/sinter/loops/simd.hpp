@@ -72,7 +72,8 @@ __attribute__((noinline)) vec<T> lanes(F f, Vec... x) {
   (x.store(in[k++]), ...);
   for (int i = 0; i < vec<T>::width; ++i) {
     if constexpr (sizeof...(Vec) == 1) out[i] = f(in[0][i]);
-    else out[i] = f(in[0][i], in[1][i]);
+    else if constexpr (sizeof...(Vec) == 2) out[i] = f(in[0][i], in[1][i]);
+    else out[i] = f(in[0][i], in[1][i], in[2][i]);
   }
   return vec<T>::load(out);
 }
@@ -234,6 +235,14 @@ SINTER_X(hypot)
 SINTER_X(polygamma)
 SINTER_X(philox)
 SINTER_X(gauss)
+#undef SINTER_X
+#define SINTER_X(NAME)                                                                 \
+  template <class T>                                                                   \
+  SINTER_INLINE vec<T> NAME(vec<T> a, vec<T> b, vec<T> c) {                            \
+    return lanes<T>([](T x, T y, T z) { return vocabulary::NAME(x, y, z); }, a, b, c); \
+  }
+SINTER_X(gamma_root)
+SINTER_X(poisson_count)
 #undef SINTER_X
 
 template <class T>

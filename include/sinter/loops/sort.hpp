@@ -106,18 +106,24 @@ const ranked<K>* sort_row(ranked<K>* a, ranked<K>* b, std::int64_t n, std::int64
   return a;
 }
 
-/// How many of n sorted elements, `step` apart, precede x, compared as V; with `right` equal ones, too. NaN is last.
-template <class V, class T>
-std::int64_t searched_as(const T* sorted, std::int64_t step, std::int64_t n, V x, bool right) {
-  const auto precedes = [](V a, V b) { return a < b || (b != b && a == a); };
-  const auto earlier = [&](std::int64_t i) {
-    const V at = sorted[i * step];
-    return right ? !precedes(x, at) : precedes(at, x);
-  };
-  std::int64_t low = 0;
-  for (; n > 1; n -= n / 2) low += earlier(low + n / 2 - 1) ? n / 2 : 0;
-  if (n > 0) low += earlier(low) ? 1 : 0;
-  return low;
+/// How many searches take their steps together: each waits for an element, so that many do at once.
+inline constexpr int searches = 16;
+
+/// For each of `searches` x, compared as V, how many of n sorted elements, `step` apart, precede it; of Right equal ones, too. NaN is
+/// last. As many steps whatever the elements are.
+template <bool Right, class V, class T>
+void search_some(const T* sorted, std::int64_t step, std::int64_t n, const V* x, std::int64_t* low) {
+  const auto precedes = [](V a, V b) { return static_cast<bool>((a < b) | ((b != b) & (a == a))); };
+  for (int k = 0; k < searches; ++k) low[k] = 0;
+  while (n > 0) {
+    const std::int64_t half = n > 1 ? n / 2 : 1;
+    for (int k = 0; k < searches; ++k) {
+      const V at = static_cast<V>(sorted[(low[k] + half - 1) * step]);
+      const bool earlier = Right ? !precedes(x[k], at) : precedes(at, x[k]);
+      low[k] += half & -static_cast<std::int64_t>(earlier);
+    }
+    n = n > 1 ? n - half : 0;
+  }
 }
 
 }  // namespace sinter::detail

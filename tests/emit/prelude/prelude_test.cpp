@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -60,7 +61,8 @@ std::shared_ptr<const engine::run::module> build(const target& t, std::string_vi
   for (const auto piece : {engine::emit::prelude_core, engine::emit::prelude_memory, engine::emit::prelude_fold,
                            engine::emit::prelude_arithmetic, engine::emit::prelude_round, engine::emit::prelude_math,
                            engine::emit::prelude_power, engine::emit::prelude_exp, engine::emit::prelude_random,
-                           engine::emit::prelude_transpose, engine::emit::prelude_threads, engine::emit::prelude_gemm})
+                           engine::emit::prelude_draws, engine::emit::prelude_transpose, engine::emit::prelude_threads,
+                           engine::emit::prelude_gemm})
     text += piece;
   text += kernels;
   ::setenv("SINTER_CXXFLAGS", ("-O1 " + std::string(t.flags)).c_str(), 1);
@@ -225,6 +227,7 @@ constexpr std::string_view wrappers = R"(
 #define K2(f, A, R) EACH(R, f(load(P(0, A)), load(P(1, A))), f(load(P(0, A), m), load(P(1, A), m)), f(load1(P(0, A)), load1(P(1, A))), f##_##A)
 #define KO(f, op, A) EACH(A, (load(P(0, A)) op load(P(1, A))), (load(P(0, A), m) op load(P(1, A), m)), ((s_##A)(load1(P(0, A)) op load1(P(1, A)))), f##_##A)
 #define K3(f, A) EACH(A, f(load(P(0, b8)), load(P(1, A)), load(P(2, A))), f(load(P(0, b8), m), load(P(1, A), m), load(P(2, A), m)), f(load1(P(0, b8)), load1(P(1, A)), load1(P(2, A))), f##_##A)
+#define KD(f) EACH(u64, f(load(P(0, u64)), load(P(1, u64)), load(P(2, u64))), f(load(P(0, u64), m), load(P(1, u64), m), load(P(2, u64), m)), f(load1(P(0, u64)), load1(P(1, u64)), load1(P(2, u64))), f##_u64)
 #define KC(A, R) EACH(R, convert<v_##R>(load(P(0, A))), convert<v_##R>(load(P(0, A), m)), convert<s_##R>(load1(P(0, A))), convert_##A##_##R)
 #define KM(A, R) EACH(R, load(P(0, A)), load(P(0, A), m), load1(P(0, A)), copy_##A##_##R)
 // Reads backwards with a stride, by offsets and from the front; p[1] receives the strided copy.
@@ -298,6 +301,7 @@ std::string every_kernel() {
   t += "K2(atan2, f32, f32)\nK2(atan2, f64, f64)\nK2(philox, u64, u64)\nK2(gauss, u64, u64)\n#undef LAST\n#define LAST "
        "3\n";
   for (const auto& a : all) t += line({"K3", "select", a});
+  t += "KD(gamma_root)\nKD(poisson_count)\n";
   for (const auto& a : numbers) {
     t += line({"KF", "fold_add", a, "0"}) + line({"KF", "fold_mul", a, "1"}) +
          line({"KF", "fold_maximum", a, "load1((const t_" + a + "*)p[0])"}) +
@@ -687,6 +691,27 @@ TEST_CASE("the prelude computes the vocabulary on every dtype, width and tail") 
     };
     check_words("philox", voc::philox);
     check_words("gauss", voc::gauss);
+    // Shapes and rates in turn, so that lanes of a vector end at different attempts.
+    const double parameters[] = {0.3,   1,     2.5,  11.9, 12, 40,     1e3, 1e8,      1e12,        0,
+                                 0.999, 1e300, 1e-9, 7,    -1, 0x1p31, 3e9, HUGE_VAL, std::nan("")};
+    std::vector<std::uint64_t> words;
+    for (std::size_t i = 0; i < 500; ++i)
+      words.push_back(std::bit_cast<std::uint64_t>(parameters[i * 7 % std::size(parameters)]));
+    const array<std::uint64_t> of(words);
+    const auto check_draws = [&](const std::string& name, auto want) {
+      for (const char* form : {"_u64_v", "_u64_s"}) {
+        const void* p[] = {key.data(), counter.data(), of.data(), out.data()};
+        code->symbol<kernel>((name + form).c_str())(p, 500);
+        for (std::size_t i = 0; i < 500; ++i) {
+          std::uint64_t got;
+          std::memcpy(&got, out.data() + 8 * i, 8);
+          const double x = std::bit_cast<double>(got), y = std::bit_cast<double>(want(key[i], counter[i], of[i]));
+          REQUIRE((std::isnan(y) ? std::isnan(x) : x == y));
+        }
+      }
+    };
+    check_draws("gamma_root", voc::gamma_root);
+    check_draws("poisson_count", voc::poisson_count);
   }
 }
 

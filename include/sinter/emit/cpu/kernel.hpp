@@ -34,16 +34,18 @@ inline const series<piece>& pieces() {
        {"fold_add", "fold_mul", "fold_maximum", "fold_minimum", "fold_bit_or", "fold_bit_and", "gemm", "take_extreme"}},
       {prelude_transpose, {"transpose", "gemm"}},
       {prelude_arithmetic, {"divide", "remainder", "power", "shift_left", "shift_right", "sigmoid", "rsqrt"}},
-      {prelude_round, {"sqrt", "rsqrt", "floor", "ceil", "round", "trunc", "gauss", "power"}},
+      {prelude_round,
+       {"sqrt", "rsqrt", "floor", "ceil", "round", "trunc", "gauss", "power", "gamma_root", "poisson_count"}},
       {prelude_math, {"exp",  "exp2", "expm1", "log",  "log2", "log1p", "cbrt",    "sin", "cos",  "tan",  "asin",
                       "acos", "atan", "atan2", "sinh", "cosh", "tanh",  "sigmoid", "erf", "erfc", "power"}},
       {prelude_special, {"asinh", "acosh", "atanh", "hypot", "lgamma", "erfinv", "digamma", "polygamma"}},
       {prelude_power, {"power"}},
       {prelude_exp, {"exp", "sigmoid", "tanh", "erf"}},
-      {prelude_random, {"philox", "gauss"}},
+      {prelude_random, {"philox", "gauss", "gamma_root", "poisson_count"}},
+      {prelude_draws, {"gamma_root", "poisson_count"}},
       {prelude_gemm, {"gemm"}},
       {prelude_sort, {"sort_key"}},
-      {prelude_search, {"searched"}},
+      {prelude_searches, {"search_some"}},
   };
   return all;
 }

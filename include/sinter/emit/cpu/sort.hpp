@@ -89,25 +89,43 @@ class sort_printer {
   int sort_;
 };
 
+/// Some searches at a time: what each looks for and where, then all places, then the stores.
 inline void print_search(const kernel& k, writer& out) {
   body_printer body(k, out);
   const int search = detail::instruction_of(k, kind::search);
+  const instruction& s = body.at(search);
+  const auto each = [&](const std::string& limit, const std::string& number, auto f) {
+    out.block("for (long k = 0; k < " + limit + "; ++k)", [&] {
+      out.line("const long t = first + " + number + ";");
+      print_unraveled(
+          "t", detail::axes_with(k, role::outer), [&](std::size_t a) { return "(" + k.axes[a].extent.text() + ")"; },
+          out);
+      f();
+    });
+  };
   for (int id = 0; id < search; ++id)
     if (body.at(id).axes == 0) body.define(id, false, false);
-  const dim total = k.extent(role::outer);
+  const std::string total = "(" + k.extent(role::outer).text() + ")";
   if (const std::string pragma = omp_for(k); !pragma.empty()) out.line(pragma);
-  out.block("for (long t = 0; t < " + total.text() + "; ++t)", [&] {
-    print_unraveled(
-        "t", detail::axes_with(k, role::outer), [&](std::size_t a) { return "(" + k.axes[a].extent.text() + ")"; },
-        out);
-    for (int id = 0; id < search; ++id)
-      if (body.at(id).axes != 0) body.define(id, false, false);
-    const instruction& s = body.at(search);
+  out.block("for (long first = 0; first < " + total + "; first += searches)", [&] {
+    const auto& from = k.buffers[static_cast<std::size_t>(s.at.buffer)];
+    out.line("const long some = " + total + " - first < searches ? " + total + " - first : searches;");
+    out.line("const " + memory_type(from.type) + "* rows[searches];");
+    out.line(scalar_type(body.at(s.args[0]).type) + " wanted[searches];");
+    out.line("s_i64 places[searches];");
+    each("searches", "(k < some ? k : some - 1)", [&] {
+      for (int id = 0; id < search; ++id)
+        if (body.at(id).axes != 0) body.define(id, false, false);
+      out.line("rows[k] = " + body.address(s.at) + ";");
+      out.line("wanted[k] = " + body.operand(s.args[0], false) + ";");
+    });
     out.at(s.where);
-    out.line("const s_i64 " + body.name(search) + " = searched<" + (s.reverse ? "true" : "false") + ">(" +
-             body.address(s.at) + ", " + s.ranges[0].at.offset.text() + ", " + s.ranges[0].extent.text() + ", " +
-             body.operand(s.args[0], false) + ");");
-    for (const auto& to : k.stores) body.store(to, false, false, "");
+    out.line("search_some<" + std::string(s.reverse ? "true" : "false") + ">(rows, " + s.ranges[0].at.offset.text() +
+             ", " + s.ranges[0].extent.text() + ", wanted, places);");
+    each("some", "k", [&] {
+      out.line("const s_i64 " + body.name(search) + " = places[k];");
+      for (const auto& to : k.stores) body.store(to, false, false, "");
+    });
   });
 }
 

@@ -23,7 +23,8 @@ inline const series<piece>& cuda_pieces() {
                            "cos", "tan",  "asin",  "acos", "atan",  "atan2", "sinh",  "cosh",   "tanh",
                            "erf", "erfc", "floor", "ceil", "round", "trunc", "rsqrt", "sigmoid"}},
       {prelude_cuda_special, {"asinh", "acosh", "atanh", "hypot", "lgamma", "erfinv", "digamma", "polygamma"}},
-      {prelude_cuda_random, {"philox", "gauss"}},
+      {prelude_cuda_random, {"philox", "gauss", "gamma_root", "poisson_count"}},
+      {prelude_cuda_draws, {"gamma_root", "poisson_count"}},
       {prelude_cuda_reduce, {"group_all", "warps_all", "better", "extreme"}},
       {prelude_cuda_atomic, {"atomic_add"}},
       {prelude_cuda_update, {"atomic_update"}},
@@ -32,7 +33,7 @@ inline const series<piece>& cuda_pieces() {
       {prelude_cuda_scan, {"shuffle_up"}},
       {prelude_cuda_product, {"multiply_add"}},
       {prelude_cuda_sort, {"sort_key", "sort_tile", "count_before"}},
-      {prelude_search, {"searched"}},
+      {prelude_cuda_search, {"searched"}},
   };
   return all;
 }

@@ -345,7 +345,7 @@ SX s_u64 philox(s_u64 key, s_u64 counter) {
   }
   return c0 | (s_u64)c1 << 32;
 }
-SX s_u64 gauss(s_u64 a, s_u64 b) {
+SX s_f64 gauss_root(s_u64 a) {
   s_f64 m = (s_f64)((a >> 11) + 1) * 0x1p-53, e = 0;
 #pragma unroll
   for (int k = 32; k > 0; k /= 2) {
@@ -357,13 +357,90 @@ SX s_u64 gauss(s_u64 a, s_u64 b) {
   s_f64 p = 1.0 / 23;
 #pragma unroll
   for (int k = 21; k > 0; k -= 2) p = p * q + 1.0 / k;
-  const s_f64 square = 2 * (e * 0.69314718055994531 - 2 * s * p);
-  const s_f64 v = (s_f64)(b >> 11) * 0x1p-53 - 0.5;
+  return ::sqrt(2 * (e * 0.69314718055994531 - 2 * s * p));
+}
+// root · cos(2π (v + ½)).
+SX s_f64 gauss_turned(s_f64 root, s_f64 v) {
   const s_f64 x = 6.2831853071795865 * ((v < 0 ? -v : v) - 0.25), y = x * x;
   s_f64 c = 1;
 #pragma unroll
   for (int k = 22; k > 0; k -= 2) c = 1 - y * (1.0 / (k * (k + 1))) * c;
-  return (s_u64)(s_i64)(::sqrt(square) * x * c * 0x1p56);
+  return root * x * c;
+}
+SX s_u64 gauss(s_u64 a, s_u64 b) {
+  return (s_u64)(s_i64)(gauss_turned(gauss_root(a), (s_f64)(b >> 11) * 0x1p-53 - 0.5) * 0x1p56);
+}
+}  // namespace sx
+)prelude";
+
+/// gamma_root(key, element, shape), poisson_count(key, element, rate): as ir/vocabulary.hpp has them.
+inline constexpr std::string_view prelude_cuda_draws = R"prelude(
+namespace sx {
+SX s_f64 draw_normal(s_u64 key, s_u64 at) {
+  return (s_f64)(s_i64)gauss(philox(key, at), philox(key, at + (1ul << 48))) * 0x1p-56;
+}
+SX s_f64 draw_minus_log(s_u64 word) {
+  const s_f64 s = (s_f64)(s_i64)(gauss_turned(gauss_root(word), -0.5) * 0x1p56) * 0x1p-56;
+  return s * s * 0.5;
+}
+SX s_f64 draw_log(s_f64 x) {
+  constexpr s_i64 fraction = (1l << 52) - 1;
+  const s_i64 b = (s_i64)__double_as_longlong(x), significand = ((b & fraction) | (fraction + 1)) - 1;
+  return (s_f64)((b >> 52) - 1022) * 0.69314718055994531 - draw_minus_log((s_u64)significand << 11);
+}
+SX s_u64 gamma_root(s_u64 key, s_u64 element, s_u64 shape) {
+  const s_f64 given = __longlong_as_double((s_i64)shape), a = given > 1e-300 || given != given ? given : 1e-300;
+  const s_f64 d = (a < 1 ? a + 1 : a) - 1.0 / 3, root = ::sqrt(d * 9), steep = d < 0x1p20 || d != d ? d : 0x1p20;
+  s_f64 safe = 0;
+#pragma unroll 1
+  for (s_u64 j = 0; j < 8; ++j) {
+    const s_u64 at = element + (j << 50);
+    const s_f64 x = draw_normal(key, at), s = x / root + 1, square = x * x;
+    safe = s > 0x1p-40 || s != s ? s : 0x1p-40;
+    if (!(s > 0x1p-40)) continue;
+    const s_u64 word = philox(key, at + (2ul << 48));
+    if ((s_f64)((word >> 11) + 1) * 0x1p-53 < 1 - square * square * 0.0331 - 0x1p-16) break;
+    const s_f64 grown = safe * safe * safe - 1 - draw_log(safe) * 3, chance = draw_minus_log(word) + square * 0.5;
+    if (chance > steep * grown) break;
+  }
+  return (s_u64)__double_as_longlong(safe);
+}
+// Of a rate from 12 to 2^31.
+SX s_f64 draw_count(s_u64 key, s_u64 element, s_f64 rate) {
+  const s_f64 root = ::sqrt(rate), b = root * 2.53 + 0.931, a = b * 0.02483 + -0.059, log_rate = draw_log(rate);
+  const s_f64 scale = 1.1328 / (b - 3.4) + 1.1239, sure = 0.9277 - 3.6224 / (b - 2);
+#pragma unroll 1
+  for (s_u64 j = 0; j < 12; ++j) {
+    const s_u64 at = element + (j << 50);
+    const s_f64 u = (s_f64)(philox(key, at) >> 11) * 0x1p-53 + -0.5, half = 0.5 - (u < 0 ? -u : u);
+    const s_f64 v = (s_f64)((philox(key, at + (1ul << 48)) >> 11) + 1) * 0x1p-53, near = half > 0x1p-54 ? half : 0x1p-54;
+    const s_f64 k = ::floor((a * 2 / near + b) * u + rate + 0.43);
+    if (!(k >= 0 && k < rate * 256) || (near < 0.013 && v > near)) continue;
+    if (near >= 0.07 && v <= sure) return k;
+    const s_f64 square = near * near, chance = v * scale * square / (square * b + a);
+    const s_f64 n = k + 1, log_n = draw_log(n / rate), inverse = 1 / n, inverse2 = inverse * inverse;
+    const s_f64 stirling = inverse * (1.0 / 12 - inverse2 * (1.0 / 360 - inverse2 * (1.0 / 1260)));
+    const s_f64 logs = (n - 1) * log_n + (log_n + log_rate) * 0.5;
+    if (draw_log(chance > 0x1p-200 ? chance : 0x1p-200) <= n - rate - logs - 0.91893853320467274 - stirling) return k;
+  }
+  return ::floor(rate);
+}
+SX s_u64 poisson_count(s_u64 key, s_u64 element, s_u64 of) {
+  const s_f64 rate = __longlong_as_double((s_i64)of);
+  if (!(rate >= 0 && rate < infinity(rate))) return 0x7ff8000000000000ul;
+  s_f64 count = 0;
+  if (rate > 0x1p31) {
+    count = ::floor(rate + draw_normal(key, element + (2ul << 48)) * ::sqrt(rate) + 0.5);
+  } else {
+    count = draw_count(key, element, rate > 12 ? rate : 12.0);
+    if (rate < 12) {
+      const s_f64 trials = count < 48 ? count : 48.0, chance = rate * (1 / 12.0);
+      count = 0;
+#pragma unroll 1
+      for (s_u64 i = 0; (s_f64)i < trials; ++i) count += (s_f64)(philox(key, element + ((4 * i + 64) << 48)) >> 11) * 0x1p-53 < chance;
+    }
+  }
+  return (s_u64)__double_as_longlong(count);
 }
 }  // namespace sx
 )prelude";

@@ -362,7 +362,7 @@ SX_T V philox(V key, V counter) {
   }
   return c0 | c1 << 32;
 }
-template <class F, class I, class V> SX V gauss_of(V a, V b) {
+template <class F, class V> SX F gauss_root(V a) {
   F m = cv<F>((V)((a >> 11) + 1)) * 0x1p-53, e{};
   for (int k = 32; k > 0; k /= 2) {
     const s_f64 scale = 1ul << k;
@@ -376,17 +376,129 @@ template <class F, class I, class V> SX V gauss_of(V a, V b) {
   const F s = (m - 1.0) / (m + 1.0), q = s * s;
   F p = F{} + 1.0 / 23;
   for (int k = 21; k > 0; k -= 2) p = p * q + 1.0 / k;
-  const F square = 2.0 * (e * 0.69314718055994531 - 2.0 * s * p);
-  const F v = cv<F>((V)(b >> 11)) * 0x1p-53 - 0.5;
-  const F x = 6.2831853071795865 * ((v < 0.0 ? -v : v) - 0.25), y = x * x;
-  F c = F{} + 1.0;
+  return sqrt((F)(2.0 * (e * 0.69314718055994531 - 2.0 * s * p)));
+}
+// root · cos(2π (v + ½)).
+template <class F, class S> SX F gauss_turned(F root, S v) {
+  const S x = 6.2831853071795865 * ((v < 0.0 ? -v : v) - 0.25), y = x * x;
+  S c = S{} + 1.0;
   for (int k = 22; k > 0; k -= 2) c = 1.0 - y * (1.0 / (k * (k + 1))) * c;
-  return (V)cv<I>((F)(sqrt(square) * x * c * 0x1p56));
+  return root * x * c;
+}
+template <class F, class I, class V> SX V gauss_of(V a, V b) {
+  return (V)cv<I>((F)(gauss_turned(gauss_root<F>(a), (F)(cv<F>((V)(b >> 11)) * 0x1p-53 - 0.5)) * 0x1p56));
 }
 SX_T V gauss(V a, V b) {
   if constexpr (tr<V>::vec) return gauss_of<v_f64, v_i64>(a, b);
   else return gauss_of<s_f64, s_i64>(a, b);
 }
+}  // namespace sx
+)prelude";
+
+/// gamma_root(key, element, shape), poisson_count(key, element, rate): as ir/vocabulary.hpp has them; attempts go on while a lane wants one.
+inline constexpr std::string_view prelude_draws = R"prelude(
+namespace sx {
+#define SX_DRAW template <class F, class I, class V>
+SX_T bool some(V m) {
+  if constexpr (!tr<V>::vec) return m != 0;
+  else {
+    s_i64 any = 0;
+    SX_EACH any |= m[l];
+    return any != 0;
+  }
+}
+SX_DRAW SX F draw_normal(V key, V at) {
+  return cv<F>((I)gauss_of<F, I>(philox(key, at), philox(key, (V)(at + (1ul << 48))))) * 0x1p-56;
+}
+SX_DRAW SX F draw_minus_log(V word) {
+  const F s = cv<F>(cv<I>((F)(gauss_turned(gauss_root<F>(word), -0.5) * 0x1p56))) * 0x1p-56;
+  return s * s * 0.5;
+}
+SX_DRAW SX F draw_log(F x) {
+  constexpr s_i64 fraction = (1l << 52) - 1;
+  const I b = bits<I>(x), significand = ((b & fraction) | (fraction + 1)) - 1;
+  return cv<F>((I)((b >> 52) - 1022)) * 0.69314718055994531 - draw_minus_log<F, I, V>((V)significand << 11);
+}
+SX_DRAW static __attribute__((noinline)) V draw_gamma(V key, V element, V shape) {
+  const F a = maximum(bits<F>(shape), splat<F>(1e-300)), d = (a < 1.0 ? a + 1.0 : a) - 1.0 / 3, root = sqrt((F)(d * 9.0));
+  F t{};
+  I open = splat<I>(-1);
+  for (s_u64 j = 0; j < 8; ++j) {
+    const V at = element + (j << 50);
+    const F x = draw_normal<F, I>(key, at), s = x / root + 1.0, square = x * x, safe = maximum(s, splat<F>(0x1p-40));
+    const V word = philox(key, (V)(at + (2ul << 48)));
+    t = open ? safe : t;
+    const F u = cv<F>((V)((word >> 11) + 1)) * 0x1p-53;
+    const I able = s > 0x1p-40;
+    I taken = able & (I)(u < 1.0 - square * square * 0.0331 - 0x1p-16);
+    if (some((I)(open & (I)(taken == 0)))) {
+      const F grown = safe * safe * safe - 1.0 - draw_log<F, I, V>(safe) * 3.0, chance = draw_minus_log<F, I>(word) + square * 0.5;
+      taken = taken | (able & (I)(chance > minimum(d, splat<F>(0x1p20)) * grown));
+    }
+    open = open & (I)(taken == 0);
+    if (!some(open)) break;
+  }
+  return bits<V>(t);
+}
+SX_T V gamma_root(V key, V element, V shape) {
+  if constexpr (tr<V>::vec) return draw_gamma<v_f64, v_i64>(key, element, shape);
+  else return draw_gamma<s_f64, s_i64>(key, element, shape);
+}
+// Of a rate from 12 to 2^31, of the lanes that are open.
+SX_DRAW SX F draw_count(V key, V element, F rate, I open) {
+  const F root = sqrt(rate), b = root * 2.53 + 0.931, a = b * 0.02483 + -0.059, log_rate = draw_log<F, I, V>(rate);
+  const F scale = 1.1328 / (b - 3.4) + 1.1239, sure = 0.9277 - 3.6224 / (b - 2.0);
+  F count = floor(rate);
+  for (s_u64 j = 0; j < 12 && some(open); ++j) {
+    const V at = element + (j << 50);
+    const F u = cv<F>((V)(philox(key, at) >> 11)) * 0x1p-53 + -0.5, half = 0.5 - (u < 0.0 ? -u : u);
+    const F v = cv<F>((V)((philox(key, (V)(at + (1ul << 48))) >> 11) + 1)) * 0x1p-53, near = maximum(half, splat<F>(0x1p-54));
+    const F k = floor((F)((a * 2.0 / near + b) * u + rate + 0.43));
+    const I inside = (I)(k >= 0.0) & (I)(k < rate * 256.0) & (I)((I)((I)(near < 0.013) & (I)(v > near)) == 0);
+    I taken = inside & (I)(near >= 0.07) & (I)(v <= sure);
+    if (some((I)(open & inside & (I)(taken == 0)))) {
+      const F square = near * near, chance = v * scale * square / (square * b + a);
+      const F n = (inside ? k : rate) + 1.0, log_n = draw_log<F, I, V>(n / rate), inverse = 1.0 / n, inverse2 = inverse * inverse;
+      const F stirling = inverse * (1.0 / 12 - inverse2 * (1.0 / 360 - inverse2 * (1.0 / 1260)));
+      const F logs = (n - 1.0) * log_n + (log_n + log_rate) * 0.5;
+      const F weight = n - rate - logs - 0.91893853320467274 - stirling;
+      taken = taken | (inside & (I)(draw_log<F, I, V>(maximum(chance, splat<F>(0x1p-200))) <= weight));
+    }
+    taken = taken & open;
+    count = taken ? k : count;
+    open = open & (I)(taken == 0);
+  }
+  return count;
+}
+SX_DRAW static __attribute__((noinline)) V draw_poisson(V key, V element, V of) {
+  const F rate = bits<F>(of);
+  const I valid = (I)(rate >= 0.0) & (I)(rate < __builtin_inf()), large = valid & (I)(rate > 0x1p31), open = valid & (I)(large == 0);
+  F count = splat<F>(__builtin_nan(""));
+  if (some(open)) {
+    const F drawn = draw_count<F, I>(key, element, (F)(open ? maximum(rate, splat<F>(12)) : splat<F>(12)), open);
+    count = open ? drawn : count;
+    const I few = open & (I)(rate < 12.0);
+    if (some(few)) {
+      const F trials = few ? minimum(drawn, splat<F>(48)) : splat<F>(0), chance = rate * (1 / 12.0);
+      F taken{};
+      for (s_u64 i = 0; some((I)((s_f64)i < trials)); ++i) {
+        const F u = cv<F>((V)(philox(key, (V)(element + ((4 * i + 64) << 48))) >> 11)) * 0x1p-53;
+        taken = (I)((s_f64)i < trials) & (I)(u < chance) ? taken + 1.0 : taken;
+      }
+      count = few ? taken : count;
+    }
+  }
+  if (some(large)) {
+    const F beyond = floor((F)(rate + draw_normal<F, I>(key, (V)(element + (2ul << 48))) * sqrt(rate) + 0.5));
+    count = large ? beyond : count;
+  }
+  return bits<V>(count);
+}
+SX_T V poisson_count(V key, V element, V rate) {
+  if constexpr (tr<V>::vec) return draw_poisson<v_f64, v_i64>(key, element, rate);
+  else return draw_poisson<s_f64, s_i64>(key, element, rate);
+}
+#undef SX_DRAW
 }  // namespace sx
 )prelude";
 

@@ -134,8 +134,30 @@ template <class K> static const ranked<K>* sort_row(ranked<K>* a, ranked<K>* b, 
 }  // namespace sx
 )prelude";
 
-/// searched<Right>(p, step, n, x): how many of the n sorted elements from p on precede x, with Right equal ones, too. The same for GPUs.
-inline constexpr std::string_view prelude_search = R"prelude(
+/// search_some<Right>(p, step, n, x, low): for each x of `searches` how many of the n sorted elements from its p on precede it, with Right
+/// equal ones, too.
+inline constexpr std::string_view prelude_searches = R"prelude(
+namespace sx {
+enum { searches = 16 };
+// Each waits for an element, so that many do at once; without a branch, as many steps whatever the elements are.
+template <bool Right, class M, class T> SX void search_some(const M* const* p, long step, long n, const T* x, s_i64* low) {
+  const auto precedes = [](T a, T b) { return (bool)((a < b) | ((b != b) & (a == a))); };
+  for (int k = 0; k < searches; ++k) low[k] = 0;
+  while (n > 0) {
+    const long half = n > 1 ? n / 2 : 1;
+#pragma GCC unroll 16
+    for (int k = 0; k < searches; ++k) {
+      const T at = load1(p[k] + (low[k] + half - 1) * step);
+      low[k] += half & -(s_i64)(Right ? !precedes(x[k], at) : precedes(at, x[k]));
+    }
+    n = n > 1 ? n - half : 0;
+  }
+}
+}  // namespace sx
+)prelude";
+
+/// searched<Right>(p, step, n, x): the same of one x, on a GPU.
+inline constexpr std::string_view prelude_cuda_search = R"prelude(
 namespace sx {
 template <class T> SX bool precedes(T a, T b) { return a < b || (b != b && a == a); }
 template <bool Right, class M, class T> SX s_i64 searched(const M* p, long step, long n, T x) {
@@ -143,7 +165,6 @@ template <bool Right, class M, class T> SX s_i64 searched(const M* p, long step,
     const T at = load1(p + i * step);
     return Right ? !precedes(x, at) : precedes(at, x);
   };
-  // As many steps whatever the elements are: those of several searches overlap.
   long low = 0;
   for (; n > 1; n -= n / 2) low += earlier(low + n / 2 - 1) ? n / 2 : 0;
   if (n > 0) low += earlier(low) ? 1 : 0;

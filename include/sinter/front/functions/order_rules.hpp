@@ -106,11 +106,20 @@ SINTER_API handle search_at(const char* op, const handle& sorted, const handle& 
         const std::int64_t row = i / count, stop = std::min(end, (row + 1) * count);
         each_row(rows, axis, sorted.strides, out.strides, row, row + 1, [&](std::int64_t from, std::int64_t to) {
           const T* const p = reinterpret_cast<const T*>(sorted.data) + from;
-          for (; i < stop; ++i) {
-            const std::int64_t place = to + (i - row * count) * apart;
-            reinterpret_cast<std::int64_t*>(out.data)[place] =
-                searched_as<V>(p, step, n, reinterpret_cast<const T*>(values.data)[place], right);
+          for (; i < stop; i += searches) {
+            const std::int64_t some = std::min<std::int64_t>(stop - i, searches),
+                               first = to + (i - row * count) * apart;
+            V wanted[searches];
+            std::int64_t places[searches];
+            for (std::int64_t k = 0; k < searches; ++k)
+              wanted[k] =
+                  static_cast<V>(reinterpret_cast<const T*>(values.data)[first + std::min(k, some - 1) * apart]);
+            if (right) search_some<true>(p, step, n, wanted, places);
+            else search_some<false>(p, step, n, wanted, places);
+            for (std::int64_t k = 0; k < some; ++k)
+              reinterpret_cast<std::int64_t*>(out.data)[first + k * apart] = places[k];
           }
+          i = stop;
         });
       }
     });
