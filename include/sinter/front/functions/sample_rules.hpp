@@ -16,12 +16,15 @@ struct drawn_elements {
   tensor<std::uint64_t, 0> state;
   dim n;
   std::uint64_t first;
+  target on;
   location at;
 
   auto counter(std::uint64_t word = 0) const {
     return add(index_leaf<std::uint64_t, dims{dyn}>({n}, 0), (first + word) << 48, at);
   }
-  tensor<std::uint64_t, 1> words(std::uint64_t which) const { return evaluate(philox(state, counter(which), at), at); }
+  tensor<std::uint64_t, 1> words(std::uint64_t which) const {
+    return evaluate_on(philox(state, counter(which), at), on, at);
+  }
 };
 
 /// -ln u of the number u in (0, 1] that a word makes.
@@ -92,7 +95,7 @@ inline gamma_numbers draw_gammas(const drawn_elements& e, const drawn_numbers& s
 
 inline drawn_elements elements_of(const tensor<std::uint64_t, 0>& state, const drawn_numbers& x, std::uint64_t first,
                                   location at) {
-  return {state, extents_of(x, at)[0], first, at};
+  return {state, extents_of(x, at)[0], first, same_device(x, at), at};
 }
 
 /// x where the parameter is a number above 0, else NaN.
