@@ -102,11 +102,11 @@ tensor<T, Shape> draw_all(const char* op, const key& k, const index_array<Shape.
   }
 }
 
-/// A tensor, or a number as one.
-template <class T, class X>
-auto as_parameter(const X& x, location at) {
+/// A tensor, or a number as one where the other parameter is.
+template <class T, class X, class Other>
+auto as_parameter(const X& x, const Other& other, location at) {
   if constexpr (tensor_like<X>) return evaluate(x, at);
-  else return tensor<T, dims{}>(static_cast<T>(x), at);
+  else return filled<T, dims{}>("beta", static_cast<T>(x), {}, same_device(other, at), at);
 }
 
 }  // namespace detail
@@ -167,8 +167,8 @@ requires(tensor_like<A> || tensor_like<B>) auto beta(const Key& k, const A& a, c
                                                      location here = location::current()) {
   using T = detail::target_of<ir::op::add, A, B>;
   const location at = here.in("beta");
-  const auto x = detail::as_parameter<T>(a, at);
-  const auto y = detail::as_parameter<T>(b, at);
+  const auto x = detail::as_parameter<T>(a, b, at);
+  const auto y = detail::as_parameter<T>(b, a, at);
   if constexpr (detail::check_parameters<T>() && detail::accepts<detail::named::beta, ir::op::add, void, A, B>()) {
     const auto both = detail::evaluate(add(x, y, at), at);
     const dims extents = detail::to_dims(detail::extents_of(both, at));

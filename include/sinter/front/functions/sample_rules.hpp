@@ -16,7 +16,7 @@ struct drawn_elements {
   tensor<std::uint64_t, 0> state;
   dim n;
   std::uint64_t first;
-  target on;
+  device on;
   location at;
 
   auto counter(std::uint64_t word = 0) const {
@@ -95,7 +95,7 @@ inline gamma_numbers draw_gammas(const drawn_elements& e, const drawn_numbers& s
 
 inline drawn_elements elements_of(const tensor<std::uint64_t, 0>& state, const drawn_numbers& x, std::uint64_t first,
                                   location at) {
-  return {state, extents_of(x, at)[0], first, same_device(x, at), at};
+  return {state, extents_of(x, at)[0], first, same_device(x, at).given.value_or(device()), at};
 }
 
 /// x where the parameter is a number above 0, else NaN.
