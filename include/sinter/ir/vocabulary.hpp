@@ -405,7 +405,7 @@ inline std::uint64_t gamma_root(std::uint64_t key, std::uint64_t element, std::u
                  chance = detail::minus_log_of_word(word) + rounded(square * 0.5);
     if (chance > steep * grown) break;
   }
-  return std::bit_cast<std::uint64_t>(safe);
+  return std::bit_cast<std::uint64_t>(safe == safe ? safe : std::numeric_limits<double>::quiet_NaN());
 }
 
 /// A Poisson number as the bits of an f64; `rate`: the bits of one. A rate below 12 has some of a count of rate 12, each taken with the

@@ -403,7 +403,7 @@ SX s_u64 gamma_root(s_u64 key, s_u64 element, s_u64 shape) {
     const s_f64 grown = safe * safe * safe - 1 - draw_log(safe) * 3, chance = draw_minus_log(word) + square * 0.5;
     if (chance > steep * grown) break;
   }
-  return (s_u64)__double_as_longlong(safe);
+  return safe == safe ? (s_u64)__double_as_longlong(safe) : 0x7ff8000000000000ul;
 }
 // Of a rate from 12 to 2^31.
 SX s_f64 draw_count(s_u64 key, s_u64 element, s_f64 rate) {

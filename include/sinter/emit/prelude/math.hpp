@@ -438,7 +438,7 @@ SX_DRAW static __attribute__((noinline)) V draw_gamma(V key, V element, V shape)
     open = open & (I)(taken == 0);
     if (!some(open)) break;
   }
-  return bits<V>(t);
+  return bits<V>((F)(t == t ? t : splat<F>(__builtin_nan(""))));
 }
 SX_T V gamma_root(V key, V element, V shape) {
   if constexpr (tr<V>::vec) return draw_gamma<v_f64, v_i64>(key, element, shape);
