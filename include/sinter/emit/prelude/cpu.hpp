@@ -389,6 +389,9 @@ template <class T> SX typename mem<T>::c load_strided(const T* p, long stride, l
 template <class T> static __attribute__((noinline)) typename mem<T>::c load_strided_apart(const T* p, long stride) {
   return load_strided(p, stride);
 }
+template <class T> static __attribute__((noinline)) typename mem<T>::c load_strided_apart(const T* p, long stride, long n) {
+  return load_strided(p, stride, n);
+}
 // Every S-th element by permutations of the vectors that hold them: part C brings what is in the C-th of S vectors, of which the last one
 // ends with the last element.
 template <int S, int C> constexpr int every_base = C < S - 1 ? C * SINTER_W : (SINTER_W - 1) * S + 1 - SINTER_W;
@@ -480,6 +483,9 @@ template <class T> SX typename mem<T>::c load_where(const T* p, long stride, v_b
   typename mem<T>::r x{};
   for (int l = 0; l < n; ++l) if (m.m[l]) x[l] = ((const s_of<typename mem<T>::r>*)p)[l * stride];
   return decode<T>(x);
+}
+template <class T> static __attribute__((noinline)) typename mem<T>::c load_where_apart(const T* p, long stride, v_b8 m, long n = SINTER_W) {
+  return load_where(p, stride, m, n);
 }
 template <class T> SX typename mem<T>::c load_at_where(const T* p, v_i64 offset, v_b8 m, long n = SINTER_W) {
   typename mem<T>::r x{};
