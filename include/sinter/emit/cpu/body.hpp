@@ -130,8 +130,8 @@ class body_printer {
     const dim s = step(i.at.at);
     if (s.is(0)) return "splat<" + vector_type(i.type) + ">(load1(" + address(i.at) + "))";
     if (s.is(1)) return "load(" + address(i.at) + n + ")";
-    if (s.number().value_or(0) >= 2 && *s.number() <= 8)
-      return "load_every<" + s.text() + ">(" + address(i.at) + n + ")";
+    if (!tail && s.number().value_or(0) >= 2 && *s.number() <= 8)
+      return "load_every<" + s.text() + ">(" + address(i.at) + ")";
     const char* const call = strides_apart_ ? "load_strided_apart(" : "load_strided(";
     return call + address(i.at) + ", " + s.text() + n + ")";
   }
