@@ -4,6 +4,7 @@
 #include <sinter/sinter.hpp>
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -294,6 +295,18 @@ TEST_CASE("files beside the model are below its folder, and are as long as they 
   says({{"location", "w.bin"}, {"offset", "999999999999999999"}}, "lies beyond the end of 'w.bin'");
   says({{"location", "w.bin"}, {"length", "999999999999999999"}}, "lies beyond the end of 'w.bin'");
   says({{"location", "w.bin"}, {"length", "20"}}, "has 20 bytes where its extents say 24");
+  // A link leads to what is below the folder, or to where the model itself is.
+  const scratch_folder other;
+  std::ofstream(other.path + "/w.bin", std::ios::binary) << std::string(24, '\0');
+  std::filesystem::create_symlink(other.path + "/w.bin", here.path + "/out.bin");
+  std::filesystem::create_directory_symlink(other.path, here.path + "/out");
+  std::filesystem::create_symlink("w.bin", here.path + "/in.bin");
+  says({{"location", "out.bin"}}, "is in the file 'out.bin', a link to '");
+  says({{"location", "out/w.bin"}}, "which is not below the model's folder; put the file itself there");
+  CHECK(with({{"location", "in.bin"}}) == "nothing");
+  std::filesystem::remove(here.path + "/m.onnx");
+  std::filesystem::create_symlink(other.path + "/m.onnx", here.path + "/m.onnx");
+  CHECK(with({{"location", "out.bin"}}) == "nothing");
   says({{"location", "w.bin"}, {"offset", "-4"}}, "which is no number");
   says({{"location", "w.bin"}, {"offset", "99999999999999999999999"}}, "which is no number");
 }

@@ -795,3 +795,26 @@ TEST_CASE("the transpose of windows beside one another multiplies as often as it
   for (i64 k = 0; k < 16; ++k)
     CHECK(y(0, k / 4, 6 + k / 2 % 2, 10 + k % 2) == doctest::Approx(want[static_cast<std::size_t>(k)]).epsilon(1e-5));
 }
+
+TEST_CASE("a transposed convolution whose strides divide its kernel is one product") {
+  const volume x = ops::between<f64, 5>({2, 5, 1, 4, 3}, -2, 2, 5), w = ops::between<f64, 5>({5, 3, 1, 6, 4}, -2, 2, 6);
+  const auto f = [](const volume& t, const volume& k) {
+    return conv_transpose3d(t, k, {.stride = {1, 3, 2}, .padding = {0, 1, 1}});
+  };
+  const auto products = [](const auto& compiled) {
+    int n = 0;
+    for (const auto& step : compiled.explain().specialisations[0].what.steps) n += step.name.starts_with("dot");
+    return n;
+  };
+  const auto forward = compile(f);
+  const volume y = forward(x, w);
+  CHECK(apart(listed(y), listed(naive_transpose(x, w, {{{}, {3, 1}, {2, 1}}}, {1, 13, 6}, 1))) < 1e-12);
+  CHECK(products(forward) == 1);
+  // What a convolution's image receives is the same product.
+  const volume image = ops::between<f64, 5>({2, 3, 1, 13, 6}, -2, 2, 7);
+  const auto received = compile(grad<0>([&](const volume& t, const volume& k, const volume& g) {
+    return sum(conv3d(t, k, {.stride = {1, 3, 2}, .padding = {0, 1, 1}}) * g);
+  }));
+  CHECK(apart(listed(volume(received(image, w, x))), listed(y)) < 1e-12);
+  CHECK(products(received) == 1);
+}

@@ -15,10 +15,18 @@ SINTER_API storage kept_bytes(std::vector<std::byte> bytes);
 /// be cut short meanwhile: what this library writes replaces files, and leaves mapped ones as they were.
 SINTER_API storage map_file(const char* op, const std::string& path, location at);
 
+/// The absolute path that no link is part of; empty where there is no such file.
+SINTER_API std::string real_path(const std::string& path);
+
 /// What a path is in.
 inline std::string folder_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+}
+
+/// Whether a file is below a folder, wherever links lead; both are real paths.
+inline bool is_below(const std::string& path, const std::string& folder) {
+  return folder == "/" || (path.size() > folder.size() && path[folder.size()] == '/' && path.starts_with(folder));
 }
 
 inline std::span<const std::byte> bytes_of(const storage& s) {

@@ -92,6 +92,13 @@ SINTER_API storage map_file(const char* op, const std::string& path, location at
   return storage(b);
 }
 
+SINTER_API std::string real_path(const std::string& path) {
+  char* const real = ::realpath(path.c_str(), nullptr);
+  std::string text = real ? real : "";
+  std::free(real);
+  return text;
+}
+
 /// Makes the names in a folder durable.
 inline void sync_folder(const char* op, const std::string& path, location at) {
   const descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -146,10 +153,7 @@ class file_writer {
       return fd;
     }
     // What a link leads to is replaced, not the link.
-    if (char* const real = there ? ::realpath(path_.c_str(), nullptr) : nullptr) {
-      path_ = real;
-      std::free(real);
-    }
+    if (const std::string real = there ? real_path(path_) : ""; !real.empty()) path_ = real;
     static std::atomic<unsigned> count{0};
     beside_ = path_ + ".tmp" + std::to_string(::getpid()) + "_" + std::to_string(count++);
     const int fd = ::open(beside_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);

@@ -12,13 +12,10 @@ namespace sinter::onnx {
 namespace detail_ {
 
 using io::detail::bytes_of;
+using io::detail::folder_of;
 
-inline std::string folder_of(const std::string& path) {
-  const auto slash = path.find_last_of('/');
-  return slash == std::string::npos ? std::string(".") : path.substr(0, slash);
-}
-
-/// A file beside the model: the name says nothing of other folders.
+/// A file beside the model: neither the name nor a link leads to other folders. A model that is a link itself (a cache of a hub has such)
+/// may have its files where it leads to.
 inline const storage& external_file(const tensor_proto& t, loaded& m) {
   const std::string& name = t.location;
   bool inside =
@@ -32,8 +29,13 @@ inline const storage& external_file(const tensor_proto& t, loaded& m) {
     wire::fail_file("the tensor '" + t.name + "' is in the file '" + name +
                     "', which is not below the model's folder; put it there");
   storage& file = m.external[name];
-  if (!file) file = io::detail::map_file("onnx::load", folder_of(m.path) + "/" + name, place_of_nodes());
-  return file;
+  if (file) return file;
+  const std::string path = folder_of(m.path) + "/" + name, real = io::detail::real_path(path);
+  if (!real.empty() && !io::detail::is_below(real, io::detail::real_path(folder_of(m.path))) &&
+      !io::detail::is_below(real, folder_of(io::detail::real_path(m.path))))
+    wire::fail_file("the tensor '" + t.name + "' is in the file '" + name + "', a link to '" + real +
+                    "', which is not below the model's folder; put the file itself there");
+  return file = io::detail::map_file("onnx::load", real.empty() ? path : real, place_of_nodes());
 }
 
 template <class T, class From>

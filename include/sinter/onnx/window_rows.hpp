@@ -193,7 +193,11 @@ inline node convolve(const node& x, const node& weights, const std::vector<windo
   for (int a = 0; a < s; ++a) taps_first.push_back(2 + a);
   taps_first.push_back(1);
   taps_first.push_back(0);
-  const node image = surrounded(permuted(x, channels_last(rank)), w, 1, 0), k = permuted(weights, taps_first);
+  // Each channel's places are rows in memory, as it is without a margin; products take channels together.
+  const bool alone = groups != 1 && inputs == 1;
+  const node image = alone ? permuted(surrounded(x, w, 2, 0), channels_last(rank))
+                           : surrounded(permuted(x, channels_last(rank)), w, 1, 0),
+             k = permuted(weights, taps_first);
   if (groups == 1) {
     window_view v(rank);
     v.push(0, ex[0]);
@@ -204,7 +208,7 @@ inline node convolve(const node& x, const node& weights, const std::vector<windo
     v.push(rank - 1, ex[1]);
     return permuted(ir::dot(v.of(image), k, 0, s + 1), channels_first(rank));
   }
-  return inputs == 1 ? convolve_channels(image, k, w, groups) : convolve_groups(image, k, w, groups);
+  return alone ? convolve_channels(image, k, w, groups) : convolve_groups(image, k, w, groups);
 }
 
 inline wire::list_of<std::int64_t> kernel_of(call& c, const extents& weights) {

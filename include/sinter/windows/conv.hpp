@@ -137,6 +137,23 @@ inline handle padded_image(const handle& x, const conv_plan& p, location at) {
   return padded_with_zeros(x, low, high, at);
 }
 
+/// As padded_image, of an image whose channels come before its places in memory, as do those of the result: rows stay rows.
+inline handle padded_planes(const handle& x, const conv_plan& p, location at) {
+  const int s = p.spatial;
+  dims low = zeros_of(x.extents.rank), high = low;
+  axis_list front, back;
+  for (const int d : {0, s + 1}) front.at[front.count++] = d;
+  back.at[back.count++] = 0;
+  for (int a = 0; a < s; ++a) {
+    front.at[front.count++] = 1 + a;
+    back.at[back.count++] = 2 + a;
+    low[2 + a] = p.along[a].low;
+    high[2 + a] = p.along[a].high;
+  }
+  back.at[back.count++] = 1;
+  return views::permute(padded_with_zeros(views::permute(x, front, at), low, high, at), back, at);
+}
+
 inline bool is_1x1(const conv_plan& p) {
   bool one = true;
   for (int a = 0; a < p.spatial; ++a) {
@@ -149,10 +166,11 @@ inline bool is_1x1(const conv_plan& p) {
 
 /// Groups with one input each: sums of products in one loop, of an image (n, s…, g) with weights (k…, 1, g·m).
 template <class T, int S>
-handle depthwise(const handle& image, const handle& weights, const conv_plan& p, location at) {
+handle depthwise(const handle& image, const handle& weights, const conv_plan& p, bool channels_first, location at) {
   constexpr int rank = 2 * S + 3;
   const rounded_product<T> product;
-  const handle x = padded_image(product.operand(image, at), p, at), w = product.operand(weights, at);
+  const handle bare = product.operand(image, at), w = product.operand(weights, at),
+               x = channels_first ? padded_planes(bare, p, at) : padded_image(bare, p, at);
   const dim groups = p.groups, each = w.extents[S + 1] / groups;
   view_of_windows v(S + 2);
   dims k(rank);
@@ -186,7 +204,7 @@ template <class T, int S>
 handle convolved(const handle& image, const handle& weights, const conv_plan& p, bool channels_first, location at) {
   const rounded_product<T> product;
   const dim inputs = weights.extents[S], outputs = weights.extents[S + 1];
-  if (p.groups > 1 && inputs == 1) return depthwise<T, S>(image, weights, p, at);
+  if (p.groups > 1 && inputs == 1) return depthwise<T, S>(image, weights, p, channels_first, at);
   const handle x = product.operand(image, at), w = product.operand(weights, at);
   if (p.groups == 1 && is_1x1(p)) {
     const handle matrix = views::reshape(w, dims{inputs, outputs}, at);

@@ -203,10 +203,10 @@ TEST_CASE("double kernels have half the lanes") {
 TEST_CASE("many loads of elements apart are calls") {
   const auto columns = [](std::int64_t count) {
     ir::graph g;
-    const value x = input(g, {640, 49});
+    const value x = input(g, {650, 49});
     value total;
     for (std::int64_t k = 0; k < count; ++k) {
-      const value one = exp(reshape(slice(x, {640, 1}, {0, k}, {1, 1}), {640}));
+      const value one = exp(reshape(slice(x, {650, 1}, {0, k}, {1, 1}), {650}));
       total = total ? total + one : one;
     }
     g.outputs = {total.id()};
@@ -216,6 +216,27 @@ TEST_CASE("many loads of elements apart are calls") {
   CHECK(columns(4).find("load_strided(") != std::string::npos);
   CHECK(columns(4).find("load_strided_apart(") == std::string::npos);
   CHECK(columns(40).find("load_strided_apart(") != std::string::npos);
+  CHECK(columns(40).find("load_strided(") == std::string::npos);  // the rest of fewer lanes, too
+}
+
+TEST_CASE("many guarded loads of elements apart are calls") {
+  // Windows over a padded image of channels last, turned to channels first: lanes are places of the image, a row of channels apart.
+  const auto stencil = [](std::int64_t taps) {
+    ir::graph g;
+    const value x = permute(pad(input(g, {32, 32, 48}), {taps, 0, 0}, {taps, 0, 0}, 0.0), {2, 1, 0});
+    value total;
+    for (std::int64_t k = 0; k < taps; ++k) {
+      const value one = slice(x, {48, 32, 32}, {0, 0, 2 * k}, {1, 1, 1});
+      total = total ? total + one : one;
+    }
+    g.outputs = {total.id()};
+    const std::string all = source_of(g);
+    return all.substr(all.find("void sinter_kernel"));
+  };
+  CHECK(stencil(3).find("_apart(") == std::string::npos);
+  CHECK(stencil(24).find("_apart(") != std::string::npos);
+  CHECK(stencil(24).find("load_where(") == std::string::npos);
+  CHECK(stencil(24).find("load_strided(") == std::string::npos);
 }
 
 TEST_CASE("sizes are read once, and symbolic loops have a rest") {

@@ -85,6 +85,35 @@ TEST_CASE("views of what views are computed from do not multiply") {
   }
 }
 
+TEST_CASE("a pad of short rows is in memory where a window of many taps reads it") {
+  const auto window = [](std::int64_t width, std::int64_t taps, bool gpu) {
+    graph g;
+    const value x = pad(input(g, {16, 14, width}) * 2.0, {0, 1, 1}, {0, 1, 1}, 0.0);
+    value total;
+    for (std::int64_t i = 0; i < taps; ++i) {
+      const value tap = slice(x, {16, 14, width}, {0, i / 3, i % 3}, {1, 1, 1});
+      total = total ? total + tap : tap;
+    }
+    g.outputs.push_back(total.id());
+    memory_map m;
+    m.strides.resize(g.size());
+    return fuse(g, m, gpu ? gpu_target() : target());
+  };
+  const auto guards = [](const fused& f) {
+    std::size_t n = 0;
+    for (const auto& k : f.kernels)
+      n += std::count_if(k.body.begin(), k.body.end(), [](const auto& i) { return i.kind == kind::inside; });
+    return n;
+  };
+  // The middle, the rows above and below, the columns beside, the sums.
+  const fused stored = window(14, 9, false);
+  CHECK(stored.kernels.size() == 4);
+  CHECK(guards(stored) == 0);
+  CHECK(guards(window(14, 5, false)) > 0);
+  CHECK(guards(window(1024, 9, false)) > 0);
+  CHECK(guards(window(14, 9, true)) > 0);
+}
+
 TEST_CASE("what views of a computed value cost a little is computed anew") {
   graph g;
   const value x = input(g, {1000}), e = exp(x), y = rows(e, 1, 998) * 2.0 - rows(e, 0, 998) + rows(e, 2, 998);

@@ -105,6 +105,14 @@ TEST_CASE("many kernels take few runs of the compiler, and each is found again b
     CHECK(written(made[0]) == i);
   }
   CHECK(w.runs() == static_cast<int>(units));
+  // All at once they are as many images as there were units.
+  std::set<const void*> images;
+  const auto made = run::build(texts);
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    CHECK(written(made[i]) == static_cast<int>(i));
+    images.insert(made[i].code.get());
+  }
+  CHECK(images.size() == units);
 }
 
 TEST_CASE("a broken kernel in a unit is named, and once it is mended all build") {

@@ -117,7 +117,8 @@ class body_printer {
     const std::string n = tail ? ", n" : "";
     if (scattered(i.at.at))
       return "load_at_where(" + address(i.at) + ", " + lane_offsets(i.at.at) + ", " + when + n + ")";
-    return "load_where(" + address(i.at) + ", " + step(i.at.at).text() + ", " + when + n + ")";
+    return (strides_apart_ ? "load_where_apart(" : "load_where(") + address(i.at) + ", " + step(i.at.at).text() + ", " +
+           when + n + ")";
   }
   std::string load(const instruction& i, bool vector, bool tail) const {
     return is_guarded(i) ? guarded(i, vector, tail) : unguarded(i, vector, tail);
@@ -131,7 +132,7 @@ class body_printer {
     if (s.is(1)) return "load(" + address(i.at) + n + ")";
     if (!tail && s.number().value_or(0) >= 2 && *s.number() <= 8)
       return "load_every<" + s.text() + ">(" + address(i.at) + ")";
-    const char* const call = !tail && strides_apart_ ? "load_strided_apart(" : "load_strided(";
+    const char* const call = strides_apart_ ? "load_strided_apart(" : "load_strided(";
     return call + address(i.at) + ", " + s.text() + n + ")";
   }
 

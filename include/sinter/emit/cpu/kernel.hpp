@@ -28,7 +28,7 @@ inline const series<piece>& pieces() {
   static const auto& all = *new series<piece>{
       {prelude_core, {}},
       {prelude_memory, {}},
-      {prelude_guards, {"cuts", "load_where", "load_at_where", "within"}},
+      {prelude_guards, {"cuts", "load_where", "load_where_apart", "load_at_where", "within"}},
       {prelude_threads, {"part_of", "gemm"}},
       {prelude_fold,
        {"fold_add", "fold_mul", "fold_maximum", "fold_minimum", "fold_bit_or", "fold_bit_and", "gemm", "take_extreme"}},

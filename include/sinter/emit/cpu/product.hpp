@@ -24,7 +24,11 @@ class product_printer {
   scratch_use print() {
     for (int id = 0; id < static_cast<int>(k_.body.size()); ++id)
       if (k_.body[static_cast<std::size_t>(id)].axes == 0) body_.define(id, false, false);
-    const bool over_loops = extent_of(loops_).number().value_or(0) >= 16;
+    // Of few products those too small for gemm() to share out are shared out themselves.
+    constexpr std::int64_t most_alone = 1 << 22;
+    const std::int64_t loops = extent_of(loops_).number().value_or(0);
+    const bool small = (extent_of(m_) * extent_of(n_) * extent_of(ks_)).number().value_or(most_alone) < most_alone;
+    const bool over_loops = loops >= 16 || (loops >= 4 && small);
     plan_memory(over_loops);
     const std::string a_row = walk(p_.a.at, m_, "am"), a_column = walk(p_.a.at, ks_, "ak");
     const std::string b_row = walk(p_.b.at, ks_, "bk"), b_column = walk(p_.b.at, n_, "bn");

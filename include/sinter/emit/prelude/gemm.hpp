@@ -108,6 +108,7 @@ SX_OUT void micro(long k, const S* __restrict a, const long* at, long a_step, co
     for (int v = 0; v < NV; ++v) store(c + r * c_step + v * SINTER_W, first ? sum[r][v] : load(c + r * c_step + v * SINTER_W) + sum[r][v]);
 }
 
+SX long distance(long step) { return step < 0 ? -step : step; }
 // to[x + width * d] = p[across(from + x) + deep(k0 + d)] for x < valid, zero up to width.
 template <class S, class T, class X, class D>
 SX_OUT void pack(S* __restrict to, const T* __restrict p, X across, D deep, long from, long valid, long width, long k0, long k) {
@@ -141,6 +142,18 @@ SX_OUT void pack(S* __restrict to, const T* __restrict p, X across, D deep, long
           transpose(square);
           for (long l = 0; l < lanes; ++l) store(to + (d + l) * width + x0, square[l]);
         }
+      return;
+    }
+  // What lies closer together is read one after the other: rows that lie pages apart would meet in the same sets of the caches.
+  if constexpr (!__is_same(X, table) && !__is_same(D, along<1>))
+    if (k > 1 && distance(across.step) < distance(deep(k0 + 1) - deep(k0))) {
+      p += across(from);
+      for (long d = 0; d < k; ++d, to += width) {
+        const T* const q = p + deep(k0 + d);
+        long x = 0;
+        for (; x < valid; ++x) to[x] = load1(q + across(x));
+        for (; x < width; ++x) to[x] = 0;
+      }
       return;
     }
   for (long d0 = 0; d0 < k; d0 += 64) {

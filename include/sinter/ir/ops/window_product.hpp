@@ -46,7 +46,7 @@ class window_product {
   value sums() {
     const shape none(rank_, 0);
     padded_ = low_ == none && high_ == none ? p_ : pad(p_, low_, high_, 0.0);
-    return over_residues({});
+    return alike() ? together() : over_residues({});
   }
 
  private:
@@ -56,6 +56,48 @@ class window_product {
     dim count;  ///< positions of a residue
     std::int64_t low = 0;
   };
+
+  /// Whether all residues have as many taps, of the same places.
+  bool alike() const {
+    const auto even = [](const joint& j) { return j.o.dilation == 1 && *j.o.taps.number() % j.o.step == 0; };
+    const auto steps = [](const joint& j) { return j.o.step > 1; };
+    return rank_ + 2 * joints_.size() <= static_cast<std::size_t>(max_rank) &&
+           w_.extents().size() + joints_.size() <= static_cast<std::size_t>(max_rank) &&
+           std::all_of(joints_.begin(), joints_.end(), even) && std::any_of(joints_.begin(), joints_.end(), steps);
+  }
+
+  /// The windows of all residues are the same: one product, of which the residues are columns.
+  value together() {
+    const std::size_t wide = rank_ + joints_.size(), all = w_.extents().size();
+    shape extents = part(padded_.extents(), 0, free_), start(rank_, 0), split;
+    axes_t factors(rank_ * wide, 0), at;  // where each axis of w is once taps are taps of a residue, and residues
+    for (std::size_t d = 0; d < rank_; ++d) factors[d * wide + (d < free_ ? d : d + joints_.size())] = 1;
+    for (std::size_t a = 0; a < all; ++a) {
+      at.push_back(static_cast<std::int64_t>(split.size()));
+      const auto j = std::find_if(joints_.begin(), joints_.end(), [&](const joint& x) { return x.tap == a; });
+      if (j != joints_.end()) split.push_back(*j->o.taps.number() / j->o.step);
+      split.push_back(j != joints_.end() ? dim(j->o.step) : w_.extents()[a]);
+    }
+    axes_t order = iota_axes(0, batch_);
+    for (std::size_t n = 0; n < joints_.size(); ++n) {
+      const joint& j = joints_[n];
+      extents[j.place] = j.count;
+      start[j.place] = dim(j.low);
+      factors[j.place * wide + free_ + n] = -1;
+      extents.push_back(*j.o.taps.number() / j.o.step);
+      order.push_back(at[j.tap]);
+    }
+    for (std::size_t d = free_; d < rank_; ++d) extents.push_back(padded_.extents()[d]);
+    for (std::size_t a = all - inner_; a < all; ++a) order.push_back(at[a]);
+    for (const auto& j : joints_) order.push_back(at[j.tap] + 1);
+    for (std::size_t a = batch_; a < all - inner_; ++a)
+      if (!is_tap(a)) order.push_back(at[a]);
+    value y = dot(window(padded_, std::move(extents), start, std::move(factors)),
+                  permute(reshape(w_, std::move(split)), order), static_cast<std::int64_t>(batch_),
+                  static_cast<std::int64_t>(joints_.size() + inner_));
+    for (const auto& j : joints_) y = join_axes(move_axis(y, free_, j.place + 1), j.place);
+    return y;
+  }
 
   value over_residues(series<std::int64_t> residues) {
     const std::size_t n = residues.size();

@@ -41,6 +41,9 @@ class costs {
     return computing(id, enough, 0) >= enough;
   }
 
+  /// One thread walks a row, not many side by side.
+  bool by_rows() const { return !target_.rows_over_threads; }
+
  private:
   /// Computing a value from what is in memory, with so many bytes for an operation; what is beyond `enough` does not count.
   double computing(node_id id, double enough, double per_operation) const {

@@ -39,7 +39,7 @@ class fusion {
         target_(t),
         cost_(g, memory_, target_),
         lowered_(g, memory_, target_, roots_),
-        recomputed_(g, memory_) {}
+        recomputed_(g, memory_, target_) {}
 
   fused run(bool reasons) {
     choose_roots();

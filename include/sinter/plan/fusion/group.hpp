@@ -27,6 +27,7 @@ struct group {
   std::int64_t traffic = 0;     ///< bytes of all of them
   node_id first_target = ir::no_node;
   bool scatters = false;
+  bool fills = false;         ///< regions with a literal, where a launch costs more than it moves
   std::uint32_t version = 0;  ///< counts what became part of it
 
   const kernel& code() const { return step.is_opaque() ? step : made.what->code; }
@@ -49,6 +50,7 @@ relation between(const group& a, const group& b, Bytes&& bytes) {
       continue;
     }
     out.touch = true;
+    if (a.fills && b.fills) out.saving += bytes(x.buffer);
     if (!(x.written && y.written)) out.saving += (x.written || y.written ? 2 : 1) * bytes(x.buffer);
     out.first_feeds = out.first_feeds || (x.written && (!y.written || (b.scatters && !a.scatters)));
     out.second_feeds = out.second_feeds || (y.written && (!x.written || (a.scatters && !b.scatters)));

@@ -274,6 +274,8 @@ class merging {
     if (x.step.is_opaque()) return;
     x.first_target = roots[x.roots[0]].target;
     x.scatters = x.roots.size() == 1 && roots[x.roots[0]].indexed >= 0;
+    const auto fills = [&](std::uint32_t r) { return roots[r].value == ir::no_node; };
+    x.fills = cost.by_rows() && std::all_of(x.roots.begin(), x.roots.end(), fills);
   }
 
  private:

@@ -6,6 +6,7 @@
 #include "../../base/series.hpp"
 #include "../kernel/index.hpp"
 #include "../kernel/root.hpp"
+#include "../kernel/target.hpp"
 #include "../lowering/ops/table.hpp"
 
 namespace sinter::engine::plan {
@@ -14,14 +15,19 @@ namespace sinter::engine::plan {
 /// graph has: what shifted or strided views of computed values need beyond that is stored.
 inline constexpr std::int64_t most_repeated = 16, most_per_operation = 2;
 
+/// A pad with rows of at most so many elements that an element of a root reads at more places than these is in memory where one thread
+/// walks a row: such rows are hardly longer than their edges, where each read asks whether it is within.
+inline constexpr std::int64_t short_padded_row = 256;
+inline constexpr std::size_t most_guarded_reads = 8;
+
 namespace detail {
 
 /// Walks from a root down to what is in memory, the latest nodes first, with the distinct index maps at which each node is read.
 /// Counts stop the walk, so that it takes no longer than lowering what they allow.
 class recomputed {
  public:
-  recomputed(const ir::graph& g, const memory_map& memory)
-      : g_(g), memory_(memory), views_(g, {}, memory, {}), reads_(g.size()) {}
+  recomputed(const ir::graph& g, const memory_map& memory, const target& t)
+      : g_(g), memory_(memory), views_(g, {}, memory, {}), reads_(g.size()), pads_(!t.rows_over_threads) {}
 
   /// A value that should be in memory when `r` is computed; no_node: none.
   node_id find(const root& r) {
@@ -35,7 +41,9 @@ class recomputed {
       std::pop_heap(waiting_.begin(), waiting_.end());
       const node_id id = waiting_.back();
       waiting_.pop_back();
-      if (!memory_.stored[id] && !is_empty(id) && !walk(id)) found = shared_below(topmost(id));
+      if (memory_.stored[id] || is_empty(id)) continue;
+      if (is_guarded_often(id)) found = id;
+      else if (!walk(id)) found = shared_below(topmost(id));
     }
     for (const node_id id : touched_) reads_[id] = {};
     touched_.clear();
@@ -87,6 +95,14 @@ class recomputed {
     if (std::find(x.maps.begin(), x.maps.end(), m) != x.maps.end()) return;
     x.maps.push_back(std::move(m));
     ++x.many;
+  }
+
+  bool is_guarded_often(node_id id) const {
+    const ir::node& v = g_[id];
+    if (!pads_ || v.code != ir::op::pad || reads_[id].many <= most_guarded_reads) return false;
+    const std::size_t last = v.extents.size() - 1;
+    const bool along = !v.attr.dims[last].is(0) || !v.attr.dims[2 * last + 1].is(0);
+    return along && v.extents[last].evaluate(memory_.hints) <= short_padded_row;
   }
 
   /// False when the value would be computed too often.
@@ -192,6 +208,7 @@ class recomputed {
   series<series<dim>> bases_;
   std::int64_t operations_ = 0, computed_ = 0;  ///< of the graph; for an element of the root
   int indices_ = 0;
+  bool pads_;  ///< may be stored
 };
 
 }  // namespace detail

@@ -87,10 +87,12 @@ namespace detail {
   throw compile_error(message, r.how, path, cause);
 }
 
+/// Images that one call has loaded: kernels that were compiled together are one image, which each has in the cache.
+using loaded_images = std::unordered_map<std::string, std::shared_ptr<const void>>;
+
 /// One distinct kernel on its way.
 struct job {
   const std::string* source = nullptr;
-  std::string key;
   std::shared_ptr<live_entry> entry;
   std::shared_ptr<const void> code;
   bool from_cache = false;
@@ -100,32 +102,34 @@ struct job {
 
   origin from() const { return {tier, milliseconds, began}; }
 
-  std::string portable(const toolchain& with) const {
-    return "sinter " SINTER_VERSION "\n" + with.portable() + key.substr(key.find("\nsource\n"));
-  }
+  const std::string& key() const { return entry->key; }
+  static std::string portable_head(const toolchain& with) { return "sinter " SINTER_VERSION "\n" + with.portable(); }
 
   /// Looks in memory, then on disk, then in bundles; true when found.
-  bool look_up(const disk_cache& cache, const toolchain& with) {
+  bool look_up(const disk_cache& cache, const toolchain& with, loaded_images* known = nullptr) {
     from_cache = true;
     tier = "memory";
     code = entry->get();
     if (code) return true;
     tier = "disk";
-    std::string image = cache.find(key);
-    const std::string elsewhere = portable(with);
-    if (!image.empty() && use(image, with)) return entry->note(key, elsewhere, cache.path(), ""), true;
-    if (!image.empty()) cache.discard(key);
+    std::string image = cache.find(key());
+    const std::string head = portable_head(with);
+    if (!image.empty() && use(image, with, known)) return entry->note(head, cache.path(), ""), true;
+    if (!image.empty()) cache.discard(key());
     tier = "bundle";
-    image = bundle_table::get().find(elsewhere);
-    if (image.empty() || !use(image, with)) return false;
-    entry->note(key, elsewhere, "", image);
+    image = bundle_table::get().find(entry->portable(head));
+    if (image.empty() || !use(image, with, known)) return false;
+    entry->note(head, "", image);
     return true;
   }
 
   /// False, after a warning, when it cannot be loaded. momentary_error passes.
-  bool use(const std::string& image, const toolchain& with) {
+  bool use(const std::string& image, const toolchain& with, loaded_images* known) {
     try {
-      code = entry->publish(with.load(image));
+      if (!known) return code = entry->publish(with.load(image)), true;
+      auto& loaded = (*known)[image];
+      if (!loaded) loaded = with.load(image);
+      code = entry->publish(loaded);
       return true;
     } catch (const sinter::detail::momentary_error&) {
       throw;
@@ -138,7 +142,7 @@ struct job {
   /// Compiles it unless another thread or process did so meanwhile.
   void make(const disk_cache& cache, const toolchain& with) {
     const std::lock_guard in_process(entry->building);
-    const auto across_processes = cache.acquire(key, compile_limit());
+    const auto across_processes = cache.acquire(key(), compile_limit());
     if (!look_up(cache, with)) make_alone(cache, with);
   }
 
@@ -153,8 +157,8 @@ struct job {
     from_cache = false;
     tier = "compiled";
     code = entry->publish(std::move(loaded));
-    const bool stored = cache.store(key, image);
-    entry->note(key, portable(with), stored ? cache.path() : "", stored ? "" : image);
+    const bool stored = cache.store(key(), image);
+    entry->note(portable_head(with), stored ? cache.path() : "", stored ? "" : image);
   }
 };
 
@@ -168,7 +172,7 @@ SINTER_API void make_unit(std::span<job* const> jobs, const disk_cache& cache, c
   series<const std::string*> sources;
   for (job* const j : jobs) {
     std::unique_lock lock(j->entry->building, std::try_to_lock);
-    auto across = lock ? cache.try_acquire(j->key) : std::nullopt;
+    auto across = lock ? cache.try_acquire(j->key()) : std::nullopt;
     if (!across) {
       busy.push_back(j);
       continue;
@@ -247,21 +251,21 @@ SINTER_API void make_all(std::span<job* const> jobs, const disk_cache& cache, co
 SINTER_API series<job> make_modules(std::span<const std::string> sources, const toolchain& with) {
   const disk_cache cache;
   series<job> jobs(sources.size());
-  std::unordered_map<std::string, std::size_t> known;
+  std::unordered_map<const live_entry*, std::size_t> known;
+  loaded_images images;
   series<job*> missing;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     job& j = jobs[i];
     j.source = &sources[i];
-    j.key = with.key(sources[i]);
-    if (!known.emplace(j.key, i).second) continue;
-    j.entry = live_modules().at(with.domain() + j.key);
+    j.entry = live_modules().at(with.domain(), with.key(sources[i]));
+    if (!known.emplace(j.entry.get(), i).second) continue;
     const auto start = clock::now();
     j.began = start;
-    const bool found = j.look_up(cache, with);
+    const bool found = j.look_up(cache, with, &images);
     j.milliseconds = milliseconds_since(start);
     logs::to("cache", [&] {
       const std::string from = j.tier;
-      return (found ? "hit " : "miss ") + disk_cache::entry_name(j.key) + " in " +
+      return (found ? "hit " : "miss ") + disk_cache::entry_name(j.key()) + " in " +
              (!found || from == "disk" ? cache.path()
               : from == "bundle"       ? "a bundle"
                                        : from);
@@ -273,7 +277,7 @@ SINTER_API series<job> make_modules(std::span<const std::string> sources, const 
     make_all(missing, cache, with);
   }
   for (job& j : jobs) {
-    const job& first = jobs[known.at(j.key)];
+    const job& first = jobs[known.at(j.entry.get())];
     j.code = first.code;
     j.from_cache = first.from_cache || &j != &first;
     j.milliseconds = first.milliseconds;

@@ -22,8 +22,8 @@ SINTER_API std::size_t save_bundle(const std::string& path, const char* op, loca
   std::size_t gone = 0;
   for (const auto& entry : detail::live_modules().all()) {
     const std::lock_guard guard(entry->mutex);
-    portable_kernel k{entry->portable, entry->image};
-    if (k.key.empty()) continue;
+    if (entry->portable_head.empty()) continue;
+    portable_kernel k{entry->portable(entry->portable_head), entry->image};
     if (k.image.empty()) {
       const cache_folder_scope there(entry->folder);
       k.image = disk_cache().find(entry->key);

@@ -68,12 +68,15 @@ class toolchain {
 
 namespace detail {
 
-/// The modules in use in this process, by key. `building` is held by the thread that builds the kernel.
+/// The modules in use in this process, by key, whose text is kept once. `building` is held by the thread that builds the kernel.
 struct live_entry {
+  live_entry(std::string domain_of_key, std::string key_text)
+      : domain(std::move(domain_of_key)), key(std::move(key_text)) {}
+  const std::string domain, key;
   std::mutex building;
   std::mutex mutex;
   std::weak_ptr<const void> code;
-  std::string key, portable;  ///< on disk and in bundles, once it is loaded
+  std::string portable_head;  ///< of its key in bundles, once it is loaded: what stands before the source
   std::string folder, image;  ///< the cache folder that has its image, or else the image
 
   std::shared_ptr<const void> get() {
@@ -88,48 +91,46 @@ struct live_entry {
     return loaded;
   }
   /// Where its image is to be had, for bundles.
-  void note(const std::string& disk_key, const std::string& portable_key, const std::string& in_folder,
-            std::string_view kept) {
+  void note(const std::string& head, const std::string& in_folder, std::string_view kept) {
     const std::lock_guard guard(mutex);
-    key = disk_key;
-    portable = portable_key;
+    portable_head = head;
     folder = in_folder;
     image = kept;
   }
+  /// The key in bundles, with a head as of `portable_head`.
+  std::string portable(const std::string& head) const { return head + key.substr(key.find("\nsource\n")); }
 };
 
 class live_table {
  public:
-  std::shared_ptr<live_entry> at(const std::string& key) {
+  std::shared_ptr<live_entry> at(std::string domain, std::string key) {
+    const std::size_t hash = std::hash<std::string_view>()(key);
     const std::lock_guard guard(mutex_);
-    auto& entry = entries_[key];
-    if (!entry) {
-      if (entries_.size() > prune_at_) prune();
-      auto& fresh = entries_[key];
-      fresh = make_on_heap<live_entry>();
-      return fresh;
-    }
-    return entry;
+    const auto same = entries_.equal_range(hash);
+    for (auto it = same.first; it != same.second; ++it)
+      if (it->second->key == key && it->second->domain == domain) return it->second;
+    if (entries_.size() > prune_at_) prune();
+    auto fresh = make_on_heap<live_entry>(std::move(domain), std::move(key));
+    entries_.emplace(hash, fresh);
+    return fresh;
   }
 
   /// Those of the modules in use.
   series<std::shared_ptr<live_entry>> all() {
     series<std::shared_ptr<live_entry>> out;
     const std::lock_guard guard(mutex_);
-    for (const auto& [key, entry] : entries_)
-      if (entry && entry->get()) out.push_back(entry);
+    for (const auto& [hash, entry] : entries_)
+      if (entry->get()) out.push_back(entry);
     return out;
   }
 
  private:
   void prune() {
-    erase_if(entries_, [](const auto& item) {
-      return !item.second || (item.second.use_count() == 1 && item.second->code.expired());
-    });
+    erase_if(entries_, [](const auto& item) { return item.second.use_count() == 1 && item.second->code.expired(); });
     prune_at_ = std::max<std::size_t>(256, 2 * entries_.size());
   }
   std::mutex mutex_;
-  std::unordered_map<std::string, std::shared_ptr<live_entry>> entries_;
+  std::unordered_multimap<std::size_t, std::shared_ptr<live_entry>> entries_;
   std::size_t prune_at_ = 256;
 };
 
