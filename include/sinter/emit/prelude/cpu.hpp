@@ -355,7 +355,7 @@ struct any_pointer {
 #endif
 #define SX_CHUNK(k) if (k <= sizeof x && (b & k)) { SX_CHUNK_DO(k) at += k; }
 #define SX_CHUNKS SX_CHUNK(128) SX_CHUNK(64) SX_CHUNK(32) SX_CHUNK(16) SX_CHUNK(8) SX_CHUNK(4) SX_CHUNK(2) SX_CHUNK(1)
-template <class T> SX typename mem<T>::r load_first(const T* p, long n) {
+template <class T> SX typename mem<T>::c load(const T* p, long n) {
   typename mem<T>::r x{};
 #define SX_MASKED_DO(f) x = (typename mem<T>::r)f(any_pointer{p}, q{}, (1u << n) - 1);
 #define SX_CHUNK_DO(k) __builtin_memcpy((char*)&x + at, (const char*)p + at, k);
@@ -365,9 +365,8 @@ template <class T> SX typename mem<T>::r load_first(const T* p, long n) {
   }
 #undef SX_MASKED_DO
 #undef SX_CHUNK_DO
-  return x;
+  return decode<T>(x);
 }
-template <class T> SX typename mem<T>::c load(const T* p, long n) { return decode<T>(load_first(p, n)); }
 template <class T> SX void store(T* p, typename mem<T>::c v, long n) {
   const typename mem<T>::r x = encode<T>(v);
 #define SX_MASKED_DO(f) f(any_pointer{p}, (q)x, (1u << n) - 1);
@@ -423,26 +422,6 @@ template <int S, class T> SX typename mem<T>::c load_every(const T* p) {
   return decode<T>(every_part<S, 1>((const s_of<typename mem<T>::r>*)p, x));
 #endif
 }
-// The first n of them.
-#if __AVX512VL__ && __AVX512BW__ && !__clang__
-template <int S, int C, class T, class R> SX R every_part(const T* p, R x, long elements) {
-  if constexpr (C == S) return x;
-  else {
-    const long n = elements - every_base<S, C>;
-    const R y = load_first(p + every_base<S, C>, n < 0 ? 0 : n < SINTER_W ? n : SINTER_W);
-#define SX_F(l) every_lane<S, C>(l)
-    const i_of<R> from = {SX_LANES(SX_F)};
-#undef SX_F
-    return every_part<S, C + 1>(p, (R)__builtin_shuffle(x, y, from), elements);
-  }
-}
-template <int S, class T> SX typename mem<T>::c load_every(const T* p, long n) {
-  const long elements = (n - 1) * S + 1;
-  return decode<T>(every_part<S, 1>(p, load_first(p, elements < SINTER_W ? elements : SINTER_W), elements));
-}
-#else
-template <int S, class T> SX typename mem<T>::c load_every(const T* p, long n) { return load_strided_apart(p, S, n); }
-#endif
 template <class T> SX typename mem<T>::c load_at(const T* p, v_i64 offset, long n = SINTER_W) {
   typename mem<T>::r x{};
   if (__builtin_constant_p(n) && n == SINTER_W) SX_EACH x[l] = ((const s_of<typename mem<T>::r>*)p)[offset[l]];
