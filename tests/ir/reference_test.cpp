@@ -61,7 +61,7 @@ literal_array row_by_loop(const std::vector<literal_array>& in) {
     else if constexpr (rule == dtype_rule::selection)
       put<T>(out, at<bool>(in[0], i) ? at<T>(in[1], i) : at<T>(in[2], i));
     else if constexpr (to_bool) put<bool>(out, sinter::vocabulary::apply_row<O, bool>(get(0), get(1)));
-    else put<T>(out, sinter::vocabulary::convert<T>(sinter::vocabulary::apply_row<O, W>(get(0), get(1))));
+    else put<T>(out, sinter::vocabulary::convert<T>(sinter::vocabulary::apply_row<O, W>(get(0), get(1), get(2))));
   }
   return out;
 }

@@ -107,13 +107,14 @@ inline void print_search(const kernel& k, writer& out) {
     if (body.at(id).axes == 0) body.define(id, false, false);
   const std::string total = "(" + k.extent(role::outer).text() + ")";
   if (const std::string pragma = omp_for(k); !pragma.empty()) out.line(pragma);
-  out.block("for (long first = 0; first < " + total + "; first += searches)", [&] {
+  const std::string searches = "16";
+  out.block("for (long first = 0; first < " + total + "; first += " + searches + ")", [&] {
     const auto& from = k.buffers[static_cast<std::size_t>(s.at.buffer)];
-    out.line("const long some = " + total + " - first < searches ? " + total + " - first : searches;");
-    out.line("const " + memory_type(from.type) + "* rows[searches];");
-    out.line(scalar_type(body.at(s.args[0]).type) + " wanted[searches];");
-    out.line("s_i64 places[searches];");
-    each("searches", "(k < some ? k : some - 1)", [&] {
+    out.line("const long some = " + total + " - first < " + searches + " ? " + total + " - first : " + searches + ";");
+    out.line("const " + memory_type(from.type) + "* rows[" + searches + "];");
+    out.line(scalar_type(body.at(s.args[0]).type) + " wanted[" + searches + "];");
+    out.line("s_i64 places[" + searches + "];");
+    each(searches, "(k < some ? k : some - 1)", [&] {
       for (int id = 0; id < search; ++id)
         if (body.at(id).axes != 0) body.define(id, false, false);
       out.line("rows[k] = " + body.address(s.at) + ";");

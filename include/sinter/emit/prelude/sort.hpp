@@ -134,19 +134,19 @@ template <class K> static const ranked<K>* sort_row(ranked<K>* a, ranked<K>* b, 
 }  // namespace sx
 )prelude";
 
-/// search_some<Right>(p, step, n, x, low): for each x of `searches` how many of the n sorted elements from its p on precede it, with Right
-/// equal ones, too.
+/// search_some<Right>(p, step, n, x, low): for each x how many of the n sorted elements from its p on precede it, with Right equal ones,
+/// too.
 inline constexpr std::string_view prelude_searches = R"prelude(
 namespace sx {
-enum { searches = 16 };
 // Each waits for an element, so that many do at once; without a branch, as many steps whatever the elements are.
-template <bool Right, class M, class T> SX void search_some(const M* const* p, long step, long n, const T* x, s_i64* low) {
+template <bool Right, int N, class M, class T>
+SX void search_some(const M* const (&p)[N], long step, long n, const T (&x)[N], s_i64 (&low)[N]) {
   const auto precedes = [](T a, T b) { return (bool)((a < b) | ((b != b) & (a == a))); };
-  for (int k = 0; k < searches; ++k) low[k] = 0;
+  for (int k = 0; k < N; ++k) low[k] = 0;
   while (n > 0) {
     const long half = n > 1 ? n / 2 : 1;
 #pragma GCC unroll 16
-    for (int k = 0; k < searches; ++k) {
+    for (int k = 0; k < N; ++k) {
       const T at = load1(p[k] + (low[k] + half - 1) * step);
       low[k] += half & -(s_i64)(Right ? !precedes(x[k], at) : precedes(at, x[k]));
     }
