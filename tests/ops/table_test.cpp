@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 
+#include "../share.hpp"
 #include "walk.hpp"
 
 using namespace sinter;
@@ -135,13 +136,11 @@ constexpr dtype all_dtypes[] = {
 #undef SINTER_X
 };
 
-/// The dtypes whose kernels are compiled: a third where CI takes turns (SINTER_TEST_SHARE is 0, 1 or 2), else all.
+/// The dtypes whose kernels are compiled.
 std::vector<dtype> dtypes_in_turn() {
-  const char* share = std::getenv("SINTER_TEST_SHARE");
-  const int turn = share && *share ? std::atoi(share) : -1;
   std::vector<dtype> found;
-  for (int i = 0; const dtype type : all_dtypes)
-    if (turn < 0 || i++ % 3 == turn) found.push_back(type);
+  for (std::size_t i = 0; i < std::size(all_dtypes); ++i)
+    if (in_turn(i)) found.push_back(all_dtypes[i]);
   REQUIRE(!found.empty());
   return found;
 }
