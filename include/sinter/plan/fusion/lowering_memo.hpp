@@ -53,8 +53,7 @@ class lowering_memo {
   lowered_roots of_both(const lowered_roots& a, const lowered_roots& b, std::span<const std::uint32_t> of_a,
                         std::span<const std::uint32_t> which) {
     std::string key;
-    ir::detail::append(key, a.what.get());
-    ir::detail::append(key, b.what.get());
+    for (const outcome* x : {a.what.get(), b.what.get()}) ir::detail::append(key, reinterpret_cast<std::uintptr_t>(x));
     for (std::size_t k = 0, i = 0; k < which.size(); ++k) {
       const bool first = i < of_a.size() && which[k] == of_a[i];
       key += first ? 'a' : 'b';
