@@ -419,6 +419,28 @@ TEST_CASE("scatter_add: atomic, or in order") {
   CHECK(!has(rows(31, dtype::f32), "pack<4"));
 }
 
+TEST_CASE("scatter_add: into few elements each block adds up by itself") {
+  const auto text = [](std::int64_t updates, std::int64_t columns, std::int64_t rows, dtype type,
+                       ir::op with = ir::op::add) {
+    graph g;
+    const value base = input(g, {rows, columns}, type),
+                index = expand(input(g, {updates}, dtype::i64), {1}, {updates, columns}),
+                x = input(g, {updates, columns}, type);
+    const auto c =
+        gpu_kernels({with == ir::op::add ? scatter_add(base, index, x, 0) : scatter(base, index, x, with, 0)});
+    check_compiles({c.kernels.back(), c.sources.back(), entries(c.sources.back())});
+    return entries(c.sources.back());
+  };
+  for (const dtype type : {dtype::f32, dtype::f64, dtype::i64, dtype::f16, dtype::u8})
+    CHECK(has(text(1000000, 1, 100, type), "sums[e]"));
+  CHECK(has(text(100000, 32, 10, dtype::f32), "atomic_add(sums + "));
+  CHECK(has(text(100000, 32, 10, dtype::f32), "y0.e[e]"));
+  // Few updates, many elements, and what is not added.
+  CHECK(!has(text(1000, 1, 1000, dtype::f32), "sums["));
+  CHECK(!has(text(1000000, 1, 10000, dtype::f32), "sums["));
+  CHECK(!has(text(1000000, 1, 100, dtype::f32, ir::op::maximum), "sums["));
+}
+
 TEST_CASE("launches that kernels share") {
   graph g;
   const value a = input(g, {1000}), b = input(g, {300, 40}), c = input(g, {77}, dtype::f64);

@@ -50,6 +50,9 @@ inline void print_cuda_pointwise(cuda_source& s, writer& out, const kernel& k, c
     return cuda_launch_of(s, out, only, kernel_entry, tiles->blocks, tiles->threads, 0,
                           [&] { print_tiles(p, *tiles); });
   const auto shape = shape_of(k, t);
+  if (const auto sums = block_sums_of(k, shape, t))
+    return cuda_launch_of(s, out, only, kernel_entry, blocks_for(p, ceil_div(shape.blocks, sums->rounds)),
+                          shape.threads, 0, [&] { print_block_sums(p, shape, *sums); });
   cuda_launch_of(s, out, only, kernel_entry, blocks_for(p, shape.blocks), shape.threads, 0, [&] {
     if (k.replaces) out.line("if ((const void*)" + p.pointer(0) + " == (const void*)" + p.pointer(1) + ") return;");
     print_pointwise(p, shape);
