@@ -8,7 +8,7 @@ import re
 import sys
 
 DEFINE = re.compile(r"((?:^///[^\n]*\n)*)((?:^//[^/\n][^\n]*\n)*)^#define (SINTER_\w+)\(([^)]*)\)((?:[^\n]*\\\n)*[^\n]*)\n", re.M)
-USE = re.compile(r"((?:^///[^\n]*\n)*)^(SINTER_\w+)\(([^()\n]*)\)\n", re.M)
+USE = re.compile(r"((?:^///[^\n]*\n)*)^ *(SINTER_\w+)\(((?:[^()\n]|\([^()\n]*\))*)\) *\n", re.M)
 ROW = re.compile(r"^SINTER_POINTWISE\((\w+),\s*(\d),\s*(\w+),\s*(.*)$", re.M)
 INSIDE = {"kinked", "cast", "identity", "philox", "gauss", "root_of_squares"}
 RULES = {"arithmetic": "Numbers, or bool where C++ has it.", "floating": "Floating dtypes.", "comparison": "Any dtype; gives bool.",
@@ -41,8 +41,16 @@ def written_out(text):
             return match.group(0)
         told, parameters, body = macros[name]
         last[name] = above or last.get(name) or told
-        for parameter, argument in zip(parameters, (a.strip() for a in given.split(","))):
+        arguments = [a.strip() for a in given.split(",")]
+        if parameters[-1] == "...":
+            arguments[len(parameters) - 1:] = [", ".join(arguments[len(parameters) - 1:])]
+        for parameter, argument in zip((p.replace("...", "__VA_ARGS__") for p in parameters), arguments):
             body = re.sub(rf"##{parameter}\b|\b{parameter}##|\b{parameter}\b", argument, body)
+        # What the macro is made of, too.
+        body = USE.sub(lambda m: use(m) if m.group(2) in macros else m.group(0),
+                       re.sub(r"^ *(SINTER_)", lambda m: last[name] + m.group(1), body.strip() + "\n", flags=re.M))
+        if "///" in body:
+            return body
         # Each overload has the comment.
         body = re.sub(r"^ *template", lambda m: last[name] + "template", body, flags=re.M)
         return body.strip() + "\n"
