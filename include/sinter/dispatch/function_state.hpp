@@ -258,7 +258,7 @@ class function_state {
     const std::lock_guard lock(mutex_);
     const auto at = segments_.find(key);
     if (at == segments_.end() || at->second.code_for(sizes) != at->second.code()) return;
-    if (bytes_of(all()) + text_bytes(code->describe()) > how_.recompile_bytes) return;
+    if (bytes_of(all()) + code->text_bytes() > how_.recompile_bytes) return;
     at->second.add(std::move(sizes), std::move(code));
   }
 

@@ -28,7 +28,7 @@ class segment {
       : how(a),
         graph_(std::move(g)),
         layout_(std::move(l)),
-        bytes_(text_bytes(code->describe())),
+        bytes_(code->text_bytes()),
         code_(std::move(code)) {}
 
   const std::shared_ptr<const program>& code() const { return code_; }
@@ -52,7 +52,7 @@ class segment {
 
   /// Kernels that were made meanwhile.
   void replace(std::shared_ptr<const program> code) {
-    bytes_ += text_bytes(code->describe()) - text_bytes(code_->describe());
+    bytes_ += code->text_bytes() - code_->text_bytes();
     code_ = std::move(code);
   }
 
@@ -75,7 +75,7 @@ class segment {
     return t;
   }
   void add(series<std::int64_t> sizes, std::shared_ptr<const program> code) {
-    bytes_ += text_bytes(code->describe());
+    bytes_ += code->text_bytes();
     frequent_.push_back({std::move(sizes), std::move(code)});
   }
 

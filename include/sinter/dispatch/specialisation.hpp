@@ -29,13 +29,6 @@ enum class specialisation_state : std::uint8_t {
   supplied,     ///< differs from another in C++ numbers alone: the kernels that they share take them at each call
 };
 
-/// Of a graph and its kernels.
-inline std::size_t text_bytes(const report& r) {
-  std::size_t n = r.graph.size();
-  for (const auto& s : r.sources) n += s.size();
-  return n;
-}
-
 struct specialisation : served {
   specialisation(guard g, std::shared_ptr<const void> tree, std::string reason, specialisation_state k)
       : when(std::move(g)), skeleton(std::move(tree)), why(std::move(reason)), kind(k) {}
@@ -62,7 +55,7 @@ struct specialisation : served {
   /// The texts that it holds; a native one's segments count by themselves.
   std::size_t bytes() const {
     const program* const p = now.load(std::memory_order_acquire);
-    return p ? text_bytes(p->describe()) : 0;
+    return p ? p->text_bytes() : 0;
   }
 
   /// Of a native one: what a call of it did. Programs are shown as long as the function holds them.

@@ -222,7 +222,8 @@ class supplied_program final : public program {
     now().run(arguments, {numbers_.data(), numbers_.size()}, donate, outputs);
   }
   std::size_t output_count() const override { return now().output_count(); }
-  const report& describe() const override { return now().describe(); }
+  report describe() const override { return now().describe(); }
+  std::size_t text_bytes() const override { return now().text_bytes(); }
   report explain() const override { return now().explain(); }
 
  private:

@@ -244,7 +244,9 @@ class program {
   }
   /// Number of results.
   virtual std::size_t output_count() const = 0;
-  virtual const report& describe() const = 0;
+  virtual report describe() const = 0;
+  /// Of the graph's and the kernels' texts.
+  virtual std::size_t text_bytes() const = 0;
   /// The same with report::apart, which is worked out now.
   virtual report explain() const { return describe(); }
 };

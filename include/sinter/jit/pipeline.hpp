@@ -227,7 +227,7 @@ SINTER_API std::shared_ptr<const code> compile(const ir::graph& traced, std::spa
     make(*c, chosen, traced, arguments, how, kept);
     saved.save(*c);
   }
-  if (c->page) run::write_page(reporting::file_name(how.name), reporting::html(page, c->about));
+  if (c->page) run::write_page(reporting::file_name(how.name), reporting::html(page, told(*c)));
   c->page = nullptr;
   c->inside = nullptr;
   return finished(c, arguments, how);
@@ -270,9 +270,14 @@ class bound_program final : public program {
   }
 
   std::size_t output_count() const override { return code_->results.size(); }
-  const report& describe() const override { return code_->about; }
+  report describe() const override { return told(*code_); }
+  std::size_t text_bytes() const override {
+    std::size_t n = code_->about.graph.size();
+    for (const auto& s : code_->sources) n += s.size();
+    return n;
+  }
   report explain() const override {
-    report out = code_->about;
+    report out = told(*code_);
     if (out.apart.empty() && code_->reasons) out.apart = code_->reasons(*code_);
     return out;
   }

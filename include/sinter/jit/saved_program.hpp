@@ -106,19 +106,31 @@ class known_places {
   std::unordered_map<std::string, ir::node_id> nodes_;
 };
 
-/// The texts of a program: each once, and of each what it does not begin with as the one before it does.
+/// The texts of a program: each once, and each of their parts.
 template <class Bytes>
 void walk_texts(Bytes& a, kernel_texts& all) {
-  std::string before;
-  walk_list(a, all.distinct, [&](std::string& text) {
-    const auto differ = std::mismatch(before.begin(), before.end(), text.begin(), text.end()).first;
-    auto common = static_cast<std::uint64_t>(differ - before.begin());
-    a(common);
-    std::string rest = Bytes::reads ? "" : text.substr(common);
-    a(rest);
-    if constexpr (Bytes::reads) text = before.substr(0, common) + rest;
-    before = text;
-  });
+  series<std::string> parts;
+  sorted_map<std::string, std::uint64_t> known;
+  const auto number_of = [&](std::string_view part) {
+    const auto [at, fresh] = known.emplace(std::string(part), parts.size());
+    if (fresh) parts.push_back(std::string(part));
+    return at->second;
+  };
+  series<series<std::uint64_t>> made_of;
+  if constexpr (!Bytes::reads)
+    for (const run::shared_text& text : all.distinct) {
+      made_of.emplace_back();
+      for (const auto& part : text.parts()) made_of.back().push_back(number_of(*part));
+    }
+  walk_list(a, parts);
+  walk_list(a, made_of, [&](series<std::uint64_t>& numbers) { walk_list(a, numbers); });
+  if constexpr (Bytes::reads)
+    for (const auto& numbers : made_of) {
+      std::string text;
+      for (const std::uint64_t n : numbers)
+        if (n < parts.size()) text += parts[n];
+      all.distinct.push_back(run::shared_text(text));
+    }
   walk_list(a, all.of);
   walk_list(a, all.step);
 }

@@ -13,6 +13,7 @@
 #include "../../report/kernels.hpp"
 #include "../../report/page.hpp"
 #include "../../run/build/build.hpp"
+#include "../../run/build/shared_text.hpp"
 #include "../../run/cuda/program/graph.hpp"
 #include "../../run/host/program.hpp"
 #include "../../trace/size_space.hpp"
@@ -58,17 +59,17 @@ inline series<series<std::size_t>> donors_by_kind(const series<donor>& donors) {
 
 /// The texts of a program's kernels, in the order of its steps.
 struct kernel_texts {
-  series<std::string> distinct;
+  series<run::shared_text> distinct;
   series<std::size_t> of;    ///< per text: which of them
   series<std::size_t> step;  ///< per text: the report's step whose kernel it is, or a part of
 
-  void add(std::string text, std::size_t of_step) {
+  void add(std::string_view text, std::size_t of_step) {
     const run::digest d = run::digest_of(text);
     const auto [at, fresh] = known_.emplace(std::pair(d.first, d.second), distinct.size());
     const bool known = !fresh && distinct[at->second] == text;
     of.push_back(known ? at->second : distinct.size());
     step.push_back(of_step);
-    if (!known) distinct.push_back(std::move(text));
+    if (!known) distinct.push_back(run::shared_text(text));
   }
   /// A text that is text `known` once more.
   void add_again(std::size_t known, std::size_t of_step) {
@@ -128,7 +129,8 @@ struct code {
   void (*fill)(void* plan, sized&) = nullptr;  ///< adds the steps, with the numbers for some sizes
   std::shared_ptr<void> plan;                  ///< what it needs
   std::shared_ptr<const sized> fixed;          ///< where there are no open sizes
-  report about;
+  report about;                                ///< without report::sources
+  series<run::shared_text> sources;            ///< those
   sinter::detail::callback<series<apart_report>(const code&)>
       reasons;                      ///< plans once more, and tells why kernels are apart
   reporting::page* page = nullptr;  ///< while it is compiled, where SINTER_TRACE asks for one
@@ -153,6 +155,13 @@ struct code {
     about.stages.push_back({name, done, milliseconds(run::clock::now()) - done});
   }
 };
+
+/// What a program tells of itself.
+inline report told(const code& c) {
+  report out = c.about;
+  for (const auto& text : c.sources) out.sources.push_back(text.str());
+  return out;
+}
 
 /// Whether compilation itself tells why kernels are apart: for the log, or a page.
 inline bool wants_reasons(const code& c) { return c.page != nullptr || logs::enabled("fusion"); }
@@ -207,7 +216,7 @@ inline void report_origin(code& c, std::size_t k, std::int64_t source, const run
 template <class Built>
 void report_modules(code& c, std::span<const Built> modules) {
   const kernel_texts& texts = c.texts;
-  auto& sources = c.about.sources;
+  series<run::shared_text>& sources = c.sources;
   sorted_map<std::string, std::size_t> known;  // by the numbers of its texts
   for (std::size_t k = 0; k < modules.size();) {
     const std::size_t step = texts.step[k], first = k;
@@ -221,10 +230,10 @@ void report_modules(code& c, std::span<const Built> modules) {
     }
     c.about.compiled += !cached;
     const auto [at, fresh] = known.emplace(of, sources.size());
-    for (std::size_t i = first; fresh && i < k; ++i) {
-      if (i > first) sources.back() += "\n";
-      else sources.emplace_back();
-      sources.back() += texts.distinct[texts.of[i]];
+    if (fresh) {
+      std::string text = texts.distinct[texts.of[first]].str();
+      for (std::size_t i = first + 1; i < k; ++i) text += "\n" + texts.distinct[texts.of[i]].str();
+      sources.push_back(run::shared_text(text));
     }
     report_origin(c, step, static_cast<std::int64_t>(at->second), *slowest);
   }

@@ -144,13 +144,14 @@ inline void generate_cpu(code& c, const ir::graph& g, std::span<const argument> 
       if (one.fused.kernels[k].is_opaque()) continue;
       if (const std::size_t first = one.fused.alike[k]; first < k) {
         one.sources.back().scratch = one.sources[first].scratch;
-        logs::to("output_code", [&] { return c.texts.distinct[c.texts.of[text_of[first]]]; });
+        logs::to("output_code", [&] { return c.texts.distinct[c.texts.of[text_of[first]]].str(); });
         c.texts.add_again(text_of[first], one.first_step + k);
         continue;
       }
       one.sources.back() = emit::cpu(one.fused.kernels[k]);
       logs::to("output_code", [&] { return one.sources.back().text; });
-      c.texts.add(std::move(one.sources.back().text), one.first_step + k);
+      c.texts.add(one.sources.back().text, one.first_step + k);
+      one.sources.back().text = {};
     }
   });
   c.about.kernels = c.texts.of.size();

@@ -204,7 +204,7 @@ inline void print_cuda(code& c, cuda_plan& p, const emit::cuda_target& target, c
     }
     for (auto& text : own) {
       logs::to("output_code", [&] { return text; });
-      texts.add(std::move(text), p.first_step + n);
+      texts.add(text, p.first_step + n);
     }
     for (auto& part : p.parts[n]) print_cuda(c, part, target, how, texts);
   }

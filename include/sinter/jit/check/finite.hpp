@@ -88,7 +88,8 @@ class finite_program final : public program {
   }
 
   std::size_t output_count() const override { return made_->output_count(); }
-  const report& describe() const override { return made_->describe(); }
+  report describe() const override { return made_->describe(); }
+  std::size_t text_bytes() const override { return made_->text_bytes(); }
   report explain() const override { return made_->explain(); }
 
  private:

@@ -92,7 +92,7 @@ using loaded_images = std::unordered_map<std::string, std::shared_ptr<const void
 
 /// One distinct kernel on its way.
 struct job {
-  const std::string* source = nullptr;
+  const shared_text* source = nullptr;
   std::shared_ptr<live_entry> entry;
   std::shared_ptr<const void> code;
   bool from_cache = false;
@@ -102,7 +102,7 @@ struct job {
 
   origin from() const { return {tier, milliseconds, began}; }
 
-  const std::string& key() const { return entry->key; }
+  std::string key() const { return entry->key.str(); }
   static std::string portable_head(const toolchain& with) { return "sinter " SINTER_VERSION "\n" + with.portable(); }
 
   /// Looks in memory, then on disk, then in bundles; true when found.
@@ -147,7 +147,7 @@ struct job {
   }
 
   void make_alone(const disk_cache& cache, const toolchain& with) {
-    const std::string image = with.compile(*source);
+    const std::string image = with.compile(source->str());
     take(image, with.load(image), cache, with);
   }
 
@@ -169,7 +169,7 @@ SINTER_API void make_unit(std::span<job* const> jobs, const disk_cache& cache, c
   series<std::unique_lock<std::mutex>> in_process;
   series<disk_cache::lock> across_processes;
   series<job*> mine;
-  series<const std::string*> sources;
+  series<std::string> texts;
   for (job* const j : jobs) {
     std::unique_lock lock(j->entry->building, std::try_to_lock);
     auto across = lock ? cache.try_acquire(j->key()) : std::nullopt;
@@ -181,8 +181,10 @@ SINTER_API void make_unit(std::span<job* const> jobs, const disk_cache& cache, c
     in_process.push_back(std::move(lock));
     across_processes.push_back(std::move(*across));
     mine.push_back(j);
-    sources.push_back(j->source);
+    texts.push_back(j->source->str());
   }
+  series<const std::string*> sources;
+  for (const std::string& text : texts) sources.push_back(&text);
   const std::string image = mine.size() > 1 ? with.try_compile(unit_text(sources)) : "";
   const auto made = [&](const std::string* source) { return has_entries(image, *source); };
   if (image.empty() || !std::all_of(sources.begin(), sources.end(), made)) {
@@ -211,12 +213,18 @@ SINTER_API void make_timed(std::span<job* const> jobs, const disk_cache& cache, 
   }
 }
 
+inline series<series<std::size_t>> units_of_jobs(std::span<job* const> jobs, std::size_t side_by_side) {
+  series<std::string> texts;
+  series<const std::string*> sources;
+  for (job* const j : jobs) texts.push_back(j->source->str());
+  for (const std::string& text : texts) sources.push_back(&text);
+  return units_of(sources, side_by_side);
+}
+
 /// Makes the jobs on as many threads as there are cores; after an error none is begun.
 SINTER_API void make_all(std::span<job* const> jobs, const disk_cache& cache, const toolchain& with) {
   const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
-  series<const std::string*> sources;
-  for (job* const j : jobs) sources.push_back(j->source);
-  const auto units = units_of(sources, cores);
+  const auto units = units_of_jobs(jobs, cores);
   series<std::exception_ptr> errors(units.size());
   std::atomic<std::size_t> next{0};
   std::atomic<bool> stop{false};
@@ -248,7 +256,7 @@ SINTER_API void make_all(std::span<job* const> jobs, const disk_cache& cache, co
 }
 
 /// One job per source, in order, done; equal sources share one.
-SINTER_API series<job> make_modules(std::span<const std::string> sources, const toolchain& with) {
+SINTER_API series<job> make_modules(std::span<const shared_text> sources, const toolchain& with) {
   const disk_cache cache;
   series<job> jobs(sources.size());
   std::unordered_map<const live_entry*, std::size_t> known;
@@ -257,7 +265,7 @@ SINTER_API series<job> make_modules(std::span<const std::string> sources, const 
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     job& j = jobs[i];
     j.source = &sources[i];
-    j.entry = live_modules().at(with.domain(), with.key(sources[i]));
+    j.entry = live_modules().at(with.domain(), with.key(sources[i].str()));
     if (!known.emplace(j.entry.get(), i).second) continue;
     const auto start = clock::now();
     j.began = start;
@@ -328,12 +336,15 @@ class host_toolchain final : public toolchain {
 
 /// Loads one module per source, in order; equal sources share one. Thread-safe; a kernel is compiled at most once
 /// however many threads and processes ask for it. Throws compile_error.
-SINTER_API series<built> build(std::span<const std::string> sources) {
+SINTER_API series<built> build(std::span<const shared_text> sources) {
   series<built> out;
   for (auto& j : detail::make_modules(sources, detail::host_toolchain()))
-    out.push_back({std::static_pointer_cast<const module>(std::move(j.code)), entry_suffix(*j.source), j.from_cache,
-                   j.milliseconds, j.from()});
+    out.push_back({std::static_pointer_cast<const module>(std::move(j.code)), entry_suffix(j.source->str()),
+                   j.from_cache, j.milliseconds, j.from()});
   return out;
+}
+inline series<built> build(std::span<const std::string> sources) {
+  return build(series<shared_text>(sources.begin(), sources.end()));
 }
 
 }  // namespace sinter::engine::run

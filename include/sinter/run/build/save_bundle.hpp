@@ -26,7 +26,7 @@ SINTER_API std::size_t save_bundle(const std::string& path, const char* op, loca
     portable_kernel k{entry->portable(entry->portable_head), entry->image};
     if (k.image.empty()) {
       const cache_folder_scope there(entry->folder);
-      k.image = disk_cache().find(entry->key);
+      k.image = disk_cache().find(entry->key.str());
     }
     if (k.image.empty()) ++gone;
     else kernels.push_back(std::move(k));

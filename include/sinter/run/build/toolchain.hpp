@@ -18,6 +18,7 @@
 #include "../../base/series.hpp"
 #include "../file.hpp"
 #include "../host/process.hpp"
+#include "shared_text.hpp"
 
 namespace sinter::engine::run {
 
@@ -70,9 +71,9 @@ namespace detail {
 
 /// The modules in use in this process, by key, whose text is kept once. `building` is held by the thread that builds the kernel.
 struct live_entry {
-  live_entry(std::string domain_of_key, std::string key_text)
-      : domain(std::move(domain_of_key)), key(std::move(key_text)) {}
-  const std::string domain, key;
+  live_entry(std::string domain_of_key, std::string_view key_text) : domain(std::move(domain_of_key)), key(key_text) {}
+  const std::string domain;
+  const shared_text key;
   std::mutex building;
   std::mutex mutex;
   std::weak_ptr<const void> code;
@@ -98,19 +99,22 @@ struct live_entry {
     image = kept;
   }
   /// The key in bundles, with a head as of `portable_head`.
-  std::string portable(const std::string& head) const { return head + key.substr(key.find("\nsource\n")); }
+  std::string portable(const std::string& head) const {
+    const std::string whole = key.str();
+    return head + whole.substr(whole.find("\nsource\n"));
+  }
 };
 
 class live_table {
  public:
-  std::shared_ptr<live_entry> at(std::string domain, std::string key) {
+  std::shared_ptr<live_entry> at(std::string domain, std::string_view key) {
     const std::size_t hash = std::hash<std::string_view>()(key);
     const std::lock_guard guard(mutex_);
     const auto same = entries_.equal_range(hash);
     for (auto it = same.first; it != same.second; ++it)
       if (it->second->key == key && it->second->domain == domain) return it->second;
     if (entries_.size() > prune_at_) prune();
-    auto fresh = make_on_heap<live_entry>(std::move(domain), std::move(key));
+    auto fresh = make_on_heap<live_entry>(std::move(domain), key);
     entries_.emplace(hash, fresh);
     return fresh;
   }

@@ -378,13 +378,16 @@ SINTER_API series<std::string> targets() {
 
 /// Loads one module per source on a GPU, in order; equal sources share one. Thread-safe; a kernel is compiled at most
 /// once however many threads and processes ask for it. Throws compile_error and system_error.
-SINTER_API series<built> build(std::span<const std::string> sources, int device) {
+SINTER_API series<built> build(std::span<const shared_text> sources, int device) {
   const gpu& g = device_at(device);
   series<built> out;
   for (auto& j : run::detail::make_modules(sources, detail::nvrtc_toolchain(find_nvrtc(), g)))
-    out.push_back({std::static_pointer_cast<const module>(std::move(j.code)), entry_suffix(*j.source), j.from_cache,
-                   j.milliseconds, j.from()});
+    out.push_back({std::static_pointer_cast<const module>(std::move(j.code)), entry_suffix(j.source->str()),
+                   j.from_cache, j.milliseconds, j.from()});
   return out;
+}
+inline series<built> build(std::span<const std::string> sources, int device) {
+  return build(series<shared_text>(sources.begin(), sources.end()), device);
 }
 
 }  // namespace sinter::engine::run::cuda
