@@ -44,6 +44,8 @@ inline int select() {
     ::setenv("SINTER_LIBNVRTC", (test_paths::emulator + "/libnvrtc.so").c_str(), 0);
     ::setenv("SINTER_LIBCUBLASLT", (test_paths::emulator + "/libcublasLt.so").c_str(), 0);
     ::setenv("SINTER_LIBCUFFT", (test_paths::emulator + "/libcufft.so").c_str(), 0);
+    ::setenv("SINTER_LIBCUSOLVER", (test_paths::emulator + "/libcusolver.so").c_str(), 0);
+    ::setenv("SINTER_LIBCUBLAS", (test_paths::emulator + "/libcublas.so").c_str(), 0);
     ::setenv("SINTER_EMULATOR_DEVICES", "2", 0);
     return 0;
   }

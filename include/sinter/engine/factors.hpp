@@ -37,6 +37,14 @@ SINTER_API void factorise(const factor_request& how, ir::foreign_arrays in, ir::
 /// The same as CUDA C++; `entry` is "sinter_factor". (jit/factors.hpp)
 SINTER_API std::string factor_text(const factor_request& how, dtype type);
 
+/// Whether a GPU's library does it, cuSOLVER or for triangles cuBLAS; it is looked for at the first call. (jit/factors_on_gpu.hpp)
+SINTER_API bool has_factor_library(factorisation what);
+
+/// The same by that library on a GPU, in a stream's order; what it does not find is NaN. Extents of matrices below 2^31.
+/// (jit/factors_on_gpu.hpp)
+SINTER_API void factorise_on_gpu(const factor_request& how, ir::foreign_arrays in, ir::foreign_arrays out,
+                                 void* stream);
+
 }  // namespace sinter::engine
 
 #if !defined(SINTER_COMPILED)

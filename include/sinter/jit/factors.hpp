@@ -13,6 +13,7 @@
 #include "../loops/plain_factors.hpp"
 #include "../loops/space.hpp"
 #include "../run/host/lapack.hpp"
+#include "factors_on_gpu.hpp"
 
 namespace sinter::engine {
 

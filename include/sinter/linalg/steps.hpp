@@ -1,6 +1,8 @@
 // linalg/steps.hpp: factorisations as steps of a graph on (b, m, n), with their derivatives in closed form.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <tuple>
 #include <utility>
@@ -33,7 +35,6 @@ struct host_code {
     return out;
   }
 
- private:
   template <class E>
   static constexpr bool is_operand = std::is_const_v<std::remove_pointer_t<decltype(E::data)>>;
   template <class E>
@@ -46,6 +47,51 @@ struct host_code {
 template <class T>
 cuda_source device_code(const engine::factor_request& how) {
   return {engine::factor_text(how, dtype_of<T>), "sinter_factor", 256};
+}
+
+/// The same by a library of the GPU.
+struct library_code {
+  engine::factor_request how;
+
+  template <class... E>
+  void operator()(const E&... all_and_stream) const {
+    call(std::tie(all_and_stream...), std::make_index_sequence<sizeof...(E) - 1>{});
+  }
+
+ private:
+  template <class All, std::size_t... I>
+  void call(const All& all, std::index_sequence<I...>) const {
+    const ir::foreign_array arrays[] = {host_code::array(std::get<I>(all))...};
+    constexpr std::size_t count = sizeof...(I);
+    constexpr std::size_t operands =
+        (std::size_t{0} + ... + std::size_t{host_code::is_operand<std::remove_cvref_t<decltype(std::get<I>(all))>>});
+    engine::factorise_on_gpu(how, {arrays, operands}, {arrays + operands, count - operands}, std::get<count>(all));
+  }
+};
+
+/// From so many rows and columns on a library is worth its calls, for at most m·n / share matrices: it takes them one after the
+/// other, n in its time, where kernels of our own take them side by side, n³ in theirs.
+inline constexpr std::int64_t library_rows = 64, library_share = 1600, library_most = 20000;
+
+/// Whether a library of the GPU factorises: by the sizes in the call that is traced. A graph that calls it cannot be recorded.
+template <class T>
+bool is_for_library(engine::factorisation what, const stack_of<T>& a, location at) {
+  if (!a.device(at).is_cuda()) return false;
+  const auto present = [](dim d) { return d.is_symbolic() ? sinter::detail::present_size(d) : d.bits; };
+  const std::int64_t b = present(a.size(0)), m = present(a.size(1)), n = present(a.size(2));
+  return std::min(m, n) >= library_rows && std::max(m, n) <= library_most && b <= m * n / library_share &&
+         engine::has_factor_library(what);
+}
+
+/// use(ops) of the ops that `make` makes once, by a library of the GPU or by code of our own: make is given what makes a request code.
+template <class T, class Make, class Use>
+auto by_code(engine::factorisation what, const stack_of<T>& a, location at, Make make, Use use) {
+  if (is_for_library(what, a, at)) {
+    static const auto ops = make([](const engine::factor_request& how) { return library_code{how}; });
+    return use(ops);
+  }
+  static const auto ops = make([](const engine::factor_request& how) { return device_code<T>(how); });
+  return use(ops);
 }
 
 /// A stack of stacks as one: axes 0 and 1 become one axis.
@@ -117,11 +163,11 @@ stack_of<T> triangle(const stack_of<T>& a, bool lower, bool unit) {
   return triu(a, unit ? 1 : 0);
 }
 
-template <class T>
-auto make_solve_triangle(bool lower, bool unit) {
+template <class T, class Code>
+auto make_solve_triangle(bool lower, bool unit, Code code) {
   const engine::factor_request how{engine::factorisation::triangular_solve, lower, unit};
   return custom_op<"triangular_solve">(
-      host_code{how}, device_code<T>(how), [](const auto&, const auto& y) { return result_of<T, 3>{y}; },
+      host_code{how}, code(how), [](const auto&, const auto& y) { return result_of<T, 3>{y}; },
       [lower, unit](const stack_of<T>& a, const stack_of<T>&, const stack_of<T>& x, const stack_of<T>& ct) {
         const stack_of<T> y = solve_triangle(turned(a), ct, !lower, unit);
         return std::tuple{triangle(stack_of<T>(-product(y, turned(x))), lower, unit), y};
@@ -138,10 +184,13 @@ auto make_solve_triangle(bool lower, bool unit) {
 template <class T>
 stack_of<T> solve_triangle(const stack_of<T>& a, const stack_of<T>& y, bool lower, bool unit, location at) {
   if (small::is_small(a, y.size(2))) return small::solve_triangle(a, y, lower, unit);
-  using op = decltype(make_solve_triangle<T>(true, true));
-  static const op ops[] = {make_solve_triangle<T>(false, false), make_solve_triangle<T>(false, true),
-                           make_solve_triangle<T>(true, false), make_solve_triangle<T>(true, true)};
-  return ops[(lower ? 2 : 0) + (unit ? 1 : 0)].call_at(at, a, y);
+  return by_code<T>(
+      engine::factorisation::triangular_solve, a, at,
+      [](auto code) {
+        return std::array{make_solve_triangle<T>(false, false, code), make_solve_triangle<T>(false, true, code),
+                          make_solve_triangle<T>(true, false, code), make_solve_triangle<T>(true, true, code)};
+      },
+      [&](const auto& ops) { return ops[(lower ? 2 : 0) + (unit ? 1 : 0)].call_at(at, a, y); });
 }
 
 /// The lower triangle with half its diagonal.
@@ -150,20 +199,29 @@ stack_of<T> lower_half(const stack_of<T>& a) {
   return T(0.5) * (tril(a) + tril(a, -1));
 }
 
-/// l of symmetric a.
 template <class T>
-stack_of<T> cholesky(const stack_of<T>& matrix, location at) {
-  if (small::is_small(matrix)) return small::cholesky(matrix);
+stack_of<T> cholesky(const stack_of<T>& matrix, location at);
+
+template <class T, class Code>
+auto make_cholesky(Code code) {
   constexpr engine::factor_request how{engine::factorisation::cholesky};
-  static const auto op = custom_op<"cholesky">(
-      host_code{how}, device_code<T>(how), [](const auto& a) { return result_of<T, 3>{a}; }, none,
+  return custom_op<"cholesky">(
+      host_code{how}, code(how), [](const auto& a) { return result_of<T, 3>{a}; }, none,
       // Murray: l·half(l⁻¹·da·l⁻ᵀ)
       [](const stack_of<T>&, const stack_of<T>& l, const stack_of<T>& da) {
         const stack_of<T> left = solve_triangle(l, da, true, false);
         return product(l, lower_half(solve_triangle(l, turned(left), true, false)));
       },
       lanes_by([](const stack_of<T>& a) { return std::tuple{cholesky<T>(a, location::current())}; }));
-  return op.call_at(at, matrix);
+}
+
+/// l of symmetric a.
+template <class T>
+stack_of<T> cholesky(const stack_of<T>& matrix, location at) {
+  if (small::is_small(matrix)) return small::cholesky(matrix);
+  return by_code<T>(
+      engine::factorisation::cholesky, matrix, at, [](auto code) { return make_cholesky<T>(code); },
+      [&](const auto& op) { return op.call_at(at, matrix); });
 }
 
 /// How a matrix's extents compare.
@@ -201,8 +259,8 @@ struct lu_factors {
 template <class T>
 lu_factors<T> lu(const stack_of<T>& a, form f, location at);
 
-template <class T>
-auto make_lu(form f) {
+template <class T, class Code>
+auto make_lu(form f, Code code) {
   constexpr engine::factor_request how{engine::factorisation::lu};
   const auto shape = [f](const auto& a) {
     const dim steps = f == form::wide ? a[1] : a[2];
@@ -210,7 +268,7 @@ auto make_lu(form f) {
                       result_of<T, 3>{a}};
   };
   return custom_op<"lu">(
-      host_code{how}, device_code<T>(how), shape, none,
+      host_code{how}, code(how), shape, none,
       [f](const auto&, const auto& rows, const auto&, const stack_of<T>& both, const stack_of<T>& da) {
         const stack_of<T> l = whole_lower(both, f), u = whole_upper(both, f);
         const stack_of<T> left = solve_triangle(l, take_rows(da, rows), true, true);
@@ -226,18 +284,26 @@ auto make_lu(form f) {
 
 template <class T>
 lu_factors<T> lu(const stack_of<T>& a, form f, location at) {
-  using op = decltype(make_lu<T>(f));
-  static const op ops[] = {make_lu<T>(form::square), make_lu<T>(form::tall), make_lu<T>(form::wide)};
-  const auto [rows, swaps, both] = ops[static_cast<std::size_t>(f)].call_at(at, a);
-  return {rows, swaps, both};
+  return by_code<T>(
+      engine::factorisation::lu, a, at,
+      [](auto code) {
+        return std::array{make_lu<T>(form::square, code), make_lu<T>(form::tall, code), make_lu<T>(form::wide, code)};
+      },
+      [&](const auto& ops) {
+        const auto [rows, swaps, both] = ops[static_cast<std::size_t>(f)].call_at(at, a);
+        return lu_factors<T>{rows, swaps, both};
+      });
 }
 
 /// q and r of a with as many rows as columns, or more.
 template <class T>
-std::tuple<stack_of<T>, stack_of<T>> qr(const stack_of<T>& matrix, location at) {
+std::tuple<stack_of<T>, stack_of<T>> qr(const stack_of<T>& matrix, location at);
+
+template <class T, class Code>
+auto make_qr(Code code) {
   constexpr engine::factor_request how{engine::factorisation::qr};
-  static const auto op = custom_op<"qr">(
-      host_code{how}, device_code<T>(how),
+  return custom_op<"qr">(
+      host_code{how}, code(how),
       [](const auto& a) {
         return std::tuple{result_of<T, 3>{a}, result_of<T, 3>{{a[0], a[2], a[2]}}};
       },
@@ -249,7 +315,13 @@ std::tuple<stack_of<T>, stack_of<T>> qr(const stack_of<T>& matrix, location at) 
         return std::tuple{stack_of<T>(x - product(q, upper)), product(upper, r)};
       },
       lanes_by([](const stack_of<T>& a) { return qr<T>(a, location::current()); }));
-  return op.call_at(at, matrix);
+}
+
+template <class T>
+std::tuple<stack_of<T>, stack_of<T>> qr(const stack_of<T>& matrix, location at) {
+  return by_code<T>(
+      engine::factorisation::qr, matrix, at, [](auto code) { return make_qr<T>(code); },
+      [&](const auto& op) { return op.call_at(at, matrix); });
 }
 
 /// 1 / gap off the diagonal, 0 on it.
@@ -264,10 +336,13 @@ using work_in = std::tuple<stack_of<T>, rows_of<T>, stack_of<std::int64_t>, stac
 
 /// Vectors in columns and values of symmetric a, and what kernels work in.
 template <class T>
-work_in<T> eigh(const stack_of<T>& matrix, location at) {
+work_in<T> eigh(const stack_of<T>& matrix, location at);
+
+template <class T, class Code>
+auto make_eigh(Code code) {
   constexpr engine::factor_request how{engine::factorisation::eigh};
-  static const auto op = custom_op<"eigh">(
-      host_code{how}, device_code<T>(how),
+  return custom_op<"eigh">(
+      host_code{how}, code(how),
       [](const auto& a) {
         return std::tuple{result_of<T, 3>{a}, result_of<T, 2>{{a[0], a[2]}}, result_of<std::int64_t, 3>{a},
                           result_of<std::int64_t, 3>{{a[0], 2, a[2]}}};
@@ -280,7 +355,13 @@ work_in<T> eigh(const stack_of<T>& matrix, location at) {
         return std::tuple{product(v, stack_of<T>(inner * inverse_gaps(gaps))), diagonals(inner)};
       },
       lanes_by([](const stack_of<T>& a) { return eigh<T>(a, location::current()); }));
-  return op.call_at(at, matrix);
+}
+
+template <class T>
+work_in<T> eigh(const stack_of<T>& matrix, location at) {
+  return by_code<T>(
+      engine::factorisation::eigh, matrix, at, [](auto code) { return make_eigh<T>(code); },
+      [&](const auto& op) { return op.call_at(at, matrix); });
 }
 
 template <class T>
@@ -290,11 +371,11 @@ using svd_work = std::tuple<stack_of<T>, rows_of<T>, stack_of<T>, stack_of<std::
 template <class T>
 svd_work<T> svd(const stack_of<T>& a, bool tall, location at);
 
-template <class T>
-auto make_svd(bool tall) {
+template <class T, class Code>
+auto make_svd(bool tall, Code code) {
   constexpr engine::factor_request how{engine::factorisation::svd};
   return custom_op<"svd">(
-      host_code{how}, device_code<T>(how),
+      host_code{how}, code(how),
       [](const auto& a) {
         return std::tuple{result_of<T, 3>{a}, result_of<T, 2>{{a[0], a[2]}}, result_of<T, 3>{{a[0], a[2], a[2]}},
                           result_of<std::int64_t, 3>{{a[0], a[1] + a[2], a[2]}},
@@ -318,9 +399,12 @@ auto make_svd(bool tall) {
 
 template <class T>
 svd_work<T> svd(const stack_of<T>& a, bool tall, location at) {
-  using op = decltype(make_svd<T>(tall));
-  static const op ops[] = {make_svd<T>(false), make_svd<T>(true)};
-  return ops[tall ? 1 : 0].call_at(at, a);
+  return by_code<T>(
+      engine::factorisation::svd, a, at,
+      [](auto code) {
+        return std::array{make_svd<T>(false, code), make_svd<T>(true, code)};
+      },
+      [&](const auto& ops) -> svd_work<T> { return ops[tall ? 1 : 0].call_at(at, a); });
 }
 
 }  // namespace sinter::linalg::steps
