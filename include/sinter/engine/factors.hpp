@@ -26,6 +26,7 @@ struct factor_request {
   bool lower = true;   ///< triangular_solve: which triangle
   bool unit = false;   ///< triangular_solve: ones on the diagonal, which is not read
   bool plain = false;  ///< by the textbook's way: what others are compared with
+  bool large = false;  ///< on a GPU by panels, for matrices of 64 rows and columns or more
 };
 
 /// Computes it on the host for arrays of f32 or f64 in row-major order. Signs follow a rule: r's diagonal is not negative, l's

@@ -232,7 +232,7 @@ SINTER_API void factorise(const factor_request& how, ir::foreign_arrays in, ir::
 
 SINTER_API std::string factor_text(const factor_request& how, dtype type) {
   constexpr const char* names[] = {"cholesky", "triangular", "lu", "qr", "eigh", "svd"};
-  return emit::factor_source(names[static_cast<std::size_t>(how.what)], type, how.lower, how.unit);
+  return emit::factor_source(names[static_cast<std::size_t>(how.what)], type, how.lower, how.unit, how.large);
 }
 
 }  // namespace sinter::engine

@@ -343,9 +343,9 @@ auto with_right_side(const char* op, const A& a, const Y& y, location at, const 
              at);
       if constexpr (A::rank == 2 && Y::rank > 2) {
         const stack_of<T> one = stacked_for(a, {}, at);
-        // On a GPU each right side has a block of its own, which factorises beside the others.
-        if (!one.device().is_cuda() && !small::is_small(one, right[Y::rank - 1]))
-          return of_columns<shape>(one, y, at, f);
+        // On a GPU each right side has a block of its own, which factorises beside the others, but where a library does.
+        const bool beside = one.device().is_cuda() && !steps::is_for_library(engine::factorisation::lu, one, at);
+        if (!beside && !small::is_small(one, right[Y::rank - 1])) return of_columns<shape>(one, y, at, f);
       }
       const stack_of<T> m = stacked_for(a, r.shape, at);
       if constexpr (Y::rank == 1) {

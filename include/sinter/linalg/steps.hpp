@@ -69,18 +69,25 @@ struct library_code {
   }
 };
 
-/// From so many rows and columns on a library is worth its calls, for at most m·n / share matrices: it takes them one after the
-/// other, n in its time, where kernels of our own take them side by side, n³ in theirs.
-inline constexpr std::int64_t library_rows = 64, library_share = 1600, library_most = 20000;
+/// From so many rows and columns on kernels go by panels, and a library is worth its calls, for at most m·n / share matrices: it takes
+/// them one after the other, n in its time, where kernels of our own take them side by side, n³ in theirs.
+inline constexpr std::int64_t large_rows = 64, library_share = 1600, library_most = 20000;
+
+/// An extent in the call that is traced.
+inline std::int64_t present_extent(dim d) { return d.is_symbolic() ? sinter::detail::present_size(d) : d.bits; }
+
+/// Whether a block takes a matrix of this size by panels.
+template <class T>
+bool is_large(const stack_of<T>& a) {
+  return std::min(present_extent(a.size(1)), present_extent(a.size(2))) >= large_rows;
+}
 
 /// Whether a library of the GPU factorises: by the sizes in the call that is traced. A graph that calls it cannot be recorded.
 template <class T>
 bool is_for_library(engine::factorisation what, const stack_of<T>& a, location at) {
-  if (!a.device(at).is_cuda()) return false;
-  const auto present = [](dim d) { return d.is_symbolic() ? sinter::detail::present_size(d) : d.bits; };
-  const std::int64_t b = present(a.size(0)), m = present(a.size(1)), n = present(a.size(2));
-  return std::min(m, n) >= library_rows && std::max(m, n) <= library_most && b <= m * n / library_share &&
-         engine::has_factor_library(what);
+  if (!a.device(at).is_cuda() || !is_large(a)) return false;
+  const std::int64_t b = present_extent(a.size(0)), m = present_extent(a.size(1)), n = present_extent(a.size(2));
+  return std::max(m, n) <= library_most && b <= m * n / library_share && engine::has_factor_library(what);
 }
 
 /// use(ops) of the ops that `make` makes once, by a library of the GPU or by code of our own: make is given what makes a request code.
@@ -90,7 +97,17 @@ auto by_code(engine::factorisation what, const stack_of<T>& a, location at, Make
     static const auto ops = make([](const engine::factor_request& how) { return library_code{how}; });
     return use(ops);
   }
-  static const auto ops = make([](const engine::factor_request& how) { return device_code<T>(how); });
+  const auto own = [make](bool large) {
+    return make([large](engine::factor_request how) {
+      how.large = large;
+      return device_code<T>(how);
+    });
+  };
+  if (a.device(at).is_cuda() && is_large(a)) {
+    static const auto ops = own(true);
+    return use(ops);
+  }
+  static const auto ops = own(false);
   return use(ops);
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "../../base/dtype.hpp"
+#include "panels.hpp"
 
 namespace sinter::engine::emit {
 
@@ -415,14 +416,17 @@ extern "C" __global__ void sinter_factor(const real* a, real* u, real* s, real* 
 }
 )";
 
-/// The text of one factorisation; `entry` is "sinter_factor".
-inline std::string factor_source(const std::string& what, dtype type, bool lower, bool unit) {
+/// The text of one factorisation; `entry` is "sinter_factor". `large`: for matrices that a block takes by panels.
+inline std::string factor_source(const std::string& what, dtype type, bool lower, bool unit, bool large = false) {
   const bool twofold = type == dtype::f64;
   std::string out = twofold
                         ? "typedef double real;\n#define EPS 2.2204460492503131e-16\n#define LARGEST_SCALE 0x1p1022\n"
                         : "typedef float real;\n#define EPS 1.1920929e-7f\n#define LARGEST_SCALE 0x1p126f\n";
   out += lower ? "#define LOWER true\n" : "#define LOWER false\n";
   out += unit ? "#define UNIT true\n" : "#define UNIT false\n";
+  if (large && panels_text(what) != nullptr)
+    return out + (twofold ? "#define PANEL 16\n" : "#define PANEL 32\n") + factor_prelude + panel_prelude +
+           panels_text(what);
   // Matrices k of a block, or of a thread.
   out +=
       "#define MATRICES(size, CALL)                                                               \\\n"
