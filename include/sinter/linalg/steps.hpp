@@ -69,9 +69,15 @@ struct library_code {
   }
 };
 
-/// From so many rows and columns on kernels go by panels, and a library is worth its calls, for at most m·n / share matrices: it takes
-/// them one after the other, n in its time, where kernels of our own take them side by side, n³ in theirs.
-inline constexpr std::int64_t large_rows = 64, library_share = 1600, library_most = 20000;
+/// From so many rows and columns on kernels go by panels, and a library is worth its calls.
+inline constexpr std::int64_t large_rows = 64, library_most = 20000;
+
+/// Matrices that a library takes at most: one after the other, n in its time, where kernels of our own take them side by side, by panels
+/// n² in theirs, else n³.
+inline std::int64_t library_matrices(engine::factorisation what, std::int64_t m, std::int64_t n) {
+  using enum engine::factorisation;
+  return what == cholesky || what == lu || what == triangular_solve ? std::min(m, n) / 32 : m * n / 1600;
+}
 
 /// An extent in the call that is traced.
 inline std::int64_t present_extent(dim d) { return d.is_symbolic() ? sinter::detail::present_size(d) : d.bits; }
@@ -87,7 +93,7 @@ template <class T>
 bool is_for_library(engine::factorisation what, const stack_of<T>& a, location at) {
   if (!a.device(at).is_cuda() || !is_large(a)) return false;
   const std::int64_t b = present_extent(a.size(0)), m = present_extent(a.size(1)), n = present_extent(a.size(2));
-  return std::max(m, n) <= library_most && b <= m * n / library_share && engine::has_factor_library(what);
+  return std::max(m, n) <= library_most && b <= library_matrices(what, m, n) && engine::has_factor_library(what);
 }
 
 /// use(ops) of the ops that `make` makes once, by a library of the GPU or by code of our own: make is given what makes a request code.
