@@ -5,9 +5,13 @@
 
 namespace sinter::engine::emit {
 
-/// A block of 256 threads a matrix; PANEL columns at a time. EACH, NONE and others are those of factor_prelude, with Alone false.
+/// A block of 256 threads a matrix. A thread has a row or a column of a panel in registers: loops over those have constant bounds. EACH,
+/// NONE and others are those of factor_prelude, with Alone false.
 inline constexpr const char* panel_prelude = R"(
 static const bool Alone = false;
+// Rows i from `first` on and columns j of a panel, shared among the threads without a division.
+#define OF_PANEL(i, j, first, rows)                                                       \
+  for (idx j = threadIdx.x % PANEL, i = (first) + threadIdx.x / PANEL; i < (rows); i += 256 / PANEL)
 static __device__ idx smaller(idx a, idx b) { return a < b ? a : b; }
 // c less a·b, of so many rows and columns and `depth` products, PANEL at most; `lower`: on and below the diagonal alone.
 static __device__ void subtract_product(real* c, idx c_row, const real* a, idx a_row, const real* b, idx b_row,
@@ -66,14 +70,10 @@ static __device__ bool factor_panel(real* l, idx stride, idx rows) {
     __syncthreads();
     EACH(i, k, wide) top[i][k] = i == k ? r : top[i][k] / r;
     __syncthreads();
-    const idx left = wide - k - 1;
-    EACH(e, 0, left * left) {
-      const idx i = k + 1 + e / left, j = k + 1 + e % left;
-      if (j <= i) top[i][j] -= top[i][k] * top[j][k];
-    }
+    OF_PANEL(i, j, k + 1, wide) if (k < j && j <= i) top[i][j] -= top[i][k] * top[j][k];
     __syncthreads();
   }
-  EACH(e, 0, wide * wide) if (e % wide <= e / wide) l[e / wide * stride + e % wide] = top[e / wide][e % wide];
+  OF_PANEL(i, j, 0, wide) if (j <= i) l[i * stride + j] = top[i][j];
   // There are rows below where the panel is whole.
   EACH(i, wide, rows) {
     real* const row = l + i * stride;
@@ -83,7 +83,8 @@ static __device__ bool factor_panel(real* l, idx stride, idx rows) {
 #pragma unroll
     for (int j = 0; j < PANEL; ++j) {
 #pragma unroll
-      for (int p = 0; p < j; ++p) v[j] -= v[p] * top[j][p];
+      for (int p = 0; p < PANEL; ++p)
+        if (p < j) v[j] -= v[p] * top[j][p];
       v[j] /= top[j][j];
     }
 #pragma unroll
@@ -93,7 +94,7 @@ static __device__ bool factor_panel(real* l, idx stride, idx rows) {
   return true;
 }
 static __device__ void factor(const real* a, real* l, idx n) {
-  EACH(i, 0, n * n) l[i] = i % n > i / n ? 0 : a[i];
+  for (idx i = 0; i < n; ++i) EACH(j, 0, n) l[i * n + j] = j > i ? (real)0 : a[i * n + j];
   __syncthreads();
   bool positive = true;
   for (idx k = 0; k < n && positive; k += PANEL) {
@@ -104,7 +105,7 @@ static __device__ void factor(const real* a, real* l, idx n) {
     if (positive && left > 0) subtract_product(below + PANEL, n, below, n, below, 1, n, left, left, PANEL, true);
   }
   __syncthreads();
-  if (!positive) EACH(i, 0, n * n) if (i % n <= i / n) l[i] = NONE;
+  for (idx i = 0; i < n && !positive; ++i) EACH(j, 0, i + 1) l[i * n + j] = NONE;
 }
 extern "C" __global__ void __launch_bounds__(256) sinter_factor(const real* a, real* l, idx count, idx n, idx, idx, idx,
                                                                 idx) {
@@ -136,7 +137,8 @@ static __device__ void factor(const real* a, const real* y, real* x, idx n, idx 
       for (int turn = 0; turn < PANEL; ++turn) {
         const int i = LOWER ? turn : PANEL - 1 - turn;
 #pragma unroll
-        for (int p = LOWER ? 0 : i + 1; p < (LOWER ? i : PANEL); ++p) v[i] -= top[i][p] * v[p];
+        for (int p = 0; p < PANEL; ++p)
+          if (LOWER ? p < i : p > i) v[i] -= top[i][p] * v[p];
         if (!UNIT) v[i] /= top[i][i];
       }
 #pragma unroll
@@ -207,10 +209,9 @@ static __device__ void eliminate(idx* rows, idx* swaps, real* x, idx m, idx n, i
     const real by = x[k * n + k];
     if (by != 0) EACH(i, k + 1, m) x[i * n + k] /= by;
     __syncthreads();
-    const idx wide = last - k - 1;
-    EACH(e, 0, (m - k - 1) * wide) {
-      const idx i = k + 1 + e / wide, j = k + 1 + e % wide;
-      x[i * n + j] -= x[i * n + k] * x[k * n + j];
+    OF_PANEL(i, place, k + 1, m) {
+      const idx j = first + place;
+      if (k < j && j < last) x[i * n + j] -= x[i * n + k] * x[k * n + j];
     }
     __syncthreads();
   }
@@ -236,7 +237,8 @@ static __device__ void factor(const real* a, idx* rows, idx* swaps, real* x, idx
 #pragma unroll
       for (int i = 0; i < PANEL; ++i)
 #pragma unroll
-        for (int p = 0; p < i; ++p) v[i] -= top[i][p] * v[p];
+        for (int p = 0; p < PANEL; ++p)
+          if (p < i) v[i] -= top[i][p] * v[p];
 #pragma unroll
       for (int i = 0; i < PANEL; ++i)
         if (i < depth) x[(k + i) * n + j] = v[i];
