@@ -1,5 +1,5 @@
 // tests/emulator/cusolver.cpp: a stand-in for libcusolver.so: factorisations by textbook loops, in the stream's order. Its signs and what
-// it leaves in the other triangle are nobody's: odd vectors are negated, work memory is overwritten.
+// it leaves in the other triangle are nobody's: odd vectors are negated, work memory is overwritten, pivots of 0 divide.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -62,7 +62,6 @@ int eliminate(const view<T>& a, int* pivots) {
     pivots[k] = static_cast<int>(p) + 1;
     for (size j = 0; j < a.columns; ++j) std::swap(a(k, j), a(p, j));
     if (a(k, k) == 0 && info == 0) info = static_cast<int>(k) + 1;
-    if (a(k, k) == 0) continue;
     for (size i = k + 1; i < a.rows; ++i) a(i, k) /= a(k, k);
     for (size j = k + 1; j < a.columns; ++j)
       for (size i = k + 1; i < a.rows; ++i) a(i, j) -= a(i, k) * a(k, j);

@@ -130,6 +130,11 @@ TEST_CASE("large matrices on a GPU that are not positive definite, singular, not
   const auto [p, lower, upper] = linalg::lu(singular.to(gpu));
   CHECK(most(matmul(p, matmul(lower, upper)) - singular.to(gpu)) < 1e-12);
   CHECK(most(linalg::det(zeros<double>(1, n, n).to(gpu))) == 0);
+  // A NaN is not passed by in a search for pivots.
+  const auto [p_spoiled, l_spoiled, u_spoiled] = linalg::lu(concat(spoiled(no_number), good).to(gpu));
+  CHECK(std::isnan(most(slice<0>(u_spoiled, 0, 1))));
+  const stacks kept_one = matmul(p_spoiled, matmul(l_spoiled, u_spoiled));
+  CHECK(most(slice<0>(kept_one, 1, 2) - good.to(gpu)) < 1e-11);
   const stacks none = linalg::solve(zeros<double>(1, n, n).to(gpu), good.to(gpu));
   for (const double x : on_host(flat(none))) CHECK_FALSE(std::isfinite(x));
   // One bad matrix leaves the others as they are.

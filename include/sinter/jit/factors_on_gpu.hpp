@@ -7,9 +7,11 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "../base/series.hpp"
+#include "../emit/cuda/factors.hpp"
 #include "../emit/cuda/solver.hpp"
 #include "../engine/factors.hpp"
 #include "../run/cuda/program/nvrtc.hpp"
@@ -20,34 +22,28 @@ namespace sinter::engine {
 
 namespace detail {
 
-/// The kernels of emit/cuda/solver.hpp for one element type, on one GPU.
-struct solver_kernels {
+/// A kernel of emit/cuda/solver.hpp, or sinter_factor_again of emit/cuda/panels.hpp, for one element type on one GPU.
+struct solver_kernel {
+  std::string name;
   dtype type = dtype::f32;
   int device = 0;
   std::shared_ptr<const run::cuda::module> code;
-  run::cuda::api::function turn, end_cholesky, rows, diagonal_signs, scales, end_spectrum;
+  run::cuda::api::function entry = nullptr;
 };
 
 /// Built at the first call, and kept.
-SINTER_API const solver_kernels& solver_kernels_of(dtype type, int device) {
+SINTER_API run::cuda::api::function solver_kernel_of(const char* name, dtype type, int device) {
   static std::mutex mutex;
-  static auto& all = *new series<std::unique_ptr<solver_kernels>>;
+  static auto& all = *new series<solver_kernel>;
   const std::lock_guard lock(mutex);
   for (const auto& k : all)
-    if (k->type == type && k->device == device) return *k;
-  auto made = std::make_unique<solver_kernels>();
-  const std::string text = emit::solver_source(type);
-  made->type = type;
-  made->device = device;
-  made->code = run::cuda::build({&text, 1}, device)[0].code;
-  made->turn = made->code->find("sinter_turn");
-  made->end_cholesky = made->code->find("sinter_end_cholesky");
-  made->rows = made->code->find("sinter_rows");
-  made->diagonal_signs = made->code->find("sinter_diagonal_signs");
-  made->scales = made->code->find("sinter_scales");
-  made->end_spectrum = made->code->find("sinter_end_spectrum");
+    if (k.type == type && k.device == device && k.name == name) return k.entry;
+  const bool again = std::string_view(name) == "sinter_factor_again";
+  const std::string text = again ? emit::factor_source("lu", type, true, false, true) : emit::solver_source(type);
+  solver_kernel made{name, type, device, run::cuda::build({&text, 1}, device)[0].code};
+  made.entry = made.code->find(name);
   all.push_back(std::move(made));
-  return *all.back();
+  return all.back().entry;
 }
 
 /// One stack of matrices on its way through the library. Everything is asked of one queue, whose order the memory is reused in.
@@ -97,7 +93,9 @@ class gpu_factors {
     held_.push_back(run::cuda::allocate(bytes, q_.where->index, "memory for", "a factorisation"));
     return static_cast<E*>(held_.back().data());
   }
-  const solver_kernels& kernels() const { return solver_kernels_of(dtype_of<T>, q_.where->index); }
+  run::cuda::api::function kernel(const char* name) const {
+    return solver_kernel_of(name, dtype_of<T>, q_.where->index);
+  }
   const auto& call() const { return run::cuda::solver_library().template of<T>(); }
 
   int number(std::int64_t extent) const {
@@ -135,12 +133,13 @@ class gpu_factors {
   struct factors_of {
     const T *whole = nullptr, *row = nullptr, *column = nullptr;
     bool upper = false;
+    int* spoiled = nullptr;
   };
   void turn(const T* from, T* to, std::int64_t rows, std::int64_t columns, std::int64_t stride,
             factors_of by = {}) const {
     const long long upper = by.upper;
-    launch(kernels().turn, {(columns + 31) / 32, std::min<std::int64_t>((rows + 31) / 32, 32768), stacked()}, {32, 8},
-           from, to, count_, rows, columns, stride, by.whole, by.row, by.column, upper);
+    launch(kernel("sinter_turn"), {(columns + 31) / 32, std::min<std::int64_t>((rows + 31) / 32, 32768), stacked()},
+           {32, 8}, from, to, count_, rows, columns, stride, by.whole, by.row, by.column, upper, by.spoiled);
   }
   void copy(T* to, const T* from, std::int64_t elements) const {
     run::cuda::check(
@@ -162,7 +161,7 @@ class gpu_factors {
     for (std::int64_t k = 0; k < count_; ++k)
       demand(
           call().potrf(library_.dense, run::cuda::detail::upper_half, n, l + k * n_ * n_, n, work, wanted, info + k));
-    launch(kernels().end_cholesky, {blocks_of(n_ * n_, 1024), 1, stacked()}, {256}, l, info, count_, n_);
+    launch(kernel("sinter_end_cholesky"), {blocks_of(n_ * n_, 1024), 1, stacked()}, {256}, l, info, count_, n_);
   }
 
   /// xᵀ·aᵀ = yᵀ: what is in row-major order is its transpose in the library's.
@@ -187,21 +186,27 @@ class gpu_factors {
   void lu() {
     const std::int64_t steps = std::min(m_, n_);
     if (count_ == 0 || m_ == 0) return;
-    int* const pivots = room<int>(count_ * steps);
+    int *const pivots = room<int>(count_ * steps), *const info = room<int>(count_), *const spoiled = room<int>(count_);
     if (n_ > 0) {
       const int m = number(m_), n = number(n_);
       T* const f = room<T>(count_ * m_ * n_);
-      turn(operand<T>(0), f, m_, n_, n_);
+      run::cuda::check(run::cuda::driver().fill(run::cuda::detail::address_of(spoiled), 0,
+                                                static_cast<std::size_t>(count_) * sizeof(int), q_.handle),
+                       "filling memory");
+      turn(operand<T>(0), f, m_, n_, n_, {.spoiled = spoiled});
       int wanted = 0;
       demand(call().getrf_room(library_.dense, m, n, f, m, &wanted));
       T* const work = room<T>(wanted);
-      int* const info = room<int>(1);
       for (std::int64_t k = 0; k < count_; ++k)
-        demand(call().getrf(library_.dense, m, n, f + k * m_ * n_, m, work, pivots + k * steps, info));
+        demand(call().getrf(library_.dense, m, n, f + k * m_ * n_, m, work, pivots + k * steps, info + k));
       turn(f, result<T>(2), n_, m_, m_);
     }
-    launch(kernels().rows, {blocks_of(m_, 128), 1, stacked()}, {128}, pivots, result<std::int64_t>(0),
+    launch(kernel("sinter_rows"), {blocks_of(m_, 128), 1, stacked()}, {128}, pivots, result<std::int64_t>(0),
            result<std::int64_t>(1), count_, m_, steps);
+    // The library may divide by a pivot of 0, and pass a NaN by.
+    if (n_ > 0)
+      launch(kernel("sinter_factor_again"), {stacked()}, {256}, info, spoiled, operand<T>(0), result<std::int64_t>(0),
+             result<std::int64_t>(1), result<T>(2), count_, m_, n_, steps);
   }
 
   void qr() {
@@ -218,7 +223,7 @@ class gpu_factors {
     T* const work = room<T>(std::max(first, second));
     for (std::int64_t k = 0; k < count_; ++k)
       demand(call().geqrf(library_.dense, m, n, f + k * m_ * n_, m, tau + k * n_, work, first, info));
-    launch(kernels().diagonal_signs, {blocks_of(n_, 128), 1, stacked()}, {128}, f, sign, count_, n_, m_);
+    launch(kernel("sinter_diagonal_signs"), {blocks_of(n_, 128), 1, stacked()}, {128}, f, sign, count_, n_, m_);
     turn(f, result<T>(1), n_, n_, m_, {.column = sign, .upper = true});
     for (std::int64_t k = 0; k < count_; ++k)
       demand(call().orgqr(library_.dense, m, n, n, f + k * m_ * n_, m, tau + k * n_, work, second, info));
@@ -228,13 +233,13 @@ class gpu_factors {
   /// Of matrices of `size` elements: a power of two each, 0 for what is not finite, which the library does not get to see.
   const T* scales(std::int64_t size) {
     T* const scale = room<T>(count_);
-    launch(kernels().scales, {1, 1, stacked()}, {1024}, operand<T>(0), scale, count_, size);
+    launch(kernel("sinter_scales"), {1, 1, stacked()}, {1024}, operand<T>(0), scale, count_, size);
     return scale;
   }
   const T* signs(const T* vectors, T* values, const T* scale, const int* info, std::int64_t length) {
     T* const sign = room<T>(count_ * n_);
-    launch(kernels().end_spectrum, {std::min<std::int64_t>(n_, 32768), 1, stacked()}, {256}, vectors, values, sign,
-           scale, info, count_, n_, length);
+    launch(kernel("sinter_end_spectrum"), {std::min<std::int64_t>(n_, 32768), 1, stacked()}, {256}, vectors, values,
+           sign, scale, info, count_, n_, length);
     return sign;
   }
 

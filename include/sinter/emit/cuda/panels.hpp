@@ -255,6 +255,16 @@ extern "C" __global__ void __launch_bounds__(256) sinter_factor(const real* a, i
     __syncthreads();
   }
 }
+// The same of those that a library could not factorise, whose info is not 0, or that are not finite.
+extern "C" __global__ void __launch_bounds__(256) sinter_factor_again(const int* info, const int* spoiled, const real* a,
+                                                                      idx* rows, idx* swaps, real* x, idx count, idx m,
+                                                                      idx n, idx steps) {
+  for (idx k = blockIdx.x; k < count; k += gridDim.x) {
+    if (info[k] == 0 && spoiled[k] == 0) continue;
+    factor(a + k * m * n, rows + k * m, swaps + k * steps, x + k * m * n, m, n);
+    __syncthreads();
+  }
+}
 )";
 
 /// What of a factorisation goes by panels: its text, or null.

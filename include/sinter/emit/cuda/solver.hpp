@@ -17,9 +17,11 @@ static __device__ real magnitude(real x) { return x < 0 ? -x : x; }
 static __device__ bool is_finite(real x) { return x - x == 0; }
 
 // Transposes rows x columns, of which each row has `stride` elements. A matrix is multiplied by its element of `whole`, which makes
-// it 0 where it is 0; rows and columns by theirs of of_row and of_column. Any of these may be null. upper: the result is 0 below its diagonal.
+// it 0 where it is 0; rows and columns by theirs of of_row and of_column. What is not finite leaves a 1 in `spoiled`. Any of these may
+// be null. upper: the result is 0 below its diagonal.
 extern "C" __global__ void sinter_turn(const real* from, real* to, idx count, idx rows, idx columns, idx stride,
-                                       const real* whole, const real* of_row, const real* of_column, idx upper) {
+                                       const real* whole, const real* of_row, const real* of_column, idx upper,
+                                       int* spoiled) {
   __shared__ real tile[32][33];
   const idx first_column = (idx)blockIdx.x * 32;
   MATRICES(k) for (idx first_row = (idx)blockIdx.y * 32; first_row < rows; first_row += (idx)gridDim.y * 32) {
@@ -28,6 +30,7 @@ extern "C" __global__ void sinter_turn(const real* from, real* to, idx count, id
       const idx i = first_row + y, j = first_column + threadIdx.x;
       if (i >= rows || j >= columns) continue;
       real x = from[(k * rows + i) * stride + j];
+      if (spoiled && !is_finite(x)) spoiled[k] = 1;
       if (whole) x = by == 0 ? (real)0 : x * by;
       if (of_row) x *= of_row[k * rows + i];
       if (of_column) x *= of_column[k * columns + j];
