@@ -96,13 +96,15 @@ std::string words_of(const F& f) {
 TEST_CASE("a GPU's factors of large matrices are the host's, of stacks, tall and wide ones") {
   const auto factors = compile(unique_factors, {.dynamic = dynamic::yes});
   const auto solved = compile(solutions, {.dynamic = dynamic::yes});
-  for (const auto& [b, m, n] : {std::array<std::int64_t, 3>{1, 65, 65}, {2, 100, 70}, {2, 70, 97}}) {
+  for (const auto& e : {std::array<std::int64_t, 3>{1, 65, 65}, {2, 100, 70}, {2, 70, 97}}) {
+    const std::int64_t b = e[0], m = e[1], n = e[2];
     CAPTURE(m);
     CAPTURE(n);
     const stacks a = random_stack(static_cast<int>(m), b, m, n), symmetric = positive(random_stack(9, b, n, n));
     check_close(on_host(factors(a.to(gpu), symmetric.to(gpu))), unique_factors(a, symmetric).to_vector(), 1e-8);
   }
-  for (const auto& [b, n, k] : {std::array<std::int64_t, 3>{1, 65, 1}, {3, 96, 5}}) {
+  for (const auto& e : {std::array<std::int64_t, 3>{1, 65, 1}, {3, 96, 5}}) {
+    const std::int64_t b = e[0], n = e[1], k = e[2];
     CAPTURE(n);
     const stacks a = random_stack(static_cast<int>(n), b, n, n), y = random_stack(7, b, n, k);
     check_close(on_host(solved(a.to(gpu), y.to(gpu))), solutions(a, y).to_vector(), 1e-7);
