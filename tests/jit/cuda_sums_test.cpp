@@ -85,7 +85,7 @@ TEST_CASE("rows of few, beside other results") {
 
 TEST_CASE("histograms") {
   if (device_count() == 0) return;
-  const tensor<float, 1> x = normal<float>(key(3), 30000);
+  const tensor<float, 1> x = normal<float>(key{3}, 30000);
   const auto f = [](const tensor<float, 1>& x) { return histogram(x, 100, -4, 4).counts; };
   CHECK(compile(f)(x.to(device::cuda(0))).to(device::cpu()).to_vector() == tensor<std::int64_t, 1>(f(x)).to_vector());
 }

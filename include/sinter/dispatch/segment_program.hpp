@@ -25,11 +25,7 @@ struct admission {
 class segment {
  public:
   segment(std::shared_ptr<const program> code, ir::graph g, size_layout l, admission a)
-      : how(a),
-        graph_(std::move(g)),
-        layout_(std::move(l)),
-        bytes_(code->text_bytes()),
-        code_(std::move(code)) {}
+      : how(a), graph_(std::move(g)), layout_(std::move(l)), bytes_(code->text_bytes()), code_(std::move(code)) {}
 
   const std::shared_ptr<const program>& code() const { return code_; }
   const ir::graph& graph() const { return graph_; }
