@@ -3,16 +3,14 @@
 // SINTER_EMULATOR_BLAS=refuse  finds no algorithm for any product; fail: finds one that fails
 #include <sinter/base/float16.hpp>
 
-#include <dlfcn.h>
-
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <string>
 
+#include "enqueue.hpp"
 #include "memory.hpp"
 
 namespace {
@@ -103,9 +101,6 @@ bool told_to(const char* what) {
 
 }  // namespace
 
-// The emulated driver runs it in the stream's order.
-using enqueue_function = int(void* stream, void (*run)(void*), void* data, void (*release)(void*));
-
 #define SINTER_EXPORT extern "C" __attribute__((visibility("default")))
 
 SINTER_EXPORT std::size_t cublasLtGetVersion() { return static_cast<std::size_t>(emulator::library_major()) * 10000; }
@@ -166,18 +161,9 @@ SINTER_EXPORT int cublasLtMatmul(void*, descriptor* d, const void*, const void* 
   if (told_to("fail")) return 13;
   if (bytes > 0 && workspace == nullptr) return 7;
   if ((d->epilogue & 4) && d->bias == nullptr) return 7;
-  static enqueue_function* const enqueue = [] {
-    const char* const driver = std::getenv("SINTER_LIBCUDA");
-    void* const handle = driver != nullptr ? ::dlopen(driver, RTLD_NOW | RTLD_NOLOAD) : nullptr;
-    return reinterpret_cast<enqueue_function*>(handle != nullptr ? ::dlsym(handle, "sinterEnqueue") : nullptr);
-  }();
-  if (enqueue == nullptr) return 1;
-  using work = std::function<void()>;
-  auto* const kept = new work([=, d = *d, la = *la, lb = *lb, lo = *lo] {
+  const auto work = [=, d = *d, la = *la, lb = *lb, lo = *lo] {
     std::memset(workspace, 0xCD, bytes);
     multiply(d, a, la, b, lb, out, lo);
-  });
-  const auto run = [](void* data) { (*static_cast<work*>(data))(); };
-  const auto release = [](void* data) { delete static_cast<work*>(data); };
-  return enqueue(stream, run, kept, release) == 0 ? 0 : 13;
+  };
+  return emulator::enqueue(stream, work) == 0 ? 0 : 13;
 }

@@ -1,14 +1,12 @@
 // tests/emulator/cufft.cpp: a stand-in for libcufft.so: transforms of rows by their definition, in the stream's order.
-#include <dlfcn.h>
 
 #include <cmath>
 #include <complex>
 #include <cstdint>
-#include <cstdlib>
-#include <functional>
 #include <mutex>
 #include <vector>
 
+#include "enqueue.hpp"
 #include "memory.hpp"
 
 namespace {
@@ -49,26 +47,16 @@ void run_plan(const plan& p, const void* in, void* out, int sign) {
   }
 }
 
-using enqueue_function = int(void* stream, void (*run)(void*), void* data, void (*release)(void*));
-
 int execute(int handle, void* in, void* out, int sign, int type) {
-  static enqueue_function* const enqueue = [] {
-    const char* const driver = std::getenv("SINTER_LIBCUDA");
-    void* const opened = driver != nullptr ? ::dlopen(driver, RTLD_NOW | RTLD_NOLOAD) : nullptr;
-    return reinterpret_cast<enqueue_function*>(opened != nullptr ? ::dlsym(opened, "sinterEnqueue") : nullptr);
-  }();
   const std::lock_guard guard(lock);
-  if (enqueue == nullptr || handle < 0 || static_cast<std::size_t>(handle) >= plans.size()) return 1;
+  if (handle < 0 || static_cast<std::size_t>(handle) >= plans.size()) return 1;
   const plan p = plans[static_cast<std::size_t>(handle)];
   if (p.type != type) return 3;
-  using work = std::function<void()>;
-  auto* const kept = new work([=] {
+  const auto work = [=] {
     if (type == 0x29) run_plan<float>(p, in, out, sign);
     else run_plan<double>(p, in, out, sign);
-  });
-  const auto run = [](void* data) { (*static_cast<work*>(data))(); };
-  const auto release = [](void* data) { delete static_cast<work*>(data); };
-  return enqueue(p.stream, run, kept, release) == 0 ? 0 : 6;
+  };
+  return emulator::enqueue(p.stream, work) == 0 ? 0 : 6;
 }
 
 }  // namespace
