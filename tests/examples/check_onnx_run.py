@@ -94,9 +94,10 @@ class Checks:
     def __init__(self, program):
         self.program, self.wrong = program, 0
 
-    def run(self, words, status, *wanted, absent=()):
+    def run(self, words, status, *wanted, absent=(), environment=()):
         """The output; tells where a status or a text is not what is wanted."""
-        done = subprocess.run([self.program, *words], capture_output=True, text=True, timeout=100)
+        done = subprocess.run([self.program, *words], capture_output=True, text=True, timeout=100,
+                              env={**os.environ, **dict(environment)})
         said = done.stdout + done.stderr
         missing = [w for w in wanted if not re.search(w, said)] + ["not " + a for a in absent if re.search(a, said)]
         if done.returncode != status or missing:
@@ -127,9 +128,12 @@ def check_models(c, here):
     c.run([affine, "--input", x, "--verify", other, *quick], 1, r"differs: f32 \(2, 3\) in place of f32 \(3, 2\)")
     c.run([affine, "--input", x, "--output", f"{here}/out/deep", *quick], 0)
     c.hold("--output writes the result", read_npy(f"{here}/out/deep/output_0.npy") == ((2, 3), right))
-    # Compiled, after a bar.
-    c.run([affine, "--input", x, "--verify", y, "--backend", "cpu", "--device", "cpu", "--bench"], 0, r"backend cpu",
-          r"100 %  (\d+) of \1 kernels compiled", r"a call takes [0-9.]+ ms \(median of \d+; the least")
+    # Compiled, after a bar; again from the cache, without one.
+    compiled = [affine, "--input", x, "--verify", y, "--backend", "cpu", "--device", "cpu"]
+    no_kernels = {"SINTER_CACHE_DIR": f"{here}/kernels"}
+    c.run([*compiled, "--bench"], 0, r"backend cpu", r"100 %  (\d+) of \1 kernels compiled",
+          r"a call takes [0-9.]+ ms \(median of \d+; the least", environment=no_kernels)
+    c.run(compiled, 0, r" 0 compiled, backend cpu", absent=["kernels compiled"], environment=no_kernels)
     c.run([affine, "--input", x, "--verify", y, "--dynamic", *quick], 0)
     c.run([affine, "--input", x, "--grad", *quick], 0, r"mean square of the results 2.66667; gradients in", r"of 2 weights, norm [0-9.]+")
     # Inputs that are not given are random, and no zeros.
