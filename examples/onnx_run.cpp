@@ -455,6 +455,7 @@ std::optional<std::string> line_of(running& r, int seconds) {
 }
 
 int run_suite(const arguments& a, int argc, char** argv) {
+  if (!fs::is_directory(a.suite)) throw user_error("onnx_run: there is no folder " + a.suite);
   std::vector<fs::path> cases;
   for (const auto& entry : fs::recursive_directory_iterator(a.suite, fs::directory_options::follow_directory_symlink))
     if (entry.path().filename() == "model.onnx" && entry.path().string().find(a.only) != std::string::npos)

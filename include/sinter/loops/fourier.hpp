@@ -333,9 +333,9 @@ void add_chirp(plan<T>& out) {
   std::int64_t m = 1;
   while (m < 2 * n - 1) m *= 2;
   out.convolved = make_plan<T>(m, false);
+  __extension__ typedef unsigned __int128 wide;
   const auto square = [&](std::int64_t k) {
-    return static_cast<std::int64_t>(static_cast<unsigned __int128>(k) * static_cast<unsigned __int128>(k) %
-                                     static_cast<unsigned __int128>(2 * n));
+    return static_cast<std::int64_t>(static_cast<wide>(k) * static_cast<wide>(k) % static_cast<wide>(2 * n));
   };
   for (std::int64_t k = 0; k < n; ++k) add_root(out.chirp, square(k), 2 * n);
   // In double, so that what is kept is rounded once.

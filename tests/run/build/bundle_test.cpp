@@ -46,6 +46,11 @@ TEST_CASE("a bundle round trips; equal kernels of a later one take the place of 
   CHECK(known(kernels[2].key).empty());
   CHECK(engine::run::read_bundle(path, std::vector<std::string>{"cuda sm_80", "cpu a"}, "load_cache", here) == 3);
   CHECK(known(kernels[2].key) == "image 3");
+  // Nothing in place of an image is the one before.
+  engine::run::write_bundle(
+      path, std::vector<engine::run::portable_kernel>{{kernels[1].key, "shared"}, {kernels[2].key, ""}}, "save_cache");
+  CHECK(engine::run::read_bundle(path, std::vector<std::string>{"cuda sm_80", "cpu a"}, "load_cache", here) == 2);
+  CHECK(known(kernels[2].key) == "shared");
   engine::run::write_bundle(path, std::vector<engine::run::portable_kernel>{{kernels[0].key, "another"}}, "save_cache");
   CHECK(engine::run::read_bundle(path, std::vector<std::string>{"cpu a"}, "load_cache", here) == 1);
   CHECK(known(kernels[0].key) == "another");
@@ -114,10 +119,10 @@ TEST_CASE("bundles of other formats, versions, processors and GPUs are refused, 
       contains(refusal(path, {"cpu b"}), "was saved on a machine with another instruction set; save it on a machine"));
   CHECK(contains(refusal(path, {"cuda sm_80"}), "another instruction set"));
   std::string bytes = support::contents(path);
-  bytes[8] = 1;
-  support::write(path, bytes);
-  CHECK(contains(refusal(path, {"cpu a"}), "has format 1 and this version of sinter knows format 2; save it again"));
   bytes[8] = 2;
+  support::write(path, bytes);
+  CHECK(contains(refusal(path, {"cpu a"}), "has format 2 and this version of sinter knows format 3; save it again"));
+  bytes[8] = 3;
   const std::size_t version = sizeof(engine::run::detail::bundle_header) + 8;
   bytes.replace(version, std::string(SINTER_VERSION).size(), "9.9.9");
   engine::run::detail::bundle_header header;

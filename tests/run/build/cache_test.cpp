@@ -1,7 +1,11 @@
 #include <doctest/doctest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sinter/run/build/build.hpp>
 
 #include <chrono>
@@ -126,13 +130,89 @@ TEST_CASE("no flipped bit of an entry is ever loaded") {
 
 TEST_CASE("sizes in a forged header are not believed") {
   const std::string key = "key", image = "image";
+  const std::vector<std::string> keys = {"another", key};
+  std::string whole = engine::run::detail::pack_entry(keys, image);
+  CHECK(engine::run::detail::unpack_entry(whole, key) == nullptr);
+  CHECK(whole == image);
   for (std::uint64_t forged : {std::uint64_t{0}, std::uint64_t{4}, std::uint64_t{1} << 40, ~std::uint64_t{0}})
     for (std::size_t field : {16u, 24u}) {
-      std::string entry = engine::run::detail::pack_entry(key, image), why;
+      std::string entry = engine::run::detail::pack_entry(keys, image);
       std::memcpy(entry.data() + field, &forged, sizeof forged);
-      CHECK(engine::run::detail::unpack_entry(entry, key, why).empty());
-      CHECK_FALSE(why.empty());
+      CHECK(engine::run::detail::unpack_entry(entry, key) != nullptr);
     }
+  // Nor those before its keys, the checksum being right.
+  engine::run::detail::entry_header header;
+  for (std::uint64_t forged : {std::uint64_t{0}, std::uint64_t{8}, std::uint64_t{1} << 40, ~std::uint64_t{0}})
+    for (std::size_t at : {std::size_t{0}, 8 + keys[0].size()}) {
+      std::string entry = engine::run::detail::pack_entry(keys, image);
+      std::memcpy(entry.data() + sizeof header + at, &forged, sizeof forged);
+      std::memcpy(&header, entry.data(), sizeof header);
+      const std::string_view body = std::string_view(entry).substr(sizeof header);
+      header.check = engine::run::digest_of(body.substr(header.keys_bytes),
+                                            engine::run::digest_of(body.substr(0, header.keys_bytes)));
+      std::memcpy(entry.data(), &header, sizeof header);
+      CHECK(engine::run::detail::unpack_entry(entry, key) != nullptr);
+    }
+}
+
+namespace {
+
+ino_t inode(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 ? info.st_ino : 0;
+}
+
+/// From now on no file gets a second name.
+bool without_links() {
+  sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_linkat, 0, 1),
+                        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+                        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  const sock_fprog program{4, code};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+}  // namespace
+
+TEST_CASE("the image of several keys is one file by all their names, or a copy for each where files have one name") {
+  for (const bool links : {true, false}) {
+    const folder root;
+    const variable chosen("SINTER_CACHE_DIR", root.at("cache"));
+    const std::vector<std::string> keys = {"first", "second", "third"};
+    const auto r = support::in_child([&] {
+      if (!links && !without_links()) return 77;
+      return engine::run::disk_cache().store(keys, "the image") ? 0 : 1;
+    });
+    if (r.status == 77) {
+      MESSAGE("system calls cannot be forbidden: copies are not tested");
+      continue;
+    }
+    CHECK_MESSAGE(r.status == 0, r.error_text);
+    const engine::run::disk_cache cache;
+    std::set<ino_t> files;
+    for (const std::string& key : keys) {
+      sinter::series<std::string> others;
+      CHECK(cache.find(key, &others) == "the image");
+      CHECK(std::set<std::string>(others.begin(), others.end()).size() == 2);
+      CHECK(std::find(others.begin(), others.end(), key) == others.end());
+      files.insert(inode(root.at("cache/" + engine::run::disk_cache::entry_name(key))));
+    }
+    CHECK(files.size() == (links ? 1 : 3));
+    CHECK(cache.find("fourth").empty());
+    CHECK(cache.contents().kernels == 3);
+    // One of them anew: the others keep theirs.
+    CHECK(cache.store("second", "another"));
+    CHECK(cache.find("first") == "the image");
+    CHECK(cache.find("second") == "another");
+    CHECK(support::files(root.at("cache")).size() == 3);
+    // Damage is found by each name.
+    flip(root.at("cache/" + engine::run::disk_cache::entry_name("first")), sizeof(engine::run::detail::entry_header),
+         0);
+    const auto damaged = support::in_child([&] { return cache.find("first").empty() ? 0 : 1; });
+    CHECK(damaged.status == 0);
+    CHECK(cache.find("third").empty() == links);
+    CHECK(support::files(root.at("cache")).size() == (links ? 1 : 2));
+  }
 }
 
 TEST_CASE("an entry for another key, of another format or of another version is compiled again") {
@@ -143,17 +223,17 @@ TEST_CASE("an entry for another key, of another format or of another version is 
 
   // The same kernel as another version of sinter stored it, under this one's name.
   std::string key = engine::run::key_text(*engine::run::find_compiler(), source);
-  const std::string image = good.substr(sizeof(engine::run::detail::entry_header) + key.size());
+  const std::string image = good.substr(sizeof(engine::run::detail::entry_header) + 8 + key.size());
   CHECK(support::contains(key, "sinter " SINTER_VERSION "\n"));
   key.replace(key.find(SINTER_VERSION), std::string(SINTER_VERSION).size(), "0.0.9");
-  support::write(path, engine::run::detail::pack_entry(key, image));
+  support::write(path, engine::run::detail::pack_entry({&key, 1}, image));
   CHECK(built_answer(source) == 12);
   CHECK(box.runs() == 2);
 
   std::string format = support::contents(path);
   CHECK(format == good);
-  REQUIRE(format[8] == 2);
-  format[8] = 1;
+  REQUIRE(format[8] == 3);
+  format[8] = 2;
   support::write(path, format);
   CHECK(built_answer(source) == 12);
   CHECK(box.runs() == 3);
@@ -188,8 +268,8 @@ TEST_CASE("a truncated or damaged kernel is compiled again and stored again") {
     CHECK(box.runs() == ++expected);
   }
   // Intact, yet not a shared object.
-  support::write(path, engine::run::detail::pack_entry(engine::run::key_text(*engine::run::find_compiler(), source),
-                                                       "\177ELF nonsense"));
+  const std::string key = engine::run::key_text(*engine::run::find_compiler(), source);
+  support::write(path, engine::run::detail::pack_entry({&key, 1}, "\177ELF nonsense"));
   CHECK(built_answer(source) == 14);
   CHECK(box.runs() == ++expected);
   CHECK(built_answer(source) == 14);

@@ -66,6 +66,29 @@ TEST_CASE("beyond its limit a folder loses what was not used for longest") {
   CHECK(now.kernels == support::files(cache.path()).size());
 }
 
+TEST_CASE("kernels that were compiled together count once and leave together") {
+  const limited box("640K");
+  const engine::run::disk_cache cache;
+  const auto store = [&](int first) {
+    const std::vector<std::string> keys = {key_of(first), key_of(first + 1), key_of(first + 2)};
+    REQUIRE(cache.store(keys, image_of(first)));
+  };
+  for (int i = 0; i < 30; i += 3) {
+    store(i);
+    date(cache, i, -1000 + i);
+  }
+  CHECK(cache.contents().kernels == 30);
+  CHECK(cache.contents().bytes <= 640 << 10);
+  CHECK(cache.find(key_of(1)) == image_of(0));
+  store(30);
+  store(33);
+  for (int i : {0, 1, 2, 30, 31, 32, 33, 34, 35}) CHECK(has(cache, i));
+  for (int i : {3, 4, 5, 6, 7, 8}) CHECK_FALSE(has(cache, i));
+  CHECK(cache.contents().kernels == support::files(cache.path()).size());
+  CHECK(cache.clear() == 30);
+  CHECK(support::files(cache.path()).empty());
+}
+
 TEST_CASE("what was stored just now stays, however large, and what others keep in the folder") {
   const limited box("1K");
   const engine::run::disk_cache cache;

@@ -1,4 +1,6 @@
 #include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <sinter/run/build/save_bundle.hpp>
 
 #include <algorithm>
 #include <set>
@@ -44,6 +46,17 @@ struct watched {
                                       ";; esac; done\nexec " + support::quoted(support::real_compiler()) + " \"$@\"")};
   int runs() const { return support::lines(log); }
 };
+
+/// Files of a folder, each once however many names it has.
+std::size_t files_of(const std::string& path) {
+  std::set<ino_t> out;
+  for (const auto& name : support::files(path)) {
+    struct stat info {};
+    REQUIRE(::stat(name.c_str(), &info) == 0);
+    out.insert(info.st_ino);
+  }
+  return out.size();
+}
 
 }  // namespace
 
@@ -113,6 +126,14 @@ TEST_CASE("many kernels take few runs of the compiler, and each is found again b
     images.insert(made[i].code.get());
   }
   CHECK(images.size() == units);
+  CHECK(files_of(w.root.at("cache")) == units);
+  // And so it is in a bundle.
+  CHECK(run::save_bundle(w.root.at("all.bundle"), "save_cache", {"user.cpp", 7}) == 20);
+  std::string why;
+  const std::string bundle = support::contents(w.root.at("all.bundle"));
+  std::set<const char*> of_bundle;
+  for (const auto& k : run::detail::unpack_bundle(bundle, why)) of_bundle.insert(k.image.data());
+  CHECK(of_bundle.size() == units);
 }
 
 TEST_CASE("a broken kernel in a unit is named, and once it is mended all build") {

@@ -87,8 +87,11 @@ namespace detail {
   throw compile_error(message, r.how, path, cause);
 }
 
-/// Images that one call has loaded: kernels that were compiled together are one image, which each has in the cache.
-using loaded_images = std::unordered_map<std::string, std::shared_ptr<const void>>;
+/// What one call has loaded: kernels that were compiled together are one image.
+struct loaded_images {
+  std::unordered_map<const live_entry*, std::shared_ptr<const void>> of_others;  ///< than the kernel looked for
+  std::unordered_map<const char*, std::shared_ptr<const void>> of_bundles;       ///< by where they begin
+};
 
 /// One distinct kernel on its way.
 struct job {
@@ -106,36 +109,50 @@ struct job {
   static std::string portable_head(const toolchain& with) { return "sinter " SINTER_VERSION "\n" + with.portable(); }
 
   /// Looks in memory, then on disk, then in bundles; true when found.
-  bool look_up(const disk_cache& cache, const toolchain& with, loaded_images* known = nullptr) {
+  bool look_up(const disk_cache& cache, const toolchain& with, loaded_images& known) {
     from_cache = true;
     tier = "memory";
     code = entry->get();
     if (code) return true;
-    tier = "disk";
-    std::string image = cache.find(key());
     const std::string head = portable_head(with);
-    if (!image.empty() && use(image, with, known)) return entry->note(head, cache.path(), ""), true;
-    if (!image.empty()) cache.discard(key());
+    tier = "disk";
+    if (read(cache, with, known)) return entry->note(head, cache.path()), true;
     tier = "bundle";
-    image = bundle_table::get().find(entry->portable(head));
-    if (image.empty() || !use(image, with, known)) return false;
-    entry->note(head, "", image);
-    return true;
+    const std::string_view image = bundle_table::get().find(entry->portable(head));
+    if (image.empty()) return false;
+    auto& loaded = known.of_bundles[image.data()];
+    if (!loaded) loaded = try_load(image, with);
+    if (loaded) entry->note(head, "", image);
+    return publish(loaded);
   }
 
-  /// False, after a warning, when it cannot be loaded. momentary_error passes.
-  bool use(const std::string& image, const toolchain& with, loaded_images* known) {
+  bool read(const disk_cache& cache, const toolchain& with, loaded_images& known) {
+    if (const auto at = known.of_others.find(entry.get()); at != known.of_others.end()) return publish(at->second);
+    const std::string mine = key();
+    series<std::string> others;
+    const std::string image = cache.find(mine, &others);
+    if (image.empty()) return false;
+    const auto loaded = try_load(image, with);
+    if (!loaded) return cache.discard(mine), false;
+    for (const std::string& key : others)
+      if (const auto other = live_modules().find(with.domain(), key)) known.of_others.emplace(other.get(), loaded);
+    return publish(loaded);
+  }
+
+  bool publish(std::shared_ptr<const void> loaded) {
+    if (loaded) code = entry->publish(std::move(loaded));
+    return code != nullptr;
+  }
+
+  /// Null, after a warning, when it cannot be loaded. momentary_error passes.
+  static std::shared_ptr<const void> try_load(std::string_view image, const toolchain& with) {
     try {
-      if (!known) return code = entry->publish(with.load(image)), true;
-      auto& loaded = (*known)[image];
-      if (!loaded) loaded = with.load(image);
-      code = entry->publish(loaded);
-      return true;
+      return with.load(image);
     } catch (const sinter::detail::momentary_error&) {
       throw;
     } catch (const system_error& e) {
       logs::warn_once(std::string(e.what()) + "; it is compiled again");
-      return false;
+      return nullptr;
     }
   }
 
@@ -143,22 +160,29 @@ struct job {
   void make(const disk_cache& cache, const toolchain& with) {
     const std::lock_guard in_process(entry->building);
     const auto across_processes = cache.acquire(key(), compile_limit());
-    if (!look_up(cache, with)) make_alone(cache, with);
+    loaded_images known;
+    if (!look_up(cache, with, known)) make_alone(cache, with);
   }
 
   void make_alone(const disk_cache& cache, const toolchain& with) {
-    const std::string image = with.compile(source->str());
-    take(image, with.load(image), cache, with);
+    job* const me = this;
+    take({&me, 1}, with.compile(source->str()), cache, with);
   }
 
-  /// What a compiler has made.
-  void take(const std::string& image, std::shared_ptr<const void> loaded, const disk_cache& cache,
-            const toolchain& with) {
-    from_cache = false;
-    tier = "compiled";
-    code = entry->publish(std::move(loaded));
-    const bool stored = cache.store(key(), image);
-    entry->note(portable_head(with), stored ? cache.path() : "", stored ? "" : image);
+  /// What a compiler has made of kernels.
+  static void take(std::span<job* const> jobs, std::string made, const disk_cache& cache, const toolchain& with) {
+    const auto image = make_on_heap<const std::string>(std::move(made));
+    const auto loaded = with.load(*image);
+    series<std::string> keys;
+    for (const job* j : jobs) keys.push_back(j->key());
+    const bool stored = cache.store(keys, *image);
+    for (job* const j : jobs) {
+      j->from_cache = false;
+      j->tier = "compiled";
+      j->publish(loaded);
+      if (stored) j->entry->note(portable_head(with), cache.path());
+      else j->entry->note(portable_head(with), "", *image, image);
+    }
   }
 };
 
@@ -170,6 +194,7 @@ SINTER_API void make_unit(std::span<job* const> jobs, const disk_cache& cache, c
   series<disk_cache::lock> across_processes;
   series<job*> mine;
   series<std::string> texts;
+  loaded_images known;
   for (job* const j : jobs) {
     std::unique_lock lock(j->entry->building, std::try_to_lock);
     auto across = lock ? cache.try_acquire(j->key()) : std::nullopt;
@@ -177,7 +202,7 @@ SINTER_API void make_unit(std::span<job* const> jobs, const disk_cache& cache, c
       busy.push_back(j);
       continue;
     }
-    if (j->look_up(cache, with)) continue;
+    if (j->look_up(cache, with, known)) continue;
     in_process.push_back(std::move(lock));
     across_processes.push_back(std::move(*across));
     mine.push_back(j);
@@ -185,14 +210,13 @@ SINTER_API void make_unit(std::span<job* const> jobs, const disk_cache& cache, c
   }
   series<const std::string*> sources;
   for (const std::string& text : texts) sources.push_back(&text);
-  const std::string image = mine.size() > 1 ? with.try_compile(unit_text(sources)) : "";
+  std::string image = mine.size() > 1 ? with.try_compile(unit_text(sources)) : "";
   const auto made = [&](const std::string* source) { return has_entries(image, *source); };
   if (image.empty() || !std::all_of(sources.begin(), sources.end(), made)) {
     for (job* const j : mine) j->make_alone(cache, with);
     return;
   }
-  const auto loaded = with.load(image);
-  for (job* const j : mine) j->take(image, loaded, cache, with);
+  job::take(mine, std::move(image), cache, with);
 }
 
 inline double milliseconds_since(clock::time_point start) {
@@ -263,13 +287,15 @@ SINTER_API series<job> make_modules(std::span<const shared_text> sources, const 
   loaded_images images;
   series<job*> missing;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
+    jobs[i].source = &sources[i];
+    jobs[i].entry = live_modules().at(with.domain(), with.key(sources[i].str()));
+  }
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
     job& j = jobs[i];
-    j.source = &sources[i];
-    j.entry = live_modules().at(with.domain(), with.key(sources[i].str()));
     if (!known.emplace(j.entry.get(), i).second) continue;
     const auto start = clock::now();
     j.began = start;
-    const bool found = j.look_up(cache, with, &images);
+    const bool found = j.look_up(cache, with, images);
     j.milliseconds = milliseconds_since(start);
     logs::to("cache", [&] {
       const std::string from = j.tier;
@@ -319,7 +345,7 @@ class host_toolchain final : public toolchain {
     return std::move(made.image);
   }
   std::string try_compile(const std::string& text) const override { return run_compiler(text).image; }
-  std::shared_ptr<const void> load(const std::string& image) const override { return run::load(image); }
+  std::shared_ptr<const void> load(std::string_view image) const override { return run::load(image); }
 
  private:
   compiled run_compiler(const std::string& text) const {

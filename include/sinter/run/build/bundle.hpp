@@ -26,7 +26,7 @@
 namespace sinter::engine::run {
 
 /// A kernel as bundles hold it. `key` is all that decides what the code does, and where it runs, but not who compiled it:
-/// a line for the version, one for the target, and more.
+/// a line for the version, one for the target, and more. No image is that of the kernel before it.
 struct portable_kernel {
   std::string key;
   std::string image;
@@ -35,31 +35,14 @@ struct portable_kernel {
 namespace detail {
 
 /// A bundle is this header, and as many bytes as it says: text with its length before it, thrice or more: the version
-/// that wrote it, then each kernel's key and image.
+/// that wrote it, then each kernel's key and image, or nothing in place of an image that the one before it has, too.
 struct bundle_header {
   char magic[8] = {'s', 'i', 'n', 't', 'e', 'r', 'B', '\n'};
-  std::uint64_t format = 2;  ///< of the file, and of the names in its images (unit.hpp)
+  std::uint64_t format = 3;  ///< of the file, and of the names in its images (unit.hpp)
   std::uint64_t bytes = 0;
   digest check;  ///< of the bytes
 };
 static_assert(sizeof(bundle_header) == 40);
-
-inline void put(std::string& out, std::string_view text) {
-  const std::uint64_t n = text.size();
-  out.append(reinterpret_cast<const char*>(&n), sizeof n).append(text);
-}
-
-/// Takes a text off the front; false when there is none.
-inline bool take(std::string_view& from, std::string_view& text) {
-  std::uint64_t n = 0;
-  if (from.size() < sizeof n) return false;
-  std::memcpy(&n, from.data(), sizeof n);
-  from.remove_prefix(sizeof n);
-  if (n > from.size()) return false;
-  text = from.substr(0, n);
-  from.remove_prefix(n);
-  return true;
-}
 
 /// What a path that is no regular file stands for, in words.
 inline const char* name_of_kind(mode_t mode) {
@@ -110,7 +93,7 @@ SINTER_API series<kernel_view> unpack_bundle(std::string_view file, std::string&
     return why =
                file.size() < header.bytes ? "is truncated; copy or save it again" : "is damaged; copy or save it again",
            out;
-  std::string_view version;
+  std::string_view version, image;
   kernel_view k;
   bool whole = take(file, version);
   if (whole && version != SINTER_VERSION)
@@ -118,7 +101,9 @@ SINTER_API series<kernel_view> unpack_bundle(std::string_view file, std::string&
                  " and this is " SINTER_VERSION "; save it again with this version",
            out;
   while (whole && !file.empty()) {
-    whole = take(file, k.key) && take(file, k.image) && !k.key.empty() && !k.image.empty();
+    whole = take(file, k.key) && take(file, image) && !k.key.empty();
+    if (!image.empty()) k.image = image;
+    whole = whole && !k.image.empty();
     if (whole) out.push_back(k);
   }
   if (!whole || out.empty()) {

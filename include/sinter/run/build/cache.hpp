@@ -13,11 +13,13 @@
 #include <cstdint>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
 
 #include "../../base/log.hpp"
+#include "../../base/series.hpp"
 #include "../../base/text.hpp"
 #include "../file.hpp"
 #include "../host/compiler.hpp"
@@ -73,40 +75,69 @@ inline constexpr std::string_view plan_key = "plan\n";
 
 namespace detail {
 
-/// An entry is this header, the key's text and the shared object, and nothing after it.
+/// A text with its length before it.
+inline void put(std::string& out, std::string_view text) {
+  const std::uint64_t n = text.size();
+  out.append(reinterpret_cast<const char*>(&n), sizeof n).append(text);
+}
+
+/// Takes a text off the front; false when there is none.
+inline bool take(std::string_view& from, std::string_view& text) {
+  std::uint64_t n = 0;
+  if (from.size() < sizeof n) return false;
+  std::memcpy(&n, from.data(), sizeof n);
+  from.remove_prefix(sizeof n);
+  if (n > from.size()) return false;
+  text = from.substr(0, n);
+  from.remove_prefix(n);
+  return true;
+}
+
+/// An entry is this header, the keys of what was compiled together, each with its length before it, and the shared object, and
+/// nothing after it. The file has a name for each of its keys.
 struct entry_header {
   char magic[8] = {'s', 'i', 'n', 't', 'e', 'r', 'K', '\n'};
-  std::uint64_t format = 2;  ///< of the file, and of the names in its image (unit.hpp)
-  std::uint64_t key_bytes = 0, image_bytes = 0;
-  digest check;  ///< of the key's text followed by the image
+  std::uint64_t format = 3;  ///< of the file, and of the names in its image (unit.hpp)
+  std::uint64_t keys_bytes = 0, image_bytes = 0;
+  digest check;  ///< of the keys followed by the image
 };
 static_assert(sizeof(entry_header) == 48);
 
-SINTER_API std::string pack_entry(std::string_view key, std::string_view image) {
+SINTER_API std::string pack_entry(std::span<const std::string> keys, std::string_view image) {
+  std::string all;
+  for (const std::string& key : keys) put(all, key);
   entry_header header;
-  header.key_bytes = key.size();
+  header.keys_bytes = all.size();
   header.image_bytes = image.size();
-  header.check = digest_of(image, digest_of(key));
+  header.check = digest_of(image, digest_of(all));
   std::string out(reinterpret_cast<const char*>(&header), sizeof header);
-  return out.append(key).append(image);
+  return out.append(all).append(image);
 }
 
-/// The image of an entry for exactly this key. When there is none `why` says what is wrong with the entry.
-SINTER_API std::string unpack_entry(std::string_view entry, std::string_view key, std::string& why) {
+/// What is wrong with an entry that is to have this key, or null. `others` get its other keys, and all of it but the image goes.
+SINTER_API const char* unpack_entry(std::string& entry, std::string_view key, series<std::string>* others = nullptr) {
   const entry_header expected;
   entry_header header;
-  if (entry.size() < sizeof header) return why = "is truncated", "";
-  std::memcpy(&header, entry.data(), sizeof header);
-  entry.remove_prefix(sizeof header);
-  if (std::memcmp(header.magic, expected.magic, sizeof header.magic) != 0) return why = "is not a kernel", "";
-  if (header.format != expected.format) return why = "has another format", "";
-  if (entry.size() < header.key_bytes) return why = "is truncated", "";
-  if (header.key_bytes != key.size() || entry.substr(0, key.size()) != key)
-    return why = "is damaged or for another kernel", "";
-  entry.remove_prefix(key.size());
-  if (header.image_bytes == 0 || entry.size() != header.image_bytes) return why = "is truncated", "";
-  if (!(header.check == digest_of(entry, digest_of(key)))) return why = "is damaged", "";
-  return std::string(entry);
+  std::string_view rest = entry, one;
+  if (rest.size() < sizeof header) return "is truncated";
+  std::memcpy(&header, rest.data(), sizeof header);
+  rest.remove_prefix(sizeof header);
+  if (std::memcmp(header.magic, expected.magic, sizeof header.magic) != 0) return "is not a kernel";
+  if (header.format != expected.format) return "has another format";
+  if (rest.size() < header.keys_bytes) return "is truncated";
+  const std::string_view all = rest.substr(0, header.keys_bytes);
+  rest.remove_prefix(all.size());
+  if (header.image_bytes == 0 || rest.size() != header.image_bytes) return "is truncated";
+  if (!(header.check == digest_of(rest, digest_of(all)))) return "is damaged";
+  bool mine = false;
+  for (std::string_view keys = all; !keys.empty();) {
+    if (!take(keys, one)) return "is damaged";
+    mine = mine || one == key;
+    if (others && one != key) others->push_back(std::string(one));
+  }
+  if (!mine) return "is for another kernel";
+  entry.erase(0, sizeof header + all.size());
+  return nullptr;
 }
 
 /// The folder of the caches that this thread opens; empty where the environment says.
@@ -177,25 +208,25 @@ class disk_cache {
     return text::hex(d.first) + text::hex(d.second) + (key.starts_with(plan_key) ? ".plan" : ".kernel");
   }
 
-  /// The shared object stored for exactly this key, or "". An entry that is damaged or not private is never used, and
-  /// removed when it is this user's.
-  std::string find(const std::string& key) const {
+  /// The shared object stored for exactly this key, or "", and the other keys that it is for. An entry that is damaged or not
+  /// private is never used, and removed when it is this user's.
+  std::string find(const std::string& key, series<std::string>* others = nullptr) const {
     if (!folder_) return "";
     const std::string name = entry_name(key);
     const detail::file_handle fd(::openat(folder_.get(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     if (!fd && errno == ENOENT) return "";
     struct stat info {};
-    std::string entry, image, why;
+    std::string entry, why;
     if (!fd) why = std::string("cannot be opened: ") + std::strerror(errno);
     else if (::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) why = "is not a file";
     else if (info.st_uid != ::geteuid()) why = "belongs to another user";
     else if (!detail::is_private(info)) why = "can be written by others";
     else if (!detail::read_all(fd.get(), entry)) why = std::string("cannot be read: ") + std::strerror(errno);
-    else image = detail::unpack_entry(entry, key, why);
-    if (!image.empty()) {
+    else if (const char* const wrong = detail::unpack_entry(entry, key, others)) why = wrong;
+    if (why.empty()) {
       // The time of its last use; where it cannot be set, kernels leave in the order in which they came.
       ::futimens(fd.get(), nullptr);
-      return image;
+      return entry;
     }
     logs::warn_once("cache entry " + path_ + "/" + name + " " + why +
                     (key.starts_with(plan_key) ? "; it is planned again" : "; the kernel is compiled again"));
@@ -203,24 +234,30 @@ class disk_cache {
     return "";
   }
 
-  /// Stores a shared object: under a temporary name first, then renamed. A full or read-only folder is a warning, and
-  /// false. Kernels that were not used for longest leave when the folder holds more than its limit.
-  bool store(const std::string& key, std::string_view image) const {
+  /// Stores the shared object of keys: under a temporary name first, then renamed. A full or read-only folder is a warning,
+  /// and false. Kernels that were not used for longest leave when the folder holds more than its limit.
+  bool store(std::span<const std::string> keys, std::string_view image) const {
     if (!folder_) return false;
-    const std::string name = entry_name(key);
-    std::string temporary;
-    const detail::file_handle fd = detail::make_temporary(folder_.get(), name, temporary);
-    if (!fd) return warn(unwritten(errno)), false;
-    const std::string entry = detail::pack_entry(key, image);
-    int problem = detail::write_all(fd.get(), entry) ? 0 : errno;
-    if (problem == 0 && ::renameat(folder_.get(), temporary.c_str(), folder_.get(), name.c_str()) != 0) problem = errno;
-    if (problem != 0) {
-      ::unlinkat(folder_.get(), temporary.c_str(), 0);
-      return warn(unwritten(problem)), false;
+    const std::string entry = detail::pack_entry(keys, image);
+    for (std::size_t k = 0; k < keys.size(); ++k) {
+      std::string temporary;
+      const detail::file_handle fd = detail::make_temporary(folder_.get(), entry_name(keys[k]), temporary);
+      if (!fd) return warn(unwritten(errno)), false;
+      int problem = detail::write_all(fd.get(), entry) ? 0 : errno;
+      // All but its last name are links. Where files have no second name each key has a copy.
+      while (problem == 0 && k + 1 < keys.size() && link(temporary, entry_name(keys[k]))) ++k;
+      const std::string name = entry_name(keys[k]);
+      if (problem == 0 && ::renameat(folder_.get(), temporary.c_str(), folder_.get(), name.c_str()) != 0)
+        problem = errno;
+      if (problem != 0) {
+        ::unlinkat(folder_.get(), temporary.c_str(), 0);
+        return warn(unwritten(problem)), false;
+      }
+      detail::keep_below(folder_.get(), path_, cache_limit(), name, entry.size());
     }
-    detail::keep_below(folder_.get(), path_, cache_limit(), name, entry.size());
     return true;
   }
+  bool store(const std::string& key, std::string_view image) const { return store({&key, 1}, image); }
 
   /// Removes every kernel, and what processes that died have left. Returns the number of kernels.
   std::size_t clear() const { return folder_ ? detail::sweep(folder_.get(), 0, "").removed : 0; }
@@ -282,6 +319,14 @@ class disk_cache {
  private:
   detail::file_handle open_folder() const {
     return detail::file_handle(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  }
+  /// Gives a temporary the name of an entry, too, in place of what has it; false where that cannot be.
+  bool link(const std::string& temporary, const std::string& name) const {
+    const std::string second = temporary + ".link";
+    if (::linkat(folder_.get(), temporary.c_str(), folder_.get(), second.c_str(), 0) != 0) return false;
+    if (::renameat(folder_.get(), second.c_str(), folder_.get(), name.c_str()) == 0) return true;
+    ::unlinkat(folder_.get(), second.c_str(), 0);
+    return false;
   }
   static std::string unwritten(int error) {
     return std::string("cannot be written: ") + std::strerror(error) +

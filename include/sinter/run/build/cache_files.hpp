@@ -15,6 +15,8 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include "../../base/log.hpp"
@@ -86,48 +88,67 @@ struct folder_contents {
   std::size_t removed = 0;
 };
 
-/// Removes what dead processes left and, as long as there are more than `limit` bytes, the kernel that was used least
-/// recently; `spared` stays. What others put there stays. A kernel whose time lies ahead of the clock counts as the
-/// oldest: the clock was set back, or the time is made up.
-SINTER_API folder_contents sweep(int folder, std::uint64_t limit, std::string_view spared) {
-  struct found {
-    std::string name;
-    std::uint64_t bytes;
-    bool is_kernel, dated;
-    timespec used;
-  };
-  folder_contents out;
+/// An entry of a cache folder, by all its names: those of kernels that were compiled together.
+struct cache_entry {
+  series<std::string> names;
+  std::uint64_t bytes = 0;
+  std::size_t kernels = 0;
+  bool dated = true;  ///< its time is not ahead of the clock
+  timespec used{};
+};
+
+/// The entries of a folder, by inode. Removes what dead processes left.
+SINTER_API series<cache_entry> entries_of(int folder) {
   const int again = ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR* const listing = again >= 0 ? ::fdopendir(again) : nullptr;
   if (!listing) {
     if (again >= 0) ::close(again);
-    return out;
+    return {};
   }
   const std::time_t soon = std::time(nullptr) + 60;
-  series<found> entries;
+  std::unordered_map<ino_t, cache_entry> found;
   while (const dirent* const d = ::readdir(listing)) {
     const cache_file kind = kind_of(d->d_name);
     struct stat info {};
     if (kind == cache_file::leftover) remove_leftover(folder, d->d_name);
     const bool kept = kind == cache_file::kernel || kind == cache_file::plan;
     if (!kept || ::fstatat(folder, d->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    cache_entry& e = found[info.st_ino];
+    e.names.push_back(d->d_name);
     // What it takes from the disk, which is what a limit is about.
-    const auto bytes = static_cast<std::uint64_t>(info.st_blocks) * 512;
-    entries.push_back({d->d_name, bytes, kind == cache_file::kernel, info.st_mtim.tv_sec <= soon, info.st_mtim});
-    out.bytes += bytes;
-    out.kernels += kind == cache_file::kernel;
+    e.bytes = static_cast<std::uint64_t>(info.st_blocks) * 512;
+    e.kernels += kind == cache_file::kernel;
+    e.dated = info.st_mtim.tv_sec <= soon;
+    e.used = info.st_mtim;
   }
   ::closedir(listing);
+  series<cache_entry> out;
+  for (auto& [inode, entry] : found) out.push_back(std::move(entry));
+  return out;
+}
+
+/// Removes what dead processes left and, as long as there are more than `limit` bytes, the entry that was used least
+/// recently; the one with the name `spared` stays. What others put there stays. An entry whose time lies ahead of the clock
+/// counts as the oldest: the clock was set back, or the time is made up.
+SINTER_API folder_contents sweep(int folder, std::uint64_t limit, std::string_view spared) {
+  folder_contents out;
+  series<cache_entry> entries = entries_of(folder);
+  for (const cache_entry& e : entries) {
+    out.bytes += e.bytes;
+    out.kernels += e.kernels;
+  }
   if (out.bytes <= limit) return out;
-  std::sort(entries.begin(), entries.end(), [](const found& a, const found& b) {
+  std::sort(entries.begin(), entries.end(), [](const cache_entry& a, const cache_entry& b) {
     return std::tuple(a.dated, a.used.tv_sec, a.used.tv_nsec) < std::tuple(b.dated, b.used.tv_sec, b.used.tv_nsec);
   });
-  for (const found& e : entries) {
+  for (const cache_entry& e : entries) {
     if (out.bytes <= limit) break;
-    if (e.name == spared || ::unlinkat(folder, e.name.c_str(), 0) != 0) continue;
+    if (std::find(e.names.begin(), e.names.end(), spared) != e.names.end()) continue;
+    const auto left = [&](const std::string& name) { return ::unlinkat(folder, name.c_str(), 0) == 0; };
+    if (std::count_if(e.names.begin(), e.names.end(), left) == 0) continue;
     out.bytes -= e.bytes;
-    out.kernels -= e.is_kernel;
-    out.removed += e.is_kernel;
+    out.kernels -= e.kernels;
+    out.removed += e.kernels;
   }
   return out;
 }

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -18,29 +20,35 @@ namespace sinter::engine::run {
 /// Writes the kernels that this process has in use to one file. Throws user_error when there is none, system_error when the
 /// file cannot be written or a kernel's image has left its cache folder meanwhile. Returns their number.
 SINTER_API std::size_t save_bundle(const std::string& path, const char* op, location where) {
-  series<portable_kernel> kernels;
-  std::size_t gone = 0;
+  std::map<std::string, series<std::string>> keys_of;  // images, each once
+  std::size_t all = 0, gone = 0;
   for (const auto& entry : detail::live_modules().all()) {
     const std::lock_guard guard(entry->mutex);
     if (entry->portable_head.empty()) continue;
-    portable_kernel k{entry->portable(entry->portable_head), entry->image};
-    if (k.image.empty()) {
+    ++all;
+    std::string image(entry->image);
+    if (image.empty()) {
       const cache_folder_scope there(entry->folder);
-      k.image = disk_cache().find(entry->key.str());
+      image = disk_cache().find(entry->key.str());
     }
-    if (k.image.empty()) ++gone;
-    else kernels.push_back(std::move(k));
+    if (image.empty()) ++gone;
+    else keys_of[std::move(image)].push_back(entry->portable(entry->portable_head));
   }
   if (gone != 0)
-    throw system_error("[" + std::string(op) + "] " + std::to_string(gone) + " of " +
-                       std::to_string(gone + kernels.size()) +
+    throw system_error("[" + std::string(op) + "] " + std::to_string(gone) + " of " + std::to_string(all) +
                        " kernels have left the cache folder; raise SINTER_CACHE_LIMIT, or save before clear_cache()");
-  if (kernels.empty()) fail(op, "no kernel is in use yet; call the compiled functions first", where);
-  // One of each, where several GPUs run the same.
-  std::sort(kernels.begin(), kernels.end(), [](const auto& a, const auto& b) { return a.key < b.key; });
-  kernels.erase(
-      std::unique(kernels.begin(), kernels.end(), [](const auto& a, const auto& b) { return a.key == b.key; }),
-      kernels.end());
+  if (all == 0) fail(op, "no kernel is in use yet; call the compiled functions first", where);
+  series<portable_kernel> kernels;
+  std::set<std::string> known;  // one of each, where several GPUs run the same
+  for (auto& [image, keys] : keys_of) {
+    std::sort(keys.begin(), keys.end());
+    bool first = true;
+    for (std::string& key : keys) {
+      if (!known.insert(key).second) continue;
+      kernels.push_back({std::move(key), first ? image : ""});
+      first = false;
+    }
+  }
   write_bundle(path, kernels, op);
   return kernels.size();
 }

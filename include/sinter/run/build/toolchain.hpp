@@ -64,7 +64,7 @@ class toolchain {
   /// The image of a text as it is; empty when there is none, whatever the reason.
   virtual std::string try_compile(const std::string& text) const = 0;
   /// Throws system_error when the image is not one.
-  virtual std::shared_ptr<const void> load(const std::string& image) const = 0;
+  virtual std::shared_ptr<const void> load(std::string_view image) const = 0;
 };
 
 namespace detail {
@@ -78,7 +78,9 @@ struct live_entry {
   std::mutex mutex;
   std::weak_ptr<const void> code;
   std::string portable_head;  ///< of its key in bundles, once it is loaded: what stands before the source
-  std::string folder, image;  ///< the cache folder that has its image, or else the image
+  std::string folder;         ///< the cache folder that has its image; empty where none has
+  std::string_view image;     ///< if none has, in a bundle or in `kept`
+  std::shared_ptr<const std::string> kept;
 
   std::shared_ptr<const void> get() {
     const std::lock_guard guard(mutex);
@@ -92,11 +94,13 @@ struct live_entry {
     return loaded;
   }
   /// Where its image is to be had, for bundles.
-  void note(const std::string& head, const std::string& in_folder, std::string_view kept) {
+  void note(const std::string& head, const std::string& in_folder, std::string_view in_memory = {},
+            std::shared_ptr<const std::string> owner = nullptr) {
     const std::lock_guard guard(mutex);
     portable_head = head;
     folder = in_folder;
-    image = kept;
+    image = in_memory;
+    kept = std::move(owner);
   }
   /// The key in bundles, with a head as of `portable_head`.
   std::string portable(const std::string& head) const {
@@ -108,15 +112,18 @@ struct live_entry {
 class live_table {
  public:
   std::shared_ptr<live_entry> at(std::string domain, std::string_view key) {
-    const std::size_t hash = std::hash<std::string_view>()(key);
     const std::lock_guard guard(mutex_);
-    const auto same = entries_.equal_range(hash);
-    for (auto it = same.first; it != same.second; ++it)
-      if (it->second->key == key && it->second->domain == domain) return it->second;
+    if (auto known = find_locked(domain, key)) return known;
     if (entries_.size() > prune_at_) prune();
     auto fresh = make_on_heap<live_entry>(std::move(domain), key);
-    entries_.emplace(hash, fresh);
+    entries_.emplace(std::hash<std::string_view>()(key), fresh);
     return fresh;
+  }
+
+  /// Null where nobody has asked for it.
+  std::shared_ptr<live_entry> find(const std::string& domain, std::string_view key) {
+    const std::lock_guard guard(mutex_);
+    return find_locked(domain, key);
   }
 
   /// Those of the modules in use.
@@ -129,6 +136,12 @@ class live_table {
   }
 
  private:
+  std::shared_ptr<live_entry> find_locked(const std::string& domain, std::string_view key) const {
+    const auto same = entries_.equal_range(std::hash<std::string_view>()(key));
+    for (auto it = same.first; it != same.second; ++it)
+      if (it->second->key == key && it->second->domain == domain) return it->second;
+    return nullptr;
+  }
   void prune() {
     erase_if(entries_, [](const auto& item) { return item.second.use_count() == 1 && item.second->code.expired(); });
     prune_at_ = std::max<std::size_t>(256, 2 * entries_.size());

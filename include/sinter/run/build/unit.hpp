@@ -78,7 +78,7 @@ SINTER_API std::string unit_text(std::span<const std::string* const> sources) {
   return out;
 }
 
-/// Kernels that share a unit at most: all wait for the last, and each cached image is the whole unit's.
+/// Kernels that share a unit at most: all wait for the last, and who loads one loads all.
 inline constexpr std::size_t most_in_unit = 8;
 
 /// Numbers of texts, by unit: as many units as are compiled side by side, or more where those would be too large. Starting

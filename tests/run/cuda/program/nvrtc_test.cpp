@@ -117,7 +117,7 @@ TEST_CASE("a damaged entry, and one that the driver refuses, are compiled again"
   const auto with = cuda::find_nvrtc();
   const std::string key =
       cuda::key_text(*with, source, sinter::engine::run::cuda::detail::target_of(*with, cuda::device_at(0).capability));
-  write(path, sinter::engine::run::detail::pack_entry(key, std::string(4096, 'x')));
+  write(path, sinter::engine::run::detail::pack_entry({&key, 1}, std::string(4096, 'x')));
   const auto r = cuda::build(std::vector<std::string>{source}, 0);
   CHECK_FALSE(r[0].from_cache);
   CHECK(answer_of(r[0].code) == 9);

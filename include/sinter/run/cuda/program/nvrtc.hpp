@@ -356,8 +356,8 @@ class nvrtc_toolchain final : public toolchain {
       return "";
     }
   }
-  std::shared_ptr<const void> load(const std::string& image) const override {
-    return make_on_heap<const module>(image, device_);
+  std::shared_ptr<const void> load(std::string_view image) const override {
+    return make_on_heap<const module>(std::string(image), device_);  // with a 0 at its end
   }
 
  private:
