@@ -114,6 +114,9 @@ SINTER_API std::string pack_entry(std::span<const std::string> keys, std::string
   return out.append(all).append(image);
 }
 
+/// What is wrong with an entry that another sinter wrote, which is nobody's fault.
+inline constexpr char other_format[] = "has another format";
+
 /// What is wrong with an entry that is to have this key, or null. `others` get its other keys, and all of it but the image goes.
 SINTER_API const char* unpack_entry(std::string& entry, std::string_view key, series<std::string>* others = nullptr) {
   const entry_header expected;
@@ -123,7 +126,7 @@ SINTER_API const char* unpack_entry(std::string& entry, std::string_view key, se
   std::memcpy(&header, rest.data(), sizeof header);
   rest.remove_prefix(sizeof header);
   if (std::memcmp(header.magic, expected.magic, sizeof header.magic) != 0) return "is not a kernel";
-  if (header.format != expected.format) return "has another format";
+  if (header.format != expected.format) return other_format;
   if (rest.size() < header.keys_bytes) return "is truncated";
   const std::string_view all = rest.substr(0, header.keys_bytes);
   rest.remove_prefix(all.size());
@@ -228,8 +231,10 @@ class disk_cache {
       ::futimens(fd.get(), nullptr);
       return entry;
     }
-    logs::warn_once("cache entry " + path_ + "/" + name + " " + why +
-                    (key.starts_with(plan_key) ? "; it is planned again" : "; the kernel is compiled again"));
+    const std::string told = "cache entry " + path_ + "/" + name + " " + why +
+                             (key.starts_with(plan_key) ? "; it is planned again" : "; the kernel is compiled again");
+    if (why == detail::other_format) logs::to("cache", [&] { return told; });
+    else logs::warn_once(told);
     if (fd && info.st_uid == ::geteuid()) ::unlinkat(folder_.get(), name.c_str(), 0);
     return "";
   }
