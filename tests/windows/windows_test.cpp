@@ -147,6 +147,7 @@ const conv_row conv_rows[] = {
      {{{}, {2, 1}, {2, 1}}},
      {.stride = {1, 2, 2}, .padding = {0, 1, 1}},
      backend::cpu},
+    {"whole image", {2, 6, 1, 5, 4}, {3, 6, 1, 5, 4}, {{{}, {}, {}}}, {}, backend::cpu},
     {"1x1 in steps", {2, 4, 1, 5, 6}, {6, 4, 1, 1, 1}, {{{}, {2}, {3}}}, {.stride = {1, 2, 3}}},
     {"dilation",
      {1, 2, 1, 9, 11},

@@ -92,6 +92,12 @@ TEST_CASE("plain, transposed and batched products") {
   const auto batched = call_of(b);
   REQUIRE(batched);
   CHECK((batched->batch == 3 && batched->a.batch == 30 && batched->out.batch == 42));
+  graph w;  // a window that is the whole image: channels last, which both operands have first
+  w.outputs = {
+      dot(permute(input(w, {6, 2, 3, 4}), {0, 2, 3, 1}), permute(input(w, {5, 2, 3, 4}), {2, 3, 1, 0}), 0, 3).id()};
+  const auto window = call_of(w);
+  REQUIRE(window);
+  CHECK((window->k == 24 && window->b.transpose));
   graph v;  // a matrix and a vector
   v.outputs = {dot(input(v, {6, 5}), input(v, {5}), 0, 1).id()};
   CHECK(call_of(v));

@@ -267,3 +267,16 @@ TEST_CASE("a product takes strided operands, and refuses a second one") {
   CHECK(text(k.products[0].b.at) == "i0*20 + i2*4 + i3");
   CHECK(refused([&] { lowered({y, z}); }).why == "two matrix products");
 }
+
+TEST_CASE("a product takes its terms in the order in which both operands have them, where they have one") {
+  graph g;
+  const value a = permute(input(g, {6, 2, 3, 4}), {0, 2, 3, 1}), b = permute(input(g, {5, 2, 3, 4}), {2, 3, 1, 0});
+  const kernel k = lowered(dot(a, b, 0, 3));
+  REQUIRE(k.is_product());
+  CHECK(sinter::ir::text_of(k.products[0].k) == "(2, 3, 4)");
+  CHECK(text(k.products[0].a.at) == "i0*24 + i2*12 + i3*4 + i4");
+  CHECK(text(k.products[0].b.at) == "i1*24 + i2*12 + i3*4 + i4");
+  const kernel other = lowered(dot(a, input(g, {3, 4, 2, 5}), 0, 3));
+  CHECK(sinter::ir::text_of(other.products[0].k) == "(3, 4, 2)");
+  CHECK(text(other.products[0].a.at) == "i0*24 + i2*4 + i3 + i4*12");
+}

@@ -22,6 +22,30 @@ struct dot_op : in_memory {
       for (const auto& s : at[d].stride) count += !s.is(0);
     return count;
   }
+  /// Whether an operand walks the contracted axes as one, in this order; they follow `first` others.
+  static bool is_one_axis(const affine& at, const product& p, const series<std::size_t>& order, std::size_t first) {
+    for (std::size_t j = 0; j + 1 < order.size(); ++j)
+      if (!(at.stride[first + order[j]] == at.stride[first + order[j + 1]] * p.k[order[j + 1]])) return false;
+    return true;
+  }
+  /// Puts the contracted axes into the order in which both operands walk them as one, where there is one: a convolution whose
+  /// window is the whole image contracts channels last, which both have first.
+  static void order_terms(product& p, std::size_t first) {
+    series<std::size_t> order(p.k.size());
+    for (std::size_t j = 0; j < order.size(); ++j) order[j] = j;
+    const auto are_one = [&] { return is_one_axis(p.a.at, p, order, first) && is_one_axis(p.b.at, p, order, first); };
+    if (are_one()) return;
+    const auto step = [&](std::size_t j) { return p.a.at.stride[first + j].number().value_or(0); };
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t x, std::size_t y) { return step(x) > step(y); });
+    if (!are_one()) return;
+    product to = p;
+    for (std::size_t j = 0; j < order.size(); ++j) {
+      to.k[j] = p.k[order[j]];
+      to.a.at.stride[first + j] = p.a.at.stride[first + order[j]];
+      to.b.at.stride[first + j] = p.b.at.stride[first + order[j]];
+    }
+    p = std::move(to);
+  }
   static product operands(lowering& l, const ir::node& v, const coordinates& at) {
     const auto nb = static_cast<std::size_t>(v.attr.ints[0]), nk = static_cast<std::size_t>(v.attr.ints[1]);
     const ir::shape& a = l.graph()[v.in[0]].extents;
@@ -40,6 +64,7 @@ struct dot_op : in_memory {
     p.b = l.address(v.in[1], joined(joined(part(at, 0, nb, rank), ks), part(at, inner, at.size(), rank)), extended);
     p.batch = count_axes(at, 0, nb);
     p.m = count_axes(at, nb, inner);
+    order_terms(p, l.n());
     return p;
   }
   static void place(lowering& l, const root& r) {
