@@ -1,6 +1,7 @@
 // io/file.hpp: files as mapped bytes.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,9 @@ SINTER_API storage kept_bytes(std::vector<std::byte> bytes);
 /// A file's bytes, mapped: pages are read when they are touched, and what is written to them stays in this process. A file must not
 /// be cut short meanwhile: what this library writes replaces files, and leaves mapped ones as they were.
 SINTER_API storage map_file(const char* op, const std::string& path, location at);
+
+/// Lets pages that lie within a part of a mapped file leave memory, where nothing was written to them; other blocks keep theirs.
+SINTER_API void leave_memory(const storage& file, std::span<const std::byte> part);
 
 /// The absolute path that no link is part of; empty where there is no such file.
 SINTER_API std::string real_path(const std::string& path);

@@ -69,6 +69,11 @@ inline storage read_stream(const char* op, const std::string& path, int fd, loca
   return kept_bytes(std::move(all));
 }
 
+inline void unmap(sinter::detail::block* x) noexcept {
+  if (x->bytes > 0) ::munmap(x->data, x->bytes);
+  delete x;
+}
+
 SINTER_API storage map_file(const char* op, const std::string& path, location at) {
   const descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0) fail_errno(op, path, "cannot be opened", at);
@@ -85,11 +90,17 @@ SINTER_API storage map_file(const char* op, const std::string& path, location at
   auto* const b = new sinter::detail::block;
   b->data = data;
   b->bytes = bytes;
-  b->release = [](sinter::detail::block* x) noexcept {
-    if (x->bytes > 0) ::munmap(x->data, x->bytes);
-    delete x;
-  };
+  b->release = unmap;
   return storage(b);
+}
+
+SINTER_API void leave_memory(const storage& file, std::span<const std::byte> part) {
+  if (!file || file.get()->release != &unmap) return;
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  std::byte* const whole = static_cast<std::byte*>(file.data());
+  const auto first = (static_cast<std::size_t>(part.data() - whole) + page - 1) / page * page;
+  const auto last = static_cast<std::size_t>(part.data() + part.size() - whole) / page * page;
+  if (first < last) ::madvise(whole + first, last - first, MADV_DONTNEED);
 }
 
 SINTER_API std::string real_path(const std::string& path) {

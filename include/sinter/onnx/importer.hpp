@@ -80,7 +80,9 @@ struct loaded {
   std::vector<std::string> weights;       ///< those of floating dtypes, in the file's order
   std::unordered_map<const tensor_proto*, item> tensors;
   std::map<std::pair<std::string, std::string>, const function_proto*> functions;
-  std::map<std::string, storage> external;                           ///< files beside the model, mapped
+  std::map<std::string, storage> external;  ///< files beside the model, mapped
+  std::optional<io::array> copies;          ///< room for weights that lie unaligned in the file
+  std::size_t copied = 0;                   ///< bytes of it that are taken
   std::map<std::pair<const void*, int>, dynamic_tensor> on_devices;  ///< weights, by block and GPU
 };
 

@@ -70,17 +70,40 @@ inline wire::bytes raw_of(const tensor_proto& t, loaded& m, storage& block, std:
   return raw;
 }
 
-/// Bytes of the file moved down to where elements of this size are aligned, over the length that stands before them, so that pages of the
-/// mapping become this process's in place of a copy beside them. Nothing where that is not before them.
-inline bool move_to_boundary(const tensor_proto& t, const storage& block, std::size_t size) {
-  // 128 bytes and more have a tag and two bytes of length.
-  if (t.external || !block || size > 4 || t.raw.size() < 128) return false;
-  std::byte* const at =
-      static_cast<std::byte*>(block.data()) + (t.raw.data() - static_cast<const std::byte*>(block.data()));
-  std::byte* const to = at - reinterpret_cast<std::uintptr_t>(at) % size;
-  std::memmove(to, at, t.raw.size());
-  const_cast<tensor_proto&>(t).raw = wire::bytes(to, t.raw.size());
-  return true;
+/// Bytes that the elements of a tensor in the file itself need in `copies`; 0 where they are used as they lie, or are few.
+inline std::size_t bytes_to_copy(const tensor_proto& t) {
+  constexpr std::size_t line = 64;
+  const auto type = dtype_of_onnx(t.type);
+  if (!type || t.external || t.raw.size() < 2 * line) return 0;
+  if (reinterpret_cast<std::uintptr_t>(t.raw.data()) % size_of(*type) == 0) return 0;
+  return (t.raw.size() + line - 1) / line * line;
+}
+
+/// A copy of a tensor's unaligned bytes. Those of a file are in one block, on huge pages, and their pages of the file leave memory.
+inline io::array aligned_copy(const tensor_proto& t, dtype type, wire::bytes raw, const storage& block, loaded& m) {
+  const std::size_t room = bytes_to_copy(t);
+  if (!m.copies) {
+    std::size_t all = 0;
+    for (const auto& x : m.proto.graph.initializers) all += bytes_to_copy(*x);
+    m.copies = io::detail::make_array(dtype::u8, {static_cast<std::int64_t>(all)});
+  }
+  io::array a;
+  if (room != 0 && room <= m.copies->bytes().size() - m.copied) {
+    a.type = type;
+    a.extents = t.extents;
+    a.data = m.copies->data + m.copied;
+    a.memory = io::detail::part_of(m.copies->memory, a.data, raw.size());
+    m.copied += room;
+  } else {
+    a = io::detail::make_array(type, t.extents);
+  }
+  constexpr std::size_t piece = std::size_t{1} << 22;
+  for (std::size_t at = 0; at < raw.size(); at += piece) {
+    const wire::bytes part = raw.subspan(at, std::min(piece, raw.size() - at));
+    std::memcpy(a.data + at, part.data(), part.size());
+    io::detail::leave_memory(block, part);
+  }
+  return a;
 }
 
 }  // namespace detail_
@@ -136,7 +159,7 @@ inline bool is_packed(int type) { return type == 18 || type == 20 || (type >= 21
 
 }  // namespace detail_
 
-/// The elements of a tensor of the file: in its mapping where they are or can be aligned, else copied.
+/// The elements of a tensor of the file: in its mapping where they are aligned, else copied.
 inline item item_of_tensor(const tensor_proto& t, const loaded& shared) {
   auto& m = const_cast<loaded&>(shared);
   if (detail_::is_packed(t.type)) return detail_::unpacked(t, m);
@@ -149,18 +172,14 @@ inline item item_of_tensor(const tensor_proto& t, const loaded& shared) {
   io::array a;
   if (t.has_raw || t.external) {
     storage block;
-    wire::bytes raw = detail_::raw_of(t, m, block, want);
-    const std::size_t size = std::max<std::size_t>(size_of(*type), 1);
-    bool aligned = reinterpret_cast<std::uintptr_t>(raw.data()) % size == 0;
-    if (!aligned && detail_::move_to_boundary(t, block, size)) aligned = true, raw = t.raw;
-    if (aligned && block && want > 0) {
+    const wire::bytes raw = detail_::raw_of(t, m, block, want);
+    if (reinterpret_cast<std::uintptr_t>(raw.data()) % size_of(*type) == 0 && block && want > 0) {
       a.type = *type;
       a.extents = t.extents;
       a.data = static_cast<std::byte*>(block.data()) + (raw.data() - static_cast<const std::byte*>(block.data()));
       a.memory = io::detail::part_of(block, a.data, want);
     } else {
-      a = io::detail::make_array(*type, t.extents);
-      if (want) std::memcpy(a.data, raw.data(), want);
+      a = detail_::aligned_copy(t, *type, raw, block, m);
     }
   } else {
     const std::size_t held = (t.floats.size() + t.ints.size() + t.doubles.size());
