@@ -16,7 +16,8 @@ SINTER_API storage kept_bytes(std::vector<std::byte> bytes);
 /// be cut short meanwhile: what this library writes replaces files, and leaves mapped ones as they were.
 SINTER_API storage map_file(const char* op, const std::string& path, location at);
 
-/// Lets pages that lie within a part of a mapped file leave memory, where nothing was written to them; other blocks keep theirs.
+/// Lets pages that lie within a part of a mapped file leave memory: they are read from it when they are touched again, and what was
+/// written to them is lost. Nothing for other blocks, and for what is no part of the file.
 SINTER_API void leave_memory(const storage& file, std::span<const std::byte> part);
 
 /// The absolute path that no link is part of; empty where there is no such file.

@@ -98,6 +98,7 @@ SINTER_API void leave_memory(const storage& file, std::span<const std::byte> par
   if (!file || file.get()->release != &unmap) return;
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   std::byte* const whole = static_cast<std::byte*>(file.data());
+  if (part.data() < whole || part.data() + part.size() > whole + file.bytes()) return;
   const auto first = (static_cast<std::size_t>(part.data() - whole) + page - 1) / page * page;
   const auto last = static_cast<std::size_t>(part.data() + part.size() - whole) / page * page;
   if (first < last) ::madvise(whole + first, last - first, MADV_DONTNEED);
