@@ -1,6 +1,7 @@
 // One model of a folder with model.onnx, input_K.npy and output_K.npy: what bench/zoo.py asks of it, as a line.
 //
 //   zoo FOLDER             loads it and calls it: times, kernels, memory, as JSON
+//   zoo FOLDER --cuda      the same on the first GPU; a call ends when the GPU has done it
 //   zoo FOLDER --batches   calls it at batches 1, 2 and 5 where the file has the first axis open
 //   zoo FOLDER --train N   N steps of gradient descent towards other results; gradients beside those of the reference backend
 
@@ -87,12 +88,20 @@ options how_of(const char* backend = nullptr) {
 
 // ---- Numbers
 
-void numbers(const std::string& folder) {
+void numbers(const std::string& folder, device where) {
   const auto begin = clock_type::now();
   const double before = peak_megabytes();
-  const onnx::model m = onnx::load(folder + "/model.onnx", how_of());
-  const auto x = tensors_of(arrays_of(folder, "input"));
+  options how = how_of();
+  how.device = where;
+  set_default_device(where);
+  const onnx::model m = onnx::load(folder + "/model.onnx", how);
+  auto x = tensors_of(arrays_of(folder, "input"));
+  for (auto& one : x) one = one.to(where);
+  const auto done = [where] {
+    if (where.is_cuda()) synchronize(where);
+  };
   auto y = m(x);
+  done();
   const double first = since(begin), own = processor_ms(RUSAGE_SELF), compilers = processor_ms(RUSAGE_CHILDREN);
   const report r = m.last();
   std::set<std::string> stages;
@@ -104,6 +113,7 @@ void numbers(const std::string& folder) {
   while (times.size() < 5 || (times.size() < 200 && since(start) < 1500)) {
     const auto at = clock_type::now();
     y = m(x);
+    done();
     times.push_back(since(at));
     if (times.size() >= 2 && since(start) > 20000) break;
   }
@@ -334,7 +344,7 @@ int main(int argc, char** argv) {
   try {
     if (mode == "--batches") std::printf("%s\n", batches(folder).c_str());
     else if (mode == "--train") std::printf("%s\n", train(folder, argc > 3 ? std::atoi(argv[3]) : 10).c_str());
-    else numbers(folder);
+    else numbers(folder, mode == "--cuda" ? device::cuda(0) : device::cpu());
     return 0;
   } catch (const std::exception& e) {
     std::string text = e.what();

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A folder of ONNX models, one after the other: what compiling and running each costs, beside ONNX Runtime and torch.compile.
 
-    python3 bench/zoo.py PROGRAM ZOO [--only TEXT] [--seconds N] [--threads N] [--json FILE] [--ort LIBRARY] [--largest MB]
+    python3 bench/zoo.py PROGRAM ZOO [--only TEXT] [--seconds N] [--threads N] [--cuda] [--json FILE] [--ort LIBRARY] [--largest MB]
     python3 bench/zoo.py PROGRAM ZOO --batches | --train N
 
 PROGRAM is the built bench/zoo; ZOO has folders with model.onnx, input_K.npy and output_K.npy. A line a model: nodes of the file, kernels,
@@ -9,7 +9,10 @@ distinct ones, the first call where nothing is cached and where the kernels are 
 largest memory in use and what it may be (1.5 times the weights, and the plan), and how many times the others take. ONNX Runtime is called by
 its C interface where a libonnxruntime is found: --ort, SINTER_ORT, the package onnxruntime, or what ld.so knows; without one the
 milliseconds of about.json stand there, on one thread of another machine, marked ~. torch.compile runs where torch and the package of the
-architecture (torchvision, timm) are installed. Last the geometric means.
+architecture (torchvision, timm) are installed: its first call, and how many times its calls take. Last the geometric means, and why others
+have no number.
+
+--cuda: sinter and torch.compile on the first GPU, both in f32 without TF32; ONNX Runtime is not asked.
 
 --batches: calls at batches 1, 2 and 5 where the file has the first axis open, which must not compile after the second.
 --train N: N steps of gradient descent; the loss must fall and the gradients be those of the reference backend.
@@ -155,11 +158,14 @@ def ort_library(given):
     return next((c for c in candidates if c and (os.path.exists(c) or c.startswith("libonnxruntime"))), None)
 
 
-def torch_one(folder, threads):
+def torch_one(folder, threads, cuda):
+    """Milliseconds of the first call, and of a later one."""
     with open(os.path.join(folder, "about.json"), encoding="utf-8") as f:
         about = json.load(f)
     import torch
     torch.set_num_threads(threads)
+    torch.backends.cudnn.allow_tf32 = False
+    where = "cuda" if cuda else "cpu"
     if about["kind"] == "tv":
         import torchvision
         model = torchvision.models.get_model(about["name"], weights=None)
@@ -168,12 +174,18 @@ def torch_one(folder, threads):
         model = timm.create_model(about["name"], pretrained=False)
     else:
         raise RuntimeError("no package has this architecture by name")
-    inputs = [torch.frombuffer(bytearray(data), dtype=torch.float32).reshape(extents)
+    inputs = [torch.frombuffer(bytearray(data), dtype=torch.float32).reshape(extents).to(where)
               for _, extents, data in arrays(folder, "input")]
-    call = torch.compile(model.eval())
+    compiled = torch.compile(model.eval().to(where))
+
+    def call():
+        compiled(*inputs)
+        if cuda:
+            torch.cuda.synchronize()
     with torch.no_grad():
-        call(*inputs)
-        return median_of(lambda: call(*inputs))
+        begin = time.perf_counter()
+        call()
+        return 1000 * (time.perf_counter() - begin), median_of(call)
 
 
 def asked(words, seconds, environment):
@@ -190,20 +202,39 @@ def asked(words, seconds, environment):
 
 
 def other(args, what, folder, environment):
-    """Milliseconds of ONNX Runtime or PyTorch, in a process of its own."""
+    """Milliseconds of ONNX Runtime, or of PyTorch's first call and a later one, in a process of its own; or why there are none."""
     line = asked([sys.executable, os.path.abspath(__file__), "-", folder, "--one", what, "--threads", str(args.threads)]
-                 + (["--ort", args.library] if args.library else []), args.seconds, environment)
+                 + (["--cuda"] if args.cuda else []) + (["--ort", args.library] if args.library else []), args.seconds, environment)
     try:
-        return float(line)
+        return [float(x) for x in line.split()]
     except ValueError:
-        return None
+        return line
+
+
+def compared(args, row, folder, environment):
+    """Adds what the others take; the reasons where they have no number."""
+    why = []
+    ort = other(args, "ort", folder, environment) if args.library else None
+    row["told"] = not isinstance(ort, list)
+    row["ort_ms"] = None if row["told"] else ort[0]
+    if isinstance(ort, str):
+        why.append(f"ONNX Runtime: {ort}")
+    if row["told"] and not args.cuda and os.path.exists(os.path.join(folder, "about.json")):
+        with open(os.path.join(folder, "about.json"), encoding="utf-8") as f:
+            row["ort_ms"] = json.load(f).get("ort_ms_1_thread")
+    torch = other(args, "torch", folder, environment) if args.with_torch else None
+    row["torch_first_ms"], row["torch_ms"] = torch if isinstance(torch, list) else (None, None)
+    if isinstance(torch, str):
+        why.append(f"torch.compile: {torch}")
+    return why
 
 
 def measured(args, folder, environment):
     with tempfile.TemporaryDirectory() as cache:
         environment = {**environment, "SINTER_CACHE_DIR": cache}
-        cold = asked([args.program, folder], args.seconds, environment)
-        warm = asked([args.program, folder], args.seconds, environment) if cold.startswith("{") else cold
+        words = [args.program, folder] + (["--cuda"] if args.cuda else [])
+        cold = asked(words, args.seconds, environment)
+        warm = asked(words, args.seconds, environment) if cold.startswith("{") else cold
     if not warm.startswith("{"):
         return warm
     row = json.loads(warm)
@@ -227,13 +258,13 @@ def mean_of(rows, key):
 
 
 def table(args, folders, environment):
-    args.library = ort_library(args.ort)
-    with_torch = subprocess.run([sys.executable, "-c", "import torch"], stderr=subprocess.DEVNULL).returncode == 0
-    print(f"ONNX Runtime: {args.library or 'not found; its times are of about.json'}; PyTorch: {'found' if with_torch else 'not installed'}; "
-          f"{args.threads} threads")
-    print("| model | nodes | kernels | distinct | cold s | of processor, own + compilers | warm ms | of processor | call ms | MB of allowed | ONNX Runtime ms | ratio | torch.compile |")
-    print("|---|---|---|---|---|---|---|---|---|---|---|---|---|")
-    rows = []
+    args.library = None if args.cuda else ort_library(args.ort)
+    args.with_torch = subprocess.run([sys.executable, "-c", "import torch"], stderr=subprocess.DEVNULL).returncode == 0
+    print(f"ONNX Runtime: {args.library or ('not asked' if args.cuda else 'not found; its times are of about.json')}; PyTorch: {'found' if args.with_torch else 'not installed'}; "
+          f"{'GPU' if args.cuda else f'{args.threads} threads'}")
+    print("| model | nodes | kernels | distinct | cold s | of processor, own + compilers | warm ms | of processor | call ms | MB of allowed | ONNX Runtime ms | ratio | torch.compile first s | ratio |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|")
+    rows, reasons = [], []
     for folder in folders:
         name = os.path.basename(folder)
         row = measured(args, folder, environment)
@@ -241,17 +272,15 @@ def table(args, folders, environment):
             print(f"| {name} | {row} |", flush=True)
             continue
         row["name"] = name
-        row["ort_ms"] = other(args, "ort", folder, environment) if args.library else None
-        row["told"] = row["ort_ms"] is None
-        if row["told"] and os.path.exists(os.path.join(folder, "about.json")):
-            with open(os.path.join(folder, "about.json"), encoding="utf-8") as f:
-                row["ort_ms"] = json.load(f).get("ort_ms_1_thread")
-        row["torch_ms"] = other(args, "torch", folder, environment) if with_torch else None
+        reasons += [f"{name}: {why}" for why in compared(args, row, folder, environment)]
         rows.append(row)
         print(f"| {name} | {row['nodes']} | {row['kernels']} | {row['distinct']} | {row['cold_ms'] / 1000:.1f} | "
               f"{row['cold_own_ms'] / 1000:.1f} + {row['cold_compilers_ms'] / 1000:.1f} | {row['warm_ms']:.0f} | {row['own_ms']:.0f} | "
               f"{row['steady_ms']:.3g} | {row['used_mb']:.0f} of {row['allowed_mb']:.0f} | {'~' if row['told'] else ''}{shown(row['ort_ms'], '{:.3g}')} | "
-              f"{shown(ratio(row, 'ort_ms'))} | {shown(ratio(row, 'torch_ms'))} |", flush=True)
+              f"{shown(ratio(row, 'ort_ms'))} | {shown(row['torch_first_ms'] and row['torch_first_ms'] / 1000, '{:.1f}')} | "
+              f"{shown(ratio(row, 'torch_ms'))} |", flush=True)
+    for why in reasons:
+        print(why)
     for what, key in (("ONNX Runtime", "ort_ms"), ("torch.compile", "torch_ms")):
         mean, count = mean_of(rows, key)
         if mean:
@@ -278,12 +307,16 @@ def main():
     parser.add_argument("--largest", type=float, default=math.inf)
     parser.add_argument("--json")
     parser.add_argument("--ort")
+    parser.add_argument("--cuda", action="store_true")
     parser.add_argument("--batches", action="store_true")
     parser.add_argument("--train", type=int)
     parser.add_argument("--one")
     args = parser.parse_args()
     if args.one:
-        print(ort_one(args.ort, args.zoo, args.threads) if args.one == "ort" else torch_one(args.zoo, args.threads))
+        if args.one == "ort":
+            print(ort_one(args.ort, args.zoo, args.threads))
+        else:
+            print(*torch_one(args.zoo, args.threads, args.cuda))
         return 0
     args.program = os.path.abspath(args.program)
     environment = {**os.environ, "OMP_NUM_THREADS": str(args.threads)}
