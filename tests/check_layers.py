@@ -74,7 +74,7 @@ SEES = {
     "models.hpp": ["models"],
     "models": ["sinter.hpp", "nn.hpp", "io", "models/"],
     "onnx.hpp": ["onnx"],
-    "onnx": ["sinter.hpp", "base", "ir", "engine", "front/", "io", "fft", "linalg", "onnx"],  # nodes are pushed without types
+    "onnx": ["sinter.hpp", "base", "ir", "engine", "front/", "io", "fft", "linalg", "windows", "onnx"],  # nodes are pushed without types
 
 }
 

@@ -186,6 +186,29 @@ const conv_row conv_rows[] = {
      backend::cpu},
     {"a window as large as the image", {2, 3, 1, 4, 5}, {2, 3, 1, 4, 5}, {{{}, {}, {}}}, {}},
     {"many taps", {1, 1, 1, 1, 40}, {2, 1, 1, 1, 19}, {{{}, {}, {2, 3}}}, {.stride = {1, 1, 2}, .padding = {0, 0, 3}}},
+    {"taps in the padding alone",
+     {2, 3, 1, 5, 6},
+     {4, 3, 1, 3, 3},
+     {{{}, {1, 7, 7}, {1, 4, 4}}},
+     {.padding = {0, 7, 4}, .dilation = {1, 7, 4}},
+     backend::cpu},
+    {"the middle tap alone",
+     {2, 3, 1, 5, 6},
+     {4, 3, 1, 3, 3},
+     {{{}, {1, 9, 9}, {1, 6, 6}}},
+     {.padding = {0, 9, 6}, .dilation = {1, 9, 6}},
+     backend::cpu},
+    {"depthwise, taps in the padding alone",
+     {2, 4, 1, 5, 6},
+     {4, 1, 1, 4, 5},
+     {{{}, {2, 9, 4}, {1, 11, 3}}},
+     {.stride = {1, 2, 1}, .padding = {0, 9, 11}, .dilation = {1, 4, 3}, .groups = 4},
+     backend::cpu},
+    {"groups, taps in the padding alone",
+     {1, 4, 1, 3, 4},
+     {6, 2, 1, 2, 5},
+     {{{}, {3, 8, 7}, {2, 11, 6}}},
+     {.stride = {1, 3, 2}, .padding = {0, 8, 11}, .dilation = {1, 7, 6}, .groups = 2}},
     {"no image", {0, 2, 1, 4, 4}, {3, 2, 1, 3, 3}, {{{}, {}, {}}}, {}},
     {"no channel", {1, 0, 1, 4, 4}, {3, 0, 1, 3, 3}, {{{}, {}, {}}}, {}},
 };
@@ -778,6 +801,20 @@ TEST_CASE("a convolution and its derivatives store nothing as large as all windo
   (void)by_weights(x, w);
   CHECK(scratch(by_image) < most);
   CHECK(scratch(by_weights) < most);
+}
+
+TEST_CASE("a convolution does not multiply by its padding") {
+  const auto x = ops::between<float, 4>({1, 8, 10, 12}, -1, 1, 1), w = ops::between<float, 4>({4, 8, 3, 3}, -1, 1, 2);
+  const auto f = compile([](const tensor<float, 4>& t, const tensor<float, 4>& k) {
+    return conv2d(t, k, {.padding = {12, 24}, .dilation = {12, 24}});
+  });
+  const tensor<float, 4> y = f(x, w);
+  std::int64_t flops = 0;
+  for (const auto& step : f.explain().specialisations[0].what.steps) flops += step.flops;
+  CHECK(flops <= 2 * 10 * 12 * 8 * 4);
+  float want = 0;
+  for (i64 c = 0; c < 8; ++c) want += x(0, c, 3, 5) * w(2, c, 1, 1);
+  CHECK(y(0, 2, 3, 5) == doctest::Approx(want).epsilon(1e-5));
 }
 
 TEST_CASE("the transpose of windows beside one another multiplies as often as it has to") {

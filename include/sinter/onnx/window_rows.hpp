@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../front/evaluate/views.hpp"
+#include "../windows/options.hpp"
 #include "nn_rows.hpp"
 
 namespace sinter::onnx::rows {
@@ -175,15 +176,32 @@ inline node convolve_groups(const node& image, const node& k, const std::vector<
   return reshape_to(permuted(y, last), to);
 }
 
+/// Weights (o, i, k…) and windows on spatial extents, less the taps that meet padding alone.
+inline node meeting(node k, const extents& spatial, std::vector<window_place>& w) {
+  for (std::size_t a = 0; a < w.size(); ++a) {
+    auto& v = w[a];
+    const auto met = sinter::detail::windows::taps_that_meet(
+        spatial[a], {v.taps, v.step, v.dilation, v.low, v.high, v.count, nullptr, nullptr});
+    if (met.taps == v.taps) continue;
+    k = sliced(k, static_cast<int>(2 + a), met.first, met.taps);
+    v.taps = met.taps;
+    v.low = met.low;
+    v.high = met.high;
+  }
+  return k;
+}
+
 /// x (n, c, s…) and weights (o, c / groups, k…) to (n, o, out…).
-inline node convolve(const node& x, const node& weights, const std::vector<window_place>& w, dim groups) {
+inline node convolve(const node& x, const node& all, std::vector<window_place> w, dim groups) {
   const int s = static_cast<int>(w.size()), rank = s + 2;
-  const extents ex = extents_of(x), ew = extents_of(weights);
+  const extents ex = extents_of(x);
+  const node weights = meeting(all, ex.from(2), w);
+  const extents ew = extents_of(weights);
   const dim outputs = ew[0], inputs = ew[1];
   bool one = true;
-  for (const auto& v : w)
-    one = one && v.taps == 1 && v.step == 1 && !v.low.is_symbolic() && v.low.bits == 0 && !v.high.is_symbolic() &&
-          v.high.bits == 0;
+  for (std::size_t a = 0; a < w.size(); ++a)
+    one = one && w[a].taps == 1 && w[a].step == 1 && !w[a].low.is_symbolic() && w[a].low.bits == 0 &&
+          !w[a].high.is_symbolic() && w[a].high.bits == 0 && w[a].count == ex[2 + a];
   if (one && groups == 1) {
     std::vector<int> front{1, 0}, back{1, 0};
     for (int d = 2; d < rank; ++d) front.push_back(d), back.push_back(d);

@@ -154,14 +154,30 @@ inline handle padded_planes(const handle& x, const conv_plan& p, location at) {
   return views::permute(padded_with_zeros(views::permute(x, front, at), low, high, at), back, at);
 }
 
-inline bool is_1x1(const conv_plan& p) {
+/// Of an image (n, s…, c).
+inline bool is_1x1(const dims& image, const conv_plan& p) {
   bool one = true;
   for (int a = 0; a < p.spatial; ++a) {
     const auto& v = p.along[a];
-    one =
-        one && v.taps == 1 && v.step == 1 && !v.low.is_symbolic() && v.low == 0 && !v.high.is_symbolic() && v.high == 0;
+    one = one && v.taps == 1 && v.step == 1 && !v.low.is_symbolic() && v.low == 0 && !v.high.is_symbolic() &&
+          v.high == 0 && v.count == image[1 + a];
   }
   return one;
+}
+
+/// Weights (k…, i, o) and windows less what meets padding alone: of far dilations little is left on a small image.
+inline conv_plan meeting(handle& w, const dims& image, const conv_plan& whole, location at) {
+  conv_plan p = whole;
+  for (int a = 0; a < p.spatial; ++a) {
+    auto& v = p.along[a];
+    const met_taps met = taps_that_meet(image[1 + a], v);
+    if (met.taps == v.taps) continue;
+    w = views::slice_axis(w, a, {met.first, met.taps, 1}, at);
+    v.taps = met.taps;
+    v.low = met.low;
+    v.high = met.high;
+  }
+  return p;
 }
 
 /// Groups with one input each: sums of products in one loop, of an image (n, s…, g) with weights (k…, 1, g·m).
@@ -201,12 +217,13 @@ handle depthwise(const handle& image, const handle& weights, const conv_plan& p,
 
 /// An image (n, s…, c) and weights (k…, i, o) to (n, out…, o).
 template <class T, int S>
-handle convolved(const handle& image, const handle& weights, const conv_plan& p, bool channels_first, location at) {
+handle convolved(const handle& image, handle weights, const conv_plan& whole, bool channels_first, location at) {
   const rounded_product<T> product;
+  const conv_plan p = meeting(weights, image.extents, whole, at);
   const dim inputs = weights.extents[S], outputs = weights.extents[S + 1];
   if (p.groups > 1 && inputs == 1) return depthwise<T, S>(image, weights, p, channels_first, at);
   const handle x = product.operand(image, at), w = product.operand(weights, at);
-  if (p.groups == 1 && is_1x1(p)) {
+  if (p.groups == 1 && is_1x1(image.extents, p)) {
     const handle matrix = views::reshape(w, dims{inputs, outputs}, at);
     if (!channels_first) return product.result(product.dot(x, matrix, 0, 1, at), at);
     // (o, c) times (c, n, s…), whose rows lie as the image's do.

@@ -140,6 +140,28 @@ constexpr axis_window place_windows(dim extent, std::int64_t taps, std::int64_t 
   return w;
 }
 
+/// The windows less the taps at their ends that meet padding alone, and how many of these come first. All taps where extents are open.
+struct met_taps {
+  std::int64_t first = 0, taps = 1;
+  dim low = 0, high = 0;
+};
+constexpr met_taps taps_that_meet(dim extent, const axis_window& w) {
+  met_taps m{0, w.taps, w.low, w.high};
+  if (extent.is_symbolic() || w.low.is_symbolic() || w.high.is_symbolic() || w.count.is_symbolic()) return m;
+  const std::int64_t n = extent, low = w.low, last = (std::int64_t{w.count} - 1) * w.step;
+  if (n < 1 || last < 0 || low < 0) return m;
+  // Tap t of the windows meets elements from t·dilation - low to last + t·dilation - low.
+  while (m.first + 1 < w.taps && m.first * w.dilation + last < low && (m.first + 1) * w.dilation <= low) ++m.first;
+  std::int64_t end = w.taps;
+  while (end > m.first + 1 && (end - 1) * w.dilation - low >= n) --end;
+  m.taps = end - m.first;
+  if (m.taps == w.taps) return m;
+  m.low = low - m.first * w.dilation;
+  const std::int64_t past = last + (m.taps - 1) * w.dilation + 1 - n - std::int64_t{m.low};
+  m.high = past < 0 ? 0 : past;
+  return m;
+}
+
 /// Where the axes of a layout are: of the image, the weights and the result.
 struct layout {
   int spatial = 0;
