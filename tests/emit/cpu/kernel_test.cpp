@@ -484,7 +484,9 @@ TEST_CASE("products find room in the memory that is planned for them") {
                                         {17, 33, 5, true, true, false},         {20, 30, 270, false, true, true, 20},
                                         {2, 2, 2, false, false, false, 4096},   {9, 144, 512, false, false, false, 20},
                                         {9, 144, 480, false, false, false, 64}, {3, 5, 70, false, true, false, 64},
-                                        {1, 300, 70, false, true, true},        {300, 1, 600, false, false, false}};
+                                        {1, 300, 70, false, true, true},        {300, 1, 600, false, false, false},
+                                        {49, 260, 288, false, true, true},      {100, 300, 700, true, true, false},
+                                        {9, 700, 260, false, true, true, 3}};
   std::vector<std::string> texts;
   std::vector<engine::plan::kernel> made;
   std::vector<engine::emit::source> sources;
@@ -500,6 +502,29 @@ TEST_CASE("products find room in the memory that is planned for them") {
   const auto built = engine::run::build(texts);
   for (std::size_t i = 0; i < made.size(); ++i)
     check_in_planned_memory(cases[i / 2], i % 2 == 1, made[i], sources[i], built[i].entry());
+}
+
+TEST_CASE("of few rows the columns are computed as rows, where the right operand is contiguous along k") {
+  const auto turned = [](const product_case& c) {
+    const auto k = kernels(graph_of(c, false));
+    REQUIRE(k.size() == 1);
+    return body(engine::emit::cpu(k[0]).text).find("gemm<s_f32, false, true>(") != std::string::npos;
+  };
+  CHECK(turned({49, 512, 4608, false, true, false}));
+  CHECK_FALSE(turned({49, 512, 4608, false, false, false}));
+  CHECK_FALSE(turned({784, 128, 1152, false, true, false}));
+  CHECK_FALSE(turned({8, 512, 4608, false, true, false}));
+}
+
+TEST_CASE("short rows of elements apart are loops of numbers") {
+  const auto turned = [](std::int64_t channels) {
+    ir::graph g;
+    g.outputs = {permute(pad(input(g, {channels, 20, 30}), {0, 1, 1}, {0, 1, 1}, 0.0), {1, 2, 0}).id()};
+    return body(source_of(g));
+  };
+  CHECK(turned(3).find("load_strided(") == std::string::npos);
+  CHECK(turned(3).find("store1(") != std::string::npos);
+  CHECK(turned(40).find("store1(") == std::string::npos);
 }
 
 TEST_CASE("the memory of a product is bounded by the caches, and small ones take none") {

@@ -767,6 +767,17 @@ constexpr const char* fixed_products = R"(
   PRODUCT(name##_01, fixed<M>{}, fixed<N>{}, fixed<K>{}, f32, f32, along<K>{}, along<1>{}, along<1>{}, along<K>{}) \
   PRODUCT(name##_10, fixed<M>{}, fixed<N>{}, fixed<K>{}, f32, f32, along<1>{}, along<M>{}, along<N>{}, along<1>{}) \
   PRODUCT(name##_11, fixed<M>{}, fixed<N>{}, fixed<K>{}, f32, f16, along<1>{}, along<M>{}, along<1>{}, along<K>{})
+// The left operand through tables; and columns as rows, of which both the other operand's are tables.
+#define GATHERED(name, M, N, K) \
+  PRODUCT(name##_gathered, fixed<M>{}, fixed<N>{}, fixed<K>{}, f32, f32, table{o[0]}, table{o[1]}, along<N>{}, along<1>{}) \
+  extern "C" void product_##name##_turned(void** p, long m, long n, long k, const long* s, const long* const* o, int parallel) { \
+    t_f32* c = (t_f32*)p[2]; \
+    const t_f32* bias = (const t_f32*)p[3]; \
+    gemm<s_f32, false, true>(fixed<N>{}, fixed<M>{}, fixed<K>{}, matrix_of((const t_f32*)p[1], along<K>{}, along<1>{}), matrix_of((const t_f32*)p[0], table{o[1]}, table{o[0]}), \
+                [=](long i, long j, v_f32 v, int lanes) { t_f32* to = c + i * n + j; store(to, load(to, lanes) + v + load(bias + j, lanes), lanes); }, parallel ? room_of((char*)p[4], 64) : room_alone((char*)p[4], 64)); \
+  }
+GATHERED(hidden, 30, 64, 65) GATHERED(wide, 70, 260, 300) GATHERED(narrow, 19, 10, 64) GATHERED(few, 5, 40, 9) GATHERED(large, 170, 200, 400) GATHERED(long_rows, 40, 700, 290)
+FIXED(few, 5, 40, 9) FIXED(long_rows, 40, 700, 290)
 FIXED(hidden, 30, 64, 65) FIXED(wide, 70, 260, 300) FIXED(narrow, 19, 10, 64) FIXED(one_row, 1, 70, 33) FIXED(one_column, 70, 1, 33) FIXED(none, 5, 40, 0) FIXED(large, 170, 200, 400)
 )";
 
@@ -890,8 +901,9 @@ TEST_CASE("the product is right where extents and strides are known when it is c
   const struct {
     const char* name;
     long m, n, k;
-  } known[] = {{"hidden", 30, 64, 65},    {"wide", 70, 260, 300}, {"narrow", 19, 10, 64},  {"one_row", 1, 70, 33},
-               {"one_column", 70, 1, 33}, {"none", 5, 40, 0},     {"large", 170, 200, 400}};
+  } known[] = {{"hidden", 30, 64, 65},   {"wide", 70, 260, 300},    {"narrow", 19, 10, 64},
+               {"one_row", 1, 70, 33},   {"one_column", 70, 1, 33}, {"none", 5, 40, 0},
+               {"large", 170, 200, 400}, {"few", 5, 40, 9},         {"long_rows", 40, 700, 290}};
   for (const auto& t : product_targets()) {
     const std::string flags = t.flags;
     CAPTURE(t.lanes);
@@ -904,6 +916,11 @@ TEST_CASE("the product is right where extents and strides are known when it is c
                                     value);
       check_product<float, std::uint16_t>(
           *code, std::string(name) + "_11", m, n, k, 1, 1, [](int x) { return half[x + 8]; }, decode_f16);
+      if (m == 1 || n == 1 || k == 0) continue;
+      for (int la = 0; la < 3; ++la) {
+        check_product<float, float>(*code, std::string(name) + "_gathered", m, n, k, la, 0, plain, value);
+        check_product<float, float>(*code, std::string(name) + "_turned", m, n, k, la, 1, plain, value);
+      }
     }
     for (const long n : {1L, 2L, 5L, 16L, 70L, 300L, 5000L})
       for (const long k : {0L, 1L, 7L, 64L, 301L})
@@ -962,6 +979,35 @@ TEST_CASE("the product takes no memory but what it is given") {
   CHECK(std::count(out.begin(), out.end(), static_cast<float>(k + 2)) == m * n);
 }
 #endif
+
+TEST_CASE("every second to fourth element, of all lanes or the first, and nothing past the last") {
+  constexpr const char* loads = R"(
+#define EVERY(T, S) extern "C" void every_##T##_##S(const void* const* p, long n) { \
+  const t_##T* x = (const t_##T*)p[0]; \
+  store((t_##T*)p[1], n == SINTER_W ? load_every<S>(x) : load_every<S>(x, n), n); }
+#define EVERY_STEP(T) EVERY(T, 2) EVERY(T, 3) EVERY(T, 4)
+EVERY_STEP(f32) EVERY_STEP(f64) EVERY_STEP(i8) EVERY_STEP(u16) EVERY_STEP(i64)
+)";
+  const auto check = [&]<class T>(T, const char* type) {
+    for (const auto& t : targets()) {
+      const auto code = build(t, loads);
+      for (const long step : {2L, 3L, 4L})
+        for (long n = 1; n <= t.lanes; ++n) {
+          std::vector<T> all(static_cast<std::size_t>((n - 1) * step + 1));
+          std::iota(all.begin(), all.end(), T(1));
+          const guarded<T> in(all), out(std::vector<T>(static_cast<std::size_t>(n)));
+          const void* p[] = {in.data(), out.data()};
+          code->symbol<kernel>("every_" + std::string(type) + "_" + std::to_string(step))(p, n);
+          for (long i = 0; i < n; ++i) REQUIRE(out.data()[i] == all[static_cast<std::size_t>(i * step)]);
+        }
+    }
+  };
+  check(float(), "f32");
+  check(double(), "f64");
+  check(std::int8_t(), "i8");
+  check(std::uint16_t(), "u16");
+  check(std::int64_t(), "i64");
+}
 
 TEST_CASE("loads of the first lanes never touch what follows") {
   for (const auto& t : targets()) {

@@ -69,6 +69,8 @@ class body_printer {
     met,    ///< so, and those that hold at most positions hold
   };
   void print_guards(guards g) { guards_ = g; }
+  /// Every value is a number.
+  void print_numbers() { inner_ = 0; }
 
   bool is_vector(int id) const { return (at(id).axes & inner_) != 0; }
   const instruction& at(int id) const { return k_.body[static_cast<std::size_t>(id)]; }
@@ -130,8 +132,9 @@ class body_printer {
     const dim s = step(i.at.at);
     if (s.is(0)) return "splat<" + vector_type(i.type) + ">(load1(" + address(i.at) + "))";
     if (s.is(1)) return "load(" + address(i.at) + n + ")";
-    if (!tail && s.number().value_or(0) >= 2 && *s.number() <= 8)
-      return "load_every<" + s.text() + ">(" + address(i.at) + ")";
+    constexpr std::int64_t most_parts = 8, most_masked = 4;
+    if (const auto by = s.number().value_or(0); by >= 2 && by <= (tail ? most_masked : most_parts))
+      return "load_every<" + s.text() + ">(" + address(i.at) + n + ")";
     const char* const call = strides_apart_ ? "load_strided_apart(" : "load_strided(";
     return call + address(i.at) + ", " + s.text() + n + ")";
   }

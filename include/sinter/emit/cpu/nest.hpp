@@ -39,7 +39,9 @@ class nest_printer {
       return sums_.scratch();
     }
     const std::string tasks = product({k_.extent(role::outer).text(), std::to_string(k_.chunks)});
-    if (k_.block && !combines_) {
+    if (has_short_rows()) {
+      parallel_for("o", tasks, [&] { short_row(); });
+    } else if (k_.block && !combines_) {
       parallel_for("b", "(" + extent(last()) + " + " + number(k_.block - 1) + ")/" + number(k_.block),
                    [&] { rows_of_task(); });
     } else {
@@ -94,6 +96,36 @@ class nest_printer {
         std::any_of(k_.stores.begin(), k_.stores.end(), [&](const auto& s) { return !streams(s).empty(); });
     parallel_loop(k_, out_, "for (long " + variable + " = 0; " + variable + " < " + count + "; ++" + variable + ")",
                   count != "1", streams_some, memory, inside);
+  }
+
+  /// True for rows of so few elements, read from different places, that each is less work by itself than a vector of them: an image whose
+  /// few colours come to lie beside one another.
+  bool has_short_rows() const {
+    constexpr std::int64_t most = 4;
+    if (inner_axes_.size() != 1 || combines_ || k_.stages > 1 || k_.block || k_.chunks > 1) return false;
+    if (k_.axes[last()].extent.number().value_or(most + 1) > most) return false;
+    bool apart = false;
+    for (const auto& i : k_.body) {
+      if (is_reduction(i) || i.kept || (i.kind == kind::compute && ir::is_expensive(i.code))) return false;
+      const dim step = body_.step(i.at.at);
+      apart = apart || (i.kind == kind::load && (i.axes & inner_) && !step.is(0) && !step.is(1));
+    }
+    return apart && std::none_of(k_.stores.begin(), k_.stores.end(), [](const auto& s) { return s.accumulate; });
+  }
+  void short_row() {
+    unravel("o", role::outer);
+    for (int id = 0; id < size(); ++id)
+      if (!is_uniform(id) && !body_.is_vector(id)) body_.define(id, false, false);
+    for (const auto& s : k_.stores)
+      if (!is_uniform_store(s) && !body_.varies(s, inner_)) body_.store(s, false, false, "");
+    const std::string i = "i" + number(static_cast<std::int64_t>(last()));
+    out_.block("for (long " + i + " = 0; " + i + " < " + extent(last()) + "; ++" + i + ")", [&] {
+      body_.print_numbers();
+      for (int id = 0; id < size(); ++id)
+        if (!is_uniform(id) && (at(id).axes & inner_)) body_.define(id, false, false);
+      for (const auto& s : k_.stores)
+        if (body_.varies(s, inner_)) body_.store(s, false, false, "");
+    });
   }
 
   /// A task is a run of the tiling's axis at one position of the other outer axes.

@@ -18,6 +18,10 @@ class product_printer {
       else n_.push_back(a);
     }
     for (std::size_t a = 0; a < p_.k.size(); ++a) ks_.push_back(k.axes.size() + a);
+    turned_ = is_turned();
+    if (!turned_) return;
+    const auto step = [&](std::size_t a) { return p_.b.at.stride[a].number().value_or(0); };
+    std::stable_sort(ks_.begin(), ks_.end(), [&](std::size_t x, std::size_t y) { return step(x) > step(y); });
   }
 
   /// Prints the call; returns the scratch memory that it uses.
@@ -44,10 +48,15 @@ class product_printer {
       out_.block(
           "const auto epilogue = [&](long i, long j, " + vector_type(p_.type) + " sum, long n)", [&] { epilogue(); },
           "};");
-      const std::string s = scalar_type(p_.type);
-      out_.line("gemm<" + s + (streams() ? ", true" : "") + ">(" + length(m_) + ", " + length(n_) + ", " + length(ks_) +
-                ", matrix_of(" + base(p_.a) + ", " + a_row + ", " + a_column + "), matrix_of(" + base(p_.b) + ", " +
-                b_row + ", " + b_column + "), epilogue, " + room + ");");
+      const std::string a = base(p_.a) + ", ", b = base(p_.b) + ", ";
+      out_.line("gemm<" + scalar_type(p_.type) +
+                (turned_     ? ", false, true"
+                 : streams() ? ", true"
+                             : "") +
+                ">(" + (turned_ ? length(n_) + ", " + length(m_) : length(m_) + ", " + length(n_)) + ", " +
+                length(ks_) + ", matrix_of(" + (turned_ ? b + b_column + ", " + b_row : a + a_row + ", " + a_column) +
+                "), matrix_of(" + (turned_ ? a + a_column + ", " + a_row : b + b_row + ", " + b_column) +
+                "), epilogue, " + room + ");");
     });
     return memory_;
   }
@@ -96,21 +105,49 @@ class product_printer {
   }
   bool is_along(const plan::affine& at) const { return !n_.empty() && !at.stride[n_[0]].is(0); }
 
+  /// Whether the result's columns are computed as rows: of few rows, the right operand is most of what would be packed, and as the left
+  /// one it is read where it lies. The weights of a convolution with few places are so.
+  bool is_turned() const {
+    const auto m = extent_of(m_).number(), n = extent_of(n_).number(), k = extent_of(ks_).number();
+    const auto type = compute_type(p_.type);
+    constexpr std::int64_t least_rows = 9, most_rows = 256, least_deep = 257, least_packed = 1 << 16;
+    if (!m || !n || !k || *m < least_rows || *m > most_rows || *n <= *m || *k < least_deep || *n * *k < least_packed)
+      return false;
+    for (const auto* x : {&p_.a, &p_.b})
+      if (k_.buffers[static_cast<std::size_t>(x->buffer)].type != type) return false;
+    series<std::int64_t> steps;
+    for (auto a : ks_) steps.push_back(p_.b.at.stride[a].number().value_or(0));
+    std::sort(steps.begin(), steps.end());
+    // Contiguous along k in some order of it.
+    std::int64_t walked = 1;
+    for (const auto step : steps) {
+      if (step != walked) return false;
+      const auto at = std::find_if(ks_.begin(), ks_.end(), [&](std::size_t a) { return p_.b.at.stride[a].is(step); });
+      walked *= extent(*at).number().value_or(0);
+    }
+    return true;
+  }
+
   /// Room for what gemm() may pack and sum up: bounds for every machine that may run the kernel. Blocks of a thread are no larger
   /// than its share of the caches, operands that are packed whole than what all share.
   void plan_memory(bool over_loops) {
-    const ir::dim m = extent_of(m_), n = extent_of(n_), k = extent_of(ks_);
-    const bool a = is_plain(p_.a, m_, ks_), b = is_plain(p_.b, ks_, n_), along = is_contiguous(p_.b, n_);
+    const ir::dim m = extent_of(turned_ ? n_ : m_), n = extent_of(turned_ ? m_ : n_), k = extent_of(ks_);
+    const bool plain_a = is_plain(p_.a, m_, ks_), plain_b = is_plain(p_.b, ks_, n_), a = turned_ ? plain_b : plain_a,
+               b = turned_ ? plain_a : plain_b, along = turned_ ? is_contiguous(p_.a, m_) : is_contiguous(p_.b, n_);
     const bool deep = is_contiguous(p_.a, ks_) && is_contiguous(p_.b, ks_);
-    if (a && b && ((m.is(1) && (along || deep)) || (n.is(1) && (is_contiguous(p_.a, m_) || deep)))) return;
-    if (a && b && (m * n * k).number().value_or(0) >= 1 << 15 && m.is_number() &&
+    if (!turned_ && a && b && ((m.is(1) && (along || deep)) || (n.is(1) && (is_contiguous(p_.a, m_) || deep)))) return;
+    if (!turned_ && a && b && (m * n * k).number().value_or(0) >= 1 << 15 && m.is_number() &&
         (along ? *m.number() <= 4 : deep && *m.number() <= 8 && step_of(p_.b, n_).number().value_or(1) != 1))
       return;
     constexpr std::int64_t block = 256, rows = 136, columns = 32, row_bytes = 4096, lanes = 16, whole = 4 << 20,
                            shallow = 32, small = 1 << 18;
     const ir::dim size = static_cast<std::int64_t>(size_of(compute_type(p_.type)));
     const auto reaches = [](const ir::dim& x, std::int64_t least) { return x.number().value_or(least) >= least; };
-    const bool packs_a = !a || (reaches(n, 33) && reaches(m * k, 4097)),
+    // Gathered rows are packed where there are more columns than gemm() calls few; it calls 64 so on every machine.
+    const plan::access& left = turned_ ? p_.b : p_.a;
+    const bool gathers =
+        k_.buffers[static_cast<std::size_t>(left.buffer)].type == compute_type(p_.type) && !reaches(n, 65);
+    const bool packs_a = a ? reaches(n, 33) && reaches(m * k, 4097) : !gathers,
                packs_b = !b || !along || (reaches(m, 17) && reaches(n * k, 65537)),
                edge = n.number().value_or(1) % lanes != 0,
                sums = reaches(k, block + 1) || (streams() && reaches(n, 33) && reaches(m * n, (1 << 14) + 1));
@@ -191,6 +228,7 @@ class product_printer {
   body_printer body_;
   series<std::size_t> loops_, m_, n_, ks_;
   scratch_use memory_;
+  bool turned_ = false;
 };
 
 }  // namespace sinter::engine::emit

@@ -355,7 +355,7 @@ struct any_pointer {
 #endif
 #define SX_CHUNK(k) if (k <= sizeof x && (b & k)) { SX_CHUNK_DO(k) at += k; }
 #define SX_CHUNKS SX_CHUNK(128) SX_CHUNK(64) SX_CHUNK(32) SX_CHUNK(16) SX_CHUNK(8) SX_CHUNK(4) SX_CHUNK(2) SX_CHUNK(1)
-template <class T> SX typename mem<T>::c load(const T* p, long n) {
+template <class T> SX typename mem<T>::r load_bits(const T* p, long n) {
   typename mem<T>::r x{};
 #define SX_MASKED_DO(f) x = (typename mem<T>::r)f(any_pointer{p}, q{}, (1u << n) - 1);
 #define SX_CHUNK_DO(k) __builtin_memcpy((char*)&x + at, (const char*)p + at, k);
@@ -365,8 +365,9 @@ template <class T> SX typename mem<T>::c load(const T* p, long n) {
   }
 #undef SX_MASKED_DO
 #undef SX_CHUNK_DO
-  return decode<T>(x);
+  return x;
 }
+template <class T> SX typename mem<T>::c load(const T* p, long n) { return decode<T>(load_bits(p, n)); }
 template <class T> SX void store(T* p, typename mem<T>::c v, long n) {
   const typename mem<T>::r x = encode<T>(v);
 #define SX_MASKED_DO(f) f(any_pointer{p}, (q)x, (1u << n) - 1);
@@ -420,6 +421,32 @@ template <int S, class T> SX typename mem<T>::c load_every(const T* p) {
   typename mem<T>::r x;
   __builtin_memcpy(&x, p, sizeof x);
   return decode<T>(every_part<S, 1>((const s_of<typename mem<T>::r>*)p, x));
+#endif
+}
+// The first n of them: part C brings what is in the C-th vector. Where memory is not masked, a load each.
+template <int S, int C> constexpr int first_lane(int l) {
+  return l * S < C * SINTER_W ? (C == 1 ? l * S : l) : l * S < (C + 1) * SINTER_W ? SINTER_W + l * S - C * SINTER_W : l;
+}
+#if __AVX512VL__ && __AVX512BW__ && !__clang__
+template <int S, int C, class T> SX typename mem<T>::r first_part(const T* p, typename mem<T>::r x, long room) {
+  if constexpr (C == S) return x;
+  else {
+    typedef typename mem<T>::r R;
+    const long left = room - C * SINTER_W;
+    const R y = load_bits(p + C * SINTER_W, left < 0 ? 0 : left < SINTER_W ? left : SINTER_W);
+#define SX_F(l) first_lane<S, C>(l)
+    const i_of<R> from = {SX_LANES(SX_F)};
+#undef SX_F
+    return first_part<S, C + 1>(p, (R)__builtin_shuffle(x, y, from), room);
+  }
+}
+#endif
+template <int S, class T> SX typename mem<T>::c load_every(const T* p, long n) {
+#if __AVX512VL__ && __AVX512BW__ && !__clang__
+  const long room = n > 0 ? (n - 1) * S + 1 : 0;
+  return decode<T>(first_part<S, 1>(p, load_bits(p, room < SINTER_W ? room : SINTER_W), room));
+#else
+  return load_strided(p, S, n);
 #endif
 }
 template <class T> SX typename mem<T>::c load_at(const T* p, v_i64 offset, long n = SINTER_W) {

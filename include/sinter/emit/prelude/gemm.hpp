@@ -56,6 +56,8 @@ template <class T, class R, class C> struct matrix {
 template <class T, class R, class C> SX matrix<T, R, C> matrix_of(const T* p, R row, C column) { return {p, row, column}; }
 // Can be read where it lies.
 template <class S, class A> constexpr bool plain = __is_same(typename A::element, S) && !__is_same(decltype(A::row), table) && !__is_same(decltype(A::column), table);
+// So, but through tables.
+template <class S, class A> constexpr bool gathered = __is_same(typename A::element, S) && !plain<S, A>;
 
 template <class S> struct blocks {
   typedef typename tr<S>::v V;
@@ -70,15 +72,17 @@ template <class S> struct blocks {
   static constexpr int MR = registers == 32 ? (each == 1 ? 8 : 4) : (each == 1 ? 6 : 2), NV = each > 2 ? 1 : 2;
   static constexpr int NR = NV * SINTER_W, KC = 256, MC = (128 + MR - 1) / MR * MR, NC = 4096 / sizeof(S);
   static constexpr long shallow = 32;
+  // Of so few columns a gathered row is read too seldom for being packed to pay.
+  static constexpr long few_columns = 8 * NR;
   static_assert(MC <= 136 && NR <= 32 && NC * sizeof(S) <= 4096, "emit/cpu/product.hpp plans memory for no more");
   static constexpr long at_once = 1 << 14;  // elements of a result whose sums stay in registers, if they are one block
   static constexpr long most_whole = (4l << 20) / sizeof(S);  // elements of an operand that is packed whole
 };
 
-// c(MR, NV vectors) (+)= a(MR, k) b(k, NV vectors); row r of a starts at a + at[r]. Blocks of the k axis are summed by themselves
+// c(MR, NV vectors) (+)= a(MR, k) b(k, NV vectors); element (r, d) of a lies at a + at[r] + deep(from + d). Blocks of the k axis are summed by themselves
 // here and below: rounding errors grow with a block and the number of blocks, not with their product.
-template <class S, int MR, int NV>
-SX_OUT void micro(long k, const S* __restrict a, const long* at, long a_step, const S* __restrict b, long b_step, S* __restrict c, long c_step, bool first) {
+template <class S, int MR, int NV, class D>
+SX_OUT void micro(long k, const S* __restrict a, const long* at, D deep, long from, const S* __restrict b, long b_step, S* __restrict c, long c_step, bool first) {
   typedef typename tr<S>::v V;
   V sum[MR][NV];
   long o[MR];
@@ -88,7 +92,8 @@ SX_OUT void micro(long k, const S* __restrict a, const long* at, long a_step, co
 #pragma GCC unroll 16
     for (int v = 0; v < NV; ++v) sum[r][v] = V{};
   }
-  for (; k > 0; --k, a += a_step, b += b_step) {
+  for (long d = 0; d < k; ++d, b += b_step) {
+    const S* const q = a + deep(from + d);
     V x[NV];
     // Rows of an unpacked b may lie pages apart, where the machine does not look ahead.
 #pragma GCC unroll 16
@@ -97,7 +102,7 @@ SX_OUT void micro(long k, const S* __restrict a, const long* at, long a_step, co
     for (int v = 0; v < NV; ++v) x[v] = load(b + v * SINTER_W);
 #pragma GCC unroll 16
     for (int r = 0; r < MR; ++r) {
-      const V y = splat<V>(a[o[r]]);
+      const V y = splat<V>(q[o[r]]);
 #pragma GCC unroll 16
       for (int v = 0; v < NV; ++v) sum[r][v] = multiply_add(y, x[v], sum[r][v]);
     }
@@ -211,8 +216,9 @@ template <class S, class A, class B> struct operands {
 };
 
 // E is the epilogue with what is known of the extents; one that streams walks arrays of the result's size: in rows that are long.
-template <class M, class N, class K, bool Streams, class F> struct epilogue {
-  static constexpr bool streams = Streams;
+// One that is turned takes the result's columns as rows.
+template <class M, class N, class K, bool Streams, bool Turned, class F> struct epilogue {
+  static constexpr bool streams = Streams, turned = Turned;
   typedef M rows;
   typedef N columns;
   typedef K depth;
@@ -221,6 +227,13 @@ template <class M, class N, class K, bool Streams, class F> struct epilogue {
 
 template <class S, class E>
 SX_OUT void finish(E& epi, const S* c, long c_step, long i, long j, long rows, long columns) {
+  if constexpr (E::turned) {
+    for (long r = 0; r < rows; r += SINTER_W) {
+      const long lanes = rows - r < SINTER_W ? rows - r : SINTER_W;
+      for (long x = 0; x < columns; ++x) epi.f(j + x, i + r, load_strided(c + r * c_step + x, c_step, lanes), (int)lanes);
+    }
+    return;
+  }
   for (long r = 0; r < rows; ++r, c += c_step) {
     long x = 0;
     for (; x + SINTER_W <= columns; x += SINTER_W) epi.f(i + r, j + x, load(c + x), SINTER_W);
@@ -237,6 +250,7 @@ template <class S, class A, class B, class E> SX_OUT void tile(const operands<S,
   constexpr bool one_part = most<typename E::depth> <= Z::KC, known = least<N> == most<N>;
   constexpr bool may_at_once = one_part ? !(E::streams && least<N> > 4 * Z::NR && least<typename E::rows> * least<N> > Z::at_once) : least<typename E::depth> <= Z::KC;
   constexpr long edge = least<N> % Z::NR;
+  constexpr bool may_gather = gathered<S, A> && least<N> <= Z::few_columns, may_pack_a = !gathered<S, A> || most<N> > Z::few_columns;
   const long parts = g.k > Z::KC ? (g.k + Z::KC - 1) / Z::KC : 1, part = (g.k + parts - 1) / parts;
   // Sums of one block that is small need no more than registers.
   const bool at_once = may_at_once && parts == 1 && !(E::streams && g.n > 4 * Z::NR && g.m * g.n > Z::at_once);
@@ -258,8 +272,9 @@ template <class S, class A, class B, class E> SX_OUT void tile(const operands<S,
     const long h1 = h0 + step < i1 ? h0 + step : i1;
     for (int q = 0; q < (one_part ? 1 : parts); ++q) {
       const long k0 = q * part, k = k0 + part < g.k ? part : g.k - k0;
-      if (g.packs_a)
-        for (long i = h0; i < h1; i += Z::MR) pack(block_a + (i - h0) * k, g.a.p, g.a.row, g.a.column, i, i1 - i < Z::MR ? i1 - i : Z::MR, Z::MR, k0, k);
+      if constexpr (may_pack_a)
+        if (g.packs_a)
+          for (long i = h0; i < h1; i += Z::MR) pack(block_a + (i - h0) * k, g.a.p, g.a.row, g.a.column, i, i1 - i < Z::MR ? i1 - i : Z::MR, Z::MR, k0, k);
       for (long j = j0; j < j1; j += Z::NR) {
         const long columns = j1 - j < Z::NR ? j1 - j : Z::NR, width = rounded_up(columns, SINTER_W);
         const S* b;
@@ -286,10 +301,19 @@ template <class S, class A, class B, class E> SX_OUT void tile(const operands<S,
               for (int r = 0; r < Z::MR; ++r) at[r] = (r < rows ? r : rows - 1) * g.a.row.step;
             }
           S* to = at_once ? c : c + (i - h0) * c_step + (j - j0);
-          if constexpr (Z::NV == 1 || (known && (edge == 0 || edge > SINTER_W))) micro<S, Z::MR, Z::NV>(k, a, at, a_step, b, b_step, to, c_step, q == 0);
-          else if constexpr (known && most<N> <= SINTER_W) micro<S, Z::MR, 1>(k, a, at, a_step, b, b_step, to, c_step, q == 0);
-          else if (columns <= SINTER_W) micro<S, Z::MR, 1>(k, a, at, a_step, b, b_step, to, c_step, q == 0);
-          else micro<S, Z::MR, Z::NV>(k, a, at, a_step, b, b_step, to, c_step, q == 0);
+          const auto multiply = [&](auto deep, long from) {
+            if constexpr (Z::NV == 1 || (known && (edge == 0 || edge > SINTER_W))) micro<S, Z::MR, Z::NV>(k, a, at, deep, from, b, b_step, to, c_step, q == 0);
+            else if constexpr (known && most<N> <= SINTER_W) micro<S, Z::MR, 1>(k, a, at, deep, from, b, b_step, to, c_step, q == 0);
+            else if (columns <= SINTER_W) micro<S, Z::MR, 1>(k, a, at, deep, from, b, b_step, to, c_step, q == 0);
+            else micro<S, Z::MR, Z::NV>(k, a, at, deep, from, b, b_step, to, c_step, q == 0);
+          };
+          if constexpr (may_gather) {
+            if (!g.whole_a && !g.packs_a) {
+              a = g.a.p;
+              for (int r = 0; r < Z::MR; ++r) at[r] = g.a.row(i + (r < rows ? r : rows - 1));
+              multiply(g.a.column, k0);
+            } else if constexpr (may_pack_a) multiply(linear{a_step}, 0);
+          } else multiply(linear{a_step}, 0);
           if (at_once) finish(epi, to, c_step, i, j, rows, columns);
         }
       }
@@ -441,7 +465,7 @@ template <class S, class A, class B, class E> SX void few_row_product(long m, lo
   });
 }
 
-template <class S, bool Streams = false, class M, class N, class K, class A, class B, class F> static void gemm(M m_, N n_, K k_, A a, B b, F f, room memory) {
+template <class S, bool Streams = false, bool Turned = false, class M, class N, class K, class A, class B, class F> static void gemm(M m_, N n_, K k_, A a, B b, F f, room memory) {
   typedef blocks<S> Z;
   const long m = m_, n = n_, k = k_;
   constexpr bool a_plain = plain<S, A>, b_plain = plain<S, B>;
@@ -449,7 +473,7 @@ template <class S, bool Streams = false, class M, class N, class K, class A, cla
   typedef decltype(A::column) AC;
   typedef decltype(B::row) BR;
   typedef decltype(B::column) BC;
-  epilogue<M, N, K, Streams, F> epi{f};
+  epilogue<M, N, K, Streams, Turned, F> epi{f};
   if (m <= 0 || n <= 0) return;
   if constexpr (a_plain && b_plain && least<M> == 1 && most<M> == 1 && (BC::may_be_1 || (BR::may_be_1 && AC::may_be_1)))
     if (b.column.step == 1 || (b.row.step == 1 && a.column.step == 1))
@@ -461,12 +485,13 @@ template <class S, bool Streams = false, class M, class N, class K, class A, cla
     if (m * n * k >= 1 << 15 && ((m <= few_wide_rows && b.column.step == 1) || (m <= few_rows && b.column.step != 1 && a.column.step == 1 && b.row.step == 1)))
       return few_row_product<S>(m, n, k, a, b, epi, workers<M, N, K>(memory, m, n, k, 1 << 18));
 
-  constexpr bool may_pack_a = !a_plain || (most<N> > 4 * Z::NR && may_reach<M, fixed<1>, K>(4097));
+  constexpr bool gathers = gathered<S, A>;
+  constexpr bool may_pack_a = gathers ? most<N> > Z::few_columns : !a_plain || (most<N> > 4 * Z::NR && may_reach<M, fixed<1>, K>(4097));
   constexpr bool may_pack_b = !b_plain || !__is_same(BC, along<1>) || (most<M> > 4 * Z::MR && may_reach<N, fixed<1>, K>(65537));
   constexpr bool may_thread = may_reach<M, N, K>(1 << 22);
   const long threads = workers<M, N, K>(memory, m, n, k, 1 << 22);
   operands<S, A, B> g{m, n, k, a, b, nullptr, nullptr};
-  g.packs_a = may_pack_a && (!a_plain || (n > 4 * Z::NR && m * k > 4096));
+  g.packs_a = may_pack_a && (gathers ? n > Z::few_columns : !a_plain || (n > 4 * Z::NR && m * k > 4096));
   g.packs_b = may_pack_b && (!b_plain || b.column.step != 1 || (m > 4 * Z::MR && n * k > 65536));
   g.memory = memory;
 
