@@ -21,6 +21,7 @@ struct value_description {
   std::string name;
   dtype type = dtype::f32;
   kind_t kind = kind_t::tensor;
+  bool has_type = true;  ///< the file may leave the dtype open
   bool has_shape = false;
   std::vector<std::int64_t> extents;     ///< -1: open
   std::vector<std::string> axes;         ///< names of open axes; equal names are equal extents
@@ -35,7 +36,7 @@ struct value_description {
       const std::string what = kind == kind_t::sequence ? "sequence" : "optional";
       return inner.empty() ? what : what + " of " + inner[0].kind_text();
     }
-    std::string out = dtype_name(type);
+    std::string out = has_type ? dtype_name(type) : "tensor";
     if (!has_shape) return out;
     out += " (";
     for (std::size_t i = 0; i < extents.size(); ++i) {

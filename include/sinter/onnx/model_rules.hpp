@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "model.hpp"
+#include "order.hpp"
 #include "table.hpp"
 
 namespace sinter::onnx {
@@ -74,7 +75,7 @@ inline wire::bytes raw_of(const tensor_proto& t, loaded& m, storage& block, std:
 inline std::size_t bytes_to_copy(const tensor_proto& t) {
   constexpr std::size_t line = 64;
   const auto type = dtype_of_onnx(t.type);
-  if (!type || t.external || t.raw.size() < 2 * line) return 0;
+  if (!type || t.external || t.places || t.raw.size() < 2 * line) return 0;
   if (reinterpret_cast<std::uintptr_t>(t.raw.data()) % size_of(*type) == 0) return 0;
   return (t.raw.size() + line - 1) / line * line;
 }
@@ -159,9 +160,59 @@ inline bool is_packed(int type) { return type == 18 || type == 20 || (type >= 21
 
 }  // namespace detail_
 
+namespace detail_ {
+
+/// The row-major places of a sparse tensor's elements: one number for each, or one for each axis of each.
+inline std::vector<std::int64_t> places_of_sparse(const tensor_proto& t, std::int64_t count, std::int64_t all,
+                                                  loaded& m) {
+  const io::array a = item_of_tensor(*t.places, m).x.to_array(place_of_nodes());
+  const auto rank = static_cast<std::int64_t>(t.extents.size());
+  const bool by_axis = a.extents.size() == 2;
+  if (a.type != dtype::i64 || a.numel() != (by_axis ? count * rank : count) || a.extents.size() > 2)
+    wire::fail_file("the sparse tensor '" + t.name + "' has other places than one for each element");
+  std::vector<std::int64_t> out;
+  for (std::int64_t k = 0, next = 0; k < count; ++k) {
+    std::int64_t at = 0, part = 0;
+    for (std::int64_t d = 0; d < (by_axis ? rank : 1); ++d, ++next) {
+      const std::int64_t extent = by_axis ? t.extents[static_cast<std::size_t>(d)] : all;
+      std::memcpy(&part, a.data + 8 * next, 8);
+      if (part < 0 || part >= extent)
+        wire::fail_file("the sparse tensor '" + t.name + "' has an element at " + std::to_string(part) +
+                        " of an axis of " + std::to_string(extent));
+      at = at * extent + part;
+    }
+    out.push_back(at);
+  }
+  return out;
+}
+/// A sparse tensor with all its zeros. It is at most 1024 times as large as what the file holds of it, or 1 MiB.
+inline item dense_of(const tensor_proto& t, loaded& m) {
+  tensor_proto held = t;
+  held.places.reset();
+  held.extents = {t.places->extents.empty() ? 1 : t.places->extents[0]};
+  const io::array values = item_of_tensor(held, m).x.to_array(place_of_nodes());
+  std::size_t bytes = 0;
+  const std::size_t each = size_of(values.type), most = (std::size_t{1} << 20) + 1024 * values.bytes().size();
+  if (!io::detail::count_bytes(t.extents, each, bytes) || t.extents.size() > static_cast<std::size_t>(max_rank) ||
+      bytes > most)
+    wire::fail_file("the sparse tensor '" + t.name + "' is too large beside its " + std::to_string(values.numel()) +
+                    " elements; make it dense");
+  io::array a = io::detail::make_array(values.type, t.extents);
+  if (bytes > 0) std::memset(a.data, 0, bytes);
+  const auto places = places_of_sparse(t, values.numel(), a.numel(), m);
+  for (std::size_t k = 0; k < places.size(); ++k)
+    std::memcpy(a.data + static_cast<std::size_t>(places[k]) * each, values.data + k * each, each);
+  item out;
+  out.x = dynamic_tensor(a);
+  return out;
+}
+
+}  // namespace detail_
+
 /// The elements of a tensor of the file: in its mapping where they are aligned, else copied.
 inline item item_of_tensor(const tensor_proto& t, const loaded& shared) {
   auto& m = const_cast<loaded&>(shared);
+  if (t.places) return detail_::dense_of(t, m);
   if (detail_::is_packed(t.type)) return detail_::unpacked(t, m);
   const auto type = dtype_of_onnx(t.type);
   if (!type) wire::fail_file("the tensor '" + t.name + "' is of " + name_of_onnx(t.type) + ", which no tensor holds");
@@ -212,7 +263,9 @@ inline value_description described(const std::string& name, const type_proto& t)
   }
   d.type = rows::carrier_of(t.element);
   const bool held = dtype_of_onnx(t.element) || is_packed(t.element);
-  d.kind = t.kind == type_proto::kind_t::tensor && held ? kind_t::tensor : kind_t::other;
+  const bool unknown = t.kind == type_proto::kind_t::none || (t.kind == type_proto::kind_t::tensor && t.element == 0);
+  d.kind = unknown || (t.kind == type_proto::kind_t::tensor && held) ? kind_t::tensor : kind_t::other;
+  d.has_type = !unknown;
   d.has_shape = t.has_shape;
   for (const auto& a : t.axes) {
     d.extents.push_back(a.extent < 0 || !a.name.empty() ? -1 : a.extent);
@@ -434,7 +487,8 @@ inline tensor_list leaves_of(const value_list& all) {
   return out;
 }
 inline bool is_tensor_of(const dynamic_tensor& x, const value_description& want) {
-  return x.type() == want.type && (!want.has_shape || static_cast<int>(want.extents.size()) == x.rank());
+  return (!want.has_type || x.type() == want.type) &&
+         (!want.has_shape || static_cast<int>(want.extents.size()) == x.rank());
 }
 /// Whether it is of the declared kind; an optional may be given as what is in it.
 inline bool is_of_kind(const value& x, const value_description& want) {
@@ -686,6 +740,8 @@ inline model make_model(std::string path, storage file, wire::bytes bytes, const
   s->m.path = std::move(path);
   s->m.file = std::move(file);
   s->m.proto = wire::read_model(bytes);
+  put_in_order(s->m.proto.graph.nodes);
+  for (function_proto& f : s->m.proto.functions) put_in_order(f.nodes);
   s->how = how;
   s->where = at;
   const model_proto& p = s->m.proto;
@@ -776,7 +832,7 @@ inline std::vector<std::size_t> places_of(const std::vector<value_description>& 
       fail("onnx::function", std::string("the model has no ") + what + " '" + which[k] + "'; it has " + list_text(all),
            at);
     const value_description& d = all[place];
-    if (!d.is_tensor() || d.type != kinds[k].type ||
+    if (!d.is_tensor() || (d.has_type && d.type != kinds[k].type) ||
         (d.has_shape && static_cast<int>(d.extents.size()) != kinds[k].rank))
       fail("onnx::function",
            std::string("number ") + std::to_string(k) + " of the function's " + what + " is " +

@@ -26,6 +26,7 @@ struct tensor_proto {
   bool external = false;
   std::string location;
   std::int64_t offset = 0, length = -1;
+  std::shared_ptr<tensor_proto> places;  ///< of a sparse tensor: where its elements, all that it holds, are
 };
 
 struct type_proto {
@@ -170,6 +171,30 @@ inline tensor_proto read_tensor(bytes message) {
   return t;
 }
 
+/// A SparseTensorProto: a tensor with places.
+inline tensor_proto read_sparse(bytes message) {
+  tensor_proto t;
+  std::vector<std::int64_t> extents;
+  auto places = std::make_shared<tensor_proto>();
+  for (reader r(message); r.next();) switch (r.field()) {
+      case 1:
+        t = read_tensor(r.message());
+        break;
+      case 2:
+        *places = read_tensor(r.message());
+        break;
+      case 3:
+        r.integers(extents);
+        break;
+      default:
+        break;
+    }
+  if (extents.size() > 64) fail_file("the tensor '" + t.name + "' has more than 64 axes");
+  t.extents = std::move(extents);
+  t.places = std::move(places);
+  return t;
+}
+
 /// A SequenceProto's elements, or the one of an OptionalProto: a tensor each, or a list.
 struct value_proto {
   type_proto::kind_t kind = type_proto::kind_t::none;
@@ -280,6 +305,9 @@ inline attribute_proto read_attribute(bytes message, int depth) {
       case 20:
         a.type = static_cast<int>(r.integer());
         break;
+      case 22:
+        a.t = std::make_shared<tensor_proto>(read_sparse(r.message()));
+        break;
       case 21:
         a.reference = text_of(r);
         break;
@@ -342,7 +370,8 @@ inline graph_proto read_graph(bytes message, int depth) {
         g.infos.push_back(read_value_info(r.message()));
         break;
       case 15:
-        fail_file("the graph has sparse initialisers, which are not read; make them dense");
+        g.initializers.push_back(std::make_shared<tensor_proto>(read_sparse(r.message())));
+        break;
       default:
         break;
     }
