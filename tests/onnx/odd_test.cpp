@@ -14,8 +14,10 @@
 using namespace sinter;
 using onnx_test::attribute;
 using onnx_test::attribute_float;
+using onnx_test::attribute_graph;
 using onnx_test::attribute_list;
 using onnx_test::attribute_text;
+using onnx_test::attribute_texts;
 using onnx_test::bytes_of;
 using onnx_test::contains;
 using onnx_test::message;
@@ -283,4 +285,172 @@ TEST_CASE("flags, halves and bytes in the fields of other numbers") {
   const auto y = loaded(g)({tensor<float, 1>{7, 8}});
   CHECK(numbers(y[0]) == floats{1, 8});
   CHECK(numbers(y[1]) == floats{-1, 5});
+}
+
+TEST_CASE("nodes stand before those that make what they read") {
+  onnx_test::graph yes, no;
+  yes.nodes = {node("Neg", {"t"}, {"u"}), node("Mul", {"h", "h"}, {"t"})};
+  yes.outputs = {untyped("u")};
+  no.nodes = {node("Identity", {"h"}, {"v"})};
+  no.outputs = {untyped("v")};
+  auto g = graph_of({node("Add", {"k", "w"}, {"y"}),
+                     node("If", {"on"}, {"k"},
+                          {attribute_graph("then_branch", yes.body()), attribute_graph("else_branch", no.body())}),
+                     node("Abs", {"x"}, {"h"}), node("Constant", {}, {"w"}, {attribute_float("value_float", 0.5f)})},
+                    {value("x", onnx_test::f32, {"A", "B"}), value("on", onnx_test::b8, {})}, {untyped("y")});
+  const onnx::model m = loaded(g);
+  CHECK(numbers(m({x, tensor<bool, 0>(true)})[0]) == floats{-0.5f, -3.5f, -8.5f, -15.5f, -24.5f, -35.5f});
+  CHECK(numbers(m({x, tensor<bool, 0>(false)})[0]) == floats{1.5f, 2.5f, 3.5f, 4.5f, 5.5f, 6.5f});
+  const auto circle = graph_of({node("Add", {"x", "b"}, {"a"}), node("Neg", {"a"}, {"b"})},
+                               {value("x", onnx_test::f32, {"2", "3"})}, {untyped("b")});
+  CHECK(contains(message_of([&] { loaded(circle)({x}); }), "its input 'b' is made by no node before it"));
+}
+
+TEST_CASE("sparse tensors are dense ones with their zeros") {
+  const auto sparse = [](const message& values, const message& places, std::vector<std::int64_t> extents) {
+    message s = message().part(1, values).part(2, places);
+    for (auto e : extents) s.number(3, static_cast<std::uint64_t>(e));
+    return s;
+  };
+  const auto with = [&](const message& s) {
+    const message g = message()
+                          .part(1, node("Add", {"x", "w"}, {"y"}))
+                          .part(15, s)
+                          .part(11, value("x", onnx_test::f32, {"2", "3"}))
+                          .part(12, untyped("y"));
+    return message().number(1, 9).part(7, g).part(8, message().number(2, 20)).bytes();
+  };
+  const auto run = [&](const std::string& file) {
+    options how;
+    how.backend = "reference";
+    return numbers(onnx::load(bytes_of(file), how)({x})[0]);
+  };
+  const auto values = floats_named("w", {2}, {10, 20});
+  CHECK(run(with(sparse(values, integers_named("", {2}, {1, 5}), {2, 3}))) == floats{1, 8, 3, 4, 5, 14});
+  CHECK(run(with(sparse(values, integers_named("", {2, 2}, {0, 2, 1, 0}), {2, 3}))) == floats{1, -2, 13, 24, 5, -6});
+  CHECK(run(with(sparse(floats_named("w", {0}, {}), integers_named("", {0}, {}), {2, 3}))) ==
+        floats{1, -2, 3, 4, 5, -6});
+  const auto error = [&](const message& s) { return message_of([&] { run(with(s)); }); };
+  CHECK(contains(error(sparse(values, integers_named("", {2}, {1, 6}), {2, 3})), "an element at 6 of an axis of 6"));
+  CHECK(contains(error(sparse(values, integers_named("", {2, 2}, {0, 2, -1, 0}), {2, 3})), "an element at -1"));
+  CHECK(contains(error(sparse(values, integers_named("", {2, 3}, {0, 1, 2, 0, 1, 2}), {2, 3})),
+                 "other places than one for each"));
+  CHECK(contains(error(sparse(values, integers_named("", {2}, {1, 2}), {1 << 20, 1 << 19})),
+                 "'w' is too large beside its 2 elements; make it dense"));
+  const message s = sparse(floats_named("", {1}, {7}), integers_named("", {1}, {2}), {3});
+  auto g = graph_of({node("Constant", {}, {"c"}, {message().text(1, "sparse_value").part(22, s).number(20, 11)})}, {},
+                    {untyped("c")});
+  CHECK(numbers(loaded(g)(onnx::tensor_list{})[0]) == floats{0, 0, 7});
+}
+
+TEST_CASE("inputs and results of no type are tensors") {
+  const auto g = graph_of({node("Neg", {"x"}, {"y"})}, {untyped("x")}, {untyped("y")});
+  const onnx::model m = loaded(g);
+  CHECK(m.inputs()[0].text() == "x: tensor");
+  CHECK(m.outputs()[0].is_tensor());
+  CHECK(numbers(m({x})[0]) == floats{-1, 2, -3, -4, -5, 6});
+  CHECK(m({tensor<std::int32_t, 1>{3, 4}})[0].text() == "i32 (2,)");
+}
+
+TEST_CASE("attributes of old versions in files of new ones") {
+  CHECK(one(node("Reshape", {"x"}, {"y"}, {attribute_list("shape", {3, -1})}), x, 19) == floats{1, -2, 3, 4, 5, -6});
+  CHECK(one(node("Slice", {"x"}, {"y"}, {attribute_list("starts", {0, 1}), attribute_list("ends", {1, 9})}), x, 13) ==
+        floats{-2, 3});
+  CHECK(one(node("TopK", {"x"}, {"y", "at"}, {attribute("k", 1)}), x, 11) == floats{3, 5});
+  CHECK(one(node("Pad", {"x"}, {"y"}, {attribute_list("pads", {0, 1, -1, 0})}), x, 13) == floats{0, 1, -2, 3});
+  CHECK(one(node("Clip", {"x"}, {"y"}, {attribute_float("max", 3)}), x, 13) == floats{1, -2, 3, 3, 3, -6});
+  CHECK(one(node("Add", {"x", "b"}, {"y"}, {attribute("broadcast", 1), attribute("axis", 0)}), x, 13,
+            {floats_named("b", {2}, {10, 100})}) == floats{11, 8, 13, 104, 105, 94});
+  CHECK(one(node("Tile", {"x", "n"}, {"y"}), x, 1, {integers_named("n", {2}, {1, 2})}) ==
+        floats{1, -2, 3, 1, -2, 3, 4, 5, -6, 4, 5, -6});
+  CHECK(one(node("Squeeze", {"r", "none"}, {"y"}), x, 13,
+            {floats_named("r", {1, 2, 1}, {3, 4}), integers_named("none", {0}, {})}) == floats{3, 4});
+}
+
+TEST_CASE("BatchNormalization of one axis, of places, with all its old results") {
+  const auto normalised = [](std::vector<std::int64_t> extents, const message& in, std::vector<message> attributes,
+                             int opset, std::vector<std::string> out = {"y"}) {
+    std::vector<message> outputs;
+    for (const auto& o : out) outputs.push_back(untyped(o));
+    auto g =
+        graph_of({node("BatchNormalization", {"x", "s", "b", "m", "v"}, out, std::move(attributes))}, {in}, outputs);
+    const auto n = extents.empty() ? 1 : extents[0] * (extents.size() > 1 ? extents[1] : 1);
+    const auto of = [&](float first) {
+      floats f;
+      for (std::int64_t k = 0; k < n; ++k) f.push_back(first + static_cast<float>(k));
+      return f;
+    };
+    g.initializers = {floats_named("s", extents, of(2)), floats_named("b", extents, of(0)),
+                      floats_named("m", extents, of(1)), floats_named("v", extents, floats(of(0).size(), 4.f))};
+    return loaded(g, opset);
+  };
+  const auto near = [](const floats& a, const floats& b) {
+    bool same = a.size() == b.size();
+    for (std::size_t k = 0; same && k < a.size(); ++k) same = std::fabs(a[k] - b[k]) < 1e-4f;
+    return same;
+  };
+  const auto flat = normalised({1}, value("x", onnx_test::f32, {"N"}), {}, 15);
+  CHECK(near(numbers(flat({tensor<float, 1>{1, 3, 5}})[0]), {0, 2, 4}));
+  const auto places = normalised({3}, value("x", onnx_test::f32, {"A", "B"}), {attribute("spatial", 0)}, 7);
+  CHECK(near(numbers(places({x})[0]), {0, -5, 2, 3, 5.5f, -16}));
+  const auto trained = normalised({3}, value("x", onnx_test::f32, {"A", "B"}), {attribute_float("momentum", 0.5f)}, 7,
+                                  {"y", "mean", "var", "m2", "v2"});
+  const auto y = trained({x});
+  REQUIRE(y.size() == 5);
+  CHECK(near(numbers(y[1]), {1.75f, 1.75f, 0.75f}));
+  CHECK(near(numbers(y[3]), {2.5f, 1.5f, -1.5f}));
+  CHECK(near(numbers(y[4]), {2.25f, 12.25f, 20.25f}));
+}
+
+TEST_CASE("what runtimes take beside the definition") {
+  CHECK(one(node("Resize", {"x", "", "", "sizes"}, {"y"},
+                 {attribute_text("coordinate_transformation_mode", "tf_half_pixel_for_nn"),
+                  attribute_text("nearest_mode", "floor")}),
+            x, 11, {integers_named("sizes", {2}, {2, 6})}) == floats{1, 1, -2, -2, 3, 3, 4, 4, 5, 5, -6, -6});
+  auto g = graph_of(
+      {node("RNN", {"s", "w", "r"}, {"y"}, {attribute("hidden_size", 1), attribute_texts("activations", {"rElu"})})},
+      {value("s", onnx_test::f32, {"2", "1", "1"})}, {untyped("y")});
+  g.initializers = {floats_named("w", {1, 1, 1}, {2}), floats_named("r", {1, 1, 1}, {0})};
+  CHECK(numbers(loaded(g)({tensor<float, 3>{{{-1.f}}, {{0.5f}}}})[0]) == floats{0, 1});
+  auto shrunk = graph_of({node("Shrink", {"k"}, {"s"}, {attribute_float("bias", 1.5f), attribute_float("lambd", 1.5f)}),
+                          node("Cast", {"s"}, {"y"}, {attribute("to", onnx_test::f32)})},
+                         {}, {untyped("y")});
+  shrunk.initializers = {integers_named("k", {5}, {-3, -1, 0, 2, 4})};
+  CHECK(numbers(loaded(shrunk)(onnx::tensor_list{})[0]) == floats{-1, 0, 0, 0, 2});
+  auto groups = graph_of({node("GroupNormalization", {"x", "s", "b"}, {"y"}, {attribute("num_groups", 1)})},
+                         {value("x", onnx_test::f32, {"1", "2", "1"})}, {untyped("y")});
+  groups.initializers = {floats_named("s", {2}, {2, 3}), floats_named("b", {2}, {0, 1})};
+  const floats y = numbers(loaded(groups, 18)({tensor<float, 3>{{{1.f}, {3.f}}}})[0]);
+  CHECK(y[0] == doctest::Approx(-2).epsilon(1e-4));
+  CHECK(y[1] == doctest::Approx(4).epsilon(1e-4));
+  CHECK(one(node("SimplifiedLayerNormalization", {"x", "s"}, {"y"}, {attribute_float("epsilon", 0)}), {{2, 2, 2}}, 1,
+            {floats_named("s", {3}, {1, 2, 3})}) == floats{1, 2, 3});
+  auto mvn = graph_of({node("MeanVarianceNormalization", {"x"}, {"y"})}, {value("x", onnx_test::f32, {"1", "1", "2"})},
+                      {untyped("y")});
+  CHECK(numbers(loaded(mvn, 13)({tensor<float, 3>{{{1.f, 3.f}}}})[0])[1] == doctest::Approx(1));
+}
+
+TEST_CASE("MatMulInteger of vectors, with zero points of one element") {
+  using onnx_test::integers;
+  auto g = graph_of(
+      {node("MatMulInteger", {"v", "m", "one", "two"}, {"a"}), node("MatMulInteger", {"m", "v", "one", "two"}, {"b"}),
+       node("Cast", {"a"}, {"p"}, {attribute("to", onnx_test::f32)}),
+       node("Cast", {"b"}, {"q"}, {attribute("to", onnx_test::f32)})},
+      {}, {untyped("p"), untyped("q")});
+  g.initializers = {onnx_test::constant_tensor("v", integers({2}, {3, 4}, onnx_test::u8)),
+                    onnx_test::constant_tensor("m", integers({2, 2}, {1, 2, 3, 4}, onnx_test::u8)),
+                    onnx_test::constant_tensor("one", integers({1}, {1}, onnx_test::u8)),
+                    onnx_test::constant_tensor("two", integers({1}, {2}, onnx_test::u8))};
+  const auto y = loaded(g)(onnx::tensor_list{});
+  CHECK(numbers(y[0]) == floats{1, 6});
+  CHECK(numbers(y[1]) == floats{2, 8});
+}
+
+TEST_CASE("a mask of integers is added to the scores of attention") {
+  auto g = graph_of({node("Attention", {"q", "q", "q", "mask"}, {"y"})},
+                    {value("q", onnx_test::f32, {"1", "1", "2", "1"})}, {untyped("y")});
+  g.initializers = {integers_named("mask", {2, 2}, {0, -100, -100, 0})};
+  const floats y = numbers(loaded(g, 23)({tensor<float, 4>{{{{1.f}, {2.f}}}}})[0]);
+  CHECK(y[0] == doctest::Approx(1));
+  CHECK(y[1] == doctest::Approx(2));
 }

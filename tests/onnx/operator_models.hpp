@@ -280,6 +280,7 @@ inline void put_networks(std::vector<operator_model>& all) {
   for (const char* op : {"Softmax", "LogSoftmax"}) all.push_back({op, {x({2, 3})}});
   all.push_back({"LayerNormalization", {x({2, 4}), x({4}, 0.5, 1.5), x({4})}, {}, {true, true, true}});
   all.push_back({"RMSNormalization", {x({2, 4}), x({4}, 0.5, 1.5)}, {}, {true}, 23});
+  all.push_back({"SimplifiedLayerNormalization", {x({2, 4}), x({4}, 0.5, 1.5)}, {}, {true, true}});
   all.push_back({"InstanceNormalization", {x({1, 2, 4}), x({2}, 0.5, 1.5), x({2})}});
   all.push_back({"GroupNormalization", {x({1, 4, 2}), x({4}, 0.5, 1.5), x({4})}, {attribute("num_groups", 2)}});
   all.push_back({"BatchNormalization", {x({2, 2, 2}), x({2}, 0.5, 1.5), x({2}), x({2}), x({2}, 0.5, 1.5)}});

@@ -14,10 +14,10 @@ void unary(call& c) {
     if (!is_float(x.type())) return c.give(x);
   c.give(pointwise(Code, x));
 }
-/// Input 1, which before version 7 lies along an axis of input 0.
+/// Input 1, which lies along an axis of input 0 where that is told: before version 7, and by writers that kept to it.
 inline node second(call& c) {
   const node b = c.x(1);
-  if (c.version >= 7 || !c.has_attribute("axis") || c.i("broadcast", 0) == 0) return b;
+  if (!c.has_attribute("axis") || c.i("broadcast", 0) == 0) return b;
   extents e = extents_of(b);
   const int rank = c.rank(0), behind = rank - axis_of(c.i("axis", 0), rank) - b.rank();
   if (behind < 0) c.refuse("its second input " + text_of(e) + " reaches beyond the last axis of the first");
@@ -47,6 +47,9 @@ inline void mean(call& c) {
   c.give(r / static_cast<double>(c.in.size()));
 }
 
+/// What was computed of integers in f64, cut to whole ones.
+inline void give_exact(call& c, const node& y) { c.give(to_type(y, c.type(0))); }
+
 /// Activations are computed in f32 where floats are narrower.
 inline void give_wide(call& c, const node& y) { c.give(to_type(y, c.type(0))); }
 
@@ -61,6 +64,13 @@ inline node gelu_of(const node& x, bool by_tanh) {
   return x * 0.5 * (pointwise(op::erf, x * 0.7071067811865476) + 1.0);
 }
 inline node clipped(node x, double low, double high) { return ir::minimum(ir::maximum(x, low), high); }
+
+/// ASCII letters as small ones.
+inline std::string small_letters(std::string s) {
+  for (char& ch : s)
+    if (ch >= 'A' && ch <= 'Z') ch = static_cast<char>(ch - 'A' + 'a');
+  return s;
+}
 
 /// An activation by ONNX's name, for recurrent operators too.
 inline node activation(const std::string& name, const node& x, double alpha, double beta) {
@@ -112,8 +122,8 @@ inline void swish(call& c) {
 inline void gelu(call& c) { give_wide(c, gelu_of(wide(c.x(0)), c.s("approximate", "none") == "tanh")); }
 inline void shrink(call& c) {
   const double bias = c.f("bias", 0), lambd = c.f("lambd", 0.5);
-  const node x = c.x(0);
-  c.give(ir::select(ir::lt(x, -lambd), x + bias, ir::select(ir::gt(x, lambd), x - bias, 0.0)));
+  const node x = is_float(c.type(0)) ? c.x(0) : to_type(c.x(0), dtype::f64);
+  give_exact(c, ir::select(ir::lt(x, -lambd), x + bias, ir::select(ir::gt(x, lambd), x - bias, 0.0)));
 }
 inline void prelu(call& c) {
   const node x = c.x(0);
@@ -129,7 +139,7 @@ inline void reciprocal(call& c) { c.give(1.0 / c.x(0)); }
 inline void identity(call& c) { c.give(0, c.given(0)); }
 
 inline void clip(call& c) {
-  if (c.version < 11) {
+  if (c.version < 11 || c.has_attribute("min") || c.has_attribute("max")) {
     const node x = c.x(0);
     return c.give(
         clipped(x, c.f("min", -std::numeric_limits<float>::max()), c.f("max", std::numeric_limits<float>::max())));

@@ -56,7 +56,8 @@ inline void rms_norm(call& c) {
   const node x = c.x(0), w = wide(x);
   const int axis = axis_of(c.i("axis", -1), x.rank());
   const node inverse = pointwise(op::rsqrt, mean_over(w * w, all_axes(x.rank(), axis), true) + c.f("epsilon", 1e-5f));
-  c.give(times(to_type(times(w, inverse), x.type()), c.x(1)));
+  c.give(0, times(to_type(times(w, inverse), x.type()), c.x(1)));
+  if (c.wants(1)) c.give(1, inverse);
 }
 /// A value of channels as one that broadcasts along axis 1.
 inline node by_channel(const node& w, int rank) {
@@ -76,8 +77,9 @@ inline void group_norm(call& c) {
   const node apart = reshape_to(x, {e[0], groups, each * product_of(e, 2)});
   const node y = reshape_to(to_type(normalize(wide(apart), {2}, c.f("epsilon", 1e-5f)).y, x.type()), e);
   node scale = c.x(1), bias = c.x(2);
-  if (c.version < 21) {
+  if (c.version < 21) {  // one for each group; some write one for each channel already
     const auto repeated = [&](const node& w) {
+      if (size_of_axis(w, 0) == e[1]) return w;
       return reshape_to(broadcast_to(reshape_to(w, {groups, dim(1)}), {groups, each}), {e[1]});
     };
     scale = repeated(scale);
@@ -85,28 +87,37 @@ inline void group_norm(call& c) {
   }
   c.give(plus(times(y, by_channel(scale, x.rank())), by_channel(bias, x.rank())));
 }
+/// A value of what BatchNormalization has one of, as one that broadcasts to its input: for each channel, or each place of an element.
+inline node by_feature(const node& w, int rank, bool of_places) {
+  if (of_places) return unsqueezed(w, {0});
+  return rank == 1 ? w : by_channel(w, rank);  // of one axis all are one channel
+}
 inline void batch_norm(call& c) {
   const node x = c.x(0);
   const int rank = x.rank();
   const double eps = c.f("epsilon", 1e-5f), momentum = c.f("momentum", 0.9f);
   const bool training = c.i("training_mode", 0) != 0 || (c.version < 14 && c.wants(1));
+  const bool of_places = c.i("spatial", 1) == 0;
   node mean = c.x(3), var = c.x(4);
   if (training) {
-    std::vector<int> axes = all_axes(rank);
+    std::vector<int> axes = of_places ? std::vector<int>{0} : all_axes(rank);
     if (rank < 2) c.refuse("its input is " + text_of(extents_of(x)) + ", which has no channels");
-    axes.erase(axes.begin() + 1);
+    if (!of_places) axes.erase(axes.begin() + 1);
     const node m = mean_over(wide(x), axes, false);
-    const node d = minus(wide(x), by_channel(m, rank));
+    const node d = minus(wide(x), by_feature(m, rank, of_places));
     const node v = mean_over(d * d, axes, false);
     c.give(1, mean * momentum + to_type(m, mean.type()) * (1 - momentum));
     c.give(2, var * momentum + to_type(v, var.type()) * (1 - momentum));
+    if (c.wants(3)) c.give(3, to_type(m, mean.type()));
+    if (c.wants(4)) c.give(4, to_type(v, var.type()));
     mean = m;
     var = v;
   }
   // In inference one factor and one term of a channel.
   const node scale = times(wide(c.x(1)), pointwise(op::rsqrt, wide(var) + eps));
   const node shift = minus(wide(c.x(2)), times(wide(mean), scale));
-  c.give(0, to_type(plus(times(wide(x), by_channel(scale, rank)), by_channel(shift, rank)), x.type()));
+  c.give(0, to_type(plus(times(wide(x), by_feature(scale, rank, of_places)), by_feature(shift, rank, of_places)),
+                    x.type()));
 }
 inline void lrn(call& c) {
   const node x = c.x(0);
@@ -135,7 +146,11 @@ inline void lp_norm(call& c) {
 }
 inline void mvn(call& c) {
   const node x = c.x(0);
-  const auto axes = c.has_attribute("axes") ? ascending_axes(c.list("axes"), x.rank()) : std::vector<int>{0, 2, 3};
+  std::vector<int> axes;
+  if (c.has_attribute("axes")) axes = ascending_axes(c.list("axes"), x.rank());
+  else
+    for (const int a : {0, 2, 3})
+      if (a < x.rank()) axes.push_back(a);
   const node mean = mean_over(x, axes, true);
   const node variance = minus(mean_over(x * x, axes, true), mean * mean);
   c.give(over(minus(x, mean), ir::sqrt(variance) + 1e-9));
@@ -192,6 +207,7 @@ inline node masked_scores(call& c, node scores, dim past) {
   const dim rows = e[2], columns = e[3];
   if (c.has(3)) {
     node m = c.x(3);
+    if (!is_bool(m.type()) && !is_float(m.type())) m = to_type(m, scores.type());
     const dim width = size_of_axis(m, m.rank() - 1);
     if (width != columns) {
       extents low(static_cast<std::size_t>(m.rank()), dim(0)), high = low;
@@ -315,6 +331,7 @@ inline const row networks[] = {
     {"NegativeLogLikelihoodLoss", "", 1, nll_loss, "a sum over a mask"},
     {"RMSNormalization", "", 1, rms_norm, "rms_norm"},
     {"RotaryEmbedding", "", 1, rotary, "rotary"},
+    {"SimplifiedLayerNormalization", "", 1, rms_norm, "rms_norm"},
     {"Softmax", "", 1, soft<softmax_of>, "softmax"},
     {"SoftmaxCrossEntropyLoss", "", 1, cross_entropy, "log_softmax, a sum over a mask"},
 };

@@ -224,8 +224,9 @@ inline node centred(const node& a, const node& zero, bool rows) {
   const node x = to_type(a, dtype::i32);
   if (!zero) return x;
   node z = to_type(zero, dtype::i32);
-  if (z.rank() == 1 && a.rank() >= 2 && rows) z = reshape_to(z, {size_of_axis(z, 0), dim(1)});
-  if (z.rank() == 1 && !rows) z = reshape_to(z, {dim(1), size_of_axis(z, 0)});
+  if (z.rank() == 1 && size_of_axis(z, 0) == 1) z = reshape_to(z, {});
+  else if (z.rank() == 1 && a.rank() >= 2)
+    z = reshape_to(z, rows ? extents{size_of_axis(z, 0), dim(1)} : extents{dim(1), size_of_axis(z, 0)});
   return minus(x, z);
 }
 inline void matmul_integer(call& c) {

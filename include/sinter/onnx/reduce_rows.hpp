@@ -116,7 +116,7 @@ inline node argsorted(const node& x, int axis, bool descending, dim count) {
 }
 inline void top_k(call& c) {
   const int axis = axis_of(c.i("axis", -1), c.rank(0));
-  const dim k = c.version < 10 ? dim(c.i("k", 1)) : c.sizes(1).at(0);
+  const dim k = c.version < 10 || !c.has(1) ? dim(c.i("k", 1)) : c.sizes(1).at(0);
   const bool largest = c.i("largest", 1) != 0;
   const node x = c.x(0);
   const node places = argsorted(x, axis, largest, k);

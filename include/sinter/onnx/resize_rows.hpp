@@ -23,6 +23,7 @@ inline double coordinate_of(const resize_options& o, std::int64_t i, std::int64_
   const auto x = static_cast<double>(i), n = static_cast<double>(in), m = static_cast<double>(out);
   if (o.coordinates == "asymmetric") return x / scale;
   if (o.coordinates == "align_corners") return out == 1 ? 0 : x * (n - 1) / (scale * n - 1);
+  if (o.coordinates == "tf_half_pixel_for_nn") return (x + 0.5) / scale;
   if (o.coordinates == "pytorch_half_pixel") return out > 1 ? (x + 0.5) / scale - 0.5 : 0;
   if (o.coordinates == "tf_crop_and_resize")
     return out > 1 ? roi_low * (n - 1) + x * (roi_high - roi_low) * (n - 1) / (m - 1)

@@ -82,6 +82,13 @@ inline node lstm_step(const recurrent& r, std::size_t d, const recurrent_weights
   const node o = r.act(d, 0, peeped(1, 1, cell));
   return times(o, r.act(d, 2, cell));
 }
+/// ONNX's name of an activation that is written in other letters, as runtimes take it.
+inline std::string known_activation(const std::string& name) {
+  for (const char* known : {"Relu", "Tanh", "Sigmoid", "Affine", "LeakyRelu", "ThresholdedRelu", "ScaledTanh",
+                            "HardSigmoid", "Elu", "Softsign", "Softplus"})
+    if (small_letters(name) == small_letters(known)) return known;
+  return name;
+}
 inline recurrent facts_of(call& c, int gates, const std::vector<std::string>& usual) {
   recurrent r{c, c.x(0), 0, 0, 0, gates, {}, {}, {}, c.f("clip", 0), {}};
   if (c.i("layout", 0) != 0) r.x = permuted(r.x, {1, 0, 2});
@@ -90,6 +97,7 @@ inline recurrent facts_of(call& c, int gates, const std::vector<std::string>& us
   r.hidden = c.i("hidden_size", 0);
   if (r.hidden < 1) r.hidden = size_of_axis(c.x(2), 2);
   if (const auto* a = c.attribute("activations")) r.functions = a->strings;
+  for (std::string& name : r.functions) name = known_activation(name);
   if (r.functions.empty())
     for (std::size_t d = 0; d < r.directions(); ++d) r.functions.insert(r.functions.end(), usual.begin(), usual.end());
   if (r.functions.size() != usual.size() * r.directions()) c.refuse("its activations are not those of each direction");

@@ -20,7 +20,7 @@ inline void size(call& c) { c.give(0, host_values{dtype::i64, {}, {product_of(c.
 
 inline void reshape(call& c) {
   extents to;
-  if (c.version < 5)
+  if (c.version < 5 || (!c.has(1) && c.has_attribute("shape")))
     for (auto d : c.list("shape")) to.push_back(dim(d));
   else to = c.sizes(1);
   const extents from = c.shape(0);
@@ -61,10 +61,11 @@ inline void squeeze(call& c) {
   const extents e = c.shape(0);
   extents to;
   std::set<int> gone;
-  if (axes)
+  const bool all = !axes || axes->empty();  // as runtimes have it
+  if (!all)
     for (auto a : *axes) gone.insert(axis_of(a, static_cast<int>(e.size())));
   for (std::size_t i = 0; i < e.size(); ++i)
-    if (axes ? !gone.count(static_cast<int>(i)) : e[i] != 1) to.push_back(e[i]);
+    if (!all ? !gone.count(static_cast<int>(i)) : e[i] != 1) to.push_back(e[i]);
   c.give(reshape_to(c.x(0), to));
 }
 inline void unsqueeze(call& c) {
@@ -148,7 +149,7 @@ inline void slice(call& c) {
   const int rank = static_cast<int>(e.size());
   extents starts, ends;
   std::vector<std::int64_t> axes, steps;
-  if (c.version < 10) {
+  if (c.version < 10 || (!c.has(1) && c.has_attribute("starts"))) {
     for (auto s : c.list("starts")) starts.push_back(dim(s));
     for (auto s : c.list("ends")) ends.push_back(dim(s));
     axes = c.list("axes");
@@ -184,7 +185,9 @@ inline void constant_row(call& c) {
     h = {dtype::f32, {dim(static_cast<std::int64_t>(a3->floats.size()))}, {}, {a3->floats.begin(), a3->floats.end()}};
   } else if (const auto* a4 = c.attribute("value_ints")) {
     h = integers_of({a4->ints.begin(), a4->ints.end()});
-  } else c.refuse("it is text or sparse, which no tensor holds");
+  } else if (const auto* a5 = c.attribute("sparse_value"); a5 && a5->t) {
+    return c.give(0, c.im.tensor(*a5->t));
+  } else c.refuse("it is text, which no tensor holds, or has no value");
   c.give(0, std::move(h));
 }
 inline void constant_of_shape(call& c) {
@@ -247,7 +250,7 @@ inline void trilu(call& c) {
 inline void tile(call& c) {
   const extents e = c.shape(0);
   extents times = c.sizes(1);
-  if (c.version < 6) {  // how often along one axis
+  if (c.version < 6 && c.has(2)) {  // how often along one axis
     const dim count = times.at(0);
     times.assign(e.size(), dim(1));
     times[static_cast<std::size_t>(axis_of(c.integers(2).at(0), static_cast<int>(e.size())))] = count;
@@ -293,7 +296,7 @@ inline node padded_places(const std::string& mode, dim n, dim low, dim total) {
 inline void pad(call& c) {
   const int rank = c.rank(0);
   extents pads;
-  if (c.version < 11)
+  if (c.version < 11 || (!c.has(1) && c.has_attribute("pads")))
     for (auto p : c.list(c.version < 2 ? "paddings" : "pads")) pads.push_back(dim(p));
   else pads = c.sizes(1);
   std::vector<int> axes = all_axes(rank);
