@@ -454,3 +454,50 @@ TEST_CASE("a mask of integers is added to the scores of attention") {
   CHECK(y[0] == doctest::Approx(1));
   CHECK(y[1] == doctest::Approx(2));
 }
+
+TEST_CASE("factors of recurrent activations are one for each, or for each that takes one; clipped are gates") {
+  const auto lstm = [](std::vector<message> attributes) {
+    attributes.push_back(attribute("hidden_size", 1));
+    auto g = graph_of({node("LSTM", {"s", "w", "r"}, {"y"}, std::move(attributes))},
+                      {value("s", onnx_test::f32, {"2", "1", "1"})}, {untyped("y")});
+    g.initializers = {floats_named("w", {1, 4, 1}, {1, 1, 1, 1}), floats_named("r", {1, 4, 1}, {0, 0, 0, 0})};
+    return numbers(loaded(g)({tensor<float, 3>{{{2.f}}, {{2.f}}}})[0]);
+  };
+  const auto named = attribute_texts("activations", {"Relu", "LeakyRelu", "Elu"});
+  // i = o = f = 2, the candidate 2, so that cells are 4 and 12; negative ones are not met.
+  CHECK(lstm({named}) == floats{8, 24});
+  CHECK(lstm({named, attribute_float("clip", 1)}) == floats{1, 2});
+  const auto affine = attribute_texts("activations", {"Relu", "Affine", "Affine"});
+  const floats two = lstm({affine, onnx_test::attribute_floats("activation_alpha", {3, 5}),
+                           onnx_test::attribute_floats("activation_beta", {1, 7})});
+  CHECK(two[0] == 2 * (5 * 2 * 7 + 7));
+  const floats three = lstm({affine, onnx_test::attribute_floats("activation_alpha", {0, 3, 5}),
+                             onnx_test::attribute_floats("activation_beta", {0, 1, 7})});
+  CHECK(three == two);
+}
+
+TEST_CASE("Resize before version 11, and of integers") {
+  const auto resized = [](int opset, std::vector<float> scales) {
+    return one(node("Resize", {"x", "scales"}, {"y"}), {{0, 1, 2, 3, 4, 5}}, opset,
+               {floats_named("scales", {2}, scales)});
+  };
+  CHECK(resized(10, {1, 0.6f}) == floats{0, 2, 4});
+  CHECK(resized(10, {1, 1.5f}) == floats{0, 0, 1, 2, 2, 3, 4, 4, 5});
+  auto g = graph_of(
+      {node("Cast", {"x"}, {"k"}, {attribute("to", onnx_test::i32)}),
+       node("Resize", {"k", "", "scales"}, {"l"},
+            {attribute_text("mode", "linear"), attribute_text("coordinate_transformation_mode", "asymmetric")}),
+       node("Cast", {"l"}, {"y"}, {attribute("to", onnx_test::f32)})},
+      {value("x", onnx_test::f32, {"A", "B"})}, {untyped("y")});
+  g.initializers = {floats_named("scales", {2}, {1, 4})};
+  CHECK(numbers(loaded(g)({tensor<float, 2>{{0, 3}}})[0]) == floats{0, 0, 1, 2, 3, 3, 3, 3});
+}
+
+TEST_CASE("masks of Dropout before version 10 are of its dtype; equal elements have no variance") {
+  const auto g =
+      graph_of({node("Dropout", {"x"}, {"y", "mask"})}, {value("x", onnx_test::f32, {"A", "B"})}, {untyped("mask")});
+  CHECK(loaded(g, 7)({x})[0].text() == "f32 (2, 3)");
+  CHECK(loaded(g, 10)({x})[0].text() == "bool (2, 3)");
+  CHECK(one(node("MeanVarianceNormalization", {"x"}, {"y"}, {attribute_list("axes", {1})}), {{0.1f, 0.1f, 0.1f}}, 13) ==
+        floats{0, 0, 0});
+}

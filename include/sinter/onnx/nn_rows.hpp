@@ -151,9 +151,8 @@ inline void mvn(call& c) {
   else
     for (const int a : {0, 2, 3})
       if (a < x.rank()) axes.push_back(a);
-  const node mean = mean_over(x, axes, true);
-  const node variance = minus(mean_over(x * x, axes, true), mean * mean);
-  c.give(over(minus(x, mean), ir::sqrt(variance) + 1e-9));
+  const node d = minus(wide(x), mean_over(wide(x), axes, true));
+  c.give(to_type(over(d, ir::sqrt(mean_over(d * d, axes, true)) + 1e-9), x.type()));
 }
 /// cos and sin of positions applied to x (batch, heads, rows, size).
 inline void rotary(call& c) {

@@ -138,7 +138,7 @@ inline void dropout(call& c) {
   const node x = c.x(0);
   if (!training || ratio == 0) {
     c.give(0, x);
-    c.give(1, constant(dtype::b8, 1, extents_of(x)));
+    c.give(1, constant(c.version < 10 ? x.type() : dtype::b8, 1, extents_of(x)));
     return;
   }
   if (!(ratio > 0 && ratio < 1)) c.refuse("its ratio is not in [0, 1)");

@@ -60,7 +60,8 @@ inline resampling resample(const resize_options& o, std::int64_t in, std::int64_
     if (taps == 1) {
       double p = 0;
       if (o.nearest == "floor") p = std::floor(x);
-      else if (o.nearest == "ceil") p = std::ceil(x);
+      else if (o.nearest == "ceil" || (o.nearest == "before 11" && scale < 1)) p = std::ceil(x);
+      else if (o.nearest == "before 11") p = std::floor(x);
       else if (o.nearest == "round_prefer_ceil") p = std::floor(x + 0.5);
       else p = std::ceil(x - 0.5);
       r.places[0][at] = std::clamp(whole_of(p), std::int64_t{0}, in - 1);
@@ -108,7 +109,7 @@ inline resize_options options_of_resize(call& c, bool old) {
   o.mode = c.s("mode", "nearest");
   if (o.mode == "bilinear") o.mode = "linear";
   o.coordinates = old ? "asymmetric" : c.s("coordinate_transformation_mode", "half_pixel");
-  o.nearest = old ? "floor" : c.s("nearest_mode", "round_prefer_floor");
+  o.nearest = old ? "before 11" : c.s("nearest_mode", "round_prefer_floor");
   o.a = c.f("cubic_coeff_a", -0.75);
   o.extrapolation = c.f("extrapolation_value", 0);
   o.exclude_outside = c.i("exclude_outside", 0) != 0;
@@ -168,7 +169,7 @@ inline void resize(call& c) {
     if (o.mode != "nearest" && !is_float(x.type())) x = to_type(x, dtype::f32);
     x = resampled(c, x, axis, resample(o, in, out, scale, low, high), o.extrapolation);
   }
-  if (x.type() != type) x = to_type(ir::round(x), type);
+  if (x.type() != type) x = to_type(o.antialias ? ir::round(x) : x, type);
   c.give(x);
 }
 

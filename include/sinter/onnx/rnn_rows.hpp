@@ -13,24 +13,17 @@ struct recurrent {
   dim steps, batch, hidden;
   int gates = 1;
   std::vector<std::string> functions;
-  std::vector<double> alpha, beta;
+  std::vector<double> alpha, beta;  ///< one for each function
   double clip = 0;
   node lengths;  ///< (batch, 1), or none
 
+  /// The k-th activation of a gate.
   node act(std::size_t direction, std::size_t k, const node& v) const {
-    const std::size_t each = functions.size() / directions();
-    const std::size_t i = direction * each + k;
-    const node y = clip > 0 ? clipped(v, -clip, clip) : v;
-    const std::string& name = functions[i];
-    const bool leaky = name == "LeakyRelu", hard = name == "HardSigmoid";
-    const double a = i < alpha.size() ? alpha[i]
-                     : leaky          ? 0.01
-                     : hard           ? 0.2
-                                      : 1,
-                 b = i < beta.size() ? beta[i]
-                     : hard          ? 0.5
-                                     : 1;
-    return activation(name, y, a, b);
+    return act_unclipped(direction, k, clip > 0 ? clipped(v, -clip, clip) : v);
+  }
+  node act_unclipped(std::size_t direction, std::size_t k, const node& v) const {
+    const std::size_t i = direction * (functions.size() / directions()) + k;
+    return activation(functions[i], v, alpha[i], beta[i]);
   }
   std::size_t directions() const { return c.s("direction", "forward") == "bidirectional" ? 2 : 1; }
 };
@@ -80,7 +73,7 @@ inline node lstm_step(const recurrent& r, std::size_t d, const recurrent_weights
   const node g = r.act(d, 1, gate(s, 3, r.hidden));
   cell = plus(times(f, cell), times(i, g));
   const node o = r.act(d, 0, peeped(1, 1, cell));
-  return times(o, r.act(d, 2, cell));
+  return times(o, r.act_unclipped(d, 2, cell));  // what is clipped are gates
 }
 /// ONNX's name of an activation that is written in other letters, as runtimes take it.
 inline std::string known_activation(const std::string& name) {
@@ -88,6 +81,23 @@ inline std::string known_activation(const std::string& name) {
                             "HardSigmoid", "Elu", "Softsign", "Softplus"})
     if (small_letters(name) == small_letters(known)) return known;
   return name;
+}
+/// A factor of each activation: one of the list where it is for all; else the list holds those of activations that take one.
+inline std::vector<double> factors_of(const std::vector<std::string>& functions, const std::vector<float>& given,
+                                      bool second) {
+  std::vector<double> out;
+  std::size_t next = 0;
+  const bool for_all = given.size() == functions.size();
+  for (std::size_t k = 0; k < functions.size(); ++k) {
+    const std::string& name = functions[k];
+    const bool two = name == "Affine" || name == "ScaledTanh" || name == "HardSigmoid";
+    const bool one = two || name == "LeakyRelu" || name == "ThresholdedRelu" || name == "Elu";
+    double x = name == "HardSigmoid" ? (second ? 0.5 : 0.2) : name == "LeakyRelu" ? 0.01 : 1;
+    if (for_all) x = static_cast<double>(given[k]);
+    else if ((second ? two : one) && next < given.size()) x = static_cast<double>(given[next++]);
+    out.push_back(x);
+  }
+  return out;
 }
 inline recurrent facts_of(call& c, int gates, const std::vector<std::string>& usual) {
   recurrent r{c, c.x(0), 0, 0, 0, gates, {}, {}, {}, c.f("clip", 0), {}};
@@ -101,8 +111,12 @@ inline recurrent facts_of(call& c, int gates, const std::vector<std::string>& us
   if (r.functions.empty())
     for (std::size_t d = 0; d < r.directions(); ++d) r.functions.insert(r.functions.end(), usual.begin(), usual.end());
   if (r.functions.size() != usual.size() * r.directions()) c.refuse("its activations are not those of each direction");
-  if (const auto* a = c.attribute("activation_alpha")) r.alpha.assign(a->floats.begin(), a->floats.end());
-  if (const auto* a = c.attribute("activation_beta")) r.beta.assign(a->floats.begin(), a->floats.end());
+  const auto floats_of = [&](const char* name) {
+    const auto* a = c.attribute(name);
+    return a ? a->floats : std::vector<float>();
+  };
+  r.alpha = factors_of(r.functions, floats_of("activation_alpha"), false);
+  r.beta = factors_of(r.functions, floats_of("activation_beta"), true);
   if (c.has(4)) r.lengths = reshape_to(to_type(c.x(4), dtype::i64), {r.batch, dim(1)});
   return r;
 }
