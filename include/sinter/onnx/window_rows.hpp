@@ -11,6 +11,7 @@ namespace sinter::onnx::rows {
 struct window_place {
   std::int64_t taps = 1, step = 1, dilation = 1;
   dim low = 0, high = 0;  ///< what is added around the axis
+  dim over = 0;           ///< of `high`, what only a count that is rounded up asks for: no padding of the operator
   dim count = 1;
   std::int64_t reach() const { return (taps - 1) * dilation + 1; }
 };
@@ -82,7 +83,8 @@ inline std::vector<window_place> places_of_windows(call& c, const extents& spati
       if ((more - 1) * w.step >= n + w.low) more = more - 1;
       w.count = more;
       const dim over = (more - 1) * w.step + w.reach() - (n + w.low + w.high);
-      if (over > 0) w.high = w.high + over;
+      if (over > 0) w.over = over;
+      w.high = w.high + w.over;
     }
   }
   return out;
@@ -417,7 +419,6 @@ inline void average_pool(call& c) {
   const extents e = extents_of(x);
   if (e.size() < 3) c.refuse("its image is " + text_of(e));
   const auto w = places_of_windows(c, e.from(2), c.list("kernel_shape"), true);
-  const auto pads = c.list("pads");
   const bool counted = c.i("count_include_pad", 0) != 0;
   const int s = static_cast<int>(w.size());
   const node sums = reduced(op::add, taps_of(surrounded(wide(x), w, 2, 0), w), all_axes(s), false);
@@ -425,10 +426,8 @@ inline void average_pool(call& c) {
   double taps = 1;
   for (std::size_t a = 0; a < w.size(); ++a) {
     taps *= static_cast<double>(w[a].taps);
-    const dim over_end = pads.empty() ? dim(0) : dim(pads[a + w.size()]);
     whole = whole && !w[a].low.is_symbolic() && !w[a].high.is_symbolic() &&
-            (counted ? w[a].high.bits == over_end.bits || c.i("ceil_mode", 0) == 0
-                     : w[a].low.bits == 0 && w[a].high.bits == 0);
+            (counted ? w[a].over == 0 : w[a].low.bits == 0 && w[a].high.bits == 0);
   }
   if (whole) return c.give(to_type(sums / taps, x.type()));
   // How many taps of each window count.
@@ -438,10 +437,9 @@ inline void average_pool(call& c) {
   node ones = constant(sums.type(), 1, plane);
   if (counted) {
     for (std::size_t a = 0; a < w.size(); ++a) {
-      const dim end = pads.empty() ? w[a].high : dim(pads[a + w.size()]);
       around[a].low = 0;
-      around[a].high = w[a].high - end;
-      plane[a + 2] = plane[a + 2] + w[a].low + end;
+      around[a].high = w[a].over;
+      plane[a + 2] = plane[a + 2] + w[a].low + w[a].high - w[a].over;
     }
     ones = constant(sums.type(), 1, plane);
   }
