@@ -30,7 +30,6 @@ inline node resized(const node& x, int axis, dim count) {
   const auto a = static_cast<std::size_t>(axis);
   extents e = extents_of(x);
   if (e[a] == count) return x;
-  if (e[a].is_symbolic() || count.is_symbolic()) wire::fail_file("a transform of a length beside an open axis");
   if (count < e[a]) return sliced(x, axis, 0, count);
   extents zeros(e.size(), dim(0)), behind = zeros;
   behind[a] = count - e[a];
@@ -40,7 +39,6 @@ inline node resized(const node& x, int axis, dim count) {
 /// n numbers' transform of its first n / 2 + 1: the others are their conjugates in reverse.
 inline node completed(const node& x, int axis, dim n) {
   const dim m = size_of_axis(x, axis);
-  if (n.is_symbolic() || m.is_symbolic()) wire::fail_file("an inverse of one side with an open length");
   if (n - m <= 0) return x;
   const node tail = flipped(sliced(x, axis, 1, n - m), axis);
   const int last = tail.rank() - 1;
@@ -62,17 +60,14 @@ inline void dft(call& c) {
   x = permuted(x, turn);
   if (inverse && one_side) {
     const dim m = size_of_axis(x, beside), n = length ? *length : 2 * (m - 1);
-    if (n.is_symbolic() || n < 1) c.refuse("an inverse of one side with an open length");
-    x = completed(resized(x, beside, dim(n.bits / 2 + 1)), beside, n);
+    if (n < 1) c.refuse("an inverse of one side of length " + n.text());
+    x = completed(resized(x, beside, n / 2 + 1), beside, n);
     x = sliced(transformed(x, true), beside + 1, 0, 1);
   } else {
     if (length) x = resized(x, beside, *length);
     const dim n = size_of_axis(x, beside);
     x = transformed(x, inverse);
-    if (one_side) {
-      if (n.is_symbolic()) c.refuse("one side of an open length");
-      x = sliced(x, beside, 0, dim(n.bits / 2 + 1));
-    }
+    if (one_side) x = sliced(x, beside, 0, n / 2 + 1);
   }
   c.give(to_type(permuted(x, turn), c.type(0)));
 }
@@ -82,17 +77,15 @@ inline void stft(call& c) {
   const bool one_side = c.i("onesided", 1) != 0;
   const node x = with_imaginary(to_type(c.x(0), dtype::f64));
   const extents e = extents_of(x);
-  if (e.size() != 3 || e[1].is_symbolic()) c.refuse("of an open length, or another rank than 3");
+  if (e.size() != 3) c.refuse("of another rank than 3");
   const dim length = c.has(3) ? c.sizes(3).at(0) : c.has(2) ? c.shape(2).at(0) : e[1];
-  if (step < 1 || length.is_symbolic() || length < 1 || length > e[1])
-    c.refuse("with a frame that does not fit the signal");
-  const std::int64_t frames = (e[1].bits - length.bits) / step + 1;
-  const extents grid{dim(frames), length};
+  if (step < 1 || length < 1 || length > e[1]) c.refuse("with a frame that does not fit the signal");
+  const extents grid{(e[1] - length) / step + 1, length};
   const node places = plus(iota(dtype::i64, grid, 0) * static_cast<double>(step), iota(dtype::i64, grid, 1));
   node cut = taken(x, places, 1);
   if (c.has(2)) cut = times(cut, reshape_to(to_type(c.x(2), x.type()), {1, 1, length, 1}));
   node y = transformed(cut, false);
-  if (one_side) y = sliced(y, 2, 0, dim(length.bits / 2 + 1));
+  if (one_side) y = sliced(y, 2, 0, length / 2 + 1);
   c.give(to_type(y, c.type(0)));
 }
 
