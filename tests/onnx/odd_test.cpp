@@ -501,3 +501,56 @@ TEST_CASE("masks of Dropout before version 10 are of its dtype; equal elements h
   CHECK(one(node("MeanVarianceNormalization", {"x"}, {"y"}, {attribute_list("axes", {1})}), {{0.1f, 0.1f, 0.1f}}, 13) ==
         floats{0, 0, 0});
 }
+
+TEST_CASE("a mean over windows that a count rounded up takes beyond the end is of what is there") {
+  const auto pooled = [](std::vector<message> attributes) {
+    attributes.push_back(attribute_list("kernel_shape", {3}));
+    attributes.push_back(attribute_list("strides", {3}));
+    attributes.push_back(attribute("ceil_mode", 1));
+    attributes.push_back(attribute("count_include_pad", 1));
+    auto g = graph_of({node("AveragePool", {"x"}, {"y"}, std::move(attributes))},
+                      {value("x", onnx_test::f32, {"1", "1", "8"})}, {untyped("y")});
+    return numbers(loaded(g, 22)({ones<float>(1, 1, 8)})[0]);
+  };
+  CHECK(pooled({}) == floats{1, 1, 1});
+  CHECK(pooled({attribute_list("pads", {0, 1})}) == floats{1, 1, 2.f / 3});
+  CHECK(pooled({attribute_list("pads", {2, 2})}) == floats{1.f / 3, 1, 1, 1.f / 3});
+  CHECK(pooled({attribute_text("auto_pad", "SAME_UPPER")}) == floats{1, 1, 2.f / 3});
+}
+
+TEST_CASE("experiments of the first versions") {
+  CHECK(one(node("Affine", {"x"}, {"y"}, {attribute_float("alpha", 2), attribute_float("beta", 1)}), x, 8) ==
+        floats{3, -3, 7, 9, 11, -11});
+  CHECK(one(node("Scale", {"x"}, {"y"}, {attribute_float("scale", 2)}), x, 8) == floats{2, -4, 6, 8, 10, -12});
+  CHECK(one(node("ScaledTanh", {"x"}, {"y"}, {attribute_float("alpha", 2), attribute_float("beta", 0.5f)}), x, 8)[0] ==
+        doctest::Approx(2 * std::tanh(0.5)));
+  CHECK(one(node("ParametricSoftplus", {"x"}, {"y"}, {attribute_float("alpha", 2), attribute_float("beta", 0.5f)}), x,
+            8)[0] == doctest::Approx(2 * std::log(1 + std::exp(0.5))));
+  const auto of_image = [](const message& n) {
+    return numbers(loaded(graph_of({n}, {value("x", onnx_test::f32, {"1", "1", "3", "3"})}, {untyped("y")}),
+                          8)({tensor<float, 4>{{{{1, 2, 3}, {4, 5, 6}, {7, 8, 9}}}}})[0]);
+  };
+  CHECK(of_image(node("Crop", {"x"}, {"y"}, {attribute_list("border", {1, 0, 0, 2})})) == floats{2, 3});
+  CHECK(of_image(node("Crop", {"x"}, {"y"},
+                      {attribute_list("border", {1, 0, 0, 0}), attribute_list("scale", {2, 1})})) == floats{2, 5});
+  CHECK(of_image(node("ImageScaler", {"x"}, {"y"},
+                      {attribute_float("scale", 2), onnx_test::attribute_floats("bias", {1})}))[8] == 19);
+  CHECK(contains(message_of([&] { of_image(node("Crop", {"x"}, {"y"})); }), "with 0 borders"));
+  CHECK(contains(message_of([&] {
+                   of_image(node("ImageScaler", {"x"}, {"y"}, {onnx_test::attribute_floats("bias", {1, 2})}));
+                 }),
+                 "its bias is not one number for each channel"));
+}
+
+TEST_CASE("transforms of frames of an open signal are compiled once") {
+  auto g = graph_of({node("STFT", {"x", "step", "", "length"}, {"y"})}, {value("x", onnx_test::f32, {"B", "T", "1"})},
+                    {untyped("y")});
+  g.initializers = {integers_named("step", {}, {4}), integers_named("length", {}, {8})};
+  const onnx::model m = onnx::load(bytes_of(g.model(17)));
+  for (const std::int64_t n : {16, 24, 32, 41}) {
+    const auto y = m({ones<float>(1, n, 1)})[0];
+    CHECK(y.text() == "f32 (1, " + std::to_string((n - 8) / 4 + 1) + ", 5, 2)");
+    CHECK(numbers(y)[0] == 8);
+  }
+  CHECK(m.specialisations() <= 2);
+}

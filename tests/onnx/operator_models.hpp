@@ -155,6 +155,9 @@ inline void put_elementwise(std::vector<operator_model>& all) {
         "Shrink", "Sigmoid",     "Sin",       "Sinh",     "Softplus",  "Softsign", "Tan", "Tanh", "ThresholdedRelu",
         "Ceil",   "Floor",       "Round",     "Sign"})
     all.push_back({op, {x({2, 3}, -1.3, 1.4)}});
+  for (const char* op : {"Affine", "ParametricSoftplus", "ScaledTanh"})
+    all.push_back({op, {x({2, 3})}, {attribute_float("alpha", 1.25f), attribute_float("beta", 0.75f)}});
+  all.push_back({"Scale", {x({2, 3})}, {attribute_float("scale", 1.25f)}});
   for (const char* op : {"Acos", "Asin", "Atanh"}) all.push_back({op, {x({2, 3}, -0.8, 0.8)}});
   for (const char* op : {"Acosh", "Log", "Reciprocal", "Sqrt"}) all.push_back({op, {x({2, 3}, 1.2, 3)}});
   for (const char* op : {"Add", "Div", "Mul", "Sub", "Pow", "Mod"}) {
@@ -194,6 +197,7 @@ inline void put_elementwise(std::vector<operator_model>& all) {
 inline void put_shapes(std::vector<operator_model>& all) {
   all.push_back({"CenterCropPad", {x({4, 3}), list({2, 5})}});
   all.push_back({"Concat", {x({2, 3}), x({1, 3})}, {attribute("axis", 0)}});
+  all.push_back({"Crop", {x({1, 1, 4, 5})}, {attribute_list("border", {1, 0, 2, 1})}});
   all.push_back({"DepthToSpace", {x({1, 8, 2, 1})}, {attribute("blocksize", 2)}});
   all.push_back({"Expand", {x({3, 1}), list({2, 3, 2})}});
   all.push_back({"Flatten", {x({2, 1, 3})}, {attribute("axis", 1)}});
@@ -281,6 +285,8 @@ inline void put_networks(std::vector<operator_model>& all) {
   all.push_back({"LayerNormalization", {x({2, 4}), x({4}, 0.5, 1.5), x({4})}, {}, {true, true, true}});
   all.push_back({"RMSNormalization", {x({2, 4}), x({4}, 0.5, 1.5)}, {}, {true}, 23});
   all.push_back({"SimplifiedLayerNormalization", {x({2, 4}), x({4}, 0.5, 1.5)}, {}, {true, true}});
+  all.push_back(
+      {"ImageScaler", {x({1, 2, 2, 2})}, {attribute_float("scale", 1.25f), attribute_floats("bias", {0.5f, -1})}});
   all.push_back({"InstanceNormalization", {x({1, 2, 4}), x({2}, 0.5, 1.5), x({2})}});
   all.push_back({"GroupNormalization", {x({1, 4, 2}), x({4}, 0.5, 1.5), x({4})}, {attribute("num_groups", 2)}});
   all.push_back({"BatchNormalization", {x({2, 2, 2}), x({2}, 0.5, 1.5), x({2}), x({2}), x({2}, 0.5, 1.5)}});

@@ -125,6 +125,14 @@ inline void shrink(call& c) {
   const node x = is_float(c.type(0)) ? c.x(0) : to_type(c.x(0), dtype::f64);
   give_exact(c, ir::select(ir::lt(x, -lambd), x + bias, ir::select(ir::gt(x, lambd), x - bias, 0.0)));
 }
+/// Operators that were experiments of the first versions, and stand in files of their time.
+inline void affine(call& c) { give_wide(c, activation("Affine", wide(c.x(0)), c.f("alpha", 1), c.f("beta", 0))); }
+inline void scaled_tanh(call& c) {
+  give_wide(c, activation("ScaledTanh", wide(c.x(0)), c.f("alpha", 1), c.f("beta", 1)));
+}
+inline void parametric_softplus(call& c) { give_wide(c, softplus_of(wide(c.x(0)) * c.f("beta", 1)) * c.f("alpha", 1)); }
+inline void scale(call& c) { give_wide(c, wide(c.x(0)) * c.f("scale", 1)); }
+
 inline void prelu(call& c) {
   const node x = c.x(0);
   node slope = c.x(1);
@@ -203,6 +211,7 @@ inline const row elementwise[] = {
     {"Acos", "", 1, unary<op::acos>, "acos"},
     {"Acosh", "", 1, unary<op::acosh>, "acosh"},
     {"Add", "", 1, binary<op::add>, "add"},
+    {"Affine", "", 1, affine, "mul, add"},
     {"And", "", 1, binary<op::bit_and>, "&"},
     {"Asin", "", 1, unary<op::asin>, "asin"},
     {"Asinh", "", 1, unary<op::asinh>, "asinh"},
@@ -246,10 +255,13 @@ inline const row elementwise[] = {
     {"Not", "", 1, not_, "!"},
     {"Or", "", 1, binary<op::bit_or>, "|"},
     {"PRelu", "", 1, prelu, "select"},
+    {"ParametricSoftplus", "", 1, parametric_softplus, "log1p"},
     {"Pow", "", 1, pow, "pow"},
     {"Reciprocal", "", 1, reciprocal, "div"},
     {"Relu", "", 1, relu, "maximum"},
     {"Round", "", 1, unary<op::round>, "round"},
+    {"Scale", "", 1, scale, "mul"},
+    {"ScaledTanh", "", 1, scaled_tanh, "tanh"},
     {"Selu", "", 1, selu, "expm1"},
     {"Shrink", "", 1, shrink, "select"},
     {"Sigmoid", "", 1, unary<op::sigmoid>, "sigmoid"},

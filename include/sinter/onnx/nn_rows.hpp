@@ -119,6 +119,19 @@ inline void batch_norm(call& c) {
   c.give(0, to_type(plus(times(wide(x), by_feature(scale, rank, of_places)), by_feature(shift, rank, of_places)),
                     x.type()));
 }
+/// x times a number, and a term for each channel: an experiment of the first versions.
+inline void image_scaler(call& c) {
+  const node x = c.x(0), y = wide(x) * c.f("scale", 1);
+  const auto* a = c.attribute("bias");
+  if (x.rank() < 2 || (a && dim(static_cast<std::int64_t>(a->floats.size())) != size_of_axis(x, 1)))
+    c.refuse("its bias is not one number for each channel of " + text_of(extents_of(x)));
+  if (!a) return c.give(to_type(y, x.type()));
+  host_values bias{y.type(), {dim(static_cast<std::int64_t>(a->floats.size()))}, {}, {}};
+  for (const float b : a->floats) bias.floats.push_back(static_cast<double>(b));
+  item terms;
+  terms.host = std::make_shared<const host_values>(std::move(bias));
+  c.give(to_type(plus(y, by_channel(c.im.value(terms), x.rank())), x.type()));
+}
 inline void lrn(call& c) {
   const node x = c.x(0);
   const extents e = extents_of(x);
@@ -320,6 +333,7 @@ inline const row networks[] = {
     {"BatchNormalization", "", 1, batch_norm, "a factor and a term for each channel"},
     {"Gemm", "", 1, gemm, "matmul"},
     {"GroupNormalization", "", 1, group_norm, "means"},
+    {"ImageScaler", "", 1, image_scaler, "mul, add"},
     {"InstanceNormalization", "", 1, instance_norm, "means"},
     {"LRN", "", 1, lrn, "sums of slices"},
     {"LayerNormalization", "", 1, layer_norm, "layer_norm"},

@@ -355,6 +355,21 @@ inline void center_crop_pad(call& c) {
   }
   c.give(padded(x, low, high, 0));
 }
+/// Images without their borders, left, top, right, bottom, or cut to a size: an experiment of the first versions.
+inline void crop(call& c) {
+  const node x = c.x(0);
+  const extents e = extents_of(x);
+  const auto border = c.list("border"), size = c.list("scale");
+  if (e.size() != 4 || border.size() != 4 || (!size.empty() && size.size() != 2))
+    c.refuse("its image is " + text_of(e) + ", with " + std::to_string(border.size()) + " borders");
+  node y = x;
+  for (const int a : {0, 1}) {
+    const auto k = static_cast<std::size_t>(a);
+    const dim n = e[k + 2], first = border[1 - k], rest = n - first - border[3 - k];
+    y = sliced(y, a + 2, first, size.empty() ? rest : dim(size[k]));
+  }
+  c.give(y);
+}
 inline void depth_to_space(call& c) {
   const node x = c.x(0);
   const extents e = extents_of(x);
@@ -382,6 +397,7 @@ inline const row shapes[] = {
     {"Concat", "", 1, concat, "concat"},
     {"Constant", "", 1, constant_row, "a captured tensor"},
     {"ConstantOfShape", "", 1, constant_of_shape, "a constant"},
+    {"Crop", "", 1, crop, "slice"},
     {"DepthToSpace", "", 1, depth_to_space, "reshape, permute"},
     {"Expand", "", 1, expand, "broadcast"},
     {"EyeLike", "", 1, eye_like, "iota"},
