@@ -337,6 +337,18 @@ TEST_CASE("sparse tensors are dense ones with their zeros") {
                  "other places than one for each"));
   CHECK(contains(error(sparse(values, integers_named("", {2}, {1, 2}), {1 << 20, 1 << 19})),
                  "'w' is too large beside its 2 elements; make it dense"));
+  // Those of a file together, too: 40 MiB each.
+  const auto large = [&](const char* name) {
+    return sparse(floats_named(name, {1}, {1}), integers_named("", {1}, {5}), {10 << 20});
+  };
+  const message both = message()
+                           .part(1, node("Add", {"a", "b"}, {"y"}))
+                           .part(15, large("a"))
+                           .part(15, large("b"))
+                           .part(12, untyped("y"));
+  const std::string two = message().number(1, 9).part(7, both).part(8, message().number(2, 20)).bytes();
+  CHECK(contains(message_of([&] { onnx::load(bytes_of(two))(onnx::tensor_list{}); }),
+                 "'b' is too large beside its 1 elements"));
   const message s = sparse(floats_named("", {1}, {7}), integers_named("", {1}, {2}), {3});
   auto g = graph_of({node("Constant", {}, {"c"}, {message().text(1, "sparse_value").part(22, s).number(20, 11)})}, {},
                     {untyped("c")});

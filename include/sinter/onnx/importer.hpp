@@ -83,6 +83,7 @@ struct loaded {
   std::map<std::string, storage> external;  ///< files beside the model, mapped
   std::optional<io::array> copies;          ///< room for weights that lie unaligned in the file
   std::size_t copied = 0;                   ///< bytes of it that are taken
+  std::size_t spread = 0;  ///< bytes of sparse tensors with their zeros, beyond those that the file allows
   std::map<std::pair<const void*, int>, dynamic_tensor> on_devices;  ///< weights, by block and GPU
 };
 

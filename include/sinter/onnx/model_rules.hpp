@@ -185,18 +185,22 @@ inline std::vector<std::int64_t> places_of_sparse(const tensor_proto& t, std::in
   }
   return out;
 }
-/// A sparse tensor with all its zeros. It is at most 1024 times as large as what the file holds of it, or 1 MiB.
+/// A sparse tensor with all its zeros. All of a file's are at most 64 times as large as what it holds of them, and 64 MiB.
 inline item dense_of(const tensor_proto& t, loaded& m) {
   tensor_proto held = t;
   held.places.reset();
   held.extents = {t.places->extents.empty() ? 1 : t.places->extents[0]};
   const io::array values = item_of_tensor(held, m).x.to_array(place_of_nodes());
   std::size_t bytes = 0;
-  const std::size_t each = size_of(values.type), most = (std::size_t{1} << 20) + 1024 * values.bytes().size();
-  if (!io::detail::count_bytes(t.extents, each, bytes) || t.extents.size() > static_cast<std::size_t>(max_rank) ||
-      bytes > most)
+  constexpr std::size_t most = std::size_t{64} << 20;
+  const std::size_t each = size_of(values.type), free = 64 * values.bytes().size();
+  const bool counted =
+      io::detail::count_bytes(t.extents, each, bytes) && t.extents.size() <= static_cast<std::size_t>(max_rank);
+  const std::size_t beyond = bytes > free ? bytes - free : 0;
+  if (!counted || beyond > most - m.spread)
     wire::fail_file("the sparse tensor '" + t.name + "' is too large beside its " + std::to_string(values.numel()) +
                     " elements; make it dense");
+  m.spread += beyond;
   io::array a = io::detail::make_array(values.type, t.extents);
   if (bytes > 0) std::memset(a.data, 0, bytes);
   const auto places = places_of_sparse(t, values.numel(), a.numel(), m);
