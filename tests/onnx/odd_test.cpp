@@ -486,6 +486,23 @@ TEST_CASE("factors of recurrent activations are one for each, or for each that t
   const floats three = lstm({affine, onnx_test::attribute_floats("activation_alpha", {0, 3, 5}),
                              onnx_test::attribute_floats("activation_beta", {0, 1, 7})});
   CHECK(three == two);
+  CHECK(lstm({affine})[0] == 8);  // x * 1 + 0
+}
+
+TEST_CASE("recurrent operators of halves are computed in f32") {
+  const std::int64_t steps = 600;
+  auto g =
+      graph_of({node("Cast", {"x"}, {"s"}, {attribute("to", 10)}), node("Cast", {"w32"}, {"w"}, {attribute("to", 10)}),
+                node("Cast", {"r32"}, {"r"}, {attribute("to", 10)}),
+                node("RNN", {"s", "w", "r"}, {"y", "h"},
+                     {attribute("hidden_size", 1), attribute_texts("activations", {"Affine"})}),
+                node("Cast", {"h"}, {"z"}, {attribute("to", onnx_test::f32)})},
+               {value("x", onnx_test::f32, {"T", "1", "1"})}, {untyped("h"), untyped("z")});
+  g.initializers = {floats_named("w32", {1, 1, 1}, {1}), floats_named("r32", {1, 1, 1}, {1})};
+  // In halves steps of 1 / 1024 from 4 on are lost.
+  const auto y = loaded(g)({concat(full<float>(4.f, 1, 1, 1), full<float>(1.f / 1024, steps, 1, 1), axis<0>)});
+  CHECK(y[0].text() == "f16 (1, 1, 1)");
+  CHECK(numbers(y[1])[0] == doctest::Approx(4 + 600.0 / 1024).epsilon(1e-3));
 }
 
 TEST_CASE("Resize before version 11, and of integers") {

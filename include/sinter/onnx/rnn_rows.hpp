@@ -6,7 +6,7 @@
 
 namespace sinter::onnx::rows {
 
-/// What the three have in common, for one direction.
+/// What the three have in common, for one direction. They are computed in f32 where floats are narrower: errors of steps add up.
 struct recurrent {
   call& c;
   node x;  ///< (steps, batch, size)
@@ -92,7 +92,10 @@ inline std::vector<double> factors_of(const std::vector<std::string>& functions,
     const std::string& name = functions[k];
     const bool two = name == "Affine" || name == "ScaledTanh" || name == "HardSigmoid";
     const bool one = two || name == "LeakyRelu" || name == "ThresholdedRelu" || name == "Elu";
-    double x = name == "HardSigmoid" ? (second ? 0.5 : 0.2) : name == "LeakyRelu" ? 0.01 : 1;
+    double x = second && name == "Affine" ? 0
+               : name == "HardSigmoid"    ? (second ? 0.5 : 0.2)
+               : name == "LeakyRelu"      ? 0.01
+                                          : 1;
     if (for_all) x = static_cast<double>(given[k]);
     else if ((second ? two : one) && next < given.size()) x = static_cast<double>(given[next++]);
     out.push_back(x);
@@ -100,7 +103,7 @@ inline std::vector<double> factors_of(const std::vector<std::string>& functions,
   return out;
 }
 inline recurrent facts_of(call& c, int gates, const std::vector<std::string>& usual) {
-  recurrent r{c, c.x(0), 0, 0, 0, gates, {}, {}, {}, c.f("clip", 0), {}};
+  recurrent r{c, wide(c.x(0)), 0, 0, 0, gates, {}, {}, {}, c.f("clip", 0), {}};
   if (c.i("layout", 0) != 0) r.x = permuted(r.x, {1, 0, 2});
   r.steps = size_of_axis(r.x, 0);
   r.batch = size_of_axis(r.x, 1);
@@ -124,15 +127,15 @@ inline recurrent facts_of(call& c, int gates, const std::vector<std::string>& us
 template <recurrence_kind Kind>
 std::pair<recurrent_weights, node> prepared(const recurrent& r, std::size_t d) {
   call& c = r.c;
-  recurrent_weights w{permuted(part_of(c.x(2), d), {1, 0}), {}, {}, {}};
-  node projected = product(r.x, permuted(part_of(c.x(1), d), {1, 0}));
+  recurrent_weights w{permuted(part_of(wide(c.x(2)), d), {1, 0}), {}, {}, {}};
+  node projected = product(r.x, permuted(part_of(wide(c.x(1)), d), {1, 0}));
   if (c.has(3)) {
-    const node b = part_of(c.x(3), d);
+    const node b = part_of(wide(c.x(3)), d);
     const dim n = dim(r.gates) * r.hidden;
     projected = plus(projected, sliced(b, 0, 0, n));
     w.bias = sliced(b, 0, n, n);
   }
-  if (Kind == recurrence_kind::lstm && c.has(7)) w.peep = part_of(c.x(7), d);
+  if (Kind == recurrence_kind::lstm && c.has(7)) w.peep = part_of(wide(c.x(7)), d);
   if (Kind == recurrence_kind::gru) {
     w.inner = sliced(w.recur, 1, r.hidden * 2, r.hidden);
     w.recur = sliced(w.recur, 1, 0, r.hidden * 2);
@@ -182,7 +185,7 @@ void recurrent_row(call& c) {
   for (std::size_t d = 0; d < r.directions(); ++d) {
     const auto initial = [&](std::size_t k) {
       if (!c.has(k)) return constant(r.x.type(), 0, {r.batch, r.hidden});
-      const node all = c.x(k);
+      const node all = wide(c.x(k));
       return part_of(batch_first ? permuted(all, {1, 0, 2}) : all, d);
     };
     node h = initial(5), cell;
@@ -193,9 +196,10 @@ void recurrent_row(call& c) {
   }
   const auto ordered = [&](const node& y) { return batch_first ? permuted(y, {1, 0, 2}) : y; };
   const node y = joined(outputs, 1);  // (steps, directions, batch, hidden)
-  c.give(0, batch_first ? permuted(y, {2, 0, 1, 3}) : y);
-  c.give(1, ordered(joined(last, 0)));
-  if (lstm) c.give(2, ordered(joined(last_cell, 0)));
+  const auto give = [&](std::size_t k, const node& v) { c.give(k, to_type(v, c.type(0))); };
+  give(0, batch_first ? permuted(y, {2, 0, 1, 3}) : y);
+  give(1, ordered(joined(last, 0)));
+  if (lstm) give(2, ordered(joined(last_cell, 0)));
 }
 
 inline const row recurrents[] = {
