@@ -47,10 +47,7 @@ inline void mean(call& c) {
   c.give(r / static_cast<double>(c.in.size()));
 }
 
-/// What was computed of integers in f64, cut to whole ones.
-inline void give_exact(call& c, const node& y) { c.give(to_type(y, c.type(0))); }
-
-/// Activations are computed in f32 where floats are narrower.
+/// Activations are computed in f32 where floats are narrower, and in f64 of integers, which are cut.
 inline void give_wide(call& c, const node& y) { c.give(to_type(y, c.type(0))); }
 
 inline node sigmoid_of(const node& x) { return pointwise(op::sigmoid, x); }
@@ -123,7 +120,7 @@ inline void gelu(call& c) { give_wide(c, gelu_of(wide(c.x(0)), c.s("approximate"
 inline void shrink(call& c) {
   const double bias = c.f("bias", 0), lambd = c.f("lambd", 0.5);
   const node x = is_float(c.type(0)) ? c.x(0) : to_type(c.x(0), dtype::f64);
-  give_exact(c, ir::select(ir::lt(x, -lambd), x + bias, ir::select(ir::gt(x, lambd), x - bias, 0.0)));
+  give_wide(c, ir::select(ir::lt(x, -lambd), x + bias, ir::select(ir::gt(x, lambd), x - bias, 0.0)));
 }
 /// Operators that were experiments of the first versions, and stand in files of their time.
 inline void affine(call& c) { give_wide(c, activation("Affine", wide(c.x(0)), c.f("alpha", 1), c.f("beta", 0))); }
