@@ -145,14 +145,15 @@ def programs(root, command):
             wrong.append(f"{path} does not compile:\n" + "\n".join(output.splitlines()[:15]))
     with open(os.path.join(folder, "using.cpp"), encoding="utf-8") as f:
         lines = [line for line in f.read().splitlines() if line.startswith("using sinter::")]
-    with open(os.path.join(root, "README.md"), encoding="utf-8") as f:
+    with open(os.path.join(root, "docs", "headers.md"), encoding="utf-8") as f:
         told = f.read().splitlines()
-    wrong += [f"README.md does not have the line that using.cpp compiles: {line}" for line in lines if line not in told]
-    # What it shows of a program is the program's.
+    wrong += [f"docs/headers.md does not have the line that using.cpp compiles: {line}" for line in lines if line not in told]
+    with open(os.path.join(root, "docs", "examples.md"), encoding="utf-8") as f:
+        told = f.read()
     with open(os.path.join(root, "examples", "gpt.cpp"), encoding="utf-8") as f:
         first = [line for line in f.read().splitlines() if "clang-format o" not in line][:20]
-    if "\n".join(["```cpp", *first]).rstrip() not in "\n".join(told):
-        wrong.append("README.md does not show the first 20 lines of examples/gpt.cpp")
+    if "\n".join(["```cpp", *first]).rstrip() not in told:
+        wrong.append("docs/examples.md does not show the first 20 lines of examples/gpt.cpp")
     return wrong if lines else [*wrong, "using.cpp has no using lines"]
 
 

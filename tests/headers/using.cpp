@@ -1,4 +1,4 @@
-// What README.md lists to write beside `using namespace std`: functions of tensors need no using, they are found by their arguments.
+// The declarations that docs/headers.md lists to write beside `using namespace std`: functions of tensors need no using, they are found by their arguments.
 #include <algorithm>
 #include <any>
 #include <array>
