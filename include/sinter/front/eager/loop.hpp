@@ -89,19 +89,19 @@ SINTER_INLINE auto value_at(const E& e, const row<N>& r, std::int64_t i) {
     // A cast rounds to T, other ops compute in T's compute type.
     using R = std::conditional_t<E::code == ir::op::cast, T, compute_type<T>>;
     constexpr int arity = ir::row(E::code).arity;
-    const auto& first = hana::at_c<0>(e.operands);
+    const auto& first = e.operands.first;
     const auto a = value_at<First>(first, r, i);
     if constexpr (arity == 1) {
       return static_cast<compute_type<T>>(vocabulary::apply_row<E::code, R>(a));
     } else {
       constexpr int second_leaf = First + leaf_count<std::remove_cvref_t<decltype(first)>>;
-      const auto& second = hana::at_c<1>(e.operands);
+      const auto& second = e.operands.second;
       const auto b = value_at<second_leaf>(second, r, i);
       if constexpr (arity == 2) {
         return static_cast<compute_type<T>>(vocabulary::apply_row<E::code, R>(a, b));
       } else {
         constexpr int third_leaf = second_leaf + leaf_count<std::remove_cvref_t<decltype(second)>>;
-        const auto c = value_at<third_leaf>(hana::at_c<2>(e.operands), r, i);
+        const auto c = value_at<third_leaf>(e.operands.third, r, i);
         return static_cast<compute_type<T>>(vocabulary::apply_row<E::code, R>(a, b, c));
       }
     }

@@ -50,19 +50,19 @@ SINTER_INLINE auto vector_at(const E& e, const row<N>& r, std::int64_t i) {
     return vector::load(reinterpret_cast<const R*>(r.at[First].data + i * r.at[First].step));
   } else {
     constexpr int arity = ir::row(E::code).arity;
-    const auto& first = hana::at_c<0>(e.operands);
+    const auto& first = e.operands.first;
     const auto a = vector_at<T, First>(first, r, i);
     if constexpr (arity == 1) {
       return simd::apply_row<E::code, R>(a);
     } else {
       constexpr int second_leaf = First + leaf_count<std::remove_cvref_t<decltype(first)>>;
-      const auto& second = hana::at_c<1>(e.operands);
+      const auto& second = e.operands.second;
       const auto b = vector_at<T, second_leaf>(second, r, i);
       if constexpr (arity == 2) {
         return simd::apply_row<E::code, R>(a, b);
       } else {
         constexpr int third_leaf = second_leaf + leaf_count<std::remove_cvref_t<decltype(second)>>;
-        return simd::apply_row<E::code, R>(a, b, vector_at<T, third_leaf>(hana::at_c<2>(e.operands), r, i));
+        return simd::apply_row<E::code, R>(a, b, vector_at<T, third_leaf>(e.operands.third, r, i));
       }
     }
   }

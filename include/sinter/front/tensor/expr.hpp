@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <boost/hana/tuple.hpp>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -14,7 +13,24 @@ namespace sinter {
 
 namespace detail {
 
-namespace hana = boost::hana;
+/// The operands of an expression: an aggregate, since each function of a tuple would be compiled for each expression.
+template <class First, class... More>
+struct operand_pack;
+template <class First>
+struct operand_pack<First> {
+  First first;
+};
+template <class First, class Second>
+struct operand_pack<First, Second> {
+  First first;
+  Second second;
+};
+template <class First, class Second, class Third>
+struct operand_pack<First, Second, Third> {
+  First first;
+  Second second;
+  Third third;
+};
 
 /// A C++ number inside an expression.
 template <class T>
@@ -94,7 +110,7 @@ class expr : public detail::operators<expr<Op, T, Shape, Operands...>> {
   static constexpr dims static_shape = Shape;
   static constexpr ir::op code = Op;
 
-  constexpr expr(location at, const Operands&... operand) : operands(operand...), where(at) {}
+  constexpr expr(location at, const Operands&... operand) : operands{operand...}, where(at) {}
 
   // The compiler's error quotes the second line.
   // clang-format off
@@ -115,7 +131,7 @@ class expr : public detail::operators<expr<Op, T, Shape, Operands...>> {
   }
   std::vector<T> to_vector(location at = location::current()) const { return eval(at).to_vector(at); }
 
-  detail::hana::tuple<Operands...> operands;
+  detail::operand_pack<Operands...> operands;
   location where;
 
  private:

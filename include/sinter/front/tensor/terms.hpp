@@ -81,9 +81,9 @@ void put_places(const E& e, const void**& to) {
   if constexpr (is_expr<E>) {
     constexpr int arity = ir::row(E::code).arity;
     *to++ = &e.where;
-    put_places(hana::at_c<0>(e.operands), to);
-    if constexpr (arity > 1) put_places(hana::at_c<1>(e.operands), to);
-    if constexpr (arity > 2) put_places(hana::at_c<2>(e.operands), to);
+    put_places(e.operands.first, to);
+    if constexpr (arity > 1) put_places(e.operands.second, to);
+    if constexpr (arity > 2) put_places(e.operands.third, to);
   } else if constexpr (is_literal<E> && !is_weak<E>) {
     *to++ = &e.value;
   } else {
