@@ -114,12 +114,41 @@ number<T> input_tree(const std::shared_ptr<engine::tracer>& tracer, const number
   return number<T>(*x.address(), tracer, node, std::uint64_t{1} << bit);
 }
 
+/// A visitor of no function's own: one for all calls of a program.
+struct scalar_finder {
+  engine::tracer* tracer;
+
+  template <class Leaf>
+  void leaf(const Leaf&) const {
+    if constexpr (is_floating_scalar<Leaf>) tracer->has_scalars = true;
+  }
+  void length(std::uint64_t) const {}
+  void key(const std::string&) const {}
+};
+
 /// Tells the tracer whether there are floating C++ values in a tree.
 template <class T>
 void note_scalars(engine::tracer& t, const T& tree) {
-  if constexpr (facts_of<T>.statics != 0)
-    for_each_leaf(tree, [&]<class Leaf>(const Leaf&) { t.has_scalars = t.has_scalars || is_floating_scalar<Leaf>; });
+  if constexpr (facts_of<T>.statics != 0) visit_leaves(tree, scalar_finder{&t});
 }
+
+/// The nodes of a result's tensors; its sizes become what the call returns for them.
+struct result_reader {
+  const std::shared_ptr<engine::tracer>* tracer;
+  series<ir::node_id>* nodes;
+  location where;
+
+  template <class Leaf>
+  void leaf(Leaf&& x) const {
+    using X = std::remove_cvref_t<Leaf>;
+    if constexpr (is_dynamic<X>) nodes->push_back(x.node(where));
+    else if constexpr (tensor_like<X>) nodes->push_back(push(**tracer, x, where));
+    else if constexpr (std::is_same_v<Leaf, dim&>) x = engine::returned_size(**tracer, x);
+    else if constexpr (std::is_same_v<Leaf, const dim&>) static_cast<void>(static_cast<std::int64_t>(x));
+  }
+  void length(std::uint64_t) const {}
+  void key(const std::string&) const {}
+};
 
 /// The tree with handles to nothing.
 template <class T>
@@ -170,12 +199,7 @@ SINTER_COLD engine::traced trace_call(F& fn, const engine::trace_target& to, con
     result_type result =
         std::apply([&](Args&... input) { return settle_tree(detail::invoke(where, fn, std::move(input)...)); }, inputs);
     series<ir::node_id> nodes;
-    for_each_leaf(result, [&]<class Leaf>([[maybe_unused]] Leaf&& x) {
-      if constexpr (is_dynamic<std::remove_cvref_t<Leaf>>) nodes.push_back(x.node(where));
-      else if constexpr (tensor_like<std::remove_cvref_t<Leaf>>) nodes.push_back(push(*out.graph, x, where));
-      else if constexpr (std::is_same_v<Leaf, dim&>) x = engine::returned_size(*out.graph, x);
-      else if constexpr (std::is_same_v<Leaf, const dim&>) static_cast<void>(static_cast<std::int64_t>(x));
-    });
+    visit_leaves(result, result_reader{&out.graph, &nodes, where});
     out.graph->graph.outputs = std::move(nodes);
     out.skeleton = on_heap(hollow(result));
   }
