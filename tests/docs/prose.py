@@ -24,7 +24,8 @@ PATTERNS = [re.compile(p, re.I) for p in (
 PENDING = {
     "CHANGELOG.md", "docs/compile.md", "docs/data.md", "docs/fft.md", "docs/io.md", "docs/linalg.md",
     "docs/measurements.md", "docs/nn.md", "docs/onnx.md", "docs/pitfalls.md", "docs/semantics.md",
-    "docs/architecture.md", "docs/architecture",
+    "docs/architecture.md", "docs/architecture/emit.md",
+    "docs/architecture/ir.md", "docs/architecture/jit.md", "docs/architecture/plan.md", "docs/architecture/run.md", "docs/architecture/trace.md",
 }
 # Sentences that are right as they are.
 EXCEPTIONS = ()
@@ -103,7 +104,7 @@ def main():
     root = pathlib.Path(sys.argv[1])
     pages = [root / p for p in sys.argv[2:]] or [
         p for p in [*sorted(root.glob("*.md")), *sorted((root / "docs").rglob("*.md"))]
-        if not {str(p.relative_to(root)), str(p.parent.relative_to(root))} & PENDING]
+        if str(p.relative_to(root)) not in PENDING]
     wrong = 0
     for page in pages:
         for line, reason, sentence in flagged(page.read_text(encoding="utf-8")):
