@@ -50,6 +50,7 @@
 #include "front/runtime/cache.hpp"
 #include "front/runtime/devices.hpp"
 #include "front/runtime/streams.hpp"
+#include "front/tensor/aliases.hpp"
 #include "front/tensor/usage.hpp"
 #include "front/transforms/associative_scan.hpp"
 #include "front/transforms/custom.hpp"

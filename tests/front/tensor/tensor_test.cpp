@@ -22,6 +22,14 @@ tensor<T, 2> transposed(const tensor<T, 2>& x) {
 
 }  // namespace
 
+TEST_CASE("short names are of dtype and rank") {
+  static_assert(std::is_same_v<f32_2, tensor<float, 2>> && std::is_same_v<i64_1, tensor<std::int64_t, 1>>);
+  static_assert(std::is_same_v<bool_0, tensor<bool, 0>> && std::is_same_v<bf16_4, tensor<bf16, 4>>);
+  static_assert(std::is_same_v<f64_3, tensor<double, 3>> && std::is_same_v<u8_1, tensor<std::uint8_t, 1>>);
+  const f32_1 x{1, 2};
+  CHECK(to_string(x) == "f32(2,) [1, 2]");
+}
+
 TEST_CASE("braces give extents and row-major elements") {
   const tensor<float, 2> x{{1, 2, 3}, {4, 5, 6}};
   CHECK(x.shape() == index_array<2>{2, 3});
