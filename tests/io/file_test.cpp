@@ -10,7 +10,6 @@
 #include <functional>
 #include <sinter/data.hpp>
 #include <sinter/io.hpp>
-#include <sinter/run/new_file.hpp>
 #include <string>
 #include <thread>
 #include <utility>
@@ -52,8 +51,7 @@ int child_of(const std::function<int()>& f) {
     int status = 3;
     try {
       status = f();
-    } catch (const std::exception&) {
-    }
+    } catch (const std::exception&) {}
     ::_exit(status);
   }
   int raw = 0;
@@ -66,17 +64,17 @@ struct reader {
   std::function<void(const std::string& path)> read;
 };
 
-const std::vector<reader> readers{
-    {"io::read_npy", [](const std::string& path) { io::read_npy(path); }},
-    {"io::read_npy", [](const std::string& path) { io::read_npy<float, 1>(path); }},
-    {"io::open_archive", [](const std::string& path) { io::open_archive(path); }},
-    {"io::load", [](const std::string& path) { io::load<std::vector<tensor<float, 1>>>(path); }},
-    {"data::read_csv", [](const std::string& path) { data::read_csv(path); }},
-    {"data::read_idx", [](const std::string& path) { data::read_idx(path); }},
-    {"data::read_text", [](const std::string& path) { data::read_text(path); }},
-    {"data::bpe_tokenizer", [](const std::string& path) { data::bpe_tokenizer(path, path); }},
+const std::vector<reader> readers {
+  {"io::read_npy", [](const std::string& path) { io::read_npy(path); }},
+      {"io::read_npy", [](const std::string& path) { io::read_npy<float, 1>(path); }},
+      {"io::open_archive", [](const std::string& path) { io::open_archive(path); }},
+      {"io::load", [](const std::string& path) { io::load<std::vector<tensor<float, 1>>>(path); }},
+      {"data::read_csv", [](const std::string& path) { data::read_csv(path); }},
+      {"data::read_idx", [](const std::string& path) { data::read_idx(path); }},
+      {"data::read_text", [](const std::string& path) { data::read_text(path); }},
+      {"data::bpe_tokenizer", [](const std::string& path) { data::bpe_tokenizer(path, path); }},
 #if defined(STBI_INCLUDE_STB_IMAGE_H)
-    {"data::read_image", [](const std::string& path) { data::read_image(path); }},
+      {"data::read_image", [](const std::string& path) { data::read_image(path); }},
 #endif
 };
 
@@ -124,9 +122,8 @@ TEST_CASE("readers: pipes are read to their end") {
   io::write_npy(here.path + "/x.npy", x);
   io::save(here.path + "/x.safetensors", x);
   io::save(here.path + "/x.npz", x);
-  with_pipe(got(here.path + "/x.npy"), [&](const std::string& path) {
-    CHECK(io::read_npy<float, 1>(path).to_vector() == x.to_vector());
-  });
+  with_pipe(got(here.path + "/x.npy"),
+            [&](const std::string& path) { CHECK(io::read_npy<float, 1>(path).to_vector() == x.to_vector()); });
   for (const char* name : {"/x.safetensors", "/x.npz"})
     with_pipe(got(here.path + name), [&](const std::string& path) {
       CHECK(io::open_archive(path).read<float, 1>("value").to_vector() == x.to_vector());
@@ -204,7 +201,8 @@ TEST_CASE("writers: no file is written but the one that is named, whatever links
     // The names that a process of this number may be thought to write under.
     for (int n = 0; n < 100; ++n) {
       const std::string number = std::to_string(::getpid());
-      for (const std::string& name : {path + ".tmp" + number + "_" + std::to_string(n), path + "." + number + "." + std::to_string(n)})
+      for (const std::string& name :
+           {path + ".tmp" + number + "_" + std::to_string(n), path + "." + number + "." + std::to_string(n)})
         REQUIRE(::symlink(victim.c_str(), name.c_str()) == 0);
     }
     const std::size_t before = names_in(here.path).size();
@@ -306,12 +304,20 @@ TEST_CASE("writers: what a killed save has left goes with a later one to the fol
       return 0;
     });
   };
-  namespace files = engine::run::detail;
-  CHECK(child_of([&] {
-          no_unnamed_files = true;
-          const files::new_file half(files::folder_of_path(here.path + "/a.npz"), 0666);
-          return ::kill(::getpid(), SIGKILL);
-        }) == 1000 + SIGKILL);
+  while (names_in(here.path).empty()) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      no_unnamed_files = true;
+      for (;;) {
+        io::write_npy(here.path + "/a.npz", zeros<float>(1'000'000));
+        ::unlink((here.path + "/a.npz").c_str());
+      }
+    }
+    ::usleep(100'000);
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    ::unlink((here.path + "/a.npz").c_str());
+  }
   REQUIRE(names_in(here.path).size() == 1);
   for (const char* name : {"/a.npz", "/b.safetensors"}) CHECK(save(name) == 0);
   CHECK(names_in(here.path).size() == 3);

@@ -437,7 +437,8 @@ void kill_at_any_moment(bool without) {
     for (const std::string& name : io::detail::files_of(here.path)) n += name != "." && name != "..";
     return n;
   };
-  CHECK(files() == (without ? static_cast<std::size_t>(calls) : 2));
+  // Those killed before the file had its name leave one, where files have others.
+  CHECK(files() == 2 + (without ? static_cast<std::size_t>(calls) - 1 : 0));
   for (const std::string& name : unnamed_files::names_in(here.path))
     if (name.starts_with(".sinter.tmp.")) CHECK(unnamed_files::date(here.path + "/" + name, -61));
   folder.save(3, second);  // what killed ones have left goes

@@ -255,7 +255,8 @@ TEST_CASE("a model in memory has no folder; where its files are is said beside i
     CHECK(contains(said, "the tensor 'w' is in the file 'w.bin', and a model in memory has no folder"));
     CHECK(contains(said, "onnx::load(bytes, \"folder\")"));
     CHECK(message_of([&] { onnx::load(bytes_of(file), {}); }) == message_of([&] { onnx::load(bytes_of(file)); }));
-    for (const std::string& folder : {here.path, std::string("."), here.path + "/", here.path + "/../" + here.path.substr(5)})
+    for (const std::string& folder :
+         {here.path, std::string("."), here.path + "/", here.path + "/../" + here.path.substr(5)})
       CHECK(sum_of([&] { return onnx::load(bytes_of(file), folder, reference()); }) == "11 22");
     CHECK(sum_of([&] { return onnx::load(bytes_of(file), ".", {}); }) == "11 22");
     CHECK(sum_of([&] { return onnx::load(bytes_of(file), std::filesystem::path(here.path)); }) == "11 22");
@@ -265,19 +266,19 @@ TEST_CASE("a model in memory has no folder; where its files are is said beside i
   // Neither leads another folder anywhere else.
   std::filesystem::create_directory(here.path + "/deep");
   std::filesystem::create_symlink(here.path + "/w.bin", here.path + "/deep/link.bin");
-  CHECK(contains(sum_of([&] { return onnx::load(bytes_of(with_external("link.bin")), here.path + "/deep", reference()); }),
-                 "which is not below the model's folder"));
-  CHECK(contains(sum_of([&] { return onnx::load(bytes_of(with_external("../w.bin")), here.path + "/deep", reference()); }),
-                 "which is not below the model's folder"));
+  CHECK(contains(
+      sum_of([&] { return onnx::load(bytes_of(with_external("link.bin")), here.path + "/deep", reference()); }),
+      "which is not below the model's folder"));
+  CHECK(contains(
+      sum_of([&] { return onnx::load(bytes_of(with_external("../w.bin")), here.path + "/deep", reference()); }),
+      "which is not below the model's folder"));
   std::filesystem::current_path(before);
 }
 
 TEST_CASE("external data is a regular file, whatever else there is of its name; a model may be a pipe") {
   const scratch_folder here;
   std::ofstream(here.path + "/m.onnx", std::ios::binary) << with_external("w");
-  const auto said = [&] {
-    return sum_of([&] { return onnx::load(here.path + "/m.onnx", reference()); });
-  };
+  const auto said = [&] { return sum_of([&] { return onnx::load(here.path + "/m.onnx", reference()); }); };
   const std::string w = here.path + "/w";
   REQUIRE(::mkfifo(w.c_str(), 0600) == 0);
   CHECK(contains(said(), "w: is a pipe; what a file names must be a regular file"));

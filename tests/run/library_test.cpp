@@ -1,8 +1,8 @@
 // Which build code is of: what the linker wrote, else what the file holds.
 #include <dlfcn.h>
 #include <doctest/doctest.h>
-#include <sinter/run/build/cache.hpp>
 #include <sys/stat.h>
+#include <sinter/run/build/cache.hpp>
 
 #include <string>
 
@@ -16,7 +16,8 @@ namespace {
 
 /// The build of a library with one function, of the time 1000000000.
 std::string build_of(const folder& root, const std::string& name, const std::string& value, const std::string& flag) {
-  const std::string text = root.at(name + ".cpp"), path = root.at(name + ".so");
+  // Symbols have the name of the text.
+  const std::string text = root.at("text.cpp"), path = root.at(name + ".so");
   support::write(text, "extern \"C\" int answer() { return " + value + "; }\n");
   const std::string command = support::quoted(support::real_compiler()) + " -shared -fPIC -O1 " + flag + " -o " +
                               support::quoted(path) + " " + support::quoted(text);
@@ -38,7 +39,8 @@ TEST_CASE("builds of equal size and time are told apart, with a build-id and wit
     CAPTURE(flag);
     const std::string one = build_of(root, "a", "1234", flag), two = build_of(root, "b", "1235", flag),
                       again = build_of(root, "c", "1234", flag);
-    struct stat a {}, b{};
+    struct stat a {
+    }, b{};
     REQUIRE((::stat(root.at("a.so").c_str(), &a) == 0 && ::stat(root.at("b.so").c_str(), &b) == 0));
     CHECK(a.st_size == b.st_size);
     CHECK(a.st_mtim.tv_sec == b.st_mtim.tv_sec);

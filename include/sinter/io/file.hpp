@@ -42,7 +42,8 @@ inline std::string folder_of(const std::string& path) {
 
 /// Whether a file is below a folder, wherever links lead; both are real paths.
 inline bool is_below(const std::string& path, const std::string& folder) {
-  return folder == "/" || (!folder.empty() && path.size() > folder.size() && path[folder.size()] == '/' && path.starts_with(folder));
+  return folder == "/" ||
+         (!folder.empty() && path.size() > folder.size() && path[folder.size()] == '/' && path.starts_with(folder));
 }
 
 inline std::span<const std::byte> bytes_of(const storage& s) {

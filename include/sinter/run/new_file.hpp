@@ -165,15 +165,15 @@ class new_file {
   /// Gives it its last name, in place of what has it. `durable`: it is on the disk then.
   bool finish(const std::string& name, bool durable = false) {
     if (durable && ::fsync(file_.get()) != 0) return false;
-    if (!beside_.empty()) {
-      // What a file system over a network could not write it tells when a descriptor is closed.
-      file_handle copy(::fcntl(file_.get(), F_DUPFD_CLOEXEC, 0));
-      if (copy && !copy.close()) return false;
-      if (::renameat(folder_.get(), beside_.c_str(), folder_.get(), name.c_str()) != 0) return false;
-      beside_.clear();
-    } else if (!also(name)) {
-      return false;
+    if (beside_.empty()) {
+      if (also(name)) return !durable || sync_folder(folder_.get());
+      if (!copy_with_name() || (durable && ::fsync(file_.get()) != 0)) return false;
     }
+    // What a file system over a network could not write it tells when a descriptor is closed.
+    file_handle copy(::fcntl(file_.get(), F_DUPFD_CLOEXEC, 0));
+    if (copy && !copy.close()) return false;
+    if (::renameat(folder_.get(), beside_.c_str(), folder_.get(), name.c_str()) != 0) return false;
+    beside_.clear();
     return !durable || sync_folder(folder_.get());
   }
 
@@ -188,7 +188,7 @@ class new_file {
   std::string own_path() const { return "/proc/self/fd/" + std::to_string(file_.get()); }
 
   bool open_without_name(mode_t mode) {
-    file_ = file_handle(::openat(folder_.get(), ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, mode));
+    file_ = file_handle(::openat(folder_.get(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, mode));
     // It gets its name by way of /proc.
     const bool good = file_ && ::access(own_path().c_str(), F_OK) == 0 && keeps_umask(mode);
     if (good) ::flock(file_.get(), LOCK_EX | LOCK_NB);
@@ -209,8 +209,7 @@ class new_file {
     // Where clocks are wrong another process may sweep between the calls: it is made anew until it is held.
     for (int attempt = 0; attempt < 256; ++attempt) {
       const std::string name = random_name();
-      file_handle fd(
-          ::openat(folder_.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
+      file_handle fd(::openat(folder_.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
       if (!fd && errno == EEXIST) continue;
       if (!fd) return;
       const bool locked = ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
@@ -220,6 +219,23 @@ class new_file {
       beside_ = name;
       file_ = std::move(fd);
       return;
+    }
+  }
+
+  /// A copy with a name of a file that has none and may not get one: links can be forbidden.
+  bool copy_with_name() {
+    const file_handle whole = std::move(file_);
+    struct stat info {};
+    std::string piece(std::size_t{1} << 20, '\0');
+    open_with_name(0600);
+    if (!file_ || ::fstat(whole.get(), &info) != 0) return false;
+    set_mode(info.st_mode);
+    for (off_t at = 0;;) {
+      const ssize_t got = ::pread(whole.get(), piece.data(), piece.size(), at);
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) return got == 0;
+      if (!write_all(file_.get(), std::string_view(piece).substr(0, static_cast<std::size_t>(got)))) return false;
+      at += got;
     }
   }
 

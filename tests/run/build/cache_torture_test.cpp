@@ -208,8 +208,8 @@ TEST_CASE("what a living process is writing is not cleaned up") {
   }
   CHECK(support::files(cache.path()).empty());
   // What nobody holds may be a file that somebody is about to lock, where it is young.
-  for (const std::string& name : {engine::run::disk_cache::entry_name("key") + ".lock",
-                                  std::string(engine::run::detail::temporary_name) + "x"})
+  for (const std::string& name :
+       {engine::run::disk_cache::entry_name("key") + ".lock", std::string(engine::run::detail::temporary_name) + "x"})
     support::write(cache.path() + "/" + name, "x");
   CHECK(cache.contents().kernels == 0);
   CHECK(support::files(cache.path()).size() == 2);
