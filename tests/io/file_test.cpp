@@ -141,6 +141,16 @@ TEST_CASE("readers: pipes are read to their end") {
   CHECK((::stat((here.path + "/pipe").c_str(), &info) == 0 && S_ISFIFO(info.st_mode)));
 }
 
+TEST_CASE("readers: a checkpoint is a regular file") {
+  const scratch_folder here;
+  const io::checkpoints run(here.path);
+  tensor<float, 1> x = ones<float>(3);
+  run.save(1, x);
+  CHECK(run.resume(x) == 1);
+  REQUIRE(::mkfifo(run.path(2).c_str(), 0600) == 0);
+  CHECK(has(message_of([&] { run.resume(x); }), "is a pipe; what a file or a folder names must be a regular file"));
+}
+
 TEST_CASE("readers: a slow writer is waited for, one that never comes is not") {
   const scratch_folder here;
   const std::string path = here.path + "/pipe";

@@ -564,7 +564,9 @@ TEST_CASE("a folder's files are regular ones; the weights that the user names ma
     return said([&] { models::llama::load(q.folder); });
   };
   for (const char* name : {"config.json", "model.safetensors"})
-    check_said(begun(false, name), (std::string(name) + ": is a pipe; what a file names must be a regular file"));
+    check_said(begun(false, name),
+               (std::string(name) + ": is a pipe; what a file or a folder names must be a regular file"));
   for (const char* name : {"model.safetensors.index.json", "model-1.safetensors"})
-    check_said(begun(true, name), (std::string(name) + ": is a pipe; what a file names must be a regular file"));
+    check_said(begun(true, name),
+               (std::string(name) + ": is a pipe; what a file or a folder names must be a regular file"));
 }
