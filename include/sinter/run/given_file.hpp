@@ -47,7 +47,7 @@ inline file_handle open_given(const std::string& path, bool pipes, struct stat& 
   if (S_ISDIR(facts.st_mode)) why = "is a folder, not a file";
   else if (!S_ISREG(facts.st_mode) && !pipes)
     why = std::string("is ") + name_of_kind(facts.st_mode) + "; what a file or a folder names must be a regular file";
-  else if (S_ISCHR(facts.st_mode) && facts.st_rdev != null_device && ::isatty(fd.get()) == 0)
+  else if (S_ISCHR(facts.st_mode) && facts.st_rdev != null_device)
     why = "is a device, whose data may have no end; give a file or a pipe";
   else return fd;
   return file_handle();
