@@ -123,7 +123,7 @@ void work(device where, const options& how) {
 int in_process(const std::string& test_case, const std::string& cache, const std::string& expected,
                const std::string& more = "", const std::string& program = this_program()) {
   const auto set = [](const char* name, const std::string& value) { return std::string(name) + "='" + value + "' "; };
-  return ::in_process(test_case, set("SINTER_CACHE_DIR", cache) + set("SINTER_TEST_EXPECT", expected) + more, program);
+  return in_program(program, test_case, set("SINTER_CACHE_DIR", cache) + set("SINTER_TEST_EXPECT", expected) + more);
 }
 
 std::vector<std::string> files(const std::string& folder, const std::string& end) {

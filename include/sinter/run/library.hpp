@@ -44,13 +44,14 @@ namespace detail {
 /// The GNU build-id among a segment's notes, in hexadecimal digits, or "".
 inline std::string build_id_among(const char* at, std::size_t bytes, std::size_t alignment) {
   constexpr ElfW(Word) build_id = 3;
+  constexpr std::string_view gnu("GNU\0", 4);
   const auto padded = [&](std::size_t n) { return (n + alignment - 1) / alignment * alignment; };
   ElfW(Nhdr) note;
   while (bytes >= sizeof note) {
     std::memcpy(&note, at, sizeof note);
     const std::size_t name = sizeof note, text = padded(name + note.n_namesz), next = padded(text + note.n_descsz);
     if (text + note.n_descsz > bytes) break;
-    if (note.n_type == build_id && std::string_view(at + name, note.n_namesz) == std::string_view("GNU", 4)) {
+    if (note.n_type == build_id && std::string_view(at + name, note.n_namesz) == gnu) {
       std::string out;
       for (std::size_t k = 0; k < note.n_descsz; ++k) {
         const auto byte = static_cast<unsigned char>(at[text + k]);
