@@ -85,7 +85,10 @@ class table {
   SINTER_API std::size_t line_of(std::uint64_t place) const;
   [[noreturn]] SINTER_API void damaged(std::uint64_t place, const std::string& what, location at) const;
 
-  bool ends_line(std::size_t at) const { return text_[at] == '\n' || text_[at] == '\r'; }
+  bool ends_line(std::size_t at) const {
+    const auto c = static_cast<unsigned char>(text_[at]);
+    return c <= '\r' && (c == '\n' || c == '\r');
+  }
   /// Where the line behind the end of one begins.
   std::size_t behind_line(std::size_t at) const { return at + (text_.substr(at).starts_with("\r\n") ? 2 : 1); }
 

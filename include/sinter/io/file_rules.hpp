@@ -131,7 +131,7 @@ class file_writer {
 
   void write(const void* data, std::size_t bytes) { write({static_cast<const char*>(data), bytes}); }
   void write(std::string_view bytes) {
-    if (!files::write_all(stream_ ? stream_.get() : file_.get(), bytes)) failed();
+    if (!files::write_held(stream_ ? stream_.get() : file_.get(), bytes)) failed();
     written_ += bytes.size();
   }
   std::size_t written() const { return written_; }
@@ -173,6 +173,7 @@ class file_writer {
   bool durable_;
   location at_;
   std::size_t written_ = 0;
+  sinter::detail::no_size_signal quiet_;  // for all that is written: a limit on the size of files is an error
   files::file_handle stream_;
   files::new_file file_;
 };

@@ -57,8 +57,8 @@ class file_handle {
   int fd_;
 };
 
-inline bool write_all(int fd, std::string_view bytes) {
-  const sinter::detail::no_size_signal quiet;
+/// As write_all, where the caller holds SIGXFSZ back.
+inline bool write_held(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t n = ::write(fd, bytes.data(), bytes.size());
     if (n < 0 && errno == EINTR) continue;
@@ -66,6 +66,11 @@ inline bool write_all(int fd, std::string_view bytes) {
     bytes.remove_prefix(static_cast<std::size_t>(n));
   }
   return true;
+}
+
+inline bool write_all(int fd, std::string_view bytes) {
+  const sinter::detail::no_size_signal quiet;
+  return write_held(fd, bytes);
 }
 
 /// True when the name still stands for this open file.
