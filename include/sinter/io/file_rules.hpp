@@ -153,7 +153,7 @@ class file_writer {
     file_ = files::new_file(files::folder_of_path(path_), 0666);
     if (!file_) failed();
     if (there) file_.set_mode(facts.st_mode);
-    files::sweep_now_and_then(file_.folder());
+    files::sweep_now_and_then(file_.folder(), folder_of(path_));
   }
 
   /// A pipe that nobody reads is given up after five seconds.

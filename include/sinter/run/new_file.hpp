@@ -89,18 +89,16 @@ inline void sweep_temporaries(int folder) {
   ::closedir(listing);
 }
 
-/// Does so, for each folder once a minute.
-inline void sweep_now_and_then(int folder) {
+/// Does so, for each path of a folder once a minute.
+inline void sweep_now_and_then(int folder, const std::string& path) {
   using clock = std::chrono::steady_clock;
   static std::mutex mutex;
-  static auto& swept = *new std::map<std::pair<dev_t, ino_t>, clock::time_point>;  // threads may outlive statics
-  struct stat info {};
-  if (::fstat(folder, &info) != 0) return;
+  static auto& swept = *new std::map<std::string, clock::time_point>;  // threads may outlive statics
   const auto now = clock::now();
   {
     const std::lock_guard lock(mutex);
     if (swept.size() > 1000) swept.clear();
-    const auto [at, first] = swept.try_emplace({info.st_dev, info.st_ino}, now);
+    const auto [at, first] = swept.try_emplace(path, now);
     if (!first && now - at->second < std::chrono::minutes(1)) return;
     at->second = now;
   }
