@@ -67,7 +67,7 @@ SEES = {
     "nn": ["sinter.hpp", "windows", "nn/"],
     "optim": ["sinter.hpp", "optim/"],
     "io.hpp": ["io"],
-    "io": ["sinter.hpp", "io/"],
+    "io": ["sinter.hpp", "run", "io/"],  # files are opened and written as the caches' are
     "data.hpp": ["data"],
     "data": ["sinter.hpp", "io/", "data/"],
     "dist": ["sinter.hpp", "dist/"],

@@ -168,6 +168,41 @@ TEST_CASE("csv: headers, quotes, dtypes, empty cells, and where a mistake is") {
   CHECK(has(said("\n\n"), "has no line"));
 }
 
+TEST_CASE("csv: lines end in LF, CR LF or CR, also one after the other") {
+  for (const char* text : {"a,b\n1,2\n3,4\n", "a,b\r\n1,2\r\n3,4\r\n", "a,b\r1,2\r3,4\r", "a,b\r1,2\r3,4",
+                           "\ra,b\r\r\n1,2\n\r3,4\r\r", "\"a\",\"b\"\r\"1\",2\r3,\"4\"\r"}) {
+    CAPTURE(text);
+    const data::table t = data::parse_csv(text);
+    CHECK(t.names() == std::vector<std::string>{"a", "b"});
+    CHECK(t.matrix<double>().to_vector() == std::vector<double>{1, 2, 3, 4});
+  }
+  // Within quotes a CR is one.
+  const data::table t = data::parse_csv("a\r\"x\ry\"\r\"\r\"\r");
+  CHECK(t.texts("a") == std::vector<std::string>{"x\ry", "\r"});
+  const auto said = [](const char* text) { return message_of<system_error>([&] { data::parse_csv(text); }); };
+  CHECK(has(said("a,b\r1,2\r3\r"), "text:3: 1 cells, where the first line has 2"));
+  CHECK(has(said("a,b\r\n1,2\r\n3\r\n"), "text:3: 1 cells"));
+  CHECK(has(said("a,b\r1,\"2\"x\r"), "text:2: a quoted cell goes on"));
+  CHECK(has(message_of<user_error>([&] { data::parse_csv("a\r1\rx\r").column<int>("a"); }), "text:3, column a: \"x\""));
+}
+
+TEST_CASE("csv: a matrix of one column, of several and of names that are not literals") {
+  const data::table t = data::parse_csv("a,b\n1,2\n3,4\n");
+  CHECK(t.matrix<double>({"a"}).to_vector() == std::vector<double>{1, 3});
+  CHECK(t.matrix<double>({"b", "a"}).to_vector() == std::vector<double>{2, 1, 4, 3});
+  CHECK(t.matrix<double>({"b", "a", "b"})(1, 2) == 4);
+  const std::string b = "b";
+  const std::vector<std::string> names{"b"};
+  CHECK(t.matrix<double>({b}).to_vector() == std::vector<double>{2, 4});
+  CHECK(t.matrix<double>({b, "a"})(0, 1) == 1);
+  CHECK(t.matrix<double>(names).to_vector() == std::vector<double>{2, 4});
+  CHECK(t.matrix<double>({names[0]}).to_vector() == std::vector<double>{2, 4});
+  CHECK(t.matrix<double>().size(1) == 2);
+  const std::string said = message_of<user_error>([&] { t.matrix<double>({"no"}); });
+  CHECK(has(said, "has no column \"no\""));
+  CHECK(has(said, "data_test.cpp:"));
+}
+
 TEST_CASE("idx: plain and compressed") {
   const scratch_folder here;
   put_file(here.path + "/t.gz", gzip_of_python);
@@ -319,6 +354,18 @@ TEST_CASE("text: bytes and the bytes of a text") {
   CHECK(t.encode("a b") == std::vector<std::int64_t>{1, 0, 2});
   CHECK(t.decode(t.encode(text)) == text);
   CHECK(has(message_of<user_error>([&] { t.encode("c"); }), "no byte 99"));
+  const std::int64_t id = 98;
+  const int narrow = 97;
+  const std::vector<std::int64_t> ids{97, 98};
+  CHECK(data::byte_tokenizer().decode({id}) == "b");
+  CHECK(data::byte_tokenizer().decode({id, narrow, 255}) == "ba\xff");
+  CHECK(data::byte_tokenizer().decode({}) == "");
+  CHECK(data::byte_tokenizer().decode({ids.data(), 1}) == "a");
+  CHECK(data::byte_tokenizer().decode({ids.begin(), ids.end()}) == "ab");
+  CHECK(data::byte_tokenizer().decode(ids) == "ab");
+  CHECK(t.decode({t.encode("b")[0]}) == "b");
+  CHECK(has(message_of<user_error>([&] { t.decode({4}); }), "there is no token 4"));
+  CHECK(has(message_of<user_error>([&] { t.decode({4}); }), "data_test.cpp:"));
 }
 
 TEST_CASE("progress: a line for each tenth where there is no terminal") {

@@ -1,5 +1,6 @@
 // Warm starts: another process finds a program as it was planned, on the host and on a GPU, and neither rewrites nor plans.
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -120,9 +121,9 @@ void work(device where, const options& how) {
 }
 
 int in_process(const std::string& test_case, const std::string& cache, const std::string& expected,
-               const std::string& more = "") {
+               const std::string& more = "", const std::string& program = this_program()) {
   const auto set = [](const char* name, const std::string& value) { return std::string(name) + "='" + value + "' "; };
-  return ::in_process(test_case, set("SINTER_CACHE_DIR", cache) + set("SINTER_TEST_EXPECT", expected) + more);
+  return in_program(program, test_case, set("SINTER_CACHE_DIR", cache) + set("SINTER_TEST_EXPECT", expected) + more);
 }
 
 std::vector<std::string> files(const std::string& folder, const std::string& end) {
@@ -159,6 +160,37 @@ TEST_CASE("warm start: open sizes" * doctest::skip()) { work(device{}, {.dynamic
 TEST_CASE("a process that meets a graph again does not plan it") { cold_then_warm("warm start: on the host"); }
 TEST_CASE("a process that meets a graph again does not plan it, on a GPU") { cold_then_warm("warm start: on a GPU"); }
 TEST_CASE("a process that meets a graph again does not plan it, recorded") { cold_then_warm("warm start: recorded"); }
+
+TEST_CASE("a plan is of a build, not of a file's size and time") {
+  const scratch_folder folder;
+  const std::string cache = folder.path + "/cache", child = "warm start: on the host";
+  REQUIRE(in_process(child, cache, "plan") == 0);
+  const std::string whole = read(this_program());
+  const auto copy = [&](const char* name, const std::string& bytes) {
+    const std::string path = folder.path + "/" + name;
+    std::ofstream(path, std::ios::binary) << bytes;
+    fs::permissions(path, fs::perms::owner_all);
+    return path;
+  };
+  // The same build at another time.
+  const std::string same = copy("same", whole);
+  fs::last_write_time(same, fs::last_write_time(this_program()) + std::chrono::hours(1));
+  CHECK(in_process(child, cache, "read", "", same) == 0);
+  // Another build of the same size and time.
+  const std::string note("\4\0\0\0\x14\0\0\0\3\0\0\0GNU\0", 16);
+  const std::size_t at = whole.find(note);
+  if (at == std::string::npos) {
+    MESSAGE("the linker writes no build-id of 20 bytes: not tested");
+    return;
+  }
+  std::string changed = whole;
+  changed[at + note.size()] = static_cast<char>(changed[at + note.size()] ^ 1);
+  const std::string other = copy("other", changed);
+  fs::last_write_time(other, fs::last_write_time(this_program()));
+  CHECK(in_process(child, cache, "plan", "", other) == 0);
+  CHECK(in_process(child, cache, "read", "", other) == 0);
+  CHECK(in_process(child, cache, "read") == 0);
+}
 
 TEST_CASE("plans that are damaged, of open sizes or of other threads are made anew") {
   const scratch_folder folder;

@@ -3,7 +3,10 @@
 
 #include <sinter/models.hpp>
 
+#include <sys/stat.h>
+
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -548,4 +551,22 @@ TEST_CASE("what loading refuses: other models, settings without code, weights th
   check_said(said([&] { models::llama::load(q.folder + "/model.safetensors.index.json"); }), "has no weight_map");
   q.text("config.json", std::string(20, '['));
   check_said(said([&] { models::llama::load(q.folder); }), "its JSON has more than 16 levels where it should not");
+}
+
+TEST_CASE("a folder's files are regular ones; the weights that the user names may be a pipe") {
+  published q = llama_of(false);
+  const auto begun = [&](bool shards, const char* pipe) {
+    for (const char* name : {"config.json", "model.safetensors", "model.safetensors.index.json", "model-1.safetensors"})
+      std::filesystem::remove(q.folder + "/" + name);
+    q.write(llama_config("\"rope_theta\": 10000"), shards);
+    std::filesystem::remove(q.folder + "/" + pipe);
+    REQUIRE(::mkfifo((q.folder + "/" + pipe).c_str(), 0600) == 0);
+    return said([&] { models::llama::load(q.folder); });
+  };
+  for (const char* name : {"config.json", "model.safetensors"})
+    check_said(begun(false, name),
+               (std::string(name) + ": is a pipe; what a file or a folder names must be a regular file"));
+  for (const char* name : {"model.safetensors.index.json", "model-1.safetensors"})
+    check_said(begun(true, name),
+               (std::string(name) + ": is a pipe; what a file or a folder names must be a regular file"));
 }

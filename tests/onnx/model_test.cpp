@@ -4,15 +4,22 @@
 #include <sinter/onnx.hpp>
 #include <sinter/sinter.hpp>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <functional>
+#include <initializer_list>
 #include <sstream>
+#include <string>
+#include <thread>
 
 #include "../paths.hpp"
+#include "../scratch_folder.hpp"
 #include "calls.hpp"
 #include "model_writer.hpp"
 
@@ -205,6 +212,97 @@ TEST_CASE("external data stays below the model's folder") {
     const onnx::model m = onnx::load(bytes_of(g.model()), reference());
     CHECK(contains(message_of([&] { m({tensor<float, 1>{1, 2}}); }), "which is not below the model's folder"));
   }
+}
+
+namespace {
+
+/// y = x + w, w of two elements in another file; an initialiser, or at place 1 a constant.
+std::string with_external(const std::string& location, int place = 0) {
+  onnx_test::message t;
+  t.number(1, 2).number(2, onnx_test::f32).text(8, "w").number(14, 1);
+  t.part(13, onnx_test::message().text(1, "location").text(2, location));
+  onnx_test::graph g;
+  g.inputs = {value("x", onnx_test::f32, {"2"})};
+  g.outputs = {value("y", onnx_test::f32, {"2"})};
+  if (place == 0) g.initializers = {t};
+  else g.nodes = {node("Constant", {}, {"w"}, {onnx_test::message().text(1, "value").part(5, t).number(20, 4)})};
+  g.nodes.push_back(node("Add", {"x", "w"}, {"y"}));
+  return g.model();
+}
+
+/// The result for {1, 2}, or what is said instead.
+std::string sum_of(const std::function<onnx::model()>& load) {
+  std::string out;
+  const std::string said = message_of([&] {
+    const auto y = load()({tensor<float, 1>{1, 2}})[0].as<tensor<float, 1>>();
+    out = std::to_string(static_cast<int>(y(0))) + " " + std::to_string(static_cast<int>(y(1)));
+  });
+  return said + out;
+}
+
+}  // namespace
+
+TEST_CASE("a model in memory has no folder; where its files are is said beside it") {
+  const scratch_folder here;
+  const float w[] = {10, 20};
+  std::ofstream(here.path + "/w.bin", std::ios::binary).write(reinterpret_cast<const char*>(w), sizeof w);
+  // The file is there, below the process's working folder, and is not read.
+  const std::string before = std::filesystem::current_path().string();
+  std::filesystem::current_path(here.path);
+  for (const int place : {0, 1}) {
+    const std::string file = with_external("w.bin", place);
+    const std::string said = message_of([&] { onnx::load(bytes_of(file), reference()); });
+    CHECK(contains(said, "the tensor 'w' is in the file 'w.bin', and a model in memory has no folder"));
+    CHECK(contains(said, "onnx::load(bytes, \"folder\")"));
+    CHECK(message_of([&] { onnx::load(bytes_of(file), {}); }) == message_of([&] { onnx::load(bytes_of(file)); }));
+    for (const std::string& folder :
+         {here.path, std::string("."), here.path + "/", here.path + "/../" + here.path.substr(5)})
+      CHECK(sum_of([&] { return onnx::load(bytes_of(file), folder, reference()); }) == "11 22");
+    CHECK(sum_of([&] { return onnx::load(bytes_of(file), ".", {}); }) == "11 22");
+    CHECK(sum_of([&] { return onnx::load(bytes_of(file), std::filesystem::path(here.path)); }) == "11 22");
+    CHECK(contains(message_of([&] { onnx::load(bytes_of(file), ""); }), "the folder's name is empty"));
+    CHECK(contains(sum_of([&] { return onnx::load(bytes_of(file), here.path + "/none"); }), "w.bin: cannot be opened"));
+  }
+  // Neither leads another folder anywhere else.
+  std::filesystem::create_directory(here.path + "/deep");
+  std::filesystem::create_symlink(here.path + "/w.bin", here.path + "/deep/link.bin");
+  CHECK(contains(
+      sum_of([&] { return onnx::load(bytes_of(with_external("link.bin")), here.path + "/deep", reference()); }),
+      "which is not below the model's folder"));
+  CHECK(contains(
+      sum_of([&] { return onnx::load(bytes_of(with_external("../w.bin")), here.path + "/deep", reference()); }),
+      "which is not below the model's folder"));
+  std::filesystem::current_path(before);
+}
+
+TEST_CASE("external data is a regular file, whatever else there is of its name; a model may be a pipe") {
+  const scratch_folder here;
+  std::ofstream(here.path + "/m.onnx", std::ios::binary) << with_external("w");
+  const auto said = [&] { return sum_of([&] { return onnx::load(here.path + "/m.onnx", reference()); }); };
+  const std::string w = here.path + "/w";
+  REQUIRE(::mkfifo(w.c_str(), 0600) == 0);
+  CHECK(contains(said(), "w: is a pipe; what a file or a folder names must be a regular file"));
+  std::filesystem::remove(w);
+  if (::mknod(w.c_str(), S_IFCHR | 0600, 0x105) == 0) {  // as /dev/zero
+    CHECK(contains(said(), "w: is a device; what a file or a folder names must be a regular file"));
+    std::filesystem::remove(w);
+  }
+  std::filesystem::create_directory(w);
+  CHECK(contains(said(), "w: is a folder, not a file"));
+  std::filesystem::remove(w);
+  CHECK(contains(said(), "w: cannot be opened: No such file"));
+  std::filesystem::create_symlink("/dev/zero", w);
+  CHECK(contains(said(), "which is not below the model's folder"));
+  for (const char* device : {"/dev/zero", "/dev/urandom"})
+    for (const auto& read : std::initializer_list<std::function<void()>>{
+             [&] { onnx::load(device); }, [&] { onnx::read_tensor(device); }, [&] { onnx::read_value(device, {}); }})
+      CHECK(contains(message_of(read), "is a device, whose data may have no end"));
+  const std::string pipe = here.path + "/pipe", file = mlp();
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  std::thread writer([&] { std::ofstream(pipe, std::ios::binary) << file; });
+  const onnx::model m = onnx::load(pipe, reference());
+  writer.join();
+  CHECK(m.inputs().size() == 1);
 }
 
 TEST_CASE("a damaged file is an error that says so") {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,7 +21,7 @@ struct csv_options {
 /// What a column of a table holds: the first of these that all its cells are.
 enum class column_kind { integer, number, text };
 
-/// The cells of a table: quoted ones may have separators, lines and doubled quotes in them. Empty cells are NaN as numbers.
+/// The cells of a table, whose lines end in LF, CR LF or CR: quoted ones may have separators, lines and doubled quotes in them. Empty cells are NaN as numbers.
 class table {
  public:
   /// Parses a text that is kept with the table. system_error for ragged lines and open quotes, naming the line.
@@ -53,6 +54,10 @@ class table {
     return sinter::detail::typed<T, dims(2)>(io::detail::handle_of(numbers(places, dtype_of<T>, true, at)), at);
   }
   template <element T>
+  tensor<T, 2> matrix(std::initializer_list<std::string_view> columns, location at = location::current()) const {
+    return matrix<T>(std::vector<std::string>(columns.begin(), columns.end()), at);
+  }
+  template <element T>
   tensor<T, 2> matrix(location at = location::current()) const {
     return matrix<T>(names_, at);
   }
@@ -79,6 +84,13 @@ class table {
 
   SINTER_API std::size_t line_of(std::uint64_t place) const;
   [[noreturn]] SINTER_API void damaged(std::uint64_t place, const std::string& what, location at) const;
+
+  bool ends_line(std::size_t at) const {
+    const auto c = static_cast<unsigned char>(text_[at]);
+    return c <= '\r' && (c == '\n' || c == '\r');
+  }
+  /// Where the line behind the end of one begins.
+  std::size_t behind_line(std::size_t at) const { return at + (text_.substr(at).starts_with("\r\n") ? 2 : 1); }
 
   /// Reads the cell at a place, which is then at the separator, the end of the line or the text behind it.
   SINTER_API cell read_cell(std::size_t& at, location where) const;

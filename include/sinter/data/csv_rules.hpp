@@ -95,8 +95,10 @@ SINTER_API bool table::read_number(std::string_view s, double& x) {
 }
 
 SINTER_API std::size_t table::line_of(std::uint64_t place) const {
-  return 1 +
-         static_cast<std::size_t>(std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(place), '\n'));
+  std::size_t line = 1;
+  for (std::size_t at = 0; at < place; ++at)
+    if (ends_line(at)) at = behind_line(at) - 1, ++line;
+  return line;
 }
 
 [[noreturn]] SINTER_API void table::damaged(std::uint64_t place, const std::string& what, location at) const {
@@ -118,16 +120,13 @@ SINTER_API table::cell table::read_cell(std::size_t& at, location where) const {
     c.size = (at - begin) & ~(std::uint64_t{1} << 63);
     c.quoted = 1;
     ++at;
-    if (at < text_.size() && text_[at] == '\r') ++at;
-    if (at < text_.size() && text_[at] != how_.separator && text_[at] != '\n')
+    if (at < text_.size() && text_[at] != how_.separator && !ends_line(at))
       damaged(at, "a quoted cell goes on behind its quote", where);
     return c;
   }
   c.begin = at;
-  while (at < text_.size() && text_[at] != how_.separator && text_[at] != '\n') ++at;
-  std::size_t end = at;
-  if (end > c.begin && (at == text_.size() || text_[at] == '\n') && text_[end - 1] == '\r') --end;
-  c.size = (end - c.begin) & ~(std::uint64_t{1} << 63);
+  while (at < text_.size() && text_[at] != how_.separator && !ends_line(at)) ++at;
+  c.size = (at - c.begin) & ~(std::uint64_t{1} << 63);
   return c;
 }
 
@@ -137,8 +136,8 @@ SINTER_API void table::parse(location where) {
   bool named = !how_.header;
   std::vector<cell> head;
   while (at < text_.size()) {
-    if (text_[at] == '\n' || (text_[at] == '\r' && at + 1 < text_.size() && text_[at + 1] == '\n')) {
-      at = text_.find('\n', at) + 1;
+    if (ends_line(at)) {
+      at = behind_line(at);
       continue;  // an empty line
     }
     const std::size_t line = at, before = cells_.size();
@@ -147,7 +146,7 @@ SINTER_API void table::parse(location where) {
       to.push_back(read_cell(at, where));
       if (at >= text_.size() || text_[at] != how_.separator) break;
     }
-    ++at;
+    at = behind_line(at);
     const std::size_t n = named ? cells_.size() - before : head.size();
     if (width == 0) width = n;
     if (n != width)

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,6 +32,9 @@ struct byte_tokenizer {
   SINTER_API std::vector<std::int64_t> encode(std::string_view text) const;
   /// user_error for a token that there is not.
   SINTER_API std::string decode(std::span<const std::int64_t> ids, location at = location::current()) const;
+  std::string decode(std::initializer_list<std::int64_t> ids, location at = location::current()) const {
+    return decode(std::span(ids.begin(), ids.size()), at);
+  }
 };
 
 /// A token for each byte that a text has, in their order: few for a model of characters.
@@ -41,6 +45,9 @@ class char_tokenizer {
   /// user_error for a byte that the text did not have.
   SINTER_API std::vector<std::int64_t> encode(std::string_view text, location at = location::current()) const;
   SINTER_API std::string decode(std::span<const std::int64_t> ids, location at = location::current()) const;
+  std::string decode(std::initializer_list<std::int64_t> ids, location at = location::current()) const {
+    return decode(std::span(ids.begin(), ids.size()), at);
+  }
 
  private:
   std::string bytes_;
@@ -61,6 +68,9 @@ class bpe_tokenizer {
   SINTER_API std::vector<std::int64_t> encode(std::string_view text) const;
   /// user_error for a token that there is not.
   SINTER_API std::string decode(std::span<const std::int64_t> ids, location at = location::current()) const;
+  std::string decode(std::initializer_list<std::int64_t> ids, location at = location::current()) const {
+    return decode(std::span(ids.begin(), ids.size()), at);
+  }
 
  private:
   struct merge {

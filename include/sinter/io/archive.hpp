@@ -38,6 +38,10 @@ struct archive {
 
 /// Opens a .safetensors or a .npz file, whichever it is. system_error for a file that is neither, or damaged.
 SINTER_API archive open_archive(const std::string& path, location at = location::current());
+namespace detail {
+/// The same of a file that another file, or its place in a folder, names: a regular one.
+SINTER_API archive open_regular_archive(const std::string& path, location at);
+}  // namespace detail
 /// The same of the bytes of a file, which are copied.
 SINTER_API archive open_archive(std::span<const std::byte> file, location at = location::current());
 

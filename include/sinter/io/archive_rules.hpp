@@ -51,6 +51,10 @@ inline archive parse_archive(const std::string& path, storage whole, location at
   return a;
 }
 
+SINTER_API archive open_regular_archive(const std::string& path, location at) {
+  return parse_archive(path, map_regular_file("io::open_archive", path, at), at);
+}
+
 }  // namespace detail
 
 SINTER_API archive open_archive(const std::string& path, location at) {

@@ -21,7 +21,8 @@ SINTER_API void make_folder(const char* op, const std::string& path, location at
   const std::string above = folder_of(path);
   if (above != path && above != ".") make_folder(op, above, at);
   if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) fail_errno(op, path, "cannot be made", at);
-  sync_folder(op, above, at);
+  const files::file_handle folder(::open(above.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (folder && !files::new_file::sync_folder(folder.get())) fail_errno(op, above, "cannot be made durable", at);
 }
 
 SINTER_API std::vector<std::string> files_of(const std::string& folder) {
@@ -64,11 +65,8 @@ SINTER_API std::int64_t checkpoints::step_of(const std::string& file) const {
 }
 
 SINTER_API void checkpoints::remove_older(std::int64_t step) const {
-  // What a process that was killed has begun.
-  for (const std::string& name : detail::files_of(folder_))
-    if (const std::size_t behind = name.rfind(".tmp");
-        behind != std::string::npos && step_of(name.substr(0, behind)) >= 0)
-      ::unlink((folder_ + "/" + name).c_str());
+  if (const detail::files::file_handle folder = detail::files::folder_of_path(path(step)); folder)
+    detail::files::sweep_temporaries(folder.get());
   if (how_.keep <= 0) return;
   std::vector<std::int64_t> older = steps();
   older.erase(std::lower_bound(older.begin(), older.end(), step), older.end());

@@ -45,7 +45,7 @@ class checkpoints {
   std::optional<std::int64_t> resume(T& tree, const load_options& how = {}, location at = location::current()) const {
     const std::vector<std::int64_t> all = steps();
     if (all.empty()) return std::nullopt;
-    load(path(all.back()), tree, how, at.in("io::checkpoints"));
+    load(detail::open_regular_archive(path(all.back()), at.in("io::checkpoints")), tree, how, at.in("io::checkpoints"));
     return all.back();
   }
 

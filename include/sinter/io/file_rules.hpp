@@ -6,38 +6,34 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
-#include <memory>
+#include <cstring>
 #include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
 #include <vector>
 
+#include "../run/given_file.hpp"
+#include "../run/new_file.hpp"
 #include "file.hpp"
 
-namespace sinter::io::detail {
+namespace sinter::io {
+
+SINTER_API void set_pipe_limit(std::uint64_t bytes) {
+  engine::run::detail::chosen_pipe_limit = bytes == 0 ? ~std::uint64_t{0} : bytes;
+}
+
+namespace detail {
+
+namespace files = engine::run::detail;
 
 [[noreturn]] inline void fail_errno(const char* op, const std::string& path, const char* what, location at) {
   const int error = errno;
   fail_file(op, path, std::string(what) + ": " + std::strerror(error), at);
 }
-
-class descriptor {
- public:
-  explicit descriptor(int fd) : fd_(fd) {}
-  descriptor(const descriptor&) = delete;
-  descriptor& operator=(const descriptor&) = delete;
-  ~descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int get() const { return fd_; }
-  /// False when what was written did not arrive.
-  bool close() { return ::close(std::exchange(fd_, -1)) == 0; }
-
- private:
-  int fd_;
-};
 
 SINTER_API storage kept_bytes(std::vector<std::byte> bytes) {
   struct owner : sinter::detail::block {
@@ -51,47 +47,39 @@ SINTER_API storage kept_bytes(std::vector<std::byte> bytes) {
   return storage(b);
 }
 
-/// What a pipe or a device gives until it ends.
-inline storage read_stream(const char* op, const std::string& path, int fd, location at) {
-  std::vector<std::byte> all;
-  for (;;) {
-    const std::size_t have = all.size();
-    all.resize(have + (std::size_t{1} << 16));
-    const ssize_t got = ::read(fd, all.data() + have, all.size() - have);
-    if (got < 0 && errno == EINTR) {
-      all.resize(have);
-      continue;
-    }
-    if (got < 0) fail_errno(op, path, "cannot be read", at);
-    all.resize(have + static_cast<std::size_t>(got));
-    if (got == 0) break;
-  }
-  return kept_bytes(std::move(all));
-}
-
 inline void unmap(sinter::detail::block* x) noexcept {
   if (x->bytes > 0) ::munmap(x->data, x->bytes);
   delete x;
 }
 
-SINTER_API storage map_file(const char* op, const std::string& path, location at) {
-  const descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.get() < 0) fail_errno(op, path, "cannot be opened", at);
+inline storage read_given(const char* op, const std::string& path, bool pipes, location at) {
+  std::string why;
   struct stat facts {};
-  if (::fstat(file.get(), &facts) != 0) fail_errno(op, path, "cannot be read", at);
-  if (S_ISDIR(facts.st_mode)) fail_file(op, path, "is a folder, not a file", at);
-  if (!S_ISREG(facts.st_mode)) return read_stream(op, path, file.get(), at);
-  const auto bytes = static_cast<std::size_t>(facts.st_size);
-  void* data = nullptr;
-  if (bytes > 0) {
-    data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file.get(), 0);
-    if (data == MAP_FAILED) fail_errno(op, path, "cannot be mapped", at);
+  const files::file_handle file = files::open_given(path, pipes, facts, why);
+  if (!file && why.empty()) fail_errno(op, path, "cannot be opened", at);
+  if (!why.empty()) fail_file(op, path, why, at);
+  if (const auto bytes = static_cast<std::size_t>(facts.st_size); S_ISREG(facts.st_mode) && bytes > 0) {
+    void* const data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file.get(), 0);
+    if (data != MAP_FAILED) {
+      auto* const b = new sinter::detail::block;
+      b->data = data;
+      b->bytes = bytes;
+      b->release = unmap;
+      return storage(b);
+    }
+    if (errno != ENODEV) fail_errno(op, path, "cannot be mapped", at);
   }
-  auto* const b = new sinter::detail::block;
-  b->data = data;
-  b->bytes = bytes;
-  b->release = unmap;
-  return storage(b);
+  // Files of /proc have no size, those of some file systems no mapping.
+  std::vector<std::byte> all;
+  if (why = files::read_stream(file.get(), facts, all); !why.empty()) fail_file(op, path, why, at);
+  return kept_bytes(std::move(all));
+}
+
+SINTER_API storage map_file(const char* op, const std::string& path, location at) {
+  return read_given(op, path, true, at);
+}
+SINTER_API storage map_regular_file(const char* op, const std::string& path, location at) {
+  return read_given(op, path, false, at);
 }
 
 SINTER_API void leave_memory(const storage& file, std::span<const std::byte> part) {
@@ -111,12 +99,23 @@ SINTER_API std::string real_path(const std::string& path) {
   return text;
 }
 
-/// Makes the names in a folder durable.
-inline void sync_folder(const char* op, const std::string& path, location at) {
-  const descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  // Some file systems have no folders to be synchronised.
-  if (folder.get() >= 0 && ::fsync(folder.get()) != 0 && errno != EINVAL && errno != ENOTSUP)
-    fail_errno(op, path, "cannot be made durable", at);
+/// What a link at a path leads to, link by link, where there is something. system_error for the links of other users: whoever may
+/// write to a folder would choose the file that is replaced.
+inline std::string without_links(const char* op, std::string path, location at) {
+  for (int hops = 0; hops < 40; ++hops) {
+    const files::file_handle link(::open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    struct stat facts {};
+    if (!link || ::fstat(link.get(), &facts) != 0 || !S_ISLNK(facts.st_mode)) return path;
+    if (facts.st_uid != ::geteuid() && facts.st_uid != 0)
+      fail_file(op, path, "is a link of another user, and what it leads to is not replaced; give the file's path", at);
+    std::string to(4096, '\0');
+    const ssize_t length = ::readlinkat(link.get(), "", to.data(), to.size());
+    if (length < 0) fail_errno(op, path, "cannot be written", at);
+    to.resize(static_cast<std::size_t>(length));
+    path = to.starts_with('/') ? to : folder_of(path) + "/" + to;
+  }
+  errno = ELOOP;
+  fail_errno(op, path, "cannot be written", at);
 }
 
 /// Writes a file beside the one that it becomes with finish(); until then, and when something fails, that one is as it was.
@@ -124,66 +123,60 @@ inline void sync_folder(const char* op, const std::string& path, location at) {
 class file_writer {
  public:
   file_writer(const char* op, const std::string& path, bool durable, location at)
-      : op_(op), path_(path), durable_(durable), at_(at), file_(open()) {}
+      : op_(op), path_(path), durable_(durable), at_(at) {
+    open();
+  }
   file_writer(const file_writer&) = delete;
   file_writer& operator=(const file_writer&) = delete;
-  ~file_writer() {
-    if (!beside_.empty()) ::unlink(beside_.c_str());
-  }
 
-  void write(const void* data, std::size_t bytes) {
-    const char* p = static_cast<const char*>(data);
-    while (bytes > 0) {
-      const ssize_t done = ::write(file_.get(), p, std::min(bytes, std::size_t{1} << 30));
-      if (done < 0 && errno == EINTR) continue;
-      if (done < 0) fail_errno(op_, path_, "cannot be written", at_);
-      p += done;
-      bytes -= static_cast<std::size_t>(done);
-      written_ += static_cast<std::size_t>(done);
-    }
+  void write(const void* data, std::size_t bytes) { write({static_cast<const char*>(data), bytes}); }
+  void write(std::string_view bytes) {
+    if (!files::write_held(stream_ ? stream_.get() : file_.get(), bytes)) failed();
+    written_ += bytes.size();
   }
-  void write(const std::string& text) { write(text.data(), text.size()); }
   std::size_t written() const { return written_; }
 
   void finish() {
-    if (durable_ && !beside_.empty() && ::fsync(file_.get()) != 0) fail_errno(op_, path_, "cannot be written", at_);
-    if (!file_.close()) fail_errno(op_, path_, "cannot be written", at_);
-    if (beside_.empty()) return;
-    if (::rename(beside_.c_str(), path_.c_str()) != 0) fail_errno(op_, path_, "cannot be replaced", at_);
-    beside_.clear();
-    if (durable_) sync_folder(op_, folder_of(path_), at_);
+    const bool good = stream_ ? stream_.close() : file_.finish(files::name_in_folder(path_), durable_);
+    if (!good) failed();
   }
 
  private:
-  int open() {
+  [[noreturn]] void failed() { fail_errno(op_, path_, "cannot be written", at_); }
+
+  void open() {
     struct stat facts {};
     const bool there = ::stat(path_.c_str(), &facts) == 0;
     if (there && S_ISDIR(facts.st_mode)) fail_file(op_, path_, "is a folder, not a file", at_);
-    if (there && !S_ISREG(facts.st_mode)) {
-      const int fd = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
-      if (fd < 0) fail_errno(op_, path_, "cannot be written", at_);
-      return fd;
+    if (there && !S_ISREG(facts.st_mode)) return open_stream();
+    if (there) path_ = without_links(op_, path_, at_);
+    file_ = files::new_file(files::folder_of_path(path_), 0666);
+    if (!file_) failed();
+    if (there) file_.set_mode(facts.st_mode);
+    files::sweep_now_and_then(file_.folder(), folder_of(path_));
+  }
+
+  /// A pipe that nobody reads is given up after five seconds.
+  void open_stream() {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    for (;;) {
+      stream_ = files::file_handle(::open(path_.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+      if (stream_) break;
+      if (errno != ENXIO || std::chrono::steady_clock::now() >= deadline) failed();
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
-    // What a link leads to is replaced, not the link.
-    if (const std::string real = there ? real_path(path_) : ""; !real.empty()) path_ = real;
-    static std::atomic<unsigned> count{0};
-    beside_ = path_ + ".tmp" + std::to_string(::getpid()) + "_" + std::to_string(count++);
-    const int fd = ::open(beside_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0) {
-      beside_.clear();
-      fail_errno(op_, path_, "cannot be written", at_);
-    }
-    // Not every file system has modes.
-    if (there && ::fchmod(fd, facts.st_mode & 07777) != 0) errno = 0;
-    return fd;
+    if (::fcntl(stream_.get(), F_SETFL, 0) != 0) failed();
   }
 
   const char* op_;
-  std::string path_, beside_;
+  std::string path_;
   bool durable_;
   location at_;
   std::size_t written_ = 0;
-  descriptor file_;
+  sinter::detail::no_size_signal quiet_;  // for all that is written: a limit on the size of files is an error
+  files::file_handle stream_;
+  files::new_file file_;
 };
 
-}  // namespace sinter::io::detail
+}  // namespace detail
+}  // namespace sinter::io

@@ -11,7 +11,6 @@
 
 #include "../base/series.hpp"
 #include "../run/build/cache.hpp"
-#include "../run/library.hpp"
 #include "backends/cuda.hpp"
 
 namespace sinter::engine::detail {
@@ -215,7 +214,7 @@ inline constexpr std::size_t least_nodes_saved = 200;
 /// options and the arguments.
 inline std::string program_key(const ir::graph& traced, device where, const known_places& places,
                                const std::string& structure) {
-  static const std::string planner = run::stamp_of(reinterpret_cast<const void*>(&separate_results));
+  static const std::string planner = run::build_of(reinterpret_cast<const void*>(&separate_results));
   if (planner.empty()) return "";
   std::string key =
       std::string(run::plan_key) + "sinter " SINTER_VERSION "\nplanner " + planner + "\nplaces " + places.text() + "\n";

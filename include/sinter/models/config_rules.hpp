@@ -67,7 +67,7 @@ class scalar_events : public io::detail::json_events {
 };
 
 SINTER_API scalars read_scalars(const char* op, const std::string& path, location at) {
-  const storage whole = io::detail::map_file(op, path, at);
+  const storage whole = io::detail::map_regular_file(op, path, at);
   const auto text = io::detail::bytes_of(whole);
   scalar_events events;
   const std::string wrong =

@@ -98,7 +98,9 @@ class files {
     config_ = read_scalars(op, folder_ + "/config.json", at);
     check_type(types);
     if (weights.ends_with(".json")) open_shards(weights);
-    else archives_.push_back(io::open_archive(weights, at));
+    else
+      archives_.push_back(names.empty() ? io::open_archive(weights, at)
+                                        : io::detail::open_regular_archive(weights, at));
   }
 
   /// Entries of the configuration; without a default user_error where it does not have them.
@@ -225,7 +227,7 @@ class files {
       if (file.find('/') != std::string::npos || file == "..")
         io::detail::fail_file(op_, index, "names the file " + io::detail::shown(file) + ", which is not beside it",
                               at_);
-      archives_.push_back(io::open_archive(io::detail::folder_of(index) + "/" + file, at_));
+      archives_.push_back(io::detail::open_regular_archive(io::detail::folder_of(index) + "/" + file, at_));
     }
   }
 

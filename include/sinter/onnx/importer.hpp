@@ -73,7 +73,8 @@ inline io::array array_of(const host_values& h) {
 
 /// What a model has loaded: shared by its handles.
 struct loaded {
-  std::string path;
+  std::string path;                   ///< of the file; empty for a model in memory
+  std::optional<std::string> folder;  ///< where files are that it names; a model in memory may have none
   storage file;
   model_proto proto;
   std::map<std::string, item> constants;  ///< initialisers of the graph, by name

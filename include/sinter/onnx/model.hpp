@@ -158,8 +158,18 @@ class model {
 /// The model of an ONNX file. user_error for one that is damaged, and one with nodes for which there is no operator: all of
 /// them are listed; system_error for a file that cannot be read. Weights in files beside it are mapped from the model's folder.
 SINTER_API model load(const std::string& path, const options& how = {}, location at = location::current());
-/// The same of bytes, which are copied.
+/// The same of bytes, which are copied. user_error, too, for a model that names files: it has no folder.
 SINTER_API model load(std::span<const std::byte> file, const options& how = {}, location at = location::current());
+namespace detail_ {
+SINTER_API model load_beside(std::span<const std::byte> file, const std::string& folder, const options& how,
+                             location at);
+}
+/// The same of bytes whose files are in a folder: `onnx::load(bytes, "models")`. user_error for a folder without a name.
+template <std::convertible_to<std::string> Folder>
+model load(std::span<const std::byte> file, const Folder& folder, const options& how = {},
+           location at = location::current()) {
+  return detail_::load_beside(file, folder, how, at);
+}
 
 /// The elements of a file that holds one TensorProto.
 SINTER_API io::array read_tensor(const std::string& path, location at = location::current());

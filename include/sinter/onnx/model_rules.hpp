@@ -15,10 +15,8 @@ namespace detail_ {
 using io::detail::bytes_of;
 using io::detail::folder_of;
 
-/// A file beside the model: neither the name nor a link leads to other folders. A model that is a link itself (a cache of a hub has such)
-/// may have its files where it leads to.
-inline const storage& external_file(const tensor_proto& t, loaded& m) {
-  const std::string& name = t.location;
+/// Whether a name of a file leads to nowhere but a folder and those below it, but for links.
+inline bool stays_below(const std::string& name) {
   bool inside =
       !name.empty() && name[0] != '/' && name.find('\\') == std::string::npos && name.find('\0') == std::string::npos;
   for (std::size_t at = 0; inside && at <= name.size();) {
@@ -26,17 +24,32 @@ inline const storage& external_file(const tensor_proto& t, loaded& m) {
     inside = name.substr(at, end - at) != "..";
     at = end + 1;
   }
-  if (!inside)
+  return inside;
+}
+
+[[noreturn]] inline void fail_without_folder(const tensor_proto& t) {
+  wire::fail_file("the tensor '" + t.name + "' is in the file '" + t.location +
+                  "', and a model in memory has no folder; give the folder that the file is in: "
+                  "onnx::load(bytes, \"folder\")");
+}
+
+/// A regular file beside the model: neither the name nor a link leads to other folders. A model that is a link itself (a cache of a hub has such)
+/// may have its files where it leads to.
+inline const storage& external_file(const tensor_proto& t, loaded& m) {
+  const std::string& name = t.location;
+  if (!stays_below(name))
     wire::fail_file("the tensor '" + t.name + "' is in the file '" + name +
                     "', which is not below the model's folder; put it there");
+  if (!m.folder) fail_without_folder(t);
   storage& file = m.external[name];
   if (file) return file;
-  const std::string path = folder_of(m.path) + "/" + name, real = io::detail::real_path(path);
-  if (!real.empty() && !io::detail::is_below(real, io::detail::real_path(folder_of(m.path))) &&
-      !io::detail::is_below(real, folder_of(io::detail::real_path(m.path))))
+  const std::string path = *m.folder + "/" + name, real = io::detail::real_path(path);
+  const std::string whole = m.path.empty() ? "" : io::detail::real_path(m.path);
+  if (!real.empty() && !io::detail::is_below(real, io::detail::real_path(*m.folder)) &&
+      (whole.empty() || !io::detail::is_below(real, folder_of(whole))))
     wire::fail_file("the tensor '" + t.name + "' is in the file '" + name + "', a link to '" + real +
                     "', which is not below the model's folder; put the file itself there");
-  return file = io::detail::map_file("onnx::load", real.empty() ? path : real, place_of_nodes());
+  return file = io::detail::map_regular_file("onnx::load", real.empty() ? path : real, place_of_nodes());
 }
 
 template <class T, class From>
@@ -302,6 +315,32 @@ inline void find_refused(const std::vector<node_proto>& nodes, const loaded& m,
     for (const auto& a : n.attributes)
       if (a.g) find_refused(a.g->nodes, m, opsets, out, depth + 1, seen);
   }
+}
+
+/// The first tensor that is in another file, among those of nodes and of graphs within; null where there is none.
+inline const tensor_proto* find_external(const graph_proto& g);
+inline const tensor_proto* find_external(const std::vector<node_proto>& nodes) {
+  for (const node_proto& n : nodes)
+    for (const attribute_proto& a : n.attributes) {
+      if (a.t && a.t->external) return a.t.get();
+      if (const tensor_proto* const within = a.g ? find_external(*a.g) : nullptr) return within;
+    }
+  return nullptr;
+}
+inline const tensor_proto* find_external(const graph_proto& g) {
+  for (const auto& t : g.initializers) {
+    if (t->external) return t.get();
+    if (t->places && t->places->external) return t->places.get();
+  }
+  return find_external(g.nodes);
+}
+
+/// A model without a folder names no file that would be in one.
+inline void check_folder(const loaded& m) {
+  if (m.folder) return;
+  const tensor_proto* t = find_external(m.proto.graph);
+  for (std::size_t k = 0; !t && k < m.proto.functions.size(); ++k) t = find_external(m.proto.functions[k].nodes);
+  if (t && stays_below(t->location)) fail_without_folder(*t);
 }
 
 /// Whether nodes draw random numbers that no seed tells, in graphs within too.
@@ -739,9 +778,11 @@ SINTER_API model::gradients model::square_gradients(const tensor_list& inputs, l
 
 namespace detail_ {
 
-inline model make_model(std::string path, storage file, wire::bytes bytes, const options& how, location at) {
+inline model make_model(std::string path, std::optional<std::string> folder, storage file, wire::bytes bytes,
+                        const options& how, location at) {
   auto s = std::make_shared<model::state>();
   s->m.path = std::move(path);
+  s->m.folder = std::move(folder);
   s->m.file = std::move(file);
   s->m.proto = wire::read_model(bytes);
   put_in_order(s->m.proto.graph.nodes);
@@ -761,6 +802,7 @@ inline model make_model(std::string path, storage file, wire::bytes bytes, const
   std::set<const function_proto*> seen;
   find_refused(p.graph.nodes, s->m, p.opsets, refused, 0, seen);
   if (!refused.empty()) wire::fail_file(refusal_text(refused));
+  check_folder(s->m);
   s->draws = find_draws(p.graph.nodes, p.opsets);
   for (const auto& f : p.functions) s->draws = s->draws || find_draws(f.nodes, f.opsets);
   for (auto* f : {&s->fn, &s->with_weights, &s->derivative}) *f = engine::make_function(how, at);
@@ -771,16 +813,28 @@ inline model make_model(std::string path, storage file, wire::bytes bytes, const
 
 SINTER_API model load(const std::string& path, const options& how, location at) {
   const storage file = io::detail::map_file("onnx::load", path, at);
-  return detail_::make_model(path, file, io::detail::bytes_of(file), how, at);
+  return detail_::make_model(path, io::detail::folder_of(path), file, io::detail::bytes_of(file), how, at);
 }
 SINTER_API model load(std::span<const std::byte> file, const options& how, location at) {
   const io::array copy = io::detail::copied_array(dtype::u8, {static_cast<std::int64_t>(file.size())}, file.data());
-  return detail_::make_model("", copy.memory, copy.bytes(), how, at);
+  return detail_::make_model("", std::nullopt, copy.memory, copy.bytes(), how, at);
 }
+
+namespace detail_ {
+
+SINTER_API model load_beside(std::span<const std::byte> file, const std::string& folder, const options& how,
+                             location at) {
+  if (folder.empty()) fail("onnx::load", "the folder's name is empty; \".\" is the process's working folder", at);
+  const io::array copy = io::detail::copied_array(dtype::u8, {static_cast<std::int64_t>(file.size())}, file.data());
+  return make_model("", folder, copy.memory, copy.bytes(), how, at);
+}
+
+}  // namespace detail_
 
 SINTER_API io::array read_tensor(const std::string& path, location at) {
   loaded m;
   m.path = path;
+  m.folder = io::detail::folder_of(path);
   m.file = io::detail::map_file("onnx::read_tensor", path, at);
   return item_of_tensor(wire::read_tensor(io::detail::bytes_of(m.file)), m).x.to_array(at);
 }
@@ -802,6 +856,7 @@ SINTER_API value read_value(const std::string& path, const value_description& ki
   if (kind.kind == kind_t::other) wire::fail_file("'" + kind.name + "' is of a kind that is not read");
   loaded m;
   m.path = path;
+  m.folder = io::detail::folder_of(path);
   m.file = io::detail::map_file("onnx::read_value", path, at);
   const auto is = kind.kind == kind_t::tensor     ? type_proto::kind_t::tensor
                   : kind.kind == kind_t::sequence ? type_proto::kind_t::sequence

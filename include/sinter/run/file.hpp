@@ -22,45 +22,9 @@
 
 #include "../base/config.hpp"
 #include "../base/error.hpp"
-#include "../base/size_signal.hpp"
+#include "descriptor.hpp"
 
 namespace sinter::engine::run::detail {
-
-/// The value of an environment variable; empty when unset.
-inline std::string environment(const char* name) {
-  const char* const value = std::getenv(name);
-  return value ? value : "";
-}
-
-/// Owns a file descriptor.
-class file_handle {
- public:
-  explicit file_handle(int fd = -1) noexcept : fd_(fd) {}
-  file_handle(file_handle&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  file_handle& operator=(file_handle other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~file_handle() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int get() const noexcept { return fd_; }
-  explicit operator bool() const noexcept { return fd_ >= 0; }
-
- private:
-  int fd_;
-};
-
-SINTER_API bool write_all(int fd, std::string_view bytes) {
-  const sinter::detail::no_size_signal quiet;
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return true;
-}
 
 /// Reads what the file holds, at most `limit` bytes of it.
 SINTER_API bool read_all(int fd, std::string& out, std::size_t limit = std::string::npos) {
@@ -79,11 +43,13 @@ SINTER_API bool read_all(int fd, std::string& out, std::size_t limit = std::stri
   return true;
 }
 
-/// The file's first `limit` bytes; empty when it cannot be read.
+/// A regular file's first `limit` bytes; empty when it cannot be read.
 inline std::string read_file(const std::string& path, std::size_t limit = std::string::npos) {
   std::string out;
-  const file_handle fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd || !read_all(fd.get(), out, limit)) out.clear();
+  const file_handle fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat info {};
+  const bool good = fd && ::fstat(fd.get(), &info) == 0 && S_ISREG(info.st_mode) && read_all(fd.get(), out, limit);
+  if (!good) out.clear();
   return out;
 }
 
@@ -138,14 +104,6 @@ SINTER_API std::string why_no_files(const std::string& folder, std::string_view 
     return "there is no room for temporary files below " + temporary_folder() +
            "; set TMPDIR to a folder with free space";
   return "";
-}
-
-/// True when the name still stands for this open file.
-inline bool is_named(int folder, const std::string& name, int fd) {
-  struct stat held {
-  }, named{};
-  return ::fstat(fd, &held) == 0 && ::fstatat(folder, name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-         held.st_ino == named.st_ino && held.st_dev == named.st_dev;
 }
 
 /// The first letters of scratch folders' names, which mkdtemp completes. Nothing else in a temporary folder has a name like that.

@@ -19,6 +19,7 @@
 #include "../base/log.hpp"
 #include "../base/series.hpp"
 #include "file.hpp"
+#include "new_file.hpp"
 
 namespace sinter::engine::run {
 
@@ -75,17 +76,25 @@ namespace sinter::engine::run {
 
 namespace detail {
 
-/// `text` in place of the file at `path`, whole or not at all. False, with errno, when it cannot be written.
-SINTER_API bool replace_file(const std::string& path, const std::string& text) {
+/// `text` in place of a regular file at `path`, or where there is nothing. False, with errno, when it cannot be written.
+SINTER_API bool replace_trace(const std::string& path, const std::string& text) {
   struct stat there {};
   if (::lstat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) return errno = EEXIST, false;
-  const std::string temporary = path + "." + std::to_string(::getpid());
-  ::unlink(temporary.c_str());
-  if (write_file(temporary, text) && ::rename(temporary.c_str(), path.c_str()) == 0) return true;
-  const int why = errno;
-  ::unlink(temporary.c_str());
-  errno = why;
-  return false;
+  return replace_file(path, text);
+}
+
+/// `text` as a file of the first path of next() that nothing has: a process of equal number, in another container, may write there.
+template <class F>
+bool add_file(const std::string& text, F&& next) {
+  std::string path = next();
+  new_file file(folder_of_path(path), 0666);
+  if (!file || !write_all(file.get(), text)) return false;
+  for (;; path = next()) {
+    const std::string name = name_in_folder(path);
+    if (file.claim(name)) return true;
+    // Where files have one name each it takes the place of what has it.
+    if (errno != EEXIST) return file.finish(name);
+  }
 }
 
 /// The calls of this process. Never destroyed: threads may still run when it is written.
@@ -156,7 +165,7 @@ class trace_log {
       out.append(",\"cat\":\"").append(s.category).append(numbers);
     }
     out += "\n]}\n";
-    if (!replace_file(folder_ + "/trace.json", out))
+    if (!replace_trace(folder_ + "/trace.json", out))
       logs::warn_once("SINTER_TRACE: trace.json cannot be written in " + folder_ + ": " + std::strerror(errno));
   }
 
@@ -189,10 +198,13 @@ SINTER_API void note_span(const char* category, const std::string& what, std::ch
 /// program is for.
 SINTER_API void write_page(const std::string& name, const std::string& html) {
   static std::atomic<int> serial{0};
-  char number[32];
-  std::snprintf(number, sizeof number, "-%d-%04d-", static_cast<int>(::getpid()), serial.fetch_add(1) + 1);
-  const std::string path = trace_folder() + "/sinter" + number + name + ".html";
-  if (!detail::replace_file(path, html))
+  std::string path;
+  const auto next = [&] {
+    char number[32];
+    std::snprintf(number, sizeof number, "-%d-%04d-", static_cast<int>(::getpid()), serial.fetch_add(1) + 1);
+    return path = trace_folder() + "/sinter" + number + name + ".html";
+  };
+  if (!detail::add_file(html, next))
     logs::warn_once("SINTER_TRACE: " + path + " cannot be written: " + std::strerror(errno));
 }
 

@@ -3,6 +3,10 @@
 #include <sys/sysmacros.h>
 #include <sinter/run/build/save_bundle.hpp>
 
+#include <signal.h>
+#include <fstream>
+#include <thread>
+
 #include "../support.hpp"
 
 using namespace sinter;
@@ -180,6 +184,41 @@ TEST_CASE("files that cannot be written or read are told; nothing is left behind
   support::write(path, "old");
   engine::run::write_bundle(path, kernels, "save_cache");
   CHECK(support::contents(path) == engine::run::detail::pack_bundle(kernels));
+  ::chmod(path.c_str(), 0640);
+  engine::run::write_bundle(path, kernels, "save_cache");
+  struct stat info {};
+  CHECK((::stat(path.c_str(), &info) == 0 && (info.st_mode & 0777) == 0640));
+}
+
+TEST_CASE("a bundle may come through a pipe; one without an end, or of nobody, is refused") {
+  const folder root;
+  const std::string text = engine::run::detail::pack_bundle(
+      std::vector<engine::run::portable_kernel>{{key_of("cpu a", "pipe"), std::string(300'000, 'x')}});
+  const std::string pipe = root.at("pipe");
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  const auto piped = [&](const std::string& text) {
+    std::thread writer([&] { std::ofstream(pipe, std::ios::binary) << text; });
+    std::string said;
+    try {
+      const std::vector<std::string> targets = {"cpu a"};
+      if (engine::run::read_bundle(pipe, targets, "load_cache", here) == 1) said = "one kernel";
+    } catch (const std::exception& e) {
+      said = e.what();
+    }
+    writer.join();
+    return said;
+  };
+  CHECK(piped(text) == "one kernel");
+  CHECK(contains(piped("short"), "is not a bundle of kernels"));
+  ::signal(SIGPIPE, SIG_IGN);
+  const variable limit("SINTER_PIPE_LIMIT", "200K");
+  CHECK(contains(piped(text), "gives more than 204800 bytes, the limit of what is read from a pipe"));
+  const std::vector<std::string> targets = {"cpu a"};
+  for (const char* endless : {"/dev/zero", "/dev/urandom"})
+    CHECK_THROWS_WITH_AS(engine::run::read_bundle(endless, targets, "load_cache", here),
+                         doctest::Contains("is a device, whose data may have no end"), system_error);
+  CHECK_THROWS_WITH_AS(engine::run::read_bundle("/dev/null", targets, "load_cache", here),
+                       doctest::Contains("is not a bundle of kernels"), user_error);
 }
 
 TEST_CASE("kernels in use are saved from the disk, or from memory where the disk has none") {

@@ -9,6 +9,7 @@
 #include <random>
 #include <thread>
 
+#include "../../unnamed_files.hpp"
 #include "../support.hpp"
 
 using namespace sinter;
@@ -156,6 +157,7 @@ TEST_CASE("processes killed while they write leave nothing that is loaded, and w
   std::mt19937 random(7);
   int kills_in_writing = 0;
   for (int round = 0; round < 40; ++round) {
+    no_unnamed_files = round % 2 == 1;
     const pid_t child = ::fork();
     if (child == 0) {
       const engine::run::disk_cache cache;
@@ -180,27 +182,40 @@ TEST_CASE("processes killed while they write leave nothing that is loaded, and w
     const auto start = std::chrono::steady_clock::now();
     for (int i = 0; i < 8; ++i) const auto taken = cache.acquire(key_of(i), std::chrono::seconds(30));
     CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(10));
+    for (const auto& path : support::files(cache.path()))
+      if (!path.ends_with(".kernel")) CHECK(unnamed_files::date(path, -61));
     CHECK(cache.contents().kernels == before);
     CHECK(support::files(cache.path()).size() == before);
   }
   CHECK(kills_in_writing > 0);
+  no_unnamed_files = false;
 }
 
 TEST_CASE("what a living process is writing is not cleaned up") {
   const limited box("64M");
   const engine::run::disk_cache cache;
-  std::string name;
-  const int folder = ::open(cache.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const auto age = [&](long seconds) {
+    for (const auto& path : support::files(cache.path())) CHECK(unnamed_files::date(path, seconds));
+  };
   {
-    const auto held = engine::run::detail::make_temporary(folder, engine::run::disk_cache::entry_name("key"), name);
+    no_unnamed_files = true;
+    const engine::run::detail::new_file held(engine::run::detail::folder_of_path(cache.path() + "/x"), 0600);
+    no_unnamed_files = false;
     const auto lock = cache.acquire("key", std::chrono::seconds(5));
+    age(-3600);
     CHECK(cache.contents().kernels == 0);
     CHECK(support::files(cache.path()).size() == 2);
   }
-  CHECK(support::files(cache.path()).size() == 1);
+  CHECK(support::files(cache.path()).empty());
+  // What nobody holds may be a file that somebody is about to lock, where it is young.
+  for (const std::string& name :
+       {engine::run::disk_cache::entry_name("key") + ".lock", std::string(engine::run::detail::temporary_name) + "x"})
+    support::write(cache.path() + "/" + name, "x");
+  CHECK(cache.contents().kernels == 0);
+  CHECK(support::files(cache.path()).size() == 2);
+  age(-61);
   CHECK(cache.contents().kernels == 0);
   CHECK(support::files(cache.path()).empty());
-  ::close(folder);
 }
 
 TEST_CASE("a disk that fills up in the middle of a write keeps what was whole") {

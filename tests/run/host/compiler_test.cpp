@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "../../stderr_text.hpp"
+#include "../../unnamed_files.hpp"
 #include "../support.hpp"
 
 /// How many locks of this thread come just after another process has swept what is to be locked.
@@ -584,11 +585,12 @@ TEST_CASE("what others sweep many times before it is held is made anew, and is t
     CHECK(detail::write_file(mine.path() + "/a", "x"));
     const detail::file_handle at = detail::open_folder(AT_FDCWD, root.path.c_str());
     swept_first = times;
-    std::string name;
-    const detail::file_handle file = detail::make_temporary(at.get(), "entry", name);
+    no_unnamed_files = true;
+    const detail::new_file file(detail::open_folder(AT_FDCWD, root.path.c_str()), 0600);
+    no_unnamed_files = false;
     CHECK(swept_first == 0);
     CHECK(file);
-    CHECK(detail::is_named(at.get(), name, file.get()));
+    CHECK(detail::is_named(at.get(), file.temporary(), file.get()));
   }
   swept_first = 1 << 20;
   CHECK_THROWS_AS(detail::scratch_folder(), system_error);

@@ -18,7 +18,7 @@ inline std::size_t save_cache(const std::string& path, location at = location::c
 /// Makes the kernels that save_cache() wrote known to this process: what would be compiled is taken from them, also where
 /// there is no compiler. Returns how many this machine can use. The file holds machine code: load only what you trust.
 /// user_error when it is damaged, of another version of sinter, or from a machine with another instruction set or other
-/// GPUs; system_error when it cannot be read.
+/// GPUs; system_error when it cannot be read. The path may be a pipe, which gives no more than SINTER_PIPE_LIMIT.
 inline std::size_t load_cache(const std::string& path, location at = location::current()) {
   return engine::load_cache(path, at);
 }

@@ -1,7 +1,6 @@
 // run/build/bundle.hpp: compiled kernels in one file, for other machines like this one.
 #pragma once
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,6 +20,8 @@
 #include "../../base/error.hpp"
 #include "../../base/series.hpp"
 #include "../file.hpp"
+#include "../given_file.hpp"
+#include "../new_file.hpp"
 #include "cache.hpp"
 
 namespace sinter::engine::run {
@@ -43,15 +44,6 @@ struct bundle_header {
   digest check;  ///< of the bytes
 };
 static_assert(sizeof(bundle_header) == 40);
-
-/// What a path that is no regular file stands for, in words.
-inline const char* name_of_kind(mode_t mode) {
-  return S_ISDIR(mode)    ? "a folder"
-         : S_ISLNK(mode)  ? "a symbolic link"
-         : S_ISFIFO(mode) ? "a pipe"
-         : S_ISSOCK(mode) ? "a socket"
-                          : "a device";
-}
 
 /// The second line of a portable key.
 inline std::string_view target_of_key(std::string_view key) {
@@ -150,31 +142,27 @@ SINTER_API void write_bundle(const std::string& path, std::span<const portable_k
     throw system_error("[" + std::string(op) + "] " + path + " cannot be written: it is " +
                        detail::name_of_kind(there.st_mode) +
                        ", which a file would take the place of; give the path of a file, or of none");
-  std::string temporary = path + ".XXXXXX";
-  const detail::file_handle fd(::mkostemp(temporary.data(), O_CLOEXEC));
-  const mode_t mask = ::umask(0);
-  ::umask(mask);
-  if (fd && detail::write_all(fd.get(), detail::pack_bundle(kernels)) && ::fchmod(fd.get(), 0666 & ~mask) == 0 &&
-      ::fsync(fd.get()) == 0 && ::rename(temporary.c_str(), path.c_str()) == 0)
-    return;
-  const std::string why =
-      detail::why_unwritten(errno, "give a path in a folder that exists, may be written to and has room");
-  if (fd) ::unlink(temporary.c_str());
-  throw system_error("[" + std::string(op) + "] " + path + " cannot be written: " + why);
+  if (detail::replace_file(path, detail::pack_bundle(kernels), true)) return;
+  throw system_error(
+      "[" + std::string(op) + "] " + path + " cannot be written: " +
+      detail::why_unwritten(errno, "give a path in a folder that exists, may be written to and has room"));
 }
 
 /// Makes the kernels of a bundle that are for one of these targets known to this process, and returns their number.
 /// user_error when the file is no whole bundle of this version, holds kernels for another processor, or none for these
-/// targets; system_error when it cannot be read.
+/// targets; system_error when it cannot be read, and for a pipe that gives more than the limit.
 SINTER_API std::size_t read_bundle(const std::string& path, std::span<const std::string> targets, const char* op,
                                    location where) {
-  const detail::file_handle fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   auto file = make_on_heap<std::string>();
-  struct stat info {};
-  if (!fd || ::fstat(fd.get(), &info) != 0 || (errno = EISDIR, S_ISDIR(info.st_mode)) ||
-      !detail::read_all(fd.get(), *file))
-    throw system_error("[" + std::string(op) + "] " + path + " cannot be read: " + std::strerror(errno));
   std::string why;
+  struct stat info {};
+  const detail::file_handle fd = detail::open_given(path, true, info, why);
+  const bool known = S_ISREG(info.st_mode) && info.st_size > 0;
+  if (S_ISDIR(info.st_mode)) why = std::string("cannot be read: ") + std::strerror(EISDIR);
+  else if (fd && !known) why = detail::read_stream(fd.get(), info, *file);
+  else if (why.empty() && !(fd && detail::read_all(fd.get(), *file)))
+    why = std::string("cannot be read: ") + std::strerror(errno);
+  if (!why.empty()) throw system_error("[" + std::string(op) + "] " + path + " " + why);
   const series<detail::kernel_view> kernels = detail::unpack_bundle(*file, why);
   if (!why.empty()) fail(op, path + " " + why, where);
   series<detail::kernel_view> usable;

@@ -24,6 +24,7 @@
 #include "../file.hpp"
 #include "../host/compiler.hpp"
 #include "../host/isa.hpp"
+#include "../library.hpp"
 #include "cache_files.hpp"
 
 namespace sinter::engine::run {
@@ -48,6 +49,30 @@ SINTER_API digest digest_of(std::string_view bytes, digest seed = {0xcbf29ce4842
   other = (other ^ other >> 33) * 0xff51afd7ed558ccdull;
   other = (other ^ other >> 33) * 0xc4ceb9fe1a85ec53ull;
   return {other ^ other >> 33, h};
+}
+
+/// Of what a regular file holds; false where it cannot be read.
+SINTER_API bool digest_of_file(const std::string& path, digest& out) {
+  const detail::file_handle fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat info {};
+  if (!fd || ::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) return false;
+  std::string piece(std::size_t{1} << 20, '\0');
+  for (digest all;;) {
+    const ssize_t got = ::read(fd.get(), piece.data(), piece.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return false;
+    if (got == 0) return out = all, true;
+    all = digest_of(std::string_view(piece).substr(0, static_cast<std::size_t>(got)), all);
+  }
+}
+
+/// Which build the code at an address is of: the module's build-id, else what its file holds. Empty where neither is known. It may read
+/// the whole file: asked once a process.
+SINTER_API std::string build_of(const void* address) {
+  if (const std::string id = build_id_of(address); !id.empty()) return "build-id " + id;
+  const std::string file = file_of(address);
+  digest d;
+  return !file.empty() && digest_of_file(file, d) ? "file " + text::hex(d.first) + text::hex(d.second) : "";
 }
 
 /// The text without its #line directives, which name places but decide no instruction.
@@ -239,32 +264,25 @@ class disk_cache {
     return "";
   }
 
-  /// Stores the shared object of keys: under a temporary name first, then renamed. A full or read-only folder is a warning,
+  /// Stores the shared object of keys, whole or not at all. A full or read-only folder is a warning,
   /// and false. Kernels that were not used for longest leave when the folder holds more than its limit.
   bool store(std::span<const std::string> keys, std::string_view image) const {
     if (!folder_) return false;
     const std::string entry = detail::pack_entry(keys, image);
     for (std::size_t k = 0; k < keys.size(); ++k) {
-      std::string temporary;
-      const detail::file_handle fd = detail::make_temporary(folder_.get(), entry_name(keys[k]), temporary);
-      if (!fd) return warn(unwritten(errno)), false;
-      int problem = detail::write_all(fd.get(), entry) ? 0 : errno;
-      // All but its last name are links. Where files have no second name each key has a copy.
-      while (problem == 0 && k + 1 < keys.size() && link(temporary, entry_name(keys[k]))) ++k;
+      detail::new_file file(detail::file_handle(::fcntl(folder_.get(), F_DUPFD_CLOEXEC, 0)), 0600);
+      if (!file || !detail::write_all(file.get(), entry)) return warn(unwritten(errno)), false;
+      // Where files have no second name each key has a copy.
+      while (k + 1 < keys.size() && file.also(entry_name(keys[k]))) ++k;
       const std::string name = entry_name(keys[k]);
-      if (problem == 0 && ::renameat(folder_.get(), temporary.c_str(), folder_.get(), name.c_str()) != 0)
-        problem = errno;
-      if (problem != 0) {
-        ::unlinkat(folder_.get(), temporary.c_str(), 0);
-        return warn(unwritten(problem)), false;
-      }
+      if (!file.finish(name)) return warn(unwritten(errno)), false;
       detail::keep_below(folder_.get(), path_, cache_limit(), name, entry.size());
     }
     return true;
   }
   bool store(const std::string& key, std::string_view image) const { return store({&key, 1}, image); }
 
-  /// Removes every kernel, and what processes that died have left. Returns the number of kernels.
+  /// Removes every kernel, and what processes left that died a minute ago or more. Returns the number of kernels.
   std::size_t clear() const { return folder_ ? detail::sweep(folder_.get(), 0, "").removed : 0; }
 
   /// What the folder holds.
@@ -324,14 +342,6 @@ class disk_cache {
  private:
   detail::file_handle open_folder() const {
     return detail::file_handle(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  }
-  /// Gives a temporary the name of an entry, too, in place of what has it; false where that cannot be.
-  bool link(const std::string& temporary, const std::string& name) const {
-    const std::string second = temporary + ".link";
-    if (::linkat(folder_.get(), temporary.c_str(), folder_.get(), second.c_str(), 0) != 0) return false;
-    if (::renameat(folder_.get(), second.c_str(), folder_.get(), name.c_str()) == 0) return true;
-    ::unlinkat(folder_.get(), second.c_str(), 0);
-    return false;
   }
   static std::string unwritten(int error) {
     return std::string("cannot be written: ") + std::strerror(error) +

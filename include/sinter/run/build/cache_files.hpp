@@ -8,8 +8,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <charconv>
 #include <cstdint>
 #include <ctime>
 #include <mutex>
@@ -23,6 +21,7 @@
 #include "../../base/series.hpp"
 #include "../../base/text.hpp"
 #include "../file.hpp"
+#include "../new_file.hpp"
 
 namespace sinter::engine::run {
 
@@ -31,24 +30,21 @@ SINTER_API std::uint64_t cache_limit() {
   constexpr std::uint64_t usual = std::uint64_t{1} << 30;
   const std::string text = detail::environment("SINTER_CACHE_LIMIT");
   if (text.empty()) return usual;
-  std::uint64_t count = 0;
-  const char* const stop = text.data() + text.size();
-  const auto [end, error] = std::from_chars(text.data(), stop, count);
-  const std::string_view unit(end, static_cast<std::size_t>(stop - end));
-  const int shift = unit == "" ? 0 : unit == "K" ? 10 : unit == "M" ? 20 : unit == "G" ? 30 : -1;
-  if (error != std::errc() || shift < 0 || count > ~std::uint64_t{0} >> shift) {
+  std::uint64_t bytes = 0;
+  if (!detail::read_size(text, bytes)) {
     logs::warn_once("SINTER_CACHE_LIMIT=" + text + " is not a number of bytes such as 500M or 2G; using 1G");
     return usual;
   }
-  return count == 0 ? ~std::uint64_t{0} : count << shift;
+  return bytes == 0 ? ~std::uint64_t{0} : bytes;
 }
 
 namespace detail {
 
 enum class cache_file : std::uint8_t { none, kernel, plan, leftover };
 
-/// What a file of a cache folder is by its name: 32 digits and ".kernel" or ".plan"; with more after it a lock or a temporary.
+/// What a file of a cache folder is by its name: 32 digits and ".kernel" or ".plan"; with more after it a lock.
 SINTER_API cache_file kind_of(std::string_view name) {
+  if (name.starts_with(temporary_name)) return cache_file::leftover;
   if (name.find_first_not_of("0123456789abcdef") != 32) return cache_file::none;
   name.remove_prefix(32);
   for (const std::string_view end : {".kernel", ".plan"}) {
@@ -57,29 +53,6 @@ SINTER_API cache_file kind_of(std::string_view name) {
     return name[end.size()] == '.' ? cache_file::leftover : cache_file::none;
   }
   return cache_file::none;
-}
-
-/// A new file beside the entry `name`, locked as long as it is open: one that is not is what a dead process left.
-SINTER_API file_handle make_temporary(int folder, const std::string& name, std::string& temporary) {
-  static std::atomic<unsigned> counter{0};
-  // Another process may sweep between the calls, more than once in a row if there are many: it is made anew until it is held.
-  for (int attempt = 0; attempt < 256; ++attempt) {
-    temporary = name + "." + std::to_string(::getpid()) + "." + std::to_string(counter.fetch_add(1));
-    file_handle fd(::openat(folder, temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (!fd) return fd;
-    const bool locked = ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
-    if (!locked && errno == EWOULDBLOCK) continue;
-    // Where locks do not work, nobody removes it either.
-    if (!locked || is_named(folder, temporary, fd.get())) return fd;
-  }
-  return file_handle();
-}
-
-/// Removes a lock or a temporary that no process holds.
-inline void remove_leftover(int folder, const std::string& name) {
-  const file_handle fd(::openat(folder, name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  if (fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0 && is_named(folder, name, fd.get()))
-    ::unlinkat(folder, name.c_str(), 0);
 }
 
 struct folder_contents {
@@ -127,7 +100,7 @@ SINTER_API series<cache_entry> entries_of(int folder) {
   return out;
 }
 
-/// Removes what dead processes left and, as long as there are more than `limit` bytes, the entry that was used least
+/// Removes what dead processes left a minute ago or more and, as long as there are more than `limit` bytes, the entry that was used least
 /// recently; the one with the name `spared` stays. What others put there stays. An entry whose time lies ahead of the clock
 /// counts as the oldest: the clock was set back, or the time is made up.
 SINTER_API folder_contents sweep(int folder, std::uint64_t limit, std::string_view spared) {

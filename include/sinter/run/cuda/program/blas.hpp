@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "../../../base/series.hpp"
+#include "../../library.hpp"
 #include "../device/memory.hpp"
 #include "matmul.hpp"
 
@@ -40,7 +41,7 @@ struct blas_table {
                   void* b_layout, const void* beta, const void* c, void* c_layout, void* d, void* d_layout,
                   const void* algorithm, void* workspace, std::size_t workspace_bytes, api::stream stream) = nullptr;
   const char* (*words)(int status) = nullptr;
-  std::string identity;  ///< path, size and time of change
+  std::string identity;  ///< path, size, time of change and build-id
   std::string problem;   ///< why there is none, and what to do
 };
 
@@ -60,7 +61,8 @@ SINTER_API std::unique_ptr<const blas_table> open_blas() {
     out->problem = "no cuBLASLt: " + found.problem + remedy;
     return out;
   }
-  out->identity = found.path + " " + run::detail::file_stamp(found.path);
+  out->identity = found.path + " " + run::detail::file_stamp(found.path) + " " +
+                  build_id_of(::dlsym(found.handle, "cublasLtGetVersion"));
   const auto take = [&](auto& pointer, const char* name) {
     pointer = reinterpret_cast<std::decay_t<decltype(pointer)>>(::dlsym(found.handle, name));
     if (pointer == nullptr) out->problem = "cuBLASLt at " + found.path + " lacks " + name + remedy;
