@@ -157,7 +157,10 @@ inline void prelu(call& c) {
   c.give(choose(ir::lt(x, 0.0), times(x, slope), x));
 }
 inline void reciprocal(call& c) { c.give(1.0 / c.x(0)); }
-inline void identity(call& c) { c.give(0, c.given(0)); }
+inline void identity(call& c) {
+  if (!c.has(0)) c.given(0);
+  c.give(0, c.in[0]);  // text too
+}
 
 inline void clip(call& c) {
   if (c.version < 11 || c.has_attribute("min") || c.has_attribute("max")) {
