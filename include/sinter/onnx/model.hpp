@@ -111,8 +111,9 @@ class model {
   /// The floating initialisers by name, all that there are to save; without copies where they lie in the file as they are in memory.
   SINTER_API tensor_map weights() const;
   /// Those that training changes, by the role of the operands that read them: weights() less running means and variances, scales and
-  /// zero points of quantisation, masks, bounds and other options of operators, and what has rank 0. Constants of nodes are among
-  /// them where they are weights or biases of products, convolutions and recurrent operators.
+  /// zero points of quantisation, masks, initial states of zeros, options of operators (bounds, sizes, windows), and what has rank 0.
+  /// One that is read in several roles is left out where one of them is. Constants of nodes are among them where they are weights or
+  /// biases of products, convolutions and recurrent operators.
   SINTER_API tensor_map parameters() const;
 
   /// The results for inputs in order. In a trace its nodes are pushed there; else the model is compiled by itself. user_error when an

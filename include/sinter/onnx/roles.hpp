@@ -19,6 +19,7 @@ enum role : unsigned {
   role_option = 16,       ///< what an operator does, in place of what it does it with: bounds, scales, windows
   role_dequantised = 32,  ///< elements that a scale belongs to
   role_chosen = 64,       ///< added to what a softmax reads, or a branch of Where: a weight, or a mask
+  role_state = 256,       ///< where a recurrence begins: zeros of the exporter, or learned
   role_factor = 128,      ///< of a product by elements, or subtracted: a weight, or a mask
 };
 
@@ -65,6 +66,11 @@ inline constexpr operand_role operand_roles[] = {
     {"RNN", 0b1110, role_weight},
     {"GRU", 0b1110, role_weight},
     {"LSTM", 0b10001110, role_weight},
+    {"RNN", 0b100000, role_state},
+    {"GRU", 0b100000, role_state},
+    {"LSTM", 0b1100000, role_state},
+    {"CausalConvWithState", 0b1000, role_state},
+    {"LinearAttention", 0b1000, role_state},
 };
 inline bool has_bit(unsigned bits, std::size_t k) { return bits >> std::min<std::size_t>(k, 31) & 1; }
 
@@ -196,14 +202,22 @@ inline bool is_factor_mask(const io::array& a) {
   return zero && one;
 }
 
+inline bool is_zero(const io::array& a) {
+  for (std::int64_t k = 0; k < a.numel(); ++k)
+    if (element_of(a, k).f != 0) return false;
+  return true;
+}
+
 /// Whether a floating tensor that is read so is trained. A constant of a node is only as the weight of a product.
 inline bool is_parameter(unsigned roles, const dynamic_tensor& x, bool of_node) {
   if (x.rank() == 0) return false;
   if (roles & (role_statistic | role_quantisation | role_mask | role_option)) return false;
   if ((roles & role_dequantised) && size_of(x.type()) == 1) return false;
   if (of_node && !(roles & role_weight)) return false;
-  if ((roles & role_chosen) && is_added_mask(x.to_array(place_of_nodes()))) return false;
-  return !(roles & role_factor) || !is_factor_mask(x.to_array(place_of_nodes()));
+  if (!(roles & (role_chosen | role_factor | role_state))) return true;
+  const io::array a = x.to_array(place_of_nodes());
+  return !((roles & role_chosen) && is_added_mask(a)) && !((roles & role_factor) && is_factor_mask(a)) &&
+         !((roles & role_state) && is_zero(a));
 }
 
 }  // namespace detail_
