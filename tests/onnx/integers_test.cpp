@@ -107,7 +107,8 @@ struct rows {
         REQUIRE(y.size() == want.size());
         for (std::size_t k = 0; k < y.size(); ++k) {
           const io::array a = y[k].to_array();
-          INFO(results[k] << (open ? ", open" : ", static") << (interpreted ? ", reference" : "") << ": " << y[k]);
+          INFO(results[k] << std::string(open ? ", open" : ", static")
+                          << std::string(interpreted ? ", reference: " : ": ") << y[k]);
           CHECK(std::string(reinterpret_cast<const char*>(a.data), a.bytes().size()) == want[k]);
         }
       }
@@ -396,4 +397,116 @@ TEST_CASE("sizes that a cast may wrap, and those beside u64, are computed as int
                {all_ones});
   r.gives<bool>("below", {node("Less", {"s", "top"}, {"below"})}, {true});
   r.check();
+}
+
+TEST_CASE("rows that compute with integers lose no bit") {
+  rows r;
+  r.input<i64>("x", {4}, {odd, even, -odd, 3});
+  r.input<u64>("u", {2}, {all_ones, u64{1} << 63});
+  r.input<i64>("m", {2, 2}, {odd, 1, 2, 3});
+  r.constant(one("one", i64{1}));
+  r.constant(one("two", i64{2}));
+  r.constant(one("odd", odd));
+  r.constant(one("three_u", u64{3}));
+  r.constant(numbers("b", {2, 2}, std::vector<i64>{1, 1, 0, 1}));
+  const auto gives = [&](const char* op, const std::vector<std::string>& in, const std::vector<i64>& want,
+                         const std::vector<message>& attributes = {}) {
+    const std::string name = std::string(op) + "_" + in[0] + std::to_string(r.g.nodes.size());
+    r.gives(name, {node(op, in, {name}, attributes)}, want);
+  };
+  gives("Add", {"x", "one"}, {odd + 1, odd, even * -1, 4});
+  gives("Sub", {"x", "odd"}, {0, -1, -2 * odd, 2 - even});
+  gives("Mul", {"x", "two"}, {2 * odd, 2 * even, -2 * odd, 6});
+  gives("Div", {"x", "two"}, {even / 2, even / 2, -even / 2, 1});
+  gives("Neg", {"x"}, {-odd, -even, odd, -3});
+  gives("Abs", {"x"}, {odd, even, odd, 3});
+  gives("Sign", {"x"}, {1, 1, -1, 1});
+  gives("Min", {"x", "odd"}, {odd, even, -odd, 3});
+  gives("Sum", {"x", "x", "one"}, {2 * odd + 1, 2 * even + 1, -2 * odd + 1, 7});
+  gives("BitwiseAnd", {"x", "one"}, {1, 0, 1, 1});
+  gives("BitwiseOr", {"x", "one"}, {odd, odd, -odd, 3});
+  gives("BitwiseXor", {"x", "one"}, {even, odd, -odd - 1, 2});
+  gives("BitwiseNot", {"x"}, {-odd - 1, -even - 1, odd - 1, -4});
+  r.gives<u64>("shift", {node("BitShift", {"u", "three_u"}, {"shift"}, {attribute_text("direction", "RIGHT")})},
+               {all_ones >> 3, u64{1} << 60});
+  r.gives<u64>("div_u", {node("Div", {"u", "three_u"}, {"div_u"})}, {all_ones / 3, (u64{1} << 63) / 3});
+  r.gives<bool>("ge", {node("GreaterOrEqual", {"x", "odd"}, {"ge"})}, {true, false, false, false});
+  r.gives<bool>("le", {node("LessOrEqual", {"x", "odd"}, {"le"})}, {true, true, true, true});
+  r.gives<u64>("as_u", {node("Cast", {"x"}, {"as_u"}, {attribute("to", 13)})},
+               {u64{odd}, u64{even}, static_cast<u64>(-odd), 3});
+  gives("CumSum", {"x", "zero"}, {odd, odd + even, even, even + 3});
+  gives("CumProd", {"m", "one"}, {odd, odd, 2, 6});
+  const std::vector<message> flat{attribute("keepdims", 0)};
+  gives("ReduceMax", {"x"}, {odd}, flat);
+  gives("ReduceMin", {"x"}, {-odd}, flat);
+  gives("ReduceProd", {"m"}, {6 * odd}, flat);
+  gives("ReduceSumSquare", {"m"}, {static_cast<i64>(static_cast<u64>(odd) * static_cast<u64>(odd) + 14)}, flat);
+  gives("ArgMax", {"x"}, {0}, flat);
+  gives("MatMul", {"m", "b"}, {odd, odd + 1, 2, 5});
+  gives("Einsum", {"m", "b"}, {odd + 1, 1, 5, 3}, {attribute_text("equation", "ij,kj->ik")});
+  r.constant(one("zero", i64{0}));
+  r.check();
+}
+
+TEST_CASE("rows that move integers lose no bit") {
+  rows r;
+  r.input<i64>("x", {4}, {odd, even, -odd, marked});
+  r.input<i64>("m", {2, 2}, {odd, even, marked, 3});
+  r.input<i64>("at", {2}, {3, 0});
+  for (const auto& [name, v] : std::vector<std::pair<std::string, std::vector<i64>>>{{"four", {4}},
+                                                                                     {"two", {2}},
+                                                                                     {"pair", {2, 2}},
+                                                                                     {"one", {1}},
+                                                                                     {"six", {6}},
+                                                                                     {"updates", {odd, most}},
+                                                                                     {"lengths", {2, 1}},
+                                                                                     {"places", {1, 1}}})
+    r.constant(list(name, v));
+  r.constant(numbers("keep", {2}, std::vector<std::uint8_t>{1, 0}, 9));
+  r.constant(numbers("spots", {2, 1}, std::vector<i64>{1, 2}));
+  r.constant(list<float>("twice", {2}));
+  r.constant(one("add", odd));
+  r.constant(one("count", i64{6}));
+  const auto gives = [&](const char* op, const std::vector<std::string>& in, const std::vector<i64>& want,
+                         const std::vector<message>& attributes = {}) {
+    const std::string name = std::string(op) + "_" + in[0] + std::to_string(r.g.nodes.size());
+    r.gives(name, {node(op, in, {name}, attributes)}, want);
+  };
+  gives("Identity", {"x"}, {odd, even, -odd, marked});
+  gives("Concat", {"x", "updates"}, {odd, even, -odd, marked, odd, most}, {attribute("axis", 0)});
+  gives("Slice", {"x", "one", "four"}, {even, -odd, marked});
+  gives("Gather", {"x", "at"}, {marked, odd});
+  gives("GatherElements", {"x", "at"}, {marked, odd});
+  gives("GatherND", {"x", "spots"}, {even, -odd});
+  gives("ScatterElements", {"x", "at", "updates"}, {most, even, -odd, odd});
+  gives("ScatterElements", {"x", "at", "updates"},
+        {static_cast<i64>(static_cast<u64>(odd) + static_cast<u64>(most)), even, -odd, marked + odd},
+        {attribute_text("reduction", "add")});
+  gives("ScatterElements", {"x", "at", "updates"}, {most, even, -odd, odd}, {attribute_text("reduction", "max")});
+  gives("ScatterElements", {"x", "at", "updates"}, {odd, even, -odd, marked}, {attribute_text("reduction", "min")});
+  gives("ScatterND", {"x", "spots", "updates"}, {odd, odd, most, marked});
+  gives("Expand", {"m", "pair"}, {odd, even, marked, 3});
+  gives("Tile", {"x", "two"}, {odd, even, -odd, marked, odd, even, -odd, marked});
+  gives("Transpose", {"m"}, {odd, marked, even, 3});
+  gives("Reshape", {"x", "pair"}, {odd, even, -odd, marked});
+  gives("TopK", {"x", "two"}, {odd, even});
+  gives("Compress", {"m", "keep"}, {odd, even}, {attribute("axis", 0)});
+  gives("ReverseSequence", {"m", "lengths"}, {marked, even, odd, 3});
+  gives("CenterCropPad", {"x", "six"}, {0, odd, even, -odd, marked, 0});
+  gives("Upsample", {"x", "twice"}, {odd, odd, even, even, -odd, -odd, marked, marked});
+  r.gives<i64>("split", {node("Split", {"x"}, {"split0", "split"}, {attribute("num_outputs", 2)})}, {-odd, marked});
+  r.gives<i64>("taken",
+               {node("SplitToSequence", {"x", "two"}, {"parts"}), node("SequenceAt", {"parts", "zero"}, {"taken"})},
+               {odd, even});
+  r.constant(one("zero", i64{0}));
+  onnx_test::graph body;
+  for (const char* name : {"k", "on", "v"}) body.inputs.push_back(message().text(1, name));
+  for (const char* name : {"on2", "next", "seen"}) body.outputs.push_back(message().text(1, name));
+  body.nodes = {node("Identity", {"on"}, {"on2"}), node("Add", {"v", "add"}, {"next"}),
+                node("Identity", {"next"}, {"seen"})};
+  r.gives<i64>(
+      "looped",
+      {node("Loop", {"count", "", "x"}, {"looped", "seen_all"}, {onnx_test::attribute_graph("body", body.body())})},
+      {7 * odd, even + 6 * odd, 5 * odd, marked + 6 * odd});
+  r.check(18);
 }

@@ -242,9 +242,10 @@ class dynamic_tensor {
   }
   template <std::integral I>
   static dynamic_tensor number(I x, const dynamic_tensor& like) {
-    const bool wide = !is_float(like.type_) && size_of(like.type_) == 8 &&
-                      (x < 0 ? !is_unsigned(like.type_) : is_unsigned(like.type_) || std::in_range<std::int64_t>(x));
-    return wide ? literal({0, static_cast<std::int64_t>(x)}, like) : number(static_cast<double>(x), like);
+    const auto bits = static_cast<std::int64_t>(x);
+    const bool below = std::is_signed_v<I> && bits < 0, beyond = !std::is_signed_v<I> && bits < 0;
+    const bool wide = !is_float(like.type_) && size_of(like.type_) == 8 && !(is_unsigned(like.type_) ? below : beyond);
+    return wide ? literal({0, bits}, like) : number(static_cast<double>(x), like);
   }
   static void traced_only(location at) {
     if (!engine::current())

@@ -234,7 +234,7 @@ inline void unique(call& c) {
   if (!sorted) {
     std::vector<std::size_t> p(first.size());
     std::iota(p.begin(), p.end(), std::size_t{0});
-    std::sort(p.begin(), p.end(), [&](std::size_t a, std::size_t b) { return first[a] < first[b]; });
+    std::sort(p.begin(), p.end(), [&](std::size_t i, std::size_t j) { return first[i] < first[j]; });
     std::vector<std::int64_t> place(p.size()), f, k;
     for (std::size_t i = 0; i < p.size(); ++i) {
       place[p[i]] = static_cast<std::int64_t>(i);

@@ -222,7 +222,7 @@ inline void constant_of_shape(call& c) {
     return c.give(0, host_values{type, e, extents(static_cast<std::size_t>(count.bits), whole), {}});
   c.give(constant_of(type, x, e));
 }
-/// 0, step, 2·step, … and a start, which wrap as a kernel's integers do.
+/// 0, step, 2·step, …, which wrap as integers of kernels do.
 inline node counted(dtype type, dim n, std::int64_t step) {
   const node r = iota(type, {n}, 0);
   return step == 1 ? r : times(r, constant_of(type, {0, step}));
