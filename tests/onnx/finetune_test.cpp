@@ -254,9 +254,10 @@ TEST_CASE("parameters are told by the operands that read them, moved, in graphs 
   b.weight("table", {4, 4}, 0.3);
   b.g.initializers.push_back(onnx_test::tensor("number", {}, floats{2}));
   b.g.initializers.push_back(onnx_test::tensor("epsilon", {1}, floats{0.1f}));
-  b.g.initializers.push_back(zeros_and("keep", {4}, 1));
+  b.g.initializers.push_back(zeros_and("keep", {1, 4}, 1));
   b.g.initializers.push_back(zeros_and("hide", {4}, -std::numeric_limits<float>::infinity()));
-  b.g.initializers.push_back(onnx_test::tensor("gate", {4}, floats{1, 1, 1, 1}));
+  b.g.initializers.push_back(onnx_test::tensor("gate", {1, 4}, floats{1, 1, 1, 1}));
+  b.g.initializers.push_back(zeros_and("channels", {4}, 1));
   b.g.initializers.push_back(onnx_test::tensor("point", {}, whole{0}));
   b.integers("row", {1, 4});
   b.integers("flat", {4});
@@ -269,6 +270,7 @@ TEST_CASE("parameters are told by the operands that read them, moved, in graphs 
   y = b.put("Div", {y, b.put("Sqrt", {b.put("Add", {"square", "epsilon"}, "square2")}, "deviation")}, "written");
   // Masks, and weights in the same places.
   y = b.put("Mul", {b.put("Mul", {y, "keep"}, "kept"), "gate"}, "gated");
+  y = b.put("Mul", {y, "channels"}, "scaled");
   y = b.put("Softmax", {b.put("Add", {b.put("Add", {y, "added"}, "scored"), "hide"}, "hidden")}, "soft");
   y = b.put("Mul", {y, "number"}, "doubled");
   y = b.put("MatMul", {y, "table"}, "product");
@@ -304,8 +306,8 @@ TEST_CASE("parameters are told by the operands that read them, moved, in graphs 
                          .part(9, message().number(2, 20))
                          .text(10, "local");
   const std::string file = b.g.model() + message().part(25, fn).bytes();
-  CHECK(parameters_of(file) ==
-        names{"gamma", "beta", "w", "branch", "added", "unread", "table", "gate", "turned", "bias", "added_bias"});
+  CHECK(parameters_of(file) == names{"gamma", "beta", "w", "branch", "added", "unread", "channels", "table", "gate",
+                                     "turned", "bias", "added_bias"});
   const onnx::model m = onnx::load(bytes_of(file));
   CHECK(m.weights().count("stat") == 1);
   CHECK(m.weights().count("turned") == 0);

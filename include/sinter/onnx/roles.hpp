@@ -191,9 +191,10 @@ inline bool is_added_mask(const io::array& a) {
   }
   return some;
 }
-/// Whether all elements are 0 or 1, and both are there.
+/// Whether all elements are 0 or 1, and both are there; a vector may be a scale of channels.
 inline bool is_factor_mask(const io::array& a) {
   bool zero = false, one = false;
+  if (a.extents.size() < 2) return false;
   for (std::int64_t k = 0; k < a.numel(); ++k) {
     const double x = element_of(a, k).f;
     if (x != 0 && x != 1) return false;
