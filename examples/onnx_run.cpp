@@ -3,6 +3,7 @@
 //   onnx_run MODEL.onnx [--input x.npy ...] [--output DIR] [--verify y.npy ...] [--device cpu|cuda] [--backend NAME]
 //            [--bench] [--dynamic] [--grad]
 //   onnx_run --suite DIR [--device cpu|cuda] [--backend NAME] [--jobs N] [--seconds S] [--only TEXT]
+//   onnx_run --help
 
 #include <fcntl.h>
 #include <poll.h>
@@ -38,13 +39,36 @@ struct arguments {
   int jobs = 1, seconds = 60;
 };
 
+constexpr const char* forms =
+    "onnx_run MODEL.onnx [--input x.npy ...] [--output DIR] [--verify y.npy ...] [--device cpu|cuda]\n"
+    "         [--backend NAME] [--bench] [--dynamic] [--grad]\n"
+    "onnx_run --suite DIR [--device cpu|cuda] [--backend NAME] [--jobs N] [--seconds S] [--only TEXT]\n"
+    "onnx_run --help\n";
+
 [[noreturn]] void usage(const std::string& wrong = "") {
   if (!wrong.empty()) std::fprintf(stderr, "onnx_run: %s\n", wrong.c_str());
-  std::fprintf(stderr,
-               "onnx_run MODEL.onnx [--input x.npy ...] [--output DIR] [--verify y.npy ...] [--device cpu|cuda]\n"
-               "         [--backend NAME] [--bench] [--dynamic] [--grad]\n"
-               "onnx_run --suite DIR [--device cpu|cuda] [--backend NAME] [--jobs N] [--seconds S] [--only TEXT]\n");
+  std::fputs(forms, stderr);
   std::exit(2);
+}
+[[noreturn]] void help() {
+  std::printf("%s", forms);
+  std::printf(
+      "\nRuns a model and prints its inputs, its results, kernels, planned bytes and milliseconds.\n\n"
+      "  --input x.npy ...   inputs in order; those that are not given are random, and open axes are 2 then\n"
+      "  --output DIR        writes results as DIR/output_K.npy\n"
+      "  --verify y.npy ...  compares results in order\n"
+      "  --device cpu|cuda   where it runs; SINTER_DEVICE, else cpu\n"
+      "  --backend NAME      auto, cpu, cuda, or reference, which interprets\n"
+      "  --bench             times calls\n"
+      "  --dynamic           keeps every extent open\n"
+      "  --grad              adds the gradient of the results' mean square by all weights\n\n"
+      "  --suite DIR         runs every folder below DIR that holds model.onnx and its data, a line each\n"
+      "  --jobs N            cases at once; 1\n"
+      "  --seconds S         time of a case; 60\n"
+      "  --only TEXT         cases whose names hold TEXT\n\n"
+      "It exits with 0 when all is well, 1 when a result differs or a model fails, 2 when it is called in another "
+      "way.\n");
+  std::exit(0);
 }
 
 int number_of(const std::string& option, const std::string& word) {
@@ -64,13 +88,14 @@ arguments read_arguments(int argc, char** argv) {
       if (i + 1 == argc) usage(word + " takes a value");
       return std::string(argv[++i]);
     };
-    if (word.rfind("--", 0) != 0) {
+    if (word.rfind("--", 0) != 0 && word != "-h") {
       if (list) list->push_back(word);
       else if (a.model.empty()) a.model = word;
       else usage("'" + word + "' is a second model");
       continue;
     }
     list = nullptr;
+    if (word == "--help" || word == "-h") help();
     if (word == "--input") list = &a.inputs;
     else if (word == "--verify") list = &a.verify;
     else if (word == "--output") a.output = next();

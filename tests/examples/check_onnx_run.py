@@ -145,10 +145,18 @@ def check_models(c, here):
     c.run([twice, "--input", ones, twos, "--verify", squares, squares, *quick], 1, r"s is f32 \(2,\)\n  largest difference 2")
 
 
+def usage_of(said):
+    """The forms of calls, before the options one by one."""
+    return said.split("\n\n")[0]
+
+
 def check_arguments(c, here):
     affine, x = f"{here}/affine.onnx", f"{here}/x.npy"
     usage = r"onnx_run MODEL.onnx"
     c.run([], 2, usage)
+    for words in (["--help"], ["-h"], [affine, "--help"], ["--suite", here, "--help"]):
+        said = c.run(words, 0, usage, r"onnx_run --suite DIR", *(rf"\n  {o} +\S" for o in ("--bench", "--grad", "--dynamic")))
+        c.hold("--help says what every option does", all(f"\n  {o} " in said for o in re.findall(r"--[a-z]+", usage_of(said)) if o != "--help"))
     for words, said in [(["--frob"], "there is no option --frob"), ([affine, affine], "is a second model"),
                         ([affine, "--device", "tpu"], "there is no device 'tpu'"), ([affine, "--backend"], "--backend takes a value"),
                         (["--suite", here, "--jobs", "x"], "--jobs takes a number"), (["--suite", here, "--seconds", "0"], "--seconds takes"),

@@ -111,6 +111,7 @@ void try_model(const std::string& file, std::uint64_t choice) {
   const onnx::model m = onnx::load(bytes_of(file), how);
   ++count.loaded;
   static_cast<void>(m.weights());
+  static_cast<void>(m.parameters());
   const auto x = inputs_of(m, 2);
   const ir::graph g = traced(m, x);
   ++count.traced;

@@ -233,3 +233,23 @@ TEST_CASE("one model is called from several threads") {
     for (int w : wrong) CHECK(w == 0);
   }
 }
+
+TEST_CASE("integers beside integers are exact to the last bit") {
+  const std::int64_t odd = (std::int64_t{1} << 53) + 1;
+  const std::uint64_t top = ~std::uint64_t{0};
+  auto f = compile([&](const dynamic_tensor& a, const dynamic_tensor& b) {
+    return std::vector<dynamic_tensor>{a + odd, a - odd, a * odd, odd * a, a / odd, b + top, b - 1, a * 2.0};
+  });
+  const auto y = f(tensor<std::int64_t, 1>{1, odd}, tensor<std::uint64_t, 1>{1, 0});
+  const auto is = [&](std::size_t k, std::vector<std::int64_t> want) {
+    CHECK(y[k].as<tensor<std::int64_t, 1>>().to_vector() == want);
+  };
+  is(0, {odd + 1, 2 * odd});
+  is(1, {1 - odd, 0});
+  is(2, {odd, static_cast<std::int64_t>(static_cast<std::uint64_t>(odd) * static_cast<std::uint64_t>(odd))});
+  is(3, {odd, static_cast<std::int64_t>(static_cast<std::uint64_t>(odd) * static_cast<std::uint64_t>(odd))});
+  is(4, {0, 1});
+  CHECK(y[5].as<tensor<std::uint64_t, 1>>().to_vector() == std::vector<std::uint64_t>{0, top});
+  CHECK(y[6].as<tensor<std::uint64_t, 1>>().to_vector() == std::vector<std::uint64_t>{0, top});
+  is(7, {2, 2 * odd});
+}

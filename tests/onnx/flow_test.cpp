@@ -410,6 +410,76 @@ TEST_CASE("a Loop whose values grow is traced step by step; one without an end i
   CHECK(contains(said, "it has no condition and no number of steps: it never ends"));
 }
 
+TEST_CASE("a Loop or Scan of no steps stacks nothing, of the extents that a step has") {
+  // Each step appends x, so that steps are traced one by one.
+  onnx_test::graph b;
+  b.inputs = {value("k", onnx_test::i64, {}), value("on", onnx_test::b8, {}), value("v", onnx_test::f32, {"n"})};
+  b.outputs = {value("on2", onnx_test::b8, {}), value("next", onnx_test::f32, {"m"}),
+               value("all", onnx_test::f32, {"m"}), value("places", onnx_test::i64, {})};
+  b.nodes = {node("Identity", {"on"}, {"on2"}), node("Concat", {"v", "x"}, {"next"}, {attribute("axis", 0)}),
+             node("Identity", {"next"}, {"all"}), node("Identity", {"k"}, {"places"})};
+  onnx_test::graph g;
+  g.initializers = {onnx_test::tensor("none", {}, whole{0}), onnx_test::tensor("v", {2}, numbers{1, 2})};
+  g.inputs = {value("x", onnx_test::f32, {"n"}), value("count", onnx_test::i64, {}), value("go", onnx_test::b8, {})};
+  const auto put = [&](const std::string& name, const std::string& count, const std::string& condition) {
+    g.nodes.push_back(node("Loop", {count, condition, "v"}, {name, name + "_all", name + "_places"},
+                           {attribute_graph("body", b.body())}));
+    for (const char* behind : {"", "_all", "_places"}) g.outputs.push_back(onnx_test::message().text(1, name + behind));
+  };
+  put("known", "none", "");
+  put("told", "count", "");
+  put("refused", "", "go");
+  const std::string grows = g.model();
+  const std::string same = loop_model("given", with_stack(body_that_adds("same")), true);
+  for (const bool interpreted : {false, true})
+    for (const bool open : {false, true}) {
+      options how = on(interpreted);
+      if (open) how.dynamic = dynamic::yes;
+      const onnx::model m = onnx::load(bytes_of(grows), how);
+      const auto y = m({tensor<float, 1>{5, 6, 7}, tensor<std::int64_t, 0>(0), tensor<bool, 0>(false)});
+      REQUIRE(y.size() == 9);
+      for (std::size_t k = 0; k < 9; k += 3) {
+        CHECK(y[k].as<tensor<float, 1>>().to_vector() == numbers{1, 2});
+        CHECK(y[k + 1].text() == "f32 (0, 5)");
+        CHECK(y[k + 2].text() == "i64 (0,)");
+      }
+      const onnx::model one = onnx::load(bytes_of(same), how);
+      for (const std::int64_t steps : {0, 2, 0}) {
+        const auto z = one({tensor<float, 1>{1, 2, 3}, tensor<std::int64_t, 0>(steps)});
+        CHECK(z[1].text() == "f32 (" + std::to_string(steps) + ", 3)");
+      }
+    }
+  // A body that fails without values of a step gives the kinds that it declares.
+  onnx_test::graph fails = b;
+  fails.outputs[2] = value("all", onnx_test::f32, {"4"});
+  fails.nodes[2] = node("Reshape", {"next", "four"}, {"all"});
+  fails.initializers = {onnx_test::tensor("four", {1}, whole{4})};
+  fails.outputs[1] = value("next", onnx_test::f32, {"4"});
+  const std::string told = loop_model("given", fails, true);
+  fails.outputs[2] = value("all", onnx_test::f32, {"m"});
+  const std::string untold = loop_model("given", fails, true);
+  onnx_test::graph scan;
+  scan.inputs = {value("v", onnx_test::f32, {"n"}), value("a", onnx_test::f32, {"3"})};
+  scan.outputs = {value("next", onnx_test::f32, {"m"}), value("sum", onnx_test::f32, {"3"})};
+  scan.nodes = {node("Concat", {"v", "a"}, {"next"}, {attribute("axis", 0)}), node("Add", {"a", "a"}, {"sum"})};
+  onnx_test::graph h;
+  h.inputs = {value("v", onnx_test::f32, {"2"}), value("x", onnx_test::f32, {"n", "3"})};
+  h.outputs = {onnx_test::message().text(1, "last"), onnx_test::message().text(1, "sums")};
+  h.nodes = {node("Scan", {"v", "x"}, {"last", "sums"},
+                  {attribute("num_scan_inputs", 1), attribute_graph("body", scan.body())})};
+  const std::string scanned = h.model();
+  for (const bool interpreted : {false, true}) {
+    const auto y = onnx::load(bytes_of(scanned), on(interpreted))({tensor<float, 1>{1, 2}, zeros<float>(0, 3)});
+    CHECK(y[0].as<tensor<float, 1>>().to_vector() == numbers{1, 2});
+    CHECK(y[1].text() == "f32 (0, 3)");
+    const onnx::tensor_list no_step{tensor<float, 1>{1, 2, 3}, tensor<std::int64_t, 0>(0)};
+    CHECK(onnx::load(bytes_of(told), on(interpreted))(no_step)[1].text() == "f32 (0, 4)");
+    const onnx::model m = onnx::load(bytes_of(untold), on(interpreted));
+    CHECK(
+        contains(message_of([&] { m(no_step); }), "it takes no step, and its body does not tell what it would stack"));
+  }
+}
+
 TEST_CASE("a derivative goes through a Loop with a condition when its number of steps is known") {
   const std::string file = loop_model("steps", body_that_adds("sum"), false);
   const onnx::model m = onnx::load(bytes_of(file), on(true));

@@ -583,3 +583,57 @@ TEST_CASE("transforms of frames of an open signal are compiled once") {
   }
   CHECK(m.specialisations() <= 2);
 }
+
+TEST_CASE("text that nothing reads is no reason to refuse a model") {
+  const message words = message().number(1, 2).number(2, 8).text(6, "a").text(6, "b").text(8, "words");
+  const message inner_words = message().number(1, 1).number(2, 8).text(6, "a").text(8, "inner");
+  onnx_test::graph body;
+  body.initializers = {inner_words};
+  body.nodes = {node("Neg", {"x"}, {"z"})};
+  body.outputs = {untyped("z")};
+  auto g = graph_of({node("Constant", {}, {"said"}, {message().text(1, "value_string").text(4, "s").number(20, 3)}),
+                     node("Constant", {}, {"list"}, {attribute_texts("value_strings", {"s", "t"})}),
+                     node("Constant", {}, {"one"}, {onnx_test::attribute_tensor("value", words)}),
+                     node("Identity", {"words"}, {"same"}),
+                     node("If", {"yes"}, {"y"},
+                          {attribute_graph("then_branch", body.body()), attribute_graph("else_branch", body.body())})},
+                    {value("x", onnx_test::f32, {"2", "3"}), value("yes", onnx_test::b8, {})}, {untyped("y")});
+  g.initializers = {words};
+  for (const char* backend : {"reference", "auto"}) {
+    options how;
+    how.backend = backend;
+    const onnx::model m = onnx::load(bytes_of(g.model(20)), how);
+    CHECK(numbers(m({x, tensor<bool, 0>(true)})[0]) == floats{-1, 2, -3, -4, -5, 6});
+    CHECK(m.weights().empty());
+  }
+  const auto says = [&](const message& n, const char* wanted) {
+    auto h =
+        graph_of({node("Constant", {}, {"said"}, {message().text(1, "value_string").text(4, "s").number(20, 3)}), n},
+                 {value("x", onnx_test::f32, {"2", "3"})}, {untyped("y")});
+    h.initializers = {words};
+    CHECK(contains(message_of([&] { loaded(h)({x}); }), wanted));
+  };
+  says(node("Shape", {"words"}, {"y"}), "the tensor 'words' is of string, which no tensor holds");
+  says(node("Identity", {"words"}, {"y"}), "the tensor 'words' is of string, which no tensor holds");
+  says(node("Add", {"x", "words"}, {"y"}), "the tensor 'words' is of string, which no tensor holds");
+  says(node("Gather", {"x", "said"}, {"y"}), "the constant 'said' is text, which no tensor holds");
+  says(node("Reshape", {"x", "said"}, {"y"}), "the constant 'said' is text, which no tensor holds");
+}
+
+TEST_CASE("DynamicQuantizeLinear of zeros has scale 1") {
+  const auto g = graph_of({node("DynamicQuantizeLinear", {"x"}, {"q", "scale", "zero"}),
+                           node("DequantizeLinear", {"q", "scale", "zero"}, {"y"})},
+                          {value("x", onnx_test::f32, {"n", "m"})},
+                          {untyped("scale"), untyped("y"), untyped("zero"), untyped("q")});
+  for (const bool interpreted : {false, true}) {
+    const onnx::model m = onnx::load(bytes_of(g.model(20)), onnx_test::on(interpreted));
+    for (const float v : {0.f, -0.f}) {
+      const auto y = m({tensor<float, 2>{{v, v, v}, {v, v, v}}});
+      CHECK(numbers(y[0]) == floats{1});
+      CHECK(numbers(y[1]) == floats{0, 0, 0, 0, 0, 0});
+      CHECK(y[2].as<tensor<std::uint8_t, 0>>().item() == 0);
+    }
+    CHECK(numbers(m({tensor<float, 2>{{-255, 0}}})[0]) == floats{1});
+    CHECK(numbers(m({tensor<float, 2>{{-51, 0}}})[0]) == floats{0.2f});
+  }
+}

@@ -1,6 +1,7 @@
 // onnx/dynamic.hpp: dynamic_tensor: a tensor whose dtype and rank are known at run time.
 #pragma once
 
+#include <concepts>
 #include <string>
 #include <utility>
 
@@ -189,6 +190,27 @@ class dynamic_tensor {
   friend dynamic_tensor operator+(const dynamic_tensor& a, double b) { return a + number(b, a); }
   friend dynamic_tensor operator-(const dynamic_tensor& a, double b) { return a - number(b, a); }
   friend dynamic_tensor operator/(const dynamic_tensor& a, double b) { return a / number(b, a); }
+  /// Integers beside integers stay integers, of which every bit counts.
+  template <std::integral I>
+  friend dynamic_tensor operator*(I a, const dynamic_tensor& b) {
+    return number(a, b) * b;
+  }
+  template <std::integral I>
+  friend dynamic_tensor operator*(const dynamic_tensor& a, I b) {
+    return a * number(b, a);
+  }
+  template <std::integral I>
+  friend dynamic_tensor operator+(const dynamic_tensor& a, I b) {
+    return a + number(b, a);
+  }
+  template <std::integral I>
+  friend dynamic_tensor operator-(const dynamic_tensor& a, I b) {
+    return a - number(b, a);
+  }
+  template <std::integral I>
+  friend dynamic_tensor operator/(const dynamic_tensor& a, I b) {
+    return a / number(b, a);
+  }
 
   /// Its dtype, extents and elements, as a tensor<T, N> of these is printed. Ends the graph so far while traced.
   friend std::string to_string(const dynamic_tensor& x, location at = location::current()) {
@@ -211,10 +233,19 @@ class dynamic_tensor {
   void demand_defined(location at) const {
     if (!defined()) fail("dynamic_tensor", "it is default-constructed and holds nothing; assign to it first", at);
   }
-  static dynamic_tensor number(double x, const dynamic_tensor& like) {
+  static dynamic_tensor literal(const ir::scalar& x, const dynamic_tensor& like) {
     traced_only({});
-    return of_node(
-        detail::push_constant(*engine::current(), like.type_, ir::scalar::of(like.type_, x), nullptr, 0, {}, true));
+    return of_node(detail::push_constant(*engine::current(), like.type_, x, nullptr, 0, {}, true));
+  }
+  static dynamic_tensor number(double x, const dynamic_tensor& like) {
+    return literal(ir::scalar::of(like.type_, x), like);
+  }
+  template <std::integral I>
+  static dynamic_tensor number(I x, const dynamic_tensor& like) {
+    const auto bits = static_cast<std::int64_t>(x);
+    const bool below = std::is_signed_v<I> && bits < 0, beyond = !std::is_signed_v<I> && bits < 0;
+    const bool wide = !is_float(like.type_) && size_of(like.type_) == 8 && !(is_unsigned(like.type_) ? below : beyond);
+    return wide ? literal({0, bits}, like) : number(static_cast<double>(x), like);
   }
   static void traced_only(location at) {
     if (!engine::current())

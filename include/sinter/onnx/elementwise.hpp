@@ -117,8 +117,24 @@ inline void swish(call& c) {
   give_wide(c, x * sigmoid_of(x * c.f("alpha", 1)));
 }
 inline void gelu(call& c) { give_wide(c, gelu_of(wide(c.x(0)), c.s("approximate", "none") == "tanh")); }
+/// Integers of 64 bits, which f64 does not hold: beyond lambd less bias, towards zero.
+inline node shrunk(const node& x, double lambd, double bias) {
+  const dtype type = x.type();
+  const auto number = [&](double v) { return constant(type, v); };
+  const double whole = std::floor(bias), more = bias > whole;
+  // x + bias and x - bias, cut.
+  const auto cut = [&](const node& sum) { return more != 0 ? choose(ir::lt(sum, 0.0), sum + 1.0, sum) : sum; };
+  const node up = cut(plus(x, constant_of(type, {0, static_cast<std::int64_t>(whole)}))),
+             down = cut(minus(x, constant_of(type, {0, static_cast<std::int64_t>(whole + more)})));
+  const bool negative = is_unsigned(type) && -lambd <= 0;  // nothing is below
+  node y = choose(pointwise(op::gt, x, number(std::floor(lambd))), down, number(0));
+  if (is_unsigned(type) && lambd < 0) y = down;
+  return negative ? y : choose(pointwise(op::lt, x, number(std::ceil(-lambd))), up, y);
+}
 inline void shrink(call& c) {
   const double bias = c.f("bias", 0), lambd = c.f("lambd", 0.5);
+  if (!is_float(c.type(0)) && size_of(c.type(0)) == 8 && std::fabs(bias) < 0x1p62)
+    return c.give(shrunk(c.x(0), lambd, bias));
   const node x = is_float(c.type(0)) ? c.x(0) : to_type(c.x(0), dtype::f64);
   give_wide(c, ir::select(ir::lt(x, -lambd), x + bias, ir::select(ir::gt(x, lambd), x - bias, 0.0)));
 }
@@ -141,7 +157,10 @@ inline void prelu(call& c) {
   c.give(choose(ir::lt(x, 0.0), times(x, slope), x));
 }
 inline void reciprocal(call& c) { c.give(1.0 / c.x(0)); }
-inline void identity(call& c) { c.give(0, c.given(0)); }
+inline void identity(call& c) {
+  if (!c.has(0)) c.given(0);
+  c.give(0, c.in[0]);  // text too
+}
 
 inline void clip(call& c) {
   if (c.version < 11 || c.has_attribute("min") || c.has_attribute("max")) {
@@ -169,13 +188,43 @@ inline void mod(call& c) {
                                pointwise(op::ne, pointwise(op::lt, r, zero), pointwise(op::lt, b, zero)));
   c.give(choose(other, plus(r, b), r));
 }
+/// Whether a dtype holds all of these integers.
+inline bool holds_all(dtype type, const host_values& h) {
+  std::int64_t low = 0, high = 0;
+  if (is_float(type)) {
+    high = std::int64_t{1} << (type == dtype::f64 ? 53 : type == dtype::f32 ? 24 : type == dtype::f16 ? 11 : 3);
+    low = -high;
+  } else {
+    low = ir::combiner_identity(op::maximum, type).i;
+    high = ir::combiner_identity(op::minimum, type).i;
+    if (type == dtype::u64) high = INT64_MAX;
+  }
+  return !is_float(h.type) && h.is_number() &&
+         std::all_of(h.ints.begin(), h.ints.end(), [&](const dim& d) { return d.bits >= low && d.bits <= high; });
+}
 inline void pow(call& c) {
+  const host_values* exponents = c.known(1);
   const node a = c.x(0), b = second(c);
-  if (a.type() == b.type()) return c.give(pointwise(op::pow, a, b));
-  if (is_float(a.type())) return c.give(pointwise(op::pow, a, to_type(b, a.type())));
-  if (is_float(b.type()))
-    return c.give(to_type(pointwise(op::pow, to_type(a, dtype::f64), to_type(b, dtype::f64)), a.type()));
-  c.give(pointwise(op::pow, a, to_type(b, a.type())));
+  const dtype type = a.type();
+  const auto power = [](const node& x, const node& y, dtype work) {
+    return pointwise(op::pow, to_type(x, work), to_type(y, work));
+  };
+  if (type == b.type()) return c.give(pointwise(op::pow, a, b));
+  if (is_float(type)) {
+    const bool exact = is_float(b.type()) || (exponents && holds_all(type, *exponents));
+    return c.give(to_type(power(a, b, exact ? type : dtype::f64), type));
+  }
+  if (!is_float(b.type())) {
+    const bool exact = exponents && holds_all(type, *exponents);
+    const bool is_u64 = b.type() == dtype::u64 || type == dtype::u64;
+    return c.give(to_type(power(a, b, exact ? type : is_u64 ? dtype::u64 : dtype::i64), type));
+  }
+  // Whole exponents of integers are products.
+  const node by = to_type(b, dtype::f64),
+             whole = pointwise(op::bit_and, pointwise(op::eq, pointwise(op::trunc, by), by),
+                               pointwise(op::lt, pointwise(op::abs, by), constant(dtype::f64, 0x1p62)));
+  const node products = to_type(power(a, by, type == dtype::u64 ? dtype::u64 : dtype::i64), type);
+  c.give(choose(pointwise(op::bit_and, whole, ir::ge(by, 0.0)), products, to_type(power(a, by, dtype::f64), type)));
 }
 inline void is_inf(call& c) {
   const node x = c.x(0), inf = pointwise(op::isinf, x);

@@ -279,6 +279,31 @@ struct loop_builder {
   }
 };
 
+/// What steps stack of which there are none: no element, of the dtype and extents that a step gives.
+inline item stacked_none(call& c, const item& one) {
+  if (one.list || one.is_optional || !one.present()) c.refuse("it stacks a sequence or an optional");
+  extents e = one.shape();
+  e.insert(e.begin(), dim(0));
+  return traced_item(constant(one.type(), 0, e), one.format);
+}
+/// The results of a step that is not taken, for their kinds alone: as `step` gives them, else as the body declares them.
+template <class Step>
+std::vector<item> kinds_of_step(call& c, const graph_proto& body, const Step& step) {
+  try {
+    return step();
+  } catch (const user_error& e) {
+    std::vector<item> out;
+    for (const value_info& y : body.outputs) {
+      extents shape;
+      for (const auto& a : y.type.axes) shape.push_back(a.extent < 0 ? dim(-1) : dim(a.extent));
+      if (!y.type.has_shape || !dtype_of_onnx(y.type.element) || std::count(shape.begin(), shape.end(), dim(-1)) != 0)
+        c.refuse("it takes no step, and its body does not tell what it would stack: " + without_prefix(e.what()));
+      out.push_back(traced_item(constant(*dtype_of_onnx(y.type.element), 0, shape)));
+    }
+    return out;
+  }
+}
+
 /// Step by step: the number of steps is known, or the condition is read at each.
 inline void loop_by_steps(call& c, const graph_proto& body, std::vector<item> carried) {
   std::int64_t most = most_steps + 1;
@@ -295,10 +320,17 @@ inline void loop_by_steps(call& c, const graph_proto& body, std::vector<item> ca
     for (std::size_t i = 0; i < scanned.size(); ++i) scanned[i].push_back(out[1 + carried.size() + i]);
   }
   for (std::size_t i = 0; i < carried.size(); ++i) c.give(i, carried[i]);
-  for (std::size_t i = 0; i < scanned.size(); ++i) {
-    if (scanned[i].empty()) c.refuse("it takes no step, so that nobody knows what it stacks");
-    c.give(carried.size() + i, stacked_items(c, scanned[i], 0));
-  }
+  if (scanned.empty()) return;
+  std::vector<item> none;
+  if (scanned[0].empty())
+    none = kinds_of_step(c, body, [&] {
+      std::vector<item> in{known_number(dtype::i64, 0), known_number(dtype::b8, 1)};
+      in.insert(in.end(), carried.begin(), carried.end());
+      return c.im.run(body, &c.at, in);
+    });
+  for (std::size_t i = 0; i < scanned.size(); ++i)
+    c.give(carried.size() + i,
+           none.empty() ? stacked_items(c, scanned[i], 0) : stacked_none(c, none.at(1 + carried.size() + i)));
 }
 /// The loop as one of the graph. Where values are scanned the number of steps is read, and a derivative reads it too.
 inline void loop_as_one(call& c, const graph_proto& body, const std::vector<item>& carried) {
@@ -403,10 +435,18 @@ struct scan_builder {
       for (std::size_t i = 0; i < all.size(); ++i)
         all[i].insert(turned_out[i] ? all[i].begin() : all[i].end(), out[states.size() + i]);
     }
-    for (const auto& one : all) {
-      if (one.empty()) c.refuse("it takes no step, so that nobody knows what it stacks");
-      now.push_back(stacked_items(c, one, 0));
-    }
+    std::vector<item> none;
+    if (n == 0 && !all.empty())
+      none = kinds_of_step(c, body, [&] {
+        std::vector<item> slices;
+        for (const item& x : xs) {
+          const extents e = x.shape().from(1);
+          slices.push_back(traced_item(constant(x.type(), 0, e), x.format));
+        }
+        return step(states, slices);
+      });
+    for (std::size_t i = 0; i < all.size(); ++i)
+      now.push_back(n == 0 ? stacked_none(c, none.at(states.size() + i)) : stacked_items(c, all[i], 0));
     return now;
   }
 };

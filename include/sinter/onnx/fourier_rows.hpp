@@ -81,7 +81,7 @@ inline void stft(call& c) {
   const dim length = c.has(3) ? c.sizes(3).at(0) : c.has(2) ? c.shape(2).at(0) : e[1];
   if (step < 1 || length < 1 || length > e[1]) c.refuse("with a frame that does not fit the signal");
   const extents grid{(e[1] - length) / step + 1, length};
-  const node places = plus(iota(dtype::i64, grid, 0) * static_cast<double>(step), iota(dtype::i64, grid, 1));
+  const node places = plus(times(iota(dtype::i64, grid, 0), integer(step)), iota(dtype::i64, grid, 1));
   node cut = taken(x, places, 1);
   if (c.has(2)) cut = times(cut, reshape_to(to_type(c.x(2), x.type()), {1, 1, length, 1}));
   node y = transformed(cut, false);

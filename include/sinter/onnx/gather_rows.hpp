@@ -164,18 +164,16 @@ inline void compress(call& c) {
   at.host = std::make_shared<const host_values>(list_of(places));
   c.give(places.empty() ? sliced(x, axis, 0, 0) : taken(x, c.im.value(at), axis));
 }
-inline bool is_set(const host_values& h, std::size_t k) {
-  return is_float(h.type) ? h.floats[k] != 0 : h.ints[k].bits != 0;
-}
 inline void nonzero(call& c) {
-  const host_values& h = c.host(0);
-  const std::size_t rank = h.shape.size();
+  const io::array x = c.im.elements(c.given(0));
+  const std::size_t rank = x.extents.size();
   std::vector<std::vector<dim>> found(std::max<std::size_t>(rank, 1));
-  for (std::size_t k = 0; k < h.count(); ++k) {
-    if (!is_set(h, k)) continue;
-    std::size_t rest = k;
+  for (std::int64_t k = 0; k < x.numel(); ++k) {
+    const ir::scalar v = element_of(x, k);
+    if (v.f == 0 && v.i == 0) continue;
+    auto rest = static_cast<std::size_t>(k);
     for (std::size_t a = rank; a-- > 0;) {
-      const auto e = static_cast<std::size_t>(h.shape[a].bits);
+      const auto e = static_cast<std::size_t>(x.extents[a]);
       found[a].push_back(dim(static_cast<std::int64_t>(rest % e)));
       rest /= e;
     }
@@ -188,29 +186,42 @@ inline void nonzero(call& c) {
   for (const auto& f : found) out.ints.insert(out.ints.end(), f.begin(), f.end());
   c.give(0, std::move(out));
 }
+/// Below 0, 0, above 0: how two elements of a dtype are ordered; NaN is behind all others, and equal to itself.
+inline int ordered(dtype type, const ir::scalar& p, const ir::scalar& q) {
+  const auto by = [](const auto& a, const auto& b) { return a < b ? -1 : b < a ? 1 : 0; };
+  if (is_unsigned(type)) return by(static_cast<std::uint64_t>(p.i), static_cast<std::uint64_t>(q.i));
+  if (!is_float(type)) return by(p.i, q.i);
+  return std::isnan(p.f) || std::isnan(q.f) ? by(std::isnan(p.f), std::isnan(q.f)) : by(p.f, q.f);
+}
+/// Elements of an array, picked by their row-major places.
+inline item picked(const io::array& x, const std::vector<std::int64_t>& shape, const std::vector<std::size_t>& places) {
+  item out;
+  const std::size_t each = size_of(x.type);
+  io::array y = io::detail::make_array(x.type, shape);
+  for (std::size_t k = 0; k < places.size(); ++k) std::memcpy(y.data + k * each, x.data + places[k] * each, each);
+  out.x = dynamic_tensor(y);
+  return out;
+}
 inline void unique(call& c) {
-  const host_values h = c.host(0);
+  const io::array x = c.im.elements(c.given(0));
   const bool flat = !c.has_attribute("axis"), sorted = c.i("sorted", 1) != 0;
-  const int axis = flat ? 0 : axis_of(c.i("axis", 0), static_cast<int>(h.shape.size()));
-  const extents e = flat ? extents{dim(static_cast<std::int64_t>(h.count()))} : h.shape;
+  const int axis = flat ? 0 : axis_of(c.i("axis", 0), static_cast<int>(x.extents.size()));
+  const extents e = flat ? extents{dim(x.numel())} : extents(x.extents.begin(), x.extents.end());
   const auto a = static_cast<std::size_t>(axis);
   const auto n = static_cast<std::size_t>(e[a].bits), inner = static_cast<std::size_t>(product_of(e, a + 1).bits),
              outer = static_cast<std::size_t>(product_of(e, 0, a).bits);
-  const auto value = [&](std::size_t o, std::size_t k, std::size_t i) {
-    const std::size_t at = (o * n + k) * inner + i;
-    return is_float(h.type) ? h.floats[at] : static_cast<double>(h.ints[at].bits);
-  };
-  const auto order = [&](std::size_t x, std::size_t y) {
+  std::vector<ir::scalar> values;
+  for (std::int64_t k = 0; k < x.numel(); ++k) values.push_back(element_of(x, k));
+  const auto order = [&](std::size_t p, std::size_t q) {
     for (std::size_t o = 0; o < outer; ++o)
-      for (std::size_t i = 0; i < inner; ++i) {
-        const double p = value(o, x, i), q = value(o, y, i);
-        if (p != q) return p < q ? -1 : 1;
-      }
+      for (std::size_t i = 0; i < inner; ++i)
+        if (const int r = ordered(x.type, values[(o * n + p) * inner + i], values[(o * n + q) * inner + i]); r != 0)
+          return r;
     return 0;
   };
   std::vector<std::size_t> by(n);
   std::iota(by.begin(), by.end(), std::size_t{0});
-  std::stable_sort(by.begin(), by.end(), [&](std::size_t x, std::size_t y) { return order(x, y) < 0; });
+  std::stable_sort(by.begin(), by.end(), [&](std::size_t p, std::size_t q) { return order(p, q) < 0; });
   std::vector<std::int64_t> first, inverse(n), counts;
   for (std::size_t k = 0; k < n; ++k) {
     if (k == 0 || order(by[k - 1], by[k]) != 0) {
@@ -223,7 +234,7 @@ inline void unique(call& c) {
   if (!sorted) {
     std::vector<std::size_t> p(first.size());
     std::iota(p.begin(), p.end(), std::size_t{0});
-    std::sort(p.begin(), p.end(), [&](std::size_t x, std::size_t y) { return first[x] < first[y]; });
+    std::sort(p.begin(), p.end(), [&](std::size_t i, std::size_t j) { return first[i] < first[j]; });
     std::vector<std::int64_t> place(p.size()), f, k;
     for (std::size_t i = 0; i < p.size(); ++i) {
       place[p[i]] = static_cast<std::int64_t>(i);
@@ -234,16 +245,13 @@ inline void unique(call& c) {
     first = f;
     counts = k;
   }
-  host_values y{h.type, e, {}, {}};
-  y.shape[a] = dim(static_cast<std::int64_t>(first.size()));
+  std::vector<std::int64_t> shape(e.begin(), e.end());
+  shape[a] = static_cast<std::int64_t>(first.size());
+  std::vector<std::size_t> places;
   for (std::size_t o = 0; o < outer; ++o)
     for (auto k : first)
-      for (std::size_t i = 0; i < inner; ++i) {
-        const std::size_t at = (o * n + static_cast<std::size_t>(k)) * inner + i;
-        if (is_float(h.type)) y.floats.push_back(h.floats[at]);
-        else y.ints.push_back(h.ints[at]);
-      }
-  c.give(0, std::move(y));
+      for (std::size_t i = 0; i < inner; ++i) places.push_back((o * n + static_cast<std::size_t>(k)) * inner + i);
+  c.give(0, picked(x, shape, places));
   c.give(1, list_of(first));
   c.give(2, list_of(inverse));
   c.give(3, list_of(counts));

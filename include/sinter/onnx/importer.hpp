@@ -14,8 +14,13 @@ struct frame {
   std::unordered_map<std::string, item> values;
   std::unordered_map<std::string, const attribute_proto*> attributes;  ///< of a function's call
   const std::map<std::string, std::int64_t>* opsets = nullptr;
-  bool of_function = false;  ///< a function does not see what is around its call
+  bool of_function = false;                            ///< a function does not see what is around its call
+  const std::map<std::string, item>* given = nullptr;  ///< in place of initialisers and constants of the model's graph
 
+  const item* given_for(const std::string& name) const {
+    const auto it = given ? given->find(name) : std::map<std::string, item>::const_iterator();
+    return given && it != given->end() ? &it->second : nullptr;
+  }
   item* find(const std::string& name) {
     for (frame* f = this; f; f = f->of_function ? nullptr : f->outer)
       if (const auto it = f->values.find(name); it != f->values.end()) return &it->second;
@@ -55,6 +60,31 @@ inline host_values host_of(const io::array& a) {
   return h;
 }
 
+/// Element k as a literal of the array's dtype.
+inline ir::scalar element_of(const io::array& a, std::int64_t k) {
+  ir::scalar out;
+  visit_dtype(a.type, [&]<class T>(std::type_identity<T>) {
+    T x{};
+    std::memcpy(static_cast<void*>(&x), a.data + static_cast<std::size_t>(k) * sizeof(T), sizeof(T));
+    if constexpr (is_narrow_float<T>) out.f = static_cast<double>(static_cast<float>(x));
+    else if constexpr (std::is_floating_point_v<T>) out.f = static_cast<double>(x);
+    else out.i = static_cast<std::int64_t>(x);
+  });
+  return out;
+}
+/// A literal of one dtype as one of another, as a cast has it.
+inline ir::scalar converted(const ir::scalar& x, dtype from, dtype to) {
+  if (from == to) return x;
+  if (is_float(from)) return ir::scalar::of(to, x.f);
+  if (is_float(to))
+    return {from == dtype::u64 ? static_cast<double>(static_cast<std::uint64_t>(x.i)) : static_cast<double>(x.i), 0};
+  ir::scalar out;
+  visit_dtype(to, [&]<class T>(std::type_identity<T>) {
+    if constexpr (std::is_integral_v<T>) out.i = static_cast<std::int64_t>(static_cast<T>(x.i));
+  });
+  return out;
+}
+
 inline io::array array_of(const host_values& h) {
   std::vector<std::int64_t> e;
   for (const dim& d : h.shape) e.push_back(static_cast<std::int64_t>(d));
@@ -90,6 +120,13 @@ struct loaded {
 
 /// The elements of a tensor of the file. (model_rules.hpp)
 item item_of_tensor(const tensor_proto& t, const loaded& m);
+
+/// A value that no tensor holds, which is an error where it is read alone.
+inline item refused_item(std::string why) {
+  item x;
+  x.refused = std::make_shared<const std::string>(std::move(why));
+  return x;
+}
 
 /// How many nodes are run beyond those that the file lists: those of loops and functions, again and again.
 inline constexpr std::size_t most_runs = 500000;
@@ -132,10 +169,9 @@ class importer {
     frame f;
     f.outer = outer;
     f.opsets = outer ? outer->opsets : &m_.proto.opsets;
+    f.given = given;
     for (const auto& t : g.initializers) {
-      const item* changed = nullptr;
-      if (given)
-        if (const auto it = given->find(t->name); it != given->end()) changed = &it->second;
+      const item* changed = f.given_for(t->name);
       f.values[t->name] = changed ? *changed : tensor(*t);
     }
     for (std::size_t k = 0; k < inputs.size() && k < g.inputs.size(); ++k)
@@ -148,13 +184,25 @@ class importer {
   /// The item of a tensor of the file; one for each.
   const item& tensor(const tensor_proto& t) {
     const auto [it, fresh] = m_.tensors.try_emplace(&t);
-    if (fresh) it->second = item_of_tensor(t, m_);
+    if (!fresh) return it->second;
+    const bool held = dtype_of_onnx(t.type) || is_packed(t.type);
+    it->second =
+        held ? item_of_tensor(t, m_)
+             : refused_item("the tensor '" + t.name + "' is of " + name_of_onnx(t.type) + ", which no tensor holds");
     return it->second;
   }
 
-  /// The elements of an item.
+  /// The elements of an item, bit by bit: known, or read.
+  io::array elements(const item& x) {
+    if (x.refused) wire::fail_file(*x.refused);
+    if (x.list || !x.present()) wire::fail_file("a sequence where a tensor is read");
+    return x.host ? array_of(*x.host) : x.x.to_array(place_of_nodes());
+  }
+
+  /// The elements of an item, of which integers may become extents.
   const host_values& host(item& x) {
     if (!x.host) {
+      if (x.refused) wire::fail_file(*x.refused);
       if (x.list || !x.present()) wire::fail_file("a sequence where a tensor is read");
       x.host = std::make_shared<const host_values>(host_of(x.x.to_array(place_of_nodes())));
     }
@@ -164,6 +212,7 @@ class importer {
   /// Whether an item's elements are known, or can be: integers that may not be extents stay tensors.
   bool is_known(item& x) {
     if (x.host) return true;
+    if (x.refused) return false;
     const io::array a = x.x.to_array(place_of_nodes());
     if (a.type == dtype::i64 || a.type == dtype::u64)
       for (std::int64_t k = 0; k < a.numel(); ++k) {
@@ -178,6 +227,7 @@ class importer {
   /// The node of an item in the current graph.
   node value(const item& x) {
     if (x.list) wire::fail_file("it has a sequence where a tensor belongs");
+    if (x.refused) wire::fail_file(*x.refused);
     const auto& t = engine::current();
     if (x.x.is_traced()) return value_of(x.x.node(place_of_nodes()));
     if (x.host && (!x.x.defined() || x.host->count() == 1)) return host_node(*x.host);
@@ -269,6 +319,11 @@ class importer {
   void run_node(const node_proto& n, frame& f) {
     if (++runs_ > most_runs + 4 * m_.proto.graph.nodes.size())
       wire::fail_file("its loops are of more than 500,000 nodes step by step");
+    if (n.op == "Constant" && n.domain.empty() && !n.outputs.empty())
+      if (const item* changed = f.given_for(n.outputs[0])) {
+        f.values[n.outputs[0]] = *changed;
+        return;
+      }
     try {
       const auto it = m_.functions.find({n.domain, n.op});
       const std::int64_t version = version_of(n.domain, f);
@@ -341,6 +396,11 @@ inline wire::list_of<std::int64_t> call::integers(std::size_t k) {
   for (const dim& d : sizes(k)) out.push_back(static_cast<std::int64_t>(d));
   return out;
 }
+inline ir::scalar call::scalar(std::size_t k, dtype as) {
+  const io::array a = im.elements(given(k));
+  if (a.numel() != 1) wire::fail_file("input " + std::to_string(k) + " is not one number");
+  return converted(element_of(a, 0), a.type, as);
+}
 inline wire::list_of<double> call::numbers(std::size_t k) {
   const host_values& h = host(k);
   if (is_float(h.type)) return h.floats;
@@ -364,6 +424,14 @@ inline const attribute_proto* call::attribute(std::string_view name) const {
 }
 
 inline constexpr std::size_t folded_most = 16384;
+
+inline const host_values* call::known(std::size_t k) {
+  item& x = in.at(k);
+  if (x.host) return x.host.get();
+  if (!x.x.defined() || x.x.is_traced() || x.x.shape().numel() > dim(static_cast<std::int64_t>(folded_most)))
+    return nullptr;
+  return im.is_known(x) ? x.host.get() : nullptr;
+}
 
 namespace detail_ {
 
@@ -516,7 +584,8 @@ inline bool importer::fold_sizes(call& c) {
   if (const unsigned moved = detail_::moved_inputs(name); moved) return detail_::fold_moved(c, moved);
   if (name == "Cast") {
     const dtype to = c.type_named("to", 0);
-    if (is_float(to) || is_bool(to) || is_float(c.type(0))) return false;
+    // Narrower integers may wrap, which sizes do not.
+    if (is_float(to) || size_of(to) < 4 || is_float(c.type(0))) return false;
     host_values h = *c.in[0].host;
     h.type = to;
     c.give(0, std::move(h));
@@ -532,6 +601,8 @@ inline bool importer::fold_sizes(call& c) {
   if (c.in.size() != 2) return false;
   const host_values &a = *c.in[0].host, &b = *c.in[1].host;
   if (is_float(a.type) || is_float(b.type)) return false;
+  // Sizes are signed: u64 beyond them is compared and divided by kernels.
+  if (a.type == dtype::u64 && !detail_::is_one_of(name, {"Add", "Sub", "Mul", "Equal"})) return false;
   host_values out;
   out.shape = broadcast_extents(a.shape, b.shape);
   out.type =
@@ -569,7 +640,7 @@ inline bool importer::fold(const row& r, call& c) {
   bool number = true, any = false;
   for (item& x : c.in) {
     if (!x.present()) continue;
-    if (x.list || x.format) return false;
+    if (x.list || x.format || x.refused) return false;
     const bool few = x.host || (!x.x.is_traced() && x.x.shape().numel() <= dim(static_cast<std::int64_t>(folded_most)));
     if (!few || !is_known(x)) return false;
     any = true;

@@ -108,13 +108,19 @@ class model {
   SINTER_API const std::vector<value_description>& inputs() const;
   SINTER_API const std::vector<value_description>& outputs() const;
 
-  /// The floating initialisers by name; without copies where they lie in the file as they are in memory.
+  /// The floating initialisers by name, all that there are to save; without copies where they lie in the file as they are in memory.
   SINTER_API tensor_map weights() const;
+  /// Those that training changes, by the role of the operands that read them: weights() less running means and variances, scales and
+  /// zero points of quantisation, masks, initial states of zeros, options of operators (bounds, sizes, windows), and what has rank 0.
+  /// One that is read in several roles is left out where one of them is. Constants of nodes are among them where they are weights or
+  /// biases of products, convolutions and recurrent operators.
+  SINTER_API tensor_map parameters() const;
 
   /// The results for inputs in order. In a trace its nodes are pushed there; else the model is compiled by itself. user_error when an
   /// input has another dtype, rank or extent than the file declares, or axes of one name differ.
   SINTER_API tensor_list operator()(const tensor_list& inputs, location at = location::current()) const;
-  /// The same with other weights, by name; those not given are the file's.
+  /// The same with other weights, by name: any of weights() and parameters(); those not given are the file's. user_error for a name
+  /// that the file has not, and for another dtype or other extents than its.
   SINTER_API tensor_list operator()(const tensor_map& weights, const tensor_list& inputs,
                                     location at = location::current()) const;
   /// Results by name for inputs by name, among them initialisers that the file lists as inputs.

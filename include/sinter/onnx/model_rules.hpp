@@ -6,6 +6,7 @@
 
 #include "model.hpp"
 #include "order.hpp"
+#include "roles.hpp"
 #include "table.hpp"
 
 namespace sinter::onnx {
@@ -169,8 +170,6 @@ inline item unpacked(const tensor_proto& t, loaded& m) {
   out.format = t.type;
   return out;
 }
-inline bool is_packed(int type) { return type == 18 || type == 20 || (type >= 21 && type <= 26); }
-
 }  // namespace detail_
 
 namespace detail_ {
@@ -230,7 +229,7 @@ inline item dense_of(const tensor_proto& t, loaded& m) {
 inline item item_of_tensor(const tensor_proto& t, const loaded& shared) {
   auto& m = const_cast<loaded&>(shared);
   if (t.places) return detail_::dense_of(t, m);
-  if (detail_::is_packed(t.type)) return detail_::unpacked(t, m);
+  if (is_packed(t.type)) return detail_::unpacked(t, m);
   const auto type = dtype_of_onnx(t.type);
   if (!type) wire::fail_file("the tensor '" + t.name + "' is of " + name_of_onnx(t.type) + ", which no tensor holds");
   std::size_t want = 0;
@@ -577,6 +576,40 @@ inline int packed_format(const type_proto& t) {
 }
 }  // namespace detail_
 
+namespace detail_ {
+
+/// The tensor of a Constant node; null where it has none.
+inline const tensor_proto* tensor_of_constant(const node_proto& n) {
+  if (n.op != "Constant" || !n.domain.empty() || n.outputs.empty()) return nullptr;
+  const attribute_proto* a = n.find("value");
+  return a ? a->t.get() : nullptr;
+}
+/// user_error unless weights that are given are tensors of the file, of its dtypes and extents; those of inputs may have others.
+inline void check_weights(const graph_proto& g, const tensor_map& given) {
+  std::map<std::string_view, const tensor_proto*> all;
+  for (const node_proto& n : g.nodes)
+    if (const tensor_proto* t = tensor_of_constant(n)) all[n.outputs[0]] = t;
+  for (const auto& t : g.initializers) all[t->name] = t.get();
+  std::set<std::string_view> inputs;
+  for (const auto& v : g.inputs) inputs.insert(v.name);
+  for (const auto& [name, x] : given) {
+    const auto it = all.find(name);
+    if (it == all.end())
+      wire::fail_file("the weight '" + name +
+                      "' is given, which the model does not have; weights() and parameters() "
+                      "name those that it has");
+    const tensor_proto& t = *it->second;
+    const extents want(t.extents.begin(), t.extents.end()), e(x.shape().begin(), x.shape().end());
+    bool fits = x.type() == rows::carrier_of(t.type) && (inputs.count(name) || e.size() == want.size());
+    for (std::size_t a = 0; fits && !inputs.count(name) && a < e.size(); ++a) fits = e[a] == want[a];
+    if (!fits)
+      wire::fail_file("the weight '" + name + "' is given as " + x.text() + " and is " +
+                      dtype_name(rows::carrier_of(t.type)) + " " + text_of(want) + " in the file");
+  }
+}
+
+}  // namespace detail_
+
 /// user_error unless the inputs are those that the file declares.
 inline void model::state::check(const value_list& x) const {
   const auto& want = inputs;
@@ -624,6 +657,7 @@ inline value_list model::state::trace(const value_list& given_inputs, const tens
   importer im(m);
   im.draw_from(key);
   std::map<std::string, item> given;
+  if (weights) detail_::check_weights(m.proto.graph, *weights);
   if (weights)
     for (const auto& [name, x] : *weights) {
       item w;
@@ -655,6 +689,24 @@ SINTER_API tensor_map model::weights() const {
   tensor_map out;
   for (const auto& t : s_->m.proto.graph.initializers)
     if (const auto type = dtype_of_onnx(t->type); type && is_float(*type)) out[t->name] = im.tensor(*t).x;
+  return out;
+}
+
+SINTER_API tensor_map model::parameters() const {
+  const std::lock_guard lock(s_->busy);
+  importer im(s_->m);
+  detail_::role_finder roles(s_->m);
+  tensor_map out;
+  const auto take = [&](const std::string& name, const tensor_proto& t, bool of_node) {
+    const auto type = dtype_of_onnx(t.type);
+    if (!type || !is_float(*type)) return;
+    const unsigned read = roles.roles_of(name);
+    const dynamic_tensor x = im.tensor(t).x;
+    if (detail_::is_parameter(read, x, of_node)) out[name] = x;
+  };
+  for (const node_proto& n : s_->m.proto.graph.nodes)
+    if (const tensor_proto* t = detail_::tensor_of_constant(n)) take(n.outputs[0], *t, true);
+  for (const auto& t : s_->m.proto.graph.initializers) take(t->name, *t, false);
   return out;
 }
 

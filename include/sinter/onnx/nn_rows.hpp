@@ -13,13 +13,16 @@ inline void gemm(call& c) {
   if (c.i("transA", 0)) a = permuted(a, {1, 0});
   if (c.i("transB", 0)) b = permuted(b, {1, 0});
   node y = product(a, b);
-  if (alpha != 1) y = y * alpha;
-  if (c.has(2)) {
-    node bias = c.x(2);
-    if (beta != 1) bias = bias * beta;
-    y = plus(y, bias);
-  }
-  c.give(y);
+  const dtype type = y.type();
+  // Integers stay integers where the factors are whole; else the products with factors are cut.
+  const bool whole = alpha == std::trunc(alpha) && beta == std::trunc(beta) && !is_unsigned(type);
+  const auto scaled = [&](const node& x, double by) {
+    const node v = is_float(type) || whole || (alpha == 1 && beta == 1) ? x : to_type(x, dtype::f64);
+    return by == 1 ? v : v * by;
+  };
+  y = scaled(y, alpha);
+  if (c.has(2)) y = plus(y, scaled(c.x(2), beta));
+  c.give(to_type(y, type));
 }
 template <node (*Of)(const node&, int)>
 void soft(call& c) {
@@ -303,7 +306,7 @@ inline void attention(call& c) {
 inline void give_nll(call& c, const node& logp, std::size_t result) {
   const std::string how = c.s("reduction", "mean");
   const bool ignoring = c.has_attribute("ignore_index");
-  const auto ignored = static_cast<double>(c.i("ignore_index", 0));
+  const node ignored = integer(c.i("ignore_index", 0));
   const node labels = to_type(c.x(1), dtype::i64);
   const extents e = extents_of(logp);
   const node hit = pointwise(op::eq, unsqueezed(labels, {1}), iota(dtype::i64, e, 1));
@@ -313,9 +316,9 @@ inline void give_nll(call& c, const node& logp, std::size_t result) {
   node loss = -picked(logp);
   node weight = c.has(2) ? picked(broadcast_to(by_channel(c.x(2), logp.rank()), e))
                          : constant(logp.type(), 1, extents_of(labels));
-  if (ignoring) weight = choose(ir::eq(labels, ignored), constant(logp.type(), 0), weight);
+  if (ignoring) weight = choose(pointwise(op::eq, labels, ignored), constant(logp.type(), 0), weight);
   loss = weight * loss;
-  if (ignoring) loss = choose(ir::eq(labels, ignored), constant(logp.type(), 0), loss);
+  if (ignoring) loss = choose(pointwise(op::eq, labels, ignored), constant(logp.type(), 0), loss);
   const auto all = all_axes(loss.rank());
   if (how == "sum") loss = reduced(op::add, loss, all, false);
   if (how == "mean") loss = reduced(op::add, loss, all, false) / reduced(op::add, weight, all, false);

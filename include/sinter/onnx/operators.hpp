@@ -35,8 +35,9 @@ struct item {
   std::shared_ptr<std::vector<item>> list;
   bool is_optional = false;
   int format = 0;  ///< TensorProto.DataType where no dtype is it: the elements are in a wider one
+  std::shared_ptr<const std::string> refused;  ///< why no tensor holds it; told where it is read
 
-  bool present() const { return x.defined() || host || list; }
+  bool present() const { return x.defined() || host || list || refused; }
   dtype type() const { return host ? host->type : x.type(); }
   extents shape() const {
     if (host) return host->shape;
@@ -84,6 +85,8 @@ inline std::optional<dtype> dtype_of_onnx(int type) {
       return std::nullopt;
   }
 }
+/// Formats of 8, 4 and 2 bits that no dtype is, and that are held in a wider one.
+inline bool is_packed(int type) { return type == 18 || type == 20 || (type >= 21 && type <= 26); }
 inline const char* name_of_onnx(int type) {
   constexpr const char* names[] = {
       "undefined", "float",      "uint8",      "int8",         "uint16",         "int16",      "int32",
@@ -101,6 +104,13 @@ inline int format_of_text(std::string_view text) {
   return found == std::end(names) ? 0 : static_cast<int>(found - std::begin(names));
 }
 
+/// An integer attribute as one that may become an extent. Those whose bits stand for a size of calls cannot.
+inline std::int64_t number_of_attribute(std::int64_t v) {
+  if (dim(v).is_symbolic())
+    wire::fail_file("an attribute is " + std::to_string(v) + ", which no extent, position or count is");
+  return v;
+}
+
 /// One node of the model while it is traced.
 class call {
  public:
@@ -116,6 +126,7 @@ class call {
   bool has(std::size_t k) const { return k < in.size() && in[k].present(); }
   const item& given(std::size_t k) const {
     if (!has(k)) wire::fail_file("it has no input " + std::to_string(k));
+    if (in[k].refused) wire::fail_file(*in[k].refused);
     return in[k];
   }
   /// The value of input k in the current graph. Asked for after all that is read.
@@ -128,13 +139,18 @@ class call {
   /// Integer elements; they may be sizes of calls.
   const extents& sizes(std::size_t k);
   wire::list_of<std::int64_t> integers(std::size_t k);
+  /// The only element of input k as a literal of a dtype: of integers every bit.
+  ir::scalar scalar(std::size_t k, dtype as);
+  /// The elements of input k where they are few and known without a read; else null.
+  const host_values* known(std::size_t k);
+  /// In f64, as numbers that are sizes or factors.
   double number(std::size_t k);
   wire::list_of<double> numbers(std::size_t k);
 
   const attribute_proto* attribute(std::string_view name) const;
   std::int64_t i(std::string_view name, std::int64_t otherwise) const {
     const auto* a = attribute(name);
-    return a ? a->i : otherwise;
+    return a ? number_of_attribute(a->i) : otherwise;
   }
   double f(std::string_view name, double otherwise) const {
     const auto* a = attribute(name);
@@ -146,7 +162,9 @@ class call {
   }
   wire::list_of<std::int64_t> list(std::string_view name) const {
     const auto* a = attribute(name);
-    return a ? a->ints : std::vector<std::int64_t>();
+    if (!a) return std::vector<std::int64_t>();
+    for (const std::int64_t v : a->ints) number_of_attribute(v);
+    return a->ints;
   }
   /// The TensorProto.DataType that an attribute has, before version 6 as text.
   int format_named(std::string_view name, int otherwise) const {

@@ -104,13 +104,6 @@ inline void check_depth(int depth) {
   if (depth > deepest) fail_file("graphs or types are nested more than 64 deep");
 }
 
-/// Numbers whose highest bits stand for sizes of calls are in no model.
-inline std::int64_t checked_integer(std::int64_t v) {
-  if (dim(v).is_symbolic())
-    fail_file("an attribute is " + std::to_string(v) + ", which no extent, position or count is");
-  return v;
-}
-
 inline std::string text_of(const reader& r) { return std::string(r.text()); }
 
 inline tensor_proto read_tensor(bytes message) {
@@ -281,7 +274,7 @@ inline attribute_proto read_attribute(bytes message, int depth) {
         a.f = r.single();
         break;
       case 3:
-        a.i = checked_integer(r.integer());
+        a.i = r.integer();
         break;
       case 4:
         a.s = text_of(r);
@@ -297,7 +290,6 @@ inline attribute_proto read_attribute(bytes message, int depth) {
         break;
       case 8:
         r.integers(a.ints);
-        for (const std::int64_t v : a.ints) checked_integer(v);
         break;
       case 9:
         a.strings.push_back(text_of(r));

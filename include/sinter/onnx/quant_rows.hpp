@@ -23,7 +23,7 @@ inline node along_axis(const node& s, const extents& x, int axis, std::int64_t b
 }
 
 struct integer_range {
-  double low = 0, high = 0;
+  std::int64_t low = 0, high = 0;
 };
 inline std::optional<integer_range> range_of_format(int format) {
   switch (format) {
@@ -36,7 +36,7 @@ inline std::optional<integer_range> range_of_format(int format) {
     case 5:
       return integer_range{-32768, 32767};
     case 6:
-      return integer_range{-2147483648.0, 2147483647.0};
+      return integer_range{INT32_MIN, INT32_MAX};
     case 21:
       return integer_range{0, 15};
     case 22:
@@ -142,9 +142,10 @@ inline node in_format(call& c, const node& x, int format, bool saturate, const s
     c.refuse(std::string("its result is ") + name_of_onnx(format) +
              ", which no tensor holds; let the model end before it");
   const node whole = to_type(x, dtype::i64);
-  const double count = range->high - range->low + 1;
-  const node low_bits = ir::bit_and(whole, count - 1);
-  return to_type(choose(ir::gt(low_bits, range->high), low_bits - count, low_bits), carrier_of(format));
+  const node count = integer(range->high - range->low + 1);
+  const node low_bits = pointwise(op::bit_and, whole, count - 1.0);
+  return to_type(choose(pointwise(op::gt, low_bits, integer(range->high)), minus(low_bits, count), low_bits),
+                 carrier_of(format));
 }
 inline void cast_row(call& c) {
   const int to = c.format_named("to", 0);
@@ -161,14 +162,22 @@ inline void cast_like_row(call& c) {
   give_format(c, 0, in_format(c, c.x(0), to, c.i("saturate", 1) != 0, c.s("round_mode", "up")), to);
 }
 
+/// Integers within a range.
+inline node clipped_to(const node& x, const integer_range& range) {
+  const auto end = [&](std::int64_t v) { return constant_of(x.type(), {0, v}); };
+  return pointwise(op::minimum, pointwise(op::maximum, x, end(range.low)), end(range.high));
+}
 /// round(x / scale) + zero point, saturated to a format.
 inline node quantized(call& c, const node& x, const node& scale, const node& zero, int format, bool saturate) {
   const node ratio = over(x, scale);
   if (const auto range = range_of_format(format)) {
-    node r = ir::round(ratio);
-    if (zero) r = plus(r, to_type(zero, r.type()));
-    const node kept = choose(pointwise(op::isnan, r), constant(r.type(), 0), clipped(r, range->low, range->high));
-    return to_type(to_type(kept, dtype::i64), carrier_of(format));
+    // Zero points are added to whole numbers: narrow floats do not hold those, nor f32 the ends of i32.
+    const dtype work = format == 6 ? dtype::i64 : dtype::i32;
+    const double far = format == 6 ? 0x1p34 : 0x1p20;
+    const node r = wide(ir::round(ratio));
+    node y = to_type(choose(pointwise(op::isnan, r), constant(r.type(), 0), clipped(r, -far, far)), work);
+    if (zero) y = plus(y, to_type(zero, work));
+    return to_type(clipped_to(y, *range), carrier_of(format));
   }
   return in_format(c, zero ? plus(ratio, to_type(zero, ratio.type())) : ratio, format, saturate, "up");
 }
@@ -212,7 +221,8 @@ inline void dynamic_quantize(call& c) {
   const auto axes = all_axes(x.rank());
   const node high = ir::maximum(reduced(op::maximum, x, axes, false), 0.0),
              low = ir::minimum(reduced(op::minimum, x, axes, false), 0.0);
-  const node scale = (high - low) / 255.0;
+  const node width = (high - low) / 255.0;
+  const node scale = choose(ir::eq(width, 0.0), constant(width.type(), 1), width);
   const node zero = ir::round(clipped(-low / scale, 0, 255));
   const node y = clipped(plus(ir::round(over(x, scale)), zero), 0, 255);
   c.give(0, to_type(y, dtype::u8));
@@ -238,6 +248,10 @@ inline integer_range integer_range_of(call& c, int format) {
   if (!range) c.refuse(std::string("its zero point is ") + name_of_onnx(format) + ", of which nothing is quantised");
   return *range;
 }
+/// Whole numbers in f64, which holds all that 32 bits do.
+inline node saturated(const node& y, const integer_range& range, int format) {
+  return to_type(clipped(y, static_cast<double>(range.low), static_cast<double>(range.high)), carrier_of(format));
+}
 inline void qlinear_matmul(call& c) {
   const node a = centred(c.x(0), c.x(2), true), b = centred(c.x(3), c.x(5), false);
   const node sums = to_type(product(a, b), dtype::f64);
@@ -249,7 +263,7 @@ inline void qlinear_matmul(call& c) {
   const node y = over(times(times(sums, as), real(c.x(4))), real(c.x(6)));
   const int format = format_of(c.given(7));
   const integer_range range = integer_range_of(c, format);
-  c.give(to_type(clipped(plus(ir::round(y), to_type(c.x(7), dtype::f64)), range.low, range.high), carrier_of(format)));
+  c.give(saturated(plus(ir::round(y), to_type(c.x(7), dtype::f64)), range, format));
 }
 inline void qlinear_conv(call& c) {
   const extents ex = c.shape(0), ew = c.shape(3);
@@ -270,7 +284,7 @@ inline void qlinear_conv(call& c) {
   const int format = format_of(c.given(7));
   const integer_range range = integer_range_of(c, format);
   const node y = plus(ir::round(times(to_type(sums, dtype::f64), scale)), to_type(by_output(c.x(7), 1), dtype::f64));
-  c.give(to_type(clipped(y, range.low, range.high), carrier_of(format)));
+  c.give(saturated(y, range, format));
 }
 
 inline const row quantised[] = {

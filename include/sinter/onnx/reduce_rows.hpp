@@ -35,8 +35,17 @@ inline void reduce_l1(call& c) {
   reduction(
       c, op::add, [](const node& x) { return is_unsigned(x.type()) ? x : pointwise(op::abs, x); }, as_is);
 }
+/// The root; of integers the largest whole number that is not above it.
 inline node root(const node& x) {
-  return is_float(x.type()) ? ir::sqrt(x) : to_type(ir::sqrt(to_type(x, dtype::f64)), x.type());
+  if (is_float(x.type())) return ir::sqrt(x);
+  const dtype type = x.type(), work = type == dtype::u64 ? dtype::u64 : dtype::i64;
+  const node s = ir::maximum(to_type(x, work), 0.0), one = constant(work, 1);
+  // The quotient by r has no overflow, which r·r may have.
+  const auto above = [&](const node& r) { return pointwise(op::gt, r, over(s, ir::maximum(r, 1.0))); };
+  node r = to_type(ir::sqrt(to_type(s, dtype::f64)), work);
+  r = choose(above(r), minus(r, one), r);
+  r = choose(above(plus(r, one)), r, plus(r, one));
+  return to_type(r, type);
 }
 inline node logarithm(const node& x) {
   return is_float(x.type()) ? ir::log(x) : to_type(ir::log(to_type(x, dtype::f64)), x.type());
@@ -49,13 +58,30 @@ inline void reduce_mean(call& c) {
   const node x = c.x(0);
   c.give(axes ? to_type(mean_over(wide(x), *axes, c.i("keepdims", 1) != 0), x.type()) : x);
 }
+/// The largest integer and, cut, what the others add to it; differences beyond 1000 add nothing.
+inline node log_sum_exp_of_integers(const node& given, const std::vector<int>& axes, bool keep) {
+  const dtype type = given.type(), work = type == dtype::u64 ? dtype::u64 : dtype::i64;
+  const node x = to_type(given, work), top = reduced(op::maximum, x, axes, true);
+  const node least = constant_of(work, {0, work == dtype::u64 ? 0 : INT64_MIN}), far = constant(work, 1000);
+  const node edge = choose(pointwise(op::lt, top, plus(least, far)), least, minus(top, far));
+  const node below = to_type(minus(top, pointwise(op::maximum, x, edge)), dtype::f64);
+  const node more = ir::log(reduced(op::add, ir::exp(-below), axes, true)), whole = pointwise(op::floor, more);
+  const node most = constant_of(work, {0, ir::combiner_identity(op::minimum, type).i});
+  const node room = minus(most, ir::maximum(top, 0.0));  // beyond it a sum is the largest number
+  const node sum = plus(top, pointwise(op::minimum, to_type(whole, work), room));
+  // Towards zero: a negative sum with a fraction is one more.
+  const node up = pointwise(op::bit_and, ir::lt(sum, 0.0), pointwise(op::gt, more, whole));
+  const node y = to_type(choose(up, sum + 1.0, sum), type);
+  return keep ? y : reshape_to(y, reduced_extents(extents_of(x), axes, false));
+}
 inline void reduce_log_sum_exp(call& c) {
   const auto axes = reduction_axes(c);
   const bool keep = c.i("keepdims", 1) != 0;
   const node x = c.x(0);
+  if (!axes) return c.give(x);
+  if (!is_float(x.type()) && product_of(extents_of(x)) != 0) return c.give(log_sum_exp_of_integers(x, *axes, keep));
   node y = wide(x);
   if (!is_float(y.type())) y = to_type(y, dtype::f64);
-  if (!axes) return c.give(x);
   if (product_of(extents_of(y)) == 0)
     return c.give(to_type(ir::log(reduced(op::add, ir::exp(y), *axes, keep)), x.type()));
   node top = ir::stop_gradient(reduced(op::maximum, y, *axes, true));

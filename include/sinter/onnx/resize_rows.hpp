@@ -166,7 +166,7 @@ inline void resize(call& c) {
     if (!(scale > 0) || (o.antialias && out / scale > 0x1p22)) c.refuse("its scale is " + std::to_string(scale));
     const double low = roi.empty() ? 0 : roi.at(k), high = roi.empty() ? 1 : roi.at(k + axes.size());
     if (in == out && scale == 1 && roi.empty()) continue;
-    if (o.mode != "nearest" && !is_float(x.type())) x = to_type(x, dtype::f32);
+    if (o.mode != "nearest" && !is_float(x.type())) x = to_type(x, size_of(type) < 4 ? dtype::f32 : dtype::f64);
     x = resampled(c, x, axis, resample(o, in, out, scale, low, high), o.extrapolation);
   }
   if (x.type() != type) x = to_type(o.antialias ? ir::round(x) : x, type);

@@ -62,7 +62,9 @@ inline void grid_sample(call& c) {
   std::string mode = c.s("mode", "linear");
   if (mode == "bilinear") mode = "linear";
   if (mode == "bicubic") mode = "cubic";
-  const node image = wide(c.x(0)), grid = wide(c.x(1));
+  // Weights of integers are fractions.
+  const node image = mode == "nearest" || is_float(c.type(0)) ? wide(c.x(0)) : to_type(c.x(0), dtype::f64);
+  const node grid = wide(c.x(1));
   const int spatial = image.rank() - 2;
   if (spatial < 1 || spatial > 5 || grid.rank() != image.rank()) c.refuse("a grid of another rank than its image");
   const extents e = extents_of(image), g = extents_of(grid);

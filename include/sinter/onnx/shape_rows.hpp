@@ -176,74 +176,114 @@ inline void slice(call& c) {
   c.give(x);
 }
 
+/// Known integers; those whose bits stand for sizes are elements of a tensor, and no extents.
+inline item item_of_integers(std::vector<std::int64_t> shape, const std::vector<std::int64_t>& v) {
+  item out;
+  if (std::any_of(v.begin(), v.end(), [](std::int64_t x) { return dim(x).is_symbolic(); })) {
+    io::array a = io::detail::make_array(dtype::i64, shape);
+    std::memcpy(a.data, v.data(), 8 * v.size());
+    out.x = dynamic_tensor(a);
+  } else {
+    const extents e(shape.begin(), shape.end());
+    out.host = std::make_shared<const host_values>(host_values{dtype::i64, e, extents(v.begin(), v.end()), {}});
+  }
+  return out;
+}
+/// The value of a Constant node.
 inline void constant_row(call& c) {
   if (const auto* a = c.attribute("value"); a && a->t) return c.give(0, c.im.tensor(*a->t));
   host_values h;
   if (const auto* a = c.attribute("value_float")) h = {dtype::f32, {}, {}, {static_cast<double>(a->f)}};
-  else if (const auto* a2 = c.attribute("value_int")) h = {dtype::i64, {}, {dim(a2->i)}, {}};
+  else if (const auto* a2 = c.attribute("value_int")) return c.give(0, item_of_integers({}, {a2->i}));
   else if (const auto* a3 = c.attribute("value_floats")) {
     h = {dtype::f32, {dim(static_cast<std::int64_t>(a3->floats.size()))}, {}, {a3->floats.begin(), a3->floats.end()}};
   } else if (const auto* a4 = c.attribute("value_ints")) {
-    h = integers_of({a4->ints.begin(), a4->ints.end()});
+    return c.give(0, item_of_integers({static_cast<std::int64_t>(a4->ints.size())}, a4->ints));
   } else if (const auto* a5 = c.attribute("sparse_value"); a5 && a5->t) {
     return c.give(0, c.im.tensor(*a5->t));
-  } else c.refuse("it is text, which no tensor holds, or has no value");
+  } else if (c.has_attribute("value_string") || c.has_attribute("value_strings")) {
+    return c.give(0, refused_item("the constant '" + c.n.outputs.at(0) + "' is text, which no tensor holds"));
+  } else c.refuse("it has no value");
   c.give(0, std::move(h));
 }
 inline void constant_of_shape(call& c) {
   const extents e = c.sizes(0);
   dtype type = dtype::f32;
-  double x = 0;
+  ir::scalar x;
   if (const auto* a = c.attribute("value"); a && a->t) {
-    item one = c.im.tensor(*a->t);
-    const host_values& h = c.im.host(one);
-    type = h.type;
-    x = is_float(type) ? h.floats.at(0) : static_cast<double>(h.ints.at(0).bits);
+    const io::array one = c.im.elements(c.im.tensor(*a->t));
+    if (one.numel() < 1) c.refuse("its value has no element");
+    type = one.type;
+    x = element_of(one, 0);
   }
-  dim count = product_of(e);
-  if (!is_float(type) && !count.is_symbolic() && count.bits >= 0 && count.bits <= 64)
-    return c.give(
-        0, host_values{type, e, extents(static_cast<std::size_t>(count.bits), dim(static_cast<std::int64_t>(x))), {}});
-  c.give(constant(type, x, e));
+  const dim count = product_of(e), whole = x.i;
+  const bool few = !count.is_symbolic() && count.bits >= 0 && count.bits <= 64;
+  if (!is_float(type) && few && !whole.is_symbolic())
+    return c.give(0, host_values{type, e, extents(static_cast<std::size_t>(count.bits), whole), {}});
+  c.give(constant_of(type, x, e));
+}
+/// 0, step, 2·step, …, which wrap as integers of kernels do.
+inline node counted(dtype type, dim n, std::int64_t step) {
+  const node r = iota(type, {n}, 0);
+  return step == 1 ? r : times(r, constant_of(type, {0, step}));
+}
+/// Of sizes that calls will have.
+inline void range_of_sizes(call& c, dtype type) {
+  const dim start = c.sizes(0).at(0), limit = c.sizes(1).at(0);
+  const auto step = static_cast<std::int64_t>(c.sizes(2).at(0));
+  if (step == 0 || step == INT64_MIN) c.refuse("its delta is " + std::to_string(step));
+  const dim length = step > 0 ? limit - start : start - limit;
+  const std::int64_t by = step > 0 ? step : -step;
+  const dim n = length > 0 ? (by == 1 ? length : (length + (by - 1)) / by) : dim(0);
+  const node r = counted(type, n, step);
+  c.give(start.is_symbolic() || start.bits != 0 ? plus(r, size_node(start, type)) : r);
+}
+inline void range_of_integers(call& c, dtype type) {
+  for (std::size_t k = 0; k < 3; ++k)
+    if (c.given(k).host && !c.in[k].host->is_number()) return range_of_sizes(c, type);
+  const std::int64_t start = c.scalar(0, type).i, limit = c.scalar(1, type).i, step = c.scalar(2, type).i;
+  if (step == 0) c.refuse("its delta is 0");
+  const auto bits = [](std::int64_t v) { return static_cast<std::uint64_t>(v); };
+  const bool ahead = is_unsigned(type) ? bits(limit) > bits(start) : limit > start,
+             down = step < 0 && !is_unsigned(type);
+  const std::uint64_t way = down ? bits(start) - bits(limit) : bits(limit) - bits(start),
+                      by = down ? 0 - bits(step) : bits(step);
+  const std::uint64_t n = start == limit || ahead == down ? 0 : way / by + (way % by != 0);
+  if (n >> 63) c.refuse("its length, " + std::to_string(n) + ", is beyond what an extent may be");
+  const dim count = static_cast<std::int64_t>(n);
+  extents all;
+  for (std::uint64_t k = 0; k < n && n <= 256; ++k)
+    all.push_back(static_cast<std::int64_t>(bits(start) + k * bits(step)));
+  if (n <= 256 && host_values{type, {}, all, {}}.is_number()) return c.give(0, host_values{type, {count}, all, {}});
+  const node r = counted(type, count, step);
+  c.give(start != 0 ? plus(r, constant_of(type, {0, start})) : r);
 }
 inline void range(call& c) {
   const dtype type = c.type(0);
-  if (!is_float(type)) {
-    const dim start = c.sizes(0).at(0), limit = c.sizes(1).at(0), delta = c.sizes(2).at(0);
-    const auto step = static_cast<std::int64_t>(delta);
-    if (step == 0) c.refuse("its delta is 0");
-    const dim length = step > 0 ? limit - start : start - limit;
-    if (step == INT64_MIN) c.refuse("its delta is " + std::to_string(step));
-    const std::int64_t by = step > 0 ? step : -step;
-    const dim n = length > 0 ? (by == 1 ? length : (length + (by - 1)) / by) : dim(0);
-    if (!n.is_symbolic() && n.bits <= 256 && !start.is_symbolic()) {
-      extents all;
-      for (std::int64_t k = 0; k < n.bits; ++k) all.push_back(start + k * step);
-      return c.give(0, host_values{type, {n}, all, {}});
-    }
-    node r = iota(type, {n}, 0);
-    if (step != 1) r = r * static_cast<double>(step);
-    if (start.is_symbolic() || start.bits != 0) r = plus(r, size_node(start, type));
-    return c.give(r);
-  }
+  if (!is_float(type)) return range_of_integers(c, type);
   const double start = c.number(0), limit = c.number(1), delta = c.number(2);
   const double n = std::max(0.0, std::ceil((limit - start) / delta));
   if (!(n < 1e12)) c.refuse("its length is no number, or beyond 10^12");
   c.give(to_type(to_type(iota(dtype::i64, {dim(static_cast<std::int64_t>(n))}, 0), dtype::f64) * delta + start, type));
 }
+/// A diagonal's place. Those beyond all extents are cut, so that no sum with an index wraps.
+inline node diagonal_at(std::int64_t k) {
+  constexpr std::int64_t far = std::int64_t{1} << 62;
+  return integer(std::clamp(k, -far, far));
+}
 inline void eye_like(call& c) {
   const extents e = c.shape(0);
   const dtype type = c.has_attribute("dtype") ? c.type_named("dtype", 1) : c.type(0);
-  const node r = iota(dtype::i64, e, 0) + static_cast<double>(c.i("k", 0));
+  const node r = plus(iota(dtype::i64, e, 0), diagonal_at(c.i("k", 0)));
   c.give(to_type(pointwise(op::eq, r, iota(dtype::i64, e, 1)), type));
 }
 inline void trilu(call& c) {
-  const std::int64_t k = c.has(1) ? c.integers(1).at(0) : 0;
+  const std::int64_t k = c.has(1) ? c.scalar(1, dtype::i64).i : 0;
   const node x = c.x(0);
   const extents e = extents_of(x);
   if (e.size() < 2) c.refuse("its input is " + text_of(e) + ", of which no axes are rows and columns");
   const extents last(e.end() - 2, e.end());
-  const node column = iota(dtype::i64, last, 1), edge = iota(dtype::i64, last, 0) + static_cast<double>(k);
+  const node column = iota(dtype::i64, last, 1), edge = plus(iota(dtype::i64, last, 0), diagonal_at(k));
   const node kept = c.i("upper", 1) ? pointwise(op::ge, column, edge) : pointwise(op::le, column, edge);
   c.give(choose(kept, x, constant(x.type(), 0)));
 }
@@ -305,8 +345,8 @@ inline void pad(call& c) {
     for (auto a : c.integers(3)) axes.push_back(axis_of(a, rank));
   }
   const std::string mode = c.s("mode", "constant");
-  double fill = c.f("value", 0);
-  if (c.version >= 11 && c.has(2)) fill = c.number(2);
+  ir::scalar fill = ir::scalar::of(c.type(0), c.f("value", 0));
+  if (c.version >= 11 && c.has(2)) fill = c.scalar(2, c.type(0));
   node x = c.x(0);
   const std::size_t n = axes.size();
   if (pads.size() != 2 * n) c.refuse("its pads are not two for each axis");

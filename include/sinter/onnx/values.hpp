@@ -108,6 +108,7 @@ inline node constant_of(dtype type, const ir::scalar& x, const extents& e = {}) 
 inline node constant(dtype type, double x, const extents& e = {}) {
   return constant_of(type, ir::scalar::of(type, x), e);
 }
+inline node integer(std::int64_t v) { return constant_of(dtype::i64, {0, v}); }
 /// A size as a rank-0 value.
 inline node size_node(dim n, dtype type) {
   if (!n.is_symbolic())
@@ -194,8 +195,17 @@ inline node flipped(const node& x, int axis) {
   const dim n = size_of_axis(x, axis);
   return n == 0 ? x : sliced(x, axis, n - 1, n, -1);
 }
+/// A literal of x's dtype is around x.
+inline node padded(const node& x, const extents& low, const extents& high, const ir::scalar& literal) {
+  const ir::shape after = ir_shape(high);
+  ir::attributes a;
+  a.dims = ir_shape(low);
+  a.dims.insert(a.dims.end(), after.begin(), after.end());
+  a.literal = literal;
+  return ir::push(op::pad, {x}, std::move(a));
+}
 inline node padded(const node& x, const extents& low, const extents& high, double literal) {
-  return ir::pad(x, ir_shape(low), ir_shape(high), literal);
+  return padded(x, low, high, ir::scalar::of(x.type(), literal));
 }
 
 /// Indices as i64 with negative ones counted from the end.

@@ -91,7 +91,7 @@ inline std::vector<window_place> places_of_windows(call& c, const extents& spati
 }
 
 /// x (n, c, s…) with what the windows ask for around it; spatial axes begin at `first`.
-inline node surrounded(const node& x, const std::vector<window_place>& w, int first, double literal) {
+inline node surrounded(const node& x, const std::vector<window_place>& w, int first, const ir::scalar& literal = {}) {
   extents low(static_cast<std::size_t>(x.rank()), dim(0)), high = low;
   node y = x;
   bool any = false;
@@ -215,8 +215,8 @@ inline node convolve(const node& x, const node& all, std::vector<window_place> w
   taps_first.push_back(0);
   // Each channel's places are rows in memory, as it is without a margin; products take channels together.
   const bool alone = groups != 1 && inputs == 1;
-  const node image = alone ? permuted(surrounded(x, w, 2, 0), channels_last(rank))
-                           : surrounded(permuted(x, channels_last(rank)), w, 1, 0),
+  const node image = alone ? permuted(surrounded(x, w, 2), channels_last(rank))
+                           : surrounded(permuted(x, channels_last(rank)), w, 1),
              k = permuted(weights, taps_first);
   if (groups == 1) {
     window_view v(rank);
@@ -386,7 +386,7 @@ inline void max_pool(call& c) {
   if (e.size() < 3) c.refuse("its image is " + text_of(e));
   const auto w = places_of_windows(c, e.from(2), c.list("kernel_shape"), true);
   const int s = static_cast<int>(w.size());
-  const node taps = taps_of(surrounded(x, w, 2, lowest_of(x.type())), w);
+  const node taps = taps_of(surrounded(x, w, 2, ir::combiner_identity(op::maximum, x.type())), w);
   c.give(0, reduced(op::maximum, taps, all_axes(s), false));
   if (!c.wants(1)) return;
   // The place of the first of the largest taps, in x's plane.
@@ -421,7 +421,7 @@ inline void average_pool(call& c) {
   const auto w = places_of_windows(c, e.from(2), c.list("kernel_shape"), true);
   const bool counted = c.i("count_include_pad", 0) != 0;
   const int s = static_cast<int>(w.size());
-  const node sums = reduced(op::add, taps_of(surrounded(wide(x), w, 2, 0), w), all_axes(s), false);
+  const node sums = reduced(op::add, taps_of(surrounded(wide(x), w, 2), w), all_axes(s), false);
   bool whole = true;
   double taps = 1;
   for (std::size_t a = 0; a < w.size(); ++a) {
@@ -443,8 +443,7 @@ inline void average_pool(call& c) {
     }
     ones = constant(sums.type(), 1, plane);
   }
-  c.give(
-      to_type(over(sums, reduced(op::add, taps_of(surrounded(ones, around, 2, 0), w), all_axes(s), false)), x.type()));
+  c.give(to_type(over(sums, reduced(op::add, taps_of(surrounded(ones, around, 2), w), all_axes(s), false)), x.type()));
 }
 inline void lp_pool(call& c) {
   const node x = c.x(0);
@@ -453,8 +452,7 @@ inline void lp_pool(call& c) {
   const auto w = places_of_windows(c, e.from(2), c.list("kernel_shape"), true);
   const double p = static_cast<double>(c.i("p", 2));
   const node powers = ir::pow(pointwise(op::abs, wide(x)), p);
-  const node sums =
-      reduced(op::add, taps_of(surrounded(powers, w, 2, 0), w), all_axes(static_cast<int>(w.size())), false);
+  const node sums = reduced(op::add, taps_of(surrounded(powers, w, 2), w), all_axes(static_cast<int>(w.size())), false);
   c.give(to_type(ir::pow(sums, 1 / p), x.type()));
 }
 inline void global_average(call& c) {
