@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../base/series.hpp"
+#include "../base/sorted.hpp"
 #include "writer.hpp"
 
 namespace sinter::engine::emit {
@@ -25,6 +26,40 @@ inline std::string vector_type(dtype t) { return "v_" + element_name(compute_typ
 inline std::string identity_of(ir::op combiner, dtype t) {
   const dtype c = compute_type(t);
   return literal(c, ir::combiner_identity(combiner, c));
+}
+
+inline std::string comma_separated(const series<std::string>& all) {
+  std::string out;
+  for (const auto& one : all) out += (out.empty() ? "" : ", ") + one;
+  return out;
+}
+inline std::string joined_text(const sorted_set<std::string>& all) {
+  std::string out;
+  for (const auto& one : all) out += one;
+  return out;
+}
+
+/// So many costly operations are inlined in a kernel; of more each is a call: compilers take time that grows faster than their number.
+inline constexpr std::ptrdiff_t most_inlined = 32;
+
+inline bool is_costly(const instruction& i) { return i.kind == kind::compute && ir::is_expensive(i.code); }
+inline bool calls_functions(const kernel& k) {
+  return std::count_if(k.body.begin(), k.body.end(), is_costly) > most_inlined;
+}
+/// "called_tanh_f32".
+inline std::string called_name(const instruction& i) {
+  return std::string("called_") + ir::name(i.code) + "_" + element_name(compute_type(i.type));
+}
+/// "s_f32 called_tanh_f32(s_f32 a) { return tanh(a); }"; `type_of` names a value's type, `value` tells it from the parameters.
+template <class Type, class Value>
+std::string called_function(const kernel& k, const instruction& i, Type&& type_of, Value&& value) {
+  series<std::string> names, parameters;
+  for (const int a : i.args) {
+    names.push_back(std::string(1, static_cast<char>('a' + names.size())));
+    parameters.push_back(type_of(k.body[static_cast<std::size_t>(a)].type) + " " + names.back());
+  }
+  return type_of(i.type) + " " + called_name(i) + "(" + comma_separated(parameters) + ") { return " + value(names) +
+         "; }\n";
 }
 
 /// True when `text` calls `function`.

@@ -165,8 +165,9 @@ void walk_steps(Bytes& a, run::sequence& s) {
   walk_list(a, s.intermediates);
   a(s.scratch_bytes);
   walk_list(a, s.steps, [&](run::step& one) {
-    a(one.label), a(one.scratch), a(one.threads), a(one.of_thread);
+    a(one.label), a(one.scratch), a(one.threads), a(one.of_thread), a(one.members);
     walk_list(a, one.operands);
+    walk_list(a, one.numbers);
   });
 }
 
@@ -191,6 +192,7 @@ void walk_steps(Bytes& a, run::cuda::sequence& s) {
     walk_product(a, one.product);
     walk_list(a, one.operands, [&](run::cuda::operand& x) { a(x.index), a(x.bytes), a(x.written), a(x.touched); });
     walk_list(a, one.numbers);
+    walk_list(a, one.own_sizes);
     if constexpr (Bytes::reads) one.label = run::cuda::label(label);
   });
 }

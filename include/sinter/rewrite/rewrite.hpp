@@ -6,6 +6,7 @@
 #include "dead_code.hpp"
 #include "fission.hpp"
 #include "fold.hpp"
+#include "joined.hpp"
 #include "parts.hpp"
 #include "simplify.hpp"
 
@@ -25,7 +26,8 @@ inline ir::graph inlined(const ir::graph& g) { return ir::inlined(g); }
 
 inline constexpr pass passes[] = {
     {"inlined", inlined, ir::has_calls}, {"parts", parts, has_parts},     {"fission", fission, has_loops},
-    {"fold", fold, has_folds},           {"simplify", simplify, nullptr}, {"dead_code", dead_code, nullptr},
+    {"fold", fold, has_folds},           {"simplify", simplify, nullptr}, {"join_pads", join_pads, has_sums_of_pads},
+    {"dead_code", dead_code, nullptr},
 };
 
 /// Is told what a pass made.

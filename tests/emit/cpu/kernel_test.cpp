@@ -603,3 +603,26 @@ TEST_CASE("arrays on the stack are few, whatever the extents, types and operands
     }
   CHECK(seen > 1000);  // there are some
 }
+
+TEST_CASE("costly operations beyond some number are calls of one function each") {
+  const auto chain = [](int n, dtype t) {
+    ir::graph g;
+    value y(g, g.add_input(t, {1000}));
+    for (int i = 0; i < n; ++i) y = i % 2 ? exp(y) : ir::push(op::tanh, {y});
+    g.outputs = {y.id()};
+    return source_of(g);
+  };
+  const auto count = [](const std::string& text, const std::string& what) {
+    std::size_t n = 0;
+    for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; ++at) ++n;
+    return n;
+  };
+  for (const dtype t : {dtype::f32, dtype::f64, dtype::bf16}) {
+    const std::string few = chain(32, t), many = chain(64, t), most = chain(256, t);
+    CHECK(count(few, "called_") == 0);
+    CHECK(count(body(many), " tanh(") == 0);
+    CHECK(count(many, "noinline)) v_" + std::string(t == dtype::f64 ? "f64" : "f32") + " called_tanh_") == 1);
+    CHECK(count(most, "noinline)) ") == count(many, "noinline)) "));
+    CHECK(count(body(most), "called_tanh_") == 4 * count(body(many), "called_tanh_"));
+  }
+}

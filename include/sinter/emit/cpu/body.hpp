@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../../base/series.hpp"
+#include "../../base/sorted.hpp"
 #include "../text.hpp"
 
 namespace sinter::engine::emit {
@@ -28,6 +29,19 @@ SINTER_API std::string omp_for(const kernel& k, const std::string& directive = "
          ")";
 }
 
+/// The functions that a kernel of many costly operations calls, of vectors and of scalars; "" for others.
+SINTER_API std::string called_functions(const kernel& k) {
+  sorted_set<std::string> all;
+  if (!calls_functions(k)) return "";
+  for (const auto& i : k.body)
+    for (const auto type_of : {vector_type, scalar_type})
+      if (is_costly(i))
+        all.insert("static __attribute__((noinline)) " + called_function(k, i, type_of, [&](const auto& args) {
+                     return substitute(ir::row(i.code).value, args, type_of(i.type));
+                   }));
+  return joined_text(all);
+}
+
 /// Declares the positions on `axes` from their flat position; `extent` gives an axis' as an operand.
 template <class Extent>
 void print_unraveled(const std::string& flat, const series<std::size_t>& axes, Extent&& extent, writer& out) {
@@ -46,7 +60,11 @@ void print_unraveled(const std::string& flat, const series<std::size_t>& axes, E
 class body_printer {
  public:
   body_printer(const kernel& k, writer& out)
-      : k_(k), out_(out), inner_(k.mask(role::inner)), last_(static_cast<int>(k.vector_axis())) {
+      : k_(k),
+        out_(out),
+        inner_(k.mask(role::inner)),
+        last_(static_cast<int>(k.vector_axis())),
+        calls_(calls_functions(k)) {
     find_numbers();
     if (k.columns) inner_ = 1u << last_;
     if (k.is_product()) {
@@ -167,6 +185,13 @@ class body_printer {
     return text;
   }
 
+  /// A literal whose bits are a number that a call gives.
+  static std::string of_bits(const instruction& i) {
+    const std::string type = scalar_type(i.type), bits = i.at.at.offset.text();
+    if (!is_float(i.type)) return "(" + type + ")" + bits;
+    return "__builtin_bit_cast(" + type + ", (" + (i.type == dtype::f64 ? "s_i64" : "s_i32") + ")" + bits + ")";
+  }
+
   std::string compute(const instruction& i, bool vector) const {
     if (i.args.size() == 3 && at(i.args[0]).kind == kind::inside && (guards_ != guards::lanes || !vector)) {
       const std::string when = operand(i.args[0], false), made = operand(i.args[1], vector);
@@ -174,6 +199,7 @@ class body_printer {
     }
     series<std::string> args;
     for (int a : i.args) args.push_back(operand(a, vector));
+    if (calls_ && is_costly(i)) return called_name(i) + "(" + comma_separated(args) + ")";
     const std::string type = vector ? vector_type(i.type) : scalar_type(i.type);
     std::string text = substitute(ir::row(i.code).value, args, type);
     if (ir::row(i.code).rule == ir::dtype_rule::conversion && is_narrow(i.type))
@@ -198,7 +224,7 @@ class body_printer {
         value = vector ? lanes_inside(i) : inside(i);
         break;
       case kind::literal:
-        value = literal(compute_type(i.type), i.literal);
+        value = i.at.at.offset.is(0) ? literal(compute_type(i.type), i.literal) : of_bits(i);
         if (vector) value = "splat<" + vector_type(i.type) + ">(" + value + ")";
         break;
       case kind::position:
@@ -283,6 +309,7 @@ class body_printer {
   series<char> read_late_;  ///< per instruction; nothing where none is
   std::uint32_t inner_;
   int last_;
+  bool calls_;  ///< costly operations are calls
   guards guards_ = guards::lanes;
   bool strides_apart_ = false;  ///< loads of elements apart are calls
 };

@@ -86,12 +86,13 @@ SINTER_API source cpu(const kernel& k) {
   std::string text = "// " + comment(k.label) + "\n#if defined(__AVX512F__)\n#define SINTER_W (64 / " + widest +
                      ")\n#elif defined(__AVX2__)\n#define SINTER_W " + (widest == "8" ? "4" : "8") +
                      "\n#else\n#define SINTER_W 4\n#endif\n";
+  const std::string body = called_functions(k) + out.text();
   for (const auto& p : detail::pieces()) {
     bool needed = p.functions.empty();
-    for (auto f : p.functions) needed = needed || calls(out.text(), f);
+    for (auto f : p.functions) needed = needed || calls(body, f);
     if (needed) text += p.text;
   }
-  result.text = text + out.text();
+  result.text = text + body;
   return result;
 }
 

@@ -31,6 +31,7 @@ class cuda_printer {
         inner_(k.mask(role::inner)),
         row_(k.mask(role::row)),
         wide_(needs_wide_index(k)),
+        calls_(calls_functions(k)),
         once_(!stores_much(k)),
         first_(first) {
     only_columns_ = k.stages <= 1;
@@ -122,12 +123,19 @@ class cuda_printer {
   }
   std::string address(const plan::access& a) const { return pointer(a.buffer) + " + (" + offset(a.at) + ")"; }
 
+  /// A literal whose bits are a number that a launch gives.
+  static std::string of_bits(const instruction& i) {
+    const std::string bits = i.at.at.offset.text();
+    if (!is_float(i.type)) return "(" + scalar_type(i.type) + ")" + bits;
+    return i.type == dtype::f64 ? "__longlong_as_double(" + bits + ")" : "__int_as_float((int)" + bits + ")";
+  }
+
   /// Prints a value that is not a load of a tile; `lane` is the axis that `l` counts along, or -1.
   void define(int id, int lane) {
     const auto& i = at(id);
     std::string value;
     if (i.kind == kind::literal) {
-      value = cuda_literal(i.type, i.literal);
+      value = i.at.at.offset.is(0) ? cuda_literal(i.type, i.literal) : of_bits(i);
     } else if (i.kind == kind::position) {
       value = position(i.at.at, lane);
     } else if (i.kind == kind::inside) {
@@ -142,7 +150,9 @@ class cuda_printer {
       const bool narrow = !wide_ && compares_positions(k_, i);
       for (int a : i.args)
         args.push_back(!narrow ? name(a) : is_position(at(a)) ? "(s_i32)" + name(a) : "place(" + name(a) + ")");
-      value = cuda_expression(i.code, i.type, args, i.args.empty() ? i.type : at(i.args[0]).type);
+      value = calls_ && is_costly(i)
+                  ? called_name(i) + "(" + comma_separated(args) + ")"
+                  : cuda_expression(i.code, i.type, args, i.args.empty() ? i.type : at(i.args[0]).type);
     }
     out_.at(i.where);
     out_.line("const " + scalar_type(i.type) + " " + name(id) + " = " + value + ";");
@@ -423,7 +433,7 @@ class cuda_printer {
   const kernel& k_;
   writer& out_;
   std::uint32_t inner_, row_;
-  bool wide_, once_;
+  bool wide_, calls_, once_;
   int first_;
   bool only_columns_ = true;
   sorted_set<int> known_;  ///< values that a name in scope has

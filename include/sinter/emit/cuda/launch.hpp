@@ -79,8 +79,23 @@ inline void declare_sizes(writer& out, std::span<const kernel* const> kernels) {
              std::to_string(s) + ";");
 }
 
+/// The functions that kernels of many costly operations call.
+inline std::string called_functions(std::span<const kernel* const> kernels) {
+  sorted_set<std::string> all;
+  for (const auto* k : kernels)
+    for (const auto& i : k->body)
+      if (is_costly(i) && calls_functions(*k))
+        all.insert("static __device__ __noinline__ " + called_function(*k, i, scalar_type, [&](const auto& args) {
+                     return cuda_expression(
+                         i.code, i.type, args,
+                         i.args.empty() ? i.type : k->body[static_cast<std::size_t>(i.args[0])].type);
+                   }));
+  return joined_text(all);
+}
+
 /// A text of what `kernels` do.
-inline std::string with_prelude(std::span<const kernel* const> kernels, const std::string& body) {
+inline std::string with_prelude(std::span<const kernel* const> kernels, const std::string& of_kernels) {
+  const std::string body = called_functions(kernels) + of_kernels;
   series<std::string> labels;
   for (const auto* k : kernels) labels.push_back(k->label);
   std::string text = "// " + comment(plan::joined(labels, " . ")) + "\n";

@@ -1,11 +1,10 @@
 // jit/backends/cpu.hpp: graph -> kernels for the host, loaded and bound to operands.
 #pragma once
 
-#include <numeric>
-
 #include "../../base/callback.hpp"
 #include "../../base/series.hpp"
 #include "../../emit/cpu/kernel.hpp"
+#include "../../plan/fusion/parts.hpp"
 #include "../../run/build/build.hpp"
 #include "code.hpp"
 #include "cpu_parts.hpp"
@@ -17,16 +16,11 @@ struct cpu_plan {
   ir::graph graph;
   series<result_spec> results;
   plan::fused fused;
+  plan::shared_parts shared;
   series<emit::source> sources;    ///< per kernel; nothing for an opaque step
   std::size_t first_step = 0;      ///< of the report
   std::size_t first_text = 0;      ///< of all that are compiled
   series<series<cpu_plan>> parts;  ///< per kernel; of an opaque step
-
-  series<std::size_t> in_turn() const {
-    series<std::size_t> out(fused.kernels.size());
-    std::iota(out.begin(), out.end(), std::size_t{0});
-    return out;
-  }
 };
 
 /// The plans of all parts, one after the other behind the plan that they belong to.
@@ -43,11 +37,12 @@ inline cpu_plan plan_cpu(code& c, const ir::graph& g, const series<char>& copied
   p.graph = with_dense_operands(g, copied);
   p.results = separate_results(p.graph);
   p.fused = plan::fuse(p.graph, memory(p.graph, p.results), {}, reasons);
+  p.shared = plan::parts_of(p.fused.kernels, p.fused.alike);
   p.first_step = c.about.steps.size();
-  series<std::size_t> number = p.in_turn();
+  series<std::size_t> number = p.shared.step;
   for (auto& n : number) n += p.first_step;
   report_kernels(c, p.graph, p.fused.kernels, number, p.fused.apart, hints_of(c.layout));
-  for (auto i : number) {
+  for (std::size_t i = p.first_step; i < c.about.steps.size(); ++i) {
     c.about.steps[i].name = within + c.about.steps[i].name;
     c.about.steps[i].first = p.first_step;
   }
@@ -67,20 +62,35 @@ inline cpu_plan plan_cpu(code& c, const ir::graph& g, const series<char>& copied
     }
     if (step.carried == 0) continue;
     const cpu_plan& body = p.parts.back().back();
-    report_in_place(c, step, body.graph, body.results, body.fused.kernels, body.in_turn(), body.first_step);
+    report_in_place(c, step, body.graph, body.results, body.fused.kernels, body.shared.step, body.first_step);
   }
   return p;
+}
+
+/// Where a kernel, which is part of a step, finds its buffers, and its numbers if it has some.
+inline void add_operands(run::step& s, const cpu_plan& p, std::size_t k, const binding& where,
+                         std::span<const std::int64_t> sizes) {
+  for (const auto& b : p.fused.kernels[k].buffers)
+    s.operands.push_back(where.operand.at(static_cast<std::size_t>(b.id)));
+  if (p.shared.code[k] < 0) return;
+  s.numbers.insert(s.numbers.end(), sizes.begin(), sizes.end());
+  p.shared.append_numbers(k, sizes, s.numbers);
 }
 
 /// The steps of a plan, from the modules of all plans.
 inline run::sequence assemble_cpu(const cpu_plan& p, std::span<const run::built> modules,
                                   std::span<const std::int64_t> sizes) {
-  const binding where = bind_operands(p.results, p.graph, p.fused.kernels, p.in_turn(), sizes);
+  const binding where = bind_operands(p.results, p.graph, p.fused.kernels, p.shared.step, sizes);
   run::sequence out;
   std::int64_t most = 0;
   std::size_t next = p.first_text;
   for (std::size_t k = 0; k < p.fused.kernels.size(); ++k) {
     const plan::kernel& kernel = p.fused.kernels[k];
+    if (!p.shared.begins_step(k)) {
+      ++out.steps.back().members;
+      add_operands(out.steps.back(), p, k, where, sizes);
+      continue;
+    }
     run::step s;
     s.scratch = where.scratch_bytes;
     s.label = kernel.label;
@@ -92,7 +102,7 @@ inline run::sequence assemble_cpu(const cpu_plan& p, std::span<const run::built>
       if (step.carried > 0) {
         const cpu_plan& body = p.parts[k].back();
         in_place = carried_in_place(body.graph, body.results, step.kind == ir::opaque_kind::loop ? 1 : 0, step.carried,
-                                    body.fused.kernels, body.in_turn());
+                                    body.fused.kernels, body.shared.step);
       }
       s.call = host_routine(p.graph, p.graph[kernel.opaque], std::move(parts), sizes, std::move(in_place));
       for (int place : kernel.places)
@@ -103,17 +113,42 @@ inline run::sequence assemble_cpu(const cpu_plan& p, std::span<const run::built>
     } else {
       s.code = modules[next].code;
       s.entry = modules[next++].entry();
-      for (const auto& b : kernel.buffers) s.operands.push_back(where.operand.at(static_cast<std::size_t>(b.id)));
+      add_operands(s, p, k, where, sizes);
       const emit::scratch_use& memory = p.sources[k].scratch;
-      s.threads = static_cast<long>(memory.threads(sizes, run::most_threads()));
-      s.of_thread = static_cast<long>(memory.of_thread(sizes));
-      most = std::max(most, memory.bytes(sizes, run::most_threads()));
+      const std::span<const std::int64_t> own =
+          s.numbers.empty() ? sizes : std::span(s.numbers.data(), s.numbers.size());
+      s.threads = static_cast<long>(memory.threads(own, run::most_threads()));
+      s.of_thread = static_cast<long>(memory.of_thread(own));
+      most = std::max(most, memory.bytes(own, run::most_threads()));
     }
     out.steps.push_back(std::move(s));
   }
   out.intermediates = where.intermediates;
   out.scratch_bytes = where.scratch_bytes + most;
   return out;
+}
+
+/// Adds the texts of a plan's kernels, one a step.
+inline void print_cpu(code& c, cpu_plan& one) {
+  one.first_text = c.texts.of.size();
+  series<std::size_t> text_of;  // per kernel
+  for (std::size_t k = 0; k < one.fused.kernels.size(); ++k) {
+    one.sources.emplace_back();
+    text_of.push_back(c.texts.of.size());
+    if (one.fused.kernels[k].is_opaque()) continue;
+    const std::size_t step = one.first_step + one.shared.step[k];
+    if (const std::size_t first = one.shared.first[k]; first < k) {
+      one.sources.back().scratch = one.sources[first].scratch;
+      if (!one.shared.begins_step(k)) continue;
+      logs::to("output_code", [&] { return c.texts.distinct[c.texts.of[text_of[first]]].str(); });
+      c.texts.add_again(text_of[first], step);
+      continue;
+    }
+    one.sources.back() = emit::cpu(one.shared.printed(one.fused.kernels, k));
+    logs::to("output_code", [&] { return one.sources.back().text; });
+    c.texts.add(one.sources.back().text, step);
+    one.sources.back().text = {};
+  }
 }
 
 inline void generate_cpu(code& c, const ir::graph& g, std::span<const argument> arguments, const options&) {
@@ -135,35 +170,18 @@ inline void generate_cpu(code& c, const ir::graph& g, std::span<const argument> 
   };
   c.results = p.results;
   c.stage("plan");
-  for_each_plan(p, [&](cpu_plan& one) {
-    one.first_text = c.texts.of.size();
-    series<std::size_t> text_of;  // per kernel
-    for (std::size_t k = 0; k < one.fused.kernels.size(); ++k) {
-      one.sources.emplace_back();
-      text_of.push_back(c.texts.of.size());
-      if (one.fused.kernels[k].is_opaque()) continue;
-      if (const std::size_t first = one.fused.alike[k]; first < k) {
-        one.sources.back().scratch = one.sources[first].scratch;
-        logs::to("output_code", [&] { return c.texts.distinct[c.texts.of[text_of[first]]].str(); });
-        c.texts.add_again(text_of[first], one.first_step + k);
-        continue;
-      }
-      one.sources.back() = emit::cpu(one.fused.kernels[k]);
-      logs::to("output_code", [&] { return one.sources.back().text; });
-      c.texts.add(one.sources.back().text, one.first_step + k);
-      one.sources.back().text = {};
-    }
-  });
+  for_each_plan(p, [&](cpu_plan& one) { print_cpu(c, one); });
   c.about.kernels = c.texts.of.size();
   c.stage("emit");
   const auto modules = c.texts.in_order(run::build(c.texts.distinct));
   report_modules<run::built>(c, modules);
   c.stage("compile");
-  for (std::size_t k = 0; c.inside && k < p.fused.kernels.size(); ++k) c.inside->kernel.push_back(k);
+  for (std::size_t k = 0; c.inside && k < p.fused.kernels.size(); ++k)
+    if (p.shared.begins_step(k)) c.inside->kernel.push_back(p.shared.step[k]);
   if (c.inside || c.page)
-    picture_plan(c, p.graph, p.fused.kernels, p.in_turn(),
-                 bind_operands(p.results, p.graph, p.fused.kernels, p.in_turn(), hints_of(c.layout)));
-  find_replaceable(c, p.graph, p.fused.kernels, p.in_turn(), arguments);
+    picture_plan(c, p.graph, p.fused.kernels, p.shared.step,
+                 bind_operands(p.results, p.graph, p.fused.kernels, p.shared.step, hints_of(c.layout)));
+  find_replaceable(c, p.graph, p.fused.kernels, p.shared.step, arguments);
   struct assembly {
     cpu_plan plan;
     series<run::built> modules;

@@ -6,7 +6,7 @@
 #include "../../base/series.hpp"
 #include "../../emit/cuda/choose.hpp"
 #include "../../emit/cuda/kernel.hpp"
-#include "../../plan/fusion/horizontal.hpp"
+#include "../../plan/fusion/parts.hpp"
 #include "../../plan/fusion/split.hpp"
 #include "../../plan/kernel/sized.hpp"
 #include "../../plan/lowering/library_product.hpp"
@@ -55,6 +55,7 @@ struct cuda_plan {
   ir::graph graph;
   series<result_spec> results;
   series<plan::kernel> kernels;  ///< in the order of the groups
+  plan::shared_parts shared;     ///< of those that have a launch, and a text, of their own
   series<cuda_group> groups;
   series<std::size_t> when;         ///< per kernel: its group
   std::size_t first_step = 0;       ///< of the report
@@ -167,10 +168,33 @@ inline cuda_plan plan_cuda(code& c, const ir::graph& g, const series<char>& copi
   return p;
 }
 
+/// Chooses what the matrix library does, and which of the other kernels share code.
+inline void choose_code(code& c, cuda_plan& p, const options& how) {
+  const auto hints = hints_of(c.layout);
+  series<std::size_t> alike(p.kernels.size(), p.kernels.size());
+  for (cuda_group& group : p.groups) {
+    const plan::kernel& first = p.kernels[group.first];
+    if (first.is_opaque()) continue;
+    group.fit = fit_for(group.of(p.kernels), hints, p.target);
+    group.call = library_call(group.of(p.kernels), group.fit, hints, p.target, c.where.index, how);
+    if (!group.call && group.count == 1 && first.symbols == 0) alike[group.first] = group.first;
+  }
+  p.shared = plan::codes_of(p.kernels, alike, true);
+}
+
+/// Takes over the source, which is that of group `from`.
+inline void print_again(cuda_group& group, const cuda_group& from, kernel_texts& texts, std::size_t step) {
+  group.source = from.source;
+  group.text = static_cast<int>(texts.of.size());
+  std::size_t count = 0;
+  for (const auto& launch : group.source.launches) count = std::max(count, launch.text + 1);
+  for (std::size_t t = 0; t < count; ++t) texts.add_again(static_cast<std::size_t>(from.text) + t, step);
+}
+
 /// Prints what the matrix library does not do; the user's kernels are texts too.
 inline void print_cuda(code& c, cuda_plan& p, const emit::cuda_target& target, const options& how,
                        kernel_texts& texts) {
-  const auto hints = hints_of(c.layout);
+  choose_code(c, p, how);
   for (std::size_t n = 0; n < p.groups.size(); ++n) {
     cuda_group& group = p.groups[n];
     const plan::kernel& first = p.kernels[group.first];
@@ -179,10 +203,13 @@ inline void print_cuda(code& c, cuda_plan& p, const emit::cuda_target& target, c
       const auto& f = p.graph[first.opaque].attr.step->function;
       if (f && !f->gpu.source.empty()) own.push_back(f->gpu.source);
     } else {
-      group.fit = fit_for(group.of(p.kernels), hints, p.target);
-      group.call = library_call(group.of(p.kernels), group.fit, hints, p.target, c.where.index, how);
       if (group.call) {
         c.about.steps[p.first_step + n].tier = "library";
+        ++c.about.kernels;
+        continue;
+      }
+      if (const std::size_t same = p.shared.first[group.first]; same < group.first) {
+        print_again(group, p.groups[p.when[same]], texts, p.first_step + n);
         ++c.about.kernels;
         continue;
       }
@@ -193,7 +220,7 @@ inline void print_cuda(code& c, cuda_plan& p, const emit::cuda_target& target, c
       }
       for (std::size_t k = 0; k < group.count; ++k) {
         p.kernels[group.first + k].fit = group.fit;
-        parts.push_back(&p.kernels[group.first + k]);
+        parts.push_back(&p.shared.printed(p.kernels, group.first + k));
       }
       group.source = emit::cuda(parts, target);
       own = std::move(group.source.texts);
@@ -224,11 +251,13 @@ inline void assemble_group(cuda_assembly& to, const cuda_plan& p, const cuda_gro
   if (const auto call = open ? library_call(kernels, fit, sizes, p.target, device, how) : group.call) {
     to.add_product(group, *call, how);
   } else if (module && fit == group.fit) {
-    to.add_launches(group, group.source, module, group.text);
+    series<long> numbers;
+    p.shared.append_numbers(group.first, sizes, numbers);
+    to.add_launches(group, group.source, module, group.text, numbers);
   } else {
     const run::cache_folder_scope cached(how.cache_dir);
     const auto& made = late.get(group, p.kernels, fit);
-    to.add_launches(group, made.source, made.modules.data(), -1);
+    to.add_launches(group, made.source, made.modules.data(), -1, {});
   }
 }
 

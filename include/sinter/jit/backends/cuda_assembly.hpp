@@ -147,8 +147,10 @@ class cuda_assembly {
     out_.steps.push_back(std::move(s));
   }
 
-  /// `modules`: of the source's texts, of which the first is number `text` of the program's; -1 for those made late.
-  void add_launches(const cuda_group& g, const emit::cuda_source& source, const run::cuda::built* modules, int text) {
+  /// `modules`: of the source's texts, of which the first is number `text` of the program's; -1 for those made late. `numbers`: what its
+  /// code wants behind the sizes.
+  void add_launches(const cuda_group& g, const emit::cuda_source& source, const run::cuda::built* modules, int text,
+                    const series<long>& numbers) {
     const auto group = g.of(kernels_);
     const char* const label = label_of(group);
     const std::int64_t own = source.scratch.evaluate(sizes_), at = apart_ ? round_up(scratch_, 256) : 0;
@@ -161,6 +163,7 @@ class cuda_assembly {
       for (std::size_t i = 0; i < launch.touches.size(); ++i) s.operands[i].touched = launch.touches[i];
       s.scratch = scratch_begin() + at;
       s.scratch_bytes = own;
+      s.own_sizes = numbers;
       s.awaits = s.code->where().capability >= 90;
       out_.steps.push_back(std::move(s));
     }

@@ -1,4 +1,4 @@
-// plan/fusion/batch.hpp: kernels that differ in their buffers and numbers alone -> one kernel and a table of both.
+// plan/fusion/batch.hpp: kernels that differ in their buffers, numbers and literals alone -> one kernel and a table of these.
 #pragma once
 
 #include <algorithm>
@@ -6,6 +6,8 @@
 #include <span>
 #include <string>
 
+#include "../../base/dtype.hpp"
+#include "../../ir/push.hpp"
 #include "../kernel/kernel.hpp"
 #include "../kernel/reach.hpp"
 
@@ -21,24 +23,37 @@ struct common_kernel {
 
 namespace detail {
 
-/// Calls f(number, is an extent) for the numbers of a kernel without reductions, in order.
+enum class number_of : std::uint8_t { extent, stride, offset };
+
+/// Calls f(number, what it is of) for the numbers of a kernel, in order.
 template <class Kernel, class F>
 void for_each_number(Kernel& k, F&& f) {
   const auto map = [&](auto& m) {
-    f(m.offset, false);
-    for (auto& s : m.stride) f(s, false);
-    if (m.index >= 0) f(m.indirect, false);
+    f(m.offset, number_of::offset);
+    for (auto& s : m.stride) f(s, number_of::stride);
+    if (m.index >= 0) f(m.indirect, number_of::stride);
   };
-  for (auto& a : k.axes) f(a.extent, true);
+  for (auto& a : k.axes) f(a.extent, number_of::extent);
   for (auto& i : k.body) {
-    if (i.kind == kind::load || i.kind == kind::position) map(i.at.at);
-    for (auto& r : i.ranges) map(r.at), f(r.extent, false);
+    if (reads_memory(i) || i.kind == kind::position) map(i.at.at);
+    if (i.kind == kind::inside)
+      for (auto& r : i.ranges) map(r.at), f(r.extent, number_of::stride);
   }
   for (auto& s : k.stores) map(s.at.at);
+  for (auto& p : k.products) map(p.a.at), map(p.b.at);
 }
 
 /// True for what code is printed for, and no entry of a table: an extent of nothing; elsewhere nothing, one, and what is negative.
-inline bool is_fixed(const dim& n, bool is_extent) { return is_extent ? n.is(0) : n.is_number() && *n.number() < 2; }
+inline bool is_fixed(const dim& n, number_of what) {
+  return what == number_of::extent ? n.is(0) : n.is_number() && *n.number() < 2;
+}
+
+/// A literal as the number that instruction::at tells in its place: a float's bits.
+inline std::int64_t bits_of(const instruction& i) {
+  if (i.type == dtype::f64) return std::bit_cast<std::int64_t>(i.literal.f);
+  if (is_float(i.type)) return std::bit_cast<std::int32_t>(static_cast<float>(i.literal.f));
+  return i.literal.i;
+}
 
 /// The largest power of two up to `most` that divides n.
 inline std::int64_t unit_of(const dim& n, std::int64_t most) {
@@ -49,6 +64,7 @@ inline std::int64_t unit_of(const dim& n, std::int64_t most) {
 /// Elements of a vector at most.
 inline std::int64_t widest_vector(const kernel& k) {
   std::size_t smallest = 16;
+  if (k.axes.empty()) return 1;
   for (const auto& b : k.buffers) smallest = std::min(smallest, size_of(b.type));
   return static_cast<std::int64_t>(16 / smallest);
 }
@@ -56,8 +72,8 @@ inline std::int64_t widest_vector(const kernel& k) {
 }  // namespace detail
 
 /// Equal for kernels that are alike: they have equal instructions on equal types, and what one accesses in vectors, or with
-/// indices of 64 bits, the others do, too. Of kernels without reductions.
-SINTER_API std::string form_of(const kernel& k) {
+/// indices of 64 bits, the others do, too. Of kernels without reductions. With `any_offset` it does not matter where they begin in arrays.
+SINTER_API std::string form_of(const kernel& k, std::int64_t widest, bool any_offset) {
   std::string form;
   const auto add = [&](std::int64_t n) { form.append(std::to_string(n)).push_back(' '); };
   const auto add_all = [&](const auto& numbers) {
@@ -72,8 +88,6 @@ SINTER_API std::string form_of(const kernel& k) {
     add(static_cast<std::int64_t>(i.code));
     add(static_cast<std::int64_t>(i.type));
     add_all(i.args);
-    add(std::bit_cast<std::int64_t>(i.literal.f));
-    add(i.literal.i);
     add(i.axes);
     add(static_cast<std::int64_t>(i.ranges.size()));
     add(i.at.buffer);
@@ -90,18 +104,92 @@ SINTER_API std::string form_of(const kernel& k) {
     add(b.by_value);
     add(b.by_value ? 0 : std::min<std::int64_t>(b.alignment, 16));
   }
-  const std::int64_t widest = detail::widest_vector(k);
-  detail::for_each_number(k, [&](const dim& n, bool is_extent) {
+  detail::for_each_number(k, [&](const dim& n, detail::number_of what) {
     // The only axis may end in part of a vector.
-    if (detail::is_fixed(n, is_extent)) form.append(n.text());
-    else form.append("n").append(std::to_string(is_extent && k.axes.size() == 1 ? 1 : detail::unit_of(n, widest)));
+    const bool may_end = what == detail::number_of::extent && k.axes.size() == 1;
+    if (any_offset && what == detail::number_of::offset) return;
+    if (detail::is_fixed(n, what)) form.append(n.text());
+    else form.append("n").append(std::to_string(may_end ? 1 : detail::unit_of(n, widest)));
     form.push_back(' ');
   });
   return form;
 }
 
-/// `alike` as one kernel. What is equal in all of them stays as it is.
-SINTER_API common_kernel in_common(std::span<const kernel* const> alike) {
+inline std::string form_of(const kernel& k) { return form_of(k, detail::widest_vector(k), false); }
+
+namespace detail {
+
+/// True for a kernel of no other passes than one over its elements.
+inline bool is_plain(const kernel& k) {
+  return !k.is_product() && !k.stands_alone() && !k.replaces && k.stages == 1 &&
+         std::none_of(k.body.begin(), k.body.end(), is_reduction) &&
+         std::none_of(k.stores.begin(), k.stores.end(), [](const store& s) { return s.accumulate; });
+}
+
+/// form_of() a plain kernel with its loops, of any offsets.
+inline std::string plain_form_of(const kernel& k) {
+  std::string form = form_of(k, 1, true);
+  for (const auto& a : k.axes) ir::detail::append(form, a.role);
+  ir::detail::append(form, k.block), ir::detail::append(form, k.chunks), ir::detail::append(form, k.columns);
+  return form;
+}
+
+}  // namespace detail
+
+/// Equal for kernels of equal shape: of any kind, they differ in their nodes, in where in arrays they begin, and in literals alone.
+/// What is accessed in vectors of up to `widest` elements in one is so in the others.
+SINTER_API std::string shape_form_of(const kernel& k, std::int64_t widest) {
+  std::string form;
+  const auto add = [&](auto n) { ir::detail::append(form, n); };
+  const auto add_dim = [&](const dim& d) {
+    add(d.is_number());
+    if (const auto n = d.number()) add(*n);
+    else add(reinterpret_cast<std::uintptr_t>(d.symbolic()));  // interned for the life of the process
+  };
+  const auto add_all = [&](const auto& numbers) {
+    add(numbers.size());
+    for (const auto n : numbers) add(n);
+  };
+  for (const auto& a : k.axes) add(a.role), add(a.hint);
+  add(k.body.size());
+  for (const auto& i : k.body) {
+    add(i.kind), add(i.code), add(i.type), add(i.at.buffer), add(i.at.at.index), add(i.reverse), add(i.axes);
+    add(i.span), add(i.stage), add(i.after_rows), add(i.kept), add(i.last_pass);
+    add_all(i.args);
+    add_all(i.over);
+    add(i.ranges.size());
+    for (const auto& r : i.ranges) add(r.mostly), add(r.at.index);
+    if (i.kind == kind::arg_reduce) {
+      add_dim(i.at.at.offset);
+      for (const dim& s : i.at.at.stride) add_dim(s);
+    }
+    if (i.kind == kind::sort || i.kind == kind::search)
+      for (const auto& r : i.ranges) add_dim(r.at.offset), add_dim(r.extent);
+  }
+  add(k.stores.size());
+  for (const auto& s : k.stores) {
+    add(s.value), add(s.at.buffer), add(s.at.at.index), add(s.accumulate), add(s.combiner), add(s.apart);
+    add_dim(s.bound);
+  }
+  add(k.buffers.size());
+  for (const auto& b : k.buffers)
+    add(b.type), add(b.written), add(b.by_value), add(std::min<std::int64_t>(b.alignment, 64));
+  for (const auto& p : k.products) {
+    add(p.a.buffer), add(p.b.buffer), add(p.terms), add(p.batch), add(p.m), add(p.type);
+    for (const dim& d : p.k) add_dim(d);
+  }
+  add(k.symbols), add(k.fit.small), add(k.fit.narrow), add(k.fit.whole), add(k.fit.longest);
+  add(k.stages), add(k.block), add(k.chunks), add(k.replaces), add(k.columns);
+  detail::for_each_number(k, [&](const dim& n, detail::number_of what) {
+    if (what == detail::number_of::offset) add(detail::unit_of(n, widest));
+    else add_dim(n);
+  });
+  return form;
+}
+
+/// `alike` as one kernel. What is equal in all of them stays as it is. Offsets are told as multiples of `widest` elements, where they
+/// are.
+SINTER_API common_kernel in_common(std::span<const kernel* const> alike, std::int64_t widest) {
   common_kernel c;
   c.code = *alike[0];
   c.first = c.code.symbols;
@@ -114,29 +202,48 @@ SINTER_API common_kernel in_common(std::span<const kernel* const> alike) {
     }
     if (differs) c.apart.push_back(static_cast<int>(b));
   }
+  sorted_map<std::string, int> known;  // symbols by their values
+  const auto number = [&](series<dim> values) {
+    std::string key;
+    for (const dim& v : values) key += v.text() + " ";
+    const auto [at, fresh] = known.emplace(std::move(key), c.first + static_cast<int>(c.numbers.size()));
+    if (fresh) c.numbers.push_back(std::move(values));
+    return dim::symbol(at->second);
+  };
   series<series<dim>> places;  // of each number in the kernel, its value in each of them
   for (const auto* k : alike) {
     std::size_t at = 0;
-    detail::for_each_number(*k, [&](const dim& n, bool) {
+    detail::for_each_number(*k, [&](const dim& n, detail::number_of) {
       if (places.size() == at) places.emplace_back();
       places[at++].push_back(n);
     });
   }
-  const std::int64_t widest = detail::widest_vector(c.code);
   std::size_t at = 0;
-  detail::for_each_number(c.code, [&](dim& n, bool) {
+  detail::for_each_number(c.code, [&](dim& n, detail::number_of) {
     series<dim>& values = places[at++];
     if (std::all_of(values.begin(), values.end(), [&](const dim& v) { return v == n; })) return;
     std::int64_t unit = widest;
     for (const auto& v : values) unit = detail::unit_of(v, unit);
     for (auto& v : values) v = *v.divided_by(unit);
-    auto found = std::find(c.numbers.begin(), c.numbers.end(), values) - c.numbers.begin();
-    if (found == static_cast<std::ptrdiff_t>(c.numbers.size())) c.numbers.push_back(std::move(values));
-    n = dim::symbol(c.first + static_cast<int>(found)) * dim(unit);
+    n = number(std::move(values)) * dim(unit);
   });
+  bool wide = false;
+  for (std::size_t i = 0; i < c.code.body.size(); ++i) {
+    instruction& all = c.code.body[i];
+    if (all.kind != kind::literal) continue;
+    series<dim> values;
+    for (const auto* k : alike) values.push_back(detail::bits_of(k->body[i]));
+    if (std::all_of(values.begin(), values.end(), [&](const dim& v) { return v == values[0]; })) continue;
+    all.at.at.offset = number(std::move(values));
+    wide = wide || size_of(all.type) == 8;
+  }
   c.code.symbols = c.first + static_cast<int>(c.numbers.size());
-  c.code.fit.small = std::none_of(alike.begin(), alike.end(), [](const auto* k) { return needs_wide_index(*k); });
+  c.code.fit.small =
+      !wide && std::none_of(alike.begin(), alike.end(), [](const auto* k) { return needs_wide_index(*k); });
   return c;
+}
+inline common_kernel in_common(std::span<const kernel* const> alike) {
+  return in_common(alike, detail::widest_vector(*alike[0]));
 }
 
 }  // namespace sinter::engine::plan

@@ -28,6 +28,7 @@ struct group {
   node_id first_target = ir::no_node;
   bool scatters = false;
   bool fills = false;         ///< regions with a literal, where a launch costs more than it moves
+  bool of_many = false;       ///< or some of it is: of more than most_neighbours of equal form
   std::uint32_t version = 0;  ///< counts what became part of it
 
   const kernel& code() const { return step.is_opaque() ? step : made.what->code; }

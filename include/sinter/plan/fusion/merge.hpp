@@ -3,9 +3,11 @@
 
 #include <queue>
 #include <set>
+#include <unordered_map>
 
 #include "../kernel/sized.hpp"
 #include "../lowering/library_product.hpp"
+#include "batch.hpp"
 #include "cost.hpp"
 #include "group.hpp"
 
@@ -30,6 +32,7 @@ class merging {
     for (group_id a = 0; a < groups_.size(); ++a)
       for (const use& u : groups_[a].uses) touching_[u.buffer].insert(touching_[u.buffer].end(), a);
     met_.assign(groups_.size(), 0);
+    find_many();
     link();
   }
 
@@ -46,6 +49,7 @@ class merging {
       group both;
       if (!together(p.a, p.b, both).empty()) continue;
       both.version = x.version + 1;
+      both.of_many = x.of_many || y.of_many;
       for (const use& u : y.uses) {
         touching_[u.buffer].erase(p.b);
         touching_[u.buffer].insert(p.a);
@@ -114,6 +118,7 @@ class merging {
       return together(a, b, both);
     }
     if (x.scatters || y.scatters) return scatters_alone;
+    if (are_parts(x, y, between_them)) return "many of their shape share code instead";
     if (between_them.saving == 0) return "as one they would move no byte less";
     return "they share " + std::to_string(between_them.saving) + " of the " +
            std::to_string(std::min(x.traffic, y.traffic)) + " bytes that the smaller moves, less than a quarter";
@@ -151,6 +156,7 @@ class merging {
         const auto u = std::lower_bound(groups_[a].uses.begin(), groups_[a].uses.end(), use{buffer, false});
         (!u->written ? readers : groups_[a].scatters ? adders : writers).push_back(a);
       }
+      if (writers.size() > most_neighbours && readers.size() > most_neighbours) put_in_a_row(writers, next);
       for (auto w : writers) {
         next[w].insert(next[w].end(), readers.begin(), readers.end());
         next[w].insert(next[w].end(), adders.begin(), adders.end());
@@ -168,6 +174,15 @@ class merging {
       after.erase(std::unique(after.begin(), after.end()), after.end());
     }
     order_ = run_order(std::move(next));
+  }
+
+  /// Many parts that as many groups read are written one after another, which leaves the last alone to be waited for: edges from each to
+  /// each would be as many as pairs. No part waits for another, so that the order of their values is one that is left to them.
+  void put_in_a_row(series<group_id>& writers, series<series<group_id>>& next) const {
+    const auto value_of = [&](group_id a) { return groups_[a].roots.empty() ? 0 : roots_[groups_[a].roots[0]].value; };
+    sort_stably(writers, [&](group_id a, group_id b) { return value_of(a) < value_of(b); });
+    for (std::size_t i = 1; i < writers.size(); ++i) next[writers[i - 1]].push_back(writers[i]);
+    writers.assign(1, writers.back());
   }
 
   /// Pairs of `a` with what touches its buffers; with `later` those with groups behind it alone.
@@ -189,12 +204,43 @@ class merging {
         ++considered;
         const relation r = related(std::min(a, b), std::max(a, b));
         const group& y = groups_[b];
-        if (r.saving <= 0 || !worthwhile(x, y, r)) continue;
+        if (r.saving <= 0 || !worthwhile(x, y, r) || are_parts(x, y, r)) continue;
         const group_id low = std::min(a, b), high = std::max(a, b);
         pairs_.push({r.saving, low, high, groups_[low].version, groups_[high].version});
       }
     }
     for (const group_id b : met) met_[b] = 0;
+  }
+
+  void find_many() {
+    if (groups_.size() <= most_neighbours) return;
+    std::unordered_map<const outcome*, std::size_t> known;
+    std::unordered_map<std::string, std::size_t> shapes;
+    series<std::size_t> count, shape;
+    for (const group& x : groups_) {
+      const outcome* const what = x.made.what.get();
+      auto at = what == nullptr ? known.end() : known.find(what);
+      if (what != nullptr && at == known.end())
+        at = known.emplace(what, shapes.emplace(form_of_parts(what->code), shapes.size()).first->second).first;
+      shape.push_back(what == nullptr ? 0 : at->second + 1);
+      count.resize(shapes.size() + 1, 0);
+      ++count[shape.back()];
+    }
+    for (group_id a = 0; a < groups_.size(); ++a)
+      groups_[a].of_many = shape[a] != 0 && count[shape[a]] > most_neighbours;
+  }
+  static std::string form_of_parts(const kernel& k) { return is_plain(k) ? plain_form_of(k) : shape_form_of(k, 1); }
+  /// Parts of what as many touch share code, and a launch, as they are: a kernel of one and another would have a text of its own.
+  bool are_parts(const group& a, const group& b, const relation& r) const {
+    if ((!a.of_many && !b.of_many) || r.first_feeds || r.second_feeds || (a.fills && b.fills)) return false;
+    for (std::size_t i = 0, j = 0; i < a.uses.size() && j < b.uses.size();) {
+      const use &x = a.uses[i], &y = b.uses[j];
+      if (x.buffer == y.buffer && !(x.written && y.written) && touching_[x.buffer].size() <= most_neighbours)
+        return false;
+      const bool first = x.buffer <= y.buffer, second = y.buffer <= x.buffer;
+      i += first, j += second;
+    }
+    return true;
   }
 
   /// A value passes between the groups, or what they share is a good part of what the smaller one moves.

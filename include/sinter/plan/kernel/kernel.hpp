@@ -55,7 +55,7 @@ struct range {
 };
 
 enum class kind : std::uint8_t {
-  literal,   ///< instruction::literal
+  literal,   ///< instruction::literal; where `at` has another offset than 0, its bits
   position,  ///< the affine `at.at` itself, as an i64
   inside,    ///< a bool: all of `ranges` hold
   load,  ///< memory at `at`; guarded, if there is an args[0]: where that is false nothing is read, and the value is 0

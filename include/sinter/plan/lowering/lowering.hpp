@@ -60,14 +60,16 @@ class lowering {
   void place_aligned(const root& r) {
     std::string why =
         "iterates over " + ir::text_of(r.extents) + " where the kernel iterates over " + ir::text_of(axes_);
-    for (const auto& candidate : candidates()) {
+    const auto all = candidates();
+    for (const auto& candidate : all) {
       const auto at = align(r.extents, candidate, candidate.size() == n());
       if (!at) continue;
+      depth_ = 0;
+      ranges_.clear();
+      if (&candidate == &all.back()) return place_at(r, *at);
       const auto saved = k_;
       const auto memo = memo_;
       const auto kept = kept_;
-      depth_ = 0;
-      ranges_.clear();
       try {
         return place_at(r, *at);
       } catch (const refusal& no) {

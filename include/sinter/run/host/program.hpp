@@ -39,16 +39,18 @@ class routine {
   virtual std::int64_t scratch_bytes() const { return 0; }
 };
 
-/// One kernel call: its operands are indices into a table of addresses: operands given by the caller, then
-/// intermediates at fixed offsets of one scratch block.
+/// A kernel, called for each of its members one after another: operands are indices into a table of addresses: operands given by the
+/// caller, then intermediates at fixed offsets of one scratch block.
 struct step {
   std::shared_ptr<const module> code;
   kernel_function* entry = nullptr;
   std::shared_ptr<const routine> call;  ///< instead of a kernel
-  series<int> operands;                 ///< of a routine: -1 for a result that nothing reads
-  std::int64_t scratch = 0;             ///< offset of the kernel's own scratch
-  long threads = 0, of_thread = 0;      ///< not 0: as many have a part of it, of so many bytes; it begins with both
-  std::string label;                    ///< the ops in it
+  std::size_t members = 1;
+  series<int> operands;             ///< of each member; of a routine: -1 for a result that nothing reads
+  series<long> numbers;             ///< of each member, in place of the call's sizes; none: these
+  std::int64_t scratch = 0;         ///< offset of the kernel's own scratch
+  long threads = 0, of_thread = 0;  ///< not 0: as many have a part of it, of so many bytes; it begins with both
+  std::string label;                ///< the ops in it
 };
 
 struct sequence {
@@ -66,16 +68,29 @@ inline void execute_in(const sequence& s, std::span<void* const> given, char* ba
   };
   const bool traced = is_traced();
   for (const auto& step : s.steps) {
-    sinter::detail::local_list<void*, 128> table(step.operands.size());
-    for (std::size_t i = 0; i < step.operands.size(); ++i) table[i] = address(step.operands[i]);
+    sinter::detail::local_list<void*, 128> table(step.operands.size() / step.members);
+    const auto find = [&](std::size_t member) {
+      const int* const of = step.operands.data() + member * table.size();
+      for (std::size_t i = 0; i < table.size(); ++i) table[i] = address(of[i]);
+    };
+    find(0);
     const noted_span noted("kernel", step.label, traced);
     if (step.threads != 0) {
       long* const parts = reinterpret_cast<long*>(base + step.scratch);
       parts[0] = step.threads;
       parts[1] = step.of_thread;
     }
-    if (step.entry != nullptr) step.entry(table.data(), base + step.scratch, sizes);
-    else step.call->run(table.data(), base + step.scratch, sizes);
+    if (step.entry == nullptr) {
+      step.call->run(table.data(), base + step.scratch, sizes);
+      continue;
+    }
+    const long* numbers = step.numbers.empty() ? sizes : step.numbers.data();
+    step.entry(table.data(), base + step.scratch, numbers);
+    for (std::size_t m = 1; m < step.members; ++m) {
+      find(m);
+      if (!step.numbers.empty()) numbers += step.numbers.size() / step.members;
+      step.entry(table.data(), base + step.scratch, numbers);
+    }
   }
 }
 

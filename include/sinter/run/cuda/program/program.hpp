@@ -43,10 +43,11 @@ struct step {
   const char* label = "a kernel";  ///< from cuda::label()
   series<operand> operands;        ///< a kernel's in order; a fill's target; a product's a, b, out and bias
 
-  // Of a launch. Its parameters: the operands, the table if there is one, the scratch address, the sizes.
+  // Of a launch. Its parameters: the operands, the table if there is one, the scratch address, the sizes, its own.
   std::size_t tabled = 0;  ///< the last so many operands are no parameters: their addresses, or values, begin the table
   series<char> numbers;    ///< which these bytes end; none: there is no table
   std::int64_t table_at = -1;  ///< not -1: it is so far into the sequence's tables, and the parameter is its address
+  series<long> own_sizes;
   std::shared_ptr<const module> code;
   std::string name;  ///< of the entry in its module
   int text = -1;     ///< the module's among those of the program's texts
@@ -214,7 +215,7 @@ class parameter_list {
   parameter_list(const step& s, operand_table& call)
       : scratch_(call.scratch() + s.scratch),
         table_at_(s.table_at < 0 ? nullptr : call.tables() + s.table_at),
-        list_(s.operands.size() - s.tabled + 2 + call.sizes().size()),
+        list_(s.operands.size() - s.tabled + 2 + call.sizes().size() + s.own_sizes.size()),
         table_(s.table_at < 0 ? s.table_bytes() : 0) {
     void** at = list_.data();
     for (std::size_t i = 0; i < s.operands.size() - s.tabled; ++i) *at++ = call.value_of(s.operands[i]);
@@ -226,6 +227,7 @@ class parameter_list {
     }
     *at++ = &scratch_;
     for (const long& size : call.sizes()) *at++ = const_cast<long*>(&size);
+    for (const long& size : s.own_sizes) *at++ = const_cast<long*>(&size);
   }
 
   void** data() { return list_.data(); }

@@ -1,0 +1,150 @@
+// plan/fusion/parts.hpp: kernels of equal shape, as those of many parts of an array: which share code, and which a step.
+#pragma once
+
+#include <span>
+#include <string>
+#include <unordered_map>
+
+#include "horizontal.hpp"
+
+namespace sinter::engine::plan {
+
+/// So many kernels that share code are one step, at least, and elements of each, at most: what one makes and nothing reads from then on
+/// is in memory as long as the step takes.
+inline constexpr std::size_t least_in_step = 8;
+inline constexpr std::int64_t most_step_elements = 16 << 10;
+/// So many shapes are one code whose extents are numbers, too.
+inline constexpr std::size_t least_shapes = 32;
+/// Parameters of a launch that are numbers of its own, at most.
+inline constexpr std::size_t most_launch_numbers = 64;
+
+/// Which kernels share code, and which a step.
+struct shared_parts {
+  series<common_kernel> codes;
+  series<int> code;            ///< per kernel: the one among them that it has; -1: its own
+  series<std::size_t> member;  ///< and its number there
+  series<std::size_t> first;   ///< per kernel: the first whose text it has
+  series<std::size_t> step;    ///< per kernel: its step's number; ascending
+
+  /// What is printed for a kernel that is the first of its text.
+  const kernel& printed(const series<kernel>& kernels, std::size_t k) const {
+    return code[k] < 0 ? kernels[k] : codes[static_cast<std::size_t>(code[k])].code;
+  }
+  /// Appends the numbers that a kernel's code wants behind the sizes.
+  void append_numbers(std::size_t k, std::span<const std::int64_t> sizes, series<long>& out) const {
+    if (code[k] < 0) return;
+    for (const auto& values : codes[static_cast<std::size_t>(code[k])].numbers)
+      out.push_back(static_cast<long>(values[member[k]].evaluate(sizes)));
+  }
+  bool begins_step(std::size_t k) const { return k == 0 || step[k] != step[k - 1]; }
+};
+
+namespace detail {
+
+/// Makes one of very many shapes that differ in their numbers alone. `members`: kernels by shape.
+inline void join_shapes(series<series<std::size_t>>& members, const series<kernel>& kernels) {
+  if (members.size() < least_shapes) return;
+  std::unordered_map<std::string, series<std::size_t>> alike;
+  for (std::size_t s = 0; s < members.size(); ++s) {
+    const kernel& k = kernels[members[s][0]];
+    if (!is_plain(k)) continue;
+    alike[plain_form_of(k)].push_back(s);
+  }
+  for (const auto& found : alike) {
+    const auto& shapes = found.second;
+    if (shapes.size() < least_shapes) continue;
+    auto& all = members[shapes[0]];
+    for (std::size_t s = 1; s < shapes.size(); ++s) {
+      all.insert(all.end(), members[shapes[s]].begin(), members[shapes[s]].end());
+      members[shapes[s]].clear();
+    }
+    sort_stably(all, std::less());
+  }
+}
+
+/// Gives `least_alike` or more kernels of equal shape, whose texts would differ, one code. `alike`, `vectors`: as codes_of().
+inline void share_code(shared_parts& p, const series<kernel>& kernels, const series<std::size_t>& alike, bool vectors) {
+  const auto widest = [&](const kernel& k) { return vectors ? widest_vector(k) : 1; };
+  std::unordered_map<std::string, std::size_t> known;
+  series<series<std::size_t>> members;  // by shape, whose texts differ
+  series<std::size_t> shape(kernels.size(), 0);
+  for (std::size_t k = 0; k < kernels.size(); ++k) {
+    if (kernels[k].is_opaque() || alike[k] != k) continue;
+    shape[k] = known.emplace(shape_form_of(kernels[k], widest(kernels[k])), members.size()).first->second;
+    if (shape[k] == members.size()) members.emplace_back();
+    members[shape[k]].push_back(k);
+  }
+  if (!vectors) join_shapes(members, kernels);
+  for (const auto& all : members) {
+    if (all.size() < least_alike) continue;
+    series<const kernel*> of;
+    for (const std::size_t k : all) of.push_back(&kernels[k]);
+    common_kernel common = in_common({of.data(), of.size()}, widest(*of[0]));
+    if (vectors && common.numbers.size() > most_launch_numbers) continue;
+    for (std::size_t m = 0; m < all.size(); ++m) {
+      p.code[all[m]] = static_cast<int>(p.codes.size());
+      p.member[all[m]] = m;
+      p.first[all[m]] = all[0];
+    }
+    p.codes.push_back(std::move(common));
+  }
+  for (std::size_t k = 0; k < kernels.size(); ++k)
+    if (const std::size_t same = alike[k]; same < k)
+      p.code[k] = p.code[same], p.member[k] = p.member[same], p.first[k] = p.first[same];
+}
+
+/// True for what may be a step with others.
+inline bool is_small_part(const kernel& k) {
+  return !k.is_opaque() && !k.replaces && traced_elements(k) <= most_step_elements &&
+         std::none_of(k.stores.begin(), k.stores.end(), [](const store& s) { return s.accumulate; });
+}
+
+/// The end of the kernels from `first` on that can be one step with it: small ones behind one another with one code, of which none
+/// reads what another writes. `writer` has for each buffer the last such `first`, and 1.
+inline std::size_t end_of_step(const shared_parts& p, const series<kernel>& kernels, std::size_t first,
+                               series<std::size_t>& writer) {
+  std::size_t k = first;
+  for (; k < kernels.size() && p.first[k] == p.first[first] && is_small_part(kernels[k]); ++k) {
+    const auto& buffers = kernels[k].buffers;
+    const auto at = [&](const buffer_use& b) -> std::size_t& {
+      const auto id = static_cast<std::size_t>(b.id);
+      if (writer.size() <= id) writer.resize(id + 1, 0);
+      return writer[id];
+    };
+    if (std::any_of(buffers.begin(), buffers.end(), [&](const auto& b) { return !b.written && at(b) == first + 1; }))
+      break;
+    for (const auto& b : buffers)
+      if (b.written) at(b) = first + 1;
+  }
+  return k;
+}
+
+}  // namespace detail
+
+/// `alike`: per kernel the first that differs in its nodes alone; kernels.size(): it shares nothing. `vectors`: what code accesses in
+/// vectors it is to be printed for, else offsets may be any.
+SINTER_API shared_parts codes_of(const series<kernel>& kernels, const series<std::size_t>& alike, bool vectors) {
+  shared_parts p;
+  p.code.resize(kernels.size(), -1);
+  p.member.resize(kernels.size(), 0);
+  for (std::size_t k = 0; k < kernels.size(); ++k) p.first.push_back(k);
+  detail::share_code(p, kernels, alike, vectors);
+  return p;
+}
+
+/// The same with steps, which a host runs one behind the other.
+SINTER_API shared_parts parts_of(const series<kernel>& kernels, const series<std::size_t>& alike) {
+  shared_parts p = codes_of(kernels, alike, false);
+  series<std::size_t> writer;
+  std::size_t steps = 0;
+  while (p.step.size() < kernels.size()) {
+    const std::size_t first = p.step.size();
+    const std::size_t end = std::max(first + 1, detail::end_of_step(p, kernels, first, writer));
+    const bool together = end - first >= least_in_step;
+    for (std::size_t k = first; k < end; ++k) p.step.push_back(together ? steps : steps++);
+    steps += together;
+  }
+  return p;
+}
+
+}  // namespace sinter::engine::plan

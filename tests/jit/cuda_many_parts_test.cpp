@@ -1,0 +1,34 @@
+// Very many parts on a GPU: texts do not grow with them, nor do launches of pointwise kernels.
+#include "many_parts.hpp"
+
+#include "../emulator/select.hpp"
+
+using namespace many_parts;
+
+TEST_CASE("parts share texts on a GPU, however many they are") {
+  constexpr int n = 70;
+  const flat x = normal<float>(make_key(5), length * n), there = x.to(device::cuda(0));
+  for (const auto& p : programs()) {
+    INFO(p.name);
+    const auto f = compile([&](const flat& y) { return p.f(y, n); });
+    check_close(f(there).to(device::cpu()).to_vector(), p.f(x, n).to_vector());
+    const report r = f.report();
+    CHECK(r.backend == "cuda");
+    CHECK(r.sources.size() <= p.texts + 2);
+  }
+}
+
+TEST_CASE("a long chain of costly operations calls functions on a GPU, too") {
+  const auto chain = [](const tensor<float, 1>& x) {
+    tensor<float, 1> y = x;
+    for (int i = 0; i < 20; ++i) y = pow(abs(sin(tanh(y))) + 0.5f, 1.25f);
+    return y;
+  };
+  const flat x = normal<float>(make_key(8), 1000);
+  const auto f = compile(chain);
+  check_close(f(x.to(device::cuda(0))).to(device::cpu()).to_vector(), chain(x).to_vector());
+  const report r = f.report();
+  REQUIRE(r.sources.size() == 1);
+  CHECK(r.sources[0].find("__noinline__ s_f32 called_tanh_f32(s_f32 a)") != std::string::npos);
+  CHECK(r.sources[0].find("= called_pow_f32(") != std::string::npos);
+}
