@@ -5,6 +5,9 @@
 // attempt a of element i is that of the counter i + (4a + w) 2^48.
 #pragma once
 
+#include <cmath>
+#include <iterator>
+
 #include "sample.hpp"
 
 namespace sinter::detail {
@@ -148,6 +151,77 @@ SINTER_API tensor<double, 2> drawn_dirichlet(const tensor<std::uint64_t, 0>& sta
 SINTER_API drawn_numbers drawn_poisson(const tensor<std::uint64_t, 0>& state, const drawn_numbers& rate, location at) {
   const drawn_elements e = elements_of(state, rate, 0, at);
   return sinter::bit_cast<double>(poisson_count(state, e.counter(), sinter::bit_cast<std::uint64_t>(rate, at), at), at);
+}
+
+/// ln x of numbers above 0.
+inline drawn_numbers exact_log(const drawn_numbers& x, location at) {
+  constexpr std::int64_t fraction = (std::int64_t{1} << 52) - 1;
+  const tensor<std::int64_t, 1> bits = sinter::bit_cast<std::int64_t>(x, at);
+  const auto significand = sub(bit_or(bit_and(bits, fraction, at), fraction + 1, at), 1, at);
+  const tensor<std::uint64_t, 1> words = shl(cast<std::uint64_t>(significand, at), 11, at);
+  const auto exponent = cast<double>(sub(shr(bits, 52, at), 1022, at), at);
+  return sub(mul(exponent, 0.69314718055994531, at), minus_log_of(words, at), at);
+}
+
+/// Mills's ratio of the normal distribution, (1 - Φ(x)) / φ(x), for x >= 0: (x + 4) times it as a polynomial of (x - 4) / (x + 4), the last
+/// coefficient first, of Chebyshev's interpolation in 60 points. Good to 6e-16.
+inline constexpr double mills_terms[] = {
+    8.53083886026053e-10,   -3.0073979672398766e-10, -9.35134044482434e-09,   -1.4722998923746307e-09,
+    5.3711037651589576e-08, 4.473060051450323e-08,   -2.1774195022039326e-07, -4.00493929251171e-07,
+    6.829633831673466e-07,  2.568755311229722e-06,   -1.5787665654677373e-06, -1.4843277679080294e-05,
+    1.7963971214040778e-06, 8.809573121072337e-05,   -4.783264259417208e-06,  -0.0005792693046478719,
+    0.0003342446162328441,  0.004087855681200072,    -0.008722295274260125,   -0.018900450861711257,
+    0.15139176231244347,    -0.4675409629983325,     0.9704095548675884,      -1.5237709108199835,
+    1.8932190633084853};
+inline double mills(double x) {
+  const double s = (x - 4) / (x + 4);
+  double p = 0;
+  for (const double term : mills_terms) p = p * s + term;
+  return p / (x + 4);
+}
+inline drawn_numbers mills(const drawn_numbers& x, location at) {
+  const drawn_numbers s = div(sub(x, 4, at), add(x, 4, at), at);
+  const auto next = [&](const auto& p, std::size_t i) { return add(mul(p, s, at), mills_terms[i], at); };
+  drawn_numbers p = mul(s, mills_terms[0], at);
+  p = add(p, mills_terms[1], at);
+  for (std::size_t i = 2; i < std::size(mills_terms) - 3; i += 5)
+    p = next(next(next(next(next(p, i), i + 1), i + 2), i + 3), i + 4);
+  return div(next(next(next(p, 22), 23), 24), add(x, 4, at), at);
+}
+
+/// The chance that a normal number above low is below high too.
+inline double chance_below(double low, double high) {
+  if (high - low < 0.01) {
+    // The integral of the hazard, 1 / mills, by Gauss's three points: of the logarithms little would be left.
+    const double middle = low + (high - low) / 2, far = (high - low) * 0.3872983346207417;
+    return -std::expm1(-(high - low) * (5 / mills(middle - far) + 8 / mills(middle) + 5 / mills(middle + far)) / 18);
+  }
+  if (high == std::numeric_limits<double>::infinity()) return 1;
+  return 1 - mills(high) / mills(low) * std::exp(-(high - low) * (high / 2 + low / 2));
+}
+
+/// x = low + t with 1 - Φ(x) = v (1 - Φ(low)), v in (0, 1]: that is low·t + t²/2 - ln(mills(x) / mills(low)) = -ln v. From t without the
+/// last term two steps of fourth order, as dx is mills(x) times the step of the logarithm.
+SINTER_API drawn_numbers drawn_tail(const tensor<std::uint64_t, 0>& state, dim n, device on, double low, double high,
+                                    location at) {
+  const drawn_elements e{state, n, 0, on, at};
+  const double chance = chance_below(low, high), at_low = mills(low);
+  const auto unit = mul(cast<double>(shr(e.words(0), 11, at), at), formula_number{0x1p-53}, at);
+  const drawn_numbers v = sub(1, mul(unit, chance, at), at), w = neg(exact_log(v, at), at);
+  const drawn_numbers start = div(mul(w, 2, at), add(sqrt(add(mul(w, 2, at), low * low, at), at), low, at), at);
+  const auto moved = [&](const drawn_numbers& t, const drawn_numbers& m, const drawn_numbers& by) {
+    const drawn_numbers x = add(t, low, at), slope = sub(mul(x, m, at), 1, at);
+    const drawn_numbers third = add(mul(slope, slope, at), mul(m, add(m, mul(x, slope, at), at), at), at);
+    const drawn_numbers inner = add(slope, mul(mul(by, 1.0 / 3, at), third, at), at);
+    return drawn_numbers(add(t, mul(m, add(by, mul(mul(mul(by, by, at), 0.5, at), inner, at), at), at), at));
+  };
+  const drawn_numbers first = mills(drawn_numbers(add(start, low, at)), at);
+  const drawn_numbers t = moved(start, first, exact_log(drawn_numbers(div(first, at_low, at)), at));
+  const drawn_numbers m = mills(drawn_numbers(add(t, low, at)), at);
+  const drawn_numbers gone = exact_exp(drawn_numbers(neg(mul(t, add(mul(t, 0.5, at), low, at), at), at)), at);
+  const drawn_numbers excess = sub(div(mul(m, gone, at), mul(v, at_low, at), at), 1, at);
+  const drawn_numbers left = mul(excess, sub(1, mul(excess, sub(0.5, mul(excess, 1.0 / 3, at), at), at), at), at);
+  return add(moved(t, m, left), low, at);
 }
 
 }  // namespace sinter::detail
