@@ -157,7 +157,7 @@ tensor<T, Shape> draw_laplace(const key& k, const index_array<Shape.rank>& exten
   }
 }
 
-/// n normal numbers given that they are in [low, high], low above 0, of a word of `state` each. (sample_rules.hpp)
+/// n normal numbers given that they are in [low, high], low above 0, of a word of `state` each. (transforms/sample_rules.hpp)
 SINTER_API tensor<double, 1> drawn_tail(const tensor<std::uint64_t, 0>& state, dim n, device on, double low,
                                         double high, location at);
 
