@@ -477,7 +477,7 @@ auto widened(const X& x, location at) {
   } else if constexpr (tensor_like<X>) {
     return stage(cast<double>(x, at), at);
   } else {
-    return x;
+    return static_cast<double>(x);
   }
 }
 template <class A, class B>
@@ -485,7 +485,7 @@ auto power_of(const A& a, const B& b, location at) {
   if constexpr (complex_tensor<A>) return exp(mul(log(a, at), b, at), at);
   else if constexpr (is_std_complex<A>) return exp(mul(b, std::log(a), at), at);
   else if constexpr (tensor_like<A>) return exp(mul(b, log(complex(a, at), at), at), at);
-  else return exp(mul(b, std::log(complex128(static_cast<double>(a))), at), at);
+  else return exp(mul(b, std::log(complex128(a)), at), at);
 }
 
 }  // namespace detail
