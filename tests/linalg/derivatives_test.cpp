@@ -264,7 +264,7 @@ TEST_CASE("derivatives of singular vectors whose values differ in scale, or are 
     const auto [u, s, vt] = linalg::svd(a);
     return tensor<float, 0>(sum(matmul(u, vt) * tensor<float, 2>{{0, 1}, {0, 0}}));
   };
-  for (const options how : {options{}, plain}) {
+  for (const options& how : {options{}, plain}) {
     const auto g = compile(grad(f), how);
     for (const auto& [s, t] : {std::pair{1e20f, 1e-20f}, std::pair{3e38f, 1e38f}, std::pair{1e-30f, 1e-38f}}) {
       const auto got = g(tensor<float, 2>{{s, 0}, {0, t}}).to_vector();
