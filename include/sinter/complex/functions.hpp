@@ -343,20 +343,15 @@ exact_sum<X> sum_exactly(const X& a, const X& b, location at) {
   return {sum, add(sub(a, sub(sum, of_b, at), at), sub(b, of_b, at), at)};
 }
 
-/// m² + n² - 1 for m in (0.5, 2) and |n| <= m, to the last places though it be about 0: of f32 in f64, of f64 by halves of the digits.
+/// m² + n² - 1 for m in (0.5, 2) and |n| <= m, to the last places though it be about 0: by halves of the digits.
 template <class X>
-auto squares_less_one(const X& m, const X& n, location at) {
-  if constexpr (std::is_same_v<typename X::value_type, float>) {
-    const auto p = stage(cast<double>(m, at), at), q = stage(cast<double>(n, at), at);
-    return stage(cast<float>(add(mul(sub(p, 1, at), add(p, 1, at), at), mul(q, q, at), at), at), at);
-  } else {
-    const X mu = upper_digits(m, at), nu = upper_digits(n, at), ml = sub(m, mu, at), nl = sub(n, nu, at);
-    const auto high = sum_exactly<X>(sub(mul(mu, mu, at), 1, at), mul(nu, nu, at), at);
-    const auto middle = sum_exactly<X>(mul(mul(mu, ml, at), 2, at), mul(mul(nu, nl, at), 2, at), at);
-    const auto both = sum_exactly<X>(high.sum, middle.sum, at);
-    const X low = add(mul(ml, ml, at), mul(nl, nl, at), at);
-    return X(add(both.sum, add(add(high.rest, middle.rest, at), add(both.rest, low, at), at), at));
-  }
+X squares_less_one(const X& m, const X& n, location at) {
+  const X mu = upper_digits(m, at), nu = upper_digits(n, at), ml = sub(m, mu, at), nl = sub(n, nu, at);
+  const auto high = sum_exactly<X>(sub(mul(mu, mu, at), 1, at), mul(nu, nu, at), at);
+  const auto middle = sum_exactly<X>(mul(mul(mu, ml, at), 2, at), mul(mul(nu, nl, at), 2, at), at);
+  const auto both = sum_exactly<X>(high.sum, middle.sum, at);
+  const X low = add(mul(ml, ml, at), mul(nl, nl, at), at);
+  return add(both.sum, add(add(high.rest, middle.rest, at), add(both.rest, low, at), at), at);
 }
 
 /// log |x + iy|: log m + log1p((n / m)²) / 2 of the larger part m and the smaller one n; near 1 by m² + n² - 1.

@@ -109,12 +109,12 @@ TEST_CASE("truncated_normal in a tail has the same bits eagerly, compiled and by
     }
     return out;
   };
-  const auto want = draw(k);
+  const auto eager = draw(k);
   for (const char* backend : {"cpu", "reference"}) {
     CAPTURE(backend);
     const auto got = compile(draw, options{.backend = backend})(k);
-    CHECK(got[0].to_vector() == want[0].to_vector());
-    CHECK(got[1].to_vector() == want[1].to_vector());
+    CHECK(got[0].to_vector() == eager[0].to_vector());
+    CHECK(got[1].to_vector() == eager[1].to_vector());
   }
   // Intervals around 0 keep the numbers of the inverse of erf.
   const double root = std::sqrt(2.0), from = std::erf(-1 / root), to = std::erf(3 / root);
