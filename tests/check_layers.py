@@ -90,10 +90,10 @@ SEAMS = {("engine/engine.hpp", "jit/pipeline.hpp"), ("engine/factors.hpp", "jit/
          ("loops/reduce.hpp", "loops/reduce_rules.hpp"),
          *((f"front/{name}.hpp", f"front/{rules}_rules.hpp") for name, rules in (
              ("evaluate/handle", "evaluate/handle"), ("evaluate/views", "evaluate/view"), ("functions/indexing", "functions/index"), ("functions/order", "functions/order"),
-              ("functions/places", "functions/place"), ("functions/sample", "functions/sample"),
+              ("functions/places", "functions/place"),
               ("functions/arrange", "functions/arrange"),
              ("tensor/terms", "tensor/term"), ("tensor/trace_push", "tensor/trace"), ("trees/tree_map", "trees/tree"),
-             ("transforms/vjp", "transforms/linear"))),
+             ("transforms/vjp", "transforms/linear"), ("transforms/custom", "transforms/sample"))),
          *((f"base/{name}.hpp", "base/define.hpp") for name in ("callback", "device", "dims", "error", "kept", "local_list", "text", "shape_errors"))}
 
 # Tests of more than one folder: ops on every backend, random graphs.

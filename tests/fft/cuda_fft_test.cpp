@@ -1,4 +1,8 @@
 // Fourier transforms and complex numbers on a GPU, against the host.
+#include <cmath>
+#include <limits>
+#include <vector>
+
 #include "signals.hpp"
 
 using namespace signals;
@@ -64,4 +68,28 @@ TEST_CASE("a GPU, of real rows, grids and lanes") {
   numbers want;
   for (const auto& v : fft::fft2(z).to_vector()) want.emplace_back(v);
   check_transform(fft::fft2(z.to(gpu)).to(device::cpu()).to_vector(), want, 1e-5);
+}
+
+TEST_CASE("a GPU has the host's complex functions at special values, on the axes and at the bounds") {
+  constexpr float inf = std::numeric_limits<float>::infinity(), none = std::numeric_limits<float>::quiet_NaN();
+  std::vector<complex64> points;
+  for (const float x : {0.f, -0.f, 1.f, -1.5f, 3e38f, -1e-45f, 100.f, inf, -inf, none})
+    for (const float y : {0.f, -0.f, 1.f, -2.f, 2e38f, 1e-42f, inf, none}) points.push_back({x, y});
+  using row = tensor<complex64, 1>;
+  const row z = row::from(points, {dim(points.size())});
+  const auto all = [](const row& z) {
+    const auto one = concat(concat(exp(z), log(z)), concat(sqrt(z), tanh(z)));
+    return concat(concat(one, concat(sinh(z), cosh(z))), concat(z / (z + 1.f), 2.f / z));
+  };
+  const auto got = compile(all)(z.to(gpu)).to(device::cpu()).to_vector(), want = all(z).to_vector();
+  REQUIRE(got.size() == want.size());
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    CAPTURE(i / points.size());
+    CAPTURE(points[i % points.size()]);
+    const auto same = [](float a, float b) {
+      if (a == 0 && b == 0) return std::signbit(a) == std::signbit(b);
+      return a == b || (a != a && b != b) || std::abs(a / 2 - b / 2) <= 1e-5f * std::abs(b) + 1e-44f;
+    };
+    CHECK((same(got[i].real(), want[i].real()) && same(got[i].imag(), want[i].imag())));
+  }
 }

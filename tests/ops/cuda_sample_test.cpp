@@ -1,5 +1,6 @@
 // Numbers of distributions on a GPU, emulated or real, eagerly and compiled: the bits of the host.
 #include <cmath>
+#include <utility>
 
 #include "../emulator/select.hpp"
 #include "walk.hpp"
@@ -26,4 +27,28 @@ TEST_CASE("gamma, beta, poisson and dirichlet of parameters on a GPU") {
   same([k](const vec& a) { return vec(poisson(k, a)); });
   same([k](const vec& a) { return vec(beta(k, a, 2.0)); });
   same([k](const vec& a) { return vec(flatten(dirichlet(k, reshape(a, 4, 4)))); });
+}
+
+TEST_CASE("tails of truncated_normal on a GPU, and derivatives of gamma, beta and dirichlet numbers") {
+  if (device_count() == 0) return;
+  const auto gpu = device::cuda(0);
+  const key k = make_key(7);
+  for (const auto& [low, high] : {std::pair{2.0, 2.5}, std::pair{8.0, 100.0}, std::pair{-30.0, -20.0}}) {
+    const auto draw = [low, high](const key& k) { return truncated_normal<double>(k, low, high, 300); };
+    const auto want = draw(k).to_vector();
+    const key there{k.state.to(gpu)};
+    for (const auto& got : {draw(there), compile(draw)(there)}) {
+      CHECK(got.device().is_cuda());
+      CHECK(got.to(device::cpu()).to_vector() == want);
+    }
+  }
+  using rows = tensor<double, 2>;
+  const auto slopes = compile([k](const rows& a) {
+    return grad([&](const rows& a) {
+      return tensor<double, 0>(sum(gamma(k, a)) + sum(beta(k, a, 2.0)) + sum(square(dirichlet(k, a))));
+    })(a);
+  });
+  const rows a{{0.3, 1, 2.5, 40}, {7, 1000, 0.9, 3}};
+  const auto want = slopes(a).to_vector(), got = slopes(a.to(gpu)).to(device::cpu()).to_vector();
+  for (std::size_t i = 0; i < want.size(); ++i) CHECK(got[i] == doctest::Approx(want[i]).epsilon(1e-9));
 }

@@ -94,6 +94,57 @@ std::pair<tensor<T, 1>, tensor<T, 1>> sign_and_log(const stack_of<T>& matrix, lo
       at)(matrix);
 }
 
+/// The exponents of whole powers of two near magnitudes, without derivatives; 0 of what is 0 or not finite.
+template <class T>
+rows_of<T> powers_near(const rows_of<T>& x) {
+  const rows_of<T> size = stop_gradient(rows_of<T>(abs(x)));
+  return where(size > T(0) && isfinite(size), round(log2(size)), T(0));
+}
+/// x · 2^power, and no step of it leaves the range of T where the result does not.
+template <class T>
+stack_of<T> times_power(const stack_of<T>& x, const stack_of<T>& power) {
+  constexpr T most = sizeof(T) == 4 ? T(120) : T(1000);
+  stack_of<T> out = x;
+  stack_of<T> left = power;
+  for (int i = 0; i < 3; ++i) {
+    const stack_of<T> now = clamp(left, -most, most);
+    out = out * exp2(now);
+    left = left - now;
+  }
+  return out;
+}
+
+/// u's diagonal, and the sign of the permutation.
+template <class T>
+std::pair<rows_of<T>, tensor<T, 1>> signed_pivots(const stack_of<T>& a, location at) {
+  if (small::is_small(a)) {
+    const auto [all, sign] = small::pivots(a);
+    return {rows_of<T>(stack(all, axis<1>)), sign};
+  }
+  const lu_factors<T> f = lu(a, form::square, at);
+  return {diagonals(f.both), tensor<T, 1>(prod(cast<T>(f.swaps), axis<-1>))};
+}
+/// The determinant by 2^power of pivots: about 1 where it overflows or vanishes itself.
+template <class T>
+tensor<T, 1> scaled_determinant(const stack_of<T>& matrix, const rows_of<T>& powers, location at) {
+  return custom_vjp(
+      [at](const stack_of<T>& a, const rows_of<T>& power) {
+        const auto [pivots, sign] = signed_pivots(a, at);
+        const stack_of<T> near = times_power(stack_of<T>(expand_dims<2>(pivots)), stack_of<T>(expand_dims<2>(-power)));
+        return tensor<T, 1>(sign * prod(rows_of<T>(squeeze<2>(near)), axis<-1>));
+      },
+      [at](const stack_of<T>& a, const rows_of<T>& power) {
+        return std::pair{scaled_determinant(a, power, at), std::tuple{a, power}};
+      },
+      [at](const std::tuple<stack_of<T>, rows_of<T>>& kept, const tensor<T, 1>& ct) {
+        const auto& [a, power] = kept;
+        return std::tuple{
+            stack_of<T>(expand_dims<2>(expand_dims<1>(ct * scaled_determinant(a, power, at))) * turned(inverse(a, at))),
+            zeros_like(power)};
+      },
+      at)(matrix, powers);
+}
+
 template <class T>
 tensor<T, 1> determinant(const stack_of<T>& matrix, location at) {
   const auto value = [at](const stack_of<T>& a) {
@@ -111,7 +162,11 @@ tensor<T, 1> determinant(const stack_of<T>& matrix, location at) {
         return std::pair{value(a), a};
       },
       [at](const stack_of<T>& a, const tensor<T, 1>& ct) {
-        return stack_of<T>(expand_dims<2>(expand_dims<1>(ct * determinant(a, at))) * turned(inverse(a, at)));
+        // Cofactors are in the range of T where the determinant is not.
+        const rows_of<T> powers = powers_near(signed_pivots(a, at).first);
+        const stack_of<T> near =
+            expand_dims<2>(expand_dims<1>(ct * scaled_determinant(a, powers, at))) * turned(inverse(a, at));
+        return times_power(near, stack_of<T>(expand_dims<2>(sum(powers, axis<-1>, keepdims))));
       },
       at)(matrix);
 }
@@ -180,9 +235,9 @@ std::tuple<stack_of<T>, rows_of<T>, stack_of<T>> whole_svd(const stack_of<T>& a,
   return {u, sinter::detail::tracing() ? singular_values(a, f, at) : s, vt};
 }
 
-/// The pseudo-inverse; its derivative is Golub and Pereyra's, as long as the rank stays.
+/// The pseudo-inverse of matrices of about 1; its derivative is Golub and Pereyra's, as long as the rank stays.
 template <class T>
-stack_of<T> pseudo_inverse(const stack_of<T>& matrix, location at) {
+stack_of<T> scaled_pseudo_inverse(const stack_of<T>& matrix, location at) {
   const auto value = [at](const stack_of<T>& a) {
     const form f = shapes::form_of(a);
     const auto [u, s, vt] = raw_svd(a, f, at);
@@ -194,12 +249,20 @@ stack_of<T> pseudo_inverse(const stack_of<T>& matrix, location at) {
   return custom_jvp(
       value,
       [at, value](const stack_of<T>& a, const stack_of<T>& da) {
-        const stack_of<T> p = pseudo_inverse(a, at), pt = turned(p), dat = turned(da);
+        const stack_of<T> p = scaled_pseudo_inverse(a, at), pt = turned(p), dat = turned(da);
         const stack_of<T> first = product(product(p, pt), dat), second = product(dat, product(pt, p));
         return std::pair{value(a), stack_of<T>(first - product(product(first, a), p) + second -
                                                product(p, product(a, second)) - product(p, product(da, p)))};
       },
       at)(matrix);
+}
+
+/// The pseudo-inverse, by a power of two that brings the matrix to about 1: its derivative has products of two pseudo-inverses.
+template <class T>
+stack_of<T> pseudo_inverse(const stack_of<T>& a, location at) {
+  const rows_of<T> size = expand_dims<1>(largest(largest(abs(a, at), at), at));
+  const stack_of<T> by = expand_dims<2>(-powers_near(size));
+  return times_power(scaled_pseudo_inverse(times_power(a, by), at), by);
 }
 
 template <class T>

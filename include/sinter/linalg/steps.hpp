@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <tuple>
 #include <utility>
 
@@ -160,9 +161,9 @@ template <class T>
 rows_of<T> diagonals(const stack_of<T>& a) {
   return sum(tril(triu(a)), axis<-1>);
 }
-template <class T>
-tensor<T, 2> ones_on_diagonal(const stack_of<T>& like, dim n) {
-  return eye<T>(n, n, like.device());
+template <class X>
+tensor<typename X::value_type, 2> ones_on_diagonal(const X& like, dim n) {
+  return eye<typename X::value_type>(n, n, like.device());
 }
 /// Each column, or row, times an element of s.
 template <class T>
@@ -347,11 +348,16 @@ std::tuple<stack_of<T>, stack_of<T>> qr(const stack_of<T>& matrix, location at) 
       [&](const auto& op) { return op.call_at(at, matrix); });
 }
 
-/// 1 / gap off the diagonal, 0 on it.
+/// Row less column of values x, off the diagonal: NaN where two are equal, 1 on the diagonal.
 template <class T>
-stack_of<T> inverse_gaps(const stack_of<T>& gap) {
-  const tensor<T, 2> ones = ones_on_diagonal(gap, gap.size(2));
-  return T(1) / (gap + ones) - ones;
+stack_of<T> gaps_of(const rows_of<T>& x) {
+  const stack_of<T> gaps = expand_dims<1>(x) - expand_dims<2>(x) + ones_on_diagonal(x, x.size(1));
+  return where(gaps == T(0), std::numeric_limits<T>::quiet_NaN(), gaps);
+}
+/// 0 on the diagonal, else 1.
+template <class T>
+tensor<T, 2> off_diagonal(const rows_of<T>& like) {
+  return T(1) - ones_on_diagonal(like, like.size(1));
 }
 
 template <class T>
@@ -374,8 +380,9 @@ auto make_eigh(Code code) {
       [](const stack_of<T>&, const stack_of<T>& v, const rows_of<T>& w, const auto&, const auto&,
          const stack_of<T>& da) {
         const stack_of<T> inner = product(turned(v), product(da, v));
-        const stack_of<T> gaps = expand_dims<1>(w) - expand_dims<2>(w);
-        return std::tuple{product(v, stack_of<T>(inner * inverse_gaps(gaps))), diagonals(inner)};
+        // By halves, whose difference does not overflow.
+        const stack_of<T> by = T(0.5) * off_diagonal(w) / gaps_of(rows_of<T>(T(0.5) * w));
+        return std::tuple{product(v, stack_of<T>(by * inner)), diagonals(inner)};
       },
       lanes_by([](const stack_of<T>& a) { return eigh<T>(a, location::current()); }));
 }
@@ -408,13 +415,16 @@ auto make_svd(bool tall, Code code) {
       [tall](const stack_of<T>&, const stack_of<T>& u, const rows_of<T>& s, const stack_of<T>& vt, const auto&,
              const auto&, const stack_of<T>& da) {
         const stack_of<T> v = turned(vt), image = product(da, v), inner = product(turned(u), image);
-        const auto row = expand_dims<1>(s);
-        const auto column = expand_dims<2>(s);
-        const stack_of<T> by = inverse_gaps(stack_of<T>((row + column) * (row - column)));
-        const stack_of<T> right = times_columns(inner, s), left = times_rows(inner, s);
-        stack_of<T> du = product(u, stack_of<T>(by * (right + turned(right))));
-        const stack_of<T> dv = product(v, stack_of<T>(by * (left + turned(left))));
-        if (tall) du = du + (image - product(u, inner)) / row;
+        // Squares of values leave the range of T: a share of two values by their gap does not.
+        const rows_of<T> half = T(0.5) * s;
+        const tensor<T, 2> diagonal = ones_on_diagonal(s, s.size(1));
+        const stack_of<T> sums = expand_dims<1>(half) + expand_dims<2>(half) + diagonal;
+        const stack_of<T> by = off_diagonal(s) / gaps_of(s);
+        const stack_of<T> right = by * (expand_dims<1>(half) / sums), left = by * (expand_dims<2>(half) / sums);
+        const stack_of<T> across = turned(inner);
+        stack_of<T> du = product(u, stack_of<T>(right * inner + left * across));
+        const stack_of<T> dv = product(v, stack_of<T>(left * inner + right * across));
+        if (tall) du = du + (image - product(u, inner)) / expand_dims<1>(s);
         return std::tuple{du, diagonals(inner), turned(dv)};
       },
       lanes_by([tall](const stack_of<T>& a) { return svd(a, tall, location::current()); }));

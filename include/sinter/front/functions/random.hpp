@@ -157,20 +157,44 @@ tensor<T, Shape> draw_laplace(const key& k, const index_array<Shape.rank>& exten
   }
 }
 
-/// √2 · erfinv of numbers between erf(low / √2) and erf(high / √2).
+/// n normal numbers given that they are in [low, high], low above 0, of a word of `state` each. (transforms/sample_rules.hpp)
+SINTER_API tensor<double, 1> drawn_tail(const tensor<std::uint64_t, 0>& state, dim n, device on, double low,
+                                        double high, location at);
+
+/// The number of T next to x that is not below it, or with `down` not above it; x where T has none.
+template <class T>
+double bound_in(double x, bool down) {
+  using work = compute_type<T>;
+  const double step = std::abs(x) * std::ldexp(1.0, 1 - significand<T>);
+  for (const double to : {x, down ? x - step : x + step}) {
+    const double in_type = static_cast<double>(static_cast<T>(static_cast<work>(to)));
+    if (std::isfinite(in_type) && (down ? in_type <= x : in_type >= x)) return in_type;
+  }
+  return x;
+}
+
+/// Of intervals around 0 √2 · erfinv of numbers between erf(low / √2) and erf(high / √2), of others by the tail that they lie in.
 template <element T, dims Shape>
 tensor<T, Shape> draw_truncated(const key& k, double low, double high, const index_array<Shape.rank>& extents,
                                 const target& where, location at) {
   if constexpr (check_random_dtype<T>()) {
+    if (!(low < high))
+      fail("truncated_normal", "needs low < high; they are " + text::number(low) + " and " + text::number(high), at);
+    const source s("truncated_normal", k, where, at);
+    const auto index = counters<Shape>("truncated_normal", extents, sizeof(T), at);
+    if (low > 0 || high < 0) {
+      const bool below = high < 0;
+      const auto row =
+          drawn_tail(s.state, to_dims(extents).numel(), s.on, below ? -high : low, below ? -low : high, at);
+      const auto size = typed<double, Shape>(views::reshape(untyped(row, at), to_dims(extents), at), at);
+      const auto value = evaluate(mul(size, below ? -1.0 : 1.0, at), at);
+      return evaluate_on(
+          as_drawn<T>(minimum(maximum(value, bound_in<T>(low, false), at), bound_in<T>(high, true), at), at), s.on,
+          at.in("truncated_normal"));
+    }
     constexpr double root = 1.4142135623730951;
     const double from = std::erf(low / root), to = std::erf(high / root);
-    if (!(from < to))
-      fail("truncated_normal",
-           "needs low < high, not both beyond 8 on one side; they are " + text::number(low) + " and " +
-               text::number(high),
-           at);
-    const source s("truncated_normal", k, where, at);
-    const auto u = unit<double>(philox(s.state, counters<Shape>("truncated_normal", extents, sizeof(T), at), at), at);
+    const auto u = unit<double>(philox(s.state, index, at), at);
     constexpr double last = 1 - 0x1p-53;  // beyond it erfinv is infinite
     const auto place = minimum(maximum(add(mul(u, to - from, at), from, at), -last, at), last, at);
     const auto value = mul(erfinv(place, at), root, at);
@@ -331,9 +355,9 @@ tensor<T, Shape> randint(const key& k, detail::fitting<T, detail::randint_name> 
   return detail::draw_randint<T, Shape>(k, low, high, detail::known_extents<Shape>(), where, at);
 }
 
-/// truncated_normal<T>(key, low, high, extents…): normal numbers given that they are in [low, high], by the inverse of their
-/// distribution, so that devices may differ in the last places. Floating dtypes. user_error unless low < high, and for what
-/// begins or ends beyond 8 on the same side.
+/// truncated_normal<T>(key, low, high, extents…): normal numbers given that they are in [low, high], at any distance from 0, of which
+/// one may be infinite. By the inverse of their distribution: devices may differ in the last places where 0 is between low and high,
+/// and have the same bits elsewhere. Floating dtypes. user_error unless low < high.
 template <element T, std::same_as<key> Key>
 tensor<T, 0> truncated_normal(const Key& k, double low, double high, detail::target where = {},
                               location at = location::current()) {

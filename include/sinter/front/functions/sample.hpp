@@ -54,7 +54,7 @@ auto choice(const Key& k, const X& x, dim n, bool replace = true, location here 
 
 namespace detail {
 
-/// Numbers of parameters, a word of `state` and more each; NaN for a parameter that is none. (sample_rules.hpp)
+/// Numbers of parameters, a word of `state` and more each; NaN for a parameter that is none. (transforms/sample_rules.hpp)
 SINTER_API tensor<double, 1> drawn_gamma(const tensor<std::uint64_t, 0>& state, const tensor<double, 1>& shape,
                                          location at);
 SINTER_API tensor<double, 1> drawn_beta(const tensor<std::uint64_t, 0>& state, const tensor<double, 1>& a,
@@ -80,10 +80,10 @@ tensor<T, Shape> arranged(const tensor<double, 1>& x, const dims& extents, locat
   return tensor<T, Shape>(evaluate(as_drawn<T>(all, at), at));
 }
 
-/// A tensor's numbers as a row of f64, without derivatives.
+/// A tensor's numbers as a row of f64.
 template <class X>
 tensor<double, 1> parameter_row(const X& x, location at) {
-  return tensor<double, 1>(flatten(evaluate(cast<double>(stop_gradient(x, at), at), at), at));
+  return tensor<double, 1>(flatten(evaluate(cast<double>(x, at), at), at));
 }
 
 /// `draw` of one number for all elements.
@@ -115,7 +115,8 @@ auto as_parameter(const X& x, const Other& other, location at) {
 /// truncated_normal's; or gamma(key, shape), beta(key, a, b), poisson(key, rate) of tensors, a number for each element, in their dtype.
 /// The same bits on every device and for every way to give the parameters, which are above 0 and finite, a rate 0 or more; of
 /// others NaN. Counts of poisson are whole. By rejection, of which a number has 8 attempts (of counts 12): of one of 1e10 numbers the last
-/// one counts. No derivatives. Floating dtypes.
+/// one counts. Floating dtypes. Numbers of gamma and beta have the derivatives of the inverse of their distribution function by its
+/// parameters (implicit reparameterisation), good to 1e-9 and of any order; counts have none.
 #define SINTER_X(NAME, DECLARED, ...)                                                                           \
   template <element T, std::same_as<key> Key>                                                                   \
   tensor<T, 0> NAME(const Key& k, DECLARED, detail::target where = {}, location at = location::current()) {     \
@@ -186,14 +187,15 @@ requires(tensor_like<A> || tensor_like<B>) auto beta(const Key& k, const A& a, c
 }
 
 /// For each vector along the last axis of `shape` numbers of which the sum is 1, by Dirichlet's distribution; of one number of a row
-/// that is not above 0 and finite NaN. As gamma, the same bits on every device. user_error for a last axis of extent 0.
+/// that is not above 0 and finite NaN. As gamma, the same bits on every device, with derivatives: by a parameter that of the inverse of
+/// its number's distribution function, of which the others give or take in proportion. user_error for a last axis of extent 0.
 template <std::same_as<key> Key, tensor_like P>
 auto dirichlet(const Key& k, const P& shape, location here = location::current()) {
   constexpr bool rank = P::rank > 0;
   static_assert(rank, "sinter: [dirichlet] takes a tensor of parameters, those of a vector along its last axis");
   if constexpr (detail::check_parameters<typename P::value_type>() && rank) {
     const location at = here.in("dirichlet");
-    const auto p = detail::evaluate(cast<double>(stop_gradient(shape, at), at), at);
+    const auto p = detail::evaluate(cast<double>(shape, at), at);
     const dims extents = detail::to_dims(detail::extents_of(p, at));
     detail::check_some("dirichlet", extents, P::rank - 1, at);
     const dim n = extents[P::rank - 1];
@@ -208,8 +210,3 @@ auto dirichlet(const Key& k, const P& shape, location here = location::current()
 }
 
 }  // namespace sinter
-
-// Header-only: whoever sees the declarations has the definitions as well.
-#if !defined(SINTER_COMPILED)
-#include "sample_rules.hpp"
-#endif

@@ -298,3 +298,8 @@ auto custom_jvp(F f, Rule rule, location where = location::current()) {
 }
 
 }  // namespace sinter
+
+// Header-only: whoever sees the declarations has the definitions as well.
+#if !defined(SINTER_COMPILED)
+#include "sample_rules.hpp"
+#endif
