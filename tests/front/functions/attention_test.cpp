@@ -218,7 +218,7 @@ TEST_CASE("a cache has no more places than its capacity") {
   const cache2 full = grown(make_attention_cache<double>({4, 2}), x);
   CHECK(full.length.item() == 3);
   const auto text = error_of([&] { grown(full, y); });
-  CHECK(contains(text, "[append] the cache has 3 places of 4, and 2 more do not fit; make a larger one"));
+  CHECK(contains(text, "[append] the cache has 3 places of 4, and no room for 2 more; make a larger one"));
   CHECK(contains(text, "attention_test.cpp:"));
   CHECK(grown(full, tensor<double, 2>(slice<0>(y, 0, 1))).length.item() == 4);
   CHECK(grown(full, tensor<double, 2>(slice<0>(y, 0, 0))).length.item() == 3);

@@ -312,12 +312,12 @@ auto attention_of(const Q& q, const K& k, const V& v, const Length& length, loca
     else return add(p.along(r - 2), p.keys() - p.queries(), at);
   }();
   const auto changed = [&]<class F>(const F& score) {
-    if constexpr (is_given<F>)
-      return detail::evaluate(
-          cast<element_of<std::remove_cvref_t<decltype(scores)>>>(
-              score.f(scores, p.batch(), p.along(r > 2 ? r - 3 : r - 2), place, p.along(r - 1)), at),
-          at);
-    else return scores;
+    if constexpr (!is_given<F>) return scores;
+    else {
+      const auto given = score.f(scores, p.batch(), p.along(r > 2 ? r - 3 : r - 2), place, p.along(r - 1));
+      check_scores("what `scored` gives", given, p.scores(), at);
+      return detail::evaluate(cast<element_of<std::remove_cvref_t<decltype(scores)>>>(given, at), at);
+    }
   };
   const auto known = [&] {
     if constexpr (is_given<Length>) return lt(p.along(r - 1), length, at);
@@ -330,13 +330,8 @@ auto attention_of(const Q& q, const K& k, const V& v, const Length& length, loca
   constexpr bool plainly = !is_given<std::remove_cvref_t<decltype(mask)>> &&
                            !is_given<std::remove_cvref_t<decltype(option_of<3>(options...))>>;
   const auto weights = [&] {
-    if constexpr (plainly) {
-      return narrow<T>(softmax_over<-1>(scores, at), at);
-    } else {
-      const auto scored = changed(option_of<3>(options...));
-      check_scores("what `scored` gives", scored, p.scores(), at);
-      return narrow<T>(masked_softmax(scored, mask, at), at);
-    }
+    if constexpr (plainly) return narrow<T>(softmax_over<-1>(scores, at), at);
+    else return narrow<T>(masked_softmax(changed(option_of<3>(options...)), mask, at), at);
   }();
   const auto back = reshape_to<decltype(weights), dims(r)>(weights, p.grouped(p.keys()), at);
   const auto result = matmul(back, v, at);
@@ -433,8 +428,8 @@ attention_cache<T, Rank> append(const attention_cache<T, Rank>& cache, const K& 
       const std::int64_t before = cache.length.item(at);
       if (before + places > capacity)
         fail("append",
-             "the cache has " + std::to_string(before) + " places of " + capacity.text() + ", and " + places.text() +
-                 " more do not fit; make a larger one with make_attention_cache",
+             "the cache has " + std::to_string(before) + " places of " + capacity.text() + ", and no room for " +
+                 places.text() + " more; make a larger one with make_attention_cache",
              at);
     }
     auto next = detail::appended<T, Rank>(cache.k, detail::evaluate(k, at), cache.length, "k", at);
